@@ -1,0 +1,33 @@
+/* Time for deadlines and measurements: CLOCK_MONOTONIC in nanoseconds. */
+#ifndef OKV_SHARED_CLOCK_H
+#define OKV_SHARED_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+static inline uint64_t okv_clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Wall clock in milliseconds since 1970, for stamps that a peer reads. */
+static inline uint64_t okv_clock_wall_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
+}
+
+/* Milliseconds from now until `deadline_ns`, rounded up; 0 when it has passed. */
+static inline int okv_clock_ms_until(uint64_t deadline_ns)
+{
+    uint64_t now = okv_clock_ns();
+    if (deadline_ns <= now)
+        return 0;
+    uint64_t ms = (deadline_ns - now + 999999u) / 1000000u;
+    return ms > 86400000u ? 86400000 : (int)ms;
+}
+
+#endif

@@ -1,0 +1,213 @@
+/* What okv_uri_parse accepts, and what it says about the rest. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "shared/error.h"
+#include "shared/uri.h"
+
+struct accepted {
+    const char *text;
+    const char *host, *port, *source;
+};
+
+static void rdma_uris_are_taken_apart(void **state)
+{
+    static const struct accepted cases[] = {
+        {"rdma://10.0.0.1", "10.0.0.1", "7471", ""},
+        {"rdma://10.0.0.1:1", "10.0.0.1", "1", ""},
+        {"rdma://10.0.0.1:65535", "10.0.0.1", "65535", ""},
+        {"rdma://node-7.example_1.com:7472", "node-7.example_1.com", "7472", ""},
+        {"rdma://*", "*", "7471", ""},
+        {"rdma://*:80", "*", "80", ""},
+        {"rdma://[fd00::1]", "fd00::1", "7471", ""},
+        {"rdma://[::]:7", "::", "7", ""},
+        {"rdma://[fe80::1%eth0]:7", "fe80::1%eth0", "7", ""},
+        {"rdma://10.9.9.1:7471?source=10.9.9.2", "10.9.9.1", "7471", "10.9.9.2"},
+        {"rdma://10.9.9.1?source=10.9.9.2", "10.9.9.1", "7471", "10.9.9.2"},
+        {"rdma://[fd00::1]?source=fd00::2", "fd00::1", "7471", "fd00::2"},
+        {"rdma://[fd00::1]?source=[fd00::2]", "fd00::1", "7471", "fd00::2"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct okv_uri uri;
+        struct okv_diag diag = {""};
+        if (okv_uri_parse(cases[i].text, &uri, &diag))
+            fail_msg("%s: %s", cases[i].text, diag.text);
+        assert_int_equal(uri.scheme, OKV_SCHEME_RDMA);
+        assert_string_equal(uri.host, cases[i].host);
+        assert_string_equal(uri.port, cases[i].port);
+        assert_string_equal(uri.source, cases[i].source);
+        assert_string_equal(uri.path, "");
+        assert_string_equal(diag.text, "");
+    }
+}
+
+static void local_uris_carry_a_path(void **state)
+{
+    struct okv_uri uri;
+
+    (void)state;
+    assert_int_equal(okv_uri_parse("local:///run/okv.sock", &uri, NULL), 0);
+    assert_int_equal(uri.scheme, OKV_SCHEME_LOCAL);
+    assert_string_equal(uri.path, "/run/okv.sock");
+    assert_string_equal(uri.host, "");
+    assert_int_equal(okv_uri_parse("local:///a b:c", &uri, NULL), 0);
+    assert_string_equal(uri.path, "/a b:c");
+}
+
+/* A refused URI, a word of the sentence that says why, and of its example. */
+struct refused {
+    const char *text, *says, *example;
+};
+
+static void assert_refused(const struct refused *refused)
+{
+    struct okv_uri uri;
+    struct okv_diag diag = {""};
+    int status = okv_uri_parse(refused->text, &uri, &diag);
+
+    if (status != OKV_EURI)
+        fail_msg("\"%s\" gives %d", refused->text ? refused->text : "NULL", status);
+    if (!strstr(diag.text, refused->says) || !strstr(diag.text, refused->example))
+        fail_msg("\"%s\" gives \"%s\"", refused->text ? refused->text : "NULL", diag.text);
+    if (strlen(diag.text) >= sizeof diag.text - 1)
+        fail_msg("\"%s\" gives a sentence that was cut", refused->text);
+    assert_int_equal(okv_uri_parse(refused->text, &uri, NULL), OKV_EURI);
+}
+
+static void wrong_uris_are_explained(void **state)
+{
+    static const struct refused cases[] = {
+        {NULL, "empty", "rdma://10.0.0.1:7471"},
+        {"", "empty", "local:///run/okv.sock"},
+        {"10.0.0.1:7471", "does not begin with", "rdma://10.0.0.1:7471"},
+        {"tcp://10.0.0.1", "tcp://", "rdma://10.0.0.1:7471"},
+        {"RDMA://10.0.0.1", "does not begin with", "rdma://10.0.0.1:7471"},
+        {"rdma:/10.0.0.1", "does not begin with", "rdma://10.0.0.1:7471"},
+        {"local:/run/okv.sock", "does not begin with", "local:///run/okv.sock"},
+        {"rdma://a\nb", "control character", "rdma://"},
+        {"local:///a\x7f", "control character", "local:///run/okv.sock"},
+        {"rdma://", "host is missing", "rdma://10.0.0.1:7471"},
+        {"rdma://:7471", "host is missing", "rdma://*"},
+        {"rdma://?source=10.0.0.2", "host is missing", "rdma://"},
+        {"rdma://user@host", "user@host", "rdma://10.0.0.1:7471"},
+        {"rdma://a b", "not a host name", "rdma://10.0.0.1:7471"},
+        {"rdma://*.com", "not a host name", "rdma://10.0.0.1:7471"},
+        {"rdma://h:", "not a port", "1 to 65535"},
+        {"rdma://h:0", "not a port", "1 to 65535"},
+        {"rdma://h:65536", "not a port", "1 to 65535"},
+        {"rdma://h:99999", "not a port", "1 to 65535"},
+        {"rdma://h:123456", "not a port", "1 to 65535"},
+        {"rdma://h:4294967297", "not a port", "1 to 65535"},
+        {"rdma://h:-1", "not a port", "1 to 65535"},
+        {"rdma://h:+1", "not a port", "1 to 65535"},
+        {"rdma://h:1x", "not a port", "1 to 65535"},
+        {"rdma://h:007", "not a port", "1 to 65535"},
+        {"rdma://h:http", "not a port", "1 to 65535"},
+        {"rdma://fd00::1", "brackets", "rdma://[fd00::1]:7471"},
+        {"rdma://h:1:2", "more than one colon", "rdma://[fd00::1]:7471"},
+        {"rdma://[fd00::1", "not closed", "rdma://[fd00::1]:7471"},
+        {"rdma://[]", "not an IPv6 address", "rdma://[fd00::1]:7471"},
+        {"rdma://[10.0.0.1]", "not an IPv6 address", "rdma://[fd00::1]:7471"},
+        {"rdma://[fe80::1%]", "not an IPv6 address", "rdma://[fd00::1]:7471"},
+        {"rdma://[fe80::1%a b]", "not an IPv6 address", "rdma://[fd00::1]:7471"},
+        {"rdma://[fd00::1]7471", "only a port", "rdma://[fd00::1]:7471"},
+        {"rdma://[fd00::1]:x", "not a port", "1 to 65535"},
+        {"rdma://h/", "can follow host and port", "rdma://10.0.0.1:7471"},
+        {"rdma://h:1/table", "/table", "rdma://10.0.0.1:7471"},
+        {"rdma://h#x", "#x", "rdma://10.0.0.1:7471"},
+        {"rdma://h?", "not an option", "?source=10.0.0.2"},
+        {"rdma://h?sources=10.0.0.2", "sources", "?source=10.0.0.2"},
+        {"rdma://h?device=rxe0", "device=rxe0", "?source=10.0.0.2"},
+        {"rdma://h?source=10.0.0.2&", "not an option", "?source=10.0.0.2"},
+        {"rdma://h?source=10.0.0.2&gid=1", "gid=1", "?source=10.0.0.2"},
+        {"rdma://h?source=10.0.0.2&source=10.0.0.3", "twice", "?source=10.0.0.2"},
+        {"rdma://h?source=", "not an address", "?source=10.0.0.2"},
+        {"rdma://h?source=name", "not an address", "?source=10.0.0.2"},
+        {"rdma://h?source=10.0.0", "not an address", "?source=10.0.0.2"},
+        {"local://", "path is missing", "local:///run/okv.sock"},
+        {"local://run/okv.sock", "three slashes", "local:///run/okv.sock"},
+        {"local:///", "names a directory", "local:///run/okv.sock"},
+        {"local:///run/", "names a directory", "local:///run/okv.sock"},
+        {"local:///run/okv.sock?source=10.0.0.2", "no options", "local:///run/okv.sock"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        assert_refused(&cases[i]);
+}
+
+/* Writes `prefix`, `count` times 'a', and `suffix`. */
+static const char *stretched(char *out, size_t size, const char *prefix, size_t count,
+                             const char *suffix)
+{
+    size_t at = strlen(prefix);
+
+    assert_true(at + count + strlen(suffix) < size);
+    memcpy(out, prefix, at);
+    memset(out + at, 'a', count);
+    memcpy(out + at + count, suffix, strlen(suffix) + 1);
+    return out;
+}
+
+static void every_part_has_its_length(void **state)
+{
+    char text[2048];
+    struct okv_uri uri;
+
+    (void)state;
+    assert_int_equal(okv_uri_parse(stretched(text, sizeof text, "local:///", 102, ""), &uri, NULL),
+                     0);
+    assert_int_equal(strlen(uri.path), 103);
+    assert_refused(&(struct refused){stretched(text, sizeof text, "local:///", 103, ""),
+                                     "104 bytes long", "local:///run/okv.sock"});
+    assert_int_equal(okv_uri_parse(stretched(text, sizeof text, "rdma://", 255, ":1"), &uri, NULL),
+                     0);
+    assert_int_equal(strlen(uri.host), 255);
+    assert_string_equal(uri.port, "1");
+    assert_refused(&(struct refused){stretched(text, sizeof text, "rdma://", 256, ":1"),
+                                     "256 bytes long", "rdma://10.0.0.1:7471"});
+
+    static const char *const endless[] = {
+        "",         "rdma://[",  "rdma://[fd00::1]", "rdma://h:",         "rdma://h/",
+        "local://", "rdma://h?", "rdma://h?source=", "rdma://h?source=[", "rdma://[fe80::1%",
+    };
+    for (size_t i = 0; i < sizeof endless / sizeof endless[0]; i++)
+        assert_refused(
+            &(struct refused){stretched(text, sizeof text, endless[i], 1900, ""), "aaaa", "://"});
+}
+
+/* Every prefix of a URI ends in an answer: nothing is read behind the end of the text. */
+static void every_prefix_is_answered(void **state)
+{
+    static const char whole[] = "rdma://[fd00::1%eth0]:7471?source=[fd00::2]&source=10.0.0.1";
+
+    (void)state;
+    for (size_t length = 0; length < sizeof whole; length++) {
+        char *text = test_malloc(length + 1);
+        struct okv_uri uri;
+        memcpy(text, whole, length);
+        text[length] = '\0';
+        int status = okv_uri_parse(text, &uri, NULL);
+        assert_true(status == 0 || status == OKV_EURI);
+        test_free(text);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rdma_uris_are_taken_apart), cmocka_unit_test(local_uris_carry_a_path),
+        cmocka_unit_test(wrong_uris_are_explained),  cmocka_unit_test(every_part_has_its_length),
+        cmocka_unit_test(every_prefix_is_answered),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
