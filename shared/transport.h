@@ -1,0 +1,211 @@
+/*
+ * The seam between okv and whatever moves its bytes.
+ *
+ * A listener (server) or a connect (client) leads to connections; completions
+ * of a connection arrive at its endpoint. Addresses of the table are offsets
+ * into the one region that the server's listener exposes for reading.
+ *
+ *   server:  listen -> endpoint_create -> next_request -> accept / reject
+ *   client:  connect (makes its own endpoint)
+ *   both:    post_read, send_buffer + post_send, poll, recv_release, arm
+ *   end:     close -> OKV_EVENT_CLOSED from poll -> conn_destroy
+ *
+ * Threads. A transport starts none. One thread drives a listener
+ * (next_request, accept, reject), one thread drives an endpoint and every
+ * connection on it (all other calls); the two may differ. okv_endpoint_wake()
+ * may be called from any thread.
+ *
+ * Credits. Each side tells the other how many messages it may have outstanding
+ * (`credits`); the endpoint holds a receive buffer for each of them, so that a
+ * message never finds the receiver without one. A request holds its credit
+ * until its reply was received.
+ *
+ * Errors are the negative codes of error.h. A failed connection reports itself
+ * once, by OKV_EVENT_CLOSED; until then calls on it return OKV_EDISCONNECTED.
+ */
+#ifndef OKV_SHARED_TRANSPORT_H
+#define OKV_SHARED_TRANSPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "shared/diag.h"
+#include "shared/uri.h"
+
+struct okv_transport_ops;
+
+/* The memory a listener exposes: mapped at `base`, backed by the memfd `fd`.
+ * Borrowed; must outlive the listener and stay mapped. */
+struct okv_exposed_region {
+    void *base;
+    uint64_t length;
+    int fd;
+};
+
+/* What both sides fix about messages. */
+struct okv_message_limits {
+    uint32_t slot_size; /* bytes of the largest message, either way */
+    uint32_t credits;   /* messages that one connection may have outstanding */
+};
+
+struct okv_listener {
+    const struct okv_transport_ops *ops;
+    int fd;          /* readable when next_request has something to do */
+    uint32_t rkey;   /* what a client needs to read the region; 0 for local */
+    char where[192]; /* the URI that clients use; "rdma://10.9.9.1:7471" */
+    char how[192];   /* for people: device, port, GID, MTU; or the socket */
+};
+
+/* One client that asks to be connected. Ended by accept or by reject. */
+struct okv_request {
+    struct okv_listener *listener;
+    const uint8_t *hello; /* the peer's first bytes, untrusted; valid until accept or reject */
+    size_t hello_length;
+    char peer[64]; /* address of the client, for people */
+};
+
+struct okv_endpoint {
+    const struct okv_transport_ops *ops;
+    int fd; /* readable when an armed endpoint has something to poll */
+};
+
+struct okv_conn {
+    const struct okv_transport_ops *ops;
+    struct okv_endpoint *endpoint;
+    void *user;             /* the owner's; the transport never looks at it */
+    uint32_t slot_size;     /* bytes of each send buffer */
+    unsigned max_reads;     /* READs that may be outstanding at once, at least 1 */
+    uint64_t remote_length; /* client: bytes that post_read may address; 0 until set_remote */
+    char peer[64];
+    char how[192]; /* for people: device, GID, MTU; or the socket */
+};
+
+/* Memory that READs may land in. */
+struct okv_memory;
+
+/* One READ: `length` bytes at `offset` of the remote region into `destination`,
+ * which lies in `memory`. `cookie` comes back in its event. */
+struct okv_read {
+    uint64_t offset;
+    void *destination;
+    struct okv_memory *memory;
+    uint32_t length;
+    uint64_t cookie;
+};
+
+enum okv_event_type {
+    OKV_EVENT_OPENED, /* server: an accepted connection; its first event */
+    OKV_EVENT_READ,   /* a READ ended: status, cookie */
+    OKV_EVENT_RECV,   /* a message came: immediate, data, length; give it back with recv_release */
+    OKV_EVENT_CLOSED, /* the last event of a connection: status says why */
+};
+
+struct okv_event {
+    enum okv_event_type type;
+    int status; /* 0 or the code of the failure */
+    struct okv_conn *conn;
+    uint64_t cookie;
+    uint32_t immediate;
+    uint32_t length;
+    bool has_immediate; /* a well-behaved peer sets it on every message */
+    const uint8_t *data;
+    uint32_t slot; /* the transport's: which receive buffer this is */
+};
+
+struct okv_connect_params {
+    const uint8_t *hello; /* at most OKV_HELLO_MAX bytes */
+    size_t hello_length;
+    struct okv_message_limits limits; /* slot_size is what we receive; credits is what we ask for */
+    uint64_t deadline_ns;             /* on okv_clock_ns() */
+};
+
+#define OKV_HELLO_MAX 56    /* private data of an RDMA CM REQ with RDMA_PS_TCP */
+#define OKV_WELCOME_MAX 196 /* of a REP */
+#define OKV_REJECT_MAX 148  /* of a REJ */
+
+/* The peer's answer to a connect. */
+struct okv_welcome {
+    bool rejected; /* the bytes are a rejection; connect then returns OKV_EREFUSED */
+    size_t length;
+    uint8_t bytes[OKV_WELCOME_MAX];
+};
+
+struct okv_transport_ops {
+    const char *name;
+
+    /* Starts to listen and exposes `region` for remote reading, and only that.
+     * OKV_EADDRESS, OKV_ENODEVICE, OKV_EPERM, OKV_EUNSUPPORTED, OKV_EIO, OKV_ENOMEM. */
+    int (*listen)(const struct okv_uri *uri, const struct okv_exposed_region *region,
+                  struct okv_listener **out, struct okv_diag *diag);
+    /* Ends listening. Every endpoint and connection of it must be gone. */
+    void (*unlisten)(struct okv_listener *listener);
+
+    /* A place for completions of up to `max_conns` connections with `limits` each. */
+    int (*endpoint_create)(struct okv_listener *listener, const struct okv_message_limits *limits,
+                           unsigned max_conns, struct okv_endpoint **out, struct okv_diag *diag);
+    void (*endpoint_destroy)(struct okv_endpoint *endpoint);
+
+    /* Works off what the listener's fd announced, never blocks. Returns 1 with
+     * a request in `*out`, 0 when nothing is left, or a negative code when the
+     * listener itself failed. */
+    int (*next_request)(struct okv_listener *listener, struct okv_request **out);
+    /* Accepts on `endpoint` with `welcome` as answer; the request is used up
+     * either way. OKV_EVENT_OPENED follows at the endpoint on success. */
+    int (*accept)(struct okv_request *request, struct okv_endpoint *endpoint, void *user,
+                  const uint8_t *welcome, size_t length);
+    void (*reject)(struct okv_request *request, const uint8_t *reason, size_t length);
+
+    /* Connects, blocking until the deadline. On OKV_EREFUSED by the server
+     * itself `welcome->rejected` is set. The caller reads the welcome, then
+     * calls set_remote. OKV_EADDRESS, OKV_ENODEVICE, OKV_EREFUSED, OKV_ETIMEDOUT,
+     * OKV_EUNSUPPORTED, OKV_EPROTO, OKV_EPERM, OKV_EIO, OKV_ENOMEM. */
+    int (*connect)(const struct okv_uri *uri, const struct okv_connect_params *params,
+                   struct okv_welcome *welcome, struct okv_conn **out, struct okv_diag *diag);
+    /* Client: the region as the welcome described it. OKV_EPROTO when it is not
+     * what the transport itself can see (local: the size of the memfd). */
+    int (*set_remote)(struct okv_conn *conn, uint64_t address, uint64_t length, uint32_t rkey);
+
+    /* Starts to end a connection: nothing more is sent, what is under way is
+     * flushed with READ events of OKV_EDISCONNECTED, then OKV_EVENT_CLOSED. */
+    void (*close)(struct okv_conn *conn);
+    /* Frees a connection after its OKV_EVENT_CLOSED, or a client's at any time;
+     * a client's endpoint goes with it. */
+    void (*conn_destroy)(struct okv_conn *conn);
+
+    /* Makes caller memory usable as the destination of READs on this endpoint. */
+    int (*memory_register)(struct okv_endpoint *endpoint, void *base, size_t length,
+                           struct okv_memory **out);
+    void (*memory_unregister)(struct okv_memory *memory);
+
+    /* Posts `count` READs with one doorbell; all or none. OKV_EINVAL for a READ
+     * outside the region (overflow-safe), OKV_EAGAIN when more than max_reads
+     * would be outstanding. The destination belongs to the transport until its event. */
+    int (*post_read)(struct okv_conn *conn, const struct okv_read *reads, unsigned count);
+
+    /* A free buffer of slot_size bytes for the next message, or NULL when every
+     * one is under way; room comes back as poll works off completions. The same
+     * buffer is returned until post_send uses it. */
+    uint8_t *(*send_buffer)(struct okv_conn *conn);
+    /* Sends the first `length` bytes of the send buffer with `immediate`. */
+    int (*post_send)(struct okv_conn *conn, uint32_t length, uint32_t immediate);
+
+    /* Up to `max` events; 0 when there is none now. A negative code means that
+     * the endpoint itself is broken. Never blocks. */
+    int (*poll)(struct okv_endpoint *endpoint, struct okv_event *events, int max);
+    /* Gives the receive buffer of an OKV_EVENT_RECV back; its data is gone. */
+    void (*recv_release)(struct okv_endpoint *endpoint, const struct okv_event *event);
+    /* After arm, the next event makes `fd` readable. Call poll once more before
+     * sleeping: what came before the arm announces nothing. */
+    int (*arm)(struct okv_endpoint *endpoint);
+    /* Makes `fd` of an armed endpoint readable; any thread. */
+    void (*wake)(struct okv_endpoint *endpoint);
+};
+
+/* The transport of a scheme; NULL for a scheme that is none. */
+const struct okv_transport_ops *okv_transport_for(enum okv_scheme scheme);
+
+extern const struct okv_transport_ops okv_transport_local;
+extern const struct okv_transport_ops okv_transport_verbs;
+
+#endif

@@ -1,0 +1,425 @@
+#include "tests/support/transport_fixture.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "shared/bytes.h"
+#include "shared/clock.h"
+#include "shared/error.h"
+
+/* Offsets in the welcome; a pattern fills the rest. */
+#define WELCOME_RKEY 0
+#define WELCOME_LENGTH 4
+#define WELCOME_PATTERN 12
+
+/* Empty polls before a wait sleeps. */
+#define SPINS 50
+
+static const struct okv_message_limits limits = {FIXTURE_SLOT_SIZE, FIXTURE_CREDITS};
+
+uint64_t fixture_soon(void)
+{
+    return okv_clock_ns() + FIXTURE_GUARD_NS;
+}
+
+uint8_t fixture_region_byte(uint64_t offset)
+{
+    return (uint8_t)(offset * 31 + (offset >> 8) * 17 + (offset >> 16));
+}
+
+uint8_t fixture_hello_byte(unsigned i)
+{
+    return (uint8_t)(i * 7 + 3);
+}
+
+uint8_t fixture_welcome_byte(unsigned i)
+{
+    return (uint8_t)(i * 5 + 1);
+}
+
+uint8_t fixture_reason_byte(unsigned i)
+{
+    return (uint8_t)(i * 3 + 9);
+}
+
+uint8_t fixture_message_byte(unsigned number, unsigned i)
+{
+    return (uint8_t)(number * 13 + i * 11 + (i >> 8));
+}
+
+void fixture_fill_message(uint8_t *out, unsigned number, unsigned length)
+{
+    for (unsigned i = 0; i < length; i++)
+        out[i] = fixture_message_byte(number, i);
+}
+
+bool fixture_is_message(const struct okv_event *event, unsigned number, unsigned length)
+{
+    if (event->type != OKV_EVENT_RECV || !event->has_immediate || event->length != length)
+        return false;
+    for (unsigned i = 0; i < length; i++) {
+        if (event->data[i] != fixture_message_byte(number, i))
+            return false;
+    }
+    return true;
+}
+
+/* The server's thread. */
+
+static bool hello_is_right(const struct okv_request *request)
+{
+    if (request->hello_length < FIXTURE_HELLO)
+        return false;
+    for (unsigned i = 1; i < request->hello_length; i++) {
+        uint8_t wanted = i < FIXTURE_HELLO ? fixture_hello_byte(i) : 0;
+        if (request->hello[i] != wanted)
+            return false;
+    }
+    return request->peer[0] != '\0';
+}
+
+static void answer_request(struct fixture *fixture, struct okv_request *request)
+{
+    uint8_t bytes[OKV_WELCOME_MAX];
+
+    if (!hello_is_right(request))
+        atomic_fetch_add(&fixture->wrong, 1);
+    if (request->hello_length > 0 && request->hello[0] == FIXTURE_REJECT) {
+        for (unsigned i = 0; i < FIXTURE_REASON; i++)
+            bytes[i] = fixture_reason_byte(i);
+        fixture->ops->reject(request, bytes, FIXTURE_REASON);
+        return;
+    }
+    for (unsigned i = WELCOME_PATTERN; i < FIXTURE_WELCOME; i++)
+        bytes[i] = fixture_welcome_byte(i);
+    okv_put_u32(bytes + WELCOME_RKEY, fixture->listener->rkey);
+    okv_put_u64(bytes + WELCOME_LENGTH, FIXTURE_REGION);
+    fixture->ops->accept(request, fixture->endpoint, fixture, bytes, FIXTURE_WELCOME);
+}
+
+static void answer_requests(struct fixture *fixture)
+{
+    struct okv_request *request;
+    int status;
+
+    while ((status = fixture->ops->next_request(fixture->listener, &request)) > 0)
+        answer_request(fixture, request);
+    if (status < 0)
+        atomic_fetch_add(&fixture->wrong, 1);
+}
+
+/* Echoes one message; false when there is no room for it now. */
+static bool echo(struct fixture *fixture, const struct okv_event *event)
+{
+    uint8_t *buffer = fixture->ops->send_buffer(event->conn);
+
+    if (!buffer)
+        return false;
+    memcpy(buffer, event->data, event->length);
+    int status = fixture->ops->post_send(event->conn, event->length, event->immediate);
+    if (status && status != OKV_EDISCONNECTED)
+        atomic_fetch_add(&fixture->wrong, 1);
+    fixture->ops->recv_release(fixture->endpoint, event);
+    atomic_fetch_add(&fixture->echoed, 1);
+    return true;
+}
+
+static void echo_unanswered(struct fixture *fixture)
+{
+    unsigned kept = 0;
+
+    for (unsigned i = 0; i < fixture->unanswered_count; i++) {
+        if (!echo(fixture, &fixture->unanswered[i]))
+            fixture->unanswered[kept++] = fixture->unanswered[i];
+    }
+    fixture->unanswered_count = kept;
+}
+
+static void on_opened(struct fixture *fixture, struct okv_conn *conn)
+{
+    if (fixture->conn_count == FIXTURE_MAX_CONNS || conn->user != fixture ||
+        conn->slot_size != FIXTURE_SLOT_SIZE || conn->peer[0] == '\0') {
+        atomic_fetch_add(&fixture->wrong, 1);
+        return;
+    }
+    fixture->conns[fixture->conn_count++] = conn;
+    atomic_fetch_add(&fixture->opened, 1);
+}
+
+static void on_closed(struct fixture *fixture, const struct okv_event *event)
+{
+    unsigned kept = 0, found = 0;
+
+    for (unsigned i = 0; i < fixture->unanswered_count; i++) {
+        if (fixture->unanswered[i].conn == event->conn)
+            fixture->ops->recv_release(fixture->endpoint, &fixture->unanswered[i]);
+        else
+            fixture->unanswered[kept++] = fixture->unanswered[i];
+    }
+    fixture->unanswered_count = kept;
+    while (found < fixture->conn_count && fixture->conns[found] != event->conn)
+        found++;
+    if (found == fixture->conn_count) {
+        atomic_fetch_add(&fixture->wrong, 1);
+        return;
+    }
+    fixture->conns[found] = fixture->conns[--fixture->conn_count];
+    fixture->ops->conn_destroy(event->conn);
+    atomic_store(&fixture->last_close, event->status);
+    atomic_fetch_add(&fixture->closed, 1);
+}
+
+static void on_message(struct fixture *fixture, const struct okv_event *event)
+{
+    if (!event->has_immediate) {
+        if (event->length != 0)
+            atomic_fetch_add(&fixture->wrong, 1);
+        fixture->ops->recv_release(fixture->endpoint, event);
+        atomic_fetch_add(&fixture->without_immediate, 1);
+        return;
+    }
+    if (fixture->unanswered_count == sizeof fixture->unanswered / sizeof fixture->unanswered[0]) {
+        atomic_fetch_add(&fixture->wrong, 1);
+        fixture->ops->recv_release(fixture->endpoint, event);
+        return;
+    }
+    fixture->unanswered[fixture->unanswered_count++] = *event;
+}
+
+static bool serve(struct fixture *fixture)
+{
+    struct okv_event events[5];
+    int count = fixture->ops->poll(fixture->endpoint, events, 5);
+
+    if (count < 0)
+        atomic_fetch_add(&fixture->wrong, 1);
+    for (int i = 0; i < count; i++) {
+        if (events[i].type == OKV_EVENT_OPENED)
+            on_opened(fixture, events[i].conn);
+        else if (events[i].type == OKV_EVENT_CLOSED)
+            on_closed(fixture, &events[i]);
+        else if (events[i].type == OKV_EVENT_RECV)
+            on_message(fixture, &events[i]);
+        else
+            atomic_fetch_add(&fixture->wrong, 1);
+    }
+    echo_unanswered(fixture);
+    return count > 0;
+}
+
+/* Ends every connection. The listener is looked at as well: a transport may
+ * learn from it that a connection is gone. */
+static void close_everything(struct fixture *fixture)
+{
+    uint64_t end = fixture_soon();
+
+    for (unsigned i = 0; i < fixture->conn_count; i++)
+        fixture->ops->close(fixture->conns[i]);
+    while (fixture->conn_count > 0 && okv_clock_ns() < end) {
+        answer_requests(fixture);
+        serve(fixture);
+    }
+}
+
+static void *run_server(void *argument)
+{
+    struct fixture *fixture = argument;
+
+    while (!atomic_load(&fixture->stop)) {
+        bool pause = atomic_load(&fixture->pause);
+        atomic_store(&fixture->paused, pause);
+        if (pause) {
+            usleep(1000);
+            continue;
+        }
+        if (atomic_exchange(&fixture->close_all, false)) {
+            for (unsigned i = 0; i < fixture->conn_count; i++)
+                fixture->ops->close(fixture->conns[i]);
+        }
+        answer_requests(fixture);
+        if (serve(fixture))
+            continue;
+        if (fixture->ops->arm(fixture->endpoint))
+            atomic_fetch_add(&fixture->wrong, 1);
+        if (serve(fixture) || atomic_load(&fixture->close_all) || atomic_load(&fixture->pause))
+            continue;
+        struct pollfd watched[2] = {
+            {.fd = fixture->listener->fd, .events = POLLIN},
+            {.fd = fixture->endpoint->fd, .events = POLLIN},
+        };
+        poll(watched, 2, 1000);
+    }
+    close_everything(fixture);
+    return NULL;
+}
+
+/* The test's side. */
+
+static void make_region(struct fixture *fixture)
+{
+    fixture->region_fd = memfd_create("okv-test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    assert_true(fixture->region_fd >= 0);
+    assert_int_equal(ftruncate(fixture->region_fd, FIXTURE_REGION), 0);
+    fixture->region =
+        mmap(NULL, FIXTURE_REGION, PROT_READ | PROT_WRITE, MAP_SHARED, fixture->region_fd, 0);
+    assert_ptr_not_equal(fixture->region, MAP_FAILED);
+    for (uint64_t i = 0; i < FIXTURE_REGION; i++)
+        fixture->region[i] = fixture_region_byte(i);
+}
+
+static void choose_uris(struct fixture *fixture, const char *listen_text, const char *connect_text)
+{
+    struct okv_diag diag = {""};
+    char local[128];
+
+    if (!connect_text) {
+        strcpy(fixture->directory, "/tmp/okv-test-XXXXXX");
+        assert_non_null(mkdtemp(fixture->directory));
+        snprintf(local, sizeof local, "local://%s/okv.sock", fixture->directory);
+        connect_text = listen_text = local;
+    }
+    if (!listen_text)
+        listen_text = connect_text;
+    if (okv_uri_parse(listen_text, &fixture->listen_uri, &diag) ||
+        okv_uri_parse(connect_text, &fixture->connect_uri, &diag))
+        fail_msg("%s", diag.text);
+}
+
+void fixture_start(struct fixture *fixture, const char *listen_text, const char *connect_text)
+{
+    struct okv_diag diag = {""};
+
+    memset(fixture, 0, sizeof *fixture);
+    choose_uris(fixture, listen_text, connect_text);
+    make_region(fixture);
+    fixture->ops = okv_transport_for(fixture->listen_uri.scheme);
+    assert_non_null(fixture->ops);
+
+    const struct okv_exposed_region region = {fixture->region, FIXTURE_REGION, fixture->region_fd};
+    if (fixture->ops->listen(&fixture->listen_uri, &region, &fixture->listener, &diag))
+        fail_msg("listen: %s", diag.text);
+    if (fixture->ops->endpoint_create(fixture->listener, &limits, FIXTURE_MAX_CONNS,
+                                      &fixture->endpoint, &diag))
+        fail_msg("endpoint: %s", diag.text);
+    assert_int_equal(pthread_create(&fixture->thread, NULL, run_server, fixture), 0);
+}
+
+void fixture_stop(struct fixture *fixture)
+{
+    fixture_order(fixture, &fixture->stop);
+    pthread_join(fixture->thread, NULL);
+    assert_int_equal(fixture->conn_count, 0);
+    assert_int_equal(atomic_load(&fixture->wrong), 0);
+    fixture->ops->endpoint_destroy(fixture->endpoint);
+    fixture->ops->unlisten(fixture->listener);
+    munmap(fixture->region, FIXTURE_REGION);
+    close(fixture->region_fd);
+    /* Fails, and the test with it, when the transport left something behind. */
+    if (fixture->directory[0] != '\0')
+        assert_int_equal(rmdir(fixture->directory), 0);
+}
+
+void fixture_order(struct fixture *fixture, atomic_bool *order)
+{
+    atomic_store(order, true);
+    fixture->ops->wake(fixture->endpoint);
+}
+
+void fixture_pause(struct fixture *fixture)
+{
+    fixture_order(fixture, &fixture->pause);
+    while (!atomic_load(&fixture->paused))
+        usleep(1000);
+}
+
+void fixture_resume(struct fixture *fixture)
+{
+    atomic_store(&fixture->pause, false);
+}
+
+bool fixture_reaches(const atomic_uint *count, unsigned wanted)
+{
+    uint64_t end = fixture_soon();
+
+    while (atomic_load(count) < wanted) {
+        if (okv_clock_ns() > end)
+            return false;
+        usleep(200);
+    }
+    return true;
+}
+
+bool fixture_is_empty(const struct fixture *fixture)
+{
+    return fixture_reaches(&fixture->closed, atomic_load(&fixture->connected)) &&
+           fixture_reaches(&fixture->closed, atomic_load(&fixture->opened));
+}
+
+int fixture_try_connect(struct fixture *fixture, enum fixture_wish wish, uint64_t deadline_ns,
+                        struct okv_welcome *welcome, struct okv_conn **out, struct okv_diag *diag)
+{
+    uint8_t hello[FIXTURE_HELLO];
+    struct okv_connect_params params = {
+        .hello = hello,
+        .hello_length = sizeof hello,
+        .limits = limits,
+        .deadline_ns = deadline_ns,
+    };
+
+    hello[0] = (uint8_t)wish;
+    for (unsigned i = 1; i < sizeof hello; i++)
+        hello[i] = fixture_hello_byte(i);
+    int status = fixture->ops->connect(&fixture->connect_uri, &params, welcome, out, diag);
+    if (status == 0)
+        atomic_fetch_add(&fixture->connected, 1);
+    return status;
+}
+
+int fixture_set_remote(struct okv_conn *conn, const struct okv_welcome *welcome)
+{
+    return conn->ops->set_remote(conn, 0, okv_get_u64(welcome->bytes + WELCOME_LENGTH),
+                                 okv_get_u32(welcome->bytes + WELCOME_RKEY));
+}
+
+bool fixture_wait(struct okv_endpoint *endpoint, struct okv_event *event)
+{
+    uint64_t end = fixture_soon();
+
+    for (unsigned i = 0; i < SPINS; i++) {
+        int count = endpoint->ops->poll(endpoint, event, 1);
+        if (count)
+            return count > 0;
+    }
+    while (okv_clock_ns() < end) {
+        struct pollfd watched = {.fd = endpoint->fd, .events = POLLIN};
+        if (endpoint->ops->arm(endpoint))
+            return false;
+        int count = endpoint->ops->poll(endpoint, event, 1);
+        if (count)
+            return count > 0;
+        poll(&watched, 1, okv_clock_ms_until(end));
+    }
+    return false;
+}
+
+struct okv_conn *fixture_connect(struct fixture *fixture)
+{
+    struct okv_welcome welcome;
+    struct okv_conn *conn;
+    struct okv_diag diag = {""};
+
+    if (fixture_try_connect(fixture, FIXTURE_ACCEPT, fixture_soon(), &welcome, &conn, &diag))
+        fail_msg("connect: %s", diag.text);
+    assert_int_equal(fixture_set_remote(conn, &welcome), 0);
+    return conn;
+}

@@ -1,0 +1,95 @@
+/*
+ * A server for the tests of transports: a region with a pattern in it, and a
+ * thread that accepts, echoes every message and keeps count.
+ */
+#ifndef OKV_TESTS_TRANSPORT_FIXTURE_H
+#define OKV_TESTS_TRANSPORT_FIXTURE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "shared/transport.h"
+
+#define FIXTURE_REGION (1u << 20)
+#define FIXTURE_SLOT_SIZE 6000u /* more than a packet of RDMA, and no power of two */
+#define FIXTURE_CREDITS 8u
+#define FIXTURE_MAX_CONNS 12u
+#define FIXTURE_HELLO 40u
+#define FIXTURE_WELCOME 100u
+#define FIXTURE_REASON 30u
+
+/* A test that waits longer hangs: it is no measure of anything. */
+#define FIXTURE_GUARD_NS 20000000000u
+uint64_t fixture_soon(void); /* the deadline that it makes from now */
+
+/* The first byte of a hello: what the server is to do. */
+enum fixture_wish { FIXTURE_ACCEPT = 'A', FIXTURE_REJECT = 'R' };
+
+struct fixture {
+    const struct okv_transport_ops *ops;
+    struct okv_uri listen_uri, connect_uri;
+    char directory[64]; /* of the socket; "" when the URI came from elsewhere */
+    int region_fd;
+    uint8_t *region; /* the server's mapping */
+    struct okv_listener *listener;
+    struct okv_endpoint *endpoint;
+    pthread_t thread;
+
+    /* Orders to the thread; fixture_order makes it look. */
+    atomic_bool stop, pause, close_all;
+
+    atomic_uint connected; /* successful fixture_try_connects */
+
+    /* What the thread saw. */
+    atomic_bool paused;
+    atomic_uint opened, closed, echoed;
+    atomic_uint without_immediate, wrong; /* `wrong`: bytes or events that should not have come */
+    atomic_int last_close;                /* status of the last OKV_EVENT_CLOSED */
+
+    /* The thread's own. */
+    struct okv_conn *conns[FIXTURE_MAX_CONNS];
+    unsigned conn_count;
+    struct okv_event unanswered[256]; /* more than a transport has receive buffers for us */
+    unsigned unanswered_count;
+};
+
+/* Starts a server at `listen_text` for clients at `connect_text`; NULL for a
+ * local one in a fresh directory. Fails the test when it cannot. */
+void fixture_start(struct fixture *fixture, const char *listen_text, const char *connect_text);
+void fixture_stop(struct fixture *fixture);
+/* Makes the thread look at its orders. */
+void fixture_order(struct fixture *fixture, atomic_bool *order);
+/* Stops the thread before its next poll, and waits until it has stopped; and lets it go on. */
+void fixture_pause(struct fixture *fixture);
+void fixture_resume(struct fixture *fixture);
+/* Waits until `*count` is at least `wanted`; false when the guard ran out. */
+bool fixture_reaches(const atomic_uint *count, unsigned wanted);
+/* Waits until the server has opened and closed every connection that a client had. */
+bool fixture_is_empty(const struct fixture *fixture);
+
+/* What the fixture put at `offset` of the region, into the i-th byte of a
+ * handshake, and into the i-th byte of message `number`. */
+uint8_t fixture_region_byte(uint64_t offset);
+uint8_t fixture_hello_byte(unsigned i);
+uint8_t fixture_welcome_byte(unsigned i);
+uint8_t fixture_reason_byte(unsigned i);
+uint8_t fixture_message_byte(unsigned number, unsigned i);
+void fixture_fill_message(uint8_t *out, unsigned number, unsigned length);
+bool fixture_is_message(const struct okv_event *event, unsigned number, unsigned length);
+
+/* Connects as a client that wants `wish`; these three may be called from any
+ * thread and fail no test. */
+int fixture_try_connect(struct fixture *fixture, enum fixture_wish wish, uint64_t deadline_ns,
+                        struct okv_welcome *welcome, struct okv_conn **out, struct okv_diag *diag);
+/* Sets what the welcome said about the region. */
+int fixture_set_remote(struct okv_conn *conn, const struct okv_welcome *welcome);
+/* Waits for the next event, spinning a little and then sleeping on the armed
+ * descriptor; false when the guard ran out. */
+bool fixture_wait(struct okv_endpoint *endpoint, struct okv_event *event);
+
+/* A connection that is ready for READs and messages; fails the test when there is none. */
+struct okv_conn *fixture_connect(struct fixture *fixture);
+
+#endif

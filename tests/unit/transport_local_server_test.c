@@ -1,0 +1,469 @@
+/*
+ * What the local transport asks of a server: its seals on the region, its
+ * answers, and the place that it takes in the file system.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "shared/bytes.h"
+#include "shared/clock.h"
+#include "shared/error.h"
+#include "tests/support/transport_fixture.h"
+
+/* What transport_local.h says on the wire; said again so that a change is noticed. */
+#define MAGIC 0x4c766b6fu
+#define ANSWER_WELCOME 1u
+
+static struct sockaddr_un address_of(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+    assert_true(strlen(path) < sizeof address.sun_path);
+    memcpy(address.sun_path, path, strlen(path));
+    return address;
+}
+
+static unsigned open_descriptors(void)
+{
+    unsigned count = 0;
+
+    for (int fd = 0; fd < 1024; fd++)
+        count += fcntl(fd, F_GETFD) >= 0;
+    return count;
+}
+
+/* The region. */
+
+static void the_region_is_sealed(void **state)
+{
+    struct fixture *fixture = *state;
+    int fd = fixture->region_fd;
+    const int wanted = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
+
+    /* clients get this very descriptor */
+    assert_int_equal(fcntl(fd, F_GET_SEALS) & wanted, wanted);
+    assert_ptr_equal(mmap(NULL, FIXTURE_REGION, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0),
+                     MAP_FAILED);
+    uint8_t *map = mmap(NULL, FIXTURE_REGION, PROT_READ, MAP_SHARED, fd, 0);
+    assert_ptr_not_equal(map, MAP_FAILED);
+    assert_int_equal(mprotect(map, FIXTURE_REGION, PROT_READ | PROT_WRITE), -1);
+    assert_int_equal(madvise(map, FIXTURE_REGION, MADV_REMOVE), -1);
+    munmap(map, FIXTURE_REGION);
+    assert_int_equal(ftruncate(fd, 4096), -1);
+    assert_int_equal(ftruncate(fd, 2 * FIXTURE_REGION), -1);
+    assert_int_equal(pwrite(fd, "x", 1, 0), -1);
+    assert_int_equal(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), -1);
+}
+
+static void a_region_larger_than_its_memory_is_refused(void **state)
+{
+    struct fixture *fixture = *state;
+    struct okv_conn *conn = fixture_connect(fixture);
+
+    assert_int_equal(fixture->ops->set_remote(conn, 0, FIXTURE_REGION + 1, 0), OKV_EPROTO);
+    assert_int_equal(fixture->ops->set_remote(conn, 0, UINT64_MAX, 0), OKV_EPROTO);
+    assert_int_equal(fixture->ops->set_remote(conn, 0, 0, 0), OKV_EPROTO);
+    assert_int_equal(fixture->ops->set_remote(conn, 0, FIXTURE_REGION, 0), 0);
+    fixture->ops->conn_destroy(conn);
+    assert_true(fixture_is_empty(fixture));
+}
+
+/* A server that was written by somebody else: answers one client with `answer`
+ * and `fd`, then ends. */
+struct impostor {
+    int sock;
+    const uint8_t *answer;
+    size_t length;
+    int fd;
+};
+
+static void *run_impostor(void *argument)
+{
+    const struct impostor *impostor = argument;
+    uint8_t hello[256];
+    union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(2 * sizeof(int))];
+    } control = {0};
+    struct iovec vector = {(void *)impostor->answer, impostor->length};
+    struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1};
+    int sock = accept(impostor->sock, NULL, NULL);
+
+    if (recv(sock, hello, sizeof hello, 0) > 0 && impostor->answer) {
+        if (impostor->fd >= 0) {
+            /* twice: a client takes one at most, and loses none */
+            const int fds[2] = {impostor->fd, impostor->fd};
+            message.msg_control = control.space;
+            message.msg_controllen = sizeof control.space;
+            control.header.cmsg_level = SOL_SOCKET;
+            control.header.cmsg_type = SCM_RIGHTS;
+            control.header.cmsg_len = CMSG_LEN(sizeof fds);
+            memcpy(CMSG_DATA(&control.header), fds, sizeof fds);
+        }
+        sendmsg(sock, &message, MSG_NOSIGNAL);
+    }
+    close(sock);
+    return NULL;
+}
+
+/* Connects to a server that answers so; returns what connect said. */
+static int meet_impostor(struct fixture *fixture, const uint8_t *answer, size_t length, int fd)
+{
+    const struct okv_uri uri = fixture->connect_uri;
+    struct impostor impostor = {.answer = answer, .length = length, .fd = fd};
+    struct sockaddr_un address;
+    struct okv_welcome welcome;
+    struct okv_conn *conn = NULL;
+    struct okv_diag diag = {""};
+    pthread_t thread;
+
+    strcat(fixture->connect_uri.path, "2");
+    address = address_of(fixture->connect_uri.path);
+    impostor.sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(impostor.sock, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(impostor.sock, 1), 0);
+    assert_int_equal(pthread_create(&thread, NULL, run_impostor, &impostor), 0);
+    unsigned before = open_descriptors();
+    int status =
+        fixture_try_connect(fixture, FIXTURE_ACCEPT, fixture_soon(), &welcome, &conn, &diag);
+    pthread_join(thread, NULL);
+    fixture->connect_uri = uri;
+    unlink(address.sun_path);
+    if (status == 0) {
+        fixture->ops->conn_destroy(conn);
+        atomic_fetch_sub(&fixture->connected, 1);
+    } else {
+        assert_true(diag.text[0] != '\0');
+    }
+    assert_in_range(open_descriptors(), 0, before);
+    close(impostor.sock);
+    return status;
+}
+
+static int make_memfd(int seals)
+{
+    int fd = memfd_create("okv-test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, 4096), 0);
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
+    return fd;
+}
+
+static void a_client_takes_sealed_memory_only(void **state)
+{
+    static const struct {
+        int seals, status;
+    } cases[] = {
+        {0, OKV_EPROTO},
+        {F_SEAL_SHRINK | F_SEAL_GROW, OKV_EPROTO},
+        {F_SEAL_GROW | F_SEAL_FUTURE_WRITE, OKV_EPROTO},
+        {F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE, 0},
+        {F_SEAL_SHRINK | F_SEAL_WRITE, 0},
+    };
+    uint8_t answer[8 + 10] = {0};
+
+    okv_put_u32(answer, MAGIC);
+    okv_put_u32(answer + 4, ANSWER_WELCOME);
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        int fd = make_memfd(cases[i].seals);
+        assert_int_equal(meet_impostor(*state, answer, sizeof answer, fd), cases[i].status);
+        close(fd);
+    }
+    int file = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    assert_int_equal(meet_impostor(*state, answer, sizeof answer, file), OKV_EPROTO);
+    close(file);
+}
+
+static void a_client_understands_no_other_answer(void **state)
+{
+    static const struct {
+        uint32_t magic, kind;
+        size_t length;
+        bool with_memory;
+        int status;
+    } cases[] = {
+        {MAGIC, ANSWER_WELCOME, 8 + OKV_WELCOME_MAX, true, 0},
+        {MAGIC, ANSWER_WELCOME, 8 + OKV_WELCOME_MAX + 1, true, OKV_EPROTO},
+        {MAGIC, ANSWER_WELCOME, 8, false, OKV_EPROTO},
+        {MAGIC, ANSWER_WELCOME, 7, true, OKV_EPROTO},
+        {MAGIC + 1, ANSWER_WELCOME, 20, true, OKV_EPROTO},
+        {MAGIC, 0, 20, true, OKV_EPROTO},
+        {MAGIC, 3, 20, true, OKV_EPROTO},
+        {MAGIC, 2, 8 + OKV_REJECT_MAX, false, OKV_EREFUSED},
+        {MAGIC, 2, 8 + OKV_REJECT_MAX + 1, false, OKV_EPROTO},
+        {MAGIC, 2, 20, true, OKV_EREFUSED},
+    };
+    int fd = make_memfd(F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE);
+
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint8_t answer[256] = {0};
+        okv_put_u32(answer, cases[i].magic);
+        okv_put_u32(answer + 4, cases[i].kind);
+        assert_int_equal(
+            meet_impostor(*state, answer, cases[i].length, cases[i].with_memory ? fd : -1),
+            cases[i].status);
+    }
+    assert_int_equal(meet_impostor(*state, NULL, 0, -1), OKV_EREFUSED);
+    close(fd);
+}
+
+static int try_listen(const struct fixture *fixture, const char *path, struct okv_listener **out,
+                      struct okv_diag *diag)
+{
+    const struct okv_exposed_region region = {fixture->region, FIXTURE_REGION, fixture->region_fd};
+    struct okv_uri uri = {.scheme = OKV_SCHEME_LOCAL};
+
+    assert_true(strlen(path) < sizeof uri.path);
+    memcpy(uri.path, path, strlen(path));
+    return fixture->ops->listen(&uri, &region, out, diag);
+}
+
+/* A server of our own, whose every step is made here. */
+struct steps {
+    const struct okv_transport_ops *ops;
+    struct okv_listener *listener;
+    struct okv_endpoint *endpoint;
+};
+
+/* Lets a client in that sends `count` messages and reads nothing; returns its end. */
+static int let_in(const struct steps *steps, unsigned count, struct okv_conn **out)
+{
+    static const uint8_t hello[4] = {'o', 'k', 'v', 'L'};
+    struct sockaddr_un address = address_of(steps->listener->where + strlen("local://"));
+    struct okv_request *request;
+    struct okv_event event;
+    int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+    assert_int_equal(connect(sock, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(send(sock, hello, sizeof hello, MSG_NOSIGNAL), sizeof hello);
+    assert_int_equal(steps->ops->next_request(steps->listener, &request), 1);
+    assert_int_equal(request->hello_length, 0);
+    assert_int_equal(steps->ops->accept(request, steps->endpoint, NULL, NULL, 0), 0);
+    for (unsigned i = 0; i < count; i++)
+        assert_int_equal(send(sock, hello, sizeof hello, MSG_NOSIGNAL), sizeof hello);
+    assert_int_equal(steps->ops->poll(steps->endpoint, &event, 1), 1);
+    assert_int_equal(event.type, OKV_EVENT_OPENED);
+    *out = event.conn;
+    return sock;
+}
+
+/* Buffers that were not given back when their client went away may be all there
+ * are; the next client is served as soon as one is. */
+static void buffers_of_a_client_that_is_gone_come_back(void **state)
+{
+    const struct fixture *fixture = *state;
+    const struct okv_message_limits limits = {64, 1};
+    struct steps steps = {.ops = fixture->ops};
+    struct okv_event held[2], event;
+    struct okv_conn *conn;
+    char path[96];
+
+    snprintf(path, sizeof path, "%s/steps", fixture->directory);
+    assert_int_equal(try_listen(fixture, path, &steps.listener, NULL), 0);
+    assert_int_equal(steps.ops->endpoint_create(steps.listener, &limits, 1, &steps.endpoint, NULL),
+                     0);
+
+    int first = let_in(&steps, 3, &conn);
+    assert_int_equal(steps.ops->poll(steps.endpoint, held, 2), 2);
+    assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 0);
+    steps.ops->close(conn);
+    assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 1);
+    assert_int_equal(event.type, OKV_EVENT_CLOSED);
+    steps.ops->conn_destroy(conn);
+
+    int second = let_in(&steps, 1, &conn);
+    assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 0);
+    steps.ops->recv_release(steps.endpoint, &held[1]);
+    assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 1);
+    assert_int_equal(event.type, OKV_EVENT_RECV);
+    assert_ptr_equal(event.conn, conn);
+    steps.ops->recv_release(steps.endpoint, &event);
+    steps.ops->recv_release(steps.endpoint, &held[0]);
+    close(first);
+    close(second);
+    steps.ops->endpoint_destroy(steps.endpoint);
+    steps.ops->unlisten(steps.listener);
+}
+
+/* The place in the file system. */
+
+static void assert_no_listen(const struct fixture *fixture, const char *path, int status,
+                             const char *says)
+{
+    struct okv_listener *listener;
+    struct okv_diag diag = {""};
+
+    assert_int_equal(try_listen(fixture, path, &listener, &diag), status);
+    if (!strstr(diag.text, says))
+        fail_msg("\"%s\" does not say \"%s\"", diag.text, says);
+}
+
+static void a_path_has_one_server(void **state)
+{
+    struct fixture *fixture = *state;
+
+    assert_no_listen(fixture, fixture->listen_uri.path, OKV_EADDRESS, "already listens");
+}
+
+static void a_path_in_the_way_stays(void **state)
+{
+    struct fixture *fixture = *state;
+    char path[128];
+    struct stat file;
+
+    snprintf(path, sizeof path, "%s/none/okv.sock", fixture->directory);
+    assert_no_listen(fixture, path, OKV_EADDRESS, "does not exist");
+
+    snprintf(path, sizeof path, "%s/taken", fixture->directory);
+    close(open(path, O_CREAT | O_WRONLY, 0600));
+    assert_no_listen(fixture, path, OKV_EADDRESS, "not a socket");
+    assert_int_equal(stat(path, &file), 0);
+    unlink(path);
+
+    /* somebody else's, and alive */
+    struct sockaddr_un address = address_of(path);
+    int sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(sock, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(sock, 1), 0);
+    assert_no_listen(fixture, path, OKV_EADDRESS, "another program");
+    assert_int_equal(stat(path, &file), 0);
+    close(sock);
+    unlink(path);
+}
+
+static void a_dead_servers_path_is_taken_over(void **state)
+{
+    struct fixture *fixture = *state;
+    struct okv_listener *listener;
+    struct okv_diag diag = {""};
+    char path[128], lock[160];
+
+    snprintf(path, sizeof path, "%s/stale", fixture->directory);
+    snprintf(lock, sizeof lock, "%s.lock", path);
+    struct sockaddr_un address = address_of(path);
+    int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(sock, (struct sockaddr *)&address, sizeof address), 0);
+    close(sock);
+    close(open(lock, O_CREAT | O_WRONLY, 0600));
+
+    if (try_listen(fixture, path, &listener, &diag))
+        fail_msg("%s", diag.text);
+    fixture->ops->unlisten(listener);
+    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(access(lock, F_OK), -1);
+}
+
+static void another_socket_at_the_path_is_left_alone(void **state)
+{
+    struct fixture *fixture = *state;
+    struct okv_listener *listener;
+    char path[128];
+
+    snprintf(path, sizeof path, "%s/moved", fixture->directory);
+    assert_int_equal(try_listen(fixture, path, &listener, NULL), 0);
+    assert_string_equal(listener->where + strlen("local://"), path);
+    int keep = open(path, O_PATH | O_CLOEXEC); /* so that its inode number is not used again */
+    unlink(path);
+    struct sockaddr_un address = address_of(path);
+    int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(sock, (struct sockaddr *)&address, sizeof address), 0);
+    /* nobody answers there, but our server still holds the path */
+    assert_no_listen(fixture, path, OKV_EADDRESS, "already listens");
+    fixture->ops->unlisten(listener);
+    assert_int_equal(access(path, F_OK), 0);
+    close(keep);
+    close(sock);
+    unlink(path);
+}
+
+static void clients_learn_why_they_cannot_connect(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct okv_uri uri = fixture->connect_uri;
+    struct okv_welcome welcome;
+    struct okv_conn *conn;
+    struct okv_diag diag = {""};
+    char path[128];
+
+    snprintf(path, sizeof path, "%s/stale", fixture->directory);
+    strcpy(fixture->connect_uri.path, path);
+    assert_int_equal(
+        fixture_try_connect(fixture, FIXTURE_ACCEPT, fixture_soon(), &welcome, &conn, &diag),
+        OKV_EREFUSED);
+    assert_non_null(strstr(diag.text, "okv-server --listen local://"));
+
+    struct sockaddr_un address = address_of(path);
+    int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(sock, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(
+        fixture_try_connect(fixture, FIXTURE_ACCEPT, fixture_soon(), &welcome, &conn, &diag),
+        OKV_EREFUSED);
+    assert_non_null(strstr(diag.text, "left from one that ended"));
+
+    /* it listens, but takes nobody: first no answer, then no place in its queue */
+    assert_int_equal(listen(sock, 0), 0);
+    assert_int_equal(fixture_try_connect(fixture, FIXTURE_ACCEPT, okv_clock_ns() + 50000000u,
+                                         &welcome, &conn, &diag),
+                     OKV_ETIMEDOUT);
+    assert_non_null(strstr(diag.text, "did not answer in time"));
+    assert_int_equal(fixture_try_connect(fixture, FIXTURE_ACCEPT, okv_clock_ns() + 50000000u,
+                                         &welcome, &conn, &diag),
+                     OKV_ETIMEDOUT);
+    assert_non_null(strstr(diag.text, "too many clients"));
+    close(sock);
+    unlink(path);
+    fixture->connect_uri = uri;
+}
+
+static int start(void **state)
+{
+    struct fixture *fixture = calloc(1, sizeof *fixture);
+
+    if (!fixture)
+        return -1;
+    fixture_start(fixture, NULL, NULL);
+    *state = fixture;
+    return 0;
+}
+
+static int stop(void **state)
+{
+    if (!*state)
+        return 0; /* it did not start */
+    fixture_stop(*state);
+    free(*state);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_region_is_sealed),
+        cmocka_unit_test(a_region_larger_than_its_memory_is_refused),
+        cmocka_unit_test(a_client_takes_sealed_memory_only),
+        cmocka_unit_test(a_client_understands_no_other_answer),
+        cmocka_unit_test(buffers_of_a_client_that_is_gone_come_back),
+        cmocka_unit_test(a_path_has_one_server),
+        cmocka_unit_test(a_path_in_the_way_stays),
+        cmocka_unit_test(a_dead_servers_path_is_taken_over),
+        cmocka_unit_test(another_socket_at_the_path_is_left_alone),
+        cmocka_unit_test(clients_learn_why_they_cannot_connect),
+    };
+
+    return cmocka_run_group_tests(tests, start, stop);
+}
