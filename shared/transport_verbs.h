@@ -1,0 +1,295 @@
+/*
+ * What the files of the verbs transport share. Nobody else includes this.
+ *
+ *   _device   which device, how it is described, what it cannot do
+ *   _mr       the exposed region and the caller's memory
+ *   _endpoint completion queue, receive slots, wake-ups
+ *   _conn     one connection: life and death, send buffers, table of READs
+ *   _qp       queue pair states; the one function that posts sends, the one that posts READs
+ *   _poll     completions to events
+ *   _cm       the listener: requests, accept, reject, events of the connection manager
+ *   _connect  the client's way to a connection
+ *
+ * Threads. Two may be at work on a server: the listener's, which reads CM
+ * events, and the endpoint's. They meet in `struct verbs_handover` alone, under
+ * its lock. The listener's thread touches a connection that it has handed over
+ * only between rdma_get_cm_event() and rdma_ack_cm_event() for an event of that
+ * connection. The endpoint's thread frees a connection only after
+ * rdma_destroy_id() has returned, which waits until every event that was got
+ * for the id was acknowledged (man rdma_destroy_id) and after which no new one
+ * can come. So neither sees the other's dead connection, as long as nobody
+ * calls rdma_destroy_id() with the hand-over lock held and no event stays
+ * unacknowledged between two calls of next_request.
+ */
+#ifndef OKV_SHARED_TRANSPORT_VERBS_H
+#define OKV_SHARED_TRANSPORT_VERBS_H
+
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <rdma/rdma_cma.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
+
+#include "shared/transport.h"
+
+#define VERBS_MAX_READS 16         /* READs outstanding per connection that we ask for */
+#define VERBS_MAX_INLINE 256       /* bytes that we ask to send without a DMA read */
+#define VERBS_POLL_BATCH 16        /* completions taken from the queue at once */
+#define VERBS_CLOSE_NS 1000000000u /* what a closing connection gets to flush its work */
+#define VERBS_HELLO_ROOM 256       /* private data lengths are 8 bits wide */
+
+/* An unanswered packet is sent again after 4.096 us * 2^14 = 67 ms, six times.
+ * Never 7, which means "for ever" to some devices (rxe). */
+#define VERBS_ACK_TIMEOUT 14
+#define VERBS_RETRY_COUNT 6
+/* Credits keep the receiver ready; should that fail, 0.64 ms until the next try
+ * instead of the connection manager's choice of 655 ms (man rdma_connect). */
+#define VERBS_MIN_RNR_TIMER 12
+
+struct verbs_listener {
+    struct okv_listener base;
+    struct rdma_event_channel *channel;
+    struct rdma_cm_id *id;
+    struct ibv_context *verbs; /* the connection manager's; never closed by us */
+    struct ibv_pd *pd;
+    struct ibv_mr *region;
+    uint8_t max_reads_in; /* READs that the device can serve at once on one connection */
+    bool removed;         /* the device went away */
+};
+
+struct verbs_request {
+    struct okv_request base;
+    struct rdma_cm_id *id;
+    uint8_t responder_resources; /* READs that the client wants to have outstanding */
+    uint8_t hello[VERBS_HELLO_ROOM];
+};
+
+struct okv_memory {
+    struct verbs_endpoint *endpoint;
+    struct ibv_mr *mr;
+    uintptr_t base;
+    size_t length;
+};
+
+/* What the listener's thread leaves for the endpoint's thread. */
+struct verbs_handover {
+    pthread_mutex_t lock;
+    atomic_bool any; /* a hint that spares the lock: something was left */
+    struct verbs_conn *opened;
+    struct verbs_conn **opened_tail;
+    struct verbs_conn *gone;
+};
+
+/* Memory cut into equal slots, registered for the device to read and write. */
+struct verbs_slab {
+    uint8_t *base;
+    size_t stride;
+    size_t bytes;
+    struct ibv_mr *mr;
+};
+
+struct verbs_endpoint {
+    struct okv_endpoint base; /* base.fd: an epoll set of the descriptors below */
+    struct ibv_context *verbs;
+    struct ibv_pd *pd;
+    bool owns_pd; /* a client's; a server's belongs to its listener */
+    struct okv_message_limits limits;
+    unsigned max_conns;
+    unsigned reads_per_conn;
+    atomic_uint conns;
+
+    struct ibv_comp_channel *completions;
+    struct ibv_cq *cq;
+    struct ibv_srq *srq;
+    struct verbs_slab slots; /* receive buffers */
+    unsigned slot_count;
+    unsigned unacked_events; /* of the completion channel */
+    int wake_fd;
+    int timer_fd;
+    struct rdma_event_channel *cm; /* client: CM events; NULL on a server */
+
+    /* Of the endpoint's thread alone. */
+    struct ibv_wc wc[VERBS_POLL_BATCH];
+    int wc_next;
+    int wc_count;
+    bool armed;
+    bool broken;
+    unsigned empty_polls;
+    uint64_t times_empty;        /* how often the completion queue was seen empty */
+    struct verbs_conn *announce; /* OPENED not yet delivered, in order */
+    struct verbs_conn **announce_tail;
+    struct verbs_conn *closing;
+    struct verbs_conn **by_qp_num; /* chained hash table */
+    unsigned by_qp_num_mask;
+
+    struct verbs_handover handover;
+};
+
+enum verbs_conn_state {
+    VERBS_CONN_OPEN,
+    VERBS_CONN_CLOSING, /* queue pair in the error state, work being flushed */
+    VERBS_CONN_CLOSED,  /* OKV_EVENT_CLOSED was delivered */
+};
+
+struct verbs_read_slot {
+    uint64_t cookie;
+    bool busy;
+    bool silent; /* a READ whose post failed: its completion is nobody's event */
+};
+
+struct verbs_conn {
+    struct okv_conn base;
+    struct rdma_cm_id *id;
+    struct ibv_qp *qp;
+    uint32_t qp_num;
+    uint32_t max_inline;
+    enum verbs_conn_state state;
+
+    int close_status;
+    bool deaf; /* closed by our own side: messages are dropped */
+    uint64_t close_deadline;
+    uint64_t close_times_empty; /* endpoint->times_empty when closing began */
+    char failure[64];           /* the raw status of the first failed completion */
+
+    uint64_t remote_address;
+    uint32_t remote_rkey;
+    unsigned outstanding; /* posted and not completed: sends and READs */
+
+    struct verbs_slab send_slab;
+    unsigned send_count;
+    unsigned *send_free; /* stack of free send buffers */
+    unsigned send_free_count;
+    bool send_current_taken; /* `send_current` was handed to the caller, not yet posted */
+    unsigned send_current;
+
+    struct verbs_read_slot reads[VERBS_MAX_READS];
+    unsigned reads_busy;
+
+    struct verbs_conn *next_by_qp_num;
+    struct verbs_conn *next_opened; /* in handover.opened, then in endpoint.announce */
+    struct verbs_conn *next_closing;
+    struct verbs_conn *next_gone; /* under the hand-over lock */
+    bool is_gone;                 /* under the hand-over lock */
+};
+
+/* wr_id: what was posted and where its bookkeeping is. */
+enum verbs_work { VERBS_WORK_RECV = 1, VERBS_WORK_SEND, VERBS_WORK_READ };
+
+static inline uint64_t verbs_wr_id(enum verbs_work work, unsigned index)
+{
+    return (uint64_t)work << 32 | index;
+}
+
+/* transport_verbs_device.c */
+
+/* Says why there is no event channel. Returns OKV_ENODEVICE or OKV_EPERM. */
+int okv_verbs_no_channel(int errnum, struct okv_diag *diag);
+/* Makes `fd` non-blocking and close-on-exec; -1 with errno. */
+int okv_verbs_nonblocking(int fd);
+/* A channel of CM events that never blocks. */
+int okv_verbs_channel(struct rdma_event_channel **out, struct okv_diag *diag);
+/* What the device can do; refuses one that cannot do what the protocol needs. */
+int okv_verbs_check_device(struct ibv_context *verbs, struct ibv_device_attr *attr,
+                           struct okv_diag *diag);
+/* Names all RDMA devices, separated by commas; returns how many there are. */
+int okv_verbs_device_names(char *out, size_t size);
+/* "rxe0 port 1, GID 1 ::ffff:10.9.9.1 (RoCE v2), path MTU 4096, ethernet" */
+void okv_verbs_describe(struct ibv_context *verbs, uint8_t port, const struct ibv_gid_entry *gid,
+                        enum ibv_mtu mtu, char *out, size_t size);
+/* The entry of the GID table that holds `gid`, RoCE v2 before others; with `gid`
+ * NULL the first one made from an IPv4 address. */
+bool okv_verbs_find_gid(struct ibv_context *verbs, uint8_t port, const union ibv_gid *gid,
+                        struct ibv_gid_entry *out);
+bool okv_verbs_is_loopback(const struct sockaddr *address);
+/* "10.9.9.1:7471", "[fd00::1]:7471" */
+void okv_verbs_address_text(const struct sockaddr *address, char *out, size_t size);
+
+/* transport_verbs_mr.c */
+
+/* Registers memory; OKV_EPERM with a sentence when the memlock limit is in the way.
+ * With `zero_based` the remote address of its first byte is 0. */
+int okv_verbs_register(struct ibv_pd *pd, void *base, size_t length, int access, bool zero_based,
+                       struct ibv_mr **out, struct okv_diag *diag);
+int okv_verbs_slab_create(struct ibv_pd *pd, unsigned count, uint32_t slot_size,
+                          struct verbs_slab *out, struct okv_diag *diag);
+void okv_verbs_slab_destroy(struct verbs_slab *slab);
+int okv_verbs_memory_register(struct okv_endpoint *endpoint, void *base, size_t length,
+                              struct okv_memory **out);
+void okv_verbs_memory_unregister(struct okv_memory *memory);
+
+/* transport_verbs_endpoint.c */
+
+struct verbs_endpoint_params {
+    struct ibv_context *verbs;
+    struct ibv_pd *pd;
+    bool owns_pd; /* on failure the caller keeps it */
+    struct rdma_event_channel *cm;
+    struct okv_message_limits limits;
+    unsigned max_conns;
+    unsigned reads_per_conn;
+};
+
+int okv_verbs_endpoint_new(const struct verbs_endpoint_params *params, struct verbs_endpoint **out,
+                           struct okv_diag *diag);
+int okv_verbs_endpoint_create(struct okv_listener *listener,
+                              const struct okv_message_limits *limits, unsigned max_conns,
+                              struct okv_endpoint **out, struct okv_diag *diag);
+void okv_verbs_endpoint_destroy(struct okv_endpoint *endpoint);
+/* Posts receive slot `index`. */
+int okv_verbs_post_slot(struct verbs_endpoint *endpoint, unsigned index);
+void okv_verbs_recv_release(struct okv_endpoint *endpoint, const struct okv_event *event);
+int okv_verbs_arm(struct okv_endpoint *endpoint);
+void okv_verbs_wake(struct okv_endpoint *endpoint);
+
+/* transport_verbs_conn.c */
+
+/* A connection with its queue pair in the reset state. `id` stays the caller's
+ * until `conn->id` is set. */
+int okv_verbs_conn_new(struct verbs_endpoint *endpoint, struct verbs_conn **out,
+                       struct okv_diag *diag);
+/* Frees what okv_verbs_conn_new made; `conn->id` must be gone. */
+void okv_verbs_conn_free(struct verbs_conn *conn);
+/* Makes completions of the connection findable. */
+void okv_verbs_conn_admit(struct verbs_conn *conn);
+struct verbs_conn *okv_verbs_conn_find(struct verbs_endpoint *endpoint, uint32_t qp_num);
+/* Starts to end a connection, once; `status` is what OKV_EVENT_CLOSED will say. */
+void okv_verbs_conn_fail(struct verbs_conn *conn, int status);
+void okv_verbs_conn_close(struct okv_conn *conn);
+void okv_verbs_conn_destroy(struct okv_conn *conn);
+int okv_verbs_set_remote(struct okv_conn *conn, uint64_t address, uint64_t length, uint32_t rkey);
+/* Delivers what closing connections still owe. Returns the number of events. */
+int okv_verbs_conn_finish(struct verbs_endpoint *endpoint, struct okv_event *events, int max);
+
+/* transport_verbs_qp.c */
+
+int okv_verbs_qp_create(struct verbs_conn *conn, struct okv_diag *diag);
+/* Queue pair states by what the connection manager knows; `access` is all that
+ * the peer may ever do. Return 0 or an errno value. */
+int okv_verbs_qp_to_init(struct verbs_conn *conn, struct rdma_cm_id *id, unsigned access);
+int okv_verbs_qp_to_rts(struct verbs_conn *conn, struct rdma_cm_id *id, uint8_t reads_in,
+                        uint8_t reads_out);
+uint8_t *okv_verbs_send_buffer(struct okv_conn *conn);
+int okv_verbs_post_send(struct okv_conn *conn, uint32_t length, uint32_t immediate);
+int okv_verbs_post_read(struct okv_conn *conn, const struct okv_read *reads, unsigned count);
+
+/* transport_verbs_poll.c */
+
+int okv_verbs_poll(struct okv_endpoint *endpoint, struct okv_event *events, int max);
+/* Takes what the listener's thread left: accepted connections go to `announce`,
+ * lost ones begin to close. */
+void okv_verbs_take_handover(struct verbs_endpoint *endpoint);
+/* The connection is lost, says the connection manager; for the listener's thread. */
+void okv_verbs_hand_over_gone(struct verbs_conn *conn);
+/* A connection that was just accepted. Call with handover.lock held. */
+void okv_verbs_hand_over_opened_locked(struct verbs_conn *conn);
+/* Takes a connection back out of the hand-over; its id must be gone. */
+void okv_verbs_forget(struct verbs_conn *conn);
+
+/* transport_verbs_cm.c, transport_verbs_connect.c */
+
+/* True for the CM events after which a connection is of no use. */
+bool okv_verbs_is_gone_event(enum rdma_cm_event_type type);
+int okv_verbs_connect(const struct okv_uri *uri, const struct okv_connect_params *params,
+                      struct okv_welcome *welcome, struct okv_conn **out, struct okv_diag *diag);
+
+#endif
