@@ -1,0 +1,290 @@
+/*
+ * okv: a key-value store whose reads never touch the server's CPU.
+ *
+ * A handle is one connection to one server. A get is a one-sided read of the
+ * server's table, checked here; a put or delete is a message that the server
+ * applies and answers.
+ *
+ * Threads. A handle belongs to one thread at a time; use one handle per thread.
+ * Different handles are independent. The library starts no threads, installs no
+ * signal handlers, never prints and never exits.
+ *
+ * Results. Functions return OKV_OK (0) or one of the negative codes below. A
+ * miss is OKV_ENOTFOUND: an answer, as good as a hit. OKV_EUNKNOWN is the one
+ * result of a write that leaves open whether it happened.
+ *
+ * Blocking. Calls that can block say so and return by their deadline
+ * (okv_options.timeout_ms). okv_submit_*, okv_poll and okv_arm never block.
+ */
+#ifndef OKV_H
+#define OKV_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define OKV_API __attribute__((visibility("default")))
+#else
+#define OKV_API
+#endif
+
+/* ---- result codes ------------------------------------------------------- */
+
+enum {
+    OKV_OK = 0,
+    OKV_ENOTFOUND = -1,      /* the key is not in the table */
+    OKV_EINVAL = -2,         /* an argument is outside its documented range */
+    OKV_EKEYSIZE = -3,       /* the key is not 1 to 1024 bytes long */
+    OKV_EVALUESIZE = -4,     /* the value is larger than the server accepts */
+    OKV_ETOOSMALL = -5,      /* the buffer is smaller than the value */
+    OKV_EFULL = -6,          /* the server's region has no room for this item */
+    OKV_EAGAIN = -7,         /* every operation slot is in use */
+    OKV_ETIMEDOUT = -8,      /* the deadline passed; nothing was changed */
+    OKV_EUNKNOWN = -9,       /* no answer came: the write may have happened */
+    OKV_EDISCONNECTED = -10, /* the connection is gone: close the handle, open another */
+    OKV_ESHUTDOWN = -11,     /* the server said that it shuts down */
+    OKV_EPROTO = -12,        /* the server sent something malformed */
+    OKV_EVERSION = -13,      /* the server speaks another protocol version */
+    OKV_ECORRUPT = -14,      /* an image failed its checks on every attempt */
+    OKV_EREFUSED = -15,      /* no server there, or it refused */
+    OKV_ENODEVICE = -16,     /* no usable RDMA device */
+    OKV_EADDRESS = -17,      /* the address cannot be resolved or used */
+    OKV_EPERM = -18,         /* a permission or resource limit is in the way */
+    OKV_ENOMEM = -19,        /* out of memory */
+    OKV_EIO = -20,           /* a call to the system or the device failed */
+    OKV_EURI = -21,          /* the URI is not one that okv understands */
+    OKV_EUNSUPPORTED = -22,  /* the server or the device does not support this */
+    OKV_ECREDIT = -23        /* more requests than the server granted */
+};
+
+/* One sentence for a code; static, never NULL. Any thread. */
+OKV_API const char *okv_strerror(int code);
+/* The code's name, "OKV_ENOTFOUND"; static, never NULL. Any thread. */
+OKV_API const char *okv_errname(int code);
+/* Version of the library, "0.1.0"; static. Any thread. */
+OKV_API const char *okv_version(void);
+
+/* ---- opening and closing ------------------------------------------------ */
+
+typedef struct okv okv;
+
+/* Largest key, bytes. The largest value is the server's: okv_info.max_value. */
+#define OKV_KEY_MAX_BYTES 1024
+
+/* How a handle is to behave. Zero in any field means the default. */
+struct okv_options {
+    uint32_t connect_timeout_ms; /* okv_open gives up after this; 3000 */
+    uint32_t timeout_ms;         /* deadline of each operation; 5000 */
+    uint32_t depth;              /* operations under way at once, 1 to 1024; 32 */
+    uint32_t credits;            /* requests to ask the server for, 1 to 1024; 16 */
+    uint32_t reserved[12];       /* zero */
+};
+
+/*
+ * Connects to the server at `uri`:
+ *   rdma://HOST[:PORT][?source=ADDRESS]   an RDMA device; port 7471 by default
+ *   local:///PATH                         shared memory with a server on this host
+ * No transport stands in for another: what the URI names is used, or it fails.
+ *
+ * `options` may be NULL. On success *out is the handle, to be given to
+ * okv_close(). On failure *out is NULL and, when `why` is not NULL, a sentence
+ * with the cause and the fix is written there (cut to why_size bytes).
+ *
+ * Blocks up to connect_timeout_ms.
+ * Errors: OKV_EINVAL (out or uri NULL, an option out of range), OKV_EURI,
+ * OKV_EADDRESS, OKV_ENODEVICE, OKV_EREFUSED (nobody listens, or the server is
+ * full), OKV_ETIMEDOUT, OKV_EVERSION, OKV_ESHUTDOWN, OKV_EUNSUPPORTED (iWARP,
+ * a missing feature), OKV_EPERM (socket permission, locked-memory limit),
+ * OKV_EPROTO, OKV_EIO, OKV_ENOMEM.
+ */
+OKV_API int okv_open(const char *uri, const struct okv_options *options, okv **out, char *why,
+                     size_t why_size);
+
+/*
+ * Ends the connection, frees the handle and sets *handle to NULL; accepts NULL
+ * and a pointer to NULL. Operations still under way are dropped without a
+ * result: writes among them may or may not happen. Does not wait for the server.
+ */
+OKV_API void okv_close(okv **handle);
+
+/* A sentence about the handle's latest failure, "" when there was none. Valid
+ * until the next call on the handle. */
+OKV_API const char *okv_why(const okv *handle);
+
+/* What the handle is connected to. */
+struct okv_info {
+    const char *transport; /* "rdma" or "local"; valid until okv_close */
+    const char *path;      /* for people: device, port, GID, MTU, or the socket; as above */
+    uint64_t boot_id;      /* of this start of the server */
+    uint64_t session_id;   /* the server's name for this connection */
+    uint64_t region_bytes;
+    uint64_t index_bytes;
+    uint32_t bucket_bytes; /* what one READ of a get fetches */
+    uint32_t max_value;    /* bytes */
+    uint32_t credits;      /* requests that may be under way at once */
+    uint32_t depth;        /* operations that may be under way at once */
+};
+
+OKV_API void okv_info(const okv *handle, struct okv_info *out);
+
+/* ---- synchronous calls -------------------------------------------------- */
+
+/*
+ * Common to these: they block until the answer or the deadline. Keys are 1 to
+ * OKV_KEY_MAX_BYTES bytes of anything. They may be mixed with asynchronous
+ * operations on the handle, whose results stay for okv_poll().
+ *
+ * Errors of all: OKV_EINVAL (NULL where memory is needed), OKV_EKEYSIZE,
+ * OKV_EAGAIN (depth operations already under way), OKV_ETIMEDOUT,
+ * OKV_EDISCONNECTED, OKV_ESHUTDOWN, OKV_EPROTO, OKV_EIO.
+ */
+
+/*
+ * Reads the value of a key into buffer[0..size). On OKV_OK *length is the
+ * value's size and *version (may be NULL) its version. On OKV_ETOOSMALL
+ * *length is the size needed and the buffer is unchanged. `buffer` may be NULL
+ * when size is 0.
+ * One RDMA READ when the item is stored inline, two when it is in an extent.
+ * Further errors: OKV_ENOTFOUND, OKV_ETOOSMALL, OKV_ECORRUPT.
+ */
+OKV_API int okv_get(okv *handle, const void *key, size_t key_length, void *buffer, size_t size,
+                    size_t *length, uint64_t *version);
+
+/*
+ * Stores a value of 0 to okv_info.max_value bytes under a key, replacing what
+ * was there. On OKV_OK *version (may be NULL) is the item's new version.
+ * Further errors: OKV_EVALUESIZE, OKV_EFULL, and OKV_EUNKNOWN when the request
+ * was sent and no answer came.
+ */
+OKV_API int okv_put(okv *handle, const void *key, size_t key_length, const void *value,
+                    size_t value_length, uint64_t *version);
+
+/*
+ * Removes a key. Further errors: OKV_ENOTFOUND (it was not there), OKV_EFULL
+ * (no memory to rewrite an overflowing bucket), OKV_EUNKNOWN as for okv_put.
+ */
+OKV_API int okv_delete(okv *handle, const void *key, size_t key_length);
+
+/* One request and its answer, through the server's CPU. */
+OKV_API int okv_ping(okv *handle);
+
+/*
+ * The server's own figures as text, one "name value" a line, into
+ * buffer[0..size) with a NUL. *length is its length without the NUL.
+ * Further errors: OKV_ETOOSMALL (*length says what is needed, without the NUL).
+ */
+OKV_API int okv_stat(okv *handle, char *buffer, size_t size, size_t *length);
+
+/*
+ * Calls `visit` for every item in the table, read one-sided, bucket by bucket.
+ * Every item that is there during the whole scan is visited exactly once; one
+ * that is put or deleted meanwhile may be missed. Key and value are valid
+ * during the call only, which must not use the handle. A non-zero return of
+ * `visit` ends the scan and is returned.
+ * OKV_EAGAIN when operations are under way on the handle.
+ * Further errors: OKV_ECORRUPT.
+ */
+typedef int okv_visit(void *user, const void *key, size_t key_length, const void *value,
+                      size_t value_length, uint64_t version);
+OKV_API int okv_scan(okv *handle, okv_visit *visit, void *user);
+
+/* ---- asynchronous calls ------------------------------------------------- */
+
+/*
+ * Submit, then collect results with okv_poll(), in the order in which they
+ * ended. `tag` is yours and comes back with the result. Key, value and buffer
+ * stay yours to keep alive and unchanged until the result was polled or the
+ * handle closed.
+ * Errors: OKV_EINVAL, OKV_EKEYSIZE, OKV_EVALUESIZE, OKV_EAGAIN (poll first),
+ * OKV_EDISCONNECTED, OKV_ESHUTDOWN, OKV_EIO. On an error there will be no result.
+ */
+OKV_API int okv_submit_get(okv *handle, const void *key, size_t key_length, void *buffer,
+                           size_t size, uint64_t tag);
+OKV_API int okv_submit_put(okv *handle, const void *key, size_t key_length, const void *value,
+                           size_t value_length, uint64_t tag);
+OKV_API int okv_submit_delete(okv *handle, const void *key, size_t key_length, uint64_t tag);
+OKV_API int okv_submit_ping(okv *handle, uint64_t tag);
+
+/* How an operation ended: `status` is what the synchronous call returns. */
+struct okv_result {
+    uint64_t tag;
+    int status;
+    uint32_t reserved;
+    size_t length;    /* get: the value's size, also with OKV_ETOOSMALL */
+    uint64_t version; /* get, put: of the item; 0 on failure */
+};
+
+/*
+ * Moves operations on and writes up to `max` results. Returns how many, 0 when
+ * none has ended, or a negative code when the handle is unusable and no result
+ * is left (OKV_EDISCONNECTED, OKV_ESHUTDOWN, OKV_EIO); operations that were
+ * under way then have their results delivered first.
+ */
+OKV_API int okv_poll(okv *handle, struct okv_result *results, int max);
+
+/* Operations submitted whose results were not polled yet. */
+OKV_API uint32_t okv_pending(const okv *handle);
+
+/*
+ * For event loops: okv_fd() becomes readable when an armed handle has something
+ * to do. Arm, poll once more, then sleep on the descriptor; okv_poll after it
+ * woke. Deadlines do not wake it: sleep no longer than the timeout.
+ * okv_arm errors: OKV_EDISCONNECTED, OKV_EIO.
+ */
+OKV_API int okv_fd(const okv *handle);
+OKV_API int okv_arm(okv *handle);
+
+/* Blocks until okv_poll would have something to do, or for timeout_ms. OKV_OK,
+ * OKV_ETIMEDOUT, or as okv_arm. */
+OKV_API int okv_wait(okv *handle, int timeout_ms);
+
+/* ---- what only the client can see --------------------------------------- */
+
+#define OKV_COUNTER_LIST(X)                                                  \
+    X(gets, "gets that ended")                                               \
+    X(hits, "gets that found their key")                                     \
+    X(misses, "gets that proved that the key is not there")                  \
+    X(puts, "puts that ended")                                               \
+    X(deletes, "deletes that ended")                                         \
+    X(reads, "RDMA READs posted for gets")                                   \
+    X(read_bytes, "bytes that those READs fetched")                          \
+    X(bucket_reads, "READs of a bucket or an overflow bucket")               \
+    X(extent_reads, "READs of an extent")                                    \
+    X(torn_buckets, "bucket images rejected by their checksum or version")   \
+    X(torn_extents, "extents rejected by their checksum")                    \
+    X(wrong_depths, "reads of a bucket that had split since")                \
+    X(fallbacks, "gets handed to the server after too many rejected images") \
+    X(requests, "messages sent to the server")                               \
+    X(replies, "answers that came back")                                     \
+    X(timeouts, "operations that passed their deadline")
+
+struct okv_counters {
+#define OKV_COUNTER_FIELD(name, text) uint64_t name;
+    OKV_COUNTER_LIST(OKV_COUNTER_FIELD)
+#undef OKV_COUNTER_FIELD
+};
+
+/* Counts since okv_open. */
+OKV_API void okv_counters(const okv *handle, struct okv_counters *out);
+
+/*
+ * The floor under a get: `count` raw READs of `length` bytes at random places
+ * of the index, on this handle's own connection, with no checking, no more
+ * than `depth` under way at once. latencies_ns[0..count) receives the time of
+ * each from its post to its completion. Blocks.
+ * OKV_EINVAL: length 0 or above bucket_bytes * 64 or above the index, count or
+ * depth 0, depth above the handle's. OKV_EAGAIN: operations are under way.
+ * OKV_ETIMEDOUT, OKV_EDISCONNECTED, OKV_EIO.
+ */
+OKV_API int okv_probe(okv *handle, uint32_t length, uint32_t count, uint32_t depth,
+                      uint64_t *latencies_ns);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,135 @@
+/* The floor under a get: what the transport does without us. */
+#include "client/handle.h"
+
+#include <sched.h>
+#include <stdlib.h>
+
+#include "shared/clock.h"
+#include "shared/error.h"
+
+#define PROBE_BUCKETS_MAX 64
+
+struct probe {
+    okv *handle;
+    struct okv_memory *memory;
+    uint8_t *buffer; /* depth * length bytes */
+    uint64_t *latencies_ns;
+    uint64_t random;
+    uint64_t places; /* bucket positions at which `length` bytes fit */
+    uint32_t length;
+    uint32_t count;
+    uint32_t posted;
+    uint32_t done;
+};
+
+/* xorshift64*: https://doi.org/10.18637/jss.v008.i14 and its multiplicative finish. */
+static uint64_t probe_random(struct probe *probe)
+{
+    probe->random ^= probe->random >> 12;
+    probe->random ^= probe->random << 25;
+    probe->random ^= probe->random >> 27;
+    return probe->random * UINT64_C(0x2545f4914f6cdd1d);
+}
+
+static int probe_post(struct probe *probe, uint32_t slot)
+{
+    okv *handle = probe->handle;
+    uint64_t place = probe_random(probe) % probe->places;
+    struct okv_read read = {
+        .offset = handle->table.index_offset + place * handle->table.bucket_size,
+        .destination = probe->buffer + (size_t)slot * probe->length,
+        .memory = probe->memory,
+        .length = probe->length,
+        .cookie = (uint64_t)slot << 32 | probe->posted,
+    };
+
+    probe->latencies_ns[probe->posted] = okv_clock_ns();
+    int rc = handle->transport->post_read(handle->conn, &read, 1);
+    if (rc == 0)
+        probe->posted++;
+    return rc;
+}
+
+static int probe_event(struct probe *probe, const struct okv_event *event)
+{
+    if (event->type != OKV_EVENT_READ) {
+        engine_event(probe->handle, event);
+        return probe->handle->failure;
+    }
+    if (event->status)
+        return event->status;
+    uint32_t index = (uint32_t)event->cookie;
+    probe->latencies_ns[index] = okv_clock_ns() - probe->latencies_ns[index];
+    probe->done++;
+    return probe->posted < probe->count ? probe_post(probe, (uint32_t)(event->cookie >> 32)) : 0;
+}
+
+static int probe_run(struct probe *probe, uint32_t depth)
+{
+    okv *handle = probe->handle;
+    uint64_t deadline = okv_clock_ns() + handle->timeout_ns;
+    uint32_t idle = 0;
+    int rc = 0;
+
+    for (uint32_t slot = 0; slot < depth && probe->posted < probe->count; slot++)
+        if ((rc = probe_post(probe, slot)))
+            return rc;
+    while (probe->done < probe->count && rc == 0) {
+        struct okv_event events[16];
+        int n = handle->transport->poll(handle->conn->endpoint, events, 16);
+        for (int i = 0; i < n && rc == 0; i++)
+            rc = probe_event(probe, &events[i]);
+        if (n < 0)
+            rc = OKV_EIO;
+        idle = n == 0 ? idle + 1 : 0;
+        if (n > 0)
+            deadline = okv_clock_ns() + handle->timeout_ns;
+        if (idle % 64 == 63) {
+            sched_yield();
+            if (okv_clock_ns() > deadline)
+                rc = OKV_ETIMEDOUT;
+        }
+    }
+    return rc;
+}
+
+int okv_probe(okv *handle, uint32_t length, uint32_t count, uint32_t depth, uint64_t *latencies_ns)
+{
+    struct probe probe = {
+        .handle = handle,
+        .latencies_ns = latencies_ns,
+        .length = length,
+        .count = count,
+        .random = okv_clock_ns() | 1,
+    };
+
+    if (!handle || !latencies_ns || count == 0 || depth == 0 || depth > handle->depth ||
+        length == 0 || length > handle->table.bucket_size * PROBE_BUCKETS_MAX ||
+        length > handle->table.index_length)
+        return OKV_EINVAL;
+    if (handle->failure)
+        return handle->failure;
+    if (handle->free.count != handle->depth)
+        return OKV_EAGAIN;
+    if (depth > handle->conn->max_reads)
+        depth = handle->conn->max_reads;
+    probe.places = (handle->table.index_length - length) / handle->table.bucket_size + 1;
+
+    size_t size = (size_t)depth * length;
+    probe.buffer = malloc(size);
+    if (!probe.buffer)
+        return OKV_ENOMEM;
+    int rc = handle->transport->memory_register(handle->conn->endpoint, probe.buffer, size,
+                                                &probe.memory);
+    if (rc)
+        goto free_buffer;
+    rc = probe_run(&probe, depth);
+    /* READs may still be under way into the buffer: closing the connection and
+     * deregistering the memory end their right to it. */
+    if (rc)
+        engine_fail(handle, rc, "a raw READ failed or did not end by its deadline");
+    handle->transport->memory_unregister(probe.memory);
+free_buffer:
+    free(probe.buffer);
+    return rc;
+}

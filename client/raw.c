@@ -1,0 +1,56 @@
+/* READs that belong to no operation: of the superblock, for scans and probes. */
+#include "client/handle.h"
+
+#include <sched.h>
+
+#include "shared/clock.h"
+#include "shared/error.h"
+
+#define RAW_COOKIE UINT64_MAX
+
+/* Waits for the one READ under way; other events take their usual course. */
+static int raw_wait(okv *handle, uint64_t deadline_ns)
+{
+    struct okv_event event;
+
+    for (uint32_t idle = 0;; idle++) {
+        int n = handle->transport->poll(handle->conn->endpoint, &event, 1);
+        if (n < 0)
+            return OKV_EIO;
+        if (n > 0 && event.type == OKV_EVENT_READ && event.cookie == RAW_COOKIE)
+            return event.status;
+        if (n > 0)
+            engine_event(handle, &event);
+        if (handle->closed)
+            return handle->failure;
+        if (idle % 64 == 63) {
+            if (okv_clock_ns() >= deadline_ns)
+                return OKV_ETIMEDOUT;
+            sched_yield();
+        }
+    }
+}
+
+int raw_read(okv *handle, uint64_t offset, void *destination, struct okv_memory *memory,
+             uint32_t length)
+{
+    struct okv_read read = {
+        .offset = offset,
+        .destination = destination,
+        .memory = memory,
+        .length = length,
+        .cookie = RAW_COOKIE,
+    };
+
+    if (handle->failure)
+        return handle->failure;
+    int rc = handle->transport->post_read(handle->conn, &read, 1);
+    if (rc)
+        return rc;
+    rc = raw_wait(handle, okv_clock_ns() + handle->timeout_ns);
+    /* The memory belongs to the READ until its event, which did not come:
+     * closing the connection lets the caller have it back. */
+    if (rc == OKV_ETIMEDOUT)
+        engine_fail(handle, rc, "a READ did not end by its deadline");
+    return rc;
+}
