@@ -1,0 +1,186 @@
+#include "server/config.h"
+
+#include <argp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "server/region.h"
+#include "shared/bucket.h"
+#include "shared/size.h"
+#include "shared/wire.h"
+
+#define MEMORY_MIN (UINT64_C(1) << 20)
+#define MEMORY_MAX (UINT64_C(1) << 47)
+#define EXIT_USAGE 2
+
+enum option_key {
+    OPTION_BUCKET_SIZE = 256,
+    OPTION_INLINE_MAX,
+    OPTION_CREDITS,
+    OPTION_MAX_CLIENTS,
+    OPTION_SPIN_US,
+    OPTION_HUGE,
+};
+
+static const char about[] =
+    "Serves a key-value table that clients read with one-sided RDMA READs."
+    "\v"
+    "URI is rdma://ADDRESS[:PORT] for an RDMA device (InfiniBand, RoCE, soft-RoCE) or local://PATH "
+    "for clients on this host over shared memory. Prints one line `ready URI...` when it serves. "
+    "SIGTERM and SIGINT end it: clients are told.\n"
+    "\n"
+    "Examples:\n"
+    "  okv-server --listen rdma://10.0.0.1 --memory 16G --huge\n"
+    "  okv-server --listen rdma://10.0.0.1:7471 --listen local:///run/okv.sock\n"
+    "\n"
+    "Exit status: 0 after a signal, 2 for a wrong command line, 3 if it cannot serve.";
+
+static const struct argp_option options[] = {
+    {"listen", 'l', "URI", 0,
+     "Where to serve; may be repeated. Default: local:///run/okv.sock as root, else a socket in "
+     "$XDG_RUNTIME_DIR",
+     1},
+    {"memory", 'm', "SIZE", 0, "Size of the table, from 1M (256M)", 2},
+    {"huge", OPTION_HUGE, NULL, 0, "Put the table on 2 MiB pages; fails when there are too few", 2},
+    {"bucket-size", OPTION_BUCKET_SIZE, "SIZE", 0,
+     "Bytes that one READ fetches: 256, 512, 1K, 2K or 4K (512)", 2},
+    {"inline-max", OPTION_INLINE_MAX, "SIZE", 0,
+     "Largest entry that is kept in its bucket (half of a bucket)", 2},
+    {"max-clients", OPTION_MAX_CLIENTS, "N", 0, "Clients at once, for each URI (64)", 3},
+    {"credits", OPTION_CREDITS, "N", 0, "Requests that a client may have under way (16)", 3},
+    {"spin-us", OPTION_SPIN_US, "US", 0, "How long an idle worker polls before it sleeps (50)", 3},
+    {0},
+};
+
+static void parse_listen(struct okv_config *config, const char *text, struct argp_state *state)
+{
+    struct okv_diag diag;
+
+    if (config->listen_count == OKV_LISTENERS_MAX)
+        argp_error(state, "--listen: at most %d URIs", OKV_LISTENERS_MAX);
+    else if (okv_uri_parse(text, &config->listen[config->listen_count], &diag))
+        argp_error(state, "--listen %s: %s", text, diag.text);
+    else if (config->listen[config->listen_count].source[0])
+        argp_error(state, "--listen %s: 'source' is for clients; name the address itself", text);
+    else
+        config->listen_count++;
+}
+
+static uint64_t parse_size(const char *option, const char *text, uint64_t least, uint64_t most,
+                           struct argp_state *state)
+{
+    char low[32], high[32];
+    uint64_t bytes = 0;
+
+    if (okv_size_parse(text, &bytes) || bytes < least || bytes > most) {
+        okv_size_format(least, low, sizeof low);
+        okv_size_format(most, high, sizeof high);
+        argp_error(state, "--%s %s: give a size from %s to %s, like 512, 64K or 2G", option, text,
+                   low, high);
+    }
+    return bytes;
+}
+
+static uint32_t parse_number(const char *option, const char *text, uint32_t least, uint32_t most,
+                             struct argp_state *state)
+{
+    char *end;
+    unsigned long number = strtoul(text, &end, 10);
+
+    if (*text < '0' || *text > '9' || *end || number < least || number > most)
+        argp_error(state, "--%s %s: give a number from %u to %u", option, text, least, most);
+    return (uint32_t)number;
+}
+
+static error_t parse_option(int key, char *text, struct argp_state *state)
+{
+    struct okv_config *config = state->input;
+
+    switch (key) {
+    case 'l':
+        parse_listen(config, text, state);
+        break;
+    case 'm':
+        config->memory = parse_size("memory", text, MEMORY_MIN, MEMORY_MAX, state);
+        break;
+    case OPTION_BUCKET_SIZE:
+        config->bucket_size = (uint32_t)parse_size("bucket-size", text, OKV_BUCKET_SIZE_MIN,
+                                                   OKV_BUCKET_SIZE_MAX, state);
+        if (!okv_bucket_size_valid(config->bucket_size))
+            argp_error(state, "--bucket-size %s: give a power of two, like 512 or 1K", text);
+        break;
+    case OPTION_INLINE_MAX:
+        config->inline_max =
+            (uint32_t)parse_size("inline-max", text, 1, OKV_BUCKET_SIZE_MAX, state);
+        break;
+    case OPTION_CREDITS:
+        config->credits = parse_number("credits", text, 1, OKV_CREDITS_MAX, state);
+        break;
+    case OPTION_MAX_CLIENTS:
+        config->max_clients = parse_number("max-clients", text, 1, 10000, state);
+        break;
+    case OPTION_SPIN_US:
+        config->spin_us = parse_number("spin-us", text, 0, 1000000, state);
+        break;
+    case OPTION_HUGE:
+        config->huge = true;
+        break;
+    case ARGP_KEY_ARG:
+        argp_error(state, "'%s' is no option", text);
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    return 0;
+}
+
+/* Where programs meet when nobody says where: as in okv(1). */
+static void default_listen(struct okv_config *config)
+{
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    char text[160];
+
+    if (geteuid() == 0)
+        snprintf(text, sizeof text, "local:///run/okv.sock");
+    else if (runtime && runtime[0] == '/')
+        snprintf(text, sizeof text, "local://%s/okv.sock", runtime);
+    else
+        snprintf(text, sizeof text, "local:///tmp/okv-%u.sock", (unsigned)geteuid());
+    if (okv_uri_parse(text, &config->listen[0], NULL) == 0)
+        config->listen_count = 1;
+}
+
+static void round_memory(struct okv_config *config)
+{
+    uint64_t unit = config->huge ? OKV_REGION_UNIT : 4096;
+
+    config->memory = (config->memory + unit - 1) / unit * unit;
+}
+
+static void print_version(FILE *stream, struct argp_state *state)
+{
+    (void)state;
+    fprintf(stream, "okv-server %s\n", OKV_VERSION);
+}
+
+void (*argp_program_version_hook)(FILE *, struct argp_state *) = print_version;
+error_t argp_err_exit_status = EXIT_USAGE;
+
+void okv_config_parse(int argc, char **argv, struct okv_config *config)
+{
+    static const struct argp parser = {.options = options, .parser = parse_option, .doc = about};
+
+    *config = (struct okv_config){
+        .memory = UINT64_C(256) << 20,
+        .bucket_size = OKV_BUCKET_SIZE_DEFAULT,
+        .credits = 16,
+        .max_clients = 64,
+        .spin_us = 50,
+    };
+    argp_parse(&parser, argc, argv, 0, NULL, config);
+    if (config->listen_count == 0)
+        default_listen(config);
+    round_memory(config);
+}

@@ -1,0 +1,27 @@
+/* The server's command line: okv-server(1). */
+#ifndef OKV_SERVER_CONFIG_H
+#define OKV_SERVER_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "shared/uri.h"
+
+#define OKV_LISTENERS_MAX 16
+
+struct okv_config {
+    struct okv_uri listen[OKV_LISTENERS_MAX];
+    unsigned listen_count;
+    uint64_t memory;      /* bytes of the region */
+    uint32_t bucket_size; /* bytes */
+    uint32_t inline_max;  /* bytes of the largest entry kept in a bucket; 0: half of it */
+    uint32_t credits;     /* most requests that one client may have under way */
+    uint32_t max_clients; /* per listener */
+    uint32_t spin_us;     /* before an idle worker sleeps */
+    bool huge;
+};
+
+/* Fills `config`, or prints what is wrong and how it is right and exits with 2. */
+void okv_config_parse(int argc, char **argv, struct okv_config *config);
+
+#endif

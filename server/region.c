@@ -1,0 +1,67 @@
+#include "server/region.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "shared/error.h"
+
+#ifndef MFD_HUGE_2MB /* in linux/memfd.h, which does not go with sys/mman.h */
+#define MFD_HUGE_2MB (21u << 26)
+#endif
+
+static int huge_pages_missing(uint64_t length, struct okv_diag *diag)
+{
+    unsigned long pages = (unsigned long)((length + OKV_REGION_UNIT - 1) / OKV_REGION_UNIT);
+
+    return okv_diag_set(diag, OKV_EPERM,
+                        "--huge needs %lu free huge pages of 2 MiB (%s): reserve them with "
+                        "`sysctl vm.nr_hugepages=%lu`, or leave --huge out",
+                        pages, strerror(errno), pages);
+}
+
+int okv_region_create(uint64_t length, bool huge, struct okv_exposed_region *out,
+                      struct okv_diag *diag)
+{
+    unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge ? MFD_HUGETLB | MFD_HUGE_2MB : 0);
+    int fd = memfd_create("okv-region", flags);
+
+    if (fd < 0)
+        return huge ? huge_pages_missing(length, diag)
+                    : okv_diag_set(diag, okv_error_from_errno(errno),
+                                   "cannot create the region's memfd: %s", strerror(errno));
+    if (ftruncate(fd, (off_t)length)) {
+        okv_diag_set(diag, OKV_ENOMEM, "cannot size the region to %llu bytes: %s; lower --memory",
+                     (unsigned long long)length, strerror(errno));
+        goto close_fd;
+    }
+    void *base = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (base == MAP_FAILED) {
+        if (huge)
+            huge_pages_missing(length, diag);
+        else
+            okv_diag_set(diag, OKV_ENOMEM, "cannot map a region of %llu bytes: %s; lower --memory",
+                         (unsigned long long)length, strerror(errno));
+        goto close_fd;
+    }
+    /* A child would otherwise get copies of the pinned pages (man ibv_fork_init). */
+    if (madvise(base, length, MADV_DONTFORK)) {
+        okv_diag_set(diag, OKV_EIO, "cannot keep the region out of child processes: %s",
+                     strerror(errno));
+        goto unmap;
+    }
+    *out = (struct okv_exposed_region){.base = base, .length = length, .fd = fd};
+    return 0;
+unmap:
+    munmap(base, length);
+close_fd:
+    close(fd);
+    return huge ? OKV_EPERM : OKV_ENOMEM;
+}
+
+void okv_region_destroy(struct okv_exposed_region *region)
+{
+    munmap(region->base, region->length);
+    close(region->fd);
+}

@@ -1,0 +1,33 @@
+/*
+ * What the threads of a server share.
+ *
+ *   main      set-up and tear-down, waits for signals
+ *   acceptor  drives the listeners (acceptor.c)
+ *   worker    drives the endpoints, owns the sessions (worker.c)
+ */
+#ifndef OKV_SERVER_SERVER_H
+#define OKV_SERVER_SERVER_H
+
+#include <stdatomic.h>
+
+#include "server/config.h"
+#include "server/stats.h"
+#include "server/store.h"
+#include "shared/transport.h"
+
+struct okv_server {
+    struct okv_config config;
+    struct okv_exposed_region region;
+    struct okv_store store;
+    struct okv_stats stats;
+    uint64_t started_ns;
+    struct okv_message_limits limits;
+
+    unsigned listener_count;
+    struct okv_listener *listeners[OKV_LISTENERS_MAX];
+    struct okv_endpoint *endpoints[OKV_LISTENERS_MAX]; /* one for each listener */
+    atomic_uint clients[OKV_LISTENERS_MAX];            /* sessions on each */
+    atomic_bool stopping;                              /* no new clients, end the others */
+};
+
+#endif

@@ -1,0 +1,71 @@
+#include "server/stats.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "server/server.h"
+#include "shared/clock.h"
+
+struct line_writer {
+    char *out;
+    size_t size;
+    size_t used; /* may grow beyond size: then nothing more is written */
+};
+
+static void write_figure(struct line_writer *writer, const char *name, uint64_t value)
+{
+    char line[96];
+    int length = snprintf(line, sizeof line, "%s %" PRIu64 "\n", name, value);
+
+    for (int i = 0; i < length; i++)
+        if (writer->used + (size_t)i < writer->size)
+            writer->out[writer->used + (size_t)i] = line[i];
+    writer->used += (size_t)length;
+}
+
+static uint64_t cpu_ms(void)
+{
+    struct timespec used;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    return (uint64_t)used.tv_sec * 1000u + (uint64_t)used.tv_nsec / 1000000u;
+}
+
+static void write_table(struct line_writer *writer, struct okv_server *server)
+{
+    struct okv_store *store = &server->store;
+    uint64_t index = okv_store_index_length(store);
+    uint64_t reached = okv_heap_reached(&store->heap);
+    uint64_t used = okv_heap_used(&store->heap);
+
+    write_figure(writer, "items", atomic_load(&store->totals.items));
+    write_figure(writer, "user_bytes", atomic_load(&store->totals.user_bytes));
+    write_figure(writer, "items_in_extents", atomic_load(&store->totals.references));
+    write_figure(writer, "overflow_buckets", atomic_load(&store->totals.overflow_parts));
+    write_figure(writer, "buckets", store->bucket_count);
+    write_figure(writer, "bucket_bytes", store->table.bucket_size);
+    write_figure(writer, "region_bytes", store->length);
+    write_figure(writer, "superblock_bytes", store->table.index_offset);
+    write_figure(writer, "index_bytes", index);
+    write_figure(writer, "heap_used_bytes", used);
+    write_figure(writer, "heap_unused_bytes", reached - used);
+    write_figure(writer, "never_used_bytes",
+                 store->length - store->table.index_offset - index - reached);
+}
+
+size_t okv_stats_render(struct okv_server *server, char *out, size_t size)
+{
+    struct okv_stats *stats = &server->stats;
+    struct line_writer writer = {.out = out, .size = size};
+
+    write_figure(&writer, "boot_id", server->store.table.boot_id);
+    write_figure(&writer, "uptime_ms", (okv_clock_ns() - server->started_ns) / 1000000u);
+    write_figure(&writer, "cpu_ms", cpu_ms());
+    write_figure(&writer, "sessions", atomic_load(&stats->sessions));
+    write_table(&writer, server);
+#define OKV_STATS_WRITE(name, text) write_figure(&writer, #name, atomic_load(&stats->name));
+    OKV_STATS_LIST(OKV_STATS_WRITE)
+#undef OKV_STATS_WRITE
+    return writer.used;
+}

@@ -1,0 +1,51 @@
+/* What the server counts, and how it tells: lines of "name value". */
+#ifndef OKV_SERVER_STATS_H
+#define OKV_SERVER_STATS_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct okv_server;
+
+#define OKV_STATS_LIST(X)                                                            \
+    X(puts, "values stored")                                                         \
+    X(puts_refused, "puts refused: no room, or too large")                           \
+    X(gets, "gets asked of the server because one-sided reading kept failing")       \
+    X(deletes, "keys removed")                                                       \
+    X(pings, "pings answered")                                                       \
+    X(stats, "requests for these figures")                                           \
+    X(unsupported, "requests of an unknown operation, answered so")                  \
+    X(deferred, "requests that waited for a send buffer")                            \
+    X(bytes_in, "bytes of requests")                                                 \
+    X(bytes_out, "bytes of replies")                                                 \
+    X(sessions_total, "clients accepted since the start")                            \
+    X(rejected_malformed, "clients refused: hello that makes no sense")              \
+    X(rejected_version, "clients refused: another protocol version")                 \
+    X(rejected_feature, "clients refused: a feature that is not here")               \
+    X(rejected_busy, "clients refused: --max-clients reached")                       \
+    X(rejected_stopping, "clients refused: shutting down")                           \
+    X(rejected_resources, "clients refused: the system had no resources")            \
+    X(closed_by_peer, "connections that the client ended, or that died with it")     \
+    X(closed_failed, "connections that failed on the way: time-outs, device errors") \
+    X(closed_malformed, "connections ended: a message that makes no sense")          \
+    X(closed_no_immediate, "connections ended: a message without immediate")         \
+    X(closed_credit, "connections ended: more requests than credits")                \
+    X(sleeps, "times the worker went to sleep")
+
+/* Any thread may add and read. */
+struct okv_stats {
+#define OKV_STATS_FIELD(name, text) atomic_uint_fast64_t name;
+    OKV_STATS_LIST(OKV_STATS_FIELD)
+#undef OKV_STATS_FIELD
+    atomic_uint_fast64_t sessions; /* now */
+};
+
+#define OKV_STATS_ADD(stats, name, n) \
+    atomic_fetch_add_explicit(&(stats)->name, (n), memory_order_relaxed)
+
+/* Writes all figures of the server, without a NUL. Returns the bytes written,
+ * or the bytes needed when that is more than `size`; nothing is cut in half. */
+size_t okv_stats_render(struct okv_server *server, char *out, size_t size);
+
+#endif

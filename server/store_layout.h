@@ -1,0 +1,25 @@
+/*
+ * Where each item of a bucket goes: inline or to an extent, and into which part.
+ *
+ *   1. An item is inline while its entry is at most inline_max bytes.
+ *   2. What does not fit one image so moves to extents, largest first.
+ *   3. If the entries do not even fit then, they are dealt to several parts:
+ *      each to the first one that has room.
+ *   4. Where a part has room left, its smallest extents come back inline.
+ *
+ * These functions decide only: they take no memory and write nothing.
+ */
+#ifndef OKV_SERVER_STORE_LAYOUT_H
+#define OKV_SERVER_STORE_LAYOUT_H
+
+#include "server/store_bucket.h"
+
+/* Sets `parts`, `used`, and of each item `part` and `entry.is_reference`.
+ * OKV_EFULL when OKV_BUCKET_PARTS_MAX parts do not hold the items. */
+int okv_store_layout_plan(struct okv_store_bucket *bucket, const struct okv_table *table);
+
+/* The layout that needs no memory: every item stays as it is where it is. Only
+ * for a bucket that has lost items and gained none. */
+void okv_store_layout_keep(struct okv_store_bucket *bucket);
+
+#endif

@@ -1,0 +1,289 @@
+#include "server/worker.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "server/apply.h"
+#include "shared/clock.h"
+#include "shared/error.h"
+
+#define EVENTS_PER_PASS 32
+#define GOODBYE_NS UINT64_C(200000000)
+/* What connections get to end after they were closed. */
+#define CLOSING_NS UINT64_C(2000000000)
+
+/* ---- sessions ---- */
+
+static void session_link(struct okv_worker *worker, struct okv_session *session)
+{
+    session->previous = NULL;
+    session->next = worker->sessions;
+    if (session->next)
+        session->next->previous = session;
+    worker->sessions = session;
+}
+
+static void session_unlink(struct okv_worker *worker, struct okv_session *session)
+{
+    if (session->previous)
+        session->previous->next = session->next;
+    else
+        worker->sessions = session->next;
+    if (session->next)
+        session->next->previous = session->previous;
+}
+
+static void session_opened(struct okv_worker *worker, struct okv_conn *conn)
+{
+    struct okv_session *session = conn->user;
+
+    session->conn = conn;
+    session_link(worker, session);
+    OKV_STATS_ADD(&worker->server->stats, sessions_total, 1);
+    OKV_STATS_ADD(&worker->server->stats, sessions, 1);
+}
+
+static void count_end(struct okv_stats *stats, int status)
+{
+    switch (status) {
+    case OKV_EDISCONNECTED:
+        OKV_STATS_ADD(stats, closed_by_peer, 1);
+        break;
+    case OKV_EPROTO:
+        OKV_STATS_ADD(stats, closed_malformed, 1);
+        break;
+    default:
+        OKV_STATS_ADD(stats, closed_failed, 1);
+        break;
+    }
+}
+
+static void session_closed(struct okv_worker *worker, struct okv_session *session, int status)
+{
+    struct okv_server *server = worker->server;
+    struct okv_conn *conn = session->conn;
+    const struct okv_event *waiting;
+
+    while ((waiting = okv_session_oldest(session))) {
+        conn->ops->recv_release(conn->endpoint, waiting);
+        okv_session_drop_oldest(session);
+    }
+    if (!session->closing)
+        count_end(&server->stats, status);
+    session_unlink(worker, session);
+    atomic_fetch_sub(&server->clients[session->listener], 1);
+    OKV_STATS_ADD(&server->stats, sessions, (uint_fast64_t)-1);
+    conn->ops->conn_destroy(conn);
+    okv_session_destroy(session);
+}
+
+static void session_end(struct okv_session *session)
+{
+    if (!session->closing)
+        session->conn->ops->close(session->conn);
+    session->closing = true;
+}
+
+/* ---- requests ---- */
+
+/* Applies one request and answers it. OKV_EAGAIN: no send buffer, nothing was applied. */
+static int serve(struct okv_worker *worker, struct okv_session *session,
+                 const struct okv_event *request)
+{
+    struct okv_server *server = worker->server;
+    struct okv_conn *conn = session->conn;
+    uint32_t length, immediate;
+    uint8_t *out = conn->ops->send_buffer(conn);
+
+    if (!out)
+        return OKV_EAGAIN;
+    int rc = okv_apply(server, &worker->work, request, out, &length, &immediate);
+    if (rc) {
+        OKV_STATS_ADD(&server->stats, closed_malformed, 1);
+        session_end(session);
+        return rc;
+    }
+    /* A connection that fails here reports itself by its CLOSED event. */
+    conn->ops->post_send(conn, length, immediate);
+    return 0;
+}
+
+static void serve_deferred(struct okv_worker *worker, struct okv_session *session)
+{
+    const struct okv_event *request;
+
+    while (!session->closing && (request = okv_session_oldest(session)) &&
+           serve(worker, session, request) != OKV_EAGAIN) {
+        session->conn->ops->recv_release(session->conn->endpoint, request);
+        okv_session_drop_oldest(session);
+    }
+}
+
+/* Returns true when the request was kept, with its receive buffer. */
+static bool receive(struct okv_worker *worker, struct okv_session *session,
+                    const struct okv_event *request)
+{
+    struct okv_stats *stats = &worker->server->stats;
+
+    if (session->closing)
+        return false;
+    if (!request->has_immediate) {
+        OKV_STATS_ADD(stats, closed_no_immediate, 1);
+        session_end(session);
+        return false;
+    }
+    if (!okv_session_oldest(session) && serve(worker, session, request) != OKV_EAGAIN)
+        return false;
+    if (okv_session_defer(session, request)) {
+        OKV_STATS_ADD(stats, closed_credit, 1);
+        session_end(session);
+        return false;
+    }
+    OKV_STATS_ADD(stats, deferred, 1);
+    return true;
+}
+
+/* ---- the loop ---- */
+
+static void handle(struct okv_worker *worker, const struct okv_event *event)
+{
+    struct okv_session *session = event->conn->user;
+
+    switch (event->type) {
+    case OKV_EVENT_OPENED:
+        session_opened(worker, event->conn);
+        break;
+    case OKV_EVENT_RECV:
+        if (!receive(worker, session, event))
+            event->conn->ops->recv_release(event->conn->endpoint, event);
+        break;
+    case OKV_EVENT_CLOSED:
+        session_closed(worker, session, event->status);
+        break;
+    case OKV_EVENT_READ:
+        break;
+    }
+}
+
+/* One pass over all endpoints; returns the number of events. */
+static int pass(struct okv_worker *worker)
+{
+    struct okv_server *server = worker->server;
+    struct okv_event events[EVENTS_PER_PASS];
+    int total = 0;
+
+    for (unsigned i = 0; i < server->listener_count; i++) {
+        struct okv_endpoint *endpoint = server->endpoints[i];
+        int n = endpoint->ops->poll(endpoint, events, EVENTS_PER_PASS);
+        for (int k = 0; k < n; k++)
+            handle(worker, &events[k]);
+        total += n > 0 ? n : 0;
+    }
+    for (struct okv_session *session = worker->sessions; session; session = session->next)
+        if (session->deferred_count)
+            serve_deferred(worker, session);
+    return total;
+}
+
+static void sleep_until_event(struct okv_worker *worker, int timeout_ms)
+{
+    struct okv_server *server = worker->server;
+    struct pollfd fds[OKV_LISTENERS_MAX + 1];
+    unsigned count = server->listener_count;
+
+    for (unsigned i = 0; i < count; i++) {
+        struct okv_endpoint *endpoint = server->endpoints[i];
+        endpoint->ops->arm(endpoint);
+        fds[i] = (struct pollfd){.fd = endpoint->fd, .events = POLLIN};
+    }
+    fds[count] = (struct pollfd){.fd = worker->stop_fd, .events = POLLIN};
+    if (pass(worker) > 0)
+        return;
+    OKV_STATS_ADD(&server->stats, sleeps, 1);
+    poll(fds, count + 1, timeout_ms);
+    if (fds[count].revents) {
+        eventfd_t value;
+        eventfd_read(worker->stop_fd, &value);
+    }
+}
+
+/* Serves until something else than events wants attention; spins while there is work. */
+static void turn(struct okv_worker *worker, int sleep_ms)
+{
+    uint64_t spin_ns = (uint64_t)worker->server->config.spin_us * 1000u;
+
+    if (pass(worker) > 0) {
+        worker->busy_ns = okv_clock_ns();
+        return;
+    }
+    if (okv_clock_ns() - worker->busy_ns < spin_ns)
+        sched_yield();
+    else
+        sleep_until_event(worker, sleep_ms);
+}
+
+static void say_goodbye(struct okv_session *session)
+{
+    const struct okv_reply_message goodbye = {.status = OKV_ESHUTDOWN};
+    struct okv_conn *conn = session->conn;
+    uint8_t *out = conn->ops->send_buffer(conn);
+
+    if (out && !session->closing)
+        conn->ops->post_send(conn, okv_reply_encode(&goodbye, out),
+                             OKV_IMMEDIATE_REPLY | okv_immediate(OKV_OP_GOODBYE, 0));
+}
+
+static void *serve_all(void *user)
+{
+    struct okv_worker *worker = user;
+    struct okv_server *server = worker->server;
+
+    while (!atomic_load(&server->stopping))
+        turn(worker, -1);
+
+    for (struct okv_session *session = worker->sessions; session; session = session->next)
+        say_goodbye(session);
+    uint64_t until = okv_clock_ns() + GOODBYE_NS;
+    while (worker->sessions && okv_clock_ns() < until)
+        turn(worker, 10);
+    for (struct okv_session *session = worker->sessions; session; session = session->next)
+        session_end(session);
+    until = okv_clock_ns() + CLOSING_NS;
+    while (worker->sessions && okv_clock_ns() < until)
+        turn(worker, 10);
+    return NULL;
+}
+
+int okv_worker_start(struct okv_worker *worker, struct okv_server *server)
+{
+    *worker = (struct okv_worker){.server = server};
+    int rc = okv_store_bucket_init(&worker->work, server->store.table.bucket_size);
+
+    if (rc)
+        return rc;
+    worker->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (worker->stop_fd < 0) {
+        rc = OKV_EIO;
+        goto fini_work;
+    }
+    if (pthread_create(&worker->thread, NULL, serve_all, worker)) {
+        rc = OKV_ENOMEM;
+        goto close_stop;
+    }
+    return 0;
+close_stop:
+    close(worker->stop_fd);
+fini_work:
+    okv_store_bucket_fini(&worker->work);
+    return rc;
+}
+
+void okv_worker_stop(struct okv_worker *worker)
+{
+    eventfd_write(worker->stop_fd, 1);
+    pthread_join(worker->thread, NULL);
+    close(worker->stop_fd);
+    okv_store_bucket_fini(&worker->work);
+}
