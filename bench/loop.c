@@ -1,0 +1,252 @@
+#include "bench/loop.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/workload.h"
+#include "shared/clock.h"
+
+#define RESULTS 64
+/* Every so many empty polls the processor is offered to others, a server on this
+ * host among them; as often as okv_probe() does, for a fair comparison. */
+#define SPIN_POLLS 64
+
+void loop_tally_init(struct loop_tally *tally)
+{
+    memset(tally, 0, sizeof(*tally));
+    for (int op = 0; op < LOOP_OP_COUNT; op++)
+        histogram_init(&tally->latency[op]);
+}
+
+void loop_tally_merge(struct loop_tally *into, const struct loop_tally *from)
+{
+    for (int op = 0; op < LOOP_OP_COUNT; op++)
+        histogram_merge(&into->latency[op], &from->latency[op]);
+    into->missing += from->missing;
+    into->wrong += from->wrong;
+    into->failed += from->failed;
+    if (into->code == OKV_OK && from->code != OKV_OK) {
+        into->code = from->code;
+        memcpy(into->why, from->why, sizeof(into->why));
+    }
+}
+
+int loop_init(struct loop *loop, const struct loop_config *config)
+{
+    size_t key_size = config->key_size;
+    size_t value_size = config->value_size;
+
+    *loop = (struct loop){.handle = config->handle,
+                          .stop = config->stop,
+                          .done = config->done,
+                          .slot_count = config->slot_count,
+                          .depth = config->slot_count,
+                          .key_size = config->key_size,
+                          .value_size = config->value_size,
+                          .counter = (uint64_t)config->id << 48};
+    loop->slots = calloc(loop->slot_count, sizeof(*loop->slots));
+    loop->free_slots = calloc(loop->slot_count, sizeof(*loop->free_slots));
+    loop->memory = calloc(loop->slot_count, key_size + value_size);
+    if (!loop->slots || !loop->free_slots || !loop->memory) {
+        loop_fini(loop);
+        return OKV_ENOMEM;
+    }
+    for (uint32_t i = 0; i < loop->slot_count; i++) {
+        loop->slots[i].value = loop->memory + i * value_size;
+        loop->slots[i].key = loop->memory + loop->slot_count * value_size + i * key_size;
+        loop->free_slots[loop->free_count++] = i;
+    }
+    return OKV_OK;
+}
+
+void loop_fini(struct loop *loop)
+{
+    free(loop->slots);
+    free(loop->free_slots);
+    free(loop->memory);
+    loop->slots = NULL;
+    loop->free_slots = NULL;
+    loop->memory = NULL;
+}
+
+/* Remembers the first failure. */
+static void note_failure(struct loop *loop, int code)
+{
+    struct loop_tally *tally = loop->tally;
+
+    if (tally->code != OKV_OK)
+        return;
+    const char *why = okv_why(loop->handle);
+    tally->code = code;
+    snprintf(tally->why, sizeof(tally->why), "%s", why[0] != '\0' ? why : okv_strerror(code));
+}
+
+/* Codes that every later operation would meet too. */
+static bool is_final(int code)
+{
+    switch (code) {
+    case OKV_EINVAL:
+    case OKV_EKEYSIZE:
+    case OKV_EVALUESIZE:
+    case OKV_EFULL:
+    case OKV_EDISCONNECTED:
+    case OKV_ESHUTDOWN:
+    case OKV_EPROTO:
+    case OKV_ENOMEM:
+    case OKV_EIO:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Returns 0, or OKV_EAGAIN or a final code with the slot still free. */
+static int submit(struct loop *loop, enum loop_op op, uint64_t record)
+{
+    uint32_t index = loop->free_slots[loop->free_count - 1];
+    struct loop_slot *slot = &loop->slots[index];
+    size_t key_size = loop->key_size;
+    size_t value_size = loop->value_size;
+    int rc;
+
+    slot->op = op;
+    slot->record = record;
+    if (op != LOOP_PING)
+        workload_key_write(record, slot->key, key_size);
+    if (op == LOOP_PUT)
+        workload_value_write(record, ++loop->counter, slot->value, value_size);
+
+    slot->start_ns = okv_clock_ns();
+    if (op == LOOP_GET)
+        rc = okv_submit_get(loop->handle, slot->key, key_size, slot->value, value_size, index);
+    else if (op == LOOP_PUT)
+        rc = okv_submit_put(loop->handle, slot->key, key_size, slot->value, value_size, index);
+    else
+        rc = okv_submit_ping(loop->handle, index);
+    if (rc == OKV_OK)
+        loop->free_count--;
+    return rc;
+}
+
+/* Counts one result. Returns 0 or a final code. */
+static int finish(struct loop *loop, const struct okv_result *result)
+{
+    struct loop_slot *slot = &loop->slots[result->tag];
+    struct loop_tally *tally = loop->tally;
+
+    loop->free_slots[loop->free_count++] = (uint32_t)result->tag;
+    if (result->status == OKV_OK) {
+        histogram_record(&tally->latency[slot->op], loop->now_ns - slot->start_ns);
+        if (slot->op == LOOP_GET &&
+            !workload_value_check(slot->record, slot->value, result->length))
+            tally->wrong++;
+    } else if (slot->op == LOOP_GET && result->status == OKV_ENOTFOUND) {
+        histogram_record(&tally->latency[slot->op], loop->now_ns - slot->start_ns);
+        tally->missing++;
+    } else if (slot->op == LOOP_GET && result->status == OKV_ETOOSMALL) {
+        tally->wrong++;
+    } else {
+        tally->failed++;
+        note_failure(loop, result->status);
+        return is_final(result->status) ? result->status : OKV_OK;
+    }
+    return OKV_OK;
+}
+
+/* Collects what has ended. Returns 0, or the code after which nothing more comes. */
+static int collect(struct loop *loop, unsigned *empty_polls)
+{
+    struct okv_result results[RESULTS];
+    int failure = OKV_OK;
+
+    int count = okv_poll(loop->handle, results, RESULTS);
+    if (count < 0) {
+        note_failure(loop, count);
+        return count;
+    }
+    if (count == 0) {
+        if (++*empty_polls % SPIN_POLLS == 0)
+            sched_yield();
+        return OKV_OK;
+    }
+    *empty_polls = 0;
+    loop->now_ns = okv_clock_ns();
+    for (int i = 0; i < count; i++) {
+        int rc = finish(loop, &results[i]);
+        if (rc != OKV_OK)
+            failure = rc;
+    }
+    atomic_fetch_add_explicit(loop->done, (unsigned long)count, memory_order_relaxed);
+    return failure;
+}
+
+/* Operations under way. */
+static uint32_t pending(const struct loop *loop)
+{
+    return loop->slot_count - loop->free_count;
+}
+
+/* Whether more may be submitted. */
+static bool goes_on(const struct loop *loop, uint64_t deadline_ns)
+{
+    if (atomic_load_explicit(loop->stop, memory_order_relaxed))
+        return false;
+    return deadline_ns == 0 || loop->now_ns < deadline_ns;
+}
+
+/* What is to be submitted next, kept while the handle has no room for it. */
+struct choice {
+    loop_next *next;
+    void *user;
+    bool made;
+    bool over;
+    enum loop_op op;
+    uint64_t record;
+};
+
+/* Submits until `depth` are under way or there is nothing more. Returns 0 or a final code. */
+static int fill(struct loop *loop, struct choice *choice)
+{
+    while (pending(loop) < loop->depth) {
+        if (!choice->made)
+            choice->made = choice->next(choice->user, &choice->op, &choice->record);
+        if (!choice->made) {
+            choice->over = true;
+            return OKV_OK;
+        }
+        int rc = submit(loop, choice->op, choice->record);
+        if (rc == OKV_EAGAIN && pending(loop) > 0)
+            return OKV_OK;
+        if (rc != OKV_OK) {
+            note_failure(loop, rc);
+            return rc;
+        }
+        choice->made = false;
+    }
+    return OKV_OK;
+}
+
+int loop_run(struct loop *loop, loop_next *next, void *user, uint64_t deadline_ns,
+             struct loop_tally *tally)
+{
+    struct choice choice = {.next = next, .user = user};
+    unsigned empty_polls = 0;
+    int rc = OKV_OK;
+
+    loop->tally = tally;
+    loop->now_ns = okv_clock_ns();
+    while (rc == OKV_OK) {
+        choice.over = choice.over || !goes_on(loop, deadline_ns);
+        if (!choice.over)
+            rc = fill(loop, &choice);
+        if (rc == OKV_OK && pending(loop) == 0)
+            break;
+        if (rc == OKV_OK)
+            rc = collect(loop, &empty_polls);
+    }
+    if (rc != OKV_OK)
+        atomic_store_explicit(loop->stop, true, memory_order_relaxed);
+    return rc;
+}

@@ -1,0 +1,175 @@
+#include "bench/workload.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Beyond this many terms the sum for zeta is taken as an integral. */
+#define ZETA_EXACT_TERMS 1000000u
+
+/* ---- random numbers ----------------------------------------------------- */
+
+/* The finaliser of SplitMix64: a permutation of 64 bits. */
+static uint64_t mix(uint64_t x)
+{
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return x ^ (x >> 31);
+}
+
+uint64_t workload_random_next(struct workload_random *random)
+{
+    random->state += UINT64_C(0x9e3779b97f4a7c15);
+    return mix(random->state);
+}
+
+double workload_random_unit(struct workload_random *random)
+{
+    return (double)(workload_random_next(random) >> 11) * 0x1p-53;
+}
+
+/* Multiply-shift; its bias is below 2^-32 for any number of records that fits memory. */
+uint64_t workload_random_below(struct workload_random *random, uint64_t bound)
+{
+    return (uint64_t)(((unsigned __int128)workload_random_next(random) * bound) >> 64);
+}
+
+/* ---- which record ------------------------------------------------------- */
+
+/* Sum of 1 / i^theta for i from 1 to n: exact terms, then Euler-Maclaurin, whose
+ * error is far below that of the additions. */
+static double zeta_sum(uint64_t n, double theta)
+{
+    uint64_t exact = n < ZETA_EXACT_TERMS ? n : ZETA_EXACT_TERMS;
+    double sum = 0.0;
+
+    for (uint64_t i = exact; i >= 1; i--)
+        sum += pow((double)i, -theta);
+    if (exact == n)
+        return sum;
+    double from = (double)exact;
+    double to = (double)n;
+    sum += (pow(to, 1.0 - theta) - pow(from, 1.0 - theta)) / (1.0 - theta);
+    sum += (pow(to, -theta) - pow(from, -theta)) / 2.0;
+    return sum;
+}
+
+void workload_chooser_init(struct workload_chooser *chooser,
+                           enum workload_distribution distribution, uint64_t records, double theta)
+{
+    memset(chooser, 0, sizeof(*chooser));
+    chooser->distribution = distribution;
+    chooser->records = records;
+    /* At least two bits, so that scatter() has halves to work on. */
+    chooser->scatter_bits = 2;
+    while (chooser->scatter_bits < 63 && (records - 1) >> chooser->scatter_bits != 0)
+        chooser->scatter_bits++;
+    if (distribution != WORKLOAD_ZIPFIAN)
+        return;
+
+    double n = (double)records;
+    chooser->theta = theta;
+    chooser->zeta = zeta_sum(records, theta);
+    chooser->alpha = 1.0 / (1.0 - theta);
+    /* With one or two records the first two cases of rank() cover everything. */
+    if (records > 2)
+        chooser->eta =
+            (1.0 - pow(2.0 / n, 1.0 - theta)) / (1.0 - zeta_sum(2, theta) / chooser->zeta);
+}
+
+uint64_t workload_chooser_rank(const struct workload_chooser *chooser,
+                               struct workload_random *random)
+{
+    double unit = workload_random_unit(random);
+    double scaled = unit * chooser->zeta;
+
+    if (scaled < 1.0 || chooser->records == 1)
+        return 0;
+    if (scaled < 1.0 + pow(0.5, chooser->theta) || chooser->records == 2)
+        return 1;
+    double share = pow(chooser->eta * unit - chooser->eta + 1.0, chooser->alpha);
+    uint64_t rank = (uint64_t)((double)chooser->records * share);
+    return rank < chooser->records ? rank : chooser->records - 1;
+}
+
+/* Permutes 0 to 2^bits - 1, again and again until the result is a record: at most
+ * two times on average, as the power of two is less than twice the records. */
+uint64_t workload_chooser_scatter(const struct workload_chooser *chooser, uint64_t rank)
+{
+    unsigned bits = chooser->scatter_bits;
+    unsigned half = (bits + 1) / 2;
+    uint64_t mask = (UINT64_C(1) << bits) - 1;
+    uint64_t record = rank;
+
+    do {
+        record = (record * UINT64_C(0x9e3779b97f4a7c15) + UINT64_C(0x632be59bd9b4e019)) & mask;
+        record ^= record >> half;
+        record = (record * UINT64_C(0xbf58476d1ce4e5b9)) & mask;
+        record ^= record >> half;
+        record = (record * UINT64_C(0x94d049bb133111eb)) & mask;
+        record ^= record >> half;
+    } while (record >= chooser->records);
+    return record;
+}
+
+uint64_t workload_chooser_next(const struct workload_chooser *chooser,
+                               struct workload_random *random)
+{
+    if (chooser->distribution == WORKLOAD_UNIFORM)
+        return workload_random_below(random, chooser->records);
+    return workload_chooser_scatter(chooser, workload_chooser_rank(chooser, random));
+}
+
+/* ---- keys and values ---------------------------------------------------- */
+
+bool workload_key_fits(uint64_t records, size_t size)
+{
+    return size >= 16 || records <= UINT64_C(1) << (4 * size);
+}
+
+void workload_key_write(uint64_t record, char *key, size_t size)
+{
+    for (size_t i = size; i-- > 0; record >>= 4)
+        key[i] = "0123456789abcdef"[record & 15];
+}
+
+/* What word `index` after the counter is. */
+static uint64_t value_word(uint64_t seed, size_t index)
+{
+    return mix(seed + UINT64_C(0x9e3779b97f4a7c15) * (index + 1));
+}
+
+static uint64_t value_seed(uint64_t record, uint64_t counter, size_t size)
+{
+    return mix(record) ^ mix(counter + UINT64_C(0x2545f4914f6cdd1d)) ^ size;
+}
+
+void workload_value_write(uint64_t record, uint64_t counter, char *value, size_t size)
+{
+    uint64_t seed = value_seed(record, counter, size);
+    size_t at = sizeof(counter);
+
+    memcpy(value, &counter, sizeof(counter));
+    for (size_t i = 0; at < size; i++, at += sizeof(uint64_t)) {
+        uint64_t word = value_word(seed, i);
+        size_t length = size - at < sizeof(word) ? size - at : sizeof(word);
+        memcpy(value + at, &word, length);
+    }
+}
+
+bool workload_value_check(uint64_t record, const char *value, size_t size)
+{
+    uint64_t counter;
+    size_t at = sizeof(counter);
+
+    if (size < WORKLOAD_VALUE_MIN)
+        return false;
+    memcpy(&counter, value, sizeof(counter));
+    uint64_t seed = value_seed(record, counter, size);
+    for (size_t i = 0; at < size; i++, at += sizeof(uint64_t)) {
+        uint64_t word = value_word(seed, i);
+        size_t length = size - at < sizeof(word) ? size - at : sizeof(word);
+        if (memcmp(value + at, &word, length) != 0)
+            return false;
+    }
+    return true;
+}

@@ -1,0 +1,200 @@
+#include "client/cli/cli.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Long enough to recognise a key, short enough for one line. */
+#define SHOWN_KEY_BYTES 64
+/* A day: longer waits are a mistake in the number. */
+#define TIMEOUT_MS_MAX 86400000u
+
+enum { OPTION_COUNTERS = 0x100 };
+
+static const struct argp_option COMMON_OPTIONS[] = {
+    {"server", 's', "URI", 0, "The server: rdma://HOST[:PORT] or local:///PATH", 0},
+    {"timeout", 't', "MS", 0, "Give up connecting, or an operation, after MS milliseconds", 0},
+    {"counters", OPTION_COUNTERS, NULL, 0, "At the end, print the client's counters on stderr", 0},
+    {0},
+};
+
+static error_t parse_common(int key, char *text, struct argp_state *state)
+{
+    struct cli *cli = state->input;
+
+    switch (key) {
+    case 's':
+        cli->server = text;
+        cli->server_named = true;
+        return 0;
+    case 't':
+        cli->timeout_ms = (uint32_t)cli_number(state, "--timeout", text, 1, TIMEOUT_MS_MAX);
+        return 0;
+    case OPTION_COUNTERS:
+        cli->counters = true;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp COMMON_ARGP = {.options = COMMON_OPTIONS, .parser = parse_common};
+
+const struct argp_child cli_common_options[] = {
+    {&COMMON_ARGP, 0, "Options of every command:", 1},
+    {0},
+};
+
+void cli_parse_child(int key, struct argp_state *state, struct cli *cli)
+{
+    if (key == ARGP_KEY_INIT)
+        state->child_inputs[0] = cli;
+}
+
+void cli_server_default(struct cli *cli)
+{
+    const char *named = getenv("OKV_SERVER");
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+
+    if (named && named[0] != '\0') {
+        cli->server = named;
+        cli->server_named = true;
+        return;
+    }
+    if (geteuid() == 0)
+        snprintf(cli->well_known, sizeof(cli->well_known), "local:///run/okv.sock");
+    else if (runtime && runtime[0] == '/')
+        snprintf(cli->well_known, sizeof(cli->well_known), "local://%s/okv.sock", runtime);
+    else
+        snprintf(cli->well_known, sizeof(cli->well_known), "local:///tmp/okv-%u.sock",
+                 (unsigned)geteuid());
+    cli->server = cli->well_known;
+    cli->server_named = false;
+}
+
+int cli_connect(struct cli *cli, uint32_t depth)
+{
+    struct okv_options options = {
+        .connect_timeout_ms = cli->timeout_ms, .timeout_ms = cli->timeout_ms, .depth = depth};
+    char why[512] = "";
+
+    int rc = okv_open(cli->server, &options, &cli->handle, why, sizeof(why));
+    if (rc == OKV_OK)
+        return CLI_DONE;
+    fprintf(stderr, "okv: cannot reach %s: %s\n", cli->server,
+            why[0] != '\0' ? why : okv_strerror(rc));
+    if (!cli->server_named)
+        fprintf(stderr, "okv: no server was named: give -s URI or set OKV_SERVER\n");
+    return rc == OKV_EURI ? CLI_USAGE : CLI_FAILED;
+}
+
+static void print_counters(const okv *handle)
+{
+    struct okv_counters counters;
+
+    okv_counters(handle, &counters);
+#define PRINT_COUNTER(name, text) \
+    fprintf(stderr, "%s %llu\n", #name, (unsigned long long)counters.name);
+    OKV_COUNTER_LIST(PRINT_COUNTER)
+#undef PRINT_COUNTER
+}
+
+void cli_disconnect(struct cli *cli)
+{
+    if (cli->counters && cli->handle)
+        print_counters(cli->handle);
+    okv_close(&cli->handle);
+}
+
+const char *cli_advice(int code)
+{
+    switch (code) {
+    case OKV_EVALUESIZE:
+        return "see `okv stat` for the largest value, or split it";
+    case OKV_EFULL:
+        return "delete something, or start okv-server with a larger --memory";
+    case OKV_ETIMEDOUT:
+        return "see that the server runs, or give it longer with -t MS";
+    case OKV_EUNKNOWN:
+        return "look at the key, then repeat the command if it is needed";
+    case OKV_EDISCONNECTED:
+    case OKV_ESHUTDOWN:
+        return "see that the server runs, then repeat the command";
+    case OKV_ECORRUPT:
+        return "repeat the command; if it stays, the server's memory or the device is at fault";
+    default:
+        return NULL;
+    }
+}
+
+/* Writes the key so that it cannot garble a terminal. */
+static void print_key(FILE *out, const unsigned char *key, size_t length)
+{
+    size_t shown = length > SHOWN_KEY_BYTES ? SHOWN_KEY_BYTES : length;
+
+    fputs(" '", out);
+    for (size_t i = 0; i < shown; i++) {
+        if (key[i] < 0x20 || key[i] == 0x7f)
+            fprintf(out, "\\x%02x", key[i]);
+        else
+            putc(key[i], out);
+    }
+    fputs(shown < length ? "…'" : "'", out);
+}
+
+int cli_fail(const struct cli *cli, const char *command, const void *key, size_t key_length,
+             int code)
+{
+    const char *why = cli->handle ? okv_why(cli->handle) : "";
+    const char *advice = cli_advice(code);
+
+    if (code == OKV_ENOTFOUND || why[0] == '\0')
+        why = okv_strerror(code);
+    fprintf(stderr, "okv: %s", command);
+    if (key)
+        print_key(stderr, key, key_length);
+    fprintf(stderr, ": %s%s%s\n", why, advice ? ": " : "", advice ? advice : "");
+    return code == OKV_ENOTFOUND ? CLI_MISS : CLI_FAILED;
+}
+
+int cli_flush(const char *command)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return CLI_DONE;
+    fprintf(stderr, "okv: %s: cannot write the output: %s\n", command, strerror(errno));
+    return CLI_FAILED;
+}
+
+uint64_t cli_number(struct argp_state *state, const char *option, const char *text, uint64_t low,
+                    uint64_t high)
+{
+    char *end = NULL;
+
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 10);
+    if (errno != 0 || text[0] < '0' || text[0] > '9' || *end != '\0' || number < low ||
+        number > high)
+        argp_error(state, "%s '%s': give a whole number from %llu to %llu", option, text,
+                   (unsigned long long)low, (unsigned long long)high);
+    return number;
+}
+
+static int compare_samples(const void *a, const void *b)
+{
+    uint64_t left = *(const uint64_t *)a;
+    uint64_t right = *(const uint64_t *)b;
+    return (left > right) - (left < right);
+}
+
+void cli_samples_sort(uint64_t *samples, size_t count)
+{
+    qsort(samples, count, sizeof(*samples), compare_samples);
+}
+
+uint64_t cli_percentile(const uint64_t *samples, size_t count, double percent)
+{
+    size_t rank = (size_t)((double)count * percent / 100.0);
+    return samples[rank < count ? rank : count - 1];
+}

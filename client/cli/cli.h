@@ -1,0 +1,66 @@
+/* What the commands of okv(1) have in common: one connection, one way to fail. */
+#ifndef OKV_CLI_CLI_H
+#define OKV_CLI_CLI_H
+
+#include <argp.h>
+#include <okv.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Exit statuses. */
+enum cli_status { CLI_DONE = 0, CLI_MISS = 1, CLI_USAGE = 2, CLI_FAILED = 3 };
+
+struct cli {
+    const char *server;   /* URI */
+    bool server_named;    /* by -s or OKV_SERVER, not the well-known path */
+    char well_known[256]; /* what `server` points to when it was not named */
+    uint32_t timeout_ms;  /* 0: the library's defaults */
+    bool counters;        /* print them at the end */
+    okv *handle;          /* NULL until cli_connect() */
+};
+
+/* A command: parses its own arguments (argv[0] is "okv NAME"), connects, works.
+ * Returns an enum cli_status; on a usage error it exits. */
+typedef int cli_command(struct cli *cli, int argc, char **argv);
+cli_command cli_put, cli_get, cli_del;
+cli_command cli_ping, cli_stat, cli_probe;
+cli_command cli_import, cli_export;
+
+/* The options that every command takes too; input is the struct cli. A command
+ * lists this among its argp children and hands the input over with
+ * cli_parse_child(), first thing in its parser. */
+extern const struct argp_child cli_common_options[];
+void cli_parse_child(int key, struct argp_state *state, struct cli *cli);
+
+/* Points cli->server to $OKV_SERVER or the well-known local socket. */
+void cli_server_default(struct cli *cli);
+
+/* Opens cli->handle; `depth` 0 means the library's default. Returns CLI_DONE, or
+ * the exit status to end with, having said why. */
+int cli_connect(struct cli *cli, uint32_t depth);
+
+/* Prints the counters if they were asked for and closes the handle, if it is open. */
+void cli_disconnect(struct cli *cli);
+
+/* Says that `command` failed (on `key` unless NULL) with what the handle knows
+ * about it and what to do. Returns the exit status that belongs to `code`. */
+int cli_fail(const struct cli *cli, const char *command, const void *key, size_t key_length,
+             int code);
+
+/* What to do about a code, or NULL when its text says it all. */
+const char *cli_advice(int code);
+
+/* Flushes standard output. Returns CLI_DONE, or CLI_FAILED having said why. */
+int cli_flush(const char *command);
+
+/* The number in `text`; ends the program with a usage error that names the
+ * option unless it is whole and from `low` to `high`. */
+uint64_t cli_number(struct argp_state *state, const char *option, const char *text, uint64_t low,
+                    uint64_t high);
+
+/* Sorts the samples; cli_percentile() needs them sorted and count above 0. */
+void cli_samples_sort(uint64_t *samples, size_t count);
+uint64_t cli_percentile(const uint64_t *samples, size_t count, double percent);
+
+#endif

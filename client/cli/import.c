@@ -1,0 +1,260 @@
+/* okv import: puts lines of text, many at a time. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/cli/cli.h"
+#include "client/cli/tsv.h"
+
+#define IMPORT_DEPTH 32
+#define IMPORT_DEPTH_MAX 1024
+/* A file of the wrong kind has as many bad lines as lines. */
+#define BAD_LINES_SHOWN 20
+/* okv_poll() moves deadlines on, so that waiting is cut into pieces. */
+#define WAIT_MS 100
+#define PROGRESS_SECONDS 1
+
+enum { OPTION_DEPTH = 0x400 };
+
+/* One put under way and the line it was made from. */
+struct import_slot {
+    char *line; /* getline()'s */
+    size_t size;
+    uint64_t number;
+    struct tsv_item item;
+    bool busy;
+};
+
+struct import {
+    struct cli *cli;
+    uint32_t depth;
+    struct import_slot *slots;
+    uint32_t *free_slots; /* a stack of indexes */
+    uint32_t free_count;
+    uint64_t line; /* number of the line read last */
+    uint64_t imported;
+    uint64_t bad;
+    bool failed; /* something said why; no more lines are to be read */
+    bool progress;
+    time_t progress_next;
+};
+
+static const struct argp_option IMPORT_OPTIONS[] = {
+    {"depth", OPTION_DEPTH, "D", 0, "Keep D puts under way (32)", 0},
+    {0},
+};
+
+static error_t parse_import(int key, char *text, struct argp_state *state)
+{
+    struct import *import = state->input;
+
+    cli_parse_child(key, state, import->cli);
+    switch (key) {
+    case OPTION_DEPTH:
+        import->depth = (uint32_t)cli_number(state, "--depth", text, 1, IMPORT_DEPTH_MAX);
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "'%s' is too much: import reads stdin, as in okv import <items.tsv",
+                   text);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static void clear_progress(const struct import *import)
+{
+    if (import->progress)
+        fputs("\r\033[K", stderr);
+}
+
+static void show_progress(struct import *import)
+{
+    time_t now = time(NULL);
+
+    if (!import->progress || now < import->progress_next)
+        return;
+    import->progress_next = now + PROGRESS_SECONDS;
+    fprintf(stderr, "\r%llu items", (unsigned long long)import->imported);
+}
+
+static void report_bad(struct import *import, uint64_t number, const char *what)
+{
+    if (import->bad++ >= BAD_LINES_SHOWN)
+        return;
+    clear_progress(import);
+    fprintf(stderr, "okv: import: line %llu: %s\n", (unsigned long long)number, what);
+}
+
+/* A failure that the lines after this one would meet too. */
+static void report_fatal(struct import *import, const struct import_slot *slot, int code)
+{
+    if (import->failed)
+        return;
+    import->failed = true;
+    clear_progress(import);
+    fprintf(stderr, "okv: import: stopped at line %llu\n", (unsigned long long)slot->number);
+    cli_fail(import->cli, "import", slot->item.key, slot->item.key_length, code);
+}
+
+static void finish_slot(struct import *import, uint32_t index, int code)
+{
+    struct import_slot *slot = &import->slots[index];
+
+    slot->busy = false;
+    import->free_slots[import->free_count++] = index;
+    if (code == OKV_OK)
+        import->imported++;
+    else if (code == OKV_EVALUESIZE || code == OKV_EKEYSIZE)
+        report_bad(import, slot->number, okv_strerror(code));
+    else
+        report_fatal(import, slot, code);
+}
+
+/* Waits for at least one put to end, unless the handle fails. */
+static void collect(struct import *import)
+{
+    struct okv_result results[32];
+
+    for (;;) {
+        int count = okv_poll(import->cli->handle, results, 32);
+        if (count < 0) {
+            if (!import->failed)
+                cli_fail(import->cli, "import", NULL, 0, count);
+            import->failed = true;
+            return;
+        }
+        for (int i = 0; i < count; i++)
+            finish_slot(import, (uint32_t)results[i].tag, results[i].status);
+        if (count > 0)
+            return;
+        okv_wait(import->cli->handle, WAIT_MS);
+    }
+}
+
+/* Puts that are under way together may be applied in any order, so a key waits
+ * for the put of the same key before it: the last line wins. */
+static bool key_is_busy(const struct import *import, const struct tsv_item *item)
+{
+    for (uint32_t i = 0; i < import->depth; i++) {
+        const struct import_slot *slot = &import->slots[i];
+        if (slot->busy && slot->item.key_length == item->key_length &&
+            memcmp(slot->item.key, item->key, item->key_length) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Submits the put of a slot that was taken, which finish_slot() gives back. */
+static void submit(struct import *import, uint32_t index)
+{
+    struct import_slot *slot = &import->slots[index];
+    const struct tsv_item *item = &slot->item;
+    int rc = OKV_EAGAIN;
+
+    while (key_is_busy(import, item) && !import->failed)
+        collect(import);
+    while (!import->failed) {
+        rc = okv_submit_put(import->cli->handle, item->key, item->key_length, item->value,
+                            item->value_length, index);
+        if (rc != OKV_EAGAIN || okv_pending(import->cli->handle) == 0)
+            break;
+        collect(import);
+    }
+    if (rc == OKV_OK)
+        slot->busy = true;
+    else
+        finish_slot(import, index, rc);
+}
+
+/* Reads one line into a free slot and submits it. False at the end of input. */
+static bool import_line(struct import *import)
+{
+    uint32_t index = import->free_slots[import->free_count - 1];
+    struct import_slot *slot = &import->slots[index];
+
+    errno = 0;
+    ssize_t length = getline(&slot->line, &slot->size, stdin);
+    if (length < 0) {
+        if (!feof(stdin)) {
+            fprintf(stderr, "okv: import: cannot read stdin: %s\n", strerror(errno));
+            import->failed = true;
+        }
+        return false;
+    }
+    slot->number = ++import->line;
+    const char *wrong = tsv_parse(slot->line, (size_t)length, &slot->item);
+    if (wrong) {
+        report_bad(import, slot->number, wrong);
+        return true;
+    }
+    import->free_count--;
+    submit(import, index);
+    return true;
+}
+
+static int import_all(struct import *import)
+{
+    while (!import->failed && import_line(import)) {
+        while (import->free_count == 0 && !import->failed)
+            collect(import);
+        show_progress(import);
+    }
+    while (okv_pending(import->cli->handle) > 0 && !import->failed)
+        collect(import);
+
+    clear_progress(import);
+    if (import->bad > BAD_LINES_SHOWN)
+        fprintf(stderr, "okv: import: and %llu more bad lines\n",
+                (unsigned long long)(import->bad - BAD_LINES_SHOWN));
+    printf("imported %llu items\n", (unsigned long long)import->imported);
+    if (import->bad > 0)
+        fprintf(stderr, "okv: import: left out %llu bad lines: correct them and import again\n",
+                (unsigned long long)import->bad);
+    int status = cli_flush("import");
+    return import->failed || import->bad > 0 ? CLI_FAILED : status;
+}
+
+int cli_import(struct cli *cli, int argc, char **argv)
+{
+    static const struct argp ARGP = {
+        .options = IMPORT_OPTIONS,
+        .parser = parse_import,
+        .doc =
+            "Store the items on standard input, one KEY TAB VALUE a line.\v"
+            "In keys and values a tab is written \\t, a newline \\n, a carriage return \\r and a "
+            "backslash \\\\, as `okv export` writes them. Bad lines are reported and left "
+            "out. When a key is there more than once, the last line wins.\n\n"
+            "Examples:\n  okv import <items.tsv\n"
+            "  okv -s local:///old.sock export | okv -s local:///new.sock import",
+        .children = cli_common_options};
+    struct import import = {.cli = cli, .depth = IMPORT_DEPTH, .progress = isatty(STDERR_FILENO)};
+    int status = CLI_FAILED;
+
+    argp_parse(&ARGP, argc, argv, 0, NULL, &import);
+    int connected = cli_connect(cli, import.depth);
+    if (connected != CLI_DONE)
+        return connected;
+
+    import.slots = calloc(import.depth, sizeof(*import.slots));
+    import.free_slots = calloc(import.depth, sizeof(*import.free_slots));
+    if (!import.slots || !import.free_slots) {
+        status = cli_fail(cli, "import", NULL, 0, OKV_ENOMEM);
+        goto free_slots;
+    }
+    for (uint32_t i = 0; i < import.depth; i++)
+        import.free_slots[import.free_count++] = i;
+    status = import_all(&import);
+
+free_slots:
+    /* Puts that are still under way after a failure use the lines until then. */
+    cli_disconnect(cli);
+    for (uint32_t i = 0; import.slots && i < import.depth; i++)
+        free(import.slots[i].line);
+    free(import.free_slots);
+    free(import.slots);
+    return status;
+}

@@ -1,0 +1,132 @@
+/* okv(1): finds the command and runs it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/cli/cli.h"
+
+struct command {
+    const char *name;
+    cli_command *run;
+    const char *arguments;
+    const char *summary;
+};
+
+static const struct command COMMANDS[] = {
+    {"put", cli_put, "KEY VALUE|-", "store a value; - takes it from stdin"},
+    {"get", cli_get, "KEY [-o FILE]", "write the value to stdout or FILE"},
+    {"del", cli_del, "KEY...", "remove keys"},
+    {"ping", cli_ping, "[-c N]", "time requests through the server's CPU"},
+    {"stat", cli_stat, "[--json]", "the server's figures and this connection"},
+    {"probe", cli_probe, "[-n N] [--size S]", "time raw reads of the table"},
+    {"import", cli_import, "[--depth D]", "store the KEY TAB VALUE lines of stdin"},
+    {"export", cli_export, "", "write all items as KEY TAB VALUE lines"},
+};
+#define COMMAND_COUNT (sizeof(COMMANDS) / sizeof(COMMANDS[0]))
+
+static const char HELP[] =
+    "Store and read items of an okv server.\v"
+    "Examples:\n"
+    "  okv -s rdma://10.0.0.1 put greeting 'hello there'\n"
+    "  okv -s rdma://10.0.0.1 get greeting\n"
+    "  export OKV_SERVER=local:///run/okv.sock\n"
+    "  okv put photo - <photo.jpg && okv get photo -o copy.jpg\n"
+    "  okv --counters get greeting >/dev/null    # one READ for one get\n"
+    "  okv export | gzip >items.tsv.gz\n"
+    "  okv COMMAND --help\n"
+    "\n"
+    "Without -s the server is $OKV_SERVER, else the well-known socket on this host: "
+    "/run/okv.sock for root, $XDG_RUNTIME_DIR/okv.sock or /tmp/okv-UID.sock for others.\n"
+    "\n"
+    "Exit status: 0 done, 1 the key is not there, 2 usage, 3 could not reach the server or finish.";
+
+/* What is left of the command line once the common options were taken. */
+struct dispatch {
+    struct cli *cli;
+    char *name;
+    int first; /* index in argv of the command's name */
+};
+
+/* Puts the table of commands between the options and the examples. */
+static char *help_filter(int key, const char *text, void *input)
+{
+    (void)input;
+    if (key != ARGP_KEY_HELP_POST_DOC || !text)
+        return (char *)text;
+
+    char *page = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&page, &size);
+    if (!out)
+        return (char *)text;
+    fputs("Commands:\n", out);
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        fprintf(out, "  %-6s %-18s %s\n", COMMANDS[i].name, COMMANDS[i].arguments,
+                COMMANDS[i].summary);
+    fprintf(out, "\n%s", text);
+    fclose(out);
+    return page;
+}
+
+static error_t parse(int key, char *text, struct argp_state *state)
+{
+    struct dispatch *dispatch = state->input;
+
+    cli_parse_child(key, state, dispatch->cli);
+    switch (key) {
+    case ARGP_KEY_ARG:
+        dispatch->name = text;
+        dispatch->first = state->next - 1;
+        state->next = state->argc;
+        return 0;
+    case ARGP_KEY_NO_ARGS:
+        argp_usage(state);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct command *find_command(const char *name)
+{
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        if (strcmp(COMMANDS[i].name, name) == 0)
+            return &COMMANDS[i];
+    }
+    return NULL;
+}
+
+static void print_version(FILE *out, struct argp_state *state)
+{
+    (void)state;
+    fprintf(out, "okv %s\n", okv_version());
+}
+
+int main(int argc, char **argv)
+{
+    static const struct argp ARGP = {.parser = parse,
+                                     .args_doc = "COMMAND [ARGUMENT...]",
+                                     .doc = HELP,
+                                     .children = cli_common_options,
+                                     .help_filter = help_filter};
+    struct cli cli = {0};
+    struct dispatch dispatch = {.cli = &cli};
+    char name[32];
+
+    argp_err_exit_status = CLI_USAGE;
+    argp_program_version_hook = print_version;
+    cli_server_default(&cli);
+    argp_parse(&ARGP, argc, argv, ARGP_IN_ORDER, NULL, &dispatch);
+
+    const struct command *command = find_command(dispatch.name);
+    if (!command) {
+        fprintf(stderr, "okv: '%s': no such command: see okv --help for the list\n", dispatch.name);
+        return CLI_USAGE;
+    }
+    /* argp begins its messages with argv[0]. */
+    snprintf(name, sizeof(name), "okv %s", command->name);
+    argv[dispatch.first] = name;
+    int status = command->run(&cli, argc - dispatch.first, argv + dispatch.first);
+    cli_disconnect(&cli);
+    return status;
+}

@@ -1,0 +1,185 @@
+/* okv ping and okv probe: how long the way to the server takes. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "client/cli/cli.h"
+#include "shared/size.h"
+
+#define PING_COUNT 5
+#define PING_COUNT_MAX 1000000
+/* More pings than this are summed up only. */
+#define PING_LINES_MAX 10
+#define PROBE_COUNT 10000
+#define PROBE_COUNT_MAX 10000000
+#define DEPTH_MAX 1024
+
+enum { OPTION_SIZE = 0x300, OPTION_DEPTH };
+
+struct timing_arguments {
+    struct cli *cli;
+    uint32_t count;
+    uint32_t depth;
+    uint64_t size; /* 0: the bucket's */
+};
+
+static double microseconds(uint64_t ns)
+{
+    return (double)ns / 1000.0;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* ---- ping --------------------------------------------------------------- */
+
+static const struct argp_option PING_OPTIONS[] = {
+    {"count", 'c', "N", 0, "Send N requests, each after the answer to the one before (5)", 0},
+    {0},
+};
+
+static error_t parse_ping(int key, char *text, struct argp_state *state)
+{
+    struct timing_arguments *arguments = state->input;
+
+    cli_parse_child(key, state, arguments->cli);
+    switch (key) {
+    case 'c':
+        arguments->count = (uint32_t)cli_number(state, "--count", text, 1, PING_COUNT_MAX);
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "'%s' is too much: name the server with -s", text);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static int ping_all(struct cli *cli, uint32_t count, uint64_t *samples)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t start = now_ns();
+        int rc = okv_ping(cli->handle);
+        samples[i] = now_ns() - start;
+        if (rc != OKV_OK)
+            return cli_fail(cli, "ping", NULL, 0, rc);
+        if (count <= PING_LINES_MAX)
+            printf("ping %u: %.1f us\n", i + 1, microseconds(samples[i]));
+    }
+    cli_samples_sort(samples, count);
+    printf("%u pings over %s: min %.1f us, median %.1f us, p99 %.1f us, max %.1f us\n", count,
+           cli->server, microseconds(samples[0]), microseconds(cli_percentile(samples, count, 50)),
+           microseconds(cli_percentile(samples, count, 99)), microseconds(samples[count - 1]));
+    return cli_flush("ping");
+}
+
+int cli_ping(struct cli *cli, int argc, char **argv)
+{
+    static const struct argp ARGP = {
+        .options = PING_OPTIONS,
+        .parser = parse_ping,
+        .doc = "Send requests that do nothing to the server's CPU and time their answers.\v"
+               "Examples:\n  okv ping\n  okv ping -c 1000",
+        .children = cli_common_options};
+    struct timing_arguments arguments = {.cli = cli, .count = PING_COUNT};
+
+    argp_parse(&ARGP, argc, argv, 0, NULL, &arguments);
+    int connected = cli_connect(cli, 0);
+    if (connected != CLI_DONE)
+        return connected;
+    uint64_t *samples = calloc(arguments.count, sizeof(*samples));
+    if (!samples)
+        return cli_fail(cli, "ping", NULL, 0, OKV_ENOMEM);
+    int status = ping_all(cli, arguments.count, samples);
+    free(samples);
+    return status;
+}
+
+/* ---- probe -------------------------------------------------------------- */
+
+static const struct argp_option PROBE_OPTIONS[] = {
+    {"count", 'n', "N", 0, "Post N READs (10000)", 0},
+    {"size", OPTION_SIZE, "SIZE", 0, "Bytes of each READ, as 512 or 4K (the table's bucket)", 0},
+    {"depth", OPTION_DEPTH, "D", 0, "Keep D READs under way (1)", 0},
+    {0},
+};
+
+static error_t parse_probe(int key, char *text, struct argp_state *state)
+{
+    struct timing_arguments *arguments = state->input;
+
+    cli_parse_child(key, state, arguments->cli);
+    switch (key) {
+    case 'n':
+        arguments->count = (uint32_t)cli_number(state, "--count", text, 1, PROBE_COUNT_MAX);
+        return 0;
+    case OPTION_SIZE:
+        if (okv_size_parse(text, &arguments->size) != OKV_OK || arguments->size == 0 ||
+            arguments->size > UINT32_MAX)
+            argp_error(state, "--size '%s': give a size such as 512 or 4K", text);
+        return 0;
+    case OPTION_DEPTH:
+        arguments->depth = (uint32_t)cli_number(state, "--depth", text, 1, DEPTH_MAX);
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "'%s' is too much: name the server with -s", text);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static int probe_all(const struct timing_arguments *arguments, uint32_t length, uint64_t *samples)
+{
+    struct cli *cli = arguments->cli;
+    uint32_t count = arguments->count;
+
+    int rc = okv_probe(cli->handle, length, count, arguments->depth, samples);
+    if (rc == OKV_EINVAL) {
+        fprintf(stderr,
+                "okv: probe: %u bytes is more than 64 buckets or the index: give a smaller "
+                "--size\n",
+                length);
+        return CLI_USAGE;
+    }
+    if (rc != OKV_OK)
+        return cli_fail(cli, "probe", NULL, 0, rc);
+    cli_samples_sort(samples, count);
+    printf("%u READs of %u bytes, %u at a time: min %.2f us, p50 %.2f us, p99 %.2f us, "
+           "max %.2f us\n",
+           count, length, arguments->depth, microseconds(samples[0]),
+           microseconds(cli_percentile(samples, count, 50)),
+           microseconds(cli_percentile(samples, count, 99)), microseconds(samples[count - 1]));
+    return cli_flush("probe");
+}
+
+int cli_probe(struct cli *cli, int argc, char **argv)
+{
+    static const struct argp ARGP = {
+        .options = PROBE_OPTIONS,
+        .parser = parse_probe,
+        .doc = "Time raw READs at random places of the table: the floor under every get.\v"
+               "Nothing is looked up or checked, and the server's CPU has no part in it.\n\n"
+               "Examples:\n  okv probe\n  okv probe -n 100000 --size 4K --depth 8",
+        .children = cli_common_options};
+    struct timing_arguments arguments = {.cli = cli, .count = PROBE_COUNT, .depth = 1};
+    struct okv_info info;
+
+    argp_parse(&ARGP, argc, argv, 0, NULL, &arguments);
+    int connected = cli_connect(cli, arguments.depth);
+    if (connected != CLI_DONE)
+        return connected;
+    okv_info(cli->handle, &info);
+    uint64_t *samples = calloc(arguments.count, sizeof(*samples));
+    if (!samples)
+        return cli_fail(cli, "probe", NULL, 0, OKV_ENOMEM);
+    uint32_t length = arguments.size ? (uint32_t)arguments.size : info.bucket_bytes;
+    int status = probe_all(&arguments, length, samples);
+    free(samples);
+    return status;
+}

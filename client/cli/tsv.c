@@ -1,0 +1,112 @@
+#include "client/cli/tsv.h"
+
+#include <okv.h>
+#include <stdbool.h>
+#include <string.h>
+
+/* The byte that a letter after a backslash stands for, or -1. */
+static int unescape(char letter)
+{
+    switch (letter) {
+    case 't':
+        return '\t';
+    case 'n':
+        return '\n';
+    case 'r':
+        return '\r';
+    case '\\':
+        return '\\';
+    default:
+        return -1;
+    }
+}
+
+/* Decodes field[0..length) in place; false when an escape is unknown or cut off. */
+static bool decode_field(char *field, size_t *length)
+{
+    char *from = memchr(field, '\\', *length);
+    if (!from)
+        return true;
+
+    char *to = from;
+    const char *end = field + *length;
+    while (from < end) {
+        if (*from != '\\') {
+            *to++ = *from++;
+            continue;
+        }
+        int byte = from + 1 < end ? unescape(from[1]) : -1;
+        if (byte < 0)
+            return false;
+        *to++ = (char)byte;
+        from += 2;
+    }
+    *length = (size_t)(to - field);
+    return true;
+}
+
+const char *tsv_parse(char *line, size_t length, struct tsv_item *item)
+{
+    if (length > 0 && line[length - 1] == '\n')
+        length--;
+    if (length > 0 && line[length - 1] == '\r')
+        length--;
+
+    char *tab = memchr(line, '\t', length);
+    if (!tab)
+        return "no tab between key and value: write KEY, a tab, VALUE";
+    char *value = tab + 1;
+    size_t key_length = (size_t)(tab - line);
+    size_t value_length = length - key_length - 1;
+    if (memchr(value, '\t', value_length))
+        return "more than one tab: write a tab that is data as \\t";
+    if (!decode_field(line, &key_length) || !decode_field(value, &value_length))
+        return "an unknown escape: write a backslash that is data as \\\\";
+    if (key_length < 1 || key_length > OKV_KEY_MAX_BYTES)
+        return "the key is not 1 to 1024 bytes long";
+
+    *item = (struct tsv_item){
+        .key = line, .key_length = key_length, .value = value, .value_length = value_length};
+    return NULL;
+}
+
+static const char *escape(char byte)
+{
+    switch (byte) {
+    case '\t':
+        return "\\t";
+    case '\n':
+        return "\\n";
+    case '\r':
+        return "\\r";
+    default:
+        return "\\\\";
+    }
+}
+
+static bool is_special(char byte)
+{
+    return byte == '\t' || byte == '\n' || byte == '\r' || byte == '\\';
+}
+
+static void write_field(FILE *out, const char *field, size_t length)
+{
+    size_t start = 0;
+    for (size_t i = 0; i < length; i++) {
+        if (!is_special(field[i]))
+            continue;
+        fwrite(field + start, 1, i - start, out);
+        fputs(escape(field[i]), out);
+        start = i + 1;
+    }
+    fwrite(field + start, 1, length - start, out);
+}
+
+int tsv_write(FILE *out, const struct tsv_item *item)
+{
+    write_field(out, item->key, item->key_length);
+    putc('\t', out);
+    write_field(out, item->value, item->value_length);
+    putc('\n', out);
+    return ferror(out) ? -1 : 0;
+}

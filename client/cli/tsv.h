@@ -1,0 +1,33 @@
+/*
+ * Items as lines of text: KEY TAB VALUE NEWLINE.
+ *
+ * Keys and values are any bytes, so four of them are written as two: a tab is
+ * "\t", a newline "\n", a carriage return "\r" and a backslash "\\". Everything
+ * else stands for itself, NUL included. Reading what was written gives the same
+ * bytes again. A carriage return right before the newline belongs to the end of
+ * the line: one that is data is always written as "\r".
+ */
+#ifndef OKV_CLI_TSV_H
+#define OKV_CLI_TSV_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+struct tsv_item {
+    const char *key;
+    const char *value;
+    size_t key_length;
+    size_t value_length;
+};
+
+/*
+ * Decodes one line, with or without its line end, in place: the item points into
+ * `line`. Returns NULL, or a static sentence that says what is wrong with the
+ * line; the item and the line's bytes are then unspecified.
+ */
+const char *tsv_parse(char *line, size_t length, struct tsv_item *item);
+
+/* Writes the item as one line. Returns 0, or -1 when the stream has an error. */
+int tsv_write(FILE *out, const struct tsv_item *item);
+
+#endif

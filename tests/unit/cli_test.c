@@ -1,0 +1,313 @@
+/* What the programs read and write as text: sizes, and items as lines. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "client/cli/tsv.h"
+#include "shared/error.h"
+#include "shared/size.h"
+
+/* ---- sizes -------------------------------------------------------------- */
+
+static void sizes_have_binary_units(void **state)
+{
+    static const struct {
+        const char *text;
+        uint64_t bytes;
+    } cases[] = {
+        {"0", 0},
+        {"1", 1},
+        {"4096", 4096},
+        {"512B", 512},
+        {"512 B", 512},
+        {"64K", 65536},
+        {"64k", 65536},
+        {"64KiB", 65536},
+        {"64 KiB", 65536},
+        {"64kib", 65536},
+        {"1M", 1048576},
+        {"1MiB", 1048576},
+        {"2G", UINT64_C(2) << 30},
+        {"2GiB", UINT64_C(2) << 30},
+        {"1T", UINT64_C(1) << 40},
+        {"15E", UINT64_C(15) << 60},
+        {"18446744073709551615", UINT64_MAX},
+        {"000000000000000000000000000007", 7},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint64_t bytes = 12345;
+        if (okv_size_parse(cases[i].text, &bytes) != 0 || bytes != cases[i].bytes)
+            fail_msg("'%s' became %llu", cases[i].text, (unsigned long long)bytes);
+    }
+}
+
+static void wrong_sizes_are_refused(void **state)
+{
+    static const char *const cases[] = {
+        "",
+        " ",
+        "K",
+        "-1",
+        "+1",
+        " 1",
+        "1 ",
+        "1  K",
+        "1.5G",
+        "0x1",
+        "1KB",
+        "1Ki",
+        "1KiBs",
+        "1X",
+        "1 K ",
+        "16E",
+        "1,0",
+        "1e3",
+        "1BiB",
+        "64KK",
+        "99999999999999999999",
+        "18446744073709551616",
+        "18014398509481984K",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint64_t bytes = 12345;
+        if (okv_size_parse(cases[i], &bytes) != OKV_EINVAL || bytes != 12345)
+            fail_msg("'%s' became %llu", cases[i], (unsigned long long)bytes);
+    }
+}
+
+static void sizes_are_written_in_their_largest_unit(void **state)
+{
+    static const struct {
+        uint64_t bytes;
+        const char *text;
+    } cases[] = {
+        {0, "0 B"},
+        {1023, "1023 B"},
+        {1024, "1 KiB"},
+        {1025, "1.0 KiB"},
+        {1536, "1.5 KiB"},
+        {UINT64_C(256) << 20, "256 MiB"},
+        {(UINT64_C(1) << 30) - 1, "1023.9 MiB"},
+        {UINT64_C(3) << 29, "1.5 GiB"},
+        {UINT64_C(1) << 60, "1 EiB"},
+        {UINT64_MAX, "15.9 EiB"},
+    };
+    char text[OKV_SIZE_TEXT];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        okv_size_format(cases[i].bytes, text, sizeof text);
+        assert_string_equal(text, cases[i].text);
+    }
+    okv_size_format(UINT64_C(256) << 20, text, 4);
+    assert_string_equal(text, "256");
+}
+
+static void whole_sizes_are_read_as_written(void **state)
+{
+    (void)state;
+    for (unsigned shift = 0; shift < 64; shift++) {
+        char text[OKV_SIZE_TEXT];
+        uint64_t bytes = 0;
+        okv_size_format(UINT64_C(1) << shift, text, sizeof text);
+        assert_int_equal(okv_size_parse(text, &bytes), 0);
+        assert_true(bytes == UINT64_C(1) << shift);
+    }
+}
+
+/* ---- items as lines ----------------------------------------------------- */
+
+/* A copy on the heap of exactly its size, so that a sanitizer sees what goes
+ * beyond; cmocka's own allocator would hide that behind its guards. */
+static char *copy(const char *line, size_t length)
+{
+    char *bytes = malloc(length);
+    assert_non_null(bytes);
+    memcpy(bytes, line, length);
+    return bytes;
+}
+
+static void lines_are_taken_apart(void **state)
+{
+    static const struct {
+        const char *line, *key, *value;
+    } cases[] = {
+        {"k\tv\n", "k", "v"},
+        {"k\tv", "k", "v"},
+        {"k\tv\r\n", "k", "v"},
+        {"k\t\n", "k", ""},
+        {"k\t", "k", ""},
+        {"two words\t and more \n", "two words", " and more "},
+        {"a\\tb\\nc\\rd\\\\e\tx\\ty\n", "a\tb\nc\rd\\e", "x\ty"},
+        {"k\t\\\\n\n", "k", "\\n"},
+        {"k\tv\\r\n", "k", "v\r"},
+        {"k\ta\rb\n", "k", "a\rb"},
+        {"\\t\t\\t\n", "\t", "\t"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct tsv_item item;
+        size_t length = strlen(cases[i].line);
+        char *line = copy(cases[i].line, length);
+        const char *wrong = tsv_parse(line, length, &item);
+        if (wrong)
+            fail_msg("case %zu: %s", i, wrong);
+        assert_int_equal(item.key_length, strlen(cases[i].key));
+        assert_memory_equal(item.key, cases[i].key, item.key_length);
+        assert_int_equal(item.value_length, strlen(cases[i].value));
+        assert_memory_equal(item.value, cases[i].value, item.value_length);
+        free(line);
+    }
+}
+
+static void bad_lines_are_explained(void **state)
+{
+    static const struct {
+        const char *line, *part;
+    } cases[] = {
+        {"", "no tab"},
+        {"\n", "no tab"},
+        {"\r\n", "no tab"},
+        {"key value\n", "no tab"},
+        {"key\\tvalue\n", "no tab"},
+        {"\tvalue\n", "1 to 1024"},
+        {"k\tv\tw\n", "more than one tab"},
+        {"k\tv\t", "more than one tab"},
+        {"k\tv\\\n", "escape"},
+        {"k\tv\\", "escape"},
+        {"k\\\tv\n", "escape"},
+        {"k\t\\q\n", "escape"},
+        {"k\t\\x41\n", "escape"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct tsv_item item;
+        size_t length = strlen(cases[i].line);
+        char *line = copy(cases[i].line, length);
+        const char *wrong = tsv_parse(line, length, &item);
+        if (!wrong || !strstr(wrong, cases[i].part))
+            fail_msg("case %zu: %s", i, wrong ? wrong : "accepted");
+        free(line);
+    }
+}
+
+static void keys_have_their_greatest_length(void **state)
+{
+    char line[1100];
+    struct tsv_item item;
+
+    (void)state;
+    for (size_t length = 1023; length <= 1025; length++) {
+        memset(line, 'k', length);
+        line[length] = '\t';
+        assert_int_equal(tsv_parse(line, length + 1, &item) == NULL, length <= 1024);
+    }
+    /* What counts is what the escapes stand for. */
+    for (size_t i = 0; i < 8; i++)
+        memcpy(line + 2 * i, "\\\\", 2);
+    memset(line + 16, 'k', 1016);
+    line[16 + 1016] = '\t';
+    assert_null(tsv_parse(line, 16 + 1016 + 1, &item));
+    assert_int_equal(item.key_length, 1024);
+}
+
+/* Writes the item, reads the line back and compares. */
+static void round_trip(const struct tsv_item *item)
+{
+    char *line = NULL;
+    size_t length = 0;
+    struct tsv_item back;
+    FILE *out = open_memstream(&line, &length);
+
+    assert_non_null(out);
+    assert_int_equal(tsv_write(out, item), 0);
+    assert_int_equal(fclose(out), 0);
+    assert_ptr_equal(memchr(line, '\n', length), line + length - 1);
+    assert_null(tsv_parse(line, length, &back));
+    assert_int_equal(back.key_length, item->key_length);
+    assert_memory_equal(back.key, item->key, item->key_length);
+    assert_int_equal(back.value_length, item->value_length);
+    assert_memory_equal(back.value, item->value, item->value_length);
+    free(line);
+}
+
+static void every_byte_survives(void **state)
+{
+    char bytes[256];
+
+    (void)state;
+    for (int i = 0; i < 256; i++)
+        bytes[i] = (char)i;
+    round_trip(&(struct tsv_item){bytes, bytes, sizeof bytes, sizeof bytes});
+    for (int i = 0; i < 256; i++) {
+        round_trip(&(struct tsv_item){&bytes[i], &bytes[i], 1, 1});
+        round_trip(&(struct tsv_item){&bytes[i], "", 1, 0});
+    }
+}
+
+static void random_items_survive(void **state)
+{
+    /* Mostly what needs escapes. */
+    static const char alphabet[] = "\t\n\r\\tnra\0";
+    uint64_t random = 88172645463325252u;
+    char key[20];
+    char value[40];
+
+    (void)state;
+    for (int round = 0; round < 20000; round++) {
+        char *all[] = {key, value};
+        size_t sizes[] = {sizeof key, sizeof value};
+        size_t lengths[2];
+        for (int f = 0; f < 2; f++) {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            lengths[f] = random % sizes[f] + (f == 0 && random % sizes[f] == 0);
+            for (size_t i = 0; i < lengths[f]; i++)
+                all[f][i] = alphabet[(random >> (i % 50)) % (sizeof alphabet - 1)];
+        }
+        round_trip(&(struct tsv_item){key, value, lengths[0], lengths[1]});
+    }
+}
+
+static void a_full_disk_is_noticed(void **state)
+{
+    FILE *full = fopen("/dev/full", "w");
+
+    (void)state;
+    if (!full)
+        skip();
+    setvbuf(full, NULL, _IONBF, 0);
+    assert_int_equal(tsv_write(full, &(struct tsv_item){"k", "v", 1, 1}), -1);
+    fclose(full);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sizes_have_binary_units),
+        cmocka_unit_test(wrong_sizes_are_refused),
+        cmocka_unit_test(sizes_are_written_in_their_largest_unit),
+        cmocka_unit_test(whole_sizes_are_read_as_written),
+        cmocka_unit_test(lines_are_taken_apart),
+        cmocka_unit_test(bad_lines_are_explained),
+        cmocka_unit_test(keys_have_their_greatest_length),
+        cmocka_unit_test(every_byte_survives),
+        cmocka_unit_test(random_items_survive),
+        cmocka_unit_test(a_full_disk_is_noticed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,270 @@
+/* The load has the shape that is asked for, and values prove what they are. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "bench/workload.h"
+
+#define DRAWS 1000000
+#define RECORDS 1000
+
+/* Fails unless `got` is within `share` of `wanted`. */
+static void assert_near(double got, double wanted, double share)
+{
+    if (got < wanted * (1 - share) || got > wanted * (1 + share))
+        fail_msg("%g is not within %g %% of %g", got, share * 100, wanted);
+}
+
+/* ---- random numbers ----------------------------------------------------- */
+
+static void equal_seeds_give_equal_numbers(void **state)
+{
+    struct workload_random a = {.state = 7};
+    struct workload_random b = {.state = 7};
+    struct workload_random c = {.state = 8};
+
+    (void)state;
+    uint64_t first = workload_random_next(&a);
+    assert_true(first == workload_random_next(&b));
+    assert_true(first != workload_random_next(&c));
+}
+
+static void random_numbers_keep_their_bounds(void **state)
+{
+    static const uint64_t bounds[] = {1, 2, 3, 100, UINT64_C(1) << 40};
+    struct workload_random random = {.state = 1};
+    double sum = 0;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bounds / sizeof bounds[0]; i++) {
+        for (int n = 0; n < 1000; n++)
+            assert_true(workload_random_below(&random, bounds[i]) < bounds[i]);
+    }
+    for (int n = 0; n < DRAWS; n++) {
+        double unit = workload_random_unit(&random);
+        assert_true(unit >= 0 && unit < 1);
+        sum += unit;
+    }
+    assert_near(sum / DRAWS, 0.5, 0.01);
+}
+
+/* ---- distributions ------------------------------------------------------ */
+
+static void uniform_draws_every_record_alike(void **state)
+{
+    static uint32_t counts[RECORDS];
+    struct workload_random random = {.state = 42};
+    struct workload_chooser chooser;
+
+    (void)state;
+    memset(counts, 0, sizeof counts);
+    workload_chooser_init(&chooser, WORKLOAD_UNIFORM, RECORDS, 0);
+    for (int i = 0; i < DRAWS; i++)
+        counts[workload_chooser_next(&chooser, &random)]++;
+    /* 1000 expected, standard deviation 32: 20 % is over six of them. */
+    for (int i = 0; i < RECORDS; i++)
+        assert_near(counts[i], (double)DRAWS / RECORDS, 0.2);
+}
+
+static double zeta(uint64_t n, double theta)
+{
+    double sum = 0;
+
+    for (uint64_t i = 1; i <= n; i++)
+        sum += pow((double)i, -theta);
+    return sum;
+}
+
+/* The method is exact for the first two ranks and an approximation of the
+ * cumulative distribution for the others. */
+static void zipfian_ranks_follow_the_law(void **state)
+{
+    static const double thetas[] = {0.5, 0.9, 0.99};
+    static uint32_t counts[RECORDS];
+
+    (void)state;
+    for (size_t t = 0; t < sizeof thetas / sizeof thetas[0]; t++) {
+        struct workload_random random = {.state = 42 + t};
+        struct workload_chooser chooser;
+        double total = zeta(RECORDS, thetas[t]);
+
+        memset(counts, 0, sizeof counts);
+        workload_chooser_init(&chooser, WORKLOAD_ZIPFIAN, RECORDS, thetas[t]);
+        for (int i = 0; i < DRAWS; i++) {
+            uint64_t rank = workload_chooser_rank(&chooser, &random);
+            assert_true(rank < RECORDS);
+            counts[rank]++;
+        }
+        assert_near(counts[0], DRAWS / total, 0.05);
+        assert_near(counts[1], DRAWS * pow(2, -thetas[t]) / total, 0.05);
+        double seen = 0;
+        uint64_t rank = 0;
+        for (uint64_t upto = 10; upto <= RECORDS; upto *= 10) {
+            for (; rank < upto; rank++)
+                seen += counts[rank];
+            assert_near(seen, DRAWS * zeta(upto, thetas[t]) / total, 0.1);
+        }
+    }
+}
+
+/* Beyond a million terms the sum is not added up term by term. */
+static void zeta_of_many_records_is_close(void **state)
+{
+    struct workload_chooser chooser;
+
+    (void)state;
+    workload_chooser_init(&chooser, WORKLOAD_ZIPFIAN, 3000000, 0.99);
+    assert_near(chooser.zeta, zeta(3000000, 0.99), 1e-9);
+    workload_chooser_init(&chooser, WORKLOAD_ZIPFIAN, UINT64_C(10000000000), 0.99);
+    /* YCSB's constant for ten thousand million items. */
+    assert_near(chooser.zeta, 26.46902820178302, 1e-6);
+}
+
+static void scattering_is_a_permutation(void **state)
+{
+    static const uint64_t sizes[] = {1, 2, 3, 4, 5, 7, 8, 100, 1000, 4096, 4097};
+    static uint8_t seen[4097];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        struct workload_chooser chooser;
+        workload_chooser_init(&chooser, WORKLOAD_ZIPFIAN, sizes[i], 0.99);
+        memset(seen, 0, sizeof seen);
+        for (uint64_t rank = 0; rank < sizes[i]; rank++) {
+            uint64_t record = workload_chooser_scatter(&chooser, rank);
+            assert_true(record < sizes[i]);
+            assert_int_equal(seen[record], 0);
+            seen[record] = 1;
+        }
+    }
+}
+
+/* The hottest records are not each other's neighbours. */
+static void scattering_parts_neighbours(void **state)
+{
+    struct workload_chooser chooser;
+    int close = 0;
+
+    (void)state;
+    workload_chooser_init(&chooser, WORKLOAD_ZIPFIAN, 1000000, 0.99);
+    for (uint64_t rank = 0; rank < 1000; rank++) {
+        uint64_t a = workload_chooser_scatter(&chooser, rank);
+        uint64_t b = workload_chooser_scatter(&chooser, rank + 1);
+        close += (a > b ? a - b : b - a) < 1000;
+    }
+    assert_true(close < 20);
+}
+
+static void few_records_are_all_drawn(void **state)
+{
+    (void)state;
+    for (uint64_t records = 1; records <= 4; records++) {
+        struct workload_random random = {.state = records};
+        struct workload_chooser chooser;
+        unsigned seen = 0;
+        workload_chooser_init(&chooser, WORKLOAD_ZIPFIAN, records, 0.99);
+        for (int i = 0; i < 10000; i++) {
+            uint64_t record = workload_chooser_next(&chooser, &random);
+            assert_true(record < records);
+            seen |= 1u << record;
+        }
+        assert_int_equal(seen, (1u << records) - 1);
+    }
+}
+
+/* ---- keys and values ---------------------------------------------------- */
+
+static void keys_are_numbers_in_hexadecimal(void **state)
+{
+    char key[20];
+
+    (void)state;
+    workload_key_write(0xbeef, key, 6);
+    assert_memory_equal(key, "00beef", 6);
+    workload_key_write(UINT64_MAX, key, sizeof key);
+    assert_memory_equal(key, "0000ffffffffffffffff", 20);
+    workload_key_write(5, key, 1);
+    assert_memory_equal(key, "5", 1);
+}
+
+static void keys_fit_when_they_can_differ(void **state)
+{
+    (void)state;
+    assert_true(workload_key_fits(16, 1));
+    assert_false(workload_key_fits(17, 1));
+    assert_true(workload_key_fits(UINT64_C(1) << 60, 15));
+    assert_false(workload_key_fits((UINT64_C(1) << 60) + 1, 15));
+    assert_true(workload_key_fits(UINT64_MAX, 16));
+    assert_true(workload_key_fits(UINT64_MAX, 1024));
+}
+
+static void values_are_checked_to_the_last_byte(void **state)
+{
+    static const size_t sizes[] = {16, 17, 23, 24, 32, 100, 1000};
+    char value[1000];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        size_t size = sizes[i];
+        workload_value_write(12, 34, value, size);
+        assert_true(workload_value_check(12, value, size));
+        assert_false(workload_value_check(13, value, size));
+        assert_false(workload_value_check(12, value, size - 1));
+        for (size_t at = 0; at < size; at++) {
+            value[at] ^= 1;
+            assert_false(workload_value_check(12, value, size));
+            value[at] ^= 1;
+        }
+    }
+}
+
+/* What a torn read would bring: the front of one value, the rest of the next. */
+static void halves_of_two_values_are_no_value(void **state)
+{
+    char first[64];
+    char second[64];
+
+    (void)state;
+    for (size_t cut = 1; cut < sizeof first; cut++) {
+        workload_value_write(1, 100, first, sizeof first);
+        workload_value_write(1, 101, second, sizeof second);
+        memcpy(first, second, cut);
+        if (memcmp(first, second, sizeof first) != 0)
+            assert_false(workload_value_check(1, first, sizeof first));
+    }
+}
+
+static void short_values_prove_nothing(void **state)
+{
+    char value[WORKLOAD_VALUE_MIN] = {0};
+
+    (void)state;
+    assert_false(workload_value_check(0, value, 0));
+    assert_false(workload_value_check(0, value, WORKLOAD_VALUE_MIN - 1));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equal_seeds_give_equal_numbers),
+        cmocka_unit_test(random_numbers_keep_their_bounds),
+        cmocka_unit_test(uniform_draws_every_record_alike),
+        cmocka_unit_test(zipfian_ranks_follow_the_law),
+        cmocka_unit_test(zeta_of_many_records_is_close),
+        cmocka_unit_test(scattering_is_a_permutation),
+        cmocka_unit_test(scattering_parts_neighbours),
+        cmocka_unit_test(few_records_are_all_drawn),
+        cmocka_unit_test(keys_are_numbers_in_hexadecimal),
+        cmocka_unit_test(keys_fit_when_they_can_differ),
+        cmocka_unit_test(values_are_checked_to_the_last_byte),
+        cmocka_unit_test(halves_of_two_values_are_no_value),
+        cmocka_unit_test(short_values_prove_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
