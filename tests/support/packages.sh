@@ -1,0 +1,95 @@
+#!/usr/bin/env bash
+# Installs the Debian or Ubuntu packages that building, testing, the QEMU guest and the demo need.
+set -euo pipefail
+
+usage() {
+    cat <<'TEXT'
+usage: tests/support/packages.sh GROUP...
+
+Installs what is missing of the named groups on a Debian or Ubuntu machine, as root or with sudo.
+Does nothing, quickly and without network, when everything is there.
+
+  build   compile okv
+  test    unit tests, fuzzers, formatting and shell checks
+  guest   run programs in a QEMU guest with soft-RoCE (tests/guest/run)
+  demo    run the demo on a machine whose own kernel has soft-RoCE
+TEXT
+}
+
+fail() {
+    echo "packages: $*" >&2
+    exit 1
+}
+
+packages_of() {
+    case $1 in
+        build) echo cmake ninja-build gcc pkg-config libibverbs-dev librdmacm-dev libxxhash-dev \
+                    libjemalloc-dev libjansson-dev git ;;
+        test)  echo libcmocka-dev clang "$(clang_runtime)" clang-format shellcheck python3 ;;
+        guest) echo qemu-system-x86 busybox-static kmod cpio iproute2 ibverbs-utils rdmacm-utils \
+                    ibverbs-providers perftest python3 xz-utils zstd ;;
+        demo)  echo iproute2 kmod ibverbs-utils rdmacm-utils ibverbs-providers ;;
+        *)     return 1 ;;
+    esac
+}
+
+# The package with the sanitizer and libFuzzer runtimes; older releases have none that follows the
+# default version of clang.
+clang_runtime() {
+    # shellcheck source=/dev/null
+    case $(. /etc/os-release && echo "${ID:-}:${VERSION_ID:-}") in
+        debian:12)    echo libclang-rt-14-dev ;;
+        ubuntu:22.04) echo libclang-common-14-dev ;;
+        *)            echo libclang-rt-dev ;;
+    esac
+}
+
+is_installed() {
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        "$@"
+    else
+        sudo "$@"
+    fi
+}
+
+apt() {
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -y -q "$@"
+}
+
+install_packages() {
+    apt update && apt install --no-install-recommends "$@"
+}
+
+main() {
+    case ${1:-} in
+        -h | --help) usage; exit 0 ;;
+        '') usage >&2; exit 2 ;;
+    esac
+    command -v apt-get >/dev/null ||
+        fail "this is not a Debian or Ubuntu machine; install the packages that tests/support/packages.sh lists by hand"
+
+    local group package names missing=()
+    for group in "$@"; do
+        names=$(packages_of "$group") || fail "there is no group '$group'; the groups are build, test, guest and demo"
+        for package in $names; do
+            is_installed "$package" || missing+=("$package")
+        done
+    done
+    [ ${#missing[@]} -gt 0 ] || exit 0
+
+    [ "$(id -u)" -eq 0 ] || command -v sudo >/dev/null ||
+        fail "installing needs root and there is no sudo; run as root: apt-get install ${missing[*]}"
+    echo "packages: installing ${missing[*]}" >&2
+    log=$(mktemp)
+    trap 'rm -f "$log"' EXIT
+    install_packages "${missing[@]}" >"$log" 2>&1 || install_packages "${missing[@]}" >"$log" 2>&1 || {
+        tail -n 20 "$log" >&2
+        fail "apt-get failed twice (its last lines are above); mend what it names, then run again: $0 $*"
+    }
+}
+
+main "$@"
