@@ -1,0 +1,206 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds okv and shows it at work on this machine's own package list.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+usage() {
+    cat <<'TEXT'
+usage: ./demo.sh [--local | --guest]
+
+Shows okv at work: imports this machine's package list, looks it up, changes it, keeps reading
+while the server process is stopped, and measures a get against a raw RDMA READ.
+
+It runs over RDMA: on this machine's own device if it has one with an address, on a soft-RoCE
+device that it makes and takes away again if the kernel can, and else in a small QEMU guest.
+
+  --local   over shared memory instead, without RDMA
+  --guest   in the QEMU guest even if this machine has RDMA
+
+On a Debian or Ubuntu machine, as root or with sudo. Installs missing packages, leaves nothing running.
+TEXT
+}
+
+build=build/demo
+okv=$build/client/cli/okv
+bench=$build/bench/kv-bench
+softroce_link=okv-demo0 softroce_device=okv_demo softroce_address=198.18.77.1
+
+step() {
+    printf '\n\033[1m== %s\033[0m\n' "$*"
+}
+
+show() {
+    printf '$ %s\n' "$*"
+    "$@"
+}
+
+# ---- the demonstration itself: here, or started again inside the guest ----
+
+cpu_ticks() {
+    awk '{ sub(/.*\) /, ""); print $12 + $13 }' "/proc/$server/stat"
+}
+
+start_server() {
+    "$build/server/okv-server" --listen "$1" --memory 64M >"$work/ready" 2>"$work/server.log" &
+    server=$!
+    for _ in $(seq 300); do
+        grep -q ^ready "$work/ready" && break
+        kill -0 "$server" 2>/dev/null || { cat "$work/server.log" >&2; exit 1; }
+        sleep 0.1
+    done
+    sed 's/^/  /' "$work/server.log" "$work/ready"
+}
+
+end_demonstration() {
+    kill -CONT "$server" 2>/dev/null || true
+    kill "$server" 2>/dev/null || true
+    wait "$server" 2>/dev/null || true
+    rm -rf "$work"
+}
+
+real_data() {
+    step "Real input: this machine's packages, name and version"
+    dpkg-query -W -f '${binary:Package}\t${Version}\n' >"$work/packages.tsv"
+    cut -f 1 "$work/packages.tsv" >"$work/names"
+    show "$okv" import <"$work/packages.tsv"
+    show "$okv" get bash
+    echo
+    show "$okv" put bash "my own build"
+    show "$okv" get bash
+    echo
+    show "$okv" del bash
+    show "$okv" get bash || echo "  exit status $?: a miss"
+    echo '$ okv export | sort   compared with what was imported, less the key that was deleted'
+    "$okv" export | LC_ALL=C sort >"$work/exported"
+    grep -v "^bash$(printf '\t')" "$work/packages.tsv" | LC_ALL=C sort | cmp - "$work/exported"
+    echo "  equal: $(wc -l <"$work/exported") items"
+}
+
+# A client that is connected before the server is stopped looks up every name afterwards.
+stopped_server() {
+    local before after
+    step "The server process is stopped (SIGSTOP); every package is looked up"
+    mkfifo "$work/keys"
+    "$okv" --counters mget - <"$work/keys" >"$work/found" 2>"$work/counters" &
+    local reader=$!
+    exec 3>"$work/keys"
+    grep -v '^bash$' "$work/names" | head -n 1 >&3
+    while [ ! -s "$work/found" ]; do sleep 0.05; done
+    kill -STOP "$server"
+    before=$(cpu_ticks)
+    grep -v '^bash$' "$work/names" | tail -n +2 >&3
+    exec 3>&-
+    wait "$reader"
+    after=$(cpu_ticks)
+    echo "  state of the server process: $(awk '/^State/ { print $2, $3 }' "/proc/$server/status")"
+    echo "  gets answered: $(wc -l <"$work/found"), wrong: $(LC_ALL=C sort "$work/found" |
+        LC_ALL=C comm -3 - "$work/exported" | wc -l)"
+    sed -n 's/^\(reads\|hits\|requests\) /  client: \1 /p' "$work/counters"
+    echo "  server CPU time before and after: $before and $after ticks of 10 ms"
+    kill -CONT "$server"
+}
+
+measure() {
+    step "How close to the hardware: gets and raw READs in turn, on one queue pair"
+    "$bench" --floor --records 20000 --rounds 5 --operations 20000 --depth 1
+}
+
+run_demonstration() {
+    work=$(mktemp -d)
+    trap end_demonstration EXIT
+    export OKV_SERVER=$1
+    step "okv-server"
+    start_server "${2:-$1}"
+    real_data
+    stopped_server
+    measure
+    step "Stopping the server (SIGTERM)"
+    kill "$server"
+    wait "$server" && echo "  it said goodbye to its clients and ended"
+}
+
+# ---- where to run it ----
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo -n "$@"; fi
+}
+
+# The first address of an active RDMA device, or nothing.
+rdma_address() {
+    local port netdev
+    for port in /sys/class/infiniband/*/ports/*; do
+        grep -q ACTIVE "$port/state" 2>/dev/null || continue
+        for netdev in "$port"/gid_attrs/ndevs/*; do
+            netdev=$(cat "$netdev" 2>/dev/null) || continue
+            ip -4 -o address show dev "$netdev" | awk '{ sub("/.*", "", $4); print $4; exit }'
+        done
+    done | head -n 1
+}
+
+make_softroce() {
+    as_root modprobe rdma_rxe 2>/dev/null && as_root modprobe rdma_ucm 2>/dev/null || return 1
+    trap remove_softroce EXIT
+    as_root ip link add "$softroce_link" type dummy &&
+        as_root ip link set "$softroce_link" mtu 4200 up &&
+        as_root ip address add "$softroce_address/30" dev "$softroce_link" &&
+        as_root rdma link add "$softroce_device" type rxe netdev "$softroce_link" && return
+    remove_softroce
+    return 1
+}
+
+remove_softroce() {
+    as_root rdma link delete "$softroce_device" 2>/dev/null || true
+    as_root ip link delete "$softroce_link" 2>/dev/null || true
+}
+
+build_okv() {
+    step "Building okv (log: $build/build.log)"
+    mkdir -p "$build"
+    if ! { cmake -S . -B "$build" -G Ninja -DOKV_TESTS=OFF && cmake --build "$build"; } \
+        >"$build/build.log" 2>&1; then
+        tail -n 40 "$build/build.log"
+        echo "demo.sh: the build failed; all of its output is in $build/build.log" >&2
+        exit 1
+    fi
+}
+
+main() {
+    local where=${1:-} address
+    case $where in
+        '' | --local | --guest) ;;
+        --help | -h) usage; exit 0 ;;
+        *) usage >&2; exit 2 ;;
+    esac
+    step "Packages"
+    tests/support/packages.sh build
+    build_okv
+    if [ "$where" = --local ]; then
+        step "Over shared memory: no RDMA is involved"
+        socket=$(mktemp -u /tmp/okv-demo-XXXXXX)
+        run_demonstration "local://$socket"
+        return
+    fi
+    if [ "$where" != --guest ]; then
+        tests/support/packages.sh demo
+        address=$(rdma_address)
+        if [ -n "$address" ]; then
+            step "On this machine's RDMA device, $address"
+            run_demonstration "rdma://$address"
+            return
+        fi
+        if make_softroce; then
+            step "On a soft-RoCE device made for this demo"
+            (run_demonstration "rdma://$softroce_address")
+            return
+        fi
+    fi
+    step "This kernel has no RDMA: in a QEMU guest with real soft-RoCE, emulated and so far slower"
+    tests/support/packages.sh guest
+    tests/guest/run --time 300 -- ./demo.sh --inside
+}
+
+if [ "${1:-}" = --inside ]; then
+    run_demonstration "rdma://$OKV_GUEST_ADDR"
+else
+    main "$@"
+fi

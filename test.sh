@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds okv in every configuration and runs all tests.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+usage() {
+    cat <<'TEXT'
+usage: ./test.sh [--quick]
+
+Builds okv and runs its tests, on a Debian or Ubuntu machine, as root or with sudo:
+
+  format    clang-format and shellcheck over the tree
+  release   gcc: unit tests, end to end over shared memory, installation, and, in a QEMU guest
+            with real soft-RoCE, the transport tests and end to end over RDMA
+  clang     a build with clang, warnings as errors
+  asan      AddressSanitizer and UndefinedBehaviorSanitizer over everything without a device
+  tsan      ThreadSanitizer over the same
+
+  --quick   release only, without the guest
+
+Missing packages are installed. Build trees and logs are in build/. Leaves nothing running.
+Exit status 0 when every test passed.
+TEXT
+}
+
+quick=
+case ${1:-} in
+    '') ;;
+    --quick) quick=1 ;;
+    --help | -h) usage; exit 0 ;;
+    *) usage >&2; exit 2 ;;
+esac
+
+step() {
+    printf '\n== %s\n' "$*"
+}
+
+# Quiet when it works; the end of its log when it does not.
+logged() {
+    local log=build/logs/$1.log
+    shift
+    if ! "$@" >"$log" 2>&1; then
+        tail -n 60 "$log"
+        echo "test.sh: '$*' failed; all of its output is in $log" >&2
+        exit 1
+    fi
+}
+
+build() {
+    step "building: $1"
+    logged "configure-$1" cmake --preset "$1"
+    logged "build-$1" cmake --build --preset "$1"
+}
+
+run_tests() {
+    local preset=$1
+    shift
+    step "testing: $preset"
+    ctest --test-dir "build/$preset" --output-on-failure --no-tests=error "$@"
+}
+
+mkdir -p build/logs
+groups=(build test)
+[ -n "$quick" ] || groups+=(guest)
+step "packages: ${groups[*]}"
+tests/support/packages.sh "${groups[@]}"
+
+build release
+if [ -n "$quick" ]; then
+    run_tests release -LE guest
+    exit 0
+fi
+build clang
+build asan
+build tsan
+run_tests asan -L 'unit|local'
+run_tests tsan -L 'unit|local'
+run_tests release

@@ -1,0 +1,251 @@
+/*
+ * One writer flat out and several readers on few keys: no value that a reader
+ * gets may be torn, mixed or older than one it has seen before, and rejected
+ * images must show that tears did happen.
+ *
+ * Built a second time against a client without its checksum test
+ * (HAMMER_UNCHECKED): that build passes only when wrong values are seen, which
+ * shows that the hammer can hit and that it is the checksum that protects.
+ */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "shared/clock.h"
+#include "tests/support/server_process.h"
+
+#define KEYS 4
+#define READERS 2
+#define WRITES_UNDER_WAY 16 /* keeps the server writing */
+#define VALUE_MAX 16384
+
+static const char *const key_names[KEYS] = {"key0", "key1", "key2", "key3"};
+
+struct hammer {
+    struct server_process *server;
+    size_t smallest, largest; /* of values */
+    atomic_bool stop;
+    atomic_ulong written;
+    atomic_ulong read;
+    atomic_ulong rejected; /* torn images and extents */
+    atomic_ulong fallbacks;
+    atomic_ulong wrong;
+    atomic_int failure;
+};
+
+/* splitmix64: https://doi.org/10.1145/2660193.2660195 */
+static uint64_t mix(uint64_t x)
+{
+    x += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
+/* Write number `n` of a key: its first word is n, the others follow from it. */
+static size_t value_size(const struct hammer *hammer, unsigned key, uint64_t n)
+{
+    return hammer->smallest + mix(n ^ key) % (hammer->largest - hammer->smallest + 1);
+}
+
+static void value_fill(uint8_t *value, size_t size, unsigned key, uint64_t n)
+{
+    memcpy(value, &n, sizeof n);
+    for (size_t at = 8; at < size; at += 8) {
+        uint64_t word = mix(n * 8191 + at + key);
+        memcpy(value + at, &word, size - at < 8 ? size - at : 8);
+    }
+}
+
+static bool value_is_whole(const struct hammer *hammer, const uint8_t *value, size_t size,
+                           unsigned key, uint64_t *n)
+{
+    static _Thread_local uint8_t expected[VALUE_MAX];
+
+    if (size < 8 || size > sizeof expected)
+        return false;
+    memcpy(n, value, sizeof *n);
+    if (value_size(hammer, key, *n) != size)
+        return false;
+    value_fill(expected, size, key, *n);
+    return memcmp(value, expected, size) == 0;
+}
+
+/* Puts of one connection are applied in their order, so each key's writes rise. */
+static void *write_all(void *user)
+{
+    struct hammer *hammer = user;
+    okv *handle = server_connect(hammer->server, NULL);
+    static uint8_t values[WRITES_UNDER_WAY][VALUE_MAX];
+    struct okv_result result;
+
+    for (uint64_t n = 1; !atomic_load(&hammer->stop); n++) {
+        unsigned key = (unsigned)(n % KEYS);
+        uint8_t *value = values[n % WRITES_UNDER_WAY];
+        size_t size = value_size(hammer, key, n);
+        value_fill(value, size, key, n);
+        int rc = okv_submit_put(handle, key_names[key], 4, value, size, n);
+        while (rc == 0 && okv_pending(handle) == WRITES_UNDER_WAY) {
+            int done = okv_poll(handle, &result, 1);
+            rc = done < 0 ? done : done == 0 ? okv_wait(handle, 1000) : result.status;
+            atomic_fetch_add(&hammer->written, done == 1);
+        }
+        if (rc) {
+            atomic_store(&hammer->failure, rc);
+            break;
+        }
+    }
+    okv_close(&handle);
+    return NULL;
+}
+
+static void read_one(struct hammer *hammer, okv *handle, uint8_t *value, uint64_t *latest)
+{
+    unsigned key = (unsigned)(mix(atomic_fetch_add(&hammer->read, 1)) % KEYS);
+    size_t size = 0;
+    uint64_t n = 0;
+    int rc = okv_get(handle, key_names[key], 4, value, VALUE_MAX, &size, NULL);
+
+    if (rc == OKV_ENOTFOUND && latest[key] == 0)
+        return; /* not written yet */
+    if (rc == OKV_EDISCONNECTED || rc == OKV_ESHUTDOWN || rc == OKV_ETIMEDOUT)
+        atomic_store(&hammer->failure, rc);
+    else if (rc || !value_is_whole(hammer, value, size, key, &n) || n < latest[key])
+        atomic_fetch_add(&hammer->wrong, 1);
+    else
+        latest[key] = n;
+}
+
+static void *read_all(void *user)
+{
+    struct hammer *hammer = user;
+    okv *handle = server_connect(hammer->server, NULL);
+    uint8_t *value = malloc(VALUE_MAX);
+    uint64_t latest[KEYS] = {0}, seen = 0;
+
+    while (!atomic_load(&hammer->stop) && !atomic_load(&hammer->failure)) {
+        struct okv_counters counters;
+        read_one(hammer, handle, value, latest);
+        okv_counters(handle, &counters);
+        atomic_fetch_add(&hammer->rejected, counters.torn_buckets + counters.torn_extents - seen);
+        seen = counters.torn_buckets + counters.torn_extents;
+    }
+    struct okv_counters counters;
+    okv_counters(handle, &counters);
+    atomic_fetch_add(&hammer->fallbacks, counters.fallbacks);
+    free(value);
+    okv_close(&handle);
+    return NULL;
+}
+
+static bool seen_enough(const struct hammer *hammer)
+{
+#ifdef HAMMER_UNCHECKED
+    return atomic_load(&hammer->wrong) > 0;
+#else
+    return atomic_load(&hammer->rejected) >= 10;
+#endif
+}
+
+/* Runs for at least $OKV_HAMMER_SECONDS (2), and until enough was seen. */
+static void hammer_run(struct hammer *hammer)
+{
+    const char *seconds = getenv("OKV_HAMMER_SECONDS");
+    uint64_t start = okv_clock_ns();
+    uint64_t least = start + (seconds ? strtoull(seconds, NULL, 10) : 2) * 1000000000u;
+    uint64_t most = least + UINT64_C(60) * 1000000000u;
+    pthread_t writer, readers[READERS];
+
+    pthread_create(&writer, NULL, write_all, hammer);
+    for (int i = 0; i < READERS; i++)
+        pthread_create(&readers[i], NULL, read_all, hammer);
+    while (!atomic_load(&hammer->failure) && okv_clock_ns() < most &&
+           (okv_clock_ns() < least || !seen_enough(hammer)))
+        nanosleep(&(struct timespec){0, 10000000}, NULL);
+    atomic_store(&hammer->stop, true);
+    pthread_join(writer, NULL);
+    for (int i = 0; i < READERS; i++)
+        pthread_join(readers[i], NULL);
+    print_message("values of %zu to %zu bytes: %lu written, %lu read, %lu torn and rejected, "
+                  "%lu asked of the server, %lu wrong\n",
+                  hammer->smallest, hammer->largest, atomic_load(&hammer->written),
+                  atomic_load(&hammer->read), atomic_load(&hammer->rejected),
+                  atomic_load(&hammer->fallbacks), atomic_load(&hammer->wrong));
+}
+
+static void hammer_values(void **state, size_t smallest, size_t largest)
+{
+    struct hammer hammer = {.server = *state, .smallest = smallest, .largest = largest};
+
+    hammer_run(&hammer);
+    assert_int_equal(atomic_load(&hammer.failure), 0);
+    assert_true(atomic_load(&hammer.written) > 0);
+#ifdef HAMMER_UNCHECKED
+    assert_true(atomic_load(&hammer.wrong) > 0);
+#else
+    assert_int_equal(atomic_load(&hammer.wrong), 0);
+    assert_true(atomic_load(&hammer.rejected) > 0);
+#endif
+}
+
+static size_t largest_value(void **state)
+{
+    struct okv_info info;
+    okv *handle = server_connect(*state, NULL);
+
+    okv_info(handle, &info);
+    okv_close(&handle);
+    return info.max_value;
+}
+
+static void inline_values(void **state)
+{
+    hammer_values(state, 8, 100);
+}
+
+static void extents(void **state)
+{
+    hammer_values(state, 4096, largest_value(state));
+}
+
+static void values_of_every_size(void **state)
+{
+    hammer_values(state, 8, largest_value(state));
+}
+
+static int setup(void **state)
+{
+    static const char *const arguments[] = {"--memory", "1M", NULL}; /* extents are reused soon */
+    struct server_process *server = calloc(1, sizeof *server);
+
+    server_start(server, arguments);
+    *state = server;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct server_process *server = *state;
+    int status = server_stop(server);
+
+    free(server);
+    return status;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(inline_values, setup, teardown),
+        cmocka_unit_test_setup_teardown(extents, setup, teardown),
+        cmocka_unit_test_setup_teardown(values_of_every_size, setup, teardown),
+    };
+
+    return cmocka_run_group_tests_name("hammer", tests, NULL, NULL);
+}

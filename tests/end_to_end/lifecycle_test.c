@@ -1,0 +1,245 @@
+/* Servers and clients that stop, die, or say goodbye. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/server_process.h"
+
+static const char *const small[] = {"--memory", "16M", NULL};
+
+/* Reads go on and cost the server nothing, even when it can not run at all. */
+static void stopped_server_answers_gets(void **state)
+{
+    enum { KEYS = 1000, GETS = 100000 };
+    struct server_process server;
+    struct okv_counters before, after;
+    char key[16], value[32];
+    size_t length;
+
+    (void)state;
+    server_start(&server, small);
+    okv *handle = server_connect(&server, NULL);
+    for (int i = 0; i < KEYS; i++) {
+        snprintf(key, sizeof key, "key-%d", i);
+        assert_int_equal(okv_put(handle, key, strlen(key), key, strlen(key), NULL), OKV_OK);
+    }
+    server_signal(&server, SIGSTOP);
+    uint64_t cpu = server_cpu_ticks(&server);
+    okv_counters(handle, &before);
+    for (int i = 0; i < GETS; i++) {
+        snprintf(key, sizeof key, "key-%d", i % KEYS);
+        if (okv_get(handle, key, strlen(key), value, sizeof value, &length, NULL) != OKV_OK ||
+            length != strlen(key) || memcmp(value, key, length) != 0)
+            fail_msg("get %d of a stopped server failed", i);
+    }
+    okv_counters(handle, &after);
+    assert_int_equal(server_cpu_ticks(&server), cpu);
+    assert_int_equal(after.hits - before.hits, GETS);
+    assert_int_equal(after.reads - before.reads, GETS);
+    assert_int_equal(after.requests, before.requests);
+    server_signal(&server, SIGCONT);
+    assert_int_equal(okv_ping(handle), OKV_OK);
+
+    /* Awake, the server spends nothing on reads either: what its clock shows
+     * meanwhile is at most its own waking up. */
+    okv_close(&handle);
+    assert_int_equal(server_stop(&server), 0);
+}
+
+/* A write that a stopped server does not answer has an unknown outcome. */
+static void stopped_server_leaves_writes_unknown(void **state)
+{
+    struct okv_options options = {.timeout_ms = 300};
+    struct server_process server;
+    char value[8];
+    size_t length;
+
+    (void)state;
+    server_start(&server, small);
+    okv *handle = server_connect(&server, &options);
+    server_signal(&server, SIGSTOP);
+    assert_int_equal(okv_put(handle, "k", 1, "v", 1, NULL), OKV_EUNKNOWN);
+    assert_int_equal(okv_ping(handle), OKV_ETIMEDOUT);
+    assert_int_equal(okv_get(handle, "k", 1, value, sizeof value, &length, NULL), OKV_ENOTFOUND);
+    server_signal(&server, SIGCONT);
+    /* The late answers find their operations gone and disturb nothing. */
+    assert_int_equal(okv_put(handle, "k2", 2, "v2", 2, NULL), OKV_OK);
+    assert_int_equal(okv_get(handle, "k", 1, value, sizeof value, &length, NULL), OKV_OK);
+    assert_int_equal(okv_get(handle, "k2", 2, value, sizeof value, &length, NULL), OKV_OK);
+    okv_close(&handle);
+    assert_int_equal(server_stop(&server), 0);
+}
+
+static int wait_for_failure(okv *handle)
+{
+    struct okv_result result;
+    int rc = 0;
+
+    for (int i = 0; i < 100 && rc == 0; i++) {
+        okv_wait(handle, 100);
+        rc = okv_poll(handle, &result, 1);
+    }
+    return rc;
+}
+
+static void goodbye(void **state)
+{
+    struct server_process server;
+    char value[8];
+    size_t length;
+
+    (void)state;
+    server_start(&server, small);
+    okv *handle = server_connect(&server, NULL);
+    assert_int_equal(server_stop(&server), 0);
+    assert_int_equal(wait_for_failure(handle), OKV_ESHUTDOWN);
+    assert_int_equal(okv_put(handle, "k", 1, "v", 1, NULL), OKV_ESHUTDOWN);
+    assert_int_equal(okv_get(handle, "k", 1, value, sizeof value, &length, NULL), OKV_ESHUTDOWN);
+    assert_non_null(strstr(okv_why(handle), "shutting down"));
+    okv_close(&handle);
+}
+
+static void killed_server(void **state)
+{
+    struct server_process server;
+    char value[8];
+    size_t length;
+
+    (void)state;
+    server_start(&server, small);
+    okv *handle = server_connect(&server, NULL);
+    assert_int_equal(okv_put(handle, "k", 1, "v", 1, NULL), OKV_OK);
+    server_signal(&server, SIGKILL);
+    int rc = wait_for_failure(handle);
+    assert_int_equal(rc, OKV_EDISCONNECTED);
+    assert_int_equal(okv_get(handle, "k", 1, value, sizeof value, &length, NULL),
+                     OKV_EDISCONNECTED);
+    assert_true(strlen(okv_why(handle)) > 10);
+    okv_close(&handle);
+    server_stop(&server);
+}
+
+/* Writes "AAAA…" and "BBBB…" alternately until it is killed. */
+static void put_for_ever(const struct server_process *server)
+{
+    okv *handle = server_connect(server, NULL);
+    static char value[8192];
+
+    for (int i = 0;; i++) {
+        memset(value, i % 2 ? 'B' : 'A', sizeof value);
+        if (okv_put(handle, "victim", 6, value, sizeof value, NULL))
+            _exit(1);
+    }
+}
+
+static void nap_ms(long ms)
+{
+    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+}
+
+static void assert_not_mixed(okv *handle)
+{
+    static char value[8192];
+    size_t length;
+    int rc = okv_get(handle, "victim", 6, value, sizeof value, &length, NULL);
+
+    if (rc == OKV_ENOTFOUND)
+        return;
+    assert_int_equal(rc, OKV_OK);
+    assert_int_equal(length, sizeof value);
+    for (size_t i = 1; i < length; i++)
+        if (value[i] != value[0])
+            fail_msg("a value mixed of %c and %c", value[0], value[i]);
+}
+
+static void killed_clients_leave_nothing(void **state)
+{
+    struct server_process server;
+
+    (void)state;
+    server_start(&server, small);
+    okv *handle = server_connect(&server, NULL);
+    for (int round = 0; round < 10; round++) {
+        pid_t pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0)
+            put_for_ever(&server);
+        nap_ms(20 + round * 13);
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+        assert_not_mixed(handle);
+    }
+    /* What the dead had is back within 5 seconds. */
+    for (int i = 0; i < 50 && server_stat(handle, "sessions") > 1; i++)
+        nap_ms(100);
+    assert_int_equal(server_stat(handle, "sessions"), 1);
+    okv_close(&handle);
+    assert_int_equal(server_stop(&server), 0);
+}
+
+static void full_server_says_so(void **state)
+{
+    static const char *const two[] = {"--memory", "16M", "--max-clients", "2", NULL};
+    struct server_process server;
+    char why[320];
+    okv *third;
+
+    (void)state;
+    server_start(&server, two);
+    okv *first = server_connect(&server, NULL);
+    okv *second = server_connect(&server, NULL);
+    assert_int_equal(okv_open(server.uri, NULL, &third, why, sizeof why), OKV_EREFUSED);
+    assert_non_null(strstr(why, "--max-clients"));
+    okv_close(&second);
+    int rc = OKV_EREFUSED;
+    for (int i = 0; i < 50 && rc == OKV_EREFUSED; i++) {
+        nap_ms(100);
+        rc = okv_open(server.uri, NULL, &third, why, sizeof why);
+    }
+    assert_int_equal(rc, OKV_OK);
+    okv_close(&third);
+    okv_close(&first);
+    assert_int_equal(server_stop(&server), 0);
+}
+
+static void idle_server_sleeps(void **state)
+{
+    struct server_process server;
+
+    (void)state;
+    server_start(&server, small);
+    okv *handle = server_connect(&server, NULL);
+    assert_int_equal(okv_ping(handle), OKV_OK);
+    nap_ms(200);
+    uint64_t before = server_cpu_ticks(&server);
+    nap_ms(2000);
+    uint64_t after = server_cpu_ticks(&server);
+    assert_true(after - before <= 4); /* 40 ms of 2 s; a spinning one would show 200 */
+    okv_close(&handle);
+    assert_int_equal(server_stop(&server), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stopped_server_answers_gets),
+        cmocka_unit_test(stopped_server_leaves_writes_unknown),
+        cmocka_unit_test(goodbye),
+        cmocka_unit_test(killed_server),
+        cmocka_unit_test(killed_clients_leave_nothing),
+        cmocka_unit_test(full_server_says_so),
+        cmocka_unit_test(idle_server_sleeps),
+    };
+
+    return cmocka_run_group_tests_name("lifecycle", tests, NULL, NULL);
+}

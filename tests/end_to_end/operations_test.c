@@ -1,0 +1,400 @@
+/* What a user does with a handle, against a real server process. */
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/server_process.h"
+
+struct fixture {
+    struct server_process server;
+    okv *handle;
+};
+
+static int setup(void **state)
+{
+    static const char *const arguments[] = {"--memory", "16M", NULL};
+    struct fixture *fixture = calloc(1, sizeof *fixture);
+
+    server_start(&fixture->server, arguments);
+    fixture->handle = server_connect(&fixture->server, NULL);
+    *state = fixture;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *fixture = *state;
+
+    okv_close(&fixture->handle);
+    int status = server_stop(&fixture->server);
+    free(fixture);
+    return status;
+}
+
+static okv *handle_of(void **state)
+{
+    return ((struct fixture *)*state)->handle;
+}
+
+static void put_text(okv *handle, const char *key, const char *value)
+{
+    assert_int_equal(okv_put(handle, key, strlen(key), value, strlen(value), NULL), OKV_OK);
+}
+
+static void assert_value(okv *handle, const void *key, size_t key_length, const void *value,
+                         size_t length)
+{
+    static char buffer[65536];
+    size_t got = 12345;
+
+    assert_int_equal(okv_get(handle, key, key_length, buffer, sizeof buffer, &got, NULL), OKV_OK);
+    assert_int_equal(got, length);
+    assert_memory_equal(buffer, value, length);
+}
+
+static void put_get_delete(void **state)
+{
+    okv *handle = handle_of(state);
+    uint64_t first = 0, second = 0, seen = 0;
+    char buffer[16];
+    size_t length;
+
+    assert_int_equal(okv_put(handle, "k", 1, "one", 3, &first), OKV_OK);
+    assert_value(handle, "k", 1, "one", 3);
+    assert_int_equal(okv_put(handle, "k", 1, "three", 5, &second), OKV_OK);
+    assert_true(second > first && first > 0);
+    assert_int_equal(okv_get(handle, "k", 1, buffer, sizeof buffer, &length, &seen), OKV_OK);
+    assert_int_equal(seen, second);
+    assert_int_equal(okv_delete(handle, "k", 1), OKV_OK);
+    assert_int_equal(okv_get(handle, "k", 1, buffer, sizeof buffer, &length, NULL), OKV_ENOTFOUND);
+    assert_int_equal(okv_delete(handle, "k", 1), OKV_ENOTFOUND);
+}
+
+/* A bad key, a value too large and a key that is not there are three things. */
+static void three_different_results(void **state)
+{
+    okv *handle = handle_of(state);
+    struct okv_info info;
+    char key[OKV_KEY_MAX_BYTES + 1], buffer[8];
+    size_t length;
+
+    okv_info(handle, &info);
+    char *large = calloc(1, info.max_value + 1);
+    memset(key, 'k', sizeof key);
+    assert_int_equal(okv_put(handle, key, 0, "v", 1, NULL), OKV_EKEYSIZE);
+    assert_int_equal(okv_put(handle, key, sizeof key, "v", 1, NULL), OKV_EKEYSIZE);
+    assert_int_equal(okv_get(handle, key, 0, buffer, 8, &length, NULL), OKV_EKEYSIZE);
+    assert_int_equal(okv_delete(handle, key, sizeof key), OKV_EKEYSIZE);
+    assert_int_equal(okv_put(handle, "k", 1, large, info.max_value + 1, NULL), OKV_EVALUESIZE);
+    assert_int_equal(okv_get(handle, "unknown", 7, buffer, 8, &length, NULL), OKV_ENOTFOUND);
+    free(large);
+    assert_true(info.max_value >= 8192);
+}
+
+static void keys_and_values_of_every_size(void **state)
+{
+    static const size_t keys[] = {1, 2, 16, 255, 511, 1023, 1024};
+    static const size_t some_values[] = {0, 1, 8, 32, 200, 400, 480, 512, 1000, 4096, 8192};
+    okv *handle = handle_of(state);
+    struct okv_info info;
+    char key[1024];
+
+    okv_info(handle, &info);
+    char *value = malloc(info.max_value);
+    for (size_t i = 0; i < info.max_value; i++)
+        value[i] = (char)(i * 31 + i / 256);
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+        memset(key, 'a' + (int)k, sizeof key);
+        for (size_t v = 0; v <= sizeof some_values / sizeof *some_values; v++) {
+            size_t length =
+                v < sizeof some_values / sizeof *some_values ? some_values[v] : info.max_value;
+            assert_int_equal(okv_put(handle, key, keys[k], value, length, NULL), OKV_OK);
+            assert_value(handle, key, keys[k], value, length);
+        }
+        assert_int_equal(okv_delete(handle, key, keys[k]), OKV_OK);
+    }
+    free(value);
+}
+
+static void small_buffer(void **state)
+{
+    okv *handle = handle_of(state);
+    char buffer[4] = "xyz";
+    size_t length = 0;
+
+    put_text(handle, "long", "0123456789");
+    assert_int_equal(okv_get(handle, "long", 4, buffer, 4, &length, NULL), OKV_ETOOSMALL);
+    assert_int_equal(length, 10);
+    assert_string_equal(buffer, "xyz");
+    length = 0;
+    assert_int_equal(okv_get(handle, "long", 4, NULL, 0, &length, NULL), OKV_ETOOSMALL);
+    assert_int_equal(length, 10);
+    assert_int_equal(okv_delete(handle, "long", 4), OKV_OK);
+}
+
+static void bad_arguments(void **state)
+{
+    okv *handle = handle_of(state), *other = handle;
+    struct okv_options options = {.depth = 5000};
+    char buffer[8], why[320];
+    size_t length;
+    struct okv_result result;
+
+    assert_int_equal(okv_get(NULL, "k", 1, buffer, 8, &length, NULL), OKV_EINVAL);
+    assert_int_equal(okv_get(handle, NULL, 1, buffer, 8, &length, NULL), OKV_EINVAL);
+    assert_int_equal(okv_get(handle, "k", 1, NULL, 8, &length, NULL), OKV_EINVAL);
+    assert_int_equal(okv_get(handle, "k", 1, buffer, 8, NULL, NULL), OKV_EINVAL);
+    assert_int_equal(okv_put(handle, "k", 1, NULL, 8, NULL), OKV_EINVAL);
+    assert_int_equal(okv_poll(handle, &result, 0), OKV_EINVAL);
+    assert_int_equal(okv_scan(handle, NULL, NULL), OKV_EINVAL);
+    assert_int_equal(okv_open(NULL, NULL, &other, why, sizeof why), OKV_EINVAL);
+    assert_int_equal(okv_open("local:///tmp/x", &options, &other, why, sizeof why), OKV_EINVAL);
+    assert_null(other);
+    assert_true(strlen(why) > 10);
+    assert_int_equal(okv_open("http://x", NULL, &other, why, sizeof why), OKV_EURI);
+    assert_true(strlen(why) > 10);
+    okv_close(&other);
+    okv_close(NULL);
+}
+
+/* The promise: an inline item costs one READ, an item in an extent two. */
+static void reads_per_get(void **state)
+{
+    okv *handle = handle_of(state);
+    struct okv_counters before, after;
+    char key[16], value[4096];
+    enum { N = 500 };
+
+    memset(value, 'v', sizeof value);
+    for (int i = 0; i < N; i++) {
+        snprintf(key, sizeof key, "inline-%04d", i);
+        assert_int_equal(okv_put(handle, key, strlen(key), value, 32, NULL), OKV_OK);
+    }
+    okv_counters(handle, &before);
+    for (int i = 0; i < N; i++) {
+        snprintf(key, sizeof key, "inline-%04d", i);
+        assert_value(handle, key, strlen(key), value, 32);
+    }
+    okv_counters(handle, &after);
+    assert_int_equal(after.reads - before.reads, N);
+    assert_int_equal(after.hits - before.hits, N);
+    assert_int_equal(after.requests, before.requests);
+
+    put_text(handle, "large", "");
+    assert_int_equal(okv_put(handle, "large", 5, value, sizeof value, NULL), OKV_OK);
+    okv_counters(handle, &before);
+    assert_value(handle, "large", 5, value, sizeof value);
+    okv_counters(handle, &after);
+    assert_int_equal(after.bucket_reads - before.bucket_reads, 1);
+    assert_int_equal(after.extent_reads - before.extent_reads, 1);
+    assert_int_equal(okv_get(handle, "no such key", 11, value, 1, &(size_t){0}, NULL),
+                     OKV_ENOTFOUND);
+    okv_counters(handle, &before);
+    assert_int_equal(before.reads - after.reads, 1);
+}
+
+static void collect(okv *handle, struct okv_result *results, int count)
+{
+    for (int done = 0; done < count;) {
+        int n = okv_poll(handle, results + done, count - done);
+        assert_true(n >= 0);
+        done += n;
+        if (n == 0)
+            assert_int_equal(okv_wait(handle, 10000), OKV_OK);
+    }
+    assert_int_equal(okv_pending(handle), 0);
+}
+
+static void asynchronous(void **state)
+{
+    okv *handle = handle_of(state);
+    struct okv_info info;
+    struct okv_result results[64];
+    char keys[64][24], values[64][64];
+
+    okv_info(handle, &info);
+    int depth = (int)info.depth;
+    assert_true(depth <= 64);
+    for (int i = 0; i < depth; i++) {
+        snprintf(keys[i], sizeof keys[i], "async-%d", i);
+        assert_int_equal(
+            okv_submit_put(handle, keys[i], strlen(keys[i]), keys[i], strlen(keys[i]), (uint64_t)i),
+            OKV_OK);
+    }
+    assert_int_equal(okv_pending(handle), depth);
+    assert_int_equal(okv_submit_ping(handle, 0), OKV_EAGAIN);
+    collect(handle, results, depth);
+    uint64_t seen = 0;
+    for (int i = 0; i < depth; i++) {
+        assert_int_equal(results[i].status, OKV_OK);
+        seen |= UINT64_C(1) << results[i].tag;
+    }
+    assert_int_equal(seen, depth == 64 ? UINT64_MAX : (UINT64_C(1) << depth) - 1);
+
+    for (int i = 0; i < depth; i++)
+        assert_int_equal(okv_submit_get(handle, keys[i], strlen(keys[i]), values[i],
+                                        sizeof values[i], (uint64_t)i),
+                         OKV_OK);
+    collect(handle, results, depth);
+    for (int i = 0; i < depth; i++) {
+        const char *key = keys[results[i].tag];
+        assert_int_equal(results[i].status, OKV_OK);
+        assert_int_equal(results[i].length, strlen(key));
+        assert_memory_equal(values[results[i].tag], key, strlen(key));
+    }
+    for (int i = 0; i < depth; i++)
+        assert_int_equal(okv_submit_delete(handle, keys[i], strlen(keys[i]), (uint64_t)i), OKV_OK);
+    collect(handle, results, depth);
+}
+
+/* Arm, poll, sleep on the descriptor: an event loop never misses a result. */
+static void event_loop(void **state)
+{
+    okv *handle = handle_of(state);
+
+    for (int round = 0; round < 200; round++) {
+        struct okv_result result;
+        int n;
+        assert_int_equal(okv_submit_ping(handle, (uint64_t)round), OKV_OK);
+        while ((n = okv_poll(handle, &result, 1)) == 0) {
+            assert_int_equal(okv_arm(handle), OKV_OK);
+            if ((n = okv_poll(handle, &result, 1)) != 0)
+                break;
+            struct pollfd fd = {.fd = okv_fd(handle), .events = POLLIN};
+            assert_int_equal(poll(&fd, 1, 10000), 1);
+        }
+        assert_int_equal(n, 1);
+        assert_int_equal(result.status, OKV_OK);
+        assert_int_equal(result.tag, round);
+    }
+}
+
+struct visited {
+    unsigned count;
+    unsigned wrong;
+};
+
+static int visit_scan_item(void *user, const void *key, size_t key_length, const void *value,
+                           size_t value_length, uint64_t version)
+{
+    struct visited *visited = user;
+
+    (void)version;
+    if (key_length < 5 || memcmp(key, "scan-", 5) != 0)
+        return 0;
+    visited->count++;
+    for (size_t i = 0; i < value_length; i++)
+        visited->wrong += ((const char *)value)[i] != ((const char *)key)[key_length - 1];
+    return 0;
+}
+
+static int visit_stop(void *user, const void *key, size_t key_length, const void *value,
+                      size_t value_length, uint64_t version)
+{
+    (void)user, (void)key, (void)key_length, (void)value, (void)value_length, (void)version;
+    return 42;
+}
+
+static void scan(void **state)
+{
+    okv *handle = handle_of(state);
+    struct visited visited = {0};
+    char key[32], value[5000];
+
+    for (int i = 0; i < 1000; i++) {
+        snprintf(key, sizeof key, "scan-%d", i);
+        memset(value, key[strlen(key) - 1], sizeof value);
+        size_t length = i % 10 == 0 ? sizeof value : 20;
+        assert_int_equal(okv_put(handle, key, strlen(key), value, length, NULL), OKV_OK);
+    }
+    assert_int_equal(okv_scan(handle, visit_scan_item, &visited), OKV_OK);
+    assert_int_equal(visited.count, 1000);
+    assert_int_equal(visited.wrong, 0);
+    assert_int_equal(okv_scan(handle, visit_stop, NULL), 42);
+}
+
+static void stat_and_info(void **state)
+{
+    struct fixture *fixture = *state;
+    okv *handle = fixture->handle;
+    struct okv_info info;
+    char text[8];
+    size_t length;
+
+    okv_info(handle, &info);
+    assert_string_equal(info.transport, server_is_rdma() ? "rdma" : "local");
+    assert_true(strlen(info.path) > 0);
+    assert_int_equal(info.region_bytes, 16 << 20);
+    uint64_t puts = server_stat(handle, "puts");
+    put_text(handle, "counted", "x");
+    assert_int_equal(server_stat(handle, "puts"), puts + 1);
+    assert_int_equal(server_stat(handle, "region_bytes"), info.region_bytes);
+    assert_int_equal(server_stat(handle, "sessions"), 1);
+    okv *second = server_connect(&fixture->server, NULL);
+    assert_int_equal(server_stat(handle, "sessions"), 2);
+    okv_close(&second);
+    assert_int_equal(okv_stat(handle, text, sizeof text, &length), OKV_ETOOSMALL);
+    assert_true(length > sizeof text);
+}
+
+static void several_clients(void **state)
+{
+    struct fixture *fixture = *state;
+    okv *handles[8];
+
+    for (int i = 0; i < 8; i++)
+        handles[i] = server_connect(&fixture->server, NULL);
+    for (int round = 0; round < 50; round++) {
+        for (int i = 0; i < 8; i++) {
+            char value[16];
+            int length = snprintf(value, sizeof value, "%d-%d", round, i);
+            assert_int_equal(okv_put(handles[i], "shared", 6, value, (size_t)length, NULL), OKV_OK);
+            assert_value(handles[7 - i], "shared", 6, value, (size_t)length);
+        }
+    }
+    for (int i = 0; i < 8; i++)
+        okv_close(&handles[i]);
+}
+
+static void probe(void **state)
+{
+    okv *handle = handle_of(state);
+    struct okv_info info;
+    uint64_t latencies[200];
+
+    okv_info(handle, &info);
+    assert_int_equal(okv_probe(handle, info.bucket_bytes, 200, 4, latencies), OKV_OK);
+    for (int i = 0; i < 200; i++)
+        assert_true(latencies[i] > 0 && latencies[i] < UINT64_C(60000000000));
+    assert_int_equal(okv_probe(handle, 0, 1, 1, latencies), OKV_EINVAL);
+    assert_int_equal(okv_probe(handle, 512, 1, 100000, latencies), OKV_EINVAL);
+    put_text(handle, "after", "probe");
+    assert_value(handle, "after", 5, "probe", 5);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(put_get_delete),
+        cmocka_unit_test(three_different_results),
+        cmocka_unit_test(keys_and_values_of_every_size),
+        cmocka_unit_test(small_buffer),
+        cmocka_unit_test(bad_arguments),
+        cmocka_unit_test(reads_per_get),
+        cmocka_unit_test(asynchronous),
+        cmocka_unit_test(event_loop),
+        cmocka_unit_test(scan),
+        cmocka_unit_test(stat_and_info),
+        cmocka_unit_test(several_clients),
+        cmocka_unit_test(probe),
+    };
+
+    return cmocka_run_group_tests_name("operations", tests, setup, teardown);
+}

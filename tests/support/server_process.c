@@ -1,0 +1,186 @@
+#include "tests/support/server_process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define ARGUMENTS_MAX 24
+#define READY_TIMEOUT_MS 60000
+
+bool server_is_rdma(void)
+{
+    const char *uri = getenv("OKV_TEST_URI");
+
+    return uri && strncmp(uri, "rdma:", 5) == 0;
+}
+
+static void choose_uris(struct server_process *server)
+{
+    const char *uri = getenv("OKV_TEST_URI");
+    const char *listen = getenv("OKV_TEST_LISTEN");
+
+    server->directory[0] = '\0';
+    if (!uri) {
+        snprintf(server->directory, sizeof server->directory, "/tmp/okv-test-XXXXXX");
+        assert_non_null(mkdtemp(server->directory));
+        snprintf(server->uri, sizeof server->uri, "local://%s/okv.sock", server->directory);
+    } else {
+        snprintf(server->uri, sizeof server->uri, "%s", uri);
+    }
+    snprintf(server->listen, sizeof server->listen, "%s", listen ? listen : server->uri);
+}
+
+static void exec_server(const struct server_process *server, const char *const *arguments, int out)
+{
+    const char *program = getenv("OKV_SERVER_BIN");
+    const char *argv[ARGUMENTS_MAX] = {program ? program : OKV_SERVER_BIN, "--listen",
+                                       server->listen};
+
+    for (int i = 0; arguments && arguments[i] && i + 4 < ARGUMENTS_MAX; i++)
+        argv[3 + i] = arguments[i];
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    dup2(out, STDOUT_FILENO);
+    execv(argv[0], (char *const *)argv);
+    _exit(127);
+}
+
+static void await_ready(int fd)
+{
+    char line[512] = "";
+    size_t length = 0;
+
+    while (!strchr(line, '\n')) {
+        struct pollfd pollfd = {.fd = fd, .events = POLLIN};
+        if (poll(&pollfd, 1, READY_TIMEOUT_MS) <= 0)
+            fail_msg("the server was not ready in time");
+        ssize_t n = read(fd, line + length, sizeof line - 1 - length);
+        if (n <= 0)
+            fail_msg("the server ended before it was ready");
+        length += (size_t)n;
+        line[length] = '\0';
+    }
+    assert_memory_equal(line, "ready ", 6);
+}
+
+void server_start(struct server_process *server, const char *const *arguments)
+{
+    int out[2];
+
+    choose_uris(server);
+    assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+    server->pid = fork();
+    assert_true(server->pid >= 0);
+    if (server->pid == 0)
+        exec_server(server, arguments, out[1]);
+    close(out[1]);
+    await_ready(out[0]);
+    close(out[0]);
+}
+
+static int reap(struct server_process *server)
+{
+    int status;
+
+    while (waitpid(server->pid, &status, 0) < 0)
+        assert_int_equal(errno, EINTR);
+    server->pid = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+int server_stop(struct server_process *server)
+{
+    int status = 0;
+
+    if (server->pid) {
+        kill(server->pid, SIGTERM);
+        status = reap(server);
+    }
+    if (server->directory[0]) {
+        char path[160];
+        static const char *const names[] = {"okv.sock", "okv.sock.lock"};
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+            snprintf(path, sizeof path, "%s/%s", server->directory, names[i]);
+            unlink(path);
+        }
+        rmdir(server->directory);
+    }
+    return status;
+}
+
+/* proc(5): the state, and fields 14 and 15; the command before them may hold spaces. */
+static void read_proc_stat(const struct server_process *server, char *state, uint64_t *cpu_ticks)
+{
+    char path[64], text[1024];
+    unsigned long user, system;
+
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)server->pid);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    size_t n = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    text[n] = '\0';
+    const char *after = strrchr(text, ')');
+    assert_non_null(after);
+    assert_int_equal(sscanf(after, ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", state,
+                            &user, &system),
+                     3);
+    *cpu_ticks = user + system;
+}
+
+void server_signal(struct server_process *server, int signal)
+{
+    uint64_t ticks;
+    char state = ' ';
+
+    assert_int_equal(kill(server->pid, signal), 0);
+    if (signal == SIGKILL)
+        reap(server);
+    while (signal == SIGSTOP && state != 'T')
+        read_proc_stat(server, &state, &ticks);
+}
+
+uint64_t server_cpu_ticks(const struct server_process *server)
+{
+    uint64_t ticks;
+    char state;
+
+    read_proc_stat(server, &state, &ticks);
+    return ticks;
+}
+
+okv *server_connect(const struct server_process *server, const struct okv_options *options)
+{
+    char why[320];
+    okv *handle;
+    int rc = okv_open(server->uri, options, &handle, why, sizeof why);
+
+    if (rc)
+        fail_msg("okv_open: %s: %s", okv_errname(rc), why);
+    return handle;
+}
+
+uint64_t server_stat(okv *handle, const char *name)
+{
+    char text[16384];
+    size_t length;
+    size_t name_length = strlen(name);
+
+    assert_int_equal(okv_stat(handle, text, sizeof text, &length), OKV_OK);
+    for (char *save, *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+        if (strncmp(line, name, name_length) == 0 && line[name_length] == ' ')
+            return strtoull(line + name_length + 1, NULL, 10);
+    fail_msg("the server has no figure %s", name);
+    return 0;
+}

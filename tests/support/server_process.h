@@ -1,0 +1,44 @@
+/*
+ * okv-server as a child process, for end-to-end tests.
+ *
+ * Where it listens: $OKV_TEST_LISTEN, else $OKV_TEST_URI, else a local socket
+ * in a fresh directory; clients use $OKV_TEST_URI or the same. The program is
+ * $OKV_SERVER_BIN, else the one that was built with the tests.
+ */
+#ifndef OKV_TESTS_SERVER_PROCESS_H
+#define OKV_TESTS_SERVER_PROCESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <okv.h>
+
+struct server_process {
+    pid_t pid;
+    char uri[256];       /* for clients */
+    char listen[256];    /* for the server */
+    char directory[128]; /* of the socket; "" when the URI was given */
+};
+
+/* Starts a server with further arguments (NULL-terminated, may be NULL) and
+ * waits for its "ready" line. Fails the test when it does not come. */
+void server_start(struct server_process *server, const char *const *arguments);
+/* SIGTERM; returns the exit status, or 128 + the signal. Removes the directory. */
+int server_stop(struct server_process *server);
+/* Sends a signal; SIGKILL also reaps, SIGSTOP returns when the server stands still. */
+void server_signal(struct server_process *server, int signal);
+
+/* CPU time of the server so far, user and system, in clock ticks (10 ms). */
+uint64_t server_cpu_ticks(const struct server_process *server);
+
+/* True when the tests run over RDMA. */
+bool server_is_rdma(void);
+
+/* Opens a handle to the server or fails the test with the library's sentence. */
+okv *server_connect(const struct server_process *server, const struct okv_options *options);
+
+/* One figure of okv_stat; fails the test when the server has none of that name. */
+uint64_t server_stat(okv *handle, const char *name);
+
+#endif
