@@ -1,6 +1,5 @@
 #include "bench/loop.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,9 +8,8 @@
 #include "shared/clock.h"
 
 #define RESULTS 64
-/* Every so many empty polls the processor is offered to others, a server on this
- * host among them; as often as okv_probe() does, for a fair comparison. */
-#define SPIN_POLLS 64
+/* How long to wait for a result before looking whether to go on. */
+#define WAIT_MS 100
 
 void loop_tally_init(struct loop_tally *tally)
 {
@@ -156,7 +154,7 @@ static int finish(struct loop *loop, const struct okv_result *result)
 }
 
 /* Collects what has ended. Returns 0, or the code after which nothing more comes. */
-static int collect(struct loop *loop, unsigned *empty_polls)
+static int collect(struct loop *loop)
 {
     struct okv_result results[RESULTS];
     int failure = OKV_OK;
@@ -167,11 +165,9 @@ static int collect(struct loop *loop, unsigned *empty_polls)
         return count;
     }
     if (count == 0) {
-        if (++*empty_polls % SPIN_POLLS == 0)
-            sched_yield();
+        okv_wait(loop->handle, WAIT_MS); /* what ends it is for the next poll to say */
         return OKV_OK;
     }
-    *empty_polls = 0;
     loop->now_ns = okv_clock_ns();
     for (int i = 0; i < count; i++) {
         int rc = finish(loop, &results[i]);
@@ -232,7 +228,6 @@ int loop_run(struct loop *loop, loop_next *next, void *user, uint64_t deadline_n
              struct loop_tally *tally)
 {
     struct choice choice = {.next = next, .user = user};
-    unsigned empty_polls = 0;
     int rc = OKV_OK;
 
     loop->tally = tally;
@@ -244,7 +239,7 @@ int loop_run(struct loop *loop, loop_next *next, void *user, uint64_t deadline_n
         if (rc == OKV_OK && pending(loop) == 0)
             break;
         if (rc == OKV_OK)
-            rc = collect(loop, &empty_polls);
+            rc = collect(loop);
     }
     if (rc != OKV_OK)
         atomic_store_explicit(loop->stop, true, memory_order_relaxed);

@@ -17,6 +17,7 @@ static void count_rejection(struct okv_stats *stats, int reason)
         OKV_STATS_ADD(stats, rejected_version, 1);
         break;
     case OKV_REJECT_FEATURE:
+    case OKV_REJECT_SLOT_SIZE:
         OKV_STATS_ADD(stats, rejected_feature, 1);
         break;
     case OKV_REJECT_BUSY:

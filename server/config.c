@@ -77,8 +77,7 @@ static uint64_t parse_size(const char *option, const char *text, uint64_t least,
     if (okv_size_parse(text, &bytes) || bytes < least || bytes > most) {
         okv_size_format(least, low, sizeof low);
         okv_size_format(most, high, sizeof high);
-        argp_error(state, "--%s %s: give a size from %s to %s, like 512, 64K or 2G", option, text,
-                   low, high);
+        argp_error(state, "--%s %s: give a size from %s to %s", option, text, low, high);
     }
     return bytes;
 }
@@ -165,9 +164,6 @@ static void print_version(FILE *stream, struct argp_state *state)
     fprintf(stream, "okv-server %s\n", OKV_VERSION);
 }
 
-void (*argp_program_version_hook)(FILE *, struct argp_state *) = print_version;
-error_t argp_err_exit_status = EXIT_USAGE;
-
 void okv_config_parse(int argc, char **argv, struct okv_config *config)
 {
     static const struct argp parser = {.options = options, .parser = parse_option, .doc = about};
@@ -179,6 +175,8 @@ void okv_config_parse(int argc, char **argv, struct okv_config *config)
         .max_clients = 64,
         .spin_us = 50,
     };
+    argp_program_version_hook = print_version;
+    argp_err_exit_status = EXIT_USAGE;
     argp_parse(&parser, argc, argv, 0, NULL, config);
     if (config->listen_count == 0)
         default_listen(config);

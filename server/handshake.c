@@ -13,8 +13,10 @@ int okv_handshake_decide(const uint8_t *bytes, size_t length,
         return OKV_REJECT_VERSION;
     if (rc)
         return OKV_REJECT_MALFORMED;
-    if (hello.required != 0 || hello.slot_size < terms->slot_size)
+    if (hello.required != 0)
         return OKV_REJECT_FEATURE;
+    if (hello.slot_size < terms->slot_size)
+        return OKV_REJECT_SLOT_SIZE;
     if (terms->stopping)
         return OKV_REJECT_STOPPING;
     if (terms->full)

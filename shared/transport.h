@@ -20,6 +20,10 @@
  * message never finds the receiver without one. A request holds its credit
  * until its reply was received.
  *
+ * A reply may overtake the acknowledgement of the message before it, so send
+ * buffers can run out although credits are respected: send_buffer returns NULL
+ * and the caller tries again after a poll.
+ *
  * Errors are the negative codes of error.h. A failed connection reports itself
  * once, by OKV_EVENT_CLOSED; until then calls on it return OKV_EDISCONNECTED.
  */
@@ -75,7 +79,7 @@ struct okv_conn {
     struct okv_endpoint *endpoint;
     void *user;             /* the owner's; the transport never looks at it */
     uint32_t slot_size;     /* bytes of each send buffer */
-    unsigned max_reads;     /* READs that may be outstanding at once, at least 1 */
+    unsigned max_reads;     /* client: READs that may be outstanding at once, at least 1 */
     uint64_t remote_length; /* client: bytes that post_read may address; 0 until set_remote */
     char peer[64];
     char how[192]; /* for people: device, GID, MTU; or the socket */
@@ -146,12 +150,15 @@ struct okv_transport_ops {
                            unsigned max_conns, struct okv_endpoint **out, struct okv_diag *diag);
     void (*endpoint_destroy)(struct okv_endpoint *endpoint);
 
-    /* Works off what the listener's fd announced, never blocks. Returns 1 with
+    /* Works off what the listener's fd announced, never blocks. Connections learn
+     * of their peer's end here: go on calling it while there are any. A client
+     * that got no answer may ask again, so one hello may come twice. Returns 1 with
      * a request in `*out`, 0 when nothing is left, or a negative code when the
      * listener itself failed. */
     int (*next_request)(struct okv_listener *listener, struct okv_request **out);
     /* Accepts on `endpoint` with `welcome` as answer; the request is used up
-     * either way. OKV_EVENT_OPENED follows at the endpoint on success. */
+     * either way. OKV_EVENT_OPENED follows at the endpoint on success.
+     * OKV_EAGAIN: max_conns reached; OKV_EUNSUPPORTED, OKV_EIO, OKV_ENOMEM. */
     int (*accept)(struct okv_request *request, struct okv_endpoint *endpoint, void *user,
                   const uint8_t *welcome, size_t length);
     void (*reject)(struct okv_request *request, const uint8_t *reason, size_t length);
@@ -167,10 +174,11 @@ struct okv_transport_ops {
     int (*set_remote)(struct okv_conn *conn, uint64_t address, uint64_t length, uint32_t rkey);
 
     /* Starts to end a connection: nothing more is sent, what is under way is
-     * flushed with READ events of OKV_EDISCONNECTED, then OKV_EVENT_CLOSED. */
+     * flushed with READ events of OKV_EDISCONNECTED, then OKV_EVENT_CLOSED with
+     * the same status. */
     void (*close)(struct okv_conn *conn);
     /* Frees a connection after its OKV_EVENT_CLOSED, or a client's at any time;
-     * a client's endpoint goes with it. */
+     * a client's endpoint goes with it, so unregister its memory before. */
     void (*conn_destroy)(struct okv_conn *conn);
 
     /* Makes caller memory usable as the destination of READs on this endpoint. */
@@ -198,7 +206,8 @@ struct okv_transport_ops {
     /* After arm, the next event makes `fd` readable. Call poll once more before
      * sleeping: what came before the arm announces nothing. */
     int (*arm)(struct okv_endpoint *endpoint);
-    /* Makes `fd` of an armed endpoint readable; any thread. */
+    /* Makes `fd` of an armed endpoint readable; any thread. A wake before the arm
+     * is not kept. */
     void (*wake)(struct okv_endpoint *endpoint);
 };
 

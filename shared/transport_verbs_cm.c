@@ -373,7 +373,7 @@ reject:
 }
 
 const struct okv_transport_ops okv_transport_verbs = {
-    .name = "verbs",
+    .name = "rdma",
     .listen = verbs_listen,
     .unlisten = verbs_unlisten,
     .endpoint_create = okv_verbs_endpoint_create,

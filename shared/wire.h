@@ -126,7 +126,8 @@ _Static_assert(offsetof(struct okv_wire_reject, reason) == 8, "reject.reason");
     X(4, BUSY, REFUSED,                                                                   \
       "the server has as many clients as it was configured for: raise its --max-clients") \
     X(5, STOPPING, SHUTDOWN, "the server is shutting down")                               \
-    X(6, RESOURCES, REFUSED, "the server has no resources left for another client")
+    X(6, RESOURCES, REFUSED, "the server has no resources left for another client")       \
+    X(7, SLOT_SIZE, UNSUPPORTED, "the server's messages are larger than this client receives")
 
 enum okv_reject_reason {
 #define OKV_REJECT_ENUM(number, name, code, text) OKV_REJECT_##name = (number),

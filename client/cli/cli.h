@@ -23,7 +23,7 @@ struct cli {
 /* A command: parses its own arguments (argv[0] is "okv NAME"), connects, works.
  * Returns an enum cli_status; on a usage error it exits. */
 typedef int cli_command(struct cli *cli, int argc, char **argv);
-cli_command cli_put, cli_get, cli_del;
+cli_command cli_put, cli_get, cli_mget, cli_del;
 cli_command cli_ping, cli_stat, cli_probe;
 cli_command cli_import, cli_export;
 

@@ -15,6 +15,7 @@ struct command {
 static const struct command COMMANDS[] = {
     {"put", cli_put, "KEY VALUE|-", "store a value; - takes it from stdin"},
     {"get", cli_get, "KEY [-o FILE]", "write the value to stdout or FILE"},
+    {"mget", cli_mget, "KEY...|-", "write many items as KEY TAB VALUE lines"},
     {"del", cli_del, "KEY...", "remove keys"},
     {"ping", cli_ping, "[-c N]", "time requests through the server's CPU"},
     {"stat", cli_stat, "[--json]", "the server's figures and this connection"},

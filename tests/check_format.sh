@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# clang-format over every C file and shellcheck over every shell script of the tree.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+for tool in clang-format shellcheck; do
+    command -v $tool >/dev/null || {
+        echo "check_format: $tool is missing; run: tests/support/packages.sh test"
+        exit 77
+    }
+done
+
+# All files of the tree, tracked or not; build trees are not part of it.
+tree_files() {
+    if [ -e .git ] && command -v git >/dev/null; then
+        git -c safe.directory='*' ls-files -co --exclude-standard
+    else
+        find . -path ./build -prune -o -type f -printf '%P\n'
+    fi | sort | while IFS= read -r file; do
+        [ -f "$file" ] && printf '%s\n' "$file"
+    done
+}
+
+# A script is known by its first line, since not every one has a suffix.
+is_shell_script() {
+    local first=
+    case $1 in
+        *.sh) return 0 ;;
+        *) IFS= read -r first <"$1" 2>/dev/null || true ;;
+    esac
+    [[ $first =~ ^#!.*[/\ ](ba|da|a)?sh($|[[:space:]]) ]]
+}
+
+sources=() scripts=()
+while IFS= read -r file; do
+    case $file in
+        *.c | *.h) sources+=("$file") ;;
+        *) if is_shell_script "$file" 2>/dev/null; then scripts+=("$file"); fi ;;
+    esac
+done < <(tree_files)
+
+if [ ${#sources[@]} -eq 0 ] || [ ${#scripts[@]} -eq 0 ]; then
+    echo "check_format: found no files to look at"
+    exit 1
+fi
+status=0
+clang-format --dry-run -Werror "${sources[@]}" || status=1
+shellcheck -x "${scripts[@]}" || status=1
+echo "check_format: ${#sources[@]} C files, ${#scripts[@]} shell scripts"
+exit $status

@@ -1,0 +1,149 @@
+#!/usr/bin/env bash
+# Holds the arrows of docs/architecture.md: who includes whom, what libraries may do, what libokv exports.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+usage() {
+    cat <<'TEXT'
+usage: tests/check_layers.sh [BUILD_DIR]
+
+Prints one line for each thing that is wrong, as FILE:LINE: WHAT, and exits 1 when there is one.
+With BUILD_DIR also compares the symbols that BUILD_DIR/client/libokv.so exports with client/okv.map.
+TEXT
+}
+
+case ${1:-} in
+    --help | -h) usage; exit 0 ;;
+    -*) usage >&2; exit 2 ;;
+esac
+[ $# -le 1 ] || { usage >&2; exit 2; }
+build=${1:+$(cd "$1" && pwd)}
+cd "$root"
+
+file_lines_max=600
+function_lines_max=80
+wrong=0
+
+# complain WHAT: reads "FILE:LINE:TEXT" lines and reports each of them.
+complain() {
+    local place
+    while IFS= read -r place; do
+        printf '%s: %s\n' "$place" "$1"
+        wrong=1
+    done
+}
+
+# Files of the tree that have one of the suffixes; build trees are not part of it.
+tree_files() {
+    local patterns=("${@/#/*.}")
+    if [ -e .git ] && command -v git >/dev/null; then
+        git -c safe.directory='*' ls-files -co --exclude-standard -- "${patterns[@]}"
+    else
+        local suffix names=()
+        for suffix in "$@"; do
+            names+=(-o -name "*.$suffix")
+        done
+        find . -path ./build -prune -o -type f \( -false "${names[@]}" \) -printf '%P\n'
+    fi | sort | while IFS= read -r file; do
+        [ -f "$file" ] && printf '%s\n' "$file"
+    done
+}
+
+mapfile -t sources < <(tree_files c h)
+mapfile -t scripts < <(tree_files sh)
+
+# folder_files FOLDER [EXCEPT]: the C files below FOLDER, without those below EXCEPT.
+folder_files() {
+    local file
+    for file in "${sources[@]}"; do
+        [[ $file == "$1"/* && ( -z ${2:-} || $file != "$2"/* ) ]] && printf '%s\n' "$file"
+    done
+    return 0
+}
+
+# search PATTERN FILE...: matching lines as FILE:LINE:TEXT.
+search() {
+    local pattern=$1
+    shift
+    [ $# -eq 0 ] || grep -HnE -- "$pattern" "$@" || [ $? -eq 1 ]
+}
+
+# own_includes FILE...: lines that include something of this tree.
+own_includes() {
+    search '^[[:space:]]*#[[:space:]]*include[[:space:]]*("|<okv\.h>)' "$@"
+}
+
+# allow_only FOLDER EXCEPT PATTERN WHAT: what FOLDER includes of this tree must match PATTERN.
+allow_only() {
+    local files
+    mapfile -t files < <(folder_files "$1" "$2")
+    complain "$4" < <(own_includes "${files[@]}" | grep -vE "include[[:space:]]*($3)")
+}
+
+check_includes() {
+    local shared='"shared/'
+    allow_only shared '' "$shared" "shared/ depends on nothing but itself"
+    allow_only server '' "$shared|\"server/" "server/ includes server/ and shared/ only"
+    allow_only client client/cli "<okv\\.h>|$shared|\"client/[a-z_]+\\.h\"" \
+        "client/ includes <okv.h>, client/ and shared/ only"
+    allow_only client/cli '' '<okv\.h>|"client/cli/|"shared/size\.h"' \
+        "client/cli/ includes <okv.h>, client/cli/ and shared/size.h only"
+    allow_only bench '' "<okv\\.h>|\"bench/|$shared" "bench/ includes <okv.h>, bench/ and shared/ only"
+}
+
+check_verbs() {
+    local file files=()
+    for file in "${sources[@]}"; do
+        [[ $file == shared/transport_verbs* || $file == tests/* ]] || files+=("$file")
+    done
+    complain "only shared/transport_verbs* includes headers of verbs" \
+        < <(search '#[[:space:]]*include[[:space:]]*[<"](infiniband|rdma)/' "${files[@]}")
+    complain "the public header knows nothing of verbs" \
+        < <(search '\b(ibv|rdma)_[a-z]' client/include/okv.h)
+}
+
+# A library leaves printing and ending the process to the program that uses it.
+check_calls() {
+    local files
+    mapfile -t files < <(folder_files shared; folder_files client client/cli)
+    complain "a library neither prints nor ends the process" \
+        < <(search '\b(v?f?printf|f?puts|f?putc|putchar|perror|_?_?exit|abort|assert)[[:space:]]*\(' "${files[@]}" |
+            grep -vE '^[^:]+:[0-9]+:[[:space:]]*(/?\*|//)')
+}
+
+check_lengths() {
+    local file lines
+    for file in "${sources[@]}" "${scripts[@]}"; do
+        lines=$(wc -l <"$file")
+        [ "$lines" -le $file_lines_max ] ||
+            complain "a file of $lines lines; the limit is $file_lines_max" <<<"$file:$lines"
+    done
+    # In this layout only the braces of a function's body stand alone in the first column.
+    complain "a function of more than $function_lines_max lines" < <(
+        awk -v max=$function_lines_max '
+            FNR == 1 { start = 0 }
+            /^\{/ { start = FNR }
+            /^\}/ && start { if (FNR - start + 1 > max) print FILENAME ":" start; start = 0 }
+        ' "${sources[@]}")
+}
+
+check_exports() {
+    local library=$build/client/libokv.so names exported
+    if [ ! -e "$library" ]; then
+        complain "not built" <<<"$library"
+        return
+    fi
+    names=$(sed -n '/global:/,/local:/p' client/okv.map | grep -oE '\bokv_[a-z_]+' | sort -u)
+    exported=$(nm -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort -u)
+    complain "in client/okv.map, but not exported by $library" \
+        < <(comm -23 <(printf '%s\n' "$names") <(printf '%s\n' "$exported") | sed 's/^/client\/okv.map:/')
+    complain "exported by $library, but not in client/okv.map" \
+        < <(comm -13 <(printf '%s\n' "$names") <(printf '%s\n' "$exported") | sed 's/^/client\/okv.map:/')
+}
+
+check_includes
+check_verbs
+check_calls
+check_lengths
+[ -z "$build" ] || check_exports
+exit $wrong

@@ -1,0 +1,362 @@
+/*
+ * Clients that say what no client should. Each is refused, answered or
+ * disconnected as docs/format.md says, the server counts why, and a bystander
+ * notices nothing.
+ */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/hostile_client.h"
+
+/* The server's figures that say why a client was turned away. */
+#define REFUSED_HELLO "rejected_malformed"
+#define REFUSED_VERSION "rejected_version"
+#define REFUSED_FEATURE "rejected_feature"
+#define CLOSED_MALFORMED "closed_malformed"
+#define CLOSED_CREDIT "closed_credit"
+
+static struct bystander *bystander_of(void **state)
+{
+    return *state;
+}
+
+/* ---- hellos ---- */
+
+/* The server refuses `hello` for `reason` and counts it as `counter`. */
+static void expect_refusal(struct bystander *bystander, const char *what, const void *hello,
+                           size_t length, uint32_t reason, const char *counter)
+{
+    struct hostile hostile;
+    struct okv_reject reject;
+    uint64_t before = bystander_stat(bystander, counter);
+    int rc = hostile_connect(&hostile, &bystander->server, hello, length);
+
+    if (rc != OKV_EREFUSED || !hostile.answer.rejected)
+        fail_msg("%s: %s instead of a rejection", what, okv_errname(rc));
+    assert_int_equal(okv_reject_decode(hostile.answer.bytes, hostile.answer.length, &reject), 0);
+    if (reject.reason != reason)
+        fail_msg("%s: refused for reason %u, not %u", what, reject.reason, reason);
+    assert_int_equal(reject.version, OKV_WIRE_VERSION);
+    assert_int_equal(reject.detail, 0);
+    bystander_expect_stat(bystander, counter, before + 1);
+    bystander_check(bystander);
+}
+
+static void hello_of_another_version(void **state)
+{
+    static const uint16_t versions[] = {0, OKV_WIRE_VERSION + 1, UINT16_MAX};
+
+    for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
+        struct okv_wire_hello hello;
+        hostile_hello(&hello);
+        hello.version = okv_le16_of(versions[i]);
+        expect_refusal(bystander_of(state), "another version", &hello, sizeof hello,
+                       OKV_REJECT_VERSION, REFUSED_VERSION);
+    }
+    /* What a user of the other version is told. */
+    assert_int_equal(okv_reject_code(OKV_REJECT_VERSION), OKV_EVERSION);
+    assert_non_null(strstr(okv_reject_text(OKV_REJECT_VERSION), "another protocol version"));
+}
+
+static void hello_that_is_none(void **state)
+{
+    uint8_t garbage[OKV_HELLO_MAX];
+
+    for (size_t i = 0; i < sizeof garbage; i++)
+        garbage[i] = (uint8_t)(i * 131 + 77);
+    expect_refusal(bystander_of(state), "garbage", garbage, sizeof garbage, OKV_REJECT_MALFORMED,
+                   REFUSED_HELLO);
+    expect_refusal(bystander_of(state), "nothing", garbage, 0, OKV_REJECT_MALFORMED, REFUSED_HELLO);
+    memset(garbage, 0, sizeof garbage);
+    expect_refusal(bystander_of(state), "zeros", garbage, sizeof garbage, OKV_REJECT_MALFORMED,
+                   REFUSED_HELLO);
+}
+
+static void expect_malformed(void **state, const char *what, const struct okv_wire_hello *hello)
+{
+    expect_refusal(bystander_of(state), what, hello, sizeof *hello, OKV_REJECT_MALFORMED,
+                   REFUSED_HELLO);
+}
+
+static void hello_with_a_wrong_field(void **state)
+{
+    static const uint32_t slot_sizes[] = {0, OKV_SLOT_SIZE_MIN - 1, OKV_SLOT_SIZE_MAX + 1,
+                                          UINT32_MAX};
+    static const uint32_t credits[] = {0, OKV_CREDITS_MAX + 1, UINT32_MAX};
+    struct okv_wire_hello good, hello;
+
+    hostile_hello(&good);
+    for (size_t i = 0; i < sizeof slot_sizes / sizeof *slot_sizes; i++) {
+        hello = good;
+        hello.slot_size = okv_le32_of(slot_sizes[i]);
+        expect_malformed(state, "a slot size out of range", &hello);
+    }
+    for (size_t i = 0; i < sizeof credits / sizeof *credits; i++) {
+        hello = good;
+        hello.credits = okv_le32_of(credits[i]);
+        expect_malformed(state, "credits out of range", &hello);
+    }
+    hello = good;
+    hello.reserved[sizeof hello.reserved - 1] = 1;
+    expect_malformed(state, "a reserved byte", &hello);
+    hello = good;
+    hello.length = okv_le16_of(sizeof hello - 1);
+    expect_malformed(state, "a length that is too small", &hello);
+    hello = good;
+    hello.length = okv_le16_of(UINT16_MAX);
+    expect_malformed(state, "a length that is too large", &hello);
+}
+
+/* What a client offers binds nobody; what it requires does. */
+static void features_that_do_not_exist(void **state)
+{
+    struct okv_wire_hello hello;
+    struct hostile hostile;
+
+    hostile_hello(&hello);
+    hello.required = okv_le32_of(UINT32_C(1) << 31);
+    expect_refusal(bystander_of(state), "a required feature", &hello, sizeof hello,
+                   OKV_REJECT_FEATURE, REFUSED_FEATURE);
+    hostile_hello(&hello);
+    hello.offered = okv_le32_of(UINT32_MAX);
+    assert_int_equal(hostile_connect(&hostile, &bystander_of(state)->server, &hello, sizeof hello),
+                     0);
+    assert_int_equal(
+        okv_welcome_decode(hostile.answer.bytes, hostile.answer.length, &hostile.table), 0);
+    assert_int_equal(hostile.table.features, 0);
+    hostile_leave(&hostile);
+    bystander_check(bystander_of(state));
+}
+
+/* ---- messages ---- */
+
+struct bad_message {
+    const char *what;
+    uint32_t immediate;
+    uint32_t length; /* of the message; the rest is what its header says */
+    uint32_t key_length, value_length, flags;
+    uint64_t argument;
+};
+
+#define OPERATION(name) ((uint32_t)OKV_OP_##name << 24)
+#define HEADER ((uint32_t)OKV_REQUEST_HEADER)
+
+static const struct bad_message BAD_MESSAGES[] = {
+    {"an empty message", OPERATION(PING), 0, 0, 0, 0, 0},
+    {"one byte", OPERATION(PING), 1, 0, 0, 0, 0},
+    {"a header that lacks a byte", OPERATION(PING), HEADER - 1, 0, 0, 0, 0},
+    {"a byte too many", OPERATION(PING), HEADER + 1, 0, 0, 0, 0},
+    {"a value that is not there", OPERATION(PUT), HEADER + 1, 1, 100, 0, 0},
+    {"a key that is not there", OPERATION(GET), HEADER, 1024, 0, 0, 0},
+    {"more than was announced", OPERATION(PUT), HEADER + 50, 1, 0, 0, 0},
+    {"lengths whose sum wraps", OPERATION(PUT), HEADER, 1, UINT32_MAX, 0, 0},
+    {"a reserved bit of the immediate", OPERATION(PING) | 1u << 16, HEADER, 0, 0, 0, 0},
+    {"the last reserved bit", OPERATION(PING) | 1u << 23, HEADER, 0, 0, 0, 0},
+    {"a reply", OPERATION(PING) | OKV_IMMEDIATE_REPLY, HEADER, 0, 0, 0, 0},
+    {"a goodbye", OPERATION(GOODBYE) | OKV_IMMEDIATE_REPLY, HEADER, 0, 0, 0, 0},
+    {"a flag", OPERATION(PING), HEADER, 0, 0, 1, 0},
+    {"the last flag", OPERATION(PUT), HEADER + 1, 1, 0, 0x8000, 0},
+    {"an argument", OPERATION(PING), HEADER, 0, 0, 0, 1},
+    {"the last bit of the argument", OPERATION(PUT), HEADER + 1, 1, 0, 0, UINT64_C(1) << 63},
+    {"a PUT without key", OPERATION(PUT), HEADER + 9, 0, 9, 0, 0},
+    {"a GET without key", OPERATION(GET), HEADER, 0, 0, 0, 0},
+    {"a DELETE without key", OPERATION(DELETE), HEADER, 0, 0, 0, 0},
+    {"a PUT of 1025 bytes of key", OPERATION(PUT), HEADER + 1026, 1025, 1, 0, 0},
+    {"a GET of 1025 bytes of key", OPERATION(GET), HEADER + 1025, 1025, 0, 0, 0},
+    {"a DELETE of 65535 bytes of key", OPERATION(DELETE), HEADER + 8000, 65535, 0, 0, 0},
+    {"a GET with a value", OPERATION(GET), HEADER + 2, 1, 1, 0, 0},
+    {"a PING with a key", OPERATION(PING), HEADER + 1, 1, 0, 0, 0},
+    {"a STAT with a value", OPERATION(STAT), HEADER + 1, 0, 1, 0, 0},
+};
+
+static void send_bad(struct hostile *hostile, const struct bad_message *bad)
+{
+    static uint8_t bytes[65536];
+    struct okv_wire_request header = {
+        .sequence = okv_le64_of(1),
+        .first_incomplete = okv_le64_of(1),
+        .argument = okv_le64_of(bad->argument),
+        .value_length = okv_le32_of(bad->value_length),
+        .key_length = okv_le16_of((uint16_t)bad->key_length),
+        .flags = okv_le16_of((uint16_t)bad->flags),
+    };
+
+    memset(bytes, 'x', sizeof bytes);
+    memcpy(bytes, &header, sizeof header);
+    hostile_send(hostile, bytes, bad->length, bad->immediate);
+}
+
+/* The server ends the connection over the message and counts it as `counter`. */
+static void expect_end(struct bystander *bystander, const struct bad_message *bad,
+                       const char *counter)
+{
+    struct hostile hostile;
+    uint64_t before = bystander_stat(bystander, counter);
+
+    hostile_join(&hostile, &bystander->server);
+    send_bad(&hostile, bad);
+    hostile_expect_closed(&hostile, bad->what);
+    hostile_leave(&hostile);
+    bystander_expect_stat(bystander, counter, before + 1);
+    bystander_expect_stat(bystander, "sessions", 1);
+    bystander_check(bystander);
+}
+
+static void messages_that_make_no_sense(void **state)
+{
+    for (size_t i = 0; i < sizeof BAD_MESSAGES / sizeof *BAD_MESSAGES; i++)
+        expect_end(bystander_of(state), &BAD_MESSAGES[i], CLOSED_MALFORMED);
+}
+
+/* The same after a good request: what went well before earns no trust. */
+static void message_that_makes_no_sense_later(void **state)
+{
+    static const struct okv_request_message ping = {.opcode = OKV_OP_PING, .slot = 3};
+    struct bystander *bystander = bystander_of(state);
+    struct hostile hostile;
+    uint64_t before = bystander_stat(bystander, CLOSED_MALFORMED);
+
+    hostile_join(&hostile, &bystander->server);
+    hostile_request(&hostile, &ping);
+    hostile_expect_reply(&hostile, 3, OKV_OK);
+    send_bad(&hostile, &BAD_MESSAGES[2]);
+    hostile_expect_closed(&hostile, BAD_MESSAGES[2].what);
+    hostile_leave(&hostile);
+    bystander_expect_stat(bystander, CLOSED_MALFORMED, before + 1);
+    bystander_check(bystander);
+}
+
+/* Larger than any receive buffer of the server: over RDMA the device refuses it. */
+static void message_larger_than_a_slot(void **state)
+{
+    struct bystander *bystander = bystander_of(state);
+    struct hostile hostile;
+    uint64_t before = bystander_stat(bystander, CLOSED_MALFORMED);
+
+    hostile_join(&hostile, &bystander->server);
+    uint32_t length = hostile.table.slot_size + 1;
+    struct bad_message bad = {
+        "a message larger than a slot", OPERATION(PUT), length, 1, length - HEADER - 1, 0, 0};
+    send_bad(&hostile, &bad);
+    hostile_expect_closed(&hostile, bad.what);
+    hostile_leave(&hostile);
+    bystander_expect_stat(bystander, CLOSED_MALFORMED, before + 1);
+    bystander_expect_stat(bystander, "sessions", 1);
+    bystander_check(bystander);
+}
+
+/* A later version may know more operations: they are answered, not punished. */
+static void operations_that_do_not_exist(void **state)
+{
+    static const unsigned opcodes[] = {0, 6, 64, 126};
+    static const struct okv_request_message ping = {.opcode = OKV_OP_PING, .slot = 77};
+    struct bystander *bystander = bystander_of(state);
+    struct hostile hostile;
+
+    hostile_join(&hostile, &bystander->server);
+    for (size_t i = 0; i < sizeof opcodes / sizeof *opcodes; i++) {
+        struct okv_request_message request = {
+            .opcode = opcodes[i], .slot = (uint16_t)(i + 5), .key = (const uint8_t *)"k"};
+        request.key_length = i % 2;
+        hostile_request(&hostile, &request);
+        hostile_expect_reply(&hostile, (uint16_t)(i + 5), OKV_EUNSUPPORTED);
+    }
+    hostile_request(&hostile, &ping);
+    hostile_expect_reply(&hostile, 77, OKV_OK);
+    hostile_leave(&hostile);
+    bystander_check(bystander);
+}
+
+static void value_over_the_limit(void **state)
+{
+    struct bystander *bystander = bystander_of(state);
+    struct hostile hostile;
+    static uint8_t value[65536];
+
+    hostile_join(&hostile, &bystander->server);
+    struct okv_request_message put = {.opcode = OKV_OP_PUT,
+                                      .slot = 9,
+                                      .key = (const uint8_t *)"k",
+                                      .key_length = 1,
+                                      .value = value,
+                                      .value_length = hostile.table.max_value + 1};
+    assert_true(HEADER + 1 + put.value_length <= hostile.table.slot_size);
+    hostile_request(&hostile, &put);
+    hostile_expect_reply(&hostile, 9, OKV_EVALUESIZE);
+    put.value_length = hostile.table.max_value;
+    hostile_request(&hostile, &put);
+    hostile_expect_reply(&hostile, 9, OKV_OK);
+    hostile_leave(&hostile);
+    bystander_check(bystander);
+}
+
+/* ---- credits ---- */
+
+/* Takes in what the server says to a burst; returns the number of replies. */
+static unsigned count_replies(struct hostile *hostile, unsigned most, bool *closed)
+{
+    unsigned replies = 0;
+
+    for (*closed = false; replies < most && !*closed;) {
+        struct okv_event event = hostile_event(hostile);
+        if (event.type == OKV_EVENT_RECV) {
+            replies++;
+            hostile->ops->recv_release(hostile->conn->endpoint, &event);
+        } else {
+            assert_int_equal(event.type, OKV_EVENT_CLOSED);
+            *closed = true;
+        }
+    }
+    return replies;
+}
+
+/* The server sees all of the burst at once, since it was stopped. It may end the
+ * connection, but need not when it answers faster than it looks; it must count
+ * what it ends. */
+static void more_requests_than_credits(void **state)
+{
+    static const struct okv_request_message ping = {.opcode = OKV_OP_PING};
+    struct bystander *bystander = bystander_of(state);
+    uint64_t before = bystander_stat(bystander, CLOSED_CREDIT);
+    struct hostile hostile;
+    bool closed;
+
+    hostile_join(&hostile, &bystander->server);
+    server_signal(&bystander->server, SIGSTOP);
+    for (unsigned i = 0; i < HOSTILE_BURST; i++)
+        hostile_request(&hostile, &ping);
+    server_signal(&bystander->server, SIGCONT);
+    unsigned replies = count_replies(&hostile, HOSTILE_BURST, &closed);
+    print_message("%u of %u requests with %u credits were answered, and the connection was %s\n",
+                  replies, HOSTILE_BURST, hostile.table.credits, closed ? "ended" : "kept");
+    assert_true(closed || replies == HOSTILE_BURST);
+    hostile_leave(&hostile);
+    bystander_expect_stat(bystander, CLOSED_CREDIT, before + (closed ? 1 : 0));
+    bystander_expect_stat(bystander, "sessions", 1);
+    bystander_check(bystander);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(hello_of_another_version),
+        cmocka_unit_test(hello_that_is_none),
+        cmocka_unit_test(hello_with_a_wrong_field),
+        cmocka_unit_test(features_that_do_not_exist),
+        cmocka_unit_test(messages_that_make_no_sense),
+        cmocka_unit_test(message_that_makes_no_sense_later),
+        cmocka_unit_test(message_larger_than_a_slot),
+        cmocka_unit_test(operations_that_do_not_exist),
+        cmocka_unit_test(value_over_the_limit),
+        cmocka_unit_test(more_requests_than_credits),
+    };
+
+    return cmocka_run_group_tests_name("hostile messages", tests, bystander_setup,
+                                       bystander_teardown);
+}

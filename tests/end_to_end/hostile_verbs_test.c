@@ -1,0 +1,295 @@
+/*
+ * A client that has said a good hello attacks the table with every verb there
+ * is. The device must refuse what is not a READ inside the region; the table
+ * stays as it was, the server goes on, a bystander notices nothing.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "shared/hash.h"
+#include "tests/support/hostile_client.h"
+#include "tests/support/hostile_verbs.h"
+
+#define CLOSED_NO_IMMEDIATE "closed_no_immediate"
+
+static struct bystander *bystander_of(void **state)
+{
+    return *state;
+}
+
+/* Every byte of the region, as any client may read it. Also shows that the
+ * attacker's code works where it keeps to the rules. */
+static uint64_t table_hash(struct bystander *bystander)
+{
+    struct attacker reader;
+    uint64_t hash = 0;
+
+    attacker_join(&reader, &bystander->server);
+    uint64_t length = reader.table.region_length;
+    for (uint64_t at = 0; at < length; at += ATTACKER_BYTES) {
+        uint64_t left = length - at;
+        struct attack read = {
+            .opcode = IBV_WR_RDMA_READ,
+            .length = left < ATTACKER_BYTES ? (uint32_t)left : ATTACKER_BYTES,
+            .offset = at,
+            .rkey = reader.table.rkey,
+        };
+        assert_int_equal(attacker_try(&reader, &read), IBV_WC_SUCCESS);
+        if (at == 0)
+            assert_memory_equal(reader.bytes, "okvtable", 8);
+        hash = okv_hash_checksum(reader.bytes, read.length, hash);
+    }
+    attacker_leave(&reader);
+    bystander_expect_stat(bystander, "sessions", 1);
+    return hash;
+}
+
+/* Where an attack goes. */
+enum place {
+    AT_START, /* the superblock */
+    AT_INDEX,
+    AT_HEAP,       /* the last bytes */
+    A_BYTE_BEYOND, /* all but the last byte is inside */
+    BEHIND_THE_END,
+    FAR_AWAY,
+    AROUND_ZERO, /* the address wraps to the start of the region */
+};
+
+static uint64_t place_offset(const struct okv_welcome_fields *table, enum place place,
+                             uint32_t length)
+{
+    switch (place) {
+    case AT_INDEX:
+        return table->index_offset;
+    case AT_HEAP:
+        return table->region_length - length;
+    case A_BYTE_BEYOND:
+        return table->region_length - length + 1;
+    case BEHIND_THE_END:
+        return table->region_length;
+    case FAR_AWAY:
+        return UINT64_C(1) << 40;
+    case AROUND_ZERO:
+        return -(uint64_t)(length / 2);
+    default:
+        return 0;
+    }
+}
+
+struct plan {
+    const char *what;
+    enum ibv_wr_opcode opcode;
+    uint32_t length;
+    enum place place;
+    uint32_t rkey_flip; /* XORed into the right rkey */
+};
+
+static const struct plan FORBIDDEN[] = {
+    {"WRITE of 64 bytes", IBV_WR_RDMA_WRITE, 64, AT_START, 0},
+    {"WRITE of 64 bytes into the index", IBV_WR_RDMA_WRITE, 64, AT_INDEX, 0},
+    {"WRITE of 8000 bytes", IBV_WR_RDMA_WRITE, 8000, AT_INDEX, 0},
+    {"WRITE of 8000 bytes into the heap", IBV_WR_RDMA_WRITE, 8000, AT_HEAP, 0},
+    {"WRITE of nothing", IBV_WR_RDMA_WRITE, 0, AT_START, 0},
+    {"WRITE of nothing with another rkey", IBV_WR_RDMA_WRITE, 0, AT_START, 0x100},
+    {"WRITE of 64 bytes with immediate", IBV_WR_RDMA_WRITE_WITH_IMM, 64, AT_START, 0},
+    {"WRITE of nothing with immediate", IBV_WR_RDMA_WRITE_WITH_IMM, 0, AT_START, 0},
+    {"FETCH_ADD", IBV_WR_ATOMIC_FETCH_AND_ADD, 8, AT_INDEX, 0},
+    {"CMP_SWAP", IBV_WR_ATOMIC_CMP_AND_SWP, 8, AT_HEAP, 0},
+    {"READ of one byte beyond the end", IBV_WR_RDMA_READ, 64, A_BYTE_BEYOND, 0},
+    {"READ behind the end", IBV_WR_RDMA_READ, 1, BEHIND_THE_END, 0},
+    {"READ far away", IBV_WR_RDMA_READ, 64, FAR_AWAY, 0},
+    {"READ around address 0", IBV_WR_RDMA_READ, 64, AROUND_ZERO, 0},
+    {"READ with another rkey", IBV_WR_RDMA_READ, 64, AT_START, 1},
+    {"READ with the rkey of another region", IBV_WR_RDMA_READ, 64, AT_START, 0x100},
+};
+
+static struct attack attack_of(const struct plan *plan, const struct okv_welcome_fields *table)
+{
+    return (struct attack){
+        .opcode = plan->opcode,
+        .length = plan->length,
+        .offset = place_offset(table, plan->place, plan->length),
+        .rkey = table->rkey ^ plan->rkey_flip,
+        .immediate = okv_immediate(OKV_OP_PING, 0),
+    };
+}
+
+/* What must hold after every attack: nothing of the attacker is left. */
+static void expect_calm(struct bystander *bystander, const char *what, uint64_t hash)
+{
+    bystander_expect_stat(bystander, "sessions", 1);
+    if (table_hash(bystander) != hash)
+        fail_msg("%s: the table is not what it was", what);
+    bystander_check(bystander);
+}
+
+static void forbidden_verbs(void **state)
+{
+    struct bystander *bystander = bystander_of(state);
+
+    for (size_t i = 0; i < sizeof FORBIDDEN / sizeof *FORBIDDEN; i++) {
+        struct attacker attacker;
+        uint64_t hash = table_hash(bystander);
+        attacker_join(&attacker, &bystander->server);
+        struct attack attack = attack_of(&FORBIDDEN[i], &attacker.table);
+        memset(attacker.bytes, 0xAA, ATTACKER_BYTES);
+        enum ibv_wc_status status = attacker_try(&attacker, &attack);
+        print_message("%-38s %s\n", FORBIDDEN[i].what, ibv_wc_status_str(status));
+        if (status == IBV_WC_SUCCESS)
+            fail_msg("%s: it succeeded", FORBIDDEN[i].what);
+        if (attack.opcode == IBV_WR_RDMA_READ)
+            for (uint32_t at = 0; at < attack.length; at++)
+                assert_int_equal(attacker.bytes[at], 0xAA);
+        attacker_leave(&attacker);
+        expect_calm(bystander, FORBIDDEN[i].what, hash);
+    }
+}
+
+/* The counterpart: the same code, kept to the rules, is served. */
+static void permitted_reads(void **state)
+{
+    static const struct plan permitted[] = {
+        {"READ of the superblock", IBV_WR_RDMA_READ, 64, AT_START, 0},
+        {"READ of the index", IBV_WR_RDMA_READ, 8000, AT_INDEX, 0},
+        {"READ up to the end", IBV_WR_RDMA_READ, 64, AT_HEAP, 0},
+    };
+    struct bystander *bystander = bystander_of(state);
+    uint64_t hash = table_hash(bystander);
+    struct attacker attacker;
+
+    attacker_join(&attacker, &bystander->server);
+    for (size_t i = 0; i < sizeof permitted / sizeof *permitted; i++) {
+        struct attack attack = attack_of(&permitted[i], &attacker.table);
+        enum ibv_wc_status status = attacker_try(&attacker, &attack);
+        if (status != IBV_WC_SUCCESS)
+            fail_msg("%s: %s", permitted[i].what, ibv_wc_status_str(status));
+    }
+    attacker_leave(&attacker);
+    expect_calm(bystander, "permitted", hash);
+}
+
+/* Fills the attacker's memory with a PING whose header says `value_length`. */
+static void write_ping(struct attacker *attacker, uint32_t value_length)
+{
+    struct okv_wire_request header = {
+        .sequence = okv_le64_of(1),
+        .first_incomplete = okv_le64_of(1),
+        .value_length = okv_le32_of(value_length),
+    };
+
+    memset(attacker->bytes, 0, ATTACKER_BYTES);
+    memcpy(attacker->bytes, &header, sizeof header);
+}
+
+/* It arrives, so its completion says nothing: the server must end the connection. */
+static void send_without_immediate(void **state)
+{
+    struct bystander *bystander = bystander_of(state);
+    uint64_t hash = table_hash(bystander);
+    uint64_t before = bystander_stat(bystander, CLOSED_NO_IMMEDIATE);
+    struct attacker attacker;
+
+    attacker_join(&attacker, &bystander->server);
+    write_ping(&attacker, 0);
+    attacker_try(&attacker, &(struct attack){.opcode = IBV_WR_SEND, .length = OKV_REQUEST_HEADER});
+    attacker_expect_end(&attacker, "SEND without immediate");
+    bystander_expect_stat(bystander, CLOSED_NO_IMMEDIATE, before + 1);
+    attacker_leave(&attacker);
+    expect_calm(bystander, "SEND without immediate", hash);
+}
+
+static void send_larger_than_a_slot(void **state)
+{
+    struct bystander *bystander = bystander_of(state);
+    uint64_t hash = table_hash(bystander);
+    struct attacker attacker;
+
+    attacker_join(&attacker, &bystander->server);
+    uint32_t sizes[] = {attacker.table.slot_size + 1, ATTACKER_BYTES};
+    attacker_leave(&attacker);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct attack send = {
+            .opcode = IBV_WR_SEND_WITH_IMM,
+            .length = sizes[i],
+            .immediate = okv_immediate(OKV_OP_PING, 0),
+        };
+        attacker_join(&attacker, &bystander->server);
+        write_ping(&attacker, sizes[i] - (uint32_t)OKV_REQUEST_HEADER);
+        enum ibv_wc_status status = attacker_try(&attacker, &send);
+        print_message("SEND of %u bytes: %s\n", sizes[i], ibv_wc_status_str(status));
+        assert_int_not_equal(status, IBV_WC_SUCCESS);
+        attacker_leave(&attacker);
+        expect_calm(bystander, "SEND larger than a slot", hash);
+        hash = table_hash(bystander);
+    }
+}
+
+/* Far more requests than granted, and no receive for any reply: the server's
+ * sends to this client never end. Others must not wait for them. */
+static void sends_without_end(void **state)
+{
+    enum { SENDS = 1000, CHECKS = 50 };
+    struct bystander *bystander = bystander_of(state);
+    struct attack send = {
+        .opcode = IBV_WR_SEND_WITH_IMM,
+        .length = OKV_REQUEST_HEADER,
+        .immediate = okv_immediate(OKV_OP_PING, 0),
+    };
+    uint64_t hash = table_hash(bystander);
+    struct attacker attacker;
+    unsigned ended, good;
+
+    attacker_join(&attacker, &bystander->server);
+    write_ping(&attacker, 0);
+    for (int i = 0; i < SENDS; i++)
+        attacker_post(&attacker, &send);
+    for (int i = 0; i < CHECKS; i++)
+        bystander_check(bystander);
+    ended = attacker_drain(&attacker, &good);
+    print_message("%u of %d sends ended, %u with success\n", ended, SENDS, good);
+    attacker_leave(&attacker);
+    bystander_expect_stat(bystander, "sessions", 1);
+    bystander_check(bystander);
+    assert_int_not_equal(table_hash(bystander), hash); /* the bystander's puts, and nothing stuck */
+}
+
+static int setup(void **state)
+{
+    static const char *const arguments[] = {"--memory", "1M", NULL};
+    struct bystander *bystander = calloc(1, sizeof *bystander);
+    static uint8_t value[8192];
+    char key[16];
+
+    bystander_start(bystander, arguments);
+    for (int i = 0; i < 100; i++) {
+        int length = snprintf(key, sizeof key, "item-%d", i);
+        memset(value, i, sizeof value);
+        size_t size = i % 10 == 0 ? sizeof value : 32;
+        assert_int_equal(okv_put(bystander->handle, key, (size_t)length, value, size, NULL),
+                         OKV_OK);
+    }
+    *state = bystander;
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(permitted_reads),        cmocka_unit_test(forbidden_verbs),
+        cmocka_unit_test(send_without_immediate), cmocka_unit_test(send_larger_than_a_slot),
+        cmocka_unit_test(sends_without_end),
+    };
+
+    if (!server_is_rdma()) {
+        printf("skipped: verbs need an rdma: URI in OKV_TEST_URI\n");
+        return 77;
+    }
+    return cmocka_run_group_tests_name("hostile verbs", tests, setup, bystander_teardown);
+}

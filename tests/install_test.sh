@@ -1,0 +1,119 @@
+#!/usr/bin/env bash
+# Installs to a fresh directory and uses what is there as a stranger would: the header alone, in C and
+# C++, and the example of README.md against the shared and the static library.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+usage() {
+    cat <<'TEXT'
+usage: tests/install_test.sh BUILD_DIR
+
+Exit status: 0 all is well, 1 something is not, 77 there is nothing to test (and a line says why).
+TEXT
+}
+
+case ${1:-} in
+    --help | -h) usage; exit 0 ;;
+    '' | -*) usage >&2; exit 2 ;;
+esac
+build=$(cd "$1" && pwd)
+scratch=$(mktemp -d /tmp/okv-install.XXXXXX)
+prefix=$scratch/prefix
+server_pid=
+
+cleanup() {
+    if [ -n "$server_pid" ]; then
+        kill "$server_pid" 2>/dev/null || true
+        wait "$server_pid" 2>/dev/null || true
+    fi
+    rm -rf "$scratch"
+}
+trap cleanup EXIT
+
+skip() {
+    echo "install_test: skipped: $*"
+    exit 77
+}
+
+fail() {
+    echo "install_test: $*" >&2
+    exit 1
+}
+
+# A program that is linked to a sanitized library needs the sanitizer's runtime itself.
+[ -z "$(sed -n 's/^OKV_SANITIZE:[A-Z]*=//p' "$build/CMakeCache.txt")" ] || skip "$build is built with sanitizers"
+
+cmake --install "$build" --prefix "$prefix" >"$scratch/log" || {
+    cat "$scratch/log"
+    fail "cmake --install failed"
+}
+pc=$(find "$prefix" -name okv.pc)
+[ -n "$pc" ] || fail "okv.pc was not installed"
+for program in okv-server okv kv-bench; do
+    [ -x "$prefix/bin/$program" ] || fail "bin/$program was not installed"
+done
+export PKG_CONFIG_PATH=${pc%/*}
+# The prefix in the file is that of the configuration; this installation is elsewhere.
+config() {
+    pkg-config "--define-variable=prefix=$prefix" "$@" okv
+}
+libdir=$(config --variable=libdir)
+export LD_LIBRARY_PATH=$libdir
+read -ra cflags < <(config --cflags)
+read -ra shared < <(config --libs)
+read -ra static < <(config --static --libs)
+read -ra cc <<<"${CC:-cc}"
+read -ra cxx <<<"${CXX:-c++}"
+warnings=(-Wall -Wextra -pedantic -Werror)
+
+# ---- the header, alone ----
+echo '#include <okv.h>' | tee "$scratch/alone.c" >"$scratch/alone.cc"
+echo 'int main(void) { return okv_version() == 0; }' | tee -a "$scratch/alone.c" >>"$scratch/alone.cc"
+"${cc[@]}" -std=c11 "${warnings[@]}" "${cflags[@]}" "$scratch/alone.c" -o "$scratch/alone" "${shared[@]}" ||
+    fail "okv.h does not compile as C11"
+"$scratch/alone" || fail "a program that calls okv_version() failed"
+if command -v "${cxx[0]}" >/dev/null; then
+    "${cxx[@]}" -std=c++11 "${warnings[@]}" "${cflags[@]}" "$scratch/alone.cc" -o "$scratch/alone" "${shared[@]}" ||
+        fail "okv.h does not compile as C++"
+    "$scratch/alone" || fail "a C++ program that calls okv_version() failed"
+else
+    echo "install_test: left out: C++ (there is no ${cxx[0]})"
+fi
+for program in okv-server okv kv-bench; do
+    "$prefix/bin/$program" --version >/dev/null || fail "the installed $program --version failed"
+done
+
+# ---- the example ----
+[ -f "$root/README.md" ] || skip "there is no README.md with an example; the rest is well"
+# The first block of C after the marker.
+awk '/^<!-- example -->/ { marked = 1 }
+     marked && /^```$/ && inside { exit }
+     inside { print }
+     marked && /^```c$/ { inside = 1 }' "$root/README.md" >"$scratch/example.c"
+[ -s "$scratch/example.c" ] || fail "README.md has no block of C after <!-- example -->"
+"${cc[@]}" -std=c11 "${warnings[@]}" "${cflags[@]}" "$scratch/example.c" -o "$scratch/example" "${shared[@]}" ||
+    fail "the example does not compile against the shared library"
+# Where both libraries are found, the linker takes the shared one.
+mkdir "$scratch/static"
+cp "$libdir/libokv.a" "$scratch/static/"
+"${cc[@]}" -std=c11 "${warnings[@]}" "${cflags[@]}" "$scratch/example.c" -o "$scratch/example-static" \
+    "-L$scratch/static" "${static[@]}" || fail "the example does not compile against the static library"
+ldd "$scratch/example" | grep -q "=> $libdir/libokv\.so" || fail "the example is not linked to the installed library"
+! ldd "$scratch/example-static" | grep -q libokv || fail "the static example is linked to the shared library"
+
+uri=local://$scratch/okv.sock
+"$prefix/bin/okv-server" --listen "$uri" --memory 16M >"$scratch/ready" 2>"$scratch/server-log" &
+server_pid=$!
+for _ in $(seq 300); do
+    ! grep -q '^ready ' "$scratch/ready" || break
+    kill -0 $server_pid 2>/dev/null || break
+    sleep 0.1
+done
+grep -q '^ready ' "$scratch/ready" || {
+    cat "$scratch/server-log"
+    fail "the installed okv-server did not start"
+}
+for example in example example-static; do
+    timeout 60 "$scratch/$example" "$uri" || fail "the $example of README.md failed against a server"
+done
+echo "install_test: all is well"

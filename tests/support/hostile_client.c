@@ -1,0 +1,208 @@
+#include "tests/support/hostile_client.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "shared/clock.h"
+
+/* Larger than any slot of a server with default options, so that it can be overfilled. */
+#define SLOT_SIZE 65536u
+/* A test that waits longer hangs: it is no measure of anything. */
+#define GUARD_NS 20000000000u
+#define SETTLE_NS 5000000000u
+
+static void nap(void)
+{
+    nanosleep(&(struct timespec){0, 200000}, NULL);
+}
+
+void hostile_hello(struct okv_wire_hello *out)
+{
+    struct okv_hello hello = {.slot_size = OKV_SLOT_SIZE_DEFAULT, .credits = HOSTILE_CREDITS};
+
+    for (size_t i = 0; i < sizeof hello.client_id; i++)
+        hello.client_id[i] = (uint8_t)(i * 7 + 1);
+    okv_hello_encode(&hello, out);
+}
+
+int hostile_connect(struct hostile *hostile, const struct server_process *server, const void *hello,
+                    size_t length)
+{
+    struct okv_uri uri;
+    struct okv_diag diag = {""};
+    struct okv_connect_params params = {
+        .hello = hello,
+        .hello_length = length,
+        .limits = {.slot_size = SLOT_SIZE, .credits = HOSTILE_BURST},
+        .deadline_ns = okv_clock_ns() + GUARD_NS,
+    };
+
+    assert_int_equal(okv_uri_parse(server->uri, &uri, &diag), 0);
+    *hostile = (struct hostile){.ops = okv_transport_for(uri.scheme), .next_sequence = 1};
+    return hostile->ops->connect(&uri, &params, &hostile->answer, &hostile->conn, &diag);
+}
+
+void hostile_join(struct hostile *hostile, const struct server_process *server)
+{
+    struct okv_wire_hello hello;
+    const struct okv_welcome *answer = &hostile->answer;
+    struct okv_welcome_fields *table = &hostile->table;
+
+    hostile_hello(&hello);
+    assert_int_equal(hostile_connect(hostile, server, &hello, sizeof hello), 0);
+    assert_int_equal(okv_welcome_decode(answer->bytes, answer->length, table), 0);
+    assert_in_range(table->credits, 1, HOSTILE_CREDITS);
+    assert_true(table->slot_size < SLOT_SIZE);
+    assert_int_equal(hostile->ops->set_remote(hostile->conn, table->region_address,
+                                              table->region_length, table->rkey),
+                     0);
+}
+
+void hostile_leave(struct hostile *hostile)
+{
+    if (hostile->conn)
+        hostile->ops->conn_destroy(hostile->conn);
+    hostile->conn = NULL;
+}
+
+void hostile_send(struct hostile *hostile, const void *bytes, uint32_t length, uint32_t immediate)
+{
+    uint8_t *buffer = hostile->ops->send_buffer(hostile->conn);
+
+    assert_non_null(buffer);
+    if (length)
+        memcpy(buffer, bytes, length);
+    assert_int_equal(hostile->ops->post_send(hostile->conn, length, immediate), 0);
+}
+
+void hostile_request(struct hostile *hostile, const struct okv_request_message *request)
+{
+    struct okv_request_message message = *request;
+    uint8_t *buffer = hostile->ops->send_buffer(hostile->conn);
+
+    assert_non_null(buffer);
+    message.sequence = message.first_incomplete = hostile->next_sequence++;
+    uint32_t length = okv_request_encode(&message, buffer);
+    assert_int_equal(
+        hostile->ops->post_send(hostile->conn, length, okv_immediate(message.opcode, message.slot)),
+        0);
+}
+
+struct okv_event hostile_event(struct hostile *hostile)
+{
+    uint64_t deadline = okv_clock_ns() + GUARD_NS;
+    struct okv_event event = {.status = 0};
+    int count;
+
+    while ((count = hostile->ops->poll(hostile->conn->endpoint, &event, 1)) == 0) {
+        if (okv_clock_ns() > deadline)
+            fail_msg("no event came");
+        nap();
+    }
+    assert_int_equal(count, 1);
+    return event;
+}
+
+void hostile_expect_reply(struct hostile *hostile, uint16_t slot, int status)
+{
+    struct okv_event event = hostile_event(hostile);
+    struct okv_reply_message reply;
+
+    if (event.type != OKV_EVENT_RECV)
+        fail_msg("event %d with status %d instead of a reply", event.type, event.status);
+    assert_true(event.has_immediate);
+    assert_int_equal(okv_reply_decode(event.immediate, event.data, event.length, &reply), 0);
+    assert_int_equal(reply.slot, slot);
+    assert_int_equal(reply.status, status);
+    hostile->ops->recv_release(hostile->conn->endpoint, &event);
+}
+
+void hostile_expect_closed(struct hostile *hostile, const char *what)
+{
+    struct okv_event event = hostile_event(hostile);
+
+    if (event.type == OKV_EVENT_RECV)
+        fail_msg("%s: answered (immediate 0x%08x) instead of ended", what, event.immediate);
+    assert_int_equal(event.type, OKV_EVENT_CLOSED);
+    assert_int_not_equal(event.status, 0);
+}
+
+void bystander_start(struct bystander *bystander, const char *const *arguments)
+{
+    *bystander = (struct bystander){.rounds = 0};
+    server_start(&bystander->server, arguments);
+    bystander->handle = server_connect(&bystander->server, NULL);
+}
+
+int bystander_stop(struct bystander *bystander)
+{
+    okv_close(&bystander->handle);
+    return server_stop(&bystander->server);
+}
+
+int bystander_setup(void **state)
+{
+    static const char *const arguments[] = {"--memory", "16M", NULL};
+    struct bystander *bystander = calloc(1, sizeof *bystander);
+
+    assert_non_null(bystander);
+    bystander_start(bystander, arguments);
+    *state = bystander;
+    return 0;
+}
+
+int bystander_teardown(void **state)
+{
+    struct bystander *bystander = *state;
+    int status = bystander_stop(bystander);
+
+    free(bystander);
+    return status;
+}
+
+static bool is_running(pid_t pid)
+{
+    siginfo_t info = {.si_pid = 0};
+
+    assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT), 0);
+    return info.si_pid == 0;
+}
+
+void bystander_check(struct bystander *bystander)
+{
+    char key[32], value[32];
+    size_t length = 0;
+    int size = snprintf(key, sizeof key, "bystander-%u", bystander->rounds++);
+
+    assert_true(is_running(bystander->server.pid));
+    assert_int_equal(okv_put(bystander->handle, key, (size_t)size, key, (size_t)size, NULL),
+                     OKV_OK);
+    assert_int_equal(
+        okv_get(bystander->handle, key, (size_t)size, value, sizeof value, &length, NULL), OKV_OK);
+    assert_int_equal(length, size);
+    assert_memory_equal(value, key, length);
+}
+
+uint64_t bystander_stat(struct bystander *bystander, const char *name)
+{
+    return server_stat(bystander->handle, name);
+}
+
+void bystander_expect_stat(struct bystander *bystander, const char *name, uint64_t value)
+{
+    uint64_t deadline = okv_clock_ns() + SETTLE_NS;
+    uint64_t seen;
+
+    while ((seen = bystander_stat(bystander, name)) != value && okv_clock_ns() < deadline)
+        nap();
+    if (seen != value)
+        fail_msg("%s is %llu and should be %llu", name, (unsigned long long)seen,
+                 (unsigned long long)value);
+}

@@ -1,0 +1,70 @@
+/*
+ * A client that says whatever a test wants, over the transport that the tests
+ * run on, and a bystander: a well-behaved one that must not notice.
+ */
+#ifndef OKV_TESTS_HOSTILE_CLIENT_H
+#define OKV_TESTS_HOSTILE_CLIENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <okv.h>
+
+#include "shared/transport.h"
+#include "shared/wire.h"
+#include "tests/support/server_process.h"
+
+/* What the hostile client may have under way by its own books, whatever the server grants. */
+#define HOSTILE_BURST 64u
+#define HOSTILE_CREDITS 4u
+
+struct hostile {
+    const struct okv_transport_ops *ops;
+    struct okv_conn *conn; /* NULL while there is none */
+    struct okv_welcome answer;
+    struct okv_welcome_fields table;
+    uint64_t next_sequence;
+};
+
+/* A hello that every server accepts; it asks for HOSTILE_CREDITS. */
+void hostile_hello(struct okv_wire_hello *out);
+/* Connects with these bytes as hello; returns what the transport said. */
+int hostile_connect(struct hostile *hostile, const struct server_process *server, const void *hello,
+                    size_t length);
+/* Connects as a good client would; fails the test when the server refuses. */
+void hostile_join(struct hostile *hostile, const struct server_process *server);
+/* Ends the connection, if there is one. */
+void hostile_leave(struct hostile *hostile);
+
+/* Sends the bytes as one message; fails the test when the transport takes them not. */
+void hostile_send(struct hostile *hostile, const void *bytes, uint32_t length, uint32_t immediate);
+/* Sends a request as it should be. */
+void hostile_request(struct hostile *hostile, const struct okv_request_message *request);
+/* The next event; fails the test when none comes. */
+struct okv_event hostile_event(struct hostile *hostile);
+/* The next event is a reply to `slot` with `status`. */
+void hostile_expect_reply(struct hostile *hostile, uint16_t slot, int status);
+/* The next event is the end of the connection. `what` is for people. */
+void hostile_expect_closed(struct hostile *hostile, const char *what);
+
+struct bystander {
+    struct server_process server;
+    okv *handle;
+    unsigned rounds;
+};
+
+/* Starts a server and connects to it; NULL-terminated arguments of okv-server. */
+void bystander_start(struct bystander *bystander, const char *const *arguments);
+/* Ends both; returns the server's exit status. */
+int bystander_stop(struct bystander *bystander);
+/* The same as set-up and tear-down of a group of tests, whose state is the bystander. */
+int bystander_setup(void **state);
+int bystander_teardown(void **state);
+/* The server's process is there, and puts and gets of the bystander work. */
+void bystander_check(struct bystander *bystander);
+uint64_t bystander_stat(struct bystander *bystander, const char *name);
+/* The server's figure `name` becomes `value` within 5 seconds. */
+void bystander_expect_stat(struct bystander *bystander, const char *name, uint64_t value);
+
+#endif

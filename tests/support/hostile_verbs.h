@@ -1,0 +1,51 @@
+/*
+ * A client written straight on verbs, which says a good hello and can then post
+ * anything. It never posts receives. Each call fails the test when what it
+ * needs of its own device does not work.
+ */
+#ifndef OKV_TESTS_HOSTILE_VERBS_H
+#define OKV_TESTS_HOSTILE_VERBS_H
+
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "shared/wire.h"
+#include "tests/support/server_process.h"
+
+#define ATTACKER_SENDS 1024
+#define ATTACKER_BYTES (64u << 10)
+
+struct attacker {
+    struct rdma_event_channel *channel;
+    struct rdma_cm_id *id;
+    struct ibv_pd *pd;
+    struct ibv_cq *cq;
+    struct ibv_mr *mr;
+    uint8_t *bytes; /* ATTACKER_BYTES: what is sent, and where READs land */
+    struct okv_welcome_fields table;
+};
+
+/* What to post: `length` bytes of the attacker's memory against `offset` of the region. */
+struct attack {
+    enum ibv_wr_opcode opcode;
+    uint32_t length;
+    uint64_t offset;
+    uint32_t rkey;
+    uint32_t immediate;
+};
+
+void attacker_join(struct attacker *attacker, const struct server_process *server);
+/* Disconnects, if still connected, and frees everything. */
+void attacker_leave(struct attacker *attacker);
+
+void attacker_post(struct attacker *attacker, const struct attack *attack);
+/* Posts it and waits for its completion. */
+enum ibv_wc_status attacker_try(struct attacker *attacker, const struct attack *attack);
+/* Takes completions that are there; returns their number, *good of which were successes. */
+unsigned attacker_drain(struct attacker *attacker, unsigned *good);
+/* Waits until the server has ended the connection. */
+void attacker_expect_end(struct attacker *attacker, const char *what);
+
+#endif
