@@ -102,7 +102,17 @@ stopped_server() {
 
 measure() {
     step "How close to the hardware: gets and raw READs in turn, on one queue pair"
-    "$bench" --floor --records 20000 --rounds 5 --operations 20000 --depth 1
+    show "$bench" --floor --records 20000 --rounds 5 | tee "$work/floor"
+}
+
+# The medians of the rounds.
+short_table() {
+    awk '$1 == "median" {
+        printf "\n  %-22s %8.2f us\n", "get, p50", $4
+        printf "  %-22s %8.2f us\n", "raw RDMA READ, p50", $2
+        printf "  %-22s %8.3f\n", "get / raw READ", $6
+        printf "  %-22s %8.2f us\n\n", "put, p50", $8
+    }' "$work/floor" | if [ "$1" = local ]; then sed 's/RDMA READ/copy     /'; else cat; fi
 }
 
 run_demonstration() {
@@ -117,6 +127,7 @@ run_demonstration() {
     step "Stopping the server (SIGTERM)"
     kill "$server"
     wait "$server" && echo "  it said goodbye to its clients and ended"
+    short_table "${1%%:*}"
 }
 
 # ---- where to run it ----

@@ -108,10 +108,12 @@ static int serve(struct okv_server *server, const sigset_t *signals, struct okv_
     atomic_store(&server->stopping, true);
     okv_worker_stop(&worker);
     okv_acceptor_stop(&acceptor);
+    okv_worker_fini(&worker);
     return 0;
 stop_worker:
     atomic_store(&server->stopping, true);
     okv_worker_stop(&worker);
+    okv_worker_fini(&worker);
     return rc;
 }
 

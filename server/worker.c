@@ -235,6 +235,26 @@ static void say_goodbye(struct okv_session *session)
                              OKV_IMMEDIATE_REPLY | okv_immediate(OKV_OP_GOODBYE, 0));
 }
 
+/* Clients that were let in, whether the worker has met them yet or not. */
+static bool has_clients(struct okv_server *server)
+{
+    for (unsigned i = 0; i < server->listener_count; i++)
+        if (atomic_load(&server->clients[i]) > 0)
+            return true;
+    return false;
+}
+
+static void end_all(struct okv_worker *worker)
+{
+    uint64_t until = okv_clock_ns() + CLOSING_NS;
+
+    while (has_clients(worker->server) && okv_clock_ns() < until) {
+        for (struct okv_session *session = worker->sessions; session; session = session->next)
+            session_end(session);
+        turn(worker, 10);
+    }
+}
+
 static void *serve_all(void *user)
 {
     struct okv_worker *worker = user;
@@ -246,13 +266,9 @@ static void *serve_all(void *user)
     for (struct okv_session *session = worker->sessions; session; session = session->next)
         say_goodbye(session);
     uint64_t until = okv_clock_ns() + GOODBYE_NS;
-    while (worker->sessions && okv_clock_ns() < until)
+    while (has_clients(server) && okv_clock_ns() < until)
         turn(worker, 10);
-    for (struct okv_session *session = worker->sessions; session; session = session->next)
-        session_end(session);
-    until = okv_clock_ns() + CLOSING_NS;
-    while (worker->sessions && okv_clock_ns() < until)
-        turn(worker, 10);
+    end_all(worker);
     return NULL;
 }
 
@@ -284,6 +300,11 @@ void okv_worker_stop(struct okv_worker *worker)
 {
     eventfd_write(worker->stop_fd, 1);
     pthread_join(worker->thread, NULL);
+}
+
+void okv_worker_fini(struct okv_worker *worker)
+{
+    end_all(worker);
     close(worker->stop_fd);
     okv_store_bucket_fini(&worker->work);
 }

@@ -21,5 +21,7 @@ int okv_worker_start(struct okv_worker *worker, struct okv_server *server);
 /* Tells every client goodbye, gives them 200 ms to leave, ends their connections
  * and the thread. server->stopping must be set, the acceptor must still run. */
 void okv_worker_stop(struct okv_worker *worker);
+/* After the acceptor has ended too: ends the clients that it let in meanwhile. */
+void okv_worker_fini(struct okv_worker *worker);
 
 #endif
