@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "shared/error.h"
+#include "shared/size.h"
 
 #ifndef MFD_HUGE_2MB /* in linux/memfd.h, which does not go with sys/mman.h */
 #define MFD_HUGE_2MB (21u << 26)
@@ -21,12 +22,31 @@ static int huge_pages_missing(uint64_t length, struct okv_diag *diag)
                         pages, strerror(errno), pages);
 }
 
+/* Pages of a memfd come with use: a region larger than the memory there is would
+ * be found out when the table is being laid out, by the kernel killing processes. */
+static int check_length(uint64_t length, struct okv_diag *diag)
+{
+    uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    char wanted[OKV_SIZE_TEXT], there[OKV_SIZE_TEXT];
+
+    if (length <= memory)
+        return 0;
+    okv_size_format(length, wanted, sizeof wanted);
+    okv_size_format(memory, there, sizeof there);
+    return okv_diag_set(diag, OKV_ENOMEM,
+                        "--memory: a region of %s does not fit the %s of this machine: choose less",
+                        wanted, there);
+}
+
 int okv_region_create(uint64_t length, bool huge, struct okv_exposed_region *out,
                       struct okv_diag *diag)
 {
     unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge ? MFD_HUGETLB | MFD_HUGE_2MB : 0);
-    int fd = memfd_create("okv-region", flags);
+    int rc = check_length(length, diag);
 
+    if (rc)
+        return rc;
+    int fd = memfd_create("okv-region", flags);
     if (fd < 0)
         return huge ? huge_pages_missing(length, diag)
                     : okv_diag_set(diag, okv_error_from_errno(errno),

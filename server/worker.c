@@ -73,9 +73,10 @@ static void session_closed(struct okv_worker *worker, struct okv_session *sessio
     if (!session->closing)
         count_end(&server->stats, status);
     session_unlink(worker, session);
-    atomic_fetch_sub(&server->clients[session->listener], 1);
     OKV_STATS_ADD(&server->stats, sessions, (uint_fast64_t)-1);
     conn->ops->conn_destroy(conn);
+    /* Only now: until then the endpoint still counts it, and its place is not free. */
+    atomic_fetch_sub(&server->clients[session->listener], 1);
     okv_session_destroy(session);
 }
 

@@ -233,6 +233,34 @@ static void killed_clients_leave_nothing(void **state)
     assert_int_equal(server_stop(&server), 0);
 }
 
+/* One table behind several URIs: over RDMA here, over shared memory there. */
+static void several_listeners(void **state)
+{
+    char directory[] = "/tmp/okv-second-XXXXXX", second[64], why[320], value[8];
+    const char *const arguments[] = {"--memory", "16M", "--listen", second, NULL};
+    struct server_process server;
+    size_t length;
+    okv *other;
+
+    (void)state;
+    assert_non_null(mkdtemp(directory));
+    snprintf(second, sizeof second, "local://%s/s", directory);
+    server_start(&server, arguments);
+    okv *handle = server_connect(&server, NULL);
+    if (okv_open(second, NULL, &other, why, sizeof why))
+        fail_msg("%s", why);
+    assert_int_equal(okv_put(handle, "k", 1, "here", 4, NULL), OKV_OK);
+    assert_int_equal(okv_get(other, "k", 1, value, sizeof value, &length, NULL), OKV_OK);
+    assert_int_equal(length, 4);
+    assert_int_equal(okv_put(other, "k", 1, "there!", 6, NULL), OKV_OK);
+    assert_int_equal(okv_get(handle, "k", 1, value, sizeof value, &length, NULL), OKV_OK);
+    assert_memory_equal(value, "there!", 6);
+    okv_close(&other);
+    okv_close(&handle);
+    assert_int_equal(server_stop(&server), 0);
+    assert_int_equal(rmdir(directory), 0); /* nothing was left in it */
+}
+
 static void full_server_says_so(void **state)
 {
     static const char *const two[] = {"--memory", "16M", "--max-clients", "2", NULL};
@@ -284,6 +312,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(goodbye),
         cmocka_unit_test(killed_server),
         cmocka_unit_test(killed_clients_leave_nothing),
+        cmocka_unit_test(several_listeners),
         cmocka_unit_test(full_server_says_so),
         cmocka_unit_test(idle_server_sleeps),
     };

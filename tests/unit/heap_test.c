@@ -1,0 +1,197 @@
+/* The heap: what it hands out, what comes back, and that a full region can be used again. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+#include "server/heap.h"
+#include "shared/error.h"
+
+#define LENGTH (4u << 20)
+#define FLOOR 70000u /* not at the start of a page, as the end of an index may be */
+
+struct region {
+    uint8_t *base;
+    struct okv_heap heap;
+};
+
+static void region_open(struct region *region)
+{
+    region->base = mmap(NULL, LENGTH, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(region->base != MAP_FAILED);
+    memset(region->base, 0xee, FLOOR);
+    assert_int_equal(okv_heap_init(&region->heap, region->base, FLOOR, LENGTH), 0);
+}
+
+static void region_close(struct region *region)
+{
+    for (unsigned i = 0; i < FLOOR; i++)
+        assert_int_equal(region->base[i], 0xee);
+    okv_heap_fini(&region->heap);
+    munmap(region->base, LENGTH);
+}
+
+/* Allocates until the heap is full; fills each with its number. Returns how many. */
+static unsigned fill(struct region *region, uint64_t size, uint64_t *offsets, unsigned max)
+{
+    unsigned n = 0;
+
+    for (; n < max; n++) {
+        offsets[n] = okv_heap_alloc(&region->heap, size);
+        if (!offsets[n])
+            break;
+        assert_true(offsets[n] >= FLOOR && offsets[n] + size <= LENGTH);
+        memset(region->base + offsets[n], (int)(n & 0xff), size);
+    }
+    return n;
+}
+
+static void free_all(struct region *region, uint64_t size, const uint64_t *offsets, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        for (uint64_t at = 0; at < size; at += 13)
+            assert_int_equal(region->base[offsets[i] + at], i & 0xff);
+        okv_heap_free(&region->heap, offsets[i]);
+    }
+    assert_int_equal(okv_heap_used(&region->heap), 0);
+}
+
+static void init_refuses_what_is_no_region(void **state)
+{
+    struct okv_heap heap;
+    static _Alignas(4096) uint8_t memory[8192];
+
+    (void)state;
+    assert_int_equal(okv_heap_init(&heap, memory, 0, 8192), OKV_EINVAL);
+    assert_int_equal(okv_heap_init(&heap, memory, 4097, 8192), OKV_EINVAL);
+    assert_int_equal(okv_heap_init(&heap, memory, 8192, 4096), OKV_EINVAL);
+    assert_int_equal(okv_heap_init(&heap, memory, 4096, 100), OKV_EINVAL);
+    assert_int_equal(okv_heap_init(&heap, memory, 4096, 8000), OKV_EINVAL);
+}
+
+static void space_comes_from_the_end(void **state)
+{
+    struct region region;
+
+    (void)state;
+    region_open(&region);
+    assert_int_equal(okv_heap_used(&region.heap), 0);
+    assert_int_equal(okv_heap_reached(&region.heap), 0);
+    uint64_t offset = okv_heap_alloc(&region.heap, 1000);
+    assert_true(offset > 0);
+    uint64_t reached = okv_heap_reached(&region.heap);
+    assert_true(reached > 0 && offset >= LENGTH - reached);
+    assert_true(okv_heap_used(&region.heap) >= 1000);
+    okv_heap_free(&region.heap, offset);
+    assert_int_equal(okv_heap_used(&region.heap), 0);
+    assert_true(okv_heap_reached(&region.heap) >= reached);
+    region_close(&region);
+}
+
+static void absurd_sizes_are_refused(void **state)
+{
+    struct region region;
+
+    (void)state;
+    region_open(&region);
+    assert_int_equal(okv_heap_alloc(&region.heap, 0), 0);
+    assert_int_equal(okv_heap_alloc(&region.heap, LENGTH), 0);
+    assert_int_equal(okv_heap_alloc(&region.heap, UINT64_MAX), 0);
+    assert_int_equal(okv_heap_alloc(&region.heap, (uint64_t)1 << 62), 0);
+    assert_int_equal(okv_heap_used(&region.heap), 0);
+    region_close(&region);
+}
+
+/* A region that was full of one size serves every other size after all was freed. */
+static void a_full_region_can_be_used_by_other_sizes(void **state)
+{
+    static const uint64_t sizes[] = {31, 64, 300, 512, 1000, 4096, 15000, 100000, 31};
+    struct region region;
+    uint64_t *offsets = calloc(LENGTH / 16, sizeof *offsets);
+
+    (void)state;
+    assert_non_null(offsets);
+    region_open(&region);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        unsigned n = fill(&region, sizes[i], offsets, LENGTH / 16);
+        uint64_t used = okv_heap_used(&region.heap);
+        assert_true(used >= n * sizes[i] && used <= LENGTH - FLOOR);
+        if (n * sizes[i] < (LENGTH - FLOOR) / 100 * 70)
+            fail_msg("only %u of %llu bytes fit", n, (unsigned long long)sizes[i]);
+        free_all(&region, sizes[i], offsets, n);
+    }
+    region_close(&region);
+    free(offsets);
+}
+
+/* One freed piece makes room for one more of its size. */
+static void a_full_region_takes_what_was_freed(void **state)
+{
+    struct region region;
+    uint64_t *offsets = calloc(LENGTH / 16, sizeof *offsets);
+
+    (void)state;
+    assert_non_null(offsets);
+    region_open(&region);
+    unsigned n = fill(&region, 900, offsets, LENGTH / 16);
+    for (unsigned i = 0; i < n; i += 7) {
+        okv_heap_free(&region.heap, offsets[i]);
+        offsets[i] = okv_heap_alloc(&region.heap, 900);
+        assert_true(offsets[i] > 0);
+        memset(region.base + offsets[i], (int)(i & 0xff), 900);
+    }
+    free_all(&region, 900, offsets, n);
+    region_close(&region);
+    free(offsets);
+}
+
+static void heaps_are_independent(void **state)
+{
+    struct region a, b;
+
+    (void)state;
+    region_open(&a);
+    region_open(&b);
+    uint64_t in_a = okv_heap_alloc(&a.heap, 5000);
+    assert_true(in_a > 0);
+    assert_int_equal(okv_heap_used(&b.heap), 0);
+    uint64_t in_b = okv_heap_alloc(&b.heap, 5000);
+    assert_true(in_b > 0);
+    region_close(&a); /* with an allocation in it */
+    memset(b.base + in_b, 1, 5000);
+    okv_heap_free(&b.heap, in_b);
+    region_close(&b);
+}
+
+/* An arena that is not given back would run out after 4094. */
+static void heaps_come_and_go(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 6000; i++) {
+        static _Alignas(4096) uint8_t memory[1 << 16];
+        struct okv_heap heap;
+        assert_int_equal(okv_heap_init(&heap, memory, 4096, sizeof memory), 0);
+        assert_true(okv_heap_alloc(&heap, 100) > 0);
+        okv_heap_fini(&heap);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(init_refuses_what_is_no_region),
+        cmocka_unit_test(space_comes_from_the_end),
+        cmocka_unit_test(absurd_sizes_are_refused),
+        cmocka_unit_test(a_full_region_can_be_used_by_other_sizes),
+        cmocka_unit_test(a_full_region_takes_what_was_freed),
+        cmocka_unit_test(heaps_are_independent),
+        cmocka_unit_test(heaps_come_and_go),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,253 @@
+/* Sessions: what waits, in which order, and how much; and who is let in by the handshake. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "server/handshake.h"
+#include "server/session.h"
+#include "shared/error.h"
+#include "shared/wire.h"
+
+#define CREDITS 5u
+
+static struct okv_event request(uint32_t number)
+{
+    return (struct okv_event){.type = OKV_EVENT_RECV, .immediate = number, .slot = number};
+}
+
+static void a_session_starts_with_nothing_waiting(void **state)
+{
+    struct okv_session *session = okv_session_create(7, 2, CREDITS);
+
+    (void)state;
+    assert_non_null(session);
+    assert_int_equal(session->id, 7);
+    assert_int_equal(session->listener, 2);
+    assert_int_equal(session->credits, CREDITS);
+    assert_false(session->closing);
+    assert_null(okv_session_oldest(session));
+    okv_session_destroy(session);
+    okv_session_destroy(NULL);
+}
+
+static void as_many_wait_as_there_are_credits(void **state)
+{
+    struct okv_session *session = okv_session_create(1, 0, CREDITS);
+    struct okv_event event;
+
+    (void)state;
+    for (uint32_t i = 0; i < CREDITS; i++) {
+        event = request(i);
+        assert_int_equal(okv_session_defer(session, &event), 0);
+    }
+    event = request(CREDITS);
+    assert_int_equal(okv_session_defer(session, &event), OKV_ECREDIT);
+    assert_int_equal(session->deferred_count, CREDITS);
+    assert_int_equal(okv_session_oldest(session)->immediate, 0);
+    okv_session_destroy(session);
+}
+
+/* Round the ring several times, at every fill from one to all. */
+static void what_waits_leaves_in_the_order_it_came(void **state)
+{
+    struct okv_session *session = okv_session_create(1, 0, CREDITS);
+    uint32_t in = 0, out = 0;
+
+    (void)state;
+    for (uint32_t fill = 1; fill <= CREDITS; fill++) {
+        for (uint32_t round = 0; round < 2 * CREDITS; round++) {
+            while (in - out < fill) {
+                struct okv_event event = request(in++);
+                assert_int_equal(okv_session_defer(session, &event), 0);
+            }
+            const struct okv_event *oldest = okv_session_oldest(session);
+            assert_non_null(oldest);
+            assert_int_equal(oldest->immediate, out);
+            assert_int_equal(oldest->slot, out);
+            okv_session_drop_oldest(session);
+            out++;
+        }
+    }
+    for (; out < in; out++)
+        okv_session_drop_oldest(session);
+    assert_null(okv_session_oldest(session));
+    okv_session_destroy(session);
+}
+
+static void a_single_credit_is_enough(void **state)
+{
+    struct okv_session *session = okv_session_create(1, 0, 1);
+
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++) {
+        struct okv_event event = request(i);
+        assert_int_equal(okv_session_defer(session, &event), 0);
+        assert_int_equal(okv_session_defer(session, &event), OKV_ECREDIT);
+        assert_int_equal(okv_session_oldest(session)->immediate, i);
+        okv_session_drop_oldest(session);
+    }
+    okv_session_destroy(session);
+}
+
+/* ---- handshake ---- */
+
+static const struct okv_handshake_terms TERMS = {
+    .slot_size = OKV_SLOT_SIZE_DEFAULT,
+    .credits = 16,
+};
+
+static const struct okv_hello HELLO = {
+    .slot_size = OKV_SLOT_SIZE_DEFAULT,
+    .credits = 8,
+    .client_id = {1, 2, 3},
+};
+
+/* The decision about a hello; `credits` stays 77 when nobody is let in. */
+static int decide(const struct okv_hello *hello, const struct okv_handshake_terms *terms,
+                  uint32_t *credits)
+{
+    struct okv_wire_hello wire;
+
+    *credits = 77;
+    okv_hello_encode(hello, &wire);
+    return okv_handshake_decide((const uint8_t *)&wire, sizeof wire, terms, credits);
+}
+
+static void a_client_gets_what_it_asks_up_to_the_limit(void **state)
+{
+    struct okv_hello hello = HELLO;
+    uint32_t credits;
+
+    (void)state;
+    assert_int_equal(decide(&hello, &TERMS, &credits), 0);
+    assert_int_equal(credits, 8);
+    hello.credits = 16;
+    assert_int_equal(decide(&hello, &TERMS, &credits), 0);
+    assert_int_equal(credits, 16);
+    hello.credits = OKV_CREDITS_MAX;
+    assert_int_equal(decide(&hello, &TERMS, &credits), 0);
+    assert_int_equal(credits, 16);
+    hello.credits = 1;
+    assert_int_equal(decide(&hello, &TERMS, &credits), 0);
+    assert_int_equal(credits, 1);
+}
+
+static void a_hello_that_makes_no_sense_is_malformed(void **state)
+{
+    struct okv_wire_hello wire;
+    const uint8_t *bytes = (const uint8_t *)&wire;
+    struct okv_hello hello = HELLO;
+    uint32_t credits = 77;
+
+    (void)state;
+    okv_hello_encode(&hello, &wire);
+    for (size_t length = 0; length < sizeof wire; length++)
+        assert_int_equal(okv_handshake_decide(bytes, length, &TERMS, &credits),
+                         OKV_REJECT_MALFORMED);
+    wire.magic.bytes[0] ^= 1;
+    assert_int_equal(okv_handshake_decide(bytes, sizeof wire, &TERMS, &credits),
+                     OKV_REJECT_MALFORMED);
+    hello.credits = 0;
+    assert_int_equal(decide(&hello, &TERMS, &credits), OKV_REJECT_MALFORMED);
+    hello.credits = OKV_CREDITS_MAX + 1;
+    assert_int_equal(decide(&hello, &TERMS, &credits), OKV_REJECT_MALFORMED);
+    assert_int_equal(credits, 77);
+}
+
+/* A transport may pad the hello with zeros. */
+static void padding_is_ignored(void **state)
+{
+    struct {
+        struct okv_wire_hello wire;
+        uint8_t padding[40];
+    } padded = {.padding = {0}};
+    uint32_t credits;
+
+    (void)state;
+    okv_hello_encode(&HELLO, &padded.wire);
+    assert_int_equal(
+        okv_handshake_decide((const uint8_t *)&padded, sizeof padded, &TERMS, &credits), 0);
+    assert_int_equal(credits, 8);
+}
+
+/* A client of another version is told so, whatever else is in the way. */
+static void another_version_is_told_first(void **state)
+{
+    struct okv_handshake_terms terms = TERMS;
+    struct okv_wire_hello wire;
+    uint32_t credits = 77;
+
+    (void)state;
+    terms.stopping = terms.full = true;
+    okv_hello_encode(&HELLO, &wire);
+    wire.version.bytes[0] = OKV_WIRE_VERSION + 1;
+    assert_int_equal(okv_handshake_decide((const uint8_t *)&wire, sizeof wire, &terms, &credits),
+                     OKV_REJECT_VERSION);
+    assert_int_equal(credits, 77);
+}
+
+static void a_required_feature_that_is_missing_is_refused(void **state)
+{
+    struct okv_hello hello = HELLO;
+    uint32_t credits;
+
+    (void)state;
+    hello.offered = UINT32_MAX; /* what a client could do if asked does not matter */
+    assert_int_equal(decide(&hello, &TERMS, &credits), 0);
+    for (unsigned bit = 0; bit < 32; bit++) {
+        hello.required = UINT32_C(1) << bit;
+        assert_int_equal(decide(&hello, &TERMS, &credits), OKV_REJECT_FEATURE);
+        assert_int_equal(credits, 77);
+    }
+}
+
+static void a_client_must_take_our_largest_message(void **state)
+{
+    struct okv_hello hello = HELLO;
+    uint32_t credits;
+
+    (void)state;
+    hello.slot_size = OKV_SLOT_SIZE_DEFAULT - 1;
+    assert_int_equal(decide(&hello, &TERMS, &credits), OKV_REJECT_SLOT_SIZE);
+    assert_int_equal(credits, 77);
+    hello.slot_size = OKV_SLOT_SIZE_MAX;
+    assert_int_equal(decide(&hello, &TERMS, &credits), 0);
+}
+
+static void a_full_or_stopping_server_lets_nobody_in(void **state)
+{
+    struct okv_handshake_terms terms = TERMS;
+    uint32_t credits;
+
+    (void)state;
+    terms.full = true;
+    assert_int_equal(decide(&HELLO, &terms, &credits), OKV_REJECT_BUSY);
+    terms.stopping = true; /* coming back later would not help */
+    assert_int_equal(decide(&HELLO, &terms, &credits), OKV_REJECT_STOPPING);
+    terms.full = false;
+    assert_int_equal(decide(&HELLO, &terms, &credits), OKV_REJECT_STOPPING);
+    assert_int_equal(credits, 77);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_session_starts_with_nothing_waiting),
+        cmocka_unit_test(as_many_wait_as_there_are_credits),
+        cmocka_unit_test(what_waits_leaves_in_the_order_it_came),
+        cmocka_unit_test(a_single_credit_is_enough),
+        cmocka_unit_test(a_client_gets_what_it_asks_up_to_the_limit),
+        cmocka_unit_test(a_hello_that_makes_no_sense_is_malformed),
+        cmocka_unit_test(padding_is_ignored),
+        cmocka_unit_test(another_version_is_told_first),
+        cmocka_unit_test(a_required_feature_that_is_missing_is_refused),
+        cmocka_unit_test(a_client_must_take_our_largest_message),
+        cmocka_unit_test(a_full_or_stopping_server_lets_nobody_in),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
