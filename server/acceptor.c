@@ -130,8 +130,10 @@ static void *accept_all(void *user)
             while (fds[i].revents && (rc = server->listeners[i]->ops->next_request(
                                           server->listeners[i], &request)) == 1)
                 answer(acceptor, i, request);
-            if (rc < 0)
-                fds[i].fd = -1; /* its device is gone; poll() passes over it */
+            if (rc < 0) {
+                okv_server_fail(server, i, rc);
+                fds[i].fd = -1; /* poll() passes over it */
+            }
         }
     }
 }

@@ -80,14 +80,27 @@ static void announce(const struct okv_server *server)
 }
 
 /* The first signal ends the wait; from then on a second one ends the process. */
-static void wait_for_signal(const sigset_t *signals)
+static void wait_for_signal(const struct okv_server *server, const sigset_t *signals)
 {
     int number;
 
     while (sigwait(signals, &number))
         ;
-    fprintf(stderr, "okv-server: %s: telling clients and ending\n", strsignal(number));
+    if (!atomic_load(&server->failure))
+        fprintf(stderr, "okv-server: %s: telling clients and ending\n", strsignal(number));
     pthread_sigmask(SIG_UNBLOCK, signals, NULL);
+}
+
+/* 0 when the server ended because it was told to. */
+static int failure_explain(const struct okv_server *server, struct okv_diag *diag)
+{
+    int failure = atomic_load(&server->failure);
+
+    if (!failure)
+        return 0;
+    return okv_diag_set(diag, failure, "%s failed (%s): ended; start again when the device is back",
+                        server->listeners[atomic_load(&server->failed_listener)]->where,
+                        okv_error_text(failure));
 }
 
 static int serve(struct okv_server *server, const sigset_t *signals, struct okv_diag *diag)
@@ -104,12 +117,12 @@ static int serve(struct okv_server *server, const sigset_t *signals, struct okv_
         goto stop_worker;
     }
     announce(server);
-    wait_for_signal(signals);
+    wait_for_signal(server, signals);
     atomic_store(&server->stopping, true);
     okv_worker_stop(&worker);
     okv_acceptor_stop(&acceptor);
     okv_worker_fini(&worker);
-    return 0;
+    return failure_explain(server, diag);
 stop_worker:
     atomic_store(&server->stopping, true);
     okv_worker_stop(&worker);

@@ -28,6 +28,12 @@ struct okv_server {
     struct okv_endpoint *endpoints[OKV_LISTENERS_MAX]; /* one for each listener */
     atomic_uint clients[OKV_LISTENERS_MAX];            /* sessions on each */
     atomic_bool stopping;                              /* no new clients, end the others */
+    atomic_int failure;                                /* why it can serve no longer; 0 */
+    atomic_uint failed_listener;                       /* whose device that was */
 };
+
+/* Says that a listener or its endpoint failed: main ends the server and says so.
+ * The first failure counts. Any thread. */
+void okv_server_fail(struct okv_server *server, unsigned listener, int code);
 
 #endif

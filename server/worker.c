@@ -178,6 +178,8 @@ static int pass(struct okv_worker *worker)
     for (unsigned i = 0; i < server->listener_count; i++) {
         struct okv_endpoint *endpoint = server->endpoints[i];
         int n = endpoint->ops->poll(endpoint, events, EVENTS_PER_PASS);
+        if (n < 0)
+            okv_server_fail(server, i, n);
         for (int k = 0; k < n; k++)
             handle(worker, &events[k]);
         total += n > 0 ? n : 0;

@@ -1,0 +1,14 @@
+#include "server/server.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+void okv_server_fail(struct okv_server *server, unsigned listener, int code)
+{
+    int none = 0;
+
+    if (!atomic_compare_exchange_strong(&server->failure, &none, code))
+        return;
+    atomic_store(&server->failed_listener, listener);
+    kill(getpid(), SIGTERM); /* main waits for signals */
+}
