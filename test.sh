@@ -9,9 +9,9 @@ usage: ./test.sh [--quick]
 
 Builds okv and runs its tests, on a Debian or Ubuntu machine, as root or with sudo:
 
-  format    clang-format and shellcheck over the tree
-  release   gcc: unit tests, end to end over shared memory, installation, and, in a QEMU guest
-            with real soft-RoCE, the transport tests and end to end over RDMA
+  release   gcc: clang-format, shellcheck and layers over the tree, unit tests, end to end over
+            shared memory, installation, and, in a QEMU guest with real soft-RoCE, the transport
+            tests and end to end over RDMA
   clang     a build with clang, warnings as errors
   asan      AddressSanitizer and UndefinedBehaviorSanitizer over everything without a device
   tsan      ThreadSanitizer over the same
@@ -59,6 +59,8 @@ run_tests() {
     ctest --test-dir "build/$preset" --output-on-failure --no-tests=error "$@"
 }
 
+# What was installed here has to be there: nothing may be left out for want of it.
+export OKV_TEST_REQUIRE_TOOLS=1
 mkdir -p build/logs
 groups=(build test)
 [ -n "$quick" ] || groups+=(guest)

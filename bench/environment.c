@@ -14,7 +14,7 @@ static void read_cpu_model(char *out, size_t size)
     snprintf(out, size, "unknown");
     if (!file)
         return;
-    while (fgets(line, sizeof(line), file)) {
+    while (fgets(line, sizeof line, file)) {
         char *colon = strchr(line, ':');
         if (strncmp(line, "model name", 10) != 0 || !colon || colon[1] == '\0')
             continue;
@@ -45,15 +45,15 @@ void environment_read(struct environment *environment, int argc, char **argv)
     struct tm utc;
     time_t now = time(NULL);
 
-    memset(environment, 0, sizeof(*environment));
+    memset(environment, 0, sizeof *environment);
     gmtime_r(&now, &utc);
-    strftime(environment->date, sizeof(environment->date), "%Y-%m-%dT%H:%M:%SZ", &utc);
+    strftime(environment->date, sizeof environment->date, "%Y-%m-%dT%H:%M:%SZ", &utc);
     if (uname(&system) == 0) {
-        snprintf(environment->kernel, sizeof(environment->kernel), "%s %s", system.sysname,
+        snprintf(environment->kernel, sizeof environment->kernel, "%s %s", system.sysname,
                  system.release);
-        snprintf(environment->machine, sizeof(environment->machine), "%s", system.machine);
+        snprintf(environment->machine, sizeof environment->machine, "%s", system.machine);
     }
-    read_cpu_model(environment->cpu, sizeof(environment->cpu));
+    read_cpu_model(environment->cpu, sizeof environment->cpu);
     environment->cpus = sysconf(_SC_NPROCESSORS_ONLN);
-    join_command(environment->command, sizeof(environment->command), argc, argv);
+    join_command(environment->command, sizeof environment->command, argc, argv);
 }

@@ -48,14 +48,14 @@ static bool next_slice(void *user, enum loop_op *op, uint64_t *record)
 static int run_operations(struct floor *floor, enum floor_kind kind, uint64_t count,
                           uint64_t deadline_ns, struct histogram *latency)
 {
-    static const enum loop_op OPS[] = {
+    static const enum loop_op ops[] = {
         [FLOOR_GET] = LOOP_GET, [FLOOR_PUT] = LOOP_PUT, [FLOOR_PING] = LOOP_PING};
     struct loop *loop = &floor->worker->loop;
     struct okv_counters before;
     struct okv_counters after;
     struct loop_tally tally;
 
-    floor->op = OPS[kind];
+    floor->op = ops[kind];
     floor->remaining = count;
     loop->depth = floor->depth;
     loop_tally_init(&tally);
@@ -75,7 +75,7 @@ static int note_failure(struct floor *floor, int code)
     const char *why = okv_why(floor->worker->handle);
 
     floor->tally->code = code;
-    snprintf(floor->tally->why, sizeof(floor->tally->why), "%s",
+    snprintf(floor->tally->why, sizeof floor->tally->why, "%s",
              why[0] != '\0' ? why : okv_strerror(code));
     return code;
 }
@@ -119,7 +119,7 @@ static int server_cpu_ms(struct floor *floor, double *ms, bool *known)
     char text[STAT_BYTES];
     size_t length = 0;
 
-    int rc = okv_stat(floor->worker->handle, text, sizeof(text), &length);
+    int rc = okv_stat(floor->worker->handle, text, sizeof text, &length);
     if (rc != OKV_OK)
         return note_failure(floor, rc);
     const char *line = strncmp(text, "cpu_ms ", 7) == 0 ? text : strstr(text, "\ncpu_ms ");
@@ -199,12 +199,12 @@ int floor_round_run(struct runner *runner, uint32_t number, struct floor_round *
                           .slice = depth * SLICE_DEPTHS > SLICE_OPERATIONS ? depth * SLICE_DEPTHS
                                                                            : SLICE_OPERATIONS};
 
-    memset(round, 0, sizeof(*round));
+    memset(round, 0, sizeof *round);
     for (int kind = 0; kind < FLOOR_KIND_COUNT; kind++)
         histogram_init(&round->latency[kind]);
     okv_info(floor.worker->handle, &info);
     floor.read_bytes = info.bucket_bytes;
-    floor.samples = calloc(floor.slice, sizeof(*floor.samples));
+    floor.samples = calloc(floor.slice, sizeof *floor.samples);
     if (!floor.samples)
         return note_failure(&floor, OKV_ENOMEM);
     int rc = run_round(&floor, number);

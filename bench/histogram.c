@@ -25,7 +25,7 @@ static uint64_t bucket_middle(unsigned bucket)
 
 void histogram_init(struct histogram *histogram)
 {
-    memset(histogram, 0, sizeof(*histogram));
+    memset(histogram, 0, sizeof *histogram);
     histogram->min = UINT64_MAX;
 }
 

@@ -13,7 +13,7 @@
 
 void loop_tally_init(struct loop_tally *tally)
 {
-    memset(tally, 0, sizeof(*tally));
+    memset(tally, 0, sizeof *tally);
     for (int op = 0; op < LOOP_OP_COUNT; op++)
         histogram_init(&tally->latency[op]);
 }
@@ -27,7 +27,7 @@ void loop_tally_merge(struct loop_tally *into, const struct loop_tally *from)
     into->failed += from->failed;
     if (into->code == OKV_OK && from->code != OKV_OK) {
         into->code = from->code;
-        memcpy(into->why, from->why, sizeof(into->why));
+        memcpy(into->why, from->why, sizeof into->why);
     }
 }
 
@@ -44,8 +44,8 @@ int loop_init(struct loop *loop, const struct loop_config *config)
                           .key_size = config->key_size,
                           .value_size = config->value_size,
                           .counter = (uint64_t)config->id << 48};
-    loop->slots = calloc(loop->slot_count, sizeof(*loop->slots));
-    loop->free_slots = calloc(loop->slot_count, sizeof(*loop->free_slots));
+    loop->slots = calloc(loop->slot_count, sizeof *loop->slots);
+    loop->free_slots = calloc(loop->slot_count, sizeof *loop->free_slots);
     loop->memory = calloc(loop->slot_count, key_size + value_size);
     if (!loop->slots || !loop->free_slots || !loop->memory) {
         loop_fini(loop);
@@ -78,7 +78,7 @@ static void note_failure(struct loop *loop, int code)
         return;
     const char *why = okv_why(loop->handle);
     tally->code = code;
-    snprintf(tally->why, sizeof(tally->why), "%s", why[0] != '\0' ? why : okv_strerror(code));
+    snprintf(tally->why, sizeof tally->why, "%s", why[0] != '\0' ? why : okv_strerror(code));
 }
 
 /* Codes that every later operation would meet too. */

@@ -67,7 +67,7 @@ static int run_rounds(struct runner *runner, struct report *report)
 
     for (uint32_t i = 0; i < options->rounds; i++) {
         struct phase *phase = &report->run[i];
-        snprintf(label, sizeof(label), "round %u of %u", i + 1, options->rounds);
+        snprintf(label, sizeof label, "round %u of %u", i + 1, options->rounds);
         int rc = runner_run(runner, label, options->seconds, options->operations, phase);
         loop_tally_merge(&report->tally, &phase->tally);
         if (rc != OKV_OK)
@@ -94,9 +94,9 @@ static int measure(struct runner *runner, struct report *report)
     int status = STATUS_DONE;
 
     if (options->floor)
-        report->floor = calloc(options->rounds, sizeof(*report->floor));
+        report->floor = calloc(options->rounds, sizeof *report->floor);
     else
-        report->run = calloc(options->rounds, sizeof(*report->run));
+        report->run = calloc(options->rounds, sizeof *report->run);
     if (!report->floor && !report->run)
         return fail("rounds", "out of memory: give fewer --rounds");
 
@@ -144,9 +144,10 @@ int main(int argc, char **argv)
         if (!json)
             return fail(options.json, strerror(errno));
     }
-    int rc = runner_open(&runner, &options, why, sizeof(why));
+    int rc = runner_open(&runner, &options, why, sizeof why);
     if (rc != OKV_OK) {
-        fprintf(stderr, "kv-bench: cannot reach %s: %s\n", options.uri, why);
+        fprintf(stderr, "kv-bench: cannot reach %s: %s%s\n", options.uri, why,
+                options.server_named ? "" : "; for another server give -s URI or set OKV_SERVER");
         status = rc == OKV_EURI ? STATUS_USAGE : STATUS_FAILED;
         goto close_json;
     }

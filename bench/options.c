@@ -7,11 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "shared/default_uri.h"
 #include "shared/size.h"
 
 #define USAGE_STATUS 2
 #define THREADS_MAX 256
-#define DEPTH_MAX 1024
 #define ROUNDS_MAX 1000
 #define SECONDS_MAX 86400.0
 #define RECORDS_MAX (UINT64_C(1) << 40)
@@ -43,9 +43,10 @@ enum option_key {
     OPTION_PROGRESS,
 };
 
-static const struct argp_option OPTIONS[] = {
+static const struct argp_option bench_options[] = {
     {NULL, 0, NULL, 0, "Where:", 1},
-    {"server", 's', "URI", 0, "The server: rdma://HOST[:PORT] or local:///PATH ($OKV_SERVER)", 1},
+    {"server", 's', "URI", 0, "The server: rdma://HOST[:PORT][?source=ADDRESS] or local:///PATH",
+     1},
     {"timeout", 't', "MS", 0, "Give up on an operation after MS milliseconds (5000)", 1},
     {NULL, 0, NULL, 0, "What is stored:", 2},
     {"records", OPTION_RECORDS, "N", 0, "Number of items (100000)", 2},
@@ -75,11 +76,15 @@ static const struct argp_option OPTIONS[] = {
     {0},
 };
 
-static const char DOC[] =
+static const char about[] =
     "Measure an okv server: a closed loop of gets and puts, every value checked.\v"
     "Sizes are binary: 64K is 65536. Numbers of items and operations are decimal: "
     "1M is 1000000. A latency is the time from submitting an operation to its result. "
     "With --floor, --operations is the number of each kind per round (20000).\n"
+    "\n"
+    "?source=ADDRESS in an rdma URI is the address of this host to connect from, for a host that "
+    "has several. Without -s the server is $OKV_SERVER, else the well-known socket on this host, "
+    "as for okv.\n"
     "\n"
     "Examples:\n"
     "  kv-bench -s rdma://10.0.0.1 --floor\n"
@@ -101,7 +106,7 @@ struct command_line {
 static uint64_t parse_count(struct argp_state *state, const char *option, const char *text,
                             uint64_t low, uint64_t high)
 {
-    static const char UNITS[] = "KMG";
+    static const char units[] = "KMG";
     char *end = NULL;
     uint64_t scale = 1;
 
@@ -110,9 +115,9 @@ static uint64_t parse_count(struct argp_state *state, const char *option, const 
     bool good = errno == 0 && text[0] >= '0' && text[0] <= '9';
     if (good && *end != '\0') {
         char unit = *end >= 'a' && *end <= 'z' ? (char)(*end - 'a' + 'A') : *end;
-        const char *found = strchr(UNITS, unit);
+        const char *found = strchr(units, unit);
         good = found && end[1] == '\0';
-        for (const char *at = UNITS; good && at <= found; at++)
+        for (const char *at = units; good && at <= found; at++)
             scale *= 1000;
     }
     if (!good || number > high / scale || number * scale < low)
@@ -223,8 +228,6 @@ static void settle(struct argp_state *state, struct command_line *line)
 {
     struct options *options = line->options;
 
-    if (!options->uri || options->uri[0] == '\0')
-        argp_error(state, "no server: give -s URI or set OKV_SERVER");
     if (line->workload && !line->mix_given)
         options->get_percent = line->workload == 'a' ? 50 : line->workload == 'b' ? 95 : 100;
     if (line->workload && !line->distribution_given)
@@ -250,6 +253,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
     switch (key) {
     case 's':
         options->uri = text;
+        options->server_named = true;
         return 0;
     case 't':
         options->timeout_ms = (uint32_t)parse_count(state, "--timeout", text, 1, TIMEOUT_MS_MAX);
@@ -258,7 +262,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
         options->threads = (uint32_t)parse_count(state, "--threads", text, 1, THREADS_MAX);
         return 0;
     case OPTION_DEPTH:
-        options->depth = (uint32_t)parse_count(state, "--depth", text, 1, DEPTH_MAX);
+        options->depth = (uint32_t)parse_count(state, "--depth", text, 1, OKV_DEPTH_MAX_OPERATIONS);
         return 0;
     case OPTION_OPERATIONS:
         options->operations = parse_count(state, "--operations", text, 1, UINT64_MAX / 2);
@@ -298,13 +302,22 @@ static void print_version(FILE *out, struct argp_state *state)
     fprintf(out, "kv-bench %s\n", okv_version());
 }
 
+/* As okv(1): $OKV_SERVER, else the well-known socket. */
+static void default_server(struct options *options)
+{
+    const char *named = getenv("OKV_SERVER");
+
+    okv_default_uri(options->well_known, sizeof options->well_known);
+    options->server_named = named && named[0] != '\0';
+    options->uri = options->server_named ? named : options->well_known;
+}
+
 void options_parse(struct options *options, int argc, char **argv)
 {
-    static const struct argp ARGP = {.options = OPTIONS, .parser = parse, .doc = DOC};
+    static const struct argp parser = {.options = bench_options, .parser = parse, .doc = about};
     struct command_line line = {.options = options};
 
     *options = (struct options){
-        .uri = getenv("OKV_SERVER"),
         .records = 100000,
         .warmup = 1.0,
         .threads = 1,
@@ -318,9 +331,10 @@ void options_parse(struct options *options, int argc, char **argv)
         .load = true,
         .progress = isatty(STDERR_FILENO),
     };
+    default_server(options);
     argp_err_exit_status = USAGE_STATUS;
     argp_program_version_hook = print_version;
-    argp_parse(&ARGP, argc, argv, 0, NULL, &line);
+    argp_parse(&parser, argc, argv, 0, NULL, &line);
 }
 
 const char *options_distribution_name(enum workload_distribution distribution)

@@ -6,9 +6,12 @@
 #include <stdint.h>
 
 #include "bench/workload.h"
+#include "shared/default_uri.h"
 
 struct options {
     const char *uri;
+    bool server_named;                     /* by -s or OKV_SERVER, not the well-known path */
+    char well_known[OKV_DEFAULT_URI_TEXT]; /* what `uri` points to when it was not named */
     uint64_t records;
     uint64_t operations; /* per round, of all threads; 0: as many as fit `seconds` */
     double seconds;      /* per round; 0: until `operations` are done */

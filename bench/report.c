@@ -19,7 +19,7 @@ static int compare_doubles(const void *a, const void *b)
 
 struct report_spread report_spread(double *values, uint32_t count)
 {
-    qsort(values, count, sizeof(*values), compare_doubles);
+    qsort(values, count, sizeof *values, compare_doubles);
     double middle = values[count / 2];
     if (count % 2 == 0)
         middle = (middle + values[count / 2 - 1]) / 2;
@@ -29,7 +29,7 @@ struct report_spread report_spread(double *values, uint32_t count)
 struct report_spread report_floor_spread(const struct report *report, size_t offset)
 {
     struct report_spread spread = {0};
-    double *values = calloc(report->rounds, sizeof(*values));
+    double *values = calloc(report->rounds, sizeof *values);
 
     if (!values)
         return spread;
@@ -72,7 +72,7 @@ static void print_head(const struct report *report, FILE *out)
     const struct environment *environment = &report->environment;
     char region[OKV_SIZE_TEXT];
 
-    okv_size_format(report->info.region_bytes, region, sizeof(region));
+    okv_size_format(report->info.region_bytes, region, sizeof region);
     fprintf(out, "kv-bench %s, %s\n", okv_version(), environment->date);
     fprintf(out, "server   %s (%s: %s)\n", options->uri, report->info.transport, report->info.path);
     fprintf(out, "machine  %s, %ld CPUs, %s %s\n", environment->cpu, environment->cpus,
@@ -93,13 +93,13 @@ static void print_head(const struct report *report, FILE *out)
 /* Four columns; dashes when there are no samples. */
 static void print_latency(const struct histogram *latency, FILE *out)
 {
-    static const double PERCENTS[] = {50, 99, 99.9, 100};
+    static const double percents[] = {50, 99, 99.9, 100};
 
-    for (size_t i = 0; i < sizeof(PERCENTS) / sizeof(PERCENTS[0]); i++) {
+    for (size_t i = 0; i < sizeof percents / sizeof *percents; i++) {
         if (latency->count == 0)
             fprintf(out, " %9s", "-");
         else
-            fprintf(out, " %9.2f", (double)histogram_percentile(latency, PERCENTS[i]) / 1e3);
+            fprintf(out, " %9.2f", (double)histogram_percentile(latency, percents[i]) / 1e3);
     }
 }
 
@@ -125,7 +125,7 @@ static void print_run(const struct report *report, FILE *out)
         print_phase("load", &report->load, out);
     for (uint32_t i = 0; i < report->rounds; i++) {
         char label[16];
-        snprintf(label, sizeof(label), "%u", i + 1);
+        snprintf(label, sizeof label, "%u", i + 1);
         print_phase(label, &report->run[i], out);
     }
     putc('\n', out);
@@ -137,7 +137,7 @@ static const struct column {
     const char *below;
     int decimals;
     size_t offset; /* in struct floor_figures */
-} COLUMNS[] = {
+} columns[] = {
     {"READ", "p50 us", 2, offsetof(struct floor_figures, read_p50_us)},
     {"READ", "p99 us", 2, offsetof(struct floor_figures, read_p99_us)},
     {"GET", "p50 us", 2, offsetof(struct floor_figures, get_p50_us)},
@@ -148,29 +148,29 @@ static const struct column {
     {"PUT/PING", "p50", 3, offsetof(struct floor_figures, put_over_ping)},
     {"GET/s", "alone", 0, offsetof(struct floor_figures, get_rate)},
 };
-#define COLUMN_COUNT (sizeof(COLUMNS) / sizeof(COLUMNS[0]))
+#define COLUMN_COUNT (sizeof columns / sizeof *columns)
 
 static void print_floor_rounds(const struct report *report, FILE *out)
 {
     fprintf(out, "%-6s", "round");
     for (size_t i = 0; i < COLUMN_COUNT; i++)
-        fprintf(out, " %9s", COLUMNS[i].head);
+        fprintf(out, " %9s", columns[i].head);
     fprintf(out, "\n%-6s", "");
     for (size_t i = 0; i < COLUMN_COUNT; i++)
-        fprintf(out, " %9s", COLUMNS[i].below);
+        fprintf(out, " %9s", columns[i].below);
     for (uint32_t round = 0; round < report->rounds; round++) {
         struct floor_figures figures;
         floor_round_figures(&report->floor[round], &figures);
         fprintf(out, "\n%-6u", round + 1);
         for (size_t i = 0; i < COLUMN_COUNT; i++) {
-            double value = *(const double *)((const char *)&figures + COLUMNS[i].offset);
-            fprintf(out, " %9.*f", COLUMNS[i].decimals, value);
+            double value = *(const double *)((const char *)&figures + columns[i].offset);
+            fprintf(out, " %9.*f", columns[i].decimals, value);
         }
     }
     fprintf(out, "\n%-6s", "median");
     for (size_t i = 0; i < COLUMN_COUNT; i++)
-        fprintf(out, " %9.*f", COLUMNS[i].decimals,
-                report_floor_spread(report, COLUMNS[i].offset).median);
+        fprintf(out, " %9.*f", columns[i].decimals,
+                report_floor_spread(report, columns[i].offset).median);
     fputs("\n\n", out);
 }
 

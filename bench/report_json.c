@@ -18,7 +18,7 @@ static json_t *json_latency(const struct histogram *latency)
     static const struct {
         const char *name;
         double percent;
-    } PERCENTILES[] = {{"p50_us", 50},     {"p90_us", 90},       {"p99_us", 99},
+    } percentiles[] = {{"p50_us", 50},     {"p90_us", 90},       {"p99_us", 99},
                        {"p99_9_us", 99.9}, {"p99_99_us", 99.99}, {"max_us", 100}};
     json_t *object = json_object();
 
@@ -27,9 +27,9 @@ static json_t *json_latency(const struct histogram *latency)
         return object;
     json_object_set_new(object, "min_us", json_microseconds((double)latency->min));
     json_object_set_new(object, "mean_us", json_microseconds(histogram_mean(latency)));
-    for (size_t i = 0; i < sizeof(PERCENTILES) / sizeof(PERCENTILES[0]); i++) {
-        uint64_t ns = histogram_percentile(latency, PERCENTILES[i].percent);
-        json_object_set_new(object, PERCENTILES[i].name, json_microseconds((double)ns));
+    for (size_t i = 0; i < sizeof percentiles / sizeof *percentiles; i++) {
+        uint64_t ns = histogram_percentile(latency, percentiles[i].percent);
+        json_object_set_new(object, percentiles[i].name, json_microseconds((double)ns));
     }
     return object;
 }
@@ -129,7 +129,7 @@ static json_t *json_floor_summary(const struct report *report)
     static const struct {
         const char *name;
         size_t offset;
-    } FIGURES[] = {
+    } figures[] = {
         {"read_p50_us", offsetof(struct floor_figures, read_p50_us)},
         {"read_p99_us", offsetof(struct floor_figures, read_p99_us)},
         {"get_p50_us", offsetof(struct floor_figures, get_p50_us)},
@@ -145,9 +145,9 @@ static json_t *json_floor_summary(const struct report *report)
     };
     json_t *object = json_object();
 
-    for (size_t i = 0; i < sizeof(FIGURES) / sizeof(FIGURES[0]); i++) {
-        struct report_spread spread = report_floor_spread(report, FIGURES[i].offset);
-        json_object_set_new(object, FIGURES[i].name,
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
+        struct report_spread spread = report_floor_spread(report, figures[i].offset);
+        json_object_set_new(object, figures[i].name,
                             json_pack("{s:f, s:f, s:f}", "median", spread.median, "min", spread.min,
                                       "max", spread.max));
     }

@@ -52,7 +52,7 @@ static int worker_open(struct runner *runner, uint32_t index, char *why, size_t 
 
 int runner_open(struct runner *runner, const struct options *options, char *why, size_t why_size)
 {
-    memset(runner, 0, sizeof(*runner));
+    memset(runner, 0, sizeof *runner);
     runner->options = options;
     atomic_init(&runner->stop, false);
     pthread_mutex_init(&runner->lock, NULL);
@@ -61,7 +61,7 @@ int runner_open(struct runner *runner, const struct options *options, char *why,
                           options->theta);
 
     int rc = OKV_ENOMEM;
-    runner->workers = calloc(options->threads, sizeof(*runner->workers));
+    runner->workers = calloc(options->threads, sizeof *runner->workers);
     if (!runner->workers) {
         snprintf(why, why_size, "%s", okv_strerror(rc));
         goto close;
@@ -157,7 +157,7 @@ static void collect_phase(struct runner *runner, struct phase *phase)
     uint64_t start_ns = UINT64_MAX;
     uint64_t end_ns = 0;
 
-    memset(&phase->counters, 0, sizeof(phase->counters));
+    memset(&phase->counters, 0, sizeof phase->counters);
     loop_tally_init(&phase->tally);
     for (uint32_t i = 0; i < runner->opened; i++) {
         struct runner_worker *worker = &runner->workers[i];
@@ -204,7 +204,7 @@ static int run_phase(struct runner *runner, const char *label, double seconds, u
         pthread_join(runner->workers[i].thread, NULL);
     if (error) {
         loop_tally_init(&phase->tally);
-        snprintf(phase->tally.why, sizeof(phase->tally.why), "cannot start thread %u: %s",
+        snprintf(phase->tally.why, sizeof phase->tally.why, "cannot start thread %u: %s",
                  started + 1, strerror(error));
         return phase->tally.code = OKV_EIO;
     }

@@ -56,7 +56,7 @@ static double zeta_sum(uint64_t n, double theta)
 void workload_chooser_init(struct workload_chooser *chooser,
                            enum workload_distribution distribution, uint64_t records, double theta)
 {
-    memset(chooser, 0, sizeof(*chooser));
+    memset(chooser, 0, sizeof *chooser);
     chooser->distribution = distribution;
     chooser->records = records;
     /* At least two bits, so that scatter() has halves to work on. */
@@ -146,12 +146,12 @@ static uint64_t value_seed(uint64_t record, uint64_t counter, size_t size)
 void workload_value_write(uint64_t record, uint64_t counter, char *value, size_t size)
 {
     uint64_t seed = value_seed(record, counter, size);
-    size_t at = sizeof(counter);
+    size_t at = sizeof counter;
 
-    memcpy(value, &counter, sizeof(counter));
+    memcpy(value, &counter, sizeof counter);
     for (size_t i = 0; at < size; i++, at += sizeof(uint64_t)) {
         uint64_t word = value_word(seed, i);
-        size_t length = size - at < sizeof(word) ? size - at : sizeof(word);
+        size_t length = size - at < sizeof word ? size - at : sizeof word;
         memcpy(value + at, &word, length);
     }
 }
@@ -159,15 +159,15 @@ void workload_value_write(uint64_t record, uint64_t counter, char *value, size_t
 bool workload_value_check(uint64_t record, const char *value, size_t size)
 {
     uint64_t counter;
-    size_t at = sizeof(counter);
+    size_t at = sizeof counter;
 
     if (size < WORKLOAD_VALUE_MIN)
         return false;
-    memcpy(&counter, value, sizeof(counter));
+    memcpy(&counter, value, sizeof counter);
     uint64_t seed = value_seed(record, counter, size);
     for (size_t i = 0; at < size; i++, at += sizeof(uint64_t)) {
         uint64_t word = value_word(seed, i);
-        size_t length = size - at < sizeof(word) ? size - at : sizeof(word);
+        size_t length = size - at < sizeof word ? size - at : sizeof word;
         if (memcmp(value + at, &word, length) != 0)
             return false;
     }

@@ -10,7 +10,7 @@
 #include "shared/error.h"
 
 #define EVENTS_PER_TURN 16
-/* Turns between two looks at the clock for deadlines. */
+/* Turns with events between two looks at the clock for deadlines. */
 #define DEADLINE_TURNS 64
 /* A waiting call polls this often at full speed, then yields between polls, and
  * after WAIT_SPIN_NS sleeps on the descriptor. */
@@ -19,13 +19,13 @@
 
 static void queue_push(const okv *handle, struct slot_queue *queue, uint16_t slot)
 {
-    queue->slots[(queue->first + queue->count++) % handle->depth] = slot;
+    queue->slots[(queue->first + queue->count++) % handle->slot_count] = slot;
 }
 
 static uint16_t queue_pop(const okv *handle, struct slot_queue *queue)
 {
     uint16_t slot = queue->slots[queue->first];
-    queue->first = (queue->first + 1) % handle->depth;
+    queue->first = (queue->first + 1) % handle->slot_count;
     queue->count--;
     return slot;
 }
@@ -42,6 +42,9 @@ struct operation *operation_take(okv *handle, enum operation_kind kind)
         .extent = operation->extent,
         .deadline_ns = okv_clock_ns() + handle->timeout_ns,
     };
+    handle->active++;
+    if (operation->deadline_ns < handle->earliest_deadline_ns)
+        handle->earliest_deadline_ns = operation->deadline_ns;
     return operation;
 }
 
@@ -81,6 +84,7 @@ static void operation_count(okv *handle, const struct operation *operation, int 
 void operation_end(okv *handle, struct operation *operation, int status)
 {
     operation_count(handle, operation, status);
+    handle->active--;
     operation->result.status = status;
     if (operation->synchronous) {
         operation->step = STEP_ENDED;
@@ -104,6 +108,14 @@ void operation_deliver(okv *handle, struct operation *operation, const uint8_t *
     operation_end(handle, operation, OKV_OK);
 }
 
+/* A write whose message left may have been applied: only its answer can tell. */
+static int status_without_answer(const struct operation *operation, int failure)
+{
+    bool is_write = operation->kind == OPERATION_PUT || operation->kind == OPERATION_DELETE;
+
+    return is_write && operation->posted ? OKV_EUNKNOWN : failure;
+}
+
 void operation_advance(okv *handle, struct operation *operation)
 {
     int rc = operation->step == STEP_REPLY ? request_post(handle, operation)
@@ -113,16 +125,10 @@ void operation_advance(okv *handle, struct operation *operation)
     } else if (rc == OKV_EAGAIN) {
         queue_push(handle, &handle->blocked, operation->index);
     } else {
-        operation_end(handle, operation, rc);
+        /* Only OKV_EIO leaves open whether the message left. */
+        operation->posted = rc == OKV_EIO;
+        operation_end(handle, operation, status_without_answer(operation, rc));
     }
-}
-
-/* A write whose message left may have been applied: only its answer can tell. */
-static int status_without_answer(const struct operation *operation, int failure)
-{
-    bool is_write = operation->kind == OPERATION_PUT || operation->kind == OPERATION_DELETE;
-
-    return is_write && operation->posted ? OKV_EUNKNOWN : failure;
 }
 
 static bool operation_is_under_way(const struct operation *operation)
@@ -138,7 +144,7 @@ void engine_fail(okv *handle, int failure, const char *sentence)
     okv_diag_set(&handle->why, failure, "%s", sentence);
     handle->transport->close(handle->conn);
     handle->blocked.count = 0;
-    for (uint32_t i = 0; i < handle->depth; i++) {
+    for (uint32_t i = 0; i < handle->slot_count; i++) {
         struct operation *operation = &handle->operations[i];
         if (!operation_is_under_way(operation))
             continue;
@@ -151,14 +157,23 @@ void engine_fail(okv *handle, int failure, const char *sentence)
     }
 }
 
+/* With what the device said, which tells the cases apart for whoever looks closer. */
+static void connection_lost(okv *handle, const char *what)
+{
+    const char *failure = handle->conn->failure;
+    struct okv_diag sentence;
+
+    okv_diag_set(&sentence, 0, "%s%s%s", what, failure[0] ? ": " : "", failure);
+    engine_fail(handle, OKV_EDISCONNECTED, sentence.text);
+}
+
 static void read_event(okv *handle, const struct okv_event *event)
 {
     if (event->status) {
-        engine_fail(handle, OKV_EDISCONNECTED,
-                    "a READ failed: the server is gone or was restarted; open a new handle");
+        connection_lost(handle, "a READ failed: the server is gone or was restarted");
         return;
     }
-    if (event->cookie >= handle->depth)
+    if (event->cookie >= handle->slot_count)
         return;
     struct operation *operation = &handle->operations[event->cookie];
     if (!operation->posted || operation->step == STEP_REPLY)
@@ -183,8 +198,7 @@ void engine_event(okv *handle, const struct okv_event *event)
         break;
     case OKV_EVENT_CLOSED:
         handle->closed = true;
-        engine_fail(handle, OKV_EDISCONNECTED,
-                    "the server closed the connection or died; open a new handle");
+        connection_lost(handle, "the server closed the connection or died");
         break;
     case OKV_EVENT_OPENED:
         break;
@@ -221,6 +235,7 @@ static void operation_expire(okv *handle, struct operation *operation)
         return;
     }
     operation_count(handle, operation, status);
+    handle->active--;
     operation->result.status = status;
     operation->abandoned = true;
     if (!operation->synchronous)
@@ -230,13 +245,20 @@ static void operation_expire(okv *handle, struct operation *operation)
 static void check_deadlines(okv *handle)
 {
     uint64_t now = okv_clock_ns();
+    uint64_t earliest = UINT64_MAX;
 
-    for (uint32_t i = 0; i < handle->depth; i++) {
+    if (handle->active == 0 || now < handle->earliest_deadline_ns)
+        return;
+    for (uint32_t i = 0; i < handle->slot_count; i++) {
         struct operation *operation = &handle->operations[i];
-        if (operation_is_under_way(operation) && !operation->abandoned &&
-            operation->deadline_ns <= now)
+        if (!operation_is_under_way(operation) || operation->abandoned)
+            continue;
+        if (operation->deadline_ns <= now)
             operation_expire(handle, operation);
+        else if (operation->deadline_ns < earliest)
+            earliest = operation->deadline_ns;
     }
+    handle->earliest_deadline_ns = earliest;
 }
 
 int engine_turn(okv *handle)
@@ -253,14 +275,14 @@ int engine_turn(okv *handle)
     }
     for (int i = 0; i < n; i++)
         engine_event(handle, &events[i]);
-    if (n > 0)
+    if (handle->blocked.count > 0)
         retry_blocked(handle);
-    if (++handle->turns % DEADLINE_TURNS == 0)
+    if (n == 0 || ++handle->turns % DEADLINE_TURNS == 0)
         check_deadlines(handle);
     return n;
 }
 
-/* Sleeps until the endpoint has something, or until the deadline. */
+/* Sleeps until the endpoint has something, or until a deadline: this or an operation's. */
 static int sleep_until(okv *handle, uint64_t deadline_ns)
 {
     int rc = handle->transport->arm(handle->conn->endpoint);
@@ -269,6 +291,8 @@ static int sleep_until(okv *handle, uint64_t deadline_ns)
         return rc;
     if (engine_turn(handle) > 0)
         return 0;
+    if (handle->active > 0 && handle->earliest_deadline_ns < deadline_ns)
+        deadline_ns = handle->earliest_deadline_ns;
     struct pollfd fd = {.fd = handle->conn->endpoint->fd, .events = POLLIN};
     if (poll(&fd, 1, okv_clock_ms_until(deadline_ns)) < 0 && errno != EINTR)
         return OKV_EIO;
@@ -286,7 +310,7 @@ static void wait_step(okv *handle, uint32_t idle, uint64_t *spin_until, uint64_t
     if (now < *spin_until)
         sched_yield();
     else if (sleep_until(handle, deadline_ns))
-        engine_fail(handle, OKV_EIO, "the completion queue can not be armed");
+        engine_fail(handle, OKV_EIO, "the completion queue cannot be armed");
 }
 
 int engine_wait_for(okv *handle, struct operation *operation)
@@ -301,8 +325,6 @@ int engine_wait_for(okv *handle, struct operation *operation)
             continue;
         }
         wait_step(handle, ++idle, &spin_until, operation->deadline_ns);
-        if (idle > WAIT_HOT_TURNS)
-            check_deadlines(handle);
     }
     int status = operation->result.status;
     if (!operation->abandoned)
@@ -361,8 +383,6 @@ int okv_wait(okv *handle, int timeout_ms)
         if (idle > WAIT_HOT_TURNS && okv_clock_ns() >= deadline)
             return OKV_ETIMEDOUT;
         wait_step(handle, idle, &spin_until, deadline);
-        if (idle > WAIT_HOT_TURNS)
-            check_deadlines(handle);
     }
     return OKV_OK;
 }

@@ -6,11 +6,13 @@
  *   lookup.c   a get: READs of buckets and extents until hit, miss or fallback
  *   request.c  what goes to the server as a message, and its answers
  *   engine.c   events, deadlines, results
- *   raw.c      READs outside of any operation, for scan.c and probe.c
+ *   raw.c      one READ outside of any operation, for open.c and scan.c
+ *   scan.c     okv_scan: every bucket in turn
+ *   probe.c    okv_probe: raw READs, timed
  *
  * An operation is a slot in handle->operations from its call until it ended
  * (synchronous: until its caller saw that). Each step of it either is under way (`posted`) or waits
- * in `blocked` for room, in the order of arrival.
+ * in `blocked` for room, which is tried again at every turn.
  */
 #ifndef OKV_CLIENT_HANDLE_H
 #define OKV_CLIENT_HANDLE_H
@@ -44,7 +46,7 @@ struct operation {
     enum operation_step step;
     bool posted;      /* the step is with the transport: its event will come */
     bool synchronous; /* the caller waits for it: its result is not for okv_poll */
-    bool abandoned;   /* its result was given: the slot is kept until its event comes */
+    bool abandoned;   /* its result was given: the slot is kept until its event or reply comes */
     uint16_t index;   /* its slot */
     uint64_t deadline_ns;
 
@@ -70,7 +72,7 @@ struct operation {
     struct okv_result result;
 };
 
-/* Queues with room for `depth` each: of operation slots, and of results. */
+/* Queues with room for all slots, and for `depth` results. */
 struct slot_queue {
     uint16_t *slots;
     uint32_t first;
@@ -96,8 +98,11 @@ struct okv {
     uint64_t timeout_ns;
 
     struct operation *operations;
+    uint32_t slot_count; /* depth, and one more for each request that may be abandoned */
     uint32_t depth;
+    uint32_t active;  /* operations that somebody waits for */
     uint32_t pending; /* operations whose result okv_poll has still to deliver: at most depth */
+    uint64_t earliest_deadline_ns; /* of the active ones, or earlier */
     struct slot_queue free;
     struct slot_queue blocked;
     struct result_queue ended; /* of asynchronous operations */

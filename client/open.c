@@ -15,7 +15,6 @@
 #define DEFAULT_TIMEOUT_MS 5000
 #define DEFAULT_DEPTH 32
 #define DEFAULT_CREDITS 16
-#define DEPTH_MAX 1024
 #define CACHE_LINE 64
 
 const char *okv_strerror(int code)
@@ -47,9 +46,9 @@ static int options_apply(const struct okv_options *given, struct okv_options *ou
         out->depth = DEFAULT_DEPTH;
     if (out->credits == 0)
         out->credits = DEFAULT_CREDITS;
-    if (out->depth > DEPTH_MAX || out->credits > OKV_CREDITS_MAX)
+    if (out->depth > OKV_DEPTH_MAX_OPERATIONS || out->credits > OKV_CREDITS_MAX)
         return okv_diag_set(why, OKV_EINVAL, "depth and credits are limited to %d and %d",
-                            DEPTH_MAX, OKV_CREDITS_MAX);
+                            OKV_DEPTH_MAX_OPERATIONS, OKV_CREDITS_MAX);
     if (memcmp(out->reserved, none.reserved, sizeof none.reserved) != 0)
         return okv_diag_set(why, OKV_EINVAL, "the reserved fields of the options must be zero");
     return 0;
@@ -67,9 +66,9 @@ static void queues_free(okv *handle)
 
 static int queues_allocate(okv *handle)
 {
-    handle->operations = calloc(handle->depth, sizeof *handle->operations);
-    handle->free.slots = calloc(handle->depth, sizeof *handle->free.slots);
-    handle->blocked.slots = calloc(handle->depth, sizeof *handle->blocked.slots);
+    handle->operations = calloc(handle->slot_count, sizeof *handle->operations);
+    handle->free.slots = calloc(handle->slot_count, sizeof *handle->free.slots);
+    handle->blocked.slots = calloc(handle->slot_count, sizeof *handle->blocked.slots);
     handle->ended.results = calloc(handle->depth, sizeof *handle->ended.results);
     if (!handle->operations || !handle->free.slots || !handle->blocked.slots ||
         !handle->ended.results)
@@ -88,12 +87,12 @@ static int arena_create(okv *handle)
     size_t image = handle->table.bucket_size;
     size_t stride = image + round_up(handle->extent_max, CACHE_LINE);
 
-    handle->arena_size = round_up(stride * handle->depth, 4096);
+    handle->arena_size = round_up(stride * handle->slot_count, 4096);
     handle->arena = aligned_alloc(4096, handle->arena_size);
     if (!handle->arena)
         return OKV_ENOMEM;
     memset(handle->arena, 0, handle->arena_size);
-    for (uint32_t i = 0; i < handle->depth; i++) {
+    for (uint32_t i = 0; i < handle->slot_count; i++) {
         struct operation *operation = &handle->operations[i];
         operation->index = (uint16_t)i;
         operation->image = handle->arena + i * stride;
@@ -127,7 +126,7 @@ static int rejection_explain(const struct okv_welcome *answer, const char *uri,
 }
 
 static int say_hello(okv *handle, const char *uri_text, const struct okv_options *options,
-                     struct okv_welcome *answer)
+                     uint64_t deadline_ns, struct okv_welcome *answer)
 {
     struct okv_uri uri;
     struct okv_hello hello = {
@@ -148,7 +147,7 @@ static int say_hello(okv *handle, const char *uri_text, const struct okv_options
         .hello = (const uint8_t *)&bytes,
         .hello_length = sizeof bytes,
         .limits = {.slot_size = hello.slot_size, .credits = options->credits},
-        .deadline_ns = okv_clock_ns() + (uint64_t)options->connect_timeout_ms * 1000000u,
+        .deadline_ns = deadline_ns,
     };
     rc = handle->transport->connect(&uri, &params, answer, &handle->conn, &handle->why);
     return rc == OKV_EREFUSED ? rejection_explain(answer, uri_text, &handle->why) : rc;
@@ -190,7 +189,8 @@ static int verify_table(okv *handle, const char *uri)
     rc = okv_superblock_decode(any->image, sizeof(struct okv_wire_superblock), &block);
     if (rc == OKV_EVERSION)
         return okv_diag_set(&handle->why, rc, "%s has a table of another format version", uri);
-    if (rc || block.boot_id != handle->table.boot_id)
+    if (rc || block.boot_id != handle->table.boot_id ||
+        block.region_length != handle->table.region_length)
         return okv_diag_set(&handle->why, OKV_EPROTO,
                             "%s described another table than the one that was read", uri);
     return 0;
@@ -199,7 +199,8 @@ static int verify_table(okv *handle, const char *uri)
 static int handle_connect(okv *handle, const char *uri, const struct okv_options *options)
 {
     struct okv_welcome answer = {.length = 0};
-    int rc = say_hello(handle, uri, options, &answer);
+    uint64_t deadline = okv_clock_ns() + (uint64_t)options->connect_timeout_ms * 1000000u;
+    int rc = say_hello(handle, uri, options, deadline, &answer);
 
     if (rc)
         return rc;
@@ -209,9 +210,11 @@ static int handle_connect(okv *handle, const char *uri, const struct okv_options
     rc = arena_create(handle);
     if (rc)
         return okv_diag_set(&handle->why, rc,
-                            "can not register %zu bytes of buffers: %s; lower the depth or raise "
+                            "cannot register %zu bytes of buffers: %s; lower the depth or raise "
                             "`ulimit -l`",
                             handle->arena_size, okv_error_text(rc));
+    uint64_t now = okv_clock_ns();
+    handle->timeout_ns = deadline > now ? deadline - now : 1;
     return verify_table(handle, uri);
 }
 
@@ -226,25 +229,34 @@ static void handle_free(okv *handle)
     free(handle);
 }
 
+/* Writes the sentence, or the code's text when there is none, and returns the code. */
+static int explain(const char *sentence, int code, char *why, size_t why_size)
+{
+    if (why && why_size > 0)
+        snprintf(why, why_size, "%s",
+                 sentence[0] || code == OKV_OK ? sentence : okv_error_text(code));
+    return code;
+}
+
 int okv_open(const char *uri, const struct okv_options *given, okv **out, char *why,
              size_t why_size)
 {
     struct okv_options options;
 
-    if (why && why_size > 0)
-        why[0] = '\0';
+    if (out)
+        *out = NULL;
     if (!uri || !out)
-        return OKV_EINVAL;
-    *out = NULL;
+        return explain("", OKV_EINVAL, why, why_size);
     okv *handle = calloc(1, sizeof *handle);
     if (!handle)
-        return OKV_ENOMEM;
+        return explain("", OKV_ENOMEM, why, why_size);
 
     int rc = options_apply(given, &options, &handle->why);
     if (rc)
         goto free_handle;
     handle->depth = options.depth;
-    handle->timeout_ns = (uint64_t)options.timeout_ms * 1000000u;
+    handle->slot_count = options.depth + options.credits;
+    handle->earliest_deadline_ns = UINT64_MAX;
     handle->next_sequence = 1;
     rc = queues_allocate(handle);
     if (rc)
@@ -252,12 +264,14 @@ int okv_open(const char *uri, const struct okv_options *given, okv **out, char *
     rc = handle_connect(handle, uri, &options);
     if (rc)
         goto free_handle;
+    handle->timeout_ns = (uint64_t)options.timeout_ms * 1000000u;
+    handle->why.text[0] = '\0'; /* an attempt that failed before this one left its sentence */
     *out = handle;
+    explain("", OKV_OK, why, why_size);
     return 0;
 
 free_handle:
-    if (why && why_size > 0)
-        snprintf(why, why_size, "%s", handle->why.text[0] ? handle->why.text : okv_error_text(rc));
+    explain(handle->why.text, rc, why, why_size);
     handle_free(handle);
     return rc;
 }

@@ -8,6 +8,8 @@
 #include "shared/error.h"
 
 #define PROBE_BUCKETS_MAX 64
+/* Tells our READs from a late one of an operation that timed out. */
+#define PROBE_COOKIE (UINT64_C(1) << 63)
 
 struct probe {
     okv *handle;
@@ -40,7 +42,7 @@ static int probe_post(struct probe *probe, uint32_t slot)
         .destination = probe->buffer + (size_t)slot * probe->length,
         .memory = probe->memory,
         .length = probe->length,
-        .cookie = (uint64_t)slot << 32 | probe->posted,
+        .cookie = PROBE_COOKIE | (uint64_t)slot << 32 | probe->posted,
     };
 
     probe->latencies_ns[probe->posted] = okv_clock_ns();
@@ -52,16 +54,17 @@ static int probe_post(struct probe *probe, uint32_t slot)
 
 static int probe_event(struct probe *probe, const struct okv_event *event)
 {
-    if (event->type != OKV_EVENT_READ) {
+    if (event->type != OKV_EVENT_READ || !(event->cookie & PROBE_COOKIE)) {
         engine_event(probe->handle, event);
         return probe->handle->failure;
     }
     if (event->status)
         return event->status;
     uint32_t index = (uint32_t)event->cookie;
+    uint32_t slot = (uint32_t)((event->cookie & ~PROBE_COOKIE) >> 32);
     probe->latencies_ns[index] = okv_clock_ns() - probe->latencies_ns[index];
     probe->done++;
-    return probe->posted < probe->count ? probe_post(probe, (uint32_t)(event->cookie >> 32)) : 0;
+    return probe->posted < probe->count ? probe_post(probe, slot) : 0;
 }
 
 static int probe_run(struct probe *probe, uint32_t depth)
@@ -109,7 +112,7 @@ int okv_probe(okv *handle, uint32_t length, uint32_t count, uint32_t depth, uint
         return OKV_EINVAL;
     if (handle->failure)
         return handle->failure;
-    if (handle->free.count != handle->depth)
+    if (handle->active > 0)
         return OKV_EAGAIN;
     if (depth > handle->conn->max_reads)
         depth = handle->conn->max_reads;

@@ -1,4 +1,4 @@
-/* READs that belong to no operation: of the superblock, for scans and probes. */
+/* A READ that belongs to no operation: of the superblock, and for scans. */
 #include "client/handle.h"
 
 #include <sched.h>

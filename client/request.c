@@ -31,7 +31,7 @@ static uint64_t first_incomplete(const okv *handle)
 {
     uint64_t lowest = handle->next_sequence;
 
-    for (uint32_t i = 0; i < handle->depth; i++) {
+    for (uint32_t i = 0; i < handle->slot_count; i++) {
         const struct operation *operation = &handle->operations[i];
         if (operation->step == STEP_REPLY && operation->posted && operation->sequence < lowest)
             lowest = operation->sequence;
@@ -68,6 +68,26 @@ int request_post(okv *handle, struct operation *operation)
     return 0;
 }
 
+/* What a server may say to an operation; anything else would be passed on as
+ * something that it is not, such as a local time-out. */
+static bool reply_status_is_valid(enum operation_kind kind, int status)
+{
+    switch (status) {
+    case OKV_OK:
+    case OKV_EUNSUPPORTED:
+        return true;
+    case OKV_ENOTFOUND:
+        return kind == OPERATION_GET || kind == OPERATION_DELETE;
+    case OKV_ECORRUPT:
+        return kind == OPERATION_GET || kind == OPERATION_PUT || kind == OPERATION_DELETE;
+    case OKV_EFULL:
+    case OKV_EVALUESIZE:
+        return kind == OPERATION_PUT;
+    default:
+        return false;
+    }
+}
+
 static void reply_apply(okv *handle, struct operation *operation,
                         const struct okv_reply_message *reply)
 {
@@ -85,11 +105,13 @@ static void reply_apply(okv *handle, struct operation *operation,
 /* The operation that a reply answers, or NULL when it answers none. */
 static struct operation *reply_operation(okv *handle, const struct okv_reply_message *reply)
 {
-    if (reply->slot >= handle->depth)
+    if (reply->slot >= handle->slot_count)
         return NULL;
     struct operation *operation = &handle->operations[reply->slot];
     if (operation->step != STEP_REPLY || !operation->posted ||
-        operation->sequence != reply->sequence || request_opcode(operation->kind) != reply->opcode)
+        operation->sequence != reply->sequence ||
+        request_opcode(operation->kind) != reply->opcode ||
+        !reply_status_is_valid(operation->kind, reply->status))
         return NULL;
     return operation;
 }
@@ -109,7 +131,7 @@ void request_message(okv *handle, const struct okv_event *event)
     }
     struct operation *operation = reply_operation(handle, &reply);
     if (!operation) {
-        engine_fail(handle, OKV_EPROTO, "the server answered a request that was not made");
+        engine_fail(handle, OKV_EPROTO, "the server gave an answer that fits no request");
         return;
     }
     operation->posted = false;

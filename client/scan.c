@@ -194,7 +194,7 @@ int okv_scan(okv *handle, okv_visit *visit, void *user)
         return OKV_EINVAL;
     if (handle->failure)
         return handle->failure;
-    if (handle->free.count != handle->depth)
+    if (handle->active > 0)
         return OKV_EAGAIN;
 
     uint32_t bucket_size = handle->table.bucket_size;

@@ -84,9 +84,10 @@ static void accept_client(struct okv_acceptor *acceptor, unsigned listener,
     compose_welcome(server, session, &bytes);
     /* Before accept: the worker may see the session end before accept returns. */
     atomic_fetch_add(&server->clients[listener], 1);
-    if (request->listener->ops->accept(request, server->endpoints[listener], session,
-                                       (const uint8_t *)&bytes, sizeof bytes)) {
-        OKV_STATS_ADD(&server->stats, rejected_resources, 1);
+    int rc = request->listener->ops->accept(request, server->endpoints[listener], session,
+                                            (const uint8_t *)&bytes, sizeof bytes);
+    if (rc) {
+        reject(server, request, rc == OKV_EAGAIN ? OKV_REJECT_BUSY : OKV_REJECT_RESOURCES);
         atomic_fetch_sub(&server->clients[listener], 1);
         okv_session_destroy(session);
     }

@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "server/region.h"
 #include "shared/bucket.h"
+#include "shared/default_uri.h"
 #include "shared/size.h"
 #include "shared/wire.h"
 
@@ -27,7 +27,8 @@ enum option_key {
 static const char about[] =
     "Serves a key-value table that clients read with one-sided RDMA READs."
     "\v"
-    "URI is rdma://ADDRESS[:PORT] for an RDMA device (InfiniBand, RoCE, soft-RoCE) or local://PATH "
+    "URI is rdma://ADDRESS[:PORT] for an address of an RDMA device (InfiniBand, RoCE, soft-RoCE) "
+    "or local://PATH "
     "for clients on this host over shared memory. Prints one line `ready URI...` when it serves. "
     "SIGTERM and SIGINT end it: clients are told.\n"
     "\n"
@@ -40,14 +41,14 @@ static const char about[] =
 static const struct argp_option options[] = {
     {"listen", 'l', "URI", 0,
      "Where to serve; may be repeated. Default: local:///run/okv.sock as root, else a socket in "
-     "$XDG_RUNTIME_DIR",
+     "$XDG_RUNTIME_DIR or /tmp",
      1},
     {"memory", 'm', "SIZE", 0, "Size of the table, from 1M (256M)", 2},
     {"huge", OPTION_HUGE, NULL, 0, "Put the table on 2 MiB pages; fails when there are too few", 2},
     {"bucket-size", OPTION_BUCKET_SIZE, "SIZE", 0,
      "Bytes that one READ fetches: 256, 512, 1K, 2K or 4K (512)", 2},
     {"inline-max", OPTION_INLINE_MAX, "SIZE", 0,
-     "Largest entry that is kept in its bucket (half of a bucket)", 2},
+     "Largest entry that is kept in its bucket: 12 bytes, key and value (half of a bucket)", 2},
     {"max-clients", OPTION_MAX_CLIENTS, "N", 0, "Clients at once, for each URI (64)", 3},
     {"credits", OPTION_CREDITS, "N", 0, "Requests that a client may have under way (16)", 3},
     {"spin-us", OPTION_SPIN_US, "US", 0, "How long an idle worker polls before it sleeps (50)", 3},
@@ -135,18 +136,11 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     return 0;
 }
 
-/* Where programs meet when nobody says where: as in okv(1). */
 static void default_listen(struct okv_config *config)
 {
-    const char *runtime = getenv("XDG_RUNTIME_DIR");
-    char text[160];
+    char text[OKV_DEFAULT_URI_TEXT];
 
-    if (geteuid() == 0)
-        snprintf(text, sizeof text, "local:///run/okv.sock");
-    else if (runtime && runtime[0] == '/')
-        snprintf(text, sizeof text, "local://%s/okv.sock", runtime);
-    else
-        snprintf(text, sizeof text, "local:///tmp/okv-%u.sock", (unsigned)geteuid());
+    okv_default_uri(text, sizeof text);
     if (okv_uri_parse(text, &config->listen[0], NULL) == 0)
         config->listen_count = 1;
 }

@@ -33,7 +33,10 @@ static int store_open(struct okv_server *server, struct okv_diag *diag)
         .hash_seed = random[1],
     };
     int rc = okv_store_init(&server->store, &params);
-    return rc ? okv_diag_set(diag, rc, "cannot make a table in %llu bytes: %s; raise --memory",
+    if (rc == OKV_EINVAL)
+        return okv_diag_set(diag, rc, "--memory: %llu bytes are too few for a table: raise it",
+                            (unsigned long long)params.length);
+    return rc ? okv_diag_set(diag, rc, "cannot make a table in %llu bytes: %s",
                              (unsigned long long)params.length, okv_error_text(rc))
               : 0;
 }
@@ -88,7 +91,9 @@ static void wait_for_signal(const struct okv_server *server, const sigset_t *sig
         ;
     if (!atomic_load(&server->failure))
         fprintf(stderr, "okv-server: %s: telling clients and ending\n", strsignal(number));
-    pthread_sigmask(SIG_UNBLOCK, signals, NULL);
+    sigset_t others = *signals;
+    sigdelset(&others, OKV_SERVER_FAILED_SIGNAL);
+    pthread_sigmask(SIG_UNBLOCK, &others, NULL);
 }
 
 /* 0 when the server ended because it was told to. */
@@ -169,6 +174,7 @@ int main(int argc, char **argv)
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
+    sigaddset(&signals, OKV_SERVER_FAILED_SIGNAL);
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
 
     int rc = run(server, &signals, &diag);

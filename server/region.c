@@ -52,23 +52,25 @@ int okv_region_create(uint64_t length, bool huge, struct okv_exposed_region *out
                     : okv_diag_set(diag, okv_error_from_errno(errno),
                                    "cannot create the region's memfd: %s", strerror(errno));
     if (ftruncate(fd, (off_t)length)) {
-        okv_diag_set(diag, OKV_ENOMEM, "cannot size the region to %llu bytes: %s; lower --memory",
-                     (unsigned long long)length, strerror(errno));
+        rc = okv_diag_set(diag, OKV_ENOMEM,
+                          "cannot size the region to %llu bytes: %s; lower --memory",
+                          (unsigned long long)length, strerror(errno));
         goto close_fd;
     }
     void *base = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (base == MAP_FAILED) {
         if (huge)
-            huge_pages_missing(length, diag);
+            rc = huge_pages_missing(length, diag);
         else
-            okv_diag_set(diag, OKV_ENOMEM, "cannot map a region of %llu bytes: %s; lower --memory",
-                         (unsigned long long)length, strerror(errno));
+            rc = okv_diag_set(diag, OKV_ENOMEM,
+                              "cannot map a region of %llu bytes: %s; lower --memory",
+                              (unsigned long long)length, strerror(errno));
         goto close_fd;
     }
     /* A child would otherwise get copies of the pinned pages (man ibv_fork_init). */
     if (madvise(base, length, MADV_DONTFORK)) {
-        okv_diag_set(diag, OKV_EIO, "cannot keep the region out of child processes: %s",
-                     strerror(errno));
+        rc = okv_diag_set(diag, OKV_EIO, "cannot keep the region out of child processes: %s",
+                          strerror(errno));
         goto unmap;
     }
     *out = (struct okv_exposed_region){.base = base, .length = length, .fd = fd};
@@ -77,7 +79,7 @@ unmap:
     munmap(base, length);
 close_fd:
     close(fd);
-    return huge ? OKV_EPERM : OKV_ENOMEM;
+    return rc;
 }
 
 void okv_region_destroy(struct okv_exposed_region *region)

@@ -9,11 +9,11 @@
 
 #include "shared/transport.h"
 
-/* Sizes are rounded up to this, the size of a huge page. */
+/* The size of a huge page: with them, a region is a multiple of it. */
 #define OKV_REGION_UNIT (UINT64_C(2) << 20)
 
 /*
- * Maps `length` bytes of zeros, a multiple of a page, on 2 MiB pages if `huge`.
+ * Maps `length` bytes of zeros, a multiple of a page (of 2 MiB if `huge`).
  * The mapping is kept out of forked children. OKV_EPERM: no huge pages;
  * OKV_ENOMEM, OKV_EIO. Huge pages are never replaced by small ones silently.
  */

@@ -1,6 +1,5 @@
 #include "server/server.h"
 
-#include <signal.h>
 #include <unistd.h>
 
 void okv_server_fail(struct okv_server *server, unsigned listener, int code)
@@ -10,5 +9,5 @@ void okv_server_fail(struct okv_server *server, unsigned listener, int code)
     if (!atomic_compare_exchange_strong(&server->failure, &none, code))
         return;
     atomic_store(&server->failed_listener, listener);
-    kill(getpid(), SIGTERM); /* main waits for signals */
+    kill(getpid(), OKV_SERVER_FAILED_SIGNAL);
 }

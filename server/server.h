@@ -8,6 +8,7 @@
 #ifndef OKV_SERVER_SERVER_H
 #define OKV_SERVER_SERVER_H
 
+#include <signal.h>
 #include <stdatomic.h>
 
 #include "server/config.h"
@@ -31,6 +32,9 @@ struct okv_server {
     atomic_int failure;                                /* why it can serve no longer; 0 */
     atomic_uint failed_listener;                       /* whose device that was */
 };
+
+/* What wakes main then: blocked in every thread, and taken by sigwait() alone. */
+#define OKV_SERVER_FAILED_SIGNAL SIGUSR1
 
 /* Says that a listener or its endpoint failed: main ends the server and says so.
  * The first failure counts. Any thread. */

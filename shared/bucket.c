@@ -13,10 +13,10 @@ bool okv_bucket_size_valid(uint64_t size)
     return size >= OKV_BUCKET_SIZE_MIN && size <= OKV_BUCKET_SIZE_MAX && (size & (size - 1)) == 0;
 }
 
-/* Odd multipliers are one-to-one modulo 2^64: two places never share a seed. */
+/* An odd multiplier is one-to-one modulo 2^64: two places never share a seed. */
 static uint64_t image_seed(uint64_t boot_id, uint64_t bucket, unsigned part)
 {
-    return boot_id ^ bucket * UINT64_C(0x9e3779b97f4a7c15) ^ part * UINT64_C(0xc2b2ae3d27d4eb4f);
+    return boot_id ^ (bucket | (uint64_t)part << 56) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
 static uint64_t image_checksum(const uint8_t *image, uint32_t used, uint64_t seed)
@@ -66,7 +66,9 @@ int okv_bucket_next(const uint8_t *image, uint32_t *position, struct okv_entry *
         .value_length = okv_le16_get(wire->value_length),
         .version = okv_le48_get(wire->version),
     };
-    if (key_and_flags & OKV_ENTRY_RESERVED || out->key_length == 0 || left < okv_entry_size(out))
+    if (key_and_flags & OKV_ENTRY_RESERVED || out->key_length == 0 ||
+        out->key_length > OKV_KEY_MAX || left < okv_entry_size(out) ||
+        (out->is_reference && out->value_length != 0))
         return OKV_ECORRUPT;
 
     const uint8_t *body = (const uint8_t *)(wire + 1);

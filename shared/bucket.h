@@ -20,6 +20,7 @@
 #define OKV_BUCKET_SIZE_MAX 4096
 #define OKV_BUCKET_SIZE_DEFAULT 512
 #define OKV_DEPTH_MAX 47
+#define OKV_KEY_MAX 1024 /* bytes of a key; the shortest has 1 */
 /* Parts of one bucket: itself and its overflow buckets. */
 #define OKV_BUCKET_PARTS_MAX 64
 

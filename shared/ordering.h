@@ -4,10 +4,10 @@
  * A writer fills an extent, then publishes the bucket that refers to it; a
  * reader takes the bucket, then the extent. okv_publish_fence() and
  * okv_snapshot_fence() pair with each other and keep those two steps in order
- * between CPUs. They promise nothing about one RDMA READ: the device may fetch
- * the cache lines of a READ in any order and a retried READ fetches them again
- * (docs/consistency.md section 2), which is why every image carries a checksum
- * over the whole of it.
+ * between CPUs (on local; a device orders its READs by itself). They promise nothing about one RDMA
+ * READ: the device may fetch the cache lines of a READ in any order and a retried READ fetches them
+ * again (docs/consistency.md section 2), which is why every image carries a checksum over the whole
+ * of it.
  */
 #ifndef OKV_SHARED_ORDERING_H
 #define OKV_SHARED_ORDERING_H

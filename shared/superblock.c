@@ -41,7 +41,9 @@ int okv_superblock_decode(const uint8_t *bytes, size_t length, struct okv_superb
         return OKV_EVERSION;
     if (okv_le64_get(wire.checksum) != superblock_checksum(&wire) ||
         !okv_bucket_size_valid(okv_le32_get(wire.bucket_size)) ||
-        okv_le32_get(wire.depth) > OKV_DEPTH_MAX ||
+        okv_le32_get(wire.depth) > OKV_DEPTH_MAX || okv_le64_get(wire.boot_id) == 0 ||
+        okv_le32_get(wire.reserved) != 0 ||
+        okv_le64_get(wire.index_length) % okv_le32_get(wire.bucket_size) != 0 ||
         !okv_range_inside(okv_le64_get(wire.index_offset), okv_le64_get(wire.index_length),
                           okv_le64_get(wire.region_length)))
         return OKV_EPROTO;

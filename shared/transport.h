@@ -12,8 +12,8 @@
  *
  * Threads. A transport starts none. One thread drives a listener
  * (next_request, accept, reject), one thread drives an endpoint and every
- * connection on it (all other calls); the two may differ. okv_endpoint_wake()
- * may be called from any thread.
+ * connection on it (all other calls); the two may differ. wake may be called
+ * from any thread.
  *
  * Credits. Each side tells the other how many messages it may have outstanding
  * (`credits`); the endpoint holds a receive buffer for each of them, so that a
@@ -82,7 +82,8 @@ struct okv_conn {
     unsigned max_reads;     /* client: READs that may be outstanding at once, at least 1 */
     uint64_t remote_length; /* client: bytes that post_read may address; 0 until set_remote */
     char peer[64];
-    char how[192]; /* for people: device, GID, MTU; or the socket */
+    char how[192];    /* for people: device, GID, MTU; or the socket */
+    char failure[64]; /* for people: what the device said when it failed, or "" */
 };
 
 /* Memory that READs may land in. */
@@ -156,9 +157,9 @@ struct okv_transport_ops {
      * a request in `*out`, 0 when nothing is left, or a negative code when the
      * listener itself failed. */
     int (*next_request)(struct okv_listener *listener, struct okv_request **out);
-    /* Accepts on `endpoint` with `welcome` as answer; the request is used up
-     * either way. OKV_EVENT_OPENED follows at the endpoint on success.
-     * OKV_EAGAIN: max_conns reached; OKV_EUNSUPPORTED, OKV_EIO, OKV_ENOMEM. */
+    /* Accepts on `endpoint` with `welcome` as answer, which uses up the request. On
+     * failure it is still there, to be rejected. OKV_EVENT_OPENED follows at the endpoint on
+     * success. OKV_EAGAIN: max_conns reached; OKV_EUNSUPPORTED, OKV_EIO, OKV_ENOMEM. */
     int (*accept)(struct okv_request *request, struct okv_endpoint *endpoint, void *user,
                   const uint8_t *welcome, size_t length);
     void (*reject)(struct okv_request *request, const uint8_t *reason, size_t length);
@@ -195,7 +196,8 @@ struct okv_transport_ops {
      * one is under way; room comes back as poll works off completions. The same
      * buffer is returned until post_send uses it. */
     uint8_t *(*send_buffer)(struct okv_conn *conn);
-    /* Sends the first `length` bytes of the send buffer with `immediate`. */
+    /* Sends the first `length` bytes of the send buffer with `immediate`. OKV_EINVAL,
+     * OKV_EDISCONNECTED; OKV_EIO: the connection ends and the message may have left. */
     int (*post_send)(struct okv_conn *conn, uint32_t length, uint32_t immediate);
 
     /* Up to `max` events; 0 when there is none now. A negative code means that

@@ -11,6 +11,7 @@
 #include "shared/bytes.h"
 #include "shared/clock.h"
 #include "shared/error.h"
+#include "shared/ordering.h"
 
 /* Ready connections that one poll of a server looks at. */
 #define POLL_BATCH 64
@@ -70,6 +71,7 @@ static int post_read(struct okv_conn *base, const struct okv_read *reads, unsign
         conn->reads[(conn->read_first + conn->read_count++) % OKV_LOCAL_MAX_READS] =
             (struct okv_local_done){reads[i].cookie, 0};
     }
+    okv_snapshot_fence(); /* a later READ sees at least what these saw */
     if (count > 0)
         okv_local_announce(okv_local_endpoint(base->endpoint));
     return 0;

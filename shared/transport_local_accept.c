@@ -224,11 +224,10 @@ int okv_local_accept(struct okv_request *base, struct okv_endpoint *base_endpoin
     struct okv_local_listener *listener = okv_local_listener(base->listener);
     struct okv_local_endpoint *endpoint = okv_local_endpoint(base_endpoint);
     struct okv_local_conn *conn;
-    int status = OKV_EINVAL;
+    int status = OKV_EAGAIN;
 
     if (length > OKV_WELCOME_MAX)
-        goto free_request;
-    status = OKV_EAGAIN;
+        return OKV_EINVAL;
     if (atomic_fetch_add(&endpoint->conn_count, 1) >= endpoint->max_conns)
         goto uncount;
     status = okv_local_size_socket(request->sock, &endpoint->limits);
@@ -248,11 +247,11 @@ int okv_local_accept(struct okv_request *base, struct okv_endpoint *base_endpoin
     okv_local_request_free(request);
     return 0;
 free_conn:
+    request->sock = conn->sock; /* to be rejected on */
+    conn->sock = -1;
     okv_local_conn_free(conn);
 uncount:
     atomic_fetch_sub(&endpoint->conn_count, 1);
-free_request:
-    okv_local_request_free(request);
     return status;
 }
 

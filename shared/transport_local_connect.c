@@ -103,7 +103,7 @@ static int send_hello(int sock, const char *path, const struct okv_connect_param
     if (send(sock, frame, OKV_LOCAL_HELLO_HEADER + params->hello_length,
              MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
         return okv_diag_set(diag, OKV_EREFUSED,
-                            "the server at local://%s closed the connection (%s): see its log",
+                            "the server at local://%s closed the connection (%s): see that it runs",
                             path, strerror(errno));
     return 0;
 }
@@ -161,7 +161,7 @@ static int take_answer(int sock, const char *path, struct okv_welcome *welcome, 
         return okv_diag_set(
             diag, OKV_EREFUSED,
             "the server at local://%s closed the connection without an answer: it may have "
-            "no descriptor left (ulimit -n), see its log",
+            "no descriptor left: raise its `ulimit -n`",
             path);
     *fd = passed_descriptor(&message);
     uint32_t kind = (size_t)got >= sizeof header ? okv_get_u32(header + 4) : 0;

@@ -8,6 +8,7 @@
  *   _qp       queue pair states; the one function that posts sends, the one that posts READs
  *   _poll     completions to events
  *   _cm       the listener: requests, accept, reject, events of the connection manager
+ *   _lookup   names to addresses
  *   _connect  the client's way to a connection
  *
  * Threads. Two may be at work on a server: the listener's, which reads CM
@@ -25,6 +26,7 @@
 #define OKV_SHARED_TRANSPORT_VERBS_H
 
 #include <infiniband/verbs.h>
+#include <netdb.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <stdatomic.h>
@@ -149,7 +151,6 @@ struct verbs_conn {
     bool deaf; /* closed by our own side: messages are dropped */
     uint64_t close_deadline;
     uint64_t close_times_empty; /* endpoint->times_empty when closing began */
-    char failure[64];           /* the raw status of the first failed completion */
 
     uint64_t remote_address;
     uint32_t remote_rkey;
@@ -289,6 +290,14 @@ void okv_verbs_forget(struct verbs_conn *conn);
 
 /* True for the CM events after which a connection is of no use. */
 bool okv_verbs_is_gone_event(enum rdma_cm_event_type type);
+
+/* ---- _lookup ---- */
+
+/* Addresses of a host, to be freed with freeaddrinfo(); `flags` are getaddrinfo's.
+ * Gives an unresponsive name server about a second. OKV_EADDRESS. */
+int okv_verbs_lookup(const char *host, const char *port, int flags, struct addrinfo **out,
+                     struct okv_diag *diag);
+
 int okv_verbs_connect(const struct okv_uri *uri, const struct okv_connect_params *params,
                       struct okv_welcome *welcome, struct okv_conn **out, struct okv_diag *diag);
 

@@ -69,16 +69,12 @@ static int bind_any(struct verbs_listener *l, const struct okv_uri *uri, struct 
 
 static int bind_host(struct verbs_listener *l, const struct okv_uri *uri, struct okv_diag *diag)
 {
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
     struct addrinfo *found;
     int errnum = EADDRNOTAVAIL;
 
-    int gai = getaddrinfo(uri->host, uri->port, &hints, &found);
-    if (gai)
-        return okv_diag_set(
-            diag, OKV_EADDRESS,
-            "the host %s cannot be resolved (%s): check the name or give an address", uri->host,
-            gai_strerror(gai));
+    int rc = okv_verbs_lookup(uri->host, uri->port, 0, &found, diag);
+    if (rc)
+        return rc;
     for (struct addrinfo *ai = found; ai; ai = ai->ai_next) {
         /* The kernel would take a loopback address and listen on some device's
          * real one instead, open to the network. */
@@ -339,13 +335,12 @@ static int verbs_accept(struct okv_request *request, struct okv_endpoint *endpoi
     struct verbs_listener *l = (struct verbs_listener *)request->listener;
     struct verbs_conn *conn;
     int errnum;
-    int rc = OKV_EINVAL;
 
     if (length > OKV_WELCOME_MAX)
-        goto reject;
-    rc = okv_verbs_conn_new((struct verbs_endpoint *)endpoint, &conn, NULL);
+        return OKV_EINVAL;
+    int rc = okv_verbs_conn_new((struct verbs_endpoint *)endpoint, &conn, NULL);
     if (rc)
-        goto reject;
+        return rc;
     conn->base.user = user;
     snprintf(conn->base.peer, sizeof conn->base.peer, "%s", request->peer);
     uint8_t reads_in = r->responder_resources;
@@ -367,8 +362,6 @@ static int verbs_accept(struct okv_request *request, struct okv_endpoint *endpoi
 free_conn:
     r->id->context = NULL;
     okv_verbs_conn_free(conn);
-reject:
-    verbs_reject(request, NULL, 0);
     return rc;
 }
 

@@ -1,7 +1,9 @@
 /* The client's way to a connection. Every step waits no longer than the deadline. */
 #include <errno.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <resolv.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -368,18 +370,6 @@ static int attempt_all(struct attempt *a, const struct addrinfo *source,
     return rc;
 }
 
-static int lookup(const char *host, const char *port, int flags, struct addrinfo **out,
-                  struct okv_diag *diag)
-{
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | flags};
-    int gai = getaddrinfo(host, port, &hints, out);
-    if (gai == 0)
-        return 0;
-    return okv_diag_set(diag, OKV_EADDRESS,
-                        "the host %s cannot be resolved (%s): check the name or give an address",
-                        host, gai == EAI_SYSTEM ? strerror(errno) : gai_strerror(gai));
-}
-
 int okv_verbs_connect(const struct okv_uri *uri, const struct okv_connect_params *params,
                       struct okv_welcome *welcome, struct okv_conn **out, struct okv_diag *diag)
 {
@@ -397,11 +387,11 @@ int okv_verbs_connect(const struct okv_uri *uri, const struct okv_connect_params
     memset(welcome, 0, sizeof *welcome);
     if (params->hello_length > OKV_HELLO_MAX)
         return okv_diag_set(diag, OKV_EINVAL, "a hello has at most %d bytes", OKV_HELLO_MAX);
-    int rc = lookup(uri->host, uri->port, 0, &destinations, diag);
+    int rc = okv_verbs_lookup(uri->host, uri->port, 0, &destinations, diag);
     if (rc)
         return rc;
     if (uri->source[0])
-        rc = lookup(uri->source, NULL, AI_NUMERICHOST, &source, diag);
+        rc = okv_verbs_lookup(uri->source, NULL, AI_NUMERICHOST, &source, diag);
     if (rc)
         goto free_destinations;
     rc = attempt_all(&attempt, source, destinations);

@@ -93,7 +93,7 @@ static void fail_conn(struct verbs_conn *conn, enum verbs_work work, const struc
 {
     if (conn->state != VERBS_CONN_OPEN)
         return;
-    snprintf(conn->failure, sizeof conn->failure, "%s (%d, vendor 0x%x)",
+    snprintf(conn->base.failure, sizeof conn->base.failure, "%s (%d, vendor 0x%x)",
              ibv_wc_status_str(wc->status), (int)wc->status, wc->vendor_err);
     okv_verbs_conn_fail(conn, close_status(work, wc->status));
 }

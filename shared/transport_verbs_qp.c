@@ -127,7 +127,7 @@ int okv_verbs_post_send(struct okv_conn *conn, uint32_t length, uint32_t immedia
     if (errnum) {
         /* Whether the device took it is unknown; the buffer stays out of use. */
         okv_verbs_conn_fail(c, OKV_EIO);
-        return OKV_EDISCONNECTED;
+        return OKV_EIO;
     }
     return 0;
 }

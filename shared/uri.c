@@ -83,7 +83,7 @@ static int parse_name(struct part host, struct okv_uri *out, struct okv_diag *di
         return okv_diag_set(diag, OKV_EURI,
                             "the host is missing after " RDMA_PREFIX
                             ": write for example " RDMA_EXAMPLE ", or " RDMA_PREFIX
-                            "* to listen on every address");
+                            "* to listen on the machine's one device");
     if (host.length == 1 && host.text[0] == '*') {
         memcpy(out->host, "*", 2);
         return 0;

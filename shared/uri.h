@@ -5,7 +5,8 @@
  *   local://PATH                          a Unix socket on this host
  *
  * HOST is a name, an IPv4 address or an IPv6 address in brackets; "*" listens
- * on every address. `source` is the local address a client leaves from.
+ * on the one RDMA device of a machine that has no more. `source` is the local address a client
+ * leaves from.
  */
 #ifndef OKV_SHARED_URI_H
 #define OKV_SHARED_URI_H

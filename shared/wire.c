@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "shared/bucket.h"
 #include "shared/error.h"
 
 /* Every handshake message starts with the same eight bytes. */
@@ -138,9 +137,9 @@ int okv_welcome_decode(const uint8_t *bytes, size_t length, struct okv_welcome_f
         !okv_bucket_size_valid(fields.bucket_size) ||
         !okv_range_inside(fields.index_offset, fields.index_length, fields.region_length) ||
         fields.index_length < fields.bucket_size || fields.index_length % fields.bucket_size != 0 ||
-        fields.depth > 47 || fields.region_address > UINT64_MAX - fields.region_length ||
-        fields.max_key < 1 || fields.max_key > OKV_KEY_MAX ||
-        fields.max_value > okv_max_value(fields.slot_size))
+        fields.depth > OKV_DEPTH_MAX || fields.features != 0 || fields.boot_id == 0 ||
+        fields.region_address > UINT64_MAX - fields.region_length || fields.max_key < 1 ||
+        fields.max_key > OKV_KEY_MAX || fields.max_value > okv_max_value(fields.slot_size))
         return OKV_EPROTO;
     *out = fields;
     return 0;

@@ -11,12 +11,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "shared/bucket.h"
 #include "shared/bytes.h"
 
 #define OKV_WIRE_MAGIC UINT32_C(0x31766b6f) /* "okv1" in memory */
 #define OKV_WIRE_VERSION 1
 
-#define OKV_KEY_MAX 1024
 #define OKV_CLIENT_ID_SIZE 16
 
 /* ---- section 5.1: what a client says first ---- */
@@ -74,7 +74,7 @@ struct okv_wire_welcome {
     okv_le64 session_id;
     okv_le64 clock_ms;
 };
-_Static_assert(sizeof(struct okv_wire_welcome) == 104, "the welcome fits REP and REJ alike");
+_Static_assert(sizeof(struct okv_wire_welcome) == 104, "welcome: a REP takes 196 bytes");
 _Static_assert(offsetof(struct okv_wire_welcome, rkey) == 12, "welcome.rkey");
 _Static_assert(offsetof(struct okv_wire_welcome, boot_id) == 16, "welcome.boot_id");
 _Static_assert(offsetof(struct okv_wire_welcome, region_length) == 32, "welcome.region_length");
@@ -118,15 +118,17 @@ _Static_assert(sizeof(struct okv_wire_reject) == 16, "reject");
 _Static_assert(offsetof(struct okv_wire_reject, reason) == 8, "reject.reason");
 
 /* Reasons: number, name, the code the client returns, the sentence it shows. */
-#define OKV_REJECT_LIST(X)                                                                \
-    X(1, MALFORMED, PROTO, "the server could not read the client's hello")                \
-    X(2, VERSION, VERSION,                                                                \
-      "the server speaks another protocol version: use a client of the server's release") \
-    X(3, FEATURE, UNSUPPORTED, "the server lacks a feature that the client requires")     \
-    X(4, BUSY, REFUSED,                                                                   \
-      "the server has as many clients as it was configured for: raise its --max-clients") \
-    X(5, STOPPING, SHUTDOWN, "the server is shutting down")                               \
-    X(6, RESOURCES, REFUSED, "the server has no resources left for another client")       \
+#define OKV_REJECT_LIST(X)                                                                 \
+    X(1, MALFORMED, PROTO, "the server could not read the client's hello")                 \
+    X(2, VERSION, VERSION,                                                                 \
+      "the server speaks another protocol version: use a client of the server's release")  \
+    X(3, FEATURE, UNSUPPORTED, "the server lacks a feature that the client requires")      \
+    X(4, BUSY, REFUSED,                                                                    \
+      "the server has as many clients as it was configured for: raise its --max-clients")  \
+    X(5, STOPPING, SHUTDOWN, "the server is shutting down")                                \
+    X(6, RESOURCES, REFUSED,                                                               \
+      "the server has no resources left for another client: see its limits on open files " \
+      "and locked memory (ulimit -n, -l)")                                                 \
     X(7, SLOT_SIZE, UNSUPPORTED, "the server's messages are larger than this client receives")
 
 enum okv_reject_reason {

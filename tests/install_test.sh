@@ -51,6 +51,7 @@ pc=$(find "$prefix" -name okv.pc)
 [ -n "$pc" ] || fail "okv.pc was not installed"
 for program in okv-server okv kv-bench; do
     [ -x "$prefix/bin/$program" ] || fail "bin/$program was not installed"
+    [ -s "$prefix/share/man/man1/$program.1" ] || fail "the man page $program(1) was not installed"
 done
 export PKG_CONFIG_PATH=${pc%/*}
 # The prefix in the file is that of the configuration; this installation is elsewhere.

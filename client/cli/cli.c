@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "shared/default_uri.h"
 
 /* Long enough to recognise a key, short enough for one line. */
 #define SHOWN_KEY_BYTES 64
@@ -13,8 +14,9 @@
 
 enum { OPTION_COUNTERS = 0x100 };
 
-static const struct argp_option COMMON_OPTIONS[] = {
-    {"server", 's', "URI", 0, "The server: rdma://HOST[:PORT] or local:///PATH", 0},
+static const struct argp_option common_options[] = {
+    {"server", 's', "URI", 0, "The server: rdma://HOST[:PORT][?source=ADDRESS] or local:///PATH",
+     0},
     {"timeout", 't', "MS", 0, "Give up connecting, or an operation, after MS milliseconds", 0},
     {"counters", OPTION_COUNTERS, NULL, 0, "At the end, print the client's counters on stderr", 0},
     {0},
@@ -40,10 +42,10 @@ static error_t parse_common(int key, char *text, struct argp_state *state)
     }
 }
 
-static const struct argp COMMON_ARGP = {.options = COMMON_OPTIONS, .parser = parse_common};
+static const struct argp common_parser = {.options = common_options, .parser = parse_common};
 
 const struct argp_child cli_common_options[] = {
-    {&COMMON_ARGP, 0, "Options of every command:", 1},
+    {&common_parser, 0, "Options of every command:", 1},
     {0},
 };
 
@@ -56,20 +58,13 @@ void cli_parse_child(int key, struct argp_state *state, struct cli *cli)
 void cli_server_default(struct cli *cli)
 {
     const char *named = getenv("OKV_SERVER");
-    const char *runtime = getenv("XDG_RUNTIME_DIR");
 
     if (named && named[0] != '\0') {
         cli->server = named;
         cli->server_named = true;
         return;
     }
-    if (geteuid() == 0)
-        snprintf(cli->well_known, sizeof(cli->well_known), "local:///run/okv.sock");
-    else if (runtime && runtime[0] == '/')
-        snprintf(cli->well_known, sizeof(cli->well_known), "local://%s/okv.sock", runtime);
-    else
-        snprintf(cli->well_known, sizeof(cli->well_known), "local:///tmp/okv-%u.sock",
-                 (unsigned)geteuid());
+    okv_default_uri(cli->well_known, sizeof cli->well_known);
     cli->server = cli->well_known;
     cli->server_named = false;
 }
@@ -80,13 +75,12 @@ int cli_connect(struct cli *cli, uint32_t depth)
         .connect_timeout_ms = cli->timeout_ms, .timeout_ms = cli->timeout_ms, .depth = depth};
     char why[512] = "";
 
-    int rc = okv_open(cli->server, &options, &cli->handle, why, sizeof(why));
+    int rc = okv_open(cli->server, &options, &cli->handle, why, sizeof why);
     if (rc == OKV_OK)
         return CLI_DONE;
-    fprintf(stderr, "okv: cannot reach %s: %s\n", cli->server,
-            why[0] != '\0' ? why : okv_strerror(rc));
-    if (!cli->server_named)
-        fprintf(stderr, "okv: no server was named: give -s URI or set OKV_SERVER\n");
+    fprintf(stderr, "okv: cannot reach %s: %s%s\n", cli->server,
+            why[0] != '\0' ? why : okv_strerror(rc),
+            cli->server_named ? "" : "; for another server give -s URI or set OKV_SERVER");
     return rc == OKV_EURI ? CLI_USAGE : CLI_FAILED;
 }
 
@@ -150,13 +144,26 @@ int cli_fail(const struct cli *cli, const char *command, const void *key, size_t
     const char *why = cli->handle ? okv_why(cli->handle) : "";
     const char *advice = cli_advice(code);
 
-    if (code == OKV_ENOTFOUND || why[0] == '\0')
-        why = okv_strerror(code);
     fprintf(stderr, "okv: %s", command);
     if (key)
         print_key(stderr, key, key_length);
-    fprintf(stderr, ": %s%s%s\n", why, advice ? ": " : "", advice ? advice : "");
+    /* Why the connection ended says less than that a write may have happened. */
+    if (code == OKV_EUNKNOWN && why[0] != '\0')
+        fprintf(stderr, ": %s (%s)", okv_strerror(code), why);
+    else
+        fprintf(stderr, ": %s", why[0] != '\0' ? why : okv_strerror(code));
+    fprintf(stderr, "%s%s\n", advice ? ": " : "", advice ? advice : "");
     return code == OKV_ENOTFOUND ? CLI_MISS : CLI_FAILED;
+}
+
+int cli_worse(int status, int other)
+{
+    return status > other ? status : other;
+}
+
+bool cli_usable(const struct cli *cli)
+{
+    return okv_why(cli->handle)[0] == '\0';
 }
 
 int cli_flush(const char *command)
@@ -190,7 +197,7 @@ static int compare_samples(const void *a, const void *b)
 
 void cli_samples_sort(uint64_t *samples, size_t count)
 {
-    qsort(samples, count, sizeof(*samples), compare_samples);
+    qsort(samples, count, sizeof *samples, compare_samples);
 }
 
 uint64_t cli_percentile(const uint64_t *samples, size_t count, double percent)

@@ -8,16 +8,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "shared/default_uri.h"
+
 /* Exit statuses. */
 enum cli_status { CLI_DONE = 0, CLI_MISS = 1, CLI_USAGE = 2, CLI_FAILED = 3 };
 
 struct cli {
-    const char *server;   /* URI */
-    bool server_named;    /* by -s or OKV_SERVER, not the well-known path */
-    char well_known[256]; /* what `server` points to when it was not named */
-    uint32_t timeout_ms;  /* 0: the library's defaults */
-    bool counters;        /* print them at the end */
-    okv *handle;          /* NULL until cli_connect() */
+    const char *server;                    /* URI */
+    bool server_named;                     /* by -s or OKV_SERVER, not the well-known path */
+    char well_known[OKV_DEFAULT_URI_TEXT]; /* what `server` points to when it was not named */
+    uint32_t timeout_ms;                   /* 0: the library's defaults */
+    bool counters;                         /* print them at the end */
+    okv *handle;                           /* NULL until cli_connect() */
 };
 
 /* A command: parses its own arguments (argv[0] is "okv NAME"), connects, works.
@@ -50,6 +52,11 @@ int cli_fail(const struct cli *cli, const char *command, const void *key, size_t
 
 /* What to do about a code, or NULL when its text says it all. */
 const char *cli_advice(int code);
+
+/* The graver of two exit statuses: a failure goes before a miss. */
+int cli_worse(int status, int other);
+/* False once the connection is gone: every further operation would fail alike. */
+bool cli_usable(const struct cli *cli);
 
 /* Flushes standard output. Returns CLI_DONE, or CLI_FAILED having said why. */
 int cli_flush(const char *command);

@@ -35,7 +35,7 @@ static int write_item(void *user, const void *key, size_t key_length, const void
 
 int cli_export(struct cli *cli, int argc, char **argv)
 {
-    static const struct argp ARGP = {
+    static const struct argp parser = {
         .parser = parse_export,
         .doc = "Write all items to standard output, one KEY TAB VALUE a line.\v"
                "The table is read without the server's CPU. In keys and values a tab is written "
@@ -45,7 +45,7 @@ int cli_export(struct cli *cli, int argc, char **argv)
         .children = cli_common_options};
     struct export_arguments arguments = {.cli = cli};
 
-    argp_parse(&ARGP, argc, argv, 0, NULL, &arguments);
+    argp_parse(&parser, argc, argv, 0, NULL, &arguments);
     int connected = cli_connect(cli, 0);
     if (connected != CLI_DONE)
         return connected;

@@ -10,7 +10,6 @@
 #include "client/cli/tsv.h"
 
 #define IMPORT_DEPTH 32
-#define IMPORT_DEPTH_MAX 1024
 /* A file of the wrong kind has as many bad lines as lines. */
 #define BAD_LINES_SHOWN 20
 /* okv_poll() moves deadlines on, so that waiting is cut into pieces. */
@@ -42,7 +41,7 @@ struct import {
     time_t progress_next;
 };
 
-static const struct argp_option IMPORT_OPTIONS[] = {
+static const struct argp_option import_options[] = {
     {"depth", OPTION_DEPTH, "D", 0, "Keep D puts under way (32)", 0},
     {0},
 };
@@ -54,7 +53,7 @@ static error_t parse_import(int key, char *text, struct argp_state *state)
     cli_parse_child(key, state, import->cli);
     switch (key) {
     case OPTION_DEPTH:
-        import->depth = (uint32_t)cli_number(state, "--depth", text, 1, IMPORT_DEPTH_MAX);
+        import->depth = (uint32_t)cli_number(state, "--depth", text, 1, OKV_DEPTH_MAX_OPERATIONS);
         return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "'%s' is too much: import reads stdin, as in okv import <items.tsv",
@@ -220,8 +219,8 @@ static int import_all(struct import *import)
 
 int cli_import(struct cli *cli, int argc, char **argv)
 {
-    static const struct argp ARGP = {
-        .options = IMPORT_OPTIONS,
+    static const struct argp parser = {
+        .options = import_options,
         .parser = parse_import,
         .doc =
             "Store the items on standard input, one KEY TAB VALUE a line.\v"
@@ -234,13 +233,13 @@ int cli_import(struct cli *cli, int argc, char **argv)
     struct import import = {.cli = cli, .depth = IMPORT_DEPTH, .progress = isatty(STDERR_FILENO)};
     int status = CLI_FAILED;
 
-    argp_parse(&ARGP, argc, argv, 0, NULL, &import);
+    argp_parse(&parser, argc, argv, 0, NULL, &import);
     int connected = cli_connect(cli, import.depth);
     if (connected != CLI_DONE)
         return connected;
 
-    import.slots = calloc(import.depth, sizeof(*import.slots));
-    import.free_slots = calloc(import.depth, sizeof(*import.free_slots));
+    import.slots = calloc(import.depth, sizeof *import.slots);
+    import.free_slots = calloc(import.depth, sizeof *import.free_slots);
     if (!import.slots || !import.free_slots) {
         status = cli_fail(cli, "import", NULL, 0, OKV_ENOMEM);
         goto free_slots;

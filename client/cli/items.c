@@ -102,7 +102,7 @@ static int put_stdin(struct cli *cli, const char *key)
 
 int cli_put(struct cli *cli, int argc, char **argv)
 {
-    static const struct argp ARGP = {
+    static const struct argp parser = {
         .parser = parse_put,
         .args_doc = "KEY VALUE\nKEY -",
         .doc = "Store a value under a key, replacing what was there.\v"
@@ -113,7 +113,7 @@ int cli_put(struct cli *cli, int argc, char **argv)
         .children = cli_common_options};
     struct item_arguments arguments = {.cli = cli};
 
-    argp_parse(&ARGP, argc, argv, 0, NULL, &arguments);
+    argp_parse(&parser, argc, argv, 0, NULL, &arguments);
     int connected = cli_connect(cli, 0);
     if (connected != CLI_DONE)
         return connected;
@@ -129,7 +129,7 @@ int cli_put(struct cli *cli, int argc, char **argv)
 
 /* ---- get ---------------------------------------------------------------- */
 
-static const struct argp_option GET_OPTIONS[] = {
+static const struct argp_option get_options[] = {
     {"output", 'o', "FILE", 0, "Write the value to FILE; it is left alone on a miss", 0},
     {0},
 };
@@ -193,8 +193,8 @@ fail:
 
 int cli_get(struct cli *cli, int argc, char **argv)
 {
-    static const struct argp ARGP = {
-        .options = GET_OPTIONS,
+    static const struct argp parser = {
+        .options = get_options,
         .parser = parse_get,
         .args_doc = "KEY",
         .doc = "Write the value of a key to standard output: its bytes, and no newline after "
@@ -207,7 +207,7 @@ int cli_get(struct cli *cli, int argc, char **argv)
     char *value = NULL;
     size_t length = 0;
 
-    argp_parse(&ARGP, argc, argv, 0, NULL, &arguments);
+    argp_parse(&parser, argc, argv, 0, NULL, &arguments);
     int connected = cli_connect(cli, 0);
     if (connected != CLI_DONE)
         return connected;
@@ -256,25 +256,26 @@ static error_t parse_del(int key, char *text, struct argp_state *state)
 
 int cli_del(struct cli *cli, int argc, char **argv)
 {
-    static const struct argp ARGP = {
+    static const struct argp parser = {
         .parser = parse_del,
         .args_doc = "KEY...",
         .doc = "Remove keys.\v"
-               "All keys are tried; exit status 1 says that at least one was not there.\n\n"
+               "All keys are tried, also after one that failed, unless the server is gone.\n\n"
+               "Exit status: 3 if a key could not be removed, else 1 if one was not there.\n\n"
                "Examples:\n  okv del greeting\n  okv del photo-1 photo-2",
         .children = cli_common_options};
     struct del_arguments arguments = {.cli = cli};
     int status = CLI_DONE;
 
-    argp_parse(&ARGP, argc, argv, 0, NULL, &arguments);
+    argp_parse(&parser, argc, argv, 0, NULL, &arguments);
     int connected = cli_connect(cli, 0);
     if (connected != CLI_DONE)
         return connected;
-    for (int i = 0; i < arguments.count && status != CLI_FAILED; i++) {
+    for (int i = 0; i < arguments.count && cli_usable(cli); i++) {
         const char *key = arguments.keys[i];
         int rc = okv_delete(cli->handle, key, strlen(key));
         if (rc != OKV_OK)
-            status = cli_fail(cli, "del", key, strlen(key), rc);
+            status = cli_worse(status, cli_fail(cli, "del", key, strlen(key), rc));
     }
     return status;
 }

@@ -12,7 +12,7 @@ struct command {
     const char *summary;
 };
 
-static const struct command COMMANDS[] = {
+static const struct command commands[] = {
     {"put", cli_put, "KEY VALUE|-", "store a value; - takes it from stdin"},
     {"get", cli_get, "KEY [-o FILE]", "write the value to stdout or FILE"},
     {"mget", cli_mget, "KEY...|-", "write many items as KEY TAB VALUE lines"},
@@ -23,9 +23,9 @@ static const struct command COMMANDS[] = {
     {"import", cli_import, "[--depth D]", "store the KEY TAB VALUE lines of stdin"},
     {"export", cli_export, "", "write all items as KEY TAB VALUE lines"},
 };
-#define COMMAND_COUNT (sizeof(COMMANDS) / sizeof(COMMANDS[0]))
+#define COMMAND_COUNT (sizeof commands / sizeof *commands)
 
-static const char HELP[] =
+static const char about[] =
     "Store and read items of an okv server.\v"
     "Examples:\n"
     "  okv -s rdma://10.0.0.1 put greeting 'hello there'\n"
@@ -35,6 +35,9 @@ static const char HELP[] =
     "  okv --counters get greeting >/dev/null    # one READ for one get\n"
     "  okv export | gzip >items.tsv.gz\n"
     "  okv COMMAND --help\n"
+    "\n"
+    "?source=ADDRESS in an rdma URI is the address of this host to connect from, for a host that "
+    "has several.\n"
     "\n"
     "Without -s the server is $OKV_SERVER, else the well-known socket on this host: "
     "/run/okv.sock for root, $XDG_RUNTIME_DIR/okv.sock or /tmp/okv-UID.sock for others.\n"
@@ -62,8 +65,8 @@ static char *help_filter(int key, const char *text, void *input)
         return (char *)text;
     fputs("Commands:\n", out);
     for (size_t i = 0; i < COMMAND_COUNT; i++)
-        fprintf(out, "  %-6s %-18s %s\n", COMMANDS[i].name, COMMANDS[i].arguments,
-                COMMANDS[i].summary);
+        fprintf(out, "  %-6s %-18s %s\n", commands[i].name, commands[i].arguments,
+                commands[i].summary);
     fprintf(out, "\n%s", text);
     fclose(out);
     return page;
@@ -91,8 +94,8 @@ static error_t parse(int key, char *text, struct argp_state *state)
 static const struct command *find_command(const char *name)
 {
     for (size_t i = 0; i < COMMAND_COUNT; i++) {
-        if (strcmp(COMMANDS[i].name, name) == 0)
-            return &COMMANDS[i];
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
     }
     return NULL;
 }
@@ -105,11 +108,11 @@ static void print_version(FILE *out, struct argp_state *state)
 
 int main(int argc, char **argv)
 {
-    static const struct argp ARGP = {.parser = parse,
-                                     .args_doc = "COMMAND [ARGUMENT...]",
-                                     .doc = HELP,
-                                     .children = cli_common_options,
-                                     .help_filter = help_filter};
+    static const struct argp parser = {.parser = parse,
+                                       .args_doc = "COMMAND [ARGUMENT...]",
+                                       .doc = about,
+                                       .children = cli_common_options,
+                                       .help_filter = help_filter};
     struct cli cli = {0};
     struct dispatch dispatch = {.cli = &cli};
     char name[32];
@@ -117,7 +120,7 @@ int main(int argc, char **argv)
     argp_err_exit_status = CLI_USAGE;
     argp_program_version_hook = print_version;
     cli_server_default(&cli);
-    argp_parse(&ARGP, argc, argv, ARGP_IN_ORDER, NULL, &dispatch);
+    argp_parse(&parser, argc, argv, ARGP_IN_ORDER, NULL, &dispatch);
 
     const struct command *command = find_command(dispatch.name);
     if (!command) {
@@ -125,7 +128,7 @@ int main(int argc, char **argv)
         return CLI_USAGE;
     }
     /* argp begins its messages with argv[0]. */
-    snprintf(name, sizeof(name), "okv %s", command->name);
+    snprintf(name, sizeof name, "okv %s", command->name);
     argv[dispatch.first] = name;
     int status = command->run(&cli, argc - dispatch.first, argv + dispatch.first);
     cli_disconnect(&cli);

@@ -15,7 +15,7 @@ struct stat_arguments {
     bool json;
 };
 
-static const struct argp_option STAT_OPTIONS[] = {
+static const struct argp_option stat_options[] = {
     {"json", OPTION_JSON, NULL, 0, "One JSON object instead of lines", 0},
     {0},
 };
@@ -138,21 +138,26 @@ static void print_lines(const char *text, const struct okv_info *info)
     printf("connection_max_value %u\n", info->max_value);
 }
 
+#define COUNTER_LINE(name, text) "  " #name ": " text "\n"
+
 int cli_stat(struct cli *cli, int argc, char **argv)
 {
-    static const struct argp ARGP = {
-        .options = STAT_OPTIONS,
+    static const struct argp parser = {
+        .options = stat_options,
         .parser = parse_stat,
         .doc = "Print the server's figures, then what this connection goes through, one \"name "
                "value\" a line.\v"
-               "Examples:\n  okv stat\n  okv stat --json | jq .server.items",
+               "The man page okv(1) explains the server's figures. What this client counts is "
+               "printed by any command with --counters:\n" OKV_COUNTER_LIST(
+                   COUNTER_LINE) "\n"
+                                 "Examples:\n  okv stat\n  okv stat --json | jq .server.items",
         .children = cli_common_options};
     struct stat_arguments arguments = {.cli = cli};
     struct okv_info info;
     char *text = NULL;
     int status = CLI_DONE;
 
-    argp_parse(&ARGP, argc, argv, 0, NULL, &arguments);
+    argp_parse(&parser, argc, argv, 0, NULL, &arguments);
     int connected = cli_connect(cli, 0);
     if (connected != CLI_DONE)
         return connected;

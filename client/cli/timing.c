@@ -1,9 +1,9 @@
 /* okv ping and okv probe: how long the way to the server takes. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "client/cli/cli.h"
+#include "shared/clock.h"
 #include "shared/size.h"
 
 #define PING_COUNT 5
@@ -12,7 +12,6 @@
 #define PING_LINES_MAX 10
 #define PROBE_COUNT 10000
 #define PROBE_COUNT_MAX 10000000
-#define DEPTH_MAX 1024
 
 enum { OPTION_SIZE = 0x300, OPTION_DEPTH };
 
@@ -28,17 +27,9 @@ static double microseconds(uint64_t ns)
     return (double)ns / 1000.0;
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* ---- ping --------------------------------------------------------------- */
 
-static const struct argp_option PING_OPTIONS[] = {
+static const struct argp_option ping_options[] = {
     {"count", 'c', "N", 0, "Send N requests, each after the answer to the one before (5)", 0},
     {0},
 };
@@ -63,9 +54,9 @@ static error_t parse_ping(int key, char *text, struct argp_state *state)
 static int ping_all(struct cli *cli, uint32_t count, uint64_t *samples)
 {
     for (uint32_t i = 0; i < count; i++) {
-        uint64_t start = now_ns();
+        uint64_t start = okv_clock_ns();
         int rc = okv_ping(cli->handle);
-        samples[i] = now_ns() - start;
+        samples[i] = okv_clock_ns() - start;
         if (rc != OKV_OK)
             return cli_fail(cli, "ping", NULL, 0, rc);
         if (count <= PING_LINES_MAX)
@@ -80,19 +71,19 @@ static int ping_all(struct cli *cli, uint32_t count, uint64_t *samples)
 
 int cli_ping(struct cli *cli, int argc, char **argv)
 {
-    static const struct argp ARGP = {
-        .options = PING_OPTIONS,
+    static const struct argp parser = {
+        .options = ping_options,
         .parser = parse_ping,
         .doc = "Send requests that do nothing to the server's CPU and time their answers.\v"
                "Examples:\n  okv ping\n  okv ping -c 1000",
         .children = cli_common_options};
     struct timing_arguments arguments = {.cli = cli, .count = PING_COUNT};
 
-    argp_parse(&ARGP, argc, argv, 0, NULL, &arguments);
+    argp_parse(&parser, argc, argv, 0, NULL, &arguments);
     int connected = cli_connect(cli, 0);
     if (connected != CLI_DONE)
         return connected;
-    uint64_t *samples = calloc(arguments.count, sizeof(*samples));
+    uint64_t *samples = calloc(arguments.count, sizeof *samples);
     if (!samples)
         return cli_fail(cli, "ping", NULL, 0, OKV_ENOMEM);
     int status = ping_all(cli, arguments.count, samples);
@@ -102,7 +93,7 @@ int cli_ping(struct cli *cli, int argc, char **argv)
 
 /* ---- probe -------------------------------------------------------------- */
 
-static const struct argp_option PROBE_OPTIONS[] = {
+static const struct argp_option probe_options[] = {
     {"count", 'n', "N", 0, "Post N READs (10000)", 0},
     {"size", OPTION_SIZE, "SIZE", 0, "Bytes of each READ, as 512 or 4K (the table's bucket)", 0},
     {"depth", OPTION_DEPTH, "D", 0, "Keep D READs under way (1)", 0},
@@ -124,7 +115,8 @@ static error_t parse_probe(int key, char *text, struct argp_state *state)
             argp_error(state, "--size '%s': give a size such as 512 or 4K", text);
         return 0;
     case OPTION_DEPTH:
-        arguments->depth = (uint32_t)cli_number(state, "--depth", text, 1, DEPTH_MAX);
+        arguments->depth =
+            (uint32_t)cli_number(state, "--depth", text, 1, OKV_DEPTH_MAX_OPERATIONS);
         return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "'%s' is too much: name the server with -s", text);
@@ -160,8 +152,8 @@ static int probe_all(const struct timing_arguments *arguments, uint32_t length, 
 
 int cli_probe(struct cli *cli, int argc, char **argv)
 {
-    static const struct argp ARGP = {
-        .options = PROBE_OPTIONS,
+    static const struct argp parser = {
+        .options = probe_options,
         .parser = parse_probe,
         .doc = "Time raw READs at random places of the table: the floor under every get.\v"
                "Nothing is looked up or checked, and the server's CPU has no part in it.\n\n"
@@ -170,12 +162,12 @@ int cli_probe(struct cli *cli, int argc, char **argv)
     struct timing_arguments arguments = {.cli = cli, .count = PROBE_COUNT, .depth = 1};
     struct okv_info info;
 
-    argp_parse(&ARGP, argc, argv, 0, NULL, &arguments);
+    argp_parse(&parser, argc, argv, 0, NULL, &arguments);
     int connected = cli_connect(cli, arguments.depth);
     if (connected != CLI_DONE)
         return connected;
     okv_info(cli->handle, &info);
-    uint64_t *samples = calloc(arguments.count, sizeof(*samples));
+    uint64_t *samples = calloc(arguments.count, sizeof *samples);
     if (!samples)
         return cli_fail(cli, "probe", NULL, 0, OKV_ENOMEM);
     uint32_t length = arguments.size ? (uint32_t)arguments.size : info.bucket_bytes;

@@ -13,8 +13,14 @@
  * miss is OKV_ENOTFOUND: an answer, as good as a hit. OKV_EUNKNOWN is the one
  * result of a write that leaves open whether it happened.
  *
- * Blocking. Calls that can block say so and return by their deadline
- * (okv_options.timeout_ms). okv_submit_*, okv_poll and okv_arm never block.
+ * Blocking. Calls that can block say so and for how long. okv_submit_*, okv_poll
+ * and okv_arm never block.
+ *
+ * Failure of a handle. When its connection ends or the server breaks the
+ * protocol, a handle becomes unusable: every later call returns the reason
+ * (OKV_EDISCONNECTED, OKV_ESHUTDOWN, OKV_EPROTO, OKV_ETIMEDOUT or OKV_EIO) and
+ * okv_why() has the sentence. Below this is "the handle's failure". Close such a
+ * handle and open another.
  */
 #ifndef OKV_H
 #define OKV_H
@@ -58,7 +64,7 @@ enum {
     OKV_EIO = -20,           /* a call to the system or the device failed */
     OKV_EURI = -21,          /* the URI is not one that okv understands */
     OKV_EUNSUPPORTED = -22,  /* the server or the device does not support this */
-    OKV_ECREDIT = -23        /* more requests than the server granted */
+    OKV_ECREDIT = -23        /* used between server and transport; no call returns it */
 };
 
 /* One sentence for a code; static, never NULL. Any thread. */
@@ -74,6 +80,8 @@ typedef struct okv okv;
 
 /* Largest key, bytes. The largest value is the server's: okv_info.max_value. */
 #define OKV_KEY_MAX_BYTES 1024
+/* Largest okv_options.depth. */
+#define OKV_DEPTH_MAX_OPERATIONS 1024
 
 /* How a handle is to behave. Zero in any field means the default. */
 struct okv_options {
@@ -94,12 +102,13 @@ struct okv_options {
  * okv_close(). On failure *out is NULL and, when `why` is not NULL, a sentence
  * with the cause and the fix is written there (cut to why_size bytes).
  *
- * Blocks up to connect_timeout_ms.
+ * Blocks up to connect_timeout_ms, and at most about 4.5 s for rdma; looking up
+ * a host's name takes what the system's resolver takes besides.
  * Errors: OKV_EINVAL (out or uri NULL, an option out of range), OKV_EURI,
  * OKV_EADDRESS, OKV_ENODEVICE, OKV_EREFUSED (nobody listens, or the server is
  * full), OKV_ETIMEDOUT, OKV_EVERSION, OKV_ESHUTDOWN, OKV_EUNSUPPORTED (iWARP,
  * a missing feature), OKV_EPERM (socket permission, locked-memory limit),
- * OKV_EPROTO, OKV_EIO, OKV_ENOMEM.
+ * OKV_EDISCONNECTED (lost while opening), OKV_EPROTO, OKV_EIO, OKV_ENOMEM.
  */
 OKV_API int okv_open(const char *uri, const struct okv_options *options, okv **out, char *why,
                      size_t why_size);
@@ -111,8 +120,7 @@ OKV_API int okv_open(const char *uri, const struct okv_options *options, okv **o
  */
 OKV_API void okv_close(okv **handle);
 
-/* A sentence about the handle's latest failure, "" when there was none. Valid
- * until the next call on the handle. */
+/* Why the handle became unusable, "" while it is usable. Valid until okv_close. */
 OKV_API const char *okv_why(const okv *handle);
 
 /* What the handle is connected to. */
@@ -134,13 +142,13 @@ OKV_API void okv_info(const okv *handle, struct okv_info *out);
 /* ---- synchronous calls -------------------------------------------------- */
 
 /*
- * Common to these: they block until the answer or the deadline. Keys are 1 to
+ * Common to these: they block until the answer or for timeout_ms. Keys are 1 to
  * OKV_KEY_MAX_BYTES bytes of anything. They may be mixed with asynchronous
  * operations on the handle, whose results stay for okv_poll().
  *
  * Errors of all: OKV_EINVAL (NULL where memory is needed), OKV_EKEYSIZE,
- * OKV_EAGAIN (depth operations already under way), OKV_ETIMEDOUT,
- * OKV_EDISCONNECTED, OKV_ESHUTDOWN, OKV_EPROTO, OKV_EIO.
+ * OKV_EAGAIN (depth operations already under way), OKV_ETIMEDOUT, the handle's
+ * failure.
  */
 
 /*
@@ -185,8 +193,9 @@ OKV_API int okv_stat(okv *handle, char *buffer, size_t size, size_t *length);
  * that is put or deleted meanwhile may be missed. Key and value are valid
  * during the call only, which must not use the handle. A non-zero return of
  * `visit` ends the scan and is returned.
- * OKV_EAGAIN when operations are under way on the handle.
- * Further errors: OKV_ECORRUPT.
+ * Blocks as long as it takes; each READ in it may take timeout_ms, after which
+ * the handle is unusable. OKV_EAGAIN when operations are under way on the handle.
+ * Further errors: OKV_ECORRUPT, OKV_ENOMEM.
  */
 typedef int okv_visit(void *user, const void *key, size_t key_length, const void *value,
                       size_t value_length, uint64_t version);
@@ -199,8 +208,8 @@ OKV_API int okv_scan(okv *handle, okv_visit *visit, void *user);
  * ended. `tag` is yours and comes back with the result. Key, value and buffer
  * stay yours to keep alive and unchanged until the result was polled or the
  * handle closed.
- * Errors: OKV_EINVAL, OKV_EKEYSIZE, OKV_EVALUESIZE, OKV_EAGAIN (poll first),
- * OKV_EDISCONNECTED, OKV_ESHUTDOWN, OKV_EIO. On an error there will be no result.
+ * Errors: OKV_EINVAL, OKV_EKEYSIZE, OKV_EVALUESIZE, OKV_EAGAIN (poll first), the
+ * handle's failure. On an error there will be no result.
  */
 OKV_API int okv_submit_get(okv *handle, const void *key, size_t key_length, void *buffer,
                            size_t size, uint64_t tag);
@@ -220,9 +229,8 @@ struct okv_result {
 
 /*
  * Moves operations on and writes up to `max` results. Returns how many, 0 when
- * none has ended, or a negative code when the handle is unusable and no result
- * is left (OKV_EDISCONNECTED, OKV_ESHUTDOWN, OKV_EIO); operations that were
- * under way then have their results delivered first.
+ * none has ended, OKV_EINVAL (NULL, max below 1), or the handle's failure when no
+ * result is left: operations that were under way have theirs delivered first.
  */
 OKV_API int okv_poll(okv *handle, struct okv_result *results, int max);
 
@@ -233,13 +241,13 @@ OKV_API uint32_t okv_pending(const okv *handle);
  * For event loops: okv_fd() becomes readable when an armed handle has something
  * to do. Arm, poll once more, then sleep on the descriptor; okv_poll after it
  * woke. Deadlines do not wake it: sleep no longer than the timeout.
- * okv_arm errors: OKV_EDISCONNECTED, OKV_EIO.
+ * okv_arm errors: OKV_EIO, the handle's failure.
  */
 OKV_API int okv_fd(const okv *handle);
 OKV_API int okv_arm(okv *handle);
 
-/* Blocks until okv_poll would have something to do, or for timeout_ms. OKV_OK,
- * OKV_ETIMEDOUT, or as okv_arm. */
+/* Blocks until okv_poll has a result or a failure to tell, or for timeout_ms.
+ * OKV_OK, OKV_ETIMEDOUT, OKV_EINVAL (NULL, a negative time). */
 OKV_API int okv_wait(okv *handle, int timeout_ms);
 
 /* ---- what only the client can see --------------------------------------- */
@@ -250,7 +258,7 @@ OKV_API int okv_wait(okv *handle, int timeout_ms);
     X(misses, "gets that proved that the key is not there")                  \
     X(puts, "puts that ended")                                               \
     X(deletes, "deletes that ended")                                         \
-    X(reads, "RDMA READs posted for gets")                                   \
+    X(reads, "RDMA READs posted for gets and scans")                         \
     X(read_bytes, "bytes that those READs fetched")                          \
     X(bucket_reads, "READs of a bucket or an overflow bucket")               \
     X(extent_reads, "READs of an extent")                                    \
@@ -275,7 +283,8 @@ OKV_API void okv_counters(const okv *handle, struct okv_counters *out);
  * The floor under a get: `count` raw READs of `length` bytes at random places
  * of the index, on this handle's own connection, with no checking, no more
  * than `depth` under way at once. latencies_ns[0..count) receives the time of
- * each from its post to its completion. Blocks.
+ * each from its post to its completion. Blocks until they are done, or until none
+ * has ended for timeout_ms, after which the handle is unusable.
  * OKV_EINVAL: length 0 or above bucket_bytes * 64 or above the index, count or
  * depth 0, depth above the handle's. OKV_EAGAIN: operations are under way.
  * OKV_ETIMEDOUT, OKV_EDISCONNECTED, OKV_EIO.

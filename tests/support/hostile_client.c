@@ -16,7 +16,6 @@
 #define SLOT_SIZE 65536u
 /* A test that waits longer hangs: it is no measure of anything. */
 #define GUARD_NS 20000000000u
-#define SETTLE_NS 5000000000u
 
 static void nap(void)
 {
@@ -197,12 +196,5 @@ uint64_t bystander_stat(struct bystander *bystander, const char *name)
 
 void bystander_expect_stat(struct bystander *bystander, const char *name, uint64_t value)
 {
-    uint64_t deadline = okv_clock_ns() + SETTLE_NS;
-    uint64_t seen;
-
-    while ((seen = bystander_stat(bystander, name)) != value && okv_clock_ns() < deadline)
-        nap();
-    if (seen != value)
-        fail_msg("%s is %llu and should be %llu", name, (unsigned long long)seen,
-                 (unsigned long long)value);
+    server_await_stat(bystander->handle, name, value);
 }

@@ -10,7 +10,7 @@ Installs what is missing of the named groups on a Debian or Ubuntu machine, as r
 Does nothing, quickly and without network, when everything is there.
 
   build   compile okv
-  test    unit tests, fuzzers, formatting and shell checks
+  test    tests, sanitizers, formatting and shell checks
   guest   run programs in a QEMU guest with soft-RoCE (tests/guest/run)
   demo    run the demo on a machine whose own kernel has soft-RoCE
 TEXT
@@ -23,9 +23,9 @@ fail() {
 
 packages_of() {
     case $1 in
-        build) echo cmake ninja-build gcc pkg-config libibverbs-dev librdmacm-dev libxxhash-dev \
+        build) echo cmake ninja-build gcc libc6-dev pkg-config libibverbs-dev librdmacm-dev libxxhash-dev \
                     libjemalloc-dev libjansson-dev git ;;
-        test)  echo libcmocka-dev clang "$(clang_runtime)" clang-format shellcheck python3 ;;
+        test)  echo libcmocka-dev g++ clang "$(clang_runtime)" clang-format shellcheck python3 ;;
         guest) echo qemu-system-x86 busybox-static kmod cpio iproute2 ibverbs-utils rdmacm-utils \
                     ibverbs-providers perftest python3 xz-utils zstd ;;
         demo)  echo iproute2 kmod ibverbs-utils rdmacm-utils ibverbs-providers ;;
@@ -33,7 +33,7 @@ packages_of() {
     esac
 }
 
-# The package with the sanitizer and libFuzzer runtimes; older releases have none that follows the
+# The package with the sanitizers' runtimes; older releases have none that follows the
 # default version of clang.
 clang_runtime() {
     # shellcheck source=/dev/null

@@ -12,12 +12,16 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "shared/clock.h"
+
 #define ARGUMENTS_MAX 24
 #define READY_TIMEOUT_MS 60000
+#define SETTLE_NS 5000000000u
 
 bool server_is_rdma(void)
 {
@@ -183,4 +187,16 @@ uint64_t server_stat(okv *handle, const char *name)
             return strtoull(line + name_length + 1, NULL, 10);
     fail_msg("the server has no figure %s", name);
     return 0;
+}
+
+void server_await_stat(okv *handle, const char *name, uint64_t value)
+{
+    uint64_t deadline = okv_clock_ns() + SETTLE_NS;
+    uint64_t seen;
+
+    while ((seen = server_stat(handle, name)) != value && okv_clock_ns() < deadline)
+        nanosleep(&(struct timespec){0, 200000}, NULL);
+    if (seen != value)
+        fail_msg("%s is %llu and should be %llu", name, (unsigned long long)seen,
+                 (unsigned long long)value);
 }

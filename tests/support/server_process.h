@@ -40,5 +40,8 @@ okv *server_connect(const struct server_process *server, const struct okv_option
 
 /* One figure of okv_stat; fails the test when the server has none of that name. */
 uint64_t server_stat(okv *handle, const char *name);
+/* Waits until the figure is `value`; fails the test after 5 seconds. For what the
+ * server counts when it comes to it, a moment after the client knows. */
+void server_await_stat(okv *handle, const char *name, uint64_t value);
 
 #endif

@@ -104,7 +104,8 @@ static void answer_request(struct fixture *fixture, struct okv_request *request)
         bytes[i] = fixture_welcome_byte(i);
     okv_put_u32(bytes + WELCOME_RKEY, fixture->listener->rkey);
     okv_put_u64(bytes + WELCOME_LENGTH, FIXTURE_REGION);
-    fixture->ops->accept(request, fixture->endpoint, fixture, bytes, FIXTURE_WELCOME);
+    if (fixture->ops->accept(request, fixture->endpoint, fixture, bytes, FIXTURE_WELCOME))
+        fixture->ops->reject(request, bytes, 0);
 }
 
 static void answer_requests(struct fixture *fixture)

@@ -131,8 +131,9 @@ static void hostile_lengths_are_refused(void **state)
     struct okv_wire_entry *first = (struct okv_wire_entry *)(header + 1);
     uint16_t used = okv_le16_get(header->used);
 
-    const uint16_t keys[] = {0, 0x07ff, 0x1005, 0x8005, 0x0805 /* reference: reads on */};
-    for (size_t i = 0; i < 4; i++) {
+    /* Key of 0, 1025 and 2047 bytes, reserved flags, a reference with an inline value. */
+    const uint16_t keys[] = {0, 0x0401, 0x07ff, 0x1005, 0x8005, 0x0805};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         first->key_and_flags = okv_le16_of(keys[i]);
         okv_bucket_seal(image, SIZE, BOOT, BUCKET);
         assert_int_equal(okv_bucket_check(image, SIZE, BOOT, BUCKET, 0), 0);

@@ -104,6 +104,8 @@ static void welcome_is_checked(void **state)
     WELCOME_WITH(region_length, 4096);
     WELCOME_WITH(region_address, UINT64_MAX - 10);
     WELCOME_WITH(depth, 48);
+    WELCOME_WITH(features, 1);
+    WELCOME_WITH(boot_id, 0);
     WELCOME_WITH(credits, 0);
     WELCOME_WITH(credits, OKV_CREDITS_MAX + 1);
     WELCOME_WITH(slot_size, 100);
