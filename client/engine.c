@@ -261,17 +261,19 @@ static void check_deadlines(okv *handle)
     handle->earliest_deadline_ns = earliest;
 }
 
-int engine_turn(okv *handle)
+bool engine_turn(okv *handle)
 {
     struct okv_event events[EVENTS_PER_TURN];
+    uint32_t active = handle->active;
+    int failure = handle->failure;
 
     if (handle->closed)
-        return 0;
+        return false;
     int n = handle->transport->poll(handle->conn->endpoint, events, EVENTS_PER_TURN);
     if (n < 0) {
         engine_fail(handle, OKV_EIO, "the device reported a failure of the completion queue");
         handle->closed = true;
-        return 0;
+        return true;
     }
     for (int i = 0; i < n; i++)
         engine_event(handle, &events[i]);
@@ -279,7 +281,7 @@ int engine_turn(okv *handle)
         retry_blocked(handle);
     if (n == 0 || ++handle->turns % DEADLINE_TURNS == 0)
         check_deadlines(handle);
-    return n;
+    return n > 0 || handle->active != active || handle->failure != failure;
 }
 
 /* Sleeps until the endpoint has something, or until a deadline: this or an operation's. */
@@ -289,7 +291,7 @@ static int sleep_until(okv *handle, uint64_t deadline_ns)
 
     if (rc)
         return rc;
-    if (engine_turn(handle) > 0)
+    if (engine_turn(handle)) /* what came before the arm announces nothing */
         return 0;
     if (handle->active > 0 && handle->earliest_deadline_ns < deadline_ns)
         deadline_ns = handle->earliest_deadline_ns;
@@ -319,7 +321,7 @@ int engine_wait_for(okv *handle, struct operation *operation)
     uint32_t idle = 0;
 
     while (operation->step != STEP_ENDED && !operation->abandoned) {
-        if (engine_turn(handle) > 0) {
+        if (engine_turn(handle)) {
             idle = 0;
             spin_until = 0;
             continue;
@@ -375,7 +377,7 @@ int okv_wait(okv *handle, int timeout_ms)
     uint64_t spin_until = 0;
 
     for (uint32_t idle = 1; handle->ended.count == 0 && !handle->failure; idle++) {
-        if (engine_turn(handle) > 0) {
+        if (engine_turn(handle)) {
             idle = 0;
             spin_until = 0;
             continue;

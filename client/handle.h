@@ -132,8 +132,8 @@ void operation_release(okv *handle, struct operation *operation);
 void operation_deliver(okv *handle, struct operation *operation, const uint8_t *value,
                        uint32_t length, uint64_t version);
 
-/* One pass over events, blocked operations and deadlines. Returns the number of events. */
-int engine_turn(okv *handle);
+/* One pass over events, blocked operations and deadlines. Returns whether anything happened. */
+bool engine_turn(okv *handle);
 /* Handles one event of the transport. */
 void engine_event(okv *handle, const struct okv_event *event);
 /* Makes the handle unusable: ends every operation and says why. */

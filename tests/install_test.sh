@@ -99,8 +99,8 @@ mkdir "$scratch/static"
 cp "$libdir/libokv.a" "$scratch/static/"
 "${cc[@]}" -std=c11 "${warnings[@]}" "${cflags[@]}" "$scratch/example.c" -o "$scratch/example-static" \
     "-L$scratch/static" "${static[@]}" || fail "the example does not compile against the static library"
-ldd "$scratch/example" | grep -q "=> $libdir/libokv\.so" || fail "the example is not linked to the installed library"
-! ldd "$scratch/example-static" | grep -q libokv || fail "the static example is linked to the shared library"
+ldd "$scratch/example" | grep "=> $libdir/libokv\.so" >/dev/null || fail "the example is not linked to the installed library"
+! ldd "$scratch/example-static" | grep libokv >/dev/null || fail "the static example is linked to the shared library"
 
 uri=local://$scratch/okv.sock
 "$prefix/bin/okv-server" --listen "$uri" --memory 16M >"$scratch/ready" 2>"$scratch/server-log" &

@@ -1,0 +1,450 @@
+#include "tests/support/stub_transport.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "shared/error.h"
+#include "shared/hash.h"
+
+#define EVENTS_MAX 4096
+
+struct okv_memory {
+    uint8_t *base;
+    size_t length;
+};
+
+/* An event, and when it may be seen. READs hold their destination until then. */
+struct held_event {
+    struct okv_event event;
+    uint8_t *destination;
+    uint32_t length;
+    unsigned due; /* the first poll that finds it */
+};
+
+struct stub stub;
+
+static struct okv_conn conn;
+static struct okv_endpoint endpoint;
+static struct held_event events[EVENTS_MAX];
+static unsigned event_count;
+static unsigned credits_used;
+static uint8_t *send_room; /* that send_buffer gives out until it was sent */
+static bool armed;
+static bool closing;
+
+/* ---- events ---- */
+
+static void announce(void)
+{
+    uint64_t one = 1;
+
+    if (armed)
+        assert_int_equal(write(endpoint.fd, &one, sizeof one), sizeof one);
+    armed = false;
+}
+
+static void event_push(const struct okv_event *event, uint8_t *destination, uint32_t length)
+{
+    assert_true(event_count < EVENTS_MAX);
+    events[event_count++] = (struct held_event){
+        .event = *event,
+        .destination = destination,
+        .length = length,
+        .due = stub.polls + 1 + stub.delay,
+    };
+    announce();
+}
+
+static void event_remove(unsigned i)
+{
+    event_count--;
+    memmove(&events[i], &events[i + 1], (event_count - i) * sizeof events[i]);
+}
+
+static int stub_poll(struct okv_endpoint *polled, struct okv_event *out, int max)
+{
+    int n = 0;
+
+    assert_ptr_equal(polled, &endpoint);
+    assert_true(stub.connections > 0);
+    stub.polls++;
+    if (stub.poll_result)
+        return stub.poll_result;
+    if (stub.no_buffers > 0)
+        stub.no_buffers--;
+    for (unsigned i = 0; i < event_count && n < max;) {
+        if (events[i].due > stub.polls) {
+            i++;
+            continue;
+        }
+        out[n] = events[i].event;
+        event_remove(i);
+        if (out[n].type == OKV_EVENT_READ)
+            stub.reads_under_way--;
+        if (out[n].type == OKV_EVENT_RECV) {
+            stub.messages_held++;
+            credits_used -= credits_used > 0;
+        }
+        n++;
+    }
+    return n;
+}
+
+/* What is there already announces nothing; what is still to come does, at once. */
+static int stub_arm(struct okv_endpoint *of)
+{
+    uint64_t ignored;
+
+    if (read(of->fd, &ignored, sizeof ignored) < 0)
+        ignored = 0;
+    armed = true;
+    for (unsigned i = 0; i < event_count; i++)
+        if (events[i].due > stub.polls + 1)
+            announce();
+    if (stub.no_buffers > 0)
+        announce();
+    if (stub.after_arm)
+        stub.after_arm();
+    return 0;
+}
+
+static void stub_recv_release(struct okv_endpoint *of, const struct okv_event *event)
+{
+    assert_ptr_equal(of, &endpoint);
+    assert_true(stub.messages_held > 0);
+    stub.messages_held--;
+    free((void *)event->data);
+}
+
+static void stub_wake(struct okv_endpoint *of)
+{
+    assert_ptr_equal(of, &endpoint);
+    announce();
+}
+
+void stub_release_events(int read_status)
+{
+    for (unsigned i = 0; i < event_count; i++) {
+        events[i].due = 0;
+        if (events[i].event.type == OKV_EVENT_READ)
+            events[i].event.status = read_status;
+    }
+    stub.delay = 0;
+    announce();
+}
+
+static void drop_events(void)
+{
+    for (unsigned i = 0; i < event_count; i++)
+        free((void *)events[i].event.data);
+    event_count = 0;
+    stub.reads_under_way = 0;
+}
+
+/* ---- connecting ---- */
+
+static int stub_connect(const struct okv_uri *uri, const struct okv_connect_params *params,
+                        struct okv_welcome *welcome, struct okv_conn **out, struct okv_diag *diag)
+{
+    (void)uri, (void)diag;
+    assert_int_equal(okv_hello_decode(params->hello, params->hello_length, &stub.hello), 0);
+    okv_superblock_encode(&stub.block, (struct okv_wire_superblock *)stub.region);
+    if (stub.raw.length || stub.raw.rejected) {
+        *welcome = stub.raw;
+    } else {
+        okv_welcome_encode(&stub.welcome, (struct okv_wire_welcome *)welcome->bytes);
+        welcome->length = sizeof(struct okv_wire_welcome);
+    }
+    if (stub.connect_result)
+        return stub.connect_result;
+    endpoint = (struct okv_endpoint){.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
+    assert_true(endpoint.fd >= 0);
+    conn = (struct okv_conn){
+        .endpoint = &endpoint,
+        .slot_size = stub.welcome.slot_size,
+        .max_reads = stub.max_reads,
+        .how = "stub",
+    };
+    send_room = NULL;
+    stub.sent = credits_used = 0;
+    armed = closing = false;
+    stub.connections++;
+    *out = &conn;
+    return 0;
+}
+
+static int stub_set_remote(struct okv_conn *of, uint64_t address, uint64_t length, uint32_t rkey)
+{
+    assert_int_equal(address, stub.welcome.region_address);
+    assert_int_equal(rkey, stub.welcome.rkey);
+    of->remote_length = length;
+    return stub.set_remote_result;
+}
+
+/* READs are flushed, messages on their way are lost, CLOSED is the last event. */
+static void end_connection(void)
+{
+    struct okv_event closed = {
+        .type = OKV_EVENT_CLOSED, .status = OKV_EDISCONNECTED, .conn = &conn};
+
+    for (unsigned i = closing ? 0 : event_count; i-- > 0;) {
+        free((void *)events[i].event.data);
+        if (events[i].event.type != OKV_EVENT_READ)
+            event_remove(i);
+    }
+    if (!closing)
+        event_push(&closed, NULL, 0);
+    closing = true;
+    stub_release_events(OKV_EDISCONNECTED);
+}
+
+static void stub_close_conn(struct okv_conn *of)
+{
+    assert_ptr_equal(of, &conn);
+    stub.closes++;
+    end_connection();
+}
+
+void stub_hang_up(void)
+{
+    end_connection();
+}
+
+static void stub_conn_destroy(struct okv_conn *of)
+{
+    assert_ptr_equal(of, &conn);
+    assert_int_equal(stub.registrations, 0);
+    drop_events();
+    close(endpoint.fd);
+    free(send_room);
+    send_room = NULL;
+    stub.connections--;
+}
+
+static int stub_register(struct okv_endpoint *of, void *base, size_t length,
+                         struct okv_memory **out)
+{
+    (void)of;
+    if (stub.register_result)
+        return stub.register_result;
+    *out = malloc(sizeof **out);
+    assert_non_null(*out);
+    **out = (struct okv_memory){.base = base, .length = length};
+    stub.registrations++;
+    return 0;
+}
+
+static void stub_unregister(struct okv_memory *memory)
+{
+    /* READs that are under way into it lose their right to it. */
+    for (unsigned i = 0; i < event_count; i++)
+        if (events[i].destination >= memory->base &&
+            events[i].destination < memory->base + memory->length)
+            events[i].length = 0;
+    stub.registrations--;
+    free(memory);
+}
+
+/* ---- READs and requests ---- */
+
+static void post_one(const struct okv_read *read)
+{
+    struct okv_event event = {
+        .type = OKV_EVENT_READ, .status = stub.read_status, .conn = &conn, .cookie = read->cookie};
+    uint8_t *to = read->destination;
+
+    assert_true(to >= read->memory->base &&
+                to + read->length <= read->memory->base + read->memory->length);
+    for (unsigned i = 0; i < event_count; i++)
+        if (events[i].event.type == OKV_EVENT_READ)
+            assert_true(events[i].length == 0 || to >= events[i].destination + events[i].length ||
+                        events[i].destination >= to + read->length);
+    stub.reads++;
+    stub.reads_under_way++;
+    if (read->offset < STUB_HEAP && read->offset > stub.highest_in_index)
+        stub.highest_in_index = read->offset;
+    if (stub.before_read)
+        stub.before_read(stub.reads);
+    if (!stub.read_status)
+        memcpy(to, stub.region + read->offset, read->length);
+    event_push(&event, to, read->length);
+}
+
+static int stub_post_read(struct okv_conn *of, const struct okv_read *reads, unsigned count)
+{
+    assert_ptr_equal(of, &conn);
+    if (closing)
+        return OKV_EDISCONNECTED;
+    if (stub.read_result)
+        return stub.read_result;
+    for (unsigned i = 0; i < count; i++) {
+        if (!okv_range_inside(reads[i].offset, reads[i].length, conn.remote_length)) {
+            stub.reads_outside++;
+            return OKV_EINVAL;
+        }
+    }
+    if (stub.reads_under_way + count > conn.max_reads)
+        return OKV_EAGAIN;
+    for (unsigned i = 0; i < count; i++)
+        post_one(&reads[i]);
+    return 0;
+}
+
+/* Of its exact size and new for every message, so that ASan sees what reaches past it. */
+static uint8_t *stub_send_buffer(struct okv_conn *of)
+{
+    if (stub.no_buffers > 0)
+        return NULL;
+    if (!send_room)
+        send_room = malloc(of->slot_size);
+    assert_non_null(send_room);
+    return send_room;
+}
+
+static int stub_post_send(struct okv_conn *of, uint32_t length, uint32_t immediate)
+{
+    struct stub_request *request = &stub.requests[stub.sent % STUB_REQUESTS];
+
+    assert_non_null(send_room);
+    if (closing)
+        return OKV_EDISCONNECTED;
+    if (stub.send_result)
+        return stub.send_result;
+    assert_true(length <= of->slot_size);
+    memcpy(request->bytes, send_room, length);
+    free(send_room);
+    send_room = NULL;
+    assert_int_equal(okv_request_decode(immediate, request->bytes, length, &request->message), 0);
+    assert_int_equal(request->message.sequence, stub.sent + 1);
+    assert_true(request->message.first_incomplete <= request->message.sequence);
+    assert_true(++credits_used <= stub.welcome.credits);
+    struct stub_reply reply = stub_reply_to(stub.sent++);
+    if (!stub.answer || stub.answer(request, &reply))
+        stub_say(&reply);
+    return 0;
+}
+
+struct stub_reply stub_reply_to(unsigned n)
+{
+    const struct okv_request_message *request = &stub.requests[n % STUB_REQUESTS].message;
+    bool has_value = request->opcode == OKV_OP_GET || request->opcode == OKV_OP_STAT;
+
+    return (struct stub_reply){
+        .message = {.opcode = request->opcode,
+                    .slot = request->slot,
+                    .sequence = request->sequence,
+                    .version = 77,
+                    .value = (const uint8_t *)"answer",
+                    .value_length = has_value ? 6 : 0},
+    };
+}
+
+void stub_say(const struct stub_reply *reply)
+{
+    const struct okv_reply_message *message = &reply->message;
+    uint8_t bytes[OKV_SLOT_SIZE_DEFAULT];
+    uint32_t length = okv_reply_encode(message, bytes) - reply->cut;
+    uint8_t *data = malloc(length);
+
+    assert_non_null(data);
+    memcpy(data, bytes, length);
+    struct okv_event event = {
+        .type = OKV_EVENT_RECV,
+        .conn = &conn,
+        .immediate = (okv_immediate(message->opcode, message->slot) | OKV_IMMEDIATE_REPLY) ^
+                     reply->immediate_flip,
+        .has_immediate = !reply->no_immediate,
+        .data = data,
+        .length = length,
+    };
+    event_push(&event, NULL, 0);
+}
+
+static const struct okv_transport_ops ops = {
+    .name = "stub",
+    .connect = stub_connect,
+    .set_remote = stub_set_remote,
+    .close = stub_close_conn,
+    .conn_destroy = stub_conn_destroy,
+    .memory_register = stub_register,
+    .memory_unregister = stub_unregister,
+    .post_read = stub_post_read,
+    .send_buffer = stub_send_buffer,
+    .post_send = stub_post_send,
+    .poll = stub_poll,
+    .recv_release = stub_recv_release,
+    .arm = stub_arm,
+    .wake = stub_wake,
+};
+
+const struct okv_transport_ops *okv_transport_for(enum okv_scheme scheme)
+{
+    (void)scheme;
+    return &ops;
+}
+
+/* ---- a server for one test ---- */
+
+void stub_reset(void)
+{
+    drop_events();
+    free(send_room);
+    send_room = NULL;
+    memset(&stub, 0, sizeof stub);
+    stub.max_reads = 1024;
+    stub.welcome = (struct okv_welcome_fields){
+        .rkey = 9,
+        .boot_id = STUB_BOOT,
+        .region_length = STUB_REGION,
+        .index_offset = STUB_INDEX,
+        .index_length = STUB_BUCKETS * STUB_BUCKET_SIZE,
+        .hash_seed = STUB_SEED,
+        .bucket_size = STUB_BUCKET_SIZE,
+        .depth = STUB_DEPTH,
+        .slot_size = OKV_SLOT_SIZE_DEFAULT,
+        .credits = 16,
+        .max_key = OKV_KEY_MAX,
+        .max_value = 4096,
+    };
+    stub.block = (struct okv_superblock){
+        .boot_id = STUB_BOOT,
+        .hash_seed = STUB_SEED,
+        .region_length = STUB_REGION,
+        .index_offset = STUB_INDEX,
+        .index_length = STUB_BUCKETS * STUB_BUCKET_SIZE,
+        .bucket_size = STUB_BUCKET_SIZE,
+        .depth = STUB_DEPTH,
+    };
+    for (uint64_t bucket = 0; bucket < STUB_BUCKETS; bucket++)
+        stub_bucket(bucket, STUB_DEPTH, NULL, 0);
+}
+
+okv *stub_open(uint32_t depth, uint32_t credits, uint32_t timeout_ms)
+{
+    struct okv_options options = {.depth = depth, .credits = credits, .timeout_ms = timeout_ms};
+    char why[320];
+    okv *handle;
+
+    stub.welcome.credits = credits;
+    if (okv_open(STUB_URI, &options, &handle, why, sizeof why))
+        fail_msg("okv_open: %s", why);
+    stub.reads = 0;
+    stub.highest_in_index = 0;
+    return handle;
+}
+
+void stub_close(okv **handle)
+{
+    okv_close(handle);
+    assert_null(*handle);
+    assert_int_equal(stub.registrations, 0);
+    assert_int_equal(stub.connections, 0);
+    assert_int_equal(stub.messages_held, 0);
+}

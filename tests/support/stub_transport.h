@@ -1,0 +1,194 @@
+/*
+ * A transport without a peer: okv_transport_for() returns it for every scheme,
+ * so a test that links it has a client whose server is `stub`.
+ *
+ * The region is memory of the process, READs copy from it when they are posted,
+ * requests are answered by a function of the test. What a client owes a
+ * transport is asserted: READs inside the region and into registered memory that
+ * no other READ owns, no more requests than credits, every message given back.
+ */
+#ifndef OKV_TESTS_STUB_TRANSPORT_H
+#define OKV_TESTS_STUB_TRANSPORT_H
+
+#include <okv.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "shared/bucket.h"
+#include "shared/error.h"
+#include "shared/hash.h"
+#include "shared/superblock.h"
+#include "shared/transport.h"
+#include "shared/wire.h"
+
+#define STUB_URI "local:///stub"
+#define STUB_REGION 65536
+#define STUB_INDEX OKV_SUPERBLOCK_SIZE
+#define STUB_BUCKETS 4
+#define STUB_BUCKET_SIZE 512
+#define STUB_HEAP 16384 /* where tests put parts and extents */
+#define STUB_DEPTH 2
+#define STUB_BOOT UINT64_C(0x5eedf00dcafe0001)
+#define STUB_SEED 42
+
+#define STUB_REQUESTS 256
+
+/* A request as it was sent, with its bytes. */
+struct stub_request {
+    struct okv_request_message message;
+    uint8_t bytes[OKV_SLOT_SIZE_DEFAULT];
+};
+
+/* What the server says to it, and how it spoils the message. */
+struct stub_reply {
+    struct okv_reply_message message;
+    uint32_t immediate_flip; /* bits of the immediate that are wrong */
+    uint32_t cut;            /* bytes missing at the end */
+    bool no_immediate;
+};
+
+struct stub {
+    /* Of the handshake: the region as it is described, and as it is. */
+    struct okv_welcome_fields welcome;
+    struct okv_superblock block;
+    struct okv_welcome raw; /* sent instead of `welcome` when its length is not 0 */
+    int connect_result;     /* also how a rejection in `raw` is told: OKV_EREFUSED */
+    int set_remote_result;
+    int register_result;
+    struct okv_hello hello; /* what the client said */
+
+    uint8_t region[STUB_REGION];
+
+    /* READs. Counted from 1 since the test last set `reads` to 0. */
+    unsigned reads;
+    unsigned reads_outside;    /* refused with OKV_EINVAL */
+    uint64_t highest_in_index; /* offset below STUB_HEAP of any READ */
+    void (*before_read)(unsigned n);
+    int read_result; /* of post_read */
+    int read_status; /* of its event */
+    unsigned max_reads;
+
+    /* Requests. */
+    unsigned sent;
+    struct stub_request requests[STUB_REQUESTS]; /* the latest, by sent modulo the number */
+    /* Changes the reply, which is a good one; false: no answer. NULL: all are answered. */
+    bool (*answer)(const struct stub_request *request, struct stub_reply *reply);
+    int send_result;     /* of post_send */
+    unsigned no_buffers; /* polls until send_buffer has room again */
+
+    /* Events. */
+    unsigned delay;          /* polls that find a new event not yet there */
+    unsigned polls;          /* made */
+    int poll_result;         /* a failure of the endpoint */
+    void (*after_arm)(void); /* runs at the end of each arm */
+
+    /* What the client has and has not given back. */
+    unsigned reads_under_way;
+    unsigned messages_held;
+    unsigned registrations;
+    unsigned connections;
+    unsigned closes;
+};
+
+extern struct stub stub;
+
+/* An empty table, a server that answers, nothing counted. */
+void stub_reset(void);
+/* A handle on the stub; READs are counted from here. */
+okv *stub_open(uint32_t depth, uint32_t credits, uint32_t timeout_ms);
+/* Closes it and sets it to NULL; nothing may be left of it. */
+void stub_close(okv **handle);
+
+/* The good reply to the request that was sent as number n, from 0. */
+struct stub_reply stub_reply_to(unsigned n);
+/* Lets a message of the server arrive. */
+void stub_say(const struct stub_reply *reply);
+static inline void stub_goodbye(void)
+{
+    struct stub_reply goodbye = {.message = {.opcode = OKV_OP_GOODBYE, .status = OKV_ESHUTDOWN}};
+
+    stub_say(&goodbye);
+}
+/* Ends the connection from the server's side. */
+void stub_hang_up(void);
+/* Lets the events that are held back arrive at the next poll, READs with this status. */
+void stub_release_events(int read_status);
+
+/* ---- the table ---- */
+
+/* Writes to `key` the n-th key whose bucket at `depth` is `bucket`. */
+static inline void stub_key(char key[16], uint64_t bucket, unsigned depth, unsigned n)
+{
+    for (unsigned i = 0;; i++) {
+        snprintf(key, 16, "key-%06u", i);
+        if (okv_hash_bucket(okv_hash_key(key, strlen(key), STUB_SEED), depth) == bucket && n-- == 0)
+            return;
+    }
+}
+
+static inline struct okv_entry stub_inline(const char *key, const char *value)
+{
+    return (struct okv_entry){
+        .tag = okv_hash_tag(okv_hash_key(key, strlen(key), STUB_SEED)),
+        .key_length = (uint32_t)strlen(key),
+        .value_length = (uint32_t)strlen(value),
+        .version = 5,
+        .key = (const uint8_t *)key,
+        .value = (const uint8_t *)value,
+    };
+}
+
+/* Writes the extent, too. */
+static inline struct okv_entry stub_reference(const char *key, const char *value, uint64_t offset)
+{
+    struct okv_entry entry = stub_inline(key, value);
+    uint8_t *extent = stub.region + offset;
+
+    memcpy(extent, key, entry.key_length);
+    memcpy(extent + entry.key_length, value, entry.value_length);
+    entry.is_reference = true;
+    entry.extent = offset;
+    entry.checksum = okv_extent_checksum(extent, entry.key_length + entry.value_length, STUB_BOOT);
+    return entry;
+}
+
+/* One image: of part `part` of `bucket`, at `offset`. */
+struct stub_image {
+    uint64_t offset;
+    uint64_t bucket;
+    uint64_t version;
+    uint64_t chain;
+    unsigned depth;
+    unsigned part;
+};
+
+static inline uint64_t stub_place(uint64_t bucket)
+{
+    return STUB_INDEX + bucket * STUB_BUCKET_SIZE;
+}
+
+static inline void stub_write(const struct stub_image *image, const struct okv_entry *entries,
+                              unsigned count)
+{
+    uint8_t *bytes = stub.region + image->offset;
+
+    okv_bucket_begin(bytes, image->depth, image->version, image->chain, image->part);
+    for (unsigned i = 0; i < count; i++)
+        okv_bucket_append(bytes, STUB_BUCKET_SIZE, &entries[i]);
+    okv_bucket_seal(bytes, STUB_BUCKET_SIZE, STUB_BOOT, image->bucket);
+}
+
+/* A bucket without further parts. */
+static inline void stub_bucket(uint64_t bucket, unsigned depth, const struct okv_entry *entries,
+                               unsigned count)
+{
+    struct stub_image image = {
+        .offset = stub_place(bucket), .bucket = bucket, .version = 1, .depth = depth};
+
+    stub_write(&image, entries, count);
+}
+
+#endif

@@ -1,0 +1,453 @@
+/* A get over a stub transport: how many READs it takes, what it believes, and where it ends. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/stub_transport.h"
+
+#define BUCKET 3
+#define ATTEMPTS 16 /* images that may be rejected before the server is asked */
+#define EXTENT (STUB_HEAP + 8192)
+
+static okv *handle;
+static char keys[6][16]; /* of BUCKET */
+static char buffer[64];
+static size_t length;
+static uint64_t version;
+static struct okv_counters counted;
+
+static int setup(void **state)
+{
+    (void)state;
+    stub_reset();
+    for (unsigned i = 0; i < 6; i++)
+        stub_key(keys[i], BUCKET, STUB_DEPTH, i);
+    memset(buffer, '#', sizeof buffer);
+    length = SIZE_MAX;
+    version = 0;
+    handle = stub_open(4, 4, 2000);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    stub_close(&handle);
+    return 0;
+}
+
+static int get(const char *key)
+{
+    int rc = okv_get(handle, key, strlen(key), buffer, sizeof buffer, &length, &version);
+
+    okv_counters(handle, &counted);
+    assert_int_equal(counted.reads, stub.reads);
+    assert_int_equal(counted.reads, counted.bucket_reads + counted.extent_reads);
+    assert_int_equal(stub.reads_outside, 0);
+    return rc;
+}
+
+static void assert_hit(const char *key, const char *value)
+{
+    assert_int_equal(get(key), OKV_OK);
+    assert_int_equal(length, strlen(value));
+    assert_memory_equal(buffer, value, length);
+}
+
+static void inline_hit_and_miss_are_one_read(void **state)
+{
+    struct okv_entry entries[] = {stub_inline(keys[0], "zero"), stub_inline(keys[1], "one")};
+
+    (void)state;
+    stub_bucket(BUCKET, STUB_DEPTH, entries, 2);
+    assert_int_equal(get(keys[2]), OKV_ENOTFOUND);
+    assert_int_equal(stub.reads, 1);
+    assert_int_equal(counted.misses, 1);
+    assert_int_equal(length, SIZE_MAX);
+    assert_hit(keys[1], "one");
+    assert_int_equal(version, 5);
+    assert_int_equal(counted.hits, 1);
+    assert_int_equal(counted.read_bytes, 2 * STUB_BUCKET_SIZE);
+}
+
+static void reference_is_two_reads(void **state)
+{
+    struct okv_entry entry = stub_reference(keys[0], "in an extent", EXTENT);
+
+    (void)state;
+    stub_bucket(BUCKET, STUB_DEPTH, &entry, 1);
+    assert_hit(keys[0], "in an extent");
+    assert_int_equal(version, 5);
+    assert_int_equal(stub.reads, 2);
+    assert_int_equal(counted.extent_reads, 1);
+    assert_int_equal(counted.read_bytes, STUB_BUCKET_SIZE + strlen(keys[0]) + 12);
+}
+
+/* Tag and length of an entry are the key's, its extent is another one's. */
+static void collision_goes_on_searching(void **state)
+{
+    struct okv_entry entries[3] = {
+        stub_reference(keys[1], "of key 1", EXTENT),
+        stub_reference(keys[2], "of key 2", EXTENT + 64),
+        stub_reference(keys[0], "of key 0", EXTENT + 128),
+    };
+
+    (void)state;
+    entries[0].tag = entries[1].tag = entries[2].tag;
+    stub_bucket(BUCKET, STUB_DEPTH, entries, 3);
+    assert_hit(keys[0], "of key 0");
+    assert_int_equal(stub.reads, 4);
+    assert_int_equal(counted.torn_extents, 0);
+
+    stub_bucket(BUCKET, STUB_DEPTH, entries, 2); /* collisions only: a miss */
+    assert_int_equal(get(keys[0]), OKV_ENOTFOUND);
+    assert_int_equal(stub.reads, 7);
+}
+
+/* ---- torn images and extents ---- */
+
+static unsigned tear_until; /* READs that find the byte wrong */
+static uint64_t tear_at;
+static uint8_t tear_good;
+
+static void tear(unsigned n)
+{
+    stub.region[tear_at] = (uint8_t)(n <= tear_until ? ~tear_good : tear_good);
+}
+
+static void tear_reads(uint64_t offset, unsigned until)
+{
+    tear_at = offset;
+    tear_good = stub.region[offset];
+    tear_until = until;
+    stub.before_read = tear;
+}
+
+static void torn_then_whole_is_a_hit(void **state)
+{
+    struct okv_entry entry = stub_inline(keys[0], "whole");
+    static const unsigned torn[] = {1, 2, ATTEMPTS - 1};
+
+    (void)state;
+    for (unsigned i = 0, sum = 0; i < 3; i++) {
+        stub_bucket(BUCKET, STUB_DEPTH, &entry, 1);
+        tear_reads(stub_place(BUCKET) + 40, stub.reads + torn[i]);
+        assert_hit(keys[0], "whole");
+        sum += torn[i];
+        assert_int_equal(counted.torn_buckets, sum);
+        assert_int_equal(stub.reads, sum + i + 1);
+    }
+    assert_int_equal(stub.sent, 0);
+    assert_int_equal(counted.fallbacks, 0);
+}
+
+static bool answer_miss(const struct stub_request *request, struct stub_reply *reply)
+{
+    (void)request;
+    reply->message.status = OKV_ENOTFOUND;
+    reply->message.value_length = 0;
+    return true;
+}
+
+static void torn_always_asks_the_server(void **state)
+{
+    struct okv_entry entry = stub_inline(keys[0], "torn");
+
+    (void)state;
+    stub_bucket(BUCKET, STUB_DEPTH, &entry, 1);
+    tear_reads(stub_place(BUCKET) + 40, UINT32_MAX);
+    assert_hit(keys[0], "answer");
+    assert_int_equal(version, 77);
+    assert_int_equal(stub.reads, ATTEMPTS);
+    assert_int_equal(counted.torn_buckets, ATTEMPTS);
+    assert_int_equal(counted.fallbacks, 1);
+    assert_int_equal(counted.requests, 1);
+    assert_int_equal(counted.replies, 1);
+    assert_int_equal(stub.requests[0].message.opcode, OKV_OP_GET);
+    assert_memory_equal(stub.requests[0].message.key, keys[0], strlen(keys[0]));
+
+    stub.answer = answer_miss;
+    assert_int_equal(get(keys[0]), OKV_ENOTFOUND);
+    assert_int_equal(stub.reads, 2 * ATTEMPTS);
+    stub.answer = NULL;
+    assert_int_equal(okv_get(handle, keys[0], strlen(keys[0]), NULL, 0, &length, NULL),
+                     OKV_ETOOSMALL);
+    assert_int_equal(length, 6);
+}
+
+static void torn_extent_reads_the_bucket_again(void **state)
+{
+    struct okv_entry entry = stub_reference(keys[0], "in an extent", EXTENT);
+
+    (void)state;
+    stub_bucket(BUCKET, STUB_DEPTH, &entry, 1);
+    tear_reads(EXTENT + 15, 4);
+    assert_hit(keys[0], "in an extent");
+    assert_int_equal(counted.torn_extents, 2);
+    assert_int_equal(counted.bucket_reads, 3);
+    assert_int_equal(counted.extent_reads, 3);
+
+    tear_reads(EXTENT + 15, UINT32_MAX); /* the last attempt is its bucket's 16th */
+    assert_hit(keys[0], "answer");
+    assert_int_equal(counted.torn_extents, 2 + ATTEMPTS);
+    assert_int_equal(counted.fallbacks, 1);
+}
+
+/* The bucket was READ before its extent was freed; the extent's READ finds another item. */
+static void reuse_extent(unsigned n)
+{
+    struct okv_entry entry;
+
+    if (n != 2)
+        return;
+    stub_reference(keys[0], "another one!", EXTENT); /* the same key, at its old place */
+    entry = stub_reference(keys[0], "moved", EXTENT + 256);
+    stub_bucket(BUCKET, STUB_DEPTH, &entry, 1);
+}
+
+static void reused_extent_reads_the_bucket_again(void **state)
+{
+    struct okv_entry entry = stub_reference(keys[0], "in an extent", EXTENT);
+
+    (void)state;
+    stub_bucket(BUCKET, STUB_DEPTH, &entry, 1);
+    stub.before_read = reuse_extent;
+    assert_hit(keys[0], "moved");
+    assert_int_equal(counted.torn_extents, 1);
+    assert_int_equal(stub.reads, 4);
+}
+
+/* ---- chains ---- */
+
+static uint64_t part_place(unsigned part)
+{
+    return part ? STUB_HEAP + part * STUB_BUCKET_SIZE : stub_place(BUCKET);
+}
+
+/* Key n in part n. */
+static void write_chain(unsigned parts, uint64_t with_version, const char *value)
+{
+    for (unsigned part = parts; part-- > 0;) {
+        struct okv_entry entry = stub_inline(keys[part], value);
+        struct stub_image image = {
+            .offset = part_place(part),
+            .bucket = BUCKET,
+            .version = with_version,
+            .chain = part + 1 < parts ? part_place(part + 1) : 0,
+            .depth = STUB_DEPTH,
+            .part = part,
+        };
+        stub_write(&image, &entry, 1);
+    }
+}
+
+static void chain_is_searched_part_by_part(void **state)
+{
+    (void)state;
+    write_chain(3, 9, "chained");
+    for (unsigned part = 0; part < 3; part++) {
+        stub.reads = 0;
+        assert_int_equal(
+            okv_get(handle, keys[part], strlen(keys[part]), buffer, sizeof buffer, &length, NULL),
+            OKV_OK);
+        assert_memory_equal(buffer, "chained", 7);
+        assert_int_equal(stub.reads, part + 1);
+    }
+    stub.reads = 6;
+    assert_int_equal(get(keys[3]), OKV_ENOTFOUND);
+    assert_int_equal(stub.reads, 9);
+    assert_int_equal(counted.torn_buckets, 0);
+}
+
+/* Part 0 of the chain was READ, then the writer began to publish version 10. */
+static void publish_part(unsigned n)
+{
+    if (n == 2)
+        write_chain(3, 10, "newer");
+}
+
+static void parts_of_two_versions_begin_again(void **state)
+{
+    (void)state;
+    write_chain(3, 9, "older");
+    stub.before_read = publish_part;
+    assert_hit(keys[2], "newer");
+    assert_int_equal(counted.torn_buckets, 1);
+    assert_int_equal(stub.reads, 5); /* part 0, part 1 of version 10, all three */
+}
+
+static void assert_eproto_after(unsigned reads)
+{
+    unsigned before = stub.reads;
+
+    assert_int_equal(get(keys[0]), OKV_EPROTO);
+    assert_int_equal(stub.reads, before + reads);
+}
+
+static void places_outside_are_never_read(void **state)
+{
+    static const uint64_t places[] = {STUB_REGION - STUB_BUCKET_SIZE + 1, STUB_REGION,
+                                      STUB_REGION + 1, (UINT64_C(1) << 48) - 1};
+    struct stub_image image = {
+        .offset = stub_place(BUCKET), .bucket = BUCKET, .version = 1, .depth = STUB_DEPTH};
+    struct okv_entry good = stub_reference(keys[0], "in an extent", EXTENT);
+    uint32_t size = good.key_length + good.value_length;
+
+    (void)state;
+    for (unsigned i = 0; i < 4; i++) {
+        image.chain = places[i];
+        stub_write(&image, NULL, 0);
+        assert_eproto_after(1);
+    }
+    image.chain = 0;
+    for (unsigned i = 0; i < 4; i++) {
+        struct okv_entry bad = good;
+        bad.extent = i ? places[i] : STUB_REGION - size + 1;
+        stub_write(&image, &bad, 1);
+        assert_eproto_after(1);
+    }
+    static const uint32_t lengths[] = {OKV_KEY_MAX + 4096, 60000, UINT32_MAX};
+    for (unsigned i = 0; i < 3; i++) { /* longer than any extent of this server */
+        struct okv_entry bad = good;
+        bad.extent = 0;
+        bad.value_length = lengths[i];
+        stub_write(&image, &bad, 1);
+        assert_eproto_after(1);
+    }
+    assert_string_equal(okv_why(handle), "");
+}
+
+/* Each READ finds the part that it looks for, with a chain to the same place. */
+static void write_cycle(unsigned n)
+{
+    struct stub_image image = {
+        .offset = n == 1 ? stub_place(BUCKET) : STUB_HEAP,
+        .bucket = BUCKET,
+        .version = 1,
+        .chain = STUB_HEAP,
+        .depth = STUB_DEPTH,
+        .part = n - 1,
+    };
+
+    stub_write(&image, NULL, 0);
+}
+
+static void endless_chain_ends(void **state)
+{
+    (void)state;
+    stub.before_read = write_cycle;
+    assert_eproto_after(OKV_BUCKET_PARTS_MAX);
+}
+
+/* ---- depths ---- */
+
+static void image_of_another_depth_leads_on(void **state)
+{
+    struct okv_entry entry = stub_inline(keys[0], "shallow");
+
+    (void)state;
+    stub_bucket(BUCKET, 1, NULL, 0);
+    stub_bucket(BUCKET & 1, 1, &entry, 1);
+    assert_hit(keys[0], "shallow");
+    assert_int_equal(counted.wrong_depths, 1);
+    assert_int_equal(stub.reads, 2);
+
+    /* A deeper one: the hint of the handle leads to bucket 1, whose image names bucket 3. */
+    stub_close(&handle);
+    stub.welcome.depth = 1;
+    handle = stub_open(4, 4, 2000);
+    stub_bucket(BUCKET & 1, STUB_DEPTH, NULL, 0);
+    entry = stub_inline(keys[0], "deep");
+    stub_bucket(BUCKET, STUB_DEPTH, &entry, 1);
+    assert_hit(keys[0], "deep");
+    assert_int_equal(counted.wrong_depths, 1);
+    assert_int_equal(stub.reads, 2);
+}
+
+static void depths_back_and_forth_are_bounded(void **state)
+{
+    (void)state;
+    stub_bucket(BUCKET, 1, NULL, 0);
+    stub_bucket(BUCKET & 1, STUB_DEPTH, NULL, 0);
+    assert_hit(keys[0], "answer");
+    assert_int_equal(stub.reads, ATTEMPTS);
+    assert_int_equal(counted.wrong_depths, ATTEMPTS);
+    assert_int_equal(counted.fallbacks, 1);
+}
+
+/* Neither a depth in an image nor the hint of the welcome leads beyond the index. */
+static void bucket_beyond_the_index_is_never_read(void **state)
+{
+    char key[16];
+
+    (void)state;
+    stub_close(&handle);
+    for (unsigned hint = 0; hint <= OKV_DEPTH_MAX; hint += OKV_DEPTH_MAX) {
+        stub.welcome.depth = hint;
+        stub.welcome.index_length = 3 * STUB_BUCKET_SIZE; /* bucket 3 is missing */
+        handle = stub_open(4, 4, 2000);
+        for (unsigned n = 0; n < 40; n++) {
+            for (uint64_t bucket = 0; bucket < STUB_BUCKETS; bucket++) {
+                stub_key(key, bucket, STUB_DEPTH, n);
+                struct okv_entry entry = stub_inline(key, "here");
+                for (uint64_t other = 0; other < STUB_BUCKETS; other++)
+                    stub_bucket(other, OKV_DEPTH_MAX, NULL, 0);
+                stub_bucket(bucket == 3 ? 1 : bucket, OKV_DEPTH_MAX, &entry, 1);
+                assert_hit(key, "here");
+            }
+        }
+        assert_int_equal(stub.highest_in_index, stub_place(2));
+        stub_close(&handle);
+    }
+}
+
+/* ---- what the caller gets ---- */
+
+static void value_larger_than_the_buffer(void **state)
+{
+    struct okv_entry entries[] = {stub_inline(keys[0], "0123456789"),
+                                  stub_reference(keys[1], "0123456789", EXTENT)};
+
+    (void)state;
+    stub_bucket(BUCKET, STUB_DEPTH, entries, 2);
+    for (unsigned i = 0; i < 2; i++) {
+        version = length = 0;
+        assert_int_equal(okv_get(handle, keys[i], strlen(keys[i]), buffer, 9, &length, &version),
+                         OKV_ETOOSMALL);
+        assert_int_equal(length, 10);
+        assert_int_equal(version, 0);
+        assert_int_equal(buffer[0], '#');
+        assert_int_equal(okv_get(handle, keys[i], strlen(keys[i]), buffer, 10, &length, NULL), 0);
+        assert_memory_equal(buffer, "0123456789#", 11);
+        memset(buffer, '#', sizeof buffer);
+    }
+}
+
+#define LOOKUP_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        LOOKUP_TEST(inline_hit_and_miss_are_one_read),
+        LOOKUP_TEST(reference_is_two_reads),
+        LOOKUP_TEST(collision_goes_on_searching),
+        LOOKUP_TEST(torn_then_whole_is_a_hit),
+        LOOKUP_TEST(torn_always_asks_the_server),
+        LOOKUP_TEST(torn_extent_reads_the_bucket_again),
+        LOOKUP_TEST(reused_extent_reads_the_bucket_again),
+        LOOKUP_TEST(chain_is_searched_part_by_part),
+        LOOKUP_TEST(parts_of_two_versions_begin_again),
+        LOOKUP_TEST(places_outside_are_never_read),
+        LOOKUP_TEST(endless_chain_ends),
+        LOOKUP_TEST(image_of_another_depth_leads_on),
+        LOOKUP_TEST(depths_back_and_forth_are_bounded),
+        LOOKUP_TEST(bucket_beyond_the_index_is_never_read),
+        LOOKUP_TEST(value_larger_than_the_buffer),
+    };
+
+    return cmocka_run_group_tests_name("client: lookups", tests, NULL, NULL);
+}

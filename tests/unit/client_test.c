@@ -1,0 +1,330 @@
+/* Requests of the client over a stub transport: their answers, and what ends them otherwise. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "shared/clock.h"
+#include "tests/support/stub_transport.h"
+
+#define TAGS 16
+#define LONG_MS 60000
+#define HELD 1000000000u /* polls that no test makes: until stub_release_events */
+#define LENGTH_OF(array) (sizeof(array) / sizeof *(array))
+
+static okv *handle;
+static unsigned seen[TAGS];
+static struct okv_result results[TAGS];
+static char buffer[TAGS][16];
+static size_t length;
+
+static int setup(void **state)
+{
+    (void)state;
+    stub_reset();
+    memset(seen, 0, sizeof seen);
+    handle = NULL;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    stub_close(&handle);
+    return 0;
+}
+
+static bool no_answer(const struct stub_request *request, struct stub_reply *reply)
+{
+    (void)request, (void)reply;
+    return false;
+}
+
+/* One poll; results are kept by their tags. */
+static int collect_once(void)
+{
+    struct okv_result polled[4];
+    int n = okv_poll(handle, polled, 4);
+
+    for (int i = 0; i < n; i++) {
+        assert_true(polled[i].tag < TAGS);
+        results[polled[i].tag] = polled[i];
+        assert_int_equal(++seen[polled[i].tag], 1);
+    }
+    return n;
+}
+
+/* Polls until every result came; whoever has none by then never gets it. */
+static void collect(void)
+{
+    uint64_t until = okv_clock_ns() + UINT64_C(20000000000);
+
+    while (okv_pending(handle) > 0 && okv_clock_ns() < until)
+        collect_once();
+    assert_int_equal(okv_pending(handle), 0);
+}
+
+static int get(void)
+{
+    return okv_get(handle, "key", 3, buffer[0], sizeof buffer[0], &length, NULL);
+}
+
+static void put_submit(uint64_t tag)
+{
+    assert_int_equal(okv_submit_put(handle, "key", 3, "value", 5, tag), 0);
+}
+
+static void get_submit(uint64_t tag)
+{
+    assert_int_equal(okv_submit_get(handle, "key", 3, buffer[tag], sizeof buffer[tag], tag), 0);
+}
+
+/* ---- requests ---- */
+
+static void blocked_request_needs_no_event(void **state)
+{
+    (void)state;
+    handle = stub_open(4, 4, LONG_MS);
+    stub.answer = no_answer;
+    stub.no_buffers = 3;
+    put_submit(0);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(stub.sent, 0);
+        assert_int_equal(collect_once(), 0);
+    }
+    assert_int_equal(stub.sent, 1);
+    stub.answer = NULL;
+    stub.no_buffers = 200;
+    assert_int_equal(okv_put(handle, "key", 3, "value", 5, NULL), OKV_OK);
+}
+
+static void second_put_waits_for_the_credit(void **state)
+{
+    struct stub_reply reply;
+
+    (void)state;
+    handle = stub_open(4, 1, LONG_MS);
+    stub.answer = no_answer;
+    put_submit(0);
+    put_submit(1);
+    for (unsigned i = 0; i < 10; i++)
+        assert_int_equal(collect_once(), 0);
+    assert_int_equal(stub.sent, 1);
+    reply = stub_reply_to(0);
+    stub_say(&reply);
+    assert_int_equal(collect_once(), 1);
+    assert_int_equal(stub.sent, 2);
+    assert_int_equal(stub.requests[1].message.first_incomplete, 2);
+    assert_int_equal(stub.requests[1].message.value_length, 5);
+    assert_memory_equal(stub.requests[1].message.value, "value", 5);
+    reply = stub_reply_to(1);
+    stub_say(&reply);
+    collect();
+    assert_int_equal(results[1].status, OKV_OK);
+    assert_int_equal(results[1].version, 77);
+}
+
+/* Two puts and a ping that were sent, a get under way, a put without a credit. */
+static void start_five(void)
+{
+    handle = stub_open(8, 3, LONG_MS);
+    stub.answer = no_answer;
+    put_submit(0);
+    put_submit(1);
+    assert_int_equal(okv_submit_ping(handle, 2), 0);
+    stub.delay = HELD;
+    get_submit(3);
+    put_submit(4);
+    stub.delay = 0;
+    assert_int_equal(stub.sent, 3);
+}
+
+/* The handle failed: each of the five has its result, once, and every call says why. */
+static void expect_failed(int failure)
+{
+    const int expected[] = {OKV_EUNKNOWN, OKV_EUNKNOWN, failure, failure, failure};
+    struct okv_result result;
+
+    collect();
+    for (unsigned tag = 0; tag < 5; tag++) {
+        assert_int_equal(seen[tag], 1);
+        assert_int_equal(results[tag].status, expected[tag]);
+    }
+    for (unsigned i = 0; i < 5; i++)
+        assert_int_equal(okv_poll(handle, &result, 1), failure);
+    assert_int_equal(okv_submit_ping(handle, 9), failure);
+    assert_int_equal(get(), failure);
+    assert_int_equal(okv_arm(handle), failure);
+    assert_int_equal(okv_wait(handle, LONG_MS), OKV_OK);
+    assert_true(strlen(okv_why(handle)) > 0);
+    assert_int_equal(stub.closes, 1);
+}
+
+static void answers_that_fit_nothing(void **state)
+{
+    const struct {
+        uint16_t slot;
+        uint8_t opcode;
+        int8_t status;
+        uint64_t sequence;
+        uint32_t value_length;
+        uint32_t flip;
+        uint32_t cut;
+        bool no_immediate;
+    } wrong[] = {
+        {.slot = 1},
+        {.slot = 7},
+        {.slot = 5000},
+        {.slot = UINT16_MAX},
+        {.sequence = 1},
+        {.sequence = 1u << 31},
+        {.opcode = 1},
+        {.opcode = 0x70},
+        {.status = -1},
+        {.status = -8},
+        {.status = -6},
+        {.status = -24},
+        {.flip = 1u << 31},
+        {.flip = 1u << 16},
+        {.no_immediate = true},
+        {.cut = 1},
+        {.cut = OKV_REPLY_HEADER},
+        {.value_length = 6, .cut = 1},
+        {.value_length = 6, .cut = 7},
+    };
+
+    for (unsigned i = 0; i < LENGTH_OF(wrong); i++) {
+        setup(state);
+        start_five();
+        struct stub_reply reply = stub_reply_to(2);
+        reply.message.slot = (uint16_t)(reply.message.slot + wrong[i].slot);
+        reply.message.opcode ^= wrong[i].opcode;
+        reply.message.status = wrong[i].status;
+        reply.message.sequence ^= wrong[i].sequence;
+        reply.message.value_length = wrong[i].value_length;
+        reply.immediate_flip = wrong[i].flip;
+        reply.cut = wrong[i].cut;
+        reply.no_immediate = wrong[i].no_immediate;
+        stub_say(&reply);
+        expect_failed(OKV_EPROTO);
+        stub_close(&handle);
+    }
+    setup(state);
+    handle = stub_open(8, 3, LONG_MS); /* a second answer to the same request */
+    assert_int_equal(okv_ping(handle), OKV_OK);
+    struct stub_reply again = stub_reply_to(0);
+    stub_say(&again);
+    assert_int_equal(okv_ping(handle), OKV_EPROTO);
+}
+
+static void fail_endpoint(void)
+{
+    stub.poll_result = OKV_EIO;
+}
+
+static void fail_reads(void)
+{
+    stub_release_events(OKV_EIO);
+}
+
+static void connection_ends_in_the_middle(void **state)
+{
+    const struct {
+        void (*end)(void);
+        int failure;
+    } ways[] = {{stub_goodbye, OKV_ESHUTDOWN},
+                {stub_hang_up, OKV_EDISCONNECTED},
+                {fail_reads, OKV_EDISCONNECTED},
+                {fail_endpoint, OKV_EIO}};
+
+    for (unsigned i = 0; i < LENGTH_OF(ways); i++) {
+        setup(state);
+        start_five();
+        ways[i].end();
+        expect_failed(ways[i].failure);
+        stub_close(&handle);
+    }
+}
+
+static int status_now;
+
+static bool answer_status(const struct stub_request *request, struct stub_reply *reply)
+{
+    (void)request;
+    reply->message.status = status_now;
+    if (status_now)
+        reply->message.value_length = 0;
+    return true;
+}
+
+/* A status that its operation cannot have would pass for something that it is not. */
+static void statuses_that_an_operation_may_have(void **state)
+{
+    for (unsigned kind = 0; kind < 4; kind++) {
+        for (int status = 0; status >= OKV_ERROR_LAST; status--) {
+            int rc;
+            setup(state);
+            handle = stub_open(2, 2, LONG_MS);
+            stub.answer = answer_status;
+            status_now = status;
+            bool allowed = status == OKV_OK || status == OKV_EUNSUPPORTED;
+            if (kind == 0) {
+                rc = okv_put(handle, "key", 3, "value", 5, NULL);
+                allowed |=
+                    status == OKV_EFULL || status == OKV_EVALUESIZE || status == OKV_ECORRUPT;
+            } else if (kind == 1) {
+                rc = okv_delete(handle, "key", 3);
+                allowed |= status == OKV_ENOTFOUND || status == OKV_ECORRUPT;
+                if (status == OKV_EFULL)
+                    allowed = rc == status; /* okv.h names it, no server sends it */
+            } else if (kind == 2) {
+                rc = okv_stat(handle, buffer[0], sizeof buffer[0], &length);
+            } else {
+                rc = okv_ping(handle);
+            }
+            assert_int_equal(rc, allowed ? status : kind < 2 ? OKV_EUNKNOWN : OKV_EPROTO);
+            stub_close(&handle);
+        }
+    }
+}
+
+static void posts_that_fail(void **state)
+{
+    (void)state;
+    handle = stub_open(4, 4, LONG_MS);
+    stub.send_result = OKV_EIO; /* the message may have left */
+    assert_int_equal(okv_put(handle, "key", 3, "value", 5, NULL), OKV_EUNKNOWN);
+    assert_int_equal(okv_delete(handle, "key", 3), OKV_EUNKNOWN);
+    assert_int_equal(okv_ping(handle), OKV_EIO);
+    put_submit(0);
+    stub.send_result = OKV_EDISCONNECTED; /* it did not */
+    assert_int_equal(okv_put(handle, "key", 3, "value", 5, NULL), OKV_EDISCONNECTED);
+    stub.read_result = OKV_EIO;
+    assert_int_equal(get(), OKV_EIO);
+    get_submit(1);
+    collect();
+    assert_int_equal(results[0].status, OKV_EUNKNOWN);
+    assert_int_equal(results[1].status, OKV_EIO);
+    stub.read_result = stub.send_result = 0;
+    assert_int_equal(get(), OKV_ENOTFOUND);
+    assert_int_equal(okv_put(handle, "key", 3, "value", 5, NULL), OKV_OK);
+}
+
+#define CLIENT_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CLIENT_TEST(blocked_request_needs_no_event),
+        CLIENT_TEST(second_put_waits_for_the_credit),
+        CLIENT_TEST(answers_that_fit_nothing),
+        CLIENT_TEST(connection_ends_in_the_middle),
+        CLIENT_TEST(statuses_that_an_operation_may_have),
+        CLIENT_TEST(posts_that_fail),
+    };
+
+    return cmocka_run_group_tests_name("client: requests", tests, NULL, NULL);
+}
