@@ -98,7 +98,7 @@ struct okv {
     uint64_t timeout_ns;
 
     struct operation *operations;
-    uint32_t slot_count; /* depth, and one more for each request that may be abandoned */
+    uint32_t slot_count; /* depth, and as many again as there are credits: for abandoned ones */
     uint32_t depth;
     uint32_t active;  /* operations that somebody waits for */
     uint32_t pending; /* operations whose result okv_poll has still to deliver: at most depth */

@@ -52,5 +52,5 @@ int raw_read(okv *handle, uint64_t offset, void *destination, struct okv_memory 
      * closing the connection lets the caller have it back. */
     if (rc == OKV_ETIMEDOUT)
         engine_fail(handle, rc, "a READ did not end by its deadline");
-    return rc;
+    return rc && handle->failure ? handle->failure : rc;
 }

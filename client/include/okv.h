@@ -147,7 +147,7 @@ OKV_API void okv_info(const okv *handle, struct okv_info *out);
  * operations on the handle, whose results stay for okv_poll().
  *
  * Errors of all: OKV_EINVAL (NULL where memory is needed), OKV_EKEYSIZE,
- * OKV_EAGAIN (depth operations already under way), OKV_ETIMEDOUT, the handle's
+ * OKV_EAGAIN (no operation slot is free), OKV_ETIMEDOUT, the handle's
  * failure.
  */
 
@@ -172,8 +172,8 @@ OKV_API int okv_put(okv *handle, const void *key, size_t key_length, const void 
                     size_t value_length, uint64_t *version);
 
 /*
- * Removes a key. Further errors: OKV_ENOTFOUND (it was not there), OKV_EFULL
- * (no memory to rewrite an overflowing bucket), OKV_EUNKNOWN as for okv_put.
+ * Removes a key. Further errors: OKV_ENOTFOUND (it was not there), OKV_EUNKNOWN as
+ * for okv_put.
  */
 OKV_API int okv_delete(okv *handle, const void *key, size_t key_length);
 

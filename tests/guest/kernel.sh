@@ -106,7 +106,7 @@ kernel_image_package() {
     local meta image
     for meta in linux-image-amd64 linux-image-generic; do
         image=$(apt-cache depends "$meta" 2>/dev/null |
-            sed -nE 's/^ *\|?Depends: (linux-image-[0-9].*)$/\1/p' | awk "NR == 1")
+            sed -nE 's/^ *\|?Depends: (linux-image-[0-9].*)$/\1/p' | sed -n 1p)
         if [ -n "$image" ]; then
             echo "$image"
             return 0

@@ -200,12 +200,10 @@ static void torn_extent_reads_the_bucket_again(void **state)
 /* The bucket was READ before its extent was freed; the extent's READ finds another item. */
 static void reuse_extent(unsigned n)
 {
-    struct okv_entry entry;
-
     if (n != 2)
         return;
     stub_reference(keys[0], "another one!", EXTENT); /* the same key, at its old place */
-    entry = stub_reference(keys[0], "moved", EXTENT + 256);
+    struct okv_entry entry = stub_reference(keys[0], "moved", EXTENT + 256);
     stub_bucket(BUCKET, STUB_DEPTH, &entry, 1);
 }
 
@@ -356,8 +354,7 @@ static void image_of_another_depth_leads_on(void **state)
     assert_int_equal(counted.wrong_depths, 1);
     assert_int_equal(stub.reads, 2);
 
-    /* A deeper one: the hint of the handle leads to bucket 1, whose image names bucket 3. */
-    stub_close(&handle);
+    stub_close(&handle); /* a deeper one: the hint leads to bucket 1, its image to bucket 3 */
     stub.welcome.depth = 1;
     handle = stub_open(4, 4, 2000);
     stub_bucket(BUCKET & 1, STUB_DEPTH, NULL, 0);

@@ -1,0 +1,281 @@
+/* Deadlines of the client over a stub transport: when they are seen, and what comes after them. */
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "shared/clock.h"
+#include "tests/support/stub_transport.h"
+
+#define TAGS 16
+#define SHORT_MS 30
+#define LONG_MS 60000
+#define HELD 1000000000u /* polls that no test makes: until stub_release_events */
+
+static okv *handle;
+static unsigned seen[TAGS];
+static struct okv_result results[TAGS];
+static char buffer[TAGS][16];
+static size_t length;
+
+static int setup(void **state)
+{
+    (void)state;
+    stub_reset();
+    memset(seen, 0, sizeof seen);
+    handle = NULL;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    stub_close(&handle);
+    return 0;
+}
+
+static bool no_answer(const struct stub_request *request, struct stub_reply *reply)
+{
+    (void)request, (void)reply;
+    return false;
+}
+
+/* One poll; results are kept by their tags. */
+static int collect_once(void)
+{
+    struct okv_result polled[4];
+    int n = okv_poll(handle, polled, 4);
+
+    for (int i = 0; i < n; i++) {
+        assert_true(polled[i].tag < TAGS);
+        results[polled[i].tag] = polled[i];
+        assert_int_equal(++seen[polled[i].tag], 1);
+    }
+    return n;
+}
+
+/* Polls until every result came; whoever has none by then never gets it. */
+static void collect(void)
+{
+    uint64_t until = okv_clock_ns() + UINT64_C(20000000000);
+
+    while (okv_pending(handle) > 0 && okv_clock_ns() < until)
+        collect_once();
+    assert_int_equal(okv_pending(handle), 0);
+}
+
+static int get(void)
+{
+    return okv_get(handle, "key", 3, buffer[0], sizeof buffer[0], &length, NULL);
+}
+
+static void put_submit(uint64_t tag)
+{
+    assert_int_equal(okv_submit_put(handle, "key", 3, "value", 5, tag), 0);
+}
+
+static void get_submit(uint64_t tag)
+{
+    assert_int_equal(okv_submit_get(handle, "key", 3, buffer[tag], sizeof buffer[tag], tag), 0);
+}
+
+static void unanswered_operations_expire(void **state)
+{
+    struct okv_counters counted;
+
+    (void)state;
+    handle = stub_open(5, 2, SHORT_MS);
+    stub.answer = no_answer;
+    stub.delay = HELD;
+    assert_int_equal(okv_submit_ping(handle, 0), 0);
+    put_submit(1);
+    put_submit(2); /* without a credit: it was not sent, so it did not happen */
+    get_submit(3);
+    assert_int_equal(okv_submit_delete(handle, "key", 3, 4), 0);
+    collect();
+    const int expected[] = {OKV_ETIMEDOUT, OKV_EUNKNOWN, OKV_ETIMEDOUT, OKV_ETIMEDOUT,
+                            OKV_ETIMEDOUT};
+    for (unsigned tag = 0; tag < 5; tag++)
+        assert_int_equal(results[tag].status, expected[tag]);
+    assert_int_equal(okv_ping(handle), OKV_ETIMEDOUT);
+    assert_int_equal(get(), OKV_ETIMEDOUT);
+    okv_counters(handle, &counted);
+    assert_int_equal(counted.timeouts, 7);
+    for (unsigned n = 0; n < 2; n++) { /* credits for those that waited, which nobody wants now */
+        struct stub_reply late = stub_reply_to(n);
+        stub_say(&late);
+    }
+    stub_release_events(0);
+    assert_int_equal(collect_once(), 0);
+    assert_int_equal(stub.sent, 2);
+    assert_int_equal(stub.reads, 2);
+    assert_string_equal(okv_why(handle), "");
+    stub_close(&handle);
+    handle = stub_open(1, 1, SHORT_MS);
+    assert_int_equal(okv_delete(handle, "key", 3), OKV_EUNKNOWN);
+}
+
+static void event_loop_sees_the_deadline(void **state)
+{
+    (void)state;
+    handle = stub_open(4, 4, SHORT_MS);
+    stub.answer = no_answer;
+    put_submit(0);
+    unsigned turn = 0;
+    for (; turn < 4 && !seen[0]; turn++) {
+        struct pollfd fd = {.fd = okv_fd(handle), .events = POLLIN};
+        assert_int_equal(okv_arm(handle), 0);
+        if (collect_once() > 0)
+            continue;
+        assert_true(poll(&fd, 1, SHORT_MS) >= 0);
+        collect_once();
+    }
+    assert_int_equal(seen[0], 1);
+    assert_int_equal(results[0].status, OKV_EUNKNOWN);
+}
+
+static void sleep_past_the_deadline(void)
+{
+    usleep((SHORT_MS + 10) * 1000);
+}
+
+/* It has a result to give at the deadline, also when that passes just before it sleeps. */
+static void wait_ends_at_a_deadline(void **state)
+{
+    (void)state;
+    handle = stub_open(4, 4, SHORT_MS);
+    stub.answer = no_answer;
+    for (unsigned i = 0; i < 2; i++) {
+        uint64_t begun = okv_clock_ns();
+        put_submit(i);
+        assert_int_equal(okv_wait(handle, i ? LONG_MS / 10 : LONG_MS), OKV_OK);
+        assert_true(okv_clock_ns() - begun < UINT64_C(1000000) * LONG_MS / 10);
+        collect();
+        assert_int_equal(results[i].status, OKV_EUNKNOWN);
+        stub.after_arm = sleep_past_the_deadline;
+    }
+    stub.after_arm = NULL;
+    assert_int_equal(okv_wait(handle, 1), OKV_ETIMEDOUT);
+}
+
+static void fail_endpoint(void)
+{
+    stub.poll_result = OKV_EIO;
+}
+
+/* A call that waits does not sleep on what it learnt when no event came. */
+static void waiting_call_ends_without_an_event(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        uint64_t begun = okv_clock_ns();
+        handle = stub_open(4, 4, LONG_MS / 10);
+        stub.no_buffers = 5000; /* it sleeps by then */
+        stub.send_result = OKV_EIO;
+        if (i == 1)
+            stub.after_arm = fail_endpoint;
+        assert_int_equal(okv_ping(handle), OKV_EIO);
+        assert_true(okv_clock_ns() - begun < UINT64_C(1000000) * LONG_MS / 10);
+        stub_close(&handle);
+        stub_reset();
+    }
+}
+
+static void late_answer_gives_slot_and_credit_back(void **state)
+{
+    (void)state;
+    handle = stub_open(1, 1, SHORT_MS);
+    for (unsigned i = 0; i < 5; i++) {
+        stub.answer = no_answer;
+        assert_int_equal(okv_put(handle, "key", 3, "value", 5, NULL), OKV_EUNKNOWN);
+        assert_int_equal(okv_ping(handle), OKV_ETIMEDOUT); /* no credit */
+        assert_int_equal(get(), OKV_ENOTFOUND);            /* needs none */
+        assert_int_equal(stub.sent, 2 * i + 1);
+        stub.answer = NULL;
+        struct stub_reply late = stub_reply_to(2 * i);
+        stub_say(&late);
+        assert_int_equal(okv_ping(handle), OKV_OK);
+        assert_int_equal(okv_pending(handle), 0);
+    }
+}
+
+static int count_item(void *user, const void *key, size_t key_length, const void *value,
+                      size_t value_length, uint64_t item_version)
+{
+    (void)key, (void)key_length, (void)value, (void)value_length, (void)item_version;
+    ++*(unsigned *)user;
+    return 0;
+}
+
+/* What is still owed of expired operations comes in the middle of a scan and of a probe. */
+static void scan_and_probe_beside_expired_operations(void **state)
+{
+    struct okv_entry entries[] = {stub_inline("a", "1"), stub_reference("b", "2", STUB_HEAP)};
+    uint64_t latencies[20];
+    unsigned items = 0;
+
+    (void)state;
+    handle = stub_open(4, 4, SHORT_MS);
+    stub_bucket(1, STUB_DEPTH, entries, 2);
+    for (unsigned i = 0; i < 2; i++) {
+        stub.answer = no_answer;
+        stub.delay = HELD;
+        assert_int_equal(okv_put(handle, "key", 3, "value", 5, NULL), OKV_EUNKNOWN);
+        assert_int_equal(get(), OKV_ETIMEDOUT);
+        stub.delay = 0;
+        assert_int_equal(okv_scan(handle, count_item, &items), OKV_OK);
+        assert_int_equal(okv_probe(handle, STUB_BUCKET_SIZE, 20, 4, latencies), OKV_OK);
+        stub_release_events(0);
+        struct stub_reply late = stub_reply_to(i);
+        stub_say(&late);
+        memset(latencies, 0xff, sizeof latencies);
+        if (i == 0)
+            assert_int_equal(okv_probe(handle, STUB_BUCKET_SIZE, 20, 4, latencies), OKV_OK);
+        else
+            assert_int_equal(okv_scan(handle, count_item, &items), OKV_OK);
+        for (unsigned n = 0; n < 20 && i == 0; n++)
+            assert_true(latencies[n] < UINT64_C(1000000000) * 3600);
+        assert_int_equal(stub.reads_under_way, 0);
+    }
+    assert_int_equal(items, 6);
+    stub.answer = NULL;
+    assert_int_equal(okv_ping(handle), OKV_OK);
+}
+
+/* An expired READ has one of the places that the device has for READs. */
+static void probe_has_room_beside_an_expired_read(void **state)
+{
+    uint64_t latencies[20];
+
+    (void)state;
+    stub.max_reads = 4;
+    handle = stub_open(4, 4, SHORT_MS);
+    stub.delay = HELD;
+    assert_int_equal(get(), OKV_ETIMEDOUT);
+    stub.delay = 0;
+    int rc = okv_probe(handle, STUB_BUCKET_SIZE, 20, 4, latencies);
+    assert_true(rc == OKV_OK || rc == OKV_EAGAIN);
+    assert_string_equal(okv_why(handle), "");
+}
+
+#define CLIENT_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CLIENT_TEST(unanswered_operations_expire),
+        CLIENT_TEST(event_loop_sees_the_deadline),
+        CLIENT_TEST(wait_ends_at_a_deadline),
+        CLIENT_TEST(waiting_call_ends_without_an_event),
+        CLIENT_TEST(late_answer_gives_slot_and_credit_back),
+        CLIENT_TEST(scan_and_probe_beside_expired_operations),
+        CLIENT_TEST(probe_has_room_beside_an_expired_read),
+    };
+
+    return cmocka_run_group_tests_name("client: deadlines", tests, NULL, NULL);
+}

@@ -1,0 +1,434 @@
+/* The client over a stub transport: opening and closing, and the account of operations. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "shared/clock.h"
+#include "tests/support/stub_transport.h"
+
+#define LENGTH_OF(array) (sizeof(array) / sizeof *(array))
+#define HELD 1000000000u /* polls that no test makes */
+#define CREDITS 4
+
+static int setup(void **state)
+{
+    (void)state;
+    stub_reset();
+    stub.welcome.credits = CREDITS;
+    return 0;
+}
+
+/* ---- opening ---- */
+
+/* Opening fails with the code, leaves nothing behind and says why; `part` is in the sentence. */
+static void expect_refusal(int code, const char *part)
+{
+    struct okv_options options = {.credits = CREDITS, .connect_timeout_ms = 50};
+    okv *handle = (okv *)&options;
+    char why[320] = "";
+
+    assert_int_equal(okv_open(STUB_URI, &options, &handle, why, sizeof why), code);
+    assert_null(handle);
+    assert_true(strlen(why) > 0);
+    if (!strstr(why, part))
+        fail_msg("\"%s\" is not in \"%s\"", part, why);
+    assert_int_equal(stub.connections, 0);
+    assert_int_equal(stub.registrations, 0);
+}
+
+#define FIELD(name, value)                                             \
+    {                                                                  \
+        offsetof(struct okv_welcome_fields, name),                     \
+            sizeof(((struct okv_welcome_fields *)NULL)->name), (value) \
+    }
+
+static void welcome_that_makes_no_sense(void **state)
+{
+    static const struct {
+        size_t offset;
+        size_t size;
+        uint64_t value;
+    } wrong[] = {
+        FIELD(slot_size, OKV_SLOT_SIZE_MIN - 1),
+        FIELD(slot_size, OKV_SLOT_SIZE_MAX + 1),
+        FIELD(slot_size, OKV_SLOT_SIZE_DEFAULT + 1),
+        FIELD(credits, 0),
+        FIELD(credits, CREDITS + 1),
+        FIELD(bucket_size, 128),
+        FIELD(bucket_size, 8192),
+        FIELD(index_offset, STUB_REGION - STUB_BUCKETS * STUB_BUCKET_SIZE + 1),
+        FIELD(index_offset, UINT64_MAX),
+        FIELD(index_length, 0),
+        FIELD(index_length, STUB_BUCKET_SIZE + 1),
+        FIELD(depth, OKV_DEPTH_MAX + 1),
+        FIELD(features, 1),
+        FIELD(boot_id, 0),
+        FIELD(region_address, UINT64_MAX - STUB_REGION + 1),
+        FIELD(max_key, 0),
+        FIELD(max_key, OKV_KEY_MAX + 1),
+        FIELD(max_value, OKV_SLOT_SIZE_DEFAULT - 32 - OKV_KEY_MAX + 1),
+    };
+
+    for (unsigned i = 0; i < LENGTH_OF(wrong); i++) {
+        stub.welcome.max_value = 0; /* small enough for any slot size */
+        memcpy((uint8_t *)&stub.welcome + wrong[i].offset, &wrong[i].value, wrong[i].size);
+        expect_refusal(OKV_EPROTO, "welcome that makes no sense");
+        setup(state);
+    }
+    struct okv_wire_welcome *wire = (struct okv_wire_welcome *)stub.raw.bytes;
+    okv_welcome_encode(&stub.welcome, wire);
+    for (stub.raw.length = 1; stub.raw.length < sizeof *wire; stub.raw.length++)
+        expect_refusal(OKV_EPROTO, "welcome");
+    wire->length = okv_le16_of(sizeof *wire - 1);
+    expect_refusal(OKV_EPROTO, "welcome");
+    wire->version = okv_le16_of(OKV_WIRE_VERSION + 1);
+    expect_refusal(OKV_EVERSION, "another protocol version");
+    wire->magic = okv_le32_of(1);
+    expect_refusal(OKV_EPROTO, "welcome");
+}
+
+static void reject(uint32_t reason)
+{
+    struct okv_reject answer = {.version = 7, .reason = reason};
+
+    okv_reject_encode(&answer, (struct okv_wire_reject *)stub.raw.bytes);
+    stub.raw.length = sizeof(struct okv_wire_reject);
+    stub.raw.rejected = true;
+    stub.connect_result = OKV_EREFUSED;
+}
+
+static void rejections_are_explained(void **state)
+{
+    (void)state;
+#define EXPECT_REASON(number, name, code, text) \
+    reject(number);                             \
+    expect_refusal(OKV_E##code, text);
+    OKV_REJECT_LIST(EXPECT_REASON)
+#undef EXPECT_REASON
+    reject(OKV_REJECT_VERSION);
+    expect_refusal(OKV_EVERSION, "speaks 7, this client 1");
+    reject(99);
+    expect_refusal(OKV_EREFUSED, "does not know");
+    stub.raw.length--;
+    expect_refusal(OKV_EPROTO, "is it okv-server?");
+    stub.raw.length = 0;
+    expect_refusal(OKV_EPROTO, "is it okv-server?");
+}
+
+static void every_failure_has_a_sentence(void **state)
+{
+    for (int code = OKV_ERROR_LAST; code < 0; code++) {
+        stub.connect_result = code;
+        expect_refusal(code, "");
+        stub.connect_result = 0;
+        stub.set_remote_result = code;
+        expect_refusal(code, "a region that is not there");
+        stub.set_remote_result = 0;
+        stub.register_result = code;
+        expect_refusal(code, "ulimit -l");
+        stub.register_result = 0;
+    }
+    stub.read_result = OKV_EIO;
+    expect_refusal(OKV_EIO, "a first READ failed");
+    stub.read_result = 0;
+    stub.read_status = OKV_EDISCONNECTED;
+    expect_refusal(OKV_EDISCONNECTED, "a first READ failed");
+    setup(state);
+    stub.poll_result = OKV_EIO;
+    expect_refusal(OKV_EIO, "a first READ failed");
+    stub.poll_result = 0;
+    stub.delay = HELD;
+    expect_refusal(OKV_ETIMEDOUT, "a first READ failed");
+}
+
+static void damage_superblock(unsigned n)
+{
+    (void)n;
+    stub.region[40] ^= 1;
+}
+
+static void format_of_tomorrow(unsigned n)
+{
+    (void)n;
+    stub.region[8] = OKV_FORMAT_VERSION + 1;
+}
+
+static void hang_up(unsigned n)
+{
+    (void)n;
+    stub_hang_up();
+}
+
+static void table_is_the_one_described(void **state)
+{
+    stub.block.boot_id++;
+    expect_refusal(OKV_EPROTO, "described another table");
+    setup(state);
+    stub.block.region_length++;
+    expect_refusal(OKV_EPROTO, "described another table");
+    setup(state);
+    stub.before_read = damage_superblock;
+    expect_refusal(OKV_EPROTO, "described another table");
+    stub.before_read = format_of_tomorrow;
+    expect_refusal(OKV_EVERSION, "another format version");
+    stub.before_read = hang_up;
+    expect_refusal(OKV_EDISCONNECTED, "a first READ failed");
+}
+
+static void arguments_of_open(void **state)
+{
+    struct okv_options options[] = {{.depth = OKV_DEPTH_MAX_OPERATIONS + 1},
+                                    {.credits = OKV_CREDITS_MAX + 1},
+                                    {.reserved = {[11] = 1}}};
+    char why[320];
+    okv *handle = (okv *)options;
+
+    (void)state;
+    assert_int_equal(okv_open(NULL, NULL, &handle, why, sizeof why), OKV_EINVAL);
+    assert_null(handle);
+    assert_true(strlen(why) > 0);
+    assert_int_equal(okv_open(STUB_URI, NULL, NULL, NULL, 0), OKV_EINVAL);
+    for (unsigned i = 0; i < LENGTH_OF(options); i++) {
+        handle = (okv *)options;
+        why[0] = '\0';
+        assert_int_equal(okv_open(STUB_URI, &options[i], &handle, why, sizeof why), OKV_EINVAL);
+        assert_null(handle);
+        assert_true(strlen(why) > 0);
+    }
+    assert_int_equal(okv_open("http://x", NULL, &handle, why, sizeof why), OKV_EURI);
+    assert_null(handle);
+    assert_true(strlen(why) > 0);
+    assert_int_equal(okv_open("http://x", NULL, &handle, why, 4), OKV_EURI);
+    assert_int_equal(strlen(why), 3);
+}
+
+static void open_handle_has_nothing_to_complain(void **state)
+{
+    struct okv_options options = {.credits = CREDITS};
+    char why[320] = "before";
+    struct okv_info info;
+    okv *handle;
+
+    (void)state;
+    assert_int_equal(okv_open(STUB_URI, &options, &handle, why, sizeof why), OKV_OK);
+    assert_string_equal(why, "");
+    assert_string_equal(okv_why(handle), "");
+    assert_int_equal(stub.hello.credits, CREDITS);
+    assert_int_equal(okv_pending(handle), 0);
+    okv_info(handle, &info);
+    assert_int_equal(info.boot_id, STUB_BOOT);
+    assert_int_equal(info.credits, CREDITS);
+    assert_int_equal(info.bucket_bytes, STUB_BUCKET_SIZE);
+    stub_close(&handle);
+    okv_close(&handle);
+    okv_close(NULL);
+}
+
+/* ---- the account ---- */
+
+static void depth_is_the_limit(void **state)
+{
+    struct okv_result result;
+    okv *handle = stub_open(3, 2, 60000);
+
+    (void)state;
+    for (uint64_t tag = 0; tag < 3; tag++) {
+        assert_int_equal(okv_submit_put(handle, "key", 3, "", 0, tag), 0);
+        assert_int_equal(okv_pending(handle), tag + 1);
+    }
+    assert_int_equal(okv_submit_ping(handle, 3), OKV_EAGAIN);
+    assert_int_equal(okv_submit_get(handle, "key", 3, NULL, 0, 3), OKV_EAGAIN);
+    for (uint32_t left = 3; left > 0;) { /* a result that was not polled has its place still */
+        int n = okv_poll(handle, &result, 1);
+        assert_true(n >= 0);
+        left -= (uint32_t)n;
+        assert_int_equal(okv_pending(handle), left);
+        assert_int_equal(okv_submit_ping(handle, 4), n ? OKV_OK : OKV_EAGAIN);
+        if (n)
+            left++;
+        if (result.tag == 4 && n)
+            break;
+    }
+    stub_close(&handle);
+}
+
+static void close_drops_what_is_under_way(void **state)
+{
+    static char buffer[32][8];
+    okv *handle = stub_open(32, 4, 60000);
+
+    (void)state;
+    stub.delay = HELD;
+    stub.max_reads = 4;
+    for (uint64_t tag = 0; tag < 32; tag++) {
+        int rc = tag % 2 ? okv_submit_put(handle, "key", 3, "value", 5, tag)
+                         : okv_submit_get(handle, "key", 3, buffer[tag], 8, tag);
+        assert_int_equal(rc, 0);
+    }
+    stub_close(&handle);
+}
+
+/* ---- a random mix ---- */
+
+#define MIX 600
+
+struct mix {
+    okv *handle;
+    uint64_t random;
+    uint32_t torn; /* 0, or which place is wrong now, from 1 */
+    uint32_t submitted;
+    uint32_t ended;
+    int expected[MIX];
+    unsigned seen[MIX];
+    char buffer[MIX][8];
+};
+
+static struct mix mix;
+static char mix_keys[3][16]; /* inline, in an extent, missing; all of bucket 1 */
+
+static uint32_t mix_random(uint32_t below)
+{
+    mix.random = mix.random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)(mix.random >> 33) % below;
+}
+
+/* Some READs find a byte wrong, which is right again for the next. */
+static void mix_tear(unsigned n)
+{
+    static const uint64_t places[] = {STUB_INDEX + STUB_BUCKET_SIZE + 40, STUB_HEAP + 3};
+
+    (void)n;
+    if (mix.torn)
+        stub.region[places[mix.torn - 1]] ^= 1;
+    mix.torn = mix_random(4) ? 0 : 1 + mix_random(2);
+    if (mix.torn)
+        stub.region[places[mix.torn - 1]] ^= 1;
+    stub.delay = mix_random(4) ? 0 : mix_random(5);
+}
+
+/* A get that is handed to the server has the answer that the table has. */
+static bool mix_answer(const struct stub_request *request, struct stub_reply *reply)
+{
+    if (request->message.opcode == OKV_OP_GET) {
+        bool missing = memcmp(request->message.key, mix_keys[2], request->message.key_length) == 0;
+        reply->message.status = missing ? OKV_ENOTFOUND : OKV_OK;
+        reply->message.value = (const uint8_t *)"value";
+        reply->message.value_length = missing ? 0 : 5;
+    }
+    stub.no_buffers = mix_random(8) ? 0 : mix_random(6);
+    stub.delay = mix_random(2) ? 0 : mix_random(8);
+    return true;
+}
+
+static int mix_submit(uint32_t tag)
+{
+    uint32_t key = mix_random(3);
+    const char *text = mix_keys[key];
+    size_t length = strlen(text);
+
+    mix.expected[tag] = OKV_OK;
+    switch (mix_random(6)) {
+    case 0:
+        return okv_submit_put(mix.handle, text, length, "value", 5, tag);
+    case 1:
+        return okv_submit_delete(mix.handle, text, length, tag);
+    case 2:
+        return okv_submit_ping(mix.handle, tag);
+    default:
+        mix.expected[tag] = key == 2 ? OKV_ENOTFOUND : OKV_OK;
+        memcpy(mix.buffer[tag], "value", 5); /* writes keep it; a get must not change it */
+        if (key != 2)
+            memset(mix.buffer[tag], 0, 8);
+        return okv_submit_get(mix.handle, text, length, mix.buffer[tag], 8, tag);
+    }
+}
+
+static void mix_poll(void)
+{
+    struct okv_result results[8];
+    int n = okv_poll(mix.handle, results, 1 + (int)mix_random(8));
+
+    assert_true(n >= 0);
+    for (int i = 0; i < n; i++) {
+        uint64_t tag = results[i].tag;
+        assert_true(tag < mix.submitted);
+        assert_int_equal(++mix.seen[tag], 1);
+        assert_int_equal(results[i].status, mix.expected[tag]);
+        if (results[i].length)
+            assert_memory_equal(mix.buffer[tag], "value", 5);
+    }
+    mix.ended += (uint32_t)n;
+    assert_int_equal(okv_pending(mix.handle), mix.submitted - mix.ended);
+}
+
+static void mix_run(uint32_t depth, uint32_t credits, uint64_t seed)
+{
+    struct okv_entry entries[2];
+
+    setup(NULL);
+    memset(&mix, 0, sizeof mix);
+    mix.random = seed;
+    mix.handle = stub_open(depth, credits, 60000);
+    for (unsigned i = 0; i < 3; i++)
+        stub_key(mix_keys[i], 1, STUB_DEPTH, i);
+    entries[0] = stub_inline(mix_keys[0], "value");
+    entries[1] = stub_reference(mix_keys[1], "value", STUB_HEAP);
+    stub_bucket(1, STUB_DEPTH, entries, 2);
+    stub.max_reads = 1 + mix_random(6);
+    stub.before_read = mix_tear;
+    stub.answer = mix_answer;
+    while (mix.ended < MIX) {
+        if (mix.submitted < MIX && mix_random(3)) {
+            bool room = mix.submitted - mix.ended < depth;
+            assert_int_equal(mix_submit(mix.submitted), room ? OKV_OK : OKV_EAGAIN);
+            mix.submitted += room;
+        } else {
+            mix_poll();
+        }
+    }
+    struct okv_counters counted;
+    okv_counters(mix.handle, &counted);
+    assert_int_equal(counted.requests, stub.sent);
+    assert_int_equal(counted.replies, stub.sent);
+    assert_int_equal(counted.gets, counted.hits + counted.misses);
+    assert_int_equal(counted.requests, MIX - counted.gets + counted.fallbacks);
+    assert_true(counted.torn_buckets > 0);
+    assert_string_equal(okv_why(mix.handle), "");
+    stub_close(&mix.handle);
+}
+
+static void every_operation_ends_once(void **state)
+{
+    static const uint32_t depths[] = {1, 2, 32}, credits[] = {1, 3, 16};
+    uint64_t seed = okv_clock_ns();
+    const char *given = getenv("OKV_TEST_SEED");
+
+    (void)state;
+    if (given)
+        seed = strtoull(given, NULL, 0);
+    print_message("OKV_TEST_SEED=%llu\n", (unsigned long long)seed);
+    for (unsigned i = 0; i < 9; i++)
+        mix_run(depths[i / 3], credits[i % 3], seed + i);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(welcome_that_makes_no_sense, setup),
+        cmocka_unit_test_setup(rejections_are_explained, setup),
+        cmocka_unit_test_setup(every_failure_has_a_sentence, setup),
+        cmocka_unit_test_setup(table_is_the_one_described, setup),
+        cmocka_unit_test_setup(arguments_of_open, setup),
+        cmocka_unit_test_setup(open_handle_has_nothing_to_complain, setup),
+        cmocka_unit_test_setup(depth_is_the_limit, setup),
+        cmocka_unit_test_setup(close_drops_what_is_under_way, setup),
+        cmocka_unit_test_setup(every_operation_ends_once, setup),
+    };
+
+    return cmocka_run_group_tests_name("client: opening and the account", tests, NULL, NULL);
+}
