@@ -10,79 +10,10 @@
 #include <cmocka.h>
 
 #include "shared/clock.h"
-#include "tests/support/stub_transport.h"
+#include "tests/support/stub_client.h"
 
-#define TAGS 16
 #define SHORT_MS 30
 #define LONG_MS 60000
-#define HELD 1000000000u /* polls that no test makes: until stub_release_events */
-
-static okv *handle;
-static unsigned seen[TAGS];
-static struct okv_result results[TAGS];
-static char buffer[TAGS][16];
-static size_t length;
-
-static int setup(void **state)
-{
-    (void)state;
-    stub_reset();
-    memset(seen, 0, sizeof seen);
-    handle = NULL;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    stub_close(&handle);
-    return 0;
-}
-
-static bool no_answer(const struct stub_request *request, struct stub_reply *reply)
-{
-    (void)request, (void)reply;
-    return false;
-}
-
-/* One poll; results are kept by their tags. */
-static int collect_once(void)
-{
-    struct okv_result polled[4];
-    int n = okv_poll(handle, polled, 4);
-
-    for (int i = 0; i < n; i++) {
-        assert_true(polled[i].tag < TAGS);
-        results[polled[i].tag] = polled[i];
-        assert_int_equal(++seen[polled[i].tag], 1);
-    }
-    return n;
-}
-
-/* Polls until every result came; whoever has none by then never gets it. */
-static void collect(void)
-{
-    uint64_t until = okv_clock_ns() + UINT64_C(20000000000);
-
-    while (okv_pending(handle) > 0 && okv_clock_ns() < until)
-        collect_once();
-    assert_int_equal(okv_pending(handle), 0);
-}
-
-static int get(void)
-{
-    return okv_get(handle, "key", 3, buffer[0], sizeof buffer[0], &length, NULL);
-}
-
-static void put_submit(uint64_t tag)
-{
-    assert_int_equal(okv_submit_put(handle, "key", 3, "value", 5, tag), 0);
-}
-
-static void get_submit(uint64_t tag)
-{
-    assert_int_equal(okv_submit_get(handle, "key", 3, buffer[tag], sizeof buffer[tag], tag), 0);
-}
 
 static void unanswered_operations_expire(void **state)
 {
@@ -263,7 +194,7 @@ static void probe_has_room_beside_an_expired_read(void **state)
     assert_string_equal(okv_why(handle), "");
 }
 
-#define CLIENT_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define CLIENT_TEST(name) cmocka_unit_test_setup_teardown(name, client_setup, client_teardown)
 
 int main(void)
 {

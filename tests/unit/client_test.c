@@ -8,79 +8,10 @@
 #include <cmocka.h>
 
 #include "shared/clock.h"
-#include "tests/support/stub_transport.h"
+#include "tests/support/stub_client.h"
 
-#define TAGS 16
 #define LONG_MS 60000
-#define HELD 1000000000u /* polls that no test makes: until stub_release_events */
 #define LENGTH_OF(array) (sizeof(array) / sizeof *(array))
-
-static okv *handle;
-static unsigned seen[TAGS];
-static struct okv_result results[TAGS];
-static char buffer[TAGS][16];
-static size_t length;
-
-static int setup(void **state)
-{
-    (void)state;
-    stub_reset();
-    memset(seen, 0, sizeof seen);
-    handle = NULL;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    stub_close(&handle);
-    return 0;
-}
-
-static bool no_answer(const struct stub_request *request, struct stub_reply *reply)
-{
-    (void)request, (void)reply;
-    return false;
-}
-
-/* One poll; results are kept by their tags. */
-static int collect_once(void)
-{
-    struct okv_result polled[4];
-    int n = okv_poll(handle, polled, 4);
-
-    for (int i = 0; i < n; i++) {
-        assert_true(polled[i].tag < TAGS);
-        results[polled[i].tag] = polled[i];
-        assert_int_equal(++seen[polled[i].tag], 1);
-    }
-    return n;
-}
-
-/* Polls until every result came; whoever has none by then never gets it. */
-static void collect(void)
-{
-    uint64_t until = okv_clock_ns() + UINT64_C(20000000000);
-
-    while (okv_pending(handle) > 0 && okv_clock_ns() < until)
-        collect_once();
-    assert_int_equal(okv_pending(handle), 0);
-}
-
-static int get(void)
-{
-    return okv_get(handle, "key", 3, buffer[0], sizeof buffer[0], &length, NULL);
-}
-
-static void put_submit(uint64_t tag)
-{
-    assert_int_equal(okv_submit_put(handle, "key", 3, "value", 5, tag), 0);
-}
-
-static void get_submit(uint64_t tag)
-{
-    assert_int_equal(okv_submit_get(handle, "key", 3, buffer[tag], sizeof buffer[tag], tag), 0);
-}
 
 /* ---- requests ---- */
 
@@ -197,7 +128,7 @@ static void answers_that_fit_nothing(void **state)
     };
 
     for (unsigned i = 0; i < LENGTH_OF(wrong); i++) {
-        setup(state);
+        client_setup(state);
         start_five();
         struct stub_reply reply = stub_reply_to(2);
         reply.message.slot = (uint16_t)(reply.message.slot + wrong[i].slot);
@@ -212,7 +143,7 @@ static void answers_that_fit_nothing(void **state)
         expect_failed(OKV_EPROTO);
         stub_close(&handle);
     }
-    setup(state);
+    client_setup(state);
     handle = stub_open(8, 3, LONG_MS); /* a second answer to the same request */
     assert_int_equal(okv_ping(handle), OKV_OK);
     struct stub_reply again = stub_reply_to(0);
@@ -241,7 +172,7 @@ static void connection_ends_in_the_middle(void **state)
                 {fail_endpoint, OKV_EIO}};
 
     for (unsigned i = 0; i < LENGTH_OF(ways); i++) {
-        setup(state);
+        client_setup(state);
         start_five();
         ways[i].end();
         expect_failed(ways[i].failure);
@@ -266,7 +197,7 @@ static void statuses_that_an_operation_may_have(void **state)
     for (unsigned kind = 0; kind < 4; kind++) {
         for (int status = 0; status >= OKV_ERROR_LAST; status--) {
             int rc;
-            setup(state);
+            client_setup(state);
             handle = stub_open(2, 2, LONG_MS);
             stub.answer = answer_status;
             status_now = status;
@@ -313,7 +244,7 @@ static void posts_that_fail(void **state)
     assert_int_equal(okv_put(handle, "key", 3, "value", 5, NULL), OKV_OK);
 }
 
-#define CLIENT_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define CLIENT_TEST(name) cmocka_unit_test_setup_teardown(name, client_setup, client_teardown)
 
 int main(void)
 {
