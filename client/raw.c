@@ -50,7 +50,7 @@ int raw_read(okv *handle, uint64_t offset, void *destination, struct okv_memory 
     rc = raw_wait(handle, okv_clock_ns() + handle->timeout_ns);
     /* The memory belongs to the READ until its event, which did not come:
      * closing the connection lets the caller have it back. */
-    if (rc == OKV_ETIMEDOUT)
-        engine_fail(handle, rc, "a READ did not end by its deadline");
+    if (rc == OKV_ETIMEDOUT || rc == OKV_EIO)
+        engine_fail(handle, rc, "a READ did not end by its deadline, or the device failed");
     return rc && handle->failure ? handle->failure : rc;
 }

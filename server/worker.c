@@ -212,7 +212,7 @@ static void sleep_until_event(struct okv_worker *worker, int timeout_ms)
     }
 }
 
-/* Serves until something else than events wants attention; spins while there is work. */
+/* Serves what is there; when there is nothing, spins for a while, then sleeps. */
 static void turn(struct okv_worker *worker, int sleep_ms)
 {
     uint64_t spin_ns = (uint64_t)worker->server->config.spin_us * 1000u;

@@ -424,3 +424,33 @@ struct okv_conn *fixture_connect(struct fixture *fixture)
     assert_int_equal(fixture_set_remote(conn, &welcome), 0);
     return conn;
 }
+
+static int setup(void **state, const char *listen, const char *connect)
+{
+    struct fixture *fixture = calloc(1, sizeof *fixture);
+
+    if (!fixture)
+        return -1;
+    fixture_start(fixture, listen, connect);
+    *state = fixture;
+    return 0;
+}
+
+int fixture_setup_local(void **state)
+{
+    return setup(state, NULL, NULL);
+}
+
+int fixture_setup_from_environment(void **state)
+{
+    return setup(state, getenv("OKV_TEST_LISTEN"), getenv("OKV_TEST_URI"));
+}
+
+int fixture_teardown(void **state)
+{
+    if (!*state)
+        return 0; /* it did not start */
+    fixture_stop(*state);
+    free(*state);
+    return 0;
+}

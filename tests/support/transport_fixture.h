@@ -92,4 +92,10 @@ bool fixture_wait(struct okv_endpoint *endpoint, struct okv_event *event);
 /* A connection that is ready for READs and messages; fails the test when there is none. */
 struct okv_conn *fixture_connect(struct fixture *fixture);
 
+/* cmocka's group set-up and tear-down: a fixture over a fresh local socket, or
+ * over what OKV_TEST_LISTEN and OKV_TEST_URI name, as *state. */
+int fixture_setup_local(void **state);
+int fixture_setup_from_environment(void **state);
+int fixture_teardown(void **state);
+
 #endif

@@ -313,26 +313,6 @@ static void send_buffers_run_out_and_come_back(void **state)
     client_destroy(client);
 }
 
-static int start(void **state)
-{
-    struct fixture *fixture = calloc(1, sizeof *fixture);
-
-    if (!fixture)
-        return -1;
-    fixture_start(fixture, getenv("OKV_TEST_LISTEN"), getenv("OKV_TEST_URI"));
-    *state = fixture;
-    return 0;
-}
-
-static int stop(void **state)
-{
-    if (!*state)
-        return 0; /* it did not start */
-    fixture_stop(*state);
-    free(*state);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -361,5 +341,5 @@ int main(void)
         cmocka_unit_test(several_clients_at_once),
     };
 
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, fixture_setup_from_environment, fixture_teardown);
 }

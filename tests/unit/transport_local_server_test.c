@@ -430,26 +430,6 @@ static void clients_learn_why_they_cannot_connect(void **state)
     fixture->connect_uri = uri;
 }
 
-static int start(void **state)
-{
-    struct fixture *fixture = calloc(1, sizeof *fixture);
-
-    if (!fixture)
-        return -1;
-    fixture_start(fixture, NULL, NULL);
-    *state = fixture;
-    return 0;
-}
-
-static int stop(void **state)
-{
-    if (!*state)
-        return 0; /* it did not start */
-    fixture_stop(*state);
-    free(*state);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -465,5 +445,5 @@ int main(void)
         cmocka_unit_test(clients_learn_why_they_cannot_connect),
     };
 
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, fixture_setup_local, fixture_teardown);
 }

@@ -378,26 +378,6 @@ static void a_read_lands_in_its_memory_or_nowhere(void **state)
     assert_true(fixture_is_empty(fixture));
 }
 
-static int start(void **state)
-{
-    struct fixture *fixture = calloc(1, sizeof *fixture);
-
-    if (!fixture)
-        return -1;
-    fixture_start(fixture, NULL, NULL);
-    *state = fixture;
-    return 0;
-}
-
-static int stop(void **state)
-{
-    if (!*state)
-        return 0; /* it did not start */
-    fixture_stop(*state);
-    free(*state);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -415,5 +395,5 @@ int main(void)
         cmocka_unit_test(a_read_lands_in_its_memory_or_nowhere),
     };
 
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, fixture_setup_local, fixture_teardown);
 }
