@@ -76,6 +76,27 @@ real_data() {
     echo "  equal: $(wc -l <"$work/exported") items"
 }
 
+# What an application asks of a store besides put and get.
+more_than_put_and_get() {
+    step "Conditions, counters, expiry, large values"
+    show "$okv" put lock "worker 1" --if-absent
+    show "$okv" put lock "worker 2" --if-absent || echo "  exit status $?: it is taken"
+    show "$okv" incr visits 41
+    show "$okv" incr visits
+    show "$okv" put session alice --ttl 300
+    show "$okv" get session
+    echo
+    sleep 1
+    show "$okv" get session || echo "  exit status $?: expired"
+    head -c 3000000 /dev/urandom >"$work/blob"
+    echo '$ okv put blob - <3,000,000 random bytes   the server READs them out of the client'
+    "$okv" put blob - <"$work/blob"
+    show "$okv" get blob -o "$work/blob.back"
+    cmp "$work/blob" "$work/blob.back" && echo "  equal"
+    show "$okv" del lock visits blob
+    "$okv" stat | grep -E '^ *(items|buckets|splits|extra_reads_per_1000) ' | sed 's/^ */  /'
+}
+
 # A client that is connected before the server is stopped looks up every name afterwards.
 stopped_server() {
     local before after
@@ -131,6 +152,7 @@ run_demonstration() {
     step "okv-server"
     start_server "${2:-$1}"
     real_data
+    more_than_put_and_get
     stopped_server
     measure
     step "Stopping the server (SIGTERM)"

@@ -17,6 +17,8 @@
 /* Longer than a server spins before it sleeps. */
 #define SETTLE_MS 50
 #define STAT_BYTES 65536
+/* okv_probe() takes no more. */
+#define PROBE_BUCKETS_MAX 64u
 
 /* A round under way. */
 struct floor {
@@ -24,7 +26,6 @@ struct floor {
     struct floor_round *round;
     struct loop_tally *tally;
     uint32_t depth;
-    uint32_t read_bytes;
     uint32_t slice;
     uint64_t *samples;  /* of a slice of READs */
     enum loop_op op;    /* of the slice of operations under way, */
@@ -82,7 +83,7 @@ static int note_failure(struct floor *floor, int code)
 
 static int run_reads(struct floor *floor)
 {
-    int rc = okv_probe(floor->worker->handle, floor->read_bytes, floor->slice, floor->depth,
+    int rc = okv_probe(floor->worker->handle, floor->round->read_bytes, floor->slice, floor->depth,
                        floor->samples);
     if (rc != OKV_OK)
         return note_failure(floor, rc);
@@ -187,10 +188,33 @@ static int run_round(struct floor *floor, uint32_t number)
     return rc;
 }
 
+/* Bytes of the raw READ that a get is compared with. Whether an item is in an extent is
+ * for the server to decide: a get of one shows it. */
+static int choose_read_bytes(struct floor *floor)
+{
+    const struct options *options = floor->worker->runner->options;
+    okv *handle = floor->worker->handle;
+    struct okv_counters before;
+    struct okv_counters after;
+    struct okv_info info;
+
+    okv_info(handle, &info);
+    okv_counters(handle, &before);
+    int rc = run_operations(floor, FLOOR_GET, 1, 0, NULL);
+    if (rc != OKV_OK)
+        return rc;
+    okv_counters(handle, &after);
+    uint64_t size = (uint64_t)options->key_size + options->value_size;
+    uint64_t most = (uint64_t)info.bucket_bytes * PROBE_BUCKETS_MAX;
+    if (after.extent_reads == before.extent_reads)
+        size = info.bucket_bytes;
+    floor->round->read_bytes = (uint32_t)(size < most ? size : most);
+    return OKV_OK;
+}
+
 int floor_round_run(struct runner *runner, uint32_t number, struct floor_round *round,
                     struct loop_tally *tally)
 {
-    struct okv_info info;
     uint32_t depth = runner->options->depth;
     struct floor floor = {.worker = &runner->workers[0],
                           .round = round,
@@ -202,12 +226,13 @@ int floor_round_run(struct runner *runner, uint32_t number, struct floor_round *
     memset(round, 0, sizeof *round);
     for (int kind = 0; kind < FLOOR_KIND_COUNT; kind++)
         histogram_init(&round->latency[kind]);
-    okv_info(floor.worker->handle, &info);
-    floor.read_bytes = info.bucket_bytes;
+    int rc = choose_read_bytes(&floor);
+    if (rc != OKV_OK)
+        return rc;
     floor.samples = calloc(floor.slice, sizeof *floor.samples);
     if (!floor.samples)
         return note_failure(&floor, OKV_ENOMEM);
-    int rc = run_round(&floor, number);
+    rc = run_round(&floor, number);
     free(floor.samples);
     return rc;
 }

@@ -1,7 +1,8 @@
 /*
  * How far gets are from the floor under them, and puts from theirs.
  *
- * The floor of a get is a raw READ of one bucket, that of a put is a ping: both
+ * The floor of a get is a raw READ: of one bucket or, where values are in extents, of
+ * as many bytes as an item has, up to 64 buckets. That of a put is a ping. Both are
  * on the same connection, at the same depth. What is compared alternates in
  * small slices within each round, so that whatever else the machine does meets
  * all of them alike.
@@ -21,6 +22,7 @@
 enum floor_kind { FLOOR_READ, FLOOR_GET, FLOOR_PUT, FLOOR_PING, FLOOR_KIND_COUNT };
 
 struct floor_round {
+    uint32_t read_bytes; /* of each raw READ */
     struct histogram latency[FLOOR_KIND_COUNT];
     struct okv_counters counters; /* of all gets, those of the stretch too */
     double stretch_seconds;

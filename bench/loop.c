@@ -46,10 +46,18 @@ int loop_init(struct loop *loop, const struct loop_config *config)
                           .counter = (uint64_t)config->id << 48};
     loop->slots = calloc(loop->slot_count, sizeof *loop->slots);
     loop->free_slots = calloc(loop->slot_count, sizeof *loop->free_slots);
-    loop->memory = calloc(loop->slot_count, key_size + value_size);
-    if (!loop->slots || !loop->free_slots || !loop->memory) {
+    loop->commands = calloc(loop->slot_count, sizeof *loop->commands);
+    loop->results = calloc(loop->slot_count, sizeof *loop->results);
+    loop->memory_size = loop->slot_count * (key_size + value_size);
+    loop->memory = calloc(1, loop->memory_size);
+    int rc = loop->slots && loop->free_slots && loop->commands && loop->results && loop->memory
+                 ? OKV_OK
+                 : OKV_ENOMEM;
+    if (rc == OKV_OK && config->registered)
+        rc = okv_register(loop->handle, loop->memory, loop->memory_size, &loop->registration);
+    if (rc != OKV_OK) {
         loop_fini(loop);
-        return OKV_ENOMEM;
+        return rc;
     }
     for (uint32_t i = 0; i < loop->slot_count; i++) {
         loop->slots[i].value = loop->memory + i * value_size;
@@ -63,7 +71,11 @@ void loop_fini(struct loop *loop)
 {
     free(loop->slots);
     free(loop->free_slots);
+    free(loop->commands);
+    free(loop->results);
     free(loop->memory);
+    loop->commands = NULL;
+    loop->results = NULL;
     loop->slots = NULL;
     loop->free_slots = NULL;
     loop->memory = NULL;
@@ -128,22 +140,20 @@ static int submit(struct loop *loop, enum loop_op op, uint64_t record)
     return rc;
 }
 
-/* Counts one result. Returns 0 or a final code. */
-static int finish(struct loop *loop, const struct okv_result *result)
+/* Counts the result of what is in a slot. Returns 0 or a final code. */
+static int count_result(struct loop *loop, const struct loop_slot *slot,
+                        const struct okv_result *result)
 {
-    struct loop_slot *slot = &loop->slots[result->tag];
     struct loop_tally *tally = loop->tally;
+    bool get = slot->op == LOOP_GET;
 
-    loop->free_slots[loop->free_count++] = (uint32_t)result->tag;
-    if (result->status == OKV_OK) {
+    if (result->status == OKV_OK || (get && result->status == OKV_ENOTFOUND)) {
         histogram_record(&tally->latency[slot->op], loop->now_ns - slot->start_ns);
-        if (slot->op == LOOP_GET &&
-            !workload_value_check(slot->record, slot->value, result->length))
+        if (result->status == OKV_ENOTFOUND)
+            tally->missing++;
+        else if (get && !workload_value_check(slot->record, slot->value, result->length))
             tally->wrong++;
-    } else if (slot->op == LOOP_GET && result->status == OKV_ENOTFOUND) {
-        histogram_record(&tally->latency[slot->op], loop->now_ns - slot->start_ns);
-        tally->missing++;
-    } else if (slot->op == LOOP_GET && result->status == OKV_ETOOSMALL) {
+    } else if (get && result->status == OKV_ETOOSMALL) {
         tally->wrong++;
     } else {
         tally->failed++;
@@ -151,6 +161,12 @@ static int finish(struct loop *loop, const struct okv_result *result)
         return is_final(result->status) ? result->status : OKV_OK;
     }
     return OKV_OK;
+}
+
+static int finish(struct loop *loop, const struct okv_result *result)
+{
+    loop->free_slots[loop->free_count++] = (uint32_t)result->tag;
+    return count_result(loop, &loop->slots[result->tag], result);
 }
 
 /* Collects what has ended. Returns 0, or the code after which nothing more comes. */
@@ -241,6 +257,63 @@ int loop_run(struct loop *loop, loop_next *next, void *user, uint64_t deadline_n
         if (rc == OKV_OK)
             rc = collect(loop);
     }
+    if (rc != OKV_OK)
+        atomic_store_explicit(loop->stop, true, memory_order_relaxed);
+    return rc;
+}
+
+/* ---- batches ------------------------------------------------------------ */
+
+/* Fills the commands of a batch. Returns how many there are. */
+static uint32_t batch_fill(struct loop *loop, loop_next *next, void *user)
+{
+    uint32_t count = 0;
+
+    while (count < loop->depth) {
+        struct loop_slot *slot = &loop->slots[count];
+        if (!next(user, &slot->op, &slot->record))
+            break;
+        slot->op = LOOP_GET;
+        workload_key_write(slot->record, slot->key, loop->key_size);
+        loop->commands[count++] = (struct okv_command){.kind = OKV_GET,
+                                                       .key = slot->key,
+                                                       .key_length = loop->key_size,
+                                                       .buffer = slot->value,
+                                                       .buffer_size = loop->value_size};
+    }
+    return count;
+}
+
+static int batch_run(struct loop *loop, uint32_t count)
+{
+    uint64_t start_ns = okv_clock_ns();
+    int rc = okv_get_many(loop->handle, loop->commands, loop->results, count);
+
+    if (rc != OKV_OK) {
+        note_failure(loop, rc);
+        return rc;
+    }
+    loop->now_ns = okv_clock_ns();
+    for (uint32_t i = 0; i < count; i++) {
+        loop->slots[i].start_ns = start_ns;
+        int final = count_result(loop, &loop->slots[i], &loop->results[i]);
+        if (final != OKV_OK)
+            rc = final;
+    }
+    atomic_fetch_add_explicit(loop->done, count, memory_order_relaxed);
+    return rc;
+}
+
+int loop_run_many(struct loop *loop, loop_next *next, void *user, uint64_t deadline_ns,
+                  struct loop_tally *tally)
+{
+    uint32_t count = 0;
+    int rc = OKV_OK;
+
+    loop->tally = tally;
+    loop->now_ns = okv_clock_ns();
+    while (rc == OKV_OK && goes_on(loop, deadline_ns) && (count = batch_fill(loop, next, user)) > 0)
+        rc = batch_run(loop, count);
     if (rc != OKV_OK)
         atomic_store_explicit(loop->stop, true, memory_order_relaxed);
     return rc;

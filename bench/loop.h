@@ -1,6 +1,7 @@
 /*
  * A closed loop over one handle: keeps up to `depth` operations under way, times
  * each from its submission to its result, and checks every value that comes back.
+ * Or the same with batches of gets, one after the other.
  */
 #ifndef OKV_BENCH_LOOP_H
 #define OKV_BENCH_LOOP_H
@@ -43,7 +44,8 @@ struct loop {
     atomic_bool *stop;  /* set by a loop that cannot go on, ends all that share it */
     atomic_ulong *done; /* operations that ended, for progress */
     uint32_t slot_count;
-    uint32_t depth; /* how many may be under way, 1 to slot_count; may be changed between runs */
+    uint32_t depth; /* how many may be under way, or be a batch: 1 to slot_count; may be changed
+                       between runs */
     uint32_t key_size;
     uint32_t value_size;
     uint64_t now_ns;  /* when results came last */
@@ -52,6 +54,10 @@ struct loop {
     uint32_t *free_slots; /* a stack of indexes */
     uint32_t free_count;
     char *memory;
+    size_t memory_size;
+    okv_registration *registration;
+    struct okv_command *commands; /* of a batch: slot_count */
+    struct okv_result *results;
     struct loop_tally *tally; /* of the run under way */
 };
 
@@ -62,10 +68,11 @@ struct loop_config {
     uint32_t slot_count;
     uint32_t key_size;
     uint32_t value_size;
-    uint16_t id; /* unlike that of every other loop that puts */
+    bool registered; /* values are in registered memory */
+    uint16_t id;     /* unlike that of every other loop that puts */
 };
 
-/* Returns 0 or OKV_ENOMEM. */
+/* Returns 0, OKV_ENOMEM, or why the memory cannot be registered. */
 int loop_init(struct loop *loop, const struct loop_config *config);
 
 /* Frees what loop_init() allocated; close the handle first, which may still use it. */
@@ -79,5 +86,12 @@ void loop_fini(struct loop *loop);
  */
 int loop_run(struct loop *loop, loop_next *next, void *user, uint64_t deadline_ns,
              struct loop_tally *tally);
+
+/*
+ * The same for gets alone, in batches of `depth` by okv_get_many(). What is timed is the
+ * batch, and in the tally it is one sample for each of its gets.
+ */
+int loop_run_many(struct loop *loop, loop_next *next, void *user, uint64_t deadline_ns,
+                  struct loop_tally *tally);
 
 #endif

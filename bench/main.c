@@ -152,10 +152,18 @@ int main(int argc, char **argv)
         goto close_json;
     }
     okv_info(runner.workers[0].handle, &report.info);
+    if (options.value_size > report.info.max_value) {
+        fprintf(stderr,
+                "kv-bench: --value-size %u: the value is larger than the server accepts: give at "
+                "most %u\n",
+                options.value_size, report.info.max_value);
+        goto close_runner;
+    }
     status = publish(&report, json, measure(&runner, &report));
 
     free(report.floor);
     free(report.run);
+close_runner:
     runner_close(&runner);
 close_json:
     if (json && json != stdout && fclose(json) != 0 && status == STATUS_DONE)

@@ -15,7 +15,8 @@
 #define ROUNDS_MAX 1000
 #define SECONDS_MAX 86400.0
 #define RECORDS_MAX (UINT64_C(1) << 40)
-#define VALUE_MAX (UINT64_C(1) << 30)
+#define VALUE_MAX (UINT64_C(1) << 30) /* the server's own limit is below, and its to tell */
+#define GET_MANY_MAX 65536u
 #define TIMEOUT_MS_MAX 86400000u
 
 #define DEFAULT_SECONDS 10.0
@@ -39,6 +40,8 @@ enum option_key {
     OPTION_SEED,
     OPTION_NO_LOAD,
     OPTION_FLOOR,
+    OPTION_GET_MANY,
+    OPTION_REGISTERED,
     OPTION_JSON,
     OPTION_PROGRESS,
 };
@@ -51,7 +54,8 @@ static const struct argp_option bench_options[] = {
     {NULL, 0, NULL, 0, "What is stored:", 2},
     {"records", OPTION_RECORDS, "N", 0, "Number of items (100000)", 2},
     {"key-size", OPTION_KEY_SIZE, "SIZE", 0, "Bytes of a key, up to 1024 (16)", 2},
-    {"value-size", OPTION_VALUE_SIZE, "SIZE", 0, "Bytes of a value, 16 or more (32)", 2},
+    {"value-size", OPTION_VALUE_SIZE, "SIZE", 0,
+     "Bytes of a value, from 16 to what the server accepts (32)", 2},
     {"no-load", OPTION_NO_LOAD, NULL, 0, "The items are there from an earlier run", 2},
     {NULL, 0, NULL, 0, "What is asked for:", 3},
     {"workload", OPTION_WORKLOAD, "a|b|c", 0,
@@ -63,13 +67,17 @@ static const struct argp_option bench_options[] = {
     {NULL, 0, NULL, 0, "How much of it:", 4},
     {"threads", OPTION_THREADS, "T", 0, "Threads, each with its own connection (1)", 4},
     {"depth", OPTION_DEPTH, "D", 0, "Operations each thread keeps under way (1)", 4},
+    {"get-many", OPTION_GET_MANY, "N", 0,
+     "Gets alone, in batches of N; --depth of them are under way at once (as many as N)", 4},
+    {"registered", OPTION_REGISTERED, NULL, 0,
+     "Read values into registered memory: large ones without a copy", 4},
     {"operations", OPTION_OPERATIONS, "N", 0, "Operations per round, of all threads", 4},
     {"seconds", OPTION_SECONDS, "S", 0, "Seconds per round (10, unless --operations)", 4},
     {"rounds", OPTION_ROUNDS, "N", 0, "Repeat and give each round's figures (1; 5 with --floor)",
      4},
     {"warmup", OPTION_WARMUP, "S", 0, "Seconds before the first round (1)", 4},
     {"floor", OPTION_FLOOR, NULL, 0,
-     "Compare gets with raw READs of a bucket on the same connection, puts with pings", 4},
+     "Compare gets with raw READs of as many bytes on the same connection, puts with pings", 4},
     {NULL, 0, NULL, 0, "Output:", 5},
     {"json", OPTION_JSON, "FILE", 0, "Also write everything as JSON; - is stdout", 5},
     {"progress", OPTION_PROGRESS, NULL, 0, "Show progress even if stderr is no terminal", 5},
@@ -90,6 +98,8 @@ static const char about[] =
     "  kv-bench -s rdma://10.0.0.1 --floor\n"
     "  kv-bench -s rdma://10.0.0.1 --workload b --threads 4 --depth 16\n"
     "  kv-bench -s local:///run/okv.sock --records 1M --value-size 1K --json out.json\n"
+    "  kv-bench -s rdma://10.0.0.1 --get-many 64\n"
+    "  kv-bench -s rdma://10.0.0.1 --records 100 --value-size 1M --registered --floor\n"
     "\n"
     "Exit status: 0 done and every value right, 2 usage, 3 could not reach the server or finish, "
     "or a value was wrong.";
@@ -98,6 +108,7 @@ static const char about[] =
 struct command_line {
     struct options *options;
     bool mix_given;
+    bool depth_given;
     bool distribution_given;
     char workload; /* 'a' to 'c', 0: none */
 };
@@ -237,6 +248,15 @@ static void settle(struct argp_state *state, struct command_line *line)
                    options->key_size, (unsigned long long)options->records);
     if (options->floor && options->threads != 1)
         argp_error(state, "--floor measures one connection: leave out --threads");
+    if (options->floor && options->get_many > 0)
+        argp_error(state, "--floor compares single gets: leave out --get-many");
+    if (options->get_many > 0 && line->mix_given && options->get_percent < 100)
+        argp_error(state, "--get-many measures gets alone: leave out the puts of --mix");
+    if (options->get_many > 0)
+        options->get_percent = 100;
+    if (options->get_many > 0 && !line->depth_given)
+        options->depth = options->get_many < OKV_DEPTH_MAX_OPERATIONS ? options->get_many
+                                                                      : OKV_DEPTH_MAX_OPERATIONS;
     if (options->floor && options->operations == 0 && options->seconds == 0)
         options->operations = FLOOR_OPERATIONS;
     if (options->operations == 0 && options->seconds == 0)
@@ -263,6 +283,13 @@ static error_t parse(int key, char *text, struct argp_state *state)
         return 0;
     case OPTION_DEPTH:
         options->depth = (uint32_t)parse_count(state, "--depth", text, 1, OKV_DEPTH_MAX_OPERATIONS);
+        line->depth_given = true;
+        return 0;
+    case OPTION_GET_MANY:
+        options->get_many = (uint32_t)parse_count(state, "--get-many", text, 1, GET_MANY_MAX);
+        return 0;
+    case OPTION_REGISTERED:
+        options->registered = true;
         return 0;
     case OPTION_OPERATIONS:
         options->operations = parse_count(state, "--operations", text, 1, UINT64_MAX / 2);

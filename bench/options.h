@@ -17,7 +17,8 @@ struct options {
     double seconds;      /* per round; 0: until `operations` are done */
     double warmup;       /* seconds */
     uint32_t threads;
-    uint32_t depth; /* operations that each thread keeps under way */
+    uint32_t depth;    /* operations that each thread keeps under way */
+    uint32_t get_many; /* gets of a batch; 0: operations one by one */
     enum workload_distribution distribution;
     double theta;
     uint32_t key_size;
@@ -28,6 +29,7 @@ struct options {
     uint32_t timeout_ms; /* 0: the library's default */
     bool load;
     bool floor;
+    bool registered; /* values are read into registered memory */
     bool progress;
     const char *json; /* NULL: none; "-": stdout */
 };

@@ -85,8 +85,12 @@ static void print_head(const struct report *report, FILE *out)
         fprintf(out, " %.4g", options->theta);
     fprintf(out, "\nclient   %u thread%s, depth %u", options->threads,
             options->threads == 1 ? "" : "s", options->depth);
-    if (!options->floor)
+    if (options->get_many > 0)
+        fprintf(out, ", gets in batches of %u: times are of whole batches", options->get_many);
+    else if (!options->floor)
         fprintf(out, ", %u %% get, %u %% put", options->get_percent, 100 - options->get_percent);
+    if (options->registered)
+        fputs(", into registered memory", out);
     fputs("\n\n", out);
 }
 
@@ -209,6 +213,8 @@ static void print_floor(const struct report *report, FILE *out)
         report_floor_spread(report, offsetof(struct floor_figures, put_over_ping));
 
     print_floor_rounds(report, out);
+    fprintf(out, "a READ is of %u bytes, an item has %u\n", report->floor[0].read_bytes,
+            report->options->key_size + report->options->value_size);
     fprintf(out, "GET/READ %.3f (%.3f to %.3f over %u rounds), PUT/PING %.3f (%.3f to %.3f)\n",
             get_over_read.median, get_over_read.min, get_over_read.max, report->rounds,
             put_over_ping.median, put_over_ping.min, put_over_ping.max);
@@ -230,6 +236,11 @@ static void print_counts(const struct report *report, FILE *out)
             (unsigned long long)COUNTER_TOTAL(report, torn_buckets),
             (unsigned long long)COUNTER_TOTAL(report, torn_extents),
             (unsigned long long)COUNTER_TOTAL(report, fallbacks));
+    uint64_t right = COUNTER_TOTAL(report, hints_right);
+    uint64_t wrong = COUNTER_TOTAL(report, hints_wrong);
+    if (right > 0 || wrong > 0)
+        fprintf(out, "extents read together with their bucket: %llu rightly, %llu for nothing\n",
+                (unsigned long long)right, (unsigned long long)wrong);
     fprintf(out, "values: %llu wrong, %llu missing; operations failed: %llu\n",
             (unsigned long long)tally->wrong, (unsigned long long)tally->missing,
             (unsigned long long)tally->failed);

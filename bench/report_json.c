@@ -48,7 +48,7 @@ static json_t *json_parameters(const struct options *options)
 {
     return json_pack(
         "{s:I, s:I, s:f, s:f, s:I, s:I, s:s, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:b, "
-        "s:b}",
+        "s:b, s:I, s:b}",
         "records", (json_int_t)options->records, "operations", (json_int_t)options->operations,
         "seconds", options->seconds, "warmup", options->warmup, "threads",
         (json_int_t)options->threads, "depth", (json_int_t)options->depth, "distribution",
@@ -56,7 +56,8 @@ static json_t *json_parameters(const struct options *options)
         (json_int_t)options->key_size, "value_size", (json_int_t)options->value_size, "get_percent",
         (json_int_t)options->get_percent, "put_percent", (json_int_t)(100 - options->get_percent),
         "rounds", (json_int_t)options->rounds, "seed", (json_int_t)options->seed, "load",
-        (int)options->load, "floor", (int)options->floor);
+        (int)options->load, "floor", (int)options->floor, "get_many", (json_int_t)options->get_many,
+        "registered", (int)options->registered);
 }
 
 static json_t *json_environment(const struct report *report)
@@ -69,9 +70,9 @@ static json_t *json_environment(const struct report *report)
         environment->date, "kernel", environment->kernel, "machine", environment->machine, "cpu",
         environment->cpu, "cpus", (json_int_t)environment->cpus, "command", environment->command,
         "server", report->options->uri, "transport", info->transport, "path", info->path,
-        "region_bytes", (json_int_t)info->region_bytes, "index_bytes",
-        (json_int_t)info->index_bytes, "bucket_bytes", (json_int_t)info->bucket_bytes, "max_value",
-        (json_int_t)info->max_value, "credits", (json_int_t)info->credits);
+        "region_bytes", (json_int_t)info->region_bytes, "buckets", (json_int_t)info->buckets,
+        "bucket_bytes", (json_int_t)info->bucket_bytes, "max_value", (json_int_t)info->max_value,
+        "credits", (json_int_t)info->credits);
 }
 
 static json_t *json_phase(const struct phase *phase)
@@ -103,14 +104,14 @@ static json_t *json_floor_round(const struct floor_round *round)
 
     floor_round_figures(round, &figures);
     return json_pack(
-        "{s:o, s:o, s:o, s:o, s:f, s:f, s:f, s:f, s:f, s:I, s:o, s:o}", "read",
-        json_latency(&round->latency[FLOOR_READ]), "get", json_latency(&round->latency[FLOOR_GET]),
-        "put", json_latency(&round->latency[FLOOR_PUT]), "ping",
-        json_latency(&round->latency[FLOOR_PING]), "get_over_read_p50", figures.get_over_read,
-        "put_over_ping_p50", figures.put_over_ping, "reads_per_get", figures.reads_per_get,
-        "gets_per_second", figures.get_rate, "stretch_seconds", round->stretch_seconds,
-        "stretch_gets", (json_int_t)round->stretch_gets, "server_cpu", json_server_cpu(round),
-        "get_counters", json_counters(&round->counters));
+        "{s:I, s:o, s:o, s:o, s:o, s:f, s:f, s:f, s:f, s:f, s:I, s:o, s:o}", "read_bytes",
+        (json_int_t)round->read_bytes, "read", json_latency(&round->latency[FLOOR_READ]), "get",
+        json_latency(&round->latency[FLOOR_GET]), "put", json_latency(&round->latency[FLOOR_PUT]),
+        "ping", json_latency(&round->latency[FLOOR_PING]), "get_over_read_p50",
+        figures.get_over_read, "put_over_ping_p50", figures.put_over_ping, "reads_per_get",
+        figures.reads_per_get, "gets_per_second", figures.get_rate, "stretch_seconds",
+        round->stretch_seconds, "stretch_gets", (json_int_t)round->stretch_gets, "server_cpu",
+        json_server_cpu(round), "get_counters", json_counters(&round->counters));
 }
 
 static json_t *json_rounds(const struct report *report)

@@ -7,23 +7,38 @@
 
 #include "shared/clock.h"
 
-/* Loading is not measured against anything, so it may be quicker than the run. */
+/* Loading is not measured against anything, so it may be quicker than the run, as long as
+ * its values take no more memory than this. */
 #define LOAD_DEPTH 16
+#define LOAD_BYTES (UINT64_C(256) << 20)
 /* What the library asks for by itself. */
 #define DEFAULT_CREDITS 16
 #define PROGRESS_MS 500
 
 /* ---- opening and closing ------------------------------------------------ */
 
+/* Operations that a thread may have under way while loading. */
+static uint32_t load_depth(const struct options *options)
+{
+    uint64_t fit = LOAD_BYTES / options->threads / options->value_size;
+
+    return fit < 1 ? 1 : fit < LOAD_DEPTH ? (uint32_t)fit : LOAD_DEPTH;
+}
+
+static uint32_t larger(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
 static int worker_open(struct runner *runner, uint32_t index, char *why, size_t why_size)
 {
     const struct options *options = runner->options;
     struct runner_worker *worker = &runner->workers[index];
-    uint32_t slots = options->depth > LOAD_DEPTH ? options->depth : LOAD_DEPTH;
+    uint32_t depth = larger(options->depth, load_depth(options));
     struct okv_options handle_options = {
         .timeout_ms = options->timeout_ms,
-        .depth = slots,
-        .credits = options->depth > DEFAULT_CREDITS ? options->depth : 0,
+        .depth = depth,
+        .credits = options->get_many == 0 && options->depth > DEFAULT_CREDITS ? options->depth : 0,
     };
 
     worker->runner = runner;
@@ -37,9 +52,10 @@ static int worker_open(struct runner *runner, uint32_t index, char *why, size_t 
         .handle = worker->handle,
         .stop = &runner->stop,
         .done = &worker->done,
-        .slot_count = slots,
+        .slot_count = larger(depth, options->get_many),
         .key_size = options->key_size,
         .value_size = options->value_size,
+        .registered = options->registered,
         .id = (uint16_t)index,
     };
     rc = loop_init(&worker->loop, &config);
@@ -100,7 +116,10 @@ static void *worker_main(void *user)
     struct runner *runner = worker->runner;
 
     worker->start_ns = okv_clock_ns();
-    loop_run(&worker->loop, worker->next, worker, runner->deadline_ns, &worker->tally);
+    if (worker->batches)
+        loop_run_many(&worker->loop, worker->next, worker, runner->deadline_ns, &worker->tally);
+    else
+        loop_run(&worker->loop, worker->next, worker, runner->deadline_ns, &worker->tally);
     worker->end_ns = okv_clock_ns();
 
     pthread_mutex_lock(&runner->lock);
@@ -234,10 +253,11 @@ static uint64_t share_start(uint64_t total, uint32_t index, uint32_t workers)
 int runner_load(struct runner *runner, struct phase *phase)
 {
     uint64_t records = runner->options->records;
-    uint32_t depth = runner->workers[0].loop.slot_count;
+    uint32_t depth = larger(runner->options->depth, load_depth(runner->options));
 
     for (uint32_t i = 0; i < runner->opened; i++) {
         runner->workers[i].next = next_load;
+        runner->workers[i].batches = false;
         runner->workers[i].next_record = share_start(records, i, runner->opened);
         runner->workers[i].end_record = share_start(records, i + 1, runner->opened);
     }
@@ -264,9 +284,12 @@ int runner_run(struct runner *runner, const char *label, double seconds, uint64_
     for (uint32_t i = 0; i < runner->opened; i++) {
         struct runner_worker *worker = &runner->workers[i];
         worker->next = next_mixed;
+        worker->batches = runner->options->get_many > 0;
         worker->remaining = operations > 0 ? share_start(operations, i + 1, runner->opened) -
                                                  share_start(operations, i, runner->opened)
                                            : UINT64_MAX;
     }
-    return run_phase(runner, label, seconds, runner->options->depth, phase);
+    uint32_t get_many = runner->options->get_many;
+    return run_phase(runner, label, seconds, get_many > 0 ? get_many : runner->options->depth,
+                     phase);
 }

@@ -32,6 +32,7 @@ struct runner_worker {
     uint64_t next_record; /* load: what to put next, */
     uint64_t end_record;  /* and where this thread's share ends */
     uint64_t remaining;   /* run: operations left */
+    bool batches;         /* run: gets in batches */
     uint64_t start_ns;
     uint64_t end_ns;
     struct loop_tally tally;

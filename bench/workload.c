@@ -143,33 +143,43 @@ static uint64_t value_seed(uint64_t record, uint64_t counter, size_t size)
     return mix(record) ^ mix(counter + UINT64_C(0x2545f4914f6cdd1d)) ^ size;
 }
 
+/* Bytes of the value behind its last whole word. */
+static size_t value_tail(size_t size)
+{
+    return size % sizeof(uint64_t);
+}
+
 void workload_value_write(uint64_t record, uint64_t counter, char *value, size_t size)
 {
     uint64_t seed = value_seed(record, counter, size);
-    size_t at = sizeof counter;
+    size_t words = size / sizeof(uint64_t) - 1;
+    char *at = value + sizeof counter;
 
     memcpy(value, &counter, sizeof counter);
-    for (size_t i = 0; at < size; i++, at += sizeof(uint64_t)) {
+    for (size_t i = 0; i < words; i++, at += sizeof(uint64_t)) {
         uint64_t word = value_word(seed, i);
-        size_t length = size - at < sizeof word ? size - at : sizeof word;
-        memcpy(value + at, &word, length);
+        memcpy(at, &word, sizeof word);
     }
+    uint64_t last = value_word(seed, words);
+    memcpy(at, &last, value_tail(size));
 }
 
 bool workload_value_check(uint64_t record, const char *value, size_t size)
 {
     uint64_t counter;
-    size_t at = sizeof counter;
+    uint64_t difference = 0;
 
     if (size < WORKLOAD_VALUE_MIN)
         return false;
     memcpy(&counter, value, sizeof counter);
     uint64_t seed = value_seed(record, counter, size);
-    for (size_t i = 0; at < size; i++, at += sizeof(uint64_t)) {
-        uint64_t word = value_word(seed, i);
-        size_t length = size - at < sizeof word ? size - at : sizeof word;
-        if (memcmp(value + at, &word, length) != 0)
-            return false;
+    size_t words = size / sizeof(uint64_t) - 1;
+    const char *at = value + sizeof counter;
+    for (size_t i = 0; i < words; i++, at += sizeof(uint64_t)) {
+        uint64_t word;
+        memcpy(&word, at, sizeof word);
+        difference |= word ^ value_word(seed, i);
     }
-    return true;
+    uint64_t last = value_word(seed, words);
+    return difference == 0 && memcmp(at, &last, value_tail(size)) == 0;
 }

@@ -1,198 +1,197 @@
-/* The public calls: each becomes one operation. */
+/* The synchronous calls: each is one command and its result. */
 #include "client/handle.h"
 
+#include <string.h>
+
 #include "shared/error.h"
-#include "shared/hash.h"
 
-/* Checks that all calls with a key share; takes the operation's slot. */
-static int call_begin(okv *handle, enum operation_kind kind, const void *key, size_t key_length,
-                      bool synchronous, struct operation **out)
+/* Runs a command to its end; `result` is filled in any case. */
+static int command_run(okv *handle, const struct okv_command *command, struct okv_result *result)
 {
-    if (!handle || !key)
+    struct operation *operation;
+
+    *result = (struct okv_result){.tag = command->tag, .status = OKV_EINVAL};
+    if (!handle)
         return OKV_EINVAL;
-    if (key_length < 1 || key_length > handle->table.max_key)
-        return OKV_EKEYSIZE;
-    if (handle->failure)
-        return handle->failure;
-    if (!synchronous && handle->pending == handle->depth)
-        return OKV_EAGAIN;
-
-    struct operation *operation = operation_take(handle, kind);
-    if (!operation)
-        return OKV_EAGAIN;
-    operation->synchronous = synchronous;
-    operation->key = key;
-    operation->key_length = (uint32_t)key_length;
-    handle->pending += !synchronous;
-    *out = operation;
-    return 0;
-}
-
-/* Likewise for calls without a key. */
-static int keyless_begin(okv *handle, enum operation_kind kind, bool synchronous,
-                         struct operation **out)
-{
-    int rc = call_begin(handle, kind, "", 1, synchronous, out);
-
+    int rc = command_start(handle, command, DELIVER_TO_CALLER, NULL, &operation);
     if (rc == 0)
-        (*out)->key_length = 0;
+        return engine_wait_for(handle, operation, result);
+    result->status = rc;
     return rc;
 }
 
-static void request_start(okv *handle, struct operation *operation)
+/* Likewise for a caller who wants to know no more than the version: the new one, or on
+ * OKV_ECONFLICT and OKV_EEXISTS the one that is in the way. */
+static int command_write(okv *handle, const struct okv_command *command, uint64_t *version)
 {
-    operation->step = STEP_REPLY;
-    operation_advance(handle, operation);
+    struct okv_result result;
+    int rc = command_run(handle, command, &result);
+
+    if (version && (rc == OKV_OK || rc == OKV_ECONFLICT || rc == OKV_EEXISTS))
+        *version = result.version;
+    return rc;
 }
 
-static int get_start(okv *handle, const void *key, size_t key_length, void *buffer, size_t size,
-                     uint64_t tag, bool synchronous, struct operation **out)
+int okv_call(okv *handle, const struct okv_command *command, struct okv_result *result)
 {
-    if (!buffer && size > 0)
+    if (!handle || !command || !result)
         return OKV_EINVAL;
-    int rc = call_begin(handle, OPERATION_GET, key, key_length, synchronous, out);
-    if (rc)
-        return rc;
-    struct operation *operation = *out;
-    operation->result.tag = tag;
-    operation->buffer = buffer;
-    operation->buffer_size = size;
-    operation->hash = okv_hash_key(key, key_length, handle->table.hash_seed);
-    lookup_start(handle, operation);
-    return 0;
-}
-
-static int put_start(okv *handle, const void *key, size_t key_length, const void *value,
-                     size_t value_length, uint64_t tag, bool synchronous, struct operation **out)
-{
-    if (!value && value_length > 0)
-        return OKV_EINVAL;
-    if (handle && value_length > handle->table.max_value)
-        return OKV_EVALUESIZE;
-    int rc = call_begin(handle, OPERATION_PUT, key, key_length, synchronous, out);
-    if (rc)
-        return rc;
-    (*out)->result.tag = tag;
-    (*out)->value = value;
-    (*out)->value_length = (uint32_t)value_length;
-    request_start(handle, *out);
-    return 0;
-}
-
-static int delete_start(okv *handle, const void *key, size_t key_length, uint64_t tag,
-                        bool synchronous, struct operation **out)
-{
-    int rc = call_begin(handle, OPERATION_DELETE, key, key_length, synchronous, out);
-
-    if (rc)
-        return rc;
-    (*out)->result.tag = tag;
-    request_start(handle, *out);
-    return 0;
-}
-
-int okv_submit_get(okv *handle, const void *key, size_t key_length, void *buffer, size_t size,
-                   uint64_t tag)
-{
-    struct operation *operation;
-
-    return get_start(handle, key, key_length, buffer, size, tag, false, &operation);
-}
-
-int okv_submit_put(okv *handle, const void *key, size_t key_length, const void *value,
-                   size_t value_length, uint64_t tag)
-{
-    struct operation *operation;
-
-    return put_start(handle, key, key_length, value, value_length, tag, false, &operation);
-}
-
-int okv_submit_delete(okv *handle, const void *key, size_t key_length, uint64_t tag)
-{
-    struct operation *operation;
-
-    return delete_start(handle, key, key_length, tag, false, &operation);
-}
-
-int okv_submit_ping(okv *handle, uint64_t tag)
-{
-    struct operation *operation;
-    int rc = keyless_begin(handle, OPERATION_PING, false, &operation);
-
-    if (rc)
-        return rc;
-    operation->result.tag = tag;
-    request_start(handle, operation);
-    return 0;
+    return command_run(handle, command, result);
 }
 
 int okv_get(okv *handle, const void *key, size_t key_length, void *buffer, size_t size,
             size_t *length, uint64_t *version)
 {
-    struct operation *operation;
+    struct okv_command command = {
+        .kind = OKV_GET,
+        .key = key,
+        .key_length = key_length,
+        .buffer = buffer,
+        .buffer_size = size,
+    };
+    struct okv_result result;
 
     if (!length)
         return OKV_EINVAL;
-    int rc = get_start(handle, key, key_length, buffer, size, 0, true, &operation);
-    if (rc)
-        return rc;
-    rc = engine_wait_for(handle, operation);
+    int rc = command_run(handle, &command, &result);
     if (rc == OKV_OK || rc == OKV_ETOOSMALL)
-        *length = operation->result.length;
+        *length = result.length;
     if (rc == OKV_OK && version)
-        *version = operation->result.version;
+        *version = result.version;
+    return rc;
+}
+
+int okv_head(okv *handle, const void *key, size_t key_length, struct okv_item_info *info)
+{
+    struct okv_command command = {.kind = OKV_HEAD, .key = key, .key_length = key_length};
+    struct okv_result result;
+    int rc = command_run(handle, &command, &result);
+
+    if (rc == OKV_OK && info)
+        *info = (struct okv_item_info){
+            .length = result.length,
+            .version = result.version,
+            .ttl_ms = result.ttl_ms,
+        };
     return rc;
 }
 
 int okv_put(okv *handle, const void *key, size_t key_length, const void *value, size_t value_length,
             uint64_t *version)
 {
-    struct operation *operation;
-    int rc = put_start(handle, key, key_length, value, value_length, 0, true, &operation);
+    static const struct okv_put_options plain;
 
-    if (rc)
-        return rc;
-    rc = engine_wait_for(handle, operation);
-    if (rc == OKV_OK && version)
-        *version = operation->result.version;
-    return rc;
+    return okv_put_with(handle, key, key_length, value, value_length, &plain, version);
+}
+
+int okv_put_with(okv *handle, const void *key, size_t key_length, const void *value,
+                 size_t value_length, const struct okv_put_options *options, uint64_t *version)
+{
+    static const struct okv_put_options plain;
+
+    if (!options || options->reserved ||
+        memcmp(options->reserved2, plain.reserved2, sizeof plain.reserved2) != 0)
+        return OKV_EINVAL;
+    struct okv_command command = {
+        .kind = OKV_PUT,
+        .flags = options->flags,
+        .key = key,
+        .key_length = key_length,
+        .value = value,
+        .value_length = value_length,
+        .version = options->version,
+        .ttl_ms = options->ttl_ms,
+    };
+    return command_write(handle, &command, version);
 }
 
 int okv_delete(okv *handle, const void *key, size_t key_length)
 {
-    struct operation *operation;
-    int rc = delete_start(handle, key, key_length, 0, true, &operation);
+    struct okv_command command = {.kind = OKV_DELETE, .key = key, .key_length = key_length};
 
-    return rc ? rc : engine_wait_for(handle, operation);
+    return command_write(handle, &command, NULL);
+}
+
+int okv_delete_if(okv *handle, const void *key, size_t key_length, uint64_t version)
+{
+    struct okv_command command = {
+        .kind = OKV_DELETE,
+        .flags = OKV_IF_VERSION,
+        .key = key,
+        .key_length = key_length,
+        .version = version,
+    };
+
+    return command_write(handle, &command, NULL);
+}
+
+int okv_incr(okv *handle, const void *key, size_t key_length, int64_t delta, int64_t *result,
+             uint64_t *version)
+{
+    struct okv_command command = {
+        .kind = OKV_INCR, .key = key, .key_length = key_length, .delta = delta};
+    struct okv_result answer;
+    int rc = command_run(handle, &command, &answer);
+
+    if (rc == OKV_OK && result)
+        *result = answer.number;
+    if (rc == OKV_OK && version)
+        *version = answer.version;
+    return rc;
+}
+
+int okv_append(okv *handle, const void *key, size_t key_length, const void *value,
+               size_t value_length, size_t *length, uint64_t *version)
+{
+    struct okv_command command = {
+        .kind = OKV_APPEND,
+        .key = key,
+        .key_length = key_length,
+        .value = value,
+        .value_length = value_length,
+    };
+    struct okv_result result;
+    int rc = command_run(handle, &command, &result);
+
+    if (rc == OKV_OK && length)
+        *length = result.length;
+    if (rc == OKV_OK && version)
+        *version = result.version;
+    return rc;
+}
+
+int okv_touch(okv *handle, const void *key, size_t key_length, int64_t ttl_ms, uint64_t *version)
+{
+    struct okv_command command = {
+        .kind = OKV_TOUCH, .key = key, .key_length = key_length, .ttl_ms = ttl_ms};
+
+    return command_write(handle, &command, version);
 }
 
 int okv_ping(okv *handle)
 {
-    struct operation *operation;
-    int rc = keyless_begin(handle, OPERATION_PING, true, &operation);
+    struct okv_command command = {.kind = OKV_PING};
 
-    if (rc)
-        return rc;
-    request_start(handle, operation);
-    return engine_wait_for(handle, operation);
+    return command_write(handle, &command, NULL);
 }
 
 int okv_stat(okv *handle, char *buffer, size_t size, size_t *length)
 {
     struct operation *operation;
+    struct okv_result result;
 
-    if (!length || (!buffer && size > 0))
+    if (!handle || !length || (!buffer && size > 0))
         return OKV_EINVAL;
-    int rc = keyless_begin(handle, OPERATION_STAT, true, &operation);
+    int rc = operation_take(handle, OPERATION_STAT, DELIVER_TO_CALLER, 0, &operation);
     if (rc)
         return rc;
     operation->buffer = (uint8_t *)buffer;
     operation->buffer_size = size > 0 ? size - 1 : 0; /* the NUL has its place */
     request_start(handle, operation);
-    rc = engine_wait_for(handle, operation);
+    rc = engine_wait_for(handle, operation, &result);
     if (rc == OKV_OK || rc == OKV_ETOOSMALL)
-        *length = operation->result.length;
+        *length = result.length;
     if (rc == OKV_OK && size > 0)
-        buffer[operation->result.length] = '\0';
+        buffer[result.length] = '\0';
     return rc;
 }

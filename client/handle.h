@@ -1,18 +1,31 @@
 /*
  * What an okv handle is made of, and how its files call each other:
  *
- *   open.c     connecting, the handshake, closing
- *   calls.c    the public calls: one operation each, synchronous or not
- *   lookup.c   a get: READs of buckets and extents until hit, miss or fallback
- *   request.c  what goes to the server as a message, and its answers
- *   engine.c   events, deadlines, results
- *   raw.c      one READ outside of any operation, for open.c and scan.c
- *   scan.c     okv_scan: every bucket in turn
- *   probe.c    okv_probe: raw READs, timed
+ *   open.c        connecting, the handshake, closing
+ *   commands.c    what the public header demands of a command; starting it
+ *   calls.c       the synchronous calls: one command each
+ *   submit.c      asynchronous calls and okv_get_many
+ *   lookup.c      a get or head: READs of buckets and extents until hit, miss or fallback
+ *   extent.c      where the bytes of an extent go, in pieces, and whether they are whole
+ *   hints.c       places of extents that were read before
+ *   directory.c   where the index's segments are
+ *   clock_sync.c  the server's clock, as far as it is known here
+ *   request.c     what goes to the server as a message, and its answers
+ *   reads.c       the batch of READs that go out with one doorbell
+ *   buffers.c     registered memory: the handle's own and the caller's
+ *   operation.c   slots: taking, blocking, ending and giving back
+ *   engine.c      events, deadlines, the handle's failure
+ *   wait.c        blocking until something happened
+ *   raw.c         one READ outside of any operation, for open.c and scan.c
+ *   scan.c        okv_scan: the way through the table
+ *   scan_bucket.c the items of one bucket, for scan.c
+ *   flush.c       okv_flush
+ *   probe.c       okv_probe: raw READs, timed
  *
  * An operation is a slot in handle->operations from its call until it ended
- * (synchronous: until its caller saw that). Each step of it either is under way (`posted`) or waits
- * in `blocked` for room, which is tried again at every turn.
+ * (synchronous: until its caller saw that). What a step of it still has to post
+ * waits in `blocked` for room, which is tried again at every turn. An operation that
+ * ended by its deadline keeps its slot until all it has under way came back.
  */
 #ifndef OKV_CLIENT_HANDLE_H
 #define OKV_CLIENT_HANDLE_H
@@ -22,54 +35,125 @@
 
 #include "shared/bucket.h"
 #include "shared/diag.h"
+#include "shared/superblock.h"
 #include "shared/transport.h"
 #include "shared/wire.h"
 
+/* Each operation's own memory for extents; a longer one needs other memory. */
+#define EXTENT_BUFFER_SIZE 16384u
+/* A long extent is READ in pieces of this size. */
+#define EXTENT_PIECE_SIZE (256u << 10)
+#define REGISTRATIONS_MAX 64
+/* Bounce buffers that are kept for the next long extent. */
+#define BOUNCES_KEPT 4
+
 enum operation_kind {
     OPERATION_GET,
+    OPERATION_HEAD,
     OPERATION_PUT,
     OPERATION_DELETE,
+    OPERATION_INCR,
+    OPERATION_APPEND,
+    OPERATION_TOUCH,
     OPERATION_PING,
     OPERATION_STAT,
+    OPERATION_FLUSH,
 };
 
 enum operation_step {
     STEP_FREE,
-    STEP_BUCKET, /* get: READ of the bucket or of one of its overflow parts */
-    STEP_EXTENT, /* get: READ of the extent that a reference names */
-    STEP_REPLY,  /* a request and its answer */
-    STEP_ENDED,  /* synchronous: the result is there */
+    STEP_BUCKET,    /* lookup: READ of the bucket or of one of its overflow parts */
+    STEP_DIRECTORY, /* lookup: READ of the directory's entry of the bucket's segment */
+    STEP_HINTED,    /* lookup: READs of the bucket and, where it was last, of the extent */
+    STEP_EXTENT,    /* lookup: READs of the extent that a reference names */
+    STEP_KEY,       /* lookup: READ of the key that a long extent begins with */
+    STEP_CONFIRM,   /* lookup: READ of the bucket again: was the extent there all the time? */
+    STEP_REPLY,     /* a request and its answer */
+    STEP_ENDED,     /* synchronous: the result is there */
 };
 
-struct operation {
-    enum operation_kind kind;
-    enum operation_step step;
-    bool posted;      /* the step is with the transport: its event will come */
-    bool synchronous; /* the caller waits for it: its result is not for okv_poll */
-    bool abandoned;   /* its result was given: the slot is kept until its event or reply comes */
-    uint16_t index;   /* its slot */
-    uint64_t deadline_ns;
+/* Who gets the result. */
+enum operation_delivery {
+    DELIVER_TO_POLL,
+    DELIVER_TO_CALLER, /* who waits for the operation in engine_wait_for() */
+    DELIVER_TO_ARRAY,  /* *operation->out, of okv_get_many() */
+};
 
-    const uint8_t *key;
-    uint32_t key_length;
-    const uint8_t *value; /* put */
-    uint32_t value_length;
-    uint8_t *buffer; /* get, stat: the caller's */
-    size_t buffer_size;
-    uint64_t sequence; /* of its request; 0 before it was sent */
+/* Which of an operation's READs an event is about. */
+enum read_kind {
+    READ_IMAGE,
+    READ_EXTENT,
+    READ_DIRECTORY,
+};
 
+/* Memory for one long extent, registered. */
+struct bounce {
+    uint8_t *base;
+    size_t size;
+    struct okv_memory *memory;
+};
+
+/* Where a get or head stands. */
+struct lookup {
     uint64_t hash;
     uint64_t bucket;        /* being looked at */
     uint64_t part_offset;   /* where the part being looked at lies */
     uint64_t image_version; /* that every part of the bucket must carry */
     unsigned part;
-    unsigned attempts;
-    uint32_t position; /* in the image, after `reference` */
+    unsigned attempts;  /* READs of a bucket that led nowhere */
+    unsigned limit;     /* of attempts */
+    unsigned doubts;    /* images of first parts that failed their checks */
+    unsigned redirects; /* images that named another bucket */
+    bool settled;       /* an image was good, so doubts are rather of tearing than of the place */
+    bool asked;         /* the server was asked, too */
+    bool image_wanted;  /* the READ of an image has still to be posted */
+    bool confirmed;     /* STEP_HINTED: the image has the reference that the hint told of */
+    uint32_t position;  /* in the image, after `reference` */
     struct okv_entry reference;
-    uint8_t *image;  /* bucket_bytes, registered */
-    uint8_t *extent; /* extent_max bytes, registered */
+};
+
+/* Bytes of an extent on their way: the first `head` of them to the operation's own
+ * buffer, the others to `to`. */
+struct extent_read {
+    uint64_t offset;
+    uint32_t length;
+    uint32_t posted; /* bytes whose READ was posted */
+    uint32_t head;
+    uint8_t *to;
+    struct okv_memory *memory; /* that holds `to` */
+};
+
+struct operation {
+    enum operation_kind kind;
+    enum operation_step step;
+    enum operation_delivery delivery;
+    bool posted;    /* its request left, or may have: the reply will come */
+    bool blocked;   /* it is in handle->blocked */
+    bool abandoned; /* its result was given: the slot is kept until READs and reply came */
+    uint16_t index; /* its slot */
+    uint16_t reads; /* of it that are under way */
+    uint64_t deadline_ns;
+
+    const uint8_t *key;
+    uint32_t key_length;
+    const uint8_t *value; /* of the request */
+    uint32_t value_length;
+    uint16_t flags;    /* of the request: enum okv_request_flag */
+    uint64_t argument; /* of the request */
+    uint64_t ttl_ms;   /* of the request */
+    uint8_t *buffer;   /* get, stat, flush: where a value goes; the caller's */
+    size_t buffer_size;
+    uint64_t sequence; /* of its request; 0 before it was sent */
+    struct okv_exposure *exposure;
+
+    struct lookup lookup;
+    struct extent_read extent_read;
+    struct bounce *bounce;
+    uint8_t *image;  /* bucket_size bytes, registered */
+    uint8_t *extent; /* EXTENT_BUFFER_SIZE bytes, registered */
 
     struct okv_result result;
+    struct okv_result *out; /* DELIVER_TO_ARRAY */
 };
 
 /* Queues with room for all slots, and for `depth` results. */
@@ -85,17 +169,53 @@ struct result_queue {
     uint32_t count;
 };
 
+/* READs that were decided on and not posted yet. */
+struct read_batch {
+    struct okv_read *reads; /* room for all that may be under way */
+    unsigned count;
+};
+
+/* See clock_sync.c. */
+struct clock_sync {
+    int64_t offset_ms;      /* the server's clock is this far ahead of ours, or farther */
+    uint64_t offset_at_ms;  /* on our clock: when that was found */
+    uint64_t sampled_at_ms; /* on our clock: when the last sample came */
+    bool reading;           /* the READ of a sample is under way */
+};
+
+/* See hints.c. */
+struct hint {
+    uint64_t hash; /* of the key */
+    uint64_t extent;
+    uint64_t checksum;
+    uint32_t value_length;
+    uint16_t key_length; /* 0: no hint here */
+    bool key_in_extent;
+};
+
+struct okv_registration {
+    uint8_t *base;
+    size_t length;
+    struct okv_memory *memory;
+};
+
 struct okv {
     const struct okv_transport_ops *transport;
     struct okv_conn *conn;
     struct okv_memory *memory; /* the arena, registered */
-    uint8_t *arena;            /* every operation's image and extent buffer */
+    uint8_t *arena;            /* `staging`, `status`, every operation's image and extent buffer */
     size_t arena_size;
+    uint8_t *staging; /* OKV_DIRECTORY_SIZE bytes for what is read with raw_read() */
+    uint8_t *status;  /* where the status is READ to between other things */
 
     struct okv_welcome_fields table; /* as the server described it */
-    uint64_t bucket_count;
-    uint32_t extent_max; /* longest extent that the server may refer to */
+    uint64_t directory[OKV_DIRECTORY_ENTRIES];
+    uint64_t bucket_count; /* an estimate: which bucket to look at first */
+    uint32_t extent_max;   /* longest extent that the server may refer to */
     uint64_t timeout_ns;
+    struct clock_sync clock;
+    struct hint *hints;
+    uint32_t hint_count; /* 0 or a power of two */
 
     struct operation *operations;
     uint32_t slot_count; /* depth, and as many again as there are credits: for abandoned ones */
@@ -107,6 +227,11 @@ struct okv {
     struct slot_queue blocked;
     struct result_queue ended; /* of asynchronous operations */
 
+    struct read_batch batch;
+    unsigned reads; /* in the batch or under way, but for raw_read()'s and okv_probe()'s */
+    struct bounce *bounces[BOUNCES_KEPT]; /* not in use; NULL: none */
+    struct okv_registration *registrations[REGISTRATIONS_MAX];
+
     uint32_t credits; /* requests that may still be sent */
     uint64_t next_sequence;
     uint32_t turns;
@@ -117,20 +242,44 @@ struct okv {
     struct okv_diag why;
 };
 
-/* ---- engine.c ---- */
+/* ---- commands.c ---- */
 
-/* A free slot, initialised for an operation of this kind; NULL when there is none. */
-struct operation *operation_take(okv *handle, enum operation_kind kind);
+/* 0 when the command is one that okv.h allows on this handle; OKV_EINVAL, OKV_EKEYSIZE,
+ * OKV_EVALUESIZE, OKV_ETTL. */
+int command_check(const okv *handle, const struct okv_command *command);
+/* Checks and starts it. Its READs are in the batch: reads_flush() is the caller's.
+ * `place` is for DELIVER_TO_ARRAY, `started` for DELIVER_TO_CALLER; otherwise NULL. Also
+ * OKV_EAGAIN (no slot) and the handle's failure. */
+int command_start(okv *handle, const struct okv_command *command, enum operation_delivery delivery,
+                  struct okv_result *place, struct operation **started);
+
+/* ---- operation.c ---- */
+
+/* A slot for an operation of this kind, initialised, with its deadline (timeout_ms 0:
+ * the handle's). OKV_EAGAIN when there is none, or the handle's failure. */
+int operation_take(okv *handle, enum operation_kind kind, enum operation_delivery delivery,
+                   uint32_t timeout_ms, struct operation **out);
 /* Starts or resumes the current step; blocks the operation when there is no room. */
 void operation_advance(okv *handle, struct operation *operation);
-/* Ends an operation: its result is ready for whoever waits. An asynchronous
- * one's slot is free again: do not touch it afterwards. */
+/* Tries blocked operations again. */
+void operation_retry_blocked(okv *handle);
+/* Ends an operation: its result is ready for whoever waits. Unless it is
+ * DELIVER_TO_CALLER its slot is free again: do not touch it afterwards. */
 void operation_end(okv *handle, struct operation *operation, int status);
-/* Gives the slot back. */
+/* Ends it with a failure that is no answer of the server's: OKV_EUNKNOWN for a write
+ * whose request left. */
+void operation_end_unanswered(okv *handle, struct operation *operation, int failure);
+/* Its deadline passed: gives its result; what is under way keeps the slot. */
+void operation_expire(okv *handle, struct operation *operation);
+/* Gives the slot back, and what the operation had besides. */
 void operation_release(okv *handle, struct operation *operation);
-/* Copies a value that was found to the caller and ends the operation. */
-void operation_deliver(okv *handle, struct operation *operation, const uint8_t *value,
-                       uint32_t length, uint64_t version);
+/* True from its start to its end. */
+static inline bool operation_is_under_way(const struct operation *operation)
+{
+    return operation->step != STEP_FREE && operation->step != STEP_ENDED;
+}
+
+/* ---- engine.c ---- */
 
 /* One pass over events, blocked operations and deadlines. Returns whether anything happened. */
 bool engine_turn(okv *handle);
@@ -138,28 +287,152 @@ bool engine_turn(okv *handle);
 void engine_event(okv *handle, const struct okv_event *event);
 /* Makes the handle unusable: ends every operation and says why. */
 void engine_fail(okv *handle, int failure, const char *sentence);
-/* Blocks until `operation` ended, at the latest at its deadline; returns its status. */
-int engine_wait_for(okv *handle, struct operation *operation);
+/* The same after the transport said OKV_EDISCONNECTED: what came before, such as the
+ * server's goodbye, tells why. */
+void engine_disconnected(okv *handle);
+
+/* ---- wait.c ---- */
+
+/* How long somebody has waited for something to happen; begin with zeros. */
+struct waiting {
+    uint32_t idle;
+    uint64_t spin_until_ns;
+};
+
+/* One turn, and a pause when nothing happened in it: short at first, then until an
+ * event or a deadline, this or an operation's. */
+void engine_pause(okv *handle, struct waiting *waiting, uint64_t deadline_ns);
+/* Posts what is in the batch, then blocks until `operation` ended, at the latest at its
+ * deadline. Fills *result (may be NULL) and returns the status. */
+int engine_wait_for(okv *handle, struct operation *operation, struct okv_result *result);
+
+/* ---- reads.c ---- */
+
+/* READs for which there is room now. */
+unsigned reads_room(const okv *handle);
+/* Adds a READ of the operation to the batch. OKV_EAGAIN: no room. */
+int reads_add(okv *handle, struct operation *operation, enum read_kind kind,
+              const struct okv_read *read);
+/* Adds a READ that is no operation's, whose event the engine knows by its cookie. */
+int reads_add_other(okv *handle, const struct okv_read *read);
+/* Posts the batch with one doorbell. When that fails, so does the handle. */
+void reads_flush(okv *handle);
+/* The READ of an operation, or of none, that an event names. */
+#define READ_STATUS_COOKIE (UINT64_C(1) << 62)
+static inline uint16_t read_slot(uint64_t cookie)
+{
+    return (uint16_t)cookie;
+}
+static inline enum read_kind read_kind(uint64_t cookie)
+{
+    return (enum read_kind)(cookie >> 16 & 0xff);
+}
 
 /* ---- lookup.c ---- */
 
-/* Starts a get whose key, buffer and hash are set. */
+/* Starts a get or head whose key and buffer are set. */
 void lookup_start(okv *handle, struct operation *operation);
-/* Posts the READ of the current step. 0, OKV_EAGAIN for no room, or a failure. */
+/* Goes on after the server had no room for the value in its answer. */
+void lookup_resume(okv *handle, struct operation *operation);
+/* Adds what READs of the current step are left to the batch. 0, or OKV_EAGAIN for no room. */
 int lookup_post(okv *handle, struct operation *operation);
-/* The READ of the current step ended well. */
-void lookup_read_done(okv *handle, struct operation *operation);
+/* A READ of the current step ended well. */
+void lookup_read_done(okv *handle, struct operation *operation, enum read_kind kind);
+
+/* ---- extent.c ---- */
+
+/* Gets ready to READ the whole extent of a reference, which was checked with
+ * extent_is_possible(), into the caller's buffer, the operation's or a bounce buffer.
+ * OKV_ENOMEM. */
+int extent_begin(okv *handle, struct operation *operation, const struct okv_entry *reference);
+/* Likewise only the key that the extent begins with, into the operation's buffer. */
+void extent_begin_key(struct operation *operation, const struct okv_entry *reference);
+/* Adds READs of pieces to the batch. 0 when as many as wanted are under way, or OKV_EAGAIN. */
+int extent_post(okv *handle, struct operation *operation);
+static inline bool extent_is_posted(const struct operation *operation)
+{
+    return operation->extent_read.posted == operation->extent_read.length;
+}
+/* Nothing more of it is wanted. */
+static inline void extent_stop(struct operation *operation)
+{
+    operation->extent_read.posted = operation->extent_read.length;
+}
+/* As okv_extent_check, for the bytes that were read; also OKV_ENOMEM. */
+int extent_check(const okv *handle, const struct operation *operation,
+                 const struct okv_entry *reference);
+/* The value that was read; it may be where the caller wants it. */
+const uint8_t *extent_value(const struct operation *operation, const struct okv_entry *reference);
+/* False for a reference that no server with this table makes, or that leaves the region. */
+bool extent_is_possible(const okv *handle, const struct okv_entry *reference);
+
+/* ---- hints.c ---- */
+
+/* Makes room for `count` hints, rounded up to a power of two. OKV_ENOMEM. */
+int hints_create(okv *handle, uint32_t count);
+/* True with the reference that a key had when it was last read. */
+bool hints_find(const okv *handle, const struct operation *operation, struct okv_entry *reference);
+void hints_remember(okv *handle, const struct operation *operation,
+                    const struct okv_entry *reference);
+/* Its key's extent is not, or will not be, where it was. */
+void hints_forget(okv *handle, const struct operation *operation);
+
+/* ---- directory.c ---- */
+
+/* Where a bucket lies. False when no segment is known for it, or none inside the region. */
+bool directory_locate(const okv *handle, uint64_t bucket, uint64_t *offset);
+/* READs the whole directory, blocking; as raw_read(). */
+int directory_read(okv *handle);
+/* Where the directory's entry of a bucket's segment lies; the last one for a bucket that
+ * cannot be. */
+uint64_t directory_entry(const okv *handle, uint64_t bucket);
+/* Takes an entry that was READ. */
+void directory_learn(okv *handle, uint64_t bucket, const uint8_t *entry);
+
+/* ---- clock_sync.c ---- */
+
+/* A sample of the server's clock that came just now. */
+void clock_sample(okv *handle, uint64_t clock_ms);
+/* The server's clock, in ms: never later than it is. */
+uint64_t clock_now_ms(const okv *handle);
+/* What an item has to live: OKV_TTL_NONE, or at least 1 ms; 0 when it has expired. */
+int64_t clock_ttl_ms(const okv *handle, uint64_t expiry_ms);
+/* Adds a READ of the status to the batch unless the last one is recent or there is no room. */
+void clock_refresh_soon(okv *handle);
+/* The same whatever the age of the last one: for its count of buckets. */
+void clock_status_soon(okv *handle);
+/* That READ ended. */
+void clock_status_done(okv *handle);
+/* READs the status, blocking: a sample, and the count of buckets; as raw_read(). */
+int clock_refresh(okv *handle);
+
+/* ---- buffers.c ---- */
+
+/* Makes the arena and registers it. */
+int arena_create(okv *handle);
+/* A buffer of at least `size` bytes; NULL: no memory, or none that can be registered. */
+struct bounce *bounce_take(okv *handle, size_t size);
+void bounce_give_back(okv *handle, struct bounce *bounce);
+/* The registration in which the buffer lies, whole; NULL when in none. */
+const struct okv_registration *registration_find(const okv *handle, const uint8_t *base,
+                                                 size_t length);
+/* Unregisters and frees all of it, exposures of operations under way included; before
+ * the connection is destroyed. No READ reaches memory that is not registered. */
+void buffers_destroy(okv *handle);
 
 /* ---- request.c ---- */
 
-/* Sends the operation's request. 0, OKV_EAGAIN for no credit or room, or a failure. */
+/* Sends the operation's request as its only step. */
+void request_start(okv *handle, struct operation *operation);
+/* 0, OKV_EAGAIN for no credit or room, or a failure; operation->posted says whether
+ * the message may have left. */
 int request_post(okv *handle, struct operation *operation);
 /* A message came from the server. */
 void request_message(okv *handle, const struct okv_event *event);
 
 /* ---- raw.c ---- */
 
-/* READs `length` bytes at `offset` into registered memory and waits for them. */
+/* READs `length` bytes at `offset` into registered memory and waits for them. Counts nothing. */
 int raw_read(okv *handle, uint64_t offset, void *destination, struct okv_memory *memory,
              uint32_t length);
 

@@ -15,7 +15,8 @@
 #define DEFAULT_TIMEOUT_MS 5000
 #define DEFAULT_DEPTH 32
 #define DEFAULT_CREDITS 16
-#define CACHE_LINE 64
+#define DEFAULT_HINTS 4096
+#define HINTS_MAX (1u << 20)
 
 const char *okv_strerror(int code)
 {
@@ -46,9 +47,13 @@ static int options_apply(const struct okv_options *given, struct okv_options *ou
         out->depth = DEFAULT_DEPTH;
     if (out->credits == 0)
         out->credits = DEFAULT_CREDITS;
+    if (out->hints == 0)
+        out->hints = DEFAULT_HINTS;
     if (out->depth > OKV_DEPTH_MAX_OPERATIONS || out->credits > OKV_CREDITS_MAX)
         return okv_diag_set(why, OKV_EINVAL, "depth and credits are limited to %d and %d",
                             OKV_DEPTH_MAX_OPERATIONS, OKV_CREDITS_MAX);
+    if (out->hints > HINTS_MAX && out->hints != OKV_HINTS_NONE)
+        return okv_diag_set(why, OKV_EINVAL, "hints are limited to %u", HINTS_MAX);
     if (memcmp(out->reserved, none.reserved, sizeof none.reserved) != 0)
         return okv_diag_set(why, OKV_EINVAL, "the reserved fields of the options must be zero");
     return 0;
@@ -62,6 +67,8 @@ static void queues_free(okv *handle)
     free(handle->blocked.slots);
     free(handle->ended.results);
     free(handle->operations);
+    free(handle->batch.reads);
+    free(handle->hints);
 }
 
 static int queues_allocate(okv *handle)
@@ -74,33 +81,6 @@ static int queues_allocate(okv *handle)
         !handle->ended.results)
         return OKV_ENOMEM;
     return 0;
-}
-
-static size_t round_up(size_t size, size_t unit)
-{
-    return (size + unit - 1) / unit * unit;
-}
-
-/* Gives each operation its image and extent buffer in one registered arena. */
-static int arena_create(okv *handle)
-{
-    size_t image = handle->table.bucket_size;
-    size_t stride = image + round_up(handle->extent_max, CACHE_LINE);
-
-    handle->arena_size = round_up(stride * handle->slot_count, 4096);
-    handle->arena = aligned_alloc(4096, handle->arena_size);
-    if (!handle->arena)
-        return OKV_ENOMEM;
-    memset(handle->arena, 0, handle->arena_size);
-    for (uint32_t i = 0; i < handle->slot_count; i++) {
-        struct operation *operation = &handle->operations[i];
-        operation->index = (uint16_t)i;
-        operation->image = handle->arena + i * stride;
-        operation->extent = operation->image + image;
-        operation_release(handle, operation);
-    }
-    return handle->transport->memory_register(handle->conn->endpoint, handle->arena,
-                                              handle->arena_size, &handle->memory);
 }
 
 /* ---- the handshake ---- */
@@ -168,8 +148,9 @@ static int read_welcome(okv *handle, const char *uri, const struct okv_options *
                                        table->rkey);
     if (rc)
         return okv_diag_set(&handle->why, rc, "%s described a region that is not there", uri);
-    handle->bucket_count = table->index_length / table->bucket_size;
+    handle->bucket_count = table->bucket_count;
     handle->extent_max = table->max_key + table->max_value;
+    clock_sample(handle, table->clock_ms);
     handle->credits = table->credits;
     return 0;
 }
@@ -177,22 +158,50 @@ static int read_welcome(okv *handle, const char *uri, const struct okv_options *
 /* A first READ shows that one-sided reads work, and that they reach this server's table. */
 static int verify_table(okv *handle, const char *uri)
 {
+    const struct okv_welcome_fields *table = &handle->table;
     struct okv_superblock block;
-    struct operation *any = &handle->operations[0];
-    _Static_assert(sizeof(struct okv_wire_superblock) <= OKV_BUCKET_SIZE_MIN,
-                   "an image buffer takes the superblock");
+    _Static_assert(sizeof(struct okv_wire_superblock) <= OKV_DIRECTORY_SIZE,
+                   "the staging buffer takes the superblock");
 
-    int rc = raw_read(handle, 0, any->image, handle->memory, sizeof(struct okv_wire_superblock));
+    int rc =
+        raw_read(handle, 0, handle->staging, handle->memory, sizeof(struct okv_wire_superblock));
     if (rc)
         return okv_diag_set(&handle->why, rc, "connected to %s, but a first READ failed: %s", uri,
                             okv_error_text(rc));
-    rc = okv_superblock_decode(any->image, sizeof(struct okv_wire_superblock), &block);
+    rc = okv_superblock_decode(handle->staging, sizeof(struct okv_wire_superblock), &block);
     if (rc == OKV_EVERSION)
         return okv_diag_set(&handle->why, rc, "%s has a table of another format version", uri);
-    if (rc || block.boot_id != handle->table.boot_id ||
-        block.region_length != handle->table.region_length)
+    if (rc || block.boot_id != table->boot_id || block.region_length != table->region_length ||
+        block.hash_seed != table->hash_seed || block.bucket_size != table->bucket_size ||
+        block.directory_offset != table->directory_offset ||
+        block.segment_buckets != table->segment_buckets)
         return okv_diag_set(&handle->why, OKV_EPROTO,
                             "%s described another table than the one that was read", uri);
+    return 0;
+}
+
+/* Limits the next raw READ. */
+static void timeout_at(okv *handle, uint64_t deadline_ns)
+{
+    uint64_t now = okv_clock_ns();
+
+    handle->timeout_ns = deadline_ns > now ? deadline_ns - now : 1;
+}
+
+/* What depends on what the server granted. */
+static int memory_create(okv *handle, const struct okv_options *options)
+{
+    handle->batch.reads = calloc(handle->conn->max_reads, sizeof *handle->batch.reads);
+    if (!handle->batch.reads)
+        return okv_diag_set(&handle->why, OKV_ENOMEM, "no memory for a handle");
+    if (options->hints != OKV_HINTS_NONE && hints_create(handle, options->hints))
+        return okv_diag_set(&handle->why, OKV_ENOMEM, "no memory for %u hints", options->hints);
+    int rc = arena_create(handle);
+    if (rc)
+        return okv_diag_set(&handle->why, rc,
+                            "cannot register %zu bytes of buffers: %s; lower the depth or raise "
+                            "`ulimit -l`",
+                            handle->arena_size, okv_error_text(rc));
     return 0;
 }
 
@@ -207,24 +216,26 @@ static int handle_connect(okv *handle, const char *uri, const struct okv_options
     rc = read_welcome(handle, uri, options, &answer);
     if (rc)
         return rc;
-    rc = arena_create(handle);
+    rc = memory_create(handle, options);
     if (rc)
-        return okv_diag_set(&handle->why, rc,
-                            "cannot register %zu bytes of buffers: %s; lower the depth or raise "
-                            "`ulimit -l`",
-                            handle->arena_size, okv_error_text(rc));
-    uint64_t now = okv_clock_ns();
-    handle->timeout_ns = deadline > now ? deadline - now : 1;
-    return verify_table(handle, uri);
+        return rc;
+    timeout_at(handle, deadline);
+    rc = verify_table(handle, uri);
+    if (rc)
+        return rc;
+    timeout_at(handle, deadline);
+    rc = directory_read(handle);
+    if (rc)
+        return okv_diag_set(&handle->why, rc, "the directory of %s could not be READ: %s", uri,
+                            okv_error_text(rc));
+    return 0;
 }
 
 static void handle_free(okv *handle)
 {
-    if (handle->memory)
-        handle->transport->memory_unregister(handle->memory);
+    buffers_destroy(handle);
     if (handle->conn)
         handle->transport->conn_destroy(handle->conn);
-    free(handle->arena);
     queues_free(handle);
     free(handle);
 }
@@ -297,7 +308,7 @@ void okv_info(const okv *handle, struct okv_info *out)
         .boot_id = handle->table.boot_id,
         .session_id = handle->table.session_id,
         .region_bytes = handle->table.region_length,
-        .index_bytes = handle->table.index_length,
+        .buckets = handle->bucket_count,
         .bucket_bytes = handle->table.bucket_size,
         .max_value = handle->table.max_value,
         .credits = handle->table.credits,

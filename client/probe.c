@@ -1,4 +1,7 @@
-/* The floor under a get: what the transport does without us. */
+/*
+ * The floor under a get: what the transport does without us. READs go to buckets of
+ * the index, as those of gets do, and not beyond the end of a segment.
+ */
 #include "client/handle.h"
 
 #include <sched.h>
@@ -8,6 +11,8 @@
 #include "shared/error.h"
 
 #define PROBE_BUCKETS_MAX 64
+/* The index may have shrunk since its status was read. */
+#define PROBE_PLACE_ATTEMPTS 64
 /* Tells our READs from a late one of an operation that timed out. */
 #define PROBE_COOKIE (UINT64_C(1) << 63)
 
@@ -17,7 +22,7 @@ struct probe {
     uint8_t *buffer; /* depth * length bytes */
     uint64_t *latencies_ns;
     uint64_t random;
-    uint64_t places; /* bucket positions at which `length` bytes fit */
+    uint64_t last_place; /* of a segment: the bucket behind which `length` bytes still fit */
     uint32_t length;
     uint32_t count;
     uint32_t posted;
@@ -33,12 +38,33 @@ static uint64_t probe_random(struct probe *probe)
     return probe->random * UINT64_C(0x2545f4914f6cdd1d);
 }
 
+/* The offset of a random bucket, or of the last one of its segment that has room behind
+ * it. False when the directory has no segments where the index should be. */
+static bool probe_place(struct probe *probe, uint64_t *offset)
+{
+    const okv *handle = probe->handle;
+    uint64_t segment_buckets = handle->table.segment_buckets;
+
+    for (int attempt = 0; attempt < PROBE_PLACE_ATTEMPTS; attempt++) {
+        uint64_t bucket = probe_random(probe) % handle->bucket_count;
+        uint64_t place = bucket % segment_buckets;
+        if (place > probe->last_place)
+            bucket -= place - probe->last_place;
+        if (directory_locate(handle, bucket, offset))
+            return true;
+    }
+    return false;
+}
+
 static int probe_post(struct probe *probe, uint32_t slot)
 {
     okv *handle = probe->handle;
-    uint64_t place = probe_random(probe) % probe->places;
+    uint64_t offset = 0;
+
+    if (!probe_place(probe, &offset))
+        return OKV_EPROTO;
     struct okv_read read = {
-        .offset = handle->table.index_offset + place * handle->table.bucket_size,
+        .offset = offset,
         .destination = probe->buffer + (size_t)slot * probe->length,
         .memory = probe->memory,
         .length = probe->length,
@@ -110,7 +136,7 @@ int okv_probe(okv *handle, uint32_t length, uint32_t count, uint32_t depth, uint
 
     if (!handle || !latencies_ns || count == 0 || depth == 0 || depth > handle->depth ||
         length == 0 || length > handle->table.bucket_size * PROBE_BUCKETS_MAX ||
-        length > handle->table.index_length)
+        length > (uint64_t)handle->table.bucket_size * handle->table.segment_buckets)
         return OKV_EINVAL;
     if (handle->failure)
         return handle->failure;
@@ -118,14 +144,20 @@ int okv_probe(okv *handle, uint32_t length, uint32_t count, uint32_t depth, uint
         return OKV_EAGAIN;
     if (depth > handle->conn->max_reads)
         depth = handle->conn->max_reads;
-    probe.places = (handle->table.index_length - length) / handle->table.bucket_size + 1;
+    probe.last_place = handle->table.segment_buckets -
+                       (length + handle->table.bucket_size - 1) / handle->table.bucket_size;
+    int rc = clock_refresh(handle);
+    if (rc == 0 || rc == OKV_ECORRUPT)
+        rc = directory_read(handle);
+    if (rc)
+        return rc;
 
     size_t size = (size_t)depth * length;
     probe.buffer = malloc(size);
     if (!probe.buffer)
         return OKV_ENOMEM;
-    int rc = handle->transport->memory_register(handle->conn->endpoint, probe.buffer, size,
-                                                &probe.memory);
+    rc = handle->transport->memory_register(handle->conn->endpoint, probe.buffer, size,
+                                            &probe.memory);
     if (rc)
         goto free_buffer;
     rc = probe_run(&probe, depth);

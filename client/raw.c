@@ -1,4 +1,4 @@
-/* A READ that belongs to no operation: of the superblock, and for scans. */
+/* A READ that belongs to no operation: of the superblock, the directory, and for scans. */
 #include "client/handle.h"
 
 #include <sched.h>
@@ -8,12 +8,13 @@
 
 #define RAW_COOKIE UINT64_MAX
 
-/* Waits for the one READ under way; other events take their usual course. */
-static int raw_wait(okv *handle, uint64_t deadline_ns)
+/* Waits for the one READ under way, or, when there is none, for room for it; other
+ * events take their usual course. */
+static int raw_wait(okv *handle, bool posted, uint64_t deadline_ns)
 {
     struct okv_event event;
 
-    for (uint32_t idle = 0;; idle++) {
+    for (uint32_t idle = 0; posted || reads_room(handle) == 0; idle++) {
         int n = handle->transport->poll(handle->conn->endpoint, &event, 1);
         if (n < 0)
             return OKV_EIO;
@@ -29,6 +30,7 @@ static int raw_wait(okv *handle, uint64_t deadline_ns)
             sched_yield();
         }
     }
+    return 0;
 }
 
 int raw_read(okv *handle, uint64_t offset, void *destination, struct okv_memory *memory,
@@ -41,13 +43,17 @@ int raw_read(okv *handle, uint64_t offset, void *destination, struct okv_memory 
         .length = length,
         .cookie = RAW_COOKIE,
     };
+    uint64_t deadline = okv_clock_ns() + handle->timeout_ns;
 
     if (handle->failure)
         return handle->failure;
-    int rc = handle->transport->post_read(handle->conn, &read, 1);
-    if (rc)
-        return rc;
-    rc = raw_wait(handle, okv_clock_ns() + handle->timeout_ns);
+    int rc = raw_wait(handle, false, deadline);
+    if (rc == 0) {
+        rc = handle->transport->post_read(handle->conn, &read, 1);
+        if (rc)
+            return rc;
+        rc = raw_wait(handle, true, deadline);
+    }
     /* The memory belongs to the READ until its event, which did not come:
      * closing the connection lets the caller have it back. */
     if (rc == OKV_ETIMEDOUT || rc == OKV_EIO)

@@ -1,7 +1,9 @@
 /*
  * Requests: what the server does for us, one message each way
  * (docs/format.md section 6). A request takes a credit and its reply gives it
- * back, so the server always has a receive buffer for it.
+ * back, so the server always has a receive buffer for it. A value that is too
+ * long for a message stays where it is, exposed for the server to READ until the
+ * reply came.
  */
 #include "client/handle.h"
 
@@ -13,18 +15,29 @@ static unsigned request_opcode(enum operation_kind kind)
 {
     switch (kind) {
     case OPERATION_GET:
+    case OPERATION_HEAD:
         return OKV_OP_GET;
     case OPERATION_PUT:
         return OKV_OP_PUT;
     case OPERATION_DELETE:
         return OKV_OP_DELETE;
+    case OPERATION_INCR:
+        return OKV_OP_INCR;
+    case OPERATION_APPEND:
+        return OKV_OP_APPEND;
+    case OPERATION_TOUCH:
+        return OKV_OP_TOUCH;
     case OPERATION_STAT:
         return OKV_OP_STAT;
+    case OPERATION_FLUSH:
+        return OKV_OP_FLUSH;
     case OPERATION_PING:
         break;
     }
     return OKV_OP_PING;
 }
+
+/* ---- asking ---- */
 
 /* The lowest sequence whose answer is still owed, for the server's memory of answers. */
 static uint64_t first_incomplete(const okv *handle)
@@ -39,27 +52,75 @@ static uint64_t first_incomplete(const okv *handle)
     return lowest;
 }
 
-int request_post(okv *handle, struct operation *operation)
+/* Some memory of the caller's, such as a mapping without PROT_WRITE, cannot be exposed:
+ * a copy of it can. */
+static int copy_expose(okv *handle, struct operation *operation)
 {
-    if (handle->credits == 0)
-        return OKV_EAGAIN;
-    uint8_t *message = handle->transport->send_buffer(handle->conn);
-    if (!message)
-        return OKV_EAGAIN;
+    if (!operation->bounce)
+        operation->bounce = bounce_take(handle, operation->value_length);
+    if (!operation->bounce)
+        return OKV_ENOMEM;
+    memcpy(operation->bounce->base, operation->value, operation->value_length);
+    return handle->transport->expose(handle->conn, operation->bounce->base, operation->value_length,
+                                     &operation->exposure);
+}
 
+static int value_expose(okv *handle, struct operation *operation)
+{
+    int rc = handle->transport->expose(handle->conn, operation->value, operation->value_length,
+                                       &operation->exposure);
+
+    if (rc == OKV_EIO)
+        rc = copy_expose(handle, operation);
+    if (rc)
+        operation->exposure = NULL;
+    else
+        handle->counters.pulled++;
+    return rc;
+}
+
+static struct okv_request_message request_message_of(const okv *handle,
+                                                     const struct operation *operation)
+{
     struct okv_request_message request = {
         .opcode = request_opcode(operation->kind),
         .slot = operation->index,
+        .flags = operation->flags,
         .sequence = handle->next_sequence,
         .first_incomplete = first_incomplete(handle),
+        .argument = operation->argument,
+        .ttl_ms = operation->ttl_ms,
         .key = operation->key,
         .key_length = operation->key_length,
         .value = operation->value,
         .value_length = operation->value_length,
     };
-    uint32_t length = okv_request_encode(&request, message);
+
+    if (operation->exposure) {
+        request.value = NULL;
+        request.pull_address = operation->exposure->address;
+        request.pull_key = operation->exposure->key;
+    }
+    return request;
+}
+
+int request_post(okv *handle, struct operation *operation)
+{
+    if (handle->credits == 0)
+        return OKV_EAGAIN;
+    uint8_t *bytes = handle->transport->send_buffer(handle->conn);
+    if (!bytes)
+        return OKV_EAGAIN;
+    if (operation->flags & OKV_REQUEST_PULL) {
+        int rc = value_expose(handle, operation);
+        if (rc)
+            return rc;
+    }
+    struct okv_request_message request = request_message_of(handle, operation);
+    uint32_t length = okv_request_encode(&request, bytes);
     int rc = handle->transport->post_send(handle->conn, length,
                                           okv_immediate(request.opcode, request.slot));
+    operation->posted = rc == 0 || rc == OKV_EIO; /* only then it may have left */
     if (rc)
         return rc;
     operation->sequence = handle->next_sequence++;
@@ -68,38 +129,117 @@ int request_post(okv *handle, struct operation *operation)
     return 0;
 }
 
+void request_start(okv *handle, struct operation *operation)
+{
+    operation->step = STEP_REPLY;
+    operation_advance(handle, operation);
+}
+
+/* ---- answers ---- */
+
+#define KIND(name) (1u << OPERATION_##name)
+#define KINDS_READ (KIND(GET) | KIND(HEAD))
+
 /* What a server may say to an operation; anything else would be passed on as
  * something that it is not, such as a local time-out. */
-static bool reply_status_is_valid(enum operation_kind kind, int status)
+static bool reply_status_is_valid(const struct operation *operation, int status)
 {
+    unsigned kind = 1u << operation->kind;
+    unsigned flags = operation->flags;
+
     switch (status) {
     case OKV_OK:
     case OKV_EUNSUPPORTED:
         return true;
     case OKV_ENOTFOUND:
-        return kind == OPERATION_GET || kind == OPERATION_DELETE;
+        return kind & (KINDS_READ | KIND(DELETE) | KIND(TOUCH)) || flags & OKV_REQUEST_IF_VERSION;
+    case OKV_ETOOSMALL:
+        return kind & KINDS_READ;
     case OKV_ECORRUPT:
-        return kind == OPERATION_GET || kind == OPERATION_PUT || kind == OPERATION_DELETE;
+        return !(kind & (KIND(PING) | KIND(STAT)));
     case OKV_EFULL:
+        return kind & (KIND(PUT) | KIND(APPEND) | KIND(INCR) | KIND(TOUCH));
     case OKV_EVALUESIZE:
-        return kind == OPERATION_PUT;
+        return kind & (KIND(PUT) | KIND(APPEND));
+    case OKV_EEXISTS:
+        return flags & OKV_REQUEST_IF_ABSENT;
+    case OKV_ECONFLICT:
+        return flags & OKV_REQUEST_IF_VERSION;
+    case OKV_EPULL:
+        return flags & OKV_REQUEST_PULL;
+    case OKV_ENUMBER:
+    case OKV_EOVERFLOW:
+        return kind & KIND(INCR);
     default:
         return false;
     }
 }
 
+static bool reply_value_is_valid(const okv *handle, const struct operation *operation,
+                                 const struct okv_reply_message *reply)
+{
+    if (reply->status != OKV_OK)
+        return reply->value_length == 0;
+    switch (operation->kind) {
+    case OPERATION_GET:
+    case OPERATION_HEAD:
+        return reply->value_length <= handle->table.max_value;
+    case OPERATION_STAT:
+        return true;
+    case OPERATION_INCR:
+        return reply->value_length == sizeof(struct okv_wire_number);
+    case OPERATION_APPEND:
+        return reply->value_length == sizeof(struct okv_wire_number) &&
+               okv_get_u64(reply->value) <= handle->table.max_value;
+    case OPERATION_FLUSH:
+        return reply->value_length == sizeof(struct okv_wire_flush);
+    default:
+        return reply->value_length == 0;
+    }
+}
+
+/* The value goes to the caller's buffer. */
+static int reply_deliver(struct operation *operation, const struct okv_reply_message *reply)
+{
+    operation->result.length = reply->value_length;
+    if (operation->kind == OPERATION_HEAD)
+        return OKV_OK;
+    if (reply->value_length > operation->buffer_size)
+        return OKV_ETOOSMALL;
+    if (reply->value_length)
+        memcpy(operation->buffer, reply->value, reply->value_length);
+    return OKV_OK;
+}
+
+static int reply_take(struct operation *operation, const struct okv_reply_message *reply)
+{
+    struct okv_result *result = &operation->result;
+    int status = reply->status;
+
+    if (status == OKV_ECONFLICT || status == OKV_EEXISTS)
+        result->version = reply->version;
+    if (status != OKV_OK)
+        return status;
+    if (operation->kind == OPERATION_INCR)
+        result->number = (int64_t)okv_get_u64(reply->value);
+    else if (operation->kind == OPERATION_APPEND)
+        result->length = (size_t)okv_get_u64(reply->value);
+    else if (reply->value_length || operation->kind == OPERATION_GET)
+        status = reply_deliver(operation, reply);
+    if (status == OKV_OK)
+        result->version = reply->version;
+    return status;
+}
+
 static void reply_apply(okv *handle, struct operation *operation,
                         const struct okv_reply_message *reply)
 {
-    bool wants_value = operation->kind == OPERATION_GET || operation->kind == OPERATION_STAT;
+    bool is_lookup = operation->kind == OPERATION_GET || operation->kind == OPERATION_HEAD;
 
-    if (reply->status == OKV_OK && wants_value) {
-        operation_deliver(handle, operation, reply->value, reply->value_length, reply->version);
-        return;
-    }
-    if (reply->status == OKV_OK)
-        operation->result.version = reply->version;
-    operation_end(handle, operation, reply->status);
+    if (is_lookup && reply->status == OKV_ETOOSMALL)
+        lookup_resume(handle, operation);
+    else
+        operation_end(handle, operation, reply_take(operation, reply));
 }
 
 /* The operation that a reply answers, or NULL when it answers none. */
@@ -111,7 +251,8 @@ static struct operation *reply_operation(okv *handle, const struct okv_reply_mes
     if (operation->step != STEP_REPLY || !operation->posted ||
         operation->sequence != reply->sequence ||
         request_opcode(operation->kind) != reply->opcode ||
-        !reply_status_is_valid(operation->kind, reply->status))
+        !reply_status_is_valid(operation, reply->status) ||
+        !reply_value_is_valid(handle, operation, reply))
         return NULL;
     return operation;
 }

@@ -1,49 +1,23 @@
 /*
- * Visiting every item, one-sided: the index is read in large chunks, and each
- * bucket is taken whole (all its parts with one version, all its extents)
- * before any of its items is shown. What was torn is read again on its own.
+ * Visiting every item, one-sided, each exactly once: scan.h has the order. Buckets are
+ * read in chunks of neighbours; what is torn, or no longer where the chunk has it, is
+ * read again on its own.
  */
-#include "client/handle.h"
+#include "client/scan.h"
 
 #include <stdlib.h>
-#include <string.h>
+#include <time.h>
 
 #include "shared/error.h"
+#include "shared/hash.h"
 
-#define SCAN_CHUNK 65536
-#define SCAN_ATTEMPTS 1000
+/* Images of one bucket, beyond which something other than a writer is at fault. After the
+ * first ones, a writer that was interrupted gets time to finish. */
+#define SCAN_ATTEMPTS 1000u
+#define SCAN_ATTEMPTS_HOT 64u
+#define SCAN_PAUSE_NS 100000
 
-/* One bucket, taken whole. */
-struct scan {
-    okv *handle;
-    uint8_t *buffer; /* chunk, then one part, then one extent */
-    struct okv_memory *memory;
-    uint8_t *part;
-    uint8_t *extent;
-
-    uint8_t *images; /* OKV_BUCKET_PARTS_MAX parts */
-    unsigned parts;
-    uint8_t *extents; /* of its references, one after the other */
-    size_t extents_size;
-    size_t extents_room;
-};
-
-static int extents_append(struct scan *scan, const uint8_t *bytes, uint32_t length)
-{
-    if (scan->extents_room - scan->extents_size < length) {
-        size_t room = scan->extents_room * 2 + length;
-        uint8_t *larger = realloc(scan->extents, room);
-        if (!larger)
-            return OKV_ENOMEM;
-        scan->extents = larger;
-        scan->extents_room = room;
-    }
-    memcpy(scan->extents + scan->extents_size, bytes, length);
-    scan->extents_size += length;
-    return 0;
-}
-
-static int scan_read(struct scan *scan, uint64_t offset, uint8_t *destination, uint32_t length)
+int scan_read(struct scan *scan, uint64_t offset, uint8_t *destination, uint32_t length)
 {
     okv *handle = scan->handle;
     int rc = raw_read(handle, offset, destination, scan->memory, length);
@@ -57,168 +31,254 @@ static int scan_read(struct scan *scan, uint64_t offset, uint8_t *destination, u
     return rc;
 }
 
-static uint8_t *scan_image(const struct scan *scan, unsigned part)
+/* ---- images ---- */
+
+/* READs `count` neighbouring buckets of one segment. OKV_ECORRUPT: it is not known where. */
+static int buckets_read(struct scan *scan, uint64_t first, uint64_t count, uint8_t *images)
 {
-    return scan->images + (size_t)part * scan->handle->table.bucket_size;
+    uint64_t offset;
+
+    if (!directory_locate(scan->handle, first, &offset))
+        return OKV_ECORRUPT;
+    int rc = scan_read(scan, offset, images, (uint32_t)count * scan->handle->table.bucket_size);
+    scan->handle->counters.bucket_reads += rc == 0;
+    return rc;
 }
 
-/* Takes part 0 from `image` and reads the rest of the chain. OKV_ECORRUPT: torn. */
-static int take_parts(struct scan *scan, uint64_t bucket, const uint8_t *image)
-{
-    const struct okv_welcome_fields *table = &scan->handle->table;
-
-    memcpy(scan_image(scan, 0), image, table->bucket_size);
-    for (scan->parts = 0;;) {
-        const uint8_t *taken = scan_image(scan, scan->parts);
-        if (okv_bucket_check(taken, table->bucket_size, table->boot_id, bucket, scan->parts) ||
-            okv_bucket_version(taken) != okv_bucket_version(scan->images))
-            return OKV_ECORRUPT;
-        scan->parts++;
-        uint64_t chain = okv_bucket_chain(taken);
-        if (chain == 0)
-            return 0;
-        if (scan->parts == OKV_BUCKET_PARTS_MAX)
-            return OKV_EPROTO;
-        int rc = scan_read(scan, chain, scan->part, table->bucket_size);
-        if (rc)
-            return rc;
-        memcpy(scan_image(scan, scan->parts), scan->part, table->bucket_size);
-    }
-}
-
-static int take_extent(struct scan *scan, const struct okv_entry *reference)
+/* How many buckets from `first` on can be read together: they are of one segment and
+ * begin classes that follow each other. */
+static uint64_t chunk_count(const struct scan *scan, uint64_t first)
 {
     const okv *handle = scan->handle;
-    uint64_t length = (uint64_t)reference->key_length + reference->value_length;
+    uint64_t count = SCAN_CHUNK_SIZE / handle->table.bucket_size;
+    uint64_t left[] = {
+        handle->table.segment_buckets - first % handle->table.segment_buckets,
+        handle->bucket_count - first,
+        (UINT64_C(1) << scan->level) - okv_hash_bucket(first, scan->level),
+    };
 
-    if (length > handle->extent_max)
-        return OKV_EPROTO;
-    int rc = scan_read(scan, reference->extent, scan->extent, (uint32_t)length);
-    if (rc)
-        return rc;
-    if (okv_extent_checksum(scan->extent, (uint32_t)length, handle->table.boot_id) !=
-        reference->checksum)
-        return OKV_ECORRUPT;
-    return extents_append(scan, scan->extent, (uint32_t)length);
+    for (size_t i = 0; i < sizeof left / sizeof *left; i++)
+        if (left[i] < count)
+            count = left[i];
+    return count;
 }
 
-static int take_extents(struct scan *scan)
+/* READs the chunk that begins with this bucket. OKV_ECORRUPT: the index has shrunk since. */
+static int chunk_read(struct scan *scan, struct scan_chunk *chunk, uint64_t first)
 {
-    scan->extents_size = 0;
-    for (unsigned part = 0; part < scan->parts; part++) {
-        struct okv_entry entry;
-        uint32_t position = 0;
-        int rc;
-        while ((rc = okv_bucket_next(scan_image(scan, part), &position, &entry)) == 1) {
-            if (entry.is_reference)
-                rc = take_extent(scan, &entry);
-            if (rc < 0)
-                return rc;
-        }
-        if (rc < 0)
+    okv *handle = scan->handle;
+
+    chunk->count = 0;
+    /* An index that is growing has more neighbours than were heard of. */
+    if (handle->bucket_count - first < SCAN_CHUNK_SIZE / handle->table.bucket_size) {
+        int rc = clock_refresh(handle);
+        if (rc && rc != OKV_ECORRUPT)
             return rc;
     }
+    if (first >= handle->bucket_count)
+        return OKV_ECORRUPT;
+    uint64_t count = chunk_count(scan, first);
+    int rc = buckets_read(scan, first, count, chunk->images);
+    if (rc)
+        return rc;
+    chunk->first = first;
+    chunk->count = count;
     return 0;
 }
 
-/* Takes a bucket whole, beginning with the image of it that came with the chunk. */
-static int take_bucket(struct scan *scan, uint64_t bucket, const uint8_t *image)
+/* An image of the bucket, unchecked: from its chunk, unless `again`, else read on its own. */
+static int image_take(struct scan *scan, uint64_t bucket, bool again, const uint8_t **image)
 {
-    const struct okv_welcome_fields *table = &scan->handle->table;
-    int rc = OKV_ECORRUPT;
+    uint64_t number = bucket >> scan->level;
 
-    for (int attempt = 0; attempt < SCAN_ATTEMPTS; attempt++) {
-        rc = take_parts(scan, bucket, image);
-        if (rc == 0)
-            rc = take_extents(scan);
-        if (rc != OKV_ECORRUPT)
-            return rc;
-        rc = scan_read(scan, table->index_offset + bucket * table->bucket_size, scan->part,
-                       table->bucket_size);
+    *image = scan->image;
+    if (again || number >= SCAN_CHUNKS)
+        return buckets_read(scan, bucket, 1, scan->image);
+
+    struct scan_chunk *chunk = &scan->chunks[number];
+    if (bucket < chunk->first || bucket - chunk->first >= chunk->count) {
+        int rc = chunk_read(scan, chunk, bucket);
         if (rc)
             return rc;
-        image = scan->part;
+    }
+    *image = chunk->images + (bucket - chunk->first) * scan->handle->table.bucket_size;
+    return 0;
+}
+
+/* ---- the walk ---- */
+
+/* After an image that led nowhere: more and more patience, and now and then a look
+ * whether we are in the right place. */
+static int doubt(okv *handle, unsigned attempt)
+{
+    bool look = (attempt & (attempt - 1)) == 0;
+    int rc = look ? clock_refresh(handle) : 0;
+
+    if (rc == 0 && look)
+        rc = directory_read(handle);
+    if (attempt > SCAN_ATTEMPTS_HOT)
+        nanosleep(&(struct timespec){.tv_nsec = SCAN_PAUSE_NS}, NULL);
+    return rc == OKV_ECORRUPT ? 0 : rc; /* a status that is being written is there next time */
+}
+
+/* Shows what the bucket at the point has, or learns from one image. */
+static int try_image(struct scan *scan, bool again)
+{
+    okv *handle = scan->handle;
+    const struct okv_welcome_fields *table = &handle->table;
+    uint64_t hash = scan_hash(scan);
+    uint64_t bucket = okv_linear_bucket(hash, handle->bucket_count);
+    const uint8_t *image;
+    int rc = image_take(scan, bucket, again, &image);
+
+    if (rc)
+        return rc;
+    if (okv_bucket_check(image, table->bucket_size, table->boot_id, bucket, 0)) {
+        handle->counters.torn_buckets++;
+        return OKV_ECORRUPT;
+    }
+    unsigned depth = okv_bucket_depth(image);
+    handle->bucket_count = okv_linear_learn(handle->bucket_count, bucket, depth);
+    if (okv_hash_bucket(hash, depth) != bucket) {
+        handle->counters.wrong_depths++;
+        return OKV_ECORRUPT;
+    }
+    return scan_bucket_show(scan, bucket, image);
+}
+
+/* Moves the point on at least to the next item. */
+static int scan_step(struct scan *scan)
+{
+    uint64_t from = scan->position;
+
+    for (unsigned attempt = 1; attempt <= SCAN_ATTEMPTS; attempt++) {
+        int rc = try_image(scan, attempt > 1);
+        if (rc != OKV_ECORRUPT)
+            return rc;
+        if (scan->position != from)
+            return 0;
+        rc = attempt > 1 ? doubt(scan->handle, attempt) : 0;
+        if (rc)
+            return rc;
     }
     return OKV_ECORRUPT;
 }
 
-static int show_bucket(const struct scan *scan, okv_visit *visit, void *user)
+/* From the point to the end of the table. */
+static int scan_walk(struct scan *scan)
 {
-    const uint8_t *extent = scan->extents;
+    uint64_t classes = UINT64_C(1) << scan->level;
+    int rc = 0;
 
-    for (unsigned part = 0; part < scan->parts; part++) {
-        struct okv_entry entry;
-        uint32_t position = 0;
-        while (okv_bucket_next(scan_image(scan, part), &position, &entry) == 1) {
-            if (entry.is_reference) {
-                entry.key = extent;
-                entry.value = extent + entry.key_length;
-                extent = entry.value + entry.value_length;
-            }
-            int rc = visit(user, entry.key, entry.key_length, entry.value, entry.value_length,
-                           entry.version);
-            if (rc)
-                return rc;
+    while (rc == 0 && scan->class_index < classes) {
+        rc = scan_step(scan);
+        if (scan->position == scan_class_end(scan)) {
+            scan->position = 0;
+            scan->class_index++;
         }
     }
+    return rc;
+}
+
+/* ---- cursors ---- */
+
+/* Sets level and point from a cursor; 0: begins. */
+static int cursor_decode(struct scan *scan, uint64_t cursor)
+{
+    const struct okv_welcome_fields *table = &scan->handle->table;
+    uint64_t level = cursor & ((1u << SCAN_LEVEL_BITS) - 1);
+
+    if (cursor == 0) {
+        scan->level = okv_linear_level(scan->handle->bucket_count);
+        return 0;
+    }
+    if (level == 0 || level - 1 > OKV_DEPTH_MAX ||
+        UINT64_C(1) << (level - 1) > table->region_length / table->bucket_size)
+        return OKV_EINVAL;
+    scan->level = (unsigned)level - 1;
+    scan->class_index = okv_hash_bucket(cursor >> SCAN_LEVEL_BITS, scan->level);
+    scan->position = cursor >> SCAN_LEVEL_BITS >> scan->level;
     return 0;
 }
 
-static int scan_chunks(struct scan *scan, okv_visit *visit, void *user)
+static uint64_t cursor_encode(const struct scan *scan)
+{
+    if (scan->class_index == UINT64_C(1) << scan->level)
+        return 0;
+    return (scan->position << scan->level | scan->class_index) << SCAN_LEVEL_BITS |
+           (scan->level + 1);
+}
+
+/* ---- memory ---- */
+
+static int scan_begin(struct scan *scan)
 {
     const okv *handle = scan->handle;
     uint32_t bucket_size = handle->table.bucket_size;
-    uint64_t per_chunk = SCAN_CHUNK / bucket_size;
+    size_t size = (size_t)SCAN_CHUNKS * SCAN_CHUNK_SIZE + bucket_size + EXTENT_PIECE_SIZE;
 
-    for (uint64_t first = 0; first < handle->bucket_count; first += per_chunk) {
-        uint64_t left = handle->bucket_count - first;
-        uint64_t count = left < per_chunk ? left : per_chunk;
-        int rc = scan_read(scan, handle->table.index_offset + first * bucket_size, scan->buffer,
-                           (uint32_t)count * bucket_size);
-        for (uint64_t i = 0; i < count && rc == 0; i++) {
-            rc = take_bucket(scan, first + i, scan->buffer + i * bucket_size);
-            if (rc == 0)
-                rc = show_bucket(scan, visit, user);
-        }
-        if (rc)
-            return rc;
-    }
+    scan->buffer = malloc(size);
+    if (!scan->buffer)
+        return OKV_ENOMEM;
+    int rc = OKV_ENOMEM;
+    scan->images = malloc((size_t)OKV_BUCKET_PARTS_MAX * bucket_size);
+    if (!scan->images)
+        goto free_buffer;
+    rc = handle->transport->memory_register(handle->conn->endpoint, scan->buffer, size,
+                                            &scan->memory);
+    if (rc)
+        goto free_images;
+    for (size_t i = 0; i < SCAN_CHUNKS; i++)
+        scan->chunks[i].images = scan->buffer + i * SCAN_CHUNK_SIZE;
+    scan->image = scan->buffer + (size_t)SCAN_CHUNKS * SCAN_CHUNK_SIZE;
+    scan->piece = scan->image + bucket_size;
     return 0;
+
+free_images:
+    free(scan->images);
+free_buffer:
+    free(scan->buffer);
+    return rc;
 }
 
-int okv_scan(okv *handle, okv_visit *visit, void *user)
+static void scan_end(struct scan *scan)
 {
-    struct scan scan = {.handle = handle};
+    scan->handle->transport->memory_unregister(scan->memory);
+    free(scan->held);
+    free(scan->items);
+    free(scan->images);
+    free(scan->buffer);
+}
 
-    if (!handle || !visit)
+/* ---- public calls ---- */
+
+int okv_scan_from(okv *handle, uint64_t *cursor, okv_visit *visit, void *user)
+{
+    struct scan scan = {.handle = handle, .visit = visit, .user = user};
+
+    if (!handle || !cursor || !visit)
         return OKV_EINVAL;
     if (handle->failure)
         return handle->failure;
     if (handle->active > 0)
         return OKV_EAGAIN;
-
-    uint32_t bucket_size = handle->table.bucket_size;
-    size_t size = SCAN_CHUNK + bucket_size + handle->extent_max;
-    int rc = OKV_ENOMEM;
-    scan.buffer = malloc(size);
-    if (!scan.buffer)
-        goto out;
-    scan.part = scan.buffer + SCAN_CHUNK;
-    scan.extent = scan.part + bucket_size;
-    scan.images = malloc((size_t)OKV_BUCKET_PARTS_MAX * bucket_size);
-    if (!scan.images)
-        goto free_buffer;
-    rc =
-        handle->transport->memory_register(handle->conn->endpoint, scan.buffer, size, &scan.memory);
+    int rc = clock_refresh(handle);
+    if (rc && rc != OKV_ECORRUPT)
+        return rc;
+    rc = cursor_decode(&scan, *cursor);
+    if (rc == 0)
+        rc = scan_begin(&scan);
     if (rc)
-        goto free_images;
-    rc = scan_chunks(&scan, visit, user);
-    handle->transport->memory_unregister(scan.memory);
-    free(scan.extents);
-free_images:
-    free(scan.images);
-free_buffer:
-    free(scan.buffer);
-out:
-    return rc;
+        return rc;
+    rc = scan_walk(&scan);
+    *cursor = cursor_encode(&scan);
+    scan_end(&scan);
+    return rc == SCAN_STOPPED ? scan.verdict : rc;
+}
+
+int okv_scan(okv *handle, okv_visit *visit, void *user)
+{
+    uint64_t cursor = 0;
+
+    return okv_scan_from(handle, &cursor, visit, user);
 }

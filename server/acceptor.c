@@ -6,8 +6,8 @@
 
 #include "server/handshake.h"
 #include "server/session.h"
-#include "shared/clock.h"
 #include "shared/error.h"
+#include "shared/superblock.h"
 #include "shared/wire.h"
 
 static void count_rejection(struct okv_stats *stats, int reason)
@@ -53,17 +53,17 @@ static void compose_welcome(const struct okv_server *server, const struct okv_se
         .rkey = server->listeners[session->listener]->rkey,
         .boot_id = store->table.boot_id,
         .region_length = store->length,
-        .index_offset = store->table.index_offset,
-        .index_length = okv_store_index_length(store),
-        .hash_seed = store->hash_seed,
+        .directory_offset = OKV_DIRECTORY_OFFSET,
+        .bucket_count = atomic_load(&store->bucket_count),
+        .hash_seed = store->table.hash_seed,
         .bucket_size = store->table.bucket_size,
-        .depth = store->table.depth,
+        .segment_buckets = store->table.segment_buckets,
         .slot_size = server->limits.slot_size,
         .credits = session->credits,
         .max_key = OKV_KEY_MAX,
         .max_value = store->max_value,
         .session_id = session->id,
-        .clock_ms = okv_clock_wall_ms(),
+        .clock_ms = okv_server_clock_ms(server),
     };
 
     okv_welcome_encode(&welcome, out);

@@ -2,86 +2,198 @@
 
 #include "shared/error.h"
 
-/* Values and figures are written to their place behind the reply's header. */
+static struct okv_store_write write_of(const struct okv_request_message *request)
+{
+    return (struct okv_store_write){
+        .key = request->key,
+        .key_length = request->key_length,
+        .value = request->value,
+        .value_length = request->value_length,
+        .ttl_ms = request->ttl_ms,
+        .if_absent = request->flags & OKV_REQUEST_IF_ABSENT,
+        .if_version = request->flags & OKV_REQUEST_IF_VERSION,
+        .version = request->argument,
+        .delta = (int64_t)request->argument,
+    };
+}
+
+static bool is_failed_condition(const struct okv_request_message *request, int status)
+{
+    return status == OKV_EEXISTS || status == OKV_ECONFLICT ||
+           (status == OKV_ENOTFOUND && request->flags & OKV_REQUEST_IF_VERSION);
+}
+
+static void reply_number(struct okv_reply_message *reply, uint8_t *room, uint64_t number)
+{
+    const struct okv_wire_number wire = {.number = okv_le64_of(number)};
+
+    memcpy(room, &wire, sizeof wire);
+    reply->value = room;
+    reply->value_length = sizeof wire;
+}
+
 static void apply_get(struct okv_server *server, const struct okv_request_message *request,
-                      struct okv_reply_message *reply, uint8_t *room)
+                      struct okv_reply_message *reply, uint8_t *room, uint32_t size)
 {
-    uint32_t size = server->limits.slot_size - (uint32_t)OKV_REPLY_HEADER;
+    uint32_t length = 0;
+    uint64_t version = 0;
 
-    reply->status = okv_store_get(&server->store, request->key, request->key_length, room, size,
-                                  &reply->value_length, &reply->version);
-    if (reply->status)
-        reply->value_length = 0;
     OKV_STATS_ADD(&server->stats, gets, 1);
-}
-
-static void apply_put(struct okv_server *server, struct okv_store_bucket *work,
-                      const struct okv_request_message *request, struct okv_reply_message *reply)
-{
-    reply->status = okv_store_put(&server->store, work, request->key, request->key_length,
-                                  request->value, request->value_length, &reply->version);
+    reply->status = okv_store_get(&server->store, request->key, request->key_length, room, size,
+                                  &length, &version);
     if (reply->status)
-        OKV_STATS_ADD(&server->stats, puts_refused, 1);
-    else
-        OKV_STATS_ADD(&server->stats, puts, 1);
+        return;
+    reply->version = version;
+    reply->value = room;
+    reply->value_length = length;
 }
 
-static void apply_delete(struct okv_server *server, struct okv_store_bucket *work,
+void okv_apply_put(struct okv_server *server, struct okv_store_work *work,
+                   const struct okv_request_message *request, uint64_t extent,
+                   struct okv_reply_message *reply)
+{
+    struct okv_store_write write = write_of(request);
+    struct okv_store_outcome outcome = {.version = 0};
+
+    write.extent = extent;
+    reply->status = okv_store_put(&server->store, work, &write, &outcome);
+    reply->version = outcome.version;
+    if (reply->status == OKV_OK)
+        OKV_STATS_ADD(&server->stats, puts, 1);
+    else if (is_failed_condition(request, reply->status))
+        OKV_STATS_ADD(&server->stats, conditions_failed, 1);
+    else
+        OKV_STATS_ADD(&server->stats, puts_refused, 1);
+}
+
+static void apply_delete(struct okv_server *server, struct okv_store_work *work,
                          const struct okv_request_message *request, struct okv_reply_message *reply)
 {
-    reply->status = okv_store_delete(&server->store, work, request->key, request->key_length);
-    if (reply->status == OKV_OK)
+    const struct okv_store_write write = write_of(request);
+    struct okv_store_outcome outcome = {.version = 0};
+
+    reply->status = okv_store_delete(&server->store, work, &write, &outcome);
+    if (reply->status == OKV_OK) {
         OKV_STATS_ADD(&server->stats, deletes, 1);
+    } else if (is_failed_condition(request, reply->status)) {
+        reply->version = outcome.version;
+        OKV_STATS_ADD(&server->stats, conditions_failed, 1);
+    }
 }
 
-static void apply_stat(struct okv_server *server, struct okv_reply_message *reply, uint8_t *room)
+static void apply_append(struct okv_server *server, struct okv_store_work *work,
+                         const struct okv_request_message *request, struct okv_reply_message *reply,
+                         uint8_t *room)
 {
-    uint32_t size = server->limits.slot_size - (uint32_t)OKV_REPLY_HEADER;
+    const struct okv_store_write write = write_of(request);
+    struct okv_store_outcome outcome = {.version = 0};
 
+    reply->status = okv_store_append(&server->store, work, &write, &outcome);
+    if (reply->status)
+        return;
+    reply->version = outcome.version;
+    reply_number(reply, room, outcome.length);
+    OKV_STATS_ADD(&server->stats, appends, 1);
+}
+
+static void apply_incr(struct okv_server *server, struct okv_store_work *work,
+                       const struct okv_request_message *request, struct okv_reply_message *reply,
+                       uint8_t *room)
+{
+    const struct okv_store_write write = write_of(request);
+    struct okv_store_outcome outcome = {.version = 0};
+
+    reply->status = okv_store_incr(&server->store, work, &write, &outcome);
+    if (reply->status)
+        return;
+    reply->version = outcome.version;
+    reply_number(reply, room, (uint64_t)outcome.number);
+    OKV_STATS_ADD(&server->stats, incrs, 1);
+}
+
+static void apply_touch(struct okv_server *server, struct okv_store_work *work,
+                        const struct okv_request_message *request, struct okv_reply_message *reply)
+{
+    const struct okv_store_write write = write_of(request);
+    struct okv_store_outcome outcome = {.version = 0};
+
+    reply->status = okv_store_touch(&server->store, work, &write, &outcome);
+    if (reply->status)
+        return;
+    reply->version = outcome.version;
+    OKV_STATS_ADD(&server->stats, touches, 1);
+}
+
+/* One step of it. OKV_EPROTO for a value that no earlier step can have answered. */
+static int apply_flush(struct okv_server *server, struct okv_store_work *work,
+                       const struct okv_request_message *request, struct okv_reply_message *reply,
+                       uint8_t *room)
+{
+    uint64_t next = request->argument;
+    uint64_t splits = 0;
+
+    if (request->value_length != 0 && request->value_length != sizeof splits)
+        return OKV_EPROTO;
+    if (request->value_length)
+        splits = okv_get_u64(request->value);
+    reply->status = okv_store_flush(&server->store, work, &next, &splits);
+    if (reply->status)
+        return 0;
+    const struct okv_wire_flush wire = {.next = okv_le64_of(next), .splits = okv_le64_of(splits)};
+    memcpy(room, &wire, sizeof wire);
+    reply->value = room;
+    reply->value_length = sizeof wire;
+    if (next == 0)
+        OKV_STATS_ADD(&server->stats, flushes, 1);
+    return 0;
+}
+
+static void apply_stat(struct okv_server *server, struct okv_reply_message *reply, uint8_t *room,
+                       uint32_t size)
+{
     OKV_STATS_ADD(&server->stats, stats, 1);
     size_t length = okv_stats_render(server, (char *)room, size);
-    if (length <= size)
-        reply->value_length = (uint32_t)length;
-    else
+    if (length > size) {
         reply->status = OKV_ETOOSMALL;
+        return;
+    }
+    reply->value = room;
+    reply->value_length = (uint32_t)length;
 }
 
-int okv_apply(struct okv_server *server, struct okv_store_bucket *work,
-              const struct okv_event *event, uint8_t *out, uint32_t *length, uint32_t *immediate)
+int okv_apply(struct okv_server *server, struct okv_store_work *work,
+              const struct okv_request_message *request, struct okv_reply_message *reply,
+              uint8_t *room, uint32_t size)
 {
-    struct okv_request_message request;
-    int rc = okv_request_decode(event->immediate, event->data, event->length, &request);
-
-    if (rc && rc != OKV_EUNSUPPORTED)
-        return rc;
-    uint8_t *room = out + OKV_REPLY_HEADER;
-    struct okv_reply_message reply = {.sequence = request.sequence, .status = rc, .value = room};
-    if (rc) {
-        OKV_STATS_ADD(&server->stats, unsupported, 1);
-    } else {
-        switch ((enum okv_opcode)request.opcode) {
-        case OKV_OP_PING:
-            OKV_STATS_ADD(&server->stats, pings, 1);
-            break;
-        case OKV_OP_GET:
-            apply_get(server, &request, &reply, room);
-            break;
-        case OKV_OP_PUT:
-            apply_put(server, work, &request, &reply);
-            break;
-        case OKV_OP_DELETE:
-            apply_delete(server, work, &request, &reply);
-            break;
-        case OKV_OP_STAT:
-            apply_stat(server, &reply, room);
-            break;
-        case OKV_OP_GOODBYE: /* the decoder lets no client say it */
-            return OKV_EPROTO;
-        }
+    switch ((enum okv_opcode)request->opcode) {
+    case OKV_OP_PING:
+        OKV_STATS_ADD(&server->stats, pings, 1);
+        return 0;
+    case OKV_OP_GET:
+        apply_get(server, request, reply, room, size);
+        return 0;
+    case OKV_OP_PUT:
+        okv_apply_put(server, work, request, 0, reply);
+        return 0;
+    case OKV_OP_DELETE:
+        apply_delete(server, work, request, reply);
+        return 0;
+    case OKV_OP_STAT:
+        apply_stat(server, reply, room, size);
+        return 0;
+    case OKV_OP_APPEND:
+        apply_append(server, work, request, reply, room);
+        return 0;
+    case OKV_OP_TOUCH:
+        apply_touch(server, work, request, reply);
+        return 0;
+    case OKV_OP_INCR:
+        apply_incr(server, work, request, reply, room);
+        return 0;
+    case OKV_OP_FLUSH:
+        return apply_flush(server, work, request, reply, room);
+    case OKV_OP_GOODBYE: /* the decoder lets no client say it */
+        break;
     }
-    *length = okv_reply_encode(&reply, out);
-    *immediate = OKV_IMMEDIATE_REPLY | okv_immediate(request.opcode, request.slot);
-    OKV_STATS_ADD(&server->stats, bytes_in, event->length);
-    OKV_STATS_ADD(&server->stats, bytes_out, *length);
-    return 0;
+    return OKV_EPROTO;
 }

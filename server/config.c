@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "server/region.h"
+#include "server/store.h"
 #include "shared/bucket.h"
 #include "shared/default_uri.h"
 #include "shared/size.h"
@@ -13,11 +14,16 @@
 
 #define MEMORY_MIN (UINT64_C(1) << 20)
 #define MEMORY_MAX (UINT64_C(1) << 47)
+/* A value is written anew before the old one goes, so a table has room for several. */
+#define VALUES_MIN 4
 #define EXIT_USAGE 2
 
 enum option_key {
     OPTION_BUCKET_SIZE = 256,
     OPTION_INLINE_MAX,
+    OPTION_MAX_VALUE,
+    OPTION_EXTRA_READS,
+    OPTION_INDEX_PERCENT,
     OPTION_CREDITS,
     OPTION_MAX_CLIENTS,
     OPTION_SPIN_US,
@@ -45,10 +51,26 @@ static const struct argp_option options[] = {
      1},
     {"memory", 'm', "SIZE", 0, "Size of the table, from 1M (256M)", 2},
     {"huge", OPTION_HUGE, NULL, 0, "Put the table on 2 MiB pages; fails when there are too few", 2},
+    {"max-value", OPTION_MAX_VALUE, "SIZE", 0,
+     "Largest value, to 64M and a quarter of --memory (the smaller of the two)", 2},
     {"bucket-size", OPTION_BUCKET_SIZE, "SIZE", 0,
-     "Bytes that one READ fetches: 256, 512, 1K, 2K or 4K (512)", 2},
+     "Bytes that one READ fetches: 256, 512, 1K, 2K or 4K (512). A larger bucket keeps larger "
+     "items inline and wastes less of the table, and every get moves more bytes",
+     2},
     {"inline-max", OPTION_INLINE_MAX, "SIZE", 0,
-     "Largest entry that is kept in its bucket: 12 bytes, key and value (half of a bucket)", 2},
+     "Largest entry that is kept in its bucket, where a get finds it with one READ: key, value "
+     "and 4 bytes or more (a third of a bucket). More saves READs of large items and lets fewer "
+     "items "
+     "share a bucket",
+     2},
+    {"extra-reads", OPTION_EXTRA_READS, "N", 0,
+     "READs beyond the first, for 1000 gets of small items, that make the index grow: 1 to 1000 "
+     "(40). Less makes gets quicker on average and takes more memory for the index",
+     2},
+    {"index-percent", OPTION_INDEX_PERCENT, "P", 0,
+     "Most of the table that the index may take, in percent: 10 to 95 (75). More lets a fuller "
+     "table of small items keep to one READ for each; less keeps room for large values",
+     2},
     {"max-clients", OPTION_MAX_CLIENTS, "N", 0, "Clients at once, for each URI (64)", 3},
     {"credits", OPTION_CREDITS, "N", 0, "Requests that a client may have under way (16)", 3},
     {"spin-us", OPTION_SPIN_US, "US", 0, "How long an idle worker polls before it sleeps (50)", 3},
@@ -94,6 +116,31 @@ static uint32_t parse_number(const char *option, const char *text, uint32_t leas
     return (uint32_t)number;
 }
 
+static void round_memory(struct okv_config *config)
+{
+    uint64_t unit = config->huge ? OKV_REGION_UNIT : 4096;
+
+    config->memory = (config->memory + unit - 1) / unit * unit;
+}
+
+static void choose_max_value(struct okv_config *config, struct argp_state *state)
+{
+    char asked[32], most[32], memory[32];
+    uint64_t limit = config->memory / VALUES_MIN;
+
+    if (config->max_value > limit) {
+        okv_size_format(config->max_value, asked, sizeof asked);
+        okv_size_format(limit, most, sizeof most);
+        okv_size_format(config->memory, memory, sizeof memory);
+        argp_error(state,
+                   "--max-value %s: a table of %s takes values up to %s, a quarter of it: raise "
+                   "--memory or lower --max-value",
+                   asked, memory, most);
+    }
+    if (config->max_value == 0)
+        config->max_value = limit < OKV_VALUE_MAX ? (uint32_t)limit : OKV_VALUE_MAX;
+}
+
 static error_t parse_option(int key, char *text, struct argp_state *state)
 {
     struct okv_config *config = state->input;
@@ -115,6 +162,15 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         config->inline_max =
             (uint32_t)parse_size("inline-max", text, 1, OKV_BUCKET_SIZE_MAX, state);
         break;
+    case OPTION_MAX_VALUE:
+        config->max_value = (uint32_t)parse_size("max-value", text, 1, OKV_VALUE_MAX, state);
+        break;
+    case OPTION_EXTRA_READS:
+        config->extra_reads = parse_number("extra-reads", text, 1, 1000, state);
+        break;
+    case OPTION_INDEX_PERCENT:
+        config->index_percent = parse_number("index-percent", text, 10, 95, state);
+        break;
     case OPTION_CREDITS:
         config->credits = parse_number("credits", text, 1, OKV_CREDITS_MAX, state);
         break;
@@ -126,6 +182,10 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         break;
     case OPTION_HUGE:
         config->huge = true;
+        break;
+    case ARGP_KEY_END:
+        round_memory(config);
+        choose_max_value(config, state);
         break;
     case ARGP_KEY_ARG:
         argp_error(state, "'%s' is no option", text);
@@ -145,13 +205,6 @@ static void default_listen(struct okv_config *config)
         config->listen_count = 1;
 }
 
-static void round_memory(struct okv_config *config)
-{
-    uint64_t unit = config->huge ? OKV_REGION_UNIT : 4096;
-
-    config->memory = (config->memory + unit - 1) / unit * unit;
-}
-
 static void print_version(FILE *stream, struct argp_state *state)
 {
     (void)state;
@@ -165,6 +218,8 @@ void okv_config_parse(int argc, char **argv, struct okv_config *config)
     *config = (struct okv_config){
         .memory = UINT64_C(256) << 20,
         .bucket_size = OKV_BUCKET_SIZE_DEFAULT,
+        .extra_reads = OKV_EXTRA_READS_DEFAULT,
+        .index_percent = OKV_INDEX_PERCENT_DEFAULT,
         .credits = 16,
         .max_clients = 64,
         .spin_us = 50,
@@ -174,5 +229,4 @@ void okv_config_parse(int argc, char **argv, struct okv_config *config)
     argp_parse(&parser, argc, argv, 0, NULL, config);
     if (config->listen_count == 0)
         default_listen(config);
-    round_memory(config);
 }

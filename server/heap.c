@@ -217,6 +217,31 @@ void okv_heap_free(struct okv_heap *heap, uint64_t offset)
     dallocx(memory, flags(heap));
 }
 
+/* The arena's own measure, made for programs that move what they have allocated. */
+bool okv_heap_is_sparse(const struct okv_heap *heap, uint64_t offset)
+{
+    struct {
+        void *slab_in_use;
+        size_t slab_free, slab_regions, slab_size;
+        size_t bin_free, bin_regions;
+    } figures;
+    size_t size = sizeof figures;
+    void *memory = heap->base + offset;
+
+    if (mallctl("experimental.utilization.query", &figures, &size, &memory, sizeof memory))
+        return false;
+    uintptr_t in_use = (uintptr_t)figures.slab_in_use;
+    bool is_in_use = figures.slab_in_use && (uintptr_t)memory >= in_use &&
+                     (uintptr_t)memory < in_use + figures.slab_size;
+    return figures.slab_regions > 1 && !is_in_use &&
+           figures.slab_free * figures.bin_regions > figures.bin_free * figures.slab_regions;
+}
+
+uint64_t okv_heap_size(uint64_t size)
+{
+    return nallocx(size, 0);
+}
+
 uint64_t okv_heap_used(const struct okv_heap *heap)
 {
     return atomic_load_explicit(&heap->used, memory_order_relaxed);

@@ -21,6 +21,7 @@
 #include <jemalloc/jemalloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Offsets count from `base`. The arena keeps the address of this structure:
@@ -52,6 +53,13 @@ void okv_heap_fini(struct okv_heap *heap);
 uint64_t okv_heap_alloc(struct okv_heap *heap, uint64_t size);
 /* Gives back what okv_heap_alloc() returned; its bytes may be used again at once. */
 void okv_heap_free(struct okv_heap *heap, uint64_t offset);
+
+/* Bytes that an allocation of `size` takes. */
+uint64_t okv_heap_size(uint64_t size);
+
+/* Whether the slab that this allocation is in is emptier than the others of its size, so
+ * that the same bytes, allocated anew, would lie in a fuller one. */
+bool okv_heap_is_sparse(const struct okv_heap *heap, uint64_t offset);
 
 /* Bytes allocated now, each allocation with what its size class adds to it. */
 uint64_t okv_heap_used(const struct okv_heap *heap);

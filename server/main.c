@@ -28,7 +28,9 @@ static int store_open(struct okv_server *server, struct okv_diag *diag)
         .length = server->region.length,
         .bucket_size = server->config.bucket_size,
         .inline_max = server->config.inline_max,
-        .max_value = okv_max_value(server->limits.slot_size),
+        .extra_reads = server->config.extra_reads,
+        .index_percent = server->config.index_percent,
+        .max_value = server->config.max_value,
         .boot_id = random[0] | 1, /* never 0 */
         .hash_seed = random[1],
     };
@@ -165,7 +167,7 @@ int main(int argc, char **argv)
     if (!server)
         return EXIT_CANNOT_SERVE;
     okv_config_parse(argc, argv, &server->config);
-    server->started_ns = okv_clock_ns();
+    server->clock_origin_ms = okv_clock_boot_ms() - 1;
     server->limits = (struct okv_message_limits){
         .slot_size = OKV_SLOT_SIZE_DEFAULT,
         .credits = server->config.credits,

@@ -14,6 +14,7 @@
 #include "server/config.h"
 #include "server/stats.h"
 #include "server/store.h"
+#include "shared/clock.h"
 #include "shared/transport.h"
 
 struct okv_server {
@@ -21,7 +22,7 @@ struct okv_server {
     struct okv_exposed_region region;
     struct okv_store store;
     struct okv_stats stats;
-    uint64_t started_ns;
+    uint64_t clock_origin_ms; /* okv_clock_boot_ms() when the server's clock was 0 */
     struct okv_message_limits limits;
 
     unsigned listener_count;
@@ -32,6 +33,12 @@ struct okv_server {
     atomic_int failure;                                /* why it can serve no longer; 0 */
     atomic_uint failed_listener;                       /* whose device that was */
 };
+
+/* The server's clock, which expiries are stated on: ms, at least 1, never set back. Any thread. */
+static inline uint64_t okv_server_clock_ms(const struct okv_server *server)
+{
+    return okv_clock_boot_ms() - server->clock_origin_ms;
+}
 
 /* What wakes main then: blocked in every thread, and taken by sigwait() alone. */
 #define OKV_SERVER_FAILED_SIGNAL SIGUSR1

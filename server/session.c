@@ -29,7 +29,7 @@ void okv_session_destroy(struct okv_session *session)
 
 int okv_session_defer(struct okv_session *session, const struct okv_event *request)
 {
-    if (session->deferred_count == session->credits)
+    if (okv_session_is_full(session))
         return OKV_ECREDIT;
     uint32_t at = (session->deferred_first + session->deferred_count) % session->credits;
     session->deferred[at] = *request;

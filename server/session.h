@@ -1,9 +1,11 @@
 /*
  * One client's connection as the worker sees it.
  *
- * A request that finds no send buffer for its reply waits here, with its receive
- * buffer, until there is one. A client can have at most its credits waiting: a
- * further request shows that it took more than it was given.
+ * A request that finds no send buffer for its reply, or no place for its pull, waits
+ * here with its receive buffer until there is one. A PUT whose value is being pulled
+ * has a place here from its begin until it was answered (session_pull.h). A client
+ * can have at most its credits of both: a further request shows that it took more
+ * than it was given.
  */
 #ifndef OKV_SERVER_SESSION_H
 #define OKV_SERVER_SESSION_H
@@ -11,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "server/session_pull.h"
 #include "shared/transport.h"
 
 struct okv_session {
@@ -22,15 +25,24 @@ struct okv_session {
     struct okv_event *deferred; /* ring of `credits` */
     uint32_t deferred_first;
     uint32_t deferred_count;
+    struct okv_session_pull pulls[OKV_PULLS_MAX];
+    uint32_t pull_count;                 /* places of `pulls` that are taken */
     struct okv_session *next, *previous; /* of the worker's list */
 };
 
 /* NULL when there is no memory. */
 struct okv_session *okv_session_create(uint64_t id, unsigned listener, uint32_t credits);
-/* Accepts NULL. The deferred requests' buffers must have been given back. */
+/* Accepts NULL. The deferred requests' buffers must have been given back, and every
+ * pull must have ended. */
 void okv_session_destroy(struct okv_session *session);
 
-/* Keeps a request for later. OKV_ECREDIT when as many as the client has credits wait. */
+/* True when as many requests as the client has credits have not been answered yet. */
+static inline bool okv_session_is_full(const struct okv_session *session)
+{
+    return session->deferred_count + session->pull_count >= session->credits;
+}
+
+/* Keeps a request for later. OKV_ECREDIT when the session is full. */
 int okv_session_defer(struct okv_session *session, const struct okv_event *request);
 /* The request that waits longest, or NULL. */
 const struct okv_event *okv_session_oldest(const struct okv_session *session);

@@ -5,7 +5,7 @@
 #include <time.h>
 
 #include "server/server.h"
-#include "shared/clock.h"
+#include "shared/superblock.h"
 
 struct line_writer {
     char *out;
@@ -32,26 +32,49 @@ static uint64_t cpu_ms(void)
     return (uint64_t)used.tv_sec * 1000u + (uint64_t)used.tv_nsec / 1000000u;
 }
 
-static void write_table(struct line_writer *writer, struct okv_server *server)
+static void write_items(struct line_writer *writer, struct okv_store *store)
 {
-    struct okv_store *store = &server->store;
+    const struct okv_store_totals *totals = &store->totals;
+    uint64_t items = atomic_load(&totals->items);
+
+    write_figure(writer, "items", items);
+    write_figure(writer, "user_bytes", atomic_load(&totals->user_bytes));
+    write_figure(writer, "entry_bytes", atomic_load(&totals->entry_bytes));
+    write_figure(writer, "items_in_extents", atomic_load(&totals->references));
+    write_figure(writer, "extra_reads_per_1000",
+                 items ? 1000 * atomic_load(&totals->extra_reads) / items : 0);
+    write_figure(writer, "items_expiring", atomic_load(&totals->expiring));
+    write_figure(writer, "expired", atomic_load(&totals->expired));
+}
+
+static void write_index(struct line_writer *writer, struct okv_store *store)
+{
+    const struct okv_table *table = &store->table;
+
+    write_figure(writer, "buckets", atomic_load(&store->bucket_count));
+    write_figure(writer, "buckets_max", store->buckets_max);
+    write_figure(writer, "overflow_buckets", atomic_load(&store->totals.overflow_parts));
+    write_figure(writer, "splits", atomic_load(&store->totals.splits));
+    write_figure(writer, "merges", atomic_load(&store->totals.merges));
+    write_figure(writer, "bucket_bytes", table->bucket_size);
+    write_figure(writer, "segment_bytes", (uint64_t)table->segment_buckets * table->bucket_size);
+}
+
+/* Where the region's bytes are: all but the first figure add up to it. */
+static void write_region(struct line_writer *writer, struct okv_store *store)
+{
     uint64_t index = okv_store_index_length(store);
+    uint64_t overflow = okv_store_overflow_length(store);
     uint64_t reached = okv_heap_reached(&store->heap);
     uint64_t used = okv_heap_used(&store->heap);
 
-    write_figure(writer, "items", atomic_load(&store->totals.items));
-    write_figure(writer, "user_bytes", atomic_load(&store->totals.user_bytes));
-    write_figure(writer, "items_in_extents", atomic_load(&store->totals.references));
-    write_figure(writer, "overflow_buckets", atomic_load(&store->totals.overflow_parts));
-    write_figure(writer, "buckets", store->bucket_count);
-    write_figure(writer, "bucket_bytes", store->table.bucket_size);
     write_figure(writer, "region_bytes", store->length);
-    write_figure(writer, "superblock_bytes", store->table.index_offset);
+    write_figure(writer, "superblock_bytes", OKV_HEAP_OFFSET);
     write_figure(writer, "index_bytes", index);
-    write_figure(writer, "heap_used_bytes", used);
+    write_figure(writer, "overflow_bytes", overflow);
+    write_figure(writer, "extent_bytes", used - index - overflow);
     write_figure(writer, "heap_unused_bytes", reached - used);
-    write_figure(writer, "never_used_bytes",
-                 store->length - store->table.index_offset - index - reached);
+    write_figure(writer, "never_used_bytes", store->length - OKV_HEAP_OFFSET - reached);
 }
 
 size_t okv_stats_render(struct okv_server *server, char *out, size_t size)
@@ -60,10 +83,12 @@ size_t okv_stats_render(struct okv_server *server, char *out, size_t size)
     struct line_writer writer = {.out = out, .size = size};
 
     write_figure(&writer, "boot_id", server->store.table.boot_id);
-    write_figure(&writer, "uptime_ms", (okv_clock_ns() - server->started_ns) / 1000000u);
+    write_figure(&writer, "uptime_ms", okv_server_clock_ms(server) - 1);
     write_figure(&writer, "cpu_ms", cpu_ms());
     write_figure(&writer, "sessions", atomic_load(&stats->sessions));
-    write_table(&writer, server);
+    write_items(&writer, &server->store);
+    write_index(&writer, &server->store);
+    write_region(&writer, &server->store);
 #define OKV_STATS_WRITE(name, text) write_figure(&writer, #name, atomic_load(&stats->name));
     OKV_STATS_LIST(OKV_STATS_WRITE)
 #undef OKV_STATS_WRITE

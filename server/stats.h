@@ -8,29 +8,37 @@
 
 struct okv_server;
 
-#define OKV_STATS_LIST(X)                                                            \
-    X(puts, "values stored")                                                         \
-    X(puts_refused, "puts refused: no room, or too large")                           \
-    X(gets, "gets asked of the server because one-sided reading kept failing")       \
-    X(deletes, "keys removed")                                                       \
-    X(pings, "pings answered")                                                       \
-    X(stats, "requests for these figures")                                           \
-    X(unsupported, "requests of an unknown operation, answered so")                  \
-    X(deferred, "requests that waited for a send buffer")                            \
-    X(bytes_in, "bytes of requests")                                                 \
-    X(bytes_out, "bytes of replies")                                                 \
-    X(sessions_total, "clients accepted since the start")                            \
-    X(rejected_malformed, "clients refused: hello that makes no sense")              \
-    X(rejected_version, "clients refused: another protocol version")                 \
-    X(rejected_feature, "clients refused: a feature that is not here")               \
-    X(rejected_busy, "clients refused: --max-clients reached")                       \
-    X(rejected_stopping, "clients refused: shutting down")                           \
-    X(rejected_resources, "clients refused: the system had no resources")            \
-    X(closed_by_peer, "connections that the client ended, or that died with it")     \
-    X(closed_failed, "connections that failed on the way: time-outs, device errors") \
-    X(closed_malformed, "connections ended: a message that makes no sense")          \
-    X(closed_no_immediate, "connections ended: a message without immediate")         \
-    X(closed_credit, "connections ended: more requests than credits")                \
+#define OKV_STATS_LIST(X)                                                                        \
+    X(puts, "values stored")                                                                     \
+    X(puts_refused, "puts refused: no room, or too large")                                       \
+    X(conditions_failed, "puts and deletes not done: the key was there, or had another version") \
+    X(gets, "gets asked of the server because one-sided reading kept failing")                   \
+    X(deletes, "keys removed")                                                                   \
+    X(appends, "values appended to")                                                             \
+    X(incrs, "numbers added to")                                                                 \
+    X(touches, "times to live set without a put")                                                \
+    X(flushes, "times the table was emptied")                                                    \
+    X(pulls, "values read from a client's memory")                                               \
+    X(pulls_failed, "values that could not be read from a client's memory")                      \
+    X(pulled_bytes, "bytes of values read so")                                                   \
+    X(pings, "pings answered")                                                                   \
+    X(stats, "requests for these figures")                                                       \
+    X(unsupported, "requests of an unknown operation, answered so")                              \
+    X(deferred, "requests that waited for a send buffer or for earlier pulls")                   \
+    X(bytes_in, "bytes of requests")                                                             \
+    X(bytes_out, "bytes of replies")                                                             \
+    X(sessions_total, "clients accepted since the start")                                        \
+    X(rejected_malformed, "clients refused: hello that makes no sense")                          \
+    X(rejected_version, "clients refused: another protocol version")                             \
+    X(rejected_feature, "clients refused: a feature that is not here")                           \
+    X(rejected_busy, "clients refused: --max-clients reached")                                   \
+    X(rejected_stopping, "clients refused: shutting down")                                       \
+    X(rejected_resources, "clients refused: the system had no resources")                        \
+    X(closed_by_peer, "connections that the client ended, or that died with it")                 \
+    X(closed_failed, "connections that failed on the way: time-outs, device errors")             \
+    X(closed_malformed, "connections ended: a message that makes no sense")                      \
+    X(closed_no_immediate, "connections ended: a message without immediate")                     \
+    X(closed_credit, "connections ended: more requests than credits")                            \
     X(sleeps, "times the worker went to sleep")
 
 /* Any thread may add and read. */

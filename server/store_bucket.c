@@ -1,8 +1,9 @@
 /*
  * The rules of publishing, which readers rely on (docs/consistency.md section 3):
  *
- *   - A bucket has a version, that of its part 0. Each change raises it by one;
- *     it never goes down, so a key never gets the same version twice.
+ *   - A bucket has a version, that of its part 0. Whatever writes or moves an item raises
+ *     it, so a key never gets the same version twice; a split or merge gives every
+ *     bucket that it writes a version above those of all that it read.
  *   - Every part carries the version of its bucket. A reader accepts a set of
  *     parts only when all of them carry the one of part 0.
  *   - An image is built and sealed in private memory, then copied over the old one.
@@ -19,35 +20,45 @@
 
 #include "server/store_layout.h"
 #include "shared/error.h"
+#include "shared/hash.h"
 #include "shared/ordering.h"
 
-static uint64_t first_part_offset(const struct okv_table *table, uint64_t number)
-{
-    return table->index_offset + number * table->bucket_size;
-}
+/* An entry has its key up to this share of a bucket's room; longer ones go to the extent. */
+#define KEY_HERE_SHARE 8
 
 int okv_store_bucket_init(struct okv_store_bucket *bucket, uint32_t bucket_size)
 {
-    uint32_t smallest = (uint32_t)sizeof(struct okv_wire_entry) + 1;
-    unsigned capacity = OKV_BUCKET_PARTS_MAX * (okv_bucket_room(bucket_size) / smallest);
+    unsigned capacity = OKV_BUCKET_PARTS_MAX * (okv_bucket_room(bucket_size) / OKV_ENTRY_SIZE_MIN);
 
     *bucket = (struct okv_store_bucket){.item_capacity = capacity};
     bucket->items = malloc(capacity * sizeof *bucket->items);
-    if (!bucket->items)
-        return OKV_ENOMEM;
+    bucket->order = malloc(capacity * sizeof *bucket->order);
+    bucket->dropped = malloc(capacity * sizeof *bucket->dropped);
     bucket->images = malloc((size_t)OKV_BUCKET_PARTS_MAX * bucket_size);
-    if (!bucket->images)
-        goto free_items;
-    return 0;
-free_items:
-    free(bucket->items);
+    if (bucket->items && bucket->order && bucket->dropped && bucket->images)
+        return 0;
+    okv_store_bucket_fini(bucket);
     return OKV_ENOMEM;
 }
 
 void okv_store_bucket_fini(struct okv_store_bucket *bucket)
 {
     free(bucket->images);
+    free(bucket->dropped);
+    free(bucket->order);
     free(bucket->items);
+}
+
+static void tally_item(struct okv_store_tally *tally, const struct okv_table *table,
+                       const struct okv_entry *entry, unsigned part, uint64_t image_version)
+{
+    bool small = entry->is_reference && okv_store_layout_is_small(table, entry, image_version);
+
+    tally->items++;
+    tally->user_bytes += entry->key_length + entry->value_length;
+    tally->references += entry->is_reference;
+    tally->extra_reads += part + small;
+    tally->expiring += entry->expiry_ms != 0;
 }
 
 /* ---- load ---- */
@@ -58,18 +69,15 @@ static int load_item(struct okv_store_bucket *bucket, const struct okv_table *ta
     if (bucket->item_count == bucket->item_capacity)
         return OKV_ECORRUPT;
     struct okv_store_item *item = &bucket->items[bucket->item_count++];
-    *item = (struct okv_store_item){
-        .entry = *entry,
-        .inline_size =
-            (uint32_t)sizeof(struct okv_wire_entry) + entry->key_length + entry->value_length,
-        .published_part = (uint8_t)part,
-    };
+    *item = (struct okv_store_item){.entry = *entry, .published_part = (uint8_t)part};
     if (entry->is_reference) {
-        item->entry.key = table->base + entry->extent;
-        item->entry.value = item->entry.key + entry->key_length;
-        bucket->published.references++;
+        item->entry.value = table->base + entry->extent;
+        if (entry->key_in_extent) {
+            item->entry.key = item->entry.value;
+            item->entry.value += entry->key_length;
+        }
     }
-    bucket->published.user_bytes += entry->key_length + entry->value_length;
+    tally_item(&bucket->published, table, entry, part, bucket->version);
     return 0;
 }
 
@@ -80,6 +88,7 @@ static int load_part(struct okv_store_bucket *bucket, const struct okv_table *ta
     struct okv_entry entry;
     int rc;
 
+    bucket->published.entry_bytes += okv_bucket_used(image);
     while ((rc = okv_bucket_next(image, &position, &entry)) == 1) {
         rc = load_item(bucket, table, part, &entry);
         if (rc)
@@ -88,88 +97,138 @@ static int load_part(struct okv_store_bucket *bucket, const struct okv_table *ta
     return rc;
 }
 
+void okv_store_bucket_begin(struct okv_store_bucket *bucket, const struct okv_table *table,
+                            uint64_t number, unsigned depth, uint64_t version)
+{
+    bucket->number = number;
+    bucket->depth = depth;
+    bucket->version = version;
+    bucket->next_version = version + 1;
+    bucket->published = (struct okv_store_tally){0};
+    bucket->published_parts = 1;
+    bucket->published_offset[0] = okv_table_bucket_offset(table, number);
+    bucket->item_count = 0;
+    bucket->dropped_count = 0;
+    bucket->expired = 0;
+    bucket->only_shrinks = false;
+}
+
 int okv_store_bucket_load(struct okv_store_bucket *bucket, const struct okv_table *table,
                           uint64_t number)
 {
-    uint64_t offset = first_part_offset(table, number);
+    uint64_t offset = okv_table_bucket_offset(table, number);
+    const uint8_t *first = table->base + offset;
 
-    bucket->number = number;
-    bucket->version = okv_bucket_version(table->base + offset);
-    bucket->published = (struct okv_store_tally){0};
-    bucket->published_parts = 0;
-    bucket->item_count = 0;
-    bucket->dropped_extent = 0;
-    bucket->only_shrinks = false;
-    while (offset) {
-        unsigned part = bucket->published_parts;
+    okv_store_bucket_begin(bucket, table, number, okv_bucket_depth(first),
+                           okv_bucket_version(first));
+    for (unsigned part = 0; offset; part++) {
         if (part == OKV_BUCKET_PARTS_MAX)
             return OKV_ECORRUPT;
-        bucket->published_parts++;
+        bucket->published_parts = part + 1;
         bucket->published_offset[part] = offset;
         int rc = load_part(bucket, table, part);
         if (rc)
             return rc;
         offset = okv_bucket_chain(table->base + offset);
     }
-    bucket->published.items = bucket->item_count;
     bucket->published.overflow_parts = bucket->published_parts - 1;
     return 0;
 }
 
 /* ---- change ---- */
 
-struct okv_store_item *okv_store_bucket_find(struct okv_store_bucket *bucket, uint16_t tag,
-                                             const void *key, uint32_t key_length)
+struct okv_store_item *okv_store_bucket_find(struct okv_store_bucket *bucket, const void *key,
+                                             uint32_t key_length)
 {
     for (unsigned i = 0; i < bucket->item_count; i++) {
         struct okv_store_item *item = &bucket->items[i];
-        if (item->entry.tag == tag && item->entry.key_length == key_length &&
-            memcmp(item->entry.key, key, key_length) == 0)
+        if (item->entry.key_length == key_length && memcmp(item->entry.key, key, key_length) == 0)
             return item;
     }
     return NULL;
 }
 
+void okv_store_bucket_drop_extent(struct okv_store_bucket *bucket,
+                                  const struct okv_store_item *item)
+{
+    if (item->entry.extent)
+        bucket->dropped[bucket->dropped_count++] = item->entry.extent;
+}
+
 int okv_store_bucket_put(struct okv_store_bucket *bucket, struct okv_store_item *item,
                          const struct okv_entry *entry)
 {
-    if (item) {
-        bucket->dropped_extent = item->entry.extent;
-    } else {
+    bool keeps_extent = item && item->entry.extent && item->entry.extent == entry->extent;
+
+    if (!item) {
         if (bucket->item_count == bucket->item_capacity)
             return OKV_EFULL;
         item = &bucket->items[bucket->item_count++];
+    } else if (!keeps_extent) {
+        okv_store_bucket_drop_extent(bucket, item);
     }
-    *item = (struct okv_store_item){
-        .entry = *entry,
-        .inline_size =
-            (uint32_t)sizeof(struct okv_wire_entry) + entry->key_length + entry->value_length,
-    };
-    item->entry.is_reference = false;
-    item->entry.extent = 0;
-    item->entry.version = okv_store_bucket_next_version(bucket);
+    *item = (struct okv_store_item){.entry = *entry};
+    item->entry.version = bucket->next_version;
+    bucket->only_shrinks = false;
     return 0;
 }
 
 void okv_store_bucket_remove(struct okv_store_bucket *bucket, struct okv_store_item *item)
 {
-    bucket->dropped_extent = item->entry.extent;
+    okv_store_bucket_drop_extent(bucket, item);
     bucket->only_shrinks = true;
     *item = bucket->items[--bucket->item_count];
 }
 
-/* ---- commit ---- */
+void okv_store_bucket_expire(struct okv_store_bucket *bucket, uint64_t clock_ms)
+{
+    unsigned before = bucket->item_count;
 
-static void give_back_space(struct okv_store_bucket *bucket, const struct okv_table *table)
+    if (bucket->published.expiring == 0)
+        return;
+    for (unsigned i = bucket->item_count; i-- > 0;)
+        if (okv_entry_is_expired(&bucket->items[i].entry, clock_ms))
+            okv_store_bucket_remove(bucket, &bucket->items[i]);
+    bucket->expired = before - bucket->item_count;
+}
+
+int okv_store_bucket_move(struct okv_store_bucket *from, struct okv_store_item *item,
+                          struct okv_store_bucket *to)
+{
+    if (to->item_count == to->item_capacity)
+        return OKV_EFULL;
+    to->items[to->item_count++] = *item;
+    *item = from->items[--from->item_count];
+    return 0;
+}
+
+/* ---- prepare ---- */
+
+bool okv_store_key_goes_to_extent(const struct okv_table *table, uint32_t key_length,
+                                  uint32_t value_length)
+{
+    if (value_length == 0 || key_length > okv_bucket_room(table->bucket_size) / KEY_HERE_SHARE)
+        return true;
+    /* Index bytes are dearer than the heap's: buckets are never full. */
+    return okv_heap_size(value_length) + 2 * (uint64_t)key_length >=
+           okv_heap_size((uint64_t)key_length + value_length);
+}
+
+static void give_back_extents(struct okv_store_bucket *bucket, const struct okv_table *table)
 {
     for (unsigned i = 0; i < bucket->item_count; i++) {
         struct okv_store_item *item = &bucket->items[i];
-        if (item->fresh_extent) {
-            okv_heap_free(table->heap, item->entry.extent);
-            item->entry.extent = 0;
-            item->fresh_extent = false;
-        }
+        if (!item->fresh_extent)
+            continue;
+        okv_heap_free(table->heap, item->entry.extent);
+        item->entry.extent = 0;
+        item->fresh_extent = false;
     }
+}
+
+void okv_store_bucket_cancel(struct okv_store_bucket *bucket, const struct okv_table *table)
+{
+    give_back_extents(bucket, table);
     for (unsigned part = bucket->published_parts; part < bucket->parts; part++)
         if (bucket->offset[part])
             okv_heap_free(table->heap, bucket->offset[part]);
@@ -178,15 +237,20 @@ static void give_back_space(struct okv_store_bucket *bucket, const struct okv_ta
 static int write_extent(const struct okv_table *table, struct okv_store_item *item)
 {
     struct okv_entry *entry = &item->entry;
-    uint32_t length = entry->key_length + entry->value_length;
+    uint64_t length = okv_entry_extent_length(entry);
     uint64_t offset = okv_heap_alloc(table->heap, length);
 
     if (!offset)
         return OKV_EFULL;
     uint8_t *extent = table->base + offset;
-    memcpy(extent, entry->key, entry->key_length);
+    uint8_t *value = extent;
+    if (entry->key_in_extent) {
+        memcpy(extent, entry->key, entry->key_length);
+        value += entry->key_length;
+        entry->tag = okv_hash_tag(okv_hash_key(entry->key, entry->key_length, table->hash_seed));
+    }
     if (entry->value_length)
-        memcpy(extent + entry->key_length, entry->value, entry->value_length);
+        memcpy(value, entry->value, entry->value_length);
     entry->extent = offset;
     entry->checksum = okv_extent_checksum(extent, length, table->boot_id);
     item->fresh_extent = true;
@@ -210,7 +274,7 @@ static int take_space(struct okv_store_bucket *bucket, const struct okv_table *t
     }
     return 0;
 give_back:
-    give_back_space(bucket, table);
+    okv_store_bucket_cancel(bucket, table);
     return OKV_EFULL;
 }
 
@@ -223,57 +287,30 @@ static uint8_t *private_image(const struct okv_store_bucket *bucket, const struc
 /* OKV_ECORRUPT when the layout promised more than an image holds. */
 static int build_images(struct okv_store_bucket *bucket, const struct okv_table *table)
 {
-    uint64_t version = okv_store_bucket_next_version(bucket);
-    struct okv_store_tally tally = {
-        .items = bucket->item_count,
-        .overflow_parts = bucket->parts - 1,
-    };
+    uint64_t version = bucket->next_version;
+    struct okv_store_tally tally = {.overflow_parts = bucket->parts - 1};
 
     for (unsigned part = 0; part < bucket->parts; part++) {
         uint64_t chain = part + 1 < bucket->parts ? bucket->offset[part + 1] : 0;
-        okv_bucket_begin(private_image(bucket, table, part), table->depth, version, chain, part);
+        okv_bucket_begin(private_image(bucket, table, part), bucket->depth, version, chain, part);
     }
     for (unsigned i = 0; i < bucket->item_count; i++) {
         const struct okv_store_item *item = &bucket->items[i];
         uint8_t *image = private_image(bucket, table, item->part);
         if (okv_bucket_append(image, table->bucket_size, &item->entry))
             return OKV_ECORRUPT;
-        tally.references += item->entry.is_reference;
-        tally.user_bytes += item->entry.key_length + item->entry.value_length;
+        tally_item(&tally, table, &item->entry, item->part, version);
     }
-    for (unsigned part = 0; part < bucket->parts; part++)
-        okv_bucket_seal(private_image(bucket, table, part), table->bucket_size, table->boot_id,
-                        bucket->number);
+    for (unsigned part = 0; part < bucket->parts; part++) {
+        uint8_t *image = private_image(bucket, table, part);
+        tally.entry_bytes += okv_bucket_used(image);
+        okv_bucket_seal(image, table->bucket_size, table->boot_id, bucket->number);
+    }
     bucket->changed = tally;
     return 0;
 }
 
-static void publish(const struct okv_store_bucket *bucket, const struct okv_table *table)
-{
-    okv_publish_fence(); /* extents before what refers to them */
-    for (unsigned part = bucket->parts; part-- > 0;) {
-        if (part == 0)
-            okv_publish_fence(); /* every other part before part 0 */
-        memcpy(table->base + bucket->offset[part], private_image(bucket, table, part),
-               table->bucket_size);
-    }
-    okv_publish_fence(); /* part 0 before what was freed is written again */
-}
-
-static void free_dropped(struct okv_store_bucket *bucket, const struct okv_table *table)
-{
-    if (bucket->dropped_extent)
-        okv_heap_free(table->heap, bucket->dropped_extent);
-    for (unsigned i = 0; i < bucket->item_count; i++) {
-        struct okv_entry *entry = &bucket->items[i].entry;
-        if (entry->extent && !entry->is_reference)
-            okv_heap_free(table->heap, entry->extent);
-    }
-    for (unsigned part = bucket->parts; part < bucket->published_parts; part++)
-        okv_heap_free(table->heap, bucket->published_offset[part]);
-}
-
-int okv_store_bucket_commit(struct okv_store_bucket *bucket, const struct okv_table *table)
+int okv_store_bucket_prepare(struct okv_store_bucket *bucket, const struct okv_table *table)
 {
     int rc = okv_store_layout_plan(bucket, table);
 
@@ -286,19 +323,45 @@ int okv_store_bucket_commit(struct okv_store_bucket *bucket, const struct okv_ta
     if (rc)
         return rc;
     rc = build_images(bucket, table);
-    if (rc) {
-        give_back_space(bucket, table);
-        return rc;
-    }
-    publish(bucket, table);
-    free_dropped(bucket, table);
-    return 0;
+    if (rc)
+        okv_store_bucket_cancel(bucket, table);
+    return rc;
 }
 
-void okv_store_bucket_create_empty(const struct okv_table *table, uint64_t number)
-{
-    uint8_t *image = table->base + first_part_offset(table, number);
+/* ---- publish ---- */
 
-    okv_bucket_begin(image, table->depth, 0, 0, 0);
+void okv_store_bucket_publish(const struct okv_store_bucket *bucket, const struct okv_table *table)
+{
+    okv_publish_fence(); /* extents before what refers to them */
+    for (unsigned part = bucket->parts; part-- > 0;) {
+        if (part == 0)
+            okv_publish_fence(); /* every other part before part 0 */
+        memcpy(table->base + bucket->offset[part], private_image(bucket, table, part),
+               table->bucket_size);
+    }
+    okv_publish_fence(); /* part 0 before what was freed is written again */
+}
+
+void okv_store_bucket_finish(struct okv_store_bucket *bucket, const struct okv_table *table)
+{
+    for (unsigned i = 0; i < bucket->dropped_count; i++)
+        okv_heap_free(table->heap, bucket->dropped[i]);
+    for (unsigned i = 0; i < bucket->item_count; i++) {
+        struct okv_entry *entry = &bucket->items[i].entry;
+        if (entry->extent && !entry->is_reference)
+            okv_heap_free(table->heap, entry->extent);
+    }
+    for (unsigned part = bucket->parts; part < bucket->published_parts; part++)
+        okv_heap_free(table->heap, bucket->published_offset[part]);
+}
+
+void okv_store_bucket_write_empty(const struct okv_table *table, uint64_t number, unsigned depth,
+                                  uint64_t version)
+{
+    uint8_t image[OKV_BUCKET_SIZE_MAX];
+
+    okv_bucket_begin(image, depth, version, 0, 0);
     okv_bucket_seal(image, table->bucket_size, table->boot_id, number);
+    memcpy(table->base + okv_table_bucket_offset(table, number), image, table->bucket_size);
+    okv_publish_fence();
 }

@@ -1,59 +1,94 @@
 #include "server/store_layout.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "shared/error.h"
 
-#define REFERENCE_SIZE \
-    ((uint32_t)(sizeof(struct okv_wire_entry) + sizeof(struct okv_wire_reference)))
-
-/* Moving it to an extent would make its entry smaller. */
-static bool may_spill(const struct okv_store_item *item)
+static uint32_t size_as(const struct okv_entry *entry, bool reference, uint64_t version)
 {
-    return item->inline_size > REFERENCE_SIZE;
+    struct okv_entry other = *entry;
+
+    other.is_reference = reference;
+    return okv_entry_size(&other, version);
 }
 
-static bool may_be_inline(const struct okv_store_item *item, const struct okv_table *table)
+static uint32_t reference_size(const struct okv_store_bucket *bucket,
+                               const struct okv_store_item *item)
 {
-    return !may_spill(item) || item->inline_size <= table->inline_max;
+    return size_as(&item->entry, true, bucket->next_version);
 }
 
-static uint32_t size_of(const struct okv_store_item *item)
+static uint32_t size_of(const struct okv_store_bucket *bucket, const struct okv_store_item *item)
 {
-    return item->entry.is_reference ? REFERENCE_SIZE : item->inline_size;
+    return item->entry.is_reference ? reference_size(bucket, item) : item->inline_size;
 }
 
-static struct okv_store_item *largest_inline(struct okv_store_bucket *bucket)
+bool okv_store_layout_is_small(const struct okv_table *table, const struct okv_entry *entry,
+                               uint64_t image_version)
 {
-    struct okv_store_item *largest = NULL;
+    uint64_t bytes = (uint64_t)entry->key_length + entry->value_length;
 
-    for (unsigned i = 0; i < bucket->item_count; i++) {
-        struct okv_store_item *item = &bucket->items[i];
-        if (!item->entry.is_reference && may_spill(item) &&
-            (!largest || item->inline_size > largest->inline_size))
-            largest = item;
-    }
-    return largest;
+    return bytes <= table->inline_max && size_as(entry, false, image_version) <= table->inline_max;
 }
 
 /* Items that have an extent start as references, so that none is given up only
- * to be written again. */
-static void spill(struct okv_store_bucket *bucket, const struct okv_table *table)
+ * to be written again. Returns the bytes of all entries. */
+static uint64_t choose_kinds(struct okv_store_bucket *bucket, const struct okv_table *table)
 {
-    uint32_t room = okv_bucket_room(table->bucket_size);
     uint64_t total = 0;
 
     for (unsigned i = 0; i < bucket->item_count; i++) {
         struct okv_store_item *item = &bucket->items[i];
-        item->entry.is_reference = item->entry.extent != 0 || !may_be_inline(item, table);
-        total += size_of(item);
+        struct okv_entry *entry = &item->entry;
+        bool small = okv_store_layout_is_small(table, entry, bucket->next_version);
+        item->inline_size = small ? size_as(entry, false, bucket->next_version) : UINT32_MAX;
+        entry->is_reference = entry->extent != 0 || !small;
+        if (!entry->extent)
+            entry->key_in_extent =
+                okv_store_key_goes_to_extent(table, entry->key_length, entry->value_length);
+        total += size_of(bucket, item);
     }
-    while (total > room) {
-        struct okv_store_item *item = largest_inline(bucket);
-        if (!item)
-            break;
+    return total;
+}
+
+static int larger_first(const void *a, const void *b)
+{
+    uint32_t left = (*(struct okv_store_item *const *)a)->inline_size;
+    uint32_t right = (*(struct okv_store_item *const *)b)->inline_size;
+
+    return (left < right) - (left > right);
+}
+
+static int smaller_first(const void *a, const void *b)
+{
+    return larger_first(b, a);
+}
+
+/* Lists the items that are references, or those that are not, in `order`. */
+static unsigned list_items(struct okv_store_bucket *bucket, bool references,
+                           int (*compare)(const void *, const void *))
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < bucket->item_count; i++)
+        if (bucket->items[i].entry.is_reference == references)
+            bucket->order[count++] = &bucket->items[i];
+    qsort(bucket->order, count, sizeof(struct okv_store_item *), compare);
+    return count;
+}
+
+static void spill(struct okv_store_bucket *bucket, uint64_t total, uint32_t room)
+{
+    unsigned count = list_items(bucket, false, larger_first);
+
+    for (unsigned i = 0; i < count && total > room; i++) {
+        struct okv_store_item *item = bucket->order[i];
+        uint32_t size = reference_size(bucket, item);
+        if (size >= item->inline_size)
+            continue;
         item->entry.is_reference = true;
-        total -= item->inline_size - REFERENCE_SIZE;
+        total -= item->inline_size - size;
     }
 }
 
@@ -63,7 +98,7 @@ static int deal(struct okv_store_bucket *bucket, uint32_t room)
     memset(bucket->used, 0, sizeof bucket->used);
     for (unsigned i = 0; i < bucket->item_count; i++) {
         struct okv_store_item *item = &bucket->items[i];
-        uint32_t size = size_of(item);
+        uint32_t size = size_of(bucket, item);
         unsigned part = 0;
         while (part < OKV_BUCKET_PARTS_MAX && bucket->used[part] + size > room)
             part++;
@@ -77,51 +112,47 @@ static int deal(struct okv_store_bucket *bucket, uint32_t room)
     return 0;
 }
 
-static struct okv_store_item *smallest_that_fits(struct okv_store_bucket *bucket,
-                                                 const struct okv_table *table)
+static void pull_back(struct okv_store_bucket *bucket, uint32_t room)
 {
-    uint32_t room = okv_bucket_room(table->bucket_size);
-    struct okv_store_item *smallest = NULL;
+    unsigned count = list_items(bucket, true, smaller_first);
 
-    for (unsigned i = 0; i < bucket->item_count; i++) {
-        struct okv_store_item *item = &bucket->items[i];
-        if (item->entry.is_reference && may_be_inline(item, table) &&
-            (!smallest || item->inline_size < smallest->inline_size) &&
-            bucket->used[item->part] + item->inline_size - REFERENCE_SIZE <= room)
-            smallest = item;
-    }
-    return smallest;
-}
-
-static void pull_back(struct okv_store_bucket *bucket, const struct okv_table *table)
-{
-    struct okv_store_item *item;
-
-    while ((item = smallest_that_fits(bucket, table))) {
+    for (unsigned i = 0; i < count; i++) {
+        struct okv_store_item *item = bucket->order[i];
+        if (item->inline_size == UINT32_MAX)
+            return;
+        uint32_t size = reference_size(bucket, item);
+        if (bucket->used[item->part] - size + item->inline_size > room)
+            continue;
         item->entry.is_reference = false;
-        bucket->used[item->part] += item->inline_size - REFERENCE_SIZE;
+        bucket->used[item->part] += item->inline_size - size;
     }
 }
 
 int okv_store_layout_plan(struct okv_store_bucket *bucket, const struct okv_table *table)
 {
-    spill(bucket, table);
-    int rc = deal(bucket, okv_bucket_room(table->bucket_size));
+    uint32_t room = okv_bucket_room(table->bucket_size);
+    uint64_t total = choose_kinds(bucket, table);
+
+    if (total > room)
+        spill(bucket, total, room);
+    int rc = deal(bucket, room);
     if (rc)
         return rc;
-    pull_back(bucket, table);
+    pull_back(bucket, room);
     return 0;
 }
 
 void okv_store_layout_keep(struct okv_store_bucket *bucket)
 {
+    bucket->next_version = bucket->version;
     bucket->parts = 1;
     memset(bucket->used, 0, sizeof bucket->used);
     for (unsigned i = 0; i < bucket->item_count; i++) {
         struct okv_store_item *item = &bucket->items[i];
         item->entry.is_reference = item->entry.extent != 0;
+        item->inline_size = size_as(&item->entry, false, bucket->next_version);
         item->part = item->published_part;
-        bucket->used[item->part] += size_of(item);
+        bucket->used[item->part] += size_of(bucket, item);
         if (item->part >= bucket->parts)
             bucket->parts = item->part + 1u;
     }

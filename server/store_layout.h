@@ -19,7 +19,13 @@
 int okv_store_layout_plan(struct okv_store_bucket *bucket, const struct okv_table *table);
 
 /* The layout that needs no memory: every item stays as it is where it is. Only
- * for a bucket that has lost items and gained none. */
+ * for a bucket that has lost items and gained none. The bucket keeps its version, or an age
+ * might take another byte: readers may mix parts from before and after, since each item
+ * stays in its part or goes. */
 void okv_store_layout_keep(struct okv_store_bucket *bucket);
+
+/* Whether an item of this entry is one that a get should find with one READ. */
+bool okv_store_layout_is_small(const struct okv_table *table, const struct okv_entry *entry,
+                               uint64_t image_version);
 
 #endif

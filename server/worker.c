@@ -89,26 +89,80 @@ static void session_end(struct okv_session *session)
 
 /* ---- requests ---- */
 
-/* Applies one request and answers it. OKV_EAGAIN: no send buffer, nothing was applied. */
-static int serve(struct okv_worker *worker, struct okv_session *session,
-                 const struct okv_event *request)
+static void post_reply(struct okv_worker *worker, struct okv_session *session,
+                       const struct okv_reply_message *reply, uint8_t *out)
+{
+    struct okv_conn *conn = session->conn;
+    uint32_t length = okv_reply_encode(reply, out);
+
+    OKV_STATS_ADD(&worker->server->stats, bytes_out, length);
+    /* A connection that fails here reports itself by its CLOSED event. */
+    conn->ops->post_send(conn, length,
+                         OKV_IMMEDIATE_REPLY | okv_immediate(reply->opcode, reply->slot));
+}
+
+/* Begins the request's pull or applies it to `reply`. OKV_EAGAIN: no place for the pull.
+ * OKV_EPROTO: the request makes no sense. *later: it is answered when its pull has ended. */
+static int perform(struct okv_worker *worker, struct okv_session *session,
+                   const struct okv_request_message *request, uint8_t *out,
+                   struct okv_reply_message *reply, bool *later)
 {
     struct okv_server *server = worker->server;
-    struct okv_conn *conn = session->conn;
-    uint32_t length, immediate;
-    uint8_t *out = conn->ops->send_buffer(conn);
+
+    if (!(request->flags & OKV_REQUEST_PULL))
+        return okv_apply(server, &worker->work, request, reply, out + OKV_REPLY_HEADER,
+                         server->limits.slot_size - (uint32_t)OKV_REPLY_HEADER);
+    reply->status = okv_session_pull_begin(session, server, &worker->work, request);
+    *later = reply->status == OKV_OK;
+    return reply->status == OKV_EAGAIN ? OKV_EAGAIN : 0;
+}
+
+/* Applies one request and answers it, or begins its pull. OKV_EAGAIN: no send buffer or
+ * no place for the pull, and nothing was done. */
+static int serve(struct okv_worker *worker, struct okv_session *session,
+                 const struct okv_event *event)
+{
+    struct okv_stats *stats = &worker->server->stats;
+    struct okv_request_message request = {.opcode = 0};
+    bool later = false;
+    uint8_t *out = session->conn->ops->send_buffer(session->conn);
 
     if (!out)
         return OKV_EAGAIN;
-    int rc = okv_apply(server, &worker->work, request, out, &length, &immediate);
+    int rc = okv_request_decode(event->immediate, event->data, event->length, &request);
+    struct okv_reply_message reply = {
+        .opcode = request.opcode, .slot = request.slot, .sequence = request.sequence};
+    if (rc == OKV_EUNSUPPORTED) {
+        OKV_STATS_ADD(stats, unsupported, 1);
+        reply.status = rc;
+        rc = 0;
+    } else if (rc == 0) {
+        rc = perform(worker, session, &request, out, &reply, &later);
+    }
+    if (rc == OKV_EAGAIN)
+        return rc;
     if (rc) {
-        OKV_STATS_ADD(&server->stats, closed_malformed, 1);
+        OKV_STATS_ADD(stats, closed_malformed, 1);
         session_end(session);
         return rc;
     }
-    /* A connection that fails here reports itself by its CLOSED event. */
-    conn->ops->post_send(conn, length, immediate);
+    OKV_STATS_ADD(stats, bytes_in, event->length);
+    if (!later)
+        post_reply(worker, session, &reply, out);
     return 0;
+}
+
+static void answer_pulls(struct okv_worker *worker, struct okv_session *session)
+{
+    struct okv_conn *conn = session->conn;
+    struct okv_session_pull *pull;
+    uint8_t *out;
+
+    while (!session->closing && (pull = okv_session_pull_ended(session)) &&
+           (out = conn->ops->send_buffer(conn))) {
+        post_reply(worker, session, &pull->reply, out);
+        okv_session_pull_free(session, pull);
+    }
 }
 
 static void serve_deferred(struct okv_worker *worker, struct okv_session *session)
@@ -135,13 +189,14 @@ static bool receive(struct okv_worker *worker, struct okv_session *session,
         session_end(session);
         return false;
     }
-    if (!okv_session_oldest(session) && serve(worker, session, request) != OKV_EAGAIN)
-        return false;
-    if (okv_session_defer(session, request)) {
+    if (okv_session_is_full(session)) {
         OKV_STATS_ADD(stats, closed_credit, 1);
         session_end(session);
         return false;
     }
+    if (!okv_session_oldest(session) && serve(worker, session, request) != OKV_EAGAIN)
+        return false;
+    okv_session_defer(session, request);
     OKV_STATS_ADD(stats, deferred, 1);
     return true;
 }
@@ -163,6 +218,9 @@ static void handle(struct okv_worker *worker, const struct okv_event *event)
     case OKV_EVENT_CLOSED:
         session_closed(worker, session, event->status);
         break;
+    case OKV_EVENT_PULLED:
+        okv_session_pull_end(session, worker->server, &worker->work, event);
+        break;
     case OKV_EVENT_READ:
         break;
     }
@@ -175,6 +233,7 @@ static int pass(struct okv_worker *worker)
     struct okv_event events[EVENTS_PER_PASS];
     int total = 0;
 
+    okv_housekeeping_tell_time(&worker->housekeeping, server);
     for (unsigned i = 0; i < server->listener_count; i++) {
         struct okv_endpoint *endpoint = server->endpoints[i];
         int n = endpoint->ops->poll(endpoint, events, EVENTS_PER_PASS);
@@ -184,9 +243,12 @@ static int pass(struct okv_worker *worker)
             handle(worker, &events[k]);
         total += n > 0 ? n : 0;
     }
-    for (struct okv_session *session = worker->sessions; session; session = session->next)
+    for (struct okv_session *session = worker->sessions; session; session = session->next) {
+        answer_pulls(worker, session);
         if (session->deferred_count)
             serve_deferred(worker, session);
+    }
+    okv_housekeeping_run(&worker->housekeeping, server, &worker->work);
     return total;
 }
 
@@ -205,7 +267,7 @@ static void sleep_until_event(struct okv_worker *worker, int timeout_ms)
     if (pass(worker) > 0)
         return;
     OKV_STATS_ADD(&server->stats, sleeps, 1);
-    poll(fds, count + 1, timeout_ms);
+    poll(fds, count + 1, okv_housekeeping_sleep_ms(server, timeout_ms));
     if (fds[count].revents) {
         eventfd_t value;
         eventfd_read(worker->stop_fd, &value);
@@ -278,7 +340,7 @@ static void *serve_all(void *user)
 int okv_worker_start(struct okv_worker *worker, struct okv_server *server)
 {
     *worker = (struct okv_worker){.server = server};
-    int rc = okv_store_bucket_init(&worker->work, server->store.table.bucket_size);
+    int rc = okv_store_work_init(&worker->work, server->store.table.bucket_size);
 
     if (rc)
         return rc;
@@ -295,7 +357,7 @@ int okv_worker_start(struct okv_worker *worker, struct okv_server *server)
 close_stop:
     close(worker->stop_fd);
 fini_work:
-    okv_store_bucket_fini(&worker->work);
+    okv_store_work_fini(&worker->work);
     return rc;
 }
 
@@ -309,5 +371,5 @@ void okv_worker_fini(struct okv_worker *worker)
 {
     end_all(worker);
     close(worker->stop_fd);
-    okv_store_bucket_fini(&worker->work);
+    okv_store_work_fini(&worker->work);
 }

@@ -4,14 +4,16 @@
 
 #include <pthread.h>
 
+#include "server/housekeeping.h"
 #include "server/server.h"
 #include "server/session.h"
 
 struct okv_worker {
     struct okv_server *server;
     pthread_t thread;
-    int stop_fd;                  /* wakes the worker to see server->stopping */
-    struct okv_store_bucket work; /* private copy of the bucket being changed */
+    int stop_fd;                /* wakes the worker to see server->stopping */
+    struct okv_store_work work; /* private copies of the buckets being changed */
+    struct okv_housekeeping housekeeping;
     struct okv_session *sessions;
     uint64_t busy_ns; /* when something last happened */
 };

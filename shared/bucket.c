@@ -47,56 +47,229 @@ int okv_bucket_check(const uint8_t *image, uint32_t size, uint64_t boot_id, uint
     return 0;
 }
 
-int okv_bucket_next(const uint8_t *image, uint32_t *position, struct okv_entry *out)
+/* ---- entries ---- */
+
+static const uint8_t age_sizes[] = {1, 2, 4, 6};
+
+static unsigned age_code(uint64_t age)
 {
-    const uint8_t *entries = image + sizeof(struct okv_wire_bucket);
-    uint32_t left = okv_bucket_used(image) - *position;
-    const struct okv_wire_entry *wire = (const struct okv_wire_entry *)(entries + *position);
+    if (age <= UINT8_MAX)
+        return 0;
+    if (age <= UINT16_MAX)
+        return 1;
+    return age <= UINT32_MAX ? 2 : 3;
+}
+
+static unsigned age_size(unsigned flags)
+{
+    return age_sizes[(flags & OKV_ENTRY_AGE) >> OKV_ENTRY_AGE_SHIFT];
+}
+
+static unsigned value_length_size(unsigned flags)
+{
+    unsigned narrow = (flags & OKV_ENTRY_KIND) == OKV_ENTRY_INLINE ? 1 : 2;
+
+    return flags & OKV_ENTRY_WIDE_VALUE ? 2 * narrow : narrow;
+}
+
+static unsigned entry_flags(const struct okv_entry *entry, uint64_t image_version)
+{
+    uint32_t narrow = entry->is_reference ? UINT16_MAX : UINT8_MAX;
+    unsigned flags = age_code(image_version - entry->version) << OKV_ENTRY_AGE_SHIFT;
+
+    if (entry->is_reference)
+        flags |= entry->key_in_extent ? OKV_ENTRY_KEY_IN_EXTENT : OKV_ENTRY_KEY_HERE;
+    if (entry->expiry_ms)
+        flags |= OKV_ENTRY_EXPIRY;
+    if (entry->key_length > UINT8_MAX)
+        flags |= OKV_ENTRY_WIDE_KEY;
+    if (entry->value_length > narrow)
+        flags |= OKV_ENTRY_WIDE_VALUE;
+    return flags;
+}
+
+/* Bytes from the flags to the key, tag or place. */
+static unsigned head_size(unsigned flags)
+{
+    return 1 + (flags & OKV_ENTRY_WIDE_KEY ? 2 : 1) + value_length_size(flags) + age_size(flags) +
+           (flags & OKV_ENTRY_EXPIRY ? (unsigned)sizeof(okv_le48) : 0);
+}
+
+static uint64_t body_size(unsigned flags, uint32_t key_length, uint32_t value_length)
+{
+    switch (flags & OKV_ENTRY_KIND) {
+    case OKV_ENTRY_INLINE:
+        return (uint64_t)key_length + value_length;
+    case OKV_ENTRY_KEY_IN_EXTENT:
+        return sizeof(okv_le16) + sizeof(struct okv_wire_place);
+    default:
+        return key_length + sizeof(struct okv_wire_place);
+    }
+}
+
+uint32_t okv_entry_size(const struct okv_entry *entry, uint64_t image_version)
+{
+    unsigned flags = entry_flags(entry, image_version);
+
+    return head_size(flags) + (uint32_t)body_size(flags, entry->key_length, entry->value_length);
+}
+
+/* A number of 1, 2, 4 or 6 bytes. */
+static uint64_t get_number(const uint8_t *bytes, unsigned size)
+{
+    switch (size) {
+    case 1:
+        return bytes[0];
+    case 2:
+        return okv_get_u16(bytes);
+    case 4:
+        return okv_get_u32(bytes);
+    default:
+        return okv_get_u32(bytes) | (uint64_t)okv_get_u16(bytes + 4) << 32;
+    }
+}
+
+static uint8_t *put_number(uint8_t *bytes, unsigned size, uint64_t number)
+{
+    for (unsigned i = 0; i < size; i++)
+        bytes[i] = (uint8_t)(number >> 8 * i);
+    return bytes + size;
+}
+
+/* The beginning of an entry: what it is, and where it ends. */
+struct head {
+    unsigned flags;
+    uint32_t key_length;
+    uint32_t value_length;
+    uint32_t size;   /* bytes from the flags to the key, tag or place */
+    uint64_t length; /* bytes of the entry */
+};
+
+/*
+ * Returns 1 with the head of the entry at `position`, all of which lies in the
+ * image; 0 at the end; OKV_ECORRUPT.
+ *
+ * Where the next entry is depends on this one's lengths, so a walk is one chain of
+ * loads. The branch for small items lets the CPU go ahead with what it foresees instead
+ * of waiting for the flags; inlined, the chain stays in registers.
+ */
+static inline __attribute__((always_inline)) int head_read(const uint8_t *image, uint32_t position,
+                                                           struct head *out)
+{
+    uint32_t used = okv_bucket_used(image);
+    uint32_t left = used - position;
 
     if (left == 0)
         return 0;
-    if (*position > okv_bucket_used(image) || left < sizeof *wire)
+    if (position > used || left < OKV_ENTRY_SIZE_MIN)
         return OKV_ECORRUPT;
 
-    uint16_t key_and_flags = okv_le16_get(wire->key_and_flags);
-    *out = (struct okv_entry){
-        .tag = okv_le16_get(wire->tag),
-        .is_reference = key_and_flags & OKV_ENTRY_REFERENCE,
-        .key_length = key_and_flags & OKV_ENTRY_KEY_MASK,
-        .value_length = okv_le16_get(wire->value_length),
-        .version = okv_le48_get(wire->version),
-    };
-    if (key_and_flags & OKV_ENTRY_RESERVED || out->key_length == 0 ||
-        out->key_length > OKV_KEY_MAX || left < okv_entry_size(out) ||
-        (out->is_reference && out->value_length != 0))
-        return OKV_ECORRUPT;
-
-    const uint8_t *body = (const uint8_t *)(wire + 1);
-    *position += okv_entry_size(out);
-    if (out->is_reference) {
-        const struct okv_wire_reference *reference = (const struct okv_wire_reference *)body;
-        out->extent = okv_le48_get(reference->offset);
-        out->value_length = okv_le32_get(reference->value_length);
-        out->checksum = okv_le64_get(reference->checksum);
+    const uint8_t *entry = image + sizeof(struct okv_wire_bucket) + position;
+    unsigned flags = entry[0];
+    out->flags = flags;
+    if ((flags & ~OKV_ENTRY_AGE) == OKV_ENTRY_INLINE) {
+        out->size = 3 + age_size(flags);
+        out->key_length = entry[1];
+        out->value_length = entry[2];
+        out->length = out->size + out->key_length + out->value_length;
     } else {
+        unsigned key_size = flags & OKV_ENTRY_WIDE_KEY ? 2 : 1;
+        out->size = head_size(flags);
+        if (flags & OKV_ENTRY_RESERVED || (flags & OKV_ENTRY_KIND) > OKV_ENTRY_KEY_HERE ||
+            out->size > left)
+            return OKV_ECORRUPT;
+        out->key_length = (uint32_t)get_number(entry + 1, key_size);
+        out->value_length = (uint32_t)get_number(entry + 1 + key_size, value_length_size(flags));
+        out->length = out->size + body_size(flags, out->key_length, out->value_length);
+    }
+    if (out->length > left || out->key_length == 0 || out->key_length > OKV_KEY_MAX)
+        return OKV_ECORRUPT;
+    return 1;
+}
+
+/* What comes after the head. */
+static void body_read(unsigned flags, const uint8_t *body, struct okv_entry *out)
+{
+    switch (flags & OKV_ENTRY_KIND) {
+    case OKV_ENTRY_INLINE:
         out->key = body;
         out->value = body + out->key_length;
+        return;
+    case OKV_ENTRY_KEY_IN_EXTENT:
+        out->key_in_extent = true;
+        out->tag = okv_get_u16(body);
+        body += sizeof(okv_le16);
+        break;
+    default:
+        out->key = body;
+        body += out->key_length;
+        break;
     }
+    const struct okv_wire_place *place = (const struct okv_wire_place *)body;
+    out->is_reference = true;
+    out->extent = okv_le48_get(place->offset);
+    out->checksum = okv_le64_get(place->checksum);
+}
+
+/* The entry at `position`, whose head was read. Returns 1 or OKV_ECORRUPT. */
+static int entry_read(const uint8_t *image, uint32_t position, const struct head *head,
+                      struct okv_entry *out)
+{
+    const uint8_t *body = image + sizeof(struct okv_wire_bucket) + position + head->size;
+    bool expires = head->flags & OKV_ENTRY_EXPIRY;
+    const uint8_t *expiry = body - (expires ? sizeof(okv_le48) : 0);
+    unsigned size = age_size(head->flags);
+    uint64_t age = get_number(expiry - size, size);
+    uint64_t version = okv_bucket_version(image);
+
+    *out = (struct okv_entry){
+        .key_length = head->key_length,
+        .value_length = head->value_length,
+        .version = version - age,
+        .expiry_ms = expires ? get_number(expiry, sizeof(okv_le48)) : 0,
+    };
+    body_read(head->flags, body, out);
+    if (age > version || (expires && out->expiry_ms == 0) ||
+        (out->is_reference && okv_entry_extent_length(out) == 0))
+        return OKV_ECORRUPT;
     return 1;
+}
+
+int okv_bucket_next(const uint8_t *image, uint32_t *position, struct okv_entry *out)
+{
+    struct head head;
+    int rc = head_read(image, *position, &head);
+
+    if (rc == 1)
+        rc = entry_read(image, *position, &head, out);
+    if (rc == 1)
+        *position += (uint32_t)head.length;
+    return rc;
 }
 
 int okv_bucket_find(const uint8_t *image, uint64_t hash, const void *key, uint32_t key_length,
                     uint32_t *position, struct okv_entry *out)
 {
-    uint16_t tag = okv_hash_tag(hash);
+    /* Keys of one table tend to begin alike and to differ at the end. */
+    uint8_t last = key_length ? ((const uint8_t *)key)[key_length - 1] : 0;
+    uint32_t at = *position;
+    struct head head;
     int rc;
 
-    while ((rc = okv_bucket_next(image, position, out)) == 1) {
-        if (out->tag != tag || out->key_length != key_length)
-            continue;
-        if (out->is_reference || memcmp(out->key, key, key_length) == 0)
-            return 1;
+    while ((rc = head_read(image, at, &head)) == 1) {
+        const uint8_t *body = image + sizeof(struct okv_wire_bucket) + at + head.size;
+        bool found = head.key_length == key_length;
+        if (found && (head.flags & OKV_ENTRY_KIND) == OKV_ENTRY_KEY_IN_EXTENT)
+            found = okv_get_u16(body) == okv_hash_tag(hash);
+        else if (found)
+            found = body[key_length - 1] == last && memcmp(body, key, key_length) == 0;
+        if (found && (rc = entry_read(image, at, &head, out)) != 1)
+            break;
+        at += (uint32_t)head.length;
+        if (found)
+            break;
     }
+    *position = at;
     return rc;
 }
 
@@ -113,37 +286,40 @@ void okv_bucket_begin(uint8_t *image, unsigned depth, uint64_t version, uint64_t
 
 static void append_body(uint8_t *body, const struct okv_entry *entry)
 {
-    if (entry->is_reference) {
-        *(struct okv_wire_reference *)body = (struct okv_wire_reference){
+    if (!entry->is_reference || !entry->key_in_extent) {
+        memcpy(body, entry->key, entry->key_length);
+        body += entry->key_length;
+    } else {
+        okv_put_u16(body, entry->tag);
+        body += sizeof(okv_le16);
+    }
+    if (entry->is_reference)
+        *(struct okv_wire_place *)body = (struct okv_wire_place){
             .offset = okv_le48_of(entry->extent),
-            .value_length = okv_le32_of(entry->value_length),
             .checksum = okv_le64_of(entry->checksum),
         };
-        return;
-    }
-    memcpy(body, entry->key, entry->key_length);
-    if (entry->value_length)
-        memcpy(body + entry->key_length, entry->value, entry->value_length);
+    else if (entry->value_length)
+        memcpy(body, entry->value, entry->value_length);
 }
 
 int okv_bucket_append(uint8_t *image, uint32_t size, const struct okv_entry *entry)
 {
     struct okv_wire_bucket *header = (struct okv_wire_bucket *)image;
     uint32_t used = okv_le16_get(header->used);
-    uint32_t length = okv_entry_size(entry);
+    uint64_t version = okv_le48_get(header->version);
+    uint32_t length = okv_entry_size(entry, version);
 
     if (length > okv_bucket_room(size) - used)
         return OKV_EFULL;
-
-    struct okv_wire_entry *wire = (struct okv_wire_entry *)(image + sizeof *header + used);
-    uint32_t flags = entry->is_reference ? OKV_ENTRY_REFERENCE : 0;
-    *wire = (struct okv_wire_entry){
-        .tag = okv_le16_of(entry->tag),
-        .key_and_flags = okv_le16_of((uint16_t)(entry->key_length | flags)),
-        .value_length = okv_le16_of(entry->is_reference ? 0 : (uint16_t)entry->value_length),
-        .version = okv_le48_of(entry->version),
-    };
-    append_body((uint8_t *)(wire + 1), entry);
+    unsigned flags = entry_flags(entry, version);
+    uint8_t *at = image + sizeof *header + used;
+    *at++ = (uint8_t)flags;
+    at = put_number(at, flags & OKV_ENTRY_WIDE_KEY ? 2 : 1, entry->key_length);
+    at = put_number(at, value_length_size(flags), entry->value_length);
+    at = put_number(at, age_size(flags), version - entry->version);
+    if (entry->expiry_ms)
+        at = put_number(at, sizeof(okv_le48), entry->expiry_ms);
+    append_body(at, entry);
     header->used = okv_le16_of((uint16_t)(used + length));
     return 0;
 }
@@ -158,7 +334,7 @@ void okv_bucket_seal(uint8_t *image, uint32_t size, uint64_t boot_id, uint64_t b
     header->checksum = okv_le64_of(image_checksum(image, used, seed));
 }
 
-uint64_t okv_extent_checksum(const uint8_t *extent, uint32_t length, uint64_t boot_id)
+uint64_t okv_extent_checksum(const uint8_t *extent, uint64_t length, uint64_t boot_id)
 {
     return okv_hash_checksum(extent, length, boot_id);
 }
@@ -166,7 +342,7 @@ uint64_t okv_extent_checksum(const uint8_t *extent, uint32_t length, uint64_t bo
 int okv_extent_check(const struct okv_entry *reference, const uint8_t *extent, uint64_t boot_id,
                      const void *key, uint32_t key_length)
 {
-    uint32_t length = reference->key_length + reference->value_length;
+    uint64_t length = okv_entry_extent_length(reference);
 
 #ifndef OKV_UNSAFE_NO_CHECKSUM
     if (okv_extent_checksum(extent, length, boot_id) != reference->checksum)
@@ -174,7 +350,8 @@ int okv_extent_check(const struct okv_entry *reference, const uint8_t *extent, u
 #else
     (void)boot_id, (void)length;
 #endif
-    if (reference->key_length != key_length || memcmp(extent, key, key_length) != 0)
+    if (reference->key_in_extent &&
+        (reference->key_length != key_length || memcmp(extent, key, key_length) != 0))
         return OKV_ENOTFOUND;
     return 0;
 }

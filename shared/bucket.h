@@ -15,12 +15,13 @@
 #include <stdint.h>
 
 #include "shared/bytes.h"
+#include "shared/linear.h"
 
 #define OKV_BUCKET_SIZE_MIN 256
 #define OKV_BUCKET_SIZE_MAX 4096
 #define OKV_BUCKET_SIZE_DEFAULT 512
-#define OKV_DEPTH_MAX 47
 #define OKV_KEY_MAX 1024 /* bytes of a key; the shortest has 1 */
+#define OKV_VALUE_MAX (UINT32_C(64) << 20)
 /* Parts of one bucket: itself and its overflow buckets. */
 #define OKV_BUCKET_PARTS_MAX 64
 
@@ -38,39 +39,62 @@ _Static_assert(offsetof(struct okv_wire_bucket, used) == 14, "bucket.used");
 _Static_assert(offsetof(struct okv_wire_bucket, chain) == 16, "bucket.chain");
 _Static_assert(offsetof(struct okv_wire_bucket, depth) == 22, "bucket.depth");
 
-struct okv_wire_entry {
-    okv_le16 tag;
-    okv_le16 key_and_flags; /* key length in bits 0-10, flags above */
-    okv_le16 value_length;  /* inline value; 0 in a reference */
-    okv_le48 version;
-};
-_Static_assert(sizeof(struct okv_wire_entry) == 12, "entry header");
-_Static_assert(offsetof(struct okv_wire_entry, version) == 6, "entry.version");
+/*
+ * An entry, after its byte of flags: key length, value length, age, expiry (if
+ * there is one) and then, by kind
+ *
+ *   inline            key, value
+ *   key in extent     tag, place        the extent holds key and value
+ *   key here          key, place        the extent holds the value
+ *
+ * Each length takes as few bytes as it needs, which the flags tell. The age of an
+ * item is how far its version lies behind its image's.
+ */
+#define OKV_ENTRY_KIND 0x03u
+#define OKV_ENTRY_INLINE 0x00u
+#define OKV_ENTRY_KEY_IN_EXTENT 0x01u
+#define OKV_ENTRY_KEY_HERE 0x02u
+#define OKV_ENTRY_EXPIRY 0x04u     /* a le48 of it follows the age */
+#define OKV_ENTRY_WIDE_KEY 0x08u   /* key length: 2 bytes instead of 1 */
+#define OKV_ENTRY_WIDE_VALUE 0x10u /* value length: inline 2 instead of 1; reference 4, not 2 */
+#define OKV_ENTRY_AGE_SHIFT 5      /* age: 1, 2, 4 or 6 bytes */
+#define OKV_ENTRY_AGE 0x60u
+#define OKV_ENTRY_RESERVED 0x80u
+/* Flags, two lengths, age and a key of one byte. */
+#define OKV_ENTRY_SIZE_MIN 5u
 
-struct okv_wire_reference {
+struct okv_wire_place {
     okv_le48 offset;
-    okv_le32 value_length;
     okv_le64 checksum;
 };
-_Static_assert(sizeof(struct okv_wire_reference) == 18, "entry reference");
-_Static_assert(offsetof(struct okv_wire_reference, checksum) == 10, "reference.checksum");
+_Static_assert(sizeof(struct okv_wire_place) == 14, "place of an extent");
+_Static_assert(offsetof(struct okv_wire_place, checksum) == 6, "place.checksum");
 
-#define OKV_ENTRY_KEY_MASK 0x07ffu
-#define OKV_ENTRY_REFERENCE 0x0800u
-#define OKV_ENTRY_RESERVED 0xf000u
-
-/* One entry as it is understood; the pointers go into the image. */
+/* One entry as it is understood; pointers that a reader gets go into the image. */
 struct okv_entry {
-    uint16_t tag;
-    bool is_reference;
+    uint16_t tag;       /* of the key; read: only where the key is in the extent */
+    bool is_reference;  /* the value is in an extent */
+    bool key_in_extent; /* references: the key is there too, before the value */
     uint32_t key_length;
     uint32_t value_length;
     uint64_t version;     /* 48 bits */
-    const uint8_t *key;   /* inline entries only */
-    const uint8_t *value; /* inline entries only */
-    uint64_t extent;      /* references: offset of key and value in the region */
+    uint64_t expiry_ms;   /* 48 bits, on the server's clock; 0: never */
+    const uint8_t *key;   /* read: NULL where it is in the extent */
+    const uint8_t *value; /* read: NULL in a reference */
+    uint64_t extent;      /* references: its offset in the region */
     uint64_t checksum;    /* references: of the extent */
 };
+
+/* Bytes of the extent that a reference refers to. */
+static inline uint64_t okv_entry_extent_length(const struct okv_entry *entry)
+{
+    return (uint64_t)entry->value_length + (entry->key_in_extent ? entry->key_length : 0);
+}
+
+static inline bool okv_entry_is_expired(const struct okv_entry *entry, uint64_t clock_ms)
+{
+    return entry->expiry_ms != 0 && entry->expiry_ms <= clock_ms;
+}
 
 /* True for a power of two from OKV_BUCKET_SIZE_MIN to OKV_BUCKET_SIZE_MAX. */
 bool okv_bucket_size_valid(uint64_t size);
@@ -107,19 +131,15 @@ static inline uint32_t okv_bucket_used(const uint8_t *image)
 int okv_bucket_next(const uint8_t *image, uint32_t *position, struct okv_entry *out);
 
 /* The next entry at or after `*position` that is the key, or a reference that
- * may be it (its extent has to be read and compared). Returns as okv_bucket_next. */
+ * may be it (its extent has to be read and compared). Returns as okv_bucket_next; of
+ * entries that are not it only what says where they end is looked at. */
 int okv_bucket_find(const uint8_t *image, uint64_t hash, const void *key, uint32_t key_length,
                     uint32_t *position, struct okv_entry *out);
 
 /* ---- building (in private memory, then copied over the old image) ---- */
 
-/* Bytes an entry takes in an image. */
-static inline uint32_t okv_entry_size(const struct okv_entry *entry)
-{
-    return (uint32_t)sizeof(struct okv_wire_entry) +
-           (entry->is_reference ? (uint32_t)sizeof(struct okv_wire_reference)
-                                : entry->key_length + entry->value_length);
-}
+/* Bytes that an entry takes in an image of this version, which is not lower than the entry's. */
+uint32_t okv_entry_size(const struct okv_entry *entry, uint64_t image_version);
 
 /* Bytes of an image that entries can use. */
 static inline uint32_t okv_bucket_room(uint32_t size)
@@ -131,17 +151,17 @@ static inline uint32_t okv_bucket_room(uint32_t size)
  * next part or 0. */
 void okv_bucket_begin(uint8_t *image, unsigned depth, uint64_t version, uint64_t chain,
                       unsigned part);
-/* Adds an entry; OKV_EFULL when it does not fit. */
+/* Adds an entry of all whose fields that apply; OKV_EFULL when it does not fit. */
 int okv_bucket_append(uint8_t *image, uint32_t size, const struct okv_entry *entry);
 /* Clears what is unused and writes the checksum: the image is complete. */
 void okv_bucket_seal(uint8_t *image, uint32_t size, uint64_t boot_id, uint64_t bucket);
 
-/* ---- extents: key bytes, then value bytes ---- */
+/* ---- extents: key bytes unless the entry has them, then value bytes ---- */
 
-uint64_t okv_extent_checksum(const uint8_t *extent, uint32_t length, uint64_t boot_id);
-/* 0 when the bytes are what the reference was written for and hold the key;
- * OKV_ECORRUPT when they are not whole (torn, freed or reused);
- * OKV_ENOTFOUND when they are whole and another key's. */
+uint64_t okv_extent_checksum(const uint8_t *extent, uint64_t length, uint64_t boot_id);
+/* 0 when the bytes are what the reference was written for and, where they begin with
+ * a key, with this one; OKV_ECORRUPT when they are not whole (torn, freed or
+ * reused); OKV_ENOTFOUND when they are whole and another key's. */
 int okv_extent_check(const struct okv_entry *reference, const uint8_t *extent, uint64_t boot_id,
                      const void *key, uint32_t key_length);
 

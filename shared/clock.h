@@ -20,6 +20,14 @@ static inline uint64_t okv_clock_wall_ms(void)
     return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
 }
 
+/* Milliseconds on a clock that nobody sets and that goes on while the host sleeps. */
+static inline uint64_t okv_clock_boot_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
+}
+
 /* Milliseconds from now until `deadline_ns`, rounded up; 0 when it has passed. */
 static inline int okv_clock_ms_until(uint64_t deadline_ns)
 {

@@ -32,7 +32,13 @@
     X(IO, -20, "a call to the system or the device failed")                            \
     X(URI, -21, "the URI is not one that okv understands")                             \
     X(UNSUPPORTED, -22, "the other side or the device does not support this")          \
-    X(CREDIT, -23, "the peer sent more requests than it was granted")
+    X(CREDIT, -23, "the peer sent more requests than it was granted")                  \
+    X(CONFLICT, -24, "the item has another version than the one that was required")    \
+    X(EXISTS, -25, "the key is in the table already")                                  \
+    X(NUMBER, -26, "the value is not a decimal integer of 64 bits")                    \
+    X(PULL, -27, "the server could not read the value from the client's memory")       \
+    X(OVERFLOW, -28, "the result does not fit a signed integer of 64 bits")            \
+    X(TTL, -29, "a time to live is 1 ms to 2^40 ms")
 
 /* The public header states the same codes for its readers; where both are seen
  * this one only checks that they agree. */
@@ -48,7 +54,7 @@ enum okv_error { OKV_OK = 0, OKV_ERROR_LIST(OKV_ERROR_ENUM) };
 #endif
 
 /* The lowest code in the list: what a peer may send lies in [OKV_ERROR_LAST, 0]. */
-#define OKV_ERROR_LAST (-23)
+#define OKV_ERROR_LAST (-29)
 
 /* Text of a code: a static string, never NULL; "unknown error" for a number that is not listed. */
 const char *okv_error_text(int code);

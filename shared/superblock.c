@@ -5,6 +5,7 @@
 #include "shared/bucket.h"
 #include "shared/error.h"
 #include "shared/hash.h"
+#include "shared/linear.h"
 
 static uint64_t superblock_checksum(const struct okv_wire_superblock *wire)
 {
@@ -20,10 +21,10 @@ void okv_superblock_encode(const struct okv_superblock *block, struct okv_wire_s
         .boot_id = okv_le64_of(block->boot_id),
         .hash_seed = okv_le64_of(block->hash_seed),
         .region_length = okv_le64_of(block->region_length),
-        .index_offset = okv_le64_of(block->index_offset),
-        .index_length = okv_le64_of(block->index_length),
-        .depth = okv_le32_of(block->depth),
-        .boot_clock_ms = okv_le64_of(block->boot_clock_ms),
+        .directory_offset = okv_le64_of(block->directory_offset),
+        .directory_entries = okv_le32_of(block->directory_entries),
+        .segment_buckets = okv_le32_of(block->segment_buckets),
+        .boot_wall_ms = okv_le64_of(block->boot_wall_ms),
     };
     out->checksum = okv_le64_of(superblock_checksum(out));
 }
@@ -40,22 +41,52 @@ int okv_superblock_decode(const uint8_t *bytes, size_t length, struct okv_superb
     if (okv_le32_get(wire.format_version) != OKV_FORMAT_VERSION)
         return OKV_EVERSION;
     if (okv_le64_get(wire.checksum) != superblock_checksum(&wire) ||
-        !okv_bucket_size_valid(okv_le32_get(wire.bucket_size)) ||
-        okv_le32_get(wire.depth) > OKV_DEPTH_MAX || okv_le64_get(wire.boot_id) == 0 ||
-        okv_le32_get(wire.reserved) != 0 ||
-        okv_le64_get(wire.index_length) % okv_le32_get(wire.bucket_size) != 0 ||
-        !okv_range_inside(okv_le64_get(wire.index_offset), okv_le64_get(wire.index_length),
+        !okv_bucket_size_valid(okv_le32_get(wire.bucket_size)) || okv_le64_get(wire.boot_id) == 0 ||
+        okv_le64_get(wire.reserved) != 0 ||
+        okv_le32_get(wire.directory_entries) != OKV_DIRECTORY_ENTRIES ||
+        !okv_segment_buckets_valid(okv_le32_get(wire.segment_buckets)) ||
+        !okv_range_inside(okv_le64_get(wire.directory_offset), OKV_DIRECTORY_SIZE,
                           okv_le64_get(wire.region_length)))
         return OKV_EPROTO;
     *out = (struct okv_superblock){
         .boot_id = okv_le64_get(wire.boot_id),
         .hash_seed = okv_le64_get(wire.hash_seed),
         .region_length = okv_le64_get(wire.region_length),
-        .index_offset = okv_le64_get(wire.index_offset),
-        .index_length = okv_le64_get(wire.index_length),
-        .boot_clock_ms = okv_le64_get(wire.boot_clock_ms),
+        .directory_offset = okv_le64_get(wire.directory_offset),
+        .boot_wall_ms = okv_le64_get(wire.boot_wall_ms),
+        .directory_entries = okv_le32_get(wire.directory_entries),
+        .segment_buckets = okv_le32_get(wire.segment_buckets),
         .bucket_size = okv_le32_get(wire.bucket_size),
-        .depth = okv_le32_get(wire.depth),
     };
+    return 0;
+}
+
+static uint64_t status_checksum(const struct okv_wire_status *wire, uint64_t boot_id)
+{
+    return okv_hash_checksum(wire, offsetof(struct okv_wire_status, checksum), boot_id);
+}
+
+void okv_status_encode(const struct okv_table_status *status, uint64_t boot_id,
+                       struct okv_wire_status *out)
+{
+    *out = (struct okv_wire_status){
+        .clock_ms = okv_le64_of(status->clock_ms),
+        .bucket_count = okv_le64_of(status->bucket_count),
+    };
+    out->checksum = okv_le64_of(status_checksum(out, boot_id));
+}
+
+int okv_status_decode(const uint8_t *bytes, uint64_t boot_id, struct okv_table_status *out)
+{
+    struct okv_wire_status wire;
+
+    memcpy(&wire, bytes, sizeof wire);
+    *out = (struct okv_table_status){
+        .clock_ms = okv_le64_get(wire.clock_ms),
+        .bucket_count = okv_le64_get(wire.bucket_count),
+    };
+    if (okv_le64_get(wire.checksum) != status_checksum(&wire, boot_id) || out->clock_ms == 0 ||
+        out->bucket_count == 0 || out->bucket_count > OKV_BUCKETS_MAX)
+        return OKV_ECORRUPT;
     return 0;
 }

@@ -8,6 +8,7 @@
  *   server:  listen -> endpoint_create -> next_request -> accept / reject
  *   client:  connect (makes its own endpoint)
  *   both:    post_read, send_buffer + post_send, poll, recv_release, arm
+ *   values:  expose (client) -> the server learns address and key by a message -> pull (server)
  *   end:     close -> OKV_EVENT_CLOSED from poll -> conn_destroy
  *
  * Threads. A transport starts none. One thread drives a listener
@@ -99,9 +100,29 @@ struct okv_read {
     uint64_t cookie;
 };
 
+/* Memory of a client that its server may READ: what the server is told of it. */
+struct okv_exposure {
+    uint64_t address;
+    uint32_t key;
+};
+
+/* Pulls that one connection may have under way. */
+#define OKV_PULLS_MAX 4
+
+/* One pull: `length` bytes of the client's memory, as it described it to us, to
+ * `offset` of our own region. `cookie` comes back in its event. */
+struct okv_pull {
+    uint64_t address;
+    uint32_t key;
+    uint32_t length;
+    uint64_t offset;
+    uint64_t cookie;
+};
+
 enum okv_event_type {
     OKV_EVENT_OPENED, /* server: an accepted connection; its first event */
     OKV_EVENT_READ,   /* a READ ended: status, cookie */
+    OKV_EVENT_PULLED, /* server: a pull ended: status, cookie; nothing of it writes any more */
     OKV_EVENT_RECV,   /* a message came: immediate, data, length; give it back with recv_release */
     OKV_EVENT_CLOSED, /* the last event of a connection: status says why */
 };
@@ -175,8 +196,8 @@ struct okv_transport_ops {
     int (*set_remote)(struct okv_conn *conn, uint64_t address, uint64_t length, uint32_t rkey);
 
     /* Starts to end a connection: nothing more is sent, what is under way is
-     * flushed with READ events of OKV_EDISCONNECTED, then OKV_EVENT_CLOSED with
-     * the same status. */
+     * flushed with READ and PULLED events of OKV_EDISCONNECTED, then
+     * OKV_EVENT_CLOSED with the same status. */
     void (*close)(struct okv_conn *conn);
     /* Frees a connection after its OKV_EVENT_CLOSED, or a client's at any time;
      * a client's endpoint goes with it, so unregister its memory before. */
@@ -191,6 +212,28 @@ struct okv_transport_ops {
      * outside the region (overflow-safe), OKV_EAGAIN when more than max_reads
      * would be outstanding. The destination belongs to the transport until its event. */
     int (*post_read)(struct okv_conn *conn, const struct okv_read *reads, unsigned count);
+
+    /* Client: lets the server READ base[0..length) until unexpose. The memory is
+     * borrowed and must stay as it is; messages sent from now on may name the
+     * exposure. One exposure is good for one pull, and there may be one at a time
+     * for each credit that the server granted. OKV_EINVAL, OKV_EAGAIN for more than
+     * we asked for, OKV_EPERM, OKV_ENOMEM, OKV_EDISCONNECTED; OKV_EIO also for
+     * memory that the device cannot read, such as a mapping without PROT_WRITE. */
+    int (*expose)(struct okv_conn *conn, const void *base, size_t length,
+                  struct okv_exposure **out);
+    /* Ends an exposure, or does nothing for NULL. Call it before conn_destroy; the
+     * connection may have ended. A pull that comes later fails, or brings the bytes
+     * that were exposed; never others. */
+    void (*unexpose)(struct okv_exposure *exposure);
+    /* Server: starts to bring `pull->length` bytes that the client exposed into our
+     * region; the place belongs to the transport until the pull's event. Address,
+     * key and length may be whatever the client said. OKV_EINVAL for a place outside
+     * the region (overflow-safe), OKV_EAGAIN when OKV_PULLS_MAX are under way,
+     * OKV_EUNSUPPORTED when the device or the client allows none, OKV_EDISCONNECTED.
+     * One OKV_EVENT_PULLED follows each success, before OKV_EVENT_CLOSED: OKV_EPULL
+     * when the client's memory could not be read, after which the connection may
+     * end, or OKV_EDISCONNECTED. */
+    int (*pull)(struct okv_conn *conn, const struct okv_pull *pull);
 
     /* A free buffer of slot_size bytes for the next message, or NULL when every
      * one is under way; room comes back as poll works off completions. The same

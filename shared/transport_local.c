@@ -140,6 +140,7 @@ static int poll_server(struct okv_local_endpoint *endpoint, struct okv_event *ev
     int count;
     bool drained;
 
+    n += okv_local_report_pulled(endpoint, events + n, max - n);
     if (n == max)
         return n;
     count = epoll_wait(endpoint->base.fd, ready, POLL_BATCH, 0);
@@ -171,7 +172,7 @@ static int poll_client(struct okv_local_endpoint *endpoint, struct okv_event *ev
     int n = 0;
     bool drained;
 
-    if (conn->state == OKV_LOCAL_OPEN && conn->send_queued > 0)
+    if (conn->state == OKV_LOCAL_OPEN && (conn->send_queued > 0 || conn->unsent))
         okv_local_flush(conn);
     if (conn->state == OKV_LOCAL_OPEN &&
         (conn->read_count == 0 || now - conn->alive_ns >= OKV_LOCAL_ALIVE_NS)) {
@@ -210,7 +211,8 @@ static int arm(struct okv_endpoint *base)
     if (read(endpoint->wake_fd, &count, sizeof count) < 0 && errno != EAGAIN && errno != EINTR)
         return okv_error_from_errno(errno);
     endpoint->armed = true;
-    waiting = endpoint->ended || (endpoint->client && endpoint->client->read_count > 0) ||
+    waiting = endpoint->ended || endpoint->pulled ||
+              (endpoint->client && endpoint->client->read_count > 0) ||
               atomic_load_explicit(&endpoint->has_opened, memory_order_acquire);
     if (waiting)
         okv_local_announce(endpoint);
@@ -228,10 +230,11 @@ static int endpoint_create(struct okv_listener *listener, const struct okv_messa
     struct okv_local_endpoint *endpoint;
     int status = okv_local_endpoint_new(limits, max_conns, &endpoint, diag);
 
-    (void)listener;
-    if (status == 0)
-        *out = &endpoint->base;
-    return status;
+    if (status)
+        return status;
+    endpoint->region = okv_local_listener(listener)->region;
+    *out = &endpoint->base;
+    return 0;
 }
 
 static void endpoint_destroy(struct okv_endpoint *endpoint)
@@ -255,6 +258,9 @@ const struct okv_transport_ops okv_transport_local = {
     .memory_register = memory_register,
     .memory_unregister = memory_unregister,
     .post_read = post_read,
+    .expose = okv_local_expose,
+    .unexpose = okv_local_unexpose,
+    .pull = okv_local_pull,
     .send_buffer = okv_local_send_buffer,
     .post_send = okv_local_post_send,
     .poll = poll_endpoint,

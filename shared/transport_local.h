@@ -9,7 +9,17 @@
  *   server  magic u32 | kind u32 | welcome or reason; the region's memfd with a welcome
  *
  * Every packet after it is a message: immediate u32 | payload. Integers are
- * little endian.
+ * little endian. Descriptors that come with a message are closed unseen.
+ *
+ * A packet of a client with these bytes and a descriptor is an exposure, and no
+ * message; without a descriptor the same bytes are a message like any other:
+ *
+ *   mark u32 | key u32 | size u64; a memfd of at least `size` bytes
+ *
+ * The memfd is a copy of what the client exposes, sealed against shrinking. The
+ * low 16 bits of the key are its place in the server's table, which has as many
+ * places as there are credits; an exposure displaces the one that was there, so
+ * that those which were never pulled need no word of the client to go away.
  *
  * The region's memfd is sealed against shrinking and against writable
  * mappings, and the client maps it for reading; a READ is a copy out of that
@@ -22,6 +32,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <sys/types.h>
 
 #include "shared/transport.h"
@@ -30,6 +41,8 @@
 #define OKV_LOCAL_HELLO_HEADER 4
 #define OKV_LOCAL_ANSWER_HEADER 8
 #define OKV_LOCAL_MESSAGE_HEADER 4
+#define OKV_LOCAL_EXPOSURE_MARK 0x58766b6fu /* "okvX" */
+#define OKV_LOCAL_EXPOSURE_SIZE 16
 
 enum okv_local_answer { OKV_LOCAL_WELCOME = 1, OKV_LOCAL_REJECT = 2 };
 
@@ -87,6 +100,29 @@ struct okv_local_done {
     int status;
 };
 
+/* Client: a place in the server's table of exposures. */
+struct okv_local_key {
+    uint16_t uses; /* part of the key: a late pull does not find the next exposure */
+    bool taken;
+};
+
+/* Client: a copy of exposed memory. */
+struct okv_local_exposure {
+    struct okv_exposure base;
+    struct okv_local_conn *conn;
+    struct okv_local_exposure *next; /* in the list of unsent ones */
+    uint64_t goes_before;            /* the number of the first message that may name it */
+    uint64_t size;
+    int fd; /* -1 once it was sent */
+};
+
+/* Server: what a client exposed and nobody pulled yet. */
+struct okv_local_exposed {
+    uint32_t key;
+    int fd; /* -1: nothing, or nothing that can be read */
+    uint64_t size;
+};
+
 struct okv_local_conn {
     struct okv_conn base;
     struct okv_local_conn *previous, *next; /* of the endpoint; its thread's */
@@ -100,15 +136,24 @@ struct okv_local_conn {
     uint8_t *send_memory;
     struct okv_local_outgoing *outgoing;
     unsigned send_slots, send_first, send_queued;
+    uint64_t sent;    /* messages that the socket took */
     bool send_broken; /* the peer reads no more; its last messages may still be there */
 
     unsigned held; /* receive buffers with the owner */
+
+    /* Server only. */
+    struct okv_local_exposed *exposed;          /* NULL until the first one */
+    struct okv_local_done pulls[OKV_PULLS_MAX]; /* a ring of what the next poll reports */
+    unsigned pull_first, pull_count;
+    struct okv_local_conn *next_pulled; /* in the list of those with pulls to report */
 
     /* Client only. */
     const uint8_t *map;
     uint64_t map_length;
     struct okv_local_done reads[OKV_LOCAL_MAX_READS]; /* a ring of what the next poll reports */
     unsigned read_first, read_count;
+    struct okv_local_key *keys;        /* NULL until the first exposure */
+    struct okv_local_exposure *unsent; /* in their order */
     bool server_gone;
     uint64_t alive_ns; /* when the server was last seen alive */
 };
@@ -118,9 +163,11 @@ struct okv_local_endpoint {
     int wake_fd;
     bool armed;
     struct okv_message_limits limits;
-    struct okv_local_conn *client; /* the one connection of a client's endpoint */
+    struct okv_exposed_region region; /* of a server; all 0 on a client */
+    struct okv_local_conn *client;    /* the one connection of a client's endpoint */
     struct okv_local_conn *conns;
     struct okv_local_conn *ended, **ended_tail;
+    struct okv_local_conn *pulled, **pulled_tail;
 
     /* Receive buffers: a stack of free ones, so that those in use stay in the cache. */
     uint8_t *slots;
@@ -178,7 +225,7 @@ int okv_local_set_remote(struct okv_conn *conn, uint64_t address, uint64_t lengt
 /* transport_local_message.c */
 uint8_t *okv_local_send_buffer(struct okv_conn *conn);
 int okv_local_post_send(struct okv_conn *conn, uint32_t length, uint32_t immediate);
-/* Sends what is queued as far as the socket takes it. */
+/* Sends messages and exposures that are queued as far as the socket takes them. */
 void okv_local_flush(struct okv_local_conn *conn);
 /* Takes up to `max` messages off the socket; returns their number. `*drained`
  * says whether the socket was seen empty with the peer still there. Ends the
@@ -186,6 +233,22 @@ void okv_local_flush(struct okv_local_conn *conn);
 int okv_local_receive(struct okv_local_conn *conn, struct okv_event *events, int max,
                       bool *drained);
 void okv_local_recv_release(struct okv_endpoint *endpoint, const struct okv_event *event);
+/* The descriptor that came with a packet, or -1. */
+int okv_local_passed_descriptor(struct msghdr *message);
+
+/* transport_local_pull.c */
+int okv_local_expose(struct okv_conn *conn, const void *base, size_t length,
+                     struct okv_exposure **out);
+void okv_local_unexpose(struct okv_exposure *exposure);
+/* Hands an exposure to the socket. OKV_EAGAIN when it is full, or the code of another failure. */
+int okv_local_transmit_exposure(struct okv_local_exposure *exposure);
+/* Keeps or closes `fd`, -1 when it was lost; `bytes` are those behind the mark. A code
+ * ends the connection. */
+int okv_local_take_exposure(struct okv_local_conn *conn, const uint8_t *bytes, int fd);
+/* Closes what was not pulled. */
+void okv_local_forget_exposures(struct okv_local_conn *conn);
+int okv_local_pull(struct okv_conn *conn, const struct okv_pull *pull);
+int okv_local_report_pulled(struct okv_local_endpoint *endpoint, struct okv_event *events, int max);
 
 /* transport_local_endpoint.c */
 /* An endpoint for `max_conns` connections; for okv_local_endpoint_free. */

@@ -127,19 +127,6 @@ static int await_answer(int sock, const char *path, uint64_t deadline_ns, struct
     }
 }
 
-/* The descriptor that came with a packet, or -1. */
-static int passed_descriptor(struct msghdr *message)
-{
-    struct cmsghdr *control = CMSG_FIRSTHDR(message);
-    int fd;
-
-    if (!control || control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS ||
-        control->cmsg_len != CMSG_LEN(sizeof fd))
-        return -1;
-    memcpy(&fd, CMSG_DATA(control), sizeof fd);
-    return fd;
-}
-
 /* Receives the server's answer and the descriptor with it (-1 when there is none). */
 static int take_answer(int sock, const char *path, struct okv_welcome *welcome, int *fd,
                        struct okv_diag *diag)
@@ -163,7 +150,7 @@ static int take_answer(int sock, const char *path, struct okv_welcome *welcome, 
             "the server at local://%s closed the connection without an answer: it may have "
             "no descriptor left: raise its `ulimit -n`",
             path);
-    *fd = passed_descriptor(&message);
+    *fd = okv_local_passed_descriptor(&message);
     uint32_t kind = (size_t)got >= sizeof header ? okv_get_u32(header + 4) : 0;
     size_t limit = kind == OKV_LOCAL_REJECT ? OKV_REJECT_MAX : OKV_WELCOME_MAX;
     if (kind == 0 || okv_get_u32(header) != OKV_LOCAL_MAGIC || (message.msg_flags & MSG_TRUNC) ||

@@ -87,6 +87,7 @@ int okv_local_endpoint_new(const struct okv_message_limits *limits, unsigned max
     endpoint->max_conns = max_conns;
     endpoint->ended_tail = &endpoint->ended;
     endpoint->opened_tail = &endpoint->opened;
+    endpoint->pulled_tail = &endpoint->pulled;
     atomic_init(&endpoint->has_opened, false);
     atomic_init(&endpoint->conn_count, 0);
     pthread_mutex_init(&endpoint->lock, NULL);
@@ -201,6 +202,9 @@ void okv_local_conn_free(struct okv_local_conn *conn)
         shutdown(conn->sock, SHUT_RDWR);
         close(conn->sock);
     }
+    okv_local_forget_exposures(conn);
+    free(conn->exposed);
+    free(conn->keys);
     free(conn->outgoing);
     free(conn->send_memory);
     free(conn);
@@ -236,7 +240,7 @@ void okv_local_conn_watch(struct okv_local_conn *conn)
         return;
     if (okv_local_receive_room(conn) > 0)
         event.events |= EPOLLIN;
-    if (conn->send_queued > 0)
+    if (conn->send_queued > 0 || conn->unsent)
         event.events |= EPOLLOUT;
     if (event.events == conn->interest)
         return;
@@ -301,7 +305,9 @@ void okv_local_conn_end(struct okv_local_conn *conn, int status)
     close(conn->sock);
     conn->sock = -1;
     conn->send_queued = 0;
+    conn->unsent = NULL;
     okv_local_flush_reads(conn);
+    okv_local_forget_exposures(conn);
 
     conn->next_queued = NULL;
     *endpoint->ended_tail = conn;

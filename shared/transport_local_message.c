@@ -1,10 +1,12 @@
-/* Messages of the local transport: one packet each, the immediate in front. */
+/* Packets of the local transport: messages, the immediate in front, and exposures among them. */
 #include "shared/transport_local.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "shared/bytes.h"
 #include "shared/error.h"
@@ -12,10 +14,18 @@
 /* Messages that one call takes off one socket, so that one busy peer does not hold up the rest. */
 #define RECEIVE_BATCH 16
 
+#define NO_SLOT UINT32_MAX
+
 struct receive_batch {
     struct mmsghdr headers[RECEIVE_BATCH];
     struct iovec vectors[RECEIVE_BATCH][2];
     uint8_t immediates[RECEIVE_BATCH][OKV_LOCAL_MESSAGE_HEADER];
+    union {
+        struct cmsghdr header;
+        char space[CMSG_LEN(sizeof(int))]; /* with CMSG_SPACE a second descriptor would fit */
+    } controls[RECEIVE_BATCH];
+    int descriptors[RECEIVE_BATCH]; /* -1: none, or somebody else's now */
+    uint32_t slots[RECEIVE_BATCH];  /* NO_SLOT: in an event now */
 };
 
 /* Hands one message to the socket. OKV_EAGAIN when it is full, OKV_EDISCONNECTED when the
@@ -46,6 +56,7 @@ static void send_failed(struct okv_local_conn *conn, int status)
 {
     conn->send_broken = true;
     conn->send_queued = 0;
+    conn->unsent = NULL;
     if (status != OKV_EDISCONNECTED)
         okv_local_conn_end(conn, status);
 }
@@ -73,10 +84,12 @@ int okv_local_post_send(struct okv_conn *base, uint32_t length, uint32_t immedia
 
     unsigned index = (conn->send_first + conn->send_queued) % conn->send_slots;
     conn->outgoing[index] = (struct okv_local_outgoing){length, immediate};
-    if (conn->send_queued == 0) {
+    if (conn->send_queued == 0 && !conn->unsent) {
         int status = transmit(conn, index);
-        if (status == 0)
+        if (status == 0) {
+            conn->sent++;
             return 0;
+        }
         if (status != OKV_EAGAIN) {
             send_failed(conn, status);
             return status;
@@ -87,41 +100,88 @@ int okv_local_post_send(struct okv_conn *base, uint32_t length, uint32_t immedia
     return 0;
 }
 
+/* Hands the next thing that waits to the socket, exposures before the messages that name them. */
+static int transmit_next(struct okv_local_conn *conn)
+{
+    struct okv_local_exposure *exposure = conn->unsent;
+    int status;
+
+    if (exposure && exposure->goes_before == conn->sent) {
+        status = okv_local_transmit_exposure(exposure);
+        if (status == 0)
+            conn->unsent = exposure->next;
+        return status;
+    }
+    status = transmit(conn, conn->send_first);
+    if (status == 0) {
+        conn->send_first = (conn->send_first + 1) % conn->send_slots;
+        conn->send_queued--;
+        conn->sent++;
+    }
+    return status;
+}
+
 void okv_local_flush(struct okv_local_conn *conn)
 {
-    while (conn->send_queued > 0) {
-        int status = transmit(conn, conn->send_first);
+    while (conn->send_queued > 0 || conn->unsent) {
+        int status = transmit_next(conn);
         if (status == OKV_EAGAIN)
             break;
         if (status) {
             send_failed(conn, status);
             break;
         }
-        conn->send_first = (conn->send_first + 1) % conn->send_slots;
-        conn->send_queued--;
     }
     okv_local_conn_watch(conn);
 }
 
-/* Lays out `count` receive buffers, the one on top of the stack first. */
+int okv_local_passed_descriptor(struct msghdr *message)
+{
+    struct cmsghdr *control = CMSG_FIRSTHDR(message);
+    int fd;
+
+    if (!control || control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS ||
+        control->cmsg_len != CMSG_LEN(sizeof fd))
+        return -1;
+    memcpy(&fd, CMSG_DATA(control), sizeof fd);
+    return fd;
+}
+
+/* Lays out `count` receive buffers, taken off the stack. Without room for descriptors
+ * the kernel drops them: a client wants none. */
 static void prepare_batch(struct okv_local_endpoint *endpoint, struct receive_batch *batch,
                           unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
-        uint32_t slot = endpoint->free_slots[endpoint->free_count - 1 - i];
+        uint32_t slot = endpoint->free_slots[--endpoint->free_count];
+        batch->slots[i] = slot;
         batch->vectors[i][0] = (struct iovec){batch->immediates[i], OKV_LOCAL_MESSAGE_HEADER};
         batch->vectors[i][1] = (struct iovec){endpoint->slots + slot * endpoint->slot_stride,
                                               endpoint->limits.slot_size};
         batch->headers[i].msg_hdr = (struct msghdr){.msg_iov = batch->vectors[i], .msg_iovlen = 2};
+        if (!endpoint->client) {
+            batch->headers[i].msg_hdr.msg_control = batch->controls[i].space;
+            batch->headers[i].msg_hdr.msg_controllen = sizeof batch->controls[i].space;
+        }
     }
 }
 
-/* Turns packet `i` of the batch into an event, with the top receive buffer in it. */
-static struct okv_event take_message(struct okv_local_conn *conn, const struct receive_batch *batch,
+/* Puts back what no event holds. */
+static void give_back(struct okv_local_endpoint *endpoint, const struct receive_batch *batch,
+                      unsigned count)
+{
+    while (count-- > 0) {
+        if (batch->slots[count] != NO_SLOT)
+            endpoint->free_slots[endpoint->free_count++] = batch->slots[count];
+    }
+}
+
+/* Turns packet `i` of the batch into an event, with its receive buffer in it. */
+static struct okv_event take_message(struct okv_local_conn *conn, struct receive_batch *batch,
                                      unsigned i)
 {
     struct okv_local_endpoint *endpoint = okv_local_endpoint(conn->base.endpoint);
-    uint32_t slot = endpoint->free_slots[--endpoint->free_count];
+    uint32_t slot = batch->slots[i];
     uint32_t length = batch->headers[i].msg_len;
     struct okv_event event = {
         .type = OKV_EVENT_RECV,
@@ -135,9 +195,54 @@ static struct okv_event take_message(struct okv_local_conn *conn, const struct r
         event.immediate = okv_get_u32(batch->immediates[i]);
         event.length = length - OKV_LOCAL_MESSAGE_HEADER;
     }
+    batch->slots[i] = NO_SLOT;
     endpoint->slot_owner[slot] = conn;
     conn->held++;
     return event;
+}
+
+/* A descriptor that was lost because there is no room for it here counts as one. */
+static bool is_exposure(const struct okv_local_conn *conn, const struct receive_batch *batch,
+                        unsigned i)
+{
+    const struct mmsghdr *header = &batch->headers[i];
+
+    return !okv_local_endpoint(conn->base.endpoint)->client &&
+           (batch->descriptors[i] >= 0 || (header->msg_hdr.msg_flags & MSG_CTRUNC)) &&
+           header->msg_len == OKV_LOCAL_EXPOSURE_SIZE &&
+           okv_get_u32(batch->immediates[i]) == OKV_LOCAL_EXPOSURE_MARK;
+}
+
+/* Sorts `count` packets; returns the number of events. */
+static int take_packets(struct okv_local_conn *conn, struct receive_batch *batch, unsigned count,
+                        struct okv_event *events)
+{
+    int taken = 0;
+    int status = 0;
+
+    for (unsigned i = 0; i < count; i++)
+        batch->descriptors[i] = okv_local_passed_descriptor(&batch->headers[i].msg_hdr);
+    for (unsigned i = 0; i < count && status == 0; i++) {
+        if (batch->headers[i].msg_len == 0) {
+            /* The end of the stream, or an empty packet, which no peer of ours sends. */
+            status = OKV_EDISCONNECTED;
+        } else if (batch->headers[i].msg_hdr.msg_flags & MSG_TRUNC) {
+            status = OKV_EPROTO;
+        } else if (is_exposure(conn, batch, i)) {
+            status =
+                okv_local_take_exposure(conn, batch->vectors[i][1].iov_base, batch->descriptors[i]);
+            batch->descriptors[i] = -1;
+        } else {
+            events[taken++] = take_message(conn, batch, i);
+        }
+    }
+    for (unsigned i = 0; i < count; i++) {
+        if (batch->descriptors[i] >= 0)
+            close(batch->descriptors[i]);
+    }
+    if (status)
+        okv_local_conn_end(conn, status);
+    return taken;
 }
 
 int okv_local_receive(struct okv_local_conn *conn, struct okv_event *events, int max, bool *drained)
@@ -157,28 +262,16 @@ int okv_local_receive(struct okv_local_conn *conn, struct okv_event *events, int
         return 0;
     }
     prepare_batch(endpoint, &batch, want);
-    count = recvmmsg(conn->sock, batch.headers, want, MSG_DONTWAIT, NULL);
-    if (count < 0) {
-        if (errno == EAGAIN || errno == EWOULDBLOCK)
-            *drained = true;
-        else if (errno == ECONNRESET)
-            conn->send_broken = true; /* said once; what the peer had sent comes after it */
-        else if (errno != EINTR)
-            okv_local_conn_end(conn, okv_error_from_errno(errno));
-        return 0;
-    }
-    for (; taken < count; taken++) {
-        if (batch.headers[taken].msg_len == 0) {
-            /* The end of the stream, or an empty packet, which no peer of ours sends. */
-            okv_local_conn_end(conn, OKV_EDISCONNECTED);
-            break;
-        }
-        if (batch.headers[taken].msg_hdr.msg_flags & MSG_TRUNC) {
-            okv_local_conn_end(conn, OKV_EPROTO);
-            break;
-        }
-        events[taken] = take_message(conn, &batch, (unsigned)taken);
-    }
+    count = recvmmsg(conn->sock, batch.headers, want, MSG_DONTWAIT | MSG_CMSG_CLOEXEC, NULL);
+    if (count >= 0)
+        taken = take_packets(conn, &batch, (unsigned)count, events);
+    else if (errno == EAGAIN || errno == EWOULDBLOCK)
+        *drained = true;
+    else if (errno == ECONNRESET)
+        conn->send_broken = true; /* said once; what the peer had sent comes after it */
+    else if (errno != EINTR)
+        okv_local_conn_end(conn, okv_error_from_errno(errno));
+    give_back(endpoint, &batch, want);
     return taken;
 }
 

@@ -6,6 +6,7 @@
  *   _endpoint completion queue, receive slots, wake-ups
  *   _conn     one connection: life and death, send buffers, table of READs
  *   _qp       queue pair states; the one function that posts sends, the one that posts READs
+ *   _pull     a client's exposures; the server's pulls, the one function that posts their pieces
  *   _poll     completions to events
  *   _cm       the listener: requests, accept, reject, events of the connection manager
  *   _lookup   names to addresses
@@ -34,11 +35,14 @@
 
 #include "shared/transport.h"
 
-#define VERBS_MAX_READS 16         /* READs outstanding per connection that we ask for */
-#define VERBS_MAX_INLINE 256       /* bytes that we ask to send without a DMA read */
-#define VERBS_POLL_BATCH 16        /* completions taken from the queue at once */
-#define VERBS_CLOSE_NS 1000000000u /* what a closing connection gets to flush its work */
-#define VERBS_HELLO_ROOM 256       /* private data lengths are 8 bits wide */
+#define VERBS_MAX_READS 64          /* READs that a client may post at once */
+#define VERBS_READ_DEPTH 16         /* of them on their way at once, that we ask for */
+#define VERBS_PULL_DEPTH 4          /* pieces of pulls on their way at once, that we ask for */
+#define VERBS_PULL_PIECE (1u << 20) /* bytes of a pull that one READ brings at most */
+#define VERBS_MAX_INLINE 256        /* bytes that we ask to send without a DMA read */
+#define VERBS_POLL_BATCH 16         /* completions taken from the queue at once */
+#define VERBS_CLOSE_NS 1000000000u  /* what a closing connection gets to flush its work */
+#define VERBS_HELLO_ROOM 256        /* private data lengths are 8 bits wide */
 
 /* An unanswered packet is sent again after 4.096 us * 2^14 = 67 ms, six times.
  * Never 7, which means "for ever" to some devices (rxe). */
@@ -56,6 +60,8 @@ struct verbs_listener {
     struct ibv_pd *pd;
     struct ibv_mr *region;
     uint8_t max_reads_in; /* READs that the device can serve at once on one connection */
+    uint8_t pull_depth;   /* READs of ours that may be under way at once on one connection */
+    uint32_t pull_piece;  /* bytes of one of them at most */
     bool removed;         /* the device went away */
 };
 
@@ -63,6 +69,7 @@ struct verbs_request {
     struct okv_request base;
     struct rdma_cm_id *id;
     uint8_t responder_resources; /* READs that the client wants to have outstanding */
+    uint8_t initiator_depth;     /* READs that it allows us to have outstanding */
     uint8_t hello[VERBS_HELLO_ROOM];
 };
 
@@ -94,10 +101,11 @@ struct verbs_endpoint {
     struct okv_endpoint base; /* base.fd: an epoll set of the descriptors below */
     struct ibv_context *verbs;
     struct ibv_pd *pd;
-    bool owns_pd; /* a client's; a server's belongs to its listener */
+    bool owns_pd;                          /* a client's; a server's belongs to its listener */
+    const struct verbs_listener *listener; /* server: whose region pulls go to; NULL on a client */
     struct okv_message_limits limits;
     unsigned max_conns;
-    unsigned reads_per_conn;
+    unsigned reads_per_conn; /* that may be posted: a client's READs, a server's pieces of pulls */
     atomic_uint conns;
 
     struct ibv_comp_channel *completions;
@@ -139,10 +147,21 @@ struct verbs_read_slot {
     bool silent; /* a READ whose post failed: its completion is nobody's event */
 };
 
+/* A pull, split into pieces that one READ can bring. */
+struct verbs_pull {
+    uint64_t address; /* of the next piece */
+    uint64_t offset;  /* of the next piece */
+    uint64_t cookie;
+    uint32_t key;
+    uint32_t left;   /* bytes of which no piece was posted yet */
+    unsigned pieces; /* under way */
+    int status;      /* of the first piece that failed */
+};
+
 struct verbs_conn {
     struct okv_conn base;
     struct rdma_cm_id *id;
-    struct ibv_qp *qp;
+    struct ibv_qp *qp; /* NULL when it had to go before the connection */
     uint32_t qp_num;
     uint32_t max_inline;
     enum verbs_conn_state state;
@@ -154,7 +173,7 @@ struct verbs_conn {
 
     uint64_t remote_address;
     uint32_t remote_rkey;
-    unsigned outstanding; /* posted and not completed: sends and READs */
+    unsigned outstanding; /* posted and not completed: sends, READs, pieces of pulls */
 
     struct verbs_slab send_slab;
     unsigned send_count;
@@ -166,6 +185,11 @@ struct verbs_conn {
     struct verbs_read_slot reads[VERBS_MAX_READS];
     unsigned reads_busy;
 
+    struct verbs_pull pulls[OKV_PULLS_MAX]; /* a ring, the oldest at pull_first */
+    unsigned pull_first, pull_count;
+    unsigned pieces;    /* of all pulls, under way */
+    uint8_t pull_depth; /* the most of them; 0: this connection cannot pull */
+
     struct verbs_conn *next_by_qp_num;
     struct verbs_conn *next_opened; /* in handover.opened, then in endpoint.announce */
     struct verbs_conn *next_closing;
@@ -174,11 +198,19 @@ struct verbs_conn {
 };
 
 /* wr_id: what was posted and where its bookkeeping is. */
-enum verbs_work { VERBS_WORK_RECV = 1, VERBS_WORK_SEND, VERBS_WORK_READ };
+enum verbs_work { VERBS_WORK_RECV = 1, VERBS_WORK_SEND, VERBS_WORK_READ, VERBS_WORK_PULL };
 
 static inline uint64_t verbs_wr_id(enum verbs_work work, unsigned index)
 {
     return (uint64_t)work << 32 | index;
+}
+
+/* What a device, which may say anything, allows of something that we want `limit` of. */
+static inline uint8_t verbs_at_most(int allowed, uint8_t limit)
+{
+    if (allowed < 0)
+        return 0;
+    return allowed < limit ? (uint8_t)allowed : limit;
 }
 
 /* transport_verbs_device.c */
@@ -208,8 +240,9 @@ void okv_verbs_address_text(const struct sockaddr *address, char *out, size_t si
 /* transport_verbs_mr.c */
 
 /* Registers memory; OKV_EPERM with a sentence when the memlock limit is in the way.
- * With `zero_based` the remote address of its first byte is 0. */
-int okv_verbs_register(struct ibv_pd *pd, void *base, size_t length, int access, bool zero_based,
+ * Work requests and peers know its first byte as `address`, which must be at the same
+ * place in its page as `base`. */
+int okv_verbs_register(struct ibv_pd *pd, void *base, size_t length, int access, uint64_t address,
                        struct ibv_mr **out, struct okv_diag *diag);
 int okv_verbs_slab_create(struct ibv_pd *pd, unsigned count, uint32_t slot_size,
                           struct verbs_slab *out, struct okv_diag *diag);
@@ -224,6 +257,7 @@ struct verbs_endpoint_params {
     struct ibv_context *verbs;
     struct ibv_pd *pd;
     bool owns_pd; /* on failure the caller keeps it */
+    const struct verbs_listener *listener;
     struct rdma_event_channel *cm;
     struct okv_message_limits limits;
     unsigned max_conns;
@@ -272,6 +306,20 @@ int okv_verbs_qp_to_rts(struct verbs_conn *conn, struct rdma_cm_id *id, uint8_t 
 uint8_t *okv_verbs_send_buffer(struct okv_conn *conn);
 int okv_verbs_post_send(struct okv_conn *conn, uint32_t length, uint32_t immediate);
 int okv_verbs_post_read(struct okv_conn *conn, const struct okv_read *reads, unsigned count);
+
+/* transport_verbs_pull.c */
+
+int okv_verbs_expose(struct okv_conn *conn, const void *base, size_t length,
+                     struct okv_exposure **out);
+void okv_verbs_unexpose(struct okv_exposure *exposure);
+int okv_verbs_pull(struct okv_conn *conn, const struct okv_pull *pull);
+/* A piece of a pull has completed; returns the number of events, 1 or 0. */
+int okv_verbs_complete_piece(struct verbs_conn *conn, const struct ibv_wc *wc,
+                             struct okv_event *event);
+/* Pulls that never ended, or never began, end here; the device must have let go of
+ * them. True when none is left. */
+bool okv_verbs_give_up_pulls(struct verbs_conn *conn, struct okv_event *events, int max,
+                             int *count);
 
 /* transport_verbs_poll.c */
 

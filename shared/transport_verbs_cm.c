@@ -114,7 +114,8 @@ static int choose_device(struct verbs_listener *l, struct okv_diag *diag)
                         names);
 }
 
-static void describe(struct verbs_listener *l)
+/* What the port is, and what it allows. */
+static void look_at_port(struct verbs_listener *l)
 {
     struct ibv_gid_entry gid;
     struct ibv_port_attr attr;
@@ -124,8 +125,12 @@ static void describe(struct verbs_listener *l)
     bool known =
         okv_verbs_find_gid(l->verbs, port, any ? NULL : &l->id->route.addr.addr.ibaddr.sgid, &gid);
 
-    enum ibv_mtu mtu = ibv_query_port(l->verbs, port, &attr) ? IBV_MTU_1024 : attr.active_mtu;
-    okv_verbs_describe(l->verbs, port, known ? &gid : NULL, mtu, l->base.how, sizeof l->base.how);
+    bool answers = ibv_query_port(l->verbs, port, &attr) == 0;
+    l->pull_piece = answers && attr.max_msg_sz > 0 && attr.max_msg_sz < VERBS_PULL_PIECE
+                        ? attr.max_msg_sz
+                        : VERBS_PULL_PIECE;
+    okv_verbs_describe(l->verbs, port, known ? &gid : NULL,
+                       answers ? attr.active_mtu : IBV_MTU_1024, l->base.how, sizeof l->base.how);
 
     okv_verbs_address_text(rdma_get_local_addr(l->id), address, sizeof address);
     unsigned number = ntohs(rdma_get_src_port(l->id));
@@ -137,7 +142,8 @@ static void describe(struct verbs_listener *l)
     snprintf(l->base.where, sizeof l->base.where, "rdma://%s", address);
 }
 
-/* Protection domain and region: what peers may read, and nothing they may write. */
+/* Protection domain and region: what peers may read, and nothing they may write;
+ * the device itself writes there what we pull. */
 static int expose(struct verbs_listener *l, const struct okv_exposed_region *region,
                   struct okv_diag *diag)
 {
@@ -145,8 +151,9 @@ static int expose(struct verbs_listener *l, const struct okv_exposed_region *reg
     if (!l->pd)
         return okv_diag_set(diag, okv_error_from_errno(errno), "%s gives no protection domain: %s",
                             ibv_get_device_name(l->verbs->device), strerror(errno));
-    int rc = okv_verbs_register(l->pd, region->base, region->length, IBV_ACCESS_REMOTE_READ, true,
-                                &l->region, diag);
+    int rc =
+        okv_verbs_register(l->pd, region->base, region->length,
+                           IBV_ACCESS_REMOTE_READ | IBV_ACCESS_LOCAL_WRITE, 0, &l->region, diag);
     if (rc) {
         ibv_dealloc_pd(l->pd);
         return rc;
@@ -175,8 +182,9 @@ static int listen_on(struct verbs_listener *l, const struct okv_uri *uri,
         rc = expose(l, region, diag);
     if (rc)
         return rc;
-    l->max_reads_in = attr.max_qp_rd_atom > 254 ? 254 : (uint8_t)attr.max_qp_rd_atom;
-    describe(l);
+    l->max_reads_in = verbs_at_most(attr.max_qp_rd_atom, 254);
+    l->pull_depth = verbs_at_most(attr.max_qp_init_rd_atom, VERBS_PULL_DEPTH);
+    look_at_port(l);
     if (rdma_listen(l->id, 0)) { /* 0: the system's limit, net.rdma_ucm.max_backlog */
         rc = explain_bind(errno, uri, diag);
         conceal(l);
@@ -237,6 +245,7 @@ static struct verbs_request *make_request(struct verbs_listener *l,
         memcpy(request->hello, event->param.conn.private_data, length);
     request->id = event->id;
     request->responder_resources = event->param.conn.responder_resources;
+    request->initiator_depth = event->param.conn.initiator_depth;
     request->base.listener = &l->base;
     request->base.hello = request->hello;
     request->base.hello_length = length < OKV_HELLO_MAX ? OKV_HELLO_MAX : length;
@@ -310,7 +319,7 @@ static int answer(struct verbs_request *r, struct verbs_conn *conn, uint8_t read
         .private_data = welcome,
         .private_data_len = (uint8_t)length,
         .responder_resources = reads_in,
-        .initiator_depth = 0, /* a server reads nothing from its clients */
+        .initiator_depth = conn->pull_depth,
         .flow_control = 1,
         .rnr_retry_count = VERBS_RETRY_COUNT,
         .srq = 1,
@@ -343,12 +352,11 @@ static int verbs_accept(struct okv_request *request, struct okv_endpoint *endpoi
         return rc;
     conn->base.user = user;
     snprintf(conn->base.peer, sizeof conn->base.peer, "%s", request->peer);
-    uint8_t reads_in = r->responder_resources;
-    if (reads_in > l->max_reads_in)
-        reads_in = l->max_reads_in;
+    uint8_t reads_in = verbs_at_most(r->responder_resources, l->max_reads_in);
+    conn->pull_depth = verbs_at_most(r->initiator_depth, l->pull_depth);
     errnum = okv_verbs_qp_to_init(conn, r->id, IBV_ACCESS_REMOTE_READ);
     if (errnum == 0)
-        errnum = okv_verbs_qp_to_rts(conn, r->id, reads_in, 0);
+        errnum = okv_verbs_qp_to_rts(conn, r->id, reads_in, conn->pull_depth);
     if (errnum == 0)
         errnum = answer(r, conn, reads_in, welcome, length);
     if (errnum) {
@@ -381,6 +389,9 @@ const struct okv_transport_ops okv_transport_verbs = {
     .memory_register = okv_verbs_memory_register,
     .memory_unregister = okv_verbs_memory_unregister,
     .post_read = okv_verbs_post_read,
+    .expose = okv_verbs_expose,
+    .unexpose = okv_verbs_unexpose,
+    .pull = okv_verbs_pull,
     .send_buffer = okv_verbs_send_buffer,
     .post_send = okv_verbs_post_send,
     .poll = okv_verbs_poll,

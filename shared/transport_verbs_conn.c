@@ -62,7 +62,8 @@ uncount:
 void okv_verbs_conn_free(struct verbs_conn *conn)
 {
     struct verbs_endpoint *ep = (struct verbs_endpoint *)conn->base.endpoint;
-    ibv_destroy_qp(conn->qp);
+    if (conn->qp)
+        ibv_destroy_qp(conn->qp);
     okv_verbs_slab_destroy(&conn->send_slab);
     free(conn->send_free);
     free(conn);
@@ -161,6 +162,16 @@ static bool is_over(const struct verbs_endpoint *ep, const struct verbs_conn *co
     return okv_clock_ns() >= conn->close_deadline;
 }
 
+/* Work that the device did not return in time may still touch memory; without its
+ * queue pair it cannot. */
+static void revoke_work(struct verbs_conn *conn)
+{
+    if (conn->outstanding > 0 && conn->qp) {
+        ibv_destroy_qp(conn->qp);
+        conn->qp = NULL;
+    }
+}
+
 int okv_verbs_conn_finish(struct verbs_endpoint *endpoint, struct okv_event *events, int max)
 {
     int count = 0;
@@ -171,7 +182,9 @@ int okv_verbs_conn_finish(struct verbs_endpoint *endpoint, struct okv_event *eve
             link = &conn->next_closing;
             continue;
         }
-        if (!give_up_reads(conn, events, max, &count) || count == max)
+        revoke_work(conn);
+        if (!give_up_reads(conn, events, max, &count) ||
+            !okv_verbs_give_up_pulls(conn, events, max, &count) || count == max)
             break;
         *link = conn->next_closing;
         expel(conn);

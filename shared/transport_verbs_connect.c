@@ -42,7 +42,9 @@ struct attempt {
     struct rdma_event_channel *channel;
     struct rdma_cm_id *id;
     struct verbs_conn *conn;
-    uint8_t reads_out;
+    uint8_t reads_out;     /* READs on their way at once */
+    uint8_t reads_in;      /* READs of the server on their way at once */
+    unsigned reads_posted; /* READs that may be posted at once */
 };
 
 static int timed_out(const struct attempt *a, const char *doing)
@@ -184,6 +186,16 @@ static int wait_for(struct attempt *a, enum rdma_cm_event_type wanted, uint64_t 
     return rc;
 }
 
+/* READs that a send queue has room for beside the messages; the rest of them the
+ * device refuses itself. */
+static unsigned reads_that_fit(int max_qp_wr, uint32_t credits)
+{
+    int64_t room = (int64_t)max_qp_wr - credits - 2;
+    if (room < 1)
+        return 1;
+    return room < VERBS_MAX_READS ? (unsigned)room : VERBS_MAX_READS;
+}
+
 /* Which device leads to the server, and how. */
 static int resolve(struct attempt *a, const struct addrinfo *source,
                    const struct addrinfo *destination)
@@ -200,8 +212,9 @@ static int resolve(struct attempt *a, const struct addrinfo *source,
     rc = okv_verbs_check_device(a->id->verbs, &attr, a->diag);
     if (rc)
         return rc;
-    a->reads_out = attr.max_qp_init_rd_atom < VERBS_MAX_READS ? (uint8_t)attr.max_qp_init_rd_atom
-                                                              : VERBS_MAX_READS;
+    a->reads_out = verbs_at_most(attr.max_qp_init_rd_atom, VERBS_READ_DEPTH);
+    a->reads_in = verbs_at_most(attr.max_qp_rd_atom, VERBS_PULL_DEPTH);
+    a->reads_posted = reads_that_fit(attr.max_qp_wr, a->params->limits.credits);
     if (rdma_resolve_route(a->id, ms))
         return explain_route(a, errno);
     return wait_for(a, RDMA_CM_EVENT_ROUTE_RESOLVED, a->deadline_ns, "resolving its route");
@@ -223,7 +236,7 @@ static int prepare(struct attempt *a)
         .cm = a->channel,
         .limits = a->params->limits,
         .max_conns = 1,
-        .reads_per_conn = a->reads_out,
+        .reads_per_conn = a->reads_posted,
     };
     struct verbs_endpoint *ep;
     int rc = okv_verbs_endpoint_new(&params, &ep, a->diag);
@@ -266,7 +279,7 @@ static int shake_hands(struct attempt *a)
     struct rdma_conn_param param = {
         .private_data = hello,
         .private_data_len = sizeof hello,
-        .responder_resources = 0, /* nobody reads from a client */
+        .responder_resources = a->reads_in,
         .initiator_depth = a->reads_out,
         .flow_control = 1,
         .retry_count = VERBS_RETRY_COUNT,
@@ -274,7 +287,7 @@ static int shake_hands(struct attempt *a)
         .srq = 1,
         .qp_num = a->conn->qp_num,
     };
-    int errnum = okv_verbs_qp_to_init(a->conn, a->id, 0);
+    int errnum = okv_verbs_qp_to_init(a->conn, a->id, IBV_ACCESS_REMOTE_READ);
     if (errnum)
         return queue_pair_failed(a, errnum);
     if (rdma_connect(a->id, &param))
@@ -291,7 +304,7 @@ static int shake_hands(struct attempt *a)
         return okv_diag_set(a->diag, OKV_EUNSUPPORTED,
                             "the server at %s:%s grants no RDMA READs: is it an okv-server?",
                             a->uri->host, a->uri->port);
-    errnum = okv_verbs_qp_to_rts(a->conn, a->id, 0, a->reads_out);
+    errnum = okv_verbs_qp_to_rts(a->conn, a->id, a->reads_in, a->reads_out);
     if (errnum)
         return queue_pair_failed(a, errnum);
     if (rdma_establish(a->id))
@@ -306,7 +319,7 @@ static void adopt(struct attempt *a)
     struct verbs_conn *conn = a->conn;
     a->id->context = conn;
     conn->id = a->id;
-    conn->base.max_reads = a->reads_out;
+    conn->base.max_reads = a->reads_posted;
     okv_verbs_address_text(rdma_get_peer_addr(a->id), conn->base.peer, sizeof conn->base.peer);
     okv_verbs_conn_admit(conn);
 }

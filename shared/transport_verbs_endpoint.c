@@ -193,6 +193,7 @@ static struct verbs_endpoint *allocate(const struct verbs_endpoint_params *param
     ep->verbs = params->verbs;
     ep->pd = params->pd;
     ep->owns_pd = params->owns_pd;
+    ep->listener = params->listener;
     ep->cm = params->cm;
     ep->limits = params->limits;
     ep->max_conns = params->max_conns;
@@ -251,8 +252,10 @@ int okv_verbs_endpoint_create(struct okv_listener *listener,
     struct verbs_endpoint_params params = {
         .verbs = l->verbs,
         .pd = l->pd,
+        .listener = l,
         .limits = *limits,
         .max_conns = max_conns,
+        .reads_per_conn = l->pull_depth,
     };
     struct verbs_endpoint *ep;
     int rc = okv_verbs_endpoint_new(&params, &ep, diag);

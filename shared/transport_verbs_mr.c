@@ -30,12 +30,11 @@ static int explain_failure(int errnum, size_t length, struct okv_diag *diag)
                         strerror(errnum));
 }
 
-int okv_verbs_register(struct ibv_pd *pd, void *base, size_t length, int access, bool zero_based,
+int okv_verbs_register(struct ibv_pd *pd, void *base, size_t length, int access, uint64_t address,
                        struct ibv_mr **out, struct okv_diag *diag)
 {
-    uint64_t first = zero_based ? 0 : (uint64_t)(uintptr_t)base;
     errno = 0;
-    struct ibv_mr *mr = ibv_reg_mr_iova(pd, base, length, first, access);
+    struct ibv_mr *mr = ibv_reg_mr_iova(pd, base, length, address, access);
     if (!mr)
         return explain_failure(errno, length, diag);
     *out = mr;
@@ -56,8 +55,8 @@ int okv_verbs_slab_create(struct ibv_pd *pd, unsigned count, uint32_t slot_size,
                             slab.bytes >> 10);
     madvise(slab.base, slab.bytes, MADV_DONTFORK);
 
-    int rc = okv_verbs_register(pd, slab.base, slab.bytes, IBV_ACCESS_LOCAL_WRITE, false, &slab.mr,
-                                diag);
+    int rc = okv_verbs_register(pd, slab.base, slab.bytes, IBV_ACCESS_LOCAL_WRITE,
+                                (uintptr_t)slab.base, &slab.mr, diag);
     if (rc) {
         munmap(slab.base, slab.bytes);
         return rc;
@@ -82,8 +81,8 @@ int okv_verbs_memory_register(struct okv_endpoint *endpoint, void *base, size_t 
     struct okv_memory *memory = malloc(sizeof *memory);
     if (!memory)
         return OKV_ENOMEM;
-    int rc =
-        okv_verbs_register(ep->pd, base, length, IBV_ACCESS_LOCAL_WRITE, false, &memory->mr, NULL);
+    int rc = okv_verbs_register(ep->pd, base, length, IBV_ACCESS_LOCAL_WRITE, (uintptr_t)base,
+                                &memory->mr, NULL);
     if (rc) {
         free(memory);
         return rc;

@@ -78,8 +78,8 @@ static int announce_opened(struct verbs_endpoint *ep, struct okv_event *events, 
     return count;
 }
 
-/* What a failed completion says about the connection. A remote access error
- * means that the region is gone, with its server; never anything about a key. */
+/* What a failed completion says about the connection. A remote access error of a
+ * READ means that the region is gone, with its server; never anything about a key. */
 static int close_status(enum verbs_work work, enum ibv_wc_status status)
 {
     if (status == IBV_WC_RETRY_EXC_ERR || status == IBV_WC_RNR_RETRY_EXC_ERR)
@@ -167,6 +167,8 @@ static int complete_next(struct verbs_endpoint *ep, struct okv_event *event)
         return 0;
     if (work == VERBS_WORK_READ)
         return complete_read(conn, wc, event);
+    if (work == VERBS_WORK_PULL)
+        return okv_verbs_complete_piece(conn, wc, event);
     conn->send_free[conn->send_free_count++] = (uint32_t)wc->wr_id;
     conn->outstanding--;
     return 0;

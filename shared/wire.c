@@ -1,8 +1,10 @@
 #include "shared/wire.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "shared/error.h"
+#include "shared/superblock.h"
 
 /* Every handshake message starts with the same eight bytes. */
 struct preamble {
@@ -87,11 +89,11 @@ void okv_welcome_encode(const struct okv_welcome_fields *welcome, struct okv_wir
         .boot_id = okv_le64_of(welcome->boot_id),
         .region_address = okv_le64_of(welcome->region_address),
         .region_length = okv_le64_of(welcome->region_length),
-        .index_offset = okv_le64_of(welcome->index_offset),
-        .index_length = okv_le64_of(welcome->index_length),
+        .directory_offset = okv_le64_of(welcome->directory_offset),
+        .bucket_count = okv_le64_of(welcome->bucket_count),
         .hash_seed = okv_le64_of(welcome->hash_seed),
         .bucket_size = okv_le32_of(welcome->bucket_size),
-        .depth = okv_le32_of(welcome->depth),
+        .segment_buckets = okv_le32_of(welcome->segment_buckets),
         .slot_size = okv_le32_of(welcome->slot_size),
         .credits = okv_le32_of(welcome->credits),
         .max_key = okv_le32_of(welcome->max_key),
@@ -109,11 +111,11 @@ static void welcome_unpack(const struct okv_wire_welcome *wire, struct okv_welco
         .boot_id = okv_le64_get(wire->boot_id),
         .region_address = okv_le64_get(wire->region_address),
         .region_length = okv_le64_get(wire->region_length),
-        .index_offset = okv_le64_get(wire->index_offset),
-        .index_length = okv_le64_get(wire->index_length),
+        .directory_offset = okv_le64_get(wire->directory_offset),
+        .bucket_count = okv_le64_get(wire->bucket_count),
         .hash_seed = okv_le64_get(wire->hash_seed),
         .bucket_size = okv_le32_get(wire->bucket_size),
-        .depth = okv_le32_get(wire->depth),
+        .segment_buckets = okv_le32_get(wire->segment_buckets),
         .slot_size = okv_le32_get(wire->slot_size),
         .credits = okv_le32_get(wire->credits),
         .max_key = okv_le32_get(wire->max_key),
@@ -135,11 +137,12 @@ int okv_welcome_decode(const uint8_t *bytes, size_t length, struct okv_welcome_f
     welcome_unpack(&wire, &fields);
     if (!limits_are_sane(fields.slot_size, fields.credits) ||
         !okv_bucket_size_valid(fields.bucket_size) ||
-        !okv_range_inside(fields.index_offset, fields.index_length, fields.region_length) ||
-        fields.index_length < fields.bucket_size || fields.index_length % fields.bucket_size != 0 ||
-        fields.depth > OKV_DEPTH_MAX || fields.features != 0 || fields.boot_id == 0 ||
+        !okv_range_inside(fields.directory_offset, OKV_DIRECTORY_SIZE, fields.region_length) ||
+        fields.bucket_count < 1 || fields.bucket_count > OKV_BUCKETS_MAX ||
+        !okv_segment_buckets_valid(fields.segment_buckets) || fields.features != 0 ||
+        fields.boot_id == 0 || fields.clock_ms == 0 ||
         fields.region_address > UINT64_MAX - fields.region_length || fields.max_key < 1 ||
-        fields.max_key > OKV_KEY_MAX || fields.max_value > okv_max_value(fields.slot_size))
+        fields.max_key > OKV_KEY_MAX || fields.max_value > OKV_VALUE_MAX)
         return OKV_EPROTO;
     *out = fields;
     return 0;
@@ -203,36 +206,101 @@ int okv_reject_code(uint32_t reason)
 
 uint32_t okv_request_encode(const struct okv_request_message *request, uint8_t *out)
 {
-    struct okv_wire_request wire = {
+    const struct okv_wire_request wire = {
         .sequence = okv_le64_of(request->sequence),
         .first_incomplete = okv_le64_of(request->first_incomplete),
+        .argument = okv_le64_of(request->argument),
+        .ttl_ms = okv_le48_of(request->ttl_ms),
+        .flags = okv_le16_of(request->flags),
         .value_length = okv_le32_of(request->value_length),
         .key_length = okv_le16_of((uint16_t)request->key_length),
     };
+    uint8_t *body = out + sizeof wire;
 
     memcpy(out, &wire, sizeof wire);
     if (request->key_length)
-        memcpy(out + sizeof wire, request->key, request->key_length);
+        memcpy(body, request->key, request->key_length);
+    body += request->key_length;
+    if (request->flags & OKV_REQUEST_PULL) {
+        const struct okv_wire_pull pull = {
+            .address = okv_le64_of(request->pull_address),
+            .key = okv_le32_of(request->pull_key),
+        };
+        memcpy(body, &pull, sizeof pull);
+        return (uint32_t)(body - out) + (uint32_t)sizeof pull;
+    }
     if (request->value_length)
-        memcpy(out + sizeof wire + request->key_length, request->value, request->value_length);
-    return (uint32_t)sizeof wire + request->key_length + request->value_length;
+        memcpy(body, request->value, request->value_length);
+    return (uint32_t)(body - out) + request->value_length;
 }
 
-/* What an operation may carry. */
+/* What each operation may carry besides a sequence; anything else is refused, so
+ * that it can be given a meaning later. */
+struct request_shape {
+    unsigned opcode;
+    bool key, value, argument, ttl;
+    uint16_t flags;
+};
+
+static const struct request_shape request_shapes[] = {
+    {.opcode = OKV_OP_PING},
+    {.opcode = OKV_OP_STAT},
+    {.opcode = OKV_OP_GET, .key = true},
+    {.opcode = OKV_OP_PUT,
+     .key = true,
+     .value = true,
+     .ttl = true,
+     .flags = OKV_REQUEST_IF_ABSENT | OKV_REQUEST_IF_VERSION | OKV_REQUEST_PULL},
+    {.opcode = OKV_OP_DELETE, .key = true, .flags = OKV_REQUEST_IF_VERSION},
+    {.opcode = OKV_OP_APPEND, .key = true, .value = true},
+    {.opcode = OKV_OP_TOUCH, .key = true, .ttl = true},
+    {.opcode = OKV_OP_INCR, .key = true, .argument = true},
+    {.opcode = OKV_OP_FLUSH, .value = true, .argument = true},
+};
+
+static const struct request_shape *request_shape(unsigned opcode)
+{
+    for (unsigned i = 0; i < sizeof request_shapes / sizeof *request_shapes; i++)
+        if (request_shapes[i].opcode == opcode)
+            return &request_shapes[i];
+    return NULL;
+}
+
 static int request_shape_check(const struct okv_request_message *request)
 {
-    switch (request->opcode) {
-    case OKV_OP_PUT:
-        return request->key_length ? 0 : OKV_EPROTO;
-    case OKV_OP_GET:
-    case OKV_OP_DELETE:
-        return request->key_length && !request->value_length ? 0 : OKV_EPROTO;
-    case OKV_OP_PING:
-    case OKV_OP_STAT:
-        return !request->key_length && !request->value_length ? 0 : OKV_EPROTO;
-    default:
+    const struct request_shape *shape = request_shape(request->opcode);
+
+    if (!shape)
         return OKV_EUNSUPPORTED;
+    bool both =
+        (request->flags & OKV_REQUEST_IF_ABSENT) && (request->flags & OKV_REQUEST_IF_VERSION);
+    bool argument = shape->argument || request->flags & OKV_REQUEST_IF_VERSION;
+    if (shape->key != (request->key_length > 0) || (request->value_length && !shape->value) ||
+        (request->argument && !argument) || (request->ttl_ms && !shape->ttl) ||
+        request->ttl_ms > OKV_TTL_MAX || request->flags & ~shape->flags || both)
+        return OKV_EPROTO;
+    return 0;
+}
+
+/* What is behind the header: key, then value or the place to pull it from. */
+static int request_body(const uint8_t *body, uint32_t length, struct okv_request_message *out)
+{
+    bool pulled = out->flags & OKV_REQUEST_PULL;
+    uint64_t rest = pulled ? sizeof(struct okv_wire_pull) : out->value_length;
+
+    if (out->key_length > OKV_KEY_MAX || (uint64_t)out->key_length + rest != length ||
+        (pulled && out->value_length == 0))
+        return OKV_EPROTO;
+    out->key = body;
+    if (!pulled) {
+        out->value = body + out->key_length;
+        return 0;
     }
+    struct okv_wire_pull pull;
+    memcpy(&pull, body + out->key_length, sizeof pull);
+    out->pull_address = okv_le64_get(pull.address);
+    out->pull_key = okv_le32_get(pull.key);
+    return 0;
 }
 
 int okv_request_decode(uint32_t immediate, const uint8_t *bytes, uint32_t length,
@@ -243,24 +311,21 @@ int okv_request_decode(uint32_t immediate, const uint8_t *bytes, uint32_t length
     if (length < sizeof wire || immediate & OKV_IMMEDIATE_REPLY || immediate & 0x00ff0000)
         return OKV_EPROTO;
     memcpy(&wire, bytes, sizeof wire);
-
-    uint32_t key_length = okv_le16_get(wire.key_length);
-    uint32_t value_length = okv_le32_get(wire.value_length);
-    if (key_length > OKV_KEY_MAX ||
-        (uint64_t)sizeof wire + key_length + value_length != (uint64_t)length ||
-        okv_le16_get(wire.flags) != 0 || okv_le64_get(wire.argument) != 0)
-        return OKV_EPROTO;
     *out = (struct okv_request_message){
         .opcode = okv_immediate_opcode(immediate),
         .slot = okv_immediate_slot(immediate),
+        .flags = okv_le16_get(wire.flags),
         .sequence = okv_le64_get(wire.sequence),
         .first_incomplete = okv_le64_get(wire.first_incomplete),
-        .key = bytes + sizeof wire,
-        .value = bytes + sizeof wire + key_length,
-        .key_length = key_length,
-        .value_length = value_length,
+        .argument = okv_le64_get(wire.argument),
+        .ttl_ms = okv_le48_get(wire.ttl_ms),
+        .key_length = okv_le16_get(wire.key_length),
+        .value_length = okv_le32_get(wire.value_length),
     };
-    return request_shape_check(out);
+    int rc = okv_le16_get(wire.reserved)
+                 ? OKV_EPROTO
+                 : request_body(bytes + sizeof wire, length - (uint32_t)sizeof wire, out);
+    return rc ? rc : request_shape_check(out);
 }
 
 uint32_t okv_reply_encode(const struct okv_reply_message *reply, uint8_t *out)

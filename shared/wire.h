@@ -62,11 +62,11 @@ struct okv_wire_welcome {
     okv_le64 boot_id;
     okv_le64 region_address;
     okv_le64 region_length;
-    okv_le64 index_offset;
-    okv_le64 index_length;
+    okv_le64 directory_offset;
+    okv_le64 bucket_count;
     okv_le64 hash_seed;
     okv_le32 bucket_size;
-    okv_le32 depth;
+    okv_le32 segment_buckets;
     okv_le32 slot_size;
     okv_le32 credits;
     okv_le32 max_key;
@@ -89,17 +89,17 @@ struct okv_welcome_fields {
     uint64_t boot_id;
     uint64_t region_address; /* what offset 0 is called on the wire; 0 when zero-based */
     uint64_t region_length;  /* bytes */
-    uint64_t index_offset;   /* of bucket 0 */
-    uint64_t index_length;   /* bytes of buckets, a multiple of bucket_size */
+    uint64_t directory_offset;
+    uint64_t bucket_count; /* of the index, now: a hint; 1 to OKV_BUCKETS_MAX */
     uint64_t hash_seed;
-    uint32_t bucket_size; /* bytes, a power of two from OKV_BUCKET_SIZE_MIN to _MAX */
-    uint32_t depth;       /* the table's, now: a hint */
-    uint32_t slot_size;   /* largest message the server receives */
-    uint32_t credits;     /* requests the client may have outstanding, at least 1 */
+    uint32_t bucket_size;     /* bytes, a power of two from OKV_BUCKET_SIZE_MIN to _MAX */
+    uint32_t segment_buckets; /* buckets in each segment of the index, a power of two */
+    uint32_t slot_size;       /* largest message the server receives */
+    uint32_t credits;         /* requests the client may have outstanding, at least 1 */
     uint32_t max_key;
-    uint32_t max_value;
+    uint32_t max_value; /* pulled ones included: at most OKV_VALUE_MAX */
     uint64_t session_id;
-    uint64_t clock_ms; /* server's wall clock, ms since 1970 */
+    uint64_t clock_ms; /* the server's clock, on which expiries are stated; at least 1 */
 };
 
 void okv_welcome_encode(const struct okv_welcome_fields *welcome, struct okv_wire_welcome *out);
@@ -157,6 +157,10 @@ enum okv_opcode {
     OKV_OP_PUT = 3,
     OKV_OP_DELETE = 4,
     OKV_OP_STAT = 5,
+    OKV_OP_APPEND = 6,
+    OKV_OP_TOUCH = 7,
+    OKV_OP_INCR = 8,
+    OKV_OP_FLUSH = 9,
     OKV_OP_GOODBYE = 0x7f, /* server to client, answers nothing */
 };
 #define OKV_IMMEDIATE_REPLY UINT32_C(0x80000000)
@@ -182,24 +186,49 @@ struct okv_wire_request {
     okv_le64 sequence;
     okv_le64 first_incomplete;
     okv_le64 argument;
+    okv_le48 ttl_ms;
+    okv_le16 flags;
     okv_le32 value_length;
     okv_le16 key_length;
-    okv_le16 flags;
+    okv_le16 reserved;
 };
-_Static_assert(sizeof(struct okv_wire_request) == 32, "request");
+_Static_assert(sizeof(struct okv_wire_request) == 40, "request");
 _Static_assert(offsetof(struct okv_wire_request, argument) == 16, "request.argument");
-_Static_assert(offsetof(struct okv_wire_request, key_length) == 28, "request.key_length");
+_Static_assert(offsetof(struct okv_wire_request, flags) == 30, "request.flags");
+_Static_assert(offsetof(struct okv_wire_request, key_length) == 36, "request.key_length");
+
+/* Where the server finds a value that is too long for a message: behind the key, in place of it. */
+struct okv_wire_pull {
+    okv_le64 address;
+    okv_le32 key;
+};
+_Static_assert(sizeof(struct okv_wire_pull) == 12, "pull");
+
+enum okv_request_flag {
+    OKV_REQUEST_IF_ABSENT = 1,  /* PUT: only when the key is not there */
+    OKV_REQUEST_IF_VERSION = 2, /* PUT, DELETE: only when its version is `argument` */
+    OKV_REQUEST_PULL = 4,       /* PUT: the value is to be READ from the client */
+};
+
+/* The longest time to live: 2^40 ms, some 34 years. */
+#define OKV_TTL_MAX (UINT64_C(1) << 40)
 
 /* A request; key and value point into the message that was decoded. */
 struct okv_request_message {
     unsigned opcode;
     uint16_t slot;
+    uint16_t flags;
     uint64_t sequence;         /* of this client id, from 1, never repeated */
     uint64_t first_incomplete; /* every lower sequence has been answered */
+    uint64_t argument;         /* IF_VERSION: the version; INCR: what is added, two's complement;
+                                  FLUSH: where to go on */
+    uint64_t ttl_ms;           /* PUT, TOUCH: at most OKV_TTL_MAX; 0: the item never expires */
     const uint8_t *key;
-    const uint8_t *value;
+    const uint8_t *value; /* NULL with OKV_REQUEST_PULL */
     uint32_t key_length;
     uint32_t value_length;
+    uint64_t pull_address; /* OKV_REQUEST_PULL: struct okv_exposure of transport.h */
+    uint32_t pull_key;
 };
 
 /* Bytes of the message before its key. */
@@ -208,9 +237,10 @@ struct okv_request_message {
 /* Writes header, key and value to `out`, which has room for all of it; returns
  * the message's length. The caller has checked the sizes. */
 uint32_t okv_request_encode(const struct okv_request_message *request, uint8_t *out);
-/* OKV_EPROTO: short, a length that does not add up, reserved bits set, an
- * immediate that is no request. OKV_EUNSUPPORTED: an opcode not in the list;
- * `out->slot` and `out->sequence` are then valid so that it can be answered. */
+/* OKV_EPROTO: short, a length that does not add up, reserved bits set, a field or
+ * flag that the operation does not have, an immediate that is no request. OKV_EUNSUPPORTED: an
+ * opcode not in the list; `out->slot` and `out->sequence` are then valid so that it can be
+ * answered. */
 int okv_request_decode(uint32_t immediate, const uint8_t *bytes, uint32_t length,
                        struct okv_request_message *out);
 
@@ -235,6 +265,18 @@ struct okv_reply_message {
     uint32_t value_length;
 };
 
+/* The values of replies that are numbers. */
+struct okv_wire_number {
+    okv_le64 number; /* INCR: the result, two's complement; APPEND: the value's length */
+};
+_Static_assert(sizeof(struct okv_wire_number) == 8, "number");
+
+struct okv_wire_flush {
+    okv_le64 next;   /* the argument of the next FLUSH; 0: the table was emptied */
+    okv_le64 splits; /* to be sent back as the value of the next FLUSH */
+};
+_Static_assert(sizeof(struct okv_wire_flush) == 16, "flush");
+
 #define OKV_REPLY_HEADER sizeof(struct okv_wire_reply)
 
 /* As okv_request_encode; the value may already be in its place, out + OKV_REPLY_HEADER. */
@@ -242,8 +284,8 @@ uint32_t okv_reply_encode(const struct okv_reply_message *reply, uint8_t *out);
 int okv_reply_decode(uint32_t immediate, const uint8_t *bytes, uint32_t length,
                      struct okv_reply_message *out);
 
-/* Largest value that fits a slot beside the largest key. */
-static inline uint32_t okv_max_value(uint32_t slot_size)
+/* Largest value that fits a message beside the largest key; longer ones are pulled. */
+static inline uint32_t okv_slot_value_max(uint32_t slot_size)
 {
     return slot_size - (uint32_t)OKV_REQUEST_HEADER - OKV_KEY_MAX;
 }

@@ -87,6 +87,7 @@ check_includes() {
     allow_only server '' "$shared|\"server/" "server/ includes server/ and shared/ only"
     allow_only client client/cli "<okv\\.h>|$shared|\"client/[a-z_]+\\.h\"" \
         "client/ includes <okv.h>, client/ and shared/ only"
+    allow_only client/examples '' "<okv\\.h>" "client/examples/ includes <okv.h> only"
     # What the programs have of shared/: self-contained files that say nothing about the table.
     local helpers='"shared/(size|clock|default_uri)\.h"'
     allow_only client/cli '' "<okv\\.h>|\"client/cli/|$helpers" \
@@ -109,7 +110,7 @@ check_verbs() {
 # A library leaves printing and ending the process to the program that uses it.
 check_calls() {
     local files
-    mapfile -t files < <(folder_files shared; folder_files client client/cli)
+    mapfile -t files < <(folder_files shared; folder_files client client/cli | grep -v '^client/examples/')
     complain "a library neither prints nor ends the process" \
         < <(search '\b(v?f?printf|f?puts|f?putc|putchar|perror|_?_?exit|abort|assert)[[:space:]]*\(' "${files[@]}" |
             grep -vE '^[^:]+:[0-9]+:[[:space:]]*(/?\*|//)')

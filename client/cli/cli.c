@@ -106,7 +106,17 @@ const char *cli_advice(int code)
 {
     switch (code) {
     case OKV_EVALUESIZE:
-        return "see `okv stat` for the largest value, or split it";
+        return "see connection_max_value in `okv stat`, or split it";
+    case OKV_ECONFLICT:
+        return "see `okv exists -v KEY` for the version that is there, and decide again";
+    case OKV_EEXISTS:
+        return "leave out --if-absent to replace it";
+    case OKV_ENUMBER:
+        return "look at it with `okv get`, or put a number there first";
+    case OKV_EOVERFLOW:
+        return "the value is as it was: add less, or put a smaller number there first";
+    case OKV_EPULL:
+        return "see that the connection is sound, then repeat the command";
     case OKV_EFULL:
         return "delete something, or start okv-server with a larger --memory";
     case OKV_ETIMEDOUT:
@@ -141,8 +151,19 @@ static void print_key(FILE *out, const unsigned char *key, size_t length)
 int cli_fail(const struct cli *cli, const char *command, const void *key, size_t key_length,
              int code)
 {
+    return cli_fail_with(cli, command, key, key_length, code, cli_advice(code));
+}
+
+/* A condition that was not met is an answer, as a miss is. */
+static bool is_answer(int code)
+{
+    return code == OKV_ENOTFOUND || code == OKV_ECONFLICT || code == OKV_EEXISTS;
+}
+
+int cli_fail_with(const struct cli *cli, const char *command, const void *key, size_t key_length,
+                  int code, const char *advice)
+{
     const char *why = cli->handle ? okv_why(cli->handle) : "";
-    const char *advice = cli_advice(code);
 
     fprintf(stderr, "okv: %s", command);
     if (key)
@@ -153,7 +174,7 @@ int cli_fail(const struct cli *cli, const char *command, const void *key, size_t
     else
         fprintf(stderr, ": %s", why[0] != '\0' ? why : okv_strerror(code));
     fprintf(stderr, "%s%s\n", advice ? ": " : "", advice ? advice : "");
-    return code == OKV_ENOTFOUND ? CLI_MISS : CLI_FAILED;
+    return is_answer(code) ? CLI_MISS : CLI_FAILED;
 }
 
 int cli_worse(int status, int other)
@@ -166,7 +187,7 @@ bool cli_usable(const struct cli *cli)
     return okv_why(cli->handle)[0] == '\0';
 }
 
-int cli_flush(const char *command)
+int cli_output_end(const char *command)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
         return CLI_DONE;
@@ -186,6 +207,42 @@ uint64_t cli_number(struct argp_state *state, const char *option, const char *te
         argp_error(state, "%s '%s': give a whole number from %llu to %llu", option, text,
                    (unsigned long long)low, (unsigned long long)high);
     return number;
+}
+
+int64_t cli_signed_number(struct argp_state *state, const char *option, const char *text)
+{
+    const char *digits = text[0] == '-' ? text + 1 : text;
+    char *end = NULL;
+
+    errno = 0;
+    long long number = strtoll(text, &end, 10);
+    if (errno != 0 || digits[0] < '0' || digits[0] > '9' || *end != '\0')
+        argp_error(state, "%s '%s': give a whole number from %lld to %lld", option, text,
+                   (long long)INT64_MIN, (long long)INT64_MAX);
+    return number;
+}
+
+int64_t cli_ttl(struct argp_state *state, const char *option, const char *text)
+{
+    char *end = NULL;
+
+    errno = 0;
+    unsigned long long ms = strtoull(text, &end, 10);
+    if (errno != 0 || text[0] < '0' || text[0] > '9' || *end != '\0' || ms < 1 ||
+        ms > (unsigned long long)OKV_TTL_MAX_MS)
+        argp_error(state, "%s '%s': give whole milliseconds from 1 to %llu, or %s", option, text,
+                   (unsigned long long)OKV_TTL_MAX_MS,
+                   option[0] == '-' ? "leave it out for an item that stays"
+                                    : "none for an item that stays");
+    return (int64_t)ms;
+}
+
+const char *cli_ttl_text(int64_t ttl_ms, char text[CLI_TTL_TEXT])
+{
+    if (ttl_ms == OKV_TTL_NONE)
+        return "none";
+    snprintf(text, CLI_TTL_TEXT, "%lld", (long long)ttl_ms);
+    return text;
 }
 
 static int compare_samples(const void *a, const void *b)

@@ -25,9 +25,15 @@ struct cli {
 /* A command: parses its own arguments (argv[0] is "okv NAME"), connects, works.
  * Returns an enum cli_status; on a usage error it exits. */
 typedef int cli_command(struct cli *cli, int argc, char **argv);
-cli_command cli_put, cli_get, cli_mget, cli_del;
-cli_command cli_ping, cli_stat, cli_probe;
-cli_command cli_import, cli_export;
+cli_command cli_put, cli_append;          /* put.c */
+cli_command cli_get, cli_exists;          /* get.c */
+cli_command cli_mget;                     /* mget.c */
+cli_command cli_del, cli_incr, cli_touch; /* change.c */
+cli_command cli_scan, cli_export;         /* list.c */
+cli_command cli_import;                   /* import.c */
+cli_command cli_flush;                    /* flush.c */
+cli_command cli_stat;                     /* stat.c */
+cli_command cli_ping, cli_probe;          /* timing.c */
 
 /* The options that every command takes too; input is the struct cli. A command
  * lists this among its argp children and hands the input over with
@@ -49,6 +55,9 @@ void cli_disconnect(struct cli *cli);
  * about it and what to do. Returns the exit status that belongs to `code`. */
 int cli_fail(const struct cli *cli, const char *command, const void *key, size_t key_length,
              int code);
+/* The same with advice for this case (NULL: none) instead of cli_advice(code). */
+int cli_fail_with(const struct cli *cli, const char *command, const void *key, size_t key_length,
+                  int code, const char *advice);
 
 /* What to do about a code, or NULL when its text says it all. */
 const char *cli_advice(int code);
@@ -59,12 +68,24 @@ int cli_worse(int status, int other);
 bool cli_usable(const struct cli *cli);
 
 /* Flushes standard output. Returns CLI_DONE, or CLI_FAILED having said why. */
-int cli_flush(const char *command);
+int cli_output_end(const char *command);
+
+/* Fetches a value, however large, into *value to free(). Returns the code. */
+int cli_fetch(okv *handle, const void *key, size_t key_length, char **value, size_t *length);
 
 /* The number in `text`; ends the program with a usage error that names the
  * option unless it is whole and from `low` to `high`. */
 uint64_t cli_number(struct argp_state *state, const char *option, const char *text, uint64_t low,
                     uint64_t high);
+
+/* Likewise for a number that may have a sign, of 64 bits. */
+int64_t cli_signed_number(struct argp_state *state, const char *option, const char *text);
+/* Likewise for a time to live: whole milliseconds. */
+int64_t cli_ttl(struct argp_state *state, const char *option, const char *text);
+
+/* How long an item will live, as text: milliseconds or "none". */
+#define CLI_TTL_TEXT 24
+const char *cli_ttl_text(int64_t ttl_ms, char text[CLI_TTL_TEXT]);
 
 /* Sorts the samples; cli_percentile() needs them sorted and count above 0. */
 void cli_samples_sort(uint64_t *samples, size_t count);

@@ -213,7 +213,7 @@ static int import_all(struct import *import)
     if (import->bad > 0)
         fprintf(stderr, "okv: import: left out %llu bad lines: correct them and import again\n",
                 (unsigned long long)import->bad);
-    int status = cli_flush("import");
+    int status = cli_output_end("import");
     return import->failed || import->bad > 0 ? CLI_FAILED : status;
 }
 
@@ -226,7 +226,8 @@ int cli_import(struct cli *cli, int argc, char **argv)
             "Store the items on standard input, one KEY TAB VALUE a line.\v"
             "In keys and values a tab is written \\t, a newline \\n, a carriage return \\r and a "
             "backslash \\\\, as `okv export` writes them. Bad lines are reported and left "
-            "out. When a key is there more than once, the last line wins.\n\n"
+            "out. When a key is there more than once, the last line wins. What is imported does "
+            "not expire.\n\n"
             "Examples:\n  okv import <items.tsv\n"
             "  okv -s local:///old.sock export | okv -s local:///new.sock import",
         .children = cli_common_options};

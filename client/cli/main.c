@@ -16,12 +16,18 @@ static const struct command commands[] = {
     {"put", cli_put, "KEY VALUE|-", "store a value; - takes it from stdin"},
     {"get", cli_get, "KEY [-o FILE]", "write the value to stdout or FILE"},
     {"mget", cli_mget, "KEY...|-", "write many items as KEY TAB VALUE lines"},
+    {"exists", cli_exists, "KEY [-v]", "exit 0 if the key is there, else 1"},
     {"del", cli_del, "KEY...", "remove keys"},
+    {"incr", cli_incr, "KEY [N]", "add N (1) to a number and print the sum"},
+    {"append", cli_append, "KEY VALUE|-", "add to the end of a value"},
+    {"touch", cli_touch, "KEY MS|none", "set when an item expires"},
+    {"scan", cli_scan, "[--prefix P]", "list keys, one a line"},
+    {"import", cli_import, "[--depth D]", "store the KEY TAB VALUE lines of stdin"},
+    {"export", cli_export, "", "write all items as KEY TAB VALUE lines"},
+    {"flush", cli_flush, "[--yes]", "remove every item"},
     {"ping", cli_ping, "[-c N]", "time requests through the server's CPU"},
     {"stat", cli_stat, "[--json]", "the server's figures and this connection"},
     {"probe", cli_probe, "[-n N] [--size S]", "time raw reads of the table"},
-    {"import", cli_import, "[--depth D]", "store the KEY TAB VALUE lines of stdin"},
-    {"export", cli_export, "", "write all items as KEY TAB VALUE lines"},
 };
 #define COMMAND_COUNT (sizeof commands / sizeof *commands)
 
@@ -32,6 +38,7 @@ static const char about[] =
     "  okv -s rdma://10.0.0.1 get greeting\n"
     "  export OKV_SERVER=local:///run/okv.sock\n"
     "  okv put photo - <photo.jpg && okv get photo -o copy.jpg\n"
+    "  okv put session:7 alice --ttl 60000       # expires after a minute\n"
     "  okv --counters get greeting >/dev/null    # one READ for one get\n"
     "  okv export | gzip >items.tsv.gz\n"
     "  okv COMMAND --help\n"
@@ -42,7 +49,8 @@ static const char about[] =
     "Without -s the server is $OKV_SERVER, else the well-known socket on this host: "
     "/run/okv.sock for root, $XDG_RUNTIME_DIR/okv.sock or /tmp/okv-UID.sock for others.\n"
     "\n"
-    "Exit status: 0 done, 1 the key is not there, 2 usage, 3 could not reach the server or finish.";
+    "Exit status: 0 done, 1 the key is not there or a condition was not met, 2 usage, 3 could not "
+    "reach the server or finish.";
 
 /* What is left of the command line once the common options were taken. */
 struct dispatch {

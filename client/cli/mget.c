@@ -1,18 +1,31 @@
-/* okv mget: many keys over one connection. */
+/* okv mget: many keys over one connection, many of them at a time. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/cli/cli.h"
 #include "client/cli/tsv.h"
+
+#define BATCH 128
+/* Room for each value of a batch; larger ones are fetched on their own. */
+#define BATCH_VALUE_BYTES 8192
+#define INPUT_BYTES 65536
 
 struct mget {
     struct cli *cli;
     char **keys; /* of the command line */
     unsigned key_count;
-    char *buffer; /* max_value bytes */
-    size_t size;
+
+    struct okv_command commands[BATCH];
+    struct okv_result results[BATCH];
+    size_t count;  /* commands of the batch that is being filled */
+    char *buffers; /* BATCH_VALUE_BYTES for each of them */
+
+    char *input; /* what was read of stdin and not yet looked up */
+    size_t room;
+    size_t used;
     int status; /* the worst so far */
 };
 
@@ -35,55 +48,148 @@ static error_t parse_mget(int key, char *text, struct argp_state *state)
     }
 }
 
-/* Looks one key up and writes its line. Returns an enum cli_status. */
-static int show(struct mget *mget, const char *key, size_t key_length)
-{
-    struct tsv_item item = {.key = key, .key_length = key_length, .value = mget->buffer};
-    int rc = okv_get(mget->cli->handle, key, key_length, mget->buffer, mget->size,
-                     &item.value_length, NULL);
+/* ---- a batch ------------------------------------------------------------ */
 
-    if (rc == OKV_ENOTFOUND)
-        return CLI_MISS; /* among many keys no news: its line is not there */
-    if (rc != OKV_OK)
-        return cli_fail(mget->cli, "mget", key, key_length, rc);
-    return tsv_write(stdout, &item) == 0 ? CLI_DONE : cli_flush("mget");
+static void note(struct mget *mget, int status)
+{
+    mget->status = cli_worse(mget->status, status);
 }
 
-/* Returns false when further keys would fail alike. */
-static bool show_next(struct mget *mget, const char *key, size_t key_length)
+/* Writes the line of one key, or says why there is none. */
+static void show(struct mget *mget, const struct okv_command *command,
+                 const struct okv_result *result)
 {
-    mget->status = cli_worse(mget->status, show(mget, key, key_length));
+    struct tsv_item item = {.key = command->key,
+                            .key_length = command->key_length,
+                            .value = command->buffer,
+                            .value_length = result->length};
+    char *large = NULL;
+    int rc = result->status;
+
+    if (rc == OKV_ETOOSMALL) {
+        rc = cli_fetch(mget->cli->handle, item.key, item.key_length, &large, &item.value_length);
+        item.value = large;
+    }
+    if (rc == OKV_OK)
+        tsv_write(stdout, &item);
+    else if (rc == OKV_ENOTFOUND)
+        note(mget, CLI_MISS); /* among many keys no news: its line is not there */
+    else
+        note(mget, cli_fail(mget->cli, "mget", item.key, item.key_length, rc));
+    free(large);
+}
+
+/* Whether further keys would not fail alike. */
+static bool goes_on(const struct mget *mget)
+{
     return cli_usable(mget->cli) && !ferror(stdout);
+}
+
+/* Looks the batch up and shows it. */
+static void finish_batch(struct mget *mget)
+{
+    if (mget->count == 0)
+        return;
+    int rc = okv_get_many(mget->cli->handle, mget->commands, mget->results, mget->count);
+    if (rc != OKV_OK)
+        note(mget, cli_fail(mget->cli, "mget", NULL, 0, rc));
+    for (size_t i = 0; i < mget->count && rc == OKV_OK && goes_on(mget); i++)
+        show(mget, &mget->commands[i], &mget->results[i]);
+    mget->count = 0;
+    note(mget, cli_output_end("mget"));
+}
+
+/* Adds a key, whose bytes stay where they are until finish_batch(). */
+static void add(struct mget *mget, const char *key, size_t key_length)
+{
+    if (key_length < 1 || key_length > OKV_KEY_MAX_BYTES) {
+        finish_batch(mget); /* in the order of the keys */
+        note(mget, cli_fail(mget->cli, "mget", key, key_length, OKV_EKEYSIZE));
+        return;
+    }
+    mget->commands[mget->count] =
+        (struct okv_command){.kind = OKV_GET,
+                             .key = key,
+                             .key_length = key_length,
+                             .buffer = mget->buffers + mget->count * BATCH_VALUE_BYTES,
+                             .buffer_size = BATCH_VALUE_BYTES};
+    if (++mget->count == BATCH)
+        finish_batch(mget);
+}
+
+/* ---- keys from standard input ------------------------------------------- */
+
+static void add_line(struct mget *mget, char *line, size_t length)
+{
+    if (length > 0 && line[length - 1] == '\r')
+        length--;
+    if (tsv_decode(line, &length)) {
+        add(mget, line, length);
+        return;
+    }
+    finish_batch(mget);
+    fputs("okv: mget: a key with an unknown escape: write a backslash that is data as \\\\\n",
+          stderr);
+    note(mget, CLI_FAILED);
+}
+
+/* Looks up the whole lines of what was read so far and keeps the rest. */
+static void take_lines(struct mget *mget)
+{
+    char *line = mget->input;
+    char *end = mget->input + mget->used;
+    char *newline;
+
+    while (goes_on(mget) && (newline = memchr(line, '\n', (size_t)(end - line)))) {
+        add_line(mget, line, (size_t)(newline - line));
+        line = newline + 1;
+    }
+    finish_batch(mget);
+    mget->used = (size_t)(end - line);
+    memmove(mget->input, line, mget->used);
+}
+
+/* Reads what there is, at least a byte; false at the end. */
+static bool read_some(struct mget *mget)
+{
+    if (mget->used == mget->room) {
+        size_t room = mget->room ? mget->room * 2 : INPUT_BYTES;
+        char *larger = realloc(mget->input, room);
+        if (!larger) {
+            note(mget, cli_fail(mget->cli, "mget", NULL, 0, OKV_ENOMEM));
+            return false;
+        }
+        mget->input = larger;
+        mget->room = room;
+    }
+    ssize_t got;
+    do
+        got = read(STDIN_FILENO, mget->input + mget->used, mget->room - mget->used);
+    while (got < 0 && errno == EINTR);
+    if (got < 0) {
+        fprintf(stderr, "okv: mget: cannot read stdin: %s\n", strerror(errno));
+        note(mget, CLI_FAILED);
+        return false;
+    }
+    mget->used += (size_t)got;
+    return got > 0;
 }
 
 static void show_lines(struct mget *mget)
 {
-    char *line = NULL;
-    size_t room = 0;
-    ssize_t length;
-
-    while ((length = getline(&line, &room, stdin)) > 0) {
-        if (line[length - 1] == '\n')
-            length--;
-        if (!show_next(mget, line, (size_t)length))
-            break;
-    }
-    if (ferror(stdin)) {
-        fprintf(stderr, "okv: mget: cannot read stdin: %s\n", strerror(errno));
-        mget->status = CLI_FAILED;
-    }
-    free(line);
+    while (goes_on(mget) && read_some(mget))
+        take_lines(mget);
+    if (mget->used > 0 && goes_on(mget))
+        add_line(mget, mget->input, mget->used);
+    finish_batch(mget);
+    free(mget->input);
 }
 
-static void show_all(struct mget *mget)
+static void show_arguments(struct mget *mget)
 {
-    if (mget->key_count == 1 && strcmp(mget->keys[0], "-") == 0) {
-        show_lines(mget);
-        return;
-    }
-    for (unsigned i = 0; i < mget->key_count; i++)
-        if (!show_next(mget, mget->keys[i], strlen(mget->keys[i])))
-            return;
+    for (unsigned i = 0; i < mget->key_count && goes_on(mget); i++)
+        add(mget, mget->keys[i], strlen(mget->keys[i]));
+    finish_batch(mget);
 }
 
 int cli_mget(struct cli *cli, int argc, char **argv)
@@ -92,26 +198,26 @@ int cli_mget(struct cli *cli, int argc, char **argv)
         .parser = parse_mget,
         .args_doc = "KEY...\n-",
         .doc = "Write each key that is there, and its value, as a KEY TAB VALUE line.\v"
-               "With - the keys come from standard input, one a line, and each is answered as it "
-               "comes. Lines are escaped as those of `okv export`.\n\n"
+               "With - the keys come from standard input, one a line and escaped as `okv export` "
+               "and `okv scan` write them, and are answered as they come. Lines are in the order "
+               "of the keys and escaped likewise; a key that is named twice has two.\n\n"
                "All keys are tried, also after one that failed, unless the server is gone.\n\n"
                "Exit status: 3 if a key could not be looked up, else 1 if one was not there.\n\n"
                "Examples:\n  okv mget user:1 user:2\n  cut -f 1 items.tsv | okv mget - >found.tsv",
         .children = cli_common_options};
     struct mget mget = {.cli = cli};
-    struct okv_info info;
 
     argp_parse(&parser, argc, argv, 0, NULL, &mget);
-    int connected = cli_connect(cli, 0);
+    int connected = cli_connect(cli, BATCH);
     if (connected != CLI_DONE)
         return connected;
-    okv_info(cli->handle, &info);
-    mget.size = info.max_value;
-    mget.buffer = malloc(mget.size);
-    if (!mget.buffer)
+    mget.buffers = malloc((size_t)BATCH * BATCH_VALUE_BYTES);
+    if (!mget.buffers)
         return cli_fail(cli, "mget", NULL, 0, OKV_ENOMEM);
-    setvbuf(stdout, NULL, _IOLBF, 0);
-    show_all(&mget);
-    free(mget.buffer);
-    return ferror(stdout) ? CLI_FAILED : cli_worse(mget.status, cli_flush("mget"));
+    if (mget.key_count == 1 && strcmp(mget.keys[0], "-") == 0)
+        show_lines(&mget);
+    else
+        show_arguments(&mget);
+    free(mget.buffers);
+    return mget.status;
 }

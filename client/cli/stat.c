@@ -99,13 +99,12 @@ static json_t *json_id(uint64_t id)
 
 static json_t *json_connection(const struct okv_info *info)
 {
-    return json_pack("{s:s, s:s, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I}", "transport",
-                     info->transport, "path", info->path, "boot_id", json_id(info->boot_id),
-                     "session_id", json_id(info->session_id), "region_bytes",
-                     (json_int_t)info->region_bytes, "index_bytes", (json_int_t)info->index_bytes,
-                     "bucket_bytes", (json_int_t)info->bucket_bytes, "max_value",
-                     (json_int_t)info->max_value, "credits", (json_int_t)info->credits, "depth",
-                     (json_int_t)info->depth);
+    return json_pack(
+        "{s:s, s:s, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I}", "transport", info->transport, "path",
+        info->path, "boot_id", json_id(info->boot_id), "session_id", json_id(info->session_id),
+        "region_bytes", (json_int_t)info->region_bytes, "buckets", (json_int_t)info->buckets,
+        "bucket_bytes", (json_int_t)info->bucket_bytes, "max_value", (json_int_t)info->max_value,
+        "credits", (json_int_t)info->credits, "depth", (json_int_t)info->depth);
 }
 
 static int print_json(char *text, const struct okv_info *info)
@@ -133,6 +132,7 @@ static void print_lines(const char *text, const struct okv_info *info)
     printf("connection_transport %s\n", info->transport);
     printf("connection_path %s\n", info->path);
     printf("connection_session_id %016llx\n", (unsigned long long)info->session_id);
+    printf("connection_buckets %llu\n", (unsigned long long)info->buckets);
     printf("connection_credits %u\n", info->credits);
     printf("connection_depth %u\n", info->depth);
     printf("connection_max_value %u\n", info->max_value);
@@ -171,5 +171,5 @@ int cli_stat(struct cli *cli, int argc, char **argv)
     else
         print_lines(text, &info);
     free(text);
-    return status == CLI_DONE ? cli_flush("stat") : status;
+    return status == CLI_DONE ? cli_output_end("stat") : status;
 }

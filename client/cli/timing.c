@@ -66,7 +66,7 @@ static int ping_all(struct cli *cli, uint32_t count, uint64_t *samples)
     printf("%u pings over %s: min %.1f us, median %.1f us, p99 %.1f us, max %.1f us\n", count,
            cli->server, microseconds(samples[0]), microseconds(cli_percentile(samples, count, 50)),
            microseconds(cli_percentile(samples, count, 99)), microseconds(samples[count - 1]));
-    return cli_flush("ping");
+    return cli_output_end("ping");
 }
 
 int cli_ping(struct cli *cli, int argc, char **argv)
@@ -133,9 +133,7 @@ static int probe_all(const struct timing_arguments *arguments, uint32_t length, 
 
     int rc = okv_probe(cli->handle, length, count, arguments->depth, samples);
     if (rc == OKV_EINVAL) {
-        fprintf(stderr,
-                "okv: probe: %u bytes is more than 64 buckets or the index: give a smaller "
-                "--size\n",
+        fprintf(stderr, "okv: probe: %u bytes is more than 64 buckets: give a smaller --size\n",
                 length);
         return CLI_USAGE;
     }
@@ -147,7 +145,7 @@ static int probe_all(const struct timing_arguments *arguments, uint32_t length, 
            count, length, arguments->depth, microseconds(samples[0]),
            microseconds(cli_percentile(samples, count, 50)),
            microseconds(cli_percentile(samples, count, 99)), microseconds(samples[count - 1]));
-    return cli_flush("probe");
+    return cli_output_end("probe");
 }
 
 int cli_probe(struct cli *cli, int argc, char **argv)

@@ -1,7 +1,6 @@
 #include "client/cli/tsv.h"
 
 #include <okv.h>
-#include <stdbool.h>
 #include <string.h>
 
 /* The byte that a letter after a backslash stands for, or -1. */
@@ -21,8 +20,7 @@ static int unescape(char letter)
     }
 }
 
-/* Decodes field[0..length) in place; false when an escape is unknown or cut off. */
-static bool decode_field(char *field, size_t *length)
+bool tsv_decode(char *field, size_t *length)
 {
     char *from = memchr(field, '\\', *length);
     if (!from)
@@ -60,7 +58,7 @@ const char *tsv_parse(char *line, size_t length, struct tsv_item *item)
     size_t value_length = length - key_length - 1;
     if (memchr(value, '\t', value_length))
         return "more than one tab: write a tab that is data as \\t";
-    if (!decode_field(line, &key_length) || !decode_field(value, &value_length))
+    if (!tsv_decode(line, &key_length) || !tsv_decode(value, &value_length))
         return "an unknown escape: write a backslash that is data as \\\\";
     if (key_length < 1 || key_length > OKV_KEY_MAX_BYTES)
         return "the key is not 1 to 1024 bytes long";
@@ -89,7 +87,7 @@ static bool is_special(char byte)
     return byte == '\t' || byte == '\n' || byte == '\r' || byte == '\\';
 }
 
-static void write_field(FILE *out, const char *field, size_t length)
+void tsv_write_field(FILE *out, const char *field, size_t length)
 {
     size_t start = 0;
     for (size_t i = 0; i < length; i++) {
@@ -104,9 +102,9 @@ static void write_field(FILE *out, const char *field, size_t length)
 
 int tsv_write(FILE *out, const struct tsv_item *item)
 {
-    write_field(out, item->key, item->key_length);
+    tsv_write_field(out, item->key, item->key_length);
     putc('\t', out);
-    write_field(out, item->value, item->value_length);
+    tsv_write_field(out, item->value, item->value_length);
     putc('\n', out);
     return ferror(out) ? -1 : 0;
 }

@@ -10,6 +10,7 @@
 #ifndef OKV_CLI_TSV_H
 #define OKV_CLI_TSV_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -26,6 +27,12 @@ struct tsv_item {
  * line; the item and the line's bytes are then unspecified.
  */
 const char *tsv_parse(char *line, size_t length, struct tsv_item *item);
+
+/* Decodes one field in place; false when an escape is unknown or cut off. */
+bool tsv_decode(char *field, size_t *length);
+
+/* Writes one field with its escapes. */
+void tsv_write_field(FILE *out, const char *field, size_t length);
 
 /* Writes the item as one line. Returns 0, or -1 when the stream has an error. */
 int tsv_write(FILE *out, const struct tsv_item *item);

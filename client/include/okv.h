@@ -64,7 +64,13 @@ enum {
     OKV_EIO = -20,           /* a call to the system or the device failed */
     OKV_EURI = -21,          /* the URI is not one that okv understands */
     OKV_EUNSUPPORTED = -22,  /* the server or the device does not support this */
-    OKV_ECREDIT = -23        /* used between server and transport; no call returns it */
+    OKV_ECREDIT = -23,       /* used between server and transport; no call returns it */
+    OKV_ECONFLICT = -24,     /* the item has another version than the one required */
+    OKV_EEXISTS = -25,       /* the key is in the table already */
+    OKV_ENUMBER = -26,       /* incr: the value is not a decimal integer of 64 bits */
+    OKV_EPULL = -27,         /* the server could not read the value from our memory */
+    OKV_EOVERFLOW = -28,     /* incr: the result does not fit a signed 64-bit integer */
+    OKV_ETTL = -29           /* a time to live is 1 ms to OKV_TTL_MAX_MS */
 };
 
 /* One sentence for a code; static, never NULL. Any thread. */
@@ -82,6 +88,10 @@ typedef struct okv okv;
 #define OKV_KEY_MAX_BYTES 1024
 /* Largest okv_options.depth. */
 #define OKV_DEPTH_MAX_OPERATIONS 1024
+/* Longest time to live, ms: some 34 years. */
+#define OKV_TTL_MAX_MS (INT64_C(1) << 40)
+/* okv_touch: the item is to live until it is deleted. */
+#define OKV_TTL_NONE INT64_MAX
 
 /* How a handle is to behave. Zero in any field means the default. */
 struct okv_options {
@@ -89,8 +99,11 @@ struct okv_options {
     uint32_t timeout_ms;         /* deadline of each operation; 5000 */
     uint32_t depth;              /* operations under way at once, 1 to 1024; 32 */
     uint32_t credits;            /* requests to ask the server for, 1 to 1024; 16 */
-    uint32_t reserved[12];       /* zero */
+    uint32_t hints;              /* places of large items to remember, to 2^20; 4096 */
+    uint32_t reserved[11];       /* zero */
 };
+/* okv_options.hints: remember none. */
+#define OKV_HINTS_NONE UINT32_MAX
 
 /*
  * Connects to the server at `uri`:
@@ -130,7 +143,7 @@ struct okv_info {
     uint64_t boot_id;      /* of this start of the server */
     uint64_t session_id;   /* the server's name for this connection */
     uint64_t region_bytes;
-    uint64_t index_bytes;
+    uint64_t buckets;      /* of the index, as far as this handle has seen */
     uint32_t bucket_bytes; /* what one READ of a get fetches */
     uint32_t max_value;    /* bytes */
     uint32_t credits;      /* requests that may be under way at once */
@@ -144,38 +157,116 @@ OKV_API void okv_info(const okv *handle, struct okv_info *out);
 /*
  * Common to these: they block until the answer or for timeout_ms. Keys are 1 to
  * OKV_KEY_MAX_BYTES bytes of anything. They may be mixed with asynchronous
- * operations on the handle, whose results stay for okv_poll().
+ * operations on the handle, whose results stay for okv_poll(). Operations of one
+ * handle that are under way together may take effect in any order.
+ *
+ * Versions. Every change of an item gives it a new version, which never comes
+ * again for that key while the server lives. Versions of a key only rise.
  *
  * Errors of all: OKV_EINVAL (NULL where memory is needed), OKV_EKEYSIZE,
  * OKV_EAGAIN (no operation slot is free), OKV_ETIMEDOUT, the handle's
- * failure.
+ * failure. Errors of all writes: OKV_EUNKNOWN when the request was sent and no
+ * answer came.
+ *
+ * Memory after a time-out. Key, value and buffer are the caller's again when the call
+ * returned or the result was polled, but for two things that cannot be called back.
+ * After OKV_ETIMEDOUT of a get into memory given to okv_register() the device may still
+ * write to the buffer, and after OKV_EUNKNOWN of a put whose value was too long for a
+ * message the server may still READ the value and store what is there by then. Both end
+ * with okv_close(); until then leave the memory mapped, and registered if it was.
  */
 
 /*
  * Reads the value of a key into buffer[0..size). On OKV_OK *length is the
  * value's size and *version (may be NULL) its version. On OKV_ETOOSMALL
- * *length is the size needed and the buffer is unchanged. `buffer` may be NULL
- * when size is 0.
- * One RDMA READ when the item is stored inline, two when it is in an extent.
- * Further errors: OKV_ENOTFOUND, OKV_ETOOSMALL, OKV_ECORRUPT.
+ * *length is the size needed. `buffer` may be NULL when size is 0. What the
+ * buffer holds after an error is undefined.
+ * One RDMA READ when the item is stored inline; two when it is in an extent, at
+ * the same time when this handle has read the item before. Straight into the
+ * buffer when it lies in memory given to okv_register().
+ * Further errors: OKV_ENOTFOUND, OKV_ETOOSMALL, OKV_ECORRUPT, OKV_ENOMEM.
  */
 OKV_API int okv_get(okv *handle, const void *key, size_t key_length, void *buffer, size_t size,
                     size_t *length, uint64_t *version);
 
+/* What is known of an item without its value. */
+struct okv_item_info {
+    size_t length; /* of the value, bytes */
+    uint64_t version;
+    int64_t ttl_ms; /* how long it will live; OKV_TTL_NONE: until it is deleted; 0: unknown, as
+                       in struct okv_result */
+};
+
+/*
+ * Looks an item up without fetching its value: is it there, and in which version?
+ * `info` may be NULL. Further errors: OKV_ENOTFOUND, OKV_ECORRUPT.
+ */
+OKV_API int okv_head(okv *handle, const void *key, size_t key_length, struct okv_item_info *info);
+
 /*
  * Stores a value of 0 to okv_info.max_value bytes under a key, replacing what
- * was there. On OKV_OK *version (may be NULL) is the item's new version.
- * Further errors: OKV_EVALUESIZE, OKV_EFULL, and OKV_EUNKNOWN when the request
- * was sent and no answer came.
+ * was there; the item does not expire. On OKV_OK *version (may be NULL) is the
+ * item's new version. A value too long for a message is READ by the server out of
+ * `value`. Further errors: OKV_EVALUESIZE, OKV_EFULL, OKV_EPULL, OKV_EPERM
+ * (locked-memory limit), OKV_ENOMEM.
  */
 OKV_API int okv_put(okv *handle, const void *key, size_t key_length, const void *value,
                     size_t value_length, uint64_t *version);
 
-/*
- * Removes a key. Further errors: OKV_ENOTFOUND (it was not there), OKV_EUNKNOWN as
- * for okv_put.
- */
+enum {
+    OKV_IF_ABSENT = 1,  /* put: only if the key is not there; else OKV_EEXISTS */
+    OKV_IF_VERSION = 2, /* put, delete: only if the item has `version`; else OKV_ECONFLICT,
+                           or OKV_ENOTFOUND when it is not there */
+    OKV_WITH_TTL = 4    /* put: the item expires after ttl_ms */
+};
+
+struct okv_put_options {
+    uint32_t flags;        /* of the ones above; the first two exclude each other */
+    uint32_t reserved;     /* zero */
+    uint64_t version;      /* OKV_IF_VERSION: not 0; else 0 */
+    int64_t ttl_ms;        /* OKV_WITH_TTL: 1 to OKV_TTL_MAX_MS; else 0 */
+    uint64_t reserved2[3]; /* zero */
+};
+
+/* okv_put on conditions and with a time to live. On OKV_ECONFLICT and OKV_EEXISTS
+ * *version is the version that is there. Further errors: those of okv_put, OKV_EEXISTS,
+ * OKV_ECONFLICT, OKV_ENOTFOUND, OKV_ETTL, OKV_EINVAL (flags, options NULL). */
+OKV_API int okv_put_with(okv *handle, const void *key, size_t key_length, const void *value,
+                         size_t value_length, const struct okv_put_options *options,
+                         uint64_t *version);
+
+/* Removes a key. Further errors: OKV_ENOTFOUND (it was not there). */
 OKV_API int okv_delete(okv *handle, const void *key, size_t key_length);
+/* Removes a key if it has this version, which is not 0. Further errors: OKV_ENOTFOUND,
+ * OKV_ECONFLICT. */
+OKV_API int okv_delete_if(okv *handle, const void *key, size_t key_length, uint64_t version);
+
+/*
+ * Adds `delta` to the decimal integer that the value is (an optional '-' and 1 to 19
+ * digits), or to 0 when the key is not there. *result (may be NULL) is the sum,
+ * which the value now is. An expiry stays. Further errors: OKV_ENUMBER,
+ * OKV_EOVERFLOW, OKV_EFULL; the item is then as it was.
+ */
+OKV_API int okv_incr(okv *handle, const void *key, size_t key_length, int64_t delta,
+                     int64_t *result, uint64_t *version);
+
+/*
+ * Appends to a value, or stores it when the key is not there. *length (may be
+ * NULL) is the whole value's length then. What is appended fits one message
+ * (about 15,000 bytes), the whole okv_info.max_value. An expiry stays.
+ * Further errors: OKV_EVALUESIZE (either is too long), OKV_EFULL.
+ */
+OKV_API int okv_append(okv *handle, const void *key, size_t key_length, const void *value,
+                       size_t value_length, size_t *length, uint64_t *version);
+
+/* Lets an item expire after ttl_ms from now, or never (OKV_TTL_NONE). Its version
+ * changes. Further errors: OKV_ENOTFOUND, OKV_ETTL, OKV_EFULL. */
+OKV_API int okv_touch(okv *handle, const void *key, size_t key_length, int64_t ttl_ms,
+                      uint64_t *version);
+
+/* Removes every item that is there when the call begins; those put meanwhile may go
+ * too. Blocks as long as it takes, each of its steps for timeout_ms at most. */
+OKV_API int okv_flush(okv *handle);
 
 /* One request and its answer, through the server's CPU. */
 OKV_API int okv_ping(okv *handle);
@@ -187,30 +278,85 @@ OKV_API int okv_ping(okv *handle);
  */
 OKV_API int okv_stat(okv *handle, char *buffer, size_t size, size_t *length);
 
+/* An item that a scan shows; the memory is valid during the call of `visit`. */
+struct okv_item {
+    const void *key;
+    size_t key_length;
+    const void *value;
+    size_t value_length;
+    uint64_t version;
+    int64_t ttl_ms; /* OKV_TTL_NONE: it does not expire */
+};
+
 /*
- * Calls `visit` for every item in the table, read one-sided, bucket by bucket.
- * Every item that is there during the whole scan is visited exactly once; one
- * that is put or deleted meanwhile may be missed. Key and value are valid
- * during the call only, which must not use the handle. A non-zero return of
- * `visit` ends the scan and is returned.
+ * Calls `visit` for every item in the table, read one-sided. An item that is there
+ * from the beginning of the scan to its end is visited exactly once, however the
+ * table grows or shrinks meanwhile; one that is put or deleted during the scan may
+ * be visited or not. Each item is shown as it was at some moment of the scan.
+ * `visit` must not use the handle; what it returns other than 0 ends the scan and is
+ * returned.
  * Blocks as long as it takes; each READ in it may take timeout_ms, after which
  * the handle is unusable. OKV_EAGAIN when operations are under way on the handle.
  * Further errors: OKV_ECORRUPT, OKV_ENOMEM.
  */
-typedef int okv_visit(void *user, const void *key, size_t key_length, const void *value,
-                      size_t value_length, uint64_t version);
+typedef int okv_visit(void *user, const struct okv_item *item);
 OKV_API int okv_scan(okv *handle, okv_visit *visit, void *user);
+
+/*
+ * The same in portions: begin with *cursor 0; a `visit` that returns other than 0
+ * ends the portion, and the next call goes on from *cursor, where the items
+ * that share the last one's bucket may come once more. *cursor is 0 again after the
+ * last item. A cursor is good for any handle to the same start of the server.
+ * Further errors: OKV_EINVAL (no cursor of okv's).
+ */
+OKV_API int okv_scan_from(okv *handle, uint64_t *cursor, okv_visit *visit, void *user);
 
 /* ---- asynchronous calls ------------------------------------------------- */
 
+enum okv_kind {
+    OKV_GET = 1,
+    OKV_HEAD = 2,
+    OKV_PUT = 3,
+    OKV_DELETE = 4,
+    OKV_INCR = 5,
+    OKV_APPEND = 6,
+    OKV_TOUCH = 7,
+    OKV_PING = 8
+};
+
+/* One operation; what its kind does not use is zero. */
+struct okv_command {
+    uint32_t kind;  /* enum okv_kind */
+    uint32_t flags; /* put, delete: OKV_IF_ABSENT, OKV_IF_VERSION, OKV_WITH_TTL */
+    uint64_t tag;   /* yours; comes back with the result */
+    const void *key;
+    size_t key_length;
+    const void *value; /* put, append */
+    size_t value_length;
+    void *buffer; /* get */
+    size_t buffer_size;
+    uint64_t version;     /* OKV_IF_VERSION: not 0 */
+    int64_t ttl_ms;       /* touch, OKV_WITH_TTL */
+    int64_t delta;        /* incr */
+    uint32_t timeout_ms;  /* its deadline; 0: the handle's timeout_ms */
+    uint32_t reserved[3]; /* zero */
+};
+
 /*
- * Submit, then collect results with okv_poll(), in the order in which they
- * ended. `tag` is yours and comes back with the result. Key, value and buffer
- * stay yours to keep alive and unchanged until the result was polled or the
- * handle closed.
- * Errors: OKV_EINVAL, OKV_EKEYSIZE, OKV_EVALUESIZE, OKV_EAGAIN (poll first), the
- * handle's failure. On an error there will be no result.
+ * Submits commands, in their order, then collect results with okv_poll(), in the
+ * order in which they ended. The commands themselves may be reused at once; key,
+ * value and buffer stay yours to keep alive and unchanged until the result was
+ * polled or the handle closed. All READs go out with one doorbell.
+ *
+ * Returns OKV_OK when all were taken. Otherwise the reason why the next was not:
+ * there will be results of the first *accepted (may be NULL) and none of the others.
+ * Errors: OKV_EINVAL, OKV_EKEYSIZE, OKV_EVALUESIZE, OKV_ETTL, OKV_EAGAIN (poll
+ * first), OKV_ENOMEM, the handle's failure.
  */
+OKV_API int okv_submit(okv *handle, const struct okv_command *commands, size_t count,
+                       size_t *accepted);
+
+/* Shorthands for one command. */
 OKV_API int okv_submit_get(okv *handle, const void *key, size_t key_length, void *buffer,
                            size_t size, uint64_t tag);
 OKV_API int okv_submit_put(okv *handle, const void *key, size_t key_length, const void *value,
@@ -223,9 +369,27 @@ struct okv_result {
     uint64_t tag;
     int status;
     uint32_t reserved;
-    size_t length;    /* get: the value's size, also with OKV_ETOOSMALL */
-    uint64_t version; /* get, put: of the item; 0 on failure */
+    size_t length;    /* get, head, append: the value's size, also with OKV_ETOOSMALL */
+    uint64_t version; /* of the item, as the synchronous call gives it; else 0 */
+    int64_t number;   /* incr: the result */
+    int64_t ttl_ms;   /* get, head: what it has to live, or OKV_TTL_NONE; 0 when only the server
+                         could tell (okv_counters.fallbacks) and did not */
 };
+
+/* One command and its result, blocking; *result is filled on every return but
+ * OKV_EINVAL for NULL. Returns result->status. */
+OKV_API int okv_call(okv *handle, const struct okv_command *command, struct okv_result *result);
+
+/*
+ * Many gets (or heads) at once: results[i] is that of commands[i]; tags are not
+ * looked at. Any count: the handle's depth of them are under way at a time, and
+ * their READs go out together. A key may come more than once. Blocks until all
+ * ended. Returns OKV_OK when each has a status in its result, else the handle's
+ * failure, OKV_EINVAL (another kind of command), or OKV_EAGAIN (operations are
+ * under way on the handle).
+ */
+OKV_API int okv_get_many(okv *handle, const struct okv_command *commands,
+                         struct okv_result *results, size_t count);
 
 /*
  * Moves operations on and writes up to `max` results. Returns how many, 0 when
@@ -250,23 +414,43 @@ OKV_API int okv_arm(okv *handle);
  * OKV_OK, OKV_ETIMEDOUT, OKV_EINVAL (NULL, a negative time). */
 OKV_API int okv_wait(okv *handle, int timeout_ms);
 
+/* ---- memory that values are read into directly ---------------------------- */
+
+/*
+ * Registers base[0..length) with the device. A get whose buffer lies in it, whole,
+ * takes a value from an extent without a copy. The memory stays yours, mapped, until
+ * okv_unregister() or okv_close(), before which no operation may be using it.
+ * okv_unregister sets *memory to NULL; it accepts NULL and a pointer to NULL.
+ * OKV_EINVAL, OKV_EPERM (locked-memory limit), OKV_ENOMEM, OKV_EIO, OKV_EAGAIN (64
+ * are registered already), the handle's failure.
+ */
+typedef struct okv_registration okv_registration;
+OKV_API int okv_register(okv *handle, void *base, size_t length, okv_registration **memory);
+OKV_API void okv_unregister(okv *handle, okv_registration **memory);
+
 /* ---- what only the client can see --------------------------------------- */
 
 #define OKV_COUNTER_LIST(X)                                                  \
-    X(gets, "gets that ended")                                               \
-    X(hits, "gets that found their key")                                     \
-    X(misses, "gets that proved that the key is not there")                  \
+    X(gets, "gets and heads that ended")                                     \
+    X(hits, "of these, those that found their key")                          \
+    X(misses, "of these, those that proved that the key is not there")       \
     X(puts, "puts that ended")                                               \
     X(deletes, "deletes that ended")                                         \
+    X(updates, "incrs, appends and touches that ended")                      \
     X(reads, "RDMA READs posted for gets and scans")                         \
     X(read_bytes, "bytes that those READs fetched")                          \
     X(bucket_reads, "READs of a bucket or an overflow bucket")               \
-    X(extent_reads, "READs of an extent")                                    \
+    X(extent_reads, "READs of an extent or a piece of one")                  \
+    X(directory_reads, "READs of the index's directory")                     \
+    X(status_reads, "READs of the server's clock and bucket count")          \
     X(torn_buckets, "bucket images rejected by their checksum or version")   \
     X(torn_extents, "extents rejected by their checksum")                    \
-    X(wrong_depths, "reads of a bucket that had split since")                \
+    X(wrong_depths, "reads of a bucket that had split or merged since")      \
+    X(hints_right, "extents read together with their bucket, and rightly")   \
+    X(hints_wrong, "extents read together with their bucket for nothing")    \
     X(fallbacks, "gets handed to the server after too many rejected images") \
     X(requests, "messages sent to the server")                               \
+    X(pulled, "values that were exposed for the server to READ")             \
     X(replies, "answers that came back")                                     \
     X(timeouts, "operations that passed their deadline")
 
@@ -285,8 +469,8 @@ OKV_API void okv_counters(const okv *handle, struct okv_counters *out);
  * than `depth` under way at once. latencies_ns[0..count) receives the time of
  * each from its post to its completion. Blocks until they are done, or until none
  * has ended for timeout_ms, after which the handle is unusable.
- * OKV_EINVAL: length 0 or above bucket_bytes * 64 or above the index, count or
- * depth 0, depth above the handle's. OKV_EAGAIN: operations are under way.
+ * OKV_EINVAL: length 0 or above bucket_bytes * 64 or above a segment of the index,
+ * count or depth 0, depth above the handle's. OKV_EAGAIN: operations are under way.
  * OKV_ETIMEDOUT, OKV_EDISCONNECTED, OKV_EIO.
  */
 OKV_API int okv_probe(okv *handle, uint32_t length, uint32_t count, uint32_t depth,

@@ -17,22 +17,9 @@ case ${1:-} in
     '' | -*) usage >&2; exit 2 ;;
 esac
 build=$(cd "$1" && pwd)
-server=$build/server/okv-server okv=$build/client/cli/okv bench=$build/bench/kv-bench
-scratch=$(mktemp -d /tmp/okv-bad-input.XXXXXX)
-socket=local://$scratch/okv.sock
-servers=()
+# shellcheck source=tests/support/programs.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/programs.sh"
 failures=0 checks=0
-unset OKV_SERVER
-
-cleanup() {
-    local pid
-    for pid in "${servers[@]}"; do
-        kill "$pid" 2>/dev/null || true
-        wait "$pid" 2>/dev/null || true
-    done
-    rm -rf "$scratch"
-}
-trap cleanup EXIT
 
 wrong() {
     failures=$((failures + 1))
@@ -67,22 +54,6 @@ check() {
         wrong "something is on standard output"
     fi
     [ -z "${VERBOSE:-}" ] || printf '%-40s %s\n' "$what" "$message"
-}
-
-# start_server URI: a server that is ready.
-start_server() {
-    "$server" --listen "$1" --memory 16M >"$scratch/ready" 2>"$scratch/log" &
-    servers+=($!)
-    local tries=0
-    until grep -q '^ready ' "$scratch/ready"; do
-        sleep 0.1
-        tries=$((tries + 1))
-        if [ $tries -gt 300 ] || ! kill -0 "${servers[-1]}" 2>/dev/null; then
-            echo "the server at $1 did not start:"
-            cat "$scratch/log"
-            exit 1
-        fi
-    done
 }
 
 # key LENGTH: a key of that many bytes.
@@ -135,6 +106,78 @@ nobody_listens() {
         "$okv" -s "local://$scratch/file" ping
 }
 
+# What argp lets through and the programs have to refuse; no server is needed for that.
+command_arguments() {
+    local bad
+    for bad in 0 -1 1099511627777 99999999999999999999 1.5 10s ''; do
+        check "--ttl '$bad'" 2 '--ttl' 'milliseconds from 1 to 1099511627776' \
+            "$okv" -s "$socket" put key value "--ttl=$bad"
+        check "touch '$bad'" 2 'MS' 'milliseconds from 1 to .* or none' "$okv" -s "$socket" touch key "$bad"
+    done
+    for bad in one 1.5 -5x 9223372036854775808 -9223372036854775809 ''; do
+        check "incr by '$bad'" 2 'N' 'whole number from -9223372036854775808' "$okv" -s "$socket" incr key "$bad"
+    done
+    for bad in -1 x 18446744073709551616; do
+        check "--if-version '$bad' (put)" 2 '--if-version' 'whole number from 0' \
+            "$okv" -s "$socket" put key value "--if-version=$bad"
+        check "--if-version '$bad' (del)" 2 '--if-version' 'whole number from 0' \
+            "$okv" -s "$socket" del key "--if-version=$bad"
+    done
+    check "two conditions" 2 'exclude each other' 'give one' \
+        "$okv" -s "$socket" put key value --if-absent --if-version 1
+    check "--if-version for two keys" 2 '--if-version' 'one KEY' "$okv" -s "$socket" del a b --if-version 1
+    for bad in 0 -1 soon 86400001; do
+        check "--timeout '$bad' (okv)" 2 '--timeout' 'whole number from 1' "$okv" -s "$socket" "--timeout=$bad" ping
+        check "--timeout '$bad' (bench)" 2 '--timeout' 'whole number from 1' "$bench" -s "$socket" "--timeout=$bad"
+    done
+    check "scan with a word" 2 'user:' '--prefix user:' "$okv" -s "$socket" scan user:
+    check "scan --limit 0" 2 '--limit' 'from 1' "$okv" -s "$socket" scan --limit 0
+    check "flush without a word" 2 'every item' '--yes' "$okv" -s "$socket" flush
+    check "flush with a key" 2 'every item' 'okv del key' "$okv" -s "$socket" flush key
+    check "put without a value" 2 'KEY and VALUE' 'KEY and -' "$okv" -s "$socket" put key
+    check "append without a value" 2 'KEY and VALUE' 'KEY and -' "$okv" -s "$socket" append key
+    check "touch without a time" 2 'milliseconds' 'none' "$okv" -s "$socket" touch key
+    check "exists of two keys" 2 'too much' 'one KEY' "$okv" -s "$socket" exists a b
+    check "--get-many 0" 2 '--get-many' 'from 1' "$bench" -s "$socket" --get-many 0
+    check "--get-many with --floor" 2 '--floor' 'leave out' "$bench" -s "$socket" --get-many 8 --floor
+    check "--get-many with puts" 2 '--get-many' 'leave out' "$bench" -s "$socket" --get-many 8 --mix get=50,put=50
+}
+
+# Conditions, numbers, lengths and times that the item there does not meet.
+items_as_they_are() {
+    local status=0
+    "$okv" -s "$socket" put word text
+    "$okv" -s "$socket" put number 9223372036854775807
+    "$okv" -s "$socket" put long "$(key 60000)"
+    check "incr of what is no number" 3 'not a decimal integer' 'okv get' "$okv" -s "$socket" incr word
+    check "incr beyond 64 bits" 3 'does not fit' 'add less' "$okv" -s "$socket" incr number
+    check "append beyond the limit" 3 'larger than' 'connection_max_value' \
+        "$okv" -s "$socket" append long "$(key 10000)"
+    check "append of more than a message" 3 'larger than' '15000' "$okv" -s "$socket" append word "$(key 20000)"
+    check "put to another version" 1 'another version' 'okv exists -v' "$okv" -s "$socket" put word x --if-version 4711
+    check "put to a version of nothing" 1 'not in the table' '.' "$okv" -s "$socket" put unknown x --if-version 4711
+    check "put of what is there" 1 'in the table already' '--if-absent' "$okv" -s "$socket" put word x --if-absent
+    check "del of another version" 1 'another version' 'okv exists -v' "$okv" -s "$socket" del word --if-version 4711
+    check "an unknown key (touch)" 1 'not in the table' '.' "$okv" -s "$socket" touch unknown 1000
+    # shellcheck disable=SC2016 # for the inner shell
+    check "standard input over the limit" 3 'larger than' 'connection_max_value' \
+        bash -c 'head -c 100000 /dev/zero | "$1" -s "$2" put zeros -' put "$okv" "$socket"
+    # shellcheck disable=SC2016 # for the inner shell
+    check "a key with an unknown escape (mget)" 3 'escape' 'backslash' \
+        bash -c 'echo "a\\qb" | "$1" -s "$2" mget -' mget "$okv" "$socket"
+
+    what="what was refused changed nothing" checks=$((checks + 1))
+    [ "$("$okv" -s "$socket" get word)" = text ] || wrong "the value is another one"
+    [ "$("$okv" -s "$socket" get long | wc -c)" -eq 60000 ] || wrong "the long value is another one"
+    what="an unknown key (exists)" checks=$((checks + 1))
+    "$okv" -s "$socket" exists unknown >"$scratch/out" 2>"$scratch/err" || status=$?
+    [ $status -eq 1 ] || wrong "exit status $status and not 1"
+    if [ -s "$scratch/out" ] || [ -s "$scratch/err" ]; then wrong "something was printed"; fi
+    what="a key named twice (mget)" checks=$((checks + 1))
+    "$okv" -s "$socket" mget word word >"$scratch/out"
+    [ "$(grep -c "^word$(printf '\t')text$" "$scratch/out")" -eq 2 ] || wrong "not two lines"
+}
+
 # The three results that people mix up have three messages, and a miss its own status.
 keys_and_values() {
     local of_key of_value of_miss
@@ -144,7 +187,7 @@ keys_and_values() {
         check "del of a key of $length bytes" 3 '1 to 1024' '.' "$okv" -s "$socket" del "$(key $length)"
     done
     of_key=$message
-    check "a value over the limit" 3 'larger than the server' 'okv stat|split' \
+    check "a value over the limit" 3 'larger than the server' 'okv stat' \
         "$okv" -s "$socket" put large "$(key 100000)"
     of_value=$message
     check "an unknown key (get)" 1 'not in the table' '.' "$okv" -s "$socket" get unknown
@@ -161,7 +204,7 @@ keys_and_values() {
     # shellcheck disable=SC2016 # for the inner shell
     check "an empty line before a miss (mget)" 3 '1 to 1024' '.' \
         bash -c 'printf "\nunknown\n" | "$1" -s "$2" mget -' mget "$okv" "$socket"
-    check "a value size over the limit (bench)" 3 'larger than|value' '.' \
+    check "a value size over the limit (bench)" 3 'larger than' 'at most 65536' \
         "$bench" -s "$socket" --records 10 --value-size 1M --seconds 1
 }
 
@@ -213,7 +256,7 @@ with_a_device() {
     # shellcheck disable=SC2016 # for the inner shell
     check "not enough locked memory (server)" 3 'lock' 'ulimit -l' \
         bash -c 'locked 64 "$@"' locked "$server" --listen "rdma://$address:7498" --memory 16M
-    start_server "rdma://$address"
+    start_server "rdma://$address" --max-value 64K
     check "a port in use" 3 'in use|already' 'stop|another port|choose' \
         "$server" --listen "rdma://$address" --memory 16M
     # shellcheck disable=SC2016 # for the inner shell
@@ -222,6 +265,7 @@ with_a_device() {
     check "a socket of the wrong kind" 3 'no server listens' 'okv-server' "$okv" -s "$socket.none" ping
     socket=rdma://$address
     keys_and_values
+    items_as_they_are
 }
 
 unresolvable_hosts() {
@@ -238,10 +282,12 @@ unresolvable_hosts
 if [ -n "${OKV_GUEST:-}" ]; then
     with_a_device
 else
+    command_arguments # the same everywhere, and the guest is slow
     no_device
-    start_server "$socket"
+    start_server "$socket" --max-value 64K
     check "a socket in use" 3 'already listens' 'stop|choose' "$server" --listen "$socket" --memory 16M
     keys_and_values
+    items_as_they_are
     kill -KILL "${servers[-1]}"
     wait "${servers[-1]}" 2>/dev/null || true
     check "the socket of a killed server" 3 'no server listens' 'okv-server --listen' "$okv" -s "$socket" ping

@@ -19,104 +19,96 @@
 #include <cmocka.h>
 
 #include "shared/clock.h"
+#include "tests/support/certified_value.h"
 #include "tests/support/server_process.h"
 
 #define KEYS 4
 #define READERS 2
-#define WRITES_UNDER_WAY 16 /* keeps the server writing */
-#define VALUE_MAX 16384
+#define WRITES_UNDER_WAY 16     /* keeps the server writing */
+#define MESSAGE_VALUE_MAX 15000 /* goes in a message, whatever the key */
 
 static const char *const key_names[KEYS] = {"key0", "key1", "key2", "key3"};
 
 struct hammer {
     struct server_process *server;
     size_t smallest, largest; /* of values */
+    bool pulled;              /* by the server: too long for messages */
     atomic_bool stop;
     atomic_ulong written;
     atomic_ulong read;
     atomic_ulong rejected; /* torn images and extents */
     atomic_ulong fallbacks;
+    atomic_ulong given_up; /* gets that ended with OKV_ECORRUPT */
     atomic_ulong wrong;
     atomic_int failure;
 };
 
-/* splitmix64: https://doi.org/10.1145/2660193.2660195 */
-static uint64_t mix(uint64_t x)
-{
-    x += UINT64_C(0x9e3779b97f4a7c15);
-    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-    return x ^ x >> 31;
-}
-
-/* Write number `n` of a key: its first word is n, the others follow from it. */
+/* Value number `n` of a key has a size that follows from the two. */
 static size_t value_size(const struct hammer *hammer, unsigned key, uint64_t n)
 {
-    return hammer->smallest + mix(n ^ key) % (hammer->largest - hammer->smallest + 1);
-}
-
-static void value_fill(uint8_t *value, size_t size, unsigned key, uint64_t n)
-{
-    memcpy(value, &n, sizeof n);
-    for (size_t at = 8; at < size; at += 8) {
-        uint64_t word = mix(n * 8191 + at + key);
-        memcpy(value + at, &word, size - at < 8 ? size - at : 8);
-    }
+    return hammer->smallest + certified_mix(n ^ key) % (hammer->largest - hammer->smallest + 1);
 }
 
 static bool value_is_whole(const struct hammer *hammer, const uint8_t *value, size_t size,
                            unsigned key, uint64_t *n)
 {
-    static _Thread_local uint8_t expected[VALUE_MAX];
-
-    if (size < 8 || size > sizeof expected)
-        return false;
-    memcpy(n, value, sizeof *n);
-    if (value_size(hammer, key, *n) != size)
-        return false;
-    value_fill(expected, size, key, *n);
-    return memcmp(value, expected, size) == 0;
+    return certified_check(value, size, key, n) && value_size(hammer, key, *n) == size;
 }
 
-/* Puts of one connection are applied in their order, so each key's writes rise. */
+/* Takes results until at most `most` puts are under way. */
+static int collect(struct hammer *hammer, okv *handle, uint32_t most)
+{
+    struct okv_result result;
+    int rc = 0;
+
+    while (rc == 0 && okv_pending(handle) > most) {
+        int done = okv_poll(handle, &result, 1);
+        rc = done < 0 ? done : done == 0 ? okv_wait(handle, 10000) : result.status;
+        atomic_fetch_add(&hammer->written, done == 1);
+    }
+    return rc;
+}
+
+/* Messages of one connection are applied in their order, so each key's values rise. Pulled
+ * values are stored in any order: a round of them, one of each key, ends before the next. */
 static void *write_all(void *user)
 {
     struct hammer *hammer = user;
     okv *handle = server_connect(hammer->server, NULL);
-    static uint8_t values[WRITES_UNDER_WAY][VALUE_MAX];
-    struct okv_result result;
+    const uint32_t under_way = hammer->pulled ? KEYS : WRITES_UNDER_WAY;
+    uint8_t *values = malloc(under_way * hammer->largest);
+    int rc = 0;
 
-    for (uint64_t n = 1; !atomic_load(&hammer->stop); n++) {
+    for (uint64_t n = 1; rc == 0 && !atomic_load(&hammer->stop); n++) {
         unsigned key = (unsigned)(n % KEYS);
-        uint8_t *value = values[n % WRITES_UNDER_WAY];
+        uint8_t *value = values + n % under_way * hammer->largest;
         size_t size = value_size(hammer, key, n);
-        value_fill(value, size, key, n);
-        int rc = okv_submit_put(handle, key_names[key], 4, value, size, n);
-        while (rc == 0 && okv_pending(handle) == WRITES_UNDER_WAY) {
-            int done = okv_poll(handle, &result, 1);
-            rc = done < 0 ? done : done == 0 ? okv_wait(handle, 1000) : result.status;
-            atomic_fetch_add(&hammer->written, done == 1);
-        }
-        if (rc) {
-            atomic_store(&hammer->failure, rc);
-            break;
-        }
+        bool round_ends = hammer->pulled && key == KEYS - 1;
+        certified_fill(value, size, key, n);
+        rc = okv_submit_put(handle, key_names[key], 4, value, size, n);
+        if (rc == 0)
+            rc = collect(hammer, handle, round_ends ? 0 : under_way - 1);
     }
+    if (rc)
+        atomic_store(&hammer->failure, rc);
     okv_close(&handle);
+    free(values);
     return NULL;
 }
 
 static void read_one(struct hammer *hammer, okv *handle, uint8_t *value, uint64_t *latest)
 {
-    unsigned key = (unsigned)(mix(atomic_fetch_add(&hammer->read, 1)) % KEYS);
+    unsigned key = (unsigned)(certified_mix(atomic_fetch_add(&hammer->read, 1)) % KEYS);
     size_t size = 0;
     uint64_t n = 0;
-    int rc = okv_get(handle, key_names[key], 4, value, VALUE_MAX, &size, NULL);
+    int rc = okv_get(handle, key_names[key], 4, value, hammer->largest, &size, NULL);
 
     if (rc == OKV_ENOTFOUND && latest[key] == 0)
         return; /* not written yet */
     if (rc == OKV_EDISCONNECTED || rc == OKV_ESHUTDOWN || rc == OKV_ETIMEDOUT)
         atomic_store(&hammer->failure, rc);
+    else if (rc == OKV_ECORRUPT && hammer->pulled)
+        atomic_fetch_add(&hammer->given_up, 1); /* the server could not answer with it either */
     else if (rc || !value_is_whole(hammer, value, size, key, &n) || n < latest[key])
         atomic_fetch_add(&hammer->wrong, 1);
     else
@@ -127,7 +119,7 @@ static void *read_all(void *user)
 {
     struct hammer *hammer = user;
     okv *handle = server_connect(hammer->server, NULL);
-    uint8_t *value = malloc(VALUE_MAX);
+    uint8_t *value = malloc(hammer->largest);
     uint64_t latest[KEYS] = {0}, seen = 0;
 
     while (!atomic_load(&hammer->stop) && !atomic_load(&hammer->failure)) {
@@ -174,60 +166,68 @@ static void hammer_run(struct hammer *hammer)
     for (int i = 0; i < READERS; i++)
         pthread_join(readers[i], NULL);
     print_message("values of %zu to %zu bytes: %lu written, %lu read, %lu torn and rejected, "
-                  "%lu asked of the server, %lu wrong\n",
+                  "%lu asked of the server, %lu given up, %lu wrong\n",
                   hammer->smallest, hammer->largest, atomic_load(&hammer->written),
                   atomic_load(&hammer->read), atomic_load(&hammer->rejected),
-                  atomic_load(&hammer->fallbacks), atomic_load(&hammer->wrong));
+                  atomic_load(&hammer->fallbacks), atomic_load(&hammer->given_up),
+                  atomic_load(&hammer->wrong));
 }
 
-static void hammer_values(void **state, size_t smallest, size_t largest)
+static void hammer_values(struct hammer *hammer)
 {
-    struct hammer hammer = {.server = *state, .smallest = smallest, .largest = largest};
-
-    hammer_run(&hammer);
-    assert_int_equal(atomic_load(&hammer.failure), 0);
-    assert_true(atomic_load(&hammer.written) > 0);
+    hammer_run(hammer);
+    assert_int_equal(atomic_load(&hammer->failure), 0);
+    assert_true(atomic_load(&hammer->written) > 0);
 #ifdef HAMMER_UNCHECKED
-    assert_true(atomic_load(&hammer.wrong) > 0);
+    assert_true(atomic_load(&hammer->wrong) > 0);
 #else
-    assert_int_equal(atomic_load(&hammer.wrong), 0);
-    assert_true(atomic_load(&hammer.rejected) > 0);
+    assert_int_equal(atomic_load(&hammer->wrong), 0);
+    assert_true(atomic_load(&hammer->rejected) > 0);
+    assert_true(atomic_load(&hammer->given_up) < atomic_load(&hammer->read));
 #endif
-}
-
-static size_t largest_value(void **state)
-{
-    struct okv_info info;
-    okv *handle = server_connect(*state, NULL);
-
-    okv_info(handle, &info);
-    okv_close(&handle);
-    return info.max_value;
 }
 
 static void inline_values(void **state)
 {
-    hammer_values(state, 8, 100);
+    hammer_values(&(struct hammer){.server = *state, .smallest = 8, .largest = 100});
 }
 
 static void extents(void **state)
 {
-    hammer_values(state, 4096, largest_value(state));
+    hammer_values(
+        &(struct hammer){.server = *state, .smallest = 4096, .largest = MESSAGE_VALUE_MAX});
 }
 
 static void values_of_every_size(void **state)
 {
-    hammer_values(state, 8, largest_value(state));
+    hammer_values(&(struct hammer){.server = *state, .smallest = 8, .largest = MESSAGE_VALUE_MAX});
 }
 
-static int setup(void **state)
+static void pulled_values(void **state)
 {
-    static const char *const arguments[] = {"--memory", "1M", NULL}; /* extents are reused soon */
+    hammer_values(
+        &(struct hammer){.server = *state, .smallest = 100000, .largest = 1 << 20, .pulled = true});
+}
+
+static int setup_with(void **state, const char *memory)
+{
+    const char *const arguments[] = {"--memory", memory, NULL};
     struct server_process *server = calloc(1, sizeof *server);
 
     server_start(server, arguments);
     *state = server;
     return 0;
+}
+
+/* Small regions: extents are soon used again. */
+static int setup(void **state)
+{
+    return setup_with(state, "1M");
+}
+
+static int setup_for_pulled(void **state)
+{
+    return setup_with(state, "16M");
 }
 
 static int teardown(void **state)
@@ -245,6 +245,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(inline_values, setup, teardown),
         cmocka_unit_test_setup_teardown(extents, setup, teardown),
         cmocka_unit_test_setup_teardown(values_of_every_size, setup, teardown),
+        cmocka_unit_test_setup_teardown(pulled_values, setup_for_pulled, teardown),
     };
 
     return cmocka_run_group_tests_name("hammer", tests, NULL, NULL);

@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -146,37 +147,65 @@ struct bad_message {
     uint32_t length; /* of the message; the rest is what its header says */
     uint32_t key_length, value_length, flags;
     uint64_t argument;
+    uint64_t ttl_ms;
+    uint32_t reserved;
 };
 
 #define OPERATION(name) ((uint32_t)OKV_OP_##name << 24)
 #define HEADER ((uint32_t)OKV_REQUEST_HEADER)
+#define PLACE ((uint32_t)sizeof(struct okv_wire_pull))
+#define ABSENT OKV_REQUEST_IF_ABSENT
+#define VERSION OKV_REQUEST_IF_VERSION
+#define PULL OKV_REQUEST_PULL
+#define TTL_MOST ((UINT64_C(1) << 48) - 1)
 
-static const struct bad_message bad_messages[] = {
-    {"an empty message", OPERATION(PING), 0, 0, 0, 0, 0},
-    {"one byte", OPERATION(PING), 1, 0, 0, 0, 0},
-    {"a header that lacks a byte", OPERATION(PING), HEADER - 1, 0, 0, 0, 0},
-    {"a byte too many", OPERATION(PING), HEADER + 1, 0, 0, 0, 0},
-    {"a value that is not there", OPERATION(PUT), HEADER + 1, 1, 100, 0, 0},
-    {"a key that is not there", OPERATION(GET), HEADER, 1024, 0, 0, 0},
-    {"more than was announced", OPERATION(PUT), HEADER + 50, 1, 0, 0, 0},
-    {"lengths whose sum wraps", OPERATION(PUT), HEADER, 1, UINT32_MAX, 0, 0},
-    {"a reserved bit of the immediate", OPERATION(PING) | 1u << 16, HEADER, 0, 0, 0, 0},
-    {"the last reserved bit", OPERATION(PING) | 1u << 23, HEADER, 0, 0, 0, 0},
-    {"a reply", OPERATION(PING) | OKV_IMMEDIATE_REPLY, HEADER, 0, 0, 0, 0},
-    {"a goodbye", OPERATION(GOODBYE) | OKV_IMMEDIATE_REPLY, HEADER, 0, 0, 0, 0},
-    {"a flag", OPERATION(PING), HEADER, 0, 0, 1, 0},
-    {"the last flag", OPERATION(PUT), HEADER + 1, 1, 0, 0x8000, 0},
-    {"an argument", OPERATION(PING), HEADER, 0, 0, 0, 1},
-    {"the last bit of the argument", OPERATION(PUT), HEADER + 1, 1, 0, 0, UINT64_C(1) << 63},
-    {"a PUT without key", OPERATION(PUT), HEADER + 9, 0, 9, 0, 0},
-    {"a GET without key", OPERATION(GET), HEADER, 0, 0, 0, 0},
-    {"a DELETE without key", OPERATION(DELETE), HEADER, 0, 0, 0, 0},
-    {"a PUT of 1025 bytes of key", OPERATION(PUT), HEADER + 1026, 1025, 1, 0, 0},
-    {"a GET of 1025 bytes of key", OPERATION(GET), HEADER + 1025, 1025, 0, 0, 0},
-    {"a DELETE of 65535 bytes of key", OPERATION(DELETE), HEADER + 8000, 65535, 0, 0, 0},
-    {"a GET with a value", OPERATION(GET), HEADER + 2, 1, 1, 0, 0},
-    {"a PING with a key", OPERATION(PING), HEADER + 1, 1, 0, 0, 0},
-    {"a STAT with a value", OPERATION(STAT), HEADER + 1, 0, 1, 0, 0},
+/* Lengths that do not add up, and what no operation may have. */
+static const struct bad_message bad_frames[] = {
+    {"an empty message", OPERATION(PING), 0, 0, 0, 0, 0, 0, 0},
+    {"one byte", OPERATION(PING), 1, 0, 0, 0, 0, 0, 0},
+    {"a header that lacks a byte", OPERATION(PING), HEADER - 1, 0, 0, 0, 0, 0, 0},
+    {"a byte too many", OPERATION(PING), HEADER + 1, 0, 0, 0, 0, 0, 0},
+    {"a value that is not there", OPERATION(PUT), HEADER + 1, 1, 100, 0, 0, 0, 0},
+    {"a key that is not there", OPERATION(GET), HEADER, 1024, 0, 0, 0, 0, 0},
+    {"more than was announced", OPERATION(PUT), HEADER + 50, 1, 0, 0, 0, 0, 0},
+    {"lengths whose sum wraps", OPERATION(PUT), HEADER, 1, UINT32_MAX, 0, 0, 0, 0},
+    {"a reserved bit of the immediate", OPERATION(PING) | 1u << 16, HEADER, 0, 0, 0, 0, 0, 0},
+    {"the last reserved bit", OPERATION(PING) | 1u << 23, HEADER, 0, 0, 0, 0, 0, 0},
+    {"a reserved bit of the header", OPERATION(PING), HEADER, 0, 0, 0, 0, 0, 1},
+    {"all reserved bits of the header", OPERATION(PUT), HEADER + 1, 1, 0, 0, 0, 0, 0xffff},
+    {"a reply", OPERATION(PING) | OKV_IMMEDIATE_REPLY, HEADER, 0, 0, 0, 0, 0, 0},
+    {"a goodbye", OPERATION(GOODBYE) | OKV_IMMEDIATE_REPLY, HEADER, 0, 0, 0, 0, 0, 0},
+    {"a PUT with an unknown flag", OPERATION(PUT), HEADER + 1, 1, 0, 8, 0, 0, 0},
+    {"a PUT with the last flag", OPERATION(PUT), HEADER + 1, 1, 0, 0x8000, 0, 0, 0},
+    {"a PUT of 1025 bytes of key", OPERATION(PUT), HEADER + 1026, 1025, 1, 0, 0, 0, 0},
+    {"a GET of 1025 bytes of key", OPERATION(GET), HEADER + 1025, 1025, 0, 0, 0, 0, 0},
+    {"a DELETE of 65535 bytes of key", OPERATION(DELETE), HEADER + 8000, 65535, 0, 0, 0, 0, 0},
+};
+
+/* A time to live and a place to pull from, where they may be. */
+static const struct bad_message bad_fields[] = {
+    {"a PUT for longer than 2^40 ms", OPERATION(PUT), HEADER + 1, 1, 0, 0, 0, OKV_TTL_MAX + 1, 0},
+    {"a PUT for 2^48 ms", OPERATION(PUT), HEADER + 1, 1, 0, 0, 0, TTL_MOST, 0},
+    {"a TOUCH for longer than 2^40 ms", OPERATION(TOUCH), HEADER + 1, 1, 0, 0, 0, OKV_TTL_MAX + 1,
+     0},
+    {"both conditions", OPERATION(PUT), HEADER + 1, 1, 0, ABSENT | VERSION, 7, 0, 0},
+    {"a version without condition", OPERATION(PUT), HEADER + 1, 1, 0, 0, 1, 0, 0},
+    {"the last bit of a version", OPERATION(PUT), HEADER + 1, 1, 0, ABSENT, UINT64_C(1) << 63, 0,
+     0},
+    {"a DELETE's without condition", OPERATION(DELETE), HEADER + 1, 1, 0, 0, 1, 0, 0},
+    {"a pull of nothing", OPERATION(PUT), HEADER + 1 + PLACE, 1, 0, PULL, 0, 0, 0},
+    {"a pull without place", OPERATION(PUT), HEADER + 1, 1, 100, PULL, 0, 0, 0},
+    {"a pull whose place lacks a byte", OPERATION(PUT), HEADER + PLACE, 1, 100, PULL, 0, 0, 0},
+    {"a pull and a byte", OPERATION(PUT), HEADER + 2 + PLACE, 1, 100, PULL, 0, 0, 0},
+    {"a pull with the value", OPERATION(PUT), HEADER + 101, 1, 100, PULL, 0, 0, 0},
+    {"a pull and both conditions", OPERATION(PUT), HEADER + 1 + PLACE, 1, 100,
+     PULL | ABSENT | VERSION, 0, 0, 0},
+    {"a pull without key", OPERATION(PUT), HEADER + PLACE, 0, 100, PULL, 0, 0, 0},
+    {"a FLUSH with 1 byte", OPERATION(FLUSH), HEADER + 1, 0, 1, 0, 0, 0, 0},
+    {"a FLUSH with 7 bytes", OPERATION(FLUSH), HEADER + 7, 0, 7, 0, 9, 0, 0},
+    {"a FLUSH with 9 bytes", OPERATION(FLUSH), HEADER + 9, 0, 9, 0, 9, 0, 0},
+    {"a FLUSH with 16 bytes", OPERATION(FLUSH), HEADER + 16, 0, 16, 0, 9, 0, 0},
+    {"a FLUSH with 9000 bytes", OPERATION(FLUSH), HEADER + 9000, 0, 9000, 0, 0, 0, 0},
 };
 
 static void send_bad(struct hostile *hostile, const struct bad_message *bad)
@@ -186,9 +215,11 @@ static void send_bad(struct hostile *hostile, const struct bad_message *bad)
         .sequence = okv_le64_of(1),
         .first_incomplete = okv_le64_of(1),
         .argument = okv_le64_of(bad->argument),
+        .ttl_ms = okv_le48_of(bad->ttl_ms),
         .value_length = okv_le32_of(bad->value_length),
         .key_length = okv_le16_of((uint16_t)bad->key_length),
         .flags = okv_le16_of((uint16_t)bad->flags),
+        .reserved = okv_le16_of((uint16_t)bad->reserved),
     };
 
     memset(bytes, 'x', sizeof bytes);
@@ -214,8 +245,66 @@ static void expect_end(struct bystander *bystander, const struct bad_message *ba
 
 static void messages_that_make_no_sense(void **state)
 {
-    for (size_t i = 0; i < sizeof bad_messages / sizeof *bad_messages; i++)
-        expect_end(bystander_of(state), &bad_messages[i], CLOSED_MALFORMED);
+    for (size_t i = 0; i < sizeof bad_frames / sizeof *bad_frames; i++)
+        expect_end(bystander_of(state), &bad_frames[i], CLOSED_MALFORMED);
+    for (size_t i = 0; i < sizeof bad_fields / sizeof *bad_fields; i++)
+        expect_end(bystander_of(state), &bad_fields[i], CLOSED_MALFORMED);
+}
+
+/* What each operation may have; what else there is, it may not. */
+struct operation {
+    const char *name;
+    uint32_t immediate;
+    bool key, value, argument, ttl;
+    uint32_t flags;
+};
+
+static const struct operation operations[] = {
+    {"PING", OPERATION(PING), false, false, false, false, 0},
+    {"STAT", OPERATION(STAT), false, false, false, false, 0},
+    {"GET", OPERATION(GET), true, false, false, false, 0},
+    {"PUT", OPERATION(PUT), true, true, false, true, ABSENT | VERSION | PULL},
+    {"DELETE", OPERATION(DELETE), true, false, false, false, VERSION},
+    {"APPEND", OPERATION(APPEND), true, true, false, false, 0},
+    {"TOUCH", OPERATION(TOUCH), true, false, false, true, 0},
+    {"INCR", OPERATION(INCR), true, false, true, false, 0},
+    {"FLUSH", OPERATION(FLUSH), false, true, true, false, 0},
+};
+
+/* The operation with nothing but the key that it needs, and then one thing too many or too few. */
+static void expect_end_of(struct bystander *bystander, const struct operation *operation,
+                          const char *thing, uint32_t key, uint32_t value, uint32_t flags,
+                          uint64_t argument, uint64_t ttl_ms)
+{
+    char what[64];
+    uint32_t rest = flags & PULL ? PLACE : value;
+    struct bad_message bad = {
+        what, operation->immediate, HEADER + key + rest, key, value, flags, argument, ttl_ms, 0};
+
+    snprintf(what, sizeof what, "%s %s", operation->name, thing);
+    expect_end(bystander, &bad, CLOSED_MALFORMED);
+}
+
+static void operations_with_what_they_may_not_have(void **state)
+{
+    struct bystander *bystander = bystander_of(state);
+
+    for (size_t i = 0; i < sizeof operations / sizeof *operations; i++) {
+        const struct operation *operation = &operations[i];
+        uint32_t key = operation->key;
+        expect_end_of(bystander, operation, operation->key ? "without key" : "with a key", !key, 0,
+                      0, 0, 0);
+        if (!operation->value)
+            expect_end_of(bystander, operation, "with a value", key, 8, 0, 0, 0);
+        if (!operation->argument)
+            expect_end_of(bystander, operation, "with an argument", key, 0, 0, 1, 0);
+        if (!operation->ttl)
+            expect_end_of(bystander, operation, "with a time to live", key, 0, 0, 0, 1);
+        for (uint32_t flag = 1; flag <= 8; flag <<= 1) /* 8: no flag at all */
+            if (!(operation->flags & flag))
+                expect_end_of(bystander, operation, "with a flag", key, flag == PULL ? 8 : 0, flag,
+                              0, 0);
+    }
 }
 
 /* The same after a good request: what went well before earns no trust. */
@@ -229,8 +318,8 @@ static void message_that_makes_no_sense_later(void **state)
     hostile_join(&hostile, &bystander->server);
     hostile_request(&hostile, &ping);
     hostile_expect_reply(&hostile, 3, OKV_OK);
-    send_bad(&hostile, &bad_messages[2]);
-    hostile_expect_closed(&hostile, bad_messages[2].what);
+    send_bad(&hostile, &bad_frames[2]);
+    hostile_expect_closed(&hostile, bad_frames[2].what);
     hostile_leave(&hostile);
     bystander_expect_stat(bystander, CLOSED_MALFORMED, before + 1);
     bystander_check(bystander);
@@ -246,7 +335,7 @@ static void message_larger_than_a_slot(void **state)
     hostile_join(&hostile, &bystander->server);
     uint32_t length = hostile.table.slot_size + 1;
     struct bad_message bad = {
-        "a message larger than a slot", OPERATION(PUT), length, 1, length - HEADER - 1, 0, 0};
+        "a message larger than a slot", OPERATION(PUT), length, 1, length - HEADER - 1, 0, 0, 0, 0};
     send_bad(&hostile, &bad);
     hostile_expect_closed(&hostile, bad.what);
     hostile_leave(&hostile);
@@ -258,7 +347,7 @@ static void message_larger_than_a_slot(void **state)
 /* A later version may know more operations: they are answered, not punished. */
 static void operations_that_do_not_exist(void **state)
 {
-    static const unsigned opcodes[] = {0, 6, 64, 126};
+    static const unsigned opcodes[] = {0, OKV_OP_FLUSH + 1, 64, 126};
     static const struct okv_request_message ping = {.opcode = OKV_OP_PING, .slot = 77};
     struct bystander *bystander = bystander_of(state);
     struct hostile hostile;
@@ -277,25 +366,94 @@ static void operations_that_do_not_exist(void **state)
     bystander_check(bystander);
 }
 
+/* The longest that a message can carry is stored; what the server would never store is not
+ * even asked for, whatever it says of where it is. */
 static void value_over_the_limit(void **state)
 {
     struct bystander *bystander = bystander_of(state);
     struct hostile hostile;
     static uint8_t value[65536];
+    uint64_t failed = bystander_stat(bystander, "pulls_failed");
 
     hostile_join(&hostile, &bystander->server);
     struct okv_request_message put = {.opcode = OKV_OP_PUT,
                                       .slot = 9,
+                                      .flags = OKV_REQUEST_PULL,
                                       .key = (const uint8_t *)"k",
                                       .key_length = 1,
-                                      .value = value,
-                                      .value_length = hostile.table.max_value + 1};
-    assert_true(HEADER + 1 + put.value_length <= hostile.table.slot_size);
-    hostile_request(&hostile, &put);
-    hostile_expect_reply(&hostile, 9, OKV_EVALUESIZE);
-    put.value_length = hostile.table.max_value;
+                                      .pull_address = 12345,
+                                      .pull_key = 67890};
+    const uint32_t lengths[] = {hostile.table.max_value + 1, OKV_VALUE_MAX + 1, UINT32_MAX};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        put.value_length = lengths[i];
+        hostile_request(&hostile, &put);
+        hostile_expect_reply(&hostile, 9, OKV_EVALUESIZE);
+    }
+    put.flags = 0;
+    put.value = value;
+    put.value_length = hostile.table.slot_size - HEADER - 1;
     hostile_request(&hostile, &put);
     hostile_expect_reply(&hostile, 9, OKV_OK);
+    hostile_leave(&hostile);
+    assert_int_equal(bystander_stat(bystander, "pulls_failed"), failed);
+    bystander_check(bystander);
+}
+
+/* The reply to a FLUSH: where to go on, and what to send along. */
+static struct okv_wire_flush flush_step(struct hostile *hostile, uint64_t argument,
+                                        const void *value, uint32_t value_length)
+{
+    struct okv_request_message flush = {.opcode = OKV_OP_FLUSH,
+                                        .slot = 4,
+                                        .argument = argument,
+                                        .value = value,
+                                        .value_length = value_length};
+    struct okv_wire_flush answer;
+
+    hostile_request(hostile, &flush);
+    struct okv_event event = hostile_event(hostile);
+    struct okv_reply_message reply;
+    assert_int_equal(event.type, OKV_EVENT_RECV);
+    assert_int_equal(okv_reply_decode(event.immediate, event.data, event.length, &reply), 0);
+    assert_int_equal(reply.status, OKV_OK);
+    assert_int_equal(reply.value_length, sizeof answer);
+    memcpy(&answer, reply.value, sizeof answer);
+    hostile->ops->recv_release(hostile->conn->endpoint, &event);
+    return answer;
+}
+
+/* Any numbers do: the server says where to go on, and who follows has emptied the table. */
+static void flush_with_junk(void **state)
+{
+    enum { STEPS_MAX = 10000 };
+    static const uint64_t junk[][2] = {
+        {0, 0},
+        {0, 99},
+        {1, 0},
+        {1, UINT64_MAX},
+        {UINT64_MAX, 0},
+        {UINT64_MAX, UINT64_MAX},
+        {UINT64_C(1) << 63, 1},
+        {64, 12345678},
+        {INT64_MAX, INT64_MAX},
+    };
+    struct bystander *bystander = bystander_of(state);
+    struct okv_wire_flush answer = {.next = okv_le64_of(0)};
+    struct hostile hostile;
+    unsigned steps = 0;
+
+    hostile_join(&hostile, &bystander->server);
+    for (size_t i = 0; i < sizeof junk / sizeof *junk; i++) {
+        okv_le64 splits = okv_le64_of(junk[i][1]);
+        flush_step(&hostile, junk[i][0], &splits, sizeof splits);
+        flush_step(&hostile, junk[i][0], NULL, 0);
+        bystander_check(bystander);
+    }
+    answer = flush_step(&hostile, UINT64_MAX, "8 bytes!", 8);
+    while (okv_le64_get(answer.next) && ++steps < STEPS_MAX)
+        answer = flush_step(&hostile, okv_le64_get(answer.next), &answer.splits, 8);
+    assert_in_range(steps, 0, STEPS_MAX - 1);
+    assert_int_equal(bystander_stat(bystander, "items"), 0);
     hostile_leave(&hostile);
     bystander_check(bystander);
 }
@@ -415,10 +573,12 @@ int main(void)
         cmocka_unit_test(hello_with_a_wrong_field),
         cmocka_unit_test(features_that_do_not_exist),
         cmocka_unit_test(messages_that_make_no_sense),
+        cmocka_unit_test(operations_with_what_they_may_not_have),
         cmocka_unit_test(message_that_makes_no_sense_later),
         cmocka_unit_test(message_larger_than_a_slot),
         cmocka_unit_test(operations_that_do_not_exist),
         cmocka_unit_test(value_over_the_limit),
+        cmocka_unit_test(flush_with_junk),
         cmocka_unit_test(more_requests_than_credits),
     };
 

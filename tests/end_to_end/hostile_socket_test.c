@@ -1,5 +1,6 @@
 /* Clients on the bare Unix socket that send what no transport would send. */
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -137,6 +139,151 @@ static void replies_that_nobody_takes(void **state)
     bystander_check(bystander);
 }
 
+/* ---- exposures: what a client may pass as memory ---- */
+
+/* Sends an exposure of `size` bytes with this descriptor; -1: without one. */
+static void send_exposure(int sock, uint32_t key, uint64_t size, int fd)
+{
+    uint8_t packet[OKV_LOCAL_EXPOSURE_SIZE];
+    union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(sizeof fd)];
+    } control = {.header = {.cmsg_len = CMSG_LEN(sizeof fd),
+                            .cmsg_level = SOL_SOCKET,
+                            .cmsg_type = SCM_RIGHTS}};
+    struct iovec vector = {packet, sizeof packet};
+    struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1};
+
+    okv_put_u32(packet, OKV_LOCAL_EXPOSURE_MARK);
+    okv_put_u32(packet + 4, key);
+    okv_put_u64(packet + 8, size);
+    if (fd >= 0) {
+        memcpy(CMSG_DATA(&control.header), &fd, sizeof fd);
+        message.msg_control = control.space;
+        message.msg_controllen = sizeof control.space;
+    }
+    assert_int_equal(sendmsg(sock, &message, MSG_NOSIGNAL), sizeof packet);
+}
+
+/* A PUT of `length` bytes that are to be pulled by `key`; returns the status of the reply. */
+static int put_pulled(int sock, uint32_t key, uint32_t length)
+{
+    const struct okv_request_message put = {.opcode = OKV_OP_PUT,
+                                            .sequence = 1,
+                                            .first_incomplete = 1,
+                                            .flags = OKV_REQUEST_PULL,
+                                            .key = (const uint8_t *)"victim",
+                                            .key_length = 6,
+                                            .value_length = length,
+                                            .pull_key = key};
+    uint8_t frame[OKV_LOCAL_MESSAGE_HEADER + 256];
+    struct okv_reply_message reply;
+
+    okv_put_u32(frame, okv_immediate(OKV_OP_PUT, 0));
+    uint32_t size = okv_request_encode(&put, frame + OKV_LOCAL_MESSAGE_HEADER);
+    hostile_socket_send(sock, frame, OKV_LOCAL_MESSAGE_HEADER + size);
+    ssize_t got = recv(sock, frame, sizeof frame, 0);
+    assert_true(got >= OKV_LOCAL_MESSAGE_HEADER);
+    assert_int_equal(okv_reply_decode(okv_get_u32(frame), frame + OKV_LOCAL_MESSAGE_HEADER,
+                                      (uint32_t)got - OKV_LOCAL_MESSAGE_HEADER, &reply),
+                     0);
+    return reply.status;
+}
+
+static int memory_of(size_t size, int seals)
+{
+    int fd = memfd_create("hostile", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, (off_t)size), 0);
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
+    return fd;
+}
+
+/* One that the server can READ, and everything else that a descriptor can be. */
+static void descriptors_that_are_no_memory(void **state)
+{
+    enum { SIZE = 50000 };
+    struct bystander *bystander = *state;
+    int pipes[2];
+
+    assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
+    const struct {
+        const char *what;
+        int fd;
+        int status;
+    } cases[] = {
+        {"a memfd", memory_of(SIZE, F_SEAL_SHRINK), OKV_OK},
+        {"an empty pipe", pipes[0], OKV_EPULL},
+        {"the other end of it", pipes[1], OKV_EPULL},
+        {"a socket", socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), OKV_EPULL},
+        {"a folder", open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC), OKV_EPULL},
+        {"a device", open("/dev/zero", O_RDONLY | O_CLOEXEC), OKV_EPULL},
+        {"memory that can shrink", memory_of(SIZE, 0), OKV_EPULL},
+        {"memory that is too short", memory_of(SIZE - 1, F_SEAL_SHRINK), OKV_EPULL},
+    };
+    assert_int_equal(okv_put(bystander->handle, "victim", 6, "v", 1, NULL), OKV_OK);
+    struct bystander_holdings before = bystander_holdings(bystander);
+    int sock = hostile_socket_join(&bystander->server);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_true(cases[i].fd >= 0);
+        send_exposure(sock, (uint32_t)i << 16, SIZE, cases[i].fd);
+        int status = put_pulled(sock, (uint32_t)i << 16, SIZE);
+        if (status != cases[i].status)
+            fail_msg("%s: %s", cases[i].what, okv_errname(status));
+        close(cases[i].fd);
+        bystander_check(bystander);
+        assert_int_equal(okv_put(bystander->handle, "victim", 6, "v", 1, NULL), OKV_OK);
+    }
+    close(sock);
+    bystander_expect_stat(bystander, "sessions", 1);
+    bystander_expect_stat(bystander, "extent_bytes", before.extent_bytes);
+    bystander_expect_accounts(bystander);
+    bystander_check(bystander);
+}
+
+/* Without a descriptor it is a message, and one that makes no sense. */
+static void exposures_that_are_none(void **state)
+{
+    struct bystander *bystander = *state;
+    uint64_t before = bystander_stat(bystander, CLOSED_MALFORMED);
+
+    int sock = hostile_socket_join(&bystander->server);
+    send_exposure(sock, 0, 100, -1);
+    hostile_socket_expect_end(sock);
+    bystander_expect_stat(bystander, CLOSED_MALFORMED, before + 1);
+    int fd = memory_of(100, F_SEAL_SHRINK);
+    sock = hostile_socket_join(&bystander->server);
+    send_exposure(sock, UINT16_MAX, 100, fd); /* a place that there is not */
+    hostile_socket_expect_end(sock);
+    close(fd);
+    bystander_expect_stat(bystander, CLOSED_MALFORMED, before + 2);
+    bystander_expect_stat(bystander, "sessions", 1);
+    bystander_check(bystander);
+}
+
+/* They hold descriptors of the server: as many as there are places, and no more. */
+static void exposures_without_end(void **state)
+{
+    enum { COUNT = 5000 };
+    struct bystander *bystander = *state;
+    int fd = memory_of(100, F_SEAL_SHRINK);
+    int sock = hostile_socket_join(&bystander->server);
+
+    for (uint32_t i = 0; i < COUNT; i++)
+        send_exposure(sock, i << 16 | i % HOSTILE_CREDITS, 100, fd);
+    assert_int_equal(put_pulled(sock, (COUNT - 1) << 16 | (COUNT - 1) % HOSTILE_CREDITS, 100),
+                     OKV_OK);
+    assert_int_equal(put_pulled(sock, 0, 100), OKV_EPULL);
+    okv *other = server_connect(&bystander->server, NULL);
+    assert_int_equal(okv_ping(other), OKV_OK);
+    okv_close(&other);
+    close(fd);
+    close(sock);
+    bystander_expect_stat(bystander, "sessions", 1);
+    bystander_check(bystander);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -145,6 +292,9 @@ int main(void)
         cmocka_unit_test(first_packets_that_are_no_hello),
         cmocka_unit_test(silent_connections),
         cmocka_unit_test(replies_that_nobody_takes),
+        cmocka_unit_test(descriptors_that_are_no_memory),
+        cmocka_unit_test(exposures_that_are_none),
+        cmocka_unit_test(exposures_without_end),
     };
 
     if (server_is_rdma()) {

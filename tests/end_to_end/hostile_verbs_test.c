@@ -14,10 +14,12 @@
 #include <cmocka.h>
 
 #include "shared/hash.h"
+#include "shared/superblock.h"
 #include "tests/support/hostile_client.h"
 #include "tests/support/hostile_verbs.h"
 
 #define CLOSED_NO_IMMEDIATE "closed_no_immediate"
+#define PULLS_FAILED "pulls_failed"
 
 static struct bystander *bystander_of(void **state)
 {
@@ -54,7 +56,8 @@ static uint64_t table_hash(struct bystander *bystander)
 /* Where an attack goes. */
 enum place {
     AT_START, /* the superblock */
-    AT_INDEX,
+    AT_STATUS,
+    AT_DIRECTORY,
     AT_HEAP,       /* the last bytes */
     A_BYTE_BEYOND, /* all but the last byte is inside */
     BEHIND_THE_END,
@@ -66,8 +69,10 @@ static uint64_t place_offset(const struct okv_welcome_fields *table, enum place 
                              uint32_t length)
 {
     switch (place) {
-    case AT_INDEX:
-        return table->index_offset;
+    case AT_STATUS:
+        return OKV_STATUS_OFFSET;
+    case AT_DIRECTORY:
+        return table->directory_offset;
     case AT_HEAP:
         return table->region_length - length;
     case A_BYTE_BEYOND:
@@ -93,14 +98,15 @@ struct plan {
 
 static const struct plan FORBIDDEN[] = {
     {"WRITE of 64 bytes", IBV_WR_RDMA_WRITE, 64, AT_START, 0},
-    {"WRITE of 64 bytes into the index", IBV_WR_RDMA_WRITE, 64, AT_INDEX, 0},
-    {"WRITE of 8000 bytes", IBV_WR_RDMA_WRITE, 8000, AT_INDEX, 0},
+    {"WRITE of the clock", IBV_WR_RDMA_WRITE, 24, AT_STATUS, 0},
+    {"WRITE of 64 bytes of the directory", IBV_WR_RDMA_WRITE, 64, AT_DIRECTORY, 0},
+    {"WRITE of 8000 bytes", IBV_WR_RDMA_WRITE, 8000, AT_DIRECTORY, 0},
     {"WRITE of 8000 bytes into the heap", IBV_WR_RDMA_WRITE, 8000, AT_HEAP, 0},
     {"WRITE of nothing", IBV_WR_RDMA_WRITE, 0, AT_START, 0},
     {"WRITE of nothing with another rkey", IBV_WR_RDMA_WRITE, 0, AT_START, 0x100},
     {"WRITE of 64 bytes with immediate", IBV_WR_RDMA_WRITE_WITH_IMM, 64, AT_START, 0},
     {"WRITE of nothing with immediate", IBV_WR_RDMA_WRITE_WITH_IMM, 0, AT_START, 0},
-    {"FETCH_ADD", IBV_WR_ATOMIC_FETCH_AND_ADD, 8, AT_INDEX, 0},
+    {"FETCH_ADD", IBV_WR_ATOMIC_FETCH_AND_ADD, 8, AT_DIRECTORY, 0},
     {"CMP_SWAP", IBV_WR_ATOMIC_CMP_AND_SWP, 8, AT_HEAP, 0},
     {"READ of one byte beyond the end", IBV_WR_RDMA_READ, 64, A_BYTE_BEYOND, 0},
     {"READ behind the end", IBV_WR_RDMA_READ, 1, BEHIND_THE_END, 0},
@@ -157,7 +163,7 @@ static void permitted_reads(void **state)
 {
     static const struct plan permitted[] = {
         {"READ of the superblock", IBV_WR_RDMA_READ, 64, AT_START, 0},
-        {"READ of the index", IBV_WR_RDMA_READ, 8000, AT_INDEX, 0},
+        {"READ of the directory", IBV_WR_RDMA_READ, 8000, AT_DIRECTORY, 0},
         {"READ up to the end", IBV_WR_RDMA_READ, 64, AT_HEAP, 0},
     };
     struct bystander *bystander = bystander_of(state);
@@ -260,6 +266,87 @@ static void sends_without_end(void **state)
     assert_int_not_equal(table_hash(bystander), hash); /* the bystander's puts, and nothing stuck */
 }
 
+/* ---- values that the server is to READ ---- */
+
+struct pull_plan {
+    const char *what;
+    int access;         /* of the attacker's memory */
+    uint32_t from;      /* where the value begins there */
+    uint32_t length;    /* of the value */
+    uint32_t rkey_flip; /* XORed into the right rkey */
+};
+
+static const struct pull_plan forbidden_pulls[] = {
+    {"pull of memory that is for nobody", IBV_ACCESS_LOCAL_WRITE, 0, 1000, 0},
+    {"pull of memory that is for writing", IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, 0, 64,
+     0},
+    {"pull of a byte too many", IBV_ACCESS_REMOTE_READ, ATTACKER_BYTES - 1000, 1001, 0},
+    {"pull that goes far beyond", IBV_ACCESS_REMOTE_READ, 0, ATTACKER_BYTES * 2, 0},
+    {"pull with another rkey", IBV_ACCESS_REMOTE_READ, 0, 1000, 0x100},
+};
+
+/* A PUT of the bystander's "item-0", whose value is in `mr`. Returns the length. */
+static uint32_t write_pulled_put(struct attacker *attacker, const struct ibv_mr *mr,
+                                 const struct pull_plan *plan)
+{
+    const struct okv_request_message put = {
+        .opcode = OKV_OP_PUT,
+        .sequence = 1,
+        .first_incomplete = 1,
+        .flags = OKV_REQUEST_PULL,
+        .key = (const uint8_t *)"item-0",
+        .key_length = 6,
+        .value_length = plan->length,
+        .pull_address = (uintptr_t)mr->addr + plan->from,
+        .pull_key = mr->rkey ^ plan->rkey_flip,
+    };
+
+    return okv_request_encode(&put, attacker->bytes);
+}
+
+/* The server's own READ fails: its queue pair with this client ends, and nothing else. */
+static void expect_failed_pull(struct bystander *bystander, const struct pull_plan *plan)
+{
+    struct attack send = {.opcode = IBV_WR_SEND_WITH_IMM,
+                          .immediate = okv_immediate(OKV_OP_PUT, 0)};
+    uint64_t failed = bystander_stat(bystander, PULLS_FAILED);
+    struct bystander_holdings before = bystander_holdings(bystander);
+    struct attacker attacker;
+    uint8_t *memory = calloc(1, ATTACKER_BYTES);
+
+    assert_non_null(memory);
+    attacker_join(&attacker, &bystander->server);
+    struct ibv_mr *mr = ibv_reg_mr(attacker.pd, memory, ATTACKER_BYTES, plan->access);
+    assert_non_null(mr);
+    send.length = write_pulled_put(&attacker, mr, plan);
+    assert_int_equal(attacker_try(&attacker, &send), IBV_WC_SUCCESS);
+    attacker_expect_end(&attacker, plan->what);
+    bystander_expect_stat(bystander, PULLS_FAILED, failed + 1);
+    bystander_expect_stat(bystander, "sessions", 1);
+    bystander_expect_holdings(bystander, plan->what, &before);
+    bystander_expect_accounts(bystander);
+    ibv_dereg_mr(mr);
+    attacker_leave(&attacker);
+    free(memory);
+}
+
+/* The reserved extent was not published, so the value is the one that was there. */
+static void pulls_that_the_device_refuses(void **state)
+{
+    struct bystander *bystander = bystander_of(state);
+    static uint8_t value[8192], zeros[8192];
+    size_t length;
+
+    for (size_t i = 0; i < sizeof forbidden_pulls / sizeof *forbidden_pulls; i++) {
+        expect_failed_pull(bystander, &forbidden_pulls[i]);
+        assert_int_equal(
+            okv_get(bystander->handle, "item-0", 6, value, sizeof value, &length, NULL), OKV_OK);
+        assert_int_equal(length, sizeof zeros);
+        assert_memory_equal(value, zeros, sizeof zeros);
+        bystander_check(bystander);
+    }
+}
+
 static int setup(void **state)
 {
     static const char *const arguments[] = {"--memory", "1M", NULL};
@@ -284,7 +371,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(permitted_reads),        cmocka_unit_test(forbidden_verbs),
         cmocka_unit_test(send_without_immediate), cmocka_unit_test(send_larger_than_a_slot),
-        cmocka_unit_test(sends_without_end),
+        cmocka_unit_test(sends_without_end),      cmocka_unit_test(pulls_that_the_device_refuses),
     };
 
     if (!server_is_rdma()) {

@@ -34,7 +34,8 @@ static void put_keys(okv *handle)
     }
 }
 
-/* Gets that are all answered, by one READ each, and cost the server no CPU time. */
+/* Gets that are all answered, by at most 1.05 READs on average (the table leaves 40 of 1000 small
+ * items in extents), and cost the server no CPU time. */
 static void get_keys(const struct server_process *server, okv *handle)
 {
     struct okv_counters before, after;
@@ -55,7 +56,8 @@ static void get_keys(const struct server_process *server, okv *handle)
                   (unsigned long)(after.reads - before.reads), (unsigned long)spent);
     assert_int_equal(spent, 0);
     assert_int_equal(after.hits - before.hits, GETS);
-    assert_int_equal(after.reads - before.reads, GETS);
+    assert_true(after.reads - before.reads >= GETS);
+    assert_true(after.reads - before.reads <= GETS + GETS / 20);
     assert_int_equal(after.requests, before.requests);
 }
 

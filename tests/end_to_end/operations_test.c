@@ -51,12 +51,14 @@ static void put_text(okv *handle, const char *key, const char *value)
 static void assert_value(okv *handle, const void *key, size_t key_length, const void *value,
                          size_t length)
 {
-    static char buffer[65536];
     size_t got = 12345;
+    char *buffer = malloc(length + 1);
 
-    assert_int_equal(okv_get(handle, key, key_length, buffer, sizeof buffer, &got, NULL), OKV_OK);
+    assert_non_null(buffer);
+    assert_int_equal(okv_get(handle, key, key_length, buffer, length + 1, &got, NULL), OKV_OK);
     assert_int_equal(got, length);
     assert_memory_equal(buffer, value, length);
+    free(buffer);
 }
 
 static void put_get_delete(void **state)
@@ -95,13 +97,15 @@ static void three_different_results(void **state)
     assert_int_equal(okv_put(handle, "k", 1, large, info.max_value + 1, NULL), OKV_EVALUESIZE);
     assert_int_equal(okv_get(handle, "unknown", 7, buffer, 8, &length, NULL), OKV_ENOTFOUND);
     free(large);
-    assert_true(info.max_value >= 8192);
+    assert_true(info.max_value >= 1 << 20);
 }
 
+/* Inline, in an extent, and too long for a message. */
 static void keys_and_values_of_every_size(void **state)
 {
     static const size_t keys[] = {1, 2, 16, 255, 511, 1023, 1024};
-    static const size_t some_values[] = {0, 1, 8, 32, 200, 400, 480, 512, 1000, 4096, 8192};
+    static const size_t some_values[] = {0,   1,    8,    32,   100,   150,   200,   400,
+                                         512, 1000, 4096, 8192, 15000, 16384, 100000};
     okv *handle = handle_of(state);
     struct okv_info info;
     char key[1024];
@@ -167,31 +171,34 @@ static void bad_arguments(void **state)
     okv_close(NULL);
 }
 
-/* The promise: an inline item costs one READ, an item in an extent two. */
+/*
+ * The promise: a small item costs one READ, but for the 40 in 1000 that the table leaves in
+ * extents before it grows (and some more while only few are there); one in an extent costs two.
+ */
 static void reads_per_get(void **state)
 {
     okv *handle = handle_of(state);
     struct okv_counters before, after;
     char key[16], value[4096];
-    enum { N = 500 };
+    enum { N = 3000 };
 
     memset(value, 'v', sizeof value);
     for (int i = 0; i < N; i++) {
-        snprintf(key, sizeof key, "inline-%04d", i);
+        snprintf(key, sizeof key, "inline-%05d", i);
         assert_int_equal(okv_put(handle, key, strlen(key), value, 32, NULL), OKV_OK);
     }
+    assert_int_equal(okv_put(handle, "large", 5, value, sizeof value, NULL), OKV_OK);
     okv_counters(handle, &before);
     for (int i = 0; i < N; i++) {
-        snprintf(key, sizeof key, "inline-%04d", i);
+        snprintf(key, sizeof key, "inline-%05d", i);
         assert_value(handle, key, strlen(key), value, 32);
     }
     okv_counters(handle, &after);
-    assert_int_equal(after.reads - before.reads, N);
+    assert_true(after.reads - before.reads >= N);
+    assert_true(after.reads - before.reads <= N + N / 20);
     assert_int_equal(after.hits - before.hits, N);
     assert_int_equal(after.requests, before.requests);
 
-    put_text(handle, "large", "");
-    assert_int_equal(okv_put(handle, "large", 5, value, sizeof value, NULL), OKV_OK);
     okv_counters(handle, &before);
     assert_value(handle, "large", 5, value, sizeof value);
     okv_counters(handle, &after);
@@ -284,24 +291,22 @@ struct visited {
     unsigned wrong;
 };
 
-static int visit_scan_item(void *user, const void *key, size_t key_length, const void *value,
-                           size_t value_length, uint64_t version)
+static int visit_scan_item(void *user, const struct okv_item *item)
 {
     struct visited *visited = user;
+    const char *key = item->key;
 
-    (void)version;
-    if (key_length < 5 || memcmp(key, "scan-", 5) != 0)
+    if (item->key_length < 5 || memcmp(key, "scan-", 5) != 0)
         return 0;
     visited->count++;
-    for (size_t i = 0; i < value_length; i++)
-        visited->wrong += ((const char *)value)[i] != ((const char *)key)[key_length - 1];
+    for (size_t i = 0; i < item->value_length; i++)
+        visited->wrong += ((const char *)item->value)[i] != key[item->key_length - 1];
     return 0;
 }
 
-static int visit_stop(void *user, const void *key, size_t key_length, const void *value,
-                      size_t value_length, uint64_t version)
+static int visit_stop(void *user, const struct okv_item *item)
 {
-    (void)user, (void)key, (void)key_length, (void)value, (void)value_length, (void)version;
+    (void)user, (void)item;
     return 42;
 }
 

@@ -16,6 +16,8 @@
 #define SLOT_SIZE 65536u
 /* A test that waits longer hangs: it is no measure of anything. */
 #define GUARD_NS 20000000000u
+/* For what the server comes to a moment after the client knows. */
+#define SETTLE_NS 5000000000u
 
 static void nap(void)
 {
@@ -197,4 +199,43 @@ uint64_t bystander_stat(struct bystander *bystander, const char *name)
 void bystander_expect_stat(struct bystander *bystander, const char *name, uint64_t value)
 {
     server_await_stat(bystander->handle, name, value);
+}
+
+struct bystander_holdings bystander_holdings(struct bystander *bystander)
+{
+    return (struct bystander_holdings){
+        .items = bystander_stat(bystander, "items"),
+        .user_bytes = bystander_stat(bystander, "user_bytes"),
+        .overflow_bytes = bystander_stat(bystander, "overflow_bytes"),
+        .extent_bytes = bystander_stat(bystander, "extent_bytes"),
+    };
+}
+
+void bystander_expect_holdings(struct bystander *bystander, const char *what,
+                               const struct bystander_holdings *before)
+{
+    uint64_t deadline = okv_clock_ns() + SETTLE_NS;
+    struct bystander_holdings now;
+
+    while (now = bystander_holdings(bystander), memcmp(&now, before, sizeof now) != 0) {
+        if (okv_clock_ns() > deadline)
+            fail_msg("%s: %llu items of %llu bytes in extents of %llu, not %llu of %llu in %llu",
+                     what, (unsigned long long)now.items, (unsigned long long)now.user_bytes,
+                     (unsigned long long)now.extent_bytes, (unsigned long long)before->items,
+                     (unsigned long long)before->user_bytes,
+                     (unsigned long long)before->extent_bytes);
+        nap();
+    }
+}
+
+void bystander_expect_accounts(struct bystander *bystander)
+{
+    static const char *const parts[] = {"superblock_bytes",  "index_bytes",
+                                        "overflow_bytes",    "extent_bytes",
+                                        "heap_unused_bytes", "never_used_bytes"};
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        sum += bystander_stat(bystander, parts[i]);
+    assert_int_equal(sum, bystander_stat(bystander, "region_bytes"));
 }

@@ -67,4 +67,15 @@ uint64_t bystander_stat(struct bystander *bystander, const char *name);
 /* The server's figure `name` becomes `value` within 5 seconds. */
 void bystander_expect_stat(struct bystander *bystander, const char *name, uint64_t value);
 
+/* What is stored, and what memory it takes. */
+struct bystander_holdings {
+    uint64_t items, user_bytes, overflow_bytes, extent_bytes;
+};
+struct bystander_holdings bystander_holdings(struct bystander *bystander);
+/* They become what they were within 5 seconds. `what` is for people. */
+void bystander_expect_holdings(struct bystander *bystander, const char *what,
+                               const struct bystander_holdings *before);
+/* The six figures that say where the region's bytes are add up to it. */
+void bystander_expect_accounts(struct bystander *bystander);
+
 #endif

@@ -191,7 +191,8 @@ void attacker_expect_end(struct attacker *attacker, const char *what)
 {
     struct rdma_cm_event *event = next_event(attacker, what);
 
-    if (event->event != RDMA_CM_EVENT_DISCONNECTED)
+    /* Rejected: the server ended it before it had heard that the answer arrived. */
+    if (event->event != RDMA_CM_EVENT_DISCONNECTED && event->event != RDMA_CM_EVENT_REJECTED)
         fail_msg("%s: %s instead of an end", what, rdma_event_str(event->event));
     rdma_ack_cm_event(event);
 }

@@ -1,169 +1,501 @@
 #include "tests/support/store_model.h"
 
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "shared/error.h"
+#include "shared/hash.h"
 
-#define KEYS 700u
-#define VALUE_MAX 3000u
-#define STEPS 60000u
+/* Operations between two comparisons of everything. */
+#define CHECK_EVERY 1000u
+/* Operations for which the table fills, then empties. */
+#define PHASE 5000u
+/* Characters of a signed integer of 64 bits, and one more. */
+#define NUMBER_TEXT 21
 
 struct expected {
-    char key[24];
-    uint64_t version; /* 0: not there */
-    uint32_t size;
-    uint32_t pattern;
+    uint8_t key[OKV_KEY_MAX];
+    uint32_t key_length;
+    bool there;  /* unless its time has come */
+    bool ghost;  /* counted among those whose time has come */
+    bool walked; /* seen by the walk under way */
+    uint8_t *value;
+    uint32_t length;
+    uint64_t version, last_version, expiry;
 };
 
 struct model {
+    const struct store_model_params *params;
     struct store_region region;
     struct store_random random;
-    struct expected items[KEYS];
-    uint64_t last_version[KEYS];
-    uint8_t value[VALUE_MAX];
+    struct expected *items;
+    uint64_t clock;
+    uint64_t ghosts, ghosts_flushed; /* ever */
+    uint8_t *scratch;                /* of the largest value and one more byte */
     struct store_model_seen seen;
 };
 
-static void make_value(struct model *model, const struct expected *item)
+static bool is_live(const struct model *model, const struct expected *item)
 {
-    for (uint32_t i = 0; i < item->size; i++)
-        model->value[i] = (uint8_t)(item->pattern + i * 31);
+    return item->there && (item->expiry == 0 || item->expiry > model->clock);
 }
 
 static void expect(struct model *model, const struct expected *item)
 {
-    make_value(model, item);
-    store_region_expect(&model->region, item->key, (uint32_t)strlen(item->key), model->value,
-                        item->size, item->version);
+    store_region_expect(&model->region, item->key, item->key_length, item->value, item->length,
+                        is_live(model, item) ? item->version : 0);
 }
 
-static uint32_t random_size(struct store_random *random)
+/* In a full region an item may get a higher version without having been written
+ * (docs/format.md section 3). */
+static void catch_up(struct model *model, struct expected *item)
 {
-    switch (store_random_below(random, 8)) {
-    case 0:
-        return store_random_below(random, VALUE_MAX + 1);
-    case 1:
-    case 2:
-        return store_random_below(random, 400);
-    default:
-        return store_random_below(random, 50);
-    }
-}
-
-static void put(struct model *model, unsigned index)
-{
-    struct expected *item = &model->items[index];
-    struct expected next = *item;
     uint64_t version = 0;
+    uint32_t length;
 
-    next.size = random_size(&model->random);
-    next.pattern = store_random_below(&model->random, 256);
-    make_value(model, &next);
-    int rc = okv_store_put(&model->region.store, &model->region.work, item->key,
-                           (uint32_t)strlen(item->key), model->value, next.size, &version);
-    if (rc == OKV_EFULL) {
+    if (model->params->roomy || !is_live(model, item))
+        return;
+    int rc = okv_store_get(&model->region.store, item->key, item->key_length, NULL, 0, &length,
+                           &version);
+    assert_true(rc == OKV_ETOOSMALL || (rc == 0 && item->length == 0));
+    assert_true(version >= item->version);
+    item->version = item->last_version = version;
+}
+
+static struct okv_store_write write_of(const struct expected *item)
+{
+    return (struct okv_store_write){.key = item->key, .key_length = item->key_length};
+}
+
+static uint64_t random_ttl(struct model *model)
+{
+    switch (store_random_below(&model->random, 8)) {
+    case 0:
+        return 1;
+    case 1:
+        return UINT64_C(1) << 40;
+    case 2:
+        return 1 + store_random_below(&model->random, 5000);
+    default:
+        return 0;
+    }
+}
+
+static uint32_t random_length(struct model *model)
+{
+    uint32_t max = model->region.store.max_value;
+
+    switch (store_random_below(&model->random, 24)) {
+    case 0:
+        return store_random_below(&model->random, max + 2); /* one past what is allowed */
+    case 1:
+        return store_random_below(&model->random, 6000);
+    case 2:
+    case 3:
+        return store_random_below(&model->random, 600);
+    default:
+        return store_random_below(&model->random, model->params->usual_value);
+    }
+}
+
+static void random_bytes(struct model *model, uint32_t length)
+{
+    uint64_t first = store_random_next(&model->random);
+
+    for (uint32_t i = 0; i < length; i++)
+        model->scratch[i] = (uint8_t)(first + i * (first >> 56 | 1));
+}
+
+/* The outcome of a write that changed or did not change `item` into value and expiry. */
+static void settle(struct model *model, struct expected *item, int rc, int wanted,
+                   const struct okv_store_outcome *outcome, const uint8_t *value, uint32_t length,
+                   uint64_t expiry)
+{
+    if (wanted == 0 && rc == OKV_EFULL) {
+        assert_false(model->params->roomy);
         model->seen.full++;
+        assert_int_equal(outcome->version, 0);
     } else {
-        assert_int_equal(rc, 0);
-        assert_true(version > model->last_version[index]);
-        model->last_version[index] = next.version = version;
-        *item = next;
+        assert_int_equal(rc, wanted);
+        bool told = rc == OKV_ECONFLICT || rc == OKV_EEXISTS;
+        if (rc)
+            assert_int_equal(outcome->version, told ? item->version : 0);
+    }
+    if (rc == 0) {
+        assert_true(outcome->version > item->last_version);
+        item->version = item->last_version = outcome->version;
+        if (value != item->value) {
+            item->value = realloc(item->value, length + 1u);
+            assert_non_null(item->value);
+            memcpy(item->value, value, length);
+        }
+        item->length = length;
+        item->expiry = expiry;
+        item->there = true;
+        item->ghost = false;
     }
     expect(model, item);
 }
 
-static void delete_item(struct model *model, unsigned index)
+static int condition(const struct model *model, const struct expected *item,
+                     const struct okv_store_write *write)
 {
-    struct expected *item = &model->items[index];
-    int rc = okv_store_delete(&model->region.store, &model->region.work, item->key,
-                              (uint32_t)strlen(item->key));
+    bool live = is_live(model, item);
 
-    assert_int_equal(rc, item->version ? 0 : OKV_ENOTFOUND);
-    item->version = 0;
+    if (write->if_absent && live)
+        return OKV_EEXISTS;
+    if (write->if_version && !live)
+        return OKV_ENOTFOUND;
+    return write->if_version && write->version != item->version ? OKV_ECONFLICT : 0;
+}
+
+static void random_condition(struct model *model, const struct expected *item,
+                             struct okv_store_write *write)
+{
+    write->if_version = true;
+    write->version = item->version;
+    if (store_random_below(&model->random, 3) == 0)
+        write->version += store_random_below(&model->random, 2) ? 1 : UINT64_MAX;
+}
+
+static void put(struct model *model, struct expected *item)
+{
+    struct okv_store *store = &model->region.store;
+    struct okv_store_write write = write_of(item);
+    struct okv_store_outcome outcome = {.version = 1};
+    uint64_t offset;
+
+    write.value_length = random_length(model);
+    random_bytes(model, write.value_length);
+    write.value = model->scratch;
+    write.ttl_ms = random_ttl(model);
+    uint32_t kind = store_random_below(&model->random, 8);
+    write.if_absent = kind == 0;
+    if (kind == 1)
+        random_condition(model, item, &write);
+    int wanted = condition(model, item, &write);
+    if (write.value_length > store->max_value)
+        wanted = OKV_EVALUESIZE;
+    else if (kind >= 2 && kind < 4)
+        write.extent = okv_store_reserve(store, &model->region.work, write.key_length,
+                                         write.value_length, &offset);
+    if (write.extent) {
+        memcpy(model->region.base + offset, model->scratch, write.value_length);
+        write.value = NULL;
+    }
+    int rc = okv_store_put(store, &model->region.work, &write, &outcome);
+    if (rc && write.extent)
+        okv_store_release(store, write.extent);
+    settle(model, item, rc, wanted, &outcome, model->scratch, write.value_length,
+           write.ttl_ms ? model->clock + write.ttl_ms : 0);
+}
+
+static void append(struct model *model, struct expected *item)
+{
+    struct okv_store_write write = write_of(item);
+    struct okv_store_outcome outcome = {.version = 1};
+    uint32_t before = is_live(model, item) ? item->length : 0;
+    uint32_t max = model->region.store.max_value;
+
+    /* Also to the limit and one past it. */
+    uint32_t exact = max - before + store_random_below(&model->random, 2);
+    write.value_length = store_random_below(&model->random, 20) ? random_length(model) : exact;
+    random_bytes(model, write.value_length);
+    write.value = model->scratch;
+    int wanted = write.value_length > max - before ? OKV_EVALUESIZE : 0;
+    int rc = okv_store_append(&model->region.store, &model->region.work, &write, &outcome);
+    if (rc == 0) {
+        assert_int_equal(outcome.length, before + write.value_length);
+        memmove(model->scratch + before, model->scratch, write.value_length);
+        if (before)
+            memcpy(model->scratch, item->value, before);
+    }
+    settle(model, item, rc, wanted, &outcome, model->scratch, before + write.value_length,
+           is_live(model, item) ? item->expiry : 0);
+}
+
+/* What the value is as a number: 0, OKV_ENUMBER. */
+static int number_of(const struct expected *item, int64_t *number)
+{
+    char text[NUMBER_TEXT] = "";
+    uint32_t sign = item->length > 0 && item->value[0] == '-';
+
+    if (item->length == sign || item->length - sign > 19)
+        return OKV_ENUMBER;
+    memcpy(text, item->value, item->length);
+    if (strspn(text + sign, "0123456789") != item->length - sign)
+        return OKV_ENUMBER;
+    __int128 sum = 0;
+    for (uint32_t i = sign; i < item->length; i++)
+        sum = sum * 10 + (text[i] - '0');
+    sum = sign ? -sum : sum;
+    *number = (int64_t)sum;
+    return sum == *number ? 0 : OKV_ENUMBER;
+}
+
+static void incr(struct model *model, struct expected *item)
+{
+    struct okv_store_write write = write_of(item);
+    struct okv_store_outcome outcome = {.version = 1};
+    bool live = is_live(model, item);
+    int64_t number = 0;
+    char text[NUMBER_TEXT];
+
+    write.delta = (int64_t)store_random_next(&model->random);
+    write.delta >>= store_random_below(&model->random, 64);
+    int wanted = live ? number_of(item, &number) : 0;
+    if (!wanted && __builtin_add_overflow(number, write.delta, &number))
+        wanted = OKV_EOVERFLOW;
+    int rc = okv_store_incr(&model->region.store, &model->region.work, &write, &outcome);
+    if (rc == 0)
+        assert_int_equal(outcome.number, number);
+    int length = snprintf(text, sizeof text, "%" PRId64, number);
+    settle(model, item, rc, wanted, &outcome, (const uint8_t *)text, (uint32_t)length,
+           live ? item->expiry : 0);
+}
+
+static void touch(struct model *model, struct expected *item)
+{
+    struct okv_store_write write = write_of(item);
+    struct okv_store_outcome outcome = {.version = 1};
+    bool live = is_live(model, item);
+
+    write.ttl_ms = random_ttl(model);
+    int rc = okv_store_touch(&model->region.store, &model->region.work, &write, &outcome);
+    settle(model, item, rc, live ? 0 : OKV_ENOTFOUND, &outcome, item->value, item->length,
+           write.ttl_ms ? model->clock + write.ttl_ms : 0);
+}
+
+static void delete_item(struct model *model, struct expected *item)
+{
+    struct okv_store_write write = write_of(item);
+    struct okv_store_outcome outcome = {.version = 1};
+    bool live = is_live(model, item);
+
+    if (store_random_below(&model->random, 4) == 0)
+        random_condition(model, item, &write);
+    int wanted = live ? condition(model, item, &write) : OKV_ENOTFOUND;
+    int rc = okv_store_delete(&model->region.store, &model->region.work, &write, &outcome);
+    assert_int_equal(rc, wanted);
+    assert_int_equal(outcome.version, rc == OKV_ECONFLICT ? item->version : 0);
+    if (rc == 0)
+        item->there = false;
     expect(model, item);
+}
+
+/* ---- the whole table ---- */
+
+static void advance_clock(struct model *model)
+{
+    model->clock += 1 + store_random_below(&model->random, 2000);
+    okv_store_set_clock(&model->region.store, model->clock, store_random_below(&model->random, 2));
+    okv_store_set_clock(&model->region.store, model->clock - 1, false); /* never set back */
+    for (unsigned i = 0; i < model->params->keys; i++) {
+        struct expected *item = &model->items[i];
+        if (item->there && !item->ghost && !is_live(model, item)) {
+            item->ghost = true;
+            model->ghosts++;
+        }
+    }
+}
+
+static void flush(struct model *model)
+{
+    uint64_t next = 0, splits = 0;
+
+    do
+        assert_int_equal(okv_store_flush(&model->region.store, &model->region.work, &next, &splits),
+                         0);
+    while (next);
+    for (unsigned i = 0; i < model->params->keys; i++) {
+        model->ghosts_flushed += model->items[i].ghost;
+        model->items[i].there = model->items[i].ghost = false;
+    }
+}
+
+/* The number of a key is its first bytes; see model_open. */
+static struct expected *item_of(struct model *model, const struct okv_entry *entry)
+{
+    uint32_t index = entry->key_length == 1 ? entry->key[0] : okv_get_u32(entry->key);
+
+    assert_true(index < model->params->keys);
+    return &model->items[index];
+}
+
+static void walk_item(void *context, const struct okv_entry *entry)
+{
+    struct model *model = context;
+    struct expected *item = item_of(model, entry);
+
+    assert_int_equal(entry->key_length, item->key_length);
+    assert_memory_equal(entry->key, item->key, entry->key_length);
+    assert_true(item->there && !item->walked);
+    if (is_live(model, item))
+        assert_int_equal(entry->version, item->version);
+    assert_int_equal(entry->expiry_ms, item->expiry);
+    assert_int_equal(entry->value_length, item->length);
+    assert_true(item->length == 0 || memcmp(entry->value, item->value, item->length) == 0);
+    item->walked = true;
 }
 
 static void check_all(struct model *model)
 {
     struct store_audit audit;
-    uint64_t items = 0, user_bytes = 0;
+    uint64_t ghosts = 0;
 
-    for (unsigned i = 0; i < KEYS; i++) {
-        const struct expected *item = &model->items[i];
-        expect(model, item);
-        items += item->version != 0;
-        user_bytes += item->version ? strlen(item->key) + item->size : 0;
+    for (unsigned i = 0; i < model->params->keys; i++) {
+        model->items[i].walked = false;
+        catch_up(model, &model->items[i]);
+        expect(model, &model->items[i]);
     }
-    store_region_audit(&model->region, &audit);
-    assert_int_equal(audit.items, items);
-    assert_int_equal(audit.user_bytes, user_bytes);
-    model->seen.spilled += audit.references > 0;
+    store_region_audit(&model->region, walk_item, model, &audit);
+    for (unsigned i = 0; i < model->params->keys; i++) {
+        struct expected *item = &model->items[i];
+        assert_true(item->walked || !is_live(model, item));
+        ghosts += item->ghost && item->walked;
+    }
+    /* Flush may or may not count what had expired. */
+    uint64_t expired = atomic_load(&model->region.store.totals.expired);
+    assert_in_range(expired + ghosts, model->ghosts - model->ghosts_flushed, model->ghosts);
+    model->seen.references += audit.references > 0;
     if (audit.longest_chain > model->seen.longest)
         model->seen.longest = (unsigned)audit.longest_chain;
+    if (audit.buckets > model->seen.most_buckets)
+        model->seen.most_buckets = audit.buckets;
 }
 
-/* Writes prevail, then deletes, in turn: the region fills and empties. */
+/* A sweep over all buckets leaves nothing whose time has come, if there is room at all. */
+static void sweep_all(struct model *model)
+{
+    struct store_audit audit;
+    unsigned live = 0;
+
+    okv_store_sweep(&model->region.store, &model->region.work,
+                    (unsigned)atomic_load(&model->region.store.bucket_count));
+    store_region_audit(&model->region, NULL, NULL, &audit);
+    for (unsigned i = 0; i < model->params->keys; i++)
+        live += is_live(model, &model->items[i]);
+    assert_int_equal(audit.items, live);
+}
+
+static void change(struct model *model, bool filling)
+{
+    struct expected *item = &model->items[store_random_below(&model->random, model->params->keys)];
+    uint32_t choice = store_random_below(&model->random, 100);
+
+    catch_up(model, item);
+    if (choice < (filling ? 60u : 15u))
+        put(model, item);
+    else if (choice < 65)
+        delete_item(model, item);
+    else if (choice < 75)
+        append(model, item);
+    else if (choice < 85)
+        incr(model, item);
+    else if (choice < 95)
+        touch(model, item);
+    else if (choice < 98)
+        okv_store_sweep(&model->region.store, &model->region.work,
+                        store_random_below(&model->random, 20));
+    else
+        advance_clock(model);
+}
+
 static void run(struct model *model, unsigned steps)
 {
-    for (unsigned step = 0; step < steps; step++) {
-        bool filling = step / 4000 % 2 == 0;
-        unsigned index = store_random_below(&model->random, KEYS);
-        unsigned choice = store_random_below(&model->random, 10);
-        if (choice < (filling ? 7u : 2u))
-            put(model, index);
-        else if (choice < 9)
-            delete_item(model, index);
-        else
-            expect(model, &model->items[index]);
-        if (step % 1000 == 999)
+    for (unsigned step = 1; step <= steps; step++) {
+        change(model, step / PHASE % 2 == 0);
+        if (step % CHECK_EVERY == 0)
             check_all(model);
+        if (step % (3 * CHECK_EVERY) == 0)
+            sweep_all(model);
+        if (store_random_below(&model->random, 4 * PHASE) == 0)
+            flush(model);
     }
 }
 
-static void model_open(struct model *model, const struct store_model_params *params)
+/* Key lengths at every limit of the format, and the usual ones. */
+static uint32_t key_length_of(unsigned index)
 {
-    store_random_init(&model->random);
-    store_region_open(&model->region, params->length, params->bucket_size, params->inline_max);
-    for (unsigned i = 0, number = 0; i < KEYS; i++)
-        store_region_key(&model->region, params->buckets, &number, model->items[i].key);
+    static const uint32_t special[] = {4, 255, 256, OKV_KEY_MAX, 28, 29, 30, 57, 58, 59};
+
+    if (index < 8)
+        return 1;
+    if (index % 8 == 0)
+        return special[index / 8 % (sizeof special / sizeof *special)];
+    return 8 + index % 23;
 }
 
-static void model_close(struct model *model)
+static void make_key(struct model *model, unsigned index)
 {
-    struct store_audit audit;
+    struct expected *item = &model->items[index];
+    uint64_t hash;
 
-    for (unsigned i = 0; i < KEYS; i++)
-        delete_item(model, i);
-    store_region_audit(&model->region, &audit);
-    assert_int_equal(audit.items, 0);
-    assert_int_equal(audit.heap_bytes, 0);
-    assert_int_equal(audit.overflow_parts, 0);
-    assert_int_equal(okv_heap_used(&model->region.store.heap), 0);
-    store_region_close(&model->region);
-    free(model);
+    item->key_length = key_length_of(index);
+    if (item->key_length < 8) {
+        uint8_t number[4];
+        okv_put_u32(number, index);
+        memcpy(item->key, number, item->key_length);
+        return;
+    }
+    do { /* with as many bytes to vary as the hash needs */
+        okv_put_u32(item->key, index);
+        for (uint32_t i = 4; i < item->key_length; i++)
+            item->key[i] = (uint8_t)(store_random_next(&model->random) >> 32);
+        hash = okv_hash_key(item->key, item->key_length, model->region.reader.table.hash_seed);
+    } while (okv_hash_bucket(hash, model->params->common_bits) != 0);
 }
 
-static unsigned steps(void)
-{
-    const char *text = getenv("OKV_TEST_STEPS");
-
-    return text ? (unsigned)strtoul(text, NULL, 0) : STEPS;
-}
-
-void store_model_run(const struct store_model_params *params, struct store_model_seen *seen)
+static struct model *model_open(const struct store_model_params *params)
 {
     struct model *model = calloc(1, sizeof *model);
 
     assert_non_null(model);
-    model_open(model, params);
-    run(model, steps() / params->shorten);
+    model->params = params;
+    model->clock = 1;
+    store_random_init(&model->random);
+    store_region_open(&model->region, &params->store);
+    model->items = calloc(params->keys, sizeof *model->items);
+    model->scratch = malloc(2u * model->region.store.max_value + 2);
+    assert_true(model->items && model->scratch);
+    for (unsigned i = 0; i < params->keys; i++)
+        make_key(model, i);
+    return model;
+}
+
+static void model_close(struct model *model, struct store_model_seen *seen)
+{
+    for (unsigned i = 0; i < model->params->keys; i++)
+        while (is_live(model, &model->items[i])) { /* a condition may be wrong */
+            catch_up(model, &model->items[i]);
+            delete_item(model, &model->items[i]);
+        }
+    check_all(model);
+    sweep_all(model);
+    store_region_expect_empty(&model->region, false);
+    model->seen.splits = atomic_load(&model->region.store.totals.splits);
+    model->seen.merges = atomic_load(&model->region.store.totals.merges);
+    model->seen.expired = atomic_load(&model->region.store.totals.expired);
     *seen = model->seen;
-    model_close(model);
+    store_region_close(&model->region);
+    for (unsigned i = 0; i < model->params->keys; i++)
+        free(model->items[i].value);
+    free(model->items);
+    free(model->scratch);
+    free(model);
+}
+
+void store_model_run(const struct store_model_params *params, struct store_model_seen *seen)
+{
+    struct model *model = model_open(params);
+
+    run(model, params->steps * (store_test_is_long() ? 20 : 1) / STORE_TEST_SLOWNESS);
+    model_close(model, seen);
 }

@@ -1,8 +1,8 @@
 /*
- * The store against a model: random puts, gets and deletes on a few buckets of
- * a small region, so that items spill, buckets chain and the region is full
- * again and again. After each step the key is read through the store and from
- * the raw images. $OKV_TEST_SEED repeats a run; $OKV_TEST_STEPS lengthens it.
+ * The store against a model: random operations of every kind on some hundred keys,
+ * with the table filling and emptying in turn. After each operation its key is read through
+ * the store and from the raw images; from time to time everything is compared.
+ * $OKV_SEED repeats a run; $OKV_LONG=1 makes it 20 times as long.
  */
 #ifndef OKV_TESTS_STORE_MODEL_H
 #define OKV_TESTS_STORE_MODEL_H
@@ -10,18 +10,21 @@
 #include "tests/support/store_region.h"
 
 struct store_model_params {
-    uint64_t length;
-    uint32_t bucket_size;
-    uint32_t inline_max;
-    uint64_t buckets; /* that the keys are in */
-    unsigned shorten; /* divides the number of steps */
+    struct okv_store_params store;
+    unsigned keys;
+    unsigned common_bits; /* low bits that the hashes of all keys share */
+    unsigned steps;
+    uint32_t usual_value; /* most values have fewer bytes than this */
+    bool roomy;           /* OKV_EFULL would be a fault */
 };
 
 /* What a run came to: a run that never saw a full region tests little. */
 struct store_model_seen {
-    unsigned full;    /* puts that found no room */
-    unsigned spilled; /* looks at the table that found extents */
-    unsigned longest; /* parts of the longest bucket */
+    unsigned full;       /* writes that found no room */
+    unsigned references; /* looks at the table that found extents */
+    unsigned longest;    /* parts of the longest bucket */
+    uint64_t splits, merges, expired;
+    uint64_t most_buckets;
 };
 
 /* Fails the test when store and model differ, or anything is left after all was deleted. */

@@ -8,201 +8,207 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <sched.h>
 
-#include "shared/bucket.h"
 #include "shared/error.h"
 #include "shared/hash.h"
-#include "shared/superblock.h"
+#include "shared/linear.h"
+#include "shared/ordering.h"
 
-struct found {
-    struct okv_entry entry;
-    const uint8_t *value;
-    unsigned part;
+/* Attempts until a table counts as damaged; each gives its time slice to the writer. */
+#define ATTEMPTS 100000
+
+__attribute__((no_sanitize("thread"), noinline)) void store_reader_copy(void *to, const void *from,
+                                                                        uint64_t length)
+{
+    const volatile uint64_t *words = from;
+    const volatile uint8_t *bytes = from;
+    uint64_t at = 0;
+
+    for (; at + sizeof *words <= length && (uintptr_t)from % sizeof *words == 0;
+         at += sizeof *words) {
+        uint64_t word = words[at / sizeof *words];
+        memcpy((uint8_t *)to + at, &word, sizeof word);
+    }
+    for (; at < length; at++)
+        ((volatile uint8_t *)to)[at] = bytes[at];
+    okv_snapshot_fence();
+}
+
+/* What a client does after an image that did not pass: the count and the directory anew. */
+static void refresh(struct store_reader *reader)
+{
+    struct okv_table_status status;
+    uint8_t bytes[sizeof(struct okv_wire_status)];
+    okv_le64 entries[OKV_DIRECTORY_ENTRIES];
+
+    store_reader_copy(bytes, reader->base + OKV_STATUS_OFFSET, sizeof bytes);
+    if (okv_status_decode(bytes, reader->table.boot_id, &status) == 0)
+        reader->count = status.bucket_count;
+    store_reader_copy(entries, reader->base + reader->table.directory_offset, sizeof entries);
+    for (unsigned i = 0; i < OKV_DIRECTORY_ENTRIES; i++)
+        reader->directory[i] = okv_le64_get(entries[i]);
+}
+
+void store_reader_open(struct store_reader *reader, const void *base, uint64_t length,
+                       uint32_t value_max)
+{
+    *reader = (struct store_reader){.base = base, .count = 1};
+    assert_int_equal(okv_superblock_decode(base, length, &reader->table), 0);
+    assert_int_equal(reader->table.region_length, length);
+    reader->extent_size = (uint64_t)OKV_KEY_MAX + value_max;
+    reader->extent = malloc(reader->extent_size);
+    assert_non_null(reader->extent);
+    refresh(reader);
+}
+
+void store_reader_close(struct store_reader *reader)
+{
+    free(reader->extent);
+}
+
+enum verdict { FOUND, MISS, AGAIN, WRONG };
+
+struct search {
+    const void *key;
+    uint32_t key_length;
+    uint64_t hash;
+    uint64_t bucket;
+    struct store_found *out;
 };
 
-static int find_in_part(const uint8_t *region, const struct okv_superblock *table,
-                        const uint8_t *image, uint64_t hash, const void *key, uint32_t key_length,
-                        struct found *out)
+static enum verdict read_extent(struct store_reader *reader, const struct search *search,
+                                const struct okv_entry *entry)
+{
+    uint64_t length = okv_entry_extent_length(entry);
+
+    if (entry->extent < OKV_HEAP_OFFSET || length > reader->extent_size ||
+        !okv_range_inside(entry->extent, length, reader->table.region_length))
+        return WRONG;
+    store_reader_copy(reader->extent, reader->base + entry->extent, length);
+    reader->reads++;
+    search->out->reads++;
+    switch (okv_extent_check(entry, reader->extent, reader->table.boot_id, search->key,
+                             search->key_length)) {
+    case 0:
+        search->out->value = reader->extent + (entry->key_in_extent ? entry->key_length : 0);
+        search->out->extent = entry->extent;
+        return FOUND;
+    case OKV_ENOTFOUND:
+        return MISS;
+    default:
+        return AGAIN;
+    }
+}
+
+/* Searches the image at hand. */
+static enum verdict search_image(struct store_reader *reader, const struct search *search)
 {
     uint32_t position = 0;
+    struct okv_entry entry;
     int rc;
 
-    while ((rc = okv_bucket_find(image, hash, key, key_length, &position, &out->entry)) == 1) {
-        const struct okv_entry *entry = &out->entry;
-        out->value = entry->value;
-        if (!entry->is_reference)
-            return 1;
-        uint64_t bytes = entry->key_length + entry->value_length;
-        if (!okv_range_inside(entry->extent, bytes, table->region_length))
-            return OKV_ECORRUPT;
-        rc = okv_extent_check(entry, region + entry->extent, table->boot_id, key, key_length);
-        out->value = region + entry->extent + key_length;
-        if (rc == 0)
-            return 1;
-        if (rc != OKV_ENOTFOUND)
-            return rc;
+    while ((rc = okv_bucket_find(reader->image, search->hash, search->key, search->key_length,
+                                 &position, &entry)) == 1) {
+        search->out->value = entry.value;
+        search->out->value_length = entry.value_length;
+        search->out->version = entry.version;
+        search->out->expiry_ms = entry.expiry_ms;
+        search->out->extent = 0;
+        enum verdict verdict = entry.is_reference ? read_extent(reader, search, &entry) : FOUND;
+        if (verdict != MISS)
+            return verdict;
     }
-    return rc;
+    return rc == 0 ? MISS : WRONG;
 }
 
-static int find(const uint8_t *region, uint64_t length, const void *key, uint32_t key_length,
-                struct found *out)
+static enum verdict read_image(struct store_reader *reader, const struct search *search,
+                               uint64_t offset, unsigned part)
 {
-    struct okv_superblock table;
-    uint64_t version = 0;
+    uint32_t size = reader->table.bucket_size;
 
-    if (okv_superblock_decode(region, length, &table) || table.region_length != length)
-        return OKV_ECORRUPT;
-    uint64_t hash = okv_hash_key(key, key_length, table.hash_seed);
-    uint64_t bucket = okv_hash_bucket(hash, table.depth);
-    uint64_t offset = table.index_offset + bucket * table.bucket_size;
-    for (out->part = 0; offset; out->part++) {
-        if (out->part == OKV_BUCKET_PARTS_MAX ||
-            !okv_range_inside(offset, table.bucket_size, length))
-            return OKV_ECORRUPT;
-        const uint8_t *image = region + offset;
-        if (okv_bucket_check(image, table.bucket_size, table.boot_id, bucket, out->part) ||
-            okv_bucket_depth(image) != table.depth)
-            return OKV_ECORRUPT;
-        if (out->part == 0)
-            version = okv_bucket_version(image);
-        if (okv_bucket_version(image) != version)
-            return OKV_ECORRUPT;
-        int rc = find_in_part(region, &table, image, hash, key, key_length, out);
-        if (rc)
-            return rc < 0 ? rc : 0;
-        offset = okv_bucket_chain(image);
+    if (offset < OKV_HEAP_OFFSET || !okv_range_inside(offset, size, reader->table.region_length))
+        return WRONG;
+    store_reader_copy(reader->image, reader->base + offset, size);
+    reader->reads++;
+    search->out->reads++;
+    if (okv_bucket_check(reader->image, size, reader->table.boot_id, search->bucket, part))
+        return AGAIN;
+    return FOUND;
+}
+
+/* The parts of a bucket whose part 0 is at hand. */
+static enum verdict search_parts(struct store_reader *reader, const struct search *search)
+{
+    uint64_t version = okv_bucket_version(reader->image);
+
+    for (search->out->part = 0;; search->out->part++) {
+        enum verdict verdict = search_image(reader, search);
+        uint64_t chain = okv_bucket_chain(reader->image);
+        if (verdict != MISS || chain == 0)
+            return verdict;
+        if (search->out->part + 1 == OKV_BUCKET_PARTS_MAX)
+            return WRONG;
+        verdict = read_image(reader, search, chain, search->out->part + 1);
+        if (verdict != FOUND)
+            return verdict;
+        if (okv_bucket_version(reader->image) != version)
+            return AGAIN;
     }
-    return OKV_ENOTFOUND;
 }
 
-int store_reader_get(const uint8_t *region, uint64_t length, const void *key, uint32_t key_length,
-                     uint8_t *buffer, uint32_t size, uint32_t *value_length, uint64_t *version)
+static enum verdict attempt(struct store_reader *reader, struct search *search)
 {
-    struct found found;
-    int rc = find(region, length, key, key_length, &found);
+    search->bucket = okv_linear_bucket(search->hash, reader->count);
+    uint64_t segment = search->bucket / reader->table.segment_buckets;
 
-    if (rc)
-        return rc;
-    *value_length = found.entry.value_length;
-    *version = found.entry.version;
-    if (*value_length > size)
-        return OKV_ETOOSMALL;
-    memcpy(buffer, found.value, *value_length);
-    return 0;
+    if (segment >= OKV_DIRECTORY_ENTRIES || reader->directory[segment] == 0)
+        return AGAIN;
+    uint64_t offset = reader->directory[segment] +
+                      search->bucket % reader->table.segment_buckets * reader->table.bucket_size;
+    enum verdict verdict = read_image(reader, search, offset, 0);
+    if (verdict != FOUND)
+        return verdict;
+    unsigned depth = okv_bucket_depth(reader->image);
+    bool home = okv_hash_bucket(search->hash, depth) == search->bucket;
+    if (!home && okv_hash_bucket(search->bucket, depth) != search->bucket)
+        reader->directory[segment] = 0; /* given up: its segment may be elsewhere by now */
+    reader->count = okv_linear_learn(reader->count, search->bucket, depth);
+    if (home)
+        return search_parts(reader, search);
+    reader->led_on++;
+    return AGAIN;
 }
 
-int store_reader_place(const uint8_t *region, uint64_t length, const void *key, uint32_t key_length,
-                       uint64_t *extent, unsigned *part)
+int store_reader_find(struct store_reader *reader, const void *key, uint32_t key_length,
+                      struct store_found *out)
 {
-    struct found found;
-    int rc = find(region, length, key, key_length, &found);
+    struct search search = {
+        .key = key,
+        .key_length = key_length,
+        .hash = okv_hash_key(key, key_length, reader->table.hash_seed),
+        .out = out,
+    };
 
-    if (rc)
-        return rc;
-    *extent = found.entry.is_reference ? found.entry.extent : 0;
-    *part = found.part;
-    return 0;
-}
-
-/* ---- audit ---- */
-
-struct piece {
-    uint64_t offset, length;
-};
-
-struct walk {
-    const uint8_t *region;
-    struct okv_superblock table;
-    struct store_audit *audit;
-    struct piece *pieces;
-    size_t piece_count, piece_capacity;
-};
-
-static void add_piece(struct walk *walk, uint64_t offset, uint64_t length)
-{
-    uint64_t heap = walk->table.index_offset + walk->table.index_length;
-
-    assert_true(offset >= heap);
-    assert_true(okv_range_inside(offset, length, walk->table.region_length));
-    if (walk->piece_count == walk->piece_capacity) {
-        walk->piece_capacity = walk->piece_capacity ? 2 * walk->piece_capacity : 256;
-        walk->pieces = realloc(walk->pieces, walk->piece_capacity * sizeof *walk->pieces);
-        assert_non_null(walk->pieces);
-    }
-    walk->pieces[walk->piece_count++] = (struct piece){offset, length};
-    walk->audit->heap_bytes += length;
-}
-
-static void audit_entry(struct walk *walk, uint64_t bucket, const struct okv_entry *entry)
-{
-    const uint8_t *key = entry->key;
-    uint32_t bytes = entry->key_length + entry->value_length;
-
-    if (entry->is_reference) {
-        add_piece(walk, entry->extent, bytes);
-        key = walk->region + entry->extent;
-        assert_int_equal(okv_extent_checksum(key, bytes, walk->table.boot_id), entry->checksum);
-        walk->audit->references++;
-    }
-    uint64_t hash = okv_hash_key(key, entry->key_length, walk->table.hash_seed);
-    assert_int_equal(okv_hash_bucket(hash, walk->table.depth), bucket);
-    assert_int_equal(okv_hash_tag(hash), entry->tag);
-
-    struct found found;
-    assert_int_equal(find(walk->region, walk->table.region_length, key, entry->key_length, &found),
-                     0);
-    assert_int_equal(found.entry.version, entry->version); /* else the key is there twice */
-    walk->audit->items++;
-    walk->audit->user_bytes += bytes;
-}
-
-static void audit_bucket(struct walk *walk, uint64_t bucket)
-{
-    uint64_t offset = walk->table.index_offset + bucket * walk->table.bucket_size;
-    unsigned part = 0;
-
-    for (; offset; part++) {
-        const uint8_t *image = walk->region + offset;
-        uint32_t position = 0;
-        struct okv_entry entry;
-        int rc;
-        assert_int_equal(
-            okv_bucket_check(image, walk->table.bucket_size, walk->table.boot_id, bucket, part), 0);
-        if (part > 0) {
-            add_piece(walk, offset, walk->table.bucket_size);
-            walk->audit->overflow_parts++;
+    for (unsigned i = 0; i < ATTEMPTS; i++) {
+        uint64_t led_on = reader->led_on;
+        *out = (struct store_found){0};
+        switch (attempt(reader, &search)) {
+        case FOUND:
+            return 0;
+        case MISS:
+            return OKV_ENOTFOUND;
+        case WRONG:
+            return OKV_EPROTO;
+        case AGAIN:
+            break;
         }
-        while ((rc = okv_bucket_next(image, &position, &entry)) == 1) {
-            assert_true(entry.version <= okv_bucket_version(image));
-            audit_entry(walk, bucket, &entry);
-        }
-        assert_int_equal(rc, 0);
-        offset = okv_bucket_chain(image);
+        if (reader->led_on != led_on)
+            continue;
+        reader->rejected++;
+        refresh(reader);
+        if (i > 2)
+            sched_yield();
     }
-    if (part > walk->audit->longest_chain)
-        walk->audit->longest_chain = part;
-}
-
-static int by_offset(const void *a, const void *b)
-{
-    uint64_t x = ((const struct piece *)a)->offset, y = ((const struct piece *)b)->offset;
-
-    return x < y ? -1 : x > y;
-}
-
-void store_reader_audit(const uint8_t *region, uint64_t length, struct store_audit *out)
-{
-    struct walk walk = {.region = region, .audit = out};
-
-    *out = (struct store_audit){0};
-    assert_int_equal(okv_superblock_decode(region, length, &walk.table), 0);
-    assert_int_equal(walk.table.region_length, length);
-    for (uint64_t bucket = 0; bucket < walk.table.index_length / walk.table.bucket_size; bucket++)
-        audit_bucket(&walk, bucket);
-    if (walk.piece_count)
-        qsort(walk.pieces, walk.piece_count, sizeof *walk.pieces, by_offset);
-    for (size_t i = 1; i < walk.piece_count; i++)
-        assert_true(walk.pieces[i - 1].offset + walk.pieces[i - 1].length <= walk.pieces[i].offset);
-    free(walk.pieces);
+    return OKV_ECORRUPT;
 }

@@ -1,33 +1,55 @@
 /*
- * Reads a table from its raw bytes, the way a client does, and checks all of it
- * the way no client can: for tests of the store, while nobody writes.
+ * Reads a table from its raw bytes, the way a client does (docs/consistency.md
+ * section 3), also while others write to it. It keeps what it has learned of the
+ * number of buckets and of the directory until an image tells otherwise.
+ *
+ * One thread uses a reader. It copies what it looks at, word by word and out of the
+ * sight of ThreadSanitizer: such READs race with the writer by design.
  */
 #ifndef OKV_TESTS_STORE_READER_H
 #define OKV_TESTS_STORE_READER_H
 
 #include <stdint.h>
 
-/* What a walk over the whole table found. */
-struct store_audit {
-    uint64_t items;
-    uint64_t user_bytes;
-    uint64_t references;
-    uint64_t overflow_parts;
-    uint64_t heap_bytes;    /* of extents and overflow parts, without rounding */
-    uint64_t longest_chain; /* parts of the bucket that has most */
+#include "shared/bucket.h"
+#include "shared/superblock.h"
+
+struct store_reader {
+    const uint8_t *base; /* of the region */
+    struct okv_superblock table;
+    uint64_t count; /* of buckets, as far as this reader knows */
+    uint64_t directory[OKV_DIRECTORY_ENTRIES];
+    uint8_t image[OKV_BUCKET_SIZE_MAX];
+    uint8_t *extent; /* room for the largest */
+    uint64_t extent_size;
+    /* What happened so far. */
+    uint64_t reads;    /* of images and extents */
+    uint64_t rejected; /* reads that did not pass */
+    uint64_t led_on;   /* images that led to another bucket */
 };
 
-/* The value of a key, copied to buffer[0..size). OKV_ENOTFOUND; OKV_ECORRUPT when
- * a check of docs/consistency.md section 3 fails, which at rest is a bug. */
-int store_reader_get(const uint8_t *region, uint64_t length, const void *key, uint32_t key_length,
-                     uint8_t *buffer, uint32_t size, uint32_t *value_length, uint64_t *version);
+/* What a reader found; pointers are valid until it is used again. */
+struct store_found {
+    const uint8_t *value;
+    uint32_t value_length;
+    uint64_t version;
+    uint64_t expiry_ms;
+    uint64_t extent; /* 0: inline */
+    unsigned part;
+    unsigned reads;
+};
 
-/* Where a key is: the offset of its extent, 0 when it is inline; and its part. Returns as get. */
-int store_reader_place(const uint8_t *region, uint64_t length, const void *key, uint32_t key_length,
-                       uint64_t *extent, unsigned *part);
+/* Fails the test when there is no superblock. Values have at most `value_max` bytes. */
+void store_reader_open(struct store_reader *reader, const void *base, uint64_t length,
+                       uint32_t value_max);
+void store_reader_close(struct store_reader *reader);
 
-/* Walks everything; fails the test when an image or an extent is not whole, a
- * key is in the wrong bucket or twice, or two pieces of the heap overlap. */
-void store_reader_audit(const uint8_t *region, uint64_t length, struct store_audit *out);
+/* OKV_ENOTFOUND. OKV_ECORRUPT: never got whole images. OKV_EPROTO: a whole image leads out
+ * of the region or says what can't be. An item whose time has come is found. */
+int store_reader_find(struct store_reader *reader, const void *key, uint32_t key_length,
+                      struct store_found *out);
+
+/* Copies bytes that others may be writing. */
+void store_reader_copy(void *to, const void *from, uint64_t length);
 
 #endif

@@ -14,110 +14,170 @@
 #include "shared/error.h"
 #include "shared/hash.h"
 
-void store_region_open(struct store_region *region, uint64_t length, uint32_t bucket_size,
-                       uint32_t inline_max)
+void store_region_open(struct store_region *region, const struct okv_store_params *wanted)
 {
-    region->length = length;
-    region->base = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct okv_store_params params = *wanted;
+
+    region->length = params.length;
+    region->base =
+        mmap(NULL, params.length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_true(region->base != MAP_FAILED);
-    const struct okv_store_params params = {
-        .base = region->base,
-        .length = length,
-        .bucket_size = bucket_size,
-        .inline_max = inline_max,
-        .max_value = STORE_REGION_VALUE_MAX,
-        .boot_id = 0x1122334455667788,
-        .hash_seed = 42,
-    };
+    params.base = region->base;
+    params.boot_id = 0x1122334455667788;
+    params.hash_seed = 42;
+    if (params.max_value == 0)
+        params.max_value = 64u << 10;
     assert_int_equal(okv_store_init(&region->store, &params), 0);
-    assert_int_equal(okv_store_bucket_init(&region->work, bucket_size), 0);
+    assert_int_equal(okv_store_work_init(&region->work, params.bucket_size), 0);
+    store_reader_open(&region->reader, region->base, params.length, params.max_value);
+    region->buffer = malloc(params.max_value);
+    assert_non_null(region->buffer);
+    region->empty_used = okv_heap_used(&region->store.heap);
 }
 
 void store_region_close(struct store_region *region)
 {
-    okv_store_bucket_fini(&region->work);
+    free(region->buffer);
+    store_reader_close(&region->reader);
+    okv_store_work_fini(&region->work);
     okv_store_fini(&region->store);
     munmap(region->base, region->length);
 }
 
-uint64_t store_region_put(struct store_region *region, const char *key, const char *value)
+int store_region_put(struct store_region *region, const void *key, uint32_t key_length,
+                     const void *value, uint32_t value_length, uint64_t *version)
 {
-    uint64_t version = 0;
+    const struct okv_store_write write = {
+        .key = key, .key_length = key_length, .value = value, .value_length = value_length};
+    struct okv_store_outcome outcome = {0};
+    int rc = okv_store_put(&region->store, &region->work, &write, &outcome);
 
-    assert_int_equal(okv_store_put(&region->store, &region->work, key, (uint32_t)strlen(key), value,
-                                   (uint32_t)strlen(value), &version),
-                     0);
-    assert_true(version > 0);
-    return version;
+    assert_true((rc == 0) == (outcome.version != 0));
+    if (version)
+        *version = outcome.version;
+    return rc;
 }
 
-void store_region_key(const struct store_region *region, uint64_t buckets, unsigned *number,
+int store_region_delete(struct store_region *region, const void *key, uint32_t key_length)
+{
+    const struct okv_store_write write = {.key = key, .key_length = key_length};
+    struct okv_store_outcome outcome;
+
+    return okv_store_delete(&region->store, &region->work, &write, &outcome);
+}
+
+static void expect_found(int rc, bool there, const uint8_t *found, uint32_t found_length,
+                         uint64_t found_version, const void *value, uint32_t value_length,
+                         uint64_t version)
+{
+    assert_int_equal(rc, there ? 0 : OKV_ENOTFOUND);
+    if (!there)
+        return;
+    assert_int_equal(found_version, version);
+    assert_int_equal(found_length, value_length);
+    assert_true(value_length == 0 || memcmp(found, value, value_length) == 0);
+}
+
+/* At rest a reader needs to refresh what it knows at most once. */
+static int find_at_rest(struct store_region *region, const void *key, uint32_t key_length,
+                        struct store_found *found)
+{
+    uint64_t rejected = region->reader.rejected;
+    int rc = store_reader_find(&region->reader, key, key_length, found);
+
+    assert_true(region->reader.rejected <= rejected + 1);
+    if (rc == 0 && found->expiry_ms && found->expiry_ms <= atomic_load(&region->store.clock_ms))
+        return OKV_ENOTFOUND;
+    return rc;
+}
+
+void store_region_expect(struct store_region *region, const void *key, uint32_t key_length,
+                         const void *value, uint32_t value_length, uint64_t version)
+{
+    struct store_found found;
+    uint32_t length = 0;
+    uint64_t other = 0;
+
+    int rc = okv_store_get(&region->store, key, key_length, region->buffer, region->store.max_value,
+                           &length, &other);
+    expect_found(rc, version != 0, region->buffer, length, other, value, value_length, version);
+    rc = find_at_rest(region, key, key_length, &found);
+    expect_found(rc, version != 0, found.value, found.value_length, found.version, value,
+                 value_length, version);
+}
+
+void store_region_audit(struct store_region *region, store_audit_visit *visit, void *context,
+                        struct store_audit *audit)
+{
+    struct okv_store *store = &region->store;
+    struct okv_store_totals *totals = &store->totals;
+
+    store_audit_run(region->base, region->length, store->table.inline_max, visit, context, audit);
+    assert_int_equal(atomic_load(&store->bucket_count), audit->buckets);
+    assert_int_equal(atomic_load(&totals->items), audit->items);
+    assert_int_equal(atomic_load(&totals->user_bytes), audit->user_bytes);
+    assert_int_equal(atomic_load(&totals->entry_bytes), audit->entry_bytes);
+    assert_int_equal(atomic_load(&totals->references), audit->references);
+    assert_int_equal(atomic_load(&totals->extra_reads),
+                     audit->small_references + audit->later_parts);
+    assert_int_equal(atomic_load(&totals->overflow_parts), audit->overflow_parts);
+    assert_int_equal(atomic_load(&totals->expiring), audit->expiring);
+    uint64_t segment = (uint64_t)store->table.segment_buckets * store->table.bucket_size;
+    uint64_t reserve = store->reserve ? store_size_class(segment) : 0;
+    assert_int_equal(okv_heap_used(&store->heap), audit->class_bytes + reserve);
+    assert_int_equal(okv_store_index_length(store), audit->segments * store_size_class(segment));
+    assert_int_equal(okv_store_overflow_length(store),
+                     audit->overflow_parts * store_size_class(store->table.bucket_size));
+}
+
+void store_region_expect_empty(struct store_region *region, bool as_made)
+{
+    struct store_audit audit;
+
+    store_region_audit(region, NULL, NULL, &audit);
+    assert_int_equal(audit.items, 0);
+    assert_int_equal(audit.overflow_parts, 0);
+    if (as_made)
+        assert_int_equal(okv_heap_used(&region->store.heap), region->empty_used);
+}
+
+void store_region_key(const struct store_region *region, unsigned bits, unsigned *number,
                       char key[24])
 {
     uint64_t hash;
 
     do {
         int length = snprintf(key, 24, "k%u", (*number)++);
-        hash = okv_hash_key(key, (size_t)length, region->store.hash_seed);
-    } while (okv_hash_bucket(hash, region->store.table.depth) >= buckets);
-}
-
-void store_region_expect(struct store_region *region, const void *key, uint32_t key_length,
-                         const void *value, uint32_t value_length, uint64_t version)
-{
-    static _Thread_local uint8_t buffer[STORE_REGION_VALUE_MAX];
-    uint32_t length = 0;
-    uint64_t found = 0;
-    int expected = version ? 0 : OKV_ENOTFOUND;
-
-    assert_int_equal(
-        okv_store_get(&region->store, key, key_length, buffer, sizeof buffer, &length, &found),
-        expected);
-    if (version) {
-        assert_int_equal(found, version);
-        assert_int_equal(length, value_length);
-        assert_memory_equal(buffer, value, length);
-    }
-    assert_int_equal(store_reader_get(region->base, region->length, key, key_length, buffer,
-                                      sizeof buffer, &length, &found),
-                     expected);
-    if (version) {
-        assert_int_equal(found, version);
-        assert_int_equal(length, value_length);
-        assert_memory_equal(buffer, value, length);
-    }
-}
-
-void store_region_audit(struct store_region *region, struct store_audit *audit)
-{
-    struct okv_store_totals *totals = &region->store.totals;
-
-    store_reader_audit(region->base, region->length, audit);
-    assert_int_equal(atomic_load(&totals->items), audit->items);
-    assert_int_equal(atomic_load(&totals->user_bytes), audit->user_bytes);
-    assert_int_equal(atomic_load(&totals->references), audit->references);
-    assert_int_equal(atomic_load(&totals->overflow_parts), audit->overflow_parts);
-    uint64_t used = okv_heap_used(&region->store.heap);
-    assert_true(used >= audit->heap_bytes);
-    /* A size class adds at most a quarter, or 15 bytes to the smallest. */
-    assert_true(used <= audit->heap_bytes + audit->heap_bytes / 4 +
-                            16 * (audit->references + audit->overflow_parts));
+        hash = okv_hash_key(key, (size_t)length, region->reader.table.hash_seed);
+    } while (okv_hash_bucket(hash, bits) != 0);
 }
 
 void store_random_init(struct store_random *random)
 {
-    const char *seed = getenv("OKV_TEST_SEED");
+    const char *seed = getenv("OKV_SEED");
 
     random->state = seed ? strtoull(seed, NULL, 0) : okv_clock_ns();
-    print_message("seed: OKV_TEST_SEED=%llu\n", (unsigned long long)random->state);
+    print_message("seed: OKV_SEED=%llu\n", (unsigned long long)random->state);
 }
 
 /* splitmix64: https://prng.di.unimi.it/splitmix64.c */
-uint32_t store_random_below(struct store_random *random, uint32_t limit)
+uint64_t store_random_next(struct store_random *random)
 {
     uint64_t z = random->state += UINT64_C(0x9e3779b97f4a7c15);
 
     z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return (uint32_t)((z ^ z >> 31) >> 32) % limit;
+    return z ^ z >> 31;
+}
+
+uint32_t store_random_below(struct store_random *random, uint32_t limit)
+{
+    return (uint32_t)(store_random_next(random) >> 32) % limit;
+}
+
+bool store_test_is_long(void)
+{
+    const char *text = getenv("OKV_LONG");
+
+    return text && strcmp(text, "1") == 0;
 }

@@ -1,4 +1,4 @@
-/* A small table for tests of the store, with helpers that fail the test. */
+/* A table for tests of the store, with helpers that fail the test. */
 #ifndef OKV_TESTS_STORE_REGION_H
 #define OKV_TESTS_STORE_REGION_H
 
@@ -6,40 +6,66 @@
 #include <stdint.h>
 
 #include "server/store.h"
+#include "tests/support/store_audit.h"
 #include "tests/support/store_reader.h"
 
-#define STORE_REGION_VALUE_MAX 16000u
+/* Sanitizers make everything several times slower: the counts of long runs are divided. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define STORE_TEST_SLOWNESS 4u
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define STORE_TEST_SLOWNESS 4u
+#endif
+#endif
+#ifndef STORE_TEST_SLOWNESS
+#define STORE_TEST_SLOWNESS 1u
+#endif
 
 struct store_region {
     uint8_t *base;
     uint64_t length;
     struct okv_store store;
-    struct okv_store_bucket work;
+    struct okv_store_work work; /* of the thread that opened it */
+    struct store_reader reader; /* likewise */
+    uint8_t *buffer;            /* of max_value */
+    uint64_t empty_used;        /* bytes of the heap that an empty table uses */
 };
 
-void store_region_open(struct store_region *region, uint64_t length, uint32_t bucket_size,
-                       uint32_t inline_max);
+/* Makes the region and fills in base, boot_id and hash_seed; what else is 0 in `wanted` is
+ * the store's default, but max_value: 64 KiB. */
+void store_region_open(struct store_region *region, const struct okv_store_params *wanted);
 void store_region_close(struct store_region *region);
 
-/* Puts a text under a text; returns the version. */
-uint64_t store_region_put(struct store_region *region, const char *key, const char *value);
-/* The next text of the form "k<number>", from *number on, whose bucket is below `buckets`. */
-void store_region_key(const struct store_region *region, uint64_t buckets, unsigned *number,
-                      char key[24]);
+/* The calls of the store with the region's own working memory. `version` may be NULL. */
+int store_region_put(struct store_region *region, const void *key, uint32_t key_length,
+                     const void *value, uint32_t value_length, uint64_t *version);
+int store_region_delete(struct store_region *region, const void *key, uint32_t key_length);
 
 /* Fails unless store and raw images agree that the key has these bytes and this
  * version; `version` 0: that it is not there. */
 void store_region_expect(struct store_region *region, const void *key, uint32_t key_length,
                          const void *value, uint32_t value_length, uint64_t version);
-/* Walks the whole table; fails unless the store's totals are what is there. */
-void store_region_audit(struct store_region *region, struct store_audit *audit);
+
+/* Walks the whole table; fails unless totals and heap are what is there. */
+void store_region_audit(struct store_region *region, store_audit_visit *visit, void *context,
+                        struct store_audit *audit);
+/* Fails unless the table has no item and, when `as_made`, the heap is as in the beginning. */
+void store_region_expect_empty(struct store_region *region, bool as_made);
+
+/* The next text of the form "k<number>", from *number on, whose hash ends in `bits` zeros. */
+void store_region_key(const struct store_region *region, unsigned bits, unsigned *number,
+                      char key[24]);
 
 /* Numbers that repeat with the same seed. */
 struct store_random {
     uint64_t state;
 };
-/* Seeded by $OKV_TEST_SEED or the clock; prints the seed. */
+/* Seeded by $OKV_SEED or the clock; prints the seed. */
 void store_random_init(struct store_random *random);
+uint64_t store_random_next(struct store_random *random);
 uint32_t store_random_below(struct store_random *random, uint32_t limit);
+
+/* Whether $OKV_LONG asks for the long form of a test. */
+bool store_test_is_long(void);
 
 #endif

@@ -140,6 +140,14 @@ void stub_release_events(int read_status)
     announce();
 }
 
+void stub_release_first(void)
+{
+    if (event_count > 0)
+        events[0].due = 0;
+    stub.delay = 0;
+    announce();
+}
+
 static void drop_events(void)
 {
     for (unsigned i = 0; i < event_count; i++)
@@ -221,6 +229,7 @@ static void stub_conn_destroy(struct okv_conn *of)
 {
     assert_ptr_equal(of, &conn);
     assert_int_equal(stub.registrations, 0);
+    assert_int_equal(stub.exposures, 0);
     drop_events();
     close(endpoint.fd);
     free(send_room);
@@ -268,8 +277,7 @@ static void post_one(const struct okv_read *read)
                         events[i].destination >= to + read->length);
     stub.reads++;
     stub.reads_under_way++;
-    if (read->offset < STUB_HEAP && read->offset > stub.highest_in_index)
-        stub.highest_in_index = read->offset;
+    stub.last_read = read->offset;
     if (stub.before_read)
         stub.before_read(stub.reads);
     if (!stub.read_status)
@@ -280,6 +288,7 @@ static void post_one(const struct okv_read *read)
 static int stub_post_read(struct okv_conn *of, const struct okv_read *reads, unsigned count)
 {
     assert_ptr_equal(of, &conn);
+    stub.posts++;
     if (closing)
         return OKV_EDISCONNECTED;
     if (stub.read_result)
@@ -295,6 +304,32 @@ static int stub_post_read(struct okv_conn *of, const struct okv_read *reads, uns
     for (unsigned i = 0; i < count; i++)
         post_one(&reads[i]);
     return 0;
+}
+
+static int stub_expose(struct okv_conn *of, const void *base, size_t length,
+                       struct okv_exposure **out)
+{
+    assert_ptr_equal(of, &conn);
+    if (closing)
+        return OKV_EDISCONNECTED;
+    if (stub.expose_result)
+        return stub.expose_result;
+    if (base == stub.expose_refused)
+        return OKV_EIO;
+    *out = malloc(sizeof **out);
+    assert_non_null(*out);
+    **out = (struct okv_exposure){.address = STUB_EXPOSED, .key = ++stub.exposure_key};
+    stub.exposed = base;
+    stub.exposed_length = length;
+    stub.exposures++;
+    return 0;
+}
+
+static void stub_unexpose(struct okv_exposure *exposure)
+{
+    if (exposure)
+        stub.exposures--;
+    free(exposure);
 }
 
 /* Of its exact size and new for every message, so that ASan sees what reaches past it. */
@@ -333,17 +368,35 @@ static int stub_post_send(struct okv_conn *of, uint32_t length, uint32_t immedia
 
 struct stub_reply stub_reply_to(unsigned n)
 {
+    static const uint8_t number[sizeof(struct okv_wire_number)] = {42};
+    static const uint8_t flushed[sizeof(struct okv_wire_flush)];
     const struct okv_request_message *request = &stub.requests[n % STUB_REQUESTS].message;
-    bool has_value = request->opcode == OKV_OP_GET || request->opcode == OKV_OP_STAT;
-
-    return (struct stub_reply){
+    struct stub_reply reply = {
         .message = {.opcode = request->opcode,
                     .slot = request->slot,
                     .sequence = request->sequence,
                     .version = 77,
-                    .value = (const uint8_t *)"answer",
-                    .value_length = has_value ? 6 : 0},
+                    .value = (const uint8_t *)"answer"},
     };
+
+    switch (request->opcode) {
+    case OKV_OP_GET:
+    case OKV_OP_STAT:
+        reply.message.value_length = 6;
+        break;
+    case OKV_OP_INCR:
+    case OKV_OP_APPEND:
+        reply.message.value = number;
+        reply.message.value_length = sizeof number;
+        break;
+    case OKV_OP_FLUSH:
+        reply.message.value = flushed;
+        reply.message.value_length = sizeof flushed;
+        break;
+    default:
+        break;
+    }
+    return reply;
 }
 
 void stub_say(const struct stub_reply *reply)
@@ -376,6 +429,8 @@ static const struct okv_transport_ops ops = {
     .memory_register = stub_register,
     .memory_unregister = stub_unregister,
     .post_read = stub_post_read,
+    .expose = stub_expose,
+    .unexpose = stub_unexpose,
     .send_buffer = stub_send_buffer,
     .post_send = stub_post_send,
     .poll = stub_poll,
@@ -403,41 +458,50 @@ void stub_reset(void)
         .rkey = 9,
         .boot_id = STUB_BOOT,
         .region_length = STUB_REGION,
-        .index_offset = STUB_INDEX,
-        .index_length = STUB_BUCKETS * STUB_BUCKET_SIZE,
+        .directory_offset = OKV_DIRECTORY_OFFSET,
+        .bucket_count = STUB_BUCKETS,
         .hash_seed = STUB_SEED,
         .bucket_size = STUB_BUCKET_SIZE,
-        .depth = STUB_DEPTH,
+        .segment_buckets = STUB_SEGMENT_BUCKETS,
         .slot_size = OKV_SLOT_SIZE_DEFAULT,
         .credits = 16,
         .max_key = OKV_KEY_MAX,
-        .max_value = 4096,
+        .max_value = STUB_REGION,
+        .clock_ms = STUB_CLOCK,
     };
     stub.block = (struct okv_superblock){
         .boot_id = STUB_BOOT,
         .hash_seed = STUB_SEED,
         .region_length = STUB_REGION,
-        .index_offset = STUB_INDEX,
-        .index_length = STUB_BUCKETS * STUB_BUCKET_SIZE,
+        .directory_offset = OKV_DIRECTORY_OFFSET,
+        .directory_entries = OKV_DIRECTORY_ENTRIES,
+        .segment_buckets = STUB_SEGMENT_BUCKETS,
         .bucket_size = STUB_BUCKET_SIZE,
-        .depth = STUB_DEPTH,
     };
+    stub_segment(0, STUB_INDEX);
+    stub_status(STUB_CLOCK, STUB_BUCKETS);
     for (uint64_t bucket = 0; bucket < STUB_BUCKETS; bucket++)
         stub_bucket(bucket, STUB_DEPTH, NULL, 0);
 }
 
-okv *stub_open(uint32_t depth, uint32_t credits, uint32_t timeout_ms)
+okv *stub_open_with(const struct okv_options *options)
 {
-    struct okv_options options = {.depth = depth, .credits = credits, .timeout_ms = timeout_ms};
     char why[320];
     okv *handle;
 
-    stub.welcome.credits = credits;
-    if (okv_open(STUB_URI, &options, &handle, why, sizeof why))
+    stub.welcome.credits = options->credits;
+    if (okv_open(STUB_URI, options, &handle, why, sizeof why))
         fail_msg("okv_open: %s", why);
-    stub.reads = 0;
-    stub.highest_in_index = 0;
+    stub.reads = stub.posts = 0;
     return handle;
+}
+
+okv *stub_open(uint32_t depth, uint32_t credits, uint32_t timeout_ms)
+{
+    struct okv_options options = {
+        .depth = depth, .credits = credits, .timeout_ms = timeout_ms, .hints = OKV_HINTS_NONE};
+
+    return stub_open_with(&options);
 }
 
 void stub_close(okv **handle)

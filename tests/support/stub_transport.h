@@ -25,14 +25,19 @@
 #include "shared/wire.h"
 
 #define STUB_URI "local:///stub"
-#define STUB_REGION 65536
-#define STUB_INDEX OKV_SUPERBLOCK_SIZE
+#define STUB_REGION (1u << 20)
 #define STUB_BUCKETS 4
 #define STUB_BUCKET_SIZE 512
-#define STUB_HEAP 16384 /* where tests put parts and extents */
+#define STUB_SEGMENT_BUCKETS OKV_SEGMENT_BUCKETS_MIN
+#define STUB_SEGMENT_SIZE (STUB_SEGMENT_BUCKETS * STUB_BUCKET_SIZE)
+#define STUB_INDEX OKV_HEAP_OFFSET /* the first segment, which the directory has */
+#define STUB_SEGMENT_1 65536       /* where tests put a second one */
+#define STUB_HEAP 131072           /* where tests put parts and extents */
 #define STUB_DEPTH 2
+#define STUB_CLOCK 5000000 /* ms; of the welcome */
 #define STUB_BOOT UINT64_C(0x5eedf00dcafe0001)
 #define STUB_SEED 42
+#define STUB_EXPOSED UINT64_C(0x7000) /* the address of every exposure */
 
 #define STUB_REQUESTS 256
 
@@ -64,12 +69,21 @@ struct stub {
 
     /* READs. Counted from 1 since the test last set `reads` to 0. */
     unsigned reads;
-    unsigned reads_outside;    /* refused with OKV_EINVAL */
-    uint64_t highest_in_index; /* offset below STUB_HEAP of any READ */
+    unsigned posts;         /* calls of post_read */
+    unsigned reads_outside; /* refused with OKV_EINVAL */
+    uint64_t last_read;     /* the offset of the latest */
     void (*before_read)(unsigned n);
     int read_result; /* of post_read */
     int read_status; /* of its event */
     unsigned max_reads;
+
+    /* Exposures: those of now, and what the latest one was. */
+    unsigned exposures;
+    uint32_t exposure_key; /* of the latest */
+    const uint8_t *exposed;
+    size_t exposed_length;
+    int expose_result;
+    const void *expose_refused; /* OKV_EIO for memory that begins there */
 
     /* Requests. */
     unsigned sent;
@@ -97,8 +111,9 @@ extern struct stub stub;
 
 /* An empty table, a server that answers, nothing counted. */
 void stub_reset(void);
-/* A handle on the stub; READs are counted from here. */
+/* A handle on the stub, without hints; READs are counted from here. */
 okv *stub_open(uint32_t depth, uint32_t credits, uint32_t timeout_ms);
+okv *stub_open_with(const struct okv_options *options);
 /* Closes it and sets it to NULL; nothing may be left of it. */
 void stub_close(okv **handle);
 
@@ -116,6 +131,8 @@ static inline void stub_goodbye(void)
 void stub_hang_up(void);
 /* Lets the events that are held back arrive at the next poll, READs with this status. */
 void stub_release_events(int read_status);
+/* The same for the one that has waited longest; later ones are held back no more than usual. */
+void stub_release_first(void);
 
 /* ---- the table ---- */
 
@@ -141,7 +158,7 @@ static inline struct okv_entry stub_inline(const char *key, const char *value)
     };
 }
 
-/* Writes the extent, too. */
+/* Writes the extent, too: the key and the value. */
 static inline struct okv_entry stub_reference(const char *key, const char *value, uint64_t offset)
 {
     struct okv_entry entry = stub_inline(key, value);
@@ -150,8 +167,23 @@ static inline struct okv_entry stub_reference(const char *key, const char *value
     memcpy(extent, key, entry.key_length);
     memcpy(extent + entry.key_length, value, entry.value_length);
     entry.is_reference = true;
+    entry.key_in_extent = true;
     entry.extent = offset;
-    entry.checksum = okv_extent_checksum(extent, entry.key_length + entry.value_length, STUB_BOOT);
+    entry.checksum = okv_extent_checksum(extent, okv_entry_extent_length(&entry), STUB_BOOT);
+    return entry;
+}
+
+/* The same with the key in the entry: the extent is the value. */
+static inline struct okv_entry stub_reference_here(const char *key, const char *value,
+                                                   uint64_t offset)
+{
+    struct okv_entry entry = stub_inline(key, value);
+    uint8_t *extent = stub.region + offset;
+
+    memcpy(extent, value, entry.value_length);
+    entry.is_reference = true;
+    entry.extent = offset;
+    entry.checksum = okv_extent_checksum(extent, entry.value_length, STUB_BOOT);
     return entry;
 }
 
@@ -167,8 +199,26 @@ struct stub_image {
 
 static inline uint64_t stub_place(uint64_t bucket)
 {
-    return STUB_INDEX + bucket * STUB_BUCKET_SIZE;
+    if (bucket < STUB_SEGMENT_BUCKETS)
+        return STUB_INDEX + bucket * STUB_BUCKET_SIZE;
+    return STUB_SEGMENT_1 + (bucket - STUB_SEGMENT_BUCKETS) * STUB_BUCKET_SIZE;
 }
+
+/* Says in the directory where a segment is. */
+static inline void stub_segment(unsigned segment, uint64_t offset)
+{
+    okv_put_u64(stub.region + OKV_DIRECTORY_OFFSET + segment * sizeof(okv_le64), offset);
+}
+
+static inline void stub_status(uint64_t clock_ms, uint64_t bucket_count)
+{
+    struct okv_table_status status = {.clock_ms = clock_ms, .bucket_count = bucket_count};
+
+    okv_status_encode(&status, STUB_BOOT,
+                      (struct okv_wire_status *)(stub.region + OKV_STATUS_OFFSET));
+}
+
+#define STUB_VERSION 9 /* of images, and above those of entries */
 
 static inline void stub_write(const struct stub_image *image, const struct okv_entry *entries,
                               unsigned count)
@@ -186,7 +236,7 @@ static inline void stub_bucket(uint64_t bucket, unsigned depth, const struct okv
                                unsigned count)
 {
     struct stub_image image = {
-        .offset = stub_place(bucket), .bucket = bucket, .version = 1, .depth = depth};
+        .offset = stub_place(bucket), .bucket = bucket, .version = STUB_VERSION, .depth = depth};
 
     stub_write(&image, entries, count);
 }

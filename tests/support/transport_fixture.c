@@ -22,6 +22,9 @@
 #define WELCOME_LENGTH 4
 #define WELCOME_PATTERN 12
 
+/* The cookie of a pull says which one it is, in bits of which none may get lost. */
+#define FIRST_COOKIE UINT64_C(0xfedcba9876543210)
+
 /* Empty polls before a wait sleeps. */
 #define SPINS 50
 
@@ -157,10 +160,50 @@ static void on_opened(struct fixture *fixture, struct okv_conn *conn)
     atomic_fetch_add(&fixture->opened, 1);
 }
 
+static void start_pulls(struct fixture *fixture, struct okv_conn *conn)
+{
+    unsigned count = atomic_exchange(&fixture->pulls_wanted, 0);
+
+    for (unsigned i = 0; i < count; i++) {
+        struct fixture_pull *entry = &fixture->pulls[i];
+        entry->pull.cookie = FIRST_COOKIE + i;
+        entry->conn = conn;
+        entry->events = 0;
+        entry->result = fixture->ops->pull(conn, &entry->pull);
+    }
+    atomic_fetch_add(&fixture->pulls_asked, count);
+}
+
+static void on_pulled(struct fixture *fixture, const struct okv_event *event)
+{
+    uint64_t number = event->cookie - FIRST_COOKIE;
+    struct fixture_pull *entry = &fixture->pulls[number % FIXTURE_PULLS];
+
+    if (number >= FIXTURE_PULLS || entry->conn != event->conn || entry->result ||
+        entry->events++ > 0)
+        atomic_fetch_add(&fixture->wrong, 1);
+    entry->status = event->status;
+    atomic_fetch_add(&fixture->pulls_ended, 1);
+}
+
+/* After the last event of a connection no pull of it may be without one. */
+static void expect_no_pulls(struct fixture *fixture, const struct okv_conn *conn)
+{
+    for (unsigned i = 0; i < FIXTURE_PULLS; i++) {
+        struct fixture_pull *entry = &fixture->pulls[i];
+        if (entry->conn != conn)
+            continue;
+        if (entry->result == 0 && entry->events != 1)
+            atomic_fetch_add(&fixture->wrong, 1);
+        entry->conn = NULL;
+    }
+}
+
 static void on_closed(struct fixture *fixture, const struct okv_event *event)
 {
     unsigned kept = 0, found = 0;
 
+    expect_no_pulls(fixture, event->conn);
     for (unsigned i = 0; i < fixture->unanswered_count; i++) {
         if (fixture->unanswered[i].conn == event->conn)
             fixture->ops->recv_release(fixture->endpoint, &fixture->unanswered[i]);
@@ -189,6 +232,11 @@ static void on_message(struct fixture *fixture, const struct okv_event *event)
         atomic_fetch_add(&fixture->without_immediate, 1);
         return;
     }
+    if (event->immediate == FIXTURE_PULL) {
+        start_pulls(fixture, event->conn);
+        fixture->ops->recv_release(fixture->endpoint, event);
+        return;
+    }
     if (fixture->unanswered_count == sizeof fixture->unanswered / sizeof fixture->unanswered[0]) {
         atomic_fetch_add(&fixture->wrong, 1);
         fixture->ops->recv_release(fixture->endpoint, event);
@@ -211,6 +259,8 @@ static bool serve(struct fixture *fixture)
             on_closed(fixture, &events[i]);
         else if (events[i].type == OKV_EVENT_RECV)
             on_message(fixture, &events[i]);
+        else if (events[i].type == OKV_EVENT_PULLED)
+            on_pulled(fixture, &events[i]);
         else
             atomic_fetch_add(&fixture->wrong, 1);
     }
@@ -266,6 +316,12 @@ static void *run_server(void *argument)
 
 /* The test's side. */
 
+void fixture_restore(struct fixture *fixture, uint64_t offset, uint64_t length)
+{
+    for (uint64_t i = offset; i < offset + length; i++)
+        fixture->region[i] = fixture_region_byte(i);
+}
+
 static void make_region(struct fixture *fixture)
 {
     fixture->region_fd = memfd_create("okv-test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -274,8 +330,7 @@ static void make_region(struct fixture *fixture)
     fixture->region =
         mmap(NULL, FIXTURE_REGION, PROT_READ | PROT_WRITE, MAP_SHARED, fixture->region_fd, 0);
     assert_ptr_not_equal(fixture->region, MAP_FAILED);
-    for (uint64_t i = 0; i < FIXTURE_REGION; i++)
-        fixture->region[i] = fixture_region_byte(i);
+    fixture_restore(fixture, 0, FIXTURE_REGION);
 }
 
 static void choose_uris(struct fixture *fixture, const char *listen_text, const char *connect_text)

@@ -1,6 +1,7 @@
 /*
  * A server for the tests of transports: a region with a pattern in it, and a
- * thread that accepts, echoes every message and keeps count.
+ * thread that accepts, echoes every message, pulls when it is told to, and keeps
+ * count.
  */
 #ifndef OKV_TESTS_TRANSPORT_FIXTURE_H
 #define OKV_TESTS_TRANSPORT_FIXTURE_H
@@ -12,7 +13,7 @@
 
 #include "shared/transport.h"
 
-#define FIXTURE_REGION (1u << 20)
+#define FIXTURE_REGION (12u << 20)
 #define FIXTURE_SLOT_SIZE 6000u /* more than a packet of RDMA, and no power of two */
 #define FIXTURE_CREDITS 8u
 #define FIXTURE_MAX_CONNS 12u
@@ -26,6 +27,18 @@ uint64_t fixture_soon(void); /* the deadline that it makes from now */
 
 /* The first byte of a hello: what the server is to do. */
 enum fixture_wish { FIXTURE_ACCEPT = 'A', FIXTURE_REJECT = 'R' };
+
+/* The immediate of a message that is not echoed: the server pulls what `pulls` says. */
+#define FIXTURE_PULL 0x50554c4cu
+#define FIXTURE_PULLS 8u
+
+struct fixture_pull {
+    struct okv_pull pull; /* the test's; the cookie is the server's */
+    struct okv_conn *conn;
+    int result;      /* what pull returned */
+    unsigned events; /* that came for it, and what the latest said */
+    int status;
+};
 
 struct fixture {
     const struct okv_transport_ops *ops;
@@ -41,6 +54,11 @@ struct fixture {
     atomic_bool stop, pause, close_all;
 
     atomic_uint connected; /* successful fixture_try_connects */
+
+    /* The test's until pulls_wanted is set, then the thread's until pulls_ended says
+     * that the accepted ones are over. */
+    struct fixture_pull pulls[FIXTURE_PULLS];
+    atomic_uint pulls_wanted, pulls_asked, pulls_ended;
 
     /* What the thread saw. */
     atomic_bool paused;
@@ -69,6 +87,8 @@ bool fixture_reaches(const atomic_uint *count, unsigned wanted);
 /* Waits until the server has opened and closed every connection that a client had. */
 bool fixture_is_empty(const struct fixture *fixture);
 
+/* Puts the pattern back where a pull brought something else. */
+void fixture_restore(struct fixture *fixture, uint64_t offset, uint64_t length);
 /* What the fixture put at `offset` of the region, into the i-th byte of a
  * handshake, and into the i-th byte of message `number`. */
 uint8_t fixture_region_byte(uint64_t offset);

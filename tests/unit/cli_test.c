@@ -282,6 +282,46 @@ static void random_items_survive(void **state)
     }
 }
 
+/* Keys alone, as `okv scan` writes them and `okv mget -` reads them. */
+static void single_fields_survive(void **state)
+{
+    char bytes[256];
+
+    (void)state;
+    for (int i = 0; i < 256; i++)
+        bytes[i] = (char)i;
+    for (size_t length = 1; length <= sizeof bytes; length++) {
+        char *text = NULL;
+        size_t size = 0;
+        FILE *out = open_memstream(&text, &size);
+        assert_non_null(out);
+        tsv_write_field(out, bytes, length);
+        assert_int_equal(fclose(out), 0);
+        assert_null(memchr(text, '\n', size));
+        assert_null(memchr(text, '\t', size));
+        char *field = copy(text, size);
+        assert_true(tsv_decode(field, &size));
+        assert_int_equal(size, length);
+        assert_memory_equal(field, bytes, length);
+        free(field);
+        free(text);
+    }
+}
+
+static void unknown_escapes_in_a_field_are_refused(void **state)
+{
+    static const char *const cases[] = {"\\", "a\\", "\\q", "a\\x41", "\\\\\\"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        size_t length = strlen(cases[i]);
+        char *field = copy(cases[i], length);
+        if (tsv_decode(field, &length))
+            fail_msg("'%s' was accepted", cases[i]);
+        free(field);
+    }
+}
+
 static void a_full_disk_is_noticed(void **state)
 {
     FILE *full = fopen("/dev/full", "w");
@@ -306,6 +346,8 @@ int main(void)
         cmocka_unit_test(keys_have_their_greatest_length),
         cmocka_unit_test(every_byte_survives),
         cmocka_unit_test(random_items_survive),
+        cmocka_unit_test(single_fields_survive),
+        cmocka_unit_test(unknown_escapes_in_a_field_are_refused),
         cmocka_unit_test(a_full_disk_is_noticed),
     };
 

@@ -135,10 +135,33 @@ static void late_answer_gives_slot_and_credit_back(void **state)
     }
 }
 
-static int count_item(void *user, const void *key, size_t key_length, const void *value,
-                      size_t value_length, uint64_t item_version)
+/* Nor is another one that has its slot by then sent twice. */
+static void expired_request_is_not_sent(void **state)
 {
-    (void)key, (void)key_length, (void)value, (void)value_length, (void)item_version;
+    (void)state;
+    handle = stub_open(1, 2, SHORT_MS);
+    stub.answer = no_answer;
+    for (unsigned n = 0; n < 2; n++)
+        assert_int_equal(okv_put(handle, "key", 3, "value", 5, NULL), OKV_EUNKNOWN);
+    put_submit(0); /* both credits are with answers that are owed */
+    while (collect_once() == 0)
+        ;
+    assert_int_equal(results[0].status, OKV_ETIMEDOUT);
+    put_submit(1);
+    stub.answer = NULL;
+    for (unsigned n = 0; n < 2; n++) {
+        struct stub_reply late = stub_reply_to(n);
+        stub_say(&late);
+    }
+    collect();
+    assert_int_equal(results[1].status, OKV_OK);
+    assert_int_equal(okv_ping(handle), OKV_OK);
+    assert_int_equal(stub.sent, 4);
+}
+
+static int count_item(void *user, const struct okv_item *item)
+{
+    (void)item;
     ++*(unsigned *)user;
     return 0;
 }
@@ -146,11 +169,15 @@ static int count_item(void *user, const void *key, size_t key_length, const void
 /* What is still owed of expired operations comes in the middle of a scan and of a probe. */
 static void scan_and_probe_beside_expired_operations(void **state)
 {
-    struct okv_entry entries[] = {stub_inline("a", "1"), stub_reference("b", "2", STUB_HEAP)};
     uint64_t latencies[20];
     unsigned items = 0;
+    char keys[2][16];
 
     (void)state;
+    stub_key(keys[0], 1, STUB_DEPTH, 0);
+    stub_key(keys[1], 1, STUB_DEPTH, 1);
+    struct okv_entry entries[] = {stub_inline(keys[0], "1"),
+                                  stub_reference(keys[1], "2", STUB_HEAP)};
     handle = stub_open(4, 4, SHORT_MS);
     stub_bucket(1, STUB_DEPTH, entries, 2);
     for (unsigned i = 0; i < 2; i++) {
@@ -204,6 +231,7 @@ int main(void)
         CLIENT_TEST(wait_ends_at_a_deadline),
         CLIENT_TEST(waiting_call_ends_without_an_event),
         CLIENT_TEST(late_answer_gives_slot_and_credit_back),
+        CLIENT_TEST(expired_request_is_not_sent),
         CLIENT_TEST(scan_and_probe_beside_expired_operations),
         CLIENT_TEST(probe_has_room_beside_an_expired_read),
     };

@@ -61,21 +61,23 @@ static void welcome_that_makes_no_sense(void **state)
         FIELD(credits, CREDITS + 1),
         FIELD(bucket_size, 128),
         FIELD(bucket_size, 8192),
-        FIELD(index_offset, STUB_REGION - STUB_BUCKETS * STUB_BUCKET_SIZE + 1),
-        FIELD(index_offset, UINT64_MAX),
-        FIELD(index_length, 0),
-        FIELD(index_length, STUB_BUCKET_SIZE + 1),
-        FIELD(depth, OKV_DEPTH_MAX + 1),
+        FIELD(directory_offset, STUB_REGION - OKV_DIRECTORY_SIZE + 1),
+        FIELD(directory_offset, UINT64_MAX),
+        FIELD(bucket_count, 0),
+        FIELD(bucket_count, OKV_BUCKETS_MAX + 1),
+        FIELD(segment_buckets, OKV_SEGMENT_BUCKETS_MIN / 2),
+        FIELD(segment_buckets, OKV_SEGMENT_BUCKETS_MIN + 1),
+        FIELD(segment_buckets, 1u << 31),
+        FIELD(clock_ms, 0),
         FIELD(features, 1),
         FIELD(boot_id, 0),
         FIELD(region_address, UINT64_MAX - STUB_REGION + 1),
         FIELD(max_key, 0),
         FIELD(max_key, OKV_KEY_MAX + 1),
-        FIELD(max_value, OKV_SLOT_SIZE_DEFAULT - 32 - OKV_KEY_MAX + 1),
+        FIELD(max_value, OKV_VALUE_MAX + 1),
     };
 
     for (unsigned i = 0; i < LENGTH_OF(wrong); i++) {
-        stub.welcome.max_value = 0; /* small enough for any slot size */
         memcpy((uint8_t *)&stub.welcome + wrong[i].offset, &wrong[i].value, wrong[i].size);
         expect_refusal(OKV_EPROTO, "welcome that makes no sense");
         setup(state);
@@ -158,10 +160,12 @@ static void format_of_tomorrow(unsigned n)
     stub.region[8] = OKV_FORMAT_VERSION + 1;
 }
 
+static unsigned hang_up_at;
+
 static void hang_up(unsigned n)
 {
-    (void)n;
-    stub_hang_up();
+    if (n == hang_up_at)
+        stub_hang_up();
 }
 
 static void table_is_the_one_described(void **state)
@@ -172,19 +176,39 @@ static void table_is_the_one_described(void **state)
     stub.block.region_length++;
     expect_refusal(OKV_EPROTO, "described another table");
     setup(state);
+    stub.block.hash_seed++;
+    expect_refusal(OKV_EPROTO, "described another table");
+    setup(state);
+    stub.block.bucket_size *= 2;
+    expect_refusal(OKV_EPROTO, "described another table");
+    setup(state);
+    stub.block.segment_buckets *= 2;
+    expect_refusal(OKV_EPROTO, "described another table");
+    setup(state);
+    stub.block.directory_offset += 8;
+    expect_refusal(OKV_EPROTO, "described another table");
+    setup(state);
     stub.before_read = damage_superblock;
     expect_refusal(OKV_EPROTO, "described another table");
     stub.before_read = format_of_tomorrow;
     expect_refusal(OKV_EVERSION, "another format version");
+    setup(state);
     stub.before_read = hang_up;
+    hang_up_at = 1;
     expect_refusal(OKV_EDISCONNECTED, "a first READ failed");
+    setup(state);
+    stub.before_read = hang_up;
+    hang_up_at = 2;
+    expect_refusal(OKV_EDISCONNECTED, "directory");
 }
 
 static void arguments_of_open(void **state)
 {
     struct okv_options options[] = {{.depth = OKV_DEPTH_MAX_OPERATIONS + 1},
                                     {.credits = OKV_CREDITS_MAX + 1},
-                                    {.reserved = {[11] = 1}}};
+                                    {.hints = (1u << 20) + 1},
+                                    {.hints = OKV_HINTS_NONE - 1},
+                                    {.reserved = {[10] = 1}}};
     char why[320];
     okv *handle = (okv *)options;
 
@@ -224,6 +248,8 @@ static void open_handle_has_nothing_to_complain(void **state)
     assert_int_equal(info.boot_id, STUB_BOOT);
     assert_int_equal(info.credits, CREDITS);
     assert_int_equal(info.bucket_bytes, STUB_BUCKET_SIZE);
+    assert_int_equal(info.buckets, STUB_BUCKETS);
+    assert_int_equal(info.max_value, STUB_REGION);
     stub_close(&handle);
     okv_close(&handle);
     okv_close(NULL);
@@ -260,11 +286,12 @@ static void depth_is_the_limit(void **state)
 static void close_drops_what_is_under_way(void **state)
 {
     static char buffer[32][8];
-    okv *handle = stub_open(32, 4, 60000);
+    okv *handle;
 
     (void)state;
-    stub.delay = HELD;
     stub.max_reads = 4;
+    handle = stub_open(32, 4, 60000);
+    stub.delay = HELD;
     for (uint64_t tag = 0; tag < 32; tag++) {
         int rc = tag % 2 ? okv_submit_put(handle, "key", 3, "value", 5, tag)
                          : okv_submit_get(handle, "key", 3, buffer[tag], 8, tag);
@@ -285,11 +312,14 @@ struct mix {
     uint32_t ended;
     int expected[MIX];
     unsigned seen[MIX];
-    char buffer[MIX][8];
+    char *buffer[MIX];
 };
 
+#define MIX_LONG 20000 /* longer than an operation's own buffer */
+
 static struct mix mix;
-static char mix_keys[3][16]; /* inline, in an extent, missing; all of bucket 1 */
+static char mix_keys[4][16]; /* inline, in an extent, missing, in a long extent; of bucket 1 */
+static char mix_long[MIX_LONG + 1];
 
 static uint32_t mix_random(uint32_t below)
 {
@@ -300,12 +330,13 @@ static uint32_t mix_random(uint32_t below)
 /* Some READs find a byte wrong, which is right again for the next. */
 static void mix_tear(unsigned n)
 {
-    static const uint64_t places[] = {STUB_INDEX + STUB_BUCKET_SIZE + 40, STUB_HEAP + 3};
+    static const uint64_t places[] = {STUB_INDEX + STUB_BUCKET_SIZE + 40, STUB_HEAP + 3,
+                                      STUB_HEAP + 4096 + 17000};
 
     (void)n;
     if (mix.torn)
         stub.region[places[mix.torn - 1]] ^= 1;
-    mix.torn = mix_random(4) ? 0 : 1 + mix_random(2);
+    mix.torn = mix_random(4) ? 0 : 1 + mix_random(3);
     if (mix.torn)
         stub.region[places[mix.torn - 1]] ^= 1;
     stub.delay = mix_random(4) ? 0 : mix_random(5);
@@ -315,37 +346,64 @@ static void mix_tear(unsigned n)
 static bool mix_answer(const struct stub_request *request, struct stub_reply *reply)
 {
     if (request->message.opcode == OKV_OP_GET) {
-        bool missing = memcmp(request->message.key, mix_keys[2], request->message.key_length) == 0;
-        reply->message.status = missing ? OKV_ENOTFOUND : OKV_OK;
+        const void *key = request->message.key;
+        bool missing = memcmp(key, mix_keys[2], request->message.key_length) == 0;
+        bool too_long = memcmp(key, mix_keys[3], request->message.key_length) == 0;
+        reply->message.status = missing ? OKV_ENOTFOUND : too_long ? OKV_ETOOSMALL : OKV_OK;
         reply->message.value = (const uint8_t *)"value";
-        reply->message.value_length = missing ? 0 : 5;
+        reply->message.value_length = reply->message.status ? 0 : 5;
     }
     stub.no_buffers = mix_random(8) ? 0 : mix_random(6);
     stub.delay = mix_random(2) ? 0 : mix_random(8);
     return true;
 }
 
+static const char *mix_value(uint32_t key)
+{
+    return key == 3 ? mix_long : "value";
+}
+
 static int mix_submit(uint32_t tag)
 {
-    uint32_t key = mix_random(3);
+    uint32_t key = mix_random(4);
     const char *text = mix_keys[key];
-    size_t length = strlen(text);
+    struct okv_command command = {
+        .kind = 1 + mix_random(8), .tag = tag, .key = text, .key_length = strlen(text)};
 
     mix.expected[tag] = OKV_OK;
-    switch (mix_random(6)) {
-    case 0:
-        return okv_submit_put(mix.handle, text, length, "value", 5, tag);
-    case 1:
-        return okv_submit_delete(mix.handle, text, length, tag);
-    case 2:
-        return okv_submit_ping(mix.handle, tag);
+    switch (mix_random(2) ? (uint32_t)OKV_GET : command.kind) {
+    case OKV_GET:
+        command.kind = OKV_GET;
+        command.buffer_size = mix_random(4) ? strlen(mix_value(key)) : 4;
+        command.buffer = mix.buffer[tag] = calloc(1, command.buffer_size);
+        assert_non_null(command.buffer);
+        mix.expected[tag] = command.buffer_size == 4 ? OKV_ETOOSMALL : OKV_OK;
+        /* fall through */
+    case OKV_HEAD:
+        if (key == 2)
+            mix.expected[tag] = OKV_ENOTFOUND;
+        break;
+    case OKV_PUT:
+    case OKV_APPEND:
+        command.value = "value";
+        command.value_length = 5;
+        break;
+    case OKV_TOUCH:
+        command.ttl_ms = 1000;
+        break;
+    case OKV_PING:
+        command.key = NULL;
+        command.key_length = 0;
+        break;
     default:
-        mix.expected[tag] = key == 2 ? OKV_ENOTFOUND : OKV_OK;
-        memcpy(mix.buffer[tag], "value", 5); /* writes keep it; a get must not change it */
-        if (key != 2)
-            memset(mix.buffer[tag], 0, 8);
-        return okv_submit_get(mix.handle, text, length, mix.buffer[tag], 8, tag);
+        break;
     }
+    int rc = okv_submit(mix.handle, &command, 1, NULL);
+    if (rc) {
+        free(mix.buffer[tag]);
+        mix.buffer[tag] = NULL;
+    }
+    return rc;
 }
 
 static void mix_poll(void)
@@ -359,27 +417,40 @@ static void mix_poll(void)
         assert_true(tag < mix.submitted);
         assert_int_equal(++mix.seen[tag], 1);
         assert_int_equal(results[i].status, mix.expected[tag]);
-        if (results[i].length)
-            assert_memory_equal(mix.buffer[tag], "value", 5);
+        if (mix.buffer[tag] && results[i].status == OKV_OK)
+            assert_memory_equal(mix.buffer[tag], mix_value(results[i].length == MIX_LONG ? 3 : 0),
+                                results[i].length);
+        free(mix.buffer[tag]);
+        mix.buffer[tag] = NULL;
     }
     mix.ended += (uint32_t)n;
     assert_int_equal(okv_pending(mix.handle), mix.submitted - mix.ended);
 }
 
+static void mix_table(void)
+{
+    struct okv_entry entries[3];
+
+    for (unsigned i = 0; i < 4; i++)
+        stub_key(mix_keys[i], 1, STUB_DEPTH, i);
+    memset(mix_long, 'l', MIX_LONG);
+    entries[0] = stub_inline(mix_keys[0], "value");
+    entries[1] = stub_reference(mix_keys[1], "value", STUB_HEAP);
+    entries[2] = stub_reference(mix_keys[3], mix_long, STUB_HEAP + 4096);
+    stub_bucket(1, STUB_DEPTH, entries, 3);
+}
+
 static void mix_run(uint32_t depth, uint32_t credits, uint64_t seed)
 {
-    struct okv_entry entries[2];
+    struct okv_options options = {.depth = depth, .credits = credits, .timeout_ms = 60000};
 
     setup(NULL);
     memset(&mix, 0, sizeof mix);
     mix.random = seed;
-    mix.handle = stub_open(depth, credits, 60000);
-    for (unsigned i = 0; i < 3; i++)
-        stub_key(mix_keys[i], 1, STUB_DEPTH, i);
-    entries[0] = stub_inline(mix_keys[0], "value");
-    entries[1] = stub_reference(mix_keys[1], "value", STUB_HEAP);
-    stub_bucket(1, STUB_DEPTH, entries, 2);
     stub.max_reads = 1 + mix_random(6);
+    options.hints = mix_random(2) ? OKV_HINTS_NONE : 4;
+    mix.handle = stub_open_with(&options);
+    mix_table();
     stub.before_read = mix_tear;
     stub.answer = mix_answer;
     while (mix.ended < MIX) {

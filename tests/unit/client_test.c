@@ -123,6 +123,7 @@ static void answers_that_fit_nothing(void **state)
         {.no_immediate = true},
         {.cut = 1},
         {.cut = OKV_REPLY_HEADER},
+        {.value_length = 6},
         {.value_length = 6, .cut = 1},
         {.value_length = 6, .cut = 7},
     };
@@ -191,32 +192,133 @@ static bool answer_status(const struct stub_request *request, struct stub_reply 
     return true;
 }
 
+static int plain_put(void)
+{
+    return okv_put(handle, "key", 3, "value", 5, NULL);
+}
+
+static int put_if_absent(void)
+{
+    struct okv_put_options options = {.flags = OKV_IF_ABSENT};
+
+    return okv_put_with(handle, "key", 3, "value", 5, &options, NULL);
+}
+
+static int put_if_version(void)
+{
+    struct okv_put_options options = {.flags = OKV_IF_VERSION, .version = 4};
+
+    return okv_put_with(handle, "key", 3, "value", 5, &options, NULL);
+}
+
+static int pulled_put(void)
+{
+    static char value[OKV_SLOT_SIZE_DEFAULT];
+
+    return okv_put(handle, "key", 3, value, sizeof value, NULL);
+}
+
+static int plain_delete(void)
+{
+    return okv_delete(handle, "key", 3);
+}
+
+static int delete_if_version(void)
+{
+    return okv_delete_if(handle, "key", 3, 4);
+}
+
+static int incr(void)
+{
+    return okv_incr(handle, "key", 3, 1, NULL, NULL);
+}
+
+static int append(void)
+{
+    return okv_append(handle, "key", 3, "value", 5, NULL, NULL);
+}
+
+static int touch(void)
+{
+    return okv_touch(handle, "key", 3, 1000, NULL);
+}
+
+static int stat(void)
+{
+    return okv_stat(handle, buffer[0], sizeof buffer[0], &length);
+}
+
+static int ping(void)
+{
+    return okv_ping(handle);
+}
+
 /* A status that its operation cannot have would pass for something that it is not. */
 static void statuses_that_an_operation_may_have(void **state)
 {
-    for (unsigned kind = 0; kind < 4; kind++) {
+    static const struct {
+        int (*call)(void);
+        int wrong; /* what comes of a status that is not in the list */
+        int allowed[8];
+    } kinds[] = {
+        {plain_put, OKV_EUNKNOWN, {OKV_EFULL, OKV_EVALUESIZE, OKV_ECORRUPT}},
+        {put_if_absent, OKV_EUNKNOWN, {OKV_EFULL, OKV_EVALUESIZE, OKV_ECORRUPT, OKV_EEXISTS}},
+        {put_if_version,
+         OKV_EUNKNOWN,
+         {OKV_EFULL, OKV_EVALUESIZE, OKV_ECORRUPT, OKV_ECONFLICT, OKV_ENOTFOUND}},
+        {pulled_put, OKV_EUNKNOWN, {OKV_EFULL, OKV_EVALUESIZE, OKV_ECORRUPT, OKV_EPULL}},
+        {plain_delete, OKV_EUNKNOWN, {OKV_ENOTFOUND, OKV_ECORRUPT}},
+        {delete_if_version, OKV_EUNKNOWN, {OKV_ENOTFOUND, OKV_ECORRUPT, OKV_ECONFLICT}},
+        {incr, OKV_EUNKNOWN, {OKV_EFULL, OKV_ECORRUPT, OKV_ENUMBER, OKV_EOVERFLOW}},
+        {append, OKV_EUNKNOWN, {OKV_EFULL, OKV_ECORRUPT, OKV_EVALUESIZE}},
+        {touch, OKV_EUNKNOWN, {OKV_EFULL, OKV_ECORRUPT, OKV_ENOTFOUND}},
+        {stat, OKV_EPROTO, {0}},
+        {ping, OKV_EPROTO, {0}},
+    };
+
+    for (unsigned kind = 0; kind < LENGTH_OF(kinds); kind++) {
         for (int status = 0; status >= OKV_ERROR_LAST; status--) {
-            int rc;
             client_setup(state);
             handle = stub_open(2, 2, LONG_MS);
             stub.answer = answer_status;
             status_now = status;
             bool allowed = status == OKV_OK || status == OKV_EUNSUPPORTED;
-            if (kind == 0) {
-                rc = okv_put(handle, "key", 3, "value", 5, NULL);
-                allowed |=
-                    status == OKV_EFULL || status == OKV_EVALUESIZE || status == OKV_ECORRUPT;
-            } else if (kind == 1) {
-                rc = okv_delete(handle, "key", 3);
-                allowed |= status == OKV_ENOTFOUND || status == OKV_ECORRUPT;
-                if (status == OKV_EFULL)
-                    allowed = rc == status; /* okv.h names it, no server sends it */
-            } else if (kind == 2) {
-                rc = okv_stat(handle, buffer[0], sizeof buffer[0], &length);
-            } else {
-                rc = okv_ping(handle);
-            }
-            assert_int_equal(rc, allowed ? status : kind < 2 ? OKV_EUNKNOWN : OKV_EPROTO);
+            for (unsigned i = 0; i < LENGTH_OF(kinds[kind].allowed); i++)
+                allowed |= status == kinds[kind].allowed[i];
+            int rc = kinds[kind].call();
+            if (rc != (allowed ? status : kinds[kind].wrong))
+                fail_msg("kind %u: %s for %s", kind, okv_errname(rc), okv_errname(status));
+            assert_int_equal(stub.exposures, 0);
+            stub_close(&handle);
+        }
+    }
+}
+
+static uint32_t length_now;
+
+static bool answer_length(const struct stub_request *request, struct stub_reply *reply)
+{
+    static const uint8_t bytes[32] = {1};
+
+    (void)request;
+    reply->message.value = bytes;
+    reply->message.value_length = length_now;
+    return true;
+}
+
+static void values_that_an_answer_may_have(void **state)
+{
+    static const struct {
+        int (*call)(void);
+        uint32_t length;
+    } kinds[] = {{plain_put, 0}, {plain_delete, 0}, {touch, 0}, {ping, 0}, {incr, 8}, {append, 8}};
+
+    for (unsigned kind = 0; kind < LENGTH_OF(kinds); kind++) {
+        for (length_now = 0; length_now < 20; length_now++) {
+            client_setup(state);
+            handle = stub_open(2, 2, LONG_MS);
+            stub.answer = answer_length;
+            assert_int_equal(kinds[kind].call() == OKV_OK, length_now == kinds[kind].length);
             stub_close(&handle);
         }
     }
@@ -233,15 +335,17 @@ static void posts_that_fail(void **state)
     put_submit(0);
     stub.send_result = OKV_EDISCONNECTED; /* it did not */
     assert_int_equal(okv_put(handle, "key", 3, "value", 5, NULL), OKV_EDISCONNECTED);
-    stub.read_result = OKV_EIO;
-    assert_int_equal(get(), OKV_EIO);
-    get_submit(1);
     collect();
     assert_int_equal(results[0].status, OKV_EUNKNOWN);
-    assert_int_equal(results[1].status, OKV_EIO);
-    stub.read_result = stub.send_result = 0;
-    assert_int_equal(get(), OKV_ENOTFOUND);
+    stub.send_result = 0;
     assert_int_equal(okv_put(handle, "key", 3, "value", 5, NULL), OKV_OK);
+    stub.read_result = OKV_EIO; /* which of the batch's READs are under way is unknown */
+    get_submit(1);
+    assert_int_equal(okv_submit_ping(handle, 2), OKV_EIO);
+    collect();
+    assert_int_equal(results[1].status, OKV_EIO);
+    assert_int_equal(get(), OKV_EIO);
+    assert_true(strlen(okv_why(handle)) > 0);
 }
 
 #define CLIENT_TEST(name) cmocka_unit_test_setup_teardown(name, client_setup, client_teardown)
@@ -254,6 +358,7 @@ int main(void)
         CLIENT_TEST(answers_that_fit_nothing),
         CLIENT_TEST(connection_ends_in_the_middle),
         CLIENT_TEST(statuses_that_an_operation_may_have),
+        CLIENT_TEST(values_that_an_answer_may_have),
         CLIENT_TEST(posts_that_fail),
     };
 

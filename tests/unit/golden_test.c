@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -16,22 +17,31 @@
 #include "shared/superblock.h"
 #include "shared/wire.h"
 
-/* Turns "6f6b 7631" into bytes; returns how many. */
+static unsigned digit_of(char c)
+{
+    const char *digits = "0123456789abcdef";
+
+    return (unsigned)(strchr(digits, c) - digits);
+}
+
+/* Turns "6f6b 7631 61*300" into bytes, the last word into 300 times 0x61; returns how many. */
 static size_t unhex(const char *text, uint8_t *out)
 {
     size_t n = 0;
-    unsigned high = 16;
 
-    for (; *text; text++) {
-        const char *digits = "0123456789abcdef";
-        const char *digit = strchr(digits, *text);
-        if (!digit || *text == ' ')
-            continue;
-        if (high == 16) {
-            high = (unsigned)(digit - digits);
+    while (*text) {
+        if (*text == ' ') {
+            text++;
+        } else if (*text == '*') {
+            char *end;
+            size_t times = strtoul(text + 1, &end, 10);
+            assert_in_range(times, 1, 1000);
+            memset(out + n, out[n - 1], times - 1);
+            n += times - 1;
+            text = end;
         } else {
-            out[n++] = (uint8_t)(high << 4 | (unsigned)(digit - digits));
-            high = 16;
+            out[n++] = (uint8_t)(digit_of(text[0]) << 4 | digit_of(text[1]));
+            text += 2;
         }
     }
     return n;
@@ -39,7 +49,7 @@ static size_t unhex(const char *text, uint8_t *out)
 
 static void assert_bytes(const void *actual, size_t length, const char *expected)
 {
-    uint8_t bytes[1024];
+    uint8_t bytes[2048];
 
     assert_int_equal(unhex(expected, bytes), length);
     assert_memory_equal(actual, bytes, length);
@@ -66,40 +76,35 @@ static void hello_bytes(void **state)
     assert_memory_equal(&back, &hello, sizeof hello);
 }
 
-static struct okv_welcome_fields example_welcome(void)
+static void welcome_bytes(void **state)
 {
-    return (struct okv_welcome_fields){
-        .features = 0,
+    const struct okv_welcome_fields welcome = {
         .rkey = 0x0a0b0c0d,
         .boot_id = 0x1122334455667788,
-        .region_address = 0,
+        .region_address = 0x7f0000001000,
         .region_length = 0x100000,
-        .index_offset = 4096,
-        .index_length = 0x80000,
+        .directory_offset = 4096,
+        .bucket_count = 0x0123456789,
         .hash_seed = 0x99aabbccddeeff00,
         .bucket_size = 512,
-        .depth = 10,
+        .segment_buckets = 64,
         .slot_size = 16384,
         .credits = 8,
         .max_key = 1024,
-        .max_value = 15328,
+        .max_value = 0x4000000,
         .session_id = 7,
-        .clock_ms = 0x18f00000000,
+        .clock_ms = 0x415,
     };
-}
-
-static void welcome_bytes(void **state)
-{
-    struct okv_welcome_fields welcome = example_welcome(), back;
+    struct okv_welcome_fields back;
     struct okv_wire_welcome wire;
 
     (void)state;
     okv_welcome_encode(&welcome, &wire);
     assert_bytes(&wire, sizeof wire,
-                 "6f6b7631 0100 6800 00000000 0d0c0b0a 8877665544332211 0000000000000000"
-                 "0000100000000000 0010000000000000 0000080000000000 00ffeeddccbbaa99"
-                 "00020000 0a000000 00400000 08000000 00040000 e03b0000"
-                 "0700000000000000 000000008f010000");
+                 "6f6b7631 0100 6800 00000000 0d0c0b0a 8877665544332211 00100000007f0000"
+                 "0000100000000000 0010000000000000 8967452301000000 00ffeeddccbbaa99"
+                 "00020000 40000000 00400000 08000000 00040000 00000004"
+                 "0700000000000000 1504000000000000");
     assert_int_equal(okv_welcome_decode((uint8_t *)&wire, sizeof wire, &back), 0);
     assert_memory_equal(&back, &welcome, sizeof welcome);
 }
@@ -117,99 +122,352 @@ static void reject_bytes(void **state)
     assert_int_equal(back.detail, 64);
 }
 
+#define TEXT(text) (const uint8_t *)(text)
+
+/* One of each operation, and what it is on the wire. */
+static const struct {
+    struct okv_request_message request;
+    uint32_t immediate;
+    const char *bytes;
+} requests[] = {
+    {{.opcode = OKV_OP_PING, .slot = 5, .sequence = 0x0102, .first_incomplete = 0x0101},
+     0x01000005,
+     "0201000000000000 0101000000000000 0000000000000000 000000000000 0000 00000000 0000 0000"},
+    {{.opcode = OKV_OP_GET, .slot = 0xffff, .sequence = 1, .key = TEXT("key"), .key_length = 3},
+     0x0200ffff,
+     "0100000000000000 0000000000000000 0000000000000000 000000000000 0000 00000000 0300 0000"
+     "6b6579"},
+    {{.opcode = OKV_OP_PUT,
+      .sequence = 1,
+      .ttl_ms = OKV_TTL_MAX,
+      .flags = OKV_REQUEST_IF_ABSENT,
+      .key = TEXT("key"),
+      .key_length = 3,
+      .value = TEXT("value"),
+      .value_length = 5},
+     0x03000000,
+     "0100000000000000 0000000000000000 0000000000000000 000000000001 0100 05000000 0300 0000"
+     "6b6579 76616c7565"},
+    {{.opcode = OKV_OP_PUT,
+      .sequence = 1,
+      .argument = 0x010203040506,
+      .flags = OKV_REQUEST_IF_VERSION | OKV_REQUEST_PULL,
+      .key = TEXT("key"),
+      .key_length = 3,
+      .value_length = 0x4000000,
+      .pull_address = 0x7f0000001000,
+      .pull_key = 0x0a0b0c0d},
+     0x03000000,
+     "0100000000000000 0000000000000000 0605040302010000 000000000000 0600 00000004 0300 0000"
+     "6b6579 00100000007f0000 0d0c0b0a"},
+    {{.opcode = OKV_OP_DELETE,
+      .sequence = 1,
+      .argument = 0x42,
+      .flags = OKV_REQUEST_IF_VERSION,
+      .key = TEXT("key"),
+      .key_length = 3},
+     0x04000000,
+     "0100000000000000 0000000000000000 4200000000000000 000000000000 0200 00000000 0300 0000"
+     "6b6579"},
+    {{.opcode = OKV_OP_STAT, .sequence = 1},
+     0x05000000,
+     "0100000000000000 0000000000000000 0000000000000000 000000000000 0000 00000000 0000 0000"},
+    {{.opcode = OKV_OP_APPEND,
+      .sequence = 1,
+      .key = TEXT("key"),
+      .key_length = 3,
+      .value = TEXT("more"),
+      .value_length = 4},
+     0x06000000,
+     "0100000000000000 0000000000000000 0000000000000000 000000000000 0000 04000000 0300 0000"
+     "6b6579 6d6f7265"},
+    {{.opcode = OKV_OP_TOUCH,
+      .sequence = 1,
+      .ttl_ms = 0x0102030405,
+      .key = TEXT("key"),
+      .key_length = 3},
+     0x07000000,
+     "0100000000000000 0000000000000000 0000000000000000 050403020100 0000 00000000 0300 0000"
+     "6b6579"},
+    {{.opcode = OKV_OP_INCR,
+      .sequence = 1,
+      .argument = (uint64_t)-2,
+      .key = TEXT("key"),
+      .key_length = 3},
+     0x08000000,
+     "0100000000000000 0000000000000000 feffffffffffffff 000000000000 0000 00000000 0300 0000"
+     "6b6579"},
+    {{.opcode = OKV_OP_FLUSH,
+      .sequence = 1,
+      .argument = 0x40,
+      .value = TEXT("\3\0\0\0\0\0\0\0"),
+      .value_length = 8},
+     0x09000000,
+     "0100000000000000 0000000000000000 4000000000000000 000000000000 0000 08000000 0000 0000"
+     "0300000000000000"},
+};
+
+static void assert_requests_equal(const struct okv_request_message *a,
+                                  const struct okv_request_message *b)
+{
+    assert_int_equal(a->opcode, b->opcode);
+    assert_int_equal(a->slot, b->slot);
+    assert_int_equal(a->flags, b->flags);
+    assert_int_equal(a->sequence, b->sequence);
+    assert_int_equal(a->first_incomplete, b->first_incomplete);
+    assert_int_equal(a->argument, b->argument);
+    assert_int_equal(a->ttl_ms, b->ttl_ms);
+    assert_int_equal(a->key_length, b->key_length);
+    assert_int_equal(a->value_length, b->value_length);
+    assert_int_equal(a->pull_address, b->pull_address);
+    assert_int_equal(a->pull_key, b->pull_key);
+    if (a->key_length)
+        assert_memory_equal(a->key, b->key, a->key_length);
+    if (a->value_length && !(a->flags & OKV_REQUEST_PULL))
+        assert_memory_equal(a->value, b->value, a->value_length);
+}
+
 static void request_bytes(void **state)
 {
-    struct okv_request_message request = {
-        .opcode = OKV_OP_PUT,
-        .slot = 5,
-        .sequence = 0x0102,
-        .first_incomplete = 0x0101,
-        .key = (const uint8_t *)"key",
-        .key_length = 3,
-        .value = (const uint8_t *)"value",
-        .value_length = 5,
-    };
-    uint8_t bytes[64];
-    uint32_t length = okv_request_encode(&request, bytes);
+    uint8_t bytes[128];
+    struct okv_request_message back;
 
     (void)state;
-    assert_int_equal(okv_immediate(OKV_OP_PUT, 5), 0x03000005);
-    assert_bytes(bytes, length,
-                 "0201000000000000 0101000000000000 0000000000000000 05000000 0300 0000"
-                 "6b6579 76616c7565");
+    for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
+        const struct okv_request_message *request = &requests[i].request;
+        uint32_t length = okv_request_encode(request, bytes);
+        assert_int_equal(okv_immediate(request->opcode, request->slot), requests[i].immediate);
+        assert_bytes(bytes, length, requests[i].bytes);
+        assert_int_equal(okv_request_decode(requests[i].immediate, bytes, length, &back), 0);
+        assert_requests_equal(&back, request);
+        if (request->flags & OKV_REQUEST_PULL)
+            assert_null(back.value);
+    }
+}
+
+static void reply_expect(const struct okv_reply_message *reply, const char *expected)
+{
+    uint8_t bytes[64];
+    uint32_t length = okv_reply_encode(reply, bytes);
+    struct okv_reply_message back;
+
+    assert_bytes(bytes, length, expected);
+    assert_int_equal(okv_reply_decode(0x82000007, bytes, length, &back), 0);
+    assert_int_equal(back.opcode, OKV_OP_GET);
+    assert_int_equal(back.slot, 7);
+    assert_int_equal(back.status, reply->status);
+    assert_int_equal(back.sequence, reply->sequence);
+    assert_int_equal(back.version, reply->version);
+    assert_int_equal(back.value_length, reply->value_length);
+    if (reply->value_length)
+        assert_memory_equal(back.value, reply->value, reply->value_length);
 }
 
 static void reply_bytes(void **state)
 {
-    struct okv_reply_message reply = {
-        .sequence = 0x0102,
-        .version = 0x0304,
-        .status = OKV_ENOTFOUND,
-        .value = (const uint8_t *)"v",
-        .value_length = 1,
-    };
-    uint8_t bytes[64];
-    uint32_t length = okv_reply_encode(&reply, bytes);
+    const struct okv_wire_number number = {.number = okv_le64_of((uint64_t)INT64_MIN)};
+    const struct okv_wire_flush flush = {.next = okv_le64_of(0x40), .splits = okv_le64_of(3)};
 
     (void)state;
-    assert_bytes(bytes, length, "0201000000000000 0403000000000000 01000000 01000000 76");
+    reply_expect(&(struct okv_reply_message){.sequence = 0x0102, .status = OKV_ENOTFOUND},
+                 "0201000000000000 0000000000000000 01000000 00000000");
+    reply_expect(
+        &(struct okv_reply_message){
+            .sequence = 1, .version = 0x42, .value = TEXT("v"), .value_length = 1},
+        "0100000000000000 4200000000000000 00000000 01000000 76");
+    reply_expect(&(struct okv_reply_message){.sequence = 1,
+                                             .version = 0x010203040506,
+                                             .status = OKV_ECONFLICT},
+                 "0100000000000000 0605040302010000 18000000 00000000");
+    reply_expect(&(struct okv_reply_message){.sequence = 1,
+                                             .version = 0x42,
+                                             .value = (const uint8_t *)&number,
+                                             .value_length = sizeof number},
+                 "0100000000000000 4200000000000000 00000000 08000000 0000000000000080");
+    reply_expect(&(struct okv_reply_message){.sequence = 1,
+                                             .value = (const uint8_t *)&flush,
+                                             .value_length = sizeof flush},
+                 "0100000000000000 0000000000000000 00000000 10000000"
+                 "4000000000000000 0300000000000000");
+    reply_expect(&(struct okv_reply_message){.status = OKV_ESHUTDOWN},
+                 "0000000000000000 0000000000000000 0b000000 00000000");
+    assert_int_equal(OKV_IMMEDIATE_REPLY | okv_immediate(OKV_OP_GOODBYE, 0), 0xff000000);
 }
 
 static void superblock_bytes(void **state)
 {
-    struct okv_superblock block = {
+    const struct okv_superblock block = {
         .boot_id = 0x1122334455667788,
         .hash_seed = 0x99aabbccddeeff00,
         .region_length = 0x100000,
-        .index_offset = 4096,
-        .index_length = 0x80000,
-        .boot_clock_ms = 0x18f00000000,
+        .directory_offset = 4096,
+        .boot_wall_ms = 0x18f00000000,
+        .directory_entries = 1024,
+        .segment_buckets = 64,
         .bucket_size = 512,
-        .depth = 10,
     };
     struct okv_wire_superblock wire;
+    struct okv_superblock back;
 
     (void)state;
     okv_superblock_encode(&block, &wire);
     assert_bytes(&wire, sizeof wire,
                  "6f6b767461626c65 01000000 00020000 8877665544332211 00ffeeddccbbaa99"
-                 "0000100000000000 0010000000000000 0000080000000000 0a000000 00000000"
-                 "000000008f010000 1383d417414cb24f");
+                 "0000100000000000 0010000000000000 00040000 40000000 0000000000000000"
+                 "000000008f010000 6f6a190b5b29cd35");
+    assert_int_equal(okv_superblock_decode((uint8_t *)&wire, sizeof wire, &back), 0);
+    assert_memory_equal(&back, &block, offsetof(struct okv_superblock, bucket_size));
+    assert_int_equal(back.bucket_size, block.bucket_size);
+}
+
+static void status_bytes(void **state)
+{
+    const struct okv_table_status status = {.clock_ms = 0x415, .bucket_count = 99};
+    struct okv_table_status back;
+    struct okv_wire_status wire;
+
+    (void)state;
+    okv_status_encode(&status, 0x1122334455667788, &wire);
+    assert_bytes(&wire, sizeof wire, "1504000000000000 6300000000000000 b0c66716bf9ae350");
+    assert_int_equal(okv_status_decode((uint8_t *)&wire, 0x1122334455667788, &back), 0);
+    assert_memory_equal(&back, &status, sizeof status);
+}
+
+/* Where things are in the region, and one entry of the directory. */
+static void layout(void **state)
+{
+    okv_le64 entry = okv_le64_of(0x123456789000);
+
+    (void)state;
+    assert_int_equal(OKV_STATUS_OFFSET, 128);
+    assert_int_equal(OKV_DIRECTORY_OFFSET, 4096);
+    assert_int_equal(OKV_DIRECTORY_SIZE, 8192);
+    assert_int_equal(OKV_HEAP_OFFSET, 12288);
+    assert_bytes(&entry, sizeof entry, "0090785634120000");
+}
+
+#define VERSION 0x010203040506
+#define EXPIRY 0xa0a1a2a3a4a5
+#define BOOT 0x1122334455667788
+
+static void append(uint8_t *image, uint32_t size, const struct okv_entry *entry)
+{
+    assert_int_equal(okv_bucket_append(image, size, entry), 0);
+}
+
+static void append_inline(uint8_t *image, uint32_t size, const uint8_t *letters)
+{
+    append(image, size,
+           &(struct okv_entry){.key_length = 3,
+                               .value_length = 5,
+                               .version = VERSION,
+                               .key = TEXT("key"),
+                               .value = TEXT("value")});
+    append(image, size,
+           &(struct okv_entry){.key_length = 1,
+                               .value_length = 256,
+                               .version = VERSION - 1,
+                               .key = TEXT("a"),
+                               .value = letters + 256});
+    append(image, size,
+           &(struct okv_entry){.key_length = 1,
+                               .value_length = 0,
+                               .version = VERSION - 0x100,
+                               .expiry_ms = EXPIRY,
+                               .key = TEXT("b"),
+                               .value = TEXT("")});
+    append(image, size,
+           &(struct okv_entry){.key_length = 256,
+                               .value_length = 1,
+                               .version = VERSION - 0x10000,
+                               .key = letters,
+                               .value = TEXT("v")});
+    append(image, size,
+           &(struct okv_entry){.key_length = 1,
+                               .value_length = 1,
+                               .version = VERSION - 0x100000000,
+                               .key = TEXT("d"),
+                               .value = TEXT("v")});
+}
+
+static void append_references(uint8_t *image, uint32_t size)
+{
+    append(image, size,
+           &(struct okv_entry){.tag = 0x1234,
+                               .is_reference = true,
+                               .key_in_extent = true,
+                               .key_length = 2,
+                               .value_length = 65535,
+                               .version = VERSION - 0xff,
+                               .extent = 0xfedcba98,
+                               .checksum = 0x1122334455667788});
+    append(image, size,
+           &(struct okv_entry){.tag = 0xabcd,
+                               .is_reference = true,
+                               .key_in_extent = true,
+                               .key_length = 1024,
+                               .value_length = 65536,
+                               .version = VERSION,
+                               .expiry_ms = EXPIRY,
+                               .extent = 0x1000,
+                               .checksum = 0x0102030405060708});
+    append(image, size,
+           &(struct okv_entry){.is_reference = true,
+                               .key_length = 3,
+                               .value_length = 4096,
+                               .version = VERSION,
+                               .key = TEXT("key"),
+                               .extent = 0x2000,
+                               .checksum = 0x0807060504030201});
+    append(image, size,
+           &(struct okv_entry){.is_reference = true,
+                               .key_length = 1,
+                               .value_length = 0x4000000,
+                               .version = VERSION,
+                               .expiry_ms = 1,
+                               .key = TEXT("e"),
+                               .extent = 0x3000,
+                               .checksum = 0x1817161514131211});
 }
 
 static void bucket_bytes(void **state)
 {
-    struct okv_entry inline_entry = {
-        .tag = 0xabcd,
-        .key_length = 3,
-        .value_length = 5,
-        .version = 0x010203040506,
-        .key = (const uint8_t *)"key",
-        .value = (const uint8_t *)"value",
-    };
-    struct okv_entry reference = {
-        .tag = 0x1234,
-        .is_reference = true,
-        .key_length = 1024,
-        .value_length = 0x3ba0,
-        .version = 0x42,
-        .extent = 0x0000fedcba98,
-        .checksum = 0x1122334455667788,
-    };
+    uint8_t letters[512], image[1024];
+    const uint32_t length = 24 + 0x297;
+
+    (void)state;
+    memset(letters, 'c', 256);
+    memset(letters + 256, 'v', 256);
+    memset(image, 0xee, sizeof image);
+    okv_bucket_begin(image, 10, VERSION, 0xabcdef, 1);
+    append_inline(image, sizeof image, letters);
+    append_references(image, sizeof image);
+    okv_bucket_seal(image, sizeof image, BOOT, 99);
+    assert_bytes(image, length,
+                 "c66fcbf73face154 060504030201 9702 efcdab000000 0a 01"
+                 "00 03 05 00 6b6579 76616c7565"
+                 "10 01 0001 01 61 76*256 "
+                 "24 01 00 0001 a5a4a3a2a1a0 62"
+                 "48 0001 01 00000100 63*256 76 "
+                 "60 01 01 000000000100 64 76"
+                 "01 02 ffff ff 3412 98badcfe0000 8877665544332211"
+                 "1d 0004 00000100 00 a5a4a3a2a1a0 cdab 001000000000 0807060504030201"
+                 "02 03 0010 00 6b6579 002000000000 0102030405060708"
+                 "16 01 00000004 00 010000000000 65 003000000000 1112131415161718");
+    for (size_t i = length; i < sizeof image; i++)
+        assert_int_equal(image[i], 0);
+    assert_int_equal(okv_bucket_check(image, sizeof image, BOOT, 99, 1), 0);
+}
+
+/* Bucket 100 was merged into bucket 36, whose depth is 6. */
+static void given_up_bytes(void **state)
+{
     uint8_t image[256];
 
     (void)state;
-    memset(image, 0xee, sizeof image);
-    okv_bucket_begin(image, 10, 0x010203040506, 0xabcdef, 1);
-    assert_int_equal(okv_bucket_append(image, sizeof image, &inline_entry), 0);
-    assert_int_equal(okv_bucket_append(image, sizeof image, &reference), 0);
-    okv_bucket_seal(image, sizeof image, 0x1122334455667788, 99);
-    assert_bytes(image, 24 + 20 + 30,
-                 "e9eb46a41b0a2b98 060504030201 3200 efcdab000000 0a 01"
-                 "cdab 0300 0500 060504030201 6b6579 76616c7565"
-                 "3412 000c 0000 420000000000 98badcfe0000 a03b0000 8877665544332211");
-    for (size_t i = 24 + 20 + 30; i < sizeof image; i++)
-        assert_int_equal(image[i], 0);
+    okv_bucket_begin(image, 6, 7, 0, 0);
+    okv_bucket_seal(image, sizeof image, BOOT, 100);
+    assert_bytes(image, 24, "4f5614a5f3ce5917 070000000000 0000 000000000000 06 00");
 }
 
 /* Published values of XXH3-64 pin the hash itself: an empty input, seed 0. */
@@ -221,6 +479,8 @@ static void hash_values(void **state)
     assert_int_equal(okv_hash_bucket(0xffffffffffffffff, 3), 7);
     assert_int_equal(okv_hash_bucket(0xffffffffffffffff, 0), 0);
     assert_int_equal(okv_hash_tag(0xabcd000000000000), 0xabcd);
+    assert_int_equal(okv_hash_key("key", 3, 0x99aabbccddeeff00), 0x88760e81f20f52af);
+    assert_int_equal(okv_extent_checksum((const uint8_t *)"keyvalue", 8, BOOT), 0xb8a40539c1abd5b4);
 }
 
 int main(void)
@@ -229,7 +489,9 @@ int main(void)
         cmocka_unit_test(hello_bytes),  cmocka_unit_test(welcome_bytes),
         cmocka_unit_test(reject_bytes), cmocka_unit_test(request_bytes),
         cmocka_unit_test(reply_bytes),  cmocka_unit_test(superblock_bytes),
-        cmocka_unit_test(bucket_bytes), cmocka_unit_test(hash_values),
+        cmocka_unit_test(status_bytes), cmocka_unit_test(layout),
+        cmocka_unit_test(bucket_bytes), cmocka_unit_test(given_up_bytes),
+        cmocka_unit_test(hash_values),
     };
 
     return cmocka_run_group_tests_name("golden bytes", tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* The store: layout of a bucket, a full region, two writers, and a model. */
+/* The store, one call at a time: limits, conditions, numbers, and the layout of a bucket. */
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,27 +10,41 @@
 #include <cmocka.h>
 
 #include "shared/error.h"
-#include "shared/superblock.h"
-#include "shared/wire.h"
-#include "tests/support/store_model.h"
-#include "tests/support/store_writers.h"
+#include "shared/linear.h"
+#include "tests/support/store_region.h"
 
-#define REGION (256u << 10)
+#define REGION (1u << 20)
 #define BUCKET 256u
 #define ROOM (BUCKET - (unsigned)sizeof(struct okv_wire_bucket))
-#define HEADER ((unsigned)sizeof(struct okv_wire_entry))
+#define HEAD 4u       /* of an entry whose lengths and age take a byte each */
+#define REFERENCE 21u /* entry of a reference with the key in the extent, lengths as above */
+#define VALUE_MAX (64u << 10)
 
-static uint8_t bytes[STORE_REGION_VALUE_MAX + 1];
+static const struct okv_store_params small = {.length = REGION, .bucket_size = BUCKET};
+/* One whose index never grows. */
+static const struct okv_store_params fixed = {
+    .length = REGION, .bucket_size = BUCKET, .index_percent = 1};
+
+static uint8_t bytes[VALUE_MAX + 1];
 
 static int put_size(struct store_region *region, const char *key, uint32_t size, uint64_t *version)
 {
-    return okv_store_put(&region->store, &region->work, key, (uint32_t)strlen(key), bytes, size,
-                         version);
+    return store_region_put(region, key, (uint32_t)strlen(key), bytes, size, version);
+}
+
+static uint64_t put_text(struct store_region *region, const char *key, const char *value)
+{
+    uint64_t version;
+
+    assert_int_equal(store_region_put(region, key, (uint32_t)strlen(key), value,
+                                      (uint32_t)strlen(value), &version),
+                     0);
+    return version;
 }
 
 static int remove_key(struct store_region *region, const char *key)
 {
-    return okv_store_delete(&region->store, &region->work, key, (uint32_t)strlen(key));
+    return store_region_delete(region, key, (uint32_t)strlen(key));
 }
 
 static void expect_size(struct store_region *region, const char *key, uint32_t size,
@@ -38,32 +53,27 @@ static void expect_size(struct store_region *region, const char *key, uint32_t s
     store_region_expect(region, key, (uint32_t)strlen(key), bytes, size, version);
 }
 
+static void expect_text(struct store_region *region, const char *key, const char *value,
+                        uint64_t version)
+{
+    store_region_expect(region, key, (uint32_t)strlen(key), value,
+                        value ? (uint32_t)strlen(value) : 0, version);
+}
+
 /* Offset of the key's extent; 0 when it is inline. */
 static uint64_t extent_of(struct store_region *region, const char *key)
 {
-    uint64_t extent;
-    unsigned part;
+    struct store_found found;
 
-    assert_int_equal(store_reader_place(region->base, region->length, key, (uint32_t)strlen(key),
-                                        &extent, &part),
-                     0);
-    return extent;
+    assert_int_equal(store_reader_find(&region->reader, key, (uint32_t)strlen(key), &found), 0);
+    return found.extent;
 }
 
-static void expect_empty(struct store_region *region)
-{
-    struct store_audit audit;
-
-    store_region_audit(region, &audit);
-    assert_int_equal(audit.items, 0);
-    assert_int_equal(audit.heap_bytes, 0);
-    assert_int_equal(audit.overflow_parts, 0);
-    assert_int_equal(okv_heap_used(&region->store.heap), 0);
-}
+/* ---- the empty table ---- */
 
 static void init_refuses_what_is_no_region(void **state)
 {
-    static _Alignas(4096) uint8_t memory[16384];
+    static _Alignas(4096) uint8_t memory[256u << 10];
     const struct okv_store_params good = {
         .base = memory, .length = sizeof memory, .bucket_size = 512, .boot_id = 1};
     struct okv_store_params params = good;
@@ -75,60 +85,131 @@ static void init_refuses_what_is_no_region(void **state)
     params = good;
     params.bucket_size = 500;
     assert_int_equal(okv_store_init(&store, &params), OKV_EINVAL);
-    params = good;
-    params.length = 8192; /* no room for a bucket beside superblock and a page of heap */
-    assert_int_equal(okv_store_init(&store, &params), OKV_EINVAL);
+    for (uint64_t length = 0; length <= OKV_HEAP_OFFSET + 8 * 4096; length += 4096) {
+        params = good;
+        params.length = length; /* no room for a first segment and a page of heap */
+        assert_int_equal(okv_store_init(&store, &params), OKV_EINVAL);
+    }
     params = good;
     params.length--;
     assert_int_equal(okv_store_init(&store, &params), OKV_EINVAL);
     params = good;
     params.base = memory + 1;
     assert_int_equal(okv_store_init(&store, &params), OKV_EINVAL);
+    params = good;
+    params.max_value = OKV_VALUE_MAX + 1;
+    assert_int_equal(okv_store_init(&store, &params), OKV_EINVAL);
     assert_int_equal(okv_store_init(&store, &good), 0);
     okv_store_fini(&store);
 }
 
-static void the_superblock_describes_the_table(void **state)
+static void the_first_pages_describe_the_table(void **state)
 {
     struct store_region region;
     struct okv_superblock block;
+    struct okv_table_status status;
 
     (void)state;
-    store_region_open(&region, REGION, BUCKET, 0);
-    assert_int_equal(okv_superblock_decode(region.base, REGION, &block), 0);
-    assert_int_equal(block.region_length, REGION);
-    assert_int_equal(block.index_offset, OKV_SUPERBLOCK_SIZE);
-    assert_int_equal(block.index_length, REGION / 2);
-    assert_int_equal(block.index_length, okv_store_index_length(&region.store));
-    assert_int_equal((uint64_t)BUCKET << block.depth, block.index_length);
-    expect_empty(&region);
-    store_region_close(&region);
+    for (uint32_t size = OKV_BUCKET_SIZE_MIN; size <= OKV_BUCKET_SIZE_MAX; size *= 2) {
+        store_region_open(&region,
+                          &(struct okv_store_params){.length = 64u << 20, .bucket_size = size});
+        assert_int_equal(okv_superblock_decode(region.base, region.length, &block), 0);
+        assert_int_equal(block.region_length, region.length);
+        assert_int_equal(block.bucket_size, size);
+        assert_true((uint64_t)block.segment_buckets * size * OKV_DIRECTORY_ENTRIES >=
+                    region.length);
+        assert_int_equal(okv_status_decode(region.base + OKV_STATUS_OFFSET, block.boot_id, &status),
+                         0);
+        assert_int_equal(status.bucket_count, OKV_STORE_BUCKETS_MIN);
+        assert_true(status.clock_ms >= 1);
+        okv_store_set_clock(&region.store, 500, true);
+        okv_store_set_clock(&region.store, 400, true);
+        assert_int_equal(okv_status_decode(region.base + OKV_STATUS_OFFSET, block.boot_id, &status),
+                         0);
+        assert_int_equal(status.clock_ms, 500);
+        store_region_expect_empty(&region, true);
+        store_region_close(&region);
+    }
 }
+
+/* ---- sizes ---- */
+
+typedef int store_call(struct okv_store *store, struct okv_store_work *work,
+                       const struct okv_store_write *write, struct okv_store_outcome *outcome);
+static store_call *const calls[] = {okv_store_put, okv_store_append, okv_store_incr,
+                                    okv_store_touch, okv_store_delete};
 
 static void sizes_out_of_range_are_refused(void **state)
 {
     struct store_region region;
     uint8_t key[OKV_KEY_MAX + 1] = {1};
     uint32_t length;
-    uint64_t version = 7;
+    uint64_t version;
 
     (void)state;
-    store_region_open(&region, REGION, BUCKET, 0);
-    for (uint32_t size = 0; size <= OKV_KEY_MAX + 1; size += OKV_KEY_MAX + 1) {
-        assert_int_equal(okv_store_put(&region.store, &region.work, key, size, "v", 1, &version),
-                         OKV_EKEYSIZE);
-        assert_int_equal(okv_store_get(&region.store, key, size, bytes, 1, &length, &version),
-                         OKV_EKEYSIZE);
-        assert_int_equal(okv_store_delete(&region.store, &region.work, key, size), OKV_EKEYSIZE);
+    store_region_open(&region, &small);
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+        for (uint32_t size = 0; size <= OKV_KEY_MAX + 1; size += OKV_KEY_MAX + 1) {
+            struct okv_store_write write = {.key = key, .key_length = size, .value = "1"};
+            struct okv_store_outcome outcome = {.version = 7};
+            write.value_length = 1;
+            assert_int_equal(calls[i](&region.store, &region.work, &write, &outcome), OKV_EKEYSIZE);
+            assert_int_equal(outcome.version, 0);
+            assert_int_equal(okv_store_get(&region.store, key, size, bytes, 1, &length, &version),
+                             OKV_EKEYSIZE);
+        }
+    for (size_t i = 0; i < 2; i++) { /* put, append */
+        struct okv_store_write write = {.key = "k", .key_length = 1, .value = bytes};
+        struct okv_store_outcome outcome = {.version = 7};
+        write.value_length = VALUE_MAX + 1;
+        assert_int_equal(calls[i](&region.store, &region.work, &write, &outcome), OKV_EVALUESIZE);
+        assert_int_equal(outcome.version, 0);
+        write.value_length = UINT32_MAX;
+        assert_int_equal(calls[i](&region.store, &region.work, &write, &outcome), OKV_EVALUESIZE);
     }
-    assert_int_equal(put_size(&region, "k", STORE_REGION_VALUE_MAX + 1, &version), OKV_EVALUESIZE);
-    assert_int_equal(version, 7);
-    expect_empty(&region);
-    assert_int_equal(okv_store_put(&region.store, &region.work, key, OKV_KEY_MAX, bytes,
-                                   STORE_REGION_VALUE_MAX, &version),
-                     0);
-    store_region_expect(&region, key, OKV_KEY_MAX, bytes, STORE_REGION_VALUE_MAX, version);
+    store_region_expect_empty(&region, true);
     store_region_close(&region);
+}
+
+static void expect_round_trip(struct store_region *region, const uint8_t *key, uint32_t key_length,
+                              uint32_t size)
+{
+    uint64_t version, other;
+
+    assert_int_equal(store_region_put(region, key, key_length, bytes, size, &version), 0);
+    store_region_expect(region, key, key_length, bytes, size, version);
+    assert_int_equal(store_region_put(region, key, key_length, bytes + 1, size, &other), 0);
+    assert_true(other > version);
+    store_region_expect(region, key, key_length, bytes + 1, size, other);
+    assert_int_equal(store_region_delete(region, key, key_length), 0);
+    store_region_expect(region, key, key_length, NULL, 0, 0);
+}
+
+/* Keys and values at every limit: of the entry's fields, of what is inline, of a
+ * message's slot, of the table. */
+static void every_length_comes_back(void **state)
+{
+    static const uint32_t keys[] = {1, 2, 254, 255, 256, 1023, OKV_KEY_MAX};
+    static const uint32_t values[] = {0,     1,     254,   255,   256,   15319,        15320,
+                                      15321, 32768, 65534, 65535, 65536, VALUE_MAX - 1};
+    uint8_t key[OKV_KEY_MAX];
+
+    (void)state;
+    memset(key, 'k', sizeof key);
+    for (uint32_t size = OKV_BUCKET_SIZE_MIN; size <= OKV_BUCKET_SIZE_MAX; size *= 2) {
+        struct store_region region;
+        store_region_open(&region,
+                          &(struct okv_store_params){.length = 8u << 20, .bucket_size = size});
+        uint32_t limit = region.store.table.inline_max;
+        for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+            for (size_t j = 0; j < sizeof values / sizeof *values; j++)
+                expect_round_trip(&region, key, keys[i], values[j]);
+            for (uint32_t head = HEAD - 1; head <= HEAD + 3 && limit > keys[i] + head; head++)
+                expect_round_trip(&region, key, keys[i], limit - keys[i] - head);
+        }
+        store_region_expect_empty(&region, true);
+        store_region_close(&region);
+    }
 }
 
 static void versions_only_rise(void **state)
@@ -137,21 +218,21 @@ static void versions_only_rise(void **state)
     uint64_t last = 0;
 
     (void)state;
-    store_region_open(&region, REGION, BUCKET, 0);
+    store_region_open(&region, &small);
     assert_int_equal(remove_key(&region, "key"), OKV_ENOTFOUND);
-    for (int i = 0; i < 10; i++) {
-        uint64_t version = store_region_put(&region, "key", "value");
+    for (int i = 0; i < 1000; i++) {
+        uint64_t version = put_text(&region, "key", "value");
         assert_true(version > last);
-        store_region_expect(&region, "key", 3, "value", 5, version);
+        expect_text(&region, "key", "value", version);
         last = version;
         if (i % 3 == 2) {
             assert_int_equal(remove_key(&region, "key"), 0);
-            store_region_expect(&region, "key", 3, NULL, 0, 0);
+            expect_text(&region, "key", NULL, 0);
             last++; /* the removal's own */
         }
     }
     assert_int_equal(remove_key(&region, "key"), 0);
-    expect_empty(&region);
+    store_region_expect_empty(&region, true);
     store_region_close(&region);
 }
 
@@ -163,14 +244,241 @@ static void a_buffer_that_is_too_small_is_left_alone(void **state)
     uint64_t version, put;
 
     (void)state;
-    store_region_open(&region, REGION, BUCKET, 0);
-    put = store_region_put(&region, "key", "value");
+    store_region_open(&region, &small);
+    put = put_text(&region, "key", "value");
     assert_int_equal(okv_store_get(&region.store, "key", 3, buffer, 4, &length, &version),
                      OKV_ETOOSMALL);
     assert_int_equal(length, 5);
     assert_int_equal(version, put);
     assert_string_equal(buffer, "old");
     assert_int_equal(okv_store_get(&region.store, "key", 3, buffer, 5, &length, &version), 0);
+    store_region_close(&region);
+}
+
+/* ---- conditions ---- */
+
+static int put_if(struct store_region *region, const char *value, bool absent,
+                  const uint64_t *version, uint64_t *now)
+{
+    const struct okv_store_write write = {
+        .key = "key",
+        .key_length = 3,
+        .value = value,
+        .value_length = (uint32_t)strlen(value),
+        .if_absent = absent,
+        .if_version = version != NULL,
+        .version = version ? *version : 0,
+    };
+    struct okv_store_outcome outcome = {.version = 99};
+    int rc = okv_store_put(&region->store, &region->work, &write, &outcome);
+
+    *now = outcome.version;
+    return rc;
+}
+
+static void conditions_hold_or_nothing_changes(void **state)
+{
+    struct store_region region;
+    uint64_t version = 1, now, wrong;
+
+    (void)state;
+    store_region_open(&region, &small);
+    assert_int_equal(put_if(&region, "a", false, &version, &now), OKV_ENOTFOUND);
+    assert_int_equal(now, 0);
+    expect_text(&region, "key", NULL, 0);
+    assert_int_equal(put_if(&region, "b", true, NULL, &version), 0);
+    assert_int_equal(put_if(&region, "c", true, NULL, &now), OKV_EEXISTS);
+    assert_int_equal(now, version);
+    expect_text(&region, "key", "b", version);
+    for (int step = -1; step <= 1; step += 2) {
+        wrong = version + (uint64_t)step;
+        assert_int_equal(put_if(&region, "d", false, &wrong, &now), OKV_ECONFLICT);
+        assert_int_equal(now, version);
+        struct okv_store_write write = {.key = "key", .key_length = 3, .if_version = true};
+        struct okv_store_outcome outcome;
+        write.version = wrong;
+        assert_int_equal(okv_store_delete(&region.store, &region.work, &write, &outcome),
+                         OKV_ECONFLICT);
+        assert_int_equal(outcome.version, version);
+        expect_text(&region, "key", "b", version);
+    }
+    assert_int_equal(put_if(&region, "e", false, &version, &now), 0);
+    assert_true(now > version);
+    assert_int_equal(put_if(&region, "f", false, &version, &wrong), OKV_ECONFLICT);
+    expect_text(&region, "key", "e", now);
+    struct okv_store_write write = {.key = "key", .key_length = 3, .if_version = true};
+    struct okv_store_outcome outcome;
+    write.version = now;
+    assert_int_equal(okv_store_delete(&region.store, &region.work, &write, &outcome), 0);
+    assert_int_equal(okv_store_delete(&region.store, &region.work, &write, &outcome),
+                     OKV_ENOTFOUND);
+    expect_text(&region, "key", NULL, 0);
+    store_region_close(&region);
+}
+
+/* ---- incr and append ---- */
+
+static int incr(struct store_region *region, int64_t delta, struct okv_store_outcome *outcome)
+{
+    const struct okv_store_write write = {.key = "n", .key_length = 1, .delta = delta};
+
+    return okv_store_incr(&region->store, &region->work, &write, outcome);
+}
+
+static void incr_knows_every_number(void **state)
+{
+    static const struct {
+        const char *text; /* NULL: not there */
+        int64_t delta;
+        int rc;
+        const char *sum;
+    } cases[] = {
+        {NULL, 5, 0, "5"},
+        {NULL, INT64_MIN, 0, "-9223372036854775808"},
+        {"0", 0, 0, "0"},
+        {"41", 1, 0, "42"},
+        {"-0", 1, 0, "1"},
+        {"007", 1, 0, "8"},
+        {"-007", 1, 0, "-6"},
+        {"0000000000000000007", 1, 0, "8"},
+        {"-9223372036854775808", 0, 0, "-9223372036854775808"},
+        {"-9223372036854775808", INT64_MAX, 0, "-1"},
+        {"-9223372036854775808", -1, OKV_EOVERFLOW, NULL},
+        {"9223372036854775807", 0, 0, "9223372036854775807"},
+        {"9223372036854775807", INT64_MIN, 0, "-1"},
+        {"9223372036854775807", 1, OKV_EOVERFLOW, NULL},
+        {"9223372036854775808", -1, OKV_ENUMBER, NULL},
+        {"-9223372036854775809", 1, OKV_ENUMBER, NULL},
+        {"9999999999999999999", 0, OKV_ENUMBER, NULL},
+        {"00000000000000000007", 1, OKV_ENUMBER, NULL},  /* 20 digits */
+        {"-00000000000000000007", 1, OKV_ENUMBER, NULL}, /* 20 digits */
+        {"10000000000000000000", 1, OKV_ENUMBER, NULL},
+        {"", 1, OKV_ENUMBER, NULL},
+        {"-", 1, OKV_ENUMBER, NULL},
+        {"--1", 1, OKV_ENUMBER, NULL},
+        {"+1", 1, OKV_ENUMBER, NULL},
+        {" 1", 1, OKV_ENUMBER, NULL},
+        {"1 ", 1, OKV_ENUMBER, NULL},
+        {"1\n", 1, OKV_ENUMBER, NULL},
+        {"1.0", 1, OKV_ENUMBER, NULL},
+        {"0x1", 1, OKV_ENUMBER, NULL},
+        {"1e3", 1, OKV_ENUMBER, NULL},
+        {"nan", 1, OKV_ENUMBER, NULL},
+    };
+    struct store_region region;
+
+    (void)state;
+    store_region_open(&region, &small);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct okv_store_outcome outcome = {.version = 99};
+        uint64_t before = cases[i].text ? put_text(&region, "n", cases[i].text) : 0;
+        int rc = incr(&region, cases[i].delta, &outcome);
+        if (rc != cases[i].rc)
+            fail_msg("\"%s\" + %" PRId64 ": %d", cases[i].text, cases[i].delta, rc);
+        if (rc) {
+            assert_int_equal(outcome.version, 0);
+            expect_text(&region, "n", cases[i].text, before);
+        } else {
+            char text[24];
+            snprintf(text, sizeof text, "%" PRId64, outcome.number);
+            assert_string_equal(text, cases[i].sum);
+            assert_true(outcome.version > before);
+            expect_text(&region, "n", cases[i].sum, outcome.version);
+        }
+        assert_int_equal(remove_key(&region, "n"), 0);
+    }
+    assert_int_equal(store_region_put(&region, "n", 1, "7\0", 2, NULL), 0);
+    struct okv_store_outcome outcome;
+    assert_int_equal(incr(&region, 1, &outcome), OKV_ENUMBER);
+    assert_int_equal(put_size(&region, "n", VALUE_MAX, NULL), 0);
+    assert_int_equal(incr(&region, 1, &outcome), OKV_ENUMBER);
+    store_region_close(&region);
+}
+
+static int append(struct store_region *region, const uint8_t *value, uint32_t size,
+                  struct okv_store_outcome *outcome)
+{
+    const struct okv_store_write write = {
+        .key = "k", .key_length = 1, .value = value, .value_length = size};
+
+    return okv_store_append(&region->store, &region->work, &write, outcome);
+}
+
+/* Byte by byte past every limit of a small value, then in leaps. */
+static void append_grows_to_the_limit_and_not_beyond(void **state)
+{
+    struct store_region region;
+    struct okv_store_outcome outcome;
+    uint32_t length = 0;
+    uint64_t version = 0;
+
+    (void)state;
+    store_region_open(&region, &small);
+    for (uint32_t step = 0; length < VALUE_MAX; step = length < 600 ? 1 : 1 + length / 3) {
+        uint32_t size = step < VALUE_MAX - length ? step : VALUE_MAX - length;
+        assert_int_equal(append(&region, bytes + length, size, &outcome), 0);
+        length += size;
+        assert_int_equal(outcome.length, length);
+        assert_true(outcome.version > version);
+        version = outcome.version;
+        expect_size(&region, "k", length, version);
+        assert_int_equal(append(&region, bytes, VALUE_MAX - length + 1, &outcome), OKV_EVALUESIZE);
+        assert_int_equal(outcome.version, 0);
+        expect_size(&region, "k", length, version);
+    }
+    assert_int_equal(append(&region, NULL, 0, &outcome), 0);
+    expect_size(&region, "k", length, outcome.version);
+    assert_int_equal(remove_key(&region, "k"), 0);
+    assert_int_equal(append(&region, bytes, VALUE_MAX, &outcome), 0);
+    assert_int_equal(outcome.length, VALUE_MAX);
+    assert_int_equal(remove_key(&region, "k"), 0);
+    store_region_expect_empty(&region, true);
+    store_region_close(&region);
+}
+
+/* ---- values that are pulled ---- */
+
+static void a_reserved_extent_becomes_the_value(void **state)
+{
+    static const uint32_t sizes[] = {1, 40, 1000, 1024, 15321, VALUE_MAX};
+    struct store_region region;
+    struct okv_store_outcome outcome;
+
+    (void)state;
+    store_region_open(&region, &small);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct okv_store_write write = {.key = "key", .key_length = 3, .value_length = sizes[i]};
+        uint64_t offset;
+        write.extent = okv_store_reserve(&region.store, &region.work, 3, sizes[i], &offset);
+        assert_true(write.extent != 0);
+        memcpy(region.base + offset, bytes, sizes[i]);
+        assert_int_equal(okv_store_put(&region.store, &region.work, &write, &outcome), 0);
+        expect_size(&region, "key", sizes[i], outcome.version);
+        write.extent = okv_store_reserve(&region.store, &region.work, 3, sizes[i], &offset);
+        write.if_absent = true;
+        assert_int_equal(okv_store_put(&region.store, &region.work, &write, &outcome), OKV_EEXISTS);
+        expect_size(&region, "key", sizes[i], outcome.version);
+        okv_store_release(&region.store, write.extent);
+    }
+    assert_int_equal(remove_key(&region, "key"), 0);
+    store_region_expect_empty(&region, true);
+    store_region_close(&region);
+}
+
+static void a_full_region_reserves_nothing(void **state)
+{
+    struct store_region region;
+    uint64_t extents[64], offset;
+    unsigned n = 0;
+
+    (void)state;
+    store_region_open(&region, &small);
+    while ((extents[n] = okv_store_reserve(&region.store, &region.work, 3, VALUE_MAX, &offset)))
+        assert_true(++n < 64);
+    assert_true(n >= 8);
+    while (n > 0)
+        okv_store_release(&region.store, extents[--n]);
+    store_region_expect_empty(&region, true);
     store_region_close(&region);
 }
 
@@ -182,24 +490,26 @@ static void large_entries_go_to_extents(void **state)
     uint64_t version;
 
     (void)state;
-    store_region_open(&region, REGION, BUCKET, 0);
-    uint32_t largest = ROOM / 2 - HEADER - 1;
+    store_region_open(&region, &fixed);
+    uint32_t largest = ROOM / 3 - HEAD - 1; /* the default */
     assert_int_equal(put_size(&region, "k", largest, &version), 0);
-    assert_int_equal(extent_of(&region, "k"), 0);
+    assert_true(extent_of(&region, "k") == 0);
     assert_int_equal(put_size(&region, "k", largest + 1, &version), 0);
-    assert_int_not_equal(extent_of(&region, "k"), 0);
+    assert_true(extent_of(&region, "k") != 0);
     expect_size(&region, "k", largest + 1, version);
     assert_int_equal(put_size(&region, "k", 0, &version), 0);
-    assert_int_equal(extent_of(&region, "k"), 0);
-    assert_int_equal(okv_heap_used(&region.store.heap), 0);
+    assert_true(extent_of(&region, "k") == 0);
+    assert_int_equal(okv_heap_used(&region.store.heap), region.empty_used);
     expect_size(&region, "k", 0, version);
     store_region_close(&region);
 
-    store_region_open(&region, REGION, BUCKET, 40);
-    assert_int_equal(put_size(&region, "k", 40 - HEADER - 1, &version), 0);
-    assert_int_equal(extent_of(&region, "k"), 0);
-    assert_int_equal(put_size(&region, "k", 40 - HEADER, &version), 0);
-    assert_int_not_equal(extent_of(&region, "k"), 0);
+    struct okv_store_params params = fixed;
+    params.inline_max = 40;
+    store_region_open(&region, &params);
+    assert_int_equal(put_size(&region, "k", 40 - HEAD - 1, &version), 0);
+    assert_true(extent_of(&region, "k") == 0);
+    assert_int_equal(put_size(&region, "k", 40 - HEAD, &version), 0);
+    assert_true(extent_of(&region, "k") != 0);
     store_region_close(&region);
 }
 
@@ -211,12 +521,14 @@ static void the_largest_is_spilled_first_and_comes_back(void **state)
     char keys[4][24];
     uint64_t versions[4], extent;
     unsigned number = 0;
+    struct okv_store_params params = fixed;
 
     (void)state;
-    store_region_open(&region, REGION, BUCKET, 0);
+    params.inline_max = ROOM;
+    store_region_open(&region, &params);
     for (unsigned i = 0; i < 4; i++) {
-        store_region_key(&region, 1, &number, keys[i]);
-        uint32_t size = sizes[i] - HEADER - (uint32_t)strlen(keys[i]);
+        store_region_key(&region, 12, &number, keys[i]);
+        uint32_t size = sizes[i] - HEAD - (uint32_t)strlen(keys[i]);
         assert_int_equal(put_size(&region, keys[i], size, &versions[i]), 0);
         for (unsigned j = 0; j <= i; j++)
             assert_int_equal(extent_of(&region, keys[j]) != 0, i == 3 && j == 1);
@@ -224,247 +536,114 @@ static void the_largest_is_spilled_first_and_comes_back(void **state)
     extent = extent_of(&region, keys[1]);
     /* An extent stays where it is while others come and go. */
     assert_int_equal(
-        put_size(&region, keys[2], 60 - HEADER - (uint32_t)strlen(keys[2]), &versions[2]), 0);
+        put_size(&region, keys[2], 60 - HEAD - (uint32_t)strlen(keys[2]), &versions[2]), 0);
     assert_int_equal(extent_of(&region, keys[1]), extent);
     assert_int_equal(remove_key(&region, keys[3]), 0);
     for (unsigned j = 0; j < 3; j++) {
-        assert_int_equal(extent_of(&region, keys[j]), 0);
-        expect_size(&region, keys[j], sizes[j] - HEADER - (uint32_t)strlen(keys[j]), versions[j]);
+        assert_true(extent_of(&region, keys[j]) == 0);
+        expect_size(&region, keys[j], sizes[j] - HEAD - (uint32_t)strlen(keys[j]), versions[j]);
     }
-    assert_int_equal(okv_heap_used(&region.store.heap), 0);
+    assert_int_equal(okv_heap_used(&region.store.heap), region.empty_used);
     store_region_close(&region);
 }
 
-/* Of 232 bytes 210 are in use, with two entries of 110 and 100 spilled. Without
- * the one of 60 there is room for either of them, and not for both. */
-static void the_smallest_comes_back_first(void **state)
-{
-    static const uint32_t sizes[] = {110, 100, 60, 50, 40};
-    struct store_region region;
-    char keys[5][24];
-    uint64_t version;
-    unsigned number = 0;
-
-    (void)state;
-    store_region_open(&region, REGION, BUCKET, 0);
-    for (unsigned i = 0; i < 5; i++) {
-        store_region_key(&region, 1, &number, keys[i]);
-        uint32_t size = sizes[i] - HEADER - (uint32_t)strlen(keys[i]);
-        assert_int_equal(put_size(&region, keys[i], size, &version), 0);
-    }
-    for (unsigned i = 0; i < 5; i++)
-        assert_int_equal(extent_of(&region, keys[i]) != 0, i < 2);
-    assert_int_equal(remove_key(&region, keys[2]), 0);
-    assert_int_not_equal(extent_of(&region, keys[0]), 0);
-    assert_int_equal(extent_of(&region, keys[1]), 0);
-    store_region_close(&region);
-}
-
-/* 232 bytes hold seven references of 30. */
-static void parts_are_chained_only_for_references(void **state)
-{
-    struct store_region region;
-    struct store_audit audit;
-    char keys[40][24];
-    uint64_t versions[40];
-    unsigned number = 0;
-
-    (void)state;
-    store_region_open(&region, REGION, BUCKET, 0);
-    for (unsigned i = 0; i < 40; i++) {
-        store_region_key(&region, 1, &number, keys[i]);
-        assert_int_equal(put_size(&region, keys[i], 100 + i, &versions[i]), 0);
-        store_region_audit(&region, &audit);
-        assert_int_equal(audit.longest_chain, i / 7 + 1);
-    }
-    for (unsigned i = 0; i < 40; i++)
-        expect_size(&region, keys[i], 100 + i, versions[i]);
-    for (unsigned i = 0; i < 40; i++) {
-        assert_int_equal(remove_key(&region, keys[i]), 0);
-        store_region_audit(&region, &audit);
-        assert_int_equal(audit.items, 39 - i);
-        assert_int_equal(audit.overflow_parts, (39 - i) ? (38 - i) / 7 : 0);
-        for (unsigned j = i + 1; j < 40; j++)
-            expect_size(&region, keys[j], 100 + j, versions[j]);
-    }
-    expect_empty(&region);
-    store_region_close(&region);
-}
-
-/* A bucket ends at OKV_BUCKET_PARTS_MAX parts, wherever there still is room. */
+/* What does not even fit as references is chained, up to the end of a bucket. */
 static void a_bucket_has_an_end(void **state)
 {
     struct store_region region;
     struct store_audit audit;
     char key[24];
-    uint64_t version;
     unsigned n = 0, number = 0;
+    int rc;
 
     (void)state;
-    store_region_open(&region, REGION, BUCKET, 0);
+    store_region_open(&region, &fixed);
     for (;; n++) {
-        store_region_key(&region, 1, &number, key);
-        int rc = put_size(&region, key, 25, &version); /* more than a reference */
-        if (rc == OKV_EFULL)
+        store_region_key(&region, 6, &number, key);
+        rc = put_size(&region, key, 110 + n % 100, NULL);
+        if (rc)
             break;
-        assert_int_equal(rc, 0);
+        store_region_audit(&region, NULL, NULL, &audit);
+        assert_true(audit.longest_chain <= n / (ROOM / (REFERENCE + 8 + 4)) + 1);
     }
-    assert_int_equal(n, OKV_BUCKET_PARTS_MAX * 7);
-    store_region_audit(&region, &audit);
+    assert_int_equal(rc, OKV_EFULL);
     assert_int_equal(audit.longest_chain, OKV_BUCKET_PARTS_MAX);
-    assert_int_equal(audit.items, n);
-    store_region_put(&region, "elsewhere", "fits");
+    assert_true(n >= OKV_BUCKET_PARTS_MAX * (ROOM / (REFERENCE + 8 + 4)));
+    put_text(&region, "elsewhere", "fits");
+    number = 0;
+    for (unsigned i = 0; i < n; i++) {
+        store_region_key(&region, 6, &number, key);
+        assert_int_equal(remove_key(&region, key), 0);
+        store_region_audit(&region, NULL, NULL, &audit);
+        assert_int_equal(audit.items, n - i);
+    }
+    assert_int_equal(audit.overflow_parts, 0);
+    assert_int_equal(remove_key(&region, "elsewhere"), 0);
+    store_region_expect_empty(&region, true);
     store_region_close(&region);
 }
 
 /* ---- a full region ---- */
 
-/* Puts items of a size until the region is full; returns how many fitted. */
-static unsigned fill(struct store_region *region, uint32_t size)
-{
-    uint64_t version;
-    unsigned n = 0;
-    int rc;
-
-    for (;; n++) {
-        char key[24];
-        snprintf(key, sizeof key, "f%u", n);
-        rc = put_size(region, key, size, &version);
-        if (rc)
-            break;
-    }
-    assert_int_equal(rc, OKV_EFULL);
-    return n;
-}
-
-static void empty(struct store_region *region, unsigned n)
-{
-    for (unsigned i = 0; i < n; i++) {
-        char key[24];
-        snprintf(key, sizeof key, "f%u", i);
-        assert_int_equal(remove_key(region, key), 0);
-    }
-    expect_empty(region);
-}
-
 static void full_leaves_everything_as_it_was(void **state)
 {
     struct store_region region;
     struct store_audit before, after;
+    struct okv_store_outcome outcome = {0};
     uint64_t kept, version = 0;
+    unsigned n = 0;
+    char key[24];
 
     (void)state;
-    store_region_open(&region, REGION, BUCKET, 0);
-    assert_int_equal(put_size(&region, "kept", 3000, &kept), 0);
-    unsigned n = fill(&region, 500);
+    store_region_open(&region, &fixed);
+    assert_int_equal(put_size(&region, "k", 30000, &kept), 0);
+    for (;; n++) {
+        snprintf(key, sizeof key, "f%u", n);
+        if (put_size(&region, key, 2000, &version))
+            break;
+    }
     uint64_t used = okv_heap_used(&region.store.heap);
-    store_region_audit(&region, &before);
-    for (int i = 0; i < 10; i++)
-        assert_int_equal(put_size(&region, "kept", 14000, &version), OKV_EFULL);
-    assert_int_equal(version, 0);
-    expect_size(&region, "kept", 3000, kept);
+    store_region_audit(&region, NULL, NULL, &before);
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(put_size(&region, "k", VALUE_MAX, &version), OKV_EFULL);
+        assert_int_equal(put_size(&region, "other", VALUE_MAX, &version), OKV_EFULL);
+        assert_int_equal(append(&region, bytes, 20000, &outcome), OKV_EFULL);
+        assert_int_equal(outcome.version, 0);
+    }
+    expect_size(&region, "k", 30000, kept);
     assert_int_equal(okv_heap_used(&region.store.heap), used);
-    store_region_audit(&region, &after);
+    store_region_audit(&region, NULL, NULL, &after);
     assert_memory_equal(&before, &after, sizeof before);
-    assert_int_equal(remove_key(&region, "kept"), 0);
-    empty(&region, n);
-    store_region_close(&region);
-}
-
-static void a_full_region_serves_other_sizes_afterwards(void **state)
-{
-    static const uint32_t sizes[] = {16, 90, 150, 700, 4000, 15000, 16, 400};
-    struct store_region region;
-    unsigned first = 0;
-
-    (void)state;
-    store_region_open(&region, REGION, BUCKET, 0);
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        unsigned n = fill(&region, sizes[i]);
-        if (i == 0)
-            first = n;
-        else if (sizes[i] == sizes[0])
-            assert_true(n >= first / 10 * 9);
-        if (sizes[i] > 150) /* half of the region is heap */
-            assert_true((uint64_t)n * sizes[i] > REGION / 2 / 2);
-        empty(&region, n);
+    assert_int_equal(remove_key(&region, "k"), 0);
+    while (n-- > 0) {
+        snprintf(key, sizeof key, "f%u", n);
+        assert_int_equal(remove_key(&region, key), 0);
     }
+    store_region_expect_empty(&region, true);
     store_region_close(&region);
-}
-
-/* ---- two writers, and a model ---- */
-
-static void two_writers_agree(void **state)
-{
-    struct store_region region;
-    struct store_audit audit;
-
-    (void)state;
-    store_region_open(&region, 48u << 10, 512, 0);
-    store_writers_run(&region, 512);
-    store_region_audit(&region, &audit);
-    assert_true(audit.items > 0 && audit.references > 0);
-    for (unsigned i = 0; i < WRITER_KEYS; i++) {
-        char key[24];
-        snprintf(key, sizeof key, "k%u", i);
-        remove_key(&region, key);
-    }
-    expect_empty(&region);
-    store_region_close(&region);
-}
-
-static void a_model_agrees_on_few_small_buckets(void **state)
-{
-    const struct store_model_params params = {192u << 10, 256, 0, 3, 1};
-    struct store_model_seen seen;
-
-    (void)state;
-    store_model_run(&params, &seen);
-    assert_true(seen.full > 0 && seen.spilled > 0 && seen.longest > 3);
-}
-
-static void a_model_agrees_when_all_may_be_inline(void **state)
-{
-    const struct store_model_params params = {256u << 10, 512, UINT32_MAX, 40, 2};
-    struct store_model_seen seen;
-
-    (void)state;
-    store_model_run(&params, &seen);
-    assert_true(seen.full > 0 && seen.spilled > 0);
-}
-
-static void a_model_agrees_when_all_is_in_extents(void **state)
-{
-    const struct store_model_params params = {1u << 20, 4096, 1, 2, 2};
-    struct store_model_seen seen;
-
-    (void)state;
-    store_model_run(&params, &seen);
-    assert_true(seen.spilled > 0 && seen.longest > 1);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(init_refuses_what_is_no_region),
-        cmocka_unit_test(the_superblock_describes_the_table),
+        cmocka_unit_test(the_first_pages_describe_the_table),
         cmocka_unit_test(sizes_out_of_range_are_refused),
+        cmocka_unit_test(every_length_comes_back),
         cmocka_unit_test(versions_only_rise),
         cmocka_unit_test(a_buffer_that_is_too_small_is_left_alone),
+        cmocka_unit_test(conditions_hold_or_nothing_changes),
+        cmocka_unit_test(incr_knows_every_number),
+        cmocka_unit_test(append_grows_to_the_limit_and_not_beyond),
+        cmocka_unit_test(a_reserved_extent_becomes_the_value),
+        cmocka_unit_test(a_full_region_reserves_nothing),
         cmocka_unit_test(large_entries_go_to_extents),
         cmocka_unit_test(the_largest_is_spilled_first_and_comes_back),
-        cmocka_unit_test(the_smallest_comes_back_first),
-        cmocka_unit_test(parts_are_chained_only_for_references),
         cmocka_unit_test(a_bucket_has_an_end),
         cmocka_unit_test(full_leaves_everything_as_it_was),
-        cmocka_unit_test(a_full_region_serves_other_sizes_afterwards),
-        cmocka_unit_test(two_writers_agree),
-        cmocka_unit_test(a_model_agrees_on_few_small_buckets),
-        cmocka_unit_test(a_model_agrees_when_all_may_be_inline),
-        cmocka_unit_test(a_model_agrees_when_all_is_in_extents),
     };
 
     for (size_t i = 0; i < sizeof bytes; i++)
-        bytes[i] = (uint8_t)(i * 7 + 1);
+        bytes[i] = (uint8_t)(i * 7 + (i >> 8) + 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

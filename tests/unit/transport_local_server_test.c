@@ -22,29 +22,11 @@
 #include "shared/bytes.h"
 #include "shared/clock.h"
 #include "shared/error.h"
-#include "tests/support/transport_fixture.h"
+#include "tests/support/transport_steps.h"
 
 /* What transport_local.h says on the wire; said again so that a change is noticed. */
 #define MAGIC 0x4c766b6fu
 #define ANSWER_WELCOME 1u
-
-static struct sockaddr_un address_of(const char *path)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-
-    assert_true(strlen(path) < sizeof address.sun_path);
-    memcpy(address.sun_path, path, strlen(path));
-    return address;
-}
-
-static unsigned open_descriptors(void)
-{
-    unsigned count = 0;
-
-    for (int fd = 0; fd < 1024; fd++)
-        count += fcntl(fd, F_GETFD) >= 0;
-    return count;
-}
 
 /* The region. */
 
@@ -132,12 +114,12 @@ static int meet_impostor(struct fixture *fixture, const uint8_t *answer, size_t 
     pthread_t thread;
 
     strcat(fixture->connect_uri.path, "2");
-    address = address_of(fixture->connect_uri.path);
+    address = steps_address(fixture->connect_uri.path);
     impostor.sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     assert_int_equal(bind(impostor.sock, (struct sockaddr *)&address, sizeof address), 0);
     assert_int_equal(listen(impostor.sock, 1), 0);
     assert_int_equal(pthread_create(&thread, NULL, run_impostor, &impostor), 0);
-    unsigned before = open_descriptors();
+    unsigned before = steps_open_descriptors();
     int status =
         fixture_try_connect(fixture, FIXTURE_ACCEPT, fixture_soon(), &welcome, &conn, &diag);
     pthread_join(thread, NULL);
@@ -149,7 +131,7 @@ static int meet_impostor(struct fixture *fixture, const uint8_t *answer, size_t 
     } else {
         assert_true(diag.text[0] != '\0');
     }
-    assert_in_range(open_descriptors(), 0, before);
+    assert_in_range(steps_open_descriptors(), 0, before);
     close(impostor.sock);
     return status;
 }
@@ -222,63 +204,18 @@ static void a_client_understands_no_other_answer(void **state)
     close(fd);
 }
 
-static int try_listen(const struct fixture *fixture, const char *path, struct okv_listener **out,
-                      struct okv_diag *diag)
-{
-    const struct okv_exposed_region region = {fixture->region, FIXTURE_REGION, fixture->region_fd};
-    struct okv_uri uri = {.scheme = OKV_SCHEME_LOCAL};
-
-    assert_true(strlen(path) < sizeof uri.path);
-    memcpy(uri.path, path, strlen(path));
-    return fixture->ops->listen(&uri, &region, out, diag);
-}
-
-/* A server of our own, whose every step is made here. */
-struct steps {
-    const struct okv_transport_ops *ops;
-    struct okv_listener *listener;
-    struct okv_endpoint *endpoint;
-};
-
-/* Lets a client in that sends `count` messages and reads nothing; returns its end. */
-static int let_in(const struct steps *steps, unsigned count, struct okv_conn **out)
-{
-    static const uint8_t hello[4] = {'o', 'k', 'v', 'L'};
-    struct sockaddr_un address = address_of(steps->listener->where + strlen("local://"));
-    struct okv_request *request;
-    struct okv_event event;
-    int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-
-    assert_int_equal(connect(sock, (struct sockaddr *)&address, sizeof address), 0);
-    assert_int_equal(send(sock, hello, sizeof hello, MSG_NOSIGNAL), sizeof hello);
-    assert_int_equal(steps->ops->next_request(steps->listener, &request), 1);
-    assert_int_equal(request->hello_length, 0);
-    assert_int_equal(steps->ops->accept(request, steps->endpoint, NULL, NULL, 0), 0);
-    for (unsigned i = 0; i < count; i++)
-        assert_int_equal(send(sock, hello, sizeof hello, MSG_NOSIGNAL), sizeof hello);
-    assert_int_equal(steps->ops->poll(steps->endpoint, &event, 1), 1);
-    assert_int_equal(event.type, OKV_EVENT_OPENED);
-    *out = event.conn;
-    return sock;
-}
-
 /* Buffers that were not given back when their client went away may be all there
  * are; the next client is served as soon as one is. */
 static void buffers_of_a_client_that_is_gone_come_back(void **state)
 {
     const struct fixture *fixture = *state;
     const struct okv_message_limits limits = {64, 1};
-    struct steps steps = {.ops = fixture->ops};
+    struct steps steps;
     struct okv_event held[2], event;
     struct okv_conn *conn;
-    char path[96];
 
-    snprintf(path, sizeof path, "%s/steps", fixture->directory);
-    assert_int_equal(try_listen(fixture, path, &steps.listener, NULL), 0);
-    assert_int_equal(steps.ops->endpoint_create(steps.listener, &limits, 1, &steps.endpoint, NULL),
-                     0);
-
-    int first = let_in(&steps, 3, &conn);
+    steps_start(&steps, fixture, &limits);
+    int first = steps_let_in(&steps, 3, &conn);
     assert_int_equal(steps.ops->poll(steps.endpoint, held, 2), 2);
     assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 0);
     steps.ops->close(conn);
@@ -286,7 +223,7 @@ static void buffers_of_a_client_that_is_gone_come_back(void **state)
     assert_int_equal(event.type, OKV_EVENT_CLOSED);
     steps.ops->conn_destroy(conn);
 
-    int second = let_in(&steps, 1, &conn);
+    int second = steps_let_in(&steps, 1, &conn);
     assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 0);
     steps.ops->recv_release(steps.endpoint, &held[1]);
     assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 1);
@@ -296,8 +233,7 @@ static void buffers_of_a_client_that_is_gone_come_back(void **state)
     steps.ops->recv_release(steps.endpoint, &held[0]);
     close(first);
     close(second);
-    steps.ops->endpoint_destroy(steps.endpoint);
-    steps.ops->unlisten(steps.listener);
+    steps_stop(&steps);
 }
 
 /* The place in the file system. */
@@ -308,7 +244,7 @@ static void assert_no_listen(const struct fixture *fixture, const char *path, in
     struct okv_listener *listener;
     struct okv_diag diag = {""};
 
-    assert_int_equal(try_listen(fixture, path, &listener, &diag), status);
+    assert_int_equal(steps_listen(fixture, path, &listener, &diag), status);
     if (!strstr(diag.text, says))
         fail_msg("\"%s\" does not say \"%s\"", diag.text, says);
 }
@@ -336,7 +272,7 @@ static void a_path_in_the_way_stays(void **state)
     unlink(path);
 
     /* somebody else's, and alive */
-    struct sockaddr_un address = address_of(path);
+    struct sockaddr_un address = steps_address(path);
     int sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(bind(sock, (struct sockaddr *)&address, sizeof address), 0);
     assert_int_equal(listen(sock, 1), 0);
@@ -355,13 +291,13 @@ static void a_dead_servers_path_is_taken_over(void **state)
 
     snprintf(path, sizeof path, "%s/stale", fixture->directory);
     snprintf(lock, sizeof lock, "%s.lock", path);
-    struct sockaddr_un address = address_of(path);
+    struct sockaddr_un address = steps_address(path);
     int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     assert_int_equal(bind(sock, (struct sockaddr *)&address, sizeof address), 0);
     close(sock);
     close(open(lock, O_CREAT | O_WRONLY, 0600));
 
-    if (try_listen(fixture, path, &listener, &diag))
+    if (steps_listen(fixture, path, &listener, &diag))
         fail_msg("%s", diag.text);
     fixture->ops->unlisten(listener);
     assert_int_equal(access(path, F_OK), -1);
@@ -375,11 +311,11 @@ static void another_socket_at_the_path_is_left_alone(void **state)
     char path[128];
 
     snprintf(path, sizeof path, "%s/moved", fixture->directory);
-    assert_int_equal(try_listen(fixture, path, &listener, NULL), 0);
+    assert_int_equal(steps_listen(fixture, path, &listener, NULL), 0);
     assert_string_equal(listener->where + strlen("local://"), path);
     int keep = open(path, O_PATH | O_CLOEXEC); /* so that its inode number is not used again */
     unlink(path);
-    struct sockaddr_un address = address_of(path);
+    struct sockaddr_un address = steps_address(path);
     int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     assert_int_equal(bind(sock, (struct sockaddr *)&address, sizeof address), 0);
     /* nobody answers there, but our server still holds the path */
@@ -407,7 +343,7 @@ static void clients_learn_why_they_cannot_connect(void **state)
         OKV_EREFUSED);
     assert_non_null(strstr(diag.text, "okv-server --listen local://"));
 
-    struct sockaddr_un address = address_of(path);
+    struct sockaddr_un address = steps_address(path);
     int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     assert_int_equal(bind(sock, (struct sockaddr *)&address, sizeof address), 0);
     assert_int_equal(

@@ -1,6 +1,7 @@
 /* Decoders of the handshake and the messages: everything a peer may get wrong. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 #include <cmocka.h>
 
 #include "shared/error.h"
+#include "shared/superblock.h"
 #include "shared/wire.h"
 
 static struct okv_wire_hello good_hello(void)
@@ -61,14 +63,15 @@ static struct okv_welcome_fields good_welcome(void)
     return (struct okv_welcome_fields){
         .boot_id = 1,
         .region_length = 1 << 20,
-        .index_offset = 4096,
-        .index_length = 1 << 19,
+        .directory_offset = OKV_DIRECTORY_OFFSET,
+        .bucket_count = 100,
         .bucket_size = 512,
-        .depth = 10,
+        .segment_buckets = 64,
         .slot_size = OKV_SLOT_SIZE_DEFAULT,
         .credits = 16,
         .max_key = OKV_KEY_MAX,
-        .max_value = okv_max_value(OKV_SLOT_SIZE_DEFAULT),
+        .max_value = OKV_VALUE_MAX,
+        .clock_ms = 1,
     };
 }
 
@@ -97,21 +100,26 @@ static void welcome_is_checked(void **state)
     assert_int_equal(welcome_result(&welcome), 0);
     WELCOME_WITH(bucket_size, 500);
     WELCOME_WITH(bucket_size, 1 << 30);
-    WELCOME_WITH(index_offset, UINT64_MAX - 100);
-    WELCOME_WITH(index_length, 1 << 20);
-    WELCOME_WITH(index_length, 0);
-    WELCOME_WITH(index_length, 513);
+    WELCOME_WITH(directory_offset, UINT64_MAX - 100);
+    WELCOME_WITH(directory_offset, (1 << 20) - OKV_DIRECTORY_SIZE + 1);
     WELCOME_WITH(region_length, 4096);
     WELCOME_WITH(region_address, UINT64_MAX - 10);
-    WELCOME_WITH(depth, 48);
+    WELCOME_WITH(bucket_count, 0);
+    WELCOME_WITH(bucket_count, OKV_BUCKETS_MAX + 1);
+    WELCOME_WITH(segment_buckets, 0);
+    WELCOME_WITH(segment_buckets, 32);
+    WELCOME_WITH(segment_buckets, 96);
+    WELCOME_WITH(segment_buckets, UINT32_C(1) << 31);
     WELCOME_WITH(features, 1);
     WELCOME_WITH(boot_id, 0);
+    WELCOME_WITH(clock_ms, 0);
     WELCOME_WITH(credits, 0);
     WELCOME_WITH(credits, OKV_CREDITS_MAX + 1);
-    WELCOME_WITH(slot_size, 100);
+    WELCOME_WITH(slot_size, OKV_SLOT_SIZE_MIN - 1);
+    WELCOME_WITH(slot_size, OKV_SLOT_SIZE_MAX + 1);
     WELCOME_WITH(max_key, 0);
     WELCOME_WITH(max_key, OKV_KEY_MAX + 1);
-    WELCOME_WITH(max_value, OKV_SLOT_SIZE_DEFAULT);
+    WELCOME_WITH(max_value, OKV_VALUE_MAX + 1);
     okv_welcome_encode(&welcome, &wire);
     for (size_t length = 0; length < sizeof wire; length++)
         assert_int_equal(okv_welcome_decode((uint8_t *)&wire, length, &back), OKV_EPROTO);
@@ -133,18 +141,56 @@ static void reject_survives_versions(void **state)
         assert_int_equal(okv_reject_decode((uint8_t *)&wire, length, &back), OKV_EPROTO);
 }
 
-/* A PUT of "key" = "value" with what a case wants to spoil. */
-static uint32_t good_put(uint8_t *bytes)
-{
-    struct okv_request_message request = {
-        .sequence = 1,
-        .key = (const uint8_t *)"key",
-        .key_length = 3,
-        .value = (const uint8_t *)"value",
-        .value_length = 5,
-    };
+/* What each operation may have; the same table as in docs/format.md section 6.2. */
+enum field { KEY = 1, VALUE = 2, ARGUMENT = 4, TTL = 8 };
+#define FLAGS_ALL (OKV_REQUEST_IF_ABSENT | OKV_REQUEST_IF_VERSION | OKV_REQUEST_PULL)
 
-    return okv_request_encode(&request, bytes);
+static const struct operation {
+    unsigned opcode;
+    unsigned needs, may; /* enum field */
+    uint16_t flags;
+} operations[] = {
+    {OKV_OP_PING, 0, 0, 0},
+    {OKV_OP_STAT, 0, 0, 0},
+    {OKV_OP_GET, KEY, 0, 0},
+    {OKV_OP_PUT, KEY, VALUE | TTL, FLAGS_ALL},
+    {OKV_OP_DELETE, KEY, 0, OKV_REQUEST_IF_VERSION},
+    {OKV_OP_APPEND, KEY, VALUE, 0},
+    {OKV_OP_TOUCH, KEY, TTL, 0},
+    {OKV_OP_INCR, KEY, ARGUMENT, 0},
+    {OKV_OP_FLUSH, 0, VALUE | ARGUMENT, 0},
+};
+
+/* Whether the document allows a request of these fields and flags. */
+static bool allowed(const struct operation *operation, unsigned fields, unsigned flags)
+{
+    unsigned may = operation->needs | operation->may;
+
+    if (flags & OKV_REQUEST_IF_VERSION)
+        may |= ARGUMENT;
+    if (flags & OKV_REQUEST_PULL && !(fields & VALUE))
+        return false;
+    if (flags & OKV_REQUEST_IF_ABSENT && flags & OKV_REQUEST_IF_VERSION)
+        return false;
+    return !(fields & ~may) && !(operation->needs & ~fields) && !(flags & ~operation->flags);
+}
+
+static struct okv_request_message request_of(unsigned opcode, unsigned fields, unsigned flags)
+{
+    return (struct okv_request_message){
+        .opcode = opcode,
+        .slot = 7,
+        .flags = (uint16_t)flags,
+        .sequence = 1,
+        .argument = fields & ARGUMENT ? 5 : 0,
+        .ttl_ms = fields & TTL ? 1000 : 0,
+        .key = (const uint8_t *)"key",
+        .key_length = fields & KEY ? 3 : 0,
+        .value = (const uint8_t *)"eight by",
+        .value_length = fields & VALUE ? 8 : 0,
+        .pull_address = 0x123,
+        .pull_key = 9,
+    };
 }
 
 static int decode_request(unsigned opcode, const uint8_t *bytes, uint32_t length)
@@ -154,45 +200,189 @@ static int decode_request(unsigned opcode, const uint8_t *bytes, uint32_t length
     return okv_request_decode(okv_immediate(opcode, 7), bytes, length, &request);
 }
 
-static void request_is_checked(void **state)
+/* Every operation with every set of fields and every set of the 16 bits of flags. */
+static void operations_have_their_fields_only(void **state)
 {
-    uint8_t bytes[2048] = {0};
-    struct okv_wire_request *wire = (struct okv_wire_request *)bytes;
-    uint32_t length = good_put(bytes);
-    struct okv_request_message request;
+    uint8_t bytes[128];
+    unsigned accepted = 0;
 
     (void)state;
-    assert_int_equal(okv_request_decode(okv_immediate(OKV_OP_PUT, 7), bytes, length, &request), 0);
-    assert_int_equal(request.slot, 7);
-    assert_memory_equal(request.key, "key", 3);
-    assert_memory_equal(request.value, "value", 5);
-    for (uint32_t n = 0; n < length; n++)
-        assert_int_equal(decode_request(OKV_OP_PUT, bytes, n), OKV_EPROTO);
-    assert_int_equal(decode_request(OKV_OP_PUT, bytes, length + 1), OKV_EPROTO);
-    assert_int_equal(decode_request(99, bytes, length), OKV_EUNSUPPORTED);
-    assert_int_equal(decode_request(0, bytes, length), OKV_EUNSUPPORTED);
-    assert_int_equal(decode_request(OKV_OP_GET, bytes, length), OKV_EPROTO);
-    assert_int_equal(decode_request(OKV_OP_PING, bytes, length), OKV_EPROTO);
-    assert_int_equal(okv_request_decode(OKV_IMMEDIATE_REPLY, bytes, length, &request), OKV_EPROTO);
-    assert_int_equal(okv_request_decode(0x03010000, bytes, length, &request), OKV_EPROTO);
+    for (size_t i = 0; i < sizeof operations / sizeof *operations; i++) {
+        const struct operation *operation = &operations[i];
+        for (unsigned fields = 0; fields < 16; fields++) {
+            for (unsigned flags = 0; flags <= UINT16_MAX; flags++) {
+                struct okv_request_message request = request_of(operation->opcode, fields, flags);
+                uint32_t length = okv_request_encode(&request, bytes);
+                int expected = allowed(operation, fields, flags) ? 0 : OKV_EPROTO;
+                if (decode_request(operation->opcode, bytes, length) != expected)
+                    fail_msg("operation %u, fields %#x, flags %#x", operation->opcode, fields,
+                             flags);
+                accepted += expected == 0;
+            }
+        }
+    }
+    /* PING, STAT, GET; PUT alone, IF_ABSENT, IF_VERSION, and the same with PULL; DELETE;
+     * APPEND, TOUCH, INCR; FLUSH. */
+    assert_int_equal(accepted, 3 + (4 + 4 + 8) + (2 + 2 + 4) + 3 + 6 + 4);
+}
 
-    wire->value_length = okv_le32_of(UINT32_MAX);
+static void unknown_operations_can_be_answered(void **state)
+{
+    struct okv_request_message request = request_of(0, KEY | VALUE, 0), back;
+    uint8_t bytes[128];
+    uint32_t length;
+
+    (void)state;
+    request.sequence = 0x123456789;
+    length = okv_request_encode(&request, bytes);
+    for (unsigned opcode = 0; opcode <= 0x7f; opcode++) {
+        if (opcode >= OKV_OP_PING && opcode <= OKV_OP_FLUSH)
+            continue;
+        assert_int_equal(okv_request_decode(okv_immediate(opcode, 7), bytes, length, &back),
+                         OKV_EUNSUPPORTED);
+        assert_int_equal(back.slot, 7);
+        assert_int_equal(back.sequence, 0x123456789);
+    }
+}
+
+static void immediates_are_checked(void **state)
+{
+    struct okv_request_message request = request_of(OKV_OP_GET, KEY, 0), back;
+    struct okv_reply_message reply = {.sequence = 1}, reply_back;
+    uint8_t bytes[128], reply_bytes[64];
+    uint32_t length = okv_request_encode(&request, bytes);
+    uint32_t reply_length = okv_reply_encode(&reply, reply_bytes);
+    uint32_t get = okv_immediate(OKV_OP_GET, 7);
+
+    (void)state;
+    assert_int_equal(okv_request_decode(get, bytes, length, &back), 0);
+    assert_int_equal(okv_request_decode(get | OKV_IMMEDIATE_REPLY, bytes, length, &back),
+                     OKV_EPROTO);
+    get |= OKV_IMMEDIATE_REPLY;
+    assert_int_equal(okv_reply_decode(get, reply_bytes, reply_length, &reply_back), 0);
+    for (unsigned bit = 16; bit < 24; bit++) {
+        uint32_t immediate = get | UINT32_C(1) << bit;
+        assert_int_equal(okv_reply_decode(immediate, reply_bytes, reply_length, &reply_back),
+                         OKV_EPROTO);
+        immediate &= ~OKV_IMMEDIATE_REPLY;
+        assert_int_equal(okv_request_decode(immediate, bytes, length, &back), OKV_EPROTO);
+    }
+}
+
+static void request_lengths_are_checked(void **state)
+{
+    const unsigned flags[] = {0, OKV_REQUEST_PULL};
+    uint8_t bytes[128] = {0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+        struct okv_request_message request = request_of(OKV_OP_PUT, KEY | VALUE, flags[i]);
+        uint32_t length = okv_request_encode(&request, bytes);
+        assert_int_equal(decode_request(OKV_OP_PUT, bytes, length), 0);
+        for (uint32_t n = 0; n < length; n++)
+            assert_int_equal(decode_request(OKV_OP_PUT, bytes, n), OKV_EPROTO);
+        for (uint32_t n = length + 1; n < sizeof bytes; n++)
+            assert_int_equal(decode_request(OKV_OP_PUT, bytes, n), OKV_EPROTO);
+    }
+}
+
+/* Lengths that add up only modulo 2^16 or 2^32. */
+static void overflowing_lengths_are_refused(void **state)
+{
+    struct okv_request_message request = request_of(OKV_OP_PUT, KEY | VALUE, 0);
+    uint8_t bytes[128] = {0};
+    struct okv_wire_request *wire = (struct okv_wire_request *)bytes;
+    uint32_t length = okv_request_encode(&request, bytes);
+    const uint32_t values[] = {UINT32_MAX, UINT32_MAX - 2,
+                               UINT32_MAX - 2 - (uint32_t)OKV_REQUEST_HEADER, UINT32_C(1) << 31,
+                               8 + (UINT32_C(1) << 16)};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        wire->value_length = okv_le32_of(values[i]);
+        for (uint32_t n = 0; n < sizeof bytes; n++)
+            assert_int_equal(decode_request(OKV_OP_PUT, bytes, n), OKV_EPROTO);
+    }
+    wire->value_length = okv_le32_of(8 + 4);
+    wire->key_length = okv_le16_of(UINT16_MAX);
     assert_int_equal(decode_request(OKV_OP_PUT, bytes, length), OKV_EPROTO);
-    wire->value_length = okv_le32_of(UINT32_MAX - 2 - 32); /* adds up modulo 2^32 */
-    assert_int_equal(decode_request(OKV_OP_PUT, bytes, 0), OKV_EPROTO);
-    good_put(bytes);
-    wire->flags = okv_le16_of(1);
+}
+
+static void key_lengths_are_checked(void **state)
+{
+    static uint8_t key[OKV_KEY_MAX + 1], bytes[OKV_KEY_MAX + 128];
+    struct okv_request_message request = request_of(OKV_OP_GET, KEY, 0);
+    uint32_t length;
+
+    (void)state;
+    request.key = key;
+    request.key_length = OKV_KEY_MAX;
+    length = okv_request_encode(&request, bytes);
+    assert_int_equal(decode_request(OKV_OP_GET, bytes, length), 0);
+    request.key_length = OKV_KEY_MAX + 1;
+    length = okv_request_encode(&request, bytes);
+    assert_int_equal(decode_request(OKV_OP_GET, bytes, length), OKV_EPROTO);
+}
+
+static void reserved_bits_of_requests_are_zero(void **state)
+{
+    struct okv_request_message request = request_of(OKV_OP_GET, KEY, 0);
+    uint8_t bytes[128];
+    struct okv_wire_request *wire = (struct okv_wire_request *)bytes;
+    uint32_t length = okv_request_encode(&request, bytes);
+
+    (void)state;
+    for (unsigned bit = 0; bit < 16; bit++) {
+        wire->reserved = okv_le16_of((uint16_t)(1u << bit));
+        assert_int_equal(decode_request(OKV_OP_GET, bytes, length), OKV_EPROTO);
+    }
+}
+
+static void time_to_live_has_a_limit(void **state)
+{
+    const unsigned opcodes[] = {OKV_OP_PUT, OKV_OP_TOUCH};
+    uint8_t bytes[128];
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct okv_request_message request = request_of(opcodes[i], KEY | TTL, 0);
+        request.ttl_ms = OKV_TTL_MAX;
+        uint32_t length = okv_request_encode(&request, bytes);
+        assert_int_equal(decode_request(opcodes[i], bytes, length), 0);
+        request.ttl_ms = OKV_TTL_MAX + 1;
+        length = okv_request_encode(&request, bytes);
+        assert_int_equal(decode_request(opcodes[i], bytes, length), OKV_EPROTO);
+        request.ttl_ms = (UINT64_C(1) << 48) - 1;
+        length = okv_request_encode(&request, bytes);
+        assert_int_equal(decode_request(opcodes[i], bytes, length), OKV_EPROTO);
+    }
+}
+
+/* The value's place is in the message, its bytes are not. */
+static void pulled_values(void **state)
+{
+    struct okv_request_message request = request_of(OKV_OP_PUT, KEY | VALUE, OKV_REQUEST_PULL);
+    struct okv_request_message back;
+    uint8_t bytes[128];
+    uint32_t put = okv_immediate(OKV_OP_PUT, 7);
+
+    (void)state;
+    request.value = NULL;
+    request.value_length = UINT32_MAX; /* what is too long for the table is not the decoder's */
+    request.pull_address = UINT64_MAX;
+    request.pull_key = UINT32_MAX;
+    uint32_t length = okv_request_encode(&request, bytes);
+    assert_int_equal(length, OKV_REQUEST_HEADER + 3 + sizeof(struct okv_wire_pull));
+    assert_int_equal(okv_request_decode(put, bytes, length, &back), 0);
+    assert_null(back.value);
+    assert_int_equal(back.value_length, UINT32_MAX);
+    assert_int_equal(back.pull_address, UINT64_MAX);
+    assert_int_equal(back.pull_key, UINT32_MAX);
+    assert_memory_equal(back.key, "key", 3);
+
+    request.value_length = 0;
+    length = okv_request_encode(&request, bytes);
     assert_int_equal(decode_request(OKV_OP_PUT, bytes, length), OKV_EPROTO);
-    good_put(bytes);
-    wire->argument = okv_le64_of(1);
-    assert_int_equal(decode_request(OKV_OP_PUT, bytes, length), OKV_EPROTO);
-    good_put(bytes);
-    wire->key_length = okv_le16_of(0);
-    wire->value_length = okv_le32_of(8);
-    assert_int_equal(decode_request(OKV_OP_PUT, bytes, length), OKV_EPROTO);
-    wire->key_length = okv_le16_of(OKV_KEY_MAX + 1);
-    wire->value_length = okv_le32_of(0);
-    assert_int_equal(decode_request(OKV_OP_PUT, bytes, 32 + OKV_KEY_MAX + 1), OKV_EPROTO);
 }
 
 static void reply_is_checked(void **state)
@@ -215,6 +405,10 @@ static void reply_is_checked(void **state)
     assert_int_equal(okv_reply_decode(immediate, bytes, length + 1, &back), OKV_EPROTO);
     assert_int_equal(okv_reply_decode(okv_immediate(OKV_OP_GET, 3), bytes, length, &back),
                      OKV_EPROTO);
+    wire->value_length = okv_le32_of(UINT32_MAX);
+    for (uint32_t n = 0; n < sizeof bytes; n++)
+        assert_int_equal(okv_reply_decode(immediate, bytes, n, &back), OKV_EPROTO);
+    wire->value_length = okv_le32_of(3);
     wire->status = okv_le32_of((uint32_t)-OKV_ERROR_LAST);
     assert_int_equal(okv_reply_decode(immediate, bytes, length, &back), 0);
     assert_int_equal(back.status, OKV_ERROR_LAST);
@@ -236,12 +430,53 @@ static void error_texts(void **state)
     assert_string_equal(okv_error_name(OKV_ENOTFOUND), "OKV_ENOTFOUND");
 }
 
+/* Any bytes are either refused or lead nowhere outside them. Runs under the sanitizers. */
+static void random_messages_stay_inside(void **state)
+{
+    const char *text = getenv("OKV_TEST_SEED");
+    uint64_t random = text ? strtoull(text, NULL, 0) : 1;
+
+    (void)state;
+    print_message("seed %llu\n", (unsigned long long)random);
+    for (int round = 0; round < 200000; round++) {
+        struct okv_request_message request = request_of(OKV_OP_PUT, KEY | VALUE, 0), back;
+        struct okv_reply_message reply;
+        uint8_t good[64];
+        uint32_t length = okv_request_encode(&request, good);
+        for (int spoiled = 0; spoiled < 3; spoiled++) {
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            good[(random >> 40) % length] = (uint8_t)(random >> 56);
+        }
+        length -= (uint32_t)(random >> 33) % 4;
+        uint8_t *bytes = malloc(length); /* of exactly this size, for the sanitizer */
+        memcpy(bytes, good, length);
+        if (okv_request_decode((uint32_t)(random >> 20) & 0x0f00ffff, bytes, length, &back) == 0 &&
+            back.value)
+            assert_ptr_equal(back.value + back.value_length, bytes + length);
+        if (okv_reply_decode(OKV_IMMEDIATE_REPLY, bytes, length, &reply) == 0)
+            assert_ptr_equal(reply.value + reply.value_length, bytes + length);
+        free(bytes);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hello_is_checked),         cmocka_unit_test(welcome_is_checked),
-        cmocka_unit_test(request_is_checked),       cmocka_unit_test(reply_is_checked),
-        cmocka_unit_test(reject_survives_versions), cmocka_unit_test(error_texts),
+        cmocka_unit_test(hello_is_checked),
+        cmocka_unit_test(welcome_is_checked),
+        cmocka_unit_test(reject_survives_versions),
+        cmocka_unit_test(operations_have_their_fields_only),
+        cmocka_unit_test(unknown_operations_can_be_answered),
+        cmocka_unit_test(immediates_are_checked),
+        cmocka_unit_test(request_lengths_are_checked),
+        cmocka_unit_test(overflowing_lengths_are_refused),
+        cmocka_unit_test(key_lengths_are_checked),
+        cmocka_unit_test(reserved_bits_of_requests_are_zero),
+        cmocka_unit_test(time_to_live_has_a_limit),
+        cmocka_unit_test(pulled_values),
+        cmocka_unit_test(reply_is_checked),
+        cmocka_unit_test(random_messages_stay_inside),
+        cmocka_unit_test(error_texts),
     };
 
     return cmocka_run_group_tests_name("wire", tests, NULL, NULL);

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -223,6 +224,36 @@ static void values_are_checked_to_the_last_byte(void **state)
     }
 }
 
+/* The same where bytes are too many to be changed one by one: at the end, every
+ * 4095 bytes, and where a short piece was taken from another value. */
+static void large_values_are_checked_everywhere(void **state)
+{
+    size_t size = (1u << 20) + 13;
+    char *value = malloc(size);
+    char *other = malloc(size);
+
+    (void)state;
+    assert_non_null(value);
+    assert_non_null(other);
+    workload_value_write(12, 34, value, size);
+    workload_value_write(12, 35, other, size);
+    assert_true(workload_value_check(12, value, size));
+    assert_false(workload_value_check(12, value, size - 1));
+    value[size - 1] ^= 1;
+    assert_false(workload_value_check(12, value, size));
+    value[size - 1] ^= 1;
+    for (size_t at = 0; at < size; at += 4095) {
+        value[at] ^= 1;
+        assert_false(workload_value_check(12, value, size));
+        value[at] ^= 1;
+    }
+    assert_true(workload_value_check(12, value, size));
+    memcpy(value + 65536, other + 65536, 64);
+    assert_false(workload_value_check(12, value, size));
+    free(other);
+    free(value);
+}
+
 /* What a torn read would bring: the front of one value, the rest of the next. */
 static void halves_of_two_values_are_no_value(void **state)
 {
@@ -262,6 +293,7 @@ int main(void)
         cmocka_unit_test(keys_are_numbers_in_hexadecimal),
         cmocka_unit_test(keys_fit_when_they_can_differ),
         cmocka_unit_test(values_are_checked_to_the_last_byte),
+        cmocka_unit_test(large_values_are_checked_everywhere),
         cmocka_unit_test(halves_of_two_values_are_no_value),
         cmocka_unit_test(short_values_prove_nothing),
     };

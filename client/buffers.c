@@ -1,0 +1,200 @@
+/*
+ * Memory that READs may land in: the handle's arena, bounce buffers for extents that
+ * are too long for it, and what the caller registered.
+ */
+#include "client/handle.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "shared/error.h"
+
+#define PAGE 4096u
+#define STATUS_SIZE 64u
+/* Bounce buffers are made in these units, so that one serves values of similar size. */
+#define BOUNCE_UNIT EXTENT_PIECE_SIZE
+
+_Static_assert(sizeof(struct okv_wire_status) <= STATUS_SIZE, "room for the status");
+
+static size_t round_up(size_t size, size_t unit)
+{
+    return (size + unit - 1) / unit * unit;
+}
+
+int arena_create(okv *handle)
+{
+    size_t image = handle->table.bucket_size;
+    size_t stride = image + EXTENT_BUFFER_SIZE;
+    size_t common = OKV_DIRECTORY_SIZE + STATUS_SIZE;
+
+    handle->arena_size = round_up(common + stride * handle->slot_count, PAGE);
+    handle->arena = aligned_alloc(PAGE, handle->arena_size);
+    if (!handle->arena)
+        return OKV_ENOMEM;
+    memset(handle->arena, 0, handle->arena_size);
+    handle->staging = handle->arena;
+    handle->status = handle->staging + OKV_DIRECTORY_SIZE;
+    for (uint32_t i = 0; i < handle->slot_count; i++) {
+        struct operation *operation = &handle->operations[i];
+        operation->index = (uint16_t)i;
+        operation->image = handle->arena + common + i * stride;
+        operation->extent = operation->image + image;
+        operation_release(handle, operation);
+    }
+    return handle->transport->memory_register(handle->conn->endpoint, handle->arena,
+                                              handle->arena_size, &handle->memory);
+}
+
+/* ---- bounce buffers ---- */
+
+static void bounce_destroy(const okv *handle, struct bounce *bounce)
+{
+    if (bounce->memory)
+        handle->transport->memory_unregister(bounce->memory);
+    free(bounce->base);
+    free(bounce);
+}
+
+static struct bounce *bounce_create(okv *handle, size_t size)
+{
+    struct bounce *bounce = calloc(1, sizeof *bounce);
+
+    if (!bounce)
+        return NULL;
+    bounce->size = round_up(size, BOUNCE_UNIT);
+    bounce->base = aligned_alloc(PAGE, bounce->size);
+    if (!bounce->base || handle->transport->memory_register(handle->conn->endpoint, bounce->base,
+                                                            bounce->size, &bounce->memory)) {
+        bounce->memory = NULL;
+        bounce_destroy(handle, bounce);
+        return NULL;
+    }
+    return bounce;
+}
+
+struct bounce *bounce_take(okv *handle, size_t size)
+{
+    struct bounce **best = NULL;
+
+    for (unsigned i = 0; i < BOUNCES_KEPT; i++) {
+        struct bounce **kept = &handle->bounces[i];
+        if (*kept && (*kept)->size >= size && (!best || (*kept)->size < (*best)->size))
+            best = kept;
+    }
+    if (!best)
+        return bounce_create(handle, size);
+    struct bounce *bounce = *best;
+    *best = NULL;
+    return bounce;
+}
+
+/* Keeps the largest ones. */
+void bounce_give_back(okv *handle, struct bounce *bounce)
+{
+    struct bounce **smallest = &handle->bounces[0];
+
+    for (unsigned i = 0; i < BOUNCES_KEPT; i++) {
+        struct bounce **kept = &handle->bounces[i];
+        if (!*kept) {
+            *kept = bounce;
+            return;
+        }
+        if ((*kept)->size < (*smallest)->size)
+            smallest = kept;
+    }
+    if ((*smallest)->size < bounce->size) {
+        struct bounce *other = *smallest;
+        *smallest = bounce;
+        bounce = other;
+    }
+    bounce_destroy(handle, bounce);
+}
+
+/* ---- the caller's memory ---- */
+
+const struct okv_registration *registration_find(const okv *handle, const uint8_t *base,
+                                                 size_t length)
+{
+    for (unsigned i = 0; i < REGISTRATIONS_MAX; i++) {
+        const struct okv_registration *registration = handle->registrations[i];
+        if (registration && base >= registration->base &&
+            okv_range_inside((uint64_t)(base - registration->base), length, registration->length))
+            return registration;
+    }
+    return NULL;
+}
+
+int okv_register(okv *handle, void *base, size_t length, okv_registration **memory)
+{
+    unsigned place = 0;
+
+    if (memory)
+        *memory = NULL;
+    if (!handle || !base || length == 0 || length > UINTPTR_MAX - (uintptr_t)base || !memory)
+        return OKV_EINVAL;
+    if (handle->failure)
+        return handle->failure;
+    while (place < REGISTRATIONS_MAX && handle->registrations[place])
+        place++;
+    if (place == REGISTRATIONS_MAX)
+        return OKV_EAGAIN;
+    struct okv_registration *registration = calloc(1, sizeof *registration);
+    if (!registration)
+        return OKV_ENOMEM;
+    registration->base = base;
+    registration->length = length;
+    int rc = handle->transport->memory_register(handle->conn->endpoint, base, length,
+                                                &registration->memory);
+    if (rc) {
+        free(registration);
+        return rc;
+    }
+    handle->registrations[place] = registration;
+    *memory = registration;
+    return 0;
+}
+
+void okv_unregister(okv *handle, okv_registration **memory)
+{
+    if (!handle || !memory || !*memory)
+        return;
+    for (unsigned i = 0; i < REGISTRATIONS_MAX; i++) {
+        if (handle->registrations[i] != *memory)
+            continue;
+        handle->transport->memory_unregister((*memory)->memory);
+        free(*memory);
+        handle->registrations[i] = NULL;
+    }
+    *memory = NULL;
+}
+
+/* ---- the end ---- */
+
+/* Operations that are under way are dropped, and what they have with them. */
+static void operation_drop(okv *handle, struct operation *operation)
+{
+    if (operation->exposure)
+        handle->transport->unexpose(operation->exposure);
+    if (operation->bounce)
+        bounce_destroy(handle, operation->bounce);
+    operation->exposure = NULL;
+    operation->bounce = NULL;
+}
+
+void buffers_destroy(okv *handle)
+{
+    for (uint32_t i = 0; handle->operations && i < handle->slot_count; i++)
+        operation_drop(handle, &handle->operations[i]);
+    for (unsigned i = 0; i < BOUNCES_KEPT; i++)
+        if (handle->bounces[i])
+            bounce_destroy(handle, handle->bounces[i]);
+    for (unsigned i = 0; i < REGISTRATIONS_MAX; i++) {
+        if (!handle->registrations[i])
+            continue;
+        handle->transport->memory_unregister(handle->registrations[i]->memory);
+        free(handle->registrations[i]);
+    }
+    if (handle->memory)
+        handle->transport->memory_unregister(handle->memory);
+    free(handle->arena);
+}

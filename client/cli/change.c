@@ -1,0 +1,253 @@
+/* okv del, incr and touch: what changes items that are there. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/cli/cli.h"
+
+/* ---- del ---------------------------------------------------------------- */
+
+enum { OPTION_IF_VERSION = 0x700 };
+
+struct del_arguments {
+    struct cli *cli;
+    char **keys; /* the tail of argv */
+    int count;
+    bool if_version;
+    uint64_t version;
+};
+
+static const struct argp_option del_options[] = {
+    {"if-version", OPTION_IF_VERSION, "V", 0, "Only if the item has version V", 0},
+    {0},
+};
+
+static error_t parse_del(int key, char *text, struct argp_state *state)
+{
+    struct del_arguments *arguments = state->input;
+
+    cli_parse_child(key, state, arguments->cli);
+    switch (key) {
+    case OPTION_IF_VERSION:
+        arguments->version = cli_number(state, "--if-version", text, 0, UINT64_MAX);
+        arguments->if_version = true;
+        return 0;
+    case ARGP_KEY_ARGS:
+        arguments->keys = state->argv + state->next;
+        arguments->count = state->argc - state->next;
+        return 0;
+    case ARGP_KEY_NO_ARGS:
+        argp_error(state, "give at least one KEY");
+        return 0;
+    case ARGP_KEY_END:
+        if (arguments->if_version && arguments->count > 1)
+            argp_error(state, "--if-version is about one item: give one KEY");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+int cli_del(struct cli *cli, int argc, char **argv)
+{
+    static const struct argp parser = {
+        .options = del_options,
+        .parser = parse_del,
+        .args_doc = "KEY...",
+        .doc = "Remove keys.\v"
+               "All keys are tried, also after one that failed, unless the server is gone.\n\n"
+               "Exit status: 3 if a key could not be removed, else 1 if one was not there or had "
+               "another version.\n\n"
+               "Examples:\n  okv del greeting\n  okv del photo-1 photo-2\n"
+               "  okv del lock --if-version 17",
+        .children = cli_common_options};
+    struct del_arguments arguments = {.cli = cli};
+
+    argp_parse(&parser, argc, argv, 0, NULL, &arguments);
+    int status = cli_connect(cli, 0);
+    if (status != CLI_DONE)
+        return status;
+    for (int i = 0; i < arguments.count && cli_usable(cli); i++) {
+        const char *key = arguments.keys[i];
+        size_t length = strlen(key);
+        int rc = arguments.if_version ? okv_delete_if(cli->handle, key, length, arguments.version)
+                                      : okv_delete(cli->handle, key, length);
+        if (rc != OKV_OK)
+            status = cli_worse(status, cli_fail(cli, "del", key, length, rc));
+    }
+    return status;
+}
+
+/* ---- numbers with a sign ------------------------------------------------ */
+
+static bool is_negative_number(const char *text)
+{
+    return text[0] == '-' && text[1] >= '0' && text[1] <= '9';
+}
+
+/* Whether argv[i] is the argument of the common option before it. */
+static bool is_option_argument(char **argv, int i)
+{
+    static const char *const options[] = {"-s", "-t", "--server", "--timeout"};
+
+    for (size_t o = 0; o < sizeof options / sizeof *options; o++)
+        if (strcmp(argv[i - 1], options[o]) == 0)
+            return true;
+    return false;
+}
+
+/*
+ * argp takes -5 for an option. So a negative number that stands behind the key goes
+ * to the end, behind a "--". `out` has room for argc + 2. Returns the new argc.
+ */
+static int protect_negative(int argc, char **argv, char **out)
+{
+    int negative = 0;
+    bool key_seen = false;
+    int count = 0;
+
+    for (int i = 0; i < argc; i++) {
+        if (i > 0 && strcmp(argv[i], "--") == 0) {
+            memcpy(out, argv, (size_t)argc * sizeof *argv);
+            out[argc] = NULL;
+            return argc;
+        }
+        bool operand = i > 0 && argv[i][0] != '-' && !is_option_argument(argv, i);
+        if (key_seen && negative == 0 && is_negative_number(argv[i]) &&
+            !is_option_argument(argv, i))
+            negative = i;
+        else
+            out[count++] = argv[i];
+        key_seen = key_seen || operand;
+    }
+    if (negative > 0) {
+        out[count++] = (char *)"--";
+        out[count++] = argv[negative];
+    }
+    out[count] = NULL;
+    return count;
+}
+
+/* Parses arguments among which there may be a negative number. */
+static int parse_with_negative(const struct argp *parser, int argc, char **argv, void *input)
+{
+    char **protected = calloc((size_t)argc + 2, sizeof *protected);
+
+    if (!protected)
+        return OKV_ENOMEM;
+    argp_parse(parser, protect_negative(argc, argv, protected), protected, 0, NULL, input);
+    free(protected);
+    return OKV_OK;
+}
+
+/* ---- incr --------------------------------------------------------------- */
+
+struct incr_arguments {
+    struct cli *cli;
+    char *key;
+    int64_t delta;
+};
+
+static error_t parse_incr(int key, char *text, struct argp_state *state)
+{
+    struct incr_arguments *arguments = state->input;
+
+    cli_parse_child(key, state, arguments->cli);
+    switch (key) {
+    case ARGP_KEY_ARG:
+        if (state->arg_num == 0)
+            arguments->key = text;
+        else if (state->arg_num == 1)
+            arguments->delta = cli_signed_number(state, "N", text);
+        else
+            argp_error(state, "'%s' is too much: give KEY and N", text);
+        return 0;
+    case ARGP_KEY_NO_ARGS:
+        argp_error(state, "give a KEY, and N unless it is 1");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+int cli_incr(struct cli *cli, int argc, char **argv)
+{
+    static const struct argp parser = {
+        .parser = parse_incr,
+        .args_doc = "KEY [N]",
+        .doc = "Add N (1) to the decimal integer that the value is, and print the sum.\v"
+               "N may be negative. A key that is not there counts as 0. The value becomes the sum "
+               "in decimal digits; when the item expires stays as it was.\n\n"
+               "Examples:\n  okv incr visits\n  okv incr stock -12",
+        .children = cli_common_options};
+    struct incr_arguments arguments = {.cli = cli, .delta = 1};
+    int64_t result = 0;
+
+    int rc = parse_with_negative(&parser, argc, argv, &arguments);
+    if (rc != OKV_OK)
+        return cli_fail(cli, "incr", NULL, 0, rc);
+    int status = cli_connect(cli, 0);
+    if (status != CLI_DONE)
+        return status;
+    size_t length = strlen(arguments.key);
+    rc = okv_incr(cli->handle, arguments.key, length, arguments.delta, &result, NULL);
+    if (rc != OKV_OK)
+        return cli_fail(cli, "incr", arguments.key, length, rc);
+    printf("%lld\n", (long long)result);
+    return cli_output_end("incr");
+}
+
+/* ---- touch -------------------------------------------------------------- */
+
+struct touch_arguments {
+    struct cli *cli;
+    char *key;
+    int64_t ttl_ms;
+};
+
+static error_t parse_touch(int key, char *text, struct argp_state *state)
+{
+    struct touch_arguments *arguments = state->input;
+
+    cli_parse_child(key, state, arguments->cli);
+    switch (key) {
+    case ARGP_KEY_ARG:
+        if (state->arg_num == 0)
+            arguments->key = text;
+        else if (state->arg_num == 1)
+            arguments->ttl_ms =
+                strcmp(text, "none") == 0 ? OKV_TTL_NONE : cli_ttl(state, "MS", text);
+        else
+            argp_error(state, "'%s' is too much: give KEY and MS", text);
+        return 0;
+    case ARGP_KEY_END:
+        if (state->arg_num < 2)
+            argp_error(state, "give KEY and milliseconds, or KEY and none");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+int cli_touch(struct cli *cli, int argc, char **argv)
+{
+    static const struct argp parser = {
+        .parser = parse_touch,
+        .args_doc = "KEY MS\nKEY none",
+        .doc = "Let an item expire MS milliseconds from now, or (none) stay until it is deleted.\v"
+               "Its value stays; its version changes. Exit status 1 says that the key is not "
+               "there.\n\n"
+               "Examples:\n  okv touch session:7 60000\n  okv touch greeting none",
+        .children = cli_common_options};
+    struct touch_arguments arguments = {.cli = cli};
+
+    int rc = parse_with_negative(&parser, argc, argv, &arguments);
+    if (rc != OKV_OK)
+        return cli_fail(cli, "touch", NULL, 0, rc);
+    int status = cli_connect(cli, 0);
+    if (status != CLI_DONE)
+        return status;
+    size_t length = strlen(arguments.key);
+    rc = okv_touch(cli->handle, arguments.key, length, arguments.ttl_ms, NULL);
+    return rc == OKV_OK ? CLI_DONE : cli_fail(cli, "touch", arguments.key, length, rc);
+}

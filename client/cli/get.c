@@ -1,0 +1,162 @@
+/* okv get and exists: what is known of one key. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/cli/cli.h"
+
+/* A first guess that covers most values; larger ones are fetched a second time. */
+#define GET_BUFFER_BYTES 65536
+
+struct get_arguments {
+    struct cli *cli;
+    char *key;
+    char *file;
+    bool verbose;
+};
+
+int cli_fetch(okv *handle, const void *key, size_t key_length, char **value, size_t *length)
+{
+    size_t size = GET_BUFFER_BYTES;
+
+    for (;;) {
+        char *buffer = malloc(size);
+        if (!buffer)
+            return OKV_ENOMEM;
+        int rc = okv_get(handle, key, key_length, buffer, size, length, NULL);
+        if (rc == OKV_OK) {
+            *value = buffer;
+            return OKV_OK;
+        }
+        free(buffer);
+        if (rc != OKV_ETOOSMALL)
+            return rc;
+        size = *length;
+    }
+}
+
+static error_t parse_one_key(int key, char *text, struct argp_state *state)
+{
+    struct get_arguments *arguments = state->input;
+
+    cli_parse_child(key, state, arguments->cli);
+    switch (key) {
+    case 'o':
+        arguments->file = text;
+        return 0;
+    case 'v':
+        arguments->verbose = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (state->arg_num > 0)
+            argp_error(state, "'%s' is too much: give one KEY", text);
+        arguments->key = text;
+        return 0;
+    case ARGP_KEY_NO_ARGS:
+        argp_error(state, "give a KEY");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* ---- get ---------------------------------------------------------------- */
+
+static const struct argp_option get_options[] = {
+    {"output", 'o', "FILE", 0, "Write the value to FILE; it is left alone on a miss", 0},
+    {0},
+};
+
+static int write_file(const char *path, const char *bytes, size_t length)
+{
+    FILE *file = fopen(path, "wb");
+    if (!file)
+        goto fail;
+    size_t written = fwrite(bytes, 1, length, file);
+    if (fclose(file) == 0 && written == length)
+        return CLI_DONE;
+
+fail:
+    fprintf(stderr, "okv: get: cannot write '%s': %s\n", path, strerror(errno));
+    return CLI_FAILED;
+}
+
+int cli_get(struct cli *cli, int argc, char **argv)
+{
+    static const struct argp parser = {
+        .options = get_options,
+        .parser = parse_one_key,
+        .args_doc = "KEY",
+        .doc = "Write the value of a key to standard output: its bytes, and no newline after "
+               "them.\v"
+               "Exit status 1 says that the key is not there.\n\n"
+               "Examples:\n  okv get greeting\n  okv get photo -o photo.jpg\n"
+               "  okv --counters get greeting >/dev/null",
+        .children = cli_common_options};
+    struct get_arguments arguments = {.cli = cli};
+    char *value = NULL;
+    size_t length = 0;
+
+    argp_parse(&parser, argc, argv, 0, NULL, &arguments);
+    int status = cli_connect(cli, 0);
+    if (status != CLI_DONE)
+        return status;
+
+    size_t key_length = strlen(arguments.key);
+    int rc = cli_fetch(cli->handle, arguments.key, key_length, &value, &length);
+    if (rc != OKV_OK)
+        return cli_fail(cli, "get", arguments.key, key_length, rc);
+
+    if (arguments.file) {
+        status = write_file(arguments.file, value, length);
+    } else {
+        fwrite(value, 1, length, stdout);
+        status = cli_output_end("get");
+    }
+    free(value);
+    return status;
+}
+
+/* ---- exists ------------------------------------------------------------- */
+
+static const struct argp_option exists_options[] = {
+    {"verbose", 'v', NULL, 0, "Print the item's version, its value's length and its time to live",
+     0},
+    {0},
+};
+
+int cli_exists(struct cli *cli, int argc, char **argv)
+{
+    static const struct argp parser = {
+        .options = exists_options,
+        .parser = parse_one_key,
+        .args_doc = "KEY",
+        .doc = "Tell by the exit status whether a key is there, without fetching its value.\v"
+               "Exit status 0 says that it is there, 1 that it is not; nothing is printed. With -v "
+               "three lines of a name and a number: version, length (bytes), and ttl "
+               "(milliseconds, or none).\n\n"
+               "Examples:\n  okv exists greeting && echo yes\n"
+               "  version=$(okv exists -v greeting | sed -n 's/^version //p')\n"
+               "  okv put greeting changed --if-version \"$version\"",
+        .children = cli_common_options};
+    struct get_arguments arguments = {.cli = cli};
+    struct okv_item_info info;
+    char ttl[CLI_TTL_TEXT];
+
+    argp_parse(&parser, argc, argv, 0, NULL, &arguments);
+    int status = cli_connect(cli, 0);
+    if (status != CLI_DONE)
+        return status;
+
+    size_t key_length = strlen(arguments.key);
+    int rc = okv_head(cli->handle, arguments.key, key_length, &info);
+    if (rc == OKV_ENOTFOUND)
+        return CLI_MISS;
+    if (rc != OKV_OK)
+        return cli_fail(cli, "exists", arguments.key, key_length, rc);
+    if (arguments.verbose)
+        printf("version %llu\nlength %zu\nttl %s\n", (unsigned long long)info.version, info.length,
+               cli_ttl_text(info.ttl_ms, ttl));
+    return cli_output_end("exists");
+}

@@ -1,0 +1,140 @@
+/* okv scan and export: what goes through the whole table. */
+#include <stdio.h>
+#include <string.h>
+
+#include "client/cli/cli.h"
+#include "client/cli/tsv.h"
+
+/* Ends a scan from within; okv_scan() returns it as it is. */
+#define SCAN_STOPPED 1
+
+/* Scans with `visit` and says how it ended. */
+static int scan_all(struct cli *cli, const char *command, okv_visit *visit, void *user)
+{
+    int rc = okv_scan(cli->handle, visit, user);
+    int status = cli_output_end(command);
+
+    if (rc != OKV_OK && rc != SCAN_STOPPED)
+        status = cli_fail(cli, command, NULL, 0, rc);
+    return status;
+}
+
+/* ---- scan --------------------------------------------------------------- */
+
+enum { OPTION_PREFIX = 0x800, OPTION_LIMIT, OPTION_LONG };
+
+struct scan_arguments {
+    struct cli *cli;
+    const char *prefix;
+    size_t prefix_length;
+    uint64_t left; /* items that may still be shown */
+    bool verbose;
+};
+
+static const struct argp_option scan_options[] = {
+    {"prefix", OPTION_PREFIX, "P", 0, "Only keys that begin with P", 0},
+    {"limit", OPTION_LIMIT, "N", 0, "End after N keys", 0},
+    {"long", OPTION_LONG, NULL, 0, "Also the value's length, the version and the time to live", 0},
+    {0},
+};
+
+static error_t parse_scan(int key, char *text, struct argp_state *state)
+{
+    struct scan_arguments *arguments = state->input;
+
+    cli_parse_child(key, state, arguments->cli);
+    switch (key) {
+    case OPTION_PREFIX:
+        arguments->prefix = text;
+        arguments->prefix_length = strlen(text);
+        return 0;
+    case OPTION_LIMIT:
+        arguments->left = cli_number(state, "--limit", text, 1, UINT64_MAX);
+        return 0;
+    case OPTION_LONG:
+        arguments->verbose = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "'%s' is too much: for keys that begin with it give --prefix %s", text,
+                   text);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static int show_key(void *user, const struct okv_item *item)
+{
+    struct scan_arguments *arguments = user;
+    char ttl[CLI_TTL_TEXT];
+
+    if (item->key_length < arguments->prefix_length ||
+        memcmp(item->key, arguments->prefix, arguments->prefix_length) != 0)
+        return 0;
+    tsv_write_field(stdout, item->key, item->key_length);
+    if (arguments->verbose)
+        printf("\t%zu\t%llu\t%s", item->value_length, (unsigned long long)item->version,
+               cli_ttl_text(item->ttl_ms, ttl));
+    putchar('\n');
+    return --arguments->left == 0 || ferror(stdout) ? SCAN_STOPPED : 0;
+}
+
+int cli_scan(struct cli *cli, int argc, char **argv)
+{
+    static const struct argp parser = {
+        .options = scan_options,
+        .parser = parse_scan,
+        .doc = "List the keys that are there, one a line, in no order.\v"
+               "The table is read without the server's CPU, and all of it, also with --prefix: "
+               "only --limit ends it early. With --long a line is KEY, the value's length in "
+               "bytes, the item's version and its time to live in milliseconds (or none), with "
+               "tabs between them. Keys are escaped as those of `okv export`.\n\n"
+               "A key that is there all the while is listed exactly once.\n\n"
+               "Examples:\n  okv scan --prefix user: | wc -l\n  okv scan --long | sort -n -k 2 -t "
+               "$'\\t'\n  okv scan --prefix tmp: | okv mget -",
+        .children = cli_common_options};
+    struct scan_arguments arguments = {.cli = cli, .prefix = "", .left = UINT64_MAX};
+
+    argp_parse(&parser, argc, argv, 0, NULL, &arguments);
+    int connected = cli_connect(cli, 0);
+    return connected != CLI_DONE ? connected : scan_all(cli, "scan", show_key, &arguments);
+}
+
+/* ---- export ------------------------------------------------------------- */
+
+static error_t parse_export(int key, char *text, struct argp_state *state)
+{
+    cli_parse_child(key, state, state->input);
+    if (key != ARGP_KEY_ARG)
+        return ARGP_ERR_UNKNOWN;
+    argp_error(state, "'%s' is too much: export writes stdout, as in okv export >items.tsv", text);
+    return 0;
+}
+
+static int write_item(void *user, const struct okv_item *item)
+{
+    struct tsv_item line = {.key = item->key,
+                            .key_length = item->key_length,
+                            .value = item->value,
+                            .value_length = item->value_length};
+
+    (void)user;
+    return tsv_write(stdout, &line) == 0 ? 0 : SCAN_STOPPED;
+}
+
+int cli_export(struct cli *cli, int argc, char **argv)
+{
+    static const struct argp parser = {
+        .parser = parse_export,
+        .doc = "Write all items to standard output, one KEY TAB VALUE a line.\v"
+               "The table is read without the server's CPU. In keys and values a tab is written "
+               "\\t, a newline \\n, a carriage return \\r and a backslash \\\\; `okv import` reads "
+               "them back exactly. When an item expires is not written. An item that is put or "
+               "deleted meanwhile may be missing.\n\n"
+               "Examples:\n  okv export >items.tsv\n  okv export | sort | sha256sum",
+        .children = cli_common_options};
+
+    argp_parse(&parser, argc, argv, 0, NULL, cli);
+    int connected = cli_connect(cli, 0);
+    return connected != CLI_DONE ? connected : scan_all(cli, "export", write_item, NULL);
+}

@@ -1,0 +1,217 @@
+/* okv put and append: what stores a value. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/cli/cli.h"
+
+enum { OPTION_TTL = 0x600, OPTION_IF_ABSENT, OPTION_IF_VERSION };
+
+struct put_arguments {
+    struct cli *cli;
+    char *key;
+    char *value; /* "-": standard input */
+    struct okv_put_options options;
+};
+
+/*
+ * Reads standard input up to its end or one byte more than `limit`, so that the
+ * caller can tell what is too large. Returns 0 with *out to free(), or an errno.
+ */
+static int read_stdin(size_t limit, char **out, size_t *length)
+{
+    size_t size = 0;
+    size_t used = 0;
+    char *bytes = NULL;
+    int error;
+
+    for (;;) {
+        if (used == size) {
+            size = size ? size * 2 : 65536;
+            char *larger = realloc(bytes, size);
+            if (!larger) {
+                error = ENOMEM;
+                goto free_bytes;
+            }
+            bytes = larger;
+        }
+        size_t got = fread(bytes + used, 1, size - used, stdin);
+        used += got;
+        if (used > limit || (got == 0 && feof(stdin)))
+            break;
+        if (ferror(stdin)) {
+            error = errno;
+            goto free_bytes;
+        }
+    }
+    *out = bytes;
+    *length = used;
+    return 0;
+
+free_bytes:
+    free(bytes);
+    return error;
+}
+
+/* The value that was given, or what standard input has. `*to_free` is to free() afterwards. */
+static int take_value(const struct put_arguments *arguments, const char *command,
+                      const char **value, size_t *length, char **to_free)
+{
+    struct okv_info info;
+
+    *to_free = NULL;
+    if (strcmp(arguments->value, "-") != 0) {
+        *value = arguments->value;
+        *length = strlen(arguments->value);
+        return CLI_DONE;
+    }
+    okv_info(arguments->cli->handle, &info);
+    int error = read_stdin(info.max_value, to_free, length);
+    if (error) {
+        fprintf(stderr, "okv: %s '%s': cannot read stdin: %s\n", command, arguments->key,
+                strerror(error));
+        return CLI_FAILED;
+    }
+    *value = *to_free;
+    return CLI_DONE;
+}
+
+static error_t parse_key_and_value(int key, char *text, struct argp_state *state)
+{
+    struct put_arguments *arguments = state->input;
+
+    switch (key) {
+    case ARGP_KEY_ARG:
+        if (state->arg_num == 0)
+            arguments->key = text;
+        else if (state->arg_num == 1)
+            arguments->value = text;
+        else
+            argp_error(state, "'%s' is too much: quote a value that has spaces", text);
+        return 0;
+    case ARGP_KEY_END:
+        if (state->arg_num < 2)
+            argp_error(state, "give KEY and VALUE, or KEY and - for stdin");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* ---- put ---------------------------------------------------------------- */
+
+static const struct argp_option put_options[] = {
+    {"ttl", OPTION_TTL, "MS", 0, "The item expires after MS milliseconds", 0},
+    {"if-absent", OPTION_IF_ABSENT, NULL, 0, "Only if the key is not there", 0},
+    {"if-version", OPTION_IF_VERSION, "V", 0, "Only if the item there has version V", 0},
+    {0},
+};
+
+static error_t parse_put(int key, char *text, struct argp_state *state)
+{
+    struct put_arguments *arguments = state->input;
+    struct okv_put_options *options = &arguments->options;
+
+    cli_parse_child(key, state, arguments->cli);
+    switch (key) {
+    case OPTION_TTL:
+        options->ttl_ms = cli_ttl(state, "--ttl", text);
+        options->flags |= OKV_WITH_TTL;
+        return 0;
+    case OPTION_IF_ABSENT:
+        options->flags |= OKV_IF_ABSENT;
+        return 0;
+    case OPTION_IF_VERSION:
+        options->version = cli_number(state, "--if-version", text, 0, UINT64_MAX);
+        options->flags |= OKV_IF_VERSION;
+        return 0;
+    case ARGP_KEY_END:
+        if ((options->flags & OKV_IF_ABSENT) && (options->flags & OKV_IF_VERSION))
+            argp_error(state, "--if-absent and --if-version exclude each other: give one");
+        return parse_key_and_value(key, text, state);
+    default:
+        return parse_key_and_value(key, text, state);
+    }
+}
+
+int cli_put(struct cli *cli, int argc, char **argv)
+{
+    static const struct argp parser = {
+        .options = put_options,
+        .parser = parse_put,
+        .args_doc = "KEY VALUE\nKEY -",
+        .doc = "Store a value under a key, replacing what was there.\v"
+               "A VALUE of - takes the value from standard input, to its end. Put -- before a key "
+               "or value that begins with a dash. Without --ttl the item stays until it is "
+               "deleted, whatever the one before it had. The version for --if-version is what "
+               "`okv exists -v KEY` prints.\n\n"
+               "Exit status 1 says that the condition was not met; nothing was changed.\n\n"
+               "Examples:\n  okv put greeting hello\n  okv put photo - <photo.jpg\n"
+               "  okv put session:7 alice --ttl 60000\n"
+               "  okv put lock \"$HOSTNAME\" --if-absent --ttl 10000 || echo taken\n"
+               "  okv put -- -5 minus",
+        .children = cli_common_options};
+    struct put_arguments arguments = {.cli = cli};
+    const char *value = NULL;
+    char *to_free = NULL;
+    size_t length = 0;
+
+    argp_parse(&parser, argc, argv, 0, NULL, &arguments);
+    int status = cli_connect(cli, 0);
+    if (status != CLI_DONE)
+        return status;
+    status = take_value(&arguments, "put", &value, &length, &to_free);
+    if (status != CLI_DONE)
+        return status;
+    size_t key_length = strlen(arguments.key);
+    int rc = okv_put_with(cli->handle, arguments.key, key_length, value, length, &arguments.options,
+                          NULL);
+    free(to_free);
+    return rc == OKV_OK ? CLI_DONE : cli_fail(cli, "put", arguments.key, key_length, rc);
+}
+
+/* ---- append ------------------------------------------------------------- */
+
+static error_t parse_append(int key, char *text, struct argp_state *state)
+{
+    struct put_arguments *arguments = state->input;
+
+    cli_parse_child(key, state, arguments->cli);
+    return parse_key_and_value(key, text, state);
+}
+
+int cli_append(struct cli *cli, int argc, char **argv)
+{
+    static const struct argp parser = {
+        .parser = parse_append,
+        .args_doc = "KEY VALUE\nKEY -",
+        .doc = "Add to the end of a value, or store it when the key is not there.\v"
+               "A VALUE of - takes what is to be added from standard input. It fits one message "
+               "(about 15000 bytes), and the whole value the server's limit. When the item "
+               "expires stays as it was.\n\n"
+               "Examples:\n  okv append log 'one more line '\n  date | okv append log -",
+        .children = cli_common_options};
+    struct put_arguments arguments = {.cli = cli};
+    const char *value = NULL;
+    char *to_free = NULL;
+    size_t length = 0;
+
+    argp_parse(&parser, argc, argv, 0, NULL, &arguments);
+    int status = cli_connect(cli, 0);
+    if (status != CLI_DONE)
+        return status;
+    status = take_value(&arguments, "append", &value, &length, &to_free);
+    if (status != CLI_DONE)
+        return status;
+    size_t key_length = strlen(arguments.key);
+    int rc = okv_append(cli->handle, arguments.key, key_length, value, length, NULL, NULL);
+    free(to_free);
+    if (rc == OKV_OK)
+        return CLI_DONE;
+    return cli_fail_with(cli, "append", arguments.key, key_length, rc,
+                         rc == OKV_EVALUESIZE
+                             ? "append about 15000 bytes at a time; the limit of the whole value "
+                               "is connection_max_value in `okv stat`"
+                             : cli_advice(rc));
+}

@@ -1,0 +1,149 @@
+/* What the public header demands of a command, and how one becomes an operation. */
+#include "client/handle.h"
+
+#include <string.h>
+
+#include "shared/error.h"
+
+/* What each kind may say besides kind, tag and timeout; all else is zero. */
+struct command_shape {
+    enum operation_kind kind;
+    uint32_t flags;
+    bool key, value, buffer, delta, ttl;
+};
+
+static const struct command_shape command_shapes[] = {
+    [OKV_GET] = {.kind = OPERATION_GET, .key = true, .buffer = true},
+    [OKV_HEAD] = {.kind = OPERATION_HEAD, .key = true},
+    [OKV_PUT] = {.kind = OPERATION_PUT,
+                 .flags = OKV_IF_ABSENT | OKV_IF_VERSION | OKV_WITH_TTL,
+                 .key = true,
+                 .value = true},
+    [OKV_DELETE] = {.kind = OPERATION_DELETE, .flags = OKV_IF_VERSION, .key = true},
+    [OKV_INCR] = {.kind = OPERATION_INCR, .key = true, .delta = true},
+    [OKV_APPEND] = {.kind = OPERATION_APPEND, .key = true, .value = true},
+    [OKV_TOUCH] = {.kind = OPERATION_TOUCH, .key = true, .ttl = true},
+    [OKV_PING] = {.kind = OPERATION_PING},
+};
+#define KINDS (sizeof command_shapes / sizeof *command_shapes)
+
+static const struct command_shape *command_shape(const struct okv_command *command)
+{
+    if (command->kind < OKV_GET || command->kind >= KINDS)
+        return NULL;
+    return &command_shapes[command->kind];
+}
+
+/* Memory is there where it is used, and nothing is said that the kind does not use. */
+static bool memory_is_right(const struct command_shape *shape, const struct okv_command *command)
+{
+    if (shape->key != (command->key != NULL) || (!shape->key && command->key_length))
+        return false;
+    if (shape->value ? !command->value && command->value_length
+                     : command->value || command->value_length)
+        return false;
+    return shape->buffer ? command->buffer || !command->buffer_size
+                         : !command->buffer && !command->buffer_size;
+}
+
+static bool numbers_are_right(const struct command_shape *shape, const struct okv_command *command)
+{
+    static const uint32_t zeros[sizeof command->reserved / sizeof *command->reserved];
+    uint32_t both = OKV_IF_ABSENT | OKV_IF_VERSION;
+    bool if_version = command->flags & OKV_IF_VERSION;
+
+    return !(command->flags & ~shape->flags) && (command->flags & both) != both &&
+           if_version == (command->version != 0) && (shape->delta || command->delta == 0) &&
+           (shape->ttl || command->flags & OKV_WITH_TTL || command->ttl_ms == 0) &&
+           memcmp(command->reserved, zeros, sizeof zeros) == 0;
+}
+
+static bool ttl_is_right(const struct command_shape *shape, const struct okv_command *command)
+{
+    bool in_range = command->ttl_ms >= 1 && command->ttl_ms <= OKV_TTL_MAX_MS;
+
+    if (command->flags & OKV_WITH_TTL)
+        return in_range;
+    return !shape->ttl || in_range || command->ttl_ms == OKV_TTL_NONE;
+}
+
+int command_check(const okv *handle, const struct okv_command *command)
+{
+    const struct command_shape *shape = command_shape(command);
+
+    if (!shape || !memory_is_right(shape, command) || !numbers_are_right(shape, command))
+        return OKV_EINVAL;
+    if (shape->key && (command->key_length < 1 || command->key_length > handle->table.max_key))
+        return OKV_EKEYSIZE;
+    if (command->value_length > handle->table.max_value ||
+        (command->kind == OKV_APPEND &&
+         command->value_length > okv_slot_value_max(handle->table.slot_size)))
+        return OKV_EVALUESIZE;
+    return ttl_is_right(shape, command) ? 0 : OKV_ETTL;
+}
+
+static uint16_t request_flags(const struct okv_command *command)
+{
+    unsigned flags = 0;
+
+    if (command->flags & OKV_IF_ABSENT)
+        flags |= OKV_REQUEST_IF_ABSENT;
+    if (command->flags & OKV_IF_VERSION)
+        flags |= OKV_REQUEST_IF_VERSION;
+    return (uint16_t)flags;
+}
+
+static void operation_fill(const okv *handle, struct operation *operation,
+                           const struct okv_command *command)
+{
+    operation->result.tag = command->tag;
+    operation->key = command->key;
+    operation->key_length = (uint32_t)command->key_length;
+    operation->value = command->value;
+    operation->value_length = (uint32_t)command->value_length;
+    operation->buffer = command->buffer;
+    operation->buffer_size = command->buffer_size;
+    operation->flags = request_flags(command);
+    if (operation->value_length > okv_slot_value_max(handle->table.slot_size))
+        operation->flags |= OKV_REQUEST_PULL;
+    operation->argument = command->kind == OKV_INCR ? (uint64_t)command->delta : command->version;
+    operation->ttl_ms = command->ttl_ms == OKV_TTL_NONE ? 0 : (uint64_t)command->ttl_ms;
+}
+
+static void operation_go(okv *handle, struct operation *operation)
+{
+    switch (operation->kind) {
+    case OPERATION_GET:
+    case OPERATION_HEAD:
+        lookup_start(handle, operation);
+        break;
+    case OPERATION_PUT:
+    case OPERATION_APPEND:
+    case OPERATION_DELETE: /* where the value was is not where it will be */
+        hints_forget(handle, operation);
+        request_start(handle, operation);
+        break;
+    default:
+        request_start(handle, operation);
+    }
+}
+
+int command_start(okv *handle, const struct okv_command *command, enum operation_delivery delivery,
+                  struct okv_result *place, struct operation **started)
+{
+    struct operation *operation;
+    int rc = command_check(handle, command);
+
+    if (rc)
+        return rc;
+    rc = operation_take(handle, command_shape(command)->kind, delivery, command->timeout_ms,
+                        &operation);
+    if (rc)
+        return rc;
+    operation_fill(handle, operation, command);
+    operation->out = place;
+    if (started)
+        *started = operation;
+    operation_go(handle, operation);
+    return 0;
+}

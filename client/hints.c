@@ -1,0 +1,75 @@
+/*
+ * Where extents were when they were last read, by the hashes of their keys: one place
+ * in a table for each hash, the latest wins. A get that finds a hint READs bucket and
+ * extent at the same time. A hint is no more than that: whether the extent is still the
+ * key's is for the bucket to say (lookup.c).
+ */
+#include "client/handle.h"
+
+#include <stdlib.h>
+
+#include "shared/error.h"
+#include "shared/hash.h"
+
+int hints_create(okv *handle, uint32_t count)
+{
+    uint32_t rounded = 1;
+
+    while (rounded < count)
+        rounded *= 2;
+    handle->hints = calloc(rounded, sizeof *handle->hints);
+    if (!handle->hints)
+        return OKV_ENOMEM;
+    handle->hint_count = rounded;
+    return 0;
+}
+
+/* Where a hint is kept; NULL when none are. */
+static struct hint *hint_place(const okv *handle, uint64_t hash)
+{
+    return handle->hint_count ? &handle->hints[hash & (handle->hint_count - 1)] : NULL;
+}
+
+bool hints_find(const okv *handle, const struct operation *operation, struct okv_entry *reference)
+{
+    const struct hint *hint = hint_place(handle, operation->lookup.hash);
+
+    if (!hint || hint->key_length != operation->key_length || hint->hash != operation->lookup.hash)
+        return false;
+    *reference = (struct okv_entry){
+        .is_reference = true,
+        .key_in_extent = hint->key_in_extent,
+        .key_length = hint->key_length,
+        .value_length = hint->value_length,
+        .extent = hint->extent,
+        .checksum = hint->checksum,
+    };
+    return true;
+}
+
+void hints_remember(okv *handle, const struct operation *operation,
+                    const struct okv_entry *reference)
+{
+    struct hint *hint = hint_place(handle, operation->lookup.hash);
+
+    if (!hint)
+        return;
+    *hint = (struct hint){
+        .hash = operation->lookup.hash,
+        .extent = reference->extent,
+        .checksum = reference->checksum,
+        .value_length = reference->value_length,
+        .key_length = (uint16_t)reference->key_length,
+        .key_in_extent = reference->key_in_extent,
+    };
+}
+
+void hints_forget(okv *handle, const struct operation *operation)
+{
+    if (handle->hint_count == 0)
+        return;
+    uint64_t hash = okv_hash_key(operation->key, operation->key_length, handle->table.hash_seed);
+    struct hint *hint = hint_place(handle, hash);
+    if (hint->hash == hash)
+        hint->key_length = 0;
+}

@@ -1,0 +1,59 @@
+/*
+ * The batch: READs that one call or one turn decides on are gathered and go out
+ * with one doorbell. They take their room when they are added, so a batch always
+ * fits.
+ */
+#include "client/handle.h"
+
+#include "shared/error.h"
+
+unsigned reads_room(const okv *handle)
+{
+    return handle->conn->max_reads - handle->reads;
+}
+
+int reads_add_other(okv *handle, const struct okv_read *read)
+{
+    if (reads_room(handle) == 0)
+        return OKV_EAGAIN;
+    handle->batch.reads[handle->batch.count++] = *read;
+    handle->reads++;
+    return 0;
+}
+
+int reads_add(okv *handle, struct operation *operation, enum read_kind kind,
+              const struct okv_read *read)
+{
+    struct okv_read own = *read;
+
+    own.cookie = operation->index | (uint64_t)kind << 16;
+    int rc = reads_add_other(handle, &own);
+    if (rc)
+        return rc;
+    operation->reads++;
+    if (kind == READ_DIRECTORY) {
+        handle->counters.directory_reads++;
+        return 0;
+    }
+    handle->counters.reads++;
+    handle->counters.read_bytes += read->length;
+    if (kind == READ_EXTENT)
+        handle->counters.extent_reads++;
+    else
+        handle->counters.bucket_reads++;
+    return 0;
+}
+
+void reads_flush(okv *handle)
+{
+    unsigned count = handle->batch.count;
+
+    handle->batch.count = 0;
+    if (count == 0 || handle->failure)
+        return;
+    int rc = handle->transport->post_read(handle->conn, handle->batch.reads, count);
+    if (rc == OKV_EDISCONNECTED)
+        engine_disconnected(handle);
+    else if (rc)
+        engine_fail(handle, OKV_EIO, "the device did not take a READ");
+}

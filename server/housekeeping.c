@@ -1,0 +1,57 @@
+#include "server/housekeeping.h"
+
+/* Readers learn of the time at least ten times a second. */
+#define PUBLISH_MS 50
+#define SWEEP_MS 100
+/* A sweep goes in steps until it has been round or used up its time. */
+#define SWEEP_STEP 64
+#define SWEEP_NS UINT64_C(500000)
+
+static bool has_expiring(struct okv_server *server)
+{
+    return atomic_load_explicit(&server->store.totals.expiring, memory_order_relaxed) > 0;
+}
+
+void okv_housekeeping_tell_time(struct okv_housekeeping *housekeeping, struct okv_server *server)
+{
+    uint64_t clock_ms = okv_server_clock_ms(server);
+
+    if (clock_ms == housekeeping->clock_ms)
+        return;
+    housekeeping->clock_ms = clock_ms;
+    okv_store_set_clock(&server->store, clock_ms, false);
+}
+
+static void sweep(struct okv_server *server, struct okv_store_work *work)
+{
+    struct okv_store *store = &server->store;
+    uint64_t count = atomic_load(&store->bucket_count);
+    uint64_t until = okv_clock_ns() + SWEEP_NS;
+
+    for (uint64_t done = 0; done < count && okv_clock_ns() < until; done += SWEEP_STEP)
+        okv_store_sweep(store, work, SWEEP_STEP);
+}
+
+/* Where nothing expired for a while both are overdue, so that readers know the time as
+ * soon as there is a first item that they need it for. */
+void okv_housekeeping_run(struct okv_housekeeping *housekeeping, struct okv_server *server,
+                          struct okv_store_work *work)
+{
+    uint64_t now = housekeeping->clock_ms;
+
+    if (!has_expiring(server))
+        return;
+    if (now - housekeeping->published_ms >= PUBLISH_MS) {
+        okv_store_set_clock(&server->store, now, true);
+        housekeeping->published_ms = now;
+    }
+    if (now - housekeeping->swept_ms >= SWEEP_MS) {
+        sweep(server, work);
+        housekeeping->swept_ms = now;
+    }
+}
+
+int okv_housekeeping_sleep_ms(struct okv_server *server, int longest)
+{
+    return has_expiring(server) && (longest < 0 || longest > SWEEP_MS) ? SWEEP_MS : longest;
+}

@@ -1,0 +1,29 @@
+/*
+ * What the worker does between requests: it tells the store the time and, while
+ * there are items that expire, publishes the time for readers and removes what has
+ * expired.
+ */
+#ifndef OKV_SERVER_HOUSEKEEPING_H
+#define OKV_SERVER_HOUSEKEEPING_H
+
+#include "server/server.h"
+
+/* Starts as zeros. One for each thread that changes the store. */
+struct okv_housekeeping {
+    uint64_t clock_ms;     /* what the store was told last */
+    uint64_t published_ms; /* when readers were told last */
+    uint64_t swept_ms;     /* when the last sweep was */
+};
+
+/* Tells the store the time; to be called before requests are applied. */
+void okv_housekeeping_tell_time(struct okv_housekeeping *housekeeping, struct okv_server *server);
+
+/* Does what is due at the time that was told last, in about a millisecond at most; to
+ * be called often. */
+void okv_housekeeping_run(struct okv_housekeeping *housekeeping, struct okv_server *server,
+                          struct okv_store_work *work);
+
+/* How long the worker may sleep, ms, when it would sleep for `longest`; -1: for ever. */
+int okv_housekeeping_sleep_ms(struct okv_server *server, int longest);
+
+#endif

@@ -1,0 +1,42 @@
+/* One change of one bucket, from lock to unlock; what the store's files share. */
+#ifndef OKV_SERVER_STORE_CHANGE_H
+#define OKV_SERVER_STORE_CHANGE_H
+
+#include "server/store.h"
+
+/* Locks the bucket of a hash and returns its number. No split or merge can
+ * change which keys it holds until okv_store_unlock(). */
+uint64_t okv_store_lock_hash(struct okv_store *store, uint64_t hash);
+void okv_store_lock(struct okv_store *store, uint64_t bucket);
+void okv_store_unlock(struct okv_store *store, uint64_t bucket);
+
+/* Loads bucket `number`, which is locked, into work->bucket and leaves out what has
+ * expired. OKV_ECORRUPT. */
+int okv_store_change_load(struct okv_store *store, struct okv_store_work *work, uint64_t number);
+/* Prepares, publishes and finishes work->bucket and counts the change. OKV_EFULL,
+ * OKV_ECORRUPT: nothing was changed. */
+int okv_store_change_commit(struct okv_store *store, struct okv_store_work *work);
+/* Brings the totals up to date after a bucket was published. */
+void okv_store_count_change(struct okv_store *store, const struct okv_store_bucket *bucket);
+
+/* ---- store_grow.c ---- */
+
+/* Makes the first segment with its buckets. OKV_EINVAL: no room. */
+int okv_store_index_create(struct okv_store *store);
+/* Splits or merges a bucket or two if the table is fuller or emptier than it should be. */
+void okv_store_resize(struct okv_store *store, struct okv_store_work *work);
+/* Merges buckets while the table is emptier than it should be, `most` at the most. */
+void okv_store_shrink(struct okv_store *store, struct okv_store_work *work, unsigned most);
+/* Gives a segment of the index back to the heap, if the buckets can be merged so far.
+ * No bucket may be locked. */
+bool okv_store_make_room(struct okv_store *store, struct okv_store_work *work);
+/* Writes the status to where clients READ it. */
+void okv_store_publish_status(struct okv_store *store);
+
+/* ---- store_compact.c ---- */
+
+/* One step of moving extents together; false when that is not worth while at present. No
+ * bucket may be locked. */
+bool okv_store_compact(struct okv_store *store, struct okv_store_work *work);
+
+#endif

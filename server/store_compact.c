@@ -1,0 +1,98 @@
+/*
+ * Deletes leave holes among extents of one size, which extents of another size can't
+ * use. When the heap has no room, extents are written anew elsewhere: first those in slabs
+ * that are emptier than the others of their size, so that these become free as a whole;
+ * when that is done, every one for which the allocator offers a lower place, so that what is
+ * free comes together at the other end. Extents are immutable and one bucket refers
+ * to each: moving one is a change of its bucket like any other, in which no item gets
+ * another version.
+ */
+#include <string.h>
+
+#include "server/store_change.h"
+#include "shared/error.h"
+
+/* Buckets looked at in one step: some milliseconds when every one is rewritten. */
+#define STEP 2048
+/* When a pass has moved little there is not another before this many changes for each bucket. */
+#define CHANGES_PER_BUCKET 0.25
+
+/* Takes another place for an item's extent, if the allocator has a better one. */
+static bool move_extent(struct okv_store *store, struct okv_store_bucket *bucket,
+                        struct okv_store_item *item)
+{
+    uint64_t length = okv_entry_extent_length(&item->entry);
+    uint64_t from = item->entry.extent;
+    bool sparse = okv_heap_is_sparse(&store->heap, from);
+
+    if (!sparse && !store->compaction.downwards)
+        return false;
+    uint64_t to = okv_heap_alloc(&store->heap, length);
+    if (!to)
+        return false;
+    if (!sparse && to > from) {
+        okv_heap_free(&store->heap, to);
+        return false;
+    }
+    memcpy(store->table.base + to, store->table.base + from, length);
+    okv_store_bucket_drop_extent(bucket, item);
+    item->entry.extent = to;
+    item->fresh_extent = true;
+    return true;
+}
+
+static unsigned move_extents(struct okv_store *store, struct okv_store_bucket *bucket)
+{
+    unsigned moved = 0;
+
+    for (unsigned i = 0; i < bucket->item_count; i++)
+        if (bucket->items[i].entry.extent)
+            moved += move_extent(store, bucket, &bucket->items[i]);
+    return moved;
+}
+
+static unsigned compact_bucket(struct okv_store *store, struct okv_store_work *work,
+                               uint64_t number)
+{
+    struct okv_store_bucket *bucket = &work->bucket;
+    unsigned moved = 0;
+
+    okv_store_lock(store, number);
+    if (okv_store_change_load(store, work, number) == 0) {
+        moved = move_extents(store, bucket);
+        bucket->only_shrinks = false;
+        if ((moved || bucket->expired) && okv_store_change_commit(store, work))
+            moved = 0;
+    }
+    okv_store_unlock(store, number);
+    return moved;
+}
+
+/* What may have made holes since the last pass. */
+static uint64_t changes(struct okv_store *store)
+{
+    return atomic_load(&store->totals.changes) + atomic_load(&store->totals.expired);
+}
+
+bool okv_store_compact(struct okv_store *store, struct okv_store_work *work)
+{
+    struct okv_store_compaction *pass = &store->compaction;
+    bool goes_on;
+
+    pthread_mutex_lock(&store->resizing);
+    goes_on = changes(store) >= pass->not_before;
+    uint64_t count = goes_on ? atomic_load(&store->bucket_count) : 0;
+    uint64_t end = pass->next + STEP < count ? pass->next + STEP : count;
+    for (; pass->next < end; pass->next++)
+        pass->moved += compact_bucket(store, work, pass->next);
+    if (goes_on && pass->next >= count) {
+        bool done = pass->moved < count / 64 + 1;
+        if (done && pass->downwards)
+            pass->not_before = changes(store) + 1 + (uint64_t)(CHANGES_PER_BUCKET * (double)count);
+        pass->downwards = done && !pass->downwards;
+        pass->next = 0;
+        pass->moved = 0;
+    }
+    pthread_mutex_unlock(&store->resizing);
+    return goes_on;
+}

@@ -1,0 +1,157 @@
+#!/usr/bin/env bash
+# The commands of okv(1) at work, each with what it prints and how it ends, and runs of kv-bench(1).
+set -euo pipefail
+
+usage() {
+    cat <<'TEXT'
+usage: tests/end_to_end/commands.sh BUILD_DIR
+
+Runs the okv and kv-bench of BUILD_DIR against a server of its own, over shared memory or, in the QEMU guest
+(OKV_GUEST_ADDR is set), over RDMA. Exits 1 when something is wrong.
+TEXT
+}
+
+case ${1:-} in
+    --help | -h) usage; exit 0 ;;
+    '' | -*) usage >&2; exit 2 ;;
+esac
+build=$(cd "$1" && pwd)
+# shellcheck source=tests/support/programs.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/programs.sh"
+[ -z "${OKV_GUEST_ADDR:-}" ] || socket=rdma://$OKV_GUEST_ADDR
+failures=0 checks=0
+tab=$(printf '\t')
+
+# expect STATUS OUTPUT COMMAND...: okv with this command ends so and prints this.
+expect() {
+    local status=0 expected=$1 output=$2 printed
+    shift 2
+    checks=$((checks + 1))
+    printed=$("$okv" "$@" 2>"$scratch/err") || status=$?
+    if [ $status -ne "$expected" ] || [ "$printed" != "$output" ]; then
+        failures=$((failures + 1))
+        printf 'WRONG okv %s: status %s, printed: %s\n' "$*" $status "$printed"
+        cat "$scratch/err"
+    fi
+}
+
+# same WHAT A B: the two are equal.
+same() {
+    checks=$((checks + 1))
+    [ "$2" = "$3" ] && return
+    failures=$((failures + 1))
+    printf 'WRONG %s: %s and not %s\n' "$1" "$2" "$3"
+}
+
+values() {
+    local version
+    expect 0 '' put greeting hello
+    expect 0 hello get greeting
+    expect 0 '' append greeting ' there'
+    expect 0 'hello there' get greeting
+    expect 0 '' exists greeting
+    expect 1 '' exists nobody
+    version=$("$okv" exists -v greeting | sed -n 's/^version //p')
+    expect 0 "version $version
+length 11
+ttl none" exists -v greeting
+    expect 0 '' put greeting hi --if-version "$version"
+    expect 1 '' put greeting ho --if-version "$version"
+    expect 1 '' put greeting ho --if-absent
+    expect 1 '' del greeting --if-version "$version"
+    expect 0 hi get greeting
+    expect 0 '' del greeting --if-version "$("$okv" exists -v greeting | sed -n 's/^version //p')"
+    expect 1 '' get greeting
+    expect 0 '' put greeting ho --if-absent
+    expect 0 '' append fresh start
+    expect 0 start get fresh
+}
+
+numbers() {
+    expect 0 1 incr visits
+    expect 0 43 incr visits 42
+    expect 0 -7 incr visits -50
+    expect 0 -8 incr visits -1 -t 30000
+    expect 0 -9 -t 30000 incr visits -- -1
+    expect 0 -9 get visits
+}
+
+times() {
+    local ttl
+    expect 0 '' put session alice --ttl 600000
+    ttl=$("$okv" exists -v session | sed -n 's/^ttl //p')
+    # A client's idea of the server's clock may lag a little.
+    same "the time to live is near what was asked for" $((ttl > 500000 && ttl < 610000)) 1
+    expect 0 '' touch session none
+    same "the time to live after touch none" "$("$okv" exists -v session | sed -n 's/^ttl //p')" none
+    expect 0 '' touch session 1
+    sleep 0.3
+    expect 1 '' exists session
+    expect 1 '' get session
+    expect 1 '' touch session 1000
+    expect 0 '' put session bob --if-absent
+    expect 0 '' del session
+}
+
+# A value beyond what a message takes, in and out.
+large_values() {
+    head -c 3000000 /dev/urandom >"$scratch/large"
+    "$okv" put large - <"$scratch/large"
+    expect 0 '' get large -o "$scratch/copy"
+    checks=$((checks + 1))
+    cmp "$scratch/large" "$scratch/copy" || failures=$((failures + 1))
+    same "the length in scan --long" "$("$okv" scan --prefix large --long | cut -f 2)" 3000000
+    expect 0 '' del large
+}
+
+many_items() {
+    seq 3000 | sed "s/.*/item:&${tab}value &/" >"$scratch/items"
+    printf 'odd\\\\key\\n%s\\t\\r\\n\n' "$tab" >>"$scratch/items"
+    "$okv" import <"$scratch/items" >/dev/null
+    same "the keys of scan" "$("$okv" scan --prefix item: | sort | sha256sum)" \
+        "$(cut -f 1 "$scratch/items" | grep ^item: | sort | sha256sum)"
+    same "scan --limit" "$("$okv" scan --limit 17 | wc -l)" 17
+    same "a line of scan --long" \
+        "$("$okv" scan --prefix item:12 --long | cut -f 1,2,4 | grep "^item:12$tab")" "item:12${tab}8${tab}none"
+    same "scan, then mget" "$("$okv" scan | "$okv" mget - | sort | sha256sum)" \
+        "$("$okv" export | sort | sha256sum)"
+    same "mget in the order of its keys" "$("$okv" mget item:3 item:1 item:3 | cut -f 1 | tr '\n' ' ')" \
+        'item:3 item:1 item:3 '
+    expect 1 "item:1${tab}value 1" mget nobody item:1
+    same "the figure of items after an export and an import" \
+        "$("$okv" export | "$okv" import)" "imported $("$okv" scan | wc -l) items"
+}
+
+# measure ARGUMENT...: kv-bench finds every value right.
+measure() {
+    checks=$((checks + 1))
+    "$bench" --records 500 --warmup 0 --operations 2000 "$@" >"$scratch/out" 2>&1 && return
+    failures=$((failures + 1))
+    printf 'WRONG kv-bench %s\n' "$*"
+    cat "$scratch/out"
+}
+
+measurements() {
+    measure --workload a --threads 2 --depth 8
+    measure --get-many 100
+    measure --get-many 100 --depth 16 --value-size 3000 --registered
+    measure --value-size 20000 --mix get=80,put=20 --json "$scratch/run.json"
+    same "the JSON of a run says that it was good" "$(grep -c '"good": true' "$scratch/run.json")" 1
+    measure --value-size 1M --records 5 --operations 50 --registered
+    measure --value-size 3000 --rounds 1 --floor --registered
+    same "what a READ is compared with" "$(sed -n 's/^a READ is of \([0-9]*\) bytes.*/\1/p' "$scratch/out")" 3016
+}
+
+start_server "$socket" --memory 64M
+export OKV_SERVER=$socket
+values
+numbers
+times
+large_values
+many_items
+expect 0 '' flush --yes
+expect 0 '' scan
+expect 1 '' get item:1
+measurements
+echo "commands: $checks checks, $failures of them wrong"
+[ $failures -eq 0 ]

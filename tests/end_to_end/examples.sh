@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# The programs of client/examples do what their source says.
+set -euo pipefail
+
+usage() {
+    cat <<'TEXT'
+usage: tests/end_to_end/examples.sh BUILD_DIR
+
+Runs the examples of BUILD_DIR against a server of its own, over shared memory or, in the QEMU guest
+(OKV_GUEST_ADDR is set), over RDMA, and compares what they print. Exits 1 when something is wrong.
+TEXT
+}
+
+case ${1:-} in
+    --help | -h) usage; exit 0 ;;
+    '' | -*) usage >&2; exit 2 ;;
+esac
+build=$(cd "$1" && pwd)
+# shellcheck source=tests/support/programs.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/programs.sh"
+[ -z "${OKV_GUEST_ADDR:-}" ] || socket=rdma://$OKV_GUEST_ADDR
+failures=0
+
+# expect NAME: runs the example; its output is what standard input has.
+expect() {
+    local status=0
+    "$build/client/examples/example_$1" "$socket" >"$scratch/out" 2>&1 || status=$?
+    if [ $status -ne 0 ] || ! diff -u - "$scratch/out"; then
+        echo "WRONG $1: exit status $status and the output above"
+        cat "$scratch/out"
+        failures=$((failures + 1))
+    fi
+}
+
+start_server "$socket" --memory 64M
+expect sync <<'TEXT'
+get: hello
+put with the old version: OKV_ECONFLICT, it has the newer one
+session: 5 bytes, expires: by itself
+visits: 42
+get after the delete: a miss
+TEXT
+expect async <<'TEXT'
+stored 1000 of 1000
+TEXT
+expect get_many <<'TEXT'
+100 hits, 100 misses, 0 wrong
+messages to the server: 0
+TEXT
+expect registered <<'TEXT'
+get 1: the value
+get 2: the value
+values that the server pulled: 1, extents found at once: 1
+TEXT
+echo "examples: $failures wrong"
+[ $failures -eq 0 ]

@@ -1,0 +1,305 @@
+/*
+ * Items that expire: gone for those who read the table themselves as for the server, also
+ * while the server stands still, and never before their time.
+ *
+ * An expiry is waited for, as long as it takes. What is asserted of time can only fail when
+ * an item goes too early, however slow the machine is.
+ */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "shared/clock.h"
+#include "tests/support/server_process.h"
+
+#define TTL_MS 3000
+#define MS 1000000u
+/* By when an item of a few seconds must be gone. */
+#define GONE_NS (UINT64_C(60000) * MS)
+/* Clocks are read in whole milliseconds. */
+#define ROUNDING_NS (2 * MS)
+
+struct fixture {
+    struct server_process server;
+    okv *handle;
+};
+
+static int setup(void **state)
+{
+    static const char *const arguments[] = {"--memory", "16M", NULL};
+    struct fixture *fixture = calloc(1, sizeof *fixture);
+
+    server_start(&fixture->server, arguments);
+    fixture->handle = server_connect(&fixture->server, NULL);
+    *state = fixture;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *fixture = *state;
+
+    okv_close(&fixture->handle);
+    int status = server_stop(&fixture->server);
+    free(fixture);
+    return status;
+}
+
+static okv *handle_of(void **state)
+{
+    return ((struct fixture *)*state)->handle;
+}
+
+static int put_for(okv *handle, const char *key, size_t size, int64_t ttl_ms, uint32_t flags)
+{
+    struct okv_put_options options = {.flags = OKV_WITH_TTL | flags, .ttl_ms = ttl_ms};
+    static const char value[20000] = "mortal";
+
+    return okv_put_with(handle, key, strlen(key), value, size, &options, NULL);
+}
+
+static int get(okv *handle, const char *key)
+{
+    static char value[20000];
+    size_t length;
+
+    return okv_get(handle, key, strlen(key), value, sizeof value, &length, NULL);
+}
+
+static int head(okv *handle, const char *key, struct okv_item_info *info)
+{
+    return okv_head(handle, key, strlen(key), info);
+}
+
+static int get_among_many(okv *handle, const char *key)
+{
+    struct okv_command commands[3];
+    struct okv_result results[3];
+    char buffer[16];
+
+    for (int i = 0; i < 3; i++)
+        commands[i] = (struct okv_command){.kind = i == 1 ? OKV_HEAD : OKV_GET,
+                                           .key = key,
+                                           .key_length = strlen(key),
+                                           .buffer = i == 1 ? NULL : buffer,
+                                           .buffer_size = i == 1 ? 0 : sizeof buffer};
+    assert_int_equal(okv_get_many(handle, commands, results, 3), OKV_OK);
+    assert_int_equal(results[0].status, results[1].status);
+    assert_int_equal(results[0].status, results[2].status);
+    return results[0].status;
+}
+
+struct sought {
+    const char *key;
+    unsigned seen;
+};
+
+static int visit(void *user, const struct okv_item *item)
+{
+    struct sought *sought = user;
+
+    sought->seen += item->key_length == strlen(sought->key) &&
+                    memcmp(item->key, sought->key, item->key_length) == 0;
+    return 0;
+}
+
+static unsigned seen_in_scan(okv *handle, const char *key)
+{
+    struct sought sought = {.key = key};
+
+    assert_int_equal(okv_scan(handle, visit, &sought), OKV_OK);
+    return sought.seen;
+}
+
+/* Waits until a get misses; what it missed was put, or touched, for `ttl_ms` after `begun`. */
+static void await_gone(okv *handle, const char *key, uint64_t begun, uint64_t ttl_ms)
+{
+    int rc;
+
+    while ((rc = get(handle, key)) == OKV_OK && okv_clock_ns() - begun < GONE_NS)
+        nanosleep(&(struct timespec){0, 5 * MS}, NULL);
+    uint64_t age = okv_clock_ns() - begun;
+    assert_int_equal(rc, OKV_ENOTFOUND);
+    if (age + ROUNDING_NS < ttl_ms * MS)
+        fail_msg("%s of %lu ms was missed after %lu ms", key, (unsigned long)ttl_ms,
+                 (unsigned long)(age / MS));
+}
+
+/* What a head says is left is never less than what is left. */
+static void assert_left(okv *handle, const char *key, uint64_t begun, int64_t ttl_ms)
+{
+    struct okv_item_info info;
+
+    assert_int_equal(head(handle, key, &info), OKV_OK);
+    int64_t age_ms = (int64_t)((okv_clock_ns() - begun + ROUNDING_NS) / MS);
+    assert_true(info.ttl_ms + age_ms >= ttl_ms);
+    assert_true(info.ttl_ms <= ttl_ms + (int64_t)(GONE_NS / MS)); /* is in milliseconds at all */
+}
+
+static void assert_there(okv *handle, const char *key)
+{
+    assert_int_equal(get(handle, key), OKV_OK);
+    assert_int_equal(head(handle, key, NULL), OKV_OK);
+    assert_int_equal(seen_in_scan(handle, key), 1);
+}
+
+/* For all one-sided readers, and the reader's clock is not ahead of the server's. */
+static void assert_gone(okv *handle, const char *key)
+{
+    assert_int_equal(get(handle, key), OKV_ENOTFOUND);
+    assert_int_equal(head(handle, key, NULL), OKV_ENOTFOUND);
+    assert_int_equal(get_among_many(handle, key), OKV_ENOTFOUND);
+    assert_int_equal(seen_in_scan(handle, key), 0);
+}
+
+static void item_expires(void **state)
+{
+    static const size_t sizes[] = {6, 1000, 20000}; /* inline, in an extent, pulled */
+    okv *handle = handle_of(state);
+    uint64_t begun[3];
+    char key[16];
+
+    for (int i = 0; i < 3; i++) {
+        snprintf(key, sizeof key, "mortal-%d", i);
+        begun[i] = okv_clock_ns();
+        assert_int_equal(put_for(handle, key, sizes[i], TTL_MS, 0), OKV_OK);
+        assert_int_equal(put_for(handle, "patient", 6, 600000, 0), OKV_OK);
+        assert_left(handle, "patient", begun[i], 600000);
+    }
+    for (int i = 0; i < 3; i++) {
+        snprintf(key, sizeof key, "mortal-%d", i);
+        await_gone(handle, key, begun[i], TTL_MS);
+        assert_gone(handle, key);
+        assert_int_equal(okv_touch(handle, key, strlen(key), 60000, NULL), OKV_ENOTFOUND);
+        assert_int_equal(okv_delete(handle, key, strlen(key)), OKV_ENOTFOUND);
+        assert_int_equal(put_for(handle, key, sizes[i], 600000, OKV_IF_ABSENT), OKV_OK);
+        assert_there(handle, key);
+        assert_int_equal(put_for(handle, key, sizes[i], 600000, OKV_IF_ABSENT), OKV_EEXISTS);
+    }
+    assert_there(handle, "patient");
+}
+
+/* The server removes what has expired without being asked for it. */
+static void memory_comes_back(void **state)
+{
+    okv *handle = handle_of(state);
+    char key[32];
+
+    assert_int_equal(okv_flush(handle), OKV_OK);
+    for (int i = 0; i < 200; i++) {
+        snprintf(key, sizeof key, "swept-%d", i);
+        assert_int_equal(put_for(handle, key, i % 2 ? 10000 : 10, 500, 0), OKV_OK);
+    }
+    assert_int_equal(put_for(handle, "kept", 10, 600000, 0), OKV_OK);
+    uint64_t begun = okv_clock_ns();
+    while (server_stat(handle, "items") != 1 && okv_clock_ns() - begun < GONE_NS)
+        nanosleep(&(struct timespec){0, 50 * MS}, NULL);
+    assert_int_equal(server_stat(handle, "items"), 1);
+    assert_int_equal(server_stat(handle, "items_expiring"), 1);
+    assert_int_equal(server_stat(handle, "extent_bytes"), 0);
+    assert_there(handle, "kept");
+}
+
+static void bad_times_to_live(void **state)
+{
+    static const int64_t bad[] = {0, -1, INT64_MIN, OKV_TTL_MAX_MS + 1, OKV_TTL_NONE};
+    okv *handle = handle_of(state);
+
+    assert_int_equal(okv_put(handle, "timeless", 8, "v", 1, NULL), OKV_OK);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(put_for(handle, "never put", 1, bad[i], 0), OKV_ETTL);
+        if (bad[i] != OKV_TTL_NONE)
+            assert_int_equal(okv_touch(handle, "timeless", 8, bad[i], NULL), OKV_ETTL);
+    }
+    struct okv_put_options no_flag = {.ttl_ms = 1000};
+    assert_int_equal(okv_put_with(handle, "never put", 9, "v", 1, &no_flag, NULL), OKV_EINVAL);
+    assert_int_equal(get(handle, "never put"), OKV_ENOTFOUND);
+    struct okv_item_info info;
+    assert_int_equal(head(handle, "timeless", &info), OKV_OK);
+    assert_true(info.ttl_ms == OKV_TTL_NONE);
+    uint64_t begun = okv_clock_ns();
+    assert_int_equal(okv_touch(handle, "timeless", 8, OKV_TTL_MAX_MS, NULL), OKV_OK);
+    assert_left(handle, "timeless", begun, OKV_TTL_MAX_MS);
+    assert_int_equal(put_for(handle, "aged", 1, OKV_TTL_MAX_MS, 0), OKV_OK);
+    assert_there(handle, "aged");
+}
+
+static void touch(void **state)
+{
+    okv *handle = handle_of(state);
+    uint64_t begun = okv_clock_ns();
+    struct okv_item_info info;
+
+    assert_int_equal(okv_touch(handle, "nobody", 6, 1000, NULL), OKV_ENOTFOUND);
+    assert_int_equal(put_for(handle, "saved", 6, 10 * TTL_MS, 0), OKV_OK);
+    assert_int_equal(put_for(handle, "kept", 6, TTL_MS, 0), OKV_OK);
+    assert_int_equal(put_for(handle, "replaced", 6, TTL_MS, 0), OKV_OK);
+    assert_int_equal(put_for(handle, "added", 0, TTL_MS, 0), OKV_OK);
+    int saved = okv_touch(handle, "saved", 5, OKV_TTL_NONE, NULL);
+    int longer = okv_touch(handle, "kept", 4, 600000, NULL);
+    assert_int_equal(okv_put(handle, "replaced", 8, "for good", 8, NULL), OKV_OK);
+    int added = okv_append(handle, "added", 5, "1", 1, NULL, NULL);
+    if (okv_clock_ns() - begun > (TTL_MS - 100) * (uint64_t)MS) {
+        print_message("this machine is too slow for items of %d ms\n", TTL_MS);
+        skip();
+    }
+    assert_int_equal(saved, OKV_OK);
+    assert_int_equal(longer, OKV_OK);
+    assert_int_equal(added, OKV_OK);
+    assert_left(handle, "kept", begun, 600000);
+    assert_int_equal(okv_put(handle, "short", 5, "s", 1, NULL), OKV_OK);
+    begun = okv_clock_ns();
+    assert_int_equal(okv_touch(handle, "short", 5, TTL_MS, NULL), OKV_OK);
+    await_gone(handle, "short", begun, TTL_MS);
+    await_gone(handle, "added", begun, 0); /* what is appended to keeps its expiry */
+    assert_int_equal(head(handle, "saved", &info), OKV_OK);
+    assert_true(info.ttl_ms == OKV_TTL_NONE);
+    assert_int_equal(head(handle, "replaced", &info), OKV_OK);
+    assert_true(info.ttl_ms == OKV_TTL_NONE);
+    assert_there(handle, "kept");
+}
+
+/* The status in the region stands still with its server; items expire all the same. */
+static void items_of_a_stopped_server_expire(void **state)
+{
+    struct fixture *fixture = *state;
+    okv *handle = fixture->handle;
+    okv *other = server_connect(&fixture->server, NULL);
+
+    uint64_t begun = okv_clock_ns();
+    assert_int_equal(put_for(handle, "small", 6, TTL_MS, 0), OKV_OK);
+    assert_int_equal(put_for(handle, "large", 20000, TTL_MS, 0), OKV_OK);
+    assert_int_equal(put_for(handle, "lasting", 6, 600000, 0), OKV_OK);
+    server_signal(&fixture->server, SIGSTOP);
+    await_gone(handle, "small", begun, TTL_MS);
+    await_gone(handle, "large", begun, TTL_MS);
+    assert_gone(handle, "small");
+    assert_gone(handle, "large");
+    await_gone(other, "small", begun, TTL_MS); /* this one meets its first expiry */
+    assert_there(handle, "lasting");
+    assert_there(other, "lasting");
+    server_signal(&fixture->server, SIGCONT);
+    assert_int_equal(put_for(handle, "small", 6, 600000, OKV_IF_ABSENT), OKV_OK);
+    okv_close(&other);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(item_expires),
+        cmocka_unit_test(memory_comes_back),
+        cmocka_unit_test(bad_times_to_live),
+        cmocka_unit_test(touch),
+        cmocka_unit_test(items_of_a_stopped_server_expire),
+    };
+
+    return cmocka_run_group_tests_name("expiry", tests, setup, teardown);
+}

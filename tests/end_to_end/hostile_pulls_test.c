@@ -1,0 +1,404 @@
+/*
+ * Clients that name memory to the server which it cannot or may not read. Nothing of
+ * such a value is ever seen, what was reserved for it is free again, and a bystander
+ * notices nothing.
+ */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/hostile_client.h"
+
+#define CLOSED_CREDIT "closed_credit"
+#define PULLS_FAILED "pulls_failed"
+#define KEY "victim"
+#define KEY_LENGTH 6u
+#define VALUE_LENGTH 100000u
+
+static struct bystander *bystander_of(void **state)
+{
+    return *state;
+}
+
+/* ---- a value of the bystander, which attacks are to replace ---- */
+
+static void victim_put(struct bystander *bystander)
+{
+    static uint8_t value[VALUE_LENGTH];
+
+    memset(value, 'v', sizeof value);
+    assert_int_equal(okv_put(bystander->handle, KEY, KEY_LENGTH, value, sizeof value, NULL),
+                     OKV_OK);
+}
+
+static void expect_value_of(struct bystander *bystander, const char *key, int fill, size_t length)
+{
+    static uint8_t value[1 << 20];
+    size_t got = 0;
+
+    assert_int_equal(okv_get(bystander->handle, key, strlen(key), value, sizeof value, &got, NULL),
+                     OKV_OK);
+    assert_int_equal(got, length);
+    for (size_t i = 0; i < length; i++)
+        assert_int_equal(value[i], fill);
+}
+
+static void victim_expect(struct bystander *bystander, int fill, size_t length)
+{
+    expect_value_of(bystander, KEY, fill, length);
+}
+
+/* ---- what the attacker exposes ---- */
+
+struct exposed {
+    uint8_t *bytes;
+    struct okv_exposure *exposure;
+};
+
+static void expose(struct hostile *hostile, struct exposed *exposed, size_t length, int fill)
+{
+    exposed->bytes = malloc(length);
+    assert_non_null(exposed->bytes);
+    memset(exposed->bytes, fill, length);
+    assert_int_equal(
+        hostile->ops->expose(hostile->conn, exposed->bytes, length, &exposed->exposure), 0);
+}
+
+static void unexpose(struct hostile *hostile, struct exposed *exposed)
+{
+    hostile->ops->unexpose(exposed->exposure);
+    free(exposed->bytes);
+}
+
+static void put_pulled_as(struct hostile *hostile, const char *key, uint64_t address, uint32_t rkey,
+                          uint32_t length)
+{
+    const struct okv_request_message put = {
+        .opcode = OKV_OP_PUT,
+        .slot = 21,
+        .flags = OKV_REQUEST_PULL,
+        .key = (const uint8_t *)key,
+        .key_length = (uint32_t)strlen(key),
+        .value_length = length,
+        .pull_address = address,
+        .pull_key = rkey,
+    };
+
+    hostile_request(hostile, &put);
+}
+
+static void put_pulled(struct hostile *hostile, uint64_t address, uint32_t rkey, uint32_t length)
+{
+    put_pulled_as(hostile, KEY, address, rkey, length);
+}
+
+/* ---- the tests ---- */
+
+/* The counterpart: the same code, kept to the rules, is served. */
+static void pull_of_what_was_exposed(void **state)
+{
+    static const uint32_t lengths[] = {1, 20000, VALUE_LENGTH, 1 << 20};
+    struct bystander *bystander = bystander_of(state);
+    struct hostile hostile;
+
+    hostile_join(&hostile, &bystander->server);
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        struct exposed exposed;
+        expose(&hostile, &exposed, lengths[i], 'x');
+        put_pulled(&hostile, exposed.exposure->address, exposed.exposure->key, lengths[i]);
+        hostile_expect_reply(&hostile, 21, OKV_OK);
+        unexpose(&hostile, &exposed);
+        victim_expect(bystander, 'x', lengths[i]);
+        bystander_expect_accounts(bystander);
+    }
+    hostile_leave(&hostile);
+    bystander_check(bystander);
+}
+
+struct plan {
+    const char *what;
+    uint32_t key_flip;     /* XORed into the right key */
+    uint64_t address_from; /* from the right address */
+    uint32_t length;       /* VALUE_LENGTH bytes are exposed */
+};
+
+static const struct plan forbidden[] = {
+    {"a byte behind the end", 0, 0, VALUE_LENGTH + 1},
+    {"much more than there is", 0, 0, 4000000},
+    {"beginning behind the end", 0, UINT64_C(1) << 30, 100},
+    {"the last byte and one more", 0, VALUE_LENGTH - 1, 2},
+    {"in front of the beginning", 0, UINT64_MAX, 2},
+    {"around address 0", 0, UINT64_C(1) << 63, 4000},
+    {"a bit of the key", 1, 0, VALUE_LENGTH},
+    {"another key", 0x100, 0, VALUE_LENGTH},
+    {"a key far off", 0x80000000, 0, 1},
+};
+
+/* Over RDMA a failed READ ends the connection; locally the client is told. */
+static void expect_failure(struct hostile *hostile, const char *what)
+{
+    static const struct okv_request_message ping = {.opcode = OKV_OP_PING, .slot = 3};
+
+    if (server_is_rdma()) {
+        hostile_expect_closed(hostile, what);
+        return;
+    }
+    hostile_expect_reply(hostile, 21, OKV_EPULL);
+    hostile_request(hostile, &ping);
+    hostile_expect_reply(hostile, 3, OKV_OK);
+}
+
+static void attack(struct bystander *bystander, const struct plan *plan)
+{
+    struct bystander_holdings before;
+    struct hostile hostile;
+    struct exposed exposed;
+    uint64_t failed = bystander_stat(bystander, PULLS_FAILED);
+
+    victim_put(bystander);
+    before = bystander_holdings(bystander);
+    hostile_join(&hostile, &bystander->server);
+    expose(&hostile, &exposed, VALUE_LENGTH, 'x');
+    put_pulled(&hostile, exposed.exposure->address + plan->address_from,
+               exposed.exposure->key ^ plan->key_flip, plan->length);
+    expect_failure(&hostile, plan->what);
+    unexpose(&hostile, &exposed);
+    hostile_leave(&hostile);
+    bystander_expect_stat(bystander, "sessions", 1);
+    bystander_expect_holdings(bystander, plan->what, &before);
+    bystander_expect_accounts(bystander);
+    assert_int_equal(bystander_stat(bystander, PULLS_FAILED), failed + 1);
+    victim_expect(bystander, 'v', VALUE_LENGTH);
+    bystander_check(bystander);
+}
+
+static void pulls_of_what_was_not_exposed(void **state)
+{
+    for (size_t i = 0; i < sizeof forbidden / sizeof *forbidden; i++)
+        attack(bystander_of(state), &forbidden[i]);
+}
+
+static void pull_without_any_exposure(void **state)
+{
+    static const uint32_t keys[] = {0, 1, 0x10000, UINT32_MAX};
+    struct bystander *bystander = bystander_of(state);
+
+    victim_put(bystander);
+    struct bystander_holdings before = bystander_holdings(bystander);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        struct hostile hostile;
+        hostile_join(&hostile, &bystander->server);
+        put_pulled(&hostile, 0, keys[i], 1000);
+        expect_failure(&hostile, "no exposure");
+        hostile_leave(&hostile);
+    }
+    bystander_expect_stat(bystander, "sessions", 1);
+    bystander_expect_holdings(bystander, "no exposure", &before);
+    victim_expect(bystander, 'v', VALUE_LENGTH);
+    bystander_check(bystander);
+}
+
+/* The memory is gone when the server comes to it. */
+static void pull_of_what_is_exposed_no_more(void **state)
+{
+    struct bystander *bystander = bystander_of(state);
+    struct hostile hostile;
+    struct exposed exposed;
+
+    victim_put(bystander);
+    hostile_join(&hostile, &bystander->server);
+    expose(&hostile, &exposed, VALUE_LENGTH, 'x');
+    uint64_t address = exposed.exposure->address;
+    uint32_t key = exposed.exposure->key;
+    server_signal(&bystander->server, SIGSTOP);
+    put_pulled(&hostile, address, key, VALUE_LENGTH);
+    unexpose(&hostile, &exposed);
+    server_signal(&bystander->server, SIGCONT);
+    if (server_is_rdma()) {
+        hostile_expect_closed(&hostile, "exposed no more");
+        victim_expect(bystander, 'v', VALUE_LENGTH);
+    } else { /* what was exposed is a copy, and the server has it */
+        hostile_expect_reply(&hostile, 21, OKV_OK);
+        victim_expect(bystander, 'x', VALUE_LENGTH);
+    }
+    hostile_leave(&hostile);
+    bystander_expect_accounts(bystander);
+    bystander_check(bystander);
+}
+
+/* Begins `count` pulls, which the server meets all at once. */
+static void burst(struct bystander *bystander, struct hostile *hostile, struct exposed *exposed,
+                  unsigned count, uint32_t length)
+{
+    for (unsigned i = 0; i < count; i++)
+        expose(hostile, &exposed[i], length, 'x');
+    server_signal(&bystander->server, SIGSTOP);
+    for (unsigned i = 0; i < count; i++)
+        put_pulled(hostile, exposed[i].exposure->address, exposed[i].exposure->key, length);
+}
+
+/* A client that goes away leaves no reservation behind. */
+static void client_that_leaves_with_pulls_under_way(void **state)
+{
+    enum { ROUNDS = 20 };
+    struct bystander *bystander = bystander_of(state);
+    struct exposed exposed[HOSTILE_CREDITS];
+
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        struct hostile hostile;
+        victim_put(bystander);
+        struct bystander_holdings before = bystander_holdings(bystander);
+        /* Not VALUE_LENGTH: the holdings would not tell a value that was put from one that was not.
+         */
+        hostile_join(&hostile, &bystander->server);
+        burst(bystander, &hostile, exposed, HOSTILE_CREDITS, 700000);
+        for (unsigned i = 0; i < HOSTILE_CREDITS; i++)
+            unexpose(&hostile, &exposed[i]);
+        hostile_leave(&hostile);
+        server_signal(&bystander->server, SIGCONT);
+        bystander_expect_stat(bystander, "sessions", 1);
+        /* Some may have been stored before the server knew that the client had gone. */
+        victim_put(bystander);
+        bystander_expect_holdings(bystander, "a client that left", &before);
+        bystander_expect_accounts(bystander);
+    }
+    bystander_check(bystander);
+}
+
+static void more_pulls_than_credits(void **state)
+{
+    struct bystander *bystander = bystander_of(state);
+    struct exposed exposed[HOSTILE_CREDITS + 1];
+    struct hostile hostile;
+    uint64_t closed = bystander_stat(bystander, CLOSED_CREDIT);
+
+    victim_put(bystander);
+    struct bystander_holdings before = bystander_holdings(bystander);
+    hostile_join(&hostile, &bystander->server);
+    burst(bystander, &hostile, exposed, HOSTILE_CREDITS + 1, 500000);
+    server_signal(&bystander->server, SIGCONT);
+    bystander_expect_stat(bystander, CLOSED_CREDIT, closed + 1);
+    bystander_expect_stat(bystander, "sessions", 1);
+    for (unsigned i = 0; i < HOSTILE_CREDITS + 1; i++)
+        unexpose(&hostile, &exposed[i]);
+    hostile_leave(&hostile);
+    victim_put(bystander);
+    bystander_expect_holdings(bystander, "more pulls than credits", &before);
+    bystander_expect_accounts(bystander);
+    bystander_check(bystander);
+}
+
+/* Takes the replies to `pulls` pulls and one PING, in any order; all went well. */
+static void take_replies(struct hostile *hostile, unsigned pulls)
+{
+    unsigned pulled = 0, pinged = 0;
+
+    while (pulled + pinged < pulls + 1) {
+        struct okv_event event = hostile_event(hostile);
+        struct okv_reply_message reply;
+        assert_int_equal(event.type, OKV_EVENT_RECV);
+        assert_int_equal(okv_reply_decode(event.immediate, event.data, event.length, &reply), 0);
+        assert_int_equal(reply.status, OKV_OK);
+        pulled += reply.opcode == OKV_OP_PUT && reply.slot == 21;
+        pinged += reply.opcode == OKV_OP_PING && reply.slot == 3;
+        hostile->ops->recv_release(hostile->conn->endpoint, &event);
+    }
+    assert_int_equal(pulled, pulls);
+    assert_int_equal(pinged, 1);
+}
+
+/* A client may use all its credits for pulls. Some wait for others, and all are done. */
+static void more_pulls_than_places(void **state)
+{
+    enum { COUNT = 15, LENGTH = 300000 };
+    static const struct okv_request_message ping = {.opcode = OKV_OP_PING, .slot = 3};
+    struct bystander *bystander = bystander_of(state);
+    struct bystander_holdings before = bystander_holdings(bystander);
+    uint64_t deferred = bystander_stat(bystander, "deferred");
+    struct exposed exposed[COUNT];
+    struct okv_wire_hello hello;
+    struct hostile hostile;
+    char key[COUNT][16];
+
+    hostile_hello(&hello);
+    hello.credits = okv_le32_of(COUNT + 1);
+    assert_int_equal(hostile_connect(&hostile, &bystander->server, &hello, sizeof hello), 0);
+    server_signal(&bystander->server, SIGSTOP);
+    for (unsigned i = 0; i < COUNT; i++) {
+        snprintf(key[i], sizeof key[i], "many-%u", i);
+        expose(&hostile, &exposed[i], LENGTH, 'a' + (int)i);
+        put_pulled_as(&hostile, key[i], exposed[i].exposure->address, exposed[i].exposure->key,
+                      LENGTH);
+    }
+    hostile_request(&hostile, &ping);
+    server_signal(&bystander->server, SIGCONT);
+    take_replies(&hostile, COUNT);
+    for (unsigned i = 0; i < COUNT; i++) {
+        unexpose(&hostile, &exposed[i]);
+        expect_value_of(bystander, key[i], 'a' + (int)i, LENGTH);
+        assert_int_equal(okv_delete(bystander->handle, key[i], strlen(key[i])), OKV_OK);
+    }
+    hostile_leave(&hostile);
+    assert_true(bystander_stat(bystander, "deferred") > deferred);
+    bystander_expect_holdings(bystander, "many pulls", &before);
+    bystander_expect_accounts(bystander);
+    bystander_check(bystander);
+}
+
+/* Largest values until there is no room: refused, and what the others took can be had again. */
+static void pulls_beyond_the_region(void **state)
+{
+    static const char *const keys[HOSTILE_CREDITS] = {"large-1", "large-2", "large-3", "large-4"};
+    struct bystander *bystander = bystander_of(state);
+    struct bystander_holdings before = bystander_holdings(bystander);
+    struct hostile hostile;
+    unsigned full = 0;
+
+    hostile_join(&hostile, &bystander->server);
+    for (unsigned i = 0; i < HOSTILE_CREDITS; i++) {
+        struct exposed exposed;
+        expose(&hostile, &exposed, hostile.table.max_value, 'x');
+        put_pulled_as(&hostile, keys[i], exposed.exposure->address, exposed.exposure->key,
+                      hostile.table.max_value);
+        struct okv_event event = hostile_event(&hostile);
+        struct okv_reply_message reply;
+        assert_int_equal(event.type, OKV_EVENT_RECV);
+        assert_int_equal(okv_reply_decode(event.immediate, event.data, event.length, &reply), 0);
+        assert_true(reply.status == OKV_OK || reply.status == OKV_EFULL);
+        full += reply.status == OKV_EFULL;
+        hostile.ops->recv_release(hostile.conn->endpoint, &event);
+        unexpose(&hostile, &exposed);
+    }
+    assert_in_range(full, 1, HOSTILE_CREDITS - 1); /* the region is four times such a value */
+    hostile_leave(&hostile);
+    for (unsigned i = 0; i < HOSTILE_CREDITS; i++) {
+        int rc = okv_delete(bystander->handle, keys[i], strlen(keys[i]));
+        assert_true(rc == OKV_OK || rc == OKV_ENOTFOUND);
+    }
+    bystander_expect_holdings(bystander, "no room", &before);
+    bystander_expect_accounts(bystander);
+    bystander_check(bystander);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pull_of_what_was_exposed),
+        cmocka_unit_test(pulls_of_what_was_not_exposed),
+        cmocka_unit_test(pull_without_any_exposure),
+        cmocka_unit_test(pull_of_what_is_exposed_no_more),
+        cmocka_unit_test(client_that_leaves_with_pulls_under_way),
+        cmocka_unit_test(more_pulls_than_credits),
+        cmocka_unit_test(more_pulls_than_places),
+        cmocka_unit_test(pulls_beyond_the_region),
+    };
+
+    return cmocka_run_group_tests_name("hostile pulls", tests, bystander_setup, bystander_teardown);
+}

@@ -1,0 +1,489 @@
+/*
+ * Values too long for a message: the server READs them out of the client's memory, and a
+ * reader fetches them in pieces. Whole in every way, whatever happens to either side.
+ */
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/certified_value.h"
+#include "tests/support/server_process.h"
+
+#define MIB (1u << 20)
+#define GUARD 64 /* bytes behind a buffer that must stay as they are */
+
+struct fixture {
+    struct server_process server;
+    okv *handle;
+};
+
+static int setup_with(void **state, const char *memory)
+{
+    const char *const arguments[] = {"--memory", memory, NULL};
+    struct fixture *fixture = calloc(1, sizeof *fixture);
+
+    server_start(&fixture->server, arguments);
+    fixture->handle = server_connect(&fixture->server, NULL);
+    *state = fixture;
+    return 0;
+}
+
+/* A value may take a quarter of the region. The guest has 2 GiB in all. */
+static int setup_large(void **state)
+{
+    return setup_with(state, server_is_rdma() ? "128M" : "512M");
+}
+
+static int setup_small(void **state)
+{
+    return setup_with(state, "32M");
+}
+
+static int teardown(void **state)
+{
+    struct fixture *fixture = *state;
+
+    okv_close(&fixture->handle);
+    int status = server_stop(&fixture->server);
+    free(fixture);
+    return status;
+}
+
+static okv *handle_of(void **state)
+{
+    return ((struct fixture *)*state)->handle;
+}
+
+static void put_certified(okv *handle, const char *key, size_t size, uint64_t n)
+{
+    uint8_t *value = malloc(size);
+
+    certified_fill(value, size, 0, n);
+    assert_int_equal(okv_put(handle, key, strlen(key), value, size, NULL), OKV_OK);
+    free(value);
+}
+
+/* Reads into a buffer that may be larger; no byte behind the value's place changes. */
+static void assert_certified_in(okv *handle, const char *key, size_t size, uint64_t n,
+                                uint8_t *buffer, size_t buffer_size)
+{
+    uint64_t seen;
+    size_t length;
+
+    memset(buffer, 0xa5, buffer_size + GUARD);
+    assert_int_equal(okv_get(handle, key, strlen(key), buffer, buffer_size, &length, NULL), OKV_OK);
+    assert_int_equal(length, size);
+    assert_true(certified_check(buffer, size, 0, &seen));
+    assert_int_equal(seen, n);
+    for (size_t i = 0; i < GUARD; i++)
+        assert_int_equal(buffer[buffer_size + i], 0xa5);
+}
+
+static void assert_certified(okv *handle, const char *key, size_t size, uint64_t n)
+{
+    uint8_t *buffer = malloc(size + GUARD);
+
+    assert_certified_in(handle, key, size, n, buffer, size);
+    free(buffer);
+}
+
+/* The figures say where every byte of the region is. */
+static void assert_region_adds_up(okv *handle)
+{
+    static const char *const parts[] = {"superblock_bytes",  "index_bytes",
+                                        "overflow_bytes",    "extent_bytes",
+                                        "heap_unused_bytes", "never_used_bytes"};
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        sum += server_stat(handle, parts[i]);
+    assert_int_equal(sum, server_stat(handle, "region_bytes"));
+}
+
+/* ---- sizes -------------------------------------------------------------- */
+
+/* Plain memory, registered memory, and memory that begins in a registration and ends behind. */
+static void assert_in_all_memories(okv *handle, const char *key, size_t size, uint64_t n)
+{
+    uint8_t *memory = malloc(2 * size + 2 * GUARD);
+    okv_registration *registration = NULL;
+
+    assert_certified_in(handle, key, size, n, memory, size);
+    assert_int_equal(okv_register(handle, memory, size + size / 2, &registration), OKV_OK);
+    for (int round = 0; round < 2; round++) { /* the second one by a hint */
+        assert_certified_in(handle, key, size, n, memory, size);
+        assert_certified_in(handle, key, size, n, memory + 1, size);
+        assert_certified_in(handle, key, size, n, memory, size + size / 2);
+        assert_certified_in(handle, key, size, n, memory + size, size);
+        assert_certified_in(handle, key, size, n, memory + size / 2 + 1, size);
+    }
+    okv_unregister(handle, &registration);
+    assert_null(registration);
+    assert_certified_in(handle, key, size, n, memory, size);
+    free(memory);
+}
+
+static void sizes(void **state)
+{
+    /* The longest in a message is 16384 bytes less 40 and the key's; the longest for any key is
+     * 15320. Pieces are READ by 256 KiB and pulled by 1 MiB. */
+    static const size_t all[] = {15319,   15320,   15321,       16384 - 44, 16384 - 43,
+                                 16384,   262143,  262145,      MIB - 1,    MIB,
+                                 MIB + 1, 3000000, 8 * MIB + 3, 16 * MIB,   64 * MIB};
+    okv *handle = handle_of(state);
+    struct okv_info info;
+    char byte;
+    size_t length;
+
+    okv_info(handle, &info);
+    for (size_t i = 0; i < sizeof all / sizeof *all && all[i] <= info.max_value; i++) {
+        struct okv_counters before, after;
+        okv_counters(handle, &before);
+        put_certified(handle, "size", all[i], i + 1);
+        okv_counters(handle, &after);
+        if (all[i] > 16384)
+            assert_int_equal(after.pulled - before.pulled, 1);
+        if (all[i] <= 15320)
+            assert_int_equal(after.pulled, before.pulled);
+        assert_in_all_memories(handle, "size", all[i], i + 1);
+        length = 0;
+        assert_int_equal(okv_get(handle, "size", 4, &byte, 1, &length, NULL), OKV_ETOOSMALL);
+        assert_int_equal(length, all[i]);
+    }
+    uint8_t *value = calloc(1, (size_t)info.max_value + 1);
+    assert_int_equal(okv_put(handle, "size", 4, value, (size_t)info.max_value + 1, NULL),
+                     OKV_EVALUESIZE);
+    free(value);
+    assert_int_equal(okv_delete(handle, "size", 4), OKV_OK);
+    assert_region_adds_up(handle);
+}
+
+/* ---- while it is overwritten -------------------------------------------- */
+
+enum { OVERWRITES = 60, OVERWRITTEN_MIN = 100000, OVERWRITTEN_MAX = 4 * MIB };
+
+struct overwriter {
+    struct fixture *fixture;
+    atomic_int failure;
+    atomic_bool ended;
+};
+
+static size_t overwritten_size(uint64_t n)
+{
+    return OVERWRITTEN_MIN + certified_mix(n) % (OVERWRITTEN_MAX - OVERWRITTEN_MIN + 1);
+}
+
+static void *overwrite(void *user)
+{
+    struct overwriter *overwriter = user;
+    okv *handle = server_connect(&overwriter->fixture->server, NULL);
+    uint8_t *value = malloc(OVERWRITTEN_MAX);
+    int rc = 0;
+
+    for (uint64_t n = 2; n <= OVERWRITES && rc == 0; n++) {
+        certified_fill(value, overwritten_size(n), 0, n);
+        rc = okv_put(handle, "overwritten", 11, value, overwritten_size(n), NULL);
+    }
+    atomic_store(&overwriter->failure, rc);
+    atomic_store(&overwriter->ended, true);
+    free(value);
+    okv_close(&handle);
+    return NULL;
+}
+
+/* Never a mixed value and never one older than the one before, in plain or registered memory. */
+static void overwritten_while_read(void **state)
+{
+    struct overwriter overwriter = {.fixture = *state};
+    okv *handle = handle_of(state);
+    uint8_t *memory = malloc(2 * OVERWRITTEN_MAX);
+    okv_registration *registration = NULL;
+    unsigned long gets = 0, changes = 0, given_up = 0;
+    uint64_t n, latest = 1;
+    pthread_t thread;
+    size_t length;
+
+    assert_int_equal(okv_register(handle, memory, OVERWRITTEN_MAX, &registration), OKV_OK);
+    put_certified(handle, "overwritten", overwritten_size(1), 1);
+    pthread_create(&thread, NULL, overwrite, &overwriter);
+    for (bool ended = false; !ended; gets++) {
+        uint8_t *buffer = memory + gets % 2 * OVERWRITTEN_MAX;
+        ended = atomic_load(&overwriter.ended); /* one more get sees the last value */
+        int rc = okv_get(handle, "overwritten", 11, buffer, OVERWRITTEN_MAX, &length, NULL);
+        if (rc == OKV_ECORRUPT && !ended) {
+            given_up++;
+            continue;
+        }
+        assert_int_equal(rc, OKV_OK);
+        assert_true(certified_check(buffer, length, 0, &n));
+        assert_int_equal(length, overwritten_size(n));
+        assert_true(n >= latest);
+        changes += n > latest;
+        latest = n;
+    }
+    pthread_join(thread, NULL);
+    print_message("%lu gets saw %lu values, %lu gave up\n", gets, changes, given_up);
+    assert_int_equal(atomic_load(&overwriter.failure), OKV_OK);
+    assert_int_equal(latest, OVERWRITES);
+    assert_true(changes > 1);
+    okv_unregister(handle, &registration);
+    free(memory);
+}
+
+/* ---- hints -------------------------------------------------------------- */
+
+enum { HINTED_MAX = 40000 };
+
+struct cost {
+    uint64_t reads, extents, right, wrong;
+};
+
+static void assert_get_costs(okv *handle, size_t size, uint64_t n, struct cost cost)
+{
+    static uint8_t buffer[HINTED_MAX + GUARD]; /* what does not fit is not READ by a hint */
+    struct okv_counters before, after;
+
+    okv_counters(handle, &before);
+    assert_certified_in(handle, "hinted", size, n, buffer, HINTED_MAX);
+    okv_counters(handle, &after);
+    assert_int_equal(after.hints_right - before.hints_right, cost.right);
+    assert_int_equal(after.hints_wrong - before.hints_wrong, cost.wrong);
+    assert_int_equal(after.extent_reads - before.extent_reads, cost.extents);
+    assert_int_equal(after.reads - before.reads, cost.reads);
+    assert_int_equal(after.torn_buckets + after.torn_extents,
+                     before.torn_buckets + before.torn_extents);
+    assert_int_equal(after.requests, before.requests);
+}
+
+/* A handle that has read an item READs bucket and extent together; when the item has moved
+ * since, what it read for nothing is never taken for the value. */
+static void hints(void **state)
+{
+    struct fixture *fixture = *state;
+    okv *writer = fixture->handle;
+    const struct okv_options without = {.hints = OKV_HINTS_NONE};
+    okv *reader = server_connect(&fixture->server, NULL);
+    okv *plain = server_connect(&fixture->server, &without);
+    const struct cost first = {.reads = 2, .extents = 1};
+    const struct cost again = {.reads = 2, .extents = 1, .right = 1};
+    const struct cost moved = {.reads = 3, .extents = 2, .wrong = 1};
+
+    put_certified(writer, "hinted", 20000, 1);
+    assert_get_costs(reader, 20000, 1, first);
+    assert_get_costs(reader, 20000, 1, again);
+    assert_get_costs(reader, 20000, 1, again);
+    put_certified(writer, "hinted", 20000, 2);
+    assert_get_costs(reader, 20000, 2, moved);
+    assert_get_costs(reader, 20000, 2, again);
+    put_certified(writer, "hinted", 30000, 3);
+    assert_get_costs(reader, 30000, 3, moved);
+    assert_get_costs(reader, 30000, 3, again);
+    put_certified(writer, "hinted", 50, 4); /* no extent at all */
+    assert_get_costs(reader, 50, 4, (struct cost){.reads = 2, .extents = 1, .wrong = 1});
+    put_certified(writer, "hinted", 20000, 5);
+    for (int i = 0; i < 3; i++)
+        assert_get_costs(plain, 20000, 5, first);
+    okv_close(&plain);
+    okv_close(&reader);
+}
+
+/* ---- several at once ---------------------------------------------------- */
+
+enum { AT_ONCE = 8 };
+
+static void several_at_once(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct okv_options options = {.depth = AT_ONCE};
+    okv *handle = server_connect(&fixture->server, &options);
+    uint8_t *values[AT_ONCE];
+    struct okv_counters counters;
+    struct okv_result result;
+    char keys[AT_ONCE][16];
+
+    for (uint64_t round = 0; round < 3; round++) {
+        for (unsigned i = 0; i < AT_ONCE; i++) {
+            size_t size = MIB / 2 + i * 70001;
+            values[i] = malloc(size);
+            certified_fill(values[i], size, 0, round * AT_ONCE + i);
+            snprintf(keys[i], sizeof keys[i], "at-once-%u", i);
+            assert_int_equal(okv_submit_put(handle, keys[i], strlen(keys[i]), values[i], size, i),
+                             OKV_OK);
+        }
+        assert_int_equal(okv_submit_ping(handle, 0), OKV_EAGAIN);
+        for (unsigned done = 0; done < AT_ONCE;) {
+            int n = okv_poll(handle, &result, 1);
+            if (n == 0)
+                assert_int_equal(okv_wait(handle, 60000), OKV_OK);
+            else
+                assert_int_equal(n, 1);
+            if (n == 1)
+                assert_int_equal(result.status, OKV_OK);
+            done += n == 1;
+        }
+        for (unsigned i = 0; i < AT_ONCE; i++) {
+            assert_certified(handle, keys[i], MIB / 2 + i * 70001, round * AT_ONCE + i);
+            free(values[i]);
+        }
+    }
+    okv_counters(handle, &counters);
+    assert_int_equal(counters.pulled, 3 * AT_ONCE);
+    okv_close(&handle);
+}
+
+/* ---- clients that die --------------------------------------------------- */
+
+/* Overwrites one large value after the other until it is killed. */
+static int put_for_ever(const char *uri)
+{
+    size_t size = 6 * MIB;
+    uint8_t *value = malloc(size);
+    okv *handle;
+
+    if (!value || okv_open(uri, NULL, &handle, NULL, 0))
+        return 1;
+    for (uint64_t n = 1;; n++) {
+        certified_fill(value, size, 0, n);
+        if (okv_put(handle, "victim", 6, value, size, NULL))
+            return 1;
+    }
+}
+
+/* A program of its own: a forked child must not use its parent's RDMA device. */
+static pid_t start_victim(const struct server_process *server)
+{
+    pid_t pid = fork();
+
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        execl("/proc/self/exe", "large_values_test", "put-for-ever", server->uri, (char *)NULL);
+        _exit(127);
+    }
+    return pid;
+}
+
+static void nap_ms(long ms)
+{
+    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+}
+
+/* Absent, or one that was put whole. */
+static void assert_victim_is_whole(okv *handle)
+{
+    uint8_t *value = malloc(6 * MIB);
+    size_t length;
+    uint64_t n;
+    int rc = okv_get(handle, "victim", 6, value, 6 * MIB, &length, NULL);
+
+    if (rc != OKV_ENOTFOUND) {
+        assert_int_equal(rc, OKV_OK);
+        assert_int_equal(length, 6 * MIB);
+        assert_true(certified_check(value, length, 0, &n));
+    }
+    free(value);
+}
+
+/* Killed at any moment of a pull, and for certain before one: the server stands still from
+ * before the request until the client is dead. Nothing of it stays in the heap. */
+static void killed_clients_leave_nothing(void **state)
+{
+    struct fixture *fixture = *state;
+    okv *handle = fixture->handle;
+    uint64_t before = server_stat(handle, "extent_bytes");
+
+    for (int round = 0; round < 10; round++) {
+        uint64_t pulls = server_stat(handle, "pulls");
+        pid_t pid = start_victim(&fixture->server);
+        for (int i = 0; i < 3000 && server_stat(handle, "pulls") < pulls + 2; i++)
+            nap_ms(10);
+        assert_true(server_stat(handle, "pulls") >= pulls + 2);
+        nap_ms(round * 3);
+        if (round % 2) {
+            server_signal(&fixture->server, SIGSTOP);
+            nap_ms(100); /* the victim's next request is sent by then, most probably */
+        }
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+        if (round % 2)
+            server_signal(&fixture->server, SIGCONT);
+        server_await_stat(handle, "sessions", 1);
+        assert_victim_is_whole(handle);
+        int rc = okv_delete(handle, "victim", 6);
+        assert_true(rc == OKV_OK || rc == OKV_ENOTFOUND);
+        server_await_stat(handle, "extent_bytes", before);
+        assert_region_adds_up(handle);
+    }
+    print_message("%lu pulls, %lu failed\n", (unsigned long)server_stat(handle, "pulls"),
+                  (unsigned long)server_stat(handle, "pulls_failed"));
+}
+
+/* ---- no room ------------------------------------------------------------ */
+
+/* A put that is refused changes nothing; room that comes back can be used. */
+static void full_region(void **state)
+{
+    okv *handle = handle_of(state);
+    size_t size = 3 * MIB;
+    uint8_t *value = malloc(7 * MIB);
+    char key[32];
+    unsigned count = 0;
+    int rc = OKV_OK;
+
+    for (; rc == OKV_OK && count < 100; count++) {
+        snprintf(key, sizeof key, "full-%u", count);
+        certified_fill(value, size, 0, count);
+        rc = okv_put(handle, key, strlen(key), value, size, NULL);
+    }
+    assert_int_equal(rc, OKV_EFULL);
+    count--; /* the refused one */
+    assert_true(count >= 7);
+    assert_int_equal(okv_head(handle, key, strlen(key), NULL), OKV_ENOTFOUND);
+    uint64_t extent_bytes = server_stat(handle, "extent_bytes");
+    for (unsigned i = 0; i < count; i++) {
+        snprintf(key, sizeof key, "full-%u", i);
+        certified_fill(value, 7 * MIB, 0, 1000 + i);
+        assert_int_equal(okv_put(handle, key, strlen(key), value, 7 * MIB, NULL), OKV_EFULL);
+        assert_certified(handle, key, size, i);
+    }
+    assert_int_equal(server_stat(handle, "extent_bytes"), extent_bytes);
+    assert_region_adds_up(handle);
+    for (unsigned i = 0; i < count; i++) {
+        snprintf(key, sizeof key, "full-%u", i);
+        assert_int_equal(okv_delete(handle, key, strlen(key)), OKV_OK);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        snprintf(key, sizeof key, "again-%u", i);
+        put_certified(handle, key, 7 * MIB, i);
+    }
+    assert_certified(handle, "again-0", 7 * MIB, 0);
+    assert_certified(handle, "again-1", 7 * MIB, 1);
+    free(value);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(sizes, setup_large, teardown),
+        cmocka_unit_test_setup_teardown(overwritten_while_read, setup_small, teardown),
+        cmocka_unit_test_setup_teardown(hints, setup_small, teardown),
+        cmocka_unit_test_setup_teardown(several_at_once, setup_small, teardown),
+        cmocka_unit_test_setup_teardown(killed_clients_leave_nothing, setup_small, teardown),
+        cmocka_unit_test_setup_teardown(full_region, setup_small, teardown),
+    };
+
+    if (argc == 3 && strcmp(argv[1], "put-for-ever") == 0)
+        return put_for_ever(argv[2]);
+    return cmocka_run_group_tests_name("large_values", tests, NULL, NULL);
+}

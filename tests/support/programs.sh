@@ -1,0 +1,41 @@
+# shellcheck shell=bash
+# For scripts that run the programs of $build, an absolute path: source this. Sets `server`, `okv` and
+# `bench`, a directory `scratch`, and `socket`, a URI in it where nobody listens yet. What start_server
+# started ends with the script, and the directory goes.
+
+: "${build:?}"
+# shellcheck disable=SC2034 # for whoever sources this
+server=$build/server/okv-server okv=$build/client/cli/okv bench=$build/bench/kv-bench
+scratch=$(mktemp -d /tmp/okv-test.XXXXXX)
+# shellcheck disable=SC2034 # likewise
+socket=local://$scratch/okv.sock
+servers=()
+unset OKV_SERVER
+
+programs_end() {
+    local pid
+    for pid in "${servers[@]}"; do
+        kill "$pid" 2>/dev/null || true
+        wait "$pid" 2>/dev/null || true
+    done
+    rm -rf "$scratch"
+}
+trap programs_end EXIT
+
+# start_server URI [ARGUMENT...]: a server that is ready; its process is the last of `servers`.
+start_server() {
+    local uri=$1 tries=0
+    shift
+    : >"$scratch/ready"
+    "$server" --listen "$uri" --memory 16M "$@" >"$scratch/ready" 2>"$scratch/log" &
+    servers+=($!)
+    until grep -q '^ready ' "$scratch/ready"; do
+        sleep 0.1
+        tries=$((tries + 1))
+        if [ $tries -gt 300 ] || ! kill -0 "${servers[-1]}" 2>/dev/null; then
+            echo "the server at $uri did not start:"
+            cat "$scratch/log"
+            exit 1
+        fi
+    done
+}

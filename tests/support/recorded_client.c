@@ -1,0 +1,430 @@
+#include "tests/support/recorded_client.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "shared/clock.h"
+#include "tests/support/numbered_value.h"
+#include "tests/support/random.h"
+
+#define DEPTH_MAX 32
+#define MANY 8 /* keys that are read at once */
+#define WAIT_MS 1000
+
+/* In the order of recorded_kind_name(). */
+enum recorded_kind { DO_GET, DO_HEAD, DO_PUT, DO_CAS, DO_ADD, DO_DELETE, DO_DELETE_IF, DO_INCR };
+
+const char *recorded_kind_name(unsigned kind)
+{
+    static const char *const names[RECORDED_KINDS] = {"get", "head",   "put",       "cas",
+                                                      "add", "delete", "delete-if", "incr"};
+
+    return kind < RECORDED_KINDS ? names[kind] : "?";
+}
+
+/* Short keys and such as stay in their bucket with no value, or go to the extent. */
+void recorded_load_init(struct recorded_load *load)
+{
+    for (unsigned i = 0; i < RECORDED_KEYS; i++) {
+        struct recorded_key *key = &load->keys[i];
+        memset(key->bytes, 'a' + (int)(i % 26), sizeof key->bytes);
+        int n = snprintf((char *)key->bytes, sizeof key->bytes, "hot%02u", i);
+        key->bytes[n] = '.';
+        key->length = i % 16 == 3 ? RECORDED_KEY_MAX : i % 8 == 7 ? 200 : i % 8 == 5 ? 60 : 6;
+    }
+}
+
+static bool is_counter(uint32_t key)
+{
+    return key >= RECORDED_REGISTERS;
+}
+
+/* Half of all operations are about few keys. */
+static uint32_t choose_key(struct recorded_client *client)
+{
+    uint64_t chance = random_next(&client->random);
+
+    if (chance % 2)
+        return (uint32_t)(chance / 2 % RECORDED_KEYS);
+    return (uint32_t)(chance / 2 % 8 * (RECORDED_KEYS / 8));
+}
+
+static enum recorded_kind choose_kind(struct recorded_client *client, uint32_t key)
+{
+    uint64_t percent = random_below(&client->random, 100);
+
+    if (is_counter(key))
+        return percent < 50 ? DO_GET : percent < 55 ? DO_HEAD : percent < 98 ? DO_INCR : DO_DELETE;
+    if (percent < 52)
+        return DO_GET;
+    if (percent < 57)
+        return DO_HEAD;
+    if (percent < 74)
+        return DO_PUT;
+    if (percent < 85)
+        return client->latest[key] ? DO_CAS : DO_PUT;
+    if (percent < 91)
+        return DO_ADD;
+    return percent < 96 || !client->latest[key] ? DO_DELETE : DO_DELETE_IF;
+}
+
+static void command_write(struct recorded_client *client, struct recorded_slot *slot,
+                          enum recorded_kind kind, struct okv_command *command)
+{
+    struct history_record *record = &slot->record;
+
+    /* The first number is not 0, and no two clients share one. */
+    record->argument = (uint64_t)(client->index + 1) << 40 | ++client->numbers;
+    numbered_value_fill(slot->value, record->key, record->argument);
+    command->kind = OKV_PUT;
+    command->value = slot->value;
+    command->value_length = numbered_value_length(record->key, record->argument);
+    record->kind = HISTORY_PUT;
+    if (kind == DO_ADD) {
+        record->kind = HISTORY_ADD;
+        command->flags = OKV_IF_ABSENT;
+    } else if (kind == DO_CAS) {
+        record->kind = HISTORY_CAS;
+        record->expected = command->version = client->latest[record->key];
+        command->flags = OKV_IF_VERSION;
+    }
+}
+
+/* Decides on an operation: the command, and its record but for the time and what comes of it. */
+static void choose(struct recorded_client *client, struct recorded_slot *slot,
+                   enum recorded_kind kind, uint32_t key, struct okv_command *command)
+{
+    *command = (struct okv_command){
+        .kind = OKV_GET,
+        .tag = (uint64_t)(slot - client->slots),
+        .key = client->load->keys[key].bytes,
+        .key_length = client->load->keys[key].length,
+    };
+    slot->record = (struct history_record){.key = key, .kind = HISTORY_GET};
+    client->kinds[kind]++;
+    switch (kind) {
+    case DO_GET:
+        command->buffer = slot->buffer;
+        command->buffer_size = NUMBERED_VALUE_MAX;
+        break;
+    case DO_HEAD:
+        command->kind = OKV_HEAD;
+        slot->record.argument = 1;
+        break;
+    case DO_INCR:
+        command->kind = OKV_INCR;
+        /* Few deltas: sums of many by unknown ones are hard for the checker. */
+        command->delta = random_below(&client->random, 8) ? 1 : -1000;
+        slot->record.kind = HISTORY_INCR;
+        slot->record.argument = (uint64_t)command->delta;
+        break;
+    case DO_DELETE_IF:
+        command->flags = OKV_IF_VERSION;
+        slot->record.expected = command->version = client->latest[key];
+        /* fall through */
+    case DO_DELETE:
+        command->kind = OKV_DELETE;
+        slot->record.kind = HISTORY_DELETE;
+        break;
+    default:
+        command_write(client, slot, kind, command);
+    }
+}
+
+static bool number_parse(const uint8_t *text, size_t length, uint64_t *number)
+{
+    char copy[24];
+    char *end;
+
+    if (length == 0 || length >= sizeof copy)
+        return false;
+    memcpy(copy, text, length);
+    copy[length] = '\0';
+    *number = (uint64_t)strtoll(copy, &end, 10);
+    return end == copy + length;
+}
+
+/* What a GET brought; a value that nobody wrote says nothing to the checker. */
+static void value_take(struct recorded_client *client, struct recorded_slot *slot, size_t length)
+{
+    struct history_record *record = &slot->record;
+    bool right = is_counter(record->key)
+                     ? number_parse(slot->buffer, length, &record->value)
+                     : numbered_value_check(slot->buffer, length, record->key, &record->value);
+
+    if (right)
+        return;
+    record->value = record->version = 0;
+    record->result = HISTORY_FAILED;
+    if (atomic_fetch_add(&client->load->broken, 1) == 0)
+        snprintf(client->broken_text, sizeof client->broken_text,
+                 "key %u, %zu bytes: not a value that was written", record->key, length);
+}
+
+static void result_take(struct recorded_client *client, struct recorded_slot *slot,
+                        const struct okv_result *result)
+{
+    struct history_record *record = &slot->record;
+    bool head = record->kind == HISTORY_GET && record->argument;
+
+    record->argument = head ? 0 : record->argument;
+    record->version = result->version;
+    switch (result->status) {
+    case OKV_OK:
+        record->result = HISTORY_OK;
+        if (record->kind == HISTORY_INCR)
+            record->value = (uint64_t)result->number;
+        else if (head)
+            record->argument = result->length + 1;
+        else if (record->kind == HISTORY_GET)
+            value_take(client, slot, result->length);
+        break;
+    case OKV_ENOTFOUND:
+        record->result = HISTORY_NOTFOUND;
+        break;
+    case OKV_EEXISTS:
+        record->result = HISTORY_EXISTS;
+        break;
+    case OKV_ECONFLICT:
+        record->result = HISTORY_CONFLICT;
+        break;
+    case OKV_EUNKNOWN:
+        record->result = HISTORY_UNKNOWN;
+        break;
+    default:
+        record->result = HISTORY_FAILED;
+    }
+    if (record->result >= HISTORY_UNKNOWN) {
+        record->version = 0;
+        client->last_failure = result->status;
+    } else if (record->version) {
+        client->latest[record->key] = record->version;
+    }
+}
+
+static void record_keep(struct recorded_client *client, struct recorded_slot *slot)
+{
+    slot->busy = false;
+    client->unknown += slot->record.result == HISTORY_UNKNOWN;
+    client->failed += slot->record.result == HISTORY_FAILED;
+    if (!history_log_append(&client->log, &slot->record))
+        atomic_store(&client->load->failure, OKV_ENOMEM);
+}
+
+static void finish(struct recorded_client *client, const struct okv_result *result, uint64_t now)
+{
+    struct recorded_slot *slot = &client->slots[result->tag];
+
+    slot->record.response = now;
+    result_take(client, slot, result);
+    record_keep(client, slot);
+}
+
+/* ---- ways to have them done ---- */
+
+static int one_by_one(struct recorded_client *client)
+{
+    struct recorded_slot *slot = &client->slots[0];
+    uint32_t key = choose_key(client);
+    struct okv_command command;
+    struct okv_result result;
+
+    choose(client, slot, choose_kind(client, key), key, &command);
+    slot->record.invoke = okv_clock_ns();
+    okv_call(client->handle, &command, &result);
+    finish(client, &result, okv_clock_ns());
+    return okv_why(client->handle)[0] ? result.status : OKV_OK;
+}
+
+static int several_at_once(struct recorded_client *client)
+{
+    struct okv_command commands[MANY];
+    struct okv_result results[MANY];
+    uint64_t now = okv_clock_ns();
+
+    for (unsigned i = 0; i < MANY; i++) {
+        enum recorded_kind kind = random_below(&client->random, 8) ? DO_GET : DO_HEAD;
+        choose(client, &client->slots[i], kind, choose_key(client), &commands[i]);
+        client->slots[i].record.invoke = now;
+    }
+    int rc = okv_get_many(client->handle, commands, results, MANY);
+    now = okv_clock_ns();
+    for (unsigned i = 0; rc == OKV_OK && i < MANY; i++) {
+        results[i].tag = i;
+        finish(client, &results[i], now);
+    }
+    return rc;
+}
+
+static int submit_some(struct recorded_client *client)
+{
+    struct okv_command commands[DEPTH_MAX];
+    uint64_t most = 1 + random_below(&client->random, client->depth);
+    size_t count = 0;
+
+    for (unsigned i = 0; i < client->depth && count < most; i++) {
+        if (client->slots[i].busy)
+            continue;
+        uint32_t key = choose_key(client);
+        choose(client, &client->slots[i], choose_kind(client, key), key, &commands[count++]);
+    }
+    uint64_t now = okv_clock_ns();
+    for (size_t i = 0; i < count; i++) {
+        client->slots[commands[i].tag].record.invoke = now;
+        client->slots[commands[i].tag].busy = true;
+    }
+    atomic_fetch_add(&client->load->begun, count);
+    return okv_submit(client->handle, commands, count, NULL);
+}
+
+static int collect_some(struct recorded_client *client)
+{
+    struct okv_result results[DEPTH_MAX];
+    int done = okv_poll(client->handle, results, DEPTH_MAX);
+
+    if (done == 0) {
+        okv_wait(client->handle, WAIT_MS);
+        done = okv_poll(client->handle, results, DEPTH_MAX);
+    }
+    uint64_t now = okv_clock_ns();
+    for (int i = 0; i < done; i++)
+        finish(client, &results[i], now);
+    return done < 0 ? done : OKV_OK;
+}
+
+/* ---- the handle ---- */
+
+static int open_handle(struct recorded_client *client)
+{
+    const struct okv_options options = {
+        .depth = DEPTH_MAX,
+        .timeout_ms = 30000,
+        .hints = client->index % 4 == 1 ? OKV_HINTS_NONE : 0,
+    };
+    int rc = okv_open(client->load->uri, &options, &client->handle, NULL, 0);
+
+    if (rc == OKV_OK && client->index % 4 == 2)
+        rc = okv_register(client->handle, client->memory,
+                          (size_t)DEPTH_MAX * 2 * NUMBERED_VALUE_MAX, &client->registration);
+    return rc;
+}
+
+static void close_handle(struct recorded_client *client)
+{
+    struct okv_counters counters;
+
+    if (!client->handle)
+        return;
+    okv_counters(client->handle, &counters);
+#define ADD(name, text) client->counters.name += counters.name;
+    OKV_COUNTER_LIST(ADD)
+#undef ADD
+    client->registration = NULL; /* goes with the handle */
+    okv_close(&client->handle);
+}
+
+/* What was under way happened or did not; it may even happen after this. */
+static int reconnect(struct recorded_client *client)
+{
+    close_handle(client);
+    for (unsigned i = 0; i < client->depth; i++) {
+        struct recorded_slot *slot = &client->slots[i];
+        if (!slot->busy)
+            continue;
+        bool read = slot->record.kind == HISTORY_GET;
+        slot->record.argument = read ? 0 : slot->record.argument;
+        slot->record.result = read ? HISTORY_FAILED : HISTORY_UNKNOWN;
+        slot->record.response = okv_clock_ns();
+        record_keep(client, slot);
+    }
+    return open_handle(client);
+}
+
+static void plan_reconnect(struct recorded_client *client)
+{
+    uint64_t every = client->load->reconnect_every;
+
+    client->reconnect_at +=
+        every ? every / 2 + 1 + random_below(&client->random, every) : UINT64_MAX;
+}
+
+static bool any_busy(const struct recorded_client *client)
+{
+    for (unsigned i = 0; i < client->depth; i++)
+        if (client->slots[i].busy)
+            return true;
+    return false;
+}
+
+static bool is_over(const struct recorded_load *load)
+{
+    return atomic_load(&load->failure) || (load->until_broken && atomic_load(&load->broken)) ||
+           atomic_load(&load->begun) >= load->operations ||
+           (load->until_ns && okv_clock_ns() >= load->until_ns);
+}
+
+static int turn(struct recorded_client *client)
+{
+    if (client->log.length >= client->reconnect_at) {
+        plan_reconnect(client);
+        return reconnect(client);
+    }
+    if (client->depth > 1) {
+        int rc = submit_some(client);
+        return rc ? rc : collect_some(client);
+    }
+    bool several = random_below(&client->random, 32) == 0;
+    atomic_fetch_add(&client->load->begun, several ? MANY : 1);
+    return several ? several_at_once(client) : one_by_one(client);
+}
+
+static void *client_run(void *user)
+{
+    struct recorded_client *client = user;
+    int rc = open_handle(client);
+
+    while (rc == OKV_OK && !is_over(client->load))
+        rc = turn(client);
+    while (rc == OKV_OK && any_busy(client))
+        rc = collect_some(client);
+    if (rc)
+        atomic_store(&client->load->failure, rc);
+    close_handle(client);
+    return NULL;
+}
+
+bool recorded_client_start(struct recorded_client *client, struct recorded_load *load,
+                           unsigned index)
+{
+    static const unsigned depths[] = {1, 8, 1, DEPTH_MAX, 1, 16, 1, 4};
+    size_t expected = load->until_ns ? 16384 : load->operations / 12 + 64;
+
+    *client = (struct recorded_client){
+        .load = load,
+        .index = index,
+        .depth = depths[index % (sizeof depths / sizeof *depths)],
+        .random = random_mix(load->seed + index),
+        .memory = malloc((size_t)DEPTH_MAX * 2 * NUMBERED_VALUE_MAX),
+        .slots = calloc(DEPTH_MAX, sizeof *client->slots),
+    };
+    if (!client->memory || !client->slots ||
+        !history_log_init(&client->log, (uint16_t)index, expected))
+        return false;
+    plan_reconnect(client);
+    for (size_t i = 0; i < DEPTH_MAX; i++) {
+        client->slots[i].value = client->memory + 2 * i * NUMBERED_VALUE_MAX;
+        client->slots[i].buffer = client->slots[i].value + NUMBERED_VALUE_MAX;
+    }
+    return pthread_create(&client->thread, NULL, client_run, client) == 0;
+}
+
+void recorded_client_join(struct recorded_client *client)
+{
+    pthread_join(client->thread, NULL);
+    free(client->memory);
+    free(client->slots);
+    client->memory = NULL;
+    client->slots = NULL;
+}

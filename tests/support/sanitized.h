@@ -1,0 +1,17 @@
+/* OKV_SANITIZED: this is built with a sanitizer and several times slower. */
+#ifndef OKV_TESTS_SANITIZED_H
+#define OKV_TESTS_SANITIZED_H
+
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#define OKV_SANITIZED 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define OKV_SANITIZED 1
+#endif
+#ifndef OKV_SANITIZED
+#define OKV_SANITIZED 0
+#endif
+
+#endif

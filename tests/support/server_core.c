@@ -1,0 +1,87 @@
+#include "tests/support/server_core.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+#include "shared/clock.h"
+#include "shared/error.h"
+
+void server_core_open(struct server_core *core, const struct okv_store_params *params)
+{
+    struct okv_store_params all = *params;
+
+    core->server = calloc(1, sizeof *core->server);
+    assert_non_null(core->server);
+    core->server->clock_origin_ms = okv_clock_boot_ms() - 1;
+    all.base =
+        mmap(NULL, params->length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(all.base, MAP_FAILED);
+    all.bucket_size = params->bucket_size ? params->bucket_size : OKV_BUCKET_SIZE_DEFAULT;
+    all.boot_id = 5;
+    all.hash_seed = 6;
+    core->server->region = (struct okv_exposed_region){all.base, all.length, -1};
+    assert_int_equal(okv_store_init(&core->server->store, &all), 0);
+    assert_int_equal(okv_store_work_init(&core->work, all.bucket_size), 0);
+}
+
+void server_core_close(struct server_core *core)
+{
+    okv_store_work_fini(&core->work);
+    okv_store_fini(&core->server->store);
+    munmap(core->server->region.base, core->server->region.length);
+    free(core->server);
+}
+
+uint64_t server_core_put(struct server_core *core, const char *key, int fill, uint32_t length,
+                         uint64_t ttl_ms)
+{
+    uint8_t *value = malloc(length + 1);
+    struct okv_store_outcome outcome = {.version = 0};
+    const struct okv_store_write write = {
+        .key = key,
+        .key_length = (uint32_t)strlen(key),
+        .value = value,
+        .value_length = length,
+        .ttl_ms = ttl_ms,
+    };
+
+    assert_non_null(value);
+    memset(value, fill, length);
+    assert_int_equal(okv_store_put(&core->server->store, &core->work, &write, &outcome), OKV_OK);
+    free(value);
+    return outcome.version;
+}
+
+void server_core_delete(struct server_core *core, const char *key)
+{
+    const struct okv_store_write write = {.key = key, .key_length = (uint32_t)strlen(key)};
+    struct okv_store_outcome outcome;
+
+    assert_int_equal(okv_store_delete(&core->server->store, &core->work, &write, &outcome), OKV_OK);
+}
+
+void server_core_expect(struct server_core *core, const char *key, int fill, uint32_t length,
+                        uint64_t version)
+{
+    uint8_t *value = malloc(length + 1);
+    uint64_t stored = 0;
+    uint32_t got = 0;
+    int rc = okv_store_get(&core->server->store, key, (uint32_t)strlen(key), value, length, &got,
+                           &stored);
+
+    assert_non_null(value);
+    assert_int_equal(rc, length ? OKV_OK : OKV_ENOTFOUND);
+    if (length) {
+        assert_int_equal(got, length);
+        assert_int_equal(stored, version);
+    }
+    for (uint32_t i = 0; i < length; i++)
+        assert_int_equal(value[i], (uint8_t)fill);
+    free(value);
+}

@@ -1,0 +1,48 @@
+/*
+ * Walks a whole table that nobody writes to and checks it the way no client can:
+ * every image, where each key is, that no key is there twice and no two pieces of
+ * the heap overlap.
+ */
+#ifndef OKV_TESTS_STORE_AUDIT_H
+#define OKV_TESTS_STORE_AUDIT_H
+
+#include <stdint.h>
+
+#include "shared/bucket.h"
+#include "shared/superblock.h"
+
+struct store_audit {
+    uint64_t buckets;
+    uint64_t segments;
+    uint64_t items;
+    uint64_t user_bytes;
+    uint64_t entry_bytes;
+    uint64_t references;
+    uint64_t small_references; /* whose entries would be at most inline_max */
+    uint64_t later_parts;      /* sum over all items of the number of their part */
+    uint64_t overflow_parts;
+    uint64_t expiring;
+    uint64_t longest_chain; /* parts of the bucket that has most */
+    uint64_t piece_bytes;   /* of segments, extents and overflow parts, without rounding */
+    uint64_t class_bytes;   /* the same, each rounded up to its size class */
+};
+
+/* Called for each item; `entry` has key and value, wherever they are. */
+typedef void store_audit_visit(void *context, const struct okv_entry *entry);
+
+/* Fails the test when anything is wrong. `visit` may be NULL. */
+void store_audit_run(const uint8_t *region, uint64_t length, uint32_t inline_max,
+                     store_audit_visit *visit, void *context, struct store_audit *out);
+
+/* Bytes that jemalloc gives for `size`: 16 apart to 128, then four classes to each doubling. */
+uint64_t store_size_class(uint64_t size);
+
+/* READs of a get beyond the first, or beyond the second for large items: the mean. */
+static inline double store_audit_extra(const struct store_audit *audit)
+{
+    return audit->items
+               ? (double)(audit->small_references + audit->later_parts) / (double)audit->items
+               : 0;
+}
+
+#endif

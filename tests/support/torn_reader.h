@@ -1,0 +1,55 @@
+/*
+ * The most hostile reader that there can be without a device: it copies images and
+ * extents cache line by cache line, in random order, with pauses, and then believes
+ * them exactly as far as a client would. Whatever it believes it compares with what
+ * the table must have been between the beginning and the end of the copying.
+ *
+ * OKV_UNSAFE_NO_CHECKSUM: without the checksum. TORN_VERSION_ONLY, besides that: an
+ * image is believed when its version was the same before and after.
+ */
+#ifndef OKV_TESTS_TORN_READER_H
+#define OKV_TESTS_TORN_READER_H
+
+#include <stdalign.h>
+
+#include "tests/support/torn_table.h"
+
+#define TORN_ORDERS 256
+#define TORN_LINES_MAX ((OKV_BUCKET_SIZE_MAX + 2 * TORN_VALUE_MAX) / 64)
+
+struct torn_counts {
+    uint64_t accepted, rejected; /* images */
+    uint64_t extents, extents_rejected;
+    uint64_t states; /* of whole groups, found to be one that was current */
+    uint64_t moved;  /* images that sent the reader to another bucket */
+    uint64_t parts;  /* accepted images of overflow buckets */
+    uint64_t wrong;  /* what was accepted and never was */
+};
+
+/* Of one thread. */
+struct torn_reader {
+    struct torn_table *table;
+    uint64_t random;
+    uint64_t thought;  /* the number of buckets, as far as the reader knows */
+    unsigned failures; /* images in a row that were rejected */
+    struct torn_counts counts;
+    char complaint[200]; /* about the first thing that was wrong */
+
+    uint8_t orders[TORN_ORDERS][OKV_BUCKET_SIZE_MAX / 64]; /* of the lines of a bucket */
+    alignas(64) uint8_t image[OKV_BUCKET_SIZE_MAX];
+    alignas(64) uint8_t part[OKV_BUCKET_SIZE_MAX];
+    alignas(64) uint8_t extent[2 * TORN_VALUE_MAX];
+    uint64_t seen[TORN_KEYS_MAX]; /* counters of the group that is being read; 0: none */
+    bool in_first[TORN_KEYS_MAX]; /* it is in the first part */
+    struct {
+        uint64_t version, counter;
+    } last[TORN_IDS]; /* as they were read before */
+    uint64_t last_steps[TORN_GROUPS], last_version[TORN_GROUPS];
+};
+
+void torn_reader_init(struct torn_reader *reader, struct torn_table *table, uint64_t seed);
+
+/* Reads a group once, as often as it takes to be sent to its bucket; counts what came of it. */
+void torn_reader_look(struct torn_reader *reader, unsigned group);
+
+#endif

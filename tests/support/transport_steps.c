@@ -1,0 +1,79 @@
+#include "tests/support/transport_steps.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <cmocka.h>
+
+struct sockaddr_un steps_address(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+    assert_true(strlen(path) < sizeof address.sun_path);
+    memcpy(address.sun_path, path, strlen(path));
+    return address;
+}
+
+unsigned steps_open_descriptors(void)
+{
+    unsigned count = 0;
+
+    for (int fd = 0; fd < 1024; fd++)
+        count += fcntl(fd, F_GETFD) >= 0;
+    return count;
+}
+
+int steps_listen(const struct fixture *fixture, const char *path, struct okv_listener **out,
+                 struct okv_diag *diag)
+{
+    const struct okv_exposed_region region = {fixture->region, FIXTURE_REGION, fixture->region_fd};
+    struct okv_uri uri = {.scheme = OKV_SCHEME_LOCAL};
+
+    assert_true(strlen(path) < sizeof uri.path);
+    memcpy(uri.path, path, strlen(path));
+    return fixture->ops->listen(&uri, &region, out, diag);
+}
+
+void steps_start(struct steps *steps, const struct fixture *fixture,
+                 const struct okv_message_limits *limits)
+{
+    char path[96];
+
+    steps->ops = fixture->ops;
+    snprintf(path, sizeof path, "%s/steps", fixture->directory);
+    assert_int_equal(steps_listen(fixture, path, &steps->listener, NULL), 0);
+    assert_int_equal(
+        steps->ops->endpoint_create(steps->listener, limits, 1, &steps->endpoint, NULL), 0);
+}
+
+void steps_stop(struct steps *steps)
+{
+    steps->ops->endpoint_destroy(steps->endpoint);
+    steps->ops->unlisten(steps->listener);
+}
+
+int steps_let_in(const struct steps *steps, unsigned count, struct okv_conn **out)
+{
+    static const uint8_t hello[4] = {'o', 'k', 'v', 'L'};
+    struct sockaddr_un address = steps_address(steps->listener->where + strlen("local://"));
+    struct okv_request *request;
+    struct okv_event event;
+    int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+    assert_int_equal(connect(sock, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(send(sock, hello, sizeof hello, MSG_NOSIGNAL), sizeof hello);
+    assert_int_equal(steps->ops->next_request(steps->listener, &request), 1);
+    assert_int_equal(request->hello_length, 0);
+    assert_int_equal(steps->ops->accept(request, steps->endpoint, NULL, NULL, 0), 0);
+    for (unsigned i = 0; i < count; i++)
+        assert_int_equal(send(sock, hello, sizeof hello, MSG_NOSIGNAL), sizeof hello);
+    assert_int_equal(steps->ops->poll(steps->endpoint, &event, 1), 1);
+    assert_int_equal(event.type, OKV_EVENT_OPENED);
+    *out = event.conn;
+    return sock;
+}

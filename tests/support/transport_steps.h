@@ -1,0 +1,36 @@
+/*
+ * A server of the local transport whose every step the test makes, for clients
+ * that are bare sockets. It has the region of a fixture.
+ */
+#ifndef OKV_TESTS_TRANSPORT_STEPS_H
+#define OKV_TESTS_TRANSPORT_STEPS_H
+
+#include <sys/un.h>
+
+#include "tests/support/transport_fixture.h"
+
+struct steps {
+    const struct okv_transport_ops *ops;
+    struct okv_listener *listener;
+    struct okv_endpoint *endpoint;
+};
+
+/* Starts one beside the fixture's own, for one connection at a time. */
+void steps_start(struct steps *steps, const struct fixture *fixture,
+                 const struct okv_message_limits *limits);
+/* Every connection must be gone or closed by the client. */
+void steps_stop(struct steps *steps);
+
+/* Lets a client in that sends `count` messages and reads nothing; returns its end. */
+int steps_let_in(const struct steps *steps, unsigned count, struct okv_conn **out);
+
+/* What listen says to a fixture's region at `path`. */
+int steps_listen(const struct fixture *fixture, const char *path, struct okv_listener **out,
+                 struct okv_diag *diag);
+
+struct sockaddr_un steps_address(const char *path);
+
+/* Descriptors that this process has open. */
+unsigned steps_open_descriptors(void);
+
+#endif

@@ -1,0 +1,260 @@
+/* Items that expire, over a stub transport: what the server's clock is taken to be. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "client/handle.h"
+#include "tests/support/stub_client.h"
+
+#define EXTENT (STUB_HEAP + 8192)
+#define SECOND 1000
+#define HOUR (3600 * SECOND)
+/* Tests take less: what is to come in an hour is still to come, an hour ago is over. */
+#define SLACK (600 * SECOND)
+
+static char key[16];
+
+static int setup(void **state)
+{
+    client_setup(state);
+    stub_key(key, 3, STUB_DEPTH, 0);
+    return 0;
+}
+
+static void open_handle(void)
+{
+    handle = stub_open(4, 4, 60000);
+}
+
+static void write_item(uint64_t expiry_ms, bool in_extent)
+{
+    struct okv_entry entry =
+        in_extent ? stub_reference(key, "value", EXTENT) : stub_inline(key, "value");
+
+    entry.expiry_ms = expiry_ms;
+    stub_bucket(3, STUB_DEPTH, &entry, 1);
+}
+
+static int get_key(int64_t *ttl_ms)
+{
+    struct okv_command command = {
+        .kind = OKV_GET,
+        .key = key,
+        .key_length = strlen(key),
+        .buffer = buffer[0],
+        .buffer_size = sizeof buffer[0],
+    };
+    struct okv_result result;
+    int rc = okv_call(handle, &command, &result);
+
+    *ttl_ms = result.ttl_ms;
+    return rc;
+}
+
+static int head_key(int64_t *ttl_ms)
+{
+    struct okv_item_info info = {.ttl_ms = 0};
+    int rc = okv_head(handle, key, strlen(key), &info);
+
+    *ttl_ms = info.ttl_ms;
+    return rc;
+}
+
+static void assert_about(int64_t found, int64_t expected)
+{
+    if (found > expected || found < expected - SLACK)
+        fail_msg("%lld is not about %lld", (long long)found, (long long)expected);
+}
+
+static void expired_items_are_misses(void **state)
+{
+    int64_t ttl;
+
+    (void)state;
+    open_handle();
+    for (unsigned i = 0; i < 2; i++) {
+        write_item(STUB_CLOCK + HOUR, i);
+        assert_int_equal(get_key(&ttl), OKV_OK);
+        assert_about(ttl, HOUR);
+        assert_int_equal(head_key(&ttl), OKV_OK);
+        assert_about(ttl, HOUR);
+        write_item(0, i);
+        assert_int_equal(get_key(&ttl), OKV_OK);
+        assert_true(ttl == OKV_TTL_NONE);
+        assert_int_equal(head_key(&ttl), OKV_OK);
+        assert_true(ttl == OKV_TTL_NONE);
+        write_item(STUB_CLOCK, i);
+        uint64_t reads = stub.reads;
+        assert_int_equal(get_key(&ttl), OKV_ENOTFOUND);
+        assert_int_equal(head_key(&ttl), OKV_ENOTFOUND);
+        assert_int_equal(stub.reads, reads + 2); /* an extent that is of no use is not READ */
+    }
+    struct okv_counters counted;
+    okv_counters(handle, &counted);
+    assert_int_equal(counted.misses, 4);
+    assert_int_equal(counted.status_reads, 0); /* the welcome is recent enough */
+}
+
+/* An expired item with the same tag does not hide the key behind it. */
+static void search_goes_on_behind_an_expired_item(void **state)
+{
+    char other[16];
+    int64_t ttl;
+
+    (void)state;
+    open_handle();
+    stub_key(other, 3, STUB_DEPTH, 1);
+    struct okv_entry entries[] = {stub_reference(other, "other", EXTENT),
+                                  stub_reference(key, "value", EXTENT + 64)};
+    entries[0].tag = entries[1].tag;
+    entries[0].expiry_ms = 1;
+    stub_bucket(3, STUB_DEPTH, entries, 2);
+    assert_int_equal(get_key(&ttl), OKV_OK);
+    assert_memory_equal(buffer[0], "value", 5);
+    assert_int_equal(stub.reads, 2);
+}
+
+static unsigned status_reads(void)
+{
+    struct okv_counters counted;
+
+    okv_counters(handle, &counted);
+    return (unsigned)counted.status_reads;
+}
+
+static void age_sample(uint64_t by_ms)
+{
+    handle->clock.sampled_at_ms -= by_ms;
+}
+
+/* Only an item that expires makes the clock matter, and then at most one READ is under way. */
+static void old_sample_is_renewed_beside_the_get(void **state)
+{
+    int64_t ttl;
+
+    (void)state;
+    open_handle();
+    write_item(0, false);
+    age_sample(6 * SECOND);
+    assert_int_equal(get_key(&ttl), OKV_OK);
+    assert_int_equal(status_reads(), 0);
+    write_item(STUB_CLOCK + HOUR, false);
+    stub_status(STUB_CLOCK + 2 * HOUR, 3); /* the server's clock says that it is over */
+    assert_int_equal(get_key(&ttl), OKV_OK);
+    assert_int_equal(status_reads(), 1);
+    while (okv_poll(handle, results, 1) == 0 && handle->clock.reading)
+        ;
+    assert_int_equal(get_key(&ttl), OKV_ENOTFOUND);
+    assert_int_equal(status_reads(), 1);
+    struct okv_info info;
+    okv_info(handle, &info);
+    assert_int_equal(info.buckets, 4); /* 3, then what the images proved */
+    age_sample(6 * SECOND);
+    for (unsigned i = 0; i < 5; i++)
+        clock_refresh_soon(handle);
+    reads_flush(handle);
+    assert_int_equal(status_reads(), 2);
+    assert_int_equal(stub.reads_under_way, 1);
+}
+
+static void let_status_arrive(void)
+{
+    age_sample(6 * SECOND);
+    clock_refresh_soon(handle);
+    reads_flush(handle);
+    assert_true(handle->clock.reading);
+    while (handle->clock.reading)
+        okv_poll(handle, results, 1);
+}
+
+/* A sample that is behind what is known is one that was long on its way. */
+static void old_news_do_not_set_the_clock_back(void **state)
+{
+    (void)state;
+    open_handle();
+    uint64_t before = clock_now_ms(handle);
+    assert_in_range(before, STUB_CLOCK, STUB_CLOCK + SLACK);
+    stub_status(STUB_CLOCK - HOUR, 4);
+    let_status_arrive();
+    assert_in_range(clock_now_ms(handle), before, STUB_CLOCK + SLACK);
+    stub_status(STUB_CLOCK + HOUR, 4);
+    let_status_arrive();
+    assert_in_range(clock_now_ms(handle), STUB_CLOCK + HOUR, STUB_CLOCK + HOUR + SLACK);
+    uint64_t after = clock_now_ms(handle);
+    stub_status(STUB_CLOCK + 10 * HOUR, 4); /* damaged: none at all */
+    stub.region[OKV_STATUS_OFFSET + 2] ^= 1;
+    let_status_arrive();
+    assert_in_range(clock_now_ms(handle), after, STUB_CLOCK + HOUR + SLACK);
+}
+
+/* A bound loses 200 ppm, so that a server's clock that is slower than ours is followed. */
+static void drift_is_allowed_for(void **state)
+{
+    (void)state;
+    open_handle();
+    handle->clock.offset_at_ms -= 10 * HOUR;
+    int64_t lost = 10 * HOUR / 5000;
+    assert_in_range(clock_now_ms(handle), STUB_CLOCK - lost, STUB_CLOCK - lost + SLACK);
+    int64_t offset = handle->clock.offset_ms;
+    clock_sample(handle, STUB_CLOCK - lost - SLACK);
+    assert_true(handle->clock.offset_ms == offset);
+    clock_sample(handle, STUB_CLOCK - lost / 2);
+    assert_true(handle->clock.offset_ms < offset);
+    assert_in_range(clock_now_ms(handle), STUB_CLOCK - lost / 2, STUB_CLOCK - lost / 2 + SLACK);
+}
+
+static void clocks_that_make_no_sense(void **state)
+{
+    static const uint64_t clocks[] = {1, (uint64_t)INT64_MAX, (uint64_t)INT64_MAX + 1, UINT64_MAX};
+    int64_t ttl;
+
+    (void)state;
+    for (unsigned i = 0; i < 4; i++) {
+        setup(state);
+        stub.welcome.clock_ms = clocks[i];
+        open_handle();
+        write_item((UINT64_C(1) << 48) - 1, false);
+        assert_int_equal(get_key(&ttl), i ? OKV_ENOTFOUND : OKV_OK);
+        clock_sample(handle, clocks[3 - i]);
+        clock_sample(handle, clocks[i]);
+        get_key(&ttl);
+        stub_close(&handle);
+    }
+}
+
+/* Blocking, for scans; a status that is never whole is told. */
+static void refresh_waits_for_a_whole_status(void **state)
+{
+    (void)state;
+    open_handle();
+    stub_status(STUB_CLOCK + HOUR, 7);
+    assert_int_equal(clock_refresh(handle), OKV_OK);
+    assert_true(clock_now_ms(handle) >= STUB_CLOCK + HOUR);
+    assert_int_equal(handle->bucket_count, 7);
+    stub.region[OKV_STATUS_OFFSET] ^= 1;
+    assert_int_equal(clock_refresh(handle), OKV_ECORRUPT);
+    assert_string_equal(okv_why(handle), "");
+    stub_hang_up();
+    assert_int_equal(clock_refresh(handle), OKV_EDISCONNECTED);
+}
+
+#define EXPIRY_TEST(name) cmocka_unit_test_setup_teardown(name, setup, client_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        EXPIRY_TEST(expired_items_are_misses),
+        EXPIRY_TEST(search_goes_on_behind_an_expired_item),
+        EXPIRY_TEST(old_sample_is_renewed_beside_the_get),
+        EXPIRY_TEST(old_news_do_not_set_the_clock_back),
+        EXPIRY_TEST(drift_is_allowed_for),
+        EXPIRY_TEST(clocks_that_make_no_sense),
+        EXPIRY_TEST(refresh_waits_for_a_whole_status),
+    };
+
+    return cmocka_run_group_tests_name("client: expiry", tests, NULL, NULL);
+}

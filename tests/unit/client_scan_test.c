@@ -1,0 +1,282 @@
+/* What goes through the whole table, over a stub transport: the server changes it between
+ * two READs of a scan; a flush is as many requests as the server wants; a probe keeps to
+ * the index. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/stub_client.h"
+
+#define PART STUB_HEAP
+#define EXTENT (STUB_HEAP + 8192)
+/* READs of a scan: the status, again before the first chunk, the chunk. */
+#define CHUNK_READ 3
+
+static struct {
+    char key[16];
+    char value[16];
+} shown[16];
+static unsigned shown_count;
+static char low[16], high[16]; /* of bucket 0; at depth 3 `high` is of bucket 4 */
+static struct okv_counters counted;
+static unsigned change_at; /* the number of the READ before which the table changes */
+
+static int show(void *user, const struct okv_item *item)
+{
+    (void)user;
+    assert_true(shown_count < 16 && item->key_length < 16 && item->value_length < 16);
+    memset(&shown[shown_count], 0, sizeof shown[0]);
+    memcpy(shown[shown_count].key, item->key, item->key_length);
+    memcpy(shown[shown_count].value, item->value, item->value_length);
+    shown_count++;
+    return 0;
+}
+
+/* Scans; the items are these, in any order: pairs of key and value, then NULL. */
+static void assert_scan_shows(const char *const *items)
+{
+    unsigned wanted = 0;
+
+    shown_count = 0;
+    stub.reads = 0;
+    assert_int_equal(okv_scan(handle, show, NULL), OKV_OK);
+    okv_counters(handle, &counted);
+    for (; items[2 * wanted]; wanted++) {
+        unsigned times = 0;
+        for (unsigned i = 0; i < shown_count; i++)
+            times += strcmp(shown[i].key, items[2 * wanted]) == 0 &&
+                     strcmp(shown[i].value, items[2 * wanted + 1]) == 0;
+        if (times != 1)
+            fail_msg("%s = %s was shown %u times", items[2 * wanted], items[2 * wanted + 1], times);
+    }
+    assert_int_equal(shown_count, wanted);
+    assert_int_equal(stub.reads_outside, 0);
+}
+
+static int setup(void **state)
+{
+    stub_key(low, 0, 3, 0);
+    stub_key(high, 4, 3, 0);
+    change_at = 0;
+    return client_setup(state);
+}
+
+/* ---- parts and extents -------------------------------------------------- */
+
+static void write_part(unsigned part, uint64_t version, const char *key, const char *value)
+{
+    struct okv_entry entry = stub_inline(key, value);
+    struct stub_image image = {.offset = part == 0 ? stub_place(0) : PART,
+                               .bucket = 0,
+                               .version = version,
+                               .chain = part == 0 ? PART : 0,
+                               .depth = STUB_DEPTH,
+                               .part = part};
+
+    stub_write(&image, &entry, 1);
+}
+
+static void publish_first_part(unsigned n)
+{
+    if (n == CHUNK_READ + 2)
+        write_part(0, STUB_VERSION + 1, low, "new");
+}
+
+static void parts_of_two_versions_are_not_mixed(void **state)
+{
+    (void)state;
+    handle = stub_open(4, 4, 5000);
+    write_part(0, STUB_VERSION, low, "old");
+    write_part(1, STUB_VERSION + 1, high, "new");
+    stub.before_read = publish_first_part;
+    assert_scan_shows((const char *const[]){low, "new", high, "new", NULL});
+    assert_int_equal(counted.torn_buckets, 1);
+}
+
+static void replace_extent(unsigned n)
+{
+    if (n != CHUNK_READ + 1)
+        return;
+    struct okv_entry entries[] = {stub_inline(low, "small"),
+                                  stub_reference(high, "newer", EXTENT + 64)};
+
+    memset(stub.region + EXTENT, 0x55, 32);
+    stub_bucket(0, STUB_DEPTH, entries, 2);
+}
+
+static void a_replaced_extent_is_read_again(void **state)
+{
+    struct okv_entry entries[] = {stub_inline(low, "small"), stub_reference(high, "older", EXTENT)};
+
+    (void)state;
+    handle = stub_open(4, 4, 5000);
+    stub_bucket(0, STUB_DEPTH, entries, 2);
+    stub.before_read = replace_extent;
+    assert_scan_shows((const char *const[]){low, "small", high, "newer", NULL});
+    assert_int_equal(counted.torn_extents, 1);
+}
+
+/* ---- an index that changes ---------------------------------------------- */
+
+static void write_whole(void)
+{
+    struct okv_entry entries[] = {stub_inline(low, "1"), stub_inline(high, "2")};
+
+    stub_bucket(0, STUB_DEPTH, entries, 2);
+    stub_bucket(4, STUB_DEPTH, NULL, 0); /* the place was given up */
+    stub_status(STUB_CLOCK, STUB_BUCKETS);
+}
+
+static void write_divided(void)
+{
+    struct okv_entry entries[] = {stub_inline(low, "1"), stub_inline(high, "2")};
+
+    stub_bucket(4, STUB_DEPTH + 1, &entries[1], 1);
+    stub_bucket(0, STUB_DEPTH + 1, &entries[0], 1);
+    stub_status(STUB_CLOCK, STUB_BUCKETS + 1);
+}
+
+static void split(unsigned n)
+{
+    if (n == change_at)
+        write_divided();
+}
+
+static void merge(unsigned n)
+{
+    if (n == change_at)
+        write_whole();
+}
+
+static void a_split_at_any_read_leaves_nothing_out(void **state)
+{
+    (void)state;
+    handle = stub_open(4, 4, 5000);
+    stub.before_read = split;
+    for (change_at = 1; change_at < CHUNK_READ + 4; change_at++) {
+        write_whole();
+        assert_scan_shows((const char *const[]){low, "1", high, "2", NULL});
+    }
+}
+
+static void a_merge_at_any_read_shows_nothing_twice(void **state)
+{
+    (void)state;
+    handle = stub_open(4, 4, 5000);
+    stub.before_read = merge;
+    for (change_at = 1; change_at < CHUNK_READ + 4; change_at++) {
+        write_divided();
+        assert_scan_shows((const char *const[]){low, "1", high, "2", NULL});
+    }
+}
+
+static void a_bucket_that_stays_torn_ends_the_scan(void **state)
+{
+    (void)state;
+    handle = stub_open(4, 4, 5000);
+    stub.region[stub_place(2) + 10] ^= 1;
+    assert_int_equal(okv_scan(handle, show, NULL), OKV_ECORRUPT);
+    assert_string_equal(okv_why(handle), "");
+}
+
+/* ---- flush -------------------------------------------------------------- */
+
+static uint8_t step[sizeof(struct okv_wire_flush)];
+
+static bool answer_flush(const struct stub_request *request, struct stub_reply *reply)
+{
+    const struct okv_request_message *message = &request->message;
+    bool first = message->argument == 0;
+
+    assert_int_equal(message->opcode, OKV_OP_FLUSH);
+    assert_int_equal(message->value_length, first ? 0 : 8);
+    if (!first) {
+        assert_int_equal(message->argument, 77);
+        assert_int_equal(okv_get_u64(message->value), 3);
+    }
+    okv_put_u64(step, first ? 77 : 0);
+    okv_put_u64(step + 8, first ? 3 : 4);
+    reply->message.value = step;
+    reply->message.value_length = sizeof step;
+    return true;
+}
+
+static void a_flush_goes_on_where_the_server_says(void **state)
+{
+    (void)state;
+    handle = stub_open(4, 4, 5000);
+    stub.answer = answer_flush;
+    assert_int_equal(okv_flush(handle), OKV_OK);
+    assert_int_equal(stub.sent, 2);
+    assert_int_equal(okv_flush(NULL), OKV_EINVAL);
+}
+
+static void a_flush_without_an_answer_may_have_happened(void **state)
+{
+    (void)state;
+    handle = stub_open(4, 4, 20);
+    stub.answer = no_answer;
+    assert_int_equal(okv_flush(handle), OKV_EUNKNOWN);
+}
+
+/* ---- probe -------------------------------------------------------------- */
+
+#define PROBE_LENGTH (3 * STUB_BUCKET_SIZE)
+
+static unsigned probed[2]; /* READs in each segment */
+
+/* Looks at the READ before this one. */
+static void look_at_place(unsigned n)
+{
+    static const uint64_t segments[] = {STUB_INDEX, STUB_SEGMENT_1};
+
+    if (n < 4)
+        return;
+    for (unsigned i = 0; i < 2; i++) {
+        uint64_t offset = stub.last_read - segments[i];
+        if (stub.last_read >= segments[i] && offset + PROBE_LENGTH <= STUB_SEGMENT_SIZE) {
+            probed[i]++;
+            return;
+        }
+    }
+    fail_msg("a READ at %llu", (unsigned long long)stub.last_read);
+}
+
+static void a_probe_keeps_to_the_index(void **state)
+{
+    uint64_t latencies[500];
+
+    (void)state;
+    memset(probed, 0, sizeof probed);
+    stub_segment(1, STUB_SEGMENT_1);
+    stub_status(STUB_CLOCK, 2 * STUB_SEGMENT_BUCKETS);
+    handle = stub_open(4, 4, 5000);
+    stub.before_read = look_at_place;
+    assert_int_equal(okv_probe(handle, PROBE_LENGTH, 500, 1, latencies), OKV_OK);
+    stub.before_read = NULL;
+    assert_true(probed[0] > 100 && probed[1] > 100);
+    assert_int_equal(okv_probe(handle, STUB_SEGMENT_SIZE + 1, 1, 1, latencies), OKV_EINVAL);
+    assert_int_equal(okv_probe(handle, STUB_SEGMENT_SIZE, 1, 1, latencies), OKV_OK);
+}
+
+#define SCAN_TEST(test) cmocka_unit_test_setup_teardown(test, setup, client_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SCAN_TEST(parts_of_two_versions_are_not_mixed),
+        SCAN_TEST(a_replaced_extent_is_read_again),
+        SCAN_TEST(a_split_at_any_read_leaves_nothing_out),
+        SCAN_TEST(a_merge_at_any_read_shows_nothing_twice),
+        SCAN_TEST(a_bucket_that_stays_torn_ends_the_scan),
+        SCAN_TEST(a_flush_goes_on_where_the_server_says),
+        SCAN_TEST(a_flush_without_an_answer_may_have_happened),
+        SCAN_TEST(a_probe_keeps_to_the_index),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

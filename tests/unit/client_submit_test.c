@@ -1,0 +1,515 @@
+/* Commands over a stub transport: what is refused, what goes out with one doorbell, and
+ * many gets at once. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/stub_client.h"
+
+#define LONG_MS 60000
+#define LENGTH_OF(array) (sizeof(array) / sizeof *(array))
+#define MANY 100
+
+static char keys[MANY][16];
+static char values[MANY][16];
+static struct okv_command commands[MANY];
+static struct okv_result many_results[MANY];
+
+/* A table of MANY items, of which those with n % 4 == 3 are missing, those with
+ * n % 4 == 2 have an extent. Parts are chained, since four buckets take no more. */
+static void write_many(void)
+{
+    for (uint64_t bucket = 0; bucket < STUB_BUCKETS; bucket++) {
+        struct okv_entry entries[MANY / STUB_BUCKETS];
+        unsigned count = 0;
+        for (unsigned i = 0; i < MANY / STUB_BUCKETS; i++) {
+            unsigned n = (unsigned)bucket * (MANY / STUB_BUCKETS) + i;
+            stub_key(keys[n], bucket, STUB_DEPTH, i);
+            if (n % 4 != 3)
+                entries[count++] = n % 4 == 2 ? stub_reference(keys[n], keys[n], STUB_HEAP + n * 64)
+                                              : stub_inline(keys[n], keys[n]);
+        }
+        uint64_t further = STUB_HEAP + 65536 + bucket * STUB_BUCKET_SIZE;
+        struct stub_image image = {
+            .offset = stub_place(bucket),
+            .bucket = bucket,
+            .version = STUB_VERSION,
+            .chain = further,
+            .depth = STUB_DEPTH,
+        };
+        stub_write(&image, entries, count / 2);
+        image.offset = further;
+        image.chain = 0;
+        image.part = 1;
+        stub_write(&image, entries + count / 2, count - count / 2);
+    }
+}
+
+static void write_commands(void)
+{
+    for (unsigned n = 0; n < MANY; n++)
+        commands[n] = (struct okv_command){
+            .kind = n % 5 == 4 ? OKV_HEAD : OKV_GET,
+            .tag = n,
+            .key = keys[n],
+            .key_length = strlen(keys[n]),
+            .buffer = n % 5 == 4 ? NULL : values[n],
+            .buffer_size = n % 5 == 4 ? 0 : sizeof values[n],
+        };
+}
+
+static void check_result(unsigned n, const struct okv_result *result)
+{
+    assert_int_equal(result->tag, n);
+    assert_int_equal(result->status, n % 4 == 3 ? OKV_ENOTFOUND : OKV_OK);
+    if (result->status)
+        return;
+    assert_int_equal(result->length, strlen(keys[n]));
+    assert_int_equal(result->version, 5);
+    assert_true(result->ttl_ms == OKV_TTL_NONE);
+    if (n % 5 != 4)
+        assert_memory_equal(values[n], keys[n], result->length);
+}
+
+/* ---- one doorbell ---- */
+
+static void submitted_gets_are_one_post(void **state)
+{
+    struct okv_result polled[MANY];
+    size_t accepted = 0;
+
+    (void)state;
+    handle = stub_open(MANY, 4, LONG_MS);
+    write_many();
+    write_commands();
+    assert_int_equal(okv_submit(handle, commands, MANY, &accepted), OKV_OK);
+    assert_int_equal(accepted, MANY);
+    assert_int_equal(stub.posts, 1);
+    assert_int_equal(stub.reads, MANY);
+    for (unsigned ended = 0; ended < MANY;) {
+        unsigned posts = stub.posts;
+        int n = okv_poll(handle, polled, MANY);
+        assert_true(n >= 0);
+        assert_true(stub.posts - posts <= 1); /* what a turn leads to goes out together, too */
+        for (int i = 0; i < n; i++)
+            check_result((unsigned)polled[i].tag, &polled[i]);
+        ended += (unsigned)n;
+    }
+}
+
+/* More READs than there is room for: none is refused, none is posted beyond the room. */
+static void gets_wait_for_room(void **state)
+{
+    struct okv_result polled[MANY];
+    unsigned ended = 0;
+
+    (void)state;
+    stub.max_reads = 7;
+    handle = stub_open(MANY, 4, LONG_MS);
+    write_many();
+    write_commands();
+    assert_int_equal(okv_submit(handle, commands, MANY, NULL), OKV_OK);
+    assert_int_equal(stub.reads, 7);
+    while (ended < MANY) {
+        int n = okv_poll(handle, polled, MANY);
+        assert_true(n >= 0);
+        for (int i = 0; i < n; i++)
+            check_result((unsigned)polled[i].tag, &polled[i]);
+        ended += (unsigned)n;
+    }
+    assert_string_equal(okv_why(handle), "");
+}
+
+static void synchronous_get_is_one_post_for_each_read(void **state)
+{
+    (void)state;
+    handle = stub_open(1, 1, LONG_MS);
+    assert_int_equal(get(), OKV_ENOTFOUND);
+    assert_int_equal(stub.posts, 1);
+    assert_int_equal(okv_ping(handle), OKV_OK);
+    assert_int_equal(okv_submit(handle, NULL, 0, NULL), OKV_OK);
+    assert_int_equal(stub.posts, 1);
+}
+
+static void failed_post_fails_the_handle(void **state)
+{
+    (void)state;
+    handle = stub_open(8, 4, LONG_MS);
+    put_submit(0);
+    stub.read_result = OKV_EIO;
+    get_submit(1);
+    assert_true(strlen(okv_why(handle)) > 0);
+    collect();
+    assert_int_equal(results[0].status, OKV_EUNKNOWN);
+    assert_int_equal(results[1].status, OKV_EIO);
+}
+
+/* The goodbye that is waiting says more than the post that came too late. */
+static void goodbye_is_heard_when_a_post_fails(void **state)
+{
+    (void)state;
+    handle = stub_open(8, 4, LONG_MS);
+    stub_goodbye();
+    stub.read_result = OKV_EDISCONNECTED;
+    assert_int_equal(get(), OKV_ESHUTDOWN);
+    assert_int_equal(get(), OKV_ESHUTDOWN);
+    stub_close(&handle);
+    stub_reset();
+    handle = stub_open(8, 4, LONG_MS);
+    stub.read_result = OKV_EDISCONNECTED;
+    assert_int_equal(get(), OKV_EDISCONNECTED);
+}
+
+/* ---- what is refused ---- */
+
+#define KEY .key = "key", .key_length = 3
+
+static const struct wrong_command {
+    struct okv_command command;
+    int status;
+} wrong_commands[] = {
+    {{.kind = 0, KEY}, OKV_EINVAL},
+    {{.kind = 9, KEY}, OKV_EINVAL},
+    {{.kind = UINT32_MAX, KEY}, OKV_EINVAL},
+    {{.kind = OKV_GET, .key_length = 3}, OKV_EINVAL},
+    {{.kind = OKV_GET, .key = "", .key_length = 0}, OKV_EKEYSIZE},
+    {{.kind = OKV_GET, .key = keys, .key_length = OKV_KEY_MAX_BYTES + 1}, OKV_EKEYSIZE},
+    {{.kind = OKV_GET, .key = "key", .key_length = (size_t)1 << 32 | 3}, OKV_EKEYSIZE},
+    {{.kind = OKV_GET, KEY, .buffer_size = 1}, OKV_EINVAL},
+    {{.kind = OKV_GET, KEY, .value = "v", .value_length = 1}, OKV_EINVAL},
+    {{.kind = OKV_GET, KEY, .flags = OKV_IF_VERSION, .version = 1}, OKV_EINVAL},
+    {{.kind = OKV_GET, KEY, .version = 1}, OKV_EINVAL},
+    {{.kind = OKV_GET, KEY, .ttl_ms = 1}, OKV_EINVAL},
+    {{.kind = OKV_GET, KEY, .delta = 1}, OKV_EINVAL},
+    {{.kind = OKV_GET, KEY, .reserved = {1}}, OKV_EINVAL},
+    {{.kind = OKV_GET, KEY, .reserved = {[2] = 1}}, OKV_EINVAL},
+    {{.kind = OKV_HEAD, KEY, .buffer = values, .buffer_size = 1}, OKV_EINVAL},
+    {{.kind = OKV_PUT, KEY, .value_length = 1}, OKV_EINVAL},
+    {{.kind = OKV_PUT, KEY, .buffer = values, .buffer_size = 1}, OKV_EINVAL},
+    {{.kind = OKV_PUT, KEY, .flags = 8}, OKV_EINVAL},
+    {{.kind = OKV_PUT, KEY, .flags = 1u << 31}, OKV_EINVAL},
+    {{.kind = OKV_PUT, KEY, .flags = OKV_IF_ABSENT | OKV_IF_VERSION, .version = 1}, OKV_EINVAL},
+    {{.kind = OKV_PUT, KEY, .flags = OKV_IF_VERSION}, OKV_EINVAL},
+    {{.kind = OKV_PUT, KEY, .version = 1}, OKV_EINVAL},
+    {{.kind = OKV_PUT, KEY, .ttl_ms = 1}, OKV_EINVAL},
+    {{.kind = OKV_PUT, KEY, .flags = OKV_WITH_TTL}, OKV_ETTL},
+    {{.kind = OKV_PUT, KEY, .flags = OKV_WITH_TTL, .ttl_ms = -1}, OKV_ETTL},
+    {{.kind = OKV_PUT, KEY, .flags = OKV_WITH_TTL, .ttl_ms = OKV_TTL_MAX_MS + 1}, OKV_ETTL},
+    {{.kind = OKV_PUT, KEY, .flags = OKV_WITH_TTL, .ttl_ms = OKV_TTL_NONE}, OKV_ETTL},
+    {{.kind = OKV_PUT, KEY, .value = "", .value_length = STUB_REGION + 1}, OKV_EVALUESIZE},
+    {{.kind = OKV_PUT, KEY, .value = "", .value_length = (size_t)1 << 32}, OKV_EVALUESIZE},
+    {{.kind = OKV_DELETE, KEY, .flags = OKV_IF_ABSENT}, OKV_EINVAL},
+    {{.kind = OKV_DELETE, KEY, .flags = OKV_WITH_TTL, .ttl_ms = 1}, OKV_EINVAL},
+    {{.kind = OKV_DELETE, KEY, .flags = OKV_IF_VERSION}, OKV_EINVAL},
+    {{.kind = OKV_DELETE, KEY, .value = "v", .value_length = 1}, OKV_EINVAL},
+    {{.kind = OKV_INCR, KEY, .flags = OKV_WITH_TTL, .ttl_ms = 1}, OKV_EINVAL},
+    {{.kind = OKV_INCR, KEY, .value = "1", .value_length = 1}, OKV_EINVAL},
+    {{.kind = OKV_APPEND, KEY, .delta = 1}, OKV_EINVAL},
+    {{.kind = OKV_APPEND, KEY, .value = "", .value_length = OKV_SLOT_SIZE_DEFAULT - 40 - 1024 + 1},
+     OKV_EVALUESIZE},
+    {{.kind = OKV_TOUCH, KEY}, OKV_ETTL},
+    {{.kind = OKV_TOUCH, KEY, .ttl_ms = -1}, OKV_ETTL},
+    {{.kind = OKV_TOUCH, KEY, .ttl_ms = INT64_MIN}, OKV_ETTL},
+    {{.kind = OKV_TOUCH, KEY, .ttl_ms = OKV_TTL_MAX_MS + 1}, OKV_ETTL},
+    {{.kind = OKV_TOUCH, KEY, .ttl_ms = OKV_TTL_NONE - 1}, OKV_ETTL},
+    {{.kind = OKV_PING, KEY}, OKV_EINVAL},
+    {{.kind = OKV_PING, .key_length = 1}, OKV_EINVAL},
+};
+
+static void wrong_commands_are_refused(void **state)
+{
+    struct okv_result result;
+
+    (void)state;
+    handle = stub_open(4, 4, LONG_MS);
+    for (unsigned i = 0; i < LENGTH_OF(wrong_commands); i++) {
+        struct okv_command three[] = {
+            {.kind = OKV_PING, .tag = 0}, wrong_commands[i].command, {.kind = OKV_PING, .tag = 2}};
+        size_t accepted = 9;
+        memset(seen, 0, sizeof seen);
+        int rc = okv_submit(handle, three, 3, &accepted);
+        if (rc != wrong_commands[i].status)
+            fail_msg("command %u: %s", i, okv_errname(rc));
+        assert_int_equal(accepted, 1);
+        collect();
+        assert_int_equal(seen[0], 1);
+        assert_int_equal(seen[2], 0);
+
+        three[1].tag = 7;
+        assert_int_equal(okv_call(handle, &three[1], &result), wrong_commands[i].status);
+        assert_int_equal(result.status, wrong_commands[i].status);
+        assert_int_equal(result.tag, 7);
+    }
+    assert_int_equal(stub.reads, 0);
+    assert_int_equal(stub.sent, LENGTH_OF(wrong_commands));
+}
+
+/* The limits themselves are allowed. */
+static void extremes_are_accepted(void **state)
+{
+    static char key[OKV_KEY_MAX_BYTES], value[STUB_REGION];
+    const struct okv_command right[] = {
+        {.kind = OKV_GET, .key = key, .key_length = sizeof key},
+        {.kind = OKV_HEAD, .key = key, .key_length = 1},
+        {.kind = OKV_PUT, .key = key, .key_length = sizeof key},
+        {.kind = OKV_PUT, KEY, .value = value, .value_length = sizeof value},
+        {.kind = OKV_PUT, KEY, .flags = OKV_WITH_TTL | OKV_IF_ABSENT, .ttl_ms = OKV_TTL_MAX_MS},
+        {.kind = OKV_PUT, KEY, .flags = OKV_WITH_TTL | OKV_IF_VERSION, .ttl_ms = 1, .version = 1},
+        {.kind = OKV_APPEND,
+         .key = key,
+         .key_length = sizeof key,
+         .value = value,
+         .value_length = OKV_SLOT_SIZE_DEFAULT - 40 - 1024},
+        {.kind = OKV_TOUCH, KEY, .ttl_ms = OKV_TTL_NONE},
+        {.kind = OKV_TOUCH, KEY, .ttl_ms = OKV_TTL_MAX_MS},
+        {.kind = OKV_INCR, KEY, .delta = INT64_MIN},
+        {.kind = OKV_PING, .timeout_ms = UINT32_MAX},
+    };
+
+    (void)state;
+    handle = stub_open(16, 16, LONG_MS);
+    for (unsigned i = 0; i < LENGTH_OF(right); i++) {
+        struct okv_result result;
+        int rc = okv_call(handle, &right[i], &result);
+        if (rc != (i < 2 ? OKV_ENOTFOUND : OKV_OK))
+            fail_msg("command %u: %s", i, okv_errname(rc));
+        assert_int_equal(result.status, rc);
+    }
+    assert_int_equal(okv_submit(handle, right, LENGTH_OF(right), NULL), OKV_OK);
+}
+
+static void nothing_is_needed_where_memory_is(void **state)
+{
+    struct okv_command command = {.kind = OKV_GET, KEY};
+    struct okv_put_options options = {.reserved = 1};
+    struct okv_result result;
+    size_t accepted = 9;
+
+    (void)state;
+    handle = stub_open(4, 4, LONG_MS);
+    assert_int_equal(okv_submit(NULL, &command, 1, &accepted), OKV_EINVAL);
+    assert_int_equal(accepted, 0);
+    assert_int_equal(okv_submit(handle, NULL, 1, NULL), OKV_EINVAL);
+    assert_int_equal(okv_call(NULL, &command, &result), OKV_EINVAL);
+    assert_int_equal(okv_call(handle, NULL, &result), OKV_EINVAL);
+    assert_int_equal(okv_call(handle, &command, NULL), OKV_EINVAL);
+    assert_int_equal(okv_get_many(NULL, &command, &result, 1), OKV_EINVAL);
+    assert_int_equal(okv_get_many(handle, NULL, &result, 1), OKV_EINVAL);
+    assert_int_equal(okv_get_many(handle, &command, NULL, 1), OKV_EINVAL);
+    assert_int_equal(okv_get_many(handle, NULL, NULL, 0), OKV_OK);
+    assert_int_equal(okv_get(handle, "key", 3, NULL, 0, NULL, NULL), OKV_EINVAL);
+    assert_int_equal(okv_get(NULL, "key", 3, NULL, 0, &accepted, NULL), OKV_EINVAL);
+    assert_int_equal(okv_head(NULL, "key", 3, NULL), OKV_EINVAL);
+    assert_int_equal(okv_put_with(handle, "key", 3, "", 0, NULL, NULL), OKV_EINVAL);
+    assert_int_equal(okv_put_with(handle, "key", 3, "", 0, &options, NULL), OKV_EINVAL);
+    options = (struct okv_put_options){.reserved2 = {[2] = 1}};
+    assert_int_equal(okv_put_with(handle, "key", 3, "", 0, &options, NULL), OKV_EINVAL);
+    assert_int_equal(okv_stat(NULL, buffer[0], 1, &accepted), OKV_EINVAL);
+    assert_int_equal(okv_head(handle, "key", 3, NULL), OKV_ENOTFOUND);
+    assert_int_equal(stub.sent, 0);
+}
+
+static void commands_beyond_the_depth(void **state)
+{
+    struct okv_command pings[5] = {{.kind = OKV_PING, .tag = 0},
+                                   {.kind = OKV_PING, .tag = 1},
+                                   {.kind = OKV_PING, .tag = 2},
+                                   {.kind = OKV_PING, .tag = 3},
+                                   {.kind = OKV_PING, .tag = 4}};
+    size_t accepted;
+
+    (void)state;
+    handle = stub_open(3, 4, LONG_MS);
+    assert_int_equal(okv_submit(handle, pings, 5, &accepted), OKV_EAGAIN);
+    assert_int_equal(accepted, 3);
+    collect();
+    assert_int_equal(seen[2], 1);
+    assert_int_equal(seen[3], 0);
+}
+
+static void command_has_its_own_deadline(void **state)
+{
+    struct okv_command ping = {.kind = OKV_PING, .timeout_ms = 20};
+    struct okv_result result;
+
+    (void)state;
+    handle = stub_open(3, 4, LONG_MS);
+    stub.answer = no_answer;
+    assert_int_equal(okv_call(handle, &ping, &result), OKV_ETIMEDOUT);
+    assert_int_equal(okv_submit(handle, &ping, 1, NULL), OKV_OK);
+    assert_int_equal(okv_wait(handle, LONG_MS), OKV_OK);
+    assert_int_equal(okv_poll(handle, &result, 1), 1);
+    assert_int_equal(result.status, OKV_ETIMEDOUT);
+}
+
+/* ---- many gets ---- */
+
+static void many_gets_in_the_callers_order(void **state)
+{
+    static const uint32_t depths[] = {1, 3, 32, MANY};
+
+    for (unsigned i = 0; i < LENGTH_OF(depths); i++) {
+        client_setup(state);
+        memset(values, 0, sizeof values);
+        memset(many_results, 0xff, sizeof many_results);
+        handle = stub_open(depths[i], 2, LONG_MS);
+        write_many();
+        write_commands();
+        assert_int_equal(okv_get_many(handle, commands, many_results, MANY), OKV_OK);
+        for (unsigned n = 0; n < MANY; n++)
+            check_result(n, &many_results[n]);
+        assert_int_equal(okv_pending(handle), 0);
+        if (depths[i] == MANY) /* some hundred READs */
+            assert_true(stub.reads > 150 && stub.posts <= 12);
+        stub_close(&handle);
+    }
+}
+
+static void many_gets_of_one_key(void **state)
+{
+    (void)state;
+    handle = stub_open(8, 2, LONG_MS);
+    write_many();
+    write_commands();
+    for (unsigned n = 0; n < MANY; n++) {
+        commands[n].key = keys[2];
+        commands[n].key_length = strlen(keys[2]);
+    }
+    assert_int_equal(okv_get_many(handle, commands, many_results, MANY), OKV_OK);
+    for (unsigned n = 0; n < MANY; n++) {
+        assert_int_equal(many_results[n].status, OKV_OK);
+        assert_true(n % 5 == 4 || memcmp(values[n], keys[2], strlen(keys[2])) == 0);
+    }
+}
+
+static void wrong_ones_among_many(void **state)
+{
+    (void)state;
+    handle = stub_open(8, 2, LONG_MS);
+    write_many();
+    write_commands();
+    commands[0].key_length = 0;
+    commands[50].reserved[0] = 1;
+    commands[MANY - 1].key = NULL;
+    commands[1].buffer_size = 3;
+    assert_int_equal(okv_get_many(handle, commands, many_results, MANY), OKV_OK);
+    assert_int_equal(many_results[0].status, OKV_EKEYSIZE);
+    assert_int_equal(many_results[1].status, OKV_ETOOSMALL);
+    assert_int_equal(many_results[1].length, strlen(keys[1]));
+    assert_int_equal(many_results[50].status, OKV_EINVAL);
+    assert_int_equal(many_results[50].tag, 50);
+    assert_int_equal(many_results[MANY - 1].status, OKV_EINVAL);
+    for (unsigned n = 2; n < 50; n++)
+        check_result(n, &many_results[n]);
+
+    unsigned reads = stub.reads;
+    write_commands();
+    commands[MANY - 1].kind = OKV_PUT;
+    assert_int_equal(okv_get_many(handle, commands, many_results, MANY), OKV_EINVAL);
+    assert_int_equal(stub.reads, reads);
+    put_submit(0);
+    assert_int_equal(okv_get_many(handle, commands, many_results, 1), OKV_EAGAIN);
+    collect();
+    assert_int_equal(okv_get_many(handle, commands, many_results, 1), OKV_OK);
+}
+
+static unsigned hang_up_at;
+
+static void hang_up(unsigned n)
+{
+    if (n == hang_up_at)
+        stub_hang_up();
+}
+
+static void connection_ends_among_many(void **state)
+{
+    for (hang_up_at = 1; hang_up_at < 120; hang_up_at += 13) {
+        client_setup(state);
+        handle = stub_open(8, 2, LONG_MS);
+        write_many();
+        write_commands();
+        memset(many_results, 0xff, sizeof many_results);
+        stub.before_read = hang_up;
+        assert_int_equal(okv_get_many(handle, commands, many_results, MANY), OKV_EDISCONNECTED);
+        for (unsigned n = 0; n < MANY; n++) {
+            assert_int_equal(many_results[n].tag, n);
+            if (many_results[n].status != OKV_EDISCONNECTED)
+                check_result(n, &many_results[n]);
+        }
+        assert_int_equal(many_results[MANY - 1].status, OKV_EDISCONNECTED);
+        stub_close(&handle);
+    }
+}
+
+/* Each has its deadline; what is still under way afterwards has the slots, not the results. */
+static void many_gets_that_time_out(void **state)
+{
+    (void)state;
+    handle = stub_open(8, 2, 20);
+    write_many();
+    write_commands();
+    stub.delay = HELD;
+    assert_int_equal(okv_get_many(handle, commands, many_results, 20), OKV_OK);
+    for (unsigned n = 0; n < 10; n++)
+        assert_int_equal(many_results[n].status, OKV_ETIMEDOUT);
+    for (unsigned n = 10; n < 20; n++) /* ten slots in all */
+        assert_int_equal(many_results[n].status, OKV_EAGAIN);
+    stub_release_events(0);
+    assert_int_equal(okv_poll(handle, many_results, 1), 0);
+    assert_int_equal(okv_get_many(handle, commands, many_results, MANY), OKV_OK);
+    for (unsigned n = 0; n < MANY; n++)
+        check_result(n, &many_results[n]);
+}
+
+static void hold_eight(unsigned n)
+{
+    stub.delay = n <= 8 ? HELD : 0;
+}
+
+/* READs that are late leave two slots for all the others, which wait for them. */
+static void many_gets_with_few_slots(void **state)
+{
+    (void)state;
+    handle = stub_open(8, 2, 200);
+    write_many();
+    write_commands();
+    stub.before_read = hold_eight;
+    assert_int_equal(okv_get_many(handle, commands, many_results, MANY), OKV_OK);
+    for (unsigned n = 0; n < MANY; n++) {
+        if (n < 8)
+            assert_int_equal(many_results[n].status, OKV_ETIMEDOUT);
+        else
+            check_result(n, &many_results[n]);
+    }
+}
+
+#define SUBMIT_TEST(name) cmocka_unit_test_setup_teardown(name, client_setup, client_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SUBMIT_TEST(submitted_gets_are_one_post),
+        SUBMIT_TEST(gets_wait_for_room),
+        SUBMIT_TEST(synchronous_get_is_one_post_for_each_read),
+        SUBMIT_TEST(failed_post_fails_the_handle),
+        SUBMIT_TEST(goodbye_is_heard_when_a_post_fails),
+        SUBMIT_TEST(wrong_commands_are_refused),
+        SUBMIT_TEST(extremes_are_accepted),
+        SUBMIT_TEST(nothing_is_needed_where_memory_is),
+        SUBMIT_TEST(commands_beyond_the_depth),
+        SUBMIT_TEST(command_has_its_own_deadline),
+        SUBMIT_TEST(many_gets_in_the_callers_order),
+        SUBMIT_TEST(many_gets_of_one_key),
+        SUBMIT_TEST(wrong_ones_among_many),
+        SUBMIT_TEST(connection_ends_among_many),
+        SUBMIT_TEST(many_gets_that_time_out),
+        SUBMIT_TEST(many_gets_with_few_slots),
+    };
+
+    return cmocka_run_group_tests_name("client: commands", tests, NULL, NULL);
+}

@@ -1,0 +1,322 @@
+/* Writes over a stub transport: what each says to the server, what comes of the answer, and
+ * values that are too long for a message. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/stub_client.h"
+
+#define LONG_MS 60000
+#define LENGTH_OF(array) (sizeof(array) / sizeof *(array))
+#define INLINE_MAX (OKV_SLOT_SIZE_DEFAULT - 40 - OKV_KEY_MAX)
+
+static char big[INLINE_MAX + 1];
+
+static const struct okv_request_message *last_request(void)
+{
+    return &stub.requests[(stub.sent - 1) % STUB_REQUESTS].message;
+}
+
+/* ---- what goes out, what comes back ---- */
+
+static void expect_request(unsigned opcode, unsigned flags, uint64_t argument, uint64_t ttl_ms,
+                           const char *value)
+{
+    const struct okv_request_message *request = last_request();
+
+    assert_int_equal(request->opcode, opcode);
+    assert_int_equal(request->flags, flags);
+    assert_int_equal(request->argument, argument);
+    assert_int_equal(request->ttl_ms, ttl_ms);
+    assert_int_equal(request->key_length, 3);
+    assert_memory_equal(request->key, "key", 3);
+    assert_int_equal(request->value_length, strlen(value));
+    assert_memory_equal(request->value, value, strlen(value));
+}
+
+static void each_write_says_what_it_means(void **state)
+{
+    struct okv_put_options options = {0};
+    uint64_t version = 0;
+    int64_t number = 0;
+
+    (void)state;
+    handle = stub_open(4, 4, LONG_MS);
+    assert_int_equal(okv_put(handle, "key", 3, "value", 5, &version), OKV_OK);
+    expect_request(OKV_OP_PUT, 0, 0, 0, "value");
+    assert_int_equal(version, 77);
+    options.flags = OKV_IF_ABSENT | OKV_WITH_TTL;
+    options.ttl_ms = 1234;
+    assert_int_equal(okv_put_with(handle, "key", 3, "", 0, &options, NULL), OKV_OK);
+    expect_request(OKV_OP_PUT, OKV_REQUEST_IF_ABSENT, 0, 1234, "");
+    options = (struct okv_put_options){.flags = OKV_IF_VERSION, .version = UINT64_C(1) << 47};
+    assert_int_equal(okv_put_with(handle, "key", 3, "v", 1, &options, NULL), OKV_OK);
+    expect_request(OKV_OP_PUT, OKV_REQUEST_IF_VERSION, UINT64_C(1) << 47, 0, "v");
+    assert_int_equal(okv_delete(handle, "key", 3), OKV_OK);
+    expect_request(OKV_OP_DELETE, 0, 0, 0, "");
+    assert_int_equal(okv_delete_if(handle, "key", 3, 9), OKV_OK);
+    expect_request(OKV_OP_DELETE, OKV_REQUEST_IF_VERSION, 9, 0, "");
+    version = 0;
+    assert_int_equal(okv_incr(handle, "key", 3, -5, &number, &version), OKV_OK);
+    expect_request(OKV_OP_INCR, 0, (uint64_t)-5, 0, "");
+    assert_int_equal(number, 42);
+    assert_int_equal(version, 77);
+    version = length = 0;
+    assert_int_equal(okv_append(handle, "key", 3, "more", 4, &length, &version), OKV_OK);
+    expect_request(OKV_OP_APPEND, 0, 0, 0, "more");
+    assert_int_equal(length, 42);
+    assert_int_equal(version, 77);
+    version = 0;
+    assert_int_equal(okv_touch(handle, "key", 3, OKV_TTL_MAX_MS, &version), OKV_OK);
+    expect_request(OKV_OP_TOUCH, 0, 0, OKV_TTL_MAX, "");
+    assert_int_equal(version, 77);
+    assert_int_equal(okv_touch(handle, "key", 3, OKV_TTL_NONE, NULL), OKV_OK);
+    expect_request(OKV_OP_TOUCH, 0, 0, 0, "");
+
+    struct okv_counters counted;
+    okv_counters(handle, &counted);
+    assert_int_equal(counted.puts, 3);
+    assert_int_equal(counted.deletes, 2);
+    assert_int_equal(counted.updates, 4);
+    assert_int_equal(counted.requests, 9);
+}
+
+static int status_now;
+static uint64_t version_now;
+static int64_t number_now;
+
+static bool answer_now(const struct stub_request *request, struct stub_reply *reply)
+{
+    static okv_le64 number;
+
+    reply->message.status = status_now;
+    reply->message.version = version_now;
+    reply->message.value_length = 0;
+    if (status_now == OKV_OK &&
+        (request->message.opcode == OKV_OP_INCR || request->message.opcode == OKV_OP_APPEND)) {
+        number = okv_le64_of((uint64_t)number_now);
+        reply->message.value = number.bytes;
+        reply->message.value_length = sizeof number;
+    }
+    return true;
+}
+
+static void version_in_the_way_is_told(void **state)
+{
+    struct okv_put_options options[] = {{.flags = OKV_IF_ABSENT},
+                                        {.flags = OKV_IF_VERSION, .version = 3}};
+    const int statuses[] = {OKV_EEXISTS, OKV_ECONFLICT, OKV_EFULL, OKV_ENOTFOUND};
+
+    (void)state;
+    handle = stub_open(4, 4, LONG_MS);
+    stub.answer = answer_now;
+    for (unsigned i = 0; i < 4; i++) {
+        uint64_t version = 1;
+        bool told = i < 2;
+        status_now = statuses[i];
+        version_now = told ? 55 : 0;
+        assert_int_equal(okv_put_with(handle, "key", 3, "v", 1, &options[i > 0], &version),
+                         statuses[i]);
+        assert_int_equal(version, told ? 55 : 1);
+    }
+    struct okv_command command = {
+        .kind = OKV_DELETE, .flags = OKV_IF_VERSION, .version = 3, .key = "key", .key_length = 3};
+    struct okv_result result;
+    status_now = OKV_ECONFLICT;
+    version_now = 56;
+    assert_int_equal(okv_call(handle, &command, &result), OKV_ECONFLICT);
+    assert_int_equal(result.version, 56);
+}
+
+static void numbers_of_both_signs(void **state)
+{
+    static const int64_t numbers[] = {0, -1, INT64_MIN, INT64_MAX};
+
+    (void)state;
+    handle = stub_open(4, 4, LONG_MS);
+    stub.answer = answer_now;
+    status_now = 0;
+    version_now = 7;
+    for (unsigned i = 0; i < LENGTH_OF(numbers); i++) {
+        int64_t number = 5;
+        number_now = numbers[i];
+        assert_int_equal(okv_incr(handle, "key", 3, 1, &number, NULL), OKV_OK);
+        assert_true(number == numbers[i]);
+    }
+    number_now = STUB_REGION;
+    assert_int_equal(okv_append(handle, "key", 3, "", 0, &length, NULL), OKV_OK);
+    assert_int_equal(length, STUB_REGION);
+    number_now = STUB_REGION + 1; /* longer than any value of this server */
+    assert_int_equal(okv_append(handle, "key", 3, "", 0, &length, NULL), OKV_EUNKNOWN);
+    assert_int_equal(okv_ping(handle), OKV_EPROTO);
+}
+
+/* ---- values that the server is to READ ---- */
+
+static void long_value_is_exposed(void **state)
+{
+    struct okv_counters counted;
+
+    (void)state;
+    handle = stub_open(4, 4, LONG_MS);
+    assert_int_equal(okv_put(handle, "key", 3, big, INLINE_MAX, NULL), OKV_OK);
+    assert_int_equal(last_request()->flags, 0);
+    assert_int_equal(stub.exposure_key, 0);
+    for (unsigned i = 1; i <= 3; i++) {
+        assert_int_equal(okv_put(handle, "key", 3, big, INLINE_MAX + 1, NULL), OKV_OK);
+        assert_int_equal(last_request()->flags, OKV_REQUEST_PULL);
+        assert_int_equal(last_request()->value_length, INLINE_MAX + 1);
+        assert_int_equal(last_request()->pull_address, STUB_EXPOSED);
+        assert_int_equal(last_request()->pull_key, i);
+        assert_ptr_equal(stub.exposed, big);
+        assert_int_equal(stub.exposed_length, INLINE_MAX + 1);
+        assert_int_equal(stub.exposures, 0);
+    }
+    okv_counters(handle, &counted);
+    assert_int_equal(counted.pulled, 3);
+    assert_int_equal(counted.puts, 4);
+}
+
+static void long_put_submit(uint64_t tag, uint32_t timeout_ms)
+{
+    struct okv_command command = {.kind = OKV_PUT,
+                                  .flags = OKV_WITH_TTL | OKV_IF_ABSENT,
+                                  .tag = tag,
+                                  .key = "key",
+                                  .key_length = 3,
+                                  .value = big,
+                                  .value_length = sizeof big,
+                                  .ttl_ms = 5,
+                                  .timeout_ms = timeout_ms};
+
+    assert_int_equal(okv_submit(handle, &command, 1, NULL), OKV_OK);
+}
+
+/* An exposure takes a credit, so a put that waits for one exposes nothing yet. */
+static void exposures_come_with_credits(void **state)
+{
+    (void)state;
+    handle = stub_open(8, 2, LONG_MS);
+    stub.answer = no_answer;
+    for (uint64_t tag = 0; tag < 5; tag++)
+        long_put_submit(tag, 0);
+    for (unsigned n = 0; n < 5; n++) {
+        assert_int_equal(stub.exposures, n < 4 ? 2 : 1);
+        struct stub_reply reply = stub_reply_to(n);
+        stub_say(&reply);
+        while (collect_once() == 0)
+            ;
+    }
+    assert_int_equal(last_request()->flags, OKV_REQUEST_PULL | OKV_REQUEST_IF_ABSENT);
+    assert_int_equal(last_request()->ttl_ms, 5);
+    assert_int_equal(stub.exposures, 0);
+}
+
+static void exposure_outlives_its_deadline(void **state)
+{
+    (void)state;
+    handle = stub_open(8, 2, LONG_MS);
+    stub.answer = no_answer;
+    long_put_submit(0, 20);
+    long_put_submit(1, 20);
+    long_put_submit(2, 20); /* without a credit */
+    collect();
+    assert_int_equal(results[0].status, OKV_EUNKNOWN);
+    assert_int_equal(results[1].status, OKV_EUNKNOWN);
+    assert_int_equal(results[2].status, OKV_ETIMEDOUT);
+    assert_int_equal(stub.exposures, 2); /* the server may be about to READ them */
+    struct stub_reply late = stub_reply_to(0);
+    stub_say(&late);
+    collect_once();
+    assert_int_equal(stub.exposures, 1);
+    stub_close(&handle);
+    assert_int_equal(stub.exposures, 0);
+}
+
+static void exposures_end_with_the_connection(void **state)
+{
+    (void)state;
+    handle = stub_open(8, 4, LONG_MS);
+    stub.answer = no_answer;
+    long_put_submit(0, 20);
+    collect();
+    long_put_submit(1, 0);
+    assert_int_equal(stub.exposures, 2);
+    stub_hang_up();
+    collect();
+    assert_int_equal(results[1].status, OKV_EUNKNOWN);
+    assert_int_equal(stub.exposures, 0);
+}
+
+static void message_that_does_not_leave(void **state)
+{
+    static const int failures[] = {OKV_EIO, OKV_EDISCONNECTED};
+
+    (void)state;
+    handle = stub_open(8, 4, LONG_MS);
+    for (unsigned i = 0; i < 2; i++) {
+        stub.send_result = failures[i];
+        assert_int_equal(okv_put(handle, "key", 3, big, sizeof big, NULL),
+                         i ? OKV_EDISCONNECTED : OKV_EUNKNOWN);
+        assert_int_equal(stub.exposures, 0);
+    }
+}
+
+static void memory_that_cannot_be_exposed(void **state)
+{
+    static const int failures[] = {OKV_EPERM, OKV_ENOMEM, OKV_EIO};
+
+    (void)state;
+    handle = stub_open(8, 4, LONG_MS);
+    for (unsigned i = 0; i < 3; i++) {
+        stub.expose_result = failures[i];
+        assert_int_equal(okv_put(handle, "key", 3, big, sizeof big, NULL), failures[i]);
+        assert_int_equal(stub.sent, 0); /* nothing left, so nothing is unknown */
+        assert_string_equal(okv_why(handle), "");
+    }
+    stub.expose_result = 0;
+    assert_int_equal(okv_put(handle, "key", 3, big, sizeof big, NULL), OKV_OK);
+}
+
+/* Such as a mapping that may only be read: a copy is exposed. */
+static void unsuitable_memory_is_copied(void **state)
+{
+    (void)state;
+    memset(big, 'b', sizeof big);
+    handle = stub_open(8, 4, LONG_MS);
+    stub.expose_refused = big;
+    assert_int_equal(okv_put(handle, "key", 3, big, sizeof big, NULL), OKV_OK);
+    assert_ptr_not_equal(stub.exposed, big);
+    assert_int_equal(stub.exposed_length, sizeof big);
+    assert_memory_equal(stub.exposed, big, sizeof big);
+    assert_int_equal(stub.exposures, 0);
+    stub_close(&handle);
+    handle = stub_open(8, 4, LONG_MS);
+    stub.register_result = OKV_EPERM;
+    assert_int_equal(okv_put(handle, "key", 3, big, sizeof big, NULL), OKV_ENOMEM);
+    assert_int_equal(stub.sent, 0);
+}
+
+#define WRITE_TEST(name) cmocka_unit_test_setup_teardown(name, client_setup, client_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WRITE_TEST(each_write_says_what_it_means),
+        WRITE_TEST(version_in_the_way_is_told),
+        WRITE_TEST(numbers_of_both_signs),
+        WRITE_TEST(long_value_is_exposed),
+        WRITE_TEST(exposures_come_with_credits),
+        WRITE_TEST(exposure_outlives_its_deadline),
+        WRITE_TEST(exposures_end_with_the_connection),
+        WRITE_TEST(message_that_does_not_leave),
+        WRITE_TEST(memory_that_cannot_be_exposed),
+        WRITE_TEST(unsuitable_memory_is_copied),
+    };
+
+    return cmocka_run_group_tests_name("client: writes", tests, NULL, NULL);
+}

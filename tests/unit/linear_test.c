@@ -1,0 +1,270 @@
+/* Linear hashing: against a model that splits one bucket at a time, and a reader who learns. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "shared/linear.h"
+
+static uint64_t random_next(uint64_t *state)
+{
+    /* splitmix64: all 64 bits are good, as those of a hash are */
+    uint64_t z = *state += 0x9e3779b97f4a7c15;
+
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+    z = (z ^ z >> 27) * 0x94d049bb133111eb;
+    return z ^ z >> 31;
+}
+
+static uint64_t seed_of_test(void)
+{
+    const char *text = getenv("OKV_TEST_SEED");
+    uint64_t seed = text ? strtoull(text, NULL, 0) : 1;
+
+    print_message("seed %llu\n", (unsigned long long)seed);
+    return seed;
+}
+
+/* ---- the model: hashes lie in buckets, and a split moves those that have the next bit ---- */
+
+#define MODEL_BUCKETS 5000
+#define MODEL_HASHES 20000
+
+struct model {
+    unsigned count, next; /* buckets; the one whose turn it is */
+    unsigned level;       /* depth of those that had no turn in this round */
+    unsigned depth[MODEL_BUCKETS];
+    uint64_t hash[MODEL_HASHES];
+    unsigned bucket[MODEL_HASHES]; /* of each hash */
+};
+
+static void model_split(struct model *model)
+{
+    unsigned from = model->next, to = model->count;
+
+    model->depth[to] = ++model->depth[from];
+    for (unsigned i = 0; i < MODEL_HASHES; i++)
+        if (model->bucket[i] == from && model->hash[i] >> (model->depth[from] - 1) & 1)
+            model->bucket[i] = to;
+    model->count++;
+    if (++model->next == 1u << model->level) {
+        model->next = 0;
+        model->level++;
+    }
+}
+
+static void buckets_and_depths_are_the_models(void **state)
+{
+    static struct model model = {.count = 1};
+    uint64_t random = seed_of_test();
+
+    (void)state;
+    for (unsigned i = 0; i < MODEL_HASHES; i++)
+        model.hash[i] = random_next(&random);
+    for (;;) {
+        for (unsigned i = model.count % 16; i < MODEL_HASHES; i += 16)
+            assert_int_equal(okv_linear_bucket(model.hash[i], model.count), model.bucket[i]);
+        for (unsigned b = 0; b < model.count; b++)
+            if (okv_linear_depth(b, model.count) != model.depth[b])
+                fail_msg("bucket %u of %u", b, model.count);
+        if (model.count == MODEL_BUCKETS)
+            break;
+        model_split(&model);
+    }
+}
+
+/* What holds for any count: the bucket exists, and is the hash's at the depth it has. */
+static void assert_bucket_holds(uint64_t hash, uint64_t count)
+{
+    uint64_t bucket = okv_linear_bucket(hash, count);
+    unsigned depth = okv_linear_depth(bucket, count);
+
+    assert_true(bucket < count);
+    assert_true(depth <= OKV_DEPTH_MAX);
+    assert_int_equal(okv_hash_bucket(hash, depth), bucket);
+}
+
+static uint64_t random_count(uint64_t *random)
+{
+    uint64_t count = random_next(random) % OKV_BUCKETS_MAX >> random_next(random) % OKV_DEPTH_MAX;
+
+    return count + 1;
+}
+
+static void big_counts(void **state)
+{
+    uint64_t random = seed_of_test();
+
+    (void)state;
+    for (unsigned bit = 0; bit <= OKV_DEPTH_MAX; bit++) {
+        uint64_t power = UINT64_C(1) << bit;
+        for (int i = 0; i < 1000; i++) {
+            uint64_t hash = random_next(&random);
+            assert_bucket_holds(hash, power);
+            if (power > 1)
+                assert_bucket_holds(hash, power - 1);
+            if (power < OKV_BUCKETS_MAX)
+                assert_bucket_holds(hash, power + 1);
+        }
+    }
+    for (int i = 0; i < 1000000; i++)
+        assert_bucket_holds(random_next(&random), random_count(&random));
+    assert_int_equal(okv_linear_depth(OKV_BUCKETS_MAX - 1, OKV_BUCKETS_MAX), OKV_DEPTH_MAX);
+    assert_int_equal(okv_linear_depth(0, 1), 0);
+}
+
+/* ---- a reader whose count is wrong ---- */
+
+/* What the image in a bucket's place states, in a table that has `count` buckets and had more:
+ * those that were given up keep the depth of the bucket that took their items. */
+static unsigned stated_depth(uint64_t bucket, uint64_t count)
+{
+    return bucket < count ? okv_linear_depth(bucket, count) : okv_linear_level(bucket);
+}
+
+/* Looks a hash up as a client does, learning from each image; returns how many it took. */
+static unsigned lookup(uint64_t hash, uint64_t count, uint64_t *thought)
+{
+    for (unsigned reads = 1;; reads++) {
+        uint64_t bucket = okv_linear_bucket(hash, *thought);
+        unsigned depth = stated_depth(bucket, count);
+        uint64_t learned = okv_linear_learn(*thought, bucket, depth);
+
+        assert_in_range(learned, 1, OKV_BUCKETS_MAX);
+        /* nearer to the truth or as near, and on the same side of it */
+        if (*thought <= count)
+            assert_true(*thought <= learned && learned <= count);
+        else
+            assert_true(count <= learned && learned <= *thought);
+        if (okv_hash_bucket(hash, depth) == bucket) {
+            assert_int_equal(bucket, okv_linear_bucket(hash, count));
+            assert_int_equal(learned, okv_linear_learn(learned, bucket, depth));
+            *thought = learned;
+            return reads;
+        }
+        assert_true(learned != *thought);
+        *thought = learned;
+    }
+}
+
+/*
+ * A count that is too low is mended in steps: to the level of the table, to the bucket at one
+ * depth less than it has, to the bucket. One that is too high leads to places that were given
+ * up, each of which takes a bit off the bucket's number.
+ */
+static unsigned reads_allowed(uint64_t thought, uint64_t count)
+{
+    return thought <= count ? 4 : 2 + okv_linear_level(thought) - okv_linear_level(count);
+}
+
+static void a_reader_learns_the_count(void **state)
+{
+    uint64_t random = seed_of_test();
+
+    (void)state;
+    for (uint64_t count = 1; count <= 200; count++) {
+        for (uint64_t begin = 1; begin <= 300; begin++) {
+            uint64_t thought = begin;
+            for (int i = 0; i < 40; i++) {
+                unsigned allowed = reads_allowed(thought, count);
+                assert_true(lookup(random_next(&random), count, &thought) <= allowed);
+            }
+            /* By every hash: it leads all of them right, which only the count itself does. */
+            for (uint64_t hash = 0; hash < 512; hash++)
+                lookup(hash, count, &thought);
+            assert_int_equal(thought, count);
+        }
+    }
+}
+
+static void a_reader_of_a_big_table_learns(void **state)
+{
+    uint64_t random = seed_of_test();
+
+    (void)state;
+    for (int i = 0; i < 200000; i++) {
+        uint64_t count = random_count(&random), thought = random_count(&random);
+        for (int j = 0; j < 4; j++) {
+            unsigned allowed = reads_allowed(thought, count);
+            assert_true(lookup(random_next(&random), count, &thought) <= allowed);
+        }
+        /* the first and the last bucket of the round say it exactly */
+        lookup(count - 1, count, &thought);
+        lookup(count, count, &thought);
+        assert_int_equal(thought, count);
+    }
+}
+
+/* A count that grows and shrinks under the reader: it always finds the way again. */
+static void a_reader_follows(void **state)
+{
+    uint64_t random = seed_of_test(), count = 64, thought = 64;
+
+    (void)state;
+    for (int i = 0; i < 1000000; i++) {
+        uint64_t step = random_next(&random) % 8;
+        if (i / 5000 % 2)
+            count = count > 64 + step ? count - step : 64;
+        else
+            count += step;
+        lookup(random_next(&random), count, &thought);
+    }
+}
+
+/* Images that make no sense together: the count stays one that can be. */
+static void hostile_images_teach_no_nonsense(void **state)
+{
+    uint64_t random = seed_of_test(), thought = 1;
+    const uint64_t counts[] = {0, 1, 2, 63, OKV_BUCKETS_MAX, OKV_BUCKETS_MAX + 1, UINT64_MAX};
+    const uint64_t buckets[] = {0, 1, 2, 63, 64, OKV_BUCKETS_MAX - 1, OKV_BUCKETS_MAX, UINT64_MAX};
+
+    (void)state;
+    for (unsigned depth = 0; depth <= OKV_DEPTH_MAX; depth++) {
+        for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
+            for (size_t b = 0; b < sizeof buckets / sizeof *buckets; b++)
+                assert_in_range(okv_linear_learn(counts[c], buckets[b], depth), 1, OKV_BUCKETS_MAX);
+        for (int i = 0; i < 10000; i++) {
+            uint64_t count = random_next(&random) >> random_next(&random) % 64;
+            uint64_t bucket = random_next(&random) >> random_next(&random) % 64;
+            assert_in_range(okv_linear_learn(count, bucket, depth), 1, OKV_BUCKETS_MAX);
+        }
+    }
+    for (int i = 0; i < 1000000; i++) {
+        uint64_t bucket = okv_linear_bucket(random_next(&random), thought);
+        assert_true(bucket < thought);
+        thought = okv_linear_learn(thought, bucket,
+                                   (unsigned)(random_next(&random) % (OKV_DEPTH_MAX + 1)));
+        assert_in_range(thought, 1, OKV_BUCKETS_MAX);
+    }
+}
+
+static void segments(void **state)
+{
+    (void)state;
+    assert_true(okv_segment_buckets_valid(OKV_SEGMENT_BUCKETS_MIN));
+    assert_true(okv_segment_buckets_valid(OKV_SEGMENT_BUCKETS_MAX));
+    assert_false(okv_segment_buckets_valid(0));
+    assert_false(okv_segment_buckets_valid(OKV_SEGMENT_BUCKETS_MIN / 2));
+    assert_false(okv_segment_buckets_valid(OKV_SEGMENT_BUCKETS_MIN + 1));
+    assert_false(okv_segment_buckets_valid(UINT64_C(2) * OKV_SEGMENT_BUCKETS_MAX));
+    assert_false(okv_segment_buckets_valid((UINT64_C(1) << 32) + 64));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(buckets_and_depths_are_the_models),
+        cmocka_unit_test(big_counts),
+        cmocka_unit_test(a_reader_learns_the_count),
+        cmocka_unit_test(a_reader_of_a_big_table_learns),
+        cmocka_unit_test(a_reader_follows),
+        cmocka_unit_test(hostile_images_teach_no_nonsense),
+        cmocka_unit_test(segments),
+    };
+
+    return cmocka_run_group_tests_name("linear hashing", tests, NULL, NULL);
+}

@@ -1,0 +1,155 @@
+/* The server's figures: one line each, whole or not at all, and accounts that add up. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "shared/wire.h"
+#include "tests/support/server_core.h"
+
+#define REGION_LENGTH (UINT64_C(1) << 20)
+#define VALUE_MAX 100000u
+#define TEXT_SIZE (OKV_SLOT_SIZE_DEFAULT - sizeof(struct okv_wire_reply))
+
+/* A table with little index, so that buckets overflow. */
+static int setup(void **state)
+{
+    static const struct okv_store_params params = {.length = REGION_LENGTH,
+                                                   .bucket_size = OKV_BUCKET_SIZE_MIN,
+                                                   .index_percent = 10,
+                                                   .max_value = VALUE_MAX};
+    struct server_core *core = calloc(1, sizeof *core);
+
+    assert_non_null(core);
+    server_core_open(core, &params);
+    *state = core;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    server_core_close(*state);
+    free(*state);
+    return 0;
+}
+
+static size_t render(struct server_core *core, char text[TEXT_SIZE + 1])
+{
+    size_t length = okv_stats_render(core->server, text, TEXT_SIZE);
+
+    assert_in_range(length, 1, TEXT_SIZE);
+    text[length] = '\0';
+    return length;
+}
+
+static uint64_t figure(struct server_core *core, const char *name)
+{
+    static char text[TEXT_SIZE + 1];
+    char line[64];
+
+    snprintf(line, sizeof line, "\n%s ", name);
+    render(core, text);
+    const char *found = strstr(text, line);
+    if (!found)
+        fail_msg("there is no figure %s", name);
+    return strtoull(found + strlen(line), NULL, 10);
+}
+
+static void expect_accounts(struct server_core *core)
+{
+    assert_int_equal(figure(core, "region_bytes"), REGION_LENGTH);
+    assert_int_equal(figure(core, "superblock_bytes") + figure(core, "index_bytes") +
+                         figure(core, "overflow_bytes") + figure(core, "extent_bytes") +
+                         figure(core, "heap_unused_bytes") + figure(core, "never_used_bytes"),
+                     REGION_LENGTH);
+}
+
+static void every_line_is_a_name_and_a_number(void **state)
+{
+    static char text[TEXT_SIZE + 1];
+    char *end, *rest;
+    unsigned lines = 0;
+
+    render(*state, text);
+    for (char *line = text; *line; line = end + 1, lines++) {
+        end = strchr(line, '\n');
+        assert_non_null(end);
+        size_t name = strspn(line, "abcdefghijklmnopqrstuvwxyz_0123456789");
+        assert_in_range(name, 1, 40);
+        assert_int_equal(line[name], ' ');
+        assert_in_range(line[name + 1], '0', '9');
+        strtoull(line + name + 1, &rest, 10);
+        assert_ptr_equal(rest, end);
+    }
+    assert_true(lines > 50);
+}
+
+/* Neither cut off nor written beyond its room. */
+static void too_little_room_is_told(void **state)
+{
+    static char text[TEXT_SIZE + 1], small[TEXT_SIZE + 1];
+    struct server_core *core = *state;
+    size_t length = render(core, text);
+
+    for (size_t size = 0; size < length; size += 100) {
+        memset(small, '#', sizeof small);
+        assert_true(okv_stats_render(core->server, small, size) > size);
+        assert_int_equal(small[size], '#');
+    }
+}
+
+/* Small items until buckets overflow, large ones, deletions; at every step. */
+static void the_accounts_add_up(void **state)
+{
+    enum { ITEMS = 3000 };
+    struct server_core *core = *state;
+    char key[24];
+
+    expect_accounts(core);
+    assert_int_equal(figure(core, "extra_reads_per_1000"), 0); /* not a division by no items */
+    for (int i = 0; i < ITEMS; i++) {
+        snprintf(key, sizeof key, "small-%d", i);
+        server_core_put(core, key, i, 60, 0);
+        if (i % 100 == 0)
+            expect_accounts(core);
+    }
+    assert_true(figure(core, "overflow_bytes") >=
+                figure(core, "overflow_buckets") * OKV_BUCKET_SIZE_MIN);
+    assert_true(figure(core, "overflow_buckets") > 0);
+    assert_true(figure(core, "extra_reads_per_1000") > 0);
+    assert_int_equal(figure(core, "items"), ITEMS);
+    server_core_put(core, "large", 'l', VALUE_MAX, 0);
+    assert_true(figure(core, "extent_bytes") >= VALUE_MAX);
+    expect_accounts(core);
+    server_core_delete(core, "large");
+    for (int i = 0; i < ITEMS; i++) {
+        snprintf(key, sizeof key, "small-%d", i);
+        server_core_delete(core, key);
+        if (i % 100 == 0)
+            expect_accounts(core);
+    }
+    expect_accounts(core);
+    assert_int_equal(figure(core, "items"), 0);
+    assert_int_equal(figure(core, "user_bytes"), 0);
+    assert_int_equal(figure(core, "entry_bytes"), 0);
+    assert_int_equal(figure(core, "overflow_bytes"), 0);
+    assert_int_equal(figure(core, "extent_bytes"), 0);
+}
+
+#define STATS_TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STATS_TEST(every_line_is_a_name_and_a_number),
+        STATS_TEST(too_little_room_is_told),
+        STATS_TEST(the_accounts_add_up),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,199 @@
+/*
+ * The index follows its data: from a thousand items to many and back, while other threads read.
+ * $OKV_LONG=1: to five million, in a region of 1 GiB.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "shared/error.h"
+#include "tests/support/store_watch.h"
+
+#define FEW 1000u
+#define KEY 16u
+#define VALUE 32u
+#define LARGE (48u << 10)
+
+static unsigned many(void)
+{
+    return store_test_is_long() ? 5000000u : 300000u / STORE_TEST_SLOWNESS;
+}
+
+static uint64_t region_length(void)
+{
+    return store_test_is_long() ? 1024u << 20 : 64u << 20;
+}
+
+/* Walks all items: how many READs a get takes, without the store's own counters. */
+static double look(struct store_region *region, unsigned items)
+{
+    struct store_audit audit;
+
+    store_region_audit(region, NULL, NULL, &audit);
+    assert_int_equal(audit.items, items);
+    double reads = 1 + store_audit_extra(&audit);
+    print_message("%8u items: %7llu buckets, %4.1f %% of their bytes in use, %.4f READs a get\n",
+                  items, (unsigned long long)audit.buckets,
+                  100.0 * (double)audit.entry_bytes /
+                      ((double)audit.buckets * region->store.table.bucket_size),
+                  reads);
+    assert_true(reads <= 1.05);
+    return reads;
+}
+
+/* Each new item is followed by a change of an old one. */
+static void grow(struct store_watch *watch, unsigned to)
+{
+    struct store_region *region = watch->region;
+    struct store_random random = {.state = to};
+    uint8_t value[VALUE];
+    double next = FEW;
+    uint64_t buckets = 0;
+
+    for (unsigned i = 0; i < to; i++) {
+        assert_int_equal(store_watch_put(watch, &region->work, value, i, VALUE), 0);
+        atomic_store(&watch->known, i + 1);
+        unsigned old = store_random_below(&random, i + 1);
+        if (i % 4 == 0)
+            assert_int_equal(store_watch_put(watch, &region->work, value, old, VALUE), 0);
+        uint64_t count = atomic_load(&region->store.bucket_count);
+        assert_true(count >= buckets);
+        buckets = count;
+        if (i + 1 >= (unsigned)next || i + 1 == to) {
+            look(region, i + 1);
+            next *= 1.189207115;
+        }
+    }
+    assert_true(buckets * region->store.table.bucket_size < (uint64_t)to * (KEY + VALUE) * 4);
+}
+
+static void shrink(struct store_watch *watch, unsigned from)
+{
+    struct store_region *region = watch->region;
+    uint64_t buckets = atomic_load(&region->store.bucket_count);
+
+    for (unsigned i = from; i-- > FEW;)
+        assert_int_equal(store_watch_delete(watch, &region->work, i), 0);
+    look(region, FEW);
+    assert_true(atomic_load(&region->store.bucket_count) < buckets / 10);
+}
+
+/* Large values take what the index gave back; returns how many. */
+static unsigned fill_with_large(struct store_region *region)
+{
+    static uint8_t value[LARGE];
+    unsigned n = 0;
+
+    while (store_region_put(region, &n, sizeof n, value, LARGE, NULL) == 0)
+        n++;
+    return n;
+}
+
+static void the_index_follows_its_data(void **state)
+{
+    const struct okv_store_params params = {.length = region_length(), .bucket_size = 512};
+    struct store_region region;
+    struct store_watch watch;
+    struct store_watcher watcher;
+
+    (void)state;
+    store_region_open(&region, &params);
+    store_watch_open(&watch, &region, many(), KEY, VALUE);
+    atomic_store(&watch.known, 0);
+    store_watch_start(&watch, &watcher, 1);
+    grow(&watch, many());
+    uint64_t index = okv_store_index_length(&region.store);
+    shrink(&watch, many());
+    store_watch_join(&watch, &watcher, 1);
+    assert_true(okv_store_index_length(&region.store) < index / 10);
+    unsigned n = fill_with_large(&region);
+    print_message("afterwards %u values of %u KiB take %.1f %% of the region\n", n, LARGE >> 10,
+                  100.0 * n * LARGE / (double)region.length);
+    /* 48 KiB is a size class; what may be lost is fragments beside the index's segments. */
+    assert_true((double)n * LARGE > 0.85 * (double)region.length);
+    for (unsigned i = 0; i < FEW; i++)
+        assert_true(store_watch_check(&watch, &region.reader, i));
+    while (n-- > 0)
+        assert_int_equal(store_region_delete(&region, &n, sizeof n), 0);
+    for (unsigned i = 0; i < FEW; i++)
+        assert_int_equal(store_watch_delete(&watch, &region.work, i), 0);
+    store_region_expect_empty(&region, true);
+    store_watch_close(&watch);
+    store_region_close(&region);
+}
+
+/* The same with buckets and items of other sizes, up to a quarter of a bucket: growth by two
+ * buckets a change keeps up with no larger ones. */
+static void other_buckets_grow_as_well(void **state)
+{
+    static const struct {
+        uint32_t bucket, value;
+    } cases[] = {{256, 16},   {256, 35},   {1024, 32}, {1024, 200},
+                 {4096, 100}, {4096, 900}, {512, 90}};
+    unsigned items = 30000 / STORE_TEST_SLOWNESS;
+
+    (void)state;
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct store_region region;
+        struct store_watch watch;
+        uint8_t value[1500];
+        store_region_open(&region, &(struct okv_store_params){.length = 256u << 20,
+                                                              .bucket_size = cases[c].bucket});
+        store_watch_open(&watch, &region, items, KEY, sizeof value);
+        for (unsigned i = 0; i < items; i++)
+            assert_int_equal(store_watch_put(&watch, &region.work, value, i, cases[c].value), 0);
+        look(&region, items);
+        for (unsigned i = 0; i < items; i++)
+            assert_int_equal(store_watch_delete(&watch, &region.work, i), 0);
+        store_region_expect_empty(&region, true);
+        store_watch_close(&watch);
+        store_region_close(&region);
+    }
+}
+
+/* A reader that keeps an old count finds its way from what the images say. */
+static void an_old_count_is_mended(void **state)
+{
+    struct store_region region;
+    struct store_watch watch;
+    uint8_t value[VALUE];
+    unsigned items = 20000;
+
+    (void)state;
+    store_region_open(&region, &(struct okv_store_params){.length = 16u << 20, .bucket_size = 512});
+    store_watch_open(&watch, &region, items, KEY, VALUE);
+    for (unsigned i = 0; i < items; i++)
+        assert_int_equal(store_watch_put(&watch, &region.work, value, i, VALUE), 0);
+    uint64_t count = atomic_load(&region.store.bucket_count);
+    for (uint64_t old = 1; old <= 4 * count; old += 1 + old / 7) {
+        unsigned i = (unsigned)(old * 7919 % items);
+        assert_true(store_watch_check(&watch, &region.reader, i)); /* for the directory */
+        uint64_t led_on = region.reader.led_on, rejected = region.reader.rejected;
+        region.reader.count = old;
+        assert_true(store_watch_check(&watch, &region.reader, i));
+        /* One step mends the level, another one the split pointer. */
+        assert_true(region.reader.led_on <= led_on + 2 ||
+                    old > count); /* past the last segment there is nothing to read */
+        assert_true(region.reader.rejected <= rejected + 1);
+    }
+    assert_false(atomic_load(&watch.failed));
+    store_watch_close(&watch);
+    store_region_close(&region);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_index_follows_its_data),
+        cmocka_unit_test(other_buckets_grow_as_well),
+        cmocka_unit_test(an_old_count_is_mended),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,251 @@
+/*
+ * Readers against writers, on real buckets of a real store: of all the images that are
+ * accepted not one may be of a state that never was (docs/consistency.md).
+ *
+ * Built a second and a third time with readers that do without the checksum
+ * (OKV_UNSAFE_NO_CHECKSUM), or compare versions instead (TORN_VERSION_ONLY): these pass only if
+ * wrong images are accepted, which is why there is a checksum.
+ *
+ * OKV_LONG=1 checks a hundred times as many images. OKV_TEST_SEED repeats a run's choices,
+ * though not its timing.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "shared/error.h"
+#include "tests/support/torn_reader.h"
+
+#define READERS 2
+#define WRITERS 2
+
+#ifndef __has_feature
+#define __has_feature(feature) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || \
+    __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define IMAGES UINT64_C(1000000)
+#else
+#define IMAGES UINT64_C(10000000)
+#endif
+#define LONG_TIMES 100
+
+struct run {
+    struct torn_table table;
+    atomic_bool stop;
+    uint64_t images;   /* to be checked by each reader */
+    atomic_int failed; /* code of a write that should have been done */
+    struct torn_reader readers[READERS];
+    struct torn_counts total;
+};
+
+struct writer {
+    pthread_t thread;
+    struct run *run;
+    struct okv_store_work work;
+    unsigned number;
+};
+
+static uint64_t seed_of_test(void)
+{
+    const char *text = getenv("OKV_TEST_SEED");
+    uint64_t seed = text ? strtoull(text, NULL, 0) : (uint64_t)time(NULL);
+
+    print_message("OKV_TEST_SEED=%llu\n", (unsigned long long)seed);
+    return seed;
+}
+
+static uint64_t images_of_test(void)
+{
+    const char *text = getenv("OKV_LONG");
+
+    return text && strcmp(text, "1") == 0 ? IMAGES * LONG_TIMES : IMAGES;
+}
+
+/* Every group belongs to one writer, which takes the steps of its groups in turn. */
+static void *writer_main(void *argument)
+{
+    struct writer *writer = argument;
+    struct run *run = writer->run;
+    uint64_t next = 0;
+    int rc = 0;
+
+    for (uint64_t i = 0; !rc && !atomic_load_explicit(&run->stop, memory_order_relaxed); i++) {
+        for (unsigned group = writer->number; !rc && group < TORN_GROUPS; group += WRITERS)
+            rc = torn_step(&run->table, &writer->work, group);
+        if (!rc && run->table.shape->fillers && writer->number == 0)
+            rc = torn_fill(&run->table, &writer->work, &next);
+        if (i % 16 == 0) /* for a reader that waits in the middle of an image */
+            sched_yield();
+    }
+    if (rc)
+        atomic_store(&run->failed, rc);
+    return NULL;
+}
+
+struct reader_thread {
+    pthread_t thread;
+    struct run *run;
+    struct torn_reader *reader;
+};
+
+static void *reader_main(void *argument)
+{
+    struct reader_thread *self = argument;
+    const struct torn_counts *counts = &self->reader->counts;
+
+    for (unsigned i = 0; counts->accepted + counts->rejected < self->run->images &&
+                         !atomic_load_explicit(&self->run->failed, memory_order_relaxed);
+         i++)
+        torn_reader_look(self->reader, i / 64 % TORN_GROUPS);
+    return NULL;
+}
+
+static void add_counts(struct torn_counts *to, const struct torn_counts *from)
+{
+    to->accepted += from->accepted;
+    to->rejected += from->rejected;
+    to->extents += from->extents;
+    to->extents_rejected += from->extents_rejected;
+    to->states += from->states;
+    to->moved += from->moved;
+    to->parts += from->parts;
+    to->wrong += from->wrong;
+}
+
+static void run_threads(struct run *run)
+{
+    struct writer writers[WRITERS];
+    struct reader_thread readers[READERS];
+
+    for (unsigned i = 0; i < WRITERS; i++) {
+        writers[i] = (struct writer){.run = run, .number = i};
+        assert_int_equal(okv_store_work_init(&writers[i].work, run->table.shape->bucket_size), 0);
+        for (unsigned group = i; group < TORN_GROUPS; group += WRITERS)
+            for (unsigned key = 0; key < run->table.shape->keys; key++)
+                assert_int_equal(torn_step(&run->table, &writers[i].work, group), 0);
+    }
+    for (unsigned i = 0; i < WRITERS; i++)
+        assert_int_equal(pthread_create(&writers[i].thread, NULL, writer_main, &writers[i]), 0);
+    for (unsigned i = 0; i < READERS; i++) {
+        readers[i] = (struct reader_thread){.run = run, .reader = &run->readers[i]};
+        assert_int_equal(pthread_create(&readers[i].thread, NULL, reader_main, &readers[i]), 0);
+    }
+    for (unsigned i = 0; i < READERS; i++) {
+        pthread_join(readers[i].thread, NULL);
+        add_counts(&run->total, &run->readers[i].counts);
+    }
+    atomic_store(&run->stop, true);
+    for (unsigned i = 0; i < WRITERS; i++) {
+        pthread_join(writers[i].thread, NULL);
+        okv_store_work_fini(&writers[i].work);
+    }
+}
+
+static void report(const struct run *run)
+{
+    const struct torn_counts *total = &run->total;
+    unsigned long long splits = atomic_load(&run->table.store.totals.splits);
+    unsigned long long merges = atomic_load(&run->table.store.totals.merges);
+
+    print_message("%s: %llu images accepted (%llu of overflow buckets), %llu rejected, %llu moved;"
+                  " %llu extents accepted, %llu rejected; %llu states of whole groups;"
+                  " %llu splits, %llu merges; %llu wrong\n",
+                  run->table.shape->name, (unsigned long long)total->accepted,
+                  (unsigned long long)total->parts, (unsigned long long)total->rejected,
+                  (unsigned long long)total->moved, (unsigned long long)total->extents,
+                  (unsigned long long)total->extents_rejected, (unsigned long long)total->states,
+                  splits, merges, (unsigned long long)total->wrong);
+    for (unsigned i = 0; i < READERS; i++)
+        if (run->readers[i].counts.wrong)
+            print_message("reader %u, first of all: %s\n", i, run->readers[i].complaint);
+}
+
+/* Lets the threads work on a table of this shape until `images` images were checked. */
+static void run_shape(const struct torn_shape *shape, uint64_t images, struct torn_counts *total)
+{
+    struct run *run = aligned_alloc(64, (sizeof *run + 63) / 64 * 64);
+    uint64_t seed = seed_of_test();
+
+    assert_non_null(run);
+    memset(run, 0, sizeof *run);
+    torn_table_open(&run->table, shape, seed);
+    run->images = images / READERS;
+    for (unsigned i = 0; i < READERS; i++)
+        torn_reader_init(&run->readers[i], &run->table, seed + i);
+    run_threads(run);
+    report(run);
+    *total = run->total;
+    int failed = atomic_load(&run->failed);
+    torn_table_close(&run->table);
+    free(run);
+    assert_int_equal(failed, 0);
+
+#ifdef OKV_UNSAFE_NO_CHECKSUM
+    assert_true(total->wrong > 0);
+#else
+    assert_int_equal(total->wrong, 0);
+    /* Where nothing was torn nothing was proved. */
+    assert_true(total->rejected > images / 10000);
+    assert_true(total->states > images / 100);
+#endif
+}
+
+static void small_items(void **state)
+{
+    const struct torn_shape shape = {
+        .name = "small items", .bucket_size = 512, .keys = 8, .small_max = 48};
+    struct torn_counts total;
+
+    (void)state;
+    run_shape(&shape, images_of_test() / 10 * 6, &total);
+}
+
+#ifndef OKV_UNSAFE_NO_CHECKSUM
+static void extents_splits_and_merges(void **state)
+{
+    const struct torn_shape shape = {.name = "extents, splits and merges",
+                                     .bucket_size = 512,
+                                     .keys = 8,
+                                     .small_max = 24,
+                                     .large = 6,
+                                     .fillers = TORN_FILLERS_MAX};
+    struct torn_counts total;
+
+    (void)state;
+    run_shape(&shape, images_of_test() / 10 * 2, &total);
+    assert_true(total.extents > 0 && total.extents_rejected > 0);
+    assert_true(total.moved > 0);
+}
+
+static void overflow_buckets(void **state)
+{
+    const struct torn_shape shape = {
+        .name = "overflow buckets", .bucket_size = 256, .keys = 28, .small_max = 64};
+    struct torn_counts total;
+
+    (void)state;
+    run_shape(&shape, images_of_test() / 10 * 2, &total);
+    assert_true(total.parts > 0 && total.extents > 0);
+}
+#endif
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(small_items),
+#ifndef OKV_UNSAFE_NO_CHECKSUM
+        cmocka_unit_test(extents_splits_and_merges),
+        cmocka_unit_test(overflow_buckets),
+#endif
+    };
+
+    return cmocka_run_group_tests_name("torn reads", tests, NULL, NULL);
+}

@@ -1,0 +1,553 @@
+/*
+ * What the local transport makes of exposures that no client of ours would send,
+ * and how its own wait for room in the socket.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "shared/bytes.h"
+#include "shared/error.h"
+#include "tests/support/transport_steps.h"
+
+/* What transport_local.h says on the wire; said again so that a change is noticed. */
+#define MARK 0x58766b6fu
+#define EXPOSURE_SIZE 16u
+
+#define CREDITS 4u
+#define MEMORY 8192u /* bytes of a good descriptor */
+#define DESCRIPTORS_MAX 8u
+
+static const struct okv_message_limits limits = {64, CREDITS};
+
+/* One client of a server in steps. */
+struct meeting {
+    struct steps steps;
+    struct okv_conn *conn;
+    int sock;
+    unsigned descriptors; /* open now, before anything was exposed */
+    struct fixture *fixture;
+};
+
+static void meet(struct meeting *meeting, void **state)
+{
+    meeting->fixture = *state;
+    steps_start(&meeting->steps, *state, &limits);
+    meeting->sock = steps_let_in(&meeting->steps, 0, &meeting->conn);
+    meeting->descriptors = steps_open_descriptors();
+}
+
+/* The client goes, and with it all that it left at the server. */
+static void part(struct meeting *meeting)
+{
+    struct okv_event event;
+
+    close(meeting->sock);
+    assert_true(fixture_wait(meeting->steps.endpoint, &event));
+    assert_int_equal(event.type, OKV_EVENT_CLOSED);
+    assert_int_equal(steps_open_descriptors(), meeting->descriptors - 2); /* both ends */
+    meeting->steps.ops->conn_destroy(meeting->conn);
+    steps_stop(&meeting->steps);
+}
+
+/* Sends bytes with `count` times the descriptor. */
+static void send_with(int sock, const void *bytes, size_t length, int fd, unsigned count)
+{
+    union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(DESCRIPTORS_MAX * sizeof(int))];
+    } control = {0};
+    struct iovec vector = {(void *)bytes, length};
+    struct msghdr message = {.msg_iov = &vector,
+                             .msg_iovlen = 1,
+                             .msg_control = control.space,
+                             .msg_controllen = CMSG_SPACE(count * sizeof fd)};
+
+    control.header.cmsg_level = SOL_SOCKET;
+    control.header.cmsg_type = SCM_RIGHTS;
+    control.header.cmsg_len = CMSG_LEN(count * sizeof fd);
+    for (unsigned i = 0; i < count; i++)
+        memcpy(CMSG_DATA(&control.header) + i * sizeof fd, &fd, sizeof fd);
+    assert_int_equal(sendmsg(sock, &message, MSG_NOSIGNAL), length);
+}
+
+static void write_exposure(uint8_t packet[EXPOSURE_SIZE + 1], uint32_t key, uint64_t size)
+{
+    okv_put_u32(packet, MARK);
+    okv_put_u32(packet + 4, key);
+    okv_put_u64(packet + 8, size);
+    packet[EXPOSURE_SIZE] = 0;
+}
+
+static void send_exposure(int sock, uint32_t key, uint64_t size, int fd)
+{
+    uint8_t packet[EXPOSURE_SIZE + 1];
+
+    write_exposure(packet, key, size);
+    send_with(sock, packet, EXPOSURE_SIZE, fd, 1);
+}
+
+static uint8_t memory_byte(unsigned i)
+{
+    return (uint8_t)(i * 3 + (i >> 8) + 1);
+}
+
+static int make_memory(size_t length, int seals)
+{
+    int fd = memfd_create("okv-test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    assert_true(fd >= 0);
+    for (unsigned i = 0; i < length; i++) {
+        uint8_t byte = memory_byte(i);
+        assert_int_equal(write(fd, &byte, 1), 1);
+    }
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
+    return fd;
+}
+
+static void expect_no_event(const struct meeting *meeting)
+{
+    struct okv_event event;
+
+    assert_int_equal(meeting->steps.ops->poll(meeting->steps.endpoint, &event, 1), 0);
+}
+
+/* Pulls to the beginning of the region; returns what the event says. */
+static int pull(const struct meeting *meeting, uint32_t key, uint64_t address, uint32_t length)
+{
+    const struct okv_pull wanted = {
+        .address = address, .key = key, .length = length, .cookie = 1000 + key};
+    struct okv_event event;
+
+    assert_int_equal(meeting->steps.ops->pull(meeting->conn, &wanted), 0);
+    assert_int_equal(meeting->steps.ops->poll(meeting->steps.endpoint, &event, 1), 1);
+    assert_int_equal(event.type, OKV_EVENT_PULLED);
+    assert_ptr_equal(event.conn, meeting->conn);
+    assert_int_equal(event.cookie, 1000 + key);
+    return event.status;
+}
+
+static void expect_good_pull(const struct meeting *meeting, uint32_t key)
+{
+    assert_int_equal(pull(meeting, key, 0, MEMORY), 0);
+    for (unsigned i = 0; i < MEMORY; i++)
+        assert_int_equal(meeting->fixture->region[i], memory_byte(i));
+    assert_int_equal(meeting->fixture->region[MEMORY], fixture_region_byte(MEMORY));
+    fixture_restore(meeting->fixture, 0, MEMORY);
+}
+
+/* As a client of ours does it, and that all else still works after it. */
+static void expect_good_exposure(const struct meeting *meeting)
+{
+    int fd = make_memory(MEMORY, F_SEAL_SHRINK);
+    unsigned before = steps_open_descriptors();
+
+    send_exposure(meeting->sock, 0x70000, MEMORY, fd);
+    expect_no_event(meeting);
+    assert_int_equal(steps_open_descriptors(), before + 1);
+    expect_good_pull(meeting, 0x70000);
+    assert_int_equal(steps_open_descriptors(), before);
+    assert_int_equal(pull(meeting, 0x70000, 0, 1), OKV_EPULL);
+    close(fd);
+}
+
+/* Takes a packet that is a message with these bytes. */
+static void expect_message(const struct meeting *meeting, const uint8_t *bytes, size_t length)
+{
+    struct okv_event event;
+
+    assert_int_equal(meeting->steps.ops->poll(meeting->steps.endpoint, &event, 1), 1);
+    assert_int_equal(event.type, OKV_EVENT_RECV);
+    assert_true(event.has_immediate);
+    assert_int_equal(event.immediate, okv_get_u32(bytes));
+    assert_int_equal(event.length, length - 4);
+    assert_memory_equal(event.data, bytes + 4, length - 4);
+    meeting->steps.ops->recv_release(meeting->steps.endpoint, &event);
+}
+
+/* A file on disk, which whoever has it can make shorter. */
+static int make_file(const struct fixture *fixture)
+{
+    int fd = open(fixture->directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, MEMORY), 0);
+    return fd;
+}
+
+static int make_write_only_memory(void)
+{
+    int fd = make_memory(MEMORY, F_SEAL_SHRINK);
+    char path[64];
+
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    int other = open(path, O_WRONLY | O_CLOEXEC);
+    assert_true(other >= 0);
+    close(fd);
+    return other;
+}
+
+static void junk_cannot_be_pulled(void **state)
+{
+    struct meeting meeting;
+    int ends[2], socks[2];
+
+    meet(&meeting, state);
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, socks), 0);
+    const int junk[] = {
+        ends[0],
+        ends[1],
+        socks[0],
+        open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC),
+        open("/dev/zero", O_RDWR | O_CLOEXEC),
+        open("/proc/self/maps", O_RDONLY | O_CLOEXEC),
+        make_file(meeting.fixture),
+        make_memory(MEMORY, F_SEAL_GROW),
+        make_memory(MEMORY - 1, F_SEAL_SHRINK),
+        make_memory(0, F_SEAL_SHRINK),
+        make_write_only_memory(),
+        open("/dev/zero", O_PATH | O_CLOEXEC),
+    };
+    const unsigned count = sizeof junk / sizeof junk[0];
+
+    meeting.descriptors = steps_open_descriptors();
+    for (unsigned i = 0; i < count; i++) {
+        uint32_t key = i << 16 | i % CREDITS;
+        assert_true(junk[i] >= 0);
+        send_exposure(meeting.sock, key, MEMORY, junk[i]);
+        expect_no_event(&meeting);
+        assert_int_equal(pull(&meeting, key, 0, 100), OKV_EPULL);
+        assert_int_equal(steps_open_descriptors(), meeting.descriptors);
+    }
+    for (unsigned i = 0; i < 100; i++)
+        assert_int_equal(meeting.fixture->region[i], fixture_region_byte(i));
+    expect_good_exposure(&meeting);
+    for (unsigned i = 0; i < count; i++)
+        close(junk[i]);
+    close(socks[1]);
+    meeting.descriptors = steps_open_descriptors();
+    part(&meeting);
+}
+
+/* Nothing of a descriptor beyond what was said to be exposed. */
+static void what_was_said_to_be_exposed_counts(void **state)
+{
+    static const struct {
+        uint64_t address;
+        uint32_t length;
+    } cases[] = {
+        {0, 101}, {1, 100}, {100, 1}, {UINT64_MAX, 1}, {UINT64_MAX, 2}, {(uint64_t)1 << 63, 1},
+    };
+    struct meeting meeting;
+
+    meet(&meeting, state);
+    int fd = make_memory(MEMORY, F_SEAL_SHRINK);
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        send_exposure(meeting.sock, 1, 100, fd);
+        expect_no_event(&meeting);
+        assert_int_equal(pull(&meeting, 1, cases[i].address, cases[i].length), OKV_EPULL);
+    }
+    close(fd);
+    expect_good_exposure(&meeting);
+    part(&meeting);
+}
+
+static void exposures_have_as_many_places_as_credits(void **state)
+{
+    static const uint32_t too_many[] = {CREDITS, 0xffff, 0xffffffff};
+    struct okv_event event;
+    struct meeting meeting;
+
+    for (unsigned i = 0; i < sizeof too_many / sizeof too_many[0]; i++) {
+        meet(&meeting, state);
+        int fd = make_memory(MEMORY, F_SEAL_SHRINK);
+        for (uint32_t key = 0; key < 3 * CREDITS; key++)
+            send_exposure(meeting.sock, key / CREDITS << 16 | key % CREDITS, MEMORY, fd);
+        for (unsigned k = 0; k < 3 * CREDITS; k++)
+            expect_no_event(&meeting);
+        assert_int_equal(steps_open_descriptors(), meeting.descriptors + 1 + CREDITS);
+        assert_int_equal(pull(&meeting, 1, 0, 1), OKV_EPULL); /* displaced */
+        expect_good_pull(&meeting, 2u << 16 | 1);
+        assert_int_equal(steps_open_descriptors(), meeting.descriptors + CREDITS);
+
+        send_exposure(meeting.sock, too_many[i], MEMORY, fd);
+        assert_int_equal(meeting.steps.ops->poll(meeting.steps.endpoint, &event, 1), 1);
+        assert_int_equal(event.type, OKV_EVENT_CLOSED);
+        assert_int_equal(event.status, OKV_EPROTO);
+        close(fd);
+        assert_int_equal(steps_open_descriptors(), meeting.descriptors - 1); /* its own end */
+        close(meeting.sock);
+        meeting.steps.ops->conn_destroy(meeting.conn);
+        steps_stop(&meeting.steps);
+    }
+}
+
+static void exposures_go_with_their_connection(void **state)
+{
+    struct meeting meeting;
+
+    meet(&meeting, state);
+    int fd = make_memory(MEMORY, F_SEAL_SHRINK);
+    for (uint32_t key = 0; key < CREDITS; key++) {
+        send_exposure(meeting.sock, key, MEMORY, fd);
+        expect_no_event(&meeting);
+    }
+    close(fd);
+    assert_int_equal(steps_open_descriptors(), meeting.descriptors + CREDITS);
+    part(&meeting);
+}
+
+static void descriptors_make_no_exposure_of_a_message(void **state)
+{
+    struct meeting meeting;
+    uint8_t packet[EXPOSURE_SIZE + 1];
+
+    meet(&meeting, state);
+    int fd = make_memory(MEMORY, F_SEAL_SHRINK);
+    unsigned before = steps_open_descriptors();
+    write_exposure(packet, 0, MEMORY);
+    for (unsigned count = 1; count <= DESCRIPTORS_MAX; count++) {
+        const uint8_t message[6] = {1, 2, 3, 4, 5, 6};
+        send_with(meeting.sock, message, sizeof message, fd, count);
+        expect_message(&meeting, message, sizeof message);
+        send_with(meeting.sock, packet, EXPOSURE_SIZE - 1, fd, count);
+        expect_message(&meeting, packet, EXPOSURE_SIZE - 1);
+        send_with(meeting.sock, packet, EXPOSURE_SIZE + 1, fd, count);
+        expect_message(&meeting, packet, EXPOSURE_SIZE + 1);
+        assert_int_equal(steps_open_descriptors(), before);
+    }
+    assert_int_equal(send(meeting.sock, packet, EXPOSURE_SIZE, MSG_NOSIGNAL), EXPOSURE_SIZE);
+    expect_message(&meeting, packet, EXPOSURE_SIZE);
+    assert_int_equal(pull(&meeting, 0, 0, 1), OKV_EPULL);
+    /* with one too many it is one, and the other is dropped */
+    send_with(meeting.sock, packet, EXPOSURE_SIZE, fd, 2);
+    expect_no_event(&meeting);
+    assert_int_equal(steps_open_descriptors(), before + 1);
+    expect_good_pull(&meeting, 0);
+    close(fd);
+    part(&meeting);
+}
+
+/* With no descriptor left at the server an exposure is lost, and its connection is not. */
+static void an_exposure_may_get_lost(void **state)
+{
+    struct meeting meeting;
+    struct rlimit before, low;
+
+    meet(&meeting, state);
+    int fd = make_memory(MEMORY, F_SEAL_SHRINK);
+    int next = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    close(next);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    low = before;
+    low.rlim_cur = (rlim_t)next;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    send_exposure(meeting.sock, 0, MEMORY, fd);
+    expect_no_event(&meeting);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(pull(&meeting, 0, 0, 1), OKV_EPULL);
+    close(fd);
+    expect_good_exposure(&meeting);
+    part(&meeting);
+}
+
+/* Exposures between messages, in one batch: each message keeps its bytes. */
+static void exposures_stand_between_messages(void **state)
+{
+    struct meeting meeting;
+    struct okv_event events[8];
+    uint8_t messages[CREDITS][20];
+
+    meet(&meeting, state);
+    int fd = make_memory(MEMORY, F_SEAL_SHRINK);
+    for (unsigned round = 0; round < 3; round++) {
+        for (unsigned i = 0; i < CREDITS; i++) {
+            memset(messages[i], (int)(i + 1 + round), sizeof messages[i]);
+            if (i & 1)
+                send_exposure(meeting.sock, i, MEMORY, fd);
+            send(meeting.sock, messages[i], sizeof messages[i], MSG_NOSIGNAL);
+        }
+        unsigned got = 0;
+        for (unsigned k = 0; k < 5 && got < CREDITS; k++) {
+            int n = meeting.steps.ops->poll(meeting.steps.endpoint, events + got, 8 - (int)got);
+            assert_true(n >= 0);
+            got += (unsigned)n;
+        }
+        assert_int_equal(got, CREDITS);
+        for (unsigned i = 0; i < CREDITS; i++) {
+            assert_int_equal(events[i].type, OKV_EVENT_RECV);
+            assert_int_equal(events[i].length, sizeof messages[i] - 4);
+            assert_memory_equal(events[i].data, messages[i] + 4, sizeof messages[i] - 4);
+        }
+        for (unsigned i = 0; i < CREDITS; i++)
+            meeting.steps.ops->recv_release(meeting.steps.endpoint, &events[i]);
+        expect_good_pull(&meeting, 1);
+        expect_good_pull(&meeting, 3);
+    }
+    close(fd);
+    part(&meeting);
+}
+
+static void a_pull_wakes_and_comes_before_the_end(void **state)
+{
+    struct meeting meeting;
+    struct okv_event event;
+
+    meet(&meeting, state);
+    const struct okv_pull wanted = {.key = 5, .length = 1, .cookie = 9};
+    struct pollfd watched = {.fd = meeting.steps.endpoint->fd, .events = POLLIN};
+    for (unsigned round = 0; round < 2; round++) {
+        assert_int_equal(meeting.steps.ops->arm(meeting.steps.endpoint), 0);
+        expect_no_event(&meeting);
+        assert_int_equal(poll(&watched, 1, 0), 0);
+        assert_int_equal(meeting.steps.ops->pull(meeting.conn, &wanted), 0);
+        assert_int_equal(poll(&watched, 1, 0), 1);
+        assert_int_equal(meeting.steps.ops->poll(meeting.steps.endpoint, &event, 1), 1);
+        assert_int_equal(event.type, OKV_EVENT_PULLED);
+    }
+    /* an event that is there already when the descriptor is armed */
+    assert_int_equal(meeting.steps.ops->pull(meeting.conn, &wanted), 0);
+    assert_int_equal(meeting.steps.ops->arm(meeting.steps.endpoint), 0);
+    assert_int_equal(poll(&watched, 1, 0), 1);
+    meeting.steps.ops->close(meeting.conn);
+    assert_int_equal(meeting.steps.ops->pull(meeting.conn, &wanted), OKV_EDISCONNECTED);
+    assert_int_equal(meeting.steps.ops->poll(meeting.steps.endpoint, &event, 1), 1);
+    assert_int_equal(event.type, OKV_EVENT_PULLED);
+    assert_int_equal(event.cookie, 9);
+    assert_int_equal(meeting.steps.ops->poll(meeting.steps.endpoint, &event, 1), 1);
+    assert_int_equal(event.type, OKV_EVENT_CLOSED);
+    close(meeting.sock);
+    meeting.steps.ops->conn_destroy(meeting.conn);
+    steps_stop(&meeting.steps);
+}
+
+/* ---- clients of ours ---- */
+
+static void post_message(struct okv_conn *conn, uint32_t length, uint32_t immediate)
+{
+    uint8_t *buffer = conn->ops->send_buffer(conn);
+
+    assert_non_null(buffer);
+    fixture_fill_message(buffer, immediate, length);
+    assert_int_equal(conn->ops->post_send(conn, length, immediate), 0);
+}
+
+static void receive_echoes(struct okv_conn *conn, unsigned count)
+{
+    struct okv_event event;
+
+    for (unsigned i = 0; i < count; i++) {
+        assert_true(fixture_wait(conn->endpoint, &event));
+        assert_true(fixture_is_message(&event, i, FIXTURE_SLOT_SIZE));
+        conn->ops->recv_release(conn->endpoint, &event);
+    }
+}
+
+/* An exposure keeps its place among the messages when the socket is full. */
+static void exposures_wait_for_room_in_the_socket(void **state)
+{
+    enum { AFTER = 8 }; /* messages after it: more than a server takes at once, fewer than wait */
+    static uint8_t bytes[100000];
+    struct fixture *fixture = *state;
+    const struct okv_transport_ops *ops = fixture->ops;
+    struct okv_conn *conn = fixture_connect(fixture);
+    struct okv_exposure *exposure, *withdrawn;
+    unsigned room = 0, ended = atomic_load(&fixture->pulls_ended);
+    unsigned descriptors = steps_open_descriptors(), i = 0;
+
+    /* as many messages as there is room for */
+    fixture_pause(fixture);
+    for (; ops->send_buffer(conn); room++)
+        post_message(conn, FIXTURE_SLOT_SIZE, room);
+    fixture_resume(fixture);
+    receive_echoes(conn, room);
+
+    memset(bytes, 0x5a, sizeof bytes);
+    fixture_pause(fixture);
+    for (; i < room - AFTER; i++)
+        post_message(conn, FIXTURE_SLOT_SIZE, i);
+    assert_int_equal(ops->expose(conn, bytes, sizeof bytes, &withdrawn), 0);
+    assert_int_equal(ops->expose(conn, bytes, sizeof bytes, &exposure), 0);
+    assert_int_equal(steps_open_descriptors(), descriptors + 2);
+    ops->unexpose(withdrawn);
+    assert_int_equal(steps_open_descriptors(), descriptors + 1);
+    memset(bytes, 0, sizeof bytes); /* a rule is broken here to see that it was copied */
+    fixture->pulls[0].pull =
+        (struct okv_pull){.key = exposure->key, .length = sizeof bytes, .offset = 7};
+    atomic_store(&fixture->pulls_wanted, 1);
+    post_message(conn, 1, FIXTURE_PULL);
+    for (; i < room - 1; i++)
+        post_message(conn, FIXTURE_SLOT_SIZE, i);
+    fixture_resume(fixture);
+    receive_echoes(conn, room - 1);
+    assert_true(fixture_reaches(&fixture->pulls_ended, ended + 1));
+    assert_int_equal(fixture->pulls[0].status, 0);
+    for (i = 0; i < sizeof bytes; i++)
+        assert_int_equal(fixture->region[7 + i], 0x5a);
+    assert_int_equal(steps_open_descriptors(), descriptors);
+    fixture_restore(fixture, 7, sizeof bytes);
+    ops->unexpose(exposure);
+    ops->conn_destroy(conn);
+    assert_true(fixture_is_empty(fixture));
+}
+
+static void a_client_exposes_no_more_than_its_credits(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct okv_transport_ops *ops = fixture->ops;
+    struct okv_conn *conn = fixture_connect(fixture);
+    struct okv_exposure *exposures[FIXTURE_CREDITS], *more;
+    const uint8_t bytes[10] = {1};
+    unsigned before = steps_open_descriptors();
+
+    for (unsigned i = 0; i < FIXTURE_CREDITS; i++)
+        assert_int_equal(ops->expose(conn, bytes, sizeof bytes, &exposures[i]), 0);
+    assert_int_equal(ops->expose(conn, bytes, sizeof bytes, &more), OKV_EAGAIN);
+    ops->unexpose(exposures[3]);
+    assert_int_equal(ops->expose(conn, bytes, sizeof bytes, &exposures[3]), 0);
+    assert_int_equal(ops->expose(conn, bytes, sizeof bytes, &more), OKV_EAGAIN);
+    /* they may be ended after the connection */
+    fixture_order(fixture, &fixture->close_all);
+    struct okv_event event;
+    assert_true(fixture_wait(conn->endpoint, &event));
+    assert_int_equal(event.type, OKV_EVENT_CLOSED);
+    assert_int_equal(ops->expose(conn, bytes, sizeof bytes, &more), OKV_EDISCONNECTED);
+    for (unsigned i = 0; i < FIXTURE_CREDITS; i++)
+        ops->unexpose(exposures[i]);
+    assert_true(fixture_is_empty(fixture));
+    assert_in_range(steps_open_descriptors(), 0, before);
+    ops->conn_destroy(conn);
+    assert_int_equal(atomic_load(&fixture->wrong), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(junk_cannot_be_pulled),
+        cmocka_unit_test(what_was_said_to_be_exposed_counts),
+        cmocka_unit_test(exposures_have_as_many_places_as_credits),
+        cmocka_unit_test(exposures_go_with_their_connection),
+        cmocka_unit_test(descriptors_make_no_exposure_of_a_message),
+        cmocka_unit_test(an_exposure_may_get_lost),
+        cmocka_unit_test(exposures_stand_between_messages),
+        cmocka_unit_test(a_pull_wakes_and_comes_before_the_end),
+        cmocka_unit_test(exposures_wait_for_room_in_the_socket),
+        cmocka_unit_test(a_client_exposes_no_more_than_its_credits),
+    };
+
+    return cmocka_run_group_tests(tests, fixture_setup_local, fixture_teardown);
+}
