@@ -20,7 +20,8 @@ struct okv_session {
     uint64_t id;
     unsigned listener; /* index: which endpoint it is on */
     struct okv_conn *conn;
-    bool closing; /* we ended it: what still comes is dropped */
+    bool closing;      /* we ended it: what still comes is dropped */
+    bool said_goodbye; /* it was told that the server ends */
     uint32_t credits;
     struct okv_event *deferred; /* ring of `credits` */
     uint32_t deferred_first;

@@ -295,9 +295,11 @@ static void say_goodbye(struct okv_session *session)
     struct okv_conn *conn = session->conn;
     uint8_t *out = conn->ops->send_buffer(conn);
 
-    if (out && !session->closing)
-        conn->ops->post_send(conn, okv_reply_encode(&goodbye, out),
-                             OKV_IMMEDIATE_REPLY | okv_immediate(OKV_OP_GOODBYE, 0));
+    if (!out || session->closing)
+        return;
+    session->said_goodbye = true;
+    conn->ops->post_send(conn, okv_reply_encode(&goodbye, out),
+                         OKV_IMMEDIATE_REPLY | okv_immediate(OKV_OP_GOODBYE, 0));
 }
 
 /* Clients that were let in, whether the worker has met them yet or not. */
@@ -328,11 +330,13 @@ static void *serve_all(void *user)
     while (!atomic_load(&server->stopping))
         turn(worker, -1);
 
-    for (struct okv_session *session = worker->sessions; session; session = session->next)
-        say_goodbye(session);
     uint64_t until = okv_clock_ns() + GOODBYE_NS;
-    while (has_clients(server) && okv_clock_ns() < until)
+    while (has_clients(server) && okv_clock_ns() < until) {
+        for (struct okv_session *session = worker->sessions; session; session = session->next)
+            if (!session->said_goodbye)
+                say_goodbye(session);
         turn(worker, 10);
+    }
     end_all(worker);
     return NULL;
 }
