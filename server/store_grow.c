@@ -57,7 +57,7 @@ static void directory_set(struct okv_table *table, uint64_t segment, uint64_t of
 
 static void reserve_take(struct okv_store *store)
 {
-    if (!store->reserve)
+    if (!store->reserve && store->table.segments[1])
         store->reserve = okv_heap_alloc(&store->heap, segment_length(&store->table));
 }
 
@@ -83,8 +83,7 @@ static int segment_take(struct okv_store *store, uint64_t number)
         return OKV_EFULL;
     atomic_fetch_add(&store->index_length, okv_heap_size(segment_length(table)));
     directory_set(table, segment, offset);
-    if (segment > 0)
-        reserve_take(store);
+    reserve_take(store);
     return 0;
 }
 

@@ -18,6 +18,7 @@
 
 #include <cmocka.h>
 
+#include "shared/clock.h"
 #include "tests/support/certified_value.h"
 #include "tests/support/server_process.h"
 
@@ -49,6 +50,12 @@ static int setup_large(void **state)
 static int setup_small(void **state)
 {
     return setup_with(state, "32M");
+}
+
+/* Extents are soon used again. */
+static int setup_smallest(void **state)
+{
+    return setup_with(state, "16M");
 }
 
 static int teardown(void **state)
@@ -172,12 +179,18 @@ static void sizes(void **state)
 
 /* ---- while it is overwritten -------------------------------------------- */
 
-enum { OVERWRITES = 60, OVERWRITTEN_MIN = 100000, OVERWRITTEN_MAX = 4 * MIB };
+enum { OVERWRITTEN_MIN = 100000, OVERWRITTEN_MAX = 3 * MIB };
+
+/* What is wanted before it ends, and how long it is waited for. */
+#define TORN_WANTED 3
+#define CHANGES_WANTED 20
+#define OVERWRITE_MAX_NS UINT64_C(60000000000)
 
 struct overwriter {
     struct fixture *fixture;
-    atomic_int failure;
-    atomic_bool ended;
+    atomic_bool stop;
+    uint64_t last; /* number of the last value that was put */
+    int failure;
 };
 
 static size_t overwritten_size(uint64_t n)
@@ -190,54 +203,68 @@ static void *overwrite(void *user)
     struct overwriter *overwriter = user;
     okv *handle = server_connect(&overwriter->fixture->server, NULL);
     uint8_t *value = malloc(OVERWRITTEN_MAX);
-    int rc = 0;
 
-    for (uint64_t n = 2; n <= OVERWRITES && rc == 0; n++) {
+    for (uint64_t n = 2; !atomic_load(&overwriter->stop) && overwriter->failure == 0; n++) {
         certified_fill(value, overwritten_size(n), 0, n);
-        rc = okv_put(handle, "overwritten", 11, value, overwritten_size(n), NULL);
+        overwriter->failure = okv_put(handle, "overwritten", 11, value, overwritten_size(n), NULL);
+        overwriter->last = n;
     }
-    atomic_store(&overwriter->failure, rc);
-    atomic_store(&overwriter->ended, true);
     free(value);
     okv_close(&handle);
     return NULL;
 }
 
+/* One get of a value that must be whole and not older than `latest`: its number, or 0 when
+ * none of the images held still. */
+static uint64_t get_overwritten(okv *handle, uint8_t *buffer, uint64_t latest)
+{
+    size_t length;
+    uint64_t n;
+    int rc = okv_get(handle, "overwritten", 11, buffer, OVERWRITTEN_MAX, &length, NULL);
+
+    if (rc == OKV_ECORRUPT)
+        return 0;
+    assert_int_equal(rc, OKV_OK);
+    assert_true(certified_check(buffer, length, 0, &n));
+    assert_int_equal(length, overwritten_size(n));
+    assert_true(n >= latest);
+    return n;
+}
+
 /* Never a mixed value and never one older than the one before, in plain or registered memory. */
 static void overwritten_while_read(void **state)
 {
-    struct overwriter overwriter = {.fixture = *state};
+    static struct overwriter overwriter; /* outlives a test that fails */
     okv *handle = handle_of(state);
     uint8_t *memory = malloc(2 * OVERWRITTEN_MAX);
     okv_registration *registration = NULL;
+    struct okv_counters counters = {0};
     unsigned long gets = 0, changes = 0, given_up = 0;
-    uint64_t n, latest = 1;
+    uint64_t latest = 1, begun = okv_clock_ns();
     pthread_t thread;
-    size_t length;
 
+    overwriter.fixture = *state;
     assert_int_equal(okv_register(handle, memory, OVERWRITTEN_MAX, &registration), OKV_OK);
     put_certified(handle, "overwritten", overwritten_size(1), 1);
     pthread_create(&thread, NULL, overwrite, &overwriter);
-    for (bool ended = false; !ended; gets++) {
-        uint8_t *buffer = memory + gets % 2 * OVERWRITTEN_MAX;
-        ended = atomic_load(&overwriter.ended); /* one more get sees the last value */
-        int rc = okv_get(handle, "overwritten", 11, buffer, OVERWRITTEN_MAX, &length, NULL);
-        if (rc == OKV_ECORRUPT && !ended) {
-            given_up++;
-            continue;
-        }
-        assert_int_equal(rc, OKV_OK);
-        assert_true(certified_check(buffer, length, 0, &n));
-        assert_int_equal(length, overwritten_size(n));
-        assert_true(n >= latest);
+    for (; (counters.torn_extents < TORN_WANTED || changes < CHANGES_WANTED) &&
+           okv_clock_ns() - begun < OVERWRITE_MAX_NS;
+         gets++) {
+        uint64_t n = get_overwritten(handle, memory + gets % 2 * OVERWRITTEN_MAX, latest);
         changes += n > latest;
-        latest = n;
+        given_up += n == 0;
+        latest = n ? n : latest;
+        okv_counters(handle, &counters);
     }
+    atomic_store(&overwriter.stop, true);
     pthread_join(thread, NULL);
-    print_message("%lu gets saw %lu values, %lu gave up\n", gets, changes, given_up);
-    assert_int_equal(atomic_load(&overwriter.failure), OKV_OK);
-    assert_int_equal(latest, OVERWRITES);
+    print_message("%lu gets saw %lu values, rejected %lu, gave up %lu times\n", gets, changes,
+                  (unsigned long)counters.torn_extents, given_up);
+    assert_int_equal(overwriter.failure, OKV_OK);
     assert_true(changes > 1);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(get_overwritten(handle, memory + i * OVERWRITTEN_MAX, latest),
+                         overwriter.last);
     okv_unregister(handle, &registration);
     free(memory);
 }
@@ -472,15 +499,47 @@ static void full_region(void **state)
     free(value);
 }
 
+/* A value that was pulled and is not stored leaves nothing in the heap. */
+static void refused_by_condition(void **state)
+{
+    const struct okv_put_options absent = {.flags = OKV_IF_ABSENT};
+    struct okv_put_options version = {.flags = OKV_IF_VERSION, .version = 1};
+    okv *handle = handle_of(state);
+    uint8_t *value = malloc(2 * MIB);
+    struct okv_item_info info;
+
+    put_certified(handle, "there", 2 * MIB, 1);
+    uint64_t extent_bytes = server_stat(handle, "extent_bytes");
+    assert_int_equal(okv_head(handle, "there", 5, &info), OKV_OK);
+    certified_fill(value, 2 * MIB, 0, 2);
+    for (int i = 0; i < 20; i++) { /* more than the region holds */
+        assert_int_equal(okv_put_with(handle, "there", 5, value, 2 * MIB, &absent, NULL),
+                         OKV_EEXISTS);
+        version.version = info.version + 1;
+        assert_int_equal(okv_put_with(handle, "there", 5, value, 2 * MIB, &version, NULL),
+                         OKV_ECONFLICT);
+        assert_int_equal(okv_put_with(handle, "other", 5, value, 2 * MIB, &version, NULL),
+                         OKV_ENOTFOUND);
+    }
+    assert_int_equal(server_stat(handle, "extent_bytes"), extent_bytes);
+    assert_region_adds_up(handle);
+    assert_certified(handle, "there", 2 * MIB, 1);
+    version.version = info.version;
+    assert_int_equal(okv_put_with(handle, "there", 5, value, 2 * MIB, &version, NULL), OKV_OK);
+    assert_certified(handle, "there", 2 * MIB, 2);
+    free(value);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(sizes, setup_large, teardown),
-        cmocka_unit_test_setup_teardown(overwritten_while_read, setup_small, teardown),
+        cmocka_unit_test_setup_teardown(overwritten_while_read, setup_smallest, teardown),
         cmocka_unit_test_setup_teardown(hints, setup_small, teardown),
         cmocka_unit_test_setup_teardown(several_at_once, setup_small, teardown),
         cmocka_unit_test_setup_teardown(killed_clients_leave_nothing, setup_small, teardown),
         cmocka_unit_test_setup_teardown(full_region, setup_small, teardown),
+        cmocka_unit_test_setup_teardown(refused_by_condition, setup_small, teardown),
     };
 
     if (argc == 3 && strcmp(argv[1], "put-for-ever") == 0)

@@ -236,8 +236,8 @@ static int setup_index(void **state)
     static const char *const arguments[] = {"--memory", "32M", NULL};
     const struct ground ground = {
         .arguments = arguments,
-        .least = 800,
-        .most = server_is_rdma() ? 2000 : 6000,
+        .least = 700,
+        .most = server_is_rdma() ? 1000 : 6000,
     };
 
     setup_on(state, &ground);

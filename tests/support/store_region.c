@@ -130,10 +130,23 @@ void store_region_audit(struct store_region *region, store_audit_visit *visit, v
                      audit->overflow_parts * store_size_class(store->table.bucket_size));
 }
 
+/* The index follows what is deleted by some buckets a change: further changes let it end. */
+static void change_until_small(struct store_region *region)
+{
+    for (unsigned i = 0; i < 100000; i++) {
+        if (atomic_load(&region->store.bucket_count) == OKV_STORE_BUCKETS_MIN)
+            return;
+        assert_int_equal(store_region_put(region, "x", 1, "", 0, NULL), 0);
+        assert_int_equal(store_region_delete(region, "x", 1), 0);
+    }
+}
+
 void store_region_expect_empty(struct store_region *region, bool as_made)
 {
     struct store_audit audit;
 
+    if (as_made)
+        change_until_small(region);
     store_region_audit(region, NULL, NULL, &audit);
     assert_int_equal(audit.items, 0);
     assert_int_equal(audit.overflow_parts, 0);

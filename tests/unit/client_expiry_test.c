@@ -242,6 +242,23 @@ static void refresh_waits_for_a_whole_status(void **state)
     assert_int_equal(clock_refresh(handle), OKV_EDISCONNECTED);
 }
 
+/* The one READ that the device has room for belongs to a get that timed out. */
+static void refresh_waits_for_room(void **state)
+{
+    struct okv_command command = {
+        .kind = OKV_HEAD, .key = key, .key_length = strlen(key), .timeout_ms = 5};
+    struct okv_result result;
+
+    (void)state;
+    stub.max_reads = 1;
+    open_handle();
+    stub.delay = 200000; /* polls: a while */
+    assert_int_equal(okv_call(handle, &command, &result), OKV_ETIMEDOUT);
+    stub.delay = 0;
+    assert_int_equal(clock_refresh(handle), OKV_OK);
+    assert_string_equal(okv_why(handle), "");
+}
+
 #define EXPIRY_TEST(name) cmocka_unit_test_setup_teardown(name, setup, client_teardown)
 
 int main(void)
@@ -254,6 +271,7 @@ int main(void)
         EXPIRY_TEST(drift_is_allowed_for),
         EXPIRY_TEST(clocks_that_make_no_sense),
         EXPIRY_TEST(refresh_waits_for_a_whole_status),
+        EXPIRY_TEST(refresh_waits_for_room),
     };
 
     return cmocka_run_group_tests_name("client: expiry", tests, NULL, NULL);

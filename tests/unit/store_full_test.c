@@ -62,10 +62,10 @@ static void a_full_region_goes_on(void **state)
         }
         print_message("          %.1f %% of overwriting found room\n",
                       100.0 * overwritten / TOUCHES);
-        uint64_t freed = store_filler_delete(&filler, 10);
+        uint64_t freed = store_filler_delete(&filler, 20);
         uint64_t again = store_filler_fill(&filler, &store_mixes[m]);
-        print_message("          %.0f %% of a freed tenth was filled again\n",
-                      100.0 * (double)again / (double)freed);
+        print_message("          %.0f %% of a freed fifth was filled again\n",
+                      100.0 * (double)again / (double)(freed ? freed : 1));
         assert_true(again >= freed / 10 * 8);
         for (unsigned i = 0; i < TOUCHES; i++)
             store_filler_read(&filler);

@@ -1,4 +1,4 @@
-/* The store, one call at a time: limits, conditions, numbers, and the layout of a bucket. */
+/* The store, one call at a time: limits, conditions, numbers, values that are pulled. */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,15 +15,10 @@
 
 #define REGION (1u << 20)
 #define BUCKET 256u
-#define ROOM (BUCKET - (unsigned)sizeof(struct okv_wire_bucket))
-#define HEAD 4u       /* of an entry whose lengths and age take a byte each */
-#define REFERENCE 21u /* entry of a reference with the key in the extent, lengths as above */
+#define HEAD 4u /* of an entry whose lengths and age take a byte each */
 #define VALUE_MAX (64u << 10)
 
 static const struct okv_store_params small = {.length = REGION, .bucket_size = BUCKET};
-/* One whose index never grows. */
-static const struct okv_store_params fixed = {
-    .length = REGION, .bucket_size = BUCKET, .index_percent = 1};
 
 static uint8_t bytes[VALUE_MAX + 1];
 
@@ -58,15 +53,6 @@ static void expect_text(struct store_region *region, const char *key, const char
 {
     store_region_expect(region, key, (uint32_t)strlen(key), value,
                         value ? (uint32_t)strlen(value) : 0, version);
-}
-
-/* Offset of the key's extent; 0 when it is inline. */
-static uint64_t extent_of(struct store_region *region, const char *key)
-{
-    struct store_found found;
-
-    assert_int_equal(store_reader_find(&region->reader, key, (uint32_t)strlen(key), &found), 0);
-    return found.extent;
 }
 
 /* ---- the empty table ---- */
@@ -325,65 +311,66 @@ static int incr(struct store_region *region, int64_t delta, struct okv_store_out
     return okv_store_incr(&region->store, &region->work, &write, outcome);
 }
 
+static const struct {
+    const char *text; /* NULL: not there */
+    int64_t delta;
+    int rc;
+    const char *sum;
+} sums[] = {
+    {NULL, 5, 0, "5"},
+    {NULL, INT64_MIN, 0, "-9223372036854775808"},
+    {"0", 0, 0, "0"},
+    {"41", 1, 0, "42"},
+    {"-0", 1, 0, "1"},
+    {"007", 1, 0, "8"},
+    {"-007", 1, 0, "-6"},
+    {"0000000000000000007", 1, 0, "8"},
+    {"-9223372036854775808", 0, 0, "-9223372036854775808"},
+    {"-9223372036854775808", INT64_MAX, 0, "-1"},
+    {"-9223372036854775808", -1, OKV_EOVERFLOW, NULL},
+    {"9223372036854775807", 0, 0, "9223372036854775807"},
+    {"9223372036854775807", INT64_MIN, 0, "-1"},
+    {"9223372036854775807", 1, OKV_EOVERFLOW, NULL},
+    {"9223372036854775808", -1, OKV_ENUMBER, NULL},
+    {"-9223372036854775809", 1, OKV_ENUMBER, NULL},
+    {"9999999999999999999", 0, OKV_ENUMBER, NULL},
+    {"00000000000000000007", 1, OKV_ENUMBER, NULL},  /* 20 digits */
+    {"-00000000000000000007", 1, OKV_ENUMBER, NULL}, /* 20 digits */
+    {"10000000000000000000", 1, OKV_ENUMBER, NULL},
+    {"", 1, OKV_ENUMBER, NULL},
+    {"-", 1, OKV_ENUMBER, NULL},
+    {"--1", 1, OKV_ENUMBER, NULL},
+    {"+1", 1, OKV_ENUMBER, NULL},
+    {" 1", 1, OKV_ENUMBER, NULL},
+    {"1 ", 1, OKV_ENUMBER, NULL},
+    {"1\n", 1, OKV_ENUMBER, NULL},
+    {"1.0", 1, OKV_ENUMBER, NULL},
+    {"0x1", 1, OKV_ENUMBER, NULL},
+    {"1e3", 1, OKV_ENUMBER, NULL},
+    {"nan", 1, OKV_ENUMBER, NULL},
+};
+
 static void incr_knows_every_number(void **state)
 {
-    static const struct {
-        const char *text; /* NULL: not there */
-        int64_t delta;
-        int rc;
-        const char *sum;
-    } cases[] = {
-        {NULL, 5, 0, "5"},
-        {NULL, INT64_MIN, 0, "-9223372036854775808"},
-        {"0", 0, 0, "0"},
-        {"41", 1, 0, "42"},
-        {"-0", 1, 0, "1"},
-        {"007", 1, 0, "8"},
-        {"-007", 1, 0, "-6"},
-        {"0000000000000000007", 1, 0, "8"},
-        {"-9223372036854775808", 0, 0, "-9223372036854775808"},
-        {"-9223372036854775808", INT64_MAX, 0, "-1"},
-        {"-9223372036854775808", -1, OKV_EOVERFLOW, NULL},
-        {"9223372036854775807", 0, 0, "9223372036854775807"},
-        {"9223372036854775807", INT64_MIN, 0, "-1"},
-        {"9223372036854775807", 1, OKV_EOVERFLOW, NULL},
-        {"9223372036854775808", -1, OKV_ENUMBER, NULL},
-        {"-9223372036854775809", 1, OKV_ENUMBER, NULL},
-        {"9999999999999999999", 0, OKV_ENUMBER, NULL},
-        {"00000000000000000007", 1, OKV_ENUMBER, NULL},  /* 20 digits */
-        {"-00000000000000000007", 1, OKV_ENUMBER, NULL}, /* 20 digits */
-        {"10000000000000000000", 1, OKV_ENUMBER, NULL},
-        {"", 1, OKV_ENUMBER, NULL},
-        {"-", 1, OKV_ENUMBER, NULL},
-        {"--1", 1, OKV_ENUMBER, NULL},
-        {"+1", 1, OKV_ENUMBER, NULL},
-        {" 1", 1, OKV_ENUMBER, NULL},
-        {"1 ", 1, OKV_ENUMBER, NULL},
-        {"1\n", 1, OKV_ENUMBER, NULL},
-        {"1.0", 1, OKV_ENUMBER, NULL},
-        {"0x1", 1, OKV_ENUMBER, NULL},
-        {"1e3", 1, OKV_ENUMBER, NULL},
-        {"nan", 1, OKV_ENUMBER, NULL},
-    };
     struct store_region region;
 
     (void)state;
     store_region_open(&region, &small);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) {
         struct okv_store_outcome outcome = {.version = 99};
-        uint64_t before = cases[i].text ? put_text(&region, "n", cases[i].text) : 0;
-        int rc = incr(&region, cases[i].delta, &outcome);
-        if (rc != cases[i].rc)
-            fail_msg("\"%s\" + %" PRId64 ": %d", cases[i].text, cases[i].delta, rc);
+        uint64_t before = sums[i].text ? put_text(&region, "n", sums[i].text) : 0;
+        int rc = incr(&region, sums[i].delta, &outcome);
+        if (rc != sums[i].rc)
+            fail_msg("\"%s\" + %" PRId64 ": %d", sums[i].text, sums[i].delta, rc);
         if (rc) {
             assert_int_equal(outcome.version, 0);
-            expect_text(&region, "n", cases[i].text, before);
+            expect_text(&region, "n", sums[i].text, before);
         } else {
             char text[24];
             snprintf(text, sizeof text, "%" PRId64, outcome.number);
-            assert_string_equal(text, cases[i].sum);
+            assert_string_equal(text, sums[i].sum);
             assert_true(outcome.version > before);
-            expect_text(&region, "n", cases[i].sum, outcome.version);
+            expect_text(&region, "n", sums[i].sum, outcome.version);
         }
         assert_int_equal(remove_key(&region, "n"), 0);
     }
@@ -482,147 +469,6 @@ static void a_full_region_reserves_nothing(void **state)
     store_region_close(&region);
 }
 
-/* ---- layout ---- */
-
-static void large_entries_go_to_extents(void **state)
-{
-    struct store_region region;
-    uint64_t version;
-
-    (void)state;
-    store_region_open(&region, &fixed);
-    uint32_t largest = ROOM / 3 - HEAD - 1; /* the default */
-    assert_int_equal(put_size(&region, "k", largest, &version), 0);
-    assert_true(extent_of(&region, "k") == 0);
-    assert_int_equal(put_size(&region, "k", largest + 1, &version), 0);
-    assert_true(extent_of(&region, "k") != 0);
-    expect_size(&region, "k", largest + 1, version);
-    assert_int_equal(put_size(&region, "k", 0, &version), 0);
-    assert_true(extent_of(&region, "k") == 0);
-    assert_int_equal(okv_heap_used(&region.store.heap), region.empty_used);
-    expect_size(&region, "k", 0, version);
-    store_region_close(&region);
-
-    struct okv_store_params params = fixed;
-    params.inline_max = 40;
-    store_region_open(&region, &params);
-    assert_int_equal(put_size(&region, "k", 40 - HEAD - 1, &version), 0);
-    assert_true(extent_of(&region, "k") == 0);
-    assert_int_equal(put_size(&region, "k", 40 - HEAD, &version), 0);
-    assert_true(extent_of(&region, "k") != 0);
-    store_region_close(&region);
-}
-
-/* Three entries of 70, 80 and 60 bytes fit 232; a fourth pushes out the largest. */
-static void the_largest_is_spilled_first_and_comes_back(void **state)
-{
-    static const uint32_t sizes[] = {70, 80, 60, 50};
-    struct store_region region;
-    char keys[4][24];
-    uint64_t versions[4], extent;
-    unsigned number = 0;
-    struct okv_store_params params = fixed;
-
-    (void)state;
-    params.inline_max = ROOM;
-    store_region_open(&region, &params);
-    for (unsigned i = 0; i < 4; i++) {
-        store_region_key(&region, 12, &number, keys[i]);
-        uint32_t size = sizes[i] - HEAD - (uint32_t)strlen(keys[i]);
-        assert_int_equal(put_size(&region, keys[i], size, &versions[i]), 0);
-        for (unsigned j = 0; j <= i; j++)
-            assert_int_equal(extent_of(&region, keys[j]) != 0, i == 3 && j == 1);
-    }
-    extent = extent_of(&region, keys[1]);
-    /* An extent stays where it is while others come and go. */
-    assert_int_equal(
-        put_size(&region, keys[2], 60 - HEAD - (uint32_t)strlen(keys[2]), &versions[2]), 0);
-    assert_int_equal(extent_of(&region, keys[1]), extent);
-    assert_int_equal(remove_key(&region, keys[3]), 0);
-    for (unsigned j = 0; j < 3; j++) {
-        assert_true(extent_of(&region, keys[j]) == 0);
-        expect_size(&region, keys[j], sizes[j] - HEAD - (uint32_t)strlen(keys[j]), versions[j]);
-    }
-    assert_int_equal(okv_heap_used(&region.store.heap), region.empty_used);
-    store_region_close(&region);
-}
-
-/* What does not even fit as references is chained, up to the end of a bucket. */
-static void a_bucket_has_an_end(void **state)
-{
-    struct store_region region;
-    struct store_audit audit;
-    char key[24];
-    unsigned n = 0, number = 0;
-    int rc;
-
-    (void)state;
-    store_region_open(&region, &fixed);
-    for (;; n++) {
-        store_region_key(&region, 6, &number, key);
-        rc = put_size(&region, key, 110 + n % 100, NULL);
-        if (rc)
-            break;
-        store_region_audit(&region, NULL, NULL, &audit);
-        assert_true(audit.longest_chain <= n / (ROOM / (REFERENCE + 8 + 4)) + 1);
-    }
-    assert_int_equal(rc, OKV_EFULL);
-    assert_int_equal(audit.longest_chain, OKV_BUCKET_PARTS_MAX);
-    assert_true(n >= OKV_BUCKET_PARTS_MAX * (ROOM / (REFERENCE + 8 + 4)));
-    put_text(&region, "elsewhere", "fits");
-    number = 0;
-    for (unsigned i = 0; i < n; i++) {
-        store_region_key(&region, 6, &number, key);
-        assert_int_equal(remove_key(&region, key), 0);
-        store_region_audit(&region, NULL, NULL, &audit);
-        assert_int_equal(audit.items, n - i);
-    }
-    assert_int_equal(audit.overflow_parts, 0);
-    assert_int_equal(remove_key(&region, "elsewhere"), 0);
-    store_region_expect_empty(&region, true);
-    store_region_close(&region);
-}
-
-/* ---- a full region ---- */
-
-static void full_leaves_everything_as_it_was(void **state)
-{
-    struct store_region region;
-    struct store_audit before, after;
-    struct okv_store_outcome outcome = {0};
-    uint64_t kept, version = 0;
-    unsigned n = 0;
-    char key[24];
-
-    (void)state;
-    store_region_open(&region, &fixed);
-    assert_int_equal(put_size(&region, "k", 30000, &kept), 0);
-    for (;; n++) {
-        snprintf(key, sizeof key, "f%u", n);
-        if (put_size(&region, key, 2000, &version))
-            break;
-    }
-    uint64_t used = okv_heap_used(&region.store.heap);
-    store_region_audit(&region, NULL, NULL, &before);
-    for (int i = 0; i < 10; i++) {
-        assert_int_equal(put_size(&region, "k", VALUE_MAX, &version), OKV_EFULL);
-        assert_int_equal(put_size(&region, "other", VALUE_MAX, &version), OKV_EFULL);
-        assert_int_equal(append(&region, bytes, 20000, &outcome), OKV_EFULL);
-        assert_int_equal(outcome.version, 0);
-    }
-    expect_size(&region, "k", 30000, kept);
-    assert_int_equal(okv_heap_used(&region.store.heap), used);
-    store_region_audit(&region, NULL, NULL, &after);
-    assert_memory_equal(&before, &after, sizeof before);
-    assert_int_equal(remove_key(&region, "k"), 0);
-    while (n-- > 0) {
-        snprintf(key, sizeof key, "f%u", n);
-        assert_int_equal(remove_key(&region, key), 0);
-    }
-    store_region_expect_empty(&region, true);
-    store_region_close(&region);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -637,10 +483,6 @@ int main(void)
         cmocka_unit_test(append_grows_to_the_limit_and_not_beyond),
         cmocka_unit_test(a_reserved_extent_becomes_the_value),
         cmocka_unit_test(a_full_region_reserves_nothing),
-        cmocka_unit_test(large_entries_go_to_extents),
-        cmocka_unit_test(the_largest_is_spilled_first_and_comes_back),
-        cmocka_unit_test(a_bucket_has_an_end),
-        cmocka_unit_test(full_leaves_everything_as_it_was),
     };
 
     for (size_t i = 0; i < sizeof bytes; i++)

@@ -1,0 +1,227 @@
+/* The layout of a bucket: what is inline, in extents, in overflow buckets; and what a full
+ * region leaves as it was. */
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "shared/error.h"
+#include "shared/linear.h"
+#include "tests/support/store_region.h"
+
+#define REGION (1u << 20)
+#define BUCKET 256u
+#define ROOM (BUCKET - (unsigned)sizeof(struct okv_wire_bucket))
+#define HEAD 4u       /* of an entry whose lengths and age take a byte each */
+#define REFERENCE 21u /* entry of a reference with the key in the extent, lengths as above */
+#define VALUE_MAX (64u << 10)
+
+/* One whose index never grows. */
+static const struct okv_store_params fixed = {
+    .length = REGION, .bucket_size = BUCKET, .index_percent = 1};
+
+static uint8_t bytes[VALUE_MAX + 1];
+
+static int put_size(struct store_region *region, const char *key, uint32_t size, uint64_t *version)
+{
+    return store_region_put(region, key, (uint32_t)strlen(key), bytes, size, version);
+}
+
+static uint64_t put_text(struct store_region *region, const char *key, const char *value)
+{
+    uint64_t version;
+
+    assert_int_equal(store_region_put(region, key, (uint32_t)strlen(key), value,
+                                      (uint32_t)strlen(value), &version),
+                     0);
+    return version;
+}
+
+static int remove_key(struct store_region *region, const char *key)
+{
+    return store_region_delete(region, key, (uint32_t)strlen(key));
+}
+
+static void expect_size(struct store_region *region, const char *key, uint32_t size,
+                        uint64_t version)
+{
+    store_region_expect(region, key, (uint32_t)strlen(key), bytes, size, version);
+}
+
+/* Offset of the key's extent; 0 when it is inline. */
+static uint64_t extent_of(struct store_region *region, const char *key)
+{
+    struct store_found found;
+
+    assert_int_equal(store_reader_find(&region->reader, key, (uint32_t)strlen(key), &found), 0);
+    return found.extent;
+}
+
+static int append(struct store_region *region, const uint8_t *value, uint32_t size,
+                  struct okv_store_outcome *outcome)
+{
+    const struct okv_store_write write = {
+        .key = "k", .key_length = 1, .value = value, .value_length = size};
+
+    return okv_store_append(&region->store, &region->work, &write, outcome);
+}
+
+/* ---- layout ---- */
+
+static void large_entries_go_to_extents(void **state)
+{
+    struct store_region region;
+    uint64_t version;
+
+    (void)state;
+    store_region_open(&region, &fixed);
+    uint32_t largest = ROOM / 3 - HEAD - 1; /* the default */
+    assert_int_equal(put_size(&region, "k", largest, &version), 0);
+    assert_true(extent_of(&region, "k") == 0);
+    assert_int_equal(put_size(&region, "k", largest + 1, &version), 0);
+    assert_true(extent_of(&region, "k") != 0);
+    expect_size(&region, "k", largest + 1, version);
+    assert_int_equal(put_size(&region, "k", 0, &version), 0);
+    assert_true(extent_of(&region, "k") == 0);
+    assert_int_equal(okv_heap_used(&region.store.heap), region.empty_used);
+    expect_size(&region, "k", 0, version);
+    store_region_close(&region);
+
+    struct okv_store_params params = fixed;
+    params.inline_max = 40;
+    store_region_open(&region, &params);
+    assert_int_equal(put_size(&region, "k", 40 - HEAD - 1, &version), 0);
+    assert_true(extent_of(&region, "k") == 0);
+    assert_int_equal(put_size(&region, "k", 40 - HEAD, &version), 0);
+    assert_true(extent_of(&region, "k") != 0);
+    store_region_close(&region);
+}
+
+/* Three entries of 70, 80 and 60 bytes fit 232; a fourth pushes out the largest. */
+static void the_largest_is_spilled_first_and_comes_back(void **state)
+{
+    static const uint32_t sizes[] = {70, 80, 60, 50};
+    struct store_region region;
+    char keys[4][24];
+    uint64_t versions[4], extent;
+    unsigned number = 0;
+    struct okv_store_params params = fixed;
+
+    (void)state;
+    params.inline_max = ROOM;
+    store_region_open(&region, &params);
+    for (unsigned i = 0; i < 4; i++) {
+        store_region_key(&region, 12, &number, keys[i]);
+        uint32_t size = sizes[i] - HEAD - (uint32_t)strlen(keys[i]);
+        assert_int_equal(put_size(&region, keys[i], size, &versions[i]), 0);
+        for (unsigned j = 0; j <= i; j++)
+            assert_int_equal(extent_of(&region, keys[j]) != 0, i == 3 && j == 1);
+    }
+    extent = extent_of(&region, keys[1]);
+    /* An extent stays where it is while others come and go. */
+    assert_int_equal(
+        put_size(&region, keys[2], 60 - HEAD - (uint32_t)strlen(keys[2]), &versions[2]), 0);
+    assert_int_equal(extent_of(&region, keys[1]), extent);
+    assert_int_equal(remove_key(&region, keys[3]), 0);
+    for (unsigned j = 0; j < 3; j++) {
+        assert_true(extent_of(&region, keys[j]) == 0);
+        expect_size(&region, keys[j], sizes[j] - HEAD - (uint32_t)strlen(keys[j]), versions[j]);
+    }
+    assert_int_equal(okv_heap_used(&region.store.heap), region.empty_used);
+    store_region_close(&region);
+}
+
+/* What does not even fit as references is chained, up to the end of a bucket. */
+static void a_bucket_has_an_end(void **state)
+{
+    struct store_region region;
+    struct store_audit audit;
+    char key[24];
+    unsigned n = 0, number = 0;
+    int rc;
+
+    (void)state;
+    store_region_open(&region, &fixed);
+    for (;; n++) {
+        store_region_key(&region, 6, &number, key);
+        rc = put_size(&region, key, 110 + n % 100, NULL);
+        if (rc)
+            break;
+        store_region_audit(&region, NULL, NULL, &audit);
+        assert_true(audit.longest_chain <= n / (ROOM / (REFERENCE + 8 + 4)) + 1);
+    }
+    assert_int_equal(rc, OKV_EFULL);
+    assert_int_equal(audit.longest_chain, OKV_BUCKET_PARTS_MAX);
+    assert_true(n >= OKV_BUCKET_PARTS_MAX * (ROOM / (REFERENCE + 8 + 4)));
+    put_text(&region, "elsewhere", "fits");
+    number = 0;
+    for (unsigned i = 0; i < n; i++) {
+        store_region_key(&region, 6, &number, key);
+        assert_int_equal(remove_key(&region, key), 0);
+        store_region_audit(&region, NULL, NULL, &audit);
+        assert_int_equal(audit.items, n - i);
+    }
+    assert_int_equal(audit.overflow_parts, 0);
+    assert_int_equal(remove_key(&region, "elsewhere"), 0);
+    store_region_expect_empty(&region, true);
+    store_region_close(&region);
+}
+
+/* ---- a full region ---- */
+
+static void full_leaves_everything_as_it_was(void **state)
+{
+    struct store_region region;
+    struct store_audit before, after;
+    struct okv_store_outcome outcome = {0};
+    uint64_t kept, version = 0;
+    unsigned n = 0;
+    char key[24];
+
+    (void)state;
+    store_region_open(&region, &fixed);
+    assert_int_equal(put_size(&region, "k", 30000, &kept), 0);
+    for (;; n++) {
+        snprintf(key, sizeof key, "f%u", n);
+        if (put_size(&region, key, 2000, &version))
+            break;
+    }
+    uint64_t used = okv_heap_used(&region.store.heap);
+    store_region_audit(&region, NULL, NULL, &before);
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(put_size(&region, "k", VALUE_MAX, &version), OKV_EFULL);
+        assert_int_equal(put_size(&region, "other", VALUE_MAX, &version), OKV_EFULL);
+        assert_int_equal(append(&region, bytes, 20000, &outcome), OKV_EFULL);
+        assert_int_equal(outcome.version, 0);
+    }
+    expect_size(&region, "k", 30000, kept);
+    assert_int_equal(okv_heap_used(&region.store.heap), used);
+    store_region_audit(&region, NULL, NULL, &after);
+    assert_memory_equal(&before, &after, sizeof before);
+    assert_int_equal(remove_key(&region, "k"), 0);
+    while (n-- > 0) {
+        snprintf(key, sizeof key, "f%u", n);
+        assert_int_equal(remove_key(&region, key), 0);
+    }
+    store_region_expect_empty(&region, true);
+    store_region_close(&region);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(large_entries_go_to_extents),
+        cmocka_unit_test(the_largest_is_spilled_first_and_comes_back),
+        cmocka_unit_test(a_bucket_has_an_end),
+        cmocka_unit_test(full_leaves_everything_as_it_was),
+    };
+
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)(i * 7 + (i >> 8) + 1);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
