@@ -149,7 +149,10 @@ void okv_store_set_clock(struct okv_store *store, uint64_t clock_ms, bool publis
 
 uint64_t okv_store_index_length(const struct okv_store *store)
 {
-    return atomic_load(&store->index_length);
+    uint64_t segment = (uint64_t)store->table.segment_buckets * store->table.bucket_size;
+
+    return atomic_load(&store->index_length) +
+           (atomic_load(&store->reserve) ? okv_heap_size(segment) : 0);
 }
 
 uint64_t okv_store_overflow_length(const struct okv_store *store)

@@ -86,7 +86,8 @@ struct okv_store {
         bool downwards;      /* this pass moves whatever finds a lower place */
         uint64_t not_before; /* changes at which another pass is worth while */
     } compaction;            /* under `resizing` */
-    uint64_t reserve; /* heap kept back for merges, once there are several segments; 0: none */
+    atomic_uint_fast64_t
+        reserve; /* heap kept back for merges, once there are several segments; 0: none */
     atomic_uint_fast64_t swept; /* the bucket at which okv_store_sweep() goes on */
     atomic_int growth_pause;    /* changes to let pass before growth is tried again */
     struct okv_store_totals totals;
@@ -178,7 +179,7 @@ int okv_store_flush(struct okv_store *store, struct okv_store_work *work, uint64
  * what has expired in them. */
 void okv_store_sweep(struct okv_store *store, struct okv_store_work *work, unsigned buckets);
 
-/* Bytes of the heap that segments of the index take. */
+/* Bytes of the heap that segments of the index take, the one in reserve included. */
 uint64_t okv_store_index_length(const struct okv_store *store);
 /* Bytes of the heap that overflow buckets take. */
 uint64_t okv_store_overflow_length(const struct okv_store *store);

@@ -10,8 +10,8 @@
 
 #include "shared/error.h"
 
-/* A bucket can be full while the region is not: until hardly one in twenty finds room. */
-#define REFUSALS 50u
+/* A bucket can be full while the region is not: until hardly any finds room. */
+#define REFUSALS 20u
 
 const struct store_mix store_mixes[STORE_MIXES] = {
     {"8/8", 8, 8},       {"16/32", 16, 32},       {"24/100", 24, 100}, {"32/1K", 32, 1024},

@@ -150,6 +150,47 @@ static void a_full_region_takes_what_was_freed(void **state)
     free(offsets);
 }
 
+static void sizes_are_what_an_allocation_takes(void **state)
+{
+    struct region region;
+
+    (void)state;
+    region_open(&region);
+    for (uint64_t size = 1; size < 200000; size += 1 + size / 5) {
+        uint64_t offset = okv_heap_alloc(&region.heap, size);
+        assert_true(offset > 0);
+        assert_int_equal(okv_heap_used(&region.heap), okv_heap_size(size));
+        okv_heap_free(&region.heap, offset);
+    }
+    region_close(&region);
+}
+
+/* Of the first half of what was allocated an eighth is left, of the other half everything:
+ * only what is left of the first is worth moving. */
+static void what_lies_among_holes_is_sparse(void **state)
+{
+    enum { COUNT = 2048 };
+    struct region region;
+    uint64_t offsets[COUNT];
+    unsigned sparse = 0;
+
+    (void)state;
+    region_open(&region);
+    assert_int_equal(fill(&region, 300, offsets, COUNT), COUNT);
+    for (unsigned i = 0; i < COUNT; i++)
+        assert_false(okv_heap_is_sparse(&region.heap, offsets[i]));
+    for (unsigned i = 0; i < COUNT / 2; i++)
+        if (i % 8)
+            okv_heap_free(&region.heap, offsets[i]);
+    for (unsigned i = 0; i < COUNT / 2; i += 8)
+        sparse += okv_heap_is_sparse(&region.heap, offsets[i]);
+    assert_true(sparse > COUNT / 2 / 8 / 2);
+    /* The last slab of the first half may be the first of the other. */
+    for (unsigned i = COUNT / 2 + 64; i < COUNT; i++)
+        assert_false(okv_heap_is_sparse(&region.heap, offsets[i]));
+    region_close(&region);
+}
+
 static void heaps_are_independent(void **state)
 {
     struct region a, b;
@@ -189,6 +230,8 @@ int main(void)
         cmocka_unit_test(absurd_sizes_are_refused),
         cmocka_unit_test(a_full_region_can_be_used_by_other_sizes),
         cmocka_unit_test(a_full_region_takes_what_was_freed),
+        cmocka_unit_test(sizes_are_what_an_allocation_takes),
+        cmocka_unit_test(what_lies_among_holes_is_sparse),
         cmocka_unit_test(heaps_are_independent),
         cmocka_unit_test(heaps_come_and_go),
     };

@@ -12,7 +12,7 @@
 
 #include "tests/support/store_filler.h"
 
-#define REGION ((2u << 20) / (STORE_TEST_SLOWNESS > 1 ? 2 : 1))
+#define REGION (1u << 20)
 #define VALUE_MAX (100u << 10)
 #define TOUCHES (2000u / STORE_TEST_SLOWNESS)
 
