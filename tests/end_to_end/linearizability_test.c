@@ -32,8 +32,8 @@
 
 #define CLIENTS 16
 #define RDMA_SECONDS 15
-#define RECONNECTS 4 /* of each client, about */
-#define RECONNECT_EVERY_RDMA 500
+#define RECONNECTS 4            /* of each client, about */
+#define RECONNECT_EVERY_MIN 500 /* operations; the server takes a while to let a session go */
 
 #define OPERATIONS (OKV_SANITIZED ? 60000 : 300000)
 #define OPERATIONS_LONG 10000000
@@ -197,11 +197,14 @@ static void load_init(struct trial *trial, uint64_t seed)
         .uri = trial->server.uri,
         .seed = seed,
         .operations = operations_wanted(),
+        .and_until = &trial->tide.turned,
     };
-    trial->load.reconnect_every = trial->load.operations / CLIENTS / RECONNECTS + 1;
+    trial->load.reconnect_every = trial->load.operations / CLIENTS / RECONNECTS;
+    if (trial->load.reconnect_every < RECONNECT_EVERY_MIN)
+        trial->load.reconnect_every = RECONNECT_EVERY_MIN;
     if (trial->load.operations == UINT64_MAX) {
         trial->load.until_ns = okv_clock_ns() + RDMA_SECONDS * UINT64_C(1000000000);
-        trial->load.reconnect_every = RECONNECT_EVERY_RDMA;
+        trial->load.reconnect_every = RECONNECT_EVERY_MIN;
     }
 #ifdef LINEARIZABILITY_UNCHECKED
     trial->load.until_broken = true;

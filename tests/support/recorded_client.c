@@ -372,8 +372,11 @@ static bool any_busy(const struct recorded_client *client)
 
 static bool is_over(const struct recorded_load *load)
 {
-    return atomic_load(&load->failure) || (load->until_broken && atomic_load(&load->broken)) ||
-           atomic_load(&load->begun) >= load->operations ||
+    if (atomic_load(&load->failure) || (load->until_broken && atomic_load(&load->broken)))
+        return true;
+    if (load->and_until && !atomic_load(load->and_until))
+        return false;
+    return atomic_load(&load->begun) >= load->operations ||
            (load->until_ns && okv_clock_ns() >= load->until_ns);
 }
 

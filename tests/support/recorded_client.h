@@ -35,10 +35,11 @@ struct recorded_key {
 struct recorded_load {
     const char *uri;
     uint64_t seed;
-    uint64_t operations;      /* all clients together */
-    uint64_t until_ns;        /* when to end although there were fewer; 0: never */
-    uint64_t reconnect_every; /* operations of one client, about; 0: never */
-    bool until_broken;        /* end at the first value that is broken */
+    uint64_t operations;          /* all clients together */
+    uint64_t until_ns;            /* when to end although there were fewer; 0: never */
+    uint64_t reconnect_every;     /* operations of one client, about; 0: never */
+    const atomic_bool *and_until; /* go on until this is set as well; may be NULL */
+    bool until_broken;            /* end at the first value that is broken */
     struct recorded_key keys[RECORDED_KEYS];
     atomic_uint_fast64_t begun;
     atomic_uint_fast64_t broken; /* values that nobody wrote */

@@ -125,7 +125,8 @@ void store_region_audit(struct store_region *region, store_audit_visit *visit, v
     uint64_t segment = (uint64_t)store->table.segment_buckets * store->table.bucket_size;
     uint64_t reserve = store->reserve ? store_size_class(segment) : 0;
     assert_int_equal(okv_heap_used(&store->heap), audit->class_bytes + reserve);
-    assert_int_equal(okv_store_index_length(store), audit->segments * store_size_class(segment));
+    assert_int_equal(okv_store_index_length(store),
+                     audit->segments * store_size_class(segment) + reserve);
     assert_int_equal(okv_store_overflow_length(store),
                      audit->overflow_parts * store_size_class(store->table.bucket_size));
 }

@@ -29,7 +29,9 @@ static void *tide_run(void *user)
         uint64_t items = tide->least + random_below(&random, tide->most - tide->least + 1);
         tide->failure = tide_once(tide, handle, items);
         tide->tides += !atomic_load(&tide->stop);
+        atomic_store(&tide->turned, true);
     }
+    atomic_store(&tide->turned, true);
     okv_close(&handle);
     return NULL;
 }
@@ -37,6 +39,7 @@ static void *tide_run(void *user)
 bool tide_start(struct tide *tide)
 {
     atomic_init(&tide->stop, false);
+    atomic_init(&tide->turned, false);
     return pthread_create(&tide->thread, NULL, tide_run, tide) == 0;
 }
 

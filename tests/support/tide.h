@@ -14,8 +14,9 @@ struct tide {
     uint64_t least, most; /* items at a high tide */
     pthread_t thread;
     atomic_bool stop;
-    uint64_t tides; /* whole ones */
-    int failure;    /* bulk_run()'s or okv_open()'s; OKV_ENOTFOUND: an item was lost */
+    atomic_bool turned; /* there was a whole tide, or the thread failed */
+    uint64_t tides;     /* whole ones */
+    int failure;        /* bulk_run()'s or okv_open()'s; OKV_ENOTFOUND: an item was lost */
     uint64_t culprit;
 };
 
