@@ -83,10 +83,10 @@ more_than_put_and_get() {
     show "$okv" put lock "worker 2" --if-absent || echo "  exit status $?: it is taken"
     show "$okv" incr visits 41
     show "$okv" incr visits
-    show "$okv" put session alice --ttl 300
+    show "$okv" put session alice --ttl 3000
     show "$okv" get session
     echo
-    sleep 1
+    sleep 4
     show "$okv" get session || echo "  exit status $?: expired"
     head -c 3000000 /dev/urandom >"$work/blob"
     echo '$ okv put blob - <3,000,000 random bytes   the server READs them out of the client'

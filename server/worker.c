@@ -233,10 +233,12 @@ static int pass(struct okv_worker *worker)
     struct okv_event events[EVENTS_PER_PASS];
     int total = 0;
 
-    okv_housekeeping_tell_time(&worker->housekeeping, server);
     for (unsigned i = 0; i < server->listener_count; i++) {
         struct okv_endpoint *endpoint = server->endpoints[i];
         int n = endpoint->ops->poll(endpoint, events, EVENTS_PER_PASS);
+        /* Later than anything that a sender of these may have read: what has expired for it
+         * has expired for them. */
+        okv_housekeeping_tell_time(&worker->housekeeping, server);
         if (n < 0)
             okv_server_fail(server, i, n);
         for (int k = 0; k < n; k++)
