@@ -37,6 +37,8 @@ static void *hook_alloc(extent_hooks_t *hooks, void *wanted, size_t size, size_t
         uintptr_t start = (end - size) & ~(uintptr_t)(alignment - 1);
         if (start >= (uintptr_t)heap->base + heap->floor) {
             heap->frontier = start - (uintptr_t)heap->base;
+            if (heap->piece_count < OKV_HEAP_PIECES)
+                heap->pieces[heap->piece_count++] = heap->frontier;
             found = (uint8_t *)start;
         }
     }
@@ -240,6 +242,25 @@ bool okv_heap_is_sparse(const struct okv_heap *heap, uint64_t offset)
 uint64_t okv_heap_size(uint64_t size)
 {
     return nallocx(size, 0);
+}
+
+/* Pieces are taken downwards, so the first one that begins at or below an offset has it. */
+static unsigned piece_of(const struct okv_heap *heap, uint64_t offset)
+{
+    unsigned piece = 0;
+
+    while (piece < heap->piece_count && heap->pieces[piece] > offset)
+        piece++;
+    return piece;
+}
+
+bool okv_heap_is_before(struct okv_heap *heap, uint64_t a, uint64_t b)
+{
+    pthread_mutex_lock(&heap->lock);
+    unsigned piece_a = piece_of(heap, a);
+    unsigned piece_b = piece_of(heap, b);
+    pthread_mutex_unlock(&heap->lock);
+    return piece_a != piece_b ? piece_a < piece_b : a < b;
 }
 
 uint64_t okv_heap_used(const struct okv_heap *heap)

@@ -1,5 +1,5 @@
 /*
- * The heap: extents and overflow buckets, from the region's end downwards.
+ * The heap: segments of the index, extents and overflow buckets, from the region's end downwards.
  *
  * A jemalloc arena whose memory comes from extent hooks: they hand out space
  * below what was handed out before, down to a floor, and take nothing back, so
@@ -24,16 +24,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Pieces that are told from each other; the arena takes halves of what is left. */
+#define OKV_HEAP_PIECES 128
+
 /* Offsets count from `base`. The arena keeps the address of this structure:
  * do not move it while the heap lives. */
 struct okv_heap {
     uint8_t *base;
-    uint64_t floor;          /* the heap takes nothing below */
-    uint64_t length;         /* where it begins */
-    pthread_mutex_t growing; /* one thread at a time */
-    pthread_mutex_t lock;    /* of the next two, which the hooks use */
-    uint64_t frontier;       /* lowest offset that the arena has */
-    uint64_t least;          /* bytes that a request must have to be granted */
+    uint64_t floor;                   /* the heap takes nothing below */
+    uint64_t length;                  /* where it begins */
+    pthread_mutex_t growing;          /* one thread at a time */
+    pthread_mutex_t lock;             /* of the next two, which the hooks use */
+    uint64_t frontier;                /* lowest offset that the arena has */
+    uint64_t pieces[OKV_HEAP_PIECES]; /* their offsets, in the order in which they were taken */
+    unsigned piece_count;
+    uint64_t least; /* bytes that a request must have to be granted */
     extent_hooks_t hooks;
     unsigned arena;
     atomic_uint_fast64_t used;
@@ -60,6 +65,10 @@ uint64_t okv_heap_size(uint64_t size);
 /* Whether the slab that this allocation is in is emptier than the others of its size, so
  * that the same bytes, allocated anew, would lie in a fuller one. */
 bool okv_heap_is_sparse(const struct okv_heap *heap, uint64_t offset);
+
+/* Whether `a` lies in a piece that was taken before that of `b`, or lower in the same. The
+ * arena fills pieces in this order. */
+bool okv_heap_is_before(struct okv_heap *heap, uint64_t a, uint64_t b);
 
 /* Bytes allocated now, each allocation with what its size class adds to it. */
 uint64_t okv_heap_used(const struct okv_heap *heap);

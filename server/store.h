@@ -51,8 +51,8 @@ struct okv_store_totals {
     atomic_uint_fast64_t user_bytes;  /* of keys and values */
     atomic_uint_fast64_t entry_bytes; /* of entries in buckets and overflow buckets */
     atomic_uint_fast64_t references;  /* items that are not inline */
-    atomic_uint_fast64_t extra_reads; /* READs beyond the first that gets of all small items
-                                         would take, and beyond the second for large ones */
+    atomic_uint_fast64_t extra_reads; /* items whose get takes more READs than it should: small
+                                         ones in extents, and all in overflow buckets */
     atomic_uint_fast64_t overflow_parts;
     atomic_uint_fast64_t expiring; /* items with an expiry */
     atomic_uint_fast64_t splits;
@@ -83,7 +83,8 @@ struct okv_store {
     struct okv_store_compaction {
         uint64_t next;       /* bucket at which it goes on */
         uint64_t moved;      /* extents in this pass */
-        bool downwards;      /* this pass moves whatever finds a lower place */
+        uint64_t bytes;      /* moved in this step */
+        bool downwards;      /* this pass moves whatever finds a better place */
         uint64_t not_before; /* changes at which another pass is worth while */
     } compaction;            /* under `resizing` */
     atomic_uint_fast64_t

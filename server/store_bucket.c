@@ -57,7 +57,7 @@ static void tally_item(struct okv_store_tally *tally, const struct okv_table *ta
     tally->items++;
     tally->user_bytes += entry->key_length + entry->value_length;
     tally->references += entry->is_reference;
-    tally->extra_reads += part + small;
+    tally->extra_reads += part > 0 || small;
     tally->expiring += entry->expiry_ms != 0;
 }
 
@@ -320,8 +320,10 @@ int okv_store_bucket_prepare(struct okv_store_bucket *bucket, const struct okv_t
         okv_store_layout_keep(bucket);
         rc = take_space(bucket, table);
     }
-    if (rc)
+    if (rc) {
+        give_back_extents(bucket, table); /* that were there before the plan */
         return rc;
+    }
     rc = build_images(bucket, table);
     if (rc)
         okv_store_bucket_cancel(bucket, table);

@@ -27,16 +27,30 @@ int okv_store_index_create(struct okv_store *store);
 void okv_store_resize(struct okv_store *store, struct okv_store_work *work);
 /* Merges buckets while the table is emptier than it should be, `most` at the most. */
 void okv_store_shrink(struct okv_store *store, struct okv_store_work *work, unsigned most);
-/* Gives a segment of the index back to the heap, if the buckets can be merged so far.
- * No bucket may be locked. */
-bool okv_store_make_room(struct okv_store *store, struct okv_store_work *work);
+/* Gives a segment of the index back to the heap, for an allocation of `size` bytes, if
+ * that could help and *merges, which it counts down, are enough. No bucket may be locked. */
+bool okv_store_make_room(struct okv_store *store, struct okv_store_work *work, uint64_t size,
+                         unsigned *merges);
 /* Writes the status to where clients READ it. */
 void okv_store_publish_status(struct okv_store *store);
 
 /* ---- store_compact.c ---- */
 
-/* One step of moving extents together; false when that is not worth while at present. No
- * bucket may be locked. */
-bool okv_store_compact(struct okv_store *store, struct okv_store_work *work);
+/* What one change that was refused for want of room may do about it; the next one that is
+ * refused goes on where it ended. */
+struct okv_store_effort {
+    unsigned merges;
+    unsigned sweeps;
+    unsigned compactions;
+};
+#define OKV_STORE_EFFORT                              \
+    {                                                 \
+        .merges = 1024, .sweeps = 4, .compactions = 4 \
+    }
+
+/* Does something that may make room for `size` bytes: true when it is worth trying again.
+ * No bucket may be locked. */
+bool okv_store_find_room(struct okv_store *store, struct okv_store_work *work, uint64_t size,
+                         struct okv_store_effort *effort);
 
 #endif

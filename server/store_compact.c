@@ -2,20 +2,26 @@
  * Deletes leave holes among extents of one size, which extents of another size can't
  * use. When the heap has no room, extents are written anew elsewhere: first those in slabs
  * that are emptier than the others of their size, so that these become free as a whole;
- * when that is done, every one for which the allocator offers a lower place, so that what is
- * free comes together at the other end. Extents are immutable and one bucket refers
- * to each: moving one is a change of its bucket like any other, in which no item gets
- * another version.
+ * when that is done, every one for which the allocator offers a place nearer to the beginning
+ * (okv_heap_is_before), so that what is free comes together at the end. Extents are immutable and
+ * one bucket refers to each: moving one is a change of its bucket like any other, in which no item
+ * gets another version.
  */
 #include <string.h>
 
 #include "server/store_change.h"
 #include "shared/error.h"
 
-/* Buckets looked at in one step: some milliseconds when every one is rewritten. */
-#define STEP 2048
-/* When a pass has moved little there is not another before this many changes for each bucket. */
-#define CHANGES_PER_BUCKET 0.25
+/* A step ends after so many buckets, or so many bytes moved, which is about a millisecond. */
+#define STEP_BUCKETS 1024
+#define STEP_BYTES (UINT64_C(2) << 20)
+/* Longer extents stay where they are. */
+#define MOVE_MAX (UINT64_C(1) << 20)
+/* Buckets swept in one step. */
+#define SWEEP_STEP 2048
+/* When a pass has moved little there is not another before this many changes
+ * for each bucket. */
+#define CHANGES_PER_BUCKET 1
 
 /* Takes another place for an item's extent, if the allocator has a better one. */
 static bool move_extent(struct okv_store *store, struct okv_store_bucket *bucket,
@@ -25,12 +31,12 @@ static bool move_extent(struct okv_store *store, struct okv_store_bucket *bucket
     uint64_t from = item->entry.extent;
     bool sparse = okv_heap_is_sparse(&store->heap, from);
 
-    if (!sparse && !store->compaction.downwards)
+    if ((!sparse && !store->compaction.downwards) || length > MOVE_MAX)
         return false;
     uint64_t to = okv_heap_alloc(&store->heap, length);
     if (!to)
         return false;
-    if (!sparse && to > from) {
+    if (!sparse && !okv_heap_is_before(&store->heap, to, from)) {
         okv_heap_free(&store->heap, to);
         return false;
     }
@@ -38,6 +44,7 @@ static bool move_extent(struct okv_store *store, struct okv_store_bucket *bucket
     okv_store_bucket_drop_extent(bucket, item);
     item->entry.extent = to;
     item->fresh_extent = true;
+    store->compaction.bytes += length;
     return true;
 }
 
@@ -60,7 +67,8 @@ static unsigned compact_bucket(struct okv_store *store, struct okv_store_work *w
     okv_store_lock(store, number);
     if (okv_store_change_load(store, work, number) == 0) {
         moved = move_extents(store, bucket);
-        bucket->only_shrinks = false;
+        if (moved)
+            bucket->only_shrinks = false;
         if ((moved || bucket->expired) && okv_store_change_commit(store, work))
             moved = 0;
     }
@@ -74,7 +82,7 @@ static uint64_t changes(struct okv_store *store)
     return atomic_load(&store->totals.changes) + atomic_load(&store->totals.expired);
 }
 
-bool okv_store_compact(struct okv_store *store, struct okv_store_work *work)
+static bool compact(struct okv_store *store, struct okv_store_work *work)
 {
     struct okv_store_compaction *pass = &store->compaction;
     bool goes_on;
@@ -82,17 +90,36 @@ bool okv_store_compact(struct okv_store *store, struct okv_store_work *work)
     pthread_mutex_lock(&store->resizing);
     goes_on = changes(store) >= pass->not_before;
     uint64_t count = goes_on ? atomic_load(&store->bucket_count) : 0;
-    uint64_t end = pass->next + STEP < count ? pass->next + STEP : count;
-    for (; pass->next < end; pass->next++)
+    uint64_t end = pass->next + STEP_BUCKETS < count ? pass->next + STEP_BUCKETS : count;
+    pass->bytes = 0;
+    for (; pass->next < end && pass->bytes < STEP_BYTES; pass->next++)
         pass->moved += compact_bucket(store, work, pass->next);
     if (goes_on && pass->next >= count) {
         bool done = pass->moved < count / 64 + 1;
         if (done && pass->downwards)
-            pass->not_before = changes(store) + 1 + (uint64_t)(CHANGES_PER_BUCKET * (double)count);
+            pass->not_before = changes(store) + 1 + CHANGES_PER_BUCKET * count;
         pass->downwards = done && !pass->downwards;
         pass->next = 0;
         pass->moved = 0;
     }
     pthread_mutex_unlock(&store->resizing);
     return goes_on;
+}
+
+bool okv_store_find_room(struct okv_store *store, struct okv_store_work *work, uint64_t size,
+                         struct okv_store_effort *effort)
+{
+    if (effort->sweeps > 0 && atomic_load(&store->totals.expiring) > 0) {
+        uint64_t expired = atomic_load(&store->totals.expired);
+        effort->sweeps--;
+        okv_store_sweep(store, work, SWEEP_STEP);
+        if (atomic_load(&store->totals.expired) != expired)
+            return true;
+    }
+    if (okv_store_make_room(store, work, size, &effort->merges))
+        return true;
+    if (effort->compactions == 0)
+        return false;
+    effort->compactions--;
+    return compact(store, work);
 }

@@ -26,6 +26,8 @@
  * what it would take again at once. */
 #define GROWTH_PAUSE 1024
 #define GROWTH_PAUSE_FULL 65536
+/* How full entries may make the index when the heap has no room. */
+#define FULL_PERCENT 75
 
 static uint64_t segment_length(const struct okv_table *table)
 {
@@ -283,21 +285,35 @@ void okv_store_shrink(struct okv_store *store, struct okv_store_work *work, unsi
     pthread_mutex_unlock(&store->resizing);
 }
 
+/* What merging can free at the most. */
+static uint64_t spare_length(struct okv_store *store)
+{
+    uint64_t index = atomic_load(&store->index_length);
+    uint64_t needed = atomic_load(&store->totals.entry_bytes) * 100 / FULL_PERCENT;
+
+    return index > needed ? index - needed : 0;
+}
+
 /* A merge may need extents and overflow buckets before its segment is free: the reserve is
  * for those, and is taken anew before anybody else gets what was made. */
-bool okv_store_make_room(struct okv_store *store, struct okv_store_work *work)
+bool okv_store_make_room(struct okv_store *store, struct okv_store_work *work, uint64_t size,
+                         unsigned *merges)
 {
-    if (!is_sparse(store, 75))
+    if (*merges == 0 || !is_sparse(store, FULL_PERCENT) || size > spare_length(store))
         return false;
     pthread_mutex_lock(&store->resizing);
     uint64_t before = atomic_load(&store->index_length);
     reserve_give(store);
-    while (atomic_load(&store->index_length) == before && is_sparse(store, 75))
+    while (*merges > 0 && atomic_load(&store->index_length) == before &&
+           is_sparse(store, FULL_PERCENT)) {
+        --*merges;
         if (merge(store, work))
-            break;
+            *merges = 0;
+    }
     reserve_take(store);
-    atomic_store_explicit(&store->growth_pause, GROWTH_PAUSE_FULL, memory_order_relaxed);
     bool made = atomic_load(&store->index_length) < before;
+    if (made)
+        atomic_store_explicit(&store->growth_pause, GROWTH_PAUSE_FULL, memory_order_relaxed);
     pthread_mutex_unlock(&store->resizing);
     return made;
 }

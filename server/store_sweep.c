@@ -2,7 +2,7 @@
 #include "server/store_change.h"
 #include "shared/error.h"
 
-/* Buckets emptied in one step of a flush: well below a millisecond. */
+/* Buckets emptied in one step of a flush, and as many that splits have made since the last. */
 #define FLUSH_STEP 512
 
 static int empty_bucket(struct okv_store *store, struct okv_store_work *work, uint64_t number)
@@ -22,25 +22,37 @@ unlock:
     return rc;
 }
 
+static int empty_buckets(struct okv_store *store, struct okv_store_work *work, uint64_t from,
+                         uint64_t to)
+{
+    int rc = 0;
+
+    for (uint64_t number = from; number-- > to && !rc;)
+        rc = empty_bucket(store, work, number);
+    return rc;
+}
+
 /* Downwards: a merge takes items to a lower bucket, which is still to come. A split
- * takes them to a higher one: one between two steps makes the flush begin again, and
- * during a step there is none. */
+ * takes them to a higher one, and s splits since the last step to the s highest at the most:
+ * those are emptied again. During a step there is no split. */
 int okv_store_flush(struct okv_store *store, struct okv_store_work *work, uint64_t *next,
                     uint64_t *splits)
 {
     pthread_mutex_lock(&store->resizing);
     uint64_t count = atomic_load(&store->bucket_count);
     uint64_t seen = atomic_load(&store->totals.splits);
-    uint64_t from = *next == 0 || *next > count || *splits != seen ? count : *next;
+    uint64_t since = *next ? seen - *splits : 0;
+    uint64_t from = *next == 0 || *next > count || since > FLUSH_STEP ? count : *next;
     uint64_t to = from > FLUSH_STEP ? from - FLUSH_STEP : 0;
-    int rc = 0;
+    uint64_t fresh = count - from > since ? count - since : from;
+    int rc = empty_buckets(store, work, count, fresh);
 
-    for (uint64_t number = from; number-- > to && !rc;)
-        rc = empty_bucket(store, work, number);
+    if (!rc)
+        rc = empty_buckets(store, work, from, to);
     pthread_mutex_unlock(&store->resizing);
     if (rc)
         return rc;
-    okv_store_shrink(store, work, 2 * FLUSH_STEP);
+    okv_store_shrink(store, work, FLUSH_STEP);
     *next = to;
     *splits = seen;
     return 0;

@@ -138,26 +138,18 @@ static struct okv_entry entry_of_value(const void *key, uint32_t key_length, con
 /* ---- the operations ---- */
 
 static int put_once(struct okv_store *store, struct okv_store_work *work,
-                    const struct okv_store_write *write, struct okv_store_outcome *outcome)
+                    const struct okv_store_write *write, struct okv_entry *entry,
+                    struct okv_store_outcome *outcome)
 {
     struct place place;
-
-    *outcome = (struct okv_store_outcome){0};
-    if (write->value_length > store->max_value)
-        return OKV_EVALUESIZE;
-    struct okv_entry entry = write->extent ? (struct okv_entry){0}
-                                           : entry_of_value(write->key, write->key_length,
-                                                            write->value, write->value_length);
-    if (write->extent) /* outside of the lock: the checksum of 64 MiB takes its time */
-        entry = entry_of_extent(store, write->key, write->key_length, write->value_length,
-                                write->extent);
     int rc = place_begin(store, work, write, outcome, &place);
+
     if (rc)
         return rc;
-    entry.expiry_ms = expiry_of(store, write->ttl_ms);
+    entry->expiry_ms = expiry_of(store, write->ttl_ms);
     rc = check_conditions(write, &place, outcome);
     if (!rc)
-        rc = replace(store, work, &place, &entry, outcome);
+        rc = replace(store, work, &place, entry, outcome);
     place_end(store, work, &place, rc);
     return rc;
 }
@@ -316,14 +308,24 @@ static int append_once(struct okv_store *store, struct okv_store_work *work,
 
 /* ---- again, after room was made ---- */
 
-/* Steps of compaction that one refused change may take: the next goes on from there. */
-#define COMPACTION_STEPS 8
-
-static bool find_room(struct okv_store *store, struct okv_store_work *work, unsigned *steps)
+int okv_store_put(struct okv_store *store, struct okv_store_work *work,
+                  const struct okv_store_write *write, struct okv_store_outcome *outcome)
 {
-    if (okv_store_make_room(store, work))
-        return true;
-    return (*steps)++ < COMPACTION_STEPS && okv_store_compact(store, work);
+    struct okv_store_effort effort = OKV_STORE_EFFORT;
+    uint64_t size = (uint64_t)write->key_length + write->value_length;
+
+    *outcome = (struct okv_store_outcome){0};
+    if (write->value_length > store->max_value)
+        return OKV_EVALUESIZE;
+    /* Outside of the lock: the checksum of 64 MiB takes its time. */
+    struct okv_entry entry = write->extent ? entry_of_extent(store, write->key, write->key_length,
+                                                             write->value_length, write->extent)
+                                           : entry_of_value(write->key, write->key_length,
+                                                            write->value, write->value_length);
+    int rc = put_once(store, work, write, &entry, outcome);
+    while (rc == OKV_EFULL && okv_store_find_room(store, work, size, &effort))
+        rc = put_once(store, work, write, &entry, outcome);
+    return rc;
 }
 
 typedef int change(struct okv_store *store, struct okv_store_work *work,
@@ -332,18 +334,12 @@ typedef int change(struct okv_store *store, struct okv_store_work *work,
 static int try_with_room(change *once, struct okv_store *store, struct okv_store_work *work,
                          const struct okv_store_write *write, struct okv_store_outcome *outcome)
 {
-    unsigned steps = 0;
+    struct okv_store_effort effort = OKV_STORE_EFFORT;
     int rc = once(store, work, write, outcome);
 
-    while (rc == OKV_EFULL && find_room(store, work, &steps))
+    while (rc == OKV_EFULL && okv_store_find_room(store, work, write->value_length, &effort))
         rc = once(store, work, write, outcome);
     return rc;
-}
-
-int okv_store_put(struct okv_store *store, struct okv_store_work *work,
-                  const struct okv_store_write *write, struct okv_store_outcome *outcome)
-{
-    return try_with_room(put_once, store, work, write, outcome);
 }
 
 int okv_store_append(struct okv_store *store, struct okv_store_work *work,
@@ -367,10 +363,11 @@ int okv_store_touch(struct okv_store *store, struct okv_store_work *work,
 uint64_t okv_store_reserve(struct okv_store *store, struct okv_store_work *work,
                            uint32_t key_length, uint32_t value_length, uint64_t *value_offset)
 {
-    unsigned steps = 0;
+    struct okv_store_effort effort = OKV_STORE_EFFORT;
+    uint64_t size = (uint64_t)key_length + value_length;
     uint64_t extent = reserve_once(store, key_length, value_length, value_offset);
 
-    while (!extent && find_room(store, work, &steps))
+    while (!extent && okv_store_find_room(store, work, size, &effort))
         extent = reserve_once(store, key_length, value_length, value_offset);
     return extent;
 }

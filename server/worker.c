@@ -109,6 +109,8 @@ static int perform(struct okv_worker *worker, struct okv_session *session,
 {
     struct okv_server *server = worker->server;
 
+    /* Not the time at which a long pass began: the sender may have seen what expired since. */
+    okv_housekeeping_tell_time(&worker->housekeeping, server);
     if (!(request->flags & OKV_REQUEST_PULL))
         return okv_apply(server, &worker->work, request, reply, out + OKV_REPLY_HEADER,
                          server->limits.slot_size - (uint32_t)OKV_REPLY_HEADER);
@@ -219,6 +221,7 @@ static void handle(struct okv_worker *worker, const struct okv_event *event)
         session_closed(worker, session, event->status);
         break;
     case OKV_EVENT_PULLED:
+        okv_housekeeping_tell_time(&worker->housekeeping, worker->server);
         okv_session_pull_end(session, worker->server, &worker->work, event);
         break;
     case OKV_EVENT_READ:
@@ -236,9 +239,6 @@ static int pass(struct okv_worker *worker)
     for (unsigned i = 0; i < server->listener_count; i++) {
         struct okv_endpoint *endpoint = server->endpoints[i];
         int n = endpoint->ops->poll(endpoint, events, EVENTS_PER_PASS);
-        /* Later than anything that a sender of these may have read: what has expired for it
-         * has expired for them. */
-        okv_housekeeping_tell_time(&worker->housekeeping, server);
         if (n < 0)
             okv_server_fail(server, i, n);
         for (int k = 0; k < n; k++)
@@ -250,6 +250,7 @@ static int pass(struct okv_worker *worker)
         if (session->deferred_count)
             serve_deferred(worker, session);
     }
+    okv_housekeeping_tell_time(&worker->housekeeping, server);
     okv_housekeeping_run(&worker->housekeeping, server, &worker->work);
     return total;
 }

@@ -95,8 +95,10 @@ static void audit_entry(struct walk *walk, uint64_t bucket, unsigned part, const
 
     assert_true(entry->version > 0 && entry->version <= version);
     walk->audit->entry_bytes += okv_entry_size(entry, version);
+    uint64_t small_references = walk->audit->small_references;
     if (entry->is_reference)
         follow(walk, entry, version);
+    walk->audit->extra_reads += part > 0 || walk->audit->small_references > small_references;
     uint64_t hash = okv_hash_key(entry->key, entry->key_length, walk->table.hash_seed);
     assert_true(okv_linear_bucket(hash, walk->count) == bucket);
     assert_true(!entry->key_in_extent || okv_hash_tag(hash) == entry->tag);

@@ -20,6 +20,7 @@ struct store_audit {
     uint64_t references;
     uint64_t small_references; /* whose entries would be at most inline_max */
     uint64_t later_parts;      /* sum over all items of the number of their part */
+    uint64_t extra_reads;      /* items that are in a later part or small references */
     uint64_t overflow_parts;
     uint64_t expiring;
     uint64_t longest_chain; /* parts of the bucket that has most */
