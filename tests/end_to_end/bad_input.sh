@@ -78,6 +78,22 @@ command_lines() {
         check "--bucket-size $size" 2 'bucket-size' '256|power of two' \
             "$server" --listen "$socket" --memory 16M --bucket-size "$size"
     done
+    for size in 0 -1 65M 1G 64Q ''; do
+        check "--max-value '$size'" 2 'max-value' 'from 1 B to 64 MiB' \
+            "$server" --listen "$socket" --memory 1G "--max-value=$size"
+    done
+    check "--max-value over a quarter of the table" 2 'max-value 5 MiB' 'a quarter.*--memory' \
+        "$server" --listen "$socket" --memory 16M --max-value 5M
+    check "--max-value over a quarter, named first" 2 'max-value 5 MiB' 'a quarter.*--memory' \
+        "$server" --listen "$socket" --max-value 5M --memory 16M
+    for size in 0 1001 -1 x; do
+        check "--extra-reads $size" 2 'extra-reads' 'from 1 to 1000' \
+            "$server" --listen "$socket" --memory 16M "--extra-reads=$size"
+    done
+    for size in 9 96 -1 x; do
+        check "--index-percent $size" 2 'index-percent' 'from 10 to 95' \
+            "$server" --listen "$socket" --memory 16M "--index-percent=$size"
+    done
     for uri in http://10.0.0.1 10.0.0.1 rdma:// rdma://host:99999 rdma://host:port local:// local://relative \
         local:///directory/ ''; do
         check "$uri (server)" 2 '.' '(rdma|local)://' "$server" --listen "$uri" --memory 16M
@@ -117,10 +133,10 @@ command_arguments() {
     for bad in one 1.5 -5x 9223372036854775808 -9223372036854775809 ''; do
         check "incr by '$bad'" 2 'N' 'whole number from -9223372036854775808' "$okv" -s "$socket" incr key "$bad"
     done
-    for bad in -1 x 18446744073709551616; do
-        check "--if-version '$bad' (put)" 2 '--if-version' 'whole number from 0' \
+    for bad in 0 -1 x 18446744073709551616; do
+        check "--if-version '$bad' (put)" 2 '--if-version' 'whole number from 1' \
             "$okv" -s "$socket" put key value "--if-version=$bad"
-        check "--if-version '$bad' (del)" 2 '--if-version' 'whole number from 0' \
+        check "--if-version '$bad' (del)" 2 '--if-version' 'whole number from 1' \
             "$okv" -s "$socket" del key "--if-version=$bad"
     done
     check "two conditions" 2 'exclude each other' 'give one' \
@@ -128,7 +144,9 @@ command_arguments() {
     check "--if-version for two keys" 2 '--if-version' 'one KEY' "$okv" -s "$socket" del a b --if-version 1
     for bad in 0 -1 soon 86400001; do
         check "--timeout '$bad' (okv)" 2 '--timeout' 'whole number from 1' "$okv" -s "$socket" "--timeout=$bad" ping
+        check "-t '$bad' (of a command)" 2 '--timeout' 'whole number from 1' "$okv" -s "$socket" ping -t "$bad"
         check "--timeout '$bad' (bench)" 2 '--timeout' 'whole number from 1' "$bench" -s "$socket" "--timeout=$bad"
+        check "-t '$bad' (bench)" 2 '--timeout' 'whole number from 1' "$bench" -s "$socket" -t "$bad"
     done
     check "scan with a word" 2 'user:' '--prefix user:' "$okv" -s "$socket" scan user:
     check "scan --limit 0" 2 '--limit' 'from 1' "$okv" -s "$socket" scan --limit 0
@@ -153,7 +171,11 @@ items_as_they_are() {
     check "incr beyond 64 bits" 3 'does not fit' 'add less' "$okv" -s "$socket" incr number
     check "append beyond the limit" 3 'larger than' 'connection_max_value' \
         "$okv" -s "$socket" append long "$(key 10000)"
-    check "append of more than a message" 3 'larger than' '15000' "$okv" -s "$socket" append word "$(key 20000)"
+    check "append of more than a message" 3 'one append takes up to 1[0-9]{4} bytes' 'in parts' \
+        "$okv" -s "$socket" append word "$(key 20000)"
+    # shellcheck disable=SC2016 # for the inner shell
+    check "append of more than any value (stdin)" 3 'one append takes up to 1[0-9]{4} bytes' 'in parts' \
+        bash -c 'head -c 100000 /dev/zero | "$1" -s "$2" append word -' append "$okv" "$socket"
     check "put to another version" 1 'another version' 'okv exists -v' "$okv" -s "$socket" put word x --if-version 4711
     check "put to a version of nothing" 1 'not in the table' '.' "$okv" -s "$socket" put unknown x --if-version 4711
     check "put of what is there" 1 'in the table already' '--if-absent' "$okv" -s "$socket" put word x --if-absent
@@ -266,6 +288,24 @@ with_a_device() {
     socket=rdma://$address
     keys_and_values
     items_as_they_are
+    import_in_little_memory
+}
+
+# More values are under way than the limit lets the client lock: some are tried again, and all arrive.
+import_in_little_memory() {
+    local status=0 line
+    what="import where few values can be locked" checks=$((checks + 1))
+    for line in $(seq 100); do
+        printf 'locked:%s\t%s%s\n' "$((line % 90))" "$line" "$(key 60000)"
+    done >"$scratch/items"
+    locked 1700 "$okv" -s "$socket" --counters import <"$scratch/items" >"$scratch/out" 2>"$scratch/err" || status=$?
+    [ $status -eq 0 ] || wrong "exit status $status and not 0"
+    [ "$(cat "$scratch/out")" = "imported 100 items" ] || wrong "it says $(cat "$scratch/out")"
+    [ "$(sed -n 's/^puts //p' "$scratch/err")" -gt 100 ] || wrong "the limit was not met: choose another"
+    [ "$("$okv" -s "$socket" get locked:7 | head -c 3)" = 97k ] || wrong "the last line did not win"
+    check "import where no value can be locked" 3 'resource limit' 'line 1|ulimit|limit' \
+        bash -c 'locked 850 "$0" -s "$1" import --depth 32 <"$2" 2>&1 >/dev/null | tail -n 1 >&2; exit "${PIPESTATUS[0]}"' \
+        "$okv" "$socket" "$scratch/items"
 }
 
 unresolvable_hosts() {

@@ -2,7 +2,7 @@
  * The store against a model: random operations of every kind on some hundred keys,
  * with the table filling and emptying in turn. After each operation its key is read through
  * the store and from the raw images; from time to time everything is compared.
- * $OKV_SEED repeats a run; $OKV_LONG=1 makes it 20 times as long.
+ * $OKV_TEST_SEED repeats a run; $OKV_LONG=1 makes it 20 times as long.
  */
 #ifndef OKV_TESTS_STORE_MODEL_H
 #define OKV_TESTS_STORE_MODEL_H

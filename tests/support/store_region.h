@@ -60,7 +60,7 @@ void store_region_key(const struct store_region *region, unsigned bits, unsigned
 struct store_random {
     uint64_t state;
 };
-/* Seeded by $OKV_SEED or the clock; prints the seed. */
+/* Seeded by $OKV_TEST_SEED or the clock; prints the seed. */
 void store_random_init(struct store_random *random);
 uint64_t store_random_next(struct store_random *random);
 uint32_t store_random_below(struct store_random *random, uint32_t limit);

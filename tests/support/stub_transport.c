@@ -79,6 +79,10 @@ static int stub_poll(struct okv_endpoint *polled, struct okv_event *out, int max
         return stub.poll_result;
     if (stub.no_buffers > 0)
         stub.no_buffers--;
+    if (stub.stream > 0) {
+        stub.stream--;
+        out[n++] = (struct okv_event){.type = OKV_EVENT_PULLED, .conn = &conn};
+    }
     for (unsigned i = 0; i < event_count && n < max;) {
         if (events[i].due > stub.polls) {
             i++;
@@ -278,6 +282,7 @@ static void post_one(const struct okv_read *read)
     stub.reads++;
     stub.reads_under_way++;
     stub.last_read = read->offset;
+    stub.last_destination = to;
     if (stub.before_read)
         stub.before_read(stub.reads);
     if (!stub.read_status)
@@ -335,6 +340,7 @@ static void stub_unexpose(struct okv_exposure *exposure)
 /* Of its exact size and new for every message, so that ASan sees what reaches past it. */
 static uint8_t *stub_send_buffer(struct okv_conn *of)
 {
+    stub.buffers_asked++;
     if (stub.no_buffers > 0)
         return NULL;
     if (!send_room)

@@ -72,6 +72,7 @@ struct stub {
     unsigned posts;         /* calls of post_read */
     unsigned reads_outside; /* refused with OKV_EINVAL */
     uint64_t last_read;     /* the offset of the latest */
+    const void *last_destination;
     void (*before_read)(unsigned n);
     int read_result; /* of post_read */
     int read_status; /* of its event */
@@ -90,12 +91,14 @@ struct stub {
     struct stub_request requests[STUB_REQUESTS]; /* the latest, by sent modulo the number */
     /* Changes the reply, which is a good one; false: no answer. NULL: all are answered. */
     bool (*answer)(const struct stub_request *request, struct stub_reply *reply);
-    int send_result;     /* of post_send */
-    unsigned no_buffers; /* polls until send_buffer has room again */
+    int send_result;        /* of post_send */
+    unsigned no_buffers;    /* polls until send_buffer has room again */
+    unsigned buffers_asked; /* calls of send_buffer */
 
     /* Events. */
     unsigned delay;          /* polls that find a new event not yet there */
     unsigned polls;          /* made */
+    unsigned stream;         /* polls that find an event that says nothing to a client */
     int poll_result;         /* a failure of the endpoint */
     void (*after_arm)(void); /* runs at the end of each arm */
 

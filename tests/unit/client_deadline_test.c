@@ -221,6 +221,17 @@ static void probe_has_room_beside_an_expired_read(void **state)
     assert_string_equal(okv_why(handle), "");
 }
 
+/* Events that lead to no result do not keep it from looking at the clock. */
+static void wait_ends_in_a_stream_of_events(void **state)
+{
+    (void)state;
+    handle = stub_open(4, 4, LONG_MS);
+    stub.stream = 100000000;
+    assert_int_equal(okv_wait(handle, SHORT_MS), OKV_ETIMEDOUT);
+    assert_true(stub.stream > 0);
+    stub.stream = 0;
+}
+
 #define CLIENT_TEST(name) cmocka_unit_test_setup_teardown(name, client_setup, client_teardown)
 
 int main(void)
@@ -234,6 +245,7 @@ int main(void)
         CLIENT_TEST(expired_request_is_not_sent),
         CLIENT_TEST(scan_and_probe_beside_expired_operations),
         CLIENT_TEST(probe_has_room_beside_an_expired_read),
+        CLIENT_TEST(wait_ends_in_a_stream_of_events),
     };
 
     return cmocka_run_group_tests_name("client: deadlines", tests, NULL, NULL);

@@ -171,7 +171,7 @@ static void let_status_arrive(void)
         okv_poll(handle, results, 1);
 }
 
-/* A sample that is behind what is known is one that was long on its way. */
+/* A sample that is behind the one before it tells of a server that was stopped. */
 static void old_news_do_not_set_the_clock_back(void **state)
 {
     (void)state;
@@ -191,20 +191,67 @@ static void old_news_do_not_set_the_clock_back(void **state)
     assert_in_range(clock_now_ms(handle), after, STUB_CLOCK + HOUR + SLACK);
 }
 
+/* As if all that is known had been found so much earlier, on both clocks. */
+static void age_bounds(uint64_t by_ms)
+{
+    for (unsigned i = 0; i < CLOCK_BOUNDS; i++)
+        handle->clock.bounds[i].at_ms -= by_ms;
+}
+
 /* A bound loses 200 ppm, so that a server's clock that is slower than ours is followed. */
 static void drift_is_allowed_for(void **state)
 {
     (void)state;
     open_handle();
-    handle->clock.offset_at_ms -= 10 * HOUR;
+    age_bounds(10 * HOUR);
     int64_t lost = 10 * HOUR / 5000;
     assert_in_range(clock_now_ms(handle), STUB_CLOCK - lost, STUB_CLOCK - lost + SLACK);
-    int64_t offset = handle->clock.offset_ms;
-    clock_sample(handle, STUB_CLOCK - lost - SLACK);
-    assert_true(handle->clock.offset_ms == offset);
+    handle->clock.latest_ms = 0;
+    clock_sample(handle, STUB_CLOCK - lost - SLACK); /* it was long on its way */
+    assert_true(clock_now_ms(handle) >= (uint64_t)(STUB_CLOCK - lost));
     clock_sample(handle, STUB_CLOCK - lost / 2);
-    assert_true(handle->clock.offset_ms < offset);
     assert_in_range(clock_now_ms(handle), STUB_CLOCK - lost / 2, STUB_CLOCK - lost / 2 + SLACK);
+}
+
+/* The server's host was paused for two hours, and its clock with it: what was a bound before
+ * is none, and is forgotten once some more samples came. */
+static void clock_that_stood_still_is_followed(void **state)
+{
+    int64_t ttl;
+
+    (void)state;
+    open_handle();
+    for (unsigned i = 0; i < CLOCK_BOUNDS; i++)
+        clock_sample(handle, STUB_CLOCK + 1 + i);
+    for (unsigned i = 0; i < CLOCK_BOUNDS; i++)
+        handle->clock.bounds[i].offset_ms += 2 * HOUR; /* ours went on */
+    write_item(STUB_CLOCK + HOUR, false);
+    for (unsigned i = 0; i < CLOCK_BOUNDS; i++) {
+        assert_int_equal(get_key(&ttl), OKV_ENOTFOUND);
+        stub_status(STUB_CLOCK + 10 + i, 4);
+        let_status_arrive();
+    }
+    assert_int_equal(get_key(&ttl), OKV_OK);
+    assert_about(ttl, HOUR);
+}
+
+/* The status of a stopped server is no sample, however often it is READ. */
+static void stopped_server_does_not_stop_the_clock(void **state)
+{
+    int64_t ttl;
+
+    (void)state;
+    open_handle();
+    stub_status(STUB_CLOCK + 1, 4);
+    let_status_arrive();
+    for (unsigned i = 0; i < 2; i++)
+        handle->clock.bounds[i].offset_ms += 2 * HOUR; /* the time that has passed since */
+    write_item(STUB_CLOCK + HOUR, false);
+    for (unsigned i = 0; i < 3 * CLOCK_BOUNDS; i++) {
+        let_status_arrive();
+        assert_int_equal(get_key(&ttl), OKV_ENOTFOUND);
+    }
+    assert_int_equal(status_reads(), 1 + 3 * CLOCK_BOUNDS); /* none was due to the gets */
 }
 
 static void clocks_that_make_no_sense(void **state)
@@ -269,6 +316,8 @@ int main(void)
         EXPIRY_TEST(old_sample_is_renewed_beside_the_get),
         EXPIRY_TEST(old_news_do_not_set_the_clock_back),
         EXPIRY_TEST(drift_is_allowed_for),
+        EXPIRY_TEST(clock_that_stood_still_is_followed),
+        EXPIRY_TEST(stopped_server_does_not_stop_the_clock),
         EXPIRY_TEST(clocks_that_make_no_sense),
         EXPIRY_TEST(refresh_waits_for_a_whole_status),
         EXPIRY_TEST(refresh_waits_for_room),

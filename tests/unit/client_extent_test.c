@@ -383,7 +383,7 @@ static void pieces_of_several_values_share_the_room(void **state)
         stub.delay = stub.polls % 3;
         int n = okv_poll(handle, polled, 4);
         assert_in_range(n, 0, 4);
-        assert_true(handle->blocked.count <= handle->active);
+        assert_true(handle->blocked_reads.count <= handle->active);
         for (int i = 0; i < n; i++) {
             assert_int_equal(polled[i].status, OKV_OK);
             assert_memory_equal(all[polled[i].tag], value, LONG);

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "client/handle.h"
 #include "tests/support/stub_values.h"
 
 #define OTHER (STUB_HEAP + 32768)
@@ -183,6 +184,59 @@ static void hints_are_replaced(void **state)
     assert_int_equal(counted.hints_wrong, 0);
 }
 
+/* No buffer for the extent: the bucket alone is READ, and nothing lands where others are. */
+static void hint_without_memory_is_none(void **state)
+{
+    static uint8_t other[LONG];
+    static const uint32_t sizes[] = {20000, LONG};
+
+    for (unsigned i = 0; i < 2; i++) {
+        values_setup(state);
+        values_open(0, false);
+        write_value(sizes[i], true, EXTENT);
+        assert_got(sizes[i]);
+        stub.delay = 1000; /* the kept buffer is in use */
+        assert_int_equal(okv_submit_get(handle, keys[0], strlen(keys[0]), got, LONG, 1), OKV_OK);
+        stub.register_result = OKV_EPERM;
+        unsigned reads = stub.reads;
+        assert_int_equal(okv_submit_get(handle, keys[0], strlen(keys[0]), other, LONG, 2), OKV_OK);
+        assert_int_equal(stub.reads, reads + 1);
+        stub_release_events(0);
+        collect();
+        assert_int_equal(results[1].status, OKV_OK);
+        assert_memory_equal(got, value, sizes[i]);
+        assert_int_equal(results[2].status, OKV_EPERM);
+        assert_int_equal(stub.reads, reads + 1);
+        stub.register_result = 0;
+        assert_got(sizes[i]); /* the buffer came back */
+        stub_close(&handle);
+    }
+}
+
+/* Whoever reads short values only pays no look at the table. */
+static void table_without_hints_is_not_touched(void **state)
+{
+    struct hint *table;
+
+    (void)state;
+    values_open(0, false);
+    struct okv_entry entry = stub_inline(keys[0], "inline");
+    stub_bucket(BUCKET, STUB_DEPTH, &entry, 1);
+    for (unsigned i = 0; i < 2; i++) {
+        table = handle->hints;
+        handle->hints = NULL;
+        assert_int_equal(get_into(LONG), OKV_OK);
+        assert_int_equal(okv_put(handle, keys[0], strlen(keys[0]), "", 0, NULL), OKV_OK);
+        handle->hints = table;
+        entry = write_value(SHORT, true, EXTENT);
+        assert_got(SHORT);
+        assert_got(SHORT);
+        assert_int_equal(counted.hints_right, i + 1); /* it is used as soon as one is there */
+        assert_int_equal(okv_delete(handle, keys[0], strlen(keys[0])), OKV_OK);
+        assert_int_equal(okv_delete(handle, keys[0], strlen(keys[0])), OKV_OK);
+    }
+}
+
 #define HINT_TEST(name) cmocka_unit_test_setup_teardown(name, values_setup, client_teardown)
 
 int main(void)
@@ -195,6 +249,8 @@ int main(void)
         HINT_TEST(torn_hinted_read),
         HINT_TEST(hint_is_not_used_for_a_small_buffer),
         HINT_TEST(hints_are_replaced),
+        HINT_TEST(hint_without_memory_is_none),
+        HINT_TEST(table_without_hints_is_not_touched),
     };
 
     return cmocka_run_group_tests_name("client: hints", tests, NULL, NULL);

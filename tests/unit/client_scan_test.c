@@ -177,10 +177,72 @@ static void a_merge_at_any_read_shows_nothing_twice(void **state)
 static void a_bucket_that_stays_torn_ends_the_scan(void **state)
 {
     (void)state;
-    handle = stub_open(4, 4, 5000);
+    handle = stub_open(4, 4, 50);
     stub.region[stub_place(2) + 10] ^= 1;
     assert_int_equal(okv_scan(handle, show, NULL), OKV_ECORRUPT);
     assert_string_equal(okv_why(handle), "");
+}
+
+static void publish_late(unsigned n)
+{
+    if (n == 1500)
+        stub.region[stub_place(2) + 10] ^= 1;
+}
+
+/* A server that was stopped in the middle of copying the image goes on. */
+static void a_bucket_is_waited_for(void **state)
+{
+    (void)state;
+    handle = stub_open(4, 4, 60000);
+    stub.region[stub_place(2) + 10] ^= 1;
+    stub.before_read = publish_late;
+    assert_int_equal(okv_scan(handle, show, NULL), OKV_OK);
+    assert_true(stub.reads > 1500);
+}
+
+/* All READs but those of opening, and of each kind. */
+static void each_read_is_counted(void **state)
+{
+    struct okv_entry entries[] = {stub_inline(low, "small"), stub_reference(high, "long", EXTENT)};
+
+    (void)state;
+    handle = stub_open(4, 4, 5000);
+    stub_bucket(0, STUB_DEPTH, entries, 2);
+    okv_counters(handle, &counted);
+    assert_int_equal(counted.reads, 0);
+    assert_int_equal(counted.directory_reads, 0);
+    stub.before_read = publish_late;
+    stub.region[stub_place(2) + 10] ^= 1;
+    assert_scan_shows((const char *const[]){low, "small", high, "long", NULL});
+    assert_int_equal(counted.reads, stub.reads);
+    assert_int_equal(counted.reads, counted.bucket_reads + counted.extent_reads +
+                                        counted.directory_reads + counted.status_reads);
+    assert_true(counted.status_reads > 0 && counted.directory_reads > 0);
+}
+
+/* The READ that is refused finds the goodbye that is waiting. */
+static void a_scan_hears_the_goodbye(void **state)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        int failure = i ? OKV_ESHUTDOWN : OKV_EDISCONNECTED;
+        setup(state);
+        handle = stub_open(4, 4, 5000);
+        if (i)
+            stub_goodbye();
+        stub.read_result = OKV_EDISCONNECTED;
+        assert_int_equal(okv_scan(handle, show, NULL), failure);
+        assert_true(strlen(okv_why(handle)) > 0);
+        assert_int_equal(okv_ping(handle), failure);
+        stub_close(&handle);
+    }
+}
+
+static void a_scan_says_why_it_has_no_memory(void **state)
+{
+    (void)state;
+    handle = stub_open(4, 4, 5000);
+    stub.register_result = OKV_EPERM;
+    assert_int_equal(okv_scan(handle, show, NULL), OKV_EPERM);
 }
 
 /* ---- flush -------------------------------------------------------------- */
@@ -221,6 +283,35 @@ static void a_flush_without_an_answer_may_have_happened(void **state)
     handle = stub_open(4, 4, 20);
     stub.answer = no_answer;
     assert_int_equal(okv_flush(handle), OKV_EUNKNOWN);
+}
+
+static unsigned flush_failure;
+
+static bool answer_one_step(const struct stub_request *request, struct stub_reply *reply)
+{
+    if (flush_failure == 0)
+        stub.send_result = OKV_EDISCONNECTED; /* of the next */
+    if (flush_failure == 1)
+        stub.no_buffers = HELD;
+    if (flush_failure == 2 && request->message.argument) {
+        reply->message.status = OKV_ECORRUPT;
+        reply->message.value_length = 0;
+        return true;
+    }
+    return answer_flush(request, reply);
+}
+
+/* The first step removed items; the second did not even leave, or was refused. */
+static void a_flush_that_fails_on_its_way_may_have_happened(void **state)
+{
+    for (flush_failure = 0; flush_failure < 3; flush_failure++) {
+        setup(state);
+        handle = stub_open(4, 4, 50);
+        stub.answer = answer_one_step;
+        assert_int_equal(okv_flush(handle), OKV_EUNKNOWN);
+        assert_int_equal(stub.sent, flush_failure == 2 ? 2 : 1);
+        stub_close(&handle);
+    }
 }
 
 /* ---- probe -------------------------------------------------------------- */
@@ -273,7 +364,12 @@ int main(void)
         SCAN_TEST(a_split_at_any_read_leaves_nothing_out),
         SCAN_TEST(a_merge_at_any_read_shows_nothing_twice),
         SCAN_TEST(a_bucket_that_stays_torn_ends_the_scan),
+        SCAN_TEST(a_bucket_is_waited_for),
+        SCAN_TEST(each_read_is_counted),
+        SCAN_TEST(a_scan_hears_the_goodbye),
+        SCAN_TEST(a_scan_says_why_it_has_no_memory),
         SCAN_TEST(a_flush_goes_on_where_the_server_says),
+        SCAN_TEST(a_flush_that_fails_on_its_way_may_have_happened),
         SCAN_TEST(a_flush_without_an_answer_may_have_happened),
         SCAN_TEST(a_probe_keeps_to_the_index),
     };

@@ -511,6 +511,23 @@ static void many_gets_with_few_slots(void **state)
     }
 }
 
+/* One operation after the other has the same memory, which stays in the caches. */
+static void slots_are_used_again_at_once(void **state)
+{
+    (void)state;
+    handle = stub_open(8, 4, LONG_MS);
+    assert_int_equal(get(), OKV_ENOTFOUND);
+    const void *destination = stub.last_destination;
+    for (unsigned i = 0; i < 5; i++) {
+        assert_int_equal(get(), OKV_ENOTFOUND);
+        assert_ptr_equal(stub.last_destination, destination);
+    }
+    get_submit(0);
+    get_submit(1);
+    assert_ptr_not_equal(stub.last_destination, destination);
+    collect();
+}
+
 #define SUBMIT_TEST(name) cmocka_unit_test_setup_teardown(name, client_setup, client_teardown)
 
 int main(void)
@@ -532,6 +549,7 @@ int main(void)
         SUBMIT_TEST(connection_ends_among_many),
         SUBMIT_TEST(many_gets_that_time_out),
         SUBMIT_TEST(many_gets_with_few_slots),
+        SUBMIT_TEST(slots_are_used_again_at_once),
     };
 
     return cmocka_run_group_tests_name("client: commands", tests, NULL, NULL);

@@ -333,8 +333,6 @@ static void posts_that_fail(void **state)
     assert_int_equal(okv_delete(handle, "key", 3), OKV_EUNKNOWN);
     assert_int_equal(okv_ping(handle), OKV_EIO);
     put_submit(0);
-    stub.send_result = OKV_EDISCONNECTED; /* it did not */
-    assert_int_equal(okv_put(handle, "key", 3, "value", 5, NULL), OKV_EDISCONNECTED);
     collect();
     assert_int_equal(results[0].status, OKV_EUNKNOWN);
     stub.send_result = 0;
@@ -346,6 +344,79 @@ static void posts_that_fail(void **state)
     assert_int_equal(results[1].status, OKV_EIO);
     assert_int_equal(get(), OKV_EIO);
     assert_true(strlen(okv_why(handle)) > 0);
+}
+
+/* It did not leave, and what was waiting tells why; also for one that waited for room. */
+static void posts_after_the_end(void **state)
+{
+    for (unsigned i = 0; i < 6; i++) {
+        bool goodbye = i % 2;
+        int failure = goodbye ? OKV_ESHUTDOWN : OKV_EDISCONNECTED;
+        client_setup(state);
+        handle = stub_open(4, 4, LONG_MS);
+        stub.send_result = OKV_EDISCONNECTED;
+        if (i < 4)
+            stub.no_buffers = i / 2 * 3;
+        if (i >= 2) {
+            put_submit(0);
+            put_submit(1);
+        }
+        if (goodbye)
+            stub_goodbye();
+        if (i < 2)
+            assert_int_equal(okv_put(handle, "key", 3, "value", 5, NULL), failure);
+        collect();
+        if (i >= 4) /* heard before the goodbye came */
+            failure = OKV_EDISCONNECTED;
+        for (unsigned tag = 0; tag < 2 && i >= 2; tag++)
+            assert_int_equal(results[tag].status, failure);
+        assert_true(strlen(okv_why(handle)) > 0);
+        assert_int_equal(okv_ping(handle), failure);
+        assert_int_equal(stub.sent, 0);
+        stub_close(&handle);
+    }
+}
+
+/* Answers in any order: each request says what the lowest is that has none. */
+static void lowest_sequence_without_an_answer(void **state)
+{
+    static const struct {
+        unsigned answered; /* before the next is sent: its sequence */
+        unsigned lowest;
+    } steps[] = {{2, 1}, {5, 1}, {1, 3}, {3, 4}, {7, 4}, {4, 6}, {9, 6}, {6, 8}};
+
+    (void)state;
+    handle = stub_open(8, 5, LONG_MS);
+    stub.answer = no_answer;
+    for (uint64_t tag = 0; tag < 5; tag++)
+        put_submit(tag);
+    for (unsigned i = 0; i < LENGTH_OF(steps); i++) {
+        struct stub_reply reply = stub_reply_to(steps[i].answered - 1);
+        stub_say(&reply);
+        while (collect_once() == 0)
+            ;
+        put_submit(5 + i);
+        assert_int_equal(stub.sent, 6 + i);
+        assert_int_equal(stub.requests[5 + i].message.first_incomplete, steps[i].lowest);
+    }
+}
+
+/* With no room for one, the others are not tried; with room, they go in their order. */
+static void blocked_requests_are_not_all_tried(void **state)
+{
+    (void)state;
+    handle = stub_open(TAGS, TAGS, LONG_MS);
+    stub.no_buffers = 10;
+    for (uint64_t tag = 0; tag < TAGS; tag++)
+        put_submit(tag);
+    stub.buffers_asked = 0;
+    for (unsigned i = 0; i < 9; i++)
+        assert_int_equal(collect_once(), 0);
+    assert_int_equal(stub.buffers_asked, 9);
+    collect();
+    assert_int_equal(stub.sent, TAGS);
+    for (unsigned n = 1; n < TAGS; n++)
+        assert_true(stub.requests[n].message.slot != stub.requests[n - 1].message.slot);
 }
 
 #define CLIENT_TEST(name) cmocka_unit_test_setup_teardown(name, client_setup, client_teardown)
@@ -360,6 +431,9 @@ int main(void)
         CLIENT_TEST(statuses_that_an_operation_may_have),
         CLIENT_TEST(values_that_an_answer_may_have),
         CLIENT_TEST(posts_that_fail),
+        CLIENT_TEST(posts_after_the_end),
+        CLIENT_TEST(lowest_sequence_without_an_answer),
+        CLIENT_TEST(blocked_requests_are_not_all_tried),
     };
 
     return cmocka_run_group_tests_name("client: requests", tests, NULL, NULL);

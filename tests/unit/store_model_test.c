@@ -58,7 +58,7 @@ static void growth_until_full(void **state)
     const struct store_model_params params = {
         .store = {.length = 1u << 20, .bucket_size = 512, .max_value = 8000},
         .keys = 6000,
-        .steps = 20000,
+        .steps = 40000,
         .usual_value = 150,
     };
     struct store_model_seen seen;

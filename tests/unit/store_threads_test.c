@@ -88,6 +88,41 @@ static void churn_resurrects_nothing_in_extents(void **state)
         .length = 8u << 20, .bucket_size = 256, .inline_max = 1, .max_value = REUSED_VALUE});
 }
 
+/* An index that can't grow: every change writes all parts of its bucket, and deletes take items
+ * from one part to another. */
+static void a_miss_takes_all_parts_of_one_version(void **state)
+{
+    const unsigned keys = 1500;
+    struct store_region region;
+    struct store_watch watch;
+    struct store_watcher watchers[2];
+    struct store_random random;
+    struct store_audit audit;
+    uint8_t value[60];
+
+    (void)state;
+    store_random_init(&random);
+    store_region_open(&region, &(struct okv_store_params){
+                                   .length = 1u << 20, .bucket_size = 256, .index_percent = 1});
+    store_watch_open(&watch, &region, keys, 20, sizeof value);
+    for (unsigned i = 0; i < keys; i += 2)
+        assert_int_equal(store_watch_put(&watch, &region.work, value, i, 30), 0);
+    store_watch_start(&watch, watchers, 2);
+    for (unsigned i = 0; i < times(200000) && !atomic_load(&watch.failed); i++) {
+        unsigned index = store_random_below(&random, keys / 2) * 2 + 1;
+        if (store_random_below(&random, 2))
+            store_watch_delete(&watch, &region.work, index);
+        else
+            store_watch_put(&watch, &region.work, value, index, 30);
+    }
+    store_watch_join(&watch, watchers, 2);
+    store_region_audit(&region, NULL, NULL, &audit);
+    assert_true(audit.longest_chain > 2);
+    empty(&watch);
+    store_watch_close(&watch);
+    store_region_close(&region);
+}
+
 /* A region that is always full: what there is is moved to make room, under the readers' eyes. */
 static void a_full_region_is_moved_about(void **state)
 {
@@ -376,6 +411,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(churn_resurrects_nothing_inline_or_not),
         cmocka_unit_test(churn_resurrects_nothing_in_extents),
+        cmocka_unit_test(a_miss_takes_all_parts_of_one_version),
         cmocka_unit_test(a_full_region_is_moved_about),
         cmocka_unit_test(writers_agree_while_the_index_grows_and_shrinks),
         cmocka_unit_test(rivals_lose_no_step_of_a_counter),
