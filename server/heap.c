@@ -122,6 +122,9 @@ int okv_heap_init(struct okv_heap *heap, void *base, uint64_t floor, uint64_t le
             },
     };
     atomic_init(&heap->used, 0);
+    heap->query_length = sizeof heap->query / sizeof *heap->query;
+    if (mallctlnametomib("experimental.utilization.query", heap->query, &heap->query_length))
+        heap->query_length = 0;
     pthread_mutex_init(&heap->lock, NULL);
     pthread_mutex_init(&heap->growing, NULL);
 
@@ -230,7 +233,8 @@ bool okv_heap_is_sparse(const struct okv_heap *heap, uint64_t offset)
     size_t size = sizeof figures;
     void *memory = heap->base + offset;
 
-    if (mallctl("experimental.utilization.query", &figures, &size, &memory, sizeof memory))
+    if (heap->query_length == 0 ||
+        mallctlbymib(heap->query, heap->query_length, &figures, &size, &memory, sizeof memory))
         return false;
     uintptr_t in_use = (uintptr_t)figures.slab_in_use;
     bool is_in_use = figures.slab_in_use && (uintptr_t)memory >= in_use &&

@@ -40,6 +40,8 @@ struct okv_heap {
     unsigned piece_count;
     uint64_t least; /* bytes that a request must have to be granted */
     extent_hooks_t hooks;
+    size_t query[3]; /* the arena's control for okv_heap_is_sparse(), by number */
+    size_t query_length;
     unsigned arena;
     atomic_uint_fast64_t used;
 };

@@ -124,7 +124,7 @@ static void cycles_leave_nothing_behind(void **state)
     struct store_filler filler;
     struct store_audit audit;
     uint64_t operations =
-        (store_test_is_long() ? 10000000u : 300000u) / STORE_TEST_SLOWNESS / STORE_TEST_SLOWNESS;
+        (store_test_is_long() ? 10000000u : 200000u) / STORE_TEST_SLOWNESS / STORE_TEST_SLOWNESS;
     unsigned cycles = 0;
 
     (void)state;

@@ -140,9 +140,9 @@ static void a_full_region_is_moved_about(void **state)
     store_region_open(&region, &(struct okv_store_params){.length = 1u << 20, .bucket_size = 512});
     store_watch_open(&watch, &region, keys, 20, max);
     store_watch_start(&watch, watchers, 2);
-    for (unsigned i = 0; i < times(40000) && !atomic_load(&watch.failed); i++) {
+    for (unsigned i = 0; i < times(16000) && !atomic_load(&watch.failed); i++) {
         unsigned index = store_random_below(&random, keys);
-        uint32_t length = any_length(&random, i / (times(40000) / 8) % 2 ? max : 100);
+        uint32_t length = any_length(&random, i / (times(16000) / 8) % 2 ? max : 100);
         if (store_random_below(&random, 3) == 0)
             store_watch_delete(&watch, &region.work, index);
         else if (store_watch_put(&watch, &region.work, value, index, length) == OKV_EFULL)
