@@ -112,32 +112,55 @@ static bool is_final(int code)
     }
 }
 
-/* Returns 0, or OKV_EAGAIN or a final code with the slot still free. */
-static int submit(struct loop *loop, enum loop_op op, uint64_t record)
+/* Takes a slot for an operation and adds its command to those that were gathered. */
+static void gather(struct loop *loop, enum loop_op op, uint64_t record)
 {
-    uint32_t index = loop->free_slots[loop->free_count - 1];
+    static const enum okv_kind kinds[] = {
+        [LOOP_GET] = OKV_GET, [LOOP_PUT] = OKV_PUT, [LOOP_PING] = OKV_PING};
+    uint32_t index = loop->free_slots[--loop->free_count];
     struct loop_slot *slot = &loop->slots[index];
-    size_t key_size = loop->key_size;
-    size_t value_size = loop->value_size;
-    int rc;
+    struct okv_command command = {.kind = kinds[op], .tag = index};
 
     slot->op = op;
     slot->record = record;
-    if (op != LOOP_PING)
-        workload_key_write(record, slot->key, key_size);
-    if (op == LOOP_PUT)
-        workload_value_write(record, ++loop->counter, slot->value, value_size);
+    if (op != LOOP_PING) {
+        workload_key_write(record, slot->key, loop->key_size);
+        command.key = slot->key;
+        command.key_length = loop->key_size;
+    }
+    if (op == LOOP_PUT) {
+        workload_value_write(record, ++loop->counter, slot->value, loop->value_size);
+        command.value = slot->value;
+        command.value_length = loop->value_size;
+    } else if (op == LOOP_GET) {
+        command.buffer = slot->value;
+        command.buffer_size = loop->value_size;
+    }
+    loop->commands[loop->gathered++] = command;
+}
 
-    slot->start_ns = okv_clock_ns();
-    if (op == LOOP_GET)
-        rc = okv_submit_get(loop->handle, slot->key, key_size, slot->value, value_size, index);
-    else if (op == LOOP_PUT)
-        rc = okv_submit_put(loop->handle, slot->key, key_size, slot->value, value_size, index);
-    else
-        rc = okv_submit_ping(loop->handle, index);
-    if (rc == OKV_OK)
-        loop->free_count--;
+/* Submits what was gathered, with one doorbell. Returns 0, or why the rest, which stays
+ * gathered, was not taken. */
+static int submit(struct loop *loop)
+{
+    uint64_t start_ns = okv_clock_ns();
+    size_t accepted = 0;
+
+    if (loop->gathered == 0)
+        return OKV_OK;
+    for (uint32_t i = 0; i < loop->gathered; i++)
+        loop->slots[loop->commands[i].tag].start_ns = start_ns;
+    int rc = okv_submit(loop->handle, loop->commands, loop->gathered, &accepted);
+    loop->gathered -= (uint32_t)accepted;
+    memmove(loop->commands, loop->commands + accepted, loop->gathered * sizeof *loop->commands);
     return rc;
+}
+
+/* Gives back the slots of what is not to be submitted any more. */
+static void drop_gathered(struct loop *loop)
+{
+    while (loop->gathered > 0)
+        loop->free_slots[loop->free_count++] = (uint32_t)loop->commands[--loop->gathered].tag;
 }
 
 /* Counts the result of what is in a slot. Returns 0 or a final code. */
@@ -197,7 +220,7 @@ static int collect(struct loop *loop)
 /* Operations under way. */
 static uint32_t pending(const struct loop *loop)
 {
-    return loop->slot_count - loop->free_count;
+    return loop->slot_count - loop->free_count - loop->gathered;
 }
 
 /* Whether more may be submitted. */
@@ -208,55 +231,50 @@ static bool goes_on(const struct loop *loop, uint64_t deadline_ns)
     return deadline_ns == 0 || loop->now_ns < deadline_ns;
 }
 
-/* What is to be submitted next, kept while the handle has no room for it. */
-struct choice {
+/* What the operations of a run are. */
+struct source {
     loop_next *next;
     void *user;
-    bool made;
     bool over;
-    enum loop_op op;
-    uint64_t record;
 };
 
-/* Submits until `depth` are under way or there is nothing more. Returns 0 or a final code. */
-static int fill(struct loop *loop, struct choice *choice)
+/* Submits what makes `depth` under way, or all that there is. Returns 0 or a final code. */
+static int fill(struct loop *loop, struct source *source)
 {
-    while (pending(loop) < loop->depth) {
-        if (!choice->made)
-            choice->made = choice->next(choice->user, &choice->op, &choice->record);
-        if (!choice->made) {
-            choice->over = true;
-            return OKV_OK;
-        }
-        int rc = submit(loop, choice->op, choice->record);
-        if (rc == OKV_EAGAIN && pending(loop) > 0)
-            return OKV_OK;
-        if (rc != OKV_OK) {
-            note_failure(loop, rc);
-            return rc;
-        }
-        choice->made = false;
+    while (!source->over && pending(loop) + loop->gathered < loop->depth) {
+        enum loop_op op;
+        uint64_t record;
+        if (source->next(source->user, &op, &record))
+            gather(loop, op, record);
+        else
+            source->over = true;
     }
-    return OKV_OK;
+    int rc = submit(loop);
+    if (rc == OKV_OK || (rc == OKV_EAGAIN && pending(loop) > 0))
+        return OKV_OK;
+    note_failure(loop, rc);
+    return rc;
 }
 
 int loop_run(struct loop *loop, loop_next *next, void *user, uint64_t deadline_ns,
              struct loop_tally *tally)
 {
-    struct choice choice = {.next = next, .user = user};
+    struct source source = {.next = next, .user = user};
     int rc = OKV_OK;
 
     loop->tally = tally;
     loop->now_ns = okv_clock_ns();
     while (rc == OKV_OK) {
-        choice.over = choice.over || !goes_on(loop, deadline_ns);
-        if (!choice.over)
-            rc = fill(loop, &choice);
+        if (goes_on(loop, deadline_ns))
+            rc = fill(loop, &source);
+        else
+            drop_gathered(loop);
         if (rc == OKV_OK && pending(loop) == 0)
             break;
         if (rc == OKV_OK)
             rc = collect(loop);
     }
+    drop_gathered(loop);
     if (rc != OKV_OK)
         atomic_store_explicit(loop->stop, true, memory_order_relaxed);
     return rc;

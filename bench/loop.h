@@ -1,6 +1,7 @@
 /*
- * A closed loop over one handle: keeps up to `depth` operations under way, times
- * each from its submission to its result, and checks every value that comes back.
+ * A closed loop over one handle: keeps up to `depth` operations under way, submits together
+ * those that there is room for, times each from its submission to its result, and checks
+ * every value that comes back.
  * Or the same with batches of gets, one after the other.
  */
 #ifndef OKV_BENCH_LOOP_H
@@ -53,10 +54,11 @@ struct loop {
     struct loop_slot *slots;
     uint32_t *free_slots; /* a stack of indexes */
     uint32_t free_count;
+    uint32_t gathered; /* commands that are to be submitted; their tags are the slots */
     char *memory;
     size_t memory_size;
     okv_registration *registration;
-    struct okv_command *commands; /* of a batch: slot_count */
+    struct okv_command *commands; /* gathered, or of a batch: slot_count */
     struct okv_result *results;
     struct loop_tally *tally; /* of the run under way */
 };

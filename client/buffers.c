@@ -49,43 +49,51 @@ int arena_create(okv *handle)
 
 static void bounce_destroy(const okv *handle, struct bounce *bounce)
 {
-    if (bounce->memory)
-        handle->transport->memory_unregister(bounce->memory);
+    handle->transport->memory_unregister(bounce->memory);
     free(bounce->base);
     free(bounce);
 }
 
-static struct bounce *bounce_create(okv *handle, size_t size)
+static int bounce_create(okv *handle, size_t size, struct bounce **out)
 {
     struct bounce *bounce = calloc(1, sizeof *bounce);
+    int rc = OKV_ENOMEM;
 
     if (!bounce)
-        return NULL;
+        return rc;
     bounce->size = round_up(size, BOUNCE_UNIT);
     bounce->base = aligned_alloc(PAGE, bounce->size);
-    if (!bounce->base || handle->transport->memory_register(handle->conn->endpoint, bounce->base,
-                                                            bounce->size, &bounce->memory)) {
-        bounce->memory = NULL;
-        bounce_destroy(handle, bounce);
-        return NULL;
-    }
-    return bounce;
+    if (!bounce->base)
+        goto free_bounce;
+    rc = handle->transport->memory_register(handle->conn->endpoint, bounce->base, bounce->size,
+                                            &bounce->memory);
+    if (rc)
+        goto free_base;
+    *out = bounce;
+    return 0;
+
+free_base:
+    free(bounce->base);
+free_bounce:
+    free(bounce);
+    return rc;
 }
 
-struct bounce *bounce_take(okv *handle, size_t size)
+int bounce_take(okv *handle, size_t size, struct bounce **out)
 {
     struct bounce **best = NULL;
 
+    *out = NULL;
     for (unsigned i = 0; i < BOUNCES_KEPT; i++) {
         struct bounce **kept = &handle->bounces[i];
         if (*kept && (*kept)->size >= size && (!best || (*kept)->size < (*best)->size))
             best = kept;
     }
     if (!best)
-        return bounce_create(handle, size);
-    struct bounce *bounce = *best;
+        return bounce_create(handle, size, out);
+    *out = *best;
     *best = NULL;
-    return bounce;
+    return 0;
 }
 
 /* Keeps the largest ones. */

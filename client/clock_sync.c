@@ -5,12 +5,18 @@
  * arrived, the server's clock had at least its value. It may be old: the status is
  * written some ten times a second, it took its time on the way, and a server that was
  * stopped does not write it at all. So `sample - our clock` is a lower bound of how far
- * the server is ahead of us, and the largest such bound is the best one. Two clocks of
- * hosts drift apart, by less than 200 ppm: a bound loses that much as it ages.
+ * the server is ahead of us. Two clocks of hosts that run drift apart, by less than
+ * 200 ppm: a bound loses that much as it ages. The best of the last few bounds counts.
+ * Older ones do not: a host that was paused may have a clock that stood still meanwhile,
+ * and then what was once a bound is none.
  *
- * Our estimate is therefore never later than the server's clock. An item may be seen a
- * little past its expiry, but none is missing before it; and when the server is stopped,
- * our own clock goes on for it.
+ * A sample that is no higher than the one before it tells of a server that was stopped,
+ * or of a status that was not written since. It is passed over, the bounds stay, and our
+ * own clock goes on for the server's.
+ *
+ * Our estimate is therefore not later than the server's clock. An item may be seen a
+ * little past its expiry, but none is missing before it, unless the server's clock stood
+ * still: then until CLOCK_BOUNDS samples came.
  */
 #include "client/handle.h"
 
@@ -22,23 +28,34 @@
 /* Expiries have 48 bits; what is beyond is no clock. */
 #define CLOCK_MAX_MS (UINT64_C(1) << 48)
 
-/* The bound that is kept, as it is worth at `now_ms` of our clock. */
+/* The best of the bounds, each as it is worth at `now_ms` of our clock. */
 static int64_t offset_at(const struct clock_sync *clock, uint64_t now_ms)
 {
-    return clock->offset_ms - (int64_t)((now_ms - clock->offset_at_ms) / DRIFT_ONE_IN);
+    int64_t best = INT64_MIN;
+
+    for (unsigned i = 0; i < CLOCK_BOUNDS && i < clock->taken; i++) {
+        const struct clock_bound *bound = &clock->bounds[i];
+        int64_t offset = bound->offset_ms - (int64_t)((now_ms - bound->at_ms) / DRIFT_ONE_IN);
+        if (offset > best)
+            best = offset;
+    }
+    return best;
 }
 
 void clock_sample(okv *handle, uint64_t clock_ms)
 {
     struct clock_sync *clock = &handle->clock;
     uint64_t now = okv_clock_boot_ms();
-    int64_t offset = (int64_t)(clock_ms < CLOCK_MAX_MS ? clock_ms : CLOCK_MAX_MS) - (int64_t)now;
+    uint64_t sample = clock_ms < CLOCK_MAX_MS ? clock_ms : CLOCK_MAX_MS;
 
-    if (clock->sampled_at_ms == 0 || offset >= offset_at(clock, now)) {
-        clock->offset_ms = offset;
-        clock->offset_at_ms = now;
-    }
     clock->sampled_at_ms = now;
+    if (clock->taken > 0 && sample <= clock->latest_ms)
+        return;
+    clock->latest_ms = sample;
+    clock->bounds[clock->taken++ % CLOCK_BOUNDS] = (struct clock_bound){
+        .offset_ms = (int64_t)sample - (int64_t)now,
+        .at_ms = now,
+    };
 }
 
 uint64_t clock_now_ms(const okv *handle)

@@ -16,7 +16,8 @@ void engine_fail(okv *handle, int failure, const char *sentence)
     okv_diag_set(&handle->why, failure, "%s", sentence);
     handle->transport->close(handle->conn);
     handle->batch.count = 0;
-    handle->blocked.count = 0;
+    handle->blocked_reads.count = 0;
+    handle->blocked_requests.count = 0;
     for (uint32_t i = 0; i < handle->slot_count; i++) {
         struct operation *operation = &handle->operations[i];
         if (!operation_is_under_way(operation))
@@ -135,8 +136,7 @@ bool engine_turn(okv *handle)
     int n = handle_events(handle);
     if (n < 0)
         return true;
-    if (handle->blocked.count > 0)
-        operation_retry_blocked(handle);
+    operation_retry_blocked(handle);
     reads_flush(handle);
     if (n == 0 || ++handle->turns % DEADLINE_TURNS == 0)
         check_deadlines(handle);

@@ -52,32 +52,31 @@ static int bounce_ensure(okv *handle, struct operation *operation, size_t size)
         return 0;
     if (operation->bounce)
         bounce_give_back(handle, operation->bounce);
-    operation->bounce = bounce_take(handle, size);
-    return operation->bounce ? 0 : OKV_ENOMEM;
+    return bounce_take(handle, size, &operation->bounce);
 }
 
 int extent_begin(okv *handle, struct operation *operation, const struct okv_entry *reference)
 {
     const struct okv_registration *direct = direct_destination(handle, operation, reference);
-    struct extent_read *read = &operation->extent_read;
-
-    *read = (struct extent_read){
+    struct extent_read read = {
         .offset = reference->extent,
         .length = (uint32_t)okv_entry_extent_length(reference),
         .to = operation->extent,
         .memory = handle->memory,
     };
+
     if (direct) {
-        read->head = key_part(reference);
-        read->to = operation->buffer;
-        read->memory = direct->memory;
-    } else if (read->length > EXTENT_BUFFER_SIZE) {
-        int rc = bounce_ensure(handle, operation, read->length);
+        read.head = key_part(reference);
+        read.to = operation->buffer;
+        read.memory = direct->memory;
+    } else if (read.length > EXTENT_BUFFER_SIZE) {
+        int rc = bounce_ensure(handle, operation, read.length);
         if (rc)
             return rc;
-        read->to = operation->bounce->base;
-        read->memory = operation->bounce->memory;
+        read.to = operation->bounce->base;
+        read.memory = operation->bounce->memory;
     }
+    operation->extent_read = read;
     return 0;
 }
 

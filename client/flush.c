@@ -36,7 +36,10 @@ int okv_flush(okv *handle)
     if (!handle)
         return OKV_EINVAL;
     int rc = flush_step(handle, &next, &answer, true);
-    while (rc == 0 && next != 0)
+    while (rc == 0 && next != 0) {
         rc = flush_step(handle, &next, &answer, false);
+        if (rc)
+            rc = OKV_EUNKNOWN; /* what the steps before it removed is gone */
+    }
     return rc;
 }

@@ -24,8 +24,9 @@
  *
  * An operation is a slot in handle->operations from its call until it ended
  * (synchronous: until its caller saw that). What a step of it still has to post
- * waits in `blocked` for room, which is tried again at every turn. An operation that
- * ended by its deadline keeps its slot until all it has under way came back.
+ * waits for room in `blocked_reads` or `blocked_requests`, which are tried again at every
+ * turn. An operation that ended by its deadline keeps its slot until all it has under way
+ * came back.
  */
 #ifndef OKV_CLIENT_HANDLE_H
 #define OKV_CLIENT_HANDLE_H
@@ -128,7 +129,7 @@ struct operation {
     enum operation_step step;
     enum operation_delivery delivery;
     bool posted;    /* its request left, or may have: the reply will come */
-    bool blocked;   /* it is in handle->blocked */
+    bool blocked;   /* it is in handle->blocked_reads or blocked_requests */
     bool abandoned; /* its result was given: the slot is kept until READs and reply came */
     uint16_t index; /* its slot */
     uint16_t reads; /* of it that are under way */
@@ -143,7 +144,8 @@ struct operation {
     uint64_t ttl_ms;   /* of the request */
     uint8_t *buffer;   /* get, stat, flush: where a value goes; the caller's */
     size_t buffer_size;
-    uint64_t sequence; /* of its request; 0 before it was sent */
+    uint64_t sequence;                           /* of its request; 0: none is on its way */
+    struct operation *sent_earlier, *sent_later; /* its neighbours in handle->sent */
     struct okv_exposure *exposure;
 
     struct lookup lookup;
@@ -154,6 +156,12 @@ struct operation {
 
     struct okv_result result;
     struct okv_result *out; /* DELIVER_TO_ARRAY */
+};
+
+/* Room for all slots. */
+struct slot_stack {
+    uint16_t *slots;
+    uint32_t count;
 };
 
 /* Queues with room for all slots, and for `depth` results. */
@@ -169,6 +177,12 @@ struct result_queue {
     uint32_t count;
 };
 
+/* Operations whose answers are owed, in the order in which their requests were sent. */
+struct sent_list {
+    struct operation *first;
+    struct operation *last;
+};
+
 /* READs that were decided on and not posted yet. */
 struct read_batch {
     struct okv_read *reads; /* room for all that may be under way */
@@ -176,10 +190,17 @@ struct read_batch {
 };
 
 /* See clock_sync.c. */
+#define CLOCK_BOUNDS 4
+struct clock_bound {
+    int64_t offset_ms; /* the server's clock was this far ahead of ours, or farther */
+    uint64_t at_ms;    /* on our clock: when that was found */
+};
+
 struct clock_sync {
-    int64_t offset_ms;      /* the server's clock is this far ahead of ours, or farther */
-    uint64_t offset_at_ms;  /* on our clock: when that was found */
-    uint64_t sampled_at_ms; /* on our clock: when the last sample came */
+    struct clock_bound bounds[CLOCK_BOUNDS]; /* the last ones; bound n is in n % CLOCK_BOUNDS */
+    uint64_t taken;                          /* bounds ever */
+    uint64_t latest_ms;                      /* on the server's clock: the last one's sample */
+    uint64_t sampled_at_ms; /* on our clock: when a sample came last, good or not */
     bool reading;           /* the READ of a sample is under way */
 };
 
@@ -211,11 +232,11 @@ struct okv {
     struct okv_welcome_fields table; /* as the server described it */
     uint64_t directory[OKV_DIRECTORY_ENTRIES];
     uint64_t bucket_count; /* an estimate: which bucket to look at first */
-    uint32_t extent_max;   /* longest extent that the server may refer to */
     uint64_t timeout_ns;
     struct clock_sync clock;
     struct hint *hints;
-    uint32_t hint_count; /* 0 or a power of two */
+    uint32_t hint_count; /* places: 0 or a power of two */
+    uint32_t hints_kept; /* places in use */
 
     struct operation *operations;
     uint32_t slot_count; /* depth, and as many again as there are credits: for abandoned ones */
@@ -223,9 +244,10 @@ struct okv {
     uint32_t active;  /* operations that somebody waits for */
     uint32_t pending; /* operations whose result okv_poll has still to deliver: at most depth */
     uint64_t earliest_deadline_ns; /* of the active ones, or earlier */
-    struct slot_queue free;
-    struct slot_queue blocked;
-    struct result_queue ended; /* of asynchronous operations */
+    struct slot_stack free;
+    struct slot_queue blocked_reads;    /* for room for READs */
+    struct slot_queue blocked_requests; /* for credits and send buffers */
+    struct result_queue ended;          /* of asynchronous operations */
 
     struct read_batch batch;
     unsigned reads; /* in the batch or under way, but for raw_read()'s and okv_probe()'s */
@@ -234,8 +256,10 @@ struct okv {
 
     uint32_t credits; /* requests that may still be sent */
     uint64_t next_sequence;
+    struct sent_list sent;
     uint32_t turns;
     int failure; /* why the handle is unusable; 0 while it is usable */
+    bool lost;   /* a message could not be posted: OKV_EDISCONNECTED */
     bool closed; /* OKV_EVENT_CLOSED came */
 
     struct okv_counters counters;
@@ -315,7 +339,8 @@ int reads_add(okv *handle, struct operation *operation, enum read_kind kind,
               const struct okv_read *read);
 /* Adds a READ that is no operation's, whose event the engine knows by its cookie. */
 int reads_add_other(okv *handle, const struct okv_read *read);
-/* Posts the batch with one doorbell. When that fails, so does the handle. */
+/* Posts the batch with one doorbell. When that fails, so does the handle, and when a
+ * message could not be posted before. */
 void reads_flush(okv *handle);
 /* The READ of an operation, or of none, that an event names. */
 #define READ_STATUS_COOKIE (UINT64_C(1) << 62)
@@ -343,7 +368,7 @@ void lookup_read_done(okv *handle, struct operation *operation, enum read_kind k
 
 /* Gets ready to READ the whole extent of a reference, which was checked with
  * extent_is_possible(), into the caller's buffer, the operation's or a bounce buffer.
- * OKV_ENOMEM. */
+ * On OKV_ENOMEM, or what else bounce_take() says, nothing of it is to be READ. */
 int extent_begin(okv *handle, struct operation *operation, const struct okv_entry *reference);
 /* Likewise only the key that the extent begins with, into the operation's buffer. */
 void extent_begin_key(struct operation *operation, const struct okv_entry *reference);
@@ -410,8 +435,9 @@ int clock_refresh(okv *handle);
 
 /* Makes the arena and registers it. */
 int arena_create(okv *handle);
-/* A buffer of at least `size` bytes; NULL: no memory, or none that can be registered. */
-struct bounce *bounce_take(okv *handle, size_t size);
+/* A buffer of at least `size` bytes. OKV_ENOMEM, or why it cannot be registered; *out is
+ * then NULL. */
+int bounce_take(okv *handle, size_t size, struct bounce **out);
 void bounce_give_back(okv *handle, struct bounce *bounce);
 /* The registration in which the buffer lies, whole; NULL when in none. */
 const struct okv_registration *registration_find(const okv *handle, const uint8_t *base,
@@ -427,12 +453,16 @@ void request_start(okv *handle, struct operation *operation);
 /* 0, OKV_EAGAIN for no credit or room, or a failure; operation->posted says whether
  * the message may have left. */
 int request_post(okv *handle, struct operation *operation);
+/* Whether the next request has a credit and a buffer. */
+bool request_has_room(const okv *handle);
+/* No answer to the operation's request is waited for, if one was. */
+void request_forget(okv *handle, struct operation *operation);
 /* A message came from the server. */
 void request_message(okv *handle, const struct okv_event *event);
 
 /* ---- raw.c ---- */
 
-/* READs `length` bytes at `offset` into registered memory and waits for them. Counts nothing. */
+/* READs `length` bytes at `offset` into registered memory and waits for them. */
 int raw_read(okv *handle, uint64_t offset, void *destination, struct okv_memory *memory,
              uint32_t length);
 

@@ -24,17 +24,19 @@ int hints_create(okv *handle, uint32_t count)
     return 0;
 }
 
-/* Where a hint is kept; NULL when none are. */
+/* Where a hint is kept. */
 static struct hint *hint_place(const okv *handle, uint64_t hash)
 {
-    return handle->hint_count ? &handle->hints[hash & (handle->hint_count - 1)] : NULL;
+    return &handle->hints[hash & (handle->hint_count - 1)];
 }
 
 bool hints_find(const okv *handle, const struct operation *operation, struct okv_entry *reference)
 {
+    /* Where no long value was read, none of the table's lines is worth a look. */
+    if (handle->hints_kept == 0)
+        return false;
     const struct hint *hint = hint_place(handle, operation->lookup.hash);
-
-    if (!hint || hint->key_length != operation->key_length || hint->hash != operation->lookup.hash)
+    if (hint->key_length != operation->key_length || hint->hash != operation->lookup.hash)
         return false;
     *reference = (struct okv_entry){
         .is_reference = true,
@@ -50,10 +52,10 @@ bool hints_find(const okv *handle, const struct operation *operation, struct okv
 void hints_remember(okv *handle, const struct operation *operation,
                     const struct okv_entry *reference)
 {
-    struct hint *hint = hint_place(handle, operation->lookup.hash);
-
-    if (!hint)
+    if (handle->hint_count == 0)
         return;
+    struct hint *hint = hint_place(handle, operation->lookup.hash);
+    handle->hints_kept += hint->key_length == 0;
     *hint = (struct hint){
         .hash = operation->lookup.hash,
         .extent = reference->extent,
@@ -66,10 +68,12 @@ void hints_remember(okv *handle, const struct operation *operation,
 
 void hints_forget(okv *handle, const struct operation *operation)
 {
-    if (handle->hint_count == 0)
+    if (handle->hints_kept == 0)
         return;
     uint64_t hash = okv_hash_key(operation->key, operation->key_length, handle->table.hash_seed);
     struct hint *hint = hint_place(handle, hash);
-    if (hint->hash == hash)
-        hint->key_length = 0;
+    if (hint->hash != hash || hint->key_length == 0)
+        return;
+    hint->key_length = 0;
+    handle->hints_kept--;
 }

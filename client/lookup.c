@@ -23,7 +23,7 @@
 /* A bucket under constant writing tears nearly every image for as long as the
  * writer copies it; past this many the server is asked instead. */
 #define LOOKUP_ATTEMPTS 16
-/* Where the server's answer cannot be had or would say less. */
+/* After the server had no room for the value in its answer. */
 #define LOOKUP_ATTEMPTS_ALL 64
 /* Images that send a reader on to another bucket, before an old place is suspected. */
 #define REDIRECTS_MAX 3
@@ -217,7 +217,10 @@ static void read_extent(okv *handle, struct operation *operation)
         item_found(handle, operation, reference, NULL);
         return;
     }
-    if (unwanted && okv_entry_extent_length(reference) > EXTENT_BUFFER_SIZE) {
+    /* Only the first part can be asked again whether it still has the reference: another one
+     * may have been given up with its old bytes in it. */
+    if (unwanted && operation->lookup.part == 0 &&
+        okv_entry_extent_length(reference) > EXTENT_BUFFER_SIZE) {
         operation->step = STEP_KEY;
         extent_begin_key(operation, reference);
     } else {
@@ -398,10 +401,8 @@ static bool is_confirmed(okv *handle, struct operation *operation, const uint8_t
     struct lookup *lookup = &operation->lookup;
     struct okv_entry entry = lookup->reference;
 
-    if (okv_bucket_version(image) == lookup->image_version)
-        return true;
-    /* A part behind the first is a part of the bucket only as long as the version stands. */
-    return lookup->part == 0 && image_refers_to(handle, operation, image, &entry) &&
+    /* An equal version proves nothing for an item: removals may leave it as it is. */
+    return image_refers_to(handle, operation, image, &entry) &&
            entry.version == lookup->reference.version;
 }
 
@@ -480,7 +481,7 @@ void lookup_start(okv *handle, struct operation *operation)
     struct lookup *lookup = &operation->lookup;
 
     lookup->hash = okv_hash_key(operation->key, operation->key_length, handle->table.hash_seed);
-    lookup->limit = operation->kind == OPERATION_GET ? LOOKUP_ATTEMPTS : LOOKUP_ATTEMPTS_ALL;
+    lookup->limit = LOOKUP_ATTEMPTS;
     lookup->bucket = okv_linear_bucket(lookup->hash, handle->bucket_count);
     if (!start_hinted(handle, operation))
         read_bucket(handle, operation, lookup->bucket);

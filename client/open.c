@@ -64,7 +64,8 @@ static int options_apply(const struct okv_options *given, struct okv_options *ou
 static void queues_free(okv *handle)
 {
     free(handle->free.slots);
-    free(handle->blocked.slots);
+    free(handle->blocked_reads.slots);
+    free(handle->blocked_requests.slots);
     free(handle->ended.results);
     free(handle->operations);
     free(handle->batch.reads);
@@ -75,10 +76,11 @@ static int queues_allocate(okv *handle)
 {
     handle->operations = calloc(handle->slot_count, sizeof *handle->operations);
     handle->free.slots = calloc(handle->slot_count, sizeof *handle->free.slots);
-    handle->blocked.slots = calloc(handle->slot_count, sizeof *handle->blocked.slots);
+    handle->blocked_reads.slots = calloc(handle->slot_count, sizeof(uint16_t));
+    handle->blocked_requests.slots = calloc(handle->slot_count, sizeof(uint16_t));
     handle->ended.results = calloc(handle->depth, sizeof *handle->ended.results);
-    if (!handle->operations || !handle->free.slots || !handle->blocked.slots ||
-        !handle->ended.results)
+    if (!handle->operations || !handle->free.slots || !handle->blocked_reads.slots ||
+        !handle->blocked_requests.slots || !handle->ended.results)
         return OKV_ENOMEM;
     return 0;
 }
@@ -149,7 +151,6 @@ static int read_welcome(okv *handle, const char *uri, const struct okv_options *
     if (rc)
         return okv_diag_set(&handle->why, rc, "%s described a region that is not there", uri);
     handle->bucket_count = table->bucket_count;
-    handle->extent_max = table->max_key + table->max_value;
     clock_sample(handle, table->clock_ms);
     handle->credits = table->credits;
     return 0;
@@ -277,6 +278,7 @@ int okv_open(const char *uri, const struct okv_options *given, okv **out, char *
         goto free_handle;
     handle->timeout_ns = (uint64_t)options.timeout_ms * 1000000u;
     handle->why.text[0] = '\0'; /* an attempt that failed before this one left its sentence */
+    handle->counters = (struct okv_counters){0};
     *out = handle;
     explain("", OKV_OK, why, why_size);
     return 0;
@@ -313,6 +315,7 @@ void okv_info(const okv *handle, struct okv_info *out)
         .max_value = handle->table.max_value,
         .credits = handle->table.credits,
         .depth = handle->depth,
+        .max_message_value = okv_slot_value_max(handle->table.slot_size),
     };
 }
 

@@ -26,7 +26,9 @@ int operation_take(okv *handle, enum operation_kind kind, enum operation_deliver
         return handle->failure;
     if (handle->free.count == 0 || (polled && handle->pending == handle->depth))
         return OKV_EAGAIN;
-    struct operation *operation = &handle->operations[queue_pop(handle, &handle->free)];
+    /* The one that was given back last: its memory is in the caches. */
+    uint16_t slot = handle->free.slots[--handle->free.count];
+    struct operation *operation = &handle->operations[slot];
     uint64_t timeout_ns = timeout_ms ? (uint64_t)timeout_ms * 1000000u : handle->timeout_ns;
     *operation = (struct operation){
         .kind = kind,
@@ -53,12 +55,17 @@ void operation_release(okv *handle, struct operation *operation)
     operation->exposure = NULL;
     operation->bounce = NULL;
     operation->step = STEP_FREE;
-    operation->posted = false;
+    request_forget(handle, operation);
     operation->abandoned = false;
-    queue_push(handle, &handle->free, operation->index);
+    handle->free.slots[handle->free.count++] = operation->index;
 }
 
 /* ---- waiting for room ---- */
+
+static struct slot_queue *blocked_queue(okv *handle, const struct operation *operation)
+{
+    return operation->step == STEP_REPLY ? &handle->blocked_requests : &handle->blocked_reads;
+}
 
 void operation_advance(okv *handle, struct operation *operation)
 {
@@ -68,18 +75,41 @@ void operation_advance(okv *handle, struct operation *operation)
                                            : lookup_post(handle, operation);
     if (rc == OKV_EAGAIN) {
         operation->blocked = true;
-        queue_push(handle, &handle->blocked, operation->index);
+        queue_push(handle, blocked_queue(handle, operation), operation->index);
+    } else if (rc == OKV_EDISCONNECTED) {
+        handle->lost = true; /* it ends with the handle, in reads_flush() */
     } else if (rc) {
         operation_end_unanswered(handle, operation, rc);
     }
 }
 
-void operation_retry_blocked(okv *handle)
+/* Tries those of one queue, each once, while there is room. */
+static void retry_queue(okv *handle, struct slot_queue *queue, bool (*has_room)(const okv *handle))
 {
-    for (uint32_t n = handle->blocked.count; n > 0 && handle->blocked.count > 0; n--) {
-        struct operation *operation = &handle->operations[queue_pop(handle, &handle->blocked)];
+    for (uint32_t n = queue->count; n > 0 && queue->count > 0 && has_room(handle); n--) {
+        struct operation *operation = &handle->operations[queue_pop(handle, queue)];
         operation->blocked = false;
         operation_advance(handle, operation);
+    }
+}
+
+static bool reads_have_room(const okv *handle)
+{
+    return reads_room(handle) > 0;
+}
+
+void operation_retry_blocked(okv *handle)
+{
+    retry_queue(handle, &handle->blocked_requests, request_has_room);
+    retry_queue(handle, &handle->blocked_reads, reads_have_room);
+}
+
+static void queue_remove(const okv *handle, struct slot_queue *queue, uint16_t removed)
+{
+    for (uint32_t n = queue->count; n > 0; n--) {
+        uint16_t slot = queue_pop(handle, queue);
+        if (slot != removed)
+            queue_push(handle, queue, slot);
     }
 }
 
@@ -87,11 +117,9 @@ static void blocked_remove(okv *handle, struct operation *operation)
 {
     if (!operation->blocked)
         return;
-    for (uint32_t n = handle->blocked.count; n > 0; n--) {
-        uint16_t slot = queue_pop(handle, &handle->blocked);
-        if (slot != operation->index)
-            queue_push(handle, &handle->blocked, slot);
-    }
+    /* Its step, which says in which of them it would wait, may have changed since. */
+    queue_remove(handle, &handle->blocked_reads, operation->index);
+    queue_remove(handle, &handle->blocked_requests, operation->index);
     operation->blocked = false;
 }
 
@@ -168,7 +196,7 @@ void operation_end_unanswered(okv *handle, struct operation *operation, int fail
 {
     int status = status_without_answer(operation, failure);
 
-    operation->posted = false;
+    request_forget(handle, operation);
     operation_end(handle, operation, status);
 }
 

@@ -163,8 +163,12 @@ int okv_probe(okv *handle, uint32_t length, uint32_t count, uint32_t depth, uint
     rc = probe_run(&probe, depth);
     /* READs may still be under way into the buffer: closing the connection and
      * deregistering the memory end their right to it. */
-    if (rc && probe.posted > 0)
+    if (rc == OKV_EDISCONNECTED)
+        engine_disconnected(handle);
+    else if (rc && probe.posted > 0)
         engine_fail(handle, rc, "a raw READ failed or did not end by its deadline");
+    if (rc && handle->failure)
+        rc = handle->failure;
     handle->transport->memory_unregister(probe.memory);
 free_buffer:
     free(probe.buffer);

@@ -50,10 +50,16 @@ int raw_read(okv *handle, uint64_t offset, void *destination, struct okv_memory 
     int rc = raw_wait(handle, false, deadline);
     if (rc == 0) {
         rc = handle->transport->post_read(handle->conn, &read, 1);
-        if (rc)
+        if (rc == 0) {
+            handle->counters.reads++;
+            handle->counters.read_bytes += length;
+            rc = raw_wait(handle, true, deadline);
+        } else if (rc != OKV_EDISCONNECTED) {
             return rc;
-        rc = raw_wait(handle, true, deadline);
+        }
     }
+    if (rc == OKV_EDISCONNECTED)
+        engine_disconnected(handle);
     /* The memory belongs to the READ until its event, which did not come:
      * closing the connection lets the caller have it back. */
     if (rc == OKV_ETIMEDOUT || rc == OKV_EIO)

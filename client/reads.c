@@ -18,6 +18,8 @@ int reads_add_other(okv *handle, const struct okv_read *read)
         return OKV_EAGAIN;
     handle->batch.reads[handle->batch.count++] = *read;
     handle->reads++;
+    handle->counters.reads++;
+    handle->counters.read_bytes += read->length;
     return 0;
 }
 
@@ -31,16 +33,9 @@ int reads_add(okv *handle, struct operation *operation, enum read_kind kind,
     if (rc)
         return rc;
     operation->reads++;
-    if (kind == READ_DIRECTORY) {
-        handle->counters.directory_reads++;
-        return 0;
-    }
-    handle->counters.reads++;
-    handle->counters.read_bytes += read->length;
-    if (kind == READ_EXTENT)
-        handle->counters.extent_reads++;
-    else
-        handle->counters.bucket_reads++;
+    handle->counters.bucket_reads += kind == READ_IMAGE;
+    handle->counters.extent_reads += kind == READ_EXTENT;
+    handle->counters.directory_reads += kind == READ_DIRECTORY;
     return 0;
 }
 
@@ -48,6 +43,8 @@ void reads_flush(okv *handle)
 {
     unsigned count = handle->batch.count;
 
+    if (handle->lost && !handle->failure)
+        engine_disconnected(handle);
     handle->batch.count = 0;
     if (count == 0 || handle->failure)
         return;

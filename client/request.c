@@ -42,24 +42,49 @@ static unsigned request_opcode(enum operation_kind kind)
 /* The lowest sequence whose answer is still owed, for the server's memory of answers. */
 static uint64_t first_incomplete(const okv *handle)
 {
-    uint64_t lowest = handle->next_sequence;
+    return handle->sent.first ? handle->sent.first->sequence : handle->next_sequence;
+}
 
-    for (uint32_t i = 0; i < handle->slot_count; i++) {
-        const struct operation *operation = &handle->operations[i];
-        if (operation->step == STEP_REPLY && operation->posted && operation->sequence < lowest)
-            lowest = operation->sequence;
-    }
-    return lowest;
+static void sent_append(okv *handle, struct operation *operation)
+{
+    struct sent_list *sent = &handle->sent;
+
+    operation->sequence = handle->next_sequence++;
+    operation->sent_earlier = sent->last;
+    operation->sent_later = NULL;
+    if (sent->last)
+        sent->last->sent_later = operation;
+    else
+        sent->first = operation;
+    sent->last = operation;
+}
+
+void request_forget(okv *handle, struct operation *operation)
+{
+    operation->posted = false;
+    if (operation->sequence == 0)
+        return;
+    if (operation->sent_earlier)
+        operation->sent_earlier->sent_later = operation->sent_later;
+    else
+        handle->sent.first = operation->sent_later;
+    if (operation->sent_later)
+        operation->sent_later->sent_earlier = operation->sent_earlier;
+    else
+        handle->sent.last = operation->sent_earlier;
+    operation->sequence = 0;
 }
 
 /* Some memory of the caller's, such as a mapping without PROT_WRITE, cannot be exposed:
  * a copy of it can. */
 static int copy_expose(okv *handle, struct operation *operation)
 {
+    int rc = 0;
+
     if (!operation->bounce)
-        operation->bounce = bounce_take(handle, operation->value_length);
-    if (!operation->bounce)
-        return OKV_ENOMEM;
+        rc = bounce_take(handle, operation->value_length, &operation->bounce);
+    if (rc)
+        return rc;
     memcpy(operation->bounce->base, operation->value, operation->value_length);
     return handle->transport->expose(handle->conn, operation->bounce->base, operation->value_length,
                                      &operation->exposure);
@@ -104,6 +129,11 @@ static struct okv_request_message request_message_of(const okv *handle,
     return request;
 }
 
+bool request_has_room(const okv *handle)
+{
+    return handle->credits > 0 && handle->transport->send_buffer(handle->conn);
+}
+
 int request_post(okv *handle, struct operation *operation)
 {
     if (handle->credits == 0)
@@ -123,7 +153,7 @@ int request_post(okv *handle, struct operation *operation)
     operation->posted = rc == 0 || rc == OKV_EIO; /* only then it may have left */
     if (rc)
         return rc;
-    operation->sequence = handle->next_sequence++;
+    sent_append(handle, operation);
     handle->credits--;
     handle->counters.requests++;
     return 0;
@@ -275,7 +305,7 @@ void request_message(okv *handle, const struct okv_event *event)
         engine_fail(handle, OKV_EPROTO, "the server gave an answer that fits no request");
         return;
     }
-    operation->posted = false;
+    request_forget(handle, operation);
     handle->credits++;
     handle->counters.replies++;
     if (operation->abandoned)

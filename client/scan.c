@@ -8,27 +8,20 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "shared/clock.h"
 #include "shared/error.h"
 #include "shared/hash.h"
 
-/* Images of one bucket, beyond which something other than a writer is at fault. After the
- * first ones, a writer that was interrupted gets time to finish. */
-#define SCAN_ATTEMPTS 1000u
+/* Images of one bucket, beyond which a writer was interrupted: it gets time to finish, as
+ * long as the handle's timeout. */
 #define SCAN_ATTEMPTS_HOT 64u
 #define SCAN_PAUSE_NS 100000
 
 int scan_read(struct scan *scan, uint64_t offset, uint8_t *destination, uint32_t length)
 {
-    okv *handle = scan->handle;
-    int rc = raw_read(handle, offset, destination, scan->memory, length);
+    int rc = raw_read(scan->handle, offset, destination, scan->memory, length);
 
-    if (rc == OKV_EINVAL)
-        return OKV_EPROTO; /* the table led out of the region */
-    if (rc == 0) {
-        handle->counters.reads++;
-        handle->counters.read_bytes += length;
-    }
-    return rc;
+    return rc == OKV_EINVAL ? OKV_EPROTO : rc; /* the table led out of the region */
 }
 
 /* ---- images ---- */
@@ -150,13 +143,17 @@ static int try_image(struct scan *scan, bool again)
 static int scan_step(struct scan *scan)
 {
     uint64_t from = scan->position;
+    uint64_t deadline = 0;
 
-    for (unsigned attempt = 1; attempt <= SCAN_ATTEMPTS; attempt++) {
+    for (unsigned attempt = 1; attempt <= SCAN_ATTEMPTS_HOT || okv_clock_ns() < deadline;
+         attempt++) {
         int rc = try_image(scan, attempt > 1);
         if (rc != OKV_ECORRUPT)
             return rc;
         if (scan->position != from)
             return 0;
+        if (attempt == 1)
+            deadline = okv_clock_ns() + scan->handle->timeout_ns;
         rc = attempt > 1 ? doubt(scan->handle, attempt) : 0;
         if (rc)
             return rc;

@@ -117,7 +117,7 @@ static inline uint64_t scan_interval_end(const struct scan *scan, unsigned depth
 
 /* ---- scan.c ---- */
 
-/* raw_read() into the scan's buffer, counted. */
+/* raw_read() into the scan's buffer. OKV_EPROTO: outside the region. */
 int scan_read(struct scan *scan, uint64_t offset, uint8_t *destination, uint32_t length);
 
 /* ---- scan_bucket.c ---- */

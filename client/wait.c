@@ -12,6 +12,8 @@
  * on the descriptor. */
 #define WAIT_HOT_TURNS 32
 #define WAIT_SPIN_NS 100000
+/* Turns with events between two looks at the clock. */
+#define WAIT_BUSY_TURNS 64
 
 /* Sleeps until the endpoint has something, or until a deadline: this or an operation's. */
 static int sleep_until(okv *handle, uint64_t deadline_ns)
@@ -65,12 +67,14 @@ int engine_wait_for(okv *handle, struct operation *operation, struct okv_result 
 int okv_wait(okv *handle, int timeout_ms)
 {
     struct waiting waiting = {0};
+    uint32_t turns = 0;
 
     if (!handle || timeout_ms < 0)
         return OKV_EINVAL;
     uint64_t deadline = okv_clock_ns() + (uint64_t)timeout_ms * 1000000u;
     while (handle->ended.count == 0 && !handle->failure) {
-        if (waiting.idle > WAIT_HOT_TURNS && okv_clock_ns() >= deadline)
+        bool look = waiting.idle > WAIT_HOT_TURNS || ++turns % WAIT_BUSY_TURNS == 0;
+        if (look && okv_clock_ns() >= deadline)
             return OKV_ETIMEDOUT;
         engine_pause(handle, &waiting, deadline);
     }

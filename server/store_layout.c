@@ -145,7 +145,7 @@ int okv_store_layout_plan(struct okv_store_bucket *bucket, const struct okv_tabl
 void okv_store_layout_keep(struct okv_store_bucket *bucket)
 {
     bucket->next_version = bucket->version;
-    bucket->parts = 1;
+    bucket->parts = bucket->published_parts;
     memset(bucket->used, 0, sizeof bucket->used);
     for (unsigned i = 0; i < bucket->item_count; i++) {
         struct okv_store_item *item = &bucket->items[i];
@@ -153,7 +153,5 @@ void okv_store_layout_keep(struct okv_store_bucket *bucket)
         item->inline_size = size_as(&item->entry, false, bucket->next_version);
         item->part = item->published_part;
         bucket->used[item->part] += size_of(bucket, item);
-        if (item->part >= bucket->parts)
-            bucket->parts = item->part + 1u;
     }
 }

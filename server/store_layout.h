@@ -21,7 +21,7 @@ int okv_store_layout_plan(struct okv_store_bucket *bucket, const struct okv_tabl
 /* The layout that needs no memory: every item stays as it is where it is. Only
  * for a bucket that has lost items and gained none. The bucket keeps its version, or an age
  * might take another byte: readers may mix parts from before and after, since each item
- * stays in its part or goes. */
+ * stays in its part or goes, and no part goes, even if it is empty. */
 void okv_store_layout_keep(struct okv_store_bucket *bucket);
 
 /* Whether an item of this entry is one that a get should find with one READ. */

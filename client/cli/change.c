@@ -29,7 +29,7 @@ static error_t parse_del(int key, char *text, struct argp_state *state)
     cli_parse_child(key, state, arguments->cli);
     switch (key) {
     case OPTION_IF_VERSION:
-        arguments->version = cli_number(state, "--if-version", text, 0, UINT64_MAX);
+        arguments->version = cli_number(state, "--if-version", text, 1, UINT64_MAX);
         arguments->if_version = true;
         return 0;
     case ARGP_KEY_ARGS:

@@ -18,13 +18,14 @@
 
 enum { OPTION_DEPTH = 0x400 };
 
-/* One put under way and the line it was made from. */
+/* One put and the line it was made from. */
 struct import_slot {
     char *line; /* getline()'s */
     size_t size;
     uint64_t number;
     struct tsv_item item;
-    bool busy;
+    bool busy;  /* under way, or waiting to be submitted again */
+    bool alone; /* no other put was under way when it was submitted */
 };
 
 struct import {
@@ -33,6 +34,8 @@ struct import {
     struct import_slot *slots;
     uint32_t *free_slots; /* a stack of indexes */
     uint32_t free_count;
+    uint32_t *again; /* a stack of those that wait for memory that others hold */
+    uint32_t again_count;
     uint64_t line; /* number of the line read last */
     uint64_t imported;
     uint64_t bad;
@@ -99,10 +102,21 @@ static void report_fatal(struct import *import, const struct import_slot *slot, 
     cli_fail(import->cli, "import", slot->item.key, slot->item.key_length, code);
 }
 
+/* Large values are locked in memory while their puts are under way, so that there may be no
+ * more of it until one of those has ended. */
+static bool others_are_in_the_way(const struct import_slot *slot, int code)
+{
+    return (code == OKV_EPERM || code == OKV_ENOMEM) && !slot->alone;
+}
+
 static void finish_slot(struct import *import, uint32_t index, int code)
 {
     struct import_slot *slot = &import->slots[index];
 
+    if (others_are_in_the_way(slot, code)) {
+        import->again[import->again_count++] = index;
+        return;
+    }
     slot->busy = false;
     import->free_slots[import->free_count++] = index;
     if (code == OKV_OK)
@@ -113,12 +127,45 @@ static void finish_slot(struct import *import, uint32_t index, int code)
         report_fatal(import, slot, code);
 }
 
+/* Submits the put of a slot, unless the handle has no room for it: OKV_EAGAIN. */
+static int submit_slot(struct import *import, uint32_t index)
+{
+    struct import_slot *slot = &import->slots[index];
+    const struct tsv_item *item = &slot->item;
+    uint32_t others = okv_pending(import->cli->handle);
+
+    slot->busy = true;
+    slot->alone = others == 0;
+    int rc = okv_submit_put(import->cli->handle, item->key, item->key_length, item->value,
+                            item->value_length, index);
+    if (rc == OKV_EAGAIN && others > 0)
+        return rc;
+    if (rc != OKV_OK)
+        finish_slot(import, index, rc);
+    return OKV_OK;
+}
+
+/* Submits up to `count` puts again, and at least one when nothing else is under way. */
+static void submit_again(struct import *import, uint32_t count)
+{
+    if (count == 0 && okv_pending(import->cli->handle) == 0)
+        count = 1;
+    for (; count > 0 && import->again_count > 0 && !import->failed; count--) {
+        uint32_t index = import->again[--import->again_count];
+        if (submit_slot(import, index) == OKV_EAGAIN) {
+            import->again[import->again_count++] = index;
+            return;
+        }
+    }
+}
+
 /* Waits for at least one put to end, unless the handle fails. */
 static void collect(struct import *import)
 {
     struct okv_result results[32];
 
     for (;;) {
+        uint32_t ended = 0;
         int count = okv_poll(import->cli->handle, results, 32);
         if (count < 0) {
             if (!import->failed)
@@ -126,9 +173,13 @@ static void collect(struct import *import)
             import->failed = true;
             return;
         }
-        for (int i = 0; i < count; i++)
+        for (int i = 0; i < count; i++) {
+            uint32_t waiting = import->again_count;
             finish_slot(import, (uint32_t)results[i].tag, results[i].status);
-        if (count > 0)
+            ended += import->again_count == waiting;
+        }
+        submit_again(import, ended);
+        if (ended > 0 || import->failed)
             return;
         okv_wait(import->cli->handle, WAIT_MS);
     }
@@ -150,23 +201,10 @@ static bool key_is_busy(const struct import *import, const struct tsv_item *item
 /* Submits the put of a slot that was taken, which finish_slot() gives back. */
 static void submit(struct import *import, uint32_t index)
 {
-    struct import_slot *slot = &import->slots[index];
-    const struct tsv_item *item = &slot->item;
-    int rc = OKV_EAGAIN;
-
-    while (key_is_busy(import, item) && !import->failed)
+    while (!import->failed && key_is_busy(import, &import->slots[index].item))
         collect(import);
-    while (!import->failed) {
-        rc = okv_submit_put(import->cli->handle, item->key, item->key_length, item->value,
-                            item->value_length, index);
-        if (rc != OKV_EAGAIN || okv_pending(import->cli->handle) == 0)
-            break;
+    while (!import->failed && submit_slot(import, index) == OKV_EAGAIN)
         collect(import);
-    }
-    if (rc == OKV_OK)
-        slot->busy = true;
-    else
-        finish_slot(import, index, rc);
 }
 
 /* Reads one line into a free slot and submits it. False at the end of input. */
@@ -198,11 +236,11 @@ static bool import_line(struct import *import)
 static int import_all(struct import *import)
 {
     while (!import->failed && import_line(import)) {
-        while (import->free_count == 0 && !import->failed)
+        while ((import->free_count == 0 || import->again_count > 0) && !import->failed)
             collect(import);
         show_progress(import);
     }
-    while (okv_pending(import->cli->handle) > 0 && !import->failed)
+    while ((okv_pending(import->cli->handle) > 0 || import->again_count > 0) && !import->failed)
         collect(import);
 
     clear_progress(import);
@@ -241,7 +279,8 @@ int cli_import(struct cli *cli, int argc, char **argv)
 
     import.slots = calloc(import.depth, sizeof *import.slots);
     import.free_slots = calloc(import.depth, sizeof *import.free_slots);
-    if (!import.slots || !import.free_slots) {
+    import.again = calloc(import.depth, sizeof *import.again);
+    if (!import.slots || !import.free_slots || !import.again) {
         status = cli_fail(cli, "import", NULL, 0, OKV_ENOMEM);
         goto free_slots;
     }
@@ -254,6 +293,7 @@ free_slots:
     cli_disconnect(cli);
     for (uint32_t i = 0; import.slots && i < import.depth; i++)
         free(import.slots[i].line);
+    free(import.again);
     free(import.free_slots);
     free(import.slots);
     return status;

@@ -123,7 +123,7 @@ static error_t parse_put(int key, char *text, struct argp_state *state)
         options->flags |= OKV_IF_ABSENT;
         return 0;
     case OPTION_IF_VERSION:
-        options->version = cli_number(state, "--if-version", text, 0, UINT64_MAX);
+        options->version = cli_number(state, "--if-version", text, 1, UINT64_MAX);
         options->flags |= OKV_IF_VERSION;
         return 0;
     case ARGP_KEY_END:
@@ -187,12 +187,13 @@ int cli_append(struct cli *cli, int argc, char **argv)
         .parser = parse_append,
         .args_doc = "KEY VALUE\nKEY -",
         .doc = "Add to the end of a value, or store it when the key is not there.\v"
-               "A VALUE of - takes what is to be added from standard input. It fits one message "
-               "(about 15000 bytes), and the whole value the server's limit. When the item "
-               "expires stays as it was.\n\n"
+               "A VALUE of - takes what is to be added from standard input. One append takes as "
+               "much as fits a message (about 15000 bytes), and the whole value has the server's "
+               "limit. When the item expires stays as it was.\n\n"
                "Examples:\n  okv append log 'one more line '\n  date | okv append log -",
         .children = cli_common_options};
     struct put_arguments arguments = {.cli = cli};
+    struct okv_info info;
     const char *value = NULL;
     char *to_free = NULL;
     size_t length = 0;
@@ -204,6 +205,16 @@ int cli_append(struct cli *cli, int argc, char **argv)
     status = take_value(&arguments, "append", &value, &length, &to_free);
     if (status != CLI_DONE)
         return status;
+    okv_info(cli->handle, &info);
+    if (length > info.max_message_value) {
+        free(to_free);
+        fprintf(
+            stderr,
+            "okv: append '%s': one append takes up to %u bytes, and these are more: append them "
+            "in parts\n",
+            arguments.key, info.max_message_value);
+        return CLI_FAILED;
+    }
     size_t key_length = strlen(arguments.key);
     int rc = okv_append(cli->handle, arguments.key, key_length, value, length, NULL, NULL);
     free(to_free);
@@ -211,7 +222,6 @@ int cli_append(struct cli *cli, int argc, char **argv)
         return CLI_DONE;
     return cli_fail_with(cli, "append", arguments.key, key_length, rc,
                          rc == OKV_EVALUESIZE
-                             ? "append about 15000 bytes at a time; the limit of the whole value "
-                               "is connection_max_value in `okv stat`"
+                             ? "the limit of the whole value is connection_max_value in `okv stat`"
                              : cli_advice(rc));
 }

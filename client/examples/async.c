@@ -19,7 +19,7 @@ static void check(const okv *db, const char *what, int rc)
     exit(1);
 }
 
-/* Waits for results and counts those that are good. What an operation was comes back in its tag. */
+/* Waits for results and counts the good ones. What an operation was comes back in its tag. */
 static int collect(okv *db)
 {
     struct okv_result results[64];
@@ -58,16 +58,10 @@ int main(int argc, char **argv)
     for (int i = 0; i < ITEMS;) {
         /* Key and value stay as they are until the result came: so each has its own place. */
         size_t length = (size_t)snprintf(keys[i], sizeof keys[i], "async:%d", i);
-        struct okv_command put = {.kind = OKV_PUT,
-                                  .tag = (uint64_t)i,
-                                  .key = keys[i],
-                                  .key_length = length,
-                                  .value = keys[i],
-                                  .value_length = length};
-        int rc = okv_submit(db, &put, 1, NULL);
+        int rc = okv_submit_put(db, keys[i], length, keys[i], length, (uint64_t)i);
         if (rc == OKV_OK)
             i++;
-        else if (rc == OKV_EAGAIN) /* as many as the handle takes are under way */
+        else if (rc == OKV_EAGAIN && okv_pending(db) > 0) /* all that the handle takes */
             stored += collect(db);
         else
             check(db, "submit", rc);

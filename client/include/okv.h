@@ -7,7 +7,12 @@
  *
  * Threads. A handle belongs to one thread at a time; use one handle per thread.
  * Different handles are independent. The library starts no threads, installs no
- * signal handlers, never prints and never exits.
+ * signal handlers, never prints and never exits. A child of fork() must not use a
+ * handle of its parent's, nor close it: open another there.
+ *
+ * NULL. A handle that is NULL is OKV_EINVAL, and nothing to okv_close() and
+ * okv_unregister(). okv_why(), okv_info(), okv_counters(), okv_pending(), okv_fd() and
+ * okv_arm() do not accept it.
  *
  * Results. Functions return OKV_OK (0) or one of the negative codes below. A
  * miss is OKV_ENOTFOUND: an answer, as good as a hit. OKV_EUNKNOWN is the one
@@ -130,6 +135,8 @@ OKV_API int okv_open(const char *uri, const struct okv_options *options, okv **o
  * Ends the connection, frees the handle and sets *handle to NULL; accepts NULL
  * and a pointer to NULL. Operations still under way are dropped without a
  * result: writes among them may or may not happen. Does not wait for the server.
+ * Up to then a handle keeps up to four registered buffers for long values, each as long
+ * as the longest value that was read without memory of okv_register().
  */
 OKV_API void okv_close(okv **handle);
 
@@ -148,6 +155,9 @@ struct okv_info {
     uint32_t max_value;    /* bytes */
     uint32_t credits;      /* requests that may be under way at once */
     uint32_t depth;        /* operations that may be under way at once */
+    /* Bytes of a value that fit a message: of one append at most. A longer value of a put is
+     * READ by the server. */
+    uint32_t max_message_value;
 };
 
 OKV_API void okv_info(const okv *handle, struct okv_info *out);
@@ -166,7 +176,8 @@ OKV_API void okv_info(const okv *handle, struct okv_info *out);
  * Errors of all: OKV_EINVAL (NULL where memory is needed), OKV_EKEYSIZE,
  * OKV_EAGAIN (no operation slot is free), OKV_ETIMEDOUT, the handle's
  * failure. Errors of all writes: OKV_EUNKNOWN when the request was sent and no
- * answer came.
+ * answer came; OKV_ECORRUPT when the server found the item's bucket damaged, and
+ * OKV_EUNSUPPORTED when it does not know the operation: nothing was changed then.
  *
  * Memory after a time-out. Key, value and buffer are the caller's again when the call
  * returned or the result was polled, but for two things that cannot be called back.
@@ -182,9 +193,12 @@ OKV_API void okv_info(const okv *handle, struct okv_info *out);
  * *length is the size needed. `buffer` may be NULL when size is 0. What the
  * buffer holds after an error is undefined.
  * One RDMA READ when the item is stored inline; two when it is in an extent, at
- * the same time when this handle has read the item before. Straight into the
- * buffer when it lies in memory given to okv_register().
- * Further errors: OKV_ENOTFOUND, OKV_ETOOSMALL, OKV_ECORRUPT, OKV_ENOMEM.
+ * the same time when this handle has read the item before. okv_register() tells when
+ * the value comes straight into the buffer; else it is copied.
+ * Further errors: OKV_ENOTFOUND, OKV_ETOOSMALL, OKV_ECORRUPT, OKV_EUNSUPPORTED (the
+ * server was asked and does not answer gets), OKV_ENOMEM, OKV_EPERM (locked-memory limit)
+ * or OKV_EIO when a buffer for a long value could not be registered, OKV_EPROTO when the
+ * table makes no sense at this key; the handle stays usable, unless okv_why() has a sentence.
  */
 OKV_API int okv_get(okv *handle, const void *key, size_t key_length, void *buffer, size_t size,
                     size_t *length, uint64_t *version);
@@ -199,7 +213,8 @@ struct okv_item_info {
 
 /*
  * Looks an item up without fetching its value: is it there, and in which version?
- * `info` may be NULL. Further errors: OKV_ENOTFOUND, OKV_ECORRUPT.
+ * `info` may be NULL. Further errors: OKV_ENOTFOUND, OKV_ECORRUPT, and as for okv_get
+ * OKV_EUNSUPPORTED and OKV_EPROTO.
  */
 OKV_API int okv_head(okv *handle, const void *key, size_t key_length, struct okv_item_info *info);
 
@@ -208,7 +223,7 @@ OKV_API int okv_head(okv *handle, const void *key, size_t key_length, struct okv
  * was there; the item does not expire. On OKV_OK *version (may be NULL) is the
  * item's new version. A value too long for a message is READ by the server out of
  * `value`. Further errors: OKV_EVALUESIZE, OKV_EFULL, OKV_EPULL, OKV_EPERM
- * (locked-memory limit), OKV_ENOMEM.
+ * (locked-memory limit), OKV_ENOMEM, OKV_EIO (the value cannot be registered).
  */
 OKV_API int okv_put(okv *handle, const void *key, size_t key_length, const void *value,
                     size_t value_length, uint64_t *version);
@@ -217,7 +232,10 @@ enum {
     OKV_IF_ABSENT = 1,  /* put: only if the key is not there; else OKV_EEXISTS */
     OKV_IF_VERSION = 2, /* put, delete: only if the item has `version`; else OKV_ECONFLICT,
                            or OKV_ENOTFOUND when it is not there */
-    OKV_WITH_TTL = 4    /* put: the item expires after ttl_ms */
+    /* Put: the item expires after ttl_ms, on the server's clock. Readers know that clock to about
+     * 0.1 s and may see an item that much after its time: a get may still find what a delete
+     * has called OKV_ENOTFOUND. */
+    OKV_WITH_TTL = 4
 };
 
 struct okv_put_options {
@@ -252,8 +270,8 @@ OKV_API int okv_incr(okv *handle, const void *key, size_t key_length, int64_t de
 
 /*
  * Appends to a value, or stores it when the key is not there. *length (may be
- * NULL) is the whole value's length then. What is appended fits one message
- * (about 15,000 bytes), the whole okv_info.max_value. An expiry stays.
+ * NULL) is the whole value's length then. What is appended may be as long as
+ * okv_info.max_message_value, the whole as okv_info.max_value. An expiry stays.
  * Further errors: OKV_EVALUESIZE (either is too long), OKV_EFULL.
  */
 OKV_API int okv_append(okv *handle, const void *key, size_t key_length, const void *value,
@@ -264,17 +282,26 @@ OKV_API int okv_append(okv *handle, const void *key, size_t key_length, const vo
 OKV_API int okv_touch(okv *handle, const void *key, size_t key_length, int64_t ttl_ms,
                       uint64_t *version);
 
-/* Removes every item that is there when the call begins; those put meanwhile may go
- * too. Blocks as long as it takes, each of its steps for timeout_ms at most. */
+/*
+ * Removes every item that is there when the call begins; those put meanwhile may go
+ * too. Blocks as long as it takes, each of its steps for timeout_ms at most.
+ * Nothing was removed on OKV_EINVAL (NULL), OKV_EAGAIN (no operation slot is free),
+ * OKV_ETIMEDOUT, OKV_EUNSUPPORTED and the handle's failure. Some items may be gone, or all,
+ * on OKV_EUNKNOWN (a step had no answer, or one failed after others had been done) and
+ * OKV_ECORRUPT (the server found a damaged bucket): call it again, on another handle
+ * if this one failed.
+ */
 OKV_API int okv_flush(okv *handle);
 
-/* One request and its answer, through the server's CPU. */
+/* One request and its answer, through the server's CPU. Further errors:
+ * OKV_EUNSUPPORTED. */
 OKV_API int okv_ping(okv *handle);
 
 /*
  * The server's own figures as text, one "name value" a line, into
  * buffer[0..size) with a NUL. *length is its length without the NUL.
- * Further errors: OKV_ETOOSMALL (*length says what is needed, without the NUL).
+ * Further errors: OKV_ETOOSMALL (*length says what is needed, without the NUL),
+ * OKV_EUNSUPPORTED.
  */
 OKV_API int okv_stat(okv *handle, char *buffer, size_t size, size_t *length);
 
@@ -297,7 +324,10 @@ struct okv_item {
  * returned.
  * Blocks as long as it takes; each READ in it may take timeout_ms, after which
  * the handle is unusable. OKV_EAGAIN when operations are under way on the handle.
- * Further errors: OKV_ECORRUPT, OKV_ENOMEM.
+ * Further errors: OKV_ECORRUPT when a bucket failed its checks for timeout_ms, OKV_EPROTO when
+ * the table makes no sense (the handle stays usable, unless okv_why() has a sentence),
+ * OKV_ENOMEM, and OKV_EPERM (locked-memory limit) or OKV_EIO when its buffers cannot be
+ * registered.
  */
 typedef int okv_visit(void *user, const struct okv_item *item);
 OKV_API int okv_scan(okv *handle, okv_visit *visit, void *user);
@@ -338,7 +368,7 @@ struct okv_command {
     uint64_t version;     /* OKV_IF_VERSION: not 0 */
     int64_t ttl_ms;       /* touch, OKV_WITH_TTL */
     int64_t delta;        /* incr */
-    uint32_t timeout_ms;  /* its deadline; 0: the handle's timeout_ms */
+    uint32_t timeout_ms;  /* its deadline; 0: the handle's timeout_ms, so the shortest is 1 */
     uint32_t reserved[3]; /* zero */
 };
 
@@ -418,7 +448,9 @@ OKV_API int okv_wait(okv *handle, int timeout_ms);
 
 /*
  * Registers base[0..length) with the device. A get whose buffer lies in it, whole,
- * takes a value from an extent without a copy. The memory stays yours, mapped, until
+ * takes a value from an extent without a copy when the extent is longer than 16 KiB or
+ * the entry has the key, as short keys are; values in the bucket, and short ones
+ * beside their keys, are copied. The memory stays yours, mapped, until
  * okv_unregister() or okv_close(), before which no operation may be using it.
  * okv_unregister sets *memory to NULL; it accepts NULL and a pointer to NULL.
  * OKV_EINVAL, OKV_EPERM (locked-memory limit), OKV_ENOMEM, OKV_EIO, OKV_EAGAIN (64
@@ -437,7 +469,7 @@ OKV_API void okv_unregister(okv *handle, okv_registration **memory);
     X(puts, "puts that ended")                                               \
     X(deletes, "deletes that ended")                                         \
     X(updates, "incrs, appends and touches that ended")                      \
-    X(reads, "RDMA READs posted for gets and scans")                         \
+    X(reads, "RDMA READs posted, all but those that okv_probe times")        \
     X(read_bytes, "bytes that those READs fetched")                          \
     X(bucket_reads, "READs of a bucket or an overflow bucket")               \
     X(extent_reads, "READs of an extent or a piece of one")                  \
@@ -460,7 +492,7 @@ struct okv_counters {
 #undef OKV_COUNTER_FIELD
 };
 
-/* Counts since okv_open. */
+/* Counts since okv_open returned. */
 OKV_API void okv_counters(const okv *handle, struct okv_counters *out);
 
 /*
@@ -471,7 +503,8 @@ OKV_API void okv_counters(const okv *handle, struct okv_counters *out);
  * has ended for timeout_ms, after which the handle is unusable.
  * OKV_EINVAL: length 0 or above bucket_bytes * 64 or above a segment of the index,
  * count or depth 0, depth above the handle's. OKV_EAGAIN: operations are under way.
- * OKV_ETIMEDOUT, OKV_EDISCONNECTED, OKV_EIO.
+ * The handle's failure; OKV_ENOMEM, and OKV_EPERM (locked-memory limit) or OKV_EIO when the
+ * buffers cannot be registered; OKV_EPROTO when the directory makes no sense.
  */
 OKV_API int okv_probe(okv *handle, uint32_t length, uint32_t count, uint32_t depth,
                       uint64_t *latencies_ns);

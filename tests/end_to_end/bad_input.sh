@@ -303,6 +303,7 @@ import_in_little_memory() {
     [ "$(cat "$scratch/out")" = "imported 100 items" ] || wrong "it says $(cat "$scratch/out")"
     [ "$(sed -n 's/^puts //p' "$scratch/err")" -gt 100 ] || wrong "the limit was not met: choose another"
     [ "$("$okv" -s "$socket" get locked:7 | head -c 3)" = 97k ] || wrong "the last line did not win"
+    # shellcheck disable=SC2016 # for the inner shell
     check "import where no value can be locked" 3 'resource limit' 'line 1|ulimit|limit' \
         bash -c 'locked 850 "$0" -s "$1" import --depth 32 <"$2" 2>&1 >/dev/null | tail -n 1 >&2; exit "${PIPESTATUS[0]}"' \
         "$okv" "$socket" "$scratch/items"

@@ -205,10 +205,8 @@ static void hint_without_memory_is_none(void **state)
         collect();
         assert_int_equal(results[1].status, OKV_OK);
         assert_memory_equal(got, value, sizes[i]);
-        assert_int_equal(results[2].status, OKV_EPERM);
-        assert_int_equal(stub.reads, reads + 1);
-        stub.register_result = 0;
-        assert_got(sizes[i]); /* the buffer came back */
+        assert_int_equal(results[2].status, OKV_OK); /* the buffer came back in time */
+        assert_memory_equal(other, value, sizes[i]);
         stub_close(&handle);
     }
 }
@@ -220,15 +218,15 @@ static void table_without_hints_is_not_touched(void **state)
 
     (void)state;
     values_open(0, false);
-    struct okv_entry entry = stub_inline(keys[0], "inline");
-    stub_bucket(BUCKET, STUB_DEPTH, &entry, 1);
     for (unsigned i = 0; i < 2; i++) {
+        struct okv_entry entry = stub_inline(keys[0], "inline");
+        stub_bucket(BUCKET, STUB_DEPTH, &entry, 1);
         table = handle->hints;
         handle->hints = NULL;
         assert_int_equal(get_into(LONG), OKV_OK);
         assert_int_equal(okv_put(handle, keys[0], strlen(keys[0]), "", 0, NULL), OKV_OK);
         handle->hints = table;
-        entry = write_value(SHORT, true, EXTENT);
+        write_value(SHORT, true, EXTENT);
         assert_got(SHORT);
         assert_got(SHORT);
         assert_int_equal(counted.hints_right, i + 1); /* it is used as soon as one is there */

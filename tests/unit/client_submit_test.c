@@ -291,6 +291,9 @@ static void extremes_are_accepted(void **state)
             fail_msg("command %u: %s", i, okv_errname(rc));
         assert_int_equal(result.status, rc);
     }
+    struct okv_info info;
+    okv_info(handle, &info);
+    assert_int_equal(info.max_message_value, OKV_SLOT_SIZE_DEFAULT - 40 - 1024);
     assert_int_equal(okv_submit(handle, right, LENGTH_OF(right), NULL), OKV_OK);
 }
 
