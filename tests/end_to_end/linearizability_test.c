@@ -236,7 +236,7 @@ static void setup_on(void **state, const struct ground *ground)
 /* So little memory that extents and segments are used again soon. */
 static int setup_index(void **state)
 {
-    static const char *const arguments[] = {"--memory", "32M", NULL};
+    static const char *const arguments[] = {"--memory", "32M", "--max-clients", "256", NULL};
     const struct ground ground = {
         .arguments = arguments,
         .least = 700,
@@ -252,7 +252,8 @@ static int setup_index(void **state)
 static int setup_parts(void **state)
 {
     static const char *const arguments[] = {
-        "--memory", "4M", "--bucket-size", "256", "--extra-reads", "1000", NULL};
+        "--memory", "4M", "--max-clients", "256", "--bucket-size", "256", "--extra-reads",
+        "1000",     NULL};
     const struct ground ground = {
         .arguments = arguments,
         .items = 800,
