@@ -34,7 +34,7 @@ struct okv_store_params {
     uint64_t length;      /* bytes, a multiple of a page */
     uint32_t bucket_size; /* as okv_bucket_size_valid() wants it */
     uint32_t inline_max; /* bytes of the largest entry kept inline; 0: a third of a bucket's room */
-    uint32_t extra_reads;   /* READs beyond the first, per 1000 gets of small items, at which a
+    uint32_t extra_reads;   /* items of 1000 that may take more READs than they should before a
                                bucket is split; 0: OKV_EXTRA_READS_DEFAULT */
     uint32_t index_percent; /* most of the region that the index takes; 0: the default */
     uint32_t max_value;     /* bytes of the largest value, to OKV_VALUE_MAX */
