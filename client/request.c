@@ -39,12 +39,6 @@ static unsigned request_opcode(enum operation_kind kind)
 
 /* ---- asking ---- */
 
-/* The lowest sequence whose answer is still owed, for the server's memory of answers. */
-static uint64_t first_incomplete(const okv *handle)
-{
-    return handle->sent.first ? handle->sent.first->sequence : handle->next_sequence;
-}
-
 static void sent_append(okv *handle, struct operation *operation)
 {
     struct sent_list *sent = &handle->sent;
@@ -112,7 +106,6 @@ static struct okv_request_message request_message_of(const okv *handle,
         .slot = operation->index,
         .flags = operation->flags,
         .sequence = handle->next_sequence,
-        .first_incomplete = first_incomplete(handle),
         .argument = operation->argument,
         .ttl_ms = operation->ttl_ms,
         .key = operation->key,

@@ -192,7 +192,7 @@ int okv_apply(struct okv_server *server, struct okv_store_work *work,
         return 0;
     case OKV_OP_FLUSH:
         return apply_flush(server, work, request, reply, room);
-    case OKV_OP_GOODBYE: /* the decoder lets no client say it */
+    case OKV_OP_GOODBYE: /* the worker's */
         break;
     }
     return OKV_EPROTO;

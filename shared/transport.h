@@ -6,8 +6,8 @@
  * into the one region that the server's listener exposes for reading.
  *
  *   server:  listen -> endpoint_create -> next_request -> accept / reject
- *   client:  connect (makes its own endpoint)
- *   both:    post_read, send_buffer + post_send, poll, recv_release, arm
+ *   client:  connect, or connect_start and connect_step (makes its own endpoint)
+ *   both:    post_read, send_buffer + post_send, flush, poll, recv_release, arm, probe
  *   values:  expose (client) -> the server learns address and key by a message -> pull (server)
  *   end:     close -> OKV_EVENT_CLOSED from poll -> conn_destroy
  *
@@ -67,7 +67,8 @@ struct okv_request {
     struct okv_listener *listener;
     const uint8_t *hello; /* the peer's first bytes, untrusted; valid until accept or reject */
     size_t hello_length;
-    char peer[64]; /* address of the client, for people */
+    char peer[64];    /* address of the client, for people */
+    char address[64]; /* the part of it that all connections of one host have in common */
 };
 
 struct okv_endpoint {
@@ -82,6 +83,10 @@ struct okv_conn {
     uint32_t slot_size;     /* bytes of each send buffer */
     unsigned max_reads;     /* client: READs that may be outstanding at once, at least 1 */
     uint64_t remote_length; /* client: bytes that post_read may address; 0 until set_remote */
+    /* Sends, READs, pieces of pulls and probes that the peer's device has still to acknowledge,
+     * and how many it has acknowledged ever. The transport's; the endpoint's thread. */
+    uint32_t unacknowledged;
+    uint64_t acknowledged;
     char peer[64];
     char how[192];    /* for people: device, GID, MTU; or the socket */
     char failure[64]; /* for people: what the device said when it failed, or "" */
@@ -146,6 +151,13 @@ struct okv_connect_params {
     uint64_t deadline_ns;             /* on okv_clock_ns() */
 };
 
+/* A connect on its way. */
+struct okv_connecting {
+    const struct okv_transport_ops *ops;
+    int fd;           /* readable when connect_step has something to do; may be -1 */
+    uint64_t wake_ns; /* on okv_clock_ns(): call connect_step then at the latest */
+};
+
 #define OKV_HELLO_MAX 56    /* private data of an RDMA CM REQ with RDMA_PS_TCP */
 #define OKV_WELCOME_MAX 196 /* of a REP */
 #define OKV_REJECT_MAX 148  /* of a REJ */
@@ -191,6 +203,16 @@ struct okv_transport_ops {
      * OKV_EUNSUPPORTED, OKV_EPROTO, OKV_EPERM, OKV_EIO, OKV_ENOMEM. */
     int (*connect)(const struct okv_uri *uri, const struct okv_connect_params *params,
                    struct okv_welcome *welcome, struct okv_conn **out, struct okv_diag *diag);
+    /* The same in steps. connect_start looks up the host's name, which blocks unless it is a
+     * numeric address, and nothing else does. `uri` and what `params` points to are copied. */
+    int (*connect_start)(const struct okv_uri *uri, const struct okv_connect_params *params,
+                         struct okv_connecting **out, struct okv_diag *diag);
+    /* Goes on as far as it can without blocking. OKV_EAGAIN: call it again when `fd` is readable
+     * or at wake_ns. Anything else is the result, as connect's, and the end of `connecting`. */
+    int (*connect_step)(struct okv_connecting *connecting, struct okv_welcome *welcome,
+                        struct okv_conn **out, struct okv_diag *diag);
+    /* Ends one that has no result yet; accepts NULL. */
+    void (*connect_cancel)(struct okv_connecting *connecting);
     /* Client: the region as the welcome described it. OKV_EPROTO when it is not
      * what the transport itself can see (local: the size of the memfd). */
     int (*set_remote)(struct okv_conn *conn, uint64_t address, uint64_t length, uint32_t rkey);
@@ -239,9 +261,18 @@ struct okv_transport_ops {
      * one is under way; room comes back as poll works off completions. The same
      * buffer is returned until post_send uses it. */
     uint8_t *(*send_buffer)(struct okv_conn *conn);
-    /* Sends the first `length` bytes of the send buffer with `immediate`. OKV_EINVAL,
-     * OKV_EDISCONNECTED; OKV_EIO: the connection ends and the message may have left. */
+    /* Queues the first `length` bytes of the send buffer as a message with `immediate`; it
+     * leaves with the next flush, or before. OKV_EINVAL, OKV_EDISCONNECTED; OKV_EIO: the
+     * connection ends and the message may have left. */
     int (*post_send)(struct okv_conn *conn, uint32_t length, uint32_t immediate);
+    /* Sends what was queued, with one doorbell. A connection that fails at it reports so by its
+     * OKV_EVENT_CLOSED; messages of it may have left. */
+    void (*flush)(struct okv_conn *conn);
+
+    /* Asks the peer's device for a sign of life; its process takes no part. It ends as one more
+     * acknowledged, or as OKV_EVENT_CLOSED with OKV_ETIMEDOUT or OKV_EDISCONNECTED. 0 also while an
+     * earlier one is under way; OKV_EDISCONNECTED. */
+    int (*probe)(struct okv_conn *conn);
 
     /* Up to `max` events; 0 when there is none now. A negative code means that
      * the endpoint itself is broken. Never blocks. */
@@ -258,6 +289,11 @@ struct okv_transport_ops {
 
 /* The transport of a scheme; NULL for a scheme that is none. */
 const struct okv_transport_ops *okv_transport_for(enum okv_scheme scheme);
+
+/* connect, made of the steps. */
+int okv_connect_blocking(const struct okv_transport_ops *ops, const struct okv_uri *uri,
+                         const struct okv_connect_params *params, struct okv_welcome *welcome,
+                         struct okv_conn **out, struct okv_diag *diag);
 
 extern const struct okv_transport_ops okv_transport_local;
 extern const struct okv_transport_ops okv_transport_verbs;

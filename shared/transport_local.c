@@ -12,6 +12,7 @@
 #include "shared/clock.h"
 #include "shared/error.h"
 #include "shared/ordering.h"
+#include "shared/transport_at_once.h"
 
 /* Ready connections that one poll of a server looks at. */
 #define POLL_BATCH 64
@@ -242,6 +243,23 @@ static void endpoint_destroy(struct okv_endpoint *endpoint)
     okv_local_endpoint_free(okv_local_endpoint(endpoint));
 }
 
+static int connect_start(const struct okv_uri *uri, const struct okv_connect_params *params,
+                         struct okv_connecting **out, struct okv_diag *diag)
+{
+    return at_once_start(&okv_transport_local, uri, params, out, diag);
+}
+
+static void flush(struct okv_conn *conn)
+{
+    (void)conn;
+}
+
+static int probe(struct okv_conn *conn)
+{
+    conn->acknowledged++;
+    return 0;
+}
+
 const struct okv_transport_ops okv_transport_local = {
     .name = "local",
     .listen = okv_local_listen,
@@ -252,6 +270,9 @@ const struct okv_transport_ops okv_transport_local = {
     .accept = okv_local_accept,
     .reject = okv_local_reject,
     .connect = okv_local_connect,
+    .connect_start = connect_start,
+    .connect_step = at_once_step,
+    .connect_cancel = at_once_cancel,
     .set_remote = okv_local_set_remote,
     .close = close_conn,
     .conn_destroy = okv_local_conn_destroy,
@@ -263,6 +284,8 @@ const struct okv_transport_ops okv_transport_local = {
     .pull = okv_local_pull,
     .send_buffer = okv_local_send_buffer,
     .post_send = okv_local_post_send,
+    .flush = flush,
+    .probe = probe,
     .poll = poll_endpoint,
     .recv_release = okv_local_recv_release,
     .arm = arm,

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "shared/error.h"
+#include "shared/transport_at_once.h"
 #include "shared/transport_verbs.h"
 
 bool okv_verbs_is_gone_event(enum rdma_cm_event_type type)
@@ -373,6 +374,23 @@ free_conn:
     return rc;
 }
 
+static int connect_start(const struct okv_uri *uri, const struct okv_connect_params *params,
+                         struct okv_connecting **out, struct okv_diag *diag)
+{
+    return at_once_start(&okv_transport_verbs, uri, params, out, diag);
+}
+
+static void flush(struct okv_conn *conn)
+{
+    (void)conn;
+}
+
+static int probe(struct okv_conn *conn)
+{
+    conn->acknowledged++;
+    return 0;
+}
+
 const struct okv_transport_ops okv_transport_verbs = {
     .name = "rdma",
     .listen = verbs_listen,
@@ -383,6 +401,9 @@ const struct okv_transport_ops okv_transport_verbs = {
     .accept = verbs_accept,
     .reject = verbs_reject,
     .connect = okv_verbs_connect,
+    .connect_start = connect_start,
+    .connect_step = at_once_step,
+    .connect_cancel = at_once_cancel,
     .set_remote = okv_verbs_set_remote,
     .close = okv_verbs_conn_close,
     .conn_destroy = okv_verbs_conn_destroy,
@@ -394,6 +415,8 @@ const struct okv_transport_ops okv_transport_verbs = {
     .pull = okv_verbs_pull,
     .send_buffer = okv_verbs_send_buffer,
     .post_send = okv_verbs_post_send,
+    .flush = flush,
+    .probe = probe,
     .poll = okv_verbs_poll,
     .recv_release = okv_verbs_recv_release,
     .arm = okv_verbs_arm,

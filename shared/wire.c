@@ -1,6 +1,5 @@
 #include "shared/wire.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 #include "shared/error.h"
@@ -53,6 +52,7 @@ void okv_hello_encode(const struct okv_hello *hello, struct okv_wire_hello *out)
         .offered = okv_le32_of(hello->offered),
         .slot_size = okv_le32_of(hello->slot_size),
         .credits = okv_le32_of(hello->credits),
+        .resume = okv_le64_of(hello->resume),
     };
     memcpy(out->client_id, hello->client_id, sizeof out->client_id);
 }
@@ -73,6 +73,7 @@ int okv_hello_decode(const uint8_t *bytes, size_t length, struct okv_hello *out)
         .offered = okv_le32_get(wire.offered),
         .slot_size = okv_le32_get(wire.slot_size),
         .credits = okv_le32_get(wire.credits),
+        .resume = okv_le64_get(wire.resume),
     };
     memcpy(out->client_id, wire.client_id, sizeof out->client_id);
     return 0;
@@ -100,6 +101,8 @@ void okv_welcome_encode(const struct okv_welcome_fields *welcome, struct okv_wir
         .max_value = okv_le32_of(welcome->max_value),
         .session_id = okv_le64_of(welcome->session_id),
         .clock_ms = okv_le64_of(welcome->clock_ms),
+        .resumed = okv_le32_of(welcome->resumed),
+        .remember_ms = okv_le32_of(welcome->remember_ms),
     };
 }
 
@@ -122,6 +125,8 @@ static void welcome_unpack(const struct okv_wire_welcome *wire, struct okv_welco
         .max_value = okv_le32_get(wire->max_value),
         .session_id = okv_le64_get(wire->session_id),
         .clock_ms = okv_le64_get(wire->clock_ms),
+        .resumed = okv_le32_get(wire->resumed),
+        .remember_ms = okv_le32_get(wire->remember_ms),
     };
 }
 
@@ -140,7 +145,7 @@ int okv_welcome_decode(const uint8_t *bytes, size_t length, struct okv_welcome_f
         !okv_range_inside(fields.directory_offset, OKV_DIRECTORY_SIZE, fields.region_length) ||
         fields.bucket_count < 1 || fields.bucket_count > OKV_BUCKETS_MAX ||
         !okv_segment_buckets_valid(fields.segment_buckets) || fields.features != 0 ||
-        fields.boot_id == 0 || fields.clock_ms == 0 ||
+        fields.boot_id == 0 || fields.clock_ms == 0 || okv_le32_get(wire.resumed) > 1 ||
         fields.region_address > UINT64_MAX - fields.region_length || fields.max_key < 1 ||
         fields.max_key > OKV_KEY_MAX || fields.max_value > OKV_VALUE_MAX)
         return OKV_EPROTO;
@@ -208,7 +213,6 @@ uint32_t okv_request_encode(const struct okv_request_message *request, uint8_t *
 {
     const struct okv_wire_request wire = {
         .sequence = okv_le64_of(request->sequence),
-        .first_incomplete = okv_le64_of(request->first_incomplete),
         .argument = okv_le64_of(request->argument),
         .ttl_ms = okv_le48_of(request->ttl_ms),
         .flags = okv_le16_of(request->flags),
@@ -244,6 +248,7 @@ struct request_shape {
 
 static const struct request_shape request_shapes[] = {
     {.opcode = OKV_OP_PING},
+    {.opcode = OKV_OP_GOODBYE},
     {.opcode = OKV_OP_STAT},
     {.opcode = OKV_OP_GET, .key = true},
     {.opcode = OKV_OP_PUT,
@@ -316,7 +321,6 @@ int okv_request_decode(uint32_t immediate, const uint8_t *bytes, uint32_t length
         .slot = okv_immediate_slot(immediate),
         .flags = okv_le16_get(wire.flags),
         .sequence = okv_le64_get(wire.sequence),
-        .first_incomplete = okv_le64_get(wire.first_incomplete),
         .argument = okv_le64_get(wire.argument),
         .ttl_ms = okv_le48_get(wire.ttl_ms),
         .key_length = okv_le16_get(wire.key_length),

@@ -30,14 +30,15 @@ struct okv_wire_hello {
     uint8_t client_id[OKV_CLIENT_ID_SIZE];
     okv_le32 slot_size;
     okv_le32 credits;
-    uint8_t reserved[16];
+    okv_le64 resume;
+    uint8_t reserved[8];
 };
 _Static_assert(sizeof(struct okv_wire_hello) == 56, "an RDMA CM REQ carries 56 bytes");
 _Static_assert(offsetof(struct okv_wire_hello, length) == 6, "hello.length");
 _Static_assert(offsetof(struct okv_wire_hello, required) == 8, "hello.required");
 _Static_assert(offsetof(struct okv_wire_hello, client_id) == 16, "hello.client_id");
 _Static_assert(offsetof(struct okv_wire_hello, slot_size) == 32, "hello.slot_size");
-_Static_assert(offsetof(struct okv_wire_hello, reserved) == 40, "hello.reserved");
+_Static_assert(offsetof(struct okv_wire_hello, resume) == 40, "hello.resume");
 
 struct okv_hello {
     uint32_t required; /* feature bits without which the client will not go on */
@@ -45,6 +46,7 @@ struct okv_hello {
     uint8_t client_id[OKV_CLIENT_ID_SIZE];
     uint32_t slot_size; /* largest message the client receives, bytes */
     uint32_t credits;   /* requests it would like to have outstanding */
+    uint64_t resume;    /* boot id of the server whose connection was lost; 0: no earlier one */
 };
 
 void okv_hello_encode(const struct okv_hello *hello, struct okv_wire_hello *out);
@@ -73,8 +75,10 @@ struct okv_wire_welcome {
     okv_le32 max_value;
     okv_le64 session_id;
     okv_le64 clock_ms;
+    okv_le32 resumed;
+    okv_le32 remember_ms;
 };
-_Static_assert(sizeof(struct okv_wire_welcome) == 104, "welcome: a REP takes 196 bytes");
+_Static_assert(sizeof(struct okv_wire_welcome) == 112, "welcome: a REP takes 196 bytes");
 _Static_assert(offsetof(struct okv_wire_welcome, rkey) == 12, "welcome.rkey");
 _Static_assert(offsetof(struct okv_wire_welcome, boot_id) == 16, "welcome.boot_id");
 _Static_assert(offsetof(struct okv_wire_welcome, region_length) == 32, "welcome.region_length");
@@ -82,6 +86,7 @@ _Static_assert(offsetof(struct okv_wire_welcome, hash_seed) == 56, "welcome.hash
 _Static_assert(offsetof(struct okv_wire_welcome, bucket_size) == 64, "welcome.bucket_size");
 _Static_assert(offsetof(struct okv_wire_welcome, credits) == 76, "welcome.credits");
 _Static_assert(offsetof(struct okv_wire_welcome, session_id) == 88, "welcome.session_id");
+_Static_assert(offsetof(struct okv_wire_welcome, resumed) == 104, "welcome.resumed");
 
 struct okv_welcome_fields {
     uint32_t features;
@@ -99,7 +104,9 @@ struct okv_welcome_fields {
     uint32_t max_key;
     uint32_t max_value; /* pulled ones included: at most OKV_VALUE_MAX */
     uint64_t session_id;
-    uint64_t clock_ms; /* the server's clock, on which expiries are stated; at least 1 */
+    uint64_t clock_ms;    /* the server's clock, on which expiries are stated; at least 1 */
+    uint32_t resumed;     /* 1: the server knows the results of this client's earlier connection */
+    uint32_t remember_ms; /* how long results outlive their connection */
 };
 
 void okv_welcome_encode(const struct okv_welcome_fields *welcome, struct okv_wire_welcome *out);
@@ -118,18 +125,21 @@ _Static_assert(sizeof(struct okv_wire_reject) == 16, "reject");
 _Static_assert(offsetof(struct okv_wire_reject, reason) == 8, "reject.reason");
 
 /* Reasons: number, name, the code the client returns, the sentence it shows. */
-#define OKV_REJECT_LIST(X)                                                                 \
-    X(1, MALFORMED, PROTO, "the server could not read the client's hello")                 \
-    X(2, VERSION, VERSION,                                                                 \
-      "the server speaks another protocol version: use a client of the server's release")  \
-    X(3, FEATURE, UNSUPPORTED, "the server lacks a feature that the client requires")      \
-    X(4, BUSY, REFUSED,                                                                    \
-      "the server has as many clients as it was configured for: raise its --max-clients")  \
-    X(5, STOPPING, SHUTDOWN, "the server is shutting down")                                \
-    X(6, RESOURCES, REFUSED,                                                               \
-      "the server has no resources left for another client: see its limits on open files " \
-      "and locked memory (ulimit -n, -l)")                                                 \
-    X(7, SLOT_SIZE, UNSUPPORTED, "the server's messages are larger than this client receives")
+#define OKV_REJECT_LIST(X)                                                                     \
+    X(1, MALFORMED, PROTO, "the server could not read the client's hello")                     \
+    X(2, VERSION, VERSION,                                                                     \
+      "the server speaks another protocol version: use a client of the server's release")      \
+    X(3, FEATURE, UNSUPPORTED, "the server lacks a feature that the client requires")          \
+    X(4, BUSY, REFUSED,                                                                        \
+      "the server has as many clients as it was configured for: raise its --max-clients")      \
+    X(5, STOPPING, SHUTDOWN, "the server is shutting down")                                    \
+    X(6, RESOURCES, REFUSED,                                                                   \
+      "the server has no resources left for another client: see its limits on open files "     \
+      "and locked memory (ulimit -n, -l)")                                                     \
+    X(7, SLOT_SIZE, UNSUPPORTED, "the server's messages are larger than this client receives") \
+    X(8, ADDRESS, REFUSED,                                                                     \
+      "the server has as many clients from this address as it allows: raise its "              \
+      "--max-clients-per-address")
 
 enum okv_reject_reason {
 #define OKV_REJECT_ENUM(number, name, code, text) OKV_REJECT_##name = (number),
@@ -161,7 +171,7 @@ enum okv_opcode {
     OKV_OP_TOUCH = 7,
     OKV_OP_INCR = 8,
     OKV_OP_FLUSH = 9,
-    OKV_OP_GOODBYE = 0x7f, /* server to client, answers nothing */
+    OKV_OP_GOODBYE = 0x7f, /* either way: the sender ends the connection; has no answer */
 };
 #define OKV_IMMEDIATE_REPLY UINT32_C(0x80000000)
 
@@ -184,7 +194,6 @@ static inline uint16_t okv_immediate_slot(uint32_t immediate)
 
 struct okv_wire_request {
     okv_le64 sequence;
-    okv_le64 first_incomplete;
     okv_le64 argument;
     okv_le48 ttl_ms;
     okv_le16 flags;
@@ -192,10 +201,10 @@ struct okv_wire_request {
     okv_le16 key_length;
     okv_le16 reserved;
 };
-_Static_assert(sizeof(struct okv_wire_request) == 40, "request");
-_Static_assert(offsetof(struct okv_wire_request, argument) == 16, "request.argument");
-_Static_assert(offsetof(struct okv_wire_request, flags) == 30, "request.flags");
-_Static_assert(offsetof(struct okv_wire_request, key_length) == 36, "request.key_length");
+_Static_assert(sizeof(struct okv_wire_request) == 32, "request");
+_Static_assert(offsetof(struct okv_wire_request, argument) == 8, "request.argument");
+_Static_assert(offsetof(struct okv_wire_request, flags) == 22, "request.flags");
+_Static_assert(offsetof(struct okv_wire_request, key_length) == 28, "request.key_length");
 
 /* Where the server finds a value that is too long for a message: behind the key, in place of it. */
 struct okv_wire_pull {
@@ -218,11 +227,10 @@ struct okv_request_message {
     unsigned opcode;
     uint16_t slot;
     uint16_t flags;
-    uint64_t sequence;         /* of this client id, from 1, never repeated */
-    uint64_t first_incomplete; /* every lower sequence has been answered */
-    uint64_t argument;         /* IF_VERSION: the version; INCR: what is added, two's complement;
-                                  FLUSH: where to go on */
-    uint64_t ttl_ms;           /* PUT, TOUCH: at most OKV_TTL_MAX; 0: the item never expires */
+    uint64_t sequence; /* of this client id, from 1; a request that is sent again keeps it */
+    uint64_t argument; /* IF_VERSION: the version; INCR: what is added, two's complement;
+                          FLUSH: where to go on */
+    uint64_t ttl_ms;   /* PUT, TOUCH: at most OKV_TTL_MAX; 0: the item never expires */
     const uint8_t *key;
     const uint8_t *value; /* NULL with OKV_REQUEST_PULL */
     uint32_t key_length;

@@ -213,7 +213,6 @@ static void send_bad(struct hostile *hostile, const struct bad_message *bad)
     static uint8_t bytes[65536];
     struct okv_wire_request header = {
         .sequence = okv_le64_of(1),
-        .first_incomplete = okv_le64_of(1),
         .argument = okv_le64_of(bad->argument),
         .ttl_ms = okv_le48_of(bad->ttl_ms),
         .value_length = okv_le32_of(bad->value_length),
@@ -494,7 +493,7 @@ static bool send_burst(struct hostile *hostile)
     for (unsigned i = 0; i < HOSTILE_BURST; i++) {
         if (!(buffer = hostile->ops->send_buffer(hostile->conn)))
             break;
-        ping.sequence = ping.first_incomplete = hostile->next_sequence++;
+        ping.sequence = hostile->next_sequence++;
         uint32_t length = okv_request_encode(&ping, buffer);
         if (hostile->ops->post_send(hostile->conn, length, okv_immediate(OKV_OP_PING, 0)))
             return false;

@@ -109,7 +109,7 @@ static unsigned ask_without_listening(int sock, struct bystander *bystander, con
     get.key_length = (uint32_t)strlen(key);
     okv_put_u32(frame, okv_immediate(OKV_OP_GET, 0));
     while (sent < MOST) {
-        get.sequence = get.first_incomplete = sent + 1;
+        get.sequence = sent + 1;
         uint32_t length = okv_request_encode(&get, frame + OKV_LOCAL_MESSAGE_HEADER);
         if (send(sock, frame, OKV_LOCAL_MESSAGE_HEADER + length, MSG_NOSIGNAL) < 0)
             break;
@@ -170,7 +170,6 @@ static int put_pulled(int sock, uint32_t key, uint32_t length)
 {
     const struct okv_request_message put = {.opcode = OKV_OP_PUT,
                                             .sequence = 1,
-                                            .first_incomplete = 1,
                                             .flags = OKV_REQUEST_PULL,
                                             .key = (const uint8_t *)"victim",
                                             .key_length = 6,

@@ -186,7 +186,6 @@ static void write_ping(struct attacker *attacker, uint32_t value_length)
 {
     struct okv_wire_request header = {
         .sequence = okv_le64_of(1),
-        .first_incomplete = okv_le64_of(1),
         .value_length = okv_le32_of(value_length),
     };
 
@@ -292,7 +291,6 @@ static uint32_t write_pulled_put(struct attacker *attacker, const struct ibv_mr 
     const struct okv_request_message put = {
         .opcode = OKV_OP_PUT,
         .sequence = 1,
-        .first_incomplete = 1,
         .flags = OKV_REQUEST_PULL,
         .key = (const uint8_t *)"item-0",
         .key_length = 6,

@@ -89,7 +89,7 @@ void hostile_request(struct hostile *hostile, const struct okv_request_message *
     uint8_t *buffer = hostile->ops->send_buffer(hostile->conn);
 
     assert_non_null(buffer);
-    message.sequence = message.first_incomplete = hostile->next_sequence++;
+    message.sequence = hostile->next_sequence++;
     uint32_t length = okv_request_encode(&message, buffer);
     assert_int_equal(
         hostile->ops->post_send(hostile->conn, length, okv_immediate(message.opcode, message.slot)),

@@ -221,7 +221,7 @@ static const struct wrong_command {
     {{.kind = OKV_INCR, KEY, .flags = OKV_WITH_TTL, .ttl_ms = 1}, OKV_EINVAL},
     {{.kind = OKV_INCR, KEY, .value = "1", .value_length = 1}, OKV_EINVAL},
     {{.kind = OKV_APPEND, KEY, .delta = 1}, OKV_EINVAL},
-    {{.kind = OKV_APPEND, KEY, .value = "", .value_length = OKV_SLOT_SIZE_DEFAULT - 40 - 1024 + 1},
+    {{.kind = OKV_APPEND, KEY, .value = "", .value_length = OKV_SLOT_SIZE_DEFAULT - 32 - 1024 + 1},
      OKV_EVALUESIZE},
     {{.kind = OKV_TOUCH, KEY}, OKV_ETTL},
     {{.kind = OKV_TOUCH, KEY, .ttl_ms = -1}, OKV_ETTL},
@@ -275,7 +275,7 @@ static void extremes_are_accepted(void **state)
          .key = key,
          .key_length = sizeof key,
          .value = value,
-         .value_length = OKV_SLOT_SIZE_DEFAULT - 40 - 1024},
+         .value_length = OKV_SLOT_SIZE_DEFAULT - 32 - 1024},
         {.kind = OKV_TOUCH, KEY, .ttl_ms = OKV_TTL_NONE},
         {.kind = OKV_TOUCH, KEY, .ttl_ms = OKV_TTL_MAX_MS},
         {.kind = OKV_INCR, KEY, .delta = INT64_MIN},
@@ -293,7 +293,7 @@ static void extremes_are_accepted(void **state)
     }
     struct okv_info info;
     okv_info(handle, &info);
-    assert_int_equal(info.max_message_value, OKV_SLOT_SIZE_DEFAULT - 40 - 1024);
+    assert_int_equal(info.max_message_value, OKV_SLOT_SIZE_DEFAULT - 32 - 1024);
     assert_int_equal(okv_submit(handle, right, LENGTH_OF(right), NULL), OKV_OK);
 }
 

@@ -48,7 +48,6 @@ static void second_put_waits_for_the_credit(void **state)
     stub_say(&reply);
     assert_int_equal(collect_once(), 1);
     assert_int_equal(stub.sent, 2);
-    assert_int_equal(stub.requests[1].message.first_incomplete, 2);
     assert_int_equal(stub.requests[1].message.value_length, 5);
     assert_memory_equal(stub.requests[1].message.value, "value", 5);
     reply = stub_reply_to(1);
@@ -374,30 +373,6 @@ static void posts_after_the_end(void **state)
     }
 }
 
-/* Answers in any order: each request says what the lowest is that has none. */
-static void lowest_sequence_without_an_answer(void **state)
-{
-    static const struct {
-        unsigned answered; /* before the next is sent: its sequence */
-        unsigned lowest;
-    } steps[] = {{2, 1}, {5, 1}, {1, 3}, {3, 4}, {7, 4}, {4, 6}, {9, 6}, {6, 8}};
-
-    (void)state;
-    handle = stub_open(8, 5, LONG_MS);
-    stub.answer = no_answer;
-    for (uint64_t tag = 0; tag < 5; tag++)
-        put_submit(tag);
-    for (unsigned i = 0; i < LENGTH_OF(steps); i++) {
-        struct stub_reply reply = stub_reply_to(steps[i].answered - 1);
-        stub_say(&reply);
-        while (collect_once() == 0)
-            ;
-        put_submit(5 + i);
-        assert_int_equal(stub.sent, 6 + i);
-        assert_int_equal(stub.requests[5 + i].message.first_incomplete, steps[i].lowest);
-    }
-}
-
 /* With no room for one, the others are not tried; with room, they go in their order. */
 static void blocked_requests_are_not_all_tried(void **state)
 {
@@ -429,7 +404,6 @@ int main(void)
         CLIENT_TEST(values_that_an_answer_may_have),
         CLIENT_TEST(posts_that_fail),
         CLIENT_TEST(posts_after_the_end),
-        CLIENT_TEST(lowest_sequence_without_an_answer),
         CLIENT_TEST(blocked_requests_are_not_all_tried),
     };
 

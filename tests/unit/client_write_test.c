@@ -12,7 +12,7 @@
 
 #define LONG_MS 60000
 #define LENGTH_OF(array) (sizeof(array) / sizeof *(array))
-#define INLINE_MAX (OKV_SLOT_SIZE_DEFAULT - 40 - OKV_KEY_MAX)
+#define INLINE_MAX (OKV_SLOT_SIZE_DEFAULT - 32 - OKV_KEY_MAX)
 
 static char big[INLINE_MAX + 1];
 

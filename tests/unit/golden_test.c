@@ -63,6 +63,7 @@ static void hello_bytes(void **state)
         .client_id = "0123456789abcde",
         .slot_size = 16384,
         .credits = 16,
+        .resume = 0x8877665544332211,
     };
     struct okv_wire_hello wire;
     struct okv_hello back;
@@ -71,7 +72,7 @@ static void hello_bytes(void **state)
     okv_hello_encode(&hello, &wire);
     assert_bytes(&wire, sizeof wire,
                  "6f6b7631 0100 3800 04030201 14131211 30313233343536373839616263646500"
-                 "00400000 10000000 00000000000000000000000000000000");
+                 "00400000 10000000 1122334455667788 0000000000000000");
     assert_int_equal(okv_hello_decode((uint8_t *)&wire, sizeof wire, &back), 0);
     assert_memory_equal(&back, &hello, sizeof hello);
 }
@@ -94,6 +95,8 @@ static void welcome_bytes(void **state)
         .max_value = 0x4000000,
         .session_id = 7,
         .clock_ms = 0x415,
+        .resumed = 1,
+        .remember_ms = 60000,
     };
     struct okv_welcome_fields back;
     struct okv_wire_welcome wire;
@@ -101,10 +104,10 @@ static void welcome_bytes(void **state)
     (void)state;
     okv_welcome_encode(&welcome, &wire);
     assert_bytes(&wire, sizeof wire,
-                 "6f6b7631 0100 6800 00000000 0d0c0b0a 8877665544332211 00100000007f0000"
+                 "6f6b7631 0100 7000 00000000 0d0c0b0a 8877665544332211 00100000007f0000"
                  "0000100000000000 0010000000000000 8967452301000000 00ffeeddccbbaa99"
                  "00020000 40000000 00400000 08000000 00040000 00000004"
-                 "0700000000000000 1504000000000000");
+                 "0700000000000000 1504000000000000 01000000 60ea0000");
     assert_int_equal(okv_welcome_decode((uint8_t *)&wire, sizeof wire, &back), 0);
     assert_memory_equal(&back, &welcome, sizeof welcome);
 }
@@ -130,12 +133,12 @@ static const struct {
     uint32_t immediate;
     const char *bytes;
 } requests[] = {
-    {{.opcode = OKV_OP_PING, .slot = 5, .sequence = 0x0102, .first_incomplete = 0x0101},
+    {{.opcode = OKV_OP_PING, .slot = 5, .sequence = 0x0102},
      0x01000005,
-     "0201000000000000 0101000000000000 0000000000000000 000000000000 0000 00000000 0000 0000"},
+     "0201000000000000 0000000000000000 000000000000 0000 00000000 0000 0000"},
     {{.opcode = OKV_OP_GET, .slot = 0xffff, .sequence = 1, .key = TEXT("key"), .key_length = 3},
      0x0200ffff,
-     "0100000000000000 0000000000000000 0000000000000000 000000000000 0000 00000000 0300 0000"
+     "0100000000000000 0000000000000000 000000000000 0000 00000000 0300 0000"
      "6b6579"},
     {{.opcode = OKV_OP_PUT,
       .sequence = 1,
@@ -146,7 +149,7 @@ static const struct {
       .value = TEXT("value"),
       .value_length = 5},
      0x03000000,
-     "0100000000000000 0000000000000000 0000000000000000 000000000001 0100 05000000 0300 0000"
+     "0100000000000000 0000000000000000 000000000001 0100 05000000 0300 0000"
      "6b6579 76616c7565"},
     {{.opcode = OKV_OP_PUT,
       .sequence = 1,
@@ -158,7 +161,7 @@ static const struct {
       .pull_address = 0x7f0000001000,
       .pull_key = 0x0a0b0c0d},
      0x03000000,
-     "0100000000000000 0000000000000000 0605040302010000 000000000000 0600 00000004 0300 0000"
+     "0100000000000000 0605040302010000 000000000000 0600 00000004 0300 0000"
      "6b6579 00100000007f0000 0d0c0b0a"},
     {{.opcode = OKV_OP_DELETE,
       .sequence = 1,
@@ -167,11 +170,11 @@ static const struct {
       .key = TEXT("key"),
       .key_length = 3},
      0x04000000,
-     "0100000000000000 0000000000000000 4200000000000000 000000000000 0200 00000000 0300 0000"
+     "0100000000000000 4200000000000000 000000000000 0200 00000000 0300 0000"
      "6b6579"},
     {{.opcode = OKV_OP_STAT, .sequence = 1},
      0x05000000,
-     "0100000000000000 0000000000000000 0000000000000000 000000000000 0000 00000000 0000 0000"},
+     "0100000000000000 0000000000000000 000000000000 0000 00000000 0000 0000"},
     {{.opcode = OKV_OP_APPEND,
       .sequence = 1,
       .key = TEXT("key"),
@@ -179,7 +182,7 @@ static const struct {
       .value = TEXT("more"),
       .value_length = 4},
      0x06000000,
-     "0100000000000000 0000000000000000 0000000000000000 000000000000 0000 04000000 0300 0000"
+     "0100000000000000 0000000000000000 000000000000 0000 04000000 0300 0000"
      "6b6579 6d6f7265"},
     {{.opcode = OKV_OP_TOUCH,
       .sequence = 1,
@@ -187,7 +190,7 @@ static const struct {
       .key = TEXT("key"),
       .key_length = 3},
      0x07000000,
-     "0100000000000000 0000000000000000 0000000000000000 050403020100 0000 00000000 0300 0000"
+     "0100000000000000 0000000000000000 050403020100 0000 00000000 0300 0000"
      "6b6579"},
     {{.opcode = OKV_OP_INCR,
       .sequence = 1,
@@ -195,7 +198,7 @@ static const struct {
       .key = TEXT("key"),
       .key_length = 3},
      0x08000000,
-     "0100000000000000 0000000000000000 feffffffffffffff 000000000000 0000 00000000 0300 0000"
+     "0100000000000000 feffffffffffffff 000000000000 0000 00000000 0300 0000"
      "6b6579"},
     {{.opcode = OKV_OP_FLUSH,
       .sequence = 1,
@@ -203,8 +206,11 @@ static const struct {
       .value = TEXT("\3\0\0\0\0\0\0\0"),
       .value_length = 8},
      0x09000000,
-     "0100000000000000 0000000000000000 4000000000000000 000000000000 0000 08000000 0000 0000"
+     "0100000000000000 4000000000000000 000000000000 0000 08000000 0000 0000"
      "0300000000000000"},
+    {{.opcode = OKV_OP_GOODBYE, .slot = 1, .sequence = 9},
+     0x7f000001,
+     "0900000000000000 0000000000000000 000000000000 0000 00000000 0000 0000"},
 };
 
 static void assert_requests_equal(const struct okv_request_message *a,
@@ -214,7 +220,6 @@ static void assert_requests_equal(const struct okv_request_message *a,
     assert_int_equal(a->slot, b->slot);
     assert_int_equal(a->flags, b->flags);
     assert_int_equal(a->sequence, b->sequence);
-    assert_int_equal(a->first_incomplete, b->first_incomplete);
     assert_int_equal(a->argument, b->argument);
     assert_int_equal(a->ttl_ms, b->ttl_ms);
     assert_int_equal(a->key_length, b->key_length);

@@ -1,0 +1,90 @@
+/*
+ * What each client's writes came to, so that one that is sent again is answered and not
+ * applied again: docs/connections.md section 5.
+ *
+ * A ledger belongs to a client id. It has a lane for each credit, and a lane remembers its
+ * last write. Whoever connects with the id holds the ledger until its session ends; an
+ * earlier session of the same client is then replaced. Without a session a ledger is kept
+ * for a while.
+ *
+ * Threads. All calls are for any thread. Sessions of one client may be at work at the same
+ * time, the replaced one on another worker: a lane lets one of them apply a write.
+ */
+#ifndef OKV_SERVER_LEDGER_H
+#define OKV_SERVER_LEDGER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "shared/wire.h"
+
+struct okv_ledger;
+
+/* All ledgers of a server. */
+struct okv_ledgers {
+    pthread_mutex_t lock;
+    uint64_t hash_seed;
+    uint32_t bucket_count; /* a power of two */
+    struct okv_ledger **buckets;
+    struct okv_ledger *oldest, *newest; /* without a session, in the order in which they lost it */
+    uint32_t count;                     /* of all */
+    uint32_t idle_count;                /* of those without a session */
+    uint32_t limit;                     /* of all */
+    uint64_t remember_ms;
+};
+
+/* The longest value of a write's reply. */
+#define OKV_LEDGER_VALUE_MAX 16
+
+/* What a session is to do with a write. */
+enum okv_ledger_verdict {
+    OKV_LEDGER_APPLY,  /* it is new: apply it, then okv_ledger_done() or okv_ledger_undone() */
+    OKV_LEDGER_ANSWER, /* it was applied: *reply is what it came to */
+    OKV_LEDGER_WAIT,   /* it is being applied: ask again */
+    OKV_LEDGER_STALE,  /* its client has gone on: drop it */
+};
+
+/* `limit` ledgers at most, each kept for `remember_ms` without a session. OKV_ENOMEM. */
+int okv_ledgers_init(struct okv_ledgers *ledgers, uint32_t limit, uint64_t remember_ms,
+                     uint64_t hash_seed);
+/* Every session must have ended. */
+void okv_ledgers_fini(struct okv_ledgers *ledgers);
+
+/*
+ * A new session of a client: its ledger, or a new one with `credits` lanes. *resumed says
+ * whether there was one. *replaced, when not NULL, is set when another session holds it: that
+ * session finds okv_ledger_is_replaced() true from then on. A kept ledger keeps its lanes:
+ * okv_ledger_lanes() says how many. OKV_ENOMEM; OKV_EAGAIN when `limit` sessions hold one each.
+ */
+int okv_ledger_take(struct okv_ledgers *ledgers, const uint8_t client_id[OKV_CLIENT_ID_SIZE],
+                    uint32_t credits, uint64_t now_ms, struct okv_ledger **out, uint64_t *holding,
+                    bool *resumed, bool *replaced);
+/* The session that okv_ledger_take() told `holding` has ended. The ledger is kept, or with
+ * `forget` dropped, unless a later session holds it. */
+void okv_ledger_give_back(struct okv_ledgers *ledgers, struct okv_ledger *ledger, uint64_t holding,
+                          uint64_t now_ms, bool forget);
+/* Drops those that were kept long enough. */
+void okv_ledgers_expire(struct okv_ledgers *ledgers, uint64_t now_ms);
+
+/* True when a later session holds the ledger. */
+bool okv_ledger_is_replaced(const struct okv_ledger *ledger, uint64_t holding);
+uint32_t okv_ledger_lanes(const struct okv_ledger *ledger);
+
+/* Whether an operation leaves a trace in its lane. */
+bool okv_ledger_is_write(unsigned opcode);
+
+/* What to do with the write that came on `lane`, which must be below okv_ledger_lanes().
+ * `reply` and `value` (OKV_LEDGER_VALUE_MAX bytes, which reply->value may point to) are
+ * filled for OKV_LEDGER_ANSWER. */
+enum okv_ledger_verdict okv_ledger_begin(struct okv_ledger *ledger, uint16_t lane,
+                                         uint64_t sequence, struct okv_reply_message *reply,
+                                         uint8_t *value);
+/* It was applied, or refused: this is its answer, whose value is at most OKV_LEDGER_VALUE_MAX long.
+ */
+void okv_ledger_done(struct okv_ledger *ledger, const struct okv_reply_message *reply);
+/* It was not applied and not answered: as if it had not come. */
+void okv_ledger_undone(struct okv_ledger *ledger, uint16_t lane, uint64_t sequence);
+
+#endif
