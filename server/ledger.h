@@ -52,24 +52,39 @@ int okv_ledgers_init(struct okv_ledgers *ledgers, uint32_t limit, uint64_t remem
 /* Every session must have ended. */
 void okv_ledgers_fini(struct okv_ledgers *ledgers);
 
+/* Who takes a ledger. */
+struct okv_ledger_taker {
+    const uint8_t *client_id; /* OKV_CLIENT_ID_SIZE bytes */
+    uint64_t session_id;      /* higher than that of every taker before */
+    uint64_t resume;          /* of the client's last session that it knows of; 0: none */
+    uint32_t credits;         /* lanes of a ledger that has to be made */
+};
+
+/* What it gets. */
+struct okv_ledger_taken {
+    struct okv_ledger *ledger;
+    bool resumed;  /* it knows all writes of session `resume` and of those since */
+    bool replaced; /* another session had it, and finds okv_ledger_is_replaced() true */
+};
+
 /*
- * A new session of a client: its ledger, or a new one with `credits` lanes. *resumed says
- * whether there was one. *replaced, when not NULL, is set when another session holds it: that
- * session finds okv_ledger_is_replaced() true from then on. A kept ledger keeps its lanes:
- * okv_ledger_lanes() says how many. OKV_ENOMEM; OKV_EAGAIN when `limit` sessions hold one each.
+ * The ledger of a client for its new session: the one that was kept, with the lanes that
+ * it has, or a new one. OKV_ENOMEM; OKV_EAGAIN when `limit` sessions hold one each.
+ *
+ * A ledger that was made for a session whose welcome got lost exists when the client comes
+ * again, and knows nothing of what the client did before: hence `resume`.
  */
-int okv_ledger_take(struct okv_ledgers *ledgers, const uint8_t client_id[OKV_CLIENT_ID_SIZE],
-                    uint32_t credits, uint64_t now_ms, struct okv_ledger **out, uint64_t *holding,
-                    bool *resumed, bool *replaced);
-/* The session that okv_ledger_take() told `holding` has ended. The ledger is kept, or with
- * `forget` dropped, unless a later session holds it. */
-void okv_ledger_give_back(struct okv_ledgers *ledgers, struct okv_ledger *ledger, uint64_t holding,
-                          uint64_t now_ms, bool forget);
+int okv_ledger_take(struct okv_ledgers *ledgers, const struct okv_ledger_taker *taker,
+                    uint64_t now_ms, struct okv_ledger_taken *out);
+/* The session has ended. The ledger is kept, or with `forget` dropped, unless a later session
+ * holds it. */
+void okv_ledger_give_back(struct okv_ledgers *ledgers, struct okv_ledger *ledger,
+                          uint64_t session_id, uint64_t now_ms, bool forget);
 /* Drops those that were kept long enough. */
 void okv_ledgers_expire(struct okv_ledgers *ledgers, uint64_t now_ms);
 
 /* True when a later session holds the ledger. */
-bool okv_ledger_is_replaced(const struct okv_ledger *ledger, uint64_t holding);
+bool okv_ledger_is_replaced(const struct okv_ledger *ledger, uint64_t session_id);
 uint32_t okv_ledger_lanes(const struct okv_ledger *ledger);
 
 /* Whether an operation leaves a trace in its lane. */

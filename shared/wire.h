@@ -46,7 +46,7 @@ struct okv_hello {
     uint8_t client_id[OKV_CLIENT_ID_SIZE];
     uint32_t slot_size; /* largest message the client receives, bytes */
     uint32_t credits;   /* requests it would like to have outstanding */
-    uint64_t resume;    /* boot id of the server whose connection was lost; 0: no earlier one */
+    uint64_t resume;    /* session id of the client's last connection; 0: it had none */
 };
 
 void okv_hello_encode(const struct okv_hello *hello, struct okv_wire_hello *out);

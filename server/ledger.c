@@ -1,0 +1,291 @@
+#include "server/ledger.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "shared/error.h"
+#include "shared/hash.h"
+
+enum lane_state { LANE_DONE, LANE_APPLYING };
+
+/* The last write on a lane. */
+struct lane {
+    uint64_t sequence; /* 0: none yet */
+    uint64_t earlier;  /* while one is being applied: the sequence that was there before */
+    uint64_t version;
+    int status;
+    uint8_t state;
+    uint8_t opcode;
+    uint8_t value_length;
+    uint8_t value[OKV_LEDGER_VALUE_MAX];
+};
+
+struct okv_ledger {
+    uint8_t client_id[OKV_CLIENT_ID_SIZE];
+    uint64_t first_session;      /* all writes since then are known */
+    atomic_uint_fast64_t holder; /* the session that took it last */
+    bool is_held;                /* the next four under the ledgers' lock */
+    uint64_t idle_since_ms;
+    struct okv_ledger *next_in_bucket;
+    struct okv_ledger *older, *newer; /* in the list of idle ones */
+    pthread_mutex_t lock;             /* of the lanes */
+    uint32_t lane_count;
+    struct lane lanes[];
+};
+
+/* ---- all of them, under ledgers->lock ---- */
+
+static struct okv_ledger **bucket_of(const struct okv_ledgers *ledgers, const uint8_t *client_id)
+{
+    uint64_t hash = okv_hash_key(client_id, OKV_CLIENT_ID_SIZE, ledgers->hash_seed);
+
+    return &ledgers->buckets[hash & (ledgers->bucket_count - 1)];
+}
+
+static struct okv_ledger *ledger_find(const struct okv_ledgers *ledgers, const uint8_t *client_id)
+{
+    struct okv_ledger *ledger = *bucket_of(ledgers, client_id);
+
+    while (ledger && memcmp(ledger->client_id, client_id, OKV_CLIENT_ID_SIZE) != 0)
+        ledger = ledger->next_in_bucket;
+    return ledger;
+}
+
+static void idle_append(struct okv_ledgers *ledgers, struct okv_ledger *ledger)
+{
+    ledger->newer = NULL;
+    ledger->older = ledgers->newest;
+    if (ledgers->newest)
+        ledgers->newest->newer = ledger;
+    else
+        ledgers->oldest = ledger;
+    ledgers->newest = ledger;
+    ledgers->idle_count++;
+}
+
+static void idle_remove(struct okv_ledgers *ledgers, struct okv_ledger *ledger)
+{
+    if (ledger->older)
+        ledger->older->newer = ledger->newer;
+    else
+        ledgers->oldest = ledger->newer;
+    if (ledger->newer)
+        ledger->newer->older = ledger->older;
+    else
+        ledgers->newest = ledger->older;
+    ledgers->idle_count--;
+}
+
+/* Of one that is in no list of idle ones. */
+static void ledger_destroy(struct okv_ledgers *ledgers, struct okv_ledger *ledger)
+{
+    struct okv_ledger **link = bucket_of(ledgers, ledger->client_id);
+
+    while (*link != ledger)
+        link = &(*link)->next_in_bucket;
+    *link = ledger->next_in_bucket;
+    ledgers->count--;
+    pthread_mutex_destroy(&ledger->lock);
+    free(ledger);
+}
+
+static void destroy_oldest(struct okv_ledgers *ledgers)
+{
+    struct okv_ledger *oldest = ledgers->oldest;
+
+    idle_remove(ledgers, oldest);
+    ledger_destroy(ledgers, oldest);
+}
+
+static int ledger_create(struct okv_ledgers *ledgers, const struct okv_ledger_taker *taker,
+                         struct okv_ledger **out)
+{
+    struct okv_ledger **bucket = bucket_of(ledgers, taker->client_id);
+
+    if (ledgers->count == ledgers->limit) {
+        if (!ledgers->oldest)
+            return OKV_EAGAIN;
+        destroy_oldest(ledgers);
+    }
+    struct okv_ledger *ledger = calloc(1, sizeof *ledger + taker->credits * sizeof *ledger->lanes);
+    if (!ledger)
+        return OKV_ENOMEM;
+    pthread_mutex_init(&ledger->lock, NULL);
+    memcpy(ledger->client_id, taker->client_id, OKV_CLIENT_ID_SIZE);
+    ledger->first_session = taker->session_id;
+    ledger->lane_count = taker->credits;
+    ledger->next_in_bucket = *bucket;
+    *bucket = ledger;
+    ledgers->count++;
+    *out = ledger;
+    return 0;
+}
+
+int okv_ledgers_init(struct okv_ledgers *ledgers, uint32_t limit, uint64_t remember_ms,
+                     uint64_t hash_seed)
+{
+    *ledgers = (struct okv_ledgers){
+        .hash_seed = hash_seed,
+        .bucket_count = 1,
+        .limit = limit,
+        .remember_ms = remember_ms,
+    };
+    while (ledgers->bucket_count < limit)
+        ledgers->bucket_count *= 2;
+    ledgers->buckets = calloc(ledgers->bucket_count, sizeof *ledgers->buckets);
+    if (!ledgers->buckets)
+        return OKV_ENOMEM;
+    pthread_mutex_init(&ledgers->lock, NULL);
+    return 0;
+}
+
+void okv_ledgers_fini(struct okv_ledgers *ledgers)
+{
+    while (ledgers->oldest)
+        destroy_oldest(ledgers);
+    pthread_mutex_destroy(&ledgers->lock);
+    free(ledgers->buckets);
+}
+
+int okv_ledger_take(struct okv_ledgers *ledgers, const struct okv_ledger_taker *taker,
+                    uint64_t now_ms, struct okv_ledger_taken *out)
+{
+    int rc = 0;
+
+    okv_ledgers_expire(ledgers, now_ms);
+    pthread_mutex_lock(&ledgers->lock);
+    struct okv_ledger *ledger = ledger_find(ledgers, taker->client_id);
+    *out = (struct okv_ledger_taken){
+        .resumed = ledger && taker->resume >= ledger->first_session,
+        .replaced = ledger && ledger->is_held,
+    };
+    if (!ledger)
+        rc = ledger_create(ledgers, taker, &ledger);
+    else if (!ledger->is_held)
+        idle_remove(ledgers, ledger);
+    if (rc == 0) {
+        ledger->is_held = true;
+        atomic_store(&ledger->holder, taker->session_id);
+        out->ledger = ledger;
+    }
+    pthread_mutex_unlock(&ledgers->lock);
+    return rc;
+}
+
+void okv_ledger_give_back(struct okv_ledgers *ledgers, struct okv_ledger *ledger,
+                          uint64_t session_id, uint64_t now_ms, bool forget)
+{
+    pthread_mutex_lock(&ledgers->lock);
+    if (!okv_ledger_is_replaced(ledger, session_id)) {
+        ledger->is_held = false;
+        ledger->idle_since_ms = now_ms;
+        if (forget)
+            ledger_destroy(ledgers, ledger);
+        else
+            idle_append(ledgers, ledger);
+    }
+    pthread_mutex_unlock(&ledgers->lock);
+}
+
+void okv_ledgers_expire(struct okv_ledgers *ledgers, uint64_t now_ms)
+{
+    pthread_mutex_lock(&ledgers->lock);
+    while (ledgers->oldest && now_ms - ledgers->oldest->idle_since_ms >= ledgers->remember_ms)
+        destroy_oldest(ledgers);
+    pthread_mutex_unlock(&ledgers->lock);
+}
+
+bool okv_ledger_is_replaced(const struct okv_ledger *ledger, uint64_t session_id)
+{
+    return atomic_load(&ledger->holder) != session_id;
+}
+
+uint32_t okv_ledger_lanes(const struct okv_ledger *ledger)
+{
+    return ledger->lane_count;
+}
+
+/* ---- the lanes of one, under ledger->lock ---- */
+
+bool okv_ledger_is_write(unsigned opcode)
+{
+    switch (opcode) {
+    case OKV_OP_PUT:
+    case OKV_OP_DELETE:
+    case OKV_OP_APPEND:
+    case OKV_OP_TOUCH:
+    case OKV_OP_INCR:
+    case OKV_OP_FLUSH:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void recall(const struct lane *lane, uint16_t number, struct okv_reply_message *reply,
+                   uint8_t *value)
+{
+    memcpy(value, lane->value, lane->value_length);
+    *reply = (struct okv_reply_message){
+        .opcode = lane->opcode,
+        .slot = number,
+        .status = lane->status,
+        .sequence = lane->sequence,
+        .version = lane->version,
+        .value = value,
+        .value_length = lane->value_length,
+    };
+}
+
+enum okv_ledger_verdict okv_ledger_begin(struct okv_ledger *ledger, uint16_t number,
+                                         uint64_t sequence, struct okv_reply_message *reply,
+                                         uint8_t *value)
+{
+    struct lane *lane = &ledger->lanes[number];
+    enum okv_ledger_verdict verdict;
+
+    pthread_mutex_lock(&ledger->lock);
+    if (sequence < lane->sequence) {
+        verdict = OKV_LEDGER_STALE;
+    } else if (lane->state == LANE_APPLYING) {
+        /* Also a later one: where the earlier one ended is still to be written down. */
+        verdict = OKV_LEDGER_WAIT;
+    } else if (sequence == lane->sequence) {
+        verdict = OKV_LEDGER_ANSWER;
+        recall(lane, number, reply, value);
+    } else {
+        verdict = OKV_LEDGER_APPLY;
+        lane->earlier = lane->sequence;
+        lane->sequence = sequence;
+        lane->state = LANE_APPLYING;
+    }
+    pthread_mutex_unlock(&ledger->lock);
+    return verdict;
+}
+
+void okv_ledger_done(struct okv_ledger *ledger, const struct okv_reply_message *reply)
+{
+    struct lane *lane = &ledger->lanes[reply->slot];
+
+    pthread_mutex_lock(&ledger->lock);
+    lane->version = reply->version;
+    lane->status = reply->status;
+    lane->opcode = (uint8_t)reply->opcode;
+    lane->value_length = (uint8_t)reply->value_length;
+    if (reply->value_length)
+        memcpy(lane->value, reply->value, reply->value_length);
+    lane->state = LANE_DONE;
+    pthread_mutex_unlock(&ledger->lock);
+}
+
+void okv_ledger_undone(struct okv_ledger *ledger, uint16_t number, uint64_t sequence)
+{
+    struct lane *lane = &ledger->lanes[number];
+
+    pthread_mutex_lock(&ledger->lock);
+    if (lane->sequence == sequence && lane->state == LANE_APPLYING) {
+        lane->sequence = lane->earlier;
+        lane->state = LANE_DONE;
+    }
+    pthread_mutex_unlock(&ledger->lock);
+}

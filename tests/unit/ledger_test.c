@@ -1,0 +1,382 @@
+/* Ledgers: what a write that comes again gets, who holds a ledger, and how long one is kept. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <sched.h>
+
+#include "server/ledger.h"
+#include "shared/error.h"
+
+#define LIMIT 8u
+#define REMEMBER_MS 1000u
+
+struct fixture {
+    struct okv_ledgers ledgers;
+    uint64_t now_ms;
+    uint64_t session_id;
+};
+
+static int setup(void **state)
+{
+    static struct fixture fixture;
+
+    fixture = (struct fixture){.now_ms = 5};
+    *state = &fixture;
+    return okv_ledgers_init(&fixture.ledgers, LIMIT, REMEMBER_MS, 42);
+}
+
+static int teardown(void **state)
+{
+    struct fixture *fixture = *state;
+
+    okv_ledgers_fini(&fixture->ledgers);
+    return 0;
+}
+
+static const uint8_t *id_of(uint8_t client)
+{
+    static uint8_t id[OKV_CLIENT_ID_SIZE];
+
+    memset(id, client, sizeof id);
+    return id;
+}
+
+struct holder {
+    struct okv_ledger_taken taken;
+    uint64_t session_id;
+};
+
+static int try_take(struct fixture *fixture, uint8_t client, uint64_t resume, struct holder *out)
+{
+    const struct okv_ledger_taker taker = {
+        .client_id = id_of(client),
+        .session_id = ++fixture->session_id,
+        .resume = resume,
+        .credits = 4,
+    };
+
+    out->session_id = taker.session_id;
+    return okv_ledger_take(&fixture->ledgers, &taker, fixture->now_ms, &out->taken);
+}
+
+static struct holder take(struct fixture *fixture, uint8_t client, uint64_t resume)
+{
+    struct holder holder;
+
+    assert_int_equal(try_take(fixture, client, resume, &holder), 0);
+    assert_non_null(holder.taken.ledger);
+    return holder;
+}
+
+static void give_back(struct fixture *fixture, const struct holder *holder, bool forget)
+{
+    okv_ledger_give_back(&fixture->ledgers, holder->taken.ledger, holder->session_id,
+                         fixture->now_ms, forget);
+}
+
+static enum okv_ledger_verdict begin(const struct holder *holder, uint16_t lane, uint64_t sequence)
+{
+    struct okv_reply_message reply;
+    uint8_t value[OKV_LEDGER_VALUE_MAX];
+
+    return okv_ledger_begin(holder->taken.ledger, lane, sequence, &reply, value);
+}
+
+static void done(const struct holder *holder, uint16_t lane, uint64_t sequence, uint64_t version)
+{
+    const struct okv_reply_message reply = {
+        .opcode = OKV_OP_PUT, .slot = lane, .sequence = sequence, .version = version};
+
+    okv_ledger_done(holder->taken.ledger, &reply);
+}
+
+static void apply(const struct holder *holder, uint16_t lane, uint64_t sequence)
+{
+    assert_int_equal(begin(holder, lane, sequence), OKV_LEDGER_APPLY);
+    done(holder, lane, sequence, sequence);
+}
+
+static void duplicates_get_the_stored_answer(void **state)
+{
+    struct holder holder = take(*state, 1, 0);
+    static const uint8_t result[OKV_LEDGER_VALUE_MAX] = "0123456789abcde";
+    const struct okv_reply_message stored = {
+        .opcode = OKV_OP_FLUSH,
+        .slot = 3,
+        .sequence = 7,
+        .version = 99,
+        .status = OKV_ECONFLICT,
+        .value = result,
+        .value_length = sizeof result,
+    };
+
+    assert_int_equal(okv_ledger_lanes(holder.taken.ledger), 4);
+    assert_int_equal(begin(&holder, 3, 7), OKV_LEDGER_APPLY);
+    okv_ledger_done(holder.taken.ledger, &stored);
+    for (int i = 0; i < 3; i++) {
+        struct okv_reply_message reply;
+        uint8_t value[OKV_LEDGER_VALUE_MAX] = {0};
+        assert_int_equal(okv_ledger_begin(holder.taken.ledger, 3, 7, &reply, value),
+                         OKV_LEDGER_ANSWER);
+        assert_int_equal(reply.opcode, OKV_OP_FLUSH);
+        assert_int_equal(reply.slot, 3);
+        assert_int_equal(reply.sequence, 7);
+        assert_int_equal(reply.version, 99);
+        assert_int_equal(reply.status, OKV_ECONFLICT);
+        assert_int_equal(reply.value_length, sizeof result);
+        assert_ptr_equal(reply.value, value);
+        assert_memory_equal(value, result, sizeof result);
+    }
+    give_back(*state, &holder, false);
+}
+
+static void late_ones_are_stale_and_lanes_are_apart(void **state)
+{
+    struct holder holder = take(*state, 1, 0);
+
+    apply(&holder, 0, 10);
+    apply(&holder, 0, 12);
+    assert_int_equal(begin(&holder, 0, 10), OKV_LEDGER_STALE);
+    assert_int_equal(begin(&holder, 0, 11), OKV_LEDGER_STALE);
+    assert_int_equal(begin(&holder, 0, 12), OKV_LEDGER_ANSWER);
+    apply(&holder, 1, 11);
+    assert_int_equal(begin(&holder, 0, 13), OKV_LEDGER_APPLY);
+    done(&holder, 0, 13, 1);
+    give_back(*state, &holder, false);
+}
+
+static void one_that_is_being_applied_is_waited_for(void **state)
+{
+    struct holder holder = take(*state, 1, 0);
+
+    apply(&holder, 2, 5);
+    assert_int_equal(begin(&holder, 2, 8), OKV_LEDGER_APPLY);
+    assert_int_equal(begin(&holder, 2, 8), OKV_LEDGER_WAIT);
+    assert_int_equal(begin(&holder, 2, 9), OKV_LEDGER_WAIT);
+    assert_int_equal(begin(&holder, 2, 7), OKV_LEDGER_STALE);
+    okv_ledger_undone(holder.taken.ledger, 2, 8);
+    assert_int_equal(begin(&holder, 2, 5), OKV_LEDGER_ANSWER);
+    assert_int_equal(begin(&holder, 2, 8), OKV_LEDGER_APPLY);
+    done(&holder, 2, 8, 3);
+    okv_ledger_undone(holder.taken.ledger, 2, 8); /* it was done: nothing to take back */
+    assert_int_equal(begin(&holder, 2, 8), OKV_LEDGER_ANSWER);
+    give_back(*state, &holder, false);
+}
+
+static void a_client_that_comes_back_finds_its_results(void **state)
+{
+    struct fixture *fixture = *state;
+    struct holder first = take(fixture, 1, 0);
+
+    assert_false(first.taken.resumed);
+    assert_false(first.taken.replaced);
+    apply(&first, 1, 4);
+    give_back(fixture, &first, false);
+    fixture->now_ms += REMEMBER_MS - 1;
+    struct holder other = take(fixture, 2, 0);
+    assert_false(other.taken.resumed);
+    struct holder second = take(fixture, 1, first.session_id);
+    assert_true(second.taken.resumed);
+    assert_false(second.taken.replaced);
+    assert_int_equal(begin(&second, 1, 4), OKV_LEDGER_ANSWER);
+    assert_int_equal(begin(&second, 1, 3), OKV_LEDGER_STALE);
+    give_back(fixture, &second, false);
+    give_back(fixture, &other, false);
+}
+
+static void an_earlier_session_is_replaced(void **state)
+{
+    struct fixture *fixture = *state;
+    struct holder first = take(fixture, 1, 0);
+
+    assert_int_equal(begin(&first, 0, 6), OKV_LEDGER_APPLY);
+    struct holder second = take(fixture, 1, first.session_id);
+    assert_ptr_equal(second.taken.ledger, first.taken.ledger);
+    assert_true(second.taken.resumed);
+    assert_true(second.taken.replaced);
+    assert_true(okv_ledger_is_replaced(first.taken.ledger, first.session_id));
+    assert_false(okv_ledger_is_replaced(second.taken.ledger, second.session_id));
+    /* The earlier one's pull goes on, and the later one's copy waits for how it ends. */
+    assert_int_equal(begin(&second, 0, 6), OKV_LEDGER_WAIT);
+    done(&first, 0, 6, 1);
+    assert_int_equal(begin(&second, 0, 6), OKV_LEDGER_ANSWER);
+    /* What the earlier one gives back is no longer its own. */
+    give_back(fixture, &first, true);
+    fixture->now_ms += 2 * REMEMBER_MS;
+    okv_ledgers_expire(&fixture->ledgers, fixture->now_ms);
+    assert_int_equal(begin(&second, 0, 6), OKV_LEDGER_ANSWER);
+    give_back(fixture, &second, false);
+}
+
+static void a_ledger_is_kept_for_a_while(void **state)
+{
+    struct fixture *fixture = *state;
+    struct holder first = take(fixture, 1, 0);
+
+    apply(&first, 0, 1);
+    give_back(fixture, &first, false);
+    fixture->now_ms += REMEMBER_MS;
+    struct holder second = take(fixture, 1, first.session_id);
+    assert_false(second.taken.resumed);
+    assert_int_equal(fixture->ledgers.count, 1);
+    give_back(fixture, &second, true);
+    assert_int_equal(fixture->ledgers.count, 0);
+    struct holder third = take(fixture, 1, second.session_id);
+    assert_false(third.taken.resumed);
+    give_back(fixture, &third, false);
+    assert_int_equal(fixture->ledgers.idle_count, 1);
+}
+
+/* The welcome of the session for which a ledger was made got lost: it knows less than the
+ * client does. */
+static void a_ledger_that_missed_something_is_not_resumed(void **state)
+{
+    struct fixture *fixture = *state;
+    struct holder first = take(fixture, 1, 0);
+
+    apply(&first, 0, 1);
+    give_back(fixture, &first, false);
+    fixture->now_ms += REMEMBER_MS;
+    struct holder lost = take(fixture, 1, first.session_id);
+    assert_false(lost.taken.resumed);
+    give_back(fixture, &lost, false);
+    struct holder again = take(fixture, 1, first.session_id);
+    assert_false(again.taken.resumed);
+    give_back(fixture, &again, false);
+    struct holder known = take(fixture, 1, again.session_id);
+    assert_true(known.taken.resumed);
+    give_back(fixture, &known, false);
+    struct holder fresh = take(fixture, 1, 0);
+    assert_false(fresh.taken.resumed);
+    give_back(fixture, &fresh, false);
+}
+
+static void the_longest_idle_one_goes_first(void **state)
+{
+    struct fixture *fixture = *state;
+    struct holder holders[LIMIT];
+    struct holder holder;
+
+    for (uint8_t i = 0; i < LIMIT; i++)
+        holders[i] = take(fixture, i, 0);
+    assert_int_equal(try_take(fixture, 100, 0, &holder), OKV_EAGAIN);
+    give_back(fixture, &holders[5], false);
+    give_back(fixture, &holders[2], false);
+    struct holder fresh = take(fixture, 100, 0);
+    assert_int_equal(fixture->ledgers.count, LIMIT);
+    struct holder kept = take(fixture, 2, holders[2].session_id);
+    assert_true(kept.taken.resumed);
+    give_back(fixture, &kept, false);
+    struct holder gone = take(fixture, 5, holders[5].session_id);
+    assert_false(gone.taken.resumed);
+    give_back(fixture, &gone, false);
+    give_back(fixture, &fresh, false);
+    for (uint8_t i = 0; i < LIMIT; i++)
+        if (i != 2 && i != 5)
+            give_back(fixture, &holders[i], false);
+}
+
+static void only_changes_leave_a_trace(void **state)
+{
+    (void)state;
+    assert_true(okv_ledger_is_write(OKV_OP_PUT));
+    assert_true(okv_ledger_is_write(OKV_OP_DELETE));
+    assert_true(okv_ledger_is_write(OKV_OP_APPEND));
+    assert_true(okv_ledger_is_write(OKV_OP_TOUCH));
+    assert_true(okv_ledger_is_write(OKV_OP_INCR));
+    assert_true(okv_ledger_is_write(OKV_OP_FLUSH));
+    assert_false(okv_ledger_is_write(OKV_OP_GET));
+    assert_false(okv_ledger_is_write(OKV_OP_PING));
+    assert_false(okv_ledger_is_write(OKV_OP_STAT));
+    assert_false(okv_ledger_is_write(OKV_OP_GOODBYE));
+}
+
+/* ---- two workers with copies of the same writes ---- */
+
+#define WRITES 20000u
+
+struct rival {
+    pthread_t thread;
+    struct okv_ledger *ledger;
+    atomic_uint *applied; /* by sequence */
+    unsigned mismatches;
+};
+
+static void *write_all(void *user)
+{
+    struct rival *rival = user;
+    struct okv_reply_message reply;
+    uint8_t value[OKV_LEDGER_VALUE_MAX];
+
+    for (uint64_t sequence = 1; sequence <= WRITES;) {
+        switch (okv_ledger_begin(rival->ledger, 0, sequence, &reply, value)) {
+        case OKV_LEDGER_APPLY:
+            if (sequence % 7 == 0 && atomic_load(&rival->applied[0]) % 3 == 0) {
+                atomic_fetch_add(&rival->applied[0], 1);
+                okv_ledger_undone(rival->ledger, 0, sequence);
+                continue;
+            }
+            atomic_fetch_add(&rival->applied[sequence], 1);
+            reply = (struct okv_reply_message){
+                .opcode = OKV_OP_PUT, .sequence = sequence, .version = sequence * 3};
+            okv_ledger_done(rival->ledger, &reply);
+            atomic_fetch_add(&rival->applied[0], 1);
+            break;
+        case OKV_LEDGER_ANSWER:
+            rival->mismatches += reply.sequence != sequence || reply.version != sequence * 3;
+            break;
+        case OKV_LEDGER_WAIT:
+            sched_yield();
+            continue;
+        case OKV_LEDGER_STALE:
+            break;
+        }
+        sequence++;
+    }
+    return NULL;
+}
+
+static void two_sessions_apply_each_write_once(void **state)
+{
+    struct holder holder = take(*state, 1, 0);
+    static atomic_uint applied[WRITES + 1];
+    struct rival rivals[2];
+
+    memset(applied, 0, sizeof applied);
+    for (int i = 0; i < 2; i++) {
+        rivals[i] = (struct rival){.ledger = holder.taken.ledger, .applied = applied};
+        assert_int_equal(pthread_create(&rivals[i].thread, NULL, write_all, &rivals[i]), 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        pthread_join(rivals[i].thread, NULL);
+        assert_int_equal(rivals[i].mismatches, 0);
+    }
+    for (unsigned i = 1; i <= WRITES; i++)
+        assert_int_equal(applied[i], 1);
+    give_back(*state, &holder, false);
+}
+
+#define LEDGER_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        LEDGER_TEST(duplicates_get_the_stored_answer),
+        LEDGER_TEST(late_ones_are_stale_and_lanes_are_apart),
+        LEDGER_TEST(one_that_is_being_applied_is_waited_for),
+        LEDGER_TEST(a_client_that_comes_back_finds_its_results),
+        LEDGER_TEST(an_earlier_session_is_replaced),
+        LEDGER_TEST(a_ledger_is_kept_for_a_while),
+        LEDGER_TEST(a_ledger_that_missed_something_is_not_resumed),
+        LEDGER_TEST(the_longest_idle_one_goes_first),
+        LEDGER_TEST(only_changes_leave_a_trace),
+        LEDGER_TEST(two_sessions_apply_each_write_once),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
