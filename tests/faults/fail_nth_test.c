@@ -32,6 +32,19 @@ struct settings {
 
 /* ---- one run, in a child ---- */
 
+/* A server leaves nothing in the file system, unless it was not allowed to remove it. */
+static void check_path(const char *uri)
+{
+    const char *function = inject->failure.function;
+    const char *path = uri + strlen("local://");
+
+    if (strncmp(uri, "local://", strlen("local://")) != 0 || access(path, F_OK) != 0)
+        return;
+    remove(path);
+    if (!function || (strcmp(function, "unlink") != 0 && strcmp(function, "lstat") != 0))
+        complain("the server left its socket behind");
+}
+
 /* A server and its clients; ends the process. */
 static void run_both(const void *user)
 {
@@ -52,9 +65,7 @@ static void run_both(const void *user)
         complain("the server's exit status is %d", status);
     if (status && !atomic_load(&inject->failure.happened))
         complain("the server ended with %d without a failure", status);
-    if (strncmp(settings->listen, "local://", 8) == 0 && access(settings->listen + 8, F_OK) == 0 &&
-        strcmp(inject->failure.function ? inject->failure.function : "", "unlink") != 0)
-        complain("the server left its socket behind");
+    check_path(settings->listen);
     runs_check_descriptors(before);
     exit(0);
 }

@@ -13,9 +13,9 @@
 #define SMALL_VALUE 40u
 #define BATCH 12u
 #define TIMEOUT_MS 1500u
-/* Calls that may fail by one injected failure: those that were under way with it, and the
- * next one, which is told that the handle failed. */
-#define FAILED_STEPS_MAX 3u
+/* Results that one injected failure may spoil: as many as are under way together, and that of the
+ * next call, which is told that the handle failed. */
+#define FAILED_STEPS_MAX 5u
 #define FAILED_OPENS_MAX 2u
 
 /* Keys of the model, by what is done with them. */

@@ -63,16 +63,6 @@ WRAP(int, -1, getsockopt, (int fd, int level, int name, void *value, socklen_t *
      (fd, level, name, value, length), ENOBUFS)
 WRAP(int, -1, setsockopt, (int fd, int level, int name, const void *value, socklen_t length),
      (fd, level, name, value, length), ENOBUFS)
-WRAP(ssize_t, -1, send, (int fd, const void *bytes, size_t length, int flags),
-     (fd, bytes, length, flags), EAGAIN, EPIPE, ENOBUFS)
-WRAP(ssize_t, -1, sendmsg, (int fd, const struct msghdr *message, int flags),
-     (fd, message, flags), EAGAIN, EPIPE, ENOBUFS)
-WRAP(ssize_t, -1, recvmsg, (int fd, struct msghdr *message, int flags), (fd, message, flags),
-     EAGAIN, ECONNRESET, EINTR, ENOMEM)
-WRAP(int, -1, recvmmsg, (int fd, struct mmsghdr *messages, unsigned count, int flags,
-     struct timespec *timeout), (fd, messages, count, flags, timeout), EAGAIN, ECONNRESET, EINTR,
-     ENOMEM)
-
 WRAP_CODE(int, pthread_create, (pthread_t *thread, const pthread_attr_t *attr,
           void *(*run)(void *), void *user), (thread, attr, run, user), EAGAIN)
 WRAP_CODE(int, getaddrinfo, (const char *node, const char *service, const struct addrinfo *hints,
@@ -178,6 +168,54 @@ ssize_t __wrap_write(int fd, const void *bytes, size_t length)
         return __real_write(fd, bytes, length > 1 ? length / 2 : length);
     errno = way;
     return -1;
+}
+
+/* A peer is not gone because we say so: with these two errors it goes. */
+static bool socket_fails(int fd, int way)
+{
+    if (way == ECONNRESET || way == EPIPE)
+        shutdown(fd, SHUT_RDWR);
+    errno = way;
+    return way != 0;
+}
+
+ssize_t __real_send(int fd, const void *bytes, size_t length, int flags);
+ssize_t __wrap_send(int fd, const void *bytes, size_t length, int flags);
+ssize_t __wrap_send(int fd, const void *bytes, size_t length, int flags)
+{
+    if (socket_fails(fd, WRAP_ASK(send, EAGAIN, EPIPE, ENOBUFS)))
+        return -1;
+    return __real_send(fd, bytes, length, flags);
+}
+
+ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    if (socket_fails(fd, WRAP_ASK(sendmsg, EAGAIN, EPIPE, ENOBUFS)))
+        return -1;
+    return __real_sendmsg(fd, message, flags);
+}
+
+ssize_t __real_recvmsg(int fd, struct msghdr *message, int flags);
+ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags);
+ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
+{
+    if (socket_fails(fd, WRAP_ASK(recvmsg, EAGAIN, ECONNRESET, EINTR, ENOMEM)))
+        return -1;
+    return __real_recvmsg(fd, message, flags);
+}
+
+int __real_recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags,
+                    struct timespec *timeout);
+int __wrap_recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags,
+                    struct timespec *timeout);
+int __wrap_recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags,
+                    struct timespec *timeout)
+{
+    if (socket_fails(fd, WRAP_ASK(recvmmsg, EAGAIN, ECONNRESET, EINTR, ENOMEM)))
+        return -1;
+    return __real_recvmmsg(fd, messages, count, flags, timeout);
 }
 
 /* The socket that was connected last, to be cut. */
