@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/faults/inject.h"
 #include "tests/faults/serving.h"
@@ -17,6 +18,10 @@
  * next call, which is told that the handle failed. */
 #define FAILED_STEPS_MAX 5u
 #define FAILED_OPENS_MAX 2u
+/* A server that failed gives its connections 2 s to end. */
+#define ENDING_MS 10000
+/* Pings, 1 ms apart, until a cut is noticed. */
+#define CUT_PINGS 2000
 
 /* Keys of the model, by what is done with them. */
 enum { SMALL, LONG, COUNTER, TEXT, CONDITION, EXPIRING, GONE, REGISTERED, SECOND, FIRST_OF_BATCH };
@@ -27,6 +32,7 @@ struct run {
     okv *handle;
     unsigned failed_steps;
     unsigned failed_opens;
+    uint64_t session;
     char buffer[LONG_VALUE + 4096];
     char value[LONG_VALUE + 4096];
 };
@@ -77,6 +83,14 @@ static void read_result(struct run *run, const char *step, const struct model_it
 
 /* ---- opening ---- */
 
+/* A server that cannot go on needs a moment to end its connections and itself. */
+static bool server_ends(void)
+{
+    for (int i = 0; i < ENDING_MS && !serving_has_ended(); i++)
+        usleep(1000);
+    return serving_has_ended();
+}
+
 static void open_handle(struct run *run)
 {
     const struct okv_options options = {
@@ -96,7 +110,7 @@ static void open_handle(struct run *run)
         if (!is_of_handle(rc) && rc != OKV_EREFUSED && rc != OKV_EPROTO && rc != OKV_ENODEVICE &&
             rc != OKV_EADDRESS)
             complain("open: %s is no result of it: %s", okv_errname(rc), why);
-        if (++run->failed_opens > FAILED_OPENS_MAX)
+        if (++run->failed_opens > FAILED_OPENS_MAX && !server_ends())
             complain("open: %s: %s; one failure, and %u opens failed", okv_errname(rc), why,
                      run->failed_opens);
     }
@@ -401,14 +415,27 @@ static void flush(struct run *run)
     expect(run, "flush", rc, true);
 }
 
-/* The next call finds the connection gone; the run goes on with another. */
+/* Whether the handle has another connection than the run knew. */
+static bool is_another(struct run *run)
+{
+    struct okv_info info;
+
+    okv_info(run->handle, &info);
+    bool is = run->session && info.session_id != run->session;
+    run->session = info.session_id;
+    return is;
+}
+
+/* Goes on when the connection was noticed to be gone, or is another. */
 static void cut(struct run *run)
 {
+    is_another(run);
     if (strncmp(run->uri, "rdma", 4) == 0)
         inject_cut_verbs();
     else
         inject_cut_local();
-    okv_ping(run->handle);
+    for (int i = 0; i < CUT_PINGS && okv_ping(run->handle) == OKV_OK && !is_another(run); i++)
+        usleep(1000);
 }
 
 static void (*const steps[])(struct run *run) = {
