@@ -3,17 +3,14 @@
  * to another call. Afterwards the results were such as the manual allows, the table is
  * sound and holds what was acknowledged, and nothing has leaked.
  */
-#include <fcntl.h>
 #include <getopt.h>
-#include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tests/faults/inject.h"
+#include "tests/faults/plan.h"
 #include "tests/faults/program.h"
 #include "tests/faults/runs.h"
 #include "tests/faults/scenario.h"
@@ -79,98 +76,16 @@ static bool is_chosen(const struct settings *settings, enum inject_side side)
     return settings->only_side < 0 || settings->only_side == (int)side;
 }
 
-/* Every point, until a run comes to its end without having met it. */
-static bool fail_all(const struct settings *settings, struct runs *runs, enum inject_side side)
-{
-    bool passed = true;
-    unsigned missed = 0;
-
-    for (uint64_t n = 1; missed < 3; n++) {
-        const struct inject_plan plan = {.side = side, .nth = n};
-        passed &= runs_do(runs, &plan, run_both, settings);
-        missed = atomic_load(&inject->failure.happened) ? 0 : missed + 1;
-    }
-    return passed;
-}
-
-/* Every site in each of its ways, at one of its calls. */
-static bool fail_sites(const struct settings *settings, struct runs *runs, enum inject_side side,
-                       bool missed_only)
-{
-    bool passed = true;
-
-    for (unsigned i = 0; i < INJECT_SITES_MAX; i++) {
-        const struct inject_site *site = &inject->sites[i];
-        unsigned calls = atomic_load(&site->calls), points = atomic_load(&site->points);
-        if (calls == 0 || inject_site_side(site) != side ||
-            (missed_only && atomic_load(&site->failed)))
-            continue;
-        unsigned ways = points / calls;
-        for (unsigned way = 0; way < ways; way++) {
-            unsigned call = (unsigned)random() % ((calls + RUNS_CLEAN - 1) / RUNS_CLEAN);
-            struct inject_plan plan = {
-                .side = side, .nth = 1 + call * ways + way, .offset = inject_site_offset(site)};
-            passed &= runs_do(runs, &plan, run_both, settings);
-            if (atomic_load(&inject->failure.happened))
-                continue;
-            plan.nth = 1 + way; /* there were fewer calls than in the clean runs */
-            passed &= runs_do(runs, &plan, run_both, settings);
-        }
-    }
-    return passed;
-}
-
-static bool summarize(enum inject_side side, const struct runs *runs)
-{
-    unsigned sites = 0, hit = 0, late = 0;
-    uint64_t points = 0, failures = 0;
-
-    for (unsigned i = 0; i < INJECT_SITES_MAX; i++) {
-        const struct inject_site *site = &inject->sites[i];
-        if (!atomic_load(&site->offset) || inject_site_side(site) != side)
-            continue;
-        failures += atomic_load(&site->failed);
-        if (atomic_load(&site->calls) == 0) {
-            late++;
-            continue;
-        }
-        sites++;
-        points += atomic_load(&site->points) / RUNS_CLEAN;
-        hit += atomic_load(&site->failed) > 0;
-        if (!atomic_load(&site->failed))
-            program_print_place(stdout, "never failed", site->function, inject_site_offset(site));
-    }
-    printf("%s: %" PRIu64
-           " points in a clean run, at %u sites; %u sites were made to fail, %" PRIu64
-           " times; %u more sites were met after failures; %u runs, %u wrong\n",
-           side_names[side], points, sites, hit, failures, late, runs->count, runs->wrong);
-    return hit == sites && atomic_load(&inject->lost) == 0;
-}
-
 static bool fail_side(const struct settings *settings, enum inject_side side)
 {
-    struct runs runs = {.verbose = settings->verbose, .name = side_names[side]};
-    bool passed;
-
-    if (settings->all) {
-        passed = fail_all(settings, &runs, side);
-        passed &= fail_sites(settings, &runs, side, true);
-    } else {
-        passed = fail_sites(settings, &runs, side, false);
-    }
-    return summarize(side, &runs) && passed;
-}
-
-static bool run_clean(const struct settings *settings)
-{
-    struct runs runs = {.verbose = true, .name = "clean"};
-    const struct inject_plan plan = {.nth = 0};
+    struct runs runs = {
+        .verbose = settings->verbose, .name = side_names[side], .run = run_both, .user = settings};
     bool passed = true;
 
-    for (int i = 0; i < RUNS_CLEAN; i++)
-        passed &= runs_do(&runs, &plan, run_both, settings);
-    runs_accept_descriptors();
-    return passed;
+    if (settings->all)
+        passed = plan_every_point(&runs, side);
+    passed &= plan_every_site(&runs, side, settings->all);
+    return plan_summarize(&runs, side) && passed;
 }
 
 /* ---- the program ---- */
@@ -224,15 +139,6 @@ static void parse(int argc, char **argv, struct settings *settings, bool *sites)
     }
 }
 
-static void choose_seed(void)
-{
-    const char *text = getenv("OKV_TEST_SEED");
-    unsigned seed = text ? (unsigned)strtoul(text, NULL, 0) : (unsigned)time(NULL);
-
-    printf("OKV_TEST_SEED=%u\n", seed);
-    srandom(seed);
-}
-
 int main(int argc, char **argv)
 {
     char fresh[64];
@@ -244,15 +150,18 @@ int main(int argc, char **argv)
     settings.uri = getenv("OKV_TEST_URI") ? getenv("OKV_TEST_URI") : fresh;
     settings.listen = getenv("OKV_TEST_LISTEN") ? getenv("OKV_TEST_LISTEN") : settings.uri;
     setvbuf(stdout, NULL, _IOLBF, 0);
-    choose_seed();
+    plan_choose_seed();
     inject_init();
     runs_init();
-    passed = run_clean(&settings);
+    struct runs clean = {.verbose = true, .name = "clean", .run = run_both, .user = &settings};
+    passed = plan_clean(&clean);
+    runs_accept_descriptors();
     for (enum inject_side side = 0; passed && settings.only && side < INJECT_SIDES; side++) {
-        struct runs runs = {.verbose = true, .name = side_names[side]};
+        struct runs runs = {
+            .verbose = true, .name = side_names[side], .run = run_both, .user = &settings};
         const struct inject_plan plan = {.side = side, .nth = settings.only};
         if (is_chosen(&settings, side))
-            passed &= runs_do(&runs, &plan, run_both, &settings);
+            passed &= runs_do(&runs, &plan);
     }
     if (passed && !settings.only) {
         for (enum inject_side side = 0; side < INJECT_SIDES; side++)

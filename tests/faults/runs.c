@@ -66,13 +66,13 @@ void runs_accept_descriptors(void)
     left->accepted = true;
 }
 
-static void child(FILE *out, void (*run)(const void *user), const void *user)
+static void child(FILE *out, const struct runs *runs)
 {
     alarm(HUNG_SECONDS);
     dup2(fileno(out), STDERR_FILENO);
     dup2(fileno(out), STDOUT_FILENO);
     fclose(out);
-    run(user);
+    runs->run(runs->user);
     exit(1);
 }
 
@@ -113,15 +113,19 @@ static void report(const struct runs *runs, const struct inject_plan *plan, int 
         print_output(out);
 }
 
-bool runs_do(struct runs *runs, const struct inject_plan *plan, void (*run)(const void *user),
-             const void *user)
+bool runs_are_enough(const struct runs *runs)
+{
+    return runs->wrong >= WRONG_MAX;
+}
+
+bool runs_do(struct runs *runs, const struct inject_plan *plan)
 {
     FILE *out = tmpfile();
     int status = 0;
 
     if (!out)
         complain("no temporary file");
-    if (runs->wrong >= WRONG_MAX) {
+    if (runs_are_enough(runs)) {
         fclose(out);
         return false;
     }
@@ -129,7 +133,7 @@ bool runs_do(struct runs *runs, const struct inject_plan *plan, void (*run)(cons
     fflush(stdout);
     pid_t pid = fork();
     if (pid == 0)
-        child(out, run, user);
+        child(out, runs);
     if (pid < 0 || waitpid(pid, &status, 0) != pid)
         complain("no child");
     runs->count++;

@@ -6,12 +6,11 @@
 
 #include "tests/faults/inject.h"
 
-/* Clean runs, from which the sites are known. */
-#define RUNS_CLEAN 3
-
 struct runs {
     const char *name;
-    bool verbose; /* a line for each */
+    bool verbose;                  /* a line for each */
+    void (*run)(const void *user); /* in a child; ends by exit(0) when all is well */
+    const void *user;
     unsigned count;
     unsigned wrong;
 };
@@ -19,11 +18,11 @@ struct runs {
 /* Once, before the first. */
 void runs_init(void);
 
-/* Does `run` in a child, which ends by exit(0) when all is well, with the plan's point
- * failing. False, with what it printed and where the failure was, when it ended in any
- * other way, after too long, or with a leak. */
-bool runs_do(struct runs *runs, const struct inject_plan *plan, void (*run)(const void *user),
-             const void *user);
+/* Does one with the plan's point failing. False, with what it printed and where the failure was,
+ * when it ended in any other way than well, after too long, or with a leak. */
+bool runs_do(struct runs *runs, const struct inject_plan *plan);
+/* So many were wrong that the rest is left: runs_do() does nothing more. */
+bool runs_are_enough(const struct runs *runs);
 
 /* In the child: descriptors that are open. */
 unsigned runs_count_descriptors(void);
