@@ -100,7 +100,7 @@ void __wrap_okv_store_fini(struct okv_store *store)
     store_audit_run(store->heap.base, store->length, OKV_BUCKET_SIZE_MAX, NULL, NULL, &audit);
     check_heap(store, &audit);
     char *value = malloc(VALUE_MAX);
-    for (unsigned i = 0; i < MODEL_KEYS; i++)
+    for (unsigned i = 0; serving.model && i < MODEL_KEYS; i++)
         check_item(store, &serving.model->items[i], value);
     free(value);
     inject_watch(true);

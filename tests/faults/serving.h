@@ -7,7 +7,7 @@
 #include "tests/faults/model.h"
 
 /* Starts it at `uri` and waits until it serves or has ended. At its end the table must be
- * sound and hold what `model` says, after serving_stop() was called. */
+ * sound and, unless it is NULL, hold what `model` says, after serving_stop() was called. */
 void serving_start(const char *uri, const struct model *model);
 /* Whether main() has taken down its threads: it serves no more. */
 bool serving_has_ended(void);
