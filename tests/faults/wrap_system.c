@@ -127,8 +127,8 @@ ssize_t __real_read(int fd, void *bytes, size_t length);
 ssize_t __wrap_read(int fd, void *bytes, size_t length);
 ssize_t __wrap_read(int fd, void *bytes, size_t length)
 {
-    int way = length == 8 ? WRAP_ASK(read, EAGAIN, EINTR)
-                          : WRAP_ASK(read, EIO, EINTR, INJECT_SHORT, INJECT_NOTHING);
+    int way =
+        length == 8 ? WRAP_ASK(read, EAGAIN, EINTR) : WRAP_ASK(read, EIO, EINTR, INJECT_SHORT);
 
     if (way == 0)
         return __real_read(fd, bytes, length);
