@@ -13,6 +13,10 @@
 #define MIDDLE_VALUE 1500u
 #define SMALL_VALUE 40u
 #define BATCH 12u
+/* Items that make the index grow, and shrink when they go; the model knows nothing of them. */
+#define FILLING 320u
+#define FILLING_VALUE 140u
+#define DEPTH 32u
 #define TIMEOUT_MS 1500u
 /* Results that one injected failure may spoil: as many as are under way together, and that of the
  * next call, which is told that the handle failed. */
@@ -94,7 +98,7 @@ static bool server_ends(void)
 static void open_handle(struct run *run)
 {
     const struct okv_options options = {
-        .connect_timeout_ms = TIMEOUT_MS, .timeout_ms = TIMEOUT_MS, .hints = 16, .depth = 8};
+        .connect_timeout_ms = TIMEOUT_MS, .timeout_ms = TIMEOUT_MS, .hints = 16, .depth = DEPTH};
     char why[512] = "";
 
     while (!run->handle && !serving_has_ended()) {
@@ -295,6 +299,8 @@ static int visit(void *user, const struct okv_item *shown)
                      shown->value_length);
         return 0;
     }
+    if (shown->key_length > 5 && memcmp(shown->key, "fill-", 5) == 0)
+        return 0;
     complain("scan: a key that nobody put there");
 }
 
@@ -407,6 +413,43 @@ static void submit_gets(struct run *run)
     submit(run, 1);
 }
 
+/* Collects until at most `left` are under way. */
+static void collect_filling(struct run *run, unsigned *failed, uint32_t left)
+{
+    struct okv_result results[DEPTH];
+
+    while (okv_pending(run->handle) > left) {
+        int got = okv_poll(run->handle, results, (int)DEPTH);
+        if (got < 0)
+            complain("poll: %s, and results are missing", okv_errname(got));
+        for (int i = 0; i < got; i++)
+            *failed += results[i].status != OKV_OK;
+        if (got == 0 && okv_wait(run->handle, 2 * (int)TIMEOUT_MS) == OKV_ETIMEDOUT)
+            complain("wait: results do not come");
+    }
+}
+
+static void fill(struct run *run)
+{
+    char keys[FILLING][12];
+    unsigned failed = 0;
+    int rc = OKV_OK;
+
+    memset(run->value, 0x66, FILLING_VALUE);
+
+    for (unsigned i = 0; i < FILLING && rc == OKV_OK && failed == 0; i++) {
+        snprintf(keys[i], sizeof keys[i], "fill-%u", i);
+        collect_filling(run, &failed, DEPTH - 1);
+        rc = okv_submit_put(run->handle, keys[i], strlen(keys[i]), run->value, FILLING_VALUE, i);
+    }
+    collect_filling(run, &failed, 0);
+    if (rc || failed) {
+        if (!atomic_load(&inject->failure.happened) && !serving_has_ended())
+            complain("fill: %u puts failed without a failure", failed);
+        run->failed_steps++;
+    }
+}
+
 static void flush(struct run *run)
 {
     int rc = okv_flush(run->handle);
@@ -439,11 +482,11 @@ static void cut(struct run *run)
 }
 
 static void (*const steps[])(struct run *run) = {
-    put_small,  put_long,    get_small,      get_long,       head,        get_many,
-    incr,       append,      put_if_version, put_expiring,   delete,      scan,
-    put_middle, stat_server, ping,           get_registered, submit_puts, submit_gets,
-    probe,      cut,         get_long,       incr,           append,      put_long_again,
-    flush,      put_small,   put_long,       incr,           submit_puts, scan,
+    put_small, put_long,       get_small,      get_long,    head,  get_many,   incr,
+    append,    put_if_version, put_expiring,   delete,      scan,  put_middle, stat_server,
+    ping,      get_registered, submit_puts,    submit_gets, probe, cut,        get_long,
+    incr,      append,         put_long_again, fill,        flush, put_small,  put_long,
+    incr,      submit_puts,    scan,
 };
 
 void scenario_run(const char *uri, struct model *model)
