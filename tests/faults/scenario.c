@@ -485,8 +485,8 @@ static void (*const steps[])(struct run *run) = {
     put_small, put_long,       get_small,      get_long,    head,  get_many,   incr,
     append,    put_if_version, put_expiring,   delete,      scan,  put_middle, stat_server,
     ping,      get_registered, submit_puts,    submit_gets, probe, cut,        get_long,
-    incr,      append,         put_long_again, fill,        flush, put_small,  put_long,
-    incr,      submit_puts,    scan,
+    incr,      append,         put_long_again, get_long,    fill,  flush,      put_small,
+    put_long,  incr,           submit_puts,    scan,
 };
 
 void scenario_run(const char *uri, struct model *model)
