@@ -143,10 +143,10 @@ int request_post(okv *handle, struct operation *operation)
     uint32_t length = okv_request_encode(&request, bytes);
     int rc = handle->transport->post_send(handle->conn, length,
                                           okv_immediate(request.opcode, request.slot));
-    handle->transport->flush(handle->conn);
     operation->posted = rc == 0 || rc == OKV_EIO; /* only then it may have left */
     if (rc)
         return rc;
+    handle->transport->flush(handle->conn);
     sent_append(handle, operation);
     handle->credits--;
     handle->counters.requests++;
