@@ -371,6 +371,11 @@ static int stub_post_send(struct okv_conn *of, uint32_t length, uint32_t immedia
     return 0;
 }
 
+static void stub_flush(struct okv_conn *of)
+{
+    (void)of;
+}
+
 struct stub_reply stub_reply_to(unsigned n)
 {
     static const uint8_t number[sizeof(struct okv_wire_number)] = {42};
@@ -438,6 +443,7 @@ static const struct okv_transport_ops ops = {
     .unexpose = stub_unexpose,
     .send_buffer = stub_send_buffer,
     .post_send = stub_post_send,
+    .flush = stub_flush,
     .poll = stub_poll,
     .recv_release = stub_recv_release,
     .arm = stub_arm,

@@ -131,6 +131,7 @@ static bool echo(struct fixture *fixture, const struct okv_event *event)
         return false;
     memcpy(buffer, event->data, event->length);
     int status = fixture->ops->post_send(event->conn, event->length, event->immediate);
+    fixture->ops->flush(event->conn);
     if (status && status != OKV_EDISCONNECTED)
         atomic_fetch_add(&fixture->wrong, 1);
     fixture->ops->recv_release(fixture->endpoint, event);
