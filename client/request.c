@@ -146,6 +146,7 @@ int request_post(okv *handle, struct operation *operation)
     operation->posted = rc == 0 || rc == OKV_EIO; /* only then it may have left */
     if (rc)
         return rc;
+    handle->transport->flush(handle->conn);
     sent_append(handle, operation);
     handle->credits--;
     handle->counters.requests++;

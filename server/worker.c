@@ -99,6 +99,7 @@ static void post_reply(struct okv_worker *worker, struct okv_session *session,
     /* A connection that fails here reports itself by its CLOSED event. */
     conn->ops->post_send(conn, length,
                          OKV_IMMEDIATE_REPLY | okv_immediate(reply->opcode, reply->slot));
+    conn->ops->flush(conn);
 }
 
 /* Begins the request's pull or applies it to `reply`. OKV_EAGAIN: no place for the pull.
@@ -303,6 +304,7 @@ static void say_goodbye(struct okv_session *session)
     session->said_goodbye = true;
     conn->ops->post_send(conn, okv_reply_encode(&goodbye, out),
                          OKV_IMMEDIATE_REPLY | okv_immediate(OKV_OP_GOODBYE, 0));
+    conn->ops->flush(conn);
 }
 
 /* Clients that were let in, whether the worker has met them yet or not. */

@@ -498,6 +498,7 @@ static bool send_burst(struct hostile *hostile)
         if (hostile->ops->post_send(hostile->conn, length, okv_immediate(OKV_OP_PING, 0)))
             return false;
     }
+    hostile->ops->flush(hostile->conn);
     return true;
 }
 

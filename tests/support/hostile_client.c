@@ -81,6 +81,7 @@ void hostile_send(struct hostile *hostile, const void *bytes, uint32_t length, u
     if (length)
         memcpy(buffer, bytes, length);
     assert_int_equal(hostile->ops->post_send(hostile->conn, length, immediate), 0);
+    hostile->ops->flush(hostile->conn);
 }
 
 void hostile_request(struct hostile *hostile, const struct okv_request_message *request)
@@ -94,6 +95,7 @@ void hostile_request(struct hostile *hostile, const struct okv_request_message *
     assert_int_equal(
         hostile->ops->post_send(hostile->conn, length, okv_immediate(message.opcode, message.slot)),
         0);
+    hostile->ops->flush(hostile->conn);
 }
 
 struct okv_event hostile_event(struct hostile *hostile)

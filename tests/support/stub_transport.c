@@ -349,6 +349,11 @@ static uint8_t *stub_send_buffer(struct okv_conn *of)
     return send_room;
 }
 
+static void stub_flush(struct okv_conn *of)
+{
+    (void)of;
+}
+
 static int stub_post_send(struct okv_conn *of, uint32_t length, uint32_t immediate)
 {
     struct stub_request *request = &stub.requests[stub.sent % STUB_REQUESTS];
@@ -438,6 +443,7 @@ static const struct okv_transport_ops ops = {
     .unexpose = stub_unexpose,
     .send_buffer = stub_send_buffer,
     .post_send = stub_post_send,
+    .flush = stub_flush,
     .poll = stub_poll,
     .recv_release = stub_recv_release,
     .arm = stub_arm,

@@ -265,6 +265,8 @@ static bool serve(struct fixture *fixture)
             atomic_fetch_add(&fixture->wrong, 1);
     }
     echo_unanswered(fixture);
+    for (unsigned i = 0; i < fixture->conn_count; i++)
+        fixture->ops->flush(fixture->conns[i]);
     return count > 0;
 }
 

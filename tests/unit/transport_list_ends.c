@@ -201,6 +201,7 @@ static const char *work(struct worker *worker, struct okv_conn *conn, struct okv
         fixture_fill_message(buffer, worker->number + i, 100 + i);
         if (ops->post_send(conn, 100 + i, worker->number))
             return "send failed";
+        ops->flush(conn);
         if (!fixture_wait(conn->endpoint, &event) || event.immediate != worker->number ||
             !fixture_is_message(&event, worker->number + i, 100 + i))
             return "another message came";
