@@ -61,6 +61,11 @@ struct stub {
     struct okv_superblock block;
     struct okv_welcome raw; /* sent instead of `welcome` when its length is not 0 */
     int connect_result;     /* also how a rejection in `raw` is told: OKV_EREFUSED */
+    int start_result;       /* of connect_start */
+    unsigned connects;      /* begun */
+    unsigned refusals;      /* connects that are still to end with OKV_EREFUSED */
+    unsigned steps;         /* calls of connect_step that lead nowhere, for each connect */
+    unsigned connecting;    /* connects without a result */
     int set_remote_result;
     int register_result;
     struct okv_hello hello; /* what the client said */
@@ -88,6 +93,9 @@ struct stub {
 
     /* Requests. */
     unsigned sent;
+    unsigned flushes;
+    unsigned goodbyes;                           /* said by the client */
+    unsigned unflushed;                          /* messages that were queued since */
     struct stub_request requests[STUB_REQUESTS]; /* the latest, by sent modulo the number */
     /* Changes the reply, which is a good one; false: no answer. NULL: all are answered. */
     bool (*answer)(const struct stub_request *request, struct stub_reply *reply);
@@ -108,15 +116,22 @@ struct stub {
     unsigned registrations;
     unsigned connections;
     unsigned closes;
+
+    /* Signs of life. */
+    bool silent;     /* the server's host acknowledges nothing */
+    unsigned probes; /* asked for */
+    int probe_result;
 };
 
 extern struct stub stub;
 
 /* An empty table, a server that answers, nothing counted. */
 void stub_reset(void);
-/* A handle on the stub, without hints; READs are counted from here. */
+/* A handle on the stub, without hints, that never reconnects; READs are counted from here. */
 okv *stub_open(uint32_t depth, uint32_t credits, uint32_t timeout_ms);
 okv *stub_open_with(const struct okv_options *options);
+/* One that reconnects. */
+okv *stub_open_lasting(uint32_t depth, uint32_t credits, uint32_t timeout_ms);
 /* Closes it and sets it to NULL; nothing may be left of it. */
 void stub_close(okv **handle);
 
@@ -130,6 +145,8 @@ static inline void stub_goodbye(void)
 
     stub_say(&goodbye);
 }
+/* A server that was started anew: another boot id, an empty table. */
+void stub_restart(uint64_t boot_id);
 /* Ends the connection from the server's side. */
 void stub_hang_up(void);
 /* Lets the events that are held back arrive at the next poll, READs with this status. */

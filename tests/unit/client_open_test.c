@@ -208,7 +208,7 @@ static void arguments_of_open(void **state)
                                     {.credits = OKV_CREDITS_MAX + 1},
                                     {.hints = (1u << 20) + 1},
                                     {.hints = OKV_HINTS_NONE - 1},
-                                    {.reserved = {[10] = 1}}};
+                                    {.reserved = {[8] = 1}}};
     char why[320];
     okv *handle = (okv *)options;
 
