@@ -168,11 +168,10 @@ static int step_connect(okv *handle, struct okv_diag *why)
     handle->closed = false;
     watch_set(handle, handle->conn->endpoint->fd);
     rc = read_welcome(handle, &answer, why);
+    if (rc == 0)
+        rc = memory_prepare(handle, why);
     if (rc)
-        return rc;
-    rc = memory_prepare(handle, why);
-    if (rc)
-        return rc;
+        return rc == OKV_EAGAIN ? OKV_EIO : rc; /* there is nothing to wait for */
     link->state = LINK_SUPERBLOCK;
     rc = read_post(handle, 0, sizeof(struct okv_wire_superblock));
     return rc ? superblock_unread(link, rc, why) : OKV_EAGAIN;

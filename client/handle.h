@@ -149,6 +149,7 @@ struct operation {
     uint16_t lane;  /* of its request, if it has one */
     uint16_t reads; /* of it that are under way */
     uint64_t deadline_ns;
+    uint64_t number; /* of those that were taken */
 
     const uint8_t *key;
     uint32_t key_length;
@@ -276,6 +277,8 @@ struct okv {
     struct okv_registration *registrations[REGISTRATIONS_MAX];
 
     struct lanes lanes;
+    uint64_t taken;         /* operations ever */
+    uint16_t *order;        /* room for all slots: replay.c */
     uint64_t next_sequence; /* rises over all connections */
     bool unflushed;         /* messages were queued since the last flush */
     uint32_t turns;

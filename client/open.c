@@ -72,6 +72,7 @@ static void queues_free(okv *handle)
     free(handle->blocked_requests.slots);
     free(handle->ended.results);
     free(handle->operations);
+    free(handle->order);
     free(handle->lanes.holders);
     free(handle->lanes.free);
     free(handle->batch.reads);
@@ -85,11 +86,12 @@ static int queues_allocate(okv *handle, const struct okv_options *options)
     handle->blocked_reads.slots = calloc(handle->slot_count, sizeof(uint16_t));
     handle->blocked_requests.slots = calloc(handle->slot_count, sizeof(uint16_t));
     handle->ended.results = calloc(handle->depth, sizeof *handle->ended.results);
+    handle->order = calloc(handle->slot_count, sizeof *handle->order);
     handle->lanes.holders = calloc(options->credits, sizeof(struct operation *));
     handle->lanes.free = calloc(options->credits, sizeof *handle->lanes.free);
     if (!handle->operations || !handle->free.slots || !handle->blocked_reads.slots ||
-        !handle->blocked_requests.slots || !handle->ended.results || !handle->lanes.holders ||
-        !handle->lanes.free)
+        !handle->blocked_requests.slots || !handle->ended.results || !handle->order ||
+        !handle->lanes.holders || !handle->lanes.free)
         return OKV_ENOMEM;
     for (uint32_t i = 0; i < handle->slot_count; i++) {
         handle->operations[i].index = (uint16_t)i;

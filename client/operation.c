@@ -37,6 +37,7 @@ int operation_take(okv *handle, enum operation_kind kind, enum operation_deliver
         .image = operation->image,
         .extent = operation->extent,
         .deadline_ns = okv_clock_ns() + timeout_ns,
+        .number = handle->taken++,
     };
     handle->active++;
     handle->pending += polled;

@@ -10,6 +10,8 @@
  */
 #include "client/handle.h"
 
+#include <stdlib.h>
+
 #include "shared/error.h"
 
 /* Its begin is all that is left of it: what it had learnt may be of another table. */
@@ -64,17 +66,38 @@ static void operation_begin_again(okv *handle, struct operation *operation, bool
         command_go(handle, operation);
 }
 
+static int by_age(const void *a, const void *b, void *operations)
+{
+    const struct operation *first = (struct operation *)operations + *(const uint16_t *)a;
+    const struct operation *second = (struct operation *)operations + *(const uint16_t *)b;
+
+    return first->number < second->number ? -1 : first->number > second->number;
+}
+
+/* Those that are under way, in the order in which they began. */
+static uint32_t operations_order(okv *handle)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < handle->slot_count; i++)
+        if (operation_is_under_way(&handle->operations[i]))
+            handle->order[count++] = (uint16_t)i;
+    qsort_r(handle->order, count, sizeof *handle->order, by_age, handle->operations);
+    return count;
+}
+
 void replay_resume(okv *handle, bool resumed, bool same_table)
 {
     for (uint32_t i = 0; i < handle->slot_count && !resumed; i++)
         if (handle->operations[i].resend)
             operation_end_unanswered(handle, &handle->operations[i], OKV_EDISCONNECTED);
     lanes_reset(handle);
-    for (uint32_t i = 0; i < handle->slot_count; i++) {
-        struct operation *operation = &handle->operations[i];
+    uint32_t count = operations_order(handle);
+    for (uint32_t i = 0; i < count; i++) {
+        struct operation *operation = &handle->operations[handle->order[i]];
         if (operation->resend)
             operation_advance(handle, operation);
-        else if (operation->step == STEP_WAITING)
+        else
             operation_begin_again(handle, operation, same_table);
     }
 }

@@ -45,6 +45,7 @@ void stub_restart(uint64_t boot_id)
 {
     stub.welcome.boot_id = stub.block.boot_id = boot_id;
     stub.welcome.resumed = 0;
+    stub_table();
 }
 
 okv *stub_open_with(const struct okv_options *options)

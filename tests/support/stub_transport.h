@@ -145,7 +145,7 @@ static inline void stub_goodbye(void)
 
     stub_say(&goodbye);
 }
-/* A server that was started anew: another boot id, an empty table. */
+/* A server that was started anew, or that forgot: with an empty table, and nothing to resume. */
 void stub_restart(uint64_t boot_id);
 /* Ends the connection from the server's side. */
 void stub_hang_up(void);
@@ -189,7 +189,8 @@ static inline struct okv_entry stub_reference(const char *key, const char *value
     entry.is_reference = true;
     entry.key_in_extent = true;
     entry.extent = offset;
-    entry.checksum = okv_extent_checksum(extent, okv_entry_extent_length(&entry), STUB_BOOT);
+    entry.checksum =
+        okv_extent_checksum(extent, okv_entry_extent_length(&entry), stub.block.boot_id);
     return entry;
 }
 
@@ -203,7 +204,7 @@ static inline struct okv_entry stub_reference_here(const char *key, const char *
     memcpy(extent, value, entry.value_length);
     entry.is_reference = true;
     entry.extent = offset;
-    entry.checksum = okv_extent_checksum(extent, entry.value_length, STUB_BOOT);
+    entry.checksum = okv_extent_checksum(extent, entry.value_length, stub.block.boot_id);
     return entry;
 }
 
@@ -234,7 +235,7 @@ static inline void stub_status(uint64_t clock_ms, uint64_t bucket_count)
 {
     struct okv_table_status status = {.clock_ms = clock_ms, .bucket_count = bucket_count};
 
-    okv_status_encode(&status, STUB_BOOT,
+    okv_status_encode(&status, stub.block.boot_id,
                       (struct okv_wire_status *)(stub.region + OKV_STATUS_OFFSET));
 }
 
@@ -248,7 +249,7 @@ static inline void stub_write(const struct stub_image *image, const struct okv_e
     okv_bucket_begin(bytes, image->depth, image->version, image->chain, image->part);
     for (unsigned i = 0; i < count; i++)
         okv_bucket_append(bytes, STUB_BUCKET_SIZE, &entries[i]);
-    okv_bucket_seal(bytes, STUB_BUCKET_SIZE, STUB_BOOT, image->bucket);
+    okv_bucket_seal(bytes, STUB_BUCKET_SIZE, stub.block.boot_id, image->bucket);
 }
 
 /* A bucket without further parts. */
@@ -259,6 +260,15 @@ static inline void stub_bucket(uint64_t bucket, unsigned depth, const struct okv
         .offset = stub_place(bucket), .bucket = bucket, .version = STUB_VERSION, .depth = depth};
 
     stub_write(&image, entries, count);
+}
+
+/* The directory, the status and empty buckets, as a server starts with them. */
+static inline void stub_table(void)
+{
+    stub_segment(0, STUB_INDEX);
+    stub_status(STUB_CLOCK, STUB_BUCKETS);
+    for (uint64_t bucket = 0; bucket < STUB_BUCKETS; bucket++)
+        stub_bucket(bucket, STUB_DEPTH, NULL, 0);
 }
 
 #endif
