@@ -288,6 +288,7 @@ static void stub_close_conn(struct okv_conn *of)
 
 void stub_hang_up(void)
 {
+    assert_true(stub.connections > 0);
     end_connection();
 }
 
@@ -298,6 +299,7 @@ static void stub_conn_destroy(struct okv_conn *of)
     assert_int_equal(stub.exposures, 0);
     drop_events();
     close(endpoint.fd);
+    armed = false;
     free(send_room);
     send_room = NULL;
     stub.connections--;
