@@ -82,7 +82,7 @@ static int probe_event(struct probe *probe, const struct okv_event *event)
 {
     if (event->type != OKV_EVENT_READ || !(event->cookie & PROBE_COOKIE)) {
         engine_event(probe->handle, event);
-        return probe->handle->failure;
+        return probe->handle->failure || !link_is_up(probe->handle) ? OKV_EDISCONNECTED : 0;
     }
     if (event->status)
         return event->status;
@@ -142,11 +142,14 @@ int okv_probe(okv *handle, uint32_t length, uint32_t count, uint32_t depth, uint
         return handle->failure;
     if (handle->active > 0)
         return OKV_EAGAIN;
-    if (depth > handle->conn->max_reads)
-        depth = handle->conn->max_reads;
     probe.last_place = handle->table.segment_buckets -
                        (length + handle->table.bucket_size - 1) / handle->table.bucket_size;
-    int rc = clock_refresh(handle);
+    int rc = link_await(handle, okv_clock_ns() + handle->timeout_ns);
+    if (rc)
+        return rc;
+    if (depth > handle->conn->max_reads)
+        depth = handle->conn->max_reads;
+    rc = clock_refresh(handle);
     if (rc == 0 || rc == OKV_ECORRUPT)
         rc = directory_read(handle);
     if (rc)
@@ -165,8 +168,10 @@ int okv_probe(okv *handle, uint32_t length, uint32_t count, uint32_t depth, uint
      * deregistering the memory end their right to it. */
     if (rc == OKV_EDISCONNECTED)
         engine_disconnected(handle);
+    else if (rc == OKV_EIO && probe.posted > 0)
+        engine_fail(handle, rc, "a raw READ failed");
     else if (rc && probe.posted > 0)
-        engine_fail(handle, rc, "a raw READ failed or did not end by its deadline");
+        link_lost(handle, rc, "a raw READ did not end by its deadline");
     if (rc && handle->failure)
         rc = handle->failure;
     handle->transport->memory_unregister(probe.memory);

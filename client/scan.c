@@ -259,7 +259,10 @@ int okv_scan_from(okv *handle, uint64_t *cursor, okv_visit *visit, void *user)
         return handle->failure;
     if (handle->active > 0)
         return OKV_EAGAIN;
-    int rc = clock_refresh(handle);
+    int rc = link_await(handle, okv_clock_ns() + handle->timeout_ns);
+    if (rc)
+        return rc;
+    rc = clock_refresh(handle);
     if (rc && rc != OKV_ECORRUPT)
         return rc;
     rc = cursor_decode(&scan, *cursor);

@@ -105,10 +105,16 @@ struct okv_options {
     uint32_t depth;              /* operations under way at once, 1 to 1024; 32 */
     uint32_t credits;            /* requests to ask the server for, 1 to 1024; 16 */
     uint32_t hints;              /* places of large items to remember, to 2^20; 4096 */
-    uint32_t reserved[11];       /* zero */
+    uint32_t reconnect;          /* 0: connects again when the connection is lost */
+    uint32_t keepalive_ms;       /* a server whose host is gone is found dead in this time; 3000 */
+    uint32_t reserved[9];        /* zero */
 };
 /* okv_options.hints: remember none. */
 #define OKV_HINTS_NONE UINT32_MAX
+/* okv_options.reconnect: a handle whose connection is lost is of no use any more. */
+#define OKV_RECONNECT_NEVER 1
+/* okv_options.keepalive_ms: only the transport and deadlines tell. */
+#define OKV_KEEPALIVE_NONE UINT32_MAX
 
 /*
  * Connects to the server at `uri`:
@@ -484,7 +490,10 @@ OKV_API void okv_unregister(okv *handle, okv_registration **memory);
     X(requests, "messages sent to the server")                               \
     X(pulled, "values that were exposed for the server to READ")             \
     X(replies, "answers that came back")                                     \
-    X(timeouts, "operations that passed their deadline")
+    X(timeouts, "operations that passed their deadline")                     \
+    X(reconnects, "connections that were made after the first one")          \
+    X(resent, "writes sent again because their connection was lost")         \
+    X(probes, "times the server's device was asked for a sign of life")
 
 struct okv_counters {
 #define OKV_COUNTER_FIELD(name, text) uint64_t name;
