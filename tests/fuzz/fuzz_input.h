@@ -41,7 +41,8 @@ static inline void fuzz_copy(struct fuzz_input *input, void *out, size_t length)
         memcpy(out, input->data, there);
     if (length > there)
         memset((uint8_t *)out + there, 0, length - there);
-    input->data += there;
+    if (there)
+        input->data += there;
     input->left -= there;
 }
 
