@@ -7,6 +7,8 @@
 #define BOOT UINT64_C(0x5eedf00dcafe0001)
 #define SEED 42
 #define REGION (UINT64_C(1) << 20)
+/* A scan takes as many steps as a region can have buckets. */
+#define REGION_MAX (UINT64_C(1) << 26)
 #define SEGMENTS_AT 16384u
 #define CHAINS_AT 0xa0000u
 #define HEAP_AT 0xc0000u
@@ -60,7 +62,8 @@ static void welcome_choose(struct hostile *server, const struct okv_connect_para
         server->welcome.bucket_count = 1 + fuzz_number(input) % OKV_BUCKETS_MAX;
         server->welcome.segment_buckets = OKV_SEGMENT_BUCKETS_MIN << fuzz_below(input, 25);
         server->welcome.clock_ms = fuzz_number(input) | 1;
-        server->welcome.region_length = fuzz_rarely(input, 8) ? fuzz_number(input) : REGION;
+        server->welcome.region_length =
+            fuzz_rarely(input, 8) ? fuzz_number(input) % REGION_MAX : REGION;
     }
 }
 
