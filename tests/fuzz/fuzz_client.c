@@ -21,6 +21,8 @@ struct program {
     okv *handle;
     uint8_t *registered; /* VALUE_MAX bytes */
     okv_registration *registration;
+    uint8_t *kept[CALLS_MAX * MANY]; /* values that the server may READ until okv_close() */
+    unsigned kept_count;
 };
 
 static const uint8_t value[VALUE_MAX];
@@ -53,6 +55,15 @@ static size_t choose_length(struct program *program)
     uint8_t choice = fuzz_u8(program->input);
 
     return choice & 1 ? fuzz_u16(program->input) % VALUE_MAX : choice;
+}
+
+/* The memory of an operation that has ended: after OKV_EUNKNOWN the server may still READ it. */
+static void give_back(struct program *program, uint8_t *bytes, int status)
+{
+    if (status == OKV_EUNKNOWN)
+        program->kept[program->kept_count++] = bytes;
+    else
+        free(bytes);
 }
 
 /* ---- calls ---- */
@@ -127,8 +138,9 @@ static void call_put(struct program *program)
         options.version = choice;
     if (choice & OKV_WITH_TTL)
         options.ttl_ms = 1 + choice;
-    check_status(okv_put_with(program->handle, key, key_length, bytes, length, &options, NULL));
-    free(bytes);
+    int rc = okv_put_with(program->handle, key, key_length, bytes, length, &options, NULL);
+    check_status(rc);
+    give_back(program, bytes, rc);
 }
 
 static void call_change(struct program *program)
@@ -225,6 +237,7 @@ static void submit_one(struct program *program, uint8_t **memory, uint64_t tag)
 static void call_submit(struct program *program)
 {
     uint8_t *memory[MANY];
+    int status[MANY] = {0};
     struct okv_result results[4];
     uint64_t begin = fuzz_time_ns();
     unsigned count = 1 + fuzz_below(program->input, MANY);
@@ -234,15 +247,18 @@ static void call_submit(struct program *program)
     while (okv_pending(program->handle) > 0) {
         okv_wait(program->handle, TIMEOUT_MS);
         int n = okv_poll(program->handle, results, 4);
-        for (int i = 0; i < n; i++)
+        for (int i = 0; i < n; i++) {
             check_status(results[i].status);
+            FUZZ_CHECK(results[i].tag < count);
+            status[results[i].tag] = results[i].status;
+        }
         FUZZ_CHECK(fuzz_time_ns() - begin < 20 * TIMEOUT_MS * UINT64_C(1000000) + SLACK_NS);
         if (n < 0)
             break;
     }
     FUZZ_CHECK(okv_pending(program->handle) == 0);
     for (unsigned i = 0; i < count; i++)
-        free(memory[i]);
+        give_back(program, memory[i], status[i]);
 }
 
 static void call_others(struct program *program)
@@ -333,6 +349,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         run(&program);
     okv_close(&program.handle);
     fuzz_transport_check_end();
+    while (program.kept_count > 0)
+        free(program.kept[--program.kept_count]);
     free(program.registered);
     return 0;
 }

@@ -9,7 +9,7 @@
 #include "tests/fuzz/fuzz_input.h"
 
 #define BEGIN_NS UINT64_C(1000000000000)
-#define LOOK_NS 1000
+#define LOOK_NS 10000
 #define YIELD_NS 20000
 
 /* The functions of libc have no context. */

@@ -1,7 +1,7 @@
 /*
  * Time that costs nothing: the client under test is compiled with clock_gettime, poll,
  * sched_yield, nanosleep and getrandom named fuzz_... (CMakeLists.txt), and waits on this clock.
- * Each look at it takes a microsecond, each wait as long as it asked for, at once.
+ * Each look at it takes ten microseconds, each wait as long as it asked for, at once.
  */
 #ifndef OKV_TESTS_FUZZ_TIME_H
 #define OKV_TESTS_FUZZ_TIME_H

@@ -3,7 +3,8 @@
 #include "shared/error.h"
 #include "tests/fuzz/fuzz_time.h"
 
-#define EVENTS_MAX 4096
+#define EVENTS_MAX 256
+#define UNASKED_MAX 64
 #define FAKE_FD 1000
 #define STEP_NS 1000000
 
@@ -193,7 +194,7 @@ static void act_unasked(struct connection *c)
 
     if (world.server->reads > HOSTILE_READS)
         end(c, OKV_EDISCONNECTED);
-    if (choice < 0xe0 || c->closing)
+    if (choice < 0xe0 || c->closing || c->count > UNASKED_MAX)
         return;
     if (choice >= 0xf8) {
         end(c, ends[choice & 3]);
