@@ -38,7 +38,7 @@ int attempt_start(okv *handle, struct okv_diag *why)
     struct okv_hello hello = {
         .slot_size = OKV_SLOT_SIZE_DEFAULT,
         .credits = link->credits,
-        .resume = handle->table.boot_id,
+        .resume = handle->table.session_id,
     };
     struct okv_wire_hello bytes;
 

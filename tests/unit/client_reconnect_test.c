@@ -82,7 +82,7 @@ static void reads_are_of_the_new_table(void **state)
     struct okv_info info;
     okv_info(handle, &info);
     assert_int_equal(info.boot_id, OTHER_BOOT);
-    assert_int_equal(stub.hello.resume, STUB_BOOT);
+    assert_int_equal(stub.hello.resume, STUB_SESSION);
 }
 
 static void pings_are_sent_again(void **state)
@@ -123,7 +123,7 @@ static void write_is_sent_again_as_it_was(void **state)
         assert_memory_equal(request(1 + i)->bytes, request(3 + i)->bytes, 40);
     }
     assert_int_not_equal(request(1)->message.slot, request(2)->message.slot);
-    assert_int_equal(stub.hello.resume, STUB_BOOT);
+    assert_int_equal(stub.hello.resume, STUB_SESSION);
     assert_int_equal(counters().resent, 2);
 }
 
