@@ -52,6 +52,9 @@ static enum outcome pull(struct okv_worker *worker, struct okv_session *session,
     served->reply.status = rc;
     if (rc == OKV_EAGAIN)
         return BLOCKED;
+    /* No answer, or it would be the one that the client gets when it sends this again. */
+    if (rc == OKV_EDISCONNECTED)
+        return DROPPED;
     return rc ? ANSWERED : LATER;
 }
 

@@ -546,6 +546,7 @@ void stub_reset(void)
         .credits = 16,
         .max_key = OKV_KEY_MAX,
         .max_value = STUB_REGION,
+        .session_id = STUB_SESSION,
         .clock_ms = STUB_CLOCK,
     };
     stub.block = (struct okv_superblock){

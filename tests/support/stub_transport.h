@@ -36,6 +36,7 @@
 #define STUB_DEPTH 2
 #define STUB_CLOCK 5000000 /* ms; of the welcome */
 #define STUB_BOOT UINT64_C(0x5eedf00dcafe0001)
+#define STUB_SESSION 77 /* session_id of every welcome */
 #define STUB_SEED 42
 #define STUB_EXPOSED UINT64_C(0x7000) /* the address of every exposure */
 
