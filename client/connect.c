@@ -12,6 +12,15 @@
 _Static_assert(sizeof(struct okv_wire_superblock) <= OKV_DIRECTORY_SIZE,
                "the staging buffer takes the superblock");
 
+/* The kernel rejects for a server that ends meanwhile, and has nothing to say. */
+static bool rejection_is_empty(const struct okv_welcome *answer)
+{
+    for (size_t i = 0; i < answer->length; i++)
+        if (answer->bytes[i])
+            return false;
+    return true;
+}
+
 /* What the server said instead of a welcome. */
 static int rejection_explain(const struct okv_welcome *answer, const char *uri,
                              struct okv_diag *why)
@@ -20,6 +29,11 @@ static int rejection_explain(const struct okv_welcome *answer, const char *uri,
 
     if (!answer->rejected)
         return OKV_EREFUSED;
+    if (rejection_is_empty(answer))
+        return okv_diag_set(why, OKV_EREFUSED,
+                            "what listens at %s refused without a reason: it ended meanwhile, or "
+                            "is no okv-server",
+                            uri);
     if (okv_reject_decode(answer->bytes, answer->length, &reject))
         return okv_diag_set(why, OKV_EPROTO,
                             "what listens at %s refused in a way that is not okv's: is it "

@@ -118,8 +118,10 @@ static void rejections_are_explained(void **state)
     expect_refusal(OKV_EREFUSED, "does not know");
     stub.raw.length--;
     expect_refusal(OKV_EPROTO, "is it okv-server?");
+    memset(stub.raw.bytes, 0, sizeof stub.raw.bytes);
+    expect_refusal(OKV_EREFUSED, "without a reason");
     stub.raw.length = 0;
-    expect_refusal(OKV_EPROTO, "is it okv-server?");
+    expect_refusal(OKV_EREFUSED, "without a reason");
 }
 
 static void every_failure_has_a_sentence(void **state)

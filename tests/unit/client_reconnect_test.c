@@ -225,6 +225,29 @@ static void abandoned_writes_are_not_sent_again(void **state)
     assert_int_equal(request(1)->message.sequence, 2);
 }
 
+/* It was not answered, and its time passed while the next connection was made. */
+static void write_that_expires_meanwhile(void **state)
+{
+    (void)state;
+    handle = stub_open_lasting(2, 1, SHORT_MS);
+    stub.answer = no_answer;
+    put_submit(0);
+    stub_hang_up();
+    stub.welcome.resumed = 1;
+    stub.refusals = 1;
+    assert_int_equal(collect_once(), 0);
+    stub.delay = HELD; /* the next connection is verified after all that */
+    collect();
+    assert_int_equal(results[0].status, OKV_EUNKNOWN);
+    assert_int_equal(stub.connects, 3);
+    stub.answer = NULL;
+    stub_release_events(0);
+    assert_int_equal(okv_ping(handle), OKV_OK);
+    assert_int_equal(stub.connects, 3);
+    assert_int_equal(stub.sent, 2);
+    assert_int_equal(request(1)->message.opcode, OKV_OP_PING);
+}
+
 static void abandoned_reads_give_their_slots_back(void **state)
 {
     (void)state;
@@ -391,6 +414,7 @@ int main(void)
         RECONNECT_TEST(post_that_fails_is_made_again),
         RECONNECT_TEST(smaller_server),
         RECONNECT_TEST(abandoned_writes_are_not_sent_again),
+        RECONNECT_TEST(write_that_expires_meanwhile),
         RECONNECT_TEST(abandoned_reads_give_their_slots_back),
         RECONNECT_TEST(deadlines_hold_without_a_connection),
         RECONNECT_TEST(attempts_become_rarer),
