@@ -5,6 +5,7 @@
 #include <argp.h>
 #include <errno.h>
 #include <setjmp.h>
+#include <stdarg.h>
 
 #include "server/config.h"
 #include "shared/bucket.h"

@@ -349,7 +349,9 @@ static void transport_conn_destroy(struct okv_conn *conn)
 {
     struct connection *c = of_conn(conn), **at = &world.connections;
 
-    FUZZ_CHECK(!c->memory && !c->exposures && c->messages_held == 0);
+    FUZZ_CHECK(!c->memory);
+    FUZZ_CHECK(!c->exposures);
+    FUZZ_CHECK(c->messages_held == 0);
     while (*at != c)
         at = &(*at)->next;
     *at = c->next;
