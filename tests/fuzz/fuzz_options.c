@@ -12,8 +12,8 @@
 #include "shared/wire.h"
 #include "tests/fuzz/fuzz_input.h"
 
-#define ARGUMENTS_MAX 12
-#define TEXT_MAX 512
+#define ARGUMENTS_MAX 40
+#define TEXT_MAX 1024
 
 error_t fuzz_argp_parse(const struct argp *argp, int argc, char **argv, unsigned flags, int *end,
                         void *input);
