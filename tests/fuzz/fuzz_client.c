@@ -70,6 +70,7 @@ static void give_back(struct program *program, uint8_t *bytes, int status)
 
 static void call_get(struct program *program)
 {
+    struct okv_info info;
     size_t key_length, size = choose_length(program), length = 0;
     const uint8_t *key = choose_key(program, &key_length);
     uint8_t *own = malloc(size ? size : 1);
@@ -79,12 +80,11 @@ static void call_get(struct program *program)
     FUZZ_CHECK(own);
     int rc = okv_get(program->handle, key, key_length, buffer, size, &length, NULL);
     check_status(rc);
-    if (rc == OKV_OK) {
-        struct okv_info info;
-        okv_info(program->handle, &info);
-        FUZZ_CHECK(length <= size && length <= info.max_value);
+    okv_info(program->handle, &info);
+    if (rc == OKV_OK || rc == OKV_ETOOSMALL)
+        FUZZ_CHECK(length <= info.max_value && (length <= size) == (rc == OKV_OK));
+    if (rc == OKV_OK)
         look_at(buffer, length);
-    }
     free(own);
 }
 

@@ -405,7 +405,7 @@ static void spoil_reply(struct hostile *server, struct okv_reply_message *reply,
         reply->opcode = fuzz_u8(input) & 0x7f;
         break;
     case 3:
-        reply->value_length = fuzz_u16(input) % (choice & 8 ? 24 : 2048);
+        reply->value_length = fuzz_u16(input) % (choice & 8 ? 12 : 2048);
         break;
     case 4:
         reply->opcode = OKV_OP_GOODBYE;
