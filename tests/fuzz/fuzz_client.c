@@ -70,6 +70,7 @@ static void give_back(struct program *program, uint8_t *bytes, int status)
 
 static void call_get(struct program *program)
 {
+    struct okv_info info;
     size_t key_length, size = choose_length(program), length = 0;
     const uint8_t *key = choose_key(program, &key_length);
     uint8_t *own = malloc(size ? size : 1);
@@ -79,10 +80,11 @@ static void call_get(struct program *program)
     FUZZ_CHECK(own);
     int rc = okv_get(program->handle, key, key_length, buffer, size, &length, NULL);
     check_status(rc);
-    if (rc == OKV_OK) {
-        FUZZ_CHECK(length <= size);
+    okv_info(program->handle, &info);
+    if (rc == OKV_OK || rc == OKV_ETOOSMALL)
+        FUZZ_CHECK(length <= info.max_value && (length <= size) == (rc == OKV_OK));
+    if (rc == OKV_OK)
         look_at(buffer, length);
-    }
     free(own);
 }
 
@@ -314,7 +316,11 @@ static void run(struct program *program)
     for (unsigned n = 0; n < CALLS_MAX && program->input->left > 0; n++) {
         unsigned which = fuzz_u8(program->input) % (sizeof calls / sizeof *calls);
         uint64_t begin = fuzz_time_ns();
+        unsigned outside = fuzz_transport_reads_outside();
         calls[which].call(program);
+        /* A scan leaves it to the transport; whoever looks a key up does not. */
+        FUZZ_CHECK(calls[which].call == call_scan || calls[which].call == call_others ||
+                   fuzz_transport_reads_outside() == outside);
         if (calls[which].is_limited)
             FUZZ_CHECK(fuzz_time_ns() - begin < TIMEOUT_MS * UINT64_C(1000000) + SLACK_NS);
         look_at(okv_why(program->handle), strlen(okv_why(program->handle)));

@@ -52,7 +52,7 @@ static void welcome_choose(struct hostile *server, const struct okv_connect_para
         .slot_size = choice & 32 ? (uint32_t)OKV_SLOT_SIZE_MIN : OKV_SLOT_SIZE_DEFAULT,
         .credits = 1 + fuzz_below(input, 16) % params->limits.credits,
         .max_key = OKV_KEY_MAX,
-        .max_value = 200000,
+        .max_value = 20000,
         .session_id = 1,
         .clock_ms = 5000000,
         .resumed = choice >> 6 & 1,
@@ -180,15 +180,16 @@ static void spoil(struct hostile *server, uint8_t *image)
 static uint64_t choose_chain(struct hostile *server, uint64_t bucket, unsigned part)
 {
     uint8_t choice = fuzz_u8(server->input);
-    struct hostile_chain *chain = &server->chains[server->chain_count++ % HOSTILE_CHAINS];
+    struct hostile_chain *chain = &server->chains[choice % HOSTILE_CHAINS];
 
     *chain = (struct hostile_chain){
-        .offset = CHAINS_AT + (choice & 7) * (uint64_t)server->welcome.bucket_size,
+        .offset = CHAINS_AT + choice % HOSTILE_CHAINS * (uint64_t)server->welcome.bucket_size,
         .bucket = bucket,
         .part = part + 1,
     };
     if (choice >= 0xe0)
         chain->offset = fuzz_number(server->input) & BITS48;
+    server->endless |= (choice & 0xf0) == 0x70;
     return chain->offset;
 }
 
@@ -214,6 +215,8 @@ static void write_image(struct hostile *server, uint8_t *image, uint64_t bucket,
     /* What is hostile in an image is worth little in most of them. */
     if (choice & (IMAGE_TORN | IMAGE_ELSEWHERE | IMAGE_ANY) && fuzz_u8(input) & 3)
         choice &= IMAGE_ENTRIES | IMAGE_CHAIN | IMAGE_SPOILED;
+    if (part > 0 && server->endless)
+        choice = IMAGE_CHAIN;
     if (choice & IMAGE_DEPTH)
         depth = fuzz_u8(input) % 50;
     okv_bucket_begin(image, depth, choice & IMAGE_VERSION ? fuzz_number(input) & BITS48 : 9,
@@ -402,7 +405,7 @@ static void spoil_reply(struct hostile *server, struct okv_reply_message *reply,
         reply->opcode = fuzz_u8(input) & 0x7f;
         break;
     case 3:
-        reply->value_length = fuzz_u16(input) % 2048;
+        reply->value_length = fuzz_u16(input) % (choice & 8 ? 12 : 2048);
         break;
     case 4:
         reply->opcode = OKV_OP_GOODBYE;

@@ -28,7 +28,7 @@ struct hostile {
     uint64_t bucket_count;             /* likewise */
     uint64_t directory[OKV_DIRECTORY_ENTRIES];
     struct hostile_chain chains[HOSTILE_CHAINS];
-    unsigned chain_count; /* ever */
+    bool endless; /* every later part refers to a further one */
     unsigned reads;
     unsigned connects;
     uint8_t heap[HOSTILE_HEAP_SIZE]; /* where references lead */

@@ -6,14 +6,15 @@
 #include <argp.h>
 #include <errno.h>
 #include <setjmp.h>
+#include <stdarg.h>
 
 #include "server/config.h"
 #include "shared/bucket.h"
 #include "shared/wire.h"
 #include "tests/fuzz/fuzz_input.h"
 
-#define ARGUMENTS_MAX 12
-#define TEXT_MAX 512
+#define ARGUMENTS_MAX 40
+#define TEXT_MAX 1024
 
 error_t fuzz_argp_parse(const struct argp *argp, int argc, char **argv, unsigned flags, int *end,
                         void *input);

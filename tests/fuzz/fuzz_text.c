@@ -49,6 +49,7 @@ static void fuzz_size(struct fuzz_input *input)
 
     if (okv_size_parse(text, &bytes) == 0) {
         FUZZ_CHECK(text[0] >= '0' && text[0] <= '9');
+        FUZZ_CHECK(bytes >= strtoull(text, NULL, 10));
         okv_size_format(bytes, written, sizeof written);
         FUZZ_CHECK(memchr(written, '\0', sizeof written));
         if (okv_size_parse(written, &again) == 0)

@@ -54,6 +54,7 @@ static struct {
     struct hostile *server;
     struct connection *connections;
     unsigned connectings;
+    unsigned reads_outside;
 } world;
 
 static const struct okv_transport_ops ops;
@@ -63,12 +64,18 @@ void fuzz_transport_reset(struct hostile *server)
     world.server = server;
     world.connections = NULL;
     world.connectings = 0;
+    world.reads_outside = 0;
 }
 
 void fuzz_transport_check_end(void)
 {
     FUZZ_CHECK(!world.connections);
     FUZZ_CHECK(world.connectings == 0);
+}
+
+unsigned fuzz_transport_reads_outside(void)
+{
+    return world.reads_outside;
 }
 
 bool fuzz_transport_is_ready(void *context)
@@ -349,7 +356,9 @@ static void transport_conn_destroy(struct okv_conn *conn)
 {
     struct connection *c = of_conn(conn), **at = &world.connections;
 
-    FUZZ_CHECK(!c->memory && !c->exposures && c->messages_held == 0);
+    FUZZ_CHECK(!c->memory);
+    FUZZ_CHECK(!c->exposures);
+    FUZZ_CHECK(c->messages_held == 0);
     while (*at != c)
         at = &(*at)->next;
     *at = c->next;
@@ -438,8 +447,10 @@ static int transport_post_read(struct okv_conn *conn, const struct okv_read *rea
         return OKV_EDISCONNECTED;
     for (unsigned i = 0; i < count; i++) {
         FUZZ_CHECK(is_registered(c, &reads[i]));
-        if (!okv_range_inside(reads[i].offset, reads[i].length, conn->remote_length))
+        if (!okv_range_inside(reads[i].offset, reads[i].length, conn->remote_length)) {
+            world.reads_outside++;
             return OKV_EINVAL;
+        }
     }
     if (c->reads + count > conn->max_reads)
         return OKV_EAGAIN;
