@@ -168,7 +168,7 @@ void *pair_run_storm(void *argument)
     struct chaos *chaos = &pair->chaos;
     static const uint32_t one_in[CHAOS_FAULTS] = {
         [CHAOS_LOSE_REPLY] = 60,     [CHAOS_LOSE_REQUEST] = 200, [CHAOS_BREAK_SENT] = 200,
-        [CHAOS_BREAK_REPLIED] = 200, [CHAOS_BREAK_POLL] = 20000, [CHAOS_DELAY] = 10,
+        [CHAOS_BREAK_REPLIED] = 200, [CHAOS_BREAK_POLL] = 2000,  [CHAOS_DELAY] = 10,
         [CHAOS_FAIL_CONNECT] = 10,
     };
 
