@@ -28,8 +28,8 @@
 #include "tests/support/random.h"
 #include "tests/support/server_process.h"
 
-#define PAIRS_LOCAL 24u
-#define PAIRS_RDMA 8u
+#define PAIRS_LOCAL 96u
+#define PAIRS_RDMA 16u
 #define OPERATIONS_LOCAL 2400u
 #define OPERATIONS_RDMA 240u
 #define OPERATIONS_LONG 20000u
@@ -114,7 +114,7 @@ static void report(const struct pair *pairs, unsigned count, uint64_t seed)
 
 static void writes_are_applied_once(void **state)
 {
-    static const char *const arguments[] = {"--max-clients", "200", NULL};
+    static const char *const arguments[] = {"--max-clients", "400", NULL};
     unsigned count = server_is_rdma() ? PAIRS_RDMA : PAIRS_LOCAL;
     unsigned rounds = (operations() + count - 1) / count;
     uint64_t seed = random_seed();

@@ -12,6 +12,9 @@
 #define HELD_MAX 256u
 #define DELAY_POLLS_DEFAULT 3u
 
+/* A connect that is to fail does so at one of its first steps. */
+#define STEPS_MAX 20u
+
 struct held {
     struct okv_event event;
     unsigned polls; /* that it and all behind it still wait */
@@ -149,6 +152,10 @@ static int chaos_connect_start(const struct okv_uri *uri, const struct okv_conne
 
     if (code)
         return okv_diag_set(diag, code, "a connect_start was made to fail");
+    if (current)
+        current->steps_left = strikes(current, CHAOS_FAIL_CONNECT)
+                                  ? 1 + (unsigned)random_below(&current->random, STEPS_MAX)
+                                  : 0;
     return real->connect_start(uri, params, out, diag);
 }
 
@@ -166,36 +173,6 @@ static int link_create(const struct okv_transport_ops *real, struct okv_conn *co
     return 0;
 }
 
-static int chaos_connect_step(struct okv_connecting *connecting, struct okv_welcome *welcome,
-                              struct okv_conn **out, struct okv_diag *diag)
-{
-    const struct okv_transport_ops *real = connecting->ops;
-    int code = call_fails(current, CHAOS_CONNECT_STEP);
-
-    if (code == 0 && current && strikes(current, CHAOS_FAIL_CONNECT)) {
-        current->injected[CHAOS_FAIL_CONNECT]++;
-        code = OKV_ETIMEDOUT;
-    }
-    if (code) {
-        memset(welcome, 0, sizeof *welcome);
-        real->connect_cancel(connecting);
-        return okv_diag_set(diag, code, "a connect was made to fail");
-    }
-    code = real->connect_step(connecting, welcome, out, diag);
-    if (code || !current)
-        return code;
-    code = link_create(real, *out);
-    if (code)
-        real->conn_destroy(*out);
-    return code;
-}
-
-static int chaos_connect(const struct okv_uri *uri, const struct okv_connect_params *params,
-                         struct okv_welcome *welcome, struct okv_conn **out, struct okv_diag *diag)
-{
-    return okv_connect_blocking(okv_transport_for(uri->scheme), uri, params, welcome, out, diag);
-}
-
 static void chaos_conn_destroy(struct okv_conn *conn)
 {
     struct chaos_link **place = link_place(conn->endpoint);
@@ -205,6 +182,46 @@ static void chaos_conn_destroy(struct okv_conn *conn)
         *place = link->next;
     free(link);
     conn->ops->conn_destroy(conn);
+}
+
+static int connected(const struct okv_transport_ops *real, struct okv_conn *conn,
+                     struct okv_diag *diag)
+{
+    int code = link_create(real, conn);
+
+    if (current->steps_left > 0) {
+        current->steps_left = 0;
+        current->injected[CHAOS_FAIL_CONNECT]++;
+        code = okv_diag_set(diag, OKV_EDISCONNECTED, "a connect was made to fail at its end");
+    }
+    if (code)
+        chaos_conn_destroy(conn);
+    return code;
+}
+
+static int chaos_connect_step(struct okv_connecting *connecting, struct okv_welcome *welcome,
+                              struct okv_conn **out, struct okv_diag *diag)
+{
+    const struct okv_transport_ops *real = connecting->ops;
+    int code = call_fails(current, CHAOS_CONNECT_STEP);
+
+    if (code == 0 && current && current->steps_left > 0 && --current->steps_left == 0) {
+        current->injected[CHAOS_FAIL_CONNECT]++;
+        code = OKV_ETIMEDOUT;
+    }
+    if (code) {
+        memset(welcome, 0, sizeof *welcome);
+        real->connect_cancel(connecting);
+        return okv_diag_set(diag, code, "a connect was made to fail");
+    }
+    code = real->connect_step(connecting, welcome, out, diag);
+    return code || !current ? code : connected(real, *out, diag);
+}
+
+static int chaos_connect(const struct okv_uri *uri, const struct okv_connect_params *params,
+                         struct okv_welcome *welcome, struct okv_conn **out, struct okv_diag *diag)
+{
+    return okv_connect_blocking(okv_transport_for(uri->scheme), uri, params, welcome, out, diag);
 }
 
 /* ---- requests ---- */

@@ -25,7 +25,7 @@ enum chaos_fault {
     CHAOS_BREAK_REPLIED, /* breaks after the reply was handed to the client */
     CHAOS_BREAK_POLL,    /* breaks in a poll, with READs under way or without */
     CHAOS_DELAY,         /* an event, and all behind it, is held back for some polls */
-    CHAOS_FAIL_CONNECT,  /* a connect is given up at one of its steps */
+    CHAOS_FAIL_CONNECT,  /* a connect is given up at one of its steps, or when it stands */
     CHAOS_FAULTS
 };
 
@@ -45,7 +45,7 @@ struct chaos_link;
 
 struct chaos {
     uint64_t random;
-    /* Each reply, request, poll, event, step meets a fault of its kind once in so many; 0: never.
+    /* Each request, poll, event, connect meets a fault of its kind once in so many; 0: never.
      */
     uint32_t one_in[CHAOS_FAULTS];
     unsigned delay_polls_max; /* 0 means 3 */
@@ -63,6 +63,7 @@ struct chaos {
     /* See chaos_fail. */
     unsigned countdown[CHAOS_CALLS];
     int code[CHAOS_CALLS];
+    unsigned steps_left; /* of the connect under way, which fails then; 0: it does not */
     struct chaos_link *links;
 };
 

@@ -125,6 +125,18 @@ static bool poll_results(struct pair *pair, struct under_way *writes)
     return true;
 }
 
+/* With what these calls may say when a connection ends. */
+static void fail_a_call(struct pair *pair)
+{
+    unsigned nth = 1 + (unsigned)random_below(&pair->random, 5);
+
+    if (pair->submitted % 3 == 0)
+        chaos_fail(&pair->chaos, CHAOS_POST_READ, nth, OKV_EDISCONNECTED);
+    else
+        chaos_fail(&pair->chaos, CHAOS_POST_SEND, nth,
+                   random_below(&pair->random, 2) ? OKV_EDISCONNECTED : OKV_EIO);
+}
+
 static bool submit(struct pair *pair, struct under_way *writes)
 {
     unsigned free = 0;
@@ -135,9 +147,7 @@ static bool submit(struct pair *pair, struct under_way *writes)
     writes[free].command.tag = free;
     writes[free].used = true;
     if (pair->submitted % FAILURE_EVERY == 0)
-        chaos_fail(&pair->chaos, pair->submitted % 3 == 0 ? CHAOS_POST_READ : CHAOS_POST_SEND,
-                   1 + (unsigned)random_below(&pair->random, 5),
-                   random_below(&pair->random, 2) ? OKV_EDISCONNECTED : OKV_EIO);
+        fail_a_call(pair);
     int rc = okv_submit(pair->broken, &writes[free].command, 1, NULL);
     if (rc)
         return pair_fail(pair, "submit said %s: %s", okv_errname(rc), okv_why(pair->broken));
@@ -168,7 +178,7 @@ void *pair_run_storm(void *argument)
     struct chaos *chaos = &pair->chaos;
     static const uint32_t one_in[CHAOS_FAULTS] = {
         [CHAOS_LOSE_REPLY] = 60,     [CHAOS_LOSE_REQUEST] = 200, [CHAOS_BREAK_SENT] = 200,
-        [CHAOS_BREAK_REPLIED] = 200, [CHAOS_BREAK_POLL] = 20000, [CHAOS_DELAY] = 10,
+        [CHAOS_BREAK_REPLIED] = 200, [CHAOS_BREAK_POLL] = 2000,  [CHAOS_DELAY] = 10,
         [CHAOS_FAIL_CONNECT] = 10,
     };
 
