@@ -166,6 +166,13 @@ static bool has_share(const struct okv_worker *worker, struct okv_session *sessi
     return session->served < OKV_SESSION_SHARE;
 }
 
+/* Only then it has a lane. */
+static bool is_request(uint32_t immediate)
+{
+    return immediate ==
+           okv_immediate(okv_immediate_opcode(immediate), okv_immediate_slot(immediate));
+}
+
 bool okv_session_receive(struct okv_worker *worker, struct okv_session *session,
                          const struct okv_event *request)
 {
@@ -175,6 +182,10 @@ bool okv_session_receive(struct okv_worker *worker, struct okv_session *session,
         return false;
     if (!request->has_immediate) {
         okv_session_end(worker, session, OKV_SESSION_END_NO_IMMEDIATE);
+        return false;
+    }
+    if (!is_request(request->immediate)) {
+        okv_session_end(worker, session, OKV_SESSION_END_MALFORMED);
         return false;
     }
     if (okv_session_lane_take(session, okv_immediate_slot(request->immediate))) {
