@@ -77,6 +77,7 @@ static void *appender_run(void *user)
     okv *handle = NULL;
     int rc = okv_open(appender->uri, &options, &handle, NULL, 0);
 
+    atomic_store(&appender->opened, rc == OKV_OK);
     while (!atomic_load(appender->stop)) {
         if (rc == OKV_OK) {
             rc = append_one(appender, handle);

@@ -21,6 +21,7 @@ struct appender {
     uint32_t timeout_ms; /* deadline of each append */
     bool reopen;         /* when the handle fails for good, open another */
     const atomic_bool *stop;
+    atomic_bool opened; /* the first handle */
     pthread_t thread;
     uint8_t *outcomes; /* of entry i: 'a'cknowledged, 'u'nknown, 'f'ailed */
     uint64_t count, capacity;

@@ -18,9 +18,10 @@
 #include "tests/support/random.h"
 #include "tests/support/server_process.h"
 
-#define VICTIMS 64
+#define VICTIMS 24
+#define VICTIMS_LONG VICTIMS_MAX
 #define KILL_EVERY_SECONDS 0.2
-#define SECONDS 15
+#define SECONDS 12
 #define SECONDS_LONG 120
 #define SETTLE_SECONDS 10.0
 #define REMEMBER_SECONDS 2 /* for which the server keeps what it owes the dead */
@@ -31,6 +32,7 @@ struct trial {
     struct battery *battery;
     struct server_process server;
     struct victims victims;
+    unsigned clients;
     unsigned kills, in_put, in_long, by_themselves;
 };
 
@@ -58,8 +60,8 @@ static unsigned choose(struct trial *trial)
     unsigned index;
 
     do {
-        index = (unsigned)random_below(&trial->battery->random, VICTIMS);
-        for (unsigned i = 0; i < VICTIMS; i++, index = (index + 1) % VICTIMS)
+        index = (unsigned)random_below(&trial->battery->random, trial->clients);
+        for (unsigned i = 0; i < trial->clients; i++, index = (index + 1) % trial->clients)
             if (any ? atomic_load(&states[index].under_way)
                     : atomic_load(&states[index].long_under_way))
                 return index;
@@ -70,7 +72,7 @@ static unsigned choose(struct trial *trial)
 
 static void replace_the_ended(struct trial *trial)
 {
-    for (unsigned i = 0; i < VICTIMS; i++) {
+    for (unsigned i = 0; i < trial->clients; i++) {
         if (!victim_has_ended(&trial->victims, i))
             continue;
         int failure = atomic_load(&trial->victims.states[i].failure);
@@ -99,7 +101,7 @@ static uint64_t puts_of_all(const struct trial *trial)
 {
     uint64_t sum = 0;
 
-    for (unsigned i = 0; i < VICTIMS; i++)
+    for (unsigned i = 0; i < trial->clients; i++)
         sum += atomic_load(&trial->victims.states[i].puts);
     return sum;
 }
@@ -110,13 +112,13 @@ static void start_all(struct trial *trial)
     uint64_t deadline = okv_clock_ns() + UINT64_C(30000000000);
     bool ready = false;
 
-    for (unsigned i = 0; i < VICTIMS; i++) {
+    for (unsigned i = 0; i < trial->clients; i++) {
         atomic_store(&trial->victims.states[i].puts, 0);
         start(trial, i);
     }
     while (!ready && okv_clock_ns() < deadline) {
         ready = true;
-        for (unsigned i = 0; i < VICTIMS; i++)
+        for (unsigned i = 0; i < trial->clients; i++)
             ready = ready && atomic_load(&trial->victims.states[i].puts) > 0;
         replace_the_ended(trial);
         battery_sleep(0.05);
@@ -127,7 +129,7 @@ static void start_all(struct trial *trial)
 
 static void kill_all(struct trial *trial)
 {
-    for (unsigned i = 0; i < VICTIMS; i++)
+    for (unsigned i = 0; i < trial->clients; i++)
         victim_kill(&trial->victims, i);
 }
 
@@ -174,16 +176,20 @@ static unsigned check_values(struct trial *trial)
     return found;
 }
 
-/* Once before, so that what a server keeps for later clients does not count as growth. */
-static void warm_up(struct trial *trial, struct resources *start)
+/* Objects are counted before there was any client. Memory after all have been there once, so
+ * that what a server keeps for later clients does not count as growth. */
+static void take_stock(struct trial *trial, struct resources *before)
 {
+    struct resources warm;
     char text[160];
 
+    resources_read(trial->battery, trial->server.pid, before);
     start_all(trial);
     kill_all(trial);
     battery_sleep(REMEMBER_SECONDS + 4);
-    resources_read(trial->battery, trial->server.pid, start);
-    battery_note(trial->battery, "at the start the server holds %s", resources_text(start, text));
+    resources_read(trial->battery, trial->server.pid, &warm);
+    before->rss_kib = warm.rss_kib;
+    battery_note(trial->battery, "before, the server holds %s", resources_text(before, text));
 }
 
 int main(int argc, char **argv)
@@ -193,18 +199,19 @@ int main(int argc, char **argv)
     struct resources before, full;
     char text[160];
 
-    battery_begin(&battery, "killed_clients", "WORD: seconds (15; long: 120).", argc, argv);
+    battery_begin(&battery, "killed_clients", "WORD: seconds (12; long: 120).", argc, argv);
     double seconds = battery.is_long ? SECONDS_LONG : SECONDS;
     if (battery.word_count)
         seconds = strtod(battery.words[0], NULL);
     if (!trial)
         return 1;
     trial->battery = &battery;
+    trial->clients = battery.is_long ? VICTIMS_LONG : VICTIMS;
     faults_begin(&battery);
     server_begin(trial);
     if (!victims_init(&trial->victims, trial->server.uri, battery.seed % 100000))
         return 1;
-    warm_up(trial, &before);
+    take_stock(trial, &before);
     start_all(trial);
     run(trial, seconds);
     uint64_t puts = puts_of_all(trial);
@@ -223,7 +230,7 @@ int main(int argc, char **argv)
     victims_fini(&trial->victims);
     if (server_stop(&trial->server))
         battery_fail(&battery, "the server did not end well");
-    battery_held(&battery, "%u client processes, %" PRIu64 " puts", VICTIMS, puts);
+    battery_held(&battery, "%u client processes, %" PRIu64 " puts", trial->clients, puts);
     battery_injected(&battery, "kill -9 %u times, %u in a put, %u in one that is READ from them",
                      trial->kills, trial->in_put, trial->in_long);
     battery_checked(&battery,

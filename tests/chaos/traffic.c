@@ -13,6 +13,7 @@
 #define SECOND UINT64_C(1000000000)
 /* Operations without an answer make many configurations. */
 #define STATES_MAX 20000
+#define OPEN_SECONDS 15.0
 #define READER TRAFFIC_CLIENTS /* the thread of those that read at the end */
 
 bool traffic_is_answer(const struct history_record *record)
@@ -49,6 +50,23 @@ static void appenders_start(struct traffic *traffic)
     }
 }
 
+/* What goes wrong later is to meet clients that are at work. */
+static void await_opened(struct traffic *traffic)
+{
+    uint64_t begin = okv_clock_ns();
+    unsigned opened = 0;
+
+    while (opened < TRAFFIC_CLIENTS + traffic->appender_count &&
+           (double)(okv_clock_ns() - begin) < OPEN_SECONDS * 1e9) {
+        battery_sleep(0.05);
+        opened = atomic_load(&traffic->load.opened);
+        for (unsigned i = 0; i < traffic->appender_count; i++)
+            opened += atomic_load(&traffic->appenders[i].opened);
+    }
+    if (opened < TRAFFIC_CLIENTS + traffic->appender_count)
+        battery_fail(traffic->battery, "only %u clients are connected", opened);
+}
+
 void traffic_start(struct traffic *traffic, struct battery *battery, const char *uri,
                    unsigned round, uint32_t timeout_ms, bool with_logs)
 {
@@ -76,6 +94,7 @@ void traffic_start(struct traffic *traffic, struct battery *battery, const char 
         }
     if (with_logs)
         appenders_start(traffic);
+    await_opened(traffic);
 }
 
 void traffic_stop(struct traffic *traffic)

@@ -344,6 +344,8 @@ static int open_handle(struct recorded_client *client)
     if (rc == OKV_OK && client->index % 4 == 2)
         rc = okv_register(client->handle, client->memory,
                           (size_t)DEPTH_MAX * 2 * NUMBERED_VALUE_MAX, &client->registration);
+    if (rc == OKV_OK)
+        atomic_fetch_add(&client->load->opened, 1);
     return rc;
 }
 

@@ -44,6 +44,7 @@ struct recorded_load {
     uint64_t numbers_from;        /* of values, below 2^40: so that two loads share none */
     bool reopen;                  /* when a handle fails for good, open another */
     struct recorded_key keys[RECORDED_KEYS];
+    atomic_uint opened; /* handles, by all clients */
     atomic_uint_fast64_t begun;
     atomic_uint_fast64_t broken; /* values that nobody wrote */
     atomic_int failure;          /* of a handle: why a client ended before its time */
