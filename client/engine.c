@@ -88,7 +88,7 @@ int engine_events(okv *handle)
         return 0;
     int n = handle->transport->poll(handle->conn->endpoint, events, EVENTS_PER_TURN);
     if (n < 0) {
-        engine_fail(handle, OKV_EIO, "the device reported a failure of the completion queue");
+        link_lost(handle, OKV_EIO, "the device reported a failure of the completion queue");
         handle->closed = true;
     }
     for (int i = 0; i < n; i++)

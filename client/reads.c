@@ -59,5 +59,5 @@ void reads_flush(okv *handle)
     if (rc == OKV_EDISCONNECTED)
         engine_disconnected(handle);
     else if (rc)
-        engine_fail(handle, OKV_EIO, "the device did not take a READ");
+        link_lost(handle, OKV_EIO, "the device did not take a READ");
 }

@@ -128,15 +128,13 @@ static void link_pause(okv *handle)
 static bool is_final(int rc)
 {
     switch (rc) {
-    case OKV_EREFUSED:
-    case OKV_ESHUTDOWN:
-    case OKV_ETIMEDOUT:
-    case OKV_EDISCONNECTED:
-    case OKV_ENODEVICE:
-    case OKV_EADDRESS:
-        return false;
-    default:
+    case OKV_EVERSION:
+    case OKV_EPROTO:
+    case OKV_EUNSUPPORTED:
+    case OKV_EINVAL:
         return true;
+    default: /* a want of memory, descriptors or locked memory may pass */
+        return false;
     }
 }
 

@@ -49,7 +49,7 @@ void engine_pause(okv *handle, struct waiting *waiting, uint64_t deadline_ns)
     if (now < waiting->spin_until_ns)
         sched_yield();
     else if (sleep_until(handle, deadline_ns))
-        engine_fail(handle, OKV_EIO, "the completion queue cannot be armed");
+        link_lost(handle, OKV_EIO, "the completion queue cannot be armed");
 }
 
 int engine_wait_for(okv *handle, struct operation *operation, struct okv_result *result)

@@ -30,11 +30,11 @@
  * was restarted has an empty table: okv_info.boot_id tells.
  *
  * Failure of a handle. A handle is of no use any more when the server breaks the protocol or
- * speaks another version, or when it cannot connect again for a reason that will stay: every later
- * call returns the reason (OKV_EPROTO, OKV_EVERSION, OKV_EUNSUPPORTED, OKV_EIO, OKV_ENOMEM or
- * OKV_EPERM) and okv_why() has the sentence. With okv_options.reconnect OKV_RECONNECT_NEVER the end
- * of the connection is such a failure, too (OKV_EDISCONNECTED, OKV_ESHUTDOWN, OKV_ETIMEDOUT). Below
- * this is "the handle's failure". Close such a handle and open another.
+ * speaks another version, or cannot serve this client at all: every later call returns the reason
+ * (OKV_EPROTO, OKV_EVERSION or OKV_EUNSUPPORTED) and okv_why() has the sentence. With
+ * okv_options.reconnect OKV_RECONNECT_NEVER the end of the connection is such a failure, too
+ * (OKV_EDISCONNECTED, OKV_ESHUTDOWN, OKV_ETIMEDOUT, OKV_EIO). Below this is "the handle's
+ * failure". Close such a handle and open another.
  */
 #ifndef OKV_H
 #define OKV_H

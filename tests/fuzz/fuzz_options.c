@@ -2,7 +2,6 @@
  * The command line of okv-server. config.c is compiled with argp_parse and argp_error
  * named as below: a wrong command line then ends the parse and not the process.
  */
-#include <stdarg.h>
 #include <argp.h>
 #include <errno.h>
 #include <setjmp.h>

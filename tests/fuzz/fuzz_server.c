@@ -159,8 +159,6 @@ static bool serve(struct hostile_client *client, uint32_t immediate, const uint8
     if (rc)
         return false;
     if (request.flags & OKV_REQUEST_PULL) {
-        if (okv_session_is_full(client->session))
-            return false;
         rc = okv_session_pull_begin(client->session, server, &client->core.work, &request);
         FUZZ_CHECK(rc <= 0);
         return true;
