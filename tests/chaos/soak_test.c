@@ -240,8 +240,8 @@ int main(int argc, char **argv)
                      trial->network, trial->cuts, trial->kills, trial->crowds);
     battery_checked(&battery,
                     "%" PRIu64 " operations explained by one order (%" PRIu64 " unknown, %" PRIu64
-                    " failed), every append at most once, all clients back in %.2f s, no growth "
-                    "after the first round",
+                    " failed), every append at most once, all clients back in %.2f s, what the "
+                    "server holds after each round",
                     trial->operations, trial->unknown, trial->failed, trial->slowest_back);
     free(trial);
     return battery_end(&battery);
