@@ -15,6 +15,7 @@ Builds okv and runs its tests, on a Debian or Ubuntu machine, as root or with su
   clang     a build with clang, warnings as errors
   asan      AddressSanitizer and UndefinedBehaviorSanitizer over everything without a device
   tsan      ThreadSanitizer over the same
+  fuzz      clang with libFuzzer: a fixed number of random inputs for each fuzz target
 
   --quick   release only, without the guest
 
@@ -75,6 +76,8 @@ fi
 build clang
 build asan
 build tsan
+build fuzz
+run_tests fuzz -L fuzz -V
 run_tests asan -L 'unit|local'
 run_tests tsan -L 'unit|local'
 run_tests release

@@ -21,28 +21,65 @@ static size_t round_up(size_t size, size_t unit)
     return (size + unit - 1) / unit * unit;
 }
 
-int arena_create(okv *handle)
+static size_t arena_stride(uint32_t bucket_size)
 {
-    size_t image = handle->table.bucket_size;
-    size_t stride = image + EXTENT_BUFFER_SIZE;
-    size_t common = OKV_DIRECTORY_SIZE + STATUS_SIZE;
+    return bucket_size + EXTENT_BUFFER_SIZE;
+}
 
-    handle->arena_size = round_up(common + stride * handle->slot_count, PAGE);
-    handle->arena = aligned_alloc(PAGE, handle->arena_size);
+/* Room for images of this size, while the arena is not registered. */
+static int arena_create(okv *handle, uint32_t bucket_size)
+{
+    size_t common = OKV_DIRECTORY_SIZE + STATUS_SIZE;
+    size_t size = round_up(common + arena_stride(bucket_size) * handle->slot_count, PAGE);
+
+    free(handle->arena);
+    handle->image_size = 0;
+    handle->arena_size = size;
+    handle->arena = aligned_alloc(PAGE, size);
     if (!handle->arena)
         return OKV_ENOMEM;
-    memset(handle->arena, 0, handle->arena_size);
+    memset(handle->arena, 0, size);
+    handle->image_size = bucket_size;
     handle->staging = handle->arena;
     handle->status = handle->staging + OKV_DIRECTORY_SIZE;
     for (uint32_t i = 0; i < handle->slot_count; i++) {
         struct operation *operation = &handle->operations[i];
-        operation->index = (uint16_t)i;
-        operation->image = handle->arena + common + i * stride;
-        operation->extent = operation->image + image;
-        operation_release(handle, operation);
+        operation->image = handle->arena + common + i * arena_stride(bucket_size);
+        operation->extent = operation->image + bucket_size;
     }
-    return handle->transport->memory_register(handle->conn->endpoint, handle->arena,
-                                              handle->arena_size, &handle->memory);
+    return 0;
+}
+
+static int region_register(okv *handle, void *base, size_t length, struct okv_memory **out)
+{
+    int rc = handle->transport->memory_register(handle->conn->endpoint, base, length, out);
+
+    if (rc)
+        *out = NULL;
+    return rc;
+}
+
+static void region_unregister(const okv *handle, struct okv_memory **memory)
+{
+    if (*memory)
+        handle->transport->memory_unregister(*memory);
+    *memory = NULL;
+}
+
+int buffers_attach(okv *handle, uint32_t bucket_size)
+{
+    int rc = 0;
+
+    if (handle->image_size != bucket_size)
+        rc = arena_create(handle, bucket_size);
+    if (rc == 0)
+        rc = region_register(handle, handle->arena, handle->arena_size, &handle->memory);
+    for (unsigned i = 0; i < REGISTRATIONS_MAX && rc == 0; i++) {
+        struct okv_registration *own = handle->registrations[i];
+        if (own)
+            rc = region_register(handle, own->base, own->length, &own->memory);
+    }
+    return rc;
 }
 
 /* ---- bounce buffers ---- */
@@ -142,6 +179,8 @@ int okv_register(okv *handle, void *base, size_t length, okv_registration **memo
         return OKV_EINVAL;
     if (handle->failure)
         return handle->failure;
+    /* Without a connection it is registered on the next. */
+    bool now = handle->conn && handle->link.state != LINK_CLOSING;
     while (place < REGISTRATIONS_MAX && handle->registrations[place])
         place++;
     if (place == REGISTRATIONS_MAX)
@@ -151,8 +190,7 @@ int okv_register(okv *handle, void *base, size_t length, okv_registration **memo
         return OKV_ENOMEM;
     registration->base = base;
     registration->length = length;
-    int rc = handle->transport->memory_register(handle->conn->endpoint, base, length,
-                                                &registration->memory);
+    int rc = now ? region_register(handle, base, length, &registration->memory) : 0;
     if (rc) {
         free(registration);
         return rc;
@@ -169,17 +207,16 @@ void okv_unregister(okv *handle, okv_registration **memory)
     for (unsigned i = 0; i < REGISTRATIONS_MAX; i++) {
         if (handle->registrations[i] != *memory)
             continue;
-        handle->transport->memory_unregister((*memory)->memory);
+        region_unregister(handle, &(*memory)->memory);
         free(*memory);
         handle->registrations[i] = NULL;
     }
     *memory = NULL;
 }
 
-/* ---- the end ---- */
+/* ---- the end of a connection, and of all ---- */
 
-/* Operations that are under way are dropped, and what they have with them. */
-static void operation_drop(okv *handle, struct operation *operation)
+static void operation_detach(okv *handle, struct operation *operation)
 {
     if (operation->exposure)
         handle->transport->unexpose(operation->exposure);
@@ -189,20 +226,24 @@ static void operation_drop(okv *handle, struct operation *operation)
     operation->bounce = NULL;
 }
 
-void buffers_destroy(okv *handle)
+void buffers_detach(okv *handle)
 {
     for (uint32_t i = 0; handle->operations && i < handle->slot_count; i++)
-        operation_drop(handle, &handle->operations[i]);
-    for (unsigned i = 0; i < BOUNCES_KEPT; i++)
+        operation_detach(handle, &handle->operations[i]);
+    for (unsigned i = 0; i < BOUNCES_KEPT; i++) {
         if (handle->bounces[i])
             bounce_destroy(handle, handle->bounces[i]);
-    for (unsigned i = 0; i < REGISTRATIONS_MAX; i++) {
-        if (!handle->registrations[i])
-            continue;
-        handle->transport->memory_unregister(handle->registrations[i]->memory);
-        free(handle->registrations[i]);
+        handle->bounces[i] = NULL;
     }
-    if (handle->memory)
-        handle->transport->memory_unregister(handle->memory);
+    for (unsigned i = 0; i < REGISTRATIONS_MAX; i++)
+        if (handle->registrations[i])
+            region_unregister(handle, &handle->registrations[i]->memory);
+    region_unregister(handle, &handle->memory);
+}
+
+void buffers_destroy(okv *handle)
+{
+    for (unsigned i = 0; i < REGISTRATIONS_MAX; i++)
+        free(handle->registrations[i]);
     free(handle->arena);
 }

@@ -110,7 +110,22 @@ static void operation_fill(const okv *handle, struct operation *operation,
     operation->ttl_ms = command->ttl_ms == OKV_TTL_NONE ? 0 : (uint64_t)command->ttl_ms;
 }
 
-static void operation_go(okv *handle, struct operation *operation)
+int command_refit(const okv *handle, struct operation *operation)
+{
+    bool is_long = operation->value_length > okv_slot_value_max(handle->table.slot_size);
+
+    operation->flags &= (uint16_t)~OKV_REQUEST_PULL;
+    if (operation->key_length > handle->table.max_key)
+        return OKV_EKEYSIZE;
+    if (operation->value_length > handle->table.max_value ||
+        (operation->kind == OPERATION_APPEND && is_long))
+        return OKV_EVALUESIZE;
+    if (is_long)
+        operation->flags |= OKV_REQUEST_PULL;
+    return 0;
+}
+
+void command_go(okv *handle, struct operation *operation)
 {
     switch (operation->kind) {
     case OPERATION_GET:
@@ -144,6 +159,9 @@ int command_start(okv *handle, const struct okv_command *command, enum operation
     operation->out = place;
     if (started)
         *started = operation;
-    operation_go(handle, operation);
+    if (link_is_up(handle))
+        command_go(handle, operation);
+    else
+        operation->step = STEP_WAITING;
     return 0;
 }

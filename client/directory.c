@@ -47,8 +47,13 @@ int directory_read(okv *handle)
 
     if (rc)
         return rc;
+    directory_take(handle);
+    return 0;
+}
+
+void directory_take(okv *handle)
+{
     handle->counters.directory_reads++;
     for (unsigned i = 0; i < OKV_DIRECTORY_ENTRIES; i++)
         handle->directory[i] = okv_get_u64(handle->staging + i * sizeof(okv_le64));
-    return 0;
 }

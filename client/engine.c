@@ -14,7 +14,8 @@ void engine_fail(okv *handle, int failure, const char *sentence)
         return;
     handle->failure = failure;
     okv_diag_set(&handle->why, failure, "%s", sentence);
-    handle->transport->close(handle->conn);
+    if (handle->conn)
+        handle->transport->close(handle->conn);
     handle->batch.count = 0;
     handle->blocked_reads.count = 0;
     handle->blocked_requests.count = 0;
@@ -29,20 +30,14 @@ void engine_fail(okv *handle, int failure, const char *sentence)
     }
 }
 
-/* With what the device said, which tells the cases apart for whoever looks closer. */
-static void connection_lost(okv *handle, const char *what)
-{
-    const char *failure = handle->conn->failure;
-    struct okv_diag sentence;
-
-    okv_diag_set(&sentence, 0, "%s%s%s", what, failure[0] ? ": " : "", failure);
-    engine_fail(handle, OKV_EDISCONNECTED, sentence.text);
-}
-
 static void read_event(okv *handle, const struct okv_event *event)
 {
+    if (event->cookie == READ_ATTEMPT_COOKIE) {
+        attempt_read_done(handle, event->status);
+        return;
+    }
     if (event->status) {
-        connection_lost(handle, "a READ failed: the server is gone or was restarted");
+        link_disconnected(handle, "a READ failed: the server is gone or was restarted");
         return;
     }
     if (handle->failure)
@@ -77,7 +72,7 @@ void engine_event(okv *handle, const struct okv_event *event)
         break;
     case OKV_EVENT_CLOSED:
         handle->closed = true;
-        connection_lost(handle, "the server closed the connection or died");
+        link_disconnected(handle, "the server closed the connection or died");
         break;
     case OKV_EVENT_OPENED:
     case OKV_EVENT_PULLED:
@@ -85,14 +80,15 @@ void engine_event(okv *handle, const struct okv_event *event)
     }
 }
 
-/* Handles what events there are, up to a turn's. Returns how many. */
-static int handle_events(okv *handle)
+int engine_events(okv *handle)
 {
     struct okv_event events[EVENTS_PER_TURN];
-    int n = handle->transport->poll(handle->conn->endpoint, events, EVENTS_PER_TURN);
 
+    if (!handle->conn || handle->closed)
+        return 0;
+    int n = handle->transport->poll(handle->conn->endpoint, events, EVENTS_PER_TURN);
     if (n < 0) {
-        engine_fail(handle, OKV_EIO, "the device reported a failure of the completion queue");
+        link_lost(handle, OKV_EIO, "the device reported a failure of the completion queue");
         handle->closed = true;
     }
     for (int i = 0; i < n; i++)
@@ -102,9 +98,9 @@ static int handle_events(okv *handle)
 
 void engine_disconnected(okv *handle)
 {
-    while (!handle->closed && handle_events(handle) > 0)
+    while (engine_events(handle) > 0)
         ;
-    connection_lost(handle, "the connection ended");
+    link_disconnected(handle, "the connection ended");
 }
 
 static void check_deadlines(okv *handle)
@@ -131,14 +127,16 @@ bool engine_turn(okv *handle)
     uint32_t active = handle->active;
     int failure = handle->failure;
 
-    if (handle->closed)
-        return false;
-    int n = handle_events(handle);
+    int n = engine_events(handle);
     if (n < 0)
         return true;
-    operation_retry_blocked(handle);
+    bool advanced = !link_is_up(handle) && link_advance(handle);
+    if (link_is_up(handle))
+        operation_retry_blocked(handle);
     reads_flush(handle);
-    if (n == 0 || ++handle->turns % DEADLINE_TURNS == 0)
-        check_deadlines(handle);
-    return n > 0 || handle->active != active || handle->failure != failure;
+    if (n == 0 || ++handle->turns % DEADLINE_TURNS == 0) {
+        keepalive_tick(handle);
+        check_deadlines(handle); /* last: what it gives up must be seen before it is gone */
+    }
+    return n > 0 || advanced || handle->active != active || handle->failure != failure;
 }

@@ -1,7 +1,11 @@
 /*
  * What an okv handle is made of, and how its files call each other:
  *
- *   open.c        connecting, the handshake, closing
+ *   open.c        opening and closing
+ *   connect.c     one attempt to connect, in steps: handshake, first READs
+ *   reconnect.c   what becomes of a connection: lost, closed, made again
+ *   replay.c      what becomes of memory and operations when a connection goes and comes
+ *   keepalive.c   finding out that the server's host is gone
  *   commands.c    what the public header demands of a command; starting it
  *   calls.c       the synchronous calls: one command each
  *   submit.c      asynchronous calls and okv_get_many
@@ -16,6 +20,7 @@
  *   operation.c   slots: taking, blocking, ending and giving back
  *   engine.c      events, deadlines, the handle's failure
  *   wait.c        blocking until something happened
+ *   watch.c       the descriptor of an event loop
  *   raw.c         one READ outside of any operation, for open.c and scan.c
  *   scan.c        okv_scan: the way through the table
  *   scan_bucket.c the items of one bucket, for scan.c
@@ -26,7 +31,12 @@
  * (synchronous: until its caller saw that). What a step of it still has to post
  * waits for room in `blocked_reads` or `blocked_requests`, which are tried again at every
  * turn. An operation that ended by its deadline keeps its slot until all it has under way
- * came back.
+ * came back, or the connection is gone.
+ *
+ * While there is no connection to post on (link.state is not LINK_UP), operations wait: new
+ * ones and those that begin again in STEP_WAITING, writes that may have been applied with
+ * `resend`. The state changes only in link_advance(), but for LINK_LEAVING and LINK_CLOSING, which
+ * an event or a failed post may bring about at any point.
  */
 #ifndef OKV_CLIENT_HANDLE_H
 #define OKV_CLIENT_HANDLE_H
@@ -34,6 +44,7 @@
 #include <okv.h>
 #include <stdbool.h>
 
+#include "client/link.h"
 #include "shared/bucket.h"
 #include "shared/diag.h"
 #include "shared/superblock.h"
@@ -63,6 +74,7 @@ enum operation_kind {
 
 enum operation_step {
     STEP_FREE,
+    STEP_WAITING,   /* for a connection: begins, or begins again, on it */
     STEP_BUCKET,    /* lookup: READ of the bucket or of one of its overflow parts */
     STEP_DIRECTORY, /* lookup: READ of the directory's entry of the bucket's segment */
     STEP_HINTED,    /* lookup: READs of the bucket and, where it was last, of the extent */
@@ -128,12 +140,16 @@ struct operation {
     enum operation_kind kind;
     enum operation_step step;
     enum operation_delivery delivery;
-    bool posted;    /* its request left, or may have: the reply will come */
+    bool posted; /* its request left, or may have: the reply will come */
+    bool resend; /* that was on an earlier connection: it is to be sent again, as it was */
+    bool has_lane;
     bool blocked;   /* it is in handle->blocked_reads or blocked_requests */
     bool abandoned; /* its result was given: the slot is kept until READs and reply came */
     uint16_t index; /* its slot */
+    uint16_t lane;  /* of its request, if it has one */
     uint16_t reads; /* of it that are under way */
     uint64_t deadline_ns;
+    uint64_t number; /* of those that were taken */
 
     const uint8_t *key;
     uint32_t key_length;
@@ -144,8 +160,7 @@ struct operation {
     uint64_t ttl_ms;   /* of the request */
     uint8_t *buffer;   /* get, stat, flush: where a value goes; the caller's */
     size_t buffer_size;
-    uint64_t sequence;                           /* of its request; 0: none is on its way */
-    struct operation *sent_earlier, *sent_later; /* its neighbours in handle->sent */
+    uint64_t sequence; /* of its request, if it has a lane */
     struct okv_exposure *exposure;
 
     struct lookup lookup;
@@ -177,10 +192,12 @@ struct result_queue {
     uint32_t count;
 };
 
-/* Operations whose answers are owed, in the order in which their requests were sent. */
-struct sent_list {
-    struct operation *first;
-    struct operation *last;
+/* The credits: docs/connections.md section 2. Room for as many as were asked for. */
+struct lanes {
+    struct operation **holders; /* by lane; NULL: it is free */
+    uint16_t *free;             /* those that this connection has, and nobody holds */
+    uint32_t count;             /* of the free ones */
+    uint32_t resends;           /* holders that wait to be sent again */
 };
 
 /* READs that were decided on and not posted yet. */
@@ -217,19 +234,24 @@ struct hint {
 struct okv_registration {
     uint8_t *base;
     size_t length;
-    struct okv_memory *memory;
+    struct okv_memory *memory; /* NULL while there is no connection */
 };
 
 struct okv {
     const struct okv_transport_ops *transport;
-    struct okv_conn *conn;
+    struct okv_conn *conn;     /* NULL: there is none now */
     struct okv_memory *memory; /* the arena, registered */
     uint8_t *arena;            /* `staging`, `status`, every operation's image and extent buffer */
     size_t arena_size;
-    uint8_t *staging; /* OKV_DIRECTORY_SIZE bytes for what is read with raw_read() */
-    uint8_t *status;  /* where the status is READ to between other things */
+    uint32_t image_size; /* of each operation's image */
+    uint8_t *staging;    /* OKV_DIRECTORY_SIZE bytes for READs of raw_read() and of connecting */
+    uint8_t *status;     /* where the status is READ to between other things */
 
-    struct okv_welcome_fields table; /* as the server described it */
+    struct link link;
+    struct keepalive keepalive;
+    struct watch watch;
+    char how[sizeof((struct okv_conn *)0)->how]; /* of the last connection */
+    struct okv_welcome_fields table;             /* as the server described it */
     uint64_t directory[OKV_DIRECTORY_ENTRIES];
     uint64_t bucket_count; /* an estimate: which bucket to look at first */
     uint64_t timeout_ns;
@@ -254,13 +276,15 @@ struct okv {
     struct bounce *bounces[BOUNCES_KEPT]; /* not in use; NULL: none */
     struct okv_registration *registrations[REGISTRATIONS_MAX];
 
-    uint32_t credits; /* requests that may still be sent */
-    uint64_t next_sequence;
-    struct sent_list sent;
+    struct lanes lanes;
+    uint64_t taken;         /* operations ever */
+    uint16_t *order;        /* room for all slots: replay.c */
+    uint64_t next_sequence; /* rises over all connections */
+    bool unflushed;         /* messages were queued since the last flush */
     uint32_t turns;
     int failure; /* why the handle is unusable; 0 while it is usable */
     bool lost;   /* a message could not be posted: OKV_EDISCONNECTED */
-    bool closed; /* OKV_EVENT_CLOSED came */
+    bool closed; /* OKV_EVENT_CLOSED of `conn` came */
 
     struct okv_counters counters;
     struct okv_diag why;
@@ -276,6 +300,12 @@ int command_check(const okv *handle, const struct okv_command *command);
  * OKV_EAGAIN (no slot) and the handle's failure. */
 int command_start(okv *handle, const struct okv_command *command, enum operation_delivery delivery,
                   struct okv_result *place, struct operation **started);
+
+/* Whether the values of the operation are within what this server takes, and how it takes
+ * them. 0, OKV_EKEYSIZE, OKV_EVALUESIZE. */
+int command_refit(const okv *handle, struct operation *operation);
+/* Starts an operation that is filled in, from its beginning. */
+void command_go(okv *handle, struct operation *operation);
 
 /* ---- operation.c ---- */
 
@@ -297,6 +327,10 @@ void operation_end_unanswered(okv *handle, struct operation *operation, int fail
 void operation_expire(okv *handle, struct operation *operation);
 /* Gives the slot back, and what the operation had besides. */
 void operation_release(okv *handle, struct operation *operation);
+/* A write, which a server applies once (docs/connections.md section 5). */
+bool operation_is_write(const struct operation *operation);
+/* Those that wait for room do so no more. */
+void operation_unblock_all(okv *handle);
 /* True from its start to its end. */
 static inline bool operation_is_under_way(const struct operation *operation)
 {
@@ -309,11 +343,20 @@ static inline bool operation_is_under_way(const struct operation *operation)
 bool engine_turn(okv *handle);
 /* Handles one event of the transport. */
 void engine_event(okv *handle, const struct okv_event *event);
+/* Handles what events there are, up to a turn's. Returns how many, or a negative code. */
+int engine_events(okv *handle);
 /* Makes the handle unusable: ends every operation and says why. */
 void engine_fail(okv *handle, int failure, const char *sentence);
-/* The same after the transport said OKV_EDISCONNECTED: what came before, such as the
- * server's goodbye, tells why. */
+/* The connection is lost, as the transport said by OKV_EDISCONNECTED: what came before, such
+ * as the server's goodbye, is heard first. */
 void engine_disconnected(okv *handle);
+
+/* ---- link.h ---- */
+
+static inline bool link_is_up(const okv *handle)
+{
+    return handle->link.state == LINK_UP;
+}
 
 /* ---- wait.c ---- */
 
@@ -339,11 +382,12 @@ int reads_add(okv *handle, struct operation *operation, enum read_kind kind,
               const struct okv_read *read);
 /* Adds a READ that is no operation's, whose event the engine knows by its cookie. */
 int reads_add_other(okv *handle, const struct okv_read *read);
-/* Posts the batch with one doorbell. When that fails, so does the handle, and when a
- * message could not be posted before. */
+/* Posts the batch with one doorbell, and what messages were queued with another. When that
+ * fails the connection is lost, and when a message could not be posted before. */
 void reads_flush(okv *handle);
 /* The READ of an operation, or of none, that an event names. */
 #define READ_STATUS_COOKIE (UINT64_C(1) << 62)
+#define READ_ATTEMPT_COOKIE (UINT64_C(1) << 61)
 static inline uint16_t read_slot(uint64_t cookie)
 {
     return (uint16_t)cookie;
@@ -393,6 +437,8 @@ bool extent_is_possible(const okv *handle, const struct okv_entry *reference);
 
 /* ---- hints.c ---- */
 
+/* Forgets all of them. */
+void hints_clear(okv *handle);
 /* Makes room for `count` hints, rounded up to a power of two. OKV_ENOMEM. */
 int hints_create(okv *handle, uint32_t count);
 /* True with the reference that a key had when it was last read. */
@@ -406,6 +452,8 @@ void hints_forget(okv *handle, const struct operation *operation);
 
 /* Where a bucket lies. False when no segment is known for it, or none inside the region. */
 bool directory_locate(const okv *handle, uint64_t bucket, uint64_t *offset);
+/* Takes the whole of it from `staging`. */
+void directory_take(okv *handle);
 /* READs the whole directory, blocking; as raw_read(). */
 int directory_read(okv *handle);
 /* Where the directory's entry of a bucket's segment lies; the last one for a bucket that
@@ -433,8 +481,12 @@ int clock_refresh(okv *handle);
 
 /* ---- buffers.c ---- */
 
-/* Makes the arena and registers it. */
-int arena_create(okv *handle);
+/* Registers what READs land in with the endpoint of the connection: the arena, which is made
+ * anew when buckets have another size, and the caller's memory. */
+int buffers_attach(okv *handle, uint32_t bucket_size);
+/* Takes all memory from the connection; bounce buffers and exposures go. No READ reaches memory
+ * that is not registered: from here on it is ours, and the caller's, again. */
+void buffers_detach(okv *handle);
 /* A buffer of at least `size` bytes. OKV_ENOMEM, or why it cannot be registered; *out is
  * then NULL. */
 int bounce_take(okv *handle, size_t size, struct bounce **out);
@@ -442,27 +494,33 @@ void bounce_give_back(okv *handle, struct bounce *bounce);
 /* The registration in which the buffer lies, whole; NULL when in none. */
 const struct okv_registration *registration_find(const okv *handle, const uint8_t *base,
                                                  size_t length);
-/* Unregisters and frees all of it, exposures of operations under way included; before
- * the connection is destroyed. No READ reaches memory that is not registered. */
+/* Frees all of it, after buffers_detach(). */
 void buffers_destroy(okv *handle);
 
 /* ---- request.c ---- */
 
 /* Sends the operation's request as its only step. */
 void request_start(okv *handle, struct operation *operation);
-/* 0, OKV_EAGAIN for no credit or room, or a failure; operation->posted says whether
+/* 0, OKV_EAGAIN for no lane or room, or a failure; operation->posted says whether
  * the message may have left. */
 int request_post(okv *handle, struct operation *operation);
-/* Whether the next request has a credit and a buffer. */
+/* Whether the next request has a lane and a buffer. */
 bool request_has_room(const okv *handle);
-/* No answer to the operation's request is waited for, if one was. */
+/* Sends GOODBYE. OKV_EAGAIN: no lane or room; OKV_EDISCONNECTED, OKV_EIO. */
+int request_goodbye(okv *handle);
+/* Whether an answer is owed on this connection. */
+bool request_is_owed(const okv *handle);
+/* All lanes are free but for those that are held. */
+void lanes_reset(okv *handle);
+/* No answer to the operation's request is waited for, if one was: its lane is free. */
 void request_forget(okv *handle, struct operation *operation);
 /* A message came from the server. */
 void request_message(okv *handle, const struct okv_event *event);
 
 /* ---- raw.c ---- */
 
-/* READs `length` bytes at `offset` into registered memory and waits for them. */
+/* READs `length` bytes at `offset` into registered memory and waits for them.
+ * OKV_EDISCONNECTED: the connection was lost, or there is none. */
 int raw_read(okv *handle, uint64_t offset, void *destination, struct okv_memory *memory,
              uint32_t length);
 

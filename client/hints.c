@@ -7,6 +7,7 @@
 #include "client/handle.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "shared/error.h"
 #include "shared/hash.h"
@@ -22,6 +23,13 @@ int hints_create(okv *handle, uint32_t count)
         return OKV_ENOMEM;
     handle->hint_count = rounded;
     return 0;
+}
+
+void hints_clear(okv *handle)
+{
+    if (handle->hints_kept > 0)
+        memset(handle->hints, 0, handle->hint_count * sizeof *handle->hints);
+    handle->hints_kept = 0;
 }
 
 /* Where a hint is kept. */

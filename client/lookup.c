@@ -517,6 +517,7 @@ static void step_done(okv *handle, struct operation *operation)
         confirm_done(handle, operation);
         break;
     case STEP_FREE:
+    case STEP_WAITING:
     case STEP_REPLY:
     case STEP_ENDED:
         break;

@@ -1,4 +1,4 @@
-/* Connecting to a server, and what is known of it from then on. */
+/* Opening and closing a handle, and what is known of its server. */
 #include "client/handle.h"
 
 #include <errno.h>
@@ -9,13 +9,13 @@
 
 #include "shared/clock.h"
 #include "shared/error.h"
-#include "shared/superblock.h"
 
 #define DEFAULT_CONNECT_TIMEOUT_MS 3000
 #define DEFAULT_TIMEOUT_MS 5000
 #define DEFAULT_DEPTH 32
 #define DEFAULT_CREDITS 16
 #define DEFAULT_HINTS 4096
+#define DEFAULT_KEEPALIVE_MS 3000
 #define HINTS_MAX (1u << 20)
 
 const char *okv_strerror(int code)
@@ -49,6 +49,10 @@ static int options_apply(const struct okv_options *given, struct okv_options *ou
         out->credits = DEFAULT_CREDITS;
     if (out->hints == 0)
         out->hints = DEFAULT_HINTS;
+    if (out->keepalive_ms == 0)
+        out->keepalive_ms = DEFAULT_KEEPALIVE_MS;
+    if (out->reconnect > OKV_RECONNECT_NEVER)
+        return okv_diag_set(why, OKV_EINVAL, "reconnect is 0 or OKV_RECONNECT_NEVER");
     if (out->depth > OKV_DEPTH_MAX_OPERATIONS || out->credits > OKV_CREDITS_MAX)
         return okv_diag_set(why, OKV_EINVAL, "depth and credits are limited to %d and %d",
                             OKV_DEPTH_MAX_OPERATIONS, OKV_CREDITS_MAX);
@@ -68,176 +72,80 @@ static void queues_free(okv *handle)
     free(handle->blocked_requests.slots);
     free(handle->ended.results);
     free(handle->operations);
+    free(handle->order);
+    free(handle->lanes.holders);
+    free(handle->lanes.free);
     free(handle->batch.reads);
     free(handle->hints);
 }
 
-static int queues_allocate(okv *handle)
+static int queues_allocate(okv *handle, const struct okv_options *options)
 {
     handle->operations = calloc(handle->slot_count, sizeof *handle->operations);
     handle->free.slots = calloc(handle->slot_count, sizeof *handle->free.slots);
     handle->blocked_reads.slots = calloc(handle->slot_count, sizeof(uint16_t));
     handle->blocked_requests.slots = calloc(handle->slot_count, sizeof(uint16_t));
     handle->ended.results = calloc(handle->depth, sizeof *handle->ended.results);
+    handle->order = calloc(handle->slot_count, sizeof *handle->order);
+    handle->lanes.holders = calloc(options->credits, sizeof(struct operation *));
+    handle->lanes.free = calloc(options->credits, sizeof *handle->lanes.free);
     if (!handle->operations || !handle->free.slots || !handle->blocked_reads.slots ||
-        !handle->blocked_requests.slots || !handle->ended.results)
+        !handle->blocked_requests.slots || !handle->ended.results || !handle->order ||
+        !handle->lanes.holders || !handle->lanes.free)
         return OKV_ENOMEM;
+    for (uint32_t i = 0; i < handle->slot_count; i++) {
+        handle->operations[i].index = (uint16_t)i;
+        operation_release(handle, &handle->operations[i]);
+    }
     return 0;
 }
 
-/* ---- the handshake ---- */
+/* ---- connecting ---- */
 
-/* What the server said instead of a welcome. */
-static int rejection_explain(const struct okv_welcome *answer, const char *uri,
-                             struct okv_diag *why)
+static int link_init(okv *handle, const char *uri, const struct okv_options *options)
 {
-    struct okv_reject reject;
+    struct link *link = &handle->link;
 
-    if (!answer->rejected)
-        return OKV_EREFUSED;
-    if (okv_reject_decode(answer->bytes, answer->length, &reject))
-        return okv_diag_set(why, OKV_EPROTO,
-                            "what listens at %s refused in a way that is not okv's: is it "
-                            "okv-server?",
-                            uri);
-    if (reject.reason == OKV_REJECT_VERSION)
-        return okv_diag_set(why, OKV_EVERSION, "%s: %s (it speaks %u, this client %u)", uri,
-                            okv_reject_text(reject.reason), reject.version, OKV_WIRE_VERSION);
-    return okv_diag_set(why, okv_reject_code(reject.reason), "%s: %s", uri,
-                        okv_reject_text(reject.reason));
-}
-
-static int say_hello(okv *handle, const char *uri_text, const struct okv_options *options,
-                     uint64_t deadline_ns, struct okv_welcome *answer)
-{
-    struct okv_uri uri;
-    struct okv_hello hello = {
-        .slot_size = OKV_SLOT_SIZE_DEFAULT,
-        .credits = options->credits,
-    };
-    struct okv_wire_hello bytes;
-
-    int rc = okv_uri_parse(uri_text, &uri, &handle->why);
+    link->state = LINK_CLOSING;
+    link->never = options->reconnect == OKV_RECONNECT_NEVER;
+    link->credits = options->credits;
+    link->connect_timeout_ns = (uint64_t)options->connect_timeout_ms * 1000000u;
+    if (options->keepalive_ms != OKV_KEEPALIVE_NONE)
+        handle->keepalive.period_ns = (uint64_t)options->keepalive_ms * 1000000u;
+    int rc = okv_uri_parse(uri, &link->uri, &handle->why);
     if (rc)
         return rc;
-    handle->transport = okv_transport_for(uri.scheme);
-    if (getrandom(hello.client_id, sizeof hello.client_id, 0) != sizeof hello.client_id)
+    handle->transport = okv_transport_for(link->uri.scheme);
+    link->uri_text = strdup(uri);
+    if (!link->uri_text)
+        return OKV_ENOMEM;
+    if (getrandom(link->client_id, sizeof link->client_id, 0) != sizeof link->client_id)
         return okv_diag_set(&handle->why, OKV_EIO, "no random bytes for a client id: %s",
                             strerror(errno));
-    okv_hello_encode(&hello, &bytes);
-    struct okv_connect_params params = {
-        .hello = (const uint8_t *)&bytes,
-        .hello_length = sizeof bytes,
-        .limits = {.slot_size = hello.slot_size, .credits = options->credits},
-        .deadline_ns = deadline_ns,
-    };
-    rc = handle->transport->connect(&uri, &params, answer, &handle->conn, &handle->why);
-    return rc == OKV_EREFUSED ? rejection_explain(answer, uri_text, &handle->why) : rc;
-}
-
-static int read_welcome(okv *handle, const char *uri, const struct okv_options *options,
-                        const struct okv_welcome *answer)
-{
-    struct okv_welcome_fields *table = &handle->table;
-    int rc = okv_welcome_decode(answer->bytes, answer->length, table);
-
-    if (rc == OKV_EVERSION)
-        return okv_diag_set(&handle->why, rc, "%s speaks another protocol version than this client",
-                            uri);
-    if (rc || table->credits > options->credits || table->slot_size > OKV_SLOT_SIZE_DEFAULT)
-        return okv_diag_set(&handle->why, OKV_EPROTO, "%s sent a welcome that makes no sense", uri);
-    rc = handle->transport->set_remote(handle->conn, table->region_address, table->region_length,
-                                       table->rkey);
-    if (rc)
-        return okv_diag_set(&handle->why, rc, "%s described a region that is not there", uri);
-    handle->bucket_count = table->bucket_count;
-    clock_sample(handle, table->clock_ms);
-    handle->credits = table->credits;
-    return 0;
-}
-
-/* A first READ shows that one-sided reads work, and that they reach this server's table. */
-static int verify_table(okv *handle, const char *uri)
-{
-    const struct okv_welcome_fields *table = &handle->table;
-    struct okv_superblock block;
-    _Static_assert(sizeof(struct okv_wire_superblock) <= OKV_DIRECTORY_SIZE,
-                   "the staging buffer takes the superblock");
-
-    int rc =
-        raw_read(handle, 0, handle->staging, handle->memory, sizeof(struct okv_wire_superblock));
-    if (rc)
-        return okv_diag_set(&handle->why, rc, "connected to %s, but a first READ failed: %s", uri,
-                            okv_error_text(rc));
-    rc = okv_superblock_decode(handle->staging, sizeof(struct okv_wire_superblock), &block);
-    if (rc == OKV_EVERSION)
-        return okv_diag_set(&handle->why, rc, "%s has a table of another format version", uri);
-    if (rc || block.boot_id != table->boot_id || block.region_length != table->region_length ||
-        block.hash_seed != table->hash_seed || block.bucket_size != table->bucket_size ||
-        block.directory_offset != table->directory_offset ||
-        block.segment_buckets != table->segment_buckets)
-        return okv_diag_set(&handle->why, OKV_EPROTO,
-                            "%s described another table than the one that was read", uri);
-    return 0;
-}
-
-/* Limits the next raw READ. */
-static void timeout_at(okv *handle, uint64_t deadline_ns)
-{
-    uint64_t now = okv_clock_ns();
-
-    handle->timeout_ns = deadline_ns > now ? deadline_ns - now : 1;
-}
-
-/* What depends on what the server granted. */
-static int memory_create(okv *handle, const struct okv_options *options)
-{
-    handle->batch.reads = calloc(handle->conn->max_reads, sizeof *handle->batch.reads);
-    if (!handle->batch.reads)
-        return okv_diag_set(&handle->why, OKV_ENOMEM, "no memory for a handle");
-    if (options->hints != OKV_HINTS_NONE && hints_create(handle, options->hints))
-        return okv_diag_set(&handle->why, OKV_ENOMEM, "no memory for %u hints", options->hints);
-    int rc = arena_create(handle);
-    if (rc)
-        return okv_diag_set(&handle->why, rc,
-                            "cannot register %zu bytes of buffers: %s; lower the depth or raise "
-                            "`ulimit -l`",
-                            handle->arena_size, okv_error_text(rc));
-    return 0;
+    /* Spreads pauses; no part of the id is to be seen by it. */
+    link->random = (okv_clock_ns() ^ (uint64_t)(uintptr_t)handle) | 1;
+    return watch_create(handle);
 }
 
 static int handle_connect(okv *handle, const char *uri, const struct okv_options *options)
 {
-    struct okv_welcome answer = {.length = 0};
-    uint64_t deadline = okv_clock_ns() + (uint64_t)options->connect_timeout_ms * 1000000u;
-    int rc = say_hello(handle, uri, options, deadline, &answer);
+    int rc = link_init(handle, uri, options);
 
     if (rc)
         return rc;
-    rc = read_welcome(handle, uri, options, &answer);
-    if (rc)
-        return rc;
-    rc = memory_create(handle, options);
-    if (rc)
-        return rc;
-    timeout_at(handle, deadline);
-    rc = verify_table(handle, uri);
-    if (rc)
-        return rc;
-    timeout_at(handle, deadline);
-    rc = directory_read(handle);
-    if (rc)
-        return okv_diag_set(&handle->why, rc, "the directory of %s could not be READ: %s", uri,
-                            okv_error_text(rc));
-    return 0;
+    if (options->hints != OKV_HINTS_NONE && hints_create(handle, options->hints))
+        return okv_diag_set(&handle->why, OKV_ENOMEM, "no memory for %u hints", options->hints);
+    return link_open(handle);
 }
 
 static void handle_free(okv *handle)
 {
+    if (handle->transport)
+        link_drop(handle);
     buffers_destroy(handle);
-    if (handle->conn)
-        handle->transport->conn_destroy(handle->conn);
+    watch_destroy(handle);
     queues_free(handle);
+    free(handle->link.uri_text);
     free(handle);
 }
 
@@ -262,6 +170,7 @@ int okv_open(const char *uri, const struct okv_options *given, okv **out, char *
     okv *handle = calloc(1, sizeof *handle);
     if (!handle)
         return explain("", OKV_ENOMEM, why, why_size);
+    handle->watch = (struct watch){.epoll = -1, .timer = -1, .watched = -1};
 
     int rc = options_apply(given, &options, &handle->why);
     if (rc)
@@ -270,7 +179,7 @@ int okv_open(const char *uri, const struct okv_options *given, okv **out, char *
     handle->slot_count = options.depth + options.credits;
     handle->earliest_deadline_ns = UINT64_MAX;
     handle->next_sequence = 1;
-    rc = queues_allocate(handle);
+    rc = queues_allocate(handle, &options);
     if (rc)
         goto free_handle;
     rc = handle_connect(handle, uri, &options);
@@ -293,6 +202,7 @@ void okv_close(okv **handle)
 {
     if (!handle || !*handle)
         return;
+    link_goodbye_say(*handle);
     handle_free(*handle);
     *handle = NULL;
 }
@@ -306,7 +216,7 @@ void okv_info(const okv *handle, struct okv_info *out)
 {
     *out = (struct okv_info){
         .transport = handle->transport->name,
-        .path = handle->conn->how,
+        .path = handle->how,
         .boot_id = handle->table.boot_id,
         .session_id = handle->table.session_id,
         .region_bytes = handle->table.region_length,

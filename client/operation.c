@@ -37,6 +37,7 @@ int operation_take(okv *handle, enum operation_kind kind, enum operation_deliver
         .image = operation->image,
         .extent = operation->extent,
         .deadline_ns = okv_clock_ns() + timeout_ns,
+        .number = handle->taken++,
     };
     handle->active++;
     handle->pending += polled;
@@ -69,7 +70,8 @@ static struct slot_queue *blocked_queue(okv *handle, const struct operation *ope
 
 void operation_advance(okv *handle, struct operation *operation)
 {
-    if (operation->blocked)
+    /* Where nothing can be posted, it begins again when something can. */
+    if (operation->blocked || !link_is_up(handle))
         return;
     int rc = operation->step == STEP_REPLY ? request_post(handle, operation)
                                            : lookup_post(handle, operation);
@@ -77,7 +79,7 @@ void operation_advance(okv *handle, struct operation *operation)
         operation->blocked = true;
         queue_push(handle, blocked_queue(handle, operation), operation->index);
     } else if (rc == OKV_EDISCONNECTED) {
-        handle->lost = true; /* it ends with the handle, in reads_flush() */
+        handle->lost = true; /* the connection is dealt with in reads_flush() */
     } else if (rc) {
         operation_end_unanswered(handle, operation, rc);
     }
@@ -102,6 +104,14 @@ void operation_retry_blocked(okv *handle)
 {
     retry_queue(handle, &handle->blocked_requests, request_has_room);
     retry_queue(handle, &handle->blocked_reads, reads_have_room);
+}
+
+void operation_unblock_all(okv *handle)
+{
+    handle->blocked_reads.count = 0;
+    handle->blocked_requests.count = 0;
+    for (uint32_t i = 0; i < handle->slot_count; i++)
+        handle->operations[i].blocked = false;
 }
 
 static void queue_remove(const okv *handle, struct slot_queue *queue, uint16_t removed)
@@ -176,8 +186,7 @@ void operation_end(okv *handle, struct operation *operation, int status)
         operation_release(handle, operation);
 }
 
-/* A write whose message left may have been applied: only its answer can tell. */
-static int status_without_answer(const struct operation *operation, int failure)
+bool operation_is_write(const struct operation *operation)
 {
     switch (operation->kind) {
     case OPERATION_PUT:
@@ -186,10 +195,16 @@ static int status_without_answer(const struct operation *operation, int failure)
     case OPERATION_APPEND:
     case OPERATION_TOUCH:
     case OPERATION_FLUSH:
-        return operation->posted ? OKV_EUNKNOWN : failure;
+        return true;
     default:
-        return failure;
+        return false;
     }
+}
+
+/* A write whose message left may have been applied: only its answer can tell. */
+static int status_without_answer(const struct operation *operation, int failure)
+{
+    return operation->posted && operation_is_write(operation) ? OKV_EUNKNOWN : failure;
 }
 
 void operation_end_unanswered(okv *handle, struct operation *operation, int failure)
@@ -202,9 +217,11 @@ void operation_end_unanswered(okv *handle, struct operation *operation, int fail
 
 void operation_expire(okv *handle, struct operation *operation)
 {
+    bool awaited = operation->posted && !operation->resend;
+
     handle->counters.timeouts++;
-    if (!operation->posted && operation->reads == 0) {
-        operation_end(handle, operation, OKV_ETIMEDOUT);
+    if (!awaited && operation->reads == 0) {
+        operation_end_unanswered(handle, operation, OKV_ETIMEDOUT);
         return;
     }
     operation_conclude(handle, operation, status_without_answer(operation, OKV_ETIMEDOUT));

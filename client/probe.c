@@ -78,14 +78,18 @@ static int probe_post(struct probe *probe, uint32_t slot)
     return rc;
 }
 
-static int probe_event(struct probe *probe, const struct okv_event *event)
+/* After a failure `rc` the others of its turn are still the engine's: messages are to be given
+ * back. Returns the first failure. */
+static int probe_event(struct probe *probe, const struct okv_event *event, int rc)
 {
     if (event->type != OKV_EVENT_READ || !(event->cookie & PROBE_COOKIE)) {
         engine_event(probe->handle, event);
-        return probe->handle->failure;
+        if (!rc && (probe->handle->failure || !link_is_up(probe->handle)))
+            rc = OKV_EDISCONNECTED;
+        return rc;
     }
-    if (event->status)
-        return event->status;
+    if (rc || event->status)
+        return rc ? rc : event->status;
     uint32_t index = (uint32_t)event->cookie;
     uint32_t slot = (uint32_t)((event->cookie & ~PROBE_COOKIE) >> 32);
     probe->latencies_ns[index] = okv_clock_ns() - probe->latencies_ns[index];
@@ -108,8 +112,8 @@ static int probe_run(struct probe *probe, uint32_t depth)
     while (probe->done < probe->count && rc == 0) {
         struct okv_event events[16];
         int n = handle->transport->poll(handle->conn->endpoint, events, 16);
-        for (int i = 0; i < n && rc == 0; i++)
-            rc = probe_event(probe, &events[i]);
+        for (int i = 0; i < n; i++)
+            rc = probe_event(probe, &events[i], rc);
         if (n < 0)
             rc = OKV_EIO;
         idle = n == 0 ? idle + 1 : 0;
@@ -142,11 +146,14 @@ int okv_probe(okv *handle, uint32_t length, uint32_t count, uint32_t depth, uint
         return handle->failure;
     if (handle->active > 0)
         return OKV_EAGAIN;
-    if (depth > handle->conn->max_reads)
-        depth = handle->conn->max_reads;
     probe.last_place = handle->table.segment_buckets -
                        (length + handle->table.bucket_size - 1) / handle->table.bucket_size;
-    int rc = clock_refresh(handle);
+    int rc = link_await(handle, okv_clock_ns() + handle->timeout_ns);
+    if (rc)
+        return rc;
+    if (depth > handle->conn->max_reads)
+        depth = handle->conn->max_reads;
+    rc = clock_refresh(handle);
     if (rc == 0 || rc == OKV_ECORRUPT)
         rc = directory_read(handle);
     if (rc)
@@ -165,8 +172,10 @@ int okv_probe(okv *handle, uint32_t length, uint32_t count, uint32_t depth, uint
      * deregistering the memory end their right to it. */
     if (rc == OKV_EDISCONNECTED)
         engine_disconnected(handle);
+    else if (rc == OKV_EIO && probe.posted > 0)
+        engine_fail(handle, rc, "a raw READ failed");
     else if (rc && probe.posted > 0)
-        engine_fail(handle, rc, "a raw READ failed or did not end by its deadline");
+        link_lost(handle, rc, "a raw READ did not end by its deadline");
     if (rc && handle->failure)
         rc = handle->failure;
     handle->transport->memory_unregister(probe.memory);

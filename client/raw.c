@@ -15,6 +15,8 @@ static int raw_wait(okv *handle, bool posted, uint64_t deadline_ns)
     struct okv_event event;
 
     for (uint32_t idle = 0; posted || reads_room(handle) == 0; idle++) {
+        if (handle->failure || !link_is_up(handle))
+            return OKV_EDISCONNECTED;
         int n = handle->transport->poll(handle->conn->endpoint, &event, 1);
         if (n < 0)
             return OKV_EIO;
@@ -22,8 +24,6 @@ static int raw_wait(okv *handle, bool posted, uint64_t deadline_ns)
             return event.status;
         if (n > 0)
             engine_event(handle, &event);
-        if (handle->closed)
-            return handle->failure;
         if (idle % 64 == 63) {
             if (okv_clock_ns() >= deadline_ns)
                 return OKV_ETIMEDOUT;
@@ -47,6 +47,8 @@ int raw_read(okv *handle, uint64_t offset, void *destination, struct okv_memory 
 
     if (handle->failure)
         return handle->failure;
+    if (!link_is_up(handle))
+        return OKV_EDISCONNECTED;
     int rc = raw_wait(handle, false, deadline);
     if (rc == 0) {
         rc = handle->transport->post_read(handle->conn, &read, 1);
@@ -60,9 +62,11 @@ int raw_read(okv *handle, uint64_t offset, void *destination, struct okv_memory 
     }
     if (rc == OKV_EDISCONNECTED)
         engine_disconnected(handle);
-    /* The memory belongs to the READ until its event, which did not come:
-     * closing the connection lets the caller have it back. */
-    if (rc == OKV_ETIMEDOUT || rc == OKV_EIO)
-        engine_fail(handle, rc, "a READ did not end by its deadline, or the device failed");
+    /* The memory belongs to the READ until its event, which did not come: the end of the
+     * connection, or that of its registration, lets the caller have it back. */
+    if (rc == OKV_ETIMEDOUT)
+        link_lost(handle, rc, "a READ did not end by its deadline");
+    if (rc == OKV_EIO)
+        engine_fail(handle, rc, "the device failed");
     return rc && handle->failure ? handle->failure : rc;
 }

@@ -45,12 +45,19 @@ void reads_flush(okv *handle)
 
     if (handle->lost && !handle->failure)
         engine_disconnected(handle);
+    handle->lost = false;
     handle->batch.count = 0;
-    if (count == 0 || handle->failure)
+    if (handle->failure)
+        return;
+    /* A request that was queued before the server's goodbye counts as sent. */
+    if (handle->unflushed && (link_is_up(handle) || handle->link.state == LINK_LEAVING))
+        handle->transport->flush(handle->conn);
+    handle->unflushed = false;
+    if (count == 0 || !link_is_up(handle))
         return;
     int rc = handle->transport->post_read(handle->conn, handle->batch.reads, count);
     if (rc == OKV_EDISCONNECTED)
         engine_disconnected(handle);
     else if (rc)
-        engine_fail(handle, OKV_EIO, "the device did not take a READ");
+        link_lost(handle, OKV_EIO, "the device did not take a READ");
 }

@@ -1,6 +1,6 @@
 /*
  * Requests: what the server does for us, one message each way
- * (docs/format.md section 6). A request takes a credit and its reply gives it
+ * (docs/format.md section 6). A request takes a lane and its reply gives it
  * back, so the server always has a receive buffer for it. A value that is too
  * long for a message stays where it is, exposed for the server to READ until the
  * reply came.
@@ -39,34 +39,51 @@ static unsigned request_opcode(enum operation_kind kind)
 
 /* ---- asking ---- */
 
-static void sent_append(okv *handle, struct operation *operation)
+void lanes_reset(okv *handle)
 {
-    struct sent_list *sent = &handle->sent;
+    struct lanes *lanes = &handle->lanes;
 
+    lanes->count = 0;
+    /* The lowest is taken first. */
+    for (uint32_t lane = handle->table.credits; lane-- > 0;)
+        if (!lanes->holders[lane])
+            lanes->free[lanes->count++] = (uint16_t)lane;
+}
+
+/* The number of a request is given with its lane. */
+static void lane_take(okv *handle, struct operation *operation)
+{
+    struct lanes *lanes = &handle->lanes;
+
+    operation->lane = lanes->free[--lanes->count];
+    operation->has_lane = true;
     operation->sequence = handle->next_sequence++;
-    operation->sent_earlier = sent->last;
-    operation->sent_later = NULL;
-    if (sent->last)
-        sent->last->sent_later = operation;
-    else
-        sent->first = operation;
-    sent->last = operation;
+    lanes->holders[operation->lane] = operation;
 }
 
 void request_forget(okv *handle, struct operation *operation)
 {
+    struct lanes *lanes = &handle->lanes;
+
+    lanes->resends -= operation->resend;
+    operation->resend = false;
     operation->posted = false;
-    if (operation->sequence == 0)
+    if (!operation->has_lane)
         return;
-    if (operation->sent_earlier)
-        operation->sent_earlier->sent_later = operation->sent_later;
-    else
-        handle->sent.first = operation->sent_later;
-    if (operation->sent_later)
-        operation->sent_later->sent_earlier = operation->sent_earlier;
-    else
-        handle->sent.last = operation->sent_earlier;
-    operation->sequence = 0;
+    operation->has_lane = false;
+    lanes->holders[operation->lane] = NULL;
+    /* While there is no connection nobody takes it: lanes_reset() comes first. */
+    lanes->free[lanes->count++] = operation->lane;
+}
+
+bool request_is_owed(const okv *handle)
+{
+    for (uint32_t lane = 0; lane < handle->table.credits; lane++) {
+        const struct operation *holder = handle->lanes.holders[lane];
+        if (holder && holder->posted && !holder->resend)
+            return true;
+    }
+    return false;
 }
 
 /* Some memory of the caller's, such as a mapping without PROT_WRITE, cannot be exposed:
@@ -98,14 +115,13 @@ static int value_expose(okv *handle, struct operation *operation)
     return rc;
 }
 
-static struct okv_request_message request_message_of(const okv *handle,
-                                                     const struct operation *operation)
+static struct okv_request_message request_message_of(const struct operation *operation)
 {
     struct okv_request_message request = {
         .opcode = request_opcode(operation->kind),
-        .slot = operation->index,
+        .slot = operation->lane,
         .flags = operation->flags,
-        .sequence = handle->next_sequence,
+        .sequence = operation->sequence,
         .argument = operation->argument,
         .ttl_ms = operation->ttl_ms,
         .key = operation->key,
@@ -122,14 +138,40 @@ static struct okv_request_message request_message_of(const okv *handle,
     return request;
 }
 
+/* One that is sent again has its lane. */
+static bool lane_is_there(const okv *handle, const struct operation *operation)
+{
+    return operation->has_lane || handle->lanes.count > 0;
+}
+
 bool request_has_room(const okv *handle)
 {
-    return handle->credits > 0 && handle->transport->send_buffer(handle->conn);
+    return (handle->lanes.count > 0 || handle->lanes.resends > 0) &&
+           handle->transport->send_buffer(handle->conn);
+}
+
+/* The message may have left unless it is OKV_EDISCONNECTED or OKV_EINVAL. */
+static int request_send(okv *handle, struct operation *operation, uint8_t *bytes)
+{
+    struct okv_request_message request = request_message_of(operation);
+    uint32_t length = okv_request_encode(&request, bytes);
+    int rc = handle->transport->post_send(handle->conn, length,
+                                          okv_immediate(request.opcode, request.slot));
+
+    if (rc && rc != OKV_EIO)
+        return rc;
+    handle->counters.requests++;
+    handle->counters.resent += operation->resend;
+    handle->lanes.resends -= operation->resend;
+    operation->resend = false;
+    operation->posted = true;
+    handle->unflushed = true;
+    return rc ? OKV_EDISCONNECTED : 0;
 }
 
 int request_post(okv *handle, struct operation *operation)
 {
-    if (handle->credits == 0)
+    if (!lane_is_there(handle, operation))
         return OKV_EAGAIN;
     uint8_t *bytes = handle->transport->send_buffer(handle->conn);
     if (!bytes)
@@ -139,16 +181,29 @@ int request_post(okv *handle, struct operation *operation)
         if (rc)
             return rc;
     }
-    struct okv_request_message request = request_message_of(handle, operation);
-    uint32_t length = okv_request_encode(&request, bytes);
+    if (!operation->has_lane)
+        lane_take(handle, operation);
+    return request_send(handle, operation, bytes);
+}
+
+int request_goodbye(okv *handle)
+{
+    struct lanes *lanes = &handle->lanes;
+    uint8_t *bytes = handle->transport->send_buffer(handle->conn);
+
+    if (lanes->count == 0 || !bytes)
+        return OKV_EAGAIN;
+    struct okv_request_message goodbye = {
+        .opcode = OKV_OP_GOODBYE,
+        .slot = lanes->free[lanes->count - 1],
+        .sequence = handle->next_sequence,
+    };
+    uint32_t length = okv_request_encode(&goodbye, bytes);
     int rc = handle->transport->post_send(handle->conn, length,
-                                          okv_immediate(request.opcode, request.slot));
-    operation->posted = rc == 0 || rc == OKV_EIO; /* only then it may have left */
+                                          okv_immediate(goodbye.opcode, goodbye.slot));
     if (rc)
         return rc;
-    sent_append(handle, operation);
-    handle->credits--;
-    handle->counters.requests++;
+    handle->transport->flush(handle->conn);
     return 0;
 }
 
@@ -268,10 +323,10 @@ static void reply_apply(okv *handle, struct operation *operation,
 /* The operation that a reply answers, or NULL when it answers none. */
 static struct operation *reply_operation(okv *handle, const struct okv_reply_message *reply)
 {
-    if (reply->slot >= handle->slot_count)
+    if (reply->slot >= handle->table.credits)
         return NULL;
-    struct operation *operation = &handle->operations[reply->slot];
-    if (operation->step != STEP_REPLY || !operation->posted ||
+    struct operation *operation = handle->lanes.holders[reply->slot];
+    if (!operation || operation->step != STEP_REPLY || !operation->posted || operation->resend ||
         operation->sequence != reply->sequence ||
         request_opcode(operation->kind) != reply->opcode ||
         !reply_status_is_valid(operation, reply->status) ||
@@ -290,7 +345,7 @@ void request_message(okv *handle, const struct okv_event *event)
         return;
     }
     if (reply.opcode == OKV_OP_GOODBYE) {
-        engine_fail(handle, OKV_ESHUTDOWN, "the server is shutting down and said goodbye");
+        link_goodbye(handle);
         return;
     }
     struct operation *operation = reply_operation(handle, &reply);
@@ -299,7 +354,6 @@ void request_message(okv *handle, const struct okv_event *event)
         return;
     }
     request_forget(handle, operation);
-    handle->credits++;
     handle->counters.replies++;
     if (operation->abandoned)
         operation_release(handle, operation);

@@ -179,18 +179,28 @@ static int scan_walk(struct scan *scan)
 
 /* ---- cursors ---- */
 
-/* Sets level and point from a cursor; 0: begins. */
+/* A table has no more buckets than its region has room for. What is beyond would keep a scan
+ * going without end over the few that there are. */
+static bool level_is_possible(const okv *handle, uint64_t level)
+{
+    const struct okv_welcome_fields *table = &handle->table;
+
+    return level <= OKV_DEPTH_MAX &&
+           UINT64_C(1) << level <= table->region_length / table->bucket_size;
+}
+
+/* Sets level and point from a cursor; 0: begins. OKV_EINVAL: no cursor; OKV_EPROTO: the
+ * table cannot be that large. */
 static int cursor_decode(struct scan *scan, uint64_t cursor)
 {
-    const struct okv_welcome_fields *table = &scan->handle->table;
+    const okv *handle = scan->handle;
     uint64_t level = cursor & ((1u << SCAN_LEVEL_BITS) - 1);
 
     if (cursor == 0) {
-        scan->level = okv_linear_level(scan->handle->bucket_count);
-        return 0;
+        scan->level = okv_linear_level(handle->bucket_count);
+        return level_is_possible(handle, scan->level) ? 0 : OKV_EPROTO;
     }
-    if (level == 0 || level - 1 > OKV_DEPTH_MAX ||
-        UINT64_C(1) << (level - 1) > table->region_length / table->bucket_size)
+    if (level == 0 || !level_is_possible(handle, level - 1))
         return OKV_EINVAL;
     scan->level = (unsigned)level - 1;
     scan->class_index = okv_hash_bucket(cursor >> SCAN_LEVEL_BITS, scan->level);
@@ -259,7 +269,10 @@ int okv_scan_from(okv *handle, uint64_t *cursor, okv_visit *visit, void *user)
         return handle->failure;
     if (handle->active > 0)
         return OKV_EAGAIN;
-    int rc = clock_refresh(handle);
+    int rc = link_await(handle, okv_clock_ns() + handle->timeout_ns);
+    if (rc)
+        return rc;
+    rc = clock_refresh(handle);
     if (rc && rc != OKV_ECORRUPT)
         return rc;
     rc = cursor_decode(&scan, *cursor);

@@ -15,10 +15,11 @@
 /* Turns with events between two looks at the clock. */
 #define WAIT_BUSY_TURNS 64
 
-/* Sleeps until the endpoint has something, or until a deadline: this or an operation's. */
+/* Sleeps until the connection has something, or something is to be done for it, or until a
+ * deadline: this or an operation's. */
 static int sleep_until(okv *handle, uint64_t deadline_ns)
 {
-    int rc = handle->transport->arm(handle->conn->endpoint);
+    int rc = handle->conn ? handle->transport->arm(handle->conn->endpoint) : 0;
 
     if (rc)
         return rc;
@@ -26,7 +27,9 @@ static int sleep_until(okv *handle, uint64_t deadline_ns)
         return 0;
     if (handle->active > 0 && handle->earliest_deadline_ns < deadline_ns)
         deadline_ns = handle->earliest_deadline_ns;
-    struct pollfd fd = {.fd = handle->conn->endpoint->fd, .events = POLLIN};
+    if (link_wake_ns(handle) < deadline_ns)
+        deadline_ns = link_wake_ns(handle);
+    struct pollfd fd = {.fd = link_fd(handle), .events = POLLIN};
     if (poll(&fd, 1, okv_clock_ms_until(deadline_ns)) < 0 && errno != EINTR)
         return OKV_EIO;
     return 0;
@@ -46,7 +49,7 @@ void engine_pause(okv *handle, struct waiting *waiting, uint64_t deadline_ns)
     if (now < waiting->spin_until_ns)
         sched_yield();
     else if (sleep_until(handle, deadline_ns))
-        engine_fail(handle, OKV_EIO, "the completion queue cannot be armed");
+        link_lost(handle, OKV_EIO, "the completion queue cannot be armed");
 }
 
 int engine_wait_for(okv *handle, struct operation *operation, struct okv_result *result)
@@ -79,16 +82,4 @@ int okv_wait(okv *handle, int timeout_ms)
         engine_pause(handle, &waiting, deadline);
     }
     return OKV_OK;
-}
-
-int okv_fd(const okv *handle)
-{
-    return handle->conn->endpoint->fd;
-}
-
-int okv_arm(okv *handle)
-{
-    if (handle->failure)
-        return handle->failure;
-    return handle->transport->arm(handle->conn->endpoint);
 }

@@ -6,6 +6,7 @@
 
 #include "server/handshake.h"
 #include "server/session.h"
+#include "server/worker.h"
 #include "shared/error.h"
 #include "shared/superblock.h"
 #include "shared/wire.h"
@@ -22,6 +23,9 @@ static void count_rejection(struct okv_stats *stats, int reason)
         break;
     case OKV_REJECT_BUSY:
         OKV_STATS_ADD(stats, rejected_busy, 1);
+        break;
+    case OKV_REJECT_ADDRESS:
+        OKV_STATS_ADD(stats, rejected_address, 1);
         break;
     case OKV_REJECT_STOPPING:
         OKV_STATS_ADD(stats, rejected_stopping, 1);
@@ -46,7 +50,7 @@ static void reject(struct okv_server *server, struct okv_request *request, int r
 }
 
 static void compose_welcome(const struct okv_server *server, const struct okv_session *session,
-                            struct okv_wire_welcome *out)
+                            bool resumed, struct okv_wire_welcome *out)
 {
     const struct okv_store *store = &server->store;
     const struct okv_welcome_fields welcome = {
@@ -59,38 +63,84 @@ static void compose_welcome(const struct okv_server *server, const struct okv_se
         .bucket_size = store->table.bucket_size,
         .segment_buckets = store->table.segment_buckets,
         .slot_size = server->limits.slot_size,
-        .credits = session->credits,
+        .credits = session->lanes,
         .max_key = OKV_KEY_MAX,
         .max_value = store->max_value,
         .session_id = session->id,
         .clock_ms = okv_server_clock_ms(server),
+        .resumed = resumed,
+        .remember_ms = server->config.remember_s * 1000u,
     };
 
     okv_welcome_encode(&welcome, out);
 }
 
-static void accept_client(struct okv_acceptor *acceptor, unsigned listener,
-                          struct okv_request *request, uint32_t credits)
+static struct okv_worker *least_busy_worker(struct okv_server *server, unsigned listener)
+{
+    struct okv_worker *least = &server->workers[0];
+
+    for (unsigned i = 1; i < server->config.workers; i++) {
+        struct okv_worker *worker = &server->workers[i];
+        if (atomic_load(&worker->clients[listener]) < atomic_load(&least->clients[listener]))
+            least = worker;
+    }
+    return least;
+}
+
+/* Gives the session with its welcome to a worker. Returns 0 or a reason to reject. */
+static int hand_over(struct okv_server *server, struct okv_request *request,
+                     struct okv_session *session, bool resumed)
+{
+    struct okv_worker *worker = least_busy_worker(server, session->listener);
+    unsigned listener = session->listener;
+    struct okv_wire_welcome bytes;
+
+    compose_welcome(server, session, resumed, &bytes);
+    /* Before accept: the worker may see the session end before accept returns. */
+    atomic_fetch_add(&worker->clients[listener], 1);
+    int rc = request->listener->ops->accept(request, worker->endpoints[listener], session,
+                                            (const uint8_t *)&bytes, sizeof bytes);
+    if (rc == 0)
+        return 0;
+    atomic_fetch_sub(&worker->clients[listener], 1);
+    return rc == OKV_EAGAIN ? OKV_REJECT_BUSY : OKV_REJECT_RESOURCES;
+}
+
+/* Returns 0 or a reason to reject. `place` is then the caller's. */
+static int begin_session(struct okv_acceptor *acceptor, unsigned listener,
+                         struct okv_request *request, const struct okv_handshake_client *client,
+                         uint32_t place)
 {
     struct okv_server *server = acceptor->server;
-    struct okv_wire_welcome bytes;
-    struct okv_session *session =
-        okv_session_create(++acceptor->next_session_id, listener, credits);
+    const struct okv_ledger_taker taker = {
+        .client_id = client->client_id,
+        .session_id = ++acceptor->last_session_id,
+        .resume = client->resume,
+        .credits = client->credits,
+    };
+    struct okv_ledger_taken taken;
+    int reason = OKV_REJECT_RESOURCES;
 
-    if (!session) {
-        reject(server, request, OKV_REJECT_RESOURCES);
-        return;
-    }
-    compose_welcome(server, session, &bytes);
-    /* Before accept: the worker may see the session end before accept returns. */
-    atomic_fetch_add(&server->clients[listener], 1);
-    int rc = request->listener->ops->accept(request, server->endpoints[listener], session,
-                                            (const uint8_t *)&bytes, sizeof bytes);
-    if (rc) {
-        reject(server, request, rc == OKV_EAGAIN ? OKV_REJECT_BUSY : OKV_REJECT_RESOURCES);
-        atomic_fetch_sub(&server->clients[listener], 1);
-        okv_session_destroy(session);
-    }
+    if (okv_ledger_take(&server->ledgers, &taker, okv_server_clock_ms(server), &taken))
+        return OKV_REJECT_RESOURCES;
+    struct okv_session *session =
+        okv_session_create(taker.session_id, listener, okv_ledger_lanes(taken.ledger));
+    if (!session)
+        goto give_back_ledger;
+    session->place = place;
+    session->ledger = taken.ledger;
+    reason = hand_over(server, request, session, taken.resumed);
+    if (reason)
+        goto destroy_session;
+    if (taken.resumed)
+        OKV_STATS_ADD(&server->stats, resumed, 1);
+    return 0;
+destroy_session:
+    okv_session_destroy(session);
+give_back_ledger:
+    okv_ledger_give_back(&server->ledgers, taken.ledger, taker.session_id,
+                         okv_server_clock_ms(server), false);
+    return reason;
 }
 
 static void answer(struct okv_acceptor *acceptor, unsigned listener, struct okv_request *request)
@@ -100,15 +150,22 @@ static void answer(struct okv_acceptor *acceptor, unsigned listener, struct okv_
         .slot_size = server->limits.slot_size,
         .credits = server->limits.credits,
         .stopping = atomic_load(&server->stopping),
-        .full = atomic_load(&server->clients[listener]) >= server->config.max_clients,
     };
-    uint32_t credits;
-    int reason = okv_handshake_decide(request->hello, request->hello_length, &terms, &credits);
+    struct okv_handshake_client client;
+    uint32_t place;
+    int reason = okv_handshake_decide(request->hello, request->hello_length, &terms, &client);
 
-    if (reason)
+    if (!reason)
+        reason = okv_admission_take(&server->admission, request->address, &place);
+    if (reason) {
         reject(server, request, reason);
-    else
-        accept_client(acceptor, listener, request, credits);
+        return;
+    }
+    reason = begin_session(acceptor, listener, request, &client, place);
+    if (reason) {
+        reject(server, request, reason);
+        okv_admission_give_back(&server->admission, place);
+    }
 }
 
 static void *accept_all(void *user)

@@ -10,7 +10,7 @@ struct okv_acceptor {
     struct okv_server *server;
     pthread_t thread;
     int stop_fd;
-    uint64_t next_session_id;
+    uint64_t last_session_id;
 };
 
 /* Starts the thread; the server must not move. OKV_EIO, OKV_ENOMEM. */

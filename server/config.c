@@ -1,6 +1,8 @@
 #include "server/config.h"
 
 #include <argp.h>
+#include <sched.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +19,8 @@
 /* A value is written anew before the old one goes, so a table has room for several. */
 #define VALUES_MIN 4
 #define EXIT_USAGE 2
+#define DAY_S 86400u
+#define DEFAULT_WORKERS_MAX 4
 
 enum option_key {
     OPTION_BUCKET_SIZE = 256,
@@ -25,7 +29,13 @@ enum option_key {
     OPTION_EXTRA_READS,
     OPTION_INDEX_PERCENT,
     OPTION_CREDITS,
+    OPTION_WORKERS,
     OPTION_MAX_CLIENTS,
+    OPTION_MAX_CLIENTS_PER_ADDRESS,
+    OPTION_KEEPALIVE_MS,
+    OPTION_IDLE_S,
+    OPTION_REMEMBER_S,
+    OPTION_DRAIN_MS,
     OPTION_SPIN_US,
     OPTION_HUGE,
 };
@@ -71,8 +81,20 @@ static const struct argp_option options[] = {
      "Most of the table that the index may take, in percent: 10 to 95 (75). More lets a fuller "
      "table of small items keep to one READ for each; less keeps room for large values",
      2},
-    {"max-clients", OPTION_MAX_CLIENTS, "N", 0, "Clients at once, for each URI (64)", 3},
+    {"workers", OPTION_WORKERS, "N", 0,
+     "Threads that serve, each some of the clients: 1 to 64 (half of the CPUs, up to 4)", 3},
+    {"max-clients", OPTION_MAX_CLIENTS, "N", 0, "Clients at once (64)", 3},
+    {"max-clients-per-address", OPTION_MAX_CLIENTS_PER_ADDRESS, "N", 0,
+     "Clients at once from one address; 0: as many as in all (0)", 3},
     {"credits", OPTION_CREDITS, "N", 0, "Requests that a client may have under way (16)", 3},
+    {"keepalive-ms", OPTION_KEEPALIVE_MS, "MS", 0,
+     "A dead client is found within this time: 200 to 600000 (3000)", 3},
+    {"idle-s", OPTION_IDLE_S, "S", 0,
+     "Disconnect a client that sent no request for so long; reads are none. 0: never (0)", 3},
+    {"remember-s", OPTION_REMEMBER_S, "S", 0,
+     "How long the server knows what the writes of a client came to that is gone (60)", 3},
+    {"drain-ms", OPTION_DRAIN_MS, "MS", 0, "What clients get to leave when the server ends (5000)",
+     3},
     {"spin-us", OPTION_SPIN_US, "US", 0, "How long an idle worker polls before it sleeps (50)", 3},
     {0},
 };
@@ -141,6 +163,42 @@ static void choose_max_value(struct okv_config *config, struct argp_state *state
         config->max_value = limit < OKV_VALUE_MAX ? (uint32_t)limit : OKV_VALUE_MAX;
 }
 
+/* Options that are a number. */
+static const struct number_option {
+    int key;
+    const char *name;
+    uint32_t least, most;
+    size_t field;
+} numbers[] = {
+    {OPTION_EXTRA_READS, "extra-reads", 1, 1000, offsetof(struct okv_config, extra_reads)},
+    {OPTION_INDEX_PERCENT, "index-percent", 10, 95, offsetof(struct okv_config, index_percent)},
+    {OPTION_CREDITS, "credits", 1, OKV_CREDITS_MAX, offsetof(struct okv_config, credits)},
+    {OPTION_WORKERS, "workers", 1, OKV_WORKERS_MAX, offsetof(struct okv_config, workers)},
+    {OPTION_MAX_CLIENTS, "max-clients", 1, OKV_CLIENTS_MAX,
+     offsetof(struct okv_config, max_clients)},
+    {OPTION_MAX_CLIENTS_PER_ADDRESS, "max-clients-per-address", 0, OKV_CLIENTS_MAX,
+     offsetof(struct okv_config, max_clients_per_address)},
+    {OPTION_KEEPALIVE_MS, "keepalive-ms", 200, 600000, offsetof(struct okv_config, keepalive_ms)},
+    {OPTION_IDLE_S, "idle-s", 0, 365 * DAY_S, offsetof(struct okv_config, idle_s)},
+    {OPTION_REMEMBER_S, "remember-s", 0, DAY_S, offsetof(struct okv_config, remember_s)},
+    {OPTION_DRAIN_MS, "drain-ms", 0, 600000, offsetof(struct okv_config, drain_ms)},
+    {OPTION_SPIN_US, "spin-us", 0, 1000000, offsetof(struct okv_config, spin_us)},
+};
+
+static error_t parse_number_option(struct okv_config *config, int key, const char *text,
+                                   struct argp_state *state)
+{
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        const struct number_option *option = &numbers[i];
+        if (option->key != key)
+            continue;
+        uint32_t number = parse_number(option->name, text, option->least, option->most, state);
+        memcpy((char *)config + option->field, &number, sizeof number);
+        return 0;
+    }
+    return ARGP_ERR_UNKNOWN;
+}
+
 static error_t parse_option(int key, char *text, struct argp_state *state)
 {
     struct okv_config *config = state->input;
@@ -165,21 +223,6 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case OPTION_MAX_VALUE:
         config->max_value = (uint32_t)parse_size("max-value", text, 1, OKV_VALUE_MAX, state);
         break;
-    case OPTION_EXTRA_READS:
-        config->extra_reads = parse_number("extra-reads", text, 1, 1000, state);
-        break;
-    case OPTION_INDEX_PERCENT:
-        config->index_percent = parse_number("index-percent", text, 10, 95, state);
-        break;
-    case OPTION_CREDITS:
-        config->credits = parse_number("credits", text, 1, OKV_CREDITS_MAX, state);
-        break;
-    case OPTION_MAX_CLIENTS:
-        config->max_clients = parse_number("max-clients", text, 1, 10000, state);
-        break;
-    case OPTION_SPIN_US:
-        config->spin_us = parse_number("spin-us", text, 0, 1000000, state);
-        break;
     case OPTION_HUGE:
         config->huge = true;
         break;
@@ -191,9 +234,19 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         argp_error(state, "'%s' is no option", text);
         break;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return parse_number_option(config, key, text, state);
     }
     return 0;
+}
+
+/* A worker waits for messages most of its time, and the CPUs are for the clients of this host and
+ * for the kernel too. */
+static uint32_t default_workers(void)
+{
+    cpu_set_t cpus;
+    int half = sched_getaffinity(0, sizeof cpus, &cpus) ? 1 : CPU_COUNT(&cpus) / 2;
+
+    return half < 1 ? 1 : half > DEFAULT_WORKERS_MAX ? DEFAULT_WORKERS_MAX : (uint32_t)half;
 }
 
 static void default_listen(struct okv_config *config)
@@ -221,7 +274,11 @@ void okv_config_parse(int argc, char **argv, struct okv_config *config)
         .extra_reads = OKV_EXTRA_READS_DEFAULT,
         .index_percent = OKV_INDEX_PERCENT_DEFAULT,
         .credits = 16,
+        .workers = default_workers(),
         .max_clients = 64,
+        .keepalive_ms = 3000,
+        .remember_s = 60,
+        .drain_ms = 5000,
         .spin_us = 50,
     };
     argp_program_version_hook = print_version;

@@ -8,6 +8,8 @@
 #include "shared/uri.h"
 
 #define OKV_LISTENERS_MAX 16
+#define OKV_WORKERS_MAX 64
+#define OKV_CLIENTS_MAX 10000
 
 struct okv_config {
     struct okv_uri listen[OKV_LISTENERS_MAX];
@@ -19,8 +21,14 @@ struct okv_config {
     uint32_t extra_reads;   /* READs beyond the first, per 1000 gets, that make the index grow */
     uint32_t index_percent; /* most of the region that the index takes */
     uint32_t credits;       /* most requests that one client may have under way */
-    uint32_t max_clients;   /* per listener */
-    uint32_t spin_us;       /* before an idle worker sleeps */
+    uint32_t workers;
+    uint32_t max_clients;             /* of all listeners together */
+    uint32_t max_clients_per_address; /* 0: as many */
+    uint32_t keepalive_ms;            /* a dead client is found within this time */
+    uint32_t idle_s;                  /* a client without requests may stay; 0: for ever */
+    uint32_t remember_s;              /* the results of a client's writes, after it has gone */
+    uint32_t drain_ms;                /* what clients get to leave when the server ends */
+    uint32_t spin_us;                 /* before an idle worker sleeps */
     bool huge;
 };
 

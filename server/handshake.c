@@ -1,10 +1,12 @@
 #include "server/handshake.h"
 
+#include <string.h>
+
 #include "shared/error.h"
-#include "shared/wire.h"
 
 int okv_handshake_decide(const uint8_t *bytes, size_t length,
-                         const struct okv_handshake_terms *terms, uint32_t *credits)
+                         const struct okv_handshake_terms *terms,
+                         struct okv_handshake_client *client)
 {
     struct okv_hello hello;
     int rc = okv_hello_decode(bytes, length, &hello);
@@ -19,8 +21,8 @@ int okv_handshake_decide(const uint8_t *bytes, size_t length,
         return OKV_REJECT_SLOT_SIZE;
     if (terms->stopping)
         return OKV_REJECT_STOPPING;
-    if (terms->full)
-        return OKV_REJECT_BUSY;
-    *credits = hello.credits < terms->credits ? hello.credits : terms->credits;
+    memcpy(client->client_id, hello.client_id, sizeof client->client_id);
+    client->resume = hello.resume;
+    client->credits = hello.credits < terms->credits ? hello.credits : terms->credits;
     return 0;
 }

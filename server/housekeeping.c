@@ -3,11 +3,12 @@
 /* Readers learn of the time at least ten times a second. */
 #define PUBLISH_MS 50
 #define SWEEP_MS 100
+#define FORGET_MS 1000
 /* A sweep goes in steps until it has been round or used up its time. */
 #define SWEEP_STEP 64
 #define SWEEP_NS UINT64_C(500000)
 
-static bool has_expiring(struct okv_server *server)
+bool okv_housekeeping_is_due(struct okv_server *server)
 {
     return atomic_load_explicit(&server->store.totals.expiring, memory_order_relaxed) > 0;
 }
@@ -32,14 +33,20 @@ static void sweep(struct okv_server *server, struct okv_store_work *work)
         okv_store_sweep(store, work, SWEEP_STEP);
 }
 
-/* Where nothing expired for a while both are overdue, so that readers know the time as
+/* Ledgers need no waking up: they are few, and none is found after its time.
+ *
+ * Where nothing expired for a while both are overdue, so that readers know the time as
  * soon as there is a first item that they need it for. */
 void okv_housekeeping_run(struct okv_housekeeping *housekeeping, struct okv_server *server,
                           struct okv_store_work *work)
 {
     uint64_t now = housekeeping->clock_ms;
 
-    if (!has_expiring(server))
+    if (now - housekeeping->forgot_ms >= FORGET_MS) {
+        okv_ledgers_expire(&server->ledgers, now);
+        housekeeping->forgot_ms = now;
+    }
+    if (!okv_housekeeping_is_due(server))
         return;
     if (now - housekeeping->published_ms >= PUBLISH_MS) {
         okv_store_set_clock(&server->store, now, true);
@@ -53,5 +60,6 @@ void okv_housekeeping_run(struct okv_housekeeping *housekeeping, struct okv_serv
 
 int okv_housekeeping_sleep_ms(struct okv_server *server, int longest)
 {
-    return has_expiring(server) && (longest < 0 || longest > SWEEP_MS) ? SWEEP_MS : longest;
+    return okv_housekeeping_is_due(server) && (longest < 0 || longest > SWEEP_MS) ? SWEEP_MS
+                                                                                  : longest;
 }

@@ -24,7 +24,9 @@ struct okv_ledger {
     uint8_t client_id[OKV_CLIENT_ID_SIZE];
     uint64_t first_session;      /* all writes since then are known */
     atomic_uint_fast64_t holder; /* the session that took it last */
-    bool is_held;                /* the next four under the ledgers' lock */
+    bool is_held;                /* the next six under the ledgers' lock */
+    bool is_dropped;             /* nobody finds it any more; freed with its last user */
+    uint32_t users;              /* sessions that took it and have not given it back */
     uint64_t idle_since_ms;
     struct okv_ledger *next_in_bucket;
     struct okv_ledger *older, *newer; /* in the list of idle ones */
@@ -76,8 +78,14 @@ static void idle_remove(struct okv_ledgers *ledgers, struct okv_ledger *ledger)
     ledgers->idle_count--;
 }
 
-/* Of one that is in no list of idle ones. */
-static void ledger_destroy(struct okv_ledgers *ledgers, struct okv_ledger *ledger)
+static void ledger_free(struct okv_ledger *ledger)
+{
+    pthread_mutex_destroy(&ledger->lock);
+    free(ledger);
+}
+
+/* Of one that is in no list of idle ones. A session that was replaced may still look at it. */
+static void ledger_drop(struct okv_ledgers *ledgers, struct okv_ledger *ledger)
 {
     struct okv_ledger **link = bucket_of(ledgers, ledger->client_id);
 
@@ -85,16 +93,17 @@ static void ledger_destroy(struct okv_ledgers *ledgers, struct okv_ledger *ledge
         link = &(*link)->next_in_bucket;
     *link = ledger->next_in_bucket;
     ledgers->count--;
-    pthread_mutex_destroy(&ledger->lock);
-    free(ledger);
+    ledger->is_dropped = true;
+    if (ledger->users == 0)
+        ledger_free(ledger);
 }
 
-static void destroy_oldest(struct okv_ledgers *ledgers)
+static void drop_oldest(struct okv_ledgers *ledgers)
 {
     struct okv_ledger *oldest = ledgers->oldest;
 
     idle_remove(ledgers, oldest);
-    ledger_destroy(ledgers, oldest);
+    ledger_drop(ledgers, oldest);
 }
 
 static int ledger_create(struct okv_ledgers *ledgers, const struct okv_ledger_taker *taker,
@@ -105,7 +114,7 @@ static int ledger_create(struct okv_ledgers *ledgers, const struct okv_ledger_ta
     if (ledgers->count == ledgers->limit) {
         if (!ledgers->oldest)
             return OKV_EAGAIN;
-        destroy_oldest(ledgers);
+        drop_oldest(ledgers);
     }
     struct okv_ledger *ledger = calloc(1, sizeof *ledger + taker->credits * sizeof *ledger->lanes);
     if (!ledger)
@@ -142,7 +151,7 @@ int okv_ledgers_init(struct okv_ledgers *ledgers, uint32_t limit, uint64_t remem
 void okv_ledgers_fini(struct okv_ledgers *ledgers)
 {
     while (ledgers->oldest)
-        destroy_oldest(ledgers);
+        drop_oldest(ledgers);
     pthread_mutex_destroy(&ledgers->lock);
     free(ledgers->buckets);
 }
@@ -165,6 +174,7 @@ int okv_ledger_take(struct okv_ledgers *ledgers, const struct okv_ledger_taker *
         idle_remove(ledgers, ledger);
     if (rc == 0) {
         ledger->is_held = true;
+        ledger->users++;
         atomic_store(&ledger->holder, taker->session_id);
         out->ledger = ledger;
     }
@@ -176,22 +186,34 @@ void okv_ledger_give_back(struct okv_ledgers *ledgers, struct okv_ledger *ledger
                           uint64_t session_id, uint64_t now_ms, bool forget)
 {
     pthread_mutex_lock(&ledgers->lock);
-    if (!okv_ledger_is_replaced(ledger, session_id)) {
+    ledger->users--;
+    if (ledger->is_dropped) {
+        if (ledger->users == 0)
+            ledger_free(ledger);
+    } else if (!okv_ledger_is_replaced(ledger, session_id)) {
         ledger->is_held = false;
         ledger->idle_since_ms = now_ms;
         if (forget)
-            ledger_destroy(ledgers, ledger);
+            ledger_drop(ledgers, ledger);
         else
             idle_append(ledgers, ledger);
     }
     pthread_mutex_unlock(&ledgers->lock);
 }
 
+uint32_t okv_ledgers_count(struct okv_ledgers *ledgers)
+{
+    pthread_mutex_lock(&ledgers->lock);
+    uint32_t count = ledgers->count;
+    pthread_mutex_unlock(&ledgers->lock);
+    return count;
+}
+
 void okv_ledgers_expire(struct okv_ledgers *ledgers, uint64_t now_ms)
 {
     pthread_mutex_lock(&ledgers->lock);
     while (ledgers->oldest && now_ms - ledgers->oldest->idle_since_ms >= ledgers->remember_ms)
-        destroy_oldest(ledgers);
+        drop_oldest(ledgers);
     pthread_mutex_unlock(&ledgers->lock);
 }
 

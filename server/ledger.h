@@ -76,10 +76,12 @@ struct okv_ledger_taken {
  */
 int okv_ledger_take(struct okv_ledgers *ledgers, const struct okv_ledger_taker *taker,
                     uint64_t now_ms, struct okv_ledger_taken *out);
-/* The session has ended. The ledger is kept, or with `forget` dropped, unless a later session
- * holds it. */
+/* The session has ended and looks at the ledger no more. It is kept, or with `forget` dropped,
+ * unless a later session holds it. To be called once for each okv_ledger_take(). */
 void okv_ledger_give_back(struct okv_ledgers *ledgers, struct okv_ledger *ledger,
                           uint64_t session_id, uint64_t now_ms, bool forget);
+/* How many there are, those without a session included. */
+uint32_t okv_ledgers_count(struct okv_ledgers *ledgers);
 /* Drops those that were kept long enough. */
 void okv_ledgers_expire(struct okv_ledgers *ledgers, uint64_t now_ms);
 

@@ -16,6 +16,7 @@
 #include "shared/wire.h"
 
 #define EXIT_CANNOT_SERVE 3
+#define LEDGERS_PER_CLIENT 4
 
 static int store_open(struct okv_server *server, struct okv_diag *diag)
 {
@@ -46,10 +47,8 @@ static int store_open(struct okv_server *server, struct okv_diag *diag)
 static void listeners_close(struct okv_server *server)
 {
     while (server->listener_count > 0) {
-        unsigned i = --server->listener_count;
-        if (server->endpoints[i])
-            server->endpoints[i]->ops->endpoint_destroy(server->endpoints[i]);
-        server->listeners[i]->ops->unlisten(server->listeners[i]);
+        struct okv_listener *listener = server->listeners[--server->listener_count];
+        listener->ops->unlisten(listener);
     }
 }
 
@@ -57,15 +56,55 @@ static int listeners_open(struct okv_server *server, struct okv_diag *diag)
 {
     for (unsigned i = 0; i < server->config.listen_count; i++) {
         const struct okv_uri *uri = &server->config.listen[i];
-        const struct okv_transport_ops *ops = okv_transport_for(uri->scheme);
-        int rc = ops->listen(uri, &server->region, &server->listeners[i], diag);
-        if (!rc) {
-            server->listener_count++;
-            rc = ops->endpoint_create(server->listeners[i], &server->limits,
-                                      server->config.max_clients, &server->endpoints[i], diag);
-        }
+        int rc = okv_transport_for(uri->scheme)
+                     ->listen(uri, &server->region, &server->listeners[i], diag);
         if (rc) {
             listeners_close(server);
+            return rc;
+        }
+        server->listener_count++;
+    }
+    return 0;
+}
+
+static void workers_destroy(struct okv_server *server, unsigned count)
+{
+    while (count-- > 0)
+        okv_worker_fini(&server->workers[count]);
+    free(server->workers);
+}
+
+static int workers_create(struct okv_server *server, struct okv_diag *diag)
+{
+    server->workers = calloc(server->config.workers, sizeof *server->workers);
+    if (!server->workers)
+        return OKV_ENOMEM;
+    for (unsigned i = 0; i < server->config.workers; i++) {
+        int rc = okv_worker_init(&server->workers[i], server, diag);
+        if (rc) {
+            workers_destroy(server, i);
+            return rc;
+        }
+    }
+    return 0;
+}
+
+/* The first `count` of them run. */
+static void workers_stop(struct okv_server *server, unsigned count)
+{
+    atomic_store(&server->stopping, true);
+    for (unsigned i = 0; i < count; i++)
+        okv_worker_wake(&server->workers[i]);
+    for (unsigned i = 0; i < count; i++)
+        okv_worker_join(&server->workers[i]);
+}
+
+static int workers_start(struct okv_server *server)
+{
+    for (unsigned i = 0; i < server->config.workers; i++) {
+        int rc = okv_worker_start(&server->workers[i]);
+        if (rc) {
+            workers_stop(server, i);
             return rc;
         }
     }
@@ -113,28 +152,42 @@ static int failure_explain(const struct okv_server *server, struct okv_diag *dia
 static int serve(struct okv_server *server, const sigset_t *signals, struct okv_diag *diag)
 {
     struct okv_acceptor acceptor;
-    struct okv_worker worker;
-    int rc = okv_worker_start(&worker, server);
+    int rc = workers_start(server);
 
     if (rc)
-        return okv_diag_set(diag, rc, "cannot start the worker: %s", okv_error_text(rc));
+        return okv_diag_set(diag, rc, "cannot start the workers: %s", okv_error_text(rc));
     rc = okv_acceptor_start(&acceptor, server);
     if (rc) {
-        okv_diag_set(diag, rc, "cannot start the acceptor: %s", okv_error_text(rc));
-        goto stop_worker;
+        workers_stop(server, server->config.workers);
+        return okv_diag_set(diag, rc, "cannot start the acceptor: %s", okv_error_text(rc));
     }
     announce(server);
     wait_for_signal(server, signals);
-    atomic_store(&server->stopping, true);
-    okv_worker_stop(&worker);
+    workers_stop(server, server->config.workers);
     okv_acceptor_stop(&acceptor);
-    okv_worker_fini(&worker);
     return failure_explain(server, diag);
-stop_worker:
-    atomic_store(&server->stopping, true);
-    okv_worker_stop(&worker);
-    okv_worker_fini(&worker);
+}
+
+/* What all clients share: who is here, and what their writes came to. */
+static int books_open(struct okv_server *server)
+{
+    const struct okv_config *config = &server->config;
+    int rc = okv_admission_init(&server->admission, config->max_clients,
+                                config->max_clients_per_address);
+
+    if (rc)
+        return rc;
+    rc = okv_ledgers_init(&server->ledgers, config->max_clients * LEDGERS_PER_CLIENT,
+                          config->remember_s * UINT64_C(1000), server->store.table.hash_seed);
+    if (rc)
+        okv_admission_fini(&server->admission);
     return rc;
+}
+
+static void books_close(struct okv_server *server)
+{
+    okv_ledgers_fini(&server->ledgers);
+    okv_admission_fini(&server->admission);
 }
 
 static int run(struct okv_server *server, const sigset_t *signals, struct okv_diag *diag)
@@ -146,11 +199,21 @@ static int run(struct okv_server *server, const sigset_t *signals, struct okv_di
     rc = store_open(server, diag);
     if (rc)
         goto destroy_region;
-    rc = listeners_open(server, diag);
+    rc = books_open(server);
     if (rc)
         goto fini_store;
+    rc = listeners_open(server, diag);
+    if (rc)
+        goto close_books;
+    rc = workers_create(server, diag);
+    if (rc)
+        goto close_listeners;
     rc = serve(server, signals, diag);
+    workers_destroy(server, server->config.workers);
+close_listeners:
     listeners_close(server);
+close_books:
+    books_close(server);
 fini_store:
     okv_store_fini(&server->store);
 destroy_region:

@@ -3,7 +3,7 @@
  *
  *   main      set-up and tear-down, waits for signals
  *   acceptor  drives the listeners (acceptor.c)
- *   worker    drives the endpoints, owns the sessions (worker.c)
+ *   workers   each drives its endpoints and owns its sessions (worker.c)
  */
 #ifndef OKV_SERVER_SERVER_H
 #define OKV_SERVER_SERVER_H
@@ -11,27 +11,33 @@
 #include <signal.h>
 #include <stdatomic.h>
 
+#include "server/admission.h"
 #include "server/config.h"
+#include "server/ledger.h"
 #include "server/stats.h"
 #include "server/store.h"
 #include "shared/clock.h"
 #include "shared/transport.h"
+
+struct okv_worker;
 
 struct okv_server {
     struct okv_config config;
     struct okv_exposed_region region;
     struct okv_store store;
     struct okv_stats stats;
+    struct okv_admission admission;
+    struct okv_ledgers ledgers;
     uint64_t clock_origin_ms; /* okv_clock_boot_ms() when the server's clock was 0 */
     struct okv_message_limits limits;
 
     unsigned listener_count;
     struct okv_listener *listeners[OKV_LISTENERS_MAX];
-    struct okv_endpoint *endpoints[OKV_LISTENERS_MAX]; /* one for each listener */
-    atomic_uint clients[OKV_LISTENERS_MAX];            /* sessions on each */
-    atomic_bool stopping;                              /* no new clients, end the others */
-    atomic_int failure;                                /* why it can serve no longer; 0 */
-    atomic_uint failed_listener;                       /* whose device that was */
+    struct okv_worker *workers;    /* config.workers */
+    atomic_bool housekeeper_rests; /* the first worker sleeps and knows of nothing to be kept */
+    atomic_bool stopping;          /* no new clients, end the others */
+    atomic_int failure;            /* why it can serve no longer; 0 */
+    atomic_uint failed_listener;   /* whose device that was */
 };
 
 /* The server's clock, which expiries are stated on: ms, at least 1, never set back. Any thread. */

@@ -1,50 +1,67 @@
 /*
  * One client's connection as the worker sees it.
  *
- * A request that finds no send buffer for its reply, or no place for its pull, waits
- * here with its receive buffer until there is one. A PUT whose value is being pulled
- * has a place here from its begin until it was answered (session_pull.h). A client
- * can have at most its credits of both: a further request shows that it took more
- * than it was given.
+ * A request takes its lane from its arrival until its reply was posted. One that finds no
+ * send buffer for its reply, no place for its pull, or its connection's share of a pass used
+ * up, waits here with its receive buffer. A PUT whose value is being pulled has a place here
+ * from its begin until it was answered (session_pull.h).
  */
 #ifndef OKV_SERVER_SESSION_H
 #define OKV_SERVER_SESSION_H
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
+#include "server/keepalive.h"
+#include "server/ledger.h"
 #include "server/session_pull.h"
 #include "shared/transport.h"
 
 struct okv_session {
     uint64_t id;
     unsigned listener; /* index: which endpoint it is on */
+    uint32_t place;    /* what okv_admission_take() gave */
     struct okv_conn *conn;
-    bool closing;      /* we ended it: what still comes is dropped */
-    bool said_goodbye; /* it was told that the server ends */
-    uint32_t credits;
-    struct okv_event *deferred; /* ring of `credits` */
+    struct okv_ledger *ledger; /* the client's; has as many lanes */
+    bool closing;              /* we ended it: what still comes is dropped */
+    bool told_goodbye;         /* it knows that the server ends */
+    bool forget;               /* the client will not come back */
+
+    uint32_t lanes;
+    uint64_t *taken;            /* a bit for each lane */
+    struct okv_event *deferred; /* ring of `lanes` */
     uint32_t deferred_first;
     uint32_t deferred_count;
     struct okv_session_pull pulls[OKV_PULLS_MAX];
-    uint32_t pull_count;                 /* places of `pulls` that are taken */
-    struct okv_session *next, *previous; /* of the worker's list */
+    uint32_t pull_count; /* places of `pulls` that are taken */
+
+    struct okv_keepalive keepalive;
+    uint64_t asked_ns; /* when the last request came */
+    uint64_t pass;     /* of the worker: in which `served` requests were served */
+    unsigned served;
+
+    /* In lists of the worker. */
+    bool has_turn, is_unflushed;
+    TAILQ_ENTRY(okv_session) in_all, in_turn, in_unflushed;
 };
 
+TAILQ_HEAD(okv_session_list, okv_session);
+
 /* NULL when there is no memory. */
-struct okv_session *okv_session_create(uint64_t id, unsigned listener, uint32_t credits);
+struct okv_session *okv_session_create(uint64_t id, unsigned listener, uint32_t lanes);
 /* Accepts NULL. The deferred requests' buffers must have been given back, and every
  * pull must have ended. */
 void okv_session_destroy(struct okv_session *session);
 
-/* True when as many requests as the client has credits have not been answered yet. */
-static inline bool okv_session_is_full(const struct okv_session *session)
-{
-    return session->deferred_count + session->pull_count >= session->credits;
-}
+/* A request came on `lane`. OKV_ECREDIT: there is no such lane, or the one before on it
+ * has not been answered. */
+int okv_session_lane_take(struct okv_session *session, uint16_t lane);
+/* It was answered. */
+void okv_session_lane_free(struct okv_session *session, uint16_t lane);
 
-/* Keeps a request for later. OKV_ECREDIT when the session is full. */
-int okv_session_defer(struct okv_session *session, const struct okv_event *request);
+/* Keeps a request, which has taken its lane, for later. */
+void okv_session_defer(struct okv_session *session, const struct okv_event *request);
 /* The request that waits longest, or NULL. */
 const struct okv_event *okv_session_oldest(const struct okv_session *session);
 /* Forgets the one that okv_session_oldest() told. */

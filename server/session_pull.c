@@ -64,6 +64,7 @@ void okv_session_pull_end(struct okv_session *session, struct okv_server *server
 {
     struct okv_session_pull *pull = &session->pulls[event->cookie];
     struct okv_reply_message *reply = &pull->reply;
+    bool applied = false;
 
     *reply = (struct okv_reply_message){
         .opcode = OKV_OP_PUT,
@@ -76,10 +77,17 @@ void okv_session_pull_end(struct okv_session *session, struct okv_server *server
     } else {
         OKV_STATS_ADD(&server->stats, pulls, 1);
         OKV_STATS_ADD(&server->stats, pulled_bytes, pull->request.value_length);
-        if (session->closing)
+        /* Nobody can be told here: the client may send it again on another connection. */
+        if (session->closing || okv_ledger_is_replaced(session->ledger, session->id))
             reply->status = OKV_EDISCONNECTED;
         else
-            okv_apply_put(server, work, &pull->request, pull->extent, reply);
+            applied = true;
+    }
+    if (applied) {
+        okv_apply_put(server, work, &pull->request, pull->extent, reply);
+        okv_ledger_done(session->ledger, reply);
+    } else {
+        okv_ledger_undone(session->ledger, reply->slot, reply->sequence);
     }
     if (reply->status)
         okv_store_release(&server->store, pull->extent);

@@ -40,8 +40,9 @@ struct okv_session_pull {
 int okv_session_pull_begin(struct okv_session *session, struct okv_server *server,
                            struct okv_store_work *work, const struct okv_request_message *request);
 
-/* What OKV_EVENT_PULLED says: puts the item, or gives the extent back when there is no
- * value or the session is ending. */
+/* What OKV_EVENT_PULLED says: puts the item and notes in the client's ledger what came of it;
+ * or gives the extent back and forgets the request when there is no value, the session is
+ * ending or it was replaced. */
 void okv_session_pull_end(struct okv_session *session, struct okv_server *server,
                           struct okv_store_work *work, const struct okv_event *event);
 

@@ -85,11 +85,13 @@ size_t okv_stats_render(struct okv_server *server, char *out, size_t size)
     write_figure(&writer, "boot_id", server->store.table.boot_id);
     write_figure(&writer, "uptime_ms", okv_server_clock_ms(server) - 1);
     write_figure(&writer, "cpu_ms", cpu_ms());
-    write_figure(&writer, "sessions", atomic_load(&stats->sessions));
+    write_figure(&writer, "workers", server->config.workers);
+#define OKV_STATS_WRITE(name, text) write_figure(&writer, #name, atomic_load(&stats->name));
+    OKV_STATS_NOW_LIST(OKV_STATS_WRITE)
+    write_figure(&writer, "ledgers", okv_ledgers_count(&server->ledgers));
     write_items(&writer, &server->store);
     write_index(&writer, &server->store);
     write_region(&writer, &server->store);
-#define OKV_STATS_WRITE(name, text) write_figure(&writer, #name, atomic_load(&stats->name));
     OKV_STATS_LIST(OKV_STATS_WRITE)
 #undef OKV_STATS_WRITE
     return writer.used;

@@ -24,33 +24,53 @@ struct okv_server;
     X(pings, "pings answered")                                                                   \
     X(stats, "requests for these figures")                                                       \
     X(unsupported, "requests of an unknown operation, answered so")                              \
-    X(deferred, "requests that waited for a send buffer or for earlier pulls")                   \
+    X(deferred, "requests that waited: for their turn, a send buffer, or an earlier pull")       \
+    X(duplicates, "writes that were sent again and got the answer of the first time")            \
+    X(stale, "writes that came when their client had gone on, and were dropped")                 \
     X(bytes_in, "bytes of requests")                                                             \
     X(bytes_out, "bytes of replies")                                                             \
     X(sessions_total, "clients accepted since the start")                                        \
+    X(resumed, "of these, clients that came back and whose writes were known")                   \
     X(rejected_malformed, "clients refused: hello that makes no sense")                          \
     X(rejected_version, "clients refused: another protocol version")                             \
     X(rejected_feature, "clients refused: a feature that is not here")                           \
     X(rejected_busy, "clients refused: --max-clients reached")                                   \
+    X(rejected_address, "clients refused: --max-clients-per-address reached")                    \
     X(rejected_stopping, "clients refused: shutting down")                                       \
     X(rejected_resources, "clients refused: the system had no resources")                        \
-    X(closed_by_peer, "connections that the client ended, or that died with it")                 \
-    X(closed_failed, "connections that failed on the way: time-outs, device errors")             \
+    X(closed_by_client, "connections that the client ended")                                     \
+    X(closed_lost, "connections that ended without a word: the client died or gave up")          \
+    X(closed_dead, "connections ended: the device got no acknowledgement")                       \
+    X(closed_unresponsive, "connections ended: nothing was acknowledged for too long")           \
+    X(closed_replaced, "connections ended: the client has another one")                          \
+    X(closed_idle, "connections ended: no request for --idle-s")                                 \
     X(closed_malformed, "connections ended: a message that makes no sense")                      \
     X(closed_no_immediate, "connections ended: a message without immediate")                     \
-    X(closed_credit, "connections ended: more requests than credits")                            \
-    X(sleeps, "times the worker went to sleep")
+    X(closed_credit, "connections ended: more requests than credits, or a wrong lane")           \
+    X(closed_stopping, "connections ended: the server ends")                                     \
+    X(closed_failed, "connections that failed otherwise: device errors")                         \
+    X(probes, "probes of clients that were silent")                                              \
+    X(sleeps, "times a worker went to sleep")
+
+/* Figures of the moment. */
+#define OKV_STATS_NOW_LIST(X)                              \
+    X(sessions, "clients connected")                       \
+    X(credits_granted, "requests they may have under way") \
+    X(requests_waiting, "requests that wait for their turn")
 
 /* Any thread may add and read. */
 struct okv_stats {
 #define OKV_STATS_FIELD(name, text) atomic_uint_fast64_t name;
     OKV_STATS_LIST(OKV_STATS_FIELD)
+    OKV_STATS_NOW_LIST(OKV_STATS_FIELD)
 #undef OKV_STATS_FIELD
-    atomic_uint_fast64_t sessions; /* now */
 };
 
 #define OKV_STATS_ADD(stats, name, n) \
     atomic_fetch_add_explicit(&(stats)->name, (n), memory_order_relaxed)
+
+#define OKV_STATS_SUBTRACT(stats, name, n) \
+    atomic_fetch_sub_explicit(&(stats)->name, (n), memory_order_relaxed)
 
 /* Writes all figures of the server, without a NUL. Returns the bytes written,
  * or the bytes needed when that is more than `size`; nothing is cut in half. */

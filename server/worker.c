@@ -2,208 +2,60 @@
 
 #include <poll.h>
 #include <sched.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "server/apply.h"
+#include "server/session_life.h"
+#include "server/session_serve.h"
 #include "shared/clock.h"
 #include "shared/error.h"
 
 #define EVENTS_PER_PASS 32
-#define GOODBYE_NS UINT64_C(200000000)
+/* A write that waits for another connection is tried again after this time. */
+#define HELD_UP_MS 1
+/* How often the end of all sessions is looked for. */
+#define DRAIN_MS 10
 /* What connections get to end after they were closed. */
 #define CLOSING_NS UINT64_C(2000000000)
 
-/* ---- sessions ---- */
+/* ---- lists ---- */
 
-static void session_link(struct okv_worker *worker, struct okv_session *session)
+void okv_worker_await_turn(struct okv_worker *worker, struct okv_session *session)
 {
-    session->previous = NULL;
-    session->next = worker->sessions;
-    if (session->next)
-        session->next->previous = session;
-    worker->sessions = session;
+    if (session->has_turn)
+        return;
+    session->has_turn = true;
+    TAILQ_INSERT_TAIL(&worker->turns, session, in_turn);
 }
 
-static void session_unlink(struct okv_worker *worker, struct okv_session *session)
+void okv_worker_await_flush(struct okv_worker *worker, struct okv_session *session)
 {
-    if (session->previous)
-        session->previous->next = session->next;
-    else
-        worker->sessions = session->next;
-    if (session->next)
-        session->next->previous = session->previous;
+    if (session->is_unflushed)
+        return;
+    session->is_unflushed = true;
+    TAILQ_INSERT_TAIL(&worker->unflushed, session, in_unflushed);
 }
 
-static void session_opened(struct okv_worker *worker, struct okv_conn *conn)
+void okv_worker_flush_session(struct okv_worker *worker, struct okv_session *session)
 {
-    struct okv_session *session = conn->user;
-
-    session->conn = conn;
-    session_link(worker, session);
-    OKV_STATS_ADD(&worker->server->stats, sessions_total, 1);
-    OKV_STATS_ADD(&worker->server->stats, sessions, 1);
+    if (!session->is_unflushed)
+        return;
+    session->is_unflushed = false;
+    TAILQ_REMOVE(&worker->unflushed, session, in_unflushed);
+    session->conn->ops->flush(session->conn);
 }
 
-static void count_end(struct okv_stats *stats, int status)
+void okv_worker_unlist_session(struct okv_worker *worker, struct okv_session *session)
 {
-    switch (status) {
-    case OKV_EDISCONNECTED:
-        OKV_STATS_ADD(stats, closed_by_peer, 1);
-        break;
-    case OKV_EPROTO:
-        OKV_STATS_ADD(stats, closed_malformed, 1);
-        break;
-    default:
-        OKV_STATS_ADD(stats, closed_failed, 1);
-        break;
-    }
+    TAILQ_REMOVE(&worker->sessions, session, in_all);
+    if (session->has_turn)
+        TAILQ_REMOVE(&worker->turns, session, in_turn);
+    if (session->is_unflushed)
+        TAILQ_REMOVE(&worker->unflushed, session, in_unflushed);
 }
 
-static void session_closed(struct okv_worker *worker, struct okv_session *session, int status)
-{
-    struct okv_server *server = worker->server;
-    struct okv_conn *conn = session->conn;
-    const struct okv_event *waiting;
-
-    while ((waiting = okv_session_oldest(session))) {
-        conn->ops->recv_release(conn->endpoint, waiting);
-        okv_session_drop_oldest(session);
-    }
-    if (!session->closing)
-        count_end(&server->stats, status);
-    session_unlink(worker, session);
-    OKV_STATS_ADD(&server->stats, sessions, (uint_fast64_t)-1);
-    conn->ops->conn_destroy(conn);
-    /* Only now: until then the endpoint still counts it, and its place is not free. */
-    atomic_fetch_sub(&server->clients[session->listener], 1);
-    okv_session_destroy(session);
-}
-
-static void session_end(struct okv_session *session)
-{
-    if (!session->closing)
-        session->conn->ops->close(session->conn);
-    session->closing = true;
-}
-
-/* ---- requests ---- */
-
-static void post_reply(struct okv_worker *worker, struct okv_session *session,
-                       const struct okv_reply_message *reply, uint8_t *out)
-{
-    struct okv_conn *conn = session->conn;
-    uint32_t length = okv_reply_encode(reply, out);
-
-    OKV_STATS_ADD(&worker->server->stats, bytes_out, length);
-    /* A connection that fails here reports itself by its CLOSED event. */
-    conn->ops->post_send(conn, length,
-                         OKV_IMMEDIATE_REPLY | okv_immediate(reply->opcode, reply->slot));
-}
-
-/* Begins the request's pull or applies it to `reply`. OKV_EAGAIN: no place for the pull.
- * OKV_EPROTO: the request makes no sense. *later: it is answered when its pull has ended. */
-static int perform(struct okv_worker *worker, struct okv_session *session,
-                   const struct okv_request_message *request, uint8_t *out,
-                   struct okv_reply_message *reply, bool *later)
-{
-    struct okv_server *server = worker->server;
-
-    /* Not the time at which a long pass began: the sender may have seen what expired since. */
-    okv_housekeeping_tell_time(&worker->housekeeping, server);
-    if (!(request->flags & OKV_REQUEST_PULL))
-        return okv_apply(server, &worker->work, request, reply, out + OKV_REPLY_HEADER,
-                         server->limits.slot_size - (uint32_t)OKV_REPLY_HEADER);
-    reply->status = okv_session_pull_begin(session, server, &worker->work, request);
-    *later = reply->status == OKV_OK;
-    return reply->status == OKV_EAGAIN ? OKV_EAGAIN : 0;
-}
-
-/* Applies one request and answers it, or begins its pull. OKV_EAGAIN: no send buffer or
- * no place for the pull, and nothing was done. */
-static int serve(struct okv_worker *worker, struct okv_session *session,
-                 const struct okv_event *event)
-{
-    struct okv_stats *stats = &worker->server->stats;
-    struct okv_request_message request = {.opcode = 0};
-    bool later = false;
-    uint8_t *out = session->conn->ops->send_buffer(session->conn);
-
-    if (!out)
-        return OKV_EAGAIN;
-    int rc = okv_request_decode(event->immediate, event->data, event->length, &request);
-    struct okv_reply_message reply = {
-        .opcode = request.opcode, .slot = request.slot, .sequence = request.sequence};
-    if (rc == OKV_EUNSUPPORTED) {
-        OKV_STATS_ADD(stats, unsupported, 1);
-        reply.status = rc;
-        rc = 0;
-    } else if (rc == 0) {
-        rc = perform(worker, session, &request, out, &reply, &later);
-    }
-    if (rc == OKV_EAGAIN)
-        return rc;
-    if (rc) {
-        OKV_STATS_ADD(stats, closed_malformed, 1);
-        session_end(session);
-        return rc;
-    }
-    OKV_STATS_ADD(stats, bytes_in, event->length);
-    if (!later)
-        post_reply(worker, session, &reply, out);
-    return 0;
-}
-
-static void answer_pulls(struct okv_worker *worker, struct okv_session *session)
-{
-    struct okv_conn *conn = session->conn;
-    struct okv_session_pull *pull;
-    uint8_t *out;
-
-    while (!session->closing && (pull = okv_session_pull_ended(session)) &&
-           (out = conn->ops->send_buffer(conn))) {
-        post_reply(worker, session, &pull->reply, out);
-        okv_session_pull_free(session, pull);
-    }
-}
-
-static void serve_deferred(struct okv_worker *worker, struct okv_session *session)
-{
-    const struct okv_event *request;
-
-    while (!session->closing && (request = okv_session_oldest(session)) &&
-           serve(worker, session, request) != OKV_EAGAIN) {
-        session->conn->ops->recv_release(session->conn->endpoint, request);
-        okv_session_drop_oldest(session);
-    }
-}
-
-/* Returns true when the request was kept, with its receive buffer. */
-static bool receive(struct okv_worker *worker, struct okv_session *session,
-                    const struct okv_event *request)
-{
-    struct okv_stats *stats = &worker->server->stats;
-
-    if (session->closing)
-        return false;
-    if (!request->has_immediate) {
-        OKV_STATS_ADD(stats, closed_no_immediate, 1);
-        session_end(session);
-        return false;
-    }
-    if (okv_session_is_full(session)) {
-        OKV_STATS_ADD(stats, closed_credit, 1);
-        session_end(session);
-        return false;
-    }
-    if (!okv_session_oldest(session) && serve(worker, session, request) != OKV_EAGAIN)
-        return false;
-    okv_session_defer(session, request);
-    OKV_STATS_ADD(stats, deferred, 1);
-    return true;
-}
-
-/* ---- the loop ---- */
+/* ---- a pass ---- */
 
 static void handle(struct okv_worker *worker, const struct okv_event *event)
 {
@@ -211,74 +63,166 @@ static void handle(struct okv_worker *worker, const struct okv_event *event)
 
     switch (event->type) {
     case OKV_EVENT_OPENED:
-        session_opened(worker, event->conn);
+        okv_session_opened(worker, event->conn);
         break;
     case OKV_EVENT_RECV:
-        if (!receive(worker, session, event))
+        if (!okv_session_receive(worker, session, event))
             event->conn->ops->recv_release(event->conn->endpoint, event);
         break;
     case OKV_EVENT_CLOSED:
-        session_closed(worker, session, event->status);
+        okv_session_closed(worker, session, event->status);
         break;
     case OKV_EVENT_PULLED:
-        okv_housekeeping_tell_time(&worker->housekeeping, worker->server);
-        okv_session_pull_end(session, worker->server, &worker->work, event);
+        okv_session_pulled(worker, session, event);
         break;
     case OKV_EVENT_READ:
         break;
     }
 }
 
-/* One pass over all endpoints; returns the number of events. */
-static int pass(struct okv_worker *worker)
+static unsigned poll_endpoints(struct okv_worker *worker)
 {
-    struct okv_server *server = worker->server;
     struct okv_event events[EVENTS_PER_PASS];
-    int total = 0;
+    unsigned total = 0;
 
-    for (unsigned i = 0; i < server->listener_count; i++) {
-        struct okv_endpoint *endpoint = server->endpoints[i];
+    for (unsigned i = 0; i < worker->server->listener_count; i++) {
+        struct okv_endpoint *endpoint = worker->endpoints[i];
         int n = endpoint->ops->poll(endpoint, events, EVENTS_PER_PASS);
         if (n < 0)
-            okv_server_fail(server, i, n);
+            okv_server_fail(worker->server, i, n);
         for (int k = 0; k < n; k++)
             handle(worker, &events[k]);
-        total += n > 0 ? n : 0;
+        total += n > 0 ? (unsigned)n : 0;
     }
-    for (struct okv_session *session = worker->sessions; session; session = session->next) {
-        answer_pulls(worker, session);
-        if (session->deferred_count)
-            serve_deferred(worker, session);
-    }
-    okv_housekeeping_tell_time(&worker->housekeeping, server);
-    okv_housekeeping_run(&worker->housekeeping, server, &worker->work);
     return total;
+}
+
+/* One turn for each session that has something; those with more take the next pass. */
+static unsigned give_turns(struct okv_worker *worker)
+{
+    struct okv_session_list turns = TAILQ_HEAD_INITIALIZER(turns);
+    struct okv_session *session;
+    unsigned total = 0;
+
+    TAILQ_CONCAT(&turns, &worker->turns, in_turn);
+    while ((session = TAILQ_FIRST(&turns))) {
+        TAILQ_REMOVE(&turns, session, in_turn);
+        session->has_turn = false;
+        total += okv_session_take_turn(worker, session);
+    }
+    return total;
+}
+
+static uint64_t tick_length_ns(const struct okv_worker *worker)
+{
+    return (uint64_t)worker->server->config.keepalive_ms * 1000000u / OKV_KEEPALIVE_TICKS;
+}
+
+static void look_after_sessions(struct okv_worker *worker)
+{
+    struct okv_session *session;
+
+    if (worker->now_ns < worker->tick_ns)
+        return;
+    worker->tick_ns = worker->now_ns + tick_length_ns(worker);
+    TAILQ_FOREACH(session, &worker->sessions, in_all)
+    okv_session_tick(worker, session);
+}
+
+static bool is_housekeeper(const struct okv_worker *worker)
+{
+    return worker == worker->server->workers;
+}
+
+/* The housekeeper may sleep for ever: it looks whether something is due after it said so, and we
+ * look whether it said so after something came to be due. */
+static void wake_housekeeper(struct okv_worker *worker)
+{
+    struct okv_server *server = worker->server;
+
+    atomic_thread_fence(memory_order_seq_cst);
+    if (atomic_load(&server->housekeeper_rests) && okv_housekeeping_is_due(server))
+        okv_worker_wake(server->workers);
+}
+
+/* Serves what is there. Returns 0 when there was nothing. */
+static unsigned pass(struct okv_worker *worker)
+{
+    struct okv_session *session;
+
+    worker->pass++;
+    worker->now_ns = okv_clock_ns();
+    worker->is_held_up = false;
+    unsigned done = poll_endpoints(worker);
+    done += give_turns(worker);
+    look_after_sessions(worker);
+    while ((session = TAILQ_FIRST(&worker->unflushed)))
+        okv_worker_flush_session(worker, session);
+    if (is_housekeeper(worker)) {
+        okv_housekeeping_tell_time(&worker->housekeeping, worker->server);
+        okv_housekeeping_run(&worker->housekeeping, worker->server, &worker->work);
+    } else if (done) {
+        wake_housekeeper(worker);
+    }
+    return done;
+}
+
+/* ---- the loop ---- */
+
+static int shorter(int a_ms, int b_ms)
+{
+    return a_ms < 0 || (b_ms >= 0 && b_ms < a_ms) ? b_ms : a_ms;
+}
+
+/* How long there is nothing to do but for events; -1: for ever. */
+static int sleep_ms(struct okv_worker *worker, int longest)
+{
+    if (worker->is_held_up)
+        longest = shorter(longest, HELD_UP_MS);
+    if (!TAILQ_EMPTY(&worker->sessions))
+        longest = shorter(longest, okv_clock_ms_until(worker->tick_ns));
+    return longest;
+}
+
+static void sleep_for(struct okv_worker *worker, struct pollfd *fds, nfds_t count, int timeout_ms)
+{
+    struct okv_server *server = worker->server;
+
+    if (!is_housekeeper(worker)) {
+        poll(fds, count, timeout_ms);
+        return;
+    }
+    atomic_store(&server->housekeeper_rests, true);
+    atomic_thread_fence(memory_order_seq_cst);
+    if (okv_housekeeping_is_due(server))
+        atomic_store(&server->housekeeper_rests, false);
+    poll(fds, count, okv_housekeeping_sleep_ms(server, timeout_ms));
+    atomic_store(&server->housekeeper_rests, false);
 }
 
 static void sleep_until_event(struct okv_worker *worker, int timeout_ms)
 {
-    struct okv_server *server = worker->server;
     struct pollfd fds[OKV_LISTENERS_MAX + 1];
-    unsigned count = server->listener_count;
+    unsigned count = worker->server->listener_count;
 
     for (unsigned i = 0; i < count; i++) {
-        struct okv_endpoint *endpoint = server->endpoints[i];
+        struct okv_endpoint *endpoint = worker->endpoints[i];
         endpoint->ops->arm(endpoint);
         fds[i] = (struct pollfd){.fd = endpoint->fd, .events = POLLIN};
     }
-    fds[count] = (struct pollfd){.fd = worker->stop_fd, .events = POLLIN};
+    fds[count] = (struct pollfd){.fd = worker->wake_fd, .events = POLLIN};
     if (pass(worker) > 0)
         return;
-    OKV_STATS_ADD(&server->stats, sleeps, 1);
-    poll(fds, count + 1, okv_housekeeping_sleep_ms(server, timeout_ms));
+    OKV_STATS_ADD(&worker->server->stats, sleeps, 1);
+    sleep_for(worker, fds, count + 1, sleep_ms(worker, timeout_ms));
     if (fds[count].revents) {
         eventfd_t value;
-        eventfd_read(worker->stop_fd, &value);
+        eventfd_read(worker->wake_fd, &value);
     }
 }
 
 /* Serves what is there; when there is nothing, spins for a while, then sleeps. */
-static void turn(struct okv_worker *worker, int sleep_ms)
+static void turn(struct okv_worker *worker, int longest_sleep_ms)
 {
     uint64_t spin_ns = (uint64_t)worker->server->config.spin_us * 1000u;
 
@@ -289,94 +233,136 @@ static void turn(struct okv_worker *worker, int sleep_ms)
     if (okv_clock_ns() - worker->busy_ns < spin_ns)
         sched_yield();
     else
-        sleep_until_event(worker, sleep_ms);
+        sleep_until_event(worker, longest_sleep_ms);
 }
 
-static void say_goodbye(struct okv_session *session)
-{
-    const struct okv_reply_message goodbye = {.status = OKV_ESHUTDOWN};
-    struct okv_conn *conn = session->conn;
-    uint8_t *out = conn->ops->send_buffer(conn);
-
-    if (!out || session->closing)
-        return;
-    session->said_goodbye = true;
-    conn->ops->post_send(conn, okv_reply_encode(&goodbye, out),
-                         OKV_IMMEDIATE_REPLY | okv_immediate(OKV_OP_GOODBYE, 0));
-}
+/* ---- the end ---- */
 
 /* Clients that were let in, whether the worker has met them yet or not. */
-static bool has_clients(struct okv_server *server)
+static bool has_clients(struct okv_worker *worker)
 {
-    for (unsigned i = 0; i < server->listener_count; i++)
-        if (atomic_load(&server->clients[i]) > 0)
+    for (unsigned i = 0; i < worker->server->listener_count; i++)
+        if (atomic_load(&worker->clients[i]) > 0)
             return true;
     return false;
+}
+
+/* Requests go on being served: what was sent before the client knew is answered. */
+static void drain(struct okv_worker *worker)
+{
+    struct okv_server *server = worker->server;
+    uint64_t limit_ns = (uint64_t)server->config.drain_ms * 1000000u;
+    uint64_t until = okv_clock_ns() + (atomic_load(&server->failure) ? 0 : limit_ns);
+    struct okv_session *session;
+
+    while (has_clients(worker) && okv_clock_ns() < until) {
+        TAILQ_FOREACH(session, &worker->sessions, in_all)
+        okv_session_say_goodbye(worker, session);
+        turn(worker, DRAIN_MS);
+    }
 }
 
 static void end_all(struct okv_worker *worker)
 {
     uint64_t until = okv_clock_ns() + CLOSING_NS;
+    struct okv_session *session;
 
-    while (has_clients(worker->server) && okv_clock_ns() < until) {
-        for (struct okv_session *session = worker->sessions; session; session = session->next)
-            session_end(session);
-        turn(worker, 10);
+    while (has_clients(worker) && okv_clock_ns() < until) {
+        TAILQ_FOREACH(session, &worker->sessions, in_all)
+        okv_session_end(worker, session, OKV_SESSION_END_STOPPING);
+        turn(worker, DRAIN_MS);
     }
 }
 
 static void *serve_all(void *user)
 {
     struct okv_worker *worker = user;
-    struct okv_server *server = worker->server;
 
-    while (!atomic_load(&server->stopping))
+    while (!atomic_load(&worker->server->stopping))
         turn(worker, -1);
-
-    uint64_t until = okv_clock_ns() + GOODBYE_NS;
-    while (has_clients(server) && okv_clock_ns() < until) {
-        for (struct okv_session *session = worker->sessions; session; session = session->next)
-            if (!session->said_goodbye)
-                say_goodbye(session);
-        turn(worker, 10);
-    }
+    drain(worker);
     end_all(worker);
     return NULL;
 }
 
-int okv_worker_start(struct okv_worker *worker, struct okv_server *server)
+/* ---- making and unmaking ---- */
+
+static void destroy_endpoints(struct okv_worker *worker)
+{
+    for (unsigned i = 0; i < OKV_LISTENERS_MAX; i++)
+        if (worker->endpoints[i])
+            worker->endpoints[i]->ops->endpoint_destroy(worker->endpoints[i]);
+}
+
+/* The acceptor gives each client to the worker that has the fewest of its listener, so that
+ * none ever has more than its part of them. */
+static int create_endpoints(struct okv_worker *worker, struct okv_diag *diag)
+{
+    struct okv_server *server = worker->server;
+    const struct okv_config *config = &server->config;
+    unsigned clients = (config->max_clients + config->workers - 1) / config->workers;
+
+    for (unsigned i = 0; i < server->listener_count; i++) {
+        struct okv_listener *listener = server->listeners[i];
+        int rc = listener->ops->endpoint_create(listener, &server->limits, clients,
+                                                &worker->endpoints[i], diag);
+        if (rc) {
+            worker->endpoints[i] = NULL;
+            destroy_endpoints(worker);
+            return rc;
+        }
+    }
+    return 0;
+}
+
+int okv_worker_init(struct okv_worker *worker, struct okv_server *server, struct okv_diag *diag)
 {
     *worker = (struct okv_worker){.server = server};
+    TAILQ_INIT(&worker->sessions);
+    TAILQ_INIT(&worker->turns);
+    TAILQ_INIT(&worker->unflushed);
     int rc = okv_store_work_init(&worker->work, server->store.table.bucket_size);
 
     if (rc)
-        return rc;
-    worker->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (worker->stop_fd < 0) {
-        rc = OKV_EIO;
+        return okv_diag_set(diag, rc, "no memory for a worker");
+    worker->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (worker->wake_fd < 0) {
+        rc = okv_diag_set(diag, OKV_EIO,
+                          "no descriptor for a worker: raise the limit on open "
+                          "files (ulimit -n)");
         goto fini_work;
     }
-    if (pthread_create(&worker->thread, NULL, serve_all, worker)) {
-        rc = OKV_ENOMEM;
-        goto close_stop;
-    }
+    rc = create_endpoints(worker, diag);
+    if (rc)
+        goto close_wake;
     return 0;
-close_stop:
-    close(worker->stop_fd);
+close_wake:
+    close(worker->wake_fd);
 fini_work:
     okv_store_work_fini(&worker->work);
     return rc;
 }
 
-void okv_worker_stop(struct okv_worker *worker)
-{
-    eventfd_write(worker->stop_fd, 1);
-    pthread_join(worker->thread, NULL);
-}
-
 void okv_worker_fini(struct okv_worker *worker)
 {
     end_all(worker);
-    close(worker->stop_fd);
+    destroy_endpoints(worker);
+    close(worker->wake_fd);
     okv_store_work_fini(&worker->work);
+}
+
+int okv_worker_start(struct okv_worker *worker)
+{
+    return pthread_create(&worker->thread, NULL, serve_all, worker) ? OKV_ENOMEM : 0;
+}
+
+void okv_worker_join(struct okv_worker *worker)
+{
+    okv_worker_wake(worker);
+    pthread_join(worker->thread, NULL);
+}
+
+void okv_worker_wake(struct okv_worker *worker)
+{
+    eventfd_write(worker->wake_fd, 1);
 }

@@ -1,4 +1,4 @@
-/* The thread that serves: polls completions, applies requests, answers. */
+/* A thread that serves: polls completions of its connections, applies requests, answers. */
 #ifndef OKV_SERVER_WORKER_H
 #define OKV_SERVER_WORKER_H
 
@@ -11,19 +11,46 @@
 struct okv_worker {
     struct okv_server *server;
     pthread_t thread;
-    int stop_fd;                /* wakes the worker to see server->stopping */
+    int wake_fd;
+    struct okv_endpoint *endpoints[OKV_LISTENERS_MAX]; /* its own, one for each listener */
+    atomic_uint clients[OKV_LISTENERS_MAX];            /* on each; the acceptor adds */
     struct okv_store_work work; /* private copies of the buckets being changed */
     struct okv_housekeeping housekeeping;
-    struct okv_session *sessions;
+
+    struct okv_session_list sessions;  /* all of them */
+    struct okv_session_list turns;     /* those with something to serve or to answer */
+    struct okv_session_list unflushed; /* those with replies to be sent at the end of the pass */
+
+    uint64_t pass;    /* number of this pass */
+    uint64_t now_ns;  /* when it began */
     uint64_t busy_ns; /* when something last happened */
+    uint64_t tick_ns; /* when sessions are next looked after */
+    bool is_held_up;  /* in this pass: a write waits for one that another connection brought */
 };
 
-/* Starts the thread; the server must not move. OKV_EIO, OKV_ENOMEM. */
-int okv_worker_start(struct okv_worker *worker, struct okv_server *server);
-/* Tells every client goodbye, gives them 200 ms to leave, ends their connections
- * and the thread. server->stopping must be set, the acceptor must still run. */
-void okv_worker_stop(struct okv_worker *worker);
-/* After the acceptor has ended too: ends the clients that it let in meanwhile. */
+/* Makes the worker and its endpoints, each for its part of --max-clients; the listeners are
+ * there. OKV_EIO, OKV_ENOMEM, and what endpoint_create says. */
+int okv_worker_init(struct okv_worker *worker, struct okv_server *server, struct okv_diag *diag);
+/* Its thread must have ended, and the acceptor too: ends the clients that it let in meanwhile. */
 void okv_worker_fini(struct okv_worker *worker);
+
+/* Starts the thread; worker and server must not move. OKV_ENOMEM. */
+int okv_worker_start(struct okv_worker *worker);
+/* With server->stopping set: the thread answers what has come, tells every client goodbye, gives
+ * them --drain-ms to leave, and ends. The acceptor must still run. */
+void okv_worker_join(struct okv_worker *worker);
+/* Ends its sleep. Any thread. */
+void okv_worker_wake(struct okv_worker *worker);
+
+/* For the sessions, in the worker's thread. */
+
+/* The session has something to serve or to answer. */
+void okv_worker_await_turn(struct okv_worker *worker, struct okv_session *session);
+/* Replies were posted: they leave at the end of the pass. */
+void okv_worker_await_flush(struct okv_worker *worker, struct okv_session *session);
+/* Sends them at once. */
+void okv_worker_flush_session(struct okv_worker *worker, struct okv_session *session);
+/* The session ends: takes it out of all lists. */
+void okv_worker_unlist_session(struct okv_worker *worker, struct okv_session *session);
 
 #endif

@@ -1,5 +1,6 @@
 /* A connect that waits for its steps. */
 #include <poll.h>
+#include <string.h>
 
 #include "shared/clock.h"
 #include "shared/error.h"
@@ -10,8 +11,10 @@ int okv_connect_blocking(const struct okv_transport_ops *ops, const struct okv_u
                          struct okv_conn **out, struct okv_diag *diag)
 {
     struct okv_connecting *connecting;
-    int rc = ops->connect_start(uri, params, &connecting, diag);
+    int rc;
 
+    memset(welcome, 0, sizeof *welcome);
+    rc = ops->connect_start(uri, params, &connecting, diag);
     if (rc)
         return rc;
     while ((rc = ops->connect_step(connecting, welcome, out, diag)) == OKV_EAGAIN) {

@@ -12,7 +12,6 @@
 #include "shared/clock.h"
 #include "shared/error.h"
 #include "shared/ordering.h"
-#include "shared/transport_at_once.h"
 
 /* Ready connections that one poll of a server looks at. */
 #define POLL_BATCH 64
@@ -73,6 +72,7 @@ static int post_read(struct okv_conn *base, const struct okv_read *reads, unsign
             (struct okv_local_done){reads[i].cookie, 0};
     }
     okv_snapshot_fence(); /* a later READ sees at least what these saw */
+    base->acknowledged += count;
     if (count > 0)
         okv_local_announce(okv_local_endpoint(base->endpoint));
     return 0;
@@ -151,8 +151,8 @@ static int poll_server(struct okv_local_endpoint *endpoint, struct okv_event *ev
         struct okv_local_conn *conn = ready[i].data.ptr;
         if (!conn)
             continue; /* wake_fd: arm empties it */
-        if (conn->send_queued > 0)
-            okv_local_flush(conn);
+        if (conn->socket_full)
+            okv_local_flush(&conn->base);
         if (conn->state == OKV_LOCAL_OPEN && n < max)
             n += okv_local_receive(conn, events + n, max - n, &drained);
     }
@@ -173,8 +173,8 @@ static int poll_client(struct okv_local_endpoint *endpoint, struct okv_event *ev
     int n = 0;
     bool drained;
 
-    if (conn->state == OKV_LOCAL_OPEN && (conn->send_queued > 0 || conn->unsent))
-        okv_local_flush(conn);
+    if (conn->socket_full)
+        okv_local_flush(&conn->base);
     if (conn->state == OKV_LOCAL_OPEN &&
         (conn->read_count == 0 || now - conn->alive_ns >= OKV_LOCAL_ALIVE_NS)) {
         n = okv_local_receive(conn, events, conn->read_count > 0 ? (max + 1) / 2 : max, &drained);
@@ -243,23 +243,6 @@ static void endpoint_destroy(struct okv_endpoint *endpoint)
     okv_local_endpoint_free(okv_local_endpoint(endpoint));
 }
 
-static int connect_start(const struct okv_uri *uri, const struct okv_connect_params *params,
-                         struct okv_connecting **out, struct okv_diag *diag)
-{
-    return at_once_start(&okv_transport_local, uri, params, out, diag);
-}
-
-static void flush(struct okv_conn *conn)
-{
-    (void)conn;
-}
-
-static int probe(struct okv_conn *conn)
-{
-    conn->acknowledged++;
-    return 0;
-}
-
 const struct okv_transport_ops okv_transport_local = {
     .name = "local",
     .listen = okv_local_listen,
@@ -270,9 +253,9 @@ const struct okv_transport_ops okv_transport_local = {
     .accept = okv_local_accept,
     .reject = okv_local_reject,
     .connect = okv_local_connect,
-    .connect_start = connect_start,
-    .connect_step = at_once_step,
-    .connect_cancel = at_once_cancel,
+    .connect_start = okv_local_connect_start,
+    .connect_step = okv_local_connect_step,
+    .connect_cancel = okv_local_connect_cancel,
     .set_remote = okv_local_set_remote,
     .close = close_conn,
     .conn_destroy = okv_local_conn_destroy,
@@ -284,8 +267,8 @@ const struct okv_transport_ops okv_transport_local = {
     .pull = okv_local_pull,
     .send_buffer = okv_local_send_buffer,
     .post_send = okv_local_post_send,
-    .flush = flush,
-    .probe = probe,
+    .flush = okv_local_flush,
+    .probe = okv_local_probe,
     .poll = poll_endpoint,
     .recv_release = okv_local_recv_release,
     .arm = arm,

@@ -132,11 +132,13 @@ struct okv_local_conn {
     int sock;          /* -1 once ended */
     uint32_t interest; /* what the endpoint's epoll watches for; 0 when sock is not in it */
 
-    /* Send buffers: a ring; those from send_first on wait for room in the socket. */
+    /* Send buffers: a ring; those from send_first on wait for a flush, or for room in the socket.
+     */
     uint8_t *send_memory;
     struct okv_local_outgoing *outgoing;
     unsigned send_slots, send_first, send_queued;
     uint64_t sent;    /* messages that the socket took */
+    bool socket_full; /* it had no room for the next one */
     bool send_broken; /* the peer reads no more; its last messages may still be there */
 
     unsigned held; /* receive buffers with the owner */
@@ -218,6 +220,11 @@ void okv_local_reject(struct okv_request *request, const uint8_t *reason, size_t
 void okv_local_request_free(struct okv_local_request *request);
 
 /* transport_local_connect.c */
+int okv_local_connect_start(const struct okv_uri *uri, const struct okv_connect_params *params,
+                            struct okv_connecting **out, struct okv_diag *diag);
+int okv_local_connect_step(struct okv_connecting *connecting, struct okv_welcome *welcome,
+                           struct okv_conn **out, struct okv_diag *diag);
+void okv_local_connect_cancel(struct okv_connecting *connecting);
 int okv_local_connect(const struct okv_uri *uri, const struct okv_connect_params *params,
                       struct okv_welcome *welcome, struct okv_conn **out, struct okv_diag *diag);
 int okv_local_set_remote(struct okv_conn *conn, uint64_t address, uint64_t length, uint32_t rkey);
@@ -226,7 +233,10 @@ int okv_local_set_remote(struct okv_conn *conn, uint64_t address, uint64_t lengt
 uint8_t *okv_local_send_buffer(struct okv_conn *conn);
 int okv_local_post_send(struct okv_conn *conn, uint32_t length, uint32_t immediate);
 /* Sends messages and exposures that are queued as far as the socket takes them. */
-void okv_local_flush(struct okv_local_conn *conn);
+void okv_local_flush(struct okv_conn *conn);
+/* Looks at the socket. A peer that is gone ends the connection, as soon as what it had sent
+ * is taken. */
+int okv_local_probe(struct okv_conn *conn);
 /* Takes up to `max` messages off the socket; returns their number. `*drained`
  * says whether the socket was seen empty with the peer still there. Ends the
  * connection when the peer has ended it and all is read, or broke the rules. */

@@ -124,6 +124,7 @@ static void take_client(struct okv_local_listener *listener)
     request->sock = sock;
     request->drop_at_ns = okv_clock_ns() + OKV_LOCAL_PENDING_NS;
     okv_local_name_peer(sock, request->base.peer);
+    strcpy(request->base.address, "local");
     event.data.ptr = request;
     if (epoll_ctl(listener->base.fd, EPOLL_CTL_ADD, sock, &event)) {
         okv_local_request_free(request);

@@ -1,15 +1,20 @@
-/* The client's way in: find the server, say hello, map the region. */
+/*
+ * The client's way in, in steps: find the server, say hello, take its answer, map
+ * the region.
+ *
+ * The one thing that a Unix socket gives no notice of is room in the queue of a
+ * server that has too many clients waiting: that is tried again after a pause.
+ */
 #include "shared/transport_local.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -17,6 +22,25 @@
 #include "shared/bytes.h"
 #include "shared/clock.h"
 #include "shared/error.h"
+
+/* Between two tries at a server whose queue is full. */
+#define QUEUE_PAUSE_NS 2000000u
+
+/* What a step says that can go no further: beside 0 and the codes of error.h, of which
+ * OKV_EAGAIN may be a failure of the host. */
+#define WAITING 1
+
+struct connecting {
+    struct okv_connecting base;
+    struct okv_uri uri;
+    struct okv_message_limits limits;
+    uint64_t deadline_ns;
+    uint8_t hello[OKV_HELLO_MAX];
+    size_t hello_length;
+    struct okv_local_endpoint *endpoint;
+    struct okv_local_conn *conn; /* not yet part of the endpoint */
+    bool asked;                  /* the hello is sent */
+};
 
 static int connect_failed(struct okv_diag *diag, const char *path, int error)
 {
@@ -55,82 +79,68 @@ static int connect_failed(struct okv_diag *diag, const char *path, int error)
     }
 }
 
-/* What is left until the deadline as the socket's time-out, at least a
- * microsecond: 0 would mean for ever. */
-static void set_send_timeout(int sock, uint64_t deadline_ns)
+static int find_server(struct connecting *connecting, struct okv_diag *diag)
 {
-    uint64_t now = okv_clock_ns();
-    uint64_t left_us = deadline_ns > now ? (deadline_ns - now) / 1000u : 0;
-    struct timeval left = {
-        .tv_sec = (time_t)(left_us / 1000000u),
-        .tv_usec = (suseconds_t)(left_us > 0 ? left_us % 1000000u : 1),
-    };
-
-    setsockopt(sock, SOL_SOCKET, SO_SNDTIMEO, &left, sizeof left);
-}
-
-static int open_socket(const char *path, uint64_t deadline_ns, int *out, struct okv_diag *diag)
-{
+    const char *path = connecting->uri.path;
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    int error;
 
-    if (sock < 0)
-        return connect_failed(diag, path, errno);
     snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
-    for (;;) {
-        /* The only thing that blocks in it is a full queue of clients. */
-        set_send_timeout(sock, deadline_ns);
-        if (connect(sock, (const struct sockaddr *)&address, sizeof address) == 0)
-            break;
-        if (errno != EINTR) {
-            int status = connect_failed(diag, path, errno);
-            close(sock);
-            return status;
-        }
-    }
-    *out = sock;
-    return 0;
+    do {
+        if (connect(connecting->conn->sock, (const struct sockaddr *)&address, sizeof address) == 0)
+            return 0;
+        error = errno;
+    } while (error == EINTR);
+    uint64_t now = okv_clock_ns();
+    if (error != EAGAIN || now >= connecting->deadline_ns)
+        return connect_failed(diag, path, error);
+    connecting->base.fd = -1;
+    connecting->base.wake_ns = now + QUEUE_PAUSE_NS < connecting->deadline_ns
+                                   ? now + QUEUE_PAUSE_NS
+                                   : connecting->deadline_ns;
+    return WAITING;
 }
 
-static int send_hello(int sock, const char *path, const struct okv_connect_params *params,
-                      struct okv_diag *diag)
+static int send_hello(struct connecting *connecting, struct okv_diag *diag)
 {
     uint8_t frame[OKV_LOCAL_HELLO_HEADER + OKV_HELLO_MAX];
+    int sock = connecting->conn->sock;
+    int status = okv_local_size_socket(sock, &connecting->limits);
 
+    if (status)
+        return okv_diag_set(
+            diag, status,
+            "a Unix socket has no room for messages of %u bytes: use smaller ones, or "
+            "raise net.core.wmem_max",
+            connecting->limits.slot_size);
     okv_put_u32(frame, OKV_LOCAL_MAGIC);
-    if (params->hello_length > 0)
-        memcpy(frame + OKV_LOCAL_HELLO_HEADER, params->hello, params->hello_length);
-    if (send(sock, frame, OKV_LOCAL_HELLO_HEADER + params->hello_length,
+    memcpy(frame + OKV_LOCAL_HELLO_HEADER, connecting->hello, connecting->hello_length);
+    if (send(sock, frame, OKV_LOCAL_HELLO_HEADER + connecting->hello_length,
              MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
         return okv_diag_set(diag, OKV_EREFUSED,
                             "the server at local://%s closed the connection (%s): see that it runs",
-                            path, strerror(errno));
+                            connecting->uri.path, strerror(errno));
+    connecting->asked = true;
     return 0;
 }
 
-static int await_answer(int sock, const char *path, uint64_t deadline_ns, struct okv_diag *diag)
+static int await_answer(struct connecting *connecting, struct okv_diag *diag)
 {
-    struct pollfd watched = {.fd = sock, .events = POLLIN};
-
-    for (;;) {
-        int ready = poll(&watched, 1, okv_clock_ms_until(deadline_ns));
-        if (ready > 0)
-            return 0;
-        if (ready < 0 && errno != EINTR)
-            return okv_diag_set(diag, OKV_EIO, "waiting for local://%s failed: %s", path,
-                                strerror(errno));
-        if (okv_clock_ns() >= deadline_ns)
-            return okv_diag_set(diag, OKV_ETIMEDOUT,
-                                "the server at local://%s did not answer in time: check that it is "
-                                "running and not stopped",
-                                path);
-    }
+    if (okv_clock_ns() >= connecting->deadline_ns)
+        return okv_diag_set(diag, OKV_ETIMEDOUT,
+                            "the server at local://%s did not answer in time: check that it is "
+                            "running and not stopped",
+                            connecting->uri.path);
+    connecting->base.fd = connecting->conn->sock;
+    connecting->base.wake_ns = connecting->deadline_ns;
+    return WAITING;
 }
 
 /* Receives the server's answer and the descriptor with it (-1 when there is none). */
-static int take_answer(int sock, const char *path, struct okv_welcome *welcome, int *fd,
+static int take_answer(struct connecting *connecting, struct okv_welcome *welcome, int *fd,
                        struct okv_diag *diag)
 {
+    const char *path = connecting->uri.path;
     uint8_t header[OKV_LOCAL_ANSWER_HEADER];
     union {
         struct cmsghdr header;
@@ -141,9 +151,11 @@ static int take_answer(int sock, const char *path, struct okv_welcome *welcome, 
                              .msg_iovlen = 2,
                              .msg_control = control.space,
                              .msg_controllen = sizeof control.space};
-    ssize_t got = recvmsg(sock, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    ssize_t got = recvmsg(connecting->conn->sock, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 
     *fd = -1;
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return await_answer(connecting, diag);
     if (got <= 0)
         return okv_diag_set(
             diag, OKV_EREFUSED,
@@ -196,73 +208,116 @@ static int map_region(struct okv_local_conn *conn, const char *path, int fd, str
     return 0;
 }
 
-/* Everything after the socket stands; `conn` owns it. */
-static int shake_hands(struct okv_local_conn *conn, const char *path,
-                       const struct okv_connect_params *params, struct okv_welcome *welcome,
-                       struct okv_diag *diag)
+static int open_socket(struct okv_local_endpoint *endpoint, const char *path,
+                       struct okv_local_conn **out, struct okv_diag *diag)
 {
-    int fd, status;
+    int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int status;
 
-    status = okv_local_size_socket(conn->sock, &params->limits);
+    if (sock < 0)
+        return connect_failed(diag, path, errno);
+    status = okv_local_conn_new(endpoint, sock, out);
+    if (status) {
+        close(sock);
+        return okv_diag_set(diag, status, "no memory for a connection");
+    }
+    return 0;
+}
+
+int okv_local_connect_start(const struct okv_uri *uri, const struct okv_connect_params *params,
+                            struct okv_connecting **out, struct okv_diag *diag)
+{
+    struct connecting *connecting;
+    int status;
+
+    if (params->hello_length > OKV_HELLO_MAX)
+        return okv_diag_set(diag, OKV_EINVAL, "a hello has at most %d bytes", OKV_HELLO_MAX);
+    connecting = calloc(1, sizeof *connecting);
+    if (!connecting)
+        return okv_diag_set(diag, OKV_ENOMEM, "no memory for a connection");
+    connecting->base = (struct okv_connecting){.ops = &okv_transport_local, .fd = -1};
+    connecting->uri = *uri;
+    connecting->limits = params->limits;
+    connecting->deadline_ns = params->deadline_ns;
+    connecting->hello_length = params->hello_length;
+    if (params->hello_length > 0)
+        memcpy(connecting->hello, params->hello, params->hello_length);
+    status = okv_local_endpoint_new(&params->limits, 1, &connecting->endpoint, diag);
     if (status)
-        return okv_diag_set(
-            diag, status,
-            "a Unix socket has no room for messages of %u bytes: use smaller ones, or "
-            "raise net.core.wmem_max",
-            params->limits.slot_size);
-    status = send_hello(conn->sock, path, params, diag);
+        goto free_connecting;
+    status = open_socket(connecting->endpoint, uri->path, &connecting->conn, diag);
+    if (status)
+        goto free_endpoint;
+    *out = &connecting->base;
+    return 0;
+free_endpoint:
+    okv_local_endpoint_free(connecting->endpoint);
+free_connecting:
+    free(connecting);
+    return status;
+}
+
+void okv_local_connect_cancel(struct okv_connecting *base)
+{
+    struct connecting *connecting = (struct connecting *)base;
+
+    if (!connecting)
+        return;
+    okv_local_conn_free(connecting->conn);
+    okv_local_endpoint_free(connecting->endpoint);
+    free(connecting);
+}
+
+/* 0: the server's welcome is there and its region is mapped. */
+static int go_on(struct connecting *connecting, struct okv_welcome *welcome, struct okv_diag *diag)
+{
+    int fd;
+    int status = 0;
+
+    if (!connecting->asked) {
+        status = find_server(connecting, diag);
+        if (status == 0)
+            status = send_hello(connecting, diag);
+    }
     if (status)
         return status;
-    status = await_answer(conn->sock, path, params->deadline_ns, diag);
-    if (status)
-        return status;
-    status = take_answer(conn->sock, path, welcome, &fd, diag);
+    status = take_answer(connecting, welcome, &fd, diag);
     if (status == 0)
-        status = map_region(conn, path, fd, diag);
+        status = map_region(connecting->conn, connecting->uri.path, fd, diag);
     if (fd >= 0)
         close(fd);
     return status;
 }
 
-int okv_local_connect(const struct okv_uri *uri, const struct okv_connect_params *params,
-                      struct okv_welcome *welcome, struct okv_conn **out, struct okv_diag *diag)
+int okv_local_connect_step(struct okv_connecting *base, struct okv_welcome *welcome,
+                           struct okv_conn **out, struct okv_diag *diag)
 {
-    struct okv_local_endpoint *endpoint;
-    struct okv_local_conn *conn;
-    int sock = -1;
+    struct connecting *connecting = (struct connecting *)base;
+    struct okv_local_conn *conn = connecting->conn;
     int status;
 
     memset(welcome, 0, sizeof *welcome);
-    if (params->hello_length > OKV_HELLO_MAX)
-        return okv_diag_set(diag, OKV_EINVAL, "a hello has at most %d bytes", OKV_HELLO_MAX);
-    status = okv_local_endpoint_new(&params->limits, 1, &endpoint, diag);
-    if (status)
-        return status;
-    status = open_socket(uri->path, params->deadline_ns, &sock, diag);
-    if (status)
-        goto free_endpoint;
-    status = okv_local_conn_new(endpoint, sock, &conn);
+    status = go_on(connecting, welcome, diag);
+    if (status == WAITING)
+        return OKV_EAGAIN;
     if (status) {
-        okv_diag_set(diag, status, "no memory for a connection");
-        goto close_socket;
+        okv_local_connect_cancel(base);
+        return status == OKV_EAGAIN ? OKV_EIO : status;
     }
-    status = shake_hands(conn, uri->path, params, welcome, diag);
-    if (status)
-        goto free_conn;
-    okv_local_name_peer(sock, conn->base.peer);
-    snprintf(conn->base.how, sizeof conn->base.how, "shared memory, socket %s", uri->path);
-    endpoint->client = conn;
+    okv_local_name_peer(conn->sock, conn->base.peer);
+    snprintf(conn->base.how, sizeof conn->base.how, "shared memory, socket %s",
+             connecting->uri.path);
+    connecting->endpoint->client = conn;
     okv_local_conn_attach(conn);
+    free(connecting);
     *out = &conn->base;
     return 0;
-free_conn:
-    okv_local_conn_free(conn);
-    goto free_endpoint;
-close_socket:
-    close(sock);
-free_endpoint:
-    okv_local_endpoint_free(endpoint);
-    return status;
+}
+
+int okv_local_connect(const struct okv_uri *uri, const struct okv_connect_params *params,
+                      struct okv_welcome *welcome, struct okv_conn **out, struct okv_diag *diag)
+{
+    return okv_connect_blocking(&okv_transport_local, uri, params, welcome, out, diag);
 }
 
 int okv_local_set_remote(struct okv_conn *base, uint64_t address, uint64_t length, uint32_t rkey)

@@ -240,7 +240,7 @@ void okv_local_conn_watch(struct okv_local_conn *conn)
         return;
     if (okv_local_receive_room(conn) > 0)
         event.events |= EPOLLIN;
-    if (conn->send_queued > 0 || conn->unsent)
+    if (conn->socket_full)
         event.events |= EPOLLOUT;
     if (event.events == conn->interest)
         return;
@@ -304,6 +304,7 @@ void okv_local_conn_end(struct okv_local_conn *conn, int status)
     shutdown(conn->sock, SHUT_RDWR); /* a forked child may hold the socket as well */
     close(conn->sock);
     conn->sock = -1;
+    conn->base.unacknowledged -= conn->send_queued;
     conn->send_queued = 0;
     conn->unsent = NULL;
     okv_local_flush_reads(conn);

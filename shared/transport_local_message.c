@@ -2,6 +2,7 @@
 #include "shared/transport_local.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -13,6 +14,9 @@
 
 /* Messages that one call takes off one socket, so that one busy peer does not hold up the rest. */
 #define RECEIVE_BATCH 16
+
+/* Messages that one call hands to a socket. */
+#define SEND_BATCH 16u
 
 #define NO_SLOT UINT32_MAX
 
@@ -28,33 +32,42 @@ struct receive_batch {
     uint32_t slots[RECEIVE_BATCH];  /* NO_SLOT: in an event now */
 };
 
-/* Hands one message to the socket. OKV_EAGAIN when it is full, OKV_EDISCONNECTED when the
- * peer reads no more, or the code of another failure. */
-static int transmit(struct okv_local_conn *conn, unsigned index)
+/* Hands up to `count` messages to the socket, the oldest first; returns how many it took.
+ * OKV_EAGAIN when it is full, OKV_EDISCONNECTED when the peer reads no more, or the code
+ * of another failure. */
+static int transmit(const struct okv_local_conn *conn, unsigned count)
 {
-    const struct okv_local_outgoing *out = &conn->outgoing[index];
-    uint8_t header[OKV_LOCAL_MESSAGE_HEADER];
-    struct iovec vectors[2] = {
-        {header, sizeof header},
-        {conn->send_memory + (size_t)index * conn->base.slot_size, out->length},
-    };
-    struct msghdr message = {.msg_iov = vectors, .msg_iovlen = 2};
-    ssize_t sent;
+    struct mmsghdr headers[SEND_BATCH];
+    struct iovec vectors[SEND_BATCH][2];
+    uint8_t immediates[SEND_BATCH][OKV_LOCAL_MESSAGE_HEADER];
+    int sent;
 
-    okv_put_u32(header, out->immediate);
+    for (unsigned i = 0; i < count; i++) {
+        unsigned index = (conn->send_first + i) % conn->send_slots;
+        const struct okv_local_outgoing *out = &conn->outgoing[index];
+        okv_put_u32(immediates[i], out->immediate);
+        vectors[i][0] = (struct iovec){immediates[i], OKV_LOCAL_MESSAGE_HEADER};
+        vectors[i][1] = (struct iovec){
+            conn->send_memory + (size_t)index * conn->base.slot_size,
+            out->length,
+        };
+        headers[i].msg_hdr = (struct msghdr){.msg_iov = vectors[i], .msg_iovlen = 2};
+    }
     do {
-        sent = sendmsg(conn->sock, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+        sent = sendmmsg(conn->sock, headers, count, MSG_DONTWAIT | MSG_NOSIGNAL);
     } while (sent < 0 && errno == EINTR);
     if (sent >= 0)
-        return 0;
+        return sent;
     return errno == EAGAIN || errno == EWOULDBLOCK ? OKV_EAGAIN : okv_error_from_errno(errno);
 }
 
-/* What a failed transmit means for the connection. A peer that went away may have left
- * messages: the connection then ends when they have been received. */
+/* Nothing more can be sent. A peer that went away may have left messages: the connection
+ * then ends when they have been received. */
 static void send_failed(struct okv_local_conn *conn, int status)
 {
     conn->send_broken = true;
+    conn->socket_full = false;
+    conn->base.unacknowledged -= conn->send_queued;
     conn->send_queued = 0;
     conn->unsent = NULL;
     if (status != OKV_EDISCONNECTED)
@@ -84,55 +97,70 @@ int okv_local_post_send(struct okv_conn *base, uint32_t length, uint32_t immedia
 
     unsigned index = (conn->send_first + conn->send_queued) % conn->send_slots;
     conn->outgoing[index] = (struct okv_local_outgoing){length, immediate};
-    if (conn->send_queued == 0 && !conn->unsent) {
-        int status = transmit(conn, index);
-        if (status == 0) {
-            conn->sent++;
-            return 0;
-        }
-        if (status != OKV_EAGAIN) {
-            send_failed(conn, status);
-            return status;
-        }
-    }
     conn->send_queued++;
-    okv_local_conn_watch(conn);
+    base->unacknowledged++;
     return 0;
 }
 
-/* Hands the next thing that waits to the socket, exposures before the messages that name them. */
+/* Messages that may leave before the next exposure must. */
+static unsigned sendable(const struct okv_local_conn *conn)
+{
+    unsigned count = conn->send_queued < SEND_BATCH ? conn->send_queued : SEND_BATCH;
+
+    if (conn->unsent && conn->unsent->goes_before - conn->sent < count)
+        count = (unsigned)(conn->unsent->goes_before - conn->sent);
+    return count;
+}
+
+/* Hands what waits next to the socket, exposures before the messages that name them. */
 static int transmit_next(struct okv_local_conn *conn)
 {
-    struct okv_local_exposure *exposure = conn->unsent;
+    unsigned count = sendable(conn);
     int status;
 
-    if (exposure && exposure->goes_before == conn->sent) {
+    if (count == 0) {
+        struct okv_local_exposure *exposure = conn->unsent;
         status = okv_local_transmit_exposure(exposure);
         if (status == 0)
             conn->unsent = exposure->next;
         return status;
     }
-    status = transmit(conn, conn->send_first);
-    if (status == 0) {
-        conn->send_first = (conn->send_first + 1) % conn->send_slots;
-        conn->send_queued--;
-        conn->sent++;
-    }
-    return status;
+    status = transmit(conn, count);
+    if (status < 0)
+        return status;
+    conn->send_first = (conn->send_first + (unsigned)status) % conn->send_slots;
+    conn->send_queued -= (unsigned)status;
+    conn->sent += (unsigned)status;
+    conn->base.unacknowledged -= (unsigned)status;
+    conn->base.acknowledged += (unsigned)status;
+    return 0;
 }
 
-void okv_local_flush(struct okv_local_conn *conn)
+void okv_local_flush(struct okv_conn *base)
 {
-    while (conn->send_queued > 0 || conn->unsent) {
-        int status = transmit_next(conn);
-        if (status == OKV_EAGAIN)
-            break;
-        if (status) {
-            send_failed(conn, status);
-            break;
-        }
-    }
+    struct okv_local_conn *conn = okv_local_conn(base);
+    int status = 0;
+
+    while (status == 0 && (conn->send_queued > 0 || conn->unsent))
+        status = transmit_next(conn);
+    conn->socket_full = status == OKV_EAGAIN;
+    if (status && status != OKV_EAGAIN)
+        send_failed(conn, status);
     okv_local_conn_watch(conn);
+}
+
+int okv_local_probe(struct okv_conn *base)
+{
+    struct okv_local_conn *conn = okv_local_conn(base);
+    struct pollfd watched = {.fd = conn->sock, .events = POLLRDHUP};
+
+    if (conn->state != OKV_LOCAL_OPEN || conn->send_broken)
+        return OKV_EDISCONNECTED;
+    if (poll(&watched, 1, 0) > 0)
+        send_failed(conn, OKV_EDISCONNECTED);
+    else
+        base->acknowledged++;
+    return 0;
 }
 
 int okv_local_passed_descriptor(struct msghdr *message)
@@ -268,7 +296,7 @@ int okv_local_receive(struct okv_local_conn *conn, struct okv_event *events, int
     else if (errno == EAGAIN || errno == EWOULDBLOCK)
         *drained = true;
     else if (errno == ECONNRESET)
-        conn->send_broken = true; /* said once; what the peer had sent comes after it */
+        send_failed(conn, OKV_EDISCONNECTED); /* said once; what the peer sent comes after it */
     else if (errno != EINTR)
         okv_local_conn_end(conn, okv_error_from_errno(errno));
     give_back(endpoint, &batch, want);

@@ -141,7 +141,6 @@ static void queue_unsent(struct okv_local_exposure *exposure)
     while (*link)
         link = &(*link)->next;
     *link = exposure;
-    okv_local_conn_watch(conn);
 }
 
 static void unqueue_unsent(struct okv_local_exposure *exposure)
@@ -181,7 +180,7 @@ int okv_local_expose(struct okv_conn *base, const void *bytes, size_t length,
     if (conn->send_queued == 0 && !conn->unsent)
         status = okv_local_transmit_exposure(exposure);
     if (status == OKV_EAGAIN)
-        queue_unsent(exposure);
+        queue_unsent(exposure); /* the flush of the message that names it takes it along */
     else if (status)
         goto close_copy;
     *out = &exposure->base;
@@ -313,6 +312,7 @@ int okv_local_pull(struct okv_conn *base, const struct okv_pull *pull)
     }
     conn->pulls[(conn->pull_first + conn->pull_count++) % OKV_PULLS_MAX] =
         (struct okv_local_done){pull->cookie, pull_now(conn, pull)};
+    base->acknowledged++;
     okv_local_announce(endpoint);
     return 0;
 }

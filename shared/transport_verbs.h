@@ -5,12 +5,15 @@
  *   _mr       the exposed region and the caller's memory
  *   _endpoint completion queue, receive slots, wake-ups
  *   _conn     one connection: life and death, send buffers, table of READs
- *   _qp       queue pair states; the one function that posts sends, the one that posts READs
+ *   _qp       queue pairs: how they are made, and their states
+ *   _post     the functions that post sends, READs and probes, and what they count
  *   _pull     a client's exposures; the server's pulls, the one function that posts their pieces
  *   _poll     completions to events
  *   _cm       the listener: requests, accept, reject, events of the connection manager
  *   _lookup   names to addresses
- *   _connect  the client's way to a connection
+ *   _connect  the client's way to a connection: addresses and attempts in turn
+ *   _attempt  one attempt, event by event
+ *   _explain  what failed on that way, for people
  *
  * Threads. Two may be at work on a server: the listener's, which reads CM
  * events, and the endpoint's. They meet in `struct verbs_handover` alone, under
@@ -39,6 +42,7 @@
 #define VERBS_READ_DEPTH 16         /* of them on their way at once, that we ask for */
 #define VERBS_PULL_DEPTH 4          /* pieces of pulls on their way at once, that we ask for */
 #define VERBS_PULL_PIECE (1u << 20) /* bytes of a pull that one READ brings at most */
+#define VERBS_PROBES 1              /* probes on their way at once */
 #define VERBS_MAX_INLINE 256        /* bytes that we ask to send without a DMA read */
 #define VERBS_POLL_BATCH 16         /* completions taken from the queue at once */
 #define VERBS_CLOSE_NS 1000000000u  /* what a closing connection gets to flush its work */
@@ -147,6 +151,12 @@ struct verbs_read_slot {
     bool silent; /* a READ whose post failed: its completion is nobody's event */
 };
 
+/* A message that waits for the flush, in the order of the chain. */
+struct verbs_send {
+    struct ibv_send_wr wr;
+    struct ibv_sge sge;
+};
+
 /* A pull, split into pieces that one READ can bring. */
 struct verbs_pull {
     uint64_t address; /* of the next piece */
@@ -173,14 +183,17 @@ struct verbs_conn {
 
     uint64_t remote_address;
     uint32_t remote_rkey;
-    unsigned outstanding; /* posted and not completed: sends, READs, pieces of pulls */
-
     struct verbs_slab send_slab;
     unsigned send_count;
     unsigned *send_free; /* stack of free send buffers */
     unsigned send_free_count;
-    bool send_current_taken; /* `send_current` was handed to the caller, not yet posted */
+    bool send_current_taken; /* `send_current` was handed to the caller, not yet queued */
     unsigned send_current;
+    struct verbs_send *sends;                     /* one for each send buffer */
+    struct ibv_send_wr *queue_first, *queue_last; /* what the next flush posts */
+    unsigned queue_count;
+
+    bool probing; /* a probe is under way */
 
     struct verbs_read_slot reads[VERBS_MAX_READS];
     unsigned reads_busy;
@@ -198,11 +211,23 @@ struct verbs_conn {
 };
 
 /* wr_id: what was posted and where its bookkeeping is. */
-enum verbs_work { VERBS_WORK_RECV = 1, VERBS_WORK_SEND, VERBS_WORK_READ, VERBS_WORK_PULL };
+enum verbs_work {
+    VERBS_WORK_RECV = 1,
+    VERBS_WORK_SEND,
+    VERBS_WORK_READ,
+    VERBS_WORK_PULL,
+    VERBS_WORK_PROBE,
+};
 
 static inline uint64_t verbs_wr_id(enum verbs_work work, unsigned index)
 {
     return (uint64_t)work << 32 | index;
+}
+
+/* `count` pieces of work go to the device, which completes each of them once. */
+static inline void verbs_conn_posted(struct verbs_conn *conn, unsigned count)
+{
+    conn->base.unacknowledged += count;
 }
 
 /* What a device, which may say anything, allows of something that we want `limit` of. */
@@ -234,6 +259,8 @@ void okv_verbs_describe(struct ibv_context *verbs, uint8_t port, const struct ib
 bool okv_verbs_find_gid(struct ibv_context *verbs, uint8_t port, const union ibv_gid *gid,
                         struct ibv_gid_entry *out);
 bool okv_verbs_is_loopback(const struct sockaddr *address);
+/* "10.9.9.1", "fd00::1"; an IPv4 address in the clothes of IPv6 without them */
+void okv_verbs_host_text(const struct sockaddr *address, char *out, size_t size);
 /* "10.9.9.1:7471", "[fd00::1]:7471" */
 void okv_verbs_address_text(const struct sockaddr *address, char *out, size_t size);
 
@@ -303,9 +330,20 @@ int okv_verbs_qp_create(struct verbs_conn *conn, struct okv_diag *diag);
 int okv_verbs_qp_to_init(struct verbs_conn *conn, struct rdma_cm_id *id, unsigned access);
 int okv_verbs_qp_to_rts(struct verbs_conn *conn, struct rdma_cm_id *id, uint8_t reads_in,
                         uint8_t reads_out);
+
+/* transport_verbs_post.c */
+
+/* The device has returned a piece of work. */
+void okv_verbs_conn_completed(struct verbs_conn *conn, const struct ibv_wc *wc);
+/* The send of buffer `index` has completed, or never left. */
+void okv_verbs_send_return(struct verbs_conn *conn, unsigned index);
+/* Forgets the messages that no flush has posted. */
+void okv_verbs_unqueue(struct verbs_conn *conn);
 uint8_t *okv_verbs_send_buffer(struct okv_conn *conn);
 int okv_verbs_post_send(struct okv_conn *conn, uint32_t length, uint32_t immediate);
+void okv_verbs_flush(struct okv_conn *conn);
 int okv_verbs_post_read(struct okv_conn *conn, const struct okv_read *reads, unsigned count);
+int okv_verbs_probe(struct okv_conn *conn);
 
 /* transport_verbs_pull.c */
 
@@ -346,7 +384,69 @@ bool okv_verbs_is_gone_event(enum rdma_cm_event_type type);
 int okv_verbs_lookup(const char *host, const char *port, int flags, struct addrinfo **out,
                      struct okv_diag *diag);
 
+/* ---- _connect ---- */
+
 int okv_verbs_connect(const struct okv_uri *uri, const struct okv_connect_params *params,
                       struct okv_welcome *welcome, struct okv_conn **out, struct okv_diag *diag);
+int okv_verbs_connect_start(const struct okv_uri *uri, const struct okv_connect_params *params,
+                            struct okv_connecting **out, struct okv_diag *diag);
+int okv_verbs_connect_step(struct okv_connecting *connecting, struct okv_welcome *welcome,
+                           struct okv_conn **out, struct okv_diag *diag);
+void okv_verbs_connect_cancel(struct okv_connecting *connecting);
+
+/* ---- _attempt ---- */
+
+/* What an attempt waits for; in the order of the way. */
+enum verbs_step { VERBS_STEP_ADDRESS, VERBS_STEP_ROUTE, VERBS_STEP_ANSWER, VERBS_STEP_DONE };
+
+/* One attempt to reach one address. */
+struct verbs_attempt {
+    enum verbs_step step;
+    uint64_t deadline_ns; /* of this step */
+    bool again;           /* it failed, but another one may succeed */
+
+    struct rdma_cm_id *id;   /* NULL while there is no attempt */
+    struct verbs_conn *conn; /* NULL before VERBS_STEP_ANSWER */
+    uint8_t reads_out;       /* READs on their way at once */
+    uint8_t reads_in;        /* READs of the server on their way at once */
+    unsigned reads_posted;   /* READs that may be posted at once */
+};
+
+struct verbs_connecting {
+    struct okv_connecting base;
+    struct okv_uri uri;
+    uint8_t hello[OKV_HELLO_MAX];
+    struct okv_message_limits limits;
+    uint64_t deadline_ns;
+    struct rdma_event_channel *channel; /* of all attempts; the connection's when one succeeded */
+    struct addrinfo *addresses;         /* of the host */
+    const struct addrinfo *address;     /* of this attempt */
+    struct addrinfo *source;            /* NULL: the route decides */
+    unsigned attempts;                  /* to this address, the current one too */
+    struct verbs_attempt attempt;
+    struct okv_welcome welcome;
+    struct okv_diag diag; /* why the latest attempt failed */
+};
+
+/* Begins an attempt. Returns 0 or as connect does; okv_verbs_attempt_end must follow, or
+ * okv_verbs_attempt_take. */
+int okv_verbs_attempt_begin(struct verbs_connecting *c);
+/* Works off one event of the connection manager, which stays the caller's. */
+int okv_verbs_attempt_event(struct verbs_connecting *c, const struct rdma_cm_event *event);
+/* Frees what the attempt has; the channel stays. */
+void okv_verbs_attempt_end(struct verbs_connecting *c);
+/* The connection of an attempt at VERBS_STEP_DONE, which owns the id and the channel. */
+struct okv_conn *okv_verbs_attempt_take(struct verbs_connecting *c);
+
+/* ---- _explain: each fills c->diag and returns the code ---- */
+
+/* The current step took too long. */
+int okv_verbs_explain_silence(struct verbs_connecting *c);
+int okv_verbs_explain_route(struct verbs_connecting *c, int errnum);
+int okv_verbs_explain_rejection(struct verbs_connecting *c, const struct rdma_cm_event *event);
+/* An event that no step waits for. */
+int okv_verbs_explain_event(struct verbs_connecting *c, const struct rdma_cm_event *event);
+/* The connection ended between the server's answer and its being ready. */
+int okv_verbs_explain_loss(struct verbs_connecting *c, int errnum);
 
 #endif

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "shared/error.h"
-#include "shared/transport_at_once.h"
 #include "shared/transport_verbs.h"
 
 bool okv_verbs_is_gone_event(enum rdma_cm_event_type type)
@@ -252,6 +251,8 @@ static struct verbs_request *make_request(struct verbs_listener *l,
     request->base.hello_length = length < OKV_HELLO_MAX ? OKV_HELLO_MAX : length;
     okv_verbs_address_text(rdma_get_peer_addr(event->id), request->base.peer,
                            sizeof request->base.peer);
+    okv_verbs_host_text(rdma_get_peer_addr(event->id), request->base.address,
+                        sizeof request->base.address);
     return request;
 }
 
@@ -348,6 +349,8 @@ static int verbs_accept(struct okv_request *request, struct okv_endpoint *endpoi
 
     if (length > OKV_WELCOME_MAX)
         return OKV_EINVAL;
+    if (r->initiator_depth == 0)
+        return OKV_EUNSUPPORTED; /* a client that may not be probed could stay for ever */
     int rc = okv_verbs_conn_new((struct verbs_endpoint *)endpoint, &conn, NULL);
     if (rc)
         return rc;
@@ -374,23 +377,6 @@ free_conn:
     return rc;
 }
 
-static int connect_start(const struct okv_uri *uri, const struct okv_connect_params *params,
-                         struct okv_connecting **out, struct okv_diag *diag)
-{
-    return at_once_start(&okv_transport_verbs, uri, params, out, diag);
-}
-
-static void flush(struct okv_conn *conn)
-{
-    (void)conn;
-}
-
-static int probe(struct okv_conn *conn)
-{
-    conn->acknowledged++;
-    return 0;
-}
-
 const struct okv_transport_ops okv_transport_verbs = {
     .name = "rdma",
     .listen = verbs_listen,
@@ -401,9 +387,9 @@ const struct okv_transport_ops okv_transport_verbs = {
     .accept = verbs_accept,
     .reject = verbs_reject,
     .connect = okv_verbs_connect,
-    .connect_start = connect_start,
-    .connect_step = at_once_step,
-    .connect_cancel = at_once_cancel,
+    .connect_start = okv_verbs_connect_start,
+    .connect_step = okv_verbs_connect_step,
+    .connect_cancel = okv_verbs_connect_cancel,
     .set_remote = okv_verbs_set_remote,
     .close = okv_verbs_conn_close,
     .conn_destroy = okv_verbs_conn_destroy,
@@ -415,8 +401,8 @@ const struct okv_transport_ops okv_transport_verbs = {
     .pull = okv_verbs_pull,
     .send_buffer = okv_verbs_send_buffer,
     .post_send = okv_verbs_post_send,
-    .flush = flush,
-    .probe = probe,
+    .flush = okv_verbs_flush,
+    .probe = okv_verbs_probe,
     .poll = okv_verbs_poll,
     .recv_release = okv_verbs_recv_release,
     .arm = okv_verbs_arm,

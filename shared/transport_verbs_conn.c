@@ -10,17 +10,37 @@
 static int make_send_buffers(struct verbs_conn *conn, struct okv_diag *diag)
 {
     struct verbs_endpoint *ep = (struct verbs_endpoint *)conn->base.endpoint;
+    int rc;
+
     conn->send_count = ep->limits.credits + 1;
     conn->send_free = calloc(conn->send_count, sizeof *conn->send_free);
     if (!conn->send_free)
         return okv_diag_set(diag, OKV_ENOMEM, "no memory for a connection");
+    conn->sends = calloc(conn->send_count, sizeof *conn->sends);
+    if (!conn->sends) {
+        rc = okv_diag_set(diag, OKV_ENOMEM, "no memory for a connection");
+        goto free_free_list;
+    }
     for (unsigned i = 0; i < conn->send_count; i++)
         conn->send_free[conn->send_free_count++] = conn->send_count - 1 - i;
-    int rc = okv_verbs_slab_create(ep->pd, conn->send_count, ep->limits.slot_size, &conn->send_slab,
-                                   diag);
+    rc = okv_verbs_slab_create(ep->pd, conn->send_count, ep->limits.slot_size, &conn->send_slab,
+                               diag);
     if (rc)
-        free(conn->send_free);
+        goto free_sends;
+    return 0;
+
+free_sends:
+    free(conn->sends);
+free_free_list:
+    free(conn->send_free);
     return rc;
+}
+
+static void destroy_send_buffers(struct verbs_conn *conn)
+{
+    okv_verbs_slab_destroy(&conn->send_slab);
+    free(conn->sends);
+    free(conn->send_free);
 }
 
 int okv_verbs_conn_new(struct verbs_endpoint *endpoint, struct verbs_conn **out,
@@ -50,8 +70,7 @@ int okv_verbs_conn_new(struct verbs_endpoint *endpoint, struct verbs_conn **out,
     return 0;
 
 destroy_send_buffers:
-    okv_verbs_slab_destroy(&conn->send_slab);
-    free(conn->send_free);
+    destroy_send_buffers(conn);
 free_conn:
     free(conn);
 uncount:
@@ -64,8 +83,7 @@ void okv_verbs_conn_free(struct verbs_conn *conn)
     struct verbs_endpoint *ep = (struct verbs_endpoint *)conn->base.endpoint;
     if (conn->qp)
         ibv_destroy_qp(conn->qp);
-    okv_verbs_slab_destroy(&conn->send_slab);
-    free(conn->send_free);
+    destroy_send_buffers(conn);
     free(conn);
     atomic_fetch_sub(&ep->conns, 1);
 }
@@ -113,6 +131,7 @@ void okv_verbs_conn_fail(struct verbs_conn *conn, int status)
     conn->close_times_empty = ep->times_empty;
     conn->next_closing = ep->closing;
     ep->closing = conn;
+    okv_verbs_unqueue(conn);
 
     /* The error state flushes what is posted; the disconnect tells the peer, or
      * answers its own. Either may fail when the other side or the device is gone
@@ -147,7 +166,6 @@ static bool give_up_reads(struct verbs_conn *conn, struct okv_event *events, int
                                                     .cookie = slot->cookie};
         }
         slot->busy = false;
-        conn->outstanding--;
     }
     return true;
 }
@@ -157,7 +175,7 @@ static bool give_up_reads(struct verbs_conn *conn, struct okv_event *events, int
  * the peer were delivered; or when that takes too long. */
 static bool is_over(const struct verbs_endpoint *ep, const struct verbs_conn *conn)
 {
-    if (conn->outstanding == 0 && ep->times_empty > conn->close_times_empty)
+    if (conn->base.unacknowledged == 0 && ep->times_empty > conn->close_times_empty)
         return true;
     return okv_clock_ns() >= conn->close_deadline;
 }
@@ -166,10 +184,11 @@ static bool is_over(const struct verbs_endpoint *ep, const struct verbs_conn *co
  * queue pair it cannot. */
 static void revoke_work(struct verbs_conn *conn)
 {
-    if (conn->outstanding > 0 && conn->qp) {
+    if (conn->base.unacknowledged > 0 && conn->qp) {
         ibv_destroy_qp(conn->qp);
         conn->qp = NULL;
     }
+    conn->base.unacknowledged = 0;
 }
 
 int okv_verbs_conn_finish(struct verbs_endpoint *endpoint, struct okv_event *events, int max)

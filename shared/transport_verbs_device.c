@@ -89,7 +89,7 @@ int okv_verbs_check_device(struct ibv_context *verbs, struct ibv_device_attr *at
     if (errnum)
         return okv_diag_set(diag, OKV_EIO, "%s does not answer a query: %s", name,
                             strerror(errnum));
-    if (attr->max_srq == 0 || attr->max_qp_rd_atom <= 0)
+    if (attr->max_srq == 0 || attr->max_qp_rd_atom <= 0 || attr->max_qp_init_rd_atom <= 0)
         return okv_diag_set(diag, OKV_EUNSUPPORTED,
                             "%s has no %s, which okv needs: use another RDMA device", name,
                             attr->max_srq == 0 ? "shared receive queues" : "RDMA READ");
@@ -164,18 +164,30 @@ bool okv_verbs_is_loopback(const struct sockaddr *address)
     return address->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr);
 }
 
+void okv_verbs_host_text(const struct sockaddr *address, char *out, size_t size)
+{
+    const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)address;
+    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)address;
+
+    if (address->sa_family == AF_INET)
+        inet_ntop(AF_INET, &in->sin_addr, out, (socklen_t)size);
+    else if (address->sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr))
+        inet_ntop(AF_INET, &in6->sin6_addr.s6_addr[12], out, (socklen_t)size);
+    else if (address->sa_family == AF_INET6)
+        inet_ntop(AF_INET6, &in6->sin6_addr, out, (socklen_t)size);
+    else
+        snprintf(out, size, "?");
+}
+
 void okv_verbs_address_text(const struct sockaddr *address, char *out, size_t size)
 {
-    char host[INET6_ADDRSTRLEN] = "?";
-    if (address->sa_family == AF_INET) {
-        const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)address;
-        inet_ntop(AF_INET, &in->sin_addr, host, sizeof host);
-        snprintf(out, size, "%s:%u", host, ntohs(in->sin_port));
-    } else if (address->sa_family == AF_INET6) {
-        const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)address;
-        inet_ntop(AF_INET6, &in6->sin6_addr, host, sizeof host);
-        snprintf(out, size, "[%s]:%u", host, ntohs(in6->sin6_port));
-    } else {
+    /* The port is at the same place in both families. */
+    unsigned port = ntohs(((const struct sockaddr_in *)(const void *)address)->sin_port);
+    char host[INET6_ADDRSTRLEN];
+
+    okv_verbs_host_text(address, host, sizeof host);
+    if (host[0] == '?')
         snprintf(out, size, "?");
-    }
+    else
+        snprintf(out, size, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port);
 }

@@ -29,8 +29,8 @@ static struct queue_sizes queue_sizes(const struct verbs_endpoint_params *params
      * queue are posted again only when the caller is done with them. */
     sizes.slots = params->max_conns * credits + (params->max_conns > 1 ? credits + 16 : 2);
     uint64_t sends = credits + 1;
-    sizes.completions =
-        sizes.slots + params->max_conns * (sends + params->reads_per_conn + UINT64_C(1));
+    uint64_t reads = (uint64_t)params->reads_per_conn + VERBS_PROBES;
+    sizes.completions = sizes.slots + params->max_conns * (sends + reads + 1);
     return sizes;
 }
 

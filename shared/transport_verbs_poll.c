@@ -132,7 +132,6 @@ static int complete_read(struct verbs_conn *conn, const struct ibv_wc *wc, struc
     struct verbs_read_slot *slot = &conn->reads[index];
     slot->busy = false;
     conn->reads_busy--;
-    conn->outstanding--;
     if (slot->silent)
         return 0;
     *event = (struct okv_event){
@@ -142,6 +141,25 @@ static int complete_read(struct verbs_conn *conn, const struct ibv_wc *wc, struc
         .cookie = slot->cookie,
     };
     return 1;
+}
+
+/* Something that we posted, other than receives. */
+static int complete_own(struct verbs_conn *conn, enum verbs_work work, const struct ibv_wc *wc,
+                        struct okv_event *event)
+{
+    okv_verbs_conn_completed(conn, wc);
+    switch (work) {
+    case VERBS_WORK_READ:
+        return complete_read(conn, wc, event);
+    case VERBS_WORK_PULL:
+        return okv_verbs_complete_piece(conn, wc, event);
+    case VERBS_WORK_PROBE:
+        conn->probing = false;
+        return 0;
+    default:
+        okv_verbs_send_return(conn, (uint32_t)wc->wr_id);
+        return 0;
+    }
 }
 
 /* Turns the next completion into an event, or none. Of a failed completion only
@@ -163,15 +181,7 @@ static int complete_next(struct verbs_endpoint *ep, struct okv_event *event)
         fail_conn(conn, work, wc);
     if (work == VERBS_WORK_RECV)
         return complete_recv(ep, conn, wc, event);
-    if (!conn)
-        return 0;
-    if (work == VERBS_WORK_READ)
-        return complete_read(conn, wc, event);
-    if (work == VERBS_WORK_PULL)
-        return okv_verbs_complete_piece(conn, wc, event);
-    conn->send_free[conn->send_free_count++] = (uint32_t)wc->wr_id;
-    conn->outstanding--;
-    return 0;
+    return conn ? complete_own(conn, work, wc, event) : 0;
 }
 
 /* Completions waiting in ep->wc: their number, 0 when the queue is empty, or a negative code. */

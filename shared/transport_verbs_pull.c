@@ -71,7 +71,7 @@ static int post_piece(struct verbs_conn *conn, unsigned index)
     pull->left -= length;
     pull->pieces++;
     conn->pieces++;
-    conn->outstanding++;
+    verbs_conn_posted(conn, 1);
     return ibv_post_send(conn->qp, &wr, &bad);
 }
 
@@ -153,7 +153,6 @@ int okv_verbs_complete_piece(struct verbs_conn *conn, const struct ibv_wc *wc,
     struct verbs_pull *pull = &conn->pulls[index];
     pull->pieces--;
     conn->pieces--;
-    conn->outstanding--;
     if (pull->status == 0)
         pull->status = piece_status(wc->status);
     post_pieces(conn);
@@ -173,7 +172,6 @@ bool okv_verbs_give_up_pulls(struct verbs_conn *conn, struct okv_event *events, 
         if (pull->status == 0)
             pull->status = OKV_EDISCONNECTED;
         conn->pieces -= pull->pieces;
-        conn->outstanding -= pull->pieces;
         take_pull(conn, &events[(*count)++]);
     }
     return true;

@@ -64,7 +64,8 @@ const char *cli_advice(int code);
 
 /* The graver of two exit statuses: a failure goes before a miss. */
 int cli_worse(int status, int other);
-/* False once the connection is gone: every further operation would fail alike. */
+/* False when the server was not found again in the time of an operation: every further one would
+ * fail alike. */
 bool cli_usable(const struct cli *cli);
 
 /* Flushes standard output. Returns CLI_DONE, or CLI_FAILED having said why. */

@@ -26,6 +26,7 @@ struct import_slot {
     struct tsv_item item;
     bool busy;  /* under way, or waiting to be submitted again */
     bool alone; /* no other put was under way when it was submitted */
+    bool again; /* its first outcome is unknown */
 };
 
 struct import {
@@ -36,7 +37,8 @@ struct import {
     uint32_t free_count;
     uint32_t *again; /* a stack of those that wait for memory that others hold */
     uint32_t again_count;
-    uint64_t line; /* number of the line read last */
+    uint64_t boot_id; /* of the server's start, as the import began */
+    uint64_t line;    /* number of the line read last */
     uint64_t imported;
     uint64_t bad;
     bool failed; /* something said why; no more lines are to be read */
@@ -109,11 +111,38 @@ static bool others_are_in_the_way(const struct import_slot *slot, int code)
     return (code == OKV_EPERM || code == OKV_ENOMEM) && !slot->alone;
 }
 
+/* A connection that was lost leaves puts unknown, which do no harm when they are made once more: no
+ * other one of the same key was submitted since. One that the server does not answer is no such
+ * case for long. */
+static bool is_worth_another(struct import_slot *slot, int code)
+{
+    if (code != OKV_EUNKNOWN || slot->again)
+        return false;
+    slot->again = true;
+    return true;
+}
+
+/* What was imported before is not there any more. */
+static void check_restart(struct import *import)
+{
+    struct okv_info info;
+
+    okv_info(import->cli->handle, &info);
+    if (info.boot_id == import->boot_id || import->failed)
+        return;
+    import->failed = true;
+    clear_progress(import);
+    fprintf(stderr,
+            "okv: import: the server was restarted and lost what was imported up to line %llu: "
+            "import again from the beginning\n",
+            (unsigned long long)import->line);
+}
+
 static void finish_slot(struct import *import, uint32_t index, int code)
 {
     struct import_slot *slot = &import->slots[index];
 
-    if (others_are_in_the_way(slot, code)) {
+    if (others_are_in_the_way(slot, code) || is_worth_another(slot, code)) {
         import->again[import->again_count++] = index;
         return;
     }
@@ -173,6 +202,7 @@ static void collect(struct import *import)
             import->failed = true;
             return;
         }
+        check_restart(import);
         for (int i = 0; i < count; i++) {
             uint32_t waiting = import->again_count;
             finish_slot(import, (uint32_t)results[i].tag, results[i].status);
@@ -229,6 +259,7 @@ static bool import_line(struct import *import)
         return true;
     }
     import->free_count--;
+    slot->again = false;
     submit(import, index);
     return true;
 }
@@ -242,6 +273,7 @@ static int import_all(struct import *import)
     }
     while ((okv_pending(import->cli->handle) > 0 || import->again_count > 0) && !import->failed)
         collect(import);
+    check_restart(import);
 
     clear_progress(import);
     if (import->bad > BAD_LINES_SHOWN)
@@ -265,7 +297,9 @@ int cli_import(struct cli *cli, int argc, char **argv)
             "In keys and values a tab is written \\t, a newline \\n, a carriage return \\r and a "
             "backslash \\\\, as `okv export` writes them. Bad lines are reported and left "
             "out. When a key is there more than once, the last line wins. What is imported does "
-            "not expire.\n\n"
+            "not expire. A connection that is lost is made again; a server that was restarted "
+            "meanwhile "
+            "ends the import, as what it had is gone.\n\n"
             "Examples:\n  okv import <items.tsv\n"
             "  okv -s local:///old.sock export | okv -s local:///new.sock import",
         .children = cli_common_options};
@@ -277,6 +311,9 @@ int cli_import(struct cli *cli, int argc, char **argv)
     if (connected != CLI_DONE)
         return connected;
 
+    struct okv_info info;
+    okv_info(cli->handle, &info);
+    import.boot_id = info.boot_id;
     import.slots = calloc(import.depth, sizeof *import.slots);
     import.free_slots = calloc(import.depth, sizeof *import.free_slots);
     import.again = calloc(import.depth, sizeof *import.again);

@@ -1,9 +1,9 @@
 /*
  * okv: a key-value store whose reads never touch the server's CPU.
  *
- * A handle is one connection to one server. A get is a one-sided read of the
- * server's table, checked here; a put or delete is a message that the server
- * applies and answers.
+ * A handle is a connection to one server, made again when it is lost. A get is a one-sided read of
+ * the server's table, checked here; a put or delete is a message that the server applies and
+ * answers.
  *
  * Threads. A handle belongs to one thread at a time; use one handle per thread.
  * Different handles are independent. The library starts no threads, installs no
@@ -19,13 +19,22 @@
  * result of a write that leaves open whether it happened.
  *
  * Blocking. Calls that can block say so and for how long. okv_submit_*, okv_poll
- * and okv_arm never block.
+ * and okv_arm never block, but for one case: a handle whose rdma URI has a host's name, not an
+ * address, asks the system's resolver for it each time it connects again.
  *
- * Failure of a handle. When its connection ends or the server breaks the
- * protocol, a handle becomes unusable: every later call returns the reason
- * (OKV_EDISCONNECTED, OKV_ESHUTDOWN, OKV_EPROTO, OKV_ETIMEDOUT or OKV_EIO) and
- * okv_why() has the sentence. Below this is "the handle's failure". Close such a
- * handle and open another.
+ * A lost connection. When the server ends, dies or cannot be reached, the handle connects
+ * again, within the calls that use it. Operations wait meanwhile, each until its own deadline:
+ * gets, pings and writes that had not been sent go on. A write that had been sent is sent again
+ * when the server still knows what it has applied of this handle's (it remembers for a minute, and
+ * applies none twice); after a restart of the server it ends with OKV_EUNKNOWN. A server that
+ * was restarted has an empty table: okv_info.boot_id tells.
+ *
+ * Failure of a handle. A handle is of no use any more when the server breaks the protocol or
+ * speaks another version, or cannot serve this client at all: every later call returns the reason
+ * (OKV_EPROTO, OKV_EVERSION or OKV_EUNSUPPORTED) and okv_why() has the sentence. With
+ * okv_options.reconnect OKV_RECONNECT_NEVER the end of the connection is such a failure, too
+ * (OKV_EDISCONNECTED, OKV_ESHUTDOWN, OKV_ETIMEDOUT, OKV_EIO). Below this is "the handle's
+ * failure". Close such a handle and open another.
  */
 #ifndef OKV_H
 #define OKV_H
@@ -56,7 +65,7 @@ enum {
     OKV_EAGAIN = -7,         /* every operation slot is in use */
     OKV_ETIMEDOUT = -8,      /* the deadline passed; nothing was changed */
     OKV_EUNKNOWN = -9,       /* no answer came: the write may have happened */
-    OKV_EDISCONNECTED = -10, /* the connection is gone: close the handle, open another */
+    OKV_EDISCONNECTED = -10, /* the connection was lost in this call, or for good */
     OKV_ESHUTDOWN = -11,     /* the server said that it shuts down */
     OKV_EPROTO = -12,        /* the server sent something malformed */
     OKV_EVERSION = -13,      /* the server speaks another protocol version */
@@ -101,14 +110,21 @@ typedef struct okv okv;
 /* How a handle is to behave. Zero in any field means the default. */
 struct okv_options {
     uint32_t connect_timeout_ms; /* okv_open gives up after this; 3000 */
-    uint32_t timeout_ms;         /* deadline of each operation; 5000 */
+    uint32_t timeout_ms;         /* deadline of each operation, waiting for a connection
+                                    included; 5000 */
     uint32_t depth;              /* operations under way at once, 1 to 1024; 32 */
     uint32_t credits;            /* requests to ask the server for, 1 to 1024; 16 */
     uint32_t hints;              /* places of large items to remember, to 2^20; 4096 */
-    uint32_t reserved[11];       /* zero */
+    uint32_t reconnect;          /* 0: connects again when the connection is lost */
+    uint32_t keepalive_ms;       /* a server whose host is gone is found dead in this time; 3000 */
+    uint32_t reserved[9];        /* zero */
 };
 /* okv_options.hints: remember none. */
 #define OKV_HINTS_NONE UINT32_MAX
+/* okv_options.reconnect: a handle whose connection is lost is of no use any more. */
+#define OKV_RECONNECT_NEVER 1
+/* okv_options.keepalive_ms: only the transport and deadlines tell. */
+#define OKV_KEEPALIVE_NONE UINT32_MAX
 
 /*
  * Connects to the server at `uri`:
@@ -134,20 +150,22 @@ OKV_API int okv_open(const char *uri, const struct okv_options *options, okv **o
 /*
  * Ends the connection, frees the handle and sets *handle to NULL; accepts NULL
  * and a pointer to NULL. Operations still under way are dropped without a
- * result: writes among them may or may not happen. Does not wait for the server.
+ * result: writes among them may or may not happen. Tells the server, and does not wait for it.
  * Up to then a handle keeps up to four registered buffers for long values, each as long
  * as the longest value that was read without memory of okv_register().
  */
 OKV_API void okv_close(okv **handle);
 
-/* Why the handle became unusable, "" while it is usable. Valid until okv_close. */
+/* Why the handle is not connected, and what the last attempt to connect met; or why it became
+ * unusable. "" while it is connected. The text is the handle's: it changes as that does, and is
+ * valid until okv_close. */
 OKV_API const char *okv_why(const okv *handle);
 
 /* What the handle is connected to. */
 struct okv_info {
     const char *transport; /* "rdma" or "local"; valid until okv_close */
     const char *path;      /* for people: device, port, GID, MTU, or the socket; as above */
-    uint64_t boot_id;      /* of this start of the server */
+    uint64_t boot_id;      /* of this start of the server: another one has another table */
     uint64_t session_id;   /* the server's name for this connection */
     uint64_t region_bytes;
     uint64_t buckets;      /* of the index, as far as this handle has seen */
@@ -160,6 +178,7 @@ struct okv_info {
     uint32_t max_message_value;
 };
 
+/* Of the present connection, or the last one. */
 OKV_API void okv_info(const okv *handle, struct okv_info *out);
 
 /* ---- synchronous calls -------------------------------------------------- */
@@ -174,17 +193,19 @@ OKV_API void okv_info(const okv *handle, struct okv_info *out);
  * again for that key while the server lives. Versions of a key only rise.
  *
  * Errors of all: OKV_EINVAL (NULL where memory is needed), OKV_EKEYSIZE,
- * OKV_EAGAIN (no operation slot is free), OKV_ETIMEDOUT, the handle's
- * failure. Errors of all writes: OKV_EUNKNOWN when the request was sent and no
- * answer came; OKV_ECORRUPT when the server found the item's bucket damaged, and
- * OKV_EUNSUPPORTED when it does not know the operation: nothing was changed then.
+ * OKV_EAGAIN (no operation slot is free), OKV_ETIMEDOUT (also when there was no connection
+ * in time), the handle's failure. Errors of all writes: OKV_EUNKNOWN when the request was sent
+ * and no answer came, or the server that it was sent to is no more; OKV_ECORRUPT when the server
+ * found the item's bucket damaged, and OKV_EUNSUPPORTED when it does not know the operation:
+ * nothing was changed then.
  *
  * Memory after a time-out. Key, value and buffer are the caller's again when the call
  * returned or the result was polled, but for two things that cannot be called back.
  * After OKV_ETIMEDOUT of a get into memory given to okv_register() the device may still
  * write to the buffer, and after OKV_EUNKNOWN of a put whose value was too long for a
  * message the server may still READ the value and store what is there by then. Both end
- * with okv_close(); until then leave the memory mapped, and registered if it was.
+ * with okv_close(), or when the handle has another connection (okv_counters.reconnects); until then
+ * leave the memory mapped, and registered if it was.
  */
 
 /*
@@ -322,10 +343,11 @@ struct okv_item {
  * be visited or not. Each item is shown as it was at some moment of the scan.
  * `visit` must not use the handle; what it returns other than 0 ends the scan and is
  * returned.
- * Blocks as long as it takes; each READ in it may take timeout_ms, after which
- * the handle is unusable. OKV_EAGAIN when operations are under way on the handle.
- * Further errors: OKV_ECORRUPT when a bucket failed its checks for timeout_ms, OKV_EPROTO when
- * the table makes no sense (the handle stays usable, unless okv_why() has a sentence),
+ * Blocks as long as it takes; each READ in it may take timeout_ms, after which it ends with
+ * OKV_ETIMEDOUT. OKV_EDISCONNECTED when the connection is lost meanwhile: the next call connects
+ * again, for timeout_ms at most (OKV_ETIMEDOUT). OKV_EAGAIN when operations are under way on the
+ * handle. Further errors: OKV_ECORRUPT when a bucket failed its checks for timeout_ms, OKV_EPROTO
+ * when the table makes no sense (the handle stays usable, unless okv_why() has a sentence),
  * OKV_ENOMEM, and OKV_EPERM (locked-memory limit) or OKV_EIO when its buffers cannot be
  * registered.
  */
@@ -433,8 +455,9 @@ OKV_API uint32_t okv_pending(const okv *handle);
 
 /*
  * For event loops: okv_fd() becomes readable when an armed handle has something
- * to do. Arm, poll once more, then sleep on the descriptor; okv_poll after it
- * woke. Deadlines do not wake it: sleep no longer than the timeout.
+ * to do: an event, a deadline, a step of connecting again. Arm, poll once more, then sleep on
+ * the descriptor; okv_poll after it woke, which may be for nothing. The descriptor is the same from
+ * okv_open() to okv_close(), which closes it.
  * okv_arm errors: OKV_EIO, the handle's failure.
  */
 OKV_API int okv_fd(const okv *handle);
@@ -451,10 +474,10 @@ OKV_API int okv_wait(okv *handle, int timeout_ms);
  * takes a value from an extent without a copy when the extent is longer than 16 KiB or
  * the entry has the key, as short keys are; values in the bucket, and short ones
  * beside their keys, are copied. The memory stays yours, mapped, until
- * okv_unregister() or okv_close(), before which no operation may be using it.
- * okv_unregister sets *memory to NULL; it accepts NULL and a pointer to NULL.
- * OKV_EINVAL, OKV_EPERM (locked-memory limit), OKV_ENOMEM, OKV_EIO, OKV_EAGAIN (64
- * are registered already), the handle's failure.
+ * okv_unregister() or okv_close(), before which no operation may be using it. A handle that
+ * connects again registers it again; where that fails, so does the handle. okv_unregister sets
+ * *memory to NULL; it accepts NULL and a pointer to NULL. OKV_EINVAL, OKV_EPERM (locked-memory
+ * limit), OKV_ENOMEM, OKV_EIO, OKV_EAGAIN (64 are registered already), the handle's failure.
  */
 typedef struct okv_registration okv_registration;
 OKV_API int okv_register(okv *handle, void *base, size_t length, okv_registration **memory);
@@ -484,7 +507,10 @@ OKV_API void okv_unregister(okv *handle, okv_registration **memory);
     X(requests, "messages sent to the server")                               \
     X(pulled, "values that were exposed for the server to READ")             \
     X(replies, "answers that came back")                                     \
-    X(timeouts, "operations that passed their deadline")
+    X(timeouts, "operations that passed their deadline")                     \
+    X(reconnects, "connections that were made after the first one")          \
+    X(resent, "writes sent again because their connection was lost")         \
+    X(probes, "times the server's device was asked for a sign of life")
 
 struct okv_counters {
 #define OKV_COUNTER_FIELD(name, text) uint64_t name;
@@ -500,7 +526,7 @@ OKV_API void okv_counters(const okv *handle, struct okv_counters *out);
  * of the index, on this handle's own connection, with no checking, no more
  * than `depth` under way at once. latencies_ns[0..count) receives the time of
  * each from its post to its completion. Blocks until they are done, or until none
- * has ended for timeout_ms, after which the handle is unusable.
+ * has ended for timeout_ms: OKV_ETIMEDOUT. OKV_EDISCONNECTED as for okv_scan().
  * OKV_EINVAL: length 0 or above bucket_bytes * 64 or above a segment of the index,
  * count or depth 0, depth above the handle's. OKV_EAGAIN: operations are under way.
  * The handle's failure; OKV_ENOMEM, and OKV_EPERM (locked-memory limit) or OKV_EIO when the

@@ -82,7 +82,7 @@ static void put_pulled_as(struct hostile *hostile, const char *key, uint64_t add
 {
     const struct okv_request_message put = {
         .opcode = OKV_OP_PUT,
-        .slot = 21,
+        .slot = hostile_lane(hostile),
         .flags = OKV_REQUEST_PULL,
         .key = (const uint8_t *)key,
         .key_length = (uint32_t)strlen(key),
@@ -92,6 +92,14 @@ static void put_pulled_as(struct hostile *hostile, const char *key, uint64_t add
     };
 
     hostile_request(hostile, &put);
+}
+
+/* The reply to the last request. */
+static void expect_reply(struct hostile *hostile, int status)
+{
+    uint16_t lane = (uint16_t)((hostile->next_sequence - 2) % hostile->table.credits);
+
+    hostile_expect_reply(hostile, lane, status);
 }
 
 static void put_pulled(struct hostile *hostile, uint64_t address, uint32_t rkey, uint32_t length)
@@ -113,7 +121,7 @@ static void pull_of_what_was_exposed(void **state)
         struct exposed exposed;
         expose(&hostile, &exposed, lengths[i], 'x');
         put_pulled(&hostile, exposed.exposure->address, exposed.exposure->key, lengths[i]);
-        hostile_expect_reply(&hostile, 21, OKV_OK);
+        expect_reply(&hostile, OKV_OK);
         unexpose(&hostile, &exposed);
         victim_expect(bystander, 'x', lengths[i]);
         bystander_expect_accounts(bystander);
@@ -144,15 +152,15 @@ static const struct plan forbidden[] = {
 /* Over RDMA a failed READ ends the connection; locally the client is told. */
 static void expect_failure(struct hostile *hostile, const char *what)
 {
-    static const struct okv_request_message ping = {.opcode = OKV_OP_PING, .slot = 3};
+    const struct okv_request_message ping = {.opcode = OKV_OP_PING, .slot = hostile_lane(hostile)};
 
     if (server_is_rdma()) {
         hostile_expect_closed(hostile, what);
         return;
     }
-    hostile_expect_reply(hostile, 21, OKV_EPULL);
+    expect_reply(hostile, OKV_EPULL);
     hostile_request(hostile, &ping);
-    hostile_expect_reply(hostile, 3, OKV_OK);
+    expect_reply(hostile, OKV_OK);
 }
 
 static void attack(struct bystander *bystander, const struct plan *plan)
@@ -225,7 +233,7 @@ static void pull_of_what_is_exposed_no_more(void **state)
         hostile_expect_closed(&hostile, "exposed no more");
         victim_expect(bystander, 'v', VALUE_LENGTH);
     } else { /* what was exposed is a copy, and the server has it */
-        hostile_expect_reply(&hostile, 21, OKV_OK);
+        expect_reply(&hostile, OKV_OK);
         victim_expect(bystander, 'x', VALUE_LENGTH);
     }
     hostile_leave(&hostile);
@@ -306,8 +314,8 @@ static void take_replies(struct hostile *hostile, unsigned pulls)
         assert_int_equal(event.type, OKV_EVENT_RECV);
         assert_int_equal(okv_reply_decode(event.immediate, event.data, event.length, &reply), 0);
         assert_int_equal(reply.status, OKV_OK);
-        pulled += reply.opcode == OKV_OP_PUT && reply.slot == 21;
-        pinged += reply.opcode == OKV_OP_PING && reply.slot == 3;
+        pulled += reply.opcode == OKV_OP_PUT && reply.slot < pulls;
+        pinged += reply.opcode == OKV_OP_PING && reply.slot == pulls;
         hostile->ops->recv_release(hostile->conn->endpoint, &event);
     }
     assert_int_equal(pulled, pulls);
@@ -318,7 +326,7 @@ static void take_replies(struct hostile *hostile, unsigned pulls)
 static void more_pulls_than_places(void **state)
 {
     enum { COUNT = 15, LENGTH = 300000 };
-    static const struct okv_request_message ping = {.opcode = OKV_OP_PING, .slot = 3};
+    static const struct okv_request_message ping = {.opcode = OKV_OP_PING, .slot = COUNT};
     struct bystander *bystander = bystander_of(state);
     struct bystander_holdings before = bystander_holdings(bystander);
     uint64_t deferred = bystander_stat(bystander, "deferred");
@@ -329,7 +337,7 @@ static void more_pulls_than_places(void **state)
 
     hostile_hello(&hello);
     hello.credits = okv_le32_of(COUNT + 1);
-    assert_int_equal(hostile_connect(&hostile, &bystander->server, &hello, sizeof hello), 0);
+    hostile_join_as(&hostile, &bystander->server, &hello);
     server_signal(&bystander->server, SIGSTOP);
     for (unsigned i = 0; i < COUNT; i++) {
         snprintf(key[i], sizeof key[i], "many-%u", i);

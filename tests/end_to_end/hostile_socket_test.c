@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "shared/clock.h"
 #include "shared/transport_local.h"
 #include "tests/support/hostile_client.h"
 #include "tests/support/hostile_socket.h"
@@ -169,7 +170,7 @@ static void send_exposure(int sock, uint32_t key, uint64_t size, int fd)
 static int put_pulled(int sock, uint32_t key, uint32_t length)
 {
     const struct okv_request_message put = {.opcode = OKV_OP_PUT,
-                                            .sequence = 1,
+                                            .sequence = okv_clock_ns(), /* ever higher */
                                             .flags = OKV_REQUEST_PULL,
                                             .key = (const uint8_t *)"victim",
                                             .key_length = 6,

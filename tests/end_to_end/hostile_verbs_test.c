@@ -136,6 +136,12 @@ static void expect_calm(struct bystander *bystander, const char *what, uint64_t 
     bystander_check(bystander);
 }
 
+/* The server finds out by itself that the attacker's queue pair is of no more use. */
+static void expect_gone(struct bystander *bystander)
+{
+    bystander_expect_stat(bystander, "sessions", 1);
+}
+
 static void forbidden_verbs(void **state)
 {
     struct bystander *bystander = bystander_of(state);
@@ -153,9 +159,35 @@ static void forbidden_verbs(void **state)
         if (attack.opcode == IBV_WR_RDMA_READ)
             for (uint32_t at = 0; at < attack.length; at++)
                 assert_int_equal(attacker.bytes[at], 0xAA);
+        expect_gone(bystander);
         attacker_leave(&attacker);
         expect_calm(bystander, FORBIDDEN[i].what, hash);
     }
+}
+
+/* It did nothing wrong, and nobody is told of its end. */
+static void a_queue_pair_that_breaks_in_silence(void **state)
+{
+    struct bystander *bystander = bystander_of(state);
+    struct attacker attacker;
+
+    attacker_join(&attacker, &bystander->server);
+    bystander_expect_stat(bystander, "sessions", 2);
+    attacker_break(&attacker);
+    expect_gone(bystander);
+    attacker_leave(&attacker);
+    bystander_check(bystander);
+}
+
+static void a_client_that_cannot_be_probed(void **state)
+{
+    struct bystander *bystander = bystander_of(state);
+    struct attacker attacker;
+
+    attacker_join_unprobed(&attacker, &bystander->server);
+    attacker_leave(&attacker);
+    bystander_expect_stat(bystander, "sessions", 1);
+    bystander_check(bystander);
 }
 
 /* The counterpart: the same code, kept to the rules, is served. */
@@ -230,6 +262,7 @@ static void send_larger_than_a_slot(void **state)
         enum ibv_wc_status status = attacker_try(&attacker, &send);
         print_message("SEND of %u bytes: %s\n", sizes[i], ibv_wc_status_str(status));
         assert_int_not_equal(status, IBV_WC_SUCCESS);
+        expect_gone(bystander);
         attacker_leave(&attacker);
         expect_calm(bystander, "SEND larger than a slot", hash);
         hash = table_hash(bystander);
@@ -367,9 +400,14 @@ static int setup(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(permitted_reads),        cmocka_unit_test(forbidden_verbs),
-        cmocka_unit_test(send_without_immediate), cmocka_unit_test(send_larger_than_a_slot),
-        cmocka_unit_test(sends_without_end),      cmocka_unit_test(pulls_that_the_device_refuses),
+        cmocka_unit_test(permitted_reads),
+        cmocka_unit_test(forbidden_verbs),
+        cmocka_unit_test(send_without_immediate),
+        cmocka_unit_test(send_larger_than_a_slot),
+        cmocka_unit_test(sends_without_end),
+        cmocka_unit_test(pulls_that_the_device_refuses),
+        cmocka_unit_test(a_queue_pair_that_breaks_in_silence),
+        cmocka_unit_test(a_client_that_cannot_be_probed),
     };
 
     if (!server_is_rdma()) {

@@ -143,6 +143,8 @@ static void unanswered_write_leaves_reads_alone(void **state)
     assert_int_equal(server_stop(&server), 0);
 }
 
+static const struct okv_options fragile = {.reconnect = OKV_RECONNECT_NEVER};
+
 static int wait_for_failure(okv *handle)
 {
     struct okv_result result;
@@ -163,7 +165,7 @@ static void goodbye(void **state)
 
     (void)state;
     server_start(&server, small);
-    okv *handle = server_connect(&server, NULL);
+    okv *handle = server_connect(&server, &fragile);
     assert_int_equal(server_stop(&server), 0);
     assert_int_equal(wait_for_failure(handle), OKV_ESHUTDOWN);
     assert_int_equal(okv_put(handle, "k", 1, "v", 1, NULL), OKV_ESHUTDOWN);
@@ -180,7 +182,7 @@ static void killed_server(void **state)
 
     (void)state;
     server_start(&server, small);
-    okv *handle = server_connect(&server, NULL);
+    okv *handle = server_connect(&server, &fragile);
     assert_int_equal(okv_put(handle, "k", 1, "v", 1, NULL), OKV_OK);
     server_signal(&server, SIGKILL);
     int rc = wait_for_failure(handle);

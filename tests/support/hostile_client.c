@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -28,8 +29,7 @@ void hostile_hello(struct okv_wire_hello *out)
 {
     struct okv_hello hello = {.slot_size = OKV_SLOT_SIZE_DEFAULT, .credits = HOSTILE_CREDITS};
 
-    for (size_t i = 0; i < sizeof hello.client_id; i++)
-        hello.client_id[i] = (uint8_t)(i * 7 + 1);
+    assert_int_equal(getrandom(hello.client_id, sizeof hello.client_id, 0), sizeof hello.client_id);
     okv_hello_encode(&hello, out);
 }
 
@@ -53,13 +53,20 @@ int hostile_connect(struct hostile *hostile, const struct server_process *server
 void hostile_join(struct hostile *hostile, const struct server_process *server)
 {
     struct okv_wire_hello hello;
+
+    hostile_hello(&hello);
+    hostile_join_as(hostile, server, &hello);
+}
+
+void hostile_join_as(struct hostile *hostile, const struct server_process *server,
+                     const struct okv_wire_hello *hello)
+{
     const struct okv_welcome *answer = &hostile->answer;
     struct okv_welcome_fields *table = &hostile->table;
 
-    hostile_hello(&hello);
-    assert_int_equal(hostile_connect(hostile, server, &hello, sizeof hello), 0);
+    assert_int_equal(hostile_connect(hostile, server, hello, sizeof *hello), 0);
     assert_int_equal(okv_welcome_decode(answer->bytes, answer->length, table), 0);
-    assert_in_range(table->credits, 1, HOSTILE_CREDITS);
+    assert_in_range(table->credits, 1, okv_le32_get(hello->credits));
     assert_true(table->slot_size < SLOT_SIZE);
     assert_int_equal(hostile->ops->set_remote(hostile->conn, table->region_address,
                                               table->region_length, table->rkey),
@@ -81,19 +88,27 @@ void hostile_send(struct hostile *hostile, const void *bytes, uint32_t length, u
     if (length)
         memcpy(buffer, bytes, length);
     assert_int_equal(hostile->ops->post_send(hostile->conn, length, immediate), 0);
+    hostile->ops->flush(hostile->conn);
 }
 
 void hostile_request(struct hostile *hostile, const struct okv_request_message *request)
 {
     struct okv_request_message message = *request;
+
+    message.sequence = hostile->next_sequence++;
+    hostile_request_again(hostile, &message);
+}
+
+void hostile_request_again(struct hostile *hostile, const struct okv_request_message *request)
+{
     uint8_t *buffer = hostile->ops->send_buffer(hostile->conn);
 
     assert_non_null(buffer);
-    message.sequence = hostile->next_sequence++;
-    uint32_t length = okv_request_encode(&message, buffer);
-    assert_int_equal(
-        hostile->ops->post_send(hostile->conn, length, okv_immediate(message.opcode, message.slot)),
-        0);
+    uint32_t length = okv_request_encode(request, buffer);
+    assert_int_equal(hostile->ops->post_send(hostile->conn, length,
+                                             okv_immediate(request->opcode, request->slot)),
+                     0);
+    hostile->ops->flush(hostile->conn);
 }
 
 struct okv_event hostile_event(struct hostile *hostile)

@@ -27,20 +27,32 @@ struct hostile {
     uint64_t next_sequence;
 };
 
-/* A hello that every server accepts; it asks for HOSTILE_CREDITS. */
+/* A hello that every server accepts, of a client that never was there; it asks for
+ * HOSTILE_CREDITS. */
 void hostile_hello(struct okv_wire_hello *out);
 /* Connects with these bytes as hello; returns what the transport said. */
 int hostile_connect(struct hostile *hostile, const struct server_process *server, const void *hello,
                     size_t length);
 /* Connects as a good client would; fails the test when the server refuses. */
 void hostile_join(struct hostile *hostile, const struct server_process *server);
+/* The same with this hello. */
+void hostile_join_as(struct hostile *hostile, const struct server_process *server,
+                     const struct okv_wire_hello *hello);
 /* Ends the connection, if there is one. */
 void hostile_leave(struct hostile *hostile);
 
+/* The lane of the next request, when each takes the one after that of the request before. */
+static inline uint16_t hostile_lane(const struct hostile *hostile)
+{
+    return (uint16_t)((hostile->next_sequence - 1) % hostile->table.credits);
+}
+
 /* Sends the bytes as one message; fails the test when the transport takes them not. */
 void hostile_send(struct hostile *hostile, const void *bytes, uint32_t length, uint32_t immediate);
-/* Sends a request as it should be. */
+/* Sends a request as it should be, with the next sequence. */
 void hostile_request(struct hostile *hostile, const struct okv_request_message *request);
+/* Sends one with the sequence that it has. */
+void hostile_request_again(struct hostile *hostile, const struct okv_request_message *request);
 /* The next event; fails the test when none comes. */
 struct okv_event hostile_event(struct hostile *hostile);
 /* The next event is a reply to `slot` with `status`. */

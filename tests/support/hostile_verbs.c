@@ -98,13 +98,14 @@ static void create_queue_pair(struct attacker *attacker)
     assert_non_null(attacker->mr);
 }
 
-void attacker_join(struct attacker *attacker, const struct server_process *server)
+/* Says a good hello; `reads` is what the server may have outstanding. */
+static void ask(struct attacker *attacker, const struct server_process *server, uint8_t reads)
 {
     struct okv_wire_hello hello;
     struct rdma_conn_param param = {
         .private_data = &hello,
         .private_data_len = sizeof hello,
-        .responder_resources = 1,
+        .responder_resources = reads,
         .initiator_depth = 4,
         .retry_count = 6,
         .rnr_retry_count = RNR_FOR_EVER,
@@ -117,7 +118,25 @@ void attacker_join(struct attacker *attacker, const struct server_process *serve
     create_queue_pair(attacker);
     hostile_hello(&hello);
     assert_int_equal(rdma_connect(attacker->id, &param), 0);
+}
+
+void attacker_join(struct attacker *attacker, const struct server_process *server)
+{
+    ask(attacker, server, 1);
     expect_event(attacker, RDMA_CM_EVENT_ESTABLISHED);
+}
+
+void attacker_join_unprobed(struct attacker *attacker, const struct server_process *server)
+{
+    ask(attacker, server, 0);
+    expect_event(attacker, RDMA_CM_EVENT_REJECTED);
+}
+
+void attacker_break(struct attacker *attacker)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+    assert_int_equal(ibv_modify_qp(attacker->id->qp, &attr, IBV_QP_STATE), 0);
 }
 
 void attacker_leave(struct attacker *attacker)

@@ -37,6 +37,10 @@ struct attack {
 };
 
 void attacker_join(struct attacker *attacker, const struct server_process *server);
+/* Asks for a connection on which the server may READ nothing, and is rejected. */
+void attacker_join_unprobed(struct attacker *attacker, const struct server_process *server);
+/* Puts its queue pair into the error state; nobody is told. */
+void attacker_break(struct attacker *attacker);
 /* Disconnects, if still connected, and frees everything. */
 void attacker_leave(struct attacker *attacker);
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "shared/clock.h"
 #include "tests/support/numbered_value.h"
@@ -12,6 +13,8 @@
 #define DEPTH_MAX 32
 #define MANY 8 /* keys that are read at once */
 #define WAIT_MS 1000
+#define TIMEOUT_MS 30000
+#define REOPEN_PAUSE_NS 50000000
 
 /* In the order of recorded_kind_name(). */
 enum recorded_kind { DO_GET, DO_HEAD, DO_PUT, DO_CAS, DO_ADD, DO_DELETE, DO_DELETE_IF, DO_INCR };
@@ -234,6 +237,27 @@ static void finish(struct recorded_client *client, const struct okv_result *resu
     record_keep(client, slot);
 }
 
+/* Whether an operation met the end of its handle; a deadline that passed need not be that. */
+static bool is_end_of_handle(const struct recorded_client *client, int status)
+{
+    switch (status) {
+    case OKV_EDISCONNECTED:
+    case OKV_ESHUTDOWN:
+    case OKV_EPROTO:
+    case OKV_EVERSION:
+    case OKV_EREFUSED:
+    case OKV_EUNSUPPORTED:
+    case OKV_EPERM:
+    case OKV_EIO:
+        return okv_why(client->handle)[0] != '\0';
+    case OKV_ETIMEDOUT:
+    case OKV_EUNKNOWN:
+        return client->load->reopen && okv_why(client->handle)[0];
+    default:
+        return false;
+    }
+}
+
 /* ---- ways to have them done ---- */
 
 static int one_by_one(struct recorded_client *client)
@@ -247,7 +271,7 @@ static int one_by_one(struct recorded_client *client)
     slot->record.invoke = okv_clock_ns();
     okv_call(client->handle, &command, &result);
     finish(client, &result, okv_clock_ns());
-    return okv_why(client->handle)[0] ? result.status : OKV_OK;
+    return is_end_of_handle(client, result.status) ? result.status : OKV_OK;
 }
 
 static int several_at_once(struct recorded_client *client)
@@ -312,7 +336,7 @@ static int open_handle(struct recorded_client *client)
 {
     const struct okv_options options = {
         .depth = DEPTH_MAX,
-        .timeout_ms = 30000,
+        .timeout_ms = client->load->timeout_ms ? client->load->timeout_ms : TIMEOUT_MS,
         .hints = client->index % 4 == 1 ? OKV_HINTS_NONE : 0,
     };
     int rc = okv_open(client->load->uri, &options, &client->handle, NULL, 0);
@@ -320,6 +344,8 @@ static int open_handle(struct recorded_client *client)
     if (rc == OKV_OK && client->index % 4 == 2)
         rc = okv_register(client->handle, client->memory,
                           (size_t)DEPTH_MAX * 2 * NUMBERED_VALUE_MAX, &client->registration);
+    if (rc == OKV_OK)
+        atomic_fetch_add(&client->load->opened, 1);
     return rc;
 }
 
@@ -337,8 +363,8 @@ static void close_handle(struct recorded_client *client)
     okv_close(&client->handle);
 }
 
-/* What was under way happened or did not; it may even happen after this. */
-static int reconnect(struct recorded_client *client)
+/* Ends the handle. What was under way happened or did not; it may even happen after this. */
+static void drop_handle(struct recorded_client *client)
 {
     close_handle(client);
     for (unsigned i = 0; i < client->depth; i++) {
@@ -351,7 +377,19 @@ static int reconnect(struct recorded_client *client)
         slot->record.response = okv_clock_ns();
         record_keep(client, slot);
     }
+}
+
+static int reconnect(struct recorded_client *client)
+{
+    drop_handle(client);
     return open_handle(client);
+}
+
+static int open_another(struct recorded_client *client)
+{
+    nanosleep(&(struct timespec){0, REOPEN_PAUSE_NS}, NULL);
+    client->reopened++;
+    return reconnect(client);
 }
 
 static void plan_reconnect(struct recorded_client *client)
@@ -400,13 +438,13 @@ static void *client_run(void *user)
     struct recorded_client *client = user;
     int rc = open_handle(client);
 
-    while (rc == OKV_OK && !is_over(client->load))
-        rc = turn(client);
+    while ((rc == OKV_OK || client->load->reopen) && !is_over(client->load))
+        rc = rc == OKV_OK ? turn(client) : open_another(client);
     while (rc == OKV_OK && any_busy(client))
         rc = collect_some(client);
-    if (rc)
+    if (rc && !client->load->reopen)
         atomic_store(&client->load->failure, rc);
-    close_handle(client);
+    drop_handle(client);
     return NULL;
 }
 
@@ -421,6 +459,7 @@ bool recorded_client_start(struct recorded_client *client, struct recorded_load 
         .index = index,
         .depth = depths[index % (sizeof depths / sizeof *depths)],
         .random = random_mix(load->seed + index),
+        .numbers = load->numbers_from,
         .memory = malloc((size_t)DEPTH_MAX * 2 * NUMBERED_VALUE_MAX),
         .slots = calloc(DEPTH_MAX, sizeof *client->slots),
     };

@@ -40,7 +40,11 @@ struct recorded_load {
     uint64_t reconnect_every;     /* operations of one client, about; 0: never */
     const atomic_bool *and_until; /* go on until this is set as well; may be NULL */
     bool until_broken;            /* end at the first value that is broken */
+    uint32_t timeout_ms;          /* deadline of each operation; 0: 30 s */
+    uint64_t numbers_from;        /* of values, below 2^40: so that two loads share none */
+    bool reopen;                  /* when a handle fails for good, open another */
     struct recorded_key keys[RECORDED_KEYS];
+    atomic_uint opened; /* handles, by all clients */
     atomic_uint_fast64_t begun;
     atomic_uint_fast64_t broken; /* values that nobody wrote */
     atomic_int failure;          /* of a handle: why a client ended before its time */
@@ -70,6 +74,7 @@ struct recorded_client {
     struct okv_counters counters;   /* of all its handles */
     uint64_t kinds[RECORDED_KINDS]; /* operations by enum recorded_kind */
     uint64_t unknown, failed;       /* of these, without a result */
+    uint64_t reopened;              /* handles, because the one before failed */
     int last_failure;               /* of one operation */
     char broken_text[128];          /* about the first broken value */
 };

@@ -28,14 +28,32 @@ void server_core_open(struct server_core *core, const struct okv_store_params *p
     core->server->region = (struct okv_exposed_region){all.base, all.length, -1};
     assert_int_equal(okv_store_init(&core->server->store, &all), 0);
     assert_int_equal(okv_store_work_init(&core->work, all.bucket_size), 0);
+    assert_int_equal(okv_ledgers_init(&core->server->ledgers, 16, 1000, 7), 0);
 }
 
 void server_core_close(struct server_core *core)
 {
+    okv_ledgers_fini(&core->server->ledgers);
     okv_store_work_fini(&core->work);
     okv_store_fini(&core->server->store);
     munmap(core->server->region.base, core->server->region.length);
     free(core->server);
+}
+
+struct okv_session *server_core_session(struct server_core *core, uint64_t id, uint8_t client,
+                                        uint64_t resume, uint32_t lanes)
+{
+    uint8_t client_id[OKV_CLIENT_ID_SIZE];
+    const struct okv_ledger_taker taker = {
+        .client_id = client_id, .session_id = id, .resume = resume, .credits = lanes};
+    struct okv_ledger_taken taken;
+
+    memset(client_id, client, sizeof client_id);
+    assert_int_equal(okv_ledger_take(&core->server->ledgers, &taker, 1, &taken), 0);
+    struct okv_session *session = okv_session_create(id, 0, okv_ledger_lanes(taken.ledger));
+    assert_non_null(session);
+    session->ledger = taken.ledger;
+    return session;
 }
 
 uint64_t server_core_put(struct server_core *core, const char *key, int fill, uint32_t length,

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "server/server.h"
+#include "server/session.h"
 
 struct server_core {
     struct okv_server *server;
@@ -15,6 +16,11 @@ struct server_core {
 /* A table of `params`, whose region, boot id and seed are chosen here; 0s are defaults. */
 void server_core_open(struct server_core *core, const struct okv_store_params *params);
 void server_core_close(struct server_core *core);
+
+/* A session of a client, whose ledger it holds; its number is higher than those before. For
+ * okv_ledger_give_back() and okv_session_destroy(). */
+struct okv_session *server_core_session(struct server_core *core, uint64_t id, uint8_t client,
+                                        uint64_t resume, uint32_t lanes);
 
 /* Puts `length` bytes of `fill` under a text; returns the version. */
 uint64_t server_core_put(struct server_core *core, const char *key, int fill, uint32_t length,

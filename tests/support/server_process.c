@@ -19,7 +19,7 @@
 
 #include "shared/clock.h"
 
-#define ARGUMENTS_MAX 24
+#define ARGUMENTS_MAX 40
 #define READY_TIMEOUT_MS 60000
 #define SETTLE_NS 5000000000u
 
@@ -49,11 +49,18 @@ static void choose_uris(struct server_process *server)
 static void exec_server(const struct server_process *server, const char *const *arguments, int out)
 {
     const char *program = getenv("OKV_SERVER_BIN");
+    const char *further = getenv("OKV_TEST_SERVER_ARGS");
     const char *argv[ARGUMENTS_MAX] = {program ? program : OKV_SERVER_BIN, "--listen",
                                        server->listen};
+    int count = 3;
 
-    for (int i = 0; arguments && arguments[i] && i + 4 < ARGUMENTS_MAX; i++)
-        argv[3 + i] = arguments[i];
+    /* The test's own arguments come last and so prevail. */
+    char *words = further ? strdup(further) : NULL;
+    for (char *save, *word = words ? strtok_r(words, " ", &save) : NULL;
+         word && count + 1 < ARGUMENTS_MAX; word = strtok_r(NULL, " ", &save))
+        argv[count++] = word;
+    for (int i = 0; arguments && arguments[i] && count + 1 < ARGUMENTS_MAX; i++)
+        argv[count++] = arguments[i];
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     dup2(out, STDOUT_FILENO);
     execv(argv[0], (char *const *)argv);
@@ -105,12 +112,15 @@ static int reap(struct server_process *server)
 
 int server_stop(struct server_process *server)
 {
-    int status = 0;
-
-    if (server->pid) {
+    if (server->pid)
         kill(server->pid, SIGTERM);
-        status = reap(server);
-    }
+    return server_wait(server);
+}
+
+int server_wait(struct server_process *server)
+{
+    int status = server->pid ? reap(server) : 0;
+
     if (server->directory[0]) {
         char path[160];
         static const char *const names[] = {"okv.sock", "okv.sock.lock"};

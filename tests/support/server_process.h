@@ -3,7 +3,8 @@
  *
  * Where it listens: $OKV_TEST_LISTEN, else $OKV_TEST_URI, else a local socket
  * in a fresh directory; clients use $OKV_TEST_URI or the same. The program is
- * $OKV_SERVER_BIN, else the one that was built with the tests.
+ * $OKV_SERVER_BIN, else the one that was built with the tests; the words of
+ * $OKV_TEST_SERVER_ARGS are arguments in front of those that the test gives.
  */
 #ifndef OKV_TESTS_SERVER_PROCESS_H
 #define OKV_TESTS_SERVER_PROCESS_H
@@ -26,6 +27,8 @@ struct server_process {
 void server_start(struct server_process *server, const char *const *arguments);
 /* SIGTERM; returns the exit status, or 128 + the signal. Removes the directory. */
 int server_stop(struct server_process *server);
+/* The same of a server that ends by itself or had its signal. */
+int server_wait(struct server_process *server);
 /* Sends a signal; SIGKILL also reaps, SIGSTOP returns when the server stands still. */
 void server_signal(struct server_process *server, int signal);
 

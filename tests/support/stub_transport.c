@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "shared/clock.h"
 #include "shared/error.h"
 #include "shared/hash.h"
 
@@ -34,8 +35,11 @@ static struct okv_conn conn;
 static struct okv_endpoint endpoint;
 static struct held_event events[EVENTS_MAX];
 static unsigned event_count;
-static unsigned credits_used;
-static uint8_t *send_room; /* that send_buffer gives out until it was sent */
+static bool lanes_used[OKV_CREDITS_MAX];
+static uint64_t lanes_sequence[OKV_CREDITS_MAX]; /* of the latest request */
+static uint64_t highest_sequence;
+static uint8_t client_id[OKV_CLIENT_ID_SIZE]; /* whose sequences these are */
+static uint8_t *send_room;                    /* that send_buffer gives out until it was sent */
 static bool armed;
 static bool closing;
 
@@ -94,7 +98,8 @@ static int stub_poll(struct okv_endpoint *polled, struct okv_event *out, int max
             stub.reads_under_way--;
         if (out[n].type == OKV_EVENT_RECV) {
             stub.messages_held++;
-            credits_used -= credits_used > 0;
+            lanes_used[okv_immediate_slot(out[n].immediate) % OKV_CREDITS_MAX] = false;
+            conn.acknowledged++;
         }
         n++;
     }
@@ -162,11 +167,20 @@ static void drop_events(void)
 
 /* ---- connecting ---- */
 
-static int stub_connect(const struct okv_uri *uri, const struct okv_connect_params *params,
-                        struct okv_welcome *welcome, struct okv_conn **out, struct okv_diag *diag)
+static void client_check(void)
 {
-    (void)uri, (void)diag;
-    assert_int_equal(okv_hello_decode(params->hello, params->hello_length, &stub.hello), 0);
+    if (memcmp(client_id, stub.hello.client_id, sizeof client_id) == 0)
+        return;
+    memcpy(client_id, stub.hello.client_id, sizeof client_id);
+    memset(lanes_sequence, 0, sizeof lanes_sequence);
+    highest_sequence = 0;
+    stub.sent = 0;
+}
+
+static int stub_connect(struct okv_welcome *welcome, struct okv_conn **out)
+{
+    assert_int_equal(stub.connections, 0);
+    client_check();
     okv_superblock_encode(&stub.block, (struct okv_wire_superblock *)stub.region);
     if (stub.raw.length || stub.raw.rejected) {
         *welcome = stub.raw;
@@ -176,6 +190,10 @@ static int stub_connect(const struct okv_uri *uri, const struct okv_connect_para
     }
     if (stub.connect_result)
         return stub.connect_result;
+    if (stub.refusals > 0) {
+        stub.refusals--;
+        return OKV_EREFUSED;
+    }
     endpoint = (struct okv_endpoint){.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
     assert_true(endpoint.fd >= 0);
     conn = (struct okv_conn){
@@ -185,11 +203,55 @@ static int stub_connect(const struct okv_uri *uri, const struct okv_connect_para
         .how = "stub",
     };
     send_room = NULL;
-    stub.sent = credits_used = 0;
+    memset(lanes_used, 0, sizeof lanes_used);
     armed = closing = false;
     stub.connections++;
     *out = &conn;
     return 0;
+}
+
+struct stub_connecting {
+    struct okv_connecting base;
+    unsigned steps;
+};
+
+static int stub_connect_start(const struct okv_uri *uri, const struct okv_connect_params *params,
+                              struct okv_connecting **out, struct okv_diag *diag)
+{
+    (void)uri, (void)diag;
+    stub.connects++;
+    if (stub.start_result)
+        return stub.start_result;
+    struct stub_connecting *connecting = calloc(1, sizeof *connecting);
+    assert_non_null(connecting);
+    assert_int_equal(okv_hello_decode(params->hello, params->hello_length, &stub.hello), 0);
+    connecting->base.fd = -1;
+    connecting->steps = stub.steps;
+    stub.connecting++;
+    *out = &connecting->base;
+    return 0;
+}
+
+static int stub_connect_step(struct okv_connecting *connecting, struct okv_welcome *welcome,
+                             struct okv_conn **out, struct okv_diag *diag)
+{
+    struct stub_connecting *own = (struct stub_connecting *)connecting;
+
+    (void)diag;
+    if (own->steps > 0) {
+        own->steps--;
+        own->base.wake_ns = okv_clock_ns() + 100000;
+        return OKV_EAGAIN;
+    }
+    stub.connecting--;
+    free(own);
+    return stub_connect(welcome, out);
+}
+
+static void stub_connect_cancel(struct okv_connecting *connecting)
+{
+    stub.connecting -= connecting != NULL;
+    free(connecting);
 }
 
 static int stub_set_remote(struct okv_conn *of, uint64_t address, uint64_t length, uint32_t rkey)
@@ -226,6 +288,7 @@ static void stub_close_conn(struct okv_conn *of)
 
 void stub_hang_up(void)
 {
+    assert_true(stub.connections > 0);
     end_connection();
 }
 
@@ -236,6 +299,7 @@ static void stub_conn_destroy(struct okv_conn *of)
     assert_int_equal(stub.exposures, 0);
     drop_events();
     close(endpoint.fd);
+    armed = false;
     free(send_room);
     send_room = NULL;
     stub.connections--;
@@ -349,6 +413,41 @@ static uint8_t *stub_send_buffer(struct okv_conn *of)
     return send_room;
 }
 
+/* A lane that was granted and that nobody uses; a sequence above all others, or that of the
+ * lane's last request, which is sent again. */
+static void lane_check(const struct okv_request_message *message)
+{
+    uint16_t lane = message->slot;
+
+    assert_true(lane < stub.welcome.credits);
+    assert_false(lanes_used[lane]);
+    lanes_used[lane] = true;
+    if (message->sequence != lanes_sequence[lane]) {
+        assert_true(message->sequence > highest_sequence);
+        highest_sequence = message->sequence;
+    }
+    lanes_sequence[lane] = message->sequence;
+}
+
+static void stub_flush(struct okv_conn *of)
+{
+    assert_ptr_equal(of, &conn);
+    stub.flushes++;
+    stub.unflushed = 0;
+}
+
+static int stub_probe(struct okv_conn *of)
+{
+    assert_ptr_equal(of, &conn);
+    assert_int_equal(of->unacknowledged, 0);
+    stub.probes++;
+    if (stub.silent)
+        of->unacknowledged++;
+    else
+        of->acknowledged++;
+    return stub.probe_result;
+}
+
 static int stub_post_send(struct okv_conn *of, uint32_t length, uint32_t immediate)
 {
     struct stub_request *request = &stub.requests[stub.sent % STUB_REQUESTS];
@@ -363,45 +462,16 @@ static int stub_post_send(struct okv_conn *of, uint32_t length, uint32_t immedia
     free(send_room);
     send_room = NULL;
     assert_int_equal(okv_request_decode(immediate, request->bytes, length, &request->message), 0);
-    assert_int_equal(request->message.sequence, stub.sent + 1);
-    assert_true(++credits_used <= stub.welcome.credits);
+    stub.unflushed++;
+    lane_check(&request->message);
+    if (request->message.opcode == OKV_OP_GOODBYE) {
+        stub.goodbyes++;
+        return 0;
+    }
     struct stub_reply reply = stub_reply_to(stub.sent++);
     if (!stub.answer || stub.answer(request, &reply))
         stub_say(&reply);
     return 0;
-}
-
-struct stub_reply stub_reply_to(unsigned n)
-{
-    static const uint8_t number[sizeof(struct okv_wire_number)] = {42};
-    static const uint8_t flushed[sizeof(struct okv_wire_flush)];
-    const struct okv_request_message *request = &stub.requests[n % STUB_REQUESTS].message;
-    struct stub_reply reply = {
-        .message = {.opcode = request->opcode,
-                    .slot = request->slot,
-                    .sequence = request->sequence,
-                    .version = 77,
-                    .value = (const uint8_t *)"answer"},
-    };
-
-    switch (request->opcode) {
-    case OKV_OP_GET:
-    case OKV_OP_STAT:
-        reply.message.value_length = 6;
-        break;
-    case OKV_OP_INCR:
-    case OKV_OP_APPEND:
-        reply.message.value = number;
-        reply.message.value_length = sizeof number;
-        break;
-    case OKV_OP_FLUSH:
-        reply.message.value = flushed;
-        reply.message.value_length = sizeof flushed;
-        break;
-    default:
-        break;
-    }
-    return reply;
 }
 
 void stub_say(const struct stub_reply *reply)
@@ -427,7 +497,9 @@ void stub_say(const struct stub_reply *reply)
 
 static const struct okv_transport_ops ops = {
     .name = "stub",
-    .connect = stub_connect,
+    .connect_start = stub_connect_start,
+    .connect_step = stub_connect_step,
+    .connect_cancel = stub_connect_cancel,
     .set_remote = stub_set_remote,
     .close = stub_close_conn,
     .conn_destroy = stub_conn_destroy,
@@ -438,6 +510,8 @@ static const struct okv_transport_ops ops = {
     .unexpose = stub_unexpose,
     .send_buffer = stub_send_buffer,
     .post_send = stub_post_send,
+    .flush = stub_flush,
+    .probe = stub_probe,
     .poll = stub_poll,
     .recv_release = stub_recv_release,
     .arm = stub_arm,
@@ -472,6 +546,7 @@ void stub_reset(void)
         .credits = 16,
         .max_key = OKV_KEY_MAX,
         .max_value = STUB_REGION,
+        .session_id = STUB_SESSION,
         .clock_ms = STUB_CLOCK,
     };
     stub.block = (struct okv_superblock){
@@ -483,37 +558,5 @@ void stub_reset(void)
         .segment_buckets = STUB_SEGMENT_BUCKETS,
         .bucket_size = STUB_BUCKET_SIZE,
     };
-    stub_segment(0, STUB_INDEX);
-    stub_status(STUB_CLOCK, STUB_BUCKETS);
-    for (uint64_t bucket = 0; bucket < STUB_BUCKETS; bucket++)
-        stub_bucket(bucket, STUB_DEPTH, NULL, 0);
-}
-
-okv *stub_open_with(const struct okv_options *options)
-{
-    char why[320];
-    okv *handle;
-
-    stub.welcome.credits = options->credits;
-    if (okv_open(STUB_URI, options, &handle, why, sizeof why))
-        fail_msg("okv_open: %s", why);
-    stub.reads = stub.posts = 0;
-    return handle;
-}
-
-okv *stub_open(uint32_t depth, uint32_t credits, uint32_t timeout_ms)
-{
-    struct okv_options options = {
-        .depth = depth, .credits = credits, .timeout_ms = timeout_ms, .hints = OKV_HINTS_NONE};
-
-    return stub_open_with(&options);
-}
-
-void stub_close(okv **handle)
-{
-    okv_close(handle);
-    assert_null(*handle);
-    assert_int_equal(stub.registrations, 0);
-    assert_int_equal(stub.connections, 0);
-    assert_int_equal(stub.messages_held, 0);
+    stub_table();
 }

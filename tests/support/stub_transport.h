@@ -36,6 +36,7 @@
 #define STUB_DEPTH 2
 #define STUB_CLOCK 5000000 /* ms; of the welcome */
 #define STUB_BOOT UINT64_C(0x5eedf00dcafe0001)
+#define STUB_SESSION 77 /* session_id of every welcome */
 #define STUB_SEED 42
 #define STUB_EXPOSED UINT64_C(0x7000) /* the address of every exposure */
 
@@ -61,6 +62,11 @@ struct stub {
     struct okv_superblock block;
     struct okv_welcome raw; /* sent instead of `welcome` when its length is not 0 */
     int connect_result;     /* also how a rejection in `raw` is told: OKV_EREFUSED */
+    int start_result;       /* of connect_start */
+    unsigned connects;      /* begun */
+    unsigned refusals;      /* connects that are still to end with OKV_EREFUSED */
+    unsigned steps;         /* calls of connect_step that lead nowhere, for each connect */
+    unsigned connecting;    /* connects without a result */
     int set_remote_result;
     int register_result;
     struct okv_hello hello; /* what the client said */
@@ -88,6 +94,9 @@ struct stub {
 
     /* Requests. */
     unsigned sent;
+    unsigned flushes;
+    unsigned goodbyes;                           /* said by the client */
+    unsigned unflushed;                          /* messages that were queued since */
     struct stub_request requests[STUB_REQUESTS]; /* the latest, by sent modulo the number */
     /* Changes the reply, which is a good one; false: no answer. NULL: all are answered. */
     bool (*answer)(const struct stub_request *request, struct stub_reply *reply);
@@ -108,15 +117,22 @@ struct stub {
     unsigned registrations;
     unsigned connections;
     unsigned closes;
+
+    /* Signs of life. */
+    bool silent;     /* the server's host acknowledges nothing */
+    unsigned probes; /* asked for */
+    int probe_result;
 };
 
 extern struct stub stub;
 
 /* An empty table, a server that answers, nothing counted. */
 void stub_reset(void);
-/* A handle on the stub, without hints; READs are counted from here. */
+/* A handle on the stub, without hints, that never reconnects; READs are counted from here. */
 okv *stub_open(uint32_t depth, uint32_t credits, uint32_t timeout_ms);
 okv *stub_open_with(const struct okv_options *options);
+/* One that reconnects. */
+okv *stub_open_lasting(uint32_t depth, uint32_t credits, uint32_t timeout_ms);
 /* Closes it and sets it to NULL; nothing may be left of it. */
 void stub_close(okv **handle);
 
@@ -130,6 +146,8 @@ static inline void stub_goodbye(void)
 
     stub_say(&goodbye);
 }
+/* A server that was started anew, or that forgot: with an empty table, and nothing to resume. */
+void stub_restart(uint64_t boot_id);
 /* Ends the connection from the server's side. */
 void stub_hang_up(void);
 /* Lets the events that are held back arrive at the next poll, READs with this status. */
@@ -172,7 +190,8 @@ static inline struct okv_entry stub_reference(const char *key, const char *value
     entry.is_reference = true;
     entry.key_in_extent = true;
     entry.extent = offset;
-    entry.checksum = okv_extent_checksum(extent, okv_entry_extent_length(&entry), STUB_BOOT);
+    entry.checksum =
+        okv_extent_checksum(extent, okv_entry_extent_length(&entry), stub.block.boot_id);
     return entry;
 }
 
@@ -186,7 +205,7 @@ static inline struct okv_entry stub_reference_here(const char *key, const char *
     memcpy(extent, value, entry.value_length);
     entry.is_reference = true;
     entry.extent = offset;
-    entry.checksum = okv_extent_checksum(extent, entry.value_length, STUB_BOOT);
+    entry.checksum = okv_extent_checksum(extent, entry.value_length, stub.block.boot_id);
     return entry;
 }
 
@@ -217,7 +236,7 @@ static inline void stub_status(uint64_t clock_ms, uint64_t bucket_count)
 {
     struct okv_table_status status = {.clock_ms = clock_ms, .bucket_count = bucket_count};
 
-    okv_status_encode(&status, STUB_BOOT,
+    okv_status_encode(&status, stub.block.boot_id,
                       (struct okv_wire_status *)(stub.region + OKV_STATUS_OFFSET));
 }
 
@@ -231,7 +250,7 @@ static inline void stub_write(const struct stub_image *image, const struct okv_e
     okv_bucket_begin(bytes, image->depth, image->version, image->chain, image->part);
     for (unsigned i = 0; i < count; i++)
         okv_bucket_append(bytes, STUB_BUCKET_SIZE, &entries[i]);
-    okv_bucket_seal(bytes, STUB_BUCKET_SIZE, STUB_BOOT, image->bucket);
+    okv_bucket_seal(bytes, STUB_BUCKET_SIZE, stub.block.boot_id, image->bucket);
 }
 
 /* A bucket without further parts. */
@@ -242,6 +261,15 @@ static inline void stub_bucket(uint64_t bucket, unsigned depth, const struct okv
         .offset = stub_place(bucket), .bucket = bucket, .version = STUB_VERSION, .depth = depth};
 
     stub_write(&image, entries, count);
+}
+
+/* The directory, the status and empty buckets, as a server starts with them. */
+static inline void stub_table(void)
+{
+    stub_segment(0, STUB_INDEX);
+    stub_status(STUB_CLOCK, STUB_BUCKETS);
+    for (uint64_t bucket = 0; bucket < STUB_BUCKETS; bucket++)
+        stub_bucket(bucket, STUB_DEPTH, NULL, 0);
 }
 
 #endif

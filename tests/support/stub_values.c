@@ -35,7 +35,11 @@ int values_setup(void **state)
 
 void values_open(uint32_t hints, bool registered)
 {
-    struct okv_options options = {.depth = 4, .credits = 4, .timeout_ms = 20000, .hints = hints};
+    struct okv_options options = {.depth = 4,
+                                  .credits = 4,
+                                  .timeout_ms = 20000,
+                                  .hints = hints,
+                                  .reconnect = OKV_RECONNECT_NEVER};
 
     handle = stub_open_with(&options);
     if (registered)

@@ -53,7 +53,9 @@ int client_send(struct client *client, unsigned number, uint32_t length, uint32_
 
     assert_non_null(buffer);
     fixture_fill_message(buffer, number, length);
-    return client->ops->post_send(client->conn, length, immediate);
+    int status = client->ops->post_send(client->conn, length, immediate);
+    client->ops->flush(client->conn);
+    return status;
 }
 
 void client_expect_message(struct client *client, unsigned number, uint32_t length,

@@ -88,14 +88,29 @@ static bool hello_is_right(const struct okv_request *request)
         if (request->hello[i] != wanted)
             return false;
     }
-    return request->peer[0] != '\0';
+    return request->peer[0] != '\0' && request->address[0] != '\0';
+}
+
+static bool address_is_right(struct fixture *fixture, const struct okv_request *request)
+{
+    if (fixture->address[0] == '\0')
+        memcpy(fixture->address, request->address, sizeof fixture->address);
+    return strcmp(fixture->address, request->address) == 0;
+}
+
+void fixture_make_welcome(const struct okv_listener *listener, uint8_t *bytes)
+{
+    for (unsigned i = WELCOME_PATTERN; i < FIXTURE_WELCOME; i++)
+        bytes[i] = fixture_welcome_byte(i);
+    okv_put_u32(bytes + WELCOME_RKEY, listener->rkey);
+    okv_put_u64(bytes + WELCOME_LENGTH, FIXTURE_REGION);
 }
 
 static void answer_request(struct fixture *fixture, struct okv_request *request)
 {
     uint8_t bytes[OKV_WELCOME_MAX];
 
-    if (!hello_is_right(request))
+    if (!hello_is_right(request) || !address_is_right(fixture, request))
         atomic_fetch_add(&fixture->wrong, 1);
     if (request->hello_length > 0 && request->hello[0] == FIXTURE_REJECT) {
         for (unsigned i = 0; i < FIXTURE_REASON; i++)
@@ -103,10 +118,7 @@ static void answer_request(struct fixture *fixture, struct okv_request *request)
         fixture->ops->reject(request, bytes, FIXTURE_REASON);
         return;
     }
-    for (unsigned i = WELCOME_PATTERN; i < FIXTURE_WELCOME; i++)
-        bytes[i] = fixture_welcome_byte(i);
-    okv_put_u32(bytes + WELCOME_RKEY, fixture->listener->rkey);
-    okv_put_u64(bytes + WELCOME_LENGTH, FIXTURE_REGION);
+    fixture_make_welcome(fixture->listener, bytes);
     if (fixture->ops->accept(request, fixture->endpoint, fixture, bytes, FIXTURE_WELCOME))
         fixture->ops->reject(request, bytes, 0);
 }
@@ -131,6 +143,7 @@ static bool echo(struct fixture *fixture, const struct okv_event *event)
         return false;
     memcpy(buffer, event->data, event->length);
     int status = fixture->ops->post_send(event->conn, event->length, event->immediate);
+    fixture->ops->flush(event->conn);
     if (status && status != OKV_EDISCONNECTED)
         atomic_fetch_add(&fixture->wrong, 1);
     fixture->ops->recv_release(fixture->endpoint, event);
@@ -265,6 +278,8 @@ static bool serve(struct fixture *fixture)
             atomic_fetch_add(&fixture->wrong, 1);
     }
     echo_unanswered(fixture);
+    for (unsigned i = 0; i < fixture->conn_count; i++)
+        fixture->ops->flush(fixture->conns[i]);
     return count > 0;
 }
 
@@ -421,20 +436,37 @@ bool fixture_is_empty(const struct fixture *fixture)
            fixture_reaches(&fixture->closed, atomic_load(&fixture->opened));
 }
 
+static struct okv_connect_params make_params(uint8_t *hello, enum fixture_wish wish,
+                                             uint64_t deadline_ns)
+{
+    hello[0] = (uint8_t)wish;
+    for (unsigned i = 1; i < FIXTURE_HELLO; i++)
+        hello[i] = fixture_hello_byte(i);
+    return (struct okv_connect_params){
+        .hello = hello,
+        .hello_length = FIXTURE_HELLO,
+        .limits = limits,
+        .deadline_ns = deadline_ns,
+    };
+}
+
+int fixture_start_connect(struct fixture *fixture, enum fixture_wish wish, uint64_t deadline_ns,
+                          struct okv_connecting **out, struct okv_diag *diag)
+{
+    uint8_t hello[FIXTURE_HELLO];
+    struct okv_connect_params params = make_params(hello, wish, deadline_ns);
+    int status = fixture->ops->connect_start(&fixture->connect_uri, &params, out, diag);
+
+    memset(hello, 0xEE, sizeof hello); /* it must be a copy that is sent */
+    return status;
+}
+
 int fixture_try_connect(struct fixture *fixture, enum fixture_wish wish, uint64_t deadline_ns,
                         struct okv_welcome *welcome, struct okv_conn **out, struct okv_diag *diag)
 {
     uint8_t hello[FIXTURE_HELLO];
-    struct okv_connect_params params = {
-        .hello = hello,
-        .hello_length = sizeof hello,
-        .limits = limits,
-        .deadline_ns = deadline_ns,
-    };
+    struct okv_connect_params params = make_params(hello, wish, deadline_ns);
 
-    hello[0] = (uint8_t)wish;
-    for (unsigned i = 1; i < sizeof hello; i++)
-        hello[i] = fixture_hello_byte(i);
     int status = fixture->ops->connect(&fixture->connect_uri, &params, welcome, out, diag);
     if (status == 0)
         atomic_fetch_add(&fixture->connected, 1);

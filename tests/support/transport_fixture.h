@@ -45,7 +45,8 @@ struct fixture {
     struct okv_uri listen_uri, connect_uri;
     char directory[64]; /* of the socket; "" when the URI came from elsewhere */
     int region_fd;
-    uint8_t *region; /* the server's mapping */
+    uint8_t *region;  /* the server's mapping */
+    char address[64]; /* of the first client; the others must have the same */
     struct okv_listener *listener;
     struct okv_endpoint *endpoint;
     pthread_t thread;
@@ -99,10 +100,16 @@ uint8_t fixture_message_byte(unsigned number, unsigned i);
 void fixture_fill_message(uint8_t *out, unsigned number, unsigned length);
 bool fixture_is_message(const struct okv_event *event, unsigned number, unsigned length);
 
-/* Connects as a client that wants `wish`; these three may be called from any
+/* FIXTURE_WELCOME bytes that welcome a client of `listener`. */
+void fixture_make_welcome(const struct okv_listener *listener, uint8_t *bytes);
+
+/* Connects as a client that wants `wish`; these four may be called from any
  * thread and fail no test. */
 int fixture_try_connect(struct fixture *fixture, enum fixture_wish wish, uint64_t deadline_ns,
                         struct okv_welcome *welcome, struct okv_conn **out, struct okv_diag *diag);
+/* The same in steps: starts one. It counts as no connect of the fixture. */
+int fixture_start_connect(struct fixture *fixture, enum fixture_wish wish, uint64_t deadline_ns,
+                          struct okv_connecting **out, struct okv_diag *diag);
 /* Sets what the welcome said about the region. */
 int fixture_set_remote(struct okv_conn *conn, const struct okv_welcome *welcome);
 /* Waits for the next event, spinning a little and then sleeping on the armed

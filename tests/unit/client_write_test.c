@@ -254,15 +254,16 @@ static void exposures_end_with_the_connection(void **state)
 
 static void message_that_does_not_leave(void **state)
 {
-    static const int failures[] = {OKV_EIO, OKV_EDISCONNECTED}; /* the latter fails the handle */
+    static const int failures[] = {OKV_EIO, OKV_EDISCONNECTED};
 
-    (void)state;
-    handle = stub_open(8, 4, LONG_MS);
     for (unsigned i = 0; i < 2; i++) {
+        client_setup(state);
+        handle = stub_open(8, 4, LONG_MS);
         stub.send_result = failures[i];
         assert_int_equal(okv_put(handle, "key", 3, big, sizeof big, NULL),
                          i ? OKV_EDISCONNECTED : OKV_EUNKNOWN);
         assert_int_equal(stub.exposures, 0);
+        stub_close(&handle);
     }
 }
 

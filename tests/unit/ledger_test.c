@@ -256,6 +256,28 @@ static void a_ledger_that_missed_something_is_not_resumed(void **state)
     give_back(fixture, &fresh, false);
 }
 
+/* A session that was replaced may outlast the ledger: it still sees that it was replaced. */
+static void a_replaced_session_may_end_last(void **state)
+{
+    struct fixture *fixture = *state;
+
+    for (int forget = 0; forget < 2; forget++) {
+        struct holder first = take(fixture, 1, 0), second = take(fixture, 1, first.session_id);
+        assert_int_equal(okv_ledgers_count(&fixture->ledgers), 1);
+        give_back(fixture, &second, forget);
+        fixture->now_ms += REMEMBER_MS;
+        okv_ledgers_expire(&fixture->ledgers, fixture->now_ms);
+        assert_int_equal(okv_ledgers_count(&fixture->ledgers), 0);
+        struct holder third = take(fixture, 1, second.session_id);
+        assert_false(third.taken.resumed);
+        assert_false(third.taken.replaced);
+        assert_true(okv_ledger_is_replaced(first.taken.ledger, first.session_id));
+        give_back(fixture, &first, false);
+        assert_false(okv_ledger_is_replaced(third.taken.ledger, third.session_id));
+        give_back(fixture, &third, true);
+    }
+}
+
 static void the_longest_idle_one_goes_first(void **state)
 {
     struct fixture *fixture = *state;
@@ -373,6 +395,7 @@ int main(void)
         LEDGER_TEST(an_earlier_session_is_replaced),
         LEDGER_TEST(a_ledger_is_kept_for_a_while),
         LEDGER_TEST(a_ledger_that_missed_something_is_not_resumed),
+        LEDGER_TEST(a_replaced_session_may_end_last),
         LEDGER_TEST(the_longest_idle_one_goes_first),
         LEDGER_TEST(only_changes_leave_a_trace),
         LEDGER_TEST(two_sessions_apply_each_write_once),

@@ -15,6 +15,8 @@
 
 #define REGION_LENGTH (UINT64_C(4) << 20)
 #define VALUE_MAX (UINT32_C(1) << 20)
+#define CLIENT 9
+#define LANES 26u /* one for each letter */
 
 /* A session over a transport that takes every pull down and does nothing. */
 struct pulls {
@@ -52,8 +54,7 @@ static int pulls_setup(void **state)
 
     assert_non_null(pulls);
     server_core_open(&pulls->core, &params);
-    pulls->session = okv_session_create(1, 0, 2 * OKV_PULLS_MAX);
-    assert_non_null(pulls->session);
+    pulls->session = server_core_session(&pulls->core, 1, CLIENT, 0, LANES);
     pulls->conn = (struct okv_conn){.ops = &PULL_OPS, .user = pulls};
     pulls->session->conn = &pulls->conn;
     pulls->heap_used = heap_used(pulls);
@@ -65,6 +66,8 @@ static int pulls_teardown(void **state)
 {
     struct pulls *pulls = *state;
 
+    okv_ledger_give_back(&pulls->core.server->ledgers, pulls->session->ledger, pulls->session->id,
+                         1, true);
     okv_session_destroy(pulls->session);
     server_core_close(&pulls->core);
     free(pulls);
@@ -77,7 +80,7 @@ static int pull_begin(struct pulls *pulls, char letter, uint32_t length, uint16_
     uint8_t key[3] = {'k', 'e', (uint8_t)letter};
     struct okv_request_message request = {
         .opcode = OKV_OP_PUT,
-        .slot = (uint16_t)letter,
+        .slot = (uint16_t)(letter - 'a'),
         .sequence = (uint64_t)letter * 1000,
         .flags = flags | OKV_REQUEST_PULL,
         .key = key,
@@ -114,7 +117,7 @@ static uint64_t pull_answer(struct pulls *pulls, char letter, int status)
     assert_non_null(pull);
     uint64_t version = pull->reply.version;
     assert_int_equal(pull->reply.opcode, OKV_OP_PUT);
-    assert_int_equal(pull->reply.slot, letter);
+    assert_int_equal(pull->reply.slot, letter - 'a');
     assert_int_equal(pull->reply.sequence, letter * 1000);
     assert_int_equal(pull->reply.status, status);
     assert_int_equal(pull->reply.value_length, 0);
@@ -257,26 +260,70 @@ static void a_session_that_ends_gives_all_places_back(void **state)
     expect_nothing_reserved(pulls);
 }
 
-static void a_pull_takes_a_credit(void **state)
+/* What the ledger of `session` says to the write of this letter. */
+static enum okv_ledger_verdict verdict_on(const struct okv_session *session, char letter,
+                                          struct okv_reply_message *reply)
+{
+    static uint8_t value[OKV_LEDGER_VALUE_MAX];
+
+    return okv_ledger_begin(session->ledger, (uint16_t)(letter - 'a'), (uint64_t)letter * 1000,
+                            reply, value);
+}
+
+static void what_a_pull_came_to_is_remembered(void **state)
 {
     struct pulls *pulls = *state;
-    struct okv_session *session = pulls->session;
-    const struct okv_event event = {.type = OKV_EVENT_RECV};
+    struct okv_reply_message reply;
 
-    for (unsigned i = 0; i < OKV_PULLS_MAX; i++)
-        assert_int_equal(pull_begin(pulls, (char)('a' + i), 1000, 0), 0);
-    for (unsigned i = OKV_PULLS_MAX; i < session->credits; i++) {
-        assert_false(okv_session_is_full(session));
-        assert_int_equal(okv_session_defer(session, &event), 0);
-    }
-    assert_true(okv_session_is_full(session));
-    assert_int_equal(okv_session_defer(session, &event), OKV_ECREDIT);
+    assert_int_equal(verdict_on(pulls->session, 'a', &reply), OKV_LEDGER_APPLY);
+    assert_int_equal(pull_begin(pulls, 'a', 20000, 0), 0);
+    assert_int_equal(verdict_on(pulls->session, 'a', &reply), OKV_LEDGER_WAIT);
+    pull_end(pulls, 0, 0, 'v');
+    assert_int_equal(verdict_on(pulls->session, 'a', &reply), OKV_LEDGER_ANSWER);
+    assert_int_equal(reply.status, OKV_OK);
+    assert_int_equal(reply.version, pull_answer(pulls, 'a', OKV_OK));
+    /* One that was not put because of its condition has an answer as well. */
+    assert_int_equal(verdict_on(pulls->session, 'b', &reply), OKV_LEDGER_APPLY);
+    assert_int_equal(pull_begin(pulls, 'b', 20000, OKV_REQUEST_IF_VERSION), 0);
+    pull_end(pulls, 1, 0, 'v');
+    pull_answer(pulls, 'b', OKV_ENOTFOUND);
+    assert_int_equal(verdict_on(pulls->session, 'b', &reply), OKV_LEDGER_ANSWER);
+    assert_int_equal(reply.status, OKV_ENOTFOUND);
+}
+
+static void a_pull_that_failed_leaves_no_trace(void **state)
+{
+    struct pulls *pulls = *state;
+    struct okv_reply_message reply;
+
+    assert_int_equal(verdict_on(pulls->session, 'a', &reply), OKV_LEDGER_APPLY);
+    assert_int_equal(pull_begin(pulls, 'a', 20000, 0), 0);
     pull_end(pulls, 0, OKV_EPULL, 0);
-    assert_true(okv_session_is_full(session));
+    assert_int_equal(verdict_on(pulls->session, 'a', &reply), OKV_LEDGER_APPLY);
     pull_answer(pulls, 'a', OKV_EPULL);
-    assert_false(okv_session_is_full(session));
-    for (unsigned i = 1; i < OKV_PULLS_MAX; i++)
-        pull_end(pulls, i, OKV_EPULL, 0);
+    assert_int_equal(pull_begin(pulls, 'a', 20000, 0), 0);
+    pulls->session->closing = true;
+    pull_end(pulls, 1, 0, 'v');
+    assert_int_equal(verdict_on(pulls->session, 'a', &reply), OKV_LEDGER_APPLY);
+}
+
+/* The client is back on another connection and sends it there again. */
+static void a_pull_of_a_replaced_session_does_nothing(void **state)
+{
+    struct pulls *pulls = *state;
+    struct okv_reply_message reply;
+
+    assert_int_equal(verdict_on(pulls->session, 'a', &reply), OKV_LEDGER_APPLY);
+    assert_int_equal(pull_begin(pulls, 'a', 20000, 0), 0);
+    struct okv_session *next = server_core_session(&pulls->core, 2, CLIENT, 1, LANES);
+    assert_ptr_equal(next->ledger, pulls->session->ledger);
+    assert_int_equal(verdict_on(next, 'a', &reply), OKV_LEDGER_WAIT);
+    pull_end(pulls, 0, 0, 'v');
+    server_core_expect(&pulls->core, "kea", 0, 0, 0);
+    expect_nothing_reserved(pulls);
+    assert_int_equal(verdict_on(next, 'a', &reply), OKV_LEDGER_APPLY);
+    okv_ledger_give_back(&pulls->core.server->ledgers, next->ledger, next->id, 1, false);
+    okv_session_destroy(next);
 }
 
 #define PULL_TEST(test) cmocka_unit_test_setup_teardown(test, pulls_setup, pulls_teardown)
@@ -291,7 +338,9 @@ int main(void)
         PULL_TEST(a_pull_that_cannot_begin_reserves_nothing),
         PULL_TEST(a_pull_without_room_is_refused),
         PULL_TEST(a_session_that_ends_gives_all_places_back),
-        PULL_TEST(a_pull_takes_a_credit),
+        PULL_TEST(what_a_pull_came_to_is_remembered),
+        PULL_TEST(a_pull_that_failed_leaves_no_trace),
+        PULL_TEST(a_pull_of_a_replaced_session_does_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,27 +27,40 @@ static void a_session_starts_with_nothing_waiting(void **state)
     assert_non_null(session);
     assert_int_equal(session->id, 7);
     assert_int_equal(session->listener, 2);
-    assert_int_equal(session->credits, CREDITS);
+    assert_int_equal(session->lanes, CREDITS);
     assert_false(session->closing);
     assert_null(okv_session_oldest(session));
     okv_session_destroy(session);
     okv_session_destroy(NULL);
 }
 
-static void as_many_wait_as_there_are_credits(void **state)
+static void a_lane_is_taken_until_it_is_freed(void **state)
 {
-    struct okv_session *session = okv_session_create(1, 0, CREDITS);
-    struct okv_event event;
+    static const uint32_t counts[] = {1, CREDITS, 64, 65, OKV_CREDITS_MAX};
 
     (void)state;
-    for (uint32_t i = 0; i < CREDITS; i++) {
-        event = request(i);
-        assert_int_equal(okv_session_defer(session, &event), 0);
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        struct okv_session *session = okv_session_create(1, 0, counts[i]);
+        for (uint16_t lane = 0; lane < counts[i]; lane++)
+            assert_int_equal(okv_session_lane_take(session, lane), 0);
+        for (uint16_t lane = 0; lane < counts[i]; lane++) {
+            assert_int_equal(okv_session_lane_take(session, lane), OKV_ECREDIT);
+            okv_session_lane_free(session, lane);
+            assert_int_equal(okv_session_lane_take(session, lane), 0);
+        }
+        okv_session_destroy(session);
     }
-    event = request(CREDITS);
-    assert_int_equal(okv_session_defer(session, &event), OKV_ECREDIT);
-    assert_int_equal(session->deferred_count, CREDITS);
-    assert_int_equal(okv_session_oldest(session)->immediate, 0);
+}
+
+static void a_lane_beyond_the_last_is_none(void **state)
+{
+    struct okv_session *session = okv_session_create(1, 0, CREDITS);
+
+    (void)state;
+    assert_int_equal(okv_session_lane_take(session, CREDITS), OKV_ECREDIT);
+    assert_int_equal(okv_session_lane_take(session, 64), OKV_ECREDIT);
+    assert_int_equal(okv_session_lane_take(session, UINT16_MAX), OKV_ECREDIT);
+    assert_int_equal(okv_session_lane_take(session, CREDITS - 1), 0);
     okv_session_destroy(session);
 }
 
@@ -62,7 +75,7 @@ static void what_waits_leaves_in_the_order_it_came(void **state)
         for (uint32_t round = 0; round < 2 * CREDITS; round++) {
             while (in - out < fill) {
                 struct okv_event event = request(in++);
-                assert_int_equal(okv_session_defer(session, &event), 0);
+                okv_session_defer(session, &event);
             }
             const struct okv_event *oldest = okv_session_oldest(session);
             assert_non_null(oldest);
@@ -85,8 +98,7 @@ static void a_single_credit_is_enough(void **state)
     (void)state;
     for (uint32_t i = 0; i < 3; i++) {
         struct okv_event event = request(i);
-        assert_int_equal(okv_session_defer(session, &event), 0);
-        assert_int_equal(okv_session_defer(session, &event), OKV_ECREDIT);
+        okv_session_defer(session, &event);
         assert_int_equal(okv_session_oldest(session)->immediate, i);
         okv_session_drop_oldest(session);
     }
@@ -110,11 +122,27 @@ static const struct okv_hello HELLO = {
 static int decide(const struct okv_hello *hello, const struct okv_handshake_terms *terms,
                   uint32_t *credits)
 {
+    struct okv_handshake_client client = {.credits = 77};
     struct okv_wire_hello wire;
 
-    *credits = 77;
     okv_hello_encode(hello, &wire);
-    return okv_handshake_decide((const uint8_t *)&wire, sizeof wire, terms, credits);
+    int reason = okv_handshake_decide((const uint8_t *)&wire, sizeof wire, terms, &client);
+    *credits = client.credits;
+    return reason;
+}
+
+static void it_is_known_who_comes(void **state)
+{
+    struct okv_hello hello = HELLO;
+    struct okv_handshake_client client;
+    struct okv_wire_hello wire;
+
+    (void)state;
+    hello.resume = UINT64_C(0x1122334455667788);
+    okv_hello_encode(&hello, &wire);
+    assert_int_equal(okv_handshake_decide((const uint8_t *)&wire, sizeof wire, &TERMS, &client), 0);
+    assert_memory_equal(client.client_id, hello.client_id, sizeof hello.client_id);
+    assert_int_equal(client.resume, hello.resume);
 }
 
 static void a_client_gets_what_it_asks_up_to_the_limit(void **state)
@@ -141,15 +169,16 @@ static void a_hello_that_makes_no_sense_is_malformed(void **state)
     struct okv_wire_hello wire;
     const uint8_t *bytes = (const uint8_t *)&wire;
     struct okv_hello hello = HELLO;
-    uint32_t credits = 77;
+    struct okv_handshake_client client;
+    uint32_t credits;
 
     (void)state;
     okv_hello_encode(&hello, &wire);
     for (size_t length = 0; length < sizeof wire; length++)
-        assert_int_equal(okv_handshake_decide(bytes, length, &TERMS, &credits),
+        assert_int_equal(okv_handshake_decide(bytes, length, &TERMS, &client),
                          OKV_REJECT_MALFORMED);
     wire.magic.bytes[0] ^= 1;
-    assert_int_equal(okv_handshake_decide(bytes, sizeof wire, &TERMS, &credits),
+    assert_int_equal(okv_handshake_decide(bytes, sizeof wire, &TERMS, &client),
                      OKV_REJECT_MALFORMED);
     hello.credits = 0;
     assert_int_equal(decide(&hello, &TERMS, &credits), OKV_REJECT_MALFORMED);
@@ -165,29 +194,29 @@ static void padding_is_ignored(void **state)
         struct okv_wire_hello wire;
         uint8_t padding[40];
     } padded = {.padding = {0}};
-    uint32_t credits;
+    struct okv_handshake_client client;
 
     (void)state;
     okv_hello_encode(&HELLO, &padded.wire);
-    assert_int_equal(
-        okv_handshake_decide((const uint8_t *)&padded, sizeof padded, &TERMS, &credits), 0);
-    assert_int_equal(credits, 8);
+    assert_int_equal(okv_handshake_decide((const uint8_t *)&padded, sizeof padded, &TERMS, &client),
+                     0);
+    assert_int_equal(client.credits, 8);
 }
 
 /* A client of another version is told so, whatever else is in the way. */
 static void another_version_is_told_first(void **state)
 {
     struct okv_handshake_terms terms = TERMS;
+    struct okv_handshake_client client = {.credits = 77};
     struct okv_wire_hello wire;
-    uint32_t credits = 77;
 
     (void)state;
-    terms.stopping = terms.full = true;
+    terms.stopping = true;
     okv_hello_encode(&HELLO, &wire);
     wire.version.bytes[0] = OKV_WIRE_VERSION + 1;
-    assert_int_equal(okv_handshake_decide((const uint8_t *)&wire, sizeof wire, &terms, &credits),
+    assert_int_equal(okv_handshake_decide((const uint8_t *)&wire, sizeof wire, &terms, &client),
                      OKV_REJECT_VERSION);
-    assert_int_equal(credits, 77);
+    assert_int_equal(client.credits, 77);
 }
 
 static void a_required_feature_that_is_missing_is_refused(void **state)
@@ -218,17 +247,13 @@ static void a_client_must_take_our_largest_message(void **state)
     assert_int_equal(decide(&hello, &TERMS, &credits), 0);
 }
 
-static void a_full_or_stopping_server_lets_nobody_in(void **state)
+static void a_stopping_server_lets_nobody_in(void **state)
 {
     struct okv_handshake_terms terms = TERMS;
     uint32_t credits;
 
     (void)state;
-    terms.full = true;
-    assert_int_equal(decide(&HELLO, &terms, &credits), OKV_REJECT_BUSY);
-    terms.stopping = true; /* coming back later would not help */
-    assert_int_equal(decide(&HELLO, &terms, &credits), OKV_REJECT_STOPPING);
-    terms.full = false;
+    terms.stopping = true;
     assert_int_equal(decide(&HELLO, &terms, &credits), OKV_REJECT_STOPPING);
     assert_int_equal(credits, 77);
 }
@@ -237,16 +262,18 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_session_starts_with_nothing_waiting),
-        cmocka_unit_test(as_many_wait_as_there_are_credits),
+        cmocka_unit_test(a_lane_is_taken_until_it_is_freed),
+        cmocka_unit_test(a_lane_beyond_the_last_is_none),
         cmocka_unit_test(what_waits_leaves_in_the_order_it_came),
         cmocka_unit_test(a_single_credit_is_enough),
+        cmocka_unit_test(it_is_known_who_comes),
         cmocka_unit_test(a_client_gets_what_it_asks_up_to_the_limit),
         cmocka_unit_test(a_hello_that_makes_no_sense_is_malformed),
         cmocka_unit_test(padding_is_ignored),
         cmocka_unit_test(another_version_is_told_first),
         cmocka_unit_test(a_required_feature_that_is_missing_is_refused),
         cmocka_unit_test(a_client_must_take_our_largest_message),
-        cmocka_unit_test(a_full_or_stopping_server_lets_nobody_in),
+        cmocka_unit_test(a_stopping_server_lets_nobody_in),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

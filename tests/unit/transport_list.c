@@ -349,6 +349,17 @@ int main(void)
         cmocka_unit_test(a_client_may_vanish_at_any_time),
         cmocka_unit_test(connections_leave_nothing_behind),
         cmocka_unit_test(several_clients_at_once),
+        cmocka_unit_test(a_flush_sends_several_messages),
+        cmocka_unit_test(what_is_not_flushed_ends_with_the_connection),
+        cmocka_unit_test(a_probe_is_acknowledged_without_the_peers_process),
+        cmocka_unit_test(a_probe_finds_a_closed_connection),
+        cmocka_unit_test(everything_is_acknowledged_in_the_end),
+        cmocka_unit_test(several_endpoints_on_one_listener),
+        cmocka_unit_test(a_connect_in_steps_never_blocks),
+        cmocka_unit_test(a_connect_in_steps_is_rejected),
+        cmocka_unit_test(a_connect_in_steps_finds_nobody),
+        cmocka_unit_test(a_connect_in_steps_ends_at_its_deadline),
+        cmocka_unit_test(a_connect_is_cancelled_at_any_step),
     };
 
     return cmocka_run_group_tests(tests, fixture_setup_from_environment, fixture_teardown);

@@ -2,6 +2,8 @@
 #ifndef OKV_TESTS_TRANSPORT_LIST_H
 #define OKV_TESTS_TRANSPORT_LIST_H
 
+#include "tests/support/transport_fixture.h"
+
 /* transport_list_ends.c */
 void an_armed_descriptor_wakes(void **state);
 void a_close_of_our_own_wakes(void **state);
@@ -11,6 +13,26 @@ void a_close_ends_what_is_under_way(void **state);
 void a_client_may_vanish_at_any_time(void **state);
 void connections_leave_nothing_behind(void **state);
 void several_clients_at_once(void **state);
+/* Several clients of the server at the fixture's connect_uri, each with a thread, messages and
+ * READs; returns how many there were. Fails the test when one of them failed. */
+unsigned run_several_clients(struct fixture *fixture);
+
+/* transport_list_steps.c */
+void a_connect_in_steps_never_blocks(void **state);
+void a_connect_in_steps_is_rejected(void **state);
+void a_connect_in_steps_finds_nobody(void **state);
+void a_connect_in_steps_ends_at_its_deadline(void **state);
+void a_connect_is_cancelled_at_any_step(void **state);
+
+/* transport_list_flush.c */
+void a_flush_sends_several_messages(void **state);
+void what_is_not_flushed_ends_with_the_connection(void **state);
+void a_probe_is_acknowledged_without_the_peers_process(void **state);
+void a_probe_finds_a_closed_connection(void **state);
+void everything_is_acknowledged_in_the_end(void **state);
+
+/* transport_list_endpoints.c */
+void several_endpoints_on_one_listener(void **state);
 
 /* transport_list_pulls.c */
 void a_pull_brings_the_right_bytes(void **state);

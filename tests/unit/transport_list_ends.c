@@ -98,6 +98,8 @@ static void assert_conn_is_dead(struct client *client)
 
     assert_int_equal(client->ops->post_read(client->conn, &read, 1), OKV_EDISCONNECTED);
     assert_int_equal(client->ops->post_send(client->conn, 0, 0), OKV_EDISCONNECTED);
+    assert_int_equal(client->ops->probe(client->conn), OKV_EDISCONNECTED);
+    client->ops->flush(client->conn);
     client_expect_nothing(client);
 }
 
@@ -201,6 +203,7 @@ static const char *work(struct worker *worker, struct okv_conn *conn, struct okv
         fixture_fill_message(buffer, worker->number + i, 100 + i);
         if (ops->post_send(conn, 100 + i, worker->number))
             return "send failed";
+        ops->flush(conn);
         if (!fixture_wait(conn->endpoint, &event) || event.immediate != worker->number ||
             !fixture_is_message(&event, worker->number + i, 100 + i))
             return "another message came";
@@ -242,9 +245,8 @@ static void *run_worker(void *argument)
     return NULL;
 }
 
-void several_clients_at_once(void **state)
+unsigned run_several_clients(struct fixture *fixture)
 {
-    struct fixture *fixture = *state;
     struct worker *workers = test_calloc(CLIENTS, sizeof *workers);
     pthread_t threads[CLIENTS];
 
@@ -260,6 +262,14 @@ void several_clients_at_once(void **state)
             fail_msg("client %u: %s", i, workers[i].failure);
     }
     test_free(workers);
+    return CLIENTS;
+}
+
+void several_clients_at_once(void **state)
+{
+    struct fixture *fixture = *state;
+
+    run_several_clients(fixture);
     assert_true(fixture_is_empty(fixture));
     assert_int_equal(atomic_load(&fixture->wrong), 0);
 }

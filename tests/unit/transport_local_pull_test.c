@@ -444,6 +444,7 @@ static void post_message(struct okv_conn *conn, uint32_t length, uint32_t immedi
     assert_non_null(buffer);
     fixture_fill_message(buffer, immediate, length);
     assert_int_equal(conn->ops->post_send(conn, length, immediate), 0);
+    conn->ops->flush(conn);
 }
 
 static void receive_echoes(struct okv_conn *conn, unsigned count)

@@ -366,6 +366,96 @@ static void clients_learn_why_they_cannot_connect(void **state)
     fixture->connect_uri = uri;
 }
 
+/* A server that is slow to take clients: those beyond its queue try again, and get in. */
+static void a_full_queue_is_tried_again(void **state)
+{
+    enum { QUEUE_MAX = 1000 };
+    struct fixture *fixture = *state;
+    struct sockaddr_un address = steps_address(fixture->connect_uri.path);
+    struct okv_connecting *connecting;
+    struct okv_welcome welcome;
+    struct okv_conn *conn;
+    int socks[QUEUE_MAX];
+    unsigned count = 0;
+    int status;
+
+    fixture_pause(fixture);
+    do {
+        assert_true(count < QUEUE_MAX);
+        socks[count] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    } while (connect(socks[count++], (struct sockaddr *)&address, sizeof address) == 0);
+    assert_int_equal(errno, EAGAIN);
+    assert_int_equal(
+        fixture_start_connect(fixture, FIXTURE_ACCEPT, fixture_soon(), &connecting, NULL), 0);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(fixture->ops->connect_step(connecting, &welcome, &conn, NULL), OKV_EAGAIN);
+        assert_int_equal(connecting->fd, -1);
+        assert_true(okv_clock_ms_until(connecting->wake_ns) < 100);
+    }
+    fixture_resume(fixture);
+    while ((status = fixture->ops->connect_step(connecting, &welcome, &conn, NULL)) == OKV_EAGAIN) {
+        struct pollfd watched = {.fd = connecting->fd, .events = POLLIN};
+        poll(&watched, 1, okv_clock_ms_until(connecting->wake_ns));
+    }
+    assert_int_equal(status, 0);
+    atomic_fetch_add(&fixture->connected, 1);
+    fixture->ops->conn_destroy(conn);
+    while (count > 0)
+        close(socks[--count]);
+    assert_true(fixture_is_empty(fixture));
+    assert_string_equal(fixture->address, "local");
+}
+
+/* Whether the server took a message is for its keepalive to judge by. */
+static void what_a_peer_does_not_take_is_unacknowledged(void **state)
+{
+    static const struct okv_message_limits limits = {FIXTURE_SLOT_SIZE, FIXTURE_CREDITS};
+    struct steps steps;
+    struct okv_conn *conn;
+    struct okv_event event;
+    unsigned sent = 0;
+
+    steps_start(&steps, *state, &limits);
+    int sock = steps_let_in(&steps, 0, &conn);
+    assert_int_equal(conn->unacknowledged, 0);
+    for (; steps.ops->send_buffer(conn); sent++) {
+        assert_int_equal(steps.ops->post_send(conn, FIXTURE_SLOT_SIZE, sent), 0);
+        assert_true(conn->unacknowledged > 0);
+        steps.ops->flush(conn);
+        assert_int_equal(conn->acknowledged + conn->unacknowledged, sent + 1);
+    }
+    /* a look at the socket says that the host is there, and not that messages were taken */
+    uint32_t waiting = conn->unacknowledged;
+    assert_in_range(waiting, 1, sent - 1);
+    assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 0);
+    assert_int_equal(conn->unacknowledged, waiting);
+    assert_int_equal(conn->acknowledged, sent - waiting);
+
+    for (unsigned i = 0; i < sent + 1; i++) { /* and the welcome */
+        uint8_t byte;
+        assert_int_equal(recv(sock, &byte, 1, MSG_DONTWAIT), 1);
+        assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 0);
+    }
+    assert_int_equal(conn->unacknowledged, 0);
+    assert_int_equal(conn->acknowledged, sent);
+
+    /* what it had said before it went is taken, also after a probe found it gone */
+    static const uint8_t message[4];
+    assert_int_equal(send(sock, message, sizeof message, MSG_NOSIGNAL), sizeof message);
+    close(sock);
+    assert_int_equal(steps.ops->probe(conn), 0);
+    assert_int_equal(conn->acknowledged, sent);
+    assert_int_equal(steps.ops->probe(conn), OKV_EDISCONNECTED);
+    assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 1);
+    assert_int_equal(event.type, OKV_EVENT_RECV);
+    steps.ops->recv_release(steps.endpoint, &event);
+    assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 1);
+    assert_int_equal(event.type, OKV_EVENT_CLOSED);
+    assert_int_equal(event.status, OKV_EDISCONNECTED);
+    steps.ops->conn_destroy(conn);
+    steps_stop(&steps);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -379,6 +469,8 @@ int main(void)
         cmocka_unit_test(a_dead_servers_path_is_taken_over),
         cmocka_unit_test(another_socket_at_the_path_is_left_alone),
         cmocka_unit_test(clients_learn_why_they_cannot_connect),
+        cmocka_unit_test(a_full_queue_is_tried_again),
+        cmocka_unit_test(what_a_peer_does_not_take_is_unacknowledged),
     };
 
     return cmocka_run_group_tests(tests, fixture_setup_local, fixture_teardown);

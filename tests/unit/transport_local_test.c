@@ -90,6 +90,7 @@ static void assert_still_serving(struct fixture *fixture)
 
     fixture_fill_message(fixture->ops->send_buffer(conn), 1, 50);
     assert_int_equal(fixture->ops->post_send(conn, 50, 1), 0);
+    fixture->ops->flush(conn);
     assert_true(fixture_wait(conn->endpoint, &event));
     assert_true(fixture_is_message(&event, 1, 50));
     fixture->ops->conn_destroy(conn);
@@ -163,6 +164,7 @@ static void a_client_that_reads_nothing_hurts_itself_alone(void **state)
     for (unsigned i = 0; i < 100; i++) {
         fixture_fill_message(fixture->ops->send_buffer(conn), i, 500);
         assert_int_equal(fixture->ops->post_send(conn, 500, i), 0);
+        fixture->ops->flush(conn);
         assert_true(fixture_wait(conn->endpoint, &event));
         assert_true(fixture_is_message(&event, i, 500));
         fixture->ops->recv_release(conn->endpoint, &event);
@@ -299,6 +301,7 @@ static void messages_wait_for_room_in_the_socket(void **state)
     for (; ops->send_buffer(conn); sent++) {
         fixture_fill_message(ops->send_buffer(conn), sent, FIXTURE_SLOT_SIZE);
         assert_int_equal(ops->post_send(conn, FIXTURE_SLOT_SIZE, sent), 0);
+        ops->flush(conn);
     }
     assert_true(sent > FIXTURE_CREDITS);
     assert_int_equal(ops->post_send(conn, 0, 0), OKV_EAGAIN);
@@ -335,6 +338,7 @@ static void a_read_after_the_server_has_gone_fails(void **state)
     /* a message of the server that nobody has taken yet must not hide its end */
     fixture_fill_message(ops->send_buffer(conn), 1, 10);
     assert_int_equal(ops->post_send(conn, 10, 1), 0);
+    ops->flush(conn);
     assert_true(fixture_reaches(&fixture->echoed, 1));
     fixture_order(fixture, &fixture->close_all);
     assert_true(fixture_is_empty(fixture));

@@ -1,0 +1,33 @@
+/*
+ * Whether a client is still there, by what its device acknowledges: docs/connections.md section 3.
+ *
+ * Time is counted in ticks and not measured: a server that stood still for a minute sees one tick,
+ * and gives its clients the time that they have.
+ */
+#ifndef OKV_SERVER_KEEPALIVE_H
+#define OKV_SERVER_KEEPALIVE_H
+
+#include <stdint.h>
+
+#include "shared/transport.h"
+
+/* Ticks in the time within which a dead client is found. */
+#define OKV_KEEPALIVE_TICKS 6u
+
+/* Of one connection; starts as zeros. */
+struct okv_keepalive {
+    uint64_t acknowledged; /* of the connection, at the last tick */
+    unsigned waits;        /* ticks at which something waited for its acknowledgement, since then */
+};
+
+enum okv_keepalive_verdict {
+    OKV_KEEPALIVE_FINE,
+    OKV_KEEPALIVE_PROBE, /* nothing came and nothing is asked: probe the client */
+    OKV_KEEPALIVE_DEAD,  /* what waits for its acknowledgement has waited for too long */
+};
+
+/* What a tick finds; to be called after a poll of the connection's endpoint. */
+enum okv_keepalive_verdict okv_keepalive_tick(struct okv_keepalive *keepalive,
+                                              const struct okv_conn *conn);
+
+#endif

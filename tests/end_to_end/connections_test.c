@@ -1,0 +1,440 @@
+/*
+ * Clients that come back, and limits on those that come: what docs/connections.md
+ * promises of ledgers, replaced and idle connections, places and workers.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/hostile_client.h"
+
+#define KEY "counter"
+#define GUARD_NAPS 500
+
+static struct bystander *bystander_of(void **state)
+{
+    return *state;
+}
+
+static void nap_ms(long ms)
+{
+    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+}
+
+/* ---- a client that counts ---- */
+
+/* A hello of the client `earlier` after its connection, or of one that never was there. */
+static struct okv_wire_hello hello_after(const struct okv_wire_hello *earlier, uint64_t session_id)
+{
+    struct okv_wire_hello hello = *earlier;
+
+    hello.resume = okv_le64_of(session_id);
+    return hello;
+}
+
+static void send_incr(struct hostile *client, uint16_t lane, uint64_t sequence, uint64_t delta)
+{
+    const struct okv_request_message incr = {.opcode = OKV_OP_INCR,
+                                             .slot = lane,
+                                             .sequence = sequence,
+                                             .argument = delta,
+                                             .key = (const uint8_t *)KEY,
+                                             .key_length = sizeof KEY - 1};
+
+    hostile_request_again(client, &incr);
+}
+
+static uint64_t take_sum(struct hostile *client, uint16_t lane, uint64_t sequence)
+{
+    struct okv_event event = hostile_event(client);
+    struct okv_reply_message reply;
+
+    if (event.type != OKV_EVENT_RECV)
+        fail_msg("event %d with status %d instead of a reply", event.type, event.status);
+    assert_int_equal(okv_reply_decode(event.immediate, event.data, event.length, &reply), 0);
+    assert_int_equal(reply.opcode, OKV_OP_INCR);
+    assert_int_equal(reply.status, OKV_OK);
+    assert_int_equal(reply.slot, lane);
+    assert_int_equal(reply.sequence, sequence);
+    assert_int_equal(reply.value_length, 8);
+    uint64_t sum = okv_get_u64(reply.value);
+    client->ops->recv_release(client->conn->endpoint, &event);
+    return sum;
+}
+
+static uint64_t incr(struct hostile *client, uint16_t lane, uint64_t sequence, uint64_t delta)
+{
+    send_incr(client, lane, sequence, delta);
+    return take_sum(client, lane, sequence);
+}
+
+static uint64_t counter(struct bystander *bystander)
+{
+    char value[32] = "";
+    size_t length = 0;
+
+    assert_int_equal(
+        okv_get(bystander->handle, KEY, sizeof KEY - 1, value, sizeof value - 1, &length, NULL),
+        OKV_OK);
+    value[length] = '\0';
+    return strtoull(value, NULL, 10);
+}
+
+static void counter_reset(struct bystander *bystander)
+{
+    assert_int_equal(okv_put(bystander->handle, KEY, sizeof KEY - 1, "100", 3, NULL), OKV_OK);
+}
+
+/* ---- ledgers ---- */
+
+static void write_that_comes_again_is_answered_and_not_applied(void **state)
+{
+    struct bystander *bystander = bystander_of(state);
+    struct okv_wire_hello hello;
+    struct hostile first, second;
+    uint64_t duplicates = bystander_stat(bystander, "duplicates");
+    uint64_t replaced = bystander_stat(bystander, "closed_replaced");
+    uint64_t resumed = bystander_stat(bystander, "resumed");
+
+    counter_reset(bystander);
+    hostile_hello(&hello);
+    hostile_join_as(&first, &bystander->server, &hello);
+    assert_int_equal(first.table.resumed, 0);
+    assert_int_equal(incr(&first, 2, 7, 5), 105);
+    assert_int_equal(incr(&first, 1, 8, 10), 115);
+    hello = hello_after(&hello, first.table.session_id);
+    hostile_join_as(&second, &bystander->server, &hello);
+    assert_int_equal(second.table.resumed, 1);
+    assert_true(second.table.session_id > first.table.session_id);
+    assert_int_equal(second.table.boot_id, first.table.boot_id);
+    assert_int_equal(incr(&second, 2, 7, 5), 105);
+    assert_int_equal(incr(&second, 1, 8, 10), 115);
+    assert_int_equal(incr(&second, 1, 9, 1), 116);
+    assert_int_equal(counter(bystander), 116);
+    hostile_expect_closed(&first, "a client that is back on another connection");
+    hostile_leave(&first);
+    hostile_leave(&second);
+    assert_int_equal(bystander_stat(bystander, "duplicates"), duplicates + 2);
+    assert_int_equal(bystander_stat(bystander, "resumed"), resumed + 1);
+    bystander_expect_stat(bystander, "closed_replaced", replaced + 1);
+    bystander_expect_stat(bystander, "sessions", 1);
+}
+
+/* Whether the server sees it before or after it ended the connection. */
+static void late_copy_on_the_earlier_connection_does_nothing(void **state)
+{
+    enum { ROUNDS = 20 };
+    struct bystander *bystander = bystander_of(state);
+
+    for (int round = 0; round < ROUNDS; round++) {
+        struct okv_wire_hello hello;
+        struct hostile first, second;
+        counter_reset(bystander);
+        hostile_hello(&hello);
+        hostile_join_as(&first, &bystander->server, &hello);
+        hello = hello_after(&hello, first.table.session_id);
+        hostile_join_as(&second, &bystander->server, &hello);
+        if (round % 2)
+            assert_int_equal(incr(&second, 1, 5, 1), 101);
+        send_incr(&first, 1, 4, 50);
+        hostile_expect_closed(&first, "a write on the earlier connection");
+        assert_int_equal(incr(&second, 1, 6, 1), round % 2 ? 102 : 101);
+        hostile_leave(&first);
+        hostile_leave(&second);
+        assert_int_equal(counter(bystander), round % 2 ? 102 : 101);
+    }
+    bystander_expect_stat(bystander, "sessions", 1);
+}
+
+/* A client that counts backwards gets no answer, and is served on. */
+static void write_with_an_earlier_sequence_is_dropped(void **state)
+{
+    struct bystander *bystander = bystander_of(state);
+    struct hostile client;
+    uint64_t stale = bystander_stat(bystander, "stale");
+
+    counter_reset(bystander);
+    hostile_join(&client, &bystander->server);
+    assert_int_equal(incr(&client, 0, 10, 1), 101);
+    send_incr(&client, 0, 9, 50);
+    assert_int_equal(incr(&client, 1, 8, 1), 102); /* lanes are apart */
+    assert_int_equal(counter(bystander), 102);
+    assert_int_equal(bystander_stat(bystander, "stale"), stale + 1);
+    hostile_leave(&client);
+}
+
+/* They tell what is there now, whatever number they have. */
+static void reads_leave_no_trace(void **state)
+{
+    const struct okv_request_message get = {.opcode = OKV_OP_GET,
+                                            .sequence = 3,
+                                            .key = (const uint8_t *)KEY,
+                                            .key_length = sizeof KEY - 1};
+    struct bystander *bystander = bystander_of(state);
+    struct hostile client;
+
+    counter_reset(bystander);
+    hostile_join(&client, &bystander->server);
+    assert_int_equal(incr(&client, 0, 2, 1), 101);
+    hostile_request_again(&client, &get);
+    hostile_expect_reply(&client, 0, OKV_OK);
+    assert_int_equal(okv_delete(bystander->handle, KEY, sizeof KEY - 1), OKV_OK);
+    hostile_request_again(&client, &get);
+    hostile_expect_reply(&client, 0, OKV_ENOTFOUND);
+    assert_int_equal(incr(&client, 0, 3, 1), 1);
+    hostile_leave(&client);
+}
+
+static void goodbye_drops_the_ledger(void **state)
+{
+    const struct okv_request_message goodbye = {.opcode = OKV_OP_GOODBYE, .slot = 3};
+    struct bystander *bystander = bystander_of(state);
+    struct okv_wire_hello hello;
+    struct hostile first, second;
+    uint64_t closed = bystander_stat(bystander, "closed_by_client");
+    uint64_t lost = bystander_stat(bystander, "closed_lost");
+
+    counter_reset(bystander);
+    hostile_hello(&hello);
+    hostile_join_as(&first, &bystander->server, &hello);
+    uint64_t ledgers = bystander_stat(bystander, "ledgers");
+    assert_int_equal(incr(&first, 0, 1, 5), 105);
+    hostile_request(&first, &goodbye);
+    hostile_expect_closed(&first, "a goodbye");
+    hostile_leave(&first);
+    bystander_expect_stat(bystander, "closed_by_client", closed + 1);
+    bystander_expect_stat(bystander, "ledgers", ledgers - 1);
+    hello = hello_after(&hello, first.table.session_id);
+    hostile_join_as(&second, &bystander->server, &hello);
+    assert_int_equal(second.table.resumed, 0);
+    assert_int_equal(incr(&second, 0, 1, 5), 110);
+    hostile_leave(&second);
+    bystander_expect_stat(bystander, "closed_lost", lost + 1);
+    bystander_expect_stat(bystander, "ledgers", ledgers);
+}
+
+/* The number of lanes was told with the first welcome. */
+static void kept_ledger_keeps_its_lanes(void **state)
+{
+    struct bystander *bystander = bystander_of(state);
+    struct okv_wire_hello hello;
+    struct hostile first, second;
+
+    hostile_hello(&hello);
+    hostile_join_as(&first, &bystander->server, &hello);
+    hello = hello_after(&hello, first.table.session_id);
+    hello.credits = okv_le32_of(HOSTILE_CREDITS + 5);
+    hostile_join_as(&second, &bystander->server, &hello);
+    assert_int_equal(second.table.credits, HOSTILE_CREDITS);
+    hostile_leave(&first);
+    hostile_leave(&second);
+}
+
+static void ledger_is_remembered_for_as_long_as_was_said(void **state)
+{
+    static const char *const arguments[] = {"--memory", "16M", "--remember-s", "1", NULL};
+    struct okv_wire_hello hello;
+    struct bystander bystander;
+    struct hostile client;
+
+    (void)state;
+    bystander_start(&bystander, arguments);
+    hostile_hello(&hello);
+    hostile_join_as(&client, &bystander.server, &hello);
+    assert_int_equal(client.table.remember_ms, 1000);
+    hostile_leave(&client);
+    bystander_expect_stat(&bystander, "sessions", 1);
+    hello = hello_after(&hello, client.table.session_id);
+    hostile_join_as(&client, &bystander.server, &hello);
+    assert_int_equal(client.table.resumed, 1);
+    hostile_leave(&client);
+    bystander_expect_stat(&bystander, "sessions", 1);
+    nap_ms(1100);
+    hello = hello_after(&hello, client.table.session_id);
+    hostile_join_as(&client, &bystander.server, &hello);
+    assert_int_equal(client.table.resumed, 0);
+    hostile_leave(&client);
+    assert_int_equal(bystander_stop(&bystander), 0);
+}
+
+static void idle_client_is_disconnected(void **state)
+{
+    static const char *const arguments[] = {"--memory",       "16M", "--idle-s", "1",
+                                            "--keepalive-ms", "600", NULL};
+    const struct okv_request_message ping = {.opcode = OKV_OP_PING};
+    struct hostile idle, busy;
+    struct bystander bystander;
+
+    (void)state;
+    bystander_start(&bystander, arguments);
+    hostile_join(&idle, &bystander.server);
+    hostile_join(&busy, &bystander.server);
+    for (int i = 0; i < 20; i++) {
+        nap_ms(100);
+        bystander_check(&bystander);
+        hostile_request(&busy, &ping);
+        hostile_expect_reply(&busy, 0, OKV_OK);
+    }
+    hostile_expect_closed(&idle, "an idle client");
+    assert_int_equal(bystander_stat(&bystander, "closed_idle"), 1);
+    hostile_leave(&idle);
+    hostile_leave(&busy);
+    assert_int_equal(bystander_stop(&bystander), 0);
+}
+
+/* ---- limits ---- */
+
+static int try_open(const char *uri, okv **out, const char *why_not)
+{
+    char why[320] = "";
+    int rc = okv_open(uri, NULL, out, why, sizeof why);
+
+    if (rc)
+        assert_non_null(strstr(why, why_not));
+    return rc;
+}
+
+static void open_in_time(const char *uri, okv **out, const char *why_not)
+{
+    for (int i = 0; i < GUARD_NAPS; i++) {
+        if (try_open(uri, out, why_not) == OKV_OK)
+            return;
+        nap_ms(10);
+    }
+    fail_msg("a place that was given up is not free again");
+}
+
+static void all_listeners_share_the_places(void **state)
+{
+    char directory[] = "/tmp/okv-places-XXXXXX", second[64];
+    const char *const arguments[] = {"--memory", "16M", "--max-clients", "3", "--listen",
+                                     second,     NULL};
+    struct bystander bystander;
+    okv *a, *b, *c;
+
+    (void)state;
+    assert_non_null(mkdtemp(directory));
+    snprintf(second, sizeof second, "local://%s/s", directory);
+    bystander_start(&bystander, arguments);
+    assert_int_equal(try_open(bystander.server.uri, &a, ""), OKV_OK);
+    assert_int_equal(try_open(second, &b, ""), OKV_OK);
+    assert_int_equal(try_open(second, &c, "raise its --max-clients"), OKV_EREFUSED);
+    assert_int_equal(try_open(bystander.server.uri, &c, "raise its --max-clients"), OKV_EREFUSED);
+    assert_int_equal(bystander_stat(&bystander, "rejected_busy"), 2);
+    okv_close(&a);
+    open_in_time(second, &c, "raise its --max-clients");
+    okv_close(&c);
+    okv_close(&b);
+    assert_int_equal(bystander_stop(&bystander), 0);
+    assert_int_equal(rmdir(directory), 0);
+}
+
+static void address_has_its_own_limit(void **state)
+{
+    static const char *const arguments[] = {"--memory", "16M", "--max-clients-per-address", "2",
+                                            NULL};
+    struct bystander bystander;
+    okv *a, *b;
+
+    (void)state;
+    bystander_start(&bystander, arguments);
+    assert_int_equal(try_open(bystander.server.uri, &a, ""), OKV_OK);
+    assert_int_equal(try_open(bystander.server.uri, &b, "raise its --max-clients-per-address"),
+                     OKV_EREFUSED);
+    assert_int_equal(bystander_stat(&bystander, "rejected_address"), 1);
+    okv_close(&a);
+    open_in_time(bystander.server.uri, &b, "--max-clients-per-address");
+    okv_close(&b);
+    assert_int_equal(bystander_stop(&bystander), 0);
+}
+
+/* ---- workers ---- */
+
+/* Several clients each; what one brought, all see, and the figures are those of all. */
+static void clients_are_spread_over_workers(void **state)
+{
+    enum { CLIENTS = 9, ROUNDS = 50 };
+    static const char *const arguments[] = {"--memory", "16M", "--workers", "3", NULL};
+    struct bystander bystander;
+    struct hostile clients[CLIENTS];
+
+    (void)state;
+    bystander_start(&bystander, arguments);
+    assert_int_equal(bystander_stat(&bystander, "workers"), 3);
+    counter_reset(&bystander);
+    for (int i = 0; i < CLIENTS; i++)
+        hostile_join(&clients[i], &bystander.server);
+    bystander_expect_stat(&bystander, "sessions", CLIENTS + 1);
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        for (int i = 0; i < CLIENTS; i++)
+            send_incr(&clients[i], (uint16_t)(round % HOSTILE_CREDITS), round, 1);
+        for (int i = 0; i < CLIENTS; i++)
+            assert_in_range(take_sum(&clients[i], (uint16_t)(round % HOSTILE_CREDITS), round),
+                            100 + (round - 1) * CLIENTS + 1, 100 + round * CLIENTS);
+    }
+    assert_int_equal(counter(&bystander), 100 + CLIENTS * ROUNDS);
+    for (int i = 0; i < CLIENTS; i++)
+        hostile_leave(&clients[i]);
+    bystander_expect_stat(&bystander, "sessions", 1);
+    bystander_expect_stat(&bystander, "requests_waiting", 0);
+    assert_int_equal(bystander_stop(&bystander), 0);
+}
+
+/* The earlier connection is with another worker than the later one. */
+static void client_that_comes_back_to_another_worker(void **state)
+{
+    static const char *const arguments[] = {"--memory", "16M", "--workers", "4", NULL};
+    struct bystander bystander;
+    struct okv_wire_hello hello;
+    struct hostile client[4];
+
+    (void)state;
+    bystander_start(&bystander, arguments);
+    counter_reset(&bystander);
+    hostile_hello(&hello);
+    for (int i = 0; i < 4; i++) {
+        hostile_join_as(&client[i], &bystander.server, &hello);
+        assert_int_equal(client[i].table.resumed, i > 0);
+        hello = hello_after(&hello, client[i].table.session_id);
+        assert_int_equal(incr(&client[i], 0, 1, 1), 101);
+    }
+    for (int i = 0; i < 3; i++)
+        hostile_expect_closed(&client[i], "replaced");
+    assert_int_equal(counter(&bystander), 101);
+    for (int i = 0; i < 4; i++)
+        hostile_leave(&client[i]);
+    assert_int_equal(bystander_stop(&bystander), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest common[] = {
+        cmocka_unit_test(write_that_comes_again_is_answered_and_not_applied),
+        cmocka_unit_test(late_copy_on_the_earlier_connection_does_nothing),
+        cmocka_unit_test(write_with_an_earlier_sequence_is_dropped),
+        cmocka_unit_test(reads_leave_no_trace),
+        cmocka_unit_test(goodbye_drops_the_ledger),
+        cmocka_unit_test(kept_ledger_keeps_its_lanes),
+    };
+    /* With servers of their own, which need the address. */
+    const struct CMUnitTest apart[] = {
+        cmocka_unit_test(ledger_is_remembered_for_as_long_as_was_said),
+        cmocka_unit_test(idle_client_is_disconnected),
+        cmocka_unit_test(all_listeners_share_the_places),
+        cmocka_unit_test(address_has_its_own_limit),
+        cmocka_unit_test(clients_are_spread_over_workers),
+        cmocka_unit_test(client_that_comes_back_to_another_worker),
+    };
+
+    int failed =
+        cmocka_run_group_tests_name("connections", common, bystander_setup, bystander_teardown);
+    return failed + cmocka_run_group_tests_name("connections with options", apart, NULL, NULL);
+}

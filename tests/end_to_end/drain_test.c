@@ -1,0 +1,194 @@
+/* A server that is told to end: what it has received is answered, and everybody is told. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "shared/clock.h"
+#include "tests/support/hostile_client.h"
+
+#define PATIENT "--drain-ms", "60000"
+
+static const char *const patient[] = {"--memory", "16M", PATIENT, NULL};
+static const char *const patient_workers[] = {"--memory", "16M", PATIENT, "--workers", "3", NULL};
+
+/* The next event is the goodbye. */
+static void expect_goodbye(struct hostile *hostile)
+{
+    struct okv_event event = hostile_event(hostile);
+    struct okv_reply_message reply;
+
+    assert_int_equal(event.type, OKV_EVENT_RECV);
+    assert_int_equal(okv_reply_decode(event.immediate, event.data, event.length, &reply), 0);
+    assert_int_equal(reply.opcode, OKV_OP_GOODBYE);
+    assert_int_equal(reply.status, OKV_ESHUTDOWN);
+    hostile->ops->recv_release(hostile->conn->endpoint, &event);
+}
+
+/* As many replies that went well as were asked for, and one goodbye, in any order. */
+static void expect_replies_and_goodbye(struct hostile *hostile, unsigned replies)
+{
+    unsigned answered = 0, goodbyes = 0;
+
+    while (answered + goodbyes < replies + 1) {
+        struct okv_event event = hostile_event(hostile);
+        struct okv_reply_message reply;
+        if (event.type != OKV_EVENT_RECV)
+            fail_msg("the connection ended after %u of %u replies", answered, replies);
+        assert_int_equal(okv_reply_decode(event.immediate, event.data, event.length, &reply), 0);
+        if (reply.opcode == OKV_OP_GOODBYE) {
+            goodbyes++;
+        } else {
+            assert_int_equal(reply.status, OKV_OK);
+            answered++;
+        }
+        hostile->ops->recv_release(hostile->conn->endpoint, &event);
+    }
+    assert_int_equal(goodbyes, 1);
+}
+
+/* A PUT whose value the server fetches. */
+static void put_pulled(struct hostile *hostile, const struct okv_exposure *exposure,
+                       uint32_t length)
+{
+    const struct okv_request_message put = {.opcode = OKV_OP_PUT,
+                                            .slot = hostile_lane(hostile),
+                                            .flags = OKV_REQUEST_PULL,
+                                            .key = (const uint8_t *)"pulled",
+                                            .key_length = 6,
+                                            .value_length = length,
+                                            .pull_address = exposure->address,
+                                            .pull_key = exposure->key};
+
+    hostile_request(hostile, &put);
+}
+
+/* More than a connection's share of a pass, and some that wait for their values. */
+static void requests_under_way_are_answered(void **state)
+{
+    enum { PULLS = 6, PINGS = 10, LENGTH = 300000 };
+    static uint8_t value[LENGTH];
+    struct okv_exposure *exposures[PULLS];
+    struct server_process server;
+    struct okv_wire_hello hello;
+    struct hostile client;
+
+    (void)state;
+    server_start(&server, patient);
+    hostile_hello(&hello);
+    hello.credits = okv_le32_of(PULLS + PINGS);
+    hostile_join_as(&client, &server, &hello);
+    for (int i = 0; i < PULLS; i++)
+        assert_int_equal(client.ops->expose(client.conn, value, LENGTH, &exposures[i]), 0);
+    server_signal(&server, SIGSTOP);
+    for (int i = 0; i < PULLS; i++)
+        put_pulled(&client, exposures[i], LENGTH);
+    for (int i = 0; i < PINGS; i++) {
+        const struct okv_request_message ping = {.opcode = OKV_OP_PING,
+                                                 .slot = hostile_lane(&client)};
+        hostile_request(&client, &ping);
+    }
+    server_signal(&server, SIGTERM); /* taken when it goes on */
+    server_signal(&server, SIGCONT);
+    expect_replies_and_goodbye(&client, PULLS + PINGS);
+    for (int i = 0; i < PULLS; i++)
+        client.ops->unexpose(exposures[i]);
+    hostile_leave(&client);
+    assert_int_equal(server_wait(&server), 0);
+}
+
+/* What a client sent before it knew of the end. */
+static void requests_after_the_goodbye_are_answered(void **state)
+{
+    struct server_process server;
+    struct hostile client;
+
+    (void)state;
+    server_start(&server, patient);
+    hostile_join(&client, &server);
+    server_signal(&server, SIGTERM);
+    expect_goodbye(&client);
+    for (int i = 0; i < 20; i++) {
+        const struct okv_request_message ping = {.opcode = OKV_OP_PING,
+                                                 .slot = hostile_lane(&client)};
+        hostile_request(&client, &ping);
+        hostile_expect_reply(&client, ping.slot, OKV_OK);
+    }
+    hostile_leave(&client);
+    assert_int_equal(server_wait(&server), 0);
+}
+
+static void everybody_is_told_and_waited_for(void **state)
+{
+    enum { CLIENTS = 7 };
+    struct hostile clients[CLIENTS], late;
+    struct server_process server;
+    struct okv_wire_hello hello;
+    struct okv_reject reject;
+
+    (void)state;
+    server_start(&server, patient_workers);
+    for (int i = 0; i < CLIENTS; i++)
+        hostile_join(&clients[i], &server);
+    server_signal(&server, SIGTERM);
+    for (int i = 0; i < CLIENTS; i++) {
+        expect_goodbye(&clients[i]);
+        hostile_hello(&hello);
+        assert_int_equal(hostile_connect(&late, &server, &hello, sizeof hello), OKV_EREFUSED);
+        assert_true(late.answer.rejected);
+        assert_int_equal(okv_reject_decode(late.answer.bytes, late.answer.length, &reject), 0);
+        assert_int_equal(reject.reason, OKV_REJECT_STOPPING);
+        hostile_leave(&clients[i]);
+    }
+    assert_int_equal(server_wait(&server), 0);
+}
+
+static void who_does_not_leave_is_waited_for_no_longer_than_allowed(void **state)
+{
+    static const char *const hasty[] = {"--memory", "16M", "--drain-ms", "300", NULL};
+    struct server_process server;
+    struct hostile client;
+
+    (void)state;
+    server_start(&server, hasty);
+    hostile_join(&client, &server);
+    uint64_t begin = okv_clock_ns();
+    server_signal(&server, SIGTERM);
+    expect_goodbye(&client);
+    hostile_expect_closed(&client, "the end of the time to leave");
+    assert_true(okv_clock_ns() - begin >= 290000000u);
+    hostile_leave(&client);
+    assert_int_equal(server_wait(&server), 0);
+}
+
+static void second_signal_ends_at_once(void **state)
+{
+    struct server_process server;
+    struct hostile client;
+
+    (void)state;
+    server_start(&server, patient);
+    hostile_join(&client, &server);
+    server_signal(&server, SIGTERM);
+    expect_goodbye(&client);
+    server_signal(&server, SIGTERM);
+    assert_int_equal(server_wait(&server), 128 + SIGTERM);
+    hostile_leave(&client);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(requests_under_way_are_answered),
+        cmocka_unit_test(requests_after_the_goodbye_are_answered),
+        cmocka_unit_test(everybody_is_told_and_waited_for),
+        cmocka_unit_test(who_does_not_leave_is_waited_for_no_longer_than_allowed),
+        cmocka_unit_test(second_signal_ends_at_once),
+    };
+
+    return cmocka_run_group_tests_name("drain", tests, NULL, NULL);
+}

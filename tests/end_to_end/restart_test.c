@@ -1,0 +1,228 @@
+/* Handles that go on when their server dies under load and another takes its address. */
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/server_process.h"
+
+static const char *const small[] = {"--memory", "16M", NULL};
+
+enum { ROUNDS = 5, UNDER_WAY = 16, KEYS = 64 };
+
+static char directory[64];
+
+/* All servers of a test are to listen at one place. */
+static int address_setup(void **state)
+{
+    char uri[128];
+
+    (void)state;
+    directory[0] = '\0';
+    if (getenv("OKV_TEST_LISTEN") || getenv("OKV_TEST_URI"))
+        return 0;
+    snprintf(directory, sizeof directory, "/tmp/okv-restart-XXXXXX");
+    assert_non_null(mkdtemp(directory));
+    snprintf(uri, sizeof uri, "local://%s/s", directory);
+    return setenv("OKV_TEST_URI", uri, 1);
+}
+
+static int address_teardown(void **state)
+{
+    static const char *const names[] = {"s", "s.lock"};
+    char path[128];
+
+    (void)state;
+    if (!directory[0])
+        return 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(path, sizeof path, "%s/%s", directory, names[i]);
+        unlink(path);
+    }
+    rmdir(directory);
+    return unsetenv("OKV_TEST_URI");
+}
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
+}
+
+/* ---- load: gets and puts of a few keys, UNDER_WAY at a time ---- */
+
+struct load {
+    okv *handle;
+    char buffers[UNDER_WAY][32];
+    char keys[UNDER_WAY][16];
+    uint64_t begun;
+    uint64_t good;
+    uint64_t unknown;
+};
+
+static void submit_next(struct load *load, uint64_t tag)
+{
+    struct okv_command command = {.tag = tag, .key = load->keys[tag]};
+    uint64_t n = load->begun++;
+
+    command.key_length =
+        (size_t)snprintf(load->keys[tag], sizeof load->keys[tag], "key-%d", (int)(n % KEYS));
+    command.kind = n % 3 ? OKV_GET : OKV_PUT;
+    if (command.kind == OKV_GET) {
+        command.buffer = load->buffers[tag];
+        command.buffer_size = sizeof load->buffers[tag];
+    } else {
+        command.value = command.key;
+        command.value_length = command.key_length;
+    }
+    assert_int_equal(okv_submit(load->handle, &command, 1, NULL), OKV_OK);
+}
+
+/* A write may be unknown, a read may miss what is gone; nothing else is seen of it all. */
+static void check_result(struct load *load, const struct okv_result *result)
+{
+    if (result->status == OKV_EUNKNOWN) {
+        load->unknown++;
+        return;
+    }
+    if (result->status != OKV_OK && result->status != OKV_ENOTFOUND)
+        fail_msg("%s: %s", okv_errname(result->status), okv_why(load->handle));
+    if (result->length > 0)
+        assert_memory_equal(load->buffers[result->tag], load->keys[result->tag], result->length);
+    load->good++;
+}
+
+static void load_turn(struct load *load)
+{
+    struct okv_result results[UNDER_WAY];
+    int n = okv_poll(load->handle, results, UNDER_WAY);
+
+    assert_true(n >= 0);
+    for (int i = 0; i < n; i++) {
+        check_result(load, &results[i]);
+        submit_next(load, results[i].tag);
+    }
+}
+
+static void load_run(struct load *load, uint64_t ms, uint64_t good)
+{
+    uint64_t from = load->good, until = now_ms() + ms, give_up = now_ms() + 20000;
+
+    while (now_ms() < until || load->good < from + good) {
+        load_turn(load);
+        if (now_ms() > give_up)
+            fail_msg("no progress: %s", okv_why(load->handle));
+    }
+}
+
+static void load_begin(struct load *load, const struct server_process *server)
+{
+    struct okv_options options = {.depth = UNDER_WAY, .timeout_ms = 20000};
+
+    memset(load, 0, sizeof *load);
+    load->handle = server_connect(server, &options);
+    for (uint64_t tag = 0; tag < UNDER_WAY; tag++)
+        submit_next(load, tag);
+}
+
+static void killed_under_load(void **state)
+{
+    struct server_process server;
+    struct okv_counters counters;
+    struct load load;
+
+    (void)state;
+    server_start(&server, small);
+    load_begin(&load, &server);
+    for (int round = 0; round < ROUNDS; round++) {
+        load_run(&load, 20, 1000);
+        server_signal(&server, SIGKILL);
+        load_run(&load, (uint64_t)round * 10, 0);
+        server_start(&server, small);
+        load_run(&load, 0, 1000);
+        assert_string_equal(okv_why(load.handle), "");
+    }
+    okv_counters(load.handle, &counters);
+    print_message("%lu operations, %lu unknown, %lu connections\n", (unsigned long)load.good,
+                  (unsigned long)load.unknown, (unsigned long)counters.reconnects + 1);
+    assert_true(counters.reconnects >= ROUNDS);
+    assert_true(load.unknown <= (uint64_t)ROUNDS * UNDER_WAY);
+    okv_close(&load.handle);
+    assert_int_equal(server_stop(&server), 0);
+}
+
+/* A server that ends in order answers all that it was sent. */
+static void ended_under_load(void **state)
+{
+    struct server_process server;
+    struct load load;
+
+    (void)state;
+    server_start(&server, small);
+    load_begin(&load, &server);
+    for (int round = 0; round < ROUNDS; round++) {
+        load_run(&load, 20, 1000);
+        kill(server.pid, SIGTERM);
+        load_run(&load, 100, 0); /* what it said goodbye to leaves */
+        server_stop(&server);
+        server_start(&server, small);
+        load_run(&load, 0, 1000);
+    }
+    print_message("%lu operations, %lu unknown\n", (unsigned long)load.good,
+                  (unsigned long)load.unknown);
+    okv_close(&load.handle);
+    assert_int_equal(server_stop(&server), 0);
+}
+
+/* The one descriptor that was asked for at the beginning wakes for all of it. */
+static void event_loop_goes_on(void **state)
+{
+    struct okv_options options = {.timeout_ms = 20000};
+    struct server_process server;
+    struct okv_result result;
+    char buffer[16];
+
+    (void)state;
+    server_start(&server, small);
+    okv *handle = server_connect(&server, &options);
+    struct pollfd fd = {.fd = okv_fd(handle), .events = POLLIN};
+    server_signal(&server, SIGKILL);
+    assert_int_equal(okv_submit_get(handle, "key", 3, buffer, sizeof buffer, 1), OKV_OK);
+    for (int woken = 0, rc = 0; rc == 0; woken++) {
+        if (woken == 5)
+            server_start(&server, small);
+        assert_true(woken < 10000);
+        assert_int_equal(okv_arm(handle), OKV_OK);
+        rc = okv_poll(handle, &result, 1);
+        if (rc == 0) /* never longer than its timer says */
+            assert_int_equal(poll(&fd, 1, 10000), 1);
+        assert_int_equal(okv_fd(handle), fd.fd);
+    }
+    assert_int_equal(result.status, OKV_ENOTFOUND);
+    okv_close(&handle);
+    assert_int_equal(server_stop(&server), 0);
+}
+
+#define RESTART_TEST(name) cmocka_unit_test_setup_teardown(name, address_setup, address_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        RESTART_TEST(killed_under_load),
+        RESTART_TEST(ended_under_load),
+        RESTART_TEST(event_loop_goes_on),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

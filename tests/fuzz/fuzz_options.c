@@ -1,0 +1,93 @@
+/*
+ * The command line of okv-server. config.c is compiled with argp_parse and argp_error
+ * named as below: a wrong command line then ends the parse and not the process.
+ */
+#include <argp.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include "server/config.h"
+#include "shared/bucket.h"
+#include "shared/wire.h"
+#include "tests/fuzz/fuzz_input.h"
+
+#define ARGUMENTS_MAX 40
+#define TEXT_MAX 1024
+
+error_t fuzz_argp_parse(const struct argp *argp, int argc, char **argv, unsigned flags, int *end,
+                        void *input);
+void fuzz_argp_error(const struct argp_state *state, const char *format, ...);
+
+/* argp knows nothing of whoever calls it, and the parser has its own input. */
+static struct {
+    const struct argp *argp;
+    jmp_buf refused;
+    error_t result;
+} parse;
+
+/* Leaves the option's parser, and not argp, which frees what it allocated. */
+static error_t parse_guarded(int key, char *text, struct argp_state *state)
+{
+    if (setjmp(parse.refused))
+        return EINVAL;
+    return parse.argp->parser(key, text, state);
+}
+
+void fuzz_argp_error(const struct argp_state *state, const char *format, ...)
+{
+    char sentence[1024];
+    va_list arguments;
+
+    (void)state;
+    va_start(arguments, format);
+    FUZZ_CHECK(vsnprintf(sentence, sizeof sentence, format, arguments) > 0);
+    va_end(arguments);
+    longjmp(parse.refused, 1);
+}
+
+error_t fuzz_argp_parse(const struct argp *argp, int argc, char **argv, unsigned flags, int *end,
+                        void *input)
+{
+    struct argp guarded = *argp;
+
+    parse.argp = argp;
+    guarded.parser = parse_guarded;
+    parse.result = argp_parse(&guarded, argc, argv, flags | ARGP_SILENT, end, input);
+    return parse.result;
+}
+
+/* What every part of the server relies on. */
+static void check_config(const struct okv_config *config)
+{
+    FUZZ_CHECK(config->listen_count >= 1 && config->listen_count <= OKV_LISTENERS_MAX);
+    FUZZ_CHECK(config->memory >= UINT64_C(1) << 20 && config->memory % 4096 == 0);
+    FUZZ_CHECK(config->max_value >= 1 && config->max_value <= OKV_VALUE_MAX);
+    FUZZ_CHECK(config->max_value <= config->memory / 4);
+    FUZZ_CHECK(okv_bucket_size_valid(config->bucket_size));
+    FUZZ_CHECK(config->inline_max <= OKV_BUCKET_SIZE_MAX);
+    FUZZ_CHECK(config->extra_reads >= 1 && config->extra_reads <= 1000);
+    FUZZ_CHECK(config->index_percent >= 10 && config->index_percent <= 95);
+    FUZZ_CHECK(config->credits >= 1 && config->credits <= OKV_CREDITS_MAX);
+    FUZZ_CHECK(config->max_clients >= 1);
+}
+
+/* Lines are arguments. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct fuzz_input input = {data, size};
+    char name[] = "okv-server";
+    char *arguments[ARGUMENTS_MAX + 2] = {name};
+    int count = 1;
+    struct okv_config config;
+    char *text = fuzz_text(&input, TEXT_MAX);
+    char *rest = text;
+
+    while (count <= ARGUMENTS_MAX && rest)
+        arguments[count++] = strsep(&rest, "\n");
+    okv_config_parse(count, arguments, &config);
+    if (parse.result == 0)
+        check_config(&config);
+    free(text);
+    return 0;
+}

@@ -1,0 +1,129 @@
+/* What people write: URIs, sizes, and lines of items. */
+#include "client/cli/tsv.h"
+#include "shared/error.h"
+#include "shared/size.h"
+#include "shared/uri.h"
+#include "tests/fuzz/fuzz_input.h"
+
+#define TEXT_MAX 1024
+
+/* The URI that stands for what was understood. */
+static void write_uri(const struct okv_uri *uri, char *out, size_t size)
+{
+    bool is_ipv6 = strchr(uri->host, ':') != NULL;
+
+    if (uri->scheme == OKV_SCHEME_LOCAL)
+        snprintf(out, size, "local://%s", uri->path);
+    else
+        snprintf(out, size, "rdma://%s%s%s:%s%s%s", is_ipv6 ? "[" : "", uri->host,
+                 is_ipv6 ? "]" : "", uri->port, uri->source[0] ? "?source=" : "", uri->source);
+}
+
+static void fuzz_uri(struct fuzz_input *input)
+{
+    struct okv_uri uri, again;
+    struct okv_diag diag = {.text = ""};
+    char written[TEXT_MAX];
+    char *text = fuzz_text(input, TEXT_MAX);
+    int rc = okv_uri_parse(text, &uri, &diag);
+
+    FUZZ_CHECK(rc == 0 || (rc == OKV_EURI && diag.text[0]));
+    FUZZ_CHECK(memchr(diag.text, '\0', sizeof diag.text));
+    if (rc == 0) {
+        FUZZ_CHECK(memchr(uri.host, '\0', sizeof uri.host));
+        FUZZ_CHECK(memchr(uri.port, '\0', sizeof uri.port));
+        FUZZ_CHECK(memchr(uri.source, '\0', sizeof uri.source));
+        FUZZ_CHECK(memchr(uri.path, '\0', sizeof uri.path));
+        write_uri(&uri, written, sizeof written);
+        FUZZ_CHECK(okv_uri_parse(written, &again, NULL) == 0);
+        FUZZ_CHECK(memcmp(&again, &uri, sizeof uri) == 0);
+    }
+    free(text);
+}
+
+static void fuzz_size(struct fuzz_input *input)
+{
+    char written[OKV_SIZE_TEXT];
+    char *text = fuzz_text(input, 64);
+    uint64_t bytes = 77, again;
+
+    if (okv_size_parse(text, &bytes) == 0) {
+        FUZZ_CHECK(text[0] >= '0' && text[0] <= '9');
+        FUZZ_CHECK(bytes >= strtoull(text, NULL, 10));
+        okv_size_format(bytes, written, sizeof written);
+        FUZZ_CHECK(memchr(written, '\0', sizeof written));
+        if (okv_size_parse(written, &again) == 0)
+            FUZZ_CHECK(again <= bytes && bytes - again <= bytes / 10);
+    } else {
+        FUZZ_CHECK(bytes == 77);
+    }
+    free(text);
+}
+
+/* What is written is one line that reads as the same item. */
+static void check_written(const struct tsv_item *item)
+{
+    char *line = NULL;
+    size_t length = 0;
+    struct tsv_item again;
+    FILE *out = open_memstream(&line, &length);
+
+    FUZZ_CHECK(out && tsv_write(out, item) == 0 && fclose(out) == 0);
+    FUZZ_CHECK(length > 0 && memchr(line, '\n', length) == line + length - 1);
+    FUZZ_CHECK(tsv_parse(line, length, &again) == NULL);
+    FUZZ_CHECK(again.key_length == item->key_length && again.value_length == item->value_length);
+    FUZZ_CHECK(memcmp(again.key, item->key, item->key_length) == 0);
+    FUZZ_CHECK(item->value_length == 0 ||
+               memcmp(again.value, item->value, item->value_length) == 0);
+    free(line);
+}
+
+static void fuzz_tsv_line(struct fuzz_input *input)
+{
+    struct tsv_item item;
+    size_t length;
+    char *line = (char *)fuzz_bytes(input, 4096, &length);
+
+    if (!tsv_parse(line, length, &item)) {
+        FUZZ_CHECK(item.key == line && item.value > item.key);
+        FUZZ_CHECK(item.key_length >= 1 && item.value + item.value_length <= line + length);
+        check_written(&item);
+    }
+    free(line);
+}
+
+static void fuzz_tsv_item(struct fuzz_input *input)
+{
+    size_t key_length = 1 + fuzz_below(input, 40), value_length;
+    char *key = malloc(key_length);
+
+    FUZZ_CHECK(key);
+    fuzz_copy(input, key, key_length);
+    uint8_t *value = fuzz_bytes(input, 1024, &value_length);
+    const struct tsv_item item = {
+        .key = key, .key_length = key_length, .value = (char *)value, .value_length = value_length};
+    check_written(&item);
+    free(value);
+    free(key);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct fuzz_input input = {data, size};
+
+    switch (fuzz_u8(&input) & 3) {
+    case 0:
+        fuzz_uri(&input);
+        break;
+    case 1:
+        fuzz_size(&input);
+        break;
+    case 2:
+        fuzz_tsv_line(&input);
+        break;
+    default:
+        fuzz_tsv_item(&input);
+        break;
+    }
+    return 0;
+}

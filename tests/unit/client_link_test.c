@@ -1,0 +1,540 @@
+/* What a handle does with its connection besides posting: memory, goodbye, signs of life, event
+ * loops, the end. */
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "shared/clock.h"
+#include "tests/support/stub_values.h"
+
+#define LONG_MS 60000
+#define SHORT_MS 60
+#define WAIT_NS UINT64_C(20000000000)
+
+static struct okv_counters counters(void)
+{
+    struct okv_counters now;
+
+    okv_counters(handle, &now);
+    return now;
+}
+
+/* ---- memory ---- */
+
+/* Into memory of the caller's, and into a buffer of the handle's. */
+static void pieces_are_read_again(void **state)
+{
+    for (unsigned registered = 0; registered < 2; registered++) {
+        values_setup(state);
+        write_value(LONG, true, EXTENT);
+        handle = stub_open_lasting(4, 4, LONG_MS);
+        if (registered)
+            assert_int_equal(okv_register(handle, got, sizeof got, &registration), OKV_OK);
+        for (unsigned way = 0; way < 2; way++) {
+            unsigned connects = stub.connects;
+            memset(got, '#', sizeof got);
+            assert_int_equal(okv_submit_get(handle, keys[0], strlen(keys[0]), got, sizeof got, 0),
+                             OKV_OK);
+            if (way == 0)
+                collect_once(); /* the bucket came, the pieces are under way */
+            stub_hang_up();
+            collect();
+            seen[0] = 0;
+            assert_int_equal(results[0].status, OKV_OK);
+            assert_int_equal(results[0].length, LONG);
+            assert_memory_equal(got, value, LONG);
+            assert_int_equal(stub.connects, connects + 1);
+        }
+        values_close();
+    }
+}
+
+/* What is registered without a connection is so on the next. */
+static void registering_without_a_connection(void **state)
+{
+    (void)state;
+    okv_registration *other;
+    handle = stub_open_lasting(4, 4, LONG_MS);
+    unsigned own = stub.registrations;
+    stub.refusals = 1;
+    stub_hang_up();
+    assert_int_equal(collect_once(), 0);
+    assert_int_equal(stub.registrations, 0);
+    assert_int_equal(okv_register(handle, got, sizeof got, &registration), OKV_OK);
+    assert_int_equal(okv_register(handle, value, sizeof value, &other), OKV_OK);
+    okv_unregister(handle, &other);
+    assert_int_equal(get(), OKV_ENOTFOUND);
+    assert_int_equal(stub.registrations, own + 1);
+    okv_unregister(handle, &registration);
+    assert_int_equal(stub.registrations, own);
+}
+
+static void memory_that_cannot_be_registered_again(void **state)
+{
+    (void)state;
+    handle = stub_open_lasting(4, 4, LONG_MS);
+    stub_hang_up();
+    stub.register_result = OKV_EPERM;
+    assert_int_equal(get(), OKV_EPERM);
+    assert_non_null(strstr(okv_why(handle), "ulimit -l"));
+    assert_int_equal(stub.connections, 0);
+}
+
+static void long_values_are_exposed_again(void **state)
+{
+    (void)state;
+    handle = stub_open_lasting(4, 4, LONG_MS);
+    stub.answer = no_answer;
+    assert_int_equal(okv_submit_put(handle, "key", 3, value, LONG, 0), OKV_OK);
+    uint32_t key = stub.exposure_key;
+    stub_hang_up();
+    stub.refusals = 1;
+    assert_int_equal(collect_once(), 0);
+    assert_int_equal(stub.exposures, 0);
+    stub.welcome.resumed = 1;
+    stub.answer = NULL;
+    collect();
+    assert_int_equal(results[0].status, OKV_OK);
+    assert_int_equal(stub.requests[1].message.sequence, stub.requests[0].message.sequence);
+    assert_int_equal(stub.requests[1].message.pull_key, key + 1);
+    assert_ptr_equal(stub.exposed, value);
+    assert_int_equal(stub.exposures, 0);
+}
+
+/* One that cannot be exposed again stays unknown: it may have been stored before. */
+static void long_value_that_is_not_exposed_again(void **state)
+{
+    (void)state;
+    handle = stub_open_lasting(4, 4, LONG_MS);
+    stub.answer = no_answer;
+    assert_int_equal(okv_submit_put(handle, "key", 3, value, LONG, 0), OKV_OK);
+    stub_hang_up();
+    stub.welcome.resumed = 1;
+    stub.expose_result = OKV_EPERM;
+    collect();
+    assert_int_equal(results[0].status, OKV_EUNKNOWN);
+}
+
+/* What was known of the table that is gone leads nobody astray. */
+static void hints_are_of_one_table(void **state)
+{
+    struct okv_options options = {.credits = 4, .timeout_ms = LONG_MS, .hints = 16};
+
+    (void)state;
+    write_value(LONG, true, EXTENT);
+    handle = stub_open_with(&options);
+    for (unsigned i = 0; i < 2; i++)
+        assert_got(LONG);
+    assert_int_equal(counted.hints_right, 1);
+    stub_hang_up();
+    stub_restart(STUB_BOOT + 1);
+    write_value(LONG, true, EXTENT + 64);
+    assert_got(LONG);
+    assert_int_equal(counted.hints_wrong, 0);
+}
+
+static void larger_buckets_get_larger_buffers(void **state)
+{
+    (void)state;
+    handle = stub_open_lasting(4, 4, LONG_MS);
+    stub_hang_up();
+    stub.welcome.boot_id = stub.block.boot_id = STUB_BOOT + 1;
+    stub.welcome.bucket_size = stub.block.bucket_size = 2 * STUB_BUCKET_SIZE;
+    uint8_t *bytes = stub.region + STUB_INDEX;
+    for (uint64_t bucket = 0; bucket < STUB_BUCKETS; bucket++) {
+        okv_bucket_begin(bytes, STUB_DEPTH, STUB_VERSION, 0, 0);
+        okv_bucket_seal(bytes, 2 * STUB_BUCKET_SIZE, STUB_BOOT + 1, bucket);
+        bytes += 2 * STUB_BUCKET_SIZE;
+    }
+    assert_int_equal(get(), OKV_ENOTFOUND);
+    for (unsigned tag = 0; tag < 4; tag++)
+        get_submit(tag);
+    collect();
+    assert_int_equal(results[3].status, OKV_ENOTFOUND);
+}
+
+/* ---- goodbye ---- */
+
+static void goodbye_lets_answers_come(void **state)
+{
+    (void)state;
+    handle = stub_open_lasting(4, 4, LONG_MS);
+    stub.answer = no_answer;
+    put_submit(0);
+    stub_goodbye();
+    assert_int_equal(collect_once(), 0);
+    put_submit(1); /* for the next connection */
+    get_submit(2);
+    for (unsigned i = 0; i < 10; i++)
+        assert_int_equal(collect_once(), 0);
+    assert_int_equal(stub.sent, 1);
+    assert_int_equal(stub.closes, 0);
+    assert_int_equal(stub.reads, 0);
+    assert_non_null(strstr(okv_why(handle), "goodbye"));
+    struct stub_reply owed = stub_reply_to(0);
+    stub_say(&owed);
+    stub.answer = NULL;
+    collect();
+    assert_int_equal(results[0].status, OKV_OK);
+    assert_int_equal(results[1].status, OKV_OK);
+    assert_int_equal(results[2].status, OKV_ENOTFOUND);
+    assert_int_equal(stub.closes, 1);
+    assert_int_equal(stub.connects, 2);
+}
+
+/* Answers that do not come are not waited for longer than a dead server is. */
+static void goodbye_is_bounded(void **state)
+{
+    struct okv_options options = {.credits = 4, .timeout_ms = LONG_MS, .keepalive_ms = SHORT_MS};
+
+    (void)state;
+    handle = stub_open_with(&options);
+    stub.answer = no_answer;
+    put_submit(0);
+    stub_goodbye();
+    collect();
+    assert_int_equal(results[0].status, OKV_EUNKNOWN);
+    assert_int_equal(stub.connects, 2);
+}
+
+static void goodbye_ends_a_handle_that_does_not_reconnect(void **state)
+{
+    (void)state;
+    handle = stub_open(4, 4, LONG_MS);
+    stub.answer = no_answer;
+    put_submit(0);
+    stub_goodbye();
+    assert_int_equal(collect_once(), 0);
+    struct stub_reply owed = stub_reply_to(0);
+    stub_say(&owed);
+    while (okv_pending(handle) > 0)
+        collect_once();
+    assert_int_equal(results[0].status, OKV_OK);
+    assert_int_equal(okv_ping(handle), OKV_ESHUTDOWN);
+}
+
+/* ---- signs of life ---- */
+
+static void silent_host_is_found(void **state)
+{
+    struct okv_options options = {.credits = 4, .timeout_ms = LONG_MS, .keepalive_ms = SHORT_MS};
+
+    (void)state;
+    handle = stub_open_with(&options);
+    stub.answer = no_answer;
+    put_submit(0);
+    uint64_t begun = okv_clock_ns();
+    while (stub.probes < 5 && okv_clock_ns() - begun < WAIT_NS)
+        okv_wait(handle, SHORT_MS);     /* sleeps, and wakes for each */
+    assert_int_equal(stub.connects, 1); /* no answer, but acknowledgements */
+    assert_true(counters().probes >= 5);
+    stub.silent = true;
+    stub.welcome.resumed = 1;
+    while (stub.connects < 2 && okv_clock_ns() - begun < WAIT_NS)
+        collect_once(); /* no longer: the next connection is silent, too */
+    assert_int_equal(stub.connects, 2);
+    stub.silent = false;
+    stub.answer = NULL;
+    collect();
+    assert_int_equal(results[0].status, OKV_OK);
+}
+
+static void nothing_waited_for_is_not_probed(void **state)
+{
+    struct okv_options options = {.credits = 4, .timeout_ms = LONG_MS, .keepalive_ms = 6};
+
+    (void)state;
+    handle = stub_open_with(&options);
+    stub.silent = true;
+    assert_int_equal(okv_wait(handle, 50), OKV_ETIMEDOUT);
+    assert_int_equal(stub.probes, 0);
+    stub_close(&handle);
+    options.keepalive_ms = OKV_KEEPALIVE_NONE;
+    options.timeout_ms = 50;
+    handle = stub_open_with(&options);
+    stub.answer = no_answer;
+    assert_int_equal(okv_ping(handle), OKV_ETIMEDOUT);
+    assert_int_equal(stub.probes, 0);
+    assert_int_equal(stub.connects, 2);
+}
+
+static void probe_that_cannot_be_posted(void **state)
+{
+    struct okv_options options = {.credits = 4, .timeout_ms = LONG_MS, .keepalive_ms = SHORT_MS};
+
+    (void)state;
+    handle = stub_open_with(&options);
+    stub.answer = no_answer;
+    stub.probe_result = OKV_EDISCONNECTED;
+    assert_int_equal(okv_submit_ping(handle, 0), OKV_OK);
+    while (stub.connects < 2)
+        assert_int_equal(collect_once(), 0);
+    stub.probe_result = 0;
+    stub.answer = NULL;
+    collect();
+    assert_int_equal(results[0].status, OKV_OK);
+}
+
+/* ---- event loops ---- */
+
+/* Never sleeps longer than what okv_arm() asked for. */
+static void loop(void)
+{
+    struct pollfd fd = {.fd = okv_fd(handle), .events = POLLIN};
+    uint64_t begun = okv_clock_ns();
+
+    while (okv_pending(handle) > 0) {
+        assert_int_equal(okv_arm(handle), OKV_OK);
+        assert_int_equal(okv_fd(handle), fd.fd);
+        if (collect_once() == 0)
+            assert_int_equal(poll(&fd, 1, 20000), 1);
+        assert_true(okv_clock_ns() - begun < WAIT_NS);
+    }
+}
+
+static void event_loop_makes_progress(void **state)
+{
+    (void)state;
+    handle = stub_open_lasting(4, 4, LONG_MS);
+    stub.answer = no_answer;
+    put_submit(0);
+    get_submit(1);
+    stub_hang_up();
+    stub.refusals = 3;
+    stub.steps = 5;
+    stub.welcome.resumed = 1;
+    stub.answer = NULL;
+    loop();
+    assert_int_equal(results[0].status, OKV_OK);
+    assert_int_equal(results[1].status, OKV_ENOTFOUND);
+    assert_int_equal(stub.connects, 5);
+}
+
+static void event_loop_wakes_for_deadlines(void **state)
+{
+    (void)state;
+    handle = stub_open_lasting(4, 4, SHORT_MS);
+    stub.answer = no_answer;
+    put_submit(0);
+    loop();
+    assert_int_equal(results[0].status, OKV_EUNKNOWN);
+    stub.refusals = 1000000;
+    stub_hang_up();
+    put_submit(1);
+    loop();
+    assert_int_equal(results[1].status, OKV_ETIMEDOUT);
+}
+
+/* ---- calls that read by themselves ---- */
+
+static unsigned hang_up_at;
+
+static void hang_up(unsigned n)
+{
+    if (n == hang_up_at)
+        stub_hang_up();
+}
+
+static int visit(void *user, const struct okv_item *item)
+{
+    (void)item;
+    ++*(unsigned *)user;
+    return 0;
+}
+
+static void scan_ends_and_the_next_begins(void **state)
+{
+    unsigned items = 0;
+
+    for (hang_up_at = 1; hang_up_at <= 2; hang_up_at++) {
+        values_setup(state);
+        write_value(SHORT, true, EXTENT);
+        handle = stub_open_lasting(4, 4, LONG_MS);
+        stub.before_read = hang_up;
+        assert_int_equal(okv_scan(handle, visit, &items), OKV_EDISCONNECTED);
+        stub.before_read = NULL;
+        items = 0;
+        assert_int_equal(okv_scan(handle, visit, &items), OKV_OK);
+        assert_int_equal(items, 1);
+        uint64_t latencies[4];
+        stub_hang_up();
+        assert_int_equal(collect_once(), 0);
+        assert_int_equal(okv_probe(handle, STUB_BUCKET_SIZE, 4, 4, latencies), OKV_OK);
+        stub_close(&handle);
+    }
+}
+
+static void scan_waits_no_longer_than_the_deadline(void **state)
+{
+    unsigned items = 0;
+
+    (void)state;
+    handle = stub_open_lasting(4, 4, SHORT_MS);
+    stub.refusals = 1000000;
+    stub_hang_up();
+    assert_int_equal(get(), OKV_ETIMEDOUT);
+    assert_int_equal(okv_scan(handle, visit, &items), OKV_ETIMEDOUT);
+}
+
+/* A READ that does not end costs the connection, not the handle. */
+static void scan_read_that_does_not_end(void **state)
+{
+    unsigned items = 0;
+
+    (void)state;
+    handle = stub_open_lasting(4, 4, SHORT_MS);
+    stub.delay = 1000000000;
+    assert_int_equal(okv_scan(handle, visit, &items), OKV_ETIMEDOUT);
+    stub.delay = 0;
+    assert_int_equal(okv_scan(handle, visit, &items), OKV_OK);
+    assert_int_equal(stub.connects, 2);
+}
+
+static bool answer_first_step(const struct stub_request *request, struct stub_reply *reply)
+{
+    static uint8_t more[sizeof(struct okv_wire_flush)] = {7};
+
+    (void)request;
+    reply->message.value = more;
+    if (stub.sent == 2) {
+        stub_restart(STUB_BOOT + 1);
+        stub_hang_up();
+        return false;
+    }
+    return true;
+}
+
+static void flush_that_is_interrupted(void **state)
+{
+    (void)state;
+    handle = stub_open_lasting(4, 4, LONG_MS);
+    stub.answer = answer_first_step;
+    assert_int_equal(okv_flush(handle), OKV_EUNKNOWN);
+}
+
+static void get_many_goes_on(void **state)
+{
+    struct okv_command commands[40];
+    struct okv_result many[40];
+    char values[40][8];
+
+    (void)state;
+    handle = stub_open_lasting(8, 4, LONG_MS);
+    for (unsigned i = 0; i < 40; i++)
+        commands[i] = (struct okv_command){.kind = OKV_GET,
+                                           .key = "key",
+                                           .key_length = 3,
+                                           .buffer = values[i],
+                                           .buffer_size = sizeof values[i]};
+    stub.before_read = hang_up;
+    hang_up_at = 11;
+    assert_int_equal(okv_get_many(handle, commands, many, 40), OKV_OK);
+    for (unsigned i = 0; i < 40; i++)
+        assert_int_equal(many[i].status, OKV_ENOTFOUND);
+    assert_int_equal(stub.connects, 2);
+}
+
+/* ---- the end ---- */
+
+static void close_says_goodbye(void **state)
+{
+    (void)state;
+    handle = stub_open_lasting(4, 1, LONG_MS);
+    stub_close(&handle);
+    assert_int_equal(stub.goodbyes, 1);
+    assert_int_equal(stub.unflushed, 0);
+    stub_reset();
+    handle = stub_open_lasting(4, 1, LONG_MS);
+    stub.answer = no_answer;
+    put_submit(0); /* no lane is left for it */
+    stub_close(&handle);
+    assert_int_equal(stub.goodbyes, 0);
+    stub_reset();
+    handle = stub_open_lasting(4, 4, LONG_MS);
+    stub.send_result = OKV_EDISCONNECTED;
+    stub_close(&handle);
+}
+
+/* In every state a handle can be closed, with operations of all kinds under way. */
+static void close_at_any_time(void **state)
+{
+    for (unsigned turns = 0; turns < 20; turns++) {
+        for (unsigned way = 0; way < 3; way++) {
+            values_setup(state);
+            handle = stub_open_lasting(8, 4, LONG_MS);
+            stub.answer = no_answer;
+            stub.delay = 2;
+            stub.steps = 4;
+            stub.refusals = way == 1;
+            put_submit(0);
+            assert_int_equal(okv_submit_put(handle, "key", 3, value, LONG, 1), OKV_OK);
+            get_submit(2);
+            assert_int_equal(okv_submit_ping(handle, 3), OKV_OK);
+            if (way == 2)
+                stub_goodbye();
+            else
+                stub_hang_up();
+            for (unsigned turn = 0; turn < turns; turn++)
+                assert_true(collect_once() >= 0);
+            stub_close(&handle);
+        }
+    }
+}
+
+static void turns_flush_what_they_post(void **state)
+{
+    (void)state;
+    handle = stub_open_lasting(8, 4, LONG_MS);
+    struct okv_command commands[8];
+    for (unsigned i = 0; i < 8; i++)
+        commands[i] = (struct okv_command){.kind = OKV_PING, .tag = i};
+    assert_int_equal(okv_submit(handle, commands, 8, NULL), OKV_OK);
+    assert_int_equal(stub.flushes, 1); /* the four that have lanes */
+    assert_int_equal(stub.unflushed, 0);
+    while (okv_pending(handle) > 0) {
+        collect_once();
+        assert_int_equal(stub.unflushed, 0);
+    }
+    assert_int_equal(stub.flushes, 2);
+    get_submit(8);
+    collect();
+    assert_int_equal(stub.flushes, 2);
+}
+
+#define LINK_TEST(name) cmocka_unit_test_setup_teardown(name, values_setup, client_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        LINK_TEST(pieces_are_read_again),
+        LINK_TEST(registering_without_a_connection),
+        LINK_TEST(memory_that_cannot_be_registered_again),
+        LINK_TEST(long_values_are_exposed_again),
+        LINK_TEST(long_value_that_is_not_exposed_again),
+        LINK_TEST(hints_are_of_one_table),
+        LINK_TEST(larger_buckets_get_larger_buffers),
+        LINK_TEST(goodbye_lets_answers_come),
+        LINK_TEST(goodbye_is_bounded),
+        LINK_TEST(goodbye_ends_a_handle_that_does_not_reconnect),
+        LINK_TEST(silent_host_is_found),
+        LINK_TEST(nothing_waited_for_is_not_probed),
+        LINK_TEST(probe_that_cannot_be_posted),
+        LINK_TEST(event_loop_makes_progress),
+        LINK_TEST(event_loop_wakes_for_deadlines),
+        LINK_TEST(scan_ends_and_the_next_begins),
+        LINK_TEST(scan_waits_no_longer_than_the_deadline),
+        LINK_TEST(scan_read_that_does_not_end),
+        LINK_TEST(flush_that_is_interrupted),
+        LINK_TEST(get_many_goes_on),
+        LINK_TEST(close_says_goodbye),
+        LINK_TEST(close_at_any_time),
+        LINK_TEST(turns_flush_what_they_post),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

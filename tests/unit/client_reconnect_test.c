@@ -1,0 +1,428 @@
+/* A connection that is lost and made again: docs/connections.md section 4, row by row. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "shared/clock.h"
+#include "tests/support/stub_values.h"
+
+#define LONG_MS 60000
+#define SHORT_MS 60
+#define OTHER_BOOT (STUB_BOOT + 1)
+
+static struct okv_counters counters(void)
+{
+    struct okv_counters now;
+
+    okv_counters(handle, &now);
+    return now;
+}
+
+static const struct stub_request *request(unsigned n)
+{
+    return &stub.requests[n % STUB_REQUESTS];
+}
+
+/* Turns until the condition holds; it has to. */
+#define POLL_UNTIL(condition)                                    \
+    do {                                                         \
+        uint64_t until = okv_clock_ns() + UINT64_C(20000000000); \
+        while (!(condition) && okv_clock_ns() < until)           \
+            assert_true(collect_once() >= 0);                    \
+        assert_true(condition);                                  \
+    } while (0)
+
+static void write_item(const char *text)
+{
+    struct okv_entry entry = stub_inline("key", text);
+
+    stub_bucket(okv_hash_bucket(okv_hash_key("key", 3, STUB_SEED), STUB_DEPTH), STUB_DEPTH, &entry,
+                1);
+}
+
+/* ---- reads ---- */
+
+static void reads_begin_again(void **state)
+{
+    (void)state;
+    write_item("old");
+    handle = stub_open_lasting(4, 4, LONG_MS);
+    stub.delay = HELD;
+    get_submit(0);
+    get_submit(1);
+    assert_int_equal(stub.reads_under_way, 2);
+    stub_hang_up();
+    collect();
+    for (unsigned tag = 0; tag < 2; tag++) {
+        assert_int_equal(results[tag].status, OKV_OK);
+        assert_memory_equal(buffer[tag], "old", 3);
+    }
+    assert_int_equal(stub.connects, 2);
+    assert_int_equal(counters().reconnects, 1);
+    assert_string_equal(okv_why(handle), "");
+}
+
+static void reads_are_of_the_new_table(void **state)
+{
+    (void)state;
+    write_item("old");
+    handle = stub_open_lasting(4, 4, LONG_MS);
+    assert_int_equal(get(), OKV_OK);
+    assert_memory_equal(buffer[0], "old", 3);
+    stub_hang_up();
+    stub_restart(OTHER_BOOT);
+    write_item("new");
+    assert_int_equal(get(), OKV_OK);
+    assert_memory_equal(buffer[0], "new", 3);
+    struct okv_info info;
+    okv_info(handle, &info);
+    assert_int_equal(info.boot_id, OTHER_BOOT);
+    assert_int_equal(stub.hello.resume, STUB_SESSION);
+}
+
+static void pings_are_sent_again(void **state)
+{
+    (void)state;
+    handle = stub_open_lasting(4, 4, LONG_MS);
+    stub.answer = no_answer;
+    assert_int_equal(okv_submit_ping(handle, 0), OKV_OK);
+    stub_hang_up();
+    stub_restart(STUB_BOOT); /* even where nothing is known of the client */
+    stub.answer = NULL;
+    collect();
+    assert_int_equal(results[0].status, OKV_OK);
+    assert_int_equal(stub.sent, 2);
+    assert_int_equal(counters().resent, 0);
+}
+
+/* ---- writes ---- */
+
+static void write_is_sent_again_as_it_was(void **state)
+{
+    (void)state;
+    handle = stub_open_lasting(4, 4, LONG_MS);
+    assert_int_equal(okv_ping(handle), OKV_OK);
+    stub.answer = no_answer;
+    put_submit(0);
+    put_submit(1);
+    stub_hang_up();
+    stub.welcome.resumed = 1;
+    stub.answer = NULL;
+    collect();
+    assert_int_equal(stub.sent, 5);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(results[i].status, OKV_OK);
+        assert_int_equal(results[i].version, 77);
+        assert_int_equal(request(1 + i)->message.slot, request(3 + i)->message.slot);
+        assert_int_equal(request(1 + i)->message.sequence, request(3 + i)->message.sequence);
+        assert_memory_equal(request(1 + i)->bytes, request(3 + i)->bytes, 40);
+    }
+    assert_int_not_equal(request(1)->message.slot, request(2)->message.slot);
+    assert_int_equal(stub.hello.resume, STUB_SESSION);
+    assert_int_equal(counters().resent, 2);
+}
+
+static void write_is_unknown_where_nothing_is_known(void **state)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        client_setup(state);
+        handle = stub_open_lasting(4, 4, LONG_MS);
+        stub.answer = no_answer;
+        put_submit(0);
+        stub_hang_up();
+        if (i == 1) /* another server that claims to know */
+            stub_restart(OTHER_BOOT);
+        if (i == 2) /* as many lanes as before is part of knowing */
+            stub.welcome.credits = 2;
+        stub.welcome.resumed = i > 0;
+        stub.answer = NULL;
+        collect();
+        assert_int_equal(results[0].status, OKV_EUNKNOWN);
+        assert_int_equal(stub.sent, 1);
+        put_submit(1);
+        collect();
+        assert_int_equal(results[1].status, OKV_OK);
+        assert_int_equal(request(1)->message.sequence, 2);
+        stub_close(&handle);
+    }
+}
+
+static void write_that_was_not_sent_is_sent(void **state)
+{
+    (void)state;
+    handle = stub_open_lasting(4, 1, LONG_MS);
+    stub.answer = no_answer;
+    put_submit(0); /* has the only lane */
+    put_submit(1);
+    stub_hang_up();
+    stub.answer = NULL;
+    stub_restart(OTHER_BOOT);
+    assert_int_equal(okv_submit_delete(handle, "key", 3, 2), OKV_OK);
+    collect();
+    assert_int_equal(results[0].status, OKV_EUNKNOWN);
+    assert_int_equal(results[1].status, OKV_OK);
+    assert_int_equal(results[2].status, OKV_OK);
+    assert_int_equal(stub.sent, 3);
+}
+
+static void post_that_fails_is_made_again(void **state)
+{
+    static const int failures[] = {OKV_EDISCONNECTED, OKV_EIO};
+
+    for (unsigned i = 0; i < 2; i++) {
+        client_setup(state);
+        handle = stub_open_lasting(4, 4, LONG_MS);
+        stub.send_result = failures[i];
+        put_submit(0);
+        stub.send_result = 0;
+        collect(); /* one that may have left is unknown to a server that forgot */
+        assert_int_equal(results[0].status, i ? OKV_EUNKNOWN : OKV_OK);
+        assert_int_equal(stub.connects, 2);
+        stub_close(&handle);
+    }
+}
+
+/* What the new server does not take is told as its own refusals are. */
+static void smaller_server(void **state)
+{
+    (void)state;
+    static uint8_t large[20000];
+    handle = stub_open_lasting(4, 4, LONG_MS);
+    stub_hang_up();
+    stub.refusals = 1;
+    assert_int_equal(collect_once(), 0);
+    assert_int_equal(okv_submit_put(handle, "key", 3, large, sizeof large, 0), OKV_OK);
+    assert_int_equal(okv_submit_put(handle, "key", 3, large, 100, 1), OKV_OK);
+    stub.welcome.max_value = 1000;
+    collect();
+    assert_int_equal(results[0].status, OKV_EVALUESIZE);
+    assert_int_equal(results[1].status, OKV_OK);
+}
+
+/* ---- results that were given ---- */
+
+static void abandoned_writes_are_not_sent_again(void **state)
+{
+    (void)state;
+    handle = stub_open_lasting(2, 1, SHORT_MS);
+    stub.answer = no_answer;
+    put_submit(0);
+    collect();
+    assert_int_equal(results[0].status, OKV_EUNKNOWN);
+    stub_hang_up();
+    stub.welcome.resumed = 1;
+    stub.answer = NULL;
+    put_submit(1); /* has the lane */
+    collect();
+    assert_int_equal(results[1].status, OKV_OK);
+    assert_int_equal(stub.sent, 2);
+    assert_int_equal(request(0)->message.slot, request(1)->message.slot);
+    assert_int_equal(request(1)->message.sequence, 2);
+}
+
+/* It was not answered, and its time passed while the next connection was made. */
+static void write_that_expires_meanwhile(void **state)
+{
+    (void)state;
+    handle = stub_open_lasting(2, 1, SHORT_MS);
+    stub.answer = no_answer;
+    put_submit(0);
+    stub_hang_up();
+    stub.welcome.resumed = 1;
+    stub.refusals = 1;
+    assert_int_equal(collect_once(), 0);
+    stub.delay = HELD; /* the next connection is verified after all that */
+    collect();
+    assert_int_equal(results[0].status, OKV_EUNKNOWN);
+    assert_int_equal(stub.connects, 3);
+    stub.answer = NULL;
+    stub_release_events(0);
+    assert_int_equal(okv_ping(handle), OKV_OK);
+    assert_int_equal(stub.connects, 3);
+    assert_int_equal(stub.sent, 2);
+    assert_int_equal(request(1)->message.opcode, OKV_OP_PING);
+}
+
+static void abandoned_reads_give_their_slots_back(void **state)
+{
+    (void)state;
+    write_item("value");
+    handle = stub_open_lasting(1, 1, SHORT_MS);
+    for (unsigned i = 0; i < 6; i++) { /* more often than there are slots */
+        stub.delay = HELD;
+        get_submit(i);
+        collect();
+        assert_int_equal(results[i].status, OKV_ETIMEDOUT);
+        stub_hang_up();
+        stub.delay = 0;
+        POLL_UNTIL(stub.connects == i + 2 && stub.connections == 1);
+        assert_int_equal(stub.reads_under_way <= 1, true);
+    }
+    assert_int_equal(get(), OKV_OK);
+}
+
+/* ---- deadlines ---- */
+
+static void deadlines_hold_without_a_connection(void **state)
+{
+    (void)state;
+    handle = stub_open_lasting(4, 4, SHORT_MS);
+    stub.answer = no_answer;
+    put_submit(0);
+    stub.refusals = 1000000;
+    stub_hang_up();
+    get_submit(1);
+    put_submit(2);
+    assert_int_equal(okv_submit_ping(handle, 3), OKV_OK);
+    uint64_t begun = okv_clock_ns();
+    while (okv_pending(handle) > 0) {
+        assert_int_equal(okv_wait(handle, LONG_MS), OKV_OK);
+        collect_once();
+        assert_true(okv_clock_ns() - begun < UINT64_C(20000000000));
+    }
+    assert_int_equal(results[0].status, OKV_EUNKNOWN);
+    for (unsigned tag = 1; tag < 4; tag++)
+        assert_int_equal(results[tag].status, OKV_ETIMEDOUT);
+    assert_non_null(strstr(okv_why(handle), "not connected"));
+    assert_int_equal(get(), OKV_ETIMEDOUT);
+    assert_int_equal(okv_put(handle, "key", 3, "value", 5, NULL), OKV_ETIMEDOUT);
+    assert_int_equal(okv_scan(handle, NULL, NULL), OKV_EINVAL);
+    stub.refusals = 0;
+    stub.answer = NULL;
+    assert_int_equal(okv_wait(handle, 1000), OKV_ETIMEDOUT); /* nothing to do but connect */
+    assert_int_equal(get(), OKV_ENOTFOUND);
+    assert_string_equal(okv_why(handle), "");
+    assert_int_equal(stub.sent, 1); /* what was given up is not sent */
+}
+
+/* Each lasts half of the pause at least: 20, 40, 80 ms and so on to 500. */
+static void attempts_become_rarer(void **state)
+{
+    (void)state;
+    handle = stub_open_lasting(4, 4, LONG_MS);
+    stub.refusals = 6;
+    uint64_t begun = okv_clock_ns();
+    stub_hang_up();
+    assert_int_equal(get(), OKV_ENOTFOUND);
+    assert_true(okv_clock_ns() - begun >= UINT64_C(1000000) * (10 + 20 + 40 + 80 + 160 + 250));
+    assert_int_equal(stub.connects, 8);
+}
+
+static void lasting_failures_end_the_handle(void **state)
+{
+    static const int codes[] = {OKV_EPROTO, OKV_EVERSION, OKV_EUNSUPPORTED,
+                                OKV_EIO,    OKV_ENOMEM,   OKV_EPERM};
+
+    for (unsigned i = 0; i < sizeof codes / sizeof *codes; i++) {
+        client_setup(state);
+        handle = stub_open_lasting(4, 4, LONG_MS);
+        stub.answer = no_answer;
+        put_submit(0);
+        stub_hang_up();
+        stub.connect_result = codes[i];
+        get_submit(1);
+        while (okv_pending(handle) > 0)
+            assert_true(collect_once() >= 0);
+        assert_int_equal(results[0].status, OKV_EUNKNOWN);
+        assert_int_equal(results[1].status, codes[i]);
+        assert_int_equal(get(), codes[i]);
+        assert_true(strlen(okv_why(handle)) > 0);
+        assert_int_equal(okv_arm(handle), codes[i]);
+        assert_int_equal(stub.connects, 2);
+        stub_close(&handle);
+    }
+}
+
+static void passing_failures_do_not(void **state)
+{
+    static const int codes[] = {OKV_EREFUSED,      OKV_ESHUTDOWN, OKV_ETIMEDOUT,
+                                OKV_EDISCONNECTED, OKV_ENODEVICE, OKV_EADDRESS};
+
+    for (unsigned i = 0; i < 2 * sizeof codes / sizeof *codes; i++) {
+        int *result = i % 2 ? &stub.connect_result : &stub.start_result;
+        client_setup(state);
+        handle = stub_open_lasting(4, 4, LONG_MS);
+        stub_hang_up();
+        *result = codes[i / 2];
+        get_submit(0);
+        POLL_UNTIL(stub.connects == 3);
+        assert_true(strlen(okv_why(handle)) > 0);
+        *result = 0;
+        collect();
+        assert_int_equal(results[0].status, OKV_ENOTFOUND);
+        stub_close(&handle);
+    }
+}
+
+static unsigned hang_up_at;
+
+static void hang_up(unsigned n)
+{
+    if (n == hang_up_at)
+        stub_hang_up();
+}
+
+/* The first READs of a connection may be its last. */
+static void verification_that_fails(void **state)
+{
+    for (hang_up_at = 1; hang_up_at <= 2; hang_up_at++) {
+        client_setup(state);
+        handle = stub_open_lasting(4, 4, LONG_MS);
+        stub_hang_up();
+        stub.before_read = hang_up;
+        assert_int_equal(get(), OKV_ENOTFOUND);
+        assert_int_equal(stub.connects, 3);
+        stub_close(&handle);
+    }
+    client_setup(state);
+    handle = stub_open_lasting(4, 4, LONG_MS);
+    stub_hang_up();
+    stub.block.hash_seed++; /* not the table that the welcome speaks of */
+    assert_int_equal(get(), OKV_EPROTO);
+}
+
+static void connecting_takes_steps(void **state)
+{
+    (void)state;
+    handle = stub_open_lasting(4, 4, LONG_MS);
+    stub.steps = 50;
+    stub_hang_up();
+    get_submit(0);
+    assert_int_equal(collect_once(), 0); /* and comes back */
+    assert_int_equal(stub.connecting, 1);
+    collect();
+    assert_int_equal(results[0].status, OKV_ENOTFOUND);
+    assert_int_equal(stub.connects, 2);
+}
+
+#define RECONNECT_TEST(name) cmocka_unit_test_setup_teardown(name, values_setup, client_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        RECONNECT_TEST(reads_begin_again),
+        RECONNECT_TEST(reads_are_of_the_new_table),
+        RECONNECT_TEST(pings_are_sent_again),
+        RECONNECT_TEST(write_is_sent_again_as_it_was),
+        RECONNECT_TEST(write_is_unknown_where_nothing_is_known),
+        RECONNECT_TEST(write_that_was_not_sent_is_sent),
+        RECONNECT_TEST(post_that_fails_is_made_again),
+        RECONNECT_TEST(smaller_server),
+        RECONNECT_TEST(abandoned_writes_are_not_sent_again),
+        RECONNECT_TEST(write_that_expires_meanwhile),
+        RECONNECT_TEST(abandoned_reads_give_their_slots_back),
+        RECONNECT_TEST(deadlines_hold_without_a_connection),
+        RECONNECT_TEST(attempts_become_rarer),
+        RECONNECT_TEST(lasting_failures_end_the_handle),
+        RECONNECT_TEST(passing_failures_do_not),
+        RECONNECT_TEST(verification_that_fails),
+        RECONNECT_TEST(connecting_takes_steps),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,552 @@
+/*
+ * What the transport over RDMA promises beyond the list that every transport passes: probes of
+ * peers in every sad state, connecting in steps, one doorbell, exact accounts. With the argument
+ * "disposable" it also cuts the network and removes a device of this machine.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "shared/clock.h"
+#include "shared/error.h"
+#include "tests/support/transport_steps.h"
+#include "tests/support/verbs_meeting.h"
+
+static int setup(void **state)
+{
+    struct meeting *meeting = calloc(1, sizeof *meeting);
+
+    meeting_start(meeting);
+    *state = meeting;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    meeting_stop(*state);
+    free(*state);
+    return 0;
+}
+
+/* ---- probes ---- */
+
+static void expect_answered_probe(struct meeting *meeting, struct okv_conn *conn)
+{
+    uint64_t before = conn->acknowledged;
+
+    assert_int_equal(conn->ops->probe(conn), 0);
+    assert_int_equal(conn->unacknowledged, 1);
+    assert_int_equal(conn->ops->probe(conn), 0); /* one is enough */
+    assert_int_equal(conn->unacknowledged, 1);
+    MEETING_UNTIL(meeting, conn->unacknowledged == 0);
+    assert_int_equal(conn->acknowledged, before + 1);
+}
+
+/* Probes until the connection has closed; it must say why. */
+static void expect_dead(struct meeting *meeting, struct meeting_side *side, int status)
+{
+    assert_int_equal(side->closed, 0);
+    assert_int_equal(meeting->ops->probe(side->conn), 0);
+    MEETING_UNTIL(meeting, side->closed);
+    assert_int_equal(side->close_status, status);
+}
+
+static void break_queue_pair(struct okv_conn *conn)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+    assert_int_equal(ibv_modify_qp(((struct verbs_conn *)conn)->qp, &attr, IBV_QP_STATE), 0);
+}
+
+static void either_side_probes(void **state)
+{
+    struct meeting *meeting = *state;
+
+    meeting_connect(meeting);
+    for (int i = 0; i < 100; i++) {
+        expect_answered_probe(meeting, meeting->client.conn);
+        expect_answered_probe(meeting, meeting->server.conn);
+    }
+    meeting_part(meeting);
+}
+
+static void a_zombie_answers_no_probe_of_the_server(void **state)
+{
+    struct meeting *meeting = *state;
+
+    meeting_connect(meeting);
+    break_queue_pair(meeting->client.conn);
+    expect_dead(meeting, &meeting->server, OKV_ETIMEDOUT);
+    meeting_part(meeting);
+}
+
+static void a_zombie_answers_no_probe_of_the_client(void **state)
+{
+    struct meeting *meeting = *state;
+
+    meeting_connect(meeting);
+    break_queue_pair(meeting->server.conn);
+    expect_dead(meeting, &meeting->client, OKV_ETIMEDOUT);
+    assert_int_equal(meeting->ops->probe(meeting->client.conn), OKV_EDISCONNECTED);
+    meeting_part(meeting);
+}
+
+static void a_broken_queue_pair_fails_its_own_probe(void **state)
+{
+    struct meeting *meeting = *state;
+
+    meeting_connect(meeting);
+    break_queue_pair(meeting->server.conn);
+    expect_dead(meeting, &meeting->server, OKV_EDISCONNECTED);
+    meeting_part(meeting);
+}
+
+/* The device of the server refuses the READ, and tells nobody. */
+static void a_refused_read_is_found_by_a_probe(void **state)
+{
+    struct meeting *meeting = *state;
+    struct okv_memory *memory;
+    static uint8_t bytes[64];
+    const struct okv_read *read;
+
+    meeting_connect(meeting);
+    struct okv_conn *conn = meeting->client.conn;
+    meeting->ops->set_remote(conn, 0, 2 * MEETING_REGION, meeting->listener->rkey);
+    assert_int_equal(meeting->ops->memory_register(conn->endpoint, bytes, sizeof bytes, &memory),
+                     0);
+    read = &(struct okv_read){MEETING_REGION, bytes, memory, sizeof bytes, 1};
+    assert_int_equal(meeting->ops->post_read(conn, read, 1), 0);
+    meeting->deaf = true; /* a client that does not disconnect */
+    MEETING_UNTIL(meeting, meeting->client.reads == 1);
+    assert_int_equal(meeting->client.read_status, OKV_EDISCONNECTED);
+    expect_dead(meeting, &meeting->server, OKV_EDISCONNECTED);
+    meeting->deaf = false;
+    meeting->ops->memory_unregister(memory);
+    meeting_part(meeting);
+}
+
+static void a_client_that_never_confirms_is_ended(void **state)
+{
+    struct meeting *meeting = *state;
+    struct knock knock;
+
+    assert_int_equal(knock_on(meeting, &knock, 4), RDMA_CM_EVENT_CONNECT_RESPONSE);
+    MEETING_UNTIL(meeting, meeting->server.conn);
+    expect_dead(meeting, &meeting->server, OKV_ETIMEDOUT);
+    knock_end(&knock);
+}
+
+static void a_client_that_changes_its_mind_is_ended(void **state)
+{
+    struct meeting *meeting = *state;
+    struct knock knock;
+
+    assert_int_equal(knock_on(meeting, &knock, 4), RDMA_CM_EVENT_CONNECT_RESPONSE);
+    MEETING_UNTIL(meeting, meeting->server.conn);
+    knock_end(&knock);
+    MEETING_UNTIL(meeting, meeting->server.closed);
+    assert_int_equal(meeting->server.close_status, OKV_EDISCONNECTED);
+}
+
+static void a_client_that_cannot_be_probed_is_refused(void **state)
+{
+    struct meeting *meeting = *state;
+    struct knock knock;
+
+    assert_int_equal(knock_on(meeting, &knock, 0), RDMA_CM_EVENT_REJECTED);
+    assert_int_equal(meeting->accept_result, OKV_EUNSUPPORTED);
+    knock_end(&knock);
+    assert_int_equal(meeting->server.opened, 0);
+}
+
+/* ---- a client of its own process ---- */
+
+static int run_client(void)
+{
+    struct okv_connect_params params = {
+        .limits = {MEETING_SLOT_SIZE, MEETING_CREDITS},
+        .deadline_ns = meeting_deadline(20000),
+    };
+    struct okv_uri uri;
+    struct okv_welcome welcome;
+    struct okv_conn *conn;
+
+    if (okv_uri_parse(getenv("OKV_TEST_URI"), &uri, NULL) ||
+        okv_transport_verbs.connect(&uri, &params, &welcome, &conn, NULL) ||
+        write(STDOUT_FILENO, "+", 1) != 1)
+        return 1;
+    for (;;)
+        pause();
+}
+
+/* Returns the id of a process that is connected. */
+static pid_t start_client(struct meeting *meeting)
+{
+    uint64_t guard = meeting_deadline(20000);
+    int ends[2];
+    char said;
+
+    memset(&meeting->server, 0, sizeof meeting->server);
+    assert_int_equal(pipe(ends), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        dup2(ends[1], STDOUT_FILENO);
+        execl("/proc/self/exe", "transport_verbs_test", "client", (char *)NULL);
+        _exit(1);
+    }
+    close(ends[1]);
+    struct pollfd pipe_end = {.fd = ends[0], .events = POLLIN};
+    while (poll(&pipe_end, 1, 0) == 0) {
+        meeting_turn(meeting);
+        meeting_nap(guard, "a client's process");
+    }
+    assert_int_equal(read(ends[0], &said, 1), 1);
+    close(ends[0]);
+    MEETING_UNTIL(meeting, meeting->server.conn);
+    return pid;
+}
+
+static void a_stopped_process_answers_and_a_killed_one_does_not(void **state)
+{
+    struct meeting *meeting = *state;
+    pid_t pid = start_client(meeting);
+    int status;
+
+    assert_int_equal(kill(pid, SIGSTOP), 0);
+    assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+    for (int i = 0; i < 10; i++)
+        expect_answered_probe(meeting, meeting->server.conn);
+    meeting->deaf = true; /* the connection manager's word is not needed */
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    expect_dead(meeting, &meeting->server, OKV_ETIMEDOUT);
+    meeting->deaf = false;
+}
+
+/* ---- connecting in steps ---- */
+
+/* Goes on until the result; no step may block. */
+static int step_to_the_end(struct meeting *meeting, struct okv_connecting *connecting,
+                           struct okv_diag *diag)
+{
+    struct okv_welcome welcome;
+    struct okv_conn *conn;
+
+    for (unsigned waits = 0;; waits++) {
+        uint64_t began = okv_clock_ns();
+        int rc = meeting->ops->connect_step(connecting, &welcome, &conn, diag);
+        if (okv_clock_ns() - began > UINT64_C(1000000000))
+            fail_msg("a step took a second");
+        if (rc != OKV_EAGAIN) {
+            assert_false(welcome.rejected);
+            assert_true(waits > 0);
+            return rc;
+        }
+        struct pollfd fd = {.fd = connecting->fd, .events = POLLIN};
+        assert_true(connecting->fd >= 0);
+        poll(&fd, 1, okv_clock_ms_until(connecting->wake_ns));
+    }
+}
+
+static void a_silent_host_is_given_up_in_time(void **state)
+{
+    struct meeting *meeting = *state;
+    struct okv_uri uri = meeting->connect_uri;
+    struct okv_diag diag = {""};
+
+    strcpy(uri.host, "10.9.9.77");
+    uint64_t began = okv_clock_ns();
+    struct okv_connecting *connecting = meeting_begin(meeting, &uri, meeting_deadline(60000));
+    if (okv_clock_ns() - began > UINT64_C(1000000000))
+        fail_msg("the start took a second");
+    assert_int_equal(step_to_the_end(meeting, connecting, &diag), OKV_ETIMEDOUT);
+    assert_non_null(strstr(diag.text, "10.9.9.77"));
+    assert_true(okv_clock_ns() - began < UINT64_C(15000000000));
+}
+
+/* A server that does not look at its requests: a second one comes, as the first might have been
+ * lost; the deadline ends both. */
+static void a_silent_server_is_asked_again_until_the_deadline(void **state)
+{
+    struct meeting *meeting = *state;
+    struct okv_diag diag = {""};
+    uint64_t deadline = meeting_deadline(2500);
+    struct okv_connecting *connecting = meeting_begin(meeting, &meeting->connect_uri, deadline);
+
+    meeting->requests = 0;
+    meeting->quiet = true;
+    assert_int_equal(step_to_the_end(meeting, connecting, &diag), OKV_ETIMEDOUT);
+    assert_true(okv_clock_ns() >= deadline);
+    assert_non_null(strstr(diag.text, "did not answer"));
+    MEETING_UNTIL(meeting, meeting->requests == 2);
+    meeting->quiet = false;
+}
+
+static void nobody_listens(void **state)
+{
+    struct meeting *meeting = *state;
+    struct okv_uri uri = meeting->connect_uri;
+    struct okv_diag diag = {""};
+
+    strcpy(uri.port, "7999");
+    struct okv_connecting *connecting = meeting_begin(meeting, &uri, meeting_deadline(20000));
+    assert_int_equal(step_to_the_end(meeting, connecting, &diag), OKV_EREFUSED);
+    assert_non_null(strstr(diag.text, "no server listens"));
+}
+
+/* Steps until the attempt waits for `step`, and until the server has accepted when `answered`. */
+static void go_to(struct meeting *meeting, struct okv_connecting *connecting, enum verbs_step step,
+                  bool answered)
+{
+    const struct verbs_attempt *attempt = &((struct verbs_connecting *)connecting)->attempt;
+    uint64_t guard = meeting_deadline(20000);
+    struct okv_welcome welcome;
+    struct okv_conn *conn;
+
+    do {
+        assert_int_equal(meeting->ops->connect_step(connecting, &welcome, &conn, NULL), OKV_EAGAIN);
+        meeting_nap(guard, "step");
+    } while (attempt->step < step);
+    if (answered)
+        MEETING_UNTIL(meeting, meeting->server.opened == 1);
+}
+
+static void a_connect_may_be_cancelled_at_any_step(void **state)
+{
+    struct meeting *meeting = *state;
+    unsigned descriptors = steps_open_descriptors();
+
+    meeting->ops->connect_cancel(NULL);
+    for (int stage = -1; stage <= VERBS_STEP_ANSWER + 1; stage++) {
+        struct okv_connecting *connecting =
+            meeting_begin(meeting, &meeting->connect_uri, meeting_deadline(20000));
+        memset(&meeting->server, 0, sizeof meeting->server);
+        if (stage >= 0)
+            go_to(meeting, connecting, stage > VERBS_STEP_ANSWER ? VERBS_STEP_ANSWER : stage,
+                  stage > VERBS_STEP_ANSWER);
+        meeting->ops->connect_cancel(connecting);
+        assert_int_equal(steps_open_descriptors(), descriptors);
+        /* The next client comes after all that the one before left behind. */
+        if (stage > VERBS_STEP_ANSWER)
+            MEETING_UNTIL(meeting, meeting->server.closed == 1);
+        else
+            MEETING_UNTIL(meeting, !meeting->server.conn);
+    }
+    meeting_connect(meeting);
+    expect_answered_probe(meeting, meeting->client.conn);
+    meeting_part(meeting);
+    assert_int_equal(steps_open_descriptors(), descriptors);
+}
+
+static void the_request_says_which_host_asks(void **state)
+{
+    struct meeting *meeting = *state;
+    const struct okv_uri *uri = &meeting->connect_uri;
+
+    meeting_connect(meeting);
+    assert_string_equal(meeting->address, uri->source[0] ? uri->source : uri->host);
+    meeting_part(meeting);
+}
+
+/* ---- one doorbell, exact accounts ---- */
+
+static int (*real_post_send)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **);
+static unsigned doorbells;
+
+static int counted_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+    doorbells++;
+    return real_post_send(qp, wr, bad);
+}
+
+static void messages_leave_with_one_doorbell(void **state)
+{
+    struct meeting *meeting = *state;
+
+    meeting_connect(meeting);
+    struct okv_conn *conn = meeting->client.conn;
+    struct ibv_context *verbs = ((struct verbs_conn *)conn)->qp->context;
+    real_post_send = verbs->ops.post_send;
+    verbs->ops.post_send = counted_post_send;
+    for (unsigned round = 1; round <= 20; round++) {
+        doorbells = 0;
+        for (unsigned i = 0; i < MEETING_CREDITS; i++)
+            meeting_send(conn, i % 2 ? MEETING_SLOT_SIZE : 20); /* inline ones and others */
+        assert_int_equal(doorbells, 0);
+        assert_int_equal(conn->unacknowledged, 0);
+        meeting->ops->flush(conn);
+        meeting->ops->flush(conn);
+        assert_int_equal(doorbells, 1);
+        assert_int_equal(conn->unacknowledged, MEETING_CREDITS);
+        MEETING_UNTIL(meeting, meeting->server.messages == round * MEETING_CREDITS);
+        meeting_settle(meeting);
+    }
+    verbs->ops.post_send = real_post_send;
+    meeting_part(meeting);
+}
+
+static void what_was_not_flushed_never_leaves(void **state)
+{
+    struct meeting *meeting = *state;
+
+    meeting_connect(meeting);
+    struct okv_conn *conn = meeting->client.conn;
+    const struct verbs_conn *inside = (struct verbs_conn *)conn;
+    for (unsigned i = 0; i < 3; i++)
+        meeting_send(conn, 20);
+    meeting->ops->close(conn);
+    MEETING_UNTIL(meeting, meeting->client.closed);
+    assert_int_equal(meeting->client.close_status, OKV_EDISCONNECTED);
+    assert_int_equal(inside->send_free_count, inside->send_count);
+    meeting->ops->flush(conn);
+    assert_int_equal(conn->unacknowledged, 0);
+    MEETING_UNTIL(meeting, !meeting->server.conn);
+    assert_int_equal(meeting->server.messages, 0);
+    assert_int_equal(conn->acknowledged, 0);
+    meeting_part(meeting);
+}
+
+/* All that both sides may have under way at once, with a place for the probe. */
+static void everything_at_once_is_accounted_for(void **state)
+{
+    struct meeting *meeting = *state;
+    static uint8_t bytes[64], value[3u << 20];
+    struct okv_read reads[VERBS_MAX_READS];
+    struct okv_memory *memory;
+    struct okv_exposure *exposure;
+
+    meeting_connect(meeting);
+    struct okv_conn *client = meeting->client.conn, *server = meeting->server.conn;
+    const struct okv_transport_ops *ops = meeting->ops;
+    assert_int_equal(ops->memory_register(client->endpoint, bytes, sizeof bytes, &memory), 0);
+    assert_int_equal(ops->expose(client, value, sizeof value, &exposure), 0);
+    unsigned sends = ((struct verbs_conn *)client)->send_count, count = client->max_reads;
+    for (unsigned i = 0; i < sends; i++) {
+        meeting_send(client, MEETING_SLOT_SIZE);
+        meeting_send(server, MEETING_SLOT_SIZE);
+    }
+    for (unsigned i = 0; i < count; i++)
+        reads[i] = (struct okv_read){0, bytes, memory, sizeof bytes, i};
+    struct okv_pull pull = {exposure->address, exposure->key, sizeof value, 0, 1};
+    ops->flush(client);
+    assert_int_equal(ops->post_read(client, reads, count), 0);
+    assert_int_equal(ops->probe(client), 0);
+    assert_int_equal(client->unacknowledged, sends + count + 1);
+    assert_int_equal(ops->pull(server, &pull), 0);
+    ops->flush(server);
+    assert_int_equal(ops->probe(server), 0);
+    assert_int_equal(server->unacknowledged, 3 + sends + 1);
+    MEETING_UNTIL(meeting, meeting->client.reads == count && meeting->server.pulls == 1 &&
+                               meeting->client.messages == sends &&
+                               meeting->server.messages == sends);
+    meeting_settle(meeting);
+    assert_int_equal(meeting->server.pull_status, 0);
+    assert_int_equal(client->acknowledged, sends + count + 1);
+    assert_int_equal(server->acknowledged, 3 + sends + 1);
+    ops->unexpose(exposure);
+    ops->memory_unregister(memory);
+    meeting_part(meeting);
+}
+
+/* ---- what ruins the machine ---- */
+
+/* In both directions, or else one side hears that the other has ended the connection. */
+static void cut_network(bool cut)
+{
+    static const char *const devices[] = {"v0", "v1"};
+    char command[100];
+
+    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
+        snprintf(command, sizeof command, "tc qdisc %s dev %s root netem loss 100%%",
+                 cut ? "add" : "del", devices[i]);
+        assert_int_equal(system(command), 0);
+    }
+}
+
+static void a_cut_network_answers_no_probe(void **state)
+{
+    struct meeting *meeting = *state;
+
+    if (!meeting->connect_uri.source[0]) {
+        print_message("no network to cut\n");
+        skip();
+    }
+    meeting_connect(meeting);
+    expect_answered_probe(meeting, meeting->server.conn);
+    cut_network(true);
+    assert_int_equal(meeting->ops->probe(meeting->client.conn), 0);
+    assert_int_equal(meeting->ops->probe(meeting->server.conn), 0);
+    MEETING_UNTIL(meeting, meeting->client.closed && meeting->server.closed);
+    cut_network(false);
+    assert_int_equal(meeting->client.close_status, OKV_ETIMEDOUT);
+    assert_int_equal(meeting->server.close_status, OKV_ETIMEDOUT);
+    meeting_part(meeting);
+    meeting_connect(meeting);
+    expect_answered_probe(meeting, meeting->server.conn);
+    meeting_part(meeting);
+}
+
+static void a_client_loses_its_device(void **state)
+{
+    struct meeting *meeting = *state;
+    char command[100];
+
+    meeting_connect(meeting);
+    snprintf(command, sizeof command, "timeout 30 rdma link del %s &",
+             ibv_get_device_name(((struct verbs_conn *)meeting->client.conn)->qp->context->device));
+    assert_int_equal(system(command), 0);
+    MEETING_UNTIL(meeting, meeting->client.closed);
+    assert_int_equal(meeting->client.close_status, OKV_EDISCONNECTED);
+    meeting_part(meeting);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(either_side_probes),
+        cmocka_unit_test(a_zombie_answers_no_probe_of_the_server),
+        cmocka_unit_test(a_zombie_answers_no_probe_of_the_client),
+        cmocka_unit_test(a_broken_queue_pair_fails_its_own_probe),
+        cmocka_unit_test(a_refused_read_is_found_by_a_probe),
+        cmocka_unit_test(a_client_that_never_confirms_is_ended),
+        cmocka_unit_test(a_client_that_changes_its_mind_is_ended),
+        cmocka_unit_test(a_client_that_cannot_be_probed_is_refused),
+        cmocka_unit_test(a_stopped_process_answers_and_a_killed_one_does_not),
+        cmocka_unit_test(a_silent_host_is_given_up_in_time),
+        cmocka_unit_test(a_silent_server_is_asked_again_until_the_deadline),
+        cmocka_unit_test(nobody_listens),
+        cmocka_unit_test(a_connect_may_be_cancelled_at_any_step),
+        cmocka_unit_test(the_request_says_which_host_asks),
+        cmocka_unit_test(messages_leave_with_one_doorbell),
+        cmocka_unit_test(what_was_not_flushed_never_leaves),
+        cmocka_unit_test(everything_at_once_is_accounted_for),
+    };
+    /* In this order: the device does not come back. */
+    const struct CMUnitTest ruinous[] = {
+        cmocka_unit_test(a_cut_network_answers_no_probe),
+        cmocka_unit_test(a_client_loses_its_device),
+    };
+    const char *uri = getenv("OKV_TEST_URI");
+
+    if (!uri || strncmp(uri, "rdma:", 5) != 0 || !getenv("OKV_TEST_LISTEN")) {
+        printf("skipped: needs rdma: URIs in OKV_TEST_LISTEN and OKV_TEST_URI\n");
+        return 77;
+    }
+    if (argc > 1 && strcmp(argv[1], "client") == 0)
+        return run_client();
+    int failed = cmocka_run_group_tests_name("transport over RDMA", tests, setup, teardown);
+    if (argc > 1 && strcmp(argv[1], "disposable") == 0)
+        failed += cmocka_run_group_tests_name("ruinous", ruinous, setup, teardown);
+    return failed;
+}
