@@ -18,6 +18,7 @@
 #define FILLING_VALUE 140u
 #define DEPTH 32u
 #define TIMEOUT_MS 1500u
+#define KEEPALIVE_MS 600u
 /* Results that one injected failure may spoil: as many as are under way together, and that of the
  * next call, which is told that the handle failed. */
 #define FAILED_STEPS_MAX 5u
@@ -35,6 +36,7 @@ struct run {
     struct model *model;
     okv *handle;
     unsigned failed_steps;
+    unsigned looked_at; /* of these, those after which the handle was looked at */
     unsigned failed_opens;
     uint64_t session;
     char buffer[LONG_VALUE + 4096];
@@ -97,8 +99,11 @@ static bool server_ends(void)
 
 static void open_handle(struct run *run)
 {
-    const struct okv_options options = {
-        .connect_timeout_ms = TIMEOUT_MS, .timeout_ms = TIMEOUT_MS, .hints = 16, .depth = DEPTH};
+    const struct okv_options options = {.keepalive_ms = KEEPALIVE_MS,
+                                        .connect_timeout_ms = TIMEOUT_MS,
+                                        .timeout_ms = TIMEOUT_MS,
+                                        .hints = 16,
+                                        .depth = DEPTH};
     char why[512] = "";
 
     while (!run->handle && !serving_has_ended()) {
@@ -120,10 +125,19 @@ static void open_handle(struct run *run)
     }
 }
 
+/* Another handle, when this one is of no use any more: after a step that failed. */
 static void reopen_failed(struct run *run)
 {
-    if (run->handle && okv_why(run->handle)[0])
-        okv_close(&run->handle);
+    if (run->handle && run->failed_steps > run->looked_at) {
+        run->looked_at = run->failed_steps;
+        int rc = okv_ping(run->handle);
+        if (rc && rc != OKV_ETIMEDOUT && !is_of_handle(rc) && rc != OKV_EPROTO)
+            complain("ping: %s is no failure of a handle", okv_errname(rc));
+        if (rc && !okv_why(run->handle)[0])
+            complain("ping: %s, and the handle gives no reason", okv_errname(rc));
+        if (rc)
+            okv_close(&run->handle);
+    }
     open_handle(run);
 }
 
@@ -181,8 +195,7 @@ static void get_small(struct run *run)
 static void get_long(struct run *run)
 {
     get(run, "get long", LONG);
-    if (run->handle && !okv_why(run->handle)[0])
-        get(run, "get long with a hint", LONG);
+    get(run, "get long with a hint", LONG);
 }
 
 static void head(struct run *run)
@@ -364,7 +377,7 @@ static unsigned collect(struct run *run, unsigned count, char *values)
     unsigned done = 0;
 
     while (done < count) {
-        expect(run, "arm", okv_why(run->handle)[0] ? 0 : okv_arm(run->handle), false);
+        expect(run, "arm", okv_arm(run->handle), false);
         int got = okv_poll(run->handle, results, 4);
         if (got < 0)
             complain("poll: %s, and %u results are missing", okv_errname(got), count - done);
@@ -383,7 +396,7 @@ static void submit(struct run *run, unsigned what)
     char *values = run->buffer;
 
     memset(run->value, 'k', 400);
-    for (unsigned next = 0; next < BATCH && run->handle && !okv_why(run->handle)[0];) {
+    for (unsigned next = 0; next < BATCH;) {
         struct okv_command commands[4];
         size_t accepted = 0;
         for (unsigned i = 0; i < 4; i++) {
@@ -469,7 +482,7 @@ static bool is_another(struct run *run)
     return is;
 }
 
-/* Goes on when the connection was noticed to be gone, or is another. */
+/* Ends the connection under the handle, which makes another. */
 static void cut(struct run *run)
 {
     is_another(run);
@@ -477,8 +490,13 @@ static void cut(struct run *run)
         inject_cut_verbs();
     else
         inject_cut_local();
-    for (int i = 0; i < CUT_PINGS && okv_ping(run->handle) == OKV_OK && !is_another(run); i++)
+    for (int i = 0; i < CUT_PINGS && !is_another(run); i++) {
+        int rc = okv_ping(run->handle);
+        expect(run, "ping after a cut", rc, false);
+        if (rc)
+            return;
         usleep(1000);
+    }
 }
 
 static void (*const steps[])(struct run *run) = {

@@ -109,8 +109,9 @@ void __wrap_okv_store_fini(struct okv_store *store)
 
 static void *run(void *user)
 {
-    char *argv[] = {"okv-server", "-l", serving.uri,     "-m", "4M",
-                    "--spin-us",  "0",  "--max-clients", "8",  NULL};
+    char *argv[] = {
+        "okv-server", "-l", serving.uri,      "-m",  "4M", "--spin-us", "0", "--max-clients", "8",
+        "--workers",  "2",  "--keepalive-ms", "600", NULL};
 
     (void)user;
     serving.status = okv_server_main(sizeof argv / sizeof *argv - 1, argv);

@@ -25,6 +25,7 @@
 WRAP(void *, NULL, malloc, (size_t size), (size), ENOMEM)
 WRAP(void *, NULL, calloc, (size_t count, size_t size), (count, size), ENOMEM)
 WRAP(void *, NULL, realloc, (void *old, size_t size), (old, size), ENOMEM)
+WRAP(char *, NULL, strdup, (const char *text), (text), ENOMEM)
 WRAP(void *, NULL, aligned_alloc, (size_t alignment, size_t size), (alignment, size), ENOMEM)
 WRAP(void *, NULL, XXH3_createState, (void), (), ENOMEM)
 WRAP(void *, NULL, mallocx, (size_t size, int flags), (size, flags), ENOMEM)
@@ -199,6 +200,19 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
     if (socket_fails(fd, WRAP_ASK(sendmsg, EAGAIN, EPIPE, ENOBUFS)))
         return -1;
     return __real_sendmsg(fd, message, flags);
+}
+
+int __real_sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags);
+int __wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags);
+int __wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
+{
+    int way = WRAP_ASK(sendmmsg, EAGAIN, EPIPE, ENOBUFS, INJECT_SHORT);
+
+    if (way == INJECT_SHORT)
+        return __real_sendmmsg(fd, messages, (count + 1) / 2, flags);
+    if (socket_fails(fd, way))
+        return -1;
+    return __real_sendmmsg(fd, messages, count, flags);
 }
 
 ssize_t __real_recvmsg(int fd, struct msghdr *message, int flags);
