@@ -207,7 +207,9 @@ static void sleep_until_event(struct okv_worker *worker, int timeout_ms)
 
     for (unsigned i = 0; i < count; i++) {
         struct okv_endpoint *endpoint = worker->endpoints[i];
-        endpoint->ops->arm(endpoint);
+        int rc = endpoint->ops->arm(endpoint);
+        if (rc)
+            okv_server_fail(worker->server, i, rc);
         fds[i] = (struct pollfd){.fd = endpoint->fd, .events = POLLIN};
     }
     fds[count] = (struct pollfd){.fd = worker->wake_fd, .events = POLLIN};

@@ -280,7 +280,7 @@ struct okv_transport_ops {
     /* Gives the receive buffer of an OKV_EVENT_RECV back; its data is gone. */
     void (*recv_release)(struct okv_endpoint *endpoint, const struct okv_event *event);
     /* After arm, the next event makes `fd` readable. Call poll once more before
-     * sleeping: what came before the arm announces nothing. */
+     * sleeping: what came before the arm announces nothing. OKV_EIO: the endpoint is broken. */
     int (*arm)(struct okv_endpoint *endpoint);
     /* Makes `fd` of an armed endpoint readable; any thread. A wake before the arm
      * is not kept. */

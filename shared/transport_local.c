@@ -145,7 +145,8 @@ static int poll_server(struct okv_local_endpoint *endpoint, struct okv_event *ev
     if (n == max)
         return n;
     count = epoll_wait(endpoint->base.fd, ready, POLL_BATCH, 0);
-    if (count < 0 && errno != EINTR)
+    /* Events that were taken are not thrown away: the next poll finds it broken again. */
+    if (count < 0 && errno != EINTR && n == 0)
         return okv_error_from_errno(errno);
     for (int i = 0; i < count; i++) {
         struct okv_local_conn *conn = ready[i].data.ptr;
