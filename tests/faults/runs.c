@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "shared/clock.h"
 #include "tests/faults/program.h"
 #include "tests/faults/serving.h"
 #include "tests/support/sanitized.h"
@@ -85,7 +86,8 @@ static void print_output(FILE *out)
         printf("    %s", line);
 }
 
-static void report(const struct runs *runs, const struct inject_plan *plan, int status, FILE *out)
+static void report(const struct runs *runs, const struct inject_plan *plan, int status, uint64_t ms,
+                   FILE *out)
 {
     const struct inject_failure *failure = &inject->failure;
 
@@ -97,7 +99,8 @@ static void report(const struct runs *runs, const struct inject_plan *plan, int 
         printf("KILLED by %s", strsignal(WTERMSIG(status)));
     else
         printf("EXIT %d", WEXITSTATUS(status));
-    printf(" %s n=%" PRIu64 "%s", runs->name, plan->nth, plan->offset ? " of its site" : "");
+    printf(" %s n=%" PRIu64 "%s, %" PRIu64 " ms", runs->name, plan->nth,
+           plan->offset ? " of its site" : "", ms);
     if (!atomic_load(&failure->happened)) {
         printf(", nothing failed\n");
     } else {
@@ -129,6 +132,7 @@ bool runs_do(struct runs *runs, const struct inject_plan *plan)
         fclose(out);
         return false;
     }
+    uint64_t began_ns = okv_clock_ns();
     inject_plan(plan);
     fflush(stdout);
     pid_t pid = fork();
@@ -139,7 +143,7 @@ bool runs_do(struct runs *runs, const struct inject_plan *plan)
     runs->count++;
     runs->wrong += status != 0;
     if (status || runs->verbose)
-        report(runs, plan, status, out);
+        report(runs, plan, status, (okv_clock_ns() - began_ns) / 1000000, out);
     fclose(out);
     return status == 0;
 }
