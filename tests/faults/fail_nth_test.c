@@ -7,6 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "tests/faults/inject.h"
@@ -29,15 +32,43 @@ struct settings {
 
 /* ---- one run, in a child ---- */
 
-/* A server leaves nothing in the file system, unless it was not allowed to remove it. */
-static void check_path(const char *uri)
+static bool is_local(const char *uri)
+{
+    return strncmp(uri, "local://", strlen("local://")) == 0;
+}
+
+/* Leaves what a killed server leaves, for the next to remove. Returns the file's number. */
+static ino_t leave_socket(const char *uri)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int sock = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+    struct stat file = {.st_ino = 0};
+
+    if (!is_local(uri))
+        goto close_socket;
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", uri + strlen("local://"));
+    remove(address.sun_path);
+    if (bind(sock, (const struct sockaddr *)&address, sizeof address) ||
+        stat(address.sun_path, &file))
+        complain("cannot make %s", address.sun_path);
+close_socket:
+    close(sock);
+    return file.st_ino;
+}
+
+/* A server leaves nothing in the file system, unless it was not allowed to remove it or has
+ * not come to that: `old` is what leave_socket() made. */
+static void check_path(const char *uri, int status, ino_t old)
 {
     const char *function = inject->failure.function;
     const char *path = uri + strlen("local://");
+    struct stat file;
 
-    if (strncmp(uri, "local://", strlen("local://")) != 0 || access(path, F_OK) != 0)
+    if (!is_local(uri) || stat(path, &file) != 0)
         return;
     remove(path);
+    if (status && file.st_ino == old)
+        return;
     if (!function || (strcmp(function, "unlink") != 0 && strcmp(function, "lstat") != 0))
         complain("the server left its socket behind");
 }
@@ -52,6 +83,7 @@ static void run_both(const void *user)
     inject_watch(false);
     inject_be_client();
     model_init(&model);
+    ino_t old = leave_socket(settings->listen);
     serving_start(settings->listen, &model);
     if (!serving_has_ended())
         scenario_run(settings->uri, &model);
@@ -62,7 +94,7 @@ static void run_both(const void *user)
         complain("the server's exit status is %d", status);
     if (status && !atomic_load(&inject->failure.happened))
         complain("the server ended with %d without a failure", status);
-    check_path(settings->listen);
+    check_path(settings->listen, status, old);
     runs_check_descriptors(before);
     exit(0);
 }
