@@ -97,6 +97,13 @@ static void leave(struct rdma_cm_id *id)
     rdma_destroy_id(id);
 }
 
+/* The first answer counts: a connection that was let in may be ended before it is confirmed. */
+static void count_once(struct rdma_cm_id *id, unsigned *count)
+{
+    *count += id->context == NULL;
+    id->context = id;
+}
+
 static void on_event(struct crowd *crowd, struct rdma_cm_id *id, enum rdma_cm_event_type type)
 {
     switch (type) {
@@ -107,15 +114,15 @@ static void on_event(struct crowd *crowd, struct rdma_cm_id *id, enum rdma_cm_ev
         crowd->result.failed += !connect_id(crowd, id);
         break;
     case RDMA_CM_EVENT_CONNECT_RESPONSE: /* would be confirmed by rdma_accept */
-        crowd->result.answered++;
+        count_once(id, &crowd->result.answered);
         break;
     case RDMA_CM_EVENT_ESTABLISHED:
-        crowd->result.answered++;
+        count_once(id, &crowd->result.answered);
         if (crowd->kind == STORM)
             leave(id);
         break;
     case RDMA_CM_EVENT_REJECTED:
-        crowd->result.refused++;
+        count_once(id, &crowd->result.refused);
         if (id->qp)
             rdma_destroy_qp(id);
         rdma_destroy_id(id);
@@ -124,7 +131,7 @@ static void on_event(struct crowd *crowd, struct rdma_cm_id *id, enum rdma_cm_ev
     case RDMA_CM_EVENT_ROUTE_ERROR:
     case RDMA_CM_EVENT_CONNECT_ERROR:
     case RDMA_CM_EVENT_UNREACHABLE:
-        crowd->result.failed++;
+        count_once(id, &crowd->result.failed);
         break;
     default:
         break;

@@ -99,6 +99,7 @@ void faults_read(struct battery *battery, struct faults_counters *out)
 {
     *out = (struct faults_counters){
         .dropped = {netem_drops(battery, 0), netem_drops(battery, 1)},
+        .sent = device_counter("sent_pkts"),
         .packets = device_counter("rcvd_pkts"),
         .retries = device_counter("completer_retry_err"),
         .exceeded = device_counter("retry_exceeded_err"),
@@ -113,6 +114,7 @@ struct faults_counters faults_since(const struct faults_counters *before,
 {
     return (struct faults_counters){
         .dropped = {now->dropped[0] - before->dropped[0], now->dropped[1] - before->dropped[1]},
+        .sent = now->sent - before->sent,
         .packets = now->packets - before->packets,
         .retries = now->retries - before->retries,
         .exceeded = now->exceeded - before->exceeded,

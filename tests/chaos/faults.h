@@ -18,13 +18,13 @@ enum faults_end {
 
 /* Since the devices were made: the sum of both ends. */
 struct faults_counters {
-    uint64_t dropped[2]; /* by netem: at the server's end, at the clients' */
-    uint64_t packets;    /* received by the devices */
-    uint64_t retries;    /* a requester began again for want of an answer */
-    uint64_t exceeded;   /* it gave up */
-    uint64_t duplicates; /* requests that were answered before */
-    uint64_t gaps;       /* requests or answers out of sequence */
-    uint64_t not_ready;  /* receivers without a buffer */
+    uint64_t dropped[2];    /* by netem: at the server's end, at the clients' */
+    uint64_t sent, packets; /* by the devices; received by them, and not damaged */
+    uint64_t retries;       /* a requester began again for want of an answer */
+    uint64_t exceeded;      /* it gave up */
+    uint64_t duplicates;    /* requests that were answered before */
+    uint64_t gaps;          /* requests or answers out of sequence */
+    uint64_t not_ready;     /* receivers without a buffer */
 };
 
 /* Installs netem with no fault. Fails the test when it cannot. */

@@ -39,23 +39,36 @@ struct trial {
     uint64_t operations, unknown, failed;
 };
 
-/* A fault that no counter shows has tested nothing. */
+/* A fault that no counter shows has tested nothing. Some packets are sent again on a good network
+ * too, for want of time; but what is received is then what was sent. */
+static bool is_shown(const struct mode *mode, const struct faults_counters *moved)
+{
+    double received = (double)moved->packets / (double)(moved->sent + 1);
+    double repaired = (double)(moved->retries + moved->gaps) / (double)(moved->packets + 1);
+
+    switch (mode->name[0]) {
+    case 'l':
+        return moved->dropped[0] && moved->dropped[1] && repaired > 0;
+    case 'd':
+        return received > 1.02 && moved->duplicates > 0;
+    case 'r':
+        return repaired > 0.015;
+    default:
+        return received < 0.997 && repaired > 0;
+    }
+}
+
 static void check_counters(struct trial *trial, const struct mode *mode,
                            const struct faults_counters *moved)
 {
-    struct battery *battery = trial->battery;
-    bool loss = strncmp(mode->name, "loss", 4) == 0;
-    uint64_t repaired = moved->retries + moved->gaps + moved->duplicates;
-
-    battery_note(battery,
-                 "%s: packets %" PRIu64 ", dropped %" PRIu64 "+%" PRIu64 ", retries %" PRIu64
-                 ", duplicates %" PRIu64 ", gaps %" PRIu64 ", given up %" PRIu64,
-                 mode->name, moved->packets, moved->dropped[0], moved->dropped[1], moved->retries,
-                 moved->duplicates, moved->gaps, moved->exceeded);
-    if (loss && (moved->dropped[0] == 0 || moved->dropped[1] == 0))
-        battery_fail(battery, "%s: netem dropped nothing", mode->name);
-    if (strcmp(mode->name, "duplicate") == 0 ? moved->duplicates == 0 : repaired == 0)
-        battery_fail(battery, "%s: no counter of the devices moved", mode->name);
+    battery_note(trial->battery,
+                 "%s: packets %" PRIu64 " of %" PRIu64 ", dropped %" PRIu64 "+%" PRIu64
+                 ", retries %" PRIu64 ", duplicates %" PRIu64 ", gaps %" PRIu64
+                 ", given up %" PRIu64,
+                 mode->name, moved->packets, moved->sent, moved->dropped[0], moved->dropped[1],
+                 moved->retries, moved->duplicates, moved->gaps, moved->exceeded);
+    if (!is_shown(mode, moved))
+        battery_fail(trial->battery, "%s: the counters do not show it", mode->name);
 }
 
 static void run_part(struct trial *trial, const struct mode *mode, double seconds)

@@ -21,6 +21,7 @@
 
 #define DEPTH 32
 #define PAUSE_NS 100000000
+#define OPENS 6 /* in a burst of connects the device's manager loses some */
 
 struct victim {
     struct victim_state *state;
@@ -123,7 +124,9 @@ int main(int argc, char **argv)
         return 1;
     victim.state = &states[strtoul(argv[3], NULL, 10) % VICTIMS_MAX];
     const struct okv_options options = {.connect_timeout_ms = 10000, .depth = DEPTH};
-    int rc = okv_open(argv[2], &options, &victim.handle, NULL, 0);
+    int rc = OKV_ETIMEDOUT;
+    for (int i = 0; i < OPENS && rc == OKV_ETIMEDOUT; i++)
+        rc = okv_open(argv[2], &options, &victim.handle, NULL, 0);
     if (rc == OKV_OK)
         rc = strcmp(argv[1], "deep") == 0 ? deep_for_ever(&victim) : put_for_ever(&victim);
     atomic_store(&victim.state->failure, rc);

@@ -146,7 +146,7 @@ static void every_failure_has_a_sentence(void **state)
     expect_refusal(OKV_EDISCONNECTED, "a first READ failed");
     setup(state);
     stub.poll_result = OKV_EIO;
-    expect_refusal(OKV_EIO, "completion queue");
+    expect_refusal(OKV_EIO, "a first READ failed");
     stub.poll_result = 0;
     stub.delay = HELD;
     expect_refusal(OKV_ETIMEDOUT, "a first READ failed");
