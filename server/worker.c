@@ -316,14 +316,18 @@ static bool have_all_settled(const struct okv_worker *worker)
     return true;
 }
 
-/* What clients are owed and the goodbye leave before the connections are closed. */
+/* What clients are owed and the goodbye leave before the connections are closed. The first turn is
+ * for those that the worker has not met yet. */
 static void settle(struct okv_worker *worker)
 {
     uint64_t until = okv_clock_ns() + SETTLE_NS;
 
-    say_goodbye(worker);
-    while (!have_all_settled(worker) && okv_clock_ns() < until)
+    if (!has_clients(worker))
+        return;
+    do {
         turn(worker, DRAIN_MS);
+        say_goodbye(worker);
+    } while (!have_all_settled(worker) && okv_clock_ns() < until);
 }
 
 static void end_all(struct okv_worker *worker)
