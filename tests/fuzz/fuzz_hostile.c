@@ -7,8 +7,7 @@
 #define BOOT UINT64_C(0x5eedf00dcafe0001)
 #define SEED 42
 #define REGION (UINT64_C(1) << 20)
-/* A scan takes as many steps as a region can have buckets. */
-#define REGION_MAX (UINT64_C(1) << 26)
+#define REGION_MAX (UINT64_C(1) << 44)
 #define SEGMENTS_AT 16384u
 #define CHAINS_AT 0xa0000u
 #define HEAP_AT 0xc0000u
