@@ -319,7 +319,7 @@ static void check_reply(struct house_connection *c, const struct okv_reply_messa
     bool is_write = okv_ledger_is_write(lane->request.opcode);
 
     FUZZ_CHECK(lane->busy && !lane->malformed && lane->request.opcode != OKV_OP_GOODBYE);
-    FUZZ_CHECK(!c->replaced || lane->pulled);
+    FUZZ_CHECK(!c->replaced);
     FUZZ_CHECK(reply->status != OKV_ECORRUPT && reply->sequence == lane->request.sequence);
     FUZZ_CHECK(!lane->unsupported || reply->status == OKV_EUNSUPPORTED);
     FUZZ_CHECK(is_write || reply->opcode == lane->request.opcode);
@@ -382,18 +382,17 @@ void house_pull_end(struct house *house, struct house_connection *c, unsigned wh
 {
     const struct okv_pull pull = c->pulls[which];
     const struct okv_session *session = c->base.user;
-    struct house_lane *lane = &c->lanes[session->pulls[pull.cookie].request.slot];
+    const struct okv_request_message *request = &session->pulls[pull.cookie].request;
 
     c->pulls[which] = c->pulls[--c->pull_count];
     *event = (struct okv_event){
         .type = OKV_EVENT_PULLED, .status = status, .conn = &c->base, .cookie = pull.cookie};
-    lane->pulled = !c->replaced;
     if (status)
         return;
     memset((uint8_t *)house->core.server->region.base + pull.offset, 'p', pull.length);
     uint64_t *answered = &house->clients[c->id < HOUSE_IDS ? c->id : 0].answered[0];
-    if (c->id < HOUSE_IDS && lane->request.sequence > answered[lane->request.slot])
-        answered[lane->request.slot] = lane->request.sequence;
+    if (c->id < HOUSE_IDS && request->sequence > answered[request->slot])
+        answered[request->slot] = request->sequence;
 }
 
 /* ---- the endpoint ---- */

@@ -36,7 +36,6 @@ struct house_lane {
     unsigned batch; /* in which it was sent */
     bool malformed; /* or of an unknown operation: `request` has no more than slot and sequence */
     bool unsupported;
-    bool pulled; /* its value came while the session was not replaced */
     struct okv_request_message request;
     uint8_t *bytes; /* of the message; the request points into it */
 };
