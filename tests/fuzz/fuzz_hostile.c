@@ -12,6 +12,8 @@
 #define CHAINS_AT 0xa0000u
 #define HEAP_AT 0xc0000u
 #define BITS48 ((UINT64_C(1) << 48) - 1)
+/* Bits of a version that goes with a number of too few bytes. */
+#define SHORT_NUMBER 0x18u
 /* Images of one READ that are more than empty buckets. */
 #define IMAGES_MAX 4
 
@@ -377,6 +379,8 @@ static void choose_value(struct hostile *server, struct okv_reply_message *reply
     case OKV_OP_APPEND:
         okv_put_u64(value, fuzz_number(input));
         reply->value_length = sizeof(struct okv_wire_number);
+        if ((reply->version & SHORT_NUMBER) == SHORT_NUMBER)
+            reply->value_length = value[0] % 8u;
         break;
     case OKV_OP_FLUSH:
         okv_put_u64(value, fuzz_below(input, 4));
