@@ -35,6 +35,16 @@ const uint8_t *hostile_key(unsigned number, uint32_t *length)
 
 /* ---- the handshake ---- */
 
+/* Over RDMA a client cannot see how large it is. */
+static uint64_t choose_region(struct fuzz_input *input)
+{
+    uint8_t choice = fuzz_u8(input);
+
+    if (choice >= 0xf0)
+        return fuzz_number(input) % REGION_MAX;
+    return choice & 1 ? REGION << (choice >> 1) % 25 : REGION;
+}
+
 static void welcome_choose(struct hostile *server, const struct okv_connect_params *params)
 {
     struct fuzz_input *input = server->input;
@@ -63,8 +73,7 @@ static void welcome_choose(struct hostile *server, const struct okv_connect_para
         server->welcome.bucket_count = 1 + fuzz_number(input) % OKV_BUCKETS_MAX;
         server->welcome.segment_buckets = OKV_SEGMENT_BUCKETS_MIN << fuzz_below(input, 25);
         server->welcome.clock_ms = fuzz_number(input) | 1;
-        server->welcome.region_length =
-            fuzz_rarely(input, 8) ? fuzz_number(input) % REGION_MAX : REGION;
+        server->welcome.region_length = choose_region(input);
     }
 }
 

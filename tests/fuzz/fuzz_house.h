@@ -85,6 +85,7 @@ struct house {
     unsigned task_count;
 
     bool has_request, accepting, ended, woken;
+    bool in_time; /* it had all its time to end */
     struct okv_request request;
     uint64_t session; /* the last one */
     unsigned batch;
