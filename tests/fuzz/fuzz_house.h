@@ -23,7 +23,7 @@
 #define HOUSE_REGION (UINT64_C(1) << 20)
 #define HOUSE_CONNECTIONS 4
 #define HOUSE_CLIENTS_MAX 3
-#define HOUSE_LEDGERS 4
+#define HOUSE_LEDGERS 3
 #define HOUSE_IDS 6
 #define HOUSE_HONEST 3
 #define HOUSE_LANES 6
@@ -116,8 +116,8 @@ void house_break(struct house_connection *c, int status);
 /* What follows the end of a connection: a pull that is flushed, or CLOSED. False: nothing. */
 bool house_flush_next(struct house_connection *c, struct okv_event *event);
 /* A message arrives; `bytes` are on the heap and go to the server. */
-void house_send(struct house *house, struct house_connection *c, uint32_t immediate,
-                bool has_immediate, uint8_t *bytes, uint32_t length, struct okv_event *event);
+void house_send(struct house_connection *c, uint32_t immediate, bool has_immediate, uint8_t *bytes,
+                uint32_t length, struct okv_event *event);
 /* A pull ends. */
 void house_pull_end(struct house *house, struct house_connection *c, unsigned which, int status,
                     struct okv_event *event);

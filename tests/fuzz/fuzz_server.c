@@ -158,7 +158,7 @@ static bool send_request(struct house *house, struct house_connection *c, struct
     uint8_t *bytes = malloc(length ? length : 1);
     FUZZ_CHECK(bytes);
     memcpy(bytes, room, length);
-    house_send(house, c, immediate, has_immediate, bytes, length, event);
+    house_send(c, immediate, has_immediate, bytes, length, event);
     return true;
 }
 
