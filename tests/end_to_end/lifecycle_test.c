@@ -35,8 +35,8 @@ static void put_keys(okv *handle)
 }
 
 /* Gets that are all answered, by at most 1.05 READs on average (the table leaves 40 of 1000 small
- * items in extents), and cost the server no CPU time. */
-static void get_keys(const struct server_process *server, okv *handle)
+ * items in extents), and cost the server no more CPU time than `ticks_most`. */
+static void get_keys(const struct server_process *server, okv *handle, uint64_t ticks_most)
 {
     struct okv_counters before, after;
     char key[16], value[32];
@@ -54,7 +54,7 @@ static void get_keys(const struct server_process *server, okv *handle)
     uint64_t spent = server_cpu_ticks(server) - cpu;
     print_message("%d gets, %lu READs, server CPU time %lu ticks\n", GETS,
                   (unsigned long)(after.reads - before.reads), (unsigned long)spent);
-    assert_int_equal(spent, 0);
+    assert_true(spent <= ticks_most);
     assert_int_equal(after.hits - before.hits, GETS);
     assert_true(after.reads - before.reads >= GETS);
     assert_true(after.reads - before.reads <= GETS + GETS / 20);
@@ -71,7 +71,7 @@ static void stopped_server_answers_gets(void **state)
     okv *handle = server_connect(&server, NULL);
     put_keys(handle);
     server_signal(&server, SIGSTOP);
-    get_keys(&server, handle);
+    get_keys(&server, handle, 0);
     server_signal(&server, SIGCONT);
     assert_int_equal(okv_ping(handle), OKV_OK);
     okv_close(&handle);
@@ -87,8 +87,8 @@ static void gets_cost_the_server_nothing(void **state)
     server_start(&server, small);
     okv *handle = server_connect(&server, NULL);
     put_keys(handle);
-    nap_ms(500); /* until it sleeps */
-    get_keys(&server, handle);
+    nap_ms(500);                  /* until it sleeps */
+    get_keys(&server, handle, 1); /* its probes may fill the tick that it was in */
     okv_close(&handle);
     assert_int_equal(server_stop(&server), 0);
 }
