@@ -49,6 +49,7 @@ struct house_connection {
     bool closed;   /* by the server */
     bool replaced; /* the client has another one */
     bool wrong;    /* it sent what ends a connection at once */
+    bool may_end;  /* it sent what ends it once it is served */
     bool no_buffers;
     bool told_goodbye;
     int status;  /* why it ended */
