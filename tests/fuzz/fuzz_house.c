@@ -111,19 +111,16 @@ static int transport_accept(struct okv_request *request, struct okv_endpoint *en
     struct house_connection *c = world->connections;
     struct okv_welcome_fields fields;
     struct okv_hello hello;
-    unsigned count = 0;
 
     FUZZ_CHECK(okv_hello_decode(request->hello, request->hello_length, &hello) == 0);
     FUZZ_CHECK(length <= OKV_WELCOME_MAX && okv_welcome_decode(welcome, length, &fields) == 0);
-    for (unsigned i = 0; i < HOUSE_CONNECTIONS; i++)
-        count += world->connections[i].in_use;
-    if (count == HOUSE_CONNECTIONS)
+    while (c < world->connections + HOUSE_CONNECTIONS && c->in_use)
+        c++;
+    if (c == world->connections + HOUSE_CONNECTIONS)
         return OKV_EAGAIN;
     if (fuzz_rarely(world->input, 32))
         return OKV_EIO;
     replace(id_of(&hello));
-    while (c->in_use)
-        c++;
     *c = (struct house_connection){
         .base = {.ops = &ops, .endpoint = endpoint, .user = user, .slot_size = hello.slot_size},
         .in_use = true,
@@ -155,8 +152,8 @@ void house_connect(struct house *house, const uint8_t *hello, size_t length, con
     house->tasks[0].run(house->tasks[0].user);
     house->accepting = false;
     free(bytes);
-    FUZZ_CHECK(okv_ledgers_count(&house->core.server->ledgers) <= HOUSE_LEDGERS);
-    FUZZ_CHECK(house->core.server->admission.clients <= HOUSE_CLIENTS_MAX);
+    FUZZ_CHECK(okv_ledgers_count(&house->core.server->ledgers) <= HOUSE_LEDGERS &&
+               house->core.server->admission.clients <= HOUSE_CLIENTS_MAX);
 }
 
 /* ---- the end of a connection ---- */
@@ -426,7 +423,7 @@ static int transport_endpoint_create(struct okv_listener *listener,
                                      struct okv_endpoint **out, struct okv_diag *diag)
 {
     (void)listener, (void)limits, (void)diag;
-    FUZZ_CHECK(max_conns >= HOUSE_CLIENTS_MAX);
+    FUZZ_CHECK(max_conns > HOUSE_CLIENTS_MAX);
     *out = &world->endpoint;
     return 0;
 }
@@ -587,8 +584,8 @@ void house_run(struct house *house)
     okv_worker_fini(&house->worker);
     for (unsigned i = 0; i < HOUSE_CONNECTIONS; i++)
         FUZZ_CHECK(!house->connections[i].in_use);
-    FUZZ_CHECK(atomic_load(&stats->sessions) == 0 && atomic_load(&stats->credits_granted) == 0);
-    FUZZ_CHECK(atomic_load(&stats->requests_waiting) == 0);
+    FUZZ_CHECK(atomic_load(&stats->sessions) == 0 && atomic_load(&stats->credits_granted) == 0 &&
+               atomic_load(&stats->requests_waiting) == 0);
     FUZZ_CHECK(atomic_load(&stats->sessions_total) == count_closed(stats));
     FUZZ_CHECK(house->core.server->admission.clients == 0 && house->worker.clients[0] == 0);
     house_audit(house);
