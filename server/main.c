@@ -145,7 +145,7 @@ static int failure_explain(const struct okv_server *server, struct okv_diag *dia
     if (!failure)
         return 0;
     return okv_diag_set(diag, failure, "%s failed (%s): ended; start again when the device is back",
-                        server->listeners[atomic_load(&server->failed_listener)]->where,
+                        server->listeners[atomic_load(&server->failed_listener) - 1]->where,
                         okv_error_text(failure));
 }
 

@@ -36,8 +36,8 @@ struct okv_server {
     struct okv_worker *workers;    /* config.workers */
     atomic_bool housekeeper_rests; /* the first worker sleeps and knows of nothing to be kept */
     atomic_bool stopping;          /* no new clients, end the others */
-    atomic_int failure;            /* why it can serve no longer; 0 */
-    atomic_uint failed_listener;   /* whose device that was */
+    atomic_uint failed_listener;   /* whose device failed first: index + 1; 0 */
+    atomic_int failure;            /* why it can serve no longer; 0. Written after the one above */
 };
 
 /* The server's clock, which expiries are stated on: ms, at least 1, never set back. Any thread. */
