@@ -34,6 +34,8 @@ struct link {
     bool opening; /* link_open() takes the steps */
     char *uri_text;
     struct okv_uri uri;
+    char address[64];      /* rdma: of the last connection's server, numeric; "": not known */
+    uint64_t name_from_ns; /* then an attempt looks the host's name up again */
     uint8_t client_id[OKV_CLIENT_ID_SIZE];
     uint32_t credits; /* to ask for */
     uint64_t connect_timeout_ns;
@@ -75,6 +77,10 @@ int attempt_start(okv *handle, struct okv_diag *why);
 int attempt_step(okv *handle, struct okv_diag *why);
 /* Its READ ended. */
 void attempt_read_done(okv *handle, int status);
+/* There is a connection: keeps the address of its server. */
+void address_keep(okv *handle);
+/* It is lost: for a while attempts go to that address. */
+void address_use(struct link *link);
 
 /* ---- reconnect.c ---- */
 

@@ -162,6 +162,7 @@ static void link_up(okv *handle)
     link->up_since_ns = okv_clock_ns();
     link->attempts++;
     handle->counters.reconnects++;
+    address_keep(handle);
     keepalive_start(handle);
     replay_resume(handle, resumed, same_table);
 }
@@ -214,6 +215,7 @@ static bool closing_advance(okv *handle)
     link_drop(handle);
     if (okv_clock_ns() - link->up_since_ns >= STEADY_NS)
         link->attempts = 0;
+    address_use(link);
     link_pause(handle);
     return true;
 }

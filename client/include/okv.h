@@ -19,8 +19,10 @@
  * result of a write that leaves open whether it happened.
  *
  * Blocking. Calls that can block say so and for how long. okv_submit_*, okv_poll
- * and okv_arm never block, but for one case: a handle whose rdma URI has a host's name, not an
- * address, asks the system's resolver for it each time it connects again.
+ * and okv_arm never block, but for one case: a handle whose rdma URI has a host's name connects
+ * again to the address that it had, and only when that has failed for 10 s, and every 10 s from
+ * then on, asks the system's resolver for the name. (A name that leads to a link-local IPv6
+ * address is asked for each time.)
  *
  * A lost connection. When the server ends, dies or cannot be reached, the handle connects
  * again, within the calls that use it. Operations wait meanwhile, each until its own deadline:

@@ -202,6 +202,8 @@ static int stub_connect(struct okv_welcome *welcome, struct okv_conn **out)
         .max_reads = stub.max_reads,
         .how = "stub",
     };
+    if (stub.peer)
+        snprintf(conn.peer, sizeof conn.peer, "%s", stub.peer);
     send_room = NULL;
     memset(lanes_used, 0, sizeof lanes_used);
     armed = closing = false;
@@ -218,8 +220,9 @@ struct stub_connecting {
 static int stub_connect_start(const struct okv_uri *uri, const struct okv_connect_params *params,
                               struct okv_connecting **out, struct okv_diag *diag)
 {
-    (void)uri, (void)diag;
+    (void)diag;
     stub.connects++;
+    memcpy(stub.host, uri->host, sizeof stub.host);
     if (stub.start_result)
         return stub.start_result;
     struct stub_connecting *connecting = calloc(1, sizeof *connecting);

@@ -64,6 +64,8 @@ struct stub {
     int connect_result;     /* also how a rejection in `raw` is told: OKV_EREFUSED */
     int start_result;       /* of connect_start */
     unsigned connects;      /* begun */
+    char host[256];         /* of the URI of the latest */
+    const char *peer;       /* of the connection; NULL: "" */
     unsigned refusals;      /* connects that are still to end with OKV_EREFUSED */
     unsigned steps;         /* calls of connect_step that lead nowhere, for each connect */
     unsigned connecting;    /* connects without a result */

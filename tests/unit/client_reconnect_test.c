@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "client/handle.h"
 #include "shared/clock.h"
 #include "tests/support/stub_values.h"
 
@@ -423,6 +424,57 @@ static void connecting_takes_steps(void **state)
     assert_int_equal(stub.connects, 2);
 }
 
+static void lose_it(void)
+{
+    stub_hang_up();
+    assert_int_equal(get(), OKV_ENOTFOUND);
+}
+
+static void address_is_used_and_the_name_asked_seldom(void **state)
+{
+    static const struct {
+        const char *peer, *address;
+    } peers[] = {
+        {"10.9.9.1:7471", "10.9.9.1"},
+        {"[fd00::1]:7471", "fd00::1"},
+        {"[fe80::1]:7471", "server.example"}, /* lacks its scope */
+        {"?", "server.example"},
+    };
+
+    for (size_t i = 0; i < sizeof peers / sizeof *peers; i++) {
+        values_setup(state);
+        stub.peer = peers[i].peer;
+        assert_int_equal(okv_open("rdma://server.example", NULL, &handle, NULL, 0), OKV_OK);
+        assert_string_equal(stub.host, "server.example");
+        lose_it();
+        assert_string_equal(stub.host, peers[i].address);
+        lose_it();
+        assert_string_equal(stub.host, peers[i].address);
+
+        /* as long as it leads nowhere */
+        stub.refusals = 1000;
+        stub_hang_up();
+        get_submit(0);
+        unsigned before = stub.connects;
+        POLL_UNTIL(stub.connects >= before + 2);
+        assert_string_equal(stub.host, peers[i].address);
+        handle->link.name_from_ns = okv_clock_ns();
+        before = stub.connects;
+        POLL_UNTIL(stub.connects == before + 1);
+        assert_string_equal(stub.host, "server.example");
+        POLL_UNTIL(stub.connects == before + 2);
+        assert_string_equal(stub.host, peers[i].address);
+
+        /* where the name leads to is where the next attempt goes */
+        stub.peer = "10.9.9.2:7471";
+        stub.refusals = 0;
+        collect();
+        lose_it();
+        assert_string_equal(stub.host, "10.9.9.2");
+        stub_close(&handle);
+    }
+}
+
 #define RECONNECT_TEST(name) cmocka_unit_test_setup_teardown(name, values_setup, client_teardown)
 
 int main(void)
@@ -446,6 +498,7 @@ int main(void)
         RECONNECT_TEST(passing_failures_do_not),
         RECONNECT_TEST(verification_that_fails),
         RECONNECT_TEST(connecting_takes_steps),
+        RECONNECT_TEST(address_is_used_and_the_name_asked_seldom),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
