@@ -7,6 +7,10 @@
 #define EVENTS_PER_TURN 64
 /* Turns with events between two looks at the clock for deadlines. */
 #define DEADLINE_TURNS 64
+/* What an idle handle knows is good for as long as this. */
+#define STALE_NS 1000000
+/* Turns in which a handle catches up: beyond them it goes on as it does anyway. */
+#define CATCH_UP_TURNS 8
 
 void engine_fail(okv *handle, int failure, const char *sentence)
 {
@@ -120,6 +124,31 @@ static void check_deadlines(okv *handle)
             earliest = operation->deadline_ns;
     }
     handle->earliest_deadline_ns = earliest;
+}
+
+/* An endpoint that is armed looks at everything when it is polled; others look for the end of a
+ * connection only now and then. */
+void engine_catch_up(okv *handle)
+{
+    bool more = true;
+
+    for (int i = 0; i < CATCH_UP_TURNS && more; i++) {
+        int rc =
+            handle->conn && !handle->closed ? handle->transport->arm(handle->conn->endpoint) : 0;
+        if (rc == OKV_EIO)
+            link_lost(handle, rc, "the completion queue cannot be armed");
+        more = engine_turn(handle);
+    }
+}
+
+uint64_t engine_begin(okv *handle)
+{
+    uint64_t now = okv_clock_ns();
+
+    if (handle->active == 0 && now - handle->begun_ns >= STALE_NS && !handle->failure)
+        engine_catch_up(handle);
+    handle->begun_ns = now;
+    return now;
 }
 
 bool engine_turn(okv *handle)

@@ -24,11 +24,11 @@ void keepalive_start(okv *handle)
     keepalive->acknowledged = handle->conn->acknowledged;
 }
 
-/* With nothing under way nobody needs to know. */
+/* With nothing under way nobody needs to know. What was abandoned needs its slot back. */
 static bool keepalive_is_wanted(const okv *handle)
 {
-    return handle->keepalive.period_ns > 0 && handle->active > 0 && link_is_up(handle) &&
-           !handle->failure;
+    return handle->keepalive.period_ns > 0 && handle->free.count < handle->slot_count &&
+           link_is_up(handle) && !handle->failure;
 }
 
 void keepalive_tick(okv *handle)

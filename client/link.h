@@ -60,9 +60,13 @@ struct keepalive {
 struct watch {
     int epoll;
     int timer;
-    int watched;       /* the descriptor of the connection in `epoll`; -1: none */
-    uint64_t timer_ns; /* when the timer fires, or fired; 0: it is off */
+    int wanted;        /* the descriptor of the connection or attempt; -1: none */
+    int watched;       /* the same when it is in `epoll`; else -1 */
+    uint64_t timer_ns; /* when the timer fires, or fired; WATCH_OFF */
+    bool armed;        /* okv_arm() was called ever: somebody may sleep on `epoll` */
+    bool stale;        /* the link has changed since */
 };
+#define WATCH_OFF UINT64_MAX
 
 /* ---- connect.c ---- */
 
@@ -121,5 +125,8 @@ int watch_create(okv *handle);
 void watch_destroy(okv *handle);
 /* The descriptor of the connection, or of the attempt, is this one; -1: there is none. */
 void watch_set(okv *handle, int fd);
+/* After a turn in which nothing happened, if `idle`: whoever sleeps on an armed descriptor from
+ * here on is woken for what there is to do, and for nothing else. */
+void watch_follow(okv *handle, bool idle);
 
 #endif

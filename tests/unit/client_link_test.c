@@ -14,6 +14,7 @@
 
 #define LONG_MS 60000
 #define SHORT_MS 60
+#define KEEPALIVE_MS 200 /* the shortest */
 #define WAIT_NS UINT64_C(20000000000)
 
 static struct okv_counters counters(void)
@@ -192,7 +193,8 @@ static void goodbye_lets_answers_come(void **state)
 /* Answers that do not come are not waited for longer than a dead server is. */
 static void goodbye_is_bounded(void **state)
 {
-    struct okv_options options = {.credits = 4, .timeout_ms = LONG_MS, .keepalive_ms = SHORT_MS};
+    struct okv_options options = {
+        .credits = 4, .timeout_ms = LONG_MS, .keepalive_ms = KEEPALIVE_MS};
 
     (void)state;
     handle = stub_open_with(&options);
@@ -224,7 +226,8 @@ static void goodbye_ends_a_handle_that_does_not_reconnect(void **state)
 
 static void silent_host_is_found(void **state)
 {
-    struct okv_options options = {.credits = 4, .timeout_ms = LONG_MS, .keepalive_ms = SHORT_MS};
+    struct okv_options options = {
+        .credits = 4, .timeout_ms = LONG_MS, .keepalive_ms = KEEPALIVE_MS};
 
     (void)state;
     handle = stub_open_with(&options);
@@ -248,12 +251,13 @@ static void silent_host_is_found(void **state)
 
 static void nothing_waited_for_is_not_probed(void **state)
 {
-    struct okv_options options = {.credits = 4, .timeout_ms = LONG_MS, .keepalive_ms = 6};
+    struct okv_options options = {
+        .credits = 4, .timeout_ms = LONG_MS, .keepalive_ms = KEEPALIVE_MS};
 
     (void)state;
     handle = stub_open_with(&options);
     stub.silent = true;
-    assert_int_equal(okv_wait(handle, 50), OKV_ETIMEDOUT);
+    assert_int_equal(okv_wait(handle, KEEPALIVE_MS), OKV_ETIMEDOUT);
     assert_int_equal(stub.probes, 0);
     stub_close(&handle);
     options.keepalive_ms = OKV_KEEPALIVE_NONE;
@@ -267,7 +271,8 @@ static void nothing_waited_for_is_not_probed(void **state)
 
 static void probe_that_cannot_be_posted(void **state)
 {
-    struct okv_options options = {.credits = 4, .timeout_ms = LONG_MS, .keepalive_ms = SHORT_MS};
+    struct okv_options options = {
+        .credits = 4, .timeout_ms = LONG_MS, .keepalive_ms = KEEPALIVE_MS};
 
     (void)state;
     handle = stub_open_with(&options);
@@ -330,6 +335,77 @@ static void event_loop_wakes_for_deadlines(void **state)
     put_submit(1);
     loop();
     assert_int_equal(results[1].status, OKV_ETIMEDOUT);
+}
+
+static bool is_readable(int timeout_ms)
+{
+    struct pollfd fd = {.fd = okv_fd(handle), .events = POLLIN};
+
+    return poll(&fd, 1, timeout_ms) == 1;
+}
+
+/* What the poll after okv_arm() begins has its own time, and its own descriptor. */
+static void poll_after_arm_may_change_everything(void **state)
+{
+    struct okv_options options = {
+        .credits = 4, .timeout_ms = LONG_MS, .keepalive_ms = OKV_KEEPALIVE_NONE};
+
+    for (unsigned refusals = 0; refusals < 2; refusals++) {
+        values_setup(state);
+        handle = stub_open_with(&options);
+        stub.answer = no_answer;
+        assert_int_equal(okv_submit_ping(handle, 0), OKV_OK);
+        assert_int_equal(collect_once(), 0);
+        assert_int_equal(okv_arm(handle), OKV_OK);
+        stub.refusals = refusals;
+        stub_hang_up();
+        assert_int_equal(collect_once(), 0);
+        assert_int_equal(stub.connections, 1 - refusals);
+        if (refusals) {
+            assert_true(is_readable(LONG_MS / 4)); /* before the deadline: the pause is over */
+            stub.answer = NULL;
+        } else {
+            assert_int_equal(stub.sent, 2);
+            struct stub_reply late = stub_reply_to(1);
+            stub_say(&late);
+            assert_true(is_readable(LONG_MS / 4));
+        }
+        collect();
+        assert_int_equal(results[0].status, OKV_OK);
+        values_close();
+    }
+}
+
+static void descriptor_is_quiet_after_its_timer(void **state)
+{
+    struct okv_options options = {
+        .credits = 4, .timeout_ms = SHORT_MS, .keepalive_ms = OKV_KEEPALIVE_NONE};
+
+    (void)state;
+    handle = stub_open_with(&options);
+    stub.answer = no_answer;
+    assert_int_equal(okv_submit_ping(handle, 0), OKV_OK);
+    assert_int_equal(okv_arm(handle), OKV_OK);
+    assert_true(is_readable(LONG_MS));
+    while (okv_pending(handle) > 0)
+        assert_true(collect_once() >= 0);
+    assert_int_equal(results[0].status, OKV_ETIMEDOUT);
+    assert_int_equal(collect_once(), 0);
+    assert_false(is_readable(0));
+}
+
+static void descriptor_that_cannot_be_watched(void **state)
+{
+    (void)state;
+    handle = stub_open_lasting(4, 4, LONG_MS);
+    stub.unwatchable = true;
+    stub_hang_up();
+    assert_int_equal(okv_ping(handle), OKV_OK);
+    assert_int_equal(okv_arm(handle), OKV_EIO);
+    stub.unwatchable = false;
+    stub_hang_up();
+    assert_int_equal(okv_ping(handle), OKV_OK);
+    assert_int_equal(okv_arm(handle), OKV_OK);
 }
 
 /* ---- calls that read by themselves ---- */
@@ -395,6 +471,39 @@ static void scan_read_that_does_not_end(void **state)
     stub.delay = 0;
     assert_int_equal(okv_scan(handle, visit, &items), OKV_OK);
     assert_int_equal(stub.connects, 2);
+}
+
+static void break_endpoint(unsigned n)
+{
+    if (n == 1)
+        stub.poll_result = OKV_EIO;
+}
+
+/* A device that fails costs the connection, too. */
+static void raw_reads_of_a_device_that_fails(void **state)
+{
+    uint64_t latencies[4];
+
+    for (unsigned way = 0; way < 4; way++) {
+        unsigned items = 0;
+        values_setup(state);
+        handle = stub_open_lasting(4, 4, LONG_MS);
+        if (way % 2)
+            stub.read_result = OKV_EIO;
+        else
+            stub.before_read = break_endpoint;
+        if (way >= 2)
+            stub.reads = (unsigned)-2; /* the status and the directory are READ before */
+        int rc = way < 2 ? okv_scan(handle, visit, &items)
+                         : okv_probe(handle, STUB_BUCKET_SIZE, 4, 4, latencies);
+        assert_int_equal(rc, OKV_EDISCONNECTED);
+        assert_non_null(strstr(okv_why(handle), "the device failed"));
+        stub.read_result = stub.poll_result = 0;
+        stub.before_read = NULL;
+        assert_int_equal(okv_scan(handle, visit, &items), OKV_OK);
+        assert_int_equal(stub.connects, 2);
+        values_close();
+    }
 }
 
 static bool answer_first_step(const struct stub_request *request, struct stub_reply *reply)
@@ -528,6 +637,10 @@ int main(void)
         LINK_TEST(probe_that_cannot_be_posted),
         LINK_TEST(event_loop_makes_progress),
         LINK_TEST(event_loop_wakes_for_deadlines),
+        LINK_TEST(poll_after_arm_may_change_everything),
+        LINK_TEST(descriptor_is_quiet_after_its_timer),
+        LINK_TEST(descriptor_that_cannot_be_watched),
+        LINK_TEST(raw_reads_of_a_device_that_fails),
         LINK_TEST(scan_ends_and_the_next_begins),
         LINK_TEST(scan_waits_no_longer_than_the_deadline),
         LINK_TEST(scan_read_that_does_not_end),
