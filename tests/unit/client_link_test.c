@@ -1,6 +1,5 @@
-/* What a handle does with its connection besides posting: memory, goodbye, signs of life, event
- * loops, the end. */
-#include <poll.h>
+/* What a handle does with its connection besides posting: memory, goodbye, signs of life, the
+ * end. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -287,127 +286,6 @@ static void probe_that_cannot_be_posted(void **state)
     assert_int_equal(results[0].status, OKV_OK);
 }
 
-/* ---- event loops ---- */
-
-/* Never sleeps longer than what okv_arm() asked for. */
-static void loop(void)
-{
-    struct pollfd fd = {.fd = okv_fd(handle), .events = POLLIN};
-    uint64_t begun = okv_clock_ns();
-
-    while (okv_pending(handle) > 0) {
-        assert_int_equal(okv_arm(handle), OKV_OK);
-        assert_int_equal(okv_fd(handle), fd.fd);
-        if (collect_once() == 0)
-            assert_int_equal(poll(&fd, 1, 20000), 1);
-        assert_true(okv_clock_ns() - begun < WAIT_NS);
-    }
-}
-
-static void event_loop_makes_progress(void **state)
-{
-    (void)state;
-    handle = stub_open_lasting(4, 4, LONG_MS);
-    stub.answer = no_answer;
-    put_submit(0);
-    get_submit(1);
-    stub_hang_up();
-    stub.refusals = 3;
-    stub.steps = 5;
-    stub.welcome.resumed = 1;
-    stub.answer = NULL;
-    loop();
-    assert_int_equal(results[0].status, OKV_OK);
-    assert_int_equal(results[1].status, OKV_ENOTFOUND);
-    assert_int_equal(stub.connects, 5);
-}
-
-static void event_loop_wakes_for_deadlines(void **state)
-{
-    (void)state;
-    handle = stub_open_lasting(4, 4, SHORT_MS);
-    stub.answer = no_answer;
-    put_submit(0);
-    loop();
-    assert_int_equal(results[0].status, OKV_EUNKNOWN);
-    stub.refusals = 1000000;
-    stub_hang_up();
-    put_submit(1);
-    loop();
-    assert_int_equal(results[1].status, OKV_ETIMEDOUT);
-}
-
-static bool is_readable(int timeout_ms)
-{
-    struct pollfd fd = {.fd = okv_fd(handle), .events = POLLIN};
-
-    return poll(&fd, 1, timeout_ms) == 1;
-}
-
-/* What the poll after okv_arm() begins has its own time, and its own descriptor. */
-static void poll_after_arm_may_change_everything(void **state)
-{
-    struct okv_options options = {
-        .credits = 4, .timeout_ms = LONG_MS, .keepalive_ms = OKV_KEEPALIVE_NONE};
-
-    for (unsigned refusals = 0; refusals < 2; refusals++) {
-        values_setup(state);
-        handle = stub_open_with(&options);
-        stub.answer = no_answer;
-        assert_int_equal(okv_submit_ping(handle, 0), OKV_OK);
-        assert_int_equal(collect_once(), 0);
-        assert_int_equal(okv_arm(handle), OKV_OK);
-        stub.refusals = refusals;
-        stub_hang_up();
-        assert_int_equal(collect_once(), 0);
-        assert_int_equal(stub.connections, 1 - refusals);
-        if (refusals) {
-            assert_true(is_readable(LONG_MS / 4)); /* before the deadline: the pause is over */
-            stub.answer = NULL;
-        } else {
-            assert_int_equal(stub.sent, 2);
-            struct stub_reply late = stub_reply_to(1);
-            stub_say(&late);
-            assert_true(is_readable(LONG_MS / 4));
-        }
-        collect();
-        assert_int_equal(results[0].status, OKV_OK);
-        values_close();
-    }
-}
-
-static void descriptor_is_quiet_after_its_timer(void **state)
-{
-    struct okv_options options = {
-        .credits = 4, .timeout_ms = SHORT_MS, .keepalive_ms = OKV_KEEPALIVE_NONE};
-
-    (void)state;
-    handle = stub_open_with(&options);
-    stub.answer = no_answer;
-    assert_int_equal(okv_submit_ping(handle, 0), OKV_OK);
-    assert_int_equal(okv_arm(handle), OKV_OK);
-    assert_true(is_readable(LONG_MS));
-    while (okv_pending(handle) > 0)
-        assert_true(collect_once() >= 0);
-    assert_int_equal(results[0].status, OKV_ETIMEDOUT);
-    assert_int_equal(collect_once(), 0);
-    assert_false(is_readable(0));
-}
-
-static void descriptor_that_cannot_be_watched(void **state)
-{
-    (void)state;
-    handle = stub_open_lasting(4, 4, LONG_MS);
-    stub.unwatchable = true;
-    stub_hang_up();
-    assert_int_equal(okv_ping(handle), OKV_OK);
-    assert_int_equal(okv_arm(handle), OKV_EIO);
-    stub.unwatchable = false;
-    stub_hang_up();
-    assert_int_equal(okv_ping(handle), OKV_OK);
-    assert_int_equal(okv_arm(handle), OKV_OK);
-}
-
 /* ---- calls that read by themselves ---- */
 
 static unsigned hang_up_at;
@@ -635,11 +513,6 @@ int main(void)
         LINK_TEST(silent_host_is_found),
         LINK_TEST(nothing_waited_for_is_not_probed),
         LINK_TEST(probe_that_cannot_be_posted),
-        LINK_TEST(event_loop_makes_progress),
-        LINK_TEST(event_loop_wakes_for_deadlines),
-        LINK_TEST(poll_after_arm_may_change_everything),
-        LINK_TEST(descriptor_is_quiet_after_its_timer),
-        LINK_TEST(descriptor_that_cannot_be_watched),
         LINK_TEST(raw_reads_of_a_device_that_fails),
         LINK_TEST(scan_ends_and_the_next_begins),
         LINK_TEST(scan_waits_no_longer_than_the_deadline),
