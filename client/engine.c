@@ -107,9 +107,8 @@ void engine_disconnected(okv *handle)
     link_disconnected(handle, "the connection ended");
 }
 
-static void check_deadlines(okv *handle)
+static void check_deadlines(okv *handle, uint64_t now)
 {
-    uint64_t now = okv_clock_ns();
     uint64_t earliest = UINT64_MAX;
 
     if (handle->active == 0 || now < handle->earliest_deadline_ns)
@@ -124,6 +123,17 @@ static void check_deadlines(okv *handle)
             earliest = operation->deadline_ns;
     }
     handle->earliest_deadline_ns = earliest;
+}
+
+/* Where no slot is taken nothing has a time. */
+static void look_at_clock(okv *handle)
+{
+    if (handle->free.count == handle->slot_count)
+        return;
+    uint64_t now = okv_clock_ns();
+    if (now >= handle->keepalive.next_ns)
+        keepalive_tick(handle, now);
+    check_deadlines(handle, now); /* last: what it gives up must be seen before it is gone */
 }
 
 /* An endpoint that is armed looks at everything when it is polled; others look for the end of a
@@ -160,12 +170,11 @@ bool engine_turn(okv *handle)
     if (n < 0)
         return true;
     bool advanced = !link_is_up(handle) && link_advance(handle);
-    if (link_is_up(handle))
+    if (link_is_up(handle) && (handle->blocked_requests.count || handle->blocked_reads.count))
         operation_retry_blocked(handle);
-    reads_flush(handle);
-    if (n == 0 || ++handle->turns % DEADLINE_TURNS == 0) {
-        keepalive_tick(handle);
-        check_deadlines(handle); /* last: what it gives up must be seen before it is gone */
-    }
+    if (handle->batch.count || handle->unflushed || handle->lost)
+        reads_flush(handle);
+    if (n == 0 || ++handle->turns % DEADLINE_TURNS == 0)
+        look_at_clock(handle);
     return n > 0 || advanced || handle->active != active || handle->failure != failure;
 }

@@ -31,15 +31,12 @@ static bool keepalive_is_wanted(const okv *handle)
            link_is_up(handle) && !handle->failure;
 }
 
-void keepalive_tick(okv *handle)
+void keepalive_tick(okv *handle, uint64_t now)
 {
     struct keepalive *keepalive = &handle->keepalive;
     const struct okv_conn *conn = handle->conn;
 
     if (!keepalive_is_wanted(handle))
-        return;
-    uint64_t now = okv_clock_ns();
-    if (now < keepalive->next_ns)
         return;
     /* Where nobody looked for a while, silence began when somebody looked again. */
     bool late = now - keepalive->next_ns > tick_ns(keepalive);

@@ -114,8 +114,8 @@ void replay_resume(okv *handle, bool resumed, bool same_table);
 
 /* From now on, on this connection. */
 void keepalive_start(okv *handle);
-/* Does what a tick demands when there is one; link_lost() when the server is dead. */
-void keepalive_tick(okv *handle);
+/* Does what a tick demands, whose time has come; link_lost() when the server is dead. */
+void keepalive_tick(okv *handle, uint64_t now);
 /* When the next one is; UINT64_MAX when nothing is waited for. */
 uint64_t keepalive_wake_ns(const okv *handle);
 

@@ -84,6 +84,8 @@ static void memory_that_cannot_be_registered_again(void **state)
     assert_non_null(strstr(okv_why(handle), "ulimit -l"));
     assert_int_equal(stub.connections, 0);
     stub.register_result = 0;
+    assert_int_equal(okv_wait(handle, 1000),
+                     OKV_ETIMEDOUT); /* the pause may be longer than a get */
     assert_int_equal(get(), OKV_ENOTFOUND);
 }
 
