@@ -166,7 +166,7 @@ static int read_post(okv *handle, uint64_t offset, uint32_t length)
     int rc = handle->transport->post_read(handle->conn, &read, 1);
 
     if (rc)
-        return rc;
+        return rc == OKV_EINVAL ? OKV_EPROTO : rc; /* outside the region as it was described */
     handle->link.reading = true;
     handle->counters.reads++;
     handle->counters.read_bytes += length;

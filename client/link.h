@@ -62,11 +62,13 @@ struct keepalive {
 struct watch {
     int epoll;
     int timer;
-    int watched;       /* the descriptor of the connection in `epoll`; -1: none */
-    uint64_t timer_ns; /* when the timer fires, or fired; 0: it is off */
-    bool armed;        /* by okv_arm(), and the descriptor was not made readable since */
-    bool stale;        /* what it was armed for is not what is waited for any more */
+    int wanted;        /* the descriptor of the connection or attempt; -1: none */
+    int watched;       /* the same when it is in `epoll`; else -1 */
+    uint64_t timer_ns; /* when the timer fires, or fired; WATCH_OFF */
+    bool armed;        /* okv_arm() was called ever: somebody may sleep on `epoll` */
+    bool stale;        /* the link has changed since */
 };
+#define WATCH_OFF UINT64_MAX
 
 /* ---- connect.c ---- */
 
@@ -118,8 +120,8 @@ void replay_resume(okv *handle, bool resumed, bool same_table);
 
 /* From now on, on this connection. */
 void keepalive_start(okv *handle);
-/* Does what a tick demands when there is one; link_lost() when the server is dead. */
-void keepalive_tick(okv *handle);
+/* Does what a tick demands, whose time has come; link_lost() when the server is dead. */
+void keepalive_tick(okv *handle, uint64_t now);
 /* When the next one is; UINT64_MAX when nothing is waited for. */
 uint64_t keepalive_wake_ns(const okv *handle);
 
@@ -129,7 +131,8 @@ int watch_create(okv *handle);
 void watch_destroy(okv *handle);
 /* The descriptor of the connection, or of the attempt, is this one; -1: there is none. */
 void watch_set(okv *handle, int fd);
-/* okv_poll() is about to return without a result, and its caller, if armed, to sleep. */
-void watch_sleeps(okv *handle);
+/* After a turn in which nothing happened, if `idle`: whoever sleeps on an armed descriptor from
+ * here on is woken for what there is to do, and for nothing else. */
+void watch_follow(okv *handle, bool idle);
 
 #endif

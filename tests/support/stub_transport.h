@@ -111,6 +111,9 @@ struct stub {
     unsigned polls;          /* made */
     unsigned stream;         /* polls that find an event that says nothing to a client */
     int poll_result;         /* a failure of the endpoint */
+    bool shy;                /* the end of the connection shows when the endpoint is armed; until
+                                then what is posted gets lost */
+    bool unwatchable;        /* the descriptor of an endpoint is not one for epoll */
     void (*after_arm)(void); /* runs at the end of each arm */
 
     /* What the client has and has not given back. */
