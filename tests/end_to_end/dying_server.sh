@@ -75,7 +75,7 @@ deletes() {
     what="del, $signal, another server: $follows"
     fill
     # shellcheck disable=SC2046 # as many arguments as keys
-    timeout 30 "$okv" -t 600 --counters del $(cat "$scratch/keys") 2>"$scratch/err" &
+    timeout 30 "$okv" -t 400 --counters del $(cat "$scratch/keys") 2>"$scratch/err" &
     command=$!
     until [ "$("$okv" stat | sed -n 's/^deletes //p')" -gt 0 ]; do :; done
     dies
@@ -93,7 +93,7 @@ deletes() {
 lookups() {
     what="mget -, $signal, another server: $follows"
     fill
-    timeout 30 "$okv" -t 600 mget - <"$scratch/fifo" >"$scratch/out" 2>"$scratch/err" &
+    timeout 30 "$okv" -t 400 mget - <"$scratch/fifo" >"$scratch/out" 2>"$scratch/err" &
     command=$!
     exec 3>"$scratch/fifo"
     head -n $half "$scratch/keys" >&3
@@ -111,11 +111,11 @@ lookups() {
 # Nothing stands between the server's death and a lookup here: the signal comes at any moment.
 lookups_at_any_moment() {
     local ms
-    for ms in 004 008 012 020 030; do
+    for ms in 004 010 020; do
         what="mget KEY..., $signal after 0.$ms s, another server: $follows"
         fill
         # shellcheck disable=SC2046
-        timeout 30 "$okv" -t 600 mget $(cat "$scratch/keys") >"$scratch/out" 2>"$scratch/err" &
+        timeout 30 "$okv" -t 400 mget $(cat "$scratch/keys") >"$scratch/out" 2>"$scratch/err" &
         command=$!
         sleep 0.$ms
         dies
@@ -128,7 +128,7 @@ lookups_at_any_moment() {
 
 imports() {
     what="import, $signal, another server: $follows"
-    timeout 30 "$okv" -t 600 import <"$scratch/fifo" >"$scratch/out" 2>"$scratch/err" &
+    timeout 30 "$okv" -t 400 import <"$scratch/fifo" >"$scratch/out" 2>"$scratch/err" &
     command=$!
     exec 3>"$scratch/fifo"
     head -n $half "$scratch/items" >&3
@@ -144,7 +144,7 @@ imports() {
 listing() {
     what="$1, $signal, another server: $follows"
     fill
-    timeout 30 "$okv" -t 600 "$1" >"$scratch/fifo" 2>"$scratch/err" &
+    timeout 30 "$okv" -t 400 "$1" >"$scratch/fifo" 2>"$scratch/err" &
     command=$!
     exec 3<"$scratch/fifo"
     head -c 100 <&3 >"$scratch/out"
@@ -206,8 +206,8 @@ each_command() {
     [ "$follows" = yes ] || serve
     listing export
     [ "$follows" = yes ] || serve
-    timing "$okv" -t 600 ping -c 100000
-    timing "$okv" -t 600 probe -n 10000000
+    timing "$okv" -t 400 ping -c 100000
+    timing "$okv" -t 400 probe -n 10000000
     benchmark --records 1000 --warmup 0 --seconds 20 --rounds 1
     benchmark --records 1000 --warmup 0 --operations 2000000000 --rounds 1
     signal=TERM follows=no dies
