@@ -191,7 +191,9 @@ int okv_stat(okv *handle, char *buffer, size_t size, size_t *length)
     rc = engine_wait_for(handle, operation, &result);
     if (rc == OKV_OK || rc == OKV_ETOOSMALL)
         *length = result.length;
-    if (rc == OKV_OK && size > 0)
+    if (rc == OKV_OK && size == 0)
+        rc = OKV_ETOOSMALL;
+    if (rc == OKV_OK)
         buffer[result.length] = '\0';
     return rc;
 }

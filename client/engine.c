@@ -125,6 +125,7 @@ static void check_deadlines(okv *handle)
 bool engine_turn(okv *handle)
 {
     uint32_t active = handle->active;
+    enum link_state state = handle->link.state;
     int failure = handle->failure;
 
     int n = engine_events(handle);
@@ -138,5 +139,6 @@ bool engine_turn(okv *handle)
         keepalive_tick(handle);
         check_deadlines(handle); /* last: what it gives up must be seen before it is gone */
     }
-    return n > 0 || advanced || handle->active != active || handle->failure != failure;
+    return n > 0 || advanced || handle->link.state != state || handle->active != active ||
+           handle->failure != failure;
 }

@@ -62,6 +62,8 @@ struct watch {
     int timer;
     int watched;       /* the descriptor of the connection in `epoll`; -1: none */
     uint64_t timer_ns; /* when the timer fires, or fired; 0: it is off */
+    bool armed;        /* by okv_arm(), and the descriptor was not made readable since */
+    bool stale;        /* what it was armed for is not what is waited for any more */
 };
 
 /* ---- connect.c ---- */
@@ -121,5 +123,7 @@ int watch_create(okv *handle);
 void watch_destroy(okv *handle);
 /* The descriptor of the connection, or of the attempt, is this one; -1: there is none. */
 void watch_set(okv *handle, int fd);
+/* okv_poll() is about to return without a result, and its caller, if armed, to sleep. */
+void watch_sleeps(okv *handle);
 
 #endif

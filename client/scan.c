@@ -21,6 +21,7 @@ int scan_read(struct scan *scan, uint64_t offset, uint8_t *destination, uint32_t
 {
     int rc = raw_read(scan->handle, offset, destination, scan->memory, length);
 
+    scan->unread = 0;
     return rc == OKV_EINVAL ? OKV_EPROTO : rc; /* the table led out of the region */
 }
 
@@ -88,6 +89,12 @@ static int image_take(struct scan *scan, uint64_t bucket, bool again, const uint
     if (again || number >= SCAN_CHUNKS)
         return buckets_read(scan, bucket, 1, scan->image);
 
+    if (++scan->unread > SCAN_UNREAD_MAX) {
+        int rc = clock_refresh(scan->handle);
+        if (rc && rc != OKV_ECORRUPT)
+            return rc;
+        scan->unread = 0;
+    }
     struct scan_chunk *chunk = &scan->chunks[number];
     if (bucket < chunk->first || bucket - chunk->first >= chunk->count) {
         int rc = chunk_read(scan, chunk, bucket);

@@ -28,6 +28,10 @@
  * turn comes. */
 #define SCAN_HELD_MAX ((size_t)64 << 20)
 
+/* Images in a row that are looked at without a READ; then one shows whether the server is still
+ * there. More classes than this fit one image of an index that has shrunk, or that lies. */
+#define SCAN_UNREAD_MAX 1024u
+
 /* Ends a scan from within: scan->verdict is what the visitor returned. */
 #define SCAN_STOPPED 1
 
@@ -59,6 +63,7 @@ struct scan {
     uint8_t *buffer; /* chunks, an image, a piece of an extent */
     struct okv_memory *memory;
     struct scan_chunk chunks[SCAN_CHUNKS];
+    unsigned unread; /* images since the last READ */
     uint8_t *image;
     uint8_t *piece; /* EXTENT_PIECE_SIZE */
 

@@ -76,8 +76,8 @@ int okv_poll(okv *handle, struct okv_result *results, int max)
 {
     if (!handle || !results || max < 1)
         return OKV_EINVAL;
-    if (handle->ended.count == 0)
-        engine_turn(handle);
+    if (handle->ended.count == 0 && engine_turn(handle))
+        handle->watch.stale = true;
 
     int n = 0;
     for (; n < max && handle->ended.count > 0; n++) {
@@ -87,6 +87,8 @@ int okv_poll(okv *handle, struct okv_result *results, int max)
         ended->count--;
         handle->pending--;
     }
+    if (n == 0)
+        watch_sleeps(handle);
     return n > 0 ? n : handle->failure;
 }
 

@@ -88,6 +88,20 @@ int okv_arm(okv *handle)
     int rc = timer_set(&handle->watch, wake);
     if (rc == 0 && handle->conn)
         rc = handle->transport->arm(handle->conn->endpoint);
+    handle->watch.armed = true;
+    handle->watch.stale = false;
     /* The next okv_poll() finds that out, at once. */
     return rc == OKV_EDISCONNECTED ? timer_set(&handle->watch, 0) : rc;
+}
+
+/* What happened since the arm may have made a connection that is not armed, or a deadline before
+ * the timer's. The caller wakes for nothing, and arms again. */
+void watch_sleeps(okv *handle)
+{
+    struct watch *watch = &handle->watch;
+
+    if (!watch->armed || !watch->stale)
+        return;
+    watch->armed = false;
+    timer_set(watch, 0);
 }

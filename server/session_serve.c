@@ -231,8 +231,10 @@ unsigned okv_session_take_turn(struct okv_worker *worker, struct okv_session *se
 {
     struct okv_conn *conn = session->conn;
     const struct okv_event *request;
-    unsigned count = answer_pulls(worker, session);
 
+    if (!session->closing && okv_session_is_replaced(session))
+        okv_session_end(worker, session, OKV_SESSION_END_REPLACED);
+    unsigned count = answer_pulls(worker, session);
     while (!session->closing && (request = okv_session_oldest(session)) &&
            has_share(worker, session) && serve(worker, session, request)) {
         conn->ops->recv_release(conn->endpoint, request);

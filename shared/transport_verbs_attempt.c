@@ -12,9 +12,12 @@
  * four seconds: the first attempt is given up sooner, and another made. */
 #define FIRST_ATTEMPT_NS UINT64_C(1500000000)
 
+/* Never 0, which the connection manager calls invalid: whoever comes too late times out. */
 static int resolve_ms(const struct verbs_connecting *c)
 {
     int ms = okv_clock_ms_until(c->deadline_ns);
+    if (ms < 1)
+        return 1;
     return ms < RESOLVE_MS ? ms : RESOLVE_MS;
 }
 

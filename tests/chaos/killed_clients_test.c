@@ -76,8 +76,9 @@ static void replace_the_ended(struct trial *trial)
         if (!victim_has_ended(&trial->victims, i))
             continue;
         int failure = atomic_load(&trial->victims.states[i].failure);
-        if (trial->by_themselves++ == 0 || trial->by_themselves % 64 == 0)
-            battery_note(trial->battery, "client %u ended by itself: %s", i, okv_errname(failure));
+        if (trial->by_themselves++ == 0 || trial->by_themselves % 8 == 0)
+            battery_note(trial->battery, "client %u ended by itself: %s: %s", i,
+                         okv_errname(failure), trial->victims.states[i].why);
         victim_kill(&trial->victims, i);
         start(trial, i);
     }

@@ -2,11 +2,15 @@
  * A server that is killed and started again under load. Its memory is gone with it, so each
  * boot has a history of its own that begins with an empty table: a value that was put in an
  * earlier boot is one that nobody wrote there.
+ *
+ * One write more is under way at each death, sent to a server that is stopped and so cannot answer:
+ * its outcome must be told as unknown, and the next server must not be asked for it.
  */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "shared/clock.h"
 #include "tests/chaos/faults.h"
@@ -14,6 +18,8 @@
 #include "tests/support/random.h"
 #include "tests/support/server_process.h"
 
+#define WITNESS "witness"
+#define WITNESS_SECONDS 30
 #define RESTARTS 5
 #define RESTARTS_LONG 50
 #define TIMEOUT_MS 5000
@@ -30,15 +36,51 @@ struct trial {
     struct traffic traffic;
     struct death deaths[RESTARTS_LONG + 1];
     unsigned death_count;
+    okv *witness;
     uint64_t across; /* operations that more than one boot may have seen */
 };
 
 static const char *const SERVER[] = {"--memory", "32M", "--max-clients", "64", NULL};
 
+/* Sent, and on its way, when this returns. */
+static void witness_send(struct trial *trial)
+{
+    const struct okv_command incr = {.kind = OKV_INCR,
+                                     .key = WITNESS,
+                                     .key_length = strlen(WITNESS),
+                                     .delta = 1,
+                                     .timeout_ms = WITNESS_SECONDS * 1000};
+    struct okv_result result;
+
+    server_signal(&trial->server, SIGSTOP);
+    if (okv_submit(trial->witness, &incr, 1, NULL) || okv_wait(trial->witness, 50) != OKV_ETIMEDOUT)
+        battery_fail(trial->battery, "a stopped server answers: %s",
+                     okv_poll(trial->witness, &result, 1) == 1 ? okv_errname(result.status)
+                                                               : okv_why(trial->witness));
+}
+
+static void witness_ask(struct trial *trial)
+{
+    struct okv_result result = {.status = OKV_EIO};
+    size_t length;
+    char value[32];
+
+    okv_wait(trial->witness, WITNESS_SECONDS * 1000);
+    okv_poll(trial->witness, &result, 1);
+    if (result.status != OKV_EUNKNOWN)
+        battery_fail(trial->battery, "a write that died with its server was told as %s",
+                     okv_errname(result.status));
+    int rc = okv_get(trial->witness, WITNESS, strlen(WITNESS), value, sizeof value, &length, NULL);
+    if (rc != OKV_ENOTFOUND)
+        battery_fail(trial->battery, "what was written in an earlier boot is read as %s",
+                     okv_errname(rc));
+}
+
 static void restart(struct trial *trial)
 {
     struct death *death = &trial->deaths[trial->death_count++];
 
+    witness_send(trial);
     death->killed = okv_clock_ns();
     server_signal(&trial->server, SIGKILL);
     death->dead = okv_clock_ns();
@@ -46,6 +88,7 @@ static void restart(struct trial *trial)
     death->ready_again = okv_clock_ns();
     battery_note(trial->battery, "restart %u took %.2f s", trial->death_count,
                  (double)(death->ready_again - death->killed) / 1e9);
+    witness_ask(trial);
 }
 
 /* The boots that may have seen an operation. */
@@ -104,12 +147,14 @@ static void run(struct trial *trial, unsigned restarts)
     struct traffic *traffic = &trial->traffic;
     struct battery *battery = trial->battery;
 
+    trial->witness = server_connect(&trial->server, NULL);
     traffic_start(traffic, battery, trial->server.uri, 1, TIMEOUT_MS, false);
     for (unsigned i = 0; i < restarts; i++) {
         battery_sleep(1.0 + (double)random_below(&battery->random, 1000) / 1e3);
         restart(trial);
         battery_sleep(BACK_SECONDS);
     }
+    okv_close(&trial->witness);
     traffic_stop(traffic);
     traffic_read_all(traffic);
 }
@@ -136,7 +181,8 @@ static void check(struct trial *trial)
     battery_checked(
         trial->battery,
         "%zu operations explained boot by boot (%" PRIu64 " unknown, %" PRIu64 " failed, %" PRIu64
-        " across a restart), no value of an earlier boot, clients back in %.2f s",
+        " across a restart), no value of an earlier boot, no write sent to two boots, clients back "
+        "in %.2f s",
         traffic->history.length, traffic->unknown, traffic->failed, trial->across, slowest);
 }
 

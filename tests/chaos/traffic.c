@@ -322,9 +322,11 @@ double traffic_check_back(struct traffic *traffic, uint64_t from_ns, double seco
         uint64_t *times = answers_of(traffic, client, &count);
         while (at < count && times[at] < from_ns)
             at++;
-        double after = at < count ? (double)(times[at] - from_ns) / 1e9 : 1e9;
+        double after = at < count ? (double)(times[at] - from_ns) / 1e9 : 0;
         free(times);
-        if (after > seconds)
+        if (at == count)
+            battery_fail(traffic->battery, "%s: client %u did not come back", what, client);
+        else if (after > seconds)
             battery_fail(traffic->battery, "%s: client %u was back after %.2f s", what, client,
                          after);
         last = after > last ? after : last;

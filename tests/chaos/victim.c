@@ -126,7 +126,8 @@ int main(int argc, char **argv)
     const struct okv_options options = {.connect_timeout_ms = 10000, .depth = DEPTH};
     int rc = OKV_ETIMEDOUT;
     for (int i = 0; i < OPENS && rc == OKV_ETIMEDOUT; i++)
-        rc = okv_open(argv[2], &options, &victim.handle, NULL, 0);
+        rc = okv_open(argv[2], &options, &victim.handle, victim.state->why,
+                      sizeof victim.state->why);
     if (rc == OKV_OK)
         rc = strcmp(argv[1], "deep") == 0 ? deep_for_ever(&victim) : put_for_ever(&victim);
     atomic_store(&victim.state->failure, rc);

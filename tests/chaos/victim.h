@@ -17,6 +17,7 @@ struct victim_state {
     atomic_uint long_under_way; /* of these, those that the server READs out of the victim */
     atomic_uint_fast64_t puts;  /* that were answered */
     atomic_int failure;         /* why it ended by itself */
+    char why[256];              /* the same as a sentence */
 };
 
 struct victims {

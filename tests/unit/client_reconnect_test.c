@@ -67,6 +67,29 @@ static void reads_begin_again(void **state)
     assert_string_equal(okv_why(handle), "");
 }
 
+/* What is left to READ of a value belongs to the connection that is gone. */
+static void half_read_values_begin_again(void **state)
+{
+    (void)state;
+    stub.max_reads = 1;
+    handle = stub_open_lasting(4, 4, LONG_MS);
+    write_value(LONG, true, EXTENT);
+    stub.delay = HELD;
+    assert_int_equal(okv_submit_get(handle, keys[0], strlen(keys[0]), got, sizeof got, 1), 0);
+    stub_release_first();
+    assert_int_equal(collect_once(), 0);
+    assert_int_equal(counters().extent_reads, 1);
+    stub_hang_up();
+    stub.delay = 0;
+    struct okv_entry entry = stub_inline(keys[0], "short");
+    stub_bucket(BUCKET, STUB_DEPTH, &entry, 1);
+    collect();
+    assert_int_equal(results[1].status, OKV_OK);
+    assert_int_equal(results[1].length, 5);
+    assert_memory_equal(got, "short", 5);
+    assert_int_equal(counters().extent_reads, 1);
+}
+
 static void reads_are_of_the_new_table(void **state)
 {
     (void)state;
@@ -406,6 +429,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         RECONNECT_TEST(reads_begin_again),
+        RECONNECT_TEST(half_read_values_begin_again),
         RECONNECT_TEST(reads_are_of_the_new_table),
         RECONNECT_TEST(pings_are_sent_again),
         RECONNECT_TEST(write_is_sent_again_as_it_was),

@@ -174,6 +174,34 @@ static void a_merge_at_any_read_shows_nothing_twice(void **state)
     }
 }
 
+static int end_early(void *user, const struct okv_item *item)
+{
+    (void)user, (void)item;
+    return 0;
+}
+
+static void hang_up_late(unsigned n)
+{
+    if (n == 20)
+        stub_hang_up();
+}
+
+/* One image may be that of any number of classes: a server that says so is asked now and then
+ * whether it is there. */
+static void a_scan_ends_with_its_server(void **state)
+{
+    uint64_t level = 40;
+    uint64_t cursor = level + 1;
+
+    (void)state;
+    stub.welcome.region_length = stub.block.region_length = UINT64_C(1) << 60;
+    stub_bucket(0, 0, NULL, 0);
+    handle = stub_open(4, 4, 60000);
+    stub.before_read = hang_up_late;
+    assert_int_equal(okv_scan_from(handle, &cursor, end_early, NULL), OKV_EDISCONNECTED);
+    assert_int_not_equal(cursor, 0);
+}
+
 static void a_bucket_that_stays_torn_ends_the_scan(void **state)
 {
     (void)state;
@@ -382,6 +410,7 @@ int main(void)
         SCAN_TEST(a_replaced_extent_is_read_again),
         SCAN_TEST(a_split_at_any_read_leaves_nothing_out),
         SCAN_TEST(a_merge_at_any_read_shows_nothing_twice),
+        SCAN_TEST(a_scan_ends_with_its_server),
         SCAN_TEST(a_bucket_that_stays_torn_ends_the_scan),
         SCAN_TEST(a_bucket_is_waited_for),
         SCAN_TEST(each_read_is_counted),

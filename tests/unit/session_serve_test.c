@@ -338,6 +338,26 @@ static void a_replaced_session_applies_nothing(void **state)
     assert_int_equal(second->posted, 1);
 }
 
+static void a_replaced_session_answers_no_pull(void **state)
+{
+    struct house *house = *state;
+    struct client *first = &house->clients[0], *second = &house->clients[1];
+
+    assert_int_equal(okv_session_lane_take(first->session, 0), 0);
+    first->session->pulls[0] = (struct okv_session_pull){
+        .state = OKV_PULL_ENDED,
+        .reply = {.opcode = OKV_OP_PUT, .sequence = 1, .status = OKV_EDISCONNECTED},
+    };
+    first->session->pull_count = 1;
+    okv_worker_await_turn(&house->worker, first->session);
+    okv_session_closed(&house->worker, second->session, OKV_EDISCONNECTED);
+    open_session(house, 1, 1, 1);
+    next_pass(house);
+    assert_int_equal(first->posted, 0);
+    assert_true(first->closed);
+    assert_int_equal(stat_of(&house->core.server->stats.closed_replaced), 1);
+}
+
 /* Also one that had no turn before the connection ended. */
 static void a_goodbye_counts(void **state)
 {
@@ -475,6 +495,7 @@ int main(void)
         SERVE_TEST(a_lane_is_free_when_it_is_answered),
         SERVE_TEST(a_write_that_is_being_applied_elsewhere_is_waited_for),
         SERVE_TEST(a_replaced_session_applies_nothing),
+        SERVE_TEST(a_replaced_session_answers_no_pull),
         SERVE_TEST(a_goodbye_counts),
         SERVE_TEST(what_the_transport_says_is_counted),
         SERVE_TEST(a_silent_client_is_probed_and_given_up),
