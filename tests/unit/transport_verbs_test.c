@@ -296,6 +296,26 @@ static void a_silent_server_is_asked_again_until_the_deadline(void **state)
     meeting->quiet = false;
 }
 
+/* The address is known, but whoever asked comes back for it too late. */
+static void a_deadline_between_two_steps_is_a_time_out(void **state)
+{
+    struct meeting *meeting = *state;
+    struct okv_welcome welcome;
+    struct okv_conn *conn;
+    struct okv_diag diag = {""};
+    struct okv_connecting *connecting =
+        meeting_begin(meeting, &meeting->connect_uri, meeting_deadline(200));
+
+    meeting->quiet = true;
+    assert_int_equal(meeting->ops->connect_step(connecting, &welcome, &conn, &diag), OKV_EAGAIN);
+    usleep(300000);
+    int rc;
+    while ((rc = meeting->ops->connect_step(connecting, &welcome, &conn, &diag)) == OKV_EAGAIN)
+        usleep(1000);
+    assert_int_equal(rc, OKV_ETIMEDOUT);
+    meeting->quiet = false;
+}
+
 static void nobody_listens(void **state)
 {
     struct meeting *meeting = *state;
@@ -557,6 +577,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_stopped_process_answers_and_a_killed_one_does_not),
         cmocka_unit_test(a_silent_host_is_given_up_in_time),
         cmocka_unit_test(a_silent_server_is_asked_again_until_the_deadline),
+        cmocka_unit_test(a_deadline_between_two_steps_is_a_time_out),
         cmocka_unit_test(nobody_listens),
         cmocka_unit_test(a_client_that_is_slow_to_take_the_answer_stays),
         cmocka_unit_test(a_connect_may_be_cancelled_at_any_step),
