@@ -20,6 +20,8 @@
 #define LOOK_NS UINT64_C(500000000)
 /* What connections get to end after they were closed. */
 #define CLOSING_NS UINT64_C(2000000000)
+/* The same for those that were let in while the worker ended. */
+#define LATE_NS UINT64_C(1000000000)
 /* What the last messages get to leave, before that. */
 #define SETTLE_NS UINT64_C(200000000)
 /* Connections for which an endpoint has room beyond its part of --max-clients: those whose client
@@ -417,8 +419,13 @@ fini_work:
     return rc;
 }
 
+/* Its thread has closed what it had, unless the process stood still: there is left who was let in
+ * at the very end. */
 void okv_worker_fini(struct okv_worker *worker)
 {
+    uint64_t until = okv_clock_ns() + LATE_NS;
+
+    worker->end_ns = worker->end_ns > until ? worker->end_ns : until;
     end_all(worker);
     destroy_endpoints(worker);
     close(worker->wake_fd);

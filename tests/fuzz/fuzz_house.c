@@ -79,7 +79,6 @@ static unsigned id_of(const struct okv_hello *hello)
     return id < HOUSE_IDS ? id : HOUSE_IDS;
 }
 
-/* Also when the connection is not made after all: the session has its ledger then. */
 static void replace(unsigned id)
 {
     for (unsigned i = 0; i < HOUSE_CONNECTIONS; i++)
@@ -118,10 +117,11 @@ static int transport_accept(struct okv_request *request, struct okv_endpoint *en
     FUZZ_CHECK(length <= OKV_WELCOME_MAX && okv_welcome_decode(welcome, length, &fields) == 0);
     for (unsigned i = 0; i < HOUSE_CONNECTIONS; i++)
         count += world->connections[i].in_use;
-    FUZZ_CHECK(count < HOUSE_CLIENTS_MAX);
-    replace(id_of(&hello));
+    if (count == HOUSE_CONNECTIONS)
+        return OKV_EAGAIN;
     if (fuzz_rarely(world->input, 32))
         return OKV_EIO;
+    replace(id_of(&hello));
     while (c->in_use)
         c++;
     *c = (struct house_connection){
@@ -156,6 +156,7 @@ void house_connect(struct house *house, const uint8_t *hello, size_t length, con
     house->accepting = false;
     free(bytes);
     FUZZ_CHECK(okv_ledgers_count(&house->core.server->ledgers) <= HOUSE_LEDGERS);
+    FUZZ_CHECK(house->core.server->admission.clients <= HOUSE_CLIENTS_MAX);
 }
 
 /* ---- the end of a connection ---- */
