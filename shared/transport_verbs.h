@@ -57,9 +57,12 @@
  * Never 7, which means "for ever" to some devices (rxe). */
 #define VERBS_ACK_TIMEOUT 14
 #define VERBS_RETRY_COUNT 6
-/* Credits keep the receiver ready; should that fail, 0.64 ms until the next try
- * instead of the connection manager's choice of 655 ms (man rdma_connect). */
-#define VERBS_MIN_RNR_TIMER 12
+/* Credits keep the receiver ready, but a peer that breaks them can take every receive buffer of a
+ * worker before it is thrown out. Those who keep to theirs then try again after 41 ms, at most
+ * VERBS_RETRY_COUNT times: so a worker has a quarter of a second to throw it out, after which
+ * their queue pairs would break. (The receiver's setting; 655 ms if the connection manager
+ * chooses, man rdma_connect.) */
+#define VERBS_MIN_RNR_TIMER 24
 
 struct verbs_listener {
     struct okv_listener base;
