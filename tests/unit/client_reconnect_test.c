@@ -314,6 +314,24 @@ static void abandoned_reads_do_not_keep_all_slots(void **state)
     assert_int_equal(results[0].status, OKV_OK);
 }
 
+/* Also where something else is under way. */
+static void slots_that_came_back_are_seen(void **state)
+{
+    (void)state;
+    handle = stub_open_lasting(2, 1, SHORT_MS);
+    stub.delay = HELD;
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(get(), OKV_ETIMEDOUT);
+    struct okv_command ping = {.kind = OKV_PING, .tag = 0, .timeout_ms = LONG_MS};
+    assert_int_equal(okv_submit(handle, &ping, 1, NULL), OKV_OK);
+    assert_int_equal(okv_submit_get(handle, "key", 3, buffer[1], sizeof buffer[1], 1), OKV_EAGAIN);
+    stub_release_events(0);
+    get_submit(1);
+    collect();
+    assert_int_equal(results[0].status, OKV_OK);
+    assert_int_equal(results[1].status, OKV_ENOTFOUND);
+}
+
 /* Only the keepalive tells that the host is gone. */
 static void abandoned_reads_of_a_silent_host(void **state)
 {
@@ -608,6 +626,7 @@ int main(void)
         RECONNECT_TEST(write_that_expires_meanwhile),
         RECONNECT_TEST(abandoned_reads_give_their_slots_back),
         RECONNECT_TEST(abandoned_reads_do_not_keep_all_slots),
+        RECONNECT_TEST(slots_that_came_back_are_seen),
         RECONNECT_TEST(abandoned_reads_of_a_silent_host),
         RECONNECT_TEST(idle_handle_hears_the_goodbye_first),
         RECONNECT_TEST(idle_handle_looks_for_the_end_first),
