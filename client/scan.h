@@ -16,9 +16,11 @@
 
 #include "client/handle.h"
 
-/* A cursor's bits: 6 for the level, then the class, then the position. */
+/* A cursor's bits: 6 for the level, then the class, then the position, then some of the boot id.
+ * Class and position are bits of the hash, enough for the bucket of the largest depth. */
 #define SCAN_LEVEL_BITS 6
-#define SCAN_KEY_BITS (64 - SCAN_LEVEL_BITS)
+#define SCAN_KEY_BITS OKV_DEPTH_MAX
+#define SCAN_BOOT_BITS (64 - SCAN_LEVEL_BITS - SCAN_KEY_BITS)
 /* Bytes of one READ of neighbouring buckets. */
 #define SCAN_CHUNK_SIZE 65536u
 /* A class is in one bucket, and in as many as this once the table has grown to

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "server/handshake.h"
+#include "server/log.h"
 #include "server/session.h"
 #include "server/worker.h"
 #include "shared/error.h"
@@ -48,6 +49,7 @@ static void reject(struct okv_server *server, struct okv_request *request, int r
     struct okv_wire_reject bytes;
 
     count_rejection(&server->stats, reason);
+    okv_log_reject(&server->log, request, reason);
     okv_reject_encode(&reject, &bytes);
     request->listener->ops->reject(request, (const uint8_t *)&bytes, sizeof bytes);
 }

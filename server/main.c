@@ -242,7 +242,9 @@ int main(int argc, char **argv)
     sigaddset(&signals, OKV_SERVER_FAILED_SIGNAL);
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
 
+    okv_log_init(&server->log, STDERR_FILENO);
     int rc = run(server, &signals, &diag);
+    okv_log_fini(&server->log);
     if (rc)
         fprintf(stderr, "okv-server: %s\n", diag.text[0] ? diag.text : okv_error_text(rc));
     free(server);

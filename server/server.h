@@ -14,6 +14,7 @@
 #include "server/admission.h"
 #include "server/config.h"
 #include "server/ledger.h"
+#include "server/log.h"
 #include "server/stats.h"
 #include "server/store.h"
 #include "shared/clock.h"
@@ -28,6 +29,7 @@ struct okv_server {
     struct okv_stats stats;
     struct okv_admission admission;
     struct okv_ledgers ledgers;
+    struct okv_log log;
     uint64_t clock_origin_ms; /* okv_clock_boot_ms() when the server's clock was 0 */
     struct okv_message_limits limits;
 

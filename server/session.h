@@ -38,6 +38,7 @@ struct okv_session {
 
     struct okv_keepalive keepalive;
     uint32_t idle_looks; /* since the last request */
+    uint64_t created_ns; /* okv_clock_ns() */
     uint64_t pass;       /* of the worker: in which `served` requests were served */
     unsigned served;
 

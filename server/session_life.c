@@ -1,5 +1,6 @@
 #include "server/session_life.h"
 
+#include "server/log.h"
 #include "server/worker.h"
 #include "shared/error.h"
 
@@ -15,8 +16,12 @@ void okv_session_opened(struct okv_worker *worker, struct okv_conn *conn)
     OKV_STATS_ADD(stats, credits_granted, session->lanes);
 }
 
-static void count_end(struct okv_stats *stats, enum okv_session_end_reason reason)
+static void record_end(struct okv_server *server, const struct okv_session *session,
+                       enum okv_session_end_reason reason)
 {
+    struct okv_stats *stats = &server->stats;
+
+    okv_log_session_end(&server->log, session, reason);
     switch (reason) {
 #define OKV_SESSION_END_COUNT(name, counter)       \
     case OKV_SESSION_END_##name:                   \
@@ -35,7 +40,7 @@ void okv_session_end(struct okv_worker *worker, struct okv_session *session,
     okv_worker_flush_session(worker, session);
     session->conn->ops->close(session->conn);
     session->closing = true;
-    count_end(&worker->server->stats, reason);
+    record_end(worker->server, session, reason);
 }
 
 /* Why the transport says that the connection is gone. */
@@ -75,7 +80,7 @@ void okv_session_closed(struct okv_worker *worker, struct okv_session *session, 
 
     drop_deferred(worker, session);
     if (!session->closing)
-        count_end(&server->stats, reason_of(session, status));
+        record_end(server, session, reason_of(session, status));
     okv_worker_unlist_session(worker, session);
     OKV_STATS_SUBTRACT(&server->stats, sessions, 1);
     OKV_STATS_SUBTRACT(&server->stats, credits_granted, session->lanes);

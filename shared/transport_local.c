@@ -13,9 +13,8 @@
 #include "shared/error.h"
 #include "shared/ordering.h"
 
-/* Ready connections that one poll of a server looks at, and messages that it takes of one. */
+/* Ready connections that one poll of a server looks at. */
 #define POLL_BATCH 64
-#define POLL_SHARE 8
 
 static void close_conn(struct okv_conn *conn)
 {
@@ -169,7 +168,7 @@ static int receive_ready(struct okv_local_endpoint *endpoint, struct okv_event *
     for (int i = 0; i < count; i++) {
         int share = (max - n) / (count - i); /* of this one and each that follows: at least 1 */
         if (ready[i].data.ptr)               /* else it is wake_fd: arm empties it */
-            serve_ready(ready[i].data.ptr, events, share < POLL_SHARE ? share : POLL_SHARE, &n);
+            serve_ready(ready[i].data.ptr, events, share, &n);
     }
     return count < 0 ? count : n;
 }

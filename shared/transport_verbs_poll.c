@@ -111,6 +111,7 @@ static int complete_recv(struct verbs_endpoint *ep, struct verbs_conn *conn,
         okv_verbs_post_slot(ep, slot);
         return 0;
     }
+    atomic_store_explicit(&conn->ready, true, memory_order_relaxed);
     bool has_immediate = wc->wc_flags & IBV_WC_WITH_IMM;
     *event = (struct okv_event){
         .type = OKV_EVENT_RECV,

@@ -177,7 +177,14 @@ void meeting_connect(struct meeting *meeting)
     assert_memory_equal(welcome.bytes, greeting, sizeof greeting);
     meeting->client.conn = conn;
     assert_int_equal(meeting->ops->set_remote(conn, 0, MEETING_REGION, meeting->listener->rkey), 0);
-    MEETING_UNTIL(meeting, meeting->server.conn);
+    MEETING_UNTIL(meeting, meeting_is_ready(meeting));
+}
+
+bool meeting_is_ready(const struct meeting *meeting)
+{
+    const struct verbs_conn *conn = (struct verbs_conn *)meeting->server.conn;
+
+    return conn && atomic_load(&conn->ready);
 }
 
 void meeting_part(struct meeting *meeting)

@@ -5,9 +5,11 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
+#include "client/handle.h"
 #include "shared/clock.h"
 #include "tests/support/stub_values.h"
 
@@ -289,6 +291,138 @@ static void abandoned_reads_give_their_slots_back(void **state)
     assert_int_equal(get(), OKV_OK);
 }
 
+/* Where they have all of them, a call waits for one, and hears what became of the connection. */
+static void abandoned_reads_do_not_keep_all_slots(void **state)
+{
+    (void)state;
+    write_item("value");
+    handle = stub_open_lasting(1, 1, SHORT_MS);
+    stub.delay = HELD;
+    for (unsigned i = 0; i < 4; i++) /* more than there are slots */
+        assert_int_equal(get(), OKV_ETIMEDOUT);
+    assert_int_equal(stub.reads_under_way, 2);
+    assert_int_equal(okv_submit_ping(handle, 0), OKV_EAGAIN);
+    stub_hang_up();
+    assert_int_equal(get(), OKV_OK);
+    assert_int_equal(stub.connects, 2);
+    stub.delay = HELD;
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(get(), OKV_ETIMEDOUT);
+    stub_hang_up();
+    assert_int_equal(okv_submit_ping(handle, 0), OKV_OK);
+    collect();
+    assert_int_equal(results[0].status, OKV_OK);
+}
+
+/* Also where something else is under way. */
+static void slots_that_came_back_are_seen(void **state)
+{
+    (void)state;
+    handle = stub_open_lasting(2, 1, SHORT_MS);
+    stub.delay = HELD;
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(get(), OKV_ETIMEDOUT);
+    struct okv_command ping = {.kind = OKV_PING, .tag = 0, .timeout_ms = LONG_MS};
+    assert_int_equal(okv_submit(handle, &ping, 1, NULL), OKV_OK);
+    assert_int_equal(okv_submit_get(handle, "key", 3, buffer[1], sizeof buffer[1], 1), OKV_EAGAIN);
+    stub_release_events(0);
+    get_submit(1);
+    collect();
+    assert_int_equal(results[0].status, OKV_OK);
+    assert_int_equal(results[1].status, OKV_ENOTFOUND);
+}
+
+/* Only the keepalive tells that the host is gone. */
+static void abandoned_reads_of_a_silent_host(void **state)
+{
+    struct okv_options options = {
+        .depth = 1, .credits = 1, .timeout_ms = SHORT_MS, .keepalive_ms = 200};
+    uint64_t until = okv_clock_ns() + UINT64_C(20000000000);
+
+    (void)state;
+    write_item("value");
+    handle = stub_open_with(&options);
+    stub.silent = true;
+    stub.delay = HELD;
+    int rc = get();
+    assert_int_equal(get(), OKV_ETIMEDOUT); /* these have the two slots */
+    while (rc == OKV_ETIMEDOUT && okv_clock_ns() < until)
+        rc = get();
+    assert_int_equal(rc, OKV_OK);
+    assert_int_equal(stub.connects, 2);
+    stub.silent = false;
+}
+
+/* ---- handles that were idle ---- */
+
+#define IDLE() nanosleep(&(struct timespec){.tv_nsec = 3000000}, NULL)
+
+static bool answer_the_next(const struct stub_request *sent, struct stub_reply *reply)
+{
+    (void)sent, (void)reply;
+    return stub.connects > 1;
+}
+
+static void idle_handle_hears_the_goodbye_first(void **state)
+{
+    (void)state;
+    handle = stub_open_lasting(4, 4, LONG_MS);
+    stub.answer = answer_the_next;
+    stub_goodbye();
+    IDLE();
+    put_submit(0);
+    collect();
+    assert_int_equal(results[0].status, OKV_OK);
+    assert_int_equal(stub.connects, 2);
+    assert_int_equal(stub.sent, 1);
+}
+
+static int count_item(void *user, const struct okv_item *item)
+{
+    (void)item;
+    ++*(unsigned *)user;
+    return 0;
+}
+
+static int idle_call(unsigned way)
+{
+    uint64_t latencies[4];
+    unsigned items = 0;
+    char text[256];
+
+    switch (way) {
+    case 0:
+        return okv_put(handle, "key", 3, "value", 5, NULL);
+    case 1:
+        return get();
+    case 2:
+        return okv_scan(handle, count_item, &items);
+    case 3:
+        return okv_probe(handle, STUB_BUCKET_SIZE, 4, 4, latencies);
+    case 4:
+        return okv_flush(handle);
+    default:
+        return okv_stat(handle, text, sizeof text, &length);
+    }
+}
+
+/* Its end would show only to who looks for it; what is posted there gets lost. */
+static void idle_handle_looks_for_the_end_first(void **state)
+{
+    for (unsigned way = 0; way < 6; way++) {
+        client_setup(state);
+        handle = stub_open_lasting(4, 4, 1000);
+        stub.shy = true;
+        stub_hang_up();
+        stub_restart(OTHER_BOOT);
+        write_item("value");
+        IDLE();
+        assert_int_equal(idle_call(way), OKV_OK);
+        assert_int_equal(stub.connects, 2);
+        stub_close(&handle);
+    }
+}
+
 /* ---- deadlines ---- */
 
 static void deadlines_hold_without_a_connection(void **state)
@@ -362,9 +496,9 @@ static void lasting_failures_end_the_handle(void **state)
 
 static void passing_failures_do_not(void **state)
 {
-    static const int codes[] = {OKV_EREFUSED,      OKV_ESHUTDOWN, OKV_ETIMEDOUT,
-                                OKV_EDISCONNECTED, OKV_ENODEVICE, OKV_EADDRESS,
-                                OKV_EIO,           OKV_ENOMEM,    OKV_EPERM};
+    static const int codes[] = {OKV_EREFUSED,  OKV_ESHUTDOWN, OKV_ETIMEDOUT, OKV_EDISCONNECTED,
+                                OKV_ENODEVICE, OKV_EADDRESS,  OKV_EIO,       OKV_ENOMEM,
+                                OKV_EPERM,     OKV_EINVAL};
 
     for (unsigned i = 0; i < 2 * sizeof codes / sizeof *codes; i++) {
         int *result = i % 2 ? &stub.connect_result : &stub.start_result;
@@ -423,6 +557,57 @@ static void connecting_takes_steps(void **state)
     assert_int_equal(stub.connects, 2);
 }
 
+static void lose_it(void)
+{
+    stub_hang_up();
+    assert_int_equal(get(), OKV_ENOTFOUND);
+}
+
+static void address_is_used_and_the_name_asked_seldom(void **state)
+{
+    static const struct {
+        const char *peer, *address;
+    } peers[] = {
+        {"10.9.9.1:7471", "10.9.9.1"},
+        {"[fd00::1]:7471", "fd00::1"},
+        {"[fe80::1]:7471", "server.example"}, /* lacks its scope */
+        {"?", "server.example"},
+    };
+
+    for (size_t i = 0; i < sizeof peers / sizeof *peers; i++) {
+        values_setup(state);
+        stub.peer = peers[i].peer;
+        assert_int_equal(okv_open("rdma://server.example", NULL, &handle, NULL, 0), OKV_OK);
+        assert_string_equal(stub.host, "server.example");
+        lose_it();
+        assert_string_equal(stub.host, peers[i].address);
+        lose_it();
+        assert_string_equal(stub.host, peers[i].address);
+
+        /* as long as it leads nowhere */
+        stub.refusals = 1000;
+        stub_hang_up();
+        get_submit(0);
+        unsigned before = stub.connects;
+        POLL_UNTIL(stub.connects >= before + 2);
+        assert_string_equal(stub.host, peers[i].address);
+        handle->link.name_from_ns = okv_clock_ns();
+        before = stub.connects;
+        POLL_UNTIL(stub.connects == before + 1);
+        assert_string_equal(stub.host, "server.example");
+        POLL_UNTIL(stub.connects == before + 2);
+        assert_string_equal(stub.host, peers[i].address);
+
+        /* where the name leads to is where the next attempt goes */
+        stub.peer = "10.9.9.2:7471";
+        stub.refusals = 0;
+        collect();
+        lose_it();
+        assert_string_equal(stub.host, "10.9.9.2");
+        stub_close(&handle);
+    }
+}
+
 #define RECONNECT_TEST(name) cmocka_unit_test_setup_teardown(name, values_setup, client_teardown)
 
 int main(void)
@@ -440,12 +625,18 @@ int main(void)
         RECONNECT_TEST(abandoned_writes_are_not_sent_again),
         RECONNECT_TEST(write_that_expires_meanwhile),
         RECONNECT_TEST(abandoned_reads_give_their_slots_back),
+        RECONNECT_TEST(abandoned_reads_do_not_keep_all_slots),
+        RECONNECT_TEST(slots_that_came_back_are_seen),
+        RECONNECT_TEST(abandoned_reads_of_a_silent_host),
+        RECONNECT_TEST(idle_handle_hears_the_goodbye_first),
+        RECONNECT_TEST(idle_handle_looks_for_the_end_first),
         RECONNECT_TEST(deadlines_hold_without_a_connection),
         RECONNECT_TEST(attempts_become_rarer),
         RECONNECT_TEST(lasting_failures_end_the_handle),
         RECONNECT_TEST(passing_failures_do_not),
         RECONNECT_TEST(verification_that_fails),
         RECONNECT_TEST(connecting_takes_steps),
+        RECONNECT_TEST(address_is_used_and_the_name_asked_seldom),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

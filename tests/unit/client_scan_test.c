@@ -361,6 +361,41 @@ static void a_flush_that_fails_on_its_way_may_have_happened(void **state)
     }
 }
 
+/* ---- cursors ------------------------------------------------------------ */
+
+static int stop(void *user, const struct okv_item *item)
+{
+    return show(user, item), 7;
+}
+
+static void a_cursor_is_of_one_start_of_the_server(void **state)
+{
+    struct okv_entry entries[2] = {stub_inline(low, "low"), stub_inline(high, "high")};
+    uint64_t cursor = 0;
+
+    (void)state;
+    stub_bucket(0, STUB_DEPTH, entries, 2);
+    handle = stub_open_lasting(4, 4, 5000);
+    shown_count = 0;
+    assert_int_equal(okv_scan_from(handle, &cursor, stop, NULL), 7);
+    uint64_t first = cursor;
+    stub_hang_up(); /* another connection to the same table */
+    assert_int_equal(okv_ping(handle), OKV_OK);
+    assert_int_equal(okv_scan_from(handle, &cursor, stop, NULL), 7);
+    assert_int_equal(okv_scan_from(handle, &cursor, stop, NULL), 0);
+    assert_int_equal(cursor, 0);
+    assert_int_equal(shown_count, 2);
+    assert_string_not_equal(shown[0].key, shown[1].key);
+    for (uint64_t boot_id = STUB_BOOT + 1; boot_id < STUB_BOOT + 20; boot_id++) {
+        stub_hang_up();
+        stub_restart(boot_id);
+        cursor = first;
+        assert_int_equal(okv_ping(handle), OKV_OK);
+        assert_int_equal(okv_scan_from(handle, &cursor, stop, NULL), OKV_EINVAL);
+        assert_true(cursor == first);
+    }
+}
+
 /* ---- probe -------------------------------------------------------------- */
 
 #define PROBE_LENGTH (3 * STUB_BUCKET_SIZE)
@@ -420,6 +455,7 @@ int main(void)
         SCAN_TEST(a_flush_goes_on_where_the_server_says),
         SCAN_TEST(a_flush_that_fails_on_its_way_may_have_happened),
         SCAN_TEST(a_flush_without_an_answer_may_have_happened),
+        SCAN_TEST(a_cursor_is_of_one_start_of_the_server),
         SCAN_TEST(a_probe_keeps_to_the_index),
     };
 

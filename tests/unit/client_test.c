@@ -20,8 +20,9 @@ static void blocked_request_needs_no_event(void **state)
     (void)state;
     handle = stub_open(4, 4, LONG_MS);
     stub.answer = no_answer;
-    stub.no_buffers = 3;
+    stub.no_buffers = 100; /* more than polls before the put */
     put_submit(0);
+    stub.no_buffers = 3;
     for (unsigned i = 0; i < 3; i++) {
         assert_int_equal(stub.sent, 0);
         assert_int_equal(collect_once(), 0);
@@ -375,9 +376,10 @@ static void blocked_requests_are_not_all_tried(void **state)
 {
     (void)state;
     handle = stub_open(TAGS, TAGS, LONG_MS);
-    stub.no_buffers = 10;
+    stub.no_buffers = 100; /* more than polls before the puts */
     for (uint64_t tag = 0; tag < TAGS; tag++)
         put_submit(tag);
+    stub.no_buffers = 10;
     stub.buffers_asked = 0;
     for (unsigned i = 0; i < 9; i++)
         assert_int_equal(collect_once(), 0);

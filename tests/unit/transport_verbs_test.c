@@ -22,6 +22,9 @@
 #include "tests/support/transport_steps.h"
 #include "tests/support/verbs_meeting.h"
 
+/* Longer than a device tries to reach another, and less than a server waits for a client. */
+#define SLOW_MS 1000
+
 static int setup(void **state)
 {
     struct meeting *meeting = calloc(1, sizeof *meeting);
@@ -56,7 +59,7 @@ static void expect_answered_probe(struct meeting *meeting, struct okv_conn *conn
 static void expect_dead(struct meeting *meeting, struct meeting_side *side, int status)
 {
     assert_int_equal(side->closed, 0);
-    assert_int_equal(meeting->ops->probe(side->conn), 0);
+    MEETING_UNTIL(meeting, side->closed || meeting->ops->probe(side->conn));
     MEETING_UNTIL(meeting, side->closed);
     assert_int_equal(side->close_status, status);
 }
@@ -213,7 +216,7 @@ static pid_t start_client(struct meeting *meeting)
     }
     assert_int_equal(read(ends[0], &said, 1), 1);
     close(ends[0]);
-    MEETING_UNTIL(meeting, meeting->server.conn);
+    MEETING_UNTIL(meeting, meeting_is_ready(meeting));
     return pid;
 }
 
@@ -293,6 +296,26 @@ static void a_silent_server_is_asked_again_until_the_deadline(void **state)
     meeting->quiet = false;
 }
 
+/* The address is known, but whoever asked comes back for it too late. */
+static void a_deadline_between_two_steps_is_a_time_out(void **state)
+{
+    struct meeting *meeting = *state;
+    struct okv_welcome welcome;
+    struct okv_conn *conn;
+    struct okv_diag diag = {""};
+    struct okv_connecting *connecting =
+        meeting_begin(meeting, &meeting->connect_uri, meeting_deadline(200));
+
+    meeting->quiet = true;
+    assert_int_equal(meeting->ops->connect_step(connecting, &welcome, &conn, &diag), OKV_EAGAIN);
+    usleep(300000);
+    int rc;
+    while ((rc = meeting->ops->connect_step(connecting, &welcome, &conn, &diag)) == OKV_EAGAIN)
+        usleep(1000);
+    assert_int_equal(rc, OKV_ETIMEDOUT);
+    meeting->quiet = false;
+}
+
 static void nobody_listens(void **state)
 {
     struct meeting *meeting = *state;
@@ -320,6 +343,35 @@ static void go_to(struct meeting *meeting, struct okv_connecting *connecting, en
     } while (attempt->step < step);
     if (answered)
         MEETING_UNTIL(meeting, meeting->server.opened == 1);
+}
+
+/* It has the answer, and is busy elsewhere: a probe must wait, as its queue pair takes nothing. */
+static void a_client_that_is_slow_to_take_the_answer_stays(void **state)
+{
+    struct meeting *meeting = *state;
+    struct okv_connecting *connecting =
+        meeting_begin(meeting, &meeting->connect_uri, meeting_deadline(20000));
+    struct okv_welcome welcome;
+    int rc;
+
+    memset(&meeting->server, 0, sizeof meeting->server);
+    memset(&meeting->client, 0, sizeof meeting->client);
+    go_to(meeting, connecting, VERBS_STEP_ANSWER, true);
+    for (uint64_t until = meeting_deadline(SLOW_MS); okv_clock_ns() < until;) {
+        if (meeting->server.conn)
+            assert_int_equal(meeting->ops->probe(meeting->server.conn), 0);
+        meeting_turn(meeting);
+        poll(NULL, 0, 1);
+    }
+    assert_int_equal(meeting->server.closed, 0);
+    assert_int_equal(meeting->server.conn->unacknowledged, 0);
+    while ((rc = meeting->ops->connect_step(connecting, &welcome, &meeting->client.conn, NULL)) ==
+           OKV_EAGAIN)
+        poll(NULL, 0, 1);
+    assert_int_equal(rc, 0);
+    MEETING_UNTIL(meeting, meeting_is_ready(meeting));
+    expect_answered_probe(meeting, meeting->server.conn);
+    meeting_part(meeting);
 }
 
 static void a_connect_may_be_cancelled_at_any_step(void **state)
@@ -525,7 +577,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_stopped_process_answers_and_a_killed_one_does_not),
         cmocka_unit_test(a_silent_host_is_given_up_in_time),
         cmocka_unit_test(a_silent_server_is_asked_again_until_the_deadline),
+        cmocka_unit_test(a_deadline_between_two_steps_is_a_time_out),
         cmocka_unit_test(nobody_listens),
+        cmocka_unit_test(a_client_that_is_slow_to_take_the_answer_stays),
         cmocka_unit_test(a_connect_may_be_cancelled_at_any_step),
         cmocka_unit_test(the_request_says_which_host_asks),
         cmocka_unit_test(messages_leave_with_one_doorbell),
