@@ -190,11 +190,11 @@ static void hang_up_late(unsigned n)
  * whether it is there. */
 static void a_scan_ends_with_its_server(void **state)
 {
-    uint64_t level = 40;
-    uint64_t cursor = level + 1;
+    uint64_t cursor = 0;
 
     (void)state;
     stub.welcome.region_length = stub.block.region_length = UINT64_C(1) << 60;
+    stub.welcome.bucket_count = UINT64_C(1) << 40;
     stub_bucket(0, 0, NULL, 0);
     handle = stub_open(4, 4, 60000);
     stub.before_read = hang_up_late;

@@ -304,28 +304,6 @@ static void extremes_are_accepted(void **state)
     assert_int_equal(okv_submit(handle, right, LENGTH_OF(right), NULL), OKV_OK);
 }
 
-static bool say_nothing_of_itself(const struct stub_request *request, struct stub_reply *reply)
-{
-    (void)request;
-    reply->message.value_length = 0;
-    return true;
-}
-
-/* Also those of a server that has none to tell. */
-static void figures_need_room_for_the_nul(void **state)
-{
-    size_t needed = 9;
-    char text[1] = "x";
-
-    (void)state;
-    handle = stub_open(4, 4, LONG_MS);
-    stub.answer = say_nothing_of_itself;
-    assert_int_equal(okv_stat(handle, NULL, 0, &needed), OKV_ETOOSMALL);
-    assert_int_equal(needed, 0);
-    assert_int_equal(okv_stat(handle, text, 1, &needed), OKV_OK);
-    assert_int_equal(text[0], '\0');
-}
-
 static void nothing_is_needed_where_memory_is(void **state)
 {
     struct okv_command command = {.kind = OKV_GET, KEY};
@@ -598,7 +576,6 @@ int main(void)
         SUBMIT_TEST(goodbye_is_heard_when_a_post_fails),
         SUBMIT_TEST(wrong_commands_are_refused),
         SUBMIT_TEST(extremes_are_accepted),
-        SUBMIT_TEST(figures_need_room_for_the_nul),
         SUBMIT_TEST(nothing_is_needed_where_memory_is),
         SUBMIT_TEST(commands_beyond_the_depth),
         SUBMIT_TEST(command_has_its_own_deadline),

@@ -390,6 +390,28 @@ static void blocked_requests_are_not_all_tried(void **state)
         assert_true(stub.requests[n].message.slot != stub.requests[n - 1].message.slot);
 }
 
+static bool say_nothing_of_itself(const struct stub_request *request, struct stub_reply *reply)
+{
+    (void)request;
+    reply->message.value_length = 0;
+    return true;
+}
+
+/* Also those of a server that has none to tell. */
+static void figures_need_room_for_the_nul(void **state)
+{
+    size_t needed = 9;
+    char text[1] = "x";
+
+    (void)state;
+    handle = stub_open(4, 4, LONG_MS);
+    stub.answer = say_nothing_of_itself;
+    assert_int_equal(okv_stat(handle, NULL, 0, &needed), OKV_ETOOSMALL);
+    assert_int_equal(needed, 0);
+    assert_int_equal(okv_stat(handle, text, 1, &needed), OKV_OK);
+    assert_int_equal(text[0], '\0');
+}
+
 #define CLIENT_TEST(name) cmocka_unit_test_setup_teardown(name, client_setup, client_teardown)
 
 int main(void)
@@ -401,6 +423,7 @@ int main(void)
         CLIENT_TEST(connection_ends_in_the_middle),
         CLIENT_TEST(statuses_that_an_operation_may_have),
         CLIENT_TEST(values_that_an_answer_may_have),
+        CLIENT_TEST(figures_need_room_for_the_nul),
         CLIENT_TEST(posts_that_fail),
         CLIENT_TEST(posts_after_the_end),
         CLIENT_TEST(blocked_requests_are_not_all_tried),
