@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -267,4 +268,14 @@ void knock_end(struct knock *knock)
 {
     rdma_destroy_id(knock->id);
     rdma_destroy_event_channel(knock->channel);
+}
+
+void meeting_cut_network(bool cut)
+{
+    char command[160];
+
+    snprintf(command, sizeof command,
+             "for d in v0 v1; do tc qdisc %s dev $d root netem loss 100%% || exit 1; done",
+             cut ? "add" : "del");
+    assert_int_equal(system(command), 0);
 }

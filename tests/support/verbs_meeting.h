@@ -75,4 +75,8 @@ struct knock {
 enum rdma_cm_event_type knock_on(struct meeting *meeting, struct knock *knock, uint8_t reads);
 void knock_end(struct knock *knock);
 
+/* Cuts the network of the veth pair, or mends it: in both directions, or else one side hears that
+ * the other has ended the connection. */
+void meeting_cut_network(bool cut);
+
 #endif

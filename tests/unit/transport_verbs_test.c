@@ -513,17 +513,6 @@ static void everything_at_once_is_accounted_for(void **state)
 
 /* ---- what ruins the machine ---- */
 
-/* In both directions, or else one side hears that the other has ended the connection. */
-static void cut_network(bool cut)
-{
-    char command[160];
-
-    snprintf(command, sizeof command,
-             "for d in v0 v1; do tc qdisc %s dev $d root netem loss 100%% || exit 1; done",
-             cut ? "add" : "del");
-    assert_int_equal(system(command), 0);
-}
-
 static void a_cut_network_answers_no_probe(void **state)
 {
     struct meeting *meeting = *state;
@@ -534,11 +523,11 @@ static void a_cut_network_answers_no_probe(void **state)
     }
     meeting_connect(meeting);
     expect_answered_probe(meeting, meeting->server.conn);
-    cut_network(true);
+    meeting_cut_network(true);
     assert_int_equal(meeting->ops->probe(meeting->client.conn), 0);
     assert_int_equal(meeting->ops->probe(meeting->server.conn), 0);
     MEETING_UNTIL(meeting, meeting->client.closed && meeting->server.closed);
-    cut_network(false);
+    meeting_cut_network(false);
     assert_int_equal(meeting->client.close_status, OKV_ETIMEDOUT);
     assert_int_equal(meeting->server.close_status, OKV_ETIMEDOUT);
     meeting_part(meeting);
