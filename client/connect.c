@@ -9,6 +9,9 @@
 #include "shared/error.h"
 #include "shared/superblock.h"
 
+/* What an attempt of a handle that was connected before may take. */
+#define AGAIN_LIMIT_NS UINT64_C(2000000000)
+
 _Static_assert(sizeof(struct okv_wire_superblock) <= OKV_DIRECTORY_SIZE,
                "the staging buffer takes the superblock");
 
@@ -87,6 +90,14 @@ static struct okv_uri attempt_uri(struct link *link)
     return uri;
 }
 
+/* An attempt that the network swallowed would last beyond the network's return. */
+static uint64_t attempt_limit_ns(const struct link *link)
+{
+    bool shorter = !link->opening && link->connect_timeout_ns > AGAIN_LIMIT_NS;
+
+    return shorter ? AGAIN_LIMIT_NS : link->connect_timeout_ns;
+}
+
 int attempt_start(okv *handle, struct okv_diag *why)
 {
     struct link *link = &handle->link;
@@ -101,7 +112,7 @@ int attempt_start(okv *handle, struct okv_diag *why)
     okv_hello_encode(&hello, &bytes);
     link->state = LINK_CONNECTING;
     link->broken = 0;
-    link->deadline_ns = okv_clock_ns() + link->connect_timeout_ns;
+    link->deadline_ns = okv_clock_ns() + attempt_limit_ns(link);
     struct okv_connect_params params = {
         .hello = (const uint8_t *)&bytes,
         .hello_length = sizeof bytes,

@@ -288,11 +288,10 @@ int link_open(okv *handle)
 {
     struct link *link = &handle->link;
     struct waiting waiting = {0};
+    link->opening = true;
     int rc = attempt_start(handle, &handle->why);
-
     if (rc)
         return rc;
-    link->opening = true;
     while ((rc = attempt_step(handle, &handle->why)) == OKV_EAGAIN) {
         engine_pause(handle, &waiting, link_wake_ns(handle));
         if (handle->failure)
