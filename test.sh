@@ -78,6 +78,6 @@ build asan
 build tsan
 build fuzz
 run_tests fuzz -L fuzz -V
-run_tests asan -L 'unit|local'
-run_tests tsan -L 'unit|local'
+run_tests asan -j 2 -L 'unit|local'
+run_tests tsan -j 2 -L 'unit|local'
 run_tests release

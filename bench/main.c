@@ -29,7 +29,8 @@ static const char *advice(int code)
     case OKV_EUNKNOWN:
     case OKV_EDISCONNECTED:
     case OKV_ESHUTDOWN:
-        return ": see that the server runs";
+        return ": see that the server runs, then measure again: a run whose connection broke has "
+               "no figures";
     default:
         return "";
     }

@@ -39,6 +39,8 @@ static int worker_open(struct runner *runner, uint32_t index, char *why, size_t 
         .timeout_ms = options->timeout_ms,
         .depth = depth,
         .credits = options->get_many == 0 && options->depth > DEFAULT_CREDITS ? options->depth : 0,
+        /* Times of waiting for a server to come back, and of its empty table, are no figures. */
+        .reconnect = OKV_RECONNECT_NEVER,
     };
 
     worker->runner = runner;

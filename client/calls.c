@@ -13,7 +13,8 @@ static int command_run(okv *handle, const struct okv_command *command, struct ok
     *result = (struct okv_result){.tag = command->tag, .status = OKV_EINVAL};
     if (!handle)
         return OKV_EINVAL;
-    int rc = command_start(handle, command, DELIVER_TO_CALLER, NULL, &operation);
+    int rc =
+        command_start(handle, command, engine_begin(handle), DELIVER_TO_CALLER, NULL, &operation);
     if (rc == 0)
         return engine_wait_for(handle, operation, result);
     result->status = rc;
@@ -182,7 +183,8 @@ int okv_stat(okv *handle, char *buffer, size_t size, size_t *length)
 
     if (!handle || !length || (!buffer && size > 0))
         return OKV_EINVAL;
-    int rc = operation_take(handle, OPERATION_STAT, DELIVER_TO_CALLER, 0, &operation);
+    int rc = operation_take(handle, OPERATION_STAT, DELIVER_TO_CALLER,
+                            engine_begin(handle) + handle->timeout_ns, &operation);
     if (rc)
         return rc;
     operation->buffer = (uint8_t *)buffer;
@@ -191,7 +193,9 @@ int okv_stat(okv *handle, char *buffer, size_t size, size_t *length)
     rc = engine_wait_for(handle, operation, &result);
     if (rc == OKV_OK || rc == OKV_ETOOSMALL)
         *length = result.length;
-    if (rc == OKV_OK && size > 0)
+    if (rc == OKV_OK && size == 0)
+        rc = OKV_ETOOSMALL;
+    if (rc == OKV_OK)
         buffer[result.length] = '\0';
     return rc;
 }

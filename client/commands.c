@@ -143,23 +143,38 @@ void command_go(okv *handle, struct operation *operation)
     }
 }
 
-int command_start(okv *handle, const struct okv_command *command, enum operation_delivery delivery,
-                  struct okv_result *place, struct operation **started)
+uint64_t command_deadline_ns(const okv *handle, const struct okv_command *command,
+                             uint64_t begun_ns)
 {
+    uint32_t own_ms = command->timeout_ms;
+
+    return begun_ns + (own_ms ? (uint64_t)own_ms * 1000000u : handle->timeout_ns);
+}
+
+int command_start(okv *handle, const struct okv_command *command, uint64_t begun_ns,
+                  enum operation_delivery delivery, struct okv_result *place,
+                  struct operation **started)
+{
+    uint64_t connection = handle->counters.reconnects;
     struct operation *operation;
     int rc = command_check(handle, command);
 
     if (rc)
         return rc;
-    rc = operation_take(handle, command_shape(command)->kind, delivery, command->timeout_ms,
-                        &operation);
+    rc = operation_take(handle, command_shape(command)->kind, delivery,
+                        command_deadline_ns(handle, command, begun_ns), &operation);
     if (rc)
         return rc;
     operation_fill(handle, operation, command);
     operation->out = place;
     if (started)
         *started = operation;
-    if (link_is_up(handle))
+    /* While it waited for a slot another server may have come. */
+    if (handle->counters.reconnects != connection)
+        rc = command_refit(handle, operation);
+    if (rc)
+        operation_end(handle, operation, rc);
+    else if (link_is_up(handle))
         command_go(handle, operation);
     else
         operation->step = STEP_WAITING;

@@ -12,6 +12,13 @@
 _Static_assert(sizeof(struct okv_wire_superblock) <= OKV_DIRECTORY_SIZE,
                "the staging buffer takes the superblock");
 
+/* A server that moved is found again by its name: as long as none is at its last address, the
+ * name is looked up this often. */
+#define NAME_EVERY_NS UINT64_C(10000000000)
+
+_Static_assert(sizeof((struct link *)0)->address >= sizeof((struct okv_conn *)0)->peer,
+               "a peer's address fits");
+
 /* The kernel rejects for a server that ends meanwhile, and has nothing to say. */
 static bool rejection_is_empty(const struct okv_welcome *answer)
 {
@@ -46,6 +53,40 @@ static int rejection_explain(const struct okv_welcome *answer, const char *uri,
                         okv_reject_text(reject.reason));
 }
 
+void address_keep(okv *handle)
+{
+    struct link *link = &handle->link;
+    const char *host = handle->conn->peer; /* 10.9.9.1:7471, [fd00::1]:7471 */
+    const char *end = strrchr(host, host[0] == '[' ? ']' : ':');
+
+    link->address[0] = '\0';
+    host += host[0] == '[';
+    /* The address of a link is none without its scope, which is not told. */
+    if (link->uri.scheme != OKV_SCHEME_RDMA || !end || strncmp(host, "fe80:", 5) == 0)
+        return;
+    memcpy(link->address, host, (size_t)(end - host));
+    link->address[end - host] = '\0';
+}
+
+void address_use(struct link *link)
+{
+    link->name_from_ns = okv_clock_ns() + NAME_EVERY_NS;
+}
+
+/* Where to: looking a name up blocks, so that is done seldom while there is an address. */
+static struct okv_uri attempt_uri(struct link *link)
+{
+    struct okv_uri uri = link->uri;
+
+    if (!link->address[0])
+        return uri;
+    if (okv_clock_ns() < link->name_from_ns)
+        memcpy(uri.host, link->address, sizeof link->address);
+    else
+        address_use(link);
+    return uri;
+}
+
 int attempt_start(okv *handle, struct okv_diag *why)
 {
     struct link *link = &handle->link;
@@ -67,7 +108,8 @@ int attempt_start(okv *handle, struct okv_diag *why)
         .limits = {.slot_size = hello.slot_size, .credits = link->credits},
         .deadline_ns = link->deadline_ns,
     };
-    int rc = handle->transport->connect_start(&link->uri, &params, &link->connecting, why);
+    struct okv_uri uri = attempt_uri(link);
+    int rc = handle->transport->connect_start(&uri, &params, &link->connecting, why);
     if (rc)
         link->connecting = NULL;
     else
@@ -124,7 +166,7 @@ static int read_post(okv *handle, uint64_t offset, uint32_t length)
     int rc = handle->transport->post_read(handle->conn, &read, 1);
 
     if (rc)
-        return rc;
+        return rc == OKV_EINVAL ? OKV_EPROTO : rc; /* outside the region as it was described */
     handle->link.reading = true;
     handle->counters.reads++;
     handle->counters.read_bytes += length;

@@ -7,6 +7,10 @@
 #define EVENTS_PER_TURN 64
 /* Turns with events between two looks at the clock for deadlines. */
 #define DEADLINE_TURNS 64
+/* What an idle handle knows is good for as long as this. */
+#define STALE_NS 1000000
+/* Turns in which a handle catches up: beyond them it goes on as it does anyway. */
+#define CATCH_UP_TURNS 8
 
 void engine_fail(okv *handle, int failure, const char *sentence)
 {
@@ -103,9 +107,8 @@ void engine_disconnected(okv *handle)
     link_disconnected(handle, "the connection ended");
 }
 
-static void check_deadlines(okv *handle)
+static void check_deadlines(okv *handle, uint64_t now)
 {
-    uint64_t now = okv_clock_ns();
     uint64_t earliest = UINT64_MAX;
 
     if (handle->active == 0 || now < handle->earliest_deadline_ns)
@@ -122,6 +125,42 @@ static void check_deadlines(okv *handle)
     handle->earliest_deadline_ns = earliest;
 }
 
+/* Where no slot is taken nothing has a time. */
+static void look_at_clock(okv *handle)
+{
+    if (handle->free.count == handle->slot_count)
+        return;
+    uint64_t now = okv_clock_ns();
+    if (now >= handle->keepalive.next_ns)
+        keepalive_tick(handle, now);
+    check_deadlines(handle, now); /* last: what it gives up must be seen before it is gone */
+}
+
+/* An endpoint that is armed looks at everything when it is polled; others look for the end of a
+ * connection only now and then. */
+void engine_catch_up(okv *handle)
+{
+    bool more = true;
+
+    for (int i = 0; i < CATCH_UP_TURNS && more; i++) {
+        int rc =
+            handle->conn && !handle->closed ? handle->transport->arm(handle->conn->endpoint) : 0;
+        if (rc == OKV_EIO)
+            link_lost(handle, rc, "the completion queue cannot be armed");
+        more = engine_turn(handle);
+    }
+}
+
+uint64_t engine_begin(okv *handle)
+{
+    uint64_t now = okv_clock_ns();
+
+    if (handle->active == 0 && now - handle->begun_ns >= STALE_NS && !handle->failure)
+        engine_catch_up(handle);
+    handle->begun_ns = now;
+    return now;
+}
+
 bool engine_turn(okv *handle)
 {
     uint32_t active = handle->active;
@@ -131,12 +170,11 @@ bool engine_turn(okv *handle)
     if (n < 0)
         return true;
     bool advanced = !link_is_up(handle) && link_advance(handle);
-    if (link_is_up(handle))
+    if (link_is_up(handle) && (handle->blocked_requests.count || handle->blocked_reads.count))
         operation_retry_blocked(handle);
-    reads_flush(handle);
-    if (n == 0 || ++handle->turns % DEADLINE_TURNS == 0) {
-        keepalive_tick(handle);
-        check_deadlines(handle); /* last: what it gives up must be seen before it is gone */
-    }
+    if (handle->batch.count || handle->unflushed || handle->lost)
+        reads_flush(handle);
+    if (n == 0 || ++handle->turns % DEADLINE_TURNS == 0)
+        look_at_clock(handle);
     return n > 0 || advanced || handle->active != active || handle->failure != failure;
 }

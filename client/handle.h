@@ -282,9 +282,10 @@ struct okv {
     uint64_t next_sequence; /* rises over all connections */
     bool unflushed;         /* messages were queued since the last flush */
     uint32_t turns;
-    int failure; /* why the handle is unusable; 0 while it is usable */
-    bool lost;   /* a message could not be posted: OKV_EDISCONNECTED */
-    bool closed; /* OKV_EVENT_CLOSED of `conn` came */
+    uint64_t begun_ns; /* the last call that began operations */
+    int failure;       /* why the handle is unusable; 0 while it is usable */
+    bool lost;         /* a message could not be posted: OKV_EDISCONNECTED */
+    bool closed;       /* OKV_EVENT_CLOSED of `conn` came */
 
     struct okv_counters counters;
     struct okv_diag why;
@@ -295,11 +296,15 @@ struct okv {
 /* 0 when the command is one that okv.h allows on this handle; OKV_EINVAL, OKV_EKEYSIZE,
  * OKV_EVALUESIZE, OKV_ETTL. */
 int command_check(const okv *handle, const struct okv_command *command);
-/* Checks and starts it. Its READs are in the batch: reads_flush() is the caller's.
- * `place` is for DELIVER_TO_ARRAY, `started` for DELIVER_TO_CALLER; otherwise NULL. Also
- * OKV_EAGAIN (no slot) and the handle's failure. */
-int command_start(okv *handle, const struct okv_command *command, enum operation_delivery delivery,
-                  struct okv_result *place, struct operation **started);
+/* When its time is over that began at `begun_ns`. */
+uint64_t command_deadline_ns(const okv *handle, const struct okv_command *command,
+                             uint64_t begun_ns);
+/* Checks and starts it; its time began at `begun_ns`. Its READs are in the batch: reads_flush()
+ * is the caller's. `place` is for DELIVER_TO_ARRAY, `started` for DELIVER_TO_CALLER; otherwise
+ * NULL. Also what operation_take() says. */
+int command_start(okv *handle, const struct okv_command *command, uint64_t begun_ns,
+                  enum operation_delivery delivery, struct okv_result *place,
+                  struct operation **started);
 
 /* Whether the values of the operation are within what this server takes, and how it takes
  * them. 0, OKV_EKEYSIZE, OKV_EVALUESIZE. */
@@ -309,10 +314,10 @@ void command_go(okv *handle, struct operation *operation);
 
 /* ---- operation.c ---- */
 
-/* A slot for an operation of this kind, initialised, with its deadline (timeout_ms 0:
- * the handle's). OKV_EAGAIN when there is none, or the handle's failure. */
+/* A slot for an operation of this kind, initialised. Where there is none, DELIVER_TO_CALLER waits
+ * for it, to its deadline: OKV_ETIMEDOUT; the others have OKV_EAGAIN. Or the handle's failure. */
 int operation_take(okv *handle, enum operation_kind kind, enum operation_delivery delivery,
-                   uint32_t timeout_ms, struct operation **out);
+                   uint64_t deadline_ns, struct operation **out);
 /* Starts or resumes the current step; blocks the operation when there is no room. */
 void operation_advance(okv *handle, struct operation *operation);
 /* Tries blocked operations again. */
@@ -339,6 +344,11 @@ static inline bool operation_is_under_way(const struct operation *operation)
 
 /* ---- engine.c ---- */
 
+/* What a call begins with: returns the clock. Before that a handle that nobody looked at for a
+ * while hears what happened meanwhile, such as the end of its connection. */
+uint64_t engine_begin(okv *handle);
+/* The same whenever anybody looked last. */
+void engine_catch_up(okv *handle);
 /* One pass over events, blocked operations and deadlines. Returns whether anything happened. */
 bool engine_turn(okv *handle);
 /* Handles one event of the transport. */

@@ -24,22 +24,19 @@ void keepalive_start(okv *handle)
     keepalive->acknowledged = handle->conn->acknowledged;
 }
 
-/* With nothing under way nobody needs to know. */
+/* With nothing under way nobody needs to know. What was abandoned needs its slot back. */
 static bool keepalive_is_wanted(const okv *handle)
 {
-    return handle->keepalive.period_ns > 0 && handle->active > 0 && link_is_up(handle) &&
-           !handle->failure;
+    return handle->keepalive.period_ns > 0 && handle->free.count < handle->slot_count &&
+           link_is_up(handle) && !handle->failure;
 }
 
-void keepalive_tick(okv *handle)
+void keepalive_tick(okv *handle, uint64_t now)
 {
     struct keepalive *keepalive = &handle->keepalive;
     const struct okv_conn *conn = handle->conn;
 
     if (!keepalive_is_wanted(handle))
-        return;
-    uint64_t now = okv_clock_ns();
-    if (now < keepalive->next_ns)
         return;
     /* Where nobody looked for a while, silence began when somebody looked again. */
     bool late = now - keepalive->next_ns > tick_ns(keepalive);

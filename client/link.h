@@ -34,6 +34,8 @@ struct link {
     bool opening; /* link_open() takes the steps */
     char *uri_text;
     struct okv_uri uri;
+    char address[64];      /* rdma: of the last connection's server, numeric; "": not known */
+    uint64_t name_from_ns; /* then an attempt looks the host's name up again */
     uint8_t client_id[OKV_CLIENT_ID_SIZE];
     uint32_t credits; /* to ask for */
     uint64_t connect_timeout_ns;
@@ -60,9 +62,13 @@ struct keepalive {
 struct watch {
     int epoll;
     int timer;
-    int watched;       /* the descriptor of the connection in `epoll`; -1: none */
-    uint64_t timer_ns; /* when the timer fires, or fired; 0: it is off */
+    int wanted;        /* the descriptor of the connection or attempt; -1: none */
+    int watched;       /* the same when it is in `epoll`; else -1 */
+    uint64_t timer_ns; /* when the timer fires, or fired; WATCH_OFF */
+    bool armed;        /* okv_arm() was called ever: somebody may sleep on `epoll` */
+    bool stale;        /* the link has changed since */
 };
+#define WATCH_OFF UINT64_MAX
 
 /* ---- connect.c ---- */
 
@@ -73,6 +79,10 @@ int attempt_start(okv *handle, struct okv_diag *why);
 int attempt_step(okv *handle, struct okv_diag *why);
 /* Its READ ended. */
 void attempt_read_done(okv *handle, int status);
+/* There is a connection: keeps the address of its server. */
+void address_keep(okv *handle);
+/* It is lost: for a while attempts go to that address. */
+void address_use(struct link *link);
 
 /* ---- reconnect.c ---- */
 
@@ -110,8 +120,8 @@ void replay_resume(okv *handle, bool resumed, bool same_table);
 
 /* From now on, on this connection. */
 void keepalive_start(okv *handle);
-/* Does what a tick demands when there is one; link_lost() when the server is dead. */
-void keepalive_tick(okv *handle);
+/* Does what a tick demands, whose time has come; link_lost() when the server is dead. */
+void keepalive_tick(okv *handle, uint64_t now);
 /* When the next one is; UINT64_MAX when nothing is waited for. */
 uint64_t keepalive_wake_ns(const okv *handle);
 
@@ -121,5 +131,8 @@ int watch_create(okv *handle);
 void watch_destroy(okv *handle);
 /* The descriptor of the connection, or of the attempt, is this one; -1: there is none. */
 void watch_set(okv *handle, int fd);
+/* After a turn in which nothing happened, if `idle`: whoever sleeps on an armed descriptor from
+ * here on is woken for what there is to do, and for nothing else. */
+void watch_follow(okv *handle, bool idle);
 
 #endif

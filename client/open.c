@@ -17,6 +17,8 @@
 #define DEFAULT_HINTS 4096
 #define DEFAULT_KEEPALIVE_MS 3000
 #define HINTS_MAX (1u << 20)
+#define KEEPALIVE_MIN_MS 200
+#define KEEPALIVE_MAX_MS 600000
 
 const char *okv_strerror(int code)
 {
@@ -58,6 +60,10 @@ static int options_apply(const struct okv_options *given, struct okv_options *ou
                             OKV_DEPTH_MAX_OPERATIONS, OKV_CREDITS_MAX);
     if (out->hints > HINTS_MAX && out->hints != OKV_HINTS_NONE)
         return okv_diag_set(why, OKV_EINVAL, "hints are limited to %u", HINTS_MAX);
+    if (out->keepalive_ms != OKV_KEEPALIVE_NONE &&
+        (out->keepalive_ms < KEEPALIVE_MIN_MS || out->keepalive_ms > KEEPALIVE_MAX_MS))
+        return okv_diag_set(why, OKV_EINVAL, "keepalive_ms is %d to %d or OKV_KEEPALIVE_NONE",
+                            KEEPALIVE_MIN_MS, KEEPALIVE_MAX_MS);
     if (memcmp(out->reserved, none.reserved, sizeof none.reserved) != 0)
         return okv_diag_set(why, OKV_EINVAL, "the reserved fields of the options must be zero");
     return 0;
@@ -170,7 +176,8 @@ int okv_open(const char *uri, const struct okv_options *given, okv **out, char *
     okv *handle = calloc(1, sizeof *handle);
     if (!handle)
         return explain("", OKV_ENOMEM, why, why_size);
-    handle->watch = (struct watch){.epoll = -1, .timer = -1, .watched = -1};
+    handle->watch = (struct watch){
+        .epoll = -1, .timer = -1, .wanted = -1, .watched = -1, .timer_ns = WATCH_OFF};
 
     int rc = options_apply(given, &options, &handle->why);
     if (rc)
@@ -186,6 +193,7 @@ int okv_open(const char *uri, const struct okv_options *given, okv **out, char *
     if (rc)
         goto free_handle;
     handle->timeout_ns = (uint64_t)options.timeout_ms * 1000000u;
+    handle->begun_ns = handle->link.up_since_ns;
     handle->why.text[0] = '\0'; /* an attempt that failed before this one left its sentence */
     handle->counters = (struct okv_counters){0};
     *out = handle;

@@ -17,32 +17,55 @@ static uint16_t queue_pop(const okv *handle, struct slot_queue *queue)
     return slot;
 }
 
+/* Abandoned operations have all slots: what they wait for may have come, and only a call that
+ * blocks has the time to wait for it, too. */
+static int slot_await(okv *handle, enum operation_delivery delivery, uint64_t deadline_ns)
+{
+    struct waiting waiting = {0};
+
+    engine_turn(handle);
+    while (handle->free.count == 0 && !handle->failure) {
+        if (delivery != DELIVER_TO_CALLER)
+            return OKV_EAGAIN;
+        if (okv_clock_ns() >= deadline_ns) {
+            handle->counters.timeouts++;
+            return OKV_ETIMEDOUT;
+        }
+        engine_pause(handle, &waiting, deadline_ns);
+    }
+    return handle->failure;
+}
+
 int operation_take(okv *handle, enum operation_kind kind, enum operation_delivery delivery,
-                   uint32_t timeout_ms, struct operation **out)
+                   uint64_t deadline_ns, struct operation **out)
 {
     bool polled = delivery == DELIVER_TO_POLL;
 
     if (handle->failure)
         return handle->failure;
-    if (handle->free.count == 0 || (polled && handle->pending == handle->depth))
+    if (polled && handle->pending == handle->depth)
         return OKV_EAGAIN;
+    if (handle->free.count == 0) {
+        int rc = slot_await(handle, delivery, deadline_ns);
+        if (rc)
+            return rc;
+    }
     /* The one that was given back last: its memory is in the caches. */
     uint16_t slot = handle->free.slots[--handle->free.count];
     struct operation *operation = &handle->operations[slot];
-    uint64_t timeout_ns = timeout_ms ? (uint64_t)timeout_ms * 1000000u : handle->timeout_ns;
     *operation = (struct operation){
         .kind = kind,
         .delivery = delivery,
         .index = operation->index,
         .image = operation->image,
         .extent = operation->extent,
-        .deadline_ns = okv_clock_ns() + timeout_ns,
+        .deadline_ns = deadline_ns,
         .number = handle->taken++,
     };
     handle->active++;
     handle->pending += polled;
-    if (operation->deadline_ns < handle->earliest_deadline_ns)
-        handle->earliest_deadline_ns = operation->deadline_ns;
+    if (deadline_ns < handle->earliest_deadline_ns)
+        handle->earliest_deadline_ns = deadline_ns;
     *out = operation;
     return 0;
 }

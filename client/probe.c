@@ -128,6 +128,14 @@ static int probe_run(struct probe *probe, uint32_t depth)
     return rc;
 }
 
+static bool length_is_right(const okv *handle, uint32_t length)
+{
+    const struct okv_welcome_fields *table = &handle->table;
+
+    return length > 0 && length <= table->bucket_size * PROBE_BUCKETS_MAX &&
+           length <= (uint64_t)table->bucket_size * table->segment_buckets;
+}
+
 int okv_probe(okv *handle, uint32_t length, uint32_t count, uint32_t depth, uint64_t *latencies_ns)
 {
     struct probe probe = {
@@ -139,18 +147,20 @@ int okv_probe(okv *handle, uint32_t length, uint32_t count, uint32_t depth, uint
     };
 
     if (!handle || !latencies_ns || count == 0 || depth == 0 || depth > handle->depth ||
-        length == 0 || length > handle->table.bucket_size * PROBE_BUCKETS_MAX ||
-        length > (uint64_t)handle->table.bucket_size * handle->table.segment_buckets)
+        !length_is_right(handle, length))
         return OKV_EINVAL;
     if (handle->failure)
         return handle->failure;
     if (handle->active > 0)
         return OKV_EAGAIN;
-    probe.last_place = handle->table.segment_buckets -
-                       (length + handle->table.bucket_size - 1) / handle->table.bucket_size;
+    engine_catch_up(handle);
     int rc = link_await(handle, okv_clock_ns() + handle->timeout_ns);
     if (rc)
         return rc;
+    if (!length_is_right(handle, length)) /* another server may have come */
+        return OKV_EINVAL;
+    probe.last_place = handle->table.segment_buckets -
+                       (length + handle->table.bucket_size - 1) / handle->table.bucket_size;
     if (depth > handle->conn->max_reads)
         depth = handle->conn->max_reads;
     rc = clock_refresh(handle);
@@ -172,12 +182,14 @@ int okv_probe(okv *handle, uint32_t length, uint32_t count, uint32_t depth, uint
      * deregistering the memory end their right to it. */
     if (rc == OKV_EDISCONNECTED)
         engine_disconnected(handle);
-    else if (rc == OKV_EIO && probe.posted > 0)
-        engine_fail(handle, rc, "a raw READ failed");
+    else if (rc == OKV_EIO)
+        link_lost(handle, rc, "the device failed at a raw READ");
     else if (rc && probe.posted > 0)
         link_lost(handle, rc, "a raw READ did not end by its deadline");
     if (rc && handle->failure)
         rc = handle->failure;
+    else if (rc == OKV_EIO)
+        rc = OKV_EDISCONNECTED;
     handle->transport->memory_unregister(probe.memory);
 free_buffer:
     free(probe.buffer);

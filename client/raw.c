@@ -56,7 +56,7 @@ int raw_read(okv *handle, uint64_t offset, void *destination, struct okv_memory 
             handle->counters.reads++;
             handle->counters.read_bytes += length;
             rc = raw_wait(handle, true, deadline);
-        } else if (rc != OKV_EDISCONNECTED) {
+        } else if (rc != OKV_EDISCONNECTED && rc != OKV_EIO) {
             return rc;
         }
     }
@@ -67,6 +67,8 @@ int raw_read(okv *handle, uint64_t offset, void *destination, struct okv_memory 
     if (rc == OKV_ETIMEDOUT)
         link_lost(handle, rc, "a READ did not end by its deadline");
     if (rc == OKV_EIO)
-        engine_fail(handle, rc, "the device failed");
-    return rc && handle->failure ? handle->failure : rc;
+        link_lost(handle, rc, "the device failed at a READ");
+    if (rc && handle->failure)
+        return handle->failure;
+    return rc == OKV_EIO ? OKV_EDISCONNECTED : rc;
 }

@@ -4,6 +4,7 @@
  */
 #include "client/handle.h"
 
+#include <sched.h>
 #include <string.h>
 
 #include "shared/clock.h"
@@ -33,6 +34,7 @@ static void link_close(okv *handle)
     handle->transport->close(handle->conn);
     handle->link.state = LINK_CLOSING;
     handle->link.deadline_ns = okv_clock_ns() + CLOSE_NS;
+    handle->watch.stale = true;
 }
 
 void link_lost(okv *handle, int code, const char *sentence)
@@ -80,6 +82,7 @@ void link_goodbye(okv *handle)
     link->cause = OKV_ESHUTDOWN;
     link->state = LINK_LEAVING;
     link->deadline_ns = okv_clock_ns() + bound;
+    handle->watch.stale = true;
 }
 
 void link_drop(okv *handle)
@@ -131,7 +134,6 @@ static bool is_final(int rc)
     case OKV_EVERSION:
     case OKV_EPROTO:
     case OKV_EUNSUPPORTED:
-    case OKV_EINVAL:
         return true;
     default: /* a want of memory, descriptors or locked memory may pass */
         return false;
@@ -162,6 +164,7 @@ static void link_up(okv *handle)
     link->up_since_ns = okv_clock_ns();
     link->attempts++;
     handle->counters.reconnects++;
+    address_keep(handle);
     keepalive_start(handle);
     replay_resume(handle, resumed, same_table);
 }
@@ -214,6 +217,7 @@ static bool closing_advance(okv *handle)
     link_drop(handle);
     if (okv_clock_ns() - link->up_since_ns >= STEADY_NS)
         link->attempts = 0;
+    address_use(link);
     link_pause(handle);
     return true;
 }
@@ -243,6 +247,7 @@ bool link_advance(okv *handle)
 
     while (!handle->failure && !handle->link.opening && link_advance_once(handle))
         advanced = true;
+    handle->watch.stale |= advanced;
     return advanced;
 }
 
@@ -307,9 +312,13 @@ static void goodbye_await(okv *handle)
 {
     uint64_t until = okv_clock_ns() + GOODBYE_SAY_NS;
 
-    while (handle->conn->unacknowledged > 0 && !handle->closed && okv_clock_ns() < until)
-        if (engine_events(handle) < 0)
+    while (handle->conn->unacknowledged > 0 && !handle->closed && okv_clock_ns() < until) {
+        int n = engine_events(handle);
+        if (n < 0)
             return;
+        if (n == 0)
+            sched_yield();
+    }
 }
 
 void link_goodbye_say(okv *handle)

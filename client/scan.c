@@ -21,6 +21,7 @@ int scan_read(struct scan *scan, uint64_t offset, uint8_t *destination, uint32_t
 {
     int rc = raw_read(scan->handle, offset, destination, scan->memory, length);
 
+    scan->unread = 0;
     return rc == OKV_EINVAL ? OKV_EPROTO : rc; /* the table led out of the region */
 }
 
@@ -88,6 +89,12 @@ static int image_take(struct scan *scan, uint64_t bucket, bool again, const uint
     if (again || number >= SCAN_CHUNKS)
         return buckets_read(scan, bucket, 1, scan->image);
 
+    if (++scan->unread > SCAN_UNREAD_MAX) {
+        int rc = clock_refresh(scan->handle);
+        if (rc && rc != OKV_ECORRUPT)
+            return rc;
+        scan->unread = 0;
+    }
     struct scan_chunk *chunk = &scan->chunks[number];
     if (bucket < chunk->first || bucket - chunk->first >= chunk->count) {
         int rc = chunk_read(scan, chunk, bucket);
@@ -189,22 +196,31 @@ static bool level_is_possible(const okv *handle, uint64_t level)
            UINT64_C(1) << level <= table->region_length / table->bucket_size;
 }
 
-/* Sets level and point from a cursor; 0: begins. OKV_EINVAL: no cursor; OKV_EPROTO: the
- * table cannot be that large. */
+/* What a cursor has of the start of the server that its point is of. */
+static uint64_t boot_mark(const okv *handle)
+{
+    /* Multiplicative hashing: all of the id is in the upper bits. */
+    return handle->table.boot_id * UINT64_C(0x9e3779b97f4a7c15) >> (64 - SCAN_BOOT_BITS);
+}
+
+/* Sets level and point from a cursor; 0: begins. OKV_EINVAL: no cursor, or one of another start;
+ * OKV_EPROTO: the table cannot be that large. */
 static int cursor_decode(struct scan *scan, uint64_t cursor)
 {
     const okv *handle = scan->handle;
     uint64_t level = cursor & ((1u << SCAN_LEVEL_BITS) - 1);
+    uint64_t key = cursor >> SCAN_LEVEL_BITS & ((UINT64_C(1) << SCAN_KEY_BITS) - 1);
 
     if (cursor == 0) {
         scan->level = okv_linear_level(handle->bucket_count);
         return level_is_possible(handle, scan->level) ? 0 : OKV_EPROTO;
     }
-    if (level == 0 || !level_is_possible(handle, level - 1))
+    if (level == 0 || !level_is_possible(handle, level - 1) ||
+        cursor >> (64 - SCAN_BOOT_BITS) != boot_mark(handle))
         return OKV_EINVAL;
     scan->level = (unsigned)level - 1;
-    scan->class_index = okv_hash_bucket(cursor >> SCAN_LEVEL_BITS, scan->level);
-    scan->position = cursor >> SCAN_LEVEL_BITS >> scan->level;
+    scan->class_index = okv_hash_bucket(key, scan->level);
+    scan->position = key >> scan->level;
     return 0;
 }
 
@@ -212,7 +228,8 @@ static uint64_t cursor_encode(const struct scan *scan)
 {
     if (scan->class_index == UINT64_C(1) << scan->level)
         return 0;
-    return (scan->position << scan->level | scan->class_index) << SCAN_LEVEL_BITS |
+    return boot_mark(scan->handle) << (64 - SCAN_BOOT_BITS) |
+           (scan->position << scan->level | scan->class_index) << SCAN_LEVEL_BITS |
            (scan->level + 1);
 }
 
@@ -269,6 +286,7 @@ int okv_scan_from(okv *handle, uint64_t *cursor, okv_visit *visit, void *user)
         return handle->failure;
     if (handle->active > 0)
         return OKV_EAGAIN;
+    engine_catch_up(handle);
     int rc = link_await(handle, okv_clock_ns() + handle->timeout_ns);
     if (rc)
         return rc;

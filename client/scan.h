@@ -16,9 +16,11 @@
 
 #include "client/handle.h"
 
-/* A cursor's bits: 6 for the level, then the class, then the position. */
+/* A cursor's bits: 6 for the level, then the class, then the position, then some of the boot id.
+ * Class and position are bits of the hash, enough for the bucket of the largest depth. */
 #define SCAN_LEVEL_BITS 6
-#define SCAN_KEY_BITS (64 - SCAN_LEVEL_BITS)
+#define SCAN_KEY_BITS OKV_DEPTH_MAX
+#define SCAN_BOOT_BITS (64 - SCAN_LEVEL_BITS - SCAN_KEY_BITS)
 /* Bytes of one READ of neighbouring buckets. */
 #define SCAN_CHUNK_SIZE 65536u
 /* A class is in one bucket, and in as many as this once the table has grown to
@@ -27,6 +29,10 @@
 /* Extents of a bucket that are held in memory at once. What goes beyond is READ when its
  * turn comes. */
 #define SCAN_HELD_MAX ((size_t)64 << 20)
+
+/* Images in a row that are looked at without a READ; then one shows whether the server is still
+ * there. More classes than this fit one image of an index that has shrunk, or that lies. */
+#define SCAN_UNREAD_MAX 1024u
 
 /* Ends a scan from within: scan->verdict is what the visitor returned. */
 #define SCAN_STOPPED 1
@@ -59,6 +65,7 @@ struct scan {
     uint8_t *buffer; /* chunks, an image, a piece of an extent */
     struct okv_memory *memory;
     struct scan_chunk chunks[SCAN_CHUNKS];
+    unsigned unread; /* images since the last READ */
     uint8_t *image;
     uint8_t *piece; /* EXTENT_PIECE_SIZE */
 

@@ -15,8 +15,9 @@ int okv_submit(okv *handle, const struct okv_command *commands, size_t count, si
         return OKV_EINVAL;
     if (handle->failure)
         return handle->failure;
+    uint64_t now = engine_begin(handle);
     while (taken < count) {
-        rc = command_start(handle, &commands[taken], DELIVER_TO_POLL, NULL, NULL);
+        rc = command_start(handle, &commands[taken], now, DELIVER_TO_POLL, NULL, NULL);
         if (rc)
             break;
         taken++;
@@ -76,8 +77,11 @@ int okv_poll(okv *handle, struct okv_result *results, int max)
 {
     if (!handle || !results || max < 1)
         return OKV_EINVAL;
-    if (handle->ended.count == 0)
-        engine_turn(handle);
+    if (handle->ended.count == 0) {
+        bool idle = !engine_turn(handle);
+        if (handle->watch.armed)
+            watch_follow(handle, idle);
+    }
 
     int n = 0;
     for (; n < max && handle->ended.count > 0; n++) {
@@ -97,29 +101,67 @@ uint32_t okv_pending(const okv *handle)
 
 /* ---- many gets ---- */
 
-/* Starts commands from `next` on while the handle takes them. Returns the first that was
- * not started; those that are wrong have their results. */
-static size_t start_some(okv *handle, const struct okv_command *commands,
-                         struct okv_result *results, size_t next, size_t count)
+struct many {
+    const struct okv_command *commands;
+    struct okv_result *results;
+    size_t count;
+    size_t next; /* the first that was not started */
+    uint64_t begun_ns;
+};
+
+static uint64_t next_deadline_ns(const okv *handle, const struct many *many)
 {
-    while (next < count && handle->active < handle->depth) {
-        int rc = command_start(handle, &commands[next], DELIVER_TO_ARRAY, &results[next], NULL);
-        /* With none under way, only what came back too late has the slots. */
-        if (rc == OKV_EAGAIN && handle->active > 0)
+    return command_deadline_ns(handle, &many->commands[many->next], many->begun_ns);
+}
+
+static void next_end(struct many *many, int status)
+{
+    many->results[many->next] =
+        (struct okv_result){.tag = many->commands[many->next].tag, .status = status};
+    many->next++;
+}
+
+/* Starts commands while the handle takes them. Those that are wrong, or whose time is over before
+ * their turn came, have their results. */
+static void start_some(okv *handle, struct many *many, uint64_t now)
+{
+    while (many->next < many->count) {
+        if (next_deadline_ns(handle, many) <= now) {
+            handle->counters.timeouts++;
+            next_end(many, OKV_ETIMEDOUT);
+            continue;
+        }
+        if (handle->active == handle->depth)
+            break;
+        int rc = command_start(handle, &many->commands[many->next], many->begun_ns,
+                               DELIVER_TO_ARRAY, &many->results[many->next], NULL);
+        if (rc == OKV_EAGAIN) /* abandoned operations have the slots */
             break;
         if (rc)
-            results[next] = (struct okv_result){.tag = commands[next].tag, .status = rc};
-        next++;
+            next_end(many, rc);
+        else
+            many->next++;
     }
     reads_flush(handle);
-    return next;
+}
+
+static void many_run(okv *handle, struct many *many)
+{
+    struct waiting waiting = {0};
+
+    start_some(handle, many, many->begun_ns);
+    while (many->next < many->count || handle->active > 0) {
+        bool left = many->next < many->count;
+        engine_pause(handle, &waiting, left ? next_deadline_ns(handle, many) : UINT64_MAX);
+        if (left)
+            start_some(handle, many, okv_clock_ns());
+    }
 }
 
 int okv_get_many(okv *handle, const struct okv_command *commands, struct okv_result *results,
                  size_t count)
 {
-    struct waiting waiting = {0};
-    size_t next = 0;
+    struct many many = {.commands = commands, .results = results, .count = count};
 
     if (!handle || ((!commands || !results) && count > 0))
         return OKV_EINVAL;
@@ -130,11 +172,7 @@ int okv_get_many(okv *handle, const struct okv_command *commands, struct okv_res
         return handle->failure;
     if (handle->active > 0)
         return OKV_EAGAIN;
-    for (;;) {
-        next = start_some(handle, commands, results, next, count);
-        if (next == count && handle->active == 0)
-            return handle->failure;
-        if (handle->active > 0)
-            engine_pause(handle, &waiting, handle->earliest_deadline_ns);
-    }
+    many.begun_ns = engine_begin(handle);
+    many_run(handle, &many);
+    return handle->failure;
 }

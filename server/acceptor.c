@@ -5,11 +5,15 @@
 #include <unistd.h>
 
 #include "server/handshake.h"
+#include "server/log.h"
 #include "server/session.h"
 #include "server/worker.h"
 #include "shared/error.h"
 #include "shared/superblock.h"
 #include "shared/wire.h"
+
+/* Requests of one listener that are answered before the others are looked at. */
+#define REQUESTS_PER_TURN 64
 
 static void count_rejection(struct okv_stats *stats, int reason)
 {
@@ -45,6 +49,7 @@ static void reject(struct okv_server *server, struct okv_request *request, int r
     struct okv_wire_reject bytes;
 
     count_rejection(&server->stats, reason);
+    okv_log_reject(&server->log, request, reason);
     okv_reject_encode(&reject, &bytes);
     request->listener->ops->reject(request, (const uint8_t *)&bytes, sizeof bytes);
 }
@@ -87,15 +92,26 @@ static struct okv_worker *least_busy_worker(struct okv_server *server, unsigned 
     return least;
 }
 
-/* Gives the session with its welcome to a worker. Returns 0 or a reason to reject. */
-static int hand_over(struct okv_server *server, struct okv_request *request,
-                     struct okv_session *session, bool resumed)
+/* A client that is being let in. */
+struct arrival {
+    struct okv_request *request;
+    unsigned listener;
+    struct okv_worker *worker;
+    struct okv_handshake_client client;
+    struct okv_ledger_taker taker;
+    struct okv_ledger_taken taken;
+};
+
+/* Gives the session with its welcome to the worker. Returns 0 or a reason to reject. */
+static int hand_over(struct okv_server *server, const struct arrival *arrival,
+                     struct okv_session *session)
 {
-    struct okv_worker *worker = least_busy_worker(server, session->listener);
-    unsigned listener = session->listener;
+    struct okv_request *request = arrival->request;
+    struct okv_worker *worker = arrival->worker;
+    unsigned listener = arrival->listener;
     struct okv_wire_welcome bytes;
 
-    compose_welcome(server, session, resumed, &bytes);
+    compose_welcome(server, session, arrival->taken.resumed, &bytes);
     /* Before accept: the worker may see the session end before accept returns. */
     atomic_fetch_add(&worker->clients[listener], 1);
     int rc = request->listener->ops->accept(request, worker->endpoints[listener], session,
@@ -103,43 +119,74 @@ static int hand_over(struct okv_server *server, struct okv_request *request,
     if (rc == 0)
         return 0;
     atomic_fetch_sub(&worker->clients[listener], 1);
-    return rc == OKV_EAGAIN ? OKV_REJECT_BUSY : OKV_REJECT_RESOURCES;
+    switch (rc) {
+    case OKV_EAGAIN:
+        return OKV_REJECT_BUSY;
+    case OKV_EUNSUPPORTED: /* one that may not be probed */
+        return OKV_REJECT_FEATURE;
+    default:
+        return OKV_REJECT_RESOURCES;
+    }
 }
 
-/* Returns 0 or a reason to reject. `place` is then the caller's. */
-static int begin_session(struct okv_acceptor *acceptor, unsigned listener,
-                         struct okv_request *request, const struct okv_handshake_client *client,
-                         uint32_t place)
+/* Returns 0 or a reason to reject. The place is then the caller's. */
+static int begin_session(struct okv_server *server, struct arrival *arrival)
 {
-    struct okv_server *server = acceptor->server;
-    const struct okv_ledger_taker taker = {
-        .client_id = client->client_id,
-        .session_id = ++acceptor->last_session_id,
-        .resume = client->resume,
-        .credits = client->credits,
-    };
-    struct okv_ledger_taken taken;
+    const struct okv_ledger_taker *taker = &arrival->taker;
+    struct okv_ledger_taken *taken = &arrival->taken;
     int reason = OKV_REJECT_RESOURCES;
 
-    if (okv_ledger_take(&server->ledgers, &taker, okv_server_clock_ms(server), &taken))
+    if (okv_ledger_take(&server->ledgers, taker, okv_server_clock_ms(server), taken))
         return OKV_REJECT_RESOURCES;
     struct okv_session *session =
-        okv_session_create(taker.session_id, listener, okv_ledger_lanes(taken.ledger));
+        okv_session_create(taker->session_id, arrival->listener, okv_ledger_lanes(taken->ledger));
     if (!session)
-        goto give_back_ledger;
-    session->place = place;
-    session->ledger = taken.ledger;
-    reason = hand_over(server, request, session, taken.resumed);
+        goto take_back_ledger;
+    session->place = taker->place;
+    session->ledger = taken->ledger;
+    reason = hand_over(server, arrival, session);
     if (reason)
         goto destroy_session;
-    if (taken.resumed)
+    if (taken->resumed)
         OKV_STATS_ADD(&server->stats, resumed, 1);
+    if (taken->replaced) {
+        okv_admission_give_back(&server->admission, taken->replaced_place);
+        okv_worker_end_replaced(&server->workers[taken->replaced_worker]);
+    }
     return 0;
 destroy_session:
     okv_session_destroy(session);
-give_back_ledger:
-    okv_ledger_give_back(&server->ledgers, taken.ledger, taker.session_id,
-                         okv_server_clock_ms(server), false);
+take_back_ledger:
+    if (!okv_ledger_take_back(&server->ledgers, taken, taker->session_id,
+                              okv_server_clock_ms(server)))
+        okv_admission_give_back(&server->admission, taken->replaced_place);
+    return reason;
+}
+
+/* A client that comes back before its earlier connection is gone needs no place besides its own.
+ * Returns 0 or a reason to reject. */
+static int let_in(struct okv_acceptor *acceptor, struct arrival *arrival)
+{
+    struct okv_server *server = acceptor->server;
+    uint32_t earlier, place;
+    bool is_back = okv_ledger_find_holder(&server->ledgers, arrival->client.client_id, &earlier);
+    int reason = okv_admission_take(&server->admission, arrival->request->address,
+                                    is_back ? &earlier : NULL, &place);
+
+    if (reason)
+        return reason;
+    arrival->worker = least_busy_worker(server, arrival->listener);
+    arrival->taker = (struct okv_ledger_taker){
+        .client_id = arrival->client.client_id,
+        .session_id = ++acceptor->last_session_id,
+        .resume = arrival->client.resume,
+        .credits = arrival->client.credits,
+        .place = place,
+        .worker = (unsigned)(arrival->worker - server->workers),
+    };
+    reason = begin_session(server, arrival);
+    if (reason)
+        okv_admission_give_back(&server->admission, place);
     return reason;
 }
 
@@ -151,21 +198,30 @@ static void answer(struct okv_acceptor *acceptor, unsigned listener, struct okv_
         .credits = server->limits.credits,
         .stopping = atomic_load(&server->stopping),
     };
-    struct okv_handshake_client client;
-    uint32_t place;
-    int reason = okv_handshake_decide(request->hello, request->hello_length, &terms, &client);
+    struct arrival arrival = {.request = request, .listener = listener};
+    int reason =
+        okv_handshake_decide(request->hello, request->hello_length, &terms, &arrival.client);
 
     if (!reason)
-        reason = okv_admission_take(&server->admission, request->address, &place);
-    if (reason) {
+        reason = let_in(acceptor, &arrival);
+    if (reason)
         reject(server, request, reason);
-        return;
+}
+
+/* Some of what a listener has; its descriptor stays readable for the rest. Returns a negative
+ * code when the listener failed. */
+static int answer_some(struct okv_acceptor *acceptor, unsigned listener)
+{
+    struct okv_listener *from = acceptor->server->listeners[listener];
+    struct okv_request *request;
+    int rc = 1;
+
+    for (unsigned i = 0; i < REQUESTS_PER_TURN && rc == 1; i++) {
+        rc = from->ops->next_request(from, &request);
+        if (rc == 1)
+            answer(acceptor, listener, request);
     }
-    reason = begin_session(acceptor, listener, request, &client, place);
-    if (reason) {
-        reject(server, request, reason);
-        okv_admission_give_back(&server->admission, place);
-    }
+    return rc;
 }
 
 static void *accept_all(void *user)
@@ -183,11 +239,7 @@ static void *accept_all(void *user)
         if (fds[count].revents)
             return NULL;
         for (unsigned i = 0; i < count; i++) {
-            struct okv_request *request;
-            int rc = 0;
-            while (fds[i].revents && (rc = server->listeners[i]->ops->next_request(
-                                          server->listeners[i], &request)) == 1)
-                answer(acceptor, i, request);
+            int rc = fds[i].revents ? answer_some(acceptor, i) : 0;
             if (rc < 0) {
                 okv_server_fail(server, i, rc);
                 fds[i].fd = -1; /* poll() passes over it */

@@ -10,7 +10,7 @@
 int okv_admission_init(struct okv_admission *admission, uint32_t limit, uint32_t limit_per_address)
 {
     *admission = (struct okv_admission){.limit = limit, .limit_per_address = limit_per_address};
-    admission->addresses = calloc(limit, sizeof *admission->addresses);
+    admission->addresses = calloc((size_t)limit + 1, sizeof *admission->addresses);
     if (!admission->addresses)
         return OKV_ENOMEM;
     pthread_mutex_init(&admission->lock, NULL);
@@ -39,18 +39,20 @@ static uint32_t find(struct okv_admission *admission, const char *address)
     return unused;
 }
 
-int okv_admission_take(struct okv_admission *admission, const char *address, uint32_t *place)
+int okv_admission_take(struct okv_admission *admission, const char *address,
+                       const uint32_t *leaving, uint32_t *place)
 {
     int reason = 0;
 
     pthread_mutex_lock(&admission->lock);
-    if (admission->clients == admission->limit) {
+    if (admission->clients >= admission->limit + (leaving != NULL)) {
         reason = OKV_REJECT_BUSY;
         goto unlock;
     }
     *place = find(admission, address);
     struct okv_admission_address *at = &admission->addresses[*place];
-    if (admission->limit_per_address && at->clients >= admission->limit_per_address) {
+    uint32_t from_here = leaving && *leaving == *place;
+    if (admission->limit_per_address && at->clients >= admission->limit_per_address + from_here) {
         reason = OKV_REJECT_ADDRESS;
         goto unlock;
     }

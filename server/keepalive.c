@@ -9,9 +9,12 @@ enum okv_keepalive_verdict okv_keepalive_tick(struct okv_keepalive *keepalive,
     if (conn->acknowledged != keepalive->acknowledged) {
         keepalive->acknowledged = conn->acknowledged;
         keepalive->waits = 0;
+        keepalive->is_up = true;
         return OKV_KEEPALIVE_FINE;
     }
     if (conn->unacknowledged == 0) {
+        if (!keepalive->is_up && keepalive->grace++ < OKV_KEEPALIVE_GRACE)
+            return OKV_KEEPALIVE_FINE;
         keepalive->waits = 1;
         return OKV_KEEPALIVE_PROBE;
     }

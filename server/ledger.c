@@ -24,9 +24,12 @@ struct okv_ledger {
     uint8_t client_id[OKV_CLIENT_ID_SIZE];
     uint64_t first_session;      /* all writes since then are known */
     atomic_uint_fast64_t holder; /* the session that took it last */
-    bool is_held;                /* the next six under the ledgers' lock */
+    bool is_held;                /* down to `newer`: under the ledgers' lock */
     bool is_dropped;             /* nobody finds it any more; freed with its last user */
     uint32_t users;              /* sessions that took it and have not given it back */
+    uint32_t place;              /* the holder's */
+    unsigned worker;             /* the holder's */
+    uint64_t replaced;           /* whom the holder replaced, until that one gives back; 0 */
     uint64_t idle_since_ms;
     struct okv_ledger *next_in_bucket;
     struct okv_ledger *older, *newer; /* in the list of idle ones */
@@ -98,6 +101,14 @@ static void ledger_drop(struct okv_ledgers *ledgers, struct okv_ledger *ledger)
         ledger_free(ledger);
 }
 
+/* Its session has ended. */
+static void ledger_rest(struct okv_ledgers *ledgers, struct okv_ledger *ledger, uint64_t now_ms)
+{
+    ledger->is_held = false;
+    ledger->idle_since_ms = now_ms;
+    idle_append(ledgers, ledger);
+}
+
 static void drop_oldest(struct okv_ledgers *ledgers)
 {
     struct okv_ledger *oldest = ledgers->oldest;
@@ -165,9 +176,15 @@ int okv_ledger_take(struct okv_ledgers *ledgers, const struct okv_ledger_taker *
     pthread_mutex_lock(&ledgers->lock);
     struct okv_ledger *ledger = ledger_find(ledgers, taker->client_id);
     *out = (struct okv_ledger_taken){
-        .resumed = ledger && taker->resume >= ledger->first_session,
+        .resumed =
+            ledger && taker->resume >= ledger->first_session && taker->resume < taker->session_id,
         .replaced = ledger && ledger->is_held,
     };
+    if (out->replaced) {
+        out->replaced_session = atomic_load(&ledger->holder);
+        out->replaced_place = ledger->place;
+        out->replaced_worker = ledger->worker;
+    }
     if (!ledger)
         rc = ledger_create(ledgers, taker, &ledger);
     else if (!ledger->is_held)
@@ -175,6 +192,9 @@ int okv_ledger_take(struct okv_ledgers *ledgers, const struct okv_ledger_taker *
     if (rc == 0) {
         ledger->is_held = true;
         ledger->users++;
+        ledger->place = taker->place;
+        ledger->worker = taker->worker;
+        ledger->replaced = out->replaced_session;
         atomic_store(&ledger->holder, taker->session_id);
         out->ledger = ledger;
     }
@@ -182,23 +202,57 @@ int okv_ledger_take(struct okv_ledgers *ledgers, const struct okv_ledger_taker *
     return rc;
 }
 
-void okv_ledger_give_back(struct okv_ledgers *ledgers, struct okv_ledger *ledger,
+bool okv_ledger_give_back(struct okv_ledgers *ledgers, struct okv_ledger *ledger,
                           uint64_t session_id, uint64_t now_ms, bool forget)
 {
     pthread_mutex_lock(&ledgers->lock);
+    bool held = !okv_ledger_is_replaced(ledger, session_id);
     ledger->users--;
+    if (ledger->replaced == session_id)
+        ledger->replaced = 0;
     if (ledger->is_dropped) {
         if (ledger->users == 0)
             ledger_free(ledger);
-    } else if (!okv_ledger_is_replaced(ledger, session_id)) {
-        ledger->is_held = false;
-        ledger->idle_since_ms = now_ms;
-        if (forget)
-            ledger_drop(ledgers, ledger);
-        else
-            idle_append(ledgers, ledger);
+    } else if (held && forget) {
+        ledger_drop(ledgers, ledger);
+    } else if (held) {
+        ledger_rest(ledgers, ledger, now_ms);
     }
     pthread_mutex_unlock(&ledgers->lock);
+    return held;
+}
+
+bool okv_ledger_take_back(struct okv_ledgers *ledgers, const struct okv_ledger_taken *taken,
+                          uint64_t session_id, uint64_t now_ms)
+{
+    struct okv_ledger *ledger = taken->ledger;
+
+    pthread_mutex_lock(&ledgers->lock);
+    bool restored = !taken->replaced || ledger->replaced == taken->replaced_session;
+    ledger->users--;
+    if (taken->replaced && restored) {
+        atomic_store(&ledger->holder, taken->replaced_session);
+        ledger->place = taken->replaced_place;
+        ledger->worker = taken->replaced_worker;
+        ledger->replaced = 0;
+    } else if (ledger->first_session == session_id) {
+        ledger_drop(ledgers, ledger);
+    } else {
+        ledger_rest(ledgers, ledger, now_ms);
+    }
+    pthread_mutex_unlock(&ledgers->lock);
+    return restored;
+}
+
+bool okv_ledger_find_holder(struct okv_ledgers *ledgers, const uint8_t *client_id, uint32_t *place)
+{
+    pthread_mutex_lock(&ledgers->lock);
+    const struct okv_ledger *ledger = ledger_find(ledgers, client_id);
+    bool held = ledger && ledger->is_held;
+    if (held)
+        *place = ledger->place;
+    pthread_mutex_unlock(&ledgers->lock);
+    return held;
 }
 
 uint32_t okv_ledgers_count(struct okv_ledgers *ledgers)
@@ -209,10 +263,18 @@ uint32_t okv_ledgers_count(struct okv_ledgers *ledgers)
     return count;
 }
 
+/* now_ms was read before the lock was taken: the ledger may have been given back since. */
+static bool is_overdue(const struct okv_ledgers *ledgers, const struct okv_ledger *ledger,
+                       uint64_t now_ms)
+{
+    return now_ms >= ledger->idle_since_ms &&
+           now_ms - ledger->idle_since_ms >= ledgers->remember_ms;
+}
+
 void okv_ledgers_expire(struct okv_ledgers *ledgers, uint64_t now_ms)
 {
     pthread_mutex_lock(&ledgers->lock);
-    while (ledgers->oldest && now_ms - ledgers->oldest->idle_since_ms >= ledgers->remember_ms)
+    while (ledgers->oldest && is_overdue(ledgers, ledgers->oldest, now_ms))
         drop_oldest(ledgers);
     pthread_mutex_unlock(&ledgers->lock);
 }

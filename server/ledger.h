@@ -55,9 +55,11 @@ void okv_ledgers_fini(struct okv_ledgers *ledgers);
 /* Who takes a ledger. */
 struct okv_ledger_taker {
     const uint8_t *client_id; /* OKV_CLIENT_ID_SIZE bytes */
-    uint64_t session_id;      /* higher than that of every taker before */
+    uint64_t session_id;      /* higher than that of every taker of this boot before */
     uint64_t resume;          /* of the client's last session that it knows of; 0: none */
     uint32_t credits;         /* lanes of a ledger that has to be made */
+    uint32_t place;           /* the session's, of okv_admission_take() */
+    unsigned worker;          /* index: who will serve the session */
 };
 
 /* What it gets. */
@@ -65,6 +67,10 @@ struct okv_ledger_taken {
     struct okv_ledger *ledger;
     bool resumed;  /* it knows all writes of session `resume` and of those since */
     bool replaced; /* another session had it, and finds okv_ledger_is_replaced() true */
+    /* Of the one that was replaced. Its place is the taker's to give back. */
+    uint64_t replaced_session;
+    uint32_t replaced_place;
+    unsigned replaced_worker;
 };
 
 /*
@@ -72,14 +78,25 @@ struct okv_ledger_taken {
  * it has, or a new one. OKV_ENOMEM; OKV_EAGAIN when `limit` sessions hold one each.
  *
  * A ledger that was made for a session whose welcome got lost exists when the client comes
- * again, and knows nothing of what the client did before: hence `resume`.
+ * again, and knows nothing of what the client did before: hence `resume`. Sessions are
+ * numbered from 1 in each boot, so `resume` may be of another boot and mean nothing here: one
+ * that is not below session_id is, and the client compares boot ids for the rest.
  */
 int okv_ledger_take(struct okv_ledgers *ledgers, const struct okv_ledger_taker *taker,
                     uint64_t now_ms, struct okv_ledger_taken *out);
 /* The session has ended and looks at the ledger no more. It is kept, or with `forget` dropped,
- * unless a later session holds it. To be called once for each okv_ledger_take(). */
-void okv_ledger_give_back(struct okv_ledgers *ledgers, struct okv_ledger *ledger,
+ * unless a later session holds it. To be called once for each okv_ledger_take() that was not
+ * taken back. Returns true when the session held it to the end: its place is then its own to
+ * give back, and else that of who replaced it. */
+bool okv_ledger_give_back(struct okv_ledgers *ledgers, struct okv_ledger *ledger,
                           uint64_t session_id, uint64_t now_ms, bool forget);
+/* The session did not come about: all is as if it had not taken the ledger. Where one was
+ * replaced, it holds the ledger again and has its place; returns false when it ended meanwhile:
+ * its place is then still the taker's to give back. To be called before anyone else takes. */
+bool okv_ledger_take_back(struct okv_ledgers *ledgers, const struct okv_ledger_taken *taken,
+                          uint64_t session_id, uint64_t now_ms);
+/* Whether a session holds the client's ledger, and then in *place its place. */
+bool okv_ledger_find_holder(struct okv_ledgers *ledgers, const uint8_t *client_id, uint32_t *place);
 /* How many there are, those without a session included. */
 uint32_t okv_ledgers_count(struct okv_ledgers *ledgers);
 /* Drops those that were kept long enough. */

@@ -145,7 +145,7 @@ static int failure_explain(const struct okv_server *server, struct okv_diag *dia
     if (!failure)
         return 0;
     return okv_diag_set(diag, failure, "%s failed (%s): ended; start again when the device is back",
-                        server->listeners[atomic_load(&server->failed_listener)]->where,
+                        server->listeners[atomic_load(&server->failed_listener) - 1]->where,
                         okv_error_text(failure));
 }
 
@@ -242,7 +242,9 @@ int main(int argc, char **argv)
     sigaddset(&signals, OKV_SERVER_FAILED_SIGNAL);
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
 
+    okv_log_init(&server->log, STDERR_FILENO);
     int rc = run(server, &signals, &diag);
+    okv_log_fini(&server->log);
     if (rc)
         fprintf(stderr, "okv-server: %s\n", diag.text[0] ? diag.text : okv_error_text(rc));
     free(server);

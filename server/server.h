@@ -14,6 +14,7 @@
 #include "server/admission.h"
 #include "server/config.h"
 #include "server/ledger.h"
+#include "server/log.h"
 #include "server/stats.h"
 #include "server/store.h"
 #include "shared/clock.h"
@@ -28,6 +29,7 @@ struct okv_server {
     struct okv_stats stats;
     struct okv_admission admission;
     struct okv_ledgers ledgers;
+    struct okv_log log;
     uint64_t clock_origin_ms; /* okv_clock_boot_ms() when the server's clock was 0 */
     struct okv_message_limits limits;
 
@@ -36,8 +38,8 @@ struct okv_server {
     struct okv_worker *workers;    /* config.workers */
     atomic_bool housekeeper_rests; /* the first worker sleeps and knows of nothing to be kept */
     atomic_bool stopping;          /* no new clients, end the others */
-    atomic_int failure;            /* why it can serve no longer; 0 */
-    atomic_uint failed_listener;   /* whose device that was */
+    atomic_uint failed_listener;   /* whose device failed first: index + 1; 0 */
+    atomic_int failure;            /* why it can serve no longer; 0. Written after the one above */
 };
 
 /* The server's clock, which expiries are stated on: ms, at least 1, never set back. Any thread. */

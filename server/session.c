@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "shared/clock.h"
 #include "shared/error.h"
 
 #define LANES_PER_WORD 64u
@@ -12,7 +13,8 @@ struct okv_session *okv_session_create(uint64_t id, unsigned listener, uint32_t 
 
     if (!session)
         return NULL;
-    *session = (struct okv_session){.id = id, .listener = listener, .lanes = lanes};
+    *session = (struct okv_session){
+        .id = id, .listener = listener, .lanes = lanes, .created_ns = okv_clock_ns()};
     session->taken = calloc((lanes + LANES_PER_WORD - 1) / LANES_PER_WORD, sizeof *session->taken);
     session->deferred = calloc(lanes, sizeof *session->deferred);
     if (!session->taken || !session->deferred) {

@@ -37,8 +37,9 @@ struct okv_session {
     uint32_t pull_count; /* places of `pulls` that are taken */
 
     struct okv_keepalive keepalive;
-    uint64_t asked_ns; /* when the last request came */
-    uint64_t pass;     /* of the worker: in which `served` requests were served */
+    uint32_t idle_looks; /* since the last request */
+    uint64_t created_ns; /* okv_clock_ns() */
+    uint64_t pass;       /* of the worker: in which `served` requests were served */
     unsigned served;
 
     /* In lists of the worker. */

@@ -1,5 +1,6 @@
 #include "server/session_life.h"
 
+#include "server/log.h"
 #include "server/worker.h"
 #include "shared/error.h"
 
@@ -9,15 +10,18 @@ void okv_session_opened(struct okv_worker *worker, struct okv_conn *conn)
     struct okv_stats *stats = &worker->server->stats;
 
     session->conn = conn;
-    session->asked_ns = worker->now_ns;
     TAILQ_INSERT_TAIL(&worker->sessions, session, in_all);
     OKV_STATS_ADD(stats, sessions_total, 1);
     OKV_STATS_ADD(stats, sessions, 1);
     OKV_STATS_ADD(stats, credits_granted, session->lanes);
 }
 
-static void count_end(struct okv_stats *stats, enum okv_session_end_reason reason)
+static void record_end(struct okv_server *server, const struct okv_session *session,
+                       enum okv_session_end_reason reason)
 {
+    struct okv_stats *stats = &server->stats;
+
+    okv_log_session_end(&server->log, session, reason);
     switch (reason) {
 #define OKV_SESSION_END_COUNT(name, counter)       \
     case OKV_SESSION_END_##name:                   \
@@ -36,7 +40,7 @@ void okv_session_end(struct okv_worker *worker, struct okv_session *session,
     okv_worker_flush_session(worker, session);
     session->conn->ops->close(session->conn);
     session->closing = true;
-    count_end(&worker->server->stats, reason);
+    record_end(worker->server, session, reason);
 }
 
 /* Why the transport says that the connection is gone. */
@@ -76,16 +80,17 @@ void okv_session_closed(struct okv_worker *worker, struct okv_session *session, 
 
     drop_deferred(worker, session);
     if (!session->closing)
-        count_end(&server->stats, reason_of(session, status));
+        record_end(server, session, reason_of(session, status));
     okv_worker_unlist_session(worker, session);
     OKV_STATS_SUBTRACT(&server->stats, sessions, 1);
     OKV_STATS_SUBTRACT(&server->stats, credits_granted, session->lanes);
-    okv_ledger_give_back(&server->ledgers, session->ledger, session->id,
-                         okv_server_clock_ms(server), session->forget);
+    bool has_place = okv_ledger_give_back(&server->ledgers, session->ledger, session->id,
+                                          okv_server_clock_ms(server), session->forget);
     session->conn->ops->conn_destroy(session->conn);
     okv_session_destroy(session);
     /* Only now: until then the endpoint still counts it, and its place is not free. */
-    okv_admission_give_back(&server->admission, place);
+    if (has_place)
+        okv_admission_give_back(&server->admission, place);
     atomic_fetch_sub(&worker->clients[listener], 1);
 }
 
@@ -94,12 +99,30 @@ bool okv_session_is_replaced(const struct okv_session *session)
     return okv_ledger_is_replaced(session->ledger, session->id);
 }
 
-static bool is_idle(const struct okv_worker *worker, const struct okv_session *session)
+bool okv_session_end_replaced(struct okv_worker *worker, struct okv_session *session)
 {
-    uint64_t limit_ns = (uint64_t)worker->server->config.idle_s * 1000000000u;
+    if (!okv_session_is_replaced(session))
+        return false;
+    okv_session_end(worker, session, OKV_SESSION_END_REPLACED);
+    return true;
+}
 
-    return limit_ns && session->deferred_count == 0 && session->pull_count == 0 &&
-           worker->now_ns - session->asked_ns >= limit_ns;
+/* The session began, or was last heard of, at some time before the first of its looks. */
+void okv_session_count_idle(struct okv_worker *worker, struct okv_session *session, bool may_end)
+{
+    const struct okv_config *config = &worker->server->config;
+
+    if (session->closing || config->idle_s == 0)
+        return;
+    if (session->deferred_count || session->pull_count) {
+        session->idle_looks = 0;
+        return;
+    }
+    uint64_t idle_ns = session->idle_looks * okv_worker_look_ns(worker);
+    if (idle_ns < config->idle_s * UINT64_C(1000000000))
+        session->idle_looks++;
+    else if (may_end)
+        okv_session_end(worker, session, OKV_SESSION_END_IDLE);
 }
 
 void okv_session_tick(struct okv_worker *worker, struct okv_session *session)
@@ -108,14 +131,6 @@ void okv_session_tick(struct okv_worker *worker, struct okv_session *session)
 
     if (session->closing)
         return;
-    if (okv_session_is_replaced(session)) {
-        okv_session_end(worker, session, OKV_SESSION_END_REPLACED);
-        return;
-    }
-    if (is_idle(worker, session)) {
-        okv_session_end(worker, session, OKV_SESSION_END_IDLE);
-        return;
-    }
     switch (okv_keepalive_tick(&session->keepalive, conn)) {
     case OKV_KEEPALIVE_FINE:
         break;
@@ -127,6 +142,11 @@ void okv_session_tick(struct okv_worker *worker, struct okv_session *session)
         okv_session_end(worker, session, OKV_SESSION_END_UNRESPONSIVE);
         break;
     }
+}
+
+bool okv_session_has_settled(const struct okv_session *session)
+{
+    return session->closing || (!session->is_unflushed && session->conn->unacknowledged == 0);
 }
 
 void okv_session_say_goodbye(struct okv_worker *worker, struct okv_session *session)

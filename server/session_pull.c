@@ -54,7 +54,7 @@ int okv_session_pull_begin(struct okv_session *session, struct okv_server *serve
     struct okv_session_pull *pull = find(session, OKV_PULL_NONE);
     int rc = pull ? begin(session, server, work, request, pull) : OKV_EAGAIN;
 
-    if (rc && rc != OKV_EAGAIN)
+    if (rc && rc != OKV_EAGAIN && rc != OKV_EDISCONNECTED)
         OKV_STATS_ADD(&server->stats, puts_refused, 1);
     return rc;
 }
@@ -78,7 +78,7 @@ void okv_session_pull_end(struct okv_session *session, struct okv_server *server
         OKV_STATS_ADD(&server->stats, pulls, 1);
         OKV_STATS_ADD(&server->stats, pulled_bytes, pull->request.value_length);
         /* Nobody can be told here: the client may send it again on another connection. */
-        if (session->closing || okv_ledger_is_replaced(session->ledger, session->id))
+        if (session->closing)
             reply->status = OKV_EDISCONNECTED;
         else
             applied = true;

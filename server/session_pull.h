@@ -33,16 +33,17 @@ struct okv_session_pull {
 /*
  * Begins to pull the value of a PUT with OKV_REQUEST_PULL, and copies what it needs
  * of the message. One OKV_EVENT_PULLED of the session's connection follows success.
- * OKV_EAGAIN: every place is taken, try again after one was answered. Anything else
- * is the answer to the request: OKV_EVALUESIZE, OKV_EFULL, OKV_EUNSUPPORTED (the
- * device or the client allows none), OKV_EDISCONNECTED.
+ * OKV_EAGAIN: every place is taken, try again after one was answered; OKV_EDISCONNECTED:
+ * the connection has ended, and there is nobody to answer. Anything else is the answer to
+ * the request: OKV_EVALUESIZE, OKV_EFULL, OKV_EUNSUPPORTED (the device or the client allows
+ * none).
  */
 int okv_session_pull_begin(struct okv_session *session, struct okv_server *server,
                            struct okv_store_work *work, const struct okv_request_message *request);
 
 /* What OKV_EVENT_PULLED says: puts the item and notes in the client's ledger what came of it;
- * or gives the extent back and forgets the request when there is no value, the session is
- * ending or it was replaced. */
+ * or gives the extent back and forgets the request when there is no value or the session is
+ * closing, as one that was replaced is to be by then. */
 void okv_session_pull_end(struct okv_session *session, struct okv_server *server,
                           struct okv_store_work *work, const struct okv_event *event);
 

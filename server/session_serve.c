@@ -92,6 +92,8 @@ static enum outcome write_once(struct okv_worker *worker, struct okv_session *se
         break;
     }
     OKV_STATS_ADD(stats, stale, 1);
+    /* Its client went on, and may use the lane again. */
+    okv_session_lane_free(session, served->request.slot);
     return DROPPED;
 }
 
@@ -135,10 +137,8 @@ static bool serve(struct okv_worker *worker, struct okv_session *session,
 {
     struct served served = {.out = NULL};
 
-    if (okv_session_is_replaced(session)) {
-        okv_session_end(worker, session, OKV_SESSION_END_REPLACED);
+    if (okv_session_end_replaced(worker, session))
         return true;
-    }
     switch (decode_and_perform(worker, session, event, &served)) {
     case BLOCKED:
         return false;
@@ -192,7 +192,8 @@ bool okv_session_receive(struct okv_worker *worker, struct okv_session *session,
         okv_session_end(worker, session, OKV_SESSION_END_CREDIT);
         return false;
     }
-    session->asked_ns = worker->now_ns;
+    session->idle_looks = 0;
+    session->keepalive.is_up = true;
     if (!okv_session_oldest(session) && has_share(worker, session) &&
         serve(worker, session, request))
         return false;
@@ -207,6 +208,7 @@ void okv_session_pulled(struct okv_worker *worker, struct okv_session *session,
                         const struct okv_event *event)
 {
     okv_housekeeping_tell_time(&worker->housekeeping, worker->server);
+    okv_session_end_replaced(worker, session);
     okv_session_pull_end(session, worker->server, &worker->work, event);
     okv_worker_await_turn(worker, session);
 }
@@ -231,8 +233,10 @@ unsigned okv_session_take_turn(struct okv_worker *worker, struct okv_session *se
 {
     struct okv_conn *conn = session->conn;
     const struct okv_event *request;
-    unsigned count = answer_pulls(worker, session);
+    unsigned count = 0;
 
+    if (!okv_session_end_replaced(worker, session))
+        count = answer_pulls(worker, session);
     while (!session->closing && (request = okv_session_oldest(session)) &&
            has_share(worker, session) && serve(worker, session, request)) {
         conn->ops->recv_release(conn->endpoint, request);

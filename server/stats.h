@@ -33,7 +33,7 @@ struct okv_server;
     X(resumed, "of these, clients that came back and whose writes were known")                   \
     X(rejected_malformed, "clients refused: hello that makes no sense")                          \
     X(rejected_version, "clients refused: another protocol version")                             \
-    X(rejected_feature, "clients refused: a feature that is not here")                           \
+    X(rejected_feature, "clients refused: a feature that one of both sides lacks")               \
     X(rejected_busy, "clients refused: --max-clients reached")                                   \
     X(rejected_address, "clients refused: --max-clients-per-address reached")                    \
     X(rejected_stopping, "clients refused: shutting down")                                       \

@@ -16,8 +16,17 @@
 #define HELD_UP_MS 1
 /* How often the end of all sessions is looked for. */
 #define DRAIN_MS 10
+/* How often sessions are looked at, at least. */
+#define LOOK_NS UINT64_C(500000000)
 /* What connections get to end after they were closed. */
 #define CLOSING_NS UINT64_C(2000000000)
+/* The same for those that were let in while the worker ended. */
+#define LATE_NS UINT64_C(1000000000)
+/* What the last messages get to leave, before that. */
+#define SETTLE_NS UINT64_C(200000000)
+/* Connections for which an endpoint has room beyond its part of --max-clients: those whose client
+ * has another one already, until they are gone. */
+#define SPARE_CONNS 4u
 
 /* ---- lists ---- */
 
@@ -93,6 +102,7 @@ static unsigned poll_endpoints(struct okv_worker *worker)
         for (int k = 0; k < n; k++)
             handle(worker, &events[k]);
         total += n > 0 ? (unsigned)n : 0;
+        worker->has_more = worker->has_more || n == EVENTS_PER_PASS;
     }
     return total;
 }
@@ -118,15 +128,45 @@ static uint64_t tick_length_ns(const struct okv_worker *worker)
     return (uint64_t)worker->server->config.keepalive_ms * 1000000u / OKV_KEEPALIVE_TICKS;
 }
 
+uint64_t okv_worker_look_ns(const struct okv_worker *worker)
+{
+    uint64_t tick_ns = tick_length_ns(worker);
+
+    return tick_ns < LOOK_NS ? tick_ns : LOOK_NS;
+}
+
+/* Whether its time has come. *is_late: it came long ago, as the thread did not run. */
+static bool is_due(uint64_t *at_ns, uint64_t now_ns, uint64_t length_ns, bool *is_late)
+{
+    if (now_ns < *at_ns)
+        return false;
+    *is_late = now_ns - *at_ns >= length_ns;
+    *at_ns = now_ns + length_ns;
+    return true;
+}
+
+/* A client is not idle for what the worker did not do: a look that is late does not count, and
+ * nobody is ended whose request may wait in the endpoint. */
 static void look_after_sessions(struct okv_worker *worker)
 {
+    uint64_t now_ns = worker->now_ns;
+    bool is_late = false, ignored;
+    bool is_look = is_due(&worker->look_ns, now_ns, okv_worker_look_ns(worker), &is_late);
+    bool is_tick = is_due(&worker->tick_ns, now_ns, tick_length_ns(worker), &ignored);
+    bool has_replaced =
+        atomic_load(&worker->has_replaced) && atomic_exchange(&worker->has_replaced, false);
     struct okv_session *session;
 
-    if (worker->now_ns < worker->tick_ns)
+    if (!is_look && !is_tick && !has_replaced)
         return;
-    worker->tick_ns = worker->now_ns + tick_length_ns(worker);
     TAILQ_FOREACH(session, &worker->sessions, in_all)
-    okv_session_tick(worker, session);
+    {
+        okv_session_end_replaced(worker, session);
+        if (is_look && !is_late)
+            okv_session_count_idle(worker, session, !worker->has_more);
+        if (is_tick)
+            okv_session_tick(worker, session);
+    }
 }
 
 static bool is_housekeeper(const struct okv_worker *worker)
@@ -152,7 +192,7 @@ static unsigned pass(struct okv_worker *worker)
 
     worker->pass++;
     worker->now_ns = okv_clock_ns();
-    worker->is_held_up = false;
+    worker->is_held_up = worker->has_more = false;
     unsigned done = poll_endpoints(worker);
     done += give_turns(worker);
     look_after_sessions(worker);
@@ -179,8 +219,10 @@ static int sleep_ms(struct okv_worker *worker, int longest)
 {
     if (worker->is_held_up)
         longest = shorter(longest, HELD_UP_MS);
-    if (!TAILQ_EMPTY(&worker->sessions))
+    if (!TAILQ_EMPTY(&worker->sessions)) {
+        longest = shorter(longest, okv_clock_ms_until(worker->look_ns));
         longest = shorter(longest, okv_clock_ms_until(worker->tick_ns));
+    }
     return longest;
 }
 
@@ -207,7 +249,9 @@ static void sleep_until_event(struct okv_worker *worker, int timeout_ms)
 
     for (unsigned i = 0; i < count; i++) {
         struct okv_endpoint *endpoint = worker->endpoints[i];
-        endpoint->ops->arm(endpoint);
+        int rc = endpoint->ops->arm(endpoint);
+        if (rc)
+            okv_server_fail(worker->server, i, rc);
         fds[i] = (struct pollfd){.fd = endpoint->fd, .events = POLLIN};
     }
     fds[count] = (struct pollfd){.fd = worker->wake_fd, .events = POLLIN};
@@ -247,27 +291,52 @@ static bool has_clients(struct okv_worker *worker)
     return false;
 }
 
-/* Requests go on being served: what was sent before the client knew is answered. */
-static void drain(struct okv_worker *worker)
+static void say_goodbye(struct okv_worker *worker)
 {
-    struct okv_server *server = worker->server;
-    uint64_t limit_ns = (uint64_t)server->config.drain_ms * 1000000u;
-    uint64_t until = okv_clock_ns() + (atomic_load(&server->failure) ? 0 : limit_ns);
     struct okv_session *session;
 
+    TAILQ_FOREACH(session, &worker->sessions, in_all)
+    okv_session_say_goodbye(worker, session);
+}
+
+/* Requests go on being served: what was sent before the client knew is answered. */
+static void drain(struct okv_worker *worker, uint64_t until)
+{
     while (has_clients(worker) && okv_clock_ns() < until) {
-        TAILQ_FOREACH(session, &worker->sessions, in_all)
-        okv_session_say_goodbye(worker, session);
+        say_goodbye(worker);
         turn(worker, DRAIN_MS);
     }
 }
 
+static bool have_all_settled(const struct okv_worker *worker)
+{
+    const struct okv_session *session;
+
+    TAILQ_FOREACH(session, &worker->sessions, in_all)
+    if (!okv_session_has_settled(session))
+        return false;
+    return true;
+}
+
+/* What clients are owed and the goodbye leave before the connections are closed. The first turn is
+ * for those that the worker has not met yet. */
+static void settle(struct okv_worker *worker)
+{
+    uint64_t until = okv_clock_ns() + SETTLE_NS;
+
+    if (!has_clients(worker))
+        return;
+    do {
+        turn(worker, DRAIN_MS);
+        say_goodbye(worker);
+    } while (!have_all_settled(worker) && okv_clock_ns() < until);
+}
+
 static void end_all(struct okv_worker *worker)
 {
-    uint64_t until = okv_clock_ns() + CLOSING_NS;
     struct okv_session *session;
 
-    while (has_clients(worker) && okv_clock_ns() < until) {
+    while (has_clients(worker) && okv_clock_ns() < worker->end_ns) {
         TAILQ_FOREACH(session, &worker->sessions, in_all)
         okv_session_end(worker, session, OKV_SESSION_END_STOPPING);
         turn(worker, DRAIN_MS);
@@ -277,10 +346,17 @@ static void end_all(struct okv_worker *worker)
 static void *serve_all(void *user)
 {
     struct okv_worker *worker = user;
+    struct okv_server *server = worker->server;
 
-    while (!atomic_load(&worker->server->stopping))
+    while (!atomic_load(&server->stopping))
         turn(worker, -1);
-    drain(worker);
+    bool has_failed = atomic_load(&server->failure) != 0;
+    uint64_t drain_ns = has_failed ? 0 : (uint64_t)server->config.drain_ms * 1000000u;
+    uint64_t until = okv_clock_ns() + drain_ns;
+    worker->end_ns = until + CLOSING_NS;
+    drain(worker, until);
+    if (!has_failed)
+        settle(worker);
     end_all(worker);
     return NULL;
 }
@@ -295,12 +371,12 @@ static void destroy_endpoints(struct okv_worker *worker)
 }
 
 /* The acceptor gives each client to the worker that has the fewest of its listener, so that
- * none ever has more than its part of them. */
+ * none ever has more than its part of them, and of those that are replaced. */
 static int create_endpoints(struct okv_worker *worker, struct okv_diag *diag)
 {
     struct okv_server *server = worker->server;
     const struct okv_config *config = &server->config;
-    unsigned clients = (config->max_clients + config->workers - 1) / config->workers;
+    unsigned clients = (config->max_clients + config->workers - 1) / config->workers + SPARE_CONNS;
 
     for (unsigned i = 0; i < server->listener_count; i++) {
         struct okv_listener *listener = server->listeners[i];
@@ -343,8 +419,13 @@ fini_work:
     return rc;
 }
 
+/* Its thread has closed what it had, unless the process stood still: there is left who was let in
+ * at the very end. */
 void okv_worker_fini(struct okv_worker *worker)
 {
+    uint64_t until = okv_clock_ns() + LATE_NS;
+
+    worker->end_ns = worker->end_ns > until ? worker->end_ns : until;
     end_all(worker);
     destroy_endpoints(worker);
     close(worker->wake_fd);
@@ -365,4 +446,10 @@ void okv_worker_join(struct okv_worker *worker)
 void okv_worker_wake(struct okv_worker *worker)
 {
     eventfd_write(worker->wake_fd, 1);
+}
+
+void okv_worker_end_replaced(struct okv_worker *worker)
+{
+    atomic_store(&worker->has_replaced, true);
+    okv_worker_wake(worker);
 }

@@ -24,8 +24,12 @@ struct okv_worker {
     uint64_t pass;    /* number of this pass */
     uint64_t now_ns;  /* when it began */
     uint64_t busy_ns; /* when something last happened */
-    uint64_t tick_ns; /* when sessions are next looked after */
+    uint64_t look_ns; /* when sessions are next looked at */
+    uint64_t tick_ns; /* when their next keepalive tick is */
+    uint64_t end_ns;  /* when it ends, whoever is still there; set when the server is to end */
     bool is_held_up;  /* in this pass: a write waits for one that another connection brought */
+    bool has_more;    /* in this pass: an endpoint may have had more than was polled */
+    atomic_bool has_replaced; /* the acceptor replaced a session here */
 };
 
 /* Makes the worker and its endpoints, each for its part of --max-clients; the listeners are
@@ -37,10 +41,15 @@ void okv_worker_fini(struct okv_worker *worker);
 /* Starts the thread; worker and server must not move. OKV_ENOMEM. */
 int okv_worker_start(struct okv_worker *worker);
 /* With server->stopping set: the thread answers what has come, tells every client goodbye, gives
- * them --drain-ms to leave, and ends. The acceptor must still run. */
+ * them --drain-ms to leave and connections 2 s more to close, and ends. The acceptor must still
+ * run. */
 void okv_worker_join(struct okv_worker *worker);
 /* Ends its sleep. Any thread. */
 void okv_worker_wake(struct okv_worker *worker);
+/* Has it end the sessions that were replaced. Any thread. */
+void okv_worker_end_replaced(struct okv_worker *worker);
+/* How often it looks at its sessions. Any thread. */
+uint64_t okv_worker_look_ns(const struct okv_worker *worker);
 
 /* For the sessions, in the worker's thread. */
 

@@ -262,16 +262,17 @@ struct okv_transport_ops {
      * buffer is returned until post_send uses it. */
     uint8_t *(*send_buffer)(struct okv_conn *conn);
     /* Queues the first `length` bytes of the send buffer as a message with `immediate`; it
-     * leaves with the next flush, or before. OKV_EINVAL, OKV_EDISCONNECTED; OKV_EIO: the
-     * connection ends and the message may have left. */
+     * leaves with the next flush, or before. OKV_EINVAL for more than slot_size bytes; OKV_EINVAL
+     * or OKV_EAGAIN when send_buffer gave none; OKV_EDISCONNECTED. */
     int (*post_send)(struct okv_conn *conn, uint32_t length, uint32_t immediate);
     /* Sends what was queued, with one doorbell. A connection that fails at it reports so by its
      * OKV_EVENT_CLOSED; messages of it may have left. */
     void (*flush)(struct okv_conn *conn);
 
     /* Asks the peer's device for a sign of life; its process takes no part. It ends as one more
-     * acknowledged, or as OKV_EVENT_CLOSED with OKV_ETIMEDOUT or OKV_EDISCONNECTED. 0 also while an
-     * earlier one is under way; OKV_EDISCONNECTED. */
+     * acknowledged, or as OKV_EVENT_CLOSED with OKV_ETIMEDOUT or OKV_EDISCONNECTED. 0 also when
+     * nothing was asked: while an earlier one is under way, and, for 1.5 s at most, while an
+     * accepted peer may not be ready to answer. OKV_EDISCONNECTED; OKV_EVENT_CLOSED follows. */
     int (*probe)(struct okv_conn *conn);
 
     /* Up to `max` events; 0 when there is none now. A negative code means that
@@ -280,7 +281,7 @@ struct okv_transport_ops {
     /* Gives the receive buffer of an OKV_EVENT_RECV back; its data is gone. */
     void (*recv_release)(struct okv_endpoint *endpoint, const struct okv_event *event);
     /* After arm, the next event makes `fd` readable. Call poll once more before
-     * sleeping: what came before the arm announces nothing. */
+     * sleeping: what came before the arm announces nothing. OKV_EIO: the endpoint is broken. */
     int (*arm)(struct okv_endpoint *endpoint);
     /* Makes `fd` of an armed endpoint readable; any thread. A wake before the arm
      * is not kept. */

@@ -134,28 +134,61 @@ static int report_opened(struct okv_local_endpoint *endpoint, struct okv_event *
     return n;
 }
 
-static int poll_server(struct okv_local_endpoint *endpoint, struct okv_event *events, int max)
+static void serve_ready(struct okv_local_conn *conn, struct okv_event *events, int max, int *count)
 {
-    struct epoll_event ready[POLL_BATCH];
-    int n = report_opened(endpoint, events, max);
-    int count;
     bool drained;
 
+    if (conn->socket_full)
+        okv_local_flush(&conn->base);
+    if (conn->state == OKV_LOCAL_OPEN)
+        *count += okv_local_receive(conn, events + *count, max, &drained);
+}
+
+/* Up to `max` of those that are ready: their number, or a negative code. Whoever the kernel
+ * tells of goes to the end of its list of ready ones. So those that are told of must have their
+ * turn, and no others be told of, or some would be at the head for ever. */
+static int take_ready(const struct okv_local_endpoint *endpoint, struct epoll_event *ready, int max)
+{
+    int count = epoll_wait(endpoint->base.fd, ready, max, 0);
+
+    if (max == 1 && count == 1 && !ready->data.ptr) /* wake_fd, in the place of a connection */
+        count = epoll_wait(endpoint->base.fd, ready, max, 0);
+    if (count < 0)
+        return errno == EINTR ? 0 : okv_error_from_errno(errno);
+    return count;
+}
+
+/* Takes messages of the connections that have some: their number, or a negative code. */
+static int receive_ready(struct okv_local_endpoint *endpoint, struct okv_event *events, int max)
+{
+    struct epoll_event ready[POLL_BATCH];
+    int count = take_ready(endpoint, ready, max < POLL_BATCH ? max : POLL_BATCH);
+    int n = 0;
+
+    for (int i = 0; i < count; i++) {
+        int share = (max - n) / (count - i); /* of this one and each that follows: at least 1 */
+        if (ready[i].data.ptr)               /* else it is wake_fd: arm empties it */
+            serve_ready(ready[i].data.ptr, events, share, &n);
+    }
+    return count < 0 ? count : n;
+}
+
+static int poll_server(struct okv_local_endpoint *endpoint, struct okv_event *events, int max)
+{
+    int n = report_opened(endpoint, events, max);
+
     n += okv_local_report_pulled(endpoint, events + n, max - n);
+    /* Before messages, of which there may be enough for ever; a connection whose pulls are
+     * reported has nothing else to say before its end. */
+    if (n < max)
+        n += report_ended(endpoint, events + n, max - n);
     if (n == max)
         return n;
-    count = epoll_wait(endpoint->base.fd, ready, POLL_BATCH, 0);
-    if (count < 0 && errno != EINTR)
-        return okv_error_from_errno(errno);
-    for (int i = 0; i < count; i++) {
-        struct okv_local_conn *conn = ready[i].data.ptr;
-        if (!conn)
-            continue; /* wake_fd: arm empties it */
-        if (conn->socket_full)
-            okv_local_flush(&conn->base);
-        if (conn->state == OKV_LOCAL_OPEN && n < max)
-            n += okv_local_receive(conn, events + n, max - n, &drained);
-    }
+    int received = receive_ready(endpoint, events + n, max - n);
+    /* Events that were taken are not thrown away: the next poll finds it broken again. */
+    if (received < 0)
+        return n > 0 ? n : received;
+    n += received;
     return n + report_ended(endpoint, events + n, max - n);
 }
 

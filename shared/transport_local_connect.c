@@ -189,12 +189,18 @@ static int map_region(struct okv_local_conn *conn, const char *path, int fd, str
     struct stat file;
     void *map;
 
+    if (seals < 0 && errno != EINVAL)
+        return okv_diag_set(diag, okv_error_from_errno(errno),
+                            "cannot look at the memory of local://%s: %s", path, strerror(errno));
     if (seals < 0 || !(seals & F_SEAL_SHRINK) || !(seals & (F_SEAL_FUTURE_WRITE | F_SEAL_WRITE)))
         return okv_diag_set(diag, OKV_EPROTO,
                             "the server at local://%s offers memory that is not sealed against "
                             "shrinking and writing: it is no okv server, or a broken one",
                             path);
-    if (fstat(fd, &file) || file.st_size <= 0)
+    if (fstat(fd, &file))
+        return okv_diag_set(diag, okv_error_from_errno(errno),
+                            "cannot look at the memory of local://%s: %s", path, strerror(errno));
+    if (file.st_size <= 0)
         return okv_diag_set(diag, OKV_EPROTO, "the server at local://%s offers no memory", path);
     map = mmap(NULL, (size_t)file.st_size, PROT_READ, MAP_SHARED, fd, 0);
     if (map == MAP_FAILED)

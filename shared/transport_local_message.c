@@ -61,8 +61,8 @@ static int transmit(const struct okv_local_conn *conn, unsigned count)
     return errno == EAGAIN || errno == EWOULDBLOCK ? OKV_EAGAIN : okv_error_from_errno(errno);
 }
 
-/* Nothing more can be sent. A peer that went away may have left messages: the connection
- * then ends when they have been received. */
+/* Nothing more can be sent. A peer that takes no more may have left messages: the connection
+ * ends when they have been received, and those are all, even if it lives on and would send. */
 static void send_failed(struct okv_local_conn *conn, int status)
 {
     conn->send_broken = true;
@@ -70,7 +70,9 @@ static void send_failed(struct okv_local_conn *conn, int status)
     conn->base.unacknowledged -= conn->send_queued;
     conn->send_queued = 0;
     conn->unsent = NULL;
-    if (status != OKV_EDISCONNECTED)
+    if (status == OKV_EDISCONNECTED)
+        shutdown(conn->sock, SHUT_RD);
+    else
         okv_local_conn_end(conn, status);
 }
 

@@ -16,9 +16,9 @@
  *   _explain  what failed on that way, for people
  *
  * Threads. Two may be at work on a server: the listener's, which reads CM
- * events, and the endpoint's. They meet in `struct verbs_handover` alone, under
- * its lock. The listener's thread touches a connection that it has handed over
- * only between rdma_get_cm_event() and rdma_ack_cm_event() for an event of that
+ * events, and the endpoint's. They meet in `struct verbs_handover`, under its
+ * lock, and in a connection's `ready`. The listener's thread touches a connection that it has
+ * handed over only between rdma_get_cm_event() and rdma_ack_cm_event() for an event of that
  * connection. The endpoint's thread frees a connection only after
  * rdma_destroy_id() has returned, which waits until every event that was got
  * for the id was acknowledged (man rdma_destroy_id) and after which no new one
@@ -48,13 +48,21 @@
 #define VERBS_CLOSE_NS 1000000000u  /* what a closing connection gets to flush its work */
 #define VERBS_HELLO_ROOM 256        /* private data lengths are 8 bits wide */
 
+/* A client readies its queue pair when it looks at our welcome, which it may be slow to do, and
+ * until then drops a probe, which would be the end of the connection. It gets this long to say
+ * that it did: one that never does is still found within a keepalive of 3 s. */
+#define VERBS_READY_NS 1500000000u
+
 /* An unanswered packet is sent again after 4.096 us * 2^14 = 67 ms, six times.
  * Never 7, which means "for ever" to some devices (rxe). */
 #define VERBS_ACK_TIMEOUT 14
 #define VERBS_RETRY_COUNT 6
-/* Credits keep the receiver ready; should that fail, 0.64 ms until the next try
- * instead of the connection manager's choice of 655 ms (man rdma_connect). */
-#define VERBS_MIN_RNR_TIMER 12
+/* Credits keep the receiver ready, but a peer that breaks them can take every receive buffer of a
+ * worker before it is thrown out. Those who keep to theirs then try again after 41 ms, at most
+ * VERBS_RETRY_COUNT times: so a worker has a quarter of a second to throw it out, after which
+ * their queue pairs would break. (The receiver's setting; 655 ms if the connection manager
+ * chooses, man rdma_connect.) */
+#define VERBS_MIN_RNR_TIMER 24
 
 struct verbs_listener {
     struct okv_listener base;
@@ -193,7 +201,9 @@ struct verbs_conn {
     struct ibv_send_wr *queue_first, *queue_last; /* what the next flush posts */
     unsigned queue_count;
 
-    bool probing; /* a probe is under way */
+    bool probing;           /* a probe is under way */
+    atomic_bool ready;      /* server: the peer's queue pair takes packets, as far as we heard */
+    uint64_t probe_from_ns; /* server: a peer of which nothing was heard is probed from then on */
 
     struct verbs_read_slot reads[VERBS_MAX_READS];
     unsigned reads_busy;

@@ -105,7 +105,8 @@ dealloc_pd:
 
 static int queue_pair_failed(struct verbs_connecting *c, int errnum)
 {
-    return okv_diag_set(&c->diag, okv_error_from_errno(errnum),
+    /* What does not suit the device is no argument of the caller's. */
+    return okv_diag_set(&c->diag, errnum == EINVAL ? OKV_EIO : okv_error_from_errno(errnum),
                         "%s cannot ready a queue pair for %s:%s: %s",
                         ibv_get_device_name(c->attempt.id->verbs->device), c->uri.host, c->uri.port,
                         strerror(errnum));

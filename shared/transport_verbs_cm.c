@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "shared/clock.h"
 #include "shared/error.h"
 #include "shared/transport_verbs.h"
 
@@ -271,6 +272,8 @@ static struct verbs_request *take_event(struct verbs_listener *l, struct rdma_cm
         struct verbs_conn *conn = event->id->context; /* NULL: the listener, or not accepted yet */
         if (event->event == RDMA_CM_EVENT_DEVICE_REMOVAL)
             l->removed = true;
+        if (conn && event->event == RDMA_CM_EVENT_ESTABLISHED)
+            atomic_store(&conn->ready, true);
         if (conn && okv_verbs_is_gone_event(event->event))
             okv_verbs_hand_over_gone(conn);
     }
@@ -330,6 +333,7 @@ static int answer(struct verbs_request *r, struct verbs_conn *conn, uint8_t read
     /* Under the lock: a message of the client may reach the endpoint's thread
      * before this call returns, and must then find the connection. */
     pthread_mutex_lock(&ep->handover.lock);
+    conn->probe_from_ns = okv_clock_ns() + VERBS_READY_NS;
     r->id->context = conn;
     conn->id = r->id;
     int rc = rdma_accept(r->id, &param);

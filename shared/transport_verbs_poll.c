@@ -111,6 +111,7 @@ static int complete_recv(struct verbs_endpoint *ep, struct verbs_conn *conn,
         okv_verbs_post_slot(ep, slot);
         return 0;
     }
+    atomic_store_explicit(&conn->ready, true, memory_order_relaxed);
     bool has_immediate = wc->wc_flags & IBV_WC_WITH_IMM;
     *event = (struct okv_event){
         .type = OKV_EVENT_RECV,
@@ -219,12 +220,14 @@ int okv_verbs_poll(struct okv_endpoint *endpoint, struct okv_event *events, int 
     struct verbs_endpoint *ep = (struct verbs_endpoint *)endpoint;
     int count = 0;
     int waiting = 0;
+    /* Completions may come for ever: they leave room for the end of a connection. */
+    int room = ep->closing && max > 1 ? max - 1 : max;
 
     if (atomic_load_explicit(&ep->handover.any, memory_order_acquire))
         okv_verbs_take_handover(ep);
     for (;;) {
-        count += announce_opened(ep, events + count, max - count);
-        if (count == max)
+        count += announce_opened(ep, events + count, room - count);
+        if (count == room)
             break;
         waiting = refill(ep);
         if (waiting <= 0)

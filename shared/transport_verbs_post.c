@@ -2,6 +2,7 @@
 #include <arpa/inet.h>
 
 #include "shared/bytes.h"
+#include "shared/clock.h"
 #include "shared/error.h"
 #include "shared/transport_verbs.h"
 
@@ -154,6 +155,14 @@ int okv_verbs_post_read(struct okv_conn *conn, const struct okv_read *reads, uns
 
 /* ---- probes ---- */
 
+/* Whether the peer can answer a probe, or is out of time to get ready for one. */
+static bool may_be_probed(const struct verbs_conn *conn)
+{
+    return conn->base.acknowledged > 0 ||
+           atomic_load_explicit(&conn->ready, memory_order_relaxed) ||
+           okv_clock_ns() >= conn->probe_from_ns;
+}
+
 /* A READ of nothing: the device of the peer answers it, if its queue pair is sound, and checks
  * neither address nor key (IBTA specification C9-88). */
 int okv_verbs_probe(struct okv_conn *conn)
@@ -168,7 +177,7 @@ int okv_verbs_probe(struct okv_conn *conn)
 
     if (c->state != VERBS_CONN_OPEN)
         return OKV_EDISCONNECTED;
-    if (c->probing)
+    if (c->probing || !may_be_probed(c))
         return 0;
     c->probing = true;
     verbs_conn_posted(c, 1);

@@ -48,6 +48,29 @@ static error_t parse_del(int key, char *text, struct argp_state *state)
     }
 }
 
+static int del_all(const struct del_arguments *arguments)
+{
+    struct cli *cli = arguments->cli;
+    int status = CLI_DONE;
+
+    for (int i = 0; i < arguments->count; i++) {
+        const char *key = arguments->keys[i];
+        size_t length = strlen(key);
+        int rc = arguments->if_version ? okv_delete_if(cli->handle, key, length, arguments->version)
+                                       : okv_delete(cli->handle, key, length);
+        if (rc == OKV_OK)
+            continue;
+        status = cli_worse(status, cli_fail(cli, "del", key, length, rc));
+        if (!cli_connection_failed(rc))
+            continue;
+        if (i + 1 < arguments->count)
+            fprintf(stderr, "okv: del: stopped: %d of %d keys were not tried\n",
+                    arguments->count - i - 1, arguments->count);
+        break;
+    }
+    return status;
+}
+
 int cli_del(struct cli *cli, int argc, char **argv)
 {
     static const struct argp parser = {
@@ -55,7 +78,8 @@ int cli_del(struct cli *cli, int argc, char **argv)
         .parser = parse_del,
         .args_doc = "KEY...",
         .doc = "Remove keys.\v"
-               "All keys are tried, also after one that failed, unless the server is gone.\n\n"
+               "All keys are tried, also after one that failed, unless the connection fails: how "
+               "many were not tried is then told.\n\n"
                "Exit status: 3 if a key could not be removed, else 1 if one was not there or had "
                "another version.\n\n"
                "Examples:\n  okv del greeting\n  okv del photo-1 photo-2\n"
@@ -67,15 +91,7 @@ int cli_del(struct cli *cli, int argc, char **argv)
     int status = cli_connect(cli, 0);
     if (status != CLI_DONE)
         return status;
-    for (int i = 0; i < arguments.count && cli_usable(cli); i++) {
-        const char *key = arguments.keys[i];
-        size_t length = strlen(key);
-        int rc = arguments.if_version ? okv_delete_if(cli->handle, key, length, arguments.version)
-                                      : okv_delete(cli->handle, key, length);
-        if (rc != OKV_OK)
-            status = cli_worse(status, cli_fail(cli, "del", key, length, rc));
-    }
-    return status;
+    return del_all(&arguments);
 }
 
 /* ---- numbers with a sign ------------------------------------------------ */

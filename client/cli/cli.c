@@ -163,7 +163,8 @@ static bool is_answer(int code)
 int cli_fail_with(const struct cli *cli, const char *command, const void *key, size_t key_length,
                   int code, const char *advice)
 {
-    const char *why = cli->handle ? okv_why(cli->handle) : "";
+    /* An answer may come with the end of its connection, which is not what went wrong. */
+    const char *why = cli->handle && cli_connection_failed(code) ? okv_why(cli->handle) : "";
 
     fprintf(stderr, "okv: %s", command);
     if (key)
@@ -182,9 +183,20 @@ int cli_worse(int status, int other)
     return status > other ? status : other;
 }
 
-bool cli_usable(const struct cli *cli)
+bool cli_connection_failed(int code)
 {
-    return okv_why(cli->handle)[0] == '\0';
+    switch (code) {
+    case OKV_ETIMEDOUT:
+    case OKV_EUNKNOWN:
+    case OKV_EDISCONNECTED:
+    case OKV_ESHUTDOWN:
+    case OKV_EPROTO:
+    case OKV_EVERSION:
+    case OKV_EUNSUPPORTED:
+        return true;
+    default:
+        return false;
+    }
 }
 
 int cli_output_end(const char *command)

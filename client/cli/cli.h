@@ -64,9 +64,9 @@ const char *cli_advice(int code);
 
 /* The graver of two exit statuses: a failure goes before a miss. */
 int cli_worse(int status, int other);
-/* False when the server was not found again in the time of an operation: every further one would
- * fail alike. */
-bool cli_usable(const struct cli *cli);
+/* Whether the connection failed, in the time that an operation has: every further one would fail
+ * alike. */
+bool cli_connection_failed(int code);
 
 /* Flushes standard output. Returns CLI_DONE, or CLI_FAILED having said why. */
 int cli_output_end(const char *command);

@@ -24,9 +24,11 @@ struct import_slot {
     size_t size;
     uint64_t number;
     struct tsv_item item;
-    bool busy;  /* under way, or waiting to be submitted again */
-    bool alone; /* no other put was under way when it was submitted */
-    bool again; /* its first outcome is unknown */
+    bool busy;           /* under way, or waiting to be submitted again */
+    bool alone;          /* no other put was under way when it was submitted */
+    bool again;          /* its first outcome is unknown */
+    uint64_t reconnects; /* the handle's counters, when it was submitted */
+    uint64_t timeouts;
 };
 
 struct import {
@@ -112,14 +114,17 @@ static bool others_are_in_the_way(const struct import_slot *slot, int code)
 }
 
 /* A connection that was lost leaves puts unknown, which do no harm when they are made once more: no
- * other one of the same key was submitted since. One that the server does not answer is no such
- * case for long. */
-static bool is_worth_another(struct import_slot *slot, int code)
+ * other one of the same key was submitted since, and nothing comes of the first any more. One
+ * whose deadline has passed may still be applied, even after a later put of its key. */
+static bool is_worth_another(const struct import *import, struct import_slot *slot, int code)
 {
+    struct okv_counters counters;
+
     if (code != OKV_EUNKNOWN || slot->again)
         return false;
-    slot->again = true;
-    return true;
+    okv_counters(import->cli->handle, &counters);
+    slot->again = counters.reconnects != slot->reconnects && counters.timeouts == slot->timeouts;
+    return slot->again;
 }
 
 /* What was imported before is not there any more. */
@@ -142,7 +147,7 @@ static void finish_slot(struct import *import, uint32_t index, int code)
 {
     struct import_slot *slot = &import->slots[index];
 
-    if (others_are_in_the_way(slot, code) || is_worth_another(slot, code)) {
+    if (others_are_in_the_way(slot, code) || is_worth_another(import, slot, code)) {
         import->again[import->again_count++] = index;
         return;
     }
@@ -162,7 +167,11 @@ static int submit_slot(struct import *import, uint32_t index)
     struct import_slot *slot = &import->slots[index];
     const struct tsv_item *item = &slot->item;
     uint32_t others = okv_pending(import->cli->handle);
+    struct okv_counters counters;
 
+    okv_counters(import->cli->handle, &counters);
+    slot->reconnects = counters.reconnects;
+    slot->timeouts = counters.timeouts;
     slot->busy = true;
     slot->alone = others == 0;
     int rc = okv_submit_put(import->cli->handle, item->key, item->key_length, item->value,

@@ -26,7 +26,9 @@ struct mget {
     char *input; /* what was read of stdin and not yet looked up */
     size_t room;
     size_t used;
-    int status; /* the worst so far */
+    bool input_ended;
+    int stopped; /* how the connection failed; 0 */
+    int status;  /* the worst so far */
 };
 
 static error_t parse_mget(int key, char *text, struct argp_state *state)
@@ -66,7 +68,10 @@ static void show(struct mget *mget, const struct okv_command *command,
     char *large = NULL;
     int rc = result->status;
 
-    if (rc == OKV_ETOOSMALL) {
+    /* Once the connection has failed, waiting for it with each large value would take long. */
+    if (rc == OKV_ETOOSMALL && mget->stopped) {
+        rc = mget->stopped;
+    } else if (rc == OKV_ETOOSMALL) {
         rc = cli_fetch(mget->cli->handle, item.key, item.key_length, &large, &item.value_length);
         item.value = large;
     }
@@ -76,24 +81,36 @@ static void show(struct mget *mget, const struct okv_command *command,
         note(mget, CLI_MISS); /* among many keys no news: its line is not there */
     else
         note(mget, cli_fail(mget->cli, "mget", item.key, item.key_length, rc));
+    if (cli_connection_failed(rc))
+        mget->stopped = rc;
     free(large);
 }
 
 /* Whether further keys would not fail alike. */
 static bool goes_on(const struct mget *mget)
 {
-    return cli_usable(mget->cli) && !ferror(stdout);
+    return !mget->stopped && !ferror(stdout);
 }
 
-/* Looks the batch up and shows it. */
+/* None of the batch has a result. */
+static void fail_batch(struct mget *mget, int code)
+{
+    note(mget,
+         cli_fail(mget->cli, "mget", mget->commands[0].key, mget->commands[0].key_length, code));
+    if (mget->count > 1)
+        fprintf(stderr, "okv: mget: and the %zu keys after it\n", mget->count - 1);
+    mget->stopped = code;
+}
+
+/* Looks the batch up and shows all that came of it. */
 static void finish_batch(struct mget *mget)
 {
     if (mget->count == 0)
         return;
     int rc = okv_get_many(mget->cli->handle, mget->commands, mget->results, mget->count);
     if (rc != OKV_OK)
-        note(mget, cli_fail(mget->cli, "mget", NULL, 0, rc));
-    for (size_t i = 0; i < mget->count && rc == OKV_OK && goes_on(mget); i++)
+        fail_batch(mget, rc);
+    for (size_t i = 0; i < mget->count && rc == OKV_OK && !ferror(stdout); i++)
         show(mget, &mget->commands[i], &mget->results[i]);
     mget->count = 0;
     note(mget, cli_output_end("mget"));
@@ -172,7 +189,15 @@ static bool read_some(struct mget *mget)
         return false;
     }
     mget->used += (size_t)got;
+    mget->input_ended = got == 0;
     return got > 0;
+}
+
+/* The one without a newline. */
+static void take_last_line(struct mget *mget)
+{
+    add_line(mget, mget->input, mget->used);
+    mget->used = 0;
 }
 
 static void show_lines(struct mget *mget)
@@ -180,16 +205,24 @@ static void show_lines(struct mget *mget)
     while (goes_on(mget) && read_some(mget))
         take_lines(mget);
     if (mget->used > 0 && goes_on(mget))
-        add_line(mget, mget->input, mget->used);
+        take_last_line(mget);
     finish_batch(mget);
+    if (mget->used > 0 || (mget->stopped && !mget->input_ended))
+        fputs("okv: mget: stopped: the keys that follow on standard input were not looked up\n",
+              stderr);
     free(mget->input);
 }
 
 static void show_arguments(struct mget *mget)
 {
-    for (unsigned i = 0; i < mget->key_count && goes_on(mget); i++)
+    unsigned i = 0;
+
+    for (; i < mget->key_count && goes_on(mget); i++)
         add(mget, mget->keys[i], strlen(mget->keys[i]));
     finish_batch(mget);
+    if (i < mget->key_count)
+        fprintf(stderr, "okv: mget: stopped: %u of %u keys were not looked up\n",
+                mget->key_count - i, mget->key_count);
 }
 
 int cli_mget(struct cli *cli, int argc, char **argv)
@@ -201,7 +234,8 @@ int cli_mget(struct cli *cli, int argc, char **argv)
                "With - the keys come from standard input, one a line and escaped as `okv export` "
                "and `okv scan` write them, and are answered as they come. Lines are in the order "
                "of the keys and escaped likewise; a key that is named twice has two.\n\n"
-               "All keys are tried, also after one that failed, unless the server is gone.\n\n"
+               "All keys are tried, also after one that failed, unless the connection fails: that "
+               "some were not looked up is then told.\n\n"
                "Exit status: 3 if a key could not be looked up, else 1 if one was not there.\n\n"
                "Examples:\n  okv mget user:1 user:2\n  cut -f 1 items.tsv | okv mget - >found.tsv",
         .children = cli_common_options};

@@ -19,8 +19,12 @@
  * result of a write that leaves open whether it happened.
  *
  * Blocking. Calls that can block say so and for how long. okv_submit_*, okv_poll
- * and okv_arm never block, but for one case: a handle whose rdma URI has a host's name, not an
- * address, asks the system's resolver for it each time it connects again.
+ * and okv_arm never block, but for two cases, both when a handle connects again. A handle whose
+ * rdma URI has a host's name connects again to the address that it had; only when that has failed
+ * for 10 s, and every 10 s from then on, it asks the system's resolver for the name. (A name that
+ * leads to a link-local IPv6 address is asked for each time.) And what the handle reads into,
+ * memory of okv_register() above all, is registered again, which takes the device and the kernel
+ * some time for many GB.
  *
  * A lost connection. When the server ends, dies or cannot be reached, the handle connects
  * again, within the calls that use it. Operations wait meanwhile, each until its own deadline:
@@ -116,7 +120,8 @@ struct okv_options {
     uint32_t credits;            /* requests to ask the server for, 1 to 1024; 16 */
     uint32_t hints;              /* places of large items to remember, to 2^20; 4096 */
     uint32_t reconnect;          /* 0: connects again when the connection is lost */
-    uint32_t keepalive_ms;       /* a server whose host is gone is found dead in this time; 3000 */
+    uint32_t keepalive_ms;       /* a server whose host is gone is found dead in this time, 200 to
+                                    600000; 3000 */
     uint32_t reserved[9];        /* zero */
 };
 /* okv_options.hints: remember none. */
@@ -150,7 +155,8 @@ OKV_API int okv_open(const char *uri, const struct okv_options *options, okv **o
 /*
  * Ends the connection, frees the handle and sets *handle to NULL; accepts NULL
  * and a pointer to NULL. Operations still under way are dropped without a
- * result: writes among them may or may not happen. Tells the server, and does not wait for it.
+ * result: writes among them may or may not happen. Tells the server, and waits for its device to
+ * have that, 20 ms at most; not for the server's process.
  * Up to then a handle keeps up to four registered buffers for long values, each as long
  * as the longest value that was read without memory of okv_register().
  */
@@ -193,19 +199,19 @@ OKV_API void okv_info(const okv *handle, struct okv_info *out);
  * again for that key while the server lives. Versions of a key only rise.
  *
  * Errors of all: OKV_EINVAL (NULL where memory is needed), OKV_EKEYSIZE,
- * OKV_EAGAIN (no operation slot is free), OKV_ETIMEDOUT (also when there was no connection
- * in time), the handle's failure. Errors of all writes: OKV_EUNKNOWN when the request was sent
- * and no answer came, or the server that it was sent to is no more; OKV_ECORRUPT when the server
- * found the item's bucket damaged, and OKV_EUNSUPPORTED when it does not know the operation:
- * nothing was changed then.
+ * OKV_ETIMEDOUT (also when there was no connection in time, or no operation slot: those that timed
+ * out keep theirs until the device or the server has let go of them), the handle's failure. Errors
+ * of all writes: OKV_EUNKNOWN when the request was sent and no answer came, or the server that it
+ * was sent to is no more; OKV_ECORRUPT when the server found the item's bucket damaged, and
+ * OKV_EUNSUPPORTED when it does not know the operation: nothing was changed then.
  *
  * Memory after a time-out. Key, value and buffer are the caller's again when the call
  * returned or the result was polled, but for two things that cannot be called back.
  * After OKV_ETIMEDOUT of a get into memory given to okv_register() the device may still
  * write to the buffer, and after OKV_EUNKNOWN of a put whose value was too long for a
  * message the server may still READ the value and store what is there by then. Both end
- * with okv_close(), or when the handle has another connection (okv_counters.reconnects); until then
- * leave the memory mapped, and registered if it was.
+ * with okv_close(), or when the handle has another connection (okv_counters.reconnects), not with
+ * the handle's failure alone; until then leave the memory mapped, and registered if it was.
  */
 
 /*
@@ -306,8 +312,8 @@ OKV_API int okv_touch(okv *handle, const void *key, size_t key_length, int64_t t
 /*
  * Removes every item that is there when the call begins; those put meanwhile may go
  * too. Blocks as long as it takes, each of its steps for timeout_ms at most.
- * Nothing was removed on OKV_EINVAL (NULL), OKV_EAGAIN (no operation slot is free),
- * OKV_ETIMEDOUT, OKV_EUNSUPPORTED and the handle's failure. Some items may be gone, or all,
+ * Nothing was removed on OKV_EINVAL (NULL), OKV_ETIMEDOUT, OKV_EUNSUPPORTED and the handle's
+ * failure. Some items may be gone, or all,
  * on OKV_EUNKNOWN (a step had no answer, or one failed after others had been done) and
  * OKV_ECORRUPT (the server found a damaged bucket): call it again, on another handle
  * if this one failed.
@@ -358,8 +364,9 @@ OKV_API int okv_scan(okv *handle, okv_visit *visit, void *user);
  * The same in portions: begin with *cursor 0; a `visit` that returns other than 0
  * ends the portion, and the next call goes on from *cursor, where the items
  * that share the last one's bucket may come once more. *cursor is 0 again after the
- * last item. A cursor is good for any handle to the same start of the server.
- * Further errors: OKV_EINVAL (no cursor of okv's).
+ * last item. A cursor is good for any handle to the same start of the server: another start has
+ * another table (okv_info.boot_id). Further errors: OKV_EINVAL (no cursor of okv's, or one of
+ * another start: all but one in 2048 of those are told apart).
  */
 OKV_API int okv_scan_from(okv *handle, uint64_t *cursor, okv_visit *visit, void *user);
 
@@ -436,9 +443,10 @@ OKV_API int okv_call(okv *handle, const struct okv_command *command, struct okv_
  * Many gets (or heads) at once: results[i] is that of commands[i]; tags are not
  * looked at. Any count: the handle's depth of them are under way at a time, and
  * their READs go out together. A key may come more than once. Blocks until all
- * ended. Returns OKV_OK when each has a status in its result, else the handle's
- * failure, OKV_EINVAL (another kind of command), or OKV_EAGAIN (operations are
- * under way on the handle).
+ * ended. The time of each, its timeout_ms or the handle's, begins with the call: those whose
+ * turn does not come in it end with OKV_ETIMEDOUT, so many gets may need more of it. Returns OKV_OK
+ * when each has a status in its result, else the handle's failure, OKV_EINVAL (another kind of
+ * command), or OKV_EAGAIN (operations are under way on the handle).
  */
 OKV_API int okv_get_many(okv *handle, const struct okv_command *commands,
                          struct okv_result *results, size_t count);
@@ -458,7 +466,8 @@ OKV_API uint32_t okv_pending(const okv *handle);
  * to do: an event, a deadline, a step of connecting again. Arm, poll once more, then sleep on
  * the descriptor; okv_poll after it woke, which may be for nothing. The descriptor is the same from
  * okv_open() to okv_close(), which closes it.
- * okv_arm errors: OKV_EIO, the handle's failure.
+ * okv_arm errors: OKV_EIO and OKV_ENOMEM (the connection cannot be watched: call okv_poll without
+ * sleeping on the descriptor for long), the handle's failure.
  */
 OKV_API int okv_fd(const okv *handle);
 OKV_API int okv_arm(okv *handle);
@@ -475,7 +484,9 @@ OKV_API int okv_wait(okv *handle, int timeout_ms);
  * the entry has the key, as short keys are; values in the bucket, and short ones
  * beside their keys, are copied. The memory stays yours, mapped, until
  * okv_unregister() or okv_close(), before which no operation may be using it. A handle that
- * connects again registers it again; where that fails, so does the handle. okv_unregister sets
+ * connects again registers it again; while that fails, as it does for ever with memory that was
+ * unmapped before okv_unregister(), the handle has no connection, okv_why() says so, and it tries
+ * again. okv_unregister sets
  * *memory to NULL; it accepts NULL and a pointer to NULL. OKV_EINVAL, OKV_EPERM (locked-memory
  * limit), OKV_ENOMEM, OKV_EIO, OKV_EAGAIN (64 are registered already), the handle's failure.
  */

@@ -3,6 +3,7 @@
  * promises of ledgers, replaced and idle connections, places and workers.
  */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -290,7 +291,95 @@ static void idle_client_is_disconnected(void **state)
     assert_int_equal(bystander_stop(&bystander), 0);
 }
 
+/* However seldom its keepalive ticks come. */
+static void idle_and_replaced_clients_go_soon(void **state)
+{
+    static const char *const arguments[] = {
+        "--memory", "16M", "--idle-s", "1", "--keepalive-ms", "600000", "--workers", "2", NULL};
+    struct okv_wire_hello hello;
+    struct hostile first, second;
+    struct bystander bystander;
+
+    (void)state;
+    bystander_start(&bystander, arguments);
+    hostile_hello(&hello);
+    hostile_join_as(&first, &bystander.server, &hello);
+    hello = hello_after(&hello, first.table.session_id);
+    hostile_join_as(&second, &bystander.server, &hello);
+    hostile_expect_closed(&first, "a client that is back");
+    hostile_expect_closed(&second, "an idle client");
+    assert_int_equal(bystander_stat(&bystander, "closed_replaced"), 1);
+    assert_in_range(bystander_stat(&bystander, "closed_idle"), 1, 2); /* the bystander too */
+    hostile_leave(&first);
+    hostile_leave(&second);
+    assert_int_equal(bystander_stop(&bystander), 0);
+}
+
+/* What they asked waits in the endpoint, more than one poll of it brings. */
+static void nobody_is_idle_whom_the_server_kept_waiting(void **state)
+{
+    enum { CLIENTS = 60 };
+    static const char *const arguments[] = {"--memory", "16M",       "--idle-s", "1", "--workers",
+                                            "1",        "--credits", "4",        NULL};
+    const struct okv_request_message ping = {.opcode = OKV_OP_PING};
+    struct hostile clients[CLIENTS];
+    struct bystander bystander;
+
+    (void)state;
+    bystander_start(&bystander, arguments);
+    for (int i = 0; i < CLIENTS; i++)
+        hostile_join(&clients[i], &bystander.server);
+    for (int i = 0; i < CLIENTS; i++) {
+        hostile_request(&clients[i], &ping);
+        hostile_expect_reply(&clients[i], 0, OKV_OK);
+    }
+    server_signal(&bystander.server, SIGSTOP);
+    for (int i = 0; i < CLIENTS; i++)
+        hostile_request(&clients[i], &ping);
+    nap_ms(2500);
+    server_signal(&bystander.server, SIGCONT);
+    for (int i = 0; i < CLIENTS; i++)
+        hostile_expect_reply(&clients[i], 0, OKV_OK);
+    for (int i = 0; i < CLIENTS; i++)
+        hostile_leave(&clients[i]);
+    assert_int_equal(bystander_stop(&bystander), 0);
+}
+
 /* ---- limits ---- */
+
+/* Its own earlier connection has the last place. */
+static void client_that_comes_back_to_a_full_server(void **state)
+{
+    static const char *const arguments[] = {
+        "--memory", "16M", "--max-clients", "2", "--max-clients-per-address", "2", NULL};
+    enum { ROUNDS = 20 };
+    struct okv_wire_hello hello, other;
+    struct hostile client[ROUNDS], refused;
+    struct bystander bystander;
+
+    (void)state;
+    bystander_start(&bystander, arguments);
+    counter_reset(&bystander);
+    hostile_hello(&hello);
+    for (uint64_t i = 0; i < ROUNDS; i++) {
+        hostile_join_as(&client[i], &bystander.server, &hello);
+        assert_int_equal(client[i].table.resumed, i > 0);
+        hello = hello_after(&hello, client[i].table.session_id);
+        assert_int_equal(incr(&client[i], 0, i + 1, 1), 101 + i);
+        hostile_hello(&other);
+        assert_int_equal(hostile_connect(&refused, &bystander.server, &other, sizeof other),
+                         OKV_EREFUSED);
+        if (i > 0)
+            hostile_expect_closed(&client[i - 1], "replaced");
+    }
+    for (int i = 0; i < ROUNDS; i++)
+        hostile_leave(&client[i]);
+    bystander_expect_stat(&bystander, "sessions", 1);
+    assert_int_equal(bystander_stat(&bystander, "closed_replaced"), ROUNDS - 1);
+    hostile_join(&client[0], &bystander.server);
+    hostile_leave(&client[0]);
+    assert_int_equal(bystander_stop(&bystander), 0);
+}
 
 static int try_open(const char *uri, okv **out, const char *why_not)
 {
@@ -428,6 +517,9 @@ int main(void)
     const struct CMUnitTest apart[] = {
         cmocka_unit_test(ledger_is_remembered_for_as_long_as_was_said),
         cmocka_unit_test(idle_client_is_disconnected),
+        cmocka_unit_test(idle_and_replaced_clients_go_soon),
+        cmocka_unit_test(nobody_is_idle_whom_the_server_kept_waiting),
+        cmocka_unit_test(client_that_comes_back_to_a_full_server),
         cmocka_unit_test(all_listeners_share_the_places),
         cmocka_unit_test(address_has_its_own_limit),
         cmocka_unit_test(clients_are_spread_over_workers),

@@ -11,6 +11,10 @@
 #include "shared/clock.h"
 #include "tests/support/hostile_client.h"
 
+/* What connections get to close after --drain-ms: docs/connections.md section 6. */
+#define ENDING_NS UINT64_C(2000000000)
+#define SLACK_NS UINT64_C(3000000000)
+
 #define PATIENT "--drain-ms", "60000"
 
 static const char *const patient[] = {"--memory", "16M", PATIENT, NULL};
@@ -163,6 +167,44 @@ static void who_does_not_leave_is_waited_for_no_longer_than_allowed(void **state
     assert_true(okv_clock_ns() - begin >= 290000000u);
     hostile_leave(&client);
     assert_int_equal(server_wait(&server), 0);
+    assert_true(okv_clock_ns() - begin < 300000000u + ENDING_NS + SLACK_NS);
+}
+
+/* Not even what it is told: the connection is there and nobody reads from it. */
+static void who_takes_nothing_holds_up_nobody(void **state)
+{
+    static const char *const hasty[] = {"--memory",  "16M", "--drain-ms", "300",
+                                        "--workers", "3",   NULL};
+    enum { CLIENTS = 6 };
+    struct hostile clients[CLIENTS];
+    struct server_process server;
+
+    (void)state;
+    server_start(&server, hasty);
+    for (int i = 0; i < CLIENTS; i++)
+        hostile_join(&clients[i], &server);
+    uint64_t begin = okv_clock_ns();
+    server_signal(&server, SIGTERM);
+    assert_int_equal(server_wait(&server), 0);
+    assert_true(okv_clock_ns() - begin < 300000000u + ENDING_NS + SLACK_NS);
+    for (int i = 0; i < CLIENTS; i++)
+        hostile_leave(&clients[i]);
+}
+
+static void who_gets_no_time_is_told_all_the_same(void **state)
+{
+    static const char *const abrupt[] = {"--memory", "16M", "--drain-ms", "0", NULL};
+    struct server_process server;
+    struct hostile client;
+
+    (void)state;
+    server_start(&server, abrupt);
+    hostile_join(&client, &server);
+    server_signal(&server, SIGTERM);
+    expect_goodbye(&client);
+    hostile_expect_closed(&client, "the end of the server");
+    hostile_leave(&client);
+    assert_int_equal(server_wait(&server), 0);
 }
 
 static void second_signal_ends_at_once(void **state)
@@ -187,6 +229,8 @@ int main(void)
         cmocka_unit_test(requests_after_the_goodbye_are_answered),
         cmocka_unit_test(everybody_is_told_and_waited_for),
         cmocka_unit_test(who_does_not_leave_is_waited_for_no_longer_than_allowed),
+        cmocka_unit_test(who_takes_nothing_holds_up_nobody),
+        cmocka_unit_test(who_gets_no_time_is_told_all_the_same),
         cmocka_unit_test(second_signal_ends_at_once),
     };
 

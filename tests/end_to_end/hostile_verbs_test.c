@@ -4,15 +4,20 @@
  * stays as it was, the server goes on, a bystander notices nothing.
  */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "shared/clock.h"
 #include "shared/hash.h"
 #include "shared/superblock.h"
 #include "tests/support/hostile_client.h"
@@ -20,6 +25,10 @@
 
 #define CLOSED_NO_IMMEDIATE "closed_no_immediate"
 #define PULLS_FAILED "pulls_failed"
+
+#define FLOODERS 4
+#define FLOOD 1000
+#define FLOOD_NS UINT64_C(4000000000)
 
 static struct bystander *bystander_of(void **state)
 {
@@ -298,6 +307,82 @@ static void sends_without_end(void **state)
     assert_int_not_equal(table_hash(bystander), hash); /* the bystander's puts, and nothing stuck */
 }
 
+/* ---- a server with few receive buffers, and many who would have them all ---- */
+
+/* The process of one who floods the server, is thrown out and comes again, until it is killed. */
+static _Noreturn void run_flooder(void)
+{
+    struct attack send = {
+        .opcode = IBV_WR_SEND_WITH_IMM,
+        .length = OKV_REQUEST_HEADER,
+        .immediate = okv_immediate(OKV_OP_PING, 0),
+    };
+    struct server_process server = {.pid = -1};
+    struct attacker attacker;
+
+    snprintf(server.uri, sizeof server.uri, "%s", getenv("OKV_TEST_URI"));
+    for (;;) {
+        if (attacker_may_join(&attacker, &server)) {
+            write_ping(&attacker, 0);
+            for (int i = 0; i < FLOOD; i++)
+                attacker_post(&attacker, &send);
+            attacker_waits(&attacker, 1000);
+        }
+        attacker_leave(&attacker);
+    }
+}
+
+static pid_t start_flooder(void)
+{
+    pid_t pid = fork();
+
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        execl("/proc/self/exe", "hostile_verbs_test", "flood", (char *)NULL);
+        _exit(1);
+    }
+    return pid;
+}
+
+/* The server's receive buffers are for all: a flood takes them before the worker can throw it
+ * out, and whoever keeps to its credits waits a little, and is not cut off. */
+static void a_flood_cuts_nobody_else_off(void **state)
+{
+    struct bystander *bystander = bystander_of(state);
+    uint64_t until = okv_clock_ns() + FLOOD_NS;
+    struct okv_counters counters;
+    pid_t flooders[FLOODERS];
+
+    for (int i = 0; i < FLOODERS; i++)
+        flooders[i] = start_flooder();
+    while (okv_clock_ns() < until)
+        bystander_check(bystander);
+    for (int i = 0; i < FLOODERS; i++) {
+        assert_int_equal(waitpid(flooders[i], NULL, WNOHANG), 0);
+        kill(flooders[i], SIGKILL);
+        waitpid(flooders[i], NULL, 0);
+    }
+    bystander_expect_stat(bystander, "sessions", 1);
+    okv_counters(bystander->handle, &counters);
+    print_message("%u rounds, %llu floods, %llu reconnects\n", bystander->rounds,
+                  (unsigned long long)bystander_stat(bystander, "closed_credit"),
+                  (unsigned long long)counters.reconnects);
+    assert_true(bystander_stat(bystander, "closed_credit") > 0);
+    assert_int_equal(counters.reconnects, 0);
+}
+
+static int setup_few_buffers(void **state)
+{
+    static const char *const arguments[] = {"--memory", "1M", "--max-clients", "5", "--workers",
+                                            "1",        NULL};
+    struct bystander *bystander = calloc(1, sizeof *bystander);
+
+    bystander_start(bystander, arguments);
+    *state = bystander;
+    return 0;
+}
+
 /* ---- values that the server is to READ ---- */
 
 struct pull_plan {
@@ -397,8 +482,9 @@ static int setup(void **state)
     return 0;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    const struct CMUnitTest flood[] = {cmocka_unit_test(a_flood_cuts_nobody_else_off)};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(permitted_reads),
         cmocka_unit_test(forbidden_verbs),
@@ -414,5 +500,9 @@ int main(void)
         printf("skipped: verbs need an rdma: URI in OKV_TEST_URI\n");
         return 77;
     }
-    return cmocka_run_group_tests_name("hostile verbs", tests, setup, bystander_teardown);
+    if (argc > 1 && strcmp(argv[1], "flood") == 0)
+        run_flooder();
+    int failed = cmocka_run_group_tests_name("hostile verbs", tests, setup, bystander_teardown);
+    return failed + cmocka_run_group_tests_name("few receive buffers", flood, setup_few_buffers,
+                                                bystander_teardown);
 }

@@ -2,6 +2,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,11 +14,12 @@
 
 #include <cmocka.h>
 
+#include "shared/clock.h"
 #include "tests/support/server_process.h"
 
 static const char *const small[] = {"--memory", "16M", NULL};
 
-enum { KEYS = 1000, GETS = 100000 };
+enum { KEYS = 1000, GETS = 100000, TICK_NS = 10000000 };
 
 static void nap_ms(long ms)
 {
@@ -35,14 +37,15 @@ static void put_keys(okv *handle)
 }
 
 /* Gets that are all answered, by at most 1.05 READs on average (the table leaves 40 of 1000 small
- * items in extents), and cost the server no CPU time. */
-static void get_keys(const struct server_process *server, okv *handle)
+ * items in extents), and cost the server no CPU time, or, while it runs, what its probes take: at
+ * most a twentieth, where the machine is emulated. */
+static void get_keys(const struct server_process *server, okv *handle, bool runs)
 {
     struct okv_counters before, after;
     char key[16], value[32];
     size_t length;
 
-    uint64_t cpu = server_cpu_ticks(server);
+    uint64_t cpu = server_cpu_ticks(server), begun = okv_clock_ns();
     okv_counters(handle, &before);
     for (int i = 0; i < GETS; i++) {
         snprintf(key, sizeof key, "key-%d", i % KEYS);
@@ -54,7 +57,8 @@ static void get_keys(const struct server_process *server, okv *handle)
     uint64_t spent = server_cpu_ticks(server) - cpu;
     print_message("%d gets, %lu READs, server CPU time %lu ticks\n", GETS,
                   (unsigned long)(after.reads - before.reads), (unsigned long)spent);
-    assert_int_equal(spent, 0);
+    uint64_t ticks = (okv_clock_ns() - begun) / TICK_NS;
+    assert_true(spent <= (runs ? 1 + ticks / 20 : 0));
     assert_int_equal(after.hits - before.hits, GETS);
     assert_true(after.reads - before.reads >= GETS);
     assert_true(after.reads - before.reads <= GETS + GETS / 20);
@@ -71,7 +75,7 @@ static void stopped_server_answers_gets(void **state)
     okv *handle = server_connect(&server, NULL);
     put_keys(handle);
     server_signal(&server, SIGSTOP);
-    get_keys(&server, handle);
+    get_keys(&server, handle, false);
     server_signal(&server, SIGCONT);
     assert_int_equal(okv_ping(handle), OKV_OK);
     okv_close(&handle);
@@ -88,25 +92,39 @@ static void gets_cost_the_server_nothing(void **state)
     okv *handle = server_connect(&server, NULL);
     put_keys(handle);
     nap_ms(500); /* until it sleeps */
-    get_keys(&server, handle);
+    get_keys(&server, handle, true);
     okv_close(&handle);
     assert_int_equal(server_stop(&server), 0);
+}
+
+/* An operation whose deadline soon passes, unless somebody answers; the others of a handle have
+ * the usual time, so that a busy machine is no reason to miss it. */
+static int call_for(okv *handle, uint32_t timeout_ms, uint32_t kind)
+{
+    struct okv_command command = {.kind = kind, .timeout_ms = timeout_ms};
+    struct okv_result result;
+
+    if (kind == OKV_PUT) {
+        command.key = "k", command.key_length = 1;
+        command.value = "v", command.value_length = 1;
+    }
+    okv_call(handle, &command, &result);
+    return result.status;
 }
 
 /* A write that a stopped server does not answer has an unknown outcome. */
 static void stopped_server_leaves_writes_unknown(void **state)
 {
-    struct okv_options options = {.timeout_ms = 300};
     struct server_process server;
     char value[8];
     size_t length;
 
     (void)state;
     server_start(&server, small);
-    okv *handle = server_connect(&server, &options);
+    okv *handle = server_connect(&server, NULL);
     server_signal(&server, SIGSTOP);
-    assert_int_equal(okv_put(handle, "k", 1, "v", 1, NULL), OKV_EUNKNOWN);
-    assert_int_equal(okv_ping(handle), OKV_ETIMEDOUT);
+    assert_int_equal(call_for(handle, 300, OKV_PUT), OKV_EUNKNOWN);
+    assert_int_equal(call_for(handle, 300, OKV_PING), OKV_ETIMEDOUT);
     assert_int_equal(okv_get(handle, "k", 1, value, sizeof value, &length, NULL), OKV_ENOTFOUND);
     server_signal(&server, SIGCONT);
     /* The late answers find their operations gone and disturb nothing. */
@@ -120,7 +138,14 @@ static void stopped_server_leaves_writes_unknown(void **state)
 /* A handle of depth 1 goes on reading while its one timed-out write is unanswered. */
 static void unanswered_write_leaves_reads_alone(void **state)
 {
-    struct okv_options options = {.timeout_ms = 200, .depth = 1};
+    const struct okv_options options = {.depth = 1};
+    const struct okv_command put = {.kind = OKV_PUT,
+                                    .tag = 7,
+                                    .key = "k",
+                                    .key_length = 1,
+                                    .value = "w",
+                                    .value_length = 1,
+                                    .timeout_ms = 200};
     struct server_process server;
     struct okv_result result;
     char value[8];
@@ -131,7 +156,7 @@ static void unanswered_write_leaves_reads_alone(void **state)
     okv *handle = server_connect(&server, &options);
     assert_int_equal(okv_put(handle, "k", 1, "v", 1, NULL), OKV_OK);
     server_signal(&server, SIGSTOP);
-    assert_int_equal(okv_submit_put(handle, "k", 1, "w", 1, 7), OKV_OK);
+    assert_int_equal(okv_submit(handle, &put, 1, NULL), OKV_OK);
     assert_int_equal(okv_wait(handle, 3600000), OKV_OK); /* the put's deadline ends it */
     assert_int_equal(okv_poll(handle, &result, 1), 1);
     assert_int_equal(result.status, OKV_EUNKNOWN);
@@ -166,8 +191,9 @@ static void goodbye(void **state)
     (void)state;
     server_start(&server, small);
     okv *handle = server_connect(&server, &fragile);
-    assert_int_equal(server_stop(&server), 0);
+    assert_int_equal(kill(server.pid, SIGTERM), 0);
     assert_int_equal(wait_for_failure(handle), OKV_ESHUTDOWN);
+    assert_int_equal(server_wait(&server), 0);
     assert_int_equal(okv_put(handle, "k", 1, "v", 1, NULL), OKV_ESHUTDOWN);
     assert_int_equal(okv_get(handle, "k", 1, value, sizeof value, &length, NULL), OKV_ESHUTDOWN);
     assert_non_null(strstr(okv_why(handle), "shutting down"));

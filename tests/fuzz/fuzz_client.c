@@ -21,7 +21,10 @@ struct program {
     okv *handle;
     uint8_t *registered; /* VALUE_MAX bytes */
     okv_registration *registration;
-    uint8_t *kept[CALLS_MAX * MANY]; /* values that the server may READ until okv_close() */
+    /* Values that the server may READ until the handle has another connection, and how many it
+     * had had before. */
+    uint8_t *kept[CALLS_MAX * MANY];
+    uint64_t kept_at[CALLS_MAX * MANY];
     unsigned kept_count;
 };
 
@@ -57,13 +60,38 @@ static size_t choose_length(struct program *program)
     return choice & 1 ? fuzz_u16(program->input) % VALUE_MAX : choice;
 }
 
+static uint64_t reconnects(const struct program *program)
+{
+    struct okv_counters counters;
+
+    okv_counters(program->handle, &counters);
+    return counters.reconnects;
+}
+
 /* The memory of an operation that has ended: after OKV_EUNKNOWN the server may still READ it. */
 static void give_back(struct program *program, uint8_t *bytes, int status)
 {
-    if (status == OKV_EUNKNOWN)
-        program->kept[program->kept_count++] = bytes;
-    else
+    if (status != OKV_EUNKNOWN) {
         free(bytes);
+        return;
+    }
+    program->kept_at[program->kept_count] = reconnects(program);
+    program->kept[program->kept_count++] = bytes;
+}
+
+static void give_back_kept(struct program *program, uint64_t reconnects)
+{
+    unsigned count = program->kept_count;
+
+    program->kept_count = 0;
+    for (unsigned i = 0; i < count; i++) {
+        if (program->kept_at[i] < reconnects) {
+            free(program->kept[i]);
+            continue;
+        }
+        program->kept_at[program->kept_count] = program->kept_at[i];
+        program->kept[program->kept_count++] = program->kept[i];
+    }
 }
 
 /* ---- calls ---- */
@@ -182,7 +210,7 @@ static void call_stat(struct program *program)
 
     FUZZ_CHECK(text);
     if (okv_stat(program->handle, text, size, &length) == OKV_OK) {
-        FUZZ_CHECK(size == 0 ? length == 0 : length < size && text[length] == '\0');
+        FUZZ_CHECK(length < size && text[length] == '\0');
         look_at(text, length);
     }
     free(text);
@@ -324,6 +352,7 @@ static void run(struct program *program)
         if (calls[which].is_limited)
             FUZZ_CHECK(fuzz_time_ns() - begin < TIMEOUT_MS * UINT64_C(1000000) + SLACK_NS);
         look_at(okv_why(program->handle), strlen(okv_why(program->handle)));
+        give_back_kept(program, reconnects(program));
     }
 }
 
@@ -340,6 +369,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         .depth = 1 + choice % 8,
         .credits = 1 + (choice >> 3) % 8,
         .hints = choice & 0x40 ? OKV_HINTS_NONE : 8,
+        .reconnect = choice & 0x80 ? OKV_RECONNECT_NEVER : 0,
+        .keepalive_ms = choice & 1 ? TIMEOUT_MS : 0,
     };
 
     hostile_init(&server, &input);
@@ -355,8 +386,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         run(&program);
     okv_close(&program.handle);
     fuzz_transport_check_end();
-    while (program.kept_count > 0)
-        free(program.kept[--program.kept_count]);
+    give_back_kept(&program, UINT64_MAX);
     free(program.registered);
     return 0;
 }

@@ -7,12 +7,13 @@
 #define BOOT UINT64_C(0x5eedf00dcafe0001)
 #define SEED 42
 #define REGION (UINT64_C(1) << 20)
-/* A scan takes as many steps as a region can have buckets. */
-#define REGION_MAX (UINT64_C(1) << 26)
+#define REGION_MAX (UINT64_C(1) << 44)
 #define SEGMENTS_AT 16384u
 #define CHAINS_AT 0xa0000u
 #define HEAP_AT 0xc0000u
 #define BITS48 ((UINT64_C(1) << 48) - 1)
+/* Bits of a version that goes with a number of too few bytes. */
+#define SHORT_NUMBER 0x18u
 /* Images of one READ that are more than empty buckets. */
 #define IMAGES_MAX 4
 
@@ -33,6 +34,16 @@ const uint8_t *hostile_key(unsigned number, uint32_t *length)
 }
 
 /* ---- the handshake ---- */
+
+/* Over RDMA a client cannot see how large it is. */
+static uint64_t choose_region(struct fuzz_input *input)
+{
+    uint8_t choice = fuzz_u8(input);
+
+    if (choice >= 0xf0)
+        return fuzz_number(input) % REGION_MAX;
+    return choice & 1 ? REGION << (choice >> 1) % 25 : REGION;
+}
 
 static void welcome_choose(struct hostile *server, const struct okv_connect_params *params)
 {
@@ -62,8 +73,7 @@ static void welcome_choose(struct hostile *server, const struct okv_connect_para
         server->welcome.bucket_count = 1 + fuzz_number(input) % OKV_BUCKETS_MAX;
         server->welcome.segment_buckets = OKV_SEGMENT_BUCKETS_MIN << fuzz_below(input, 25);
         server->welcome.clock_ms = fuzz_number(input) | 1;
-        server->welcome.region_length =
-            fuzz_rarely(input, 8) ? fuzz_number(input) % REGION_MAX : REGION;
+        server->welcome.region_length = choose_region(input);
     }
 }
 
@@ -378,6 +388,8 @@ static void choose_value(struct hostile *server, struct okv_reply_message *reply
     case OKV_OP_APPEND:
         okv_put_u64(value, fuzz_number(input));
         reply->value_length = sizeof(struct okv_wire_number);
+        if ((reply->version & SHORT_NUMBER) == SHORT_NUMBER)
+            reply->value_length = value[0] % 8u;
         break;
     case OKV_OP_FLUSH:
         okv_put_u64(value, fuzz_below(input, 4));

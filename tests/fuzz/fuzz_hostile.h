@@ -13,7 +13,7 @@
 #define HOSTILE_CHAINS 16
 #define HOSTILE_HEAP_SIZE 65536u
 /* READs that it answers; then it hangs up, since what it says of a table may have no end. */
-#define HOSTILE_READS 3000
+#define HOSTILE_READS 1000
 
 /* A part of a bucket that an image has referred to. */
 struct hostile_chain {

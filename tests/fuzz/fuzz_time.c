@@ -16,11 +16,11 @@
 static struct {
     uint64_t now_ns;
     uint64_t random;
-    bool (*is_ready)(void *context);
+    fuzz_is_ready *is_ready;
     void *context;
 } world;
 
-void fuzz_time_reset(bool (*is_ready)(void *context), void *context)
+void fuzz_time_reset(fuzz_is_ready *is_ready, void *context)
 {
     world.now_ns = BEGIN_NS;
     world.random = 1;
@@ -31,6 +31,11 @@ void fuzz_time_reset(bool (*is_ready)(void *context), void *context)
 uint64_t fuzz_time_ns(void)
 {
     return world.now_ns;
+}
+
+void fuzz_time_pass(uint64_t ns)
+{
+    world.now_ns += ns;
 }
 
 /* By their own names, which the compiler is told to replace. */
@@ -45,13 +50,16 @@ int clock_gettime(clockid_t clock, struct timespec *now)
 
 int poll(struct pollfd *fds, nfds_t count, int timeout_ms)
 {
-    bool ready = world.is_ready(world.context);
+    int ready = 0;
 
-    FUZZ_CHECK(timeout_ms >= 0); /* nothing may wait for ever */
-    for (nfds_t i = 0; i < count; i++)
-        fds[i].revents = ready ? POLLIN : 0;
+    for (nfds_t i = 0; i < count; i++) {
+        bool is_ready = world.is_ready(world.context, fds[i].fd);
+        fds[i].revents = is_ready ? POLLIN : 0;
+        ready += is_ready;
+    }
+    FUZZ_CHECK(ready || timeout_ms >= 0); /* nothing may wait for ever */
     world.now_ns += ready ? LOOK_NS : (uint64_t)timeout_ms * 1000000u;
-    return ready ? (int)count : 0;
+    return ready;
 }
 
 int sched_yield(void)

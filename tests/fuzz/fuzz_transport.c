@@ -4,6 +4,7 @@
 #include "tests/fuzz/fuzz_time.h"
 
 #define EVENTS_MAX 256
+#define SEQUENCES 256
 #define UNASKED_MAX 64
 #define FAKE_FD 1000
 #define STEP_NS 1000000
@@ -38,6 +39,10 @@ struct connection {
     bool probing;
     unsigned reads;
     unsigned messages_held;
+    uint32_t credits; /* that it was granted */
+    bool resumed;
+    uint64_t boot_id;
+    uint64_t lanes[OKV_CREDITS_MAX]; /* sequence of the request under way; 0: none */
     unsigned polls;
     unsigned count;
     struct held held[EVENTS_MAX];
@@ -49,12 +54,22 @@ struct connecting {
     uint8_t hello[OKV_HELLO_MAX];
 };
 
+/* A request that was sent. */
+struct sent {
+    uint64_t sequence;
+    unsigned opcode;
+    uint16_t lane;
+};
+
 /* okv_transport_for() has no context. */
 static struct {
     struct hostile *server;
     struct connection *connections;
     unsigned connectings;
     unsigned reads_outside;
+    uint64_t boot_id;  /* of the last connection that was used */
+    uint64_t sequence; /* the highest one */
+    struct sent sent[SEQUENCES];
 } world;
 
 static const struct okv_transport_ops ops;
@@ -65,6 +80,9 @@ void fuzz_transport_reset(struct hostile *server)
     world.connections = NULL;
     world.connectings = 0;
     world.reads_outside = 0;
+    world.boot_id = 0;
+    world.sequence = 0;
+    memset(world.sent, 0, sizeof world.sent);
 }
 
 void fuzz_transport_check_end(void)
@@ -78,9 +96,9 @@ unsigned fuzz_transport_reads_outside(void)
     return world.reads_outside;
 }
 
-bool fuzz_transport_is_ready(void *context)
+bool fuzz_transport_is_ready(void *context, int fd)
 {
-    (void)context;
+    (void)context, (void)fd;
     for (struct connection *c = world.connections; c; c = c->next)
         if (c->count > 0)
             return true;
@@ -216,6 +234,16 @@ static void act_unasked(struct connection *c)
     }
 }
 
+static void receive(struct connection *c, const struct okv_event *event)
+{
+    struct okv_reply_message reply;
+
+    c->messages_held++;
+    if (okv_reply_decode(event->immediate, event->data, event->length, &reply) == 0 &&
+        reply.slot < c->credits && c->lanes[reply.slot] == reply.sequence)
+        c->lanes[reply.slot] = 0;
+}
+
 static int transport_poll(struct okv_endpoint *endpoint, struct okv_event *events, int max)
 {
     struct connection *c = of_endpoint(endpoint);
@@ -240,7 +268,7 @@ static int transport_poll(struct okv_endpoint *endpoint, struct okv_event *event
         if (held.event.type == OKV_EVENT_READ)
             finish_read(c, &held);
         if (held.event.type == OKV_EVENT_RECV)
-            c->messages_held++;
+            receive(c, &held.event);
         events[n++] = held.event;
     }
     return n;
@@ -290,6 +318,9 @@ static int transport_connect(const struct okv_uri *uri, const struct okv_connect
         .max_reads = 1 + choice % 32,
         .how = "hostile",
     };
+    c->credits = world.server->welcome.credits;
+    c->resumed = world.server->welcome.resumed;
+    c->boot_id = world.server->welcome.boot_id;
     c->next = world.connections;
     world.connections = c;
     *out = &c->base;
@@ -473,6 +504,29 @@ static uint8_t *transport_send_buffer(struct okv_conn *conn)
     return c->send_room;
 }
 
+/* One request at a time on each lane that was granted; one that is sent again is a write whose
+ * results the server knows, and stays what it was. */
+static void check_request(struct connection *c, const struct okv_request_message *request)
+{
+    struct sent *sent = &world.sent[request->sequence % SEQUENCES];
+
+    FUZZ_CHECK(request->slot < c->credits && c->lanes[request->slot] == 0);
+    bool resumed = c->resumed && c->boot_id == world.boot_id;
+    world.boot_id = c->boot_id;
+    if (request->opcode == OKV_OP_GOODBYE)
+        return;
+    c->lanes[request->slot] = request->sequence;
+    if (request->sequence > world.sequence) {
+        world.sequence = request->sequence;
+        *sent = (struct sent){request->sequence, request->opcode, request->slot};
+        return;
+    }
+    bool is_write = request->opcode != OKV_OP_PING && request->opcode != OKV_OP_STAT &&
+                    request->opcode != OKV_OP_GET;
+    FUZZ_CHECK(resumed && is_write && sent->sequence == request->sequence &&
+               sent->opcode == request->opcode && sent->lane == request->slot);
+}
+
 static int transport_post_send(struct okv_conn *conn, uint32_t length, uint32_t immediate)
 {
     struct connection *c = of_conn(conn);
@@ -484,6 +538,7 @@ static int transport_post_send(struct okv_conn *conn, uint32_t length, uint32_t 
     if (c->closing)
         return OKV_EDISCONNECTED;
     FUZZ_CHECK(okv_request_decode(immediate, c->send_room, length, &request) == 0);
+    check_request(c, &request);
     conn->acknowledged++;
     if (request.opcode != OKV_OP_GOODBYE &&
         hostile_reply(world.server, &request, room, &length, &immediate, &has_immediate))

@@ -18,6 +18,6 @@ void fuzz_transport_check_end(void);
 /* READs that were refused since the reset because they leave the region. */
 unsigned fuzz_transport_reads_outside(void);
 /* For fuzz_time_reset: whether any connection has an event. */
-bool fuzz_transport_is_ready(void *context);
+bool fuzz_transport_is_ready(void *context, int fd);
 
 #endif

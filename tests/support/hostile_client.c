@@ -169,8 +169,8 @@ int bystander_setup(void **state)
     struct bystander *bystander = calloc(1, sizeof *bystander);
 
     assert_non_null(bystander);
+    *state = bystander; /* so that a server is stopped that nobody can reach */
     bystander_start(bystander, arguments);
-    *state = bystander;
     return 0;
 }
 

@@ -126,6 +126,26 @@ void attacker_join(struct attacker *attacker, const struct server_process *serve
     expect_event(attacker, RDMA_CM_EVENT_ESTABLISHED);
 }
 
+bool attacker_may_join(struct attacker *attacker, const struct server_process *server)
+{
+    ask(attacker, server, 1);
+    struct rdma_cm_event *event = next_event(attacker, "an answer");
+    bool joined = event->event == RDMA_CM_EVENT_ESTABLISHED;
+    rdma_ack_cm_event(event);
+    return joined;
+}
+
+bool attacker_waits(struct attacker *attacker, int ms)
+{
+    struct pollfd pollfd = {.fd = attacker->channel->fd, .events = POLLIN};
+    struct rdma_cm_event *event;
+
+    if (poll(&pollfd, 1, ms) <= 0 || rdma_get_cm_event(attacker->channel, &event))
+        return false;
+    rdma_ack_cm_event(event);
+    return true;
+}
+
 void attacker_join_unprobed(struct attacker *attacker, const struct server_process *server)
 {
     ask(attacker, server, 0);

@@ -37,6 +37,8 @@ struct attack {
 };
 
 void attacker_join(struct attacker *attacker, const struct server_process *server);
+/* The same; false when the server refuses, after which it must leave. For a process of its own. */
+bool attacker_may_join(struct attacker *attacker, const struct server_process *server);
 /* Asks for a connection on which the server may READ nothing, and is rejected. */
 void attacker_join_unprobed(struct attacker *attacker, const struct server_process *server);
 /* Puts its queue pair into the error state; nobody is told. */
@@ -49,6 +51,8 @@ void attacker_post(struct attacker *attacker, const struct attack *attack);
 enum ibv_wc_status attacker_try(struct attacker *attacker, const struct attack *attack);
 /* Takes completions that are there; returns their number, *good of which were successes. */
 unsigned attacker_drain(struct attacker *attacker, unsigned *good);
+/* Waits for the next word of the connection manager; false when none came in `ms`. */
+bool attacker_waits(struct attacker *attacker, int ms);
 /* Waits until the server has ended the connection. */
 void attacker_expect_end(struct attacker *attacker, const char *what);
 

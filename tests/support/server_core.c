@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -19,6 +20,7 @@ void server_core_open(struct server_core *core, const struct okv_store_params *p
     core->server = calloc(1, sizeof *core->server);
     assert_non_null(core->server);
     core->server->clock_origin_ms = okv_clock_boot_ms() - 1;
+    okv_log_init(&core->server->log, STDERR_FILENO);
     all.base =
         mmap(NULL, params->length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(all.base, MAP_FAILED);
@@ -37,6 +39,7 @@ void server_core_close(struct server_core *core)
     okv_store_work_fini(&core->work);
     okv_store_fini(&core->server->store);
     munmap(core->server->region.base, core->server->region.length);
+    okv_log_fini(&core->server->log);
     free(core->server);
 }
 

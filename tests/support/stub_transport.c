@@ -1,5 +1,6 @@
 #include "tests/support/stub_transport.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -41,6 +42,7 @@ static uint64_t highest_sequence;
 static uint8_t client_id[OKV_CLIENT_ID_SIZE]; /* whose sequences these are */
 static uint8_t *send_room;                    /* that send_buffer gives out until it was sent */
 static bool armed;
+static bool looks; /* armed since the last poll */
 static bool closing;
 
 /* ---- events ---- */
@@ -88,7 +90,8 @@ static int stub_poll(struct okv_endpoint *polled, struct okv_event *out, int max
         out[n++] = (struct okv_event){.type = OKV_EVENT_PULLED, .conn = &conn};
     }
     for (unsigned i = 0; i < event_count && n < max;) {
-        if (events[i].due > stub.polls) {
+        bool hidden = stub.shy && !looks && events[i].event.type == OKV_EVENT_CLOSED;
+        if (events[i].due > stub.polls || hidden) {
             i++;
             continue;
         }
@@ -103,6 +106,7 @@ static int stub_poll(struct okv_endpoint *polled, struct okv_event *out, int max
         }
         n++;
     }
+    looks = false;
     return n;
 }
 
@@ -113,7 +117,7 @@ static int stub_arm(struct okv_endpoint *of)
 
     if (read(of->fd, &ignored, sizeof ignored) < 0)
         ignored = 0;
-    armed = true;
+    armed = looks = true;
     for (unsigned i = 0; i < event_count; i++)
         if (events[i].due > stub.polls + 1)
             announce();
@@ -194,7 +198,8 @@ static int stub_connect(struct okv_welcome *welcome, struct okv_conn **out)
         stub.refusals--;
         return OKV_EREFUSED;
     }
-    endpoint = (struct okv_endpoint){.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
+    endpoint.fd = stub.unwatchable ? open("/dev/null", O_RDWR | O_CLOEXEC)
+                                   : eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     assert_true(endpoint.fd >= 0);
     conn = (struct okv_conn){
         .endpoint = &endpoint,
@@ -202,9 +207,11 @@ static int stub_connect(struct okv_welcome *welcome, struct okv_conn **out)
         .max_reads = stub.max_reads,
         .how = "stub",
     };
+    if (stub.peer)
+        snprintf(conn.peer, sizeof conn.peer, "%s", stub.peer);
     send_room = NULL;
     memset(lanes_used, 0, sizeof lanes_used);
-    armed = closing = false;
+    armed = looks = closing = false;
     stub.connections++;
     *out = &conn;
     return 0;
@@ -218,8 +225,9 @@ struct stub_connecting {
 static int stub_connect_start(const struct okv_uri *uri, const struct okv_connect_params *params,
                               struct okv_connecting **out, struct okv_diag *diag)
 {
-    (void)uri, (void)diag;
+    (void)diag;
     stub.connects++;
+    memcpy(stub.host, uri->host, sizeof stub.host);
     if (stub.start_result)
         return stub.start_result;
     struct stub_connecting *connecting = calloc(1, sizeof *connecting);
@@ -358,7 +366,7 @@ static int stub_post_read(struct okv_conn *of, const struct okv_read *reads, uns
 {
     assert_ptr_equal(of, &conn);
     stub.posts++;
-    if (closing)
+    if (closing && !stub.shy)
         return OKV_EDISCONNECTED;
     if (stub.read_result)
         return stub.read_result;
@@ -370,7 +378,7 @@ static int stub_post_read(struct okv_conn *of, const struct okv_read *reads, uns
     }
     if (stub.reads_under_way + count > conn.max_reads)
         return OKV_EAGAIN;
-    for (unsigned i = 0; i < count; i++)
+    for (unsigned i = 0; i < count && !closing; i++)
         post_one(&reads[i]);
     return 0;
 }
@@ -453,7 +461,7 @@ static int stub_post_send(struct okv_conn *of, uint32_t length, uint32_t immedia
     struct stub_request *request = &stub.requests[stub.sent % STUB_REQUESTS];
 
     assert_non_null(send_room);
-    if (closing)
+    if (closing && !stub.shy)
         return OKV_EDISCONNECTED;
     if (stub.send_result)
         return stub.send_result;
@@ -469,6 +477,8 @@ static int stub_post_send(struct okv_conn *of, uint32_t length, uint32_t immedia
         return 0;
     }
     struct stub_reply reply = stub_reply_to(stub.sent++);
+    if (closing)
+        return 0;
     if (!stub.answer || stub.answer(request, &reply))
         stub_say(&reply);
     return 0;

@@ -64,6 +64,8 @@ struct stub {
     int connect_result;     /* also how a rejection in `raw` is told: OKV_EREFUSED */
     int start_result;       /* of connect_start */
     unsigned connects;      /* begun */
+    char host[256];         /* of the URI of the latest */
+    const char *peer;       /* of the connection; NULL: "" */
     unsigned refusals;      /* connects that are still to end with OKV_EREFUSED */
     unsigned steps;         /* calls of connect_step that lead nowhere, for each connect */
     unsigned connecting;    /* connects without a result */
@@ -109,6 +111,9 @@ struct stub {
     unsigned polls;          /* made */
     unsigned stream;         /* polls that find an event that says nothing to a client */
     int poll_result;         /* a failure of the endpoint */
+    bool shy;                /* the end of the connection shows when the endpoint is armed; until
+                                then what is posted gets lost */
+    bool unwatchable;        /* the descriptor of an endpoint is not one for epoll */
     void (*after_arm)(void); /* runs at the end of each arm */
 
     /* What the client has and has not given back. */

@@ -40,6 +40,14 @@ struct okv_event client_next_event(struct client *client)
     return event;
 }
 
+/* Fails with what the device said when it is an end that comes instead. */
+static void client_expect_type(const struct okv_event *event, enum okv_event_type type)
+{
+    if (event->type == OKV_EVENT_CLOSED && type != OKV_EVENT_CLOSED)
+        fail_msg("the connection ended with %d: '%s'", event->status, event->conn->failure);
+    assert_int_equal(event->type, type);
+}
+
 void client_expect_nothing(struct client *client)
 {
     struct okv_event event;
@@ -63,7 +71,7 @@ void client_expect_message(struct client *client, unsigned number, uint32_t leng
 {
     struct okv_event event = client_next_event(client);
 
-    assert_int_equal(event.type, OKV_EVENT_RECV);
+    client_expect_type(&event, OKV_EVENT_RECV);
     assert_int_equal(event.status, 0);
     assert_true(event.has_immediate);
     assert_int_equal(event.immediate, immediate);
@@ -114,7 +122,7 @@ void client_read(struct client *client, uint64_t offset, uint32_t length, size_t
     memset(client->bytes, 0xEE, sizeof client->bytes);
     assert_int_equal(client->ops->post_read(client->conn, &read, 1), 0);
     struct okv_event event = client_next_event(client);
-    assert_int_equal(event.type, OKV_EVENT_READ);
+    client_expect_type(&event, OKV_EVENT_READ);
     assert_int_equal(event.status, 0);
     assert_int_equal(event.cookie, offset ^ length);
     assert_region_bytes(client->bytes + at, offset, length);

@@ -28,6 +28,9 @@
 /* Empty polls before a wait sleeps. */
 #define SPINS 50
 
+/* How often the server looks whether its clients are still there. */
+#define PROBE_MS 200
+
 static const struct okv_message_limits limits = {FIXTURE_SLOT_SIZE, FIXTURE_CREDITS};
 
 uint64_t fixture_soon(void)
@@ -196,6 +199,7 @@ static void on_pulled(struct fixture *fixture, const struct okv_event *event)
         entry->events++ > 0)
         atomic_fetch_add(&fixture->wrong, 1);
     entry->status = event->status;
+    memcpy(entry->failure, event->conn->failure, sizeof entry->failure);
     atomic_fetch_add(&fixture->pulls_ended, 1);
 }
 
@@ -297,6 +301,22 @@ static void close_everything(struct fixture *fixture)
     }
 }
 
+/* A client that was cancelled or destroyed says so once, by a message that may get lost: without
+ * probes its connection would stay. */
+static void probe_clients(struct fixture *fixture)
+{
+    uint64_t now = okv_clock_ns();
+
+    if (now < fixture->probe_ns)
+        return;
+    fixture->probe_ns = now + PROBE_MS * UINT64_C(1000000);
+    for (unsigned i = 0; i < fixture->conn_count; i++) {
+        int status = fixture->ops->probe(fixture->conns[i]);
+        if (status && status != OKV_EDISCONNECTED)
+            atomic_fetch_add(&fixture->wrong, 1);
+    }
+}
+
 static void *run_server(void *argument)
 {
     struct fixture *fixture = argument;
@@ -313,6 +333,7 @@ static void *run_server(void *argument)
                 fixture->ops->close(fixture->conns[i]);
         }
         answer_requests(fixture);
+        probe_clients(fixture);
         if (serve(fixture))
             continue;
         if (fixture->ops->arm(fixture->endpoint))
@@ -323,7 +344,7 @@ static void *run_server(void *argument)
             {.fd = fixture->listener->fd, .events = POLLIN},
             {.fd = fixture->endpoint->fd, .events = POLLIN},
         };
-        poll(watched, 2, 1000);
+        poll(watched, 2, PROBE_MS);
     }
     close_everything(fixture);
     return NULL;

@@ -1,7 +1,7 @@
 /*
  * A server for the tests of transports: a region with a pattern in it, and a
- * thread that accepts, echoes every message, pulls when it is told to, and keeps
- * count.
+ * thread that accepts, echoes every message, pulls when it is told to, probes its
+ * clients, and keeps count.
  */
 #ifndef OKV_TESTS_TRANSPORT_FIXTURE_H
 #define OKV_TESTS_TRANSPORT_FIXTURE_H
@@ -38,6 +38,7 @@ struct fixture_pull {
     int result;      /* what pull returned */
     unsigned events; /* that came for it, and what the latest said */
     int status;
+    char failure[64]; /* what the device had said of the connection by then */
 };
 
 struct fixture {
@@ -72,6 +73,7 @@ struct fixture {
     unsigned conn_count;
     struct okv_event unanswered[256]; /* more than a transport has receive buffers for us */
     unsigned unanswered_count;
+    uint64_t probe_ns; /* when the connections are probed next, on okv_clock_ns() */
 };
 
 /* Starts a server at `listen_text` for clients at `connect_text`; NULL for a

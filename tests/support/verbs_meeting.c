@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -177,7 +178,14 @@ void meeting_connect(struct meeting *meeting)
     assert_memory_equal(welcome.bytes, greeting, sizeof greeting);
     meeting->client.conn = conn;
     assert_int_equal(meeting->ops->set_remote(conn, 0, MEETING_REGION, meeting->listener->rkey), 0);
-    MEETING_UNTIL(meeting, meeting->server.conn);
+    MEETING_UNTIL(meeting, meeting_is_ready(meeting));
+}
+
+bool meeting_is_ready(const struct meeting *meeting)
+{
+    const struct verbs_conn *conn = (struct verbs_conn *)meeting->server.conn;
+
+    return conn && atomic_load(&conn->ready);
 }
 
 void meeting_part(struct meeting *meeting)
@@ -260,4 +268,14 @@ void knock_end(struct knock *knock)
 {
     rdma_destroy_id(knock->id);
     rdma_destroy_event_channel(knock->channel);
+}
+
+void meeting_cut_network(bool cut)
+{
+    char command[160];
+
+    snprintf(command, sizeof command,
+             "for d in v0 v1; do tc qdisc %s dev $d root netem loss 100%% || exit 1; done",
+             cut ? "add" : "del");
+    assert_int_equal(system(command), 0);
 }

@@ -55,8 +55,9 @@ void meeting_nap(uint64_t deadline_ns, const char *what);
 
 struct okv_connecting *meeting_begin(struct meeting *meeting, const struct okv_uri *uri,
                                      uint64_t deadline_ns);
-/* Connects a client, and waits until the server has it too. */
+/* Connects a client, and waits until the server has it too and may probe it. */
 void meeting_connect(struct meeting *meeting);
+bool meeting_is_ready(const struct meeting *meeting);
 /* Destroys the client's connection, if there is one, and waits until the server's is gone. */
 void meeting_part(struct meeting *meeting);
 /* Sends a message of `length` bytes with the next flush. */
@@ -73,5 +74,9 @@ struct knock {
  * may have outstanding. Returns the connection manager's answer. */
 enum rdma_cm_event_type knock_on(struct meeting *meeting, struct knock *knock, uint8_t reads);
 void knock_end(struct knock *knock);
+
+/* Cuts the network of the veth pair, or mends it: in both directions, or else one side hears that
+ * the other has ended the connection. */
+void meeting_cut_network(bool cut);
 
 #endif

@@ -25,7 +25,7 @@ static uint32_t take(struct okv_admission *admission, const char *address)
 {
     uint32_t place = UINT32_MAX;
 
-    assert_int_equal(okv_admission_take(admission, address, &place), 0);
+    assert_int_equal(okv_admission_take(admission, address, NULL, &place), 0);
     assert_in_range(place, 0, LIMIT - 1);
     return place;
 }
@@ -34,7 +34,7 @@ static void expect_refusal(struct okv_admission *admission, const char *address,
 {
     uint32_t place;
 
-    assert_int_equal(okv_admission_take(admission, address, &place), reason);
+    assert_int_equal(okv_admission_take(admission, address, NULL, &place), reason);
 }
 
 static void all_addresses_share_the_limit(void **state)
@@ -105,6 +105,40 @@ static void places_are_used_again(void **state)
     okv_admission_fini(&admission);
 }
 
+/* Who comes back has no place less than before, and no more. */
+static void one_that_is_replaced_does_not_count(void **state)
+{
+    struct okv_admission admission = admission_of(LIMIT, PER_ADDRESS);
+    uint32_t places[LIMIT], place;
+    char address[16];
+
+    (void)state;
+    for (int i = 0; i < LIMIT; i++) {
+        snprintf(address, sizeof address, "%d", i / PER_ADDRESS);
+        places[i] = take(&admission, address);
+    }
+    for (int round = 0; round < 5; round++) {
+        assert_int_equal(okv_admission_take(&admission, "0", &places[0], &place), 0);
+        assert_int_equal(place, places[0]);
+        expect_refusal(&admission, "new", OKV_REJECT_BUSY);
+        okv_admission_give_back(&admission, places[0]);
+        expect_refusal(&admission, "new", OKV_REJECT_BUSY);
+    }
+    /* From another address: that one's limit counts. */
+    assert_int_equal(okv_admission_take(&admission, "1", &places[0], &place), OKV_REJECT_ADDRESS);
+    assert_int_equal(okv_admission_take(&admission, "new", &places[0], &place), 0);
+    okv_admission_give_back(&admission, places[0]);
+    expect_refusal(&admission, "0", OKV_REJECT_BUSY);
+    okv_admission_fini(&admission);
+    /* It is gone already, as one that ends by itself may be. */
+    admission = admission_of(1, 1);
+    places[0] = take(&admission, "a");
+    okv_admission_give_back(&admission, places[0]);
+    assert_int_equal(okv_admission_take(&admission, "a", &places[0], &place), 0);
+    expect_refusal(&admission, "a", OKV_REJECT_BUSY);
+    okv_admission_fini(&admission);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -112,6 +146,7 @@ int main(void)
         cmocka_unit_test(an_address_has_its_own_limit),
         cmocka_unit_test(an_unknown_address_is_one),
         cmocka_unit_test(places_are_used_again),
+        cmocka_unit_test(one_that_is_replaced_does_not_count),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,5 @@
-/* What a handle does with its connection besides posting: memory, goodbye, signs of life, event
- * loops, the end. */
-#include <poll.h>
+/* What a handle does with its connection besides posting: memory, goodbye, signs of life, the
+ * end. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,6 +13,7 @@
 
 #define LONG_MS 60000
 #define SHORT_MS 60
+#define KEEPALIVE_MS 200 /* the shortest */
 #define WAIT_NS UINT64_C(20000000000)
 
 static struct okv_counters counters(void)
@@ -84,6 +84,8 @@ static void memory_that_cannot_be_registered_again(void **state)
     assert_non_null(strstr(okv_why(handle), "ulimit -l"));
     assert_int_equal(stub.connections, 0);
     stub.register_result = 0;
+    assert_int_equal(okv_wait(handle, 1000),
+                     OKV_ETIMEDOUT); /* the pause may be longer than a get */
     assert_int_equal(get(), OKV_ENOTFOUND);
 }
 
@@ -192,7 +194,8 @@ static void goodbye_lets_answers_come(void **state)
 /* Answers that do not come are not waited for longer than a dead server is. */
 static void goodbye_is_bounded(void **state)
 {
-    struct okv_options options = {.credits = 4, .timeout_ms = LONG_MS, .keepalive_ms = SHORT_MS};
+    struct okv_options options = {
+        .credits = 4, .timeout_ms = LONG_MS, .keepalive_ms = KEEPALIVE_MS};
 
     (void)state;
     handle = stub_open_with(&options);
@@ -224,7 +227,8 @@ static void goodbye_ends_a_handle_that_does_not_reconnect(void **state)
 
 static void silent_host_is_found(void **state)
 {
-    struct okv_options options = {.credits = 4, .timeout_ms = LONG_MS, .keepalive_ms = SHORT_MS};
+    struct okv_options options = {
+        .credits = 4, .timeout_ms = LONG_MS, .keepalive_ms = KEEPALIVE_MS};
 
     (void)state;
     handle = stub_open_with(&options);
@@ -248,12 +252,13 @@ static void silent_host_is_found(void **state)
 
 static void nothing_waited_for_is_not_probed(void **state)
 {
-    struct okv_options options = {.credits = 4, .timeout_ms = LONG_MS, .keepalive_ms = 6};
+    struct okv_options options = {
+        .credits = 4, .timeout_ms = LONG_MS, .keepalive_ms = KEEPALIVE_MS};
 
     (void)state;
     handle = stub_open_with(&options);
     stub.silent = true;
-    assert_int_equal(okv_wait(handle, 50), OKV_ETIMEDOUT);
+    assert_int_equal(okv_wait(handle, KEEPALIVE_MS), OKV_ETIMEDOUT);
     assert_int_equal(stub.probes, 0);
     stub_close(&handle);
     options.keepalive_ms = OKV_KEEPALIVE_NONE;
@@ -267,7 +272,8 @@ static void nothing_waited_for_is_not_probed(void **state)
 
 static void probe_that_cannot_be_posted(void **state)
 {
-    struct okv_options options = {.credits = 4, .timeout_ms = LONG_MS, .keepalive_ms = SHORT_MS};
+    struct okv_options options = {
+        .credits = 4, .timeout_ms = LONG_MS, .keepalive_ms = KEEPALIVE_MS};
 
     (void)state;
     handle = stub_open_with(&options);
@@ -280,56 +286,6 @@ static void probe_that_cannot_be_posted(void **state)
     stub.answer = NULL;
     collect();
     assert_int_equal(results[0].status, OKV_OK);
-}
-
-/* ---- event loops ---- */
-
-/* Never sleeps longer than what okv_arm() asked for. */
-static void loop(void)
-{
-    struct pollfd fd = {.fd = okv_fd(handle), .events = POLLIN};
-    uint64_t begun = okv_clock_ns();
-
-    while (okv_pending(handle) > 0) {
-        assert_int_equal(okv_arm(handle), OKV_OK);
-        assert_int_equal(okv_fd(handle), fd.fd);
-        if (collect_once() == 0)
-            assert_int_equal(poll(&fd, 1, 20000), 1);
-        assert_true(okv_clock_ns() - begun < WAIT_NS);
-    }
-}
-
-static void event_loop_makes_progress(void **state)
-{
-    (void)state;
-    handle = stub_open_lasting(4, 4, LONG_MS);
-    stub.answer = no_answer;
-    put_submit(0);
-    get_submit(1);
-    stub_hang_up();
-    stub.refusals = 3;
-    stub.steps = 5;
-    stub.welcome.resumed = 1;
-    stub.answer = NULL;
-    loop();
-    assert_int_equal(results[0].status, OKV_OK);
-    assert_int_equal(results[1].status, OKV_ENOTFOUND);
-    assert_int_equal(stub.connects, 5);
-}
-
-static void event_loop_wakes_for_deadlines(void **state)
-{
-    (void)state;
-    handle = stub_open_lasting(4, 4, SHORT_MS);
-    stub.answer = no_answer;
-    put_submit(0);
-    loop();
-    assert_int_equal(results[0].status, OKV_EUNKNOWN);
-    stub.refusals = 1000000;
-    stub_hang_up();
-    put_submit(1);
-    loop();
-    assert_int_equal(results[1].status, OKV_ETIMEDOUT);
 }
 
 /* ---- calls that read by themselves ---- */
@@ -395,6 +351,39 @@ static void scan_read_that_does_not_end(void **state)
     stub.delay = 0;
     assert_int_equal(okv_scan(handle, visit, &items), OKV_OK);
     assert_int_equal(stub.connects, 2);
+}
+
+static void break_endpoint(unsigned n)
+{
+    if (n == 1)
+        stub.poll_result = OKV_EIO;
+}
+
+/* A device that fails costs the connection, too. */
+static void raw_reads_of_a_device_that_fails(void **state)
+{
+    uint64_t latencies[4];
+
+    for (unsigned way = 0; way < 4; way++) {
+        unsigned items = 0;
+        values_setup(state);
+        handle = stub_open_lasting(4, 4, LONG_MS);
+        if (way % 2)
+            stub.read_result = OKV_EIO;
+        else
+            stub.before_read = break_endpoint;
+        if (way >= 2)
+            stub.reads = (unsigned)-2; /* the status and the directory are READ before */
+        int rc = way < 2 ? okv_scan(handle, visit, &items)
+                         : okv_probe(handle, STUB_BUCKET_SIZE, 4, 4, latencies);
+        assert_int_equal(rc, OKV_EDISCONNECTED);
+        assert_non_null(strstr(okv_why(handle), "the device failed"));
+        stub.read_result = stub.poll_result = 0;
+        stub.before_read = NULL;
+        assert_int_equal(okv_scan(handle, visit, &items), OKV_OK);
+        assert_int_equal(stub.connects, 2);
+        values_close();
+    }
 }
 
 static bool answer_first_step(const struct stub_request *request, struct stub_reply *reply)
@@ -526,8 +515,7 @@ int main(void)
         LINK_TEST(silent_host_is_found),
         LINK_TEST(nothing_waited_for_is_not_probed),
         LINK_TEST(probe_that_cannot_be_posted),
-        LINK_TEST(event_loop_makes_progress),
-        LINK_TEST(event_loop_wakes_for_deadlines),
+        LINK_TEST(raw_reads_of_a_device_that_fails),
         LINK_TEST(scan_ends_and_the_next_begins),
         LINK_TEST(scan_waits_no_longer_than_the_deadline),
         LINK_TEST(scan_read_that_does_not_end),

@@ -213,6 +213,8 @@ static void arguments_of_open(void **state)
                                     {.hints = (1u << 20) + 1},
                                     {.hints = OKV_HINTS_NONE - 1},
                                     {.reconnect = OKV_RECONNECT_NEVER + 1},
+                                    {.keepalive_ms = 199},
+                                    {.keepalive_ms = 600001},
                                     {.reserved = {[8] = 1}}};
     char why[320];
     okv *handle = (okv *)options;

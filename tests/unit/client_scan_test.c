@@ -174,6 +174,35 @@ static void a_merge_at_any_read_shows_nothing_twice(void **state)
     }
 }
 
+static int end_early(void *user, const struct okv_item *item)
+{
+    (void)user, (void)item;
+    return 0;
+}
+
+static void hang_up_late(unsigned n)
+{
+    if (n == 20)
+        stub_hang_up();
+}
+
+/* One image may be that of any number of classes: a server that says so is asked now and then
+ * whether it is there. */
+static void a_scan_ends_with_its_server(void **state)
+{
+    /* level 40, at its beginning, of this start of the server: client/scan.c */
+    uint64_t mark = STUB_BOOT * UINT64_C(0x9e3779b97f4a7c15) >> 53;
+    uint64_t cursor = mark << 53 | (40 + 1);
+
+    (void)state;
+    stub.welcome.region_length = stub.block.region_length = UINT64_C(1) << 60;
+    stub_bucket(0, 0, NULL, 0);
+    handle = stub_open(4, 4, 60000);
+    stub.before_read = hang_up_late;
+    assert_int_equal(okv_scan_from(handle, &cursor, end_early, NULL), OKV_EDISCONNECTED);
+    assert_int_not_equal(cursor, 0);
+}
+
 static void a_bucket_that_stays_torn_ends_the_scan(void **state)
 {
     (void)state;
@@ -333,6 +362,41 @@ static void a_flush_that_fails_on_its_way_may_have_happened(void **state)
     }
 }
 
+/* ---- cursors ------------------------------------------------------------ */
+
+static int stop(void *user, const struct okv_item *item)
+{
+    return show(user, item), 7;
+}
+
+static void a_cursor_is_of_one_start_of_the_server(void **state)
+{
+    struct okv_entry entries[2] = {stub_inline(low, "low"), stub_inline(high, "high")};
+    uint64_t cursor = 0;
+
+    (void)state;
+    stub_bucket(0, STUB_DEPTH, entries, 2);
+    handle = stub_open_lasting(4, 4, 5000);
+    shown_count = 0;
+    assert_int_equal(okv_scan_from(handle, &cursor, stop, NULL), 7);
+    uint64_t first = cursor;
+    stub_hang_up(); /* another connection to the same table */
+    assert_int_equal(okv_ping(handle), OKV_OK);
+    assert_int_equal(okv_scan_from(handle, &cursor, stop, NULL), 7);
+    assert_int_equal(okv_scan_from(handle, &cursor, stop, NULL), 0);
+    assert_int_equal(cursor, 0);
+    assert_int_equal(shown_count, 2);
+    assert_string_not_equal(shown[0].key, shown[1].key);
+    for (uint64_t boot_id = STUB_BOOT + 1; boot_id < STUB_BOOT + 20; boot_id++) {
+        stub_hang_up();
+        stub_restart(boot_id);
+        cursor = first;
+        assert_int_equal(okv_ping(handle), OKV_OK);
+        assert_int_equal(okv_scan_from(handle, &cursor, stop, NULL), OKV_EINVAL);
+        assert_true(cursor == first);
+    }
+}
+
 /* ---- probe -------------------------------------------------------------- */
 
 #define PROBE_LENGTH (3 * STUB_BUCKET_SIZE)
@@ -382,6 +446,7 @@ int main(void)
         SCAN_TEST(a_replaced_extent_is_read_again),
         SCAN_TEST(a_split_at_any_read_leaves_nothing_out),
         SCAN_TEST(a_merge_at_any_read_shows_nothing_twice),
+        SCAN_TEST(a_scan_ends_with_its_server),
         SCAN_TEST(a_bucket_that_stays_torn_ends_the_scan),
         SCAN_TEST(a_bucket_is_waited_for),
         SCAN_TEST(each_read_is_counted),
@@ -391,6 +456,7 @@ int main(void)
         SCAN_TEST(a_flush_goes_on_where_the_server_says),
         SCAN_TEST(a_flush_that_fails_on_its_way_may_have_happened),
         SCAN_TEST(a_flush_without_an_answer_may_have_happened),
+        SCAN_TEST(a_cursor_is_of_one_start_of_the_server),
         SCAN_TEST(a_probe_keeps_to_the_index),
     };
 

@@ -20,8 +20,9 @@ static void blocked_request_needs_no_event(void **state)
     (void)state;
     handle = stub_open(4, 4, LONG_MS);
     stub.answer = no_answer;
-    stub.no_buffers = 3;
+    stub.no_buffers = 100; /* more than polls before the put */
     put_submit(0);
+    stub.no_buffers = 3;
     for (unsigned i = 0; i < 3; i++) {
         assert_int_equal(stub.sent, 0);
         assert_int_equal(collect_once(), 0);
@@ -375,9 +376,10 @@ static void blocked_requests_are_not_all_tried(void **state)
 {
     (void)state;
     handle = stub_open(TAGS, TAGS, LONG_MS);
-    stub.no_buffers = 10;
+    stub.no_buffers = 100; /* more than polls before the puts */
     for (uint64_t tag = 0; tag < TAGS; tag++)
         put_submit(tag);
+    stub.no_buffers = 10;
     stub.buffers_asked = 0;
     for (unsigned i = 0; i < 9; i++)
         assert_int_equal(collect_once(), 0);
@@ -386,6 +388,28 @@ static void blocked_requests_are_not_all_tried(void **state)
     assert_int_equal(stub.sent, TAGS);
     for (unsigned n = 1; n < TAGS; n++)
         assert_true(stub.requests[n].message.slot != stub.requests[n - 1].message.slot);
+}
+
+static bool say_nothing_of_itself(const struct stub_request *request, struct stub_reply *reply)
+{
+    (void)request;
+    reply->message.value_length = 0;
+    return true;
+}
+
+/* Also those of a server that has none to tell. */
+static void figures_need_room_for_the_nul(void **state)
+{
+    size_t needed = 9;
+    char text[1] = "x";
+
+    (void)state;
+    handle = stub_open(4, 4, LONG_MS);
+    stub.answer = say_nothing_of_itself;
+    assert_int_equal(okv_stat(handle, NULL, 0, &needed), OKV_ETOOSMALL);
+    assert_int_equal(needed, 0);
+    assert_int_equal(okv_stat(handle, text, 1, &needed), OKV_OK);
+    assert_int_equal(text[0], '\0');
 }
 
 #define CLIENT_TEST(name) cmocka_unit_test_setup_teardown(name, client_setup, client_teardown)
@@ -399,6 +423,7 @@ int main(void)
         CLIENT_TEST(connection_ends_in_the_middle),
         CLIENT_TEST(statuses_that_an_operation_may_have),
         CLIENT_TEST(values_that_an_answer_may_have),
+        CLIENT_TEST(figures_need_room_for_the_nul),
         CLIENT_TEST(posts_that_fail),
         CLIENT_TEST(posts_after_the_end),
         CLIENT_TEST(blocked_requests_are_not_all_tried),

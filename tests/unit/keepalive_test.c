@@ -28,7 +28,7 @@ static unsigned ticks_until_dead(struct okv_keepalive *keepalive, struct okv_con
 
 static void a_silent_client_is_probed(void **state)
 {
-    struct okv_keepalive keepalive = {.waits = 0};
+    struct okv_keepalive keepalive = {.is_up = true};
     struct okv_conn conn = {.acknowledged = 0};
 
     (void)state;
@@ -42,7 +42,7 @@ static void a_silent_client_is_probed(void **state)
 /* Traffic is a sign of life: nobody that has some is probed. */
 static void a_client_with_traffic_is_left_alone(void **state)
 {
-    struct okv_keepalive keepalive = {.waits = 0};
+    struct okv_keepalive keepalive = {.is_up = true};
     struct okv_conn conn = {.acknowledged = 0};
 
     (void)state;
@@ -57,13 +57,13 @@ static void a_client_with_traffic_is_left_alone(void **state)
  * since something was asked of it. */
 static void a_dead_client_is_found_in_time(void **state)
 {
-    struct okv_keepalive keepalive = {.waits = 0};
+    struct okv_keepalive keepalive = {.is_up = true};
     struct okv_conn conn = {.acknowledged = 5};
 
     (void)state;
     assert_int_equal(okv_keepalive_tick(&keepalive, &conn), OKV_KEEPALIVE_FINE);
     assert_int_equal(ticks_until_dead(&keepalive, &conn), 1 + OKV_KEEPALIVE_TICKS / 2);
-    keepalive = (struct okv_keepalive){.waits = 0};
+    keepalive = (struct okv_keepalive){.is_up = true};
     assert_in_range(ticks_until_dead(&keepalive, &conn), 1 + OKV_KEEPALIVE_TICKS / 2,
                     OKV_KEEPALIVE_TICKS - 1);
 }
@@ -71,7 +71,7 @@ static void a_dead_client_is_found_in_time(void **state)
 /* It takes no reply: something waits at every tick from the first. */
 static void a_client_that_acknowledges_nothing_is_given_up(void **state)
 {
-    struct okv_keepalive keepalive = {.waits = 0};
+    struct okv_keepalive keepalive = {.is_up = true};
     struct okv_conn conn = {.unacknowledged = 3};
 
     (void)state;
@@ -82,7 +82,7 @@ static void a_client_that_acknowledges_nothing_is_given_up(void **state)
 
 static void a_late_acknowledgement_begins_anew(void **state)
 {
-    struct okv_keepalive keepalive = {.waits = 0};
+    struct okv_keepalive keepalive = {.is_up = true};
     struct okv_conn conn = {.unacknowledged = 3};
 
     (void)state;
@@ -94,6 +94,30 @@ static void a_late_acknowledgement_begins_anew(void **state)
     }
 }
 
+/* It may not be ready to answer a probe; but one that never is has no more time than others. */
+static void a_new_client_is_not_probed_at_once(void **state)
+{
+    struct okv_keepalive keepalive = {.waits = 0};
+    struct okv_conn conn = {.acknowledged = 0};
+
+    (void)state;
+    for (unsigned tick = 0; tick < OKV_KEEPALIVE_GRACE; tick++)
+        assert_int_equal(okv_keepalive_tick(&keepalive, &conn), OKV_KEEPALIVE_FINE);
+    assert_int_equal(okv_keepalive_tick(&keepalive, &conn), OKV_KEEPALIVE_PROBE);
+    assert_in_range(OKV_KEEPALIVE_GRACE, OKV_KEEPALIVE_TICKS / 3, OKV_KEEPALIVE_TICKS / 2);
+    /* The first tick may come at once: the last one is then at five sixths of the time. */
+    keepalive = (struct okv_keepalive){.waits = 0};
+    assert_in_range(ticks_until_dead(&keepalive, &conn), 1, OKV_KEEPALIVE_TICKS);
+    /* What came from it, or was acknowledged by it, shows that it is ready. */
+    keepalive = (struct okv_keepalive){.is_up = true};
+    conn.unacknowledged = 0;
+    assert_int_equal(okv_keepalive_tick(&keepalive, &conn), OKV_KEEPALIVE_PROBE);
+    keepalive = (struct okv_keepalive){.waits = 0};
+    conn.acknowledged = 1;
+    assert_int_equal(okv_keepalive_tick(&keepalive, &conn), OKV_KEEPALIVE_FINE);
+    assert_int_equal(okv_keepalive_tick(&keepalive, &conn), OKV_KEEPALIVE_PROBE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -101,6 +125,7 @@ int main(void)
         cmocka_unit_test(a_client_with_traffic_is_left_alone),
         cmocka_unit_test(a_dead_client_is_found_in_time),
         cmocka_unit_test(a_client_that_acknowledges_nothing_is_given_up),
+        cmocka_unit_test(a_new_client_is_not_probed_at_once),
         cmocka_unit_test(a_late_acknowledgement_begins_anew),
     };
 

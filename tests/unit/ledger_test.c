@@ -58,6 +58,8 @@ static int try_take(struct fixture *fixture, uint8_t client, uint64_t resume, st
         .session_id = ++fixture->session_id,
         .resume = resume,
         .credits = 4,
+        .place = (uint32_t)fixture->session_id + 10,
+        .worker = (unsigned)fixture->session_id + 20,
     };
 
     out->session_id = taker.session_id;
@@ -73,10 +75,10 @@ static struct holder take(struct fixture *fixture, uint8_t client, uint64_t resu
     return holder;
 }
 
-static void give_back(struct fixture *fixture, const struct holder *holder, bool forget)
+static bool give_back(struct fixture *fixture, const struct holder *holder, bool forget)
 {
-    okv_ledger_give_back(&fixture->ledgers, holder->taken.ledger, holder->session_id,
-                         fixture->now_ms, forget);
+    return okv_ledger_give_back(&fixture->ledgers, holder->taken.ledger, holder->session_id,
+                                fixture->now_ms, forget);
 }
 
 static enum okv_ledger_verdict begin(const struct holder *holder, uint16_t lane, uint64_t sequence)
@@ -256,6 +258,116 @@ static void a_ledger_that_missed_something_is_not_resumed(void **state)
     give_back(fixture, &fresh, false);
 }
 
+/* It is of another boot: sessions of this one are below those to come. */
+static void a_session_that_is_not_of_this_boot_is_not_resumed(void **state)
+{
+    struct fixture *fixture = *state;
+    struct holder first = take(fixture, 1, 0);
+
+    give_back(fixture, &first, false);
+    struct holder second = take(fixture, 1, first.session_id + 1);
+    assert_int_equal(second.session_id, first.session_id + 1);
+    assert_false(second.taken.resumed);
+    give_back(fixture, &second, false);
+    struct holder third = take(fixture, 1, UINT64_MAX);
+    assert_false(third.taken.resumed);
+    give_back(fixture, &third, false);
+}
+
+/* Another thread gave it back after the time was read. */
+static void a_ledger_is_kept_when_its_time_is_still_to_come(void **state)
+{
+    struct fixture *fixture = *state;
+    struct holder first = take(fixture, 1, 0);
+
+    fixture->now_ms++;
+    give_back(fixture, &first, false);
+    fixture->now_ms--;
+    okv_ledgers_expire(&fixture->ledgers, fixture->now_ms);
+    assert_int_equal(okv_ledgers_count(&fixture->ledgers), 1);
+    struct holder second = take(fixture, 1, first.session_id);
+    assert_true(second.taken.resumed);
+    fixture->now_ms = UINT64_MAX - 1;
+    give_back(fixture, &second, false);
+    fixture->now_ms = UINT64_MAX;
+    okv_ledgers_expire(&fixture->ledgers, fixture->now_ms);
+    assert_int_equal(okv_ledgers_count(&fixture->ledgers), 1);
+}
+
+/* ---- sessions that do not come about ---- */
+
+static bool take_back(struct fixture *fixture, const struct holder *holder)
+{
+    return okv_ledger_take_back(&fixture->ledgers, &holder->taken, holder->session_id,
+                                fixture->now_ms);
+}
+
+static void a_new_ledger_goes_with_its_session(void **state)
+{
+    struct fixture *fixture = *state;
+    struct holder holder = take(fixture, 1, 0);
+    uint32_t place;
+
+    assert_true(take_back(fixture, &holder));
+    assert_int_equal(okv_ledgers_count(&fixture->ledgers), 0);
+    assert_false(okv_ledger_find_holder(&fixture->ledgers, id_of(1), &place));
+}
+
+static void a_kept_ledger_stays(void **state)
+{
+    struct fixture *fixture = *state;
+    struct holder first = take(fixture, 1, 0);
+
+    apply(&first, 0, 1);
+    give_back(fixture, &first, false);
+    struct holder failed = take(fixture, 1, first.session_id);
+    assert_true(take_back(fixture, &failed));
+    assert_int_equal(fixture->ledgers.idle_count, 1);
+    struct holder second = take(fixture, 1, first.session_id);
+    assert_true(second.taken.resumed);
+    assert_false(second.taken.replaced);
+    assert_int_equal(begin(&second, 0, 1), OKV_LEDGER_ANSWER);
+    give_back(fixture, &second, false);
+}
+
+static void the_one_that_was_replaced_has_it_again(void **state)
+{
+    struct fixture *fixture = *state;
+    struct holder first = take(fixture, 1, 0), failed = take(fixture, 1, first.session_id);
+    uint32_t place = 0;
+
+    assert_int_equal(failed.taken.replaced_session, first.session_id);
+    assert_int_equal(failed.taken.replaced_place, first.session_id + 10);
+    assert_int_equal(failed.taken.replaced_worker, first.session_id + 20);
+    assert_true(okv_ledger_find_holder(&fixture->ledgers, id_of(1), &place));
+    assert_int_equal(place, failed.session_id + 10);
+    assert_true(take_back(fixture, &failed));
+    assert_false(okv_ledger_is_replaced(first.taken.ledger, first.session_id));
+    assert_true(okv_ledger_find_holder(&fixture->ledgers, id_of(1), &place));
+    assert_int_equal(place, first.session_id + 10);
+    struct holder second = take(fixture, 1, first.session_id);
+    assert_true(second.taken.replaced);
+    assert_int_equal(second.taken.replaced_place, first.session_id + 10);
+    assert_int_equal(second.taken.replaced_worker, first.session_id + 20);
+    assert_false(give_back(fixture, &first, false));
+    assert_true(give_back(fixture, &second, false));
+}
+
+static void the_one_that_was_replaced_may_be_gone(void **state)
+{
+    struct fixture *fixture = *state;
+    struct holder first = take(fixture, 1, 0), failed = take(fixture, 1, first.session_id);
+    uint32_t place;
+
+    assert_false(give_back(fixture, &first, true));
+    assert_false(take_back(fixture, &failed));
+    assert_false(okv_ledger_find_holder(&fixture->ledgers, id_of(1), &place));
+    assert_int_equal(fixture->ledgers.idle_count, 1);
+    struct holder second = take(fixture, 1, first.session_id);
+    assert_true(second.taken.resumed);
+    assert_true(give_back(fixture, &second, true));
+}
+
 /* A session that was replaced may outlast the ledger: it still sees that it was replaced. */
 static void a_replaced_session_may_end_last(void **state)
 {
@@ -395,6 +507,12 @@ int main(void)
         LEDGER_TEST(an_earlier_session_is_replaced),
         LEDGER_TEST(a_ledger_is_kept_for_a_while),
         LEDGER_TEST(a_ledger_that_missed_something_is_not_resumed),
+        LEDGER_TEST(a_session_that_is_not_of_this_boot_is_not_resumed),
+        LEDGER_TEST(a_ledger_is_kept_when_its_time_is_still_to_come),
+        LEDGER_TEST(a_new_ledger_goes_with_its_session),
+        LEDGER_TEST(a_kept_ledger_stays),
+        LEDGER_TEST(the_one_that_was_replaced_has_it_again),
+        LEDGER_TEST(the_one_that_was_replaced_may_be_gone),
         LEDGER_TEST(a_replaced_session_may_end_last),
         LEDGER_TEST(the_longest_idle_one_goes_first),
         LEDGER_TEST(only_changes_leave_a_trace),

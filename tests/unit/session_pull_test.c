@@ -228,6 +228,8 @@ static void a_pull_that_cannot_begin_reserves_nothing(void **state)
     assert_int_equal(pull_begin(pulls, 'a', UINT32_MAX, 0), OKV_EVALUESIZE);
     assert_int_equal(pulls->taken, 0);
     assert_int_equal(pulls->session->pull_count, 0);
+    /* A connection that is gone refuses nothing. */
+    assert_int_equal(atomic_load(&pulls->core.server->stats.puts_refused), 3);
     expect_nothing_reserved(pulls);
 }
 
@@ -307,25 +309,6 @@ static void a_pull_that_failed_leaves_no_trace(void **state)
     assert_int_equal(verdict_on(pulls->session, 'a', &reply), OKV_LEDGER_APPLY);
 }
 
-/* The client is back on another connection and sends it there again. */
-static void a_pull_of_a_replaced_session_does_nothing(void **state)
-{
-    struct pulls *pulls = *state;
-    struct okv_reply_message reply;
-
-    assert_int_equal(verdict_on(pulls->session, 'a', &reply), OKV_LEDGER_APPLY);
-    assert_int_equal(pull_begin(pulls, 'a', 20000, 0), 0);
-    struct okv_session *next = server_core_session(&pulls->core, 2, CLIENT, 1, LANES);
-    assert_ptr_equal(next->ledger, pulls->session->ledger);
-    assert_int_equal(verdict_on(next, 'a', &reply), OKV_LEDGER_WAIT);
-    pull_end(pulls, 0, 0, 'v');
-    server_core_expect(&pulls->core, "kea", 0, 0, 0);
-    expect_nothing_reserved(pulls);
-    assert_int_equal(verdict_on(next, 'a', &reply), OKV_LEDGER_APPLY);
-    okv_ledger_give_back(&pulls->core.server->ledgers, next->ledger, next->id, 1, false);
-    okv_session_destroy(next);
-}
-
 #define PULL_TEST(test) cmocka_unit_test_setup_teardown(test, pulls_setup, pulls_teardown)
 
 int main(void)
@@ -340,7 +323,6 @@ int main(void)
         PULL_TEST(a_session_that_ends_gives_all_places_back),
         PULL_TEST(what_a_pull_came_to_is_remembered),
         PULL_TEST(a_pull_that_failed_leaves_no_trace),
-        PULL_TEST(a_pull_of_a_replaced_session_does_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

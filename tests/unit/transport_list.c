@@ -355,6 +355,7 @@ int main(void)
         cmocka_unit_test(a_probe_finds_a_closed_connection),
         cmocka_unit_test(everything_is_acknowledged_in_the_end),
         cmocka_unit_test(several_endpoints_on_one_listener),
+        cmocka_unit_test(nobody_is_starved_by_others_that_never_pause),
         cmocka_unit_test(a_connect_in_steps_never_blocks),
         cmocka_unit_test(a_connect_in_steps_is_rejected),
         cmocka_unit_test(a_connect_in_steps_finds_nobody),

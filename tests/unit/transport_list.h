@@ -33,6 +33,11 @@ void everything_is_acknowledged_in_the_end(void **state);
 
 /* transport_list_endpoints.c */
 void several_endpoints_on_one_listener(void **state);
+/* A place beside the fixture's own server. */
+void change_place(struct okv_uri *uri);
+
+/* transport_list_turns.c */
+void nobody_is_starved_by_others_that_never_pause(void **state);
 
 /* transport_list_pulls.c */
 void a_pull_brings_the_right_bytes(void **state);

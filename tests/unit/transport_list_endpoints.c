@@ -103,8 +103,7 @@ static void *run_acceptor(void *argument)
     return NULL;
 }
 
-/* Beside the fixture's own server. */
-static void change_place(struct okv_uri *uri)
+void change_place(struct okv_uri *uri)
 {
     if (uri->scheme == OKV_SCHEME_LOCAL)
         strcat(uri->path, "2");

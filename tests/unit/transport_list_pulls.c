@@ -71,9 +71,12 @@ static void pull_and_wait(struct client *client, unsigned count, unsigned accept
 
 static void assert_pulled(const struct client *client, unsigned i)
 {
-    assert_int_equal(client->fixture->pulls[i].result, 0);
-    assert_int_equal(client->fixture->pulls[i].events, 1);
-    assert_int_equal(client->fixture->pulls[i].status, 0);
+    const struct fixture_pull *pull = &client->fixture->pulls[i];
+
+    assert_int_equal(pull->result, 0);
+    assert_int_equal(pull->events, 1);
+    if (pull->status)
+        fail_msg("the pull ended with %d: '%s'", pull->status, pull->failure);
 }
 
 /* The region has these bytes at `offset` and its own beside them; then has its own there, too. */

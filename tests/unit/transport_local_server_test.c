@@ -456,6 +456,41 @@ static void what_a_peer_does_not_take_is_unacknowledged(void **state)
     steps_stop(&steps);
 }
 
+/* Shut for reading and not closed: what is sent to it fails, and it could go on sending. */
+static void a_peer_that_takes_no_more_is_ended(void **state)
+{
+    enum { BEFORE = 3 };
+    static const struct okv_message_limits limits = {FIXTURE_SLOT_SIZE, FIXTURE_CREDITS};
+    static const uint8_t message[4];
+    struct steps steps;
+    struct okv_conn *conn;
+    struct okv_event event;
+
+    steps_start(&steps, *state, &limits);
+    int sock = steps_let_in(&steps, BEFORE, &conn);
+    assert_int_equal(shutdown(sock, SHUT_RD), 0);
+    assert_int_equal(steps.ops->probe(conn), 0);
+    assert_non_null(steps.ops->send_buffer(conn));
+    assert_int_equal(steps.ops->post_send(conn, 1, 1), 0);
+    steps.ops->flush(conn);
+    assert_int_equal(steps.ops->probe(conn), OKV_EDISCONNECTED);
+    assert_int_equal(conn->unacknowledged, 0);
+    assert_int_equal(send(sock, message, sizeof message, MSG_NOSIGNAL), -1);
+
+    /* what was on its way before that is taken, and nothing else is waited for */
+    for (unsigned i = 0; i < BEFORE; i++) {
+        assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 1);
+        assert_int_equal(event.type, OKV_EVENT_RECV);
+        steps.ops->recv_release(steps.endpoint, &event);
+    }
+    assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 1);
+    assert_int_equal(event.type, OKV_EVENT_CLOSED);
+    assert_int_equal(event.status, OKV_EDISCONNECTED);
+    steps.ops->conn_destroy(conn);
+    close(sock);
+    steps_stop(&steps);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -471,6 +506,7 @@ int main(void)
         cmocka_unit_test(clients_learn_why_they_cannot_connect),
         cmocka_unit_test(a_full_queue_is_tried_again),
         cmocka_unit_test(what_a_peer_does_not_take_is_unacknowledged),
+        cmocka_unit_test(a_peer_that_takes_no_more_is_ended),
     };
 
     return cmocka_run_group_tests(tests, fixture_setup_local, fixture_teardown);

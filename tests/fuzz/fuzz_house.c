@@ -1,0 +1,598 @@
+#include "tests/fuzz/fuzz_house.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include "tests/fuzz/fuzz_time.h"
+#include "tests/support/store_audit.h"
+
+#define LISTENER_FD 1000
+#define ENDPOINT_FD 1001
+/* What pulls bring that are not to be applied; no other value begins so. */
+#define LATE 'x'
+
+/* pthread_create() has no context. */
+static struct house *world;
+
+static const struct okv_transport_ops ops;
+
+static struct house_connection *of_conn(struct okv_conn *conn)
+{
+    struct house_connection *c = (struct house_connection *)conn;
+
+    FUZZ_CHECK(c >= world->connections && c < world->connections + HOUSE_CONNECTIONS && c->in_use);
+    return c;
+}
+
+/* ---- threads ---- */
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+                   void *user)
+{
+    (void)thread, (void)attributes;
+    FUZZ_CHECK(world->task_count < 2);
+    world->tasks[world->task_count++] = (struct house_task){.run = run, .user = user};
+    return 0;
+}
+
+int pthread_join(pthread_t thread, void **result)
+{
+    (void)thread, (void)result;
+    return 0;
+}
+
+static bool is_ready(void *context, int fd)
+{
+    struct house *house = context;
+    bool woken = house->woken;
+
+    if (fd == LISTENER_FD)
+        return house->has_request;
+    if (fd == ENDPOINT_FD)
+        return !house->ended;
+    if (house->accepting) /* what ends the acceptor */
+        return !house->has_request;
+    house->woken = false;
+    return woken;
+}
+
+/* ---- connecting ---- */
+
+static int take_request(struct okv_listener *listener, struct okv_request **out)
+{
+    (void)listener;
+    if (!world->has_request)
+        return 0;
+    world->has_request = false;
+    *out = &world->request;
+    return 1;
+}
+
+static unsigned id_of(const struct okv_hello *hello)
+{
+    unsigned id = hello->client_id[0] - 1u;
+
+    for (unsigned i = 1; i < OKV_CLIENT_ID_SIZE; i++)
+        if (hello->client_id[i] != hello->client_id[0])
+            return HOUSE_IDS;
+    return id < HOUSE_IDS ? id : HOUSE_IDS;
+}
+
+static void replace(unsigned id)
+{
+    for (unsigned i = 0; i < HOUSE_CONNECTIONS; i++)
+        if (id < HOUSE_IDS && world->connections[i].in_use && world->connections[i].id == id)
+            world->connections[i].replaced = true;
+}
+
+/* What the welcome says is so. */
+static void meet(struct house_connection *c, const struct okv_session *session,
+                 const struct okv_welcome_fields *welcome)
+{
+    struct house_client *client = &world->clients[c->id];
+
+    FUZZ_CHECK(welcome->session_id > world->session && welcome->session_id == session->id);
+    FUZZ_CHECK(welcome->credits == session->lanes && welcome->credits <= HOUSE_LANES);
+    c->lane_count = welcome->credits;
+    world->session = welcome->session_id;
+    if (c->id == HOUSE_IDS)
+        return;
+    client->session = welcome->session_id;
+    if (welcome->resumed)
+        return;
+    client->generation++;
+    memset(client->answered, 0, sizeof client->answered);
+}
+
+static int transport_accept(struct okv_request *request, struct okv_endpoint *endpoint, void *user,
+                            const uint8_t *welcome, size_t length)
+{
+    struct house_connection *c = world->connections;
+    struct okv_welcome_fields fields;
+    struct okv_hello hello;
+
+    FUZZ_CHECK(okv_hello_decode(request->hello, request->hello_length, &hello) == 0);
+    FUZZ_CHECK(length <= OKV_WELCOME_MAX && okv_welcome_decode(welcome, length, &fields) == 0);
+    while (c < world->connections + HOUSE_CONNECTIONS && c->in_use)
+        c++;
+    if (c == world->connections + HOUSE_CONNECTIONS)
+        return OKV_EAGAIN;
+    if (fuzz_rarely(world->input, 32))
+        return OKV_EIO;
+    replace(id_of(&hello));
+    *c = (struct house_connection){
+        .base = {.ops = &ops, .endpoint = endpoint, .user = user, .slot_size = hello.slot_size},
+        .in_use = true,
+        .id = id_of(&hello),
+    };
+    meet(c, user, &fields);
+    return 0;
+}
+
+static void transport_reject(struct okv_request *request, const uint8_t *reason, size_t length)
+{
+    struct okv_reject reject;
+
+    (void)request;
+    FUZZ_CHECK(okv_reject_decode(reason, length, &reject) == 0);
+}
+
+void house_connect(struct house *house, const uint8_t *hello, size_t length, const char *address)
+{
+    uint8_t *bytes = malloc(length ? length : 1);
+
+    FUZZ_CHECK(bytes);
+    if (length)
+        memcpy(bytes, hello, length);
+    house->request =
+        (struct okv_request){.listener = &house->listener, .hello = bytes, .hello_length = length};
+    snprintf(house->request.address, sizeof house->request.address, "%s", address);
+    house->has_request = house->accepting = true;
+    house->tasks[0].run(house->tasks[0].user);
+    house->accepting = false;
+    free(bytes);
+    FUZZ_CHECK(okv_ledgers_count(&house->core.server->ledgers) <= HOUSE_LEDGERS &&
+               house->core.server->admission.clients <= HOUSE_CLIENTS_MAX);
+}
+
+/* ---- the end of a connection ---- */
+
+void house_break(struct house_connection *c, int status)
+{
+    if (c->ended)
+        return;
+    c->ended = true;
+    c->status = status;
+}
+
+/* Writes too late for their lane get no answer; of other clients it is not known which those are.
+ */
+static bool is_owed(const struct house_connection *c, uint16_t number)
+{
+    const struct house_lane *lane = &c->lanes[number];
+    const struct okv_request_message *request = &lane->request;
+
+    return lane->busy &&
+           (!okv_ledger_is_write(request->opcode) ||
+            (c->id < HOUSE_HONEST && request->sequence > world->clients[c->id].answered[number]));
+}
+
+/* A server that ends without haste has answered all that it got. */
+static void check_all_answered(const struct house_connection *c)
+{
+    bool is_apart = c->replaced || c->ended || c->may_end || c->wrong;
+
+    for (uint16_t i = 0; i < HOUSE_LANES && world->in_time && !is_apart; i++)
+        FUZZ_CHECK(!is_owed(c, i));
+}
+
+static void transport_close(struct okv_conn *conn)
+{
+    struct house_connection *c = of_conn(conn);
+
+    FUZZ_CHECK(!c->closed);
+    check_all_answered(c);
+    c->closed = true;
+    house_break(c, OKV_EDISCONNECTED);
+}
+
+bool house_flush_next(struct house_connection *c, struct okv_event *event)
+{
+    if (!c->in_use || !c->opened || !c->ended || c->finished)
+        return false;
+    if (c->pull_count > 0) {
+        house_pull_end(world, c, 0, OKV_EDISCONNECTED, event);
+        return true;
+    }
+    *event = (struct okv_event){.type = OKV_EVENT_CLOSED, .status = c->status, .conn = &c->base};
+    c->finished = true;
+    return true;
+}
+
+static void lane_free(struct house_lane *lane)
+{
+    free(lane->bytes);
+    *lane = (struct house_lane){.busy = false};
+}
+
+static void transport_conn_destroy(struct okv_conn *conn)
+{
+    struct house_connection *c = of_conn(conn);
+
+    FUZZ_CHECK(c->finished && c->pull_count == 0);
+    FUZZ_CHECK(c->held == 0);
+    for (unsigned i = 0; i < HOUSE_LANES; i++)
+        lane_free(&c->lanes[i]);
+    free(c->out);
+    c->in_use = false;
+}
+
+/* ---- messages of clients ---- */
+
+/* Remembers what is to be answered. Returns whether it may end the connection. */
+static bool lane_fill(struct house_lane *lane, uint32_t immediate, const uint8_t *bytes,
+                      uint32_t length)
+{
+    *lane = (struct house_lane){.busy = true, .batch = world->batch};
+    lane->bytes = malloc(length ? length : 1);
+    FUZZ_CHECK(lane->bytes);
+    memcpy(lane->bytes, bytes, length);
+    int rc = okv_request_decode(immediate, lane->bytes, length, &lane->request);
+    lane->unsupported = rc == OKV_EUNSUPPORTED;
+    lane->malformed = rc && rc != OKV_EUNSUPPORTED;
+    return lane->malformed || lane->request.opcode == OKV_OP_GOODBYE ||
+           (lane->request.opcode == OKV_OP_FLUSH && lane->request.value_length % 8 != 0);
+}
+
+void house_send(struct house_connection *c, uint32_t immediate, bool has_immediate, uint8_t *bytes,
+                uint32_t length, struct okv_event *event)
+{
+    uint16_t number = okv_immediate_slot(immediate);
+
+    *event = (struct okv_event){
+        .type = OKV_EVENT_RECV,
+        .conn = &c->base,
+        .immediate = immediate,
+        .has_immediate = has_immediate,
+        .data = bytes,
+        .length = length,
+    };
+    c->held++;
+    if (number >= c->lane_count || c->lanes[number].busy || !has_immediate ||
+        immediate != okv_immediate(okv_immediate_opcode(immediate), number))
+        c->wrong = true;
+    else
+        c->may_end |= lane_fill(&c->lanes[number], immediate, bytes, length);
+}
+
+static void transport_recv_release(struct okv_endpoint *endpoint, const struct okv_event *event)
+{
+    struct house_connection *c = of_conn(event->conn);
+
+    FUZZ_CHECK(endpoint == &world->endpoint && c->held > 0);
+    c->held--;
+    free((void *)event->data);
+}
+
+/* ---- answers ---- */
+
+static uint8_t *transport_send_buffer(struct okv_conn *conn)
+{
+    struct house_connection *c = of_conn(conn);
+
+    if (c->no_buffers && !c->out)
+        return NULL;
+    if (!c->out)
+        c->out = malloc(conn->slot_size);
+    FUZZ_CHECK(c->out);
+    return c->out;
+}
+
+/* What was put is what is got. */
+static void check_put(const struct okv_request_message *request,
+                      const struct okv_reply_message *reply)
+{
+    uint8_t got[OKV_SLOT_SIZE_DEFAULT];
+    uint64_t version = 0;
+    uint32_t length = 0;
+
+    FUZZ_CHECK(okv_store_get(&world->core.server->store, request->key, request->key_length, got,
+                             sizeof got, &length, &version) == 0);
+    FUZZ_CHECK(length == request->value_length && version == reply->version && version != 0);
+    FUZZ_CHECK(length == 0 || memcmp(got, request->value, length) == 0);
+}
+
+/* Of a client whose sequences are known. */
+static void check_write(const struct house_client *client, const struct house_lane *lane,
+                        const struct okv_reply_message *reply)
+{
+    const struct okv_request_message *request = &lane->request;
+    uint64_t answered = client->answered[reply->slot];
+    bool is_pull = request->flags & OKV_REQUEST_PULL;
+
+    FUZZ_CHECK(is_pull || reply->sequence >= answered);
+    FUZZ_CHECK(reply->sequence <= answered || reply->opcode == request->opcode);
+    if (reply->opcode == OKV_OP_INCR && reply->status == 0)
+        FUZZ_CHECK(reply->value_length == 8 && okv_get_u64(reply->value) == 1);
+    if (reply->sequence > answered && request->opcode == OKV_OP_PUT && !is_pull &&
+        reply->status == 0 && request->ttl_ms == 0)
+        check_put(request, reply);
+}
+
+static void note_answered(const struct house_connection *c, const struct okv_reply_message *reply)
+{
+    if (c->id == HOUSE_IDS || reply->slot >= HOUSE_LANES || !okv_ledger_is_write(reply->opcode))
+        return;
+    uint64_t *answered = &world->clients[c->id].answered[reply->slot];
+    if (reply->sequence > *answered)
+        *answered = reply->sequence;
+}
+
+static void check_reply(struct house_connection *c, const struct okv_reply_message *reply)
+{
+    FUZZ_CHECK(reply->slot < c->lane_count);
+    struct house_lane *lane = &c->lanes[reply->slot];
+    bool is_write = okv_ledger_is_write(lane->request.opcode);
+
+    FUZZ_CHECK(lane->busy && !lane->malformed && lane->request.opcode != OKV_OP_GOODBYE);
+    FUZZ_CHECK(!c->replaced);
+    FUZZ_CHECK(reply->status != OKV_ECORRUPT && reply->sequence == lane->request.sequence);
+    FUZZ_CHECK(!lane->unsupported || reply->status == OKV_EUNSUPPORTED);
+    FUZZ_CHECK(is_write || reply->opcode == lane->request.opcode);
+    if (c->id < HOUSE_HONEST && is_write)
+        check_write(&world->clients[c->id], lane, reply);
+    note_answered(c, reply);
+    lane_free(lane);
+}
+
+static int transport_post_send(struct okv_conn *conn, uint32_t length, uint32_t immediate)
+{
+    struct house_connection *c = of_conn(conn);
+    struct okv_reply_message reply;
+
+    FUZZ_CHECK(c->out && !c->closed && length <= OKV_SLOT_SIZE_DEFAULT);
+    FUZZ_CHECK(okv_reply_decode(immediate, c->out, length, &reply) == 0);
+    if (c->ended) {
+        note_answered(c, &reply);
+        return OKV_EDISCONNECTED;
+    }
+    conn->unacknowledged++;
+    if (reply.opcode == OKV_OP_GOODBYE) {
+        FUZZ_CHECK(!c->told_goodbye && atomic_load(&world->core.server->stopping));
+        c->told_goodbye = true;
+    } else {
+        check_reply(c, &reply);
+    }
+    free(c->out);
+    c->out = NULL;
+    return 0;
+}
+
+static void transport_flush(struct okv_conn *conn)
+{
+    FUZZ_CHECK(!of_conn(conn)->closed);
+}
+
+static int transport_probe(struct okv_conn *conn)
+{
+    FUZZ_CHECK(!of_conn(conn)->closed);
+    conn->unacknowledged++;
+    return 0;
+}
+
+/* ---- pulls ---- */
+
+static int transport_pull(struct okv_conn *conn, const struct okv_pull *pull)
+{
+    struct house_connection *c = of_conn(conn);
+
+    FUZZ_CHECK(!c->closed && c->pull_count < OKV_PULLS_MAX);
+    FUZZ_CHECK(okv_range_inside(pull->offset, pull->length, HOUSE_REGION));
+    if (c->ended)
+        return OKV_EDISCONNECTED;
+    if (fuzz_rarely(world->input, 8))
+        return OKV_EUNSUPPORTED;
+    c->pulls[c->pull_count++] = *pull;
+    return 0;
+}
+
+void house_pull_end(struct house *house, struct house_connection *c, unsigned which, int status,
+                    struct okv_event *event)
+{
+    const struct okv_pull pull = c->pulls[which];
+    const struct okv_session *session = c->base.user;
+    const struct okv_request_message *request = &session->pulls[pull.cookie].request;
+
+    c->pulls[which] = c->pulls[--c->pull_count];
+    *event = (struct okv_event){
+        .type = OKV_EVENT_PULLED, .status = status, .conn = &c->base, .cookie = pull.cookie};
+    if (status)
+        return;
+    memset((uint8_t *)house->core.server->region.base + pull.offset,
+           c->replaced || c->wrong ? LATE : 'p', pull.length);
+    uint64_t *answered = &house->clients[c->id < HOUSE_IDS ? c->id : 0].answered[0];
+    if (c->id < HOUSE_IDS && request->sequence > answered[request->slot])
+        answered[request->slot] = request->sequence;
+}
+
+/* ---- the endpoint ---- */
+
+static int transport_endpoint_create(struct okv_listener *listener,
+                                     const struct okv_message_limits *limits, unsigned max_conns,
+                                     struct okv_endpoint **out, struct okv_diag *diag)
+{
+    (void)listener, (void)limits, (void)diag;
+    FUZZ_CHECK(max_conns > HOUSE_CLIENTS_MAX);
+    *out = &world->endpoint;
+    return 0;
+}
+
+static void transport_endpoint_destroy(struct okv_endpoint *endpoint)
+{
+    FUZZ_CHECK(endpoint == &world->endpoint);
+}
+
+static int transport_arm(struct okv_endpoint *endpoint)
+{
+    FUZZ_CHECK(endpoint == &world->endpoint);
+    return 0;
+}
+
+/* The input has ended: so does the server, and every connection that it ends. */
+static int finish(struct house *house, struct okv_event *events, int max)
+{
+    int n = 0;
+
+    bool stopping = atomic_exchange(&house->core.server->stopping, true);
+    if (!house->ended)
+        house->woken = true;
+    house->in_time |= !stopping;
+    house->ended = true;
+    for (unsigned i = 0; i < HOUSE_CONNECTIONS; i++) {
+        struct house_connection *c = &house->connections[i];
+        c->no_buffers = false;
+        c->base.unacknowledged = 0;
+        c->base.acknowledged++;
+        while (n < max && c->in_use && !c->ended && c->pull_count > 0)
+            house_pull_end(house, c, 0, 0, &events[n++]);
+        while (n < max && house_flush_next(c, &events[n]))
+            n++;
+    }
+    return n;
+}
+
+static int transport_poll(struct okv_endpoint *endpoint, struct okv_event *events, int max)
+{
+    struct house *house = world;
+    int n = 0;
+
+    FUZZ_CHECK(endpoint == &house->endpoint);
+    house->batch++;
+    for (unsigned i = 0; i < HOUSE_CONNECTIONS; i++) {
+        struct house_connection *c = &house->connections[i];
+        FUZZ_CHECK(!c->in_use || !c->wrong || c->ended);
+        if (!c->in_use || c->opened || n == max)
+            continue;
+        c->opened = true;
+        events[n++] = (struct okv_event){.type = OKV_EVENT_OPENED, .conn = &c->base};
+    }
+    if (house->input->left == 0)
+        return n + finish(house, events + n, max - n);
+    return n + house_act(house, events + n, max - n);
+}
+
+static const struct okv_transport_ops ops = {
+    .name = "hostile",
+    .endpoint_create = transport_endpoint_create,
+    .endpoint_destroy = transport_endpoint_destroy,
+    .next_request = take_request,
+    .accept = transport_accept,
+    .reject = transport_reject,
+    .close = transport_close,
+    .conn_destroy = transport_conn_destroy,
+    .pull = transport_pull,
+    .send_buffer = transport_send_buffer,
+    .post_send = transport_post_send,
+    .flush = transport_flush,
+    .probe = transport_probe,
+    .poll = transport_poll,
+    .recv_release = transport_recv_release,
+    .arm = transport_arm,
+};
+
+/* ---- the house ---- */
+
+void house_open(struct house *house, struct fuzz_input *input,
+                const struct okv_store_params *params)
+{
+    memset(house, 0, sizeof *house);
+    world = house;
+    house->input = input;
+    fuzz_time_reset(is_ready, house);
+    server_core_open(&house->core, params);
+    struct okv_server *server = house->core.server;
+    okv_ledgers_fini(&server->ledgers);
+    FUZZ_CHECK(okv_ledgers_init(&server->ledgers, HOUSE_LEDGERS, 1000, 7) == 0);
+    FUZZ_CHECK(okv_admission_init(&server->admission, HOUSE_CLIENTS_MAX, 2) == 0);
+    server->limits =
+        (struct okv_message_limits){.slot_size = OKV_SLOT_SIZE_DEFAULT, .credits = HOUSE_LANES};
+    server->config.workers = 1;
+    server->config.max_clients = HOUSE_CLIENTS_MAX;
+    server->config.keepalive_ms = 600;
+    server->config.idle_s = 5;
+    server->config.remember_s = 1;
+    server->config.drain_ms = 200;
+    server->workers = &house->worker;
+    house->endpoint = (struct okv_endpoint){.ops = &ops, .fd = ENDPOINT_FD};
+    house->listener = (struct okv_listener){.ops = &ops, .fd = LISTENER_FD};
+    server->listeners[0] = &house->listener;
+    server->listener_count = 1;
+    FUZZ_CHECK(okv_worker_init(&house->worker, server, NULL) == 0);
+    FUZZ_CHECK(okv_acceptor_start(&house->acceptor, server) == 0);
+    FUZZ_CHECK(okv_worker_start(&house->worker) == 0);
+}
+
+static void check_applied_once(void *context, const struct okv_entry *entry)
+{
+    (void)context;
+    FUZZ_CHECK(entry->value_length == 0 || *(const uint8_t *)entry->value != LATE);
+    if (entry->key_length > strlen(HOUSE_ONCE) &&
+        memcmp(entry->key, HOUSE_ONCE, strlen(HOUSE_ONCE)) == 0)
+        FUZZ_CHECK(entry->value_length == 1 && *(const uint8_t *)entry->value == '1');
+}
+
+void house_audit(struct house *house)
+{
+    struct okv_store *store = &house->core.server->store;
+    struct store_audit found;
+    unsigned pulls = 0;
+
+    for (unsigned i = 0; i < HOUSE_CONNECTIONS; i++) {
+        const struct house_connection *c = &house->connections[i];
+        pulls += c->in_use ? ((const struct okv_session *)c->base.user)->pull_count : 0;
+    }
+    store_audit_run(house->core.server->region.base, HOUSE_REGION, store->table.inline_max,
+                    check_applied_once, NULL, &found);
+    FUZZ_CHECK(found.items == atomic_load(&store->totals.items));
+    FUZZ_CHECK(found.user_bytes == atomic_load(&store->totals.user_bytes));
+    FUZZ_CHECK(found.buckets == atomic_load(&store->bucket_count));
+    FUZZ_CHECK(found.references == atomic_load(&store->totals.references));
+    FUZZ_CHECK(found.overflow_parts == atomic_load(&store->totals.overflow_parts));
+    FUZZ_CHECK(found.expiring == atomic_load(&store->totals.expiring));
+    uint64_t segment = (uint64_t)store->table.segment_buckets * store->table.bucket_size;
+    uint64_t used = found.class_bytes + (store->reserve ? store_size_class(segment) : 0);
+    FUZZ_CHECK(pulls > 0 || okv_heap_used(&store->heap) == used);
+}
+
+static uint64_t count_closed(struct okv_stats *stats)
+{
+    uint64_t total = 0;
+
+#define ADD_CLOSED(name, counter) total += atomic_load(&stats->closed_##counter);
+    OKV_SESSION_END_LIST(ADD_CLOSED)
+#undef ADD_CLOSED
+    return total;
+}
+
+void house_run(struct house *house)
+{
+    struct okv_stats *stats = &house->core.server->stats;
+
+    house->tasks[1].run(house->tasks[1].user);
+    okv_acceptor_stop(&house->acceptor);
+    okv_worker_fini(&house->worker);
+    for (unsigned i = 0; i < HOUSE_CONNECTIONS; i++)
+        FUZZ_CHECK(!house->connections[i].in_use);
+    FUZZ_CHECK(atomic_load(&stats->sessions) == 0 && atomic_load(&stats->credits_granted) == 0 &&
+               atomic_load(&stats->requests_waiting) == 0);
+    FUZZ_CHECK(atomic_load(&stats->sessions_total) == count_closed(stats));
+    FUZZ_CHECK(house->core.server->admission.clients == 0 && house->worker.clients[0] == 0);
+    house_audit(house);
+}
+
+void house_close(struct house *house)
+{
+    okv_admission_fini(&house->core.server->admission);
+    server_core_close(&house->core);
+}

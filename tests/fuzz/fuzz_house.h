@@ -1,0 +1,126 @@
+/*
+ * The worker and the acceptor of a server, without threads, on the clock of fuzz_time.h, and
+ * the clients that a fuzz input makes for them: who connects, what arrives in which order,
+ * how pulls and connections end. Their functions pthread_create and pthread_join are named
+ * fuzz_... (CMakeLists.txt): the worker's loop runs in the caller's thread, and the acceptor's
+ * when a client comes.
+ *
+ * What a server owes a transport is checked, and what it owes its clients: each answer is one to
+ * a request that waits for it, a session that was replaced answers no more, and a write is
+ * applied at most once. For that, clients number 0 to HOUSE_HONEST - 1 keep their sequences,
+ * and each of their INCRs has a key of its own, whose number is 1 or nothing.
+ */
+#ifndef OKV_TESTS_FUZZ_HOUSE_H
+#define OKV_TESTS_FUZZ_HOUSE_H
+
+#include "server/acceptor.h"
+#include "server/session_life.h"
+#include "server/worker.h"
+#include "shared/error.h"
+#include "tests/fuzz/fuzz_input.h"
+#include "tests/support/server_core.h"
+
+#define HOUSE_REGION (UINT64_C(1) << 20)
+#define HOUSE_CONNECTIONS 4
+#define HOUSE_CLIENTS_MAX 3
+#define HOUSE_LEDGERS 3
+#define HOUSE_IDS 6
+#define HOUSE_HONEST 3
+#define HOUSE_LANES 6
+/* The keys of those INCRs begin so. */
+#define HOUSE_ONCE "once-"
+
+/* A request that was not answered yet. */
+struct house_lane {
+    bool busy;
+    unsigned batch; /* in which it was sent */
+    bool malformed; /* or of an unknown operation: `request` has no more than slot and sequence */
+    bool unsupported;
+    struct okv_request_message request;
+    uint8_t *bytes; /* of the message; the request points into it */
+};
+
+struct house_connection {
+    struct okv_conn base;
+    bool in_use;
+    bool opened;
+    bool ended;    /* by whom ever: nothing comes but what flushes it */
+    bool finished; /* CLOSED came */
+    bool closed;   /* by the server */
+    bool replaced; /* the client has another one */
+    bool wrong;    /* it sent what ends a connection at once */
+    bool may_end;  /* it sent what ends it once it is served */
+    bool no_buffers;
+    bool told_goodbye;
+    int status;  /* why it ended */
+    unsigned id; /* of the client; HOUSE_IDS: of none of them */
+    uint32_t lane_count;
+    struct house_lane lanes[HOUSE_LANES];
+    unsigned pull_count;
+    struct okv_pull pulls[OKV_PULLS_MAX];
+    unsigned held; /* receive buffers that the server has */
+    uint8_t *out;  /* the send buffer */
+};
+
+/* What is known of a client. */
+struct house_client {
+    uint64_t session;    /* the last one */
+    unsigned generation; /* of its ledger */
+    uint64_t sent[HOUSE_LANES];
+    uint64_t answered[HOUSE_LANES];
+};
+
+struct house_task {
+    void *(*run)(void *user);
+    void *user;
+};
+
+struct house {
+    struct fuzz_input *input;
+    struct server_core core;
+    struct okv_worker worker;
+    struct okv_acceptor acceptor;
+    struct okv_listener listener;
+    struct okv_endpoint endpoint;
+    struct house_task tasks[2]; /* the acceptor's, the worker's */
+    unsigned task_count;
+
+    bool has_request, accepting, ended, woken;
+    bool in_time; /* it had all its time to end */
+    struct okv_request request;
+    uint64_t session; /* the last one */
+    unsigned batch;
+    struct house_connection connections[HOUSE_CONNECTIONS];
+    struct house_client clients[HOUSE_IDS];
+};
+
+/* A server with this table. */
+void house_open(struct house *house, struct fuzz_input *input,
+                const struct okv_store_params *params);
+/* Runs it until the input has ended, and the server then; checks that it gives all back. */
+void house_run(struct house *house);
+/* Checks the whole table, and that no INCR of an honest client was applied twice. */
+void house_audit(struct house *house);
+void house_close(struct house *house);
+
+/* ---- of fuzz_server.c: what the clients do ---- */
+
+/* Of each poll: appends up to `room` events. Returns how many. */
+int house_act(struct house *house, struct okv_event *events, int room);
+
+/* ---- for it ---- */
+
+/* A hello comes. */
+void house_connect(struct house *house, const uint8_t *hello, size_t length, const char *address);
+/* The connection breaks. */
+void house_break(struct house_connection *c, int status);
+/* What follows the end of a connection: a pull that is flushed, or CLOSED. False: nothing. */
+bool house_flush_next(struct house_connection *c, struct okv_event *event);
+/* A message arrives; `bytes` are on the heap and go to the server. */
+void house_send(struct house_connection *c, uint32_t immediate, bool has_immediate, uint8_t *bytes,
+                uint32_t length, struct okv_event *event);
+/* A pull ends. */
+void house_pull_end(struct house *house, struct house_connection *c, unsigned which, int status,
+                    struct okv_event *event);
+
+#endif

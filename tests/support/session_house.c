@@ -1,0 +1,181 @@
+#include "tests/support/session_house.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "shared/error.h"
+
+static struct client *client_of(struct okv_conn *conn)
+{
+    return (struct client *)((char *)conn - offsetof(struct client, conn));
+}
+
+static uint8_t *fake_send_buffer(struct okv_conn *conn)
+{
+    return client_of(conn)->no_buffers ? NULL : client_of(conn)->out;
+}
+
+static int fake_post_send(struct okv_conn *conn, uint32_t length, uint32_t immediate)
+{
+    struct client *client = client_of(conn);
+
+    assert_false(client->closed);
+    assert_in_range(client->posted, 0, HOUSE_POSTED - 1);
+    assert_int_equal(
+        okv_reply_decode(immediate, client->out, length, &client->replies[client->posted++]), 0);
+    return 0;
+}
+
+static void fake_flush(struct okv_conn *conn)
+{
+    client_of(conn)->flushes++;
+    client_of(conn)->flushed = client_of(conn)->posted;
+}
+
+static void fake_close(struct okv_conn *conn)
+{
+    client_of(conn)->closed = true;
+}
+
+static void fake_conn_destroy(struct okv_conn *conn)
+{
+    client_of(conn)->destroyed = true;
+}
+
+static void fake_recv_release(struct okv_endpoint *endpoint, const struct okv_event *event)
+{
+    (void)endpoint;
+    client_of(event->conn)->released++;
+}
+
+static int fake_probe(struct okv_conn *conn)
+{
+    client_of(conn)->probes++;
+    conn->unacknowledged++;
+    return 0;
+}
+
+static int fake_pull(struct okv_conn *conn, const struct okv_pull *pull)
+{
+    (void)pull;
+    client_of(conn)->pulls++;
+    return 0;
+}
+
+static const struct okv_transport_ops OPS = {
+    .name = "fake",
+    .send_buffer = fake_send_buffer,
+    .post_send = fake_post_send,
+    .flush = fake_flush,
+    .close = fake_close,
+    .conn_destroy = fake_conn_destroy,
+    .recv_release = fake_recv_release,
+    .probe = fake_probe,
+    .pull = fake_pull,
+};
+
+void house_open(struct house *house, unsigned number, uint8_t id, uint64_t resume)
+{
+    struct client *client = &house->clients[number];
+    uint32_t place;
+
+    *client = (struct client){.conn = {.ops = &OPS}};
+    client->session = server_core_session(&house->core, number + 1, id, resume, HOUSE_LANES);
+    client->conn.user = client->session;
+    assert_int_equal(okv_admission_take(&house->core.server->admission, "", NULL, &place), 0);
+    client->session->place = place;
+    atomic_fetch_add(&house->worker.clients[0], 1);
+    okv_session_opened(&house->worker, &client->conn);
+}
+
+int house_setup(void **state)
+{
+    static const struct okv_store_params params = {.length = UINT64_C(1) << 20, .max_value = 1000};
+    struct house *house = calloc(1, sizeof *house);
+
+    assert_non_null(house);
+    server_core_open(&house->core, &params);
+    struct okv_server *server = house->core.server;
+    server->limits = (struct okv_message_limits){.slot_size = HOUSE_SLOT, .credits = HOUSE_LANES};
+    server->config.workers = 1;
+    server->config.keepalive_ms = 6000;
+    assert_int_equal(okv_admission_init(&server->admission, 10, 0), 0);
+    assert_int_equal(okv_worker_init(&house->worker, server, NULL), 0);
+    house->worker.pass = 1;
+    for (unsigned i = 0; i < 2; i++)
+        house_open(house, i, (uint8_t)(i + 1), 0);
+    *state = house;
+    return 0;
+}
+
+int house_teardown(void **state)
+{
+    struct house *house = *state;
+
+    for (unsigned i = 0; i < 2; i++)
+        if (!house->clients[i].destroyed)
+            okv_session_closed(&house->worker, house->clients[i].session, OKV_EDISCONNECTED);
+    assert_int_equal(atomic_load(&house->core.server->stats.sessions), 0);
+    assert_int_equal(atomic_load(&house->core.server->stats.credits_granted), 0);
+    assert_int_equal(atomic_load(&house->core.server->stats.requests_waiting), 0);
+    okv_worker_fini(&house->worker);
+    okv_admission_fini(&house->core.server->admission);
+    server_core_close(&house->core);
+    free(house);
+    return 0;
+}
+
+void house_arrive_as(struct house *house, struct client *client,
+                     const struct okv_request_message *request)
+{
+    struct okv_event *event = &client->events[client->count];
+
+    *event = (struct okv_event){
+        .type = OKV_EVENT_RECV,
+        .conn = &client->conn,
+        .immediate = okv_immediate(request->opcode, request->slot),
+        .has_immediate = true,
+        .data = client->messages[client->count],
+        .length = okv_request_encode(request, client->messages[client->count]),
+    };
+    client->count++;
+    if (!okv_session_receive(&house->worker, client->session, event))
+        client->released++;
+}
+
+void house_arrive(struct house *house, struct client *client, unsigned opcode, uint16_t lane,
+                  uint64_t sequence)
+{
+    const struct okv_request_message request = {
+        .opcode = opcode,
+        .slot = lane,
+        .sequence = sequence,
+        .argument = opcode == OKV_OP_INCR,
+        .key = (const uint8_t *)"k",
+        .key_length = opcode != OKV_OP_PING && opcode != OKV_OP_GOODBYE,
+    };
+
+    house_arrive_as(house, client, &request);
+}
+
+unsigned house_next_pass(struct house *house)
+{
+    struct okv_session *session, *first = NULL;
+    unsigned done = 0;
+
+    while ((session = TAILQ_FIRST(&house->worker.unflushed)))
+        okv_worker_flush_session(&house->worker, session);
+    house->worker.pass++;
+    while ((session = TAILQ_FIRST(&house->worker.turns)) && session != first) {
+        TAILQ_REMOVE(&house->worker.turns, session, in_turn);
+        session->has_turn = false;
+        done += okv_session_take_turn(&house->worker, session);
+        first = first ? first : session;
+    }
+    return done;
+}

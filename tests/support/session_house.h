@@ -1,0 +1,65 @@
+/* A worker that is not run, with two sessions over a transport that does nothing and notes
+ * everything. Each call fails the test when it does not work. */
+#ifndef OKV_TESTS_SESSION_HOUSE_H
+#define OKV_TESTS_SESSION_HOUSE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "server/session_life.h"
+#include "server/session_serve.h"
+#include "server/worker.h"
+#include "tests/support/server_core.h"
+
+enum {
+    HOUSE_LANES = 32,
+    HOUSE_MESSAGES = 64,
+    HOUSE_POSTED = 256,
+    HOUSE_SLOT = OKV_SLOT_SIZE_DEFAULT
+};
+
+/* A client, and what the transport was told to do with its connection. */
+struct client {
+    struct okv_conn conn;
+    struct okv_session *session;
+    uint8_t out[HOUSE_SLOT];
+    uint8_t messages[HOUSE_MESSAGES][256];
+    struct okv_event events[HOUSE_MESSAGES];
+    unsigned count;
+    bool no_buffers;
+    bool closed, destroyed;
+    unsigned flushes, released, probes;
+    unsigned posted, flushed; /* messages; those that had been posted at the last flush */
+    struct okv_reply_message replies[HOUSE_POSTED];
+    unsigned pulls;
+};
+
+struct house {
+    struct server_core core;
+    struct okv_worker worker;
+    struct client clients[2];
+};
+
+/* Set-up and tear-down of a test, whose state is the house; clients 0 and 1 have the ids 1 and 2.
+ */
+int house_setup(void **state);
+int house_teardown(void **state);
+/* Opens the session of client `number` anew; the one before is closed. The client's id is `id`. */
+void house_open(struct house *house, unsigned number, uint8_t id, uint64_t resume);
+
+/* A message of the client arrives. */
+void house_arrive_as(struct house *house, struct client *client,
+                     const struct okv_request_message *request);
+/* The same with a key where the operation needs one. */
+void house_arrive(struct house *house, struct client *client, unsigned opcode, uint16_t lane,
+                  uint64_t sequence);
+/* The end of a pass and the begin of the next, with a turn for each session that waits. Returns
+ * what was served. */
+unsigned house_next_pass(struct house *house);
+
+static inline uint64_t stat_of(const atomic_uint_fast64_t *figure)
+{
+    return atomic_load(figure);
+}
+
+#endif

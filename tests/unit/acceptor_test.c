@@ -1,0 +1,259 @@
+/* The acceptor: who is refused and why, and what a refusal leaves behind. The transport is a list
+ * of clients that come, and does with them what it is told. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "server/acceptor.h"
+#include "server/session.h"
+#include "server/worker.h"
+#include "shared/error.h"
+#include "shared/wire.h"
+#include "tests/support/server_core.h"
+
+#define LIMIT 2
+#define WAIT_MS 5000
+
+struct gate {
+    struct server_core core;
+    struct okv_worker worker;
+    struct okv_acceptor acceptor;
+    struct okv_listener listener;
+    struct okv_endpoint endpoint;
+    struct okv_request request;
+    struct okv_wire_hello hello;
+    atomic_bool is_endless;  /* the same request comes again and again */
+    atomic_bool is_done;     /* all that came was answered */
+    int accept_answer;       /* what the transport says to accept */
+    int reason;              /* of the last rejection; 0 */
+    struct okv_session *got; /* the last one that was accepted */
+};
+
+static struct gate gate;
+
+static int gate_endpoint_create(struct okv_listener *listener,
+                                const struct okv_message_limits *limits, unsigned max_conns,
+                                struct okv_endpoint **out, struct okv_diag *diag)
+{
+    (void)listener, (void)limits, (void)diag;
+    assert_true(max_conns > LIMIT);
+    *out = &gate.endpoint;
+    return 0;
+}
+
+static void gate_endpoint_destroy(struct okv_endpoint *endpoint)
+{
+    (void)endpoint;
+}
+
+static int gate_next_request(struct okv_listener *listener, struct okv_request **out)
+{
+    eventfd_t count;
+
+    if (!gate.is_endless && eventfd_read(listener->fd, &count)) {
+        atomic_store(&gate.is_done, true);
+        return 0;
+    }
+    *out = &gate.request;
+    return 1;
+}
+
+static int gate_accept(struct okv_request *request, struct okv_endpoint *endpoint, void *user,
+                       const uint8_t *welcome, size_t length)
+{
+    (void)request, (void)endpoint, (void)welcome, (void)length;
+    if (gate.accept_answer)
+        return gate.accept_answer;
+    gate.got = user;
+    gate.reason = 0;
+    return 0;
+}
+
+static void gate_reject(struct okv_request *request, const uint8_t *bytes, size_t length)
+{
+    struct okv_reject reject;
+
+    (void)request;
+    gate.reason = okv_reject_decode(bytes, length, &reject) ? -1 : (int)reject.reason;
+}
+
+static const struct okv_transport_ops OPS = {
+    .name = "gate",
+    .endpoint_create = gate_endpoint_create,
+    .endpoint_destroy = gate_endpoint_destroy,
+    .next_request = gate_next_request,
+    .accept = gate_accept,
+    .reject = gate_reject,
+};
+
+static int setup(void **state)
+{
+    static const struct okv_store_params params = {.length = UINT64_C(1) << 20, .max_value = 1000};
+
+    (void)state;
+    gate = (struct gate){
+        .listener = {.ops = &OPS, .fd = eventfd(0, EFD_NONBLOCK | EFD_SEMAPHORE)},
+        .endpoint = {.ops = &OPS, .fd = -1},
+    };
+    gate.request = (struct okv_request){
+        .listener = &gate.listener,
+        .hello = (const uint8_t *)&gate.hello,
+        .hello_length = sizeof gate.hello,
+        .address = "somewhere",
+    };
+    server_core_open(&gate.core, &params);
+    struct okv_server *server = gate.core.server;
+    server->limits = (struct okv_message_limits){.slot_size = OKV_SLOT_SIZE_DEFAULT, .credits = 4};
+    server->config.workers = 1;
+    server->config.max_clients = LIMIT;
+    server->listener_count = 1;
+    server->listeners[0] = &gate.listener;
+    server->workers = &gate.worker;
+    assert_int_equal(okv_admission_init(&server->admission, LIMIT, 0), 0);
+    assert_int_equal(okv_worker_init(&gate.worker, server, NULL), 0);
+    assert_int_equal(okv_acceptor_start(&gate.acceptor, server), 0);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    okv_acceptor_stop(&gate.acceptor);
+    okv_worker_fini(&gate.worker);
+    okv_admission_fini(&gate.core.server->admission);
+    server_core_close(&gate.core);
+    close(gate.listener.fd);
+    return 0;
+}
+
+/* A client with this id comes, and its request is answered. Returns the reason of the refusal, or
+ * 0 and its session. */
+static int come(uint8_t id, uint64_t resume, struct okv_session **out)
+{
+    struct okv_hello hello = {.slot_size = OKV_SLOT_SIZE_DEFAULT, .credits = 4, .resume = resume};
+
+    memset(hello.client_id, id, sizeof hello.client_id);
+    okv_hello_encode(&hello, &gate.hello);
+    gate.got = NULL;
+    gate.reason = 0;
+    atomic_store(&gate.is_done, false);
+    assert_int_equal(eventfd_write(gate.listener.fd, 1), 0);
+    for (int i = 0; i < WAIT_MS && !atomic_load(&gate.is_done); i++)
+        usleep(1000);
+    assert_true(gate.is_done);
+    if (out)
+        *out = gate.got;
+    return gate.reason;
+}
+
+/* As okv_session_closed() does. */
+static void leave(struct okv_session *session)
+{
+    struct okv_server *server = gate.core.server;
+
+    if (okv_ledger_give_back(&server->ledgers, session->ledger, session->id, 1, true))
+        okv_admission_give_back(&server->admission, session->place);
+    atomic_fetch_sub(&gate.worker.clients[0], 1);
+    okv_session_destroy(session);
+}
+
+static bool is_replaced(const struct okv_session *session)
+{
+    return okv_ledger_is_replaced(session->ledger, session->id);
+}
+
+static void a_full_server_takes_back_whom_it_has(void **state)
+{
+    struct okv_session *first, *other, *second, *third;
+
+    (void)state;
+    assert_int_equal(come(1, 0, &first), 0);
+    assert_int_equal(come(2, 0, &other), 0);
+    assert_int_equal(come(3, 0, NULL), OKV_REJECT_BUSY);
+    assert_int_equal(come(1, first->id, &second), 0);
+    assert_true(is_replaced(first));
+    assert_true(gate.worker.has_replaced);
+    assert_int_equal(gate.core.server->stats.resumed, 1);
+    assert_int_equal(come(1, second->id, &third), 0);
+    assert_int_equal(gate.core.server->admission.clients, LIMIT);
+    assert_int_equal(come(3, 0, NULL), OKV_REJECT_BUSY);
+    leave(first);
+    leave(second);
+    assert_int_equal(gate.core.server->admission.clients, LIMIT);
+    assert_int_equal(come(3, 0, NULL), OKV_REJECT_BUSY);
+    leave(third);
+    assert_int_equal(come(3, 0, &first), 0);
+    leave(first);
+    leave(other);
+    assert_int_equal(gate.core.server->admission.clients, 0);
+    assert_int_equal(gate.worker.clients[0], 0);
+}
+
+static void what_the_transport_refuses_leaves_no_trace(void **state)
+{
+    static const struct {
+        int answer, reason;
+    } refusals[] = {
+        {OKV_EAGAIN, OKV_REJECT_BUSY},
+        {OKV_EUNSUPPORTED, OKV_REJECT_FEATURE},
+        {OKV_ENOMEM, OKV_REJECT_RESOURCES},
+        {OKV_EIO, OKV_REJECT_RESOURCES},
+    };
+    struct okv_session *first, *second;
+
+    (void)state;
+    assert_int_equal(come(1, 0, &first), 0);
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        gate.accept_answer = refusals[i].answer;
+        assert_int_equal(come(1, first->id, NULL), refusals[i].reason);
+        assert_int_equal(come(2, 0, NULL), refusals[i].reason);
+        assert_false(is_replaced(first));
+        assert_false(gate.worker.has_replaced);
+        assert_int_equal(gate.core.server->admission.clients, 1);
+        assert_int_equal(gate.worker.clients[0], 1);
+        assert_int_equal(okv_ledgers_count(&gate.core.server->ledgers), 1);
+    }
+    assert_int_equal(gate.core.server->stats.rejected_feature, 2);
+    gate.accept_answer = 0;
+    assert_int_equal(come(1, first->id, &second), 0);
+    assert_true(is_replaced(first));
+    leave(first);
+    leave(second);
+    assert_int_equal(gate.core.server->admission.clients, 0);
+}
+
+/* One that always has another request: the acceptor sees the end all the same. */
+static void a_listener_without_end_does_not_keep_the_acceptor(void **state)
+{
+    (void)state;
+    alarm(60);
+    gate.request.hello_length = 0;
+    atomic_store(&gate.is_endless, true);
+    assert_int_equal(eventfd_write(gate.listener.fd, 1), 0);
+    while (atomic_load(&gate.core.server->stats.rejected_malformed) < 1000)
+        usleep(1000);
+    okv_acceptor_stop(&gate.acceptor);
+    alarm(0);
+    atomic_store(&gate.is_endless, false);
+    assert_int_equal(okv_acceptor_start(&gate.acceptor, gate.core.server), 0);
+}
+
+#define GATE_TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        GATE_TEST(a_full_server_takes_back_whom_it_has),
+        GATE_TEST(what_the_transport_refuses_leaves_no_trace),
+        GATE_TEST(a_listener_without_end_does_not_keep_the_acceptor),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,100 @@
+/* Which sentence okv(1) fails with: the code's, or why the connection ended. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "client/cli/cli.h"
+
+#define WHY "the server is shutting down"
+
+/* ---- the library, of which only the sentences matter ---- */
+
+const char *okv_why(const okv *handle)
+{
+    (void)handle;
+    return WHY;
+}
+
+const char *okv_strerror(int code)
+{
+    return code == OKV_ENOTFOUND ? "the key is not there" : "the text of the code";
+}
+
+int okv_open(const char *uri, const struct okv_options *options, okv **out, char *why,
+             size_t why_size)
+{
+    (void)uri, (void)options, (void)out, (void)why, (void)why_size;
+    return OKV_EINVAL;
+}
+
+void okv_close(okv **handle)
+{
+    (void)handle;
+}
+
+void okv_counters(const okv *handle, struct okv_counters *out)
+{
+    (void)handle, (void)out;
+}
+
+/* ---- */
+
+/* What cli_fail() prints for the code, into `text`; returns its status. */
+static int fail_with(int code, char *text, size_t size)
+{
+    struct cli cli = {.handle = (okv *)&cli};
+    FILE *file = tmpfile();
+    int kept = dup(STDERR_FILENO);
+
+    assert_non_null(file);
+    assert_true(kept >= 0);
+    dup2(fileno(file), STDERR_FILENO);
+    int status = cli_fail(&cli, "del", "key", 3, code);
+    dup2(kept, STDERR_FILENO);
+    close(kept);
+    rewind(file);
+    text[fread(text, 1, size - 1, file)] = '\0';
+    fclose(file);
+    return status;
+}
+
+static void an_answer_is_told_as_one(void **state)
+{
+    char text[512];
+
+    (void)state;
+    assert_int_equal(fail_with(OKV_ENOTFOUND, text, sizeof text), CLI_MISS);
+    assert_string_equal(text, "okv: del 'key': the key is not there\n");
+    assert_int_equal(fail_with(OKV_EFULL, text, sizeof text), CLI_FAILED);
+    assert_null(strstr(text, WHY));
+}
+
+static void a_failed_connection_is_told_by_its_reason(void **state)
+{
+    static const int codes[] = {OKV_ETIMEDOUT, OKV_EDISCONNECTED, OKV_ESHUTDOWN,   OKV_EUNKNOWN,
+                                OKV_EPROTO,    OKV_EVERSION,      OKV_EUNSUPPORTED};
+    char text[512];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        assert_int_equal(fail_with(codes[i], text, sizeof text), CLI_FAILED);
+        assert_non_null(strstr(text, WHY));
+    }
+    fail_with(OKV_EUNKNOWN, text, sizeof text);
+    assert_non_null(strstr(text, "the text of the code (" WHY ")"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_answer_is_told_as_one),
+        cmocka_unit_test(a_failed_connection_is_told_by_its_reason),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

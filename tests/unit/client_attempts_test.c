@@ -1,0 +1,229 @@
+/* Attempts to connect again: how often, to where, for how long, and what ends them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "client/handle.h"
+#include "shared/clock.h"
+#include "tests/support/stub_values.h"
+
+#define LONG_MS 60000
+#define SHORT_MS 60
+#define OTHER_BOOT (STUB_BOOT + 1)
+
+/* Turns until the condition holds; it has to. */
+#define POLL_UNTIL(condition)                                    \
+    do {                                                         \
+        uint64_t until = okv_clock_ns() + UINT64_C(20000000000); \
+        while (!(condition) && okv_clock_ns() < until)           \
+            assert_true(collect_once() >= 0);                    \
+        assert_true(condition);                                  \
+    } while (0)
+
+/* ---- deadlines ---- */
+
+static void deadlines_hold_without_a_connection(void **state)
+{
+    (void)state;
+    handle = stub_open_lasting(4, 4, SHORT_MS);
+    stub.answer = no_answer;
+    put_submit(0);
+    stub.refusals = 1000000;
+    stub_hang_up();
+    get_submit(1);
+    put_submit(2);
+    assert_int_equal(okv_submit_ping(handle, 3), OKV_OK);
+    uint64_t begun = okv_clock_ns();
+    while (okv_pending(handle) > 0) {
+        assert_int_equal(okv_wait(handle, LONG_MS), OKV_OK);
+        collect_once();
+        assert_true(okv_clock_ns() - begun < UINT64_C(20000000000));
+    }
+    assert_int_equal(results[0].status, OKV_EUNKNOWN);
+    for (unsigned tag = 1; tag < 4; tag++)
+        assert_int_equal(results[tag].status, OKV_ETIMEDOUT);
+    assert_non_null(strstr(okv_why(handle), "not connected"));
+    assert_int_equal(get(), OKV_ETIMEDOUT);
+    assert_int_equal(okv_put(handle, "key", 3, "value", 5, NULL), OKV_ETIMEDOUT);
+    assert_int_equal(okv_scan(handle, NULL, NULL), OKV_EINVAL);
+    stub.refusals = 0;
+    stub.answer = NULL;
+    assert_int_equal(okv_wait(handle, 1000), OKV_ETIMEDOUT); /* nothing to do but connect */
+    assert_int_equal(get(), OKV_ENOTFOUND);
+    assert_string_equal(okv_why(handle), "");
+    assert_int_equal(stub.sent, 1); /* what was given up is not sent */
+}
+
+/* Each lasts half of the pause at least: 20, 40, 80 ms and so on to 500. */
+static void attempts_become_rarer(void **state)
+{
+    (void)state;
+    handle = stub_open_lasting(4, 4, LONG_MS);
+    stub.refusals = 6;
+    uint64_t begun = okv_clock_ns();
+    stub_hang_up();
+    assert_int_equal(get(), OKV_ENOTFOUND);
+    assert_true(okv_clock_ns() - begun >= UINT64_C(1000000) * (10 + 20 + 40 + 80 + 160 + 250));
+    assert_int_equal(stub.connects, 8);
+}
+
+static void lasting_failures_end_the_handle(void **state)
+{
+    static const int codes[] = {OKV_EPROTO, OKV_EVERSION, OKV_EUNSUPPORTED};
+
+    for (unsigned i = 0; i < sizeof codes / sizeof *codes; i++) {
+        client_setup(state);
+        handle = stub_open_lasting(4, 4, LONG_MS);
+        stub.answer = no_answer;
+        put_submit(0);
+        stub_hang_up();
+        stub.connect_result = codes[i];
+        get_submit(1);
+        while (okv_pending(handle) > 0)
+            assert_true(collect_once() >= 0);
+        assert_int_equal(results[0].status, OKV_EUNKNOWN);
+        assert_int_equal(results[1].status, codes[i]);
+        assert_int_equal(get(), codes[i]);
+        assert_true(strlen(okv_why(handle)) > 0);
+        assert_int_equal(okv_arm(handle), codes[i]);
+        assert_int_equal(stub.connects, 2);
+        stub_close(&handle);
+    }
+}
+
+static void passing_failures_do_not(void **state)
+{
+    static const int codes[] = {OKV_EREFUSED,  OKV_ESHUTDOWN, OKV_ETIMEDOUT, OKV_EDISCONNECTED,
+                                OKV_ENODEVICE, OKV_EADDRESS,  OKV_EIO,       OKV_ENOMEM,
+                                OKV_EPERM,     OKV_EINVAL};
+
+    for (unsigned i = 0; i < 2 * sizeof codes / sizeof *codes; i++) {
+        int *result = i % 2 ? &stub.connect_result : &stub.start_result;
+        client_setup(state);
+        handle = stub_open_lasting(4, 4, LONG_MS);
+        stub_hang_up();
+        *result = codes[i / 2];
+        get_submit(0);
+        POLL_UNTIL(stub.connects == 3);
+        assert_true(strlen(okv_why(handle)) > 0);
+        *result = 0;
+        collect();
+        assert_int_equal(results[0].status, OKV_ENOTFOUND);
+        stub_close(&handle);
+    }
+}
+
+static unsigned hang_up_at;
+
+static void hang_up(unsigned n)
+{
+    if (n == hang_up_at)
+        stub_hang_up();
+}
+
+/* The first READs of a connection may be its last. */
+static void verification_that_fails(void **state)
+{
+    for (hang_up_at = 1; hang_up_at <= 2; hang_up_at++) {
+        client_setup(state);
+        handle = stub_open_lasting(4, 4, LONG_MS);
+        stub_hang_up();
+        stub.before_read = hang_up;
+        assert_int_equal(get(), OKV_ENOTFOUND);
+        assert_int_equal(stub.connects, 3);
+        stub_close(&handle);
+    }
+    client_setup(state);
+    handle = stub_open_lasting(4, 4, LONG_MS);
+    stub_hang_up();
+    stub.block.hash_seed++; /* not the table that the welcome speaks of */
+    assert_int_equal(get(), OKV_EPROTO);
+}
+
+static void connecting_takes_steps(void **state)
+{
+    (void)state;
+    handle = stub_open_lasting(4, 4, LONG_MS);
+    stub.steps = 50;
+    stub_hang_up();
+    get_submit(0);
+    assert_int_equal(collect_once(), 0); /* and comes back */
+    assert_int_equal(stub.connecting, 1);
+    collect();
+    assert_int_equal(results[0].status, OKV_ENOTFOUND);
+    assert_int_equal(stub.connects, 2);
+}
+
+static void lose_it(void)
+{
+    stub_hang_up();
+    assert_int_equal(get(), OKV_ENOTFOUND);
+}
+
+static void address_is_used_and_the_name_asked_seldom(void **state)
+{
+    static const struct {
+        const char *peer, *address;
+    } peers[] = {
+        {"10.9.9.1:7471", "10.9.9.1"},
+        {"[fd00::1]:7471", "fd00::1"},
+        {"[fe80::1]:7471", "server.example"}, /* lacks its scope */
+        {"?", "server.example"},
+    };
+
+    for (size_t i = 0; i < sizeof peers / sizeof *peers; i++) {
+        values_setup(state);
+        stub.peer = peers[i].peer;
+        assert_int_equal(okv_open("rdma://server.example", NULL, &handle, NULL, 0), OKV_OK);
+        assert_string_equal(stub.host, "server.example");
+        lose_it();
+        assert_string_equal(stub.host, peers[i].address);
+        lose_it();
+        assert_string_equal(stub.host, peers[i].address);
+
+        /* as long as it leads nowhere */
+        stub.refusals = 1000;
+        stub_hang_up();
+        get_submit(0);
+        unsigned before = stub.connects;
+        POLL_UNTIL(stub.connects >= before + 2);
+        assert_string_equal(stub.host, peers[i].address);
+        handle->link.name_from_ns = okv_clock_ns();
+        before = stub.connects;
+        POLL_UNTIL(stub.connects == before + 1);
+        assert_string_equal(stub.host, "server.example");
+        POLL_UNTIL(stub.connects == before + 2);
+        assert_string_equal(stub.host, peers[i].address);
+
+        /* where the name leads to is where the next attempt goes */
+        stub.peer = "10.9.9.2:7471";
+        stub.refusals = 0;
+        collect();
+        lose_it();
+        assert_string_equal(stub.host, "10.9.9.2");
+        stub_close(&handle);
+    }
+}
+
+#define ATTEMPT_TEST(name) cmocka_unit_test_setup_teardown(name, values_setup, client_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ATTEMPT_TEST(deadlines_hold_without_a_connection),
+        ATTEMPT_TEST(attempts_become_rarer),
+        ATTEMPT_TEST(lasting_failures_end_the_handle),
+        ATTEMPT_TEST(passing_failures_do_not),
+        ATTEMPT_TEST(verification_that_fails),
+        ATTEMPT_TEST(connecting_takes_steps),
+        ATTEMPT_TEST(address_is_used_and_the_name_asked_seldom),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
