@@ -35,6 +35,7 @@ struct trial {
     struct battery *battery;
     struct server_process server;
     struct traffic traffic;
+    double seconds; /* of each mode */
     unsigned round;
     uint64_t operations, unknown, failed;
 };
@@ -107,18 +108,36 @@ static void run_part(struct trial *trial, const struct mode *mode, double second
 
 static void run_mode(struct trial *trial, const struct mode *mode)
 {
-    double left = trial->battery->is_long ? SECONDS_LONG : SECONDS;
+    double left = trial->seconds;
 
     for (; left > 0; left -= PART_SECONDS)
         run_part(trial, mode, left < PART_SECONDS ? left : PART_SECONDS);
 }
 
-static bool wanted(const struct battery *battery, const struct mode *mode)
+/* A word that is a number says how long; returns how many such there are. */
+static int read_seconds(struct trial *trial)
+{
+    const struct battery *battery = trial->battery;
+    int numbers = 0;
+
+    trial->seconds = battery->is_long ? SECONDS_LONG : SECONDS;
+    for (int i = 0; i < battery->word_count; i++) {
+        char *end;
+        double seconds = strtod(battery->words[i], &end);
+        if (*end != '\0' || seconds <= 0)
+            continue;
+        trial->seconds = seconds;
+        numbers++;
+    }
+    return numbers;
+}
+
+static bool wanted(const struct battery *battery, int numbers, const struct mode *mode)
 {
     for (int i = 0; i < battery->word_count; i++)
         if (strcmp(battery->words[i], mode->name) == 0)
             return true;
-    return battery->word_count == 0;
+    return battery->word_count == numbers;
 }
 
 int main(int argc, char **argv)
@@ -128,16 +147,19 @@ int main(int argc, char **argv)
     struct trial *trial = calloc(1, sizeof *trial);
     unsigned modes = 0;
 
-    battery_begin(&battery, "network",
-                  "WORDs: modes, of loss-0.1 loss-1 loss-5 duplicate reorder corrupt; all.", argc,
-                  argv);
+    battery_begin(
+        &battery, "network",
+        "WORDs: modes, of loss-0.1 loss-1 loss-5 duplicate reorder corrupt (all); seconds "
+        "of each (6; long: 600).",
+        argc, argv);
     if (!trial)
         return 1;
     trial->battery = &battery;
+    int numbers = read_seconds(trial);
     server_start(&trial->server, arguments);
     faults_begin(&battery);
     for (size_t i = 0; i < MODE_COUNT; i++)
-        if (wanted(&battery, &MODES[i])) {
+        if (wanted(&battery, numbers, &MODES[i])) {
             run_mode(trial, &MODES[i]);
             modes++;
         }

@@ -315,6 +315,8 @@ void traffic_check_progress(struct traffic *traffic, uint64_t from_ns, uint64_t 
 double traffic_check_back(struct traffic *traffic, uint64_t from_ns, double seconds,
                           const char *what)
 {
+    char text[TRAFFIC_CLIENTS * 12] = "";
+    size_t length = 0;
     double last = 0;
 
     for (unsigned client = 0; client < TRAFFIC_CLIENTS; client++) {
@@ -326,10 +328,12 @@ double traffic_check_back(struct traffic *traffic, uint64_t from_ns, double seco
         free(times);
         if (at == count)
             battery_fail(traffic->battery, "%s: client %u did not come back", what, client);
-        else if (after > seconds)
+        else if (after > seconds + TRAFFIC_BACK_SLACK)
             battery_fail(traffic->battery, "%s: client %u was back after %.2f s", what, client,
                          after);
+        length += (size_t)snprintf(text + length, sizeof text - length, " %.2f", after);
         last = after > last ? after : last;
     }
+    battery_note(traffic->battery, "%s: clients back after%s s", what, text);
     return last;
 }
