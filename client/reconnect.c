@@ -146,9 +146,10 @@ static void link_up(okv *handle)
     struct link *link = &handle->link;
     const struct okv_welcome_fields *table = &link->table;
     bool same_table = table->boot_id == handle->table.boot_id;
-    /* The number of lanes is the same wherever it knows our writes; else there is nothing
-     * that a lane beyond could be resumed on. */
-    bool resumed = same_table && table->resumed && table->credits == handle->table.credits;
+    /* Lanes and the size of messages are the same wherever it knows our writes; else there is
+     * nothing that a lane beyond, or a longer message, could be resumed on. */
+    bool resumed = same_table && table->resumed && table->credits == handle->table.credits &&
+                   table->slot_size == handle->table.slot_size;
 
     if (!same_table) {
         hints_clear(handle);
