@@ -166,13 +166,11 @@ void house_break(struct house_connection *c, int status)
     c->status = status;
 }
 
-/* Writes too late for their lane get no answer; of other clients it is not known which those are.
- */
+/* Writes too late get no answer; of other clients it is not known which those are. */
 static bool is_owed(const struct house_connection *c, uint16_t number)
 {
     const struct house_lane *lane = &c->lanes[number];
     const struct okv_request_message *request = &lane->request;
-
     return lane->busy &&
            (!okv_ledger_is_write(request->opcode) ||
             (c->id < HOUSE_HONEST && request->sequence > world->clients[c->id].answered[number]));
@@ -259,8 +257,10 @@ void house_send(struct house_connection *c, uint32_t immediate, bool has_immedia
         .length = length,
     };
     c->held++;
-    if (number >= c->lane_count || c->lanes[number].busy || !has_immediate ||
-        immediate != okv_immediate(okv_immediate_opcode(immediate), number))
+    if (number < c->lane_count && c->lanes[number].busy && !is_owed(c, number))
+        c->unsure = c->may_end = true; /* it may have been too late, and left without a word */
+    else if (number >= c->lane_count || c->lanes[number].busy || !has_immediate ||
+             immediate != okv_immediate(okv_immediate_opcode(immediate), number))
         c->wrong = true;
     else
         c->may_end |= lane_fill(&c->lanes[number], immediate, bytes, length);
@@ -335,8 +335,8 @@ static void check_reply(struct house_connection *c, const struct okv_reply_messa
     struct house_lane *lane = &c->lanes[reply->slot];
     bool is_write = okv_ledger_is_write(lane->request.opcode);
 
-    FUZZ_CHECK(lane->busy && !lane->malformed && lane->request.opcode != OKV_OP_GOODBYE);
     FUZZ_CHECK(!c->replaced);
+    FUZZ_CHECK(lane->busy && !lane->malformed && lane->request.opcode != OKV_OP_GOODBYE);
     FUZZ_CHECK(reply->status != OKV_ECORRUPT && reply->sequence == lane->request.sequence);
     FUZZ_CHECK(!lane->unsupported || reply->status == OKV_EUNSUPPORTED);
     FUZZ_CHECK(is_write || reply->opcode == lane->request.opcode);
@@ -361,6 +361,8 @@ static int transport_post_send(struct okv_conn *conn, uint32_t length, uint32_t 
     if (reply.opcode == OKV_OP_GOODBYE) {
         FUZZ_CHECK(!c->told_goodbye && atomic_load(&world->core.server->stopping));
         c->told_goodbye = true;
+    } else if (c->unsure) {
+        note_answered(c, &reply);
     } else {
         check_reply(c, &reply);
     }

@@ -50,6 +50,7 @@ struct house_connection {
     bool replaced; /* the client has another one */
     bool wrong;    /* it sent what ends a connection at once */
     bool may_end;  /* it sent what ends it once it is served */
+    bool unsure;   /* what its lanes hold is not known any more */
     bool no_buffers;
     bool told_goodbye;
     int status;  /* why it ended */

@@ -146,7 +146,7 @@ static bool send_request(struct house *house, struct house_connection *c, struct
     uint16_t lane;
     bool has_immediate = true;
 
-    if (c->ended || c->wrong || !choose_lane(house, c, &lane))
+    if (c->ended || c->wrong || c->unsure || !choose_lane(house, c, &lane))
         return false;
     uint32_t length = good_request(house, c, lane, room, &immediate);
     if (c->id >= HOUSE_HONEST && fuzz_rarely(input, 16)) {
