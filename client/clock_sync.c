@@ -17,6 +17,11 @@
  * Our estimate is therefore not later than the server's clock. An item may be seen a
  * little past its expiry, but none is missing before it, unless the server's clock stood
  * still: then until CLOCK_BOUNDS samples came.
+ *
+ * The best bound is lost when CLOCK_BOUNDS worse ones came after it, and the estimate
+ * falls. What was told is not taken back for that: an item that a get called gone must
+ * not come back in a scan. The estimate waits where it was, and is followed back only by
+ * so much that the server's clock must have stood still.
  */
 #include "client/handle.h"
 
@@ -25,6 +30,8 @@
 
 #define DRIFT_ONE_IN 5000 /* 200 ppm */
 #define SAMPLE_AGE_MS 5000
+/* A sample is late by the 100 ms between two statuses, and by what its READ took. */
+#define STOOD_STILL_MS 1000
 /* Expiries have 48 bits; what is beyond is no clock. */
 #define CLOCK_MAX_MS (UINT64_C(1) << 48)
 
@@ -58,14 +65,18 @@ void clock_sample(okv *handle, uint64_t clock_ms)
     };
 }
 
-uint64_t clock_now_ms(const okv *handle)
+uint64_t clock_now_ms(okv *handle)
 {
+    struct clock_sync *clock = &handle->clock;
     uint64_t now = okv_clock_boot_ms();
+    uint64_t estimate = now + (uint64_t)offset_at(clock, now);
 
-    return now + (uint64_t)offset_at(&handle->clock, now);
+    if (estimate >= clock->told_ms || clock->told_ms - estimate > STOOD_STILL_MS)
+        clock->told_ms = estimate;
+    return clock->told_ms;
 }
 
-int64_t clock_ttl_ms(const okv *handle, uint64_t expiry_ms)
+int64_t clock_ttl_ms(okv *handle, uint64_t expiry_ms)
 {
     if (expiry_ms == 0)
         return OKV_TTL_NONE;

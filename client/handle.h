@@ -218,6 +218,7 @@ struct clock_sync {
     uint64_t taken;                          /* bounds ever */
     uint64_t latest_ms;                      /* on the server's clock: the last one's sample */
     uint64_t sampled_at_ms; /* on our clock: when a sample came last, good or not */
+    uint64_t told_ms;       /* on the server's clock: the last answer */
     bool reading;           /* the READ of a sample is under way */
 };
 
@@ -476,10 +477,11 @@ void directory_learn(okv *handle, uint64_t bucket, const uint8_t *entry);
 
 /* A sample of the server's clock that came just now. */
 void clock_sample(okv *handle, uint64_t clock_ms);
-/* The server's clock, in ms: never later than it is. */
-uint64_t clock_now_ms(const okv *handle);
+/* The server's clock, in ms: never later than it is, and never earlier than told before, unless the
+ * server's clock stood still. */
+uint64_t clock_now_ms(okv *handle);
 /* What an item has to live: OKV_TTL_NONE, or at least 1 ms; 0 when it has expired. */
-int64_t clock_ttl_ms(const okv *handle, uint64_t expiry_ms);
+int64_t clock_ttl_ms(okv *handle, uint64_t expiry_ms);
 /* Adds a READ of the status to the batch unless the last one is recent or there is no room. */
 void clock_refresh_soon(okv *handle);
 /* The same whatever the age of the last one: for its count of buckets. */

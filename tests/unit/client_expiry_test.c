@@ -235,6 +235,28 @@ static void clock_that_stood_still_is_followed(void **state)
     assert_about(ttl, HOUR);
 }
 
+/* The best bound makes place for a worse one, of a status that waited for its READ: what was gone
+ * stays gone. */
+static void what_expired_does_not_come_back(void **state)
+{
+    int64_t ttl;
+
+    (void)state;
+    open_handle();
+    for (unsigned i = 0; i < CLOCK_BOUNDS; i++)
+        clock_sample(handle, STUB_CLOCK + 1 + i);
+    handle->clock.bounds[handle->clock.taken % CLOCK_BOUNDS].offset_ms += HOUR;
+    write_item(clock_now_ms(handle) - 1, false);
+    assert_int_equal(get_key(&ttl), OKV_ENOTFOUND);
+    uint64_t before = clock_now_ms(handle);
+    for (unsigned i = 0; i < CLOCK_BOUNDS; i++) {
+        stub_status(before - 500 + i, 4);
+        let_status_arrive();
+        assert_true(clock_now_ms(handle) >= before);
+        assert_int_equal(get_key(&ttl), OKV_ENOTFOUND);
+    }
+}
+
 /* The status of a stopped server is no sample, however often it is READ. */
 static void stopped_server_does_not_stop_the_clock(void **state)
 {
@@ -317,6 +339,7 @@ int main(void)
         EXPIRY_TEST(old_news_do_not_set_the_clock_back),
         EXPIRY_TEST(drift_is_allowed_for),
         EXPIRY_TEST(clock_that_stood_still_is_followed),
+        EXPIRY_TEST(what_expired_does_not_come_back),
         EXPIRY_TEST(stopped_server_does_not_stop_the_clock),
         EXPIRY_TEST(clocks_that_make_no_sense),
         EXPIRY_TEST(refresh_waits_for_a_whole_status),
