@@ -253,7 +253,8 @@ static int step_to_the_end(struct meeting *meeting, struct okv_connecting *conne
             fail_msg("a step took a second");
         if (rc != OKV_EAGAIN) {
             assert_false(welcome.rejected);
-            assert_true(waits > 0);
+            /* What a peer answered may be there at the first step, if whoever asked was slow. */
+            assert_true(waits > 0 || rc != OKV_ETIMEDOUT);
             return rc;
         }
         struct pollfd fd = {.fd = connecting->fd, .events = POLLIN};
