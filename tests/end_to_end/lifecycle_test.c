@@ -37,8 +37,8 @@ static void put_keys(okv *handle)
 }
 
 /* Gets that are all answered, by at most 1.05 READs on average (the table leaves 40 of 1000 small
- * items in extents), and cost the server no CPU time, or, while it runs, what its probes take: at
- * most a twentieth, where the machine is emulated. */
+ * items in extents), and cost the server no CPU time, or, while it runs, what it takes to write its
+ * status ten times a second: at most a hundredth, where the machine is emulated. */
 static void get_keys(const struct server_process *server, okv *handle, bool runs)
 {
     struct okv_counters before, after;
@@ -58,7 +58,7 @@ static void get_keys(const struct server_process *server, okv *handle, bool runs
     print_message("%d gets, %lu READs, server CPU time %lu ticks\n", GETS,
                   (unsigned long)(after.reads - before.reads), (unsigned long)spent);
     uint64_t ticks = (okv_clock_ns() - begun) / TICK_NS;
-    assert_true(spent <= (runs ? 1 + ticks / 20 : 0));
+    assert_true(spent <= (runs ? 1 + ticks / 100 : 0));
     assert_int_equal(after.hits - before.hits, GETS);
     assert_true(after.reads - before.reads >= GETS);
     assert_true(after.reads - before.reads <= GETS + GETS / 20);
@@ -85,11 +85,13 @@ static void stopped_server_answers_gets(void **state)
 /* A server that could run does not either: it sleeps while its table is read. */
 static void gets_cost_the_server_nothing(void **state)
 {
+    static const char *const no_probes[] = {"--memory", "16M", "--keepalive-ms", "600000", NULL};
+    struct okv_options options = {.keepalive_ms = OKV_KEEPALIVE_NONE};
     struct server_process server;
 
     (void)state;
-    server_start(&server, small);
-    okv *handle = server_connect(&server, NULL);
+    server_start(&server, no_probes);
+    okv *handle = server_connect(&server, &options);
     put_keys(handle);
     nap_ms(500); /* until it sleeps */
     get_keys(&server, handle, true);
