@@ -12,11 +12,6 @@ QEMU guest (OKV_GUEST is set) also what needs an RDMA device. Exits 1 when somet
 TEXT
 }
 
-case ${1:-} in
-    --help | -h) usage; exit 0 ;;
-    '' | -*) usage >&2; exit 2 ;;
-esac
-build=$(cd "$1" && pwd)
 # shellcheck source=tests/support/programs.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../support/programs.sh"
 failures=0 checks=0

@@ -11,11 +11,6 @@ Runs the okv and kv-bench of BUILD_DIR against a server of its own, over shared 
 TEXT
 }
 
-case ${1:-} in
-    --help | -h) usage; exit 0 ;;
-    '' | -*) usage >&2; exit 2 ;;
-esac
-build=$(cd "$1" && pwd)
 # shellcheck source=tests/support/programs.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../support/programs.sh"
 [ -z "${OKV_GUEST_ADDR:-}" ] || socket=rdma://$OKV_GUEST_ADDR

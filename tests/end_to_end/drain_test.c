@@ -105,6 +105,16 @@ static void requests_under_way_are_answered(void **state)
     assert_int_equal(server_wait(&server), 0);
 }
 
+/* A server with one client, which was told of the end. */
+static void start_and_end(struct server_process *server, const char *const *arguments,
+                          struct hostile *client)
+{
+    server_start(server, arguments);
+    hostile_join(client, server);
+    server_signal(server, SIGTERM);
+    expect_goodbye(client);
+}
+
 /* What a client sent before it knew of the end. */
 static void requests_after_the_goodbye_are_answered(void **state)
 {
@@ -112,10 +122,7 @@ static void requests_after_the_goodbye_are_answered(void **state)
     struct hostile client;
 
     (void)state;
-    server_start(&server, patient);
-    hostile_join(&client, &server);
-    server_signal(&server, SIGTERM);
-    expect_goodbye(&client);
+    start_and_end(&server, patient, &client);
     for (int i = 0; i < 20; i++) {
         const struct okv_request_message ping = {.opcode = OKV_OP_PING,
                                                  .slot = hostile_lane(&client)};
@@ -198,10 +205,7 @@ static void who_gets_no_time_is_told_all_the_same(void **state)
     struct hostile client;
 
     (void)state;
-    server_start(&server, abrupt);
-    hostile_join(&client, &server);
-    server_signal(&server, SIGTERM);
-    expect_goodbye(&client);
+    start_and_end(&server, abrupt, &client);
     hostile_expect_closed(&client, "the end of the server");
     hostile_leave(&client);
     assert_int_equal(server_wait(&server), 0);
@@ -213,10 +217,7 @@ static void second_signal_ends_at_once(void **state)
     struct hostile client;
 
     (void)state;
-    server_start(&server, patient);
-    hostile_join(&client, &server);
-    server_signal(&server, SIGTERM);
-    expect_goodbye(&client);
+    start_and_end(&server, patient, &client);
     server_signal(&server, SIGTERM);
     assert_int_equal(server_wait(&server), 128 + SIGTERM);
     hostile_leave(&client);

@@ -12,11 +12,6 @@ sentence. Over shared memory. Exits 1 when something is wrong.
 TEXT
 }
 
-case ${1:-} in
-    --help | -h) usage; exit 0 ;;
-    '' | -*) usage >&2; exit 2 ;;
-esac
-build=$(cd "$1" && pwd)
 # shellcheck source=tests/support/programs.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../support/programs.sh"
 count=20000

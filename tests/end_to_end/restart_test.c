@@ -136,11 +136,16 @@ static void load_run(struct load *load, uint64_t ms, uint64_t good)
     }
 }
 
-/* The server is gone. */
-static void load_mark(struct load *load)
+/* The server is gone, and another comes. Since the end began no more became unknown than what was
+ * under way then: nothing that was sent after it, nor what waited for the next server. */
+static void load_on_the_next(struct load *load, struct server_process *server, uint64_t unknown)
 {
     for (int tag = 0; tag < UNDER_WAY; tag++)
         load->before_restart[tag] = true;
+    server_start(server, small);
+    load_run(load, 0, 1000);
+    assert_string_equal(okv_why(load->handle), "");
+    assert_true(load->unknown - unknown <= UNDER_WAY);
 }
 
 static void load_begin(struct load *load, const struct server_process *server)
@@ -167,12 +172,7 @@ static void killed_under_load(void **state)
         uint64_t unknown = load.unknown;
         server_signal(&server, SIGKILL);
         load_run(&load, (uint64_t)round * 10, 0);
-        load_mark(&load);
-        server_start(&server, small);
-        load_run(&load, 0, 1000);
-        assert_string_equal(okv_why(load.handle), "");
-        /* Nothing that was sent after the end is, nor what waited for the next server. */
-        assert_true(load.unknown - unknown <= UNDER_WAY);
+        load_on_the_next(&load, &server, unknown);
     }
     okv_counters(load.handle, &counters);
     print_message("%lu operations, %lu unknown, %lu connections, %lu gets over a restart\n",
@@ -199,10 +199,7 @@ static void ended_under_load(void **state)
         kill(server.pid, SIGTERM);
         load_run(&load, 100, 0); /* what it said goodbye to leaves */
         server_stop(&server);
-        load_mark(&load);
-        server_start(&server, small);
-        load_run(&load, 0, 1000);
-        assert_true(load.unknown - unknown <= UNDER_WAY);
+        load_on_the_next(&load, &server, unknown);
     }
     assert_true(load.gets_over_a_restart > 0);
     print_message("%lu operations, %lu unknown\n", (unsigned long)load.good,

@@ -1,9 +1,14 @@
 # shellcheck shell=bash
-# For scripts that run the programs of $build, an absolute path: source this. Sets `server`, `okv` and
-# `bench`, a directory `scratch`, and `socket`, a URI in it where nobody listens yet. What start_server
-# started ends with the script, and the directory goes.
+# For scripts that run the programs of the build that their first argument names: source this, with a
+# function `usage` defined. Sets `build`, an absolute path, `server`, `okv` and `bench`, a directory
+# `scratch`, and `socket`, a URI in it where nobody listens yet. What start_server started ends with the
+# script, and the directory goes.
 
-: "${build:?}"
+case ${1:-} in
+    --help | -h) usage; exit 0 ;;
+    '' | -*) usage >&2; exit 2 ;;
+esac
+build=$(cd "$1" && pwd)
 # shellcheck disable=SC2034 # for whoever sources this
 server=$build/server/okv-server okv=$build/client/cli/okv bench=$build/bench/kv-bench
 scratch=$(mktemp -d /tmp/okv-test.XXXXXX)

@@ -191,15 +191,21 @@ static void goodbye_lets_answers_come(void **state)
     assert_int_equal(stub.connects, 2);
 }
 
-/* Answers that do not come are not waited for longer than a dead server is. */
-static void goodbye_is_bounded(void **state)
+/* The server's host gives signs of life, the server none. */
+static void open_unanswered(void)
 {
     struct okv_options options = {
         .credits = 4, .timeout_ms = LONG_MS, .keepalive_ms = KEEPALIVE_MS};
 
-    (void)state;
     handle = stub_open_with(&options);
     stub.answer = no_answer;
+}
+
+/* Answers that do not come are not waited for longer than a dead server is. */
+static void goodbye_is_bounded(void **state)
+{
+    (void)state;
+    open_unanswered();
     put_submit(0);
     stub_goodbye();
     collect();
@@ -227,12 +233,8 @@ static void goodbye_ends_a_handle_that_does_not_reconnect(void **state)
 
 static void silent_host_is_found(void **state)
 {
-    struct okv_options options = {
-        .credits = 4, .timeout_ms = LONG_MS, .keepalive_ms = KEEPALIVE_MS};
-
     (void)state;
-    handle = stub_open_with(&options);
-    stub.answer = no_answer;
+    open_unanswered();
     put_submit(0);
     uint64_t begun = okv_clock_ns();
     while (stub.probes < 5 && okv_clock_ns() - begun < WAIT_NS)
@@ -272,12 +274,8 @@ static void nothing_waited_for_is_not_probed(void **state)
 
 static void probe_that_cannot_be_posted(void **state)
 {
-    struct okv_options options = {
-        .credits = 4, .timeout_ms = LONG_MS, .keepalive_ms = KEEPALIVE_MS};
-
     (void)state;
-    handle = stub_open_with(&options);
-    stub.answer = no_answer;
+    open_unanswered();
     stub.probe_result = OKV_EDISCONNECTED;
     assert_int_equal(okv_submit_ping(handle, 0), OKV_OK);
     while (stub.connects < 2)

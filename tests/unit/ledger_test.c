@@ -215,14 +215,22 @@ static void an_earlier_session_is_replaced(void **state)
     give_back(fixture, &second, false);
 }
 
+/* One write, and then nothing for as long as a ledger is kept. */
+static struct holder hold_and_forget(struct fixture *fixture)
+{
+    struct holder holder = take(fixture, 1, 0);
+
+    apply(&holder, 0, 1);
+    give_back(fixture, &holder, false);
+    fixture->now_ms += REMEMBER_MS;
+    return holder;
+}
+
 static void a_ledger_is_kept_for_a_while(void **state)
 {
     struct fixture *fixture = *state;
-    struct holder first = take(fixture, 1, 0);
+    struct holder first = hold_and_forget(fixture);
 
-    apply(&first, 0, 1);
-    give_back(fixture, &first, false);
-    fixture->now_ms += REMEMBER_MS;
     struct holder second = take(fixture, 1, first.session_id);
     assert_false(second.taken.resumed);
     assert_int_equal(fixture->ledgers.count, 1);
@@ -239,11 +247,8 @@ static void a_ledger_is_kept_for_a_while(void **state)
 static void a_ledger_that_missed_something_is_not_resumed(void **state)
 {
     struct fixture *fixture = *state;
-    struct holder first = take(fixture, 1, 0);
+    struct holder first = hold_and_forget(fixture);
 
-    apply(&first, 0, 1);
-    give_back(fixture, &first, false);
-    fixture->now_ms += REMEMBER_MS;
     struct holder lost = take(fixture, 1, first.session_id);
     assert_false(lost.taken.resumed);
     give_back(fixture, &lost, false);
