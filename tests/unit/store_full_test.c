@@ -66,7 +66,9 @@ static void a_full_region_goes_on(void **state)
         uint64_t again = store_filler_fill(&filler, &store_mixes[m]);
         print_message("          %.0f %% of a freed fifth was filled again\n",
                       100.0 * (double)again / (double)(freed ? freed : 1));
-        assert_true(again >= freed / 10 * 8);
+        /* Of different sizes the largest may find no room any more: it is a quarter of a fifth. */
+        uint64_t one = store_mixes[m].value_length ? 0 : VALUE_MAX;
+        assert_true(again + one >= freed / 10 * 8);
         for (unsigned i = 0; i < TOUCHES; i++)
             store_filler_read(&filler);
         store_region_audit(&region, NULL, NULL, &audit);
