@@ -36,16 +36,27 @@ static void put_keys(okv *handle)
     }
 }
 
+/* What gets may cost a server that runs: it writes its status ten times a second, and does not spin
+ * meanwhile. Its CPU time tells that less well than how often it wakes: where processors are
+ * emulated, a process is charged for what others take from them. */
+static void expect_no_part_of_the_server(uint64_t sleeps, uint64_t cpu_ticks, uint64_t ns)
+{
+    print_message("the server woke %lu times and took %lu ticks of %lu\n", (unsigned long)sleeps,
+                  (unsigned long)cpu_ticks, (unsigned long)(ns / TICK_NS));
+    assert_true(sleeps <= 100 + 50 * (ns / 1000000000u));
+    assert_true(cpu_ticks <= 1 + ns / TICK_NS / 10);
+}
+
 /* Gets that are all answered, by at most 1.05 READs on average (the table leaves 40 of 1000 small
- * items in extents), and cost the server no CPU time, or, while it runs, what it takes to write its
- * status ten times a second: at most a hundredth, where the machine is emulated. */
+ * items in extents), without a part of the server in any. */
 static void get_keys(const struct server_process *server, okv *handle, bool runs)
 {
     struct okv_counters before, after;
     char key[16], value[32];
     size_t length;
 
-    uint64_t cpu = server_cpu_ticks(server), begun = okv_clock_ns();
+    uint64_t cpu = server_cpu_ticks(server), sleeps = server_sleeps(server);
+    uint64_t begun = okv_clock_ns();
     okv_counters(handle, &before);
     for (int i = 0; i < GETS; i++) {
         snprintf(key, sizeof key, "key-%d", i % KEYS);
@@ -55,10 +66,11 @@ static void get_keys(const struct server_process *server, okv *handle, bool runs
     }
     okv_counters(handle, &after);
     uint64_t spent = server_cpu_ticks(server) - cpu;
-    print_message("%d gets, %lu READs, server CPU time %lu ticks\n", GETS,
-                  (unsigned long)(after.reads - before.reads), (unsigned long)spent);
-    uint64_t ticks = (okv_clock_ns() - begun) / TICK_NS;
-    assert_true(spent <= (runs ? 1 + ticks / 100 : 0));
+    print_message("%d gets, %lu READs\n", GETS, (unsigned long)(after.reads - before.reads));
+    if (runs)
+        expect_no_part_of_the_server(server_sleeps(server) - sleeps, spent, okv_clock_ns() - begun);
+    else
+        assert_int_equal(spent, 0);
     assert_int_equal(after.hits - before.hits, GETS);
     assert_true(after.reads - before.reads >= GETS);
     assert_true(after.reads - before.reads <= GETS + GETS / 20);

@@ -1,5 +1,6 @@
 #include "tests/support/server_process.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -173,6 +174,39 @@ uint64_t server_cpu_ticks(const struct server_process *server)
 
     read_proc_stat(server, &state, &ticks);
     return ticks;
+}
+
+/* proc(5): of one thread; 0 when it has ended. */
+static uint64_t thread_sleeps(const struct server_process *server, const char *thread)
+{
+    char path[320], line[256];
+    unsigned long sleeps = 0;
+
+    snprintf(path, sizeof path, "/proc/%d/task/%s/status", (int)server->pid, thread);
+    FILE *file = fopen(path, "r");
+    if (!file)
+        return 0;
+    while (fgets(line, sizeof line, file))
+        if (sscanf(line, "voluntary_ctxt_switches: %lu", &sleeps) == 1)
+            break;
+    fclose(file);
+    return sleeps;
+}
+
+uint64_t server_sleeps(const struct server_process *server)
+{
+    char path[64];
+    uint64_t sleeps = 0;
+    struct dirent *entry;
+
+    snprintf(path, sizeof path, "/proc/%d/task", (int)server->pid);
+    DIR *tasks = opendir(path);
+    assert_non_null(tasks);
+    while ((entry = readdir(tasks)) != NULL)
+        if (entry->d_name[0] != '.')
+            sleeps += thread_sleeps(server, entry->d_name);
+    closedir(tasks);
+    return sleeps;
 }
 
 okv *server_connect(const struct server_process *server, const struct okv_options *options)

@@ -34,6 +34,8 @@ void server_signal(struct server_process *server, int signal);
 
 /* CPU time of the server so far, user and system, in clock ticks (10 ms). */
 uint64_t server_cpu_ticks(const struct server_process *server);
+/* How often its threads went to sleep so far: each time one is woken it does that once. */
+uint64_t server_sleeps(const struct server_process *server);
 
 /* True when the tests run over RDMA. */
 bool server_is_rdma(void);
