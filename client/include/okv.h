@@ -179,8 +179,8 @@ struct okv_info {
     uint32_t max_value;    /* bytes */
     uint32_t credits;      /* requests that may be under way at once */
     uint32_t depth;        /* operations that may be under way at once */
-    /* Bytes of a value that fit a message: of one append at most. A longer value of a put is
-     * READ by the server. */
+    /* Bytes of a value that fit a message: of one append or ping at most. A longer value of a put
+     * is READ by the server. */
     uint32_t max_message_value;
 };
 
@@ -380,7 +380,7 @@ enum okv_kind {
     OKV_INCR = 5,
     OKV_APPEND = 6,
     OKV_TOUCH = 7,
-    OKV_PING = 8
+    OKV_PING = 8 /* takes a value of up to okv_info.max_message_value, which the server drops */
 };
 
 /* One operation; what its kind does not use is zero. */
@@ -390,7 +390,7 @@ struct okv_command {
     uint64_t tag;   /* yours; comes back with the result */
     const void *key;
     size_t key_length;
-    const void *value; /* put, append */
+    const void *value; /* put, append, ping */
     size_t value_length;
     void *buffer; /* get */
     size_t buffer_size;
