@@ -516,8 +516,10 @@ OKV_API void okv_unregister(okv *handle, okv_registration **memory);
     X(hints_wrong, "extents read together with their bucket for nothing")    \
     X(fallbacks, "gets handed to the server after too many rejected images") \
     X(requests, "messages sent to the server")                               \
+    X(request_bytes, "bytes of those, and of values exposed for them")       \
     X(pulled, "values that were exposed for the server to READ")             \
     X(replies, "answers that came back")                                     \
+    X(reply_bytes, "bytes of those")                                         \
     X(timeouts, "operations that passed their deadline")                     \
     X(reconnects, "connections that were made after the first one")          \
     X(resent, "writes sent again because their connection was lost")         \

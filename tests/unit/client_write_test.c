@@ -99,6 +99,11 @@ static void ping_takes_a_value_along(void **state)
     assert_int_equal(last_request()->value_length, 4);
     assert_memory_equal(last_request()->value, "echo", 4);
     assert_int_equal(result.length, 0);
+
+    struct okv_counters counted;
+    okv_counters(handle, &counted);
+    assert_int_equal(counted.request_bytes, OKV_REQUEST_HEADER + 4);
+    assert_int_equal(counted.reply_bytes, OKV_REPLY_HEADER);
 }
 
 static int status_now;
@@ -195,6 +200,8 @@ static void long_value_is_exposed(void **state)
     okv_counters(handle, &counted);
     assert_int_equal(counted.pulled, 3);
     assert_int_equal(counted.puts, 4);
+    uint64_t pull = OKV_REQUEST_HEADER + 3 + sizeof(struct okv_wire_pull) + INLINE_MAX + 1;
+    assert_int_equal(counted.request_bytes, OKV_REQUEST_HEADER + 3 + INLINE_MAX + 3 * pull);
 }
 
 static void long_put_submit(uint64_t tag, uint32_t timeout_ms)
