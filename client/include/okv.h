@@ -537,16 +537,17 @@ OKV_API void okv_counters(const okv *handle, struct okv_counters *out);
 /*
  * The floor under a get: `count` raw READs of `length` bytes at random places
  * of the index, on this handle's own connection, with no checking, no more
- * than `depth` under way at once. latencies_ns[0..count) receives the time of
- * each from its post to its completion. Blocks until they are done, or until none
- * has ended for timeout_ms: OKV_ETIMEDOUT. OKV_EDISCONNECTED as for okv_scan().
+ * than `depth` under way at once; those that ended together are followed by as many with one
+ * doorbell. latencies_ns[0..count) receives the time of each from its post to its completion,
+ * *total_ns (may be NULL) that from the first post to the last completion. Blocks until they are
+ * done, or until none has ended for timeout_ms: OKV_ETIMEDOUT. OKV_EDISCONNECTED as for okv_scan().
  * OKV_EINVAL: length 0 or above bucket_bytes * 64 or above a segment of the index,
  * count or depth 0, depth above the handle's. OKV_EAGAIN: operations are under way.
  * The handle's failure; OKV_ENOMEM, and OKV_EPERM (locked-memory limit) or OKV_EIO when the
  * buffers cannot be registered; OKV_EPROTO when the directory makes no sense.
  */
 OKV_API int okv_probe(okv *handle, uint32_t length, uint32_t count, uint32_t depth,
-                      uint64_t *latencies_ns);
+                      uint64_t *latencies_ns, uint64_t *total_ns);
 
 #ifdef __cplusplus
 }

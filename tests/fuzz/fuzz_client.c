@@ -309,7 +309,8 @@ static void call_others(struct program *program)
         okv_counters(program->handle, &counters);
         break;
     case 2:
-        check_status(okv_probe(program->handle, 1 + choice * 16u, 8, 1 + choice % 4, latencies));
+        check_status(
+            okv_probe(program->handle, 1 + choice * 16u, 8, 1 + choice % 4, latencies, NULL));
         break;
     default:
         if (!program->registration)

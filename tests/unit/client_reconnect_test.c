@@ -403,7 +403,7 @@ static int idle_call(unsigned way)
     case 2:
         return okv_scan(handle, count_item, &items);
     case 3:
-        return okv_probe(handle, STUB_BUCKET_SIZE, 4, 4, latencies);
+        return okv_probe(handle, STUB_BUCKET_SIZE, 4, 4, latencies, NULL);
     case 4:
         return okv_flush(handle);
     default:
