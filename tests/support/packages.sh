@@ -10,7 +10,7 @@ Installs what is missing of the named groups on a Debian or Ubuntu machine, as r
 Does nothing, quickly and without network, when everything is there.
 
   build   compile okv
-  test    tests, sanitizers, formatting and shell checks
+  test    tests, sanitizers, formatting and shell checks, bench/plot
   guest   run programs in a QEMU guest with soft-RoCE (tests/guest/run)
   demo    run the demo on a machine whose own kernel has soft-RoCE
   peers   the stores that kv-bench compares okv with, and their client libraries
@@ -30,7 +30,7 @@ packages_of() {
     case $1 in
         build) echo cmake ninja-build gcc libc6-dev pkg-config libibverbs-dev librdmacm-dev libxxhash-dev \
                     libjemalloc-dev libjansson-dev git ;;
-        test)  echo libcmocka-dev g++ clang "$(clang_runtime)" clang-format shellcheck python3 ;;
+        test)  echo libcmocka-dev g++ clang "$(clang_runtime)" clang-format shellcheck python3 jq gnuplot-nox ;;
         guest) echo qemu-system-x86 busybox-static kmod cpio iproute2 ibverbs-utils rdmacm-utils \
                     ibverbs-providers perftest python3 xz-utils zstd ;;
         demo)  echo iproute2 kmod ibverbs-utils rdmacm-utils ibverbs-providers ;;
