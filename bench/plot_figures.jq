@@ -60,7 +60,7 @@ def rounds($path; $hint):
 def operations($chosen):
     . as { $file, $name }
     | [.target.rounds[]?.latency? // {} | to_entries[] | select(.value.count > 0) | .key] as $there
-    | [("read", "get", "put", "insert", "delete", "rmw", "cas", "incr", "echo", "ping")
+    | [("copy", "read", "get", "put", "insert", "delete", "rmw", "cas", "incr", "echo", "ping")
        | select([.] | inside($there))] as $there
     | if $there == [] then fail($file; "'\($name)' has no latencies: is it of kv-bench --load-only?")
       elif $chosen - $there != [] then
@@ -227,11 +227,12 @@ def load($choice):
              | { text: null, style: "dots", colour, dash: 0, parts: [[.points[].rounds[] | [.x, .p50]]] },
                { text: null, style: "dots", colour, dash: 1, parts: [[.points[].rounds[] | [.x, .p99]]] }))] };
 
-# Ratios of a get and a put to what they cannot be quicker than: 1 is the floor.
+# Ratios of a get and a put to what they cannot be quicker than: 1 is the floor. Not every run has all.
 def floor_figures: [
-    { name: "get_over_read", operation: "get", text: "GET / READ, p50" },
+    { name: "get_over_read", operation: "get", text: "GET / READ, p50", always: true },
     { name: "get_rate_over_read", operation: "get", text: "GET / READ, time of each", inverse: true },
-    { name: "put_over_echo", operation: "put", text: "PUT / echo, p50" }];
+    { name: "get_over_copy", operation: "get", text: "GET / copy and hash, p50" },
+    { name: "put_over_echo", operation: "put", text: "PUT / echo, p50", always: true }];
 
 def floor_point($figure):
     . as $drawn
@@ -244,7 +245,9 @@ def floors($choice):
     | [floor_figures[] | select([.operation] | inside($operations))] as $figures
     | if $figures == [] then error("floor draws get and put; there is no figure of \($operations[0])") else . end
     | drawn($choice.targets; false) as $drawn
-    | [$figures[] as $figure | $drawn | by_name(floor_point($figure))[] | .operation = $figure.text]
+    | [$figures[] as $figure
+       | select($figure.always or all($drawn[].target.rounds[]?; (.[$figure.name]? // 0) > 0))
+       | $drawn | by_name(floor_point($figure))[] | .operation = $figure.text]
     | [.[].points[]] as $points
     | { title: "Distance from the floor, by size of values",
         x: ([$points[].x] | doubling_axis("bytes of a value"; size_text)),

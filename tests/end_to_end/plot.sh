@@ -86,6 +86,9 @@ points() {
     draws '[[[32,1.5,1.3,1.6]]]' '.lines[] | .parts' floor --operation put floor.json
     draws '[[32,"32"],[4096,"4K"]]' .x.tics floor floor-4K.json floor.json
     draws 1 .mark floor floor.json
+    variant floor.json '.targets[].rounds[].get_over_copy = 1.5' copy.json
+    draws '[[32,1.5,1.5,1.5]]' '.lines[2].parts[0]' floor copy.json
+    draws '["GET / READ, p50","GET / READ, time of each","PUT / echo, p50"]' '[.lines[].text]' floor floor.json copy.json
 
     variant run.json '.parameters.threads = 1 | .parameters.connections = 1' one.json
     draws '[[1,110,100,120],[6,110,100,120]]' '.lines[0].parts[0]' clients run.json one.json
