@@ -6,7 +6,8 @@
 #   AXIS { text, log, from, to, tics: [[value, text]] }
 #   LINE { text: null when it is not in the legend, style, colour and dash: numbers from 0,
 #          parts: [[[x, y, least, most]]]: runs of points that are joined }
-#   styles: "line"; "joined": with its points; "spread": with its points, from least to most; "dots"
+#   styles: "line"; "joined", "beads": with its points, large and small; "spread": with its points, from
+#   least to most; "dots"
 #
 # $choice is { title, operations, targets }: "" or [] where nothing was chosen. What a file lacks is an
 # error whose text begins with the file's name.
@@ -68,17 +69,11 @@ def operations($chosen):
       elif $chosen == [] then $there
       else $chosen end;
 
-def bytes:
-    if type == "number" then .
-    elif type == "string" and test("^[0-9]+[KMG]?$") then
-        capture("^(?<count>[0-9]+)(?<unit>[KMG]?)$")
-        | (.count | tonumber) * { "": 1, "K": 1024, "M": 1048576, "G": 1073741824 }[.unit]
-    else null end;
-
 def value_bytes:
     . as { $file, $run }
-    | ($run.parameters.value_size | bytes)
-    // fail($file; "parameters.value_size is not one size but \($run.parameters.value_size | tojson)");
+    | $run.parameters
+    | if .value_sizes == "fixed" and (.value_size | type) == "number" then .value_size
+      else fail($file; "its values are not of one size but \(.value_sizes // "unknown")") end;
 
 def clients:
     . as { $file, $run }
@@ -132,11 +127,26 @@ def part: tostring | if length > 70 then .[:67] + "..." else . end;
 
 def machine:
     "\(.cpu // "unknown CPU" | part), \(.cpus // "?") CPUs, \(.kernel // "unknown kernel" | part)"
-    + if (.emulated // false | IN(false, "", "no")) then "" else " (emulated)" end;
+    + if .emulated == true then " (emulated)" elif .virtual == true then " (virtual)" else "" end;
 
-def parameter($name; $text):
-    [.[].run.parameters[$name] | select(. != null and . != "" and . != 0)] | unique
-    | if length == 0 then empty else $text + (map(tostring) | join("/")) end;
+# What was asked for, by a run's parameters: [[name, value]].
+def asked:
+    .run.parameters
+    | (.mix // {} | to_entries | map("\(.value) % \(.key)") | join(", ")) as $mix
+    | [if .floor then empty elif .workload then ["workload", .workload] else ["", $mix] end,
+       ["", .distribution], ["records", .records], ["key bytes", .key_size],
+       ["value bytes", if .value_sizes == "fixed" then .value_size else "\(.value_sizes) to \(.value_size)" end],
+       ["threads", .threads], ["connections", .connections], ["depth", .depth],
+       ["gets of a batch", .get_many], ["operations/s due", .rate], ["rounds", .rounds]]
+    | map(select(.[1] | IN(null, 0, "") | not));
+
+# Of all runs together; what differs between them with all its values.
+def asked_text:
+    [.[] | asked[]]
+    | [(map(.[0]) | once)[] as $name
+       | $name + (if $name == "" then "" else " " end)
+         + (map(select(.[0] == $name) | .[1]) | unique | map(tostring) | join(if $name == "" then ", " else "/" end))]
+    | join("; ");
 
 def caption:
     ([.[].run.environment.date // "" | .[:10]] | once | sort) as $dates
@@ -146,12 +156,8 @@ def caption:
     | [($programs | .[:3] | join(", ")) + "; " + ($dates | join(", ") | part)]
     + $machines[:2]
     + [if ($machines | length) > 2 then "and \(($machines | length) - 2) other machines" else empty end]
-    + [[parameter("workload"; "workload "), parameter("distribution"; ""), parameter("records"; "records "),
-        parameter("key_size"; "key bytes "), parameter("value_size"; "value bytes "), parameter("threads"; "threads "),
-        parameter("connections"; "connections "), parameter("depth"; "depth "),
-        parameter("get_many"; "gets of a batch "), parameter("rate"; "rate "), parameter("rounds"; "rounds ")]
-       | join("; ") | select(. != "")]
-    + [if any(.[].run.environment.emulated // false; IN(false, "", "no") | not) then
+    + [asked_text | select(. != "")]
+    + [if any(.[].run.environment; .emulated == true) then
            "Emulated processors: compare figures of this picture with each other, not with another machine's."
        else empty end];
 
@@ -296,8 +302,8 @@ def over_time($choice):
         y: log_axis("latency of all operations (us)"; [$points[][1]] | min; [$points[][1]] | max; microseconds),
         mark: null,
         lines: [to_entries[] | .key as $colour | .value | (
-            { text: "\(.name) p99", style: "line", $colour, dash: 0, parts: .p99 },
-            { text: "\(.name) p50", style: "line", $colour, dash: 1, parts: .p50 })] };
+            { text: "\(.name) p99", style: "beads", $colour, dash: 0, parts: .p99 },
+            { text: "\(.name) p50", style: "beads", $colour, dash: 1, parts: .p50 })] };
 
 def picture($kind; $choice):
     . as $files

@@ -18,11 +18,14 @@ def axis_program($name):
     "set \($name)range [\(.from - (.from | fabs) / 1e4):\(.to + (.to | fabs) / 1e4)]",
     "set \($name)tics (" + (.tics | map("\(.[1] | quoted) \(.[0])") | join(", ")) + ")";
 
-def clause($number):
+# $aside: a factor for x, so that the bars of several lines do not cover each other.
+def clause($number; $aside):
     . as { $colour, $dash }
     | "$line\($number)"
     + { line: " using 1:2 with lines lw 2", joined: " using 1:2 with linespoints lw 2 ps 0.8",
-        spread: " using 1:2:3:4 with yerrorlines lw 2 ps 0.8", dots: " using 1:2 with points lw 1 ps 0.4" }[.style]
+        beads: " using 1:2 with linespoints lw 2 ps 0.3",
+        spread: " using ($1 * \($aside)):2:3:4 with yerrorlines lw 2 ps 0.8",
+        dots: " using 1:2 with points lw 1 ps 0.4" }[.style]
     + (if .style == "line" then "" else " pt \($colour | of(if $dash == 0 then filled else hollow end))" end)
     + (if .style == "dots" then "" else " dt \($dash | of(dashes))" end)
     + " lc rgb \($colour | of(colours) | quoted)"
@@ -50,4 +53,7 @@ def program:
     (.y | axis_program("y")),
     (if .mark == null then empty
      else "set arrow 1 from graph 0, first \(.mark) to graph 1, first \(.mark) nohead back lw 1.5 lc rgb '#888888'" end),
-    "plot " + (.lines | to_entries | map(.key as $number | .value | clause($number)) | join(", \\\n     "));
+    (.lines | length) as $count
+    | "plot " + (.lines | to_entries
+                 | map(.key as $number | .value | clause($number; pow(1.03; $number - ($count - 1) / 2)))
+                 | join(", \\\n     "));

@@ -80,7 +80,7 @@ points() {
     draws '[[100,50],[120,52]]' '.lines[2].parts[0]' load --target okv --operation put run.json
 
     # A rate is drawn as the time of each: 0.8 of the floor's rate is 1.25 of its time.
-    variant floor.json '.parameters.value_size = "4K"' floor-4K.json
+    variant floor.json '.parameters.value_size = 4096' floor-4K.json
     draws '[[32,1.2,1.1,1.4],[4096,1.2,1.1,1.4]]' '.lines[0].parts[0]' floor floor-4K.json floor.json
     draws '[[32,1.25,1,2]]' '.lines[1].parts[0]' floor floor.json
     draws '[[[32,1.5,1.3,1.6]]]' '.lines[] | .parts' floor --operation put floor.json
@@ -103,7 +103,11 @@ captions() {
         '.caption[:2]' cdf run.json
     draws 2 '[.caption[] | select(test("mulated"))] | length' cdf run.json
     draws 0 '[.caption[] | select(test("mulated"))] | length' cdf floor.json
-    draws true '.caption | any(contains("depth 1/4"))' load run.json depth-1.json
+    draws '"workload b; records 1000; key bytes 16; value bytes 32; threads 2; connections 3; depth 1/4; rounds 2"' \
+        '.caption[2]' load run.json depth-1.json
+    variant run.json '.parameters.workload = null | .parameters.value_sizes = "uniform"' mixed.json
+    draws true '.caption[2] | startswith("95 % get, 5 % put; records") and contains("value bytes uniform to 32")' \
+        cdf mixed.json
 }
 
 # pictures KIND FILE...: both forms, with words and lines in them.
@@ -154,8 +158,8 @@ refusals() {
     refuses 3 "bad.json: the run of 'redis' was not good: 3 wrong values" cdf bad.json
     variant run.json '.targets[].rounds = []' loaded.json
     refuses 3 "loaded.json: 'okv' has no rounds" clients loaded.json
-    variant floor.json '.parameters.value_size = "trace"' trace.json
-    refuses 3 'trace.json: parameters.value_size is not one size but "trace"' floor trace.json
+    variant floor.json '.parameters.value_sizes = "trace"' trace.json
+    refuses 3 'trace.json: its values are not of one size but trace' floor trace.json
     refuses 3 'nowhere/x.svg could not be written' -o nowhere/x cdf run.json
 }
 
