@@ -50,6 +50,7 @@ struct lmdb_target {
     uint32_t depth;
     uint32_t count; /* results that were not polled, */
     uint32_t first; /* from here on, in a ring */
+    char version[32];
     char why[320];
 };
 
@@ -378,6 +379,17 @@ static int find_directory(const char *uri, char *directory, char *why, size_t wh
     return OKV_OK;
 }
 
+/* Of the library that runs, which need not be the one whose header was compiled in. */
+static void name_version(struct lmdb_target *target)
+{
+    int major = 0;
+    int minor = 0;
+    int patch = 0;
+
+    mdb_version(&major, &minor, &patch);
+    snprintf(target->version, sizeof target->version, "%d.%d.%d", major, minor, patch);
+}
+
 static int lmdb_open(const struct target_config *config, struct target **out, char *why,
                      size_t why_size)
 {
@@ -403,6 +415,7 @@ static int lmdb_open(const struct target_config *config, struct target **out, ch
     if (rc != 0)
         goto release_environment;
     mdb_txn_reset(target->reader);
+    name_version(target);
     *out = &target->target;
     return OKV_OK;
 
@@ -434,7 +447,7 @@ static void lmdb_info(struct target *base, struct target_info *info)
     *info = (struct target_info){.kind = "lmdb",
                                  .transport = "process",
                                  .path = target->environment->directory,
-                                 .version = mdb_version(NULL, NULL, NULL),
+                                 .version = target->version,
                                  .max_value = INT32_MAX};
 }
 
