@@ -50,7 +50,8 @@ struct loop {
     /* of the run under way */
     const struct loop_run_config *run;
     struct loop_tally *tally;
-    struct histogram *second; /* of the run's series; NULL: none */
+    struct histogram *second; /* of the run's series, until */
+    uint64_t second_until_ns; /* then; NULL: there is none */
     struct loop_order order;  /* what is next, if it is `held` */
     bool held;
     bool over; /* nothing more is to be asked for */
@@ -482,8 +483,8 @@ static int finish(struct loop *loop, struct lane *lane, const struct okv_result 
 static void see_results(struct loop *loop)
 {
     loop->now_ns = okv_clock_ns();
-    if (loop->run->series)
-        loop->second = series_at(loop->run->series, loop->now_ns);
+    if (loop->run->series && loop->now_ns >= loop->second_until_ns)
+        loop->second = series_at(loop->run->series, loop->now_ns, &loop->second_until_ns);
 }
 
 /* Collects what has ended on a lane, and adds how much to *total. Returns 0, or the code after
@@ -651,6 +652,7 @@ int loop_run(struct loop *loop, const struct loop_run_config *config)
     loop->tally = config->tally;
     loop->now_ns = okv_clock_ns();
     loop->second = NULL;
+    loop->second_until_ns = 0;
     loop->held = false;
     loop->over = false;
 

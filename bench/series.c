@@ -35,11 +35,13 @@ static struct histogram *second_at(struct series *series, uint64_t second)
     return series->latency[second];
 }
 
-struct histogram *series_at(struct series *series, uint64_t end_ns)
+struct histogram *series_at(struct series *series, uint64_t end_ns, uint64_t *until_ns)
 {
     uint64_t passed = end_ns > series->start_ns ? end_ns - series->start_ns : 0;
+    uint64_t second = passed / NS_PER_SECOND;
 
-    return second_at(series, passed / NS_PER_SECOND);
+    *until_ns = series->start_ns + (second + 1) * NS_PER_SECOND;
+    return second_at(series, second);
 }
 
 void series_merge(struct series *into, const struct series *from)

@@ -19,8 +19,9 @@ struct series {
 /* `limit` of 0 is SERIES_SECONDS_MAX, which it cannot exceed. */
 void series_init(struct series *series, uint64_t start_ns, uint32_t limit);
 void series_fini(struct series *series);
-/* Where what ended at `end_ns` is recorded; NULL when there is no memory for its second. */
-struct histogram *series_at(struct series *series, uint64_t end_ns);
+/* Where what ended at `end_ns` is recorded, and what ends before *until_ns; NULL when there is no
+ * memory for that second. */
+struct histogram *series_at(struct series *series, uint64_t end_ns, uint64_t *until_ns);
 /* Adds a series second by second, each from its own start. */
 void series_merge(struct series *into, const struct series *from);
 

@@ -1,5 +1,6 @@
 #include "bench/workload.h"
 
+#include <endian.h>
 #include <math.h>
 #include <string.h>
 
@@ -172,10 +173,31 @@ bool workload_key_fits(uint64_t records, size_t size)
     return size >= 16 || records <= UINT64_C(1) << (4 * size);
 }
 
+/* Eight hexadecimal digits, the last one in the highest byte: each half of a byte in a byte of its
+ * own, plus '0', plus what lies between '9' and 'a' where it is above 9. */
+static uint64_t hexadecimal(uint32_t number)
+{
+    uint64_t halves = __builtin_bswap32(number);
+
+    halves = (halves | halves << 16) & UINT64_C(0x0000ffff0000ffff);
+    halves = (halves | halves << 8) & UINT64_C(0x00ff00ff00ff00ff);
+    halves = (halves >> 4 | halves << 8) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+    uint64_t above_9 = (halves + UINT64_C(0x0606060606060606)) >> 4 & UINT64_C(0x0101010101010101);
+    return halves + UINT64_C(0x3030303030303030) + above_9 * ('a' - '9' - 1);
+}
+
 void workload_key_write(uint64_t record, char *key, size_t size)
 {
-    for (size_t i = size; i-- > 0; record >>= 4)
-        key[i] = "0123456789abcdef"[record & 15];
+    uint64_t digits[2] = {htole64(hexadecimal((uint32_t)(record >> 32))),
+                          htole64(hexadecimal((uint32_t)record))};
+
+    if (size >= sizeof digits) {
+        memset(key, '0', size - sizeof digits);
+        memcpy(key + size - 16, &digits[0], 8);
+        memcpy(key + size - 8, &digits[1], 8);
+    } else {
+        memcpy(key, (char *)digits + sizeof digits - size, size);
+    }
 }
 
 void workload_number_key_write(uint64_t record, char *key, size_t size)
