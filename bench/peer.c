@@ -17,9 +17,8 @@
 #define TIMEOUT_MS_DEFAULT 5000
 #define OUTPUT_BYTES 65536
 #define INPUT_BYTES 65536
-/* How long to look before sleeping, and how often without giving the processor up. */
+/* How long to look before sleeping. */
 #define SPIN_NS 100000
-#define SPIN_BARE 32
 
 /* ---- opening ------------------------------------------------------------ */
 
@@ -306,12 +305,10 @@ int peer_wait(struct target *target, int timeout_ms)
     if (has_news(peer))
         return OKV_OK;
     bool spins = timeout_ms > 0 && peer->polled != peer->pushed;
-    for (unsigned i = 0; spins; i++) {
+    while (spins) {
         advance(peer);
         if (has_news(peer))
             return OKV_OK;
-        if (i < SPIN_BARE)
-            continue;
         uint64_t now_ns = okv_clock_ns();
         if (spin_until == 0)
             spin_until = now_ns + SPIN_NS;

@@ -5,8 +5,9 @@
  * A protocol writes a request for each command and takes the bytes that come back; what it
  * reads there is the server's, so it trusts no length and no name in it.
  *
- * Waiting is as in libokv: some looks, then looks with the processor given up in between, then
- * sleep. A client that slept at once would charge the peer its own wake-up.
+ * Waiting looks for up to 0.1 ms, giving the processor up in between, before it sleeps: a client
+ * that slept at once would charge the peer its own wake-up, and one that never gave way would keep
+ * a server on the same processor from answering.
  */
 #ifndef OKV_BENCH_PEER_H
 #define OKV_BENCH_PEER_H
