@@ -310,6 +310,8 @@ static void check_together(struct argp_state *state, const struct command_line *
                    options->key_size, (unsigned long long)records);
     if (options->floor && (options->threads != 1 || options->connections != 1))
         argp_error(state, "--floor measures one connection: leave out --threads and --connections");
+    if (options->floor && options->values.sizes != WORKLOAD_SIZES_FIXED)
+        argp_error(state, "--floor compares with READs of one size: give --value-size one SIZE");
     if (options->floor && options->rate > 0)
         argp_error(state, "--floor is a closed loop: leave out --rate");
     if (options->floor && options->load_only)

@@ -65,14 +65,26 @@ static uint32_t larger(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
 /* Operations that a connection may have under way while loading. */
 static uint32_t load_depth(const struct options *options)
 {
     uint64_t fit = LOAD_BYTES / options->threads / options->connections / options->values.high;
 
-    if (fit > LOAD_DEPTH)
-        fit = LOAD_DEPTH;
-    return larger(options->depth, fit < 1 ? 1 : (uint32_t)fit);
+    return larger(options->depth, fit < LOAD_DEPTH ? (uint32_t)fit : LOAD_DEPTH);
+}
+
+/* Operations that a connection must be able to have under way. The floor of a batch is as many
+ * READs at once. */
+static uint32_t target_depth(const struct options *options)
+{
+    uint32_t batch = options->floor ? smaller(options->get_many, OKV_DEPTH_MAX_OPERATIONS) : 0;
+
+    return larger(load_depth(options), batch);
 }
 
 static int open_targets(struct worker *worker, char *why, size_t why_size)
@@ -83,7 +95,7 @@ static int open_targets(struct worker *worker, char *why, size_t why_size)
     struct target_config config = {
         .uri = worker->runner->target->uri,
         .timeout_ms = options->timeout_ms,
-        .depth = load_depth(options),
+        .depth = target_depth(options),
         .credits = deep ? options->depth : 0,
         .value_bytes = options->values.high,
     };
