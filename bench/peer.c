@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "bench/offer.h"
 #include "bench/peer_connect.h"
 #include "shared/clock.h"
 
@@ -262,6 +263,8 @@ int peer_submit(struct target *target, const struct okv_command *commands, size_
             rc = encoded;
             break;
         }
+        if (encoded == OKV_EUNSUPPORTED)
+            offer_decline(peer->protocol->server, &commands[taken], peer->why, sizeof peer->why);
         struct peer_operation *operation = push(peer, &commands[taken++], now_ns);
         if (encoded != OKV_OK)
             peer_end(peer, operation, encoded);

@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
+#include "bench/offer.h"
 #include "bench/target.h"
 
 #define SCHEME "lmdb://"
@@ -301,6 +302,8 @@ static int lmdb_submit(struct target *base, const struct okv_command *commands, 
             &target->results[(target->first + target->count++) % target->depth];
         *result = (struct okv_result){.tag = command->tag};
         result->status = perform(target, command, result);
+        if (result->status == OKV_EUNSUPPORTED)
+            offer_decline("LMDB", command, target->why, sizeof target->why);
         taken++;
     }
     if (accepted)

@@ -112,6 +112,7 @@ refusals() {
     run 2 --quick --targets okv-local --nonsense
     what="what a store cannot do"
     run 3 --quick --targets redis-unix --mix cas=100
+    grep -q "redis-server does not offer a put on a version" "$scratch/err" || wrong "no cause"
     what="another build directory"
     run 3 --build "$scratch"
     grep -q "has no kv-bench" "$scratch/err" || wrong "no cause"

@@ -180,6 +180,7 @@ static void heads_and_pings(struct target *target, const struct abilities *abili
     ping.value_length = 7;
     assert_int_equal(call(target, ping).status, OKV_EUNSUPPORTED);
     assert_int_equal(call(target, on_key(OKV_TOUCH, "head")).status, OKV_EUNSUPPORTED);
+    assert_non_null(strstr(target->ops->why(target), "does not offer a touch"));
 }
 
 /* What the peer cannot do among what it can: each result belongs to its command. */
