@@ -112,6 +112,13 @@ def linear_axis($text; $from; $most):
     | axis($text) + { $from, to: ($from + $steps * $step),
                        tics: [range($steps + 1) * $step + $from | [., short]] };
 
+# From zero, but where that would press the slow ones together.
+def throughput_axis($text; $rates):
+    ($rates | min) as $least
+    | ($rates | max) as $most
+    | if $least > 0 and $most > 20 * $least then log_axis($text; $least; $most; short)
+      else linear_axis($text; 0; $most) end;
+
 # Doublings, with a mark at each value that was measured.
 def doubling_axis($text; f):
     once | sort | axis($text) + { log: true, from: (.[0] / 1.25), to: (last * 1.25), tics: map([., f]) };
@@ -223,7 +230,7 @@ def load($choice):
     | [.[].points[].rounds[] | .p50, .p99] as $y
     | ([.[].points[].operation] | once | join(", ")) as $operation
     | { title: "Latency against throughput",
-        x: linear_axis("operations per second, all kinds"; 0; $x | max),
+        x: throughput_axis("operations per second, all kinds"; $x),
         y: log_axis("latency of \($operation) (us)"; $y | min; $y | max; microseconds),
         mark: null,
         lines: [.[] | (
@@ -273,9 +280,7 @@ def throughput($choice):
     | [.[].points[]] as $points
     | { title: "Throughput by number of clients",
         x: ([$points[].x] | doubling_axis("clients: threads x connections of each"; tostring)),
-        y: (if ([$points[].y] | max) > 20 * ([$points[].y] | min) then
-                log_axis("operations per second"; [$points[].least] | min; [$points[].most] | max; short)
-            else linear_axis("operations per second"; 0; [$points[].most] | max) end),
+        y: throughput_axis("operations per second"; [$points[] | .least, .most]),
         mark: null,
         lines: map({ text: .name, style: "spread", colour, dash: 0,
                      parts: [[.points[] | [.x, .y, .least, .most]]] }) };

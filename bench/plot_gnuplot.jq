@@ -22,11 +22,11 @@ def axis_program($name):
 def clause($number; $aside):
     . as { $colour, $dash }
     | "$line\($number)"
-    + { line: " using 1:2 with lines lw 2", joined: " using 1:2 with linespoints lw 2 ps 0.8",
+    + { line: " using 1:2 with lines lw 2", joined: " using 1:2 with linespoints lw 2 ps 1.1",
         beads: " using 1:2 with linespoints lw 2 ps 0.3",
         spread: " using ($1 * \($aside)):2:3:4 with yerrorlines lw 2 ps 0.8",
         dots: " using 1:2 with points lw 1 ps 0.4" }[.style]
-    + (if .style == "line" then "" else " pt \($colour | of(if $dash == 0 then filled else hollow end))" end)
+    + (if .style == "line" then "" elif .style == "beads" then " pt 7" else " pt \($colour | of(if $dash == 0 then filled else hollow end))" end)
     + (if .style == "dots" then "" else " dt \($dash | of(dashes))" end)
     + " lc rgb \($colour | of(colours) | quoted)"
     + if .text == null then " notitle" else " title \(.text | quoted)" end;
