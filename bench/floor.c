@@ -13,8 +13,9 @@
  * slice have fewer under way. */
 #define SLICE_OPERATIONS 256
 #define SLICE_DEPTHS 16
-/* Pings are compared with nothing. */
-#define SLICE_PING_PART 4
+/* Requests take longer than READs, so their slices are shorter; pings are compared with nothing. */
+#define SLICE_REQUEST_PART 4
+#define SLICE_PING_PART 16
 #define STRETCH_SECONDS 0.5
 /* Longer than a server spins before it sleeps. */
 #define SETTLE_MS 50
@@ -84,6 +85,13 @@ static bool next_of_slice(void *user, struct loop_order *order)
     return true;
 }
 
+static void count_slice(struct floor_round *round, enum floor_kind kind, uint64_t count,
+                        uint64_t total_ns)
+{
+    histogram_record(&round->pace[kind], total_ns * 1000 / count);
+    round->seconds[kind] += (double)total_ns / 1e9;
+}
+
 /* Does `count` operations of one kind, or as many as fit before the deadline (0: none). Those
  * that are to be compared are counted as the kind's, and their time. */
 static int run_operations(struct floor *floor, enum floor_kind kind, uint64_t count,
@@ -110,10 +118,8 @@ static int run_operations(struct floor *floor, enum floor_kind kind, uint64_t co
     okv_counters(floor->handle, &after);
     if (kind == FLOOR_GET)
         runner_counters_add(&floor->round->counters, &after, &before);
-    if (compared) {
-        floor->round->slice_seconds[kind] += (double)(end_ns - start_ns) / 1e9;
-        floor->round->slice_count[kind] += count - floor->remaining;
-    }
+    if (compared && rc == OKV_OK)
+        count_slice(floor->round, kind, count, end_ns - start_ns);
     return rc;
 }
 
@@ -130,8 +136,7 @@ static int run_reads(struct floor *floor, bool compared)
         return OKV_OK;
     for (uint32_t i = 0; i < floor->slice; i++)
         histogram_record(&round->latency[FLOOR_READ], floor->samples[i]);
-    round->slice_seconds[FLOOR_READ] += (double)total_ns / 1e9;
-    round->slice_count[FLOOR_READ] += floor->slice;
+    count_slice(round, FLOOR_READ, floor->slice, total_ns);
     return OKV_OK;
 }
 
@@ -141,12 +146,10 @@ static void run_copies(struct floor *floor, bool compared)
 
     if (!floor->copy.memory)
         return;
-    double seconds = floor_copy_run(&floor->copy, floor->first.random, floor->slice,
-                                    compared ? &round->latency[FLOOR_COPY] : NULL);
-    if (!compared)
-        return;
-    round->slice_seconds[FLOOR_COPY] += seconds;
-    round->slice_count[FLOOR_COPY] += floor->slice;
+    uint64_t total_ns = floor_copy_run(&floor->copy, floor->first.random, floor->slice,
+                                       compared ? &round->latency[FLOOR_COPY] : NULL);
+    if (compared)
+        count_slice(round, FLOOR_COPY, floor->slice, total_ns);
 }
 
 /* One slice of each kind; every other time backwards. */
@@ -156,7 +159,9 @@ static int run_slices(struct floor *floor, bool backwards, bool compared)
 
     for (int i = 0; i < FLOOR_KIND_COUNT && rc == OKV_OK; i++) {
         enum floor_kind kind = (enum floor_kind)(backwards ? FLOOR_KIND_COUNT - 1 - i : i);
-        uint32_t part = kind == FLOOR_PING ? SLICE_PING_PART : 1;
+        uint32_t part = kind == FLOOR_PING  ? SLICE_PING_PART
+                        : kind == FLOOR_GET ? 1
+                                            : SLICE_REQUEST_PART;
         if (kind == FLOOR_COPY)
             run_copies(floor, compared);
         else if (kind == FLOOR_READ)
@@ -328,8 +333,10 @@ int floor_round_run(struct runner *runner, uint32_t number, struct floor_round *
     };
 
     memset(round, 0, sizeof *round);
-    for (int kind = 0; kind < FLOOR_KIND_COUNT; kind++)
+    for (int kind = 0; kind < FLOOR_KIND_COUNT; kind++) {
         histogram_init(&round->latency[kind]);
+        histogram_init(&round->pace[kind]);
+    }
     runner_first(runner, &floor.first);
     if (!floor.first.target->ops->handle)
         return note_failure(&floor, OKV_EUNSUPPORTED, "only okv has this floor");
@@ -355,7 +362,7 @@ void floor_round_figures(const struct floor_round *round, struct floor_figures *
         const struct histogram *latency = &round->latency[kind];
         figures->p50_us[kind] = (double)histogram_percentile(latency, 50) / 1e3;
         figures->p99_us[kind] = (double)histogram_percentile(latency, 99) / 1e3;
-        figures->rate[kind] = ratio((double)round->slice_count[kind], round->slice_seconds[kind]);
+        figures->rate[kind] = ratio(1e12, (double)histogram_percentile(&round->pace[kind], 50));
     }
     figures->get_over_copy = ratio(figures->p50_us[FLOOR_GET], figures->p50_us[FLOOR_COPY]);
     figures->get_over_read = ratio(figures->p50_us[FLOOR_GET], figures->p50_us[FLOOR_READ]);

@@ -11,8 +11,9 @@
  * takes to copy a bucket from a random place of as much memory as the index has, and to hash
  * the copy as its check does.
  *
- * Latencies are compared by their medians. Rates are those of the slices: operations over
- * the time from a slice's first submission to its last result. With --get-many a get's slice
+ * Latencies are compared by their medians. The rate of a slice is its operations over the time
+ * from its first submission to its last result, and that of a round the median of its slices:
+ * a machine that stands still for a while spoils one of them. With --get-many a get's slice
  * is batches, each of as many READs as it has keys at once, and its rate counts keys.
  *
  * Each round ends with a stretch of gets alone, for the server's CPU time, and as long a
@@ -40,9 +41,9 @@ enum floor_kind {
 struct floor_round {
     uint32_t read_bytes; /* of each raw READ */
     struct histogram latency[FLOOR_KIND_COUNT];
-    double slice_seconds[FLOOR_KIND_COUNT]; /* of all slices of a kind, */
-    uint64_t slice_count[FLOOR_KIND_COUNT]; /* and their operations, or keys */
-    struct okv_counters counters;           /* of all gets, those of the stretch too */
+    struct histogram pace[FLOOR_KIND_COUNT]; /* of each slice: ps for an operation, or a key */
+    double seconds[FLOOR_KIND_COUNT];        /* of all slices of a kind */
+    struct okv_counters counters;            /* of all gets, those of the stretch too */
     double stretch_seconds;
     uint64_t stretch_gets;
     bool cpu_known;        /* the server tells its CPU time */

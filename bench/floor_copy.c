@@ -41,8 +41,8 @@ void floor_copy_fini(struct floor_copy *copy)
     copy->memory = NULL;
 }
 
-double floor_copy_run(struct floor_copy *copy, struct workload_random *random, uint32_t count,
-                      struct histogram *latency)
+uint64_t floor_copy_run(struct floor_copy *copy, struct workload_random *random, uint32_t count,
+                        struct histogram *latency)
 {
     uint8_t image[BUCKET_MAX];
     uint64_t start_ns = okv_clock_ns();
@@ -57,5 +57,5 @@ double floor_copy_run(struct floor_copy *copy, struct workload_random *random, u
         if (latency)
             histogram_record(latency, end_ns - begun_ns);
     }
-    return (double)(end_ns - start_ns) / 1e9;
+    return end_ns - start_ns;
 }

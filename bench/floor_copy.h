@@ -19,8 +19,8 @@ int floor_copy_init(struct floor_copy *copy, uint64_t buckets, uint32_t bucket_b
 void floor_copy_fini(struct floor_copy *copy); /* accepts one of zeros */
 
 /* Times `count` of them, each from its beginning to its end, unless `latency` is NULL. Returns the
- * seconds that all took. */
-double floor_copy_run(struct floor_copy *copy, struct workload_random *random, uint32_t count,
-                      struct histogram *latency);
+ * time that all took, in ns. */
+uint64_t floor_copy_run(struct floor_copy *copy, struct workload_random *random, uint32_t count,
+                        struct histogram *latency);
 
 #endif

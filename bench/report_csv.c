@@ -81,7 +81,7 @@ static void write_floor(const struct report_target *target, uint32_t number,
         if (round->latency[i].count == 0)
             continue;
         write_head(target, number, floor_kind_name((enum floor_kind)i), out);
-        write_number(round->slice_seconds[i], out);
+        write_number(round->seconds[i], out);
         write_number(figures.rate[i], out);
         write_latency(&round->latency[i], out);
         write_number(i == FLOOR_GET ? figures.reads_per_get : NAN, out);
