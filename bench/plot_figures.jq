@@ -103,14 +103,14 @@ def log_axis($text; $least; $most; f):
     | axis($text) + { log: true, $from, $to,
                        tics: [$marks[] | select(. >= $from and . <= $to) | [., f]] };
 
-# From zero, or another round number below all.
-def linear_axis($text; $from; $most):
-    (($most - $from) / 6) as $about
+# Marks are multiples of one step, from the last of them below $least to the first above $most.
+def linear_axis($text; $least; $most):
+    (($most - $least) / 6) as $about
     | pow(10; $about | log10 | floor) as $power
     | ([(1, 2, 2.5, 5, 10) * $power | select(. >= $about)] | first) as $step
-    | (($most - $from) / $step | ceil) as $steps
-    | axis($text) + { $from, to: ($from + $steps * $step),
-                       tics: [range($steps + 1) * $step + $from | [., short]] };
+    | ($least / $step + 1e-6 | floor) as $from
+    | ($most / $step - 1e-6 | ceil) as $to
+    | axis($text) + { from: ($from * $step), to: ($to * $step), tics: [range($from; $to + 1) * $step | [., short]] };
 
 # From zero, but where that would press the slow ones together.
 def throughput_axis($text; $rates):
