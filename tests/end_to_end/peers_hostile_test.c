@@ -120,7 +120,11 @@ static void redis_misbehaves(void **state)
 
 static void memcached_misbehaves(void **state)
 {
+    /* A line that never ends; the byte after the last is 0. */
+    static const char endless[4096] = {[0 ... 4094] = 'A'};
     static const struct play plays[] = {
+        {MEMCACHED, .answers = {endless}, .stays = true, .open_code = OKV_EPROTO,
+         .words = "no answer"},
         {MEMCACHED, .answers = {NULL}, .open_code = OKV_EDISCONNECTED, .words = "closed"},
         {MEMCACHED, .answers = {"VERSION 1.4.9\r\n"}, .open_code = OKV_EVERSION,
          .words = "1.6.10 is needed"},
