@@ -1,7 +1,6 @@
-#include "bench/loop.h"
+#include "bench/loop_state.h"
 
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,76 +12,6 @@
 /* A sleep may end so much late; what is left until an operation is due is spent awake. */
 #define SLEEP_SLACK_NS 200000u
 #define CACHE_LINE 64u
-
-/* An operation under way. */
-struct slot {
-    uint64_t start_ns; /* when it was due or submitted; 0: not yet */
-    uint64_t record;
-    size_t value_length; /* of what is put */
-    enum operation operation;
-    bool writes; /* rmw, cas: it is at its put */
-    char *key;
-    char *value; /* of a put, or where a get's goes */
-};
-
-/* A connection and what is under way on it. */
-struct lane {
-    struct target *target;
-    struct slot *slots;
-    uint32_t *free_slots; /* a stack of indexes */
-    uint32_t free_count;
-    uint32_t gathered;            /* commands that are to be submitted; their tags are the slots */
-    struct okv_command *commands; /* gathered, or of a batch */
-    char *memory;                 /* each slot's value and, behind it, its key */
-    size_t memory_size;
-    okv_registration *registration;
-};
-
-struct loop {
-    struct loop_config config;
-    struct lane *lanes;         /* [config.target_count] */
-    struct okv_result *results; /* of a batch */
-    uint32_t turn;              /* the lane that gets the next order */
-    size_t echo_max;            /* bytes that an echo may carry */
-    uint64_t now_ns;            /* when results came last */
-    uint64_t counter;           /* of the value put last; unique among loops by its high bits */
-
-    /* of the run under way */
-    const struct loop_run_config *run;
-    struct loop_tally *tally;
-    struct histogram *second; /* of the run's series, until */
-    uint64_t second_until_ns; /* then; NULL: there is none */
-    struct loop_order order;  /* what is next, if it is `held` */
-    bool held;
-    bool over; /* nothing more is to be asked for */
-};
-
-/* ---- tallies ------------------------------------------------------------ */
-
-void loop_tally_init(struct loop_tally *tally)
-{
-    memset(tally, 0, sizeof *tally);
-    for (int operation = 0; operation < OPERATION_COUNT; operation++)
-        histogram_init(&tally->latency[operation]);
-}
-
-void loop_tally_merge(struct loop_tally *into, const struct loop_tally *from)
-{
-    for (int operation = 0; operation < OPERATION_COUNT; operation++) {
-        if (from->latency[operation].count > 0)
-            histogram_merge(&into->latency[operation], &from->latency[operation]);
-    }
-    into->missing += from->missing;
-    into->conflicts += from->conflicts;
-    into->wrong += from->wrong;
-    into->failed += from->failed;
-    into->key_bytes += from->key_bytes;
-    into->value_bytes += from->value_bytes;
-    if (into->code == OKV_OK && from->code != OKV_OK) {
-        into->code = from->code;
-        memcpy(into->why, from->why, sizeof into->why);
-    }
-}
 
 /* ---- making and ending -------------------------------------------------- */
 
@@ -188,18 +117,6 @@ static uint32_t lane_pending(const struct loop *loop, const struct lane *lane)
     return lane_load(loop, lane) - lane->gathered;
 }
 
-/* Remembers the first failure. */
-static void note_failure(struct loop *loop, const struct lane *lane, int code)
-{
-    struct loop_tally *tally = loop->tally;
-
-    if (tally->code != OKV_OK)
-        return;
-    const char *why = lane->target->ops->why(lane->target);
-    tally->code = code;
-    snprintf(tally->why, sizeof tally->why, "%s", why[0] != '\0' ? why : okv_strerror(code));
-}
-
 static void fill_get(const struct loop *loop, struct slot *slot, struct okv_command *command)
 {
     command->kind = OKV_GET;
@@ -293,7 +210,7 @@ static int submit(struct loop *loop, struct lane *lane)
         memmove(lane->commands, lane->commands + accepted, lane->gathered * sizeof *lane->commands);
     if (rc == OKV_OK || (rc == OKV_EAGAIN && lane_pending(loop, lane) > 0))
         return OKV_OK;
-    note_failure(loop, lane, rc);
+    loop_note_failure(loop, lane, rc);
     return rc;
 }
 
@@ -354,96 +271,6 @@ static int fill(struct loop *loop)
 
 /* ---- results ------------------------------------------------------------ */
 
-/* Codes that every later operation would meet too. */
-static bool is_final(int code)
-{
-    switch (code) {
-    case OKV_EINVAL:
-    case OKV_EKEYSIZE:
-    case OKV_EVALUESIZE:
-    case OKV_EFULL:
-    case OKV_EDISCONNECTED:
-    case OKV_ESHUTDOWN:
-    case OKV_EPROTO:
-    case OKV_ENOMEM:
-    case OKV_EIO:
-    case OKV_EUNSUPPORTED:
-        return true;
-    default:
-        return false;
-    }
-}
-
-/* Whether what a slot is at is a get. */
-static bool slot_gets(const struct slot *slot)
-{
-    return slot->operation == OPERATION_GET ||
-           (!slot->writes &&
-            (slot->operation == OPERATION_RMW || slot->operation == OPERATION_CAS));
-}
-
-/* Counts the bytes of what succeeded, and sees that it brought what it should. */
-static void check_success(struct loop *loop, const struct slot *slot,
-                          const struct okv_result *result)
-{
-    struct loop_tally *tally = loop->tally;
-
-    tally->key_bytes += loop->config.key_size;
-    if (slot_gets(slot)) {
-        tally->value_bytes += result->length;
-        if (result->length != workload_value_size(loop->config.values, slot->record) ||
-            !workload_value_check(slot->record, slot->value, result->length))
-            tally->wrong++;
-    } else if (slot->operation == OPERATION_INCR) {
-        tally->wrong += result->number < 1;
-    } else if (slot->operation < OPERATION_MIXED_COUNT && slot->operation != OPERATION_DELETE) {
-        tally->value_bytes += slot->value_length;
-    }
-}
-
-/* Whether a code other than OKV_OK is an answer; counts it as what it is. */
-static bool check_answer(struct loop *loop, const struct slot *slot, int status)
-{
-    struct loop_tally *tally = loop->tally;
-
-    if (status == OKV_ENOTFOUND && slot_gets(slot)) {
-        tally->missing++;
-        return true;
-    }
-    if (slot->operation == OPERATION_CAS && (status == OKV_ECONFLICT || status == OKV_ENOTFOUND)) {
-        tally->conflicts++;
-        return true;
-    }
-    return slot->operation == OPERATION_DELETE && status == OKV_ENOTFOUND;
-}
-
-static void record_latency(struct loop *loop, const struct slot *slot)
-{
-    uint64_t latency_ns = loop->now_ns > slot->start_ns ? loop->now_ns - slot->start_ns : 0;
-
-    histogram_record(&loop->tally->latency[slot->operation], latency_ns);
-    if (loop->second)
-        histogram_record(loop->second, latency_ns);
-}
-
-/* Counts the result of what is in a slot. Returns 0 or a final code. */
-static int count_result(struct loop *loop, const struct lane *lane, const struct slot *slot,
-                        const struct okv_result *result)
-{
-    if (result->status == OKV_OK) {
-        check_success(loop, slot, result);
-    } else if (result->status == OKV_ETOOSMALL && slot_gets(slot)) {
-        loop->tally->wrong++;
-        return OKV_OK;
-    } else if (!check_answer(loop, slot, result->status)) {
-        loop->tally->failed++;
-        note_failure(loop, lane, result->status);
-        return is_final(result->status) ? result->status : OKV_OK;
-    }
-    record_latency(loop, slot);
-    return OKV_OK;
-}
-
 /* After the get of an rmw or cas: its put, unless there is nothing to put it upon. A record that
  * was deleted is put again by rmw. Returns whether there is one. */
 static bool go_on_writing(struct loop *loop, struct lane *lane, struct slot *slot,
@@ -456,7 +283,7 @@ static bool go_on_writing(struct loop *loop, struct lane *lane, struct slot *slo
     if (missed)
         loop->tally->missing++;
     else
-        check_success(loop, slot, result);
+        loop_check_success(loop, slot, result);
     slot->writes = true;
     struct okv_command *command = gather(loop, lane, (uint32_t)result->tag);
     if (slot->operation == OPERATION_CAS) {
@@ -470,21 +297,13 @@ static int finish(struct loop *loop, struct lane *lane, const struct okv_result 
 {
     struct slot *slot = &lane->slots[result->tag];
 
-    if (slot->operation != OPERATION_GET && slot_gets(slot) &&
+    if (slot->operation != OPERATION_GET && loop_slot_gets(slot) &&
         go_on_writing(loop, lane, slot, result))
         return OKV_OK;
     lane->free_slots[lane->free_count++] = (uint32_t)result->tag;
     if (slot->operation == OPERATION_INSERT && loop->config.inserts)
         inserts_end(loop->config.inserts, slot->record);
-    return count_result(loop, lane, slot, result);
-}
-
-/* Notes the time of results. */
-static void see_results(struct loop *loop)
-{
-    loop->now_ns = okv_clock_ns();
-    if (loop->run->series && loop->now_ns >= loop->second_until_ns)
-        loop->second = series_at(loop->run->series, loop->now_ns, &loop->second_until_ns);
+    return loop_count_result(loop, lane, slot, result);
 }
 
 /* Collects what has ended on a lane, and adds how much to *total. Returns 0, or the code after
@@ -496,13 +315,13 @@ static int collect(struct loop *loop, struct lane *lane, uint32_t *total)
 
     int count = lane->target->ops->poll(lane->target, results, RESULTS);
     if (count < 0) {
-        note_failure(loop, lane, count);
+        loop_note_failure(loop, lane, count);
         return count;
     }
     if (count == 0)
         return OKV_OK;
     *total += (uint32_t)count;
-    see_results(loop);
+    loop_see_results(loop);
     uint32_t gathered = lane->gathered;
     for (int i = 0; i < count; i++) {
         int rc = finish(loop, lane, &results[i]);
@@ -617,14 +436,14 @@ static int batch_run(struct loop *loop, struct lane *lane, uint32_t count)
     int rc = lane->target->ops->get_many(lane->target, lane->commands, loop->results, count);
 
     if (rc != OKV_OK) {
-        note_failure(loop, lane, rc);
+        loop_note_failure(loop, lane, rc);
         return rc;
     }
-    see_results(loop);
+    loop_see_results(loop);
     atomic_fetch_add_explicit(loop->config.done, count, memory_order_relaxed);
     for (uint32_t i = 0; i < count; i++) {
         lane->slots[i].start_ns = start_ns;
-        int final = count_result(loop, lane, &lane->slots[i], &loop->results[i]);
+        int final = loop_count_result(loop, lane, &lane->slots[i], &loop->results[i]);
         if (final != OKV_OK)
             rc = final;
     }

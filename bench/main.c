@@ -238,13 +238,24 @@ static int judge(const struct bench *bench, uint32_t index)
                       &target->tally);
 }
 
+/* Whether there is something to be read: a run that broke in its first round has no figures. */
+static bool has_figures(const struct bench *bench, int status)
+{
+    for (uint32_t i = 0; status != STATUS_DONE && i < bench->options.target_count; i++) {
+        if (bench->report->targets[i].rounds > 0)
+            return true;
+    }
+    return status == STATUS_DONE;
+}
+
 /* Prints and writes what there is. */
 static int publish(const struct bench *bench, int status)
 {
     const struct options *options = &bench->options;
     const struct report *report = bench->report;
 
-    report_print(report, bench->json == stdout || bench->csv == stdout ? stderr : stdout);
+    if (has_figures(bench, status))
+        report_print(report, bench->json == stdout || bench->csv == stdout ? stderr : stdout);
     if (bench->json && report_write_json(report, bench->json) != 0)
         return fail(options->json, "cannot write the JSON: see that the disk has room");
     if (bench->csv && report_write_csv(report, bench->csv) != 0)
