@@ -162,7 +162,7 @@ command_arguments() {
 
 bench_arguments() {
     local bad
-    for bad in get=50,put=49 get=101 get=50,get=50 scan=10 get get= =5 get=95, put=-5 '' get=nan; do
+    for bad in get=50,put=49 get=101 get=50,get=50 scan=10 get get= =5 'get=95,' put=-5 '' get=nan; do
         check "--mix '$bad'" 2 '--mix' 'add up to 100, as' "$bench" -s "$socket" "--mix=$bad"
     done
     for bad in g aa '' B; do
