@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "bench/floor_copy.h"
+#include "bench/floor_gets.h"
 #include "shared/clock.h"
 
 /* Operations of a slice: many times the depth, as the start and the end of a
@@ -36,7 +37,8 @@ struct floor {
     struct loop_tally *tallies; /* [TALLY_COUNT] */
     struct loop_tally *tally;   /* the caller's */
     struct floor_copy copy;     /* without memory unless over local:// */
-    uint64_t *samples;          /* [slice] of a slice of READs */
+    struct floor_gets gets;
+    uint64_t *samples; /* [slice] of a slice of READs */
     uint32_t slice;
     uint32_t read_depth;
     enum operation operation; /* of the slice under way, */
@@ -140,6 +142,27 @@ static int run_reads(struct floor *floor, bool compared)
     return OKV_OK;
 }
 
+static int run_gets(struct floor *floor, bool compared)
+{
+    struct floor_round *round = floor->round;
+    struct floor_gets_slice slice = {
+        .chooser = floor->first.chooser,
+        .random = floor->first.random,
+        .count = floor->slice,
+        .latency = compared ? &round->latency[FLOOR_GET] : NULL,
+        .tally = &floor->tallies[TALLY_APART],
+    };
+    struct okv_counters before, after;
+
+    okv_counters(floor->handle, &before);
+    int rc = floor_gets_run(&floor->gets, &slice);
+    okv_counters(floor->handle, &after);
+    runner_counters_add(&round->counters, &after, &before);
+    if (compared && rc == OKV_OK)
+        count_slice(round, FLOOR_GET, floor->slice, slice.total_ns);
+    return rc;
+}
+
 static void run_copies(struct floor *floor, bool compared)
 {
     struct floor_round *round = floor->round;
@@ -159,13 +182,13 @@ static int run_slices(struct floor *floor, bool backwards, bool compared)
 
     for (int i = 0; i < FLOOR_KIND_COUNT && rc == OKV_OK; i++) {
         enum floor_kind kind = (enum floor_kind)(backwards ? FLOOR_KIND_COUNT - 1 - i : i);
-        uint32_t part = kind == FLOOR_PING  ? SLICE_PING_PART
-                        : kind == FLOOR_GET ? 1
-                                            : SLICE_REQUEST_PART;
+        uint32_t part = kind == FLOOR_PING ? SLICE_PING_PART : SLICE_REQUEST_PART;
         if (kind == FLOOR_COPY)
             run_copies(floor, compared);
         else if (kind == FLOOR_READ)
             rc = run_reads(floor, compared);
+        else if (kind == FLOOR_GET)
+            rc = run_gets(floor, compared);
         else
             rc = run_operations(floor, kind, floor->slice / part, 0, compared);
     }
@@ -279,6 +302,7 @@ static int choose_read_bytes(struct floor *floor, const struct okv_info *info)
 /* Memory for the round; over local:// that to copy from, too. */
 static int floor_prepare(struct floor *floor)
 {
+    const struct options *options = floor->options;
     struct okv_info info;
 
     floor->samples = calloc(floor->slice, sizeof *floor->samples);
@@ -289,8 +313,13 @@ static int floor_prepare(struct floor *floor)
         loop_tally_init(&floor->tallies[i]);
     okv_info(floor->handle, &info);
     int rc = choose_read_bytes(floor, &info);
-    if (rc != OKV_OK || strcmp(info.transport, "local") != 0)
+    if (rc != OKV_OK)
         return rc;
+    rc = floor_gets_init(&floor->gets, floor->handle, options, floor->slice);
+    if (rc != OKV_OK)
+        return note_failure(floor, rc, okv_why(floor->handle));
+    if (strcmp(info.transport, "local") != 0)
+        return OKV_OK;
     rc = floor_copy_init(&floor->copy, info.buckets, info.bucket_bytes);
     return rc == OKV_OK ? rc : note_failure(floor, rc, "no memory to copy buckets from");
 }
@@ -300,12 +329,13 @@ static void floor_finish(struct floor *floor)
 {
     for (int i = 0; floor->tallies && i < TALLY_COUNT; i++) {
         const struct loop_tally *tally = &floor->tallies[i];
-        if (i != TALLY_APART && i != FLOOR_COPY && i != FLOOR_READ)
+        if (i == FLOOR_PUT || i == FLOOR_ECHO || i == FLOOR_PING)
             histogram_merge(&floor->round->latency[i], &tally->latency[kinds[i].operation]);
         loop_tally_merge(floor->tally, tally);
     }
     free(floor->tallies);
     free(floor->samples);
+    floor_gets_fini(&floor->gets);
     floor_copy_fini(&floor->copy);
 }
 

@@ -67,8 +67,8 @@ struct floor_figures {
 const char *floor_kind_name(enum floor_kind kind);
 
 /* Runs round `number` (from 1) on the runner's first connection, which is okv's; values are
- * of one size. Gets, puts, echos and pings are tallied in `tally` too. Returns 0, or a code with
- * its sentence in the tally. */
+ * of one size. What came of all is added to `tally`, though not the gets' latencies. Returns 0, or
+ * a code with its sentence in the tally. */
 int floor_round_run(struct runner *runner, uint32_t number, struct floor_round *round,
                     struct loop_tally *tally);
 

@@ -117,6 +117,16 @@ floor() {
     same "kinds in them" "$(awk -F, '$2 == 1 { print $3 }' "$csv" | xargs)" 'copy read get put echo ping'
 }
 
+a_wrong_value() {
+    local status=0
+    "$okv" -s "$socket" put 0000000000000000 'a value that nobody put there!!!'
+    "$bench" -s "$socket" --records 500 --no-load --floor --operations 3000 --rounds 1 --json "$json" \
+        >"$scratch/out" 2>"$scratch/err" || status=$?
+    same "the status after a wrong value" $status 3
+    same "what is said of it" "$(grep -c 'values were wrong or missing' "$scratch/err")" 1
+    holds '.targets[0].outcome | (.good | not) and .wrong > 0 and .missing == 0 and .failed == 0'
+}
+
 start_server "$socket" --memory 64M
 a_mix_on_two_targets
 load_alone
@@ -127,5 +137,7 @@ floor --get-many 32
 floor --value-size 4K
 holds 'all(.targets[0].rounds[]; .read_bytes == 4112)' \
     '[.targets[0].rounds[].counters | .hints_right + .extent_reads] | add > 0'
+floor --value-size 100 --registered
+a_wrong_value
 echo "report: $checks checks, $failures of them wrong"
 [ $failures -eq 0 ]
