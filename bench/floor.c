@@ -293,9 +293,11 @@ static int choose_read_bytes(struct floor *floor, const struct okv_info *info)
     okv_counters(floor->handle, &after);
     uint64_t size = (uint64_t)options->key_size + options->values.high;
     uint64_t most = (uint64_t)info->bucket_bytes * PROBE_BUCKETS_MAX;
+    floor->round->echo_whole = size <= info->max_message_value;
     if (after.extent_reads == before.extent_reads)
         size = info->bucket_bytes;
     floor->round->read_bytes = (uint32_t)(size < most ? size : most);
+    floor->round->read_whole = size <= most;
     return OKV_OK;
 }
 
@@ -395,8 +397,11 @@ void floor_round_figures(const struct floor_round *round, struct floor_figures *
         figures->rate[kind] = ratio(1e12, (double)histogram_percentile(&round->pace[kind], 50));
     }
     figures->get_over_copy = ratio(figures->p50_us[FLOOR_GET], figures->p50_us[FLOOR_COPY]);
-    figures->get_over_read = ratio(figures->p50_us[FLOOR_GET], figures->p50_us[FLOOR_READ]);
-    figures->put_over_echo = ratio(figures->p50_us[FLOOR_PUT], figures->p50_us[FLOOR_ECHO]);
-    figures->get_rate_over_read = ratio(figures->rate[FLOOR_GET], figures->rate[FLOOR_READ]);
+    if (round->read_whole) {
+        figures->get_over_read = ratio(figures->p50_us[FLOOR_GET], figures->p50_us[FLOOR_READ]);
+        figures->get_rate_over_read = ratio(figures->rate[FLOOR_GET], figures->rate[FLOOR_READ]);
+    }
+    if (round->echo_whole)
+        figures->put_over_echo = ratio(figures->p50_us[FLOOR_PUT], figures->p50_us[FLOOR_ECHO]);
     figures->reads_per_get = ratio((double)round->counters.reads, (double)round->counters.gets);
 }

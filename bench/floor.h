@@ -40,6 +40,8 @@ enum floor_kind {
 
 struct floor_round {
     uint32_t read_bytes; /* of each raw READ */
+    bool read_whole;     /* those are all that a get has to fetch */
+    bool echo_whole;     /* an echo has all that a put has */
     struct histogram latency[FLOOR_KIND_COUNT];
     struct histogram pace[FLOOR_KIND_COUNT]; /* of each slice: ps for an operation, or a key */
     double seconds[FLOOR_KIND_COUNT];        /* of all slices of a kind */
@@ -51,7 +53,7 @@ struct floor_round {
     double cpu_nothing_ms; /* and during the stretch of nothing */
 };
 
-/* What a round comes to; 0 where there is nothing to divide by. */
+/* What a round comes to; 0 where there is nothing to compare with. */
 struct floor_figures {
     double p50_us[FLOOR_KIND_COUNT];
     double p99_us[FLOOR_KIND_COUNT];

@@ -281,6 +281,9 @@ static void print_floor(const struct report *report, const struct report_target 
 
     fprintf(out, "  a raw READ is of %u bytes, an item has %u\n", target->floor[0].read_bytes,
             options->key_size + options->values.high);
+    if (!target->floor[0].read_whole || !target->floor[0].echo_whole)
+        fprintf(out, "  %s fewer bytes than an item has: their ratio is none\n",
+                target->floor[0].read_whole ? "an echo has" : "a READ and an echo have");
     fprintf(out, "  %-8s %10s %10s %10s   (us%s)\n", "", "p50", "p99", "a second",
             rounds->rounds > 1 ? "; medians of the rounds" : "");
     for (int i = 0; i < FLOOR_KIND_COUNT; i++)

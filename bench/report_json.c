@@ -37,6 +37,12 @@ static json_t *json_text(const char *text)
     return string;
 }
 
+/* There are none of 0. */
+static json_t *json_ratio(double ratio)
+{
+    return json_number(ratio > 0 ? ratio : NAN);
+}
+
 static json_t *json_microseconds(double ns)
 {
     return json_real(ns / 1e3);
@@ -220,12 +226,13 @@ static json_t *json_floor_round(const struct floor_round *round)
         json_object_set_new(latency, name, json_latency(&round->latency[i]));
         json_object_set_new(rate, name, json_real(figures.rate[i]));
     }
-    return json_pack("{s:I, s:o, s:o, s:f, s:f, s:f, s:f, s:f, s:o, s:o}", "read_bytes",
-                     (json_int_t)round->read_bytes, "latency", latency, "rate", rate,
-                     "get_over_copy", figures.get_over_copy, "get_over_read", figures.get_over_read,
-                     "put_over_echo", figures.put_over_echo, "get_rate_over_read",
-                     figures.get_rate_over_read, "reads_per_get", figures.reads_per_get, "counters",
-                     json_counters(&round->counters), "server_cpu", json_server_cpu(round));
+    return json_pack(
+        "{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "read_bytes",
+        (json_int_t)round->read_bytes, "latency", latency, "rate", rate, "get_over_copy",
+        json_ratio(figures.get_over_copy), "get_over_read", json_ratio(figures.get_over_read),
+        "put_over_echo", json_ratio(figures.put_over_echo), "get_rate_over_read",
+        json_ratio(figures.get_rate_over_read), "reads_per_get", json_ratio(figures.reads_per_get),
+        "counters", json_counters(&round->counters), "server_cpu", json_server_cpu(round));
 }
 
 static json_t *json_rounds(const struct report_target *target)

@@ -138,6 +138,9 @@ floor --value-size 4K
 holds 'all(.targets[0].rounds[]; .read_bytes == 4112)' \
     '[.targets[0].rounds[].counters | .hints_right + .extent_reads] | add > 0'
 floor --value-size 100 --registered
+run -s one="$socket" --floor --records 20 --value-size 64K --operations 100 --rounds 1 --depth 2
+holds '.targets[0].rounds[0] | .get_over_read == null and .get_rate_over_read == null and .put_over_echo == null
+    and .latency.get.count >= 100' '.targets[0].summary | has("get_p50_us") and (has("get_over_read") | not)'
 a_wrong_value
 echo "report: $checks checks, $failures of them wrong"
 [ $failures -eq 0 ]
