@@ -7,33 +7,6 @@
 /* Beyond this many terms the sum for zeta is taken as an integral. */
 #define ZETA_EXACT_TERMS 1000000u
 
-/* ---- random numbers ----------------------------------------------------- */
-
-/* The finaliser of SplitMix64: a permutation of 64 bits. */
-static uint64_t mix(uint64_t x)
-{
-    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return x ^ (x >> 31);
-}
-
-uint64_t workload_random_next(struct workload_random *random)
-{
-    random->state += UINT64_C(0x9e3779b97f4a7c15);
-    return mix(random->state);
-}
-
-double workload_random_unit(struct workload_random *random)
-{
-    return (double)(workload_random_next(random) >> 11) * 0x1p-53;
-}
-
-/* Multiply-shift; its bias is below 2^-32 for any number of records that fits memory. */
-uint64_t workload_random_below(struct workload_random *random, uint64_t bound)
-{
-    return (uint64_t)(((unsigned __int128)workload_random_next(random) * bound) >> 64);
-}
-
 /* ---- which record ------------------------------------------------------- */
 
 /* Sum of 1 / i^theta for i from 1 to n: exact terms, then Euler-Maclaurin, whose
@@ -188,8 +161,8 @@ static uint64_t hexadecimal(uint32_t number)
 
 void workload_key_write(uint64_t record, char *key, size_t size)
 {
-    uint64_t digits[2] = {htole64(hexadecimal((uint32_t)(record >> 32))),
-                          htole64(hexadecimal((uint32_t)record))};
+    uint64_t high = record >> 32 ? hexadecimal((uint32_t)(record >> 32)) : hexadecimal(0);
+    uint64_t digits[2] = {htole64(high), htole64(hexadecimal((uint32_t)record))};
 
     if (size >= sizeof digits) {
         memset(key, '0', size - sizeof digits);
@@ -209,12 +182,12 @@ void workload_number_key_write(uint64_t record, char *key, size_t size)
 /* What word `index` after the counter is. */
 static uint64_t value_word(uint64_t seed, size_t index)
 {
-    return mix(seed + UINT64_C(0x9e3779b97f4a7c15) * (index + 1));
+    return workload_mix(seed + UINT64_C(0x9e3779b97f4a7c15) * (index + 1));
 }
 
 static uint64_t value_seed(uint64_t record, uint64_t counter, size_t size)
 {
-    return mix(record) ^ mix(counter + UINT64_C(0x2545f4914f6cdd1d)) ^ size;
+    return workload_mix(record) ^ workload_mix(counter + UINT64_C(0x2545f4914f6cdd1d)) ^ size;
 }
 
 /* Bytes of the value behind its last whole word. */

@@ -21,11 +21,32 @@ struct workload_random {
     uint64_t state;
 };
 
-uint64_t workload_random_next(struct workload_random *random);
+/* The finaliser of SplitMix64: a permutation of 64 bits. */
+static inline uint64_t workload_mix(uint64_t x)
+{
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return x ^ (x >> 31);
+}
+
+static inline uint64_t workload_random_next(struct workload_random *random)
+{
+    random->state += UINT64_C(0x9e3779b97f4a7c15);
+    return workload_mix(random->state);
+}
+
 /* 0 <= result < 1 */
-double workload_random_unit(struct workload_random *random);
-/* 0 <= result < bound; bound is not 0 */
-uint64_t workload_random_below(struct workload_random *random, uint64_t bound);
+static inline double workload_random_unit(struct workload_random *random)
+{
+    return (double)(workload_random_next(random) >> 11) * 0x1p-53;
+}
+
+/* 0 <= result < bound; bound is not 0. Multiply-shift: its bias is below 2^-32 for any number of
+ * records that fits memory. */
+static inline uint64_t workload_random_below(struct workload_random *random, uint64_t bound)
+{
+    return (uint64_t)(((unsigned __int128)workload_random_next(random) * bound) >> 64);
+}
 
 /* ---- which record ------------------------------------------------------- */
 
