@@ -17,6 +17,8 @@
 /* Requests take longer than READs, so their slices are shorter; pings are compared with nothing. */
 #define SLICE_REQUEST_PART 4
 #define SLICE_PING_PART 16
+/* Gets that show where items are. */
+#define SAMPLE_GETS 64
 #define STRETCH_SECONDS 0.5
 /* Longer than a server spins before it sleeps. */
 #define SETTLE_MS 50
@@ -280,21 +282,22 @@ static int run_round(struct floor *floor, uint32_t number)
 }
 
 /* Bytes of the raw READ that a get is compared with. Whether an item is in an extent is
- * for the server to decide: a get of one shows it. */
+ * for the server to decide, and where buckets are full small ones are too: some gets show what
+ * most are. */
 static int choose_read_bytes(struct floor *floor, const struct okv_info *info)
 {
     const struct options *options = floor->options;
     struct okv_counters before, after;
 
     okv_counters(floor->handle, &before);
-    int rc = run_operations(floor, FLOOR_GET, 1, 0, false);
+    int rc = run_operations(floor, FLOOR_GET, SAMPLE_GETS, 0, false);
     if (rc != OKV_OK)
         return rc;
     okv_counters(floor->handle, &after);
     uint64_t size = (uint64_t)options->key_size + options->values.high;
     uint64_t most = (uint64_t)info->bucket_bytes * PROBE_BUCKETS_MAX;
     floor->round->echo_whole = size <= info->max_message_value;
-    if (after.extent_reads == before.extent_reads)
+    if (after.extent_reads - before.extent_reads < SAMPLE_GETS / 2)
         size = info->bucket_bytes;
     floor->round->read_bytes = (uint32_t)(size < most ? size : most);
     floor->round->read_whole = size <= most;
