@@ -248,6 +248,25 @@ static bool has_figures(const struct bench *bench, int status)
     return status == STATUS_DONE;
 }
 
+/* Says which latencies of an open loop are those of a server that was asked for too much. */
+static void note_overdue(const struct bench *bench)
+{
+    char label[LABEL_TEXT];
+    char what[64];
+
+    for (uint32_t i = 0; i < bench->options.target_count; i++) {
+        const struct report_target *target = &bench->report->targets[i];
+        for (uint32_t round = 0; target->run && round < target->rounds; round++) {
+            snprintf(what, sizeof what, "round %u of %u", round + 1, bench->options.rounds);
+            if (target->run[round].overdue)
+                fprintf(stderr,
+                        "kv-bench: %s: not all that was due could be begun in twice the time: "
+                        "give a lower --rate\n",
+                        label_of(bench, i, what, label));
+        }
+    }
+}
+
 /* Prints and writes what there is. */
 static int publish(const struct bench *bench, int status)
 {
@@ -256,6 +275,7 @@ static int publish(const struct bench *bench, int status)
 
     if (has_figures(bench, status))
         report_print(report, bench->json == stdout || bench->csv == stdout ? stderr : stdout);
+    note_overdue(bench);
     if (bench->json && report_write_json(report, bench->json) != 0)
         return fail(options->json, "cannot write the JSON: see that the disk has room");
     if (bench->csv && report_write_csv(report, bench->csv) != 0)
