@@ -63,7 +63,7 @@ run_tests() {
 # What was installed here has to be there: nothing may be left out for want of it.
 export OKV_TEST_REQUIRE_TOOLS=1
 mkdir -p build/logs
-groups=(build test)
+groups=(build test peers)
 [ -n "$quick" ] || groups+=(guest)
 step "packages: ${groups[*]}"
 tests/support/packages.sh "${groups[@]}"

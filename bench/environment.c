@@ -1,28 +1,49 @@
 #include "bench/environment.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
-static void read_cpu_model(char *out, size_t size)
+/* The build says it when it knows. */
+#ifndef OKV_GIT
+#define OKV_GIT ""
+#endif
+
+/* What the first processor's line in /proc/cpuinfo that begins with `name` says, or "". */
+static void read_cpu_line(const char *name, char *out, size_t size)
 {
-    char line[512];
+    char *line = NULL;
+    size_t room = 0;
     FILE *file = fopen("/proc/cpuinfo", "r");
 
-    snprintf(out, size, "unknown");
+    out[0] = '\0';
     if (!file)
         return;
-    while (fgets(line, sizeof line, file)) {
-        char *colon = strchr(line, ':');
-        if (strncmp(line, "model name", 10) != 0 || !colon || colon[1] == '\0')
+    while (out[0] == '\0' && getline(&line, &room, file) > 0) {
+        const char *colon = strchr(line, ':');
+        if (strncmp(line, name, strlen(name)) != 0 || !colon || colon[1] != ' ')
             continue;
         line[strcspn(line, "\n")] = '\0';
         snprintf(out, size, "%s", colon + 2);
-        break;
     }
+    free(line);
     fclose(file);
+}
+
+static void read_cpu(struct environment *environment)
+{
+    char flags[8192];
+
+    read_cpu_line("model name", environment->cpu, sizeof environment->cpu);
+    read_cpu_line("flags", flags, sizeof flags);
+    environment->emulated = strstr(environment->cpu, "TCG") != NULL;
+    environment->is_virtual = strstr(flags, " hypervisor") != NULL;
+    if (environment->cpu[0] == '\0')
+        snprintf(environment->cpu, sizeof environment->cpu, "unknown");
+    environment->cpus = sysconf(_SC_NPROCESSORS_ONLN);
 }
 
 /* The command line as it could be typed again, unless it has quotes itself. */
@@ -53,7 +74,7 @@ void environment_read(struct environment *environment, int argc, char **argv)
                  system.release);
         snprintf(environment->machine, sizeof environment->machine, "%s", system.machine);
     }
-    read_cpu_model(environment->cpu, sizeof environment->cpu);
-    environment->cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    read_cpu(environment);
+    environment->git = OKV_GIT;
     join_command(environment->command, sizeof environment->command, argc, argv);
 }

@@ -13,14 +13,27 @@ static unsigned bucket_of(uint64_t value)
     return (shift << HISTOGRAM_SUB_BITS) + (unsigned)(value >> shift);
 }
 
-/* The value in the middle of a bucket. */
+/* Buckets are 2^this wide. */
+static unsigned bucket_shift(unsigned bucket)
+{
+    return bucket < 2 * SUB_COUNT ? 0 : (bucket >> HISTOGRAM_SUB_BITS) - 1;
+}
+
+static uint64_t bucket_low(unsigned bucket)
+{
+    unsigned shift = bucket_shift(bucket);
+
+    return (uint64_t)(bucket - (shift << HISTOGRAM_SUB_BITS)) << shift;
+}
+
 static uint64_t bucket_middle(unsigned bucket)
 {
-    if (bucket < 2 * SUB_COUNT)
-        return bucket;
-    unsigned shift = (bucket >> HISTOGRAM_SUB_BITS) - 1;
-    uint64_t low = (uint64_t)(bucket - (shift << HISTOGRAM_SUB_BITS)) << shift;
-    return low + ((UINT64_C(1) << shift) - 1) / 2;
+    return bucket_low(bucket) + ((UINT64_C(1) << bucket_shift(bucket)) - 1) / 2;
+}
+
+static uint64_t bucket_high(unsigned bucket)
+{
+    return bucket_low(bucket) + ((UINT64_C(1) << bucket_shift(bucket)) - 1);
 }
 
 void histogram_init(struct histogram *histogram)
@@ -78,4 +91,20 @@ uint64_t histogram_percentile(const struct histogram *histogram, double percent)
 double histogram_mean(const struct histogram *histogram)
 {
     return histogram->count > 0 ? histogram->sum / (double)histogram->count : 0.0;
+}
+
+bool histogram_next(const struct histogram *histogram, unsigned *bucket,
+                    struct histogram_step *step)
+{
+    unsigned at = *bucket;
+
+    while (at < HISTOGRAM_BUCKETS && histogram->buckets[at] == 0)
+        at++;
+    *bucket = at + 1;
+    if (at >= HISTOGRAM_BUCKETS)
+        return false;
+    uint64_t upper = bucket_high(at);
+    *step = (struct histogram_step){.upper = upper < histogram->max ? upper : histogram->max,
+                                    .count = histogram->buckets[at]};
+    return true;
 }

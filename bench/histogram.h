@@ -8,6 +8,7 @@
 #ifndef OKV_BENCH_HISTOGRAM_H
 #define OKV_BENCH_HISTOGRAM_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define HISTOGRAM_SUB_BITS 7
@@ -34,5 +35,16 @@ uint64_t histogram_percentile(const struct histogram *histogram, double percent)
 
 /* 0 when there are no samples. */
 double histogram_mean(const struct histogram *histogram);
+
+/* Some of the samples: how many, and a value that none of them exceeds. */
+struct histogram_step {
+    uint64_t upper;
+    uint64_t count;
+};
+
+/* Goes through all samples, from the least to the largest: the bucket at `*bucket` or, when it is
+ * empty, the next one that is not; false behind the last. Begin with 0. */
+bool histogram_next(const struct histogram *histogram, unsigned *bucket,
+                    struct histogram_step *step);
 
 #endif

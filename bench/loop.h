@@ -1,8 +1,13 @@
 /*
- * A closed loop over one handle: keeps up to `depth` operations under way, submits together
- * those that there is room for, times each from its submission to its result, and checks
- * every value that comes back.
- * Or the same with batches of gets, one after the other.
+ * Operations over one or more connections of one thread, each timed and every value that
+ * comes back checked.
+ *
+ * Closed: each connection keeps up to `depth` operations under way; the time of one is from
+ * its submission to its result. Open: operations are due at moments of their own, whether or
+ * not earlier ones have ended, and the time of one is from the moment it was due; what cannot
+ * be under way yet waits. So a server that stands still for a while makes all those slow that
+ * were due meanwhile, not one of them (no coordinated omission).
+ * Or closed with batches of gets, one after the other.
  */
 #ifndef OKV_BENCH_LOOP_H
 #define OKV_BENCH_LOOP_H
@@ -13,87 +18,76 @@
 #include <stdint.h>
 
 #include "bench/histogram.h"
-
-enum loop_op { LOOP_GET, LOOP_PUT, LOOP_PING, LOOP_OP_COUNT };
+#include "bench/inserts.h"
+#include "bench/operation.h"
+#include "bench/series.h"
+#include "bench/target.h"
+#include "bench/workload.h"
 
 /* What came of it. */
 struct loop_tally {
-    struct histogram latency[LOOP_OP_COUNT]; /* ns, of what succeeded */
-    uint64_t missing;                        /* gets that found nothing */
-    uint64_t wrong;                          /* gets that brought another value than was put */
-    uint64_t failed;                         /* operations that ended with another code */
-    int code;                                /* of the first of them, or what ended the loop */
-    char why[320];                           /* its sentence */
+    /* ns, of what succeeded, was a miss or a conflict */
+    struct histogram latency[OPERATION_COUNT];
+    uint64_t missing;     /* gets that found nothing, those of rmw and cas too */
+    uint64_t conflicts;   /* cas that met another version */
+    uint64_t wrong;       /* gets that brought another value than was put */
+    uint64_t failed;      /* operations that ended with another code */
+    uint64_t key_bytes;   /* of the operations that succeeded, */
+    uint64_t value_bytes; /* sent and got */
+    int code;             /* of the first failure, or what ended the loop */
+    char why[320];        /* its sentence */
 };
 
 void loop_tally_init(struct loop_tally *tally);
 void loop_tally_merge(struct loop_tally *into, const struct loop_tally *from);
 
-/* Says what to submit next; false when there is nothing more. */
-typedef bool loop_next(void *user, enum loop_op *op, uint64_t *record);
-
-struct loop_slot {
-    uint64_t start_ns;
+/* What to do next. */
+struct loop_order {
+    enum operation operation;
     uint64_t record;
-    enum loop_op op;
-    char *key;
-    char *value; /* of a put, or where a get's goes */
+    uint64_t due_ns; /* open loop: when; of okv_clock_ns(). 0: now */
 };
 
-struct loop {
-    okv *handle;        /* not owned */
-    atomic_bool *stop;  /* set by a loop that cannot go on, ends all that share it */
-    atomic_ulong *done; /* operations that ended, for progress */
-    uint32_t slot_count;
-    uint32_t depth; /* how many may be under way, or be a batch: 1 to slot_count; may be changed
-                       between runs */
-    uint32_t key_size;
-    uint32_t value_size;
-    uint64_t now_ns;  /* when results came last */
-    uint64_t counter; /* of the value put last; unique among loops by its high bits */
-    struct loop_slot *slots;
-    uint32_t *free_slots; /* a stack of indexes */
-    uint32_t free_count;
-    uint32_t gathered; /* commands that are to be submitted; their tags are the slots */
-    char *memory;
-    size_t memory_size;
-    okv_registration *registration;
-    struct okv_command *commands; /* gathered, or of a batch: slot_count */
-    struct okv_result *results;
-    struct loop_tally *tally; /* of the run under way */
-};
+/* Says what to do next; false when there is nothing more. An order that was given is done, unless
+ * the loop cannot go on. */
+typedef bool loop_next(void *user, struct loop_order *order);
 
 struct loop_config {
-    okv *handle;
-    atomic_bool *stop;
-    atomic_ulong *done;
-    uint32_t slot_count;
+    struct target *const *targets; /* the thread's connections; not owned */
+    uint32_t target_count;
+    atomic_bool *stop;   /* set by a loop that cannot go on, ends all that share it */
+    atomic_ulong *done;  /* operations that ended, for progress */
+    uint32_t slot_count; /* of each connection */
     uint32_t key_size;
-    uint32_t value_size;
-    bool registered; /* values are in registered memory */
-    uint16_t id;     /* unlike that of every other loop that puts */
+    const struct workload_values *values; /* not owned */
+    struct inserts *inserts;              /* hears which have ended; may be NULL */
+    bool registered;                      /* values are in registered memory, where there is such */
+    uint16_t id;                          /* unlike that of every other loop that puts */
 };
 
+struct loop;
+
 /* Returns 0, OKV_ENOMEM, or why the memory cannot be registered. */
-int loop_init(struct loop *loop, const struct loop_config *config);
+int loop_create(const struct loop_config *config, struct loop **out);
+/* Close the targets first, which may still use its memory. Accepts NULL. */
+void loop_destroy(struct loop *loop);
 
-/* Frees what loop_init() allocated; close the handle first, which may still use it. */
-void loop_fini(struct loop *loop);
+struct loop_run_config {
+    loop_next *next;
+    void *user;
+    uint32_t depth;       /* of each connection, or of a batch: 1 to slot_count */
+    bool batches;         /* gets alone, by get_many */
+    uint64_t deadline_ns; /* of okv_clock_ns(), when nothing more is asked of `next`; 0: none */
+    struct loop_tally *tally;
+    struct series *series; /* may be NULL */
+};
 
 /*
- * Submits what `next` says until it says no more, `deadline_ns` (of
- * okv_clock_ns(); 0: none) has passed or *stop is set, then waits for what is
- * under way. Results are added to `tally`. Returns 0, or the code that made it
- * impossible to go on, which is also in the tally.
+ * Goes on until `next` says no more, the deadline has passed or *stop is set, then waits for
+ * what is under way. With several connections it never sleeps while something is. Results are added
+ * to the tally. Returns 0, or the code that made it impossible to go on, which is also in the
+ * tally.
  */
-int loop_run(struct loop *loop, loop_next *next, void *user, uint64_t deadline_ns,
-             struct loop_tally *tally);
-
-/*
- * The same for gets alone, in batches of `depth` by okv_get_many(). What is timed is the
- * batch, and in the tally it is one sample for each of its gets.
- */
-int loop_run_many(struct loop *loop, loop_next *next, void *user, uint64_t deadline_ns,
-                  struct loop_tally *tally);
+int loop_run(struct loop *loop, const struct loop_run_config *config);
 
 #endif

@@ -11,6 +11,17 @@
 
 enum { STATUS_DONE = 0, STATUS_USAGE = 2, STATUS_FAILED = 3 };
 
+#define LABEL_TEXT 320
+
+/* The program's state: a runner for each target, and what they found. */
+struct bench {
+    struct options options;
+    struct report *report;
+    struct runner *runners[OPTIONS_TARGETS_MAX];
+    FILE *json; /* NULL: none, else it or stdout */
+    FILE *csv;
+};
+
 static int fail(const char *what, const char *why)
 {
     fprintf(stderr, "kv-bench: %s: %s\n", what, why);
@@ -25,6 +36,8 @@ static const char *advice(int code)
         return ": start okv-server with a larger --memory, or give fewer --records";
     case OKV_EVALUESIZE:
         return ": give a smaller --value-size";
+    case OKV_EUNSUPPORTED:
+        return ": leave that out of --mix";
     case OKV_ETIMEDOUT:
     case OKV_EUNKNOWN:
     case OKV_EDISCONNECTED:
@@ -42,132 +55,265 @@ static int fail_phase(const char *what, const struct loop_tally *tally)
     return STATUS_FAILED;
 }
 
-static int run_load(struct runner *runner, struct report *report)
+/* "round 1 of 5", with the target's name when there are several. */
+static const char *label_of(const struct bench *bench, uint32_t target, const char *what,
+                            char text[LABEL_TEXT])
 {
-    int rc = runner_load(runner, &report->load);
+    bool several = bench->options.target_count > 1;
 
-    loop_tally_merge(&report->tally, &report->load.tally);
-    report->loaded = true;
-    return rc == OKV_OK ? STATUS_DONE : fail_phase("load", &report->load.tally);
+    snprintf(text, LABEL_TEXT, "%s%s%s", several ? bench->options.targets[target].name : "",
+             several ? ": " : "", what);
+    return text;
+}
+
+/* ---- phases ------------------------------------------------------------- */
+
+static int run_load(struct bench *bench, uint32_t target)
+{
+    struct report_target *into = &bench->report->targets[target];
+    char label[LABEL_TEXT];
+
+    int rc = runner_load(bench->runners[target], &into->load);
+    into->loaded = true;
+    loop_tally_merge(&into->tally, &into->load.tally);
+    if (rc == OKV_OK)
+        return STATUS_DONE;
+    return fail_phase(label_of(bench, target, "load", label), &into->load.tally);
 }
 
 /* Its latencies are left out, but not what it found wrong. */
-static int run_warmup(struct runner *runner, struct report *report)
+static int run_warmup(struct bench *bench, uint32_t target)
 {
+    struct report_target *into = &bench->report->targets[target];
+    char label[LABEL_TEXT];
     struct phase phase;
-    int rc = runner_run(runner, "warm-up", report->options->warmup, 0, &phase);
-
-    loop_tally_merge(&report->tally, &phase.tally);
-    return rc == OKV_OK ? STATUS_DONE : fail_phase("warm-up", &phase.tally);
-}
-
-static int run_rounds(struct runner *runner, struct report *report)
-{
-    const struct options *options = report->options;
-    char label[32];
-
-    for (uint32_t i = 0; i < options->rounds; i++) {
-        struct phase *phase = &report->run[i];
-        snprintf(label, sizeof label, "round %u of %u", i + 1, options->rounds);
-        int rc = runner_run(runner, label, options->seconds, options->operations, phase);
-        loop_tally_merge(&report->tally, &phase->tally);
-        if (rc != OKV_OK)
-            return fail_phase(label, &phase->tally);
-        report->rounds++;
-    }
-    return STATUS_DONE;
-}
-
-static int run_floor(struct runner *runner, struct report *report)
-{
-    for (uint32_t i = 0; i < report->options->rounds; i++) {
-        int rc = floor_round_run(runner, i + 1, &report->floor[i], &report->tally);
-        if (rc != OKV_OK)
-            return fail_phase("floor", &report->tally);
-        report->rounds++;
-    }
-    return STATUS_DONE;
-}
-
-static int measure(struct runner *runner, struct report *report)
-{
-    const struct options *options = report->options;
     int status = STATUS_DONE;
 
-    if (options->floor)
-        report->floor = calloc(options->rounds, sizeof *report->floor);
-    else
-        report->run = calloc(options->rounds, sizeof *report->run);
-    if (!report->floor && !report->run)
-        return fail("rounds", "out of memory: give fewer --rounds");
-
-    if (options->load)
-        status = run_load(runner, report);
-    if (status == STATUS_DONE && options->warmup > 0)
-        status = run_warmup(runner, report);
-    if (status == STATUS_DONE)
-        status = options->floor ? run_floor(runner, report) : run_rounds(runner, report);
+    label_of(bench, target, "warm-up", label);
+    int rc = runner_run(bench->runners[target], label, bench->options.warmup, 0, &phase);
+    loop_tally_merge(&into->tally, &phase.tally);
+    if (rc != OKV_OK)
+        status = fail_phase(label, &phase.tally);
+    phase_fini(&phase);
     return status;
 }
 
-/* Prints what there is; `json` may be NULL. */
-static int publish(const struct report *report, FILE *json, int status)
+static int run_round(struct bench *bench, uint32_t target, uint32_t round)
 {
-    const struct loop_tally *tally = &report->tally;
+    const struct options *options = &bench->options;
+    struct report_target *into = &bench->report->targets[target];
+    const struct loop_tally *tally = &into->tally;
+    char label[LABEL_TEXT];
+    char what[64];
+    int rc;
 
-    report_print(report, json == stdout ? stderr : stdout);
-    if (json && report_write_json(report, json) != 0)
-        return fail(report->options->json, "cannot write the JSON: see that the disk has room");
-    if (status != STATUS_DONE || report_good(report))
+    snprintf(what, sizeof what, "round %u of %u", round + 1, options->rounds);
+    label_of(bench, target, what, label);
+    if (into->floor) {
+        rc = floor_round_run(bench->runners[target], round + 1, &into->floor[round], &into->tally);
+    } else {
+        struct phase *phase = &into->run[round];
+        rc =
+            runner_run(bench->runners[target], label, options->seconds, options->operations, phase);
+        loop_tally_merge(&into->tally, &phase->tally);
+        tally = &phase->tally;
+    }
+    if (rc != OKV_OK)
+        return fail_phase(label, tally);
+    into->rounds++;
+    return STATUS_DONE;
+}
+
+/* Every other round backwards, so that none always follows the same other. */
+static int run_rounds(struct bench *bench)
+{
+    uint32_t count = bench->options.target_count;
+    int status = STATUS_DONE;
+
+    for (uint32_t round = 0; status == STATUS_DONE && round < bench->options.rounds; round++) {
+        for (uint32_t i = 0; status == STATUS_DONE && i < count; i++)
+            status = run_round(bench, round % 2 == 0 ? i : count - 1 - i, round);
+    }
+    return status;
+}
+
+static int measure(struct bench *bench)
+{
+    const struct options *options = &bench->options;
+    int status = STATUS_DONE;
+
+    for (uint32_t i = 0; status == STATUS_DONE && options->load && i < options->target_count; i++)
+        status = run_load(bench, i);
+    if (status != STATUS_DONE || options->load_only)
         return status;
-    if (tally->wrong > 0 || tally->missing > 0)
-        return fail("values were wrong or missing",
+    for (uint32_t i = 0; status == STATUS_DONE && options->warmup > 0 && i < options->target_count;
+         i++)
+        status = run_warmup(bench, i);
+    return status == STATUS_DONE ? run_rounds(bench) : status;
+}
+
+/* ---- before and after --------------------------------------------------- */
+
+/* Before the run, whose result would be lost if this failed after it. */
+static int open_output(const char *name, FILE **out)
+{
+    if (!name)
+        return STATUS_DONE;
+    *out = strcmp(name, "-") == 0 ? stdout : fopen(name, "w");
+    return *out ? STATUS_DONE : fail(name, strerror(errno));
+}
+
+static int close_output(const char *name, FILE *out, int status)
+{
+    if (out && out != stdout && fclose(out) != 0 && status == STATUS_DONE)
+        return fail(name, strerror(errno));
+    return status;
+}
+
+/* Where the rounds of a target go. */
+static int make_room(struct bench *bench, struct report_target *target)
+{
+    const struct options *options = &bench->options;
+
+    loop_tally_init(&target->tally);
+    if (options->load_only)
+        return STATUS_DONE;
+    if (options->floor && strcmp(target->info.kind, "okv") == 0)
+        target->floor = calloc(options->rounds, sizeof *target->floor);
+    else
+        target->run = calloc(options->rounds, sizeof *target->run);
+    return target->floor || target->run ? STATUS_DONE
+                                        : fail("rounds", "out of memory: give fewer --rounds");
+}
+
+static int open_target(struct bench *bench, uint32_t index)
+{
+    const struct options *options = &bench->options;
+    struct report_target *target = &bench->report->targets[index];
+    char why[512] = "";
+
+    target->target = &options->targets[index];
+    int rc = runner_create(options, target->target, &bench->runners[index], why, sizeof why);
+    if (rc != OKV_OK) {
+        fprintf(stderr, "kv-bench: cannot reach %s: %s%s\n", target->target->uri, why,
+                options->server_named ? "" : "; for another server give -s URI or set OKV_SERVER");
+        return rc == OKV_EURI ? STATUS_USAGE : STATUS_FAILED;
+    }
+    runner_info(bench->runners[index], &target->info);
+    if (options->values.high > target->info.max_value) {
+        fprintf(stderr,
+                "kv-bench: --value-size %u: the value is larger than %s accepts: give at most %u\n",
+                options->values.high, target->target->name, target->info.max_value);
+        return STATUS_FAILED;
+    }
+    return make_room(bench, target);
+}
+
+static void close_targets(struct bench *bench)
+{
+    for (uint32_t i = 0; i < bench->options.target_count; i++) {
+        struct report_target *target = &bench->report->targets[i];
+        runner_destroy(bench->runners[i]);
+        phase_fini(&target->load);
+        for (uint32_t round = 0; target->run && round < bench->options.rounds; round++)
+            phase_fini(&target->run[round]);
+        free(target->run);
+        free(target->floor);
+    }
+}
+
+/* Says why a target's outcome is not good. */
+static int judge(const struct bench *bench, uint32_t index)
+{
+    const struct report_target *target = &bench->report->targets[index];
+    char label[LABEL_TEXT];
+
+    if (report_target_good(bench->report, target))
+        return STATUS_DONE;
+    if (target->tally.wrong > 0 || target->tally.missing > 0)
+        return fail(label_of(bench, index, "values were wrong or missing", label),
                     "see the counts above; another client that writes the same keys, or an "
                     "earlier run with another --value-size, has the same effect");
-    return fail_phase("operations failed, the first with", tally);
+    return fail_phase(label_of(bench, index, "operations failed, the first with", label),
+                      &target->tally);
+}
+
+/* Whether there is something to be read: a run that broke in its first round has no figures. */
+static bool has_figures(const struct bench *bench, int status)
+{
+    for (uint32_t i = 0; status != STATUS_DONE && i < bench->options.target_count; i++) {
+        if (bench->report->targets[i].rounds > 0)
+            return true;
+    }
+    return status == STATUS_DONE;
+}
+
+/* Says which latencies of an open loop are those of a server that was asked for too much. */
+static void note_overdue(const struct bench *bench)
+{
+    char label[LABEL_TEXT];
+    char what[64];
+
+    for (uint32_t i = 0; i < bench->options.target_count; i++) {
+        const struct report_target *target = &bench->report->targets[i];
+        for (uint32_t round = 0; target->run && round < target->rounds; round++) {
+            snprintf(what, sizeof what, "round %u of %u", round + 1, bench->options.rounds);
+            if (target->run[round].overdue)
+                fprintf(stderr,
+                        "kv-bench: %s: not all that was due could be begun in twice the time: "
+                        "give a lower --rate\n",
+                        label_of(bench, i, what, label));
+        }
+    }
+}
+
+/* Prints and writes what there is. */
+static int publish(const struct bench *bench, int status)
+{
+    const struct options *options = &bench->options;
+    const struct report *report = bench->report;
+
+    if (has_figures(bench, status))
+        report_print(report, bench->json == stdout || bench->csv == stdout ? stderr : stdout);
+    note_overdue(bench);
+    if (bench->json && report_write_json(report, bench->json) != 0)
+        return fail(options->json, "cannot write the JSON: see that the disk has room");
+    if (bench->csv && report_write_csv(report, bench->csv) != 0)
+        return fail(options->csv, "cannot write the CSV: see that the disk has room");
+    if (options->hdr && report_write_hdr(report, options->hdr) != 0)
+        return fail(options->hdr, "cannot write the histograms: see that the directory is there "
+                                  "and has room");
+    for (uint32_t i = 0; status == STATUS_DONE && i < options->target_count; i++)
+        status = judge(bench, i);
+    return status;
+}
+
+static int run(struct bench *bench)
+{
+    int status = open_output(bench->options.json, &bench->json);
+
+    if (status == STATUS_DONE)
+        status = open_output(bench->options.csv, &bench->csv);
+    for (uint32_t i = 0; status == STATUS_DONE && i < bench->options.target_count; i++)
+        status = open_target(bench, i);
+    if (status == STATUS_DONE)
+        status = publish(bench, measure(bench));
+    close_targets(bench);
+    status = close_output(bench->options.csv, bench->csv, status);
+    return close_output(bench->options.json, bench->json, status);
 }
 
 int main(int argc, char **argv)
 {
-    struct options options;
-    struct runner runner;
-    struct report report = {.options = &options};
-    FILE *json = NULL;
-    char why[512] = "";
-    int status = STATUS_FAILED;
+    struct bench bench = {.json = NULL};
 
-    options_parse(&options, argc, argv);
-    environment_read(&report.environment, argc, argv);
-    loop_tally_init(&report.tally);
-    /* Before the run, whose result would be lost if this failed after it. */
-    if (options.json) {
-        json = strcmp(options.json, "-") == 0 ? stdout : fopen(options.json, "w");
-        if (!json)
-            return fail(options.json, strerror(errno));
-    }
-    int rc = runner_open(&runner, &options, why, sizeof why);
-    if (rc != OKV_OK) {
-        fprintf(stderr, "kv-bench: cannot reach %s: %s%s\n", options.uri, why,
-                options.server_named ? "" : "; for another server give -s URI or set OKV_SERVER");
-        status = rc == OKV_EURI ? STATUS_USAGE : STATUS_FAILED;
-        goto close_json;
-    }
-    okv_info(runner.workers[0].handle, &report.info);
-    if (options.value_size > report.info.max_value) {
-        fprintf(stderr,
-                "kv-bench: --value-size %u: the value is larger than the server accepts: give at "
-                "most %u\n",
-                options.value_size, report.info.max_value);
-        goto close_runner;
-    }
-    status = publish(&report, json, measure(&runner, &report));
-
-    free(report.floor);
-    free(report.run);
-close_runner:
-    runner_close(&runner);
-close_json:
-    if (json && json != stdout && fclose(json) != 0 && status == STATUS_DONE)
-        status = fail(options.json, strerror(errno));
+    options_parse(&bench.options, argc, argv);
+    bench.report = calloc(1, sizeof *bench.report);
+    if (!bench.report)
+        return fail("start", "out of memory");
+    bench.report->options = &bench.options;
+    environment_read(&bench.report->environment, argc, argv);
+    int status = run(&bench);
+    free(bench.report);
     return status;
 }

@@ -1,25 +1,26 @@
 #include "bench/options.h"
 
-#include <argp.h>
-#include <errno.h>
 #include <okv.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "bench/options_text.h"
 #include "shared/default_uri.h"
-#include "shared/size.h"
 
 #define USAGE_STATUS 2
 #define THREADS_MAX 256
+#define CONNECTIONS_MAX 1024
 #define ROUNDS_MAX 1000
 #define SECONDS_MAX 86400.0
 #define RECORDS_MAX (UINT64_C(1) << 40)
-#define VALUE_MAX (UINT64_C(1) << 30) /* the server's own limit is below, and its to tell */
+#define INSERTS_MAX (UINT64_C(1) << 40)
+#define RATE_MAX UINT64_C(1000000000)
 #define GET_MANY_MAX 65536u
 #define TIMEOUT_MS_MAX 86400000u
 
 #define DEFAULT_SECONDS 10.0
+#define DEFAULT_OPEN_DEPTH 32
 #define FLOOR_OPERATIONS 20000
 #define FLOOR_ROUNDS 5
 
@@ -29,9 +30,13 @@ enum option_key {
     OPTION_SECONDS,
     OPTION_WARMUP,
     OPTION_THREADS,
+    OPTION_CONNECTIONS,
     OPTION_DEPTH,
+    OPTION_RATE,
+    OPTION_EVEN,
     OPTION_DISTRIBUTION,
     OPTION_THETA,
+    OPTION_HOTSPOT,
     OPTION_KEY_SIZE,
     OPTION_VALUE_SIZE,
     OPTION_MIX,
@@ -39,34 +44,57 @@ enum option_key {
     OPTION_ROUNDS,
     OPTION_SEED,
     OPTION_NO_LOAD,
+    OPTION_LOAD_ONLY,
     OPTION_FLOOR,
     OPTION_GET_MANY,
     OPTION_REGISTERED,
     OPTION_JSON,
+    OPTION_CSV,
+    OPTION_HDR,
     OPTION_PROGRESS,
 };
 
 static const struct argp_option bench_options[] = {
     {NULL, 0, NULL, 0, "Where:", 1},
-    {"server", 's', "URI", 0, "The server: rdma://HOST[:PORT][?source=ADDRESS] or local:///PATH",
+    {"server", 's', "[NAME=]URI", 0,
+     "The server: rdma://HOST[:PORT][?source=ADDRESS], local:///PATH, or a peer: "
+     "redis://HOST:PORT, redis:///SOCKET, memcached://HOST:PORT, memcached:///SOCKET, "
+     "lmdb:///DIRECTORY. With several, rounds alternate between them; NAME is for the report",
      1},
     {"timeout", 't', "MS", 0, "Give up on an operation after MS milliseconds (5000)", 1},
     {NULL, 0, NULL, 0, "What is stored:", 2},
     {"records", OPTION_RECORDS, "N", 0, "Number of items (100000)", 2},
     {"key-size", OPTION_KEY_SIZE, "SIZE", 0, "Bytes of a key, up to 1024 (16)", 2},
-    {"value-size", OPTION_VALUE_SIZE, "SIZE", 0,
-     "Bytes of a value, from 16 to what the server accepts (32)", 2},
+    {"value-size", OPTION_VALUE_SIZE, "SIZES", 0,
+     "Bytes of a value, from 16 to what the server accepts (32): SIZE, uniform LOW-HIGH, or "
+     "trace[:MAX], as in Facebook's ETC pool",
+     2},
     {"no-load", OPTION_NO_LOAD, NULL, 0, "The items are there from an earlier run", 2},
+    {"load-only", OPTION_LOAD_ONLY, NULL, 0, "Store the items and end", 2},
     {NULL, 0, NULL, 0, "What is asked for:", 3},
-    {"workload", OPTION_WORKLOAD, "a|b|c", 0,
-     "YCSB's: Zipfian with 50, 95 or 100 % gets; what other options say goes first", 3},
-    {"mix", OPTION_MIX, "get=G,put=P", 0, "Percentages of operations (get=95,put=5)", 3},
-    {"distribution", OPTION_DISTRIBUTION, "NAME", 0, "uniform or zipfian (uniform)", 3},
-    {"theta", OPTION_THETA, "T", 0, "Skew of zipfian, between 0 and 1 (0.99)", 3},
+    {"workload", OPTION_WORKLOAD, "a|b|c|d|f", 0,
+     "YCSB's: a 50 % puts, b 5 % puts, c gets alone, d 5 % inserts and the latest the most "
+     "popular, f 50 % read-modify-write; Zipfian but for d; what other options say goes first",
+     3},
+    {"mix", OPTION_MIX, "get=G,put=P,...", 0,
+     "Percentages of get, put, insert, delete, rmw, cas and incr (get=95,put=5)", 3},
+    {"distribution", OPTION_DISTRIBUTION, "NAME", 0,
+     "uniform, zipfian, latest or hotspot (uniform)", 3},
+    {"theta", OPTION_THETA, "T", 0, "Skew of zipfian and latest, between 0 and 1 (0.99)", 3},
+    {"hotspot", OPTION_HOTSPOT, "R,O", 0,
+     "A share R of the records gets a share O of the operations (0.2,0.8)", 3},
     {"seed", OPTION_SEED, "N", 0, "Start of the random numbers (1)", 3},
     {NULL, 0, NULL, 0, "How much of it:", 4},
-    {"threads", OPTION_THREADS, "T", 0, "Threads, each with its own connection (1)", 4},
-    {"depth", OPTION_DEPTH, "D", 0, "Operations each thread keeps under way (1)", 4},
+    {"threads", OPTION_THREADS, "T", 0, "Threads (1)", 4},
+    {"connections", OPTION_CONNECTIONS, "C", 0, "Connections of each thread (1)", 4},
+    {"depth", OPTION_DEPTH, "D", 0,
+     "Operations that each connection keeps under way (1), or may have under way with --rate (32)",
+     4},
+    {"rate", OPTION_RATE, "R", 0,
+     "Open loop: R operations per second, of all threads, are due whether or not earlier ones "
+     "have ended; a latency is from the moment an operation was due",
+     4},
+    {"even", OPTION_EVEN, NULL, 0, "--rate at even distances, not as a Poisson process", 4},
     {"get-many", OPTION_GET_MANY, "N", 0,
      "Gets alone, in batches of N; --depth of them are under way at once (as many as N)", 4},
     {"registered", OPTION_REGISTERED, NULL, 0,
@@ -77,27 +105,44 @@ static const struct argp_option bench_options[] = {
      4},
     {"warmup", OPTION_WARMUP, "S", 0, "Seconds before the first round (1)", 4},
     {"floor", OPTION_FLOOR, NULL, 0,
-     "Compare gets with raw READs of as many bytes on the same connection, puts with pings", 4},
+     "Compare gets with raw READs of as many bytes on the same connection, puts with echos", 4},
     {NULL, 0, NULL, 0, "Output:", 5},
     {"json", OPTION_JSON, "FILE", 0, "Also write everything as JSON; - is stdout", 5},
+    {"csv", OPTION_CSV, "FILE", 0, "Also write a line for each round and operation; - is stdout",
+     5},
+    {"hdr", OPTION_HDR, "PREFIX", 0,
+     "Also write the histograms, as HdrHistogram's percentile text, to "
+     "PREFIX.TARGET.OPERATION.hgrm",
+     5},
     {"progress", OPTION_PROGRESS, NULL, 0, "Show progress even if stderr is no terminal", 5},
     {0},
 };
 
 static const char about[] =
-    "Measure an okv server: a closed loop of gets and puts, every value checked.\v"
-    "Sizes are binary: 64K is 65536. Numbers of items and operations are decimal: "
-    "1M is 1000000. A latency is the time from submitting an operation to its result. "
-    "With --floor, --operations is the number of each kind per round (20000).\n"
+    "Measure an okv server, and what it is compared with, every value checked.\v"
+    "Items are stored first, then comes a warm-up, then the rounds. Without --rate each connection "
+    "keeps --depth operations under way, and a latency is from submitting an operation to its "
+    "result. Sizes are binary: 64K is 65536. Numbers of items and operations are decimal: 1M is "
+    "1000000. With --floor, --operations is the number of gets per round (20000).\n"
     "\n"
     "?source=ADDRESS in an rdma URI is the address of this host to connect from, for a host that "
     "has several. Without -s the server is $OKV_SERVER, else the well-known socket on this host, "
     "as for okv.\n"
     "\n"
     "Examples:\n"
+    "How far are gets from raw READs?\n"
     "  kv-bench -s rdma://10.0.0.1 --floor\n"
+    "How many operations per second do four threads get through?\n"
     "  kv-bench -s rdma://10.0.0.1 --workload b --threads 4 --depth 16\n"
-    "  kv-bench -s local:///run/okv.sock --records 1M --value-size 1K --json out.json\n"
+    "How long do users wait when there are 50000 of them in a second?\n"
+    "  kv-bench -s rdma://10.0.0.1 --workload b --rate 50K --seconds 30\n"
+    "How does it compare with Redis, for the same keys and values?\n"
+    "  kv-bench -s okv=rdma://10.0.0.1 -s redis=redis://10.0.0.1:6379 --rounds 5\n"
+    "A million items of many sizes, stored once and measured twice:\n"
+    "  kv-bench --records 1M --value-size trace --load-only\n"
+    "  kv-bench --records 1M --value-size trace --no-load --workload c --json c.json\n"
+    "  kv-bench --records 1M --value-size trace --no-load --mix get=90,cas=8,incr=2\n"
+    "Batches of gets, and large values without a copy:\n"
     "  kv-bench -s rdma://10.0.0.1 --get-many 64\n"
     "  kv-bench -s rdma://10.0.0.1 --records 100 --value-size 1M --registered --floor\n"
     "\n"
@@ -110,85 +155,11 @@ struct command_line {
     bool mix_given;
     bool depth_given;
     bool distribution_given;
-    char workload; /* 'a' to 'c', 0: none */
+    bool hotspot_given;
+    bool no_load;
 };
 
-/* A whole number with an optional decimal K, M or G. */
-static uint64_t parse_count(struct argp_state *state, const char *option, const char *text,
-                            uint64_t low, uint64_t high)
-{
-    static const char units[] = "KMG";
-    char *end = NULL;
-    uint64_t scale = 1;
-
-    errno = 0;
-    unsigned long long number = strtoull(text, &end, 10);
-    bool good = errno == 0 && text[0] >= '0' && text[0] <= '9';
-    if (good && *end != '\0') {
-        char unit = *end >= 'a' && *end <= 'z' ? (char)(*end - 'a' + 'A') : *end;
-        const char *found = strchr(units, unit);
-        good = found && end[1] == '\0';
-        for (const char *at = units; good && at <= found; at++)
-            scale *= 1000;
-    }
-    if (!good || number > high / scale || number * scale < low)
-        argp_error(state, "%s '%s': give a whole number from %llu to %llu, as 1000 or 10K", option,
-                   text, (unsigned long long)low, (unsigned long long)high);
-    return number * scale;
-}
-
-static double parse_real(struct argp_state *state, const char *option, const char *text, double low,
-                         double high)
-{
-    char *end = NULL;
-
-    double number = strtod(text, &end);
-    if (end == text || *end != '\0' || !(number >= low && number <= high))
-        argp_error(state, "%s '%s': give a number from %g to %g", option, text, low, high);
-    return number;
-}
-
-static uint32_t parse_size(struct argp_state *state, const char *option, const char *text,
-                           uint64_t low, uint64_t high)
-{
-    uint64_t size = 0;
-
-    if (okv_size_parse(text, &size) != OKV_OK || size < low || size > high)
-        argp_error(state, "%s '%s': give a size from %llu to %llu bytes, as 512 or 4K", option,
-                   text, (unsigned long long)low, (unsigned long long)high);
-    return (uint32_t)size;
-}
-
-/* "get=95,put=5", in any order; one alone means that the other has the rest. */
-static unsigned parse_mix(struct argp_state *state, const char *text)
-{
-    unsigned get = 0;
-    unsigned put = 0;
-    int used = -1;
-
-    if (sscanf(text, "get=%3u,put=%3u%n", &get, &put, &used) == 2 ||
-        sscanf(text, "put=%3u,get=%3u%n", &put, &get, &used) == 2) {
-        if (used == (int)strlen(text) && get + put == 100)
-            return get;
-    } else if (sscanf(text, "get=%3u%n", &get, &used) == 1 && get <= 100) {
-        if (used == (int)strlen(text))
-            return get;
-    } else if (sscanf(text, "put=%3u%n", &put, &used) == 1 && put <= 100) {
-        if (used == (int)strlen(text))
-            return 100 - put;
-    }
-    argp_error(state, "--mix '%s': give percentages that add up to 100, as get=95,put=5", text);
-    return 0;
-}
-
-static enum workload_distribution parse_distribution(struct argp_state *state, const char *text)
-{
-    if (strcmp(text, "zipfian") == 0)
-        return WORKLOAD_ZIPFIAN;
-    if (strcmp(text, "uniform") != 0)
-        argp_error(state, "--distribution '%s': give uniform or zipfian", text);
-    return WORKLOAD_UNIFORM;
-}
+/* ---- one by one --------------------------------------------------------- */
 
 /* Options about what is stored and asked for. */
 static error_t parse_content(int key, char *text, struct argp_state *state)
@@ -198,71 +169,203 @@ static error_t parse_content(int key, char *text, struct argp_state *state)
 
     switch (key) {
     case OPTION_RECORDS:
-        options->records = parse_count(state, "--records", text, 1, RECORDS_MAX);
+        options->choice.records = options_read_count(state, "--records", text, 1, RECORDS_MAX);
         return 0;
     case OPTION_KEY_SIZE:
-        options->key_size = parse_size(state, "--key-size", text, 1, OKV_KEY_MAX_BYTES);
+        options->key_size = options_read_size(state, "--key-size", text, 1, OKV_KEY_MAX_BYTES);
         return 0;
     case OPTION_VALUE_SIZE:
-        options->value_size =
-            parse_size(state, "--value-size", text, WORKLOAD_VALUE_MIN, VALUE_MAX);
+        options_read_values(state, text, &options->values);
         return 0;
     case OPTION_NO_LOAD:
-        options->load = false;
+        line->no_load = true;
+        return 0;
+    case OPTION_LOAD_ONLY:
+        options->load_only = true;
         return 0;
     case OPTION_WORKLOAD:
-        if (strlen(text) != 1 || !strchr("abc", text[0]))
-            argp_error(state, "--workload '%s': give a, b or c", text);
-        line->workload = text[0];
+        if (strcmp(text, "e") == 0)
+            argp_error(state, "--workload e: it scans in the order of keys, which okv does not "
+                              "offer: give a, b, c, d or f");
+        if (strlen(text) != 1 || !strchr("abcdf", text[0]))
+            argp_error(state, "--workload '%s': give a, b, c, d or f", text);
+        options->workload = text[0];
         return 0;
     case OPTION_MIX:
-        options->get_percent = parse_mix(state, text);
+        options_read_mix(state, text, options->mix);
         line->mix_given = true;
         return 0;
     case OPTION_DISTRIBUTION:
-        options->distribution = parse_distribution(state, text);
+        options->choice.distribution = options_read_distribution(state, text);
         line->distribution_given = true;
         return 0;
     case OPTION_THETA:
-        options->theta = parse_real(state, "--theta", text, 0.001, 0.999);
+        options->choice.theta = options_read_real(state, "--theta", text, 0.001, 0.999);
+        return 0;
+    case OPTION_HOTSPOT:
+        options_read_hotspot(state, text, &options->choice);
+        line->hotspot_given = true;
         return 0;
     case OPTION_SEED:
-        options->seed = parse_count(state, "--seed", text, 0, UINT64_MAX);
+        options->seed = options_read_count(state, "--seed", text, 0, UINT64_MAX);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
 }
 
-/* Fills in what depends on several options and refuses what does not go together. */
+/* Options about how much is done. */
+static error_t parse_amount(int key, char *text, struct argp_state *state)
+{
+    struct command_line *line = state->input;
+    struct options *options = line->options;
+
+    switch (key) {
+    case OPTION_THREADS:
+        options->threads = (uint32_t)options_read_count(state, "--threads", text, 1, THREADS_MAX);
+        return 0;
+    case OPTION_CONNECTIONS:
+        options->connections =
+            (uint32_t)options_read_count(state, "--connections", text, 1, CONNECTIONS_MAX);
+        return 0;
+    case OPTION_DEPTH:
+        options->depth =
+            (uint32_t)options_read_count(state, "--depth", text, 1, OKV_DEPTH_MAX_OPERATIONS);
+        line->depth_given = true;
+        return 0;
+    case OPTION_RATE:
+        options->rate = (double)options_read_count(state, "--rate", text, 1, RATE_MAX);
+        return 0;
+    case OPTION_EVEN:
+        options->even = true;
+        return 0;
+    case OPTION_GET_MANY:
+        options->get_many =
+            (uint32_t)options_read_count(state, "--get-many", text, 1, GET_MANY_MAX);
+        return 0;
+    case OPTION_REGISTERED:
+        options->registered = true;
+        return 0;
+    case OPTION_OPERATIONS:
+        options->operations = options_read_count(state, "--operations", text, 1, UINT64_MAX / 2);
+        return 0;
+    case OPTION_SECONDS:
+        options->seconds = options_read_real(state, "--seconds", text, 0.01, SECONDS_MAX);
+        return 0;
+    case OPTION_ROUNDS:
+        options->rounds = (uint32_t)options_read_count(state, "--rounds", text, 1, ROUNDS_MAX);
+        return 0;
+    case OPTION_WARMUP:
+        options->warmup = options_read_real(state, "--warmup", text, 0.0, SECONDS_MAX);
+        return 0;
+    case OPTION_FLOOR:
+        options->floor = true;
+        return 0;
+    default:
+        return parse_content(key, text, state);
+    }
+}
+
+/* ---- together ----------------------------------------------------------- */
+
+/* YCSB's workloads, where no other option says otherwise. */
+static void settle_workload(const struct command_line *line)
+{
+    static const struct {
+        char name;
+        enum operation other; /* than get, */
+        double percent;       /* of it */
+        enum workload_distribution distribution;
+    } workloads[] = {
+        {'a', OPERATION_PUT, 50, WORKLOAD_ZIPFIAN}, {'b', OPERATION_PUT, 5, WORKLOAD_ZIPFIAN},
+        {'c', OPERATION_PUT, 0, WORKLOAD_ZIPFIAN},  {'d', OPERATION_INSERT, 5, WORKLOAD_LATEST},
+        {'f', OPERATION_RMW, 50, WORKLOAD_ZIPFIAN},
+    };
+    struct options *options = line->options;
+
+    if (line->hotspot_given && !line->distribution_given)
+        options->choice.distribution = WORKLOAD_HOTSPOT;
+    for (size_t i = 0; i < sizeof workloads / sizeof *workloads; i++) {
+        if (workloads[i].name != options->workload)
+            continue;
+        if (!line->mix_given) {
+            memset(options->mix, 0, sizeof options->mix);
+            options->mix[workloads[i].other] = workloads[i].percent;
+            options->mix[OPERATION_GET] = 100 - workloads[i].percent;
+        }
+        if (!line->distribution_given && !line->hotspot_given)
+            options->choice.distribution = workloads[i].distribution;
+    }
+}
+
+/* Refuses what does not go together. */
+static void check_together(struct argp_state *state, const struct command_line *line)
+{
+    const struct options *options = line->options;
+    bool inserts = options->mix[OPERATION_INSERT] > 0;
+    uint64_t records = options->choice.records + (inserts ? INSERTS_MAX : 0);
+
+    if (!workload_key_fits(records, options->key_size))
+        argp_error(state, "--key-size %u: too short for %llu different keys: give a longer one",
+                   options->key_size, (unsigned long long)records);
+    if (options->floor && (options->threads != 1 || options->connections != 1))
+        argp_error(state, "--floor measures one connection: leave out --threads and --connections");
+    if (options->floor && options->values.sizes != WORKLOAD_SIZES_FIXED)
+        argp_error(state, "--floor compares with READs of one size: give --value-size one SIZE");
+    if (options->floor && options->rate > 0)
+        argp_error(state, "--floor is a closed loop: leave out --rate");
+    if (options->floor && options->load_only)
+        argp_error(state, "--load-only measures nothing but loading: leave out --floor");
+    if (options->load_only && line->no_load)
+        argp_error(state, "--load-only and --no-load leave nothing to do: give one of them");
+    if (options->get_many > 0 && options->rate > 0)
+        argp_error(state, "--get-many is a closed loop: leave out --rate");
+    if (options->get_many > 0 && line->mix_given && options->mix[OPERATION_GET] < 100)
+        argp_error(state, "--get-many measures gets alone: leave out what else is in --mix");
+    if (options->even && options->rate <= 0)
+        argp_error(state, "--even is of an open loop: give --rate too");
+    if (options->json && options->csv && strcmp(options->json, "-") == 0 &&
+        strcmp(options->csv, "-") == 0)
+        argp_error(state, "--json and --csv cannot both be on stdout: give one a FILE");
+}
+
+/* As okv(1): $OKV_SERVER, else the well-known socket. */
+static void default_target(struct options *options)
+{
+    const char *named = getenv("OKV_SERVER");
+
+    okv_default_uri(options->well_known, sizeof options->well_known);
+    options->server_named = named && named[0] != '\0';
+    options->targets[0].uri = options->server_named ? named : options->well_known;
+    options->targets[0].name = options->targets[0].uri;
+    options->target_count = 1;
+}
+
+/* Fills in what depends on several options. */
 static void settle(struct argp_state *state, struct command_line *line)
 {
     struct options *options = line->options;
 
-    if (line->workload && !line->mix_given)
-        options->get_percent = line->workload == 'a' ? 50 : line->workload == 'b' ? 95 : 100;
-    if (line->workload && !line->distribution_given)
-        options->distribution = WORKLOAD_ZIPFIAN;
-    if (!workload_key_fits(options->records, options->key_size))
-        argp_error(state, "--key-size %u: too short for %llu different keys: give a longer one",
-                   options->key_size, (unsigned long long)options->records);
-    if (options->floor && options->threads != 1)
-        argp_error(state, "--floor measures one connection: leave out --threads");
-    if (options->floor && options->get_many > 0)
-        argp_error(state, "--floor compares single gets: leave out --get-many");
-    if (options->get_many > 0 && line->mix_given && options->get_percent < 100)
-        argp_error(state, "--get-many measures gets alone: leave out the puts of --mix");
-    if (options->get_many > 0)
-        options->get_percent = 100;
+    settle_workload(line);
+    check_together(state, line);
+    options->load = !line->no_load;
+    if (options->get_many > 0) {
+        memset(options->mix, 0, sizeof options->mix);
+        options->mix[OPERATION_GET] = 100;
+    }
     if (options->get_many > 0 && !line->depth_given)
         options->depth = options->get_many < OKV_DEPTH_MAX_OPERATIONS ? options->get_many
                                                                       : OKV_DEPTH_MAX_OPERATIONS;
+    if (options->rate > 0 && !line->depth_given)
+        options->depth = DEFAULT_OPEN_DEPTH;
     if (options->floor && options->operations == 0 && options->seconds == 0)
         options->operations = FLOOR_OPERATIONS;
     if (options->operations == 0 && options->seconds == 0)
         options->seconds = DEFAULT_SECONDS;
     if (options->rounds == 0)
         options->rounds = options->floor ? FLOOR_ROUNDS : 1;
+    if (options->target_count == 0)
+        default_target(options);
 }
 
 static error_t parse(int key, char *text, struct argp_state *state)
@@ -272,42 +375,21 @@ static error_t parse(int key, char *text, struct argp_state *state)
 
     switch (key) {
     case 's':
-        options->uri = text;
+        options_read_target(state, text, options);
         options->server_named = true;
         return 0;
     case 't':
-        options->timeout_ms = (uint32_t)parse_count(state, "--timeout", text, 1, TIMEOUT_MS_MAX);
-        return 0;
-    case OPTION_THREADS:
-        options->threads = (uint32_t)parse_count(state, "--threads", text, 1, THREADS_MAX);
-        return 0;
-    case OPTION_DEPTH:
-        options->depth = (uint32_t)parse_count(state, "--depth", text, 1, OKV_DEPTH_MAX_OPERATIONS);
-        line->depth_given = true;
-        return 0;
-    case OPTION_GET_MANY:
-        options->get_many = (uint32_t)parse_count(state, "--get-many", text, 1, GET_MANY_MAX);
-        return 0;
-    case OPTION_REGISTERED:
-        options->registered = true;
-        return 0;
-    case OPTION_OPERATIONS:
-        options->operations = parse_count(state, "--operations", text, 1, UINT64_MAX / 2);
-        return 0;
-    case OPTION_SECONDS:
-        options->seconds = parse_real(state, "--seconds", text, 0.01, SECONDS_MAX);
-        return 0;
-    case OPTION_ROUNDS:
-        options->rounds = (uint32_t)parse_count(state, "--rounds", text, 1, ROUNDS_MAX);
-        return 0;
-    case OPTION_WARMUP:
-        options->warmup = parse_real(state, "--warmup", text, 0.0, SECONDS_MAX);
-        return 0;
-    case OPTION_FLOOR:
-        options->floor = true;
+        options->timeout_ms =
+            (uint32_t)options_read_count(state, "--timeout", text, 1, TIMEOUT_MS_MAX);
         return 0;
     case OPTION_JSON:
         options->json = text;
+        return 0;
+    case OPTION_CSV:
+        options->csv = text;
+        return 0;
+    case OPTION_HDR:
+        options->hdr = text;
         return 0;
     case OPTION_PROGRESS:
         options->progress = true;
@@ -319,7 +401,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
         settle(state, line);
         return 0;
     default:
-        return parse_content(key, text, state);
+        return parse_amount(key, text, state);
     }
 }
 
@@ -329,36 +411,27 @@ static void print_version(FILE *out, struct argp_state *state)
     fprintf(out, "kv-bench %s\n", okv_version());
 }
 
-/* As okv(1): $OKV_SERVER, else the well-known socket. */
-static void default_server(struct options *options)
-{
-    const char *named = getenv("OKV_SERVER");
-
-    okv_default_uri(options->well_known, sizeof options->well_known);
-    options->server_named = named && named[0] != '\0';
-    options->uri = options->server_named ? named : options->well_known;
-}
-
 void options_parse(struct options *options, int argc, char **argv)
 {
     static const struct argp parser = {.options = bench_options, .parser = parse, .doc = about};
     struct command_line line = {.options = options};
 
     *options = (struct options){
-        .records = 100000,
+        .key_size = 16,
+        .values = {.sizes = WORKLOAD_SIZES_FIXED, .low = 32, .high = 32},
+        .choice = {.distribution = WORKLOAD_UNIFORM,
+                   .records = 100000,
+                   .theta = 0.99,
+                   .hot_records = 0.2,
+                   .hot_operations = 0.8},
+        .mix = {[OPERATION_GET] = 95, [OPERATION_PUT] = 5},
+        .seed = 1,
         .warmup = 1.0,
         .threads = 1,
+        .connections = 1,
         .depth = 1,
-        .distribution = WORKLOAD_UNIFORM,
-        .theta = 0.99,
-        .key_size = 16,
-        .value_size = 32,
-        .get_percent = 95,
-        .seed = 1,
-        .load = true,
         .progress = isatty(STDERR_FILENO),
     };
-    default_server(options);
     argp_err_exit_status = USAGE_STATUS;
     argp_program_version_hook = print_version;
     argp_parse(&parser, argc, argv, 0, NULL, &line);
@@ -366,5 +439,19 @@ void options_parse(struct options *options, int argc, char **argv)
 
 const char *options_distribution_name(enum workload_distribution distribution)
 {
-    return distribution == WORKLOAD_ZIPFIAN ? "zipfian" : "uniform";
+    static const char *const names[] = {[WORKLOAD_UNIFORM] = "uniform",
+                                        [WORKLOAD_ZIPFIAN] = "zipfian",
+                                        [WORKLOAD_LATEST] = "latest",
+                                        [WORKLOAD_HOTSPOT] = "hotspot"};
+
+    return names[distribution];
+}
+
+const char *options_sizes_name(enum workload_sizes sizes)
+{
+    static const char *const names[] = {[WORKLOAD_SIZES_FIXED] = "fixed",
+                                        [WORKLOAD_SIZES_UNIFORM] = "uniform",
+                                        [WORKLOAD_SIZES_TRACE] = "trace"};
+
+    return names[sizes];
 }

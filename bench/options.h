@@ -5,33 +5,54 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "bench/operation.h"
 #include "bench/workload.h"
 #include "shared/default_uri.h"
 
+#define OPTIONS_TARGETS_MAX 16
+
 struct options {
-    const char *uri;
+    /* Each -s NAME=URI or -s URI; rounds alternate between them. */
+    struct options_target {
+        const char *name; /* in the report: the URI unless it was given */
+        const char *uri;
+    } targets[OPTIONS_TARGETS_MAX];
+    uint32_t target_count;
     bool server_named;                     /* by -s or OKV_SERVER, not the well-known path */
-    char well_known[OKV_DEFAULT_URI_TEXT]; /* what `uri` points to when it was not named */
-    uint64_t records;
+    char well_known[OKV_DEFAULT_URI_TEXT]; /* what the uri points to when it was not named */
+
+    /* what is stored */
+    uint32_t key_size;
+    struct workload_values values;
+    bool load;      /* put every record first */
+    bool load_only; /* and nothing else */
+
+    /* what is asked for */
+    char workload; /* 'a' to 'f', 0: none was named */
+    struct workload_choice choice;
+    double mix[OPERATION_MIXED_COUNT]; /* percentages; their sum is 100 */
+    uint64_t seed;
+
+    /* how much of it */
     uint64_t operations; /* per round, of all threads; 0: as many as fit `seconds` */
     double seconds;      /* per round; 0: until `operations` are done */
     double warmup;       /* seconds */
+    double rate;         /* open loop: operations per second of all threads; 0: closed */
+    bool even;           /* open loop: at even distances; else as a Poisson process */
     uint32_t threads;
-    uint32_t depth;    /* operations that each thread keeps under way */
-    uint32_t get_many; /* gets of a batch; 0: operations one by one */
-    enum workload_distribution distribution;
-    double theta;
-    uint32_t key_size;
-    uint32_t value_size;
-    unsigned get_percent; /* the others are puts */
+    uint32_t connections; /* of each thread */
+    uint32_t depth;       /* operations that each connection keeps under way */
+    uint32_t get_many;    /* gets of a batch; 0: operations one by one */
     uint32_t rounds;
-    uint64_t seed;
-    uint32_t timeout_ms; /* 0: the library's default */
-    bool load;
+    uint32_t timeout_ms; /* 0: the target's default */
     bool floor;
     bool registered; /* values are read into registered memory */
+
+    /* output */
     bool progress;
     const char *json; /* NULL: none; "-": stdout */
+    const char *csv;  /* as json */
+    const char *hdr;  /* NULL: none; else what the names of histogram files begin with */
 };
 
 /* Fills `options` from the command line. On a usage error, and for --help and
@@ -39,5 +60,6 @@ struct options {
 void options_parse(struct options *options, int argc, char **argv);
 
 const char *options_distribution_name(enum workload_distribution distribution);
+const char *options_sizes_name(enum workload_sizes sizes);
 
 #endif

@@ -1,193 +1,260 @@
+/* The table for people. */
 #include "bench/report.h"
 
 #include <math.h>
 #include <stddef.h>
-#include <stdlib.h>
+#include <string.h>
 
+#include "bench/report_figures.h"
 #include "shared/size.h"
 
-#define COUNTER_TOTAL(report, name) counter_total(report, offsetof(struct okv_counters, name))
+#define COUNTER(target, name) report_counter(target, offsetof(struct okv_counters, name))
+/* Room for a number. */
+#define NUMBER_TEXT 32
 
-/* ---- figures ------------------------------------------------------------ */
-
-static int compare_doubles(const void *a, const void *b)
+/* In as many digits as a glance takes: 3 or more, none behind the point that say nothing. */
+static const char *number_text(double number, char text[NUMBER_TEXT])
 {
-    double left = *(const double *)a;
-    double right = *(const double *)b;
-    return (left > right) - (left < right);
+    double size = fabs(number);
+    int digits = size < 10 ? 3 : size < 100 ? 2 : size < 1000 ? 1 : 0;
+
+    if (isnan(number))
+        snprintf(text, NUMBER_TEXT, "-");
+    else
+        snprintf(text, NUMBER_TEXT, "%.*f", digits, number);
+    return text;
 }
 
-struct report_spread report_spread(double *values, uint32_t count)
+/* The median, and the least and the most where there are several rounds. */
+static void print_spread(const struct report_spread *spread, uint32_t rounds, FILE *out)
 {
-    qsort(values, count, sizeof *values, compare_doubles);
-    double middle = values[count / 2];
-    if (count % 2 == 0)
-        middle = (middle + values[count / 2 - 1]) / 2;
-    return (struct report_spread){.median = middle, .min = values[0], .max = values[count - 1]};
+    char median[NUMBER_TEXT], min[NUMBER_TEXT], max[NUMBER_TEXT];
+
+    fprintf(out, "%10s", number_text(spread->median, median));
+    if (rounds > 1)
+        fprintf(out, "   (%s to %s)", number_text(spread->min, min), number_text(spread->max, max));
 }
 
-struct report_spread report_floor_spread(const struct report *report, size_t offset)
-{
-    struct report_spread spread = {0};
-    double *values = calloc(report->rounds, sizeof *values);
+/* ---- what was measured --------------------------------------------------- */
 
-    if (!values)
-        return spread;
-    for (uint32_t i = 0; i < report->rounds; i++) {
-        struct floor_figures figures;
-        floor_round_figures(&report->floor[i], &figures);
-        values[i] = *(const double *)((const char *)&figures + offset);
+static void print_mix(const struct options *options, FILE *out)
+{
+    const char *comma = "";
+
+    for (int i = 0; i < OPERATION_MIXED_COUNT; i++) {
+        if (options->mix[i] > 0) {
+            fprintf(out, "%s%g %% %s", comma, options->mix[i], operation_name((enum operation)i));
+            comma = ", ";
+        }
     }
-    spread = report_spread(values, report->rounds);
-    free(values);
-    return spread;
 }
 
-bool report_good(const struct report *report)
+static void print_choice(const struct options *options, FILE *out)
 {
-    const struct loop_tally *tally = &report->tally;
+    const struct workload_choice *choice = &options->choice;
 
-    return tally->wrong == 0 && tally->failed == 0 && tally->code == OKV_OK &&
-           (tally->missing == 0 || !report->loaded);
+    fprintf(out, "; %s", options_distribution_name(choice->distribution));
+    if (choice->distribution == WORKLOAD_ZIPFIAN || choice->distribution == WORKLOAD_LATEST)
+        fprintf(out, " %g", choice->theta);
+    if (choice->distribution == WORKLOAD_HOTSPOT)
+        fprintf(out, ", %g %% of the operations to %g %% of the records",
+                choice->hot_operations * 100, choice->hot_records * 100);
 }
 
-/* One counter over all rounds. */
-static uint64_t counter_total(const struct report *report, size_t offset)
+static void print_asked(const struct options *options, FILE *out)
 {
-    uint64_t total = 0;
+    const struct workload_values *values = &options->values;
 
-    for (uint32_t i = 0; i < report->rounds; i++) {
-        const struct okv_counters *counters =
-            report->floor ? &report->floor[i].counters : &report->run[i].counters;
-        total += *(const uint64_t *)((const char *)counters + offset);
-    }
-    return total;
+    fprintf(out, "items    %llu of %u + ", (unsigned long long)options->choice.records,
+            options->key_size);
+    if (values->sizes == WORKLOAD_SIZES_FIXED)
+        fprintf(out, "%u bytes\n", values->high);
+    else if (values->sizes == WORKLOAD_SIZES_UNIFORM)
+        fprintf(out, "%u to %u bytes\n", values->low, values->high);
+    else
+        fprintf(out, "up to %u bytes, %s\n", values->high, options_sizes_name(values->sizes));
+    if (options->load_only)
+        return;
+    fputs("asked    ", out);
+    if (options->floor)
+        fputs("gets and puts, and the floor under them", out);
+    else if (options->workload)
+        fprintf(out, "workload %c: ", options->workload);
+    if (!options->floor)
+        print_mix(options, out);
+    print_choice(options, out);
+    putc('\n', out);
 }
 
-/* ---- the table ---------------------------------------------------------- */
+static void print_way(const struct options *options, FILE *out)
+{
+    uint32_t connections = options->threads * options->connections;
+
+    fprintf(out, "driven   by %u connection%s in %u thread%s, ", connections,
+            connections > 1 ? "s" : "", options->threads, options->threads > 1 ? "s" : "");
+    if (options->get_many > 0)
+        fprintf(out, "gets in batches of %u", options->get_many);
+    if (options->get_many > 0 && options->floor)
+        fputs(", puts at ", out);
+    if (options->get_many == 0 || options->floor)
+        fprintf(out, "depth %u", options->depth);
+    if (options->rate > 0)
+        fprintf(out, ", open loop: %g operations/s%s", options->rate,
+                options->even ? " at even distances" : "");
+    fprintf(out, "; %u round%s of ", options->rounds, options->rounds > 1 ? "s" : "");
+    if (options->seconds > 0)
+        fprintf(out, "%g s", options->seconds);
+    if (options->seconds > 0 && options->operations > 0)
+        fputs(" or ", out);
+    if (options->operations > 0)
+        fprintf(out, "%llu operations", (unsigned long long)options->operations);
+    putc('\n', out);
+}
 
 static void print_head(const struct report *report, FILE *out)
 {
-    const struct options *options = report->options;
     const struct environment *environment = &report->environment;
+
+    fprintf(out, "kv-bench %s%s%s, %s\n", okv_version(), environment->git[0] ? " " : "",
+            environment->git, environment->date);
+    fprintf(out, "machine  %s%s, %ld CPUs, %s %s\n", environment->cpu,
+            environment->emulated     ? " (emulated)"
+            : environment->is_virtual ? " (virtual)"
+                                      : "",
+            environment->cpus, environment->kernel, environment->machine);
+    print_asked(report->options, out);
+    if (!report->options->load_only)
+        print_way(report->options, out);
+}
+
+/* ---- a target ------------------------------------------------------------ */
+
+static void print_target(const struct report_target *target, FILE *out)
+{
+    const struct target_info *info = &target->info;
     char region[OKV_SIZE_TEXT];
 
-    okv_size_format(report->info.region_bytes, region, sizeof region);
-    fprintf(out, "kv-bench %s, %s\n", okv_version(), environment->date);
-    fprintf(out, "server   %s (%s: %s)\n", options->uri, report->info.transport, report->info.path);
-    fprintf(out, "machine  %s, %ld CPUs, %s %s\n", environment->cpu, environment->cpus,
-            environment->kernel, environment->machine);
-    fprintf(out, "table    region %s, buckets of %u bytes\n", region, report->info.bucket_bytes);
-    fprintf(out, "items    %llu of %u + %u bytes, %s", (unsigned long long)options->records,
-            options->key_size, options->value_size,
-            options_distribution_name(options->distribution));
-    if (options->distribution == WORKLOAD_ZIPFIAN)
-        fprintf(out, " %.4g", options->theta);
-    fprintf(out, "\nclient   %u thread%s, depth %u", options->threads,
-            options->threads == 1 ? "" : "s", options->depth);
-    if (options->get_many > 0)
-        fprintf(out, ", gets in batches of %u: times are of whole batches", options->get_many);
-    else if (!options->floor)
-        fprintf(out, ", %u %% get, %u %% put", options->get_percent, 100 - options->get_percent);
-    if (options->registered)
-        fputs(", into registered memory", out);
-    fputs("\n\n", out);
+    fprintf(out, "\n%s\n", target->target->name);
+    fprintf(out, "  server        %s%s%s over %s", info->kind,
+            info->version && info->version[0] ? " " : "", info->version ? info->version : "",
+            info->transport);
+    if (info->path && info->path[0])
+        fprintf(out, ": %s", info->path);
+    putc('\n', out);
+    if (info->region_bytes == 0)
+        return;
+    okv_size_format(info->region_bytes, region, sizeof region);
+    fprintf(out, "  table         region %s, buckets of %u bytes\n", region, info->bucket_bytes);
 }
 
-/* Four columns; dashes when there are no samples. */
-static void print_latency(const struct histogram *latency, FILE *out)
+static void print_fill(const struct target_stat *stat, FILE *out)
 {
-    static const double percents[] = {50, 99, 99.9, 100};
+    char user[OKV_SIZE_TEXT], memory[OKV_SIZE_TEXT];
 
-    for (size_t i = 0; i < sizeof percents / sizeof *percents; i++) {
-        if (latency->count == 0)
-            fprintf(out, " %9s", "-");
-        else
-            fprintf(out, " %9.2f", (double)histogram_percentile(latency, percents[i]) / 1e3);
+    if (!isfinite(stat->items))
+        return;
+    fprintf(out, "  fill          %.0f items", stat->items);
+    if (isfinite(stat->user_bytes)) {
+        okv_size_format((uint64_t)stat->user_bytes, user, sizeof user);
+        fprintf(out, ", %s of keys and values", user);
     }
-}
-
-static void print_phase(const char *label, const struct phase *phase, FILE *out)
-{
-    uint64_t count = phase->tally.latency[LOOP_GET].count + phase->tally.latency[LOOP_PUT].count;
-    double rate = phase->seconds > 0 ? (double)count / phase->seconds : 0;
-
-    fprintf(out, "%-6s %11.0f |", label, rate);
-    print_latency(&phase->tally.latency[LOOP_GET], out);
-    fputs(" |", out);
-    print_latency(&phase->tally.latency[LOOP_PUT], out);
+    if (isfinite(stat->memory_bytes)) {
+        okv_size_format((uint64_t)stat->memory_bytes, memory, sizeof memory);
+        fprintf(out, " in %s", memory);
+    }
+    if (isfinite(stat->user_bytes) && stat->memory_bytes > 0)
+        fprintf(out, " (%.0f %%)", 100 * stat->user_bytes / stat->memory_bytes);
     putc('\n', out);
 }
 
-static void print_run(const struct report *report, FILE *out)
+static void print_load(const struct report_target *target, FILE *out)
 {
-    fprintf(out, "%-6s %11s | %-39s | %s\n", "round", "ops/s", "get us", "put us");
-    fprintf(out, "%-6s %11s |", "", "");
-    for (int i = 0; i < 2; i++)
-        fprintf(out, " %9s %9s %9s %9s%s", "p50", "p99", "p99.9", "max", i == 0 ? " |" : "\n");
-    if (report->loaded)
-        print_phase("load", &report->load, out);
-    for (uint32_t i = 0; i < report->rounds; i++) {
-        char label[16];
-        snprintf(label, sizeof label, "%u", i + 1);
-        print_phase(label, &report->run[i], out);
+    uint64_t operations = report_operations(&target->load.tally);
+
+    fprintf(out, "  load          %llu puts in %.1f s", (unsigned long long)operations,
+            target->load.seconds);
+    if (target->load.seconds > 0)
+        fprintf(out, ": %.0f a second", report_rate(&target->load));
+    putc('\n', out);
+}
+
+/* A figure that has a line of its own. */
+static void print_figure(const struct report_rounds *rounds, uint32_t figure, const char *name,
+                         FILE *out)
+{
+    struct report_spread spread;
+
+    fprintf(out, "  %-32s", name);
+    if (report_rounds_spread(rounds, figure, &spread))
+        print_spread(&spread, rounds->rounds, out);
+    else
+        fprintf(out, "%10s", "-");
+    putc('\n', out);
+}
+
+static void print_latency(const struct report_target *target, const struct report_rounds *rounds,
+                          enum operation operation, FILE *out)
+{
+    char text[NUMBER_TEXT];
+    struct report_spread spread;
+    uint64_t count = 0;
+
+    for (uint32_t i = 0; i < target->rounds; i++)
+        count += target->run[i].tally.latency[operation].count;
+    if (count == 0)
+        return;
+    fprintf(out, "  %-8s", operation_name(operation));
+    for (int i = 0; i < REPORT_PERCENTILES; i++) {
+        bool any = report_rounds_spread(rounds, (uint32_t)REPORT_LATENCY(operation, i), &spread);
+        fprintf(out, " %10s", number_text(any ? spread.median : NAN, text));
+    }
+    fprintf(out, " %12llu", (unsigned long long)count);
+    if (target->rounds > 1 &&
+        report_rounds_spread(rounds, (uint32_t)REPORT_LATENCY(operation, REPORT_P50), &spread)) {
+        fprintf(out, "   p50 %s", number_text(spread.min, text));
+        fprintf(out, " to %s", number_text(spread.max, text));
     }
     putc('\n', out);
 }
 
-/* The columns of the comparison. */
-static const struct column {
-    const char *head;
-    const char *below;
-    int decimals;
-    size_t offset; /* in struct floor_figures */
-} columns[] = {
-    {"READ", "p50 us", 2, offsetof(struct floor_figures, read_p50_us)},
-    {"READ", "p99 us", 2, offsetof(struct floor_figures, read_p99_us)},
-    {"GET", "p50 us", 2, offsetof(struct floor_figures, get_p50_us)},
-    {"GET", "p99 us", 2, offsetof(struct floor_figures, get_p99_us)},
-    {"GET/READ", "p50", 3, offsetof(struct floor_figures, get_over_read)},
-    {"PING", "p50 us", 2, offsetof(struct floor_figures, ping_p50_us)},
-    {"PUT", "p50 us", 2, offsetof(struct floor_figures, put_p50_us)},
-    {"PUT/PING", "p50", 3, offsetof(struct floor_figures, put_over_ping)},
-    {"GET/s", "alone", 0, offsetof(struct floor_figures, get_rate)},
-};
-#define COLUMN_COUNT (sizeof columns / sizeof *columns)
-
-static void print_floor_rounds(const struct report *report, FILE *out)
+static void print_run(const struct report_target *target, const struct report_rounds *rounds,
+                      FILE *out)
 {
-    fprintf(out, "%-6s", "round");
-    for (size_t i = 0; i < COLUMN_COUNT; i++)
-        fprintf(out, " %9s", columns[i].head);
-    fprintf(out, "\n%-6s", "");
-    for (size_t i = 0; i < COLUMN_COUNT; i++)
-        fprintf(out, " %9s", columns[i].below);
-    for (uint32_t round = 0; round < report->rounds; round++) {
-        struct floor_figures figures;
-        floor_round_figures(&report->floor[round], &figures);
-        fprintf(out, "\n%-6u", round + 1);
-        for (size_t i = 0; i < COLUMN_COUNT; i++) {
-            double value = *(const double *)((const char *)&figures + columns[i].offset);
-            fprintf(out, " %9.*f", columns[i].decimals, value);
-        }
-    }
-    fprintf(out, "\n%-6s", "median");
-    for (size_t i = 0; i < COLUMN_COUNT; i++)
-        fprintf(out, " %9.*f", columns[i].decimals,
-                report_floor_spread(report, columns[i].offset).median);
-    fputs("\n\n", out);
+    fprintf(out, "  %-8s %10s %10s %10s %10s %10s %12s   (us%s)\n", "latency", "p50", "p90", "p99",
+            "p99.9", "max", "count", rounds->rounds > 1 ? ", medians of the rounds" : "");
+    for (int i = 0; i < OPERATION_COUNT; i++)
+        print_latency(target, rounds, (enum operation)i, out);
+    print_figure(rounds, REPORT_RATE, "operations per second", out);
+    print_figure(rounds, REPORT_CLIENT_CPU, "client CPU us per operation", out);
+    print_figure(rounds, REPORT_SERVER_CPU, "server CPU us per operation", out);
+    print_figure(rounds, REPORT_WIRE_BYTES, "bytes on the wire per operation", out);
 }
 
-static void print_server_cpu(const struct report *report, FILE *out)
+/* ---- its floor ----------------------------------------------------------- */
+
+static void print_floor_kind(const struct report_rounds *rounds, enum floor_kind kind, FILE *out)
 {
-    double gets_ms = 0;
-    double nothing_ms = 0;
-    double seconds = 0;
+    char text[NUMBER_TEXT];
+    struct report_spread spread;
+
+    if (!report_rounds_spread(rounds, (uint32_t)REPORT_FLOOR(kind, REPORT_FLOOR_P50), &spread))
+        return;
+    fprintf(out, "  %-8s", floor_kind_name(kind));
+    for (int which = 0; which < 3; which++) {
+        bool any = report_rounds_spread(rounds, (uint32_t)REPORT_FLOOR(kind, which), &spread);
+        fprintf(out, " %10s", number_text(any ? spread.median : NAN, text));
+    }
+    putc('\n', out);
+}
+
+static void print_server_cpu(const struct report_target *target, FILE *out)
+{
+    double gets_ms = 0, nothing_ms = 0, seconds = 0;
     uint64_t gets = 0;
     bool known = true;
 
-    for (uint32_t i = 0; i < report->rounds; i++) {
-        const struct floor_round *round = &report->floor[i];
+    for (uint32_t i = 0; i < target->rounds; i++) {
+        const struct floor_round *round = &target->floor[i];
         known = known && round->cpu_known;
         gets_ms += round->cpu_gets_ms;
         nothing_ms += round->cpu_nothing_ms;
@@ -195,65 +262,155 @@ static void print_server_cpu(const struct report *report, FILE *out)
         gets += round->stretch_gets;
     }
     if (!known) {
-        fprintf(out, "server CPU: not known, its figures have no cpu_ms\n");
+        fprintf(out, "  server CPU    not told: its figures have no cpu_ms\n");
         return;
     }
     fprintf(out,
-            "server CPU: %.1f ms during %llu gets in %.1f s (%.1f ns per get), %.1f ms in as long "
-            "a time of nothing\n",
+            "  server CPU    %.0f ms while %llu gets took %.1f s: %.0f ns per get; "
+            "%.0f ms in as long of nothing\n",
             gets_ms, (unsigned long long)gets, seconds, gets > 0 ? gets_ms * 1e6 / (double)gets : 0,
             nothing_ms);
 }
 
-static void print_floor(const struct report *report, FILE *out)
+static void print_floor(const struct report *report, const struct report_target *target,
+                        const struct report_rounds *rounds, FILE *out)
 {
-    struct report_spread get_over_read =
-        report_floor_spread(report, offsetof(struct floor_figures, get_over_read));
-    struct report_spread put_over_ping =
-        report_floor_spread(report, offsetof(struct floor_figures, put_over_ping));
+    const struct options *options = report->options;
+    struct report_spread spread;
+    char median[NUMBER_TEXT], min[NUMBER_TEXT], max[NUMBER_TEXT];
 
-    print_floor_rounds(report, out);
-    fprintf(out, "a READ is of %u bytes, an item has %u\n", report->floor[0].read_bytes,
-            report->options->key_size + report->options->value_size);
-    fprintf(out, "GET/READ %.3f (%.3f to %.3f over %u rounds), PUT/PING %.3f (%.3f to %.3f)\n",
-            get_over_read.median, get_over_read.min, get_over_read.max, report->rounds,
-            put_over_ping.median, put_over_ping.min, put_over_ping.max);
-    print_server_cpu(report, out);
+    fprintf(out, "  a raw READ is of %u bytes, an item has %u\n", target->floor[0].read_bytes,
+            options->key_size + options->values.high);
+    if (!target->floor[0].read_whole || !target->floor[0].echo_whole)
+        fprintf(out, "  %s fewer bytes than an item has: their ratio is none\n",
+                target->floor[0].read_whole ? "an echo has" : "a READ and an echo have");
+    fprintf(out, "  %-8s %10s %10s %10s   (us%s)\n", "", "p50", "p99", "a second",
+            rounds->rounds > 1 ? "; medians of the rounds" : "");
+    for (int i = 0; i < FLOOR_KIND_COUNT; i++)
+        print_floor_kind(rounds, (enum floor_kind)i, out);
+    /* One copy is made at a time. */
+    if (options->depth == 1 && options->get_many == 0 &&
+        report_rounds_spread(rounds, REPORT_GET_OVER_COPY, &spread))
+        print_figure(rounds, REPORT_GET_OVER_COPY, "get / copy and hash, p50", out);
+    if (options->get_many == 0)
+        print_figure(rounds, REPORT_GET_OVER_READ, "get / READ, p50", out);
+    print_figure(rounds, REPORT_GET_RATE_OVER_READ, "get / READ, rate", out);
+    /* The greater the rate, the less the time: the least and the most change places. */
+    if (options->get_many > 0 && report_rounds_spread(rounds, REPORT_GET_RATE_OVER_READ, &spread))
+        fprintf(out, "  %-32s%10s   (%s to %s)\n", "time per key / time per READ",
+                number_text(1 / spread.median, median), number_text(1 / spread.max, min),
+                number_text(1 / spread.min, max));
+    print_figure(rounds, REPORT_PUT_OVER_ECHO, "put / echo, p50", out);
+    print_server_cpu(target, out);
 }
 
-static void print_counts(const struct report *report, FILE *out)
-{
-    const struct loop_tally *tally = &report->tally;
-    uint64_t gets = COUNTER_TOTAL(report, gets);
-    uint64_t reads = COUNTER_TOTAL(report, reads);
+/* ---- what the client counted --------------------------------------------- */
 
-    fprintf(out, "READs per get: %.4f (%llu for %llu)\n",
-            gets > 0 ? (double)reads / (double)gets : 0, (unsigned long long)reads,
-            (unsigned long long)gets);
-    fprintf(out,
-            "torn images read again: %llu of buckets, %llu of extents; gets that fell back "
-            "on the server: %llu\n",
-            (unsigned long long)COUNTER_TOTAL(report, torn_buckets),
-            (unsigned long long)COUNTER_TOTAL(report, torn_extents),
-            (unsigned long long)COUNTER_TOTAL(report, fallbacks));
-    uint64_t right = COUNTER_TOTAL(report, hints_right);
-    uint64_t wrong = COUNTER_TOTAL(report, hints_wrong);
+static void print_counts(const struct report_target *target, FILE *out)
+{
+    const struct loop_tally *tally = &target->tally;
+    uint64_t gets = COUNTER(target, gets);
+    uint64_t right = COUNTER(target, hints_right);
+    uint64_t wrong = COUNTER(target, hints_wrong);
+
+    if (gets > 0) {
+        uint64_t reads = COUNTER(target, reads);
+        fprintf(out, "  READs         %.4f per get (%llu for %llu)\n", (double)reads / (double)gets,
+                (unsigned long long)reads, (unsigned long long)gets);
+        fprintf(out,
+                "  read again    %llu torn buckets, %llu torn extents; %llu gets fell back on the "
+                "server\n",
+                (unsigned long long)COUNTER(target, torn_buckets),
+                (unsigned long long)COUNTER(target, torn_extents),
+                (unsigned long long)COUNTER(target, fallbacks));
+    }
     if (right > 0 || wrong > 0)
-        fprintf(out, "extents read together with their bucket: %llu rightly, %llu for nothing\n",
-                (unsigned long long)right, (unsigned long long)wrong);
-    fprintf(out, "values: %llu wrong, %llu missing; operations failed: %llu\n",
+        fprintf(out,
+                "  hints         %.1f %% of gets read their extent with the bucket (%llu), %.1f %% "
+                "did for nothing (%llu)\n",
+                100 * (double)right / (double)gets, (unsigned long long)right,
+                100 * (double)wrong / (double)gets, (unsigned long long)wrong);
+    fprintf(out,
+            "  values        %llu wrong, %llu missing, %llu conflicts; %llu operations failed\n",
             (unsigned long long)tally->wrong, (unsigned long long)tally->missing,
-            (unsigned long long)tally->failed);
+            (unsigned long long)tally->conflicts, (unsigned long long)tally->failed);
+}
+
+/* ---- side by side -------------------------------------------------------- */
+
+static bool is_compared(const struct report_rounds *rounds, uint32_t figure)
+{
+    if (rounds->figures == REPORT_FLOOR_FIGURES)
+        return figure < REPORT_GET_OVER_COPY && figure % 3 != REPORT_FLOOR_P99;
+    return figure == REPORT_RATE || figure == REPORT_CLIENT_CPU || figure == REPORT_SERVER_CPU ||
+           (figure >= REPORT_LATENCIES &&
+            (figure - REPORT_LATENCIES) % REPORT_PERCENTILES == REPORT_P50);
+}
+
+static void print_ratios(const struct report *report, const struct report_rounds *rounds, FILE *out)
+{
+    const struct options_target *targets = report->options->targets;
+    struct report_spread spread;
+
+    fprintf(out, "\nratios to %s, round by round: the median%s\n", targets[0].name,
+            rounds[0].rounds > 1 ? ", and the least to the most" : "");
+    for (uint32_t i = 1; i < report->options->target_count; i++) {
+        fprintf(out, "%s\n", targets[i].name);
+        for (uint32_t figure = 0; figure < rounds[i].figures; figure++) {
+            if (!is_compared(&rounds[i], figure) ||
+                !report_rounds_ratio(&rounds[i], &rounds[0], figure, &spread))
+                continue;
+            fprintf(out, "  %-32s", rounds[i].names[figure]);
+            print_spread(&spread, rounds[i].rounds, out);
+            putc('\n', out);
+        }
+    }
+}
+
+/* ---- all of it ----------------------------------------------------------- */
+
+static void print_block(const struct report *report, const struct report_target *target,
+                        const struct report_rounds *rounds, FILE *out)
+{
+    const struct phase *last = NULL;
+
+    if (target->loaded)
+        last = &target->load;
+    if (target->run && target->rounds > 0)
+        last = &target->run[target->rounds - 1];
+    print_target(target, out);
+    if (last)
+        print_fill(&last->after, out);
+    if (target->loaded)
+        print_load(target, out);
+    if (target->rounds == 0)
+        return;
+    if (target->floor)
+        print_floor(report, target, rounds, out);
+    else
+        print_run(target, rounds, out);
+    print_counts(target, out);
 }
 
 void report_print(const struct report *report, FILE *out)
 {
-    if (report->rounds == 0)
-        return;
-    print_head(report, out);
-    if (report->floor)
-        print_floor(report, out);
-    else
-        print_run(report, out);
-    print_counts(report, out);
+    struct report_rounds rounds[OPTIONS_TARGETS_MAX] = {{.values = NULL}};
+    uint32_t count = report->options->target_count;
+    bool any = false;
+    bool all = true;
+
+    for (uint32_t i = 0; i < count; i++) {
+        any = any || report->targets[i].rounds > 0 || report->targets[i].loaded;
+        all = all && report_rounds_init(&rounds[i], &report->targets[i]) == 0;
+    }
+    if (any && all) {
+        print_head(report, out);
+        for (uint32_t i = 0; i < count; i++)
+            if (report->targets[i].target)
+                print_block(report, &report->targets[i], &rounds[i], out);
+        if (count > 1 && rounds[0].rounds > 0)
+            print_ratios(report, rounds, out);
+    }
+    for (uint32_t i = 0; i < count; i++)
+        report_rounds_fini(&rounds[i]);
 }

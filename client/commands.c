@@ -23,7 +23,7 @@ static const struct command_shape command_shapes[] = {
     [OKV_INCR] = {.kind = OPERATION_INCR, .key = true, .delta = true},
     [OKV_APPEND] = {.kind = OPERATION_APPEND, .key = true, .value = true},
     [OKV_TOUCH] = {.kind = OPERATION_TOUCH, .key = true, .ttl = true},
-    [OKV_PING] = {.kind = OPERATION_PING},
+    [OKV_PING] = {.kind = OPERATION_PING, .value = true},
 };
 #define KINDS (sizeof command_shapes / sizeof *command_shapes)
 
@@ -67,6 +67,17 @@ static bool ttl_is_right(const struct command_shape *shape, const struct okv_com
     return !shape->ttl || in_range || command->ttl_ms == OKV_TTL_NONE;
 }
 
+/* Only the value of a put may be longer than a message: that of others goes with it. */
+static size_t value_max(const okv *handle, enum operation_kind kind)
+{
+    uint32_t message = okv_slot_value_max(handle->table.slot_size);
+    uint32_t table = handle->table.max_value;
+
+    if (kind == OPERATION_PING) /* nor does it come into the table */
+        return message;
+    return kind == OPERATION_PUT || table < message ? table : message;
+}
+
 int command_check(const okv *handle, const struct okv_command *command)
 {
     const struct command_shape *shape = command_shape(command);
@@ -75,9 +86,7 @@ int command_check(const okv *handle, const struct okv_command *command)
         return OKV_EINVAL;
     if (shape->key && (command->key_length < 1 || command->key_length > handle->table.max_key))
         return OKV_EKEYSIZE;
-    if (command->value_length > handle->table.max_value ||
-        (command->kind == OKV_APPEND &&
-         command->value_length > okv_slot_value_max(handle->table.slot_size)))
+    if (command->value_length > value_max(handle, shape->kind))
         return OKV_EVALUESIZE;
     return ttl_is_right(shape, command) ? 0 : OKV_ETTL;
 }
@@ -117,8 +126,7 @@ int command_refit(const okv *handle, struct operation *operation)
     operation->flags &= (uint16_t)~OKV_REQUEST_PULL;
     if (operation->key_length > handle->table.max_key)
         return OKV_EKEYSIZE;
-    if (operation->value_length > handle->table.max_value ||
-        (operation->kind == OPERATION_APPEND && is_long))
+    if (operation->value_length > value_max(handle, operation->kind))
         return OKV_EVALUESIZE;
     if (is_long)
         operation->flags |= OKV_REQUEST_PULL;

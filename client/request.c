@@ -161,6 +161,9 @@ static int request_send(okv *handle, struct operation *operation, uint8_t *bytes
     if (rc && rc != OKV_EIO)
         return rc;
     handle->counters.requests++;
+    handle->counters.request_bytes += length;
+    if (operation->exposure)
+        handle->counters.request_bytes += operation->value_length;
     handle->counters.resent += operation->resend;
     handle->lanes.resends -= operation->resend;
     operation->resend = false;
@@ -355,6 +358,7 @@ void request_message(okv *handle, const struct okv_event *event)
     }
     request_forget(handle, operation);
     handle->counters.replies++;
+    handle->counters.reply_bytes += event->length;
     if (operation->abandoned)
         operation_release(handle, operation);
     else

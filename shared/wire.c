@@ -247,7 +247,7 @@ struct request_shape {
 };
 
 static const struct request_shape request_shapes[] = {
-    {.opcode = OKV_OP_PING},
+    {.opcode = OKV_OP_PING, .value = true},
     {.opcode = OKV_OP_GOODBYE},
     {.opcode = OKV_OP_STAT},
     {.opcode = OKV_OP_GET, .key = true},

@@ -179,8 +179,8 @@ struct okv_info {
     uint32_t max_value;    /* bytes */
     uint32_t credits;      /* requests that may be under way at once */
     uint32_t depth;        /* operations that may be under way at once */
-    /* Bytes of a value that fit a message: of one append at most. A longer value of a put is
-     * READ by the server. */
+    /* Bytes of a value that fit a message: of one append or ping at most. A longer value of a put
+     * is READ by the server. */
     uint32_t max_message_value;
 };
 
@@ -380,7 +380,7 @@ enum okv_kind {
     OKV_INCR = 5,
     OKV_APPEND = 6,
     OKV_TOUCH = 7,
-    OKV_PING = 8
+    OKV_PING = 8 /* takes a value of up to okv_info.max_message_value, which the server drops */
 };
 
 /* One operation; what its kind does not use is zero. */
@@ -390,7 +390,7 @@ struct okv_command {
     uint64_t tag;   /* yours; comes back with the result */
     const void *key;
     size_t key_length;
-    const void *value; /* put, append */
+    const void *value; /* put, append, ping */
     size_t value_length;
     void *buffer; /* get */
     size_t buffer_size;
@@ -516,8 +516,10 @@ OKV_API void okv_unregister(okv *handle, okv_registration **memory);
     X(hints_wrong, "extents read together with their bucket for nothing")    \
     X(fallbacks, "gets handed to the server after too many rejected images") \
     X(requests, "messages sent to the server")                               \
+    X(request_bytes, "bytes of those, and of values exposed for them")       \
     X(pulled, "values that were exposed for the server to READ")             \
     X(replies, "answers that came back")                                     \
+    X(reply_bytes, "bytes of those")                                         \
     X(timeouts, "operations that passed their deadline")                     \
     X(reconnects, "connections that were made after the first one")          \
     X(resent, "writes sent again because their connection was lost")         \
@@ -535,16 +537,17 @@ OKV_API void okv_counters(const okv *handle, struct okv_counters *out);
 /*
  * The floor under a get: `count` raw READs of `length` bytes at random places
  * of the index, on this handle's own connection, with no checking, no more
- * than `depth` under way at once. latencies_ns[0..count) receives the time of
- * each from its post to its completion. Blocks until they are done, or until none
- * has ended for timeout_ms: OKV_ETIMEDOUT. OKV_EDISCONNECTED as for okv_scan().
+ * than `depth` under way at once; those that ended together are followed by as many with one
+ * doorbell. latencies_ns[0..count) receives the time of each from its post to its completion,
+ * *total_ns (may be NULL) that from the first post to the last completion. Blocks until they are
+ * done, or until none has ended for timeout_ms: OKV_ETIMEDOUT. OKV_EDISCONNECTED as for okv_scan().
  * OKV_EINVAL: length 0 or above bucket_bytes * 64 or above a segment of the index,
  * count or depth 0, depth above the handle's. OKV_EAGAIN: operations are under way.
  * The handle's failure; OKV_ENOMEM, and OKV_EPERM (locked-memory limit) or OKV_EIO when the
  * buffers cannot be registered; OKV_EPROTO when the directory makes no sense.
  */
 OKV_API int okv_probe(okv *handle, uint32_t length, uint32_t count, uint32_t depth,
-                      uint64_t *latencies_ns);
+                      uint64_t *latencies_ns, uint64_t *total_ns);
 
 #ifdef __cplusplus
 }

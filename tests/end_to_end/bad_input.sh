@@ -156,8 +156,42 @@ command_arguments() {
     check "touch without a time" 2 'milliseconds' 'none' "$okv" -s "$socket" touch key
     check "exists of two keys" 2 'too much' 'one KEY' "$okv" -s "$socket" exists a b
     check "--get-many 0" 2 '--get-many' 'from 1' "$bench" -s "$socket" --get-many 0
-    check "--get-many with --floor" 2 '--floor' 'leave out' "$bench" -s "$socket" --get-many 8 --floor
     check "--get-many with puts" 2 '--get-many' 'leave out' "$bench" -s "$socket" --get-many 8 --mix get=50,put=50
+    bench_arguments
+}
+
+bench_arguments() {
+    local bad
+    for bad in get=50,put=49 get=101 get=50,get=50 scan=10 get get= =5 'get=95,' put=-5 '' get=nan; do
+        check "--mix '$bad'" 2 '--mix' 'add up to 100, as' "$bench" -s "$socket" "--mix=$bad"
+    done
+    for bad in g aa '' B; do
+        check "--workload '$bad'" 2 '--workload' 'give a, b, c, d or f' "$bench" -s "$socket" "--workload=$bad"
+    done
+    check "--workload e" 2 'order of keys' 'give a, b, c, d or f' "$bench" -s "$socket" --workload e
+    check "an unknown distribution" 2 'normal' 'zipfian, latest or hotspot' "$bench" -s "$socket" --distribution normal
+    for bad in 0.2 0.2,1 0,0.8 0.2,0.8,0.1 a,b ''; do
+        check "--hotspot '$bad'" 2 '--hotspot' 'between 0 and 1, as' "$bench" -s "$socket" "--hotspot=$bad"
+    done
+    for bad in 15 8-32 4K-16 16- trace:5 tracer 32,64 ''; do
+        check "--value-size '$bad'" 2 '--value-size' 'give' "$bench" -s "$socket" "--value-size=$bad"
+    done
+    for bad in 0 -1 fast 2000000000; do
+        check "--rate '$bad'" 2 '--rate' 'whole number from 1' "$bench" -s "$socket" "--rate=$bad"
+        check "--connections '$bad'" 2 '--connections' 'whole number from 1' "$bench" -s "$socket" "--connections=$bad"
+    done
+    check "--even without a rate" 2 '--even' 'give --rate' "$bench" -s "$socket" --even
+    check "--rate with --floor" 2 '--floor' 'leave out --rate' "$bench" -s "$socket" --rate 10 --floor
+    check "--rate with --get-many" 2 '--get-many' 'leave out --rate' "$bench" -s "$socket" --rate 10 --get-many 8
+    check "--connections with --floor" 2 '--floor' 'leave out' "$bench" -s "$socket" --connections 2 --floor
+    check "--floor with many sizes" 2 '--floor' 'one SIZE' "$bench" -s "$socket" --value-size 16-4K --floor
+    check "--load-only with --floor" 2 '--load-only' 'leave out --floor' "$bench" -s "$socket" --load-only --floor
+    check "--load-only with --no-load" 2 '--no-load' 'give one' "$bench" -s "$socket" --load-only --no-load
+    check "inserts with short keys" 2 '--key-size' 'longer' "$bench" -s "$socket" --workload d --key-size 8
+    check "two outputs on stdout" 2 '--csv' 'FILE' "$bench" -s "$socket" --json - --csv -
+    check "one name for two servers" 2 "'x'" 'another' "$bench" -s "x=$socket" -s "x=$socket.2"
+    check "a server without a URI" 2 '--server' 'NAME=URI' "$bench" -s x=
+    check "a file that cannot be written" 3 'no/such' 'directory' "$bench" -s "$socket" --json "$scratch/no/such"
 }
 
 # Conditions, numbers, lengths and times that the item there does not meet.

@@ -127,14 +127,27 @@ measure() {
 }
 
 measurements() {
-    measure --workload a --threads 2 --depth 8
+    local workload
+    for workload in a b c d f; do
+        measure --workload "$workload" --threads 2 --depth 8
+    done
+    measure --mix get=40,put=10,insert=10,delete=10,rmw=10,cas=10,incr=10 --connections 3 --threads 2 --depth 4
+    measure --hotspot 0.1,0.9 --value-size 16-2K
+    measure --distribution latest --value-size trace --theta 0.5
+    measure --rate 20K --threads 2
+    measure --rate 20K --even --connections 2 --depth 1
+    measure --value-size 16-100 --load-only
+    measure --value-size 16-100 --no-load --workload c
+    measure -s one="$socket" -s two="$socket" --rounds 2 --json "$scratch/run.json"
+    same "the targets in the JSON of a run" "$(sed -n 's/^ *"name": "\(.*\)",$/\1/p' "$scratch/run.json" | tr '\n' ' ')" \
+        'one two '
     measure --get-many 100
     measure --get-many 100 --depth 16 --value-size 3000 --registered
     measure --value-size 20000 --mix get=80,put=20 --json "$scratch/run.json"
     same "the JSON of a run says that it was good" "$(grep -c '"good": true' "$scratch/run.json")" 1
     measure --value-size 1M --records 5 --operations 50 --registered
     measure --value-size 3000 --rounds 1 --floor --registered
-    same "what a READ is compared with" "$(sed -n 's/^a READ is of \([0-9]*\) bytes.*/\1/p' "$scratch/out")" 3016
+    same "what a READ is compared with" "$(sed -n 's/^ *a raw READ is of \([0-9]*\) bytes.*/\1/p' "$scratch/out")" 3016
 }
 
 start_server "$socket" --memory 64M

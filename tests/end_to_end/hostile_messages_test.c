@@ -255,7 +255,7 @@ struct operation {
 };
 
 static const struct operation operations[] = {
-    {"PING", OPERATION(PING), false, false, false, false, 0},
+    {"PING", OPERATION(PING), false, true, false, false, 0},
     {"STAT", OPERATION(STAT), false, false, false, false, 0},
     {"GET", OPERATION(GET), true, false, false, false, 0},
     {"PUT", OPERATION(PUT), true, true, false, true, ABSENT | VERSION | PULL},

@@ -350,7 +350,7 @@ static void probe(struct run *run)
 {
     uint64_t latencies[4];
 
-    expect(run, "probe", okv_probe(run->handle, 64, 4, 2, latencies), false);
+    expect(run, "probe", okv_probe(run->handle, 64, 4, 2, latencies, NULL), false);
 }
 
 static void get_registered(struct run *run)

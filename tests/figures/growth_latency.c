@@ -233,7 +233,7 @@ static struct sample measure_floor(okv *handle)
 
     okv_info(handle, &info);
     histogram_init(&histogram);
-    int rc = okv_probe(handle, info.bucket_bytes, PROBES, 1, latencies);
+    int rc = okv_probe(handle, info.bucket_bytes, PROBES, 1, latencies, NULL);
     if (rc)
         fail("probe", rc);
     for (unsigned i = 0; i < PROBES; i++)

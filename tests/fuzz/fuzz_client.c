@@ -257,6 +257,8 @@ static void submit_one(struct program *program, uint8_t **memory, uint64_t tag)
     } else if (command.kind == OKV_PING) {
         command.key = NULL;
         command.key_length = 0;
+        command.value = choice & 16 ? *memory : NULL;
+        command.value_length = choice & 16 ? size : 0;
     }
     command.timeout_ms = choice >> 6 ? TIMEOUT_MS : 1;
     int rc = okv_submit(program->handle, &command, 1, NULL);
@@ -307,7 +309,8 @@ static void call_others(struct program *program)
         okv_counters(program->handle, &counters);
         break;
     case 2:
-        check_status(okv_probe(program->handle, 1 + choice * 16u, 8, 1 + choice % 4, latencies));
+        check_status(
+            okv_probe(program->handle, 1 + choice * 16u, 8, 1 + choice % 4, latencies, NULL));
         break;
     default:
         if (!program->registration)

@@ -56,9 +56,10 @@ static void choose_value(struct fuzz_input *input, struct okv_request_message *r
     static const uint8_t value[OKV_SLOT_SIZE_DEFAULT];
     static const uint8_t numbers[] = "0-9223372036854775808";
     bool is_put = request->opcode == OKV_OP_PUT;
+    bool is_ping = request->opcode == OKV_OP_PING;
 
     request->value = value;
-    if (is_put || request->opcode == OKV_OP_APPEND)
+    if (is_put || request->opcode == OKV_OP_APPEND || (is_ping && choice & 64))
         request->value_length =
             choice & 16 ? fuzz_u16(input) % okv_slot_value_max(sizeof value) : fuzz_u8(input);
     if (choice & 32 && (is_put || request->opcode == OKV_OP_DELETE))

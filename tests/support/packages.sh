@@ -10,9 +10,14 @@ Installs what is missing of the named groups on a Debian or Ubuntu machine, as r
 Does nothing, quickly and without network, when everything is there.
 
   build   compile okv
-  test    tests, sanitizers, formatting and shell checks
+  test    tests, sanitizers, formatting and shell checks, bench/plot
   guest   run programs in a QEMU guest with soft-RoCE (tests/guest/run)
   demo    run the demo on a machine whose own kernel has soft-RoCE
+  peers   the stores that kv-bench compares okv with, and their client libraries
+
+Servers that come with a package (redis-server, memcached) are stopped and kept from starting by
+themselves when this script installed them: tests and bench/compare start their own. Those that were there
+before are left alone. To have one back: systemctl enable --now NAME.
 TEXT
 }
 
@@ -25,10 +30,11 @@ packages_of() {
     case $1 in
         build) echo cmake ninja-build gcc libc6-dev pkg-config libibverbs-dev librdmacm-dev libxxhash-dev \
                     libjemalloc-dev libjansson-dev git ;;
-        test)  echo libcmocka-dev g++ clang "$(clang_runtime)" clang-format shellcheck python3 ;;
+        test)  echo libcmocka-dev g++ clang "$(clang_runtime)" clang-format shellcheck python3 jq gnuplot-nox ;;
         guest) echo qemu-system-x86 busybox-static kmod cpio iproute2 ibverbs-utils rdmacm-utils \
                     ibverbs-providers perftest python3 xz-utils zstd ;;
         demo)  echo iproute2 kmod ibverbs-utils rdmacm-utils ibverbs-providers ;;
+        peers) echo redis-server memcached libhiredis-dev liblmdb-dev ;;
         *)     return 1 ;;
     esac
 }
@@ -64,6 +70,20 @@ install_packages() {
     apt update && apt install --no-install-recommends "$@"
 }
 
+# stop_services PACKAGE...: what Debian's packages of servers start when they are installed, and at each
+# boot. Both commands know systemd; where a policy forbids services, nothing was started.
+stop_services() {
+    local package
+    for package in "$@"; do
+        case $package in
+            redis-server | memcached)
+                as_root invoke-rc.d "$package" stop || true
+                as_root update-rc.d "$package" disable || true
+                ;;
+        esac
+    done
+}
+
 main() {
     case ${1:-} in
         -h | --help) usage; exit 0 ;;
@@ -74,7 +94,7 @@ main() {
 
     local group package names missing=()
     for group in "$@"; do
-        names=$(packages_of "$group") || fail "there is no group '$group'; the groups are build, test, guest and demo"
+        names=$(packages_of "$group") || fail "there is no group '$group'; the groups are build, test, guest, demo and peers"
         for package in $names; do
             is_installed "$package" || missing+=("$package")
         done
@@ -90,6 +110,7 @@ main() {
         tail -n 20 "$log" >&2
         fail "apt-get failed twice (its last lines are above); mend what it names, then run again: $0 $*"
     }
+    stop_services "${missing[@]}" >"$log" 2>&1
 }
 
 main "$@"

@@ -187,13 +187,13 @@ static void scan_and_probe_beside_expired_operations(void **state)
         assert_int_equal(get(), OKV_ETIMEDOUT);
         stub.delay = 0;
         assert_int_equal(okv_scan(handle, count_item, &items), OKV_OK);
-        assert_int_equal(okv_probe(handle, STUB_BUCKET_SIZE, 20, 4, latencies), OKV_OK);
+        assert_int_equal(okv_probe(handle, STUB_BUCKET_SIZE, 20, 4, latencies, NULL), OKV_OK);
         stub_release_events(0);
         struct stub_reply late = stub_reply_to(i);
         stub_say(&late);
         memset(latencies, 0xff, sizeof latencies);
         if (i == 0)
-            assert_int_equal(okv_probe(handle, STUB_BUCKET_SIZE, 20, 4, latencies), OKV_OK);
+            assert_int_equal(okv_probe(handle, STUB_BUCKET_SIZE, 20, 4, latencies, NULL), OKV_OK);
         else
             assert_int_equal(okv_scan(handle, count_item, &items), OKV_OK);
         for (unsigned n = 0; n < 20 && i == 0; n++)
@@ -216,7 +216,7 @@ static void probe_has_room_beside_an_expired_read(void **state)
     stub.delay = HELD;
     assert_int_equal(get(), OKV_ETIMEDOUT);
     stub.delay = 0;
-    int rc = okv_probe(handle, STUB_BUCKET_SIZE, 20, 4, latencies);
+    int rc = okv_probe(handle, STUB_BUCKET_SIZE, 20, 4, latencies, NULL);
     assert_true(rc == OKV_OK || rc == OKV_EAGAIN);
     assert_string_equal(okv_why(handle), "");
 }

@@ -320,7 +320,7 @@ static void scan_ends_and_the_next_begins(void **state)
         uint64_t latencies[4];
         stub_hang_up();
         assert_int_equal(collect_once(), 0);
-        assert_int_equal(okv_probe(handle, STUB_BUCKET_SIZE, 4, 4, latencies), OKV_OK);
+        assert_int_equal(okv_probe(handle, STUB_BUCKET_SIZE, 4, 4, latencies, NULL), OKV_OK);
         stub_close(&handle);
     }
 }
@@ -373,7 +373,7 @@ static void raw_reads_of_a_device_that_fails(void **state)
         if (way >= 2)
             stub.reads = (unsigned)-2; /* the status and the directory are READ before */
         int rc = way < 2 ? okv_scan(handle, visit, &items)
-                         : okv_probe(handle, STUB_BUCKET_SIZE, 4, 4, latencies);
+                         : okv_probe(handle, STUB_BUCKET_SIZE, 4, 4, latencies, NULL);
         assert_int_equal(rc, OKV_EDISCONNECTED);
         assert_non_null(strstr(okv_why(handle), "the device failed"));
         stub.read_result = stub.poll_result = 0;

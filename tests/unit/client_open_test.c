@@ -401,6 +401,8 @@ static int mix_submit(uint32_t tag)
     case OKV_PING:
         command.key = NULL;
         command.key_length = 0;
+        command.value = tag % 2 ? "echo" : NULL;
+        command.value_length = tag % 2 ? 4 : 0;
         break;
     default:
         break;

@@ -223,10 +223,15 @@ static void smaller_server(void **state)
     assert_int_equal(collect_once(), 0);
     assert_int_equal(okv_submit_put(handle, "key", 3, large, sizeof large, 0), OKV_OK);
     assert_int_equal(okv_submit_put(handle, "key", 3, large, 100, 1), OKV_OK);
+    const struct okv_command ping = {
+        .kind = OKV_PING, .tag = 2, .value = large, .value_length = 9000};
+    assert_int_equal(okv_submit(handle, &ping, 1, NULL), OKV_OK);
     stub.welcome.max_value = 1000;
+    stub.welcome.slot_size = OKV_SLOT_SIZE_MIN;
     collect();
     assert_int_equal(results[0].status, OKV_EVALUESIZE);
     assert_int_equal(results[1].status, OKV_OK);
+    assert_int_equal(results[2].status, OKV_EVALUESIZE);
 }
 
 /* ---- results that were given ---- */
@@ -398,7 +403,7 @@ static int idle_call(unsigned way)
     case 2:
         return okv_scan(handle, count_item, &items);
     case 3:
-        return okv_probe(handle, STUB_BUCKET_SIZE, 4, 4, latencies);
+        return okv_probe(handle, STUB_BUCKET_SIZE, 4, 4, latencies, NULL);
     case 4:
         return okv_flush(handle);
     default:

@@ -279,7 +279,7 @@ static void a_probe_that_is_refused_fails_the_handle(void **state)
     (void)state;
     handle = stub_open(4, 4, 5000);
     stub.before_read = refuse_further;
-    assert_int_equal(okv_probe(handle, STUB_BUCKET_SIZE, 4, 4, latencies), OKV_EDISCONNECTED);
+    assert_int_equal(okv_probe(handle, STUB_BUCKET_SIZE, 4, 4, latencies, NULL), OKV_EDISCONNECTED);
     assert_int_equal(stub.reads, 2);
     assert_true(strlen(okv_why(handle)) > 0);
     assert_int_equal(okv_ping(handle), OKV_EDISCONNECTED);
@@ -430,11 +430,28 @@ static void a_probe_keeps_to_the_index(void **state)
     stub_status(STUB_CLOCK, 2 * STUB_SEGMENT_BUCKETS);
     handle = stub_open(4, 4, 5000);
     stub.before_read = look_at_place;
-    assert_int_equal(okv_probe(handle, PROBE_LENGTH, 500, 1, latencies), OKV_OK);
+    assert_int_equal(okv_probe(handle, PROBE_LENGTH, 500, 1, latencies, NULL), OKV_OK);
     stub.before_read = NULL;
     assert_true(probed[0] > 100 && probed[1] > 100);
-    assert_int_equal(okv_probe(handle, STUB_SEGMENT_SIZE + 1, 1, 1, latencies), OKV_EINVAL);
-    assert_int_equal(okv_probe(handle, STUB_SEGMENT_SIZE, 1, 1, latencies), OKV_OK);
+    assert_int_equal(okv_probe(handle, STUB_SEGMENT_SIZE + 1, 1, 1, latencies, NULL), OKV_EINVAL);
+    assert_int_equal(okv_probe(handle, STUB_SEGMENT_SIZE, 1, 1, latencies, NULL), OKV_OK);
+}
+
+/* What has ended is followed by as many at once: as many posts as rounds of `depth`. */
+static void raw_reads_share_a_doorbell(void **state)
+{
+    uint64_t latencies[10], total = 0;
+
+    (void)state;
+    handle = stub_open(4, 4, 5000);
+    unsigned posts = stub.posts;
+    assert_int_equal(okv_probe(handle, STUB_BUCKET_SIZE, 1, 1, latencies, NULL), OKV_OK);
+    unsigned others = stub.posts - posts - 1; /* of the status and the directory */
+    posts = stub.posts;
+    assert_int_equal(okv_probe(handle, STUB_BUCKET_SIZE, 10, 4, latencies, &total), OKV_OK);
+    assert_int_equal(stub.posts - posts - others, 3);
+    for (unsigned i = 0; i < 10; i++)
+        assert_true(latencies[i] <= total);
 }
 
 #define SCAN_TEST(test) cmocka_unit_test_setup_teardown(test, setup, client_teardown)
@@ -458,6 +475,7 @@ int main(void)
         SCAN_TEST(a_flush_without_an_answer_may_have_happened),
         SCAN_TEST(a_cursor_is_of_one_start_of_the_server),
         SCAN_TEST(a_probe_keeps_to_the_index),
+        SCAN_TEST(raw_reads_share_a_doorbell),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -237,6 +237,9 @@ static const struct wrong_command {
     {{.kind = OKV_TOUCH, KEY, .ttl_ms = OKV_TTL_NONE - 1}, OKV_ETTL},
     {{.kind = OKV_PING, KEY}, OKV_EINVAL},
     {{.kind = OKV_PING, .key_length = 1}, OKV_EINVAL},
+    {{.kind = OKV_PING, .value_length = 1}, OKV_EINVAL},
+    {{.kind = OKV_PING, .value = "", .value_length = OKV_SLOT_SIZE_DEFAULT - 32 - 1024 + 1},
+     OKV_EVALUESIZE},
 };
 
 static void wrong_commands_are_refused(void **state)
@@ -287,6 +290,7 @@ static void extremes_are_accepted(void **state)
         {.kind = OKV_TOUCH, KEY, .ttl_ms = OKV_TTL_MAX_MS},
         {.kind = OKV_INCR, KEY, .delta = INT64_MIN},
         {.kind = OKV_PING, .timeout_ms = UINT32_MAX},
+        {.kind = OKV_PING, .value = value, .value_length = OKV_SLOT_SIZE_DEFAULT - 32 - 1024},
     };
 
     (void)state;

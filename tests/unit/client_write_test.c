@@ -85,6 +85,27 @@ static void each_write_says_what_it_means(void **state)
     assert_int_equal(counted.requests, 9);
 }
 
+static void ping_takes_a_value_along(void **state)
+{
+    struct okv_command ping = {.kind = OKV_PING, .value = "echo", .value_length = 4};
+    struct okv_result result;
+
+    (void)state;
+    stub.welcome.max_value = 3; /* of the table, where it never comes */
+    handle = stub_open(4, 4, LONG_MS);
+    assert_int_equal(okv_call(handle, &ping, &result), OKV_OK);
+    assert_int_equal(last_request()->opcode, OKV_OP_PING);
+    assert_int_equal(last_request()->key_length, 0);
+    assert_int_equal(last_request()->value_length, 4);
+    assert_memory_equal(last_request()->value, "echo", 4);
+    assert_int_equal(result.length, 0);
+
+    struct okv_counters counted;
+    okv_counters(handle, &counted);
+    assert_int_equal(counted.request_bytes, OKV_REQUEST_HEADER + 4);
+    assert_int_equal(counted.reply_bytes, OKV_REPLY_HEADER);
+}
+
 static int status_now;
 static uint64_t version_now;
 static int64_t number_now;
@@ -179,6 +200,8 @@ static void long_value_is_exposed(void **state)
     okv_counters(handle, &counted);
     assert_int_equal(counted.pulled, 3);
     assert_int_equal(counted.puts, 4);
+    uint64_t pull = OKV_REQUEST_HEADER + 3 + sizeof(struct okv_wire_pull) + INLINE_MAX + 1;
+    assert_int_equal(counted.request_bytes, OKV_REQUEST_HEADER + 3 + INLINE_MAX + 3 * pull);
 }
 
 static void long_put_submit(uint64_t tag, uint32_t timeout_ms)
@@ -307,15 +330,11 @@ static void unsuitable_memory_is_copied(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WRITE_TEST(each_write_says_what_it_means),
-        WRITE_TEST(version_in_the_way_is_told),
-        WRITE_TEST(numbers_of_both_signs),
-        WRITE_TEST(long_value_is_exposed),
-        WRITE_TEST(exposures_come_with_credits),
-        WRITE_TEST(exposure_outlives_its_deadline),
-        WRITE_TEST(exposures_end_with_the_connection),
-        WRITE_TEST(message_that_does_not_leave),
-        WRITE_TEST(memory_that_cannot_be_exposed),
+        WRITE_TEST(each_write_says_what_it_means),  WRITE_TEST(ping_takes_a_value_along),
+        WRITE_TEST(version_in_the_way_is_told),     WRITE_TEST(numbers_of_both_signs),
+        WRITE_TEST(long_value_is_exposed),          WRITE_TEST(exposures_come_with_credits),
+        WRITE_TEST(exposure_outlives_its_deadline), WRITE_TEST(exposures_end_with_the_connection),
+        WRITE_TEST(message_that_does_not_leave),    WRITE_TEST(memory_that_cannot_be_exposed),
         WRITE_TEST(unsuitable_memory_is_copied),
     };
 

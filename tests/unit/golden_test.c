@@ -136,6 +136,10 @@ static const struct {
     {{.opcode = OKV_OP_PING, .slot = 5, .sequence = 0x0102},
      0x01000005,
      "0201000000000000 0000000000000000 000000000000 0000 00000000 0000 0000"},
+    {{.opcode = OKV_OP_PING, .sequence = 2, .value = TEXT("value"), .value_length = 5},
+     0x01000000,
+     "0200000000000000 0000000000000000 000000000000 0000 05000000 0000 0000"
+     "76616c7565"},
     {{.opcode = OKV_OP_GET, .slot = 0xffff, .sequence = 1, .key = TEXT("key"), .key_length = 3},
      0x0200ffff,
      "0100000000000000 0000000000000000 000000000000 0000 00000000 0300 0000"

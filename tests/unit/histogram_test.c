@@ -125,6 +125,37 @@ static void percentiles_agree_with_sorting(void **state)
     test_free(samples);
 }
 
+/* Every sample is met once, in order, and not above what is said of it. */
+static void steps_cover_all_samples(void **state)
+{
+    static const uint64_t samples[] = {0, 1, 255, 256, 257, 258, 70000, 70001, 1234567, UINT64_MAX};
+    struct histogram *histogram = *state;
+    struct histogram_step step;
+    unsigned bucket = 0;
+    size_t seen = 0;
+
+    assert_false(histogram_next(histogram, &bucket, &step));
+    for (size_t i = 0; i < sizeof samples / sizeof samples[0]; i++)
+        histogram_record(histogram, samples[i]);
+    bucket = 0;
+    while (histogram_next(histogram, &bucket, &step)) {
+        assert_true(step.count > 0);
+        for (uint64_t i = 0; i < step.count; i++, seen++) {
+            assert_true(samples[seen] <= step.upper);
+            assert_true((double)samples[seen] >= (double)step.upper * (1 - 2 * ERROR_ALLOWED));
+        }
+    }
+    assert_int_equal(seen, sizeof samples / sizeof samples[0]);
+    assert_true(step.upper == UINT64_MAX);
+    assert_false(histogram_next(histogram, &bucket, &step));
+
+    histogram_init(histogram);
+    histogram_record(histogram, 100000); /* the largest is exact */
+    bucket = 0;
+    assert_true(histogram_next(histogram, &bucket, &step));
+    assert_int_equal(step.upper, 100000);
+}
+
 static void merging_is_recording_both(void **state)
 {
     struct histogram *both = *state;
@@ -159,6 +190,7 @@ int main(void)
         WITH_HISTOGRAM(small_values_are_exact),
         WITH_HISTOGRAM(every_magnitude_is_within_the_error),
         WITH_HISTOGRAM(percentiles_agree_with_sorting),
+        WITH_HISTOGRAM(steps_cover_all_samples),
         WITH_HISTOGRAM(merging_is_recording_both),
     };
 

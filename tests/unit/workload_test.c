@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +20,20 @@ static void assert_near(double got, double wanted, double share)
 {
     if (got < wanted * (1 - share) || got > wanted * (1 + share))
         fail_msg("%g is not within %g %% of %g", got, share * 100, wanted);
+}
+
+static struct workload_chooser chooser_of(enum workload_distribution distribution, uint64_t records,
+                                          double theta)
+{
+    struct workload_choice choice = {.distribution = distribution,
+                                     .records = records,
+                                     .theta = theta,
+                                     .hot_records = 0.2,
+                                     .hot_operations = 0.8};
+    struct workload_chooser chooser;
+
+    workload_chooser_init(&chooser, &choice);
+    return chooser;
 }
 
 /* ---- random numbers ----------------------------------------------------- */
@@ -64,9 +79,9 @@ static void uniform_draws_every_record_alike(void **state)
 
     (void)state;
     memset(counts, 0, sizeof counts);
-    workload_chooser_init(&chooser, WORKLOAD_UNIFORM, RECORDS, 0);
+    chooser = chooser_of(WORKLOAD_UNIFORM, RECORDS, 0);
     for (int i = 0; i < DRAWS; i++)
-        counts[workload_chooser_next(&chooser, &random)]++;
+        counts[workload_chooser_next(&chooser, &random, chooser.records)]++;
     /* 1000 expected, standard deviation 32: 20 % is over six of them. */
     for (int i = 0; i < RECORDS; i++)
         assert_near(counts[i], (double)DRAWS / RECORDS, 0.2);
@@ -95,7 +110,7 @@ static void zipfian_ranks_follow_the_law(void **state)
         double total = zeta(RECORDS, thetas[t]);
 
         memset(counts, 0, sizeof counts);
-        workload_chooser_init(&chooser, WORKLOAD_ZIPFIAN, RECORDS, thetas[t]);
+        chooser = chooser_of(WORKLOAD_ZIPFIAN, RECORDS, thetas[t]);
         for (int i = 0; i < DRAWS; i++) {
             uint64_t rank = workload_chooser_rank(&chooser, &random);
             assert_true(rank < RECORDS);
@@ -119,9 +134,9 @@ static void zeta_of_many_records_is_close(void **state)
     struct workload_chooser chooser;
 
     (void)state;
-    workload_chooser_init(&chooser, WORKLOAD_ZIPFIAN, 3000000, 0.99);
+    chooser = chooser_of(WORKLOAD_ZIPFIAN, 3000000, 0.99);
     assert_near(chooser.zeta, zeta(3000000, 0.99), 1e-9);
-    workload_chooser_init(&chooser, WORKLOAD_ZIPFIAN, UINT64_C(10000000000), 0.99);
+    chooser = chooser_of(WORKLOAD_ZIPFIAN, UINT64_C(10000000000), 0.99);
     /* YCSB's constant for ten thousand million items. */
     assert_near(chooser.zeta, 26.46902820178302, 1e-6);
 }
@@ -134,7 +149,7 @@ static void scattering_is_a_permutation(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         struct workload_chooser chooser;
-        workload_chooser_init(&chooser, WORKLOAD_ZIPFIAN, sizes[i], 0.99);
+        chooser = chooser_of(WORKLOAD_ZIPFIAN, sizes[i], 0.99);
         memset(seen, 0, sizeof seen);
         for (uint64_t rank = 0; rank < sizes[i]; rank++) {
             uint64_t record = workload_chooser_scatter(&chooser, rank);
@@ -152,7 +167,7 @@ static void scattering_parts_neighbours(void **state)
     int close = 0;
 
     (void)state;
-    workload_chooser_init(&chooser, WORKLOAD_ZIPFIAN, 1000000, 0.99);
+    chooser = chooser_of(WORKLOAD_ZIPFIAN, 1000000, 0.99);
     for (uint64_t rank = 0; rank < 1000; rank++) {
         uint64_t a = workload_chooser_scatter(&chooser, rank);
         uint64_t b = workload_chooser_scatter(&chooser, rank + 1);
@@ -168,14 +183,138 @@ static void few_records_are_all_drawn(void **state)
         struct workload_random random = {.state = records};
         struct workload_chooser chooser;
         unsigned seen = 0;
-        workload_chooser_init(&chooser, WORKLOAD_ZIPFIAN, records, 0.99);
+        chooser = chooser_of(WORKLOAD_ZIPFIAN, records, 0.99);
         for (int i = 0; i < 10000; i++) {
-            uint64_t record = workload_chooser_next(&chooser, &random);
+            uint64_t record = workload_chooser_next(&chooser, &random, chooser.records);
             assert_true(record < records);
             seen |= 1u << record;
         }
         assert_int_equal(seen, (1u << records) - 1);
     }
+}
+
+/* The newest record is the most popular, as the first one of Zipf's law; with more of them the
+ * popular ones move on. */
+static void latest_follows_what_was_inserted(void **state)
+{
+    static uint32_t counts[RECORDS + 500];
+    struct workload_random random = {.state = 42};
+    struct workload_chooser chooser = chooser_of(WORKLOAD_LATEST, RECORDS, 0.99);
+    double total = zeta(RECORDS, 0.99);
+
+    (void)state;
+    for (uint64_t inserted = RECORDS; inserted <= RECORDS + 500; inserted += 500) {
+        memset(counts, 0, sizeof counts);
+        for (int i = 0; i < DRAWS; i++) {
+            uint64_t record = workload_chooser_next(&chooser, &random, inserted);
+            assert_true(record < inserted);
+            counts[record]++;
+        }
+        assert_near(counts[inserted - 1], DRAWS / total, 0.05);
+        assert_near(counts[inserted - 2], DRAWS * pow(2, -0.99) / total, 0.05);
+        double recent = 0;
+        for (uint64_t i = 0; i < 100; i++)
+            recent += counts[inserted - 1 - i];
+        assert_near(recent, DRAWS * zeta(100, 0.99) / total, 0.1);
+    }
+}
+
+/* A fifth of the records gets four fifths of the operations, alike within both parts. */
+static void a_hotspot_gets_its_share(void **state)
+{
+    static uint32_t counts[RECORDS];
+    struct workload_random random = {.state = 42};
+    struct workload_chooser chooser = chooser_of(WORKLOAD_HOTSPOT, RECORDS, 0);
+    double hot = 0;
+    int hot_records = 0;
+
+    (void)state;
+    memset(counts, 0, sizeof counts);
+    for (int i = 0; i < DRAWS; i++)
+        counts[workload_chooser_next(&chooser, &random, RECORDS)]++;
+    for (int i = 0; i < RECORDS; i++) {
+        /* 4000 and 250 are expected. */
+        bool is_hot = counts[i] > 1500;
+        hot += is_hot ? counts[i] : 0;
+        hot_records += is_hot;
+        assert_near(counts[i], is_hot ? 4000 : 250, is_hot ? 0.12 : 0.4);
+    }
+    assert_int_equal(hot_records, RECORDS / 5);
+    assert_near(hot, DRAWS * 0.8, 0.01);
+}
+
+static void a_hotspot_may_be_small(void **state)
+{
+    (void)state;
+    for (uint64_t records = 1; records <= 6; records++) {
+        struct workload_random random = {.state = records};
+        struct workload_chooser chooser = chooser_of(WORKLOAD_HOTSPOT, records, 0);
+        unsigned seen = 0;
+        for (int i = 0; i < 1000; i++)
+            seen |= 1u << workload_chooser_next(&chooser, &random, records);
+        assert_int_equal(seen, (1u << records) - 1);
+    }
+}
+
+/* ---- sizes -------------------------------------------------------------- */
+
+static void a_record_keeps_its_size(void **state)
+{
+    static const struct workload_values kinds[] = {{WORKLOAD_SIZES_FIXED, 32, 32},
+                                                   {WORKLOAD_SIZES_UNIFORM, 16, 4096},
+                                                   {WORKLOAD_SIZES_UNIFORM, 100, 100},
+                                                   {WORKLOAD_SIZES_TRACE, 16, 1000}};
+
+    (void)state;
+    for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++) {
+        for (uint64_t record = 0; record < 10000; record++) {
+            uint32_t size = workload_value_size(&kinds[kind], record);
+            assert_int_equal(size, workload_value_size(&kinds[kind], record));
+            assert_true(size >= kinds[kind].low && size <= kinds[kind].high);
+        }
+    }
+}
+
+static void uniform_sizes_are_spread_evenly(void **state)
+{
+    static const struct workload_values values = {WORKLOAD_SIZES_UNIFORM, 16, 25};
+    uint32_t counts[10] = {0};
+
+    (void)state;
+    for (uint64_t record = 0; record < DRAWS; record++)
+        counts[workload_value_size(&values, record) - 16]++;
+    for (int i = 0; i < 10; i++)
+        assert_near(counts[i], DRAWS / 10.0, 0.03);
+}
+
+/* The share of values below x is 1 - (1 + shape * x / scale)^(-1 / shape). */
+static void trace_sizes_follow_the_fitted_law(void **state)
+{
+    static const struct workload_values values = {WORKLOAD_SIZES_TRACE, 16, 65536};
+    static const uint32_t limits[] = {17, 50, 100, 214, 500, 1000, 4000, 10000};
+    uint32_t below[sizeof limits / sizeof *limits] = {0};
+
+    (void)state;
+    for (uint64_t record = 0; record < DRAWS; record++) {
+        uint32_t size = workload_value_size(&values, record);
+        for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+            below[i] += size < limits[i];
+    }
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        double share = 1 - pow(1 + 0.348238 * limits[i] / 214.476, -1 / 0.348238);
+        assert_near(below[i], DRAWS * share, 0.02);
+    }
+}
+
+static void trace_sizes_end_at_the_largest(void **state)
+{
+    static const struct workload_values values = {WORKLOAD_SIZES_TRACE, 16, 300};
+    uint32_t largest = 0;
+
+    (void)state;
+    for (uint64_t record = 0; record < 10000; record++)
+        largest += workload_value_size(&values, record) == 300;
+    assert_near(largest, 10000 * pow(1 + 0.348238 * 300 / 214.476, -1 / 0.348238), 0.1);
 }
 
 /* ---- keys and values ---------------------------------------------------- */
@@ -191,6 +330,42 @@ static void keys_are_numbers_in_hexadecimal(void **state)
     assert_memory_equal(key, "0000ffffffffffffffff", 20);
     workload_key_write(5, key, 1);
     assert_memory_equal(key, "5", 1);
+}
+
+static void keys_of_numbers_are_no_records(void **state)
+{
+    char key[20];
+    char number[20];
+
+    (void)state;
+    workload_number_key_write(0xbeef, number, 6);
+    assert_memory_equal(number, "n0beef", 6);
+    for (uint64_t record = 0; record < 1000; record++) {
+        workload_key_write(record, key, sizeof key);
+        workload_number_key_write(record, number, sizeof number);
+        assert_int_equal(number[0], 'n');
+        assert_true(key[0] != 'n');
+        assert_memory_equal(number + 1, key + 1, sizeof key - 1);
+    }
+}
+
+/* Every digit at every place, for keys that are shorter and longer than a number. */
+static void keys_are_written_digit_by_digit(void **state)
+{
+    struct workload_random random = {.state = 3};
+
+    (void)state;
+    for (int i = 0; i < 100000; i++) {
+        uint64_t record = workload_random_next(&random) >> (i % 64);
+        size_t size = 1 + (size_t)(i % 24);
+        char key[24 + 1];
+        char expected[24 + 17];
+        key[size] = '!';
+        snprintf(expected, sizeof expected, "%024d%016lx", 0, (unsigned long)record);
+        workload_key_write(record, key, size);
+        assert_memory_equal(key, expected + strlen(expected) - size, size);
+        assert_int_equal(key[size], '!');
+    }
 }
 
 static void keys_fit_when_they_can_differ(void **state)
@@ -290,7 +465,16 @@ int main(void)
         cmocka_unit_test(scattering_is_a_permutation),
         cmocka_unit_test(scattering_parts_neighbours),
         cmocka_unit_test(few_records_are_all_drawn),
+        cmocka_unit_test(latest_follows_what_was_inserted),
+        cmocka_unit_test(a_hotspot_gets_its_share),
+        cmocka_unit_test(a_hotspot_may_be_small),
+        cmocka_unit_test(a_record_keeps_its_size),
+        cmocka_unit_test(uniform_sizes_are_spread_evenly),
+        cmocka_unit_test(trace_sizes_follow_the_fitted_law),
+        cmocka_unit_test(trace_sizes_end_at_the_largest),
         cmocka_unit_test(keys_are_numbers_in_hexadecimal),
+        cmocka_unit_test(keys_of_numbers_are_no_records),
+        cmocka_unit_test(keys_are_written_digit_by_digit),
         cmocka_unit_test(keys_fit_when_they_can_differ),
         cmocka_unit_test(values_are_checked_to_the_last_byte),
         cmocka_unit_test(large_values_are_checked_everywhere),

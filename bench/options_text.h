@@ -1,0 +1,33 @@
+/* Reads what stands behind an option of kv-bench. On a usage error each ends the program, with a
+ * sentence that names the option. */
+#ifndef OKV_BENCH_OPTIONS_TEXT_H
+#define OKV_BENCH_OPTIONS_TEXT_H
+
+#include <argp.h>
+#include <stdint.h>
+
+#include "bench/options.h"
+
+/* A whole number with an optional decimal K, M or G. */
+uint64_t options_read_count(struct argp_state *state, const char *option, const char *text,
+                            uint64_t low, uint64_t high);
+double options_read_real(struct argp_state *state, const char *option, const char *text, double low,
+                         double high);
+/* Bytes, with an optional binary unit. */
+uint32_t options_read_size(struct argp_state *state, const char *option, const char *text,
+                           uint64_t low, uint64_t high);
+/* "get=95,put=5", in any order: percentages. What is missing to 100 is of gets when they are not
+ * named, else of puts when those are not. */
+void options_read_mix(struct argp_state *state, const char *text,
+                      double mix[OPERATION_MIXED_COUNT]);
+enum workload_distribution options_read_distribution(struct argp_state *state, const char *text);
+/* "0.2,0.8": shares of the records and of the operations. */
+void options_read_hotspot(struct argp_state *state, const char *text,
+                          struct workload_choice *choice);
+/* "32", "16-4K", "trace" or "trace:64K". */
+void options_read_values(struct argp_state *state, const char *text,
+                         struct workload_values *values);
+/* "URI" or "NAME=URI". Cuts `text`. */
+void options_read_target(struct argp_state *state, char *text, struct options *options);
+
+#endif

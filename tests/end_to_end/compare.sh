@@ -1,0 +1,166 @@
+#!/usr/bin/env bash
+# bench/compare over shared memory: it measures every store, and leaves nothing behind.
+set -euo pipefail
+
+usage() {
+    cat <<'TEXT'
+usage: tests/end_to_end/compare.sh BUILD_DIR
+
+Runs bench/compare with the programs of BUILD_DIR for a few seconds, also interrupted, with wrong options and
+with stand-ins for Valkey. Left out without redis-server, memcached and their libraries (tests/support/packages.sh
+peers), which is a failure when OKV_TEST_REQUIRE_TOOLS is 1. Exits 1 when something is wrong.
+TEXT
+}
+
+# shellcheck source=tests/support/programs.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/programs.sh"
+compare=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/bench/compare
+failures=0
+mkdir "$scratch/tmp"
+export TMPDIR=$scratch/tmp
+
+leave_out() {
+    echo "compare: left out: $1; run: tests/support/packages.sh peers"
+    [ "${OKV_TEST_REQUIRE_TOOLS:-}" = 1 ] && exit 1
+    exit 77
+}
+
+wrong() {
+    failures=$((failures + 1))
+    printf 'WRONG %s: %s\n' "$what" "$1"
+    sed 's/^/      | /' "$scratch/out" "$scratch/err"
+}
+
+check_tools() {
+    local program uri
+    for program in redis-server memcached; do
+        command -v $program >/dev/null || leave_out "$program is not installed"
+    done
+    for uri in "redis://$scratch/none" "lmdb://$scratch/none/none"; do
+        "$bench" -s "$uri" --records 10 2>"$scratch/err" || true
+        grep -qE 'start redis-server|create the directory' "$scratch/err" ||
+            leave_out "kv-bench was built without ${uri%%:*}"
+    done
+}
+
+# run STATUS ARGUMENT...: bench/compare in a session of its own; it ends with STATUS and nothing is left of it.
+run() {
+    local expected=$1 status=0
+    shift
+    setsid "$compare" --build "$build" "$@" >"$scratch/out" 2>"$scratch/err" &
+    session=$!
+    [ -z "${interrupt:-}" ] || interrupt_run
+    wait $session || status=$?
+    [ $status -eq "$expected" ] || wrong "exit status $status and not $expected"
+    check_leftovers
+}
+
+check_leftovers() {
+    local directory
+    [ -z "$(pgrep -s $session)" ] || wrong "processes are left: $(pgrep -a -s $session)"
+    [ -z "$(ls -A "$TMPDIR")" ] || wrong "files are left: $(ls "$TMPDIR")"
+    directory=$(sed -n 's/^lmdb .* in \(\/.*\)/\1/p' "$scratch/out")
+    [ -z "$directory" ] || [ ! -e "$directory" ] || wrong "$directory is left"
+}
+
+# SIGTERM as soon as rounds are measured.
+interrupt_run() {
+    local tries=0
+    until grep -q '^kv-bench ' "$scratch/out" || [ $tries -gt 300 ]; do
+        sleep 0.1
+        tries=$((tries + 1))
+    done
+    sleep 0.3
+    kill "$session"
+}
+
+everything() {
+    local name
+    what="a quick run"
+    run 0 --quick --workload a --connections 2 --depth 4 --json "$scratch/json"
+    for name in okv-local redis-tcp redis-unix memcached-tcp memcached-unix lmdb; do
+        grep -q "\"name\": \"$name\"" "$scratch/json" || wrong "no $name in the JSON"
+        grep -q "^$name" "$scratch/out" || wrong "no $name in the table"
+    done
+    grep -q -e '^redis .*--appendonly no' "$scratch/out" || wrong "the settings of Redis are not there"
+    what="some of them, by cas"
+    run 0 --quick --targets okv-local,memcached-unix --mix get=50,cas=50 --value-size 16-4K \
+        --rounds 1
+    what="large values"
+    run 0 --quick --targets redis-unix,memcached-tcp,lmdb,okv-local \
+        --records 20 --value-size 1M --mix get=50,put=50 --rounds 1
+}
+
+interrupted() {
+    what="an interrupted run"
+    interrupt=1
+    run 143 --quick --seconds 60
+    interrupt=
+}
+
+refusals() {
+    what="an unknown target"
+    run 2 --targets okv-local,oracle
+    grep -q "no 'oracle'" "$scratch/err" || wrong "no cause"
+    what="a server of one's own"
+    run 2 -s local:///run/okv.sock
+    what="the floor"
+    run 2 --floor
+    what="an option of kv-bench"
+    run 2 --quick --targets okv-local --mix get=200
+    what="an option that nobody knows"
+    run 2 --quick --targets okv-local --nonsense
+    what="what a store cannot do"
+    run 3 --quick --targets redis-unix --mix cas=100
+    grep -q "redis-server does not offer a put on a version" "$scratch/err" || wrong "no cause"
+    what="another build directory"
+    run 3 --build "$scratch"
+    grep -q "has no kv-bench" "$scratch/err" || wrong "no cause"
+}
+
+# Redis has the same commands and output; only RDMA is left out.
+stand_in() {
+    mkdir "$scratch/valkey"
+    cat >"$scratch/valkey/valkey-server" <<'TEXT'
+#!/usr/bin/env bash
+arguments=()
+while [ $# -gt 0 ]; do
+    case $1 in
+        --rdma-*) shift ;;
+        *) arguments+=("$1") ;;
+    esac
+    shift
+done
+exec redis-server "${arguments[@]}"
+TEXT
+    cat >"$scratch/valkey/valkey-benchmark" <<'TEXT'
+#!/usr/bin/env bash
+[ "$1" = --help ] && { echo "  --rdma"; exit 0; }
+arguments=()
+for argument in "$@"; do
+    case $argument in
+        --rdma) ;;
+        *) arguments+=("$argument") ;;
+    esac
+done
+exec redis-benchmark "${arguments[@]}"
+TEXT
+    chmod +x "$scratch/valkey/"*
+}
+
+valkey() {
+    stand_in
+    what="Valkey's own program"
+    run 0 --quick --rdma rdma://127.0.0.1:7471 --valkey-rdma "$scratch/valkey" --targets valkey-tcp
+    [ "$(grep -cE '^(rdma|tcp) +(GET|SET) +[0-9]+ +[0-9.]+ +[0-9.]+$' "$scratch/out")" -eq 8 ] || wrong "not 8 figures"
+    what="Valkey without a device"
+    [ -n "$(ls /sys/class/infiniband 2>/dev/null)" ] || run 3 --valkey-rdma "$scratch/valkey"
+}
+
+check_tools
+everything
+interrupted
+refusals
+valkey
+[ $failures -eq 0 ] || { echo "$failures things were wrong"; exit 1; }
+echo "compare: as it should be"

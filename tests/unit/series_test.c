@@ -1,0 +1,104 @@
+/* What ended in which second. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "bench/series.h"
+
+#define START UINT64_C(5000000000)
+#define SECOND UINT64_C(1000000000)
+
+static void record(struct series *series, uint64_t end_ns, uint64_t latency_ns)
+{
+    uint64_t until_ns;
+    struct histogram *histogram = series_at(series, end_ns, &until_ns);
+
+    assert_non_null(histogram);
+    assert_true(until_ns > end_ns && until_ns <= end_ns + SECOND);
+    histogram_record(histogram, latency_ns);
+}
+
+static void seconds_are_told_apart(void **state)
+{
+    struct series series;
+
+    (void)state;
+    series_init(&series, START, 0);
+    record(&series, START, 1);
+    record(&series, START + SECOND - 1, 2);
+    record(&series, START + SECOND, 3);
+    record(&series, START + 4 * SECOND, 4);
+    assert_int_equal(series.seconds, 5);
+    assert_int_equal(series.latency[0]->count, 2);
+    assert_int_equal(series.latency[0]->max, 2);
+    assert_int_equal(series.latency[1]->min, 3);
+    assert_null(series.latency[2]);
+    assert_int_equal(series.latency[4]->count, 1);
+    series_fini(&series);
+}
+
+static void the_last_second_has_what_comes_after(void **state)
+{
+    struct series series;
+
+    (void)state;
+    series_init(&series, START, 2);
+    record(&series, START + 10 * SECOND - 1, 1);
+    assert_int_equal(series.seconds, 2);
+    assert_int_equal(series.latency[1]->count, 1);
+    series_fini(&series);
+    series_init(&series, START, 100000);
+    record(&series, START + 100000 * SECOND, 1);
+    assert_int_equal(series.seconds, SERIES_SECONDS_MAX);
+    assert_int_equal(series.latency[SERIES_SECONDS_MAX - 1]->count, 1);
+    series_fini(&series);
+}
+
+static void what_ended_before_the_start_is_of_the_first_second(void **state)
+{
+    struct series series;
+    uint64_t until_ns;
+
+    (void)state;
+    series_init(&series, START, 0);
+    struct histogram *histogram = series_at(&series, START - 1, &until_ns);
+    assert_ptr_equal(histogram, series.latency[0]);
+    assert_int_equal(until_ns, START + SECOND);
+    series_fini(&series);
+}
+
+static void series_are_added_second_by_second(void **state)
+{
+    struct series into;
+    struct series from;
+
+    (void)state;
+    series_init(&into, 0, 0);
+    series_init(&from, START, 0);
+    record(&into, 0, 7);
+    record(&from, START, 8);
+    record(&from, START + 2 * SECOND, 9);
+    series_merge(&into, &from);
+    assert_int_equal(into.seconds, 3);
+    assert_int_equal(into.latency[0]->count, 2);
+    assert_null(into.latency[1]);
+    assert_int_equal(into.latency[2]->max, 9);
+    series_fini(&from);
+    series_fini(&into);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(seconds_are_told_apart),
+        cmocka_unit_test(the_last_second_has_what_comes_after),
+        cmocka_unit_test(what_ended_before_the_start_is_of_the_first_second),
+        cmocka_unit_test(series_are_added_second_by_second),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
