@@ -16,6 +16,12 @@
 /* Ready sockets that one poll of a server looks at. */
 #define POLL_BATCH 64
 
+/* Polls of rings for one look at the sockets. A server's is also how long a client that was at rest
+ * waits at most for one that is busy; a client has nothing to see there but the end of its server,
+ * and before it sleeps it looks. */
+#define SERVER_LOOK_POLLS 16u
+#define CLIENT_LOOK_POLLS 128u
+
 /* Polls without a message after which a connection goes to rest. Its ring costs a poll a few
  * nanoseconds, its going to rest costs its next message a system call. */
 #define IDLE_POLLS 4096u
@@ -201,7 +207,7 @@ static int poll_server(struct okv_local_endpoint *endpoint, struct okv_event *ev
         n += report_ended(endpoint, events + n, max - n);
     if (n == max)
         return n;
-    if (endpoint->awake_count == 0 || ++endpoint->polls % OKV_LOCAL_LOOK_POLLS == 0)
+    if (endpoint->awake_count == 0 || ++endpoint->polls % SERVER_LOOK_POLLS == 0)
         status = look_at_sockets(endpoint);
     n += serve_awake(endpoint, events + n, max - n);
     n += report_ended(endpoint, events + n, max - n);
@@ -234,7 +240,7 @@ static void look_at_server(struct okv_local_conn *conn)
         now = okv_clock_ns();
         is_due = now - conn->alive_ns >= OKV_LOCAL_ALIVE_NS;
     } else {
-        is_due = !conn->awake || polls % OKV_LOCAL_LOOK_POLLS == 0;
+        is_due = !conn->awake || polls % CLIENT_LOOK_POLLS == 0;
     }
     if (!is_due)
         return;
@@ -278,17 +284,15 @@ static int poll_endpoint(struct okv_endpoint *base, struct okv_event *events, in
     return n;
 }
 
-/* Sends all that are awake to rest; false: some have something. */
-static bool rest_all(struct okv_local_endpoint *endpoint)
+/* Sends all to rest that have nothing. What the others have, the poll after the arm finds. */
+static void rest_all(struct okv_local_endpoint *endpoint)
 {
     struct okv_local_conn *next;
-    bool all = true;
 
     for (struct okv_local_conn *conn = TAILQ_FIRST(&endpoint->awake); conn; conn = next) {
         next = TAILQ_NEXT(conn, in_awake);
-        all = okv_local_conn_rest(conn) && all;
+        okv_local_conn_rest(conn);
     }
-    return all;
 }
 
 static int arm(struct okv_endpoint *base)
@@ -300,7 +304,8 @@ static int arm(struct okv_endpoint *base)
     if (read(endpoint->wake_fd, &count, sizeof count) < 0 && errno != EAGAIN && errno != EINTR)
         return okv_error_from_errno(errno);
     endpoint->armed = true;
-    waiting = !rest_all(endpoint) || endpoint->ended || endpoint->pulled ||
+    rest_all(endpoint);
+    waiting = endpoint->ended || endpoint->pulled ||
               (endpoint->client && endpoint->client->read_count > 0) ||
               atomic_load_explicit(&endpoint->has_opened, memory_order_acquire);
     if (waiting)

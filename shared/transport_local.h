@@ -58,9 +58,6 @@ enum okv_local_answer { OKV_LOCAL_WELCOME = 1, OKV_LOCAL_REJECT = 2 };
 
 #define OKV_LOCAL_MAX_READS 64
 
-/* Polls of rings for one look at the sockets. */
-#define OKV_LOCAL_LOOK_POLLS 16u
-
 /* A connected client that has not sent its hello yet is dropped after this time. */
 #define OKV_LOCAL_PENDING_MAX 128
 #define OKV_LOCAL_PENDING_NS 3000000000u
