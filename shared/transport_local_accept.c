@@ -244,12 +244,14 @@ int okv_local_accept(struct okv_request *base, struct okv_endpoint *base_endpoin
         goto free_conn;
     const int fds[2] = {listener->region.fd, ring};
     status = send_answer(conn->sock, OKV_LOCAL_WELCOME, welcome, length, fds);
-    close(ring);
     if (status)
-        goto free_conn;
+        goto close_ring;
     queue_opened(endpoint, conn);
+    close(ring);
     okv_local_request_free(request);
     return 0;
+close_ring:
+    close(ring);
 free_conn:
     request->sock = conn->sock; /* to be rejected on */
     conn->sock = -1;

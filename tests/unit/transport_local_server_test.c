@@ -484,98 +484,6 @@ static void a_full_queue_is_tried_again(void **state)
     assert_string_equal(fixture->address, "local");
 }
 
-/* Whether the server took a message is for its keepalive to judge by. */
-static void what_a_peer_does_not_take_is_unacknowledged(void **state)
-{
-    static const struct okv_message_limits limits = {FIXTURE_SLOT_SIZE, FIXTURE_CREDITS};
-    struct bare_client client;
-    struct steps steps;
-    struct okv_conn *conn;
-    struct okv_event event;
-    unsigned sent = 0;
-
-    steps_start(&steps, *state, &limits);
-    steps_let_in(&steps, 0, &client, &conn);
-    assert_int_equal(conn->unacknowledged, 0);
-    for (; steps.ops->send_buffer(conn); sent++) {
-        assert_int_equal(steps.ops->post_send(conn, FIXTURE_SLOT_SIZE, sent), 0);
-        assert_true(conn->unacknowledged > 0);
-        steps.ops->flush(conn);
-        assert_int_equal(conn->acknowledged + conn->unacknowledged, sent + 1);
-    }
-    uint32_t waiting = conn->unacknowledged;
-    assert_in_range(waiting, 1, sent - 1);
-    assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 0);
-    assert_int_equal(conn->unacknowledged, waiting);
-    assert_int_equal(conn->acknowledged, sent - waiting);
-
-    /* each that is taken makes room for the next; the first also for the bell that asks for it */
-    for (unsigned i = 0; i < sent; i++) {
-        static uint8_t bytes[FIXTURE_SLOT_SIZE];
-        uint32_t immediate;
-        assert_int_equal(bare_receive(&client, bytes, sizeof bytes, &immediate), sizeof bytes);
-        assert_int_equal(immediate, i);
-        assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 0);
-    }
-    assert_int_equal(conn->unacknowledged, 0);
-    assert_int_equal(conn->acknowledged, sent);
-
-    /* what it had said before it went is taken, also after a probe found it gone */
-    bare_send(&client, "", 0, 9);
-    bare_close(&client);
-    assert_int_equal(steps.ops->probe(conn), 0);
-    assert_int_equal(conn->acknowledged, sent);
-    assert_int_equal(steps.ops->probe(conn), OKV_EDISCONNECTED);
-    assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 1);
-    assert_int_equal(event.type, OKV_EVENT_RECV);
-    assert_int_equal(event.immediate, 9);
-    steps.ops->recv_release(steps.endpoint, &event);
-    assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 1);
-    assert_int_equal(event.type, OKV_EVENT_CLOSED);
-    assert_int_equal(event.status, OKV_EDISCONNECTED);
-    steps.ops->conn_destroy(conn);
-    steps_stop(&steps);
-}
-
-/* Shut for reading and not closed: no bell reaches it, and it could go on sending. */
-static void a_peer_that_takes_no_more_is_ended(void **state)
-{
-    enum { BEFORE = 3 };
-    static const struct okv_message_limits limits = {FIXTURE_SLOT_SIZE, FIXTURE_CREDITS};
-    struct bare_client client;
-    struct steps steps;
-    struct okv_conn *conn;
-    struct okv_event event;
-
-    steps_start(&steps, *state, &limits);
-    steps_let_in(&steps, BEFORE, &client, &conn);
-    assert_true(okv_local_ring_rest(&client.ring));
-    assert_int_equal(shutdown(client.sock, SHUT_RD), 0);
-    assert_int_equal(steps.ops->probe(conn), 0);
-    assert_non_null(steps.ops->send_buffer(conn));
-    assert_int_equal(steps.ops->post_send(conn, 1, 1), 0);
-    steps.ops->flush(conn);
-    assert_int_equal(steps.ops->probe(conn), OKV_EDISCONNECTED);
-    assert_int_equal(conn->unacknowledged, 0);
-    assert_int_equal(send(client.sock, "", 1, MSG_NOSIGNAL), -1);
-
-    /* what it had published before that is taken, and nothing else is waited for */
-    assert_int_equal(okv_local_ring_put(&client.ring, (const uint8_t *)"", 0, 77), 0);
-    okv_local_ring_publish(&client.ring);
-    for (unsigned i = 0; i < BEFORE; i++) {
-        assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 1);
-        assert_int_equal(event.type, OKV_EVENT_RECV);
-        assert_int_equal(event.immediate, i);
-        steps.ops->recv_release(steps.endpoint, &event);
-    }
-    assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 1);
-    assert_int_equal(event.type, OKV_EVENT_CLOSED);
-    assert_int_equal(event.status, OKV_EDISCONNECTED);
-    steps.ops->conn_destroy(conn);
-    bare_close(&client);
-    steps_stop(&steps);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -591,8 +499,6 @@ int main(void)
         cmocka_unit_test(another_socket_at_the_path_is_left_alone),
         cmocka_unit_test(clients_learn_why_they_cannot_connect),
         cmocka_unit_test(a_full_queue_is_tried_again),
-        cmocka_unit_test(what_a_peer_does_not_take_is_unacknowledged),
-        cmocka_unit_test(a_peer_that_takes_no_more_is_ended),
     };
 
     return cmocka_run_group_tests(tests, fixture_setup_local, fixture_teardown);
