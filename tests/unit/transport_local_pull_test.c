@@ -478,10 +478,10 @@ static void exposures_wait_for_room_in_the_socket(void **state)
     struct okv_conn *conn = fixture_connect(fixture);
     struct okv_exposure *exposure, *withdrawn;
     unsigned ended = atomic_load(&fixture->pulls_ended);
-    unsigned descriptors = steps_open_descriptors();
 
     memset(bytes, 0x5a, sizeof bytes);
     fixture_pause(fixture);
+    unsigned descriptors = steps_open_descriptors(); /* the server has none in its hands now */
     withdrawn = fill_socket(conn, bytes, 1);
     assert_int_equal(ops->expose(conn, bytes, sizeof bytes, &exposure), 0);
     assert_int_equal(steps_open_descriptors(), descriptors + 2);
