@@ -13,8 +13,18 @@
 #include "shared/error.h"
 #include "shared/ordering.h"
 
-/* Ready connections that one poll of a server looks at. */
+/* Ready sockets that one poll of a server looks at. */
 #define POLL_BATCH 64
+
+/* Polls of rings for one look at the sockets. A server's is also how long a client that was at rest
+ * waits at most for one that is busy; a client has nothing to see there but the end of its server,
+ * and before it sleeps it looks. */
+#define SERVER_LOOK_POLLS 16u
+#define CLIENT_LOOK_POLLS 128u
+
+/* Polls without a message after which a connection goes to rest. Its ring costs a poll a few
+ * nanoseconds, its going to rest costs its next message a system call. */
+#define IDLE_POLLS 4096u
 
 static void close_conn(struct okv_conn *conn)
 {
@@ -56,7 +66,7 @@ static int post_read(struct okv_conn *base, const struct okv_read *reads, unsign
 {
     struct okv_local_conn *conn = okv_local_conn(base);
 
-    if (conn->state != OKV_LOCAL_OPEN || conn->server_gone)
+    if (conn->state != OKV_LOCAL_OPEN || conn->hung_up)
         return OKV_EDISCONNECTED;
     for (unsigned i = 0; i < count; i++) {
         if (!read_is_valid(base, &reads[i]))
@@ -134,48 +144,61 @@ static int report_opened(struct okv_local_endpoint *endpoint, struct okv_event *
     return n;
 }
 
-static void serve_ready(struct okv_local_conn *conn, struct okv_event *events, int max, int *count)
-{
-    bool drained;
-
-    if (conn->socket_full)
-        okv_local_flush(&conn->base);
-    if (conn->state == OKV_LOCAL_OPEN)
-        *count += okv_local_receive(conn, events + *count, max, &drained);
-}
-
-/* Up to `max` of those that are ready: their number, or a negative code. Whoever the kernel
- * tells of goes to the end of its list of ready ones. So those that are told of must have their
- * turn, and no others be told of, or some would be at the head for ever. */
-static int take_ready(const struct okv_local_endpoint *endpoint, struct epoll_event *ready, int max)
-{
-    int count = epoll_wait(endpoint->base.fd, ready, max, 0);
-
-    if (max == 1 && count == 1 && !ready->data.ptr) /* wake_fd, in the place of a connection */
-        count = epoll_wait(endpoint->base.fd, ready, max, 0);
-    if (count < 0)
-        return errno == EINTR ? 0 : okv_error_from_errno(errno);
-    return count;
-}
-
-/* Takes messages of the connections that have some: their number, or a negative code. */
-static int receive_ready(struct okv_local_endpoint *endpoint, struct okv_event *events, int max)
+/* Takes what is on the sockets that have something, and wakes their connections. Whoever the
+ * kernel tells of goes to the end of its list of ready ones, so all come to be told of. */
+static int look_at_sockets(struct okv_local_endpoint *endpoint)
 {
     struct epoll_event ready[POLL_BATCH];
-    int count = take_ready(endpoint, ready, max < POLL_BATCH ? max : POLL_BATCH);
-    int n = 0;
+    int count = epoll_wait(endpoint->base.fd, ready, POLL_BATCH, 0);
 
     for (int i = 0; i < count; i++) {
-        int share = (max - n) / (count - i); /* of this one and each that follows: at least 1 */
-        if (ready[i].data.ptr)               /* else it is wake_fd: arm empties it */
-            serve_ready(ready[i].data.ptr, events, share, &n);
+        struct okv_local_conn *conn = ready[i].data.ptr;
+        if (!conn) /* wake_fd: arm empties it */
+            continue;
+        if (ready[i].events & EPOLLOUT)
+            okv_local_flush(&conn->base);
+        okv_local_hear(conn);
     }
-    return count < 0 ? count : n;
+    return count < 0 && errno != EINTR ? okv_error_from_errno(errno) : 0;
+}
+
+/* One turn of one that is awake: up to `max` messages. */
+static int serve(struct okv_local_conn *conn, struct okv_event *events, int max)
+{
+    int n;
+
+    if (conn->ring_full)
+        okv_local_flush(&conn->base);
+    if (conn->state != OKV_LOCAL_OPEN)
+        return 0;
+    n = okv_local_receive(conn, events, max);
+    conn->idle_polls = n > 0 ? 0 : conn->idle_polls + 1;
+    return n;
+}
+
+/* Takes messages of those that are awake: each gets its share, and then goes to the end of the
+ * list. */
+static int serve_awake(struct okv_local_endpoint *endpoint, struct okv_event *events, int max)
+{
+    unsigned count = endpoint->awake_count;
+    struct okv_local_conn *conn;
+    int n = 0;
+
+    for (; count > 0 && n < max && (conn = TAILQ_FIRST(&endpoint->awake)); count--) {
+        int share = (max - n) / (int)count; /* of this one and each that follows */
+        TAILQ_REMOVE(&endpoint->awake, conn, in_awake);
+        TAILQ_INSERT_TAIL(&endpoint->awake, conn, in_awake);
+        n += serve(conn, events + n, share > 0 ? share : 1);
+        if (conn->idle_polls >= IDLE_POLLS && conn->awake)
+            okv_local_conn_rest(conn);
+    }
+    return n;
 }
 
 static int poll_server(struct okv_local_endpoint *endpoint, struct okv_event *events, int max)
 {
     int n = report_opened(endpoint, events, max);
+    int status = 0;
 
     n += okv_local_report_pulled(endpoint, events + n, max - n);
     /* Before messages, of which there may be enough for ever; a connection whose pulls are
@@ -184,42 +207,63 @@ static int poll_server(struct okv_local_endpoint *endpoint, struct okv_event *ev
         n += report_ended(endpoint, events + n, max - n);
     if (n == max)
         return n;
-    int received = receive_ready(endpoint, events + n, max - n);
+    if (endpoint->awake_count == 0 || ++endpoint->polls % SERVER_LOOK_POLLS == 0)
+        status = look_at_sockets(endpoint);
+    n += serve_awake(endpoint, events + n, max - n);
+    n += report_ended(endpoint, events + n, max - n);
     /* Events that were taken are not thrown away: the next poll finds it broken again. */
-    if (received < 0)
-        return n > 0 ? n : received;
-    n += received;
-    return n + report_ended(endpoint, events + n, max - n);
+    return n == 0 && status ? status : n;
 }
 
-static bool hung_up(const struct okv_local_conn *conn)
+/* The end of the server is told whatever it sent before. */
+static void look_at_socket(struct okv_local_conn *conn)
 {
-    struct pollfd watched = {.fd = conn->sock, .events = POLLRDHUP};
+    struct pollfd watched = {.fd = conn->sock, .events = POLLIN | POLLRDHUP};
 
-    return poll(&watched, 1, 0) > 0;
+    if (poll(&watched, 1, 0) <= 0)
+        return;
+    if (watched.revents & ~POLLIN)
+        okv_local_hang_up(conn);
+    else
+        okv_local_hear(conn);
+}
+
+/* A READ succeeds only if the server was there a moment ago; else a look now and then is enough,
+ * and at rest each poll looks for the bell. */
+static void look_at_server(struct okv_local_conn *conn)
+{
+    unsigned polls = ++okv_local_endpoint(conn->base.endpoint)->polls;
+    uint64_t now = 0;
+    bool is_due;
+
+    if (conn->read_count > 0) {
+        now = okv_clock_ns();
+        is_due = now - conn->alive_ns >= OKV_LOCAL_ALIVE_NS;
+    } else {
+        is_due = !conn->awake || polls % CLIENT_LOOK_POLLS == 0;
+    }
+    if (!is_due)
+        return;
+    look_at_socket(conn);
+    if (conn->hung_up || conn->state != OKV_LOCAL_OPEN)
+        okv_local_flush_reads(conn);
+    else if (conn->read_count > 0)
+        conn->alive_ns = now;
 }
 
 static int poll_client(struct okv_local_endpoint *endpoint, struct okv_event *events, int max)
 {
     struct okv_local_conn *conn = endpoint->client;
-    uint64_t now = conn->read_count > 0 ? okv_clock_ns() : 0;
     int n = 0;
-    bool drained;
 
-    if (conn->socket_full)
+    if (conn->ring_full || conn->socket_full || conn->bell_owed)
         okv_local_flush(&conn->base);
-    if (conn->state == OKV_LOCAL_OPEN &&
-        (conn->read_count == 0 || now - conn->alive_ns >= OKV_LOCAL_ALIVE_NS)) {
-        n = okv_local_receive(conn, events, conn->read_count > 0 ? (max + 1) / 2 : max, &drained);
-        if (conn->read_count > 0 && conn->state == OKV_LOCAL_OPEN) {
-            if (drained || !hung_up(conn)) {
-                conn->alive_ns = now;
-            } else {
-                conn->server_gone = true;
-                okv_local_flush_reads(conn);
-            }
-        }
-    }
+    if (conn->state == OKV_LOCAL_OPEN)
+        look_at_server(conn);
+    if (conn->state == OKV_LOCAL_OPEN)
+        n = okv_local_receive(conn, events, conn->read_count > 0 ? (max + 1) / 2 : max);
+    if (n > 0)
+        okv_local_conn_wake(conn);
     n += report_reads(conn, events + n, max - n);
     if (conn->read_count == 0)
         n += report_ended(endpoint, events + n, max - n);
@@ -232,8 +276,23 @@ static int poll_endpoint(struct okv_endpoint *base, struct okv_event *events, in
 
     if (max <= 0)
         return 0;
-    return endpoint->client ? poll_client(endpoint, events, max)
-                            : poll_server(endpoint, events, max);
+    int n =
+        endpoint->client ? poll_client(endpoint, events, max) : poll_server(endpoint, events, max);
+    /* A bell that was for nothing: the wish was granted, and its owner may be about to sleep. */
+    if (n == 0 && endpoint->armed && endpoint->awake_count > 0)
+        okv_local_announce(endpoint);
+    return n;
+}
+
+/* Sends all to rest that have nothing. What the others have, the poll after the arm finds. */
+static void rest_all(struct okv_local_endpoint *endpoint)
+{
+    struct okv_local_conn *next;
+
+    for (struct okv_local_conn *conn = TAILQ_FIRST(&endpoint->awake); conn; conn = next) {
+        next = TAILQ_NEXT(conn, in_awake);
+        okv_local_conn_rest(conn);
+    }
 }
 
 static int arm(struct okv_endpoint *base)
@@ -245,6 +304,7 @@ static int arm(struct okv_endpoint *base)
     if (read(endpoint->wake_fd, &count, sizeof count) < 0 && errno != EAGAIN && errno != EINTR)
         return okv_error_from_errno(errno);
     endpoint->armed = true;
+    rest_all(endpoint);
     waiting = endpoint->ended || endpoint->pulled ||
               (endpoint->client && endpoint->client->read_count > 0) ||
               atomic_load_explicit(&endpoint->has_opened, memory_order_acquire);

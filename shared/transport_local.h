@@ -2,21 +2,23 @@
  * The inside of the transport between processes of one host. Only
  * transport_local*.c includes this.
  *
- * A connection is a Unix SOCK_SEQPACKET socket. Each side's first packet is the
- * handshake:
+ * A connection is a Unix SOCK_SEQPACKET socket and two rings in shared memory
+ * (transport_local_ring.h). Messages go through the rings. The socket is for the handshake, to
+ * wake a side that sleeps, for descriptors, and to see the end of the peer: a descriptor can be
+ * waited for together with others, a word in memory (a futex) cannot. docs/format.md section 7
+ * has the bytes. Each side's first packet is the handshake:
  *
  *   client  magic u32 | hello, up to OKV_HELLO_MAX bytes
- *   server  magic u32 | kind u32 | welcome or reason; the region's memfd with a welcome
+ *   server  magic u32 | kind u32 | welcome or reason; with a welcome two memfds, the
+ *           region's and that of the rings
  *
- * Every packet after it is a message: immediate u32 | payload. Integers are
- * little endian. Descriptors that come with a message are closed unseen.
+ * After it there are two kinds of packets, the second from clients only. Whoever sends another is
+ * disconnected.
  *
- * A packet of a client with these bytes and a descriptor is an exposure, and no
- * message; without a descriptor the same bytes are a message like any other:
+ *   bell      mark u32: look at the ring
+ *   exposure  mark u32 | key u32 | size u64; with a memfd of at least `size` bytes
  *
- *   mark u32 | key u32 | size u64; a memfd of at least `size` bytes
- *
- * The memfd is a copy of what the client exposes, sealed against shrinking. The
+ * That memfd is a copy of what the client exposes, sealed against shrinking. The
  * low 16 bits of the key are its place in the server's table, which has as many
  * places as there are credits; an exposure displaces the one that was there, so
  * that those which were never pulled need no word of the client to go away.
@@ -24,6 +26,11 @@
  * The region's memfd is sealed against shrinking and against writable
  * mappings, and the client maps it for reading; a READ is a copy out of that
  * mapping, done when it is posted and reported by the next poll.
+ *
+ * A connection is awake or at rest. Polls look at the rings of those that are awake, without a
+ * system call, and only now and then at sockets. One that has had nothing for long, and each when
+ * its endpoint is armed, goes to rest: it asks its peer to ring. So a server pays for the clients
+ * that do something, and not for those that it has.
  */
 #ifndef OKV_SHARED_TRANSPORT_LOCAL_H
 #define OKV_SHARED_TRANSPORT_LOCAL_H
@@ -32,15 +39,18 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 
 #include "shared/transport.h"
+#include "shared/transport_local_ring.h"
 
 #define OKV_LOCAL_MAGIC 0x4c766b6fu /* "okvL" */
 #define OKV_LOCAL_HELLO_HEADER 4
 #define OKV_LOCAL_ANSWER_HEADER 8
-#define OKV_LOCAL_MESSAGE_HEADER 4
+#define OKV_LOCAL_BELL_MARK 0x42766b6fu /* "okvB" */
+#define OKV_LOCAL_BELL_SIZE 4
 #define OKV_LOCAL_EXPOSURE_MARK 0x58766b6fu /* "okvX" */
 #define OKV_LOCAL_EXPOSURE_SIZE 16
 
@@ -131,15 +141,21 @@ struct okv_local_conn {
     int status;        /* why it ended */
     int sock;          /* -1 once ended */
     uint32_t interest; /* what the endpoint's epoll watches for; 0 when sock is not in it */
+    struct okv_local_ring ring;
+    bool awake; /* its ring is looked at; in the endpoint's list of those */
+    TAILQ_ENTRY(okv_local_conn) in_awake;
+    unsigned idle_polls; /* that found nothing, since the last that did */
+    bool hung_up;        /* the peer takes no more; its last messages may still be there */
 
-    /* Send buffers: a ring; those from send_first on wait for a flush, or for room in the socket.
-     */
+    /* Send buffers, filled before their bytes go into the ring, where the peer could change them:
+     * those from send_first on wait for a flush, or for room in the ring. */
     uint8_t *send_memory;
     struct okv_local_outgoing *outgoing;
     unsigned send_slots, send_first, send_queued;
-    uint64_t sent;    /* messages that the socket took */
-    bool socket_full; /* it had no room for the next one */
-    bool send_broken; /* the peer reads no more; its last messages may still be there */
+    uint64_t sent;    /* messages that the ring took */
+    bool ring_full;   /* it had no room for the next one */
+    bool bell_owed;   /* the peer is to be woken */
+    bool socket_full; /* it had no room for the next exposure */
 
     unsigned held; /* receive buffers with the owner */
 
@@ -156,8 +172,7 @@ struct okv_local_conn {
     unsigned read_first, read_count;
     struct okv_local_key *keys;        /* NULL until the first exposure */
     struct okv_local_exposure *unsent; /* in their order */
-    bool server_gone;
-    uint64_t alive_ns; /* when the server was last seen alive */
+    uint64_t alive_ns;                 /* when the server was last seen alive */
 };
 
 struct okv_local_endpoint {
@@ -168,6 +183,9 @@ struct okv_local_endpoint {
     struct okv_exposed_region region; /* of a server; all 0 on a client */
     struct okv_local_conn *client;    /* the one connection of a client's endpoint */
     struct okv_local_conn *conns;
+    TAILQ_HEAD(, okv_local_conn) awake; /* whose turn is next is first */
+    unsigned awake_count;
+    unsigned polls;
     struct okv_local_conn *ended, **ended_tail;
     struct okv_local_conn *pulled, **pulled_tail;
 
@@ -232,19 +250,27 @@ int okv_local_set_remote(struct okv_conn *conn, uint64_t address, uint64_t lengt
 /* transport_local_message.c */
 uint8_t *okv_local_send_buffer(struct okv_conn *conn);
 int okv_local_post_send(struct okv_conn *conn, uint32_t length, uint32_t immediate);
-/* Sends messages and exposures that are queued as far as the socket takes them. */
+/* Sends messages and exposures that are queued as far as ring and socket take them, and wakes the
+ * peer if it sleeps. */
 void okv_local_flush(struct okv_conn *conn);
-/* Looks at the socket. A peer that is gone ends the connection, as soon as what it had sent
- * is taken. */
-int okv_local_probe(struct okv_conn *conn);
-/* Takes up to `max` messages off the socket; returns their number. `*drained`
- * says whether the socket was seen empty with the peer still there. Ends the
- * connection when the peer has ended it and all is read, or broke the rules. */
-int okv_local_receive(struct okv_local_conn *conn, struct okv_event *events, int max,
-                      bool *drained);
+/* Takes up to `max` messages out of the ring; returns their number. Ends the connection when the
+ * peer has ended it and all is taken, or broke the rules. */
+int okv_local_receive(struct okv_local_conn *conn, struct okv_event *events, int max);
 void okv_local_recv_release(struct okv_endpoint *endpoint, const struct okv_event *event);
-/* The descriptor that came with a packet, or -1. */
-int okv_local_passed_descriptor(struct msghdr *message);
+
+/* transport_local_socket.c */
+/* Takes what is on the socket: bells, exposures, the end of the peer. Returns the number of
+ * packets. A connection that got any is awake. */
+unsigned okv_local_hear(struct okv_local_conn *conn);
+/* Wakes the peer, if it is to be. */
+void okv_local_ring_bell(struct okv_local_conn *conn);
+/* The peer takes no more, and what it has sent by now is all: the connection ends when that is
+ * taken. */
+void okv_local_hang_up(struct okv_local_conn *conn);
+/* Looks at the socket. A peer that is gone has hung up. */
+int okv_local_probe(struct okv_conn *conn);
+/* The descriptors that came with a packet whose control buffer has room for `max`: how many. */
+unsigned okv_local_passed_descriptors(struct msghdr *message, int *fds, unsigned max);
 
 /* transport_local_pull.c */
 int okv_local_expose(struct okv_conn *conn, const void *base, size_t length,
@@ -266,8 +292,6 @@ int okv_local_endpoint_new(const struct okv_message_limits *limits, unsigned max
                            struct okv_local_endpoint **out, struct okv_diag *diag);
 /* Frees an endpoint and every connection that is still part of it. */
 void okv_local_endpoint_free(struct okv_local_endpoint *endpoint);
-/* Gives a socket room for the messages of `limits`; OKV_EUNSUPPORTED when it cannot have it. */
-int okv_local_size_socket(int sock, const struct okv_message_limits *limits);
 /* Who is at the other end of a socket, for people. */
 void okv_local_name_peer(int sock, char name[64]);
 /* A connection over `sock`, which it owns on success; not yet part of the endpoint. */
@@ -279,10 +303,15 @@ void okv_local_conn_attach(struct okv_local_conn *conn);
 /* Ends a connection with `status`; once, later calls change nothing. */
 void okv_local_conn_end(struct okv_local_conn *conn, int status);
 void okv_local_conn_destroy(struct okv_conn *conn);
-/* Messages that the connection may take off its socket now. */
+/* Messages that the connection may take out of its ring now. */
 unsigned okv_local_receive_room(const struct okv_local_conn *conn);
 /* Watches the socket for what the connection can do now. */
 void okv_local_conn_watch(struct okv_local_conn *conn);
+/* Has polls look at the ring. */
+void okv_local_conn_wake(struct okv_local_conn *conn);
+/* Has the peer ring when there is something. False: there is something, the connection stays
+ * awake. */
+bool okv_local_conn_rest(struct okv_local_conn *conn);
 /* Makes the READs that are not reported yet fail. */
 void okv_local_flush_reads(struct okv_local_conn *conn);
 /* Takes a connection out of the list of ended ones, if it is there. */

@@ -180,27 +180,27 @@ int okv_local_next_request(struct okv_listener *base, struct okv_request **out)
     return 0;
 }
 
-/* Sends the answer to a hello, with `fd` in it unless that is -1. */
+/* Sends the answer to a hello, with these descriptors in it unless they are NULL. */
 static int send_answer(int sock, enum okv_local_answer kind, const uint8_t *bytes, size_t length,
-                       int fd)
+                       const int fds[2])
 {
     uint8_t header[OKV_LOCAL_ANSWER_HEADER];
     union {
         struct cmsghdr header;
-        char space[CMSG_SPACE(sizeof(int))];
+        char space[CMSG_SPACE(2 * sizeof *fds)];
     } control = {0};
     struct iovec vectors[2] = {{header, sizeof header}, {(void *)bytes, length}};
     struct msghdr message = {.msg_iov = vectors, .msg_iovlen = 2};
 
     okv_put_u32(header, OKV_LOCAL_MAGIC);
     okv_put_u32(header + 4, kind);
-    if (fd >= 0) {
+    if (fds) {
         message.msg_control = control.space;
         message.msg_controllen = sizeof control.space;
         control.header.cmsg_level = SOL_SOCKET;
         control.header.cmsg_type = SCM_RIGHTS;
-        control.header.cmsg_len = CMSG_LEN(sizeof fd);
-        memcpy(CMSG_DATA(&control.header), &fd, sizeof fd);
+        control.header.cmsg_len = CMSG_LEN(2 * sizeof *fds);
+        memcpy(CMSG_DATA(&control.header), fds, 2 * sizeof *fds);
     }
     if (sendmsg(sock, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
         return okv_error_from_errno(errno);
@@ -226,13 +226,11 @@ int okv_local_accept(struct okv_request *base, struct okv_endpoint *base_endpoin
     struct okv_local_endpoint *endpoint = okv_local_endpoint(base_endpoint);
     struct okv_local_conn *conn;
     int status = OKV_EAGAIN;
+    int ring;
 
     if (length > OKV_WELCOME_MAX)
         return OKV_EINVAL;
     if (atomic_fetch_add(&endpoint->conn_count, 1) >= endpoint->max_conns)
-        goto uncount;
-    status = okv_local_size_socket(request->sock, &endpoint->limits);
-    if (status)
         goto uncount;
     status = okv_local_conn_new(endpoint, request->sock, &conn);
     if (status)
@@ -241,12 +239,19 @@ int okv_local_accept(struct okv_request *base, struct okv_endpoint *base_endpoin
     conn->base.user = user;
     memcpy(conn->base.peer, base->peer, sizeof conn->base.peer);
     memcpy(conn->base.how, listener->base.how, sizeof conn->base.how);
-    status = send_answer(conn->sock, OKV_LOCAL_WELCOME, welcome, length, listener->region.fd);
+    status = okv_local_ring_create(endpoint->limits.slot_size, &conn->ring, &ring);
     if (status)
         goto free_conn;
+    const int fds[2] = {listener->region.fd, ring};
+    status = send_answer(conn->sock, OKV_LOCAL_WELCOME, welcome, length, fds);
+    if (status)
+        goto close_ring;
     queue_opened(endpoint, conn);
+    close(ring);
     okv_local_request_free(request);
     return 0;
+close_ring:
+    close(ring);
 free_conn:
     request->sock = conn->sock; /* to be rejected on */
     conn->sock = -1;
@@ -261,6 +266,6 @@ void okv_local_reject(struct okv_request *base, const uint8_t *reason, size_t le
     struct okv_local_request *request = (struct okv_local_request *)base;
 
     if (length <= OKV_REJECT_MAX)
-        send_answer(request->sock, OKV_LOCAL_REJECT, reason, length, -1);
+        send_answer(request->sock, OKV_LOCAL_REJECT, reason, length, NULL);
     okv_local_request_free(request);
 }

@@ -104,18 +104,10 @@ static int find_server(struct connecting *connecting, struct okv_diag *diag)
 static int send_hello(struct connecting *connecting, struct okv_diag *diag)
 {
     uint8_t frame[OKV_LOCAL_HELLO_HEADER + OKV_HELLO_MAX];
-    int sock = connecting->conn->sock;
-    int status = okv_local_size_socket(sock, &connecting->limits);
 
-    if (status)
-        return okv_diag_set(
-            diag, status,
-            "a Unix socket has no room for messages of %u bytes: use smaller ones, or "
-            "raise net.core.wmem_max",
-            connecting->limits.slot_size);
     okv_put_u32(frame, OKV_LOCAL_MAGIC);
     memcpy(frame + OKV_LOCAL_HELLO_HEADER, connecting->hello, connecting->hello_length);
-    if (send(sock, frame, OKV_LOCAL_HELLO_HEADER + connecting->hello_length,
+    if (send(connecting->conn->sock, frame, OKV_LOCAL_HELLO_HEADER + connecting->hello_length,
              MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
         return okv_diag_set(diag, OKV_EREFUSED,
                             "the server at local://%s closed the connection (%s): see that it runs",
@@ -136,15 +128,18 @@ static int await_answer(struct connecting *connecting, struct okv_diag *diag)
     return WAITING;
 }
 
-/* Receives the server's answer and the descriptor with it (-1 when there is none). */
-static int take_answer(struct connecting *connecting, struct okv_welcome *welcome, int *fd,
-                       struct okv_diag *diag)
+/* The descriptors that come with a welcome. */
+enum { REGION, RINGS, DESCRIPTORS };
+
+/* Receives the server's answer and the descriptors with it (-1 where there is none). */
+static int take_answer(struct connecting *connecting, struct okv_welcome *welcome,
+                       int fds[DESCRIPTORS], struct okv_diag *diag)
 {
     const char *path = connecting->uri.path;
     uint8_t header[OKV_LOCAL_ANSWER_HEADER];
     union {
         struct cmsghdr header;
-        char space[CMSG_LEN(sizeof(int))]; /* with CMSG_SPACE a second descriptor would fit */
+        char space[CMSG_LEN(DESCRIPTORS * sizeof *fds)];
     } control;
     struct iovec vectors[2] = {{header, sizeof header}, {welcome->bytes, sizeof welcome->bytes}};
     struct msghdr message = {.msg_iov = vectors,
@@ -153,7 +148,6 @@ static int take_answer(struct connecting *connecting, struct okv_welcome *welcom
                              .msg_controllen = sizeof control.space};
     ssize_t got = recvmsg(connecting->conn->sock, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 
-    *fd = -1;
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return await_answer(connecting, diag);
     if (got <= 0)
@@ -162,12 +156,12 @@ static int take_answer(struct connecting *connecting, struct okv_welcome *welcom
             "the server at local://%s closed the connection without an answer: it may have "
             "no descriptor left: raise its `ulimit -n`",
             path);
-    *fd = okv_local_passed_descriptor(&message);
+    unsigned count = okv_local_passed_descriptors(&message, fds, DESCRIPTORS);
     uint32_t kind = (size_t)got >= sizeof header ? okv_get_u32(header + 4) : 0;
     size_t limit = kind == OKV_LOCAL_REJECT ? OKV_REJECT_MAX : OKV_WELCOME_MAX;
     if (kind == 0 || okv_get_u32(header) != OKV_LOCAL_MAGIC || (message.msg_flags & MSG_TRUNC) ||
         (size_t)got - sizeof header > limit ||
-        (kind != OKV_LOCAL_REJECT && (kind != OKV_LOCAL_WELCOME || *fd < 0)))
+        (kind != OKV_LOCAL_REJECT && (kind != OKV_LOCAL_WELCOME || count < DESCRIPTORS)))
         return okv_diag_set(
             diag, OKV_EPROTO,
             "what listens at local://%s answers as no okv server does: check the path "
@@ -211,6 +205,27 @@ static int map_region(struct okv_local_conn *conn, const char *path, int fd, str
             (long long)file.st_size, path, strerror(errno));
     conn->map = map;
     conn->map_length = (uint64_t)file.st_size;
+    return 0;
+}
+
+static int map_rings(struct okv_local_conn *conn, const char *path, int fd, struct okv_diag *diag)
+{
+    int status = okv_local_ring_map(fd, &conn->ring);
+
+    if (status == OKV_EPROTO)
+        return okv_diag_set(diag, status,
+                            "the server at local://%s offers no rings for messages, or of another "
+                            "format: it is no okv server, or one of another version",
+                            path);
+    if (status)
+        return okv_diag_set(diag, status,
+                            "cannot map the rings for messages of local://%s (%s): raise the "
+                            "limit on address space (ulimit -v)",
+                            path, okv_error_text(status));
+    /* A message that the server would take may be smaller, one that no ring holds never leaves. */
+    uint32_t most = conn->ring.capacity - OKV_LOCAL_RING_RECORD;
+    if (conn->base.slot_size > most)
+        conn->base.slot_size = most;
     return 0;
 }
 
@@ -274,10 +289,10 @@ void okv_local_connect_cancel(struct okv_connecting *base)
     free(connecting);
 }
 
-/* 0: the server's welcome is there and its region is mapped. */
+/* 0: the server's welcome is there, its region and the rings are mapped. */
 static int go_on(struct connecting *connecting, struct okv_welcome *welcome, struct okv_diag *diag)
 {
-    int fd;
+    int fds[DESCRIPTORS] = {-1, -1};
     int status = 0;
 
     if (!connecting->asked) {
@@ -287,11 +302,14 @@ static int go_on(struct connecting *connecting, struct okv_welcome *welcome, str
     }
     if (status)
         return status;
-    status = take_answer(connecting, welcome, &fd, diag);
+    status = take_answer(connecting, welcome, fds, diag);
     if (status == 0)
-        status = map_region(connecting->conn, connecting->uri.path, fd, diag);
-    if (fd >= 0)
-        close(fd);
+        status = map_region(connecting->conn, connecting->uri.path, fds[REGION], diag);
+    if (status == 0)
+        status = map_rings(connecting->conn, connecting->uri.path, fds[RINGS], diag);
+    for (unsigned i = 0; i < DESCRIPTORS; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
     return status;
 }
 

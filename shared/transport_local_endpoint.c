@@ -15,10 +15,6 @@
 /* Receive buffers begin on their own cache line. */
 #define SLOT_ALIGNMENT 64u
 
-/* Room in a socket beyond the messages' bytes, and the most that is asked for. */
-#define MESSAGE_OVERHEAD 1024u
-#define SOCKET_ROOM_MAX (8u << 20)
-
 /* One more than its credits: a peer that sends too much is seen, and no other is starved. */
 static unsigned receive_share(const struct okv_message_limits *limits)
 {
@@ -85,6 +81,7 @@ int okv_local_endpoint_new(const struct okv_message_limits *limits, unsigned max
     endpoint->wake_fd = -1;
     endpoint->limits = *limits;
     endpoint->max_conns = max_conns;
+    TAILQ_INIT(&endpoint->awake);
     endpoint->ended_tail = &endpoint->ended;
     endpoint->opened_tail = &endpoint->opened;
     endpoint->pulled_tail = &endpoint->pulled;
@@ -140,24 +137,6 @@ void okv_local_endpoint_free(struct okv_local_endpoint *endpoint)
     free(endpoint);
 }
 
-int okv_local_size_socket(int sock, const struct okv_message_limits *limits)
-{
-    uint64_t message = (uint64_t)limits->slot_size + MESSAGE_OVERHEAD;
-    uint64_t wanted = message * receive_share(limits);
-    int room;
-    socklen_t length = sizeof room;
-
-    if (message > SOCKET_ROOM_MAX)
-        return OKV_EUNSUPPORTED;
-    room = wanted > SOCKET_ROOM_MAX ? (int)SOCKET_ROOM_MAX : (int)wanted;
-    if (setsockopt(sock, SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof room) &&
-        setsockopt(sock, SOL_SOCKET, SO_SNDBUF, &room, sizeof room))
-        return okv_error_from_errno(errno);
-    if (getsockopt(sock, SOL_SOCKET, SO_SNDBUF, &room, &length))
-        return okv_error_from_errno(errno);
-    return (uint64_t)room < message ? OKV_EUNSUPPORTED : 0;
-}
-
 void okv_local_name_peer(int sock, char name[64])
 {
     struct ucred peer;
@@ -202,6 +181,7 @@ void okv_local_conn_free(struct okv_local_conn *conn)
         shutdown(conn->sock, SHUT_RDWR);
         close(conn->sock);
     }
+    okv_local_ring_unmap(&conn->ring);
     okv_local_forget_exposures(conn);
     free(conn->exposed);
     free(conn->keys);
@@ -220,6 +200,7 @@ void okv_local_conn_attach(struct okv_local_conn *conn)
         conn->next->previous = conn;
     endpoint->conns = conn;
     okv_local_conn_watch(conn);
+    okv_local_conn_wake(conn);
 }
 
 unsigned okv_local_receive_room(const struct okv_local_conn *conn)
@@ -238,9 +219,9 @@ void okv_local_conn_watch(struct okv_local_conn *conn)
 
     if (conn->state != OKV_LOCAL_OPEN)
         return;
-    if (okv_local_receive_room(conn) > 0)
+    if (!conn->hung_up)
         event.events |= EPOLLIN;
-    if (conn->socket_full)
+    if (conn->socket_full || conn->bell_owed)
         event.events |= EPOLLOUT;
     if (event.events == conn->interest)
         return;
@@ -253,6 +234,39 @@ void okv_local_conn_watch(struct okv_local_conn *conn)
         conn->interest = 0;
         okv_local_conn_end(conn, okv_error_from_errno(errno));
     }
+}
+
+void okv_local_conn_wake(struct okv_local_conn *conn)
+{
+    struct okv_local_endpoint *endpoint = okv_local_endpoint(conn->base.endpoint);
+
+    if (conn->awake || conn->state != OKV_LOCAL_OPEN)
+        return;
+    okv_local_ring_rise(&conn->ring);
+    conn->awake = true;
+    conn->idle_polls = 0;
+    TAILQ_INSERT_TAIL(&endpoint->awake, conn, in_awake);
+    endpoint->awake_count++;
+}
+
+static void unlist_awake(struct okv_local_conn *conn)
+{
+    struct okv_local_endpoint *endpoint = okv_local_endpoint(conn->base.endpoint);
+
+    if (!conn->awake)
+        return;
+    conn->awake = false;
+    TAILQ_REMOVE(&endpoint->awake, conn, in_awake);
+    endpoint->awake_count--;
+}
+
+bool okv_local_conn_rest(struct okv_local_conn *conn)
+{
+    /* Without a buffer it has nothing to look for: recv_release wakes it. */
+    if (okv_local_receive_room(conn) > 0 && (conn->hung_up || !okv_local_ring_rest(&conn->ring)))
+        return false;
+    unlist_awake(conn);
+    return true;
 }
 
 void okv_local_signal(struct okv_local_endpoint *endpoint)
@@ -304,6 +318,7 @@ void okv_local_conn_end(struct okv_local_conn *conn, int status)
     shutdown(conn->sock, SHUT_RDWR); /* a forked child may hold the socket as well */
     close(conn->sock);
     conn->sock = -1;
+    unlist_awake(conn);
     conn->base.unacknowledged -= conn->send_queued;
     conn->send_queued = 0;
     conn->unsent = NULL;
@@ -332,6 +347,7 @@ void okv_local_conn_destroy(struct okv_conn *base)
             conn->held--;
         }
     }
+    unlist_awake(conn);
     if (conn->previous)
         conn->previous->next = conn->next;
     else

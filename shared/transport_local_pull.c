@@ -25,6 +25,9 @@
 #define PLACE_BITS 16
 #define PLACES_MAX (1u << PLACE_BITS)
 
+/* Looks for an exposure on the socket, more than it takes to empty one that was full. */
+#define HEAR_MAX 256
+
 /* Places for exposures of one connection: one for each credit. */
 static unsigned place_count(const struct okv_local_conn *conn)
 {
@@ -162,7 +165,7 @@ int okv_local_expose(struct okv_conn *base, const void *bytes, size_t length,
 
     if (!okv_local_endpoint(base->endpoint)->client || length == 0)
         return OKV_EINVAL;
-    if (conn->state != OKV_LOCAL_OPEN || conn->send_broken)
+    if (conn->state != OKV_LOCAL_OPEN || conn->hung_up)
         return OKV_EDISCONNECTED;
     exposure = calloc(1, sizeof *exposure);
     if (!exposure)
@@ -177,10 +180,10 @@ int okv_local_expose(struct okv_conn *base, const void *bytes, size_t length,
     if (status)
         goto give_key_back;
     status = OKV_EAGAIN;
-    if (conn->send_queued == 0 && !conn->unsent)
+    if (!conn->unsent)
         status = okv_local_transmit_exposure(exposure);
     if (status == OKV_EAGAIN)
-        queue_unsent(exposure); /* the flush of the message that names it takes it along */
+        queue_unsent(exposure); /* the message that names it waits for it */
     else if (status)
         goto close_copy;
     *out = &exposure->base;
@@ -278,15 +281,25 @@ static int copy_exposed(const struct okv_local_exposed *exposed, const struct ok
     return 0;
 }
 
+static struct okv_local_exposed *find_exposed(struct okv_local_conn *conn, uint32_t key)
+{
+    unsigned place = key % PLACES_MAX;
+
+    if (!conn->exposed || place >= place_count(conn) || conn->exposed[place].key != key ||
+        conn->exposed[place].fd < 0)
+        return NULL;
+    return &conn->exposed[place];
+}
+
 static int pull_now(struct okv_local_conn *conn, const struct okv_pull *pull)
 {
     const struct okv_exposed_region *region = &okv_local_endpoint(conn->base.endpoint)->region;
-    unsigned place = pull->key % PLACES_MAX;
+    struct okv_local_exposed *exposed = find_exposed(conn, pull->key);
 
-    if (!conn->exposed || place >= place_count(conn))
-        return OKV_EPULL;
-    struct okv_local_exposed *exposed = &conn->exposed[place];
-    if (exposed->fd < 0 || exposed->key != pull->key)
+    /* The message that names it may have been faster through the ring. */
+    for (unsigned i = 0; !exposed && i < HEAR_MAX && okv_local_hear(conn) > 0; i++)
+        exposed = find_exposed(conn, pull->key);
+    if (!exposed)
         return OKV_EPULL;
     int status = copy_exposed(exposed, pull, (uint8_t *)region->base + pull->offset);
     use_up(exposed);

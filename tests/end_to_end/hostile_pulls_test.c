@@ -266,6 +266,7 @@ static void client_that_leaves_with_pulls_under_way(void **state)
         /* Not VALUE_LENGTH: the holdings would not tell a value that was put from one that was not.
          */
         hostile_join(&hostile, &bystander->server);
+        bystander_expect_stat(bystander, "sessions", 2); /* its worker has met it */
         burst(bystander, &hostile, exposed, HOSTILE_CREDITS, 700000);
         for (unsigned i = 0; i < HOSTILE_CREDITS; i++)
             unexpose(&hostile, &exposed[i]);

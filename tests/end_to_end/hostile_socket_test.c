@@ -1,4 +1,4 @@
-/* Clients on the bare Unix socket that send what no transport would send. */
+/* Bare clients that send and write what no transport would. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -18,25 +18,38 @@
 #include "shared/transport_local.h"
 #include "tests/support/hostile_client.h"
 #include "tests/support/hostile_socket.h"
+#include "tests/support/random.h"
 
 #define CLOSED_MALFORMED "closed_malformed"
 #define CLOSED_CREDIT "closed_credit"
-#define CLOSED_NO_IMMEDIATE "closed_no_immediate"
+
+/* A test that waits longer hangs. */
+#define GUARD_NS 20000000000u
+
+/* The server counts one more client that makes no sense, and goes on. */
+static void expect_malformed(struct bystander *bystander, struct bare_client *client,
+                             uint64_t before)
+{
+    hostile_socket_expect_end(client);
+    bystander_expect_stat(bystander, CLOSED_MALFORMED, before + 1);
+    bystander_expect_stat(bystander, "sessions", 1);
+    bystander_check(bystander);
+}
 
 static void short_packets(void **state)
 {
     struct bystander *bystander = *state;
+    struct bare_client client;
 
     for (size_t length = 0; length < 4; length++) {
-        int sock = hostile_socket_join(&bystander->server);
-        uint64_t before = bystander_stat(bystander, CLOSED_NO_IMMEDIATE);
-        hostile_socket_send(sock, "\1\2\3", length);
-        hostile_socket_expect_end(sock);
+        hostile_socket_join(&client, &bystander->server);
+        uint64_t before = bystander_stat(bystander, CLOSED_MALFORMED);
+        hostile_socket_send(&client, "\1\2\3", length);
         /* Nobody can tell an empty packet from the end of the stream. */
         if (length > 0)
-            bystander_expect_stat(bystander, CLOSED_NO_IMMEDIATE, before + 1);
-        bystander_expect_stat(bystander, "sessions", 1);
-        bystander_check(bystander);
+            expect_malformed(bystander, &client, before);
+        else
+            hostile_socket_expect_end(&client);
     }
 }
 
@@ -44,35 +57,34 @@ static void large_packets(void **state)
 {
     enum { LARGE = 200 * 1024 };
     struct bystander *bystander = *state;
+    struct bare_client client;
 
     char *bytes = calloc(1, LARGE);
-    int sock = hostile_socket_connect(&bystander->server); /* as a hello */
-    hostile_socket_send(sock, bytes, LARGE);
-    hostile_socket_expect_end(sock);
+    hostile_socket_connect(&client, &bystander->server); /* as a hello */
+    hostile_socket_send(&client, bytes, LARGE);
+    hostile_socket_expect_end(&client);
     bystander_check(bystander);
 
     uint64_t before = bystander_stat(bystander, CLOSED_MALFORMED);
-    sock = hostile_socket_join(&bystander->server); /* as a message */
-    hostile_socket_send(sock, bytes, LARGE);
-    hostile_socket_expect_end(sock);
+    hostile_socket_join(&client, &bystander->server); /* as a bell */
+    hostile_socket_send(&client, bytes, LARGE);
+    expect_malformed(bystander, &client, before);
     free(bytes);
-    bystander_expect_stat(bystander, CLOSED_MALFORMED, before + 1);
-    bystander_expect_stat(bystander, "sessions", 1);
-    bystander_check(bystander);
 }
 
 static void first_packets_that_are_no_hello(void **state)
 {
     struct bystander *bystander = *state;
+    struct bare_client client;
 
     for (size_t length = 0; length < 4; length++) {
-        int sock = hostile_socket_connect(&bystander->server);
-        hostile_socket_send(sock, "okv", length);
-        hostile_socket_expect_end(sock);
+        hostile_socket_connect(&client, &bystander->server);
+        hostile_socket_send(&client, "okv", length);
+        hostile_socket_expect_end(&client);
     }
-    int sock = hostile_socket_connect(&bystander->server);
-    hostile_socket_send(sock, "GET / HTTP/1.1\r\n\r\n", 18);
-    hostile_socket_expect_end(sock);
+    hostile_socket_connect(&client, &bystander->server);
+    hostile_socket_send(&client, "GET / HTTP/1.1\r\n\r\n", 18);
+    hostile_socket_expect_end(&client);
     bystander_check(bystander);
     assert_int_equal(bystander_stat(bystander, "sessions"), 1);
 }
@@ -82,10 +94,10 @@ static void silent_connections(void **state)
 {
     enum { SILENT = 64 };
     struct bystander *bystander = *state;
-    int socks[SILENT];
+    struct bare_client clients[SILENT];
 
     for (int i = 0; i < SILENT; i++) {
-        socks[i] = hostile_socket_connect(&bystander->server);
+        hostile_socket_connect(&clients[i], &bystander->server);
         if (i != 0 && i != SILENT - 1)
             continue;
         okv *other = server_connect(&bystander->server, NULL);
@@ -94,48 +106,183 @@ static void silent_connections(void **state)
         bystander_check(bystander);
     }
     for (int i = 0; i < SILENT; i++)
-        hostile_socket_expect_end(socks[i]);
+        hostile_socket_expect_end(&clients[i]);
     bystander_expect_stat(bystander, "sessions", 1);
     bystander_check(bystander);
 }
 
 /* Sends GETs of `key` and never takes a reply, until the server ends the connection. */
-static unsigned ask_without_listening(int sock, struct bystander *bystander, const char *key)
+static unsigned ask_without_listening(struct bare_client *client, struct bystander *bystander,
+                                      const char *key)
 {
     enum { MOST = 10000 };
     struct okv_request_message get = {.opcode = OKV_OP_GET, .key = (const uint8_t *)key};
-    uint8_t frame[OKV_LOCAL_MESSAGE_HEADER + 256];
+    uint64_t end = okv_clock_ns() + GUARD_NS;
+    uint8_t bytes[256];
     unsigned sent = 0;
 
     get.key_length = (uint32_t)strlen(key);
-    okv_put_u32(frame, okv_immediate(OKV_OP_GET, 0));
-    while (sent < MOST) {
+    while (!bare_has_ended(client)) {
         get.sequence = sent + 1;
-        uint32_t length = okv_request_encode(&get, frame + OKV_LOCAL_MESSAGE_HEADER);
-        if (send(sock, frame, OKV_LOCAL_MESSAGE_HEADER + length, MSG_NOSIGNAL) < 0)
-            break;
-        if (++sent % 16 == 0)
-            bystander_check(bystander);
+        uint32_t length = okv_request_encode(&get, bytes);
+        assert_true(sent < MOST && okv_clock_ns() < end);
+        if (bare_try_send(client, bytes, length, okv_immediate(OKV_OP_GET, 0)) && ++sent % 16)
+            continue;
+        bystander_check(bystander);
     }
-    assert_true(sent < MOST);
-    assert_true(errno == EPIPE || errno == ECONNRESET);
     return sent;
 }
 
-/* Its replies fill the socket, then the send buffers, then its credits: who has
+/* Its replies fill the ring, then the send buffers, then its credits: who has
  * used them up and asks on is disconnected, and nobody waits meanwhile. */
 static void replies_that_nobody_takes(void **state)
 {
     struct bystander *bystander = *state;
     uint64_t before = bystander_stat(bystander, CLOSED_CREDIT);
     static const uint8_t value[8192];
+    struct bare_client client;
 
     assert_int_equal(okv_put(bystander->handle, "large", 5, value, sizeof value, NULL), OKV_OK);
-    int sock = hostile_socket_join(&bystander->server);
-    unsigned sent = ask_without_listening(sock, bystander, "large");
+    hostile_socket_join(&client, &bystander->server);
+    unsigned sent = ask_without_listening(&client, bystander, "large");
     print_message("disconnected after %u requests without taking a reply\n", sent);
-    close(sock);
+    bare_close(&client);
     bystander_expect_stat(bystander, CLOSED_CREDIT, before + 1);
+    bystander_expect_stat(bystander, "sessions", 1);
+    bystander_check(bystander);
+}
+
+/* ---- rings: what a client may write there ---- */
+
+/* A new client's ring, spoilt; the server ends the connection over it. */
+static void expect_end_over(struct bystander *bystander, void (*spoil)(struct okv_local_ring *))
+{
+    uint64_t before = bystander_stat(bystander, CLOSED_MALFORMED);
+    struct bare_client client;
+
+    hostile_socket_join(&client, &bystander->server);
+    spoil(&client.ring);
+    bare_bell(&client);
+    expect_malformed(bystander, &client, before);
+}
+
+static void publish_half_a_word(struct okv_local_ring *ring)
+{
+    atomic_store(&ring->own->published, 4);
+}
+
+static void publish_too_much(struct okv_local_ring *ring)
+{
+    atomic_store(&ring->own->published, ring->capacity + 8);
+}
+
+static void publish_backwards(struct okv_local_ring *ring)
+{
+    atomic_store(&ring->own->published, UINT32_MAX - 7);
+}
+
+static void publish_one_longer_than_it_is(struct okv_local_ring *ring)
+{
+    *(volatile uint32_t *)(void *)ring->out = 64;
+    atomic_store(&ring->own->published, 64);
+}
+
+static void publish_one_longer_than_a_slot(struct okv_local_ring *ring)
+{
+    *(volatile uint32_t *)(void *)ring->out = OKV_SLOT_SIZE_DEFAULT + 1;
+    atomic_store(&ring->own->published, ring->capacity);
+}
+
+static void publish_one_without_end(struct okv_local_ring *ring)
+{
+    *(volatile uint32_t *)(void *)ring->out = UINT32_MAX;
+    atomic_store(&ring->own->published, ring->capacity);
+}
+
+static void rings_that_make_no_sense(void **state)
+{
+    static void (*const spoils[])(struct okv_local_ring *) = {
+        publish_half_a_word,
+        publish_too_much,
+        publish_backwards,
+        publish_one_longer_than_it_is,
+        publish_one_longer_than_a_slot,
+        publish_one_without_end,
+    };
+
+    for (size_t i = 0; i < sizeof spoils / sizeof *spoils; i++)
+        expect_end_over(*state, spoils[i]);
+}
+
+/* All of it, again and again, while the server serves: the connection may end, and nothing else. */
+static void rings_of_junk(void **state)
+{
+    enum { ROUNDS = 200, WRITES = 2000 };
+    struct bystander *bystander = *state;
+    uint64_t random = 3;
+    struct bare_client client;
+
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        hostile_socket_join(&client, &bystander->server);
+        volatile uint32_t *words = (void *)client.ring.page;
+        size_t count = (OKV_LOCAL_RING_BYTES + 2 * (size_t)client.ring.capacity) / 4;
+        for (unsigned i = 0; i < WRITES; i++)
+            words[random_below(&random, round & 1 ? 128 : count)] =
+                (uint32_t)(random_next(&random) >> random_below(&random, 64)) & ~7u;
+        send(client.sock, "okvB", 4, MSG_NOSIGNAL); /* unless it has ended already */
+        if (round % 16 == 0)
+            bystander_check(bystander);
+        bare_close(&client);
+    }
+    bystander_expect_stat(bystander, "sessions", 1);
+    bystander_expect_accounts(bystander);
+    bystander_check(bystander);
+}
+
+/* The memory may lose its pages under the server, and not its size: they come back as zeros. */
+static void rings_with_holes(void **state)
+{
+    static const struct okv_request_message ping = {.opcode = OKV_OP_PING, .sequence = 1};
+    struct bystander *bystander = *state;
+    uint8_t bytes[256];
+    uint32_t immediate;
+    struct bare_client client;
+
+    hostile_socket_join(&client, &bystander->server);
+    size_t size = OKV_LOCAL_RING_BYTES + 2 * (size_t)client.ring.capacity;
+    assert_int_equal(madvise(client.ring.page, size, MADV_REMOVE), 0);
+    uint32_t length = okv_request_encode(&ping, bytes);
+    bare_send(&client, bytes, length, okv_immediate(OKV_OP_PING, 0));
+    bare_bell(&client);
+    bare_receive(&client, bytes, sizeof bytes, &immediate);
+    assert_int_equal(immediate, okv_immediate(OKV_OP_PING, 0) | OKV_IMMEDIATE_REPLY);
+    assert_int_equal(madvise(client.ring.page, size, MADV_REMOVE), 0);
+    bare_close(&client);
+    bystander_expect_stat(bystander, "sessions", 1);
+    bystander_check(bystander);
+}
+
+/* Every reply finds a client that says that it sleeps, and never takes a bell off its socket. */
+static void a_client_that_always_sleeps(void **state)
+{
+    enum { PINGS = 2000 };
+    struct okv_request_message ping = {.opcode = OKV_OP_PING};
+    struct bystander *bystander = *state;
+    uint8_t bytes[256];
+    uint32_t immediate;
+    struct bare_client client;
+
+    hostile_socket_join(&client, &bystander->server);
+    for (unsigned i = 0; i < PINGS; i++) {
+        ping.sequence = i + 1;
+        uint32_t length = okv_request_encode(&ping, bytes);
+        okv_local_ring_rest(&client.ring);
+        bare_send(&client, bytes, length, okv_immediate(OKV_OP_PING, 0));
+        bare_receive(&client, bytes, sizeof bytes, &immediate);
+        if (i % 64 == 0)
+            bystander_check(bystander);
+    }
+    bare_close(&client);
     bystander_expect_stat(bystander, "sessions", 1);
     bystander_check(bystander);
 }
@@ -143,7 +290,7 @@ static void replies_that_nobody_takes(void **state)
 /* ---- exposures: what a client may pass as memory ---- */
 
 /* Sends an exposure of `size` bytes with this descriptor; -1: without one. */
-static void send_exposure(int sock, uint32_t key, uint64_t size, int fd)
+static void send_exposure(struct bare_client *client, uint32_t key, uint64_t size, int fd)
 {
     uint8_t packet[OKV_LOCAL_EXPOSURE_SIZE];
     union {
@@ -163,11 +310,11 @@ static void send_exposure(int sock, uint32_t key, uint64_t size, int fd)
         message.msg_control = control.space;
         message.msg_controllen = sizeof control.space;
     }
-    assert_int_equal(sendmsg(sock, &message, MSG_NOSIGNAL), sizeof packet);
+    assert_int_equal(sendmsg(client->sock, &message, MSG_NOSIGNAL), sizeof packet);
 }
 
 /* A PUT of `length` bytes that are to be pulled by `key`; returns the status of the reply. */
-static int put_pulled(int sock, uint32_t key, uint32_t length)
+static int put_pulled(struct bare_client *client, uint32_t key, uint32_t length)
 {
     const struct okv_request_message put = {.opcode = OKV_OP_PUT,
                                             .sequence = okv_clock_ns(), /* ever higher */
@@ -176,17 +323,13 @@ static int put_pulled(int sock, uint32_t key, uint32_t length)
                                             .key_length = 6,
                                             .value_length = length,
                                             .pull_key = key};
-    uint8_t frame[OKV_LOCAL_MESSAGE_HEADER + 256];
+    uint8_t bytes[256];
     struct okv_reply_message reply;
+    uint32_t immediate;
 
-    okv_put_u32(frame, okv_immediate(OKV_OP_PUT, 0));
-    uint32_t size = okv_request_encode(&put, frame + OKV_LOCAL_MESSAGE_HEADER);
-    hostile_socket_send(sock, frame, OKV_LOCAL_MESSAGE_HEADER + size);
-    ssize_t got = recv(sock, frame, sizeof frame, 0);
-    assert_true(got >= OKV_LOCAL_MESSAGE_HEADER);
-    assert_int_equal(okv_reply_decode(okv_get_u32(frame), frame + OKV_LOCAL_MESSAGE_HEADER,
-                                      (uint32_t)got - OKV_LOCAL_MESSAGE_HEADER, &reply),
-                     0);
+    bare_send(client, bytes, okv_request_encode(&put, bytes), okv_immediate(OKV_OP_PUT, 0));
+    uint32_t got = bare_receive(client, bytes, sizeof bytes, &immediate);
+    assert_int_equal(okv_reply_decode(immediate, bytes, got, &reply), 0);
     return reply.status;
 }
 
@@ -205,6 +348,7 @@ static void descriptors_that_are_no_memory(void **state)
 {
     enum { SIZE = 50000 };
     struct bystander *bystander = *state;
+    struct bare_client client;
     int pipes[2];
 
     assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
@@ -224,42 +368,40 @@ static void descriptors_that_are_no_memory(void **state)
     };
     assert_int_equal(okv_put(bystander->handle, "victim", 6, "v", 1, NULL), OKV_OK);
     struct bystander_holdings before = bystander_holdings(bystander);
-    int sock = hostile_socket_join(&bystander->server);
+    hostile_socket_join(&client, &bystander->server);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_true(cases[i].fd >= 0);
-        send_exposure(sock, (uint32_t)i << 16, SIZE, cases[i].fd);
-        int status = put_pulled(sock, (uint32_t)i << 16, SIZE);
+        send_exposure(&client, (uint32_t)i << 16, SIZE, cases[i].fd);
+        int status = put_pulled(&client, (uint32_t)i << 16, SIZE);
         if (status != cases[i].status)
             fail_msg("%s: %s", cases[i].what, okv_errname(status));
         close(cases[i].fd);
         bystander_check(bystander);
         assert_int_equal(okv_put(bystander->handle, "victim", 6, "v", 1, NULL), OKV_OK);
     }
-    close(sock);
+    bare_close(&client);
     bystander_expect_stat(bystander, "sessions", 1);
     bystander_expect_stat(bystander, "extent_bytes", before.extent_bytes);
     bystander_expect_accounts(bystander);
     bystander_check(bystander);
 }
 
-/* Without a descriptor it is a message, and one that makes no sense. */
 static void exposures_that_are_none(void **state)
 {
     struct bystander *bystander = *state;
     uint64_t before = bystander_stat(bystander, CLOSED_MALFORMED);
+    struct bare_client client;
 
-    int sock = hostile_socket_join(&bystander->server);
-    send_exposure(sock, 0, 100, -1);
-    hostile_socket_expect_end(sock);
-    bystander_expect_stat(bystander, CLOSED_MALFORMED, before + 1);
+    /* without a descriptor there is nothing to pull */
+    hostile_socket_join(&client, &bystander->server);
+    send_exposure(&client, 0, 100, -1);
+    assert_int_equal(put_pulled(&client, 0, 100), OKV_EPULL);
+    bare_close(&client);
     int fd = memory_of(100, F_SEAL_SHRINK);
-    sock = hostile_socket_join(&bystander->server);
-    send_exposure(sock, UINT16_MAX, 100, fd); /* a place that there is not */
-    hostile_socket_expect_end(sock);
+    hostile_socket_join(&client, &bystander->server);
+    send_exposure(&client, UINT16_MAX, 100, fd); /* a place that there is not */
     close(fd);
-    bystander_expect_stat(bystander, CLOSED_MALFORMED, before + 2);
-    bystander_expect_stat(bystander, "sessions", 1);
-    bystander_check(bystander);
+    expect_malformed(bystander, &client, before);
 }
 
 /* They hold descriptors of the server: as many as there are places, and no more. */
@@ -268,18 +410,19 @@ static void exposures_without_end(void **state)
     enum { COUNT = 5000 };
     struct bystander *bystander = *state;
     int fd = memory_of(100, F_SEAL_SHRINK);
-    int sock = hostile_socket_join(&bystander->server);
+    struct bare_client client;
 
+    hostile_socket_join(&client, &bystander->server);
     for (uint32_t i = 0; i < COUNT; i++)
-        send_exposure(sock, i << 16 | i % HOSTILE_CREDITS, 100, fd);
-    assert_int_equal(put_pulled(sock, (COUNT - 1) << 16 | (COUNT - 1) % HOSTILE_CREDITS, 100),
+        send_exposure(&client, i << 16 | i % HOSTILE_CREDITS, 100, fd);
+    assert_int_equal(put_pulled(&client, (COUNT - 1) << 16 | (COUNT - 1) % HOSTILE_CREDITS, 100),
                      OKV_OK);
-    assert_int_equal(put_pulled(sock, 0, 100), OKV_EPULL);
+    assert_int_equal(put_pulled(&client, 0, 100), OKV_EPULL);
     okv *other = server_connect(&bystander->server, NULL);
     assert_int_equal(okv_ping(other), OKV_OK);
     okv_close(&other);
     close(fd);
-    close(sock);
+    bare_close(&client);
     bystander_expect_stat(bystander, "sessions", 1);
     bystander_check(bystander);
 }
@@ -292,6 +435,10 @@ int main(void)
         cmocka_unit_test(first_packets_that_are_no_hello),
         cmocka_unit_test(silent_connections),
         cmocka_unit_test(replies_that_nobody_takes),
+        cmocka_unit_test(rings_that_make_no_sense),
+        cmocka_unit_test(rings_of_junk),
+        cmocka_unit_test(rings_with_holes),
+        cmocka_unit_test(a_client_that_always_sleeps),
         cmocka_unit_test(descriptors_that_are_no_memory),
         cmocka_unit_test(exposures_that_are_none),
         cmocka_unit_test(exposures_without_end),

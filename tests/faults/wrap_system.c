@@ -42,6 +42,8 @@ WRAP(void *, (void *)-1, mmap, (void *at, size_t length, int prot, int flags, in
 WRAP(int, -1, madvise, (void *at, size_t length, int advice), (at, length, advice), ENOMEM)
 WRAP(int, -1, memfd_create, (const char *name, unsigned flags), (name, flags), EMFILE, ENOMEM)
 WRAP(int, -1, ftruncate, (int fd, off_t length), (fd, length), ENOMEM, EINTR)
+WRAP(int, -1, fallocate, (int fd, int mode, off_t offset, off_t length), (fd, mode, offset, length),
+     ENOSPC, EINTR)
 WRAP(int, -1, fstat, (int fd, struct stat *out), (fd, out), ENOMEM)
 WRAP(int, -1, lstat, (const char *path, struct stat *out), (path, out), ENOMEM)
 WRAP(int, -1, flock, (int fd, int operation), (fd, operation), ENOLCK, EINTR)
@@ -200,19 +202,6 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
     if (socket_fails(fd, WRAP_ASK(sendmsg, EAGAIN, EPIPE, ENOBUFS)))
         return -1;
     return __real_sendmsg(fd, message, flags);
-}
-
-int __real_sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags);
-int __wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags);
-int __wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
-{
-    int way = WRAP_ASK(sendmmsg, EAGAIN, EPIPE, ENOBUFS, INJECT_SHORT);
-
-    if (way == INJECT_SHORT)
-        return __real_sendmmsg(fd, messages, (count + 1) / 2, flags);
-    if (socket_fails(fd, way))
-        return -1;
-    return __real_sendmmsg(fd, messages, count, flags);
 }
 
 ssize_t __real_recvmsg(int fd, struct msghdr *message, int flags);

@@ -1,4 +1,5 @@
-/* OKV_SANITIZED: this is built with a sanitizer and several times slower. */
+/* OKV_SANITIZED: this is built with a sanitizer and several times slower. OKV_SANITIZED_THREADS:
+ * with the one that reports data races. */
 #ifndef OKV_TESTS_SANITIZED_H
 #define OKV_TESTS_SANITIZED_H
 
@@ -12,6 +13,18 @@
 #endif
 #ifndef OKV_SANITIZED
 #define OKV_SANITIZED 0
+#endif
+
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define OKV_SANITIZED_THREADS 1
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__)
+#define OKV_SANITIZED_THREADS 1
+#endif
+#ifndef OKV_SANITIZED_THREADS
+#define OKV_SANITIZED_THREADS 0
 #endif
 
 #endif

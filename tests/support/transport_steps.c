@@ -57,23 +57,22 @@ void steps_stop(struct steps *steps)
     steps->ops->unlisten(steps->listener);
 }
 
-int steps_let_in(const struct steps *steps, unsigned count, struct okv_conn **out)
+void steps_let_in(const struct steps *steps, unsigned count, struct bare_client *client,
+                  struct okv_conn **out)
 {
-    static const uint8_t hello[4] = {'o', 'k', 'v', 'L'};
-    struct sockaddr_un address = steps_address(steps->listener->where + strlen("local://"));
     struct okv_request *request;
     struct okv_event event;
-    int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    uint8_t byte = 0;
 
-    assert_int_equal(connect(sock, (struct sockaddr *)&address, sizeof address), 0);
-    assert_int_equal(send(sock, hello, sizeof hello, MSG_NOSIGNAL), sizeof hello);
+    bare_connect(client, steps->listener->where + strlen("local://"));
+    bare_hello(client, NULL, 0);
     assert_int_equal(steps->ops->next_request(steps->listener, &request), 1);
     assert_int_equal(request->hello_length, 0);
     assert_int_equal(steps->ops->accept(request, steps->endpoint, NULL, NULL, 0), 0);
+    assert_int_equal(bare_take_welcome(client, &byte, 1), 0);
     for (unsigned i = 0; i < count; i++)
-        assert_int_equal(send(sock, hello, sizeof hello, MSG_NOSIGNAL), sizeof hello);
+        bare_send(client, &byte, 1, i);
     assert_int_equal(steps->ops->poll(steps->endpoint, &event, 1), 1);
     assert_int_equal(event.type, OKV_EVENT_OPENED);
     *out = event.conn;
-    return sock;
 }

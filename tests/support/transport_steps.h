@@ -1,12 +1,13 @@
 /*
  * A server of the local transport whose every step the test makes, for clients
- * that are bare sockets. It has the region of a fixture.
+ * that are bare. It has the region of a fixture.
  */
 #ifndef OKV_TESTS_TRANSPORT_STEPS_H
 #define OKV_TESTS_TRANSPORT_STEPS_H
 
 #include <sys/un.h>
 
+#include "tests/support/bare_client.h"
 #include "tests/support/transport_fixture.h"
 
 struct steps {
@@ -21,8 +22,9 @@ void steps_start(struct steps *steps, const struct fixture *fixture,
 /* Every connection must be gone or closed by the client. */
 void steps_stop(struct steps *steps);
 
-/* Lets a client in that sends `count` messages and reads nothing; returns its end. */
-int steps_let_in(const struct steps *steps, unsigned count, struct okv_conn **out);
+/* Lets a client in that sends `count` messages of a byte and reads nothing. */
+void steps_let_in(const struct steps *steps, unsigned count, struct bare_client *client,
+                  struct okv_conn **out);
 
 /* What listen says to a fixture's region at `path`. */
 int steps_listen(const struct fixture *fixture, const char *path, struct okv_listener **out,

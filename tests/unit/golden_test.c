@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -15,6 +16,7 @@
 #include "shared/error.h"
 #include "shared/hash.h"
 #include "shared/superblock.h"
+#include "shared/transport_local_ring.h"
 #include "shared/wire.h"
 
 static unsigned digit_of(char c)
@@ -479,6 +481,43 @@ static void given_up_bytes(void **state)
     assert_bytes(image, 24, "4f5614a5f3ce5917 070000000000 0000 000000000000 06 00");
 }
 
+/* A request and its reply, as they stand in the memory of a connection. */
+static void local_ring_bytes(void **state)
+{
+    static const uint8_t request[] = "request", reply[] = "rep";
+    struct okv_local_ring client, server;
+    uint8_t bytes[16];
+    uint32_t length, immediate;
+    int fd;
+
+    (void)state;
+    assert_int_equal(okv_local_ring_create(2000, &server, &fd), 0);
+    assert_int_equal(okv_local_ring_map(fd, &client), 0);
+    assert_int_equal(okv_local_ring_put(&client, request, 7, 0x11121314), 0);
+    assert_int_equal(okv_local_ring_put(&client, request, 0, 0x15161718), 0);
+    okv_local_ring_publish(&client);
+    assert_int_equal(okv_local_ring_take(&server, bytes, sizeof bytes, &length, &immediate), 1);
+    okv_local_ring_release(&server);
+    assert_int_equal(okv_local_ring_put(&server, reply, 3, 0x80000001), 0);
+    okv_local_ring_publish(&server);
+    assert_int_equal(okv_local_ring_take(&client, bytes, sizeof bytes, &length, &immediate), 1);
+    okv_local_ring_release(&client);
+    assert_true(okv_local_ring_rest(&client));
+    const uint8_t *memory = (const uint8_t *)server.page;
+    assert_bytes(memory, 64, "6f6b7652 01000000 00100000 00*52");
+    assert_bytes(memory + 64, 64, "18000000 00*60");
+    assert_bytes(memory + 128, 64, "10000000 00*60");
+    assert_bytes(memory + 192, 64, "01000000 00*60");
+    assert_bytes(memory + 256, 64, "10000000 00*60");
+    assert_bytes(memory + 320, 64, "10000000 00*60");
+    assert_bytes(memory + 384, 64, "00*64");
+    assert_bytes(memory + 4096, 24, "07000000 14131211 72657175657374 00 00000000 18171615");
+    assert_bytes(memory + 8192, 16, "03000000 01000080 726570 00*5");
+    okv_local_ring_unmap(&client);
+    okv_local_ring_unmap(&server);
+    close(fd);
+}
+
 /* Published values of XXH3-64 pin the hash itself: an empty input, seed 0. */
 static void hash_values(void **state)
 {
@@ -500,7 +539,7 @@ int main(void)
         cmocka_unit_test(reply_bytes),  cmocka_unit_test(superblock_bytes),
         cmocka_unit_test(status_bytes), cmocka_unit_test(layout),
         cmocka_unit_test(bucket_bytes), cmocka_unit_test(given_up_bytes),
-        cmocka_unit_test(hash_values),
+        cmocka_unit_test(hash_values),  cmocka_unit_test(local_ring_bytes),
     };
 
     return cmocka_run_group_tests_name("golden bytes", tests, NULL, NULL);

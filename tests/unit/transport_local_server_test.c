@@ -70,7 +70,8 @@ struct impostor {
     int sock;
     const uint8_t *answer;
     size_t length;
-    int fd;
+    int fds[3];
+    unsigned fd_count;
 };
 
 static void *run_impostor(void *argument)
@@ -79,22 +80,21 @@ static void *run_impostor(void *argument)
     uint8_t hello[256];
     union {
         struct cmsghdr header;
-        char space[CMSG_SPACE(2 * sizeof(int))];
+        char space[CMSG_SPACE(sizeof impostor->fds)];
     } control = {0};
     struct iovec vector = {(void *)impostor->answer, impostor->length};
     struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1};
     int sock = accept(impostor->sock, NULL, NULL);
 
     if (recv(sock, hello, sizeof hello, 0) > 0 && impostor->answer) {
-        if (impostor->fd >= 0) {
-            /* twice: a client takes one at most, and loses none */
-            const int fds[2] = {impostor->fd, impostor->fd};
+        if (impostor->fd_count > 0) {
+            size_t size = impostor->fd_count * sizeof(int);
             message.msg_control = control.space;
-            message.msg_controllen = sizeof control.space;
+            message.msg_controllen = CMSG_SPACE(size);
             control.header.cmsg_level = SOL_SOCKET;
             control.header.cmsg_type = SCM_RIGHTS;
-            control.header.cmsg_len = CMSG_LEN(sizeof fds);
-            memcpy(CMSG_DATA(&control.header), fds, sizeof fds);
+            control.header.cmsg_len = CMSG_LEN(size);
+            memcpy(CMSG_DATA(&control.header), impostor->fds, size);
         }
         sendmsg(sock, &message, MSG_NOSIGNAL);
     }
@@ -102,17 +102,20 @@ static void *run_impostor(void *argument)
     return NULL;
 }
 
-/* Connects to a server that answers so; returns what connect said. */
-static int meet_impostor(struct fixture *fixture, const uint8_t *answer, size_t length, int fd)
+/* Connects to a server that answers so, with these descriptors (up to the first -1) and then one
+ * too many; returns what connect said. */
+static int meet_impostor(struct fixture *fixture, const uint8_t *answer, size_t length, int region,
+                         int rings)
 {
     const struct okv_uri uri = fixture->connect_uri;
-    struct impostor impostor = {.answer = answer, .length = length, .fd = fd};
+    struct impostor impostor = {.answer = answer, .length = length, .fds = {region, rings, region}};
     struct sockaddr_un address;
     struct okv_welcome welcome;
     struct okv_conn *conn = NULL;
     struct okv_diag diag = {""};
     pthread_t thread;
 
+    impostor.fd_count = region < 0 ? 0 : rings < 0 ? 1 : 3;
     strcat(fixture->connect_uri.path, "2");
     address = steps_address(fixture->connect_uri.path);
     impostor.sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -146,6 +149,15 @@ static int make_memfd(int seals)
     return fd;
 }
 
+/* Rings as a server makes them; the mapping stays. */
+static int make_rings(struct okv_local_ring *ring)
+{
+    int fd;
+
+    assert_int_equal(okv_local_ring_create(FIXTURE_SLOT_SIZE, ring, &fd), 0);
+    return fd;
+}
+
 static void a_client_takes_sealed_memory_only(void **state)
 {
     static const struct {
@@ -158,17 +170,74 @@ static void a_client_takes_sealed_memory_only(void **state)
         {F_SEAL_SHRINK | F_SEAL_WRITE, 0},
     };
     uint8_t answer[8 + 10] = {0};
+    struct okv_local_ring ring;
+    int rings = make_rings(&ring);
 
     okv_put_u32(answer, MAGIC);
     okv_put_u32(answer + 4, ANSWER_WELCOME);
     for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         int fd = make_memfd(cases[i].seals);
-        assert_int_equal(meet_impostor(*state, answer, sizeof answer, fd), cases[i].status);
+        assert_int_equal(meet_impostor(*state, answer, sizeof answer, fd, rings), cases[i].status);
         close(fd);
     }
     int file = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    assert_int_equal(meet_impostor(*state, answer, sizeof answer, file), OKV_EPROTO);
+    assert_int_equal(meet_impostor(*state, answer, sizeof answer, file, rings), OKV_EPROTO);
     close(file);
+    close(rings);
+    okv_local_ring_unmap(&ring);
+}
+
+/* Memory with this at its beginning. */
+static int make_page(const uint32_t *words, size_t size, int seals)
+{
+    int fd = memfd_create("okv-test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, (off_t)size), 0);
+    assert_int_equal(pwrite(fd, words, 3 * sizeof *words, 0), 3 * sizeof *words);
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
+    return fd;
+}
+
+static void a_client_takes_rings_of_its_format_only(void **state)
+{
+    enum { SHRINK = F_SEAL_SHRINK, PAGE = OKV_LOCAL_RING_BYTES };
+    static const struct {
+        uint32_t words[3]; /* magic, format, capacity */
+        size_t size;
+        int seals, status;
+    } cases[] = {
+        {{OKV_LOCAL_RING_MAGIC, 1, 4096}, PAGE + 8192, SHRINK, 0},
+        {{OKV_LOCAL_RING_MAGIC, 1, 4096}, PAGE + 8192, SHRINK | F_SEAL_GROW | F_SEAL_SEAL, 0},
+        {{OKV_LOCAL_RING_MAGIC, 1, 4096}, PAGE + 8192, F_SEAL_GROW, OKV_EPROTO},
+        {{OKV_LOCAL_RING_MAGIC, 1, 4096}, PAGE + 8192, SHRINK | F_SEAL_WRITE, OKV_EPROTO},
+        {{OKV_LOCAL_RING_MAGIC, 1, 4096}, PAGE + 8192, SHRINK | F_SEAL_FUTURE_WRITE, OKV_EPROTO},
+        {{OKV_LOCAL_RING_MAGIC + 1, 1, 4096}, PAGE + 8192, SHRINK, OKV_EPROTO},
+        {{OKV_LOCAL_RING_MAGIC, 2, 4096}, PAGE + 8192, SHRINK, OKV_EPROTO},
+        {{OKV_LOCAL_RING_MAGIC, 1, 2048}, PAGE + 4096, SHRINK, OKV_EPROTO},
+        {{OKV_LOCAL_RING_MAGIC, 1, 0}, PAGE, SHRINK, OKV_EPROTO},
+        {{OKV_LOCAL_RING_MAGIC, 1, 4096}, PAGE + 8192 + 1, SHRINK, OKV_EPROTO},
+        {{OKV_LOCAL_RING_MAGIC, 1, 8192}, PAGE + 8192, SHRINK, OKV_EPROTO},
+        {{OKV_LOCAL_RING_MAGIC, 1, 6144}, PAGE + 12288, SHRINK, OKV_EPROTO},
+        {{OKV_LOCAL_RING_MAGIC, 1, 0x80000000u}, PAGE + 8192, SHRINK, OKV_EPROTO},
+        {{OKV_LOCAL_RING_MAGIC, 1, 0x40000000u}, PAGE + 0x80000000u, SHRINK, OKV_EPROTO},
+    };
+    uint8_t answer[8 + 10] = {0};
+    int region = make_memfd(F_SEAL_SHRINK | F_SEAL_WRITE);
+
+    okv_put_u32(answer, MAGIC);
+    okv_put_u32(answer + 4, ANSWER_WELCOME);
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        int rings = make_page(cases[i].words, cases[i].size, cases[i].seals);
+        int status = meet_impostor(*state, answer, sizeof answer, region, rings);
+        if (status != cases[i].status)
+            fail_msg("case %u: %s", i, okv_error_name(status));
+        close(rings);
+    }
+    int file = open("/dev/zero", O_RDWR | O_CLOEXEC);
+    assert_int_equal(meet_impostor(*state, answer, sizeof answer, region, file), OKV_EPROTO);
+    close(file);
+    close(region);
 }
 
 static void a_client_understands_no_other_answer(void **state)
@@ -191,16 +260,24 @@ static void a_client_understands_no_other_answer(void **state)
         {MAGIC, 2, 20, true, OKV_EREFUSED},
     };
     int fd = make_memfd(F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE);
+    struct okv_local_ring ring;
+    int rings = make_rings(&ring);
 
     for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint8_t answer[256] = {0};
         okv_put_u32(answer, cases[i].magic);
         okv_put_u32(answer + 4, cases[i].kind);
         assert_int_equal(
-            meet_impostor(*state, answer, cases[i].length, cases[i].with_memory ? fd : -1),
+            meet_impostor(*state, answer, cases[i].length, cases[i].with_memory ? fd : -1, rings),
             cases[i].status);
     }
-    assert_int_equal(meet_impostor(*state, NULL, 0, -1), OKV_EREFUSED);
+    assert_int_equal(meet_impostor(*state, NULL, 0, -1, -1), OKV_EREFUSED);
+    uint8_t answer[20] = {0};
+    okv_put_u32(answer, MAGIC);
+    okv_put_u32(answer + 4, ANSWER_WELCOME);
+    assert_int_equal(meet_impostor(*state, answer, sizeof answer, fd, -1), OKV_EPROTO);
+    close(rings);
+    okv_local_ring_unmap(&ring);
     close(fd);
 }
 
@@ -212,10 +289,11 @@ static void buffers_of_a_client_that_is_gone_come_back(void **state)
     const struct okv_message_limits limits = {64, 1};
     struct steps steps;
     struct okv_event held[2], event;
+    struct bare_client first, second;
     struct okv_conn *conn;
 
     steps_start(&steps, fixture, &limits);
-    int first = steps_let_in(&steps, 3, &conn);
+    steps_let_in(&steps, 3, &first, &conn);
     assert_int_equal(steps.ops->poll(steps.endpoint, held, 2), 2);
     assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 0);
     steps.ops->close(conn);
@@ -223,7 +301,7 @@ static void buffers_of_a_client_that_is_gone_come_back(void **state)
     assert_int_equal(event.type, OKV_EVENT_CLOSED);
     steps.ops->conn_destroy(conn);
 
-    int second = steps_let_in(&steps, 1, &conn);
+    steps_let_in(&steps, 1, &second, &conn);
     assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 0);
     steps.ops->recv_release(steps.endpoint, &held[1]);
     assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 1);
@@ -231,8 +309,8 @@ static void buffers_of_a_client_that_is_gone_come_back(void **state)
     assert_ptr_equal(event.conn, conn);
     steps.ops->recv_release(steps.endpoint, &event);
     steps.ops->recv_release(steps.endpoint, &held[0]);
-    close(first);
-    close(second);
+    bare_close(&first);
+    bare_close(&second);
     steps_stop(&steps);
 }
 
@@ -406,97 +484,13 @@ static void a_full_queue_is_tried_again(void **state)
     assert_string_equal(fixture->address, "local");
 }
 
-/* Whether the server took a message is for its keepalive to judge by. */
-static void what_a_peer_does_not_take_is_unacknowledged(void **state)
-{
-    static const struct okv_message_limits limits = {FIXTURE_SLOT_SIZE, FIXTURE_CREDITS};
-    struct steps steps;
-    struct okv_conn *conn;
-    struct okv_event event;
-    unsigned sent = 0;
-
-    steps_start(&steps, *state, &limits);
-    int sock = steps_let_in(&steps, 0, &conn);
-    assert_int_equal(conn->unacknowledged, 0);
-    for (; steps.ops->send_buffer(conn); sent++) {
-        assert_int_equal(steps.ops->post_send(conn, FIXTURE_SLOT_SIZE, sent), 0);
-        assert_true(conn->unacknowledged > 0);
-        steps.ops->flush(conn);
-        assert_int_equal(conn->acknowledged + conn->unacknowledged, sent + 1);
-    }
-    /* a look at the socket says that the host is there, and not that messages were taken */
-    uint32_t waiting = conn->unacknowledged;
-    assert_in_range(waiting, 1, sent - 1);
-    assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 0);
-    assert_int_equal(conn->unacknowledged, waiting);
-    assert_int_equal(conn->acknowledged, sent - waiting);
-
-    for (unsigned i = 0; i < sent + 1; i++) { /* and the welcome */
-        uint8_t byte;
-        assert_int_equal(recv(sock, &byte, 1, MSG_DONTWAIT), 1);
-        assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 0);
-    }
-    assert_int_equal(conn->unacknowledged, 0);
-    assert_int_equal(conn->acknowledged, sent);
-
-    /* what it had said before it went is taken, also after a probe found it gone */
-    static const uint8_t message[4];
-    assert_int_equal(send(sock, message, sizeof message, MSG_NOSIGNAL), sizeof message);
-    close(sock);
-    assert_int_equal(steps.ops->probe(conn), 0);
-    assert_int_equal(conn->acknowledged, sent);
-    assert_int_equal(steps.ops->probe(conn), OKV_EDISCONNECTED);
-    assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 1);
-    assert_int_equal(event.type, OKV_EVENT_RECV);
-    steps.ops->recv_release(steps.endpoint, &event);
-    assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 1);
-    assert_int_equal(event.type, OKV_EVENT_CLOSED);
-    assert_int_equal(event.status, OKV_EDISCONNECTED);
-    steps.ops->conn_destroy(conn);
-    steps_stop(&steps);
-}
-
-/* Shut for reading and not closed: what is sent to it fails, and it could go on sending. */
-static void a_peer_that_takes_no_more_is_ended(void **state)
-{
-    enum { BEFORE = 3 };
-    static const struct okv_message_limits limits = {FIXTURE_SLOT_SIZE, FIXTURE_CREDITS};
-    static const uint8_t message[4];
-    struct steps steps;
-    struct okv_conn *conn;
-    struct okv_event event;
-
-    steps_start(&steps, *state, &limits);
-    int sock = steps_let_in(&steps, BEFORE, &conn);
-    assert_int_equal(shutdown(sock, SHUT_RD), 0);
-    assert_int_equal(steps.ops->probe(conn), 0);
-    assert_non_null(steps.ops->send_buffer(conn));
-    assert_int_equal(steps.ops->post_send(conn, 1, 1), 0);
-    steps.ops->flush(conn);
-    assert_int_equal(steps.ops->probe(conn), OKV_EDISCONNECTED);
-    assert_int_equal(conn->unacknowledged, 0);
-    assert_int_equal(send(sock, message, sizeof message, MSG_NOSIGNAL), -1);
-
-    /* what was on its way before that is taken, and nothing else is waited for */
-    for (unsigned i = 0; i < BEFORE; i++) {
-        assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 1);
-        assert_int_equal(event.type, OKV_EVENT_RECV);
-        steps.ops->recv_release(steps.endpoint, &event);
-    }
-    assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 1);
-    assert_int_equal(event.type, OKV_EVENT_CLOSED);
-    assert_int_equal(event.status, OKV_EDISCONNECTED);
-    steps.ops->conn_destroy(conn);
-    close(sock);
-    steps_stop(&steps);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_region_is_sealed),
         cmocka_unit_test(a_region_larger_than_its_memory_is_refused),
         cmocka_unit_test(a_client_takes_sealed_memory_only),
+        cmocka_unit_test(a_client_takes_rings_of_its_format_only),
         cmocka_unit_test(a_client_understands_no_other_answer),
         cmocka_unit_test(buffers_of_a_client_that_is_gone_come_back),
         cmocka_unit_test(a_path_has_one_server),
@@ -505,8 +499,6 @@ int main(void)
         cmocka_unit_test(another_socket_at_the_path_is_left_alone),
         cmocka_unit_test(clients_learn_why_they_cannot_connect),
         cmocka_unit_test(a_full_queue_is_tried_again),
-        cmocka_unit_test(what_a_peer_does_not_take_is_unacknowledged),
-        cmocka_unit_test(a_peer_that_takes_no_more_is_ended),
     };
 
     return cmocka_run_group_tests(tests, fixture_setup_local, fixture_teardown);

@@ -3,9 +3,7 @@
  * and messages do beyond those of other transports. What every transport does is in
  * transport_list.c.
  */
-#include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +13,6 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -23,64 +20,38 @@
 #include "shared/bytes.h"
 #include "shared/clock.h"
 #include "shared/error.h"
+#include "tests/support/bare_client.h"
 #include "tests/support/transport_fixture.h"
 
 /* What transport_local.h says on the wire; said again so that a change is noticed. */
 #define MAGIC 0x4c766b6fu
-#define ANSWER_WELCOME 1u
 #define SILENT_CLIENTS 200u
 #define SILENT_MAX 128u /* that a server keeps */
 
-static struct sockaddr_un address_of(const char *path)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-
-    memcpy(address.sun_path, path, strlen(path));
-    return address;
-}
-
 /* A client that was written by somebody else. */
 
-static int raw_connect(const struct fixture *fixture)
+static void raw_connect(const struct fixture *fixture, struct bare_client *client)
 {
-    struct sockaddr_un address = address_of(fixture->connect_uri.path);
-    int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-
-    assert_true(sock >= 0);
-    assert_int_equal(connect(sock, (struct sockaddr *)&address, sizeof address), 0);
-    return sock;
+    bare_connect(client, fixture->connect_uri.path);
 }
 
-static void raw_hello(int sock)
+static void raw_hello(struct bare_client *client)
 {
-    uint8_t frame[4 + FIXTURE_HELLO];
+    uint8_t hello[FIXTURE_HELLO] = {FIXTURE_ACCEPT};
 
-    okv_put_u32(frame, MAGIC);
-    frame[4] = FIXTURE_ACCEPT;
     for (unsigned i = 1; i < FIXTURE_HELLO; i++)
-        frame[4 + i] = fixture_hello_byte(i);
-    assert_int_equal(send(sock, frame, sizeof frame, MSG_NOSIGNAL), sizeof frame);
-}
-
-static ssize_t raw_receive(int sock, uint8_t *bytes, size_t size)
-{
-    struct pollfd watched = {.fd = sock, .events = POLLIN};
-
-    assert_int_equal(poll(&watched, 1, (int)(FIXTURE_GUARD_NS / 1000000u)), 1);
-    return recv(sock, bytes, size, 0);
+        hello[i] = fixture_hello_byte(i);
+    bare_hello(client, hello, sizeof hello);
 }
 
 /* A raw client past its handshake. */
-static int raw_open(const struct fixture *fixture)
+static void raw_open(const struct fixture *fixture, struct bare_client *client)
 {
-    uint8_t answer[256];
-    int sock = raw_connect(fixture);
+    uint8_t welcome[256];
 
-    raw_hello(sock);
-    assert_int_equal(raw_receive(sock, answer, sizeof answer), 8 + FIXTURE_WELCOME);
-    assert_int_equal(okv_get_u32(answer), MAGIC);
-    assert_int_equal(okv_get_u32(answer + 4), ANSWER_WELCOME);
-    return sock;
+    raw_connect(fixture, client);
+    raw_hello(client);
+    assert_int_equal(bare_take_welcome(client, welcome, sizeof welcome), FIXTURE_WELCOME);
 }
 
 static void assert_still_serving(struct fixture *fixture)
@@ -98,63 +69,79 @@ static void assert_still_serving(struct fixture *fixture)
     assert_int_equal(atomic_load(&fixture->wrong), 0);
 }
 
-static void short_packets_are_messages_without_immediate(void **state)
+/* The server ends the connection, says why, and serves the next. */
+static void expect_close(struct fixture *fixture, struct bare_client *client, unsigned before,
+                         int status)
 {
-    struct fixture *fixture = *state;
-    unsigned before = atomic_load(&fixture->without_immediate);
-    int sock = raw_open(fixture);
-    uint8_t bytes[8] = {1, 2, 3, 4};
-
-    for (size_t length = 1; length <= 3; length++)
-        assert_int_equal(send(sock, bytes, length, MSG_NOSIGNAL), length);
-    assert_true(fixture_reaches(&fixture->without_immediate, before + 3));
-    assert_int_equal(send(sock, bytes, 4, MSG_NOSIGNAL), 4);
-    assert_int_equal(raw_receive(sock, bytes, sizeof bytes), 4);
-    close(sock);
+    assert_true(fixture_reaches(&fixture->closed, before + 1));
+    assert_int_equal(atomic_load(&fixture->last_close), status);
+    bare_expect_end(client);
+    bare_close(client);
     assert_still_serving(fixture);
 }
 
-static void a_packet_too_long_ends_its_connection(void **state)
+static void packets_that_are_none_end_their_connection(void **state)
 {
     struct fixture *fixture = *state;
-    unsigned before = atomic_load(&fixture->closed);
-    static uint8_t packet[FIXTURE_SLOT_SIZE + 5];
-    uint8_t byte;
-    int sock = raw_open(fixture);
+    static const struct {
+        char mark; /* the last byte of it */
+        size_t length;
+    } cases[] = {
+        {'B', 1}, {'B', 3}, {'B', 5},  {'B', 16}, {'B', 300}, {'X', 1}, {'X', 3},
+        {'X', 4}, {'X', 8}, {'X', 15}, {'X', 17}, {'X', 300}, {'Y', 4}, {'Y', 16},
+    };
+    struct bare_client client;
 
-    assert_int_equal(send(sock, packet, sizeof packet, MSG_NOSIGNAL), sizeof packet);
-    assert_true(fixture_reaches(&fixture->closed, before + 1));
-    assert_int_equal(atomic_load(&fixture->last_close), OKV_EPROTO);
-    assert_true(raw_receive(sock, &byte, 1) <= 0);
-    close(sock);
-    assert_still_serving(fixture);
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const uint8_t bytes[300] = {'o', 'k', 'v', (uint8_t)cases[i].mark};
+        unsigned before = atomic_load(&fixture->closed);
+        raw_open(fixture, &client);
+        bare_packet(&client, bytes, cases[i].length);
+        expect_close(fixture, &client, before, OKV_EPROTO);
+    }
 }
 
 static void an_empty_packet_ends_its_connection(void **state)
 {
     struct fixture *fixture = *state;
     unsigned before = atomic_load(&fixture->closed);
-    int sock = raw_open(fixture);
+    struct bare_client client;
 
-    assert_int_equal(send(sock, "", 0, MSG_NOSIGNAL), 0);
-    assert_true(fixture_reaches(&fixture->closed, before + 1));
-    assert_int_equal(atomic_load(&fixture->last_close), OKV_EDISCONNECTED);
-    close(sock);
+    raw_open(fixture, &client);
+    bare_packet(&client, "", 0);
+    expect_close(fixture, &client, before, OKV_EDISCONNECTED);
+}
+
+/* For nothing, and more of them than anybody needs: they cost it, and nobody else. */
+static void bells_without_end(void **state)
+{
+    struct fixture *fixture = *state;
+    struct bare_client client;
+    uint8_t byte = 7;
+    uint32_t immediate;
+
+    raw_open(fixture, &client);
+    for (unsigned i = 0; i < 5000; i++)
+        bare_bell(&client);
+    bare_send(&client, &byte, 1, 5);
+    assert_int_equal(bare_receive(&client, &byte, 1, &immediate), 1);
+    assert_int_equal(immediate, 5);
+    bare_close(&client);
     assert_still_serving(fixture);
 }
 
-/* It fills its share of the buffers and its own socket, and nobody else's. */
+/* It fills its share of the buffers and its own ring, and nobody else's. */
 static void a_client_that_reads_nothing_hurts_itself_alone(void **state)
 {
     struct fixture *fixture = *state;
-    static uint8_t packet[FIXTURE_SLOT_SIZE + 4];
-    int sock = raw_open(fixture);
+    static uint8_t message[FIXTURE_SLOT_SIZE];
+    struct bare_client client;
 
+    raw_open(fixture, &client);
     for (int idle = 0; idle < 20;) {
-        if (send(sock, packet, sizeof packet, MSG_NOSIGNAL | MSG_DONTWAIT) > 0) {
+        if (bare_try_send(&client, message, sizeof message, 1)) {
             idle = 0;
         } else {
-            assert_int_equal(errno, EAGAIN);
             idle++;
             usleep(1000);
         }
@@ -170,7 +157,7 @@ static void a_client_that_reads_nothing_hurts_itself_alone(void **state)
         fixture->ops->recv_release(conn->endpoint, &event);
     }
     fixture->ops->conn_destroy(conn);
-    close(sock);
+    bare_close(&client);
     assert_true(fixture_is_empty(fixture));
     assert_still_serving(fixture);
 }
@@ -184,18 +171,20 @@ static unsigned open_descriptors(void)
     return count;
 }
 
-static void descriptors_that_come_with_messages_are_dropped(void **state)
+static void descriptors_that_come_with_bells_are_dropped(void **state)
 {
     struct fixture *fixture = *state;
-    int sock = raw_open(fixture);
-    unsigned before = open_descriptors();
-    uint8_t bytes[4] = {0};
+    struct bare_client client;
+    uint8_t bytes[4] = {'o', 'k', 'v', 'B'}, byte = 1;
+    uint32_t immediate;
     union {
         struct cmsghdr header;
         char space[CMSG_SPACE(sizeof(int))];
     } control = {0};
     struct iovec vector = {bytes, sizeof bytes};
 
+    raw_open(fixture, &client);
+    unsigned before = open_descriptors();
     for (int i = 0; i < 20; i++) {
         struct msghdr message = {.msg_iov = &vector,
                                  .msg_iovlen = 1,
@@ -203,43 +192,47 @@ static void descriptors_that_come_with_messages_are_dropped(void **state)
                                  .msg_controllen = sizeof control.space};
         control.header.cmsg_level = SOL_SOCKET;
         control.header.cmsg_type = SCM_RIGHTS;
-        control.header.cmsg_len = CMSG_LEN(sizeof sock);
-        memcpy(CMSG_DATA(&control.header), &sock, sizeof sock);
-        assert_int_equal(sendmsg(sock, &message, MSG_NOSIGNAL), sizeof bytes);
-        assert_int_equal(raw_receive(sock, bytes, sizeof bytes), sizeof bytes);
+        control.header.cmsg_len = CMSG_LEN(sizeof client.sock);
+        memcpy(CMSG_DATA(&control.header), &client.sock, sizeof client.sock);
+        assert_int_equal(sendmsg(client.sock, &message, MSG_NOSIGNAL), sizeof bytes);
+        bare_send(&client, &byte, 1, 1);
+        assert_int_equal(bare_receive(&client, &byte, 1, &immediate), 1);
     }
-    assert_int_equal(open_descriptors(), before);
-    close(sock);
+    /* it comes to look at its sockets in the end */
+    for (uint64_t end = fixture_soon(); open_descriptors() > before && okv_clock_ns() < end;)
+        bare_bell(&client);
+    assert_in_range(open_descriptors(), 0, before); /* it may have held the rings' at first */
+    bare_close(&client);
     assert_still_serving(fixture);
 }
 
 static void silent_clients_block_nobody(void **state)
 {
     struct fixture *fixture = *state;
-    int socks[SILENT_CLIENTS];
+    struct bare_client clients[SILENT_CLIENTS];
     unsigned before = open_descriptors();
 
     for (unsigned i = 0; i < SILENT_CLIENTS; i++)
-        socks[i] = raw_connect(fixture);
+        raw_connect(fixture, &clients[i]);
     assert_still_serving(fixture);
     assert_in_range(open_descriptors(), before, before + SILENT_CLIENTS + SILENT_MAX);
     /* the last one came late, and is served as well */
-    raw_hello(socks[SILENT_CLIENTS - 1]);
-    uint8_t answer[256];
-    assert_int_equal(raw_receive(socks[SILENT_CLIENTS - 1], answer, sizeof answer),
-                     8 + FIXTURE_WELCOME);
+    raw_hello(&clients[SILENT_CLIENTS - 1]);
+    uint8_t welcome[256];
+    assert_int_equal(bare_take_welcome(&clients[SILENT_CLIENTS - 1], welcome, sizeof welcome),
+                     FIXTURE_WELCOME);
     for (unsigned i = 0; i < SILENT_CLIENTS; i++)
-        close(socks[i]);
+        bare_close(&clients[i]);
     assert_still_serving(fixture);
 }
 
 static void a_silent_client_is_dropped(void **state)
 {
-    int sock = raw_connect(*state);
-    uint8_t byte;
+    struct bare_client client;
 
-    assert_true(raw_receive(sock, &byte, 1) <= 0);
-    close(sock);
+    raw_connect(*state, &client);
+    bare_expect_end(&client);
+    bare_close(&client);
 }
 
 /* With no descriptor left the next client is turned away, and those that are
@@ -248,7 +241,7 @@ static void a_client_too_many_is_turned_away(void **state)
 {
     struct fixture *fixture = *state;
     struct rlimit before, low;
-    uint8_t byte;
+    struct bare_client client;
     int next = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
     close(next);
@@ -256,11 +249,10 @@ static void a_client_too_many_is_turned_away(void **state)
     low = before;
     low.rlim_cur = (rlim_t)next + 1; /* room for our end, and not for the server's */
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
-    int sock = raw_connect(fixture);
-    ssize_t got = raw_receive(sock, &byte, 1);
+    raw_connect(fixture, &client);
+    bare_expect_end(&client);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
-    assert_true(got <= 0);
-    close(sock);
+    bare_close(&client);
     assert_still_serving(fixture);
 }
 
@@ -275,21 +267,20 @@ static void a_wrong_hello_is_dropped(void **state)
         {too_long, sizeof too_long},
     };
     struct fixture *fixture = *state;
-    uint8_t byte;
+    struct bare_client client;
 
     okv_put_u32(too_long, MAGIC);
     for (unsigned i = 0; i < sizeof hellos / sizeof hellos[0]; i++) {
-        int sock = raw_connect(fixture);
-        assert_int_equal(send(sock, hellos[i].iov_base, hellos[i].iov_len, MSG_NOSIGNAL),
-                         hellos[i].iov_len);
-        assert_true(raw_receive(sock, &byte, 1) <= 0);
-        close(sock);
+        raw_connect(fixture, &client);
+        bare_packet(&client, hellos[i].iov_base, hellos[i].iov_len);
+        bare_expect_end(&client);
+        bare_close(&client);
     }
     assert_still_serving(fixture);
 }
 
-/* More than the socket holds: messages wait in the connection, and keep their order. */
-static void messages_wait_for_room_in_the_socket(void **state)
+/* More than the ring holds: messages wait in the connection, and keep their order. */
+static void messages_wait_for_room_in_the_ring(void **state)
 {
     struct fixture *fixture = *state;
     const struct okv_transport_ops *ops = fixture->ops;
@@ -385,16 +376,16 @@ static void a_read_lands_in_its_memory_or_nowhere(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(short_packets_are_messages_without_immediate),
-        cmocka_unit_test(a_packet_too_long_ends_its_connection),
+        cmocka_unit_test(packets_that_are_none_end_their_connection),
         cmocka_unit_test(an_empty_packet_ends_its_connection),
+        cmocka_unit_test(bells_without_end),
         cmocka_unit_test(a_client_that_reads_nothing_hurts_itself_alone),
-        cmocka_unit_test(descriptors_that_come_with_messages_are_dropped),
+        cmocka_unit_test(descriptors_that_come_with_bells_are_dropped),
         cmocka_unit_test(silent_clients_block_nobody),
         cmocka_unit_test(a_silent_client_is_dropped),
         cmocka_unit_test(a_client_too_many_is_turned_away),
         cmocka_unit_test(a_wrong_hello_is_dropped),
-        cmocka_unit_test(messages_wait_for_room_in_the_socket),
+        cmocka_unit_test(messages_wait_for_room_in_the_ring),
         cmocka_unit_test(a_read_after_the_server_has_gone_fails),
         cmocka_unit_test(a_read_lands_in_its_memory_or_nowhere),
     };

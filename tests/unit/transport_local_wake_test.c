@@ -1,0 +1,200 @@
+/*
+ * A connection of the local transport between messages: what is acknowledged, who sleeps and is
+ * woken, and who takes no more. The server is in steps, the client is bare.
+ */
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <sys/socket.h>
+
+#include <cmocka.h>
+
+#include "shared/error.h"
+#include "tests/support/transport_steps.h"
+
+/* Whether the server took a message is for its keepalive to judge by. */
+static void what_a_peer_does_not_take_is_unacknowledged(void **state)
+{
+    static const struct okv_message_limits limits = {FIXTURE_SLOT_SIZE, FIXTURE_CREDITS};
+    struct bare_client client;
+    struct steps steps;
+    struct okv_conn *conn;
+    struct okv_event event;
+    unsigned sent = 0;
+
+    steps_start(&steps, *state, &limits);
+    steps_let_in(&steps, 0, &client, &conn);
+    assert_int_equal(conn->unacknowledged, 0);
+    for (; steps.ops->send_buffer(conn); sent++) {
+        assert_int_equal(steps.ops->post_send(conn, FIXTURE_SLOT_SIZE, sent), 0);
+        assert_true(conn->unacknowledged > 0);
+        steps.ops->flush(conn);
+        assert_int_equal(conn->acknowledged + conn->unacknowledged, sent + 1);
+    }
+    uint32_t waiting = conn->unacknowledged;
+    assert_in_range(waiting, 1, sent - 1);
+    assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 0);
+    assert_int_equal(conn->unacknowledged, waiting);
+    assert_int_equal(conn->acknowledged, sent - waiting);
+
+    /* each that is taken makes room for the next; the first also for the bell that asks for it */
+    for (unsigned i = 0; i < sent; i++) {
+        static uint8_t bytes[FIXTURE_SLOT_SIZE];
+        uint32_t immediate;
+        assert_int_equal(bare_receive(&client, bytes, sizeof bytes, &immediate), sizeof bytes);
+        assert_int_equal(immediate, i);
+        assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 0);
+    }
+    assert_int_equal(conn->unacknowledged, 0);
+    assert_int_equal(conn->acknowledged, sent);
+
+    /* what it had said before it went is taken, also after a probe found it gone */
+    bare_send(&client, "", 0, 9);
+    bare_close(&client);
+    assert_int_equal(steps.ops->probe(conn), 0);
+    assert_int_equal(conn->acknowledged, sent);
+    assert_int_equal(steps.ops->probe(conn), OKV_EDISCONNECTED);
+    assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 1);
+    assert_int_equal(event.type, OKV_EVENT_RECV);
+    assert_int_equal(event.immediate, 9);
+    steps.ops->recv_release(steps.endpoint, &event);
+    assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 1);
+    assert_int_equal(event.type, OKV_EVENT_CLOSED);
+    assert_int_equal(event.status, OKV_EDISCONNECTED);
+    steps.ops->conn_destroy(conn);
+    steps_stop(&steps);
+}
+
+/* Shut for reading and not closed: no bell reaches it, and it could go on sending. */
+static void a_peer_that_takes_no_more_is_ended(void **state)
+{
+    enum { BEFORE = 3 };
+    static const struct okv_message_limits limits = {FIXTURE_SLOT_SIZE, FIXTURE_CREDITS};
+    struct bare_client client;
+    struct steps steps;
+    struct okv_conn *conn;
+    struct okv_event event;
+
+    steps_start(&steps, *state, &limits);
+    steps_let_in(&steps, BEFORE, &client, &conn);
+    assert_true(okv_local_ring_rest(&client.ring));
+    assert_int_equal(shutdown(client.sock, SHUT_RD), 0);
+    assert_int_equal(steps.ops->probe(conn), 0);
+    assert_non_null(steps.ops->send_buffer(conn));
+    assert_int_equal(steps.ops->post_send(conn, 1, 1), 0);
+    steps.ops->flush(conn);
+    assert_int_equal(steps.ops->probe(conn), OKV_EDISCONNECTED);
+    assert_int_equal(conn->unacknowledged, 0);
+    assert_int_equal(send(client.sock, "", 1, MSG_NOSIGNAL), -1);
+
+    /* what it had published before that is taken, and nothing else is waited for */
+    assert_int_equal(okv_local_ring_put(&client.ring, (const uint8_t *)"", 0, 77), 0);
+    okv_local_ring_publish(&client.ring);
+    for (unsigned i = 0; i < BEFORE; i++) {
+        assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 1);
+        assert_int_equal(event.type, OKV_EVENT_RECV);
+        assert_int_equal(event.immediate, i);
+        steps.ops->recv_release(steps.endpoint, &event);
+    }
+    assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 1);
+    assert_int_equal(event.type, OKV_EVENT_CLOSED);
+    assert_int_equal(event.status, OKV_EDISCONNECTED);
+    steps.ops->conn_destroy(conn);
+    bare_close(&client);
+    steps_stop(&steps);
+}
+
+static bool wants_bell(const struct bare_client *client)
+{
+    return atomic_load(&client->ring.peer->wants) & OKV_LOCAL_RING_MESSAGES;
+}
+
+static void expect_message(const struct steps *steps, uint32_t immediate)
+{
+    struct okv_event event;
+
+    assert_true(fixture_wait(steps->endpoint, &event));
+    assert_int_equal(event.type, OKV_EVENT_RECV);
+    assert_int_equal(event.immediate, immediate);
+    steps->ops->recv_release(steps->endpoint, &event);
+}
+
+/* A client that says nothing costs polls nothing in the end, and finds its way back. */
+static void who_is_silent_for_long_is_to_ring(void **state)
+{
+    enum { POLLS = 100000, LOOKS = 40 };
+    static const struct okv_message_limits limits = {64, 1};
+    struct bare_client client;
+    struct steps steps;
+    struct okv_conn *conn;
+    struct okv_event event;
+    unsigned polls = 0;
+
+    steps_start(&steps, *state, &limits);
+    steps_let_in(&steps, 0, &client, &conn);
+    for (uint32_t round = 0; round < 3; round++) {
+        for (polls = 0; polls < POLLS && !wants_bell(&client); polls++)
+            assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 0);
+        assert_in_range(polls, 100, POLLS - 1);
+        bare_send(&client, "", 0, round);
+        assert_false(wants_bell(&client));
+        for (polls = 0; steps.ops->poll(steps.endpoint, &event, 1) == 0; polls++)
+            assert_true(polls < LOOKS);
+        assert_int_equal(event.immediate, round);
+        steps.ops->recv_release(steps.endpoint, &event);
+        bare_send(&client, "", 0, 99); /* which needs no bell */
+        assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 1);
+        steps.ops->recv_release(steps.endpoint, &event);
+    }
+    bare_close(&client);
+    assert_true(fixture_wait(steps.endpoint, &event));
+    assert_int_equal(event.type, OKV_EVENT_CLOSED);
+    steps.ops->conn_destroy(conn);
+    steps_stop(&steps);
+}
+
+/* Whatever comes between the arm and the sleep, the sleep ends. */
+static void an_armed_server_is_woken(void **state)
+{
+    static const struct okv_message_limits limits = {64, 1};
+    struct bare_client client;
+    struct steps steps;
+    struct okv_conn *conn;
+    struct okv_event event;
+
+    steps_start(&steps, *state, &limits);
+    steps_let_in(&steps, 0, &client, &conn);
+    struct pollfd watched = {.fd = steps.endpoint->fd, .events = POLLIN};
+    for (uint32_t round = 0; round < 20; round++) {
+        assert_int_equal(steps.ops->arm(steps.endpoint), 0);
+        assert_true(wants_bell(&client));
+        assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 0);
+        assert_int_equal(poll(&watched, 1, 0), 0);
+        if (round % 3 == 1) { /* a bell for nothing, and then one that is owed */
+            bare_bell(&client);
+            assert_int_equal(poll(&watched, 1, 1000), 1);
+            assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 0);
+        }
+        bare_send(&client, "", 0, round);
+        assert_int_equal(poll(&watched, 1, 1000), 1);
+        expect_message(&steps, round);
+    }
+    bare_close(&client);
+    assert_true(fixture_wait(steps.endpoint, &event));
+    assert_int_equal(event.type, OKV_EVENT_CLOSED);
+    steps.ops->conn_destroy(conn);
+    steps_stop(&steps);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_a_peer_does_not_take_is_unacknowledged),
+        cmocka_unit_test(a_peer_that_takes_no_more_is_ended),
+        cmocka_unit_test(who_is_silent_for_long_is_to_ring),
+        cmocka_unit_test(an_armed_server_is_woken),
+    };
+
+    return cmocka_run_group_tests(tests, fixture_setup_local, fixture_teardown);
+}
