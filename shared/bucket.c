@@ -273,16 +273,15 @@ int okv_bucket_find(const uint8_t *image, uint64_t hash, const void *key, uint32
     return rc;
 }
 
-/* Whether an entry is the key's, or a reference that may be. */
+/* Whether an entry with a key of this length is the key's, or a reference that may be. */
 static bool head_may_be(const struct head *head, const uint8_t *body, uint64_t hash,
-                        const void *key, uint32_t key_length)
+                        const void *key)
 {
-    if (head->key_length != key_length)
-        return false;
+    uint32_t last = head->key_length - 1;
+
     if ((head->flags & OKV_ENTRY_KIND) == OKV_ENTRY_KEY_IN_EXTENT)
         return okv_get_u16(body) == okv_hash_tag(hash);
-    return body[key_length - 1] == ((const uint8_t *)key)[key_length - 1] &&
-           memcmp(body, key, key_length) == 0;
+    return body[last] == ((const uint8_t *)key)[last] && memcmp(body, key, last) == 0;
 }
 
 void okv_bucket_begin(uint8_t *image, unsigned depth, uint64_t version, uint64_t chain,
@@ -353,14 +352,19 @@ static bool age_raise(uint8_t *age, unsigned size)
     return raised >> 8 * size == 0;
 }
 
-static void look_at_expiry(struct okv_bucket_spot *spot, const struct head *head,
-                           const uint8_t *body)
+/* An entry that is a reference, has an expiry or long lengths. `copy` and `body` are what is
+ * behind its head. */
+static bool unusual_raise(uint8_t *copy, const uint8_t *body, const struct head *head,
+                          struct okv_bucket_spot *spot)
 {
+    unsigned size = age_size(head->flags);
+
     if (!(head->flags & OKV_ENTRY_EXPIRY))
-        return;
+        return age_raise(copy - size, size);
     uint64_t expiry = get_number(body - sizeof(okv_le48), sizeof(okv_le48));
     if (expiry < spot->earliest_expiry)
         spot->earliest_expiry = expiry;
+    return age_raise(copy - sizeof(okv_le48) - size, size);
 }
 
 static void look_at_reference(struct okv_bucket_spot *spot, const struct head *head,
@@ -394,6 +398,8 @@ bool okv_bucket_raise(uint8_t *image, const uint8_t *from, uint32_t size, uint32
                       uint64_t hash, const void *key, uint32_t key_length,
                       struct okv_bucket_spot *spot)
 {
+    const uint8_t *entries = from + sizeof(struct okv_wire_bucket);
+    uint8_t *copies = image + sizeof(struct okv_wire_bucket);
     uint32_t used = okv_bucket_used(from);
     struct head head;
     uint32_t at = 0;
@@ -408,17 +414,13 @@ bool okv_bucket_raise(uint8_t *image, const uint8_t *from, uint32_t size, uint32
     spot->earliest_expiry = UINT64_MAX;
     spot->inline_need = UINT32_MAX;
     while ((rc = head_read(from, at, &head)) == 1) {
-        uint32_t body = (uint32_t)sizeof(struct okv_wire_bucket) + at + head.size;
-        unsigned size_of_age = age_size(head.flags);
-        uint32_t age = body - size_of_age;
+        const uint8_t *body = entries + at + head.size;
         bool is_usual = (head.flags & ~OKV_ENTRY_AGE) == OKV_ENTRY_INLINE;
-        if (!is_usual && head.flags & OKV_ENTRY_EXPIRY)
-            age -= (uint32_t)sizeof(okv_le48);
-        if (!age_raise(image + age, size_of_age))
+        /* A usual entry's age is all that follows the flags and two bytes of lengths. */
+        if (is_usual ? !age_raise(copies + at + 3, head.size - 3)
+                     : !unusual_raise(copies + at + head.size, body, &head, spot))
             return false;
-        if (!is_usual)
-            look_at_expiry(spot, &head, from + body);
-        if (head_may_be(&head, from + body, hash, key, key_length)) {
+        if (head.key_length == key_length && head_may_be(&head, body, hash, key)) {
             if (!spot_take(spot, from, at, &head))
                 return false;
         } else if (!is_usual) {
