@@ -1,5 +1,6 @@
 #include "server/store.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "server/store_change.h"
@@ -16,12 +17,20 @@ int okv_store_work_init(struct okv_store_work *work, uint32_t bucket_size)
         return rc;
     rc = okv_store_bucket_init(&work->sibling, bucket_size);
     if (rc)
-        okv_store_bucket_fini(&work->bucket);
+        goto fini_bucket;
+    work->patch = (struct okv_store_patch){.image = malloc(bucket_size)};
+    if (work->patch.image)
+        return 0;
+    rc = OKV_ENOMEM;
+    okv_store_bucket_fini(&work->sibling);
+fini_bucket:
+    okv_store_bucket_fini(&work->bucket);
     return rc;
 }
 
 void okv_store_work_fini(struct okv_store_work *work)
 {
+    free(work->patch.image);
     okv_store_bucket_fini(&work->sibling);
     okv_store_bucket_fini(&work->bucket);
 }

@@ -65,6 +65,11 @@ struct okv_store_totals {
 struct okv_store_work {
     struct okv_store_bucket bucket;
     struct okv_store_bucket sibling; /* the other one of a split or merge */
+    struct okv_store_patch {
+        uint64_t number;
+        uint8_t *image; /* to come */
+        struct okv_bucket_spot spot;
+    } patch; /* a change of one entry (store_patch.c) */
 };
 int okv_store_work_init(struct okv_store_work *work, uint32_t bucket_size);
 void okv_store_work_fini(struct okv_store_work *work);

@@ -49,8 +49,8 @@ void okv_store_bucket_fini(struct okv_store_bucket *bucket)
     free(bucket->items);
 }
 
-static void tally_item(struct okv_store_tally *tally, const struct okv_table *table,
-                       const struct okv_entry *entry, unsigned part, uint64_t image_version)
+void okv_store_tally_item(struct okv_store_tally *tally, const struct okv_table *table,
+                          const struct okv_entry *entry, unsigned part, uint64_t image_version)
 {
     bool small = entry->is_reference && okv_store_layout_is_small(table, entry, image_version);
 
@@ -63,6 +63,17 @@ static void tally_item(struct okv_store_tally *tally, const struct okv_table *ta
 
 /* ---- load ---- */
 
+void okv_store_entry_complete(struct okv_entry *entry, const struct okv_table *table)
+{
+    if (!entry->is_reference)
+        return;
+    entry->value = table->base + entry->extent;
+    if (entry->key_in_extent) {
+        entry->key = entry->value;
+        entry->value += entry->key_length;
+    }
+}
+
 static int load_item(struct okv_store_bucket *bucket, const struct okv_table *table, unsigned part,
                      const struct okv_entry *entry)
 {
@@ -70,14 +81,8 @@ static int load_item(struct okv_store_bucket *bucket, const struct okv_table *ta
         return OKV_ECORRUPT;
     struct okv_store_item *item = &bucket->items[bucket->item_count++];
     *item = (struct okv_store_item){.entry = *entry, .published_part = (uint8_t)part};
-    if (entry->is_reference) {
-        item->entry.value = table->base + entry->extent;
-        if (entry->key_in_extent) {
-            item->entry.key = item->entry.value;
-            item->entry.value += entry->key_length;
-        }
-    }
-    tally_item(&bucket->published, table, entry, part, bucket->version);
+    okv_store_entry_complete(&item->entry, table);
+    okv_store_tally_item(&bucket->published, table, entry, part, bucket->version);
     return 0;
 }
 
@@ -234,9 +239,8 @@ void okv_store_bucket_cancel(struct okv_store_bucket *bucket, const struct okv_t
             okv_heap_free(table->heap, bucket->offset[part]);
 }
 
-static int write_extent(const struct okv_table *table, struct okv_store_item *item)
+int okv_store_entry_write_extent(struct okv_entry *entry, const struct okv_table *table)
 {
-    struct okv_entry *entry = &item->entry;
     uint64_t length = okv_entry_extent_length(entry);
     uint64_t offset = okv_heap_alloc(table->heap, length);
 
@@ -253,7 +257,6 @@ static int write_extent(const struct okv_table *table, struct okv_store_item *it
         memcpy(value, entry->value, entry->value_length);
     entry->extent = offset;
     entry->checksum = okv_extent_checksum(extent, length, table->boot_id);
-    item->fresh_extent = true;
     return 0;
 }
 
@@ -269,8 +272,11 @@ static int take_space(struct okv_store_bucket *bucket, const struct okv_table *t
     }
     for (unsigned i = 0; i < bucket->item_count; i++) {
         struct okv_store_item *item = &bucket->items[i];
-        if (item->entry.is_reference && !item->entry.extent && write_extent(table, item))
+        if (!item->entry.is_reference || item->entry.extent)
+            continue;
+        if (okv_store_entry_write_extent(&item->entry, table))
             goto give_back;
+        item->fresh_extent = true;
     }
     return 0;
 give_back:
@@ -299,7 +305,7 @@ static int build_images(struct okv_store_bucket *bucket, const struct okv_table 
         uint8_t *image = private_image(bucket, table, item->part);
         if (okv_bucket_append(image, table->bucket_size, &item->entry))
             return OKV_ECORRUPT;
-        tally_item(&tally, table, &item->entry, item->part, version);
+        okv_store_tally_item(&tally, table, &item->entry, item->part, version);
     }
     for (unsigned part = 0; part < bucket->parts; part++) {
         uint8_t *image = private_image(bucket, table, part);

@@ -60,6 +60,10 @@ struct okv_store_tally {
     uint64_t overflow_parts;
 };
 
+/* Counts an item that is in this part of an image of this version. */
+void okv_store_tally_item(struct okv_store_tally *tally, const struct okv_table *table,
+                          const struct okv_entry *entry, unsigned part, uint64_t image_version);
+
 struct okv_store_bucket {
     uint64_t number;
     uint64_t version;      /* published */
@@ -130,6 +134,10 @@ void okv_store_bucket_finish(struct okv_store_bucket *bucket, const struct okv_t
 void okv_store_bucket_write_empty(const struct okv_table *table, uint64_t number, unsigned depth,
                                   uint64_t version);
 
+/* Makes key and value of an entry that was read point to where they are. */
+void okv_store_entry_complete(struct okv_entry *entry, const struct okv_table *table);
+/* Takes and writes the extent of an entry that is to be a reference. OKV_EFULL. */
+int okv_store_entry_write_extent(struct okv_entry *entry, const struct okv_table *table);
 /* Whether an extent of this item begins with the key, rather than the entry having it. */
 bool okv_store_key_goes_to_extent(const struct okv_table *table, uint32_t key_length,
                                   uint32_t value_length);

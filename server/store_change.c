@@ -46,10 +46,9 @@ static void add_change(atomic_uint_fast64_t *total, uint64_t before, uint64_t af
         atomic_fetch_add_explicit(total, after - before, memory_order_relaxed);
 }
 
-void okv_store_count_change(struct okv_store *store, const struct okv_store_bucket *bucket)
+void okv_store_count_difference(struct okv_store *store, const struct okv_store_tally *before,
+                                const struct okv_store_tally *after)
 {
-    const struct okv_store_tally *before = &bucket->published;
-    const struct okv_store_tally *after = &bucket->changed;
     struct okv_store_totals *totals = &store->totals;
 
     add_change(&totals->items, before->items, after->items);
@@ -59,7 +58,12 @@ void okv_store_count_change(struct okv_store *store, const struct okv_store_buck
     add_change(&totals->extra_reads, before->extra_reads, after->extra_reads);
     add_change(&totals->expiring, before->expiring, after->expiring);
     add_change(&totals->overflow_parts, before->overflow_parts, after->overflow_parts);
-    add_change(&totals->expired, 0, bucket->expired);
+}
+
+void okv_store_count_change(struct okv_store *store, const struct okv_store_bucket *bucket)
+{
+    okv_store_count_difference(store, &bucket->published, &bucket->changed);
+    add_change(&store->totals.expired, 0, bucket->expired);
 }
 
 int okv_store_change_commit(struct okv_store *store, struct okv_store_work *work)

@@ -18,6 +18,21 @@ int okv_store_change_load(struct okv_store *store, struct okv_store_work *work, 
 int okv_store_change_commit(struct okv_store *store, struct okv_store_work *work);
 /* Brings the totals up to date after a bucket was published. */
 void okv_store_count_change(struct okv_store *store, const struct okv_store_bucket *bucket);
+void okv_store_count_difference(struct okv_store *store, const struct okv_store_tally *before,
+                                const struct okv_store_tally *after);
+
+/* ---- store_patch.c ---- */
+
+/* Finds the item of a key in bucket `number`, which is locked, for a change of it alone:
+ * *there is it, or NULL. False when the whole bucket has to be loaded. */
+bool okv_store_patch_begin(struct okv_store *store, struct okv_store_work *work, uint64_t number,
+                           uint64_t hash, const struct okv_store_write *write,
+                           const struct okv_entry **there);
+/* Puts an entry in its place, or removes it where that is NULL, publishes and counts the change.
+ * An extent that the entry has is used up. OKV_EAGAIN: nothing was changed, the whole bucket has
+ * to be loaded. */
+int okv_store_patch_commit(struct okv_store *store, struct okv_store_work *work,
+                           const struct okv_entry *entry, uint64_t *version);
 
 /* ---- store_grow.c ---- */
 

@@ -11,11 +11,26 @@
 /* Characters of INT64_MIN, and one more. */
 #define NUMBER_TEXT 21
 
-/* Where an item is, or is to be, while its bucket is locked and loaded. */
+/* Where an item is, or is to be, while its bucket is locked. */
 struct place {
     uint64_t bucket;
-    struct okv_store_item *item; /* NULL: it is not there */
+    const struct okv_entry *there; /* NULL: it is not there */
+    bool is_patch;                 /* work->patch was begun; else work->bucket is loaded */
+    struct okv_store_item *item;   /* of work->bucket */
 };
+
+static int place_load(struct okv_store *store, struct okv_store_work *work,
+                      const struct okv_store_write *write, struct place *place)
+{
+    int rc = okv_store_change_load(store, work, place->bucket);
+
+    if (rc)
+        return rc;
+    place->is_patch = false;
+    place->item = okv_store_bucket_find(&work->bucket, write->key, write->key_length);
+    place->there = place->item ? &place->item->entry : NULL;
+    return 0;
+}
 
 static int place_begin(struct okv_store *store, struct okv_store_work *work,
                        const struct okv_store_write *write, struct okv_store_outcome *outcome,
@@ -26,13 +41,11 @@ static int place_begin(struct okv_store *store, struct okv_store_work *work,
         return OKV_EKEYSIZE;
     uint64_t hash = okv_hash_key(write->key, write->key_length, store->table.hash_seed);
     place->bucket = okv_store_lock_hash(store, hash);
-    int rc = okv_store_change_load(store, work, place->bucket);
-    if (rc) {
+    place->is_patch = okv_store_patch_begin(store, work, place->bucket, hash, write, &place->there);
+    int rc = place->is_patch ? 0 : place_load(store, work, write, place);
+    if (rc)
         okv_store_unlock(store, place->bucket);
-        return rc;
-    }
-    place->item = okv_store_bucket_find(&work->bucket, write->key, write->key_length);
-    return 0;
+    return rc;
 }
 
 static void place_end(struct okv_store *store, struct okv_store_work *work,
@@ -48,16 +61,16 @@ static void place_end(struct okv_store *store, struct okv_store_work *work,
 static int check_conditions(const struct okv_store_write *write, const struct place *place,
                             struct okv_store_outcome *outcome)
 {
-    const struct okv_store_item *item = place->item;
+    const struct okv_entry *there = place->there;
 
-    if (write->if_absent && item) {
-        outcome->version = item->entry.version;
+    if (write->if_absent && there) {
+        outcome->version = there->version;
         return OKV_EEXISTS;
     }
-    if (write->if_version && !item)
+    if (write->if_version && !there)
         return OKV_ENOTFOUND;
-    if (write->if_version && item->entry.version != write->version) {
-        outcome->version = item->entry.version;
+    if (write->if_version && there->version != write->version) {
+        outcome->version = there->version;
         return OKV_ECONFLICT;
     }
     return 0;
@@ -68,16 +81,26 @@ static uint64_t expiry_of(const struct okv_store *store, uint64_t ttl_ms)
     return ttl_ms ? atomic_load(&store->clock_ms) + ttl_ms : 0;
 }
 
-/* Puts an entry in the item's place and commits. */
-static int replace(struct okv_store *store, struct okv_store_work *work, const struct place *place,
-                   const struct okv_entry *entry, struct okv_store_outcome *outcome)
+/* Puts an entry in the item's place, or nothing where that is NULL, and commits. */
+static int replace(struct okv_store *store, struct okv_store_work *work,
+                   const struct okv_store_write *write, struct place *place,
+                   const struct okv_entry *entry, uint64_t *version)
 {
-    int rc = okv_store_bucket_put(&work->bucket, place->item, entry);
+    int rc = OKV_EAGAIN;
 
+    if (place->is_patch)
+        rc = okv_store_patch_commit(store, work, entry, version);
+    if (rc != OKV_EAGAIN)
+        return rc;
+    rc = place->is_patch ? place_load(store, work, write, place) : 0;
+    if (!rc && entry)
+        rc = okv_store_bucket_put(&work->bucket, place->item, entry);
+    else if (!rc && place->item) /* it may have expired since */
+        okv_store_bucket_remove(&work->bucket, place->item);
     if (!rc)
         rc = okv_store_change_commit(store, work);
     if (!rc)
-        outcome->version = work->bucket.next_version;
+        *version = work->bucket.next_version;
     return rc;
 }
 
@@ -149,7 +172,7 @@ static int put_once(struct okv_store *store, struct okv_store_work *work,
     entry->expiry_ms = expiry_of(store, write->ttl_ms);
     rc = check_conditions(write, &place, outcome);
     if (!rc)
-        rc = replace(store, work, &place, entry, outcome);
+        rc = replace(store, work, write, &place, entry, &outcome->version);
     place_end(store, work, &place, rc);
     return rc;
 }
@@ -158,15 +181,14 @@ int okv_store_delete(struct okv_store *store, struct okv_store_work *work,
                      const struct okv_store_write *write, struct okv_store_outcome *outcome)
 {
     struct place place;
+    uint64_t ignored;
     int rc = place_begin(store, work, write, outcome, &place);
 
     if (rc)
         return rc;
-    rc = place.item ? check_conditions(write, &place, outcome) : OKV_ENOTFOUND;
-    if (!rc) {
-        okv_store_bucket_remove(&work->bucket, place.item);
-        rc = okv_store_change_commit(store, work);
-    }
+    rc = place.there ? check_conditions(write, &place, outcome) : OKV_ENOTFOUND;
+    if (!rc)
+        rc = replace(store, work, write, &place, NULL, &ignored);
     place_end(store, work, &place, rc);
     return rc;
 }
@@ -179,10 +201,10 @@ static int touch_once(struct okv_store *store, struct okv_store_work *work,
 
     if (rc)
         return rc;
-    if (place.item) {
-        struct okv_entry entry = place.item->entry;
+    if (place.there) {
+        struct okv_entry entry = *place.there;
         entry.expiry_ms = expiry_of(store, write->ttl_ms);
-        rc = replace(store, work, &place, &entry, outcome);
+        rc = replace(store, work, write, &place, &entry, &outcome->version);
     } else {
         rc = OKV_ENOTFOUND;
     }
@@ -218,7 +240,7 @@ static int incr_once(struct okv_store *store, struct okv_store_work *work,
 
     if (rc)
         return rc;
-    const struct okv_entry *there = place.item ? &place.item->entry : NULL;
+    const struct okv_entry *there = place.there;
     if (there && !number_parse(there->value, there->value_length, &number)) {
         rc = OKV_ENUMBER;
     } else if (__builtin_add_overflow(number, write->delta, &number)) {
@@ -228,7 +250,7 @@ static int incr_once(struct okv_store *store, struct okv_store_work *work,
         struct okv_entry entry =
             entry_of_value(write->key, write->key_length, text, (uint32_t)length);
         entry.expiry_ms = there ? there->expiry_ms : 0;
-        rc = replace(store, work, &place, &entry, outcome);
+        rc = replace(store, work, write, &place, &entry, &outcome->version);
         outcome->number = rc ? 0 : number;
     }
     place_end(store, work, &place, rc);
@@ -253,11 +275,10 @@ static int extent_of_both(struct okv_store *store, const struct okv_store_write 
 }
 
 /* Appends to an item that is there. */
-static int append_to(struct okv_store *store, struct okv_store_work *work,
-                     const struct place *place, const struct okv_store_write *write,
-                     struct okv_store_outcome *outcome)
+static int append_to(struct okv_store *store, struct okv_store_work *work, struct place *place,
+                     const struct okv_store_write *write, struct okv_store_outcome *outcome)
 {
-    const struct okv_entry *there = &place->item->entry;
+    const struct okv_entry *there = place->there;
     uint8_t both[OKV_BUCKET_SIZE_MAX];
     struct okv_entry entry;
     uint64_t length = (uint64_t)there->value_length + write->value_length;
@@ -276,7 +297,7 @@ static int append_to(struct okv_store *store, struct okv_store_work *work,
     if (rc)
         return rc;
     entry.expiry_ms = there->expiry_ms;
-    rc = replace(store, work, place, &entry, outcome);
+    rc = replace(store, work, write, place, &entry, &outcome->version);
     if (rc && entry.extent)
         okv_store_release(store, entry.extent);
     outcome->length = rc ? 0 : length;
@@ -294,12 +315,12 @@ static int append_once(struct okv_store *store, struct okv_store_work *work,
     int rc = place_begin(store, work, write, outcome, &place);
     if (rc)
         return rc;
-    if (place.item) {
+    if (place.there) {
         rc = append_to(store, work, &place, write, outcome);
     } else {
         const struct okv_entry entry =
             entry_of_value(write->key, write->key_length, write->value, write->value_length);
-        rc = replace(store, work, &place, &entry, outcome);
+        rc = replace(store, work, write, &place, &entry, &outcome->version);
         outcome->length = rc ? 0 : write->value_length;
     }
     place_end(store, work, &place, rc);

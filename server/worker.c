@@ -99,6 +99,10 @@ static unsigned poll_endpoints(struct okv_worker *worker)
         int n = endpoint->ops->poll(endpoint, events, EVENTS_PER_PASS);
         if (n < 0)
             okv_server_fail(worker->server, i, n);
+        /* The time after all of these came: their senders may have seen what expired since the
+         * pass began. */
+        if (n > 0)
+            okv_housekeeping_tell_time(&worker->housekeeping, worker->server);
         for (int k = 0; k < n; k++)
             handle(worker, &events[k]);
         total += n > 0 ? (unsigned)n : 0;
@@ -114,6 +118,9 @@ static unsigned give_turns(struct okv_worker *worker)
     struct okv_session *session;
     unsigned total = 0;
 
+    if (TAILQ_EMPTY(&worker->turns))
+        return 0;
+    okv_housekeeping_tell_time(&worker->housekeeping, worker->server);
     TAILQ_CONCAT(&turns, &worker->turns, in_turn);
     while ((session = TAILQ_FIRST(&turns))) {
         TAILQ_REMOVE(&turns, session, in_turn);
@@ -199,11 +206,16 @@ static unsigned pass(struct okv_worker *worker)
     while ((session = TAILQ_FIRST(&worker->unflushed)))
         okv_worker_flush_session(worker, session);
     if (is_housekeeper(worker)) {
-        okv_housekeeping_tell_time(&worker->housekeeping, worker->server);
+        if (!done)
+            okv_housekeeping_tell_time(&worker->housekeeping, worker->server);
         okv_housekeeping_run(&worker->housekeeping, worker->server, &worker->work);
     } else if (done) {
         wake_housekeeper(worker);
     }
+    if (done)
+        worker->idle_ns = 0;
+    else if (!worker->idle_ns)
+        worker->idle_ns = worker->now_ns;
     return done;
 }
 
@@ -270,11 +282,9 @@ static void turn(struct okv_worker *worker, int longest_sleep_ms)
 {
     uint64_t spin_ns = (uint64_t)worker->server->config.spin_us * 1000u;
 
-    if (pass(worker) > 0) {
-        worker->busy_ns = okv_clock_ns();
+    if (pass(worker) > 0)
         return;
-    }
-    if (okv_clock_ns() - worker->busy_ns < spin_ns)
+    if (worker->now_ns - worker->idle_ns < spin_ns)
         sched_yield();
     else
         sleep_until_event(worker, longest_sleep_ms);

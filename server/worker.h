@@ -23,7 +23,7 @@ struct okv_worker {
 
     uint64_t pass;    /* number of this pass */
     uint64_t now_ns;  /* when it began */
-    uint64_t busy_ns; /* when something last happened */
+    uint64_t idle_ns; /* since when nothing has happened; 0: something did in the last pass */
     uint64_t look_ns; /* when sessions are next looked at */
     uint64_t tick_ns; /* when their next keepalive tick is */
     uint64_t end_ns;  /* when it ends, whoever is still there; set when the server is to end */

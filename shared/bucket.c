@@ -273,6 +273,17 @@ int okv_bucket_find(const uint8_t *image, uint64_t hash, const void *key, uint32
     return rc;
 }
 
+/* Whether an entry with a key of this length is the key's, or a reference that may be. */
+static bool head_may_be(const struct head *head, const uint8_t *body, uint64_t hash,
+                        const void *key)
+{
+    uint32_t last = head->key_length - 1;
+
+    if ((head->flags & OKV_ENTRY_KIND) == OKV_ENTRY_KEY_IN_EXTENT)
+        return okv_get_u16(body) == okv_hash_tag(hash);
+    return body[last] == ((const uint8_t *)key)[last] && memcmp(body, key, last) == 0;
+}
+
 void okv_bucket_begin(uint8_t *image, unsigned depth, uint64_t version, uint64_t chain,
                       unsigned part)
 {
@@ -302,6 +313,19 @@ static void append_body(uint8_t *body, const struct okv_entry *entry)
         memcpy(body, entry->value, entry->value_length);
 }
 
+static void entry_write(uint8_t *at, const struct okv_entry *entry, uint64_t image_version)
+{
+    unsigned flags = entry_flags(entry, image_version);
+
+    *at++ = (uint8_t)flags;
+    at = put_number(at, flags & OKV_ENTRY_WIDE_KEY ? 2 : 1, entry->key_length);
+    at = put_number(at, value_length_size(flags), entry->value_length);
+    at = put_number(at, age_size(flags), image_version - entry->version);
+    if (entry->expiry_ms)
+        at = put_number(at, sizeof(okv_le48), entry->expiry_ms);
+    append_body(at, entry);
+}
+
 int okv_bucket_append(uint8_t *image, uint32_t size, const struct okv_entry *entry)
 {
     struct okv_wire_bucket *header = (struct okv_wire_bucket *)image;
@@ -311,16 +335,118 @@ int okv_bucket_append(uint8_t *image, uint32_t size, const struct okv_entry *ent
 
     if (length > okv_bucket_room(size) - used)
         return OKV_EFULL;
-    unsigned flags = entry_flags(entry, version);
-    uint8_t *at = image + sizeof *header + used;
-    *at++ = (uint8_t)flags;
-    at = put_number(at, flags & OKV_ENTRY_WIDE_KEY ? 2 : 1, entry->key_length);
-    at = put_number(at, value_length_size(flags), entry->value_length);
-    at = put_number(at, age_size(flags), version - entry->version);
-    if (entry->expiry_ms)
-        at = put_number(at, sizeof(okv_le48), entry->expiry_ms);
-    append_body(at, entry);
+    entry_write(image + sizeof *header + used, entry, version);
     header->used = okv_le16_of((uint16_t)(used + length));
+    return 0;
+}
+
+/* ---- changing one entry ---- */
+
+/* False when it takes a further byte. */
+static bool age_raise(uint8_t *age, unsigned size)
+{
+    if (size == 1)
+        return ++*age != 0;
+    uint64_t raised = get_number(age, size) + 1;
+    put_number(age, size, raised);
+    return raised >> 8 * size == 0;
+}
+
+/* An entry that is a reference, has an expiry or long lengths. `copy` and `body` are what is
+ * behind its head. */
+static bool unusual_raise(uint8_t *copy, const uint8_t *body, const struct head *head,
+                          struct okv_bucket_spot *spot)
+{
+    unsigned size = age_size(head->flags);
+
+    if (!(head->flags & OKV_ENTRY_EXPIRY))
+        return age_raise(copy - size, size);
+    uint64_t expiry = get_number(body - sizeof(okv_le48), sizeof(okv_le48));
+    if (expiry < spot->earliest_expiry)
+        spot->earliest_expiry = expiry;
+    return age_raise(copy - sizeof(okv_le48) - size, size);
+}
+
+static void look_at_reference(struct okv_bucket_spot *spot, const struct head *head,
+                              uint32_t inline_max)
+{
+    unsigned flags = head->flags & ~(OKV_ENTRY_KIND | OKV_ENTRY_WIDE_VALUE);
+    uint64_t size = (uint64_t)head->key_length + head->value_length;
+
+    if ((head->flags & OKV_ENTRY_KIND) == OKV_ENTRY_INLINE)
+        return;
+    size += head_size(flags | (head->value_length > UINT8_MAX ? OKV_ENTRY_WIDE_VALUE : 0));
+    if (size > inline_max)
+        return;
+    uint32_t need = size > head->length ? (uint32_t)(size - head->length) : 0;
+    if (need < spot->inline_need)
+        spot->inline_need = need;
+}
+
+/* Returns false when a second entry may be the key's. */
+static bool spot_take(struct okv_bucket_spot *spot, const uint8_t *from, uint32_t position,
+                      const struct head *head)
+{
+    if (spot->length > 0 || entry_read(from, position, head, &spot->entry) != 1)
+        return false;
+    spot->position = position;
+    spot->length = (uint32_t)head->length;
+    return true;
+}
+
+bool okv_bucket_raise(uint8_t *image, const uint8_t *from, uint32_t size, uint32_t inline_max,
+                      uint64_t hash, const void *key, uint32_t key_length,
+                      struct okv_bucket_spot *spot)
+{
+    const uint8_t *entries = from + sizeof(struct okv_wire_bucket);
+    uint8_t *copies = image + sizeof(struct okv_wire_bucket);
+    uint32_t used = okv_bucket_used(from);
+    struct head head;
+    uint32_t at = 0;
+    int rc;
+
+    if (used > okv_bucket_room(size))
+        return false;
+    memcpy(image, from, sizeof(struct okv_wire_bucket) + used);
+    ((struct okv_wire_bucket *)image)->version = okv_le48_of(okv_bucket_version(from) + 1);
+    spot->position = used;
+    spot->length = 0;
+    spot->earliest_expiry = UINT64_MAX;
+    spot->inline_need = UINT32_MAX;
+    while ((rc = head_read(from, at, &head)) == 1) {
+        const uint8_t *body = entries + at + head.size;
+        bool is_usual = (head.flags & ~OKV_ENTRY_AGE) == OKV_ENTRY_INLINE;
+        /* A usual entry's age is all that follows the flags and two bytes of lengths. */
+        if (is_usual ? !age_raise(copies + at + 3, head.size - 3)
+                     : !unusual_raise(copies + at + head.size, body, &head, spot))
+            return false;
+        if (head.key_length == key_length && head_may_be(&head, body, hash, key)) {
+            if (!spot_take(spot, from, at, &head))
+                return false;
+        } else if (!is_usual) {
+            look_at_reference(spot, &head, inline_max);
+        }
+        at += (uint32_t)head.length;
+    }
+    return rc == 0;
+}
+
+int okv_bucket_replace(uint8_t *image, uint32_t size, const struct okv_bucket_spot *spot,
+                       const struct okv_entry *entry)
+{
+    struct okv_wire_bucket *header = (struct okv_wire_bucket *)image;
+    uint64_t version = okv_le48_get(header->version);
+    uint32_t left = okv_le16_get(header->used) - spot->length;
+    uint32_t length = entry ? okv_entry_size(entry, version) : 0;
+    uint8_t *at = image + sizeof *header + spot->position;
+
+    if (length > okv_bucket_room(size) - left)
+        return OKV_EFULL;
+    if (length != spot->length)
+        memmove(at + length, at + spot->length, left - spot->position);
+    if (entry)
+        entry_write(at, entry, version);
+    header->used = okv_le16_of((uint16_t)(left + length));
     return 0;
 }
 

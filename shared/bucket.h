@@ -153,6 +153,28 @@ void okv_bucket_begin(uint8_t *image, unsigned depth, uint64_t version, uint64_t
                       unsigned part);
 /* Adds an entry of all whose fields that apply; OKV_EFULL when it does not fit. */
 int okv_bucket_append(uint8_t *image, uint32_t size, const struct okv_entry *entry);
+
+/* Where an entry is to be changed, and what the others are like. */
+struct okv_bucket_spot {
+    uint32_t position;        /* of the key's entry; where there is none, the end of all */
+    uint32_t length;          /* bytes of it; 0: there is none */
+    struct okv_entry entry;   /* it; a reference that has the key in its extent may be another's */
+    uint64_t earliest_expiry; /* of all entries; UINT64_MAX: none has one */
+    uint32_t inline_need;     /* bytes that another reference whose entry would have inline_max
+                                 bytes at most takes more when it is inline; the least of all such,
+                                 UINT32_MAX: there is none */
+};
+/* Copies an image, raises its version by one and every entry's age with it, and finds the entry
+ * of a key. Returns false when there is more to do than that: an age takes a further byte,
+ * several entries may be the key's, or `from` makes no sense. `spot->entry` points into `from`. */
+bool okv_bucket_raise(uint8_t *image, const uint8_t *from, uint32_t size, uint32_t inline_max,
+                      uint64_t hash, const void *key, uint32_t key_length,
+                      struct okv_bucket_spot *spot);
+/* Puts an entry, whose version is the image's, in the place of the one at the spot, or nothing
+ * where it is NULL. Its pointers must not go into `image`. OKV_EFULL: it does not fit. */
+int okv_bucket_replace(uint8_t *image, uint32_t size, const struct okv_bucket_spot *spot,
+                       const struct okv_entry *entry);
+
 /* Clears what is unused and writes the checksum: the image is complete. */
 void okv_bucket_seal(uint8_t *image, uint32_t size, uint64_t boot_id, uint64_t bucket);
 

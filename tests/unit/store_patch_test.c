@@ -1,0 +1,197 @@
+/* Changes of one entry (server/store_patch.c): which go this way, and that laying the bucket out
+ * anew would change nothing. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "server/store_change.h"
+#include "shared/error.h"
+#include "tests/support/store_region.h"
+
+#define BUCKET 512u
+#define VALUE_MAX (64u << 10)
+
+static const struct okv_store_params roomy = {.length = 16u << 20, .bucket_size = BUCKET};
+static uint8_t bytes[VALUE_MAX];
+
+static int put(struct store_region *region, const char *key, uint32_t length, uint64_t ttl_ms)
+{
+    const struct okv_store_write write = {
+        .key = key,
+        .key_length = (uint32_t)strlen(key),
+        .value = bytes,
+        .value_length = length,
+        .ttl_ms = ttl_ms,
+    };
+    struct okv_store_outcome outcome;
+
+    return okv_store_put(&region->store, &region->work, &write, &outcome);
+}
+
+/* Whether the last change was made by a patch: what it built is what is published. */
+static bool was_patched(const struct store_region *region)
+{
+    const struct okv_store_patch *patch = &region->work.patch;
+    const struct okv_table *table = &region->store.table;
+
+    return memcmp(patch->image, table->base + okv_table_bucket_offset(table, patch->number),
+                  BUCKET) == 0;
+}
+
+/* A key of bucket 0 for as long as there are few buckets. */
+static void next_key(const struct store_region *region, unsigned *number, char key[24])
+{
+    store_region_key(region, 6, number, key);
+    ++*number;
+}
+
+static void usual_changes_are_patches(void **state)
+{
+    struct store_region region;
+    struct okv_store_outcome outcome;
+    const struct okv_store_write counter = {.key = "n", .key_length = 1, .delta = 5};
+    const struct okv_store_write longer = {
+        .key = "a", .key_length = 1, .value = "tail", .value_length = 4};
+    const struct okv_store_write touched = {.key = "a", .key_length = 1, .ttl_ms = 1000};
+
+    (void)state;
+    store_region_open(&region, &roomy);
+    assert_int_equal(put(&region, "a", 30, 0), 0);
+    assert_true(was_patched(&region));
+    assert_int_equal(put(&region, "a", 40, 0), 0);
+    assert_true(was_patched(&region));
+    assert_int_equal(put(&region, "a", 4000, 0), 0); /* from inline to an extent, and back */
+    assert_true(was_patched(&region));
+    assert_int_equal(put(&region, "a", 5000, 0), 0);
+    assert_true(was_patched(&region));
+    assert_int_equal(put(&region, "a", 0, 0), 0);
+    assert_true(was_patched(&region));
+    assert_int_equal(okv_store_incr(&region.store, &region.work, &counter, &outcome), 0);
+    assert_int_equal(outcome.number, 5);
+    assert_true(was_patched(&region));
+    assert_int_equal(okv_store_append(&region.store, &region.work, &longer, &outcome), 0);
+    assert_true(was_patched(&region));
+    assert_int_equal(okv_store_touch(&region.store, &region.work, &touched, &outcome), 0);
+    assert_true(was_patched(&region));
+    assert_int_equal(store_region_delete(&region, "a", 1), 0);
+    assert_true(was_patched(&region));
+    assert_int_equal(store_region_delete(&region, "n", 1), 0);
+    assert_true(was_patched(&region));
+    store_region_expect_empty(&region, true);
+    store_region_close(&region);
+}
+
+static void what_has_expired_goes_with_the_next_change(void **state)
+{
+    struct store_region region;
+    unsigned number = 0;
+    char first[24], second[24];
+
+    (void)state;
+    store_region_open(&region, &roomy);
+    next_key(&region, &number, first);
+    next_key(&region, &number, second);
+    assert_int_equal(put(&region, first, 10, 100), 0);
+    assert_int_equal(put(&region, second, 10, 0), 0);
+    assert_true(was_patched(&region));
+    okv_store_set_clock(&region.store, 101, false);
+    assert_int_equal(put(&region, second, 11, 0), 0);
+    assert_false(was_patched(&region));
+    assert_int_equal(atomic_load(&region.store.totals.expired), 1);
+    assert_int_equal(atomic_load(&region.store.totals.items), 1);
+    assert_int_equal(put(&region, second, 10, 0), 0);
+    assert_true(was_patched(&region));
+    store_region_close(&region);
+}
+
+/* An item that was put out of a full bucket comes back when there is room again. */
+static void items_that_could_be_inline_are_looked_after(void **state)
+{
+    /* an index that can't grow */
+    const struct okv_store_params fixed = {
+        .length = 16u << 20, .bucket_size = BUCKET, .extra_reads = 1000};
+    struct store_region region;
+    unsigned number = 0, count = 0;
+    char keys[16][24];
+
+    (void)state;
+    store_region_open(&region, &fixed);
+    do {
+        next_key(&region, &number, keys[count]);
+        assert_int_equal(put(&region, keys[count++], 100, 0), 0);
+    } while (atomic_load(&region.store.totals.references) == 0);
+    assert_false(was_patched(&region));
+    assert_int_equal(put(&region, keys[1], 100, 0), 0); /* the bucket is as full as before */
+    assert_int_equal(atomic_load(&region.store.totals.references), 1);
+    while (atomic_load(&region.store.totals.references) > 0) {
+        count--;
+        assert_int_equal(store_region_delete(&region, keys[count], (uint32_t)strlen(keys[count])),
+                         0);
+    }
+    assert_int_equal(put(&region, keys[0], 100, 0), 0);
+    assert_true(was_patched(&region));
+    store_region_close(&region);
+}
+
+/* Lays a bucket out again, as it is, in memory that nobody reads. */
+static void expect_settled(struct store_region *region, uint64_t number)
+{
+    struct okv_store_bucket *bucket = &region->work.bucket;
+    const struct okv_table *table = &region->store.table;
+
+    assert_int_equal(okv_store_bucket_load(bucket, table, number), 0);
+    bucket->next_version = bucket->version;
+    assert_int_equal(okv_store_bucket_prepare(bucket, table), 0);
+    assert_memory_equal(&bucket->changed, &bucket->published, sizeof bucket->changed);
+    assert_int_equal(bucket->parts, bucket->published_parts);
+    assert_memory_equal(bucket->images, table->base + okv_table_bucket_offset(table, number),
+                        bucket->parts == 1 ? BUCKET : 0);
+}
+
+static void laying_out_anew_changes_nothing(void **state)
+{
+    static const uint32_t lengths[] = {0, 5, 30, 100, 140, 200, 1000, 5000};
+    struct store_region region;
+    struct store_random random;
+    struct store_audit audit;
+    unsigned patched = 0, steps = 40000 / STORE_TEST_SLOWNESS;
+
+    (void)state;
+    store_random_init(&random);
+    store_region_open(&region, &roomy);
+    for (unsigned step = 0; step < steps; step++) {
+        char key[24];
+        snprintf(key, sizeof key, "key%u", store_random_below(&random, 2000));
+        if (store_random_below(&random, 4) == 0)
+            store_region_delete(&region, key, (uint32_t)strlen(key));
+        else
+            assert_int_equal(put(&region, key, lengths[store_random_below(&random, 8)],
+                                 store_random_below(&random, 2) ? 1000000 : 0),
+                             0);
+        if (!was_patched(&region))
+            continue;
+        patched++;
+        expect_settled(&region, region.work.patch.number);
+    }
+    print_message("%u of %u changes were patches\n", patched, steps);
+    assert_true(patched > steps / 4);
+    store_region_audit(&region, NULL, NULL, &audit);
+    store_region_close(&region);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(usual_changes_are_patches),
+        cmocka_unit_test(what_has_expired_goes_with_the_next_change),
+        cmocka_unit_test(items_that_could_be_inline_are_looked_after),
+        cmocka_unit_test(laying_out_anew_changes_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
