@@ -125,10 +125,17 @@ static void check_deadlines(okv *handle, uint64_t now)
     handle->earliest_deadline_ns = earliest;
 }
 
-/* Where no slot is taken nothing has a time. */
+/* Where no slot is taken nothing has a time, and while the last tick tells that nothing is due the
+ * clock itself is not read. */
 static void look_at_clock(okv *handle)
 {
+    uint64_t due = handle->keepalive.next_ns;
+
     if (handle->free.count == handle->slot_count)
+        return;
+    if (handle->active > 0 && handle->earliest_deadline_ns < due)
+        due = handle->earliest_deadline_ns;
+    if (okv_clock_coarse_ns() + 2 * OKV_CLOCK_TICK_NS < due)
         return;
     uint64_t now = okv_clock_ns();
     if (now >= handle->keepalive.next_ns)
