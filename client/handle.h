@@ -388,11 +388,12 @@ int engine_wait_for(okv *handle, struct operation *operation, struct okv_result 
 
 /* READs for which there is room now. */
 unsigned reads_room(const okv *handle);
-/* Adds a READ of the operation to the batch. OKV_EAGAIN: no room. */
-int reads_add(okv *handle, struct operation *operation, enum read_kind kind,
-              const struct okv_read *read);
-/* Adds a READ that is no operation's, whose event the engine knows by its cookie. */
-int reads_add_other(okv *handle, const struct okv_read *read);
+/* The place of one more READ in the batch, of so many bytes, with nothing but length and cookie
+ * in it; NULL: no room. */
+struct okv_read *reads_next(okv *handle, uint64_t cookie, uint32_t length);
+/* Likewise of one of the operation's. */
+struct okv_read *reads_add(okv *handle, struct operation *operation, enum read_kind kind,
+                           uint32_t length);
 /* Posts the batch with one doorbell, and what messages were queued with another. When that
  * fails the connection is lost, and when a message could not be posted before. */
 void reads_flush(okv *handle);
@@ -406,6 +407,11 @@ static inline uint16_t read_slot(uint64_t cookie)
 static inline enum read_kind read_kind(uint64_t cookie)
 {
     return (enum read_kind)(cookie >> 16 & 0xff);
+}
+
+static inline uint64_t read_cookie(const struct operation *operation, enum read_kind kind)
+{
+    return operation->index | (uint64_t)kind << 16;
 }
 
 /* ---- lookup.c ---- */
