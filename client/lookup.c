@@ -496,6 +496,19 @@ void lookup_start(okv *handle, struct operation *operation)
         read_bucket(handle, operation, lookup->bucket);
 }
 
+void lookup_adopt(okv *handle, struct operation *operation, uint64_t hash, uint64_t bucket)
+{
+    struct lookup *lookup = &operation->lookup;
+
+    lookup_init(lookup);
+    lookup->hash = hash;
+    lookup->bucket = bucket;
+    lookup->image_wanted = false;
+    operation->step = STEP_BUCKET;
+    operation->reads = 1;
+    handle->reads++;
+}
+
 void lookup_resume(okv *handle, struct operation *operation)
 {
     struct lookup *lookup = &operation->lookup;
