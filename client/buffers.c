@@ -21,16 +21,14 @@ static size_t round_up(size_t size, size_t unit)
     return (size + unit - 1) / unit * unit;
 }
 
-static size_t arena_stride(uint32_t bucket_size)
-{
-    return bucket_size + EXTENT_BUFFER_SIZE;
-}
-
-/* Room for images of this size, while the arena is not registered. */
+/* Room for images of this size, while the arena is not registered. Images come first and side by
+ * side: many gets at once touch a few pages of it, not one for each of them. */
 static int arena_create(okv *handle, uint32_t bucket_size)
 {
+    size_t images = (size_t)bucket_size * handle->slot_count;
     size_t common = OKV_DIRECTORY_SIZE + STATUS_SIZE;
-    size_t size = round_up(common + arena_stride(bucket_size) * handle->slot_count, PAGE);
+    size_t extents = (size_t)EXTENT_BUFFER_SIZE * handle->slot_count;
+    size_t size = round_up(images + common + extents, PAGE);
 
     free(handle->arena);
     handle->image_size = 0;
@@ -40,12 +38,12 @@ static int arena_create(okv *handle, uint32_t bucket_size)
         return OKV_ENOMEM;
     memset(handle->arena, 0, size);
     handle->image_size = bucket_size;
-    handle->staging = handle->arena;
+    handle->staging = handle->arena + images;
     handle->status = handle->staging + OKV_DIRECTORY_SIZE;
     for (uint32_t i = 0; i < handle->slot_count; i++) {
         struct operation *operation = &handle->operations[i];
-        operation->image = handle->arena + common + i * arena_stride(bucket_size);
-        operation->extent = operation->image + bucket_size;
+        operation->image = handle->arena + (size_t)i * bucket_size;
+        operation->extent = handle->status + STATUS_SIZE + (size_t)i * EXTENT_BUFFER_SIZE;
     }
     return 0;
 }

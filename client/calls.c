@@ -40,26 +40,37 @@ int okv_call(okv *handle, const struct okv_command *command, struct okv_result *
     return command_run(handle, command, result);
 }
 
-int okv_get(okv *handle, const void *key, size_t key_length, void *buffer, size_t size,
-            size_t *length, uint64_t *version)
+/* A get that cannot go the short way. */
+static int get_run(okv *handle, const struct get_call *call, struct okv_result *result)
 {
     struct okv_command command = {
         .kind = OKV_GET,
-        .key = key,
-        .key_length = key_length,
-        .buffer = buffer,
-        .buffer_size = size,
+        .key = call->key,
+        .key_length = call->key_length,
+        .buffer = call->buffer,
+        .buffer_size = call->size,
     };
+
+    return command_run(handle, &command, result);
+}
+
+int okv_get(okv *handle, const void *key, size_t key_length, void *buffer, size_t size,
+            size_t *length, uint64_t *version)
+{
+    struct get_call call = {key, key_length, buffer, size};
     struct okv_result result;
 
-    if (!length)
+    if (!handle || !length || !key || (!buffer && size > 0))
         return OKV_EINVAL;
-    int rc = command_run(handle, &command, &result);
-    if (rc == OKV_OK || rc == OKV_ETOOSMALL)
+    if (key_length < 1 || key_length > handle->table.max_key)
+        return OKV_EKEYSIZE;
+    if (!short_get(handle, &call, &result))
+        result.status = get_run(handle, &call, &result);
+    if (result.status == OKV_OK || result.status == OKV_ETOOSMALL)
         *length = result.length;
-    if (rc == OKV_OK && version)
+    if (result.status == OKV_OK && version)
         *version = result.version;
-    return rc;
+    return result.status;
 }
 
 int okv_head(okv *handle, const void *key, size_t key_length, struct okv_item_info *info)

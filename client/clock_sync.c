@@ -86,16 +86,15 @@ int64_t clock_ttl_ms(okv *handle, uint64_t expiry_ms)
 
 void clock_status_soon(okv *handle)
 {
-    struct okv_read read = {
-        .offset = OKV_STATUS_OFFSET,
-        .destination = handle->status,
-        .memory = handle->memory,
-        .length = sizeof(struct okv_wire_status),
-        .cookie = READ_STATUS_COOKIE,
-    };
+    struct okv_read *read = handle->clock.reading ? NULL
+                                                  : reads_next(handle, READ_STATUS_COOKIE,
+                                                               sizeof(struct okv_wire_status));
 
-    if (handle->clock.reading || reads_add_other(handle, &read))
+    if (!read)
         return;
+    read->offset = OKV_STATUS_OFFSET;
+    read->destination = handle->status;
+    read->memory = handle->memory;
     handle->clock.reading = true;
     handle->counters.status_reads++;
 }

@@ -84,20 +84,25 @@ void engine_event(okv *handle, const struct okv_event *event)
     }
 }
 
+void engine_take(okv *handle, const struct okv_event *events, int count)
+{
+    if (count < 0) {
+        link_lost(handle, OKV_EIO, "the device reported a failure of the completion queue");
+        handle->closed = true;
+    }
+    for (int i = 0; i < count; i++)
+        engine_event(handle, &events[i]);
+}
+
 int engine_events(okv *handle)
 {
     struct okv_event events[EVENTS_PER_TURN];
 
     if (!handle->conn || handle->closed)
         return 0;
-    int n = handle->transport->poll(handle->conn->endpoint, events, EVENTS_PER_TURN);
-    if (n < 0) {
-        link_lost(handle, OKV_EIO, "the device reported a failure of the completion queue");
-        handle->closed = true;
-    }
-    for (int i = 0; i < n; i++)
-        engine_event(handle, &events[i]);
-    return n;
+    int count = handle->transport->poll(handle->conn->endpoint, events, EVENTS_PER_TURN);
+    engine_take(handle, events, count);
+    return count;
 }
 
 void engine_disconnected(okv *handle)
@@ -125,10 +130,17 @@ static void check_deadlines(okv *handle, uint64_t now)
     handle->earliest_deadline_ns = earliest;
 }
 
-/* Where no slot is taken nothing has a time. */
+/* Where no slot is taken nothing has a time, and while the last tick tells that nothing is due the
+ * clock itself is not read. */
 static void look_at_clock(okv *handle)
 {
+    uint64_t due = handle->keepalive.next_ns;
+
     if (handle->free.count == handle->slot_count)
+        return;
+    if (handle->active > 0 && handle->earliest_deadline_ns < due)
+        due = handle->earliest_deadline_ns;
+    if (okv_clock_coarse_ns() + 2 * OKV_CLOCK_TICK_NS < due)
         return;
     uint64_t now = okv_clock_ns();
     if (now >= handle->keepalive.next_ns)
@@ -151,11 +163,16 @@ void engine_catch_up(okv *handle)
     }
 }
 
+bool engine_is_stale(const okv *handle, uint64_t now)
+{
+    return now - handle->begun_ns >= STALE_NS && !handle->failure;
+}
+
 uint64_t engine_begin(okv *handle)
 {
     uint64_t now = okv_clock_ns();
 
-    if (handle->active == 0 && now - handle->begun_ns >= STALE_NS && !handle->failure)
+    if (handle->active == 0 && engine_is_stale(handle, now))
         engine_catch_up(handle);
     handle->begun_ns = now;
     return now;

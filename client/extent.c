@@ -89,32 +89,38 @@ void extent_begin_key(struct operation *operation, const struct okv_entry *refer
     };
 }
 
-static struct okv_read next_piece(const okv *handle, const struct operation *operation)
+static uint32_t next_piece_length(const struct extent_read *extent)
 {
-    const struct extent_read *extent = &operation->extent_read;
-    struct okv_read piece = {.offset = extent->offset + extent->posted};
-
-    if (extent->posted < extent->head) {
-        piece.destination = operation->extent + extent->posted;
-        piece.memory = handle->memory;
-        piece.length = extent->head - extent->posted;
-        return piece;
-    }
     uint32_t left = extent->length - extent->posted;
-    piece.destination = extent->to + (extent->posted - extent->head);
-    piece.memory = extent->memory;
-    piece.length = left < EXTENT_PIECE_SIZE ? left : EXTENT_PIECE_SIZE;
-    return piece;
+
+    if (extent->posted < extent->head)
+        return extent->head - extent->posted;
+    return left < EXTENT_PIECE_SIZE ? left : EXTENT_PIECE_SIZE;
+}
+
+/* Adds the READ of the next piece to the batch. */
+static int post_piece(okv *handle, struct operation *operation)
+{
+    struct extent_read *extent = &operation->extent_read;
+    struct okv_read *piece = reads_add(handle, operation, READ_EXTENT, next_piece_length(extent));
+
+    if (!piece)
+        return OKV_EAGAIN;
+    bool in_head = extent->posted < extent->head;
+    piece->offset = extent->offset + extent->posted;
+    piece->destination =
+        in_head ? operation->extent + extent->posted : extent->to + (extent->posted - extent->head);
+    piece->memory = in_head ? handle->memory : extent->memory;
+    extent->posted += piece->length;
+    return 0;
 }
 
 int extent_post(okv *handle, struct operation *operation)
 {
     while (!extent_is_posted(operation) && operation->reads < PIECES_UNDER_WAY) {
-        struct okv_read piece = next_piece(handle, operation);
-        int rc = reads_add(handle, operation, READ_EXTENT, &piece);
+        int rc = post_piece(handle, operation);
         if (rc)
             return rc;
-        operation->extent_read.posted += piece.length;
     }
     return 0;
 }

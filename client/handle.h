@@ -9,6 +9,7 @@
  *   commands.c    what the public header demands of a command; starting it
  *   calls.c       the synchronous calls: one command each
  *   submit.c      asynchronous calls and okv_get_many
+ *   short_get.c   okv_get when nothing is in its way
  *   lookup.c      a get or head: READs of buckets and extents until hit, miss or fallback
  *   extent.c      where the bytes of an extent go, in pieces, and whether they are whole
  *   hints.c       places of extents that were read before
@@ -283,7 +284,7 @@ struct okv {
     uint64_t next_sequence; /* rises over all connections */
     bool unflushed;         /* messages were queued since the last flush */
     uint32_t turns;
-    uint64_t begun_ns; /* the last call that began operations */
+    uint64_t begun_ns; /* the last call that looked at the clock and began operations */
     int failure;       /* why the handle is unusable; 0 while it is usable */
     bool lost;         /* a message could not be posted: OKV_EDISCONNECTED */
     bool closed;       /* OKV_EVENT_CLOSED of `conn` came */
@@ -319,6 +320,11 @@ void command_go(okv *handle, struct operation *operation);
  * for it, to its deadline: OKV_ETIMEDOUT; the others have OKV_EAGAIN. Or the handle's failure. */
 int operation_take(okv *handle, enum operation_kind kind, enum operation_delivery delivery,
                    uint64_t deadline_ns, struct operation **out);
+/* The slot that the next operation would have; there is one. */
+static inline struct operation *operation_next(const okv *handle)
+{
+    return &handle->operations[handle->free.slots[handle->free.count - 1]];
+}
 /* Starts or resumes the current step; blocks the operation when there is no room. */
 void operation_advance(okv *handle, struct operation *operation);
 /* Tries blocked operations again. */
@@ -348,12 +354,16 @@ static inline bool operation_is_under_way(const struct operation *operation)
 /* What a call begins with: returns the clock. Before that a handle that nobody looked at for a
  * while hears what happened meanwhile, such as the end of its connection. */
 uint64_t engine_begin(okv *handle);
-/* The same whenever anybody looked last. */
+/* Whether nobody looked for a while. */
+bool engine_is_stale(const okv *handle, uint64_t now);
+/* Hears what happened, whenever anybody looked last. */
 void engine_catch_up(okv *handle);
 /* One pass over events, blocked operations and deadlines. Returns whether anything happened. */
 bool engine_turn(okv *handle);
 /* Handles one event of the transport. */
 void engine_event(okv *handle, const struct okv_event *event);
+/* Handles what a poll of the connection returned. */
+void engine_take(okv *handle, const struct okv_event *events, int count);
 /* Handles what events there are, up to a turn's. Returns how many, or a negative code. */
 int engine_events(okv *handle);
 /* Makes the handle unusable: ends every operation and says why. */
@@ -388,11 +398,12 @@ int engine_wait_for(okv *handle, struct operation *operation, struct okv_result 
 
 /* READs for which there is room now. */
 unsigned reads_room(const okv *handle);
-/* Adds a READ of the operation to the batch. OKV_EAGAIN: no room. */
-int reads_add(okv *handle, struct operation *operation, enum read_kind kind,
-              const struct okv_read *read);
-/* Adds a READ that is no operation's, whose event the engine knows by its cookie. */
-int reads_add_other(okv *handle, const struct okv_read *read);
+/* The place of one more READ in the batch, of so many bytes, with nothing but length and cookie
+ * in it; NULL: no room. */
+struct okv_read *reads_next(okv *handle, uint64_t cookie, uint32_t length);
+/* Likewise of one of the operation's. */
+struct okv_read *reads_add(okv *handle, struct operation *operation, enum read_kind kind,
+                           uint32_t length);
 /* Posts the batch with one doorbell, and what messages were queued with another. When that
  * fails the connection is lost, and when a message could not be posted before. */
 void reads_flush(okv *handle);
@@ -408,10 +419,32 @@ static inline enum read_kind read_kind(uint64_t cookie)
     return (enum read_kind)(cookie >> 16 & 0xff);
 }
 
+static inline uint64_t read_cookie(const struct operation *operation, enum read_kind kind)
+{
+    return operation->index | (uint64_t)kind << 16;
+}
+
+/* ---- short_get.c ---- */
+
+/* The arguments of okv_get(), checked. */
+struct get_call {
+    const void *key;
+    size_t key_length;
+    void *buffer;
+    size_t size;
+};
+
+/* Runs the get to its end, with status, length and version in *result. False when it has to go
+ * another way from its beginning: nothing has happened then. */
+bool short_get(okv *handle, const struct get_call *call, struct okv_result *result);
+
 /* ---- lookup.c ---- */
 
 /* Starts a get or head whose key and buffer are set. */
 void lookup_start(okv *handle, struct operation *operation);
+/* The same for one whose READ of this bucket, to its image, was posted before there was the
+ * operation; its event is still to come. */
+void lookup_adopt(okv *handle, struct operation *operation, uint64_t hash, uint64_t bucket);
 /* Goes on after the server had no room for the value in its answer. */
 void lookup_resume(okv *handle, struct operation *operation);
 /* Adds what READs of the current step are left to the batch. 0, or OKV_EAGAIN for no room. */
@@ -453,6 +486,8 @@ void hints_clear(okv *handle);
 /* Makes room for `count` hints, rounded up to a power of two. OKV_ENOMEM. */
 int hints_create(okv *handle, uint32_t count);
 /* True with the reference that a key had when it was last read. */
+/* Whether hints_find() may find something for a key with this hash. */
+bool hints_has(const okv *handle, uint64_t hash);
 bool hints_find(const okv *handle, const struct operation *operation, struct okv_entry *reference);
 void hints_remember(okv *handle, const struct operation *operation,
                     const struct okv_entry *reference);

@@ -38,13 +38,18 @@ static struct hint *hint_place(const okv *handle, uint64_t hash)
     return &handle->hints[hash & (handle->hint_count - 1)];
 }
 
-bool hints_find(const okv *handle, const struct operation *operation, struct okv_entry *reference)
+bool hints_has(const okv *handle, uint64_t hash)
 {
     /* Where no long value was read, none of the table's lines is worth a look. */
-    if (handle->hints_kept == 0)
+    return handle->hints_kept > 0 && hint_place(handle, hash)->hash == hash;
+}
+
+bool hints_find(const okv *handle, const struct operation *operation, struct okv_entry *reference)
+{
+    if (!hints_has(handle, operation->lookup.hash))
         return false;
     const struct hint *hint = hint_place(handle, operation->lookup.hash);
-    if (hint->key_length != operation->key_length || hint->hash != operation->lookup.hash)
+    if (hint->key_length != operation->key_length)
         return false;
     *reference = (struct okv_entry){
         .is_reference = true,

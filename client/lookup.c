@@ -62,25 +62,22 @@ static void read_bucket(okv *handle, struct operation *operation, uint64_t bucke
 static int post_image(okv *handle, struct operation *operation)
 {
     struct lookup *lookup = &operation->lookup;
-    enum read_kind kind = READ_IMAGE;
-    struct okv_read read = {
-        .offset = lookup->part_offset,
-        .destination = operation->image,
-        .memory = handle->memory,
-        .length = handle->table.bucket_size,
-    };
+    bool of_entry = operation->step == STEP_DIRECTORY;
+    struct okv_read *read =
+        reads_add(handle, operation, of_entry ? READ_DIRECTORY : READ_IMAGE,
+                  of_entry ? (uint32_t)sizeof(okv_le64) : handle->table.bucket_size);
 
-    if (operation->step == STEP_CONFIRM)
-        read.destination = operation->extent + CONFIRM_OFFSET;
-    if (operation->step == STEP_DIRECTORY) {
-        read.offset = directory_entry(handle, lookup->bucket);
-        read.destination = operation->extent;
-        read.length = sizeof(okv_le64);
-        kind = READ_DIRECTORY;
-    }
-    int rc = reads_add(handle, operation, kind, &read);
-    lookup->image_wanted = rc != 0;
-    return rc;
+    lookup->image_wanted = !read;
+    if (!read)
+        return OKV_EAGAIN;
+    read->memory = handle->memory;
+    read->offset = of_entry ? directory_entry(handle, lookup->bucket) : lookup->part_offset;
+    read->destination = operation->image;
+    if (of_entry)
+        read->destination = operation->extent;
+    else if (operation->step == STEP_CONFIRM)
+        read->destination = operation->extent + CONFIRM_OFFSET;
+    return 0;
 }
 
 int lookup_post(okv *handle, struct operation *operation)
@@ -476,15 +473,40 @@ static bool start_hinted(okv *handle, struct operation *operation)
 
 /* ---- from outside ---- */
 
+/* All that is looked at before it is set. */
+static void lookup_init(struct lookup *lookup)
+{
+    lookup->part = 0;
+    lookup->attempts = 0;
+    lookup->limit = LOOKUP_ATTEMPTS;
+    lookup->doubts = 0;
+    lookup->redirects = 0;
+    lookup->settled = false;
+    lookup->asked = false;
+}
+
 void lookup_start(okv *handle, struct operation *operation)
 {
     struct lookup *lookup = &operation->lookup;
 
+    lookup_init(lookup);
     lookup->hash = okv_hash_key(operation->key, operation->key_length, handle->table.hash_seed);
-    lookup->limit = LOOKUP_ATTEMPTS;
     lookup->bucket = okv_linear_bucket(lookup->hash, handle->bucket_count);
     if (!start_hinted(handle, operation))
         read_bucket(handle, operation, lookup->bucket);
+}
+
+void lookup_adopt(okv *handle, struct operation *operation, uint64_t hash, uint64_t bucket)
+{
+    struct lookup *lookup = &operation->lookup;
+
+    lookup_init(lookup);
+    lookup->hash = hash;
+    lookup->bucket = bucket;
+    lookup->image_wanted = false;
+    operation->step = STEP_BUCKET;
+    operation->reads = 1;
+    handle->reads++;
 }
 
 void lookup_resume(okv *handle, struct operation *operation)

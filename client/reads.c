@@ -12,31 +12,31 @@ unsigned reads_room(const okv *handle)
     return handle->conn->max_reads - handle->reads;
 }
 
-int reads_add_other(okv *handle, const struct okv_read *read)
+struct okv_read *reads_next(okv *handle, uint64_t cookie, uint32_t length)
 {
     if (reads_room(handle) == 0)
-        return OKV_EAGAIN;
-    handle->batch.reads[handle->batch.count++] = *read;
+        return NULL;
+    struct okv_read *read = &handle->batch.reads[handle->batch.count++];
     handle->reads++;
     handle->counters.reads++;
-    handle->counters.read_bytes += read->length;
-    return 0;
+    handle->counters.read_bytes += length;
+    read->length = length;
+    read->cookie = cookie;
+    return read;
 }
 
-int reads_add(okv *handle, struct operation *operation, enum read_kind kind,
-              const struct okv_read *read)
+struct okv_read *reads_add(okv *handle, struct operation *operation, enum read_kind kind,
+                           uint32_t length)
 {
-    struct okv_read own = *read;
+    struct okv_read *read = reads_next(handle, read_cookie(operation, kind), length);
 
-    own.cookie = operation->index | (uint64_t)kind << 16;
-    int rc = reads_add_other(handle, &own);
-    if (rc)
-        return rc;
+    if (!read)
+        return NULL;
     operation->reads++;
     handle->counters.bucket_reads += kind == READ_IMAGE;
     handle->counters.extent_reads += kind == READ_EXTENT;
     handle->counters.directory_reads += kind == READ_DIRECTORY;
-    return 0;
+    return read;
 }
 
 void reads_flush(okv *handle)

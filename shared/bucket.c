@@ -145,29 +145,27 @@ struct head {
     uint64_t length; /* bytes of the entry */
 };
 
-/*
- * Returns 1 with the head of the entry at `position`, all of which lies in the
- * image; 0 at the end; OKV_ECORRUPT.
- *
- * Where the next entry is depends on this one's lengths, so a walk is one chain of
- * loads. The branch for small items lets the CPU go ahead with what it foresees instead
- * of waiting for the flags; inlined, the chain stays in registers.
- */
-static inline __attribute__((always_inline)) int head_read(const uint8_t *image, uint32_t position,
-                                                           struct head *out)
+/* Where the entry at `position` begins. */
+static const uint8_t *entry_at(const uint8_t *image, uint32_t position)
 {
-    uint32_t used = okv_bucket_used(image);
-    uint32_t left = used - position;
+    return image + sizeof(struct okv_wire_bucket) + position;
+}
 
-    if (left == 0)
-        return 0;
-    if (position > used || left < OKV_ENTRY_SIZE_MIN)
-        return OKV_ECORRUPT;
+/* Most entries are items whose lengths take a byte each and that do not expire. */
+static inline bool is_small_item(const uint8_t *entry)
+{
+    return (entry[0] & ~OKV_ENTRY_AGE) == OKV_ENTRY_INLINE;
+}
 
-    const uint8_t *entry = image + sizeof(struct okv_wire_bucket) + position;
+/* Returns 1 with the head of an entry, all of which lies in the `left` bytes from its
+ * beginning; 0 when there are none; OKV_ECORRUPT. */
+static int head_read(const uint8_t *entry, uint32_t left, struct head *out)
+{
+    if (left < OKV_ENTRY_SIZE_MIN)
+        return left == 0 ? 0 : OKV_ECORRUPT;
     unsigned flags = entry[0];
     out->flags = flags;
-    if ((flags & ~OKV_ENTRY_AGE) == OKV_ENTRY_INLINE) {
+    if (is_small_item(entry)) {
         out->size = 3 + age_size(flags);
         out->key_length = entry[1];
         out->value_length = entry[2];
@@ -215,7 +213,7 @@ static void body_read(unsigned flags, const uint8_t *body, struct okv_entry *out
 static int entry_read(const uint8_t *image, uint32_t position, const struct head *head,
                       struct okv_entry *out)
 {
-    const uint8_t *body = image + sizeof(struct okv_wire_bucket) + position + head->size;
+    const uint8_t *body = entry_at(image, position) + head->size;
     bool expires = head->flags & OKV_ENTRY_EXPIRY;
     const uint8_t *expiry = body - (expires ? sizeof(okv_le48) : 0);
     unsigned size = age_size(head->flags);
@@ -237,9 +235,12 @@ static int entry_read(const uint8_t *image, uint32_t position, const struct head
 
 int okv_bucket_next(const uint8_t *image, uint32_t *position, struct okv_entry *out)
 {
+    uint32_t used = okv_bucket_used(image);
     struct head head;
-    int rc = head_read(image, *position, &head);
 
+    if (*position > used)
+        return OKV_ECORRUPT;
+    int rc = head_read(entry_at(image, *position), used - *position, &head);
     if (rc == 1)
         rc = entry_read(image, *position, &head, out);
     if (rc == 1)
@@ -247,30 +248,21 @@ int okv_bucket_next(const uint8_t *image, uint32_t *position, struct okv_entry *
     return rc;
 }
 
-int okv_bucket_find(const uint8_t *image, uint64_t hash, const void *key, uint32_t key_length,
-                    uint32_t *position, struct okv_entry *out)
+/* A small item whose key is at entry[key_at]. Returns 1 or OKV_ECORRUPT. */
+static int small_item_read(const uint8_t *image, const uint8_t *entry, uint32_t key_at,
+                           struct okv_entry *out)
 {
-    /* Keys of one table tend to begin alike and to differ at the end. */
-    uint8_t last = key_length ? ((const uint8_t *)key)[key_length - 1] : 0;
-    uint32_t at = *position;
-    struct head head;
-    int rc;
+    uint64_t age = get_number(entry + 3, key_at - 3);
+    uint64_t version = okv_bucket_version(image);
 
-    while ((rc = head_read(image, at, &head)) == 1) {
-        const uint8_t *body = image + sizeof(struct okv_wire_bucket) + at + head.size;
-        bool found = head.key_length == key_length;
-        if (found && (head.flags & OKV_ENTRY_KIND) == OKV_ENTRY_KEY_IN_EXTENT)
-            found = okv_get_u16(body) == okv_hash_tag(hash);
-        else if (found)
-            found = body[key_length - 1] == last && memcmp(body, key, key_length) == 0;
-        if (found && (rc = entry_read(image, at, &head, out)) != 1)
-            break;
-        at += (uint32_t)head.length;
-        if (found)
-            break;
-    }
-    *position = at;
-    return rc;
+    *out = (struct okv_entry){
+        .key_length = entry[1],
+        .value_length = entry[2],
+        .version = version - age,
+        .key = entry + key_at,
+        .value = entry + key_at + entry[1],
+    };
+    return age > version ? OKV_ECORRUPT : 1;
 }
 
 /* Whether an entry with a key of this length is the key's, or a reference that may be. */
@@ -282,6 +274,60 @@ static bool head_may_be(const struct head *head, const uint8_t *body, uint64_t h
     if ((head->flags & OKV_ENTRY_KIND) == OKV_ENTRY_KEY_IN_EXTENT)
         return okv_get_u16(body) == okv_hash_tag(hash);
     return body[last] == ((const uint8_t *)key)[last] && memcmp(body, key, last) == 0;
+}
+
+/* Whether an entry of any kind may be the key's: 1, and it was read; 0; OKV_ECORRUPT. *position
+ * goes behind it. */
+static int any_entry_find(const uint8_t *image, uint64_t hash, const void *key, uint32_t key_length,
+                          uint32_t *position, struct okv_entry *out)
+{
+    uint32_t at = *position;
+    struct head head;
+    int rc = head_read(entry_at(image, at), okv_bucket_used(image) - at, &head);
+
+    if (rc != 1)
+        return rc;
+    const uint8_t *body = entry_at(image, at) + head.size;
+    *position += (uint32_t)head.length;
+    if (head.key_length != key_length || !head_may_be(&head, body, hash, key))
+        return 0;
+    return entry_read(image, at, &head, out);
+}
+
+/*
+ * Where the next entry is depends on this one's lengths, so a walk is one chain of
+ * loads. The branch for small items lets the CPU go ahead with what it foresees instead
+ * of waiting for the flags, and the chain stays in registers.
+ */
+int okv_bucket_find(const uint8_t *image, uint64_t hash, const void *key, uint32_t key_length,
+                    uint32_t *position, struct okv_entry *out)
+{
+    const uint8_t *entries = entry_at(image, 0);
+    uint32_t used = okv_bucket_used(image);
+    /* Keys of one table tend to begin alike and to differ at the end. */
+    uint8_t last = key_length ? ((const uint8_t *)key)[key_length - 1] : 0;
+    uint32_t at = *position;
+    int rc = 0;
+
+    if (at > used)
+        return OKV_ECORRUPT;
+    while (rc == 0 && at < used) {
+        const uint8_t *entry = entries + at;
+        if (used - at < OKV_ENTRY_SIZE_MIN || !is_small_item(entry)) {
+            rc = any_entry_find(image, hash, key, key_length, &at, out);
+            continue;
+        }
+        uint32_t key_at = 3 + age_size(entry[0]);
+        uint32_t length = key_at + entry[1] + entry[2];
+        if (length > used - at || entry[1] == 0)
+            return OKV_ECORRUPT;
+        if (entry[1] == key_length && entry[key_at + key_length - 1] == last &&
+            memcmp(entry + key_at, key, key_length) == 0)
+            rc = small_item_read(image, entry, key_at, out);
+        at += length;
+    }
+    *position = at;
+    return rc;
 }
 
 void okv_bucket_begin(uint8_t *image, unsigned depth, uint64_t version, uint64_t chain,
@@ -413,7 +459,7 @@ bool okv_bucket_raise(uint8_t *image, const uint8_t *from, uint32_t size, uint32
     spot->length = 0;
     spot->earliest_expiry = UINT64_MAX;
     spot->inline_need = UINT32_MAX;
-    while ((rc = head_read(from, at, &head)) == 1) {
+    while ((rc = head_read(entries + at, used - at, &head)) == 1) {
         const uint8_t *body = entries + at + head.size;
         bool is_usual = (head.flags & ~OKV_ENTRY_AGE) == OKV_ENTRY_INLINE;
         /* A usual entry's age is all that follows the flags and two bytes of lengths. */

@@ -185,11 +185,15 @@ static int complete_next(struct verbs_endpoint *ep, struct okv_event *event)
     return conn ? complete_own(conn, work, wc, event) : 0;
 }
 
-/* Completions waiting in ep->wc: their number, 0 when the queue is empty, or a negative code. */
-static int refill(struct verbs_endpoint *ep)
+/* Completions waiting in ep->wc: their number, 0 when the queue is empty, or a negative code.
+ * Where fewer came than there was room for, the queue was `drained`, and is not looked at again to
+ * be told so. A connection that closes wants it seen empty after it began to. */
+static int refill(struct verbs_endpoint *ep, bool *drained)
 {
     if (ep->wc_next < ep->wc_count)
         return ep->wc_count - ep->wc_next;
+    if (*drained)
+        return 0;
     int got = ibv_poll_cq(ep->cq, VERBS_POLL_BATCH, ep->wc);
     if (got < 0) {
         ep->broken = true;
@@ -197,6 +201,7 @@ static int refill(struct verbs_endpoint *ep)
     }
     ep->wc_next = 0;
     ep->wc_count = got;
+    *drained = got < VERBS_POLL_BATCH && !ep->closing;
     if (got == 0)
         ep->times_empty++;
     return got;
@@ -220,6 +225,7 @@ int okv_verbs_poll(struct okv_endpoint *endpoint, struct okv_event *events, int 
     struct verbs_endpoint *ep = (struct verbs_endpoint *)endpoint;
     int count = 0;
     int waiting = 0;
+    bool drained = false;
     /* Completions may come for ever: they leave room for the end of a connection. */
     int room = ep->closing && max > 1 ? max - 1 : max;
 
@@ -229,7 +235,7 @@ int okv_verbs_poll(struct okv_endpoint *endpoint, struct okv_event *events, int 
         count += announce_opened(ep, events + count, room - count);
         if (count == room)
             break;
-        waiting = refill(ep);
+        waiting = refill(ep, &drained);
         if (waiting <= 0)
             break;
         count += complete_next(ep, &events[count]);

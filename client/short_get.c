@@ -1,0 +1,153 @@
+/*
+ * The short way of okv_get(): what nearly every get is. Nothing else is under way on the handle,
+ * the READ of the bucket is soon done, the image is whole, of the key's bucket, and says all there
+ * is to say: the item is in it, or nowhere.
+ *
+ * That is one course of those that lookup.c has a picture of, taken without an operation, without
+ * queues and without reading the clock: with half of the instructions. Where anything is
+ * otherwise, what was begun becomes an operation, events that came are the engine's, and the get
+ * goes on as any other, with the same image looked at again.
+ */
+#include "client/handle.h"
+
+#include <string.h>
+
+#include "shared/clock.h"
+#include "shared/error.h"
+#include "shared/hash.h"
+
+/* Looks for the end of the READ, one after the other: for a few microseconds, which a READ takes.
+ * After that it is waited for with a deadline, and the CPU left to others at times. */
+#define LOOKS 64
+/* Events of a look: the READ's, and what may have come besides. */
+#define EVENTS 4
+
+struct short_get {
+    const struct get_call *call;
+    uint64_t hash;
+    uint64_t bucket;
+    struct operation *slot; /* free: its image is what is READ to, and it is taken if need be */
+};
+
+/* No event is owed to anybody else, nothing waits to be posted, and what is posted leaves. */
+static bool way_is_free(const okv *handle)
+{
+    return link_is_up(handle) && handle->free.count == handle->slot_count && handle->reads == 0 &&
+           !handle->unflushed && !handle->lost && !handle->failure;
+}
+
+/* The READ of the bucket leaves. False when it did not, or has to be another one. */
+static bool short_post(okv *handle, struct short_get *get)
+{
+    struct okv_read read = {
+        .destination = get->slot->image,
+        .memory = handle->memory,
+        .length = handle->table.bucket_size,
+        .cookie = read_cookie(get->slot, READ_IMAGE),
+    };
+
+    if (hints_has(handle, get->hash) || !directory_locate(handle, get->bucket, &read.offset) ||
+        handle->transport->post_read(handle->conn, &read, 1))
+        return false;
+    handle->counters.reads++;
+    handle->counters.bucket_reads++;
+    handle->counters.read_bytes += read.length;
+    return true;
+}
+
+/* Whether the image says how the get ends: then `result` does. An item that expires is none of
+ * those, as it takes a look at the clock. */
+static bool image_answers(okv *handle, const struct short_get *get, struct okv_result *result)
+{
+    const uint8_t *image = get->slot->image;
+    const struct get_call *call = get->call;
+    struct okv_entry entry;
+    uint32_t position = 0;
+
+    if (okv_bucket_check(image, handle->table.bucket_size, handle->table.boot_id, get->bucket, 0))
+        return false;
+    unsigned depth = okv_bucket_depth(image);
+    if (okv_hash_bucket(get->hash, depth) != get->bucket)
+        return false;
+    handle->bucket_count = okv_linear_learn(handle->bucket_count, get->bucket, depth);
+    int found = okv_bucket_find(image, get->hash, call->key, call->key_length, &position, &entry);
+    if (found == 0) {
+        result->status = OKV_ENOTFOUND;
+        return okv_bucket_chain(image) == 0;
+    }
+    if (found < 0 || entry.is_reference || entry.expiry_ms)
+        return false;
+    result->length = entry.value_length;
+    result->version = entry.version;
+    result->status = entry.value_length > call->size ? OKV_ETOOSMALL : OKV_OK;
+    if (result->status == OKV_OK && entry.value_length)
+        memcpy(call->buffer, entry.value, entry.value_length);
+    return true;
+}
+
+/* All that came is the answer to the READ. */
+static bool is_read_done(const struct short_get *get, const struct okv_event *event, int count)
+{
+    return count == 1 && event->type == OKV_EVENT_READ && event->status == 0 &&
+           event->cookie == read_cookie(get->slot, READ_IMAGE);
+}
+
+/* An operation goes on with the READ, which has ended or not. If not, this is the moment for a
+ * handle that was idle to hear what happened: a READ on a connection that has ended meanwhile harms
+ * nobody, and the get begins again on the next one. */
+static int go_on(okv *handle, const struct short_get *get, const struct okv_event *events,
+                 int count, struct okv_result *result)
+{
+    uint64_t now = okv_clock_ns();
+    bool stale = count == 0 && engine_is_stale(handle, now);
+    struct operation *operation;
+    int rc = operation_take(handle, OPERATION_GET, DELIVER_TO_CALLER, now + handle->timeout_ns,
+                            &operation);
+
+    if (rc)
+        return rc;
+    operation->key = get->call->key;
+    operation->key_length = (uint32_t)get->call->key_length;
+    operation->buffer = get->call->buffer;
+    operation->buffer_size = get->call->size;
+    lookup_adopt(handle, operation, get->hash, get->bucket);
+    engine_take(handle, events, count);
+    if (stale)
+        engine_catch_up(handle);
+    handle->begun_ns = now;
+    return engine_wait_for(handle, operation, result);
+}
+
+/* What the first poll returned that found anything. */
+static int look(const okv *handle, struct okv_event events[EVENTS])
+{
+    int count = 0;
+
+    for (int i = 0; i < LOOKS && count == 0; i++)
+        count = handle->transport->poll(handle->conn->endpoint, events, EVENTS);
+    return count;
+}
+
+bool short_get(okv *handle, const struct get_call *call, struct okv_result *result)
+{
+    struct okv_event events[EVENTS];
+    struct short_get get;
+
+    if (!way_is_free(handle))
+        return false;
+    get.call = call;
+    get.hash = okv_hash_key(call->key, call->key_length, handle->table.hash_seed);
+    get.bucket = okv_linear_bucket(get.hash, handle->bucket_count);
+    get.slot = operation_next(handle);
+    if (!short_post(handle, &get))
+        return false;
+    int count = look(handle, events);
+    if (!is_read_done(&get, events, count) || !image_answers(handle, &get, result)) {
+        result->status = go_on(handle, &get, events, count, result);
+        return true;
+    }
+    handle->counters.gets++;
+    handle->counters.hits += result->status != OKV_ENOTFOUND;
+    handle->counters.misses += result->status == OKV_ENOTFOUND;
+    return true;
+}
