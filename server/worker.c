@@ -293,12 +293,13 @@ static void turn(struct okv_worker *worker, int longest_sleep_ms)
 /* ---- the end ---- */
 
 /* Clients that were let in, whether the worker has met them yet or not. */
-static bool has_clients(struct okv_worker *worker)
+static unsigned count_clients(struct okv_worker *worker)
 {
+    unsigned clients = 0;
+
     for (unsigned i = 0; i < worker->server->listener_count; i++)
-        if (atomic_load(&worker->clients[i]) > 0)
-            return true;
-    return false;
+        clients += atomic_load(&worker->clients[i]);
+    return clients;
 }
 
 static void say_goodbye(struct okv_worker *worker)
@@ -312,7 +313,7 @@ static void say_goodbye(struct okv_worker *worker)
 /* Requests go on being served: what was sent before the client knew is answered. */
 static void drain(struct okv_worker *worker, uint64_t until)
 {
-    while (has_clients(worker) && okv_clock_ns() < until) {
+    while (count_clients(worker) > 0 && okv_clock_ns() < until) {
         say_goodbye(worker);
         turn(worker, DRAIN_MS);
     }
@@ -328,25 +329,34 @@ static bool have_all_settled(const struct okv_worker *worker)
     return true;
 }
 
-/* What clients are owed and the goodbye leave before the connections are closed. The first turn is
- * for those that the worker has not met yet. */
+static bool has_met_all(struct okv_worker *worker)
+{
+    const struct okv_session *session;
+    unsigned met = 0;
+
+    TAILQ_FOREACH(session, &worker->sessions, in_all)
+    met++;
+    return met >= count_clients(worker);
+}
+
+/* What clients are owed and the goodbye leave before the connections are closed. */
 static void settle(struct okv_worker *worker)
 {
     uint64_t until = okv_clock_ns() + SETTLE_NS;
 
-    if (!has_clients(worker))
+    if (count_clients(worker) == 0)
         return;
     do {
         turn(worker, DRAIN_MS);
         say_goodbye(worker);
-    } while (!have_all_settled(worker) && okv_clock_ns() < until);
+    } while (!(has_met_all(worker) && have_all_settled(worker)) && okv_clock_ns() < until);
 }
 
 static void end_all(struct okv_worker *worker)
 {
     struct okv_session *session;
 
-    while (has_clients(worker) && okv_clock_ns() < worker->end_ns) {
+    while (count_clients(worker) > 0 && okv_clock_ns() < worker->end_ns) {
         TAILQ_FOREACH(session, &worker->sessions, in_all)
         okv_session_end(worker, session, OKV_SESSION_END_STOPPING);
         turn(worker, DRAIN_MS);
