@@ -201,7 +201,7 @@ each_command() {
     [ "$follows" = yes ] || serve
     listing export
     [ "$follows" = yes ] || serve
-    timing "$okv" -t 400 ping -c 100000
+    timing "$okv" -t 400 ping -c 1000000
     timing "$okv" -t 400 probe -n 10000000
     benchmark --records 1000 --warmup 0 --seconds 20 --rounds 1
     benchmark --records 1000 --warmup 0 --operations 2000000000 --rounds 1
