@@ -155,6 +155,8 @@ void okv_local_hang_up(struct okv_local_conn *conn)
     shutdown(conn->sock, SHUT_RDWR); /* it may live on, and would wait for us */
     okv_local_conn_watch(conn);
     okv_local_conn_wake(conn);
+    /* Nobody else wakes an owner that found this out after its last poll. */
+    okv_local_announce(okv_local_endpoint(conn->base.endpoint));
 }
 
 int okv_local_probe(struct okv_conn *base)

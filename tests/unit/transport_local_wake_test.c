@@ -187,6 +187,61 @@ static void an_armed_server_is_woken(void **state)
     steps_stop(&steps);
 }
 
+/* After what a poll brought the owner may sleep without another arm. */
+static void a_message_does_not_disarm(void **state)
+{
+    static const struct okv_message_limits limits = {64, 2};
+    struct bare_client client;
+    struct steps steps;
+    struct okv_conn *conn;
+    struct okv_event event;
+
+    steps_start(&steps, *state, &limits);
+    steps_let_in(&steps, 0, &client, &conn);
+    struct pollfd watched = {.fd = steps.endpoint->fd, .events = POLLIN};
+    for (uint32_t round = 0; round < 20; round++) {
+        assert_int_equal(steps.ops->arm(steps.endpoint), 0);
+        assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 0);
+        bare_send(&client, "", 0, round);
+        assert_int_equal(poll(&watched, 1, 1000), 1);
+        assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 1);
+        steps.ops->recv_release(steps.endpoint, &event);
+        bare_send(&client, "", 0, round);
+        assert_int_equal(poll(&watched, 1, 1000), 1);
+        expect_message(&steps, round);
+    }
+    bare_close(&client);
+    assert_true(fixture_wait(steps.endpoint, &event));
+    steps.ops->conn_destroy(conn);
+    steps_stop(&steps);
+}
+
+/* Found out by what was sent after the last poll before the sleep. */
+static void a_peer_that_went_wakes(void **state)
+{
+    static const struct okv_message_limits limits = {64, 1};
+    struct bare_client client;
+    struct steps steps;
+    struct okv_conn *conn;
+    struct okv_event event;
+
+    steps_start(&steps, *state, &limits);
+    steps_let_in(&steps, 0, &client, &conn);
+    struct pollfd watched = {.fd = steps.endpoint->fd, .events = POLLIN};
+    assert_true(okv_local_ring_rest(&client.ring)); /* it is to be woken by a bell */
+    assert_int_equal(steps.ops->arm(steps.endpoint), 0);
+    assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 0);
+    bare_close(&client);
+    assert_non_null(steps.ops->send_buffer(conn));
+    assert_int_equal(steps.ops->post_send(conn, 1, 1), 0);
+    steps.ops->flush(conn);
+    assert_int_equal(poll(&watched, 1, 1000), 1);
+    assert_true(fixture_wait(steps.endpoint, &event));
+    assert_int_equal(event.type, OKV_EVENT_CLOSED);
+    steps.ops->conn_destroy(conn);
+    steps_stop(&steps);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -194,6 +249,8 @@ int main(void)
         cmocka_unit_test(a_peer_that_takes_no_more_is_ended),
         cmocka_unit_test(who_is_silent_for_long_is_to_ring),
         cmocka_unit_test(an_armed_server_is_woken),
+        cmocka_unit_test(a_message_does_not_disarm),
+        cmocka_unit_test(a_peer_that_went_wakes),
     };
 
     return cmocka_run_group_tests(tests, fixture_setup_local, fixture_teardown);
