@@ -485,9 +485,9 @@ bool extent_is_possible(const okv *handle, const struct okv_entry *reference);
 void hints_clear(okv *handle);
 /* Makes room for `count` hints, rounded up to a power of two. OKV_ENOMEM. */
 int hints_create(okv *handle, uint32_t count);
-/* True with the reference that a key had when it was last read. */
 /* Whether hints_find() may find something for a key with this hash. */
 bool hints_has(const okv *handle, uint64_t hash);
+/* True with the reference that a key had when it was last read. */
 bool hints_find(const okv *handle, const struct operation *operation, struct okv_entry *reference);
 void hints_remember(okv *handle, const struct operation *operation,
                     const struct okv_entry *reference);

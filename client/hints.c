@@ -41,7 +41,8 @@ static struct hint *hint_place(const okv *handle, uint64_t hash)
 bool hints_has(const okv *handle, uint64_t hash)
 {
     /* Where no long value was read, none of the table's lines is worth a look. */
-    return handle->hints_kept > 0 && hint_place(handle, hash)->hash == hash;
+    return handle->hints_kept > 0 && hint_place(handle, hash)->hash == hash &&
+           hint_place(handle, hash)->key_length > 0;
 }
 
 bool hints_find(const okv *handle, const struct operation *operation, struct okv_entry *reference)

@@ -100,6 +100,9 @@ static enum outcome write_once(struct okv_worker *worker, struct okv_session *se
 static enum outcome perform(struct okv_worker *worker, struct okv_session *session,
                             struct served *served)
 {
+    /* Not the time at which a long pass began: the sender may have seen what expired since. */
+    if (served->request.ttl_ms || okv_housekeeping_is_due(worker->server))
+        okv_housekeeping_tell_time(&worker->housekeeping, worker->server);
     if (okv_ledger_is_write(served->request.opcode))
         return write_once(worker, session, served);
     return apply(worker, served);
@@ -205,6 +208,7 @@ bool okv_session_receive(struct okv_worker *worker, struct okv_session *session,
 void okv_session_pulled(struct okv_worker *worker, struct okv_session *session,
                         const struct okv_event *event)
 {
+    okv_housekeeping_tell_time(&worker->housekeeping, worker->server);
     okv_session_end_replaced(worker, session);
     okv_session_pull_end(session, worker->server, &worker->work, event);
     okv_worker_await_turn(worker, session);

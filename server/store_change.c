@@ -30,14 +30,20 @@ uint64_t okv_store_lock_hash(struct okv_store *store, uint64_t hash)
     }
 }
 
-int okv_store_change_load(struct okv_store *store, struct okv_store_work *work, uint64_t number)
+int okv_store_change_load_at(struct okv_store *store, struct okv_store_work *work, uint64_t number,
+                             uint64_t clock_ms)
 {
     int rc = okv_store_bucket_load(&work->bucket, &store->table, number);
 
     if (rc)
         return rc;
-    okv_store_bucket_expire(&work->bucket, atomic_load(&store->clock_ms));
+    okv_store_bucket_expire(&work->bucket, clock_ms);
     return 0;
+}
+
+int okv_store_change_load(struct okv_store *store, struct okv_store_work *work, uint64_t number)
+{
+    return okv_store_change_load_at(store, work, number, atomic_load(&store->clock_ms));
 }
 
 static void add_change(atomic_uint_fast64_t *total, uint64_t before, uint64_t after)

@@ -11,7 +11,10 @@ void okv_store_lock(struct okv_store *store, uint64_t bucket);
 void okv_store_unlock(struct okv_store *store, uint64_t bucket);
 
 /* Loads bucket `number`, which is locked, into work->bucket and leaves out what has
- * expired. OKV_ECORRUPT. */
+ * expired at `clock_ms`. OKV_ECORRUPT. */
+int okv_store_change_load_at(struct okv_store *store, struct okv_store_work *work, uint64_t number,
+                             uint64_t clock_ms);
+/* The same at the present time. */
 int okv_store_change_load(struct okv_store *store, struct okv_store_work *work, uint64_t number);
 /* Prepares, publishes and finishes work->bucket and counts the change. OKV_EFULL,
  * OKV_ECORRUPT: nothing was changed. */
@@ -24,9 +27,10 @@ void okv_store_count_difference(struct okv_store *store, const struct okv_store_
 /* ---- store_patch.c ---- */
 
 /* Finds the item of a key in bucket `number`, which is locked, for a change of it alone:
- * *there is it, or NULL. False when the whole bucket has to be loaded. */
+ * *there is it, or NULL. False when the whole bucket has to be loaded, also because something in
+ * it has expired at `clock_ms`. */
 bool okv_store_patch_begin(struct okv_store *store, struct okv_store_work *work, uint64_t number,
-                           uint64_t hash, const struct okv_store_write *write,
+                           uint64_t hash, uint64_t clock_ms, const struct okv_store_write *write,
                            const struct okv_entry **there);
 /* Puts an entry in its place, or removes it where that is NULL, publishes and counts the change.
  * An extent that the entry has is used up. OKV_EAGAIN: nothing was changed, the whole bucket has

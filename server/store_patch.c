@@ -28,7 +28,7 @@ static bool is_of_key(const struct okv_entry *entry, const struct okv_store_writ
 }
 
 bool okv_store_patch_begin(struct okv_store *store, struct okv_store_work *work, uint64_t number,
-                           uint64_t hash, const struct okv_store_write *write,
+                           uint64_t hash, uint64_t clock_ms, const struct okv_store_write *write,
                            const struct okv_entry **there)
 {
     const struct okv_table *table = &store->table;
@@ -40,7 +40,7 @@ bool okv_store_patch_begin(struct okv_store *store, struct okv_store_work *work,
     if (okv_bucket_chain(published) ||
         !okv_bucket_raise(patch->image, published, table->bucket_size, table->inline_max, hash,
                           write->key, write->key_length, spot) ||
-        spot->earliest_expiry <= atomic_load(&store->clock_ms))
+        spot->earliest_expiry <= clock_ms)
         return false;
     *there = NULL;
     if (spot->length == 0)

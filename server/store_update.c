@@ -14,6 +14,7 @@
 /* Where an item is, or is to be, while its bucket is locked. */
 struct place {
     uint64_t bucket;
+    uint64_t clock_ms; /* what had expired then is not there, whatever the time is since */
     const struct okv_entry *there; /* NULL: it is not there */
     bool is_patch;                 /* work->patch was begun; else work->bucket is loaded */
     struct okv_store_item *item;   /* of work->bucket */
@@ -22,7 +23,7 @@ struct place {
 static int place_load(struct okv_store *store, struct okv_store_work *work,
                       const struct okv_store_write *write, struct place *place)
 {
-    int rc = okv_store_change_load(store, work, place->bucket);
+    int rc = okv_store_change_load_at(store, work, place->bucket, place->clock_ms);
 
     if (rc)
         return rc;
@@ -41,7 +42,9 @@ static int place_begin(struct okv_store *store, struct okv_store_work *work,
         return OKV_EKEYSIZE;
     uint64_t hash = okv_hash_key(write->key, write->key_length, store->table.hash_seed);
     place->bucket = okv_store_lock_hash(store, hash);
-    place->is_patch = okv_store_patch_begin(store, work, place->bucket, hash, write, &place->there);
+    place->clock_ms = atomic_load(&store->clock_ms);
+    place->is_patch = okv_store_patch_begin(store, work, place->bucket, hash, place->clock_ms,
+                                            write, &place->there);
     int rc = place->is_patch ? 0 : place_load(store, work, write, place);
     if (rc)
         okv_store_unlock(store, place->bucket);
@@ -95,7 +98,7 @@ static int replace(struct okv_store *store, struct okv_store_work *work,
     rc = place->is_patch ? place_load(store, work, write, place) : 0;
     if (!rc && entry)
         rc = okv_store_bucket_put(&work->bucket, place->item, entry);
-    else if (!rc && place->item) /* it may have expired since */
+    else if (!rc && place->item)
         okv_store_bucket_remove(&work->bucket, place->item);
     if (!rc)
         rc = okv_store_change_commit(store, work);

@@ -278,8 +278,8 @@ static int poll_endpoint(struct okv_endpoint *base, struct okv_event *events, in
         return 0;
     int n =
         endpoint->client ? poll_client(endpoint, events, max) : poll_server(endpoint, events, max);
-    /* Whom a bell woke rings for nothing more, and the owner may be about to sleep all the same: the
-     * bell was for nothing, or for what does not keep the owner from it. */
+    /* For whom a bell woke nobody rings again, and the owner may be about to sleep all the same:
+     * the bell was for nothing, or for what does not keep the owner from it. */
     if (endpoint->armed && endpoint->awake_count > 0)
         okv_local_announce(endpoint);
     return n;
