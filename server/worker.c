@@ -446,8 +446,6 @@ void okv_worker_fini(struct okv_worker *worker)
     uint64_t until = okv_clock_ns() + LATE_NS;
 
     worker->end_ns = worker->end_ns > until ? worker->end_ns : until;
-    if (atomic_load(&worker->server->failure) == 0)
-        settle(worker);
     end_all(worker);
     destroy_endpoints(worker);
     close(worker->wake_fd);
