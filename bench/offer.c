@@ -2,6 +2,18 @@
 
 #include <stdio.h>
 
+int offer_check(const struct okv_command *command)
+{
+    if (command->kind < OKV_GET || command->kind > OKV_PING)
+        return OKV_EINVAL;
+    if (command->kind == OKV_PING)
+        return OKV_OK;
+    if (!command->key)
+        return OKV_EINVAL;
+    return command->key_length >= 1 && command->key_length <= OKV_KEY_MAX_BYTES ? OKV_OK
+                                                                                : OKV_EKEYSIZE;
+}
+
 int offer_decline(const char *server, const struct okv_command *command, char *why, size_t why_size)
 {
     static const char *const kinds[] = {

@@ -223,14 +223,7 @@ static int check_command(const struct peer *peer, const struct okv_command *comm
         return peer->code;
     if (peer->pushed - peer->polled >= peer->depth)
         return OKV_EAGAIN;
-    if (command->kind < OKV_GET || command->kind > OKV_PING)
-        return OKV_EINVAL;
-    if (command->kind == OKV_PING)
-        return OKV_OK;
-    if (!command->key)
-        return OKV_EINVAL;
-    return command->key_length >= 1 && command->key_length <= OKV_KEY_MAX_BYTES ? OKV_OK
-                                                                                : OKV_EKEYSIZE;
+    return offer_check(command);
 }
 
 static struct peer_operation *push(struct peer *peer, const struct okv_command *command,

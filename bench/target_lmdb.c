@@ -275,14 +275,10 @@ static int perform(struct lmdb_target *target, const struct okv_command *command
 
 static int check_command(const struct okv_command *command)
 {
-    if (command->kind < OKV_GET || command->kind > OKV_PING)
-        return OKV_EINVAL;
-    if (command->kind == OKV_PING)
-        return OKV_OK;
-    if (!command->key)
-        return OKV_EINVAL;
-    if (command->key_length < 1 || command->key_length > OKV_KEY_MAX_BYTES)
-        return OKV_EKEYSIZE;
+    int rc = offer_check(command);
+
+    if (rc != OKV_OK)
+        return rc;
     return command->value_length <= INT32_MAX ? OKV_OK : OKV_EVALUESIZE;
 }
 
