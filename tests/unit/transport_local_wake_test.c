@@ -120,6 +120,18 @@ static void expect_message(const struct steps *steps, uint32_t immediate)
     steps->ops->recv_release(steps->endpoint, &event);
 }
 
+/* The client goes, and the server sees it. */
+static void leave(struct steps *steps, struct bare_client *client, struct okv_conn *conn)
+{
+    struct okv_event event;
+
+    bare_close(client);
+    assert_true(fixture_wait(steps->endpoint, &event));
+    assert_int_equal(event.type, OKV_EVENT_CLOSED);
+    steps->ops->conn_destroy(conn);
+    steps_stop(steps);
+}
+
 /* A client that says nothing costs polls nothing in the end, and finds its way back. */
 static void who_is_silent_for_long_is_to_ring(void **state)
 {
@@ -147,11 +159,7 @@ static void who_is_silent_for_long_is_to_ring(void **state)
         assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 1);
         steps.ops->recv_release(steps.endpoint, &event);
     }
-    bare_close(&client);
-    assert_true(fixture_wait(steps.endpoint, &event));
-    assert_int_equal(event.type, OKV_EVENT_CLOSED);
-    steps.ops->conn_destroy(conn);
-    steps_stop(&steps);
+    leave(&steps, &client, conn);
 }
 
 /* Whatever comes between the arm and the sleep, the sleep ends. */
@@ -180,11 +188,7 @@ static void an_armed_server_is_woken(void **state)
         assert_int_equal(poll(&watched, 1, 1000), 1);
         expect_message(&steps, round);
     }
-    bare_close(&client);
-    assert_true(fixture_wait(steps.endpoint, &event));
-    assert_int_equal(event.type, OKV_EVENT_CLOSED);
-    steps.ops->conn_destroy(conn);
-    steps_stop(&steps);
+    leave(&steps, &client, conn);
 }
 
 /* After what a poll brought the owner may sleep without another arm. */
@@ -210,10 +214,7 @@ static void a_message_does_not_disarm(void **state)
         assert_int_equal(poll(&watched, 1, 1000), 1);
         expect_message(&steps, round);
     }
-    bare_close(&client);
-    assert_true(fixture_wait(steps.endpoint, &event));
-    steps.ops->conn_destroy(conn);
-    steps_stop(&steps);
+    leave(&steps, &client, conn);
 }
 
 /* Found out by what was sent after the last poll before the sleep. */
