@@ -278,6 +278,25 @@ static void write_that_expires_meanwhile(void **state)
     assert_int_equal(request(1)->message.opcode, OKV_OP_PING);
 }
 
+/* A get of a handle with a short deadline, for which a busy machine may be too slow. */
+static int patient_get(void)
+{
+    uint64_t until = okv_clock_ns() + UINT64_C(20000000000);
+    int status;
+
+    do
+        status = get();
+    while (status == OKV_ETIMEDOUT && okv_clock_ns() < until);
+    return status;
+}
+
+static int patient_ping_submit(uint64_t tag)
+{
+    struct okv_command ping = {.kind = OKV_PING, .tag = tag, .timeout_ms = LONG_MS};
+
+    return okv_submit(handle, &ping, 1, NULL);
+}
+
 static void abandoned_reads_give_their_slots_back(void **state)
 {
     (void)state;
@@ -293,7 +312,7 @@ static void abandoned_reads_give_their_slots_back(void **state)
         POLL_UNTIL(stub.connects == i + 2 && stub.connections == 1);
         assert_int_equal(stub.reads_under_way <= 1, true);
     }
-    assert_int_equal(get(), OKV_OK);
+    assert_int_equal(patient_get(), OKV_OK);
 }
 
 /* Where they have all of them, a call waits for one, and hears what became of the connection. */
@@ -308,13 +327,13 @@ static void abandoned_reads_do_not_keep_all_slots(void **state)
     assert_int_equal(stub.reads_under_way, 2);
     assert_int_equal(okv_submit_ping(handle, 0), OKV_EAGAIN);
     stub_hang_up();
-    assert_int_equal(get(), OKV_OK);
+    assert_int_equal(patient_get(), OKV_OK);
     assert_int_equal(stub.connects, 2);
     stub.delay = HELD;
     for (unsigned i = 0; i < 2; i++)
         assert_int_equal(get(), OKV_ETIMEDOUT);
     stub_hang_up();
-    assert_int_equal(okv_submit_ping(handle, 0), OKV_OK);
+    assert_int_equal(patient_ping_submit(0), OKV_OK);
     collect();
     assert_int_equal(results[0].status, OKV_OK);
 }
@@ -327,8 +346,7 @@ static void slots_that_came_back_are_seen(void **state)
     stub.delay = HELD;
     for (unsigned i = 0; i < 2; i++)
         assert_int_equal(get(), OKV_ETIMEDOUT);
-    struct okv_command ping = {.kind = OKV_PING, .tag = 0, .timeout_ms = LONG_MS};
-    assert_int_equal(okv_submit(handle, &ping, 1, NULL), OKV_OK);
+    assert_int_equal(patient_ping_submit(0), OKV_OK);
     assert_int_equal(okv_submit_get(handle, "key", 3, buffer[1], sizeof buffer[1], 1), OKV_EAGAIN);
     stub_release_events(0);
     get_submit(1);
