@@ -70,7 +70,7 @@ tests/support/packages.sh "${groups[@]}"
 
 build release
 if [ -n "$quick" ]; then
-    run_tests release -LE guest
+    run_tests release -j 2 -LE guest
     exit 0
 fi
 build clang
@@ -80,4 +80,4 @@ build fuzz
 run_tests fuzz -L fuzz -V
 run_tests asan -j 2 -L 'unit|local'
 run_tests tsan -j 2 -L 'unit|local'
-run_tests release
+run_tests release -j 2
