@@ -70,7 +70,7 @@ deletes() {
     what="del, $signal, another server: $follows"
     fill
     # shellcheck disable=SC2046 # as many arguments as keys
-    timeout 120 "$okv" -t 400 --counters del $(cat "$scratch/keys") 2>"$scratch/err" &
+    timeout 120 "$okv" -t 1000 --counters del $(cat "$scratch/keys") 2>"$scratch/err" &
     command=$!
     until [ "$("$okv" stat | sed -n 's/^deletes //p')" -gt 0 ]; do :; done
     dies
@@ -88,10 +88,10 @@ deletes() {
 lookups() {
     what="mget -, $signal, another server: $follows"
     fill
-    timeout 120 "$okv" -t 400 mget - <"$scratch/fifo" >"$scratch/out" 2>"$scratch/err" &
+    timeout 120 "$okv" -t 1000 mget - <"$scratch/fifo" >"$scratch/out" 2>"$scratch/err" &
     command=$!
     exec 3>"$scratch/fifo"
-    head -n $half "$scratch/keys" >&3
+    head -n $half "$scratch/keys" >&3 || wrong "it ended before the server did"
     until [ "$(wc -l <"$scratch/out")" -ge $half ]; do sleep 0.01; done
     dies
     tail -n +$((half + 1)) "$scratch/keys" >&3 2>/dev/null || true
@@ -110,7 +110,7 @@ lookups_at_any_moment() {
         what="mget KEY..., $signal after 0.$ms s, another server: $follows"
         fill
         # shellcheck disable=SC2046
-        timeout 120 "$okv" -t 400 mget $(cat "$scratch/keys") >"$scratch/out" 2>"$scratch/err" &
+        timeout 120 "$okv" -t 1000 mget $(cat "$scratch/keys") >"$scratch/out" 2>"$scratch/err" &
         command=$!
         sleep 0.$ms
         dies
@@ -123,10 +123,10 @@ lookups_at_any_moment() {
 
 imports() {
     what="import, $signal, another server: $follows"
-    timeout 120 "$okv" -t 400 import <"$scratch/fifo" >"$scratch/out" 2>"$scratch/err" &
+    timeout 120 "$okv" -t 1000 import <"$scratch/fifo" >"$scratch/out" 2>"$scratch/err" &
     command=$!
     exec 3>"$scratch/fifo"
-    head -n $half "$scratch/items" >&3
+    head -n $half "$scratch/items" >&3 || wrong "it ended before the server did"
     until [ "$("$okv" stat | sed -n 's/^items //p')" -ge $((half / 2)) ]; do :; done
     dies
     tail -n +$((half + 1)) "$scratch/items" >&3 2>/dev/null || true
@@ -139,7 +139,7 @@ imports() {
 listing() {
     what="$1, $signal, another server: $follows"
     fill
-    timeout 120 "$okv" -t 400 "$1" >"$scratch/fifo" 2>"$scratch/err" &
+    timeout 120 "$okv" -t 1000 "$1" >"$scratch/fifo" 2>"$scratch/err" &
     command=$!
     exec 3<"$scratch/fifo"
     head -c 100 <&3 >"$scratch/out"
@@ -172,7 +172,7 @@ benchmark() {
 # A put whose deadline passed may still be applied: it is not sent again.
 import_meets_a_stopped_server() {
     what="import, a stopped server"
-    timeout 120 "$okv" -t 500 --counters import <"$scratch/fifo" >"$scratch/out" 2>"$scratch/err" &
+    timeout 120 "$okv" -t 1000 --counters import <"$scratch/fifo" >"$scratch/out" 2>"$scratch/err" &
     command=$!
     exec 3>"$scratch/fifo"
     head -n 1 "$scratch/items" >&3
@@ -201,8 +201,8 @@ each_command() {
     [ "$follows" = yes ] || serve
     listing export
     [ "$follows" = yes ] || serve
-    after=0.1 timing "$okv" -t 400 ping -c 300000 # few enough for a sanitizer's build
-    timing "$okv" -t 400 probe -n 3000000 # likewise
+    after=0.1 timing "$okv" -t 1000 ping -c 300000 # few enough for a sanitizer's build
+    timing "$okv" -t 1000 probe -n 3000000 # likewise
     benchmark --records 1000 --warmup 0 --seconds 20 --rounds 1
     benchmark --records 1000 --warmup 0 --operations 2000000000 --rounds 1
     signal=TERM follows=no dies
