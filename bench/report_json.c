@@ -194,14 +194,15 @@ static json_t *json_phase(const struct phase *phase)
                              "user_bytes", json_number(phase->after.user_bytes), "memory_bytes",
                              json_number(phase->after.memory_bytes));
     return json_pack(
-        "{s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "seconds", phase->seconds,
+        "{s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "seconds", phase->seconds,
         "operations", json_count(report_operations(&phase->tally)), "operations_per_second",
-        json_number(report_rate(phase)), "latency", latency, "reads_per_get",
-        json_number(report_reads_per_get(&phase->counters)), "wire_bytes_per_operation",
-        json_number(report_wire_bytes(phase)), "client_cpu_us_per_operation",
-        json_number(report_cpu_us(phase, phase->client_cpu_ms)), "server_cpu_us_per_operation",
-        json_number(report_cpu_us(phase, phase->server_cpu_ms)), "fill", fill, "counters",
-        json_counters(&phase->counters), "series", json_series(&phase->series));
+        json_number(report_rate(phase)), "not_begun", json_count(phase->not_begun), "latency",
+        latency, "reads_per_get", json_number(report_reads_per_get(&phase->counters)),
+        "wire_bytes_per_operation", json_number(report_wire_bytes(phase)),
+        "client_cpu_us_per_operation", json_number(report_cpu_us(phase, phase->client_cpu_ms)),
+        "server_cpu_us_per_operation", json_number(report_cpu_us(phase, phase->server_cpu_ms)),
+        "fill", fill, "counters", json_counters(&phase->counters), "series",
+        json_series(&phase->series));
 }
 
 static json_t *json_server_cpu(const struct floor_round *round)

@@ -394,8 +394,8 @@ static void collect_phase(struct runner *runner, struct phase *phase)
         loop_tally_merge(&phase->tally, &worker->tally);
         series_merge(&phase->series, &worker->series);
         phase->client_cpu_ms += worker->cpu_ms;
-        if (!worker->loads && runner->plan.distance_ns > 0 && !worker->orders.over)
-            phase->overdue = true;
+        if (!worker->loads)
+            phase->not_begun += orders_left(&worker->orders);
         if (worker->start_ns < start_ns)
             start_ns = worker->start_ns;
         if (worker->end_ns > end_ns)

@@ -317,6 +317,7 @@ static void lines_have_as_many_fields(void **state)
     unsigned lines = 0;
 
     target->loaded = true;
+    target->run[1].not_begun = 4321;
     round_of(&target->load, 10, 1000);
     floor->rounds = 1;
     floor->floor = calloc(1, sizeof *floor->floor);
@@ -335,6 +336,7 @@ static void lines_have_as_many_fields(void **state)
     assert_null(strstr(fixture->text, "nan")); /* what is not known is empty */
     assert_non_null(strstr(fixture->text, "\nokv,load,get,1e-05,1000000,10,1,1,1,1,1,1,1,1,"));
     assert_non_null(strstr(fixture->text, "\nokv,2,get,2e-05,5000000,100,0.2,"));
+    assert_non_null(strstr(fixture->text, ",4321\n"));
     assert_non_null(strstr(fixture->text, "\nthe floor,1,read,"));
 }
 
@@ -416,6 +418,7 @@ static void json_says_what_is_known(void **state)
 
     run_of(fixture, 0, "a", first);
     run_of(fixture, 1, "b", second)->info.path = "rxe0 port 1, path MTU 4096, ethernet";
+    fixture->report.targets[1].run[0].not_begun = 4321;
     strcpy(fixture->report.environment.command, "kv-bench -s \xff");
     assert_int_equal(report_write_json(&fixture->report, out), 0);
     fclose(out);
@@ -426,6 +429,7 @@ static void json_says_what_is_known(void **state)
                         "kv-bench -s ?");
     assert_int_equal(json_integer_value(json_object_get(environment, "mtu")), 4096);
     assert_true(near(number_at(root, NULL, "operations_per_second"), 2.5e6));
+    assert_true(near(number_at(root, NULL, "not_begun"), 4321));
     assert_true(isnan(number_at(root, NULL, "reads_per_get")));
     assert_true(isnan(number_at(root, NULL, "server_cpu_us_per_operation")));
     assert_true(isnan(number_at(root, "fill", "items")));
