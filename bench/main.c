@@ -141,7 +141,8 @@ static int measure(struct bench *bench)
     int status = STATUS_DONE;
 
     for (uint32_t i = 0; status == STATUS_DONE && options->load && i < options->target_count; i++)
-        status = run_load(bench, i);
+        if (options->targets[i].load)
+            status = run_load(bench, i);
     if (status != STATUS_DONE || options->load_only)
         return status;
     for (uint32_t i = 0; status == STATUS_DONE && options->warmup > 0 && i < options->target_count;

@@ -76,8 +76,9 @@ def value_bytes:
       else fail($file; "its values are not of one size but \(.value_sizes // "unknown")") end;
 
 def clients:
-    . as { $file, $run }
+    . as { $file, $run, $target }
     | $run.parameters
+    | .threads = ($target.threads // .threads)
     | if (.threads | type) == "number" then .threads * (.connections // 1)
       else fail($file; "has no parameters.threads") end;
 
@@ -143,7 +144,7 @@ def asked:
     | [if .floor then empty elif .workload then ["workload", .workload] else ["", $mix] end,
        ["", .distribution], ["records", .records], ["key bytes", .key_size],
        ["value bytes", if .value_sizes == "fixed" then .value_size else "\(.value_sizes) to \(.value_size)" end],
-       ["threads", .threads], ["connections", .connections], ["depth", .depth],
+       ["threads", (.threads | if type == "array" then map(tostring) | join("/") else . end)], ["connections", .connections], ["depth", .depth],
        ["gets of a batch", .get_many], ["operations/s due", .rate], ["rounds", .rounds]]
     | map(select(.[1] | IN(null, 0, "") | not));
 
@@ -211,7 +212,7 @@ def by_name(f):
 # Beyond what a target carries, more load brings fewer operations: points are joined in the order of what was
 # asked for.
 def load_offered:
-    .run.parameters | if (.rate // 0) > 0 then .rate else (.threads // 1) * (.connections // 1) * (.depth // 1) end;
+    .target as $target | .run.parameters | if (.rate // 0) > 0 then .rate else ($target.threads // .threads // 1) * (.connections // 1) * (.depth // 1) end;
 
 def load_point($chosen):
     . as $drawn

@@ -88,10 +88,19 @@ static void print_asked(const struct options *options, FILE *out)
 
 static void print_way(const struct options *options, FILE *out)
 {
-    uint32_t connections = options->threads * options->connections;
+    uint32_t connections = options->threads[0] * options->connections;
 
-    fprintf(out, "driven   by %u connection%s in %u thread%s, ", connections,
-            connections > 1 ? "s" : "", options->threads, options->threads > 1 ? "s" : "");
+    if (options->threads_count == 1) {
+        fprintf(out, "driven   by %u connection%s in %u thread%s, ", connections,
+                connections > 1 ? "s" : "", options->threads[0],
+                options->threads[0] > 1 ? "s" : "");
+    } else {
+        fputs("driven   by ", out);
+        for (uint32_t i = 0; i < options->threads_count; i++)
+            fprintf(out, "%s%u", i > 0 ? " or " : "", options->threads[i]);
+        fprintf(out, " threads of %u connection%s each, ", options->connections,
+                options->connections > 1 ? "s" : "");
+    }
     if (options->get_many > 0)
         fprintf(out, "gets in batches of %u", options->get_many);
     if (options->get_many > 0 && options->floor)

@@ -97,6 +97,17 @@ a_mix_on_two_targets() {
     same "ratios in the table" "$(grep -c '^ratios to one' "$scratch/out")" 1
 }
 
+# One server, whose records are stored once, with one thread and with two.
+numbers_of_threads() {
+    run -s one="$socket" --threads 1,2 --mix get=99,put=1 --operations 3000 --rounds 3
+    holds '[.targets[] | [.name, .threads]] == [["one 1 thread", 1], ["one 2 threads", 2]]' \
+        '.parameters.threads == [1, 2] and all(.targets[]; .outcome.good and (.rounds | length) == 3)' \
+        '[.targets[].load.operations] == [500, null]' \
+        '.ratios[] | select(.figure == "operations_per_second")
+            | .target == "one 2 threads" and .to == "one 1 thread" and .median > 0'
+    same "the threads in the table" "$(grep -c '^driven   by 1 or 2 threads of 1 connection each' "$scratch/out")" 1
+}
+
 load_alone() {
     run -s one="$socket" --load-only --value-size 100
     holds '.targets[0].load.operations == 500 and .targets[0].rounds == [] and .targets[0].outcome.good' \
@@ -166,6 +177,7 @@ files() {
 
 start_server "$socket" --memory 64M
 a_mix_on_two_targets
+numbers_of_threads
 load_alone
 floor
 holds '.targets[0] | .bucket_bytes as $bytes | all(.rounds[]; .read_bytes == $bytes)'

@@ -78,7 +78,8 @@ static int setup(void **state)
     fixture->report.options = &fixture->options;
     fixture->report.environment.git = "";
     fixture->options.rounds = ROUNDS;
-    fixture->options.depth = fixture->options.threads = fixture->options.connections = 1;
+    fixture->options.depth = fixture->options.connections = 1;
+    fixture->options.threads[0] = fixture->options.threads_count = 1;
     fixture->options.mix[OPERATION_GET] = 100;
     fixture->options.values.high = 32;
     *state = fixture;
@@ -248,7 +249,7 @@ static void good_is_all_of_it(void **state)
     tally->conflicts = 1;
     tally->missing = 1; /* nobody said that all are there */
     assert_true(report_target_good(&fixture->report, target));
-    target->loaded = true;
+    fixture->options.load = true;
     assert_false(report_target_good(&fixture->report, target));
     fixture->options.mix[OPERATION_DELETE] = 1;
     assert_true(report_target_good(&fixture->report, target));
