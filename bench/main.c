@@ -1,11 +1,11 @@
 /* kv-bench(1): load, warm up, measure, report. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench/floor.h"
 #include "bench/options.h"
+#include "bench/output.h"
 #include "bench/report.h"
 #include "bench/runner.h"
 
@@ -18,8 +18,6 @@ struct bench {
     struct options options;
     struct report *report;
     struct runner *runners[OPTIONS_TARGETS_MAX];
-    FILE *json; /* NULL: none, else it or stdout */
-    FILE *csv;
 };
 
 static int fail(const char *what, const char *why)
@@ -143,7 +141,8 @@ static int measure(struct bench *bench)
     int status = STATUS_DONE;
 
     for (uint32_t i = 0; status == STATUS_DONE && options->load && i < options->target_count; i++)
-        status = run_load(bench, i);
+        if (options->targets[i].load)
+            status = run_load(bench, i);
     if (status != STATUS_DONE || options->load_only)
         return status;
     for (uint32_t i = 0; status == STATUS_DONE && options->warmup > 0 && i < options->target_count;
@@ -154,20 +153,29 @@ static int measure(struct bench *bench)
 
 /* ---- before and after --------------------------------------------------- */
 
-/* Before the run, whose result would be lost if this failed after it. */
-static int open_output(const char *name, FILE **out)
+/* Before the run, whose result would be lost if it could not be written after it. */
+static int check_output(const char *name)
 {
-    if (!name)
-        return STATUS_DONE;
-    *out = strcmp(name, "-") == 0 ? stdout : fopen(name, "w");
-    return *out ? STATUS_DONE : fail(name, strerror(errno));
+    int error = name ? output_check(name) : 0;
+
+    return error ? fail(name, strerror(error)) : STATUS_DONE;
 }
 
-static int close_output(const char *name, FILE *out, int status)
+static int write_output(const struct report *report, const char *name,
+                        int (*write)(const struct report *report, FILE *out))
 {
-    if (out && out != stdout && fclose(out) != 0 && status == STATUS_DONE)
-        return fail(name, strerror(errno));
-    return status;
+    struct output output;
+
+    if (!name)
+        return STATUS_DONE;
+    int error = output_begin(&output, name);
+    if (error)
+        return fail(name, strerror(error));
+    int rc = write(report, output.file);
+    error = output_end(&output, rc == 0);
+    if (rc != 0 || error)
+        return fail(name, "cannot be written: see that the disk has room");
+    return STATUS_DONE;
 }
 
 /* Where the rounds of a target go. */
@@ -249,7 +257,7 @@ static bool has_figures(const struct bench *bench, int status)
 }
 
 /* Says which latencies of an open loop are those of a server that was asked for too much. */
-static void note_overdue(const struct bench *bench)
+static void note_not_begun(const struct bench *bench)
 {
     char label[LABEL_TEXT];
     char what[64];
@@ -258,13 +266,19 @@ static void note_overdue(const struct bench *bench)
         const struct report_target *target = &bench->report->targets[i];
         for (uint32_t round = 0; target->run && round < target->rounds; round++) {
             snprintf(what, sizeof what, "round %u of %u", round + 1, bench->options.rounds);
-            if (target->run[round].overdue)
+            if (target->run[round].not_begun > 0)
                 fprintf(stderr,
-                        "kv-bench: %s: not all that was due could be begun in twice the time: "
-                        "give a lower --rate\n",
-                        label_of(bench, i, what, label));
+                        "kv-bench: %s: about %llu operations that were due could not be begun in "
+                        "twice the time: give a lower --rate\n",
+                        label_of(bench, i, what, label),
+                        (unsigned long long)target->run[round].not_begun);
         }
     }
+}
+
+static bool is_stdout(const char *name)
+{
+    return name && strcmp(name, "-") == 0;
 }
 
 /* Prints and writes what there is. */
@@ -274,12 +288,11 @@ static int publish(const struct bench *bench, int status)
     const struct report *report = bench->report;
 
     if (has_figures(bench, status))
-        report_print(report, bench->json == stdout || bench->csv == stdout ? stderr : stdout);
-    note_overdue(bench);
-    if (bench->json && report_write_json(report, bench->json) != 0)
-        return fail(options->json, "cannot write the JSON: see that the disk has room");
-    if (bench->csv && report_write_csv(report, bench->csv) != 0)
-        return fail(options->csv, "cannot write the CSV: see that the disk has room");
+        report_print(report, is_stdout(options->json) || is_stdout(options->csv) ? stderr : stdout);
+    note_not_begun(bench);
+    if (write_output(report, options->json, report_write_json) != STATUS_DONE ||
+        write_output(report, options->csv, report_write_csv) != STATUS_DONE)
+        return STATUS_FAILED;
     if (options->hdr && report_write_hdr(report, options->hdr) != 0)
         return fail(options->hdr, "cannot write the histograms: see that the directory is there "
                                   "and has room");
@@ -290,29 +303,29 @@ static int publish(const struct bench *bench, int status)
 
 static int run(struct bench *bench)
 {
-    int status = open_output(bench->options.json, &bench->json);
+    int status = check_output(bench->options.json);
 
     if (status == STATUS_DONE)
-        status = open_output(bench->options.csv, &bench->csv);
+        status = check_output(bench->options.csv);
     for (uint32_t i = 0; status == STATUS_DONE && i < bench->options.target_count; i++)
         status = open_target(bench, i);
     if (status == STATUS_DONE)
         status = publish(bench, measure(bench));
     close_targets(bench);
-    status = close_output(bench->options.csv, bench->csv, status);
-    return close_output(bench->options.json, bench->json, status);
+    return status;
 }
 
 int main(int argc, char **argv)
 {
-    struct bench bench = {.json = NULL};
+    struct bench bench = {.runners = {NULL}};
 
-    options_parse(&bench.options, argc, argv);
     bench.report = calloc(1, sizeof *bench.report);
     if (!bench.report)
         return fail("start", "out of memory");
-    bench.report->options = &bench.options;
+    /* The command line first, as it was given: reading options cuts it. */
     environment_read(&bench.report->environment, argc, argv);
+    options_parse(&bench.options, argc, argv);
+    bench.report->options = &bench.options;
     int status = run(&bench);
     free(bench.report);
     return status;

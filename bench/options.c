@@ -85,7 +85,9 @@ static const struct argp_option bench_options[] = {
      "A share R of the records gets a share O of the operations (0.2,0.8)", 3},
     {"seed", OPTION_SEED, "N", 0, "Start of the random numbers (1)", 3},
     {NULL, 0, NULL, 0, "How much of it:", 4},
-    {"threads", OPTION_THREADS, "T", 0, "Threads (1)", 4},
+    {"threads", OPTION_THREADS, "T[,T...]", 0,
+     "Threads (1). With several numbers rounds alternate between them: 1,2 compares two with one",
+     4},
     {"connections", OPTION_CONNECTIONS, "C", 0, "Connections of each thread (1)", 4},
     {"depth", OPTION_DEPTH, "D", 0,
      "Operations that each connection keeps under way (1), or may have under way with --rate (32)",
@@ -222,7 +224,8 @@ static error_t parse_amount(int key, char *text, struct argp_state *state)
 
     switch (key) {
     case OPTION_THREADS:
-        options->threads = (uint32_t)options_read_count(state, "--threads", text, 1, THREADS_MAX);
+        options->threads_count =
+            options_read_counts(state, "--threads", text, THREADS_MAX, options->threads);
         return 0;
     case OPTION_CONNECTIONS:
         options->connections =
@@ -308,8 +311,12 @@ static void check_together(struct argp_state *state, const struct command_line *
     if (!workload_key_fits(records, options->key_size))
         argp_error(state, "--key-size %u: too short for %llu different keys: give a longer one",
                    options->key_size, (unsigned long long)records);
-    if (options->floor && (options->threads != 1 || options->connections != 1))
+    if (options->floor &&
+        (options->threads[0] != 1 || options->threads_count != 1 || options->connections != 1))
         argp_error(state, "--floor measures one connection: leave out --threads and --connections");
+    if (options->threads_count > 1 && inserts)
+        argp_error(state, "--threads with several numbers: each would insert the same items: leave "
+                          "inserts out of --mix");
     if (options->floor && options->values.sizes != WORKLOAD_SIZES_FIXED)
         argp_error(state, "--floor compares with READs of one size: give --value-size one SIZE");
     if (options->floor && options->rate > 0)
@@ -341,6 +348,34 @@ static void default_target(struct options *options)
     options->target_count = 1;
 }
 
+/* Makes of each server as many targets as there are numbers of threads. */
+static void spread_threads(struct argp_state *state, struct options *options)
+{
+    struct options_target servers[OPTIONS_TARGETS_MAX];
+    uint32_t count = options->target_count, numbers = options->threads_count, made = 0;
+
+    if (count * numbers > OPTIONS_TARGETS_MAX)
+        argp_error(state,
+                   "--threads: %u numbers for %u servers are too many: give at most %d together",
+                   numbers, count, OPTIONS_TARGETS_MAX);
+    memcpy(servers, options->targets, count * sizeof *servers);
+    for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t k = 0; k < numbers; k++, made++) {
+            struct options_target *target = &options->targets[made];
+            *target = (struct options_target){.name = servers[i].name,
+                                              .uri = servers[i].uri,
+                                              .threads = options->threads[k],
+                                              .load = k == 0};
+            if (numbers == 1)
+                continue;
+            snprintf(options->names[made], sizeof options->names[made], "%s %u thread%s",
+                     servers[i].name, target->threads, target->threads > 1 ? "s" : "");
+            target->name = options->names[made];
+        }
+    }
+    options->target_count = made;
+}
+
 /* Fills in what depends on several options. */
 static void settle(struct argp_state *state, struct command_line *line)
 {
@@ -366,6 +401,7 @@ static void settle(struct argp_state *state, struct command_line *line)
         options->rounds = options->floor ? FLOOR_ROUNDS : 1;
     if (options->target_count == 0)
         default_target(options);
+    spread_threads(state, options);
 }
 
 static error_t parse(int key, char *text, struct argp_state *state)
@@ -427,7 +463,8 @@ void options_parse(struct options *options, int argc, char **argv)
         .mix = {[OPERATION_GET] = 95, [OPERATION_PUT] = 5},
         .seed = 1,
         .warmup = 1.0,
-        .threads = 1,
+        .threads = {1},
+        .threads_count = 1,
         .connections = 1,
         .depth = 1,
         .progress = isatty(STDERR_FILENO),

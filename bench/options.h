@@ -10,21 +10,25 @@
 #include "shared/default_uri.h"
 
 #define OPTIONS_TARGETS_MAX 16
+#define OPTIONS_NAME_TEXT 320
 
 struct options {
-    /* Each -s NAME=URI or -s URI; rounds alternate between them. */
+    /* Each -s NAME=URI or -s URI, with each number of threads; rounds alternate between them. */
     struct options_target {
         const char *name; /* in the report: the URI unless it was given */
         const char *uri;
+        uint32_t threads;
+        bool load; /* it stores the records: of one server, only the first does */
     } targets[OPTIONS_TARGETS_MAX];
     uint32_t target_count;
+    char names[OPTIONS_TARGETS_MAX][OPTIONS_NAME_TEXT]; /* where threads are part of them */
     bool server_named;                     /* by -s or OKV_SERVER, not the well-known path */
     char well_known[OKV_DEFAULT_URI_TEXT]; /* what the uri points to when it was not named */
 
     /* what is stored */
     uint32_t key_size;
     struct workload_values values;
-    bool load;      /* put every record first */
+    bool load;      /* put every record first, once on each server */
     bool load_only; /* and nothing else */
 
     /* what is asked for */
@@ -39,7 +43,8 @@ struct options {
     double warmup;       /* seconds */
     double rate;         /* open loop: operations per second of all threads; 0: closed */
     bool even;           /* open loop: at even distances; else as a Poisson process */
-    uint32_t threads;
+    uint32_t threads[OPTIONS_TARGETS_MAX]; /* what is compared: most often one number */
+    uint32_t threads_count;
     uint32_t connections; /* of each thread */
     uint32_t depth;       /* operations that each connection keeps under way */
     uint32_t get_many;    /* gets of a batch; 0: operations one by one */

@@ -36,6 +36,31 @@ uint64_t options_read_count(struct argp_state *state, const char *option, const 
     return number * scale;
 }
 
+uint32_t options_read_counts(struct argp_state *state, const char *option, const char *text,
+                             uint64_t high, uint32_t counts[OPTIONS_TARGETS_MAX])
+{
+    uint32_t count = 0;
+
+    for (const char *at = text;; at++) {
+        size_t length = strcspn(at, ",");
+        char *number = strndup(at, length);
+        if (!number)
+            argp_failure(state, 1, ENOMEM, "%s", option);
+        if (count == OPTIONS_TARGETS_MAX)
+            argp_error(state, "%s '%s': give at most %d numbers", option, text,
+                       OPTIONS_TARGETS_MAX);
+        counts[count] = (uint32_t)options_read_count(state, option, number, 1, high);
+        free(number);
+        for (uint32_t i = 0; i < count; i++)
+            if (counts[i] == counts[count])
+                argp_error(state, "%s '%s': give each number once", option, text);
+        count++;
+        at += length;
+        if (*at == '\0')
+            return count;
+    }
+}
+
 double options_read_real(struct argp_state *state, const char *option, const char *text, double low,
                          double high)
 {

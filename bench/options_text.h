@@ -11,6 +11,10 @@
 /* A whole number with an optional decimal K, M or G. */
 uint64_t options_read_count(struct argp_state *state, const char *option, const char *text,
                             uint64_t low, uint64_t high);
+/* Such numbers from 1 on with commas between them, all different and at most OPTIONS_TARGETS_MAX.
+ * Returns how many. */
+uint32_t options_read_counts(struct argp_state *state, const char *option, const char *text,
+                             uint64_t high, uint32_t counts[OPTIONS_TARGETS_MAX]);
 double options_read_real(struct argp_state *state, const char *option, const char *text, double low,
                          double high);
 /* Bytes, with an optional binary unit. */

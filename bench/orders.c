@@ -63,6 +63,18 @@ static bool set_due(struct orders *orders, struct loop_order *order)
     return true;
 }
 
+uint64_t orders_left(const struct orders *orders)
+{
+    double time_ns = (double)(orders->end_ns - orders->start_ns) - orders->due_ns;
+
+    if (orders->over || orders->end_ns == 0 || orders->plan->distance_ns <= 0 || time_ns <= 0)
+        return 0;
+    /* The next one is due for certain. */
+    double count = orders->plan->even ? ceil(time_ns / orders->plan->distance_ns)
+                                      : 1 + floor(time_ns / orders->plan->distance_ns);
+    return count < (double)orders->remaining ? (uint64_t)count : orders->remaining;
+}
+
 bool orders_next(void *user, struct loop_order *order)
 {
     struct orders *orders = user;

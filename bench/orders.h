@@ -45,4 +45,8 @@ void orders_begin(struct orders *orders, uint64_t count, uint64_t start_ns, uint
 /* A loop_next over struct orders. */
 bool orders_next(void *user, struct loop_order *order);
 
+/* Open loop: orders that were due before the end and were not asked for. Exact at even distances,
+ * else what is to be expected of the time that was left. */
+uint64_t orders_left(const struct orders *orders);
+
 #endif

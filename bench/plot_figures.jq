@@ -2,7 +2,8 @@
 #
 # picture($kind; $choice) makes of [{ file, run }] a picture:
 #
-#   { title, x: AXIS, y: AXIS, mark: a y across which a line is drawn, or null, lines: [LINE], caption: [text] }
+#   { title, tag: what stands beside it, or null, x: AXIS, y: AXIS, mark: a y across which a line is drawn, or null,
+#     lines: [LINE], caption: [text] }
 #   AXIS { text, log, from, to, tics: [[value, text]] }
 #   LINE { text: null when it is not in the legend, style, colour and dash: numbers from 0,
 #          parts: [[[x, y, least, most]]]: runs of points that are joined }
@@ -76,8 +77,9 @@ def value_bytes:
       else fail($file; "its values are not of one size but \(.value_sizes // "unknown")") end;
 
 def clients:
-    . as { $file, $run }
+    . as { $file, $run, $target }
     | $run.parameters
+    | .threads = ($target.threads // .threads)
     | if (.threads | type) == "number" then .threads * (.connections // 1)
       else fail($file; "has no parameters.threads") end;
 
@@ -143,17 +145,22 @@ def asked:
     | [if .floor then empty elif .workload then ["workload", .workload] else ["", $mix] end,
        ["", .distribution], ["records", .records], ["key bytes", .key_size],
        ["value bytes", if .value_sizes == "fixed" then .value_size else "\(.value_sizes) to \(.value_size)" end],
-       ["threads", .threads], ["connections", .connections], ["depth", .depth],
+       ["threads", (.threads | if type == "array" then map(tostring) | join("/") else . end)], ["connections", .connections], ["depth", .depth],
        ["gets of a batch", .get_many], ["operations/s due", .rate], ["rounds", .rounds]]
     | map(select(.[1] | IN(null, 0, "") | not));
 
-# Of all runs together; what differs between them with all its values.
+# Parts one after the other, in lines that fit below the picture.
+def lines_of($parts):
+    reduce $parts[] as $part ([];
+        if . == [] or (last + "; " + $part | length) > 135 then . + [$part] else .[-1] += "; " + $part end);
+
+# Of all runs together, as lines; what differs between them with all its values.
 def asked_text:
     [.[] | asked[]]
     | [(map(.[0]) | once)[] as $name
        | $name + (if $name == "" then "" else " " end)
          + (map(select(.[0] == $name) | .[1]) | unique | map(tostring) | join(if $name == "" then ", " else "/" end))]
-    | join("; ");
+    | lines_of(.);
 
 def caption:
     ([.[].run.environment.date // "" | .[:10]] | once | sort) as $dates
@@ -163,7 +170,7 @@ def caption:
     | [($programs | .[:3] | join(", ")) + "; " + ($dates | join(", ") | part)]
     + $machines[:2]
     + [if ($machines | length) > 2 then "and \(($machines | length) - 2) other machines" else empty end]
-    + [asked_text | select(. != "")]
+    + asked_text
     + [if any(.[].run.environment; .emulated == true) then
            "Emulated processors: compare figures of this picture with each other, not with another machine's."
        else empty end];
@@ -211,7 +218,7 @@ def by_name(f):
 # Beyond what a target carries, more load brings fewer operations: points are joined in the order of what was
 # asked for.
 def load_offered:
-    .run.parameters | if (.rate // 0) > 0 then .rate else (.threads // 1) * (.connections // 1) * (.depth // 1) end;
+    .target as $target | .run.parameters | if (.rate // 0) > 0 then .rate else ($target.threads // .threads // 1) * (.connections // 1) * (.depth // 1) end;
 
 def load_point($chosen):
     . as $drawn
@@ -318,6 +325,7 @@ def picture($kind; $choice):
       elif $kind == "clients" then throughput($choice)
       else over_time($choice) end
     | .caption = ($files | caption)
+    | .tag = (if any($files[].run.environment; .emulated == true) then "emulated processors" else null end)
     | ([$files[].run.targets[].name | select($choice.targets == [] or ([.] | inside($choice.targets)))] | once) as $names
     | if ($names | length) == 1 then .title += ": \($names[0])" else . end
     | if $choice.title != "" then .title = $choice.title else . end;

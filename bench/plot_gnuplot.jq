@@ -45,6 +45,8 @@ def program:
     "set grid lt 1 lw 1 lc rgb '#dcdcdc'",
     "set key outside right top Left reverse samplen 3 spacing 1.25 width 1 noautotitle",
     "set label 1 \(.title | quoted) at screen 0.02,0.95 left font ',17'",
+    (if .tag == null then empty
+     else "set label 99 \(.tag | quoted) at screen 0.98,0.95 right font ',13' textcolor rgb '#d55e00'" end),
     "set tmargin at screen 0.88",
     "set bmargin at screen \(0.16 + 0.035 * ($caption | length))",
     ($caption | to_entries[]

@@ -88,10 +88,19 @@ static void print_asked(const struct options *options, FILE *out)
 
 static void print_way(const struct options *options, FILE *out)
 {
-    uint32_t connections = options->threads * options->connections;
+    uint32_t connections = options->threads[0] * options->connections;
 
-    fprintf(out, "driven   by %u connection%s in %u thread%s, ", connections,
-            connections > 1 ? "s" : "", options->threads, options->threads > 1 ? "s" : "");
+    if (options->threads_count == 1) {
+        fprintf(out, "driven   by %u connection%s in %u thread%s, ", connections,
+                connections > 1 ? "s" : "", options->threads[0],
+                options->threads[0] > 1 ? "s" : "");
+    } else {
+        fputs("driven   by ", out);
+        for (uint32_t i = 0; i < options->threads_count; i++)
+            fprintf(out, "%s%u", i > 0 ? " or " : "", options->threads[i]);
+        fprintf(out, " threads of %u connection%s each, ", options->connections,
+                options->connections > 1 ? "s" : "");
+    }
     if (options->get_many > 0)
         fprintf(out, "gets in batches of %u", options->get_many);
     if (options->get_many > 0 && options->floor)
@@ -217,6 +226,22 @@ static void print_latency(const struct report_target *target, const struct repor
     putc('\n', out);
 }
 
+/* What an open loop did not come to, whose latencies are not in the table. */
+static void print_not_begun(const struct report_target *target, FILE *out)
+{
+    uint64_t left = 0, begun = 0;
+
+    for (uint32_t i = 0; i < target->rounds; i++) {
+        left += target->run[i].not_begun;
+        begun += report_operations(&target->run[i].tally);
+    }
+    if (left > 0)
+        fprintf(
+            out,
+            "  not begun     about %llu operations, %.1f %% of those that were due: see --rate\n",
+            (unsigned long long)left, 100 * (double)left / (double)(left + begun));
+}
+
 static void print_run(const struct report_target *target, const struct report_rounds *rounds,
                       FILE *out)
 {
@@ -224,6 +249,7 @@ static void print_run(const struct report_target *target, const struct report_ro
             "p99.9", "max", "count", rounds->rounds > 1 ? ", medians of the rounds" : "");
     for (int i = 0; i < OPERATION_COUNT; i++)
         print_latency(target, rounds, (enum operation)i, out);
+    print_not_begun(target, out);
     print_figure(rounds, REPORT_RATE, "operations per second", out);
     print_figure(rounds, REPORT_CLIENT_CPU, "client CPU us per operation", out);
     print_figure(rounds, REPORT_SERVER_CPU, "server CPU us per operation", out);

@@ -67,6 +67,7 @@ static void write_phase(const struct report_target *target, uint32_t round,
         write_number(report_wire_bytes(phase), out);
         write_number(report_cpu_us(phase, phase->client_cpu_ms), out);
         write_number(report_cpu_us(phase, phase->server_cpu_ms), out);
+        write_number((double)phase->not_begun, out);
         putc('\n', out);
     }
 }
@@ -85,7 +86,7 @@ static void write_floor(const struct report_target *target, uint32_t number,
         write_number(figures.rate[i], out);
         write_latency(&round->latency[i], out);
         write_number(i == FLOOR_GET ? figures.reads_per_get : NAN, out);
-        fputs(",,,\n", out);
+        fputs(",,,,\n", out);
     }
 }
 
@@ -93,7 +94,7 @@ int report_write_csv(const struct report *report, FILE *out)
 {
     fputs("target,round,operation,seconds,operations_per_second,count,min_us,mean_us,p50_us,p90_us,"
           "p99_us,p99_9_us,p99_99_us,max_us,reads_per_get,wire_bytes_per_operation,"
-          "client_cpu_us_per_operation,server_cpu_us_per_operation\n",
+          "client_cpu_us_per_operation,server_cpu_us_per_operation,not_begun\n",
           out);
     for (uint32_t i = 0; i < report->options->target_count; i++) {
         const struct report_target *target = &report->targets[i];

@@ -107,6 +107,17 @@ static json_t *json_mix(const struct options *options)
     return object;
 }
 
+/* A number, or those that were compared. */
+static json_t *json_threads(const struct options *options)
+{
+    if (options->threads_count == 1)
+        return json_count(options->threads[0]);
+    json_t *array = json_array();
+    for (uint32_t i = 0; i < options->threads_count; i++)
+        json_array_append_new(array, json_count(options->threads[i]));
+    return array;
+}
+
 static json_t *json_parameters(const struct options *options)
 {
     const struct workload_choice *choice = &options->choice;
@@ -122,15 +133,15 @@ static json_t *json_parameters(const struct options *options)
         (json_int_t)(options->values.sizes == WORKLOAD_SIZES_FIXED ? options->values.high
                                                                    : options->values.low),
         "seed", json_count(options->seed));
-    json_t *how = json_pack(
-        "{s:b, s:b, s:o, s:f, s:f, s:f, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:b}", "load",
-        (int)options->load, "load_only", (int)options->load_only, "operations",
-        json_count(options->operations), "seconds", options->seconds, "warmup", options->warmup,
-        "rate", options->rate, "even", (int)options->even, "threads", (json_int_t)options->threads,
-        "connections", (json_int_t)options->connections, "depth", (json_int_t)options->depth,
-        "get_many", (json_int_t)options->get_many, "rounds", (json_int_t)options->rounds,
-        "timeout_ms", (json_int_t)options->timeout_ms, "floor", (int)options->floor, "registered",
-        (int)options->registered);
+    json_t *how =
+        json_pack("{s:b, s:b, s:o, s:f, s:f, s:f, s:b, s:o, s:I, s:I, s:I, s:I, s:I, s:b, s:b}",
+                  "load", (int)options->load, "load_only", (int)options->load_only, "operations",
+                  json_count(options->operations), "seconds", options->seconds, "warmup",
+                  options->warmup, "rate", options->rate, "even", (int)options->even, "threads",
+                  json_threads(options), "connections", (json_int_t)options->connections, "depth",
+                  (json_int_t)options->depth, "get_many", (json_int_t)options->get_many, "rounds",
+                  (json_int_t)options->rounds, "timeout_ms", (json_int_t)options->timeout_ms,
+                  "floor", (int)options->floor, "registered", (int)options->registered);
 
     json_object_update(what, how);
     json_decref(how);
@@ -194,14 +205,15 @@ static json_t *json_phase(const struct phase *phase)
                              "user_bytes", json_number(phase->after.user_bytes), "memory_bytes",
                              json_number(phase->after.memory_bytes));
     return json_pack(
-        "{s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "seconds", phase->seconds,
+        "{s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "seconds", phase->seconds,
         "operations", json_count(report_operations(&phase->tally)), "operations_per_second",
-        json_number(report_rate(phase)), "latency", latency, "reads_per_get",
-        json_number(report_reads_per_get(&phase->counters)), "wire_bytes_per_operation",
-        json_number(report_wire_bytes(phase)), "client_cpu_us_per_operation",
-        json_number(report_cpu_us(phase, phase->client_cpu_ms)), "server_cpu_us_per_operation",
-        json_number(report_cpu_us(phase, phase->server_cpu_ms)), "fill", fill, "counters",
-        json_counters(&phase->counters), "series", json_series(&phase->series));
+        json_number(report_rate(phase)), "not_begun", json_count(phase->not_begun), "latency",
+        latency, "reads_per_get", json_number(report_reads_per_get(&phase->counters)),
+        "wire_bytes_per_operation", json_number(report_wire_bytes(phase)),
+        "client_cpu_us_per_operation", json_number(report_cpu_us(phase, phase->client_cpu_ms)),
+        "server_cpu_us_per_operation", json_number(report_cpu_us(phase, phase->server_cpu_ms)),
+        "fill", fill, "counters", json_counters(&phase->counters), "series",
+        json_series(&phase->series));
 }
 
 static json_t *json_server_cpu(const struct floor_round *round)
@@ -279,15 +291,15 @@ static json_t *json_target(const struct report *report, const struct report_targ
 {
     const struct target_info *info = &target->info;
 
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:o, s:I, s:o, s:o, s:o, s:o}", "name",
-                     json_text(target->target->name), "uri", json_text(target->target->uri), "kind",
-                     json_text(info->kind), "transport", json_text(info->transport), "path",
-                     json_text(info->path), "version", json_text(info->version), "bucket_bytes",
-                     (json_int_t)info->bucket_bytes, "region_bytes", json_count(info->region_bytes),
-                     "max_value", (json_int_t)info->max_value, "load",
-                     target->loaded ? json_phase(&target->load) : json_null(), "rounds",
-                     json_rounds(target), "summary", json_summary(rounds), "outcome",
-                     json_outcome(report, target));
+    return json_pack(
+        "{s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:I, s:o, s:I, s:o, s:o, s:o, s:o}", "name",
+        json_text(target->target->name), "uri", json_text(target->target->uri), "threads",
+        (json_int_t)target->target->threads, "kind", json_text(info->kind), "transport",
+        json_text(info->transport), "path", json_text(info->path), "version",
+        json_text(info->version), "bucket_bytes", (json_int_t)info->bucket_bytes, "region_bytes",
+        json_count(info->region_bytes), "max_value", (json_int_t)info->max_value, "load",
+        target->loaded ? json_phase(&target->load) : json_null(), "rounds", json_rounds(target),
+        "summary", json_summary(rounds), "outcome", json_outcome(report, target));
 }
 
 /* Adds how a target compares with the first. */

@@ -50,7 +50,7 @@ struct runner {
     struct workload_chooser chooser;
     struct inserts inserts;
     struct orders_plan plan;
-    struct worker *workers; /* [options->threads] */
+    struct worker *workers; /* [target->threads] */
     uint32_t opened;        /* workers that have connections and a loop */
     atomic_bool stop;
     pthread_mutex_t lock; /* over `running` */
@@ -71,20 +71,23 @@ static uint32_t smaller(uint32_t a, uint32_t b)
 }
 
 /* Operations that a connection may have under way while loading. */
-static uint32_t load_depth(const struct options *options)
+static uint32_t load_depth(const struct runner *runner)
 {
-    uint64_t fit = LOAD_BYTES / options->threads / options->connections / options->values.high;
+    const struct options *options = runner->options;
+    uint64_t fit =
+        LOAD_BYTES / runner->target->threads / options->connections / options->values.high;
 
     return larger(options->depth, fit < LOAD_DEPTH ? (uint32_t)fit : LOAD_DEPTH);
 }
 
 /* Operations that a connection must be able to have under way. The floor of a batch is as many
  * READs at once. */
-static uint32_t target_depth(const struct options *options)
+static uint32_t target_depth(const struct runner *runner)
 {
+    const struct options *options = runner->options;
     uint32_t batch = options->floor ? smaller(options->get_many, OKV_DEPTH_MAX_OPERATIONS) : 0;
 
-    return larger(load_depth(options), batch);
+    return larger(load_depth(runner), batch);
 }
 
 static int open_targets(struct worker *worker, char *why, size_t why_size)
@@ -95,7 +98,7 @@ static int open_targets(struct worker *worker, char *why, size_t why_size)
     struct target_config config = {
         .uri = worker->runner->target->uri,
         .timeout_ms = options->timeout_ms,
-        .depth = target_depth(options),
+        .depth = target_depth(worker->runner),
         .credits = deep ? options->depth : 0,
         .value_bytes = options->values.high,
     };
@@ -148,7 +151,7 @@ static int worker_init(struct runner *runner, uint32_t index, char *why, size_t 
         .target_count = worker->target_count,
         .stop = &runner->stop,
         .done = &worker->done,
-        .slot_count = larger(load_depth(options), options->get_many),
+        .slot_count = larger(load_depth(runner), options->get_many),
         .key_size = options->key_size,
         .values = &options->values,
         .inserts = runner->plan.inserts,
@@ -174,7 +177,7 @@ static void plan_init(struct runner *runner)
     runner->plan.inserts = options->mix[OPERATION_INSERT] > 0 ? &runner->inserts : NULL;
     runner->plan.even = options->even;
     if (options->rate > 0)
-        runner->plan.distance_ns = 1e9 / options->rate * options->threads;
+        runner->plan.distance_ns = 1e9 / options->rate * runner->target->threads;
     orders_plan_mix(&runner->plan, options->mix);
 }
 
@@ -194,12 +197,12 @@ int runner_create(const struct options *options, const struct options_target *ta
     pthread_mutex_init(&runner->lock, NULL);
     pthread_cond_init(&runner->ended, NULL);
     plan_init(runner);
-    runner->workers = calloc(options->threads, sizeof *runner->workers);
+    runner->workers = calloc(target->threads, sizeof *runner->workers);
     if (!runner->workers) {
         snprintf(why, why_size, "%s", okv_strerror(rc));
         goto destroy;
     }
-    for (uint32_t i = 0; i < options->threads; i++) {
+    for (uint32_t i = 0; i < target->threads; i++) {
         rc = worker_init(runner, i, why, why_size);
         if (rc != OKV_OK)
             goto destroy;
@@ -310,7 +313,7 @@ static void begin_run(struct worker *worker)
 {
     const struct runner *runner = worker->runner;
     uint64_t length_ns = (uint64_t)(worker->seconds * 1e9);
-    double phase = (double)(worker - runner->workers) / runner->options->threads;
+    double phase = (double)(worker - runner->workers) / runner->target->threads;
 
     worker->run.deadline_ns = length_ns > 0 ? worker->start_ns + length_ns : 0;
     orders_begin(&worker->orders, worker->operations, worker->start_ns, worker->run.deadline_ns,
@@ -394,8 +397,8 @@ static void collect_phase(struct runner *runner, struct phase *phase)
         loop_tally_merge(&phase->tally, &worker->tally);
         series_merge(&phase->series, &worker->series);
         phase->client_cpu_ms += worker->cpu_ms;
-        if (!worker->loads && runner->plan.distance_ns > 0 && !worker->orders.over)
-            phase->overdue = true;
+        if (!worker->loads)
+            phase->not_begun += orders_left(&worker->orders);
         if (worker->start_ns < start_ns)
             start_ns = worker->start_ns;
         if (worker->end_ns > end_ns)
@@ -481,7 +484,7 @@ int runner_load(struct runner *runner, struct phase *phase)
         worker->next_record = share_start(records, i, runner->opened);
         worker->end_record = share_start(records, i + 1, runner->opened);
         worker->run = (struct loop_run_config){
-            .next = next_load, .user = worker, .depth = load_depth(runner->options)};
+            .next = next_load, .user = worker, .depth = load_depth(runner)};
     }
     return run_phase(runner, "load", 0, phase);
 }

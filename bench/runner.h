@@ -21,10 +21,10 @@ struct phase {
     struct loop_tally tally;
     struct okv_counters counters; /* of all connections, during the phase; zero for peers */
     struct series series;
-    double seconds;           /* from the first thread's start to the last one's end */
-    double client_cpu_ms;     /* of the threads that measured */
-    double server_cpu_ms;     /* of the server meanwhile, or NAN */
-    bool overdue;             /* open loop: much was not begun when twice the time had passed */
+    double seconds;       /* from the first thread's start to the last one's end */
+    double client_cpu_ms; /* of the threads that measured */
+    double server_cpu_ms; /* of the server meanwhile, or NAN */
+    uint64_t not_begun;   /* open loop: about how many were due and not begun in twice the time */
     struct target_stat after; /* the server's figures after it */
 };
 

@@ -184,6 +184,11 @@ bench_arguments() {
     check "--rate with --floor" 2 '--floor' 'leave out --rate' "$bench" -s "$socket" --rate 10 --floor
     check "--rate with --get-many" 2 '--get-many' 'leave out --rate' "$bench" -s "$socket" --rate 10 --get-many 8
     check "--connections with --floor" 2 '--floor' 'leave out' "$bench" -s "$socket" --connections 2 --floor
+    check "an empty number of threads" 2 '--threads' 'whole number from 1' "$bench" -s "$socket" --threads 1,
+    check "a number of threads twice" 2 '--threads' 'each number once' "$bench" -s "$socket" --threads 2,1,2
+    check "too many numbers of threads" 2 '--threads' 'at most 16' "$bench" -s "$socket" -s "x=$socket" --threads 1,2,3,4,5,6,7,8,9
+    check "numbers of threads with --floor" 2 '--floor' 'leave out' "$bench" -s "$socket" --threads 1,2 --floor
+    check "numbers of threads that insert" 2 '--threads' 'leave' "$bench" -s "$socket" --threads 1,2 --workload d
     check "--floor with many sizes" 2 '--floor' 'one SIZE' "$bench" -s "$socket" --value-size 16-4K --floor
     check "--load-only with --floor" 2 '--load-only' 'leave out --floor' "$bench" -s "$socket" --load-only --floor
     check "--load-only with --no-load" 2 '--no-load' 'give one' "$bench" -s "$socket" --load-only --no-load

@@ -82,10 +82,14 @@ everything() {
         grep -q "\"name\": \"$name\"" "$scratch/json" || wrong "no $name in the JSON"
         grep -q "^$name" "$scratch/out" || wrong "no $name in the table"
     done
+    grep -qx "processors      servers any, kv-bench any, of $(nproc)" "$scratch/out" || wrong "the processors are not there"
     grep -q -e '^redis .*--appendonly no' "$scratch/out" || wrong "the settings of Redis are not there"
     what="some of them, by cas"
     run 0 --quick --targets okv-local,memcached-unix --mix get=50,cas=50 --value-size 16-4K \
         --rounds 1
+    what="processors of one's own"
+    run 0 --quick --targets okv-local,redis-unix --server-cpus 0 --client-cpus=0 --rounds 1
+    grep -qx "processors      servers 0, kv-bench 0, of $(nproc)" "$scratch/out" || wrong "the processors are not there"
     what="large values"
     run 0 --quick --targets redis-unix,memcached-tcp,lmdb,okv-local \
         --records 20 --value-size 1M --mix get=50,put=50 --rounds 1
@@ -108,6 +112,9 @@ refusals() {
     run 2 --floor
     what="an option of kv-bench"
     run 2 --quick --targets okv-local --mix get=200
+    what="processors that are not there"
+    run 2 --targets okv-local --server-cpus 5000
+    grep -q -e '--server-cpus 5000: give processors' "$scratch/err" || wrong "no cause"
     what="an option that nobody knows"
     run 2 --quick --targets okv-local --nonsense
     what="what a store cannot do"

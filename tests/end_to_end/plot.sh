@@ -103,6 +103,14 @@ captions() {
         '.caption[:2]' cdf run.json
     draws 2 '[.caption[] | select(test("mulated"))] | length' cdf run.json
     draws 0 '[.caption[] | select(test("mulated"))] | length' cdf floor.json
+    draws '"emulated processors"' .tag cdf run.json
+    draws null .tag cdf floor.json
+    # What is too long for one line goes on in the next.
+    variant run.json '.parameters.rate = 1000000001' rated.json
+    for number in 2 3 4 5 6 7; do variant rated.json ".parameters.rate = ${number}000000001" "rated-$number.json"; done
+    draws '[true,3,true]' \
+        '[(.caption | all(length <= 135)), (.caption[2:] | length), (.caption[3] | startswith("operations/s due 1000000001/2"))]' \
+        load --target okv rated.json rated-?.json
     draws '"workload b; records 1000; key bytes 16; value bytes 32; threads 2; connections 3; depth 1/4; rounds 2"' \
         '.caption[2]' load run.json depth-1.json
     variant run.json '.parameters.workload = null | .parameters.value_sizes = "uniform"' mixed.json

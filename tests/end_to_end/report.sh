@@ -61,6 +61,7 @@ a_mix_on_two_targets() {
     holds '.schema == "okv-bench-1" and .program == "kv-bench" and (.version | length) > 0 and (.git | type) == "string"' \
         '.environment | (.cpus > 0) and (.date | test("^[0-9]{4}-[0-9-]+T")) and (.emulated | type) == "boolean"
             and (.kernel | startswith("Linux")) and (.command | test("--workload a"))' \
+        '.targets[0].uri as $uri | .environment.command | contains(" -s one=\($uri) -s two=\($uri) ")' \
         '.parameters | .workload == "a" and .mix == {"get": 50, "put": 50} and .distribution == "zipfian"
             and .records == 500 and .value_size == 32 and .rounds == 3 and .depth == 4 and .floor == false' \
         '[.targets[].name] == ["one", "two"]' \
@@ -86,7 +87,7 @@ a_mix_on_two_targets() {
                 and (.min - ($ratios | min) | fabs) < 0.001'
     # A head, and for each target the load's puts and two lines for each round.
     same "lines of the CSV" "$(wc -l <"$csv")" $((1 + 2 * (1 + 3 * 2)))
-    same "fields of its lines" "$(awk -F, '{ print NF }' "$csv" | sort -u)" 18
+    same "fields of its lines" "$(awk -F, '{ print NF }' "$csv" | sort -u)" 19
     same "gets of the CSV" "$(awk -F, '$3 == "get" { sum += $6 } END { print sum }' "$csv")" \
         "$(jq '[.targets[].rounds[].latency.get.count] | add' "$json")"
     same "histograms" "$(cd "$scratch" && echo h.*)" \
@@ -94,6 +95,17 @@ a_mix_on_two_targets() {
     same "samples of one" "$(sed -n 's/^#\[Max .*Total count *= *\([0-9]*\)\]/\1/p' "$scratch/h.two.get.hgrm")" \
         "$(jq '[.targets[1].rounds[].latency.get.count] | add' "$json")"
     same "ratios in the table" "$(grep -c '^ratios to one' "$scratch/out")" 1
+}
+
+# One server, whose records are stored once, with one thread and with two.
+numbers_of_threads() {
+    run -s one="$socket" --threads 1,2 --mix get=99,put=1 --operations 3000 --rounds 3
+    holds '[.targets[] | [.name, .threads]] == [["one 1 thread", 1], ["one 2 threads", 2]]' \
+        '.parameters.threads == [1, 2] and all(.targets[]; .outcome.good and (.rounds | length) == 3)' \
+        '[.targets[].load.operations] == [500, null]' \
+        '.ratios[] | select(.figure == "operations_per_second")
+            | .target == "one 2 threads" and .to == "one 1 thread" and .median > 0'
+    same "the threads in the table" "$(grep -c '^driven   by 1 or 2 threads of 1 connection each' "$scratch/out")" 1
 }
 
 load_alone() {
@@ -113,7 +125,7 @@ floor() {
         'all(.targets[0].rounds[].server_cpu; .gets_ms >= 0 and .nothing_ms >= 0 and .per_get_ns >= 0)' \
         '.targets[0].summary.get_over_read.max == ([.targets[0].rounds[].get_over_read] | max)' \
         '.targets[0].outcome.good'
-    same "fields of the floor's lines" "$(awk -F, '{ print NF }' "$csv" | sort -u)" 18
+    same "fields of the floor's lines" "$(awk -F, '{ print NF }' "$csv" | sort -u)" 19
     same "kinds in them" "$(awk -F, '$2 == 1 { print $3 }' "$csv" | xargs)" 'copy read get put echo ping'
 }
 
@@ -127,8 +139,45 @@ a_wrong_value() {
     holds '.targets[0].outcome | (.good | not) and .wrong > 0 and .missing == 0 and .failed == 0'
 }
 
+# More is due than anything could do: what was not begun is told, and that the rate was too high.
+too_high_a_rate() {
+    run -s one="$socket" --mix get=100 --rate 1G --seconds 0.2 --rounds 2 "$@"
+    holds 'all(.targets[0].rounds[]; .not_begun > 100e6 and .not_begun + .operations > 195e6
+            and .not_begun + .operations < 205e6)' '.targets[0].load.not_begun == 0' '.targets[0].outcome.good'
+    same "what was not begun in the CSV" "$(awk -F, '$2 == 1 { print ($19 > 100e6) }' "$csv")" 1
+    same "what was not begun in the table" "$(grep -c '^  not begun .*operations, 9[0-9.]* % of those' "$scratch/out")" 1
+    same "what is said of it" "$(grep -c 'about [0-9]* operations that were due could not be begun' "$scratch/err")" 2
+}
+
+# Files are there when there is something in them, and what was there before stays until then.
+files() {
+    local file=$scratch/files/run status=0
+    mkdir "$scratch/files"
+    "$bench" -s "local://$scratch/nobody" --json "$file.json" --csv "$file.csv" >"$scratch/out" 2>&1 || status=$?
+    same "the status without a server" $status 3
+    same "files of a run that never began" "$(ls -A "$scratch/files")" ''
+    echo earlier >"$file.json"
+    ln -s run.json "$file.link"
+    "$bench" -s "local://$scratch/nobody" --json "$file.link" >"$scratch/out" 2>&1 || true
+    same "what was there before" "$(cat "$file.json")" earlier
+    json=$file.link run -s one="$socket" --operations 10 --json "$file.link"
+    same "the file behind a link" "$(jq -r .schema "$file.json")" okv-bench-1
+    same "the files then" "$(cd "$scratch/files" && echo *)" 'run.json run.link'
+    [ -L "$file.link" ] || wrong "a symbolic link was replaced"
+    status=0
+    "$bench" -s one="$socket" --records 500 --operations 10 --json /dev/full >"$scratch/out" 2>"$scratch/err" || status=$?
+    same "the status on a full disk" $status 3
+    same "what is said of it" "$(grep -c '^kv-bench: /dev/full: cannot be written' "$scratch/err")" 1
+    status=0
+    "$bench" -s one="$socket" --json "$scratch/files" >"$scratch/out" 2>"$scratch/err" || status=$?
+    same "the status of a directory" "$status $(grep -c 'Is a directory' "$scratch/err")" '3 1'
+    "$bench" -s one="$socket" --records 500 --operations 10 --json - 2>/dev/null | jq -e .schema >/dev/null ||
+        wrong "no JSON in a pipe"
+}
+
 start_server "$socket" --memory 64M
 a_mix_on_two_targets
+numbers_of_threads
 load_alone
 floor
 holds '.targets[0] | .bucket_bytes as $bytes | all(.rounds[]; .read_bytes == $bytes)'
@@ -141,6 +190,9 @@ floor --value-size 100 --registered
 run -s one="$socket" --floor --records 20 --value-size 64K --operations 100 --rounds 1 --depth 2
 holds '.targets[0].rounds[0] | .get_over_read == null and .get_rate_over_read == null and .put_over_echo == null
     and .latency.get.count >= 100' '.targets[0].summary | has("get_p50_us") and (has("get_over_read") | not)'
+too_high_a_rate
+too_high_a_rate --even --threads 2
+files
 a_wrong_value
 echo "report: $checks checks, $failures of them wrong"
 [ $failures -eq 0 ]

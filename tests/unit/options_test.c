@@ -60,12 +60,42 @@ static void defaults_are_those_of_the_manual(void **state)
     ASSERT_MIX(options, [OPERATION_GET] = 95, [OPERATION_PUT] = 5);
     assert_true(options->seconds == 10 && options->operations == 0);
     assert_true(options->rate == 0);
-    assert_int_equal(options->threads * options->connections * options->depth, 1);
+    assert_int_equal(options->threads[0] * options->connections * options->depth, 1);
+    assert_int_equal(options->threads_count, 1);
+    assert_int_equal(options->targets[0].threads, 1);
+    assert_true(options->targets[0].load);
     assert_int_equal(options->rounds, 1);
     unsetenv("OKV_SERVER");
     options = parse("kv-bench");
     assert_false(options->server_named);
     assert_ptr_equal(options->targets[0].uri, options->well_known);
+}
+
+/* Each server with each of them; its records are stored once. */
+static void numbers_of_threads_are_compared(void **state)
+{
+    static const struct {
+        const char *name, *uri;
+        uint32_t threads;
+    } wanted[] = {{"a 1 thread", "local:///a", 1},
+                  {"a 4 threads", "local:///a", 4},
+                  {"redis:///b 1 thread", "redis:///b", 1},
+                  {"redis:///b 4 threads", "redis:///b", 4}};
+    const struct options *options = parse("kv-bench -s a=local:///a -s redis:///b --threads 1,4");
+
+    (void)state;
+    assert_int_equal(options->target_count, sizeof wanted / sizeof *wanted);
+    for (uint32_t i = 0; i < options->target_count; i++) {
+        assert_string_equal(options->targets[i].name, wanted[i].name);
+        assert_string_equal(options->targets[i].uri, wanted[i].uri);
+        assert_int_equal(options->targets[i].threads, wanted[i].threads);
+        assert_int_equal(options->targets[i].load, i % 2 == 0);
+    }
+    options = parse("kv-bench -s a=local:///a -s b=local:///b --threads 3");
+    assert_int_equal(options->target_count, 2);
+    assert_string_equal(options->targets[1].name, "b");
+    assert_int_equal(options->targets[1].threads, 3);
+    assert_true(options->targets[1].load);
 }
 
 static void servers_may_have_names(void **state)
@@ -184,6 +214,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_are_those_of_the_manual),
+        cmocka_unit_test(numbers_of_threads_are_compared),
         cmocka_unit_test(servers_may_have_names),
         cmocka_unit_test(workloads_are_those_of_ycsb),
         cmocka_unit_test(other_options_go_before_the_workload),

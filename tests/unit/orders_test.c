@@ -204,6 +204,38 @@ static void a_schedule_ends_with_its_operations(void **state)
     free(fixture);
 }
 
+static void what_was_due_and_not_asked_for_is_counted(void **state)
+{
+    struct fixture *fixture = fixture_create(WORKLOAD_UNIFORM, gets);
+    struct loop_order order;
+
+    (void)state;
+    fixture->plan.distance_ns = 1000;
+    fixture->plan.even = true;
+    orders_begin(&fixture->orders, UINT64_MAX, START, START + 100000, 0.5);
+    assert_int_equal(orders_left(&fixture->orders), 100);
+    for (int i = 99; i >= 0; i--) {
+        assert_true(orders_next(&fixture->orders, &order));
+        assert_int_equal(orders_left(&fixture->orders), i);
+    }
+    orders_begin(&fixture->orders, 7, START, START + 100000, 0.5);
+    assert_int_equal(orders_left(&fixture->orders), 7); /* nobody asks for more */
+
+    fixture->plan.even = false;
+    orders_begin(&fixture->orders, UINT64_MAX, START, START + UINT64_C(1000) * DRAWS, 0);
+    assert_near((double)orders_left(&fixture->orders), DRAWS, 0.01);
+    while (orders_next(&fixture->orders, &order))
+        continue;
+    assert_int_equal(orders_left(&fixture->orders), 0);
+
+    orders_begin(&fixture->orders, 10, START, 0, 0); /* without an end all are asked for */
+    assert_int_equal(orders_left(&fixture->orders), 0);
+    fixture->plan.distance_ns = 0; /* nothing is due in a closed loop */
+    orders_begin(&fixture->orders, 10, START, START + 100000, 0);
+    assert_int_equal(orders_left(&fixture->orders), 0);
+    free(fixture);
+}
+
 /* ---- inserts ------------------------------------------------------------ */
 
 static void inserts_are_counted_on_in_their_order(void **state)
@@ -301,6 +333,7 @@ int main(void)
         cmocka_unit_test(even_orders_are_due_at_one_distance),
         cmocka_unit_test(poisson_orders_have_the_rate),
         cmocka_unit_test(a_schedule_ends_with_its_operations),
+        cmocka_unit_test(what_was_due_and_not_asked_for_is_counted),
         cmocka_unit_test(inserts_are_counted_on_in_their_order),
         cmocka_unit_test(a_window_of_inserts_can_be_full),
         cmocka_unit_test(threads_share_inserts),

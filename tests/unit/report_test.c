@@ -78,7 +78,8 @@ static int setup(void **state)
     fixture->report.options = &fixture->options;
     fixture->report.environment.git = "";
     fixture->options.rounds = ROUNDS;
-    fixture->options.depth = fixture->options.threads = fixture->options.connections = 1;
+    fixture->options.depth = fixture->options.connections = 1;
+    fixture->options.threads[0] = fixture->options.threads_count = 1;
     fixture->options.mix[OPERATION_GET] = 100;
     fixture->options.values.high = 32;
     *state = fixture;
@@ -248,7 +249,7 @@ static void good_is_all_of_it(void **state)
     tally->conflicts = 1;
     tally->missing = 1; /* nobody said that all are there */
     assert_true(report_target_good(&fixture->report, target));
-    target->loaded = true;
+    fixture->options.load = true;
     assert_false(report_target_good(&fixture->report, target));
     fixture->options.mix[OPERATION_DELETE] = 1;
     assert_true(report_target_good(&fixture->report, target));
@@ -317,6 +318,7 @@ static void lines_have_as_many_fields(void **state)
     unsigned lines = 0;
 
     target->loaded = true;
+    target->run[1].not_begun = 4321;
     round_of(&target->load, 10, 1000);
     floor->rounds = 1;
     floor->floor = calloc(1, sizeof *floor->floor);
@@ -335,6 +337,7 @@ static void lines_have_as_many_fields(void **state)
     assert_null(strstr(fixture->text, "nan")); /* what is not known is empty */
     assert_non_null(strstr(fixture->text, "\nokv,load,get,1e-05,1000000,10,1,1,1,1,1,1,1,1,"));
     assert_non_null(strstr(fixture->text, "\nokv,2,get,2e-05,5000000,100,0.2,"));
+    assert_non_null(strstr(fixture->text, ",4321\n"));
     assert_non_null(strstr(fixture->text, "\nthe floor,1,read,"));
 }
 
@@ -416,6 +419,7 @@ static void json_says_what_is_known(void **state)
 
     run_of(fixture, 0, "a", first);
     run_of(fixture, 1, "b", second)->info.path = "rxe0 port 1, path MTU 4096, ethernet";
+    fixture->report.targets[1].run[0].not_begun = 4321;
     strcpy(fixture->report.environment.command, "kv-bench -s \xff");
     assert_int_equal(report_write_json(&fixture->report, out), 0);
     fclose(out);
@@ -426,6 +430,7 @@ static void json_says_what_is_known(void **state)
                         "kv-bench -s ?");
     assert_int_equal(json_integer_value(json_object_get(environment, "mtu")), 4096);
     assert_true(near(number_at(root, NULL, "operations_per_second"), 2.5e6));
+    assert_true(near(number_at(root, NULL, "not_begun"), 4321));
     assert_true(isnan(number_at(root, NULL, "reads_per_get")));
     assert_true(isnan(number_at(root, NULL, "server_cpu_us_per_operation")));
     assert_true(isnan(number_at(root, "fill", "items")));
