@@ -274,8 +274,9 @@ struct okv {
 
     struct read_batch batch;
     unsigned reads; /* in the batch or under way, but for raw_read()'s and okv_probe()'s */
-    struct bounce *bounces[BOUNCES_KEPT]; /* not in use; NULL: none */
-    struct okv_registration *registrations[REGISTRATIONS_MAX];
+    struct bounce *bounces[BOUNCES_KEPT];                      /* not in use; NULL: none */
+    struct okv_registration *registrations[REGISTRATIONS_MAX]; /* NULL: none */
+    unsigned registrations_end;                                /* none from here on */
 
     struct lanes lanes;
     uint64_t taken;         /* operations ever */
