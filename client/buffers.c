@@ -158,7 +158,7 @@ void bounce_give_back(okv *handle, struct bounce *bounce)
 const struct okv_registration *registration_find(const okv *handle, const uint8_t *base,
                                                  size_t length)
 {
-    for (unsigned i = 0; i < REGISTRATIONS_MAX; i++) {
+    for (unsigned i = 0; i < handle->registrations_end; i++) {
         const struct okv_registration *registration = handle->registrations[i];
         if (registration && base >= registration->base &&
             okv_range_inside((uint64_t)(base - registration->base), length, registration->length))
@@ -194,6 +194,8 @@ int okv_register(okv *handle, void *base, size_t length, okv_registration **memo
         return rc;
     }
     handle->registrations[place] = registration;
+    if (place == handle->registrations_end)
+        handle->registrations_end++;
     *memory = registration;
     return 0;
 }
@@ -209,6 +211,8 @@ void okv_unregister(okv *handle, okv_registration **memory)
         free(*memory);
         handle->registrations[i] = NULL;
     }
+    while (handle->registrations_end > 0 && !handle->registrations[handle->registrations_end - 1])
+        handle->registrations_end--;
     *memory = NULL;
 }
 

@@ -225,12 +225,11 @@ struct clock_sync {
 
 /* See hints.c. */
 struct hint {
-    uint64_t hash; /* of the key */
-    uint64_t extent;
-    uint64_t checksum;
+    uint64_t extent : 48;
+    uint64_t key_length : 15; /* 0: no hint here */
+    uint64_t key_in_extent : 1;
+    uint32_t hash; /* of the key: half of it */
     uint32_t value_length;
-    uint16_t key_length; /* 0: no hint here */
-    bool key_in_extent;
 };
 
 struct okv_registration {
@@ -275,8 +274,9 @@ struct okv {
 
     struct read_batch batch;
     unsigned reads; /* in the batch or under way, but for raw_read()'s and okv_probe()'s */
-    struct bounce *bounces[BOUNCES_KEPT]; /* not in use; NULL: none */
-    struct okv_registration *registrations[REGISTRATIONS_MAX];
+    struct bounce *bounces[BOUNCES_KEPT];                      /* not in use; NULL: none */
+    struct okv_registration *registrations[REGISTRATIONS_MAX]; /* NULL: none */
+    unsigned registrations_end;                                /* none from here on */
 
     struct lanes lanes;
     uint64_t taken;         /* operations ever */
@@ -483,12 +483,14 @@ bool extent_is_possible(const okv *handle, const struct okv_entry *reference);
 
 /* Forgets all of them. */
 void hints_clear(okv *handle);
-/* Makes room for `count` hints, rounded up to a power of two. OKV_ENOMEM. */
+/* Makes room for `count` hints, rounded up to a power of two, at least 8. OKV_ENOMEM. */
 int hints_create(okv *handle, uint32_t count);
 /* Whether hints_find() may find something for a key with this hash. */
 bool hints_has(const okv *handle, uint64_t hash);
-/* True with the reference that a key had when it was last read. */
+/* True with the reference that a key had when it was last read, but for its checksum: that is for
+ * the bucket to say. */
 bool hints_find(const okv *handle, const struct operation *operation, struct okv_entry *reference);
+/* The reference was right just now. */
 void hints_remember(okv *handle, const struct operation *operation,
                     const struct okv_entry *reference);
 /* Its key's extent is not, or will not be, where it was. */

@@ -1,8 +1,11 @@
 /*
- * Where extents were when they were last read, by the hashes of their keys: one place
- * in a table for each hash, the latest wins. A get that finds a hint READs bucket and
- * extent at the same time. A hint is no more than that: whether the extent is still the
- * key's is for the bucket to say (lookup.c).
+ * Where extents were when they were last read, by the hashes of their keys. A get that finds a
+ * hint READs bucket and extent at the same time. A hint is no more than that: whether the extent
+ * is still the key's, and its bytes are what belongs there, is for the bucket to say (lookup.c).
+ *
+ * The table is made of sets of a few hints, two cache lines each; a key's hash names its set. In a
+ * set hints lie by when they were last right, the latest first, with what is free at the end: a
+ * new one comes first, and when the set is full the last one goes.
  */
 #include "client/handle.h"
 
@@ -12,15 +15,22 @@
 #include "shared/error.h"
 #include "shared/hash.h"
 
+#define SET_SIZE 8u
+#define CACHE_LINE 64u
+
+_Static_assert(SET_SIZE * sizeof(struct hint) == 2 * CACHE_LINE, "a set is two lines");
+_Static_assert(OKV_KEY_MAX < 1u << 15, "a key's length fits");
+
 int hints_create(okv *handle, uint32_t count)
 {
-    uint32_t rounded = 1;
+    uint32_t rounded = SET_SIZE;
 
     while (rounded < count)
         rounded *= 2;
-    handle->hints = calloc(rounded, sizeof *handle->hints);
+    handle->hints = aligned_alloc(CACHE_LINE, rounded * sizeof *handle->hints);
     if (!handle->hints)
         return OKV_ENOMEM;
+    memset(handle->hints, 0, rounded * sizeof *handle->hints);
     handle->hint_count = rounded;
     return 0;
 }
@@ -32,25 +42,54 @@ void hints_clear(okv *handle)
     handle->hints_kept = 0;
 }
 
-/* Where a hint is kept. */
-static struct hint *hint_place(const okv *handle, uint64_t hash)
+/* The half of the hash that does not say which set it is. */
+static uint32_t rest_of(uint64_t hash)
 {
-    return &handle->hints[hash & (handle->hint_count - 1)];
+    return (uint32_t)(hash >> 32);
+}
+
+static struct hint *set_of(const okv *handle, uint64_t hash)
+{
+    return &handle->hints[hash * SET_SIZE & (handle->hint_count - 1)];
+}
+
+/* How many of the set's hints are not the hash's: the place of the one that is, or that would be
+ * the next. */
+static unsigned set_search(const struct hint *set, uint64_t hash)
+{
+    unsigned place = 0;
+
+    while (place < SET_SIZE && set[place].key_length > 0 && set[place].hash != rest_of(hash))
+        place++;
+    return place;
+}
+
+static bool set_has(const struct hint *set, unsigned place)
+{
+    return place < SET_SIZE && set[place].key_length > 0;
+}
+
+/* NULL: there is none. */
+static const struct hint *hint_find(const okv *handle, uint64_t hash)
+{
+    /* Where no long value was read, none of the table's lines is worth a look. */
+    if (handle->hints_kept == 0)
+        return NULL;
+    const struct hint *set = set_of(handle, hash);
+    unsigned place = set_search(set, hash);
+    return set_has(set, place) ? &set[place] : NULL;
 }
 
 bool hints_has(const okv *handle, uint64_t hash)
 {
-    /* Where no long value was read, none of the table's lines is worth a look. */
-    return handle->hints_kept > 0 && hint_place(handle, hash)->hash == hash &&
-           hint_place(handle, hash)->key_length > 0;
+    return hint_find(handle, hash) != NULL;
 }
 
 bool hints_find(const okv *handle, const struct operation *operation, struct okv_entry *reference)
 {
-    if (!hints_has(handle, operation->lookup.hash))
-        return false;
-    const struct hint *hint = hint_place(handle, operation->lookup.hash);
-    if (hint->key_length != operation->key_length)
+    const struct hint *hint = hint_find(handle, operation->lookup.hash);
+
+    if (!hint || hint->key_length != operation->key_length)
         return false;
     *reference = (struct okv_entry){
         .is_reference = true,
@@ -58,7 +97,6 @@ bool hints_find(const okv *handle, const struct operation *operation, struct okv
         .key_length = hint->key_length,
         .value_length = hint->value_length,
         .extent = hint->extent,
-        .checksum = hint->checksum,
     };
     return true;
 }
@@ -68,15 +106,18 @@ void hints_remember(okv *handle, const struct operation *operation,
 {
     if (handle->hint_count == 0)
         return;
-    struct hint *hint = hint_place(handle, operation->lookup.hash);
-    handle->hints_kept += hint->key_length == 0;
-    *hint = (struct hint){
-        .hash = operation->lookup.hash,
+    struct hint *set = set_of(handle, operation->lookup.hash);
+    unsigned place = set_search(set, operation->lookup.hash);
+    if (place == SET_SIZE)
+        place--;
+    handle->hints_kept += !set_has(set, place);
+    memmove(set + 1, set, place * sizeof *set);
+    set[0] = (struct hint){
         .extent = reference->extent,
-        .checksum = reference->checksum,
-        .value_length = reference->value_length,
-        .key_length = (uint16_t)reference->key_length,
+        .key_length = reference->key_length,
         .key_in_extent = reference->key_in_extent,
+        .hash = rest_of(operation->lookup.hash),
+        .value_length = reference->value_length,
     };
 }
 
@@ -85,9 +126,11 @@ void hints_forget(okv *handle, const struct operation *operation)
     if (handle->hints_kept == 0)
         return;
     uint64_t hash = okv_hash_key(operation->key, operation->key_length, handle->table.hash_seed);
-    struct hint *hint = hint_place(handle, hash);
-    if (hint->hash != hash || hint->key_length == 0)
+    struct hint *set = set_of(handle, hash);
+    unsigned place = set_search(set, hash);
+    if (!set_has(set, place))
         return;
-    hint->key_length = 0;
+    memmove(set + place, set + place + 1, (SET_SIZE - 1 - place) * sizeof *set);
+    set[SET_SIZE - 1] = (struct hint){.key_length = 0};
     handle->hints_kept--;
 }

@@ -355,8 +355,8 @@ static void extent_done(okv *handle, struct operation *operation)
     }
 }
 
-/* Whether a whole image has this very reference, of an item that has not expired; its version
- * and expiry are then filled in. */
+/* Whether a whole image has a reference to this very place, of an item that has not expired; its
+ * checksum, version and expiry are then filled in. */
 static bool image_refers_to(okv *handle, struct operation *operation, const uint8_t *image,
                             struct okv_entry *reference)
 {
@@ -366,7 +366,6 @@ static bool image_refers_to(okv *handle, struct operation *operation, const uint
     while (okv_bucket_find(image, operation->lookup.hash, operation->key, operation->key_length,
                            &position, &entry) == 1) {
         if (entry.is_reference && entry.extent == reference->extent &&
-            entry.checksum == reference->checksum &&
             entry.value_length == reference->value_length &&
             entry.key_in_extent == reference->key_in_extent && is_alive(handle, &entry)) {
             *reference = entry;
@@ -400,6 +399,7 @@ static bool is_confirmed(okv *handle, struct operation *operation, const uint8_t
 
     /* An equal version proves nothing for an item: removals may leave it as it is. */
     return image_refers_to(handle, operation, image, &entry) &&
+           entry.checksum == lookup->reference.checksum &&
            entry.version == lookup->reference.version;
 }
 
@@ -444,6 +444,7 @@ static void hinted_done(okv *handle, struct operation *operation)
         handle->counters.hints_right++;
         handle->bucket_count = okv_linear_learn(handle->bucket_count, lookup->bucket,
                                                 okv_bucket_depth(operation->image));
+        hints_remember(handle, operation, reference);
         item_found(handle, operation, reference, extent_value(operation, reference));
         return;
     }

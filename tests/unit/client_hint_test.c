@@ -3,14 +3,17 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "client/handle.h"
+#include "tests/support/random.h"
 #include "tests/support/stub_values.h"
 
 #define OTHER (STUB_HEAP + 32768)
+#define SET_SIZE 8 /* hints that can be kept of keys whose hashes lead to one place */
 
 static void second_get_is_one_post(void **state)
 {
@@ -92,8 +95,8 @@ static void stale_hint_is_never_believed(void **state)
     }
 }
 
-/* Same lengths and, but for one of them, same place and bytes: it is another extent. */
-static void hint_and_reference_agree_in_everything(void **state)
+/* Same bytes and, but for one of them, same place and lengths: it is another extent. */
+static void hint_and_reference_agree_in_place_and_lengths(void **state)
 {
     (void)state;
     values_open(0, false);
@@ -102,16 +105,50 @@ static void hint_and_reference_agree_in_everything(void **state)
     write_value(SHORT, true, OTHER); /* with the old bytes still in the old place */
     assert_got(SHORT);
     assert_int_equal(counted.hints_wrong, 1);
-    value[SHORT - 1] = '!';
-    write_value(SHORT, true, OTHER);
-    assert_got(SHORT);
-    assert_int_equal(counted.hints_wrong, 2);
     write_value(SHORT - 1, true, OTHER);
     assert_got(SHORT - 1);
     write_value(SHORT - 1, false, OTHER);
     assert_got(SHORT - 1);
-    assert_int_equal(counted.hints_wrong, 4);
+    assert_int_equal(counted.hints_wrong, 3);
     assert_int_equal(counted.hints_right, 0);
+}
+
+/* Another value of the same length has the place: the bucket says what its bytes are to be. */
+static void place_is_used_again_by_its_key(void **state)
+{
+    (void)state;
+    values_open(0, false);
+    for (unsigned i = 0; i < 4; i++) {
+        value[SHORT - 1] = (char)('0' + i);
+        write_value(SHORT, i < 2, EXTENT);
+        assert_got(SHORT);
+    }
+    assert_int_equal(counted.hints_right, 2); /* the third is a byte longer with its key */
+    assert_int_equal(counted.hints_wrong, 1);
+}
+
+static void rewrite_before_extent(unsigned n)
+{
+    if (n != 2)
+        return;
+    value[SHORT - 1] ^= 1;
+    write_value(SHORT, true, EXTENT);
+}
+
+/* The bucket that is READ is of before, the bytes are of after: they are not taken for the old
+ * ones, which are gone. */
+static void place_is_used_again_between_the_reads(void **state)
+{
+    (void)state;
+    values_open(0, false);
+    write_value(SHORT, true, EXTENT);
+    assert_got(SHORT);
+    stub.reads = 0;
+    stub.before_read = rewrite_before_extent;
+    assert_got(SHORT);
+    assert_int_equal(counted.hints_right, 0);
+    assert_int_equal(counted.hints_wrong, 1);
+    assert_int_equal(counted.torn_extents, 1);
 }
 
 /* Once the bucket says that the hint was wrong, no further piece is READ. */
@@ -166,22 +203,83 @@ static void hint_is_not_used_for_a_small_buffer(void **state)
     assert_int_equal(counted.hints_wrong, 0);
 }
 
-/* One place in the cache: the later key has it. */
+/* Values in extents, with keys whose hints have one set; a get of each of them. */
+#define CROWD (SET_SIZE + 1)
+static char crowd[CROWD][16];
+
+static void crowd_write(void)
+{
+    struct okv_entry entries[CROWD];
+
+    for (unsigned i = 0; i < CROWD; i++) {
+        stub_key(crowd[i], BUCKET, STUB_DEPTH, i);
+        entries[i] = stub_reference(crowd[i], crowd[i], STUB_HEAP + 64 * i);
+    }
+    stub_bucket(BUCKET, STUB_DEPTH, entries, CROWD);
+}
+
+static void crowd_get(unsigned i)
+{
+    assert_int_equal(okv_get(handle, crowd[i], strlen(crowd[i]), got, sizeof got, &length, NULL),
+                     OKV_OK);
+    assert_int_equal(length, strlen(crowd[i]));
+    assert_memory_equal(got, crowd[i], length);
+}
+
+/* Gets all but the last; how many of them a hint was right for. */
+static uint64_t crowd_right(void)
+{
+    okv_counters(handle, &counted);
+    uint64_t before = counted.hints_right;
+    for (unsigned i = 0; i < SET_SIZE; i++)
+        crowd_get(i);
+    okv_counters(handle, &counted);
+    return counted.hints_right - before;
+}
+
+static void hints_of_one_set_do_not_drive_each_other_out(void **state)
+{
+    (void)state;
+    values_open(1, false); /* a table of one set */
+    crowd_write();
+    assert_int_equal(crowd_right(), 0);
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(crowd_right(), SET_SIZE);
+    assert_int_equal(counted.hints_wrong, 0);
+}
+
+/* The hint that was not right for longest makes room. */
 static void hints_are_replaced(void **state)
 {
     (void)state;
     values_open(1, false);
-    struct okv_entry entries[] = {stub_reference(keys[0], "zero", EXTENT),
-                                  stub_reference(keys[1], "one", OTHER)};
-    stub_bucket(BUCKET, STUB_DEPTH, entries, 2);
-    for (unsigned i = 0; i < 6; i++) {
-        const char *key = keys[i / 2 % 2];
-        assert_int_equal(okv_get(handle, key, strlen(key), got, sizeof got, &length, NULL), OKV_OK);
-        assert_memory_equal(got, i / 2 % 2 ? "one" : "zero", length);
-    }
+    crowd_write();
+    crowd_right();
+    crowd_get(0); /* right: the second is the oldest now */
+    crowd_get(SET_SIZE);
+    crowd_get(0);
+    crowd_get(SET_SIZE);
+    okv_counters(handle, &counted);
+    assert_int_equal(counted.hints_right, 3);
+    crowd_get(1);
     okv_counters(handle, &counted);
     assert_int_equal(counted.hints_right, 3);
     assert_int_equal(counted.hints_wrong, 0);
+}
+
+static void writes_forget_their_own_hint_only(void **state)
+{
+    (void)state;
+    values_open(1, false);
+    crowd_write();
+    crowd_right();
+    assert_int_equal(okv_put(handle, crowd[3], strlen(crowd[3]), "", 0, NULL), OKV_OK);
+    assert_int_equal(okv_delete(handle, crowd[5], strlen(crowd[5])), OKV_OK);
+    assert_int_equal(okv_append(handle, crowd[7], strlen(crowd[7]), "", 0, &length, NULL), OKV_OK);
+    assert_int_equal(okv_put(handle, "unknown", 7, "", 0, NULL), OKV_OK);
+    assert_int_equal(crowd_right(), SET_SIZE - 3);
+    assert_int_equal(counted.hints_wrong, 0);
+    assert_int_equal(crowd_right(), SET_SIZE);
 }
 
 /* No buffer for the extent: the bucket alone is READ, and nothing lands where others are. */
@@ -235,6 +333,177 @@ static void table_without_hints_is_not_touched(void **state)
     }
 }
 
+/* ---- the table alone ---- */
+
+static okv table;
+static uint64_t drawn;
+
+/* What the table is asked with for key `number`. */
+static const struct operation *table_key(uint64_t number)
+{
+    static uint64_t key;
+    static struct operation operation;
+
+    key = number;
+    operation.key = (const uint8_t *)&key;
+    operation.key_length = sizeof key;
+    operation.lookup.hash = okv_hash_key(&key, sizeof key, table.table.hash_seed);
+    return &operation;
+}
+
+static struct okv_entry table_reference(uint64_t number)
+{
+    return (struct okv_entry){
+        .is_reference = true,
+        .key_in_extent = number % 2,
+        .key_length = sizeof number,
+        .value_length = UINT32_MAX - (uint32_t)number,
+        .extent = (UINT64_C(1) << 48) - 1 - number,
+    };
+}
+
+static void table_remember(uint64_t number)
+{
+    struct okv_entry reference = table_reference(number);
+
+    hints_remember(&table, table_key(number), &reference);
+}
+
+/* Whether a hint is kept; it is the key's. */
+static bool table_find(uint64_t number)
+{
+    const struct operation *operation = table_key(number);
+    struct okv_entry found, reference = table_reference(number);
+    bool is_found = hints_find(&table, operation, &found);
+
+    assert_int_equal(hints_has(&table, operation->lookup.hash), is_found);
+    if (is_found)
+        assert_memory_equal(&found, &reference, sizeof found);
+    return is_found;
+}
+
+static int table_create(uint32_t count)
+{
+    memset(&table, 0, sizeof table);
+    drawn = 1;
+    return hints_create(&table, count);
+}
+
+static void table_destroy(void)
+{
+    free(table.hints);
+}
+
+/* Gets of `hot` keys at random, after some that are not counted: how many of 10,000 have hints. */
+static unsigned right_of_hot(uint32_t count, uint64_t hot)
+{
+    unsigned right = 0;
+
+    assert_int_equal(table_create(count), 0);
+    for (unsigned i = 0; i < 60000; i++) {
+        uint64_t number = random_below(&drawn, hot);
+        right += table_find(number) && i >= 50000;
+        table_remember(number);
+    }
+    table_destroy();
+    return right;
+}
+
+static void hot_keys_have_hints(void **state)
+{
+    (void)state;
+    assert_true(right_of_hot(4096, 1000) >= 9900);
+    assert_true(right_of_hot(4096, 2000) >= 9800);
+    assert_true(right_of_hot(4096, 3000) >= 9200);
+    assert_true(right_of_hot(4096, 4000) >= 8300);
+    assert_true(right_of_hot(SET_SIZE, SET_SIZE) == 10000);
+}
+
+/* A set as a list: the latest first. */
+static uint64_t listed[SET_SIZE];
+static unsigned listed_count;
+
+static unsigned list_search(uint64_t number)
+{
+    unsigned place = 0;
+
+    while (place < listed_count && listed[place] != number)
+        place++;
+    return place;
+}
+
+static void list_remove(unsigned place)
+{
+    memmove(listed + place, listed + place + 1, (SET_SIZE - 1 - place) * sizeof *listed);
+    listed_count--;
+}
+
+static void list_remember(uint64_t number)
+{
+    unsigned place = list_search(number);
+
+    if (place < listed_count)
+        list_remove(place);
+    else if (listed_count == SET_SIZE)
+        listed_count--;
+    memmove(listed + 1, listed, listed_count * sizeof *listed);
+    listed[0] = number;
+    listed_count++;
+}
+
+static void set_is_as_a_list(void **state)
+{
+    (void)state;
+    assert_int_equal(table_create(1), 0);
+    assert_int_equal(table.hint_count, SET_SIZE);
+    listed_count = 0;
+    for (unsigned i = 0; i < 20000; i++) {
+        uint64_t number = random_below(&drawn, 2 * SET_SIZE);
+        uint64_t what = random_below(&drawn, 1000);
+        if (what == 0) {
+            hints_clear(&table);
+            listed_count = 0;
+        } else if (what < 500) {
+            table_remember(number);
+            list_remember(number);
+        } else {
+            hints_forget(&table, table_key(number));
+            if (list_search(number) < listed_count)
+                list_remove(list_search(number));
+        }
+        assert_int_equal(table.hints_kept, listed_count);
+        for (number = 0; number < 2 * SET_SIZE; number++)
+            assert_int_equal(table_find(number), list_search(number) < listed_count);
+    }
+    table_destroy();
+}
+
+/* A hint is found by half of its hash: the length of the key is looked at, too. */
+static void hint_of_a_key_of_another_length_is_none(void **state)
+{
+    struct okv_entry found;
+
+    (void)state;
+    assert_int_equal(table_create(64), 0);
+    table_remember(1);
+    struct operation shorter = *table_key(1);
+    shorter.key_length--;
+    assert_false(hints_find(&table, &shorter, &found));
+    assert_true(table_find(1));
+    table_destroy();
+}
+
+static void no_table_keeps_nothing(void **state)
+{
+    (void)state;
+    memset(&table, 0, sizeof table);
+    table_remember(1);
+    assert_false(table_find(1));
+    hints_forget(&table, table_key(1));
+    hints_clear(&table);
+    assert_int_equal(table.hints_kept, 0);
+}
+
 #define HINT_TEST(name) cmocka_unit_test_setup_teardown(name, values_setup, client_teardown)
 
 int main(void)
@@ -242,13 +511,21 @@ int main(void)
     const struct CMUnitTest tests[] = {
         HINT_TEST(second_get_is_one_post),
         HINT_TEST(stale_hint_is_never_believed),
-        HINT_TEST(hint_and_reference_agree_in_everything),
+        HINT_TEST(hint_and_reference_agree_in_place_and_lengths),
+        HINT_TEST(place_is_used_again_by_its_key),
+        HINT_TEST(place_is_used_again_between_the_reads),
         HINT_TEST(stale_hint_costs_no_more_than_it_must),
         HINT_TEST(torn_hinted_read),
         HINT_TEST(hint_is_not_used_for_a_small_buffer),
+        HINT_TEST(hints_of_one_set_do_not_drive_each_other_out),
         HINT_TEST(hints_are_replaced),
+        HINT_TEST(writes_forget_their_own_hint_only),
         HINT_TEST(hint_without_memory_is_none),
         HINT_TEST(table_without_hints_is_not_touched),
+        cmocka_unit_test(hot_keys_have_hints),
+        cmocka_unit_test(set_is_as_a_list),
+        cmocka_unit_test(hint_of_a_key_of_another_length_is_none),
+        cmocka_unit_test(no_table_keeps_nothing),
     };
 
     return cmocka_run_group_tests_name("client: hints", tests, NULL, NULL);

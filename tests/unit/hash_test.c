@@ -1,0 +1,72 @@
+/* Checksums are XXH3-64 whatever vectors they take, and in how many pieces. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <xxhash.h>
+
+#include "shared/hash.h"
+
+#define LONG 20000u
+
+static uint8_t bytes[LONG + 64];
+
+static void fill(void)
+{
+    for (unsigned i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)(i * 2654435761u >> 13);
+}
+
+static void checksum_is_of_its_length_alone(void **state)
+{
+    (void)state;
+    fill();
+    for (unsigned length = 0; length <= LONG; length += length < 2100 ? 1 : 997) {
+        const uint8_t *at = bytes + length % 64;
+        assert_int_equal(okv_hash_checksum(at, length, 7), XXH3_64bits(at, length) ^ 7);
+    }
+}
+
+static void checksum_of_two_is_that_of_both(void **state)
+{
+    static const unsigned lengths[] = {1, 240, 241, 255, 256, 1023, 1024, 1025, 4096, LONG};
+    static const unsigned firsts[] = {0, 1, 16, 64, 255, 256, 257, 1024};
+
+    (void)state;
+    fill();
+    for (unsigned i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        for (unsigned k = 0; k < sizeof firsts / sizeof *firsts; k++) {
+            unsigned length = lengths[i], first = firsts[k] < length ? firsts[k] : length;
+            uint8_t elsewhere[1024];
+            uint64_t checksum;
+            memcpy(elsewhere, bytes, first);
+            assert_true(okv_hash_checksum_of_two(elsewhere, first, bytes + first, length - first, 9,
+                                                 &checksum));
+            assert_int_equal(checksum, okv_hash_checksum(bytes, length, 9));
+        }
+    }
+}
+
+/* As a build without vectors has them. */
+static void values_of_long_inputs(void **state)
+{
+    (void)state;
+    memset(bytes, 'o', sizeof bytes);
+    assert_int_equal(okv_hash_checksum(bytes, 1023, 0), UINT64_C(0xfe13e7360bd9fe4c));
+    assert_int_equal(okv_hash_checksum(bytes, 1024, 0), UINT64_C(0x92d9ab49f6d8d1ee));
+    assert_int_equal(okv_hash_checksum(bytes, 4096, 0), UINT64_C(0x579d277129a1a9b0));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(checksum_is_of_its_length_alone),
+        cmocka_unit_test(checksum_of_two_is_that_of_both),
+        cmocka_unit_test(values_of_long_inputs),
+    };
+
+    return cmocka_run_group_tests_name("hash", tests, NULL, NULL);
+}
