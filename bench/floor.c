@@ -281,9 +281,9 @@ static int run_round(struct floor *floor, uint32_t number)
     return rc;
 }
 
-/* Bytes of the raw READ that a get is compared with. Whether an item is in an extent is
- * for the server to decide, and where buckets are full small ones are too: some gets show what
- * most are. */
+/* Bytes of the raw READ that a get is compared with: a bucket or, of an extent, the value, since a
+ * key that is not long is in the bucket. Whether an item is in an extent is for the server to
+ * decide, and where buckets are full small ones are too: some gets show what most are. */
 static int choose_read_bytes(struct floor *floor, const struct okv_info *info)
 {
     const struct options *options = floor->options;
@@ -294,9 +294,9 @@ static int choose_read_bytes(struct floor *floor, const struct okv_info *info)
     if (rc != OKV_OK)
         return rc;
     okv_counters(floor->handle, &after);
-    uint64_t size = (uint64_t)options->key_size + options->values.high;
+    uint64_t size = options->values.high;
     uint64_t most = (uint64_t)info->bucket_bytes * PROBE_BUCKETS_MAX;
-    floor->round->echo_whole = size <= info->max_message_value;
+    floor->round->echo_whole = options->key_size + size <= info->max_message_value;
     if (after.extent_reads - before.extent_reads < SAMPLE_GETS / 2)
         size = info->bucket_bytes;
     floor->round->read_bytes = (uint32_t)(size < most ? size : most);
