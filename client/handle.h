@@ -193,6 +193,14 @@ struct result_queue {
     uint32_t count;
 };
 
+/* The place that is `ahead` behind `first` in a ring of `size`; neither is more than it. */
+static inline uint32_t ring_place(uint32_t first, uint32_t ahead, uint32_t size)
+{
+    uint32_t place = first + ahead;
+
+    return place < size ? place : place - size;
+}
+
 /* The credits: docs/connections.md section 2. Room for as many as were asked for. */
 struct lanes {
     struct operation **holders; /* by lane; NULL: it is free */
@@ -299,8 +307,13 @@ struct okv {
  * OKV_EVALUESIZE, OKV_ETTL. */
 int command_check(const okv *handle, const struct okv_command *command);
 /* When its time is over that began at `begun_ns`. */
-uint64_t command_deadline_ns(const okv *handle, const struct okv_command *command,
-                             uint64_t begun_ns);
+static inline uint64_t command_deadline_ns(const okv *handle, const struct okv_command *command,
+                                           uint64_t begun_ns)
+{
+    uint32_t own_ms = command->timeout_ms;
+
+    return begun_ns + (own_ms ? (uint64_t)own_ms * 1000000u : handle->timeout_ns);
+}
 /* Checks and starts it; its time began at `begun_ns`. Its READs are in the batch: reads_flush()
  * is the caller's. `place` is for DELIVER_TO_ARRAY, `started` for DELIVER_TO_CALLER; otherwise
  * NULL. Also what operation_take() says. */
@@ -397,10 +410,24 @@ int engine_wait_for(okv *handle, struct operation *operation, struct okv_result 
 /* ---- reads.c ---- */
 
 /* READs for which there is room now. */
-unsigned reads_room(const okv *handle);
+static inline unsigned reads_room(const okv *handle)
+{
+    return handle->conn->max_reads - handle->reads;
+}
 /* The place of one more READ in the batch, of so many bytes, with nothing but length and cookie
  * in it; NULL: no room. */
-struct okv_read *reads_next(okv *handle, uint64_t cookie, uint32_t length);
+static inline struct okv_read *reads_next(okv *handle, uint64_t cookie, uint32_t length)
+{
+    if (reads_room(handle) == 0)
+        return NULL;
+    struct okv_read *read = &handle->batch.reads[handle->batch.count++];
+    handle->reads++;
+    handle->counters.reads++;
+    handle->counters.read_bytes += length;
+    read->length = length;
+    read->cookie = cookie;
+    return read;
+}
 /* Likewise of one of the operation's. */
 struct okv_read *reads_add(okv *handle, struct operation *operation, enum read_kind kind,
                            uint32_t length);

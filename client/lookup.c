@@ -43,6 +43,25 @@ static void read_entry(okv *handle, struct operation *operation)
     operation_advance(handle, operation);
 }
 
+/* Adds the READ of a bucket's first part at once where nothing is in its way, as is nearly always
+ * so; what operation_advance() comes to otherwise. */
+static bool post_bucket(okv *handle, struct operation *operation)
+{
+    if (operation->blocked || !link_is_up(handle) || !extent_is_posted(operation))
+        return false;
+    struct okv_read *read =
+        reads_next(handle, read_cookie(operation, READ_IMAGE), handle->table.bucket_size);
+    if (!read)
+        return false;
+    read->memory = handle->memory;
+    read->offset = operation->lookup.part_offset;
+    read->destination = operation->image;
+    handle->counters.bucket_reads++;
+    operation->lookup.image_wanted = false;
+    operation->reads++;
+    return true;
+}
+
 static void read_bucket(okv *handle, struct operation *operation, uint64_t bucket)
 {
     struct lookup *lookup = &operation->lookup;
@@ -54,6 +73,8 @@ static void read_bucket(okv *handle, struct operation *operation, uint64_t bucke
         return;
     }
     operation->step = STEP_BUCKET;
+    if (post_bucket(handle, operation))
+        return;
     lookup->image_wanted = true;
     operation_advance(handle, operation);
 }
@@ -492,7 +513,7 @@ void lookup_start(okv *handle, struct operation *operation)
     lookup_init(lookup);
     lookup->hash = okv_hash_key(operation->key, operation->key_length, handle->table.hash_seed);
     lookup->bucket = okv_linear_bucket(lookup->hash, handle->bucket_count);
-    if (!start_hinted(handle, operation))
+    if (handle->hints_kept == 0 || !start_hinted(handle, operation))
         read_bucket(handle, operation, lookup->bucket);
 }
 
@@ -552,6 +573,10 @@ void lookup_read_done(okv *handle, struct operation *operation, enum read_kind k
         hinted_image_done(handle, operation);
     if (!extent_is_posted(operation))
         operation_advance(handle, operation);
-    else if (operation->reads == 0)
+    else if (operation->reads > 0)
+        return;
+    else if (operation->step == STEP_BUCKET) /* nearly always */
+        bucket_done(handle, operation);
+    else
         step_done(handle, operation);
 }

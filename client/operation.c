@@ -6,13 +6,13 @@
 
 static void queue_push(const okv *handle, struct slot_queue *queue, uint16_t slot)
 {
-    queue->slots[(queue->first + queue->count++) % handle->slot_count] = slot;
+    queue->slots[ring_place(queue->first, queue->count++, handle->slot_count)] = slot;
 }
 
 static uint16_t queue_pop(const okv *handle, struct slot_queue *queue)
 {
     uint16_t slot = queue->slots[queue->first];
-    queue->first = (queue->first + 1) % handle->slot_count;
+    queue->first = ring_place(queue->first, 1, handle->slot_count);
     queue->count--;
     return slot;
 }
@@ -96,7 +96,8 @@ void operation_release(okv *handle, struct operation *operation)
     operation->exposure = NULL;
     operation->bounce = NULL;
     operation->step = STEP_FREE;
-    request_forget(handle, operation);
+    if (operation->has_lane || operation->posted || operation->resend)
+        request_forget(handle, operation);
     operation->abandoned = false;
     handle->free.slots[handle->free.count++] = operation->index;
 }
@@ -165,8 +166,6 @@ static void queue_remove(const okv *handle, struct slot_queue *queue, uint16_t r
 
 static void blocked_remove(okv *handle, struct operation *operation)
 {
-    if (!operation->blocked)
-        return;
     /* Its step, which says in which of them it would wait, may have changed since. */
     queue_remove(handle, &handle->blocked_reads, operation->index);
     queue_remove(handle, &handle->blocked_requests, operation->index);
@@ -207,12 +206,13 @@ static void operation_conclude(okv *handle, struct operation *operation, int sta
 {
     struct result_queue *ended = &handle->ended;
 
-    blocked_remove(handle, operation);
+    if (operation->blocked)
+        blocked_remove(handle, operation);
     operation_count(handle, operation, status);
     handle->active--;
     operation->result.status = status;
     if (operation->delivery == DELIVER_TO_POLL)
-        ended->results[(ended->first + ended->count++) % handle->depth] = operation->result;
+        ended->results[ring_place(ended->first, ended->count++, handle->depth)] = operation->result;
     else if (operation->delivery == DELIVER_TO_ARRAY)
         *operation->out = operation->result;
 }

@@ -7,24 +7,6 @@
 
 #include "shared/error.h"
 
-unsigned reads_room(const okv *handle)
-{
-    return handle->conn->max_reads - handle->reads;
-}
-
-struct okv_read *reads_next(okv *handle, uint64_t cookie, uint32_t length)
-{
-    if (reads_room(handle) == 0)
-        return NULL;
-    struct okv_read *read = &handle->batch.reads[handle->batch.count++];
-    handle->reads++;
-    handle->counters.reads++;
-    handle->counters.read_bytes += length;
-    read->length = length;
-    read->cookie = cookie;
-    return read;
-}
-
 struct okv_read *reads_add(okv *handle, struct operation *operation, enum read_kind kind,
                            uint32_t length)
 {
