@@ -407,50 +407,6 @@ void engine_pause(okv *handle, struct waiting *waiting, uint64_t deadline_ns);
  * deadline. Fills *result (may be NULL) and returns the status. */
 int engine_wait_for(okv *handle, struct operation *operation, struct okv_result *result);
 
-/* ---- reads.c ---- */
-
-/* READs for which there is room now. */
-static inline unsigned reads_room(const okv *handle)
-{
-    return handle->conn->max_reads - handle->reads;
-}
-/* The place of one more READ in the batch, of so many bytes, with nothing but length and cookie
- * in it; NULL: no room. */
-static inline struct okv_read *reads_next(okv *handle, uint64_t cookie, uint32_t length)
-{
-    if (reads_room(handle) == 0)
-        return NULL;
-    struct okv_read *read = &handle->batch.reads[handle->batch.count++];
-    handle->reads++;
-    handle->counters.reads++;
-    handle->counters.read_bytes += length;
-    read->length = length;
-    read->cookie = cookie;
-    return read;
-}
-/* Likewise of one of the operation's. */
-struct okv_read *reads_add(okv *handle, struct operation *operation, enum read_kind kind,
-                           uint32_t length);
-/* Posts the batch with one doorbell, and what messages were queued with another. When that
- * fails the connection is lost, and when a message could not be posted before. */
-void reads_flush(okv *handle);
-/* The READ of an operation, or of none, that an event names. */
-#define READ_STATUS_COOKIE (UINT64_C(1) << 62)
-#define READ_ATTEMPT_COOKIE (UINT64_C(1) << 61)
-static inline uint16_t read_slot(uint64_t cookie)
-{
-    return (uint16_t)cookie;
-}
-static inline enum read_kind read_kind(uint64_t cookie)
-{
-    return (enum read_kind)(cookie >> 16 & 0xff);
-}
-
-static inline uint64_t read_cookie(const struct operation *operation, enum read_kind kind)
-{
-    return operation->index | (uint64_t)kind << 16;
-}
-
 /* ---- short_get.c ---- */
 
 /* The arguments of okv_get(), checked. */
@@ -597,5 +553,7 @@ void request_message(okv *handle, const struct okv_event *event);
  * OKV_EDISCONNECTED: the connection was lost, or there is none. */
 int raw_read(okv *handle, uint64_t offset, void *destination, struct okv_memory *memory,
              uint32_t length);
+
+#include "client/reads.h"
 
 #endif

@@ -49,16 +49,13 @@ static bool post_bucket(okv *handle, struct operation *operation)
 {
     if (operation->blocked || !link_is_up(handle) || !extent_is_posted(operation))
         return false;
-    struct okv_read *read =
-        reads_next(handle, read_cookie(operation, READ_IMAGE), handle->table.bucket_size);
+    struct okv_read *read = reads_add(handle, operation, READ_IMAGE, handle->table.bucket_size);
     if (!read)
         return false;
     read->memory = handle->memory;
     read->offset = operation->lookup.part_offset;
     read->destination = operation->image;
-    handle->counters.bucket_reads++;
     operation->lookup.image_wanted = false;
-    operation->reads++;
     return true;
 }
 
@@ -295,6 +292,26 @@ static int next_candidate(okv *handle, struct operation *operation, uint32_t *po
     return rc;
 }
 
+/* What nearly every get finds: an item that lies in the image and does not expire. */
+static inline bool is_plain_item(const struct operation *operation, const struct okv_entry *entry)
+{
+    return operation->kind == OPERATION_GET && !entry->is_reference && entry->expiry_ms == 0 &&
+           entry->value_length <= operation->buffer_size;
+}
+
+static inline void plain_item_found(okv *handle, struct operation *operation,
+                                    const struct okv_entry *entry)
+{
+    struct okv_result *result = &operation->result;
+
+    if (entry->value_length)
+        memcpy(operation->buffer, entry->value, entry->value_length);
+    result->length = entry->value_length;
+    result->version = entry->version;
+    result->ttl_ms = OKV_TTL_NONE;
+    operation_end(handle, operation, OKV_OK);
+}
+
 /* Searches the checked image on from lookup.position. */
 static void search_image(okv *handle, struct operation *operation)
 {
@@ -303,7 +320,9 @@ static void search_image(okv *handle, struct operation *operation)
     int rc = next_candidate(handle, operation, &lookup->position, entry);
 
     operation->step = STEP_BUCKET;
-    if (rc < 0)
+    if (rc == 1 && is_plain_item(operation, entry))
+        plain_item_found(handle, operation, entry);
+    else if (rc < 0)
         operation_end(handle, operation, rc);
     else if (rc == 0)
         follow_chain(handle, operation);
@@ -573,10 +592,6 @@ void lookup_read_done(okv *handle, struct operation *operation, enum read_kind k
         hinted_image_done(handle, operation);
     if (!extent_is_posted(operation))
         operation_advance(handle, operation);
-    else if (operation->reads > 0)
-        return;
-    else if (operation->step == STEP_BUCKET) /* nearly always */
-        bucket_done(handle, operation);
-    else
+    else if (operation->reads == 0)
         step_done(handle, operation);
 }

@@ -18,8 +18,9 @@ static uint16_t queue_pop(const okv *handle, struct slot_queue *queue)
 }
 
 /* Abandoned operations have all slots: what they wait for may have come, and only a call that
- * blocks has the time to wait for it, too. */
-static int slot_await(okv *handle, enum operation_delivery delivery, uint64_t deadline_ns)
+ * blocks has the time to wait for it, too. Seldom, so operation_take() is not to carry it. */
+__attribute__((noinline)) static int slot_await(okv *handle, enum operation_delivery delivery,
+                                                uint64_t deadline_ns)
 {
     struct waiting waiting = {0};
 
@@ -87,7 +88,7 @@ int operation_take(okv *handle, enum operation_kind kind, enum operation_deliver
     return 0;
 }
 
-void operation_release(okv *handle, struct operation *operation)
+static inline void slot_release(okv *handle, struct operation *operation)
 {
     if (operation->exposure)
         handle->transport->unexpose(operation->exposure);
@@ -100,6 +101,11 @@ void operation_release(okv *handle, struct operation *operation)
         request_forget(handle, operation);
     operation->abandoned = false;
     handle->free.slots[handle->free.count++] = operation->index;
+}
+
+void operation_release(okv *handle, struct operation *operation)
+{
+    slot_release(handle, operation);
 }
 
 /* ---- waiting for room ---- */
@@ -174,14 +180,21 @@ static void blocked_remove(okv *handle, struct operation *operation)
 
 /* ---- ending ---- */
 
+static inline void lookup_count(okv *handle, int status)
+{
+    handle->counters.gets++;
+    if (status == OKV_OK || status == OKV_ETOOSMALL)
+        handle->counters.hits++;
+    else if (status == OKV_ENOTFOUND)
+        handle->counters.misses++;
+}
+
 static void operation_count(okv *handle, const struct operation *operation, int status)
 {
     switch (operation->kind) {
     case OPERATION_GET:
     case OPERATION_HEAD:
-        handle->counters.gets++;
-        handle->counters.hits += status == OKV_OK || status == OKV_ETOOSMALL;
-        handle->counters.misses += status == OKV_ENOTFOUND;
+        lookup_count(handle, status);
         break;
     case OPERATION_PUT:
         handle->counters.puts++;
@@ -202,13 +215,16 @@ static void operation_count(okv *handle, const struct operation *operation, int 
 }
 
 /* Gives the result to whoever wants it; one that waits in a call finds it in the slot. */
-static void operation_conclude(okv *handle, struct operation *operation, int status)
+static inline void operation_conclude(okv *handle, struct operation *operation, int status)
 {
     struct result_queue *ended = &handle->ended;
 
     if (operation->blocked)
         blocked_remove(handle, operation);
-    operation_count(handle, operation, status);
+    if (operation->kind == OPERATION_GET) /* nearly always */
+        lookup_count(handle, status);
+    else
+        operation_count(handle, operation, status);
     handle->active--;
     operation->result.status = status;
     if (operation->delivery == DELIVER_TO_POLL)
@@ -223,7 +239,7 @@ void operation_end(okv *handle, struct operation *operation, int status)
     if (operation->delivery == DELIVER_TO_CALLER)
         operation->step = STEP_ENDED;
     else
-        operation_release(handle, operation);
+        slot_release(handle, operation);
 }
 
 bool operation_is_write(const struct operation *operation)
