@@ -101,6 +101,22 @@ static int submit(struct floor_gets *gets, uint32_t count, uint32_t *submitted, 
     return *submitted > done ? OKV_OK : rc;
 }
 
+/* One at a time, as a caller with nothing else to do would. */
+static int run_alone(struct floor_gets *gets, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const struct okv_command *command = &gets->commands[i];
+        struct floor_get *get = &gets->gets[i];
+        get->start_ns = okv_clock_ns();
+        get->status = okv_get(gets->handle, command->key, command->key_length, command->buffer,
+                              command->buffer_size, &get->length, NULL);
+        get->latency_ns = okv_clock_ns() - get->start_ns;
+        if (get->status != OKV_OK && okv_why(gets->handle)[0] != '\0')
+            return get->status; /* and so would the next */
+    }
+    return OKV_OK;
+}
+
 static int run_single(struct floor_gets *gets, uint32_t count)
 {
     uint32_t submitted = 0;
@@ -140,6 +156,13 @@ static int run_batches(struct floor_gets *gets, uint32_t count)
         }
     }
     return OKV_OK;
+}
+
+static int run_slots(struct floor_gets *gets, uint32_t count)
+{
+    if (gets->options->get_many > 0)
+        return run_batches(gets, count);
+    return gets->depth == 1 ? run_alone(gets, count) : run_single(gets, count);
 }
 
 static void note_failure(const struct floor_gets *gets, struct loop_tally *tally, int code)
@@ -184,7 +207,7 @@ int floor_gets_run(struct floor_gets *gets, struct floor_gets_slice *slice)
         uint32_t count = left < gets->slots ? left : gets->slots;
         prepare(gets, slice, count);
         uint64_t start_ns = okv_clock_ns();
-        int rc = gets->options->get_many > 0 ? run_batches(gets, count) : run_single(gets, count);
+        int rc = run_slots(gets, count);
         if (rc != OKV_OK) {
             note_failure(gets, slice->tally, rc);
             return rc;

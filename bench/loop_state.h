@@ -23,6 +23,8 @@ struct lane {
     uint32_t free_count;
     uint32_t gathered;            /* commands that are to be submitted; their tags are the slots */
     struct okv_command *commands; /* gathered, or of a batch */
+    struct okv_result got;        /* by the target's get(): to be collected, */
+    bool has_got;                 /* if there is one */
     char *memory;                 /* each slot's value and, behind it, its key */
     size_t memory_size;
     okv_registration *registration;

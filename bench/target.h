@@ -64,6 +64,10 @@ struct target_ops {
     int (*wait)(struct target *target, int timeout_ms);
     int (*get_many)(struct target *target, const struct okv_command *commands,
                     struct okv_result *results, size_t count);
+    /* One get, blocking, for a caller with nothing else under way; *result as of a poll. NULL:
+     * none. */
+    void (*get)(struct target *target, const struct okv_command *command,
+                struct okv_result *result);
     const char *(*why)(struct target *target); /* "" or a sentence about what ended it */
     /* Blocks for a moment; no operation is under way. Returns 0 or an OKV_E code. */
     int (*stat)(struct target *target, struct target_stat *stat);

@@ -89,6 +89,14 @@ static int target_get_many(struct target *target, const struct okv_command *comm
     return okv_get_many(handle_of(target), commands, results, count);
 }
 
+static void target_get(struct target *target, const struct okv_command *command,
+                       struct okv_result *result)
+{
+    *result = (struct okv_result){.tag = command->tag};
+    result->status = okv_get(handle_of(target), command->key, command->key_length, command->buffer,
+                             command->buffer_size, &result->length, &result->version);
+}
+
 static const char *target_why(struct target *target)
 {
     return okv_why(handle_of(target));
@@ -137,6 +145,7 @@ const struct target_ops target_okv_ops = {
     .poll = target_poll,
     .wait = target_wait,
     .get_many = target_get_many,
+    .get = target_get,
     .why = target_why,
     .stat = target_stat,
     .counters = target_counters,

@@ -78,6 +78,20 @@ static size_t value_max(const okv *handle, enum operation_kind kind)
     return kind == OPERATION_PUT || table < message ? table : message;
 }
 
+/* What most commands are: a get that says no more than it has to, for which command_check() has no
+ * objection. */
+static inline bool is_plain_get(const okv *handle, const struct okv_command *command)
+{
+    uint64_t rest = command->flags | (uintptr_t)command->value | command->value_length |
+                    command->version | (uint64_t)command->ttl_ms | (uint64_t)command->delta |
+                    command->reserved[0] | command->reserved[1] | command->reserved[2];
+
+    return command->kind == OKV_GET && rest == 0 && command->key &&
+           command->key_length - 1 < handle->table.max_key &&
+           (command->buffer || command->buffer_size == 0);
+}
+_Static_assert(sizeof((struct okv_command *)0)->reserved == 3 * sizeof(uint32_t), "all are zero");
+
 int command_check(const okv *handle, const struct okv_command *command)
 {
     const struct command_shape *shape = command_shape(command);
@@ -102,16 +116,21 @@ static uint16_t request_flags(const struct okv_command *command)
     return (uint16_t)flags;
 }
 
-static void operation_fill(const okv *handle, struct operation *operation,
-                           const struct okv_command *command)
+/* All that a plain get has. */
+static inline void get_fill(struct operation *operation, const struct okv_command *command)
 {
     operation->result.tag = command->tag;
     operation->key = command->key;
     operation->key_length = (uint32_t)command->key_length;
-    operation->value = command->value;
-    operation->value_length = (uint32_t)command->value_length;
     operation->buffer = command->buffer;
     operation->buffer_size = command->buffer_size;
+}
+
+static void request_fill(const okv *handle, struct operation *operation,
+                         const struct okv_command *command)
+{
+    operation->value = command->value;
+    operation->value_length = (uint32_t)command->value_length;
     operation->flags = request_flags(command);
     if (operation->value_length > okv_slot_value_max(handle->table.slot_size))
         operation->flags |= OKV_REQUEST_PULL;
@@ -151,29 +170,24 @@ void command_go(okv *handle, struct operation *operation)
     }
 }
 
-uint64_t command_deadline_ns(const okv *handle, const struct okv_command *command,
-                             uint64_t begun_ns)
-{
-    uint32_t own_ms = command->timeout_ms;
-
-    return begun_ns + (own_ms ? (uint64_t)own_ms * 1000000u : handle->timeout_ns);
-}
-
 int command_start(okv *handle, const struct okv_command *command, uint64_t begun_ns,
                   enum operation_delivery delivery, struct okv_result *place,
                   struct operation **started)
 {
     uint64_t connection = handle->counters.reconnects;
     struct operation *operation;
-    int rc = command_check(handle, command);
+    bool plain = is_plain_get(handle, command);
+    int rc = plain ? 0 : command_check(handle, command);
 
     if (rc)
         return rc;
-    rc = operation_take(handle, command_shape(command)->kind, delivery,
+    rc = operation_take(handle, plain ? OPERATION_GET : command_shape(command)->kind, delivery,
                         command_deadline_ns(handle, command, begun_ns), &operation);
     if (rc)
         return rc;
-    operation_fill(handle, operation, command);
+    get_fill(operation, command);
+    if (!plain)
+        request_fill(handle, operation, command);
     operation->out = place;
     if (started)
         *started = operation;
@@ -182,9 +196,11 @@ int command_start(okv *handle, const struct okv_command *command, uint64_t begun
         rc = command_refit(handle, operation);
     if (rc)
         operation_end(handle, operation, rc);
-    else if (link_is_up(handle))
-        command_go(handle, operation);
-    else
+    else if (!link_is_up(handle))
         operation->step = STEP_WAITING;
+    else if (plain)
+        lookup_start(handle, operation);
+    else
+        command_go(handle, operation);
     return 0;
 }

@@ -34,7 +34,7 @@ void engine_fail(okv *handle, int failure, const char *sentence)
     }
 }
 
-static void read_event(okv *handle, const struct okv_event *event)
+static inline void read_event(okv *handle, const struct okv_event *event)
 {
     if (event->cookie == READ_ATTEMPT_COOKIE) {
         attempt_read_done(handle, event->status);
@@ -90,8 +90,12 @@ void engine_take(okv *handle, const struct okv_event *events, int count)
         link_lost(handle, OKV_EIO, "the device reported a failure of the completion queue");
         handle->closed = true;
     }
-    for (int i = 0; i < count; i++)
-        engine_event(handle, &events[i]);
+    for (int i = 0; i < count; i++) {
+        if (events[i].type == OKV_EVENT_READ) /* nearly always */
+            read_event(handle, &events[i]);
+        else
+            engine_event(handle, &events[i]);
+    }
 }
 
 int engine_events(okv *handle)

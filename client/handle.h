@@ -193,6 +193,14 @@ struct result_queue {
     uint32_t count;
 };
 
+/* The place that is `ahead` behind `first` in a ring of `size`; neither is more than it. */
+static inline uint32_t ring_place(uint32_t first, uint32_t ahead, uint32_t size)
+{
+    uint32_t place = first + ahead;
+
+    return place < size ? place : place - size;
+}
+
 /* The credits: docs/connections.md section 2. Room for as many as were asked for. */
 struct lanes {
     struct operation **holders; /* by lane; NULL: it is free */
@@ -299,8 +307,13 @@ struct okv {
  * OKV_EVALUESIZE, OKV_ETTL. */
 int command_check(const okv *handle, const struct okv_command *command);
 /* When its time is over that began at `begun_ns`. */
-uint64_t command_deadline_ns(const okv *handle, const struct okv_command *command,
-                             uint64_t begun_ns);
+static inline uint64_t command_deadline_ns(const okv *handle, const struct okv_command *command,
+                                           uint64_t begun_ns)
+{
+    uint32_t own_ms = command->timeout_ms;
+
+    return begun_ns + (own_ms ? (uint64_t)own_ms * 1000000u : handle->timeout_ns);
+}
 /* Checks and starts it; its time began at `begun_ns`. Its READs are in the batch: reads_flush()
  * is the caller's. `place` is for DELIVER_TO_ARRAY, `started` for DELIVER_TO_CALLER; otherwise
  * NULL. Also what operation_take() says. */
@@ -393,36 +406,6 @@ void engine_pause(okv *handle, struct waiting *waiting, uint64_t deadline_ns);
 /* Posts what is in the batch, then blocks until `operation` ended, at the latest at its
  * deadline. Fills *result (may be NULL) and returns the status. */
 int engine_wait_for(okv *handle, struct operation *operation, struct okv_result *result);
-
-/* ---- reads.c ---- */
-
-/* READs for which there is room now. */
-unsigned reads_room(const okv *handle);
-/* The place of one more READ in the batch, of so many bytes, with nothing but length and cookie
- * in it; NULL: no room. */
-struct okv_read *reads_next(okv *handle, uint64_t cookie, uint32_t length);
-/* Likewise of one of the operation's. */
-struct okv_read *reads_add(okv *handle, struct operation *operation, enum read_kind kind,
-                           uint32_t length);
-/* Posts the batch with one doorbell, and what messages were queued with another. When that
- * fails the connection is lost, and when a message could not be posted before. */
-void reads_flush(okv *handle);
-/* The READ of an operation, or of none, that an event names. */
-#define READ_STATUS_COOKIE (UINT64_C(1) << 62)
-#define READ_ATTEMPT_COOKIE (UINT64_C(1) << 61)
-static inline uint16_t read_slot(uint64_t cookie)
-{
-    return (uint16_t)cookie;
-}
-static inline enum read_kind read_kind(uint64_t cookie)
-{
-    return (enum read_kind)(cookie >> 16 & 0xff);
-}
-
-static inline uint64_t read_cookie(const struct operation *operation, enum read_kind kind)
-{
-    return operation->index | (uint64_t)kind << 16;
-}
 
 /* ---- short_get.c ---- */
 
@@ -572,5 +555,7 @@ void request_message(okv *handle, const struct okv_event *event);
  * OKV_EDISCONNECTED: the connection was lost, or there is none. */
 int raw_read(okv *handle, uint64_t offset, void *destination, struct okv_memory *memory,
              uint32_t length);
+
+#include "client/reads.h"
 
 #endif

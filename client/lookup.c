@@ -43,6 +43,22 @@ static void read_entry(okv *handle, struct operation *operation)
     operation_advance(handle, operation);
 }
 
+/* Adds the READ of a bucket's first part at once where nothing is in its way, as is nearly always
+ * so; what operation_advance() comes to otherwise. */
+static bool post_bucket(okv *handle, struct operation *operation)
+{
+    if (operation->blocked || !link_is_up(handle) || !extent_is_posted(operation))
+        return false;
+    struct okv_read *read = reads_add(handle, operation, READ_IMAGE, handle->table.bucket_size);
+    if (!read)
+        return false;
+    read->memory = handle->memory;
+    read->offset = operation->lookup.part_offset;
+    read->destination = operation->image;
+    operation->lookup.image_wanted = false;
+    return true;
+}
+
 static void read_bucket(okv *handle, struct operation *operation, uint64_t bucket)
 {
     struct lookup *lookup = &operation->lookup;
@@ -54,6 +70,8 @@ static void read_bucket(okv *handle, struct operation *operation, uint64_t bucke
         return;
     }
     operation->step = STEP_BUCKET;
+    if (post_bucket(handle, operation))
+        return;
     lookup->image_wanted = true;
     operation_advance(handle, operation);
 }
@@ -274,6 +292,26 @@ static int next_candidate(okv *handle, struct operation *operation, uint32_t *po
     return rc;
 }
 
+/* What nearly every get finds: an item that lies in the image and does not expire. */
+static inline bool is_plain_item(const struct operation *operation, const struct okv_entry *entry)
+{
+    return operation->kind == OPERATION_GET && !entry->is_reference && entry->expiry_ms == 0 &&
+           entry->value_length <= operation->buffer_size;
+}
+
+static inline void plain_item_found(okv *handle, struct operation *operation,
+                                    const struct okv_entry *entry)
+{
+    struct okv_result *result = &operation->result;
+
+    if (entry->value_length)
+        memcpy(operation->buffer, entry->value, entry->value_length);
+    result->length = entry->value_length;
+    result->version = entry->version;
+    result->ttl_ms = OKV_TTL_NONE;
+    operation_end(handle, operation, OKV_OK);
+}
+
 /* Searches the checked image on from lookup.position. */
 static void search_image(okv *handle, struct operation *operation)
 {
@@ -282,7 +320,9 @@ static void search_image(okv *handle, struct operation *operation)
     int rc = next_candidate(handle, operation, &lookup->position, entry);
 
     operation->step = STEP_BUCKET;
-    if (rc < 0)
+    if (rc == 1 && is_plain_item(operation, entry))
+        plain_item_found(handle, operation, entry);
+    else if (rc < 0)
         operation_end(handle, operation, rc);
     else if (rc == 0)
         follow_chain(handle, operation);
@@ -493,7 +533,7 @@ void lookup_start(okv *handle, struct operation *operation)
     lookup_init(lookup);
     lookup->hash = okv_hash_key(operation->key, operation->key_length, handle->table.hash_seed);
     lookup->bucket = okv_linear_bucket(lookup->hash, handle->bucket_count);
-    if (!start_hinted(handle, operation))
+    if (handle->hints_kept == 0 || !start_hinted(handle, operation))
         read_bucket(handle, operation, lookup->bucket);
 }
 

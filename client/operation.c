@@ -6,20 +6,21 @@
 
 static void queue_push(const okv *handle, struct slot_queue *queue, uint16_t slot)
 {
-    queue->slots[(queue->first + queue->count++) % handle->slot_count] = slot;
+    queue->slots[ring_place(queue->first, queue->count++, handle->slot_count)] = slot;
 }
 
 static uint16_t queue_pop(const okv *handle, struct slot_queue *queue)
 {
     uint16_t slot = queue->slots[queue->first];
-    queue->first = (queue->first + 1) % handle->slot_count;
+    queue->first = ring_place(queue->first, 1, handle->slot_count);
     queue->count--;
     return slot;
 }
 
 /* Abandoned operations have all slots: what they wait for may have come, and only a call that
- * blocks has the time to wait for it, too. */
-static int slot_await(okv *handle, enum operation_delivery delivery, uint64_t deadline_ns)
+ * blocks has the time to wait for it, too. Seldom, so operation_take() is not to carry it. */
+__attribute__((noinline)) static int slot_await(okv *handle, enum operation_delivery delivery,
+                                                uint64_t deadline_ns)
 {
     struct waiting waiting = {0};
 
@@ -87,7 +88,7 @@ int operation_take(okv *handle, enum operation_kind kind, enum operation_deliver
     return 0;
 }
 
-void operation_release(okv *handle, struct operation *operation)
+static inline void slot_release(okv *handle, struct operation *operation)
 {
     if (operation->exposure)
         handle->transport->unexpose(operation->exposure);
@@ -96,9 +97,15 @@ void operation_release(okv *handle, struct operation *operation)
     operation->exposure = NULL;
     operation->bounce = NULL;
     operation->step = STEP_FREE;
-    request_forget(handle, operation);
+    if (operation->has_lane || operation->posted || operation->resend)
+        request_forget(handle, operation);
     operation->abandoned = false;
     handle->free.slots[handle->free.count++] = operation->index;
+}
+
+void operation_release(okv *handle, struct operation *operation)
+{
+    slot_release(handle, operation);
 }
 
 /* ---- waiting for room ---- */
@@ -165,8 +172,6 @@ static void queue_remove(const okv *handle, struct slot_queue *queue, uint16_t r
 
 static void blocked_remove(okv *handle, struct operation *operation)
 {
-    if (!operation->blocked)
-        return;
     /* Its step, which says in which of them it would wait, may have changed since. */
     queue_remove(handle, &handle->blocked_reads, operation->index);
     queue_remove(handle, &handle->blocked_requests, operation->index);
@@ -175,14 +180,21 @@ static void blocked_remove(okv *handle, struct operation *operation)
 
 /* ---- ending ---- */
 
+static inline void lookup_count(okv *handle, int status)
+{
+    handle->counters.gets++;
+    if (status == OKV_OK || status == OKV_ETOOSMALL)
+        handle->counters.hits++;
+    else if (status == OKV_ENOTFOUND)
+        handle->counters.misses++;
+}
+
 static void operation_count(okv *handle, const struct operation *operation, int status)
 {
     switch (operation->kind) {
     case OPERATION_GET:
     case OPERATION_HEAD:
-        handle->counters.gets++;
-        handle->counters.hits += status == OKV_OK || status == OKV_ETOOSMALL;
-        handle->counters.misses += status == OKV_ENOTFOUND;
+        lookup_count(handle, status);
         break;
     case OPERATION_PUT:
         handle->counters.puts++;
@@ -203,16 +215,20 @@ static void operation_count(okv *handle, const struct operation *operation, int 
 }
 
 /* Gives the result to whoever wants it; one that waits in a call finds it in the slot. */
-static void operation_conclude(okv *handle, struct operation *operation, int status)
+static inline void operation_conclude(okv *handle, struct operation *operation, int status)
 {
     struct result_queue *ended = &handle->ended;
 
-    blocked_remove(handle, operation);
-    operation_count(handle, operation, status);
+    if (operation->blocked)
+        blocked_remove(handle, operation);
+    if (operation->kind == OPERATION_GET) /* nearly always */
+        lookup_count(handle, status);
+    else
+        operation_count(handle, operation, status);
     handle->active--;
     operation->result.status = status;
     if (operation->delivery == DELIVER_TO_POLL)
-        ended->results[(ended->first + ended->count++) % handle->depth] = operation->result;
+        ended->results[ring_place(ended->first, ended->count++, handle->depth)] = operation->result;
     else if (operation->delivery == DELIVER_TO_ARRAY)
         *operation->out = operation->result;
 }
@@ -223,7 +239,7 @@ void operation_end(okv *handle, struct operation *operation, int status)
     if (operation->delivery == DELIVER_TO_CALLER)
         operation->step = STEP_ENDED;
     else
-        operation_release(handle, operation);
+        slot_release(handle, operation);
 }
 
 bool operation_is_write(const struct operation *operation)

@@ -1,43 +1,7 @@
-/*
- * The batch: READs that one call or one turn decides on are gathered and go out
- * with one doorbell. They take their room when they are added, so a batch always
- * fits.
- */
+/* Posting the batch of READs. */
 #include "client/handle.h"
 
 #include "shared/error.h"
-
-unsigned reads_room(const okv *handle)
-{
-    return handle->conn->max_reads - handle->reads;
-}
-
-struct okv_read *reads_next(okv *handle, uint64_t cookie, uint32_t length)
-{
-    if (reads_room(handle) == 0)
-        return NULL;
-    struct okv_read *read = &handle->batch.reads[handle->batch.count++];
-    handle->reads++;
-    handle->counters.reads++;
-    handle->counters.read_bytes += length;
-    read->length = length;
-    read->cookie = cookie;
-    return read;
-}
-
-struct okv_read *reads_add(okv *handle, struct operation *operation, enum read_kind kind,
-                           uint32_t length)
-{
-    struct okv_read *read = reads_next(handle, read_cookie(operation, kind), length);
-
-    if (!read)
-        return NULL;
-    operation->reads++;
-    handle->counters.bucket_reads += kind == READ_IMAGE;
-    handle->counters.extent_reads += kind == READ_EXTENT;
-    handle->counters.directory_reads += kind == READ_DIRECTORY;
-    return read;
-}
 
 void reads_flush(okv *handle)
 {

@@ -87,7 +87,7 @@ int okv_poll(okv *handle, struct okv_result *results, int max)
     for (; n < max && handle->ended.count > 0; n++) {
         struct result_queue *ended = &handle->ended;
         results[n] = ended->results[ended->first];
-        ended->first = (ended->first + 1) % handle->depth;
+        ended->first = ring_place(ended->first, 1, handle->depth);
         ended->count--;
         handle->pending--;
     }

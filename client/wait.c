@@ -74,10 +74,13 @@ int okv_wait(okv *handle, int timeout_ms)
 
     if (!handle || timeout_ms < 0)
         return OKV_EINVAL;
-    uint64_t deadline = okv_clock_ns() + (uint64_t)timeout_ms * 1000000u;
+    uint64_t deadline = UINT64_MAX; /* until the clock is looked at, which a result may spare */
     while (handle->ended.count == 0 && !handle->failure) {
-        bool look = waiting.idle > WAIT_HOT_TURNS || ++turns % WAIT_BUSY_TURNS == 0;
-        if (look && okv_clock_ns() >= deadline)
+        bool look = waiting.idle + 1 >= WAIT_HOT_TURNS || ++turns % WAIT_BUSY_TURNS == 0;
+        uint64_t now = look ? okv_clock_ns() : 0;
+        if (look && deadline == UINT64_MAX)
+            deadline = now + (uint64_t)timeout_ms * 1000000u;
+        if (now >= deadline)
             return OKV_ETIMEDOUT;
         engine_pause(handle, &waiting, deadline);
     }

@@ -51,6 +51,48 @@ static void times_are_from_submission_to_result(void **state)
     fixture_destroy(fixture);
 }
 
+static unsigned gets_alone;
+
+static void get_alone(struct target *target, const struct okv_command *command,
+                      struct okv_result *result)
+{
+    size_t accepted;
+
+    gets_alone++;
+    assert_int_equal(target->ops->submit(target, command, 1, &accepted), OKV_OK);
+    while (target->ops->poll(target, result, 1) == 0)
+        ;
+}
+
+/* Gets of a target that takes one at a time go to it so where none is under way beside them. */
+static void a_get_alone_is_made_by_get(void **state)
+{
+    struct target_ops ops;
+
+    (void)state;
+    for (int targets = 1; targets <= 2; targets++) {
+        struct fixture *fixture = fixture_create(targets, 32);
+        for (int i = 0; i < targets; i++) {
+            ops = *fixture->stubs[i]->base.ops;
+            ops.get = get_alone;
+            fixture->stubs[i]->base.ops = &ops;
+        }
+        fixture_load(fixture);
+        gets_alone = 0;
+        assert_int_equal(fixture_run(fixture, OPERATION_GET, 500, 1, 0), OKV_OK);
+        assert_int_equal(gets_alone, targets == 1 ? 500 : 0);
+        assert_int_equal(fixture_run(fixture, OPERATION_RMW, 500, 1, 0), OKV_OK);
+        assert_int_equal(gets_alone, targets == 1 ? 1000 : 0);
+        assert_int_equal(fixture_run(fixture, OPERATION_GET, 500, 4, 0), OKV_OK);
+        assert_int_equal(gets_alone, targets == 1 ? 1000 : 0);
+        assert_int_equal(fixture_latency(fixture, OPERATION_GET)->count, 1000);
+        assert_true(fixture_latency(fixture, OPERATION_GET)->min >= 10000);
+        assert_int_equal(fixture->tally->wrong + fixture->tally->failed, 0);
+        assert_true(targets == 2 || fixture->tally->missing == 0);
+        fixture_destroy(fixture);
+    }
+}
+
 static void the_depth_is_kept_and_not_exceeded(void **state)
 {
     (void)state;
@@ -304,6 +346,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gets_find_what_was_put),
         cmocka_unit_test(times_are_from_submission_to_result),
+        cmocka_unit_test(a_get_alone_is_made_by_get),
         cmocka_unit_test(the_depth_is_kept_and_not_exceeded),
         cmocka_unit_test(what_there_is_room_for_is_submitted_together),
         cmocka_unit_test(a_full_target_gets_the_rest_later),
