@@ -6,15 +6,18 @@
 #include "shared/error.h"
 #include "shared/hash.h"
 
-enum lane_state { LANE_DONE, LANE_APPLYING };
-
-/* The last write on a lane. */
+/*
+ * The last write on a lane. Who sets `is_taken` has the lane to itself until he clears it: for as
+ * long as it takes to look at it, or until the write that came is applied. All else but the
+ * sequence is his to touch alone; the sequence may be read without, and never falls but by
+ * okv_ledger_undone().
+ */
 struct lane {
-    uint64_t sequence; /* 0: none yet */
-    uint64_t earlier;  /* while one is being applied: the sequence that was there before */
+    atomic_bool is_taken;
+    atomic_uint_fast64_t sequence; /* 0: none yet */
+    uint64_t earlier; /* while one is being applied: the sequence that was there before */
     uint64_t version;
     int status;
-    uint8_t state;
     uint8_t opcode;
     uint8_t value_length;
     uint8_t value[OKV_LEDGER_VALUE_MAX];
@@ -33,7 +36,6 @@ struct okv_ledger {
     uint64_t idle_since_ms;
     struct okv_ledger *next_in_bucket;
     struct okv_ledger *older, *newer; /* in the list of idle ones */
-    pthread_mutex_t lock;             /* of the lanes */
     uint32_t lane_count;
     struct lane lanes[];
 };
@@ -83,7 +85,6 @@ static void idle_remove(struct okv_ledgers *ledgers, struct okv_ledger *ledger)
 
 static void ledger_free(struct okv_ledger *ledger)
 {
-    pthread_mutex_destroy(&ledger->lock);
     free(ledger);
 }
 
@@ -130,7 +131,6 @@ static int ledger_create(struct okv_ledgers *ledgers, const struct okv_ledger_ta
     struct okv_ledger *ledger = calloc(1, sizeof *ledger + taker->credits * sizeof *ledger->lanes);
     if (!ledger)
         return OKV_ENOMEM;
-    pthread_mutex_init(&ledger->lock, NULL);
     memcpy(ledger->client_id, taker->client_id, OKV_CLIENT_ID_SIZE);
     ledger->first_session = taker->session_id;
     ledger->lane_count = taker->credits;
@@ -289,7 +289,7 @@ uint32_t okv_ledger_lanes(const struct okv_ledger *ledger)
     return ledger->lane_count;
 }
 
-/* ---- the lanes of one, under ledger->lock ---- */
+/* ---- the lanes of one ---- */
 
 bool okv_ledger_is_write(unsigned opcode)
 {
@@ -306,6 +306,26 @@ bool okv_ledger_is_write(unsigned opcode)
     }
 }
 
+static uint64_t sequence_of(const struct lane *lane)
+{
+    return atomic_load_explicit(&lane->sequence, memory_order_relaxed);
+}
+
+static void sequence_set(struct lane *lane, uint64_t sequence)
+{
+    atomic_store_explicit(&lane->sequence, sequence, memory_order_relaxed);
+}
+
+static bool lane_take(struct lane *lane)
+{
+    return !atomic_exchange_explicit(&lane->is_taken, true, memory_order_acquire);
+}
+
+static void lane_release(struct lane *lane)
+{
+    atomic_store_explicit(&lane->is_taken, false, memory_order_release);
+}
+
 static void recall(const struct lane *lane, uint16_t number, struct okv_reply_message *reply,
                    uint8_t *value)
 {
@@ -314,7 +334,7 @@ static void recall(const struct lane *lane, uint16_t number, struct okv_reply_me
         .opcode = lane->opcode,
         .slot = number,
         .status = lane->status,
-        .sequence = lane->sequence,
+        .sequence = sequence_of(lane),
         .version = lane->version,
         .value = value,
         .value_length = lane->value_length,
@@ -326,50 +346,41 @@ enum okv_ledger_verdict okv_ledger_begin(struct okv_ledger *ledger, uint16_t num
                                          uint8_t *value)
 {
     struct lane *lane = &ledger->lanes[number];
-    enum okv_ledger_verdict verdict;
 
-    pthread_mutex_lock(&ledger->lock);
-    if (sequence < lane->sequence) {
-        verdict = OKV_LEDGER_STALE;
-    } else if (lane->state == LANE_APPLYING) {
-        /* Also a later one: where the earlier one ended is still to be written down. */
-        verdict = OKV_LEDGER_WAIT;
-    } else if (sequence == lane->sequence) {
-        verdict = OKV_LEDGER_ANSWER;
-        recall(lane, number, reply, value);
-    } else {
-        verdict = OKV_LEDGER_APPLY;
-        lane->earlier = lane->sequence;
-        lane->sequence = sequence;
-        lane->state = LANE_APPLYING;
+    /* Also a later one waits: where the earlier one ended is still to be written down. */
+    if (!lane_take(lane))
+        return sequence < sequence_of(lane) ? OKV_LEDGER_STALE : OKV_LEDGER_WAIT;
+    uint64_t last = sequence_of(lane);
+    if (sequence > last) {
+        lane->earlier = last;
+        sequence_set(lane, sequence);
+        return OKV_LEDGER_APPLY; /* done or undone releases the lane */
     }
-    pthread_mutex_unlock(&ledger->lock);
-    return verdict;
+    if (sequence == last)
+        recall(lane, number, reply, value);
+    lane_release(lane);
+    return sequence == last ? OKV_LEDGER_ANSWER : OKV_LEDGER_STALE;
 }
 
 void okv_ledger_done(struct okv_ledger *ledger, const struct okv_reply_message *reply)
 {
     struct lane *lane = &ledger->lanes[reply->slot];
 
-    pthread_mutex_lock(&ledger->lock);
     lane->version = reply->version;
     lane->status = reply->status;
     lane->opcode = (uint8_t)reply->opcode;
     lane->value_length = (uint8_t)reply->value_length;
     if (reply->value_length)
         memcpy(lane->value, reply->value, reply->value_length);
-    lane->state = LANE_DONE;
-    pthread_mutex_unlock(&ledger->lock);
+    lane_release(lane);
 }
 
 void okv_ledger_undone(struct okv_ledger *ledger, uint16_t number, uint64_t sequence)
 {
     struct lane *lane = &ledger->lanes[number];
 
-    pthread_mutex_lock(&ledger->lock);
-    if (lane->sequence == sequence && lane->state == LANE_APPLYING) {
-        lane->sequence = lane->earlier;
-        lane->state = LANE_DONE;
-    }
-    pthread_mutex_unlock(&ledger->lock);
+    if (sequence_of(lane) != sequence || !atomic_load(&lane->is_taken))
+        return;
+    sequence_set(lane, lane->earlier);
+    lane_release(lane);
 }

@@ -67,7 +67,8 @@ struct okv_store_work {
     struct okv_store_bucket sibling; /* the other one of a split or merge */
     struct okv_store_patch {
         uint64_t number;
-        uint8_t *image; /* to come */
+        uint8_t *published; /* the image that is there */
+        uint8_t *image;     /* to come */
         struct okv_bucket_spot spot;
     } patch; /* a change of one entry (store_patch.c) */
 };

@@ -35,8 +35,11 @@ struct okv_table {
 /* Where a bucket of an existing segment lies. */
 static inline uint64_t okv_table_bucket_offset(const struct okv_table *table, uint64_t number)
 {
-    return table->segments[number / table->segment_buckets] +
-           number % table->segment_buckets * table->bucket_size;
+    /* A power of two: no division, which takes longer than all else here. */
+    unsigned shift = (unsigned)__builtin_ctz(table->segment_buckets);
+
+    return table->segments[number >> shift] +
+           (number & (table->segment_buckets - 1)) * table->bucket_size;
 }
 
 /* One item; `entry` as it is to be published. Its key and value can always be

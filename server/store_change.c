@@ -22,9 +22,11 @@ void okv_store_unlock(struct okv_store *store, uint64_t bucket)
 uint64_t okv_store_lock_hash(struct okv_store *store, uint64_t hash)
 {
     for (;;) {
-        uint64_t bucket = okv_linear_bucket(hash, atomic_load(&store->bucket_count));
+        uint64_t count = atomic_load(&store->bucket_count);
+        uint64_t bucket = okv_linear_bucket(hash, count);
         okv_store_lock(store, bucket);
-        if (okv_linear_bucket(hash, atomic_load(&store->bucket_count)) == bucket)
+        uint64_t now = atomic_load(&store->bucket_count);
+        if (now == count || okv_linear_bucket(hash, now) == bucket)
             return bucket;
         okv_store_unlock(store, bucket);
     }

@@ -16,11 +16,6 @@
 #include "shared/error.h"
 #include "shared/ordering.h"
 
-static uint8_t *published_image(const struct okv_table *table, const struct okv_store_patch *patch)
-{
-    return table->base + okv_table_bucket_offset(table, patch->number);
-}
-
 /* An entry that has no more than a tag of its key may be another's. */
 static bool is_of_key(const struct okv_entry *entry, const struct okv_store_write *write)
 {
@@ -36,10 +31,10 @@ bool okv_store_patch_begin(struct okv_store *store, struct okv_store_work *work,
     struct okv_bucket_spot *spot = &patch->spot;
 
     patch->number = number;
-    const uint8_t *published = published_image(table, patch);
-    if (okv_bucket_chain(published) ||
-        !okv_bucket_raise(patch->image, published, table->bucket_size, table->inline_max, hash,
-                          write->key, write->key_length, spot) ||
+    patch->published = table->base + okv_table_bucket_offset(table, number);
+    if (okv_bucket_chain(patch->published) ||
+        !okv_bucket_raise(patch->image, patch->published, table->bucket_size, table->inline_max,
+                          hash, write->key, write->key_length, spot) ||
         spot->earliest_expiry <= clock_ms)
         return false;
     *there = NULL;
@@ -66,16 +61,17 @@ static int settle_entry(const struct okv_table *table, const struct okv_store_pa
                         struct okv_entry *entry)
 {
     entry->version = okv_bucket_version(patch->image);
-    bool small = okv_store_layout_is_small(table, entry, entry->version);
-    if (small && entry->extent)
-        return OKV_EAGAIN;
-    entry->is_reference = !small;
-    if (!small && !entry->extent)
+    entry->is_reference = false;
+    uint32_t length = okv_entry_size(entry, entry->version);
+    if (length <= table->inline_max)
+        return entry->extent || !keeps_the_others(table, patch, length) ? OKV_EAGAIN : 0;
+    entry->is_reference = true;
+    if (!entry->extent)
         entry->key_in_extent =
             okv_store_key_goes_to_extent(table, entry->key_length, entry->value_length);
     if (!keeps_the_others(table, patch, okv_entry_size(entry, entry->version)))
         return OKV_EAGAIN;
-    if (small || entry->extent)
+    if (entry->extent)
         return 0;
     return okv_store_entry_write_extent(entry, table) ? OKV_EAGAIN : 0;
 }
@@ -83,7 +79,7 @@ static int settle_entry(const struct okv_table *table, const struct okv_store_pa
 static void publish(const struct okv_table *table, const struct okv_store_patch *patch)
 {
     okv_publish_fence(); /* the extent before what refers to it */
-    memcpy(published_image(table, patch), patch->image, table->bucket_size);
+    memcpy(patch->published, patch->image, table->bucket_size);
     okv_publish_fence(); /* the image before what was freed is written again */
 }
 
@@ -91,12 +87,18 @@ static void publish(const struct okv_table *table, const struct okv_store_patch 
 static void count(struct okv_store *store, const struct okv_store_patch *patch,
                   const struct okv_entry *entry, uint32_t used_before)
 {
+    const struct okv_entry *there = &patch->spot.entry;
     uint64_t version = okv_bucket_version(patch->image);
+    /* As most are: nothing that is counted has changed. */
+    if (entry && patch->spot.length && !entry->is_reference && !there->is_reference &&
+        entry->value_length == there->value_length && !entry->expiry_ms == !there->expiry_ms &&
+        okv_bucket_used(patch->image) == used_before)
+        return;
     struct okv_store_tally before = {.entry_bytes = used_before};
     struct okv_store_tally after = {.entry_bytes = okv_bucket_used(patch->image)};
 
     if (patch->spot.length)
-        okv_store_tally_item(&before, &store->table, &patch->spot.entry, 0, version - 1);
+        okv_store_tally_item(&before, &store->table, there, 0, version - 1);
     if (entry)
         okv_store_tally_item(&after, &store->table, entry, 0, version);
     okv_store_count_difference(store, &before, &after);

@@ -65,6 +65,12 @@ static unsigned age_size(unsigned flags)
     return age_sizes[(flags & OKV_ENTRY_AGE) >> OKV_ENTRY_AGE_SHIFT];
 }
 
+/* Most entries are items whose lengths take a byte each and that do not expire. */
+static inline bool is_small(unsigned flags)
+{
+    return (flags & ~OKV_ENTRY_AGE) == OKV_ENTRY_INLINE;
+}
+
 static unsigned value_length_size(unsigned flags)
 {
     unsigned narrow = (flags & OKV_ENTRY_KIND) == OKV_ENTRY_INLINE ? 1 : 2;
@@ -107,11 +113,16 @@ static uint64_t body_size(unsigned flags, uint32_t key_length, uint32_t value_le
     }
 }
 
+static uint32_t size_with(const struct okv_entry *entry, unsigned flags)
+{
+    if (is_small(flags))
+        return 3 + age_size(flags) + entry->key_length + entry->value_length;
+    return head_size(flags) + (uint32_t)body_size(flags, entry->key_length, entry->value_length);
+}
+
 uint32_t okv_entry_size(const struct okv_entry *entry, uint64_t image_version)
 {
-    unsigned flags = entry_flags(entry, image_version);
-
-    return head_size(flags) + (uint32_t)body_size(flags, entry->key_length, entry->value_length);
+    return size_with(entry, entry_flags(entry, image_version));
 }
 
 /* A number of 1, 2, 4 or 6 bytes. */
@@ -131,8 +142,11 @@ static uint64_t get_number(const uint8_t *bytes, unsigned size)
 
 static uint8_t *put_number(uint8_t *bytes, unsigned size, uint64_t number)
 {
-    for (unsigned i = 0; i < size; i++)
-        bytes[i] = (uint8_t)(number >> 8 * i);
+    if (size == 1)
+        bytes[0] = (uint8_t)number;
+    else
+        for (unsigned i = 0; i < size; i++)
+            bytes[i] = (uint8_t)(number >> 8 * i);
     return bytes + size;
 }
 
@@ -151,12 +165,6 @@ static const uint8_t *entry_at(const uint8_t *image, uint32_t position)
     return image + sizeof(struct okv_wire_bucket) + position;
 }
 
-/* Most entries are items whose lengths take a byte each and that do not expire. */
-static inline bool is_small_item(const uint8_t *entry)
-{
-    return (entry[0] & ~OKV_ENTRY_AGE) == OKV_ENTRY_INLINE;
-}
-
 /* Returns 1 with the head of an entry, all of which lies in the `left` bytes from its
  * beginning; 0 when there are none; OKV_ECORRUPT. */
 static int head_read(const uint8_t *entry, uint32_t left, struct head *out)
@@ -165,7 +173,7 @@ static int head_read(const uint8_t *entry, uint32_t left, struct head *out)
         return left == 0 ? 0 : OKV_ECORRUPT;
     unsigned flags = entry[0];
     out->flags = flags;
-    if (is_small_item(entry)) {
+    if (is_small(entry[0])) {
         out->size = 3 + age_size(flags);
         out->key_length = entry[1];
         out->value_length = entry[2];
@@ -313,7 +321,7 @@ int okv_bucket_find(const uint8_t *image, uint64_t hash, const void *key, uint32
         return OKV_ECORRUPT;
     while (rc == 0 && at < used) {
         const uint8_t *entry = entries + at;
-        if (used - at < OKV_ENTRY_SIZE_MIN || !is_small_item(entry)) {
+        if (used - at < OKV_ENTRY_SIZE_MIN || !is_small(entry[0])) {
             rc = any_entry_find(image, hash, key, key_length, &at, out);
             continue;
         }
@@ -359,10 +367,9 @@ static void append_body(uint8_t *body, const struct okv_entry *entry)
         memcpy(body, entry->value, entry->value_length);
 }
 
-static void entry_write(uint8_t *at, const struct okv_entry *entry, uint64_t image_version)
+static void entry_write(uint8_t *at, const struct okv_entry *entry, unsigned flags,
+                        uint64_t image_version)
 {
-    unsigned flags = entry_flags(entry, image_version);
-
     *at++ = (uint8_t)flags;
     at = put_number(at, flags & OKV_ENTRY_WIDE_KEY ? 2 : 1, entry->key_length);
     at = put_number(at, value_length_size(flags), entry->value_length);
@@ -377,11 +384,12 @@ int okv_bucket_append(uint8_t *image, uint32_t size, const struct okv_entry *ent
     struct okv_wire_bucket *header = (struct okv_wire_bucket *)image;
     uint32_t used = okv_le16_get(header->used);
     uint64_t version = okv_le48_get(header->version);
-    uint32_t length = okv_entry_size(entry, version);
+    unsigned flags = entry_flags(entry, version);
+    uint32_t length = size_with(entry, flags);
 
     if (length > okv_bucket_room(size) - used)
         return OKV_EFULL;
-    entry_write(image + sizeof *header + used, entry, version);
+    entry_write(image + sizeof *header + used, entry, flags, version);
     header->used = okv_le16_of((uint16_t)(used + length));
     return 0;
 }
@@ -396,21 +404,6 @@ static bool age_raise(uint8_t *age, unsigned size)
     uint64_t raised = get_number(age, size) + 1;
     put_number(age, size, raised);
     return raised >> 8 * size == 0;
-}
-
-/* An entry that is a reference, has an expiry or long lengths. `copy` and `body` are what is
- * behind its head. */
-static bool unusual_raise(uint8_t *copy, const uint8_t *body, const struct head *head,
-                          struct okv_bucket_spot *spot)
-{
-    unsigned size = age_size(head->flags);
-
-    if (!(head->flags & OKV_ENTRY_EXPIRY))
-        return age_raise(copy - size, size);
-    uint64_t expiry = get_number(body - sizeof(okv_le48), sizeof(okv_le48));
-    if (expiry < spot->earliest_expiry)
-        spot->earliest_expiry = expiry;
-    return age_raise(copy - sizeof(okv_le48) - size, size);
 }
 
 static void look_at_reference(struct okv_bucket_spot *spot, const struct head *head,
@@ -429,14 +422,81 @@ static void look_at_reference(struct okv_bucket_spot *spot, const struct head *h
         spot->inline_need = need;
 }
 
-/* Returns false when a second entry may be the key's. */
-static bool spot_take(struct okv_bucket_spot *spot, const uint8_t *from, uint32_t position,
-                      const struct head *head)
+static void look_at_expiry(struct okv_bucket_spot *spot, uint64_t expiry_ms)
 {
-    if (spot->length > 0 || entry_read(from, position, head, &spot->entry) != 1)
-        return false;
-    spot->position = position;
-    spot->length = (uint32_t)head->length;
+    if (expiry_ms < spot->earliest_expiry)
+        spot->earliest_expiry = expiry_ms;
+}
+
+/* What is raised: an image, its copy in which the ages go up, and the key that is looked for. */
+struct raising {
+    const uint8_t *from;
+    uint8_t *image;
+    uint32_t inline_max;
+    uint64_t hash;
+    const void *key;
+    uint32_t key_length;
+};
+
+/* An entry of any kind. Returns the bytes of it, or 0 when there is more to do than to raise it. */
+static uint32_t any_entry_raise(const struct raising *raising, uint32_t at,
+                                struct okv_bucket_spot *spot)
+{
+    const uint8_t *entry = entry_at(raising->from, at);
+    struct head head;
+
+    if (head_read(entry, okv_bucket_used(raising->from) - at, &head) != 1)
+        return 0;
+    const uint8_t *body = entry + head.size;
+    bool expires = head.flags & OKV_ENTRY_EXPIRY;
+    unsigned size = age_size(head.flags);
+    uint32_t age_at = at + head.size - (expires ? (uint32_t)sizeof(okv_le48) : 0) - size;
+    if (expires)
+        look_at_expiry(spot, get_number(body - sizeof(okv_le48), sizeof(okv_le48)));
+    if (!age_raise(raising->image + sizeof(struct okv_wire_bucket) + age_at, size))
+        return 0;
+    if (head.key_length != raising->key_length ||
+        !head_may_be(&head, body, raising->hash, raising->key)) {
+        look_at_reference(spot, &head, raising->inline_max);
+        return (uint32_t)head.length;
+    }
+    if (spot->length > 0 || entry_read(raising->from, at, &head, &spot->entry) != 1)
+        return 0;
+    spot->position = at;
+    spot->length = (uint32_t)head.length;
+    return spot->length;
+}
+
+/* Raises all entries. As okv_bucket_find(), the walk goes fast over small items. */
+static bool entries_raise(const struct raising *raising, struct okv_bucket_spot *spot)
+{
+    const uint8_t *entries = entry_at(raising->from, 0);
+    uint8_t *copies = raising->image + sizeof(struct okv_wire_bucket);
+    uint32_t used = okv_bucket_used(raising->from);
+    uint32_t key_length = raising->key_length;
+    uint8_t last = ((const uint8_t *)raising->key)[key_length - 1];
+    uint32_t length;
+
+    for (uint32_t at = 0; at < used; at += length) {
+        const uint8_t *entry = entries + at;
+        if (used - at < OKV_ENTRY_SIZE_MIN || !is_small(entry[0])) {
+            length = any_entry_raise(raising, at, spot);
+            if (length == 0)
+                return false;
+            continue;
+        }
+        uint32_t key_at = 3 + age_size(entry[0]);
+        length = key_at + entry[1] + entry[2];
+        if (length > used - at || entry[1] == 0 || !age_raise(copies + at + 3, key_at - 3))
+            return false;
+        if (entry[1] != key_length || entry[key_at + key_length - 1] != last ||
+            memcmp(entry + key_at, raising->key, key_length) != 0)
+            continue;
+        if (spot->length > 0 || small_item_read(raising->from, entry, key_at, &spot->entry) != 1)
+            return false;
+        spot->position = at;
+        spot->length = length;
+    }
     return true;
 }
 
@@ -444,14 +504,15 @@ bool okv_bucket_raise(uint8_t *image, const uint8_t *from, uint32_t size, uint32
                       uint64_t hash, const void *key, uint32_t key_length,
                       struct okv_bucket_spot *spot)
 {
-    const uint8_t *entries = from + sizeof(struct okv_wire_bucket);
-    uint8_t *copies = image + sizeof(struct okv_wire_bucket);
+    const struct raising raising = {.from = from,
+                                    .image = image,
+                                    .inline_max = inline_max,
+                                    .hash = hash,
+                                    .key = key,
+                                    .key_length = key_length};
     uint32_t used = okv_bucket_used(from);
-    struct head head;
-    uint32_t at = 0;
-    int rc;
 
-    if (used > okv_bucket_room(size))
+    if (used > okv_bucket_room(size) || key_length == 0)
         return false;
     memcpy(image, from, sizeof(struct okv_wire_bucket) + used);
     ((struct okv_wire_bucket *)image)->version = okv_le48_of(okv_bucket_version(from) + 1);
@@ -459,22 +520,7 @@ bool okv_bucket_raise(uint8_t *image, const uint8_t *from, uint32_t size, uint32
     spot->length = 0;
     spot->earliest_expiry = UINT64_MAX;
     spot->inline_need = UINT32_MAX;
-    while ((rc = head_read(entries + at, used - at, &head)) == 1) {
-        const uint8_t *body = entries + at + head.size;
-        bool is_usual = (head.flags & ~OKV_ENTRY_AGE) == OKV_ENTRY_INLINE;
-        /* A usual entry's age is all that follows the flags and two bytes of lengths. */
-        if (is_usual ? !age_raise(copies + at + 3, head.size - 3)
-                     : !unusual_raise(copies + at + head.size, body, &head, spot))
-            return false;
-        if (head.key_length == key_length && head_may_be(&head, body, hash, key)) {
-            if (!spot_take(spot, from, at, &head))
-                return false;
-        } else if (!is_usual) {
-            look_at_reference(spot, &head, inline_max);
-        }
-        at += (uint32_t)head.length;
-    }
-    return rc == 0;
+    return entries_raise(&raising, spot);
 }
 
 int okv_bucket_replace(uint8_t *image, uint32_t size, const struct okv_bucket_spot *spot,
@@ -483,7 +529,8 @@ int okv_bucket_replace(uint8_t *image, uint32_t size, const struct okv_bucket_sp
     struct okv_wire_bucket *header = (struct okv_wire_bucket *)image;
     uint64_t version = okv_le48_get(header->version);
     uint32_t left = okv_le16_get(header->used) - spot->length;
-    uint32_t length = entry ? okv_entry_size(entry, version) : 0;
+    unsigned flags = entry ? entry_flags(entry, version) : 0;
+    uint32_t length = entry ? size_with(entry, flags) : 0;
     uint8_t *at = image + sizeof *header + spot->position;
 
     if (length > okv_bucket_room(size) - left)
@@ -491,7 +538,7 @@ int okv_bucket_replace(uint8_t *image, uint32_t size, const struct okv_bucket_sp
     if (length != spot->length)
         memmove(at + length, at + spot->length, left - spot->position);
     if (entry)
-        entry_write(at, entry, version);
+        entry_write(at, entry, flags, version);
     header->used = okv_le16_of((uint16_t)(left + length));
     return 0;
 }

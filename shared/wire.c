@@ -241,34 +241,32 @@ uint32_t okv_request_encode(const struct okv_request_message *request, uint8_t *
 /* What each operation may carry besides a sequence; anything else is refused, so
  * that it can be given a meaning later. */
 struct request_shape {
-    unsigned opcode;
-    bool key, value, argument, ttl;
+    bool known, key, value, argument, ttl;
     uint16_t flags;
 };
 
 static const struct request_shape request_shapes[] = {
-    {.opcode = OKV_OP_PING, .value = true},
-    {.opcode = OKV_OP_GOODBYE},
-    {.opcode = OKV_OP_STAT},
-    {.opcode = OKV_OP_GET, .key = true},
-    {.opcode = OKV_OP_PUT,
-     .key = true,
-     .value = true,
-     .ttl = true,
-     .flags = OKV_REQUEST_IF_ABSENT | OKV_REQUEST_IF_VERSION | OKV_REQUEST_PULL},
-    {.opcode = OKV_OP_DELETE, .key = true, .flags = OKV_REQUEST_IF_VERSION},
-    {.opcode = OKV_OP_APPEND, .key = true, .value = true},
-    {.opcode = OKV_OP_TOUCH, .key = true, .ttl = true},
-    {.opcode = OKV_OP_INCR, .key = true, .argument = true},
-    {.opcode = OKV_OP_FLUSH, .value = true, .argument = true},
+    [OKV_OP_PING] = {.known = true, .value = true},
+    [OKV_OP_GET] = {.known = true, .key = true},
+    [OKV_OP_PUT] = {.known = true,
+                    .key = true,
+                    .value = true,
+                    .ttl = true,
+                    .flags = OKV_REQUEST_IF_ABSENT | OKV_REQUEST_IF_VERSION | OKV_REQUEST_PULL},
+    [OKV_OP_DELETE] = {.known = true, .key = true, .flags = OKV_REQUEST_IF_VERSION},
+    [OKV_OP_STAT] = {.known = true},
+    [OKV_OP_APPEND] = {.known = true, .key = true, .value = true},
+    [OKV_OP_TOUCH] = {.known = true, .key = true, .ttl = true},
+    [OKV_OP_INCR] = {.known = true, .key = true, .argument = true},
+    [OKV_OP_FLUSH] = {.known = true, .value = true, .argument = true},
+    [OKV_OP_GOODBYE] = {.known = true},
 };
 
 static const struct request_shape *request_shape(unsigned opcode)
 {
-    for (unsigned i = 0; i < sizeof request_shapes / sizeof *request_shapes; i++)
-        if (request_shapes[i].opcode == opcode)
-            return &request_shapes[i];
-    return NULL;
+    if (opcode >= sizeof request_shapes / sizeof *request_shapes || !request_shapes[opcode].known)
+        return NULL;
+    return &request_shapes[opcode];
 }
 
 static int request_shape_check(const struct okv_request_message *request)
