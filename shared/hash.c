@@ -9,8 +9,8 @@
 #endif
 
 #ifdef OKV_HAVE_XXHASH_DISPATCH
-/* On a CPU with AVX-512 the first vector of more than 16 bytes after others stalls it for some 85 ns:
- * that is what wide vectors spare in a kilobyte. Other CPUs gain at any length. */
+/* On a CPU with AVX-512 the first vector of more than 16 bytes after others stalls it for some 85
+ * ns: that is what wide vectors spare in a kilobyte. Other CPUs gain at any length. */
 #define WIDE_FROM_AVX512 1024u
 
 static bool wide_is_worth_it(size_t length)
