@@ -58,8 +58,9 @@ static const struct argp_option bench_options[] = {
     {NULL, 0, NULL, 0, "Where:", 1},
     {"server", 's', "[NAME=]URI", 0,
      "The server: rdma://HOST[:PORT][?source=ADDRESS], local:///PATH, or a peer: "
-     "redis://HOST:PORT, redis:///SOCKET, memcached://HOST:PORT, memcached:///SOCKET, "
-     "lmdb:///DIRECTORY. With several, rounds alternate between them; NAME is for the report",
+     "redis://HOST:PORT, redis:///SOCKET, valkey+rdma://HOST:PORT, memcached://HOST:PORT, "
+     "memcached:///SOCKET, lmdb:///DIRECTORY. With several, rounds alternate between them; NAME is "
+     "for the report",
      1},
     {"timeout", 't', "MS", 0, "Give up on an operation after MS milliseconds (5000)", 1},
     {NULL, 0, NULL, 0, "What is stored:", 2},

@@ -26,8 +26,6 @@
 int peer_open(struct peer *peer, const struct peer_protocol *protocol,
               const struct target_config *config, char *why, size_t why_size)
 {
-    struct peer_place place = {
-        .scheme = protocol->scheme, .server = protocol->server, .port = protocol->port};
     uint32_t timeout_ms = config->timeout_ms ? config->timeout_ms : TIMEOUT_MS_DEFAULT;
     uint32_t slots = 1;
 
@@ -45,11 +43,9 @@ int peer_open(struct peer *peer, const struct peer_protocol *protocol,
         snprintf(why, why_size, "%s", okv_strerror(rc));
         goto free_memory;
     }
-    peer->fd = peer_connect(&place, config->uri, &peer->is_unix, peer->path, sizeof peer->path, why,
-                            why_size);
-    if (peer->fd >= 0)
+    rc = protocol->wire->open(peer, config->uri, why, why_size);
+    if (rc == OKV_OK)
         return OKV_OK;
-    rc = peer->fd;
 
 free_memory:
     free(peer->output);
@@ -59,7 +55,7 @@ free_memory:
 
 void peer_fini(struct peer *peer)
 {
-    close(peer->fd);
+    peer->protocol->wire->close(peer);
     free(peer->output);
     free(peer->ring);
 }
@@ -143,7 +139,7 @@ int peer_write(struct peer *peer, const void *bytes, size_t length)
     return OKV_OK;
 }
 
-static int lose(struct peer *peer, int error)
+int peer_lose(struct peer *peer, int error)
 {
     if (error == 0 || error == EPIPE || error == ECONNRESET)
         return peer_fail(peer, OKV_EDISCONNECTED, "%s at %s closed the connection",
@@ -151,8 +147,23 @@ static int lose(struct peer *peer, int error)
     return peer_fail(peer, OKV_EIO, "%s: %s", peer->path, strerror(error));
 }
 
-/* Sends what can be sent. Returns 0 or the target's failure. */
-static int flush_output(struct peer *peer)
+static int open_socket(struct peer *peer, const char *uri, char *why, size_t why_size)
+{
+    struct peer_place place = {.scheme = peer->protocol->scheme,
+                               .server = peer->protocol->server,
+                               .port = peer->protocol->port};
+
+    peer->fd =
+        peer_connect(&place, uri, &peer->is_unix, peer->path, sizeof peer->path, why, why_size);
+    return peer->fd >= 0 ? OKV_OK : peer->fd;
+}
+
+static void close_socket(struct peer *peer)
+{
+    close(peer->fd);
+}
+
+static int send_socket(struct peer *peer)
 {
     while (peer->output_sent < peer->output_length) {
         ssize_t sent = send(peer->fd, peer->output + peer->output_sent,
@@ -160,7 +171,7 @@ static int flush_output(struct peer *peer)
         if (sent < 0 && errno == EAGAIN)
             return OKV_OK;
         if (sent < 0 && errno != EINTR)
-            return lose(peer, errno);
+            return peer_lose(peer, errno);
         if (sent > 0)
             peer->output_sent += (size_t)sent;
     }
@@ -169,8 +180,7 @@ static int flush_output(struct peer *peer)
     return OKV_OK;
 }
 
-/* Takes what has come; *some is whether that was anything. Returns 0 or the target's failure. */
-static int read_input(struct peer *peer, bool *some)
+static int receive_socket(struct peer *peer, bool *some)
 {
     char input[INPUT_BYTES];
     ssize_t got;
@@ -179,9 +189,9 @@ static int read_input(struct peer *peer, bool *some)
         got = recv(peer->fd, input, sizeof input, 0);
         *some = got > 0;
         if (got == 0)
-            return lose(peer, 0);
+            return peer_lose(peer, 0);
         if (got < 0 && errno != EINTR)
-            return errno == EAGAIN ? OKV_OK : lose(peer, errno);
+            return errno == EAGAIN ? OKV_OK : peer_lose(peer, errno);
         int rc = got > 0 ? peer->protocol->decode(peer, input, (size_t)got) : OKV_OK;
         if (rc != OKV_OK)
             return rc;
@@ -189,6 +199,9 @@ static int read_input(struct peer *peer, bool *some)
     } while (got < 0 || got == (ssize_t)sizeof input);
     return OKV_OK;
 }
+
+const struct peer_wire peer_socket = {
+    .open = open_socket, .close = close_socket, .send = send_socket, .receive = receive_socket};
 
 /* Ends a target whose server has not answered in time. */
 static int check_time(struct peer *peer)
@@ -209,9 +222,9 @@ static int advance(struct peer *peer)
 
     if (peer->code != OKV_OK)
         return peer->code;
-    int rc = flush_output(peer);
+    int rc = peer->protocol->wire->send(peer);
     if (rc == OKV_OK)
-        rc = read_input(peer, &some);
+        rc = peer->protocol->wire->receive(peer, &some);
     return rc == OKV_OK && !some ? check_time(peer) : rc;
 }
 
@@ -263,7 +276,7 @@ int peer_submit(struct target *target, const struct okv_command *commands, size_
             peer_end(peer, operation, encoded);
     }
     if (taken > 0)
-        flush_output(peer); /* its failure is in the results */
+        peer->protocol->wire->send(peer); /* its failure is in the results */
     if (accepted)
         *accepted = taken;
     return rc;

@@ -1,6 +1,6 @@
 /*
- * What peers behind a socket share: the connection, and the operations under way, which such a
- * server answers in the order in which they were sent.
+ * What peers behind a stream of bytes share: the connection, and the operations under way, which
+ * such a server answers in the order in which they were sent.
  *
  * A protocol writes a request for each command and takes the bytes that come back; what it
  * reads there is the server's, so it trusts no length and no name in it.
@@ -30,10 +30,24 @@ struct peer_operation {
 
 struct peer;
 
+/* What carries the bytes. None of these waits, but to connect. */
+struct peer_wire {
+    /* Sets fd and path. Returns 0, or an OKV_E code with a sentence in `why`. */
+    int (*open)(struct peer *peer, const char *uri, char *why, size_t why_size);
+    void (*close)(struct peer *peer);
+    /* Sends what can be sent of the output. Returns 0, or what peer_fail() returned. */
+    int (*send)(struct peer *peer);
+    /* Gives what has come to decode(); *some is whether that was anything. Returns likewise. */
+    int (*receive)(struct peer *peer, bool *some);
+};
+
+extern const struct peer_wire peer_socket; /* TCP, or a Unix socket */
+
 struct peer_protocol {
     const char *scheme; /* "redis" */
     const char *server; /* whom to start when nobody listens: "redis-server" */
     const char *port;   /* when the URI has none */
+    const struct peer_wire *wire;
     /* Writes a request with peer_write(). Returns 0, OKV_ENOMEM, or OKV_EUNSUPPORTED when this
      * server cannot do that: nothing was written then. */
     int (*encode)(struct peer *peer, const struct okv_command *command);
@@ -46,7 +60,8 @@ struct peer_protocol {
 struct peer {
     struct target target;
     const struct peer_protocol *protocol;
-    int fd;
+    int fd;     /* poll() finds it readable when something has come */
+    void *line; /* its wire's own */
     bool is_unix;
     uint64_t timeout_ns;
     char path[256]; /* "10.0.0.1:6379", or the socket */
@@ -74,7 +89,7 @@ int peer_open(struct peer *peer, const struct peer_protocol *protocol,
 /* Closes and frees what peer_open made, not `peer` itself. */
 void peer_fini(struct peer *peer);
 
-/* For a protocol. */
+/* For a protocol or a wire. */
 int peer_write(struct peer *peer, const void *bytes, size_t length);
 /* The operation that the next answer is about, or NULL. */
 struct peer_operation *peer_waiting(struct peer *peer);
@@ -82,6 +97,8 @@ struct peer_operation *peer_waiting(struct peer *peer);
 void peer_end(struct peer *peer, struct peer_operation *operation, int status);
 /* Copies a get's value to where it belongs; returns its status. */
 int peer_deliver(struct peer_operation *operation, const char *value, size_t length);
+/* The server ended the connection, or (errno) it failed. Returns what peer_fail() does. */
+int peer_lose(struct peer *peer, int error);
 /* The target is of no use any more; operations under way end. Returns `code`. */
 int peer_fail(struct peer *peer, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

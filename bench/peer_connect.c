@@ -110,8 +110,7 @@ static int connect_tcp(const struct attempt *attempt, const char *host, const ch
     return fd;
 }
 
-/* Splits HOST[:PORT], where HOST may be [IPV6]. Changes `text`. Returns 0, or OKV_EURI. */
-static int split_host(char *text, const char **host, const char **port)
+int peer_split_host(char *text, const char **host, const char **port)
 {
     char *colon = strrchr(text, ':');
 
@@ -152,7 +151,7 @@ int peer_connect(const struct peer_place *place, const char *uri, bool *is_unix,
     if (*is_unix || strlen(rest) >= sizeof text)
         goto bad_uri;
     snprintf(text, sizeof text, "%s", rest);
-    if (split_host(text, &host, &port) != OKV_OK)
+    if (peer_split_host(text, &host, &port) != OKV_OK)
         goto bad_uri;
     snprintf(path, path_size, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
     return connect_tcp(&attempt, host, port);

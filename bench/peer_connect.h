@@ -19,4 +19,8 @@ struct peer_place {
 int peer_connect(const struct peer_place *place, const char *uri, bool *is_unix, char *path,
                  size_t path_size, char *why, size_t why_size);
 
+/* Splits HOST[:PORT], where HOST may be [IPV6]; *port stays where there is none. Changes `text`.
+ * Returns 0, or OKV_EURI. */
+int peer_split_host(char *text, const char **host, const char **port);
+
 #endif

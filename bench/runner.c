@@ -104,8 +104,7 @@ static int open_targets(struct worker *worker, char *why, size_t why_size)
     };
 
     if (!ops) {
-        snprintf(why, why_size, "not a URI of a server: give one that begins with %s",
-                 target_schemes());
+        target_refuse(worker->runner->target->uri, why, why_size);
         return OKV_EURI;
     }
     if (options->get_many > 0 && !ops->get_many) {

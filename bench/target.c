@@ -1,5 +1,6 @@
 #include "bench/target.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Every kind of target that was built in. */
@@ -7,6 +8,9 @@ static const struct target_ops *const kinds[] = {
     &target_okv_ops,
 #ifdef OKV_WITH_HIREDIS
     &target_redis_ops,
+#endif
+#ifdef OKV_WITH_VALKEY
+    &target_valkey_ops,
 #endif
     &target_memcached_ops,
 #ifdef OKV_WITH_LMDB
@@ -34,15 +38,41 @@ const struct target_ops *target_ops_of(const char *uri)
     return NULL;
 }
 
-const char *target_schemes(void)
+static const char *list_schemes(void)
 {
     return "rdma://, local://"
 #ifdef OKV_WITH_HIREDIS
            ", redis://"
+#endif
+#ifdef OKV_WITH_VALKEY
+           ", valkey+rdma://"
 #endif
            ", memcached://"
 #ifdef OKV_WITH_LMDB
            ", lmdb://"
 #endif
         ;
+}
+
+/* Those that may have been left out, and what they need to be built. */
+static const struct {
+    const char *scheme;
+    const char *needs;
+} optional[] = {
+    {"redis", "libhiredis"},
+    {"valkey+rdma", "libhiredis and libvalkey, built with RDMA, from 0.3 on (valkey_rdma.pc)"},
+    {"lmdb", "liblmdb"},
+};
+
+void target_refuse(const char *uri, char *why, size_t why_size)
+{
+    for (size_t i = 0; i < sizeof optional / sizeof *optional; i++) {
+        if (has_scheme(uri, optional[i].scheme)) {
+            snprintf(why, why_size,
+                     "this kv-bench was built without %s://: install %s and build okv again",
+                     optional[i].scheme, optional[i].needs);
+            return;
+        }
+    }
+    snprintf(why, why_size, "not a URI of a server: give one that begins with %s", list_schemes());
 }

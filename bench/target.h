@@ -9,6 +9,7 @@
  *   local:///PATH                         okv
  *   redis://HOST:PORT, redis:///PATH      redis-server, valkey-server: TCP, a Unix socket
  *                                                      target_redis.c
+ *   valkey+rdma://HOST[:PORT]             valkey-server: RDMA        target_valkey.c
  *   memcached://HOST:PORT, memcached:///PATH           target_memcached.c
  *   lmdb:///DIRECTORY                     in process   target_lmdb.c
  */
@@ -32,7 +33,7 @@ struct target_config {
 
 /* For people and for the report; strings live as long as the target. */
 struct target_info {
-    const char *kind;      /* "okv", "redis", "memcached", "lmdb" */
+    const char *kind;      /* "okv", "redis", "valkey", "memcached", "lmdb" */
     const char *transport; /* "rdma", "local", "tcp", "unix", "process" */
     const char *path;      /* device, port, GID and MTU; the socket */
     const char *version;   /* the server's, or "" */
@@ -84,11 +85,12 @@ struct target {
 
 /* The kind of target that a URI names; NULL: none of those that were built in. */
 const struct target_ops *target_ops_of(const char *uri);
-/* For messages: "rdma://, local://, redis://". */
-const char *target_schemes(void);
+/* A sentence about a URI that has none of those: what to do about it. Writes to `why`. */
+void target_refuse(const char *uri, char *why, size_t why_size);
 
 extern const struct target_ops target_okv_ops;
-extern const struct target_ops target_redis_ops; /* with libhiredis */
+extern const struct target_ops target_redis_ops;  /* with libhiredis */
+extern const struct target_ops target_valkey_ops; /* with libhiredis and libvalkey_rdma */
 extern const struct target_ops target_memcached_ops;
 extern const struct target_ops target_lmdb_ops; /* with liblmdb */
 

@@ -377,6 +377,7 @@ static int encode(struct peer *peer, const struct okv_command *command)
 static const struct peer_protocol memcached_protocol = {.scheme = "memcached",
                                                         .server = "memcached",
                                                         .port = "11211",
+                                                        .wire = &peer_socket,
                                                         .encode = encode,
                                                         .decode = decode};
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/peer.h"
+#include "bench/target_redis.h"
 
 /* Of Redis: proto-max-bulk-len. An answer that is longer is none. */
 #define VALUE_BYTES_MAX (512u << 20)
@@ -122,7 +122,8 @@ static int status_of_reply(const struct reply *reply, struct peer_operation *ope
 
 static int malformed(struct peer *peer, const char *what)
 {
-    return peer_fail(peer, OKV_EPROTO, "%s sent %s: is that a redis-server?", peer->path, what);
+    return peer_fail(peer, OKV_EPROTO, "%s sent %s: is that a %s?", peer->path, what,
+                     peer->protocol->server);
 }
 
 static int take_reply(struct redis_target *target)
@@ -140,7 +141,7 @@ static int take_reply(struct redis_target *target)
     return OKV_OK;
 }
 
-static int decode(struct peer *peer, const char *bytes, size_t length)
+int redis_target_decode(struct peer *peer, const char *bytes, size_t length)
 {
     struct redis_target *target = (struct redis_target *)peer;
     void *found = NULL;
@@ -237,7 +238,7 @@ static int add_command(struct request *request, const struct okv_command *comman
     return OKV_OK;
 }
 
-static int encode(struct peer *peer, const struct okv_command *command)
+int redis_target_encode(struct peer *peer, const struct okv_command *command)
 {
     struct request request = {.count = 0};
     char *text = NULL;
@@ -258,8 +259,9 @@ static int encode(struct peer *peer, const struct okv_command *command)
 static const struct peer_protocol redis_protocol = {.scheme = "redis",
                                                     .server = "redis-server",
                                                     .port = "6379",
-                                                    .encode = encode,
-                                                    .decode = decode};
+                                                    .wire = &peer_socket,
+                                                    .encode = redis_target_encode,
+                                                    .decode = redis_target_decode};
 
 /* The server's INFO, as a text of lines. */
 static int ask_info(struct peer *peer, char *text, size_t size)
@@ -286,7 +288,8 @@ static void read_version(struct redis_target *target, const char *info)
     }
 }
 
-static int redis_open(const struct target_config *config, struct target **out, char *why,
+int redis_target_open(const struct target_ops *ops, const struct peer_protocol *protocol,
+                      const struct target_config *config, struct target **out, char *why,
                       size_t why_size)
 {
     struct redis_target *target = calloc(1, sizeof *target);
@@ -295,13 +298,13 @@ static int redis_open(const struct target_config *config, struct target **out, c
 
     if (!target || !info)
         goto free_memory;
-    target->peer.target.ops = &target_redis_ops;
+    target->peer.target.ops = ops;
     target->reader = redisReaderCreateWithFunctions(&reply_functions);
     if (!target->reader)
         goto free_memory;
     target->reader->privdata = target;
     target->reader->maxbuf = 0; /* no limit: a buffer that was needed once is kept */
-    rc = peer_open(&target->peer, &redis_protocol, config, why, why_size);
+    rc = peer_open(&target->peer, protocol, config, why, why_size);
     if (rc != OKV_OK)
         goto free_reader;
     rc = ask_info(&target->peer, info, INFO_BYTES);
@@ -326,7 +329,13 @@ free_memory:
     return rc;
 }
 
-static void redis_close(struct target *base)
+static int redis_open(const struct target_config *config, struct target **out, char *why,
+                      size_t why_size)
+{
+    return redis_target_open(&target_redis_ops, &redis_protocol, config, out, why, why_size);
+}
+
+void redis_target_close(struct target *base)
 {
     struct redis_target *target = (struct redis_target *)base;
 
@@ -335,7 +344,7 @@ static void redis_close(struct target *base)
     free(target);
 }
 
-static void redis_info(struct target *base, struct target_info *info)
+void redis_target_info(struct target *base, struct target_info *info)
 {
     struct redis_target *target = (struct redis_target *)base;
 
@@ -354,7 +363,7 @@ static double count_items(const char *info)
     return keys ? strtod(keys + 10, NULL) : 0;
 }
 
-static int redis_stat(struct target *base, struct target_stat *stat)
+int redis_target_stat(struct target *base, struct target_stat *stat)
 {
     struct redis_target *target = (struct redis_target *)base;
     char info[INFO_BYTES];
@@ -373,11 +382,11 @@ static int redis_stat(struct target *base, struct target_stat *stat)
 
 const struct target_ops target_redis_ops = {.schemes = {"redis"},
                                             .open = redis_open,
-                                            .close = redis_close,
-                                            .info = redis_info,
+                                            .close = redis_target_close,
+                                            .info = redis_target_info,
                                             .submit = peer_submit,
                                             .poll = peer_poll,
                                             .wait = peer_wait,
                                             .get_many = peer_get_many,
                                             .why = peer_why,
-                                            .stat = redis_stat};
+                                            .stat = redis_target_stat};

@@ -100,6 +100,7 @@ command_lines() {
         check "$uri (okv)" 2 '.' '(rdma|local)://' "$okv" -s "$uri" ping
         check "$uri (bench)" 2 '.' '(rdma|local)://' "$bench" -s "$uri" --records 10
     done
+    check "valkey+rdma:// (bench)" 2 'valkey\+rdma://' 'libvalkey|HOST\[:PORT\]' "$bench" -s valkey+rdma:// --records 10
 }
 
 nobody_listens() {

@@ -172,6 +172,13 @@ static void nobody_is_there(void **state)
 #ifdef OKV_WITH_HIREDIS
         {&target_redis_ops, "redis:///tmp", OKV_EREFUSED, "start redis-server"},
 #endif
+#ifdef OKV_WITH_VALKEY
+        {&target_valkey_ops, "valkey+rdma://", OKV_EURI, "give valkey+rdma://HOST[:PORT]"},
+        {&target_valkey_ops, "valkey+rdma://host:port", OKV_EURI, "HOST[:PORT]"},
+        {&target_valkey_ops, "valkey+rdma://[::1", OKV_EURI, "HOST[:PORT]"},
+        {&target_valkey_ops, "valkey+rdma:///tmp/socket", OKV_EURI, "HOST[:PORT]"},
+        {&target_valkey_ops, "valkey+rdma://host?source=address", OKV_EURI, "HOST[:PORT]"},
+#endif
 #ifdef OKV_WITH_LMDB
         {&target_lmdb_ops, "lmdb://relative", OKV_EURI, "lmdb:///DIRECTORY"},
         {&target_lmdb_ops, "lmdb:///no/such/place", OKV_EADDRESS, "create"},
@@ -190,6 +197,37 @@ static void nobody_is_there(void **state)
     }
 }
 
+/* What was left out is known by name, with what it takes to have it. */
+static void schemes_are_known(void **state)
+{
+    static const struct {
+        const char *uri;
+        const char *words[2];
+    } cases[] = {
+        {"valkey+rdma://10.0.0.1", {"built without valkey+rdma://", "libvalkey"}},
+        {"redis:///socket", {"built without redis://", "install libhiredis"}},
+        {"lmdb:///directory", {"built without lmdb://", "install liblmdb"}},
+        {"valkey://10.0.0.1", {"not a URI of a server", "rdma://, local://"}},
+        {"valkey+rdma:10.0.0.1", {"not a URI of a server", "memcached://"}},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char why[256] = "";
+        target_refuse(cases[i].uri, why, sizeof why);
+        for (int word = 0; word < 2; word++)
+            if (!strstr(why, cases[i].words[word]))
+                fail_msg("'%s' has no '%s'", why, cases[i].words[word]);
+    }
+    assert_ptr_equal(target_ops_of("memcached://host"), &target_memcached_ops);
+    assert_null(target_ops_of("valkey://10.0.0.1"));
+#ifdef OKV_WITH_VALKEY
+    assert_ptr_equal(target_ops_of("valkey+rdma://10.0.0.1"), &target_valkey_ops);
+#else
+    assert_null(target_ops_of("valkey+rdma://10.0.0.1"));
+#endif
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -198,6 +236,7 @@ int main(void)
 #endif
         cmocka_unit_test(memcached_misbehaves),
         cmocka_unit_test(nobody_is_there),
+        cmocka_unit_test(schemes_are_known),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
