@@ -1,4 +1,5 @@
 /* kv-bench(1): load, warm up, measure, report. */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -165,6 +166,7 @@ static int write_output(const struct report *report, const char *name,
                         int (*write)(const struct report *report, FILE *out))
 {
     struct output output;
+    char *kept, why[PATH_MAX + 128];
 
     if (!name)
         return STATUS_DONE;
@@ -172,10 +174,17 @@ static int write_output(const struct report *report, const char *name,
     if (error)
         return fail(name, strerror(error));
     int rc = write(report, output.file);
-    error = output_end(&output, rc == 0);
-    if (rc != 0 || error)
-        return fail(name, "cannot be written: see that the disk has room");
-    return STATUS_DONE;
+    error = output_end(&output, rc == 0, &kept);
+    if (rc == 0 && !error)
+        return STATUS_DONE;
+    if (kept)
+        snprintf(why, sizeof why, "cannot be replaced (%s): what was to be there is in %s",
+                 strerror(error), kept);
+    else
+        snprintf(why, sizeof why, "cannot be written%s%s: see that the disk has room",
+                 error ? ": " : "", error ? strerror(error) : "");
+    free(kept);
+    return fail(name, why);
 }
 
 /* Where the rounds of a target go. */
@@ -290,8 +299,9 @@ static int publish(const struct bench *bench, int status)
     if (has_figures(bench, status))
         report_print(report, is_stdout(options->json) || is_stdout(options->csv) ? stderr : stdout);
     note_not_begun(bench);
-    if (write_output(report, options->json, report_write_json) != STATUS_DONE ||
-        write_output(report, options->csv, report_write_csv) != STATUS_DONE)
+    int json = write_output(report, options->json, report_write_json);
+    int csv = write_output(report, options->csv, report_write_csv);
+    if (json != STATUS_DONE || csv != STATUS_DONE)
         return STATUS_FAILED;
     if (options->hdr && report_write_hdr(report, options->hdr) != 0)
         return fail(options->hdr, "cannot write the histograms: see that the directory is there "

@@ -369,7 +369,7 @@ static void spread_threads(struct argp_state *state, struct options *options)
                                               .load = k == 0};
             if (numbers == 1)
                 continue;
-            snprintf(options->names[made], sizeof options->names[made], "%s %u thread%s",
+            snprintf(options->names[made], sizeof options->names[made], "%.300s %u thread%s",
                      servers[i].name, target->threads, target->threads > 1 ? "s" : "");
             target->name = options->names[made];
         }

@@ -49,7 +49,7 @@ static int find_place(const char *name, char **path)
     bool exists = stat(name, &there) == 0;
 
     *path = NULL;
-    if (exists && !S_ISREG(there.st_mode))
+    if (exists ? !S_ISREG(there.st_mode) : lstat(name, &there) == 0)
         return 0;
     /* Not in place of a symbolic link, but of what it points to. */
     *path = exists ? realpath(name, NULL) : strdup(name);
@@ -69,6 +69,24 @@ static void output_fini(struct output *output)
     *output = (struct output){.file = NULL};
 }
 
+/* The part, with the rights of what it will replace. Returns 0 or an errno. */
+static int part_open(struct output *output)
+{
+    struct stat there;
+
+    unlink(output->part); /* of a run that was killed and had this pid */
+    output->file = fopen(output->part, "wx");
+    if (!output->file)
+        return errno;
+    if (stat(output->path, &there) == 0 && fchmod(fileno(output->file), there.st_mode) != 0) {
+        int error = errno;
+        fclose(output->file);
+        unlink(output->part);
+        return error;
+    }
+    return 0;
+}
+
 int output_begin(struct output *output, const char *name)
 {
     *output = (struct output){.file = NULL};
@@ -84,27 +102,33 @@ int output_begin(struct output *output, const char *name)
         error = ENOMEM;
         goto fini;
     }
-    output->file = output->part ? fopen(output->part, "wx") : fopen(name, "w");
-    if (output->file)
+    if (output->part)
+        error = part_open(output);
+    else
+        error = (output->file = fopen(name, "w")) ? 0 : errno;
+    if (!error)
         return 0;
-    error = errno;
 fini:
     output_fini(output);
     return error;
 }
 
-int output_end(struct output *output, bool whole)
+int output_end(struct output *output, bool whole, char **kept)
 {
     int error = 0;
 
+    *kept = NULL;
     if (output->file == stdout)
         error = fflush(stdout) == 0 ? 0 : errno;
     else if (fclose(output->file) != 0)
         error = errno;
-    if (output->part && whole && !error && rename(output->part, output->path) != 0)
-        error = errno;
-    if (output->part && (!whole || error))
+    if (output->part && (!whole || error)) {
         unlink(output->part);
+    } else if (output->part && rename(output->part, output->path) != 0) {
+        error = errno;
+        *kept = output->part;
+        output->part = NULL;
+    }
     output_fini(output);
     return error;
 }

@@ -18,8 +18,9 @@ int output_check(const char *name);
 
 /* Returns 0 or an errno. */
 int output_begin(struct output *output, const char *name);
-/* Puts it in its place or, unless it is `whole`, takes it away. Returns 0 or an errno; then, too,
+/* Puts it in its place or, unless it is `whole`, takes it away. Returns 0 or an errno; then *kept
+ * names the file that has all of it and could not be put in its place, to be freed, or is NULL and
  * what was begun is gone. */
-int output_end(struct output *output, bool whole);
+int output_end(struct output *output, bool whole, char **kept);
 
 #endif

@@ -193,7 +193,8 @@ struct result_queue {
     uint32_t count;
 };
 
-/* The place that is `ahead` behind `first` in a ring of `size`; neither is more than it. */
+/* The place that is `ahead` behind `first` in a ring of `size`: `first` is below it,
+ * `ahead` at most as much. */
 static inline uint32_t ring_place(uint32_t first, uint32_t ahead, uint32_t size)
 {
     uint32_t place = first + ahead;

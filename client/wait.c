@@ -74,7 +74,10 @@ int okv_wait(okv *handle, int timeout_ms)
 
     if (!handle || timeout_ms < 0)
         return OKV_EINVAL;
-    uint64_t deadline = UINT64_MAX; /* until the clock is looked at, which a result may spare */
+    /* Until the clock is looked at, which a result may spare; connecting again takes its time. */
+    uint64_t deadline = UINT64_MAX;
+    if (!link_is_up(handle))
+        deadline = okv_clock_ns() + (uint64_t)timeout_ms * 1000000u;
     while (handle->ended.count == 0 && !handle->failure) {
         bool look = waiting.idle + 1 >= WAIT_HOT_TURNS || ++turns % WAIT_BUSY_TURNS == 0;
         uint64_t now = look ? okv_clock_ns() : 0;

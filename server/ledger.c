@@ -13,11 +13,11 @@
  * okv_ledger_undone().
  */
 struct lane {
-    atomic_bool is_taken;
     atomic_uint_fast64_t sequence; /* 0: none yet */
     uint64_t earlier; /* while one is being applied: the sequence that was there before */
     uint64_t version;
     int status;
+    atomic_bool is_taken;
     uint8_t opcode;
     uint8_t value_length;
     uint8_t value[OKV_LEDGER_VALUE_MAX];
@@ -83,11 +83,6 @@ static void idle_remove(struct okv_ledgers *ledgers, struct okv_ledger *ledger)
     ledgers->idle_count--;
 }
 
-static void ledger_free(struct okv_ledger *ledger)
-{
-    free(ledger);
-}
-
 /* Of one that is in no list of idle ones. A session that was replaced may still look at it. */
 static void ledger_drop(struct okv_ledgers *ledgers, struct okv_ledger *ledger)
 {
@@ -99,7 +94,7 @@ static void ledger_drop(struct okv_ledgers *ledgers, struct okv_ledger *ledger)
     ledgers->count--;
     ledger->is_dropped = true;
     if (ledger->users == 0)
-        ledger_free(ledger);
+        free(ledger);
 }
 
 /* Its session has ended. */
@@ -212,7 +207,7 @@ bool okv_ledger_give_back(struct okv_ledgers *ledgers, struct okv_ledger *ledger
         ledger->replaced = 0;
     if (ledger->is_dropped) {
         if (ledger->users == 0)
-            ledger_free(ledger);
+            free(ledger);
     } else if (held && forget) {
         ledger_drop(ledgers, ledger);
     } else if (held) {
@@ -375,12 +370,10 @@ void okv_ledger_done(struct okv_ledger *ledger, const struct okv_reply_message *
     lane_release(lane);
 }
 
-void okv_ledger_undone(struct okv_ledger *ledger, uint16_t number, uint64_t sequence)
+void okv_ledger_undone(struct okv_ledger *ledger, uint16_t number)
 {
     struct lane *lane = &ledger->lanes[number];
 
-    if (sequence_of(lane) != sequence || !atomic_load(&lane->is_taken))
-        return;
     sequence_set(lane, lane->earlier);
     lane_release(lane);
 }

@@ -42,7 +42,7 @@ struct okv_ledgers {
 enum okv_ledger_verdict {
     OKV_LEDGER_APPLY,  /* it is new: apply it, then okv_ledger_done() or okv_ledger_undone() */
     OKV_LEDGER_ANSWER, /* it was applied: *reply is what it came to */
-    OKV_LEDGER_WAIT,   /* it is being applied: ask again */
+    OKV_LEDGER_WAIT,   /* it is being applied, or another session looks at its lane: ask again */
     OKV_LEDGER_STALE,  /* its client has gone on: drop it */
 };
 
@@ -118,7 +118,8 @@ enum okv_ledger_verdict okv_ledger_begin(struct okv_ledger *ledger, uint16_t lan
 /* It was applied, or refused: this is its answer, whose value is at most OKV_LEDGER_VALUE_MAX long.
  */
 void okv_ledger_done(struct okv_ledger *ledger, const struct okv_reply_message *reply);
-/* It was not applied and not answered: as if it had not come. */
-void okv_ledger_undone(struct okv_ledger *ledger, uint16_t lane, uint64_t sequence);
+/* It was not applied and not answered: as if it had not come. This or okv_ledger_done() is for whom
+ * okv_ledger_begin() told to apply it, once. */
+void okv_ledger_undone(struct okv_ledger *ledger, uint16_t lane);
 
 #endif

@@ -87,7 +87,7 @@ void okv_session_pull_end(struct okv_session *session, struct okv_server *server
         okv_apply_put(server, work, &pull->request, pull->extent, reply);
         okv_ledger_done(session->ledger, reply);
     } else {
-        okv_ledger_undone(session->ledger, reply->slot, reply->sequence);
+        okv_ledger_undone(session->ledger, reply->slot);
     }
     if (reply->status)
         okv_store_release(&server->store, pull->extent);

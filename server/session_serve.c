@@ -69,7 +69,7 @@ static enum outcome write_new(struct okv_worker *worker, struct okv_session *ses
     if (outcome == ANSWERED)
         okv_ledger_done(session->ledger, &served->reply);
     else if (outcome != LATER)
-        okv_ledger_undone(session->ledger, request->slot, request->sequence);
+        okv_ledger_undone(session->ledger, request->slot);
     return outcome;
 }
 
@@ -119,17 +119,19 @@ static enum outcome decode_and_perform(struct okv_worker *worker, struct okv_ses
         okv_session_end(worker, session, OKV_SESSION_END_BY_CLIENT);
         return DROPPED;
     }
+    if (rc && rc != OKV_EUNSUPPORTED)
+        return MALFORMED; /* of the request there may be nothing */
     served->out = session->conn->ops->send_buffer(session->conn);
     if (!served->out)
         return BLOCKED;
     served->reply = (struct okv_reply_message){
         .opcode = request->opcode, .slot = request->slot, .sequence = request->sequence};
-    if (rc == OKV_EUNSUPPORTED) {
+    if (rc) {
         OKV_STATS_ADD(&worker->server->stats, unsupported, 1);
         served->reply.status = rc;
         return ANSWERED;
     }
-    return rc ? MALFORMED : perform(worker, session, served);
+    return perform(worker, session, served);
 }
 
 /* Returns false when the request is to be tried again. */

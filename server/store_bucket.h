@@ -63,7 +63,8 @@ struct okv_store_tally {
     uint64_t overflow_parts;
 };
 
-/* Counts an item that is in this part of an image of this version. */
+/* Counts an item that is in this part of an image of this version. What it counts of one that is
+ * inline, counts_the_same() in store_patch.c compares. */
 void okv_store_tally_item(struct okv_store_tally *tally, const struct okv_table *table,
                           const struct okv_entry *entry, unsigned part, uint64_t image_version);
 

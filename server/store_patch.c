@@ -83,22 +83,31 @@ static void publish(const struct okv_table *table, const struct okv_store_patch 
     okv_publish_fence(); /* the image before what was freed is written again */
 }
 
+/* An overwrite, as most changes are, that okv_store_tally_item() would count alike before and
+ * after. */
+static bool counts_the_same(const struct okv_store_patch *patch, const struct okv_entry *entry,
+                            uint32_t used_before)
+{
+    const struct okv_entry *there = &patch->spot.entry;
+
+    return entry && patch->spot.length && !entry->is_reference && !there->is_reference &&
+           entry->value_length == there->value_length && !entry->expiry_ms == !there->expiry_ms &&
+           okv_bucket_used(patch->image) == used_before;
+}
+
 /* The bytes of entries before and after, and of the item. */
 static void count(struct okv_store *store, const struct okv_store_patch *patch,
                   const struct okv_entry *entry, uint32_t used_before)
 {
-    const struct okv_entry *there = &patch->spot.entry;
     uint64_t version = okv_bucket_version(patch->image);
-    /* As most are: nothing that is counted has changed. */
-    if (entry && patch->spot.length && !entry->is_reference && !there->is_reference &&
-        entry->value_length == there->value_length && !entry->expiry_ms == !there->expiry_ms &&
-        okv_bucket_used(patch->image) == used_before)
+
+    if (counts_the_same(patch, entry, used_before))
         return;
     struct okv_store_tally before = {.entry_bytes = used_before};
     struct okv_store_tally after = {.entry_bytes = okv_bucket_used(patch->image)};
 
     if (patch->spot.length)
-        okv_store_tally_item(&before, &store->table, there, 0, version - 1);
+        okv_store_tally_item(&before, &store->table, &patch->spot.entry, 0, version - 1);
     if (entry)
         okv_store_tally_item(&after, &store->table, entry, 0, version);
     okv_store_count_difference(store, &before, &after);

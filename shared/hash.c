@@ -20,8 +20,9 @@ static bool wide_is_worth_it(size_t length)
 }
 
 /* libxxhash's functions for wide vectors leave the upper halves of the registers in use, which
- * makes every instruction of SSE after them slow, the caller's too: a hash of 4 KiB that took half
- * the time made a get no faster until they were given back. */
+ * makes every instruction of SSE after them slow, the caller's too: without this a get of 4 KiB
+ * gains nothing by a hash in half the time. The first of them in a process finds
+ * out which CPU it is; threads that do so at once write the same. */
 __attribute__((target("avx"))) static void upper_halves_release(void)
 {
     _mm256_zeroupper();

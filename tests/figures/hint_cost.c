@@ -74,7 +74,7 @@ static void read_now(struct meter *meter, const struct okv_read *reads, unsigned
 
     for (unsigned i = 0; rc == 0 && done < count; i++) {
         int n = handle->transport->poll(handle->conn->endpoint, events, 8);
-        for (int k = 0; k < n; k++)
+        for (int k = 0; rc == 0 && k < n; k++)
             rc = events[k].type == OKV_EVENT_READ ? events[k].status : OKV_EIO;
         if (n < 0 || i == POLLS_MAX)
             rc = OKV_EIO;

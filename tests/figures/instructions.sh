@@ -80,13 +80,13 @@ sum() {
     awk '/^summary:/ { sum = $2 } /^totals:/ { total = $2 } END { print sum ? sum : total }' "$1"
 }
 
-# server_puts BUILD COUNT: instructions of a server's whole life with so many puts.
+# server_puts BUILD COUNT: sets `lived` to the instructions of a server's whole life with so many puts.
 server_puts() {
     start_server valgrind --tool=callgrind --callgrind-out-file="$directory/server" "$1/server/okv-server"
     load "$1"
     puts "$1" "$2"
     end_server
-    sum "$directory/server"
+    lived=$(sum "$directory/server")
 }
 
 # The least of three: polls that find nothing are a matter of time.
@@ -104,11 +104,12 @@ count_client() {
 }
 
 count_puts() {
-    local build=$1 with_few with_many
+    local build=$1 with_few
     count_client "$build"
-    with_few=$(server_puts "$build" $few)
-    with_many=$(server_puts "$build" $many)
-    put_server=$(((with_many - with_few) / (many - few)))
+    server_puts "$build" $few
+    with_few=$lived
+    server_puts "$build" $many
+    put_server=$(((lived - with_few) / (many - few)))
     valgrind --tool=callgrind --callgrind-out-file="$directory/store" --collect-atstart=no \
         --toggle-collect=put_all "$build/tests/put_cost" --items $items --puts $few >"$directory/out" 2>&1 ||
         fail "put_cost: $(tail -n 3 "$directory/out")"

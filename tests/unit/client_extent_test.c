@@ -243,6 +243,31 @@ static void buffer_half_registered(void **state)
     assert_int_equal(okv_get(handle, keys[0], strlen(keys[0]), got, 20000, &length, NULL), OKV_OK);
 }
 
+/* One that stays is found whatever went before and behind it. */
+static void registrations_that_stay_are_found(void **state)
+{
+    okv_registration *all[3];
+
+    (void)state;
+    values_open(OKV_HINTS_NONE, false);
+    write_value(20000, true, EXTENT);
+    assert_int_equal(okv_register(handle, keys, 1, &all[0]), OKV_OK);
+    assert_int_equal(okv_register(handle, got, LONG, &all[1]), OKV_OK);
+    assert_int_equal(okv_register(handle, keys, 1, &all[2]), OKV_OK);
+    for (unsigned i = 0; i < 3; i++) {
+        uint64_t before = counted.extent_reads;
+        assert_int_equal(okv_get(handle, keys[0], strlen(keys[0]), got, 20000, &length, NULL),
+                         OKV_OK);
+        okv_counters(handle, &counted);
+        assert_int_equal(counted.extent_reads - before, 2); /* key and value apart */
+        if (i < 2)
+            okv_unregister(handle, &all[2 - 2 * i]);
+    }
+    assert_int_equal(okv_register(handle, keys, 1, &all[0]), OKV_OK);
+    okv_unregister(handle, &all[0]);
+    okv_unregister(handle, &all[1]);
+}
+
 static void registrations_are_limited(void **state)
 {
     okv_registration *all[REGISTRATIONS_MAX], *one;
@@ -460,6 +485,7 @@ int main(void)
         EXTENT_TEST(value_too_long_for_an_answer),
         EXTENT_TEST(buffer_that_is_too_small),
         EXTENT_TEST(buffer_half_registered),
+        EXTENT_TEST(registrations_that_stay_are_found),
         EXTENT_TEST(registrations_are_limited),
         EXTENT_TEST(no_memory_for_a_long_value),
         EXTENT_TEST(head_reads_no_value),

@@ -377,8 +377,13 @@ static bool table_find(uint64_t number)
     bool is_found = hints_find(&table, operation, &found);
 
     assert_int_equal(hints_has(&table, operation->lookup.hash), is_found);
-    if (is_found)
-        assert_memory_equal(&found, &reference, sizeof found);
+    if (is_found) {
+        assert_true(found.is_reference);
+        assert_int_equal(found.key_in_extent, reference.key_in_extent);
+        assert_int_equal(found.key_length, reference.key_length);
+        assert_int_equal(found.value_length, reference.value_length);
+        assert_int_equal(found.extent, reference.extent);
+    }
     return is_found;
 }
 

@@ -161,11 +161,10 @@ static void one_that_is_being_applied_is_waited_for(void **state)
     assert_int_equal(begin(&holder, 2, 8), OKV_LEDGER_WAIT);
     assert_int_equal(begin(&holder, 2, 9), OKV_LEDGER_WAIT);
     assert_int_equal(begin(&holder, 2, 7), OKV_LEDGER_STALE);
-    okv_ledger_undone(holder.taken.ledger, 2, 8);
+    okv_ledger_undone(holder.taken.ledger, 2);
     assert_int_equal(begin(&holder, 2, 5), OKV_LEDGER_ANSWER);
     assert_int_equal(begin(&holder, 2, 8), OKV_LEDGER_APPLY);
     done(&holder, 2, 8, 3);
-    okv_ledger_undone(holder.taken.ledger, 2, 8); /* it was done: nothing to take back */
     assert_int_equal(begin(&holder, 2, 8), OKV_LEDGER_ANSWER);
     give_back(*state, &holder, false);
 }
@@ -457,7 +456,7 @@ static void *write_all(void *user)
         case OKV_LEDGER_APPLY:
             if (sequence % 7 == 0 && atomic_load(&rival->applied[0]) % 3 == 0) {
                 atomic_fetch_add(&rival->applied[0], 1);
-                okv_ledger_undone(rival->ledger, 0, sequence);
+                okv_ledger_undone(rival->ledger, 0);
                 continue;
             }
             atomic_fetch_add(&rival->applied[sequence], 1);

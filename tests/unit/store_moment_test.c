@@ -29,6 +29,7 @@ commit __real_okv_store_patch_commit, __wrap_okv_store_patch_commit;
 static struct moment {
     uint64_t clock_ms; /* what it will be then; 0: it stands still */
     int status;        /* of the last commit */
+    unsigned commits;
 } moment;
 
 int __wrap_okv_store_patch_commit(struct okv_store *store, struct okv_store_work *work,
@@ -37,6 +38,7 @@ int __wrap_okv_store_patch_commit(struct okv_store *store, struct okv_store_work
     if (moment.clock_ms)
         okv_store_set_clock(store, moment.clock_ms, false);
     moment.status = __real_okv_store_patch_commit(store, work, entry, version);
+    moment.commits++;
     return moment.status;
 }
 
@@ -157,7 +159,9 @@ static void a_touch_of_an_inline_item_keeps_it(void **state)
 
     assert_int_equal(write_item(full, "inline", 4, TTL), 0);
     moment.clock_ms = BEGIN + TTL;
+    moment.commits = 0;
     assert_int_equal(okv_store_touch(&full->region.store, &full->region.work, &write, &outcome), 0);
+    assert_int_equal(moment.commits, 1);
     assert_int_equal(moment.status, 0);
     store_region_expect(&full->region, "inline", 6, full->value, 4, outcome.version);
 }
