@@ -22,10 +22,10 @@
 
 #include "shared/clock.h"
 #include "shared/hash.h"
+#include "tests/figures/figure.h"
 #include "tests/support/bulk.h"
 #include "tests/support/random.h"
 
-#define ROUNDS_MAX 101
 #define DEPTH 16
 #define BATCH 32
 #define VALUE_MAX 65536u
@@ -56,17 +56,9 @@ static void fail(const char *what, int code)
     exit(1);
 }
 
-static int compare_times(const void *left, const void *right)
-{
-    uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
-
-    return (a > b) - (a < b);
-}
-
 static double median_time(struct meter *meter)
 {
-    qsort(meter->times, meter->options->gets, sizeof *meter->times, compare_times);
-    return (double)meter->times[meter->options->gets / 2];
+    return (double)figure_median_time(meter->times, meter->options->gets);
 }
 
 static struct okv_command next_get(struct meter *meter, unsigned place)
@@ -255,33 +247,20 @@ static const struct {
 
 /* ---- rounds ---- */
 
-static int compare_doubles(const void *left, const void *right)
-{
-    double a = *(const double *)left, b = *(const double *)right;
-
-    return (a > b) - (a < b);
-}
-
-static double median(double *values, uint64_t count)
-{
-    qsort(values, count, sizeof *values, compare_doubles);
-    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
-}
-
 static void print_ratio(double (*figures)[CASES], uint64_t rounds, int above, int below)
 {
-    double ratios[ROUNDS_MAX];
+    double ratios[FIGURE_ROUNDS_MAX];
 
     for (uint64_t round = 0; round < rounds; round++)
         ratios[round] = figures[round][above] / figures[round][below];
-    double middle = median(ratios, rounds);
+    double middle = figure_median(ratios, rounds);
     printf("%5.2f  (%.2f to %.2f)  %s / %s\n", middle, ratios[0], ratios[rounds - 1],
            cases[above].name, cases[below].name);
 }
 
 static void compare_cases(struct meter *meter)
 {
-    static double figures[ROUNDS_MAX][CASES];
+    static double figures[FIGURE_ROUNDS_MAX][CASES];
     uint64_t rounds = meter->options->rounds;
 
     for (uint64_t round = 0; round < rounds; round++)
@@ -290,10 +269,10 @@ static void compare_cases(struct meter *meter)
             figures[round][at] = cases[at].run(meter);
         }
     for (unsigned i = 0; i < CASES; i++) {
-        double values[ROUNDS_MAX];
+        double values[FIGURE_ROUNDS_MAX];
         for (uint64_t round = 0; round < rounds; round++)
             values[round] = figures[round][i];
-        double middle = median(values, rounds);
+        double middle = figure_median(values, rounds);
         printf("%9.0f ns  (%.0f to %.0f)  %s\n", middle, values[0], values[rounds - 1],
                cases[i].name);
     }
@@ -385,17 +364,6 @@ enum option_key {
     OPTION_LOADED
 };
 
-static uint64_t parse_number(const char *text, uint64_t least, uint64_t most,
-                             struct argp_state *state)
-{
-    char *end;
-    uint64_t number = strtoull(text, &end, 10);
-
-    if (*text < '0' || *text > '9' || *end || number < least || number > most)
-        argp_error(state, "%s: give a number from %" PRIu64 " to %" PRIu64, text, least, most);
-    return number;
-}
-
 static error_t parse_option(int key, char *text, struct argp_state *state)
 {
     struct options *options = state->input;
@@ -405,16 +373,16 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         options->uri = text;
         return 0;
     case OPTION_ITEMS:
-        options->items = parse_number(text, 1, 1000000000, state);
+        options->items = figure_number(text, 1, 1000000000, state);
         return 0;
     case OPTION_VALUE:
-        options->value = parse_number(text, 1, VALUE_MAX, state);
+        options->value = figure_number(text, 1, VALUE_MAX, state);
         return 0;
     case OPTION_GETS:
-        options->gets = parse_number(text, 1, 1000000000, state);
+        options->gets = figure_number(text, 1, 1000000000, state);
         return 0;
     case OPTION_ROUNDS:
-        options->rounds = parse_number(text, 1, ROUNDS_MAX, state);
+        options->rounds = figure_number(text, 1, FIGURE_ROUNDS_MAX, state);
         return 0;
     case OPTION_ONLY:
         if (strcmp(text, "get") && strcmp(text, "poll") && strcmp(text, "many"))

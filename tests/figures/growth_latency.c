@@ -25,10 +25,10 @@
 
 #include "bench/histogram.h"
 #include "shared/clock.h"
+#include "tests/figures/figure.h"
 #include "tests/support/bulk.h"
 #include "tests/support/random.h"
 
-#define ROUNDS_MAX 101
 #define PROBES 10000
 
 struct options {
@@ -146,21 +146,13 @@ static struct sample measure(okv *handle, uint64_t items, const atomic_bool *don
     };
 }
 
-static int compare_doubles(const void *left, const void *right)
-{
-    double a = *(const double *)left, b = *(const double *)right;
-
-    return (a > b) - (a < b);
-}
-
 static double median(const struct sample *samples, uint64_t count, size_t field)
 {
-    double values[ROUNDS_MAX];
+    double values[FIGURE_ROUNDS_MAX];
 
     for (uint64_t i = 0; i < count; i++)
         memcpy(&values[i], (const char *)&samples[i] + field, sizeof values[i]);
-    qsort(values, count, sizeof *values, compare_doubles);
-    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+    return figure_median(values, count);
 }
 #define MEDIAN(samples, count, field) median(samples, count, offsetof(struct sample, field))
 
@@ -194,7 +186,7 @@ static struct sample run_phase(const struct options *options, okv *handle, enum 
 /* The order of the phases is another one in each round. */
 static void compare_phases(const struct options *options)
 {
-    static struct sample samples[PHASES][ROUNDS_MAX];
+    static struct sample samples[PHASES][FIGURE_ROUNDS_MAX];
     okv *handle = connect_to(options->uri), *loader = connect_to(options->uri);
     uint64_t random = random_seed();
 
@@ -246,7 +238,7 @@ static struct sample measure_floor(okv *handle)
 
 static void compare_sizes(const struct options *options)
 {
-    static struct sample samples[2][2][ROUNDS_MAX]; /* size, gets or floor */
+    static struct sample samples[2][2][FIGURE_ROUNDS_MAX]; /* size, gets or floor */
     const uint64_t sizes[2] = {options->small, options->large};
     okv *handle = connect_to(options->uri), *loader = connect_to(options->uri);
     uint64_t random = random_seed(), there = 0;
@@ -278,17 +270,6 @@ static void compare_sizes(const struct options *options)
 
 enum option_key { OPTION_ITEMS = 256, OPTION_SIZES, OPTION_ROUNDS, OPTION_RATE, OPTION_GETS };
 
-static uint64_t parse_number(const char *text, uint64_t least, uint64_t most,
-                             struct argp_state *state)
-{
-    char *end;
-    uint64_t number = strtoull(text, &end, 10);
-
-    if (*text < '0' || *text > '9' || *end || number < least || number > most)
-        argp_error(state, "%s: give a number from %" PRIu64 " to %" PRIu64, text, least, most);
-    return number;
-}
-
 static error_t parse_option(int key, char *text, struct argp_state *state)
 {
     struct options *options = state->input;
@@ -298,7 +279,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         options->uri = text;
         return 0;
     case OPTION_ITEMS:
-        options->items = parse_number(text, 1, 1000000000, state);
+        options->items = figure_number(text, 1, 1000000000, state);
         return 0;
     case OPTION_SIZES:
         if (sscanf(text, "%" SCNu64 ",%" SCNu64, &options->small, &options->large) != 2 ||
@@ -306,13 +287,13 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
             argp_error(state, "--sizes %s: give two numbers, like 10000,10000000", text);
         return 0;
     case OPTION_ROUNDS:
-        options->rounds = parse_number(text, 1, ROUNDS_MAX, state);
+        options->rounds = figure_number(text, 1, FIGURE_ROUNDS_MAX, state);
         return 0;
     case OPTION_RATE:
-        options->rate = parse_number(text, 0, 1000000000, state);
+        options->rate = figure_number(text, 0, 1000000000, state);
         return 0;
     case OPTION_GETS:
-        options->gets = parse_number(text, 1, 1000000000, state);
+        options->gets = figure_number(text, 1, 1000000000, state);
         return 0;
     case ARGP_KEY_END:
         if (!options->uri)

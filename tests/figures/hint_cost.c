@@ -21,10 +21,10 @@
 #include "shared/clock.h"
 #include "shared/hash.h"
 #include "shared/linear.h"
+#include "tests/figures/figure.h"
 #include "tests/support/bulk.h"
 #include "tests/support/random.h"
 
-#define ROUNDS_MAX 101
 #define VALUE_MAX 16384u
 #define ITEMS_MAX 4096u /* which have hints nearly always */
 #define POLLS_MAX 100000000u
@@ -185,13 +185,6 @@ static const struct {
     [CLOCK] = {"reading the clock, in each of them", nothing},
 };
 
-static int compare_times(const void *left, const void *right)
-{
-    uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
-
-    return (a > b) - (a < b);
-}
-
 /* The median. */
 static double run_case(struct meter *meter, unsigned which)
 {
@@ -204,29 +197,14 @@ static double run_case(struct meter *meter, unsigned which)
         cases[which].run(meter, place);
         meter->times[i] = okv_clock_ns() - begin;
     }
-    qsort(meter->times, gets, sizeof *meter->times, compare_times);
-    return (double)meter->times[gets / 2];
+    return (double)figure_median_time(meter->times, gets);
 }
 
 /* ---- rounds ---- */
 
-static int compare_doubles(const void *left, const void *right)
-{
-    double a = *(const double *)left, b = *(const double *)right;
-
-    return (a > b) - (a < b);
-}
-
-/* Sorts them. */
-static double median(double *values, uint64_t count)
-{
-    qsort(values, count, sizeof *values, compare_doubles);
-    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
-}
-
 static void compare_cases(struct meter *meter)
 {
-    static double times[ROUNDS_MAX][CASES];
+    static double times[FIGURE_ROUNDS_MAX][CASES];
     uint64_t rounds = meter->options->rounds;
     struct okv_counters before, after;
 
@@ -241,14 +219,14 @@ static void compare_cases(struct meter *meter)
            after.hints_right - before.hints_right);
     printf("%12s  %21s\n", "ns", "over the first");
     for (unsigned i = 0; i < CASES; i++) {
-        double values[ROUNDS_MAX], ratios[ROUNDS_MAX];
+        double values[FIGURE_ROUNDS_MAX], ratios[FIGURE_ROUNDS_MAX];
         for (uint64_t round = 0; round < rounds; round++) {
             values[round] = times[round][i];
             ratios[round] = times[round][i] / times[round][EXTENT];
         }
-        double ratio = median(ratios, rounds);
-        printf("%12.0f  %5.2f (%5.2f to %5.2f)  %s\n", median(values, rounds), ratio, ratios[0],
-               ratios[rounds - 1], cases[i].name);
+        double ratio = figure_median(ratios, rounds);
+        printf("%12.0f  %5.2f (%5.2f to %5.2f)  %s\n", figure_median(values, rounds), ratio,
+               ratios[0], ratios[rounds - 1], cases[i].name);
     }
 }
 
@@ -346,17 +324,6 @@ static void meter_fini(struct meter *meter)
 
 enum option_key { OPTION_ITEMS = 256, OPTION_VALUE, OPTION_GETS, OPTION_ROUNDS };
 
-static uint64_t parse_number(const char *text, uint64_t least, uint64_t most,
-                             struct argp_state *state)
-{
-    char *end;
-    uint64_t number = strtoull(text, &end, 10);
-
-    if (*text < '0' || *text > '9' || *end || number < least || number > most)
-        argp_error(state, "%s: give a number from %" PRIu64 " to %" PRIu64, text, least, most);
-    return number;
-}
-
 static error_t parse_option(int key, char *text, struct argp_state *state)
 {
     struct options *options = state->input;
@@ -366,16 +333,16 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         options->uri = text;
         return 0;
     case OPTION_ITEMS:
-        options->items = parse_number(text, 1, ITEMS_MAX, state);
+        options->items = figure_number(text, 1, ITEMS_MAX, state);
         return 0;
     case OPTION_VALUE:
-        options->value = parse_number(text, 1, VALUE_MAX, state);
+        options->value = figure_number(text, 1, VALUE_MAX, state);
         return 0;
     case OPTION_GETS:
-        options->gets = parse_number(text, 1, 1000000000, state);
+        options->gets = figure_number(text, 1, 1000000000, state);
         return 0;
     case OPTION_ROUNDS:
-        options->rounds = parse_number(text, 1, ROUNDS_MAX, state);
+        options->rounds = figure_number(text, 1, FIGURE_ROUNDS_MAX, state);
         return 0;
     case ARGP_KEY_END:
         if (!options->uri)
