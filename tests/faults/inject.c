@@ -27,6 +27,7 @@ void inject_init(void)
 void inject_plan(const struct inject_plan *plan)
 {
     inject->plan = *plan;
+    inject->clean += plan->nth == 0;
     for (int side = 0; side < INJECT_SIDES; side++)
         atomic_store(&inject->points[side], 0);
     memset(&inject->failure, 0, sizeof inject->failure);
@@ -90,6 +91,14 @@ static struct inject_site *site_of(const char *function, uintptr_t offset, enum 
     }
 }
 
+static void site_count(struct inject_site *site, unsigned points)
+{
+    atomic_fetch_add(&site->calls, 1);
+    atomic_fetch_add(&site->points, points);
+    if (atomic_exchange(&site->last_clean, inject->clean) != inject->clean)
+        atomic_fetch_add(&site->clean, 1);
+}
+
 static void record(const char *function, uintptr_t offset, int way)
 {
     struct inject_failure *failure = &inject->failure;
@@ -114,10 +123,8 @@ int inject_point(const char *function, const void *caller, const int *ways, unsi
     uintptr_t offset = (uintptr_t)caller - (uintptr_t)__executable_start;
     struct inject_site *site = site_of(function, offset, side);
 
-    if (site && plan->nth == 0) {
-        atomic_fetch_add(&site->calls, 1);
-        atomic_fetch_add(&site->points, count);
-    }
+    if (site && plan->nth == 0)
+        site_count(site, count);
     if (plan->offset && plan->offset != offset)
         return 0;
     uint64_t passed = atomic_fetch_add(&inject->points[side], count);

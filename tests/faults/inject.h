@@ -30,7 +30,9 @@ struct inject_site {
     atomic_uintptr_t
         offset; /* of the return address in the program, with the side in bit 63; 0: free */
     const char *function;
-    atomic_uint calls; /* in a run without failure */
+    atomic_uint calls;      /* in the runs without failure */
+    atomic_uint last_clean; /* number of the last of those runs that met it, from 1 */
+    atomic_uint clean;      /* how many of them did */
     atomic_uint points;
     atomic_uint failed; /* times that it was made to fail */
     bool late;          /* met only after a failure */
@@ -53,6 +55,7 @@ struct inject_failure {
 
 struct inject_shared {
     struct inject_plan plan;
+    unsigned clean; /* runs without failure, with this one if it is one */
     atomic_bool armed;
     atomic_uint_fast64_t
         points[INJECT_SIDES]; /* passed in this run, of those that the plan counts */
