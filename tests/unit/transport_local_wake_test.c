@@ -13,18 +13,27 @@
 #include "shared/error.h"
 #include "tests/support/transport_steps.h"
 
+/* A server with one client, which has sent `sent` messages. */
+static void meet(struct steps *steps, const struct fixture *fixture, uint32_t slot_size,
+                 uint32_t credits, unsigned sent, struct bare_client *client,
+                 struct okv_conn **conn)
+{
+    const struct okv_message_limits limits = {slot_size, credits};
+
+    steps_start(steps, fixture, &limits);
+    steps_let_in(steps, sent, client, conn);
+}
+
 /* Whether the server took a message is for its keepalive to judge by. */
 static void what_a_peer_does_not_take_is_unacknowledged(void **state)
 {
-    static const struct okv_message_limits limits = {FIXTURE_SLOT_SIZE, FIXTURE_CREDITS};
     struct bare_client client;
     struct steps steps;
     struct okv_conn *conn;
     struct okv_event event;
     unsigned sent = 0;
 
-    steps_start(&steps, *state, &limits);
-    steps_let_in(&steps, 0, &client, &conn);
+    meet(&steps, *state, FIXTURE_SLOT_SIZE, FIXTURE_CREDITS, 0, &client, &conn);
     assert_int_equal(conn->unacknowledged, 0);
     for (; steps.ops->send_buffer(conn); sent++) {
         assert_int_equal(steps.ops->post_send(conn, FIXTURE_SLOT_SIZE, sent), 0);
@@ -70,14 +79,12 @@ static void what_a_peer_does_not_take_is_unacknowledged(void **state)
 static void a_peer_that_takes_no_more_is_ended(void **state)
 {
     enum { BEFORE = 3 };
-    static const struct okv_message_limits limits = {FIXTURE_SLOT_SIZE, FIXTURE_CREDITS};
     struct bare_client client;
     struct steps steps;
     struct okv_conn *conn;
     struct okv_event event;
 
-    steps_start(&steps, *state, &limits);
-    steps_let_in(&steps, BEFORE, &client, &conn);
+    meet(&steps, *state, FIXTURE_SLOT_SIZE, FIXTURE_CREDITS, BEFORE, &client, &conn);
     assert_true(okv_local_ring_rest(&client.ring));
     assert_int_equal(shutdown(client.sock, SHUT_RD), 0);
     assert_int_equal(steps.ops->probe(conn), 0);
@@ -136,15 +143,13 @@ static void leave(struct steps *steps, struct bare_client *client, struct okv_co
 static void who_is_silent_for_long_is_to_ring(void **state)
 {
     enum { POLLS = 100000, LOOKS = 40 };
-    static const struct okv_message_limits limits = {64, 1};
     struct bare_client client;
     struct steps steps;
     struct okv_conn *conn;
     struct okv_event event;
     unsigned polls = 0;
 
-    steps_start(&steps, *state, &limits);
-    steps_let_in(&steps, 0, &client, &conn);
+    meet(&steps, *state, 64, 1, 0, &client, &conn);
     for (uint32_t round = 0; round < 3; round++) {
         for (polls = 0; polls < POLLS && !wants_bell(&client); polls++)
             assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 0);
@@ -165,14 +170,12 @@ static void who_is_silent_for_long_is_to_ring(void **state)
 /* Whatever comes between the arm and the sleep, the sleep ends. */
 static void an_armed_server_is_woken(void **state)
 {
-    static const struct okv_message_limits limits = {64, 1};
     struct bare_client client;
     struct steps steps;
     struct okv_conn *conn;
     struct okv_event event;
 
-    steps_start(&steps, *state, &limits);
-    steps_let_in(&steps, 0, &client, &conn);
+    meet(&steps, *state, 64, 1, 0, &client, &conn);
     struct pollfd watched = {.fd = steps.endpoint->fd, .events = POLLIN};
     for (uint32_t round = 0; round < 20; round++) {
         assert_int_equal(steps.ops->arm(steps.endpoint), 0);
@@ -194,14 +197,12 @@ static void an_armed_server_is_woken(void **state)
 /* After what a poll brought the owner may sleep without another arm. */
 static void a_message_does_not_disarm(void **state)
 {
-    static const struct okv_message_limits limits = {64, 2};
     struct bare_client client;
     struct steps steps;
     struct okv_conn *conn;
     struct okv_event event;
 
-    steps_start(&steps, *state, &limits);
-    steps_let_in(&steps, 0, &client, &conn);
+    meet(&steps, *state, 64, 2, 0, &client, &conn);
     struct pollfd watched = {.fd = steps.endpoint->fd, .events = POLLIN};
     for (uint32_t round = 0; round < 20; round++) {
         assert_int_equal(steps.ops->arm(steps.endpoint), 0);
@@ -220,14 +221,12 @@ static void a_message_does_not_disarm(void **state)
 /* Found out by what was sent after the last poll before the sleep. */
 static void a_peer_that_went_wakes(void **state)
 {
-    static const struct okv_message_limits limits = {64, 1};
     struct bare_client client;
     struct steps steps;
     struct okv_conn *conn;
     struct okv_event event;
 
-    steps_start(&steps, *state, &limits);
-    steps_let_in(&steps, 0, &client, &conn);
+    meet(&steps, *state, 64, 1, 0, &client, &conn);
     struct pollfd watched = {.fd = steps.endpoint->fd, .events = POLLIN};
     assert_true(okv_local_ring_rest(&client.ring)); /* it is to be woken by a bell */
     assert_int_equal(steps.ops->arm(steps.endpoint), 0);
