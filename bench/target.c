@@ -3,76 +3,74 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Every kind of target that was built in. */
-static const struct target_ops *const kinds[] = {
-    &target_okv_ops,
 #ifdef OKV_WITH_HIREDIS
-    &target_redis_ops,
+#define REDIS_OPS &target_redis_ops
+#else
+#define REDIS_OPS NULL
 #endif
 #ifdef OKV_WITH_VALKEY
-    &target_valkey_ops,
+#define VALKEY_OPS &target_valkey_ops
+#else
+#define VALKEY_OPS NULL
 #endif
-    &target_memcached_ops,
 #ifdef OKV_WITH_LMDB
-    &target_lmdb_ops,
+#define LMDB_OPS &target_lmdb_ops
+#else
+#define LMDB_OPS NULL
 #endif
+
+/* By what a URI begins with. */
+static const struct {
+    const char *scheme;
+    const struct target_ops *ops; /* NULL: not built in */
+    const char *needs;            /* to be built in; NULL: it always is */
+} kinds[] = {
+    {"rdma", &target_okv_ops, NULL},
+    {"local", &target_okv_ops, NULL},
+    {"redis", REDIS_OPS, "libhiredis"},
+    {"valkey+rdma", VALKEY_OPS,
+     "libhiredis and libvalkey, built with RDMA, from 0.3 on (valkey_rdma.pc)"},
+    {"memcached", &target_memcached_ops, NULL},
+    {"lmdb", LMDB_OPS, "liblmdb"},
 };
 #define KIND_COUNT (sizeof kinds / sizeof *kinds)
-#define SCHEME_COUNT (sizeof target_okv_ops.schemes / sizeof *target_okv_ops.schemes)
 
-static bool has_scheme(const char *uri, const char *scheme)
+/* The kind of this URI, or KIND_COUNT. */
+static size_t kind_of(const char *uri)
 {
-    size_t length = strlen(scheme);
+    size_t kind = 0;
 
-    return strncmp(uri, scheme, length) == 0 && strncmp(uri + length, "://", 3) == 0;
+    for (; kind < KIND_COUNT; kind++) {
+        size_t length = strlen(kinds[kind].scheme);
+        if (strncmp(uri, kinds[kind].scheme, length) == 0 && strncmp(uri + length, "://", 3) == 0)
+            break;
+    }
+    return kind;
 }
 
 const struct target_ops *target_ops_of(const char *uri)
 {
-    for (size_t kind = 0; kind < KIND_COUNT; kind++) {
-        for (size_t i = 0; i < SCHEME_COUNT && kinds[kind]->schemes[i]; i++) {
-            if (has_scheme(uri, kinds[kind]->schemes[i]))
-                return kinds[kind];
-        }
-    }
-    return NULL;
-}
+    size_t kind = kind_of(uri);
 
-static const char *list_schemes(void)
-{
-    return "rdma://, local://"
-#ifdef OKV_WITH_HIREDIS
-           ", redis://"
-#endif
-#ifdef OKV_WITH_VALKEY
-           ", valkey+rdma://"
-#endif
-           ", memcached://"
-#ifdef OKV_WITH_LMDB
-           ", lmdb://"
-#endif
-        ;
+    return kind < KIND_COUNT ? kinds[kind].ops : NULL;
 }
-
-/* Those that may have been left out, and what they need to be built. */
-static const struct {
-    const char *scheme;
-    const char *needs;
-} optional[] = {
-    {"redis", "libhiredis"},
-    {"valkey+rdma", "libhiredis and libvalkey, built with RDMA, from 0.3 on (valkey_rdma.pc)"},
-    {"lmdb", "liblmdb"},
-};
 
 void target_refuse(const char *uri, char *why, size_t why_size)
 {
-    for (size_t i = 0; i < sizeof optional / sizeof *optional; i++) {
-        if (has_scheme(uri, optional[i].scheme)) {
-            snprintf(why, why_size,
-                     "this kv-bench was built without %s://: install %s and build okv again",
-                     optional[i].scheme, optional[i].needs);
-            return;
-        }
+    size_t kind = kind_of(uri);
+    char schemes[128] = "";
+
+    if (kind < KIND_COUNT && kinds[kind].needs) {
+        snprintf(why, why_size,
+                 "this kv-bench was built without %s://: install %s and build okv again",
+                 kinds[kind].scheme, kinds[kind].needs);
+        return;
     }
-    snprintf(why, why_size, "not a URI of a server: give one that begins with %s", list_schemes());
+    for (kind = 0; kind < KIND_COUNT; kind++) {
+        size_t length = strlen(schemes);
+        if (kinds[kind].ops)
+            snprintf(schemes + length, sizeof schemes - length, "%s%s://", length > 0 ? ", " : "",
+                     kinds[kind].scheme);
+    }
+    snprintf(why, why_size, "not a URI of a server: give one that begins with %s", schemes);
 }

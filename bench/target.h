@@ -51,7 +51,6 @@ struct target_stat {
 };
 
 struct target_ops {
-    const char *schemes[3]; /* of its URIs, up to "://" excluded; NULL after the last */
 
     /* Connects; blocks. Returns 0, or an OKV_E code with a sentence in `why`. */
     int (*open)(const struct target_config *config, struct target **out, char *why,

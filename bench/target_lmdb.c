@@ -473,8 +473,7 @@ static int lmdb_stat(struct target *base, struct target_stat *stat)
     return OKV_OK;
 }
 
-const struct target_ops target_lmdb_ops = {.schemes = {"lmdb"},
-                                           .open = lmdb_open,
+const struct target_ops target_lmdb_ops = {.open = lmdb_open,
                                            .close = lmdb_close,
                                            .info = lmdb_info,
                                            .submit = lmdb_submit,

@@ -497,8 +497,7 @@ static int memcached_stat(struct target *base, struct target_stat *stat)
     return OKV_OK;
 }
 
-const struct target_ops target_memcached_ops = {.schemes = {"memcached"},
-                                                .open = memcached_open,
+const struct target_ops target_memcached_ops = {.open = memcached_open,
                                                 .close = memcached_close,
                                                 .info = memcached_info,
                                                 .submit = peer_submit,

@@ -137,7 +137,6 @@ static void target_counters(struct target *target, struct okv_counters *counters
 }
 
 const struct target_ops target_okv_ops = {
-    .schemes = {"rdma", "local"},
     .open = target_open,
     .close = target_close,
     .info = target_info,

@@ -380,8 +380,7 @@ int redis_target_stat(struct target *base, struct target_stat *stat)
     return OKV_OK;
 }
 
-const struct target_ops target_redis_ops = {.schemes = {"redis"},
-                                            .open = redis_open,
+const struct target_ops target_redis_ops = {.open = redis_open,
                                             .close = redis_target_close,
                                             .info = redis_target_info,
                                             .submit = peer_submit,

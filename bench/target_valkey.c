@@ -169,8 +169,7 @@ static void valkey_info(struct target *target, struct target_info *info)
     info->transport = "rdma";
 }
 
-const struct target_ops target_valkey_ops = {.schemes = {"valkey+rdma"},
-                                             .open = valkey_open,
+const struct target_ops target_valkey_ops = {.open = valkey_open,
                                              .close = redis_target_close,
                                              .info = valkey_info,
                                              .submit = peer_submit,

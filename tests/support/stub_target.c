@@ -223,8 +223,7 @@ static const char *stub_why(struct target *base)
 
 void stub_target_init(struct stub_target *target)
 {
-    static const struct target_ops ops = {.schemes = {"stub"},
-                                          .submit = stub_submit,
+    static const struct target_ops ops = {.submit = stub_submit,
                                           .poll = stub_poll,
                                           .wait = stub_wait,
                                           .get_many = stub_get_many,
