@@ -140,11 +140,8 @@ static int check_two_places(const okv *handle, const struct operation *operation
 
 #ifndef OKV_UNSAFE_NO_CHECKSUM /* only the test that shows what the checksum is for defines this \
                                 */
-    uint64_t checksum;
-    if (!okv_hash_checksum_of_two(operation->extent, read->head, read->to,
-                                  read->length - read->head, handle->table.boot_id, &checksum))
-        return OKV_ENOMEM;
-    if (checksum != reference->checksum)
+    if (okv_hash_checksum_of_two(operation->extent, read->head, read->to, read->length - read->head,
+                                 handle->table.boot_id) != reference->checksum)
         return OKV_ECORRUPT;
 #else
     (void)handle, (void)reference;

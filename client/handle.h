@@ -455,7 +455,7 @@ static inline void extent_stop(struct operation *operation)
 {
     operation->extent_read.posted = operation->extent_read.length;
 }
-/* As okv_extent_check, for the bytes that were read; also OKV_ENOMEM. */
+/* As okv_extent_check, for the bytes that were read. */
 int extent_check(const okv *handle, const struct operation *operation,
                  const struct okv_entry *reference);
 /* The value that was read; it may be where the caller wants it. */

@@ -1,61 +1,34 @@
 #include "shared/hash.h"
 
-#ifdef OKV_HAVE_XXHASH_DISPATCH
-#include <immintrin.h>
-#define XXH_DISPATCH_DISABLE_REPLACE
-#include <xxh_x86dispatch.h>
-#else
-#include <xxhash.h>
-#endif
+#include "shared/hash_wide.h"
+#include "shared/hash_xxh3.h"
 
-#ifdef OKV_HAVE_XXHASH_DISPATCH
+#ifdef OKV_HAVE_HASH_WIDE
 /* On a CPU with AVX-512 the first vector of more than 16 bytes after others stalls it for some 85
  * ns: that is what wide vectors spare in a kilobyte. Other CPUs gain at any length. */
 #define WIDE_FROM_AVX512 1024u
 
-static bool wide_is_worth_it(size_t length)
+static inline bool wide_is_worth_it(size_t length)
 {
-    return __builtin_cpu_supports("avx") &&
+    return __builtin_cpu_supports("avx2") &&
            (length >= WIDE_FROM_AVX512 || !__builtin_cpu_supports("avx512f"));
 }
 
-/* libxxhash's functions for wide vectors leave the upper halves of the registers in use, which
- * makes every instruction of SSE after them slow, the caller's too: without this a get of 4 KiB
- * gains nothing by a hash in half the time. The first of them in a process finds
- * out which CPU it is; threads that do so at once write the same. */
-__attribute__((target("avx"))) static void upper_halves_release(void)
+static inline uint64_t hash(const void *bytes, size_t length)
 {
-    _mm256_zeroupper();
+    return wide_is_worth_it(length) ? okv_hash_wide(bytes, length) : xxh3(bytes, length);
 }
 
-static uint64_t hash(const void *bytes, size_t length)
+static inline uint64_t hash_of_two(const void *first, size_t first_length, const void *second,
+                                   size_t second_length)
 {
-    if (!wide_is_worth_it(length))
-        return XXH3_64bits(bytes, length);
-    uint64_t sum = XXH3_64bits_dispatch(bytes, length);
-    upper_halves_release();
-    return sum;
-}
-
-static void hash_update(XXH3_state_t *state, const void *bytes, size_t length)
-{
-    if (!wide_is_worth_it(length)) {
-        XXH3_64bits_update(state, bytes, length);
-        return;
-    }
-    XXH3_64bits_update_dispatch(state, bytes, length);
-    upper_halves_release();
+    return wide_is_worth_it(first_length + second_length)
+               ? okv_hash_wide_of_two(first, first_length, second, second_length)
+               : xxh3_of_two(first, first_length, second, second_length);
 }
 #else
-static uint64_t hash(const void *bytes, size_t length)
-{
-    return XXH3_64bits(bytes, length);
-}
-
-static void hash_update(XXH3_state_t *state, const void *bytes, size_t length)
-{
-    XXH3_64bits_update(state, bytes, length);
-}
+#define hash xxh3
+#define hash_of_two xxh3_of_two
 #endif
 
 uint64_t okv_hash_key(const void *key, size_t length, uint64_t seed)
@@ -70,17 +43,8 @@ uint64_t okv_hash_checksum(const void *bytes, size_t length, uint64_t seed)
     return hash(bytes, length) ^ seed;
 }
 
-bool okv_hash_checksum_of_two(const void *first, size_t first_length, const void *second,
-                              size_t second_length, uint64_t seed, uint64_t *out)
+uint64_t okv_hash_checksum_of_two(const void *first, size_t first_length, const void *second,
+                                  size_t second_length, uint64_t seed)
 {
-    XXH3_state_t *state = XXH3_createState();
-
-    if (!state)
-        return false;
-    XXH3_64bits_reset(state);
-    hash_update(state, first, first_length);
-    hash_update(state, second, second_length);
-    *out = XXH3_64bits_digest(state) ^ seed;
-    XXH3_freeState(state);
-    return true;
+    return hash_of_two(first, first_length, second, second_length) ^ seed;
 }

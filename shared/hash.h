@@ -27,9 +27,8 @@ static inline uint64_t okv_hash_bucket(uint64_t hash, unsigned depth)
 /* XXH3-64 of the bytes, combined with `seed` so that the same bytes at another
  * place or of another boot do not pass (docs/format.md section 3). */
 uint64_t okv_hash_checksum(const void *bytes, size_t length, uint64_t seed);
-/* The checksum of the first bytes followed by the second, which lie elsewhere. False when
- * there is no memory for it. */
-bool okv_hash_checksum_of_two(const void *first, size_t first_length, const void *second,
-                              size_t second_length, uint64_t seed, uint64_t *out);
+/* The checksum of the first bytes followed by the second, which lie elsewhere. */
+uint64_t okv_hash_checksum_of_two(const void *first, size_t first_length, const void *second,
+                                  size_t second_length, uint64_t seed);
 
 #endif

@@ -27,7 +27,6 @@ WRAP(void *, NULL, calloc, (size_t count, size_t size), (count, size), ENOMEM)
 WRAP(void *, NULL, realloc, (void *old, size_t size), (old, size), ENOMEM)
 WRAP(char *, NULL, strdup, (const char *text), (text), ENOMEM)
 WRAP(void *, NULL, aligned_alloc, (size_t alignment, size_t size), (alignment, size), ENOMEM)
-WRAP(void *, NULL, XXH3_createState, (void), (), ENOMEM)
 WRAP(void *, NULL, mallocx, (size_t size, int flags), (size, flags), ENOMEM)
 /* Ours: when jemalloc has nothing, it is asked again for less, so that a single failure there is
  * none here. */

@@ -1,0 +1,35 @@
+#include "shared/hash_wide.h"
+
+#ifdef OKV_HAVE_HASH_WIDE
+
+/* All that xxhash.h includes: none of it is to be compiled for AVX2 with what follows. */
+#include <assert.h>
+#include <immintrin.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef __clang__
+#pragma clang attribute push(__attribute__((target("avx2"))), apply_to = function)
+#else
+#pragma GCC target("avx2")
+#endif
+#define XXH_VECTOR 2 /* XXH_AVX2, which has a name only inside */
+#include "shared/hash_xxh3.h"
+
+uint64_t okv_hash_wide(const void *bytes, size_t length)
+{
+    return xxh3(bytes, length);
+}
+
+uint64_t okv_hash_wide_of_two(const void *first, size_t first_length, const void *second,
+                              size_t second_length)
+{
+    return xxh3_of_two(first, first_length, second, second_length);
+}
+
+#ifdef __clang__
+#pragma clang attribute pop
+#endif
+
+#endif
