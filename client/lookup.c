@@ -209,7 +209,8 @@ static void item_found(okv *handle, struct operation *operation, const struct ok
         operation_end(handle, operation, OKV_ETOOSMALL);
         return;
     }
-    if (operation->kind == OPERATION_GET && entry->value_length && value != operation->buffer)
+    if (operation->kind == OPERATION_GET && value && entry->value_length &&
+        value != operation->buffer)
         memcpy(operation->buffer, value, entry->value_length);
     int64_t ttl_ms = clock_ttl_ms(handle, entry->expiry_ms);
     result->ttl_ms = ttl_ms > 0 ? ttl_ms : 1; /* it expired while its extent was read */
