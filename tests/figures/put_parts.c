@@ -1,0 +1,492 @@
+/*
+ * The floor under a put: what a round trip takes whose server, before it answers, does nothing, or
+ * does what no put can leave out if readers are to trust what they READ: take a copy of a bucket
+ * at a random place of a large table, and replace the bucket by the copy with the value in it;
+ * checksum the copy in between; hash the key, and hold the lock of the bucket meanwhile.
+ * Each case does what the one before does, and more. None looks for the key, keeps versions or
+ * ages, remembers the result or counts anything.
+ *
+ *   put_parts -s URI [--memory SIZE] [--used BYTES] [--messages N] [--rounds R]
+ *
+ * Only the bytes of a bucket that are in use need be copied and checksummed. That is all of it in
+ * a full one, as here unless --used says otherwise; what it is in a table on the average follows
+ * from `okv stat`: entry_bytes over buckets, and 24 for the head.
+ *
+ * The echo is barer than kv-bench's, which goes through okv's client and server. Beside a figure of
+ * kv-bench it is the difference to the echo that counts, in us, and not the ratio.
+ *
+ * Listens at the URI itself and connects to it; the server is a thread of its own. Messages and
+ * replies have the sizes of a put of 32 bytes under a key of 16, one at a time; both sides poll
+ * without sleeping, and wait as okv's do while they are awake. Each round measures every case in
+ * slices by turns, each time in another order; ratios are of medians, within a round.
+ */
+#include <argp.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/region.h"
+#include "server/store.h"
+#include "shared/clock.h"
+#include "shared/error.h"
+#include "shared/hash.h"
+#include "shared/size.h"
+#include "shared/uri.h"
+#include "shared/wire.h"
+#include "tests/figures/figure.h"
+#include "tests/support/random.h"
+
+#define BUCKET_SIZE 512u
+#define CHECKSUM_SIZE sizeof(uint64_t)
+/* Of a bucket that are in use: room for the checksum and a value. */
+#define USED_MIN 64u
+#define HASH_SEED UINT64_C(0x5eed)
+#define PAGE UINT64_C(4096)
+#define MEMORY_MIN (UINT64_C(1) << 20)
+#define MEMORY_MAX (UINT64_C(1) << 40)
+/* As a server and a client have them unless they are told otherwise. */
+#define CREDITS 16
+/* Messages in a slice: so few that what disturbs a machine disturbs all cases. */
+#define SLICE 256u
+#define MESSAGES_MAX 1000000u
+#define EVENTS 8
+/* Polls that find nothing before a client lets others run in between. */
+#define HOT_POLLS 32
+#define CONNECT_NS UINT64_C(10000000000)
+#define CLOSE_NS UINT64_C(5000000000)
+
+struct options {
+    const char *uri;
+    uint64_t rounds, messages, memory, used;
+};
+
+/* As long as the request of a put. */
+struct message {
+    uint64_t part; /* which case: the server's order */
+    uint8_t rest[OKV_REQUEST_HEADER - sizeof(uint64_t)];
+    uint64_t key[2];
+    uint8_t value[32];
+};
+_Static_assert(sizeof(struct message) == OKV_REQUEST_HEADER + 16 + 32, "a put's request");
+
+struct reply {
+    uint64_t part;
+    uint8_t rest[OKV_REPLY_HEADER - sizeof(uint64_t)];
+};
+_Static_assert(sizeof(struct reply) == OKV_REPLY_HEADER, "a put's reply");
+
+static const struct okv_message_limits limits = {OKV_SLOT_SIZE_DEFAULT, CREDITS};
+static const uint8_t greeting[] = "put_parts";
+
+static _Noreturn void fail(const char *what, int code, const char *why)
+{
+    fprintf(stderr, "put_parts: %s: %s\n", what, why && *why ? why : okv_error_text(code));
+    exit(1);
+}
+
+/* ---- the server: what it does before it answers ---- */
+
+struct server {
+    struct okv_exposed_region region;
+    uint64_t buckets;
+    uint64_t used; /* bytes of each */
+    struct okv_listener *listener;
+    struct okv_endpoint *endpoint;
+    pthread_t thread;
+    atomic_bool stopping;
+    /* The thread's. */
+    struct okv_conn *conn;
+    _Alignas(64) uint8_t image[BUCKET_SIZE];
+    pthread_mutex_t locks[OKV_STORE_LOCKS];
+};
+
+typedef void part_function(struct server *server, const struct message *message);
+
+/* `hash` is any random number. */
+static uint64_t bucket_of(const struct server *server, uint64_t hash)
+{
+    return (hash & UINT32_MAX) * server->buckets >> 32;
+}
+
+static uint8_t *image_take(struct server *server, uint64_t bucket, const struct message *message)
+{
+    uint8_t *published = (uint8_t *)server->region.base + bucket * BUCKET_SIZE;
+
+    memcpy(server->image, published, server->used);
+    memcpy(server->image + CHECKSUM_SIZE, message->value, sizeof message->value);
+    return published;
+}
+
+static void image_seal(struct server *server, uint64_t bucket)
+{
+    uint64_t checksum =
+        okv_hash_checksum(server->image + CHECKSUM_SIZE, server->used - CHECKSUM_SIZE, bucket);
+
+    memcpy(server->image, &checksum, sizeof checksum);
+}
+
+static void do_nothing(struct server *server, const struct message *message)
+{
+    (void)server, (void)message;
+}
+
+static void do_copy(struct server *server, const struct message *message)
+{
+    uint8_t *published = image_take(server, bucket_of(server, message->key[0]), message);
+
+    memcpy(published, server->image, server->used);
+}
+
+static void change_bucket(struct server *server, uint64_t bucket, const struct message *message)
+{
+    uint8_t *published = image_take(server, bucket, message);
+
+    image_seal(server, bucket);
+    memcpy(published, server->image, server->used);
+}
+
+static void do_checksum(struct server *server, const struct message *message)
+{
+    change_bucket(server, bucket_of(server, message->key[0]), message);
+}
+
+static void do_locked(struct server *server, const struct message *message)
+{
+    uint64_t bucket = bucket_of(server, okv_hash_key(message->key, sizeof message->key, HASH_SEED));
+    pthread_mutex_t *lock = &server->locks[bucket % OKV_STORE_LOCKS];
+
+    pthread_mutex_lock(lock);
+    change_bucket(server, bucket, message);
+    pthread_mutex_unlock(lock);
+}
+
+enum { NOTHING, COPY, CHECKSUM, LOCKED, PARTS };
+
+static const struct {
+    const char *name;
+    part_function *work;
+} parts[PARTS] = {
+    [NOTHING] = {"echo: nothing before the answer", do_nothing},
+    [COPY] = {"a bucket copied from and to a random place", do_copy},
+    [CHECKSUM] = {"the same, and its checksum in between", do_checksum},
+    [LOCKED] = {"the same, hash of the key and lock of the bucket", do_locked},
+};
+
+/* ---- the server: messages ---- */
+
+static void answer(struct server *server, const struct okv_event *event)
+{
+    const struct okv_transport_ops *ops = event->conn->ops;
+    struct message message;
+
+    if (event->length != sizeof message)
+        fail("a message", OKV_EPROTO, NULL);
+    memcpy(&message, event->data, sizeof message);
+    if (message.part >= PARTS)
+        fail("a message", OKV_EPROTO, NULL);
+    parts[message.part].work(server, &message);
+
+    const struct reply reply = {.part = message.part};
+    uint8_t *out = ops->send_buffer(event->conn); /* one at a time: there is one */
+    if (!out)
+        fail("a reply", OKV_EAGAIN, NULL);
+    memcpy(out, &reply, sizeof reply);
+    int rc = ops->post_send(event->conn, sizeof reply, event->immediate | OKV_IMMEDIATE_REPLY);
+    if (rc)
+        fail("a reply", rc, NULL);
+    ops->recv_release(event->conn->endpoint, event);
+    ops->flush(event->conn);
+}
+
+/* Accepts a client. */
+static void admit(struct server *server)
+{
+    const struct okv_transport_ops *ops = server->listener->ops;
+    struct okv_request *request;
+
+    while (ops->next_request(server->listener, &request) > 0)
+        if (ops->accept(request, server->endpoint, server, greeting, sizeof greeting))
+            ops->reject(request, NULL, 0);
+}
+
+static void turn(struct server *server)
+{
+    struct okv_event events[EVENTS];
+    int n = server->endpoint->ops->poll(server->endpoint, events, EVENTS);
+
+    if (n < 0)
+        fail("the server's endpoint", n, NULL);
+    for (int i = 0; i < n; i++) {
+        if (events[i].type == OKV_EVENT_RECV) {
+            answer(server, &events[i]);
+        } else if (events[i].type == OKV_EVENT_OPENED) {
+            server->conn = events[i].conn;
+        } else if (events[i].type == OKV_EVENT_CLOSED) {
+            events[i].conn->ops->conn_destroy(events[i].conn);
+            server->conn = NULL;
+        }
+    }
+    if (n > 0)
+        return;
+    /* It would be a call to the system in every turn of a measurement. */
+    if (!server->conn)
+        admit(server);
+    sched_yield();
+}
+
+static void *serve(void *user)
+{
+    struct server *server = user;
+
+    while (!atomic_load_explicit(&server->stopping, memory_order_relaxed))
+        turn(server);
+    if (server->conn)
+        server->conn->ops->close(server->conn);
+    for (uint64_t end = okv_clock_ns() + CLOSE_NS; server->conn && okv_clock_ns() < end;) {
+        turn(server);
+        admit(server); /* a transport may learn here that a client is gone */
+    }
+    if (server->conn)
+        fail("the server's end", OKV_ETIMEDOUT, NULL);
+    return NULL;
+}
+
+static void server_start(struct server *server, const struct options *options,
+                         const struct okv_uri *uri)
+{
+    const struct okv_transport_ops *ops = okv_transport_for(uri->scheme);
+    struct okv_diag diag = {""};
+    int rc = okv_region_create(options->memory, false, &server->region, &diag);
+
+    if (rc)
+        fail("the table", rc, diag.text);
+    memset(server->region.base, 1, server->region.length); /* pages come with use */
+    server->buckets = server->region.length / BUCKET_SIZE;
+    server->used = options->used;
+    for (unsigned i = 0; i < OKV_STORE_LOCKS; i++)
+        pthread_mutex_init(&server->locks[i], NULL);
+    rc = ops->listen(uri, &server->region, &server->listener, &diag);
+    if (!rc)
+        rc = ops->endpoint_create(server->listener, &limits, 1, &server->endpoint, &diag);
+    if (rc)
+        fail("listen", rc, diag.text);
+    if (pthread_create(&server->thread, NULL, serve, server))
+        fail("the server's thread", OKV_ENOMEM, NULL);
+}
+
+static void server_stop(struct server *server)
+{
+    const struct okv_transport_ops *ops = server->listener->ops;
+
+    atomic_store(&server->stopping, true);
+    pthread_join(server->thread, NULL);
+    ops->endpoint_destroy(server->endpoint);
+    ops->unlisten(server->listener);
+    for (unsigned i = 0; i < OKV_STORE_LOCKS; i++)
+        pthread_mutex_destroy(&server->locks[i]);
+    okv_region_destroy(&server->region);
+}
+
+/* ---- the client ---- */
+
+struct meter {
+    const struct options *options;
+    struct okv_conn *conn;
+    uint64_t random;
+    uint64_t messages;        /* of each case in a round: whole slices */
+    uint64_t *samples[PARTS]; /* [messages] */
+};
+
+static void client_connect(struct meter *meter, const struct okv_uri *uri,
+                           const struct server *server)
+{
+    const struct okv_transport_ops *ops = server->listener->ops;
+    const struct okv_connect_params params = {
+        .hello = greeting,
+        .hello_length = sizeof greeting,
+        .limits = limits,
+        .deadline_ns = okv_clock_ns() + CONNECT_NS,
+    };
+    struct okv_welcome welcome;
+    struct okv_diag diag = {""};
+    int rc = ops->connect(uri, &params, &welcome, &meter->conn, &diag);
+
+    if (!rc)
+        rc = ops->set_remote(meter->conn, 0, server->region.length, server->listener->rkey);
+    if (rc)
+        fail("connect", rc, diag.text);
+}
+
+/* Waits for the reply. */
+static void await_reply(struct meter *meter)
+{
+    const struct okv_transport_ops *ops = meter->conn->ops;
+    struct okv_event event;
+    int n;
+
+    for (unsigned polls = 0; (n = ops->poll(meter->conn->endpoint, &event, 1)) == 0; polls++)
+        if (polls >= HOT_POLLS)
+            sched_yield();
+    if (n < 0 || event.type != OKV_EVENT_RECV || event.length != sizeof(struct reply))
+        fail("a reply", n < 0 ? n : OKV_EDISCONNECTED, meter->conn->failure);
+    ops->recv_release(meter->conn->endpoint, &event);
+}
+
+/* Nanoseconds. */
+static uint64_t measure_message(struct meter *meter, unsigned part)
+{
+    const struct okv_transport_ops *ops = meter->conn->ops;
+    const struct message message = {
+        .part = part,
+        .key = {random_next(&meter->random), random_next(&meter->random)},
+    };
+    uint64_t begun = okv_clock_ns();
+    uint8_t *out = ops->send_buffer(meter->conn);
+
+    if (!out)
+        fail("a message", OKV_EAGAIN, NULL);
+    memcpy(out, &message, sizeof message);
+    int rc = ops->post_send(meter->conn, sizeof message, okv_immediate(OKV_OP_PUT, 0));
+    if (rc)
+        fail("a message", rc, meter->conn->failure);
+    ops->flush(meter->conn);
+    await_reply(meter);
+    return okv_clock_ns() - begun;
+}
+
+/* ---- rounds ---- */
+
+/* The medians of a round, in us. */
+static void run_round(struct meter *meter, double times[PARTS])
+{
+    for (uint64_t slice = 0; slice < meter->messages / SLICE; slice++)
+        for (unsigned i = 0; i < PARTS; i++) {
+            unsigned at = (unsigned)(slice / 2 + i) % PARTS;
+            unsigned part = slice % 2 ? PARTS - 1 - at : at;
+            for (unsigned k = 0; k < SLICE; k++)
+                meter->samples[part][slice * SLICE + k] = measure_message(meter, part);
+        }
+    for (unsigned i = 0; i < PARTS; i++)
+        times[i] = (double)figure_median_time(meter->samples[i], meter->messages) / 1000;
+}
+
+static void print_part(const double (*times)[PARTS], uint64_t rounds, unsigned part)
+{
+    double values[FIGURE_ROUNDS_MAX], ratios[FIGURE_ROUNDS_MAX];
+
+    for (uint64_t round = 0; round < rounds; round++) {
+        values[round] = times[round][part];
+        ratios[round] = times[round][part] / times[round][NOTHING];
+    }
+    double value = figure_median(values, rounds), ratio = figure_median(ratios, rounds);
+    printf("%7.2f (%7.2f to %7.2f)  %5.3f (%5.3f to %5.3f)  %s\n", value, values[0],
+           values[rounds - 1], ratio, ratios[0], ratios[rounds - 1], parts[part].name);
+}
+
+static void compare_parts(struct meter *meter)
+{
+    static double times[FIGURE_ROUNDS_MAX][PARTS];
+    uint64_t rounds = meter->options->rounds;
+
+    for (unsigned i = 0; i < PARTS * SLICE; i++) /* finds the caches */
+        measure_message(meter, i % PARTS);
+    for (uint64_t round = 0; round < rounds; round++)
+        run_round(meter, times[round]);
+    printf("%" PRIu64 " of %u bytes of each bucket in use\n", meter->options->used, BUCKET_SIZE);
+    printf("%28s  %22s\n", "us at p50 (rounds)", "over the first's");
+    for (unsigned i = 0; i < PARTS; i++)
+        print_part(times, rounds, i);
+}
+
+static void meter_init(struct meter *meter, const struct options *options)
+{
+    meter->options = options;
+    meter->random = random_seed();
+    meter->messages = options->messages / SLICE * SLICE;
+    for (unsigned i = 0; i < PARTS; i++) {
+        meter->samples[i] = calloc(meter->messages, sizeof *meter->samples[i]);
+        if (!meter->samples[i])
+            fail("start", OKV_ENOMEM, NULL);
+    }
+}
+
+static void meter_fini(struct meter *meter)
+{
+    for (unsigned i = 0; i < PARTS; i++)
+        free(meter->samples[i]);
+}
+
+/* ---- options ---- */
+
+enum option_key { OPTION_MEMORY = 256, OPTION_USED, OPTION_MESSAGES, OPTION_ROUNDS };
+
+static error_t parse_option(int key, char *text, struct argp_state *state)
+{
+    struct options *options = state->input;
+
+    switch (key) {
+    case 's':
+        options->uri = text;
+        return 0;
+    case OPTION_MEMORY:
+        if (okv_size_parse(text, &options->memory) || options->memory < MEMORY_MIN ||
+            options->memory > MEMORY_MAX || options->memory % PAGE)
+            argp_error(state, "--memory: %s: give whole pages, from 1M to 1T", text);
+        return 0;
+    case OPTION_USED:
+        options->used = figure_number(text, USED_MIN, BUCKET_SIZE, state);
+        return 0;
+    case OPTION_MESSAGES:
+        options->messages = figure_number(text, SLICE, MESSAGES_MAX, state);
+        return 0;
+    case OPTION_ROUNDS:
+        options->rounds = figure_number(text, 1, FIGURE_ROUNDS_MAX, state);
+        return 0;
+    case ARGP_KEY_END:
+        if (!options->uri)
+            argp_error(state, "say where to listen: -s URI");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct argp_option known[] = {
+        {"server", 's', "URI", 0, "Where to listen and to connect: an address of this machine", 0},
+        {"memory", OPTION_MEMORY, "SIZE", 0, "The table (256M)", 0},
+        {"used", OPTION_USED, "BYTES", 0, "Of each bucket of 512 that are in use (512)", 0},
+        {"messages", OPTION_MESSAGES, "N", 0, "Of each case in a round (4096)", 0},
+        {"rounds", OPTION_ROUNDS, "R", 0, "Of measurements (11)", 0},
+        {0},
+    };
+    static const struct argp parser = {
+        .options = known,
+        .parser = parse_option,
+        .doc = "Measures what no put can do without, beside an echo of the same size."};
+    static struct server server;
+    static struct meter meter;
+    struct options options = {
+        .rounds = 11, .messages = 4096, .memory = UINT64_C(256) << 20, .used = BUCKET_SIZE};
+    struct okv_uri uri;
+    struct okv_diag diag = {""};
+
+    argp_parse(&parser, argc, argv, 0, NULL, &options);
+    int rc = okv_uri_parse(options.uri, &uri, &diag);
+    if (rc)
+        fail(options.uri, rc, diag.text);
+    meter_init(&meter, &options);
+    server_start(&server, &options, &uri);
+    client_connect(&meter, &uri, &server);
+    compare_parts(&meter);
+    meter.conn->ops->conn_destroy(meter.conn);
+    server_stop(&server);
+    meter_fini(&meter);
+    return 0;
+}
