@@ -4,9 +4,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include "shared/clock.h"
+#include "shared/hash.h"
 
 /* The most that is taken for it: many times any cache. */
 #define MEMORY_MAX (UINT64_C(1) << 30)
@@ -52,7 +52,7 @@ uint64_t floor_copy_run(struct floor_copy *copy, struct workload_random *random,
         uint64_t bucket = workload_random_below(random, copy->buckets);
         uint64_t begun_ns = okv_clock_ns();
         memcpy(image, copy->memory + bucket * copy->bucket_bytes, copy->bucket_bytes);
-        copy->hash ^= XXH3_64bits(image, copy->bucket_bytes);
+        copy->hash ^= okv_hash_checksum(image, copy->bucket_bytes, 0);
         end_ns = okv_clock_ns();
         if (latency)
             histogram_record(latency, end_ns - begun_ns);

@@ -51,7 +51,6 @@ struct target_stat {
 };
 
 struct target_ops {
-
     /* Connects; blocks. Returns 0, or an OKV_E code with a sentence in `why`. */
     int (*open)(const struct target_config *config, struct target **out, char *why,
                 size_t why_size);

@@ -198,7 +198,7 @@ static void redirect(okv *handle, struct operation *operation)
 
 /* ---- what was found ---- */
 
-/* The item is there; `value` is where it was read to. */
+/* The item is there; `value` is where it was read to, NULL when it is unwanted. */
 static void item_found(okv *handle, struct operation *operation, const struct okv_entry *entry,
                        const uint8_t *value)
 {

@@ -1,5 +1,7 @@
 #include "shared/hash.h"
 
+#include <stdbool.h>
+
 #include "shared/hash_wide.h"
 #include "shared/hash_xxh3.h"
 
@@ -27,8 +29,16 @@ static inline uint64_t hash_of_two(const void *first, size_t first_length, const
                : xxh3_of_two(first, first_length, second, second_length);
 }
 #else
-#define hash xxh3
-#define hash_of_two xxh3_of_two
+static inline uint64_t hash(const void *bytes, size_t length)
+{
+    return xxh3(bytes, length);
+}
+
+static inline uint64_t hash_of_two(const void *first, size_t first_length, const void *second,
+                                   size_t second_length)
+{
+    return xxh3_of_two(first, first_length, second, second_length);
+}
 #endif
 
 uint64_t okv_hash_key(const void *key, size_t length, uint64_t seed)

@@ -5,7 +5,6 @@
 #ifndef OKV_SHARED_HASH_H
 #define OKV_SHARED_HASH_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -19,13 +19,20 @@
 
 uint64_t okv_hash_wide(const void *bytes, size_t length)
 {
-    return xxh3(bytes, length);
+    uint64_t sum = xxh3(bytes, length);
+
+    _mm256_zeroupper(); /* or every instruction of SSE after it is slow: compilers may leave it out
+                         */
+    return sum;
 }
 
 uint64_t okv_hash_wide_of_two(const void *first, size_t first_length, const void *second,
                               size_t second_length)
 {
-    return xxh3_of_two(first, first_length, second, second_length);
+    uint64_t sum = xxh3_of_two(first, first_length, second, second_length);
+
+    _mm256_zeroupper();
+    return sum;
 }
 
 #ifdef __clang__

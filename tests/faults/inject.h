@@ -32,7 +32,8 @@ struct inject_site {
     const char *function;
     atomic_uint calls;      /* in the runs without failure */
     atomic_uint last_clean; /* number of the last of those runs that met it, from 1 */
-    atomic_uint clean;      /* how many of them did */
+    atomic_uint clean;      /* how many of the same plan did */
+    bool steady;            /* all of some plan did */
     atomic_uint points;
     atomic_uint failed; /* times that it was made to fail */
     bool late;          /* met only after a failure */

@@ -17,7 +17,8 @@ bool plan_every_point(struct runs *runs, enum inject_side side);
  * that did not fail so far. */
 bool plan_every_site(struct runs *runs, enum inject_side side, bool missed_only);
 /* One line, and one for each site of the clean runs that never failed. False when such a site
- * was met by PLAN_CLEAN of them: what fewer met depends on timing, and may never come again. */
+ * was met by all clean runs of a plan: what fewer met depends on timing, and may never come again.
+ */
 bool plan_summarize(const struct runs *runs, enum inject_side side);
 
 #endif

@@ -7,7 +7,7 @@ usage() {
 usage: tests/figures/connection_memory.sh BUILD_DIR URI [CLIENTS]
 
 Starts the okv-server of a build, such as build/release, at the URI and connects CLIENTS (64) to it, once idle and once
-after each has put and got. Prints the resident memory of the server that is not shared with clients, from /proc: the
+while each puts and gets. Prints the resident memory of the server that is not shared with clients, from /proc: the
 region, and over local:// the rings of each client, are shared and not in it.
 TEXT
 }
@@ -25,9 +25,12 @@ clean_up() {
     rm -rf "$directory"
 }
 
-if [ $# -lt 2 ] || [ "$1" = --help ]; then
+if [ "${1-}" = --help ]; then
     usage
-    exit $(($# < 1 || $# > 1 ? 2 : 0))
+    exit 0
+elif [ $# -lt 2 ] || [ $# -gt 3 ]; then
+    usage >&2
+    exit 2
 fi
 build=$1 uri=$2 clients=${3:-64} server='' bench=''
 directory=$(mktemp -d)

@@ -118,6 +118,8 @@ static void run_reads(struct meter *meter, look_function *look)
         if (rc)
             fail("a raw READ", rc);
         int n = handle->transport->poll(handle->conn->endpoint, events, EVENTS);
+        if (n < 0)
+            fail("a raw READ", n);
         count = 0;
         for (int i = 0; i < n; i++) {
             if (events[i].type != OKV_EVENT_READ || events[i].status)
@@ -127,7 +129,7 @@ static void run_reads(struct meter *meter, look_function *look)
             if (begun + count < gets)
                 reads[count++].destination = image;
         }
-        ended += n > 0 ? (unsigned)n : 0;
+        ended += (unsigned)n;
     }
 }
 
