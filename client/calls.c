@@ -1,5 +1,5 @@
 /* The synchronous calls: each is one command and its result. */
-#include "client/handle.h"
+#include "client/short_way.h"
 
 #include <string.h>
 

@@ -78,20 +78,6 @@ static size_t value_max(const okv *handle, enum operation_kind kind)
     return kind == OPERATION_PUT || table < message ? table : message;
 }
 
-/* What most commands are: a get that says no more than it has to, for which command_check() has no
- * objection. */
-static inline bool is_plain_get(const okv *handle, const struct okv_command *command)
-{
-    uint64_t rest = command->flags | (uintptr_t)command->value | command->value_length |
-                    command->version | (uint64_t)command->ttl_ms | (uint64_t)command->delta |
-                    command->reserved[0] | command->reserved[1] | command->reserved[2];
-
-    return command->kind == OKV_GET && rest == 0 && command->key &&
-           command->key_length - 1 < handle->table.max_key &&
-           (command->buffer || command->buffer_size == 0);
-}
-_Static_assert(sizeof((struct okv_command *)0)->reserved == 3 * sizeof(uint32_t), "all are zero");
-
 int command_check(const okv *handle, const struct okv_command *command)
 {
     const struct command_shape *shape = command_shape(command);
@@ -176,7 +162,7 @@ int command_start(okv *handle, const struct okv_command *command, uint64_t begun
 {
     uint64_t connection = handle->counters.reconnects;
     struct operation *operation;
-    bool plain = is_plain_get(handle, command);
+    bool plain = command_is_plain_get(handle, command);
     int rc = plain ? 0 : command_check(handle, command);
 
     if (rc)

@@ -10,6 +10,8 @@
  *   calls.c       the synchronous calls: one command each
  *   submit.c      asynchronous calls and okv_get_many
  *   short_get.c   okv_get when nothing is in its way
+ *   short_many.c  okv_get_many, as far as nothing is in its way
+ *   short_way.h   what these two share
  *   lookup.c      a get or head: READs of buckets and extents until hit, miss or fallback
  *   extent.c      where the bytes of an extent go, in pieces, and whether they are whole
  *   hints.c       places of extents that were read before
@@ -174,6 +176,15 @@ struct operation {
     struct okv_result *out; /* DELIVER_TO_ARRAY */
 };
 
+/* A get of okv_get_many() on the short way: its READ goes to the image of a slot that has no
+ * operation. */
+struct short_read {
+    const struct okv_command *command; /* NULL: there is none */
+    struct okv_result *result;
+    uint64_t hash;
+    uint64_t bucket;
+};
+
 /* Room for all slots. */
 struct slot_stack {
     uint16_t *slots;
@@ -271,6 +282,7 @@ struct okv {
     uint32_t hints_kept; /* places in use */
 
     struct operation *operations;
+    struct short_read *short_reads; /* by slot; none but in okv_get_many() */
     uint32_t slot_count; /* depth, and as many again as there are credits: for abandoned ones */
     uint32_t depth;
     uint32_t active;  /* operations that somebody waits for */
@@ -315,6 +327,19 @@ static inline uint64_t command_deadline_ns(const okv *handle, const struct okv_c
 
     return begun_ns + (own_ms ? (uint64_t)own_ms * 1000000u : handle->timeout_ns);
 }
+/* What most commands are: a get that says no more than it has to, for which command_check() has no
+ * objection. */
+static inline bool command_is_plain_get(const okv *handle, const struct okv_command *command)
+{
+    uint64_t rest = command->flags | (uintptr_t)command->value | command->value_length |
+                    command->version | (uint64_t)command->ttl_ms | (uint64_t)command->delta |
+                    command->reserved[0] | command->reserved[1] | command->reserved[2];
+
+    return command->kind == OKV_GET && rest == 0 && command->key &&
+           command->key_length - 1 < handle->table.max_key &&
+           (command->buffer || command->buffer_size == 0);
+}
+_Static_assert(sizeof((struct okv_command *)0)->reserved == 3 * sizeof(uint32_t), "all are zero");
 /* Checks and starts it; its time began at `begun_ns`. Its READs are in the batch: reads_flush()
  * is the caller's. `place` is for DELIVER_TO_ARRAY, `started` for DELIVER_TO_CALLER; otherwise
  * NULL. Also what operation_take() says. */
@@ -334,6 +359,9 @@ void command_go(okv *handle, struct operation *operation);
  * for it, to its deadline: OKV_ETIMEDOUT; the others have OKV_EAGAIN. Or the handle's failure. */
 int operation_take(okv *handle, enum operation_kind kind, enum operation_delivery delivery,
                    uint64_t deadline_ns, struct operation **out);
+/* The same in a slot that was taken from the free ones already. */
+void operation_take_slot(okv *handle, struct operation *slot, enum operation_kind kind,
+                         enum operation_delivery delivery, uint64_t deadline_ns);
 /* The slot that the next operation would have; there is one. */
 static inline struct operation *operation_next(const okv *handle)
 {
@@ -408,27 +436,13 @@ void engine_pause(okv *handle, struct waiting *waiting, uint64_t deadline_ns);
  * deadline. Fills *result (may be NULL) and returns the status. */
 int engine_wait_for(okv *handle, struct operation *operation, struct okv_result *result);
 
-/* ---- short_get.c ---- */
-
-/* The arguments of okv_get(), checked. */
-struct get_call {
-    const void *key;
-    size_t key_length;
-    void *buffer;
-    size_t size;
-};
-
-/* Runs the get to its end, with status, length and version in *result. False when it has to go
- * another way from its beginning: nothing has happened then. */
-bool short_get(okv *handle, const struct get_call *call, struct okv_result *result);
-
 /* ---- lookup.c ---- */
 
 /* Starts a get or head whose key and buffer are set. */
 void lookup_start(okv *handle, struct operation *operation);
-/* The same for one whose READ of this bucket, to its image, was posted before there was the
- * operation; its event is still to come. */
-void lookup_adopt(okv *handle, struct operation *operation, uint64_t hash, uint64_t bucket);
+/* The same for one whose READ of this bucket, to its image, was posted, and counted in
+ * handle->reads, before there was the operation; its event is still to come. */
+void lookup_adopt(struct operation *operation, uint64_t hash, uint64_t bucket);
 /* Goes on after the server had no room for the value in its answer. */
 void lookup_resume(okv *handle, struct operation *operation);
 /* Adds what READs of the current step are left to the batch. 0, or OKV_EAGAIN for no room. */

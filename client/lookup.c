@@ -538,7 +538,7 @@ void lookup_start(okv *handle, struct operation *operation)
         read_bucket(handle, operation, lookup->bucket);
 }
 
-void lookup_adopt(okv *handle, struct operation *operation, uint64_t hash, uint64_t bucket)
+void lookup_adopt(struct operation *operation, uint64_t hash, uint64_t bucket)
 {
     struct lookup *lookup = &operation->lookup;
 
@@ -548,7 +548,6 @@ void lookup_adopt(okv *handle, struct operation *operation, uint64_t hash, uint6
     lookup->image_wanted = false;
     operation->step = STEP_BUCKET;
     operation->reads = 1;
-    handle->reads++;
 }
 
 void lookup_resume(okv *handle, struct operation *operation)

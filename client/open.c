@@ -78,6 +78,7 @@ static void queues_free(okv *handle)
     free(handle->blocked_requests.slots);
     free(handle->ended.results);
     free(handle->operations);
+    free(handle->short_reads);
     free(handle->order);
     free(handle->lanes.holders);
     free(handle->lanes.free);
@@ -88,6 +89,7 @@ static void queues_free(okv *handle)
 static int queues_allocate(okv *handle, const struct okv_options *options)
 {
     handle->operations = calloc(handle->slot_count, sizeof *handle->operations);
+    handle->short_reads = calloc(handle->slot_count, sizeof *handle->short_reads);
     handle->free.slots = calloc(handle->slot_count, sizeof *handle->free.slots);
     handle->blocked_reads.slots = calloc(handle->slot_count, sizeof(uint16_t));
     handle->blocked_requests.slots = calloc(handle->slot_count, sizeof(uint16_t));
@@ -95,9 +97,9 @@ static int queues_allocate(okv *handle, const struct okv_options *options)
     handle->order = calloc(handle->slot_count, sizeof *handle->order);
     handle->lanes.holders = calloc(options->credits, sizeof(struct operation *));
     handle->lanes.free = calloc(options->credits, sizeof *handle->lanes.free);
-    if (!handle->operations || !handle->free.slots || !handle->blocked_reads.slots ||
-        !handle->blocked_requests.slots || !handle->ended.results || !handle->order ||
-        !handle->lanes.holders || !handle->lanes.free)
+    if (!handle->operations || !handle->short_reads || !handle->free.slots ||
+        !handle->blocked_reads.slots || !handle->blocked_requests.slots || !handle->ended.results ||
+        !handle->order || !handle->lanes.holders || !handle->lanes.free)
         return OKV_ENOMEM;
     for (uint32_t i = 0; i < handle->slot_count; i++) {
         handle->operations[i].index = (uint16_t)i;

@@ -60,6 +60,17 @@ static void operation_init(struct operation *operation, enum operation_kind kind
     operation->out = NULL;
 }
 
+static inline void slot_begin(okv *handle, struct operation *slot, enum operation_kind kind,
+                              enum operation_delivery delivery, uint64_t deadline_ns)
+{
+    operation_init(slot, kind, delivery);
+    slot->deadline_ns = deadline_ns;
+    slot->number = handle->taken++;
+    handle->active++;
+    if (deadline_ns < handle->earliest_deadline_ns)
+        handle->earliest_deadline_ns = deadline_ns;
+}
+
 int operation_take(okv *handle, enum operation_kind kind, enum operation_delivery delivery,
                    uint64_t deadline_ns, struct operation **out)
 {
@@ -75,17 +86,16 @@ int operation_take(okv *handle, enum operation_kind kind, enum operation_deliver
             return rc;
     }
     /* The one that was given back last: its memory is in the caches. */
-    uint16_t slot = handle->free.slots[--handle->free.count];
-    struct operation *operation = &handle->operations[slot];
-    operation_init(operation, kind, delivery);
-    operation->deadline_ns = deadline_ns;
-    operation->number = handle->taken++;
-    handle->active++;
+    *out = &handle->operations[handle->free.slots[--handle->free.count]];
+    slot_begin(handle, *out, kind, delivery, deadline_ns);
     handle->pending += polled;
-    if (deadline_ns < handle->earliest_deadline_ns)
-        handle->earliest_deadline_ns = deadline_ns;
-    *out = operation;
     return 0;
+}
+
+void operation_take_slot(okv *handle, struct operation *slot, enum operation_kind kind,
+                         enum operation_delivery delivery, uint64_t deadline_ns)
+{
+    slot_begin(handle, slot, kind, delivery, deadline_ns);
 }
 
 static inline void slot_release(okv *handle, struct operation *operation)

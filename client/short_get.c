@@ -8,13 +8,9 @@
  * otherwise, what was begun becomes an operation, events that came are the engine's, and the get
  * goes on as any other, with the same image looked at again.
  */
-#include "client/handle.h"
-
-#include <string.h>
+#include "client/short_way.h"
 
 #include "shared/clock.h"
-#include "shared/error.h"
-#include "shared/hash.h"
 
 /* Looks for the end of the READ, one after the other: for a few microseconds, which a READ takes.
  * After that it is waited for with a deadline, and the CPU left to others at times. */
@@ -24,64 +20,19 @@
 
 struct short_get {
     const struct get_call *call;
-    uint64_t hash;
-    uint64_t bucket;
+    struct short_place place;
     struct operation *slot; /* free: its image is what is READ to, and it is taken if need be */
 };
-
-/* No event is owed to anybody else, nothing waits to be posted, and what is posted leaves. */
-static bool way_is_free(const okv *handle)
-{
-    return link_is_up(handle) && handle->free.count == handle->slot_count && handle->reads == 0 &&
-           !handle->unflushed && !handle->lost && !handle->failure;
-}
 
 /* The READ of the bucket leaves. False when it did not, or has to be another one. */
 static bool short_post(okv *handle, struct short_get *get)
 {
-    struct okv_read read = {
-        .destination = get->slot->image,
-        .memory = handle->memory,
-        .length = handle->table.bucket_size,
-        .cookie = read_cookie(get->slot, READ_IMAGE),
-    };
+    struct okv_read read;
 
-    if (hints_has(handle, get->hash) || !directory_locate(handle, get->bucket, &read.offset) ||
+    if (!short_aim(handle, get->call->key, get->call->key_length, get->slot, &get->place, &read) ||
         handle->transport->post_read(handle->conn, &read, 1))
         return false;
-    handle->counters.reads++;
-    handle->counters.bucket_reads++;
-    handle->counters.read_bytes += read.length;
-    return true;
-}
-
-/* Whether the image says how the get ends: then `result` does. An item that expires is none of
- * those, as it takes a look at the clock. */
-static bool image_answers(okv *handle, const struct short_get *get, struct okv_result *result)
-{
-    const uint8_t *image = get->slot->image;
-    const struct get_call *call = get->call;
-    struct okv_entry entry;
-    uint32_t position = 0;
-
-    if (okv_bucket_check(image, handle->table.bucket_size, handle->table.boot_id, get->bucket, 0))
-        return false;
-    unsigned depth = okv_bucket_depth(image);
-    if (okv_hash_bucket(get->hash, depth) != get->bucket)
-        return false;
-    handle->bucket_count = okv_linear_learn(handle->bucket_count, get->bucket, depth);
-    int found = okv_bucket_find(image, get->hash, call->key, call->key_length, &position, &entry);
-    if (found == 0) {
-        result->status = OKV_ENOTFOUND;
-        return okv_bucket_chain(image) == 0;
-    }
-    if (found < 0 || entry.is_reference || entry.expiry_ms)
-        return false;
-    result->length = entry.value_length;
-    result->version = entry.version;
-    result->status = entry.value_length > call->size ? OKV_ETOOSMALL : OKV_OK;
-    if (result->status == OKV_OK && entry.value_length)
-        memcpy(call->buffer, entry.value, entry.value_length);
+    short_count_reads(handle, 1);
     return true;
 }
 
@@ -110,7 +61,8 @@ static int go_on(okv *handle, const struct short_get *get, const struct okv_even
     operation->key_length = (uint32_t)get->call->key_length;
     operation->buffer = get->call->buffer;
     operation->buffer_size = get->call->size;
-    lookup_adopt(handle, operation, get->hash, get->bucket);
+    handle->reads++;
+    lookup_adopt(operation, get->place.hash, get->place.bucket);
     engine_take(handle, events, count);
     if (stale)
         engine_catch_up(handle);
@@ -133,21 +85,15 @@ bool short_get(okv *handle, const struct get_call *call, struct okv_result *resu
     struct okv_event events[EVENTS];
     struct short_get get;
 
-    if (!way_is_free(handle))
+    if (!short_is_free(handle))
         return false;
     get.call = call;
-    get.hash = okv_hash_key(call->key, call->key_length, handle->table.hash_seed);
-    get.bucket = okv_linear_bucket(get.hash, handle->bucket_count);
     get.slot = operation_next(handle);
     if (!short_post(handle, &get))
         return false;
     int count = look(handle, events);
-    if (!is_read_done(&get, events, count) || !image_answers(handle, &get, result)) {
+    if (!is_read_done(&get, events, count) ||
+        !short_answer(handle, call, &get.place, get.slot->image, result))
         result->status = go_on(handle, &get, events, count, result);
-        return true;
-    }
-    handle->counters.gets++;
-    handle->counters.hits += result->status != OKV_ENOTFOUND;
-    handle->counters.misses += result->status == OKV_ENOTFOUND;
     return true;
 }

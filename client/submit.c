@@ -1,5 +1,5 @@
 /* Commands whose results come later, and many gets at once. */
-#include "client/handle.h"
+#include "client/short_way.h"
 
 #include "shared/clock.h"
 #include "shared/error.h"
@@ -101,14 +101,6 @@ uint32_t okv_pending(const okv *handle)
 
 /* ---- many gets ---- */
 
-struct many {
-    const struct okv_command *commands;
-    struct okv_result *results;
-    size_t count;
-    size_t next; /* the first that was not started */
-    uint64_t begun_ns;
-};
-
 static uint64_t next_deadline_ns(const okv *handle, const struct many *many)
 {
     return command_deadline_ns(handle, &many->commands[many->next], many->begun_ns);
@@ -121,27 +113,30 @@ static void next_end(struct many *many, int status)
     many->next++;
 }
 
-/* Starts commands while the handle takes them. Those that are wrong, or whose time is over before
- * their turn came, have their results. */
+bool many_start_next(okv *handle, struct many *many, uint64_t now)
+{
+    if (next_deadline_ns(handle, many) <= now) {
+        handle->counters.timeouts++;
+        next_end(many, OKV_ETIMEDOUT);
+        return true;
+    }
+    if (handle->active == handle->depth)
+        return false;
+    int rc = command_start(handle, &many->commands[many->next], many->begun_ns, DELIVER_TO_ARRAY,
+                           &many->results[many->next], NULL);
+    if (rc == OKV_EAGAIN) /* abandoned operations have the slots */
+        return false;
+    if (rc)
+        next_end(many, rc);
+    else
+        many->next++;
+    return true;
+}
+
 static void start_some(okv *handle, struct many *many, uint64_t now)
 {
-    while (many->next < many->count) {
-        if (next_deadline_ns(handle, many) <= now) {
-            handle->counters.timeouts++;
-            next_end(many, OKV_ETIMEDOUT);
-            continue;
-        }
-        if (handle->active == handle->depth)
-            break;
-        int rc = command_start(handle, &many->commands[many->next], many->begun_ns,
-                               DELIVER_TO_ARRAY, &many->results[many->next], NULL);
-        if (rc == OKV_EAGAIN) /* abandoned operations have the slots */
-            break;
-        if (rc)
-            next_end(many, rc);
-        else
-            many->next++;
-    }
+    while (many->next < many->count && many_start_next(handle, many, now))
+        ;
     reads_flush(handle);
 }
 
@@ -149,6 +144,7 @@ static void many_run(okv *handle, struct many *many)
 {
     struct waiting waiting = {0};
 
+    short_many(handle, many);
     start_some(handle, many, many->begun_ns);
     while (many->next < many->count || handle->active > 0) {
         bool left = many->next < many->count;
