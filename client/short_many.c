@@ -8,7 +8,8 @@
  * the others: at its start, when it is no plain get or its bucket's place is not known; at the end
  * of its READ, when the image does not answer. All that are under way become operations as soon as
  * there is anything else to be heard than good READs, or nothing for a while: whatever may happen
- * to a connection, and time itself, is the engine's, which knows operations and nothing else.
+ * to a connection, and time itself, is the engine's, which knows operations and nothing else. The
+ * rest of the call is then the engine's, too.
  */
 #include "client/short_way.h"
 

@@ -145,7 +145,8 @@ static void many_run(okv *handle, struct many *many)
     struct waiting waiting = {0};
 
     short_many(handle, many);
-    start_some(handle, many, many->begun_ns);
+    bool left_late = many->next > 0 && many->next < many->count;
+    start_some(handle, many, left_late ? okv_clock_ns() : many->begun_ns);
     while (many->next < many->count || handle->active > 0) {
         bool left = many->next < many->count;
         engine_pause(handle, &waiting, left ? next_deadline_ns(handle, many) : UINT64_MAX);

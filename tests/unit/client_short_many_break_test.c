@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -198,6 +199,28 @@ static void message_beside_the_reads_is_heard(void **state)
     assert_int_equal(many_get(), OKV_ESHUTDOWN);
 }
 
+static void say_goodbye_too_late(unsigned n)
+{
+    if (n != MANY_ODD)
+        return;
+    usleep(2 * SHORT_MS * 1000);
+    stub_goodbye();
+}
+
+/* Those whose turn comes after the short way was left are not begun when their time is over. */
+static void time_passes_on_the_short_way_too(void **state)
+{
+    (void)state;
+    handle = stub_open(4, 4, SHORT_MS);
+    stub.before_read = say_goodbye_too_late;
+    many_get();
+    for (unsigned n = 0; n < 8; n++)
+        many_assert_answer(n, many_keys[n]);
+    for (unsigned n = 8; n < MANY; n++)
+        many_assert_status(n, OKV_ETIMEDOUT);
+    assert_int_equal(stub.reads, 8);
+}
+
 static void event_of_nothing_beside_the_reads_is_no_harm(void **state)
 {
     (void)state;
@@ -231,6 +254,7 @@ int main(void)
         TEST(read_that_is_late_is_waited_for_alone),
         TEST(each_has_its_own_deadline),
         TEST(message_beside_the_reads_is_heard),
+        TEST(time_passes_on_the_short_way_too),
         TEST(event_of_nothing_beside_the_reads_is_no_harm),
         TEST(endpoint_that_is_broken_ends_them),
     };
