@@ -94,6 +94,26 @@ static void reads_that_cannot_be_posted_end_them(void **state)
     assert_int_equal(many_counters().hits + many_counters().misses, 0);
 }
 
+static void refuse_the_next(unsigned n)
+{
+    if (n == MANY_ODD)
+        stub.read_result = OKV_EDISCONNECTED;
+}
+
+/* What had left before has its value. */
+static void later_reads_that_cannot_be_posted_end_them(void **state)
+{
+    (void)state;
+    handle = stub_open(4, 4, TIMEOUT_MS);
+    stub.before_read = refuse_the_next;
+    assert_int_equal(many_get(), OKV_EDISCONNECTED);
+    for (unsigned n = 0; n < 8; n++)
+        many_assert_answer(n, many_keys[n]);
+    for (unsigned n = 8; n < MANY; n++)
+        many_assert_status(n, OKV_EDISCONNECTED);
+    assert_int_equal(handle->active, 0);
+}
+
 /* A slot is its READ's until that ends: so long the short way is closed. */
 static void reads_that_take_too_long_keep_their_slots(void **state)
 {
@@ -248,6 +268,7 @@ int main(void)
         TEST(read_that_fails_ends_them),
         TEST(gets_begin_again_on_the_next_connection),
         TEST(reads_that_cannot_be_posted_end_them),
+        TEST(later_reads_that_cannot_be_posted_end_them),
         TEST(reads_that_take_too_long_keep_their_slots),
         TEST(reads_that_take_a_while_go_on_as_operations),
         TEST(reads_that_take_little_each_take_no_operation),
