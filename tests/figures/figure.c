@@ -1,6 +1,7 @@
 #include "tests/figures/figure.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 uint64_t figure_number(const char *text, uint64_t least, uint64_t most, struct argp_state *state)
@@ -37,4 +38,26 @@ uint64_t figure_median_time(uint64_t *times, uint64_t count)
 {
     qsort(times, count, sizeof *times, compare_times);
     return times[count / 2];
+}
+
+static void print_case(const struct figure_cases *cases, unsigned which, bool of_rates)
+{
+    double values[FIGURE_ROUNDS_MAX], ratios[FIGURE_ROUNDS_MAX];
+    uint64_t rounds = cases->rounds;
+
+    for (uint64_t round = 0; round < rounds; round++) {
+        const double *times = cases->times + round * cases->count;
+        values[round] = times[which];
+        ratios[round] = of_rates ? times[0] / times[which] : times[which] / times[0];
+    }
+    double value = figure_median(values, rounds), ratio = figure_median(ratios, rounds);
+    printf("%8.3f (%8.3f to %8.3f)  %5.3f (%5.3f to %5.3f)  %s\n", value, values[0],
+           values[rounds - 1], ratio, ratios[0], ratios[rounds - 1], cases->names[which]);
+}
+
+void figure_print_cases(const struct figure_cases *cases, bool of_rates)
+{
+    printf("%31s  %23s\n", "us (rounds)", of_rates ? "rate over the first's" : "over the first");
+    for (unsigned i = 0; i < cases->count; i++)
+        print_case(cases, i, of_rates);
 }

@@ -19,29 +19,17 @@
 #include "client/handle.h"
 #include "shared/bucket.h"
 #include "shared/clock.h"
-#include "shared/hash.h"
-#include "shared/linear.h"
 #include "tests/figures/figure.h"
+#include "tests/figures/item_place.h"
 #include "tests/support/bulk.h"
 #include "tests/support/random.h"
 
 #define VALUE_MAX 16384u
 #define ITEMS_MAX 4096u /* which have hints nearly always */
-#define POLLS_MAX 100000000u
 
 struct options {
     const char *uri;
     uint64_t items, gets, rounds, value;
-};
-
-/* Where an item's bytes are. */
-struct place {
-    uint64_t item;
-    uint64_t number; /* of the bucket */
-    uint64_t bucket;
-    uint64_t extent;
-    uint32_t length;
-    uint64_t checksum;
 };
 
 struct meter {
@@ -49,7 +37,7 @@ struct meter {
     okv *handle;
     uint64_t random;
     uint64_t *times; /* one for each get of a case */
-    struct place *places;
+    struct item_place *places;
     uint64_t place_count;
     uint8_t *memory; /* a bucket, and behind it an extent */
     struct okv_memory *registered;
@@ -64,24 +52,17 @@ static void fail(const char *what, int code)
 
 /* ---- READs without okv around them ---- */
 
-/* Posts them at once and waits for all of them. */
 static void read_now(struct meter *meter, const struct okv_read *reads, unsigned count)
 {
-    const okv *handle = meter->handle;
-    struct okv_event events[8];
-    unsigned done = 0;
-    int rc = handle->transport->post_read(handle->conn, reads, count);
+    int rc = item_place_read(meter->handle, reads, count);
 
-    for (unsigned i = 0; rc == 0 && done < count; i++) {
-        int n = handle->transport->poll(handle->conn->endpoint, events, 8);
-        for (int k = 0; rc == 0 && k < n; k++)
-            rc = events[k].type == OKV_EVENT_READ ? events[k].status : OKV_EIO;
-        if (n < 0 || i == POLLS_MAX)
-            rc = OKV_EIO;
-        done += n > 0 ? (unsigned)n : 0;
-    }
     if (rc)
         fail("a raw READ", rc);
+}
+
+static uint32_t extent_length(const struct item_place *place)
+{
+    return (uint32_t)okv_entry_extent_length(&place->entry);
 }
 
 static struct okv_read read_of(const struct meter *meter, uint64_t offset, uint32_t length,
@@ -93,37 +74,38 @@ static struct okv_read read_of(const struct meter *meter, uint64_t offset, uint3
                              .length = length};
 }
 
-static void read_extent(struct meter *meter, const struct place *place)
+static void read_extent(struct meter *meter, const struct item_place *place)
 {
     uint32_t bucket_size = meter->handle->table.bucket_size;
-    struct okv_read read = read_of(meter, place->extent, place->length, bucket_size);
+    struct okv_read read = read_of(meter, place->entry.extent, extent_length(place), bucket_size);
 
     read_now(meter, &read, 1);
 }
 
-static void read_both(struct meter *meter, const struct place *place)
+static void read_both(struct meter *meter, const struct item_place *place)
 {
     uint32_t bucket_size = meter->handle->table.bucket_size;
-    struct okv_read reads[] = {read_of(meter, place->bucket, bucket_size, 0),
-                               read_of(meter, place->extent, place->length, bucket_size)};
+    struct okv_read reads[] = {
+        read_of(meter, place->offset, bucket_size, 0),
+        read_of(meter, place->entry.extent, extent_length(place), bucket_size)};
 
     read_now(meter, reads, 2);
 }
 
-static void read_and_check_both(struct meter *meter, const struct place *place)
+static void read_and_check_both(struct meter *meter, const struct item_place *place)
 {
     const struct okv_welcome_fields *table = &meter->handle->table;
 
     read_both(meter, place);
     if (okv_bucket_check(meter->memory, table->bucket_size, table->boot_id, place->number, 0) ||
-        okv_extent_checksum(meter->memory + table->bucket_size, place->length, table->boot_id) !=
-            place->checksum)
+        okv_extent_checksum(meter->memory + table->bucket_size, extent_length(place),
+                            table->boot_id) != place->entry.checksum)
         fail("a checksum", OKV_ECORRUPT);
 }
 
 /* ---- cases ---- */
 
-static void get(struct meter *meter, const struct place *place)
+static void get(struct meter *meter, const struct item_place *place)
 {
     char key[BULK_KEY_BYTES];
     size_t length;
@@ -134,7 +116,7 @@ static void get(struct meter *meter, const struct place *place)
         fail("get", rc ? rc : OKV_ECORRUPT);
 }
 
-static void submit_and_poll(struct meter *meter, const struct place *place)
+static void submit_and_poll(struct meter *meter, const struct item_place *place)
 {
     char key[BULK_KEY_BYTES];
     struct okv_result result;
@@ -148,56 +130,64 @@ static void submit_and_poll(struct meter *meter, const struct place *place)
         fail("submit and poll", rc ? rc : n < 0 ? n : result.status);
 }
 
-static void checksums(struct meter *meter, const struct place *place)
+static void checksums(struct meter *meter, const struct item_place *place)
 {
     static uint64_t sum;
     const uint8_t *extent = meter->memory + meter->handle->table.bucket_size;
 
-    sum += okv_extent_checksum(extent, place->length, 0);
+    sum += okv_extent_checksum(extent, extent_length(place), 0);
     if (sum == 1) /* it is used */
         fail("the checksum", OKV_OK);
 }
 
-static void copy(struct meter *meter, const struct place *place)
+static void copy(struct meter *meter, const struct item_place *place)
 {
-    memcpy(meter->value, meter->memory + meter->handle->table.bucket_size, place->length);
+    memcpy(meter->value, meter->memory + meter->handle->table.bucket_size, extent_length(place));
     __asm__ volatile("" ::"r"(meter->value) : "memory");
 }
 
-static void nothing(struct meter *meter, const struct place *place)
+static void nothing(struct meter *meter, const struct item_place *place)
 {
     (void)meter, (void)place;
 }
 
 enum { EXTENT, BOTH, CHECKED, GET, POLL, CHECKSUM, COPY, CLOCK, CASES };
 
-static const struct {
-    const char *name;
-    void (*run)(struct meter *meter, const struct place *place);
-} cases[CASES] = {
-    [EXTENT] = {"READ of the extent", read_extent},
-    [BOTH] = {"READs of bucket and extent, one doorbell", read_both},
-    [CHECKED] = {"the same, and both checksums", read_and_check_both},
-    [GET] = {"okv_get", get},
-    [POLL] = {"submit and poll", submit_and_poll},
-    [CHECKSUM] = {"checksum of the extent", checksums},
-    [COPY] = {"copy of the extent", copy},
-    [CLOCK] = {"reading the clock, in each of them", nothing},
+static const char *const case_names[CASES] = {
+    [EXTENT] = "READ of the extent",
+    [BOTH] = "READs of bucket and extent, one doorbell",
+    [CHECKED] = "the same, and both checksums",
+    [GET] = "okv_get",
+    [POLL] = "submit and poll",
+    [CHECKSUM] = "checksum of the extent",
+    [COPY] = "copy of the extent",
+    [CLOCK] = "reading the clock, in each of them",
 };
 
-/* The median. */
+static void (*const case_runs[CASES])(struct meter *meter, const struct item_place *place) = {
+    [EXTENT] = read_extent,
+    [BOTH] = read_both,
+    [CHECKED] = read_and_check_both,
+    [GET] = get,
+    [POLL] = submit_and_poll,
+    [CHECKSUM] = checksums,
+    [COPY] = copy,
+    [CLOCK] = nothing,
+};
+
+/* The median, in us. */
 static double run_case(struct meter *meter, unsigned which)
 {
     uint64_t gets = meter->options->gets;
 
     for (uint64_t i = 0; i < gets; i++) {
-        const struct place *place =
+        const struct item_place *place =
             &meter->places[random_below(&meter->random, meter->place_count)];
         uint64_t begin = okv_clock_ns();
-        cases[which].run(meter, place);
+        case_runs[which](meter, place);
         meter->times[i] = okv_clock_ns() - begin;
     }
-    return (double)figure_median_time(meter->times, gets);
+    return (double)figure_median_time(meter->times, gets) / 1000;
 }
 
 /* ---- rounds ---- */
@@ -217,53 +207,20 @@ static void compare_cases(struct meter *meter)
     okv_counters(meter->handle, &after);
     printf("%" PRIu64 " gets, %" PRIu64 " by a hint\n", after.gets - before.gets,
            after.hints_right - before.hints_right);
-    printf("%12s  %21s\n", "ns", "over the first");
-    for (unsigned i = 0; i < CASES; i++) {
-        double values[FIGURE_ROUNDS_MAX], ratios[FIGURE_ROUNDS_MAX];
-        for (uint64_t round = 0; round < rounds; round++) {
-            values[round] = times[round][i];
-            ratios[round] = times[round][i] / times[round][EXTENT];
-        }
-        double ratio = figure_median(ratios, rounds);
-        printf("%12.0f  %5.2f (%5.2f to %5.2f)  %s\n", figure_median(values, rounds), ratio,
-               ratios[0], ratios[rounds - 1], cases[i].name);
-    }
+    figure_print_cases(&(struct figure_cases){case_names, &times[0][0], CASES, rounds}, false);
 }
 
 /* ---- set-up ---- */
 
-static uint64_t bucket_offset(const okv *handle, uint64_t bucket)
-{
-    const struct okv_welcome_fields *table = &handle->table;
-    uint64_t segment = handle->directory[bucket / table->segment_buckets];
-
-    return segment + bucket % table->segment_buckets * table->bucket_size;
-}
-
 /* Finds where an item is. Those in overflow parts have no hints and are left out. */
-static void item_find(struct meter *meter, uint64_t item)
+static void place_find(struct meter *meter, uint64_t item)
 {
-    const struct okv_welcome_fields *table = &meter->handle->table;
-    struct place *place = &meter->places[meter->place_count];
-    char key[BULK_KEY_BYTES];
-    struct okv_entry entry;
-    uint32_t position = 0;
+    struct item_place *place = &meter->places[meter->place_count];
+    int rc = item_place_find(meter->handle, item, meter->memory, meter->registered, place);
 
-    bulk_key(key, item);
-    uint64_t hash = okv_hash_key(key, sizeof key, table->hash_seed);
-    place->item = item;
-    place->number = okv_linear_bucket(hash, meter->handle->bucket_count);
-    place->bucket = bucket_offset(meter->handle, place->number);
-    struct okv_read read = read_of(meter, place->bucket, table->bucket_size, 0);
-    read_now(meter, &read, 1);
-    if (okv_bucket_check(meter->memory, table->bucket_size, table->boot_id, place->number, 0) ||
-        okv_bucket_find(meter->memory, hash, key, sizeof key, &position, &entry) != 1 ||
-        !entry.is_reference)
-        return;
-    place->extent = entry.extent;
-    place->length = (uint32_t)okv_entry_extent_length(&entry);
-    place->checksum = entry.checksum;
-    meter->place_count++;
+    if (rc < 0)
+        fail("a raw READ", rc);
+    meter->place_count += rc == 1 && place->entry.is_reference;
 }
 
 static void items_prepare(struct meter *meter)
@@ -279,14 +236,14 @@ static void items_prepare(struct meter *meter)
     }
     for (unsigned round = 0; round < 2; round++) /* learns the index, then hints */
         for (uint64_t i = 0; i < items; i++)
-            get(meter, &(struct place){.item = i});
+            get(meter, &(struct item_place){.item = i});
     for (uint64_t i = 0; i < items; i++)
-        item_find(meter, i);
+        place_find(meter, i);
     if (meter->place_count == 0)
         fail("items without extents", OKV_EVALUESIZE);
     printf("%" PRIu64 " of %" PRIu64 " items have extents, of %" PRIu32
            " bytes, and are in the first parts of their buckets\n",
-           meter->place_count, items, meter->places[0].length);
+           meter->place_count, items, extent_length(&meter->places[0]));
 }
 
 static void meter_init(struct meter *meter, const struct options *options)

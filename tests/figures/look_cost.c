@@ -19,9 +19,8 @@
 #include "client/handle.h"
 #include "shared/bucket.h"
 #include "shared/clock.h"
-#include "shared/hash.h"
-#include "shared/linear.h"
 #include "tests/figures/figure.h"
+#include "tests/figures/item_place.h"
 #include "tests/support/bulk.h"
 #include "tests/support/random.h"
 
@@ -36,22 +35,14 @@ struct options {
     uint64_t items, gets, rounds, depth;
 };
 
-/* Where an item is. */
-struct place {
-    uint64_t item;
-    uint64_t hash;
-    uint64_t number; /* of the bucket */
-    uint64_t offset;
-};
-
 struct meter {
     const struct options *options;
     okv *handle;
     uint64_t random;
-    struct place *places;
+    struct item_place *places;
     uint64_t place_count;
-    uint64_t slice;             /* gets in one */
-    const struct place **order; /* [slice] */
+    uint64_t slice;                  /* gets in one */
+    const struct item_place **order; /* [slice] */
     char (*keys)[BULK_KEY_BYTES];
     uint8_t *images; /* [depth] */
     struct okv_memory *registered;
@@ -216,15 +207,16 @@ static void run_many(struct meter *meter)
 
 enum { BARE, CHECK, FIND, POLL, MANY, CASES };
 
-static const struct {
-    const char *name;
-    void (*run)(struct meter *meter);
-} cases[CASES] = {
-    [BARE] = {"READs", run_bare},
-    [CHECK] = {"the same, and their checksums", run_check},
-    [FIND] = {"the same, the search for the key and a copy of the value", run_find},
-    [POLL] = {"okv_submit and okv_poll", run_poll},
-    [MANY] = {"okv_get_many", run_many},
+static const char *const case_names[CASES] = {
+    [BARE] = "READs",
+    [CHECK] = "the same, and their checksums",
+    [FIND] = "the same, the search for the key and a copy of the value",
+    [POLL] = "okv_submit and okv_poll",
+    [MANY] = "okv_get_many",
+};
+
+static void (*const case_runs[CASES])(struct meter *meter) = {
+    [BARE] = run_bare, [CHECK] = run_check, [FIND] = run_find, [POLL] = run_poll, [MANY] = run_many,
 };
 
 /* Nanoseconds of a slice. */
@@ -235,7 +227,7 @@ static uint64_t run_slice(struct meter *meter, unsigned which)
         bulk_key(meter->keys[i], meter->order[i]->item);
     }
     uint64_t begin = okv_clock_ns();
-    cases[which].run(meter);
+    case_runs[which](meter);
     return okv_clock_ns() - begin;
 }
 
@@ -249,7 +241,7 @@ static void run_round(struct meter *meter, double times[CASES])
             spent[which] += run_slice(meter, which);
         }
     for (unsigned i = 0; i < CASES; i++)
-        times[i] = (double)spent[i] / (double)(slices * meter->slice);
+        times[i] = (double)spent[i] / (double)(slices * meter->slice) / 1000;
 }
 
 static void compare_cases(struct meter *meter)
@@ -261,66 +253,20 @@ static void compare_cases(struct meter *meter)
         run_slice(meter, i);
     for (uint64_t round = 0; round < rounds; round++)
         run_round(meter, times[round]);
-    printf("%12s  %23s\n", "ns", "rate over the first's");
-    for (unsigned i = 0; i < CASES; i++) {
-        double values[FIGURE_ROUNDS_MAX], ratios[FIGURE_ROUNDS_MAX];
-        for (uint64_t round = 0; round < rounds; round++) {
-            values[round] = times[round][i];
-            ratios[round] = times[round][BARE] / times[round][i];
-        }
-        double ratio = figure_median(ratios, rounds);
-        printf("%12.0f  %5.3f (%5.3f to %5.3f)  %s\n", figure_median(values, rounds), ratio,
-               ratios[0], ratios[rounds - 1], cases[i].name);
-    }
+    figure_print_cases(&(struct figure_cases){case_names, &times[0][0], CASES, rounds}, true);
 }
 
 /* ---- set-up ---- */
 
-static uint64_t bucket_offset(const okv *handle, uint64_t bucket)
-{
-    const struct okv_welcome_fields *table = &handle->table;
-    uint64_t segment = handle->directory[bucket / table->segment_buckets];
-
-    return segment + bucket % table->segment_buckets * table->bucket_size;
-}
-
-static void read_now(struct meter *meter, uint64_t offset)
-{
-    const okv *handle = meter->handle;
-    struct okv_read read = {.offset = offset,
-                            .destination = meter->images,
-                            .memory = meter->registered,
-                            .length = handle->table.bucket_size};
-    struct okv_event event;
-    int n = 0, rc = handle->transport->post_read(handle->conn, &read, 1);
-
-    while (rc == 0 && n == 0)
-        n = handle->transport->poll(handle->conn->endpoint, &event, 1);
-    if (rc || n < 0 || event.type != OKV_EVENT_READ || event.status)
-        fail("a raw READ", rc ? rc : OKV_EIO);
-}
-
 /* Finds where an item is, unless it takes more than one READ. */
-static void item_find(struct meter *meter, uint64_t item)
+static void place_find(struct meter *meter, uint64_t item)
 {
-    const okv *handle = meter->handle;
-    const struct okv_welcome_fields *table = &handle->table;
-    struct place *place = &meter->places[meter->place_count];
-    char key[BULK_KEY_BYTES];
-    struct okv_entry entry;
-    uint32_t position = 0;
+    struct item_place *place = &meter->places[meter->place_count];
+    int rc = item_place_find(meter->handle, item, meter->images, meter->registered, place);
 
-    bulk_key(key, item);
-    place->item = item;
-    place->hash = okv_hash_key(key, sizeof key, table->hash_seed);
-    place->number = okv_linear_bucket(place->hash, handle->bucket_count);
-    place->offset = bucket_offset(handle, place->number);
-    read_now(meter, place->offset);
-    if (okv_bucket_check(meter->images, table->bucket_size, table->boot_id, place->number, 0) ||
-        okv_bucket_find(meter->images, place->hash, key, sizeof key, &position, &entry) != 1 ||
-        entry.is_reference)
-        return;
-    meter->place_count++;
+    if (rc < 0)
+        fail("a raw READ", rc);
+    meter->place_count += rc == 1 && !place->entry.is_reference;
 }
 
 static void items_prepare(struct meter *meter)
@@ -336,7 +282,7 @@ static void items_prepare(struct meter *meter)
     if (rc)
         fail("get", rc);
     for (uint64_t i = 0; i < meter->options->items; i++)
-        item_find(meter, i);
+        place_find(meter, i);
     if (meter->place_count == 0)
         fail("items in buckets", OKV_ENOTFOUND);
     printf("%" PRIu64 " of %" PRIu64 " items take one READ of %" PRIu32 " bytes\n",

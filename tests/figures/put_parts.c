@@ -167,14 +167,18 @@ static void do_locked(struct server *server, const struct message *message)
 
 enum { NOTHING, COPY, CHECKSUM, LOCKED, PARTS };
 
-static const struct {
-    const char *name;
-    part_function *work;
-} parts[PARTS] = {
-    [NOTHING] = {"echo: nothing before the answer", do_nothing},
-    [COPY] = {"a bucket copied from and to a random place", do_copy},
-    [CHECKSUM] = {"the same, and its checksum in between", do_checksum},
-    [LOCKED] = {"the same, hash of the key and lock of the bucket", do_locked},
+static const char *const part_names[PARTS] = {
+    [NOTHING] = "echo: nothing before the answer",
+    [COPY] = "a bucket copied from and to a random place",
+    [CHECKSUM] = "the same, and its checksum in between",
+    [LOCKED] = "the same, hash of the key and lock of the bucket",
+};
+
+static part_function *const part_works[PARTS] = {
+    [NOTHING] = do_nothing,
+    [COPY] = do_copy,
+    [CHECKSUM] = do_checksum,
+    [LOCKED] = do_locked,
 };
 
 /* ---- the server: messages ---- */
@@ -189,7 +193,7 @@ static void answer(struct server *server, const struct okv_event *event)
     memcpy(&message, event->data, sizeof message);
     if (message.part >= PARTS)
         fail("a message", OKV_EPROTO, NULL);
-    parts[message.part].work(server, &message);
+    part_works[message.part](server, &message);
 
     const struct reply reply = {.part = message.part};
     uint8_t *out = ops->send_buffer(event->conn); /* one at a time: there is one */
@@ -375,19 +379,6 @@ static void run_round(struct meter *meter, double times[PARTS])
         times[i] = (double)figure_median_time(meter->samples[i], meter->messages) / 1000;
 }
 
-static void print_part(const double (*times)[PARTS], uint64_t rounds, unsigned part)
-{
-    double values[FIGURE_ROUNDS_MAX], ratios[FIGURE_ROUNDS_MAX];
-
-    for (uint64_t round = 0; round < rounds; round++) {
-        values[round] = times[round][part];
-        ratios[round] = times[round][part] / times[round][NOTHING];
-    }
-    double value = figure_median(values, rounds), ratio = figure_median(ratios, rounds);
-    printf("%7.2f (%7.2f to %7.2f)  %5.3f (%5.3f to %5.3f)  %s\n", value, values[0],
-           values[rounds - 1], ratio, ratios[0], ratios[rounds - 1], parts[part].name);
-}
-
 static void compare_parts(struct meter *meter)
 {
     static double times[FIGURE_ROUNDS_MAX][PARTS];
@@ -398,9 +389,7 @@ static void compare_parts(struct meter *meter)
     for (uint64_t round = 0; round < rounds; round++)
         run_round(meter, times[round]);
     printf("%" PRIu64 " of %u bytes of each bucket in use\n", meter->options->used, BUCKET_SIZE);
-    printf("%28s  %22s\n", "us at p50 (rounds)", "over the first's");
-    for (unsigned i = 0; i < PARTS; i++)
-        print_part(times, rounds, i);
+    figure_print_cases(&(struct figure_cases){part_names, &times[0][0], PARTS, rounds}, false);
 }
 
 static void meter_init(struct meter *meter, const struct options *options)
