@@ -271,8 +271,9 @@ struct okv_transport_ops {
 
     /* Asks the peer's device for a sign of life; its process takes no part. It ends as one more
      * acknowledged, or as OKV_EVENT_CLOSED with OKV_ETIMEDOUT or OKV_EDISCONNECTED. 0 also when
-     * nothing was asked: while an earlier one is under way, and, for 1.5 s at most, while an
-     * accepted peer may not be ready to answer. OKV_EDISCONNECTED; OKV_EVENT_CLOSED follows. */
+     * nothing was asked: while an earlier one is under way; in a client before set_remote; and,
+     * for 1.5 s at most, while an accepted peer may not be ready to answer. OKV_EDISCONNECTED;
+     * OKV_EVENT_CLOSED follows. */
     int (*probe)(struct okv_conn *conn);
 
     /* Up to `max` events; 0 when there is none now. A negative code means that

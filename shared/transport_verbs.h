@@ -43,6 +43,7 @@
 #define VERBS_PULL_DEPTH 4          /* pieces of pulls on their way at once, that we ask for */
 #define VERBS_PULL_PIECE (1u << 20) /* bytes of a pull that one READ brings at most */
 #define VERBS_PROBES 1              /* probes on their way at once */
+#define VERBS_SLAB_SPARE 64         /* bytes of a slab that belong to no slot: a probe's answer */
 #define VERBS_MAX_INLINE 256        /* bytes that we ask to send without a DMA read */
 #define VERBS_POLL_BATCH 16         /* completions taken from the queue at once */
 #define VERBS_CLOSE_NS 1000000000u  /* what a closing connection gets to flush its work */
@@ -104,6 +105,7 @@ struct verbs_handover {
 /* Memory cut into equal slots, registered for the device to read and write. */
 struct verbs_slab {
     uint8_t *base;
+    uint8_t *spare; /* VERBS_SLAB_SPARE bytes behind the slots */
     size_t stride;
     size_t bytes;
     struct ibv_mr *mr;

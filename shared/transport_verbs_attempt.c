@@ -129,7 +129,9 @@ static int on_route(struct verbs_connecting *c)
         .srq = 1,
         .qp_num = a->conn->qp_num,
     };
-    int errnum = okv_verbs_qp_to_init(a->conn, a->id, IBV_ACCESS_REMOTE_READ);
+    /* Remote writes are for the server's probes: no memory here allows any. */
+    int errnum =
+        okv_verbs_qp_to_init(a->conn, a->id, IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
     if (errnum)
         return queue_pair_failed(c, errnum);
     if (rdma_connect(a->id, &param))

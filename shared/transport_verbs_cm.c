@@ -354,7 +354,7 @@ static int verbs_accept(struct okv_request *request, struct okv_endpoint *endpoi
     if (length > OKV_WELCOME_MAX)
         return OKV_EINVAL;
     if (r->initiator_depth == 0)
-        return OKV_EUNSUPPORTED; /* a client that may not be probed could stay for ever */
+        return OKV_EUNSUPPORTED; /* no value could be pulled from it */
     int rc = okv_verbs_conn_new((struct verbs_endpoint *)endpoint, &conn, NULL);
     if (rc)
         return rc;

@@ -46,7 +46,7 @@ int okv_verbs_slab_create(struct ibv_pd *pd, unsigned count, uint32_t slot_size,
 {
     struct verbs_slab slab;
     slab.stride = ((size_t)slot_size + SLOT_ALIGNMENT - 1) & ~(size_t)(SLOT_ALIGNMENT - 1);
-    slab.bytes = slab.stride * count;
+    slab.bytes = slab.stride * count + VERBS_SLAB_SPARE;
     /* Pages of its own: what is pinned is then shared with nothing else, and
      * a fork cannot split it between parent and device (man ibv_fork_init). */
     slab.base = mmap(NULL, slab.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -54,6 +54,7 @@ int okv_verbs_slab_create(struct ibv_pd *pd, unsigned count, uint32_t slot_size,
         return okv_diag_set(diag, OKV_ENOMEM, "no memory for %zu KiB of message buffers",
                             slab.bytes >> 10);
     madvise(slab.base, slab.bytes, MADV_DONTFORK);
+    slab.spare = slab.base + slab.stride * count;
 
     int rc = okv_verbs_register(pd, slab.base, slab.bytes, IBV_ACCESS_LOCAL_WRITE,
                                 (uintptr_t)slab.base, &slab.mr, diag);

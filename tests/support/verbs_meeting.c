@@ -270,6 +270,18 @@ void knock_end(struct knock *knock)
     rdma_destroy_event_channel(knock->channel);
 }
 
+void meeting_expect_answered_probe(struct meeting *meeting, struct okv_conn *conn)
+{
+    uint64_t before = conn->acknowledged;
+
+    assert_int_equal(conn->ops->probe(conn), 0);
+    assert_int_equal(conn->unacknowledged, 1);
+    assert_int_equal(conn->ops->probe(conn), 0); /* one is enough */
+    assert_int_equal(conn->unacknowledged, 1);
+    MEETING_UNTIL(meeting, conn->unacknowledged == 0);
+    assert_int_equal(conn->acknowledged, before + 1);
+}
+
 void meeting_cut_network(bool cut)
 {
     char command[160];
@@ -278,4 +290,33 @@ void meeting_cut_network(bool cut)
              "for d in v0 v1; do tc qdisc %s dev $d root netem loss 100%% || exit 1; done",
              cut ? "add" : "del");
     assert_int_equal(system(command), 0);
+}
+
+static const char *device_of(const struct okv_conn *conn)
+{
+    return ibv_get_device_name(((const struct verbs_conn *)conn)->qp->context->device);
+}
+
+/* tests/guest/run names them: rxe0 is on v0, rxe1 on v1. */
+void meeting_silence(const struct okv_conn *conn, bool silent)
+{
+    char command[160];
+
+    snprintf(command, sizeof command, "tc qdisc %s dev v%c root netem loss 100%%",
+             silent ? "add" : "del", device_of(conn)[3]);
+    assert_int_equal(system(command), 0);
+}
+
+unsigned long meeting_repeats(const struct okv_conn *conn)
+{
+    unsigned long repeats;
+    char path[160];
+
+    snprintf(path, sizeof path, "/sys/class/infiniband/%s/ports/1/hw_counters/duplicate_request",
+             device_of(conn));
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%lu", &repeats), 1);
+    fclose(file);
+    return repeats;
 }

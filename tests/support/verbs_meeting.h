@@ -65,6 +65,9 @@ void meeting_send(struct okv_conn *conn, uint32_t length);
 /* Both sides have sent what they had to, and the peers' devices have answered all of it. */
 void meeting_settle(struct meeting *meeting);
 
+/* Probes through `conn`, and waits for the answer. */
+void meeting_expect_answered_probe(struct meeting *meeting, struct okv_conn *conn);
+
 /* A client straight on the connection manager. */
 struct knock {
     struct rdma_event_channel *channel;
@@ -78,5 +81,9 @@ void knock_end(struct knock *knock);
 /* Cuts the network of the veth pair, or mends it: in both directions, or else one side hears that
  * the other has ended the connection. */
 void meeting_cut_network(bool cut);
+/* Loses all that the device of this connection sends over the veth pair, or mends that. */
+void meeting_silence(const struct okv_conn *conn, bool silent);
+/* Requests that the device of this connection has got a second time, ever. */
+unsigned long meeting_repeats(const struct okv_conn *conn);
 
 #endif

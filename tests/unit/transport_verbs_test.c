@@ -21,6 +21,7 @@
 #include "shared/error.h"
 #include "tests/support/transport_steps.h"
 #include "tests/support/verbs_meeting.h"
+#include "tests/unit/transport_verbs_ruin.h"
 
 /* Longer than a device tries to reach another, and less than a server waits for a client. */
 #define SLOW_MS 1000
@@ -42,18 +43,6 @@ static int teardown(void **state)
 }
 
 /* ---- probes ---- */
-
-static void expect_answered_probe(struct meeting *meeting, struct okv_conn *conn)
-{
-    uint64_t before = conn->acknowledged;
-
-    assert_int_equal(conn->ops->probe(conn), 0);
-    assert_int_equal(conn->unacknowledged, 1);
-    assert_int_equal(conn->ops->probe(conn), 0); /* one is enough */
-    assert_int_equal(conn->unacknowledged, 1);
-    MEETING_UNTIL(meeting, conn->unacknowledged == 0);
-    assert_int_equal(conn->acknowledged, before + 1);
-}
 
 /* Probes until the connection has closed; it must say why. */
 static void expect_dead(struct meeting *meeting, struct meeting_side *side, int status)
@@ -77,8 +66,8 @@ static void either_side_probes(void **state)
 
     meeting_connect(meeting);
     for (int i = 0; i < 100; i++) {
-        expect_answered_probe(meeting, meeting->client.conn);
-        expect_answered_probe(meeting, meeting->server.conn);
+        meeting_expect_answered_probe(meeting, meeting->client.conn);
+        meeting_expect_answered_probe(meeting, meeting->server.conn);
     }
     meeting_part(meeting);
 }
@@ -161,7 +150,7 @@ static void a_client_that_changes_its_mind_is_ended(void **state)
     assert_int_equal(meeting->server.close_status, OKV_EDISCONNECTED);
 }
 
-static void a_client_that_cannot_be_probed_is_refused(void **state)
+static void a_client_that_cannot_be_pulled_from_is_refused(void **state)
 {
     struct meeting *meeting = *state;
     struct knock knock;
@@ -229,7 +218,7 @@ static void a_stopped_process_answers_and_a_killed_one_does_not(void **state)
     assert_int_equal(kill(pid, SIGSTOP), 0);
     assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
     for (int i = 0; i < 10; i++)
-        expect_answered_probe(meeting, meeting->server.conn);
+        meeting_expect_answered_probe(meeting, meeting->server.conn);
     meeting->deaf = true; /* the connection manager's word is not needed */
     assert_int_equal(kill(pid, SIGKILL), 0);
     assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -371,7 +360,7 @@ static void a_client_that_is_slow_to_take_the_answer_stays(void **state)
         poll(NULL, 0, 1);
     assert_int_equal(rc, 0);
     MEETING_UNTIL(meeting, meeting_is_ready(meeting));
-    expect_answered_probe(meeting, meeting->server.conn);
+    meeting_expect_answered_probe(meeting, meeting->server.conn);
     meeting_part(meeting);
 }
 
@@ -397,7 +386,7 @@ static void a_connect_may_be_cancelled_at_any_step(void **state)
             MEETING_UNTIL(meeting, !meeting->server.conn);
     }
     meeting_connect(meeting);
-    expect_answered_probe(meeting, meeting->client.conn);
+    meeting_expect_answered_probe(meeting, meeting->client.conn);
     meeting_part(meeting);
     assert_int_equal(steps_open_descriptors(), descriptors);
 }
@@ -512,45 +501,6 @@ static void everything_at_once_is_accounted_for(void **state)
     meeting_part(meeting);
 }
 
-/* ---- what ruins the machine ---- */
-
-static void a_cut_network_answers_no_probe(void **state)
-{
-    struct meeting *meeting = *state;
-
-    if (!meeting->connect_uri.source[0]) {
-        print_message("no network to cut\n");
-        skip();
-    }
-    meeting_connect(meeting);
-    expect_answered_probe(meeting, meeting->server.conn);
-    meeting_cut_network(true);
-    assert_int_equal(meeting->ops->probe(meeting->client.conn), 0);
-    assert_int_equal(meeting->ops->probe(meeting->server.conn), 0);
-    MEETING_UNTIL(meeting, meeting->client.closed && meeting->server.closed);
-    meeting_cut_network(false);
-    assert_int_equal(meeting->client.close_status, OKV_ETIMEDOUT);
-    assert_int_equal(meeting->server.close_status, OKV_ETIMEDOUT);
-    meeting_part(meeting);
-    meeting_connect(meeting);
-    expect_answered_probe(meeting, meeting->server.conn);
-    meeting_part(meeting);
-}
-
-static void a_client_loses_its_device(void **state)
-{
-    struct meeting *meeting = *state;
-    char command[100];
-
-    meeting_connect(meeting);
-    snprintf(command, sizeof command, "timeout 30 rdma link del %s &",
-             ibv_get_device_name(((struct verbs_conn *)meeting->client.conn)->qp->context->device));
-    assert_int_equal(system(command), 0);
-    MEETING_UNTIL(meeting, meeting->client.closed);
-    assert_int_equal(meeting->client.close_status, OKV_EDISCONNECTED);
-    meeting_part(meeting);
-}
-
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -561,7 +511,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_refused_read_is_found_by_a_probe),
         cmocka_unit_test(a_client_that_never_confirms_is_ended),
         cmocka_unit_test(a_client_that_changes_its_mind_is_ended),
-        cmocka_unit_test(a_client_that_cannot_be_probed_is_refused),
+        cmocka_unit_test(a_client_that_cannot_be_pulled_from_is_refused),
         cmocka_unit_test(a_stopped_process_answers_and_a_killed_one_does_not),
         cmocka_unit_test(a_silent_host_is_given_up_in_time),
         cmocka_unit_test(a_silent_server_is_asked_again_until_the_deadline),
@@ -576,6 +526,7 @@ int main(int argc, char **argv)
     };
     /* In this order: the device does not come back. */
     const struct CMUnitTest ruinous[] = {
+        cmocka_unit_test(a_probe_may_be_asked_again),
         cmocka_unit_test(a_cut_network_answers_no_probe),
         cmocka_unit_test(a_client_loses_its_device),
     };

@@ -1,0 +1,82 @@
+/* Part of transport_verbs_test.c: what changes the network and the devices of the machine. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "shared/error.h"
+#include "tests/support/verbs_meeting.h"
+#include "tests/unit/transport_verbs_ruin.h"
+
+void a_cut_network_answers_no_probe(void **state)
+{
+    struct meeting *meeting = *state;
+
+    if (!meeting->connect_uri.source[0]) {
+        print_message("no network to cut\n");
+        skip();
+    }
+    meeting_connect(meeting);
+    meeting_expect_answered_probe(meeting, meeting->server.conn);
+    meeting_cut_network(true);
+    assert_int_equal(meeting->ops->probe(meeting->client.conn), 0);
+    assert_int_equal(meeting->ops->probe(meeting->server.conn), 0);
+    MEETING_UNTIL(meeting, meeting->client.closed && meeting->server.closed);
+    meeting_cut_network(false);
+    assert_int_equal(meeting->client.close_status, OKV_ETIMEDOUT);
+    assert_int_equal(meeting->server.close_status, OKV_ETIMEDOUT);
+    meeting_part(meeting);
+    meeting_connect(meeting);
+    meeting_expect_answered_probe(meeting, meeting->server.conn);
+    meeting_part(meeting);
+}
+
+/* `asked` answers a probe of `conn`, and the answer gets lost until the probe was sent again. */
+static void lose_an_answer(struct meeting *meeting, struct okv_conn *conn, struct okv_conn *asked)
+{
+    unsigned long repeats = meeting_repeats(asked);
+    uint64_t before = conn->acknowledged;
+
+    meeting_silence(asked, true);
+    assert_int_equal(conn->ops->probe(conn), 0);
+    MEETING_UNTIL(meeting, meeting_repeats(asked) > repeats);
+    meeting_silence(asked, false);
+    MEETING_UNTIL(meeting, conn->unacknowledged == 0);
+    assert_int_equal(conn->acknowledged, before + 1);
+}
+
+void a_probe_may_be_asked_again(void **state)
+{
+    struct meeting *meeting = *state;
+
+    if (!meeting->connect_uri.source[0]) {
+        print_message("no network to lose an answer\n");
+        skip();
+    }
+    meeting_connect(meeting);
+    for (int i = 0; i < 3; i++) {
+        lose_an_answer(meeting, meeting->client.conn, meeting->server.conn);
+        lose_an_answer(meeting, meeting->server.conn, meeting->client.conn);
+    }
+    assert_int_equal(meeting->client.closed + meeting->server.closed, 0);
+    meeting_expect_answered_probe(meeting, meeting->client.conn);
+    meeting_expect_answered_probe(meeting, meeting->server.conn);
+    meeting_part(meeting);
+}
+
+void a_client_loses_its_device(void **state)
+{
+    struct meeting *meeting = *state;
+    char command[100];
+
+    meeting_connect(meeting);
+    snprintf(command, sizeof command, "timeout 30 rdma link del %s &",
+             ibv_get_device_name(((struct verbs_conn *)meeting->client.conn)->qp->context->device));
+    assert_int_equal(system(command), 0);
+    MEETING_UNTIL(meeting, meeting->client.closed);
+    assert_int_equal(meeting->client.close_status, OKV_EDISCONNECTED);
+    meeting_part(meeting);
+}
