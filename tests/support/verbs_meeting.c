@@ -298,12 +298,25 @@ static const char *device_of(const struct okv_conn *conn)
 }
 
 /* tests/guest/run names them: rxe0 is on v0, rxe1 on v1. */
-void meeting_silence(const struct okv_conn *conn, bool silent)
+static char network_of(const struct okv_conn *conn)
+{
+    return device_of(conn)[3];
+}
+
+void meeting_delay(const struct okv_conn *conn, unsigned ms)
 {
     char command[160];
 
-    snprintf(command, sizeof command, "tc qdisc %s dev v%c root netem loss 100%%",
-             silent ? "add" : "del", device_of(conn)[3]);
+    snprintf(command, sizeof command, "tc qdisc add dev v%c root netem delay %ums",
+             network_of(conn), ms);
+    assert_int_equal(system(command), 0);
+}
+
+void meeting_no_delay(const struct okv_conn *conn)
+{
+    char command[160];
+
+    snprintf(command, sizeof command, "tc qdisc del dev v%c root", network_of(conn));
     assert_int_equal(system(command), 0);
 }
 

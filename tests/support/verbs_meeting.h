@@ -81,8 +81,9 @@ void knock_end(struct knock *knock);
 /* Cuts the network of the veth pair, or mends it: in both directions, or else one side hears that
  * the other has ended the connection. */
 void meeting_cut_network(bool cut);
-/* Loses all that the device of this connection sends over the veth pair, or mends that. */
-void meeting_silence(const struct okv_conn *conn, bool silent);
+/* Holds back for `ms` what the device of this connection sends over the veth pair, or no more. */
+void meeting_delay(const struct okv_conn *conn, unsigned ms);
+void meeting_no_delay(const struct okv_conn *conn);
 /* Requests that the device of this connection has got a second time, ever. */
 unsigned long meeting_repeats(const struct okv_conn *conn);
 
