@@ -75,7 +75,8 @@ static const struct argp_option options[] = {
      2},
     {"extra-reads", OPTION_EXTRA_READS, "N", 0,
      "READs beyond the first, for 1000 gets of small items, that make the index grow: 1 to 1000 "
-     "(40). Less makes gets quicker on average and takes more memory for the index",
+     "(5 while the region is empty, to 40 when it is full). Less makes gets quicker on average "
+     "and takes more memory for the index",
      2},
     {"index-percent", OPTION_INDEX_PERCENT, "P", 0,
      "Most of the table that the index may take, in percent: 10 to 95 (75). More lets a fuller "
@@ -271,7 +272,6 @@ void okv_config_parse(int argc, char **argv, struct okv_config *config)
     *config = (struct okv_config){
         .memory = UINT64_C(256) << 20,
         .bucket_size = OKV_BUCKET_SIZE_DEFAULT,
-        .extra_reads = OKV_EXTRA_READS_DEFAULT,
         .index_percent = OKV_INDEX_PERCENT_DEFAULT,
         .credits = 16,
         .workers = default_workers(),

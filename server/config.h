@@ -14,11 +14,12 @@
 struct okv_config {
     struct okv_uri listen[OKV_LISTENERS_MAX];
     unsigned listen_count;
-    uint64_t memory;        /* bytes of the region */
-    uint32_t max_value;     /* bytes of the largest value */
-    uint32_t bucket_size;   /* bytes */
-    uint32_t inline_max;    /* bytes of the largest entry kept in a bucket; 0: a third of it */
-    uint32_t extra_reads;   /* READs beyond the first, per 1000 gets, that make the index grow */
+    uint64_t memory;      /* bytes of the region */
+    uint32_t max_value;   /* bytes of the largest value */
+    uint32_t bucket_size; /* bytes */
+    uint32_t inline_max;  /* bytes of the largest entry kept in a bucket; 0: a third of it */
+    uint32_t extra_reads; /* READs beyond the first, per 1000 gets, that make the index grow; 0: as
+                             the store finds best */
     uint32_t index_percent; /* most of the region that the index takes */
     uint32_t credits;       /* most requests that one client may have under way */
     uint32_t workers;

@@ -120,7 +120,7 @@ int okv_store_init(struct okv_store *store, const struct okv_store_params *param
         .length = params->length,
         .buckets_max = choose_buckets_max(params, segment_buckets),
         .max_value = params->max_value,
-        .extra_reads = params->extra_reads ? params->extra_reads : OKV_EXTRA_READS_DEFAULT,
+        .extra_reads = params->extra_reads,
         .clock_ms = 1,
     };
     int rc = okv_heap_init(&store->heap, params->base, OKV_HEAP_OFFSET, params->length);

@@ -35,13 +35,14 @@ struct okv_store_params {
     uint32_t bucket_size; /* as okv_bucket_size_valid() wants it */
     uint32_t inline_max; /* bytes of the largest entry kept inline; 0: a third of a bucket's room */
     uint32_t extra_reads;   /* items of 1000 that may take more READs than they should before a
-                               bucket is split; 0: OKV_EXTRA_READS_DEFAULT */
+                               bucket is split; 0: OKV_EXTRA_READS_FULL where all memory is used,
+                               in proportion fewer before, an eighth of it at least */
     uint32_t index_percent; /* most of the region that the index takes; 0: the default */
     uint32_t max_value;     /* bytes of the largest value, to OKV_VALUE_MAX */
     uint64_t boot_id;       /* not 0 */
     uint64_t hash_seed;
 };
-#define OKV_EXTRA_READS_DEFAULT 40
+#define OKV_EXTRA_READS_FULL 40
 #define OKV_INDEX_PERCENT_DEFAULT 75
 
 /* Counters that several threads add to; read one by one, so they may be a
@@ -82,7 +83,7 @@ struct okv_store {
     uint64_t length;
     uint64_t buckets_max; /* what the directory and index_percent allow */
     uint32_t max_value;
-    uint32_t extra_reads; /* per 1000 */
+    uint32_t extra_reads; /* as in the parameters */
     atomic_uint_fast64_t bucket_count;
     atomic_uint_fast64_t clock_ms;
     atomic_uint_fast64_t index_length; /* bytes of the heap that segments take */

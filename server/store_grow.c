@@ -26,8 +26,13 @@
  * what it would take again at once. */
 #define GROWTH_PAUSE 1024
 #define GROWTH_PAUSE_FULL 65536
-/* How full entries may make the index when the heap has no room. */
+/* The share of the region that the heap has used, counted in so many, and the least for
+ * tolerance(). */
+#define SHARES 256u
+#define SHARES_MIN (SHARES / 8)
+/* How full entries may make the index when the heap has no room; how empty removals may make it. */
 #define FULL_PERCENT 75
+#define EMPTY_PERCENT 8
 
 static uint64_t segment_length(const struct okv_table *table)
 {
@@ -246,12 +251,22 @@ static int merge(struct okv_store *store, struct okv_store_work *work)
     return 0;
 }
 
+/* Extra READs that are tolerated, of SHARES * 1000 gets. Where it was not said how many, memory
+ * that nothing needs makes them rarer. */
+static uint64_t tolerance(const struct okv_store *store)
+{
+    if (store->extra_reads > 0)
+        return (uint64_t)store->extra_reads * SHARES;
+    uint64_t shares = okv_heap_used(store->table.heap) * SHARES / store->length;
+    return OKV_EXTRA_READS_FULL * (shares > SHARES_MIN ? shares : SHARES_MIN);
+}
+
 static bool is_too_full(struct okv_store *store)
 {
     uint64_t extra = atomic_load_explicit(&store->totals.extra_reads, memory_order_relaxed);
     uint64_t items = atomic_load_explicit(&store->totals.items, memory_order_relaxed);
 
-    return extra * 1000 > items * store->extra_reads;
+    return extra * (SHARES * 1000) > items * tolerance(store);
 }
 
 /* Whether the entries take less than this share of the index. */
@@ -271,7 +286,7 @@ static bool is_too_empty(struct okv_store *store)
     uint64_t extra = atomic_load_explicit(&store->totals.extra_reads, memory_order_relaxed);
     uint64_t items = atomic_load_explicit(&store->totals.items, memory_order_relaxed);
 
-    return is_sparse(store, 25) && extra * 2000 <= items * store->extra_reads;
+    return is_sparse(store, EMPTY_PERCENT) && extra * (SHARES * 2000) <= items * tolerance(store);
 }
 
 void okv_store_shrink(struct okv_store *store, struct okv_store_work *work, unsigned most)

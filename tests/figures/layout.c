@@ -262,7 +262,7 @@ int main(int argc, char **argv)
     static const struct argp_option known[] = {
         {"memory", 'm', "SIZE", 0, "Region to fill (256M)", 0},
         {"bucket-size", OPTION_BUCKET_SIZE, "SIZE", 0, "May be repeated (256 to 2K)", 0},
-        {"extra-reads", OPTION_EXTRA_READS, "N", 0, "As the server's option (40)", 0},
+        {"extra-reads", OPTION_EXTRA_READS, "N", 0, "As the server's option", 0},
         {"curve", OPTION_CURVE, NULL, 0, "READs against fill, instead of the table", 0},
         {0},
     };

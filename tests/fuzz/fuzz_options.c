@@ -66,7 +66,7 @@ static void check_config(const struct okv_config *config)
     FUZZ_CHECK(config->max_value <= config->memory / 4);
     FUZZ_CHECK(okv_bucket_size_valid(config->bucket_size));
     FUZZ_CHECK(config->inline_max <= OKV_BUCKET_SIZE_MAX);
-    FUZZ_CHECK(config->extra_reads >= 1 && config->extra_reads <= 1000);
+    FUZZ_CHECK(config->extra_reads <= 1000);
     FUZZ_CHECK(config->index_percent >= 10 && config->index_percent <= 95);
     FUZZ_CHECK(config->credits >= 1 && config->credits <= OKV_CREDITS_MAX);
     FUZZ_CHECK(config->max_clients >= 1);

@@ -157,6 +157,32 @@ static void other_buckets_grow_as_well(void **state)
     }
 }
 
+/* Memory that nothing needs makes extra READs rare; where it gets used, they may come. */
+static void spare_memory_saves_reads(void **state)
+{
+    unsigned items = 40000 / STORE_TEST_SLOWNESS, most = 0;
+    struct store_region region;
+    struct store_watch watch;
+    struct store_audit audit;
+    uint8_t value[VALUE];
+
+    (void)state;
+    store_region_open(
+        &region, &(struct okv_store_params){.length = (uint64_t)items * 4096, .bucket_size = 512});
+    store_watch_open(&watch, &region, 20 * items, KEY, VALUE);
+    while (most < items)
+        assert_int_equal(store_watch_put(&watch, &region.work, value, most++, VALUE), 0);
+    assert_true(look(&region, most) <= 1.007);
+    while (most < 20 * items)
+        assert_int_equal(store_watch_put(&watch, &region.work, value, most++, VALUE), 0);
+    store_region_audit(&region, NULL, NULL, &audit);
+    double reads = 1 + store_audit_extra(&audit);
+    print_message("%u items in %u: %.4f READs a get\n", most, items, reads);
+    assert_in_range(1000 * reads, 1020, 1035);
+    store_watch_close(&watch);
+    store_region_close(&region);
+}
+
 /* A reader that keeps an old count finds its way from what the images say. */
 static void an_old_count_is_mended(void **state)
 {
@@ -192,6 +218,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_index_follows_its_data),
         cmocka_unit_test(other_buckets_grow_as_well),
+        cmocka_unit_test(spare_memory_saves_reads),
         cmocka_unit_test(an_old_count_is_mended),
     };
 
