@@ -278,6 +278,7 @@ struct okv {
     uint64_t timeout_ns;
     struct clock_sync clock;
     struct hint *hints;
+    uint64_t *hint_tags; /* behind them: a byte of each hint's hash, those of a set together */
     uint32_t hint_count; /* places: 0 or a power of two */
     uint32_t hints_kept; /* places in use */
 
