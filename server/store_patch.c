@@ -76,10 +76,18 @@ static int settle_entry(const struct okv_table *table, const struct okv_store_pa
     return okv_store_entry_write_extent(entry, table) ? OKV_EAGAIN : 0;
 }
 
-static void publish(const struct okv_table *table, const struct okv_store_patch *patch)
+/* Completes the image and writes it. Behind the entries there is nothing but zeros, before and
+ * after: those lines of the bucket are left alone. */
+static void publish(const struct okv_table *table, struct okv_store_patch *patch,
+                    uint32_t used_before)
 {
+    uint32_t used = okv_bucket_used(patch->image);
+    uint32_t written = table->bucket_size - okv_bucket_room(table->bucket_size) +
+                       (used > used_before ? used : used_before);
+
+    okv_bucket_seal(patch->image, written, table->boot_id, patch->number);
     okv_publish_fence(); /* the extent before what refers to it */
-    memcpy(patch->published, patch->image, table->bucket_size);
+    memcpy(patch->published, patch->image, written);
     okv_publish_fence(); /* the image before what was freed is written again */
 }
 
@@ -117,7 +125,7 @@ int okv_store_patch_commit(struct okv_store *store, struct okv_store_work *work,
                            const struct okv_entry *entry, uint64_t *version)
 {
     const struct okv_table *table = &store->table;
-    const struct okv_store_patch *patch = &work->patch;
+    struct okv_store_patch *patch = &work->patch;
     const struct okv_bucket_spot *spot = &patch->spot;
     uint32_t used = okv_bucket_used(patch->image);
     struct okv_entry settled = {.extent = 0};
@@ -133,8 +141,7 @@ int okv_store_patch_commit(struct okv_store *store, struct okv_store_work *work,
         return rc;
     /* It fits: keeps_the_others() looked. */
     okv_bucket_replace(patch->image, table->bucket_size, spot, entry ? &settled : NULL);
-    okv_bucket_seal(patch->image, table->bucket_size, table->boot_id, patch->number);
-    publish(table, patch);
+    publish(table, patch, used);
     if (spot->length && spot->entry.extent && spot->entry.extent != settled.extent)
         okv_heap_free(table->heap, spot->entry.extent);
     count(store, patch, entry ? &settled : NULL, used);

@@ -175,7 +175,8 @@ bool okv_bucket_raise(uint8_t *image, const uint8_t *from, uint32_t size, uint32
 int okv_bucket_replace(uint8_t *image, uint32_t size, const struct okv_bucket_spot *spot,
                        const struct okv_entry *entry);
 
-/* Clears what is unused and writes the checksum: the image is complete. */
+/* Clears what is unused of the image's first `size` bytes and writes the checksum: the image is
+ * complete. */
 void okv_bucket_seal(uint8_t *image, uint32_t size, uint64_t boot_id, uint64_t bucket);
 
 /* ---- extents: key bytes unless the entry has them, then value bytes ---- */

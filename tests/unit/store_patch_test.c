@@ -33,14 +33,18 @@ static int put(struct store_region *region, const char *key, uint32_t length, ui
     return okv_store_put(&region->store, &region->work, &write, &outcome);
 }
 
-/* Whether the last change was made by a patch: what it built is what is published. */
+/* Whether the last change was made by a patch: what it built is what is published, with nothing
+ * but zeros behind it. */
 static bool was_patched(const struct store_region *region)
 {
     const struct okv_store_patch *patch = &region->work.patch;
     const struct okv_table *table = &region->store.table;
+    const uint8_t *published = table->base + okv_table_bucket_offset(table, patch->number);
+    size_t built = BUCKET - okv_bucket_room(BUCKET) + okv_bucket_used(published);
 
-    return memcmp(patch->image, table->base + okv_table_bucket_offset(table, patch->number),
-                  BUCKET) == 0;
+    for (size_t i = built; i < BUCKET; i++)
+        assert_int_equal(published[i], 0);
+    return memcmp(patch->image, published, built) == 0;
 }
 
 /* A key of bucket 0 for as long as there are few buckets. */
