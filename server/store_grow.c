@@ -30,9 +30,13 @@
  * tolerance(). */
 #define SHARES 256u
 #define SHARES_MIN (SHARES / 8)
-/* How full entries may make the index when the heap has no room; how empty removals may make it. */
+/* Extra READs of all items together that are always tolerated: a few items would make the index
+ * grow and shrink by turns over one of them. */
+#define SLACK 2u
+/* How full entries may make the index when the heap has no room; how empty removals may make it:
+ * less than growth does where it tolerates the least, which leaves 15 % in use of small buckets. */
 #define FULL_PERCENT 75
-#define EMPTY_PERCENT 8
+#define EMPTY_PERCENT 12
 
 static uint64_t segment_length(const struct okv_table *table)
 {
@@ -266,7 +270,7 @@ static bool is_too_full(struct okv_store *store)
     uint64_t extra = atomic_load_explicit(&store->totals.extra_reads, memory_order_relaxed);
     uint64_t items = atomic_load_explicit(&store->totals.items, memory_order_relaxed);
 
-    return extra * (SHARES * 1000) > items * tolerance(store);
+    return extra * (SHARES * 1000) > items * tolerance(store) + SLACK * SHARES * 1000;
 }
 
 /* Whether the entries take less than this share of the index. */
