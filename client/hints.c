@@ -24,8 +24,7 @@
 _Static_assert(SET_SIZE * sizeof(struct hint) == 2 * CACHE_LINE, "a set is two lines");
 _Static_assert(OKV_KEY_MAX < 1u << 15, "a key's length fits");
 
-/* Bytes of that many hints and their tags: a multiple of a cache line, as aligned_alloc wants it.
- */
+/* Bytes of that many hints and their tags: whole cache lines, as aligned_alloc wants it. */
 static size_t table_size(size_t count)
 {
     return (count * (sizeof(struct hint) + 1) + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;

@@ -122,7 +122,7 @@ static int hand_over(struct okv_server *server, const struct arrival *arrival,
     switch (rc) {
     case OKV_EAGAIN:
         return OKV_REJECT_BUSY;
-    case OKV_EUNSUPPORTED: /* one that may not be probed */
+    case OKV_EUNSUPPORTED: /* no value could be pulled from it */
         return OKV_REJECT_FEATURE;
     default:
         return OKV_REJECT_RESOURCES;

@@ -118,7 +118,7 @@ struct okv_options {
                                     included; 5000 */
     uint32_t depth;              /* operations under way at once, 1 to 1024; 32 */
     uint32_t credits;            /* requests to ask the server for, 1 to 1024; 16 */
-    uint32_t hints;              /* places of large items to remember, to 2^20; 8192: 16 bytes
+    uint32_t hints;              /* places of large items to remember, to 2^20; 8192: 17 bytes
                                     each, and as many as the next power of two, at least 8 */
     uint32_t reconnect;          /* 0: connects again when the connection is lost */
     uint32_t keepalive_ms;       /* a server whose host is gone is found dead in this time, 200 to

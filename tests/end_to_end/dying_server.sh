@@ -163,12 +163,12 @@ long() {
     echo "$most"
 }
 
-# timing COMMAND...: more than can be done before the server dies, which it does after 0.2 seconds.
+# timing COMMAND...: more than can be done before the server dies, which it does after 0.3 seconds.
 timing() {
     what="$*, $signal, another server: $follows"
     timeout 120 "$@" >"$scratch/out" 2>"$scratch/err" &
     command=$!
-    sleep 0.2
+    sleep 0.3
     dies
     ended
     judge test "$1 $follows" = "$okv yes" # goes on with it
@@ -215,7 +215,7 @@ each_command() {
     listing export
     [ "$follows" = yes ] || serve
     timing "$okv" -t 1000 ping -c "$(long 1000000 "$okv" ping -c)"
-    timing "$okv" -t 1000 probe -n "$(long 10000000 "$okv" probe -n)"
+    timing "$okv" -t 1000 probe --size 64K -n "$(long 10000000 "$okv" probe --size 64K -n)"
     benchmark --records 1000 --warmup 0 --seconds 20 --rounds 1
     benchmark --records 1000 --warmup 0 --operations 2000000000 --rounds 1
     signal=TERM follows=no dies

@@ -188,12 +188,12 @@ static void a_queue_pair_that_breaks_in_silence(void **state)
     bystander_check(bystander);
 }
 
-static void a_client_that_cannot_be_probed(void **state)
+static void a_client_that_cannot_be_pulled_from(void **state)
 {
     struct bystander *bystander = bystander_of(state);
     struct attacker attacker;
 
-    attacker_join_unprobed(&attacker, &bystander->server);
+    attacker_join_unpulled(&attacker, &bystander->server);
     attacker_leave(&attacker);
     bystander_expect_stat(bystander, "sessions", 1);
     bystander_check(bystander);
@@ -493,7 +493,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(sends_without_end),
         cmocka_unit_test(pulls_that_the_device_refuses),
         cmocka_unit_test(a_queue_pair_that_breaks_in_silence),
-        cmocka_unit_test(a_client_that_cannot_be_probed),
+        cmocka_unit_test(a_client_that_cannot_be_pulled_from),
     };
 
     if (!server_is_rdma()) {

@@ -48,7 +48,7 @@ static void expect_no_part_of_the_server(uint64_t sleeps, uint64_t cpu_ticks, ui
 }
 
 /* Gets that are all answered, by at most 1.05 READs on average (the table leaves 40 of 1000 small
- * items in extents), without a part of the server in any. */
+ * items in extents at most), without a part of the server in any. */
 static void get_keys(const struct server_process *server, okv *handle, bool runs)
 {
     struct okv_counters before, after;

@@ -172,8 +172,8 @@ static void bad_arguments(void **state)
 }
 
 /*
- * The promise: a small item costs one READ, but for the 40 in 1000 that the table leaves in
- * extents before it grows (and some more while only few are there); one in an extent costs two.
+ * The promise: a small item costs one READ, but for the few in 1000 that the table leaves in
+ * extents before it grows, which are 5 while it has much room; one in an extent costs two.
  */
 static void reads_per_get(void **state)
 {
@@ -195,7 +195,7 @@ static void reads_per_get(void **state)
     }
     okv_counters(handle, &after);
     assert_true(after.reads - before.reads >= N);
-    assert_true(after.reads - before.reads <= N + N / 20);
+    assert_true(after.reads - before.reads <= N + N / 50);
     assert_int_equal(after.hits - before.hits, N);
     assert_int_equal(after.requests, before.requests);
 

@@ -146,7 +146,7 @@ bool attacker_waits(struct attacker *attacker, int ms)
     return true;
 }
 
-void attacker_join_unprobed(struct attacker *attacker, const struct server_process *server)
+void attacker_join_unpulled(struct attacker *attacker, const struct server_process *server)
 {
     ask(attacker, server, 0);
     expect_event(attacker, RDMA_CM_EVENT_REJECTED);

@@ -40,7 +40,7 @@ void attacker_join(struct attacker *attacker, const struct server_process *serve
 /* The same; false when the server refuses, after which it must leave. For a process of its own. */
 bool attacker_may_join(struct attacker *attacker, const struct server_process *server);
 /* Asks for a connection on which the server may READ nothing, and is rejected. */
-void attacker_join_unprobed(struct attacker *attacker, const struct server_process *server);
+void attacker_join_unpulled(struct attacker *attacker, const struct server_process *server);
 /* Puts its queue pair into the error state; nobody is told. */
 void attacker_break(struct attacker *attacker);
 /* Disconnects, if still connected, and frees everything. */

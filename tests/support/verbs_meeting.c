@@ -177,6 +177,8 @@ void meeting_connect(struct meeting *meeting)
         fail_msg("%s", diag.text);
     assert_memory_equal(welcome.bytes, greeting, sizeof greeting);
     meeting->client.conn = conn;
+    assert_int_equal(meeting->ops->probe(conn), 0);
+    assert_int_equal(conn->unacknowledged, 0); /* there is nothing that it could READ */
     assert_int_equal(meeting->ops->set_remote(conn, 0, MEETING_REGION, meeting->listener->rkey), 0);
     MEETING_UNTIL(meeting, meeting_is_ready(meeting));
 }

@@ -226,6 +226,7 @@ static void writers_agree_while_the_index_grows_and_shrinks(void **state)
     for (unsigned i = 0; i < watch.count; i++)
         store_watch_check(&watch, &region.reader, i);
     assert_true(atomic_load(&region.store.totals.splits) > 200);
+    assert_true(atomic_load(&region.store.totals.merges) > 0);
     print_message("splits %llu, merges %llu\n",
                   (unsigned long long)atomic_load(&region.store.totals.splits),
                   (unsigned long long)atomic_load(&region.store.totals.merges));

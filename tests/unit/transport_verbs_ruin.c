@@ -9,7 +9,7 @@
 
 #include "shared/error.h"
 #include "tests/support/verbs_meeting.h"
-#include "tests/unit/transport_verbs_ruin.h"
+#include "tests/unit/transport_verbs_list.h"
 
 /* Longer than a device waits before it asks again, and far from where it gives up. */
 #define LATE_MS 150

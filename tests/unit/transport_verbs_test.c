@@ -21,7 +21,7 @@
 #include "shared/error.h"
 #include "tests/support/transport_steps.h"
 #include "tests/support/verbs_meeting.h"
-#include "tests/unit/transport_verbs_ruin.h"
+#include "tests/unit/transport_verbs_list.h"
 
 /* Longer than a device tries to reach another, and less than a server waits for a client. */
 #define SLOW_MS 1000
@@ -509,6 +509,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_zombie_answers_no_probe_of_the_client),
         cmocka_unit_test(a_broken_queue_pair_fails_its_own_probe),
         cmocka_unit_test(a_refused_read_is_found_by_a_probe),
+        cmocka_unit_test(a_server_writes_to_no_memory),
+        cmocka_unit_test(a_write_with_an_immediate_ends_the_connection),
         cmocka_unit_test(a_client_that_never_confirms_is_ended),
         cmocka_unit_test(a_client_that_changes_its_mind_is_ended),
         cmocka_unit_test(a_client_that_cannot_be_pulled_from_is_refused),

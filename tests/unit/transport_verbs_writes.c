@@ -1,0 +1,73 @@
+/* Part of transport_verbs_test.c: a server that writes to its client, which none does. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "shared/error.h"
+#include "tests/support/verbs_meeting.h"
+#include "tests/unit/transport_verbs_list.h"
+
+/* The server's device is made to write to the client: the server has no such code. */
+static void write_to_client(struct meeting *meeting, enum ibv_wr_opcode opcode, uint64_t address,
+                            uint32_t key, uint32_t length)
+{
+    struct verbs_conn *server = (struct verbs_conn *)meeting->server.conn;
+    struct ibv_sge sge = {.addr = (uintptr_t)server->send_slab.base,
+                          .length = length,
+                          .lkey = server->send_slab.mr->lkey};
+    struct ibv_send_wr wr = {.wr_id = verbs_wr_id(VERBS_WORK_PROBE, 0),
+                             .sg_list = &sge,
+                             .num_sge = length > 0,
+                             .opcode = opcode,
+                             .send_flags = IBV_SEND_SIGNALED,
+                             .wr.rdma = {.remote_addr = address, .rkey = key}};
+    struct ibv_send_wr *bad;
+
+    verbs_conn_posted(server, 1);
+    assert_int_equal(ibv_post_send(server->qp, &wr, &bad), 0);
+}
+
+/* A client's queue pair takes writes for the sake of probes; its memory does not. */
+void a_server_writes_to_no_memory(void **state)
+{
+    struct meeting *meeting = *state;
+    uint8_t bytes[64];
+    const struct ibv_mr *mr;
+
+    for (int i = 0; i < 3; i++) {
+        struct okv_memory *memory;
+        struct okv_exposure *exposure;
+        memset(bytes, 7, sizeof bytes);
+        meeting_connect(meeting);
+        struct okv_conn *client = meeting->client.conn;
+        assert_int_equal(
+            meeting->ops->memory_register(client->endpoint, bytes, sizeof bytes, &memory), 0);
+        assert_int_equal(meeting->ops->expose(client, bytes, sizeof bytes, &exposure), 0);
+        mr = i == 0 ? memory->mr : ((struct verbs_conn *)client)->send_slab.mr;
+        if (i < 2)
+            write_to_client(meeting, IBV_WR_RDMA_WRITE, (uintptr_t)mr->addr, mr->rkey, 8);
+        else
+            write_to_client(meeting, IBV_WR_RDMA_WRITE, exposure->address, exposure->key, 8);
+        MEETING_UNTIL(meeting, meeting->server.closed);
+        assert_int_equal(meeting->server.close_status, OKV_EDISCONNECTED);
+        for (unsigned k = 0; k < sizeof bytes; k++)
+            assert_int_equal(bytes[k], 7);
+        meeting->ops->unexpose(exposure);
+        meeting->ops->memory_unregister(memory);
+        meeting_part(meeting);
+    }
+}
+
+void a_write_with_an_immediate_ends_the_connection(void **state)
+{
+    struct meeting *meeting = *state;
+
+    meeting_connect(meeting);
+    write_to_client(meeting, IBV_WR_RDMA_WRITE_WITH_IMM, 0, 0, 0);
+    MEETING_UNTIL(meeting, meeting->client.closed);
+    assert_int_equal(meeting->client.close_status, OKV_EPROTO);
+    meeting_part(meeting);
+}
