@@ -215,7 +215,7 @@ each_command() {
     listing export
     [ "$follows" = yes ] || serve
     timing "$okv" -t 1000 ping -c "$(long 1000000 "$okv" ping -c)"
-    timing "$okv" -t 1000 probe --size 64K -n "$(long 10000000 "$okv" probe --size 64K -n)"
+    timing "$okv" -t 1000 probe --size 16K -n "$(long 10000000 "$okv" probe --size 16K -n)"
     benchmark --records 1000 --warmup 0 --seconds 20 --rounds 1
     benchmark --records 1000 --warmup 0 --operations 2000000000 --rounds 1
     signal=TERM follows=no dies
