@@ -1,5 +1,6 @@
 #include "server/apply.h"
 
+#include "shared/compiler.h"
 #include "shared/error.h"
 
 static struct okv_store_write write_of(const struct okv_request_message *request)
@@ -32,8 +33,9 @@ static void reply_number(struct okv_reply_message *reply, uint8_t *room, uint64_
     reply->value_length = sizeof wire;
 }
 
-static void apply_get(struct okv_server *server, const struct okv_request_message *request,
-                      struct okv_reply_message *reply, uint8_t *room, uint32_t size)
+OKV_APART static void apply_get(struct okv_server *server,
+                                const struct okv_request_message *request,
+                                struct okv_reply_message *reply, uint8_t *room, uint32_t size)
 {
     uint32_t length = 0;
     uint64_t version = 0;
@@ -48,9 +50,9 @@ static void apply_get(struct okv_server *server, const struct okv_request_messag
     reply->value_length = length;
 }
 
-void okv_apply_put(struct okv_server *server, struct okv_store_work *work,
-                   const struct okv_request_message *request, uint64_t extent,
-                   struct okv_reply_message *reply)
+OKV_FLAT void okv_apply_put(struct okv_server *server, struct okv_store_work *work,
+                            const struct okv_request_message *request, uint64_t extent,
+                            struct okv_reply_message *reply)
 {
     struct okv_store_write write = write_of(request);
     struct okv_store_outcome outcome = {.version = 0};
@@ -66,8 +68,9 @@ void okv_apply_put(struct okv_server *server, struct okv_store_work *work,
         OKV_STATS_ADD(&server->stats, puts_refused, 1);
 }
 
-static void apply_delete(struct okv_server *server, struct okv_store_work *work,
-                         const struct okv_request_message *request, struct okv_reply_message *reply)
+OKV_APART static void apply_delete(struct okv_server *server, struct okv_store_work *work,
+                                   const struct okv_request_message *request,
+                                   struct okv_reply_message *reply)
 {
     const struct okv_store_write write = write_of(request);
     struct okv_store_outcome outcome = {.version = 0};
@@ -81,9 +84,9 @@ static void apply_delete(struct okv_server *server, struct okv_store_work *work,
     }
 }
 
-static void apply_append(struct okv_server *server, struct okv_store_work *work,
-                         const struct okv_request_message *request, struct okv_reply_message *reply,
-                         uint8_t *room)
+OKV_APART static void apply_append(struct okv_server *server, struct okv_store_work *work,
+                                   const struct okv_request_message *request,
+                                   struct okv_reply_message *reply, uint8_t *room)
 {
     const struct okv_store_write write = write_of(request);
     struct okv_store_outcome outcome = {.version = 0};
@@ -96,9 +99,9 @@ static void apply_append(struct okv_server *server, struct okv_store_work *work,
     OKV_STATS_ADD(&server->stats, appends, 1);
 }
 
-static void apply_incr(struct okv_server *server, struct okv_store_work *work,
-                       const struct okv_request_message *request, struct okv_reply_message *reply,
-                       uint8_t *room)
+OKV_APART static void apply_incr(struct okv_server *server, struct okv_store_work *work,
+                                 const struct okv_request_message *request,
+                                 struct okv_reply_message *reply, uint8_t *room)
 {
     const struct okv_store_write write = write_of(request);
     struct okv_store_outcome outcome = {.version = 0};
@@ -111,8 +114,9 @@ static void apply_incr(struct okv_server *server, struct okv_store_work *work,
     OKV_STATS_ADD(&server->stats, incrs, 1);
 }
 
-static void apply_touch(struct okv_server *server, struct okv_store_work *work,
-                        const struct okv_request_message *request, struct okv_reply_message *reply)
+OKV_APART static void apply_touch(struct okv_server *server, struct okv_store_work *work,
+                                  const struct okv_request_message *request,
+                                  struct okv_reply_message *reply)
 {
     const struct okv_store_write write = write_of(request);
     struct okv_store_outcome outcome = {.version = 0};
@@ -125,9 +129,9 @@ static void apply_touch(struct okv_server *server, struct okv_store_work *work,
 }
 
 /* One step of it. OKV_EPROTO for a value that no earlier step can have answered. */
-static int apply_flush(struct okv_server *server, struct okv_store_work *work,
-                       const struct okv_request_message *request, struct okv_reply_message *reply,
-                       uint8_t *room)
+OKV_APART static int apply_flush(struct okv_server *server, struct okv_store_work *work,
+                                 const struct okv_request_message *request,
+                                 struct okv_reply_message *reply, uint8_t *room)
 {
     uint64_t next = request->argument;
     uint64_t splits = 0;
@@ -148,8 +152,8 @@ static int apply_flush(struct okv_server *server, struct okv_store_work *work,
     return 0;
 }
 
-static void apply_stat(struct okv_server *server, struct okv_reply_message *reply, uint8_t *room,
-                       uint32_t size)
+OKV_APART static void apply_stat(struct okv_server *server, struct okv_reply_message *reply,
+                                 uint8_t *room, uint32_t size)
 {
     OKV_STATS_ADD(&server->stats, stats, 1);
     size_t length = okv_stats_render(server, (char *)room, size);

@@ -121,6 +121,7 @@ int okv_store_init(struct okv_store *store, const struct okv_store_params *param
         .buckets_max = choose_buckets_max(params, segment_buckets),
         .max_value = params->max_value,
         .extra_reads = params->extra_reads,
+        .one_thread = params->one_thread,
         .clock_ms = 1,
     };
     int rc = okv_heap_init(&store->heap, params->base, OKV_HEAP_OFFSET, params->length);

@@ -6,7 +6,8 @@
  *
  * Threads: all calls may be made from any thread; each bucket's changes are made
  * one at a time, under one of a fixed number of locks, and splits and merges under
- * a lock of their own besides. Working memory (struct okv_store_work) belongs to
+ * a lock of their own besides. A store that was told that one thread alone makes changes leaves
+ * the buckets' locks out. Working memory (struct okv_store_work) belongs to
  * one thread. Readers outside take no lock: what they may rely on is in
  * store_bucket.c.
  *
@@ -41,6 +42,7 @@ struct okv_store_params {
     uint32_t max_value;     /* bytes of the largest value, to OKV_VALUE_MAX */
     uint64_t boot_id;       /* not 0 */
     uint64_t hash_seed;
+    bool one_thread; /* of all calls that take a struct okv_store_work no two are made at a time */
 };
 #define OKV_EXTRA_READS_FULL 40
 #define OKV_INDEX_PERCENT_DEFAULT 75
@@ -58,7 +60,8 @@ struct okv_store_totals {
     atomic_uint_fast64_t expiring; /* items with an expiry */
     atomic_uint_fast64_t splits;
     atomic_uint_fast64_t merges;
-    atomic_uint_fast64_t changes; /* that callers asked for and that were made */
+    atomic_uint_fast64_t changes; /* that callers asked for and that were made; but not those by
+                                     which nothing changed its size */
     atomic_uint_fast64_t expired; /* items that went because their time had come */
 };
 
@@ -66,12 +69,14 @@ struct okv_store_totals {
 struct okv_store_work {
     struct okv_store_bucket bucket;
     struct okv_store_bucket sibling; /* the other one of a split or merge */
+    uint64_t overwrites;             /* that changed no total */
     struct okv_store_patch {
         uint64_t number;
         uint8_t *published; /* the image that is there */
         uint8_t *image;     /* to come */
         struct okv_bucket_spot spot;
-    } patch; /* a change of one entry (store_patch.c) */
+        struct okv_entry there; /* at the spot, once okv_store_patch_look() read it */
+    } patch;                    /* a change of one entry (store_patch.c) */
 };
 int okv_store_work_init(struct okv_store_work *work, uint32_t bucket_size);
 void okv_store_work_fini(struct okv_store_work *work);
@@ -83,7 +88,8 @@ struct okv_store {
     uint64_t length;
     uint64_t buckets_max; /* what the directory and index_percent allow */
     uint32_t max_value;
-    uint32_t extra_reads; /* as in the parameters */
+    uint32_t extra_reads; /* this one and the next as in the parameters */
+    bool one_thread;
     atomic_uint_fast64_t bucket_count;
     atomic_uint_fast64_t clock_ms;
     atomic_uint_fast64_t index_length; /* bytes of the heap that segments take */

@@ -26,15 +26,22 @@ void okv_store_count_difference(struct okv_store *store, const struct okv_store_
 
 /* ---- store_patch.c ---- */
 
-/* Finds the item of a key in bucket `number`, which is locked, for a change of it alone:
- * *there is it, or NULL. False when the whole bucket has to be loaded, also because something in
- * it has expired at `clock_ms`. */
+/* Finds the place of a key's item in bucket `number`, which is locked, for a change of it alone.
+ * False when the whole bucket has to be loaded, also because something in it has expired at
+ * `clock_ms`. */
 bool okv_store_patch_begin(struct okv_store *store, struct okv_store_work *work, uint64_t number,
-                           uint64_t hash, uint64_t clock_ms, const struct okv_store_write *write,
-                           const struct okv_entry **there);
-/* Puts an entry in its place, or removes it where that is NULL, publishes and counts the change.
- * An extent that the entry has is used up. OKV_EAGAIN: nothing was changed, the whole bucket has
- * to be loaded. */
+                           uint64_t hash, uint64_t clock_ms, const struct okv_store_write *write);
+/* *there is the item, or NULL. False: the whole bucket has to be loaded. */
+bool okv_store_patch_look(struct okv_store *store, struct okv_store_work *work,
+                          const struct okv_store_write *write, const struct okv_entry **there);
+/* After okv_store_patch_begin(): puts a value, which does not expire, in place of the one that is
+ * there, and publishes. False when more than these bytes and its age would change: then nothing
+ * was. Changes no total. */
+bool okv_store_patch_overwrite(struct okv_store *store, struct okv_store_work *work,
+                               const void *value, uint32_t value_length, uint64_t *version);
+/* After okv_store_patch_look(): puts an entry in its place, or removes it where that is NULL,
+ * publishes and counts the change. An extent that the entry has is used up. OKV_EAGAIN: nothing was
+ * changed, the whole bucket has to be loaded. */
 int okv_store_patch_commit(struct okv_store *store, struct okv_store_work *work,
                            const struct okv_entry *entry, uint64_t *version);
 

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "server/store_change.h"
+#include "shared/compiler.h"
 #include "shared/error.h"
 #include "shared/ordering.h"
 
@@ -354,7 +355,7 @@ static void grow(struct okv_store *store, struct okv_store_work *work)
     pthread_mutex_unlock(&store->resizing);
 }
 
-void okv_store_resize(struct okv_store *store, struct okv_store_work *work)
+OKV_APART void okv_store_resize(struct okv_store *store, struct okv_store_work *work)
 {
     if (is_too_full(store))
         grow(store, work);

@@ -23,26 +23,32 @@ static bool is_of_key(const struct okv_entry *entry, const struct okv_store_writ
 }
 
 bool okv_store_patch_begin(struct okv_store *store, struct okv_store_work *work, uint64_t number,
-                           uint64_t hash, uint64_t clock_ms, const struct okv_store_write *write,
-                           const struct okv_entry **there)
+                           uint64_t hash, uint64_t clock_ms, const struct okv_store_write *write)
 {
     const struct okv_table *table = &store->table;
     struct okv_store_patch *patch = &work->patch;
-    struct okv_bucket_spot *spot = &patch->spot;
 
     patch->number = number;
     patch->published = table->base + okv_table_bucket_offset(table, number);
-    if (okv_bucket_chain(patch->published) ||
-        !okv_bucket_raise(patch->image, patch->published, table->bucket_size, table->inline_max,
-                          hash, write->key, write->key_length, spot) ||
-        spot->earliest_expiry <= clock_ms)
-        return false;
+    return !okv_bucket_chain(patch->published) &&
+           okv_bucket_raise(patch->image, patch->published, table->bucket_size, table->inline_max,
+                            hash, write->key, write->key_length, &patch->spot) &&
+           patch->spot.earliest_expiry > clock_ms;
+}
+
+bool okv_store_patch_look(struct okv_store *store, struct okv_store_work *work,
+                          const struct okv_store_write *write, const struct okv_entry **there)
+{
+    struct okv_store_patch *patch = &work->patch;
+
     *there = NULL;
-    if (spot->length == 0)
+    if (patch->spot.length == 0)
         return true;
-    okv_store_entry_complete(&spot->entry, table);
-    *there = &spot->entry;
-    return is_of_key(&spot->entry, write);
+    if (!okv_bucket_spot_read(patch->published, &patch->spot, &patch->there))
+        return false;
+    okv_store_entry_complete(&patch->there, &store->table);
+    *there = &patch->there;
+    return is_of_key(&patch->there, write);
 }
 
 /* Whether an entry of this length fits besides the others, and none of those that were put out
@@ -76,19 +82,22 @@ static int settle_entry(const struct okv_table *table, const struct okv_store_pa
     return okv_store_entry_write_extent(entry, table) ? OKV_EAGAIN : 0;
 }
 
-/* Completes the image and writes it. Behind the entries there is nothing but zeros, before and
- * after: those lines of the bucket are left alone. */
-static void publish(const struct okv_table *table, struct okv_store_patch *patch,
-                    uint32_t used_before)
+/* Completes an image of whose bucket `length` bytes are in use, before or after, and writes it.
+ * Behind the entries there is nothing but zeros: the lines beyond are left alone. */
+static void publish(const struct okv_table *table, struct okv_store_patch *patch, uint32_t length)
 {
-    uint32_t used = okv_bucket_used(patch->image);
-    uint32_t written = table->bucket_size - okv_bucket_room(table->bucket_size) +
-                       (used > used_before ? used : used_before);
-
-    okv_bucket_seal(patch->image, written, table->boot_id, patch->number);
+    okv_bucket_seal(patch->image, length, table->boot_id, patch->number);
     okv_publish_fence(); /* the extent before what refers to it */
-    memcpy(patch->published, patch->image, written);
+    okv_bucket_copy(patch->published, patch->image, length);
     okv_publish_fence(); /* the image before what was freed is written again */
+}
+
+/* Bytes of the bucket's lines in which so many of entries are. */
+static uint32_t lines_of(uint32_t used)
+{
+    uint32_t length = (uint32_t)sizeof(struct okv_wire_bucket) + used;
+
+    return (length + OKV_BUCKET_LINE - 1) / OKV_BUCKET_LINE * OKV_BUCKET_LINE;
 }
 
 /* An overwrite, as most changes are, that okv_store_tally_item() would count alike before and
@@ -96,7 +105,7 @@ static void publish(const struct okv_table *table, struct okv_store_patch *patch
 static bool counts_the_same(const struct okv_store_patch *patch, const struct okv_entry *entry,
                             uint32_t used_before)
 {
-    const struct okv_entry *there = &patch->spot.entry;
+    const struct okv_entry *there = &patch->there;
 
     return entry && patch->spot.length && !entry->is_reference && !there->is_reference &&
            entry->value_length == there->value_length && !entry->expiry_ms == !there->expiry_ms &&
@@ -115,10 +124,26 @@ static void count(struct okv_store *store, const struct okv_store_patch *patch,
     struct okv_store_tally after = {.entry_bytes = okv_bucket_used(patch->image)};
 
     if (patch->spot.length)
-        okv_store_tally_item(&before, &store->table, &patch->spot.entry, 0, version - 1);
+        okv_store_tally_item(&before, &store->table, &patch->there, 0, version - 1);
     if (entry)
         okv_store_tally_item(&after, &store->table, entry, 0, version);
     okv_store_count_difference(store, &before, &after);
+}
+
+bool okv_store_patch_overwrite(struct okv_store *store, struct okv_store_work *work,
+                               const void *value, uint32_t value_length, uint64_t *version)
+{
+    const struct okv_table *table = &store->table;
+    struct okv_store_patch *patch = &work->patch;
+    const struct okv_bucket_spot *spot = &patch->spot;
+
+    if (!keeps_the_others(table, patch, spot->length) ||
+        !okv_bucket_overwrite(patch->image, spot, value, value_length))
+        return false;
+    /* What is behind the entries came with the copy, and is right. */
+    publish(table, patch, (uint32_t)sizeof(struct okv_wire_bucket) + okv_bucket_used(patch->image));
+    *version = okv_bucket_version(patch->image);
+    return true;
 }
 
 int okv_store_patch_commit(struct okv_store *store, struct okv_store_work *work,
@@ -141,9 +166,10 @@ int okv_store_patch_commit(struct okv_store *store, struct okv_store_work *work,
         return rc;
     /* It fits: keeps_the_others() looked. */
     okv_bucket_replace(patch->image, table->bucket_size, spot, entry ? &settled : NULL);
-    publish(table, patch, used);
-    if (spot->length && spot->entry.extent && spot->entry.extent != settled.extent)
-        okv_heap_free(table->heap, spot->entry.extent);
+    uint32_t after = okv_bucket_used(patch->image);
+    publish(table, patch, lines_of(after > used ? after : used));
+    if (spot->length && patch->there.extent && patch->there.extent != settled.extent)
+        okv_heap_free(table->heap, patch->there.extent);
     count(store, patch, entry ? &settled : NULL, used);
     *version = okv_bucket_version(patch->image);
     return 0;

@@ -6,10 +6,15 @@
 #include <string.h>
 
 #include "server/store_change.h"
+#include "shared/compiler.h"
 #include "shared/error.h"
 
 /* Characters of INT64_MIN, and one more. */
 #define NUMBER_TEXT 21
+
+/* An overwrite that changes no total moves nothing by which the index grows or shrinks; it is left
+ * to some of them to go on with what was not finished before. */
+#define OVERWRITES_PER_RESIZE 16
 
 /* Where an item is, or is to be, while its bucket is locked. */
 struct place {
@@ -17,11 +22,12 @@ struct place {
     uint64_t clock_ms; /* what had expired then is not there, whatever the time is since */
     const struct okv_entry *there; /* NULL: it is not there */
     bool is_patch;                 /* work->patch was begun; else work->bucket is loaded */
+    bool is_overwritten;           /* by okv_store_patch_overwrite() */
     struct okv_store_item *item;   /* of work->bucket */
 };
 
-static int place_load(struct okv_store *store, struct okv_store_work *work,
-                      const struct okv_store_write *write, struct place *place)
+OKV_APART static int place_load(struct okv_store *store, struct okv_store_work *work,
+                                const struct okv_store_write *write, struct place *place)
 {
     int rc = okv_store_change_load_at(store, work, place->bucket, place->clock_ms);
 
@@ -33,19 +39,40 @@ static int place_load(struct okv_store *store, struct okv_store_work *work,
     return 0;
 }
 
+/* Locks the bucket and finds the place in it. */
 static int place_begin(struct okv_store *store, struct okv_store_work *work,
-                       const struct okv_store_write *write, struct okv_store_outcome *outcome,
-                       struct place *place)
+                       const struct okv_store_write *write, struct place *place)
 {
-    *outcome = (struct okv_store_outcome){0};
+    place->is_overwritten = false;
     if (write->key_length == 0 || write->key_length > OKV_KEY_MAX)
         return OKV_EKEYSIZE;
     uint64_t hash = okv_hash_key(write->key, write->key_length, store->table.hash_seed);
     place->bucket = okv_store_lock_hash(store, hash);
     place->clock_ms = atomic_load(&store->clock_ms);
-    place->is_patch = okv_store_patch_begin(store, work, place->bucket, hash, place->clock_ms,
-                                            write, &place->there);
-    int rc = place->is_patch ? 0 : place_load(store, work, write, place);
+    place->is_patch =
+        okv_store_patch_begin(store, work, place->bucket, hash, place->clock_ms, write);
+    return 0;
+}
+
+/* Finds out what is there. */
+static int place_look(struct okv_store *store, struct okv_store_work *work,
+                      const struct okv_store_write *write, struct place *place)
+{
+    place->is_patch = place->is_patch && okv_store_patch_look(store, work, write, &place->there);
+    return place->is_patch ? 0 : place_load(store, work, write, place);
+}
+
+/* Both, or the bucket is not locked. */
+static int place_open(struct okv_store *store, struct okv_store_work *work,
+                      const struct okv_store_write *write, struct okv_store_outcome *outcome,
+                      struct place *place)
+{
+    int rc = place_begin(store, work, write, place);
+
+    *outcome = (struct okv_store_outcome){0};
+    if (rc)
+        return rc;
+    rc = place_look(store, work, write, place);
     if (rc)
         okv_store_unlock(store, place->bucket);
     return rc;
@@ -55,9 +82,11 @@ static void place_end(struct okv_store *store, struct okv_store_work *work,
                       const struct place *place, int status)
 {
     okv_store_unlock(store, place->bucket);
-    if (status)
+    if (OKV_USUALLY(status ||
+                    (place->is_overwritten && ++work->overwrites % OVERWRITES_PER_RESIZE)))
         return;
-    atomic_fetch_add_explicit(&store->totals.changes, 1, memory_order_relaxed);
+    if (!place->is_overwritten)
+        atomic_fetch_add_explicit(&store->totals.changes, 1, memory_order_relaxed);
     okv_store_resize(store, work);
 }
 
@@ -126,8 +155,9 @@ void okv_store_release(struct okv_store *store, uint64_t extent)
 }
 
 /* The entry of an item whose value is in an extent that okv_store_reserve() gave. */
-static struct okv_entry entry_of_extent(const struct okv_store *store, const void *key,
-                                        uint32_t key_length, uint32_t value_length, uint64_t extent)
+OKV_APART static struct okv_entry entry_of_extent(const struct okv_store *store, const void *key,
+                                                  uint32_t key_length, uint32_t value_length,
+                                                  uint64_t extent)
 {
     const struct okv_table *table = &store->table;
     uint8_t *bytes = table->base + extent;
@@ -163,19 +193,43 @@ static struct okv_entry entry_of_value(const void *key, uint32_t key_length, con
 
 /* ---- the operations ---- */
 
+/* A put that asks for no more than that the value be there. */
+static bool is_plain(const struct okv_store_write *write)
+{
+    return !write->extent && !write->ttl_ms && !write->if_absent && !write->if_version;
+}
+
+/* Of an item in an extent `entry` is what entry_of_extent() made. */
+OKV_APART static int put_entry(struct okv_store *store, struct okv_store_work *work,
+                               const struct okv_store_write *write, struct place *place,
+                               struct okv_entry *entry, struct okv_store_outcome *outcome)
+{
+    int rc = place_look(store, work, write, place);
+
+    if (!rc)
+        rc = check_conditions(write, place, outcome);
+    if (rc)
+        return rc;
+    if (!write->extent)
+        *entry = entry_of_value(write->key, write->key_length, write->value, write->value_length);
+    entry->expiry_ms = expiry_of(store, write->ttl_ms);
+    return replace(store, work, write, place, entry, &outcome->version);
+}
+
 static int put_once(struct okv_store *store, struct okv_store_work *work,
                     const struct okv_store_write *write, struct okv_entry *entry,
                     struct okv_store_outcome *outcome)
 {
     struct place place;
-    int rc = place_begin(store, work, write, outcome, &place);
+    int rc = place_begin(store, work, write, &place);
 
     if (rc)
         return rc;
-    entry->expiry_ms = expiry_of(store, write->ttl_ms);
-    rc = check_conditions(write, &place, outcome);
-    if (!rc)
-        rc = replace(store, work, write, &place, entry, &outcome->version);
+    place.is_overwritten = place.is_patch && is_plain(write) &&
+                           okv_store_patch_overwrite(store, work, write->value, write->value_length,
+                                                     &outcome->version);
+    if (!OKV_USUALLY(place.is_overwritten))
+        rc = put_entry(store, work, write, &place, entry, outcome);
     place_end(store, work, &place, rc);
     return rc;
 }
@@ -185,7 +239,7 @@ int okv_store_delete(struct okv_store *store, struct okv_store_work *work,
 {
     struct place place;
     uint64_t ignored;
-    int rc = place_begin(store, work, write, outcome, &place);
+    int rc = place_open(store, work, write, outcome, &place);
 
     if (rc)
         return rc;
@@ -200,7 +254,7 @@ static int touch_once(struct okv_store *store, struct okv_store_work *work,
                       const struct okv_store_write *write, struct okv_store_outcome *outcome)
 {
     struct place place;
-    int rc = place_begin(store, work, write, outcome, &place);
+    int rc = place_open(store, work, write, outcome, &place);
 
     if (rc)
         return rc;
@@ -239,7 +293,7 @@ static int incr_once(struct okv_store *store, struct okv_store_work *work,
     struct place place;
     char text[NUMBER_TEXT];
     int64_t number = 0;
-    int rc = place_begin(store, work, write, outcome, &place);
+    int rc = place_open(store, work, write, outcome, &place);
 
     if (rc)
         return rc;
@@ -315,7 +369,7 @@ static int append_once(struct okv_store *store, struct okv_store_work *work,
     *outcome = (struct okv_store_outcome){0};
     if (write->value_length > store->max_value)
         return OKV_EVALUESIZE;
-    int rc = place_begin(store, work, write, outcome, &place);
+    int rc = place_open(store, work, write, outcome, &place);
     if (rc)
         return rc;
     if (place.there) {
@@ -332,24 +386,33 @@ static int append_once(struct okv_store *store, struct okv_store_work *work,
 
 /* ---- again, after room was made ---- */
 
-int okv_store_put(struct okv_store *store, struct okv_store_work *work,
-                  const struct okv_store_write *write, struct okv_store_outcome *outcome)
+/* After it was refused. */
+OKV_SELDOM static int put_with_room(struct okv_store *store, struct okv_store_work *work,
+                                    const struct okv_store_write *write, struct okv_entry *entry,
+                                    struct okv_store_outcome *outcome)
 {
     struct okv_store_effort effort = OKV_STORE_EFFORT;
     uint64_t size = (uint64_t)write->key_length + write->value_length;
+    int rc = OKV_EFULL;
+
+    while (rc == OKV_EFULL && okv_store_find_room(store, work, size, &effort))
+        rc = put_once(store, work, write, entry, outcome);
+    return rc;
+}
+
+int okv_store_put(struct okv_store *store, struct okv_store_work *work,
+                  const struct okv_store_write *write, struct okv_store_outcome *outcome)
+{
+    struct okv_entry entry;
 
     *outcome = (struct okv_store_outcome){0};
     if (write->value_length > store->max_value)
         return OKV_EVALUESIZE;
-    /* Outside of the lock: the checksum of 64 MiB takes its time. */
-    struct okv_entry entry = write->extent ? entry_of_extent(store, write->key, write->key_length,
-                                                             write->value_length, write->extent)
-                                           : entry_of_value(write->key, write->key_length,
-                                                            write->value, write->value_length);
+    if (write->extent) /* outside of the lock: the checksum of 64 MiB takes its time */
+        entry = entry_of_extent(store, write->key, write->key_length, write->value_length,
+                                write->extent);
     int rc = put_once(store, work, write, &entry, outcome);
-    while (rc == OKV_EFULL && okv_store_find_room(store, work, size, &effort))
-        rc = put_once(store, work, write, &entry, outcome);
-    return rc;
+    return rc == OKV_EFULL ? put_with_room(store, work, write, &entry, outcome) : rc;
 }
 
 typedef int change(struct okv_store *store, struct okv_store_work *work,

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "shared/compiler.h"
 #include "shared/error.h"
 #include "shared/hash.h"
 
@@ -48,6 +49,9 @@ int okv_bucket_check(const uint8_t *image, uint32_t size, uint64_t boot_id, uint
 }
 
 /* ---- entries ---- */
+
+/* Of a small item whose age takes a byte: flags, two lengths, the age. */
+#define SMALL_HEAD 4u
 
 static const uint8_t age_sizes[] = {1, 2, 4, 6};
 
@@ -330,7 +334,7 @@ int okv_bucket_find(const uint8_t *image, uint64_t hash, const void *key, uint32
         if (length > used - at || entry[1] == 0)
             return OKV_ECORRUPT;
         if (entry[1] == key_length && entry[key_at + key_length - 1] == last &&
-            memcmp(entry + key_at, key, key_length) == 0)
+            okv_bytes_equal(entry + key_at, key, key_length))
             rc = small_item_read(image, entry, key_at, out);
         at += length;
     }
@@ -396,8 +400,9 @@ int okv_bucket_append(uint8_t *image, uint32_t size, const struct okv_entry *ent
 
 /* ---- changing one entry ---- */
 
-/* False when it takes a further byte. */
-static bool age_raise(uint8_t *age, unsigned size)
+OKV_APART /* False when it takes a further byte. */
+    static bool
+    age_raise(uint8_t *age, unsigned size)
 {
     if (size == 1)
         return ++*age != 0;
@@ -439,8 +444,8 @@ struct raising {
 };
 
 /* An entry of any kind. Returns the bytes of it, or 0 when there is more to do than to raise it. */
-static uint32_t any_entry_raise(const struct raising *raising, uint32_t at,
-                                struct okv_bucket_spot *spot)
+OKV_APART static uint32_t any_entry_raise(const struct raising *raising, uint32_t at,
+                                          struct okv_bucket_spot *spot)
 {
     const uint8_t *entry = entry_at(raising->from, at);
     struct head head;
@@ -460,39 +465,50 @@ static uint32_t any_entry_raise(const struct raising *raising, uint32_t at,
         look_at_reference(spot, &head, raising->inline_max);
         return (uint32_t)head.length;
     }
-    if (spot->length > 0 || entry_read(raising->from, at, &head, &spot->entry) != 1)
+    if (spot->length > 0)
         return 0;
     spot->position = at;
     spot->length = (uint32_t)head.length;
     return spot->length;
 }
 
-/* Raises all entries. As okv_bucket_find(), the walk goes fast over small items. */
-static bool entries_raise(const struct raising *raising, struct okv_bucket_spot *spot)
+bool okv_bucket_raise(uint8_t *image, const uint8_t *from, uint32_t size, uint32_t inline_max,
+                      uint64_t hash, const void *key, uint32_t key_length,
+                      struct okv_bucket_spot *spot)
 {
-    const uint8_t *entries = entry_at(raising->from, 0);
-    uint8_t *copies = raising->image + sizeof(struct okv_wire_bucket);
-    uint32_t used = okv_bucket_used(raising->from);
-    uint32_t key_length = raising->key_length;
-    uint8_t last = ((const uint8_t *)raising->key)[key_length - 1];
+    const uint8_t *entries = entry_at(from, 0);
+    uint8_t *copies = image + sizeof(struct okv_wire_bucket);
+    uint32_t used = okv_bucket_used(from);
     uint32_t length;
 
+    if (used > okv_bucket_room(size) || key_length == 0)
+        return false;
+    uint8_t last = ((const uint8_t *)key)[key_length - 1];
+    okv_bucket_copy(image, from, (uint32_t)sizeof(struct okv_wire_bucket) + used);
+    ((struct okv_wire_bucket *)image)->version = okv_le48_of(okv_bucket_version(from) + 1);
+    *spot = (struct okv_bucket_spot){
+        .position = used, .earliest_expiry = UINT64_MAX, .inline_need = UINT32_MAX};
+    /* It goes fast over small items whose age takes a byte: their flags are 0, and all of their
+     * head is in four bytes. */
     for (uint32_t at = 0; at < used; at += length) {
         const uint8_t *entry = entries + at;
-        if (used - at < OKV_ENTRY_SIZE_MIN || !is_small(entry[0])) {
-            length = any_entry_raise(raising, at, spot);
+        uint32_t head = used - at < OKV_ENTRY_SIZE_MIN ? UINT32_MAX : okv_get_u32(entry);
+        if (!OKV_USUALLY((uint8_t)head == OKV_ENTRY_INLINE)) {
+            const struct raising raising = {from, image, inline_max, hash, key, key_length};
+            length = any_entry_raise(&raising, at, spot);
             if (length == 0)
                 return false;
             continue;
         }
-        uint32_t key_at = 3 + age_size(entry[0]);
-        length = key_at + entry[1] + entry[2];
-        if (length > used - at || entry[1] == 0 || !age_raise(copies + at + 3, key_at - 3))
+        uint32_t its_key_length = head >> 8 & UINT8_MAX;
+        length = SMALL_HEAD + its_key_length + (head >> 16 & UINT8_MAX);
+        if (length > used - at || its_key_length == 0 || head >> 24 == UINT8_MAX)
             return false;
-        if (entry[1] != key_length || entry[key_at + key_length - 1] != last ||
-            memcmp(entry + key_at, raising->key, key_length) != 0)
+        copies[at + SMALL_HEAD - 1]++;
+        if (its_key_length != key_length || entry[SMALL_HEAD + key_length - 1] != last ||
+            !okv_bytes_equal(entry + SMALL_HEAD, key, key_length))
             continue;
-        if (spot->length > 0 || small_item_read(raising->from, entry, key_at, &spot->entry) != 1)
+        if (spot->length > 0)
             return false;
         spot->position = at;
         spot->length = length;
@@ -500,27 +516,25 @@ static bool entries_raise(const struct raising *raising, struct okv_bucket_spot 
     return true;
 }
 
-bool okv_bucket_raise(uint8_t *image, const uint8_t *from, uint32_t size, uint32_t inline_max,
-                      uint64_t hash, const void *key, uint32_t key_length,
-                      struct okv_bucket_spot *spot)
+bool okv_bucket_spot_read(const uint8_t *from, const struct okv_bucket_spot *spot,
+                          struct okv_entry *out)
 {
-    const struct raising raising = {.from = from,
-                                    .image = image,
-                                    .inline_max = inline_max,
-                                    .hash = hash,
-                                    .key = key,
-                                    .key_length = key_length};
-    uint32_t used = okv_bucket_used(from);
+    uint32_t position = spot->position;
 
-    if (used > okv_bucket_room(size) || key_length == 0)
+    return okv_bucket_next(from, &position, out) == 1;
+}
+
+bool okv_bucket_overwrite(uint8_t *image, const struct okv_bucket_spot *spot, const void *value,
+                          uint32_t value_length)
+{
+    uint8_t *entry = image + sizeof(struct okv_wire_bucket) + spot->position;
+
+    /* A small item of an age that takes a byte: the flags are 0. */
+    if (spot->length == 0 || entry[0] != OKV_ENTRY_INLINE || entry[2] != value_length)
         return false;
-    memcpy(image, from, sizeof(struct okv_wire_bucket) + used);
-    ((struct okv_wire_bucket *)image)->version = okv_le48_of(okv_bucket_version(from) + 1);
-    spot->position = used;
-    spot->length = 0;
-    spot->earliest_expiry = UINT64_MAX;
-    spot->inline_need = UINT32_MAX;
-    return entries_raise(&raising, spot);
+    entry[SMALL_HEAD - 1] = 0;
+    okv_bytes_copy(entry + spot->length - value_length, value, value_length);
+    return true;
 }
 
 int okv_bucket_replace(uint8_t *image, uint32_t size, const struct okv_bucket_spot *spot,
@@ -549,7 +563,8 @@ void okv_bucket_seal(uint8_t *image, uint32_t size, uint64_t boot_id, uint64_t b
     uint32_t used = okv_le16_get(header->used);
     uint64_t seed = image_seed(boot_id, bucket, header->part);
 
-    memset(image + sizeof *header + used, 0, okv_bucket_room(size) - used);
+    if (used < okv_bucket_room(size))
+        memset(image + sizeof *header + used, 0, okv_bucket_room(size) - used);
     header->checksum = okv_le64_of(image_checksum(image, used, seed));
 }
 

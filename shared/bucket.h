@@ -17,6 +17,7 @@
 #include "shared/bytes.h"
 #include "shared/linear.h"
 
+#define OKV_BUCKET_LINE 64u /* a bucket is of so many bytes, several times */
 #define OKV_BUCKET_SIZE_MIN 256
 #define OKV_BUCKET_SIZE_MAX 4096
 #define OKV_BUCKET_SIZE_DEFAULT 512
@@ -158,18 +159,33 @@ int okv_bucket_append(uint8_t *image, uint32_t size, const struct okv_entry *ent
 struct okv_bucket_spot {
     uint32_t position;        /* of the key's entry; where there is none, the end of all */
     uint32_t length;          /* bytes of it; 0: there is none */
-    struct okv_entry entry;   /* it; a reference that has the key in its extent may be another's */
     uint64_t earliest_expiry; /* of all entries; UINT64_MAX: none has one */
     uint32_t inline_need;     /* bytes that another reference whose entry would have inline_max
                                  bytes at most takes more when it is inline; the least of all such,
                                  UINT32_MAX: there is none */
 };
-/* Copies an image, raises its version by one and every entry's age with it, and finds the entry
- * of a key. Returns false when there is more to do than that: an age takes a further byte,
- * several entries may be the key's, or `from` makes no sense. `spot->entry` points into `from`. */
+/* Copies the lines of a bucket that its first `length` bytes are in: whole ones, which takes no
+ * call. */
+static inline void okv_bucket_copy(uint8_t *to, const uint8_t *from, uint32_t length)
+{
+    for (uint32_t at = 0; at < length; at += OKV_BUCKET_LINE)
+        memcpy(to + at, from + at, OKV_BUCKET_LINE);
+}
+/* Copies an image with the lines that it takes, raises its version by one and every entry's age
+ * with it, and finds the entry of a key. Returns false when there is more to do than that: an age
+ * takes a further byte, several entries may be the key's, or `from` makes no sense. */
 bool okv_bucket_raise(uint8_t *image, const uint8_t *from, uint32_t size, uint32_t inline_max,
                       uint64_t hash, const void *key, uint32_t key_length,
                       struct okv_bucket_spot *spot);
+/* The entry at the spot, where there is one; a reference that has the key in its extent may be
+ * another's. Its pointers go into `from`. False: it makes no sense. */
+bool okv_bucket_spot_read(const uint8_t *from, const struct okv_bucket_spot *spot,
+                          struct okv_entry *out);
+/* Puts a value as long in the place of the one at the spot, whose version becomes the image's.
+ * False, and nothing is changed, unless no other byte of its entry takes more than a new value: it
+ * is a small item of a small age. */
+bool okv_bucket_overwrite(uint8_t *image, const struct okv_bucket_spot *spot, const void *value,
+                          uint32_t value_length);
 /* Puts an entry, whose version is the image's, in the place of the one at the spot, or nothing
  * where it is NULL. Its pointers must not go into `image`. OKV_EFULL: it does not fit. */
 int okv_bucket_replace(uint8_t *image, uint32_t size, const struct okv_bucket_spot *spot,

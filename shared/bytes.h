@@ -6,8 +6,12 @@
 #define OKV_SHARED_BYTES_H
 
 #include <endian.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+
+/* Above this memcmp() and memcpy() are worth the call. */
+#define OKV_BYTES_SHORT 64u
 
 static inline uint16_t okv_get_u16(const uint8_t *p)
 {
@@ -46,6 +50,35 @@ static inline void okv_put_u64(uint8_t *p, uint64_t v)
 {
     v = htole64(v);
     memcpy(p, &v, sizeof v);
+}
+
+/* As memcmp() == 0. Keys are short and mostly compared with themselves, in loops in which a call
+ * would be a good part of the work. */
+static inline bool okv_bytes_equal(const uint8_t *a, const uint8_t *b, uint32_t length)
+{
+    uint32_t last = length - (uint32_t)sizeof(uint64_t);
+
+    if (length < sizeof(uint64_t) || length > OKV_BYTES_SHORT)
+        return memcmp(a, b, length) == 0;
+    for (uint32_t at = 0; at < last; at += (uint32_t)sizeof(uint64_t))
+        if (okv_get_u64(a + at) != okv_get_u64(b + at))
+            return false;
+    return okv_get_u64(a + last) == okv_get_u64(b + last);
+}
+
+/* As memcpy(), for short ones whose length only the run knows: compilers make of that a call, or an
+ * instruction that takes long to begin. */
+static inline void okv_bytes_copy(uint8_t *to, const uint8_t *from, uint32_t length)
+{
+    uint32_t last = length - (uint32_t)sizeof(uint64_t);
+
+    if (length < sizeof(uint64_t) || length > OKV_BYTES_SHORT) {
+        memcpy(to, from, length);
+        return;
+    }
+    for (uint32_t at = 0; at < last; at += (uint32_t)sizeof(uint64_t))
+        okv_put_u64(to + at, okv_get_u64(from + at));
+    okv_put_u64(to + last, okv_get_u64(from + last));
 }
 
 /*

@@ -47,6 +47,11 @@ static bool was_patched(const struct store_region *region)
     return memcmp(patch->image, published, built) == 0;
 }
 
+static uint64_t changes(struct store_region *region)
+{
+    return atomic_load(&region->store.totals.changes);
+}
+
 /* A key of bucket 0 for as long as there are few buckets. */
 static void next_key(const struct store_region *region, unsigned *number, char key[24])
 {
@@ -87,6 +92,82 @@ static void usual_changes_are_patches(void **state)
     assert_int_equal(store_region_delete(&region, "n", 1), 0);
     assert_true(was_patched(&region));
     store_region_expect_empty(&region, true);
+    store_region_close(&region);
+}
+
+/* A plain overwrite by a value as long changes nothing else; whatever asks for more is another kind
+ * of change. */
+static void an_overwrite_changes_no_total(void **state)
+{
+    struct store_region region;
+    struct okv_store_outcome outcome;
+    struct okv_store_write write = {.key = "a", .key_length = 1, .value = "old", .value_length = 3};
+    char value[8];
+    uint32_t length;
+    uint64_t version;
+
+    (void)state;
+    store_region_open(&region, &roomy);
+    assert_int_equal(okv_store_put(&region.store, &region.work, &write, &outcome), 0);
+    assert_int_equal(changes(&region), 1);
+    write.value = "new";
+    for (uint64_t i = 2; i < 1000; i++) {
+        assert_int_equal(okv_store_put(&region.store, &region.work, &write, &outcome), 0);
+        assert_true(was_patched(&region));
+        assert_int_equal(outcome.version, i);
+    }
+    assert_int_equal(changes(&region), 1);
+    assert_int_equal(atomic_load(&region.store.totals.items), 1);
+    assert_int_equal(atomic_load(&region.store.totals.user_bytes), 4);
+    assert_int_equal(okv_store_get(&region.store, "a", 1, value, sizeof value, &length, &version),
+                     0);
+    assert_int_equal(length, 3);
+    assert_memory_equal(value, "new", 3);
+    assert_int_equal(version, 999);
+
+    write.if_absent = true;
+    assert_int_equal(okv_store_put(&region.store, &region.work, &write, &outcome), OKV_EEXISTS);
+    assert_int_equal(outcome.version, 999);
+    write.if_absent = false;
+    write.if_version = true;
+    write.version = 998;
+    assert_int_equal(okv_store_put(&region.store, &region.work, &write, &outcome), OKV_ECONFLICT);
+    write.version = 999;
+    assert_int_equal(okv_store_put(&region.store, &region.work, &write, &outcome), 0);
+    write.if_version = false;
+    write.ttl_ms = 50;
+    assert_int_equal(okv_store_put(&region.store, &region.work, &write, &outcome), 0);
+    assert_int_equal(atomic_load(&region.store.totals.expiring), 1);
+    write.ttl_ms = 0; /* the expiry goes */
+    assert_int_equal(okv_store_put(&region.store, &region.work, &write, &outcome), 0);
+    assert_int_equal(atomic_load(&region.store.totals.expiring), 0);
+    assert_int_equal(changes(&region), 4);
+    store_region_close(&region);
+}
+
+/* What other changes left of the index's growth goes on with overwrites alone, too. */
+static void overwrites_go_on_with_growth(void **state)
+{
+    const struct okv_store_params fixed = {
+        .length = 16u << 20, .bucket_size = BUCKET, .extra_reads = 1000};
+    struct store_region region;
+    char key[24];
+
+    (void)state;
+    store_region_open(&region, &fixed);
+    for (unsigned i = 0; i < 2000; i++) {
+        snprintf(key, sizeof key, "%u", i);
+        assert_int_equal(put(&region, key, 40, 0), 0);
+    }
+    uint64_t before = atomic_load(&region.store.bucket_count);
+    uint64_t changed = changes(&region);
+    region.store.extra_reads = 5;
+    for (unsigned i = 0; i < 8000; i++) {
+        snprintf(key, sizeof key, "%u", i % 2000);
+        assert_int_equal(put(&region, key, 40, 0), 0);
+    }
+    assert_true(atomic_load(&region.store.bucket_count) > 2 * before);
+    assert_true(changes(&region) - changed < 8000);
     store_region_close(&region);
 }
 
@@ -192,6 +273,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(usual_changes_are_patches),
+        cmocka_unit_test(an_overwrite_changes_no_total),
+        cmocka_unit_test(overwrites_go_on_with_growth),
         cmocka_unit_test(what_has_expired_goes_with_the_next_change),
         cmocka_unit_test(items_that_could_be_inline_are_looked_after),
         cmocka_unit_test(laying_out_anew_changes_nothing),

@@ -1,0 +1,64 @@
+/* Short bytes compared and copied without a call (shared/bytes.h): as memcmp() and memcpy() do. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "shared/bytes.h"
+
+/* Lengths on both sides of OKV_BYTES_SHORT. */
+#define LENGTHS (OKV_BYTES_SHORT + 16u)
+#define GUARD 16u
+
+static uint8_t pattern(uint32_t at)
+{
+    return (uint8_t)(at * 37 + 11);
+}
+
+static void bytes_differ_wherever_they_differ(void **state)
+{
+    uint8_t a[LENGTHS], b[LENGTHS + 1];
+
+    (void)state;
+    for (uint32_t i = 0; i < LENGTHS; i++)
+        a[i] = pattern(i);
+    for (unsigned shift = 0; shift < 2; shift++)
+        for (uint32_t length = 0; length < LENGTHS; length++) {
+            memcpy(b + shift, a, length);
+            assert_true(okv_bytes_equal(a, b + shift, length));
+            for (uint32_t at = 0; at < length; at++) {
+                b[shift + at] ^= 0x40;
+                assert_false(okv_bytes_equal(a, b + shift, length));
+                b[shift + at] ^= 0x40;
+            }
+        }
+}
+
+static void as_many_are_copied_as_were_asked_for(void **state)
+{
+    uint8_t from[LENGTHS], to[LENGTHS + GUARD];
+
+    (void)state;
+    for (uint32_t i = 0; i < LENGTHS; i++)
+        from[i] = pattern(i);
+    for (uint32_t length = 0; length < LENGTHS; length++) {
+        memset(to, 0xee, sizeof to);
+        okv_bytes_copy(to, from, length);
+        assert_memory_equal(to, from, length);
+        for (uint32_t i = length; i < sizeof to; i++)
+            assert_int_equal(to[i], 0xee);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bytes_differ_wherever_they_differ),
+        cmocka_unit_test(as_many_are_copied_as_were_asked_for),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
