@@ -1,24 +1,27 @@
 /*
  * The floor under a put: what a round trip takes whose server, before it answers, does nothing, or
- * does what no put can leave out if readers are to trust what they READ: take a copy of a bucket
- * at a random place of a large table, and replace the bucket by the copy with the value in it;
- * checksum the copy in between; hash the key, and hold the lock of the bucket meanwhile.
- * Each case does what the one before does, and more. None looks for the key, keeps versions or
- * ages, remembers the result or counts anything.
+ * does what no put can leave out if readers are to trust what they READ, written as barely as
+ * possible; and, at the end, what the store does.
  *
- *   put_parts -s URI [--memory SIZE] [--used BYTES] [--messages N] [--rounds R]
+ *   put_parts -s URI [--memory SIZE] [--items N] [--messages N] [--rounds R]
  *
- * Only the bytes of a bucket that are in use need be copied and checksummed. That is all of it in
- * a full one, as here unless --used says otherwise; what it is in a table on the average follows
- * from `okv stat`: entry_bytes over buckets, and 24 for the head.
+ * The table is a store's, with items of 16-byte keys and 32-byte values; each message overwrites
+ * the value of an item chosen at random. Each case does what the one before does, and more:
+ *
+ *   copy       the lines in use of a bucket at random are copied out and back
+ *   checksum   of the copy, in between
+ *   hash       the bucket is that of the key
+ *   item       it is found among the others, all of which get older by one, and its value replaced
+ *   lane       the sequence of the request is compared with its lane's last, the answer kept there
+ *   store      okv_store_put() instead of all that
  *
  * The echo is barer than kv-bench's, which goes through okv's client and server. Beside a figure of
  * kv-bench it is the difference to the echo that counts, in us, and not the ratio.
  *
  * Listens at the URI itself and connects to it; the server is a thread of its own. Messages and
- * replies have the sizes of a put of 32 bytes under a key of 16, one at a time; both sides poll
- * without sleeping, and wait as okv's do while they are awake. Each round measures every case in
- * slices by turns, each time in another order; ratios are of medians, within a round.
+ * replies have the sizes of such a put, one at a time; both sides poll without sleeping, and wait
+ * as okv's do while they are awake. Each round measures every case in slices by turns, each time in
+ * another order; ratios are of medians, within a round.
  */
 #include <argp.h>
 #include <inttypes.h>
@@ -42,13 +45,11 @@
 #include "tests/support/random.h"
 
 #define BUCKET_SIZE 512u
-#define CHECKSUM_SIZE sizeof(uint64_t)
-/* Of a bucket that are in use: room for the checksum and a value. */
-#define USED_MIN 64u
-#define HASH_SEED UINT64_C(0x5eed)
-#define PAGE UINT64_C(4096)
+#define KEY_SIZE 16u
+#define VALUE_SIZE 32u
 #define MEMORY_MIN (UINT64_C(1) << 20)
 #define MEMORY_MAX (UINT64_C(1) << 40)
+#define ITEMS_MAX (UINT64_C(1) << 32)
 /* As a server and a client have them unless they are told otherwise. */
 #define CREDITS 16
 /* Messages in a slice: so few that what disturbs a machine disturbs all cases. */
@@ -62,17 +63,20 @@
 
 struct options {
     const char *uri;
-    uint64_t rounds, messages, memory, used;
+    uint64_t rounds, messages, memory, items;
 };
 
 /* As long as the request of a put. */
 struct message {
     uint64_t part; /* which case: the server's order */
-    uint8_t rest[OKV_REQUEST_HEADER - sizeof(uint64_t)];
-    uint64_t key[2];
-    uint8_t value[32];
+    uint64_t sequence;
+    uint64_t bucket; /* any random number, for the cases that look for no key */
+    uint8_t rest[OKV_REQUEST_HEADER - 3 * sizeof(uint64_t)];
+    uint64_t key[KEY_SIZE / sizeof(uint64_t)];
+    uint8_t value[VALUE_SIZE];
 };
-_Static_assert(sizeof(struct message) == OKV_REQUEST_HEADER + 16 + 32, "a put's request");
+_Static_assert(sizeof(struct message) == OKV_REQUEST_HEADER + KEY_SIZE + VALUE_SIZE,
+               "a put's request");
 
 struct reply {
     uint64_t part;
@@ -93,41 +97,74 @@ static _Noreturn void fail(const char *what, int code, const char *why)
 
 struct server {
     struct okv_exposed_region region;
-    uint64_t buckets;
-    uint64_t used; /* bytes of each */
+    struct okv_store store;
     struct okv_listener *listener;
     struct okv_endpoint *endpoint;
     pthread_t thread;
     atomic_bool stopping;
     /* The thread's. */
+    struct okv_store_work work;
     struct okv_conn *conn;
+    uint64_t lane_sequence, lane_version;
     _Alignas(64) uint8_t image[BUCKET_SIZE];
-    pthread_mutex_t locks[OKV_STORE_LOCKS];
 };
 
 typedef void part_function(struct server *server, const struct message *message);
 
-/* `hash` is any random number. */
-static uint64_t bucket_of(const struct server *server, uint64_t hash)
+static uint8_t *published(const struct server *server, uint64_t bucket)
 {
-    return (hash & UINT32_MAX) * server->buckets >> 32;
+    const struct okv_table *table = &server->store.table;
+
+    return table->base + okv_table_bucket_offset(table, bucket);
 }
 
-static uint8_t *image_take(struct server *server, uint64_t bucket, const struct message *message)
+static uint64_t bucket_at_random(struct server *server, const struct message *message)
 {
-    uint8_t *published = (uint8_t *)server->region.base + bucket * BUCKET_SIZE;
-
-    memcpy(server->image, published, server->used);
-    memcpy(server->image + CHECKSUM_SIZE, message->value, sizeof message->value);
-    return published;
+    return message->bucket % atomic_load(&server->store.bucket_count);
 }
 
-static void image_seal(struct server *server, uint64_t bucket)
+static uint64_t bucket_of_key(struct server *server, const struct message *message)
 {
-    uint64_t checksum =
-        okv_hash_checksum(server->image + CHECKSUM_SIZE, server->used - CHECKSUM_SIZE, bucket);
+    uint64_t hash = okv_hash_key(message->key, KEY_SIZE, server->store.table.hash_seed);
 
-    memcpy(server->image, &checksum, sizeof checksum);
+    return okv_linear_bucket(hash, atomic_load(&server->store.bucket_count));
+}
+
+/* Bytes of an image from its beginning to the end of its last entry. */
+static uint32_t image_length(const uint8_t *image)
+{
+    return (uint32_t)sizeof(struct okv_wire_bucket) + okv_bucket_used(image);
+}
+
+static void seal(struct server *server, uint64_t bucket)
+{
+    okv_bucket_seal(server->image, image_length(server->image), server->store.table.boot_id,
+                    bucket);
+}
+
+/* An image with a chain, or an entry that is not a small item or whose age needs a further byte,
+ * takes more than this; the table of this program has few of them. */
+static bool replace_value(uint8_t *image, const struct message *message)
+{
+    struct okv_wire_bucket *header = (struct okv_wire_bucket *)image;
+    uint8_t *end = image + image_length(image);
+    uint8_t *value = NULL;
+
+    header->version = okv_le48_of(okv_bucket_version(image) + 1);
+    for (uint8_t *entry = image + sizeof *header; entry < end;) {
+        uint8_t *key = entry + 4;
+        if (entry[0] != OKV_ENTRY_INLINE || ++entry[3] == 0)
+            return false;
+        entry = key + entry[1] + entry[2];
+        if (memcmp(key, message->key, KEY_SIZE) == 0) {
+            value = key + KEY_SIZE;
+            key[-1] = 0;
+        }
+    }
+    if (!value)
+        return false;
+    memcpy(value, message->value, VALUE_SIZE);
+    return okv_bucket_chain(image) == 0;
 }
 
 static void do_nothing(struct server *server, const struct message *message)
@@ -137,48 +174,88 @@ static void do_nothing(struct server *server, const struct message *message)
 
 static void do_copy(struct server *server, const struct message *message)
 {
-    uint8_t *published = image_take(server, bucket_of(server, message->key[0]), message);
+    uint8_t *bucket = published(server, bucket_at_random(server, message));
+    uint32_t length = image_length(bucket);
 
-    memcpy(published, server->image, server->used);
+    okv_bucket_copy(server->image, bucket, length);
+    okv_bucket_copy(bucket, server->image, length);
 }
 
-static void change_bucket(struct server *server, uint64_t bucket, const struct message *message)
+static void checksum_bucket(struct server *server, uint64_t number)
 {
-    uint8_t *published = image_take(server, bucket, message);
+    uint8_t *bucket = published(server, number);
+    uint32_t length = image_length(bucket);
 
-    image_seal(server, bucket);
-    memcpy(published, server->image, server->used);
+    okv_bucket_copy(server->image, bucket, length);
+    seal(server, number);
+    okv_bucket_copy(bucket, server->image, length);
 }
 
 static void do_checksum(struct server *server, const struct message *message)
 {
-    change_bucket(server, bucket_of(server, message->key[0]), message);
+    checksum_bucket(server, bucket_at_random(server, message));
 }
 
-static void do_locked(struct server *server, const struct message *message)
+static void do_hash(struct server *server, const struct message *message)
 {
-    uint64_t bucket = bucket_of(server, okv_hash_key(message->key, sizeof message->key, HASH_SEED));
-    pthread_mutex_t *lock = &server->locks[bucket % OKV_STORE_LOCKS];
-
-    pthread_mutex_lock(lock);
-    change_bucket(server, bucket, message);
-    pthread_mutex_unlock(lock);
+    checksum_bucket(server, bucket_of_key(server, message));
 }
 
-enum { NOTHING, COPY, CHECKSUM, LOCKED, PARTS };
+static void do_store(struct server *server, const struct message *message)
+{
+    const struct okv_store_write write = {
+        .key = message->key,
+        .key_length = KEY_SIZE,
+        .value = message->value,
+        .value_length = VALUE_SIZE,
+    };
+    struct okv_store_outcome outcome;
+    int rc = okv_store_put(&server->store, &server->work, &write, &outcome);
+
+    if (rc)
+        fail("a put", rc, NULL);
+    server->lane_version = outcome.version;
+}
+
+static void do_item(struct server *server, const struct message *message)
+{
+    uint64_t number = bucket_of_key(server, message);
+    uint8_t *bucket = published(server, number);
+    uint32_t length = image_length(bucket);
+
+    okv_bucket_copy(server->image, bucket, length);
+    if (replace_value(server->image, message)) {
+        seal(server, number);
+        okv_bucket_copy(bucket, server->image, length);
+        server->lane_version = okv_bucket_version(server->image);
+    } else {
+        do_store(server, message);
+    }
+}
+
+static void do_lane(struct server *server, const struct message *message)
+{
+    if (message->sequence <= server->lane_sequence)
+        return;
+    server->lane_sequence = message->sequence;
+    do_item(server, message);
+}
+
+enum { NOTHING, COPY, CHECKSUM, HASH, ITEM, LANE, STORE, PARTS };
 
 static const char *const part_names[PARTS] = {
     [NOTHING] = "echo: nothing before the answer",
     [COPY] = "a bucket copied from and to a random place",
     [CHECKSUM] = "the same, and its checksum in between",
-    [LOCKED] = "the same, hash of the key and lock of the bucket",
+    [HASH] = "the same, and the hash of the key",
+    [ITEM] = "the same, the item found and its value replaced",
+    [LANE] = "the same, and its lane looked at",
+    [STORE] = "okv_store_put()",
 };
 
 static part_function *const part_works[PARTS] = {
-    [NOTHING] = do_nothing,
-    [COPY] = do_copy,
-    [CHECKSUM] = do_checksum,
-    [LOCKED] = do_locked,
+    [NOTHING] = do_nothing, [COPY] = do_copy, [CHECKSUM] = do_checksum, [HASH] = do_hash,
+    [ITEM] = do_item,       [LANE] = do_lane, [STORE] = do_store,
 };
 
 /* ---- the server: messages ---- */
@@ -260,6 +337,37 @@ static void *serve(void *user)
     return NULL;
 }
 
+/* Of item `number`. */
+static void key_of(uint64_t number, uint64_t key[2])
+{
+    key[0] = random_mix(number);
+    key[1] = number;
+}
+
+static void fill_table(struct server *server, const struct options *options)
+{
+    const struct okv_store_params params = {
+        .base = server->region.base,
+        .length = server->region.length,
+        .bucket_size = BUCKET_SIZE,
+        .max_value = 1u << 20,
+        .boot_id = 1,
+        .hash_seed = 1,
+        .one_thread = true,
+    };
+    struct message message = {.part = STORE};
+    int rc = okv_store_init(&server->store, &params);
+
+    if (!rc)
+        rc = okv_store_work_init(&server->work, BUCKET_SIZE);
+    if (rc)
+        fail("the table", rc, NULL);
+    for (uint64_t i = 0; i < options->items; i++) {
+        key_of(i, message.key);
+        do_store(server, &message);
+    }
+}
+
 static void server_start(struct server *server, const struct options *options,
                          const struct okv_uri *uri)
 {
@@ -269,11 +377,7 @@ static void server_start(struct server *server, const struct options *options,
 
     if (rc)
         fail("the table", rc, diag.text);
-    memset(server->region.base, 1, server->region.length); /* pages come with use */
-    server->buckets = server->region.length / BUCKET_SIZE;
-    server->used = options->used;
-    for (unsigned i = 0; i < OKV_STORE_LOCKS; i++)
-        pthread_mutex_init(&server->locks[i], NULL);
+    fill_table(server, options);
     rc = ops->listen(uri, &server->region, &server->listener, &diag);
     if (!rc)
         rc = ops->endpoint_create(server->listener, &limits, 1, &server->endpoint, &diag);
@@ -291,8 +395,8 @@ static void server_stop(struct server *server)
     pthread_join(server->thread, NULL);
     ops->endpoint_destroy(server->endpoint);
     ops->unlisten(server->listener);
-    for (unsigned i = 0; i < OKV_STORE_LOCKS; i++)
-        pthread_mutex_destroy(&server->locks[i]);
+    okv_store_work_fini(&server->work);
+    okv_store_fini(&server->store);
     okv_region_destroy(&server->region);
 }
 
@@ -301,7 +405,7 @@ static void server_stop(struct server *server)
 struct meter {
     const struct options *options;
     struct okv_conn *conn;
-    uint64_t random;
+    uint64_t random, sequence;
     uint64_t messages;        /* of each case in a round: whole slices */
     uint64_t *samples[PARTS]; /* [messages] */
 };
@@ -345,10 +449,13 @@ static void await_reply(struct meter *meter)
 static uint64_t measure_message(struct meter *meter, unsigned part)
 {
     const struct okv_transport_ops *ops = meter->conn->ops;
-    const struct message message = {
+    struct message message = {
         .part = part,
-        .key = {random_next(&meter->random), random_next(&meter->random)},
+        .sequence = ++meter->sequence,
+        .bucket = random_next(&meter->random),
     };
+
+    key_of(random_below(&meter->random, meter->options->items), message.key);
     uint64_t begun = okv_clock_ns();
     uint8_t *out = ops->send_buffer(meter->conn);
 
@@ -388,7 +495,6 @@ static void compare_parts(struct meter *meter)
         measure_message(meter, i % PARTS);
     for (uint64_t round = 0; round < rounds; round++)
         run_round(meter, times[round]);
-    printf("%" PRIu64 " of %u bytes of each bucket in use\n", meter->options->used, BUCKET_SIZE);
     figure_print_cases(&(struct figure_cases){part_names, &times[0][0], PARTS, rounds}, false);
 }
 
@@ -412,7 +518,7 @@ static void meter_fini(struct meter *meter)
 
 /* ---- options ---- */
 
-enum option_key { OPTION_MEMORY = 256, OPTION_USED, OPTION_MESSAGES, OPTION_ROUNDS };
+enum option_key { OPTION_MEMORY = 256, OPTION_ITEMS, OPTION_MESSAGES, OPTION_ROUNDS };
 
 static error_t parse_option(int key, char *text, struct argp_state *state)
 {
@@ -424,11 +530,13 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         return 0;
     case OPTION_MEMORY:
         if (okv_size_parse(text, &options->memory) || options->memory < MEMORY_MIN ||
-            options->memory > MEMORY_MAX || options->memory % PAGE)
-            argp_error(state, "--memory: %s: give whole pages, from 1M to 1T", text);
+            options->memory > MEMORY_MAX)
+            argp_error(state, "--memory: %s: give a size from 1M to 1T", text);
         return 0;
-    case OPTION_USED:
-        options->used = figure_number(text, USED_MIN, BUCKET_SIZE, state);
+    case OPTION_ITEMS:
+        if (okv_size_parse(text, &options->items) || options->items == 0 ||
+            options->items > ITEMS_MAX)
+            argp_error(state, "--items: %s: give a number from 1 to 4G", text);
         return 0;
     case OPTION_MESSAGES:
         options->messages = figure_number(text, SLICE, MESSAGES_MAX, state);
@@ -449,8 +557,8 @@ int main(int argc, char **argv)
 {
     static const struct argp_option known[] = {
         {"server", 's', "URI", 0, "Where to listen and to connect: an address of this machine", 0},
-        {"memory", OPTION_MEMORY, "SIZE", 0, "The table (256M)", 0},
-        {"used", OPTION_USED, "BYTES", 0, "Of each bucket of 512 that are in use (512)", 0},
+        {"memory", OPTION_MEMORY, "SIZE", 0, "The region (1G)", 0},
+        {"items", OPTION_ITEMS, "N", 0, "Items in the table (1M)", 0},
         {"messages", OPTION_MESSAGES, "N", 0, "Of each case in a round (4096)", 0},
         {"rounds", OPTION_ROUNDS, "R", 0, "Of measurements (11)", 0},
         {0},
@@ -462,7 +570,7 @@ int main(int argc, char **argv)
     static struct server server;
     static struct meter meter;
     struct options options = {
-        .rounds = 11, .messages = 4096, .memory = UINT64_C(256) << 20, .used = BUCKET_SIZE};
+        .rounds = 11, .messages = 4096, .memory = UINT64_C(1) << 30, .items = 1u << 20};
     struct okv_uri uri;
     struct okv_diag diag = {""};
 
