@@ -3,13 +3,15 @@
 #include "shared/compiler.h"
 #include "shared/error.h"
 
-static struct okv_store_write write_of(const struct okv_request_message *request)
+static inline struct okv_store_write write_of(const struct okv_request_message *request,
+                                              uint64_t extent)
 {
     return (struct okv_store_write){
         .key = request->key,
         .key_length = request->key_length,
         .value = request->value,
         .value_length = request->value_length,
+        .extent = extent,
         .ttl_ms = request->ttl_ms,
         .if_absent = request->flags & OKV_REQUEST_IF_ABSENT,
         .if_version = request->flags & OKV_REQUEST_IF_VERSION,
@@ -54,10 +56,9 @@ OKV_FLAT void okv_apply_put(struct okv_server *server, struct okv_store_work *wo
                             const struct okv_request_message *request, uint64_t extent,
                             struct okv_reply_message *reply)
 {
-    struct okv_store_write write = write_of(request);
+    const struct okv_store_write write = write_of(request, extent);
     struct okv_store_outcome outcome = {.version = 0};
 
-    write.extent = extent;
     reply->status = okv_store_put(&server->store, work, &write, &outcome);
     reply->version = outcome.version;
     if (reply->status == OKV_OK)
@@ -72,7 +73,7 @@ OKV_APART static void apply_delete(struct okv_server *server, struct okv_store_w
                                    const struct okv_request_message *request,
                                    struct okv_reply_message *reply)
 {
-    const struct okv_store_write write = write_of(request);
+    const struct okv_store_write write = write_of(request, 0);
     struct okv_store_outcome outcome = {.version = 0};
 
     reply->status = okv_store_delete(&server->store, work, &write, &outcome);
@@ -88,7 +89,7 @@ OKV_APART static void apply_append(struct okv_server *server, struct okv_store_w
                                    const struct okv_request_message *request,
                                    struct okv_reply_message *reply, uint8_t *room)
 {
-    const struct okv_store_write write = write_of(request);
+    const struct okv_store_write write = write_of(request, 0);
     struct okv_store_outcome outcome = {.version = 0};
 
     reply->status = okv_store_append(&server->store, work, &write, &outcome);
@@ -103,7 +104,7 @@ OKV_APART static void apply_incr(struct okv_server *server, struct okv_store_wor
                                  const struct okv_request_message *request,
                                  struct okv_reply_message *reply, uint8_t *room)
 {
-    const struct okv_store_write write = write_of(request);
+    const struct okv_store_write write = write_of(request, 0);
     struct okv_store_outcome outcome = {.version = 0};
 
     reply->status = okv_store_incr(&server->store, work, &write, &outcome);
@@ -118,7 +119,7 @@ OKV_APART static void apply_touch(struct okv_server *server, struct okv_store_wo
                                   const struct okv_request_message *request,
                                   struct okv_reply_message *reply)
 {
-    const struct okv_store_write write = write_of(request);
+    const struct okv_store_write write = write_of(request, 0);
     struct okv_store_outcome outcome = {.version = 0};
 
     reply->status = okv_store_touch(&server->store, work, &write, &outcome);

@@ -18,6 +18,7 @@ int okv_store_work_init(struct okv_store_work *work, uint32_t bucket_size)
     rc = okv_store_bucket_init(&work->sibling, bucket_size);
     if (rc)
         goto fini_bucket;
+    work->overwrites = 0;
     work->patch = (struct okv_store_patch){.image = malloc(bucket_size)};
     if (work->patch.image)
         return 0;

@@ -6,8 +6,8 @@
  *
  * Threads: all calls may be made from any thread; each bucket's changes are made
  * one at a time, under one of a fixed number of locks, and splits and merges under
- * a lock of their own besides. A store that was told that one thread alone makes changes leaves
- * the buckets' locks out. Working memory (struct okv_store_work) belongs to
+ * a lock of their own besides. A store that was told so (one_thread) leaves the buckets' locks
+ * out. Working memory (struct okv_store_work) belongs to
  * one thread. Readers outside take no lock: what they may rely on is in
  * store_bucket.c.
  *
@@ -42,7 +42,7 @@ struct okv_store_params {
     uint32_t max_value;     /* bytes of the largest value, to OKV_VALUE_MAX */
     uint64_t boot_id;       /* not 0 */
     uint64_t hash_seed;
-    bool one_thread; /* of all calls that take a struct okv_store_work no two are made at a time */
+    bool one_thread; /* no two calls are made at a time, but those that read totals */
 };
 #define OKV_EXTRA_READS_FULL 40
 #define OKV_INDEX_PERCENT_DEFAULT 75
@@ -60,8 +60,8 @@ struct okv_store_totals {
     atomic_uint_fast64_t expiring; /* items with an expiry */
     atomic_uint_fast64_t splits;
     atomic_uint_fast64_t merges;
-    atomic_uint_fast64_t changes; /* that callers asked for and that were made; but not those by
-                                     which nothing changed its size */
+    atomic_uint_fast64_t changes; /* that callers asked for and that were made, but for those that
+                                     okv_store_patch_overwrite() made */
     atomic_uint_fast64_t expired; /* items that went because their time had come */
 };
 
@@ -69,7 +69,7 @@ struct okv_store_totals {
 struct okv_store_work {
     struct okv_store_bucket bucket;
     struct okv_store_bucket sibling; /* the other one of a split or merge */
-    uint64_t overwrites;             /* that changed no total */
+    uint64_t overwrites;             /* by okv_store_patch_overwrite() */
     struct okv_store_patch {
         uint64_t number;
         uint8_t *published; /* the image that is there */

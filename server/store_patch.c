@@ -82,8 +82,9 @@ static int settle_entry(const struct okv_table *table, const struct okv_store_pa
     return okv_store_entry_write_extent(entry, table) ? OKV_EAGAIN : 0;
 }
 
-/* Completes an image of whose bucket `length` bytes are in use, before or after, and writes it.
- * Behind the entries there is nothing but zeros: the lines beyond are left alone. */
+/* Completes the image and writes it. `length`: whole lines, of all that is in use before or after;
+ * or the end of the entries, where the rest of their line came with the copy and is zeros. The
+ * lines beyond hold nothing but zeros and are left alone. */
 static void publish(const struct okv_table *table, struct okv_store_patch *patch, uint32_t length)
 {
     okv_bucket_seal(patch->image, length, table->boot_id, patch->number);

@@ -19,10 +19,11 @@
 /* Where an item is, or is to be, while its bucket is locked. */
 struct place {
     uint64_t bucket;
-    uint64_t clock_ms; /* what had expired then is not there, whatever the time is since */
+    uint64_t clock_ms;   /* what had expired then is not there, whatever the time is since */
+    bool is_patch;       /* work->patch was begun; else place_look() loads work->bucket */
+    bool is_overwritten; /* by okv_store_patch_overwrite() */
+    /* Once place_look() was called. */
     const struct okv_entry *there; /* NULL: it is not there */
-    bool is_patch;                 /* work->patch was begun; else work->bucket is loaded */
-    bool is_overwritten;           /* by okv_store_patch_overwrite() */
     struct okv_store_item *item;   /* of work->bucket */
 };
 
@@ -39,7 +40,7 @@ OKV_APART static int place_load(struct okv_store *store, struct okv_store_work *
     return 0;
 }
 
-/* Locks the bucket and finds the place in it. */
+/* Locks the bucket and finds the place in it. On failure the bucket is not locked. */
 static int place_begin(struct okv_store *store, struct okv_store_work *work,
                        const struct okv_store_write *write, struct place *place)
 {
@@ -54,7 +55,7 @@ static int place_begin(struct okv_store *store, struct okv_store_work *work,
     return 0;
 }
 
-/* Finds out what is there. */
+/* Finds out what is there. The bucket stays locked, also on failure. */
 static int place_look(struct okv_store *store, struct okv_store_work *work,
                       const struct okv_store_write *write, struct place *place)
 {
@@ -62,7 +63,7 @@ static int place_look(struct okv_store *store, struct okv_store_work *work,
     return place->is_patch ? 0 : place_load(store, work, write, place);
 }
 
-/* Both, or the bucket is not locked. */
+/* place_begin() and place_look(). On failure the bucket is not locked. */
 static int place_open(struct okv_store *store, struct okv_store_work *work,
                       const struct okv_store_write *write, struct okv_store_outcome *outcome,
                       struct place *place)
@@ -81,9 +82,10 @@ static int place_open(struct okv_store *store, struct okv_store_work *work,
 static void place_end(struct okv_store *store, struct okv_store_work *work,
                       const struct place *place, int status)
 {
+    bool is_left = place->is_overwritten && ++work->overwrites % OVERWRITES_PER_RESIZE;
+
     okv_store_unlock(store, place->bucket);
-    if (OKV_USUALLY(status ||
-                    (place->is_overwritten && ++work->overwrites % OVERWRITES_PER_RESIZE)))
+    if (OKV_USUALLY(status || is_left))
         return;
     if (!place->is_overwritten)
         atomic_fetch_add_explicit(&store->totals.changes, 1, memory_order_relaxed);

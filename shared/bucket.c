@@ -400,9 +400,8 @@ int okv_bucket_append(uint8_t *image, uint32_t size, const struct okv_entry *ent
 
 /* ---- changing one entry ---- */
 
-OKV_APART /* False when it takes a further byte. */
-    static bool
-    age_raise(uint8_t *age, unsigned size)
+/* False when it takes a further byte. */
+static bool age_raise(uint8_t *age, unsigned size)
 {
     if (size == 1)
         return ++*age != 0;
@@ -533,7 +532,8 @@ bool okv_bucket_overwrite(uint8_t *image, const struct okv_bucket_spot *spot, co
     if (spot->length == 0 || entry[0] != OKV_ENTRY_INLINE || entry[2] != value_length)
         return false;
     entry[SMALL_HEAD - 1] = 0;
-    okv_bytes_copy(entry + spot->length - value_length, value, value_length);
+    if (value_length)
+        okv_bytes_copy(entry + spot->length - value_length, value, value_length);
     return true;
 }
 

@@ -17,7 +17,7 @@
 #include "shared/bytes.h"
 #include "shared/linear.h"
 
-#define OKV_BUCKET_LINE 64u /* a bucket is of so many bytes, several times */
+#define OKV_BUCKET_LINE 64u /* bytes that are copied at a time: buckets are of whole lines */
 #define OKV_BUCKET_SIZE_MIN 256
 #define OKV_BUCKET_SIZE_MAX 4096
 #define OKV_BUCKET_SIZE_DEFAULT 512
@@ -97,6 +97,7 @@ static inline bool okv_entry_is_expired(const struct okv_entry *entry, uint64_t 
     return entry->expiry_ms != 0 && entry->expiry_ms <= clock_ms;
 }
 
+_Static_assert(OKV_BUCKET_SIZE_MIN % OKV_BUCKET_LINE == 0, "whole lines");
 /* True for a power of two from OKV_BUCKET_SIZE_MIN to OKV_BUCKET_SIZE_MAX. */
 bool okv_bucket_size_valid(uint64_t size);
 
@@ -164,8 +165,8 @@ struct okv_bucket_spot {
                                  bytes at most takes more when it is inline; the least of all such,
                                  UINT32_MAX: there is none */
 };
-/* Copies the lines of a bucket that its first `length` bytes are in: whole ones, which takes no
- * call. */
+/* Copies the lines of a bucket that its first `length` bytes are in: whole ones, so that no call is
+ * needed. Both have room for them. */
 static inline void okv_bucket_copy(uint8_t *to, const uint8_t *from, uint32_t length)
 {
     for (uint32_t at = 0; at < length; at += OKV_BUCKET_LINE)
@@ -173,7 +174,8 @@ static inline void okv_bucket_copy(uint8_t *to, const uint8_t *from, uint32_t le
 }
 /* Copies an image with the lines that it takes, raises its version by one and every entry's age
  * with it, and finds the entry of a key. Returns false when there is more to do than that: an age
- * takes a further byte, several entries may be the key's, or `from` makes no sense. */
+ * takes a further byte, several entries may be the key's, or the lengths or flags of entries make
+ * no sense. */
 bool okv_bucket_raise(uint8_t *image, const uint8_t *from, uint32_t size, uint32_t inline_max,
                       uint64_t hash, const void *key, uint32_t key_length,
                       struct okv_bucket_spot *spot);
@@ -181,9 +183,9 @@ bool okv_bucket_raise(uint8_t *image, const uint8_t *from, uint32_t size, uint32
  * another's. Its pointers go into `from`. False: it makes no sense. */
 bool okv_bucket_spot_read(const uint8_t *from, const struct okv_bucket_spot *spot,
                           struct okv_entry *out);
-/* Puts a value as long in the place of the one at the spot, whose version becomes the image's.
- * False, and nothing is changed, unless no other byte of its entry takes more than a new value: it
- * is a small item of a small age. */
+/* Puts a value in the place of the one at the spot, whose version becomes the image's. False, and
+ * nothing is changed, unless it is a small item whose value is as long and whose age takes a byte.
+ * `value` must not go into `image`. */
 bool okv_bucket_overwrite(uint8_t *image, const struct okv_bucket_spot *spot, const void *value,
                           uint32_t value_length);
 /* Puts an entry, whose version is the image's, in the place of the one at the spot, or nothing

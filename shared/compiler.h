@@ -9,7 +9,8 @@
 
 /* A condition that usually holds: what follows when it does not is compiled to elsewhere. */
 #define OKV_USUALLY(condition) __builtin_expect(!!(condition), 1)
-/* All that the function calls is compiled into it, but for what is marked as follows. */
+/* All that the function calls and the compiler sees, which with LTO is everything, is compiled into
+ * it, but for what is marked as follows. */
 #define OKV_FLAT __attribute__((flatten))
 /* Stays a function of its own. */
 #define OKV_APART __attribute__((noinline))

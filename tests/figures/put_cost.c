@@ -103,6 +103,7 @@ static int run(const struct options *options)
         .max_value = VALUE_MAX,
         .boot_id = 1,
         .hash_seed = 1,
+        .one_thread = true,
     };
     int rc = table && base != MAP_FAILED ? okv_store_init(&table->store, &params) : OKV_ENOMEM;
 

@@ -6,14 +6,16 @@
  *   put_parts -s URI [--memory SIZE] [--items N] [--messages N] [--rounds R]
  *
  * The table is a store's, with items of 16-byte keys and 32-byte values; each message overwrites
- * the value of an item chosen at random. Each case does what the one before does, and more:
+ * the value of an item chosen at random. Each case but the last does what the one before does, and
+ * more:
  *
  *   copy       the lines in use of a bucket at random are copied out and back
  *   checksum   of the copy, in between
  *   hash       the bucket is that of the key
  *   item       it is found among the others, all of which get older by one, and its value replaced
  *   lane       the sequence of the request is compared with its lane's last, the answer kept there
- *   store      okv_store_put() instead of all that
+ *   store      okv_store_put() instead, on which the two before fall back where an item is not
+ * small or an age takes a further byte
  *
  * The echo is barer than kv-bench's, which goes through okv's client and server. Beside a figure of
  * kv-bench it is the difference to the echo that counts, in us, and not the ratio.

@@ -95,7 +95,8 @@ void house_open(struct house *house, unsigned number, uint8_t id, uint64_t resum
 
 int house_setup(void **state)
 {
-    static const struct okv_store_params params = {.length = UINT64_C(1) << 20, .max_value = 1000};
+    static const struct okv_store_params params = {
+        .length = UINT64_C(1) << 20, .max_value = 1000, .one_thread = true};
     struct house *house = calloc(1, sizeof *house);
 
     assert_non_null(house);

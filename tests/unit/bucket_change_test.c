@@ -321,6 +321,14 @@ static void doubtful_images_are_refused(void **state)
     build(from, entries, 2);
     from[sizeof(struct okv_wire_bucket)] |= OKV_ENTRY_RESERVED;
     assert_false(raise_for(image, from, "delta", &spot));
+
+    const struct okv_entry older = inline_entry("zeta", "six", VERSION);
+    build(from, &older, 1);
+    ((struct okv_wire_bucket *)from)->version = okv_le48_of(0);
+    from[sizeof(struct okv_wire_bucket) + 3] = 1; /* its age: it is older than the table */
+    assert_true(raise_for(image, from, "zeta", &spot));
+    struct okv_entry found;
+    assert_false(okv_bucket_spot_read(from, &spot, &found));
 }
 
 int main(void)

@@ -12,6 +12,8 @@
 /* Lengths on both sides of OKV_BYTES_SHORT. */
 #define LENGTHS (OKV_BYTES_SHORT + 16u)
 #define GUARD 16u
+/* Places within a word at which they begin. */
+#define SHIFTS 8u
 
 static uint8_t pattern(uint32_t at)
 {
@@ -20,12 +22,13 @@ static uint8_t pattern(uint32_t at)
 
 static void bytes_differ_wherever_they_differ(void **state)
 {
-    uint8_t a[LENGTHS], b[LENGTHS + 1];
+    uint8_t a[LENGTHS], b[LENGTHS + SHIFTS];
 
     (void)state;
+    memset(b, 0xee, sizeof b);
     for (uint32_t i = 0; i < LENGTHS; i++)
         a[i] = pattern(i);
-    for (unsigned shift = 0; shift < 2; shift++)
+    for (uint32_t shift = 0; shift < SHIFTS; shift++)
         for (uint32_t length = 0; length < LENGTHS; length++) {
             memcpy(b + shift, a, length);
             assert_true(okv_bytes_equal(a, b + shift, length));
@@ -39,18 +42,20 @@ static void bytes_differ_wherever_they_differ(void **state)
 
 static void as_many_are_copied_as_were_asked_for(void **state)
 {
-    uint8_t from[LENGTHS], to[LENGTHS + GUARD];
+    uint8_t from[LENGTHS + SHIFTS], to[LENGTHS + SHIFTS + GUARD];
 
     (void)state;
-    for (uint32_t i = 0; i < LENGTHS; i++)
+    for (uint32_t i = 0; i < sizeof from; i++)
         from[i] = pattern(i);
-    for (uint32_t length = 0; length < LENGTHS; length++) {
-        memset(to, 0xee, sizeof to);
-        okv_bytes_copy(to, from, length);
-        assert_memory_equal(to, from, length);
-        for (uint32_t i = length; i < sizeof to; i++)
-            assert_int_equal(to[i], 0xee);
-    }
+    for (uint32_t shift = 0; shift < SHIFTS; shift++)
+        for (uint32_t length = 0; length < LENGTHS; length++) {
+            memset(to, 0xee, sizeof to);
+            okv_bytes_copy(to + shift, from + SHIFTS - shift, length);
+            assert_memory_equal(to + shift, from + SHIFTS - shift, length);
+            for (uint32_t i = 0; i < sizeof to; i++)
+                if (i < shift || i >= shift + length)
+                    assert_int_equal(to[i], 0xee);
+        }
 }
 
 int main(void)
