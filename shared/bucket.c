@@ -325,15 +325,20 @@ int okv_bucket_find(const uint8_t *image, uint64_t hash, const void *key, uint32
         return OKV_ECORRUPT;
     while (rc == 0 && at < used) {
         const uint8_t *entry = entries + at;
-        if (used - at < OKV_ENTRY_SIZE_MIN || !is_small(entry[0])) {
-            rc = any_entry_find(image, hash, key, key_length, &at, out);
-            continue;
+        uint32_t key_at = SMALL_HEAD;
+        uint32_t head = used - at < OKV_ENTRY_SIZE_MIN ? UINT32_MAX : okv_get_u32(entry);
+        if (!OKV_USUALLY((uint8_t)head == OKV_ENTRY_INLINE)) {
+            if (!is_small((uint8_t)head)) {
+                rc = any_entry_find(image, hash, key, key_length, &at, out);
+                continue;
+            }
+            key_at = 3 + age_size((uint8_t)head);
         }
-        uint32_t key_at = 3 + age_size(entry[0]);
-        uint32_t length = key_at + entry[1] + entry[2];
-        if (length > used - at || entry[1] == 0)
+        uint32_t its_key_length = head >> 8 & UINT8_MAX;
+        uint32_t length = key_at + its_key_length + (head >> 16 & UINT8_MAX);
+        if (length > used - at || its_key_length == 0)
             return OKV_ECORRUPT;
-        if (entry[1] == key_length && entry[key_at + key_length - 1] == last &&
+        if (its_key_length == key_length && entry[key_at + key_length - 1] == last &&
             okv_bytes_equal(entry + key_at, key, key_length))
             rc = small_item_read(image, entry, key_at, out);
         at += length;
