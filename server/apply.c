@@ -52,6 +52,7 @@ OKV_APART static void apply_get(struct okv_server *server,
     reply->value_length = length;
 }
 
+/* In one piece: what a client that puts waits for (docs/architecture.md, What a put costs). */
 OKV_FLAT void okv_apply_put(struct okv_server *server, struct okv_store_work *work,
                             const struct okv_request_message *request, uint64_t extent,
                             struct okv_reply_message *reply)

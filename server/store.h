@@ -6,9 +6,9 @@
  *
  * Threads: all calls may be made from any thread; each bucket's changes are made
  * one at a time, under one of a fixed number of locks, and splits and merges under
- * a lock of their own besides. A store that was told so (one_thread) leaves the buckets' locks
- * out. Working memory (struct okv_store_work) belongs to
- * one thread. Readers outside take no lock: what they may rely on is in
+ * a lock of their own besides. A store that one thread alone works on (one_thread of
+ * its parameters) leaves the buckets' locks out. Working memory (struct okv_store_work)
+ * belongs to one thread. Readers outside take no lock: what they may rely on is in
  * store_bucket.c.
  *
  * Time: the clock is told by the caller (okv_store_set_clock). An item whose expiry

@@ -50,7 +50,8 @@ int okv_bucket_check(const uint8_t *image, uint32_t size, uint64_t boot_id, uint
 
 /* ---- entries ---- */
 
-/* Of a small item whose age takes a byte: flags, two lengths, the age. */
+/* Of a small item whose age takes a byte: flags, two lengths, the age. Where fewer bytes are left
+ * than any entry has, walks take UINT32_MAX for them: its flags are of no small item. */
 #define SMALL_HEAD 4u
 
 static const uint8_t age_sizes[] = {1, 2, 4, 6};
