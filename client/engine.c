@@ -56,6 +56,8 @@ static inline void read_event(okv *handle, const struct okv_event *event)
         return;
     struct operation *operation = &handle->operations[slot];
     handle->reads--;
+    if (operation->is_short && short_submit_end(handle, operation))
+        return;
     operation->reads--;
     if (!operation->abandoned)
         lookup_read_done(handle, operation, read_kind(event->cookie));

@@ -11,7 +11,8 @@
  *   submit.c      asynchronous calls and okv_get_many
  *   short_get.c   okv_get when nothing is in its way
  *   short_many.c  okv_get_many, as far as nothing is in its way
- *   short_way.h   what these two share
+ *   short_submit.c  the same for gets of okv_submit
+ *   short_way.h   what these three share
  *   lookup.c      a get or head: READs of buckets and extents until hit, miss or fallback
  *   extent.c      where the bytes of an extent go, in pieces, and whether they are whole
  *   hints.c       places of extents that were read before
@@ -148,6 +149,7 @@ struct operation {
     bool has_lane;
     bool blocked;   /* it is in handle->blocked_reads or blocked_requests */
     bool abandoned; /* its result was given: the slot is kept until READs and reply came */
+    bool is_short;  /* a get of short_submit.c, whose `lookup` has hash and bucket and no more */
     uint16_t index; /* its slot */
     uint16_t lane;  /* of its request, if it has one */
     uint16_t reads; /* of it that are under way */
@@ -361,8 +363,17 @@ void command_go(okv *handle, struct operation *operation);
 int operation_take(okv *handle, enum operation_kind kind, enum operation_delivery delivery,
                    uint64_t deadline_ns, struct operation **out);
 /* The same in a slot that was taken from the free ones already. */
-void operation_take_slot(okv *handle, struct operation *slot, enum operation_kind kind,
-                         enum operation_delivery delivery, uint64_t deadline_ns);
+static inline void operation_begin(okv *handle, struct operation *slot, enum operation_kind kind,
+                                   enum operation_delivery delivery, uint64_t deadline_ns)
+{
+    slot->kind = kind;
+    slot->delivery = delivery;
+    slot->deadline_ns = deadline_ns;
+    slot->number = handle->taken++;
+    handle->active++;
+    if (deadline_ns < handle->earliest_deadline_ns)
+        handle->earliest_deadline_ns = deadline_ns;
+}
 /* The slot that the next operation would have; there is one. */
 static inline struct operation *operation_next(const okv *handle)
 {
@@ -450,6 +461,12 @@ void lookup_resume(okv *handle, struct operation *operation);
 int lookup_post(okv *handle, struct operation *operation);
 /* A READ of the current step ended well. */
 void lookup_read_done(okv *handle, struct operation *operation, enum read_kind kind);
+
+/* ---- short_submit.c ---- */
+
+/* The READ of an operation that is_short ended well. True when the operation ended with it; else it
+ * is short no more, and to be told of its READ as any other. */
+bool short_submit_end(okv *handle, struct operation *operation);
 
 /* ---- extent.c ---- */
 

@@ -37,38 +37,35 @@ __attribute__((noinline)) static int slot_await(okv *handle, enum operation_deli
     return handle->failure;
 }
 
-/* Field by field: all of it at once, most of which is lookup_start()'s to fill or not needed, would
- * be cleared by an instruction that alone takes as long as a tenth of a local get. The others
- * operation_release() left as they are to be. */
-static void operation_init(struct operation *operation, enum operation_kind kind,
-                           enum operation_delivery delivery)
+/* What says which get it is, which those on the short way leave behind. */
+static inline void call_clear(struct operation *operation)
 {
-    operation->kind = kind;
-    operation->delivery = delivery;
-    operation->reads = 0;
     operation->key = NULL;
     operation->key_length = 0;
+    operation->buffer = NULL;
+    operation->buffer_size = 0;
+    operation->result.tag = 0;
+}
+
+/* What else is as it is to be in a free slot: a get on the short way leaves it so, and is spared
+ * this. Field by field: all of it at once, most of which is lookup_start()'s to fill or not needed,
+ * would be cleared by an instruction that alone takes as long as a tenth of a local get. */
+static inline void slot_clear(struct operation *operation)
+{
+    operation->is_short = false;
+    operation->abandoned = false;
+    operation->exposure = NULL;
+    operation->bounce = NULL;
+    operation->step = STEP_FREE;
+    operation->reads = 0;
     operation->value = NULL;
     operation->value_length = 0;
     operation->flags = 0;
     operation->argument = 0;
     operation->ttl_ms = 0;
-    operation->buffer = NULL;
-    operation->buffer_size = 0;
     operation->extent_read = (struct extent_read){.length = 0};
     operation->result = (struct okv_result){.tag = 0};
     operation->out = NULL;
-}
-
-static inline void slot_begin(okv *handle, struct operation *slot, enum operation_kind kind,
-                              enum operation_delivery delivery, uint64_t deadline_ns)
-{
-    operation_init(slot, kind, delivery);
-    slot->deadline_ns = deadline_ns;
-    slot->number = handle->taken++;
-    handle->active++;
-    if (deadline_ns < handle->earliest_deadline_ns)
-        handle->earliest_deadline_ns = deadline_ns;
 }
 
 int operation_take(okv *handle, enum operation_kind kind, enum operation_delivery delivery,
@@ -87,15 +84,10 @@ int operation_take(okv *handle, enum operation_kind kind, enum operation_deliver
     }
     /* The one that was given back last: its memory is in the caches. */
     *out = &handle->operations[handle->free.slots[--handle->free.count]];
-    slot_begin(handle, *out, kind, delivery, deadline_ns);
+    call_clear(*out);
+    operation_begin(handle, *out, kind, delivery, deadline_ns);
     handle->pending += polled;
     return 0;
-}
-
-void operation_take_slot(okv *handle, struct operation *slot, enum operation_kind kind,
-                         enum operation_delivery delivery, uint64_t deadline_ns)
-{
-    slot_begin(handle, slot, kind, delivery, deadline_ns);
 }
 
 static inline void slot_release(okv *handle, struct operation *operation)
@@ -104,12 +96,9 @@ static inline void slot_release(okv *handle, struct operation *operation)
         handle->transport->unexpose(operation->exposure);
     if (operation->bounce)
         bounce_give_back(handle, operation->bounce);
-    operation->exposure = NULL;
-    operation->bounce = NULL;
-    operation->step = STEP_FREE;
     if (operation->has_lane || operation->posted || operation->resend)
         request_forget(handle, operation);
-    operation->abandoned = false;
+    slot_clear(operation);
     handle->free.slots[handle->free.count++] = operation->index;
 }
 
@@ -291,5 +280,6 @@ void operation_expire(okv *handle, struct operation *operation)
         return;
     }
     operation_conclude(handle, operation, status_without_answer(operation, OKV_ETIMEDOUT));
+    operation->is_short = false;
     operation->abandoned = true;
 }

@@ -19,6 +19,7 @@ static void operation_wait(okv *handle, struct operation *operation)
 {
     request_forget(handle, operation);
     operation->step = STEP_WAITING;
+    operation->is_short = false;
     operation->lookup = (struct lookup){.attempts = 0};
     operation->extent_read = (struct extent_read){.length = 0};
     operation->result = (struct okv_result){.tag = operation->result.tag};

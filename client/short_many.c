@@ -86,8 +86,8 @@ static void adopt(okv *handle, struct short_many *way, uint32_t slot)
     const struct okv_command *command = read->command;
     struct operation *operation = &handle->operations[slot];
 
-    operation_take_slot(handle, operation, OPERATION_GET, DELIVER_TO_ARRAY,
-                        command_deadline_ns(handle, command, way->many->begun_ns));
+    operation_begin(handle, operation, OPERATION_GET, DELIVER_TO_ARRAY,
+                    command_deadline_ns(handle, command, way->many->begun_ns));
     operation->result.tag = command->tag;
     operation->key = command->key;
     operation->key_length = (uint32_t)command->key_length;

@@ -1,6 +1,7 @@
 /*
- * What the short ways of okv_get() and okv_get_many() have in common: from a key to the READ of its
- * bucket, and from the image to the result. Inline, as nearly every get goes through it.
+ * What the short ways of okv_get(), okv_get_many() and okv_submit() have in common: from a key to
+ * the READ of its bucket, and from the image to the result. Inline, as nearly every get goes
+ * through it.
  */
 #ifndef OKV_CLIENT_SHORT_WAY_H
 #define OKV_CLIENT_SHORT_WAY_H
@@ -47,7 +48,13 @@ bool many_start_next(okv *handle, struct many *many, uint64_t now);
  * many->next on; READs may be in the batch. */
 void short_many(okv *handle, struct many *many);
 
-/* ---- both ---- */
+/* ---- short_submit.c ---- */
+
+/* Starts a get of okv_submit() whose time began at `begun_ns`: its READ is in the batch. False when
+ * it has to go another way: nothing has happened then. */
+bool short_submit(okv *handle, const struct okv_command *command, uint64_t begun_ns);
+
+/* ---- all ---- */
 
 /* Where a key should be. */
 struct short_place {
@@ -101,7 +108,8 @@ static inline bool short_answer(okv *handle, const struct get_call *call,
     unsigned depth = okv_bucket_depth(image);
     if (okv_hash_bucket(place->hash, depth) != place->bucket)
         return false;
-    handle->bucket_count = okv_linear_learn(handle->bucket_count, place->bucket, depth);
+    if (!okv_linear_agrees(handle->bucket_count, place->bucket, depth))
+        handle->bucket_count = okv_linear_learn(handle->bucket_count, place->bucket, depth);
     int found = okv_bucket_find(image, place->hash, call->key, (uint32_t)call->key_length,
                                 &position, &entry);
     if (found < 0 || (found == 0 && okv_bucket_chain(image) != 0) ||
@@ -118,7 +126,7 @@ static inline bool short_answer(okv *handle, const struct get_call *call,
     if (entry.value_length > call->size)
         return true;
     if (entry.value_length)
-        memcpy(call->buffer, entry.value, entry.value_length);
+        okv_bytes_copy(call->buffer, entry.value, entry.value_length);
     result->version = entry.version;
     result->ttl_ms = OKV_TTL_NONE;
     result->status = OKV_OK;

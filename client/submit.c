@@ -17,7 +17,8 @@ int okv_submit(okv *handle, const struct okv_command *commands, size_t count, si
         return handle->failure;
     uint64_t now = engine_begin(handle);
     while (taken < count) {
-        rc = command_start(handle, &commands[taken], now, DELIVER_TO_POLL, NULL, NULL);
+        if (!short_submit(handle, &commands[taken], now))
+            rc = command_start(handle, &commands[taken], now, DELIVER_TO_POLL, NULL, NULL);
         if (rc)
             break;
         taken++;

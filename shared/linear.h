@@ -51,6 +51,13 @@ static inline unsigned okv_linear_depth(uint64_t bucket, uint64_t count)
     return okv_hash_bucket(bucket, level) < count - (UINT64_C(1) << level) ? level + 1 : level;
 }
 
+/* Whether an image of `bucket` that states `depth` says nothing that is not so with `count`: there
+ * is nothing to learn from it then. */
+static inline bool okv_linear_agrees(uint64_t count, uint64_t bucket, unsigned depth)
+{
+    return bucket < count && okv_linear_depth(bucket, count) == depth;
+}
+
 /* The count that a reader who thought of `count` should think of after an image
  * of `bucket` stated `depth` (at most OKV_DEPTH_MAX). Never 0 nor above OKV_BUCKETS_MAX. */
 uint64_t okv_linear_learn(uint64_t count, uint64_t bucket, unsigned depth);

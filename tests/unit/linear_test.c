@@ -216,6 +216,20 @@ static void a_reader_follows(void **state)
 }
 
 /* Images that make no sense together: the count stays one that can be. */
+static void what_agrees_teaches_nothing(void **state)
+{
+    (void)state;
+    for (uint64_t count = 1; count <= 70; count++)
+        for (uint64_t bucket = 0; bucket <= 140; bucket++)
+            for (unsigned depth = 0; depth <= 9; depth++) {
+                bool agrees = okv_linear_agrees(count, bucket, depth);
+                assert_int_equal(agrees,
+                                 bucket < count && depth == okv_linear_depth(bucket, count));
+                if (agrees)
+                    assert_int_equal(okv_linear_learn(count, bucket, depth), count);
+            }
+}
+
 static void hostile_images_teach_no_nonsense(void **state)
 {
     uint64_t random = seed_of_test(), thought = 1;
@@ -262,6 +276,7 @@ int main(void)
         cmocka_unit_test(a_reader_learns_the_count),
         cmocka_unit_test(a_reader_of_a_big_table_learns),
         cmocka_unit_test(a_reader_follows),
+        cmocka_unit_test(what_agrees_teaches_nothing),
         cmocka_unit_test(hostile_images_teach_no_nonsense),
         cmocka_unit_test(segments),
     };
