@@ -324,6 +324,12 @@ static void doubtful_images_are_refused(void **state)
 
     const struct okv_entry older = inline_entry("zeta", "six", VERSION);
     build(from, &older, 1);
+    uint32_t used = okv_bucket_used(from);
+    for (uint32_t more = 0; more < OKV_ENTRY_SIZE_MIN; more++) { /* too few bytes for another one */
+        ((struct okv_wire_bucket *)from)->used = okv_le16_of((uint16_t)(used + more));
+        assert_int_equal(raise_for(image, from, "zeta", &spot), more == 0);
+    }
+    build(from, &older, 1);
     ((struct okv_wire_bucket *)from)->version = okv_le48_of(0);
     from[sizeof(struct okv_wire_bucket) + 3] = 1; /* its age: it is older than the table */
     assert_true(raise_for(image, from, "zeta", &spot));

@@ -346,21 +346,40 @@ static void header_is_checked(void **state)
 
 /* ---- images that are whole, of entries that make no sense ---- */
 
-/* An image of one entry that was written by hand. */
-static int next_of(uint64_t version, const uint8_t *entry, uint32_t length)
+/* An image of one entry that was written by hand, of exactly its size, for the sanitizer; to be
+ * freed. */
+static uint8_t *image_of(uint64_t version, const uint8_t *entry, uint32_t length)
 {
     uint32_t size = (uint32_t)sizeof(struct okv_wire_bucket) + length;
-    uint8_t *image = malloc(size); /* of exactly this size, for the sanitizer */
-    struct okv_entry out;
-    uint32_t position = 0;
+    uint8_t *image = malloc(size);
 
     okv_bucket_begin(image, 0, version, 0, 0);
     memcpy(image + sizeof(struct okv_wire_bucket), entry, length);
     ((struct okv_wire_bucket *)image)->used = okv_le16_of((uint16_t)length);
     okv_bucket_seal(image, size, BOOT, BUCKET);
     assert_int_equal(okv_bucket_check(image, size, BOOT, BUCKET, 0), 0);
+    return image;
+}
+
+static int next_of(uint64_t version, const uint8_t *entry, uint32_t length)
+{
+    uint8_t *image = image_of(version, entry, length);
+    struct okv_entry out;
+    uint32_t position = 0;
+
     int rc = okv_bucket_next(image, &position, &out);
     assert_int_equal(position, rc == 1 ? length : 0);
+    free(image);
+    return rc;
+}
+
+/* What a search for another key comes to. */
+static int search_of(uint64_t version, const uint8_t *entry, uint32_t length)
+{
+    uint8_t *image = image_of(version, entry, length);
+    struct okv_entry out;
+
+    int rc = find(image, "?", &out);
     free(image);
     return rc;
 }
@@ -439,9 +458,12 @@ static void truncated_entries_are_refused(void **state)
         okv_bucket_begin(image, 0, VERSION_MAX, 0, 0);
         assert_int_equal(okv_bucket_append(image, sizeof image, &entry), 0);
         uint32_t whole = okv_le16_get(header->used);
-        for (uint32_t used = 1; used < whole; used++)
+        for (uint32_t used = 1; used < whole; used++) {
             assert_int_equal(next_of(VERSION_MAX, image + sizeof *header, used), OKV_ECORRUPT);
+            assert_int_equal(search_of(VERSION_MAX, image + sizeof *header, used), OKV_ECORRUPT);
+        }
         assert_int_equal(next_of(VERSION_MAX, image + sizeof *header, whole), 1);
+        assert_int_equal(search_of(VERSION_MAX, image + sizeof *header, whole), 0);
     }
 }
 
