@@ -63,9 +63,14 @@ static enum outcome write_new(struct okv_worker *worker, struct okv_session *ses
                               struct served *served)
 {
     const struct okv_request_message *request = &served->request;
-    enum outcome outcome =
-        request->flags & OKV_REQUEST_PULL ? pull(worker, session, served) : apply(worker, served);
+    enum outcome outcome = ANSWERED;
 
+    if (request->flags & OKV_REQUEST_PULL)
+        outcome = pull(worker, session, served);
+    else if (request->opcode == OKV_OP_PUT) /* nearly always */
+        okv_apply_put(worker->server, &worker->work, request, 0, &served->reply);
+    else
+        outcome = apply(worker, served);
     if (outcome == ANSWERED)
         okv_ledger_done(session->ledger, &served->reply);
     else if (outcome != LATER)

@@ -223,7 +223,7 @@ uint32_t okv_request_encode(const struct okv_request_message *request, uint8_t *
 
     memcpy(out, &wire, sizeof wire);
     if (request->key_length)
-        memcpy(body, request->key, request->key_length);
+        okv_bytes_copy(body, request->key, request->key_length);
     body += request->key_length;
     if (request->flags & OKV_REQUEST_PULL) {
         const struct okv_wire_pull pull = {
@@ -234,7 +234,7 @@ uint32_t okv_request_encode(const struct okv_request_message *request, uint8_t *
         return (uint32_t)(body - out) + (uint32_t)sizeof pull;
     }
     if (request->value_length)
-        memcpy(body, request->value, request->value_length);
+        okv_bytes_copy(body, request->value, request->value_length);
     return (uint32_t)(body - out) + request->value_length;
 }
 
