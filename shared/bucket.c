@@ -50,11 +50,10 @@ int okv_bucket_check(const uint8_t *image, uint32_t size, uint64_t boot_id, uint
 
 /* ---- entries ---- */
 
-/* Of a small item whose age takes a byte: flags, two lengths, the age. */
+/* Of a small item whose age takes a byte: flags, two lengths, the age. Read as a number it is
+ * SMALL_HEAD_OLDEST at least when the age can rise no further. */
 #define SMALL_HEAD 4u
-/* Walks end where fewer bytes are left than any entry has: none, or what is there makes no sense.
- */
-#define ENTRY_LEAST ((ptrdiff_t)OKV_ENTRY_SIZE_MIN)
+#define SMALL_HEAD_OLDEST (UINT32_C(0xff) << 24)
 
 static const uint8_t age_sizes[] = {1, 2, 4, 6};
 
@@ -291,20 +290,19 @@ static bool head_may_be(const struct head *head, const uint8_t *body, uint64_t h
     return body[last] == ((const uint8_t *)key)[last] && memcmp(body, key, last) == 0;
 }
 
-/* Whether an entry of any kind may be the key's: 1, and it was read; 0; OKV_ECORRUPT. *entry goes
- * behind it. */
-static int any_entry_find(const uint8_t *image, uint64_t hash, const void *key, uint32_t key_length,
-                          const uint8_t **entry, struct okv_entry *out)
+/* Whether the entry at `at`, of any kind, may be the key's: 1, and it was read; 0; OKV_ECORRUPT.
+ * Fills in its length unless it makes no sense. */
+static int any_entry_find(const uint8_t *image, uint32_t at, uint64_t hash, const void *key,
+                          uint32_t key_length, uint32_t *length, struct okv_entry *out)
 {
-    uint32_t at = (uint32_t)(*entry - entry_at(image, 0));
+    const uint8_t *entry = entry_at(image, at);
     struct head head;
-    int rc = head_read(entry_at(image, at), okv_bucket_used(image) - at, &head);
+    int rc = head_read(entry, okv_bucket_used(image) - at, &head);
 
     if (rc != 1)
         return rc;
-    const uint8_t *body = *entry + head.size;
-    *entry += head.length;
-    if (head.key_length != key_length || !head_may_be(&head, body, hash, key))
+    *length = (uint32_t)head.length;
+    if (head.key_length != key_length || !head_may_be(&head, entry + head.size, hash, key))
         return 0;
     return entry_read(image, at, &head, out);
 }
@@ -317,36 +315,42 @@ static int any_entry_find(const uint8_t *image, uint64_t hash, const void *key, 
 int okv_bucket_find(const uint8_t *image, uint64_t hash, const void *key, uint32_t key_length,
                     uint32_t *position, struct okv_entry *out)
 {
-    const uint8_t *entries = entry_at(image, 0);
-    const uint8_t *end = entries + okv_bucket_used(image);
+    uint32_t used = okv_bucket_used(image);
     /* Keys of one table tend to begin alike and to differ at the end. */
     uint8_t last = key_length ? ((const uint8_t *)key)[key_length - 1] : 0;
+    uint32_t length = 0;
     int rc = 0;
 
-    if (*position > okv_bucket_used(image))
+    if (*position > used)
         return OKV_ECORRUPT;
-    const uint8_t *entry = entries + *position;
-    while (rc == 0 && end - entry >= ENTRY_LEAST) {
+    const uint8_t *entry = entry_at(image, *position);
+    uint32_t left = used - *position;
+    for (; left >= OKV_ENTRY_SIZE_MIN; left -= length, entry += length) {
         uint32_t head = okv_get_u32(entry);
-        size_t key_at = SMALL_HEAD;
+        uint32_t key_at = SMALL_HEAD;
         if (!OKV_USUALLY((uint8_t)head == OKV_ENTRY_INLINE)) {
             if (!is_small((uint8_t)head)) {
-                rc = any_entry_find(image, hash, key, key_length, &entry, out);
+                rc = any_entry_find(image, used - left, hash, key, key_length, &length, out);
+                if (rc)
+                    break;
                 continue;
             }
             key_at = 3 + age_size((uint8_t)head);
         }
         uint32_t its_key_length = head >> 8 & UINT8_MAX;
-        size_t length = key_at + its_key_length + (head >> 16 & UINT8_MAX);
-        if (length > (size_t)(end - entry) || its_key_length == 0)
+        length = key_at + its_key_length + (head >> 16 & UINT8_MAX);
+        if (length > left || its_key_length == 0)
             return OKV_ECORRUPT;
-        if (its_key_length == key_length && entry[key_at + its_key_length - 1] == last &&
-            okv_bytes_equal(entry + key_at, key, key_length))
-            rc = small_item_read(image, entry, (uint32_t)key_at, out);
-        entry += length;
+        if (its_key_length != key_length || entry[key_at + key_length - 1] != last ||
+            !okv_bytes_equal(entry + key_at, key, key_length))
+            continue;
+        rc = small_item_read(image, entry, key_at, out);
+        break;
     }
-    *position = (uint32_t)(entry - entries);
-    return rc == 0 && entry != end ? OKV_ECORRUPT : rc;
+    if (rc == 0 && left > 0)
+        return OKV_ECORRUPT;
+    *position = rc ? used - left + length : used;
+    return rc;
 }
 
 void okv_bucket_begin(uint8_t *image, unsigned depth, uint64_t version, uint64_t chain,
@@ -482,11 +486,9 @@ bool okv_bucket_raise(uint8_t *image, const uint8_t *from, uint32_t size, uint32
                       uint64_t hash, const void *key, uint32_t key_length,
                       struct okv_bucket_spot *spot)
 {
-    const uint8_t *entries = entry_at(from, 0);
-    uint8_t *copy = image + sizeof(struct okv_wire_bucket);
+    uint8_t *entry = image + sizeof(struct okv_wire_bucket);
     uint32_t used = okv_bucket_used(from);
-    const uint8_t *end = entries + used;
-    size_t length;
+    uint32_t left, length;
 
     if (used > okv_bucket_room(size) || key_length == 0)
         return false;
@@ -497,30 +499,29 @@ bool okv_bucket_raise(uint8_t *image, const uint8_t *from, uint32_t size, uint32
         .position = used, .earliest_expiry = UINT64_MAX, .inline_need = UINT32_MAX};
     /* It goes fast over small items whose age takes a byte: their flags are 0, and all of their
      * head is in four bytes. */
-    const uint8_t *entry = entries;
-    for (; end - entry >= ENTRY_LEAST; entry += length, copy += length) {
+    for (left = used; left >= OKV_ENTRY_SIZE_MIN; left -= length, entry += length) {
         uint32_t head = okv_get_u32(entry);
         if (!OKV_USUALLY((uint8_t)head == OKV_ENTRY_INLINE)) {
             const struct raising raising = {from, image, inline_max, hash, key, key_length};
-            length = any_entry_raise(&raising, (uint32_t)(entry - entries), spot);
+            length = any_entry_raise(&raising, used - left, spot);
             if (length == 0)
                 return false;
             continue;
         }
         uint32_t its_key_length = head >> 8 & UINT8_MAX;
         length = SMALL_HEAD + its_key_length + (head >> 16 & UINT8_MAX);
-        if (length > (size_t)(end - entry) || its_key_length == 0 || head >> 24 == UINT8_MAX)
+        if (length > left || its_key_length == 0 || head >= SMALL_HEAD_OLDEST)
             return false;
-        copy[SMALL_HEAD - 1]++;
-        if (its_key_length != key_length || entry[SMALL_HEAD + its_key_length - 1] != last ||
+        entry[SMALL_HEAD - 1]++;
+        if (its_key_length != key_length || entry[SMALL_HEAD + key_length - 1] != last ||
             !okv_bytes_equal(entry + SMALL_HEAD, key, key_length))
             continue;
         if (spot->length > 0)
             return false;
-        spot->position = (uint32_t)(entry - entries);
-        spot->length = (uint32_t)length;
+        spot->position = used - left;
+        spot->length = length;
     }
-    return entry == end;
+    return left == 0;
 }
 
 bool okv_bucket_spot_read(const uint8_t *from, const struct okv_bucket_spot *spot,
