@@ -53,9 +53,9 @@ OKV_APART static void apply_get(struct okv_server *server,
 }
 
 /* In one piece: what a client that puts waits for (docs/architecture.md, What a put costs). */
-OKV_FLAT void okv_apply_put(struct okv_server *server, struct okv_store_work *work,
-                            const struct okv_request_message *request, uint64_t extent,
-                            struct okv_reply_message *reply)
+OKV_FLAT OKV_PAGE void okv_apply_put(struct okv_server *server, struct okv_store_work *work,
+                                     const struct okv_request_message *request, uint64_t extent,
+                                     struct okv_reply_message *reply)
 {
     const struct okv_store_write write = write_of(request, extent);
     struct okv_store_outcome outcome = {.version = 0};

@@ -12,6 +12,8 @@
 /* All that the function calls and the compiler sees, which with LTO is everything, is compiled into
  * it, but for what is marked as follows. */
 #define OKV_FLAT __attribute__((flatten))
+/* Begins a page of code: what is nearest to its beginning is in one. */
+#define OKV_PAGE __attribute__((aligned(4096)))
 /* Stays a function of its own. */
 #define OKV_APART __attribute__((noinline))
 /* The same, and the branches that lead to it are not the usual ones. */
