@@ -362,7 +362,8 @@ void command_go(okv *handle, struct operation *operation);
  * for it, to its deadline: OKV_ETIMEDOUT; the others have OKV_EAGAIN. Or the handle's failure. */
 int operation_take(okv *handle, enum operation_kind kind, enum operation_delivery delivery,
                    uint64_t deadline_ns, struct operation **out);
-/* The same in a slot that was taken from the free ones already. */
+/* Begins one in a slot that was taken from the free ones. Key, buffer and tag in it may be an
+ * earlier get's: the caller sets all of them, and counts `pending` where okv_poll() delivers. */
 static inline void operation_begin(okv *handle, struct operation *slot, enum operation_kind kind,
                                    enum operation_delivery delivery, uint64_t deadline_ns)
 {

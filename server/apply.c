@@ -178,9 +178,6 @@ int okv_apply(struct okv_server *server, struct okv_store_work *work,
     case OKV_OP_GET:
         apply_get(server, request, reply, room, size);
         return 0;
-    case OKV_OP_PUT:
-        okv_apply_put(server, work, request, 0, reply);
-        return 0;
     case OKV_OP_DELETE:
         apply_delete(server, work, request, reply);
         return 0;
@@ -198,7 +195,8 @@ int okv_apply(struct okv_server *server, struct okv_store_work *work,
         return 0;
     case OKV_OP_FLUSH:
         return apply_flush(server, work, request, reply, room);
-    case OKV_OP_GOODBYE: /* the worker's */
+    case OKV_OP_PUT:     /* okv_apply_put()'s */
+    case OKV_OP_GOODBYE: /* the session's */
         break;
     }
     return OKV_EPROTO;

@@ -6,9 +6,9 @@
 #include "shared/wire.h"
 
 /*
- * Applies a decoded request that has no OKV_REQUEST_PULL. Fills status, version and
- * value of `reply`; the value is written to `room`, which has `size` bytes. Returns
- * 0, or OKV_EPROTO for a message that makes no sense: nothing was applied and the
+ * Applies a decoded request other than a PUT. Fills status, version and value of
+ * `reply`; the value is written to `room`, which has `size` bytes. Returns 0, or
+ * OKV_EPROTO for a message that makes no sense: nothing was applied and the
  * connection is to be closed. Called by the worker, whose `work` it uses.
  */
 int okv_apply(struct okv_server *server, struct okv_store_work *work,

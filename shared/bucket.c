@@ -332,7 +332,7 @@ int okv_bucket_find(const uint8_t *image, uint64_t hash, const void *key, uint32
             if (!is_small((uint8_t)head)) {
                 rc = any_entry_find(image, used - left, hash, key, key_length, &length, out);
                 if (rc)
-                    break;
+                    break; /* found, or without sense */
                 continue;
             }
             key_at = 3 + age_size((uint8_t)head);
@@ -347,7 +347,7 @@ int okv_bucket_find(const uint8_t *image, uint64_t hash, const void *key, uint32
         rc = small_item_read(image, entry, key_at, out);
         break;
     }
-    if (rc == 0 && left > 0)
+    if (rc < 0 || (rc == 0 && left > 0))
         return OKV_ECORRUPT;
     *position = rc ? used - left + length : used;
     return rc;

@@ -133,8 +133,9 @@ static inline uint32_t okv_bucket_used(const uint8_t *image)
 int okv_bucket_next(const uint8_t *image, uint32_t *position, struct okv_entry *out);
 
 /* The next entry at or after `*position` that is the key, or a reference that
- * may be it (its extent has to be read and compared). Returns as okv_bucket_next; of
- * entries that are not it only what says where they end is looked at. */
+ * may be it (its extent has to be read and compared). Returns as okv_bucket_next, with
+ * `*position` behind the entry, at the end, or as it was; of entries that are not it only
+ * what says where they end is looked at. */
 int okv_bucket_find(const uint8_t *image, uint64_t hash, const void *key, uint32_t key_length,
                     uint32_t *position, struct okv_entry *out);
 

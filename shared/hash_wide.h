@@ -8,9 +8,10 @@
 
 #ifdef __x86_64__
 #define OKV_HAVE_HASH_WIDE
-/* Of more than 240 bytes (XXH3_MIDSIZE_MAX): of fewer there is nothing to be done by vectors. */
+/* `length` must be above XXH3_MIDSIZE_MAX, 240: XXH3 does no less by vectors, and nothing else is
+ * compiled. */
 uint64_t okv_hash_wide(const void *bytes, size_t length);
-/* Of the first bytes followed by the second. */
+/* Of the first bytes followed by the second, of any lengths. */
 uint64_t okv_hash_wide_of_two(const void *first, size_t first_length, const void *second,
                               size_t second_length);
 #endif

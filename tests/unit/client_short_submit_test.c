@@ -424,6 +424,65 @@ static void without_a_connection_none_is_on_the_short_way(void **state)
     assert_idle();
 }
 
+static void synchronous_gets_go_beside_them(void **state)
+{
+    char value[32];
+
+    (void)state;
+    handle = stub_open(MANY + 1, 4, TIMEOUT_MS);
+    stub.delay = 10;
+    assert_int_equal(submit(), MANY);
+    assert_int_equal(okv_get_many(handle, many_commands, many_answers, 1), OKV_EAGAIN);
+    assert_int_equal(
+        okv_get(handle, many_keys[1], strlen(many_keys[1]), value, sizeof value, &length, NULL),
+        OKV_OK);
+    assert_memory_equal(value, many_keys[1], length);
+    collect_so_many(MANY);
+    for (unsigned n = 0; n < MANY; n++)
+        many_assert_answer(n, many_keys[n]);
+    assert_idle();
+    many_assert_all(0, MANY); /* of okv_get_many(), in the same slots */
+}
+
+/* READs that are under way when the server says goodbye end; the one whose image does not answer
+ * begins again on the next connection. */
+static void goodbye_lets_them_end(void **state)
+{
+    (void)state;
+    handle = stub_open_lasting(MANY, 4, TIMEOUT_MS);
+    stub.before_read = tear;
+    stub.delay = HELD;
+    stub.reads = 0;
+    assert_int_equal(submit(), MANY);
+    stub.delay = 0;
+    stub_goodbye();
+    assert_int_equal(okv_poll(handle, many_answers, 1), 0);
+    assert_false(link_is_up(handle));
+    stub_release_events(0);
+    collect_so_many(MANY);
+    for (unsigned n = 0; n < MANY; n++)
+        many_assert_answer(n, many_keys[n]);
+    assert_int_equal(many_counters().gets, MANY);
+    assert_idle();
+}
+
+/* Slots that were kept for READs of a connection are free with its end. */
+static void connection_ends_after_their_time(void **state)
+{
+    (void)state;
+    handle = stub_open_lasting(MANY, 4, SHORT_MS);
+    stub.delay = HELD;
+    assert_int_equal(submit(), MANY);
+    collect_so_many(MANY);
+    stub_hang_up();
+    stub_release_events(OKV_EDISCONNECTED);
+    stub.delay = 0;
+    handle->timeout_ns = TIMEOUT_MS * UINT64_C(1000000);
+    many_write_commands();
+    assert_int_equal(okv_ping(handle), OKV_OK);
+    assert_all(MANY, MANY);
+}
+
 /* The slot is its READ's until that ends, whose result nobody gets. */
 static void time_ends_them(void **state)
 {
@@ -467,6 +526,9 @@ int main(void)
         TEST(connection_that_is_lost_ends_them),
         TEST(they_begin_again_on_the_next_connection),
         TEST(without_a_connection_none_is_on_the_short_way),
+        TEST(synchronous_gets_go_beside_them),
+        TEST(goodbye_lets_them_end),
+        TEST(connection_ends_after_their_time),
         TEST(time_ends_them),
     };
 

@@ -215,7 +215,6 @@ static void a_reader_follows(void **state)
     }
 }
 
-/* Images that make no sense together: the count stays one that can be. */
 static void what_agrees_teaches_nothing(void **state)
 {
     (void)state;
@@ -230,6 +229,7 @@ static void what_agrees_teaches_nothing(void **state)
             }
 }
 
+/* Images that make no sense together: the count stays one that can be. */
 static void hostile_images_teach_no_nonsense(void **state)
 {
     uint64_t random = seed_of_test(), thought = 1;
