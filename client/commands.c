@@ -102,16 +102,6 @@ static uint16_t request_flags(const struct okv_command *command)
     return (uint16_t)flags;
 }
 
-/* All that a plain get has. */
-static inline void get_fill(struct operation *operation, const struct okv_command *command)
-{
-    operation->result.tag = command->tag;
-    operation->key = command->key;
-    operation->key_length = (uint32_t)command->key_length;
-    operation->buffer = command->buffer;
-    operation->buffer_size = command->buffer_size;
-}
-
 static void request_fill(const okv *handle, struct operation *operation,
                          const struct okv_command *command)
 {
@@ -171,7 +161,7 @@ int command_start(okv *handle, const struct okv_command *command, uint64_t begun
                         command_deadline_ns(handle, command, begun_ns), &operation);
     if (rc)
         return rc;
-    get_fill(operation, command);
+    command_fill_get(operation, command);
     if (!plain)
         request_fill(handle, operation, command);
     operation->out = place;

@@ -1,5 +1,5 @@
 /* Events and deadlines: what moves operations from step to step. */
-#include "client/handle.h"
+#include "client/short_way.h"
 
 #include "shared/clock.h"
 #include "shared/error.h"

@@ -343,6 +343,15 @@ static inline bool command_is_plain_get(const okv *handle, const struct okv_comm
            (command->buffer || command->buffer_size == 0);
 }
 _Static_assert(sizeof((struct okv_command *)0)->reserved == 3 * sizeof(uint32_t), "all are zero");
+/* All that a plain get has, and every operation may have. */
+static inline void command_fill_get(struct operation *operation, const struct okv_command *command)
+{
+    operation->result.tag = command->tag;
+    operation->key = command->key;
+    operation->key_length = (uint32_t)command->key_length;
+    operation->buffer = command->buffer;
+    operation->buffer_size = command->buffer_size;
+}
 /* Checks and starts it; its time began at `begun_ns`. Its READs are in the batch: reads_flush()
  * is the caller's. `place` is for DELIVER_TO_ARRAY, `started` for DELIVER_TO_CALLER; otherwise
  * NULL. Also what operation_take() says. */
@@ -363,7 +372,8 @@ void command_go(okv *handle, struct operation *operation);
 int operation_take(okv *handle, enum operation_kind kind, enum operation_delivery delivery,
                    uint64_t deadline_ns, struct operation **out);
 /* Begins one in a slot that was taken from the free ones. Key, buffer and tag in it may be an
- * earlier get's: the caller sets all of them, and counts `pending` where okv_poll() delivers. */
+ * earlier get's: the caller sets all of them (command_fill_get()), and counts `pending` where
+ * okv_poll() delivers. */
 static inline void operation_begin(okv *handle, struct operation *slot, enum operation_kind kind,
                                    enum operation_delivery delivery, uint64_t deadline_ns)
 {
@@ -462,12 +472,6 @@ void lookup_resume(okv *handle, struct operation *operation);
 int lookup_post(okv *handle, struct operation *operation);
 /* A READ of the current step ended well. */
 void lookup_read_done(okv *handle, struct operation *operation, enum read_kind kind);
-
-/* ---- short_submit.c ---- */
-
-/* The READ of an operation that is_short ended well. True when the operation ended with it; else it
- * is short no more, and to be told of its READ as any other. */
-bool short_submit_end(okv *handle, struct operation *operation);
 
 /* ---- extent.c ---- */
 

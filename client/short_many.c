@@ -88,11 +88,7 @@ static void adopt(okv *handle, struct short_many *way, uint32_t slot)
 
     operation_begin(handle, operation, OPERATION_GET, DELIVER_TO_ARRAY,
                     command_deadline_ns(handle, command, way->many->begun_ns));
-    operation->result.tag = command->tag;
-    operation->key = command->key;
-    operation->key_length = (uint32_t)command->key_length;
-    operation->buffer = command->buffer;
-    operation->buffer_size = command->buffer_size;
+    command_fill_get(operation, command);
     operation->out = read->result;
     lookup_adopt(operation, read->hash, read->bucket);
     read->command = NULL;

@@ -29,13 +29,9 @@ bool short_submit(okv *handle, const struct okv_command *command, uint64_t begun
     operation->step = STEP_BUCKET;
     operation->is_short = true;
     operation->reads = 1;
-    operation->key = command->key;
-    operation->key_length = (uint32_t)command->key_length;
-    operation->buffer = command->buffer;
-    operation->buffer_size = command->buffer_size;
+    command_fill_get(operation, command);
     operation->lookup.hash = place.hash;
     operation->lookup.bucket = place.bucket;
-    operation->result.tag = command->tag;
     return true;
 }
 

@@ -53,6 +53,9 @@ void short_many(okv *handle, struct many *many);
 /* Starts a get of okv_submit() whose time began at `begun_ns`: its READ is in the batch. False when
  * it has to go another way: nothing has happened then. */
 bool short_submit(okv *handle, const struct okv_command *command, uint64_t begun_ns);
+/* The READ of an operation that is_short ended well. True when the operation ended with it; else it
+ * is short no more, and to be told of its READ as any other. */
+bool short_submit_end(okv *handle, struct operation *operation);
 
 /* ---- all ---- */
 

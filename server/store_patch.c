@@ -138,6 +138,7 @@ bool okv_store_patch_overwrite(struct okv_store *store, struct okv_store_work *w
     struct okv_store_patch *patch = &work->patch;
     const struct okv_bucket_spot *spot = &patch->spot;
 
+    /* Where nothing was put out of the bucket, one that is as long changes nothing for others. */
     if ((spot->inline_need != UINT32_MAX && !keeps_the_others(table, patch, spot->length)) ||
         !okv_bucket_overwrite(patch->image, spot, value, value_length))
         return false;

@@ -9,10 +9,13 @@
 #include "client/handle.h"
 #include "tests/support/stub_many.h"
 
+#define PART (STUB_HEAP + 16384)
+
 char many_keys[MANY][16];
 char many_got[MANY][32];
 struct okv_command many_commands[MANY];
 struct okv_result many_answers[MANY];
+unsigned many_hang_up_at;
 
 uint64_t many_bucket(unsigned n)
 {
@@ -57,6 +60,56 @@ void many_write_items(const struct okv_entry *odd)
         unsigned count = many_items(bucket, odd, entries);
         stub_bucket(bucket, STUB_DEPTH, entries, count);
     }
+}
+
+void many_split_odd(void)
+{
+    struct okv_entry entries[MANY];
+    uint64_t other = many_bucket(MANY_ODD) + STUB_BUCKETS;
+
+    stub_key(many_keys[MANY_ODD], other, STUB_DEPTH + 1, 0);
+    many_commands[MANY_ODD].key_length = strlen(many_keys[MANY_ODD]);
+    entries[0] = many_item(MANY_ODD);
+    stub_bucket(other, STUB_DEPTH + 1, entries, 1);
+    for (uint64_t bucket = 0; bucket <= many_bucket(MANY_ODD); bucket++)
+        stub_bucket(bucket, STUB_DEPTH + 1, entries, many_items(bucket, NULL, entries));
+    entries[0] = stub_inline("?", "?"); /* of the other bucket no more here */
+    stub_bucket(0, STUB_DEPTH + 1, entries, many_items(0, NULL, entries));
+}
+
+struct stub_image many_chain_odd(void)
+{
+    struct okv_entry entries[MANY], moved = many_item(MANY_ODD);
+    struct stub_image image = {
+        .offset = stub_place(many_bucket(MANY_ODD)),
+        .bucket = many_bucket(MANY_ODD),
+        .version = STUB_VERSION,
+        .chain = PART,
+        .depth = STUB_DEPTH,
+    };
+
+    many_items(many_bucket(MANY_ODD), NULL, entries);
+    entries[1] = entries[2]; /* the odd one was between them */
+    stub_write(&image, entries, 2);
+    image.offset = PART;
+    image.chain = 0;
+    image.part = 1;
+    stub_write(&image, &moved, 1);
+    return image;
+}
+
+void many_tear_odd(unsigned n)
+{
+    if (n == MANY_ODD + 1 || n == MANY_ODD + 2)
+        stub.region[stub_place(many_bucket(MANY_ODD)) + 40] ^= 0xff;
+}
+
+void many_hang_up_once(unsigned n)
+{
+    if (n != many_hang_up_at)
+        return;
+    stub.before_read = NULL;
+    stub_hang_up();
 }
 
 /* Keys stay in their buckets when these are split. */

@@ -26,6 +26,16 @@ struct okv_entry many_item(unsigned n);
 /* Writes all, of which the odd one may be another. */
 void many_write_items(const struct okv_entry *odd);
 
+/* Moves the odd one to a bucket that its own was split into, which the handle does not know yet. */
+void many_split_odd(void);
+/* Moves the odd one to a further part of its bucket, which is returned to be written anew. */
+struct stub_image many_chain_odd(void);
+/* For stub.before_read: the image is wrong in the odd one's READ alone. */
+void many_tear_odd(unsigned n);
+/* Likewise: the connection ends before READ number many_hang_up_at, and at no later one. */
+extern unsigned many_hang_up_at;
+void many_hang_up_once(unsigned n);
+
 /* Runs the commands. */
 int many_get(void);
 struct okv_counters many_counters(void);

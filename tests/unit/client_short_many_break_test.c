@@ -16,25 +16,23 @@
 #define TIMEOUT_MS 20000
 #define SHORT_MS 50
 
-static unsigned hang_up_at;
-
 static void hang_up(unsigned n)
 {
-    if (n == hang_up_at)
+    if (n == many_hang_up_at)
         stub_hang_up();
 }
 
 /* What came before has its value, the others the end. */
 static void connection_that_is_lost_ends_them(void **state)
 {
-    for (hang_up_at = 1; hang_up_at <= MANY; hang_up_at++) {
+    for (many_hang_up_at = 1; many_hang_up_at <= MANY; many_hang_up_at++) {
         many_setup(state);
         handle = stub_open(4, 4, TIMEOUT_MS);
         stub.before_read = hang_up;
         assert_int_equal(many_get(), OKV_EDISCONNECTED);
-        unsigned whole = (hang_up_at - 1) / 4 * 4;
+        unsigned whole = (many_hang_up_at - 1) / 4 * 4;
         for (unsigned n = 0; n < MANY; n++)
-            if (n < whole || (n < hang_up_at && many_answers[n].status == OKV_OK))
+            if (n < whole || (n < many_hang_up_at && many_answers[n].status == OKV_OK))
                 many_assert_answer(n, many_keys[n]);
             else
                 many_assert_status(n, OKV_EDISCONNECTED);
@@ -58,20 +56,12 @@ static void read_that_fails_ends_them(void **state)
     assert_int_equal(many_counters().gets, 2 * MANY);
 }
 
-static void hang_up_once(unsigned n)
-{
-    if (n != hang_up_at)
-        return;
-    stub.before_read = NULL;
-    stub_hang_up();
-}
-
 static void gets_begin_again_on_the_next_connection(void **state)
 {
-    for (hang_up_at = 1; hang_up_at <= MANY; hang_up_at += 3) {
+    for (many_hang_up_at = 1; many_hang_up_at <= MANY; many_hang_up_at += 3) {
         many_setup(state);
         handle = stub_open_lasting(8, 4, TIMEOUT_MS);
-        stub.before_read = hang_up_once;
+        stub.before_read = many_hang_up_once;
         assert_int_equal(many_get(), OKV_OK);
         for (unsigned n = 0; n < MANY; n++)
             many_assert_answer(n, many_keys[n]);

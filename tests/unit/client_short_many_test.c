@@ -13,7 +13,6 @@
 #include "tests/support/stub_many.h"
 
 #define EXTENT (STUB_HEAP + 8192)
-#define PART (STUB_HEAP + 16384)
 #define HOUR_MS 3600000u
 #define TIMEOUT_MS 20000
 #define SHORT_MS 50
@@ -151,18 +150,11 @@ static void others_than_plain_gets_are_operations(void **state)
     many_assert_idle();
 }
 
-/* Wrong in the odd one's READ alone. */
-static void tear(unsigned n)
-{
-    if (n == MANY_ODD + 1 || n == MANY_ODD + 2)
-        stub.region[stub_place(many_bucket(MANY_ODD)) + 40] ^= 0xff;
-}
-
 static void torn_image_is_read_again(void **state)
 {
     (void)state;
     handle = stub_open(MANY, 4, TIMEOUT_MS);
-    stub.before_read = tear;
+    stub.before_read = many_tear_odd;
     many_assert_all(1, MANY + 1);
     assert_int_equal(stub.posts, 2);
     assert_int_equal(many_counters().torn_buckets, 1);
@@ -190,19 +182,9 @@ static void image_that_stays_torn_is_asked_for(void **state)
 
 static void item_of_a_bucket_that_was_split_is_in_the_other(void **state)
 {
-    struct okv_entry entries[MANY];
-    uint64_t other = many_bucket(MANY_ODD) + STUB_BUCKETS;
-
     (void)state;
     handle = stub_open(MANY, 4, TIMEOUT_MS);
-    stub_key(many_keys[MANY_ODD], other, STUB_DEPTH + 1, 0);
-    many_commands[MANY_ODD].key_length = strlen(many_keys[MANY_ODD]);
-    entries[0] = many_item(MANY_ODD);
-    stub_bucket(other, STUB_DEPTH + 1, entries, 1);
-    for (uint64_t bucket = 0; bucket <= many_bucket(MANY_ODD); bucket++)
-        stub_bucket(bucket, STUB_DEPTH + 1, entries, many_items(bucket, NULL, entries));
-    entries[0] = stub_inline("?", "?"); /* of the other bucket no more here */
-    stub_bucket(0, STUB_DEPTH + 1, entries, many_items(0, NULL, entries));
+    many_split_odd();
     many_assert_all(1, MANY + 1);
     assert_int_equal(many_counters().wrong_depths, 1);
     many_assert_all(0, MANY); /* it was learnt */
@@ -287,26 +269,11 @@ static void item_that_expires_takes_a_look_at_the_clock(void **state)
 
 static void further_part_of_the_bucket_is_read(void **state)
 {
-    struct okv_entry entries[MANY], moved = many_item(MANY_ODD);
-    struct stub_image image = {
-        .offset = stub_place(many_bucket(MANY_ODD)),
-        .bucket = many_bucket(MANY_ODD),
-        .version = STUB_VERSION,
-        .chain = PART,
-        .depth = STUB_DEPTH,
-    };
-
     (void)state;
     handle = stub_open(MANY, 4, TIMEOUT_MS);
-    many_items(many_bucket(MANY_ODD), NULL, entries);
-    entries[1] = entries[2]; /* the odd one was between them */
-    stub_write(&image, entries, 2);
-    image.offset = PART;
-    image.chain = 0;
-    image.part = 1;
-    stub_write(&image, &moved, 1);
+    struct stub_image further = many_chain_odd();
     many_assert_all(1, MANY + 1);
-    stub_write(&image, NULL, 0); /* in none of them */
+    stub_write(&further, NULL, 0); /* in none of them */
     many_write_commands();
     assert_int_equal(many_get(), OKV_OK);
     many_assert_others();

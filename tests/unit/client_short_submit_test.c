@@ -14,7 +14,6 @@
 #include "tests/support/stub_many.h"
 
 #define EXTENT (STUB_HEAP + 8192)
-#define PART (STUB_HEAP + 16384)
 #define HOUR_MS 3600000u
 #define TIMEOUT_MS 20000
 #define SHORT_MS 50
@@ -60,6 +59,12 @@ static void collect_so_many(unsigned count)
     assert_int_equal(count, 0);
 }
 
+static void assert_values(void)
+{
+    for (unsigned n = 0; n < MANY; n++)
+        many_assert_answer(n, many_keys[n]);
+}
+
 static void assert_idle(void)
 {
     assert_int_equal(okv_pending(handle), 0);
@@ -76,8 +81,7 @@ static void assert_all(unsigned short_count, unsigned reads)
     stub.reads = 0;
     assert_int_equal(submit(), short_count);
     collect_so_many(MANY);
-    for (unsigned n = 0; n < MANY; n++)
-        many_assert_answer(n, many_keys[n]);
+    assert_values();
     assert_int_equal(stub.reads, reads);
     assert_int_equal(many_counters().reads - before.reads, reads);
     assert_int_equal(many_counters().gets - before.gets, MANY);
@@ -208,18 +212,11 @@ static void wrong_ones_are_refused(void **state)
     assert_idle();
 }
 
-/* Wrong in the odd one's READ alone. */
-static void tear(unsigned n)
-{
-    if (n == MANY_ODD + 1 || n == MANY_ODD + 2)
-        stub.region[stub_place(many_bucket(MANY_ODD)) + 40] ^= 0xff;
-}
-
 static void torn_image_is_read_again(void **state)
 {
     (void)state;
     handle = stub_open(MANY, 4, TIMEOUT_MS);
-    stub.before_read = tear;
+    stub.before_read = many_tear_odd;
     assert_all(MANY, MANY + 1);
     assert_int_equal(many_counters().torn_buckets, 1);
     stub.before_read = NULL;
@@ -268,18 +265,9 @@ static void image_that_stays_torn_is_asked_for(void **state)
 
 static void item_of_a_bucket_that_was_split_is_in_the_other(void **state)
 {
-    struct okv_entry entries[MANY];
-    uint64_t other = many_bucket(MANY_ODD) + STUB_BUCKETS;
-
     (void)state;
     handle = stub_open(MANY, 4, TIMEOUT_MS);
-    stub_key(many_keys[MANY_ODD], other, STUB_DEPTH + 1, 0);
-    entries[0] = many_item(MANY_ODD);
-    stub_bucket(other, STUB_DEPTH + 1, entries, 1);
-    for (uint64_t bucket = 0; bucket <= many_bucket(MANY_ODD); bucket++)
-        stub_bucket(bucket, STUB_DEPTH + 1, entries, many_items(bucket, NULL, entries));
-    entries[0] = stub_inline("?", "?"); /* of the other bucket no more here */
-    stub_bucket(0, STUB_DEPTH + 1, entries, many_items(0, NULL, entries));
+    many_split_odd();
     assert_all(MANY, MANY + 1);
     assert_int_equal(many_counters().wrong_depths, 1);
     assert_all(MANY, MANY); /* it was learnt */
@@ -332,24 +320,9 @@ static void item_that_expires_takes_a_look_at_the_clock(void **state)
 
 static void further_part_of_the_bucket_is_read(void **state)
 {
-    struct okv_entry entries[MANY], moved = many_item(MANY_ODD);
-    struct stub_image image = {
-        .offset = stub_place(many_bucket(MANY_ODD)),
-        .bucket = many_bucket(MANY_ODD),
-        .version = STUB_VERSION,
-        .chain = PART,
-        .depth = STUB_DEPTH,
-    };
-
     (void)state;
     handle = stub_open(MANY, 4, TIMEOUT_MS);
-    many_items(many_bucket(MANY_ODD), NULL, entries);
-    entries[1] = entries[2]; /* the odd one was between them */
-    stub_write(&image, entries, 2);
-    image.offset = PART;
-    image.chain = 0;
-    image.part = 1;
-    stub_write(&image, &moved, 1);
+    many_chain_odd();
     assert_all(MANY, MANY + 1);
 }
 
@@ -370,27 +343,16 @@ static void connection_that_is_lost_ends_them(void **state)
     assert_int_equal(handle->active, 0);
 }
 
-static unsigned hang_up_at;
-
-static void hang_up_once(unsigned n)
-{
-    if (n != hang_up_at)
-        return;
-    stub.before_read = NULL;
-    stub_hang_up();
-}
-
 /* On the next connection they go the usual way. */
 static void they_begin_again_on_the_next_connection(void **state)
 {
-    for (hang_up_at = 1; hang_up_at <= MANY; hang_up_at += 3) {
+    for (many_hang_up_at = 1; many_hang_up_at <= MANY; many_hang_up_at += 3) {
         many_setup(state);
         handle = stub_open_lasting(MANY, 4, TIMEOUT_MS);
-        stub.before_read = hang_up_once;
+        stub.before_read = many_hang_up_once;
         submit();
         collect_so_many(MANY);
-        for (unsigned n = 0; n < MANY; n++)
-            many_assert_answer(n, many_keys[n]);
+        assert_values();
         assert_int_equal(many_counters().reconnects, 1);
         assert_int_equal(many_counters().gets, MANY);
         assert_idle();
@@ -419,8 +381,7 @@ static void without_a_connection_none_is_on_the_short_way(void **state)
     assert_int_equal(okv_submit(handle, many_commands + 4, MANY - 4, &accepted), OKV_OK);
     assert_int_equal(short_ones(), 0);
     collect_so_many(MANY);
-    for (unsigned n = 0; n < MANY; n++)
-        many_assert_answer(n, many_keys[n]);
+    assert_values();
     assert_idle();
 }
 
@@ -438,8 +399,7 @@ static void synchronous_gets_go_beside_them(void **state)
         OKV_OK);
     assert_memory_equal(value, many_keys[1], length);
     collect_so_many(MANY);
-    for (unsigned n = 0; n < MANY; n++)
-        many_assert_answer(n, many_keys[n]);
+    assert_values();
     assert_idle();
     many_assert_all(0, MANY); /* of okv_get_many(), in the same slots */
 }
@@ -450,7 +410,7 @@ static void goodbye_lets_them_end(void **state)
 {
     (void)state;
     handle = stub_open_lasting(MANY, 4, TIMEOUT_MS);
-    stub.before_read = tear;
+    stub.before_read = many_tear_odd;
     stub.delay = HELD;
     stub.reads = 0;
     assert_int_equal(submit(), MANY);
@@ -460,8 +420,7 @@ static void goodbye_lets_them_end(void **state)
     assert_false(link_is_up(handle));
     stub_release_events(0);
     collect_so_many(MANY);
-    for (unsigned n = 0; n < MANY; n++)
-        many_assert_answer(n, many_keys[n]);
+    assert_values();
     assert_int_equal(many_counters().gets, MANY);
     assert_idle();
 }
