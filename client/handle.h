@@ -11,7 +11,7 @@
  *   submit.c      asynchronous calls and okv_get_many
  *   short_get.c   okv_get when nothing is in its way
  *   short_many.c  okv_get_many, as far as nothing is in its way
- *   short_submit.c  the same for gets of okv_submit
+ *   short_submit.c okv_submit, likewise, for gets
  *   short_way.h   what these three share
  *   lookup.c      a get or head: READs of buckets and extents until hit, miss or fallback
  *   extent.c      where the bytes of an extent go, in pieces, and whether they are whole
