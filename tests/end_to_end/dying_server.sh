@@ -190,7 +190,7 @@ import_meets_a_stopped_server() {
     exec 3>"$scratch/fifo"
     head -n 1 "$scratch/items" >&3
     until [ "$("$okv" stat | sed -n 's/^items //p')" -eq 1 ]; do :; done
-    kill -STOP "${servers[-1]}"
+    halt_server
     sed -n 2p "$scratch/items" >&3
     exec 3>&-
     ended

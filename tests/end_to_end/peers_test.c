@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -344,12 +345,14 @@ static void redis_goes_away(void **state)
     struct peer_process process;
     struct okv_result result;
     struct okv_command commands[2] = {on_key(OKV_GET, "a"), on_key(OKV_PUT, "b")};
+    int status;
 
     (void)state;
     if (!peer_process_redis(&process))
         left_out();
     struct target *target = open_target(&target_redis_ops, process.tcp_uri);
-    kill(process.pid, SIGSTOP);
+    assert_int_equal(kill(process.pid, SIGSTOP), 0);
+    assert_int_equal(waitpid(process.pid, &status, WUNTRACED), process.pid);
     assert_int_equal(target->ops->submit(target, commands, 2, NULL), OKV_OK);
     kill(process.pid, SIGKILL);
     peer_process_stop(&process);

@@ -44,3 +44,10 @@ start_server() {
         fi
     done
 }
+
+# halt_server: the last of `servers` stands still when this returns. kill(1) comes back before: one thread takes
+# SIGSTOP, and until it runs to do so the others go on.
+halt_server() {
+    kill -STOP "${servers[-1]}"
+    while grep -qv ') T ' "/proc/${servers[-1]}/task/"*/stat; do sleep 0.01; done
+}

@@ -135,8 +135,20 @@ int server_wait(struct server_process *server)
     return status;
 }
 
-/* proc(5): the state, and fields 14 and 15; the command before them may hold spaces. */
-static void read_proc_stat(const struct server_process *server, char *state, uint64_t *cpu_ticks)
+void server_signal(struct server_process *server, int signal)
+{
+    siginfo_t stopped;
+
+    assert_int_equal(kill(server->pid, signal), 0);
+    if (signal == SIGKILL)
+        reap(server);
+    /* Told when the last of its threads stands, which may be long after the first one does. */
+    if (signal == SIGSTOP)
+        assert_int_equal(waitid(P_PID, (id_t)server->pid, &stopped, WSTOPPED), 0);
+}
+
+/* proc(5): fields 14 and 15; the command before them may hold spaces. */
+uint64_t server_cpu_ticks(const struct server_process *server)
 {
     char path[64], text[1024];
     unsigned long user, system;
@@ -149,31 +161,9 @@ static void read_proc_stat(const struct server_process *server, char *state, uin
     text[n] = '\0';
     const char *after = strrchr(text, ')');
     assert_non_null(after);
-    assert_int_equal(sscanf(after, ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", state,
-                            &user, &system),
-                     3);
-    *cpu_ticks = user + system;
-}
-
-void server_signal(struct server_process *server, int signal)
-{
-    uint64_t ticks;
-    char state = ' ';
-
-    assert_int_equal(kill(server->pid, signal), 0);
-    if (signal == SIGKILL)
-        reap(server);
-    while (signal == SIGSTOP && state != 'T')
-        read_proc_stat(server, &state, &ticks);
-}
-
-uint64_t server_cpu_ticks(const struct server_process *server)
-{
-    uint64_t ticks;
-    char state;
-
-    read_proc_stat(server, &state, &ticks);
-    return ticks;
+    assert_int_equal(
+        sscanf(after, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system), 2);
+    return user + system;
 }
 
 /* proc(5): of one thread; 0 when it has ended. */
