@@ -24,18 +24,6 @@ struct short_get {
     struct operation *slot; /* free: its image is what is READ to, and it is taken if need be */
 };
 
-/* The READ of the bucket leaves. False when it did not, or has to be another one. */
-static bool short_post(okv *handle, struct short_get *get)
-{
-    struct okv_read read;
-
-    if (!short_aim(handle, get->call->key, get->call->key_length, get->slot, &get->place, &read) ||
-        handle->transport->post_read(handle->conn, &read, 1))
-        return false;
-    short_count_reads(handle, 1);
-    return true;
-}
-
 /* All that came is the answer to the READ. */
 static bool is_read_done(const struct short_get *get, const struct okv_event *event, int count)
 {
@@ -80,20 +68,39 @@ static int look(const okv *handle, struct okv_event events[EVENTS])
     return count;
 }
 
+/* The READ has ended, without an event. */
+static bool read_now(okv *handle, const struct okv_read *read)
+{
+    const struct okv_transport_ops *transport = handle->transport;
+
+    return transport->read_now && transport->read_now(handle->conn, read, okv_bucket_extent) == 0;
+}
+
 bool short_get(okv *handle, const struct get_call *call, struct okv_result *result)
 {
     struct okv_event events[EVENTS];
     struct short_get get;
+    struct okv_read read;
+    int count = 1;
 
     if (!short_is_free(handle))
         return false;
     get.call = call;
     get.slot = operation_next(handle);
-    if (!short_post(handle, &get))
+    if (!short_aim(handle, call->key, call->key_length, get.slot, &get.place, &read))
         return false;
-    int count = look(handle, events);
-    if (!is_read_done(&get, events, count) ||
-        !short_answer(handle, call, &get.place, get.slot->image, result))
-        result->status = go_on(handle, &get, events, count, result);
+    bool done = read_now(handle, &read);
+    if (!done) {
+        if (handle->transport->post_read(handle->conn, &read, 1))
+            return false;
+        count = look(handle, events);
+        done = is_read_done(&get, events, count);
+    }
+    short_count_reads(handle, 1);
+    if (done && short_answer(handle, call, &get.place, get.slot->image, result))
+        return true;
+    if (done)
+        events[0] = (struct okv_event){.type = OKV_EVENT_READ, .cookie = read.cookie};
+    result->status = go_on(handle, &get, events, count, result);
     return true;
 }

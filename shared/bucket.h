@@ -128,6 +128,13 @@ static inline uint32_t okv_bucket_used(const uint8_t *image)
     return okv_le16_get(((const struct okv_wire_bucket *)image)->used);
 }
 
+/* Bytes of an image that count, by the header of one that is not checked: up to 64 KiB. The check
+ * looks at no others. An okv_read_extent. */
+static inline uint32_t okv_bucket_extent(const uint8_t *image)
+{
+    return (uint32_t)sizeof(struct okv_wire_bucket) + okv_bucket_used(image);
+}
+
 /* Walks the entries of a checked image: start with `*position` 0. Returns 1
  * with an entry, 0 at the end, OKV_ECORRUPT when lengths or flags make no sense. */
 int okv_bucket_next(const uint8_t *image, uint32_t *position, struct okv_entry *out);

@@ -7,7 +7,7 @@
  *
  *   server:  listen -> endpoint_create -> next_request -> accept / reject
  *   client:  connect, or connect_start and connect_step (makes its own endpoint)
- *   both:    post_read, send_buffer + post_send, flush, poll, recv_release, arm, probe
+ *   both:    post_read, read_now, send_buffer + post_send, flush, poll, recv_release, arm, probe
  *   values:  expose (client) -> the server learns address and key by a message -> pull (server)
  *   end:     close -> OKV_EVENT_CLOSED from poll -> conn_destroy
  *
@@ -104,6 +104,11 @@ struct okv_read {
     uint32_t length;
     uint64_t cookie;
 };
+
+/* How many bytes of a READ matter, as the first OKV_READ_BEGINNING of them say, which may be
+ * anything; more than the READ's length is all of them. */
+#define OKV_READ_BEGINNING 64u
+typedef uint32_t okv_read_extent(const uint8_t *beginning);
 
 /* Memory of a client that its server may READ: what the server is told of it. */
 struct okv_exposure {
@@ -234,6 +239,12 @@ struct okv_transport_ops {
      * outside the region (overflow-safe), OKV_EAGAIN when more than max_reads
      * would be outstanding. The destination belongs to the transport until its event. */
     int (*post_read)(struct okv_conn *conn, const struct okv_read *reads, unsigned count);
+
+    /* Client, where the region is in its own memory; NULL elsewhere. One READ of a multiple of
+     * OKV_READ_BEGINNING bytes that has ended when this returns, without an event; what lies beyond
+     * `extent` of it is left out, as it suits. OKV_EAGAIN: not now, as a poll has something to do;
+     * post it, and poll. OKV_EINVAL as post_read. */
+    int (*read_now)(struct okv_conn *conn, const struct okv_read *read, okv_read_extent *extent);
 
     /* Client: lets the server READ base[0..length) until unexpose. The memory is
      * borrowed and must stay as it is; messages sent from now on may name the

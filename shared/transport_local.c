@@ -1,17 +1,14 @@
-/* READs and events of the local transport, and its table of operations. */
+/* Events of the local transport, and its table of operations. */
 #include "shared/transport_local.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "shared/bytes.h"
 #include "shared/clock.h"
 #include "shared/error.h"
-#include "shared/ordering.h"
 
 /* Ready sockets that one poll of a server looks at. */
 #define POLL_BATCH 64
@@ -47,63 +44,6 @@ static int memory_register(struct okv_endpoint *endpoint, void *base, size_t len
 static void memory_unregister(struct okv_memory *memory)
 {
     free(memory);
-}
-
-static bool read_is_valid(const struct okv_conn *conn, const struct okv_read *read)
-{
-    const struct okv_local_memory *memory = (const struct okv_local_memory *)read->memory;
-
-    if (read->length == 0 || !memory)
-        return false;
-    if (!okv_range_inside(read->offset, read->length, conn->remote_length))
-        return false;
-    /* As unsigned numbers a destination before the memory is one far behind it. */
-    uint64_t at = (uint64_t)((uintptr_t)read->destination - (uintptr_t)memory->base);
-    return okv_range_inside(at, read->length, memory->length);
-}
-
-static int post_read(struct okv_conn *base, const struct okv_read *reads, unsigned count)
-{
-    struct okv_local_conn *conn = okv_local_conn(base);
-
-    if (conn->state != OKV_LOCAL_OPEN || conn->hung_up)
-        return OKV_EDISCONNECTED;
-    for (unsigned i = 0; i < count; i++) {
-        if (!read_is_valid(base, &reads[i]))
-            return OKV_EINVAL;
-    }
-    if (count > base->max_reads - conn->read_count)
-        return OKV_EAGAIN;
-    for (unsigned i = 0; i < count; i++) {
-        /* The server may store into these bytes meanwhile: what arrives is checked by its
-         * checksum, as after a READ of a device. */
-        memcpy(reads[i].destination, conn->map + reads[i].offset, reads[i].length);
-        conn->reads[(conn->read_first + conn->read_count++) % OKV_LOCAL_MAX_READS] =
-            (struct okv_local_done){reads[i].cookie, 0};
-    }
-    okv_snapshot_fence(); /* a later READ sees at least what these saw */
-    base->acknowledged += count;
-    if (count > 0)
-        okv_local_announce(okv_local_endpoint(base->endpoint));
-    return 0;
-}
-
-static int report_reads(struct okv_local_conn *conn, struct okv_event *events, int max)
-{
-    int n = 0;
-
-    while (n < max && conn->read_count > 0) {
-        const struct okv_local_done *done = &conn->reads[conn->read_first];
-        events[n++] = (struct okv_event){
-            .type = OKV_EVENT_READ,
-            .status = done->status,
-            .conn = &conn->base,
-            .cookie = done->cookie,
-        };
-        conn->read_first = (conn->read_first + 1) % OKV_LOCAL_MAX_READS;
-        conn->read_count--;
-    }
-    return n;
 }
 
 static int report_ended(struct okv_local_endpoint *endpoint, struct okv_event *events, int max)
@@ -237,8 +177,8 @@ static void look_at_server(struct okv_local_conn *conn)
     bool is_due;
 
     if (conn->read_count > 0) {
-        now = okv_clock_ns();
-        is_due = now - conn->alive_ns >= OKV_LOCAL_ALIVE_NS;
+        now = okv_clock_steps();
+        is_due = !okv_local_is_alive(conn, now);
     } else {
         is_due = !conn->awake || polls % CLIENT_LOOK_POLLS == 0;
     }
@@ -248,7 +188,7 @@ static void look_at_server(struct okv_local_conn *conn)
     if (conn->hung_up || conn->state != OKV_LOCAL_OPEN)
         okv_local_flush_reads(conn);
     else if (conn->read_count > 0)
-        conn->alive_ns = now;
+        conn->alive_steps = now;
 }
 
 static int poll_client(struct okv_local_endpoint *endpoint, struct okv_event *events, int max)
@@ -260,11 +200,11 @@ static int poll_client(struct okv_local_endpoint *endpoint, struct okv_event *ev
         okv_local_flush(&conn->base);
     if (conn->state == OKV_LOCAL_OPEN)
         look_at_server(conn);
-    if (conn->state == OKV_LOCAL_OPEN)
+    if (conn->state == OKV_LOCAL_OPEN && (conn->hung_up || !okv_local_ring_is_quiet(&conn->ring)))
         n = okv_local_receive(conn, events, conn->read_count > 0 ? (max + 1) / 2 : max);
     if (n > 0)
         okv_local_conn_wake(conn);
-    n += report_reads(conn, events + n, max - n);
+    n += okv_local_report_reads(conn, events + n, max - n);
     if (conn->read_count == 0)
         n += report_ended(endpoint, events + n, max - n);
     return n;
@@ -355,7 +295,8 @@ const struct okv_transport_ops okv_transport_local = {
     .conn_destroy = okv_local_conn_destroy,
     .memory_register = memory_register,
     .memory_unregister = memory_unregister,
-    .post_read = post_read,
+    .post_read = okv_local_post_read,
+    .read_now = okv_local_read_now,
     .expose = okv_local_expose,
     .unexpose = okv_local_unexpose,
     .pull = okv_local_pull,

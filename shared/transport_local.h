@@ -65,11 +65,11 @@ enum okv_local_answer { OKV_LOCAL_WELCOME = 1, OKV_LOCAL_REJECT = 2 };
 /*
  * The mapping outlives the server, so a copy out of it alone does not prove
  * that its data is still what the server at this address serves. A READ
- * therefore succeeds only if the server was seen alive within ALIVE_NS before
- * its event; and a server that takes over from one that died lets TAKEOVER_NS
- * pass before it serves.
+ * therefore succeeds only if the server was seen alive within ALIVE_STEPS of
+ * okv_clock_steps() before its event, 10 to 50 us; and a server that takes over
+ * from one that died lets TAKEOVER_NS pass before it serves.
  */
-#define OKV_LOCAL_ALIVE_NS 20000u
+#define OKV_LOCAL_ALIVE_STEPS 50000u
 #define OKV_LOCAL_TAKEOVER_NS 20000000u
 
 struct okv_local_request {
@@ -172,7 +172,7 @@ struct okv_local_conn {
     unsigned read_first, read_count;
     struct okv_local_key *keys;        /* NULL until the first exposure */
     struct okv_local_exposure *unsent; /* in their order */
-    uint64_t alive_ns;                 /* when the server was last seen alive */
+    uint64_t alive_steps;              /* when the server was last seen alive */
 };
 
 struct okv_local_endpoint {
@@ -312,13 +312,26 @@ void okv_local_conn_wake(struct okv_local_conn *conn);
 /* Has the peer ring when there is something. False: there is something, the connection stays
  * awake. */
 bool okv_local_conn_rest(struct okv_local_conn *conn);
-/* Makes the READs that are not reported yet fail. */
-void okv_local_flush_reads(struct okv_local_conn *conn);
 /* Takes a connection out of the list of ended ones, if it is there. */
 void okv_local_unqueue_ended(struct okv_local_endpoint *endpoint, struct okv_local_conn *conn);
 /* Makes the endpoint's fd readable until the next arm; any thread. */
 void okv_local_signal(struct okv_local_endpoint *endpoint);
 /* The same, once, when the endpoint is armed: its own thread has made an event. */
 void okv_local_announce(struct okv_local_endpoint *endpoint);
+
+/* ---- READs ---- */
+
+int okv_local_post_read(struct okv_conn *conn, const struct okv_read *reads, unsigned count);
+int okv_local_read_now(struct okv_conn *conn, const struct okv_read *read, okv_read_extent *extent);
+/* Up to `max` events of READs that were posted. */
+int okv_local_report_reads(struct okv_local_conn *conn, struct okv_event *events, int max);
+/* Makes the READs that are not reported yet fail. */
+void okv_local_flush_reads(struct okv_local_conn *conn);
+
+/* At `now`, on okv_clock_steps(): the server was seen alive just before. */
+static inline bool okv_local_is_alive(const struct okv_local_conn *conn, uint64_t now)
+{
+    return now - conn->alive_steps < OKV_LOCAL_ALIVE_STEPS;
+}
 
 #endif

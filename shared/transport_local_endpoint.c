@@ -285,12 +285,6 @@ void okv_local_announce(struct okv_local_endpoint *endpoint)
     }
 }
 
-void okv_local_flush_reads(struct okv_local_conn *conn)
-{
-    for (unsigned i = 0; i < conn->read_count; i++)
-        conn->reads[(conn->read_first + i) % OKV_LOCAL_MAX_READS].status = OKV_EDISCONNECTED;
-}
-
 void okv_local_unqueue_ended(struct okv_local_endpoint *endpoint, struct okv_local_conn *conn)
 {
     struct okv_local_conn **link = &endpoint->ended;
