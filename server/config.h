@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "server/region.h"
 #include "shared/uri.h"
 
 #define OKV_LISTENERS_MAX 16
@@ -30,7 +31,8 @@ struct okv_config {
     uint32_t remember_s;              /* the results of a client's writes, after it has gone */
     uint32_t drain_ms;                /* what clients get to leave when the server ends */
     uint32_t spin_us;                 /* before an idle worker sleeps */
-    bool huge;
+    enum okv_region_pages pages;
+    bool prefault;
 };
 
 /* Fills `config`, or prints what is wrong and how it is right and exits with 2. */

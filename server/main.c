@@ -193,7 +193,9 @@ static void books_close(struct okv_server *server)
 
 static int run(struct okv_server *server, const sigset_t *signals, struct okv_diag *diag)
 {
-    int rc = okv_region_create(server->config.memory, server->config.huge, &server->region, diag);
+    const struct okv_config *config = &server->config;
+    int rc =
+        okv_region_create(config->memory, config->pages, config->prefault, &server->region, diag);
 
     if (rc)
         return rc;

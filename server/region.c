@@ -6,15 +6,22 @@
 #include <unistd.h>
 
 #include "shared/error.h"
+#include "shared/mapping.h"
 #include "shared/size.h"
 
 #ifndef MFD_HUGE_2MB /* in linux/memfd.h, which does not go with sys/mman.h */
 #define MFD_HUGE_2MB (21u << 26)
 #endif
+#ifndef MADV_POPULATE_WRITE /* Linux 5.14 */
+#define MADV_POPULATE_WRITE 23
+#endif
+#ifndef MADV_COLLAPSE /* Linux 6.1 */
+#define MADV_COLLAPSE 25
+#endif
 
 static int huge_pages_missing(uint64_t length, struct okv_diag *diag)
 {
-    unsigned long pages = (unsigned long)((length + OKV_REGION_UNIT - 1) / OKV_REGION_UNIT);
+    unsigned long pages = (unsigned long)((length + OKV_HUGE_PAGE - 1) / OKV_HUGE_PAGE);
 
     return okv_diag_set(diag, OKV_EPERM,
                         "--huge needs %lu free huge pages of 2 MiB (%s): reserve them with "
@@ -38,15 +45,60 @@ static int check_length(uint64_t length, struct okv_diag *diag)
                         wanted, there);
 }
 
-int okv_region_create(uint64_t length, bool huge, struct okv_exposed_region *out,
-                      struct okv_diag *diag)
+static int map_failed(uint64_t length, enum okv_region_pages pages, struct okv_diag *diag)
 {
-    unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge ? MFD_HUGETLB | MFD_HUGE_2MB : 0);
+    if (pages == OKV_REGION_RESERVED)
+        return huge_pages_missing(length, diag);
+    return okv_diag_set(diag, OKV_ENOMEM, "cannot map a region of %llu bytes: %s; lower --memory",
+                        (unsigned long long)length, strerror(errno));
+}
+
+/* The kernel collapses only where there is something: a byte is enough. */
+static int collapse(uint8_t *base, uint64_t length, struct okv_diag *diag)
+{
+    for (uint64_t at = 0; at < length; at += OKV_HUGE_PAGE) {
+        *(volatile uint8_t *)(base + at) = 0;
+        if (madvise(base + at, OKV_HUGE_PAGE, MADV_COLLAPSE))
+            return okv_diag_set(diag, errno == ENOMEM ? OKV_ENOMEM : OKV_EPERM,
+                                "--huge=transparent: the kernel made %llu of %llu MiB into huge "
+                                "pages (%s); it takes Linux 6.1 with transparent huge pages, and "
+                                "unfragmented memory: reserve pages for --huge instead, or leave "
+                                "it out",
+                                (unsigned long long)(at >> 20), (unsigned long long)(length >> 20),
+                                strerror(errno));
+    }
+    return 0;
+}
+
+static int populate(void *base, uint64_t length, struct okv_diag *diag)
+{
+    if (madvise(base, length, MADV_POPULATE_WRITE) == 0)
+        return 0;
+    if (errno == EINVAL)
+        return okv_diag_set(diag, OKV_EUNSUPPORTED, "--prefault takes Linux 5.14: leave it out");
+    return okv_diag_set(diag, OKV_ENOMEM,
+                        "--prefault: the kernel does not give %llu bytes (%s); lower --memory",
+                        (unsigned long long)length, strerror(errno));
+}
+
+/* A child would otherwise get copies of the pinned pages (man ibv_fork_init). */
+static int keep_from_children(void *base, uint64_t length, struct okv_diag *diag)
+{
+    if (madvise(base, length, MADV_DONTFORK))
+        return okv_diag_set(diag, OKV_EIO, "cannot keep the region out of child processes: %s",
+                            strerror(errno));
+    return 0;
+}
+
+int okv_region_create(uint64_t length, enum okv_region_pages pages, bool prefault,
+                      struct okv_exposed_region *out, struct okv_diag *diag)
+{
+    unsigned huge = pages == OKV_REGION_RESERVED ? MFD_HUGETLB | MFD_HUGE_2MB : 0;
     int rc = check_length(length, diag);
 
     if (rc)
         return rc;
-    int fd = memfd_create("okv-region", flags);
+    int fd = memfd_create("okv-region", MFD_CLOEXEC | MFD_ALLOW_SEALING | huge);
     if (fd < 0)
         return huge ? huge_pages_missing(length, diag)
                     : okv_diag_set(diag, okv_error_from_errno(errno),
@@ -57,22 +109,18 @@ int okv_region_create(uint64_t length, bool huge, struct okv_exposed_region *out
                           (unsigned long long)length, strerror(errno));
         goto close_fd;
     }
-    void *base = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *base = okv_map_shared(fd, length, PROT_READ | PROT_WRITE);
     if (base == MAP_FAILED) {
-        if (huge)
-            rc = huge_pages_missing(length, diag);
-        else
-            rc = okv_diag_set(diag, OKV_ENOMEM,
-                              "cannot map a region of %llu bytes: %s; lower --memory",
-                              (unsigned long long)length, strerror(errno));
+        rc = map_failed(length, pages, diag);
         goto close_fd;
     }
-    /* A child would otherwise get copies of the pinned pages (man ibv_fork_init). */
-    if (madvise(base, length, MADV_DONTFORK)) {
-        rc = okv_diag_set(diag, OKV_EIO, "cannot keep the region out of child processes: %s",
-                          strerror(errno));
+    rc = keep_from_children(base, length, diag);
+    if (rc == 0 && pages == OKV_REGION_TRANSPARENT)
+        rc = collapse(base, length, diag);
+    if (rc == 0 && prefault)
+        rc = populate(base, length, diag);
+    if (rc)
         goto unmap;
-    }
     *out = (struct okv_exposed_region){.base = base, .length = length, .fd = fd};
     return 0;
 unmap:

@@ -9,16 +9,22 @@
 
 #include "shared/transport.h"
 
-/* The size of a huge page: with them, a region is a multiple of it. */
-#define OKV_REGION_UNIT (UINT64_C(2) << 20)
+/* Which pages the region lies on, and when it gets them. */
+enum okv_region_pages {
+    OKV_REGION_SMALL,       /* with use */
+    OKV_REGION_RESERVED,    /* huge ones that vm.nr_hugepages reserved for such as this */
+    OKV_REGION_TRANSPARENT, /* huge ones that the kernel makes of small ones, all at once */
+};
 
 /*
- * Maps `length` bytes of zeros, a multiple of a page (of 2 MiB if `huge`).
- * The mapping is kept out of forked children. OKV_EPERM: no huge pages;
- * OKV_ENOMEM, OKV_EIO. Huge pages are never replaced by small ones silently.
+ * Maps `length` bytes of zeros, a multiple of a page (of OKV_HUGE_PAGE unless small); with
+ * `prefault` the kernel gives all of them now. The mapping is kept out of forked children.
+ * Blocks: prefault for a second or two per GiB, and the making of huge pages (MADV_COLLAPSE of
+ * madvise(2), Linux 6.1) for 0.3 to 4. OKV_EPERM: no huge pages; OKV_ENOMEM, OKV_EIO. Huge
+ * pages are never replaced by small ones silently.
  */
-int okv_region_create(uint64_t length, bool huge, struct okv_exposed_region *out,
-                      struct okv_diag *diag);
+int okv_region_create(uint64_t length, enum okv_region_pages pages, bool prefault,
+                      struct okv_exposed_region *out, struct okv_diag *diag);
 void okv_region_destroy(struct okv_exposed_region *region);
 
 #endif

@@ -22,6 +22,7 @@
 #include "shared/bytes.h"
 #include "shared/clock.h"
 #include "shared/error.h"
+#include "shared/mapping.h"
 
 /* Between two tries at a server whose queue is full. */
 #define QUEUE_PAUSE_NS 2000000u
@@ -196,7 +197,7 @@ static int map_region(struct okv_local_conn *conn, const char *path, int fd, str
                             "cannot look at the memory of local://%s: %s", path, strerror(errno));
     if (file.st_size <= 0)
         return okv_diag_set(diag, OKV_EPROTO, "the server at local://%s offers no memory", path);
-    map = mmap(NULL, (size_t)file.st_size, PROT_READ, MAP_SHARED, fd, 0);
+    map = okv_map_shared(fd, (size_t)file.st_size, PROT_READ);
     if (map == MAP_FAILED)
         return okv_diag_set(
             diag, okv_error_from_errno(errno),

@@ -90,6 +90,11 @@ everything() {
     what="processors of one's own"
     run 0 --quick --targets okv-local,redis-unix --server-cpus 0 --client-cpus=0 --rounds 1
     grep -qx "processors      servers 0, kv-bench 0, of $(nproc)" "$scratch/out" || wrong "the processors are not there"
+    what="settings of one's own"
+    mkdir "$scratch/tables"
+    run 0 --quick --targets okv-local,lmdb --okv=--prefault --okv --max-value=128K --lmdb "$scratch/tables" --rounds 1
+    grep -q -e '^okv-local .* --prefault --max-value=128K$' "$scratch/out" || wrong "okv-server's options are not there"
+    grep -q "^lmdb .*$scratch/tables/" "$scratch/out" || wrong "LMDB's files are elsewhere"
     what="large values"
     run 0 --quick --targets redis-unix,memcached-tcp,lmdb,okv-local \
         --records 20 --value-size 1M --mix get=50,put=50 --rounds 1
@@ -115,6 +120,9 @@ refusals() {
     what="processors that are not there"
     run 2 --targets okv-local --server-cpus 5000
     grep -q -e '--server-cpus 5000: give processors' "$scratch/err" || wrong "no cause"
+    what="a directory that is not there"
+    run 2 --quick --targets lmdb --lmdb /nowhere
+    grep -q -e '--lmdb /nowhere: no directory' "$scratch/err" || wrong "no cause"
     what="an option that nobody knows"
     run 2 --quick --targets okv-local --nonsense
     what="what a store cannot do"

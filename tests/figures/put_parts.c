@@ -375,7 +375,7 @@ static void server_start(struct server *server, const struct options *options,
 {
     const struct okv_transport_ops *ops = okv_transport_for(uri->scheme);
     struct okv_diag diag = {""};
-    int rc = okv_region_create(options->memory, false, &server->region, &diag);
+    int rc = okv_region_create(options->memory, OKV_REGION_SMALL, false, &server->region, &diag);
 
     if (rc)
         fail("the table", rc, diag.text);
