@@ -13,7 +13,6 @@
 
 #include "shared/clock.h"
 #include "shared/error.h"
-#include "shared/hash.h"
 
 #define EVENTS_MAX 4096
 
@@ -339,10 +338,9 @@ static void stub_unregister(struct okv_memory *memory)
 
 /* ---- READs and requests ---- */
 
-static void post_one(const struct okv_read *read)
+/* Into registered memory that no other READ owns. */
+static void read_begin(const struct okv_read *read)
 {
-    struct okv_event event = {
-        .type = OKV_EVENT_READ, .status = stub.read_status, .conn = &conn, .cookie = read->cookie};
     uint8_t *to = read->destination;
 
     assert_true(to >= read->memory->base &&
@@ -352,14 +350,22 @@ static void post_one(const struct okv_read *read)
             assert_true(events[i].length == 0 || to >= events[i].destination + events[i].length ||
                         events[i].destination >= to + read->length);
     stub.reads++;
-    stub.reads_under_way++;
     stub.last_read = read->offset;
     stub.last_destination = to;
     if (stub.before_read)
         stub.before_read(stub.reads);
+}
+
+static void post_one(const struct okv_read *read)
+{
+    struct okv_event event = {
+        .type = OKV_EVENT_READ, .status = stub.read_status, .conn = &conn, .cookie = read->cookie};
+
+    stub.reads_under_way++;
+    read_begin(read);
     if (!stub.read_status)
-        memcpy(to, stub.region + read->offset, read->length);
-    event_push(&event, to, read->length);
+        memcpy(read->destination, stub.region + read->offset, read->length);
+    event_push(&event, read->destination, read->length);
 }
 
 static int stub_post_read(struct okv_conn *of, const struct okv_read *reads, unsigned count)
@@ -380,6 +386,27 @@ static int stub_post_read(struct okv_conn *of, const struct okv_read *reads, uns
         return OKV_EAGAIN;
     for (unsigned i = 0; i < count && !closing; i++)
         post_one(&reads[i]);
+    return 0;
+}
+
+static int stub_read_now(struct okv_conn *of, const struct okv_read *read, okv_read_extent *extent)
+{
+    uint8_t *to = read->destination;
+
+    assert_ptr_equal(of, &conn);
+    assert_int_equal(read->length % OKV_READ_BEGINNING, 0);
+    assert_true(okv_range_inside(read->offset, read->length, conn.remote_length));
+    stub.now_asked++;
+    if (closing || event_count > 0 || stub.now_result)
+        return stub.now_result ? stub.now_result : OKV_EAGAIN;
+    read_begin(read);
+    memset(to, STUB_LEFT_OUT, read->length);
+    memcpy(to, stub.region + read->offset, OKV_READ_BEGINNING);
+    uint32_t lines = (extent(to) + OKV_READ_BEGINNING - 1) / OKV_READ_BEGINNING;
+    uint32_t most = read->length / OKV_READ_BEGINNING;
+    stub.now_bytes = (lines == 0 ? 1 : lines < most ? lines : most) * OKV_READ_BEGINNING;
+    memcpy(to, stub.region + read->offset, stub.now_bytes);
+    conn.acknowledged++;
     return 0;
 }
 
@@ -505,7 +532,7 @@ void stub_say(const struct stub_reply *reply)
     event_push(&event, NULL, 0);
 }
 
-static const struct okv_transport_ops ops = {
+static struct okv_transport_ops ops = {
     .name = "stub",
     .connect_start = stub_connect_start,
     .connect_step = stub_connect_step,
@@ -531,6 +558,7 @@ static const struct okv_transport_ops ops = {
 const struct okv_transport_ops *okv_transport_for(enum okv_scheme scheme)
 {
     (void)scheme;
+    ops.read_now = stub.has_now ? stub_read_now : NULL;
     return &ops;
 }
 

@@ -39,6 +39,7 @@
 #define STUB_SESSION 77 /* session_id of every welcome */
 #define STUB_SEED 42
 #define STUB_EXPOSED UINT64_C(0x7000) /* the address of every exposure */
+#define STUB_LEFT_OUT 0xa5            /* a byte that a READ did not bring */
 
 #define STUB_REQUESTS 256
 
@@ -85,6 +86,13 @@ struct stub {
     int read_result; /* of post_read */
     int read_status; /* of its event */
     unsigned max_reads;
+
+    /* READs that end at once, which are counted among the others, too. */
+    bool has_now;       /* there is read_now; as it is when a handle is opened */
+    int now_result;     /* of read_now */
+    unsigned now_asked; /* calls of it */
+    uint32_t
+        now_bytes; /* that the latest brought; the others of its destination are STUB_LEFT_OUT */
 
     /* Exposures: those of now, and what the latest one was. */
     unsigned exposures;
