@@ -1,6 +1,6 @@
 /*
  * The inside of the transport between processes of one host. Only
- * transport_local*.c includes this.
+ * transport_local*.c and tests include this.
  *
  * A connection is a Unix SOCK_SEQPACKET socket and two rings in shared memory
  * (transport_local_ring.h). Messages go through the rings. The socket is for the handshake, to
@@ -25,7 +25,7 @@
  *
  * The region's memfd is sealed against shrinking and against writable
  * mappings, and the client maps it for reading; a READ is a copy out of that
- * mapping, done when it is posted and reported by the next poll.
+ * mapping, done when it is posted and reported by the next poll, or by read_now at once.
  *
  * A connection is awake or at rest. Polls look at the rings of those that are awake, without a
  * system call, and only now and then at sockets. One that has had nothing for long, and each when
@@ -66,10 +66,11 @@ enum okv_local_answer { OKV_LOCAL_WELCOME = 1, OKV_LOCAL_REJECT = 2 };
  * The mapping outlives the server, so a copy out of it alone does not prove
  * that its data is still what the server at this address serves. A READ
  * therefore succeeds only if the server was seen alive within ALIVE_STEPS of
- * okv_clock_steps() before its event, 10 to 50 us; and a server that takes over
- * from one that died lets TAKEOVER_NS pass before it serves.
+ * okv_clock_steps() before its end, 40 to 200 us; and a server that takes over
+ * from one that died lets TAKEOVER_NS pass before it serves. The steps of two
+ * CPUs may be apart by as much as lies between the two.
  */
-#define OKV_LOCAL_ALIVE_STEPS 50000u
+#define OKV_LOCAL_ALIVE_STEPS 200000u
 #define OKV_LOCAL_TAKEOVER_NS 20000000u
 
 struct okv_local_request {

@@ -102,11 +102,10 @@ int okv_local_ring_put(struct okv_local_ring *ring, const uint8_t *bytes, uint32
 /* Shows the peer what was put. True: wake it. */
 bool okv_local_ring_publish(struct okv_local_ring *ring);
 
-/* Whether take would find nothing, and release have nothing to say. */
+/* Whether take would find nothing. */
 static inline bool okv_local_ring_is_quiet(const struct okv_local_ring *ring)
 {
-    return ring->told == ring->taken && ring->there == ring->taken &&
-           atomic_load_explicit(&ring->peer->published, memory_order_seq_cst) == ring->taken;
+    return atomic_load_explicit(&ring->peer->published, memory_order_seq_cst) == ring->taken;
 }
 
 /* Copies the next message to `to`. 1; 0: there is none now; OKV_EPROTO for one of more than `size`
