@@ -68,6 +68,8 @@ static int look(const okv *handle, struct okv_event events[EVENTS])
     return count;
 }
 
+_Static_assert(OKV_READ_BEGINNING == OKV_BUCKET_LINE, "whole lines, the first with the header");
+
 /* The READ has ended, without an event. */
 static bool read_now(okv *handle, const struct okv_read *read)
 {

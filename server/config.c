@@ -62,11 +62,9 @@ static const struct argp_option options[] = {
      1},
     {"memory", 'm', "SIZE", 0, "Size of the table, from 1M (256M)", 2},
     {"huge", OPTION_HUGE, "KIND", OPTION_ARG_OPTIONAL,
-     "Put the table on 2 MiB pages, which makes gets over shared memory and registration faster: "
-     "`reserved' ones (sysctl vm.nr_hugepages; this is what --huge alone asks for) or "
-     "`transparent' ones, which the kernel makes as the server starts, in up to 4 seconds per GiB. "
-     "Fails "
-     "when there are too few",
+     "Put the table on 2 MiB pages, or fail: gets over shared memory and registration are faster. "
+     "KIND: `reserved' ones (sysctl vm.nr_hugepages; also what --huge alone asks for) or "
+     "`transparent' ones, which the kernel makes as the server starts, in up to 4 seconds per GiB",
      2},
     {"prefault", OPTION_PREFAULT, NULL, 0,
      "Take all memory of the table at the start, in a second or two per GiB: no put waits for a "

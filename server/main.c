@@ -199,6 +199,9 @@ static int run(struct okv_server *server, const sigset_t *signals, struct okv_di
 
     if (rc)
         return rc;
+    /* To get the memory may take minutes, and nothing is lost when a signal ends that; from here on
+     * they are waited for, and no thread is to have one. */
+    pthread_sigmask(SIG_BLOCK, signals, NULL);
     rc = store_open(server, diag);
     if (rc)
         goto destroy_region;
@@ -243,7 +246,6 @@ int main(int argc, char **argv)
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, OKV_SERVER_FAILED_SIGNAL);
-    pthread_sigmask(SIG_BLOCK, &signals, NULL);
 
     okv_log_init(&server->log, STDERR_FILENO);
     int rc = run(server, &signals, &diag);

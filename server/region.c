@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "shared/error.h"
@@ -18,6 +19,9 @@
 #ifndef MADV_COLLAPSE /* Linux 6.1 */
 #define MADV_COLLAPSE 25
 #endif
+
+#define COLLAPSE_TRIES 20
+#define COLLAPSE_PAUSE_NS 1000000
 
 static int huge_pages_missing(uint64_t length, struct okv_diag *diag)
 {
@@ -53,19 +57,51 @@ static int map_failed(uint64_t length, enum okv_region_pages pages, struct okv_d
                         (unsigned long long)length, strerror(errno));
 }
 
-/* The kernel collapses only where there is something: a byte is enough. */
+static int collapse_failed(uint64_t done, uint64_t length, struct okv_diag *diag)
+{
+    unsigned long long here = done >> 20, all = length >> 20;
+
+    if (errno == ENOMEM || errno == EBUSY)
+        return okv_diag_set(diag, OKV_ENOMEM,
+                            "--huge=transparent: the kernel made %llu of %llu MiB into huge pages "
+                            "and has no memory for more (%s): lower --memory, raise the limit of "
+                            "its control group, reserve pages for --huge, or leave it out",
+                            here, all, strerror(errno));
+    return okv_diag_set(diag, OKV_EPERM,
+                        "--huge=transparent: the kernel made %llu of %llu MiB into huge pages "
+                        "(%s); it takes Linux 6.1 with transparent huge pages: reserve pages for "
+                        "--huge instead, or leave it out",
+                        here, all, strerror(errno));
+}
+
+/* The kernel may be busy with a page for a moment. */
+static int collapse_one(uint8_t *page)
+{
+    int rc = -1;
+
+    for (int i = 0; i < COLLAPSE_TRIES && rc; i++) {
+        if (i > 0)
+            nanosleep(&(struct timespec){.tv_nsec = COLLAPSE_PAUSE_NS}, NULL);
+        rc = madvise(page, OKV_HUGE_PAGE, MADV_COLLAPSE);
+        if (rc && errno != EAGAIN)
+            break;
+    }
+    return rc;
+}
+
+/* The kernel collapses only where there is something, for which a byte is enough; of a range that
+ * lies elsewhere than a huge page would it does nothing, and calls it a success. */
 static int collapse(uint8_t *base, uint64_t length, struct okv_diag *diag)
 {
+    if ((uintptr_t)base % OKV_HUGE_PAGE)
+        return okv_diag_set(diag, OKV_ENOMEM,
+                            "--huge=transparent: there is no address space for %llu bytes and the "
+                            "alignment of huge pages: raise the limit on it (ulimit -v)",
+                            (unsigned long long)length);
     for (uint64_t at = 0; at < length; at += OKV_HUGE_PAGE) {
         *(volatile uint8_t *)(base + at) = 0;
-        if (madvise(base + at, OKV_HUGE_PAGE, MADV_COLLAPSE))
-            return okv_diag_set(diag, errno == ENOMEM ? OKV_ENOMEM : OKV_EPERM,
-                                "--huge=transparent: the kernel made %llu of %llu MiB into huge "
-                                "pages (%s); it takes Linux 6.1 with transparent huge pages, and "
-                                "unfragmented memory: reserve pages for --huge instead, or leave "
-                                "it out",
-                                (unsigned long long)(at >> 20), (unsigned long long)(length >> 20),
-                                strerror(errno));
+        if (collapse_one(base + at))
+            return collapse_failed(at, length, diag);
     }
     return 0;
 }

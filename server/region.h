@@ -21,7 +21,8 @@ enum okv_region_pages {
  * `prefault` the kernel gives all of them now. The mapping is kept out of forked children.
  * Blocks: prefault for a second or two per GiB, and the making of huge pages (MADV_COLLAPSE of
  * madvise(2), Linux 6.1) for 0.3 to 4. OKV_EPERM: no huge pages; OKV_ENOMEM, OKV_EIO. Huge
- * pages are never replaced by small ones silently.
+ * pages are never replaced by small ones silently, though under want of memory the kernel may split
+ * transparent ones later.
  */
 int okv_region_create(uint64_t length, enum okv_region_pages pages, bool prefault,
                       struct okv_exposed_region *out, struct okv_diag *diag);

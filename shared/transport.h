@@ -7,7 +7,8 @@
  *
  *   server:  listen -> endpoint_create -> next_request -> accept / reject
  *   client:  connect, or connect_start and connect_step (makes its own endpoint)
- *   both:    post_read, read_now, send_buffer + post_send, flush, poll, recv_release, arm, probe
+ *   client:  read_now
+ *   both:    post_read, send_buffer + post_send, flush, poll, recv_release, arm, probe
  *   values:  expose (client) -> the server learns address and key by a message -> pull (server)
  *   end:     close -> OKV_EVENT_CLOSED from poll -> conn_destroy
  *
@@ -242,8 +243,9 @@ struct okv_transport_ops {
 
     /* Client, where the region is in its own memory; NULL elsewhere. One READ of a multiple of
      * OKV_READ_BEGINNING bytes that has ended when this returns, without an event; what lies beyond
-     * `extent` of it is left out, as it suits. OKV_EAGAIN: not now, as a poll has something to do;
-     * post it, and poll. OKV_EINVAL as post_read. */
+     * `extent` of it is left out, as it suits. OKV_EAGAIN: not now, as a poll has something to do,
+     * if only to say that the connection has ended: post it, and poll; the destination may have
+     * been written. OKV_EINVAL as post_read. */
     int (*read_now)(struct okv_conn *conn, const struct okv_read *read, okv_read_extent *extent);
 
     /* Client: lets the server READ base[0..length) until unexpose. The memory is

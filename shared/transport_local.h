@@ -68,7 +68,8 @@ enum okv_local_answer { OKV_LOCAL_WELCOME = 1, OKV_LOCAL_REJECT = 2 };
  * therefore succeeds only if the server was seen alive within ALIVE_STEPS of
  * okv_clock_steps() before its end, 40 to 200 us; and a server that takes over
  * from one that died lets TAKEOVER_NS pass before it serves. The steps of two
- * CPUs may be apart by as much as lies between the two.
+ * CPUs may be apart by as much as lies between, which kernels that use the
+ * counter at all see to.
  */
 #define OKV_LOCAL_ALIVE_STEPS 200000u
 #define OKV_LOCAL_TAKEOVER_NS 20000000u

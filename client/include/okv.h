@@ -505,7 +505,7 @@ OKV_API void okv_unregister(okv *handle, okv_registration **memory);
     X(deletes, "deletes that ended")                                         \
     X(updates, "incrs, appends and touches that ended")                      \
     X(reads, "RDMA READs posted, all but those that okv_probe times")        \
-    X(read_bytes, "bytes that those READs fetched")                          \
+    X(read_bytes, "bytes that those READs were of")                          \
     X(bucket_reads, "READs of a bucket or an overflow bucket")               \
     X(extent_reads, "READs of an extent or a piece of one")                  \
     X(directory_reads, "READs of the index's directory")                     \

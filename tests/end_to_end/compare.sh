@@ -122,7 +122,7 @@ refusals() {
     grep -q -e '--server-cpus 5000: give processors' "$scratch/err" || wrong "no cause"
     what="a directory that is not there"
     run 2 --quick --targets lmdb --lmdb /nowhere
-    grep -q -e '--lmdb /nowhere: no directory' "$scratch/err" || wrong "no cause"
+    grep -q -e '--lmdb /nowhere: give a directory' "$scratch/err" || wrong "no cause"
     what="an option that nobody knows"
     run 2 --quick --targets okv-local --nonsense
     what="what a store cannot do"

@@ -392,6 +392,7 @@ static void make_table(struct okv_transport_ops *table, const struct okv_transpo
     table->conn_destroy = chaos_conn_destroy;
     table->memory_register = chaos_memory_register;
     table->post_read = chaos_post_read;
+    table->read_now = NULL; /* so that each READ is one that can fail, and be held */
     table->expose = chaos_expose;
     table->post_send = chaos_post_send;
     table->flush = chaos_flush;

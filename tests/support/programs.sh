@@ -49,5 +49,5 @@ start_server() {
 # SIGSTOP, and until it runs to do so the others go on.
 halt_server() {
     kill -STOP "${servers[-1]}"
-    while grep -qv ') T ' "/proc/${servers[-1]}/task/"*/stat; do sleep 0.01; done
+    until ! grep -qv ') [TZ] ' "/proc/${servers[-1]}/task/"*/stat; do sleep 0.01; done
 }

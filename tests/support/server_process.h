@@ -29,7 +29,8 @@ void server_start(struct server_process *server, const char *const *arguments);
 int server_stop(struct server_process *server);
 /* The same of a server that ends by itself or had its signal. */
 int server_wait(struct server_process *server);
-/* Sends a signal; SIGKILL also reaps, SIGSTOP returns when the server stands still. */
+/* Sends a signal; SIGKILL also reaps, SIGSTOP returns when every
+ * thread of the server stands still: once until a SIGCONT. */
 void server_signal(struct server_process *server, int signal);
 
 /* CPU time of the server so far, user and system, in clock ticks (10 ms). */

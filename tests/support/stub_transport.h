@@ -91,8 +91,8 @@ struct stub {
     bool has_now;       /* there is read_now; as it is when a handle is opened */
     int now_result;     /* of read_now */
     unsigned now_asked; /* calls of it */
-    uint32_t
-        now_bytes; /* that the latest brought; the others of its destination are STUB_LEFT_OUT */
+    /* That the latest brought; the others of its destination are STUB_LEFT_OUT. */
+    uint32_t now_bytes;
 
     /* Exposures: those of now, and what the latest one was. */
     unsigned exposures;

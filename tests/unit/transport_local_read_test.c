@@ -215,6 +215,30 @@ static void an_extent_beyond_the_length_is_all(void **state)
     }
 }
 
+/* As if this process had stood still while it copied, for longer than a server may go unseen. */
+static uint32_t extent_after_long(const uint8_t *beginning)
+{
+    (void)beginning;
+    extents_asked++;
+    okv_local_conn(reader.conn)->alive_steps = okv_clock_steps() - 2 * OKV_LOCAL_ALIVE_STEPS;
+    return LINE;
+}
+
+static void what_was_copied_long_after_the_server_was_seen_is_not_read(void **state)
+{
+    struct okv_read read = read_of(LINE);
+    (void)state;
+    assert_soon();
+    uint64_t acknowledged = reader.conn->acknowledged;
+    for (unsigned i = 0; i < TRIES; i++) {
+        server_was_seen();
+        assert_int_equal(reader.ops->read_now(reader.conn, &read, extent_after_long), OKV_EAGAIN);
+    }
+    assert_true(extents_asked > 0);
+    assert_int_equal(reader.conn->acknowledged, acknowledged);
+    extents_asked = 0;
+}
+
 static void what_the_server_writes_is_there_for_the_next(void **state)
 {
     struct fixture *fixture = *state;
@@ -501,6 +525,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(lines_that_matter_are_brought),
         TEST(an_extent_beyond_the_length_is_all),
+        TEST(what_was_copied_long_after_the_server_was_seen_is_not_read),
         TEST(what_the_server_writes_is_there_for_the_next),
         TEST(a_place_outside_the_region_is_refused),
         TEST(a_destination_outside_the_memory_is_refused),
