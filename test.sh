@@ -12,7 +12,7 @@ Builds okv and runs its tests, on a Debian or Ubuntu machine, as root or with su
   release   gcc: clang-format, shellcheck and layers over the tree, unit tests, end to end over
             shared memory, installation, and, in a QEMU guest with real soft-RoCE, the transport
             tests and end to end over RDMA
-  clang     a build with clang, warnings as errors
+  clang     library and programs built with clang, warnings as errors; tsan has the rest
   asan      AddressSanitizer and UndefinedBehaviorSanitizer over everything without a device
   tsan      ThreadSanitizer over the same
   fuzz      clang with libFuzzer: a fixed number of random inputs for each fuzz target
@@ -47,10 +47,13 @@ logged() {
     fi
 }
 
+# build PRESET [TARGET...]: these, or all.
 build() {
-    step "building: $1"
-    logged "configure-$1" cmake --preset "$1"
-    logged "build-$1" cmake --build --preset "$1"
+    local preset=$1
+    shift
+    step "building: $preset"
+    logged "configure-$preset" cmake --preset "$preset"
+    logged "build-$preset" cmake --build --preset "$preset" ${1:+--target "$@"}
 }
 
 run_tests() {
@@ -73,7 +76,7 @@ if [ -n "$quick" ]; then
     run_tests release -j 2 -LE guest
     exit 0
 fi
-build clang
+build clang okv okv_static okv-cli okv-server kv-bench
 build asan
 build tsan
 build fuzz
