@@ -128,9 +128,9 @@ static inline uint32_t okv_bucket_used(const uint8_t *image)
     return okv_le16_get(((const struct okv_wire_bucket *)image)->used);
 }
 
+_Static_assert(sizeof(struct okv_wire_bucket) <= OKV_BUCKET_LINE, "the first line has the header");
 /* Bytes of an image that count, by the header of one that is not checked: up to 64 KiB. The check
  * looks at no others. An okv_read_extent. */
-_Static_assert(sizeof(struct okv_wire_bucket) <= OKV_BUCKET_LINE, "the first line has the header");
 static inline uint32_t okv_bucket_extent(const uint8_t *image)
 {
     return (uint32_t)sizeof(struct okv_wire_bucket) + okv_bucket_used(image);

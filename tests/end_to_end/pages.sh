@@ -51,20 +51,12 @@ stop_server() {
 # starts NAME SENTENCE OPTION...: a server with the option. False: the kernel does not have what it takes, and the
 # server said so by the sentence.
 starts() {
-    local name=$1 sentence=$2 tries=0
+    local name=$1 sentence=$2
     shift 2
-    : >"$scratch/ready"
-    "$server" --listen "$socket" --memory 64M "$@" >"$scratch/ready" 2>"$scratch/log" &
-    servers+=($!)
-    until grep -q '^ready ' "$scratch/ready"; do
-        sleep 0.05
-        tries=$((tries + 1))
-        if [ $tries -gt 1200 ] || ! kill -0 "${servers[-1]}" 2>/dev/null; then
-            grep -q "$sentence" "$scratch/log" || wrong "$name: no sentence: $(cat "$scratch/log")"
-            echo "left out: $name: $(cat "$scratch/log")"
-            return 1
-        fi
-    done
+    try_server "$socket" --memory 64M "$@" && return
+    grep -q "$sentence" "$scratch/log" || wrong "$name: no sentence: $(cat "$scratch/log")"
+    echo "left out: $name: $(cat "$scratch/log")"
+    return 1
 }
 
 with_use() {

@@ -27,8 +27,9 @@ programs_end() {
 }
 trap programs_end EXIT
 
-# start_server URI [ARGUMENT...]: a server that is ready; its process is the last of `servers`.
-start_server() {
+# try_server URI [ARGUMENT...]: a server that is ready; its process is the last of `servers`. False: it is not, and
+# $scratch/log says why.
+try_server() {
     local uri=$1 tries=0
     shift
     : >"$scratch/ready"
@@ -37,12 +38,16 @@ start_server() {
     until grep -q '^ready ' "$scratch/ready"; do
         sleep 0.1
         tries=$((tries + 1))
-        if [ $tries -gt 300 ] || ! kill -0 "${servers[-1]}" 2>/dev/null; then
-            echo "the server at $uri did not start:"
-            cat "$scratch/log"
-            exit 1
-        fi
+        [ $tries -le 300 ] && kill -0 "${servers[-1]}" 2>/dev/null || return 1
     done
+}
+
+# start_server URI [ARGUMENT...]: the same, and the end of the script without it.
+start_server() {
+    try_server "$@" && return
+    echo "the server at $1 did not start:"
+    cat "$scratch/log"
+    exit 1
 }
 
 # halt_server: the last of `servers` stands still when this returns. kill(1) comes back before: one thread takes

@@ -8,54 +8,9 @@
 
 #include <cmocka.h>
 
-#include "client/handle.h"
-#include "tests/support/stub_client.h"
+#include "tests/support/stub_one.h"
 
-#define BUCKET 3
-#define EXTENT (STUB_HEAP + 8192)
-#define PART (STUB_HEAP + 16384)
-#define HOUR_MS 3600000u
-#define TIMEOUT_MS 20000
 #define SHORT_MS 50
-
-static char key[16];   /* of BUCKET, at STUB_DEPTH and at the next */
-static char moved[16]; /* of BUCKET before it was split, of another one after */
-static uint64_t version;
-
-static int setup(void **state)
-{
-    client_setup(state);
-    stub_key(key, BUCKET, STUB_DEPTH + 1, 0);
-    stub_key(moved, BUCKET + STUB_BUCKETS, STUB_DEPTH + 1, 0);
-    version = 0;
-    length = SIZE_MAX;
-    return 0;
-}
-
-static int get_key(const char *of)
-{
-    return okv_get(handle, of, strlen(of), buffer[0], sizeof buffer[0], &length, &version);
-}
-
-static void write_item(const struct okv_entry *entry)
-{
-    stub_bucket(BUCKET, STUB_DEPTH, entry, 1);
-}
-
-static void write_inline(const char *value)
-{
-    struct okv_entry entry = stub_inline(key, value);
-
-    write_item(&entry);
-}
-
-static struct okv_counters counters(void)
-{
-    struct okv_counters counted;
-
-    okv_counters(handle, &counted);
-    return counted;
-}
 
 /* The key has this value, which took so many operations and READs, and is counted once. */
 static void assert_got(const char *of, const char *value, unsigned operations, unsigned reads)
@@ -437,7 +392,7 @@ static void event_of_nothing_beside_the_read_is_no_harm(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, client_teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, one_setup, client_teardown)
     const struct CMUnitTest tests[] = {
         TEST(what_the_image_says_takes_no_operation),
         TEST(torn_image_is_read_again),

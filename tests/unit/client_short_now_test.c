@@ -8,56 +8,17 @@
 
 #include <cmocka.h>
 
-#include "client/handle.h"
-#include "tests/support/stub_client.h"
+#include "tests/support/stub_one.h"
 
-#define BUCKET 3
-#define EXTENT (STUB_HEAP + 8192)
-#define PART (STUB_HEAP + 16384)
-#define HOUR_MS 3600000u
-#define TIMEOUT_MS 20000
 #define LINE OKV_READ_BEGINNING
 #define ITEMS 9 /* more than a line of them, and less than a bucket */
 
-static char key[16];   /* of BUCKET, at STUB_DEPTH and at the next */
-static char moved[16]; /* of BUCKET before it was split, of another one after */
-static uint64_t version;
-
 static int setup(void **state)
 {
-    client_setup(state);
-    stub_key(key, BUCKET, STUB_DEPTH + 1, 0);
-    stub_key(moved, BUCKET + STUB_BUCKETS, STUB_DEPTH + 1, 0);
-    version = 0;
-    length = SIZE_MAX;
+    one_setup(state);
     stub.has_now = true;
     handle = stub_open(4, 4, TIMEOUT_MS);
     return 0;
-}
-
-static int get_key(const char *of)
-{
-    return okv_get(handle, of, strlen(of), buffer[0], sizeof buffer[0], &length, &version);
-}
-
-static void write_item(const struct okv_entry *entry)
-{
-    stub_bucket(BUCKET, STUB_DEPTH, entry, 1);
-}
-
-static void write_inline(const char *value)
-{
-    struct okv_entry entry = stub_inline(key, value);
-
-    write_item(&entry);
-}
-
-static struct okv_counters counters(void)
-{
-    struct okv_counters counted;
-
-    okv_counters(handle, &counted);
-    return counted;
 }
 
 /* What a get costs. */
