@@ -61,7 +61,7 @@ struct okv_store_totals {
     atomic_uint_fast64_t splits;
     atomic_uint_fast64_t merges;
     atomic_uint_fast64_t changes; /* that callers asked for and that were made, but for those that
-                                     okv_store_patch_overwrite() made */
+                                     okv_store_overwrite() made */
     atomic_uint_fast64_t expired; /* items that went because their time had come */
 };
 
@@ -69,7 +69,7 @@ struct okv_store_totals {
 struct okv_store_work {
     struct okv_store_bucket bucket;
     struct okv_store_bucket sibling; /* the other one of a split or merge */
-    uint64_t overwrites;             /* by okv_store_patch_overwrite() */
+    uint64_t overwrites;             /* by okv_store_overwrite() */
     struct okv_store_patch {
         uint64_t number;
         uint8_t *published; /* the image that is there */
@@ -144,6 +144,14 @@ struct okv_store_outcome {
     uint64_t length;  /* append: of the whole value */
 };
 
+/* Sets the value of a key that has one as long: the short way of okv_store_put(), for one that asks
+ * for no more than that the value be there. False, and nothing was changed, when it may be
+ * otherwise, or such a change takes more: okv_store_put_any() does it, or says what is wrong. */
+bool okv_store_overwrite(struct okv_store *store, struct okv_store_work *work,
+                         const struct okv_overwrite *put, uint64_t *version);
+/* okv_store_put() without its short way. */
+int okv_store_put_any(struct okv_store *store, struct okv_store_work *work,
+                      const struct okv_store_write *write, struct okv_store_outcome *outcome);
 /*
  * Sets the value of a key. Key and value are copied; `extent` is used up on
  * success and still the caller's on failure. OKV_EKEYSIZE, OKV_EVALUESIZE;

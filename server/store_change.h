@@ -24,6 +24,12 @@ void okv_store_count_change(struct okv_store *store, const struct okv_store_buck
 void okv_store_count_difference(struct okv_store *store, const struct okv_store_tally *before,
                                 const struct okv_store_tally *after);
 
+/* ---- store_overwrite.c ---- */
+
+/* Writes the first `length` bytes of a complete image, and the line that they end in, where clients
+ * READ it; its bucket is locked. */
+void okv_store_publish_image(uint8_t *published, const uint8_t *image, uint32_t length);
+
 /* ---- store_patch.c ---- */
 
 /* Finds the place of a key's item in bucket `number`, which is locked, for a change of it alone.
@@ -34,11 +40,6 @@ bool okv_store_patch_begin(struct okv_store *store, struct okv_store_work *work,
 /* *there is the item, or NULL. False: the whole bucket has to be loaded. */
 bool okv_store_patch_look(struct okv_store *store, struct okv_store_work *work,
                           const struct okv_store_write *write, const struct okv_entry **there);
-/* After okv_store_patch_begin(): puts a value, which does not expire, in place of the one that is
- * there, and publishes. False when more than these bytes and its age would change: then nothing
- * was. Changes no total. */
-bool okv_store_patch_overwrite(struct okv_store *store, struct okv_store_work *work,
-                               const void *value, uint32_t value_length, uint64_t *version);
 /* After okv_store_patch_look(): puts an entry in its place, or removes it where that is NULL,
  * publishes and counts the change. An extent that the entry has is used up. OKV_EAGAIN: nothing was
  * changed, the whole bucket has to be loaded. */

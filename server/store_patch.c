@@ -14,7 +14,6 @@
 #include "server/store_change.h"
 #include "server/store_layout.h"
 #include "shared/error.h"
-#include "shared/ordering.h"
 
 /* An entry that has no more than a tag of its key may be another's. */
 static bool is_of_key(const struct okv_entry *entry, const struct okv_store_write *write)
@@ -82,17 +81,6 @@ static int settle_entry(const struct okv_table *table, const struct okv_store_pa
     return okv_store_entry_write_extent(entry, table) ? OKV_EAGAIN : 0;
 }
 
-/* Completes the image and writes it. `length`: whole lines, of all that is in use before or after;
- * or the end of the entries, where the rest of their line came with the copy and is zeros. The
- * lines beyond hold nothing but zeros and are left alone. */
-static void publish(const struct okv_table *table, struct okv_store_patch *patch, uint32_t length)
-{
-    okv_bucket_seal(patch->image, length, table->boot_id, patch->number);
-    okv_publish_fence(); /* the extent before what refers to it */
-    okv_bucket_copy(patch->published, patch->image, length);
-    okv_publish_fence(); /* the image before what was freed is written again */
-}
-
 /* Bytes of the bucket's lines in which so many of entries are. */
 static uint32_t lines_of(uint32_t used)
 {
@@ -131,23 +119,6 @@ static void count(struct okv_store *store, const struct okv_store_patch *patch,
     okv_store_count_difference(store, &before, &after);
 }
 
-bool okv_store_patch_overwrite(struct okv_store *store, struct okv_store_work *work,
-                               const void *value, uint32_t value_length, uint64_t *version)
-{
-    const struct okv_table *table = &store->table;
-    struct okv_store_patch *patch = &work->patch;
-    const struct okv_bucket_spot *spot = &patch->spot;
-
-    /* Where nothing was put out of the bucket, one that is as long changes nothing for others. */
-    if ((spot->inline_need != UINT32_MAX && !keeps_the_others(table, patch, spot->length)) ||
-        !okv_bucket_overwrite(patch->image, spot, value, value_length))
-        return false;
-    /* What is behind the entries came with the copy, and is right. */
-    publish(table, patch, (uint32_t)sizeof(struct okv_wire_bucket) + okv_bucket_used(patch->image));
-    *version = okv_bucket_version(patch->image);
-    return true;
-}
-
 int okv_store_patch_commit(struct okv_store *store, struct okv_store_work *work,
                            const struct okv_entry *entry, uint64_t *version)
 {
@@ -169,7 +140,10 @@ int okv_store_patch_commit(struct okv_store *store, struct okv_store_work *work,
     /* It fits: keeps_the_others() looked. */
     okv_bucket_replace(patch->image, table->bucket_size, spot, entry ? &settled : NULL);
     uint32_t after = okv_bucket_used(patch->image);
-    publish(table, patch, lines_of(after > used ? after : used));
+    /* All lines in use before or after; those beyond hold nothing but zeros and are left alone. */
+    uint32_t lines = lines_of(after > used ? after : used);
+    okv_bucket_seal(patch->image, lines, table->boot_id, patch->number);
+    okv_store_publish_image(patch->published, patch->image, lines);
     if (spot->length && patch->there.extent && patch->there.extent != settled.extent)
         okv_heap_free(table->heap, patch->there.extent);
     count(store, patch, entry ? &settled : NULL, used);

@@ -12,17 +12,11 @@
 /* Characters of INT64_MIN, and one more. */
 #define NUMBER_TEXT 21
 
-/* An overwrite that changes no total moves nothing by which the index grows or shrinks; it is left
- * to some of them to go on with what was not finished before. */
-#define OVERWRITES_PER_RESIZE 16
-
 /* Where an item is, or is to be, while its bucket is locked. */
 struct place {
     uint64_t bucket;
-    uint64_t clock_ms;   /* what had expired then is not there, whatever the time is since */
-    bool is_patch;       /* work->patch was begun; else place_look() loads work->bucket */
-    bool is_overwritten; /* by okv_store_patch_overwrite() */
-    /* Once place_look() was called. */
+    uint64_t clock_ms; /* what had expired then is not there, whatever the time is since */
+    bool is_patch;     /* work->patch was begun; else work->bucket was loaded */
     const struct okv_entry *there; /* NULL: it is not there */
     struct okv_store_item *item;   /* of work->bucket */
 };
@@ -40,40 +34,24 @@ OKV_APART static int place_load(struct okv_store *store, struct okv_store_work *
     return 0;
 }
 
-/* Locks the bucket and finds the place in it. On failure the bucket is not locked. */
-static int place_begin(struct okv_store *store, struct okv_store_work *work,
-                       const struct okv_store_write *write, struct place *place)
+/* Locks the bucket and finds out what is there. On failure the bucket is not locked. */
+static int place_open(struct okv_store *store, struct okv_store_work *work,
+                      const struct okv_store_write *write, struct okv_store_outcome *outcome,
+                      struct place *place)
 {
-    place->is_overwritten = false;
+    int rc = 0;
+
+    *outcome = (struct okv_store_outcome){0};
     if (write->key_length == 0 || write->key_length > OKV_KEY_MAX)
         return OKV_EKEYSIZE;
     uint64_t hash = okv_hash_key(write->key, write->key_length, store->table.hash_seed);
     place->bucket = okv_store_lock_hash(store, hash);
     place->clock_ms = atomic_load(&store->clock_ms);
     place->is_patch =
-        okv_store_patch_begin(store, work, place->bucket, hash, place->clock_ms, write);
-    return 0;
-}
-
-/* Finds out what is there. The bucket stays locked, also on failure. */
-static int place_look(struct okv_store *store, struct okv_store_work *work,
-                      const struct okv_store_write *write, struct place *place)
-{
-    place->is_patch = place->is_patch && okv_store_patch_look(store, work, write, &place->there);
-    return place->is_patch ? 0 : place_load(store, work, write, place);
-}
-
-/* place_begin() and place_look(). On failure the bucket is not locked. */
-static int place_open(struct okv_store *store, struct okv_store_work *work,
-                      const struct okv_store_write *write, struct okv_store_outcome *outcome,
-                      struct place *place)
-{
-    int rc = place_begin(store, work, write, place);
-
-    *outcome = (struct okv_store_outcome){0};
-    if (rc)
-        return rc;
-    rc = place_look(store, work, write, place);
+        okv_store_patch_begin(store, work, place->bucket, hash, place->clock_ms, write) &&
+        okv_store_patch_look(store, work, write, &place->there);
+    if (!place->is_patch)
+        rc = place_load(store, work, write, place);
     if (rc)
         okv_store_unlock(store, place->bucket);
     return rc;
@@ -82,13 +60,10 @@ static int place_open(struct okv_store *store, struct okv_store_work *work,
 static void place_end(struct okv_store *store, struct okv_store_work *work,
                       const struct place *place, int status)
 {
-    bool is_left = place->is_overwritten && ++work->overwrites % OVERWRITES_PER_RESIZE;
-
     okv_store_unlock(store, place->bucket);
-    if (OKV_USUALLY(status || is_left))
+    if (status)
         return;
-    if (!place->is_overwritten)
-        atomic_fetch_add_explicit(&store->totals.changes, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&store->totals.changes, 1, memory_order_relaxed);
     okv_store_resize(store, work);
 }
 
@@ -202,36 +177,23 @@ static bool is_plain(const struct okv_store_write *write)
 }
 
 /* Of an item in an extent `entry` is what entry_of_extent() made. */
-OKV_APART static int put_entry(struct okv_store *store, struct okv_store_work *work,
-                               const struct okv_store_write *write, struct place *place,
-                               struct okv_entry *entry, struct okv_store_outcome *outcome)
-{
-    int rc = place_look(store, work, write, place);
-
-    if (!rc)
-        rc = check_conditions(write, place, outcome);
-    if (rc)
-        return rc;
-    if (!write->extent)
-        *entry = entry_of_value(write->key, write->key_length, write->value, write->value_length);
-    entry->expiry_ms = expiry_of(store, write->ttl_ms);
-    return replace(store, work, write, place, entry, &outcome->version);
-}
-
 static int put_once(struct okv_store *store, struct okv_store_work *work,
                     const struct okv_store_write *write, struct okv_entry *entry,
                     struct okv_store_outcome *outcome)
 {
     struct place place;
-    int rc = place_begin(store, work, write, &place);
+    int rc = place_open(store, work, write, outcome, &place);
 
     if (rc)
         return rc;
-    place.is_overwritten = place.is_patch && is_plain(write) &&
-                           okv_store_patch_overwrite(store, work, write->value, write->value_length,
-                                                     &outcome->version);
-    if (!OKV_USUALLY(place.is_overwritten))
-        rc = put_entry(store, work, write, &place, entry, outcome);
+    rc = check_conditions(write, &place, outcome);
+    if (!rc) {
+        if (!write->extent)
+            *entry =
+                entry_of_value(write->key, write->key_length, write->value, write->value_length);
+        entry->expiry_ms = expiry_of(store, write->ttl_ms);
+        rc = replace(store, work, write, &place, entry, &outcome->version);
+    }
     place_end(store, work, &place, rc);
     return rc;
 }
@@ -404,6 +366,22 @@ OKV_SELDOM static int put_with_room(struct okv_store *store, struct okv_store_wo
 
 int okv_store_put(struct okv_store *store, struct okv_store_work *work,
                   const struct okv_store_write *write, struct okv_store_outcome *outcome)
+{
+    const struct okv_overwrite put = {
+        .key = write->key,
+        .key_length = write->key_length,
+        .value = write->value,
+        .value_length = write->value_length,
+    };
+
+    *outcome = (struct okv_store_outcome){0};
+    if (is_plain(write) && okv_store_overwrite(store, work, &put, &outcome->version))
+        return 0;
+    return okv_store_put_any(store, work, write, outcome);
+}
+
+int okv_store_put_any(struct okv_store *store, struct okv_store_work *work,
+                      const struct okv_store_write *write, struct okv_store_outcome *outcome)
 {
     struct okv_entry entry;
 

@@ -20,11 +20,12 @@ static uint64_t image_seed(uint64_t boot_id, uint64_t bucket, unsigned part)
     return boot_id ^ (bucket | (uint64_t)part << 56) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-static uint64_t image_checksum(const uint8_t *image, uint32_t used, uint64_t seed)
+uint64_t okv_bucket_checksum(const uint8_t *image, uint32_t used, uint64_t boot_id, uint64_t bucket,
+                             unsigned part)
 {
     size_t covered = sizeof(struct okv_wire_bucket) - CHECKSUM_SIZE + used;
 
-    return okv_hash_checksum(image + CHECKSUM_SIZE, covered, seed);
+    return okv_hash_checksum(image + CHECKSUM_SIZE, covered, image_seed(boot_id, bucket, part));
 }
 
 int okv_bucket_check(const uint8_t *image, uint32_t size, uint64_t boot_id, uint64_t bucket,
@@ -37,8 +38,7 @@ int okv_bucket_check(const uint8_t *image, uint32_t size, uint64_t boot_id, uint
         return OKV_ECORRUPT;
 #ifndef OKV_UNSAFE_NO_CHECKSUM /* only the test that shows what the checksum is for defines this \
                                 */
-    uint64_t seed = image_seed(boot_id, bucket, part);
-    if (okv_le64_get(header->checksum) != image_checksum(image, used, seed))
+    if (okv_le64_get(header->checksum) != okv_bucket_checksum(image, used, boot_id, bucket, part))
         return OKV_ECORRUPT;
 #else
     (void)boot_id, (void)bucket;
@@ -49,11 +49,6 @@ int okv_bucket_check(const uint8_t *image, uint32_t size, uint64_t boot_id, uint
 }
 
 /* ---- entries ---- */
-
-/* Of a small item whose age takes a byte: flags, two lengths, the age. Read as a number it is
- * SMALL_HEAD_OLDEST at least when the age can rise no further. */
-#define SMALL_HEAD 4u
-#define SMALL_HEAD_OLDEST (UINT32_C(0xff) << 24)
 
 static const uint8_t age_sizes[] = {1, 2, 4, 6};
 
@@ -327,7 +322,7 @@ int okv_bucket_find(const uint8_t *image, uint64_t hash, const void *key, uint32
     uint32_t left = used - *position;
     for (; left >= OKV_ENTRY_SIZE_MIN; left -= length, entry += length) {
         uint32_t head = okv_get_u32(entry);
-        uint32_t key_at = SMALL_HEAD;
+        uint32_t key_at = OKV_SMALL_HEAD;
         if (!OKV_USUALLY((uint8_t)head == OKV_ENTRY_INLINE)) {
             if (!is_small((uint8_t)head)) {
                 rc = any_entry_find(image, used - left, hash, key, key_length, &length, out);
@@ -509,12 +504,12 @@ bool okv_bucket_raise(uint8_t *image, const uint8_t *from, uint32_t size, uint32
             continue;
         }
         uint32_t its_key_length = head >> 8 & UINT8_MAX;
-        length = SMALL_HEAD + its_key_length + (head >> 16 & UINT8_MAX);
-        if (length > left || its_key_length == 0 || head >= SMALL_HEAD_OLDEST)
+        length = OKV_SMALL_HEAD + its_key_length + (head >> 16 & UINT8_MAX);
+        if (length > left || its_key_length == 0 || head >= OKV_SMALL_HEAD_OLDEST)
             return false;
-        entry[SMALL_HEAD - 1]++;
-        if (its_key_length != key_length || entry[SMALL_HEAD + key_length - 1] != last ||
-            !okv_bytes_equal(entry + SMALL_HEAD, key, key_length))
+        entry[OKV_SMALL_HEAD - 1]++;
+        if (its_key_length != key_length || entry[OKV_SMALL_HEAD + key_length - 1] != last ||
+            !okv_bytes_equal(entry + OKV_SMALL_HEAD, key, key_length))
             continue;
         if (spot->length > 0)
             return false;
@@ -532,17 +527,17 @@ bool okv_bucket_spot_read(const uint8_t *from, const struct okv_bucket_spot *spo
     return okv_bucket_next(from, &position, out) == 1;
 }
 
-bool okv_bucket_overwrite(uint8_t *image, const struct okv_bucket_spot *spot, const void *value,
-                          uint32_t value_length)
+bool okv_bucket_replace_value(uint8_t *image, const struct okv_bucket_spot *spot, const void *value,
+                              uint32_t value_length)
 {
     uint8_t *entry = image + sizeof(struct okv_wire_bucket) + spot->position;
 
     /* A small item of an age that takes a byte: the flags are 0. */
     if (spot->length == 0 || entry[0] != OKV_ENTRY_INLINE || entry[2] != value_length)
         return false;
-    entry[SMALL_HEAD - 1] = 0;
+    entry[OKV_SMALL_HEAD - 1] = 0;
     if (value_length)
-        okv_bytes_copy(entry + spot->length - value_length, value, value_length);
+        memcpy(entry + spot->length - value_length, value, value_length);
     return true;
 }
 
@@ -570,11 +565,10 @@ void okv_bucket_seal(uint8_t *image, uint32_t size, uint64_t boot_id, uint64_t b
 {
     struct okv_wire_bucket *header = (struct okv_wire_bucket *)image;
     uint32_t used = okv_le16_get(header->used);
-    uint64_t seed = image_seed(boot_id, bucket, header->part);
 
     if (used < okv_bucket_room(size))
         memset(image + sizeof *header + used, 0, okv_bucket_room(size) - used);
-    header->checksum = okv_le64_of(image_checksum(image, used, seed));
+    header->checksum = okv_le64_of(okv_bucket_checksum(image, used, boot_id, bucket, header->part));
 }
 
 uint64_t okv_extent_checksum(const uint8_t *extent, uint64_t length, uint64_t boot_id)

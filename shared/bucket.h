@@ -63,6 +63,10 @@ _Static_assert(offsetof(struct okv_wire_bucket, depth) == 22, "bucket.depth");
 #define OKV_ENTRY_RESERVED 0x80u
 /* Flags, two lengths, age and a key of one byte. */
 #define OKV_ENTRY_SIZE_MIN 5u
+/* Of a small item whose age takes a byte: flags, two lengths, the age. Read as a number it is
+ * OKV_SMALL_HEAD_OLDEST at least when the age can rise no further. */
+#define OKV_SMALL_HEAD 4u
+#define OKV_SMALL_HEAD_OLDEST (UINT32_C(0xff) << 24)
 
 struct okv_wire_place {
     okv_le48 offset;
@@ -108,14 +112,16 @@ bool okv_bucket_size_valid(uint64_t size);
 int okv_bucket_check(const uint8_t *image, uint32_t size, uint64_t boot_id, uint64_t bucket,
                      unsigned part);
 
+/* The version, the two bytes of `used` behind it read along. */
 static inline uint64_t okv_bucket_version(const uint8_t *image)
 {
-    return okv_le48_get(((const struct okv_wire_bucket *)image)->version);
+    return okv_get_u64(image + offsetof(struct okv_wire_bucket, version)) & OKV_LE48_MAX;
 }
 
+/* The chain, depth and part read along. */
 static inline uint64_t okv_bucket_chain(const uint8_t *image)
 {
-    return okv_le48_get(((const struct okv_wire_bucket *)image)->chain);
+    return okv_get_u64(image + offsetof(struct okv_wire_bucket, chain)) & OKV_LE48_MAX;
 }
 
 static inline unsigned okv_bucket_depth(const uint8_t *image)
@@ -195,13 +201,33 @@ bool okv_bucket_spot_read(const uint8_t *from, const struct okv_bucket_spot *spo
 /* Puts a value in the place of the one at the spot, whose version becomes the image's. False, and
  * nothing is changed, unless it is a small item whose value is as long and whose age takes a byte.
  * `value` must not go into `image`. */
-bool okv_bucket_overwrite(uint8_t *image, const struct okv_bucket_spot *spot, const void *value,
-                          uint32_t value_length);
+bool okv_bucket_replace_value(uint8_t *image, const struct okv_bucket_spot *spot, const void *value,
+                              uint32_t value_length);
 /* Puts an entry, whose version is the image's, in the place of the one at the spot, or nothing
  * where it is NULL. Its pointers must not go into `image`. OKV_EFULL: it does not fit. */
 int okv_bucket_replace(uint8_t *image, uint32_t size, const struct okv_bucket_spot *spot,
                        const struct okv_entry *entry);
 
+/* A value in the place of one that is there, which is as long. */
+struct okv_overwrite {
+    const void *key;
+    const void *value;
+    uint32_t key_length;
+    uint32_t value_length;
+};
+/* Copies the image of a bucket of one part with the lines that it takes, raises its version by one
+ * and every entry's age with it, puts the value in its place, whose version becomes the image's,
+ * and completes it. Returns the bytes of it, behind which its last line is as it was. 0: there is
+ * more to do, as no small item has this key and a value as long. OKV_EAGAIN: whether there is
+ * cannot be said here, as an entry is no small item whose age goes on to take a byte, or makes no
+ * sense. Then what is in `image` is of no use. Key and value must not go into `image`.
+ * (bucket_overwrite.c) */
+int okv_bucket_overwrite(uint8_t *image, const uint8_t *from, uint32_t size, uint64_t boot_id,
+                         uint64_t bucket, const struct okv_overwrite *put);
+
+/* What the checksum of an image with so many bytes of entries is to be. */
+uint64_t okv_bucket_checksum(const uint8_t *image, uint32_t used, uint64_t boot_id, uint64_t bucket,
+                             unsigned part);
 /* Clears what is unused of the image's first `size` bytes and writes the checksum: the image is
  * complete. */
 void okv_bucket_seal(uint8_t *image, uint32_t size, uint64_t boot_id, uint64_t bucket);

@@ -94,6 +94,7 @@ typedef struct {
 typedef struct {
     uint8_t bytes[6];
 } okv_le48;
+#define OKV_LE48_MAX ((UINT64_C(1) << 48) - 1)
 typedef struct {
     uint8_t bytes[8];
 } okv_le64;

@@ -240,7 +240,7 @@ static void a_value_takes_the_place_of_one_as_long(void **state)
             bool may = okv_entry_size(&changed[i], VERSION + 1) == spot.length &&
                        entries[i].value_length == length && !entries[i].is_reference &&
                        !entries[i].expiry_ms && VERSION - entries[i].version < UINT8_MAX;
-            assert_int_equal(okv_bucket_overwrite(image, &spot, letters, length), may);
+            assert_int_equal(okv_bucket_replace_value(image, &spot, letters, length), may);
             if (may)
                 expect_image(image, changed, EXAMPLES);
             else
@@ -249,7 +249,7 @@ static void a_value_takes_the_place_of_one_as_long(void **state)
         }
     assert_int_equal(taken, 2);
     assert_true(raise_for(image, from, "eta", &spot));
-    assert_false(okv_bucket_overwrite(image, &spot, letters, 0));
+    assert_false(okv_bucket_replace_value(image, &spot, letters, 0));
 }
 
 static int replace_with(const uint8_t *from, const char *key, uint32_t value_length)

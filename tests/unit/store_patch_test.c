@@ -187,16 +187,24 @@ static void what_has_expired_goes_with_the_next_change(void **state)
     store_region_open(&region, &roomy);
     next_key(&region, &number, first);
     next_key(&region, &number, second);
-    assert_int_equal(put(&region, first, 10, 100), 0);
-    assert_int_equal(put(&region, second, 10, 0), 0);
-    assert_true(was_patched(&region));
-    okv_store_set_clock(&region.store, 101, false);
-    assert_int_equal(put(&region, second, 11, 0), 0);
-    assert_false(was_patched(&region));
-    assert_int_equal(atomic_load(&region.store.totals.expired), 1);
-    assert_int_equal(atomic_load(&region.store.totals.items), 1);
-    assert_int_equal(put(&region, second, 10, 0), 0);
-    assert_true(was_patched(&region));
+    for (uint32_t longer = 0; longer <= 1; longer++) { /* with an overwrite, too */
+        uint64_t clock_ms = atomic_load(&region.store.clock_ms);
+        assert_int_equal(put(&region, first, 10, 100), 0);
+        assert_int_equal(put(&region, second, 10, 0), 0);
+        assert_true(was_patched(&region));
+        uint64_t changed = changes(&region);
+        okv_store_set_clock(&region.store, clock_ms + 99, false);
+        assert_int_equal(put(&region, second, 10, 0), 0);
+        assert_int_equal(changes(&region), changed);
+        okv_store_set_clock(&region.store, clock_ms + 100, false);
+        assert_int_equal(put(&region, second, 10 + longer, 0), 0);
+        assert_int_equal(changes(&region), changed + 1);
+        assert_false(was_patched(&region));
+        assert_int_equal(atomic_load(&region.store.totals.expired), longer + 1);
+        assert_int_equal(atomic_load(&region.store.totals.items), 1);
+        assert_int_equal(put(&region, second, 10, 0), 0);
+        assert_true(was_patched(&region));
+    }
     store_region_close(&region);
 }
 
