@@ -52,9 +52,9 @@ OKV_APART static void apply_get(struct okv_server *server,
     reply->value_length = length;
 }
 
-OKV_FLAT OKV_APART static void put_any(struct okv_server *server, struct okv_store_work *work,
-                                       const struct okv_request_message *request, uint64_t extent,
-                                       struct okv_reply_message *reply)
+OKV_APART static void put_any(struct okv_server *server, struct okv_store_work *work,
+                              const struct okv_request_message *request, uint64_t extent,
+                              struct okv_reply_message *reply)
 {
     const struct okv_store_write write = write_of(request, extent);
     struct okv_store_outcome outcome = {.version = 0};

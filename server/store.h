@@ -73,7 +73,7 @@ struct okv_store_work {
     struct okv_store_patch {
         uint64_t number;
         uint8_t *published; /* the image that is there */
-        uint8_t *image;     /* to come */
+        uint8_t *image;     /* to come; store_overwrite.c's, too, which leaves the rest alone */
         struct okv_bucket_spot spot;
         struct okv_entry there; /* at the spot, once okv_store_patch_look() read it */
     } patch;                    /* a change of one entry (store_patch.c) */
@@ -144,14 +144,6 @@ struct okv_store_outcome {
     uint64_t length;  /* append: of the whole value */
 };
 
-/* Sets the value of a key that has one as long: the short way of okv_store_put(), for one that asks
- * for no more than that the value be there. False, and nothing was changed, when it may be
- * otherwise, or such a change takes more: okv_store_put_any() does it, or says what is wrong. */
-bool okv_store_overwrite(struct okv_store *store, struct okv_store_work *work,
-                         const struct okv_overwrite *put, uint64_t *version);
-/* okv_store_put() without its short way. */
-int okv_store_put_any(struct okv_store *store, struct okv_store_work *work,
-                      const struct okv_store_write *write, struct okv_store_outcome *outcome);
 /*
  * Sets the value of a key. Key and value are copied; `extent` is used up on
  * success and still the caller's on failure. OKV_EKEYSIZE, OKV_EVALUESIZE;
@@ -161,11 +153,23 @@ int okv_store_put_any(struct okv_store *store, struct okv_store_work *work,
  */
 int okv_store_put(struct okv_store *store, struct okv_store_work *work,
                   const struct okv_store_write *write, struct okv_store_outcome *outcome);
+/*
+ * The short way of it, for a put that asks for no more than that the value be there: a value in the
+ * place of one that is as long. `*version` is the item's. False, and nothing was changed,
+ * `*version` included: there is no such item, more in its bucket has to change, or a length is none
+ * that a put may have; okv_store_put_any() goes on from there. Takes the bucket's lock; may split
+ * or merge buckets.
+ */
+bool okv_store_overwrite(struct okv_store *store, struct okv_store_work *work,
+                         const struct okv_overwrite *put, uint64_t *version);
+/* The rest of it: does and returns the same, and tries no short way. */
+int okv_store_put_any(struct okv_store *store, struct okv_store_work *work,
+                      const struct okv_store_write *write, struct okv_store_outcome *outcome);
 /* Adds `value` to the end of the value, or puts it. As okv_store_put. */
 int okv_store_append(struct okv_store *store, struct okv_store_work *work,
                      const struct okv_store_write *write, struct okv_store_outcome *outcome);
 /* Adds `delta` to the decimal integer that the value is, or to 0. Also OKV_ENUMBER,
- * OKV_EOVERFLOW. */
+ * OKV_EOVERFLOW; OKV_EVALUESIZE is of the sum. */
 int okv_store_incr(struct okv_store *store, struct okv_store_work *work,
                    const struct okv_store_write *write, struct okv_store_outcome *outcome);
 /* Sets when the item expires. OKV_ENOTFOUND; OKV_EFULL: its entry grew and there is no room. */

@@ -8,8 +8,8 @@
 #include "shared/error.h"
 #include "shared/ordering.h"
 
-/* It moves nothing by which the index grows or shrinks; it is left to some of them to go on with
- * what was not finished before. */
+/* An overwrite moves nothing by which the index grows or shrinks; it is left to some of them to go
+ * on with what was not finished before. */
 #define OVERWRITES_PER_RESIZE 16
 
 void okv_store_publish_image(uint8_t *published, const uint8_t *image, uint32_t length)
@@ -21,7 +21,8 @@ void okv_store_publish_image(uint8_t *published, const uint8_t *image, uint32_t 
 
 /* In bucket `number`, among entries of other kinds: as okv_bucket_overwrite(), but 0 instead of
  * OKV_EAGAIN. What has expired there is to go. The bucket stays as full as it is, so nothing that
- * was put out of it finds room again. */
+ * was put out of it finds room that it did not have; what a removal left so when the heap was full
+ * waits for another change. */
 OKV_APART static int overwrite_among_others(const struct okv_store *store, uint64_t number,
                                             uint8_t *image, const struct okv_overwrite *put)
 {
@@ -52,7 +53,8 @@ static bool overwrite(const struct okv_store *store, uint64_t number, uint8_t *i
     int length =
         okv_bucket_overwrite(image, published, table->bucket_size, table->boot_id, number, put);
     if (length == OKV_EAGAIN) {
-        const struct okv_overwrite again = *put; /* nobody is to know where `put` is */
+        /* A copy: as long as no call is given its address, `put` is in registers. */
+        const struct okv_overwrite again = *put;
         length = overwrite_among_others(store, number, image, &again);
     }
     if (!OKV_USUALLY(length > 0))

@@ -267,11 +267,12 @@ static int incr_once(struct okv_store *store, struct okv_store_work *work,
     } else if (__builtin_add_overflow(number, write->delta, &number)) {
         rc = OKV_EOVERFLOW;
     } else {
-        int length = snprintf(text, sizeof text, "%" PRId64, number);
-        struct okv_entry entry =
-            entry_of_value(write->key, write->key_length, text, (uint32_t)length);
+        uint32_t length = (uint32_t)snprintf(text, sizeof text, "%" PRId64, number);
+        struct okv_entry entry = entry_of_value(write->key, write->key_length, text, length);
         entry.expiry_ms = there ? there->expiry_ms : 0;
-        rc = replace(store, work, write, &place, &entry, &outcome->version);
+        rc = length > store->max_value
+                 ? OKV_EVALUESIZE
+                 : replace(store, work, write, &place, &entry, &outcome->version);
         outcome->number = rc ? 0 : number;
     }
     place_end(store, work, &place, rc);

@@ -112,13 +112,13 @@ bool okv_bucket_size_valid(uint64_t size);
 int okv_bucket_check(const uint8_t *image, uint32_t size, uint64_t boot_id, uint64_t bucket,
                      unsigned part);
 
-/* The version, the two bytes of `used` behind it read along. */
+/* In one load instead of two, with what is behind it: `image` has a whole header. */
 static inline uint64_t okv_bucket_version(const uint8_t *image)
 {
     return okv_get_u64(image + offsetof(struct okv_wire_bucket, version)) & OKV_LE48_MAX;
 }
 
-/* The chain, depth and part read along. */
+/* The same. */
 static inline uint64_t okv_bucket_chain(const uint8_t *image)
 {
     return okv_get_u64(image + offsetof(struct okv_wire_bucket, chain)) & OKV_LE48_MAX;
@@ -220,8 +220,8 @@ struct okv_overwrite {
  * and completes it. Returns the bytes of it, behind which its last line is as it was. 0: there is
  * more to do, as no small item has this key and a value as long. OKV_EAGAIN: whether there is
  * cannot be said here, as an entry is no small item whose age goes on to take a byte, or makes no
- * sense. Then what is in `image` is of no use. Key and value must not go into `image`.
- * (bucket_overwrite.c) */
+ * sense, or there are several such items. Then what is in `image` is of no use. Key and value must
+ * not go into `image`. (bucket_overwrite.c) */
 int okv_bucket_overwrite(uint8_t *image, const uint8_t *from, uint32_t size, uint64_t boot_id,
                          uint64_t bucket, const struct okv_overwrite *put);
 

@@ -20,7 +20,8 @@ static int raise_and_find(uint8_t *entry, uint32_t left, const struct okv_overwr
     for (; left >= OKV_ENTRY_SIZE_MIN; left -= length, entry += length) {
         const uint32_t head = okv_get_u32(entry);
         length = OKV_SMALL_HEAD + (head >> 8 & UINT8_MAX) + (head >> 16 & UINT8_MAX);
-        if ((uint8_t)head != OKV_ENTRY_INLINE || head >= OKV_SMALL_HEAD_OLDEST || length > left)
+        if ((uint8_t)head != OKV_ENTRY_INLINE || !(head & 0xff00) ||
+            head >= OKV_SMALL_HEAD_OLDEST || length > left)
             return OKV_EAGAIN;
         entry[OKV_SMALL_HEAD - 1]++;
         if ((head & 0xffff00) != lengths || entry[last_at] != last ||

@@ -291,7 +291,8 @@ OKV_API int okv_delete_if(okv *handle, const void *key, size_t key_length, uint6
  * Adds `delta` to the decimal integer that the value is (an optional '-' and 1 to 19
  * digits), or to 0 when the key is not there. *result (may be NULL) is the sum,
  * which the value now is. An expiry stays. Further errors: OKV_ENUMBER,
- * OKV_EOVERFLOW, OKV_EFULL; the item is then as it was.
+ * OKV_EOVERFLOW, OKV_EVALUESIZE (the sum has more digits than a value may have bytes),
+ * OKV_EFULL; the item is then as it was.
  */
 OKV_API int okv_incr(okv *handle, const void *key, size_t key_length, int64_t delta,
                      int64_t *result, uint64_t *version);

@@ -233,6 +233,21 @@ static void bad_times_to_live(void **state)
     assert_there(handle, "aged");
 }
 
+/* Also where nothing else of the item changes. */
+static void a_put_with_a_time_to_live_sets_it(void **state)
+{
+    okv *handle = handle_of(state);
+    struct okv_item_info info;
+
+    assert_int_equal(okv_put(handle, "timed", 5, "123456", 6, NULL), OKV_OK);
+    uint64_t begun = okv_clock_ns();
+    assert_int_equal(put_for(handle, "timed", 6, 600000, 0), OKV_OK);
+    assert_left(handle, "timed", begun, 600000);
+    assert_int_equal(okv_put(handle, "timed", 5, "123456", 6, NULL), OKV_OK);
+    assert_int_equal(head(handle, "timed", &info), OKV_OK);
+    assert_true(info.ttl_ms == OKV_TTL_NONE);
+}
+
 static void touch(void **state)
 {
     okv *handle = handle_of(state);
@@ -298,6 +313,7 @@ int main(void)
         cmocka_unit_test(item_expires),
         cmocka_unit_test(memory_comes_back),
         cmocka_unit_test(bad_times_to_live),
+        cmocka_unit_test(a_put_with_a_time_to_live_sets_it),
         cmocka_unit_test(touch),
         cmocka_unit_test(items_of_a_stopped_server_expire),
     };

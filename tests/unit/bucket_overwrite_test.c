@@ -36,6 +36,14 @@ static int fill_letters(void **state)
     return 0;
 }
 
+static uint64_t print_seed(void)
+{
+    uint64_t seed = random_seed();
+
+    print_message("OKV_TEST_SEED=%llu\n", (unsigned long long)seed);
+    return seed;
+}
+
 static uint64_t hash_of(const void *key, uint32_t length)
 {
     return okv_hash_key(key, length, SEED);
@@ -141,7 +149,9 @@ static void table_random(struct table *table, uint64_t *random)
     table_begin(table);
     while (table->count < most && add_random(table, random))
         ;
-    okv_bucket_seal(table->image, SIZE, 1, 1);
+    okv_bucket_seal(table->image, SIZE, BOOT, BUCKET);
+    uint32_t end = okv_bucket_extent(table->image);
+    memset(table->image + end, 0xbb, SIZE - end); /* of others, so to say */
 }
 
 static bool is_small(const struct okv_entry *entry)
@@ -181,19 +191,22 @@ static void expect_as_the_long_way(const uint8_t *image, const struct table *tab
                                  &spot));
     assert_int_equal(okv_bucket_replace(other, SIZE, &spot, &entry), 0);
     okv_bucket_seal(other, SIZE, BOOT, BUCKET);
-    assert_memory_equal(image, other, okv_bucket_extent(other));
+    uint32_t end = okv_bucket_extent(other);
+    assert_memory_equal(image, other, end);
+    for (; end % OKV_BUCKET_LINE; end++) /* what came with its line, */
+        assert_int_equal(image[end], 0xbb);
+    for (; end < SIZE; end++) /* and what is not touched */
+        assert_int_equal(image[end], 0xdd);
 }
 
 static void it_does_what_the_long_way_does(void **state)
 {
     static struct table table;
     static uint8_t image[SIZE];
-    uint64_t seed = random_seed();
-    uint64_t random = seed;
+    uint64_t random = print_seed();
     unsigned taken = 0, absent = 0, refused = 0;
 
     (void)state;
-    print_message("OKV_TEST_SEED=%llu\n", (unsigned long long)seed);
     for (unsigned i = 0; i < ROUNDS; i++) {
         table_random(&table, &random);
         if (table.count == 0)
@@ -311,35 +324,53 @@ static void doubtful_images_are_refused(void **state)
     table.count = 0; /* the same key once more */
     assert_true(table_add(&table, 16, 32, 0));
     assert_int_equal(outcome_of(&table, 0, 32), OKV_EAGAIN);
+    table_begin(&table);
+    assert_true(table_add(&table, 16, 32, 0));
+    assert_true(table_add(&table, 16, 32, 0));
+    assert_int_equal(outcome_of(&table, 0, 32), 1);
+    table.image[sizeof *header + 4 + 48 + 1] = 0; /* an item without a key */
+    assert_int_equal(outcome_of(&table, 0, 32), OKV_EAGAIN);
 }
 
-/* Memory of its own on the heap, so that a sanitizer sees what goes beyond. */
+/* Images that a sanitizer knows the end of, with lengths that may lead out of them. What is taken
+ * is what okv_bucket_raise() takes. */
 static void no_bytes_lead_out_of_an_image(void **state)
 {
     enum { IMAGE = 256 };
-    uint8_t *image = malloc(IMAGE), *from = malloc(IMAGE);
-    uint64_t seed = random_seed();
-    uint64_t random = seed;
+    uint8_t *image = malloc(IMAGE), *other = malloc(IMAGE), *from = malloc(IMAGE);
+    uint64_t random = print_seed();
     const struct okv_overwrite put = {
         .key = letters, .key_length = 1, .value = letters, .value_length = 0};
+    uint64_t hash = hash_of(letters, 1);
     unsigned taken = 0;
 
     (void)state;
-    assert_true(image && from);
+    assert_true(image && other && from);
     for (unsigned i = 0; i < ROUNDS; i++) {
         struct okv_wire_bucket *header = (struct okv_wire_bucket *)from;
+        struct okv_bucket_spot spot;
         for (uint32_t at = 0; at < IMAGE; at++)
             from[at] = (uint8_t)(random_below(&random, 4) ? random_below(&random, 3)
                                                           : random_next(&random));
-        if (random_below(&random, 2)) { /* an item, and lengths that may lead out */
+        if (random_below(&random, 2)) {
             memcpy(from + sizeof *header, "\0\1\0\0a", OKV_ENTRY_SIZE_MIN);
             header->used =
                 okv_le16_of((uint16_t)(OKV_ENTRY_SIZE_MIN * (1 + random_below(&random, 3))));
         }
-        taken += okv_bucket_overwrite(image, from, IMAGE, BOOT, BUCKET, &put) > 0;
+        int rc = okv_bucket_overwrite(image, from, IMAGE, BOOT, BUCKET, &put);
+        if (rc <= 0)
+            continue;
+        assert_int_equal(rc, okv_bucket_extent(from));
+        assert_true(
+            okv_bucket_raise(other, from, IMAGE, INLINE_MAX, hash, put.key, put.key_length, &spot));
+        assert_true(okv_bucket_replace_value(other, &spot, put.value, put.value_length));
+        assert_memory_equal(image + sizeof header->checksum, other + sizeof header->checksum,
+                            (size_t)rc - sizeof header->checksum);
+        taken++;
     }
-    assert_true(taken > 0);
+    assert_true(taken > 100);
     free(from);
+    free(other);
     free(image);
 }
 

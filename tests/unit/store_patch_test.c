@@ -33,13 +33,21 @@ static int put(struct store_region *region, const char *key, uint32_t length, ui
     return okv_store_put(&region->store, &region->work, &write, &outcome);
 }
 
-/* Whether the last change was made by a patch: what it built is what is published, with nothing
- * but zeros behind it. */
-static bool was_patched(const struct store_region *region)
+static uint64_t bucket_of(const struct store_region *region, const char *key)
+{
+    const struct okv_store *store = &region->store;
+    uint64_t hash = okv_hash_key(key, strlen(key), store->table.hash_seed);
+
+    return okv_linear_bucket(hash, atomic_load(&store->bucket_count));
+}
+
+/* Whether the last change, of this key, was made by a patch or an overwrite: what it built is what
+ * is published, with nothing but zeros behind it. */
+static bool was_patched(const struct store_region *region, const char *key)
 {
     const struct okv_store_patch *patch = &region->work.patch;
     const struct okv_table *table = &region->store.table;
-    const uint8_t *published = table->base + okv_table_bucket_offset(table, patch->number);
+    const uint8_t *published = table->base + okv_table_bucket_offset(table, bucket_of(region, key));
     size_t built = BUCKET - okv_bucket_room(BUCKET) + okv_bucket_used(published);
 
     for (size_t i = built; i < BUCKET; i++)
@@ -71,26 +79,26 @@ static void usual_changes_are_patches(void **state)
     (void)state;
     store_region_open(&region, &roomy);
     assert_int_equal(put(&region, "a", 30, 0), 0);
-    assert_true(was_patched(&region));
+    assert_true(was_patched(&region, "a"));
     assert_int_equal(put(&region, "a", 40, 0), 0);
-    assert_true(was_patched(&region));
+    assert_true(was_patched(&region, "a"));
     assert_int_equal(put(&region, "a", 4000, 0), 0); /* from inline to an extent, and back */
-    assert_true(was_patched(&region));
+    assert_true(was_patched(&region, "a"));
     assert_int_equal(put(&region, "a", 5000, 0), 0);
-    assert_true(was_patched(&region));
+    assert_true(was_patched(&region, "a"));
     assert_int_equal(put(&region, "a", 0, 0), 0);
-    assert_true(was_patched(&region));
+    assert_true(was_patched(&region, "a"));
     assert_int_equal(okv_store_incr(&region.store, &region.work, &counter, &outcome), 0);
     assert_int_equal(outcome.number, 5);
-    assert_true(was_patched(&region));
+    assert_true(was_patched(&region, "n"));
     assert_int_equal(okv_store_append(&region.store, &region.work, &longer, &outcome), 0);
-    assert_true(was_patched(&region));
+    assert_true(was_patched(&region, "a"));
     assert_int_equal(okv_store_touch(&region.store, &region.work, &touched, &outcome), 0);
-    assert_true(was_patched(&region));
+    assert_true(was_patched(&region, "a"));
     assert_int_equal(store_region_delete(&region, "a", 1), 0);
-    assert_true(was_patched(&region));
+    assert_true(was_patched(&region, "a"));
     assert_int_equal(store_region_delete(&region, "n", 1), 0);
-    assert_true(was_patched(&region));
+    assert_true(was_patched(&region, "n"));
     store_region_expect_empty(&region, true);
     store_region_close(&region);
 }
@@ -113,7 +121,7 @@ static void an_overwrite_changes_no_total(void **state)
     write.value = "new";
     for (uint64_t i = 2; i < 1000; i++) {
         assert_int_equal(okv_store_put(&region.store, &region.work, &write, &outcome), 0);
-        assert_true(was_patched(&region));
+        assert_true(was_patched(&region, "a"));
         assert_int_equal(outcome.version, i);
     }
     assert_int_equal(changes(&region), 1);
@@ -191,7 +199,7 @@ static void what_has_expired_goes_with_the_next_change(void **state)
         uint64_t clock_ms = atomic_load(&region.store.clock_ms);
         assert_int_equal(put(&region, first, 10, 100), 0);
         assert_int_equal(put(&region, second, 10, 0), 0);
-        assert_true(was_patched(&region));
+        assert_true(was_patched(&region, second));
         uint64_t changed = changes(&region);
         okv_store_set_clock(&region.store, clock_ms + 99, false);
         assert_int_equal(put(&region, second, 10, 0), 0);
@@ -199,11 +207,11 @@ static void what_has_expired_goes_with_the_next_change(void **state)
         okv_store_set_clock(&region.store, clock_ms + 100, false);
         assert_int_equal(put(&region, second, 10 + longer, 0), 0);
         assert_int_equal(changes(&region), changed + 1);
-        assert_false(was_patched(&region));
+        assert_false(was_patched(&region, second));
         assert_int_equal(atomic_load(&region.store.totals.expired), longer + 1);
         assert_int_equal(atomic_load(&region.store.totals.items), 1);
         assert_int_equal(put(&region, second, 10, 0), 0);
-        assert_true(was_patched(&region));
+        assert_true(was_patched(&region, second));
     }
     store_region_close(&region);
 }
@@ -224,7 +232,7 @@ static void items_that_could_be_inline_are_looked_after(void **state)
         next_key(&region, &number, keys[count]);
         assert_int_equal(put(&region, keys[count++], 100, 0), 0);
     } while (atomic_load(&region.store.totals.references) == 0);
-    assert_false(was_patched(&region));
+    assert_false(was_patched(&region, keys[count - 1]));
     assert_int_equal(put(&region, keys[1], 100, 0), 0); /* the bucket is as full as before */
     assert_int_equal(atomic_load(&region.store.totals.references), 1);
     while (atomic_load(&region.store.totals.references) > 0) {
@@ -233,7 +241,7 @@ static void items_that_could_be_inline_are_looked_after(void **state)
                          0);
     }
     assert_int_equal(put(&region, keys[0], 100, 0), 0);
-    assert_true(was_patched(&region));
+    assert_true(was_patched(&region, keys[0]));
     store_region_close(&region);
 }
 
@@ -272,13 +280,16 @@ static void laying_out_anew_changes_nothing(void **state)
             assert_int_equal(put(&region, key, lengths[store_random_below(&random, 8)],
                                  store_random_below(&random, 2) ? 1000000 : 0),
                              0);
-        if (!was_patched(&region))
+        if (!was_patched(&region, key))
             continue;
         patched++;
-        expect_settled(&region, region.work.patch.number);
+        expect_settled(&region, bucket_of(&region, key));
     }
-    print_message("%u of %u changes were patches\n", patched, steps);
+    uint64_t overwrites = region.work.overwrites;
+    print_message("%u of %u changes were patches, %llu of them overwrites\n", patched, steps,
+                  (unsigned long long)overwrites);
     assert_true(patched > steps / 4);
+    assert_true(overwrites > steps / 200);
     store_region_audit(&region, NULL, NULL, &audit);
     store_region_close(&region);
 }
