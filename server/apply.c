@@ -52,50 +52,23 @@ OKV_APART static void apply_get(struct okv_server *server,
     reply->value_length = length;
 }
 
-OKV_APART static void put_any(struct okv_server *server, struct okv_store_work *work,
-                              const struct okv_request_message *request, uint64_t extent,
-                              struct okv_reply_message *reply)
-{
-    const struct okv_store_write write = write_of(request, extent);
-    struct okv_store_outcome outcome = {.version = 0};
-
-    reply->status = okv_store_put_any(&server->store, work, &write, &outcome);
-    reply->version = outcome.version;
-    if (reply->status == OKV_OK)
-        OKV_STATS_ADD(&server->stats, puts, 1);
-    else if (is_failed_condition(request, reply->status))
-        OKV_STATS_ADD(&server->stats, conditions_failed, 1);
-    else
-        OKV_STATS_ADD(&server->stats, puts_refused, 1);
-}
-
-/* A put that asks for no more than that the value be there. */
-static bool is_plain(const struct okv_request_message *request, uint64_t extent)
-{
-    return !(request->flags & (OKV_REQUEST_IF_ABSENT | OKV_REQUEST_IF_VERSION)) &&
-           !request->ttl_ms && !extent;
-}
-
 /* In one piece, but for what is not usual: what a client that puts waits for
  * (docs/architecture.md, What a put costs). */
 OKV_FLAT OKV_PAGE void okv_apply_put(struct okv_server *server, struct okv_store_work *work,
                                      const struct okv_request_message *request, uint64_t extent,
                                      struct okv_reply_message *reply)
 {
-    const struct okv_overwrite put = {
-        .key = request->key,
-        .key_length = request->key_length,
-        .value = request->value,
-        .value_length = request->value_length,
-    };
+    const struct okv_store_write write = write_of(request, extent);
+    struct okv_store_outcome outcome = {.version = 0};
 
-    if (!OKV_USUALLY(is_plain(request, extent) &&
-                     okv_store_overwrite(&server->store, work, &put, &reply->version))) {
-        put_any(server, work, request, extent, reply);
-        return;
-    }
-    reply->status = OKV_OK;
-    OKV_STATS_ADD(&server->stats, puts, 1);
+    reply->status = okv_store_put(&server->store, work, &write, &outcome);
+    reply->version = outcome.version;
+    if (OKV_USUALLY(reply->status == OKV_OK))
+        OKV_STATS_ADD(&server->stats, puts, 1);
+    else if (is_failed_condition(request, reply->status))
+        OKV_STATS_ADD(&server->stats, conditions_failed, 1);
+    else
+        OKV_STATS_ADD(&server->stats, puts_refused, 1);
 }
 
 OKV_APART static void apply_delete(struct okv_server *server, struct okv_store_work *work,

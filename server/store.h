@@ -153,18 +153,6 @@ struct okv_store_outcome {
  */
 int okv_store_put(struct okv_store *store, struct okv_store_work *work,
                   const struct okv_store_write *write, struct okv_store_outcome *outcome);
-/*
- * The short way of it, for a put that asks for no more than that the value be there: a value in the
- * place of one that is as long. `*version` is the item's. False, and nothing was changed,
- * `*version` included: there is no such item, more in its bucket has to change, or a length is none
- * that a put may have; okv_store_put_any() goes on from there. Takes the bucket's lock; may split
- * or merge buckets.
- */
-bool okv_store_overwrite(struct okv_store *store, struct okv_store_work *work,
-                         const struct okv_overwrite *put, uint64_t *version);
-/* The rest of it: does and returns the same, and tries no short way. */
-int okv_store_put_any(struct okv_store *store, struct okv_store_work *work,
-                      const struct okv_store_write *write, struct okv_store_outcome *outcome);
 /* Adds `value` to the end of the value, or puts it. As okv_store_put. */
 int okv_store_append(struct okv_store *store, struct okv_store_work *work,
                      const struct okv_store_write *write, struct okv_store_outcome *outcome);

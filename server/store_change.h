@@ -26,6 +26,12 @@ void okv_store_count_difference(struct okv_store *store, const struct okv_store_
 
 /* ---- store_overwrite.c ---- */
 
+/* The short way of a put that asks for no more than that the value be there: a value in the place
+ * of one that is as long. `*version` is the item's. False, and nothing was changed, `*version`
+ * included: there is no such item, more in its bucket has to change, or a length is none that a put
+ * may have. Takes the bucket's lock; may split or merge buckets. */
+bool okv_store_overwrite(struct okv_store *store, struct okv_store_work *work,
+                         const struct okv_overwrite *put, uint64_t *version);
 /* Writes the first `length` bytes of a complete image, and the line that they end in, where clients
  * READ it; its bucket is locked. */
 void okv_store_publish_image(uint8_t *published, const uint8_t *image, uint32_t length);

@@ -365,6 +365,21 @@ OKV_SELDOM static int put_with_room(struct okv_store *store, struct okv_store_wo
     return rc;
 }
 
+/* Without the short way. */
+OKV_APART static int put_any(struct okv_store *store, struct okv_store_work *work,
+                             const struct okv_store_write *write, struct okv_store_outcome *outcome)
+{
+    struct okv_entry entry;
+
+    if (write->value_length > store->max_value)
+        return OKV_EVALUESIZE;
+    if (write->extent) /* outside of the lock: the checksum of 64 MiB takes its time */
+        entry = entry_of_extent(store, write->key, write->key_length, write->value_length,
+                                write->extent);
+    int rc = put_once(store, work, write, &entry, outcome);
+    return rc == OKV_EFULL ? put_with_room(store, work, write, &entry, outcome) : rc;
+}
+
 int okv_store_put(struct okv_store *store, struct okv_store_work *work,
                   const struct okv_store_write *write, struct okv_store_outcome *outcome)
 {
@@ -378,22 +393,7 @@ int okv_store_put(struct okv_store *store, struct okv_store_work *work,
     *outcome = (struct okv_store_outcome){0};
     if (is_plain(write) && okv_store_overwrite(store, work, &put, &outcome->version))
         return 0;
-    return okv_store_put_any(store, work, write, outcome);
-}
-
-int okv_store_put_any(struct okv_store *store, struct okv_store_work *work,
-                      const struct okv_store_write *write, struct okv_store_outcome *outcome)
-{
-    struct okv_entry entry;
-
-    *outcome = (struct okv_store_outcome){0};
-    if (write->value_length > store->max_value)
-        return OKV_EVALUESIZE;
-    if (write->extent) /* outside of the lock: the checksum of 64 MiB takes its time */
-        entry = entry_of_extent(store, write->key, write->key_length, write->value_length,
-                                write->extent);
-    int rc = put_once(store, work, write, &entry, outcome);
-    return rc == OKV_EFULL ? put_with_room(store, work, write, &entry, outcome) : rc;
+    return put_any(store, work, write, outcome);
 }
 
 typedef int change(struct okv_store *store, struct okv_store_work *work,

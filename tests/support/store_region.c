@@ -165,6 +165,13 @@ void store_region_key(const struct store_region *region, unsigned bits, unsigned
     } while (okv_hash_bucket(hash, bits) != 0);
 }
 
+uint64_t store_region_bucket(const struct store_region *region, const char *key)
+{
+    uint64_t hash = okv_hash_key(key, strlen(key), region->store.table.hash_seed);
+
+    return okv_linear_bucket(hash, atomic_load(&region->store.bucket_count));
+}
+
 void store_random_init(struct store_random *random)
 {
     const char *seed = getenv("OKV_TEST_SEED");

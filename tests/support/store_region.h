@@ -56,6 +56,9 @@ void store_region_expect_empty(struct store_region *region, bool as_made);
 void store_region_key(const struct store_region *region, unsigned bits, unsigned *number,
                       char key[24]);
 
+/* The bucket of a key, for as long as no other is split or merged. */
+uint64_t store_region_bucket(const struct store_region *region, const char *key);
+
 /* Numbers that repeat with the same seed. */
 struct store_random {
     uint64_t state;

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "server/store_change.h"
 #include "shared/error.h"
 #include "tests/support/store_region.h"
 
@@ -53,19 +54,11 @@ static int crowd_close(void **state)
     return 0;
 }
 
-static uint64_t bucket_of(const struct crowd *crowd, const char *key)
-{
-    const struct okv_store *store = &crowd->region.store;
-    uint64_t hash = okv_hash_key(key, strlen(key), store->table.hash_seed);
-
-    return okv_linear_bucket(hash, atomic_load(&store->bucket_count));
-}
-
 static const uint8_t *image_of(const struct crowd *crowd, const char *key)
 {
     const struct okv_table *table = &crowd->region.store.table;
 
-    return table->base + okv_table_bucket_offset(table, bucket_of(crowd, key));
+    return table->base + okv_table_bucket_offset(table, store_region_bucket(&crowd->region, key));
 }
 
 static void put(struct crowd *crowd, unsigned key, uint32_t length, uint64_t ttl_ms)
@@ -79,8 +72,7 @@ static void put(struct crowd *crowd, unsigned key, uint32_t length, uint64_t ttl
     };
     struct okv_store_outcome outcome;
 
-    assert_int_equal(okv_store_put_any(&crowd->region.store, &crowd->region.work, &write, &outcome),
-                     0);
+    assert_int_equal(okv_store_put(&crowd->region.store, &crowd->region.work, &write, &outcome), 0);
 }
 
 static bool overwrite(struct crowd *crowd, const void *key, uint32_t key_length, uint32_t length,
@@ -93,7 +85,8 @@ static bool overwrite(struct crowd *crowd, const void *key, uint32_t key_length,
 
 static void assert_unlocked(struct crowd *crowd, const char *key)
 {
-    pthread_mutex_t *lock = &crowd->region.store.locks[bucket_of(crowd, key) % OKV_STORE_LOCKS];
+    pthread_mutex_t *lock =
+        &crowd->region.store.locks[store_region_bucket(&crowd->region, key) % OKV_STORE_LOCKS];
 
     assert_false(crowd->region.store.one_thread);
     assert_int_equal(pthread_mutex_trylock(lock), 0);

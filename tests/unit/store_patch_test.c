@@ -33,21 +33,14 @@ static int put(struct store_region *region, const char *key, uint32_t length, ui
     return okv_store_put(&region->store, &region->work, &write, &outcome);
 }
 
-static uint64_t bucket_of(const struct store_region *region, const char *key)
-{
-    const struct okv_store *store = &region->store;
-    uint64_t hash = okv_hash_key(key, strlen(key), store->table.hash_seed);
-
-    return okv_linear_bucket(hash, atomic_load(&store->bucket_count));
-}
-
 /* Whether the last change, of this key, was made by a patch or an overwrite: what it built is what
  * is published, with nothing but zeros behind it. */
 static bool was_patched(const struct store_region *region, const char *key)
 {
     const struct okv_store_patch *patch = &region->work.patch;
     const struct okv_table *table = &region->store.table;
-    const uint8_t *published = table->base + okv_table_bucket_offset(table, bucket_of(region, key));
+    const uint8_t *published =
+        table->base + okv_table_bucket_offset(table, store_region_bucket(region, key));
     size_t built = BUCKET - okv_bucket_room(BUCKET) + okv_bucket_used(published);
 
     for (size_t i = built; i < BUCKET; i++)
@@ -283,7 +276,7 @@ static void laying_out_anew_changes_nothing(void **state)
         if (!was_patched(&region, key))
             continue;
         patched++;
-        expect_settled(&region, bucket_of(&region, key));
+        expect_settled(&region, store_region_bucket(&region, key));
     }
     uint64_t overwrites = region.work.overwrites;
     print_message("%u of %u changes were patches, %llu of them overwrites\n", patched, steps,
