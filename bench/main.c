@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/floor.h"
+#include "bench/floor/floor.h"
+#include "bench/load/runner.h"
 #include "bench/options.h"
-#include "bench/output.h"
-#include "bench/report.h"
-#include "bench/runner.h"
+#include "bench/report/output.h"
+#include "bench/report/report.h"
 
 enum { STATUS_DONE = 0, STATUS_USAGE = 2, STATUS_FAILED = 3 };
 

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "bench/options_text.h"
-#include "shared/default_uri.h"
+#include "shared/base/default_uri.h"
 
 #define USAGE_STATUS 2
 #define THREADS_MAX 256

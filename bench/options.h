@@ -5,9 +5,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "bench/operation.h"
-#include "bench/workload.h"
-#include "shared/default_uri.h"
+#include "bench/load/operation.h"
+#include "bench/load/workload.h"
+#include "shared/base/default_uri.h"
 
 #define OPTIONS_TARGETS_MAX 16
 #define OPTIONS_NAME_TEXT 320

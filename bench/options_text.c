@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shared/size.h"
+#include "shared/base/size.h"
 
 #define VALUE_MAX (UINT64_C(1) << 30) /* the server's own limit is below, and its to tell */
 #define TRACE_MAX 65536               /* what is longer is one value in half a million */

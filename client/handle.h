@@ -48,12 +48,12 @@
 #include <okv.h>
 #include <stdbool.h>
 
-#include "client/link.h"
-#include "shared/bucket.h"
-#include "shared/diag.h"
-#include "shared/superblock.h"
-#include "shared/transport.h"
-#include "shared/wire.h"
+#include "client/connection/state.h"
+#include "shared/base/diag.h"
+#include "shared/format/bucket.h"
+#include "shared/format/superblock.h"
+#include "shared/format/wire.h"
+#include "shared/transport/transport.h"
 
 /* Each operation's own memory for extents; a longer one needs other memory. */
 #define EXTENT_BUFFER_SIZE 16384u
@@ -594,6 +594,6 @@ void request_message(okv *handle, const struct okv_event *event);
 int raw_read(okv *handle, uint64_t offset, void *destination, struct okv_memory *memory,
              uint32_t length);
 
-#include "client/reads.h"
+#include "client/get/read_batch.h"
 
 #endif

@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/store.h"
-#include "shared/bucket.h"
-#include "shared/default_uri.h"
-#include "shared/mapping.h"
-#include "shared/size.h"
-#include "shared/wire.h"
+#include "server/store/store.h"
+#include "shared/base/default_uri.h"
+#include "shared/base/mapping.h"
+#include "shared/base/size.h"
+#include "shared/format/bucket.h"
+#include "shared/format/wire.h"
 
 #define MEMORY_MIN (UINT64_C(1) << 20)
 #define MEMORY_MAX (UINT64_C(1) << 47)

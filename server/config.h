@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "server/region.h"
-#include "shared/uri.h"
+#include "server/store/region.h"
+#include "shared/base/uri.h"
 
 #define OKV_LISTENERS_MAX 16
 #define OKV_WORKERS_MAX 64

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "server/session_life.h"
-#include "shared/clock.h"
-#include "shared/wire.h"
+#include "server/session/lifecycle.h"
+#include "shared/base/clock.h"
+#include "shared/format/wire.h"
 
 #define SECOND_NS UINT64_C(1000000000)
 #define TEXT_MAX 200

@@ -8,12 +8,12 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "server/acceptor.h"
-#include "server/region.h"
+#include "server/net/acceptor.h"
+#include "server/store/region.h"
 #include "server/worker.h"
-#include "shared/clock.h"
-#include "shared/error.h"
-#include "shared/wire.h"
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+#include "shared/format/wire.h"
 
 #define EXIT_CANNOT_SERVE 3
 #define LEDGERS_PER_CLIENT 4

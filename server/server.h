@@ -11,14 +11,14 @@
 #include <signal.h>
 #include <stdatomic.h>
 
-#include "server/admission.h"
 #include "server/config.h"
-#include "server/ledger.h"
 #include "server/log.h"
+#include "server/net/admission.h"
+#include "server/session/reply_cache.h"
 #include "server/stats.h"
-#include "server/store.h"
-#include "shared/clock.h"
-#include "shared/transport.h"
+#include "server/store/store.h"
+#include "shared/base/clock.h"
+#include "shared/transport/transport.h"
 
 struct okv_worker;
 

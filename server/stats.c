@@ -5,7 +5,7 @@
 #include <time.h>
 
 #include "server/server.h"
-#include "shared/superblock.h"
+#include "shared/format/superblock.h"
 
 struct line_writer {
     char *out;

@@ -6,10 +6,10 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "server/session_life.h"
-#include "server/session_serve.h"
-#include "shared/clock.h"
-#include "shared/error.h"
+#include "server/session/dispatch.h"
+#include "server/session/lifecycle.h"
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
 
 #define EVENTS_PER_PASS 32
 /* A write that waits for another connection is tried again after this time. */

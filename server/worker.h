@@ -6,7 +6,7 @@
 
 #include "server/housekeeping.h"
 #include "server/server.h"
-#include "server/session.h"
+#include "server/session/session.h"
 
 struct okv_worker {
     struct okv_server *server;

@@ -85,24 +85,24 @@ check_includes() {
     local shared='"shared/'
     allow_only shared '' "$shared" "shared/ depends on nothing but itself"
     allow_only server '' "$shared|\"server/" "server/ includes server/ and shared/ only"
-    allow_only client client/cli "<okv\\.h>|$shared|\"client/[a-z_]+\\.h\"" \
+    allow_only client client/cli "<okv\\.h>|$shared|\"client/(handle|(api|get|scan|connection|engine|state)/[a-z_]+)\\.h\"" \
         "client/ includes <okv.h>, client/ and shared/ only"
     allow_only client/examples '' "<okv\\.h>" "client/examples/ includes <okv.h> only"
     # What the programs have of shared/: self-contained files that say nothing about the table.
-    local helpers='"shared/(size|clock|default_uri)\.h"'
+    local helpers='"shared/base/(size|clock|default_uri)\.h"'
     allow_only client/cli '' "<okv\\.h>|\"client/cli/|$helpers" \
         "client/cli/ includes <okv.h>, client/cli/ and size.h, clock.h, default_uri.h of shared/ only"
     # The floor is the copy and the checksum of a bucket, as a get has them.
-    allow_only bench '' "<okv\\.h>|\"bench/|$helpers|\"shared/hash\.h\"" \
+    allow_only bench '' "<okv\\.h>|\"bench/|$helpers|\"shared/format/hash\.h\"" \
         "bench/ includes <okv.h>, bench/ and size.h, clock.h, default_uri.h, hash.h of shared/ only"
 }
 
 check_verbs() {
     local file files=()
     for file in "${sources[@]}"; do
-        [[ $file == shared/transport_verbs* || $file == tests/* ]] || files+=("$file")
+        [[ $file == shared/transport/verbs/* || $file == tests/* ]] || files+=("$file")
     done
-    complain "only shared/transport_verbs* includes headers of verbs" \
+    complain "only shared/transport/verbs/ includes headers of verbs" \
         < <(search '#[[:space:]]*include[[:space:]]*[<"](infiniband|rdma)/' "${files[@]}")
     complain "the public header knows nothing of verbs" \
         < <(search '\b(ibv|rdma)_[a-z]' client/include/okv.h)

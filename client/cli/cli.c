@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shared/default_uri.h"
+#include "shared/base/default_uri.h"
 
 /* Long enough to recognise a key, short enough for one line. */
 #define SHOWN_KEY_BYTES 64

@@ -1,6 +1,6 @@
 /* What the commands of okv(1) have in common: one connection, one way to fail. */
-#ifndef OKV_CLI_CLI_H
-#define OKV_CLI_CLI_H
+#ifndef OKV_CLIENT_CLI_CLI_H
+#define OKV_CLIENT_CLI_CLI_H
 
 #include <argp.h>
 #include <okv.h>
@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "shared/default_uri.h"
+#include "shared/base/default_uri.h"
 
 /* Exit statuses. */
 enum cli_status { CLI_DONE = 0, CLI_MISS = 1, CLI_USAGE = 2, CLI_FAILED = 3 };

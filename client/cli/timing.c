@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "client/cli/cli.h"
-#include "shared/clock.h"
-#include "shared/size.h"
+#include "shared/base/clock.h"
+#include "shared/base/size.h"
 
 #define PING_COUNT 5
 #define PING_COUNT_MAX 1000000

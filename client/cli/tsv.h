@@ -7,8 +7,8 @@
  * bytes again. A carriage return right before the newline belongs to the end of
  * the line: one that is data is always written as "\r".
  */
-#ifndef OKV_CLI_TSV_H
-#define OKV_CLI_TSV_H
+#ifndef OKV_CLIENT_CLI_TSV_H
+#define OKV_CLIENT_CLI_TSV_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "shared/clock.h"
+#include "shared/base/clock.h"
 
 #define ENTRY_BYTES 16
 #define ENTRIES_IN_LOG 256 /* of the log's own entries; then comes the next log */

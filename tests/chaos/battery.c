@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "shared/clock.h"
+#include "shared/base/clock.h"
 #include "tests/support/random.h"
 
 #define EXIT_SKIPPED 77

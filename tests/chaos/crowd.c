@@ -11,9 +11,9 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-#include "shared/clock.h"
-#include "shared/uri.h"
-#include "shared/wire.h"
+#include "shared/base/clock.h"
+#include "shared/base/uri.h"
+#include "shared/format/wire.h"
 #include "tests/chaos/battery.h"
 #include "tests/support/random.h"
 

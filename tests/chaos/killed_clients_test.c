@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "shared/clock.h"
+#include "shared/base/clock.h"
 #include "tests/chaos/battery.h"
 #include "tests/chaos/faults.h"
 #include "tests/chaos/resources.h"

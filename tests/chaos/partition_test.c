@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shared/clock.h"
+#include "shared/base/clock.h"
 #include "tests/chaos/faults.h"
 #include "tests/chaos/traffic.h"
 #include "tests/support/server_process.h"

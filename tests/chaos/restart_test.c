@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shared/clock.h"
+#include "shared/base/clock.h"
 #include "tests/chaos/faults.h"
 #include "tests/chaos/traffic.h"
 #include "tests/support/random.h"

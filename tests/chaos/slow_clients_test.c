@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "shared/clock.h"
+#include "shared/base/clock.h"
 #include "tests/chaos/battery.h"
 #include "tests/chaos/crowd.h"
 #include "tests/chaos/faults.h"

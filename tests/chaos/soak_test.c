@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shared/clock.h"
+#include "shared/base/clock.h"
 #include "tests/chaos/battery.h"
 #include "tests/chaos/crowd.h"
 #include "tests/chaos/faults.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shared/clock.h"
+#include "shared/base/clock.h"
 #include "tests/support/linearizability.h"
 #include "tests/support/numbered_value.h"
 #include "tests/support/random.h"

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "shared/clock.h"
+#include "shared/base/clock.h"
 #include "tests/support/hostile_client.h"
 
 /* What connections get to close after --drain-ms: docs/connections.md section 6. */

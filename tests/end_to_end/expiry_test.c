@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "shared/clock.h"
+#include "shared/base/clock.h"
 #include "tests/support/server_process.h"
 
 #define TTL_MS 3000

@@ -19,7 +19,7 @@
 
 #include <cmocka.h>
 
-#include "shared/clock.h"
+#include "shared/base/clock.h"
 #include "tests/support/bulk.h"
 #include "tests/support/random.h"
 #include "tests/support/sanitized.h"

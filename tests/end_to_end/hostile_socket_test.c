@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "shared/clock.h"
-#include "shared/transport_local.h"
+#include "shared/base/clock.h"
+#include "shared/transport/local/local.h"
 #include "tests/support/hostile_client.h"
 #include "tests/support/hostile_socket.h"
 #include "tests/support/random.h"

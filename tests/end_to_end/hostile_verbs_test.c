@@ -17,9 +17,9 @@
 
 #include <cmocka.h>
 
-#include "shared/clock.h"
-#include "shared/hash.h"
-#include "shared/superblock.h"
+#include "shared/base/clock.h"
+#include "shared/format/hash.h"
+#include "shared/format/superblock.h"
 #include "tests/support/hostile_client.h"
 #include "tests/support/hostile_verbs.h"
 

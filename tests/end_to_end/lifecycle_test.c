@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "shared/clock.h"
+#include "shared/base/clock.h"
 #include "tests/support/server_process.h"
 
 static const char *const small[] = {"--memory", "16M", NULL};

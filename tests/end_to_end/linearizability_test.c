@@ -21,7 +21,7 @@
 
 #include <cmocka.h>
 
-#include "shared/clock.h"
+#include "shared/base/clock.h"
 #include "tests/support/bulk.h"
 #include "tests/support/linearizability.h"
 #include "tests/support/random.h"

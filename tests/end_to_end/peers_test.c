@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "bench/target.h"
+#include "bench/targets/target.h"
 #include "tests/support/peer_process.h"
 #include "tests/support/target_steps.h"
 

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "shared/clock.h"
+#include "shared/base/clock.h"
 #include "tests/support/hostile_client.h"
 
 #define LOG_BYTES 65536

@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "shared/clock.h"
+#include "shared/base/clock.h"
 #include "tests/support/certified_value.h"
 #include "tests/support/server_process.h"
 

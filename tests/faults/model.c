@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "shared/error.h"
+#include "shared/base/error.h"
 
 static const struct model_state absent = {.present = false};
 

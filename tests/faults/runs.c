@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "shared/clock.h"
+#include "shared/base/clock.h"
 #include "tests/faults/program.h"
 #include "tests/faults/serving.h"
 #include "tests/support/sanitized.h"

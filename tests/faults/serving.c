@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "server/store.h"
-#include "shared/error.h"
+#include "server/store/store.h"
+#include "shared/base/error.h"
 #include "tests/faults/inject.h"
 #include "tests/support/store_audit.h"
 

@@ -18,7 +18,7 @@
 #include <sys/types.h>
 #include <time.h>
 
-#include "server/heap.h"
+#include "server/store/heap.h"
 #include "tests/faults/wrap.h"
 
 /* clang-format off */

@@ -20,8 +20,8 @@
 
 #include <okv.h>
 
-#include "shared/clock.h"
-#include "shared/hash.h"
+#include "shared/base/clock.h"
+#include "shared/format/hash.h"
 #include "tests/figures/figure.h"
 #include "tests/support/bulk.h"
 #include "tests/support/random.h"

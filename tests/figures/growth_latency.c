@@ -23,8 +23,8 @@
 
 #include <okv.h>
 
-#include "bench/histogram.h"
-#include "shared/clock.h"
+#include "bench/report/histogram.h"
+#include "shared/base/clock.h"
 #include "tests/figures/figure.h"
 #include "tests/support/bulk.h"
 #include "tests/support/random.h"

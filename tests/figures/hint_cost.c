@@ -17,8 +17,8 @@
 #include <string.h>
 
 #include "client/handle.h"
-#include "shared/bucket.h"
-#include "shared/clock.h"
+#include "shared/base/clock.h"
+#include "shared/format/bucket.h"
 #include "tests/figures/figure.h"
 #include "tests/figures/item_place.h"
 #include "tests/support/bulk.h"

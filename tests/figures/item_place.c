@@ -1,9 +1,9 @@
 #include "tests/figures/item_place.h"
 
-#include "shared/bucket.h"
-#include "shared/error.h"
-#include "shared/hash.h"
-#include "shared/linear.h"
+#include "shared/base/error.h"
+#include "shared/format/bucket.h"
+#include "shared/format/hash.h"
+#include "shared/format/linear.h"
 #include "tests/support/bulk.h"
 
 #define EVENTS 8

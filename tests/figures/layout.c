@@ -15,9 +15,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "server/store.h"
-#include "shared/error.h"
-#include "shared/size.h"
+#include "server/store/store.h"
+#include "shared/base/error.h"
+#include "shared/base/size.h"
 
 #define SIZES_MAX 8
 #define VALUE_MAX 32768

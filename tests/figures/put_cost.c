@@ -15,10 +15,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "server/store.h"
-#include "shared/clock.h"
-#include "shared/error.h"
-#include "shared/size.h"
+#include "server/store/store.h"
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+#include "shared/base/size.h"
 #include "tests/support/random.h"
 
 #define BUCKET_SIZE 512

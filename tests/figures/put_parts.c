@@ -35,14 +35,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/region.h"
-#include "server/store.h"
-#include "shared/clock.h"
-#include "shared/error.h"
-#include "shared/hash.h"
-#include "shared/size.h"
-#include "shared/uri.h"
-#include "shared/wire.h"
+#include "server/store/region.h"
+#include "server/store/store.h"
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+#include "shared/base/size.h"
+#include "shared/base/uri.h"
+#include "shared/format/hash.h"
+#include "shared/format/wire.h"
 #include "tests/figures/figure.h"
 #include "tests/support/random.h"
 

@@ -3,9 +3,9 @@
  * whose bytes are then changed, with `used` and checksum made right, so that what walks a
  * whole image is reached.
  */
-#include "shared/bucket.h"
-#include "shared/error.h"
-#include "shared/hash.h"
+#include "shared/base/error.h"
+#include "shared/format/bucket.h"
+#include "shared/format/hash.h"
 #include "tests/fuzz/fuzz_input.h"
 
 #define BOOT UINT64_C(0x5eedf00dcafe0001)

@@ -1,8 +1,8 @@
 #include "tests/fuzz/fuzz_hostile.h"
 
-#include "shared/bucket.h"
-#include "shared/error.h"
-#include "shared/hash.h"
+#include "shared/base/error.h"
+#include "shared/format/bucket.h"
+#include "shared/format/hash.h"
 
 #define BOOT UINT64_C(0x5eedf00dcafe0001)
 #define SEED 42

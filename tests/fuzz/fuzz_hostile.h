@@ -5,9 +5,9 @@
 #ifndef OKV_TESTS_FUZZ_HOSTILE_H
 #define OKV_TESTS_FUZZ_HOSTILE_H
 
-#include "shared/superblock.h"
-#include "shared/transport.h"
-#include "shared/wire.h"
+#include "shared/format/superblock.h"
+#include "shared/format/wire.h"
+#include "shared/transport/transport.h"
 #include "tests/fuzz/fuzz_input.h"
 
 #define HOSTILE_CHAINS 16

@@ -13,10 +13,10 @@
 #ifndef OKV_TESTS_FUZZ_HOUSE_H
 #define OKV_TESTS_FUZZ_HOUSE_H
 
-#include "server/acceptor.h"
-#include "server/session_life.h"
+#include "server/net/acceptor.h"
+#include "server/session/lifecycle.h"
 #include "server/worker.h"
-#include "shared/error.h"
+#include "shared/base/error.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/support/server_core.h"
 

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shared/bytes.h"
+#include "shared/base/bytes.h"
 
 /* What must hold whatever the input is; a fuzzer keeps the input of an abort. */
 #define FUZZ_CHECK(condition)                                                              \

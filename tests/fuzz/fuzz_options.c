@@ -8,8 +8,8 @@
 #include <stdarg.h>
 
 #include "server/config.h"
-#include "shared/bucket.h"
-#include "shared/wire.h"
+#include "shared/format/bucket.h"
+#include "shared/format/wire.h"
 #include "tests/fuzz/fuzz_input.h"
 
 #define ARGUMENTS_MAX 40

@@ -1,8 +1,8 @@
 /* The superblock and the status: raw, and with the checksum made right. */
-#include "shared/error.h"
-#include "shared/hash.h"
-#include "shared/linear.h"
-#include "shared/superblock.h"
+#include "shared/base/error.h"
+#include "shared/format/hash.h"
+#include "shared/format/linear.h"
+#include "shared/format/superblock.h"
 #include "tests/fuzz/fuzz_input.h"
 
 static void fuzz_superblock(struct fuzz_input *input, uint8_t repair)

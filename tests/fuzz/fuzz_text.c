@@ -1,8 +1,8 @@
 /* What people write: URIs, sizes, and lines of items. */
 #include "client/cli/tsv.h"
-#include "shared/error.h"
-#include "shared/size.h"
-#include "shared/uri.h"
+#include "shared/base/error.h"
+#include "shared/base/size.h"
+#include "shared/base/uri.h"
 #include "tests/fuzz/fuzz_input.h"
 
 #define TEXT_MAX 1024

@@ -1,6 +1,6 @@
 #include "tests/fuzz/fuzz_transport.h"
 
-#include "shared/error.h"
+#include "shared/base/error.h"
 #include "tests/fuzz/fuzz_time.h"
 
 #define EVENTS_MAX 256

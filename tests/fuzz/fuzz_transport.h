@@ -1,6 +1,6 @@
 /*
  * The transport of a client whose server is a struct hostile: the whole seam of
- * shared/transport.h, client side. When events come, in which order, and when the
+ * shared/transport/transport.h, client side. When events come, in which order, and when the
  * connection ends is for the fuzz input to say; what no transport does, it does not.
  *
  * What a client owes a transport is checked: READs into registered memory, requests that

@@ -12,9 +12,9 @@
 
 #include <cmocka.h>
 
-#include "shared/bytes.h"
-#include "shared/clock.h"
-#include "shared/transport.h"
+#include "shared/base/bytes.h"
+#include "shared/base/clock.h"
+#include "shared/transport/transport.h"
 
 /* What transport_local.h says on the wire; said again so that a change is noticed. */
 #define MAGIC 0x4c766b6fu

@@ -5,7 +5,7 @@
 #ifndef OKV_TESTS_BARE_CLIENT_H
 #define OKV_TESTS_BARE_CLIENT_H
 
-#include "shared/transport_local_ring.h"
+#include "shared/transport/local/ring.h"
 
 struct bare_client {
     int sock;

@@ -1,7 +1,7 @@
 /*
  * A client's transport on which things go wrong: okv_transport_for() here returns the real
  * transport of the scheme, with faults put in its way. It is linked in the place of
- * shared/transport.c, so that the client above it is the one that users have.
+ * shared/transport/registry.c, so that the client above it is the one that users have.
  *
  * Faults meet the connections that a thread makes while it uses a `struct chaos`, and no others:
  * a handle that is opened without one is a plain client. A connection is broken with
@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "shared/transport.h"
+#include "shared/transport/transport.h"
 
 enum chaos_fault {
     CHAOS_NONE,

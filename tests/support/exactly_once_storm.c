@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shared/error.h"
+#include "shared/base/error.h"
 #include "tests/support/random.h"
 
 #define WRITES_PER_ROUND 4u

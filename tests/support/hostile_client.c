@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "shared/clock.h"
+#include "shared/base/clock.h"
 
 /* Larger than any slot of a server with default options, so that it can be overfilled. */
 #define SLOT_SIZE 65536u

@@ -11,8 +11,8 @@
 
 #include <okv.h>
 
-#include "shared/transport.h"
-#include "shared/wire.h"
+#include "shared/format/wire.h"
+#include "shared/transport/transport.h"
 #include "tests/support/server_process.h"
 
 /* What the hostile client may have under way by its own books, whatever the server grants. */

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "shared/transport.h"
+#include "shared/transport/transport.h"
 #include "tests/support/hostile_client.h"
 
 /* A test that waits longer hangs. */

@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "shared/clock.h"
-#include "shared/uri.h"
+#include "shared/base/clock.h"
+#include "shared/base/uri.h"
 #include "tests/support/hostile_client.h"
 
 /* A test that waits longer hangs: it is no measure of anything. */

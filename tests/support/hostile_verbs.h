@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "shared/wire.h"
+#include "shared/format/wire.h"
 #include "tests/support/server_process.h"
 
 #define ATTACKER_SENDS 1024

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "bench/loop.h"
+#include "bench/load/loop.h"
 #include "tests/support/stub_target.h"
 
 #define KEY_SIZE 16

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-#include "shared/clock.h"
+#include "shared/base/clock.h"
 
 uint64_t random_seed(void)
 {

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "shared/clock.h"
+#include "shared/base/clock.h"
 #include "tests/support/numbered_value.h"
 #include "tests/support/random.h"
 

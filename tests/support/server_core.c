@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "shared/clock.h"
-#include "shared/error.h"
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
 
 void server_core_open(struct server_core *core, const struct okv_store_params *params)
 {

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "server/server.h"
-#include "server/session.h"
+#include "server/session/session.h"
 
 struct server_core {
     struct okv_server *server;

@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-#include "shared/clock.h"
+#include "shared/base/clock.h"
 
 #define ARGUMENTS_MAX 40
 #define READY_TIMEOUT_MS 60000

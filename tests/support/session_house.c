@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "shared/error.h"
+#include "shared/base/error.h"
 
 static struct client *client_of(struct okv_conn *conn)
 {

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "shared/hash.h"
-#include "shared/linear.h"
+#include "shared/format/hash.h"
+#include "shared/format/linear.h"
 
 struct piece {
     uint64_t offset, length;

@@ -8,8 +8,8 @@
 
 #include <stdint.h>
 
-#include "shared/bucket.h"
-#include "shared/superblock.h"
+#include "shared/format/bucket.h"
+#include "shared/format/superblock.h"
 
 struct store_audit {
     uint64_t buckets;

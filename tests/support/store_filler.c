@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "shared/error.h"
+#include "shared/base/error.h"
 
 /* A bucket can be full while the region is not: until hardly any finds room. */
 #define REFUSALS 20u

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "shared/error.h"
-#include "shared/hash.h"
+#include "shared/base/error.h"
+#include "shared/format/hash.h"
 
 /* Operations between two comparisons of everything. */
 #define CHECK_EVERY 1000u

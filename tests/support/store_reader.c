@@ -10,10 +10,10 @@
 #include <cmocka.h>
 #include <sched.h>
 
-#include "shared/error.h"
-#include "shared/hash.h"
-#include "shared/linear.h"
-#include "shared/ordering.h"
+#include "shared/base/error.h"
+#include "shared/base/ordering.h"
+#include "shared/format/hash.h"
+#include "shared/format/linear.h"
 
 /* Attempts until a table counts as damaged; each gives its time slice to the writer. */
 #define ATTEMPTS 100000

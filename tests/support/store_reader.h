@@ -11,8 +11,8 @@
 
 #include <stdint.h>
 
-#include "shared/bucket.h"
-#include "shared/superblock.h"
+#include "shared/format/bucket.h"
+#include "shared/format/superblock.h"
 
 struct store_reader {
     const uint8_t *base; /* of the region */

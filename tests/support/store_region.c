@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#include "shared/clock.h"
-#include "shared/error.h"
-#include "shared/hash.h"
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+#include "shared/format/hash.h"
 
 void store_region_open(struct store_region *region, const struct okv_store_params *wanted)
 {

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "shared/error.h"
+#include "shared/base/error.h"
 
 static void make_key(const struct store_watch *watch, unsigned index, uint8_t *key)
 {

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "shared/clock.h"
+#include "shared/base/clock.h"
 
 okv *handle;
 unsigned seen[TAGS];

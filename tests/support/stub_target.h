@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "bench/target.h"
+#include "bench/targets/target.h"
 
 #define STUB_TARGET_ITEMS 4096
 #define STUB_TARGET_PENDING 1024

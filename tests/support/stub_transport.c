@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "shared/clock.h"
-#include "shared/error.h"
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
 
 #define EVENTS_MAX 4096
 

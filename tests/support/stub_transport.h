@@ -17,12 +17,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "shared/bucket.h"
-#include "shared/error.h"
-#include "shared/hash.h"
-#include "shared/superblock.h"
-#include "shared/transport.h"
-#include "shared/wire.h"
+#include "shared/base/error.h"
+#include "shared/format/bucket.h"
+#include "shared/format/hash.h"
+#include "shared/format/superblock.h"
+#include "shared/format/wire.h"
+#include "shared/transport/transport.h"
 
 #define STUB_URI "local:///stub"
 #define STUB_REGION (1u << 20)

@@ -2,7 +2,7 @@
 #ifndef OKV_TESTS_TARGET_STEPS_H
 #define OKV_TESTS_TARGET_STEPS_H
 
-#include "bench/target.h"
+#include "bench/targets/target.h"
 
 struct okv_command on_key(enum okv_kind kind, const char *key);
 /* Collects exactly `count` results, in the order in which they come; else fails the test. */

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "shared/error.h"
-#include "shared/ordering.h"
+#include "shared/base/error.h"
+#include "shared/base/ordering.h"
 
 /* Rejected images in a row after which the reader asks how many buckets there are. */
 #define FAILURES_MAX 16

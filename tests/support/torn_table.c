@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "shared/error.h"
+#include "shared/base/error.h"
 
 #define REGION_LENGTH (UINT64_C(16) << 20)
 /* Bits that the hashes of a group share; no index of the region has a deeper bucket. */

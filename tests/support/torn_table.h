@@ -18,7 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "server/store.h"
+#include "server/store/store.h"
 
 #define TORN_GROUPS 2
 #define TORN_KEYS_MAX 32

@@ -13,9 +13,9 @@
 
 #include <cmocka.h>
 
-#include "shared/bytes.h"
-#include "shared/clock.h"
-#include "shared/error.h"
+#include "shared/base/bytes.h"
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
 
 /* Offsets in the welcome; a pattern fills the rest. */
 #define WELCOME_RKEY 0

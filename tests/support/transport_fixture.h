@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "shared/transport.h"
+#include "shared/transport/transport.h"
 
 #define FIXTURE_REGION (12u << 20)
 #define FIXTURE_SLOT_SIZE 6000u /* more than a packet of RDMA, and no power of two */

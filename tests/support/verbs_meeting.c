@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "shared/clock.h"
-#include "shared/error.h"
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
 
 static const struct okv_message_limits limits = {MEETING_SLOT_SIZE, MEETING_CREDITS};
 static const uint8_t greeting[20] = "good day";

@@ -5,7 +5,7 @@
 #ifndef OKV_TESTS_VERBS_MEETING_H
 #define OKV_TESTS_VERBS_MEETING_H
 
-#include "shared/transport_verbs.h"
+#include "shared/transport/verbs/verbs.h"
 
 #define MEETING_REGION (4u << 20)
 #define MEETING_SLOT_SIZE 1000u

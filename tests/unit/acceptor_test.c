@@ -11,11 +11,11 @@
 
 #include <cmocka.h>
 
-#include "server/acceptor.h"
-#include "server/session.h"
+#include "server/net/acceptor.h"
+#include "server/session/session.h"
 #include "server/worker.h"
-#include "shared/error.h"
-#include "shared/wire.h"
+#include "shared/base/error.h"
+#include "shared/format/wire.h"
 #include "tests/support/server_core.h"
 
 #define LIMIT 2

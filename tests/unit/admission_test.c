@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "server/admission.h"
-#include "shared/wire.h"
+#include "server/net/admission.h"
+#include "shared/format/wire.h"
 
 enum { LIMIT = 10, PER_ADDRESS = 3 };
 

@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
-#include "shared/bucket.h"
-#include "shared/error.h"
-#include "shared/hash.h"
+#include "shared/base/error.h"
+#include "shared/format/bucket.h"
+#include "shared/format/hash.h"
 
 #define SIZE 512
 #define BOOT 0x5eedf00dcafe0001ull

@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
-#include "shared/bucket.h"
-#include "shared/error.h"
-#include "shared/hash.h"
+#include "shared/base/error.h"
+#include "shared/format/bucket.h"
+#include "shared/format/hash.h"
 #include "tests/support/random.h"
 
 #define SIZE 2048

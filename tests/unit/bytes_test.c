@@ -1,4 +1,5 @@
-/* Short bytes compared and copied without a call (shared/bytes.h): as memcmp() and memcpy() do. */
+/* Short bytes compared and copied without a call (shared/base/bytes.h): as memcmp() and memcpy()
+ * do. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "shared/bytes.h"
+#include "shared/base/bytes.h"
 
 /* Lengths on both sides of OKV_BYTES_SHORT. */
 #define LENGTHS (OKV_BYTES_SHORT + 16u)

@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "client/cli/tsv.h"
-#include "shared/error.h"
-#include "shared/size.h"
+#include "shared/base/error.h"
+#include "shared/base/size.h"
 
 /* ---- sizes -------------------------------------------------------------- */
 

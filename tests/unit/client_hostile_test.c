@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "shared/clock.h"
+#include "shared/base/clock.h"
 #include "tests/support/stub_client.h"
 
 #define ROUNDS 400

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "shared/clock.h"
+#include "shared/base/clock.h"
 #include "tests/support/stub_transport.h"
 
 #define LENGTH_OF(array) (sizeof(array) / sizeof *(array))

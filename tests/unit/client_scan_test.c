@@ -190,7 +190,7 @@ static void hang_up_late(unsigned n)
  * whether it is there. */
 static void a_scan_ends_with_its_server(void **state)
 {
-    /* level 40, at its beginning, of this start of the server: client/scan.c */
+    /* level 40, at its beginning, of this start of the server: client/scan/scan.c */
     uint64_t mark = STUB_BOOT * UINT64_C(0x9e3779b97f4a7c15) >> 53;
     uint64_t cursor = mark << 53 | (40 + 1);
 

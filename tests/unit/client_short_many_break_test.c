@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "client/handle.h"
-#include "shared/clock.h"
+#include "shared/base/clock.h"
 #include "tests/support/stub_many.h"
 
 #define TIMEOUT_MS 20000

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "shared/clock.h"
+#include "shared/base/clock.h"
 #include "tests/support/stub_client.h"
 
 #define LONG_MS 60000

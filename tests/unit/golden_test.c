@@ -12,12 +12,12 @@
 
 #include <cmocka.h>
 
-#include "shared/bucket.h"
-#include "shared/error.h"
-#include "shared/hash.h"
-#include "shared/superblock.h"
-#include "shared/transport_local_ring.h"
-#include "shared/wire.h"
+#include "shared/base/error.h"
+#include "shared/format/bucket.h"
+#include "shared/format/hash.h"
+#include "shared/format/superblock.h"
+#include "shared/format/wire.h"
+#include "shared/transport/local/ring.h"
 
 static unsigned digit_of(char c)
 {

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 #include <xxhash.h>
 
-#include "shared/hash.h"
+#include "shared/format/hash.h"
 
 #define LONG 20000u
 

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "server/heap.h"
-#include "shared/error.h"
+#include "server/store/heap.h"
+#include "shared/base/error.h"
 
 #define LENGTH (4u << 20)
 #define FLOOR 70000u /* not at the start of a page, as the end of an index may be */

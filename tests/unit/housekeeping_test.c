@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "server/housekeeping.h"
-#include "shared/superblock.h"
+#include "shared/format/superblock.h"
 #include "tests/support/server_core.h"
 
 #define BEGIN_MS 1000000u

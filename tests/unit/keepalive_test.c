@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "server/keepalive.h"
+#include "server/session/keepalive.h"
 
 /* Ticks for as long as the client is taken for alive and nothing comes from it; what is probed
  * waits from then on. Returns the number of the tick that gave it up. */

@@ -9,8 +9,8 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include "server/ledger.h"
-#include "shared/error.h"
+#include "server/session/reply_cache.h"
+#include "shared/base/error.h"
 
 #define LIMIT 8u
 #define REMEMBER_MS 1000u

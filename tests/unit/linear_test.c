@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "shared/linear.h"
+#include "shared/format/linear.h"
 
 static uint64_t random_next(uint64_t *state)
 {

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "shared/mapping.h"
+#include "shared/base/mapping.h"
 
 #define PAGE 4096u
 

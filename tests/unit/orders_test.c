@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "bench/orders.h"
+#include "bench/load/orders.h"
 
 #define DRAWS 1000000
 #define RECORDS 1000

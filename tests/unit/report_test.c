@@ -11,8 +11,8 @@
 #include <math.h>
 #include <unistd.h>
 
-#include "bench/report.h"
-#include "bench/report_figures.h"
+#include "bench/report/report.h"
+#include "bench/report/report_figures.h"
 
 #define ROUNDS 3
 

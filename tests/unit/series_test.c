@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "bench/series.h"
+#include "bench/load/series.h"
 
 #define START UINT64_C(5000000000)
 #define SECOND UINT64_C(1000000000)

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "shared/error.h"
+#include "shared/base/error.h"
 #include "tests/support/session_house.h"
 
 /* Also one that had no turn before the connection ended. */

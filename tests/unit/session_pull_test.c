@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
-#include "server/session.h"
-#include "shared/error.h"
-#include "shared/wire.h"
+#include "server/session/session.h"
+#include "shared/base/error.h"
+#include "shared/format/wire.h"
 #include "tests/support/server_core.h"
 
 #define REGION_LENGTH (UINT64_C(4) << 20)

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "shared/error.h"
+#include "shared/base/error.h"
 #include "tests/support/session_house.h"
 
 static void a_connection_has_its_share_of_a_pass(void **state)

@@ -7,10 +7,10 @@
 
 #include <cmocka.h>
 
-#include "server/handshake.h"
-#include "server/session.h"
-#include "shared/error.h"
-#include "shared/wire.h"
+#include "server/net/handshake.h"
+#include "server/session/session.h"
+#include "shared/base/error.h"
+#include "shared/format/wire.h"
 
 #define CREDITS 5u
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "shared/wire.h"
+#include "shared/format/wire.h"
 #include "tests/support/server_core.h"
 
 #define REGION_LENGTH (UINT64_C(1) << 20)

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "shared/error.h"
+#include "shared/base/error.h"
 #include "tests/support/store_region.h"
 
 #define TTL_MAX (UINT64_C(1) << 40)

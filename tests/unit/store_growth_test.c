@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "shared/error.h"
+#include "shared/base/error.h"
 #include "tests/support/store_watch.h"
 
 #define FEW 1000u

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "shared/error.h"
-#include "shared/linear.h"
+#include "shared/base/error.h"
+#include "shared/format/linear.h"
 #include "tests/support/store_region.h"
 
 #define REGION (1u << 20)

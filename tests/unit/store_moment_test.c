@@ -1,7 +1,7 @@
 /*
  * The clock that goes on in the middle of a change: what had expired when the change began is what
- * it goes by, whichever way it takes. Each commit of a patch (server/store_patch.c) comes by here,
- * and the clock is moved before it.
+ * it goes by, whichever way it takes. Each commit of a patch (server/store/update_in_place.c) comes
+ * by here, and the clock is moved before it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "server/store_change.h"
-#include "shared/error.h"
+#include "server/store/bucket_transaction.h"
+#include "shared/base/error.h"
 #include "tests/support/store_region.h"
 
 #define BUCKET 512u

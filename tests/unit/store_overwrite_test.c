@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "server/store_change.h"
-#include "shared/error.h"
+#include "server/store/bucket_transaction.h"
+#include "shared/base/error.h"
 #include "tests/support/store_region.h"
 
 #define BUCKET 512

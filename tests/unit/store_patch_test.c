@@ -1,5 +1,5 @@
-/* Changes of one entry (server/store_patch.c): which go this way, and that laying the bucket out
- * anew would change nothing. */
+/* Changes of one entry (server/store/update_in_place.c): which go this way, and that laying the
+ * bucket out anew would change nothing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "server/store_change.h"
-#include "shared/error.h"
+#include "server/store/bucket_transaction.h"
+#include "shared/base/error.h"
 #include "tests/support/store_region.h"
 
 #define BUCKET 512u

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "shared/error.h"
+#include "shared/base/error.h"
 #include "tests/support/store_watch.h"
 
 #define REUSED_KEYS 16u

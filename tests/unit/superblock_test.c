@@ -7,10 +7,10 @@
 
 #include <cmocka.h>
 
-#include "shared/bucket.h"
-#include "shared/error.h"
-#include "shared/hash.h"
-#include "shared/superblock.h"
+#include "shared/base/error.h"
+#include "shared/format/bucket.h"
+#include "shared/format/hash.h"
+#include "shared/format/superblock.h"
 
 static const struct okv_superblock good = {
     .boot_id = 1,

@@ -20,7 +20,7 @@
 
 #include <cmocka.h>
 
-#include "shared/error.h"
+#include "shared/base/error.h"
 #include "tests/support/torn_reader.h"
 
 #define READERS 2

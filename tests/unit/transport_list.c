@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "shared/clock.h"
-#include "shared/error.h"
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
 #include "tests/support/transport_client.h"
 #include "tests/unit/transport_list.h"
 

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "shared/error.h"
+#include "shared/base/error.h"
 #include "tests/support/transport_client.h"
 #include "tests/unit/transport_list.h"
 

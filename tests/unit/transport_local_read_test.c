@@ -13,9 +13,9 @@
 
 #include <cmocka.h>
 
-#include "shared/clock.h"
-#include "shared/error.h"
-#include "shared/transport_local.h"
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+#include "shared/transport/local/local.h"
 #include "tests/support/transport_fixture.h"
 
 #define LINE OKV_READ_BEGINNING

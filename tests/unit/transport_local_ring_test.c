@@ -16,8 +16,8 @@
 
 #include <cmocka.h>
 
-#include "shared/error.h"
-#include "shared/transport_local_ring.h"
+#include "shared/base/error.h"
+#include "shared/transport/local/ring.h"
 #include "tests/support/random.h"
 #include "tests/support/sanitized.h"
 

@@ -19,9 +19,9 @@
 
 #include <cmocka.h>
 
-#include "shared/bytes.h"
-#include "shared/clock.h"
-#include "shared/error.h"
+#include "shared/base/bytes.h"
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
 #include "tests/support/transport_steps.h"
 
 /* What transport_local.h says on the wire; said again so that a change is noticed. */

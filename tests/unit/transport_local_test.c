@@ -17,9 +17,9 @@
 
 #include <cmocka.h>
 
-#include "shared/bytes.h"
-#include "shared/clock.h"
-#include "shared/error.h"
+#include "shared/base/bytes.h"
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
 #include "tests/support/bare_client.h"
 #include "tests/support/transport_fixture.h"
 

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "shared/error.h"
+#include "shared/base/error.h"
 #include "tests/support/transport_steps.h"
 
 /* A server with one client, which has sent `sent` messages. */

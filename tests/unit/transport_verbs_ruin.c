@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "shared/error.h"
+#include "shared/base/error.h"
 #include "tests/support/verbs_meeting.h"
 #include "tests/unit/transport_verbs_list.h"
 

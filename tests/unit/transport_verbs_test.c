@@ -17,8 +17,8 @@
 
 #include <cmocka.h>
 
-#include "shared/clock.h"
-#include "shared/error.h"
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
 #include "tests/support/transport_steps.h"
 #include "tests/support/verbs_meeting.h"
 #include "tests/unit/transport_verbs_list.h"

@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "shared/error.h"
-#include "shared/uri.h"
+#include "shared/base/error.h"
+#include "shared/base/uri.h"
 
 struct accepted {
     const char *text;

@@ -9,9 +9,9 @@
 
 #include <cmocka.h>
 
-#include "shared/error.h"
-#include "shared/superblock.h"
-#include "shared/wire.h"
+#include "shared/base/error.h"
+#include "shared/format/superblock.h"
+#include "shared/format/wire.h"
 
 static struct okv_wire_hello good_hello(void)
 {

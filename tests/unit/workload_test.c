@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "bench/workload.h"
+#include "bench/load/workload.h"
 
 #define DRAWS 1000000
 #define RECORDS 1000

@@ -1,0 +1,504 @@
+#include "bench/load/loop_state.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "shared/base/clock.h"
+
+#define RESULTS 64
+/* How long to wait for a result before looking whether to go on. */
+#define WAIT_MS 100
+/* A sleep may end so much late; what is left until an operation is due is spent awake. */
+#define SLEEP_SLACK_NS 200000u
+#define CACHE_LINE 64u
+
+/* ---- making and ending -------------------------------------------------- */
+
+static okv *target_handle(struct target *target)
+{
+    return target->ops->handle ? target->ops->handle(target) : NULL;
+}
+
+static int lane_init(struct loop *loop, struct lane *lane, struct target *target)
+{
+    const struct loop_config *config = &loop->config;
+    size_t room = (size_t)config->values->high + config->key_size;
+    okv *handle = target_handle(target);
+
+    room = (room + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
+    lane->target = target;
+    lane->memory_size = config->slot_count * room;
+    lane->slots = calloc(config->slot_count, sizeof *lane->slots);
+    lane->free_slots = calloc(config->slot_count, sizeof *lane->free_slots);
+    lane->commands = calloc(config->slot_count, sizeof *lane->commands);
+    lane->memory = calloc(1, lane->memory_size);
+    if (!lane->slots || !lane->free_slots || !lane->commands || !lane->memory)
+        return OKV_ENOMEM;
+    for (uint32_t i = config->slot_count; i-- > 0;) {
+        lane->slots[i].value = lane->memory + i * room;
+        lane->slots[i].key = lane->slots[i].value + config->values->high;
+        lane->free_slots[lane->free_count++] = i;
+    }
+    if (handle && config->registered)
+        return okv_register(handle, lane->memory, lane->memory_size, &lane->registration);
+    return OKV_OK;
+}
+
+static void lane_fini(struct lane *lane)
+{
+    free(lane->memory);
+    free(lane->commands);
+    free(lane->free_slots);
+    free(lane->slots);
+}
+
+/* What a request may carry in place of a put's key and value. */
+static size_t echo_max(struct target *target)
+{
+    okv *handle = target_handle(target);
+    struct okv_info info;
+
+    if (!handle)
+        return 0;
+    okv_info(handle, &info);
+    return info.max_message_value;
+}
+
+int loop_create(const struct loop_config *config, struct loop **out)
+{
+    struct loop *loop = calloc(1, sizeof *loop);
+    int rc = OKV_ENOMEM;
+
+    if (!loop)
+        return rc;
+    loop->config = *config;
+    loop->counter = (uint64_t)config->id << 48;
+    loop->echo_max = echo_max(config->targets[0]);
+    loop->lanes = calloc(config->target_count, sizeof *loop->lanes);
+    loop->results = calloc(config->slot_count, sizeof *loop->results);
+    if (!loop->lanes || !loop->results)
+        goto destroy;
+    for (uint32_t i = 0; i < config->target_count; i++) {
+        rc = lane_init(loop, &loop->lanes[i], config->targets[i]);
+        if (rc != OKV_OK)
+            goto destroy;
+    }
+    *out = loop;
+    return OKV_OK;
+
+destroy:
+    loop_destroy(loop);
+    return rc;
+}
+
+void loop_destroy(struct loop *loop)
+{
+    if (!loop)
+        return;
+    for (uint32_t i = 0; loop->lanes && i < loop->config.target_count; i++)
+        lane_fini(&loop->lanes[i]);
+    free(loop->results);
+    free(loop->lanes);
+    free(loop);
+}
+
+/* ---- submitting --------------------------------------------------------- */
+
+/* Operations of a lane under way, those to be submitted included. */
+static uint32_t lane_load(const struct loop *loop, const struct lane *lane)
+{
+    return loop->config.slot_count - lane->free_count;
+}
+
+/* Those that a result will come of. */
+static uint32_t lane_pending(const struct loop *loop, const struct lane *lane)
+{
+    return lane_load(loop, lane) - lane->gathered;
+}
+
+static void fill_get(const struct loop *loop, struct slot *slot, struct okv_command *command)
+{
+    command->kind = OKV_GET;
+    command->buffer = slot->value;
+    command->buffer_size = loop->config.values->high;
+}
+
+static void fill_put(struct loop *loop, struct slot *slot, struct okv_command *command)
+{
+    slot->value_length = workload_value_size(loop->config.values, slot->record);
+    workload_value_write(slot->record, ++loop->counter, slot->value, slot->value_length);
+    command->kind = OKV_PUT;
+    command->value = slot->value;
+    command->value_length = slot->value_length;
+}
+
+/* As many bytes as a put of the record has; they come from the value and the key behind it. */
+static void fill_echo(const struct loop *loop, struct slot *slot, struct okv_command *command)
+{
+    size_t length = workload_value_size(loop->config.values, slot->record) + loop->config.key_size;
+
+    command->kind = OKV_PING;
+    command->value = slot->value;
+    command->value_length = length < loop->echo_max ? length : loop->echo_max;
+}
+
+/* Adds the command of an operation in its slot to those that were gathered. */
+static struct okv_command *gather(struct loop *loop, struct lane *lane, uint32_t index)
+{
+    struct slot *slot = &lane->slots[index];
+    struct okv_command *command = &lane->commands[lane->gathered++];
+
+    *command = (struct okv_command){.kind = OKV_PING, .tag = index};
+    switch (slot->operation) {
+    case OPERATION_PING:
+        return command;
+    case OPERATION_ECHO:
+        fill_echo(loop, slot, command);
+        return command;
+    case OPERATION_INCR:
+        workload_number_key_write(slot->record, slot->key, loop->config.key_size);
+        command->kind = OKV_INCR;
+        command->delta = 1;
+        break;
+    case OPERATION_DELETE:
+        workload_key_write(slot->record, slot->key, loop->config.key_size);
+        command->kind = OKV_DELETE;
+        break;
+    default:
+        workload_key_write(slot->record, slot->key, loop->config.key_size);
+        if (slot->writes || slot->operation == OPERATION_PUT || slot->operation == OPERATION_INSERT)
+            fill_put(loop, slot, command);
+        else
+            fill_get(loop, slot, command);
+    }
+    command->key = slot->key;
+    command->key_length = loop->config.key_size;
+    return command;
+}
+
+/* Takes a slot for what was ordered. */
+static void begin(struct loop *loop, struct lane *lane, const struct loop_order *order)
+{
+    uint32_t index = lane->free_slots[--lane->free_count];
+    struct slot *slot = &lane->slots[index];
+
+    slot->operation = order->operation;
+    slot->record = order->record;
+    slot->start_ns = order->due_ns;
+    slot->writes = false;
+    gather(loop, lane, index);
+}
+
+/* One get at a time is made as a caller with nothing else to do would make it. */
+static bool is_get_alone(const struct loop *loop, const struct lane *lane)
+{
+    return loop->run->depth == 1 && loop->config.target_count == 1 && lane->gathered == 1 &&
+           lane->commands[0].kind == OKV_GET && lane->target->ops->get;
+}
+
+/* Submits what was gathered, with one doorbell; what was not taken stays gathered. Returns 0 or
+ * a final code. */
+static int submit(struct loop *loop, struct lane *lane)
+{
+    size_t accepted = 0;
+
+    if (lane->gathered == 0)
+        return OKV_OK;
+    uint64_t now_ns = okv_clock_ns();
+    for (uint32_t i = 0; i < lane->gathered; i++) {
+        struct slot *slot = &lane->slots[lane->commands[i].tag];
+        if (slot->start_ns == 0)
+            slot->start_ns = now_ns;
+    }
+    if (is_get_alone(loop, lane)) {
+        lane->target->ops->get(lane->target, &lane->commands[--lane->gathered], &lane->got);
+        lane->has_got = true;
+        return OKV_OK;
+    }
+    int rc = lane->target->ops->submit(lane->target, lane->commands, lane->gathered, &accepted);
+    lane->gathered -= (uint32_t)accepted;
+    if (lane->gathered > 0)
+        memmove(lane->commands, lane->commands + accepted, lane->gathered * sizeof *lane->commands);
+    if (rc == OKV_OK || (rc == OKV_EAGAIN && lane_pending(loop, lane) > 0))
+        return OKV_OK;
+    loop_note_failure(loop, lane, rc);
+    return rc;
+}
+
+/* Gives back the slots of what is not to be submitted any more. */
+static void drop_gathered(struct loop *loop)
+{
+    for (uint32_t i = 0; i < loop->config.target_count; i++) {
+        struct lane *lane = &loop->lanes[i];
+        while (lane->gathered > 0)
+            lane->free_slots[lane->free_count++] = (uint32_t)lane->commands[--lane->gathered].tag;
+    }
+    loop->held = false;
+    loop->over = true;
+}
+
+/* Whether `next` may be asked for more. */
+static bool goes_on(const struct loop *loop)
+{
+    if (loop->over || atomic_load_explicit(loop->config.stop, memory_order_relaxed))
+        return false;
+    return loop->run->deadline_ns == 0 || loop->now_ns < loop->run->deadline_ns;
+}
+
+/* Whether there is something to be begun now; it is in loop->order. */
+static bool order_ready(struct loop *loop)
+{
+    if (!loop->held) {
+        loop->over = !goes_on(loop) || !loop->run->next(loop->run->user, &loop->order);
+        loop->held = !loop->over;
+    }
+    return loop->held && loop->order.due_ns <= loop->now_ns;
+}
+
+/* Begins what there is room for, on each lane in turn, and submits it. Returns 0 or a final
+ * code. */
+static int fill(struct loop *loop)
+{
+    uint32_t full = 0;
+    int rc = OKV_OK;
+
+    while (full < loop->config.target_count) {
+        struct lane *lane = &loop->lanes[loop->turn];
+        if (lane_load(loop, lane) >= loop->run->depth) {
+            full++;
+        } else if (order_ready(loop)) {
+            begin(loop, lane, &loop->order);
+            loop->held = false;
+            full = 0;
+        } else {
+            break;
+        }
+        loop->turn = loop->turn + 1 < loop->config.target_count ? loop->turn + 1 : 0;
+    }
+    for (uint32_t i = 0; rc == OKV_OK && i < loop->config.target_count; i++)
+        rc = submit(loop, &loop->lanes[i]);
+    return rc;
+}
+
+/* ---- results ------------------------------------------------------------ */
+
+/* After the get of an rmw or cas: its put, unless there is nothing to put it upon. A record that
+ * was deleted is put again by rmw. Returns whether there is one. */
+static bool go_on_writing(struct loop *loop, struct lane *lane, struct slot *slot,
+                          const struct okv_result *result)
+{
+    bool missed = result->status == OKV_ENOTFOUND && slot->operation == OPERATION_RMW;
+
+    if (result->status != OKV_OK && !missed)
+        return false;
+    if (missed)
+        loop->tally->missing++;
+    else
+        loop_check_success(loop, slot, result);
+    slot->writes = true;
+    struct okv_command *command = gather(loop, lane, (uint32_t)result->tag);
+    if (slot->operation == OPERATION_CAS) {
+        command->flags = OKV_IF_VERSION;
+        command->version = result->version;
+    }
+    return true;
+}
+
+static int finish(struct loop *loop, struct lane *lane, const struct okv_result *result)
+{
+    struct slot *slot = &lane->slots[result->tag];
+
+    if (slot->operation != OPERATION_GET && loop_slot_gets(slot) &&
+        go_on_writing(loop, lane, slot, result))
+        return OKV_OK;
+    lane->free_slots[lane->free_count++] = (uint32_t)result->tag;
+    if (slot->operation == OPERATION_INSERT && loop->config.inserts)
+        inserts_end(loop->config.inserts, slot->record);
+    return loop_count_result(loop, lane, slot, result);
+}
+
+/* As the target's poll(), with what its get() brought first. */
+static int take_results(struct lane *lane, struct okv_result *results, int max)
+{
+    if (!lane->has_got)
+        return lane->target->ops->poll(lane->target, results, max);
+    lane->has_got = false;
+    results[0] = lane->got;
+    return 1;
+}
+
+/* Collects what has ended on a lane, and adds how much to *total. Returns 0, or the code after
+ * which nothing more comes. */
+static int collect(struct loop *loop, struct lane *lane, uint32_t *total)
+{
+    struct okv_result results[RESULTS];
+    int failure = OKV_OK;
+
+    int count = take_results(lane, results, RESULTS);
+    if (count < 0) {
+        loop_note_failure(loop, lane, count);
+        return count;
+    }
+    if (count == 0)
+        return OKV_OK;
+    *total += (uint32_t)count;
+    loop_see_results(loop);
+    uint32_t gathered = lane->gathered;
+    for (int i = 0; i < count; i++) {
+        int rc = finish(loop, lane, &results[i]);
+        if (rc != OKV_OK)
+            failure = rc;
+    }
+    /* Those that go on with a put have not ended. */
+    atomic_fetch_add_explicit(loop->config.done, (uint32_t)count - (lane->gathered - gathered),
+                              memory_order_relaxed);
+    return failure;
+}
+
+/* ---- the loop ----------------------------------------------------------- */
+
+/* Operations of which a result will come. */
+static uint32_t pending(const struct loop *loop)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < loop->config.target_count; i++)
+        count += lane_pending(loop, &loop->lanes[i]);
+    return count;
+}
+
+/* How long nothing is due, less than a sleep takes to end. */
+static uint64_t idle_ns(const struct loop *loop)
+{
+    uint64_t due_ns = loop->order.due_ns;
+
+    /* What is due already waits for a result, which makes room. */
+    if (!loop->held || due_ns <= loop->now_ns)
+        return WAIT_MS * UINT64_C(1000000);
+    uint64_t left_ns = due_ns - loop->now_ns;
+    if (left_ns > WAIT_MS * UINT64_C(1000000))
+        return WAIT_MS * UINT64_C(1000000);
+    return left_ns > SLEEP_SLACK_NS ? left_ns - SLEEP_SLACK_NS : 0;
+}
+
+/* Spends the time until a result may have come or an operation is due. Only one connection can
+ * be waited for, and for no less than a millisecond. */
+static void rest(struct loop *loop)
+{
+    struct target *target = loop->lanes[0].target;
+    uint64_t idle = idle_ns(loop);
+    int wait_ms = (int)(idle / 1000000u);
+
+    if (pending(loop) == 0 && idle > 0) {
+        struct timespec time = {.tv_nsec = (long)idle};
+        nanosleep(&time, NULL);
+    } else if (loop->config.target_count == 1 && wait_ms > 0) {
+        target->ops->wait(target, wait_ms); /* what ends it is for the next poll to say */
+    } else {
+        sched_yield();
+    }
+    if (loop->held)
+        loop->now_ns = okv_clock_ns();
+}
+
+static int collect_all(struct loop *loop)
+{
+    uint32_t total = 0;
+    int rc = OKV_OK;
+
+    for (uint32_t i = 0; rc == OKV_OK && i < loop->config.target_count; i++) {
+        if (lane_pending(loop, &loop->lanes[i]) > 0)
+            rc = collect(loop, &loop->lanes[i], &total);
+    }
+    if (rc == OKV_OK && total == 0)
+        rest(loop);
+    return rc;
+}
+
+static int run_single(struct loop *loop)
+{
+    int rc = OKV_OK;
+
+    while (rc == OKV_OK) {
+        if (atomic_load_explicit(loop->config.stop, memory_order_relaxed))
+            drop_gathered(loop);
+        rc = fill(loop);
+        if (rc == OKV_OK && !loop->held && pending(loop) == 0)
+            break;
+        if (rc == OKV_OK)
+            rc = collect_all(loop);
+    }
+    drop_gathered(loop);
+    return rc;
+}
+
+/* ---- batches ------------------------------------------------------------ */
+
+/* Fills the commands of a batch. Returns how many there are. */
+static uint32_t batch_fill(struct loop *loop, struct lane *lane)
+{
+    struct loop_order order = {0};
+    uint32_t count = 0;
+
+    while (count < loop->run->depth && loop->run->next(loop->run->user, &order)) {
+        order.operation = OPERATION_GET;
+        lane->slots[count].operation = OPERATION_GET;
+        lane->slots[count].record = order.record;
+        lane->slots[count].writes = false;
+        gather(loop, lane, count++);
+    }
+    lane->gathered = 0;
+    return count;
+}
+
+static int batch_run(struct loop *loop, struct lane *lane, uint32_t count)
+{
+    uint64_t start_ns = okv_clock_ns();
+    int rc = lane->target->ops->get_many(lane->target, lane->commands, loop->results, count);
+
+    if (rc != OKV_OK) {
+        loop_note_failure(loop, lane, rc);
+        return rc;
+    }
+    loop_see_results(loop);
+    atomic_fetch_add_explicit(loop->config.done, count, memory_order_relaxed);
+    for (uint32_t i = 0; i < count; i++) {
+        lane->slots[i].start_ns = start_ns;
+        int final = loop_count_result(loop, lane, &lane->slots[i], &loop->results[i]);
+        if (final != OKV_OK)
+            rc = final;
+    }
+    return rc;
+}
+
+static int run_batches(struct loop *loop)
+{
+    int rc = OKV_OK;
+
+    while (rc == OKV_OK && goes_on(loop)) {
+        struct lane *lane = &loop->lanes[loop->turn];
+        uint32_t count = batch_fill(loop, lane);
+        if (count == 0)
+            break;
+        rc = batch_run(loop, lane, count);
+        loop->turn = loop->turn + 1 < loop->config.target_count ? loop->turn + 1 : 0;
+    }
+    return rc;
+}
+
+int loop_run(struct loop *loop, const struct loop_run_config *config)
+{
+    loop->run = config;
+    loop->tally = config->tally;
+    loop->now_ns = okv_clock_ns();
+    loop->second = NULL;
+    loop->second_until_ns = 0;
+    loop->held = false;
+    loop->over = false;
+
+    int rc = config->batches ? run_batches(loop) : run_single(loop);
+    if (rc != OKV_OK)
+        atomic_store_explicit(loop->config.stop, true, memory_order_relaxed);
+    return rc;
+}

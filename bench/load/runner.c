@@ -1,0 +1,512 @@
+#include "bench/load/runner.h"
+
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "bench/load/orders.h"
+#include "bench/targets/target.h"
+#include "shared/base/clock.h"
+
+/* Loading is not measured against anything, so it may be quicker than the run, as long as
+ * its values take no more memory than this. */
+#define LOAD_DEPTH 16
+#define LOAD_BYTES (UINT64_C(256) << 20)
+/* What okv's library asks for by itself. */
+#define DEFAULT_CREDITS 16
+#define PROGRESS_MS 500
+
+struct worker {
+    struct runner *runner;
+    pthread_t thread;
+    struct target **targets; /* [options->connections] */
+    uint32_t target_count;   /* that are open */
+    struct loop *loop;
+    struct orders orders;
+    uint64_t next_record; /* load: what to put next, */
+    uint64_t end_record;  /* and where this thread's share ends */
+    atomic_ulong done;
+    /* of the phase under way */
+    struct loop_run_config run;
+    bool loads;          /* else the mix, */
+    uint64_t operations; /* so many */
+    double seconds;      /* at most; 0: no limit */
+    uint64_t start_ns;
+    uint64_t end_ns;
+    double cpu_ms;
+    struct loop_tally tally;
+    struct series series;
+    struct okv_counters before;
+};
+
+struct runner {
+    const struct options *options;
+    const struct options_target *target;
+    struct workload_chooser chooser;
+    struct inserts inserts;
+    struct orders_plan plan;
+    struct worker *workers; /* [target->threads] */
+    uint32_t opened;        /* workers that have connections and a loop */
+    atomic_bool stop;
+    pthread_mutex_t lock; /* over `running` */
+    pthread_cond_t ended;
+    uint32_t running;
+};
+
+/* ---- making and ending -------------------------------------------------- */
+
+static uint32_t larger(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Operations that a connection may have under way while loading. */
+static uint32_t load_depth(const struct runner *runner)
+{
+    const struct options *options = runner->options;
+    uint64_t fit =
+        LOAD_BYTES / runner->target->threads / options->connections / options->values.high;
+
+    return larger(options->depth, fit < LOAD_DEPTH ? (uint32_t)fit : LOAD_DEPTH);
+}
+
+/* Operations that a connection must be able to have under way. The floor of a batch is as many
+ * READs at once. */
+static uint32_t target_depth(const struct runner *runner)
+{
+    const struct options *options = runner->options;
+    uint32_t batch = options->floor ? smaller(options->get_many, OKV_DEPTH_MAX_OPERATIONS) : 0;
+
+    return larger(load_depth(runner), batch);
+}
+
+static int open_targets(struct worker *worker, char *why, size_t why_size)
+{
+    const struct options *options = worker->runner->options;
+    const struct target_ops *ops = target_ops_of(worker->runner->target->uri);
+    bool deep = options->get_many == 0 && options->depth > DEFAULT_CREDITS;
+    struct target_config config = {
+        .uri = worker->runner->target->uri,
+        .timeout_ms = options->timeout_ms,
+        .depth = target_depth(worker->runner),
+        .credits = deep ? options->depth : 0,
+        .value_bytes = options->values.high,
+    };
+
+    if (!ops) {
+        target_refuse(worker->runner->target->uri, why, why_size);
+        return OKV_EURI;
+    }
+    if (options->get_many > 0 && !ops->get_many) {
+        snprintf(why, why_size, "it has no batches of gets: leave out --get-many");
+        return OKV_EUNSUPPORTED;
+    }
+    worker->targets = calloc(options->connections, sizeof(struct target *));
+    if (!worker->targets) {
+        snprintf(why, why_size, "%s", okv_strerror(OKV_ENOMEM));
+        return OKV_ENOMEM;
+    }
+    for (; worker->target_count < options->connections; worker->target_count++) {
+        int rc = ops->open(&config, &worker->targets[worker->target_count], why, why_size);
+        if (rc != OKV_OK)
+            return rc;
+    }
+    return OKV_OK;
+}
+
+static void worker_fini(struct worker *worker)
+{
+    for (uint32_t i = 0; i < worker->target_count; i++)
+        worker->targets[i]->ops->close(worker->targets[i]);
+    loop_destroy(worker->loop);
+    free(worker->targets);
+}
+
+static int worker_init(struct runner *runner, uint32_t index, char *why, size_t why_size)
+{
+    const struct options *options = runner->options;
+    struct worker *worker = &runner->workers[index];
+
+    worker->runner = runner;
+    worker->orders.plan = &runner->plan;
+    worker->orders.random.state = (options->seed << 16) + index;
+    atomic_init(&worker->done, 0);
+    int rc = open_targets(worker, why, why_size);
+    if (rc != OKV_OK)
+        goto fini;
+
+    struct loop_config config = {
+        .targets = worker->targets,
+        .target_count = worker->target_count,
+        .stop = &runner->stop,
+        .done = &worker->done,
+        .slot_count = larger(load_depth(runner), options->get_many),
+        .key_size = options->key_size,
+        .values = &options->values,
+        .inserts = runner->plan.inserts,
+        .registered = options->registered,
+        .id = (uint16_t)index,
+    };
+    rc = loop_create(&config, &worker->loop);
+    if (rc == OKV_OK)
+        return OKV_OK;
+    snprintf(why, why_size, "%s", okv_strerror(rc));
+fini:
+    worker_fini(worker);
+    return rc;
+}
+
+static void plan_init(struct runner *runner)
+{
+    const struct options *options = runner->options;
+
+    workload_chooser_init(&runner->chooser, &options->choice);
+    inserts_init(&runner->inserts, options->choice.records);
+    runner->plan.chooser = &runner->chooser;
+    runner->plan.inserts = options->mix[OPERATION_INSERT] > 0 ? &runner->inserts : NULL;
+    runner->plan.even = options->even;
+    if (options->rate > 0)
+        runner->plan.distance_ns = 1e9 / options->rate * runner->target->threads;
+    orders_plan_mix(&runner->plan, options->mix);
+}
+
+int runner_create(const struct options *options, const struct options_target *target,
+                  struct runner **out, char *why, size_t why_size)
+{
+    struct runner *runner = calloc(1, sizeof *runner);
+    int rc = OKV_ENOMEM;
+
+    if (!runner) {
+        snprintf(why, why_size, "%s", okv_strerror(rc));
+        return rc;
+    }
+    runner->options = options;
+    runner->target = target;
+    atomic_init(&runner->stop, false);
+    pthread_mutex_init(&runner->lock, NULL);
+    pthread_cond_init(&runner->ended, NULL);
+    plan_init(runner);
+    runner->workers = calloc(target->threads, sizeof *runner->workers);
+    if (!runner->workers) {
+        snprintf(why, why_size, "%s", okv_strerror(rc));
+        goto destroy;
+    }
+    for (uint32_t i = 0; i < target->threads; i++) {
+        rc = worker_init(runner, i, why, why_size);
+        if (rc != OKV_OK)
+            goto destroy;
+        runner->opened++;
+    }
+    *out = runner;
+    return OKV_OK;
+
+destroy:
+    runner_destroy(runner);
+    return rc;
+}
+
+void runner_destroy(struct runner *runner)
+{
+    if (!runner)
+        return;
+    for (uint32_t i = 0; i < runner->opened; i++)
+        worker_fini(&runner->workers[i]);
+    free(runner->workers);
+    pthread_cond_destroy(&runner->ended);
+    pthread_mutex_destroy(&runner->lock);
+    free(runner);
+}
+
+/* ---- what others ask ---------------------------------------------------- */
+
+static struct target *first_target(struct runner *runner)
+{
+    return runner->workers[0].targets[0];
+}
+
+void runner_info(struct runner *runner, struct target_info *info)
+{
+    first_target(runner)->ops->info(first_target(runner), info);
+}
+
+const struct options *runner_options(const struct runner *runner)
+{
+    return runner->options;
+}
+
+void runner_first(struct runner *runner, struct runner_first *first)
+{
+    *first = (struct runner_first){.loop = runner->workers[0].loop,
+                                   .target = first_target(runner),
+                                   .random = &runner->workers[0].orders.random,
+                                   .chooser = &runner->chooser};
+}
+
+void runner_counters_add(struct okv_counters *into, const struct okv_counters *after,
+                         const struct okv_counters *before)
+{
+#define ADD_COUNTER(name, text) into->name += after->name - before->name;
+    OKV_COUNTER_LIST(ADD_COUNTER)
+#undef ADD_COUNTER
+}
+
+/* Of all connections of a worker; zero where there are none. */
+static void worker_counters(const struct worker *worker, struct okv_counters *sum)
+{
+    static const struct okv_counters zero;
+
+    memset(sum, 0, sizeof *sum);
+    for (uint32_t i = 0; i < worker->target_count; i++) {
+        struct target *target = worker->targets[i];
+        struct okv_counters counters;
+        if (!target->ops->counters)
+            continue;
+        target->ops->counters(target, &counters);
+        runner_counters_add(sum, &counters, &zero);
+    }
+}
+
+/* The server's figures; NAN where it has none, or none to give. */
+static void read_stat(struct runner *runner, struct target_stat *stat)
+{
+    struct target *target = first_target(runner);
+
+    *stat = (struct target_stat){NAN, NAN, NAN, NAN};
+    if (!target->ops->stat || target->ops->stat(target, stat) != OKV_OK)
+        *stat = (struct target_stat){NAN, NAN, NAN, NAN};
+}
+
+/* ---- a thread ----------------------------------------------------------- */
+
+/* CPU time of the calling thread. */
+static double thread_cpu_ms(void)
+{
+    struct timespec used;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return (double)used.tv_sec * 1e3 + (double)used.tv_nsec / 1e6;
+}
+
+static bool next_load(void *user, struct loop_order *order)
+{
+    struct worker *worker = user;
+
+    if (worker->next_record == worker->end_record)
+        return false;
+    *order = (struct loop_order){.operation = OPERATION_PUT, .record = worker->next_record++};
+    return true;
+}
+
+/* Sets the times of a run, which begins now. */
+static void begin_run(struct worker *worker)
+{
+    const struct runner *runner = worker->runner;
+    uint64_t length_ns = (uint64_t)(worker->seconds * 1e9);
+    double phase = (double)(worker - runner->workers) / runner->target->threads;
+
+    worker->run.deadline_ns = length_ns > 0 ? worker->start_ns + length_ns : 0;
+    orders_begin(&worker->orders, worker->operations, worker->start_ns, worker->run.deadline_ns,
+                 phase);
+    /* In an open loop the orders end by themselves; this is for a server that cannot keep up. */
+    if (runner->plan.distance_ns > 0 && length_ns > 0)
+        worker->run.deadline_ns += length_ns;
+}
+
+static void *worker_main(void *user)
+{
+    struct worker *worker = user;
+    struct runner *runner = worker->runner;
+    double cpu_ms = thread_cpu_ms();
+
+    worker->start_ns = okv_clock_ns();
+    worker->series.start_ns = worker->start_ns;
+    if (!worker->loads)
+        begin_run(worker);
+    loop_run(worker->loop, &worker->run);
+    worker->end_ns = okv_clock_ns();
+    worker->cpu_ms = thread_cpu_ms() - cpu_ms;
+
+    pthread_mutex_lock(&runner->lock);
+    runner->running--;
+    pthread_cond_signal(&runner->ended);
+    pthread_mutex_unlock(&runner->lock);
+    return NULL;
+}
+
+/* ---- a phase ------------------------------------------------------------ */
+
+static void show_progress(const struct runner *runner, const char *label, double seconds,
+                          unsigned long *shown)
+{
+    unsigned long done = 0;
+
+    for (uint32_t i = 0; i < runner->opened; i++)
+        done += atomic_load_explicit(&runner->workers[i].done, memory_order_relaxed);
+    fprintf(stderr, "\r\033[K%s: %.0f s, %lu operations, %.0f operations/s", label, seconds, done,
+            (double)(done - *shown) * 1e3 / PROGRESS_MS);
+    *shown = done;
+}
+
+/* Waits until no worker runs, with signs of life where wanted. */
+static void wait_workers(struct runner *runner, const char *label)
+{
+    uint64_t start_ns = okv_clock_ns();
+    unsigned long shown = 0;
+    struct timespec until;
+
+    pthread_mutex_lock(&runner->lock);
+    while (runner->running > 0) {
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += PROGRESS_MS * 1000000L;
+        if (until.tv_nsec >= 1000000000L) {
+            until.tv_nsec -= 1000000000L;
+            until.tv_sec++;
+        }
+        int rc = pthread_cond_timedwait(&runner->ended, &runner->lock, &until);
+        if (rc == ETIMEDOUT && runner->options->progress)
+            show_progress(runner, label, (double)(okv_clock_ns() - start_ns) / 1e9, &shown);
+    }
+    pthread_mutex_unlock(&runner->lock);
+    if (runner->options->progress)
+        fputs("\r\033[K", stderr);
+}
+
+/* Adds up what the workers did. */
+static void collect_phase(struct runner *runner, struct phase *phase)
+{
+    uint64_t start_ns = UINT64_MAX;
+    uint64_t end_ns = 0;
+
+    for (uint32_t i = 0; i < runner->opened; i++) {
+        struct worker *worker = &runner->workers[i];
+        struct okv_counters after;
+
+        worker_counters(worker, &after);
+        runner_counters_add(&phase->counters, &after, &worker->before);
+        loop_tally_merge(&phase->tally, &worker->tally);
+        series_merge(&phase->series, &worker->series);
+        phase->client_cpu_ms += worker->cpu_ms;
+        if (!worker->loads)
+            phase->not_begun += orders_left(&worker->orders);
+        if (worker->start_ns < start_ns)
+            start_ns = worker->start_ns;
+        if (worker->end_ns > end_ns)
+            end_ns = worker->end_ns;
+    }
+    phase->seconds = end_ns > start_ns ? (double)(end_ns - start_ns) / 1e9 : 0.0;
+}
+
+/* Starts all workers, whose run is set. Returns 0 or an errno, when some may have started. */
+static int start_workers(struct runner *runner, uint32_t seconds, uint32_t *started)
+{
+    runner->running = runner->opened;
+    for (*started = 0; *started < runner->opened; ++*started) {
+        struct worker *worker = &runner->workers[*started];
+        loop_tally_init(&worker->tally);
+        series_init(&worker->series, 0, seconds);
+        worker_counters(worker, &worker->before);
+        worker->run.tally = &worker->tally;
+        worker->run.series = &worker->series;
+        atomic_store_explicit(&worker->done, 0, memory_order_relaxed);
+        int error = pthread_create(&worker->thread, NULL, worker_main, worker);
+        if (error)
+            return error;
+    }
+    return 0;
+}
+
+/* Runs one phase on all workers, whose run is set. It takes so many seconds, 0: unknown. */
+static int run_phase(struct runner *runner, const char *label, uint32_t seconds,
+                     struct phase *phase)
+{
+    struct target_stat before;
+    uint32_t started = 0;
+
+    memset(phase, 0, sizeof *phase);
+    loop_tally_init(&phase->tally);
+    series_init(&phase->series, 0, seconds);
+    read_stat(runner, &before);
+    int error = start_workers(runner, seconds, &started);
+    if (error) {
+        atomic_store_explicit(&runner->stop, true, memory_order_relaxed);
+        pthread_mutex_lock(&runner->lock);
+        runner->running -= runner->opened - started;
+        pthread_mutex_unlock(&runner->lock);
+    }
+    wait_workers(runner, label);
+    for (uint32_t i = 0; i < started; i++)
+        pthread_join(runner->workers[i].thread, NULL);
+    if (error) {
+        snprintf(phase->tally.why, sizeof phase->tally.why, "cannot start thread %u: %s",
+                 started + 1, strerror(error));
+        phase->tally.code = OKV_EIO;
+    } else {
+        collect_phase(runner, phase);
+    }
+    for (uint32_t i = 0; i < started; i++)
+        series_fini(&runner->workers[i].series);
+    read_stat(runner, &phase->after);
+    phase->server_cpu_ms = phase->after.cpu_ms - before.cpu_ms;
+    return atomic_load_explicit(&runner->stop, memory_order_relaxed) ? phase->tally.code : OKV_OK;
+}
+
+void phase_fini(struct phase *phase)
+{
+    series_fini(&phase->series);
+}
+
+/* ---- load and run ------------------------------------------------------- */
+
+/* Where the share of worker `index` of `total` begins. */
+static uint64_t share_start(uint64_t total, uint32_t index, uint32_t workers)
+{
+    return total / workers * index + (total % workers < index ? total % workers : index);
+}
+
+int runner_load(struct runner *runner, struct phase *phase)
+{
+    uint64_t records = runner->options->choice.records;
+
+    for (uint32_t i = 0; i < runner->opened; i++) {
+        struct worker *worker = &runner->workers[i];
+        worker->loads = true;
+        worker->next_record = share_start(records, i, runner->opened);
+        worker->end_record = share_start(records, i + 1, runner->opened);
+        worker->run = (struct loop_run_config){
+            .next = next_load, .user = worker, .depth = load_depth(runner)};
+    }
+    return run_phase(runner, "load", 0, phase);
+}
+
+int runner_run(struct runner *runner, const char *label, double seconds, uint64_t operations,
+               struct phase *phase)
+{
+    uint32_t get_many = runner->options->get_many;
+
+    for (uint32_t i = 0; i < runner->opened; i++) {
+        struct worker *worker = &runner->workers[i];
+        worker->loads = false;
+        worker->seconds = seconds;
+        worker->operations = operations > 0 ? share_start(operations, i + 1, runner->opened) -
+                                                  share_start(operations, i, runner->opened)
+                                            : UINT64_MAX;
+        worker->run =
+            (struct loop_run_config){.next = orders_next,
+                                     .user = &worker->orders,
+                                     .depth = get_many > 0 ? get_many : runner->options->depth,
+                                     .batches = get_many > 0};
+    }
+    /* In an open loop there may be more of them, when operations are late. */
+    return run_phase(runner, label, runner->plan.distance_ns > 0 ? 0 : (uint32_t)ceil(seconds),
+                     phase);
+}

@@ -1,0 +1,21 @@
+/* What a measurement was made on, for its report. */
+#ifndef OKV_BENCH_REPORT_ENVIRONMENT_H
+#define OKV_BENCH_REPORT_ENVIRONMENT_H
+
+#include <stdbool.h>
+
+struct environment {
+    char date[32]; /* UTC, ISO 8601 */
+    char kernel[192];
+    char machine[80];
+    char cpu[160]; /* model, or "unknown" */
+    long cpus;
+    bool emulated;      /* the processor is software: its microseconds are of no other machine */
+    bool is_virtual;    /* under a hypervisor, which may take the processor away */
+    const char *git;    /* of the sources, or "" */
+    char command[1024]; /* cut when longer */
+};
+
+void environment_read(struct environment *environment, int argc, char **argv);
+
+#endif

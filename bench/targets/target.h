@@ -1,0 +1,95 @@
+/*
+ * What operations are sent to: a connection to okv, or to a peer that it is compared with.
+ *
+ * Commands and results are okv's (<okv.h>), whoever serves them: a peer's target does as
+ * much of a command as the peer can, and ends the others with OKV_EUNSUPPORTED. A target
+ * belongs to one thread at a time, as a handle of okv does.
+ *
+ *   rdma://HOST[:PORT][?source=ADDRESS]   okv          target_okv.c
+ *   local:///PATH                         okv
+ *   redis://HOST:PORT, redis:///PATH      redis-server, valkey-server: TCP, a Unix socket
+ *                                                      target_redis.c
+ *   valkey+rdma://HOST[:PORT]             valkey-server: RDMA        target_valkey.c
+ *   memcached://HOST:PORT, memcached:///PATH           target_memcached.c
+ *   lmdb:///DIRECTORY                     in process   target_lmdb.c
+ */
+#ifndef OKV_BENCH_TARGETS_TARGET_H
+#define OKV_BENCH_TARGETS_TARGET_H
+
+#include <okv.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct target;
+
+struct target_config {
+    const char *uri;
+    uint32_t timeout_ms;  /* of each operation; 0: the target's own default */
+    uint32_t depth;       /* operations under way at once */
+    uint32_t credits;     /* okv: requests to ask for; 0: the library's default */
+    uint32_t value_bytes; /* of the largest value */
+};
+
+/* For people and for the report; strings live as long as the target. */
+struct target_info {
+    const char *kind;      /* "okv", "redis", "valkey", "memcached", "lmdb" */
+    const char *transport; /* "rdma", "local", "tcp", "unix", "process" */
+    const char *path;      /* device, port, GID and MTU; the socket */
+    const char *version;   /* the server's, or "" */
+    uint32_t bucket_bytes; /* okv: of one READ of a get; else 0 */
+    uint32_t max_value;    /* bytes */
+    uint64_t region_bytes; /* okv; else 0 */
+};
+
+/* What the server counts about itself; NAN where it does not. */
+struct target_stat {
+    double cpu_ms;       /* of its process since it began, all threads */
+    double items;        /* in the table */
+    double user_bytes;   /* of keys and values */
+    double memory_bytes; /* that they take: okv: index and heap in use */
+};
+
+struct target_ops {
+    /* Connects; blocks. Returns 0, or an OKV_E code with a sentence in `why`. */
+    int (*open)(const struct target_config *config, struct target **out, char *why,
+                size_t why_size);
+    void (*close)(struct target *target); /* and frees it */
+    void (*info)(struct target *target, struct target_info *info);
+    /* As the functions of <okv.h> with these names. A target without get_many has none. */
+    int (*submit)(struct target *target, const struct okv_command *commands, size_t count,
+                  size_t *accepted);
+    int (*poll)(struct target *target, struct okv_result *results, int max);
+    int (*wait)(struct target *target, int timeout_ms);
+    int (*get_many)(struct target *target, const struct okv_command *commands,
+                    struct okv_result *results, size_t count);
+    /* One get, blocking, for a caller with nothing else under way; *result as of a poll. NULL:
+     * none. */
+    void (*get)(struct target *target, const struct okv_command *command,
+                struct okv_result *result);
+    const char *(*why)(struct target *target); /* "" or a sentence about what ended it */
+    /* Blocks for a moment; no operation is under way. Returns 0 or an OKV_E code. */
+    int (*stat)(struct target *target, struct target_stat *stat);
+    /* okv's own counts; NULL: none. */
+    void (*counters)(struct target *target, struct okv_counters *counters);
+    /* okv's handle, for its floor and for registered memory; NULL: none. */
+    okv *(*handle)(struct target *target);
+};
+
+/* Begins every kind of target. */
+struct target {
+    const struct target_ops *ops;
+};
+
+/* The kind of target that a URI names; NULL: none of those that were built in. */
+const struct target_ops *target_ops_of(const char *uri);
+/* A sentence about a URI that has none of those: what to do about it. Writes to `why`. */
+void target_refuse(const char *uri, char *why, size_t why_size);
+
+extern const struct target_ops target_okv_ops;
+extern const struct target_ops target_redis_ops;  /* with libhiredis */
+extern const struct target_ops target_valkey_ops; /* with libhiredis and libvalkey_rdma */
+extern const struct target_ops target_memcached_ops;
+extern const struct target_ops target_lmdb_ops; /* with liblmdb */
+
+#endif

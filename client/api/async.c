@@ -1,0 +1,176 @@
+/* Commands whose results come later, and many gets at once. */
+#include "client/get/short_way.h"
+
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+
+int okv_submit(okv *handle, const struct okv_command *commands, size_t count, size_t *accepted)
+{
+    size_t taken = 0;
+    int rc = 0;
+
+    if (accepted)
+        *accepted = 0;
+    if (!handle || (!commands && count > 0))
+        return OKV_EINVAL;
+    if (handle->failure)
+        return handle->failure;
+    uint64_t now = engine_begin(handle);
+    while (taken < count) {
+        if (!short_submit(handle, &commands[taken], now))
+            rc = command_start(handle, &commands[taken], now, DELIVER_TO_POLL, NULL, NULL);
+        if (rc)
+            break;
+        taken++;
+    }
+    reads_flush(handle);
+    if (accepted)
+        *accepted = taken;
+    return rc;
+}
+
+int okv_submit_get(okv *handle, const void *key, size_t key_length, void *buffer, size_t size,
+                   uint64_t tag)
+{
+    struct okv_command command = {
+        .kind = OKV_GET,
+        .tag = tag,
+        .key = key,
+        .key_length = key_length,
+        .buffer = buffer,
+        .buffer_size = size,
+    };
+
+    return okv_submit(handle, &command, 1, NULL);
+}
+
+int okv_submit_put(okv *handle, const void *key, size_t key_length, const void *value,
+                   size_t value_length, uint64_t tag)
+{
+    struct okv_command command = {
+        .kind = OKV_PUT,
+        .tag = tag,
+        .key = key,
+        .key_length = key_length,
+        .value = value,
+        .value_length = value_length,
+    };
+
+    return okv_submit(handle, &command, 1, NULL);
+}
+
+int okv_submit_delete(okv *handle, const void *key, size_t key_length, uint64_t tag)
+{
+    struct okv_command command = {
+        .kind = OKV_DELETE, .tag = tag, .key = key, .key_length = key_length};
+
+    return okv_submit(handle, &command, 1, NULL);
+}
+
+int okv_submit_ping(okv *handle, uint64_t tag)
+{
+    struct okv_command command = {.kind = OKV_PING, .tag = tag};
+
+    return okv_submit(handle, &command, 1, NULL);
+}
+
+int okv_poll(okv *handle, struct okv_result *results, int max)
+{
+    if (!handle || !results || max < 1)
+        return OKV_EINVAL;
+    if (handle->ended.count == 0) {
+        bool idle = !engine_turn(handle);
+        if (handle->watch.armed)
+            watch_follow(handle, idle);
+    }
+
+    int n = 0;
+    for (; n < max && handle->ended.count > 0; n++) {
+        struct result_queue *ended = &handle->ended;
+        results[n] = ended->results[ended->first];
+        ended->first = ring_place(ended->first, 1, handle->depth);
+        ended->count--;
+        handle->pending--;
+    }
+    return n > 0 ? n : handle->failure;
+}
+
+uint32_t okv_pending(const okv *handle)
+{
+    return handle->pending;
+}
+
+/* ---- many gets ---- */
+
+static uint64_t next_deadline_ns(const okv *handle, const struct many *many)
+{
+    return command_deadline_ns(handle, &many->commands[many->next], many->begun_ns);
+}
+
+static void next_end(struct many *many, int status)
+{
+    many->results[many->next] =
+        (struct okv_result){.tag = many->commands[many->next].tag, .status = status};
+    many->next++;
+}
+
+bool many_start_next(okv *handle, struct many *many, uint64_t now)
+{
+    if (next_deadline_ns(handle, many) <= now) {
+        handle->counters.timeouts++;
+        next_end(many, OKV_ETIMEDOUT);
+        return true;
+    }
+    if (handle->active == handle->depth)
+        return false;
+    int rc = command_start(handle, &many->commands[many->next], many->begun_ns, DELIVER_TO_ARRAY,
+                           &many->results[many->next], NULL);
+    if (rc == OKV_EAGAIN) /* abandoned operations have the slots */
+        return false;
+    if (rc)
+        next_end(many, rc);
+    else
+        many->next++;
+    return true;
+}
+
+static void start_some(okv *handle, struct many *many, uint64_t now)
+{
+    while (many->next < many->count && many_start_next(handle, many, now))
+        ;
+    reads_flush(handle);
+}
+
+static void many_run(okv *handle, struct many *many)
+{
+    struct waiting waiting = {0};
+
+    short_many(handle, many);
+    bool left_late = many->next > 0 && many->next < many->count;
+    start_some(handle, many, left_late ? okv_clock_ns() : many->begun_ns);
+    while (many->next < many->count || handle->active > 0) {
+        bool left = many->next < many->count;
+        engine_pause(handle, &waiting, left ? next_deadline_ns(handle, many) : UINT64_MAX);
+        if (left)
+            start_some(handle, many, okv_clock_ns());
+    }
+}
+
+int okv_get_many(okv *handle, const struct okv_command *commands, struct okv_result *results,
+                 size_t count)
+{
+    struct many many = {.commands = commands, .results = results, .count = count};
+
+    if (!handle || ((!commands || !results) && count > 0))
+        return OKV_EINVAL;
+    for (size_t i = 0; i < count; i++)
+        if (commands[i].kind != OKV_GET && commands[i].kind != OKV_HEAD)
+            return OKV_EINVAL;
+    if (handle->failure)
+        return handle->failure;
+    if (handle->active > 0)
+        return OKV_EAGAIN;
+    many.begun_ns = engine_begin(handle);
+    many_run(handle, &many);
+    return handle->failure;
+}

@@ -1,0 +1,250 @@
+/*
+ * The floor under a get: what the transport does without us. READs go to buckets of
+ * the index, as those of gets do, and not beyond the end of a segment. As with gets, those
+ * that one turn found ended are followed by as many with one doorbell.
+ */
+#include "client/handle.h"
+
+#include <sched.h>
+#include <stdlib.h>
+
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+
+#define PROBE_BUCKETS_MAX 64
+#define PROBE_EVENTS 64
+/* Turns in which none ends between two yields. */
+#define PROBE_HOT_TURNS 64
+/* The index may have shrunk since its status was read. */
+#define PROBE_PLACE_ATTEMPTS 64
+/* Tells our READs from a late one of an operation that timed out. */
+#define PROBE_COOKIE (UINT64_C(1) << 63)
+
+struct probe {
+    okv *handle;
+    struct okv_memory *memory;
+    uint8_t *buffer;        /* depth * length bytes */
+    struct okv_read *reads; /* [depth]: those to post next */
+    uint64_t *latencies_ns;
+    uint64_t began_ns; /* when the first was posted, */
+    uint64_t ended_ns; /* and the latest ended: at first, `began_ns` */
+    uint64_t random;
+    uint64_t last_place; /* of a segment: the bucket behind which `length` bytes still fit */
+    uint32_t length;
+    uint32_t count;
+    uint32_t gathered; /* in `reads` */
+    uint32_t posted;
+    uint32_t done;
+};
+
+/* xorshift64*: https://doi.org/10.18637/jss.v008.i14 and its multiplicative finish. */
+static uint64_t probe_random(struct probe *probe)
+{
+    probe->random ^= probe->random >> 12;
+    probe->random ^= probe->random << 25;
+    probe->random ^= probe->random >> 27;
+    return probe->random * UINT64_C(0x2545f4914f6cdd1d);
+}
+
+/* The offset of a random bucket, or of the last one of its segment that has room behind
+ * it. False when the directory has no segments where the index should be. */
+static bool probe_place(struct probe *probe, uint64_t *offset)
+{
+    const okv *handle = probe->handle;
+    uint64_t segment_buckets = handle->table.segment_buckets;
+
+    for (int attempt = 0; attempt < PROBE_PLACE_ATTEMPTS; attempt++) {
+        uint64_t bucket = probe_random(probe) % handle->bucket_count;
+        uint64_t place = bucket % segment_buckets;
+        if (place > probe->last_place)
+            bucket -= place - probe->last_place;
+        if (directory_locate(handle, bucket, offset))
+            return true;
+    }
+    return false;
+}
+
+/* Adds the next READ, if there is one, into the memory of a slot. */
+static int probe_gather(struct probe *probe, uint32_t slot)
+{
+    uint32_t index = probe->posted + probe->gathered;
+    uint64_t offset = 0;
+
+    if (index == probe->count)
+        return 0;
+    if (!probe_place(probe, &offset))
+        return OKV_EPROTO;
+    probe->reads[probe->gathered++] = (struct okv_read){
+        .offset = offset,
+        .destination = probe->buffer + (size_t)slot * probe->length,
+        .memory = probe->memory,
+        .length = probe->length,
+        .cookie = PROBE_COOKIE | (uint64_t)slot << 32 | index,
+    };
+    return 0;
+}
+
+static int probe_post(struct probe *probe)
+{
+    okv *handle = probe->handle;
+    uint32_t count = probe->gathered;
+
+    if (count == 0)
+        return 0;
+    uint64_t now = okv_clock_ns();
+    if (probe->posted == 0)
+        probe->began_ns = probe->ended_ns = now;
+    for (uint32_t i = 0; i < count; i++)
+        probe->latencies_ns[probe->posted + i] = now;
+    int rc = handle->transport->post_read(handle->conn, probe->reads, count);
+    if (rc)
+        return rc;
+    probe->posted += count;
+    probe->gathered = 0;
+    return 0;
+}
+
+/* `now` is when the turn's events were there. After a failure `rc` the others of its turn are
+ * still the engine's: messages are to be given back. Returns the first failure. */
+static int probe_event(struct probe *probe, const struct okv_event *event, uint64_t now, int rc)
+{
+    if (event->type != OKV_EVENT_READ || !(event->cookie & PROBE_COOKIE)) {
+        engine_event(probe->handle, event);
+        if (!rc && (probe->handle->failure || !link_is_up(probe->handle)))
+            rc = OKV_EDISCONNECTED;
+        return rc;
+    }
+    if (rc || event->status)
+        return rc ? rc : event->status;
+    uint32_t index = (uint32_t)event->cookie;
+    uint32_t slot = (uint32_t)((event->cookie & ~PROBE_COOKIE) >> 32);
+    probe->latencies_ns[index] = now - probe->latencies_ns[index];
+    probe->ended_ns = now;
+    probe->done++;
+    return probe_gather(probe, slot);
+}
+
+/* What ended is counted and followed by as many. */
+static int probe_turn(struct probe *probe)
+{
+    const okv *handle = probe->handle;
+    struct okv_event events[PROBE_EVENTS];
+    int n = handle->transport->poll(handle->conn->endpoint, events, PROBE_EVENTS);
+    int rc = 0;
+
+    if (n <= 0)
+        return n < 0 ? OKV_EIO : 0;
+    uint64_t now = okv_clock_ns();
+    for (int i = 0; i < n; i++)
+        rc = probe_event(probe, &events[i], now, rc);
+    return rc ? rc : probe_post(probe);
+}
+
+static int probe_run(struct probe *probe, uint32_t depth)
+{
+    uint32_t turns = 0; /* since one ended */
+    int rc = 0;
+
+    for (uint32_t slot = 0; slot < depth && rc == 0; slot++)
+        rc = probe_gather(probe, slot);
+    if (rc == 0)
+        rc = probe_post(probe);
+    while (probe->done < probe->count && rc == 0) {
+        uint32_t done = probe->done;
+        rc = probe_turn(probe);
+        turns = probe->done == done ? turns + 1 : 0;
+        if (rc || turns % PROBE_HOT_TURNS != PROBE_HOT_TURNS - 1)
+            continue;
+        sched_yield();
+        if (okv_clock_ns() > probe->ended_ns + probe->handle->timeout_ns)
+            rc = OKV_ETIMEDOUT;
+    }
+    return rc;
+}
+
+static bool length_is_right(const okv *handle, uint32_t length)
+{
+    const struct okv_welcome_fields *table = &handle->table;
+
+    return length > 0 && length <= table->bucket_size * PROBE_BUCKETS_MAX &&
+           length <= (uint64_t)table->bucket_size * table->segment_buckets;
+}
+
+/* Memory for all that is under way at once, and what becomes of the handle when not all ended. */
+static int probe_all(struct probe *probe, uint32_t depth)
+{
+    okv *handle = probe->handle;
+    size_t size = (size_t)depth * probe->length;
+    int rc = OKV_ENOMEM;
+
+    probe->reads = malloc(depth * sizeof *probe->reads);
+    if (!probe->reads)
+        return rc;
+    probe->buffer = malloc(size);
+    if (!probe->buffer)
+        goto free_reads;
+    rc = handle->transport->memory_register(handle->conn->endpoint, probe->buffer, size,
+                                            &probe->memory);
+    if (rc)
+        goto free_buffer;
+    rc = probe_run(probe, depth);
+    /* READs may still be under way into the buffer: closing the connection and
+     * deregistering the memory end their right to it. */
+    if (rc == OKV_EDISCONNECTED)
+        engine_disconnected(handle);
+    else if (rc == OKV_EIO)
+        link_lost(handle, rc, "the device failed at a raw READ");
+    else if (rc && probe->posted > 0)
+        link_lost(handle, rc, "a raw READ did not end by its deadline");
+    if (rc && handle->failure)
+        rc = handle->failure;
+    else if (rc == OKV_EIO)
+        rc = OKV_EDISCONNECTED;
+    handle->transport->memory_unregister(probe->memory);
+free_buffer:
+    free(probe->buffer);
+free_reads:
+    free(probe->reads);
+    return rc;
+}
+
+int okv_probe(okv *handle, uint32_t length, uint32_t count, uint32_t depth, uint64_t *latencies_ns,
+              uint64_t *total_ns)
+{
+    struct probe probe = {
+        .handle = handle,
+        .latencies_ns = latencies_ns,
+        .length = length,
+        .count = count,
+        .random = okv_clock_ns() | 1,
+    };
+
+    if (!handle || !latencies_ns || count == 0 || depth == 0 || depth > handle->depth ||
+        !length_is_right(handle, length))
+        return OKV_EINVAL;
+    if (handle->failure)
+        return handle->failure;
+    if (handle->active > 0)
+        return OKV_EAGAIN;
+    engine_catch_up(handle);
+    int rc = link_await(handle, okv_clock_ns() + handle->timeout_ns);
+    if (rc)
+        return rc;
+    if (!length_is_right(handle, length)) /* another server may have come */
+        return OKV_EINVAL;
+    probe.last_place = handle->table.segment_buckets -
+                       (length + handle->table.bucket_size - 1) / handle->table.bucket_size;
+    rc = clock_refresh(handle);
+    if (rc == 0 || rc == OKV_ECORRUPT)
+        rc = directory_read(handle);
+    if (rc)
+        return rc;
+    /* A READ of an operation that timed out may still have its place. */
+    unsigned room = reads_room(handle);
+    if (room == 0)
+        return OKV_EAGAIN;
+    rc = probe_all(&probe, depth < room ? depth : room);
+    if (rc == 0 && total_ns)
+        *total_ns = probe.ended_ns - probe.began_ns;
+    return rc;
+}

@@ -1,0 +1,46 @@
+/* okv_flush: FLUSH requests, each of some buckets, until the server says that it is done. */
+#include "client/handle.h"
+
+#include "shared/base/error.h"
+
+/* One step: where to go on is *next, and what to tell the server then `answer`. */
+static int flush_step(okv *handle, uint64_t *next, struct okv_wire_flush *answer, bool first)
+{
+    okv_le64 splits = answer->splits;
+    struct operation *operation;
+    struct okv_result result;
+    int rc = operation_take(handle, OPERATION_FLUSH, DELIVER_TO_CALLER,
+                            engine_begin(handle) + handle->timeout_ns, &operation);
+
+    if (rc)
+        return rc;
+    operation->argument = *next;
+    operation->value = (const uint8_t *)&splits;
+    operation->value_length = first ? 0 : sizeof splits;
+    operation->buffer = (uint8_t *)answer;
+    operation->buffer_size = sizeof *answer;
+    request_start(handle, operation);
+    rc = engine_wait_for(handle, operation, &result);
+    if (rc)
+        return rc == OKV_ETOOSMALL ? OKV_EPROTO : rc;
+    if (result.length != sizeof *answer)
+        return OKV_EPROTO;
+    *next = okv_le64_get(answer->next);
+    return 0;
+}
+
+int okv_flush(okv *handle)
+{
+    struct okv_wire_flush answer = {0};
+    uint64_t next = 0;
+
+    if (!handle)
+        return OKV_EINVAL;
+    int rc = flush_step(handle, &next, &answer, true);
+    while (rc == 0 && next != 0) {
+        rc = flush_step(handle, &next, &answer, false);
+        if (rc)
+            rc = OKV_EUNKNOWN; /* what the steps before it removed is gone */
+    }
+    return rc;
+}

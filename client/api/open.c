@@ -1,0 +1,245 @@
+/* Opening and closing a handle, and what is known of its server. */
+#include "client/handle.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+
+#define DEFAULT_CONNECT_TIMEOUT_MS 3000
+#define DEFAULT_TIMEOUT_MS 5000
+#define DEFAULT_DEPTH 32
+#define DEFAULT_CREDITS 16
+#define DEFAULT_HINTS 8192
+#define DEFAULT_KEEPALIVE_MS 3000
+#define HINTS_MAX (1u << 20)
+#define KEEPALIVE_MIN_MS 200
+#define KEEPALIVE_MAX_MS 600000
+
+const char *okv_strerror(int code)
+{
+    return okv_error_text(code);
+}
+
+const char *okv_errname(int code)
+{
+    return okv_error_name(code);
+}
+
+const char *okv_version(void)
+{
+    return OKV_VERSION;
+}
+
+static int options_apply(const struct okv_options *given, struct okv_options *out,
+                         struct okv_diag *why)
+{
+    static const struct okv_options none;
+
+    *out = given ? *given : none;
+    if (out->connect_timeout_ms == 0)
+        out->connect_timeout_ms = DEFAULT_CONNECT_TIMEOUT_MS;
+    if (out->timeout_ms == 0)
+        out->timeout_ms = DEFAULT_TIMEOUT_MS;
+    if (out->depth == 0)
+        out->depth = DEFAULT_DEPTH;
+    if (out->credits == 0)
+        out->credits = DEFAULT_CREDITS;
+    if (out->hints == 0)
+        out->hints = DEFAULT_HINTS;
+    if (out->keepalive_ms == 0)
+        out->keepalive_ms = DEFAULT_KEEPALIVE_MS;
+    if (out->reconnect > OKV_RECONNECT_NEVER)
+        return okv_diag_set(why, OKV_EINVAL, "reconnect is 0 or OKV_RECONNECT_NEVER");
+    if (out->depth > OKV_DEPTH_MAX_OPERATIONS || out->credits > OKV_CREDITS_MAX)
+        return okv_diag_set(why, OKV_EINVAL, "depth and credits are limited to %d and %d",
+                            OKV_DEPTH_MAX_OPERATIONS, OKV_CREDITS_MAX);
+    if (out->hints > HINTS_MAX && out->hints != OKV_HINTS_NONE)
+        return okv_diag_set(why, OKV_EINVAL, "hints are limited to %u", HINTS_MAX);
+    if (out->keepalive_ms != OKV_KEEPALIVE_NONE &&
+        (out->keepalive_ms < KEEPALIVE_MIN_MS || out->keepalive_ms > KEEPALIVE_MAX_MS))
+        return okv_diag_set(why, OKV_EINVAL, "keepalive_ms is %d to %d or OKV_KEEPALIVE_NONE",
+                            KEEPALIVE_MIN_MS, KEEPALIVE_MAX_MS);
+    if (memcmp(out->reserved, none.reserved, sizeof none.reserved) != 0)
+        return okv_diag_set(why, OKV_EINVAL, "the reserved fields of the options must be zero");
+    return 0;
+}
+
+/* ---- memory of a handle ---- */
+
+static void queues_free(okv *handle)
+{
+    free(handle->free.slots);
+    free(handle->blocked_reads.slots);
+    free(handle->blocked_requests.slots);
+    free(handle->ended.results);
+    free(handle->operations);
+    free(handle->short_reads);
+    free(handle->order);
+    free(handle->lanes.holders);
+    free(handle->lanes.free);
+    free(handle->batch.reads);
+    free(handle->hints);
+}
+
+static int queues_allocate(okv *handle, const struct okv_options *options)
+{
+    handle->operations = calloc(handle->slot_count, sizeof *handle->operations);
+    handle->short_reads = calloc(handle->slot_count, sizeof *handle->short_reads);
+    handle->free.slots = calloc(handle->slot_count, sizeof *handle->free.slots);
+    handle->blocked_reads.slots = calloc(handle->slot_count, sizeof(uint16_t));
+    handle->blocked_requests.slots = calloc(handle->slot_count, sizeof(uint16_t));
+    handle->ended.results = calloc(handle->depth, sizeof *handle->ended.results);
+    handle->order = calloc(handle->slot_count, sizeof *handle->order);
+    handle->lanes.holders = calloc(options->credits, sizeof(struct operation *));
+    handle->lanes.free = calloc(options->credits, sizeof *handle->lanes.free);
+    if (!handle->operations || !handle->short_reads || !handle->free.slots ||
+        !handle->blocked_reads.slots || !handle->blocked_requests.slots || !handle->ended.results ||
+        !handle->order || !handle->lanes.holders || !handle->lanes.free)
+        return OKV_ENOMEM;
+    for (uint32_t i = 0; i < handle->slot_count; i++) {
+        handle->operations[i].index = (uint16_t)i;
+        operation_release(handle, &handle->operations[i]);
+    }
+    return 0;
+}
+
+/* ---- connecting ---- */
+
+static int link_init(okv *handle, const char *uri, const struct okv_options *options)
+{
+    struct link *link = &handle->link;
+
+    link->state = LINK_CLOSING;
+    link->never = options->reconnect == OKV_RECONNECT_NEVER;
+    link->credits = options->credits;
+    link->connect_timeout_ns = (uint64_t)options->connect_timeout_ms * 1000000u;
+    if (options->keepalive_ms != OKV_KEEPALIVE_NONE)
+        handle->keepalive.period_ns = (uint64_t)options->keepalive_ms * 1000000u;
+    int rc = okv_uri_parse(uri, &link->uri, &handle->why);
+    if (rc)
+        return rc;
+    handle->transport = okv_transport_for(link->uri.scheme);
+    link->uri_text = strdup(uri);
+    if (!link->uri_text)
+        return OKV_ENOMEM;
+    if (getrandom(link->client_id, sizeof link->client_id, 0) != sizeof link->client_id)
+        return okv_diag_set(&handle->why, OKV_EIO, "no random bytes for a client id: %s",
+                            strerror(errno));
+    /* Spreads pauses; no part of the id is to be seen by it. */
+    link->random = (okv_clock_ns() ^ (uint64_t)(uintptr_t)handle) | 1;
+    return watch_create(handle);
+}
+
+static int handle_connect(okv *handle, const char *uri, const struct okv_options *options)
+{
+    int rc = link_init(handle, uri, options);
+
+    if (rc)
+        return rc;
+    if (options->hints != OKV_HINTS_NONE && hints_create(handle, options->hints))
+        return okv_diag_set(&handle->why, OKV_ENOMEM, "no memory for %u hints", options->hints);
+    return link_open(handle);
+}
+
+static void handle_free(okv *handle)
+{
+    if (handle->transport)
+        link_drop(handle);
+    buffers_destroy(handle);
+    watch_destroy(handle);
+    queues_free(handle);
+    free(handle->link.uri_text);
+    free(handle);
+}
+
+/* Writes the sentence, or the code's text when there is none, and returns the code. */
+static int explain(const char *sentence, int code, char *why, size_t why_size)
+{
+    if (why && why_size > 0)
+        snprintf(why, why_size, "%s",
+                 sentence[0] || code == OKV_OK ? sentence : okv_error_text(code));
+    return code;
+}
+
+int okv_open(const char *uri, const struct okv_options *given, okv **out, char *why,
+             size_t why_size)
+{
+    struct okv_options options;
+
+    if (out)
+        *out = NULL;
+    if (!uri || !out)
+        return explain("", OKV_EINVAL, why, why_size);
+    okv *handle = calloc(1, sizeof *handle);
+    if (!handle)
+        return explain("", OKV_ENOMEM, why, why_size);
+    handle->watch = (struct watch){
+        .epoll = -1, .timer = -1, .wanted = -1, .watched = -1, .timer_ns = WATCH_OFF};
+
+    int rc = options_apply(given, &options, &handle->why);
+    if (rc)
+        goto free_handle;
+    handle->depth = options.depth;
+    handle->slot_count = options.depth + options.credits;
+    handle->earliest_deadline_ns = UINT64_MAX;
+    handle->next_sequence = 1;
+    rc = queues_allocate(handle, &options);
+    if (rc)
+        goto free_handle;
+    rc = handle_connect(handle, uri, &options);
+    if (rc)
+        goto free_handle;
+    handle->timeout_ns = (uint64_t)options.timeout_ms * 1000000u;
+    handle->begun_ns = handle->link.up_since_ns;
+    handle->why.text[0] = '\0'; /* an attempt that failed before this one left its sentence */
+    handle->counters = (struct okv_counters){0};
+    *out = handle;
+    explain("", OKV_OK, why, why_size);
+    return 0;
+
+free_handle:
+    explain(handle->why.text, rc, why, why_size);
+    handle_free(handle);
+    return rc;
+}
+
+void okv_close(okv **handle)
+{
+    if (!handle || !*handle)
+        return;
+    link_goodbye_say(*handle);
+    handle_free(*handle);
+    *handle = NULL;
+}
+
+const char *okv_why(const okv *handle)
+{
+    return handle->why.text;
+}
+
+void okv_info(const okv *handle, struct okv_info *out)
+{
+    *out = (struct okv_info){
+        .transport = handle->transport->name,
+        .path = handle->how,
+        .boot_id = handle->table.boot_id,
+        .session_id = handle->table.session_id,
+        .region_bytes = handle->table.region_length,
+        .buckets = handle->bucket_count,
+        .bucket_bytes = handle->table.bucket_size,
+        .max_value = handle->table.max_value,
+        .credits = handle->table.credits,
+        .depth = handle->depth,
+        .max_message_value = okv_slot_value_max(handle->table.slot_size),
+    };
+}
+
+void okv_counters(const okv *handle, struct okv_counters *out)
+{
+    *out = handle->counters;
+}

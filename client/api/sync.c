@@ -1,0 +1,212 @@
+/* The synchronous calls: each is one command and its result. */
+#include "client/get/short_way.h"
+
+#include <string.h>
+
+#include "shared/base/error.h"
+
+/* Runs a command to its end; `result` is filled in any case. */
+static int command_run(okv *handle, const struct okv_command *command, struct okv_result *result)
+{
+    struct operation *operation;
+
+    *result = (struct okv_result){.tag = command->tag, .status = OKV_EINVAL};
+    if (!handle)
+        return OKV_EINVAL;
+    int rc =
+        command_start(handle, command, engine_begin(handle), DELIVER_TO_CALLER, NULL, &operation);
+    if (rc == 0)
+        return engine_wait_for(handle, operation, result);
+    result->status = rc;
+    return rc;
+}
+
+/* Likewise for a caller who wants to know no more than the version: the new one, or on
+ * OKV_ECONFLICT and OKV_EEXISTS the one that is in the way. */
+static int command_write(okv *handle, const struct okv_command *command, uint64_t *version)
+{
+    struct okv_result result;
+    int rc = command_run(handle, command, &result);
+
+    if (version && (rc == OKV_OK || rc == OKV_ECONFLICT || rc == OKV_EEXISTS))
+        *version = result.version;
+    return rc;
+}
+
+int okv_call(okv *handle, const struct okv_command *command, struct okv_result *result)
+{
+    if (!handle || !command || !result)
+        return OKV_EINVAL;
+    return command_run(handle, command, result);
+}
+
+/* A get that cannot go the short way. */
+static int get_run(okv *handle, const struct get_call *call, struct okv_result *result)
+{
+    struct okv_command command = {
+        .kind = OKV_GET,
+        .key = call->key,
+        .key_length = call->key_length,
+        .buffer = call->buffer,
+        .buffer_size = call->size,
+    };
+
+    return command_run(handle, &command, result);
+}
+
+int okv_get(okv *handle, const void *key, size_t key_length, void *buffer, size_t size,
+            size_t *length, uint64_t *version)
+{
+    struct get_call call = {key, key_length, buffer, size};
+    struct okv_result result;
+
+    if (!handle || !length || !key || (!buffer && size > 0))
+        return OKV_EINVAL;
+    if (key_length < 1 || key_length > handle->table.max_key)
+        return OKV_EKEYSIZE;
+    if (!short_get(handle, &call, &result))
+        result.status = get_run(handle, &call, &result);
+    if (result.status == OKV_OK || result.status == OKV_ETOOSMALL)
+        *length = result.length;
+    if (result.status == OKV_OK && version)
+        *version = result.version;
+    return result.status;
+}
+
+int okv_head(okv *handle, const void *key, size_t key_length, struct okv_item_info *info)
+{
+    struct okv_command command = {.kind = OKV_HEAD, .key = key, .key_length = key_length};
+    struct okv_result result;
+    int rc = command_run(handle, &command, &result);
+
+    if (rc == OKV_OK && info)
+        *info = (struct okv_item_info){
+            .length = result.length,
+            .version = result.version,
+            .ttl_ms = result.ttl_ms,
+        };
+    return rc;
+}
+
+int okv_put(okv *handle, const void *key, size_t key_length, const void *value, size_t value_length,
+            uint64_t *version)
+{
+    static const struct okv_put_options plain;
+
+    return okv_put_with(handle, key, key_length, value, value_length, &plain, version);
+}
+
+int okv_put_with(okv *handle, const void *key, size_t key_length, const void *value,
+                 size_t value_length, const struct okv_put_options *options, uint64_t *version)
+{
+    static const struct okv_put_options plain;
+
+    if (!options || options->reserved ||
+        memcmp(options->reserved2, plain.reserved2, sizeof plain.reserved2) != 0)
+        return OKV_EINVAL;
+    struct okv_command command = {
+        .kind = OKV_PUT,
+        .flags = options->flags,
+        .key = key,
+        .key_length = key_length,
+        .value = value,
+        .value_length = value_length,
+        .version = options->version,
+        .ttl_ms = options->ttl_ms,
+    };
+    return command_write(handle, &command, version);
+}
+
+int okv_delete(okv *handle, const void *key, size_t key_length)
+{
+    struct okv_command command = {.kind = OKV_DELETE, .key = key, .key_length = key_length};
+
+    return command_write(handle, &command, NULL);
+}
+
+int okv_delete_if(okv *handle, const void *key, size_t key_length, uint64_t version)
+{
+    struct okv_command command = {
+        .kind = OKV_DELETE,
+        .flags = OKV_IF_VERSION,
+        .key = key,
+        .key_length = key_length,
+        .version = version,
+    };
+
+    return command_write(handle, &command, NULL);
+}
+
+int okv_incr(okv *handle, const void *key, size_t key_length, int64_t delta, int64_t *result,
+             uint64_t *version)
+{
+    struct okv_command command = {
+        .kind = OKV_INCR, .key = key, .key_length = key_length, .delta = delta};
+    struct okv_result answer;
+    int rc = command_run(handle, &command, &answer);
+
+    if (rc == OKV_OK && result)
+        *result = answer.number;
+    if (rc == OKV_OK && version)
+        *version = answer.version;
+    return rc;
+}
+
+int okv_append(okv *handle, const void *key, size_t key_length, const void *value,
+               size_t value_length, size_t *length, uint64_t *version)
+{
+    struct okv_command command = {
+        .kind = OKV_APPEND,
+        .key = key,
+        .key_length = key_length,
+        .value = value,
+        .value_length = value_length,
+    };
+    struct okv_result result;
+    int rc = command_run(handle, &command, &result);
+
+    if (rc == OKV_OK && length)
+        *length = result.length;
+    if (rc == OKV_OK && version)
+        *version = result.version;
+    return rc;
+}
+
+int okv_touch(okv *handle, const void *key, size_t key_length, int64_t ttl_ms, uint64_t *version)
+{
+    struct okv_command command = {
+        .kind = OKV_TOUCH, .key = key, .key_length = key_length, .ttl_ms = ttl_ms};
+
+    return command_write(handle, &command, version);
+}
+
+int okv_ping(okv *handle)
+{
+    struct okv_command command = {.kind = OKV_PING};
+
+    return command_write(handle, &command, NULL);
+}
+
+int okv_stat(okv *handle, char *buffer, size_t size, size_t *length)
+{
+    struct operation *operation;
+    struct okv_result result;
+
+    if (!handle || !length || (!buffer && size > 0))
+        return OKV_EINVAL;
+    int rc = operation_take(handle, OPERATION_STAT, DELIVER_TO_CALLER,
+                            engine_begin(handle) + handle->timeout_ns, &operation);
+    if (rc)
+        return rc;
+    operation->buffer = (uint8_t *)buffer;
+    operation->buffer_size = size > 0 ? size - 1 : 0; /* the NUL has its place */
+    request_start(handle, operation);
+    rc = engine_wait_for(handle, operation, &result);
+    if (rc == OKV_OK || rc == OKV_ETOOSMALL)
+        *length = result.length;
+    if (rc == OKV_OK && size == 0)
+        rc = OKV_ETOOSMALL;
+    if (rc == OKV_OK)
+        buffer[result.length] = '\0';
+    return rc;
+}

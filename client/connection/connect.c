@@ -1,0 +1,290 @@
+/* One attempt to connect, in steps of which none blocks: hello and welcome, then READs of the
+ * superblock and the directory, which show that one-sided reads work and reach this table. */
+#include "client/handle.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+#include "shared/format/superblock.h"
+
+/* What an attempt of a handle that was connected before may take. */
+#define AGAIN_LIMIT_NS UINT64_C(2000000000)
+
+_Static_assert(sizeof(struct okv_wire_superblock) <= OKV_DIRECTORY_SIZE,
+               "the staging buffer takes the superblock");
+
+/* A server that moved is found again by its name: as long as none is at its last address, the
+ * name is looked up this often. */
+#define NAME_EVERY_NS UINT64_C(10000000000)
+
+_Static_assert(sizeof((struct link *)0)->address >= sizeof((struct okv_conn *)0)->peer,
+               "a peer's address fits");
+
+/* The kernel rejects for a server that ends meanwhile, and has nothing to say. */
+static bool rejection_is_empty(const struct okv_welcome *answer)
+{
+    for (size_t i = 0; i < answer->length; i++)
+        if (answer->bytes[i])
+            return false;
+    return true;
+}
+
+/* What the server said instead of a welcome. */
+static int rejection_explain(const struct okv_welcome *answer, const char *uri,
+                             struct okv_diag *why)
+{
+    struct okv_reject reject;
+
+    if (!answer->rejected)
+        return OKV_EREFUSED;
+    if (rejection_is_empty(answer))
+        return okv_diag_set(why, OKV_EREFUSED,
+                            "what listens at %s refused without a reason: it ended meanwhile, or "
+                            "is no okv-server",
+                            uri);
+    if (okv_reject_decode(answer->bytes, answer->length, &reject))
+        return okv_diag_set(why, OKV_EPROTO,
+                            "what listens at %s refused in a way that is not okv's: is it "
+                            "okv-server?",
+                            uri);
+    if (reject.reason == OKV_REJECT_VERSION)
+        return okv_diag_set(why, OKV_EVERSION, "%s: %s (it speaks %u, this client %u)", uri,
+                            okv_reject_text(reject.reason), reject.version, OKV_WIRE_VERSION);
+    return okv_diag_set(why, okv_reject_code(reject.reason), "%s: %s", uri,
+                        okv_reject_text(reject.reason));
+}
+
+void address_keep(okv *handle)
+{
+    struct link *link = &handle->link;
+    const char *host = handle->conn->peer; /* 10.9.9.1:7471, [fd00::1]:7471 */
+    const char *end = strrchr(host, host[0] == '[' ? ']' : ':');
+
+    link->address[0] = '\0';
+    host += host[0] == '[';
+    /* The address of a link is none without its scope, which is not told. */
+    if (link->uri.scheme != OKV_SCHEME_RDMA || !end || strncmp(host, "fe80:", 5) == 0)
+        return;
+    memcpy(link->address, host, (size_t)(end - host));
+    link->address[end - host] = '\0';
+}
+
+void address_use(struct link *link)
+{
+    link->name_from_ns = okv_clock_ns() + NAME_EVERY_NS;
+}
+
+/* Where to: looking a name up blocks, so that is done seldom while there is an address. */
+static struct okv_uri attempt_uri(struct link *link)
+{
+    struct okv_uri uri = link->uri;
+
+    if (!link->address[0])
+        return uri;
+    if (okv_clock_ns() < link->name_from_ns)
+        memcpy(uri.host, link->address, sizeof link->address);
+    else
+        address_use(link);
+    return uri;
+}
+
+/* An attempt that the network swallowed would last beyond the network's return. */
+static uint64_t attempt_limit_ns(const struct link *link)
+{
+    bool shorter = !link->opening && link->connect_timeout_ns > AGAIN_LIMIT_NS;
+
+    return shorter ? AGAIN_LIMIT_NS : link->connect_timeout_ns;
+}
+
+int attempt_start(okv *handle, struct okv_diag *why)
+{
+    struct link *link = &handle->link;
+    struct okv_hello hello = {
+        .slot_size = OKV_SLOT_SIZE_DEFAULT,
+        .credits = link->credits,
+        .resume = handle->table.session_id,
+    };
+    struct okv_wire_hello bytes;
+
+    memcpy(hello.client_id, link->client_id, sizeof hello.client_id);
+    okv_hello_encode(&hello, &bytes);
+    link->state = LINK_CONNECTING;
+    link->broken = 0;
+    link->deadline_ns = okv_clock_ns() + attempt_limit_ns(link);
+    struct okv_connect_params params = {
+        .hello = (const uint8_t *)&bytes,
+        .hello_length = sizeof bytes,
+        .limits = {.slot_size = hello.slot_size, .credits = link->credits},
+        .deadline_ns = link->deadline_ns,
+    };
+    struct okv_uri uri = attempt_uri(link);
+    int rc = handle->transport->connect_start(&uri, &params, &link->connecting, why);
+    if (rc)
+        link->connecting = NULL;
+    else
+        watch_set(handle, link->connecting->fd);
+    return rc;
+}
+
+static int read_welcome(okv *handle, const struct okv_welcome *answer, struct okv_diag *why)
+{
+    struct link *link = &handle->link;
+    struct okv_welcome_fields *table = &link->table;
+    int rc = okv_welcome_decode(answer->bytes, answer->length, table);
+
+    if (rc == OKV_EVERSION)
+        return okv_diag_set(why, rc, "%s speaks another protocol version than this client",
+                            link->uri_text);
+    if (rc || table->credits > link->credits || table->slot_size > OKV_SLOT_SIZE_DEFAULT)
+        return okv_diag_set(why, OKV_EPROTO, "%s sent a welcome that makes no sense",
+                            link->uri_text);
+    rc = handle->transport->set_remote(handle->conn, table->region_address, table->region_length,
+                                       table->rkey);
+    if (rc)
+        return okv_diag_set(why, rc, "%s described a region that is not there", link->uri_text);
+    return 0;
+}
+
+/* What depends on what the device and the server granted. */
+static int memory_prepare(okv *handle, struct okv_diag *why)
+{
+    struct okv_read *reads =
+        realloc(handle->batch.reads, handle->conn->max_reads * sizeof *handle->batch.reads);
+
+    if (!reads)
+        return okv_diag_set(why, OKV_ENOMEM, "no memory for a handle");
+    handle->batch.reads = reads;
+    int rc = buffers_attach(handle, handle->link.table.bucket_size);
+    if (rc)
+        return okv_diag_set(why, rc,
+                            "cannot register %zu bytes of buffers: %s; lower the depth or raise "
+                            "`ulimit -l`",
+                            handle->arena_size, okv_error_text(rc));
+    return 0;
+}
+
+static int read_post(okv *handle, uint64_t offset, uint32_t length)
+{
+    struct okv_read read = {
+        .offset = offset,
+        .destination = handle->staging,
+        .memory = handle->memory,
+        .length = length,
+        .cookie = READ_ATTEMPT_COOKIE,
+    };
+    int rc = handle->transport->post_read(handle->conn, &read, 1);
+
+    if (rc)
+        return rc == OKV_EINVAL ? OKV_EPROTO : rc; /* outside the region as it was described */
+    handle->link.reading = true;
+    handle->counters.reads++;
+    handle->counters.read_bytes += length;
+    return 0;
+}
+
+void attempt_read_done(okv *handle, int status)
+{
+    handle->link.reading = false;
+    if (status && !handle->link.broken)
+        handle->link.broken = status;
+}
+
+/* How the READ under way ended; OKV_EAGAIN: it has not. */
+static int read_result(const struct link *link)
+{
+    if (link->broken)
+        return link->broken;
+    if (!link->reading)
+        return 0;
+    return okv_clock_ns() < link->deadline_ns ? OKV_EAGAIN : OKV_ETIMEDOUT;
+}
+
+static int superblock_unread(const struct link *link, int rc, struct okv_diag *why)
+{
+    return okv_diag_set(why, rc, "connected to %s, but a first READ failed: %s", link->uri_text,
+                        okv_error_text(rc));
+}
+
+static int directory_unread(const struct link *link, int rc, struct okv_diag *why)
+{
+    return okv_diag_set(why, rc, "the directory of %s could not be READ: %s", link->uri_text,
+                        okv_error_text(rc));
+}
+
+static int step_connect(okv *handle, struct okv_diag *why)
+{
+    struct link *link = &handle->link;
+    struct okv_welcome answer = {.length = 0};
+
+    /* It may close its descriptor. */
+    watch_set(handle, -1);
+    int rc = handle->transport->connect_step(link->connecting, &answer, &handle->conn, why);
+    if (rc == OKV_EAGAIN) {
+        watch_set(handle, link->connecting->fd);
+        return rc;
+    }
+    link->connecting = NULL;
+    if (rc)
+        handle->conn = NULL;
+    if (rc == OKV_EREFUSED)
+        return rejection_explain(&answer, link->uri_text, why);
+    if (rc)
+        return rc;
+    handle->closed = false;
+    watch_set(handle, handle->conn->endpoint->fd);
+    rc = read_welcome(handle, &answer, why);
+    if (rc == 0)
+        rc = memory_prepare(handle, why);
+    if (rc)
+        return rc == OKV_EAGAIN ? OKV_EIO : rc; /* there is nothing to wait for */
+    link->state = LINK_SUPERBLOCK;
+    rc = read_post(handle, 0, sizeof(struct okv_wire_superblock));
+    return rc ? superblock_unread(link, rc, why) : OKV_EAGAIN;
+}
+
+static int step_superblock(okv *handle, struct okv_diag *why)
+{
+    struct link *link = &handle->link;
+    const struct okv_welcome_fields *table = &link->table;
+    struct okv_superblock block;
+    int rc = read_result(link);
+
+    if (rc)
+        return rc == OKV_EAGAIN ? rc : superblock_unread(link, rc, why);
+    rc = okv_superblock_decode(handle->staging, sizeof(struct okv_wire_superblock), &block);
+    if (rc == OKV_EVERSION)
+        return okv_diag_set(why, rc, "%s has a table of another format version", link->uri_text);
+    if (rc || block.boot_id != table->boot_id || block.region_length != table->region_length ||
+        block.hash_seed != table->hash_seed || block.bucket_size != table->bucket_size ||
+        block.directory_offset != table->directory_offset ||
+        block.segment_buckets != table->segment_buckets)
+        return okv_diag_set(why, OKV_EPROTO,
+                            "%s described another table than the one that was read",
+                            link->uri_text);
+    link->state = LINK_DIRECTORY;
+    rc = read_post(handle, table->directory_offset, OKV_DIRECTORY_SIZE);
+    return rc ? directory_unread(link, rc, why) : OKV_EAGAIN;
+}
+
+static int step_directory(okv *handle, struct okv_diag *why)
+{
+    int rc = read_result(&handle->link);
+
+    if (rc)
+        return rc == OKV_EAGAIN ? rc : directory_unread(&handle->link, rc, why);
+    return 0;
+}
+
+int attempt_step(okv *handle, struct okv_diag *why)
+{
+    switch (handle->link.state) {
+    case LINK_CONNECTING:
+        return step_connect(handle, why);
+    case LINK_SUPERBLOCK:
+        return step_superblock(handle, why);
+    default:
+        return step_directory(handle, why);
+    }
+}

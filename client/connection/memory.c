@@ -1,0 +1,251 @@
+/*
+ * Memory that READs may land in: the handle's arena, bounce buffers for extents that
+ * are too long for it, and what the caller registered.
+ */
+#include "client/handle.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "shared/base/error.h"
+
+#define PAGE 4096u
+#define STATUS_SIZE 64u
+/* Bounce buffers are made in these units, so that one serves values of similar size. */
+#define BOUNCE_UNIT EXTENT_PIECE_SIZE
+
+_Static_assert(sizeof(struct okv_wire_status) <= STATUS_SIZE, "room for the status");
+
+static size_t round_up(size_t size, size_t unit)
+{
+    return (size + unit - 1) / unit * unit;
+}
+
+/* Room for images of this size, while the arena is not registered. Images come first and side by
+ * side: many gets at once touch a few pages of it, not one for each of them. */
+static int arena_create(okv *handle, uint32_t bucket_size)
+{
+    size_t images = (size_t)bucket_size * handle->slot_count;
+    size_t common = OKV_DIRECTORY_SIZE + STATUS_SIZE;
+    size_t extents = (size_t)EXTENT_BUFFER_SIZE * handle->slot_count;
+    size_t size = round_up(images + common + extents, PAGE);
+
+    free(handle->arena);
+    handle->image_size = 0;
+    handle->arena_size = size;
+    handle->arena = aligned_alloc(PAGE, size);
+    if (!handle->arena)
+        return OKV_ENOMEM;
+    memset(handle->arena, 0, size);
+    handle->image_size = bucket_size;
+    handle->staging = handle->arena + images;
+    handle->status = handle->staging + OKV_DIRECTORY_SIZE;
+    for (uint32_t i = 0; i < handle->slot_count; i++) {
+        struct operation *operation = &handle->operations[i];
+        operation->image = handle->arena + (size_t)i * bucket_size;
+        operation->extent = handle->status + STATUS_SIZE + (size_t)i * EXTENT_BUFFER_SIZE;
+    }
+    return 0;
+}
+
+static int region_register(okv *handle, void *base, size_t length, struct okv_memory **out)
+{
+    int rc = handle->transport->memory_register(handle->conn->endpoint, base, length, out);
+
+    if (rc)
+        *out = NULL;
+    return rc;
+}
+
+static void region_unregister(const okv *handle, struct okv_memory **memory)
+{
+    if (*memory)
+        handle->transport->memory_unregister(*memory);
+    *memory = NULL;
+}
+
+int buffers_attach(okv *handle, uint32_t bucket_size)
+{
+    int rc = 0;
+
+    if (handle->image_size != bucket_size)
+        rc = arena_create(handle, bucket_size);
+    if (rc == 0)
+        rc = region_register(handle, handle->arena, handle->arena_size, &handle->memory);
+    for (unsigned i = 0; i < REGISTRATIONS_MAX && rc == 0; i++) {
+        struct okv_registration *own = handle->registrations[i];
+        if (own)
+            rc = region_register(handle, own->base, own->length, &own->memory);
+    }
+    return rc;
+}
+
+/* ---- bounce buffers ---- */
+
+static void bounce_destroy(const okv *handle, struct bounce *bounce)
+{
+    handle->transport->memory_unregister(bounce->memory);
+    free(bounce->base);
+    free(bounce);
+}
+
+static int bounce_create(okv *handle, size_t size, struct bounce **out)
+{
+    struct bounce *bounce = calloc(1, sizeof *bounce);
+    int rc = OKV_ENOMEM;
+
+    if (!bounce)
+        return rc;
+    bounce->size = round_up(size, BOUNCE_UNIT);
+    bounce->base = aligned_alloc(PAGE, bounce->size);
+    if (!bounce->base)
+        goto free_bounce;
+    rc = handle->transport->memory_register(handle->conn->endpoint, bounce->base, bounce->size,
+                                            &bounce->memory);
+    if (rc)
+        goto free_base;
+    *out = bounce;
+    return 0;
+
+free_base:
+    free(bounce->base);
+free_bounce:
+    free(bounce);
+    return rc;
+}
+
+int bounce_take(okv *handle, size_t size, struct bounce **out)
+{
+    struct bounce **best = NULL;
+
+    *out = NULL;
+    for (unsigned i = 0; i < BOUNCES_KEPT; i++) {
+        struct bounce **kept = &handle->bounces[i];
+        if (*kept && (*kept)->size >= size && (!best || (*kept)->size < (*best)->size))
+            best = kept;
+    }
+    if (!best)
+        return bounce_create(handle, size, out);
+    *out = *best;
+    *best = NULL;
+    return 0;
+}
+
+/* Keeps the largest ones. */
+void bounce_give_back(okv *handle, struct bounce *bounce)
+{
+    struct bounce **smallest = &handle->bounces[0];
+
+    for (unsigned i = 0; i < BOUNCES_KEPT; i++) {
+        struct bounce **kept = &handle->bounces[i];
+        if (!*kept) {
+            *kept = bounce;
+            return;
+        }
+        if ((*kept)->size < (*smallest)->size)
+            smallest = kept;
+    }
+    if ((*smallest)->size < bounce->size) {
+        struct bounce *other = *smallest;
+        *smallest = bounce;
+        bounce = other;
+    }
+    bounce_destroy(handle, bounce);
+}
+
+/* ---- the caller's memory ---- */
+
+const struct okv_registration *registration_find(const okv *handle, const uint8_t *base,
+                                                 size_t length)
+{
+    for (unsigned i = 0; i < handle->registrations_end; i++) {
+        const struct okv_registration *registration = handle->registrations[i];
+        if (registration && base >= registration->base &&
+            okv_range_inside((uint64_t)(base - registration->base), length, registration->length))
+            return registration;
+    }
+    return NULL;
+}
+
+int okv_register(okv *handle, void *base, size_t length, okv_registration **memory)
+{
+    unsigned place = 0;
+
+    if (memory)
+        *memory = NULL;
+    if (!handle || !base || length == 0 || length > UINTPTR_MAX - (uintptr_t)base || !memory)
+        return OKV_EINVAL;
+    if (handle->failure)
+        return handle->failure;
+    /* Without a connection it is registered on the next. */
+    bool now = handle->conn && handle->link.state != LINK_CLOSING;
+    while (place < REGISTRATIONS_MAX && handle->registrations[place])
+        place++;
+    if (place == REGISTRATIONS_MAX)
+        return OKV_EAGAIN;
+    struct okv_registration *registration = calloc(1, sizeof *registration);
+    if (!registration)
+        return OKV_ENOMEM;
+    registration->base = base;
+    registration->length = length;
+    int rc = now ? region_register(handle, base, length, &registration->memory) : 0;
+    if (rc) {
+        free(registration);
+        return rc;
+    }
+    handle->registrations[place] = registration;
+    if (place == handle->registrations_end)
+        handle->registrations_end++;
+    *memory = registration;
+    return 0;
+}
+
+void okv_unregister(okv *handle, okv_registration **memory)
+{
+    if (!handle || !memory || !*memory)
+        return;
+    for (unsigned i = 0; i < REGISTRATIONS_MAX; i++) {
+        if (handle->registrations[i] != *memory)
+            continue;
+        region_unregister(handle, &(*memory)->memory);
+        free(*memory);
+        handle->registrations[i] = NULL;
+    }
+    while (handle->registrations_end > 0 && !handle->registrations[handle->registrations_end - 1])
+        handle->registrations_end--;
+    *memory = NULL;
+}
+
+/* ---- the end of a connection, and of all ---- */
+
+static void operation_detach(okv *handle, struct operation *operation)
+{
+    if (operation->exposure)
+        handle->transport->unexpose(operation->exposure);
+    if (operation->bounce)
+        bounce_destroy(handle, operation->bounce);
+    operation->exposure = NULL;
+    operation->bounce = NULL;
+}
+
+void buffers_detach(okv *handle)
+{
+    for (uint32_t i = 0; handle->operations && i < handle->slot_count; i++)
+        operation_detach(handle, &handle->operations[i]);
+    for (unsigned i = 0; i < BOUNCES_KEPT; i++) {
+        if (handle->bounces[i])
+            bounce_destroy(handle, handle->bounces[i]);
+        handle->bounces[i] = NULL;
+    }
+    for (unsigned i = 0; i < REGISTRATIONS_MAX; i++)
+        if (handle->registrations[i])
+            region_unregister(handle, &handle->registrations[i]->memory);
+    region_unregister(handle, &handle->memory);
+}
+
+void buffers_destroy(okv *handle)
+{
+    for (unsigned i = 0; i < REGISTRATIONS_MAX; i++)
+        free(handle->registrations[i]);
+    free(handle->arena);
+}

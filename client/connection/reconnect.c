@@ -1,0 +1,330 @@
+/*
+ * From state to state: link.h has the picture. Nothing here blocks but link_open() and
+ * link_await(): what has to be waited for is what link_fd() and link_wake_ns() tell.
+ */
+#include "client/handle.h"
+
+#include <sched.h>
+#include <string.h>
+
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+
+#define MS UINT64_C(1000000)
+/* Pauses between attempts: docs/connections.md section 4. */
+#define PAUSE_FIRST_NS (20 * MS)
+#define PAUSE_MAX_NS (500 * MS)
+/* A connection that lived as long as this was none of a row of failures. */
+#define STEADY_NS (500 * MS)
+/* What is flushed by a close is there at once; a device that does not do it is not waited for. */
+#define CLOSE_NS (200 * MS)
+#define GOODBYE_NS (3000 * MS) /* for owed answers where there is no keepalive */
+#define GOODBYE_SAY_NS (20 * MS)
+
+/* ---- losing a connection ---- */
+
+/* Attempts know their own failures, as does a connection that is being closed. */
+static bool link_is_used(const struct link *link)
+{
+    return link->state == LINK_UP || link->state == LINK_LEAVING;
+}
+
+static void link_close(okv *handle)
+{
+    handle->transport->close(handle->conn);
+    handle->link.state = LINK_CLOSING;
+    handle->link.deadline_ns = okv_clock_ns() + CLOSE_NS;
+    handle->watch.stale = true;
+}
+
+void link_lost(okv *handle, int code, const char *sentence)
+{
+    struct link *link = &handle->link;
+
+    if (handle->failure)
+        return;
+    if (!link_is_used(link)) {
+        if (!link->broken)
+            link->broken = code;
+        return;
+    }
+    if (link->never) {
+        bool told = link->state == LINK_LEAVING;
+        struct okv_diag why = handle->why;
+        engine_fail(handle, told ? link->cause : code, told ? why.text : sentence);
+        return;
+    }
+    if (link->state == LINK_UP)
+        okv_diag_set(&handle->why, 0, "%s", sentence);
+    link_close(handle);
+}
+
+/* With what the device said, which tells the cases apart for whoever looks closer. */
+void link_disconnected(okv *handle, const char *sentence)
+{
+    const char *failure = handle->conn->failure;
+    struct okv_diag whole;
+
+    okv_diag_set(&whole, 0, "%s%s%s", sentence, failure[0] ? ": " : "", failure);
+    link_lost(handle, OKV_EDISCONNECTED, whole.text);
+}
+
+void link_goodbye(okv *handle)
+{
+    struct link *link = &handle->link;
+    uint64_t bound = handle->keepalive.period_ns ? handle->keepalive.period_ns : GOODBYE_NS;
+
+    if (link->state == LINK_SUPERBLOCK || link->state == LINK_DIRECTORY)
+        link->broken = OKV_ESHUTDOWN;
+    if (link->state != LINK_UP)
+        return;
+    okv_diag_set(&handle->why, 0, "the server is shutting down and said goodbye");
+    link->cause = OKV_ESHUTDOWN;
+    link->state = LINK_LEAVING;
+    link->deadline_ns = okv_clock_ns() + bound;
+    handle->watch.stale = true;
+}
+
+void link_drop(okv *handle)
+{
+    struct link *link = &handle->link;
+
+    watch_set(handle, -1);
+    handle->transport->connect_cancel(link->connecting);
+    link->connecting = NULL;
+    link->reading = false;
+    replay_detach(handle);
+    if (handle->conn)
+        handle->transport->conn_destroy(handle->conn);
+    handle->conn = NULL;
+    handle->closed = false;
+    handle->lost = false;
+}
+
+/* ---- making another ---- */
+
+/* xorshift64*: https://doi.org/10.18637/jss.v008.i14 and its multiplicative finish. */
+static uint64_t link_random(struct link *link)
+{
+    link->random ^= link->random >> 12;
+    link->random ^= link->random << 25;
+    link->random ^= link->random >> 27;
+    return link->random * UINT64_C(0x2545f4914f6cdd1d);
+}
+
+static void link_pause(okv *handle)
+{
+    struct link *link = &handle->link;
+    uint64_t pause = PAUSE_FIRST_NS;
+
+    for (unsigned i = 1; i < link->attempts && pause < PAUSE_MAX_NS; i++)
+        pause *= 2;
+    if (pause > PAUSE_MAX_NS)
+        pause = PAUSE_MAX_NS;
+    link->state = LINK_PAUSING;
+    link->deadline_ns = okv_clock_ns();
+    if (link->attempts > 0) /* half of it, and up to the other half */
+        link->deadline_ns += pause / 2 + (link_random(link) >> 32) * (pause / 2) / UINT32_MAX;
+}
+
+/* docs/connections.md section 4 has the list. */
+static bool is_final(int rc)
+{
+    switch (rc) {
+    case OKV_EVERSION:
+    case OKV_EPROTO:
+    case OKV_EUNSUPPORTED:
+        return true;
+    default: /* a want of memory, descriptors or locked memory may pass */
+        return false;
+    }
+}
+
+/* The connection of the attempt is verified: it is the handle's. */
+static void link_up(okv *handle)
+{
+    struct link *link = &handle->link;
+    const struct okv_welcome_fields *table = &link->table;
+    bool same_table = table->boot_id == handle->table.boot_id;
+    /* Lanes and the size of messages are the same wherever it knows our writes; else there is
+     * nothing that a lane beyond, or a longer message, could be resumed on. */
+    bool resumed = same_table && table->resumed && table->credits == handle->table.credits &&
+                   table->slot_size == handle->table.slot_size;
+
+    if (!same_table) {
+        hints_clear(handle);
+        handle->clock = (struct clock_sync){.reading = false};
+    }
+    handle->table = *table;
+    handle->bucket_count = table->bucket_count;
+    directory_take(handle);
+    clock_sample(handle, table->clock_ms);
+    memcpy(handle->how, handle->conn->how, sizeof handle->how);
+    handle->why.text[0] = '\0';
+    link->state = LINK_UP;
+    link->up_since_ns = okv_clock_ns();
+    link->attempts++;
+    handle->counters.reconnects++;
+    address_keep(handle);
+    keepalive_start(handle);
+    replay_resume(handle, resumed, same_table);
+}
+
+static void attempt_failed(okv *handle, int rc, const struct okv_diag *why)
+{
+    link_drop(handle);
+    handle->link.attempts++;
+    if (is_final(rc)) {
+        engine_fail(handle, rc, why->text[0] ? why->text : okv_error_text(rc));
+        return;
+    }
+    okv_diag_set(&handle->why, 0, "not connected: %s",
+                 why->text[0] ? why->text : okv_error_text(rc));
+    link_pause(handle);
+}
+
+/* One step of connecting, or its beginning. */
+static bool attempt_advance(okv *handle)
+{
+    enum link_state before = handle->link.state;
+    struct okv_diag why = {.text = ""};
+    int rc = before == LINK_PAUSING ? attempt_start(handle, &why) : attempt_step(handle, &why);
+
+    if (rc == OKV_EAGAIN || (rc == 0 && before == LINK_PAUSING))
+        return handle->link.state != before;
+    if (rc == 0)
+        link_up(handle);
+    else
+        attempt_failed(handle, rc, &why);
+    return true;
+}
+
+static bool leaving_advance(okv *handle)
+{
+    struct link *link = &handle->link;
+
+    if (request_is_owed(handle) && okv_clock_ns() < link->deadline_ns)
+        return false;
+    link_lost(handle, link->cause, handle->why.text);
+    return true;
+}
+
+static bool closing_advance(okv *handle)
+{
+    struct link *link = &handle->link;
+
+    if (!handle->closed && okv_clock_ns() < link->deadline_ns)
+        return false;
+    link_drop(handle);
+    if (okv_clock_ns() - link->up_since_ns >= STEADY_NS)
+        link->attempts = 0;
+    address_use(link);
+    link_pause(handle);
+    return true;
+}
+
+static bool link_advance_once(okv *handle)
+{
+    switch (handle->link.state) {
+    case LINK_UP:
+        return false;
+    case LINK_LEAVING:
+        return leaving_advance(handle);
+    case LINK_CLOSING:
+        return closing_advance(handle);
+    case LINK_PAUSING:
+        return okv_clock_ns() >= handle->link.deadline_ns && attempt_advance(handle);
+    case LINK_CONNECTING:
+    case LINK_SUPERBLOCK:
+    case LINK_DIRECTORY:
+        break;
+    }
+    return attempt_advance(handle);
+}
+
+bool link_advance(okv *handle)
+{
+    bool advanced = false;
+
+    while (!handle->failure && !handle->link.opening && link_advance_once(handle))
+        advanced = true;
+    handle->watch.stale |= advanced;
+    return advanced;
+}
+
+/* ---- waiting for it ---- */
+
+uint64_t link_wake_ns(const okv *handle)
+{
+    const struct link *link = &handle->link;
+
+    if (link->state == LINK_UP)
+        return keepalive_wake_ns(handle);
+    if (link->state == LINK_CONNECTING && link->connecting &&
+        link->connecting->wake_ns < link->deadline_ns)
+        return link->connecting->wake_ns;
+    return link->deadline_ns;
+}
+
+int link_fd(const okv *handle)
+{
+    if (handle->conn)
+        return handle->conn->endpoint->fd;
+    return handle->link.connecting ? handle->link.connecting->fd : -1;
+}
+
+int link_await(okv *handle, uint64_t deadline_ns)
+{
+    struct waiting waiting = {0};
+
+    while (!link_is_up(handle) && !handle->failure) {
+        if (okv_clock_ns() >= deadline_ns)
+            return OKV_ETIMEDOUT;
+        engine_pause(handle, &waiting, deadline_ns);
+    }
+    return handle->failure;
+}
+
+int link_open(okv *handle)
+{
+    struct link *link = &handle->link;
+    struct waiting waiting = {0};
+    link->opening = true;
+    int rc = attempt_start(handle, &handle->why);
+    if (rc)
+        return rc;
+    while ((rc = attempt_step(handle, &handle->why)) == OKV_EAGAIN) {
+        engine_pause(handle, &waiting, link_wake_ns(handle));
+        if (handle->failure)
+            return handle->failure;
+    }
+    link->opening = false;
+    if (rc == 0)
+        link_up(handle);
+    link->attempts = 0;
+    return rc;
+}
+
+/* ---- the end ---- */
+
+/* On its way when this returns, or it never will be: the server finds out otherwise, too. */
+static void goodbye_await(okv *handle)
+{
+    uint64_t until = okv_clock_ns() + GOODBYE_SAY_NS;
+
+    while (handle->conn->unacknowledged > 0 && !handle->closed && okv_clock_ns() < until) {
+        int n = engine_events(handle);
+        if (n < 0)
+            return;
+        if (n == 0)
+            sched_yield();
+    }
+}
+
+void link_goodbye_say(okv *handle)
+{
+    if (!handle->conn || !link_is_up(handle) || handle->failure)
+        return;
+    if (request_goodbye(handle) == 0)
+        goodbye_await(handle);
+}

@@ -1,0 +1,366 @@
+/*
+ * Requests: what the server does for us, one message each way
+ * (docs/format.md section 6). A request takes a lane and its reply gives it
+ * back, so the server always has a receive buffer for it. A value that is too
+ * long for a message stays where it is, exposed for the server to READ until the
+ * reply came.
+ */
+#include "client/handle.h"
+
+#include <string.h>
+
+#include "shared/base/error.h"
+
+static unsigned request_opcode(enum operation_kind kind)
+{
+    switch (kind) {
+    case OPERATION_GET:
+    case OPERATION_HEAD:
+        return OKV_OP_GET;
+    case OPERATION_PUT:
+        return OKV_OP_PUT;
+    case OPERATION_DELETE:
+        return OKV_OP_DELETE;
+    case OPERATION_INCR:
+        return OKV_OP_INCR;
+    case OPERATION_APPEND:
+        return OKV_OP_APPEND;
+    case OPERATION_TOUCH:
+        return OKV_OP_TOUCH;
+    case OPERATION_STAT:
+        return OKV_OP_STAT;
+    case OPERATION_FLUSH:
+        return OKV_OP_FLUSH;
+    case OPERATION_PING:
+        break;
+    }
+    return OKV_OP_PING;
+}
+
+/* ---- asking ---- */
+
+void lanes_reset(okv *handle)
+{
+    struct lanes *lanes = &handle->lanes;
+
+    lanes->count = 0;
+    /* The lowest is taken first. */
+    for (uint32_t lane = handle->table.credits; lane-- > 0;)
+        if (!lanes->holders[lane])
+            lanes->free[lanes->count++] = (uint16_t)lane;
+}
+
+/* The number of a request is given with its lane. */
+static void lane_take(okv *handle, struct operation *operation)
+{
+    struct lanes *lanes = &handle->lanes;
+
+    operation->lane = lanes->free[--lanes->count];
+    operation->has_lane = true;
+    operation->sequence = handle->next_sequence++;
+    lanes->holders[operation->lane] = operation;
+}
+
+void request_forget(okv *handle, struct operation *operation)
+{
+    struct lanes *lanes = &handle->lanes;
+
+    lanes->resends -= operation->resend;
+    operation->resend = false;
+    operation->posted = false;
+    if (!operation->has_lane)
+        return;
+    operation->has_lane = false;
+    lanes->holders[operation->lane] = NULL;
+    /* While there is no connection nobody takes it: lanes_reset() comes first. */
+    lanes->free[lanes->count++] = operation->lane;
+}
+
+bool request_is_owed(const okv *handle)
+{
+    for (uint32_t lane = 0; lane < handle->table.credits; lane++) {
+        const struct operation *holder = handle->lanes.holders[lane];
+        if (holder && holder->posted && !holder->resend)
+            return true;
+    }
+    return false;
+}
+
+/* Some memory of the caller's, such as a mapping without PROT_WRITE, cannot be exposed:
+ * a copy of it can. */
+static int copy_expose(okv *handle, struct operation *operation)
+{
+    int rc = 0;
+
+    if (!operation->bounce)
+        rc = bounce_take(handle, operation->value_length, &operation->bounce);
+    if (rc)
+        return rc;
+    memcpy(operation->bounce->base, operation->value, operation->value_length);
+    return handle->transport->expose(handle->conn, operation->bounce->base, operation->value_length,
+                                     &operation->exposure);
+}
+
+static int value_expose(okv *handle, struct operation *operation)
+{
+    int rc = handle->transport->expose(handle->conn, operation->value, operation->value_length,
+                                       &operation->exposure);
+
+    if (rc == OKV_EIO)
+        rc = copy_expose(handle, operation);
+    if (rc)
+        operation->exposure = NULL;
+    else
+        handle->counters.pulled++;
+    return rc;
+}
+
+static struct okv_request_message request_message_of(const struct operation *operation)
+{
+    struct okv_request_message request = {
+        .opcode = request_opcode(operation->kind),
+        .slot = operation->lane,
+        .flags = operation->flags,
+        .sequence = operation->sequence,
+        .argument = operation->argument,
+        .ttl_ms = operation->ttl_ms,
+        .key = operation->key,
+        .key_length = operation->key_length,
+        .value = operation->value,
+        .value_length = operation->value_length,
+    };
+
+    if (operation->exposure) {
+        request.value = NULL;
+        request.pull_address = operation->exposure->address;
+        request.pull_key = operation->exposure->key;
+    }
+    return request;
+}
+
+/* One that is sent again has its lane. */
+static bool lane_is_there(const okv *handle, const struct operation *operation)
+{
+    return operation->has_lane || handle->lanes.count > 0;
+}
+
+bool request_has_room(const okv *handle)
+{
+    return (handle->lanes.count > 0 || handle->lanes.resends > 0) &&
+           handle->transport->send_buffer(handle->conn);
+}
+
+/* The message may have left unless it is OKV_EDISCONNECTED or OKV_EINVAL. */
+static int request_send(okv *handle, struct operation *operation, uint8_t *bytes)
+{
+    struct okv_request_message request = request_message_of(operation);
+    uint32_t length = okv_request_encode(&request, bytes);
+    int rc = handle->transport->post_send(handle->conn, length,
+                                          okv_immediate(request.opcode, request.slot));
+
+    if (rc && rc != OKV_EIO)
+        return rc;
+    handle->counters.requests++;
+    handle->counters.request_bytes += length;
+    if (operation->exposure)
+        handle->counters.request_bytes += operation->value_length;
+    handle->counters.resent += operation->resend;
+    handle->lanes.resends -= operation->resend;
+    operation->resend = false;
+    operation->posted = true;
+    handle->unflushed = true;
+    return rc ? OKV_EDISCONNECTED : 0;
+}
+
+int request_post(okv *handle, struct operation *operation)
+{
+    if (!lane_is_there(handle, operation))
+        return OKV_EAGAIN;
+    uint8_t *bytes = handle->transport->send_buffer(handle->conn);
+    if (!bytes)
+        return OKV_EAGAIN;
+    if (operation->flags & OKV_REQUEST_PULL) {
+        int rc = value_expose(handle, operation);
+        if (rc)
+            return rc;
+    }
+    if (!operation->has_lane)
+        lane_take(handle, operation);
+    return request_send(handle, operation, bytes);
+}
+
+int request_goodbye(okv *handle)
+{
+    struct lanes *lanes = &handle->lanes;
+    uint8_t *bytes = handle->transport->send_buffer(handle->conn);
+
+    if (lanes->count == 0 || !bytes)
+        return OKV_EAGAIN;
+    struct okv_request_message goodbye = {
+        .opcode = OKV_OP_GOODBYE,
+        .slot = lanes->free[lanes->count - 1],
+        .sequence = handle->next_sequence,
+    };
+    uint32_t length = okv_request_encode(&goodbye, bytes);
+    int rc = handle->transport->post_send(handle->conn, length,
+                                          okv_immediate(goodbye.opcode, goodbye.slot));
+    if (rc)
+        return rc;
+    handle->transport->flush(handle->conn);
+    return 0;
+}
+
+void request_start(okv *handle, struct operation *operation)
+{
+    operation->step = STEP_REPLY;
+    operation_advance(handle, operation);
+}
+
+/* ---- answers ---- */
+
+#define KIND(name) (1u << OPERATION_##name)
+#define KINDS_READ (KIND(GET) | KIND(HEAD))
+
+/* What a server may say to an operation; anything else would be passed on as
+ * something that it is not, such as a local time-out. */
+static bool reply_status_is_valid(const struct operation *operation, int status)
+{
+    unsigned kind = 1u << operation->kind;
+    unsigned flags = operation->flags;
+
+    switch (status) {
+    case OKV_OK:
+    case OKV_EUNSUPPORTED:
+        return true;
+    case OKV_ENOTFOUND:
+        return kind & (KINDS_READ | KIND(DELETE) | KIND(TOUCH)) || flags & OKV_REQUEST_IF_VERSION;
+    case OKV_ETOOSMALL:
+        return kind & KINDS_READ;
+    case OKV_ECORRUPT:
+        return !(kind & (KIND(PING) | KIND(STAT)));
+    case OKV_EFULL:
+        return kind & (KIND(PUT) | KIND(APPEND) | KIND(INCR) | KIND(TOUCH));
+    case OKV_EVALUESIZE:
+        return kind & (KIND(PUT) | KIND(APPEND));
+    case OKV_EEXISTS:
+        return flags & OKV_REQUEST_IF_ABSENT;
+    case OKV_ECONFLICT:
+        return flags & OKV_REQUEST_IF_VERSION;
+    case OKV_EPULL:
+        return flags & OKV_REQUEST_PULL;
+    case OKV_ENUMBER:
+    case OKV_EOVERFLOW:
+        return kind & KIND(INCR);
+    default:
+        return false;
+    }
+}
+
+static bool reply_value_is_valid(const okv *handle, const struct operation *operation,
+                                 const struct okv_reply_message *reply)
+{
+    if (reply->status != OKV_OK)
+        return reply->value_length == 0;
+    switch (operation->kind) {
+    case OPERATION_GET:
+    case OPERATION_HEAD:
+        return reply->value_length <= handle->table.max_value;
+    case OPERATION_STAT:
+        return true;
+    case OPERATION_INCR:
+        return reply->value_length == sizeof(struct okv_wire_number);
+    case OPERATION_APPEND:
+        return reply->value_length == sizeof(struct okv_wire_number) &&
+               okv_get_u64(reply->value) <= handle->table.max_value;
+    case OPERATION_FLUSH:
+        return reply->value_length == sizeof(struct okv_wire_flush);
+    default:
+        return reply->value_length == 0;
+    }
+}
+
+/* The value goes to the caller's buffer. */
+static int reply_deliver(struct operation *operation, const struct okv_reply_message *reply)
+{
+    operation->result.length = reply->value_length;
+    if (operation->kind == OPERATION_HEAD)
+        return OKV_OK;
+    if (reply->value_length > operation->buffer_size)
+        return OKV_ETOOSMALL;
+    if (reply->value_length)
+        memcpy(operation->buffer, reply->value, reply->value_length);
+    return OKV_OK;
+}
+
+static int reply_take(struct operation *operation, const struct okv_reply_message *reply)
+{
+    struct okv_result *result = &operation->result;
+    int status = reply->status;
+
+    if (status == OKV_ECONFLICT || status == OKV_EEXISTS)
+        result->version = reply->version;
+    if (status != OKV_OK)
+        return status;
+    if (operation->kind == OPERATION_INCR)
+        result->number = (int64_t)okv_get_u64(reply->value);
+    else if (operation->kind == OPERATION_APPEND)
+        result->length = (size_t)okv_get_u64(reply->value);
+    else if (reply->value_length || operation->kind == OPERATION_GET)
+        status = reply_deliver(operation, reply);
+    if (status == OKV_OK)
+        result->version = reply->version;
+    return status;
+}
+
+static void reply_apply(okv *handle, struct operation *operation,
+                        const struct okv_reply_message *reply)
+{
+    bool is_lookup = operation->kind == OPERATION_GET || operation->kind == OPERATION_HEAD;
+
+    if (is_lookup && reply->status == OKV_ETOOSMALL)
+        lookup_resume(handle, operation);
+    else
+        operation_end(handle, operation, reply_take(operation, reply));
+}
+
+/* The operation that a reply answers, or NULL when it answers none. */
+static struct operation *reply_operation(okv *handle, const struct okv_reply_message *reply)
+{
+    if (reply->slot >= handle->table.credits)
+        return NULL;
+    struct operation *operation = handle->lanes.holders[reply->slot];
+    if (!operation || operation->step != STEP_REPLY || !operation->posted || operation->resend ||
+        operation->sequence != reply->sequence ||
+        request_opcode(operation->kind) != reply->opcode ||
+        !reply_status_is_valid(operation, reply->status) ||
+        !reply_value_is_valid(handle, operation, reply))
+        return NULL;
+    return operation;
+}
+
+void request_message(okv *handle, const struct okv_event *event)
+{
+    struct okv_reply_message reply;
+
+    if (!event->has_immediate ||
+        okv_reply_decode(event->immediate, event->data, event->length, &reply)) {
+        engine_fail(handle, OKV_EPROTO, "the server sent a message that is no reply");
+        return;
+    }
+    if (reply.opcode == OKV_OP_GOODBYE) {
+        link_goodbye(handle);
+        return;
+    }
+    struct operation *operation = reply_operation(handle, &reply);
+    if (!operation) {
+        engine_fail(handle, OKV_EPROTO, "the server gave an answer that fits no request");
+        return;
+    }
+    request_forget(handle, operation);
+    handle->counters.replies++;
+    handle->counters.reply_bytes += event->length;
+    if (operation->abandoned)
+        operation_release(handle, operation);
+    else
+        reply_apply(handle, operation, &reply);
+}

@@ -1,0 +1,105 @@
+/*
+ * What becomes of memory and operations when a connection goes and when another comes: the table
+ * in docs/connections.md section 4.
+ *
+ * Memory. The device may write to the destinations of READs, and the server may READ values
+ * that are exposed, until replay_detach() has unregistered all of it; that is before any
+ * of it is used again. So a READ of an operation whose result was given long ago may still land
+ * in its caller's registered buffer, or in the operation's own slot, which is therefore kept;
+ * but only until then, and never on a later connection.
+ */
+#include "client/handle.h"
+
+#include <stdlib.h>
+
+#include "shared/base/error.h"
+
+/* Its begin is all that is left of it: what it had learnt may be of another table. */
+static void operation_wait(okv *handle, struct operation *operation)
+{
+    request_forget(handle, operation);
+    operation->step = STEP_WAITING;
+    operation->is_short = false;
+    operation->lookup = (struct lookup){.attempts = 0};
+    operation->extent_read = (struct extent_read){.length = 0};
+    operation->result = (struct okv_result){.tag = operation->result.tag};
+}
+
+static void operation_detach(okv *handle, struct operation *operation)
+{
+    operation->reads = 0;
+    if (!operation_is_under_way(operation))
+        return;
+    if (operation->abandoned) {
+        operation_release(handle, operation);
+    } else if (!operation->posted || !operation_is_write(operation)) {
+        operation_wait(handle, operation);
+    } else if (!operation->resend) {
+        operation->resend = true;
+        handle->lanes.resends++;
+    }
+}
+
+void replay_detach(okv *handle)
+{
+    buffers_detach(handle);
+    handle->batch.count = 0;
+    handle->reads = 0;
+    handle->unflushed = false;
+    handle->clock.reading = false;
+    operation_unblock_all(handle);
+    for (uint32_t i = 0; i < handle->slot_count; i++)
+        operation_detach(handle, &handle->operations[i]);
+}
+
+/* An empty table has no buckets where this flush was; what it was to remove is gone. */
+static bool flush_is_void(const struct operation *operation, bool same_table)
+{
+    return operation->kind == OPERATION_FLUSH && operation->argument != 0 && !same_table;
+}
+
+static void operation_begin_again(okv *handle, struct operation *operation, bool same_table)
+{
+    int rc = flush_is_void(operation, same_table) ? OKV_EUNKNOWN : command_refit(handle, operation);
+
+    if (rc)
+        operation_end(handle, operation, rc);
+    else
+        command_go(handle, operation);
+}
+
+static int by_age(const void *a, const void *b, void *operations)
+{
+    const struct operation *first = (struct operation *)operations + *(const uint16_t *)a;
+    const struct operation *second = (struct operation *)operations + *(const uint16_t *)b;
+
+    return first->number < second->number ? -1 : first->number > second->number;
+}
+
+/* Those that are under way, in the order in which they began. */
+static uint32_t operations_order(okv *handle)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < handle->slot_count; i++)
+        if (operation_is_under_way(&handle->operations[i]))
+            handle->order[count++] = (uint16_t)i;
+    qsort_r(handle->order, count, sizeof *handle->order, by_age, handle->operations);
+    return count;
+}
+
+void replay_resume(okv *handle, bool resumed, bool same_table)
+{
+    for (uint32_t i = 0; i < handle->slot_count && !resumed; i++)
+        if (handle->operations[i].resend)
+            operation_end_unanswered(handle, &handle->operations[i], OKV_EDISCONNECTED);
+    lanes_reset(handle);
+    uint32_t count = operations_order(handle);
+    for (uint32_t i = 0; i < count; i++) {
+        struct operation *operation = &handle->operations[handle->order[i]];
+        if (operation->resend)
+            operation_advance(handle, operation);
+        else
+            operation_begin_again(handle, operation, same_table);
+    }
+}

@@ -1,0 +1,285 @@
+/* Slots: how operations take them, wait for room, end, and give them back. */
+#include "client/handle.h"
+
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+
+static void queue_push(const okv *handle, struct slot_queue *queue, uint16_t slot)
+{
+    queue->slots[ring_place(queue->first, queue->count++, handle->slot_count)] = slot;
+}
+
+static uint16_t queue_pop(const okv *handle, struct slot_queue *queue)
+{
+    uint16_t slot = queue->slots[queue->first];
+    queue->first = ring_place(queue->first, 1, handle->slot_count);
+    queue->count--;
+    return slot;
+}
+
+/* Abandoned operations have all slots: what they wait for may have come, and only a call that
+ * blocks has the time to wait for it, too. Seldom, so operation_take() is not to carry it. */
+__attribute__((noinline)) static int slot_await(okv *handle, enum operation_delivery delivery,
+                                                uint64_t deadline_ns)
+{
+    struct waiting waiting = {0};
+
+    engine_turn(handle);
+    while (handle->free.count == 0 && !handle->failure) {
+        if (delivery != DELIVER_TO_CALLER)
+            return OKV_EAGAIN;
+        if (okv_clock_ns() >= deadline_ns) {
+            handle->counters.timeouts++;
+            return OKV_ETIMEDOUT;
+        }
+        engine_pause(handle, &waiting, deadline_ns);
+    }
+    return handle->failure;
+}
+
+/* What says which get it is, which those on the short way leave behind. */
+static inline void call_clear(struct operation *operation)
+{
+    operation->key = NULL;
+    operation->key_length = 0;
+    operation->buffer = NULL;
+    operation->buffer_size = 0;
+    operation->result.tag = 0;
+}
+
+/* What else is as it is to be in a free slot: a get on the short way leaves it so, and is spared
+ * this. Field by field: all of it at once, most of which is lookup_start()'s to fill or not needed,
+ * would be cleared by an instruction that alone takes as long as a tenth of a local get. */
+static inline void slot_clear(struct operation *operation)
+{
+    operation->is_short = false;
+    operation->abandoned = false;
+    operation->exposure = NULL;
+    operation->bounce = NULL;
+    operation->step = STEP_FREE;
+    operation->reads = 0;
+    operation->value = NULL;
+    operation->value_length = 0;
+    operation->flags = 0;
+    operation->argument = 0;
+    operation->ttl_ms = 0;
+    operation->extent_read = (struct extent_read){.length = 0};
+    operation->result = (struct okv_result){.tag = 0};
+    operation->out = NULL;
+}
+
+int operation_take(okv *handle, enum operation_kind kind, enum operation_delivery delivery,
+                   uint64_t deadline_ns, struct operation **out)
+{
+    bool polled = delivery == DELIVER_TO_POLL;
+
+    if (handle->failure)
+        return handle->failure;
+    if (polled && handle->pending == handle->depth)
+        return OKV_EAGAIN;
+    if (handle->free.count == 0) {
+        int rc = slot_await(handle, delivery, deadline_ns);
+        if (rc)
+            return rc;
+    }
+    /* The one that was given back last: its memory is in the caches. */
+    *out = &handle->operations[handle->free.slots[--handle->free.count]];
+    call_clear(*out);
+    operation_begin(handle, *out, kind, delivery, deadline_ns);
+    handle->pending += polled;
+    return 0;
+}
+
+static inline void slot_release(okv *handle, struct operation *operation)
+{
+    if (operation->exposure)
+        handle->transport->unexpose(operation->exposure);
+    if (operation->bounce)
+        bounce_give_back(handle, operation->bounce);
+    if (operation->has_lane || operation->posted || operation->resend)
+        request_forget(handle, operation);
+    slot_clear(operation);
+    handle->free.slots[handle->free.count++] = operation->index;
+}
+
+void operation_release(okv *handle, struct operation *operation)
+{
+    slot_release(handle, operation);
+}
+
+/* ---- waiting for room ---- */
+
+static struct slot_queue *blocked_queue(okv *handle, const struct operation *operation)
+{
+    return operation->step == STEP_REPLY ? &handle->blocked_requests : &handle->blocked_reads;
+}
+
+void operation_advance(okv *handle, struct operation *operation)
+{
+    /* Where nothing can be posted, it begins again when something can. */
+    if (operation->blocked || !link_is_up(handle))
+        return;
+    int rc = operation->step == STEP_REPLY ? request_post(handle, operation)
+                                           : lookup_post(handle, operation);
+    if (rc == OKV_EAGAIN) {
+        operation->blocked = true;
+        queue_push(handle, blocked_queue(handle, operation), operation->index);
+    } else if (rc == OKV_EDISCONNECTED) {
+        handle->lost = true; /* the connection is dealt with in reads_flush() */
+    } else if (rc) {
+        operation_end_unanswered(handle, operation, rc);
+    }
+}
+
+/* Tries those of one queue, each once, while there is room. */
+static void retry_queue(okv *handle, struct slot_queue *queue, bool (*has_room)(const okv *handle))
+{
+    for (uint32_t n = queue->count; n > 0 && queue->count > 0 && has_room(handle); n--) {
+        struct operation *operation = &handle->operations[queue_pop(handle, queue)];
+        operation->blocked = false;
+        operation_advance(handle, operation);
+    }
+}
+
+static bool reads_have_room(const okv *handle)
+{
+    return reads_room(handle) > 0;
+}
+
+void operation_retry_blocked(okv *handle)
+{
+    retry_queue(handle, &handle->blocked_requests, request_has_room);
+    retry_queue(handle, &handle->blocked_reads, reads_have_room);
+}
+
+void operation_unblock_all(okv *handle)
+{
+    handle->blocked_reads.count = 0;
+    handle->blocked_requests.count = 0;
+    for (uint32_t i = 0; i < handle->slot_count; i++)
+        handle->operations[i].blocked = false;
+}
+
+static void queue_remove(const okv *handle, struct slot_queue *queue, uint16_t removed)
+{
+    for (uint32_t n = queue->count; n > 0; n--) {
+        uint16_t slot = queue_pop(handle, queue);
+        if (slot != removed)
+            queue_push(handle, queue, slot);
+    }
+}
+
+static void blocked_remove(okv *handle, struct operation *operation)
+{
+    /* Its step, which says in which of them it would wait, may have changed since. */
+    queue_remove(handle, &handle->blocked_reads, operation->index);
+    queue_remove(handle, &handle->blocked_requests, operation->index);
+    operation->blocked = false;
+}
+
+/* ---- ending ---- */
+
+static inline void lookup_count(okv *handle, int status)
+{
+    handle->counters.gets++;
+    if (status == OKV_OK || status == OKV_ETOOSMALL)
+        handle->counters.hits++;
+    else if (status == OKV_ENOTFOUND)
+        handle->counters.misses++;
+}
+
+static void operation_count(okv *handle, const struct operation *operation, int status)
+{
+    switch (operation->kind) {
+    case OPERATION_GET:
+    case OPERATION_HEAD:
+        lookup_count(handle, status);
+        break;
+    case OPERATION_PUT:
+        handle->counters.puts++;
+        break;
+    case OPERATION_DELETE:
+        handle->counters.deletes++;
+        break;
+    case OPERATION_INCR:
+    case OPERATION_APPEND:
+    case OPERATION_TOUCH:
+        handle->counters.updates++;
+        break;
+    case OPERATION_PING:
+    case OPERATION_STAT:
+    case OPERATION_FLUSH:
+        break;
+    }
+}
+
+/* Gives the result to whoever wants it; one that waits in a call finds it in the slot. */
+static inline void operation_conclude(okv *handle, struct operation *operation, int status)
+{
+    struct result_queue *ended = &handle->ended;
+
+    if (operation->blocked)
+        blocked_remove(handle, operation);
+    if (operation->kind == OPERATION_GET) /* nearly always */
+        lookup_count(handle, status);
+    else
+        operation_count(handle, operation, status);
+    handle->active--;
+    operation->result.status = status;
+    if (operation->delivery == DELIVER_TO_POLL)
+        ended->results[ring_place(ended->first, ended->count++, handle->depth)] = operation->result;
+    else if (operation->delivery == DELIVER_TO_ARRAY)
+        *operation->out = operation->result;
+}
+
+void operation_end(okv *handle, struct operation *operation, int status)
+{
+    operation_conclude(handle, operation, status);
+    if (operation->delivery == DELIVER_TO_CALLER)
+        operation->step = STEP_ENDED;
+    else
+        slot_release(handle, operation);
+}
+
+bool operation_is_write(const struct operation *operation)
+{
+    switch (operation->kind) {
+    case OPERATION_PUT:
+    case OPERATION_DELETE:
+    case OPERATION_INCR:
+    case OPERATION_APPEND:
+    case OPERATION_TOUCH:
+    case OPERATION_FLUSH:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* A write whose message left may have been applied: only its answer can tell. */
+static int status_without_answer(const struct operation *operation, int failure)
+{
+    return operation->posted && operation_is_write(operation) ? OKV_EUNKNOWN : failure;
+}
+
+void operation_end_unanswered(okv *handle, struct operation *operation, int failure)
+{
+    int status = status_without_answer(operation, failure);
+
+    request_forget(handle, operation);
+    operation_end(handle, operation, status);
+}
+
+void operation_expire(okv *handle, struct operation *operation)
+{
+    bool awaited = operation->posted && !operation->resend;
+
+    handle->counters.timeouts++;
+    if (!awaited && operation->reads == 0) {
+        operation_end_unanswered(handle, operation, OKV_ETIMEDOUT);
+        return;
+    }
+    operation_conclude(handle, operation, status_without_answer(operation, OKV_ETIMEDOUT));
+    operation->is_short = false;
+    operation->abandoned = true;
+}

@@ -1,0 +1,203 @@
+/* Events and deadlines: what moves operations from step to step. */
+#include "client/get/short_way.h"
+
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+
+#define EVENTS_PER_TURN 64
+/* Turns with events between two looks at the clock for deadlines. */
+#define DEADLINE_TURNS 64
+/* What an idle handle knows is good for as long as this. */
+#define STALE_NS 1000000
+/* Turns in which a handle catches up: beyond them it goes on as it does anyway. */
+#define CATCH_UP_TURNS 8
+
+void engine_fail(okv *handle, int failure, const char *sentence)
+{
+    if (handle->failure)
+        return;
+    handle->failure = failure;
+    okv_diag_set(&handle->why, failure, "%s", sentence);
+    if (handle->conn)
+        handle->transport->close(handle->conn);
+    handle->batch.count = 0;
+    handle->blocked_reads.count = 0;
+    handle->blocked_requests.count = 0;
+    for (uint32_t i = 0; i < handle->slot_count; i++) {
+        struct operation *operation = &handle->operations[i];
+        if (!operation_is_under_way(operation))
+            continue;
+        if (operation->abandoned)
+            operation_release(handle, operation);
+        else
+            operation_end_unanswered(handle, operation, failure);
+    }
+}
+
+static inline void read_event(okv *handle, const struct okv_event *event)
+{
+    if (event->cookie == READ_ATTEMPT_COOKIE) {
+        attempt_read_done(handle, event->status);
+        return;
+    }
+    if (event->status) {
+        link_disconnected(handle, "a READ failed: the server is gone or was restarted");
+        return;
+    }
+    if (handle->failure)
+        return;
+    if (event->cookie == READ_STATUS_COOKIE) {
+        handle->reads--;
+        clock_status_done(handle);
+        return;
+    }
+    uint16_t slot = read_slot(event->cookie);
+    if (slot >= handle->slot_count || handle->operations[slot].reads == 0)
+        return;
+    struct operation *operation = &handle->operations[slot];
+    handle->reads--;
+    if (operation->is_short && short_submit_end(handle, operation))
+        return;
+    operation->reads--;
+    if (!operation->abandoned)
+        lookup_read_done(handle, operation, read_kind(event->cookie));
+    else if (operation->reads == 0)
+        operation_release(handle, operation);
+}
+
+void engine_event(okv *handle, const struct okv_event *event)
+{
+    switch (event->type) {
+    case OKV_EVENT_READ:
+        read_event(handle, event);
+        break;
+    case OKV_EVENT_RECV:
+        if (!handle->failure)
+            request_message(handle, event);
+        handle->transport->recv_release(handle->conn->endpoint, event);
+        break;
+    case OKV_EVENT_CLOSED:
+        handle->closed = true;
+        link_disconnected(handle, "the server closed the connection or died");
+        break;
+    case OKV_EVENT_OPENED:
+    case OKV_EVENT_PULLED:
+        break;
+    }
+}
+
+void engine_take(okv *handle, const struct okv_event *events, int count)
+{
+    if (count < 0) {
+        link_lost(handle, OKV_EIO, "the device reported a failure of the completion queue");
+        handle->closed = true;
+    }
+    for (int i = 0; i < count; i++) {
+        if (events[i].type == OKV_EVENT_READ) /* nearly always */
+            read_event(handle, &events[i]);
+        else
+            engine_event(handle, &events[i]);
+    }
+}
+
+int engine_events(okv *handle)
+{
+    struct okv_event events[EVENTS_PER_TURN];
+
+    if (!handle->conn || handle->closed)
+        return 0;
+    int count = handle->transport->poll(handle->conn->endpoint, events, EVENTS_PER_TURN);
+    engine_take(handle, events, count);
+    return count;
+}
+
+void engine_disconnected(okv *handle)
+{
+    while (engine_events(handle) > 0)
+        ;
+    link_disconnected(handle, "the connection ended");
+}
+
+static void check_deadlines(okv *handle, uint64_t now)
+{
+    uint64_t earliest = UINT64_MAX;
+
+    if (handle->active == 0 || now < handle->earliest_deadline_ns)
+        return;
+    for (uint32_t i = 0; i < handle->slot_count; i++) {
+        struct operation *operation = &handle->operations[i];
+        if (!operation_is_under_way(operation) || operation->abandoned)
+            continue;
+        if (operation->deadline_ns <= now)
+            operation_expire(handle, operation);
+        else if (operation->deadline_ns < earliest)
+            earliest = operation->deadline_ns;
+    }
+    handle->earliest_deadline_ns = earliest;
+}
+
+/* Where no slot is taken nothing has a time, and while the last tick tells that nothing is due the
+ * clock itself is not read. */
+static void look_at_clock(okv *handle)
+{
+    uint64_t due = handle->keepalive.next_ns;
+
+    if (handle->free.count == handle->slot_count)
+        return;
+    if (handle->active > 0 && handle->earliest_deadline_ns < due)
+        due = handle->earliest_deadline_ns;
+    if (okv_clock_coarse_ns() + 2 * OKV_CLOCK_TICK_NS < due)
+        return;
+    uint64_t now = okv_clock_ns();
+    if (now >= handle->keepalive.next_ns)
+        keepalive_tick(handle, now);
+    check_deadlines(handle, now); /* last: what it gives up must be seen before it is gone */
+}
+
+/* An endpoint that is armed looks at everything when it is polled; others look for the end of a
+ * connection only now and then. */
+void engine_catch_up(okv *handle)
+{
+    bool more = true;
+
+    for (int i = 0; i < CATCH_UP_TURNS && more; i++) {
+        int rc =
+            handle->conn && !handle->closed ? handle->transport->arm(handle->conn->endpoint) : 0;
+        if (rc == OKV_EIO)
+            link_lost(handle, rc, "the completion queue cannot be armed");
+        more = engine_turn(handle);
+    }
+}
+
+bool engine_is_stale(const okv *handle, uint64_t now)
+{
+    return now - handle->begun_ns >= STALE_NS && !handle->failure;
+}
+
+uint64_t engine_begin(okv *handle)
+{
+    uint64_t now = okv_clock_ns();
+
+    if (handle->active == 0 && engine_is_stale(handle, now))
+        engine_catch_up(handle);
+    handle->begun_ns = now;
+    return now;
+}
+
+bool engine_turn(okv *handle)
+{
+    uint32_t active = handle->active;
+    int failure = handle->failure;
+
+    int n = engine_events(handle);
+    if (n < 0)
+        return true;
+    bool advanced = !link_is_up(handle) && link_advance(handle);
+    if (link_is_up(handle) && (handle->blocked_requests.count || handle->blocked_reads.count))
+        operation_retry_blocked(handle);
+    if (handle->batch.count || handle->unflushed || handle->lost)
+        reads_flush(handle);
+    if (n == 0 || ++handle->turns % DEADLINE_TURNS == 0)
+        look_at_clock(handle);
+    return n > 0 || advanced || handle->active != active || handle->failure != failure;
+}

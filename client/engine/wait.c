@@ -1,0 +1,91 @@
+/* Blocking until something happened: hot, then polite, then asleep. */
+#include "client/handle.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+
+/* Turns at full speed, then turns with a yield between them for WAIT_SPIN_NS, then sleep
+ * on the descriptor. */
+#define WAIT_HOT_TURNS 32
+#define WAIT_SPIN_NS 100000
+/* Turns with events between two looks at the clock. */
+#define WAIT_BUSY_TURNS 64
+
+/* Sleeps until the connection has something, or something is to be done for it, or until a
+ * deadline: this or an operation's. */
+static int sleep_until(okv *handle, uint64_t deadline_ns)
+{
+    int rc = handle->conn ? handle->transport->arm(handle->conn->endpoint) : 0;
+
+    if (rc)
+        return rc;
+    if (engine_turn(handle)) /* what came before the arm announces nothing */
+        return 0;
+    if (handle->active > 0 && handle->earliest_deadline_ns < deadline_ns)
+        deadline_ns = handle->earliest_deadline_ns;
+    if (link_wake_ns(handle) < deadline_ns)
+        deadline_ns = link_wake_ns(handle);
+    struct pollfd fd = {.fd = link_fd(handle), .events = POLLIN};
+    if (poll(&fd, 1, okv_clock_ms_until(deadline_ns)) < 0 && errno != EINTR)
+        return OKV_EIO;
+    return 0;
+}
+
+void engine_pause(okv *handle, struct waiting *waiting, uint64_t deadline_ns)
+{
+    if (engine_turn(handle)) {
+        *waiting = (struct waiting){0};
+        return;
+    }
+    if (++waiting->idle < WAIT_HOT_TURNS)
+        return;
+    uint64_t now = okv_clock_ns();
+    if (waiting->spin_until_ns == 0)
+        waiting->spin_until_ns = now + WAIT_SPIN_NS;
+    if (now < waiting->spin_until_ns)
+        sched_yield();
+    else if (sleep_until(handle, deadline_ns))
+        link_lost(handle, OKV_EIO, "the completion queue cannot be armed");
+}
+
+int engine_wait_for(okv *handle, struct operation *operation, struct okv_result *result)
+{
+    struct waiting waiting = {0};
+
+    reads_flush(handle);
+    while (operation->step != STEP_ENDED && !operation->abandoned)
+        engine_pause(handle, &waiting, operation->deadline_ns);
+    int status = operation->result.status;
+    if (result)
+        *result = operation->result;
+    if (!operation->abandoned)
+        operation_release(handle, operation);
+    return status;
+}
+
+int okv_wait(okv *handle, int timeout_ms)
+{
+    struct waiting waiting = {0};
+    uint32_t turns = 0;
+
+    if (!handle || timeout_ms < 0)
+        return OKV_EINVAL;
+    /* Until the clock is looked at, which a result may spare; connecting again takes its time. */
+    uint64_t deadline = UINT64_MAX;
+    if (!link_is_up(handle))
+        deadline = okv_clock_ns() + (uint64_t)timeout_ms * 1000000u;
+    while (handle->ended.count == 0 && !handle->failure) {
+        bool look = waiting.idle + 1 >= WAIT_HOT_TURNS || ++turns % WAIT_BUSY_TURNS == 0;
+        uint64_t now = look ? okv_clock_ns() : 0;
+        if (look && deadline == UINT64_MAX)
+            deadline = now + (uint64_t)timeout_ms * 1000000u;
+        if (now >= deadline)
+            return OKV_ETIMEDOUT;
+        engine_pause(handle, &waiting, deadline);
+    }
+    return OKV_OK;
+}

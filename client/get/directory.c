@@ -1,0 +1,66 @@
+/*
+ * Where the segments of the index are (docs/format.md section 2.3). The handle keeps
+ * the directory; an entry that has become wrong leads to bytes that fail the checks
+ * of a bucket, and is then READ again (lookup.c).
+ */
+#include "client/handle.h"
+
+#include "shared/base/error.h"
+
+/* A segment has a power of two of buckets, as was checked when the server said so. The compiler
+ * does not know that and would divide, twice for each get. */
+static unsigned segment_shift(const okv *handle)
+{
+    return (unsigned)__builtin_ctz(handle->table.segment_buckets);
+}
+
+/* No bucket that can be is beyond the last entry. */
+static uint64_t segment_of(const okv *handle, uint64_t bucket)
+{
+    uint64_t segment = bucket >> segment_shift(handle);
+
+    return segment < OKV_DIRECTORY_ENTRIES ? segment : OKV_DIRECTORY_ENTRIES - 1;
+}
+
+uint64_t directory_entry(const okv *handle, uint64_t bucket)
+{
+    return handle->table.directory_offset + segment_of(handle, bucket) * sizeof(okv_le64);
+}
+
+bool directory_locate(const okv *handle, uint64_t bucket, uint64_t *offset)
+{
+    const struct okv_welcome_fields *table = &handle->table;
+    uint64_t segment = bucket >> segment_shift(handle);
+    uint64_t segment_size = (uint64_t)table->segment_buckets * table->bucket_size;
+
+    if (segment >= OKV_DIRECTORY_ENTRIES)
+        return false;
+    uint64_t begin = handle->directory[segment];
+    if (begin == 0 || !okv_range_inside(begin, segment_size, table->region_length))
+        return false;
+    *offset = begin + (bucket & (table->segment_buckets - 1)) * table->bucket_size;
+    return true;
+}
+
+void directory_learn(okv *handle, uint64_t bucket, const uint8_t *entry)
+{
+    handle->directory[segment_of(handle, bucket)] = okv_get_u64(entry);
+}
+
+int directory_read(okv *handle)
+{
+    int rc = raw_read(handle, handle->table.directory_offset, handle->staging, handle->memory,
+                      OKV_DIRECTORY_SIZE);
+
+    if (rc)
+        return rc;
+    directory_take(handle);
+    return 0;
+}
+
+void directory_take(okv *handle)
+{
+    handle->counters.directory_reads++;
+    for (unsigned i = 0; i < OKV_DIRECTORY_ENTRIES; i++)
+        handle->directory[i] = okv_get_u64(handle->staging + i * sizeof(okv_le64));
+}

@@ -1,0 +1,159 @@
+/*
+ * The bytes of an extent: the key, unless the entry has it, and the value.
+ *
+ *   fits the operation's buffer      there, and from there to the caller
+ *   longer, or without the key; the  the key to the operation's buffer, the value straight
+ *   caller's buffer is registered    to the caller
+ *   longer otherwise                 to a bounce buffer, and from there to the caller
+ *
+ * A long one is READ in pieces, several at a time.
+ */
+#include "client/handle.h"
+
+#include <string.h>
+
+#include "shared/base/error.h"
+#include "shared/format/hash.h"
+
+/* READs of pieces that one operation has under way: enough to keep a link busy, and
+ * others do not wait for a whole long value. */
+#define PIECES_UNDER_WAY 16
+
+bool extent_is_possible(const okv *handle, const struct okv_entry *reference)
+{
+    uint64_t length = okv_entry_extent_length(reference);
+
+    return reference->key_length <= handle->table.max_key &&
+           reference->value_length <= handle->table.max_value && length > 0 &&
+           okv_range_inside(reference->extent, length, handle->table.region_length);
+}
+
+static uint32_t key_part(const struct okv_entry *reference)
+{
+    return reference->key_in_extent ? reference->key_length : 0;
+}
+
+/* The registration that the value can be READ to; NULL: it takes a copy. */
+static const struct okv_registration *direct_destination(const okv *handle,
+                                                         const struct operation *operation,
+                                                         const struct okv_entry *reference)
+{
+    uint64_t length = okv_entry_extent_length(reference);
+
+    if (reference->value_length > operation->buffer_size ||
+        (reference->key_in_extent && length <= EXTENT_BUFFER_SIZE))
+        return NULL;
+    return registration_find(handle, operation->buffer, operation->buffer_size);
+}
+
+static int bounce_ensure(okv *handle, struct operation *operation, size_t size)
+{
+    if (operation->bounce && operation->bounce->size >= size)
+        return 0;
+    if (operation->bounce)
+        bounce_give_back(handle, operation->bounce);
+    return bounce_take(handle, size, &operation->bounce);
+}
+
+int extent_begin(okv *handle, struct operation *operation, const struct okv_entry *reference)
+{
+    const struct okv_registration *direct = direct_destination(handle, operation, reference);
+    struct extent_read read = {
+        .offset = reference->extent,
+        .length = (uint32_t)okv_entry_extent_length(reference),
+        .to = operation->extent,
+        .memory = handle->memory,
+    };
+
+    if (direct) {
+        read.head = key_part(reference);
+        read.to = operation->buffer;
+        read.memory = direct->memory;
+    } else if (read.length > EXTENT_BUFFER_SIZE) {
+        int rc = bounce_ensure(handle, operation, read.length);
+        if (rc)
+            return rc;
+        read.to = operation->bounce->base;
+        read.memory = operation->bounce->memory;
+    }
+    operation->extent_read = read;
+    return 0;
+}
+
+void extent_begin_key(struct operation *operation, const struct okv_entry *reference)
+{
+    operation->extent_read = (struct extent_read){
+        .offset = reference->extent,
+        .length = reference->key_length,
+        .head = reference->key_length,
+    };
+}
+
+static uint32_t next_piece_length(const struct extent_read *extent)
+{
+    uint32_t left = extent->length - extent->posted;
+
+    if (extent->posted < extent->head)
+        return extent->head - extent->posted;
+    return left < EXTENT_PIECE_SIZE ? left : EXTENT_PIECE_SIZE;
+}
+
+/* Adds the READ of the next piece to the batch. */
+static int post_piece(okv *handle, struct operation *operation)
+{
+    struct extent_read *extent = &operation->extent_read;
+    struct okv_read *piece = reads_add(handle, operation, READ_EXTENT, next_piece_length(extent));
+
+    if (!piece)
+        return OKV_EAGAIN;
+    bool in_head = extent->posted < extent->head;
+    piece->offset = extent->offset + extent->posted;
+    piece->destination =
+        in_head ? operation->extent + extent->posted : extent->to + (extent->posted - extent->head);
+    piece->memory = in_head ? handle->memory : extent->memory;
+    extent->posted += piece->length;
+    return 0;
+}
+
+int extent_post(okv *handle, struct operation *operation)
+{
+    while (!extent_is_posted(operation) && operation->reads < PIECES_UNDER_WAY) {
+        int rc = post_piece(handle, operation);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+const uint8_t *extent_value(const struct operation *operation, const struct okv_entry *reference)
+{
+    const struct extent_read *read = &operation->extent_read;
+
+    return read->to + (key_part(reference) - read->head);
+}
+
+/* The value went to another place than the key. */
+static int check_two_places(const okv *handle, const struct operation *operation,
+                            const struct okv_entry *reference)
+{
+    const struct extent_read *read = &operation->extent_read;
+
+#ifndef OKV_UNSAFE_NO_CHECKSUM /* only the test that shows what the checksum is for defines this \
+                                */
+    if (okv_hash_checksum_of_two(operation->extent, read->head, read->to, read->length - read->head,
+                                 handle->table.boot_id) != reference->checksum)
+        return OKV_ECORRUPT;
+#else
+    (void)handle, (void)reference;
+#endif
+    return memcmp(operation->extent, operation->key, read->head) == 0 ? 0 : OKV_ENOTFOUND;
+}
+
+int extent_check(const okv *handle, const struct operation *operation,
+                 const struct okv_entry *reference)
+{
+    if (operation->extent_read.head > 0)
+        return check_two_places(handle, operation, reference);
+    return okv_extent_check(reference, operation->extent_read.to, handle->table.boot_id,
+                            operation->key, operation->key_length);
+}

@@ -1,0 +1,66 @@
+/*
+ * The batch: READs that one call or one turn decides on are gathered and go out with one
+ * doorbell. They take their room when they are added, so a batch always fits. Part of handle.h,
+ * and inline as every get goes through it.
+ */
+#ifndef OKV_CLIENT_GET_READ_BATCH_H
+#define OKV_CLIENT_GET_READ_BATCH_H
+
+#include "client/handle.h"
+
+/* The READ of an operation, or of none, that an event names. */
+#define READ_STATUS_COOKIE (UINT64_C(1) << 62)
+#define READ_ATTEMPT_COOKIE (UINT64_C(1) << 61)
+static inline uint16_t read_slot(uint64_t cookie)
+{
+    return (uint16_t)cookie;
+}
+static inline enum read_kind read_kind(uint64_t cookie)
+{
+    return (enum read_kind)(cookie >> 16 & 0xff);
+}
+
+static inline uint64_t read_cookie(const struct operation *operation, enum read_kind kind)
+{
+    return operation->index | (uint64_t)kind << 16;
+}
+
+/* READs for which there is room now. */
+static inline unsigned reads_room(const okv *handle)
+{
+    return handle->conn->max_reads - handle->reads;
+}
+/* The place of one more READ in the batch, of so many bytes, with nothing but length and cookie
+ * in it; NULL: no room. */
+static inline struct okv_read *reads_next(okv *handle, uint64_t cookie, uint32_t length)
+{
+    if (reads_room(handle) == 0)
+        return NULL;
+    struct okv_read *read = &handle->batch.reads[handle->batch.count++];
+    handle->reads++;
+    handle->counters.reads++;
+    handle->counters.read_bytes += length;
+    read->length = length;
+    read->cookie = cookie;
+    return read;
+}
+/* Likewise of one of the operation's. */
+static inline struct okv_read *reads_add(okv *handle, struct operation *operation,
+                                         enum read_kind kind, uint32_t length)
+{
+    struct okv_read *read = reads_next(handle, read_cookie(operation, kind), length);
+
+    if (!read)
+        return NULL;
+    operation->reads++;
+    handle->counters.bucket_reads += kind == READ_IMAGE;
+    handle->counters.extent_reads += kind == READ_EXTENT;
+    handle->counters.directory_reads += kind == READ_DIRECTORY;
+    return read;
+}
+
+/* Posts the batch with one doorbell, and what messages were queued with another. When that
+ * fails the connection is lost, and when a message could not be posted before. */
+void reads_flush(okv *handle);
+
+#endif

@@ -1,0 +1,74 @@
+/* A READ that belongs to no operation: of the superblock, the directory, and for scans. */
+#include "client/handle.h"
+
+#include <sched.h>
+
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+
+#define RAW_COOKIE UINT64_MAX
+
+/* Waits for the one READ under way, or, when there is none, for room for it; other
+ * events take their usual course. */
+static int raw_wait(okv *handle, bool posted, uint64_t deadline_ns)
+{
+    struct okv_event event;
+
+    for (uint32_t idle = 0; posted || reads_room(handle) == 0; idle++) {
+        if (handle->failure || !link_is_up(handle))
+            return OKV_EDISCONNECTED;
+        int n = handle->transport->poll(handle->conn->endpoint, &event, 1);
+        if (n < 0)
+            return OKV_EIO;
+        if (n > 0 && event.type == OKV_EVENT_READ && event.cookie == RAW_COOKIE)
+            return event.status;
+        if (n > 0)
+            engine_event(handle, &event);
+        if (idle % 64 == 63) {
+            if (okv_clock_ns() >= deadline_ns)
+                return OKV_ETIMEDOUT;
+            sched_yield();
+        }
+    }
+    return 0;
+}
+
+int raw_read(okv *handle, uint64_t offset, void *destination, struct okv_memory *memory,
+             uint32_t length)
+{
+    struct okv_read read = {
+        .offset = offset,
+        .destination = destination,
+        .memory = memory,
+        .length = length,
+        .cookie = RAW_COOKIE,
+    };
+    uint64_t deadline = okv_clock_ns() + handle->timeout_ns;
+
+    if (handle->failure)
+        return handle->failure;
+    if (!link_is_up(handle))
+        return OKV_EDISCONNECTED;
+    int rc = raw_wait(handle, false, deadline);
+    if (rc == 0) {
+        rc = handle->transport->post_read(handle->conn, &read, 1);
+        if (rc == 0) {
+            handle->counters.reads++;
+            handle->counters.read_bytes += length;
+            rc = raw_wait(handle, true, deadline);
+        } else if (rc != OKV_EDISCONNECTED && rc != OKV_EIO) {
+            return rc;
+        }
+    }
+    if (rc == OKV_EDISCONNECTED)
+        engine_disconnected(handle);
+    /* The memory belongs to the READ until its event, which did not come: the end of the
+     * connection, or that of its registration, lets the caller have it back. */
+    if (rc == OKV_ETIMEDOUT)
+        link_lost(handle, rc, "a READ did not end by its deadline");
+    if (rc == OKV_EIO)
+        link_lost(handle, rc, "the device failed at a READ");
+    if (rc && handle->failure)
+        return handle->failure;
+    return rc == OKV_EIO ? OKV_EDISCONNECTED : rc;
+}

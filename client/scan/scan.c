@@ -1,0 +1,312 @@
+/*
+ * Visiting every item, one-sided, each exactly once: scan.h has the order. Buckets are
+ * read in chunks of neighbours; what is torn, or no longer where the chunk has it, is
+ * read again on its own.
+ */
+#include "client/scan/scan.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+#include "shared/format/hash.h"
+
+/* Images of one bucket, beyond which a writer was interrupted: it gets time to finish, as
+ * long as the handle's timeout. */
+#define SCAN_ATTEMPTS_HOT 64u
+#define SCAN_PAUSE_NS 100000
+
+int scan_read(struct scan *scan, uint64_t offset, uint8_t *destination, uint32_t length)
+{
+    int rc = raw_read(scan->handle, offset, destination, scan->memory, length);
+
+    scan->unread = 0;
+    return rc == OKV_EINVAL ? OKV_EPROTO : rc; /* the table led out of the region */
+}
+
+/* ---- images ---- */
+
+/* READs `count` neighbouring buckets of one segment. OKV_ECORRUPT: it is not known where. */
+static int buckets_read(struct scan *scan, uint64_t first, uint64_t count, uint8_t *images)
+{
+    uint64_t offset;
+
+    if (!directory_locate(scan->handle, first, &offset))
+        return OKV_ECORRUPT;
+    int rc = scan_read(scan, offset, images, (uint32_t)count * scan->handle->table.bucket_size);
+    scan->handle->counters.bucket_reads += rc == 0;
+    return rc;
+}
+
+/* How many buckets from `first` on can be read together: they are of one segment and
+ * begin classes that follow each other. */
+static uint64_t chunk_count(const struct scan *scan, uint64_t first)
+{
+    const okv *handle = scan->handle;
+    uint64_t count = SCAN_CHUNK_SIZE / handle->table.bucket_size;
+    uint64_t left[] = {
+        handle->table.segment_buckets - first % handle->table.segment_buckets,
+        handle->bucket_count - first,
+        (UINT64_C(1) << scan->level) - okv_hash_bucket(first, scan->level),
+    };
+
+    for (size_t i = 0; i < sizeof left / sizeof *left; i++)
+        if (left[i] < count)
+            count = left[i];
+    return count;
+}
+
+/* READs the chunk that begins with this bucket. OKV_ECORRUPT: the index has shrunk since. */
+static int chunk_read(struct scan *scan, struct scan_chunk *chunk, uint64_t first)
+{
+    okv *handle = scan->handle;
+
+    chunk->count = 0;
+    /* An index that is growing has more neighbours than were heard of. */
+    if (handle->bucket_count - first < SCAN_CHUNK_SIZE / handle->table.bucket_size) {
+        int rc = clock_refresh(handle);
+        if (rc && rc != OKV_ECORRUPT)
+            return rc;
+    }
+    if (first >= handle->bucket_count)
+        return OKV_ECORRUPT;
+    uint64_t count = chunk_count(scan, first);
+    int rc = buckets_read(scan, first, count, chunk->images);
+    if (rc)
+        return rc;
+    chunk->first = first;
+    chunk->count = count;
+    return 0;
+}
+
+/* An image of the bucket, unchecked: from its chunk, unless `again`, else read on its own. */
+static int image_take(struct scan *scan, uint64_t bucket, bool again, const uint8_t **image)
+{
+    uint64_t number = bucket >> scan->level;
+
+    *image = scan->image;
+    if (again || number >= SCAN_CHUNKS)
+        return buckets_read(scan, bucket, 1, scan->image);
+
+    if (++scan->unread > SCAN_UNREAD_MAX) {
+        int rc = clock_refresh(scan->handle);
+        if (rc && rc != OKV_ECORRUPT)
+            return rc;
+        scan->unread = 0;
+    }
+    struct scan_chunk *chunk = &scan->chunks[number];
+    if (bucket < chunk->first || bucket - chunk->first >= chunk->count) {
+        int rc = chunk_read(scan, chunk, bucket);
+        if (rc)
+            return rc;
+    }
+    *image = chunk->images + (bucket - chunk->first) * scan->handle->table.bucket_size;
+    return 0;
+}
+
+/* ---- the walk ---- */
+
+/* After an image that led nowhere: more and more patience, and now and then a look
+ * whether we are in the right place. */
+static int doubt(okv *handle, unsigned attempt)
+{
+    bool look = (attempt & (attempt - 1)) == 0;
+    int rc = look ? clock_refresh(handle) : 0;
+
+    if (rc == 0 && look)
+        rc = directory_read(handle);
+    if (attempt > SCAN_ATTEMPTS_HOT)
+        nanosleep(&(struct timespec){.tv_nsec = SCAN_PAUSE_NS}, NULL);
+    return rc == OKV_ECORRUPT ? 0 : rc; /* a status that is being written is there next time */
+}
+
+/* Shows what the bucket at the point has, or learns from one image. */
+static int try_image(struct scan *scan, bool again)
+{
+    okv *handle = scan->handle;
+    const struct okv_welcome_fields *table = &handle->table;
+    uint64_t hash = scan_hash(scan);
+    uint64_t bucket = okv_linear_bucket(hash, handle->bucket_count);
+    const uint8_t *image;
+    int rc = image_take(scan, bucket, again, &image);
+
+    if (rc)
+        return rc;
+    if (okv_bucket_check(image, table->bucket_size, table->boot_id, bucket, 0)) {
+        handle->counters.torn_buckets++;
+        return OKV_ECORRUPT;
+    }
+    unsigned depth = okv_bucket_depth(image);
+    handle->bucket_count = okv_linear_learn(handle->bucket_count, bucket, depth);
+    if (okv_hash_bucket(hash, depth) != bucket) {
+        handle->counters.wrong_depths++;
+        return OKV_ECORRUPT;
+    }
+    return scan_bucket_show(scan, bucket, image);
+}
+
+/* Moves the point on at least to the next item. */
+static int scan_step(struct scan *scan)
+{
+    uint64_t from = scan->position;
+    uint64_t deadline = 0;
+
+    for (unsigned attempt = 1; attempt <= SCAN_ATTEMPTS_HOT || okv_clock_ns() < deadline;
+         attempt++) {
+        int rc = try_image(scan, attempt > 1);
+        if (rc != OKV_ECORRUPT)
+            return rc;
+        if (scan->position != from)
+            return 0;
+        if (attempt == 1)
+            deadline = okv_clock_ns() + scan->handle->timeout_ns;
+        rc = attempt > 1 ? doubt(scan->handle, attempt) : 0;
+        if (rc)
+            return rc;
+    }
+    return OKV_ECORRUPT;
+}
+
+/* From the point to the end of the table. */
+static int scan_walk(struct scan *scan)
+{
+    uint64_t classes = UINT64_C(1) << scan->level;
+    int rc = 0;
+
+    while (rc == 0 && scan->class_index < classes) {
+        rc = scan_step(scan);
+        if (scan->position == scan_class_end(scan)) {
+            scan->position = 0;
+            scan->class_index++;
+        }
+    }
+    return rc;
+}
+
+/* ---- cursors ---- */
+
+/* A table has no more buckets than its region has room for. What is beyond would keep a scan
+ * going without end over the few that there are. */
+static bool level_is_possible(const okv *handle, uint64_t level)
+{
+    const struct okv_welcome_fields *table = &handle->table;
+
+    return level <= OKV_DEPTH_MAX &&
+           UINT64_C(1) << level <= table->region_length / table->bucket_size;
+}
+
+/* What a cursor has of the start of the server that its point is of. */
+static uint64_t boot_mark(const okv *handle)
+{
+    /* Multiplicative hashing: all of the id is in the upper bits. */
+    return handle->table.boot_id * UINT64_C(0x9e3779b97f4a7c15) >> (64 - SCAN_BOOT_BITS);
+}
+
+/* Sets level and point from a cursor; 0: begins. OKV_EINVAL: no cursor, or one of another start;
+ * OKV_EPROTO: the table cannot be that large. */
+static int cursor_decode(struct scan *scan, uint64_t cursor)
+{
+    const okv *handle = scan->handle;
+    uint64_t level = cursor & ((1u << SCAN_LEVEL_BITS) - 1);
+    uint64_t key = cursor >> SCAN_LEVEL_BITS & ((UINT64_C(1) << SCAN_KEY_BITS) - 1);
+
+    if (cursor == 0) {
+        scan->level = okv_linear_level(handle->bucket_count);
+        return level_is_possible(handle, scan->level) ? 0 : OKV_EPROTO;
+    }
+    if (level == 0 || !level_is_possible(handle, level - 1) ||
+        cursor >> (64 - SCAN_BOOT_BITS) != boot_mark(handle))
+        return OKV_EINVAL;
+    scan->level = (unsigned)level - 1;
+    scan->class_index = okv_hash_bucket(key, scan->level);
+    scan->position = key >> scan->level;
+    return 0;
+}
+
+static uint64_t cursor_encode(const struct scan *scan)
+{
+    if (scan->class_index == UINT64_C(1) << scan->level)
+        return 0;
+    return boot_mark(scan->handle) << (64 - SCAN_BOOT_BITS) |
+           (scan->position << scan->level | scan->class_index) << SCAN_LEVEL_BITS |
+           (scan->level + 1);
+}
+
+/* ---- memory ---- */
+
+static int scan_begin(struct scan *scan)
+{
+    const okv *handle = scan->handle;
+    uint32_t bucket_size = handle->table.bucket_size;
+    size_t size = (size_t)SCAN_CHUNKS * SCAN_CHUNK_SIZE + bucket_size + EXTENT_PIECE_SIZE;
+
+    scan->buffer = malloc(size);
+    if (!scan->buffer)
+        return OKV_ENOMEM;
+    int rc = OKV_ENOMEM;
+    scan->images = malloc((size_t)OKV_BUCKET_PARTS_MAX * bucket_size);
+    if (!scan->images)
+        goto free_buffer;
+    rc = handle->transport->memory_register(handle->conn->endpoint, scan->buffer, size,
+                                            &scan->memory);
+    if (rc)
+        goto free_images;
+    for (size_t i = 0; i < SCAN_CHUNKS; i++)
+        scan->chunks[i].images = scan->buffer + i * SCAN_CHUNK_SIZE;
+    scan->image = scan->buffer + (size_t)SCAN_CHUNKS * SCAN_CHUNK_SIZE;
+    scan->piece = scan->image + bucket_size;
+    return 0;
+
+free_images:
+    free(scan->images);
+free_buffer:
+    free(scan->buffer);
+    return rc;
+}
+
+static void scan_end(struct scan *scan)
+{
+    scan->handle->transport->memory_unregister(scan->memory);
+    free(scan->held);
+    free(scan->items);
+    free(scan->images);
+    free(scan->buffer);
+}
+
+/* ---- public calls ---- */
+
+int okv_scan_from(okv *handle, uint64_t *cursor, okv_visit *visit, void *user)
+{
+    struct scan scan = {.handle = handle, .visit = visit, .user = user};
+
+    if (!handle || !cursor || !visit)
+        return OKV_EINVAL;
+    if (handle->failure)
+        return handle->failure;
+    if (handle->active > 0)
+        return OKV_EAGAIN;
+    engine_catch_up(handle);
+    int rc = link_await(handle, okv_clock_ns() + handle->timeout_ns);
+    if (rc)
+        return rc;
+    rc = clock_refresh(handle);
+    if (rc && rc != OKV_ECORRUPT)
+        return rc;
+    rc = cursor_decode(&scan, *cursor);
+    if (rc == 0)
+        rc = scan_begin(&scan);
+    if (rc)
+        return rc;
+    rc = scan_walk(&scan);
+    *cursor = cursor_encode(&scan);
+    scan_end(&scan);
+    return rc == SCAN_STOPPED ? scan.verdict : rc;
+}
+
+int okv_scan(okv *handle, okv_visit *visit, void *user)
+{
+    uint64_t cursor = 0;
+
+    return okv_scan_from(handle, &cursor, visit, user);
+}

@@ -1,0 +1,269 @@
+#include "server/net/acceptor.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "server/log.h"
+#include "server/net/handshake.h"
+#include "server/session/session.h"
+#include "server/worker.h"
+#include "shared/base/error.h"
+#include "shared/format/superblock.h"
+#include "shared/format/wire.h"
+
+/* Requests of one listener that are answered before the others are looked at. */
+#define REQUESTS_PER_TURN 64
+
+static void count_rejection(struct okv_stats *stats, int reason)
+{
+    switch (reason) {
+    case OKV_REJECT_VERSION:
+        OKV_STATS_ADD(stats, rejected_version, 1);
+        break;
+    case OKV_REJECT_FEATURE:
+    case OKV_REJECT_SLOT_SIZE:
+        OKV_STATS_ADD(stats, rejected_feature, 1);
+        break;
+    case OKV_REJECT_BUSY:
+        OKV_STATS_ADD(stats, rejected_busy, 1);
+        break;
+    case OKV_REJECT_ADDRESS:
+        OKV_STATS_ADD(stats, rejected_address, 1);
+        break;
+    case OKV_REJECT_STOPPING:
+        OKV_STATS_ADD(stats, rejected_stopping, 1);
+        break;
+    case OKV_REJECT_RESOURCES:
+        OKV_STATS_ADD(stats, rejected_resources, 1);
+        break;
+    default:
+        OKV_STATS_ADD(stats, rejected_malformed, 1);
+        break;
+    }
+}
+
+static void reject(struct okv_server *server, struct okv_request *request, int reason)
+{
+    const struct okv_reject reject = {.version = OKV_WIRE_VERSION, .reason = (uint32_t)reason};
+    struct okv_wire_reject bytes;
+
+    count_rejection(&server->stats, reason);
+    okv_log_reject(&server->log, request, reason);
+    okv_reject_encode(&reject, &bytes);
+    request->listener->ops->reject(request, (const uint8_t *)&bytes, sizeof bytes);
+}
+
+static void compose_welcome(const struct okv_server *server, const struct okv_session *session,
+                            bool resumed, struct okv_wire_welcome *out)
+{
+    const struct okv_store *store = &server->store;
+    const struct okv_welcome_fields welcome = {
+        .rkey = server->listeners[session->listener]->rkey,
+        .boot_id = store->table.boot_id,
+        .region_length = store->length,
+        .directory_offset = OKV_DIRECTORY_OFFSET,
+        .bucket_count = atomic_load(&store->bucket_count),
+        .hash_seed = store->table.hash_seed,
+        .bucket_size = store->table.bucket_size,
+        .segment_buckets = store->table.segment_buckets,
+        .slot_size = server->limits.slot_size,
+        .credits = session->lanes,
+        .max_key = OKV_KEY_MAX,
+        .max_value = store->max_value,
+        .session_id = session->id,
+        .clock_ms = okv_server_clock_ms(server),
+        .resumed = resumed,
+        .remember_ms = server->config.remember_s * 1000u,
+    };
+
+    okv_welcome_encode(&welcome, out);
+}
+
+static struct okv_worker *least_busy_worker(struct okv_server *server, unsigned listener)
+{
+    struct okv_worker *least = &server->workers[0];
+
+    for (unsigned i = 1; i < server->config.workers; i++) {
+        struct okv_worker *worker = &server->workers[i];
+        if (atomic_load(&worker->clients[listener]) < atomic_load(&least->clients[listener]))
+            least = worker;
+    }
+    return least;
+}
+
+/* A client that is being let in. */
+struct arrival {
+    struct okv_request *request;
+    unsigned listener;
+    struct okv_worker *worker;
+    struct okv_handshake_client client;
+    struct okv_ledger_taker taker;
+    struct okv_ledger_taken taken;
+};
+
+/* Gives the session with its welcome to the worker. Returns 0 or a reason to reject. */
+static int hand_over(struct okv_server *server, const struct arrival *arrival,
+                     struct okv_session *session)
+{
+    struct okv_request *request = arrival->request;
+    struct okv_worker *worker = arrival->worker;
+    unsigned listener = arrival->listener;
+    struct okv_wire_welcome bytes;
+
+    compose_welcome(server, session, arrival->taken.resumed, &bytes);
+    /* Before accept: the worker may see the session end before accept returns. */
+    atomic_fetch_add(&worker->clients[listener], 1);
+    int rc = request->listener->ops->accept(request, worker->endpoints[listener], session,
+                                            (const uint8_t *)&bytes, sizeof bytes);
+    if (rc == 0)
+        return 0;
+    atomic_fetch_sub(&worker->clients[listener], 1);
+    switch (rc) {
+    case OKV_EAGAIN:
+        return OKV_REJECT_BUSY;
+    case OKV_EUNSUPPORTED: /* no value could be pulled from it */
+        return OKV_REJECT_FEATURE;
+    default:
+        return OKV_REJECT_RESOURCES;
+    }
+}
+
+/* Returns 0 or a reason to reject. The place is then the caller's. */
+static int begin_session(struct okv_server *server, struct arrival *arrival)
+{
+    const struct okv_ledger_taker *taker = &arrival->taker;
+    struct okv_ledger_taken *taken = &arrival->taken;
+    int reason = OKV_REJECT_RESOURCES;
+
+    if (okv_ledger_take(&server->ledgers, taker, okv_server_clock_ms(server), taken))
+        return OKV_REJECT_RESOURCES;
+    struct okv_session *session =
+        okv_session_create(taker->session_id, arrival->listener, okv_ledger_lanes(taken->ledger));
+    if (!session)
+        goto take_back_ledger;
+    session->place = taker->place;
+    session->ledger = taken->ledger;
+    reason = hand_over(server, arrival, session);
+    if (reason)
+        goto destroy_session;
+    if (taken->resumed)
+        OKV_STATS_ADD(&server->stats, resumed, 1);
+    if (taken->replaced) {
+        okv_admission_give_back(&server->admission, taken->replaced_place);
+        okv_worker_end_replaced(&server->workers[taken->replaced_worker]);
+    }
+    return 0;
+destroy_session:
+    okv_session_destroy(session);
+take_back_ledger:
+    if (!okv_ledger_take_back(&server->ledgers, taken, taker->session_id,
+                              okv_server_clock_ms(server)))
+        okv_admission_give_back(&server->admission, taken->replaced_place);
+    return reason;
+}
+
+/* A client that comes back before its earlier connection is gone needs no place besides its own.
+ * Returns 0 or a reason to reject. */
+static int let_in(struct okv_acceptor *acceptor, struct arrival *arrival)
+{
+    struct okv_server *server = acceptor->server;
+    uint32_t earlier, place;
+    bool is_back = okv_ledger_find_holder(&server->ledgers, arrival->client.client_id, &earlier);
+    int reason = okv_admission_take(&server->admission, arrival->request->address,
+                                    is_back ? &earlier : NULL, &place);
+
+    if (reason)
+        return reason;
+    arrival->worker = least_busy_worker(server, arrival->listener);
+    arrival->taker = (struct okv_ledger_taker){
+        .client_id = arrival->client.client_id,
+        .session_id = ++acceptor->last_session_id,
+        .resume = arrival->client.resume,
+        .credits = arrival->client.credits,
+        .place = place,
+        .worker = (unsigned)(arrival->worker - server->workers),
+    };
+    reason = begin_session(server, arrival);
+    if (reason)
+        okv_admission_give_back(&server->admission, place);
+    return reason;
+}
+
+static void answer(struct okv_acceptor *acceptor, unsigned listener, struct okv_request *request)
+{
+    struct okv_server *server = acceptor->server;
+    const struct okv_handshake_terms terms = {
+        .slot_size = server->limits.slot_size,
+        .credits = server->limits.credits,
+        .stopping = atomic_load(&server->stopping),
+    };
+    struct arrival arrival = {.request = request, .listener = listener};
+    int reason =
+        okv_handshake_decide(request->hello, request->hello_length, &terms, &arrival.client);
+
+    if (!reason)
+        reason = let_in(acceptor, &arrival);
+    if (reason)
+        reject(server, request, reason);
+}
+
+/* Some of what a listener has; its descriptor stays readable for the rest. Returns a negative
+ * code when the listener failed. */
+static int answer_some(struct okv_acceptor *acceptor, unsigned listener)
+{
+    struct okv_listener *from = acceptor->server->listeners[listener];
+    struct okv_request *request;
+    int rc = 1;
+
+    for (unsigned i = 0; i < REQUESTS_PER_TURN && rc == 1; i++) {
+        rc = from->ops->next_request(from, &request);
+        if (rc == 1)
+            answer(acceptor, listener, request);
+    }
+    return rc;
+}
+
+static void *accept_all(void *user)
+{
+    struct okv_acceptor *acceptor = user;
+    struct okv_server *server = acceptor->server;
+    struct pollfd fds[OKV_LISTENERS_MAX + 1];
+    unsigned count = server->listener_count;
+
+    for (unsigned i = 0; i < count; i++)
+        fds[i] = (struct pollfd){.fd = server->listeners[i]->fd, .events = POLLIN};
+    fds[count] = (struct pollfd){.fd = acceptor->stop_fd, .events = POLLIN};
+    for (;;) {
+        poll(fds, count + 1, -1);
+        if (fds[count].revents)
+            return NULL;
+        for (unsigned i = 0; i < count; i++) {
+            int rc = fds[i].revents ? answer_some(acceptor, i) : 0;
+            if (rc < 0) {
+                okv_server_fail(server, i, rc);
+                fds[i].fd = -1; /* poll() passes over it */
+            }
+        }
+    }
+}
+
+int okv_acceptor_start(struct okv_acceptor *acceptor, struct okv_server *server)
+{
+    *acceptor = (struct okv_acceptor){.server = server};
+    acceptor->stop_fd = eventfd(0, EFD_CLOEXEC);
+    if (acceptor->stop_fd < 0)
+        return OKV_EIO;
+    if (pthread_create(&acceptor->thread, NULL, accept_all, acceptor)) {
+        close(acceptor->stop_fd);
+        return OKV_ENOMEM;
+    }
+    return 0;
+}
+
+void okv_acceptor_stop(struct okv_acceptor *acceptor)
+{
+    eventfd_write(acceptor->stop_fd, 1);
+    pthread_join(acceptor->thread, NULL);
+    close(acceptor->stop_fd);
+}

@@ -1,0 +1,21 @@
+/* The thread that lets clients in and sees connections end. */
+#ifndef OKV_SERVER_NET_ACCEPTOR_H
+#define OKV_SERVER_NET_ACCEPTOR_H
+
+#include <pthread.h>
+
+#include "server/server.h"
+
+struct okv_acceptor {
+    struct okv_server *server;
+    pthread_t thread;
+    int stop_fd;
+    uint64_t last_session_id;
+};
+
+/* Starts the thread; the server must not move. OKV_EIO, OKV_ENOMEM. */
+int okv_acceptor_start(struct okv_acceptor *acceptor, struct okv_server *server);
+/* Ends the thread and waits for it. Connections must be gone by then. */
+void okv_acceptor_stop(struct okv_acceptor *acceptor);
+
+#endif

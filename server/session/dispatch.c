@@ -1,0 +1,258 @@
+#include "server/session/dispatch.h"
+
+#include "server/command/execute.h"
+#include "server/session/lifecycle.h"
+#include "server/worker.h"
+#include "shared/base/error.h"
+
+/* How a request came out. */
+enum outcome {
+    ANSWERED, /* the reply is to be posted */
+    LATER,    /* it is answered when its pull has ended */
+    DROPPED,  /* it gets no answer */
+    BLOCKED,  /* nothing was done: try again */
+    MALFORMED,
+};
+
+struct served {
+    struct okv_request_message request;
+    struct okv_reply_message reply;
+    uint8_t *out; /* the send buffer */
+};
+
+static void post_reply(struct okv_worker *worker, struct okv_session *session,
+                       const struct okv_reply_message *reply, uint8_t *out)
+{
+    struct okv_conn *conn = session->conn;
+    uint32_t length = okv_reply_encode(reply, out);
+
+    OKV_STATS_ADD(&worker->server->stats, bytes_out, length);
+    okv_session_lane_free(session, reply->slot);
+    /* A connection that fails here reports itself by its CLOSED event. */
+    conn->ops->post_send(conn, length,
+                         OKV_IMMEDIATE_REPLY | okv_immediate(reply->opcode, reply->slot));
+    okv_worker_await_flush(worker, session);
+}
+
+static enum outcome apply(struct okv_worker *worker, struct served *served)
+{
+    struct okv_server *server = worker->server;
+    int rc = okv_apply(server, &worker->work, &served->request, &served->reply,
+                       served->out + OKV_REPLY_HEADER,
+                       server->limits.slot_size - (uint32_t)OKV_REPLY_HEADER);
+
+    return rc ? MALFORMED : ANSWERED;
+}
+
+static enum outcome pull(struct okv_worker *worker, struct okv_session *session,
+                         struct served *served)
+{
+    int rc = okv_session_pull_begin(session, worker->server, &worker->work, &served->request);
+
+    served->reply.status = rc;
+    if (rc == OKV_EAGAIN)
+        return BLOCKED;
+    /* No answer, or it would be the one that the client gets when it sends this again. */
+    if (rc == OKV_EDISCONNECTED)
+        return DROPPED;
+    return rc ? ANSWERED : LATER;
+}
+
+/* A write that its lane's ledger lets through; what comes of it is written there first. */
+static enum outcome write_new(struct okv_worker *worker, struct okv_session *session,
+                              struct served *served)
+{
+    const struct okv_request_message *request = &served->request;
+    enum outcome outcome = ANSWERED;
+
+    if (request->flags & OKV_REQUEST_PULL)
+        outcome = pull(worker, session, served);
+    else if (request->opcode == OKV_OP_PUT) /* nearly always */
+        okv_apply_put(worker->server, &worker->work, request, 0, &served->reply);
+    else
+        outcome = apply(worker, served);
+    if (outcome == ANSWERED)
+        okv_ledger_done(session->ledger, &served->reply);
+    else if (outcome != LATER)
+        okv_ledger_undone(session->ledger, request->slot);
+    return outcome;
+}
+
+static enum outcome write_once(struct okv_worker *worker, struct okv_session *session,
+                               struct served *served)
+{
+    struct okv_stats *stats = &worker->server->stats;
+
+    switch (okv_ledger_begin(session->ledger, served->request.slot, served->request.sequence,
+                             &served->reply, served->out + OKV_REPLY_HEADER)) {
+    case OKV_LEDGER_APPLY:
+        return write_new(worker, session, served);
+    case OKV_LEDGER_ANSWER:
+        OKV_STATS_ADD(stats, duplicates, 1);
+        return ANSWERED;
+    case OKV_LEDGER_WAIT:
+        worker->is_held_up = true;
+        return BLOCKED;
+    case OKV_LEDGER_STALE:
+        break;
+    }
+    OKV_STATS_ADD(stats, stale, 1);
+    /* Its client went on, and may use the lane again. */
+    okv_session_lane_free(session, served->request.slot);
+    return DROPPED;
+}
+
+static enum outcome perform(struct okv_worker *worker, struct okv_session *session,
+                            struct served *served)
+{
+    /* Not the time at which a long pass began: the sender may have seen what expired since. */
+    if (served->request.ttl_ms || okv_housekeeping_is_due(worker->server))
+        okv_housekeeping_tell_time(&worker->housekeeping, worker->server);
+    if (okv_ledger_is_write(served->request.opcode))
+        return write_once(worker, session, served);
+    return apply(worker, served);
+}
+
+static enum outcome decode_and_perform(struct okv_worker *worker, struct okv_session *session,
+                                       const struct okv_event *event, struct served *served)
+{
+    struct okv_request_message *request = &served->request;
+    int rc = okv_request_decode(event->immediate, event->data, event->length, request);
+
+    if (rc == 0 && request->opcode == OKV_OP_GOODBYE) {
+        session->forget = true;
+        okv_session_end(worker, session, OKV_SESSION_END_BY_CLIENT);
+        return DROPPED;
+    }
+    if (rc && rc != OKV_EUNSUPPORTED)
+        return MALFORMED; /* of the request there may be nothing */
+    served->out = session->conn->ops->send_buffer(session->conn);
+    if (!served->out)
+        return BLOCKED;
+    served->reply = (struct okv_reply_message){
+        .opcode = request->opcode, .slot = request->slot, .sequence = request->sequence};
+    if (rc) {
+        OKV_STATS_ADD(&worker->server->stats, unsupported, 1);
+        served->reply.status = rc;
+        return ANSWERED;
+    }
+    return perform(worker, session, served);
+}
+
+/* Returns false when the request is to be tried again. */
+static bool serve(struct okv_worker *worker, struct okv_session *session,
+                  const struct okv_event *event)
+{
+    struct served served; /* each part is set before it is looked at: clearing all takes its time */
+
+    if (okv_session_end_replaced(worker, session))
+        return true;
+    switch (decode_and_perform(worker, session, event, &served)) {
+    case BLOCKED:
+        return false;
+    case MALFORMED:
+        okv_session_end(worker, session, OKV_SESSION_END_MALFORMED);
+        return true;
+    case ANSWERED:
+        post_reply(worker, session, &served.reply, served.out);
+        break;
+    case LATER:
+    case DROPPED:
+        break;
+    }
+    OKV_STATS_ADD(&worker->server->stats, bytes_in, event->length);
+    session->served++;
+    return true;
+}
+
+static bool has_share(const struct okv_worker *worker, struct okv_session *session)
+{
+    if (session->pass != worker->pass) {
+        session->pass = worker->pass;
+        session->served = 0;
+    }
+    return session->served < OKV_SESSION_SHARE;
+}
+
+/* Only then it has a lane. */
+static bool is_request(uint32_t immediate)
+{
+    return immediate ==
+           okv_immediate(okv_immediate_opcode(immediate), okv_immediate_slot(immediate));
+}
+
+bool okv_session_receive(struct okv_worker *worker, struct okv_session *session,
+                         const struct okv_event *request)
+{
+    struct okv_stats *stats = &worker->server->stats;
+
+    if (session->closing)
+        return false;
+    if (!request->has_immediate) {
+        okv_session_end(worker, session, OKV_SESSION_END_NO_IMMEDIATE);
+        return false;
+    }
+    if (!is_request(request->immediate)) {
+        okv_session_end(worker, session, OKV_SESSION_END_MALFORMED);
+        return false;
+    }
+    if (okv_session_lane_take(session, okv_immediate_slot(request->immediate))) {
+        okv_session_end(worker, session, OKV_SESSION_END_CREDIT);
+        return false;
+    }
+    session->idle_looks = 0;
+    session->keepalive.is_up = true;
+    if (!okv_session_oldest(session) && has_share(worker, session) &&
+        serve(worker, session, request))
+        return false;
+    okv_session_defer(session, request);
+    okv_worker_await_turn(worker, session);
+    OKV_STATS_ADD(stats, deferred, 1);
+    OKV_STATS_ADD(stats, requests_waiting, 1);
+    return true;
+}
+
+void okv_session_pulled(struct okv_worker *worker, struct okv_session *session,
+                        const struct okv_event *event)
+{
+    okv_housekeeping_tell_time(&worker->housekeeping, worker->server);
+    okv_session_end_replaced(worker, session);
+    okv_session_pull_end(session, worker->server, &worker->work, event);
+    okv_worker_await_turn(worker, session);
+}
+
+static unsigned answer_pulls(struct okv_worker *worker, struct okv_session *session)
+{
+    struct okv_conn *conn = session->conn;
+    struct okv_session_pull *pull;
+    unsigned count = 0;
+    uint8_t *out;
+
+    while (!session->closing && (pull = okv_session_pull_ended(session)) &&
+           (out = conn->ops->send_buffer(conn))) {
+        post_reply(worker, session, &pull->reply, out);
+        okv_session_pull_free(session, pull);
+        count++;
+    }
+    return count;
+}
+
+unsigned okv_session_take_turn(struct okv_worker *worker, struct okv_session *session)
+{
+    struct okv_conn *conn = session->conn;
+    const struct okv_event *request;
+    unsigned count = 0;
+
+    if (!okv_session_end_replaced(worker, session))
+        count = answer_pulls(worker, session);
+    while (!session->closing && (request = okv_session_oldest(session)) &&
+           has_share(worker, session) && serve(worker, session, request)) {
+        conn->ops->recv_release(conn->endpoint, request);
+        okv_session_drop_oldest(session);
+        OKV_STATS_SUBTRACT(&worker->server->stats, requests_waiting, 1);
+        count++;
+    }
+    if (!session->closing && (session->deferred_count || okv_session_pull_ended(session)))
+        okv_worker_await_turn(worker, session);
+    return count;
+}

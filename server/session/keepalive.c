@@ -1,0 +1,22 @@
+#include "server/session/keepalive.h"
+
+/* Half of all ticks must have passed since the first at which something waited. */
+#define WAITS_MAX (OKV_KEEPALIVE_TICKS / 2)
+
+enum okv_keepalive_verdict okv_keepalive_tick(struct okv_keepalive *keepalive,
+                                              const struct okv_conn *conn)
+{
+    if (conn->acknowledged != keepalive->acknowledged) {
+        keepalive->acknowledged = conn->acknowledged;
+        keepalive->waits = 0;
+        keepalive->is_up = true;
+        return OKV_KEEPALIVE_FINE;
+    }
+    if (conn->unacknowledged == 0) {
+        if (!keepalive->is_up && keepalive->grace++ < OKV_KEEPALIVE_GRACE)
+            return OKV_KEEPALIVE_FINE;
+        keepalive->waits = 1;
+        return OKV_KEEPALIVE_PROBE;
+    }
+    return keepalive->waits++ >= WAITS_MAX ? OKV_KEEPALIVE_DEAD : OKV_KEEPALIVE_FINE;
+}

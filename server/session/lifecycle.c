@@ -1,0 +1,166 @@
+#include "server/session/lifecycle.h"
+
+#include "server/log.h"
+#include "server/worker.h"
+#include "shared/base/error.h"
+
+void okv_session_opened(struct okv_worker *worker, struct okv_conn *conn)
+{
+    struct okv_session *session = conn->user;
+    struct okv_stats *stats = &worker->server->stats;
+
+    session->conn = conn;
+    TAILQ_INSERT_TAIL(&worker->sessions, session, in_all);
+    OKV_STATS_ADD(stats, sessions_total, 1);
+    OKV_STATS_ADD(stats, sessions, 1);
+    OKV_STATS_ADD(stats, credits_granted, session->lanes);
+}
+
+static void record_end(struct okv_server *server, const struct okv_session *session,
+                       enum okv_session_end_reason reason)
+{
+    struct okv_stats *stats = &server->stats;
+
+    okv_log_session_end(&server->log, session, reason);
+    switch (reason) {
+#define OKV_SESSION_END_COUNT(name, counter)       \
+    case OKV_SESSION_END_##name:                   \
+        OKV_STATS_ADD(stats, closed_##counter, 1); \
+        break;
+        OKV_SESSION_END_LIST(OKV_SESSION_END_COUNT)
+#undef OKV_SESSION_END_COUNT
+    }
+}
+
+void okv_session_end(struct okv_worker *worker, struct okv_session *session,
+                     enum okv_session_end_reason reason)
+{
+    if (session->closing)
+        return;
+    okv_worker_flush_session(worker, session);
+    session->conn->ops->close(session->conn);
+    session->closing = true;
+    record_end(worker->server, session, reason);
+}
+
+/* Why the transport says that the connection is gone. */
+static enum okv_session_end_reason reason_of(const struct okv_session *session, int status)
+{
+    if (session->forget)
+        return OKV_SESSION_END_BY_CLIENT;
+    if (status == OKV_EPROTO)
+        return OKV_SESSION_END_MALFORMED;
+    if (session->told_goodbye)
+        return OKV_SESSION_END_STOPPING;
+    if (status == OKV_ETIMEDOUT)
+        return OKV_SESSION_END_DEAD;
+    return status == OKV_EDISCONNECTED ? OKV_SESSION_END_LOST : OKV_SESSION_END_FAILED;
+}
+
+/* A GOODBYE counts even when it had no turn any more. */
+static void drop_deferred(struct okv_worker *worker, struct okv_session *session)
+{
+    struct okv_conn *conn = session->conn;
+    const struct okv_event *request;
+
+    while ((request = okv_session_oldest(session))) {
+        if (okv_immediate_opcode(request->immediate) == OKV_OP_GOODBYE)
+            session->forget = true;
+        conn->ops->recv_release(conn->endpoint, request);
+        okv_session_drop_oldest(session);
+        OKV_STATS_SUBTRACT(&worker->server->stats, requests_waiting, 1);
+    }
+}
+
+void okv_session_closed(struct okv_worker *worker, struct okv_session *session, int status)
+{
+    struct okv_server *server = worker->server;
+    unsigned listener = session->listener;
+    uint32_t place = session->place;
+
+    drop_deferred(worker, session);
+    if (!session->closing)
+        record_end(server, session, reason_of(session, status));
+    okv_worker_unlist_session(worker, session);
+    OKV_STATS_SUBTRACT(&server->stats, sessions, 1);
+    OKV_STATS_SUBTRACT(&server->stats, credits_granted, session->lanes);
+    bool has_place = okv_ledger_give_back(&server->ledgers, session->ledger, session->id,
+                                          okv_server_clock_ms(server), session->forget);
+    session->conn->ops->conn_destroy(session->conn);
+    okv_session_destroy(session);
+    /* Only now: until then the endpoint still counts it, and its place is not free. */
+    if (has_place)
+        okv_admission_give_back(&server->admission, place);
+    atomic_fetch_sub(&worker->clients[listener], 1);
+}
+
+bool okv_session_is_replaced(const struct okv_session *session)
+{
+    return okv_ledger_is_replaced(session->ledger, session->id);
+}
+
+bool okv_session_end_replaced(struct okv_worker *worker, struct okv_session *session)
+{
+    if (!okv_session_is_replaced(session))
+        return false;
+    okv_session_end(worker, session, OKV_SESSION_END_REPLACED);
+    return true;
+}
+
+/* The session began, or was last heard of, at some time before the first of its looks. */
+void okv_session_count_idle(struct okv_worker *worker, struct okv_session *session, bool may_end)
+{
+    const struct okv_config *config = &worker->server->config;
+
+    if (session->closing || config->idle_s == 0)
+        return;
+    if (session->deferred_count || session->pull_count) {
+        session->idle_looks = 0;
+        return;
+    }
+    uint64_t idle_ns = session->idle_looks * okv_worker_look_ns(worker);
+    if (idle_ns < config->idle_s * UINT64_C(1000000000))
+        session->idle_looks++;
+    else if (may_end)
+        okv_session_end(worker, session, OKV_SESSION_END_IDLE);
+}
+
+void okv_session_tick(struct okv_worker *worker, struct okv_session *session)
+{
+    struct okv_conn *conn = session->conn;
+
+    if (session->closing)
+        return;
+    switch (okv_keepalive_tick(&session->keepalive, conn)) {
+    case OKV_KEEPALIVE_FINE:
+        break;
+    case OKV_KEEPALIVE_PROBE:
+        OKV_STATS_ADD(&worker->server->stats, probes, 1);
+        conn->ops->probe(conn); /* what it meets comes as CLOSED */
+        break;
+    case OKV_KEEPALIVE_DEAD:
+        okv_session_end(worker, session, OKV_SESSION_END_UNRESPONSIVE);
+        break;
+    }
+}
+
+bool okv_session_has_settled(const struct okv_session *session)
+{
+    return session->closing || (!session->is_unflushed && session->conn->unacknowledged == 0);
+}
+
+void okv_session_say_goodbye(struct okv_worker *worker, struct okv_session *session)
+{
+    const struct okv_reply_message goodbye = {.status = OKV_ESHUTDOWN};
+    struct okv_conn *conn = session->conn;
+
+    if (session->closing || session->told_goodbye)
+        return;
+    uint8_t *out = conn->ops->send_buffer(conn);
+    if (!out)
+        return;
+    session->told_goodbye = true;
+    conn->ops->post_send(conn, okv_reply_encode(&goodbye, out),
+                         OKV_IMMEDIATE_REPLY | okv_immediate(OKV_OP_GOODBYE, 0));
+    okv_worker_await_flush(worker, session);
+}

@@ -1,0 +1,71 @@
+/*
+ * One client's connection as the worker sees it.
+ *
+ * A request takes its lane from its arrival until its reply was posted. One that finds no
+ * send buffer for its reply, no place for its pull, or its connection's share of a pass used
+ * up, waits here with its receive buffer. A PUT whose value is being pulled has a place here
+ * from its begin until it was answered (session_pull.h).
+ */
+#ifndef OKV_SERVER_SESSION_SESSION_H
+#define OKV_SERVER_SESSION_SESSION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "server/session/keepalive.h"
+#include "server/session/rendezvous.h"
+#include "server/session/reply_cache.h"
+#include "shared/transport/transport.h"
+
+struct okv_session {
+    uint64_t id;
+    unsigned listener; /* index: which endpoint it is on */
+    uint32_t place;    /* what okv_admission_take() gave */
+    struct okv_conn *conn;
+    struct okv_ledger *ledger; /* the client's; has as many lanes */
+    bool closing;              /* we ended it: what still comes is dropped */
+    bool told_goodbye;         /* it knows that the server ends */
+    bool forget;               /* the client will not come back */
+
+    uint32_t lanes;
+    uint64_t *taken;            /* a bit for each lane */
+    struct okv_event *deferred; /* ring of `lanes` */
+    uint32_t deferred_first;
+    uint32_t deferred_count;
+    struct okv_session_pull pulls[OKV_PULLS_MAX];
+    uint32_t pull_count; /* places of `pulls` that are taken */
+
+    struct okv_keepalive keepalive;
+    uint32_t idle_looks; /* since the last request */
+    uint64_t created_ns; /* okv_clock_ns() */
+    uint64_t pass;       /* of the worker: in which `served` requests were served */
+    unsigned served;
+
+    /* In lists of the worker. */
+    bool has_turn, is_unflushed;
+    TAILQ_ENTRY(okv_session) in_all, in_turn, in_unflushed;
+};
+
+TAILQ_HEAD(okv_session_list, okv_session);
+
+/* NULL when there is no memory. */
+struct okv_session *okv_session_create(uint64_t id, unsigned listener, uint32_t lanes);
+/* Accepts NULL. The deferred requests' buffers must have been given back, and every
+ * pull must have ended. */
+void okv_session_destroy(struct okv_session *session);
+
+/* A request came on `lane`. OKV_ECREDIT: there is no such lane, or the one before on it
+ * has not been answered. */
+int okv_session_lane_take(struct okv_session *session, uint16_t lane);
+/* It was answered. */
+void okv_session_lane_free(struct okv_session *session, uint16_t lane);
+
+/* Keeps a request, which has taken its lane, for later. */
+void okv_session_defer(struct okv_session *session, const struct okv_event *request);
+/* The request that waits longest, or NULL. */
+const struct okv_event *okv_session_oldest(const struct okv_session *session);
+/* Forgets the one that okv_session_oldest() told. */
+void okv_session_drop_oldest(struct okv_session *session);
+
+#endif

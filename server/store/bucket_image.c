@@ -1,0 +1,375 @@
+/*
+ * The rules of publishing, which readers rely on (docs/consistency.md section 3):
+ *
+ *   - A bucket has a version, that of its part 0. Whatever writes or moves an item raises
+ *     it, so a key never gets the same version twice; a split or merge gives every
+ *     bucket that it writes a version above those of all that it read.
+ *   - Every part carries the version of its bucket. A reader accepts a set of
+ *     parts only when all of them carry the one of part 0.
+ *   - An image is built and sealed in private memory, then copied over the old one.
+ *   - New extents are written first, then the overflow parts, part 0 last.
+ *   - Extents never change. They and the parts that are no longer needed are
+ *     freed after part 0 was written: until then it leads readers to them.
+ *   - Space is taken before anything is written to where a reader may look. When
+ *     there is none, what was taken is given back and nothing was published.
+ */
+#include "server/store/bucket_image.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/store/bucket_layout.h"
+#include "shared/base/error.h"
+#include "shared/base/ordering.h"
+#include "shared/format/hash.h"
+
+/* An entry has its key up to this share of a bucket's room; longer ones go to the extent. */
+#define KEY_HERE_SHARE 8
+
+int okv_store_bucket_init(struct okv_store_bucket *bucket, uint32_t bucket_size)
+{
+    unsigned capacity = OKV_BUCKET_PARTS_MAX * (okv_bucket_room(bucket_size) / OKV_ENTRY_SIZE_MIN);
+
+    *bucket = (struct okv_store_bucket){.item_capacity = capacity};
+    bucket->items = malloc(capacity * sizeof *bucket->items);
+    bucket->order = malloc(capacity * sizeof *bucket->order);
+    bucket->dropped = malloc(capacity * sizeof *bucket->dropped);
+    bucket->images = malloc((size_t)OKV_BUCKET_PARTS_MAX * bucket_size);
+    if (bucket->items && bucket->order && bucket->dropped && bucket->images)
+        return 0;
+    okv_store_bucket_fini(bucket);
+    return OKV_ENOMEM;
+}
+
+void okv_store_bucket_fini(struct okv_store_bucket *bucket)
+{
+    free(bucket->images);
+    free(bucket->dropped);
+    free(bucket->order);
+    free(bucket->items);
+}
+
+void okv_store_tally_item(struct okv_store_tally *tally, const struct okv_table *table,
+                          const struct okv_entry *entry, unsigned part, uint64_t image_version)
+{
+    bool small = entry->is_reference && okv_store_layout_is_small(table, entry, image_version);
+
+    tally->items++;
+    tally->user_bytes += entry->key_length + entry->value_length;
+    tally->references += entry->is_reference;
+    tally->extra_reads += part > 0 || small;
+    tally->expiring += entry->expiry_ms != 0;
+}
+
+/* ---- load ---- */
+
+void okv_store_entry_complete(struct okv_entry *entry, const struct okv_table *table)
+{
+    if (!entry->is_reference)
+        return;
+    entry->value = table->base + entry->extent;
+    if (entry->key_in_extent) {
+        entry->key = entry->value;
+        entry->value += entry->key_length;
+    }
+}
+
+static int load_item(struct okv_store_bucket *bucket, const struct okv_table *table, unsigned part,
+                     const struct okv_entry *entry)
+{
+    if (bucket->item_count == bucket->item_capacity)
+        return OKV_ECORRUPT;
+    struct okv_store_item *item = &bucket->items[bucket->item_count++];
+    *item = (struct okv_store_item){.entry = *entry, .published_part = (uint8_t)part};
+    okv_store_entry_complete(&item->entry, table);
+    okv_store_tally_item(&bucket->published, table, entry, part, bucket->version);
+    return 0;
+}
+
+static int load_part(struct okv_store_bucket *bucket, const struct okv_table *table, unsigned part)
+{
+    const uint8_t *image = table->base + bucket->published_offset[part];
+    uint32_t position = 0;
+    struct okv_entry entry;
+    int rc;
+
+    bucket->published.entry_bytes += okv_bucket_used(image);
+    while ((rc = okv_bucket_next(image, &position, &entry)) == 1) {
+        rc = load_item(bucket, table, part, &entry);
+        if (rc)
+            return rc;
+    }
+    return rc;
+}
+
+void okv_store_bucket_begin(struct okv_store_bucket *bucket, const struct okv_table *table,
+                            uint64_t number, unsigned depth, uint64_t version)
+{
+    bucket->number = number;
+    bucket->depth = depth;
+    bucket->version = version;
+    bucket->next_version = version + 1;
+    bucket->published = (struct okv_store_tally){0};
+    bucket->published_parts = 1;
+    bucket->published_offset[0] = okv_table_bucket_offset(table, number);
+    bucket->item_count = 0;
+    bucket->dropped_count = 0;
+    bucket->expired = 0;
+    bucket->only_shrinks = false;
+}
+
+int okv_store_bucket_load(struct okv_store_bucket *bucket, const struct okv_table *table,
+                          uint64_t number)
+{
+    uint64_t offset = okv_table_bucket_offset(table, number);
+    const uint8_t *first = table->base + offset;
+
+    okv_store_bucket_begin(bucket, table, number, okv_bucket_depth(first),
+                           okv_bucket_version(first));
+    for (unsigned part = 0; offset; part++) {
+        if (part == OKV_BUCKET_PARTS_MAX)
+            return OKV_ECORRUPT;
+        bucket->published_parts = part + 1;
+        bucket->published_offset[part] = offset;
+        int rc = load_part(bucket, table, part);
+        if (rc)
+            return rc;
+        offset = okv_bucket_chain(table->base + offset);
+    }
+    bucket->published.overflow_parts = bucket->published_parts - 1;
+    return 0;
+}
+
+/* ---- change ---- */
+
+struct okv_store_item *okv_store_bucket_find(struct okv_store_bucket *bucket, const void *key,
+                                             uint32_t key_length)
+{
+    for (unsigned i = 0; i < bucket->item_count; i++) {
+        struct okv_store_item *item = &bucket->items[i];
+        if (item->entry.key_length == key_length && memcmp(item->entry.key, key, key_length) == 0)
+            return item;
+    }
+    return NULL;
+}
+
+void okv_store_bucket_drop_extent(struct okv_store_bucket *bucket,
+                                  const struct okv_store_item *item)
+{
+    if (item->entry.extent)
+        bucket->dropped[bucket->dropped_count++] = item->entry.extent;
+}
+
+int okv_store_bucket_put(struct okv_store_bucket *bucket, struct okv_store_item *item,
+                         const struct okv_entry *entry)
+{
+    bool keeps_extent = item && item->entry.extent && item->entry.extent == entry->extent;
+
+    if (!item) {
+        if (bucket->item_count == bucket->item_capacity)
+            return OKV_EFULL;
+        item = &bucket->items[bucket->item_count++];
+    } else if (!keeps_extent) {
+        okv_store_bucket_drop_extent(bucket, item);
+    }
+    *item = (struct okv_store_item){.entry = *entry};
+    item->entry.version = bucket->next_version;
+    bucket->only_shrinks = false;
+    return 0;
+}
+
+void okv_store_bucket_remove(struct okv_store_bucket *bucket, struct okv_store_item *item)
+{
+    okv_store_bucket_drop_extent(bucket, item);
+    bucket->only_shrinks = true;
+    *item = bucket->items[--bucket->item_count];
+}
+
+void okv_store_bucket_expire(struct okv_store_bucket *bucket, uint64_t clock_ms)
+{
+    unsigned before = bucket->item_count;
+
+    if (bucket->published.expiring == 0)
+        return;
+    for (unsigned i = bucket->item_count; i-- > 0;)
+        if (okv_entry_is_expired(&bucket->items[i].entry, clock_ms))
+            okv_store_bucket_remove(bucket, &bucket->items[i]);
+    bucket->expired = before - bucket->item_count;
+}
+
+int okv_store_bucket_move(struct okv_store_bucket *from, struct okv_store_item *item,
+                          struct okv_store_bucket *to)
+{
+    if (to->item_count == to->item_capacity)
+        return OKV_EFULL;
+    to->items[to->item_count++] = *item;
+    *item = from->items[--from->item_count];
+    return 0;
+}
+
+/* ---- prepare ---- */
+
+bool okv_store_key_goes_to_extent(const struct okv_table *table, uint32_t key_length,
+                                  uint32_t value_length)
+{
+    if (value_length == 0 || key_length > okv_bucket_room(table->bucket_size) / KEY_HERE_SHARE)
+        return true;
+    /* Index bytes are dearer than the heap's: buckets are never full. */
+    return okv_heap_size(value_length) + 2 * (uint64_t)key_length >=
+           okv_heap_size((uint64_t)key_length + value_length);
+}
+
+static void give_back_extents(struct okv_store_bucket *bucket, const struct okv_table *table)
+{
+    for (unsigned i = 0; i < bucket->item_count; i++) {
+        struct okv_store_item *item = &bucket->items[i];
+        if (!item->fresh_extent)
+            continue;
+        okv_heap_free(table->heap, item->entry.extent);
+        item->entry.extent = 0;
+        item->fresh_extent = false;
+    }
+}
+
+void okv_store_bucket_cancel(struct okv_store_bucket *bucket, const struct okv_table *table)
+{
+    give_back_extents(bucket, table);
+    for (unsigned part = bucket->published_parts; part < bucket->parts; part++)
+        if (bucket->offset[part])
+            okv_heap_free(table->heap, bucket->offset[part]);
+}
+
+int okv_store_entry_write_extent(struct okv_entry *entry, const struct okv_table *table)
+{
+    uint64_t length = okv_entry_extent_length(entry);
+    uint64_t offset = okv_heap_alloc(table->heap, length);
+
+    if (!offset)
+        return OKV_EFULL;
+    uint8_t *extent = table->base + offset;
+    uint8_t *value = extent;
+    if (entry->key_in_extent) {
+        memcpy(extent, entry->key, entry->key_length);
+        value += entry->key_length;
+        entry->tag = okv_hash_tag(okv_hash_key(entry->key, entry->key_length, table->hash_seed));
+    }
+    if (entry->value_length)
+        memcpy(value, entry->value, entry->value_length);
+    entry->extent = offset;
+    entry->checksum = okv_extent_checksum(extent, length, table->boot_id);
+    return 0;
+}
+
+/* Takes what the layout needs beyond what is published; all or nothing. */
+static int take_space(struct okv_store_bucket *bucket, const struct okv_table *table)
+{
+    for (unsigned part = 0; part < bucket->parts; part++)
+        bucket->offset[part] = part < bucket->published_parts ? bucket->published_offset[part] : 0;
+    for (unsigned part = bucket->published_parts; part < bucket->parts; part++) {
+        bucket->offset[part] = okv_heap_alloc(table->heap, table->bucket_size);
+        if (!bucket->offset[part])
+            goto give_back;
+    }
+    for (unsigned i = 0; i < bucket->item_count; i++) {
+        struct okv_store_item *item = &bucket->items[i];
+        if (!item->entry.is_reference || item->entry.extent)
+            continue;
+        if (okv_store_entry_write_extent(&item->entry, table))
+            goto give_back;
+        item->fresh_extent = true;
+    }
+    return 0;
+give_back:
+    okv_store_bucket_cancel(bucket, table);
+    return OKV_EFULL;
+}
+
+static uint8_t *private_image(const struct okv_store_bucket *bucket, const struct okv_table *table,
+                              unsigned part)
+{
+    return bucket->images + (size_t)part * table->bucket_size;
+}
+
+/* OKV_ECORRUPT when the layout promised more than an image holds. */
+static int build_images(struct okv_store_bucket *bucket, const struct okv_table *table)
+{
+    uint64_t version = bucket->next_version;
+    struct okv_store_tally tally = {.overflow_parts = bucket->parts - 1};
+
+    for (unsigned part = 0; part < bucket->parts; part++) {
+        uint64_t chain = part + 1 < bucket->parts ? bucket->offset[part + 1] : 0;
+        okv_bucket_begin(private_image(bucket, table, part), bucket->depth, version, chain, part);
+    }
+    for (unsigned i = 0; i < bucket->item_count; i++) {
+        const struct okv_store_item *item = &bucket->items[i];
+        uint8_t *image = private_image(bucket, table, item->part);
+        if (okv_bucket_append(image, table->bucket_size, &item->entry))
+            return OKV_ECORRUPT;
+        okv_store_tally_item(&tally, table, &item->entry, item->part, version);
+    }
+    for (unsigned part = 0; part < bucket->parts; part++) {
+        uint8_t *image = private_image(bucket, table, part);
+        tally.entry_bytes += okv_bucket_used(image);
+        okv_bucket_seal(image, table->bucket_size, table->boot_id, bucket->number);
+    }
+    bucket->changed = tally;
+    return 0;
+}
+
+int okv_store_bucket_prepare(struct okv_store_bucket *bucket, const struct okv_table *table)
+{
+    int rc = okv_store_layout_plan(bucket, table);
+
+    if (!rc)
+        rc = take_space(bucket, table);
+    if (rc && bucket->only_shrinks) {
+        okv_store_layout_keep(bucket);
+        rc = take_space(bucket, table);
+    }
+    if (rc) {
+        give_back_extents(bucket, table); /* that were there before the plan */
+        return rc;
+    }
+    rc = build_images(bucket, table);
+    if (rc)
+        okv_store_bucket_cancel(bucket, table);
+    return rc;
+}
+
+/* ---- publish ---- */
+
+void okv_store_bucket_publish(const struct okv_store_bucket *bucket, const struct okv_table *table)
+{
+    okv_publish_fence(); /* extents before what refers to them */
+    for (unsigned part = bucket->parts; part-- > 0;) {
+        if (part == 0)
+            okv_publish_fence(); /* every other part before part 0 */
+        memcpy(table->base + bucket->offset[part], private_image(bucket, table, part),
+               table->bucket_size);
+    }
+    okv_publish_fence(); /* part 0 before what was freed is written again */
+}
+
+void okv_store_bucket_finish(struct okv_store_bucket *bucket, const struct okv_table *table)
+{
+    for (unsigned i = 0; i < bucket->dropped_count; i++)
+        okv_heap_free(table->heap, bucket->dropped[i]);
+    for (unsigned i = 0; i < bucket->item_count; i++) {
+        struct okv_entry *entry = &bucket->items[i].entry;
+        if (entry->extent && !entry->is_reference)
+            okv_heap_free(table->heap, entry->extent);
+    }
+    for (unsigned part = bucket->parts; part < bucket->published_parts; part++)
+        okv_heap_free(table->heap, bucket->published_offset[part]);
+}
+
+void okv_store_bucket_write_empty(const struct okv_table *table, uint64_t number, unsigned depth,
+                                  uint64_t version)
+{
+    uint8_t image[OKV_BUCKET_SIZE_MAX];
+
+    okv_bucket_begin(image, depth, version, 0, 0);
+    okv_bucket_seal(image, table->bucket_size, table->boot_id, number);
+    memcpy(table->base + okv_table_bucket_offset(table, number), image, table->bucket_size);
+    okv_publish_fence();
+}

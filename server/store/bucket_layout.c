@@ -1,0 +1,157 @@
+#include "server/store/bucket_layout.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "shared/base/error.h"
+
+static uint32_t size_as(const struct okv_entry *entry, bool reference, uint64_t version)
+{
+    struct okv_entry other = *entry;
+
+    other.is_reference = reference;
+    return okv_entry_size(&other, version);
+}
+
+static uint32_t reference_size(const struct okv_store_bucket *bucket,
+                               const struct okv_store_item *item)
+{
+    return size_as(&item->entry, true, bucket->next_version);
+}
+
+static uint32_t size_of(const struct okv_store_bucket *bucket, const struct okv_store_item *item)
+{
+    return item->entry.is_reference ? reference_size(bucket, item) : item->inline_size;
+}
+
+bool okv_store_layout_is_small(const struct okv_table *table, const struct okv_entry *entry,
+                               uint64_t image_version)
+{
+    uint64_t bytes = (uint64_t)entry->key_length + entry->value_length;
+
+    return bytes <= table->inline_max && size_as(entry, false, image_version) <= table->inline_max;
+}
+
+/* Items that have an extent start as references, so that none is given up only
+ * to be written again. Returns the bytes of all entries. */
+static uint64_t choose_kinds(struct okv_store_bucket *bucket, const struct okv_table *table)
+{
+    uint64_t total = 0;
+
+    for (unsigned i = 0; i < bucket->item_count; i++) {
+        struct okv_store_item *item = &bucket->items[i];
+        struct okv_entry *entry = &item->entry;
+        bool small = okv_store_layout_is_small(table, entry, bucket->next_version);
+        item->inline_size = small ? size_as(entry, false, bucket->next_version) : UINT32_MAX;
+        entry->is_reference = entry->extent != 0 || !small;
+        if (!entry->extent)
+            entry->key_in_extent =
+                okv_store_key_goes_to_extent(table, entry->key_length, entry->value_length);
+        total += size_of(bucket, item);
+    }
+    return total;
+}
+
+static int larger_first(const void *a, const void *b)
+{
+    uint32_t left = (*(struct okv_store_item *const *)a)->inline_size;
+    uint32_t right = (*(struct okv_store_item *const *)b)->inline_size;
+
+    return (left < right) - (left > right);
+}
+
+static int smaller_first(const void *a, const void *b)
+{
+    return larger_first(b, a);
+}
+
+/* Lists the items that are references, or those that are not, in `order`. */
+static unsigned list_items(struct okv_store_bucket *bucket, bool references,
+                           int (*compare)(const void *, const void *))
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < bucket->item_count; i++)
+        if (bucket->items[i].entry.is_reference == references)
+            bucket->order[count++] = &bucket->items[i];
+    qsort(bucket->order, count, sizeof(struct okv_store_item *), compare);
+    return count;
+}
+
+static void spill(struct okv_store_bucket *bucket, uint64_t total, uint32_t room)
+{
+    unsigned count = list_items(bucket, false, larger_first);
+
+    for (unsigned i = 0; i < count && total > room; i++) {
+        struct okv_store_item *item = bucket->order[i];
+        uint32_t size = reference_size(bucket, item);
+        if (size >= item->inline_size)
+            continue;
+        item->entry.is_reference = true;
+        total -= item->inline_size - size;
+    }
+}
+
+static int deal(struct okv_store_bucket *bucket, uint32_t room)
+{
+    bucket->parts = 1;
+    memset(bucket->used, 0, sizeof bucket->used);
+    for (unsigned i = 0; i < bucket->item_count; i++) {
+        struct okv_store_item *item = &bucket->items[i];
+        uint32_t size = size_of(bucket, item);
+        unsigned part = 0;
+        while (part < OKV_BUCKET_PARTS_MAX && bucket->used[part] + size > room)
+            part++;
+        if (part == OKV_BUCKET_PARTS_MAX)
+            return OKV_EFULL;
+        item->part = (uint8_t)part;
+        bucket->used[part] += size;
+        if (part >= bucket->parts)
+            bucket->parts = part + 1;
+    }
+    return 0;
+}
+
+static void pull_back(struct okv_store_bucket *bucket, uint32_t room)
+{
+    unsigned count = list_items(bucket, true, smaller_first);
+
+    for (unsigned i = 0; i < count; i++) {
+        struct okv_store_item *item = bucket->order[i];
+        if (item->inline_size == UINT32_MAX)
+            return;
+        uint32_t size = reference_size(bucket, item);
+        if (bucket->used[item->part] - size + item->inline_size > room)
+            continue;
+        item->entry.is_reference = false;
+        bucket->used[item->part] += item->inline_size - size;
+    }
+}
+
+int okv_store_layout_plan(struct okv_store_bucket *bucket, const struct okv_table *table)
+{
+    uint32_t room = okv_bucket_room(table->bucket_size);
+    uint64_t total = choose_kinds(bucket, table);
+
+    if (total > room)
+        spill(bucket, total, room);
+    int rc = deal(bucket, room);
+    if (rc)
+        return rc;
+    pull_back(bucket, room);
+    return 0;
+}
+
+void okv_store_layout_keep(struct okv_store_bucket *bucket)
+{
+    bucket->next_version = bucket->version;
+    bucket->parts = bucket->published_parts;
+    memset(bucket->used, 0, sizeof bucket->used);
+    for (unsigned i = 0; i < bucket->item_count; i++) {
+        struct okv_store_item *item = &bucket->items[i];
+        item->entry.is_reference = item->entry.extent != 0;
+        item->inline_size = size_as(&item->entry, false, bucket->next_version);
+        item->part = item->published_part;
+        bucket->used[item->part] += size_of(bucket, item);
+    }
+}

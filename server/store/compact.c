@@ -1,0 +1,125 @@
+/*
+ * Deletes leave holes among extents of one size, which extents of another size can't
+ * use. When the heap has no room, extents are written anew elsewhere: first those in slabs
+ * that are emptier than the others of their size, so that these become free as a whole;
+ * when that is done, every one for which the allocator offers a place nearer to the beginning
+ * (okv_heap_is_before), so that what is free comes together at the end. Extents are immutable and
+ * one bucket refers to each: moving one is a change of its bucket like any other, in which no item
+ * gets another version.
+ */
+#include <string.h>
+
+#include "server/store/bucket_transaction.h"
+#include "shared/base/error.h"
+
+/* A step ends after so many buckets, or so many bytes moved, which is about a millisecond. */
+#define STEP_BUCKETS 1024
+#define STEP_BYTES (UINT64_C(2) << 20)
+/* Longer extents stay where they are. */
+#define MOVE_MAX (UINT64_C(1) << 20)
+/* Buckets swept in one step. */
+#define SWEEP_STEP 2048
+/* When a pass has moved little there is not another before this many changes
+ * for each bucket. */
+#define CHANGES_PER_BUCKET 1
+
+/* Takes another place for an item's extent, if the allocator has a better one. */
+static bool move_extent(struct okv_store *store, struct okv_store_bucket *bucket,
+                        struct okv_store_item *item)
+{
+    uint64_t length = okv_entry_extent_length(&item->entry);
+    uint64_t from = item->entry.extent;
+    bool sparse = okv_heap_is_sparse(&store->heap, from);
+
+    if ((!sparse && !store->compaction.downwards) || length > MOVE_MAX)
+        return false;
+    uint64_t to = okv_heap_alloc(&store->heap, length);
+    if (!to)
+        return false;
+    if (!sparse && !okv_heap_is_before(&store->heap, to, from)) {
+        okv_heap_free(&store->heap, to);
+        return false;
+    }
+    memcpy(store->table.base + to, store->table.base + from, length);
+    okv_store_bucket_drop_extent(bucket, item);
+    item->entry.extent = to;
+    item->fresh_extent = true;
+    store->compaction.bytes += length;
+    return true;
+}
+
+static unsigned move_extents(struct okv_store *store, struct okv_store_bucket *bucket)
+{
+    unsigned moved = 0;
+
+    for (unsigned i = 0; i < bucket->item_count; i++)
+        if (bucket->items[i].entry.extent)
+            moved += move_extent(store, bucket, &bucket->items[i]);
+    return moved;
+}
+
+static unsigned compact_bucket(struct okv_store *store, struct okv_store_work *work,
+                               uint64_t number)
+{
+    struct okv_store_bucket *bucket = &work->bucket;
+    unsigned moved = 0;
+
+    okv_store_lock(store, number);
+    if (okv_store_change_load(store, work, number) == 0) {
+        moved = move_extents(store, bucket);
+        if (moved)
+            bucket->only_shrinks = false;
+        if ((moved || bucket->expired) && okv_store_change_commit(store, work))
+            moved = 0;
+    }
+    okv_store_unlock(store, number);
+    return moved;
+}
+
+/* What may have made holes since the last pass. */
+static uint64_t changes(struct okv_store *store)
+{
+    return atomic_load(&store->totals.changes) + atomic_load(&store->totals.expired);
+}
+
+static bool compact(struct okv_store *store, struct okv_store_work *work)
+{
+    struct okv_store_compaction *pass = &store->compaction;
+    bool goes_on;
+
+    pthread_mutex_lock(&store->resizing);
+    goes_on = changes(store) >= pass->not_before;
+    uint64_t count = goes_on ? atomic_load(&store->bucket_count) : 0;
+    uint64_t end = pass->next + STEP_BUCKETS < count ? pass->next + STEP_BUCKETS : count;
+    pass->bytes = 0;
+    for (; pass->next < end && pass->bytes < STEP_BYTES; pass->next++)
+        pass->moved += compact_bucket(store, work, pass->next);
+    if (goes_on && pass->next >= count) {
+        bool done = pass->moved < count / 64 + 1;
+        if (done && pass->downwards)
+            pass->not_before = changes(store) + 1 + CHANGES_PER_BUCKET * count;
+        pass->downwards = done && !pass->downwards;
+        pass->next = 0;
+        pass->moved = 0;
+    }
+    pthread_mutex_unlock(&store->resizing);
+    return goes_on;
+}
+
+bool okv_store_find_room(struct okv_store *store, struct okv_store_work *work, uint64_t size,
+                         struct okv_store_effort *effort)
+{
+    if (effort->sweeps > 0 && atomic_load(&store->totals.expiring) > 0) {
+        uint64_t expired = atomic_load(&store->totals.expired);
+        effort->sweeps--;
+        okv_store_sweep(store, work, SWEEP_STEP);
+        if (atomic_load(&store->totals.expired) != expired)
+            return true;
+    }
+    if (okv_store_make_room(store, work, size, &effort->merges))
+        return true;
+    if (effort->compactions == 0)
+        return false;
+    effort->compactions--;
+    return compact(store, work);
+}

@@ -1,0 +1,100 @@
+/* What goes over the table by itself: flush and the sweep of expired items. */
+#include "server/store/bucket_transaction.h"
+#include "shared/base/error.h"
+
+/* Buckets emptied in one step of a flush, and as many that splits have made since the last. */
+#define FLUSH_STEP 512
+
+static int empty_bucket(struct okv_store *store, struct okv_store_work *work, uint64_t number)
+{
+    struct okv_store_bucket *bucket = &work->bucket;
+    int rc;
+
+    okv_store_lock(store, number);
+    rc = okv_store_change_load(store, work, number);
+    if (rc || bucket->published.items == 0)
+        goto unlock;
+    while (bucket->item_count > 0)
+        okv_store_bucket_remove(bucket, &bucket->items[bucket->item_count - 1]);
+    rc = okv_store_change_commit(store, work);
+unlock:
+    okv_store_unlock(store, number);
+    return rc;
+}
+
+static int empty_buckets(struct okv_store *store, struct okv_store_work *work, uint64_t from,
+                         uint64_t to)
+{
+    int rc = 0;
+
+    for (uint64_t number = from; number-- > to && !rc;)
+        rc = empty_bucket(store, work, number);
+    return rc;
+}
+
+/* Downwards: a merge takes items to a lower bucket, which is still to come. A split
+ * takes them to a higher one, and s splits since the last step to the s highest at the most:
+ * those are emptied again. During a step there is no split. */
+int okv_store_flush(struct okv_store *store, struct okv_store_work *work, uint64_t *next,
+                    uint64_t *splits)
+{
+    pthread_mutex_lock(&store->resizing);
+    uint64_t count = atomic_load(&store->bucket_count);
+    uint64_t seen = atomic_load(&store->totals.splits);
+    uint64_t since = *next ? seen - *splits : 0;
+    uint64_t from = *next == 0 || *next > count || since > FLUSH_STEP ? count : *next;
+    uint64_t to = from > FLUSH_STEP ? from - FLUSH_STEP : 0;
+    uint64_t fresh = count - from > since ? count - since : from;
+    int rc = empty_buckets(store, work, count, fresh);
+
+    if (!rc)
+        rc = empty_buckets(store, work, from, to);
+    pthread_mutex_unlock(&store->resizing);
+    if (rc)
+        return rc;
+    okv_store_shrink(store, work, FLUSH_STEP);
+    *next = to;
+    *splits = seen;
+    return 0;
+}
+
+static bool has_expired(const struct okv_store *store, uint64_t number, uint64_t clock_ms)
+{
+    const struct okv_table *table = &store->table;
+    uint64_t offset = okv_table_bucket_offset(table, number);
+
+    while (offset) {
+        const uint8_t *image = table->base + offset;
+        uint32_t position = 0;
+        struct okv_entry entry;
+        while (okv_bucket_next(image, &position, &entry) == 1)
+            if (okv_entry_is_expired(&entry, clock_ms))
+                return true;
+        offset = okv_bucket_chain(image);
+    }
+    return false;
+}
+
+static void sweep_bucket(struct okv_store *store, struct okv_store_work *work, uint64_t number)
+{
+    okv_store_lock(store, number);
+    if (number < atomic_load(&store->bucket_count) &&
+        has_expired(store, number, atomic_load(&store->clock_ms)) &&
+        okv_store_change_load(store, work, number) == 0)
+        okv_store_change_commit(store, work); /* on failure the items stay for the next sweep */
+    okv_store_unlock(store, number);
+}
+
+void okv_store_sweep(struct okv_store *store, struct okv_store_work *work, unsigned buckets)
+{
+    uint64_t count = atomic_load(&store->bucket_count);
+    uint64_t first = atomic_fetch_add(&store->swept, buckets);
+
+    if (atomic_load(&store->totals.expiring) == 0)
+        return;
+    if (buckets > count)
+        buckets = (unsigned)count;
+    for (unsigned i = 0; i < buckets; i++)
+        sweep_bucket(store, work, (first + i) % count);
+    okv_store_shrink(store, work, buckets);
+}

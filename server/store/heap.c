@@ -1,0 +1,281 @@
+#include "server/store/heap.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "shared/base/error.h"
+
+#define PAGE 4096u
+
+/* The smallest piece that the arena is made to take; jemalloc's smallest size
+ * class of whole pages that belong to one allocation. */
+#define PIECE_MIN 16384u
+
+/* Room for "arena.4294967295.dirty_decay_ms". */
+#define CONTROL_NAME 48
+
+static struct okv_heap *heap_of(extent_hooks_t *hooks)
+{
+    return (struct okv_heap *)((char *)hooks - offsetof(struct okv_heap, hooks));
+}
+
+static void *hook_alloc(extent_hooks_t *hooks, void *wanted, size_t size, size_t alignment,
+                        bool *zero, bool *commit, unsigned arena)
+{
+    struct okv_heap *heap = heap_of(hooks);
+    uint8_t *found = NULL;
+
+    (void)arena;
+    if (wanted)
+        return NULL;
+    pthread_mutex_lock(&heap->lock);
+    if (size >= heap->least && size <= heap->frontier - heap->floor) {
+        /* Addresses are aligned, not offsets: a mapping may begin at any page. */
+        uintptr_t end = (uintptr_t)heap->base + heap->frontier;
+        uintptr_t start = (end - size) & ~(uintptr_t)(alignment - 1);
+        if (start >= (uintptr_t)heap->base + heap->floor) {
+            heap->frontier = start - (uintptr_t)heap->base;
+            if (heap->piece_count < OKV_HEAP_PIECES)
+                heap->pieces[heap->piece_count++] = heap->frontier;
+            found = (uint8_t *)start;
+        }
+    }
+    pthread_mutex_unlock(&heap->lock);
+    if (found) {
+        *zero = true;
+        *commit = true;
+    }
+    return found;
+}
+
+/* A hook that returns true has refused. */
+static bool hook_refuse_dalloc(extent_hooks_t *hooks, void *address, size_t size, bool committed,
+                               unsigned arena)
+{
+    (void)hooks, (void)address, (void)size, (void)committed, (void)arena;
+    return true;
+}
+
+static bool hook_refuse_purge(extent_hooks_t *hooks, void *address, size_t size, size_t offset,
+                              size_t length, unsigned arena)
+{
+    (void)hooks, (void)address, (void)size, (void)offset, (void)length, (void)arena;
+    return true;
+}
+
+static bool hook_split(extent_hooks_t *hooks, void *address, size_t size, size_t size_a,
+                       size_t size_b, bool committed, unsigned arena)
+{
+    (void)hooks, (void)address, (void)size, (void)size_a, (void)size_b, (void)committed;
+    (void)arena;
+    return false;
+}
+
+static bool hook_merge(extent_hooks_t *hooks, void *address_a, size_t size_a, void *address_b,
+                       size_t size_b, bool committed, unsigned arena)
+{
+    (void)hooks, (void)address_a, (void)size_a, (void)address_b, (void)size_b, (void)committed;
+    (void)arena;
+    return false;
+}
+
+/* With any other decay the arena keeps what was freed in the sizes it had, and
+ * a region once full of small items serves no large one any more. */
+static int set_decay(unsigned arena, const char *which)
+{
+    char name[CONTROL_NAME];
+    ssize_t now = 0;
+
+    snprintf(name, sizeof name, "arena.%u.%s", arena, which);
+    return mallctl(name, NULL, NULL, &now, sizeof now);
+}
+
+static void destroy_arena(unsigned arena)
+{
+    char name[CONTROL_NAME];
+
+    snprintf(name, sizeof name, "arena.%u.destroy", arena);
+    mallctl(name, NULL, NULL, NULL, 0);
+}
+
+int okv_heap_init(struct okv_heap *heap, void *base, uint64_t floor, uint64_t length)
+{
+    if (floor == 0 || length < PAGE || floor > length - PAGE ||
+        ((uintptr_t)base + length) % PAGE != 0)
+        return OKV_EINVAL;
+    *heap = (struct okv_heap){
+        .base = base,
+        .floor = floor,
+        .length = length,
+        .frontier = length,
+        .least = UINT64_MAX,
+        .hooks =
+            {
+                .alloc = hook_alloc,
+                .dalloc = hook_refuse_dalloc,
+                .purge_lazy = hook_refuse_purge,
+                .purge_forced = hook_refuse_purge,
+                .split = hook_split,
+                .merge = hook_merge,
+            },
+    };
+    atomic_init(&heap->used, 0);
+    heap->query_length = sizeof heap->query / sizeof *heap->query;
+    if (mallctlnametomib("experimental.utilization.query", heap->query, &heap->query_length))
+        heap->query_length = 0;
+    pthread_mutex_init(&heap->lock, NULL);
+    pthread_mutex_init(&heap->growing, NULL);
+
+    struct arena_config_s {
+        extent_hooks_t *hooks;
+        bool metadata_use_hooks;
+    } config = {.hooks = &heap->hooks, .metadata_use_hooks = false};
+    size_t size = sizeof heap->arena;
+    if (mallctl("experimental.arenas_create_ext", &heap->arena, &size, &config, sizeof config))
+        goto destroy_locks;
+    if (set_decay(heap->arena, "dirty_decay_ms") || set_decay(heap->arena, "muzzy_decay_ms"))
+        goto destroy_arena;
+    return 0;
+destroy_arena:
+    destroy_arena(heap->arena);
+destroy_locks:
+    pthread_mutex_destroy(&heap->growing);
+    pthread_mutex_destroy(&heap->lock);
+    return OKV_ENOMEM;
+}
+
+void okv_heap_fini(struct okv_heap *heap)
+{
+    destroy_arena(heap->arena);
+    pthread_mutex_destroy(&heap->growing);
+    pthread_mutex_destroy(&heap->lock);
+}
+
+static int flags(const struct okv_heap *heap)
+{
+    return MALLOCX_ARENA(heap->arena) | MALLOCX_TCACHE_NONE;
+}
+
+static uint64_t set_least(struct okv_heap *heap, uint64_t least)
+{
+    pthread_mutex_lock(&heap->lock);
+    heap->least = least;
+    uint64_t left = heap->frontier - heap->floor;
+    pthread_mutex_unlock(&heap->lock);
+    return left;
+}
+
+/* Makes the arena take one more piece of at least `size` bytes: it gets them as
+ * an allocation, whose end leaves the piece whole. False when they are not there. */
+static bool grow(struct okv_heap *heap, uint64_t size)
+{
+    set_least(heap, size);
+    void *piece = mallocx(size, flags(heap));
+    set_least(heap, UINT64_MAX);
+    if (piece)
+        dallocx(piece, flags(heap));
+    return piece != NULL;
+}
+
+/* Half of what is left is taken first, so that pieces are few. */
+static void *grow_and_alloc(struct okv_heap *heap, uint64_t size)
+{
+    uint64_t smallest = size < PIECE_MIN ? PIECE_MIN : size;
+
+    pthread_mutex_lock(&heap->growing);
+    void *memory = mallocx(size, flags(heap)); /* another thread may just have grown it */
+    uint64_t left = set_least(heap, UINT64_MAX);
+    uint64_t piece = left / 2;
+    while (!memory && left >= smallest) {
+        if (piece < smallest)
+            piece = smallest;
+        if (grow(heap, piece))
+            memory = mallocx(size, flags(heap));
+        if (piece == smallest)
+            break;
+        piece /= 2;
+    }
+    pthread_mutex_unlock(&heap->growing);
+    return memory;
+}
+
+uint64_t okv_heap_alloc(struct okv_heap *heap, uint64_t size)
+{
+    if (size == 0 || size > heap->length)
+        return 0;
+    uint8_t *memory = mallocx(size, flags(heap));
+    if (!memory)
+        memory = grow_and_alloc(heap, size);
+    if (!memory)
+        return 0;
+    atomic_fetch_add_explicit(&heap->used, sallocx(memory, flags(heap)), memory_order_relaxed);
+    return (uint64_t)(memory - heap->base);
+}
+
+void okv_heap_free(struct okv_heap *heap, uint64_t offset)
+{
+    uint8_t *memory = heap->base + offset;
+
+    atomic_fetch_sub_explicit(&heap->used, sallocx(memory, flags(heap)), memory_order_relaxed);
+    dallocx(memory, flags(heap));
+}
+
+/* The arena's own measure, made for programs that move what they have allocated. */
+bool okv_heap_is_sparse(const struct okv_heap *heap, uint64_t offset)
+{
+    struct {
+        void *slab_in_use;
+        size_t slab_free, slab_regions, slab_size;
+        size_t bin_free, bin_regions;
+    } figures;
+    size_t size = sizeof figures;
+    void *memory = heap->base + offset;
+
+    if (heap->query_length == 0 ||
+        mallctlbymib(heap->query, heap->query_length, &figures, &size, &memory, sizeof memory))
+        return false;
+    uintptr_t in_use = (uintptr_t)figures.slab_in_use;
+    bool is_in_use = figures.slab_in_use && (uintptr_t)memory >= in_use &&
+                     (uintptr_t)memory < in_use + figures.slab_size;
+    return figures.slab_regions > 1 && !is_in_use &&
+           figures.slab_free * figures.bin_regions > figures.bin_free * figures.slab_regions;
+}
+
+uint64_t okv_heap_size(uint64_t size)
+{
+    return nallocx(size, 0);
+}
+
+/* Pieces are taken downwards, so the first one that begins at or below an offset has it. */
+static unsigned piece_of(const struct okv_heap *heap, uint64_t offset)
+{
+    unsigned piece = 0;
+
+    while (piece < heap->piece_count && heap->pieces[piece] > offset)
+        piece++;
+    return piece;
+}
+
+bool okv_heap_is_before(struct okv_heap *heap, uint64_t a, uint64_t b)
+{
+    pthread_mutex_lock(&heap->lock);
+    unsigned piece_a = piece_of(heap, a);
+    unsigned piece_b = piece_of(heap, b);
+    pthread_mutex_unlock(&heap->lock);
+    return piece_a != piece_b ? piece_a < piece_b : a < b;
+}
+
+uint64_t okv_heap_used(const struct okv_heap *heap)
+{
+    return atomic_load_explicit(&heap->used, memory_order_relaxed);
+}
+
+uint64_t okv_heap_reached(struct okv_heap *heap)
+{
+    pthread_mutex_lock(&heap->lock);
+    uint64_t reached = heap->length - heap->frontier;
+    pthread_mutex_unlock(&heap->lock);
+    return reached;
+}

@@ -1,0 +1,173 @@
+#include "server/store/region.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "shared/base/error.h"
+#include "shared/base/mapping.h"
+#include "shared/base/size.h"
+
+#ifndef MFD_HUGE_2MB /* in linux/memfd.h, which does not go with sys/mman.h */
+#define MFD_HUGE_2MB (21u << 26)
+#endif
+#ifndef MADV_POPULATE_WRITE /* Linux 5.14 */
+#define MADV_POPULATE_WRITE 23
+#endif
+#ifndef MADV_COLLAPSE /* Linux 6.1 */
+#define MADV_COLLAPSE 25
+#endif
+
+#define COLLAPSE_TRIES 20
+#define COLLAPSE_PAUSE_NS 1000000
+
+static int huge_pages_missing(uint64_t length, struct okv_diag *diag)
+{
+    unsigned long pages = (unsigned long)((length + OKV_HUGE_PAGE - 1) / OKV_HUGE_PAGE);
+
+    return okv_diag_set(diag, OKV_EPERM,
+                        "--huge needs %lu free huge pages of 2 MiB (%s): reserve them with "
+                        "`sysctl vm.nr_hugepages=%lu`, or leave --huge out",
+                        pages, strerror(errno), pages);
+}
+
+/* Pages of a memfd come with use: a region larger than the memory there is would
+ * be found out when the table is being laid out, by the kernel killing processes. */
+static int check_length(uint64_t length, struct okv_diag *diag)
+{
+    uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    char wanted[OKV_SIZE_TEXT], there[OKV_SIZE_TEXT];
+
+    if (length <= memory)
+        return 0;
+    okv_size_format(length, wanted, sizeof wanted);
+    okv_size_format(memory, there, sizeof there);
+    return okv_diag_set(diag, OKV_ENOMEM,
+                        "--memory: a region of %s does not fit the %s of this machine: choose less",
+                        wanted, there);
+}
+
+static int map_failed(uint64_t length, enum okv_region_pages pages, struct okv_diag *diag)
+{
+    if (pages == OKV_REGION_RESERVED)
+        return huge_pages_missing(length, diag);
+    return okv_diag_set(diag, OKV_ENOMEM, "cannot map a region of %llu bytes: %s; lower --memory",
+                        (unsigned long long)length, strerror(errno));
+}
+
+static int collapse_failed(uint64_t done, uint64_t length, struct okv_diag *diag)
+{
+    unsigned long long here = done >> 20, all = length >> 20;
+
+    if (errno == ENOMEM || errno == EBUSY)
+        return okv_diag_set(diag, OKV_ENOMEM,
+                            "--huge=transparent: the kernel made %llu of %llu MiB into huge pages "
+                            "and has no memory for more (%s): lower --memory, raise the limit of "
+                            "its control group, reserve pages for --huge, or leave it out",
+                            here, all, strerror(errno));
+    return okv_diag_set(diag, OKV_EPERM,
+                        "--huge=transparent: the kernel made %llu of %llu MiB into huge pages "
+                        "(%s); it takes Linux 6.1 with transparent huge pages: reserve pages for "
+                        "--huge instead, or leave it out",
+                        here, all, strerror(errno));
+}
+
+/* The kernel may be busy with a page for a moment. */
+static int collapse_one(uint8_t *page)
+{
+    int rc = -1;
+
+    for (int i = 0; i < COLLAPSE_TRIES && rc; i++) {
+        if (i > 0)
+            nanosleep(&(struct timespec){.tv_nsec = COLLAPSE_PAUSE_NS}, NULL);
+        rc = madvise(page, OKV_HUGE_PAGE, MADV_COLLAPSE);
+        if (rc && errno != EAGAIN)
+            break;
+    }
+    return rc;
+}
+
+/* The kernel collapses only where there is something, for which a byte is enough; of a range that
+ * lies elsewhere than a huge page would it does nothing, and calls it a success. */
+static int collapse(uint8_t *base, uint64_t length, struct okv_diag *diag)
+{
+    if ((uintptr_t)base % OKV_HUGE_PAGE)
+        return okv_diag_set(diag, OKV_ENOMEM,
+                            "--huge=transparent: there is no address space for %llu bytes and the "
+                            "alignment of huge pages: raise the limit on it (ulimit -v)",
+                            (unsigned long long)length);
+    for (uint64_t at = 0; at < length; at += OKV_HUGE_PAGE) {
+        *(volatile uint8_t *)(base + at) = 0;
+        if (collapse_one(base + at))
+            return collapse_failed(at, length, diag);
+    }
+    return 0;
+}
+
+static int populate(void *base, uint64_t length, struct okv_diag *diag)
+{
+    if (madvise(base, length, MADV_POPULATE_WRITE) == 0)
+        return 0;
+    if (errno == EINVAL)
+        return okv_diag_set(diag, OKV_EUNSUPPORTED, "--prefault takes Linux 5.14: leave it out");
+    return okv_diag_set(diag, OKV_ENOMEM,
+                        "--prefault: the kernel does not give %llu bytes (%s); lower --memory",
+                        (unsigned long long)length, strerror(errno));
+}
+
+/* A child would otherwise get copies of the pinned pages (man ibv_fork_init). */
+static int keep_from_children(void *base, uint64_t length, struct okv_diag *diag)
+{
+    if (madvise(base, length, MADV_DONTFORK))
+        return okv_diag_set(diag, OKV_EIO, "cannot keep the region out of child processes: %s",
+                            strerror(errno));
+    return 0;
+}
+
+int okv_region_create(uint64_t length, enum okv_region_pages pages, bool prefault,
+                      struct okv_exposed_region *out, struct okv_diag *diag)
+{
+    unsigned huge = pages == OKV_REGION_RESERVED ? MFD_HUGETLB | MFD_HUGE_2MB : 0;
+    int rc = check_length(length, diag);
+
+    if (rc)
+        return rc;
+    int fd = memfd_create("okv-region", MFD_CLOEXEC | MFD_ALLOW_SEALING | huge);
+    if (fd < 0)
+        return huge ? huge_pages_missing(length, diag)
+                    : okv_diag_set(diag, okv_error_from_errno(errno),
+                                   "cannot create the region's memfd: %s", strerror(errno));
+    if (ftruncate(fd, (off_t)length)) {
+        rc = okv_diag_set(diag, OKV_ENOMEM,
+                          "cannot size the region to %llu bytes: %s; lower --memory",
+                          (unsigned long long)length, strerror(errno));
+        goto close_fd;
+    }
+    void *base = okv_map_shared(fd, length, PROT_READ | PROT_WRITE);
+    if (base == MAP_FAILED) {
+        rc = map_failed(length, pages, diag);
+        goto close_fd;
+    }
+    rc = keep_from_children(base, length, diag);
+    if (rc == 0 && pages == OKV_REGION_TRANSPARENT)
+        rc = collapse(base, length, diag);
+    if (rc == 0 && prefault)
+        rc = populate(base, length, diag);
+    if (rc)
+        goto unmap;
+    *out = (struct okv_exposed_region){.base = base, .length = length, .fd = fd};
+    return 0;
+unmap:
+    munmap(base, length);
+close_fd:
+    close(fd);
+    return rc;
+}
+
+void okv_region_destroy(struct okv_exposed_region *region)
+{
+    munmap(region->base, region->length);
+    close(region->fd);
+}

@@ -1,0 +1,364 @@
+/*
+ * The index grows and shrinks by one bucket at a time (shared/format/linear.h).
+ *
+ * A split writes the bucket that comes first, then republishes the one that it takes
+ * from: for a moment an item is in both images, never in none. A merge works the
+ * other way around and leaves an empty image where the bucket was, whose depth sends
+ * readers to the one that took its items. Only then does the count change, under
+ * the lock of the two buckets. A reader needs neither count nor order: each image says
+ * which keys it answers for.
+ *
+ * The buckets that a table can have at once are what the directory, index_percent
+ * and the heap allow. Where growth ends, items go on to move to extents and
+ * overflow buckets.
+ */
+#include <string.h>
+
+#include "server/store/bucket_transaction.h"
+#include "shared/base/compiler.h"
+#include "shared/base/error.h"
+#include "shared/base/ordering.h"
+
+/* Resizing steps after one change: more than one, so that they catch up. Merging
+ * buckets that are nearly empty costs little. */
+#define SPLITS_PER_CHANGE 4
+#define MERGES_PER_CHANGE 8
+/* Changes to let pass after there was no room to grow, and after the index gave room:
+ * what it would take again at once. */
+#define GROWTH_PAUSE 1024
+#define GROWTH_PAUSE_FULL 65536
+/* The share of the region that the heap has used, counted in so many, and the least for
+ * tolerance(). */
+#define SHARES 256u
+#define SHARES_MIN (SHARES / 8)
+/* Extra READs of all items together that are always tolerated: a few items would make the index
+ * grow and shrink by turns over one of them. */
+#define SLACK 2u
+/* How full entries may make the index when the heap has no room; how empty removals may make it:
+ * less than growth does where it tolerates the least, which leaves 15 % in use of small buckets. */
+#define FULL_PERCENT 75
+#define EMPTY_PERCENT 12
+
+static uint64_t segment_length(const struct okv_table *table)
+{
+    return (uint64_t)table->segment_buckets * table->bucket_size;
+}
+
+void okv_store_publish_status(struct okv_store *store)
+{
+    struct okv_wire_status wire;
+
+    pthread_mutex_lock(&store->publishing);
+    const struct okv_table_status status = {
+        .clock_ms = atomic_load(&store->clock_ms),
+        .bucket_count = atomic_load(&store->bucket_count),
+    };
+    okv_status_encode(&status, store->table.boot_id, &wire);
+    memcpy(store->table.base + OKV_STATUS_OFFSET, &wire, sizeof wire);
+    pthread_mutex_unlock(&store->publishing);
+}
+
+static void directory_set(struct okv_table *table, uint64_t segment, uint64_t offset)
+{
+    okv_le64 *directory = (okv_le64 *)(table->base + OKV_DIRECTORY_OFFSET);
+
+    table->segments[segment] = offset;
+    directory[segment] = okv_le64_of(offset);
+    okv_publish_fence();
+}
+
+static void reserve_take(struct okv_store *store)
+{
+    if (!store->reserve && store->table.segments[1])
+        store->reserve = okv_heap_alloc(&store->heap, segment_length(&store->table));
+}
+
+static void reserve_give(struct okv_store *store)
+{
+    if (store->reserve)
+        okv_heap_free(&store->heap, store->reserve);
+    store->reserve = 0;
+}
+
+/* Makes sure that there is a place for bucket `number`, the next one. */
+static int segment_take(struct okv_store *store, uint64_t number)
+{
+    struct okv_table *table = &store->table;
+    uint64_t segment = number / table->segment_buckets;
+
+    if (number >= store->buckets_max)
+        return OKV_EFULL;
+    if (table->segments[segment])
+        return 0;
+    uint64_t offset = okv_heap_alloc(&store->heap, segment_length(table));
+    if (!offset)
+        return OKV_EFULL;
+    atomic_fetch_add(&store->index_length, okv_heap_size(segment_length(table)));
+    directory_set(table, segment, offset);
+    reserve_take(store);
+    return 0;
+}
+
+/* Gives the segment of bucket `number`, which was the last one, back if it was its first. */
+static void segment_release(struct okv_store *store, uint64_t number)
+{
+    struct okv_table *table = &store->table;
+    uint64_t segment = number / table->segment_buckets;
+    uint64_t offset = table->segments[segment];
+
+    if (number % table->segment_buckets != 0)
+        return;
+    directory_set(table, segment, 0);
+    okv_heap_free(&store->heap, offset);
+    if (segment == 1)
+        reserve_give(store);
+    atomic_fetch_sub(&store->index_length, okv_heap_size(segment_length(table)));
+}
+
+int okv_store_index_create(struct okv_store *store)
+{
+    if (segment_take(store, 0))
+        return OKV_EINVAL;
+    for (uint64_t bucket = 0; bucket < OKV_STORE_BUCKETS_MIN; bucket++)
+        okv_store_bucket_write_empty(&store->table, bucket,
+                                     okv_linear_depth(bucket, OKV_STORE_BUCKETS_MIN), 0);
+    atomic_store(&store->bucket_count, OKV_STORE_BUCKETS_MIN);
+    return 0;
+}
+
+static void set_count(struct okv_store *store, uint64_t count)
+{
+    atomic_store(&store->bucket_count, count);
+    okv_store_publish_status(store);
+}
+
+/* Moves the items of work->bucket that belong to work->sibling at its depth. */
+static int divide(struct okv_store *store, struct okv_store_work *work)
+{
+    struct okv_store_bucket *from = &work->bucket;
+    int rc = 0;
+
+    for (unsigned i = from->item_count; i-- > 0 && !rc;) {
+        struct okv_store_item *item = &from->items[i];
+        uint64_t hash =
+            okv_hash_key(item->entry.key, item->entry.key_length, store->table.hash_seed);
+        if (okv_hash_bucket(hash, work->sibling.depth) == work->sibling.number)
+            rc = okv_store_bucket_move(from, item, &work->sibling);
+    }
+    return rc;
+}
+
+/* Prepares both working copies or none. */
+static int prepare_both(struct okv_store *store, struct okv_store_work *work)
+{
+    int rc = okv_store_bucket_prepare(&work->sibling, &store->table);
+
+    if (rc)
+        return rc;
+    rc = okv_store_bucket_prepare(&work->bucket, &store->table);
+    if (rc)
+        okv_store_bucket_cancel(&work->sibling, &store->table);
+    return rc;
+}
+
+static int split_locked(struct okv_store *store, struct okv_store_work *work, uint64_t from,
+                        uint64_t to)
+{
+    struct okv_table *table = &store->table;
+    int rc = okv_store_change_load(store, work, from);
+
+    if (rc)
+        return rc;
+    work->bucket.depth++;
+    okv_store_bucket_begin(&work->sibling, table, to, work->bucket.depth, work->bucket.version);
+    rc = divide(store, work);
+    /* The depth changes: readers must not mix parts from before and after. */
+    work->bucket.only_shrinks = false;
+    if (!rc)
+        rc = prepare_both(store, work);
+    if (rc)
+        return rc;
+    okv_store_bucket_publish(&work->sibling, table);
+    okv_store_bucket_publish(&work->bucket, table);
+    set_count(store, to + 1);
+    okv_store_bucket_finish(&work->sibling, table);
+    okv_store_bucket_finish(&work->bucket, table);
+    okv_store_count_change(store, &work->sibling);
+    okv_store_count_change(store, &work->bucket);
+    return 0;
+}
+
+static int split(struct okv_store *store, struct okv_store_work *work)
+{
+    uint64_t to = atomic_load(&store->bucket_count);
+    uint64_t from = okv_hash_bucket(to, okv_linear_level(to));
+    int rc = segment_take(store, to);
+
+    if (rc)
+        return rc;
+    okv_store_lock(store, from);
+    rc = split_locked(store, work, from, to);
+    okv_store_unlock(store, from);
+    if (rc)
+        segment_release(store, to);
+    else
+        atomic_fetch_add(&store->totals.splits, 1);
+    return rc;
+}
+
+static int merge_locked(struct okv_store *store, struct okv_store_work *work, uint64_t from,
+                        uint64_t into)
+{
+    struct okv_table *table = &store->table;
+    struct okv_store_bucket *gone = &work->sibling;
+    struct okv_store_bucket *bucket = &work->bucket;
+    int rc = okv_store_change_load(store, work, into);
+
+    if (!rc)
+        rc = okv_store_bucket_load(gone, table, from);
+    if (rc)
+        return rc;
+    bucket->depth--;
+    if (bucket->next_version <= gone->version)
+        bucket->next_version = gone->version + 1;
+    while (gone->item_count > 0 && !rc)
+        rc = okv_store_bucket_move(gone, &gone->items[gone->item_count - 1], bucket);
+    bucket->only_shrinks = false;
+    if (!rc)
+        rc = okv_store_bucket_prepare(bucket, table);
+    if (rc)
+        return rc;
+    okv_store_bucket_publish(bucket, table);
+    okv_store_bucket_write_empty(table, from, bucket->depth, bucket->next_version);
+    set_count(store, from);
+    okv_store_bucket_finish(bucket, table);
+    gone->parts = 0; /* all of its overflow parts go; its own place is the segment's */
+    for (unsigned part = 1; part < gone->published_parts; part++)
+        okv_heap_free(table->heap, gone->published_offset[part]);
+    gone->changed = (struct okv_store_tally){0};
+    okv_store_count_change(store, gone);
+    okv_store_count_change(store, bucket);
+    return 0;
+}
+
+static int merge(struct okv_store *store, struct okv_store_work *work)
+{
+    uint64_t from = atomic_load(&store->bucket_count) - 1;
+    uint64_t into = okv_hash_bucket(from, okv_linear_level(from));
+
+    okv_store_lock(store, into);
+    int rc = merge_locked(store, work, from, into);
+    okv_store_unlock(store, into);
+    if (rc)
+        return rc;
+    segment_release(store, from);
+    atomic_fetch_add(&store->totals.merges, 1);
+    return 0;
+}
+
+/* Extra READs that are tolerated, of SHARES * 1000 gets. Where it was not said how many, memory
+ * that nothing needs makes them rarer. */
+static uint64_t tolerance(const struct okv_store *store)
+{
+    if (store->extra_reads > 0)
+        return (uint64_t)store->extra_reads * SHARES;
+    uint64_t shares = okv_heap_used(store->table.heap) * SHARES / store->length;
+    return OKV_EXTRA_READS_FULL * (shares > SHARES_MIN ? shares : SHARES_MIN);
+}
+
+static bool is_too_full(struct okv_store *store)
+{
+    uint64_t extra = atomic_load_explicit(&store->totals.extra_reads, memory_order_relaxed);
+    uint64_t items = atomic_load_explicit(&store->totals.items, memory_order_relaxed);
+
+    return extra * (SHARES * 1000) > items * tolerance(store) + SLACK * SHARES * 1000;
+}
+
+/* Whether the entries take less than this share of the index. */
+static bool is_sparse(struct okv_store *store, unsigned percent)
+{
+    uint64_t count = atomic_load_explicit(&store->bucket_count, memory_order_relaxed);
+    uint64_t bytes = atomic_load_explicit(&store->totals.entry_bytes, memory_order_relaxed);
+
+    return count > OKV_STORE_BUCKETS_MIN &&
+           bytes * 100 < count * store->table.bucket_size * percent;
+}
+
+/* Merging makes extra READs: it stops well below those at which splits begin, since
+ * buckets may be nearly empty because two items do not fit one. */
+static bool is_too_empty(struct okv_store *store)
+{
+    uint64_t extra = atomic_load_explicit(&store->totals.extra_reads, memory_order_relaxed);
+    uint64_t items = atomic_load_explicit(&store->totals.items, memory_order_relaxed);
+
+    return is_sparse(store, EMPTY_PERCENT) && extra * (SHARES * 2000) <= items * tolerance(store);
+}
+
+void okv_store_shrink(struct okv_store *store, struct okv_store_work *work, unsigned most)
+{
+    if (!is_too_empty(store))
+        return;
+    pthread_mutex_lock(&store->resizing);
+    for (unsigned i = 0; i < most && is_too_empty(store); i++)
+        if (merge(store, work))
+            break;
+    pthread_mutex_unlock(&store->resizing);
+}
+
+/* What merging can free at the most. */
+static uint64_t spare_length(struct okv_store *store)
+{
+    uint64_t index = atomic_load(&store->index_length);
+    uint64_t needed = atomic_load(&store->totals.entry_bytes) * 100 / FULL_PERCENT;
+
+    return index > needed ? index - needed : 0;
+}
+
+/* A merge may need extents and overflow buckets before its segment is free: the reserve is
+ * for those, and is taken anew before anybody else gets what was made. */
+bool okv_store_make_room(struct okv_store *store, struct okv_store_work *work, uint64_t size,
+                         unsigned *merges)
+{
+    if (*merges == 0 || !is_sparse(store, FULL_PERCENT) || size > spare_length(store))
+        return false;
+    pthread_mutex_lock(&store->resizing);
+    uint64_t before = atomic_load(&store->index_length);
+    reserve_give(store);
+    while (*merges > 0 && atomic_load(&store->index_length) == before &&
+           is_sparse(store, FULL_PERCENT)) {
+        --*merges;
+        if (merge(store, work))
+            *merges = 0;
+    }
+    reserve_take(store);
+    bool made = atomic_load(&store->index_length) < before;
+    if (made)
+        atomic_store_explicit(&store->growth_pause, GROWTH_PAUSE_FULL, memory_order_relaxed);
+    pthread_mutex_unlock(&store->resizing);
+    return made;
+}
+
+static void grow(struct okv_store *store, struct okv_store_work *work)
+{
+    if (atomic_load_explicit(&store->growth_pause, memory_order_relaxed) > 0) {
+        atomic_fetch_sub_explicit(&store->growth_pause, 1, memory_order_relaxed);
+        return;
+    }
+    /* Another thread that is at it already does this one's share. */
+    if (pthread_mutex_trylock(&store->resizing))
+        return;
+    for (unsigned i = 0; i < SPLITS_PER_CHANGE && is_too_full(store); i++)
+        if (split(store, work)) {
+            atomic_store_explicit(&store->growth_pause, GROWTH_PAUSE, memory_order_relaxed);
+            break;
+        }
+    pthread_mutex_unlock(&store->resizing);
+}
+
+OKV_APART void okv_store_resize(struct okv_store *store, struct okv_store_work *work)
+{
+    if (is_too_full(store))
+        grow(store, work);
+    else
+        okv_store_shrink(store, work, MERGES_PER_CHANGE);
+}

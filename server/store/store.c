@@ -1,0 +1,227 @@
+#include "server/store/store.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/store/bucket_transaction.h"
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+
+#define PAGE 4096u
+
+int okv_store_work_init(struct okv_store_work *work, uint32_t bucket_size)
+{
+    int rc = okv_store_bucket_init(&work->bucket, bucket_size);
+
+    if (rc)
+        return rc;
+    rc = okv_store_bucket_init(&work->sibling, bucket_size);
+    if (rc)
+        goto fini_bucket;
+    work->overwrites = 0;
+    work->patch = (struct okv_store_patch){.image = malloc(bucket_size)};
+    if (work->patch.image)
+        return 0;
+    rc = OKV_ENOMEM;
+    okv_store_bucket_fini(&work->sibling);
+fini_bucket:
+    okv_store_bucket_fini(&work->bucket);
+    return rc;
+}
+
+void okv_store_work_fini(struct okv_store_work *work)
+{
+    free(work->patch.image);
+    okv_store_bucket_fini(&work->sibling);
+    okv_store_bucket_fini(&work->bucket);
+}
+
+/* ---- the empty table ---- */
+
+static uint32_t choose_inline_max(const struct okv_store_params *params)
+{
+    uint32_t room = okv_bucket_room(params->bucket_size);
+
+    if (params->inline_max == 0)
+        return room / 3;
+    return params->inline_max < room ? params->inline_max : room;
+}
+
+/* Segments so long that the directory can name a whole region of them. */
+static uint32_t choose_segment_buckets(const struct okv_store_params *params)
+{
+    uint32_t buckets = OKV_SEGMENT_BUCKETS_MIN;
+
+    while (buckets < OKV_SEGMENT_BUCKETS_MAX &&
+           (uint64_t)buckets * params->bucket_size * OKV_DIRECTORY_ENTRIES < params->length)
+        buckets *= 2;
+    return buckets;
+}
+
+static uint64_t choose_buckets_max(const struct okv_store_params *params, uint32_t segment_buckets)
+{
+    uint64_t percent = params->index_percent ? params->index_percent : OKV_INDEX_PERCENT_DEFAULT;
+    uint64_t most = params->length / 100 * percent / params->bucket_size;
+    uint64_t named = (uint64_t)segment_buckets * OKV_DIRECTORY_ENTRIES;
+
+    if (most < OKV_STORE_BUCKETS_MIN)
+        most = OKV_STORE_BUCKETS_MIN;
+    return most < named ? most : named;
+}
+
+static bool params_valid(const struct okv_store_params *params)
+{
+    return params->base && (uintptr_t)params->base % PAGE == 0 && params->length % PAGE == 0 &&
+           params->length >= OKV_HEAP_OFFSET + PAGE && okv_bucket_size_valid(params->bucket_size) &&
+           params->boot_id != 0 && params->max_value <= OKV_VALUE_MAX &&
+           params->extra_reads <= 1000 && params->index_percent <= 100;
+}
+
+static void write_superblock(const struct okv_store *store)
+{
+    const struct okv_table *table = &store->table;
+    const struct okv_superblock block = {
+        .boot_id = table->boot_id,
+        .hash_seed = store->table.hash_seed,
+        .region_length = store->length,
+        .directory_offset = OKV_DIRECTORY_OFFSET,
+        .directory_entries = OKV_DIRECTORY_ENTRIES,
+        .segment_buckets = table->segment_buckets,
+        .boot_wall_ms = okv_clock_wall_ms(),
+        .bucket_size = table->bucket_size,
+    };
+
+    okv_superblock_encode(&block, (struct okv_wire_superblock *)table->base);
+}
+
+static void locks_init(struct okv_store *store)
+{
+    pthread_mutex_init(&store->resizing, NULL);
+    pthread_mutex_init(&store->publishing, NULL);
+    for (unsigned i = 0; i < OKV_STORE_LOCKS; i++)
+        pthread_mutex_init(&store->locks[i], NULL);
+}
+
+int okv_store_init(struct okv_store *store, const struct okv_store_params *params)
+{
+    if (!params_valid(params))
+        return OKV_EINVAL;
+    uint32_t segment_buckets = choose_segment_buckets(params);
+    *store = (struct okv_store){
+        .table =
+            {
+                .base = params->base,
+                .heap = &store->heap,
+                .boot_id = params->boot_id,
+                .hash_seed = params->hash_seed,
+                .bucket_size = params->bucket_size,
+                .inline_max = choose_inline_max(params),
+                .segment_buckets = segment_buckets,
+            },
+        .length = params->length,
+        .buckets_max = choose_buckets_max(params, segment_buckets),
+        .max_value = params->max_value,
+        .extra_reads = params->extra_reads,
+        .one_thread = params->one_thread,
+        .clock_ms = 1,
+    };
+    int rc = okv_heap_init(&store->heap, params->base, OKV_HEAP_OFFSET, params->length);
+    if (rc)
+        return rc;
+    locks_init(store);
+    rc = okv_store_index_create(store);
+    if (rc) {
+        okv_store_fini(store);
+        return rc;
+    }
+    write_superblock(store);
+    okv_store_publish_status(store);
+    return 0;
+}
+
+void okv_store_fini(struct okv_store *store)
+{
+    for (unsigned i = 0; i < OKV_STORE_LOCKS; i++)
+        pthread_mutex_destroy(&store->locks[i]);
+    pthread_mutex_destroy(&store->publishing);
+    pthread_mutex_destroy(&store->resizing);
+    okv_heap_fini(&store->heap);
+}
+
+void okv_store_set_clock(struct okv_store *store, uint64_t clock_ms, bool publish)
+{
+    uint64_t before = atomic_load(&store->clock_ms);
+
+    while (before < clock_ms && !atomic_compare_exchange_weak(&store->clock_ms, &before, clock_ms))
+        ;
+    if (publish)
+        okv_store_publish_status(store);
+}
+
+uint64_t okv_store_index_length(const struct okv_store *store)
+{
+    uint64_t segment = (uint64_t)store->table.segment_buckets * store->table.bucket_size;
+
+    return atomic_load(&store->index_length) +
+           (atomic_load(&store->reserve) ? okv_heap_size(segment) : 0);
+}
+
+uint64_t okv_store_overflow_length(const struct okv_store *store)
+{
+    return atomic_load(&store->totals.overflow_parts) * okv_heap_size(store->table.bucket_size);
+}
+
+/* ---- reading ---- */
+
+/* Finds a key in the published parts, as a client does, but under the lock. */
+static int find_published(const struct okv_table *table, uint64_t bucket, uint64_t hash,
+                          const void *key, uint32_t key_length, struct okv_entry *out)
+{
+    uint64_t offset = okv_table_bucket_offset(table, bucket);
+
+    while (offset) {
+        const uint8_t *image = table->base + offset;
+        uint32_t position = 0;
+        int rc;
+        while ((rc = okv_bucket_find(image, hash, key, key_length, &position, out)) == 1) {
+            if (!out->is_reference)
+                return 0;
+            out->value = table->base + out->extent;
+            if (!out->key_in_extent)
+                return 0;
+            if (memcmp(out->value, key, key_length) == 0) {
+                out->value += key_length;
+                return 0;
+            }
+        }
+        if (rc)
+            return rc;
+        offset = okv_bucket_chain(image);
+    }
+    return OKV_ENOTFOUND;
+}
+
+int okv_store_get(struct okv_store *store, const void *key, uint32_t key_length, void *buffer,
+                  uint32_t size, uint32_t *length, uint64_t *version)
+{
+    if (key_length == 0 || key_length > OKV_KEY_MAX)
+        return OKV_EKEYSIZE;
+
+    uint64_t hash = okv_hash_key(key, key_length, store->table.hash_seed);
+    struct okv_entry entry;
+    uint64_t bucket = okv_store_lock_hash(store, hash);
+    int rc = find_published(&store->table, bucket, hash, key, key_length, &entry);
+    if (!rc && okv_entry_is_expired(&entry, atomic_load(&store->clock_ms)))
+        rc = OKV_ENOTFOUND;
+    if (rc)
+        goto unlock;
+    *length = entry.value_length;
+    *version = entry.version;
+    if (entry.value_length > size)
+        rc = OKV_ETOOSMALL;
+    else if (entry.value_length)
+        memcpy(buffer, entry.value, entry.value_length);
+unlock:
+    okv_store_unlock(store, bucket);
+    return rc;
+}

@@ -1,0 +1,64 @@
+/* Time for deadlines and measurements: CLOCK_MONOTONIC in nanoseconds. */
+#ifndef OKV_SHARED_BASE_CLOCK_H
+#define OKV_SHARED_BASE_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+static inline uint64_t okv_clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* The same clock as it was at the kernel's last tick, up to OKV_CLOCK_TICK_NS ago: a load from
+ * memory. To read okv_clock_ns() takes some 15 ns more, and where the time has to come from a
+ * device, as in many virtual machines, a microsecond. */
+#define OKV_CLOCK_TICK_NS 10000000u /* at 100 Hz, the slowest that kernels are built with */
+static inline uint64_t okv_clock_coarse_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* A counter for what is much longer than its errors, in half the time that okv_clock_ns() takes:
+ * the time stamp counter of x86-64 makes 1 to 5 steps a ns, elsewhere a step is a ns. Another CPU's
+ * may lie before or behind, and a read may come some instructions early. */
+static inline uint64_t okv_clock_steps(void)
+{
+#ifdef __x86_64__
+    return __builtin_ia32_rdtsc();
+#else
+    return okv_clock_ns();
+#endif
+}
+
+/* Wall clock in milliseconds since 1970, for stamps that a peer reads. */
+static inline uint64_t okv_clock_wall_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
+}
+
+/* Milliseconds on a clock that nobody sets and that goes on while the host sleeps. */
+static inline uint64_t okv_clock_boot_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
+}
+
+/* Milliseconds from now until `deadline_ns`, rounded up; 0 when it has passed. */
+static inline int okv_clock_ms_until(uint64_t deadline_ns)
+{
+    uint64_t now = okv_clock_ns();
+    if (deadline_ns <= now)
+        return 0;
+    uint64_t ms = (deadline_ns - now + 999999u) / 1000000u;
+    return ms > 86400000u ? 86400000 : (int)ms;
+}
+
+#endif

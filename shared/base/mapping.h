@@ -1,0 +1,15 @@
+/* Mapping the memory of a table, on both sides of the local transport. */
+#ifndef OKV_SHARED_BASE_MAPPING_H
+#define OKV_SHARED_BASE_MAPPING_H
+
+#include <stddef.h>
+
+/* Bytes of a huge page. */
+#define OKV_HUGE_PAGE ((size_t)2 << 20)
+
+/* Maps the first `length` bytes of a file, at least 1, that other processes may have mapped too,
+ * for `protection` of mmap(2); munmap(2) ends it. At a multiple of a huge page, if there is room:
+ * only there can huge pages of the file be mapped as such. MAP_FAILED with errno, as mmap(2). */
+void *okv_map_shared(int fd, size_t length, int protection);
+
+#endif

@@ -1,0 +1,66 @@
+#include "shared/base/size.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "shared/base/error.h"
+
+static const char UNIT_LETTERS[] = "KMGTPE";
+
+/* The shift that a unit stands for ("" and "B" are bytes), or -1. */
+static int unit_shift(const char *unit)
+{
+    if (unit[0] == '\0' || strcasecmp(unit, "b") == 0)
+        return 0;
+    char letter = unit[0] >= 'a' && unit[0] <= 'z' ? (char)(unit[0] - 'a' + 'A') : unit[0];
+    const char *found = strchr(UNIT_LETTERS, letter);
+    if (!found || (unit[1] != '\0' && strcasecmp(unit + 1, "ib") != 0))
+        return -1;
+    return 10 * (int)(found - UNIT_LETTERS + 1);
+}
+
+int okv_size_parse(const char *text, uint64_t *bytes)
+{
+    uint64_t number = 0;
+    const char *at = text;
+
+    for (; *at >= '0' && *at <= '9'; at++) {
+        uint64_t digit = (uint64_t)(*at - '0');
+        if (number > (UINT64_MAX - digit) / 10)
+            return OKV_EINVAL;
+        number = number * 10 + digit;
+    }
+    if (at == text)
+        return OKV_EINVAL;
+    if (at[0] == ' ' && at[1] != '\0')
+        at++;
+    int shift = unit_shift(at);
+    if (shift < 0 || number > UINT64_MAX >> shift)
+        return OKV_EINVAL;
+    *bytes = number << shift;
+    return OKV_OK;
+}
+
+void okv_size_format(uint64_t bytes, char *out, size_t size)
+{
+    int unit = 0;
+    while (unit < 6 && bytes >> (10 * (unit + 1)) != 0)
+        unit++;
+    if (unit == 0) {
+        snprintf(out, size, "%llu B", (unsigned long long)bytes);
+        return;
+    }
+
+    int shift = 10 * unit;
+    unsigned long long whole = bytes >> shift;
+    uint64_t rest = bytes & ((UINT64_C(1) << shift) - 1);
+    /* The rest has up to 60 bits: 16 of them are enough for a decimal and leave room to multiply.
+     */
+    unsigned tenths =
+        (unsigned)(shift > 16 ? (rest >> (shift - 16)) * 10 >> 16 : rest * 10 >> shift);
+    if (rest == 0)
+        snprintf(out, size, "%llu %ciB", whole, UNIT_LETTERS[unit - 1]);
+    else
+        snprintf(out, size, "%llu.%u %ciB", whole, tenths, UNIT_LETTERS[unit - 1]);
+}

@@ -1,0 +1,297 @@
+#include "shared/base/uri.h"
+
+#include <arpa/inet.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "shared/base/error.h"
+
+#define RDMA_PREFIX "rdma://"
+#define LOCAL_PREFIX "local://"
+#define RDMA_EXAMPLE "rdma://10.0.0.1:7471"
+#define LOCAL_EXAMPLE "local:///run/okv.sock"
+
+/* A piece of the text that is being parsed; not terminated. */
+struct part {
+    const char *text;
+    size_t length;
+};
+
+/* Long enough to recognise what was written, short enough to leave room for the advice. */
+#define SHOWN_MAX 80
+
+static int shown(struct part part)
+{
+    return part.length > SHOWN_MAX ? SHOWN_MAX : (int)part.length;
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/* True when `part` fits `size` bytes with its NUL and was copied to `out`. */
+static bool copy_part(struct part part, char *out, size_t size)
+{
+    if (part.length >= size)
+        return false;
+    memcpy(out, part.text, part.length);
+    out[part.length] = '\0';
+    return true;
+}
+
+static bool is_address(int family, const char *text)
+{
+    unsigned char bytes[16];
+    return inet_pton(family, text, bytes) == 1;
+}
+
+/* An IPv6 address, perhaps with a zone: "fe80::1%eth0". */
+static bool is_ipv6(const char *text)
+{
+    static const char forbidden[] = " %[]:&=@";
+    char address[INET6_ADDRSTRLEN];
+    const char *zone = strchr(text, '%');
+    size_t length = zone ? (size_t)(zone - text) : strlen(text);
+
+    if (zone && (zone[1] == '\0' || strpbrk(zone + 1, forbidden)))
+        return false;
+    if (!copy_part((struct part){text, length}, address, sizeof address))
+        return false;
+    return is_address(AF_INET6, address);
+}
+
+static int parse_bracketed(struct part host, struct okv_uri *out, struct okv_diag *diag)
+{
+    if (!copy_part(host, out->host, sizeof out->host) || !is_ipv6(out->host))
+        return okv_diag_set(
+            diag, OKV_EURI,
+            "\"[%.*s]\" is not an IPv6 address: write it as in rdma://[fd00::1]:7471", shown(host),
+            host.text);
+    return 0;
+}
+
+static int parse_name(struct part host, struct okv_uri *out, struct okv_diag *diag)
+{
+    if (host.length == 0)
+        return okv_diag_set(diag, OKV_EURI,
+                            "the host is missing after " RDMA_PREFIX
+                            ": write for example " RDMA_EXAMPLE ", or " RDMA_PREFIX
+                            "* to listen on the machine's one device");
+    if (host.length == 1 && host.text[0] == '*') {
+        memcpy(out->host, "*", 2);
+        return 0;
+    }
+    for (size_t i = 0; i < host.length; i++) {
+        char c = host.text[i];
+        if (!is_letter(c) && !is_digit(c) && c != '.' && c != '-' && c != '_')
+            return okv_diag_set(
+                diag, OKV_EURI,
+                "\"%.*s\" is not a host name or address: write for example " RDMA_EXAMPLE,
+                shown(host), host.text);
+    }
+    if (!copy_part(host, out->host, sizeof out->host))
+        return okv_diag_set(
+            diag, OKV_EURI,
+            "the host name is %zu bytes long and may have %zu: write for example " RDMA_EXAMPLE,
+            host.length, sizeof out->host - 1);
+    return 0;
+}
+
+static int parse_port(struct part port, struct okv_uri *out, struct okv_diag *diag)
+{
+    unsigned number = 0;
+
+    if (port.length == 0 || port.length > 5 || port.text[0] == '0')
+        goto bad;
+    for (size_t i = 0; i < port.length; i++) {
+        if (!is_digit(port.text[i]))
+            goto bad;
+        number = number * 10 + (unsigned)(port.text[i] - '0');
+    }
+    if (number > 65535)
+        goto bad;
+    copy_part(port, out->port, sizeof out->port);
+    return 0;
+bad:
+    return okv_diag_set(
+        diag, OKV_EURI,
+        "\"%.*s\" is not a port: write a number from 1 to 65535, as in " RDMA_EXAMPLE, shown(port),
+        port.text);
+}
+
+/* HOST[:PORT], with an IPv6 host in brackets. */
+static int parse_authority(struct part authority, struct okv_uri *out, struct okv_diag *diag)
+{
+    struct part host = authority;
+    const char *colon;
+    int status;
+
+    if (authority.length > 0 && authority.text[0] == '[') {
+        const char *end = memchr(authority.text, ']', authority.length);
+        if (!end)
+            return okv_diag_set(
+                diag, OKV_EURI,
+                "the bracket of \"%.*s\" is not closed: write for example rdma://[fd00::1]:7471",
+                shown(authority), authority.text);
+        host = (struct part){authority.text + 1, (size_t)(end - authority.text) - 1};
+        status = parse_bracketed(host, out, diag);
+        colon = end + 1;
+    } else {
+        colon = memchr(authority.text, ':', authority.length);
+        if (colon)
+            host.length = (size_t)(colon - authority.text);
+        if (colon && memchr(colon + 1, ':', authority.length - host.length - 1))
+            return okv_diag_set(
+                diag, OKV_EURI,
+                "\"%.*s\" has more than one colon: an IPv6 address needs brackets, as in "
+                "rdma://[fd00::1]:7471",
+                shown(authority), authority.text);
+        status = parse_name(host, out, diag);
+    }
+    if (status)
+        return status;
+
+    size_t used = colon ? (size_t)(colon - authority.text) : authority.length;
+    if (used == authority.length) {
+        memcpy(out->port, OKV_DEFAULT_PORT, sizeof OKV_DEFAULT_PORT);
+        return 0;
+    }
+    if (*colon != ':')
+        return okv_diag_set(diag, OKV_EURI,
+                            "only a port can follow the bracket in \"%.*s\": write for example "
+                            "rdma://[fd00::1]:7471",
+                            shown(authority), authority.text);
+    return parse_port((struct part){colon + 1, authority.length - used - 1}, out, diag);
+}
+
+static int parse_source(struct part value, struct okv_uri *out, struct okv_diag *diag)
+{
+    struct part address = value;
+
+    if (out->source[0] != '\0')
+        return okv_diag_set(diag, OKV_EURI,
+                            "source is given twice: write it once, as in " RDMA_EXAMPLE
+                            "?source=10.0.0.2");
+    if (address.length >= 2 && address.text[0] == '[' && address.text[address.length - 1] == ']')
+        address = (struct part){address.text + 1, address.length - 2};
+    if (!copy_part(address, out->source, sizeof out->source) ||
+        (!is_address(AF_INET, out->source) && !is_ipv6(out->source)))
+        return okv_diag_set(diag, OKV_EURI,
+                            "\"%.*s\" is not an address to leave from: write one of this host's, "
+                            "as in " RDMA_EXAMPLE "?source=10.0.0.2",
+                            shown(value), value.text);
+    return 0;
+}
+
+/* key=value pairs joined by '&'. */
+static int parse_query(struct part query, struct okv_uri *out, struct okv_diag *diag)
+{
+    static const char source[] = "source=";
+    const char *next = query.text;
+    const char *end = query.text + query.length;
+
+    for (;;) {
+        const char *amp = memchr(next, '&', (size_t)(end - next));
+        struct part pair = {next, (size_t)((amp ? amp : end) - next)};
+
+        if (pair.length < sizeof source - 1 || memcmp(pair.text, source, sizeof source - 1) != 0)
+            return okv_diag_set(diag, OKV_EURI,
+                                "\"%.*s\" is not an option of an rdma URI: the only one is source, "
+                                "as in " RDMA_EXAMPLE "?source=10.0.0.2",
+                                shown(pair), pair.text);
+        pair.text += sizeof source - 1;
+        pair.length -= sizeof source - 1;
+        int status = parse_source(pair, out, diag);
+        if (status || !amp)
+            return status;
+        next = amp + 1;
+    }
+}
+
+static int parse_rdma(const char *rest, struct okv_uri *out, struct okv_diag *diag)
+{
+    size_t length = strlen(rest);
+    size_t authority = strcspn(rest, "/?#");
+    int status;
+
+    out->scheme = OKV_SCHEME_RDMA;
+    status = parse_authority((struct part){rest, authority}, out, diag);
+    if (status || authority == length)
+        return status;
+    if (rest[authority] != '?')
+        return okv_diag_set(
+            diag, OKV_EURI,
+            "nothing but ?source=ADDRESS can follow host and port, and this URI has \"%.*s\": "
+            "write for example " RDMA_EXAMPLE,
+            SHOWN_MAX, rest + authority);
+    return parse_query((struct part){rest + authority + 1, length - authority - 1}, out, diag);
+}
+
+static int parse_local(const char *path, struct okv_uri *out, struct okv_diag *diag)
+{
+    size_t length = strlen(path);
+
+    out->scheme = OKV_SCHEME_LOCAL;
+    if (length == 0)
+        return okv_diag_set(diag, OKV_EURI,
+                            "the path is missing after " LOCAL_PREFIX
+                            ": write for example " LOCAL_EXAMPLE);
+    if (path[0] != '/')
+        return okv_diag_set(
+            diag, OKV_EURI,
+            "the path \"%.*s\" is not absolute: write three slashes, as in " LOCAL_EXAMPLE,
+            SHOWN_MAX, path);
+    if (path[length - 1] == '/')
+        return okv_diag_set(
+            diag, OKV_EURI,
+            "the path \"%.*s\" names a directory: add the name of the socket, as in " LOCAL_EXAMPLE,
+            SHOWN_MAX, path);
+    if (strpbrk(path, "?#"))
+        return okv_diag_set(diag, OKV_EURI,
+                            "a local URI has no options, and a path may not contain ? or #: write "
+                            "for example " LOCAL_EXAMPLE);
+    if (!copy_part((struct part){path, length}, out->path, sizeof out->path))
+        return okv_diag_set(
+            diag, OKV_EURI,
+            "the path is %zu bytes long and a Unix socket's may have %zu: choose a shorter one, "
+            "as in " LOCAL_EXAMPLE,
+            length, sizeof out->path - 1);
+    return 0;
+}
+
+static bool has_control_character(const char *text)
+{
+    for (; *text; text++) {
+        if ((unsigned char)*text < 0x20 || *text == 0x7f)
+            return true;
+    }
+    return false;
+}
+
+int okv_uri_parse(const char *text, struct okv_uri *out, struct okv_diag *diag)
+{
+    memset(out, 0, sizeof *out);
+    if (!text || text[0] == '\0')
+        return okv_diag_set(diag, OKV_EURI,
+                            "the URI is empty: write for example " RDMA_EXAMPLE
+                            " or " LOCAL_EXAMPLE);
+    if (has_control_character(text))
+        return okv_diag_set(diag, OKV_EURI,
+                            "the URI contains a control character: write for example " RDMA_EXAMPLE
+                            " or " LOCAL_EXAMPLE);
+    if (strncmp(text, RDMA_PREFIX, sizeof RDMA_PREFIX - 1) == 0)
+        return parse_rdma(text + sizeof RDMA_PREFIX - 1, out, diag);
+    if (strncmp(text, LOCAL_PREFIX, sizeof LOCAL_PREFIX - 1) == 0)
+        return parse_local(text + sizeof LOCAL_PREFIX - 1, out, diag);
+    return okv_diag_set(diag, OKV_EURI,
+                        "\"%.*s\" does not begin with " RDMA_PREFIX " or " LOCAL_PREFIX
+                        ": write for example " RDMA_EXAMPLE " or " LOCAL_EXAMPLE,
+                        SHOWN_MAX, text);
+}

@@ -1,0 +1,65 @@
+/*
+ * Linear hashing (Litwin 1980; LH*, Litwin, Neimat and Schneider 1996): where a
+ * key lives in an index of any number of buckets.
+ *
+ * With `count` buckets, 2^l <= count < 2^(l+1), the buckets 0 .. count-2^l-1 have
+ * been split at this level: they and the buckets 2^l .. count-1 have depth l+1,
+ * the others depth l. The bucket at depth d holds the keys with
+ * hash mod 2^d == its number. So `count` says it all, and a reader with an old
+ * count can mend it from the depth that any image states.
+ */
+#ifndef OKV_SHARED_FORMAT_LINEAR_H
+#define OKV_SHARED_FORMAT_LINEAR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "shared/format/hash.h"
+
+#define OKV_DEPTH_MAX 47
+#define OKV_BUCKETS_MAX (UINT64_C(1) << OKV_DEPTH_MAX)
+/* Buckets in a segment of the index: a power of two in this range. */
+#define OKV_SEGMENT_BUCKETS_MIN 64u
+#define OKV_SEGMENT_BUCKETS_MAX (1u << 30)
+
+static inline bool okv_segment_buckets_valid(uint64_t buckets)
+{
+    return buckets >= OKV_SEGMENT_BUCKETS_MIN && buckets <= OKV_SEGMENT_BUCKETS_MAX &&
+           (buckets & (buckets - 1)) == 0;
+}
+
+/* The largest l with 2^l <= count; count is at least 1. */
+static inline unsigned okv_linear_level(uint64_t count)
+{
+    return 63u - (unsigned)__builtin_clzll(count);
+}
+
+/* The bucket of a hash among `count`. */
+static inline uint64_t okv_linear_bucket(uint64_t hash, uint64_t count)
+{
+    unsigned level = okv_linear_level(count);
+    uint64_t bucket = okv_hash_bucket(hash, level + 1);
+
+    return bucket < count ? bucket : okv_hash_bucket(hash, level);
+}
+
+/* The depth of a bucket below `count`. */
+static inline unsigned okv_linear_depth(uint64_t bucket, uint64_t count)
+{
+    unsigned level = okv_linear_level(count);
+
+    return okv_hash_bucket(bucket, level) < count - (UINT64_C(1) << level) ? level + 1 : level;
+}
+
+/* Whether an image of `bucket` that states `depth` says nothing that is not so with `count`: there
+ * is nothing to learn from it then. */
+static inline bool okv_linear_agrees(uint64_t count, uint64_t bucket, unsigned depth)
+{
+    return bucket < count && okv_linear_depth(bucket, count) == depth;
+}
+
+/* The count that a reader who thought of `count` should think of after an image
+ * of `bucket` stated `depth` (at most OKV_DEPTH_MAX). Never 0 nor above OKV_BUCKETS_MAX. */
+uint64_t okv_linear_learn(uint64_t count, uint64_t bucket, unsigned depth);
+
+#endif

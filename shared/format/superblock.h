@@ -1,0 +1,79 @@
+/*
+ * The first pages of the region (docs/format.md section 2): the superblock, which
+ * says what it is and is written once, before the server is reachable; the
+ * status, which the server keeps up to date; and the directory of the index.
+ */
+#ifndef OKV_SHARED_FORMAT_SUPERBLOCK_H
+#define OKV_SHARED_FORMAT_SUPERBLOCK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "shared/base/bytes.h"
+
+#define OKV_SUPERBLOCK_MAGIC UINT64_C(0x656c626174766b6f) /* "okvtable" in memory */
+#define OKV_FORMAT_VERSION 1
+#define OKV_STATUS_OFFSET 128
+#define OKV_DIRECTORY_OFFSET 4096
+/* Segments of the index, each of as many buckets as the superblock says. */
+#define OKV_DIRECTORY_ENTRIES 1024
+#define OKV_DIRECTORY_SIZE (OKV_DIRECTORY_ENTRIES * 8)
+#define OKV_HEAP_OFFSET (OKV_DIRECTORY_OFFSET + OKV_DIRECTORY_SIZE) /* all from here on */
+
+struct okv_wire_superblock {
+    okv_le64 magic;
+    okv_le32 format_version;
+    okv_le32 bucket_size;
+    okv_le64 boot_id;
+    okv_le64 hash_seed;
+    okv_le64 region_length;
+    okv_le64 directory_offset;
+    okv_le32 directory_entries;
+    okv_le32 segment_buckets;
+    okv_le64 reserved;
+    okv_le64 boot_wall_ms;
+    okv_le64 checksum;
+};
+_Static_assert(sizeof(struct okv_wire_superblock) == 80, "superblock");
+_Static_assert(offsetof(struct okv_wire_superblock, boot_id) == 16, "superblock.boot_id");
+_Static_assert(offsetof(struct okv_wire_superblock, directory_entries) == 48,
+               "superblock.directory_entries");
+_Static_assert(offsetof(struct okv_wire_superblock, boot_wall_ms) == 64, "superblock.boot_wall_ms");
+_Static_assert(offsetof(struct okv_wire_superblock, checksum) == 72, "superblock.checksum");
+
+struct okv_superblock {
+    uint64_t boot_id;       /* random, never 0, new at every start */
+    uint64_t hash_seed;     /* of okv_hash_key */
+    uint64_t region_length; /* bytes */
+    uint64_t directory_offset;
+    uint64_t boot_wall_ms;      /* server's wall clock when the table was made */
+    uint32_t directory_entries; /* OKV_DIRECTORY_ENTRIES */
+    uint32_t segment_buckets;   /* a power of two: buckets in each segment of the index */
+    uint32_t bucket_size;
+};
+
+void okv_superblock_encode(const struct okv_superblock *block, struct okv_wire_superblock *out);
+/* OKV_EPROTO: not a superblock, or damaged. OKV_EVERSION: of another format. */
+int okv_superblock_decode(const uint8_t *bytes, size_t length, struct okv_superblock *out);
+
+struct okv_wire_status {
+    okv_le64 clock_ms;
+    okv_le64 bucket_count;
+    okv_le64 checksum;
+};
+_Static_assert(sizeof(struct okv_wire_status) == 24, "status");
+_Static_assert(offsetof(struct okv_wire_status, bucket_count) == 8, "status.bucket_count");
+_Static_assert(OKV_STATUS_OFFSET >= sizeof(struct okv_wire_superblock), "status behind superblock");
+
+/* What changes while the server lives. */
+struct okv_table_status {
+    uint64_t clock_ms;     /* the server's clock, which expiries are stated on; at least 1 */
+    uint64_t bucket_count; /* of the index, at least 1 */
+};
+
+void okv_status_encode(const struct okv_table_status *status, uint64_t boot_id,
+                       struct okv_wire_status *out);
+/* OKV_ECORRUPT: it was being written, or is not of this boot. */
+int okv_status_decode(const uint8_t *bytes, uint64_t boot_id, struct okv_table_status *out);
+
+#endif

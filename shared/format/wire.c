@@ -1,0 +1,372 @@
+#include "shared/format/wire.h"
+
+#include <string.h>
+
+#include "shared/base/error.h"
+#include "shared/format/superblock.h"
+
+/* Every handshake message starts with the same eight bytes. */
+struct preamble {
+    okv_le32 magic;
+    okv_le16 version;
+    okv_le16 length;
+};
+
+static int preamble_check(const uint8_t *bytes, size_t length, size_t expected)
+{
+    struct preamble preamble;
+
+    if (length < sizeof preamble)
+        return OKV_EPROTO;
+    memcpy(&preamble, bytes, sizeof preamble);
+    if (okv_le32_get(preamble.magic) != OKV_WIRE_MAGIC)
+        return OKV_EPROTO;
+    if (okv_le16_get(preamble.version) != OKV_WIRE_VERSION)
+        return OKV_EVERSION;
+    if (okv_le16_get(preamble.length) != expected || length < expected)
+        return OKV_EPROTO;
+    return 0;
+}
+
+static int limits_are_sane(uint32_t slot_size, uint32_t credits)
+{
+    return slot_size >= OKV_SLOT_SIZE_MIN && slot_size <= OKV_SLOT_SIZE_MAX && credits >= 1 &&
+           credits <= OKV_CREDITS_MAX;
+}
+
+static int is_zero(const uint8_t *bytes, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        if (bytes[i])
+            return 0;
+    return 1;
+}
+
+void okv_hello_encode(const struct okv_hello *hello, struct okv_wire_hello *out)
+{
+    *out = (struct okv_wire_hello){
+        .magic = okv_le32_of(OKV_WIRE_MAGIC),
+        .version = okv_le16_of(OKV_WIRE_VERSION),
+        .length = okv_le16_of(sizeof *out),
+        .required = okv_le32_of(hello->required),
+        .offered = okv_le32_of(hello->offered),
+        .slot_size = okv_le32_of(hello->slot_size),
+        .credits = okv_le32_of(hello->credits),
+        .resume = okv_le64_of(hello->resume),
+    };
+    memcpy(out->client_id, hello->client_id, sizeof out->client_id);
+}
+
+int okv_hello_decode(const uint8_t *bytes, size_t length, struct okv_hello *out)
+{
+    struct okv_wire_hello wire;
+    int rc = preamble_check(bytes, length, sizeof wire);
+
+    if (rc)
+        return rc;
+    memcpy(&wire, bytes, sizeof wire);
+    if (!limits_are_sane(okv_le32_get(wire.slot_size), okv_le32_get(wire.credits)) ||
+        !is_zero(wire.reserved, sizeof wire.reserved))
+        return OKV_EPROTO;
+    *out = (struct okv_hello){
+        .required = okv_le32_get(wire.required),
+        .offered = okv_le32_get(wire.offered),
+        .slot_size = okv_le32_get(wire.slot_size),
+        .credits = okv_le32_get(wire.credits),
+        .resume = okv_le64_get(wire.resume),
+    };
+    memcpy(out->client_id, wire.client_id, sizeof out->client_id);
+    return 0;
+}
+
+void okv_welcome_encode(const struct okv_welcome_fields *welcome, struct okv_wire_welcome *out)
+{
+    *out = (struct okv_wire_welcome){
+        .magic = okv_le32_of(OKV_WIRE_MAGIC),
+        .version = okv_le16_of(OKV_WIRE_VERSION),
+        .length = okv_le16_of(sizeof *out),
+        .features = okv_le32_of(welcome->features),
+        .rkey = okv_le32_of(welcome->rkey),
+        .boot_id = okv_le64_of(welcome->boot_id),
+        .region_address = okv_le64_of(welcome->region_address),
+        .region_length = okv_le64_of(welcome->region_length),
+        .directory_offset = okv_le64_of(welcome->directory_offset),
+        .bucket_count = okv_le64_of(welcome->bucket_count),
+        .hash_seed = okv_le64_of(welcome->hash_seed),
+        .bucket_size = okv_le32_of(welcome->bucket_size),
+        .segment_buckets = okv_le32_of(welcome->segment_buckets),
+        .slot_size = okv_le32_of(welcome->slot_size),
+        .credits = okv_le32_of(welcome->credits),
+        .max_key = okv_le32_of(welcome->max_key),
+        .max_value = okv_le32_of(welcome->max_value),
+        .session_id = okv_le64_of(welcome->session_id),
+        .clock_ms = okv_le64_of(welcome->clock_ms),
+        .resumed = okv_le32_of(welcome->resumed),
+        .remember_ms = okv_le32_of(welcome->remember_ms),
+    };
+}
+
+static void welcome_unpack(const struct okv_wire_welcome *wire, struct okv_welcome_fields *out)
+{
+    *out = (struct okv_welcome_fields){
+        .features = okv_le32_get(wire->features),
+        .rkey = okv_le32_get(wire->rkey),
+        .boot_id = okv_le64_get(wire->boot_id),
+        .region_address = okv_le64_get(wire->region_address),
+        .region_length = okv_le64_get(wire->region_length),
+        .directory_offset = okv_le64_get(wire->directory_offset),
+        .bucket_count = okv_le64_get(wire->bucket_count),
+        .hash_seed = okv_le64_get(wire->hash_seed),
+        .bucket_size = okv_le32_get(wire->bucket_size),
+        .segment_buckets = okv_le32_get(wire->segment_buckets),
+        .slot_size = okv_le32_get(wire->slot_size),
+        .credits = okv_le32_get(wire->credits),
+        .max_key = okv_le32_get(wire->max_key),
+        .max_value = okv_le32_get(wire->max_value),
+        .session_id = okv_le64_get(wire->session_id),
+        .clock_ms = okv_le64_get(wire->clock_ms),
+        .resumed = okv_le32_get(wire->resumed),
+        .remember_ms = okv_le32_get(wire->remember_ms),
+    };
+}
+
+int okv_welcome_decode(const uint8_t *bytes, size_t length, struct okv_welcome_fields *out)
+{
+    struct okv_wire_welcome wire;
+    struct okv_welcome_fields fields;
+    int rc = preamble_check(bytes, length, sizeof wire);
+
+    if (rc)
+        return rc;
+    memcpy(&wire, bytes, sizeof wire);
+    welcome_unpack(&wire, &fields);
+    if (!limits_are_sane(fields.slot_size, fields.credits) ||
+        !okv_bucket_size_valid(fields.bucket_size) ||
+        !okv_range_inside(fields.directory_offset, OKV_DIRECTORY_SIZE, fields.region_length) ||
+        fields.bucket_count < 1 || fields.bucket_count > OKV_BUCKETS_MAX ||
+        !okv_segment_buckets_valid(fields.segment_buckets) || fields.features != 0 ||
+        fields.boot_id == 0 || fields.clock_ms == 0 || okv_le32_get(wire.resumed) > 1 ||
+        fields.region_address > UINT64_MAX - fields.region_length || fields.max_key < 1 ||
+        fields.max_key > OKV_KEY_MAX || fields.max_value > OKV_VALUE_MAX)
+        return OKV_EPROTO;
+    *out = fields;
+    return 0;
+}
+
+void okv_reject_encode(const struct okv_reject *reject, struct okv_wire_reject *out)
+{
+    *out = (struct okv_wire_reject){
+        .magic = okv_le32_of(OKV_WIRE_MAGIC),
+        .version = okv_le16_of(reject->version),
+        .length = okv_le16_of(sizeof *out),
+        .reason = okv_le32_of(reject->reason),
+        .detail = okv_le32_of(reject->detail),
+    };
+}
+
+/* A rejection keeps its form across versions, or a client could not be told
+ * that its version is the reason. */
+int okv_reject_decode(const uint8_t *bytes, size_t length, struct okv_reject *out)
+{
+    struct okv_wire_reject wire;
+
+    if (length < sizeof wire)
+        return OKV_EPROTO;
+    memcpy(&wire, bytes, sizeof wire);
+    if (okv_le32_get(wire.magic) != OKV_WIRE_MAGIC || okv_le16_get(wire.length) < sizeof wire)
+        return OKV_EPROTO;
+    *out = (struct okv_reject){
+        .version = okv_le16_get(wire.version),
+        .reason = okv_le32_get(wire.reason),
+        .detail = okv_le32_get(wire.detail),
+    };
+    return 0;
+}
+
+const char *okv_reject_text(uint32_t reason)
+{
+    switch (reason) {
+#define OKV_REJECT_TEXT(number, name, code, text) \
+    case number:                                  \
+        return text;
+        OKV_REJECT_LIST(OKV_REJECT_TEXT)
+#undef OKV_REJECT_TEXT
+    default:
+        return "the server refused for a reason that this client does not know";
+    }
+}
+
+int okv_reject_code(uint32_t reason)
+{
+    switch (reason) {
+#define OKV_REJECT_CODE(number, name, code, text) \
+    case number:                                  \
+        return OKV_E##code;
+        OKV_REJECT_LIST(OKV_REJECT_CODE)
+#undef OKV_REJECT_CODE
+    default:
+        return OKV_EREFUSED;
+    }
+}
+
+uint32_t okv_request_encode(const struct okv_request_message *request, uint8_t *out)
+{
+    const struct okv_wire_request wire = {
+        .sequence = okv_le64_of(request->sequence),
+        .argument = okv_le64_of(request->argument),
+        .ttl_ms = okv_le48_of(request->ttl_ms),
+        .flags = okv_le16_of(request->flags),
+        .value_length = okv_le32_of(request->value_length),
+        .key_length = okv_le16_of((uint16_t)request->key_length),
+    };
+    uint8_t *body = out + sizeof wire;
+
+    memcpy(out, &wire, sizeof wire);
+    if (request->key_length)
+        okv_bytes_copy(body, request->key, request->key_length);
+    body += request->key_length;
+    if (request->flags & OKV_REQUEST_PULL) {
+        const struct okv_wire_pull pull = {
+            .address = okv_le64_of(request->pull_address),
+            .key = okv_le32_of(request->pull_key),
+        };
+        memcpy(body, &pull, sizeof pull);
+        return (uint32_t)(body - out) + (uint32_t)sizeof pull;
+    }
+    if (request->value_length)
+        okv_bytes_copy(body, request->value, request->value_length);
+    return (uint32_t)(body - out) + request->value_length;
+}
+
+/* What each operation may carry besides a sequence; anything else is refused, so
+ * that it can be given a meaning later. */
+struct request_shape {
+    bool known, key, value, argument, ttl;
+    uint16_t flags;
+};
+
+static const struct request_shape request_shapes[] = {
+    [OKV_OP_PING] = {.known = true, .value = true},
+    [OKV_OP_GET] = {.known = true, .key = true},
+    [OKV_OP_PUT] = {.known = true,
+                    .key = true,
+                    .value = true,
+                    .ttl = true,
+                    .flags = OKV_REQUEST_IF_ABSENT | OKV_REQUEST_IF_VERSION | OKV_REQUEST_PULL},
+    [OKV_OP_DELETE] = {.known = true, .key = true, .flags = OKV_REQUEST_IF_VERSION},
+    [OKV_OP_STAT] = {.known = true},
+    [OKV_OP_APPEND] = {.known = true, .key = true, .value = true},
+    [OKV_OP_TOUCH] = {.known = true, .key = true, .ttl = true},
+    [OKV_OP_INCR] = {.known = true, .key = true, .argument = true},
+    [OKV_OP_FLUSH] = {.known = true, .value = true, .argument = true},
+    [OKV_OP_GOODBYE] = {.known = true},
+};
+
+static const struct request_shape *request_shape(unsigned opcode)
+{
+    if (opcode >= sizeof request_shapes / sizeof *request_shapes || !request_shapes[opcode].known)
+        return NULL;
+    return &request_shapes[opcode];
+}
+
+static int request_shape_check(const struct okv_request_message *request)
+{
+    const struct request_shape *shape = request_shape(request->opcode);
+
+    if (!shape)
+        return OKV_EUNSUPPORTED;
+    bool both =
+        (request->flags & OKV_REQUEST_IF_ABSENT) && (request->flags & OKV_REQUEST_IF_VERSION);
+    bool argument = shape->argument || request->flags & OKV_REQUEST_IF_VERSION;
+    if (shape->key != (request->key_length > 0) || (request->value_length && !shape->value) ||
+        (request->argument && !argument) || (request->ttl_ms && !shape->ttl) ||
+        request->ttl_ms > OKV_TTL_MAX || request->flags & ~shape->flags || both)
+        return OKV_EPROTO;
+    return 0;
+}
+
+/* What is behind the header: key, then value or the place to pull it from. */
+static int request_body(const uint8_t *body, uint32_t length, struct okv_request_message *out)
+{
+    bool pulled = out->flags & OKV_REQUEST_PULL;
+    uint64_t rest = pulled ? sizeof(struct okv_wire_pull) : out->value_length;
+
+    if (out->key_length > OKV_KEY_MAX || (uint64_t)out->key_length + rest != length ||
+        (pulled && out->value_length == 0))
+        return OKV_EPROTO;
+    out->key = body;
+    if (!pulled) {
+        out->value = body + out->key_length;
+        return 0;
+    }
+    struct okv_wire_pull pull;
+    memcpy(&pull, body + out->key_length, sizeof pull);
+    out->pull_address = okv_le64_get(pull.address);
+    out->pull_key = okv_le32_get(pull.key);
+    return 0;
+}
+
+int okv_request_decode(uint32_t immediate, const uint8_t *bytes, uint32_t length,
+                       struct okv_request_message *out)
+{
+    struct okv_wire_request wire;
+
+    if (length < sizeof wire || immediate & OKV_IMMEDIATE_REPLY || immediate & 0x00ff0000)
+        return OKV_EPROTO;
+    memcpy(&wire, bytes, sizeof wire);
+    *out = (struct okv_request_message){
+        .opcode = okv_immediate_opcode(immediate),
+        .slot = okv_immediate_slot(immediate),
+        .flags = okv_le16_get(wire.flags),
+        .sequence = okv_le64_get(wire.sequence),
+        .argument = okv_le64_get(wire.argument),
+        .ttl_ms = okv_le48_get(wire.ttl_ms),
+        .key_length = okv_le16_get(wire.key_length),
+        .value_length = okv_le32_get(wire.value_length),
+    };
+    int rc = okv_le16_get(wire.reserved)
+                 ? OKV_EPROTO
+                 : request_body(bytes + sizeof wire, length - (uint32_t)sizeof wire, out);
+    return rc ? rc : request_shape_check(out);
+}
+
+uint32_t okv_reply_encode(const struct okv_reply_message *reply, uint8_t *out)
+{
+    struct okv_wire_reply wire = {
+        .sequence = okv_le64_of(reply->sequence),
+        .version = okv_le64_of(reply->version),
+        .status = okv_le32_of((uint32_t)-reply->status),
+        .value_length = okv_le32_of(reply->value_length),
+    };
+
+    memcpy(out, &wire, sizeof wire);
+    if (reply->value_length && reply->value != out + sizeof wire)
+        memcpy(out + sizeof wire, reply->value, reply->value_length);
+    return (uint32_t)sizeof wire + reply->value_length;
+}
+
+int okv_reply_decode(uint32_t immediate, const uint8_t *bytes, uint32_t length,
+                     struct okv_reply_message *out)
+{
+    struct okv_wire_reply wire;
+
+    if (length < sizeof wire || !(immediate & OKV_IMMEDIATE_REPLY) || immediate & 0x00ff0000)
+        return OKV_EPROTO;
+    memcpy(&wire, bytes, sizeof wire);
+
+    uint32_t status = okv_le32_get(wire.status);
+    uint32_t value_length = okv_le32_get(wire.value_length);
+    if (status > (uint32_t)-OKV_ERROR_LAST ||
+        (uint64_t)sizeof wire + value_length != (uint64_t)length)
+        return OKV_EPROTO;
+    *out = (struct okv_reply_message){
+        .opcode = okv_immediate_opcode(immediate),
+        .slot = okv_immediate_slot(immediate),
+        .status = -(int)status,
+        .sequence = okv_le64_get(wire.sequence),
+        .version = okv_le64_get(wire.version),
+        .value = bytes + sizeof wire,
+        .value_length = value_length,
+    };
+    return 0;
+}

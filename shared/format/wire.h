@@ -1,0 +1,307 @@
+/*
+ * The handshake and the messages: docs/format.md sections 5 and 6.
+ *
+ * The okv_wire_ structures are the bytes; the others are what they say. Every
+ * decoder treats its input as hostile: it returns OKV_EPROTO (or OKV_EVERSION)
+ * for anything that the document does not allow and never reads past `length`.
+ */
+#ifndef OKV_SHARED_FORMAT_WIRE_H
+#define OKV_SHARED_FORMAT_WIRE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "shared/base/bytes.h"
+#include "shared/format/bucket.h"
+
+#define OKV_WIRE_MAGIC UINT32_C(0x31766b6f) /* "okv1" in memory */
+#define OKV_WIRE_VERSION 1
+
+#define OKV_CLIENT_ID_SIZE 16
+
+/* ---- section 5.1: what a client says first ---- */
+
+struct okv_wire_hello {
+    okv_le32 magic;
+    okv_le16 version;
+    okv_le16 length; /* of this structure: a transport may pad it with zeros */
+    okv_le32 required;
+    okv_le32 offered;
+    uint8_t client_id[OKV_CLIENT_ID_SIZE];
+    okv_le32 slot_size;
+    okv_le32 credits;
+    okv_le64 resume;
+    uint8_t reserved[8];
+};
+_Static_assert(sizeof(struct okv_wire_hello) == 56, "an RDMA CM REQ carries 56 bytes");
+_Static_assert(offsetof(struct okv_wire_hello, length) == 6, "hello.length");
+_Static_assert(offsetof(struct okv_wire_hello, required) == 8, "hello.required");
+_Static_assert(offsetof(struct okv_wire_hello, client_id) == 16, "hello.client_id");
+_Static_assert(offsetof(struct okv_wire_hello, slot_size) == 32, "hello.slot_size");
+_Static_assert(offsetof(struct okv_wire_hello, resume) == 40, "hello.resume");
+
+struct okv_hello {
+    uint32_t required; /* feature bits without which the client will not go on */
+    uint32_t offered;  /* feature bits the client can use */
+    uint8_t client_id[OKV_CLIENT_ID_SIZE];
+    uint32_t slot_size; /* largest message the client receives, bytes */
+    uint32_t credits;   /* requests it would like to have outstanding */
+    uint64_t resume;    /* session id of the client's last connection; 0: it had none */
+};
+
+void okv_hello_encode(const struct okv_hello *hello, struct okv_wire_hello *out);
+/* OKV_EVERSION when it is an okv hello of another version. */
+int okv_hello_decode(const uint8_t *bytes, size_t length, struct okv_hello *out);
+
+/* ---- section 5.2: what an accepting server answers ---- */
+
+struct okv_wire_welcome {
+    okv_le32 magic;
+    okv_le16 version;
+    okv_le16 length;
+    okv_le32 features;
+    okv_le32 rkey;
+    okv_le64 boot_id;
+    okv_le64 region_address;
+    okv_le64 region_length;
+    okv_le64 directory_offset;
+    okv_le64 bucket_count;
+    okv_le64 hash_seed;
+    okv_le32 bucket_size;
+    okv_le32 segment_buckets;
+    okv_le32 slot_size;
+    okv_le32 credits;
+    okv_le32 max_key;
+    okv_le32 max_value;
+    okv_le64 session_id;
+    okv_le64 clock_ms;
+    okv_le32 resumed;
+    okv_le32 remember_ms;
+};
+_Static_assert(sizeof(struct okv_wire_welcome) == 112, "welcome: a REP takes 196 bytes");
+_Static_assert(offsetof(struct okv_wire_welcome, rkey) == 12, "welcome.rkey");
+_Static_assert(offsetof(struct okv_wire_welcome, boot_id) == 16, "welcome.boot_id");
+_Static_assert(offsetof(struct okv_wire_welcome, region_length) == 32, "welcome.region_length");
+_Static_assert(offsetof(struct okv_wire_welcome, hash_seed) == 56, "welcome.hash_seed");
+_Static_assert(offsetof(struct okv_wire_welcome, bucket_size) == 64, "welcome.bucket_size");
+_Static_assert(offsetof(struct okv_wire_welcome, credits) == 76, "welcome.credits");
+_Static_assert(offsetof(struct okv_wire_welcome, session_id) == 88, "welcome.session_id");
+_Static_assert(offsetof(struct okv_wire_welcome, resumed) == 104, "welcome.resumed");
+
+struct okv_welcome_fields {
+    uint32_t features;
+    uint32_t rkey;
+    uint64_t boot_id;
+    uint64_t region_address; /* what offset 0 is called on the wire; 0 when zero-based */
+    uint64_t region_length;  /* bytes */
+    uint64_t directory_offset;
+    uint64_t bucket_count; /* of the index, now: a hint; 1 to OKV_BUCKETS_MAX */
+    uint64_t hash_seed;
+    uint32_t bucket_size;     /* bytes, a power of two from OKV_BUCKET_SIZE_MIN to _MAX */
+    uint32_t segment_buckets; /* buckets in each segment of the index, a power of two */
+    uint32_t slot_size;       /* largest message the server receives */
+    uint32_t credits;         /* requests the client may have outstanding, at least 1 */
+    uint32_t max_key;
+    uint32_t max_value; /* pulled ones included: at most OKV_VALUE_MAX */
+    uint64_t session_id;
+    uint64_t clock_ms;    /* the server's clock, on which expiries are stated; at least 1 */
+    uint32_t resumed;     /* 1: the server knows the results of this client's earlier connection */
+    uint32_t remember_ms; /* how long results outlive their connection */
+};
+
+void okv_welcome_encode(const struct okv_welcome_fields *welcome, struct okv_wire_welcome *out);
+int okv_welcome_decode(const uint8_t *bytes, size_t length, struct okv_welcome_fields *out);
+
+/* ---- section 5.3: what a refusing server answers ---- */
+
+struct okv_wire_reject {
+    okv_le32 magic;
+    okv_le16 version; /* the one the server speaks */
+    okv_le16 length;
+    okv_le32 reason;
+    okv_le32 detail;
+};
+_Static_assert(sizeof(struct okv_wire_reject) == 16, "reject");
+_Static_assert(offsetof(struct okv_wire_reject, reason) == 8, "reject.reason");
+
+/* Reasons: number, name, the code the client returns, the sentence it shows. */
+#define OKV_REJECT_LIST(X)                                                                     \
+    X(1, MALFORMED, PROTO, "the server could not read the client's hello")                     \
+    X(2, VERSION, VERSION,                                                                     \
+      "the server speaks another protocol version: use a client of the server's release")      \
+    X(3, FEATURE, UNSUPPORTED, "the server lacks a feature that the client requires")          \
+    X(4, BUSY, REFUSED,                                                                        \
+      "the server has as many clients as it was configured for: raise its --max-clients")      \
+    X(5, STOPPING, SHUTDOWN, "the server is shutting down")                                    \
+    X(6, RESOURCES, REFUSED,                                                                   \
+      "the server has no resources left for another client: see its limits on open files "     \
+      "and locked memory (ulimit -n, -l)")                                                     \
+    X(7, SLOT_SIZE, UNSUPPORTED, "the server's messages are larger than this client receives") \
+    X(8, ADDRESS, REFUSED,                                                                     \
+      "the server has as many clients from this address as it allows: raise its "              \
+      "--max-clients-per-address")
+
+enum okv_reject_reason {
+#define OKV_REJECT_ENUM(number, name, code, text) OKV_REJECT_##name = (number),
+    OKV_REJECT_LIST(OKV_REJECT_ENUM)
+#undef OKV_REJECT_ENUM
+};
+
+struct okv_reject {
+    uint16_t version; /* the server's */
+    uint32_t reason;
+    uint32_t detail;
+};
+
+void okv_reject_encode(const struct okv_reject *reject, struct okv_wire_reject *out);
+int okv_reject_decode(const uint8_t *bytes, size_t length, struct okv_reject *out);
+/* The sentence and the code of a reason; those of an unknown reason say so. */
+const char *okv_reject_text(uint32_t reason);
+int okv_reject_code(uint32_t reason);
+
+/* ---- section 6.1: the immediate ---- */
+
+enum okv_opcode {
+    OKV_OP_PING = 1,
+    OKV_OP_GET = 2,
+    OKV_OP_PUT = 3,
+    OKV_OP_DELETE = 4,
+    OKV_OP_STAT = 5,
+    OKV_OP_APPEND = 6,
+    OKV_OP_TOUCH = 7,
+    OKV_OP_INCR = 8,
+    OKV_OP_FLUSH = 9,
+    OKV_OP_GOODBYE = 0x7f, /* either way: the sender ends the connection; has no answer */
+};
+#define OKV_IMMEDIATE_REPLY UINT32_C(0x80000000)
+
+static inline uint32_t okv_immediate(unsigned opcode, uint16_t slot)
+{
+    return (uint32_t)(opcode & 0x7f) << 24 | slot;
+}
+
+static inline unsigned okv_immediate_opcode(uint32_t immediate)
+{
+    return immediate >> 24 & 0x7f;
+}
+
+static inline uint16_t okv_immediate_slot(uint32_t immediate)
+{
+    return (uint16_t)immediate;
+}
+
+/* ---- section 6.2: requests ---- */
+
+struct okv_wire_request {
+    okv_le64 sequence;
+    okv_le64 argument;
+    okv_le48 ttl_ms;
+    okv_le16 flags;
+    okv_le32 value_length;
+    okv_le16 key_length;
+    okv_le16 reserved;
+};
+_Static_assert(sizeof(struct okv_wire_request) == 32, "request");
+_Static_assert(offsetof(struct okv_wire_request, argument) == 8, "request.argument");
+_Static_assert(offsetof(struct okv_wire_request, flags) == 22, "request.flags");
+_Static_assert(offsetof(struct okv_wire_request, key_length) == 28, "request.key_length");
+
+/* Where the server finds a value that is too long for a message: behind the key, in place of it. */
+struct okv_wire_pull {
+    okv_le64 address;
+    okv_le32 key;
+};
+_Static_assert(sizeof(struct okv_wire_pull) == 12, "pull");
+
+enum okv_request_flag {
+    OKV_REQUEST_IF_ABSENT = 1,  /* PUT: only when the key is not there */
+    OKV_REQUEST_IF_VERSION = 2, /* PUT, DELETE: only when its version is `argument` */
+    OKV_REQUEST_PULL = 4,       /* PUT: the value is to be READ from the client */
+};
+
+/* The longest time to live: 2^40 ms, some 34 years. */
+#define OKV_TTL_MAX (UINT64_C(1) << 40)
+
+/* A request; key and value point into the message that was decoded. */
+struct okv_request_message {
+    unsigned opcode;
+    uint16_t slot;
+    uint16_t flags;
+    uint64_t sequence; /* of this client id, from 1; a request that is sent again keeps it */
+    uint64_t argument; /* IF_VERSION: the version; INCR: what is added, two's complement;
+                          FLUSH: where to go on */
+    uint64_t ttl_ms;   /* PUT, TOUCH: at most OKV_TTL_MAX; 0: the item never expires */
+    const uint8_t *key;
+    const uint8_t *value; /* NULL with OKV_REQUEST_PULL */
+    uint32_t key_length;
+    uint32_t value_length;
+    uint64_t pull_address; /* OKV_REQUEST_PULL: struct okv_exposure of transport.h */
+    uint32_t pull_key;
+};
+
+/* Bytes of the message before its key. */
+#define OKV_REQUEST_HEADER sizeof(struct okv_wire_request)
+
+/* Writes header, key and value to `out`, which has room for all of it; returns
+ * the message's length. The caller has checked the sizes. */
+uint32_t okv_request_encode(const struct okv_request_message *request, uint8_t *out);
+/* OKV_EPROTO: short, a length that does not add up, reserved bits set, a field or
+ * flag that the operation does not have, an immediate that is no request. OKV_EUNSUPPORTED: an
+ * opcode not in the list; `out->slot` and `out->sequence` are then valid so that it can be
+ * answered. */
+int okv_request_decode(uint32_t immediate, const uint8_t *bytes, uint32_t length,
+                       struct okv_request_message *out);
+
+/* ---- section 6.3: replies ---- */
+
+struct okv_wire_reply {
+    okv_le64 sequence;
+    okv_le64 version;
+    okv_le32 status; /* the negated code of shared/base/error.h */
+    okv_le32 value_length;
+};
+_Static_assert(sizeof(struct okv_wire_reply) == 24, "reply");
+_Static_assert(offsetof(struct okv_wire_reply, status) == 16, "reply.status");
+
+struct okv_reply_message {
+    unsigned opcode;
+    uint16_t slot;
+    int status; /* 0 or a code of error.h */
+    uint64_t sequence;
+    uint64_t version; /* of the item after the operation; 0 when there is none */
+    const uint8_t *value;
+    uint32_t value_length;
+};
+
+/* The values of replies that are numbers. */
+struct okv_wire_number {
+    okv_le64 number; /* INCR: the result, two's complement; APPEND: the value's length */
+};
+_Static_assert(sizeof(struct okv_wire_number) == 8, "number");
+
+struct okv_wire_flush {
+    okv_le64 next;   /* the argument of the next FLUSH; 0: the table was emptied */
+    okv_le64 splits; /* to be sent back as the value of the next FLUSH */
+};
+_Static_assert(sizeof(struct okv_wire_flush) == 16, "flush");
+
+#define OKV_REPLY_HEADER sizeof(struct okv_wire_reply)
+
+/* As okv_request_encode; the value may already be in its place, out + OKV_REPLY_HEADER. */
+uint32_t okv_reply_encode(const struct okv_reply_message *reply, uint8_t *out);
+int okv_reply_decode(uint32_t immediate, const uint8_t *bytes, uint32_t length,
+                     struct okv_reply_message *out);
+
+/* Largest value that fits a message beside the largest key; longer ones are pulled. */
+static inline uint32_t okv_slot_value_max(uint32_t slot_size)
+{
+    return slot_size - (uint32_t)OKV_REQUEST_HEADER - OKV_KEY_MAX;
+}
+
+/* A slot takes at least the headers, the largest key and 8 KiB. */
+#define OKV_SLOT_SIZE_MIN (OKV_REQUEST_HEADER + OKV_KEY_MAX + 8192)
+#define OKV_SLOT_SIZE_MAX (1u << 20)
+#define OKV_SLOT_SIZE_DEFAULT 16384
+#define OKV_CREDITS_MAX 1024
+
+#endif

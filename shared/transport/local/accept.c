@@ -1,0 +1,271 @@
+/*
+ * Clients that come to a listener of the local transport.
+ *
+ * A client is pending from its connect until its hello. It costs nobody else
+ * anything to be slow about it: pending clients are watched together, dropped
+ * after a while, and the oldest makes room when there are too many.
+ */
+#include "shared/transport/local/local.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "shared/base/bytes.h"
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+
+/* Steps of one next_request without a result; the descriptor stays readable for the rest. */
+#define STEPS_MAX 256
+
+void okv_local_request_free(struct okv_local_request *request)
+{
+    if (request->sock >= 0)
+        close(request->sock);
+    free(request);
+}
+
+/* Sets the timer to the moment at which the oldest pending request is dropped. */
+static void set_timer(const struct okv_local_listener *listener)
+{
+    struct itimerspec when = {0};
+
+    if (listener->oldest) {
+        when.it_value.tv_sec = (time_t)(listener->oldest->drop_at_ns / 1000000000u);
+        when.it_value.tv_nsec = (long)(listener->oldest->drop_at_ns % 1000000000u);
+    }
+    timerfd_settime(listener->timer, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+static void pending_add(struct okv_local_listener *listener, struct okv_local_request *request)
+{
+    request->previous = listener->newest;
+    if (listener->newest)
+        listener->newest->next = request;
+    else
+        listener->oldest = request;
+    listener->newest = request;
+    listener->pending++;
+    if (listener->oldest == request)
+        set_timer(listener);
+}
+
+static void pending_remove(struct okv_local_listener *listener, struct okv_local_request *request)
+{
+    bool was_oldest = listener->oldest == request;
+
+    if (request->previous)
+        request->previous->next = request->next;
+    else
+        listener->oldest = request->next;
+    if (request->next)
+        request->next->previous = request->previous;
+    else
+        listener->newest = request->previous;
+    request->previous = request->next = NULL;
+    listener->pending--;
+    if (was_oldest)
+        set_timer(listener);
+}
+
+static void drop(struct okv_local_listener *listener, struct okv_local_request *request)
+{
+    pending_remove(listener, request);
+    okv_local_request_free(request);
+}
+
+static void drop_overdue(struct okv_local_listener *listener)
+{
+    uint64_t now = okv_clock_ns();
+
+    while (listener->oldest && listener->oldest->drop_at_ns <= now)
+        drop(listener, listener->oldest);
+    set_timer(listener); /* also makes its descriptor unreadable */
+}
+
+/* Turns one client away when there is no descriptor for it; otherwise its
+ * connect would keep the listener's descriptor readable for ever. */
+static void turn_away(struct okv_local_listener *listener)
+{
+    close(listener->spare);
+    int sock = accept4(listener->sock, NULL, NULL, SOCK_CLOEXEC);
+    if (sock >= 0)
+        close(sock);
+    listener->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+static void take_client(struct okv_local_listener *listener)
+{
+    struct okv_local_request *request;
+    struct epoll_event event = {.events = EPOLLIN};
+    int sock = accept4(listener->sock, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+    if (sock < 0) {
+        if (errno == EMFILE || errno == ENFILE)
+            turn_away(listener);
+        return;
+    }
+    if (listener->pending == OKV_LOCAL_PENDING_MAX)
+        drop(listener, listener->oldest);
+    request = calloc(1, sizeof *request);
+    if (!request) {
+        close(sock);
+        return;
+    }
+    request->base.listener = &listener->base;
+    request->sock = sock;
+    request->drop_at_ns = okv_clock_ns() + OKV_LOCAL_PENDING_NS;
+    okv_local_name_peer(sock, request->base.peer);
+    strcpy(request->base.address, "local");
+    event.data.ptr = request;
+    if (epoll_ctl(listener->base.fd, EPOLL_CTL_ADD, sock, &event)) {
+        okv_local_request_free(request);
+        return;
+    }
+    pending_add(listener, request);
+}
+
+/* Reads the hello of a pending client. True when the request is complete; one
+ * that says anything else is dropped. */
+static bool take_hello(struct okv_local_listener *listener, struct okv_local_request *request)
+{
+    uint8_t magic[OKV_LOCAL_HELLO_HEADER];
+    struct iovec vectors[2] = {{magic, sizeof magic}, {request->hello, sizeof request->hello}};
+    struct msghdr message = {.msg_iov = vectors, .msg_iovlen = 2};
+    ssize_t got = recvmsg(request->sock, &message, MSG_DONTWAIT);
+
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return false;
+    if (got < (ssize_t)sizeof magic || (message.msg_flags & MSG_TRUNC) ||
+        okv_get_u32(magic) != OKV_LOCAL_MAGIC) {
+        drop(listener, request);
+        return false;
+    }
+    epoll_ctl(listener->base.fd, EPOLL_CTL_DEL, request->sock, NULL);
+    pending_remove(listener, request);
+    request->base.hello = request->hello;
+    request->base.hello_length = (size_t)got - sizeof magic;
+    return true;
+}
+
+int okv_local_next_request(struct okv_listener *base, struct okv_request **out)
+{
+    struct okv_local_listener *listener = okv_local_listener(base);
+    struct epoll_event event;
+
+    for (int step = 0; step < STEPS_MAX; step++) {
+        int count = epoll_wait(base->fd, &event, 1, 0);
+        if (count < 0 && errno != EINTR)
+            return okv_error_from_errno(errno);
+        if (count <= 0)
+            return 0;
+        if (event.data.ptr == &listener->sock) {
+            take_client(listener);
+        } else if (event.data.ptr == &listener->timer) {
+            drop_overdue(listener);
+        } else if (take_hello(listener, event.data.ptr)) {
+            struct okv_local_request *request = event.data.ptr;
+            *out = &request->base;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Sends the answer to a hello, with these descriptors in it unless they are NULL. */
+static int send_answer(int sock, enum okv_local_answer kind, const uint8_t *bytes, size_t length,
+                       const int fds[2])
+{
+    uint8_t header[OKV_LOCAL_ANSWER_HEADER];
+    union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(2 * sizeof *fds)];
+    } control = {0};
+    struct iovec vectors[2] = {{header, sizeof header}, {(void *)bytes, length}};
+    struct msghdr message = {.msg_iov = vectors, .msg_iovlen = 2};
+
+    okv_put_u32(header, OKV_LOCAL_MAGIC);
+    okv_put_u32(header + 4, kind);
+    if (fds) {
+        message.msg_control = control.space;
+        message.msg_controllen = sizeof control.space;
+        control.header.cmsg_level = SOL_SOCKET;
+        control.header.cmsg_type = SCM_RIGHTS;
+        control.header.cmsg_len = CMSG_LEN(2 * sizeof *fds);
+        memcpy(CMSG_DATA(&control.header), fds, 2 * sizeof *fds);
+    }
+    if (sendmsg(sock, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+        return okv_error_from_errno(errno);
+    return 0;
+}
+
+/* Hands an accepted connection to the endpoint's thread. */
+static void queue_opened(struct okv_local_endpoint *endpoint, struct okv_local_conn *conn)
+{
+    pthread_mutex_lock(&endpoint->lock);
+    *endpoint->opened_tail = conn;
+    endpoint->opened_tail = &conn->next_queued;
+    atomic_store_explicit(&endpoint->has_opened, true, memory_order_release);
+    pthread_mutex_unlock(&endpoint->lock);
+    okv_local_signal(endpoint);
+}
+
+int okv_local_accept(struct okv_request *base, struct okv_endpoint *base_endpoint, void *user,
+                     const uint8_t *welcome, size_t length)
+{
+    struct okv_local_request *request = (struct okv_local_request *)base;
+    struct okv_local_listener *listener = okv_local_listener(base->listener);
+    struct okv_local_endpoint *endpoint = okv_local_endpoint(base_endpoint);
+    struct okv_local_conn *conn;
+    int status = OKV_EAGAIN;
+    int ring;
+
+    if (length > OKV_WELCOME_MAX)
+        return OKV_EINVAL;
+    if (atomic_fetch_add(&endpoint->conn_count, 1) >= endpoint->max_conns)
+        goto uncount;
+    status = okv_local_conn_new(endpoint, request->sock, &conn);
+    if (status)
+        goto uncount;
+    request->sock = -1;
+    conn->base.user = user;
+    memcpy(conn->base.peer, base->peer, sizeof conn->base.peer);
+    memcpy(conn->base.how, listener->base.how, sizeof conn->base.how);
+    status = okv_local_ring_create(endpoint->limits.slot_size, &conn->ring, &ring);
+    if (status)
+        goto free_conn;
+    const int fds[2] = {listener->region.fd, ring};
+    status = send_answer(conn->sock, OKV_LOCAL_WELCOME, welcome, length, fds);
+    if (status)
+        goto close_ring;
+    queue_opened(endpoint, conn);
+    close(ring);
+    okv_local_request_free(request);
+    return 0;
+close_ring:
+    close(ring);
+free_conn:
+    request->sock = conn->sock; /* to be rejected on */
+    conn->sock = -1;
+    okv_local_conn_free(conn);
+uncount:
+    atomic_fetch_sub(&endpoint->conn_count, 1);
+    return status;
+}
+
+void okv_local_reject(struct okv_request *base, const uint8_t *reason, size_t length)
+{
+    struct okv_local_request *request = (struct okv_local_request *)base;
+
+    if (length <= OKV_REJECT_MAX)
+        send_answer(request->sock, OKV_LOCAL_REJECT, reason, length, NULL);
+    okv_local_request_free(request);
+}

@@ -1,0 +1,358 @@
+/*
+ * The client's way in, in steps: find the server, say hello, take its answer, map
+ * the region.
+ *
+ * The one thing that a Unix socket gives no notice of is room in the queue of a
+ * server that has too many clients waiting: that is tried again after a pause.
+ */
+#include "shared/transport/local/local.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "shared/base/bytes.h"
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+#include "shared/base/mapping.h"
+
+/* Between two tries at a server whose queue is full. */
+#define QUEUE_PAUSE_NS 2000000u
+
+/* What a step says that can go no further: beside 0 and the codes of error.h, of which
+ * OKV_EAGAIN may be a failure of the host. */
+#define WAITING 1
+
+struct connecting {
+    struct okv_connecting base;
+    struct okv_uri uri;
+    struct okv_message_limits limits;
+    uint64_t deadline_ns;
+    uint8_t hello[OKV_HELLO_MAX];
+    size_t hello_length;
+    struct okv_local_endpoint *endpoint;
+    struct okv_local_conn *conn; /* not yet part of the endpoint */
+    bool asked;                  /* the hello is sent */
+};
+
+static int connect_failed(struct okv_diag *diag, const char *path, int error)
+{
+    switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+        return okv_diag_set(diag, OKV_EREFUSED,
+                            "no server listens at local://%s (there is no such socket): start "
+                            "okv-server --listen local://%s",
+                            path, path);
+    case ECONNREFUSED:
+        return okv_diag_set(
+            diag, OKV_EREFUSED,
+            "no server listens at local://%s (the socket is left from one that ended): start "
+            "okv-server --listen local://%s",
+            path, path);
+    case EACCES:
+    case EPERM:
+        return okv_diag_set(
+            diag, OKV_EPERM,
+            "no permission to connect to local://%s: become a user that may write to "
+            "this socket, or have the server's umask changed",
+            path);
+    case EPROTOTYPE:
+        return okv_diag_set(diag, OKV_EADDRESS,
+                            "%s is the socket of another program: check the path in the URI", path);
+    case EAGAIN:
+        return okv_diag_set(
+            diag, OKV_ETIMEDOUT,
+            "the server at local://%s has too many clients waiting and took none in time: "
+            "check that it is running",
+            path);
+    default:
+        return okv_diag_set(diag, okv_error_from_errno(error), "cannot connect to local://%s: %s",
+                            path, strerror(error));
+    }
+}
+
+static int find_server(struct connecting *connecting, struct okv_diag *diag)
+{
+    const char *path = connecting->uri.path;
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int error;
+
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    do {
+        if (connect(connecting->conn->sock, (const struct sockaddr *)&address, sizeof address) == 0)
+            return 0;
+        error = errno;
+    } while (error == EINTR);
+    uint64_t now = okv_clock_ns();
+    if (error != EAGAIN || now >= connecting->deadline_ns)
+        return connect_failed(diag, path, error);
+    connecting->base.fd = -1;
+    connecting->base.wake_ns = now + QUEUE_PAUSE_NS < connecting->deadline_ns
+                                   ? now + QUEUE_PAUSE_NS
+                                   : connecting->deadline_ns;
+    return WAITING;
+}
+
+static int send_hello(struct connecting *connecting, struct okv_diag *diag)
+{
+    uint8_t frame[OKV_LOCAL_HELLO_HEADER + OKV_HELLO_MAX];
+
+    okv_put_u32(frame, OKV_LOCAL_MAGIC);
+    memcpy(frame + OKV_LOCAL_HELLO_HEADER, connecting->hello, connecting->hello_length);
+    if (send(connecting->conn->sock, frame, OKV_LOCAL_HELLO_HEADER + connecting->hello_length,
+             MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+        return okv_diag_set(diag, OKV_EREFUSED,
+                            "the server at local://%s closed the connection (%s): see that it runs",
+                            connecting->uri.path, strerror(errno));
+    connecting->asked = true;
+    return 0;
+}
+
+static int await_answer(struct connecting *connecting, struct okv_diag *diag)
+{
+    if (okv_clock_ns() >= connecting->deadline_ns)
+        return okv_diag_set(diag, OKV_ETIMEDOUT,
+                            "the server at local://%s did not answer in time: check that it is "
+                            "running and not stopped",
+                            connecting->uri.path);
+    connecting->base.fd = connecting->conn->sock;
+    connecting->base.wake_ns = connecting->deadline_ns;
+    return WAITING;
+}
+
+/* The descriptors that come with a welcome. */
+enum { REGION, RINGS, DESCRIPTORS };
+
+/* Receives the server's answer and the descriptors with it (-1 where there is none). */
+static int take_answer(struct connecting *connecting, struct okv_welcome *welcome,
+                       int fds[DESCRIPTORS], struct okv_diag *diag)
+{
+    const char *path = connecting->uri.path;
+    uint8_t header[OKV_LOCAL_ANSWER_HEADER];
+    union {
+        struct cmsghdr header;
+        char space[CMSG_LEN(DESCRIPTORS * sizeof *fds)];
+    } control;
+    struct iovec vectors[2] = {{header, sizeof header}, {welcome->bytes, sizeof welcome->bytes}};
+    struct msghdr message = {.msg_iov = vectors,
+                             .msg_iovlen = 2,
+                             .msg_control = control.space,
+                             .msg_controllen = sizeof control.space};
+    ssize_t got = recvmsg(connecting->conn->sock, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return await_answer(connecting, diag);
+    if (got <= 0)
+        return okv_diag_set(
+            diag, OKV_EREFUSED,
+            "the server at local://%s closed the connection without an answer: it may have "
+            "no descriptor left: raise its `ulimit -n`",
+            path);
+    unsigned count = okv_local_passed_descriptors(&message, fds, DESCRIPTORS);
+    uint32_t kind = (size_t)got >= sizeof header ? okv_get_u32(header + 4) : 0;
+    size_t limit = kind == OKV_LOCAL_REJECT ? OKV_REJECT_MAX : OKV_WELCOME_MAX;
+    if (kind == 0 || okv_get_u32(header) != OKV_LOCAL_MAGIC || (message.msg_flags & MSG_TRUNC) ||
+        (size_t)got - sizeof header > limit ||
+        (kind != OKV_LOCAL_REJECT && (kind != OKV_LOCAL_WELCOME || count < DESCRIPTORS)))
+        return okv_diag_set(
+            diag, OKV_EPROTO,
+            "what listens at local://%s answers as no okv server does: check the path "
+            "in the URI",
+            path);
+    welcome->rejected = kind == OKV_LOCAL_REJECT;
+    welcome->length = (size_t)got - sizeof header;
+    if (welcome->rejected)
+        return okv_diag_set(diag, OKV_EREFUSED, "the server at local://%s refused the connection",
+                            path);
+    return 0;
+}
+
+/* Maps the region. A memfd that can shrink could kill this process with SIGBUS,
+ * and one that can be mapped for writing could be changed by any client. */
+static int map_region(struct okv_local_conn *conn, const char *path, int fd, struct okv_diag *diag)
+{
+    int seals = fcntl(fd, F_GET_SEALS);
+    struct stat file;
+    void *map;
+
+    if (seals < 0 && errno != EINVAL)
+        return okv_diag_set(diag, okv_error_from_errno(errno),
+                            "cannot look at the memory of local://%s: %s", path, strerror(errno));
+    if (seals < 0 || !(seals & F_SEAL_SHRINK) || !(seals & (F_SEAL_FUTURE_WRITE | F_SEAL_WRITE)))
+        return okv_diag_set(diag, OKV_EPROTO,
+                            "the server at local://%s offers memory that is not sealed against "
+                            "shrinking and writing: it is no okv server, or a broken one",
+                            path);
+    if (fstat(fd, &file))
+        return okv_diag_set(diag, okv_error_from_errno(errno),
+                            "cannot look at the memory of local://%s: %s", path, strerror(errno));
+    if (file.st_size <= 0)
+        return okv_diag_set(diag, OKV_EPROTO, "the server at local://%s offers no memory", path);
+    map = okv_map_shared(fd, (size_t)file.st_size, PROT_READ);
+    if (map == MAP_FAILED)
+        return okv_diag_set(
+            diag, okv_error_from_errno(errno),
+            "cannot map the %lld bytes of local://%s (%s): raise the limit on address "
+            "space (ulimit -v)",
+            (long long)file.st_size, path, strerror(errno));
+    conn->map = map;
+    conn->map_length = (uint64_t)file.st_size;
+    return 0;
+}
+
+static int map_rings(struct okv_local_conn *conn, const char *path, int fd, struct okv_diag *diag)
+{
+    int status = okv_local_ring_map(fd, &conn->ring);
+
+    if (status == OKV_EPROTO)
+        return okv_diag_set(diag, status,
+                            "the server at local://%s offers no rings for messages, or of another "
+                            "format: it is no okv server, or one of another version",
+                            path);
+    if (status)
+        return okv_diag_set(diag, status,
+                            "cannot map the rings for messages of local://%s (%s): raise the "
+                            "limit on address space (ulimit -v)",
+                            path, okv_error_text(status));
+    /* A message that the server would take may be smaller, one that no ring holds never leaves. */
+    uint32_t most = conn->ring.capacity - OKV_LOCAL_RING_RECORD;
+    if (conn->base.slot_size > most)
+        conn->base.slot_size = most;
+    return 0;
+}
+
+static int open_socket(struct okv_local_endpoint *endpoint, const char *path,
+                       struct okv_local_conn **out, struct okv_diag *diag)
+{
+    int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int status;
+
+    if (sock < 0)
+        return connect_failed(diag, path, errno);
+    status = okv_local_conn_new(endpoint, sock, out);
+    if (status) {
+        close(sock);
+        return okv_diag_set(diag, status, "no memory for a connection");
+    }
+    return 0;
+}
+
+int okv_local_connect_start(const struct okv_uri *uri, const struct okv_connect_params *params,
+                            struct okv_connecting **out, struct okv_diag *diag)
+{
+    struct connecting *connecting;
+    int status;
+
+    if (params->hello_length > OKV_HELLO_MAX)
+        return okv_diag_set(diag, OKV_EINVAL, "a hello has at most %d bytes", OKV_HELLO_MAX);
+    connecting = calloc(1, sizeof *connecting);
+    if (!connecting)
+        return okv_diag_set(diag, OKV_ENOMEM, "no memory for a connection");
+    connecting->base = (struct okv_connecting){.ops = &okv_transport_local, .fd = -1};
+    connecting->uri = *uri;
+    connecting->limits = params->limits;
+    connecting->deadline_ns = params->deadline_ns;
+    connecting->hello_length = params->hello_length;
+    if (params->hello_length > 0)
+        memcpy(connecting->hello, params->hello, params->hello_length);
+    status = okv_local_endpoint_new(&params->limits, 1, &connecting->endpoint, diag);
+    if (status)
+        goto free_connecting;
+    status = open_socket(connecting->endpoint, uri->path, &connecting->conn, diag);
+    if (status)
+        goto free_endpoint;
+    *out = &connecting->base;
+    return 0;
+free_endpoint:
+    okv_local_endpoint_free(connecting->endpoint);
+free_connecting:
+    free(connecting);
+    return status;
+}
+
+void okv_local_connect_cancel(struct okv_connecting *base)
+{
+    struct connecting *connecting = (struct connecting *)base;
+
+    if (!connecting)
+        return;
+    okv_local_conn_free(connecting->conn);
+    okv_local_endpoint_free(connecting->endpoint);
+    free(connecting);
+}
+
+/* 0: the server's welcome is there, its region and the rings are mapped. */
+static int go_on(struct connecting *connecting, struct okv_welcome *welcome, struct okv_diag *diag)
+{
+    int fds[DESCRIPTORS] = {-1, -1};
+    int status = 0;
+
+    if (!connecting->asked) {
+        status = find_server(connecting, diag);
+        if (status == 0)
+            status = send_hello(connecting, diag);
+    }
+    if (status)
+        return status;
+    status = take_answer(connecting, welcome, fds, diag);
+    if (status == 0)
+        status = map_region(connecting->conn, connecting->uri.path, fds[REGION], diag);
+    if (status == 0)
+        status = map_rings(connecting->conn, connecting->uri.path, fds[RINGS], diag);
+    for (unsigned i = 0; i < DESCRIPTORS; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    return status;
+}
+
+int okv_local_connect_step(struct okv_connecting *base, struct okv_welcome *welcome,
+                           struct okv_conn **out, struct okv_diag *diag)
+{
+    struct connecting *connecting = (struct connecting *)base;
+    struct okv_local_conn *conn = connecting->conn;
+    int status;
+
+    memset(welcome, 0, sizeof *welcome);
+    status = go_on(connecting, welcome, diag);
+    if (status == WAITING)
+        return OKV_EAGAIN;
+    if (status) {
+        okv_local_connect_cancel(base);
+        return status == OKV_EAGAIN ? OKV_EIO : status;
+    }
+    okv_local_name_peer(conn->sock, conn->base.peer);
+    snprintf(conn->base.how, sizeof conn->base.how, "shared memory, socket %s",
+             connecting->uri.path);
+    connecting->endpoint->client = conn;
+    okv_local_conn_attach(conn);
+    free(connecting);
+    *out = &conn->base;
+    return 0;
+}
+
+int okv_local_connect(const struct okv_uri *uri, const struct okv_connect_params *params,
+                      struct okv_welcome *welcome, struct okv_conn **out, struct okv_diag *diag)
+{
+    return okv_connect_blocking(&okv_transport_local, uri, params, welcome, out, diag);
+}
+
+int okv_local_set_remote(struct okv_conn *base, uint64_t address, uint64_t length, uint32_t rkey)
+{
+    struct okv_local_conn *conn = okv_local_conn(base);
+
+    (void)address;
+    (void)rkey;
+    if (!conn->map || length == 0 || length > conn->map_length)
+        return OKV_EPROTO;
+    base->remote_length = length;
+    return 0;
+}

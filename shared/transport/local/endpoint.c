@@ -1,0 +1,353 @@
+/* Endpoints and connections of the local transport: how they are made, watched and ended. */
+#include "shared/transport/local/local.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "shared/base/error.h"
+
+/* Receive buffers begin on their own cache line. */
+#define SLOT_ALIGNMENT 64u
+
+/* One more than its credits: a peer that sends too much is seen, and no other is starved. */
+static unsigned receive_share(const struct okv_message_limits *limits)
+{
+    return limits->credits + 1;
+}
+
+static int create_slots(struct okv_local_endpoint *endpoint)
+{
+    size_t stride =
+        ((size_t)endpoint->limits.slot_size + SLOT_ALIGNMENT - 1) & ~(size_t)(SLOT_ALIGNMENT - 1);
+    unsigned count;
+    size_t length;
+
+    if (__builtin_mul_overflow(endpoint->max_conns, receive_share(&endpoint->limits), &count) ||
+        __builtin_mul_overflow(stride, (size_t)count, &length))
+        return OKV_ENOMEM;
+    /* Pages come with use, so a server for many clients pays for those it has. */
+    void *slots = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (slots == MAP_FAILED)
+        return OKV_ENOMEM;
+    endpoint->slots = slots;
+    endpoint->slots_length = length;
+    endpoint->slot_stride = stride;
+    endpoint->free_slots = calloc(count, sizeof *endpoint->free_slots);
+    endpoint->slot_owner = calloc(count, sizeof *endpoint->slot_owner);
+    if (!endpoint->free_slots || !endpoint->slot_owner)
+        return OKV_ENOMEM;
+    for (unsigned i = 0; i < count; i++)
+        endpoint->free_slots[i] = count - 1 - i;
+    endpoint->slot_count = count;
+    endpoint->free_count = count;
+    return 0;
+}
+
+static int create_descriptors(struct okv_local_endpoint *endpoint)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+
+    endpoint->base.fd = epoll_create1(EPOLL_CLOEXEC);
+    if (endpoint->base.fd < 0)
+        return okv_error_from_errno(errno);
+    endpoint->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (endpoint->wake_fd < 0)
+        return okv_error_from_errno(errno);
+    if (epoll_ctl(endpoint->base.fd, EPOLL_CTL_ADD, endpoint->wake_fd, &event))
+        return okv_error_from_errno(errno);
+    return 0;
+}
+
+int okv_local_endpoint_new(const struct okv_message_limits *limits, unsigned max_conns,
+                           struct okv_local_endpoint **out, struct okv_diag *diag)
+{
+    struct okv_local_endpoint *endpoint;
+    int status;
+
+    if (limits->slot_size == 0 || limits->credits == 0 || limits->credits == UINT32_MAX ||
+        max_conns == 0)
+        return okv_diag_set(diag, OKV_EINVAL,
+                            "message size, credits and number of connections must not be 0");
+    endpoint = calloc(1, sizeof *endpoint);
+    if (!endpoint)
+        return okv_diag_set(diag, OKV_ENOMEM, "no memory for an endpoint");
+    endpoint->base = (struct okv_endpoint){.ops = &okv_transport_local, .fd = -1};
+    endpoint->wake_fd = -1;
+    endpoint->limits = *limits;
+    endpoint->max_conns = max_conns;
+    TAILQ_INIT(&endpoint->awake);
+    endpoint->ended_tail = &endpoint->ended;
+    endpoint->opened_tail = &endpoint->opened;
+    endpoint->pulled_tail = &endpoint->pulled;
+    atomic_init(&endpoint->has_opened, false);
+    atomic_init(&endpoint->conn_count, 0);
+    pthread_mutex_init(&endpoint->lock, NULL);
+
+    status = create_slots(endpoint);
+    if (status) {
+        okv_diag_set(
+            diag, status,
+            "no memory for the receive buffers of %u connections of %u messages of %u bytes: "
+            "ask for fewer or smaller ones",
+            max_conns, limits->credits, limits->slot_size);
+        goto free_endpoint;
+    }
+    status = create_descriptors(endpoint);
+    if (status) {
+        okv_diag_set(
+            diag, status,
+            "no descriptor for an endpoint (%s): raise the limit on open files (ulimit -n)",
+            okv_error_text(status));
+        goto free_endpoint;
+    }
+    *out = endpoint;
+    return 0;
+free_endpoint:
+    okv_local_endpoint_free(endpoint);
+    return status;
+}
+
+void okv_local_endpoint_free(struct okv_local_endpoint *endpoint)
+{
+    struct okv_local_conn *next;
+
+    for (struct okv_local_conn *conn = endpoint->conns; conn; conn = next) {
+        next = conn->next;
+        okv_local_conn_free(conn);
+    }
+    for (struct okv_local_conn *conn = endpoint->opened; conn; conn = next) {
+        next = conn->next_queued;
+        okv_local_conn_free(conn);
+    }
+    if (endpoint->wake_fd >= 0)
+        close(endpoint->wake_fd);
+    if (endpoint->base.fd >= 0)
+        close(endpoint->base.fd);
+    if (endpoint->slots)
+        munmap(endpoint->slots, endpoint->slots_length);
+    free(endpoint->slot_owner);
+    free(endpoint->free_slots);
+    pthread_mutex_destroy(&endpoint->lock);
+    free(endpoint);
+}
+
+void okv_local_name_peer(int sock, char name[64])
+{
+    struct ucred peer;
+    socklen_t length = sizeof peer;
+
+    if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0)
+        snprintf(name, 64, "pid %d uid %u", (int)peer.pid, (unsigned)peer.uid);
+    else
+        snprintf(name, 64, "unknown");
+}
+
+int okv_local_conn_new(struct okv_local_endpoint *endpoint, int sock, struct okv_local_conn **out)
+{
+    const struct okv_message_limits *limits = &endpoint->limits;
+    struct okv_local_conn *conn = calloc(1, sizeof *conn);
+
+    if (!conn)
+        return OKV_ENOMEM;
+    conn->sock = -1;
+    conn->send_slots = receive_share(limits);
+    conn->send_memory = calloc(conn->send_slots, limits->slot_size);
+    conn->outgoing = calloc(conn->send_slots, sizeof *conn->outgoing);
+    if (!conn->send_memory || !conn->outgoing) {
+        okv_local_conn_free(conn);
+        return OKV_ENOMEM;
+    }
+    conn->base.ops = &okv_transport_local;
+    conn->base.endpoint = &endpoint->base;
+    conn->base.slot_size = limits->slot_size;
+    conn->base.max_reads = OKV_LOCAL_MAX_READS;
+    conn->state = OKV_LOCAL_OPEN;
+    conn->sock = sock;
+    *out = conn;
+    return 0;
+}
+
+void okv_local_conn_free(struct okv_local_conn *conn)
+{
+    if (conn->map)
+        munmap((void *)conn->map, conn->map_length);
+    if (conn->sock >= 0) {
+        shutdown(conn->sock, SHUT_RDWR);
+        close(conn->sock);
+    }
+    okv_local_ring_unmap(&conn->ring);
+    okv_local_forget_exposures(conn);
+    free(conn->exposed);
+    free(conn->keys);
+    free(conn->outgoing);
+    free(conn->send_memory);
+    free(conn);
+}
+
+void okv_local_conn_attach(struct okv_local_conn *conn)
+{
+    struct okv_local_endpoint *endpoint = okv_local_endpoint(conn->base.endpoint);
+
+    conn->previous = NULL;
+    conn->next = endpoint->conns;
+    if (conn->next)
+        conn->next->previous = conn;
+    endpoint->conns = conn;
+    okv_local_conn_watch(conn);
+    okv_local_conn_wake(conn);
+}
+
+unsigned okv_local_receive_room(const struct okv_local_conn *conn)
+{
+    const struct okv_local_endpoint *endpoint = okv_local_endpoint(conn->base.endpoint);
+    unsigned share = receive_share(&endpoint->limits) - conn->held;
+
+    return share < endpoint->free_count ? share : endpoint->free_count;
+}
+
+void okv_local_conn_watch(struct okv_local_conn *conn)
+{
+    struct okv_local_endpoint *endpoint = okv_local_endpoint(conn->base.endpoint);
+    struct epoll_event event = {.data.ptr = conn};
+    int operation;
+
+    if (conn->state != OKV_LOCAL_OPEN)
+        return;
+    if (!conn->hung_up)
+        event.events |= EPOLLIN;
+    if (conn->socket_full || conn->bell_owed)
+        event.events |= EPOLLOUT;
+    if (event.events == conn->interest)
+        return;
+    /* Left in with no interest, a hung-up socket would keep the descriptor readable. */
+    operation = event.events == 0     ? EPOLL_CTL_DEL
+                : conn->interest == 0 ? EPOLL_CTL_ADD
+                                      : EPOLL_CTL_MOD;
+    conn->interest = event.events;
+    if (epoll_ctl(endpoint->base.fd, operation, conn->sock, &event)) {
+        conn->interest = 0;
+        okv_local_conn_end(conn, okv_error_from_errno(errno));
+    }
+}
+
+void okv_local_conn_wake(struct okv_local_conn *conn)
+{
+    struct okv_local_endpoint *endpoint = okv_local_endpoint(conn->base.endpoint);
+
+    if (conn->awake || conn->state != OKV_LOCAL_OPEN)
+        return;
+    okv_local_ring_rise(&conn->ring);
+    conn->awake = true;
+    conn->idle_polls = 0;
+    TAILQ_INSERT_TAIL(&endpoint->awake, conn, in_awake);
+    endpoint->awake_count++;
+}
+
+static void unlist_awake(struct okv_local_conn *conn)
+{
+    struct okv_local_endpoint *endpoint = okv_local_endpoint(conn->base.endpoint);
+
+    if (!conn->awake)
+        return;
+    conn->awake = false;
+    TAILQ_REMOVE(&endpoint->awake, conn, in_awake);
+    endpoint->awake_count--;
+}
+
+bool okv_local_conn_rest(struct okv_local_conn *conn)
+{
+    /* Without a buffer it has nothing to look for: recv_release wakes it. */
+    if (okv_local_receive_room(conn) > 0 && (conn->hung_up || !okv_local_ring_rest(&conn->ring)))
+        return false;
+    unlist_awake(conn);
+    return true;
+}
+
+void okv_local_signal(struct okv_local_endpoint *endpoint)
+{
+    uint64_t one = 1;
+    ssize_t written = write(endpoint->wake_fd, &one, sizeof one);
+
+    (void)written; /* fails only when the counter is full, and the descriptor then is readable */
+}
+
+void okv_local_announce(struct okv_local_endpoint *endpoint)
+{
+    if (endpoint->armed) {
+        endpoint->armed = false;
+        okv_local_signal(endpoint);
+    }
+}
+
+void okv_local_unqueue_ended(struct okv_local_endpoint *endpoint, struct okv_local_conn *conn)
+{
+    struct okv_local_conn **link = &endpoint->ended;
+
+    while (*link && *link != conn)
+        link = &(*link)->next_queued;
+    if (!*link)
+        return;
+    *link = conn->next_queued;
+    if (endpoint->ended_tail == &conn->next_queued)
+        endpoint->ended_tail = link;
+}
+
+void okv_local_conn_end(struct okv_local_conn *conn, int status)
+{
+    struct okv_local_endpoint *endpoint = okv_local_endpoint(conn->base.endpoint);
+
+    if (conn->state != OKV_LOCAL_OPEN)
+        return;
+    conn->state = OKV_LOCAL_ENDED;
+    conn->status = status;
+    if (conn->interest)
+        epoll_ctl(endpoint->base.fd, EPOLL_CTL_DEL, conn->sock, NULL);
+    conn->interest = 0;
+    shutdown(conn->sock, SHUT_RDWR); /* a forked child may hold the socket as well */
+    close(conn->sock);
+    conn->sock = -1;
+    unlist_awake(conn);
+    conn->base.unacknowledged -= conn->send_queued;
+    conn->send_queued = 0;
+    conn->unsent = NULL;
+    okv_local_flush_reads(conn);
+    okv_local_forget_exposures(conn);
+
+    conn->next_queued = NULL;
+    *endpoint->ended_tail = conn;
+    endpoint->ended_tail = &conn->next_queued;
+    okv_local_announce(endpoint);
+}
+
+void okv_local_conn_destroy(struct okv_conn *base)
+{
+    struct okv_local_conn *conn = okv_local_conn(base);
+    struct okv_local_endpoint *endpoint = okv_local_endpoint(base->endpoint);
+
+    if (endpoint->client) {
+        okv_local_endpoint_free(endpoint);
+        return;
+    }
+    okv_local_unqueue_ended(endpoint, conn);
+    for (unsigned i = 0; conn->held > 0 && i < endpoint->slot_count; i++) {
+        if (endpoint->slot_owner[i] == conn) {
+            endpoint->slot_owner[i] = NULL;
+            conn->held--;
+        }
+    }
+    unlist_awake(conn);
+    if (conn->previous)
+        conn->previous->next = conn->next;
+    else
+        endpoint->conns = conn->next;
+    if (conn->next)
+        conn->next->previous = conn->previous;
+    okv_local_conn_free(conn);
+    atomic_fetch_sub(&endpoint->conn_count, 1);
+}

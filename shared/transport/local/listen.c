@@ -1,0 +1,295 @@
+/*
+ * Listening of the local transport: the region's seals, and the place in the
+ * file system.
+ *
+ * PATH.lock is locked (flock) for as long as a server listens on PATH, so two
+ * servers never take over the same path at once, and a socket whose lock is
+ * free belongs to nobody. The lock file is removed with the socket at the end;
+ * one that a killed server left is used again.
+ */
+#include "shared/transport/local/local.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/timerfd.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "shared/base/error.h"
+
+#define LOCK_SUFFIX ".lock"
+#define LOCK_ATTEMPTS 10
+
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)
+
+struct lock_path {
+    char text[sizeof((struct okv_uri *)0)->path + sizeof LOCK_SUFFIX];
+};
+
+static struct lock_path lock_path(const char *path)
+{
+    struct lock_path lock;
+
+    snprintf(lock.text, sizeof lock.text, "%s" LOCK_SUFFIX, path);
+    return lock;
+}
+
+/* Clients must be able neither to write the region nor to be hurt by its shrinking. */
+static int seal_region(const struct okv_exposed_region *region, struct okv_diag *diag)
+{
+    struct stat file;
+
+    if (fstat(region->fd, &file))
+        return okv_diag_set(diag, OKV_EINVAL, "the region has no memfd: %s", strerror(errno));
+    if (region->length == 0 || (uint64_t)file.st_size < region->length)
+        return okv_diag_set(diag, OKV_EINVAL, "the region's memfd is smaller than the region");
+    int seals = fcntl(region->fd, F_GET_SEALS);
+    if (seals >= 0 && (seals & SEALS) == SEALS)
+        return 0;
+    if (fcntl(region->fd, F_ADD_SEALS, SEALS) == 0)
+        return 0;
+    if (errno == EINVAL)
+        return okv_diag_set(
+            diag, OKV_EUNSUPPORTED,
+            "the region's memory cannot be sealed against writing by clients: the local "
+            "transport needs Linux 5.1 or later");
+    return okv_diag_set(diag, OKV_EPERM,
+                        "the region's memfd cannot be sealed (%s): it must be made with "
+                        "MFD_ALLOW_SEALING",
+                        strerror(errno));
+}
+
+static int path_failed(struct okv_diag *diag, const char *path, int error)
+{
+    switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+        return okv_diag_set(diag, OKV_EADDRESS,
+                            "the directory of %s does not exist: create it, or choose another path",
+                            path);
+    case EACCES:
+    case EPERM:
+    case EROFS:
+        return okv_diag_set(
+            diag, OKV_EPERM,
+            "no permission to create %s (%s): choose a path in a directory that this "
+            "user may write, for example in $XDG_RUNTIME_DIR",
+            path, strerror(error));
+    case ELOOP:
+        return okv_diag_set(diag, OKV_EADDRESS,
+                            "%s is a symbolic link: remove it, or choose another path", path);
+    default:
+        return okv_diag_set(diag, okv_error_from_errno(error), "cannot create %s: %s", path,
+                            strerror(error));
+    }
+}
+
+static int in_use(struct okv_diag *diag, const char *path)
+{
+    return okv_diag_set(
+        diag, OKV_EADDRESS,
+        "another server already listens on local://%s: stop it, or choose another path", path);
+}
+
+/* Takes PATH.lock. The file may be removed by the server that ends between our
+ * open and our flock; a lock on a file that has no name any more excludes nobody. */
+static int take_lock(const char *path, int *out, struct okv_diag *diag)
+{
+    struct lock_path lock = lock_path(path);
+    struct stat ours, named;
+
+    for (int attempt = 0; attempt < LOCK_ATTEMPTS; attempt++) {
+        int fd = open(lock.text, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+        if (fd < 0)
+            return path_failed(diag, lock.text, errno);
+        if (flock(fd, LOCK_EX | LOCK_NB)) {
+            int error = errno;
+            close(fd);
+            return error == EWOULDBLOCK ? in_use(diag, path) : path_failed(diag, lock.text, error);
+        }
+        if (fstat(fd, &ours) == 0 && lstat(lock.text, &named) == 0 && ours.st_dev == named.st_dev &&
+            ours.st_ino == named.st_ino) {
+            *out = fd;
+            return 0;
+        }
+        close(fd);
+    }
+    return in_use(diag, path);
+}
+
+static void drop_lock(const char *path, int fd)
+{
+    struct lock_path lock = lock_path(path);
+
+    unlink(lock.text); /* before the lock is free: see take_lock */
+    close(fd);
+}
+
+/* Removes the socket of a server that is gone. We hold the lock. */
+static int clear_path(const struct sockaddr_un *address, struct okv_diag *diag)
+{
+    const struct timespec takeover = {.tv_nsec = OKV_LOCAL_TAKEOVER_NS};
+    const char *path = address->sun_path;
+    struct stat file;
+    int probe, error = 0;
+
+    if (lstat(path, &file))
+        return errno == ENOENT ? 0 : path_failed(diag, path, errno);
+    if (!S_ISSOCK(file.st_mode))
+        return okv_diag_set(diag, OKV_EADDRESS,
+                            "%s exists and is not a socket: choose another path, or remove it",
+                            path);
+    probe = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (probe < 0)
+        return path_failed(diag, path, errno);
+    if (connect(probe, (const struct sockaddr *)address, sizeof *address))
+        error = errno;
+    close(probe);
+    if (error == EPROTOTYPE)
+        return okv_diag_set(diag, OKV_EADDRESS,
+                            "%s is the socket of another program: choose another path", path);
+    if (error != ECONNREFUSED)
+        return error == 0 || error == EAGAIN ? in_use(diag, path) : path_failed(diag, path, error);
+    if (unlink(path))
+        return path_failed(diag, path, errno);
+    nanosleep(&takeover, NULL);
+    return 0;
+}
+
+static int open_socket(struct okv_local_listener *listener, struct okv_diag *diag)
+{
+    const char *path = listener->uri.path;
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct stat file;
+    int sock, status;
+
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    status = clear_path(&address, diag);
+    if (status)
+        return status;
+    sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (sock < 0)
+        return path_failed(diag, path, errno);
+    if (bind(sock, (const struct sockaddr *)&address, sizeof address)) {
+        status = path_failed(diag, path, errno);
+        goto close_socket;
+    }
+    if (lstat(path, &file) || listen(sock, OKV_LOCAL_PENDING_MAX)) {
+        status = path_failed(diag, path, errno);
+        goto remove_path;
+    }
+    listener->sock = sock;
+    listener->device = file.st_dev;
+    listener->inode = file.st_ino;
+    return 0;
+remove_path:
+    unlink(path);
+close_socket:
+    close(sock);
+    return status;
+}
+
+static void close_socket_and_path(struct okv_local_listener *listener)
+{
+    struct stat file;
+
+    if (lstat(listener->uri.path, &file) == 0 && file.st_dev == listener->device &&
+        file.st_ino == listener->inode)
+        unlink(listener->uri.path);
+    close(listener->sock);
+}
+
+static int watch(int epoll, int fd, void *what)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = what};
+
+    return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
+}
+
+static int open_descriptors(struct okv_local_listener *listener, struct okv_diag *diag)
+{
+    listener->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    listener->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    listener->base.fd = epoll_create1(EPOLL_CLOEXEC);
+    if (listener->timer < 0 || listener->spare < 0 || listener->base.fd < 0 ||
+        watch(listener->base.fd, listener->sock, &listener->sock) ||
+        watch(listener->base.fd, listener->timer, &listener->timer))
+        return okv_diag_set(diag, okv_error_from_errno(errno),
+                            "no descriptor to listen with (%s): raise the limit on open files "
+                            "(ulimit -n)",
+                            strerror(errno));
+    return 0;
+}
+
+static void close_descriptors(struct okv_local_listener *listener)
+{
+    if (listener->base.fd >= 0)
+        close(listener->base.fd);
+    if (listener->spare >= 0)
+        close(listener->spare);
+    if (listener->timer >= 0)
+        close(listener->timer);
+}
+
+int okv_local_listen(const struct okv_uri *uri, const struct okv_exposed_region *region,
+                     struct okv_listener **out, struct okv_diag *diag)
+{
+    struct okv_local_listener *listener;
+    int status = seal_region(region, diag);
+
+    if (status)
+        return status;
+    listener = calloc(1, sizeof *listener);
+    if (!listener)
+        return okv_diag_set(diag, OKV_ENOMEM, "no memory for a listener");
+    listener->base.ops = &okv_transport_local;
+    listener->region = *region;
+    listener->uri = *uri;
+    snprintf(listener->base.where, sizeof listener->base.where, "local://%s", uri->path);
+    snprintf(listener->base.how, sizeof listener->base.how, "shared memory, socket %s", uri->path);
+    listener->base.fd = listener->timer = listener->spare = -1;
+
+    status = take_lock(uri->path, &listener->lock, diag);
+    if (status)
+        goto free_listener;
+    status = open_socket(listener, diag);
+    if (status)
+        goto drop_lock;
+    status = open_descriptors(listener, diag);
+    if (status)
+        goto close_descriptors;
+    *out = &listener->base;
+    return 0;
+close_descriptors:
+    close_descriptors(listener);
+    close_socket_and_path(listener);
+drop_lock:
+    drop_lock(uri->path, listener->lock);
+free_listener:
+    free(listener);
+    return status;
+}
+
+void okv_local_unlisten(struct okv_listener *base)
+{
+    struct okv_local_listener *listener = okv_local_listener(base);
+
+    while (listener->oldest) {
+        struct okv_local_request *request = listener->oldest;
+        listener->oldest = request->next;
+        okv_local_request_free(request);
+    }
+    close_descriptors(listener);
+    close_socket_and_path(listener);
+    drop_lock(listener->uri.path, listener->lock);
+    free(listener);
+}

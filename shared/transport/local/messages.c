@@ -1,0 +1,171 @@
+/* Messages of the local transport: from send buffers into the ring, and out of it. */
+#include "shared/transport/local/local.h"
+
+#include "shared/base/error.h"
+
+/* Messages that one call takes out of one ring, so that one busy peer does not hold up the rest. */
+#define RECEIVE_BATCH 16u
+
+/* ---- sending ---- */
+
+uint8_t *okv_local_send_buffer(struct okv_conn *base)
+{
+    struct okv_local_conn *conn = okv_local_conn(base);
+
+    if (conn->send_queued == conn->send_slots)
+        return NULL;
+    unsigned index = (conn->send_first + conn->send_queued) % conn->send_slots;
+    return conn->send_memory + (size_t)index * base->slot_size;
+}
+
+int okv_local_post_send(struct okv_conn *base, uint32_t length, uint32_t immediate)
+{
+    struct okv_local_conn *conn = okv_local_conn(base);
+
+    if (conn->state != OKV_LOCAL_OPEN || conn->hung_up)
+        return OKV_EDISCONNECTED;
+    if (length > base->slot_size)
+        return OKV_EINVAL;
+    if (conn->send_queued == conn->send_slots)
+        return OKV_EAGAIN;
+
+    unsigned index = (conn->send_first + conn->send_queued) % conn->send_slots;
+    conn->outgoing[index] = (struct okv_local_outgoing){length, immediate};
+    conn->send_queued++;
+    base->unacknowledged++;
+    return 0;
+}
+
+/* As far as the socket takes them. */
+static int send_exposures(struct okv_local_conn *conn)
+{
+    int status = 0;
+
+    while (conn->unsent && status == 0) {
+        struct okv_local_exposure *exposure = conn->unsent;
+        status = okv_local_transmit_exposure(exposure);
+        if (status == 0)
+            conn->unsent = exposure->next;
+    }
+    conn->socket_full = status == OKV_EAGAIN;
+    return conn->socket_full ? 0 : status;
+}
+
+/* Exposures leave before the first message that may name them. */
+static bool is_held_back(const struct okv_local_conn *conn)
+{
+    return conn->unsent && conn->unsent->goes_before == conn->sent;
+}
+
+static int put_next(struct okv_local_conn *conn)
+{
+    const struct okv_local_outgoing *out = &conn->outgoing[conn->send_first];
+    const uint8_t *bytes = conn->send_memory + (size_t)conn->send_first * conn->base.slot_size;
+    int status = okv_local_ring_put(&conn->ring, bytes, out->length, out->immediate);
+
+    conn->ring_full = status == OKV_EAGAIN;
+    if (status)
+        return status;
+    conn->send_first = (conn->send_first + 1) % conn->send_slots;
+    conn->send_queued--;
+    conn->sent++;
+    conn->base.unacknowledged--;
+    conn->base.acknowledged++;
+    return 0;
+}
+
+void okv_local_flush(struct okv_conn *base)
+{
+    struct okv_local_conn *conn = okv_local_conn(base);
+    int status;
+
+    if (conn->state != OKV_LOCAL_OPEN || conn->hung_up)
+        return;
+    status = send_exposures(conn);
+    while (status == 0 && conn->send_queued > 0 && !is_held_back(conn))
+        status = put_next(conn);
+    if (okv_local_ring_publish(&conn->ring))
+        conn->bell_owed = true;
+    if (status == OKV_EDISCONNECTED)
+        okv_local_hang_up(conn);
+    else if (status && status != OKV_EAGAIN)
+        okv_local_conn_end(conn, status);
+    okv_local_ring_bell(conn);
+}
+
+/* ---- receiving ---- */
+
+/* The next message as an event, with a receive buffer in it. 1; 0: there is none, or a code. */
+static int take_message(struct okv_local_conn *conn, struct okv_event *event)
+{
+    struct okv_local_endpoint *endpoint = okv_local_endpoint(conn->base.endpoint);
+    uint32_t slot = endpoint->free_slots[endpoint->free_count - 1];
+    uint8_t *bytes = endpoint->slots + slot * endpoint->slot_stride;
+    uint32_t length, immediate;
+    int status =
+        okv_local_ring_take(&conn->ring, bytes, endpoint->limits.slot_size, &length, &immediate);
+
+    if (status <= 0)
+        return status;
+    endpoint->free_count--;
+    endpoint->slot_owner[slot] = conn;
+    conn->held++;
+    *event = (struct okv_event){
+        .type = OKV_EVENT_RECV,
+        .conn = &conn->base,
+        .immediate = immediate,
+        .has_immediate = true,
+        .data = bytes,
+        .length = length,
+        .slot = slot,
+    };
+    return 1;
+}
+
+int okv_local_receive(struct okv_local_conn *conn, struct okv_event *events, int max)
+{
+    unsigned want = okv_local_receive_room(conn), taken = 0;
+    int status = 1;
+
+    if (want > RECEIVE_BATCH)
+        want = RECEIVE_BATCH;
+    if (want > (unsigned)max)
+        want = (unsigned)max;
+    while (taken < want && (status = take_message(conn, &events[taken])) > 0)
+        taken++;
+    if (okv_local_ring_release(&conn->ring)) {
+        conn->bell_owed = true;
+        okv_local_ring_bell(conn);
+    }
+    if (status < 0)
+        okv_local_conn_end(conn, status);
+    else if (status == 0 && conn->hung_up)
+        okv_local_conn_end(conn, OKV_EDISCONNECTED);
+    return (int)taken;
+}
+
+/* A buffer came back: a connection that had none can take more. */
+static void resume(struct okv_local_conn *conn)
+{
+    okv_local_conn_wake(conn);
+    okv_local_announce(okv_local_endpoint(conn->base.endpoint));
+}
+
+void okv_local_recv_release(struct okv_endpoint *base, const struct okv_event *event)
+{
+    struct okv_local_endpoint *endpoint = okv_local_endpoint(base);
+    struct okv_local_conn *owner = endpoint->slot_owner[event->slot];
+    bool had_none = owner && okv_local_receive_room(owner) == 0;
+    bool was_empty = endpoint->free_count == 0;
+
+    endpoint->slot_owner[event->slot] = NULL;
+    endpoint->free_slots[endpoint->free_count++] = event->slot;
+    if (owner)
+        owner->held--;
+    if (was_empty) {
+        for (struct okv_local_conn *conn = endpoint->conns; conn; conn = conn->next)
+            resume(conn);
+    } else if (had_none) {
+        resume(owner);
+    }
+}

@@ -1,0 +1,311 @@
+/* Events of the local transport, and its table of operations. */
+#include "shared/transport/local/local.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+
+/* Ready sockets that one poll of a server looks at. */
+#define POLL_BATCH 64
+
+/* Polls of rings for one look at the sockets. A server's is also how long a client that was at rest
+ * waits at most for one that is busy; a client has nothing to see there but the end of its server,
+ * and before it sleeps it looks. */
+#define SERVER_LOOK_POLLS 16u
+#define CLIENT_LOOK_POLLS 128u
+
+/* Polls without a message after which a connection goes to rest. Its ring costs a poll a few
+ * nanoseconds, its going to rest costs its next message a system call. */
+#define IDLE_POLLS 4096u
+
+static void close_conn(struct okv_conn *conn)
+{
+    okv_local_conn_end(okv_local_conn(conn), OKV_EDISCONNECTED);
+}
+
+static int memory_register(struct okv_endpoint *endpoint, void *base, size_t length,
+                           struct okv_memory **out)
+{
+    struct okv_local_memory *memory = malloc(sizeof *memory);
+
+    (void)endpoint;
+    if (!memory)
+        return OKV_ENOMEM;
+    *memory = (struct okv_local_memory){base, length};
+    *out = (struct okv_memory *)memory;
+    return 0;
+}
+
+static void memory_unregister(struct okv_memory *memory)
+{
+    free(memory);
+}
+
+static int report_ended(struct okv_local_endpoint *endpoint, struct okv_event *events, int max)
+{
+    int n = 0;
+
+    while (n < max && endpoint->ended) {
+        struct okv_local_conn *conn = endpoint->ended;
+        okv_local_unqueue_ended(endpoint, conn);
+        conn->state = OKV_LOCAL_CLOSED;
+        events[n++] = (struct okv_event){
+            .type = OKV_EVENT_CLOSED,
+            .status = conn->status,
+            .conn = &conn->base,
+        };
+    }
+    return n;
+}
+
+static int report_opened(struct okv_local_endpoint *endpoint, struct okv_event *events, int max)
+{
+    int n = 0;
+
+    if (!atomic_load_explicit(&endpoint->has_opened, memory_order_acquire))
+        return 0;
+    pthread_mutex_lock(&endpoint->lock);
+    while (n < max && endpoint->opened) {
+        struct okv_local_conn *conn = endpoint->opened;
+        endpoint->opened = conn->next_queued;
+        okv_local_conn_attach(conn);
+        events[n++] = (struct okv_event){.type = OKV_EVENT_OPENED, .conn = &conn->base};
+    }
+    if (!endpoint->opened) {
+        endpoint->opened_tail = &endpoint->opened;
+        atomic_store_explicit(&endpoint->has_opened, false, memory_order_release);
+    }
+    pthread_mutex_unlock(&endpoint->lock);
+    return n;
+}
+
+/* Takes what is on the sockets that have something, and wakes their connections. Whoever the
+ * kernel tells of goes to the end of its list of ready ones, so all come to be told of. */
+static int look_at_sockets(struct okv_local_endpoint *endpoint)
+{
+    struct epoll_event ready[POLL_BATCH];
+    int count = epoll_wait(endpoint->base.fd, ready, POLL_BATCH, 0);
+
+    for (int i = 0; i < count; i++) {
+        struct okv_local_conn *conn = ready[i].data.ptr;
+        if (!conn) /* wake_fd: arm empties it */
+            continue;
+        if (ready[i].events & EPOLLOUT)
+            okv_local_flush(&conn->base);
+        okv_local_hear(conn);
+    }
+    return count < 0 && errno != EINTR ? okv_error_from_errno(errno) : 0;
+}
+
+/* One turn of one that is awake: up to `max` messages. */
+static int serve(struct okv_local_conn *conn, struct okv_event *events, int max)
+{
+    int n;
+
+    if (conn->ring_full)
+        okv_local_flush(&conn->base);
+    if (conn->state != OKV_LOCAL_OPEN)
+        return 0;
+    n = okv_local_receive(conn, events, max);
+    conn->idle_polls = n > 0 ? 0 : conn->idle_polls + 1;
+    return n;
+}
+
+/* Takes messages of those that are awake: each gets its share, and then goes to the end of the
+ * list. */
+static int serve_awake(struct okv_local_endpoint *endpoint, struct okv_event *events, int max)
+{
+    unsigned count = endpoint->awake_count;
+    struct okv_local_conn *conn;
+    int n = 0;
+
+    for (; count > 0 && n < max && (conn = TAILQ_FIRST(&endpoint->awake)); count--) {
+        int share = (max - n) / (int)count; /* of this one and each that follows */
+        TAILQ_REMOVE(&endpoint->awake, conn, in_awake);
+        TAILQ_INSERT_TAIL(&endpoint->awake, conn, in_awake);
+        n += serve(conn, events + n, share > 0 ? share : 1);
+        if (conn->idle_polls >= IDLE_POLLS && conn->awake)
+            okv_local_conn_rest(conn);
+    }
+    return n;
+}
+
+static int poll_server(struct okv_local_endpoint *endpoint, struct okv_event *events, int max)
+{
+    int n = report_opened(endpoint, events, max);
+    int status = 0;
+
+    n += okv_local_report_pulled(endpoint, events + n, max - n);
+    /* Before messages, of which there may be enough for ever; a connection whose pulls are
+     * reported has nothing else to say before its end. */
+    if (n < max)
+        n += report_ended(endpoint, events + n, max - n);
+    if (n == max)
+        return n;
+    if (endpoint->awake_count == 0 || ++endpoint->polls % SERVER_LOOK_POLLS == 0)
+        status = look_at_sockets(endpoint);
+    n += serve_awake(endpoint, events + n, max - n);
+    n += report_ended(endpoint, events + n, max - n);
+    /* Events that were taken are not thrown away: the next poll finds it broken again. */
+    return n == 0 && status ? status : n;
+}
+
+/* The end of the server is told whatever it sent before. */
+static void look_at_socket(struct okv_local_conn *conn)
+{
+    struct pollfd watched = {.fd = conn->sock, .events = POLLIN | POLLRDHUP};
+
+    if (poll(&watched, 1, 0) <= 0)
+        return;
+    if (watched.revents & ~POLLIN)
+        okv_local_hang_up(conn);
+    else
+        okv_local_hear(conn);
+}
+
+/* A READ succeeds only if the server was there a moment ago; else a look now and then is enough,
+ * and at rest each poll looks for the bell. */
+static void look_at_server(struct okv_local_conn *conn)
+{
+    unsigned polls = ++okv_local_endpoint(conn->base.endpoint)->polls;
+    uint64_t now = 0;
+    bool is_due;
+
+    if (conn->read_count > 0) {
+        now = okv_clock_steps();
+        is_due = !okv_local_is_alive(conn, now);
+    } else {
+        is_due = !conn->awake || polls % CLIENT_LOOK_POLLS == 0;
+    }
+    if (!is_due)
+        return;
+    look_at_socket(conn);
+    if (conn->hung_up || conn->state != OKV_LOCAL_OPEN)
+        okv_local_flush_reads(conn);
+    else if (conn->read_count > 0)
+        conn->alive_steps = now;
+}
+
+static int poll_client(struct okv_local_endpoint *endpoint, struct okv_event *events, int max)
+{
+    struct okv_local_conn *conn = endpoint->client;
+    int n = 0;
+
+    if (conn->ring_full || conn->socket_full || conn->bell_owed)
+        okv_local_flush(&conn->base);
+    if (conn->state == OKV_LOCAL_OPEN)
+        look_at_server(conn);
+    if (conn->state == OKV_LOCAL_OPEN && (conn->hung_up || !okv_local_ring_is_quiet(&conn->ring)))
+        n = okv_local_receive(conn, events, conn->read_count > 0 ? (max + 1) / 2 : max);
+    if (n > 0)
+        okv_local_conn_wake(conn);
+    n += okv_local_report_reads(conn, events + n, max - n);
+    if (conn->read_count == 0)
+        n += report_ended(endpoint, events + n, max - n);
+    return n;
+}
+
+static int poll_endpoint(struct okv_endpoint *base, struct okv_event *events, int max)
+{
+    struct okv_local_endpoint *endpoint = okv_local_endpoint(base);
+
+    if (max <= 0)
+        return 0;
+    int n =
+        endpoint->client ? poll_client(endpoint, events, max) : poll_server(endpoint, events, max);
+    /* For whom a bell woke nobody rings again, and the owner may be about to sleep all the same:
+     * the bell was for nothing, or for what does not keep the owner from it. */
+    if (endpoint->armed && endpoint->awake_count > 0)
+        okv_local_announce(endpoint);
+    return n;
+}
+
+/* Sends all to rest that have nothing. What the others have, the poll after the arm finds. */
+static void rest_all(struct okv_local_endpoint *endpoint)
+{
+    struct okv_local_conn *next;
+
+    for (struct okv_local_conn *conn = TAILQ_FIRST(&endpoint->awake); conn; conn = next) {
+        next = TAILQ_NEXT(conn, in_awake);
+        okv_local_conn_rest(conn);
+    }
+}
+
+static int arm(struct okv_endpoint *base)
+{
+    struct okv_local_endpoint *endpoint = okv_local_endpoint(base);
+    uint64_t count;
+    bool waiting;
+
+    if (read(endpoint->wake_fd, &count, sizeof count) < 0 && errno != EAGAIN && errno != EINTR)
+        return okv_error_from_errno(errno);
+    endpoint->armed = true;
+    rest_all(endpoint);
+    waiting = endpoint->ended || endpoint->pulled ||
+              (endpoint->client && endpoint->client->read_count > 0) ||
+              atomic_load_explicit(&endpoint->has_opened, memory_order_acquire);
+    if (waiting)
+        okv_local_announce(endpoint);
+    return 0;
+}
+
+static void wake(struct okv_endpoint *endpoint)
+{
+    okv_local_signal(okv_local_endpoint(endpoint));
+}
+
+static int endpoint_create(struct okv_listener *listener, const struct okv_message_limits *limits,
+                           unsigned max_conns, struct okv_endpoint **out, struct okv_diag *diag)
+{
+    struct okv_local_endpoint *endpoint;
+    int status = okv_local_endpoint_new(limits, max_conns, &endpoint, diag);
+
+    if (status)
+        return status;
+    endpoint->region = okv_local_listener(listener)->region;
+    *out = &endpoint->base;
+    return 0;
+}
+
+static void endpoint_destroy(struct okv_endpoint *endpoint)
+{
+    okv_local_endpoint_free(okv_local_endpoint(endpoint));
+}
+
+const struct okv_transport_ops okv_transport_local = {
+    .name = "local",
+    .listen = okv_local_listen,
+    .unlisten = okv_local_unlisten,
+    .endpoint_create = endpoint_create,
+    .endpoint_destroy = endpoint_destroy,
+    .next_request = okv_local_next_request,
+    .accept = okv_local_accept,
+    .reject = okv_local_reject,
+    .connect = okv_local_connect,
+    .connect_start = okv_local_connect_start,
+    .connect_step = okv_local_connect_step,
+    .connect_cancel = okv_local_connect_cancel,
+    .set_remote = okv_local_set_remote,
+    .close = close_conn,
+    .conn_destroy = okv_local_conn_destroy,
+    .memory_register = memory_register,
+    .memory_unregister = memory_unregister,
+    .post_read = okv_local_post_read,
+    .read_now = okv_local_read_now,
+    .expose = okv_local_expose,
+    .unexpose = okv_local_unexpose,
+    .pull = okv_local_pull,
+    .send_buffer = okv_local_send_buffer,
+    .post_send = okv_local_post_send,
+    .flush = okv_local_flush,
+    .probe = okv_local_probe,
+    .poll = poll_endpoint,
+    .recv_release = okv_local_recv_release,
+    .arm = arm,
+    .wake = wake,
+};

@@ -1,0 +1,117 @@
+/* READs of the local transport: copies out of the server's region, which the client has mapped. */
+#include "shared/transport/local/local.h"
+
+#include <string.h>
+
+#include "shared/base/bytes.h"
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+#include "shared/base/ordering.h"
+
+#define LINE OKV_READ_BEGINNING
+/* What is asked for before it is known whether it matters: as much as a CPU fetches at once. */
+#define EXPECTED_MAX 512u
+
+static bool read_is_valid(const struct okv_conn *conn, const struct okv_read *read)
+{
+    const struct okv_local_memory *memory = (const struct okv_local_memory *)read->memory;
+
+    if (read->length == 0 || !memory)
+        return false;
+    if (!okv_range_inside(read->offset, read->length, conn->remote_length))
+        return false;
+    /* As unsigned numbers a destination before the memory is one far behind it. */
+    uint64_t at = (uint64_t)((uintptr_t)read->destination - (uintptr_t)memory->base);
+    return okv_range_inside(at, read->length, memory->length);
+}
+
+int okv_local_post_read(struct okv_conn *base, const struct okv_read *reads, unsigned count)
+{
+    struct okv_local_conn *conn = okv_local_conn(base);
+
+    if (conn->state != OKV_LOCAL_OPEN || conn->hung_up)
+        return OKV_EDISCONNECTED;
+    for (unsigned i = 0; i < count; i++) {
+        if (!read_is_valid(base, &reads[i]))
+            return OKV_EINVAL;
+    }
+    if (count > base->max_reads - conn->read_count)
+        return OKV_EAGAIN;
+    for (unsigned i = 0; i < count; i++) {
+        /* The server may store into these bytes meanwhile: what arrives is checked by its
+         * checksum, as after a READ of a device. */
+        memcpy(reads[i].destination, conn->map + reads[i].offset, reads[i].length);
+        conn->reads[(conn->read_first + conn->read_count++) % OKV_LOCAL_MAX_READS] =
+            (struct okv_local_done){reads[i].cookie, 0};
+    }
+    okv_snapshot_fence(); /* a later READ sees at least what these saw */
+    base->acknowledged += count;
+    if (count > 0)
+        okv_local_announce(okv_local_endpoint(base->endpoint));
+    return 0;
+}
+
+/* Copies what matters, by lines. Which lines that are is for the first one to say, and by then the
+ * others are on their way: a get waits for the last line that it needs, not for the last there is.
+ */
+static void copy_extent(uint8_t *to, const uint8_t *from, uint32_t length, okv_read_extent *extent)
+{
+    uint32_t expected = length < EXPECTED_MAX ? length : EXPECTED_MAX;
+
+    for (uint32_t at = LINE; at < expected; at += LINE)
+        __builtin_prefetch(from + at);
+    memcpy(to, from, LINE);
+    uint32_t end = extent(to);
+    if (end > length)
+        end = length;
+    for (uint32_t at = LINE; at < end; at += LINE)
+        memcpy(to + at, from + at, LINE);
+}
+
+/* Polls have nothing to do that a READ must not pass over. */
+static bool is_quiet(const struct okv_local_conn *conn)
+{
+    return conn->state == OKV_LOCAL_OPEN && !conn->hung_up && conn->read_count == 0 &&
+           !conn->ring_full && !conn->socket_full && !conn->bell_owed &&
+           okv_local_ring_is_quiet(&conn->ring);
+}
+
+int okv_local_read_now(struct okv_conn *base, const struct okv_read *read, okv_read_extent *extent)
+{
+    struct okv_local_conn *conn = okv_local_conn(base);
+
+    if (!is_quiet(conn))
+        return OKV_EAGAIN;
+    if (read->length % LINE || !read_is_valid(base, read))
+        return OKV_EINVAL;
+    copy_extent(read->destination, conn->map + read->offset, read->length, extent);
+    okv_snapshot_fence();
+    if (!okv_local_is_alive(conn, okv_clock_steps()))
+        return OKV_EAGAIN;
+    base->acknowledged++;
+    return 0;
+}
+
+int okv_local_report_reads(struct okv_local_conn *conn, struct okv_event *events, int max)
+{
+    int n = 0;
+
+    while (n < max && conn->read_count > 0) {
+        const struct okv_local_done *done = &conn->reads[conn->read_first];
+        events[n++] = (struct okv_event){
+            .type = OKV_EVENT_READ,
+            .status = done->status,
+            .conn = &conn->base,
+            .cookie = done->cookie,
+        };
+        conn->read_first = (conn->read_first + 1) % OKV_LOCAL_MAX_READS;
+        conn->read_count--;
+    }
+    return n;
+}
+
+void okv_local_flush_reads(struct okv_local_conn *conn)
+{
+    for (unsigned i = 0; i < conn->read_count; i++)
+        conn->reads[(conn->read_first + i) % OKV_LOCAL_MAX_READS].status = OKV_EDISCONNECTED;
+}

@@ -1,0 +1,304 @@
+#include "shared/transport/local/ring.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "shared/base/error.h"
+
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+/* What a message of `length` bytes takes up: positions stay multiples of 8, so that the beginning
+ * of a record never goes round the end of the ring. */
+static uint32_t record_size(uint32_t length)
+{
+    return OKV_LOCAL_RING_RECORD + ((length + 7) & ~7u);
+}
+
+/* ---- the memory ---- */
+
+uint32_t okv_local_ring_capacity(uint32_t slot_size)
+{
+    uint32_t capacity = OKV_LOCAL_RING_MIN;
+
+    while (capacity < OKV_LOCAL_RING_MAX && capacity < 2 * record_size(slot_size))
+        capacity *= 2;
+    return capacity;
+}
+
+static size_t memory_size(uint32_t capacity)
+{
+    return OKV_LOCAL_RING_BYTES + 2 * (size_t)capacity;
+}
+
+static int error_of_memory(int errnum)
+{
+    switch (errnum) {
+    case EMFILE:
+    case ENFILE:
+        return OKV_EPERM;
+    case ENOSPC:
+        return OKV_ENOMEM;
+    default:
+        return okv_error_from_errno(errnum);
+    }
+}
+
+/* All of it is there from the beginning: a page that the kernel cannot give later would end the
+ * process that touches it. */
+static int make_memory(size_t size)
+{
+    int fd = memfd_create("okv-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int rc, errnum;
+
+    if (fd < 0)
+        return -1;
+    do {
+        rc = fallocate(fd, 0, 0, (off_t)size);
+    } while (rc && errno == EINTR);
+    if (rc || fcntl(fd, F_ADD_SEALS, SEALS)) {
+        errnum = errno;
+        close(fd);
+        errno = errnum;
+        return -1;
+    }
+    return fd;
+}
+
+void okv_local_ring_attach(struct okv_local_ring *ring, void *memory, uint32_t capacity,
+                           bool is_client)
+{
+    struct okv_local_ring_page *page = memory;
+    uint8_t *of_client = (uint8_t *)memory + OKV_LOCAL_RING_BYTES;
+    uint8_t *of_server = of_client + capacity;
+
+    *ring = (struct okv_local_ring){
+        .page = page,
+        .own = is_client ? &page->client : &page->server,
+        .peer = is_client ? &page->server : &page->client,
+        .out = is_client ? of_client : of_server,
+        .in = is_client ? of_server : of_client,
+        .capacity = capacity,
+    };
+}
+
+int okv_local_ring_create(uint32_t slot_size, struct okv_local_ring *ring, int *fd)
+{
+    int status;
+
+    if (slot_size > OKV_LOCAL_RING_SLOT_MAX)
+        return OKV_EUNSUPPORTED;
+    uint32_t capacity = okv_local_ring_capacity(slot_size);
+    int made = make_memory(memory_size(capacity));
+    if (made < 0)
+        return error_of_memory(errno);
+    struct okv_local_ring_page *page =
+        mmap(NULL, memory_size(capacity), PROT_READ | PROT_WRITE, MAP_SHARED, made, 0);
+    if (page == MAP_FAILED) {
+        status = error_of_memory(errno);
+        close(made);
+        return status;
+    }
+    page->magic = OKV_LOCAL_RING_MAGIC;
+    page->format = OKV_LOCAL_RING_FORMAT;
+    page->capacity = capacity;
+    okv_local_ring_attach(ring, page, capacity, false);
+    *fd = made;
+    return 0;
+}
+
+int okv_local_ring_map(int fd, struct okv_local_ring *ring)
+{
+    int seals = fcntl(fd, F_GET_SEALS);
+    struct stat file;
+
+    if (seals < 0)
+        return errno == EINVAL ? OKV_EPROTO : okv_error_from_errno(errno);
+    if (!(seals & F_SEAL_SHRINK) || (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)))
+        return OKV_EPROTO;
+    if (fstat(fd, &file))
+        return okv_error_from_errno(errno);
+    if (file.st_size < (off_t)memory_size(OKV_LOCAL_RING_MIN) ||
+        file.st_size > (off_t)memory_size(OKV_LOCAL_RING_MAX))
+        return OKV_EPROTO;
+    size_t size = (size_t)file.st_size;
+    struct okv_local_ring_page *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (page == MAP_FAILED)
+        return error_of_memory(errno);
+    uint32_t capacity = *(volatile uint32_t *)&page->capacity;
+    if (page->magic != OKV_LOCAL_RING_MAGIC || page->format != OKV_LOCAL_RING_FORMAT ||
+        (capacity & (capacity - 1)) || memory_size(capacity) != size) {
+        munmap(page, size);
+        return OKV_EPROTO;
+    }
+    okv_local_ring_attach(ring, page, capacity, true);
+    return 0;
+}
+
+void okv_local_ring_unmap(struct okv_local_ring *ring)
+{
+    if (ring->page)
+        munmap(ring->page, memory_size(ring->capacity));
+    ring->page = NULL;
+}
+
+/* ---- bytes ---- */
+
+/* The two words before a message. They are atomic so that the compiler, too, reads them once. */
+static _Atomic uint32_t *record_at(uint8_t *bytes, uint32_t capacity, uint32_t position)
+{
+    return (_Atomic uint32_t *)(void *)(bytes + (position & (capacity - 1)));
+}
+
+static void copy_in(const struct okv_local_ring *ring, uint32_t position, const uint8_t *from,
+                    uint32_t length)
+{
+    uint32_t at = position & (ring->capacity - 1);
+    uint32_t first = ring->capacity - at < length ? ring->capacity - at : length;
+
+    memcpy(ring->out + at, from, first);
+    memcpy(ring->out, from + first, length - first);
+}
+
+static void copy_out(const struct okv_local_ring *ring, uint32_t position, uint8_t *to,
+                     uint32_t length)
+{
+    uint32_t at = position & (ring->capacity - 1);
+    uint32_t first = ring->capacity - at < length ? ring->capacity - at : length;
+
+    memcpy(to, ring->in + at, first);
+    memcpy(to + first, ring->in, length - first);
+}
+
+/* Whether the peer waits for `wish`, which it then does no more. */
+static bool grant(struct okv_local_ring *ring, uint32_t wish)
+{
+    if (!(atomic_load_explicit(&ring->peer->wants, memory_order_seq_cst) & wish))
+        return false;
+    return atomic_fetch_and(&ring->peer->wants, ~wish) & wish;
+}
+
+/* ---- sending ---- */
+
+static uint32_t room(const struct okv_local_ring *ring)
+{
+    return ring->capacity - (ring->written - ring->peer_taken);
+}
+
+static int look_for_room(struct okv_local_ring *ring)
+{
+    /* Acquire: what is written over what was taken stays behind its copying. */
+    uint32_t taken = atomic_load_explicit(&ring->peer->taken, memory_order_seq_cst);
+
+    if (ring->written - taken > ring->capacity)
+        return OKV_EPROTO;
+    ring->peer_taken = taken;
+    return 0;
+}
+
+/* 0 when there is room for `size` bytes; else OKV_EAGAIN, and the peer knows that we wait. */
+static int make_room(struct okv_local_ring *ring, uint32_t size)
+{
+    int status = 0;
+
+    if (room(ring) < size)
+        status = look_for_room(ring);
+    if (status == 0 && room(ring) < size) {
+        atomic_fetch_or(&ring->own->wants, OKV_LOCAL_RING_ROOM);
+        status = look_for_room(ring);
+    }
+    if (status)
+        return status;
+    return room(ring) < size ? OKV_EAGAIN : 0;
+}
+
+int okv_local_ring_put(struct okv_local_ring *ring, const uint8_t *bytes, uint32_t length,
+                       uint32_t immediate)
+{
+    uint32_t size = record_size(length);
+    int status = make_room(ring, size);
+
+    if (status)
+        return status;
+    _Atomic uint32_t *record = record_at(ring->out, ring->capacity, ring->written);
+    atomic_store_explicit(&record[0], length, memory_order_relaxed);
+    atomic_store_explicit(&record[1], immediate, memory_order_relaxed);
+    copy_in(ring, ring->written + OKV_LOCAL_RING_RECORD, bytes, length);
+    ring->written += size;
+    return 0;
+}
+
+bool okv_local_ring_publish(struct okv_local_ring *ring)
+{
+    if (ring->written == ring->published)
+        return false;
+    ring->published = ring->written;
+    atomic_store_explicit(&ring->own->published, ring->written, memory_order_seq_cst);
+    return grant(ring, OKV_LOCAL_RING_MESSAGES);
+}
+
+/* ---- receiving ---- */
+
+static int look(struct okv_local_ring *ring)
+{
+    if (ring->has_ended)
+        return 0;
+    uint32_t there = atomic_load_explicit(&ring->peer->published, memory_order_seq_cst);
+    if (there - ring->taken > ring->capacity || there % 8)
+        return OKV_EPROTO;
+    ring->there = there;
+    return 0;
+}
+
+int okv_local_ring_take(struct okv_local_ring *ring, uint8_t *to, uint32_t size, uint32_t *length,
+                        uint32_t *immediate)
+{
+    int status = ring->there == ring->taken ? look(ring) : 0;
+    uint32_t there = ring->there - ring->taken;
+
+    if (status || there == 0)
+        return status;
+    _Atomic uint32_t *record = record_at(ring->in, ring->capacity, ring->taken);
+    uint32_t bytes = atomic_load_explicit(&record[0], memory_order_relaxed);
+    if (bytes > size || record_size(bytes) > there)
+        return OKV_EPROTO;
+    *length = bytes;
+    *immediate = atomic_load_explicit(&record[1], memory_order_relaxed);
+    copy_out(ring, ring->taken + OKV_LOCAL_RING_RECORD, to, bytes);
+    ring->taken += record_size(bytes);
+    return 1;
+}
+
+bool okv_local_ring_release(struct okv_local_ring *ring)
+{
+    if (ring->told == ring->taken)
+        return false;
+    ring->told = ring->taken;
+    atomic_store_explicit(&ring->own->taken, ring->taken, memory_order_seq_cst);
+    return grant(ring, OKV_LOCAL_RING_ROOM);
+}
+
+/* ---- sleeping ---- */
+
+bool okv_local_ring_rest(struct okv_local_ring *ring)
+{
+    if (ring->there != ring->taken)
+        return false;
+    atomic_fetch_or(&ring->own->wants, OKV_LOCAL_RING_MESSAGES);
+    return look(ring) == 0 && ring->there == ring->taken;
+}
+
+void okv_local_ring_rise(struct okv_local_ring *ring)
+{
+    atomic_fetch_and(&ring->own->wants, ~(uint32_t)OKV_LOCAL_RING_MESSAGES);
+}
+
+void okv_local_ring_end(struct okv_local_ring *ring)
+{
+    if (look(ring)) /* a peer that lied has said nothing more */
+        ring->there = ring->taken;
+    ring->has_ended = true;
+}

@@ -1,0 +1,217 @@
+/* One attempt to reach one address: each event of the connection manager leads to the next step. */
+#include <errno.h>
+#include <netdb.h>
+#include <string.h>
+
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+#include "shared/transport/verbs/verbs.h"
+
+#define RESOLVE_MS 2000
+/* A lost request is sent again by the connection manager only after more than
+ * four seconds: the first attempt is given up sooner, and another made. */
+#define FIRST_ATTEMPT_NS UINT64_C(1500000000)
+
+/* Never 0, which the connection manager calls invalid: whoever comes too late times out. */
+static int resolve_ms(const struct verbs_connecting *c)
+{
+    int ms = okv_clock_ms_until(c->deadline_ns);
+    if (ms < 1)
+        return 1;
+    return ms < RESOLVE_MS ? ms : RESOLVE_MS;
+}
+
+int okv_verbs_attempt_begin(struct verbs_connecting *c)
+{
+    struct verbs_attempt *a = &c->attempt;
+
+    *a = (struct verbs_attempt){.step = VERBS_STEP_ADDRESS, .deadline_ns = c->deadline_ns};
+    memset(&c->welcome, 0, sizeof c->welcome);
+    if (rdma_create_id(c->channel, &a->id, NULL, RDMA_PS_TCP)) {
+        a->id = NULL;
+        return okv_diag_set(&c->diag, OKV_EIO, "the RDMA connection manager gives no id: %s",
+                            strerror(errno));
+    }
+    if (rdma_resolve_addr(a->id, c->source ? c->source->ai_addr : NULL, c->address->ai_addr,
+                          resolve_ms(c)))
+        return okv_verbs_explain_route(c, errno);
+    return 0;
+}
+
+/* READs that a send queue has room for beside the messages and the probes; the rest of
+ * them the device refuses itself. */
+static unsigned reads_that_fit(int max_qp_wr, uint32_t credits)
+{
+    int64_t room = (int64_t)max_qp_wr - credits - VERBS_PROBES - 2;
+    if (room < 1)
+        return 1;
+    return room < VERBS_MAX_READS ? (unsigned)room : VERBS_MAX_READS;
+}
+
+/* The device that leads to the server is known. */
+static int on_address(struct verbs_connecting *c)
+{
+    struct verbs_attempt *a = &c->attempt;
+    struct ibv_device_attr attr;
+    int rc = okv_verbs_check_device(a->id->verbs, &attr, &c->diag);
+    if (rc)
+        return rc;
+    a->reads_out = verbs_at_most(attr.max_qp_init_rd_atom, VERBS_READ_DEPTH);
+    a->reads_in = verbs_at_most(attr.max_qp_rd_atom, VERBS_PULL_DEPTH);
+    a->reads_posted = reads_that_fit(attr.max_qp_wr, c->limits.credits);
+    if (rdma_resolve_route(a->id, resolve_ms(c)))
+        return okv_verbs_explain_route(c, errno);
+    a->step = VERBS_STEP_ROUTE;
+    return 0;
+}
+
+/* The client's own endpoint, and a connection on it that the connection manager
+ * does not know yet. */
+static int prepare(struct verbs_connecting *c)
+{
+    struct verbs_attempt *a = &c->attempt;
+    struct ibv_pd *pd = ibv_alloc_pd(a->id->verbs);
+    if (!pd)
+        return okv_diag_set(&c->diag, okv_error_from_errno(errno),
+                            "%s gives no protection domain: %s",
+                            ibv_get_device_name(a->id->verbs->device), strerror(errno));
+    struct verbs_endpoint_params params = {
+        .verbs = a->id->verbs,
+        .pd = pd,
+        .owns_pd = true,
+        .cm = c->channel,
+        .limits = c->limits,
+        .max_conns = 1,
+        .reads_per_conn = a->reads_posted,
+    };
+    struct verbs_endpoint *ep;
+    int rc = okv_verbs_endpoint_new(&params, &ep, &c->diag);
+    if (rc)
+        goto dealloc_pd;
+    rc = okv_verbs_conn_new(ep, &a->conn, &c->diag);
+    if (rc)
+        goto destroy_endpoint;
+    return 0;
+
+destroy_endpoint:
+    a->conn = NULL;
+    ep->cm = NULL; /* stays with the attempts */
+    ep->owns_pd = false;
+    okv_verbs_endpoint_destroy(&ep->base);
+dealloc_pd:
+    ibv_dealloc_pd(pd);
+    return rc;
+}
+
+static int queue_pair_failed(struct verbs_connecting *c, int errnum)
+{
+    /* What does not suit the device is no argument of the caller's. */
+    return okv_diag_set(&c->diag, errnum == EINVAL ? OKV_EIO : okv_error_from_errno(errnum),
+                        "%s cannot ready a queue pair for %s:%s: %s",
+                        ibv_get_device_name(c->attempt.id->verbs->device), c->uri.host, c->uri.port,
+                        strerror(errnum));
+}
+
+static int on_route(struct verbs_connecting *c)
+{
+    struct verbs_attempt *a = &c->attempt;
+    int rc = prepare(c);
+    if (rc)
+        return rc;
+    struct rdma_conn_param param = {
+        .private_data = c->hello,
+        .private_data_len = sizeof c->hello,
+        .responder_resources = a->reads_in,
+        .initiator_depth = a->reads_out,
+        .flow_control = 1,
+        .retry_count = VERBS_RETRY_COUNT,
+        .rnr_retry_count = VERBS_RETRY_COUNT,
+        .srq = 1,
+        .qp_num = a->conn->qp_num,
+    };
+    /* Remote writes are for the server's probes: no memory here allows any. */
+    int errnum =
+        okv_verbs_qp_to_init(a->conn, a->id, IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
+    if (errnum)
+        return queue_pair_failed(c, errnum);
+    if (rdma_connect(a->id, &param))
+        return okv_verbs_explain_route(c, errno);
+    a->step = VERBS_STEP_ANSWER;
+    uint64_t answer_by = okv_clock_ns() + FIRST_ATTEMPT_NS;
+    if (c->attempts == 1 && answer_by < a->deadline_ns)
+        a->deadline_ns = answer_by;
+    return 0;
+}
+
+static int on_answer(struct verbs_connecting *c, const struct rdma_conn_param *param)
+{
+    struct verbs_attempt *a = &c->attempt;
+
+    c->welcome.length = OKV_WELCOME_MAX;
+    if (param->private_data)
+        memcpy(c->welcome.bytes, param->private_data,
+               param->private_data_len < OKV_WELCOME_MAX ? param->private_data_len
+                                                         : OKV_WELCOME_MAX);
+    if (param->initiator_depth < a->reads_out)
+        a->reads_out = param->initiator_depth;
+    if (a->reads_out == 0)
+        return okv_diag_set(&c->diag, OKV_EUNSUPPORTED,
+                            "the server at %s:%s grants no RDMA READs: is it an okv-server?",
+                            c->uri.host, c->uri.port);
+    /* Both ask the connection manager, which has forgotten all about it when the server has
+     * ended the connection meanwhile. */
+    int errnum = okv_verbs_qp_to_rts(a->conn, a->id, a->reads_in, a->reads_out);
+    if (errnum == ENOMEM)
+        return queue_pair_failed(c, errnum);
+    if (errnum)
+        return okv_verbs_explain_loss(c, errnum);
+    if (rdma_establish(a->id))
+        return okv_verbs_explain_loss(c, errno);
+    a->step = VERBS_STEP_DONE;
+    return 0;
+}
+
+int okv_verbs_attempt_event(struct verbs_connecting *c, const struct rdma_cm_event *event)
+{
+    enum verbs_step step = c->attempt.step;
+
+    if (step == VERBS_STEP_ADDRESS && event->event == RDMA_CM_EVENT_ADDR_RESOLVED)
+        return on_address(c);
+    if (step == VERBS_STEP_ROUTE && event->event == RDMA_CM_EVENT_ROUTE_RESOLVED)
+        return on_route(c);
+    if (step == VERBS_STEP_ANSWER && event->event == RDMA_CM_EVENT_CONNECT_RESPONSE)
+        return on_answer(c, &event->param.conn);
+    return okv_verbs_explain_event(c, event);
+}
+
+void okv_verbs_attempt_end(struct verbs_connecting *c)
+{
+    struct verbs_attempt *a = &c->attempt;
+
+    if (a->id)
+        rdma_destroy_id(a->id);
+    if (a->conn) {
+        struct verbs_endpoint *ep = (struct verbs_endpoint *)a->conn->base.endpoint;
+        okv_verbs_conn_free(a->conn);
+        ep->cm = NULL;
+        okv_verbs_endpoint_destroy(&ep->base);
+    }
+    a->id = NULL;
+    a->conn = NULL;
+}
+
+struct okv_conn *okv_verbs_attempt_take(struct verbs_connecting *c)
+{
+    struct verbs_attempt *a = &c->attempt;
+    struct verbs_conn *conn = a->conn;
+
+    a->id->context = conn;
+    conn->id = a->id;
+    conn->base.max_reads = a->reads_posted;
+    okv_verbs_address_text(rdma_get_peer_addr(a->id), conn->base.peer, sizeof conn->base.peer);
+    okv_verbs_conn_admit(conn);
+    a->id = NULL;
+    a->conn = NULL;
+    c->channel = NULL;
+    return &conn->base;
+}

@@ -1,0 +1,414 @@
+/* The listener: requests, accept, reject, and the connection manager's events. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+#include "shared/transport/verbs/verbs.h"
+
+bool okv_verbs_is_gone_event(enum rdma_cm_event_type type)
+{
+    switch (type) {
+    case RDMA_CM_EVENT_CONNECT_ERROR: /* accepted, never established */
+    case RDMA_CM_EVENT_UNREACHABLE:
+    case RDMA_CM_EVENT_REJECTED:
+    case RDMA_CM_EVENT_DISCONNECTED:
+    case RDMA_CM_EVENT_DEVICE_REMOVAL:
+        return true;
+    default:
+        /* TIMEWAIT_EXIT only says that the queue pair's number may be used again.
+         * ADDR_CHANGE concerns new connections; if the path of this one died of
+         * it, its next packet fails by itself. */
+        return false;
+    }
+}
+
+static int explain_bind(int errnum, const struct okv_uri *uri, struct okv_diag *diag)
+{
+    char names[96];
+    switch (errnum) {
+    case EADDRINUSE:
+        return okv_diag_set(diag, OKV_EADDRESS,
+                            "port %s of %s is in use: another server listens there, or choose "
+                            "another port",
+                            uri->port, uri->host);
+    case EADDRNOTAVAIL:
+        return okv_diag_set(diag, OKV_EADDRESS,
+                            "no network device of this machine has the address %s: see 'ip addr'",
+                            uri->host);
+    case ENODEV:
+        okv_verbs_device_names(names, sizeof names);
+        return okv_diag_set(diag, OKV_EADDRESS,
+                            "the address %s belongs to no RDMA device (there are: %s): listen on "
+                            "an address of a network device that 'rdma link' names",
+                            uri->host, names);
+    default:
+        return okv_diag_set(diag, okv_error_from_errno(errnum), "cannot listen on %s port %s: %s",
+                            uri->host, uri->port, strerror(errnum));
+    }
+}
+
+static int bind_any(struct verbs_listener *l, const struct okv_uri *uri, struct okv_diag *diag)
+{
+    uint16_t port = htons((uint16_t)strtoul(uri->port, NULL, 10));
+    struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = port};
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = port};
+
+    /* The IPv6 wildcard takes IPv4 as well; a kernel without IPv6 has only the other. */
+    if (rdma_bind_addr(l->id, (struct sockaddr *)&in6) == 0)
+        return 0;
+    if (errno != EADDRINUSE && rdma_bind_addr(l->id, (struct sockaddr *)&in) == 0)
+        return 0;
+    return explain_bind(errno, uri, diag);
+}
+
+static int bind_host(struct verbs_listener *l, const struct okv_uri *uri, struct okv_diag *diag)
+{
+    struct addrinfo *found;
+    int errnum = EADDRNOTAVAIL;
+
+    int rc = okv_verbs_lookup(uri->host, uri->port, 0, &found, diag);
+    if (rc)
+        return rc;
+    for (struct addrinfo *ai = found; ai; ai = ai->ai_next) {
+        /* The kernel would take a loopback address and listen on some device's
+         * real one instead, open to the network. */
+        if (okv_verbs_is_loopback(ai->ai_addr)) {
+            errnum = ENODEV;
+        } else if (rdma_bind_addr(l->id, ai->ai_addr) == 0) {
+            errnum = 0;
+            break;
+        } else {
+            errnum = errno;
+        }
+    }
+    freeaddrinfo(found);
+    return errnum ? explain_bind(errnum, uri, diag) : 0;
+}
+
+/* An address picks its device; the wildcard has one only if there is just one. */
+static int choose_device(struct verbs_listener *l, struct okv_diag *diag)
+{
+    l->verbs = l->id->verbs;
+    if (l->verbs)
+        return 0;
+    int count = 0;
+    struct ibv_context **list = rdma_get_devices(&count);
+    if (list && count == 1)
+        l->verbs = list[0];
+    if (list)
+        rdma_free_devices(list);
+    if (l->verbs)
+        return 0;
+    char names[128];
+    if (okv_verbs_device_names(names, sizeof names) == 0)
+        return okv_verbs_no_channel(ENODEV, diag);
+    return okv_diag_set(diag, OKV_EADDRESS,
+                        "'*' is ambiguous with several RDMA devices (%s): use one --listen with "
+                        "an address for each",
+                        names);
+}
+
+/* What the port is, and what it allows. */
+static void look_at_port(struct verbs_listener *l)
+{
+    struct ibv_gid_entry gid;
+    struct ibv_port_attr attr;
+    char address[80];
+    uint8_t port = l->id->port_num ? l->id->port_num : 1;
+    bool any = !l->id->verbs;
+    bool known =
+        okv_verbs_find_gid(l->verbs, port, any ? NULL : &l->id->route.addr.addr.ibaddr.sgid, &gid);
+
+    bool answers = ibv_query_port(l->verbs, port, &attr) == 0;
+    l->pull_piece = answers && attr.max_msg_sz > 0 && attr.max_msg_sz < VERBS_PULL_PIECE
+                        ? attr.max_msg_sz
+                        : VERBS_PULL_PIECE;
+    okv_verbs_describe(l->verbs, port, known ? &gid : NULL,
+                       answers ? attr.active_mtu : IBV_MTU_1024, l->base.how, sizeof l->base.how);
+
+    okv_verbs_address_text(rdma_get_local_addr(l->id), address, sizeof address);
+    unsigned number = ntohs(rdma_get_src_port(l->id));
+    if (any && known) /* an address that clients can use stands in the device's GID */
+        snprintf(address, sizeof address, "%u.%u.%u.%u:%u", gid.gid.raw[12], gid.gid.raw[13],
+                 gid.gid.raw[14], gid.gid.raw[15], number);
+    else if (any && gethostname(address, sizeof address - 8) == 0)
+        snprintf(address + strlen(address), 8, ":%u", number);
+    snprintf(l->base.where, sizeof l->base.where, "rdma://%s", address);
+}
+
+/* Protection domain and region: what peers may read, and nothing they may write;
+ * the device itself writes there what we pull. */
+static int expose(struct verbs_listener *l, const struct okv_exposed_region *region,
+                  struct okv_diag *diag)
+{
+    l->pd = ibv_alloc_pd(l->verbs);
+    if (!l->pd)
+        return okv_diag_set(diag, okv_error_from_errno(errno), "%s gives no protection domain: %s",
+                            ibv_get_device_name(l->verbs->device), strerror(errno));
+    int rc =
+        okv_verbs_register(l->pd, region->base, region->length,
+                           IBV_ACCESS_REMOTE_READ | IBV_ACCESS_LOCAL_WRITE, 0, &l->region, diag);
+    if (rc) {
+        ibv_dealloc_pd(l->pd);
+        return rc;
+    }
+    l->base.rkey = l->region->rkey;
+    return 0;
+}
+
+static void conceal(struct verbs_listener *l)
+{
+    ibv_dereg_mr(l->region);
+    ibv_dealloc_pd(l->pd);
+}
+
+static int listen_on(struct verbs_listener *l, const struct okv_uri *uri,
+                     const struct okv_exposed_region *region, struct okv_diag *diag)
+{
+    struct ibv_device_attr attr;
+    bool any = strcmp(uri->host, "*") == 0;
+    int rc = any ? bind_any(l, uri, diag) : bind_host(l, uri, diag);
+    if (rc == 0)
+        rc = choose_device(l, diag);
+    if (rc == 0)
+        rc = okv_verbs_check_device(l->verbs, &attr, diag);
+    if (rc == 0)
+        rc = expose(l, region, diag);
+    if (rc)
+        return rc;
+    l->max_reads_in = verbs_at_most(attr.max_qp_rd_atom, 254);
+    l->pull_depth = verbs_at_most(attr.max_qp_init_rd_atom, VERBS_PULL_DEPTH);
+    look_at_port(l);
+    if (rdma_listen(l->id, 0)) { /* 0: the system's limit, net.rdma_ucm.max_backlog */
+        rc = explain_bind(errno, uri, diag);
+        conceal(l);
+    }
+    return rc;
+}
+
+static int verbs_listen(const struct okv_uri *uri, const struct okv_exposed_region *region,
+                        struct okv_listener **out, struct okv_diag *diag)
+{
+    struct verbs_listener *l = calloc(1, sizeof *l);
+    if (!l)
+        return okv_diag_set(diag, OKV_ENOMEM, "no memory for a listener");
+    int rc = okv_verbs_channel(&l->channel, diag);
+    if (rc)
+        goto free_listener;
+    if (rdma_create_id(l->channel, &l->id, NULL, RDMA_PS_TCP)) {
+        rc = okv_diag_set(diag, OKV_EIO, "the RDMA connection manager gives no id: %s",
+                          strerror(errno));
+        goto destroy_channel;
+    }
+    rc = listen_on(l, uri, region, diag);
+    if (rc)
+        goto destroy_id;
+    l->base.ops = &okv_transport_verbs;
+    l->base.fd = l->channel->fd;
+    *out = &l->base;
+    return 0;
+
+destroy_id:
+    rdma_destroy_id(l->id);
+destroy_channel:
+    rdma_destroy_event_channel(l->channel);
+free_listener:
+    free(l);
+    return rc;
+}
+
+static void verbs_unlisten(struct okv_listener *listener)
+{
+    struct verbs_listener *l = (struct verbs_listener *)listener;
+    if (!l)
+        return;
+    rdma_destroy_id(l->id);
+    rdma_destroy_event_channel(l->channel);
+    conceal(l);
+    free(l);
+}
+
+static struct verbs_request *make_request(struct verbs_listener *l,
+                                          const struct rdma_cm_event *event)
+{
+    struct verbs_request *request = calloc(1, sizeof *request);
+    if (!request)
+        return NULL;
+    size_t length = event->param.conn.private_data_len;
+    if (event->param.conn.private_data)
+        memcpy(request->hello, event->param.conn.private_data, length);
+    request->id = event->id;
+    request->responder_resources = event->param.conn.responder_resources;
+    request->initiator_depth = event->param.conn.initiator_depth;
+    request->base.listener = &l->base;
+    request->base.hello = request->hello;
+    request->base.hello_length = length < OKV_HELLO_MAX ? OKV_HELLO_MAX : length;
+    okv_verbs_address_text(rdma_get_peer_addr(event->id), request->base.peer,
+                           sizeof request->base.peer);
+    okv_verbs_host_text(rdma_get_peer_addr(event->id), request->base.address,
+                        sizeof request->base.address);
+    return request;
+}
+
+/* Works off one event; a request, if it was one. */
+static struct verbs_request *take_event(struct verbs_listener *l, struct rdma_cm_event *event)
+{
+    struct verbs_request *request = NULL;
+    struct rdma_cm_id *unwanted = NULL;
+
+    if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+        if (event->id->verbs == l->verbs)
+            request = make_request(l, event);
+        if (!request)
+            unwanted = event->id;
+    } else {
+        struct verbs_conn *conn = event->id->context; /* NULL: the listener, or not accepted yet */
+        if (event->event == RDMA_CM_EVENT_DEVICE_REMOVAL)
+            l->removed = true;
+        if (conn && event->event == RDMA_CM_EVENT_ESTABLISHED)
+            atomic_store(&conn->ready, true);
+        if (conn && okv_verbs_is_gone_event(event->event))
+            okv_verbs_hand_over_gone(conn);
+    }
+    rdma_ack_cm_event(event);
+    if (unwanted) {
+        rdma_reject(unwanted, NULL, 0);
+        rdma_destroy_id(unwanted);
+    }
+    return request;
+}
+
+static int verbs_next_request(struct okv_listener *listener, struct okv_request **out)
+{
+    struct verbs_listener *l = (struct verbs_listener *)listener;
+    for (;;) {
+        struct rdma_cm_event *event;
+        if (rdma_get_cm_event(l->channel, &event)) {
+            if (errno == EINTR)
+                continue;
+            if (errno != EAGAIN)
+                return OKV_EIO;
+            return l->removed ? OKV_ENODEVICE : 0;
+        }
+        struct verbs_request *request = take_event(l, event);
+        if (request) {
+            *out = &request->base;
+            return 1;
+        }
+    }
+}
+
+static void verbs_reject(struct okv_request *request, const uint8_t *reason, size_t length)
+{
+    struct verbs_request *r = (struct verbs_request *)request;
+    if (length > OKV_REJECT_MAX)
+        length = OKV_REJECT_MAX;
+    rdma_reject(r->id, reason, (uint8_t)length);
+    rdma_destroy_id(r->id);
+    free(r);
+}
+
+/* Answers the request on a connection whose queue pair is ready. */
+static int answer(struct verbs_request *r, struct verbs_conn *conn, uint8_t reads_in,
+                  const uint8_t *welcome, size_t length)
+{
+    struct verbs_endpoint *ep = (struct verbs_endpoint *)conn->base.endpoint;
+    struct rdma_conn_param param = {
+        .private_data = welcome,
+        .private_data_len = (uint8_t)length,
+        .responder_resources = reads_in,
+        .initiator_depth = conn->pull_depth,
+        .flow_control = 1,
+        .rnr_retry_count = VERBS_RETRY_COUNT,
+        .srq = 1,
+        .qp_num = conn->qp_num,
+    };
+    /* Under the lock: a message of the client may reach the endpoint's thread
+     * before this call returns, and must then find the connection. */
+    pthread_mutex_lock(&ep->handover.lock);
+    conn->probe_from_ns = okv_clock_ns() + VERBS_READY_NS;
+    r->id->context = conn;
+    conn->id = r->id;
+    int rc = rdma_accept(r->id, &param);
+    if (rc == 0)
+        okv_verbs_hand_over_opened_locked(conn);
+    pthread_mutex_unlock(&ep->handover.lock);
+    return rc ? errno : 0;
+}
+
+static int verbs_accept(struct okv_request *request, struct okv_endpoint *endpoint, void *user,
+                        const uint8_t *welcome, size_t length)
+{
+    struct verbs_request *r = (struct verbs_request *)request;
+    struct verbs_listener *l = (struct verbs_listener *)request->listener;
+    struct verbs_conn *conn;
+    int errnum;
+
+    if (length > OKV_WELCOME_MAX)
+        return OKV_EINVAL;
+    if (r->initiator_depth == 0)
+        return OKV_EUNSUPPORTED; /* no value could be pulled from it */
+    int rc = okv_verbs_conn_new((struct verbs_endpoint *)endpoint, &conn, NULL);
+    if (rc)
+        return rc;
+    conn->base.user = user;
+    snprintf(conn->base.peer, sizeof conn->base.peer, "%s", request->peer);
+    uint8_t reads_in = verbs_at_most(r->responder_resources, l->max_reads_in);
+    conn->pull_depth = verbs_at_most(r->initiator_depth, l->pull_depth);
+    errnum = okv_verbs_qp_to_init(conn, r->id, IBV_ACCESS_REMOTE_READ);
+    if (errnum == 0)
+        errnum = okv_verbs_qp_to_rts(conn, r->id, reads_in, conn->pull_depth);
+    if (errnum == 0)
+        errnum = answer(r, conn, reads_in, welcome, length);
+    if (errnum) {
+        /* Mostly a client that gave up waiting. */
+        rc = errnum == ENOMEM ? OKV_ENOMEM : OKV_EDISCONNECTED;
+        goto free_conn;
+    }
+    free(r);
+    return 0;
+
+free_conn:
+    r->id->context = NULL;
+    okv_verbs_conn_free(conn);
+    return rc;
+}
+
+const struct okv_transport_ops okv_transport_verbs = {
+    .name = "rdma",
+    .listen = verbs_listen,
+    .unlisten = verbs_unlisten,
+    .endpoint_create = okv_verbs_endpoint_create,
+    .endpoint_destroy = okv_verbs_endpoint_destroy,
+    .next_request = verbs_next_request,
+    .accept = verbs_accept,
+    .reject = verbs_reject,
+    .connect = okv_verbs_connect,
+    .connect_start = okv_verbs_connect_start,
+    .connect_step = okv_verbs_connect_step,
+    .connect_cancel = okv_verbs_connect_cancel,
+    .set_remote = okv_verbs_set_remote,
+    .close = okv_verbs_conn_close,
+    .conn_destroy = okv_verbs_conn_destroy,
+    .memory_register = okv_verbs_memory_register,
+    .memory_unregister = okv_verbs_memory_unregister,
+    .post_read = okv_verbs_post_read,
+    .expose = okv_verbs_expose,
+    .unexpose = okv_verbs_unexpose,
+    .pull = okv_verbs_pull,
+    .send_buffer = okv_verbs_send_buffer,
+    .post_send = okv_verbs_post_send,
+    .flush = okv_verbs_flush,
+    .probe = okv_verbs_probe,
+    .poll = okv_verbs_poll,
+    .recv_release = okv_verbs_recv_release,
+    .arm = okv_verbs_arm,
+    .wake = okv_verbs_wake,
+};

@@ -1,0 +1,156 @@
+/* The client's way to a connection, in steps. Addresses and attempts follow one another on one
+ * event channel, so that its descriptor is good for the whole way. */
+#include <errno.h>
+#include <netdb.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+#include "shared/transport/verbs/verbs.h"
+
+/* The connection manager itself would go on for a minute and a half against a
+ * host that never answers. */
+#define CONNECT_LIMIT_NS UINT64_C(4500000000)
+#define ATTEMPTS 3 /* to one address */
+
+static int look_up(struct verbs_connecting *c, struct okv_diag *diag)
+{
+    int rc = okv_verbs_lookup(c->uri.host, c->uri.port, 0, &c->addresses, diag);
+    if (rc == 0 && c->uri.source[0])
+        rc = okv_verbs_lookup(c->uri.source, NULL, AI_NUMERICHOST, &c->source, diag);
+    c->address = c->addresses;
+    c->attempts = 1;
+    return rc;
+}
+
+static void release(struct verbs_connecting *c)
+{
+    if (c->addresses)
+        freeaddrinfo(c->addresses);
+    if (c->source)
+        freeaddrinfo(c->source);
+    if (c->channel)
+        rdma_destroy_event_channel(c->channel);
+    free(c);
+}
+
+int okv_verbs_connect_start(const struct okv_uri *uri, const struct okv_connect_params *params,
+                            struct okv_connecting **out, struct okv_diag *diag)
+{
+    uint64_t now = okv_clock_ns();
+    uint64_t limit = now + CONNECT_LIMIT_NS;
+
+    if (params->hello_length > OKV_HELLO_MAX)
+        return okv_diag_set(diag, OKV_EINVAL, "a hello has at most %d bytes", OKV_HELLO_MAX);
+    struct verbs_connecting *c = calloc(1, sizeof *c);
+    if (!c)
+        return okv_diag_set(diag, OKV_ENOMEM, "no memory to connect");
+    c->uri = *uri;
+    c->limits = params->limits;
+    c->deadline_ns = params->deadline_ns < limit ? params->deadline_ns : limit;
+    if (params->hello_length > 0)
+        memcpy(c->hello, params->hello, params->hello_length);
+    int rc = look_up(c, diag);
+    if (rc)
+        goto release_it;
+    rc = okv_verbs_channel(&c->channel, diag);
+    if (rc)
+        goto release_it;
+    c->base.ops = &okv_transport_verbs;
+    c->base.fd = c->channel->fd;
+    c->base.wake_ns = now; /* the first attempt begins with the first step */
+    *out = &c->base;
+    return 0;
+
+release_it:
+    release(c);
+    return rc;
+}
+
+/* Takes the next event; OKV_EAGAIN when there is none and the time of the step is not over. */
+static int take_event(struct verbs_connecting *c)
+{
+    struct rdma_cm_event *event;
+
+    if (rdma_get_cm_event(c->channel, &event)) {
+        if (errno == EINTR)
+            return 0;
+        if (errno != EAGAIN)
+            return okv_diag_set(&c->diag, OKV_EIO, "the RDMA connection manager failed: %s",
+                                strerror(errno));
+        c->base.wake_ns = c->attempt.deadline_ns;
+        if (okv_clock_ns() < c->attempt.deadline_ns)
+            return OKV_EAGAIN;
+        c->attempt.again = c->attempt.step == VERBS_STEP_ANSWER;
+        return okv_verbs_explain_silence(c);
+    }
+    int rc = event->id == c->attempt.id ? okv_verbs_attempt_event(c, event) : 0;
+    rdma_ack_cm_event(event); /* before its id is destroyed, which waits for that */
+    return rc;
+}
+
+/* The attempt until it succeeds, fails, or must wait. */
+static int go_on(struct verbs_connecting *c)
+{
+    int rc = c->attempt.id ? 0 : okv_verbs_attempt_begin(c);
+    while (rc == 0 && c->attempt.step != VERBS_STEP_DONE)
+        rc = take_event(c);
+    return rc;
+}
+
+/* After an attempt that failed with `rc`: true when there is another to make. */
+static bool choose_next(struct verbs_connecting *c, int rc)
+{
+    if (okv_clock_ns() >= c->deadline_ns)
+        return false;
+    if (c->attempt.again && c->attempts < ATTEMPTS) {
+        c->attempts++;
+        return true;
+    }
+    /* An address that is wrong, or whose host is down. */
+    if ((rc != OKV_EADDRESS && rc != OKV_ETIMEDOUT) || !c->address->ai_next)
+        return false;
+    c->address = c->address->ai_next;
+    c->attempts = 1;
+    return true;
+}
+
+int okv_verbs_connect_step(struct okv_connecting *connecting, struct okv_welcome *welcome,
+                           struct okv_conn **out, struct okv_diag *diag)
+{
+    struct verbs_connecting *c = (struct verbs_connecting *)connecting;
+    bool next;
+    int rc;
+
+    do {
+        rc = go_on(c);
+        if (rc == OKV_EAGAIN)
+            return rc;
+        next = rc != 0 && choose_next(c, rc);
+        if (rc)
+            okv_verbs_attempt_end(c);
+    } while (next);
+    *welcome = c->welcome;
+    if (rc == 0)
+        *out = okv_verbs_attempt_take(c);
+    else if (diag)
+        *diag = c->diag;
+    release(c);
+    return rc;
+}
+
+void okv_verbs_connect_cancel(struct okv_connecting *connecting)
+{
+    struct verbs_connecting *c = (struct verbs_connecting *)connecting;
+    if (!c)
+        return;
+    okv_verbs_attempt_end(c);
+    release(c);
+}
+
+int okv_verbs_connect(const struct okv_uri *uri, const struct okv_connect_params *params,
+                      struct okv_welcome *welcome, struct okv_conn **out, struct okv_diag *diag)
+{
+    return okv_connect_blocking(&okv_transport_verbs, uri, params, welcome, out, diag);
+}

@@ -1,0 +1,193 @@
+/* Which RDMA device is used, how it is described to people, what it cannot do. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "shared/base/error.h"
+#include "shared/transport/verbs/verbs.h"
+
+#define CM_DEVICE "/dev/infiniband/rdma_cm"
+
+int okv_verbs_device_names(char *out, size_t size)
+{
+    int count = 0;
+    size_t used = 0;
+    struct ibv_device **list = ibv_get_device_list(&count);
+    if (size)
+        out[0] = '\0';
+    if (!list)
+        return 0;
+    for (int i = 0; i < count && used < size; i++) {
+        int n =
+            snprintf(out + used, size - used, "%s%s", i ? ", " : "", ibv_get_device_name(list[i]));
+        used += n > 0 ? (size_t)n : 0;
+    }
+    ibv_free_device_list(list);
+    return count;
+}
+
+int okv_verbs_no_channel(int errnum, struct okv_diag *diag)
+{
+    char names[96];
+    if (okv_verbs_device_names(names, sizeof names) == 0)
+        return okv_diag_set(diag, OKV_ENODEVICE,
+                            "this machine has no RDMA device: load the driver of its adapter, or "
+                            "add soft-RoCE with 'rdma link add rxe0 type rxe netdev NETDEV', or "
+                            "use a local:// server");
+    if (access(CM_DEVICE, F_OK) != 0)
+        return okv_diag_set(diag, OKV_ENODEVICE,
+                            "the RDMA connection manager is missing (no %s, devices: %s): run "
+                            "'modprobe rdma_ucm'",
+                            CM_DEVICE, names);
+    if (access(CM_DEVICE, R_OK | W_OK) != 0)
+        return okv_diag_set(diag, OKV_EPERM,
+                            "no permission to open %s: run as a user who may read and write it",
+                            CM_DEVICE);
+    return okv_diag_set(diag, errnum == ENOMEM ? OKV_ENOMEM : OKV_ENODEVICE,
+                        "the RDMA connection manager cannot be opened (%s; devices: %s): check "
+                        "'rdma link' and the kernel's log",
+                        strerror(errnum), names);
+}
+
+int okv_verbs_nonblocking(int fd)
+{
+    int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
+        return -1;
+    return fcntl(fd, F_SETFD, FD_CLOEXEC);
+}
+
+int okv_verbs_channel(struct rdma_event_channel **out, struct okv_diag *diag)
+{
+    struct rdma_event_channel *channel = rdma_create_event_channel();
+    if (!channel)
+        return okv_verbs_no_channel(errno, diag);
+    if (okv_verbs_nonblocking(channel->fd)) {
+        int errnum = errno;
+        rdma_destroy_event_channel(channel);
+        return okv_diag_set(diag, OKV_EIO, "the CM event channel cannot be set up: %s",
+                            strerror(errnum));
+    }
+    *out = channel;
+    return 0;
+}
+
+int okv_verbs_check_device(struct ibv_context *verbs, struct ibv_device_attr *attr,
+                           struct okv_diag *diag)
+{
+    const char *name = ibv_get_device_name(verbs->device);
+    if (verbs->device->transport_type == IBV_TRANSPORT_IWARP)
+        return okv_diag_set(diag, OKV_EUNSUPPORTED,
+                            "%s is an iWARP device, which cannot send with immediate data: use an "
+                            "InfiniBand or RoCE device",
+                            name);
+    int errnum = ibv_query_device(verbs, attr);
+    if (errnum)
+        return okv_diag_set(diag, OKV_EIO, "%s does not answer a query: %s", name,
+                            strerror(errnum));
+    if (attr->max_srq == 0 || attr->max_qp_rd_atom <= 0 || attr->max_qp_init_rd_atom <= 0)
+        return okv_diag_set(diag, OKV_EUNSUPPORTED,
+                            "%s has no %s, which okv needs: use another RDMA device", name,
+                            attr->max_srq == 0 ? "shared receive queues" : "RDMA READ");
+    return 0;
+}
+
+static const char *gid_type_name(uint32_t type)
+{
+    switch (type) {
+    case IBV_GID_TYPE_ROCE_V1:
+        return "RoCE v1";
+    case IBV_GID_TYPE_ROCE_V2:
+        return "RoCE v2";
+    default:
+        return "IB";
+    }
+}
+
+void okv_verbs_describe(struct ibv_context *verbs, uint8_t port, const struct ibv_gid_entry *gid,
+                        enum ibv_mtu mtu, char *out, size_t size)
+{
+    struct ibv_port_attr attr;
+    char address[INET6_ADDRSTRLEN] = "";
+    char gid_text[96] = "no GID";
+    const char *layer = "unknown link";
+
+    if (ibv_query_port(verbs, port, &attr) == 0)
+        layer = attr.link_layer == IBV_LINK_LAYER_ETHERNET ? "ethernet" : "infiniband";
+    if (gid) {
+        inet_ntop(AF_INET6, gid->gid.raw, address, sizeof address);
+        snprintf(gid_text, sizeof gid_text, "GID %u %s (%s)", gid->gid_index, address,
+                 gid_type_name(gid->gid_type));
+    }
+    snprintf(out, size, "%s port %u, %s, path MTU %u, %s", ibv_get_device_name(verbs->device), port,
+             gid_text, 128u << mtu, layer);
+}
+
+static bool is_ipv4_gid(const union ibv_gid *gid)
+{
+    return IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)(const void *)gid->raw);
+}
+
+bool okv_verbs_find_gid(struct ibv_context *verbs, uint8_t port, const union ibv_gid *gid,
+                        struct ibv_gid_entry *out)
+{
+    struct ibv_gid_entry entries[64];
+    ssize_t count = ibv_query_gid_table(verbs, entries, 64, 0);
+    const struct ibv_gid_entry *found = NULL;
+
+    for (ssize_t i = 0; i < count; i++) {
+        const struct ibv_gid_entry *e = &entries[i];
+        if (port && e->port_num != port)
+            continue;
+        if (gid ? memcmp(e->gid.raw, gid->raw, sizeof gid->raw) != 0 : !is_ipv4_gid(&e->gid))
+            continue;
+        if (!found ||
+            (found->gid_type != IBV_GID_TYPE_ROCE_V2 && e->gid_type == IBV_GID_TYPE_ROCE_V2))
+            found = e;
+    }
+    if (found)
+        *out = *found;
+    return found != NULL;
+}
+
+bool okv_verbs_is_loopback(const struct sockaddr *address)
+{
+    if (address->sa_family == AF_INET) {
+        const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)address;
+        return ntohl(in->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    }
+    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)address;
+    return address->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr);
+}
+
+void okv_verbs_host_text(const struct sockaddr *address, char *out, size_t size)
+{
+    const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)address;
+    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)address;
+
+    if (address->sa_family == AF_INET)
+        inet_ntop(AF_INET, &in->sin_addr, out, (socklen_t)size);
+    else if (address->sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr))
+        inet_ntop(AF_INET, &in6->sin6_addr.s6_addr[12], out, (socklen_t)size);
+    else if (address->sa_family == AF_INET6)
+        inet_ntop(AF_INET6, &in6->sin6_addr, out, (socklen_t)size);
+    else
+        snprintf(out, size, "?");
+}
+
+void okv_verbs_address_text(const struct sockaddr *address, char *out, size_t size)
+{
+    /* The port is at the same place in both families. */
+    unsigned port = ntohs(((const struct sockaddr_in *)(const void *)address)->sin_port);
+    char host[INET6_ADDRSTRLEN];
+
+    okv_verbs_host_text(address, host, sizeof host);
+    if (host[0] == '?')
+        snprintf(out, size, "?");
+    else
+        snprintf(out, size, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port);
+}

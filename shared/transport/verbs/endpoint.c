@@ -1,0 +1,332 @@
+/* An endpoint: completion queue, shared receive queue with its slots, and the
+ * file descriptor that says when there is something to poll. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "shared/base/error.h"
+#include "shared/transport/verbs/verbs.h"
+
+/* Acknowledging takes a lock, so it is done for many events at once (man ibv_get_cq_event). */
+#define ACK_BATCH 64u
+
+/* What the queues must hold so that neither can ever overflow: an overflowing
+ * completion queue loses completions silently on some devices and breaks on the others. */
+struct queue_sizes {
+    uint64_t slots;
+    uint64_t completions;
+};
+
+static struct queue_sizes queue_sizes(const struct verbs_endpoint_params *params)
+{
+    uint64_t credits = params->limits.credits;
+    struct queue_sizes sizes;
+    /* Some slots more than granted: those whose messages were taken off the
+     * queue are posted again only when the caller is done with them. */
+    sizes.slots = params->max_conns * credits + (params->max_conns > 1 ? credits + 16 : 2);
+    uint64_t sends = credits + 1;
+    uint64_t reads = (uint64_t)params->reads_per_conn + VERBS_PROBES;
+    sizes.completions = sizes.slots + params->max_conns * (sends + reads + 1);
+    return sizes;
+}
+
+static int check_sizes(const struct verbs_endpoint_params *params, const struct queue_sizes *sizes,
+                       struct okv_diag *diag)
+{
+    struct ibv_device_attr attr;
+    const char *name = ibv_get_device_name(params->verbs->device);
+    int errnum = ibv_query_device(params->verbs, &attr);
+    if (errnum)
+        return okv_diag_set(diag, OKV_EIO, "%s does not answer a query: %s", name,
+                            strerror(errnum));
+    if (sizes->completions > (uint64_t)attr.max_cqe)
+        return okv_diag_set(diag, OKV_EUNSUPPORTED,
+                            "%u connections with %u credits need %llu completion queue entries, "
+                            "%s has at most %d: allow fewer connections or fewer credits",
+                            params->max_conns, params->limits.credits,
+                            (unsigned long long)sizes->completions, name, attr.max_cqe);
+    if (sizes->slots > (uint64_t)attr.max_srq_wr)
+        return okv_diag_set(diag, OKV_EUNSUPPORTED,
+                            "%u connections with %u credits need %llu receive buffers, %s has at "
+                            "most %d in a queue: allow fewer connections or fewer credits",
+                            params->max_conns, params->limits.credits,
+                            (unsigned long long)sizes->slots, name, attr.max_srq_wr);
+    return 0;
+}
+
+int okv_verbs_post_slot(struct verbs_endpoint *endpoint, unsigned index)
+{
+    struct ibv_sge sge = {
+        .addr = (uintptr_t)(endpoint->slots.base + index * endpoint->slots.stride),
+        .length = endpoint->limits.slot_size,
+        .lkey = endpoint->slots.mr->lkey,
+    };
+    struct ibv_recv_wr wr = {
+        .wr_id = verbs_wr_id(VERBS_WORK_RECV, index),
+        .sg_list = &sge,
+        .num_sge = 1,
+    };
+    struct ibv_recv_wr *bad;
+    if (ibv_post_srq_recv(endpoint->srq, &wr, &bad) == 0)
+        return 0;
+    endpoint->broken = true; /* a slot less for ever: the credits are a lie now */
+    return OKV_EIO;
+}
+
+void okv_verbs_recv_release(struct okv_endpoint *endpoint, const struct okv_event *event)
+{
+    struct verbs_endpoint *ep = (struct verbs_endpoint *)endpoint;
+    if (event->slot < ep->slot_count)
+        okv_verbs_post_slot(ep, event->slot);
+}
+
+/* Completion channel, completion queue. */
+static int make_queues(struct verbs_endpoint *ep, const struct queue_sizes *sizes,
+                       struct okv_diag *diag)
+{
+    int errnum;
+
+    ep->completions = ibv_create_comp_channel(ep->verbs);
+    if (!ep->completions) {
+        errnum = errno;
+        goto fail;
+    }
+    if (okv_verbs_nonblocking(ep->completions->fd)) {
+        errnum = errno;
+        goto destroy_channel;
+    }
+    ep->cq = ibv_create_cq(ep->verbs, (int)sizes->completions, NULL, ep->completions, 0);
+    if (!ep->cq) {
+        errnum = errno;
+        goto destroy_channel;
+    }
+    struct ibv_srq_init_attr attr = {
+        .attr = {.max_wr = (uint32_t)sizes->slots, .max_sge = 1},
+    };
+    ep->srq = ibv_create_srq(ep->pd, &attr);
+    if (!ep->srq) {
+        errnum = errno;
+        goto destroy_cq;
+    }
+    return 0;
+
+destroy_cq:
+    ibv_destroy_cq(ep->cq);
+destroy_channel:
+    ibv_destroy_comp_channel(ep->completions);
+fail:
+    return okv_diag_set(diag, errnum == ENOMEM ? OKV_ENOMEM : OKV_EIO,
+                        "%s cannot make queues for %u connections with %u credits: %s",
+                        ibv_get_device_name(ep->verbs->device), ep->max_conns, ep->limits.credits,
+                        strerror(errnum));
+}
+
+static void destroy_queues(struct verbs_endpoint *ep)
+{
+    ibv_destroy_srq(ep->srq);
+    ibv_ack_cq_events(ep->cq, ep->unacked_events); /* or ibv_destroy_cq waits for ever */
+    ibv_destroy_cq(ep->cq);
+    ibv_destroy_comp_channel(ep->completions);
+}
+
+static int make_slots(struct verbs_endpoint *ep, const struct queue_sizes *sizes,
+                      struct okv_diag *diag)
+{
+    ep->slot_count = (unsigned)sizes->slots;
+    int rc = okv_verbs_slab_create(ep->pd, ep->slot_count, ep->limits.slot_size, &ep->slots, diag);
+    for (unsigned i = 0; rc == 0 && i < ep->slot_count; i++)
+        rc = okv_verbs_post_slot(ep, i);
+    return rc;
+}
+
+static int watch(int set, int fd)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+    return epoll_ctl(set, EPOLL_CTL_ADD, fd, &event);
+}
+
+static void close_wakeups(struct verbs_endpoint *ep)
+{
+    if (ep->base.fd >= 0)
+        close(ep->base.fd);
+    if (ep->timer_fd >= 0)
+        close(ep->timer_fd);
+    if (ep->wake_fd >= 0)
+        close(ep->wake_fd);
+}
+
+static int make_wakeups(struct verbs_endpoint *ep, struct okv_diag *diag)
+{
+    ep->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    ep->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    ep->base.fd = epoll_create1(EPOLL_CLOEXEC);
+    if (ep->wake_fd < 0 || ep->timer_fd < 0 || ep->base.fd < 0 || watch(ep->base.fd, ep->wake_fd) ||
+        watch(ep->base.fd, ep->timer_fd) || watch(ep->base.fd, ep->completions->fd) ||
+        (ep->cm && watch(ep->base.fd, ep->cm->fd))) {
+        int errnum = errno;
+        close_wakeups(ep);
+        return okv_diag_set(diag, okv_error_from_errno(errnum),
+                            "no file descriptors for an endpoint: %s", strerror(errnum));
+    }
+    return 0;
+}
+
+static struct verbs_endpoint *allocate(const struct verbs_endpoint_params *params)
+{
+    struct verbs_endpoint *ep = calloc(1, sizeof *ep);
+    if (!ep)
+        return NULL;
+    unsigned buckets = 1;
+    while (buckets < params->max_conns)
+        buckets *= 2;
+    ep->by_qp_num = calloc(buckets, sizeof *ep->by_qp_num);
+    if (!ep->by_qp_num) {
+        free(ep);
+        return NULL;
+    }
+    ep->by_qp_num_mask = buckets - 1;
+    ep->base.ops = &okv_transport_verbs;
+    ep->verbs = params->verbs;
+    ep->pd = params->pd;
+    ep->owns_pd = params->owns_pd;
+    ep->listener = params->listener;
+    ep->cm = params->cm;
+    ep->limits = params->limits;
+    ep->max_conns = params->max_conns;
+    ep->reads_per_conn = params->reads_per_conn;
+    ep->announce_tail = &ep->announce;
+    ep->handover.opened_tail = &ep->handover.opened;
+    pthread_mutex_init(&ep->handover.lock, NULL);
+    return ep;
+}
+
+static void release(struct verbs_endpoint *ep)
+{
+    pthread_mutex_destroy(&ep->handover.lock);
+    free(ep->by_qp_num);
+    free(ep);
+}
+
+int okv_verbs_endpoint_new(const struct verbs_endpoint_params *params, struct verbs_endpoint **out,
+                           struct okv_diag *diag)
+{
+    if (!params->limits.slot_size || !params->limits.credits || !params->max_conns)
+        return okv_diag_set(diag, OKV_EINVAL,
+                            "an endpoint needs a message size, credits and room for connections");
+    struct queue_sizes sizes = queue_sizes(params);
+    int rc = check_sizes(params, &sizes, diag);
+    if (rc)
+        return rc;
+    struct verbs_endpoint *ep = allocate(params);
+    if (!ep)
+        return okv_diag_set(diag, OKV_ENOMEM, "no memory for an endpoint");
+    rc = make_queues(ep, &sizes, diag);
+    if (rc)
+        goto release_endpoint;
+    rc = make_slots(ep, &sizes, diag);
+    if (rc)
+        goto destroy_queues;
+    rc = make_wakeups(ep, diag);
+    if (rc)
+        goto destroy_queues;
+    *out = ep;
+    return 0;
+
+destroy_queues:
+    destroy_queues(ep);
+    okv_verbs_slab_destroy(&ep->slots);
+release_endpoint:
+    release(ep);
+    return rc;
+}
+
+int okv_verbs_endpoint_create(struct okv_listener *listener,
+                              const struct okv_message_limits *limits, unsigned max_conns,
+                              struct okv_endpoint **out, struct okv_diag *diag)
+{
+    struct verbs_listener *l = (struct verbs_listener *)listener;
+    struct verbs_endpoint_params params = {
+        .verbs = l->verbs,
+        .pd = l->pd,
+        .listener = l,
+        .limits = *limits,
+        .max_conns = max_conns,
+        .reads_per_conn = l->pull_depth,
+    };
+    struct verbs_endpoint *ep;
+    int rc = okv_verbs_endpoint_new(&params, &ep, diag);
+    if (rc == 0)
+        *out = &ep->base;
+    return rc;
+}
+
+/* Connections that were accepted and whose OPENED nobody polled have no other owner. */
+static void destroy_unannounced(struct verbs_endpoint *ep)
+{
+    okv_verbs_take_handover(ep);
+    while (ep->announce)
+        okv_verbs_conn_destroy(&ep->announce->base);
+}
+
+void okv_verbs_endpoint_destroy(struct okv_endpoint *endpoint)
+{
+    struct verbs_endpoint *ep = (struct verbs_endpoint *)endpoint;
+    if (!ep)
+        return;
+    destroy_unannounced(ep);
+    close_wakeups(ep);
+    destroy_queues(ep);
+    okv_verbs_slab_destroy(&ep->slots);
+    if (ep->owns_pd)
+        ibv_dealloc_pd(ep->pd);
+    if (ep->cm)
+        rdma_destroy_event_channel(ep->cm);
+    release(ep);
+}
+
+/* Takes back what made the descriptor readable until now. */
+static void drain_wakeups(struct verbs_endpoint *ep)
+{
+    uint64_t ignored;
+    struct ibv_cq *cq;
+    void *context;
+
+    while (read(ep->wake_fd, &ignored, sizeof ignored) > 0)
+        ;
+    while (read(ep->timer_fd, &ignored, sizeof ignored) > 0)
+        ;
+    while (ibv_get_cq_event(ep->completions, &cq, &context) == 0)
+        ep->unacked_events++;
+    if (ep->unacked_events >= ACK_BATCH) {
+        ibv_ack_cq_events(ep->cq, ep->unacked_events);
+        ep->unacked_events = 0;
+    }
+}
+
+int okv_verbs_arm(struct okv_endpoint *endpoint)
+{
+    struct verbs_endpoint *ep = (struct verbs_endpoint *)endpoint;
+    drain_wakeups(ep);
+    if (ep->broken || ibv_req_notify_cq(ep->cq, 0))
+        return OKV_EIO;
+    ep->armed = true;
+    if (ep->closing) {
+        /* A connection whose work the device never flushes announces nothing. */
+        struct itimerspec timer = {.it_value = {.tv_sec = VERBS_CLOSE_NS / 1000000000u}};
+        timerfd_settime(ep->timer_fd, 0, &timer, NULL);
+    }
+    return 0;
+}
+
+void okv_verbs_wake(struct okv_endpoint *endpoint)
+{
+    struct verbs_endpoint *ep = (struct verbs_endpoint *)endpoint;
+    uint64_t one = 1;
+    /* Fails only when the counter is full, and then the descriptor is readable already. */
+    ssize_t n = write(ep->wake_fd, &one, sizeof one);
+    (void)n;
+}

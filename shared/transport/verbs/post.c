@@ -1,0 +1,203 @@
+/* Work for the device: sends, READs, probes. */
+#include <arpa/inet.h>
+
+#include "shared/base/bytes.h"
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+#include "shared/transport/verbs/verbs.h"
+
+void okv_verbs_conn_completed(struct verbs_conn *conn, const struct ibv_wc *wc)
+{
+    if (conn->base.unacknowledged > 0)
+        conn->base.unacknowledged--;
+    if (wc->status == IBV_WC_SUCCESS)
+        conn->base.acknowledged++;
+}
+
+/* ---- messages ---- */
+
+uint8_t *okv_verbs_send_buffer(struct okv_conn *conn)
+{
+    struct verbs_conn *c = (struct verbs_conn *)conn;
+    if (!c->send_current_taken) {
+        if (c->send_free_count == 0)
+            return NULL;
+        c->send_current = c->send_free[--c->send_free_count];
+        c->send_current_taken = true;
+    }
+    return c->send_slab.base + c->send_current * c->send_slab.stride;
+}
+
+void okv_verbs_send_return(struct verbs_conn *conn, unsigned index)
+{
+    if (conn->send_free_count < conn->send_count)
+        conn->send_free[conn->send_free_count++] = index;
+}
+
+int okv_verbs_post_send(struct okv_conn *conn, uint32_t length, uint32_t immediate)
+{
+    struct verbs_conn *c = (struct verbs_conn *)conn;
+    if (c->state != VERBS_CONN_OPEN)
+        return OKV_EDISCONNECTED;
+    if (!c->send_current_taken || length > conn->slot_size)
+        return OKV_EINVAL;
+
+    struct verbs_send *send = &c->sends[c->send_current];
+    send->sge = (struct ibv_sge){
+        .addr = (uintptr_t)(c->send_slab.base + c->send_current * c->send_slab.stride),
+        .length = length,
+        .lkey = c->send_slab.mr->lkey,
+    };
+    send->wr = (struct ibv_send_wr){
+        .wr_id = verbs_wr_id(VERBS_WORK_SEND, c->send_current),
+        .sg_list = &send->sge,
+        .num_sge = 1,
+        .opcode = IBV_WR_SEND_WITH_IMM,
+        .send_flags = IBV_SEND_SIGNALED | (length <= c->max_inline ? IBV_SEND_INLINE : 0),
+        .imm_data = htonl(immediate),
+    };
+    if (c->queue_count++ == 0)
+        c->queue_first = &send->wr;
+    else
+        c->queue_last->next = &send->wr;
+    c->queue_last = &send->wr;
+    c->send_current_taken = false;
+    return 0;
+}
+
+void okv_verbs_flush(struct okv_conn *conn)
+{
+    struct verbs_conn *c = (struct verbs_conn *)conn;
+    struct ibv_send_wr *bad;
+
+    if (c->queue_count == 0)
+        return;
+    verbs_conn_posted(c, c->queue_count);
+    c->queue_count = 0;
+    /* Which of them the device took is unknown when it fails: their buffers stay out of use. */
+    if (ibv_post_send(c->qp, c->queue_first, &bad))
+        okv_verbs_conn_fail(c, OKV_EIO);
+}
+
+void okv_verbs_unqueue(struct verbs_conn *conn)
+{
+    for (struct ibv_send_wr *wr = conn->queue_first; conn->queue_count > 0; wr = wr->next) {
+        okv_verbs_send_return(conn, (uint32_t)wr->wr_id);
+        conn->queue_count--;
+    }
+}
+
+/* ---- READs ---- */
+
+static bool is_valid_read(const struct okv_conn *conn, const struct okv_read *read)
+{
+    const struct okv_memory *memory = read->memory;
+    if (read->length == 0 || !okv_range_inside(read->offset, read->length, conn->remote_length))
+        return false;
+    uintptr_t destination = (uintptr_t)read->destination;
+    return memory && &memory->endpoint->base == conn->endpoint && destination >= memory->base &&
+           okv_range_inside(destination - memory->base, read->length, memory->length);
+}
+
+static unsigned take_read_slot(struct verbs_conn *conn, unsigned from, uint64_t cookie)
+{
+    while (conn->reads[from].busy)
+        from++;
+    conn->reads[from] = (struct verbs_read_slot){.cookie = cookie, .busy = true};
+    conn->reads_busy++;
+    return from;
+}
+
+int okv_verbs_post_read(struct okv_conn *conn, const struct okv_read *reads, unsigned count)
+{
+    struct verbs_conn *c = (struct verbs_conn *)conn;
+    struct ibv_send_wr wr[VERBS_MAX_READS];
+    struct ibv_sge sge[VERBS_MAX_READS];
+    unsigned slot[VERBS_MAX_READS];
+
+    if (c->state != VERBS_CONN_OPEN)
+        return OKV_EDISCONNECTED;
+    for (unsigned i = 0; i < count; i++)
+        if (!is_valid_read(conn, &reads[i]))
+            return OKV_EINVAL;
+    if (count > conn->max_reads - c->reads_busy)
+        return OKV_EAGAIN;
+    if (count == 0)
+        return 0;
+
+    for (unsigned i = 0; i < count; i++) {
+        const struct okv_read *read = &reads[i];
+        slot[i] = take_read_slot(c, i ? slot[i - 1] + 1 : 0, read->cookie);
+        sge[i] = (struct ibv_sge){.addr = (uintptr_t)read->destination,
+                                  .length = read->length,
+                                  .lkey = read->memory->mr->lkey};
+        wr[i] = (struct ibv_send_wr){
+            .wr_id = verbs_wr_id(VERBS_WORK_READ, slot[i]),
+            .next = i + 1 < count ? &wr[i + 1] : NULL,
+            .sg_list = &sge[i],
+            .num_sge = 1,
+            .opcode = IBV_WR_RDMA_READ,
+            .send_flags = IBV_SEND_SIGNALED,
+            .wr.rdma = {.remote_addr = c->remote_address + read->offset, .rkey = c->remote_rkey},
+        };
+    }
+    struct ibv_send_wr *bad;
+    verbs_conn_posted(c, count);
+    if (ibv_post_send(c->qp, wr, &bad) == 0)
+        return 0;
+    /* The device may have taken some of them, and `bad` does not tell reliably:
+     * the connection ends, and what it still completes of these is nobody's event. */
+    for (unsigned i = 0; i < count; i++)
+        c->reads[slot[i]].silent = true;
+    okv_verbs_conn_fail(c, OKV_EIO);
+    return OKV_EDISCONNECTED;
+}
+
+/* ---- probes ---- */
+
+/* Whether the peer can answer a probe, or is out of time to get ready for one. */
+static bool may_be_probed(const struct verbs_conn *conn, bool by_server)
+{
+    if (!by_server)
+        return conn->base.remote_length > 0;
+    return conn->base.acknowledged > 0 ||
+           atomic_load_explicit(&conn->ready, memory_order_relaxed) ||
+           okv_clock_ns() >= conn->probe_from_ns;
+}
+
+/* What the device of the peer answers by itself, if its queue pair is sound. A client READs a byte
+ * of the region. A server, which knows no memory of its client's, WRITEs nothing: a device checks
+ * neither address nor key of that (IBTA specification C9-88). A READ of nothing is as good until
+ * it has to be sent again: rxe of Linux 6.1 looks its key up then, and ends the connection
+ * (read_reply() in rxe_resp.c). */
+int okv_verbs_probe(struct okv_conn *conn)
+{
+    struct verbs_conn *c = (struct verbs_conn *)conn;
+    bool is_server = ((struct verbs_endpoint *)conn->endpoint)->listener;
+    struct ibv_sge sge = {
+        .addr = (uintptr_t)c->send_slab.spare, .length = 1, .lkey = c->send_slab.mr->lkey};
+    struct ibv_send_wr wr = {
+        .wr_id = verbs_wr_id(VERBS_WORK_PROBE, 0),
+        .opcode = IBV_WR_RDMA_WRITE,
+        .send_flags = IBV_SEND_SIGNALED,
+    };
+    struct ibv_send_wr *bad;
+
+    if (c->state != VERBS_CONN_OPEN)
+        return OKV_EDISCONNECTED;
+    if (c->probing || !may_be_probed(c, is_server))
+        return 0;
+    if (!is_server) {
+        wr.opcode = IBV_WR_RDMA_READ;
+        wr.sg_list = &sge;
+        wr.num_sge = 1;
+        wr.wr.rdma.remote_addr = c->remote_address;
+        wr.wr.rdma.rkey = c->remote_rkey;
+    }
+    c->probing = true;
+    verbs_conn_posted(c, 1);
+    if (ibv_post_send(c->qp, &wr, &bad) == 0)
+        return 0;
+    okv_verbs_conn_fail(c, OKV_EIO);
+    return OKV_EDISCONNECTED;
+}

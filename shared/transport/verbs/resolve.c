@@ -1,0 +1,44 @@
+/* Names to addresses, in bounded time. */
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <resolv.h>
+#include <string.h>
+
+#include "shared/base/error.h"
+#include "shared/transport/verbs/verbs.h"
+
+/*
+ * The resolver's own patience, 5 s for each try and name server, is longer than a
+ * caller's. Its settings are per thread (man resolver) and put back afterwards.
+ */
+static int lookup_bounded(const char *host, const char *port, const struct addrinfo *hints,
+                          struct addrinfo **out)
+{
+    bool known = (_res.options & RES_INIT) || res_init() == 0;
+    int retrans = _res.retrans;
+    int retry = _res.retry;
+
+    if (known) {
+        _res.retrans = 1;
+        _res.retry = 1;
+    }
+    int gai = getaddrinfo(host, port, hints, out);
+    if (known) {
+        _res.retrans = retrans;
+        _res.retry = retry;
+    }
+    return gai;
+}
+
+int okv_verbs_lookup(const char *host, const char *port, int flags, struct addrinfo **out,
+                     struct okv_diag *diag)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | flags};
+    int gai = lookup_bounded(host, port, &hints, out);
+    if (gai == 0)
+        return 0;
+    return okv_diag_set(diag, OKV_EADDRESS,
+                        "the host %s cannot be resolved (%s): check the name or give an address",
+                        host, gai == EAI_SYSTEM ? strerror(errno) : gai_strerror(gai));
+}
