@@ -1,6 +1,10 @@
 /* Commands whose results come later, and many gets at once. */
-#include "client/get/short_way.h"
-
+#include "client/api/validate.h"
+#include "client/engine/event_fd.h"
+#include "client/engine/operation.h"
+#include "client/engine/progress.h"
+#include "client/engine/wait.h"
+#include "client/get/fast_path.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
@@ -17,7 +21,7 @@ int okv_submit(okv *handle, const struct okv_command *commands, size_t count, si
         return handle->failure;
     uint64_t now = engine_begin(handle);
     while (taken < count) {
-        if (!short_submit(handle, &commands[taken], now))
+        if (!fast_get_start(handle, &commands[taken], now, DELIVER_TO_POLL, NULL))
             rc = command_start(handle, &commands[taken], now, DELIVER_TO_POLL, NULL, NULL);
         if (rc)
             break;
@@ -81,7 +85,7 @@ int okv_poll(okv *handle, struct okv_result *results, int max)
     if (handle->ended.count == 0) {
         bool idle = !engine_turn(handle);
         if (handle->watch.armed)
-            watch_follow(handle, idle);
+            event_fd_follow(handle, idle);
     }
 
     int n = 0;
@@ -102,6 +106,15 @@ uint32_t okv_pending(const okv *handle)
 
 /* ---- many gets ---- */
 
+/* The gets of one okv_get_many(). */
+struct many {
+    const struct okv_command *commands;
+    struct okv_result *results;
+    size_t count;
+    size_t next; /* the first that was not started */
+    uint64_t begun_ns;
+};
+
 static uint64_t next_deadline_ns(const okv *handle, const struct many *many)
 {
     return command_deadline_ns(handle, &many->commands[many->next], many->begun_ns);
@@ -114,7 +127,9 @@ static void next_end(struct many *many, int status)
     many->next++;
 }
 
-bool many_start_next(okv *handle, struct many *many, uint64_t now)
+/* Starts the next one; one that is wrong, or whose time is over before its turn came, has its
+ * result at once. False when the handle takes none now. */
+static bool start_next(okv *handle, struct many *many, uint64_t now)
 {
     if (next_deadline_ns(handle, many) <= now) {
         handle->counters.timeouts++;
@@ -123,6 +138,11 @@ bool many_start_next(okv *handle, struct many *many, uint64_t now)
     }
     if (handle->active == handle->depth)
         return false;
+    if (fast_get_start(handle, &many->commands[many->next], many->begun_ns, DELIVER_TO_ARRAY,
+                       &many->results[many->next])) {
+        many->next++;
+        return true;
+    }
     int rc = command_start(handle, &many->commands[many->next], many->begun_ns, DELIVER_TO_ARRAY,
                            &many->results[many->next], NULL);
     if (rc == OKV_EAGAIN) /* abandoned operations have the slots */
@@ -136,7 +156,7 @@ bool many_start_next(okv *handle, struct many *many, uint64_t now)
 
 static void start_some(okv *handle, struct many *many, uint64_t now)
 {
-    while (many->next < many->count && many_start_next(handle, many, now))
+    while (many->next < many->count && start_next(handle, many, now))
         ;
     reads_flush(handle);
 }
@@ -145,9 +165,7 @@ static void many_run(okv *handle, struct many *many)
 {
     struct waiting waiting = {0};
 
-    short_many(handle, many);
-    bool left_late = many->next > 0 && many->next < many->count;
-    start_some(handle, many, left_late ? okv_clock_ns() : many->begun_ns);
+    start_some(handle, many, many->begun_ns);
     while (many->next < many->count || handle->active > 0) {
         bool left = many->next < many->count;
         engine_pause(handle, &waiting, left ? next_deadline_ns(handle, many) : UINT64_MAX);

@@ -3,11 +3,14 @@
  * the index, as those of gets do, and not beyond the end of a segment. As with gets, those
  * that one turn found ended are followed by as many with one doorbell.
  */
-#include "client/handle.h"
-
 #include <sched.h>
 #include <stdlib.h>
 
+#include "client/connection/clock_sync.h"
+#include "client/connection/reconnect.h"
+#include "client/engine/progress.h"
+#include "client/engine/read_batch.h"
+#include "client/get/directory.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 

@@ -1,6 +1,8 @@
 /* okv_flush: FLUSH requests, each of some buckets, until the server says that it is done. */
-#include "client/handle.h"
-
+#include "client/connection/request.h"
+#include "client/engine/operation.h"
+#include "client/engine/progress.h"
+#include "client/engine/wait.h"
 #include "shared/base/error.h"
 
 /* One step: where to go on is *next, and what to tell the server then `answer`. */
@@ -9,8 +11,8 @@ static int flush_step(okv *handle, uint64_t *next, struct okv_wire_flush *answer
     okv_le64 splits = answer->splits;
     struct operation *operation;
     struct okv_result result;
-    int rc = operation_take(handle, OPERATION_FLUSH, DELIVER_TO_CALLER,
-                            engine_begin(handle) + handle->timeout_ns, &operation);
+    int rc = engine_operation_take(handle, OPERATION_FLUSH, DELIVER_TO_CALLER,
+                                   engine_begin(handle) + handle->timeout_ns, &operation);
 
     if (rc)
         return rc;

@@ -1,12 +1,22 @@
 /* Opening and closing a handle, and what is known of its server. */
-#include "client/handle.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
+#include "client/api/validate.h"
+#include "client/connection/keepalive.h"
+#include "client/connection/reconnect.h"
+#include "client/connection/request.h"
+#include "client/engine/event_fd.h"
+#include "client/engine/memory.h"
+#include "client/engine/operation.h"
+#include "client/engine/upcalls.h"
+#include "client/get/directory.h"
+#include "client/get/fast_path.h"
+#include "client/get/hints.h"
+#include "client/get/lookup.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
@@ -78,7 +88,6 @@ static void queues_free(okv *handle)
     free(handle->blocked_requests.slots);
     free(handle->ended.results);
     free(handle->operations);
-    free(handle->short_reads);
     free(handle->order);
     free(handle->lanes.holders);
     free(handle->lanes.free);
@@ -89,7 +98,6 @@ static void queues_free(okv *handle)
 static int queues_allocate(okv *handle, const struct okv_options *options)
 {
     handle->operations = calloc(handle->slot_count, sizeof *handle->operations);
-    handle->short_reads = calloc(handle->slot_count, sizeof *handle->short_reads);
     handle->free.slots = calloc(handle->slot_count, sizeof *handle->free.slots);
     handle->blocked_reads.slots = calloc(handle->slot_count, sizeof(uint16_t));
     handle->blocked_requests.slots = calloc(handle->slot_count, sizeof(uint16_t));
@@ -97,9 +105,9 @@ static int queues_allocate(okv *handle, const struct okv_options *options)
     handle->order = calloc(handle->slot_count, sizeof *handle->order);
     handle->lanes.holders = calloc(options->credits, sizeof(struct operation *));
     handle->lanes.free = calloc(options->credits, sizeof *handle->lanes.free);
-    if (!handle->operations || !handle->short_reads || !handle->free.slots ||
-        !handle->blocked_reads.slots || !handle->blocked_requests.slots || !handle->ended.results ||
-        !handle->order || !handle->lanes.holders || !handle->lanes.free)
+    if (!handle->operations || !handle->free.slots || !handle->blocked_reads.slots ||
+        !handle->blocked_requests.slots || !handle->ended.results || !handle->order ||
+        !handle->lanes.holders || !handle->lanes.free)
         return OKV_ENOMEM;
     for (uint32_t i = 0; i < handle->slot_count; i++) {
         handle->operations[i].index = (uint16_t)i;
@@ -109,6 +117,30 @@ static int queues_allocate(okv *handle, const struct okv_options *options)
 }
 
 /* ---- connecting ---- */
+
+/* The directory is taken anew in any case: it may have grown. */
+static void table_learn(okv *handle, bool same_table)
+{
+    if (!same_table)
+        hints_clear(handle);
+    directory_take(handle);
+}
+
+static const struct upcalls upcalls = {
+    .lost = link_lost,
+    .advance = link_advance,
+    .wake_ns = link_wake_ns,
+    .fd = link_fd,
+    .tick = keepalive_tick,
+    .read_done = link_read_done,
+    .message = request_message,
+    .request_post = request_post,
+    .lookup_post = lookup_post,
+    .lookup_read_done = get_read_done,
+    .lookup_resume = lookup_resume,
+    .table_learn = table_learn,
+    .begin_again = command_begin_again,
+};
 
 static int link_init(okv *handle, const char *uri, const struct okv_options *options)
 {
@@ -132,7 +164,7 @@ static int link_init(okv *handle, const char *uri, const struct okv_options *opt
                             strerror(errno));
     /* Spreads pauses; no part of the id is to be seen by it. */
     link->random = (okv_clock_ns() ^ (uint64_t)(uintptr_t)handle) | 1;
-    return watch_create(handle);
+    return event_fd_create(handle);
 }
 
 static int handle_connect(okv *handle, const char *uri, const struct okv_options *options)
@@ -151,7 +183,7 @@ static void handle_free(okv *handle)
     if (handle->transport)
         link_drop(handle);
     buffers_destroy(handle);
-    watch_destroy(handle);
+    event_fd_destroy(handle);
     queues_free(handle);
     free(handle->link.uri_text);
     free(handle);
@@ -178,6 +210,7 @@ int okv_open(const char *uri, const struct okv_options *given, okv **out, char *
     okv *handle = calloc(1, sizeof *handle);
     if (!handle)
         return explain("", OKV_ENOMEM, why, why_size);
+    handle->upcalls = &upcalls;
     handle->watch = (struct watch){
         .epoll = -1, .timer = -1, .wanted = -1, .watched = -1, .timer_ns = WATCH_OFF};
 

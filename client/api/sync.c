@@ -1,8 +1,12 @@
 /* The synchronous calls: each is one command and its result. */
-#include "client/get/short_way.h"
-
 #include <string.h>
 
+#include "client/api/validate.h"
+#include "client/connection/request.h"
+#include "client/engine/operation.h"
+#include "client/engine/progress.h"
+#include "client/engine/wait.h"
+#include "client/get/fast_path.h"
 #include "shared/base/error.h"
 
 /* Runs a command to its end; `result` is filled in any case. */
@@ -40,7 +44,7 @@ int okv_call(okv *handle, const struct okv_command *command, struct okv_result *
     return command_run(handle, command, result);
 }
 
-/* A get that cannot go the short way. */
+/* A get on the general path. */
 static int get_run(okv *handle, const struct get_call *call, struct okv_result *result)
 {
     struct okv_command command = {
@@ -64,7 +68,7 @@ int okv_get(okv *handle, const void *key, size_t key_length, void *buffer, size_
         return OKV_EINVAL;
     if (key_length < 1 || key_length > handle->table.max_key)
         return OKV_EKEYSIZE;
-    if (!short_get(handle, &call, &result))
+    if (!fast_get(handle, &call, &result))
         result.status = get_run(handle, &call, &result);
     if (result.status == OKV_OK || result.status == OKV_ETOOSMALL)
         *length = result.length;
@@ -194,8 +198,8 @@ int okv_stat(okv *handle, char *buffer, size_t size, size_t *length)
 
     if (!handle || !length || (!buffer && size > 0))
         return OKV_EINVAL;
-    int rc = operation_take(handle, OPERATION_STAT, DELIVER_TO_CALLER,
-                            engine_begin(handle) + handle->timeout_ns, &operation);
+    int rc = engine_operation_take(handle, OPERATION_STAT, DELIVER_TO_CALLER,
+                                   engine_begin(handle) + handle->timeout_ns, &operation);
     if (rc)
         return rc;
     operation->buffer = (uint8_t *)buffer;

@@ -1,8 +1,13 @@
 /* What the public header demands of a command, and how one becomes an operation. */
-#include "client/handle.h"
+#include "client/api/validate.h"
 
 #include <string.h>
 
+#include "client/connection/request.h"
+#include "client/engine/operation.h"
+#include "client/engine/wait.h"
+#include "client/get/hints.h"
+#include "client/get/lookup.h"
 #include "shared/base/error.h"
 
 /* What each kind may say besides kind, tag and timeout; all else is zero. */
@@ -114,7 +119,9 @@ static void request_fill(const okv *handle, struct operation *operation,
     operation->ttl_ms = command->ttl_ms == OKV_TTL_NONE ? 0 : (uint64_t)command->ttl_ms;
 }
 
-int command_refit(const okv *handle, struct operation *operation)
+/* Whether the values of the operation are within what this server takes, and how it takes them. 0,
+ * OKV_EKEYSIZE, OKV_EVALUESIZE. */
+static int refit(const okv *handle, struct operation *operation)
 {
     bool is_long = operation->value_length > okv_slot_value_max(handle->table.slot_size);
 
@@ -128,7 +135,8 @@ int command_refit(const okv *handle, struct operation *operation)
     return 0;
 }
 
-void command_go(okv *handle, struct operation *operation)
+/* Starts an operation that is filled in. */
+static void start(okv *handle, struct operation *operation)
 {
     switch (operation->kind) {
     case OPERATION_GET:
@@ -146,37 +154,42 @@ void command_go(okv *handle, struct operation *operation)
     }
 }
 
+int command_begin_again(okv *handle, struct operation *operation)
+{
+    int rc = refit(handle, operation);
+
+    if (rc == 0)
+        start(handle, operation);
+    return rc;
+}
+
 int command_start(okv *handle, const struct okv_command *command, uint64_t begun_ns,
                   enum operation_delivery delivery, struct okv_result *place,
                   struct operation **started)
 {
     uint64_t connection = handle->counters.reconnects;
     struct operation *operation;
-    bool plain = command_is_plain_get(handle, command);
-    int rc = plain ? 0 : command_check(handle, command);
+    int rc = command_check(handle, command);
 
     if (rc)
         return rc;
-    rc = operation_take(handle, plain ? OPERATION_GET : command_shape(command)->kind, delivery,
-                        command_deadline_ns(handle, command, begun_ns), &operation);
+    rc = engine_operation_take(handle, command_shape(command)->kind, delivery,
+                               command_deadline_ns(handle, command, begun_ns), &operation);
     if (rc)
         return rc;
     command_fill_get(operation, command);
-    if (!plain)
-        request_fill(handle, operation, command);
+    request_fill(handle, operation, command);
     operation->out = place;
     if (started)
         *started = operation;
     /* While it waited for a slot another server may have come. */
     if (handle->counters.reconnects != connection)
-        rc = command_refit(handle, operation);
+        rc = refit(handle, operation);
     if (rc)
         operation_end(handle, operation, rc);
     else if (!link_is_up(handle))
         operation->step = STEP_WAITING;
-    else if (plain)
-        lookup_start(handle, operation);
     else
-        command_go(handle, operation);
+        start(handle, operation);
     return 0;
 }

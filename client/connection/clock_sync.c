@@ -23,8 +23,10 @@
  * not come back in a scan. The estimate waits where it was, and is followed back only by
  * so much that the server's clock must have stood still.
  */
-#include "client/handle.h"
+#include "client/connection/clock_sync.h"
 
+#include "client/engine/read_batch.h"
+#include "client/engine/read_blocking.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 

@@ -1,10 +1,14 @@
 /* One attempt to connect, in steps of which none blocks: hello and welcome, then READs of the
  * superblock and the directory, which show that one-sided reads work and reach this table. */
-#include "client/handle.h"
+#include "client/connection/connect.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/connection/connect.h"
+#include "client/engine/event_fd.h"
+#include "client/engine/memory.h"
+#include "client/engine/read_batch.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 #include "shared/format/superblock.h"
@@ -124,7 +128,7 @@ int attempt_start(okv *handle, struct okv_diag *why)
     if (rc)
         link->connecting = NULL;
     else
-        watch_set(handle, link->connecting->fd);
+        event_fd_set(handle, link->connecting->fd);
     return rc;
 }
 
@@ -219,10 +223,10 @@ static int step_connect(okv *handle, struct okv_diag *why)
     struct okv_welcome answer = {.length = 0};
 
     /* It may close its descriptor. */
-    watch_set(handle, -1);
+    event_fd_set(handle, -1);
     int rc = handle->transport->connect_step(link->connecting, &answer, &handle->conn, why);
     if (rc == OKV_EAGAIN) {
-        watch_set(handle, link->connecting->fd);
+        event_fd_set(handle, link->connecting->fd);
         return rc;
     }
     link->connecting = NULL;
@@ -233,7 +237,7 @@ static int step_connect(okv *handle, struct okv_diag *why)
     if (rc)
         return rc;
     handle->closed = false;
-    watch_set(handle, handle->conn->endpoint->fd);
+    event_fd_set(handle, handle->conn->endpoint->fd);
     rc = read_welcome(handle, &answer, why);
     if (rc == 0)
         rc = memory_prepare(handle, why);

@@ -3,8 +3,9 @@
  * waits for something: docs/connections.md section 3. What the server's process does is
  * no matter here; its answers have the operations' deadlines.
  */
-#include "client/handle.h"
+#include "client/connection/keepalive.h"
 
+#include "client/connection/reconnect.h"
 #include "shared/base/clock.h"
 
 #define TICKS 6 /* of a period */
@@ -49,10 +50,11 @@ void keepalive_tick(okv *handle, uint64_t now)
     if (quiet && conn->unacknowledged == 0) {
         handle->counters.probes++;
         if (handle->transport->probe(handle->conn))
-            link_disconnected(handle, "the connection ended when the server was probed");
+            link_lost(handle, OKV_EDISCONNECTED, "the connection ended when the server was probed");
     } else if (now - keepalive->quiet_since_ns >= keepalive->period_ns / 2) {
-        link_disconnected(handle, "the server's host does not respond: it is down, or the network "
-                                  "to it is");
+        link_lost(handle, OKV_EDISCONNECTED,
+                  "the server's host does not respond: it is down, or the network "
+                  "to it is");
     }
 }
 

@@ -2,11 +2,22 @@
  * From state to state: link.h has the picture. Nothing here blocks but link_open() and
  * link_await(): what has to be waited for is what link_fd() and link_wake_ns() tell.
  */
-#include "client/handle.h"
+#include "client/connection/reconnect.h"
 
 #include <sched.h>
 #include <string.h>
 
+#include "client/connection/clock_sync.h"
+#include "client/connection/connect.h"
+#include "client/connection/keepalive.h"
+#include "client/connection/request.h"
+#include "client/connection/resend.h"
+#include "client/engine/event_fd.h"
+#include "client/engine/progress.h"
+#include "client/engine/read_batch.h"
+#include "client/engine/request_slots.h"
+#include "client/engine/upcalls.h"
+#include "client/engine/wait.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
@@ -40,9 +51,14 @@ static void link_close(okv *handle)
 void link_lost(okv *handle, int code, const char *sentence)
 {
     struct link *link = &handle->link;
+    struct okv_diag whole;
 
     if (handle->failure)
         return;
+    if (code == OKV_EDISCONNECTED && handle->conn->failure[0]) {
+        okv_diag_set(&whole, 0, "%s: %s", sentence, handle->conn->failure);
+        sentence = whole.text;
+    }
     if (!link_is_used(link)) {
         if (!link->broken)
             link->broken = code;
@@ -57,16 +73,6 @@ void link_lost(okv *handle, int code, const char *sentence)
     if (link->state == LINK_UP)
         okv_diag_set(&handle->why, 0, "%s", sentence);
     link_close(handle);
-}
-
-/* With what the device said, which tells the cases apart for whoever looks closer. */
-void link_disconnected(okv *handle, const char *sentence)
-{
-    const char *failure = handle->conn->failure;
-    struct okv_diag whole;
-
-    okv_diag_set(&whole, 0, "%s%s%s", sentence, failure[0] ? ": " : "", failure);
-    link_lost(handle, OKV_EDISCONNECTED, whole.text);
 }
 
 void link_goodbye(okv *handle)
@@ -89,7 +95,7 @@ void link_drop(okv *handle)
 {
     struct link *link = &handle->link;
 
-    watch_set(handle, -1);
+    event_fd_set(handle, -1);
     handle->transport->connect_cancel(link->connecting);
     link->connecting = NULL;
     link->reading = false;
@@ -151,13 +157,11 @@ static void link_up(okv *handle)
     bool resumed = same_table && table->resumed && table->credits == handle->table.credits &&
                    table->slot_size == handle->table.slot_size;
 
-    if (!same_table) {
-        hints_clear(handle);
+    if (!same_table)
         handle->clock = (struct clock_sync){.reading = false};
-    }
     handle->table = *table;
     handle->bucket_count = table->bucket_count;
-    directory_take(handle);
+    handle->upcalls->table_learn(handle, same_table);
     clock_sample(handle, table->clock_ms);
     memcpy(handle->how, handle->conn->how, sizeof handle->how);
     handle->why.text[0] = '\0';
@@ -250,6 +254,16 @@ bool link_advance(okv *handle)
         advanced = true;
     handle->watch.stale |= advanced;
     return advanced;
+}
+
+void link_read_done(okv *handle, uint64_t cookie, int status)
+{
+    if (cookie == READ_ATTEMPT_COOKIE) {
+        attempt_read_done(handle, status);
+    } else if (cookie == READ_STATUS_COOKIE) {
+        handle->reads--;
+        clock_status_done(handle);
+    }
 }
 
 /* ---- waiting for it ---- */

@@ -5,10 +5,16 @@
  * long for a message stays where it is, exposed for the server to READ until the
  * reply came.
  */
-#include "client/handle.h"
+#include "client/connection/request.h"
 
 #include <string.h>
 
+#include "client/connection/reconnect.h"
+#include "client/engine/memory.h"
+#include "client/engine/operation.h"
+#include "client/engine/progress.h"
+#include "client/engine/request_slots.h"
+#include "client/engine/upcalls.h"
 #include "shared/base/error.h"
 
 static unsigned request_opcode(enum operation_kind kind)
@@ -38,53 +44,6 @@ static unsigned request_opcode(enum operation_kind kind)
 }
 
 /* ---- asking ---- */
-
-void lanes_reset(okv *handle)
-{
-    struct lanes *lanes = &handle->lanes;
-
-    lanes->count = 0;
-    /* The lowest is taken first. */
-    for (uint32_t lane = handle->table.credits; lane-- > 0;)
-        if (!lanes->holders[lane])
-            lanes->free[lanes->count++] = (uint16_t)lane;
-}
-
-/* The number of a request is given with its lane. */
-static void lane_take(okv *handle, struct operation *operation)
-{
-    struct lanes *lanes = &handle->lanes;
-
-    operation->lane = lanes->free[--lanes->count];
-    operation->has_lane = true;
-    operation->sequence = handle->next_sequence++;
-    lanes->holders[operation->lane] = operation;
-}
-
-void request_forget(okv *handle, struct operation *operation)
-{
-    struct lanes *lanes = &handle->lanes;
-
-    lanes->resends -= operation->resend;
-    operation->resend = false;
-    operation->posted = false;
-    if (!operation->has_lane)
-        return;
-    operation->has_lane = false;
-    lanes->holders[operation->lane] = NULL;
-    /* While there is no connection nobody takes it: lanes_reset() comes first. */
-    lanes->free[lanes->count++] = operation->lane;
-}
-
-bool request_is_owed(const okv *handle)
-{
-    for (uint32_t lane = 0; lane < handle->table.credits; lane++) {
-        const struct operation *holder = handle->lanes.holders[lane];
-        if (holder && holder->posted && !holder->resend)
-            return true;
-    }
-    return false;
-}
 
 /* Some memory of the caller's, such as a mapping without PROT_WRITE, cannot be exposed:
  * a copy of it can. */
@@ -142,12 +101,6 @@ static struct okv_request_message request_message_of(const struct operation *ope
 static bool lane_is_there(const okv *handle, const struct operation *operation)
 {
     return operation->has_lane || handle->lanes.count > 0;
-}
-
-bool request_has_room(const okv *handle)
-{
-    return (handle->lanes.count > 0 || handle->lanes.resends > 0) &&
-           handle->transport->send_buffer(handle->conn);
 }
 
 /* The message may have left unless it is OKV_EDISCONNECTED or OKV_EINVAL. */
@@ -318,7 +271,7 @@ static void reply_apply(okv *handle, struct operation *operation,
     bool is_lookup = operation->kind == OPERATION_GET || operation->kind == OPERATION_HEAD;
 
     if (is_lookup && reply->status == OKV_ETOOSMALL)
-        lookup_resume(handle, operation);
+        handle->upcalls->lookup_resume(handle, operation);
     else
         operation_end(handle, operation, reply_take(operation, reply));
 }

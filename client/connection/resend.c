@@ -8,10 +8,14 @@
  * in its caller's registered buffer, or in the operation's own slot, which is therefore kept;
  * but only until then, and never on a later connection.
  */
-#include "client/handle.h"
+#include "client/connection/resend.h"
 
 #include <stdlib.h>
 
+#include "client/engine/memory.h"
+#include "client/engine/operation.h"
+#include "client/engine/request_slots.h"
+#include "client/engine/upcalls.h"
 #include "shared/base/error.h"
 
 /* Its begin is all that is left of it: what it had learnt may be of another table. */
@@ -19,7 +23,7 @@ static void operation_wait(okv *handle, struct operation *operation)
 {
     request_forget(handle, operation);
     operation->step = STEP_WAITING;
-    operation->is_short = false;
+    operation->is_fast = false;
     operation->lookup = (struct lookup){.attempts = 0};
     operation->extent_read = (struct extent_read){.length = 0};
     operation->result = (struct okv_result){.tag = operation->result.tag};
@@ -60,12 +64,12 @@ static bool flush_is_void(const struct operation *operation, bool same_table)
 
 static void operation_begin_again(okv *handle, struct operation *operation, bool same_table)
 {
-    int rc = flush_is_void(operation, same_table) ? OKV_EUNKNOWN : command_refit(handle, operation);
+    int rc = OKV_EUNKNOWN;
 
+    if (!flush_is_void(operation, same_table))
+        rc = handle->upcalls->begin_again(handle, operation);
     if (rc)
         operation_end(handle, operation, rc);
-    else
-        command_go(handle, operation);
 }
 
 static int by_age(const void *a, const void *b, void *operations)

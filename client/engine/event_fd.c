@@ -3,7 +3,7 @@
  * instance with the descriptor of the connection there is, or of the attempt to make one, and a
  * timer for what no descriptor announces: pauses, ticks of the keepalive, deadlines.
  */
-#include "client/handle.h"
+#include "client/engine/event_fd.h"
 
 #include <errno.h>
 #include <string.h>
@@ -11,6 +11,8 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "client/engine/progress.h"
+#include "client/engine/upcalls.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
@@ -24,7 +26,7 @@ static int watch_add(const struct watch *watch, int fd)
     return epoll_ctl(watch->epoll, EPOLL_CTL_ADD, fd, &event);
 }
 
-int watch_create(okv *handle)
+int event_fd_create(okv *handle)
 {
     struct watch *watch = &handle->watch;
 
@@ -36,7 +38,7 @@ int watch_create(okv *handle)
     return 0;
 }
 
-void watch_destroy(okv *handle)
+void event_fd_destroy(okv *handle)
 {
     if (handle->watch.epoll >= 0)
         close(handle->watch.epoll);
@@ -56,7 +58,7 @@ static int watch_wanted(struct watch *watch)
 }
 
 /* The old one is taken out rather than left to be closed: a child of fork() may have it, too. */
-void watch_set(okv *handle, int fd)
+void event_fd_set(okv *handle, int fd)
 {
     struct watch *watch = &handle->watch;
 
@@ -94,7 +96,7 @@ static int timer_set(struct watch *watch, uint64_t wake_ns)
 
 static uint64_t watch_wake_ns(const okv *handle)
 {
-    uint64_t wake = link_wake_ns(handle);
+    uint64_t wake = handle->upcalls->wake_ns(handle);
 
     if (handle->active > 0 && handle->earliest_deadline_ns < wake)
         wake = handle->earliest_deadline_ns;
@@ -131,7 +133,7 @@ static bool watch_is_stale(const okv *handle, bool idle)
     return watch->timer_ns != WATCH_OFF && watch->timer_ns <= okv_clock_ns();
 }
 
-void watch_follow(okv *handle, bool idle)
+void event_fd_follow(okv *handle, bool idle)
 {
     for (int turns = 0; watch_is_stale(handle, idle); turns++) {
         if (turns == FOLLOW_TURNS || okv_arm(handle)) {

@@ -1,6 +1,10 @@
 /* Slots: how operations take them, wait for room, end, and give them back. */
-#include "client/handle.h"
+#include "client/engine/operation.h"
 
+#include "client/engine/memory.h"
+#include "client/engine/read_batch.h"
+#include "client/engine/request_slots.h"
+#include "client/engine/upcalls.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
@@ -15,26 +19,6 @@ static uint16_t queue_pop(const okv *handle, struct slot_queue *queue)
     queue->first = ring_place(queue->first, 1, handle->slot_count);
     queue->count--;
     return slot;
-}
-
-/* Abandoned operations have all slots: what they wait for may have come, and only a call that
- * blocks has the time to wait for it, too. Seldom, so operation_take() is not to carry it. */
-__attribute__((noinline)) static int slot_await(okv *handle, enum operation_delivery delivery,
-                                                uint64_t deadline_ns)
-{
-    struct waiting waiting = {0};
-
-    engine_turn(handle);
-    while (handle->free.count == 0 && !handle->failure) {
-        if (delivery != DELIVER_TO_CALLER)
-            return OKV_EAGAIN;
-        if (okv_clock_ns() >= deadline_ns) {
-            handle->counters.timeouts++;
-            return OKV_ETIMEDOUT;
-        }
-        engine_pause(handle, &waiting, deadline_ns);
-    }
-    return handle->failure;
 }
 
 /* What says which get it is, which those on the short way leave behind. */
@@ -52,7 +36,7 @@ static inline void call_clear(struct operation *operation)
  * would be cleared by an instruction that alone takes as long as a tenth of a local get. */
 static inline void slot_clear(struct operation *operation)
 {
-    operation->is_short = false;
+    operation->is_fast = false;
     operation->abandoned = false;
     operation->exposure = NULL;
     operation->bounce = NULL;
@@ -75,13 +59,8 @@ int operation_take(okv *handle, enum operation_kind kind, enum operation_deliver
 
     if (handle->failure)
         return handle->failure;
-    if (polled && handle->pending == handle->depth)
+    if (handle->free.count == 0 || (polled && handle->pending == handle->depth))
         return OKV_EAGAIN;
-    if (handle->free.count == 0) {
-        int rc = slot_await(handle, delivery, deadline_ns);
-        if (rc)
-            return rc;
-    }
     /* The one that was given back last: its memory is in the caches. */
     *out = &handle->operations[handle->free.slots[--handle->free.count]];
     call_clear(*out);
@@ -119,8 +98,8 @@ void operation_advance(okv *handle, struct operation *operation)
     /* Where nothing can be posted, it begins again when something can. */
     if (operation->blocked || !link_is_up(handle))
         return;
-    int rc = operation->step == STEP_REPLY ? request_post(handle, operation)
-                                           : lookup_post(handle, operation);
+    int rc = operation->step == STEP_REPLY ? handle->upcalls->request_post(handle, operation)
+                                           : handle->upcalls->lookup_post(handle, operation);
     if (rc == OKV_EAGAIN) {
         operation->blocked = true;
         queue_push(handle, blocked_queue(handle, operation), operation->index);
@@ -280,6 +259,6 @@ void operation_expire(okv *handle, struct operation *operation)
         return;
     }
     operation_conclude(handle, operation, status_without_answer(operation, OKV_ETIMEDOUT));
-    operation->is_short = false;
+    operation->is_fast = false;
     operation->abandoned = true;
 }

@@ -1,6 +1,9 @@
 /* Events and deadlines: what moves operations from step to step. */
-#include "client/get/short_way.h"
+#include "client/engine/progress.h"
 
+#include "client/engine/operation.h"
+#include "client/engine/read_batch.h"
+#include "client/engine/upcalls.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
@@ -37,18 +40,18 @@ void engine_fail(okv *handle, int failure, const char *sentence)
 static inline void read_event(okv *handle, const struct okv_event *event)
 {
     if (event->cookie == READ_ATTEMPT_COOKIE) {
-        attempt_read_done(handle, event->status);
+        handle->upcalls->read_done(handle, event->cookie, event->status);
         return;
     }
     if (event->status) {
-        link_disconnected(handle, "a READ failed: the server is gone or was restarted");
+        handle->upcalls->lost(handle, OKV_EDISCONNECTED,
+                              "a READ failed: the server is gone or was restarted");
         return;
     }
     if (handle->failure)
         return;
     if (event->cookie == READ_STATUS_COOKIE) {
-        handle->reads--;
-        clock_status_done(handle);
+        handle->upcalls->read_done(handle, event->cookie, 0);
         return;
     }
     uint16_t slot = read_slot(event->cookie);
@@ -56,11 +59,9 @@ static inline void read_event(okv *handle, const struct okv_event *event)
         return;
     struct operation *operation = &handle->operations[slot];
     handle->reads--;
-    if (operation->is_short && short_submit_end(handle, operation))
-        return;
     operation->reads--;
     if (!operation->abandoned)
-        lookup_read_done(handle, operation, read_kind(event->cookie));
+        handle->upcalls->lookup_read_done(handle, operation, read_kind(event->cookie));
     else if (operation->reads == 0)
         operation_release(handle, operation);
 }
@@ -73,12 +74,13 @@ void engine_event(okv *handle, const struct okv_event *event)
         break;
     case OKV_EVENT_RECV:
         if (!handle->failure)
-            request_message(handle, event);
+            handle->upcalls->message(handle, event);
         handle->transport->recv_release(handle->conn->endpoint, event);
         break;
     case OKV_EVENT_CLOSED:
         handle->closed = true;
-        link_disconnected(handle, "the server closed the connection or died");
+        handle->upcalls->lost(handle, OKV_EDISCONNECTED,
+                              "the server closed the connection or died");
         break;
     case OKV_EVENT_OPENED:
     case OKV_EVENT_PULLED:
@@ -89,7 +91,8 @@ void engine_event(okv *handle, const struct okv_event *event)
 void engine_take(okv *handle, const struct okv_event *events, int count)
 {
     if (count < 0) {
-        link_lost(handle, OKV_EIO, "the device reported a failure of the completion queue");
+        handle->upcalls->lost(handle, OKV_EIO,
+                              "the device reported a failure of the completion queue");
         handle->closed = true;
     }
     for (int i = 0; i < count; i++) {
@@ -115,7 +118,30 @@ void engine_disconnected(okv *handle)
 {
     while (engine_events(handle) > 0)
         ;
-    link_disconnected(handle, "the connection ended");
+    handle->upcalls->lost(handle, OKV_EDISCONNECTED, "the connection ended");
+}
+
+void reads_flush(okv *handle)
+{
+    unsigned count = handle->batch.count;
+
+    if (handle->lost && !handle->failure)
+        engine_disconnected(handle);
+    handle->lost = false;
+    handle->batch.count = 0;
+    if (handle->failure)
+        return;
+    /* A request that was queued before the server's goodbye counts as sent. */
+    if (handle->unflushed && (link_is_up(handle) || handle->link.state == LINK_LEAVING))
+        handle->transport->flush(handle->conn);
+    handle->unflushed = false;
+    if (count == 0 || !link_is_up(handle))
+        return;
+    int rc = handle->transport->post_read(handle->conn, handle->batch.reads, count);
+    if (rc == OKV_EDISCONNECTED)
+        engine_disconnected(handle);
+    else if (rc)
+        handle->upcalls->lost(handle, OKV_EIO, "the device did not take a READ");
 }
 
 static void check_deadlines(okv *handle, uint64_t now)
@@ -150,7 +176,7 @@ static void look_at_clock(okv *handle)
         return;
     uint64_t now = okv_clock_ns();
     if (now >= handle->keepalive.next_ns)
-        keepalive_tick(handle, now);
+        handle->upcalls->tick(handle, now);
     check_deadlines(handle, now); /* last: what it gives up must be seen before it is gone */
 }
 
@@ -164,7 +190,7 @@ void engine_catch_up(okv *handle)
         int rc =
             handle->conn && !handle->closed ? handle->transport->arm(handle->conn->endpoint) : 0;
         if (rc == OKV_EIO)
-            link_lost(handle, rc, "the completion queue cannot be armed");
+            handle->upcalls->lost(handle, rc, "the completion queue cannot be armed");
         more = engine_turn(handle);
     }
 }
@@ -192,7 +218,7 @@ bool engine_turn(okv *handle)
     int n = engine_events(handle);
     if (n < 0)
         return true;
-    bool advanced = !link_is_up(handle) && link_advance(handle);
+    bool advanced = !link_is_up(handle) && handle->upcalls->advance(handle);
     if (link_is_up(handle) && (handle->blocked_requests.count || handle->blocked_reads.count))
         operation_retry_blocked(handle);
     if (handle->batch.count || handle->unflushed || handle->lost)

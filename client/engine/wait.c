@@ -1,10 +1,13 @@
 /* Blocking until something happened: hot, then polite, then asleep. */
-#include "client/handle.h"
+#include "client/engine/wait.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
 
+#include "client/engine/operation.h"
+#include "client/engine/progress.h"
+#include "client/engine/upcalls.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
@@ -27,9 +30,9 @@ static int sleep_until(okv *handle, uint64_t deadline_ns)
         return 0;
     if (handle->active > 0 && handle->earliest_deadline_ns < deadline_ns)
         deadline_ns = handle->earliest_deadline_ns;
-    if (link_wake_ns(handle) < deadline_ns)
-        deadline_ns = link_wake_ns(handle);
-    struct pollfd fd = {.fd = link_fd(handle), .events = POLLIN};
+    if (handle->upcalls->wake_ns(handle) < deadline_ns)
+        deadline_ns = handle->upcalls->wake_ns(handle);
+    struct pollfd fd = {.fd = handle->upcalls->fd(handle), .events = POLLIN};
     if (poll(&fd, 1, okv_clock_ms_until(deadline_ns)) < 0 && errno != EINTR)
         return OKV_EIO;
     return 0;
@@ -49,7 +52,39 @@ void engine_pause(okv *handle, struct waiting *waiting, uint64_t deadline_ns)
     if (now < waiting->spin_until_ns)
         sched_yield();
     else if (sleep_until(handle, deadline_ns))
-        link_lost(handle, OKV_EIO, "the completion queue cannot be armed");
+        handle->upcalls->lost(handle, OKV_EIO, "the completion queue cannot be armed");
+}
+
+/* Abandoned operations have all slots: what they wait for may have come, and only a call that
+ * blocks has the time to wait for it. */
+static int slot_await(okv *handle, enum operation_delivery delivery, uint64_t deadline_ns)
+{
+    struct waiting waiting = {0};
+
+    engine_turn(handle);
+    while (handle->free.count == 0 && !handle->failure) {
+        if (delivery != DELIVER_TO_CALLER)
+            return OKV_EAGAIN;
+        if (okv_clock_ns() >= deadline_ns) {
+            handle->counters.timeouts++;
+            return OKV_ETIMEDOUT;
+        }
+        engine_pause(handle, &waiting, deadline_ns);
+    }
+    return handle->failure;
+}
+
+int engine_operation_take(okv *handle, enum operation_kind kind, enum operation_delivery delivery,
+                          uint64_t deadline_ns, struct operation **out)
+{
+    bool is_full = delivery == DELIVER_TO_POLL && handle->pending == handle->depth;
+
+    if (handle->free.count == 0 && !handle->failure && !is_full) {
+        int rc = slot_await(handle, delivery, deadline_ns);
+        if (rc)
+            return rc;
+    }
+    return operation_take(handle, kind, delivery, deadline_ns, out);
 }
 
 int engine_wait_for(okv *handle, struct operation *operation, struct okv_result *result)

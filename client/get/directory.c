@@ -3,8 +3,9 @@
  * the directory; an entry that has become wrong leads to bytes that fail the checks
  * of a bucket, and is then READ again (lookup.c).
  */
-#include "client/handle.h"
+#include "client/get/directory.h"
 
+#include "client/engine/read_blocking.h"
 #include "shared/base/error.h"
 
 /* A segment has a power of two of buckets, as was checked when the server said so. The compiler

@@ -8,10 +8,12 @@
  *
  * A long one is READ in pieces, several at a time.
  */
-#include "client/handle.h"
+#include "client/get/extent.h"
 
 #include <string.h>
 
+#include "client/engine/memory.h"
+#include "client/engine/read_batch.h"
 #include "shared/base/error.h"
 #include "shared/format/hash.h"
 

@@ -10,7 +10,7 @@
  * Behind the sets lies a word for each of them with a tag for each of its hints, in any order: the
  * few lines of these that all gets look at stay in the cache, where a set would mostly be a miss.
  */
-#include "client/handle.h"
+#include "client/get/hints.h"
 
 #include <stdlib.h>
 #include <string.h>

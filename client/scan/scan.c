@@ -8,6 +8,12 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "client/connection/clock_sync.h"
+#include "client/connection/reconnect.h"
+#include "client/engine/progress.h"
+#include "client/engine/read_blocking.h"
+#include "client/get/directory.h"
+#include "client/scan/scan.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 #include "shared/format/hash.h"

@@ -4,11 +4,12 @@
  * was replaced meanwhile makes scan.c take the bucket again, which goes on behind
  * the items that were shown: so they need not be remembered.
  */
-#include "client/scan/scan.h"
-
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/connection/clock_sync.h"
+#include "client/get/extent.h"
+#include "client/scan/scan.h"
 #include "shared/base/error.h"
 #include "shared/format/hash.h"
 

@@ -7,7 +7,8 @@
 
 #include <cmocka.h>
 
-#include "client/handle.h"
+#include "client/connection/clock_sync.h"
+#include "client/engine/progress.h"
 #include "tests/support/stub_client.h"
 
 #define EXTENT (STUB_HEAP + 8192)

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "client/handle.h"
+#include "client/get/hints.h"
 #include "tests/support/random.h"
 #include "tests/support/stub_values.h"
 

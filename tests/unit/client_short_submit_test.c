@@ -23,7 +23,7 @@ static unsigned short_ones(void)
     unsigned count = 0;
 
     for (uint32_t i = 0; i < handle->slot_count; i++)
-        count += handle->operations[i].is_short;
+        count += handle->operations[i].is_fast;
     return count;
 }
 

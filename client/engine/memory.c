@@ -2,7 +2,7 @@
  * Memory that READs may land in: the handle's arena, bounce buffers for extents that
  * are too long for it, and what the caller registered.
  */
-#include "client/handle.h"
+#include "client/engine/memory.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /*
  * The batch: READs that one call or one turn decides on are gathered and go out with one
- * doorbell. They take their room when they are added, so a batch always fits. Part of handle.h,
- * and inline as every get goes through it.
+ * doorbell. They take their room when they are added, so a batch always fits. Inline, as
+ * every get goes through it.
  */
 #ifndef OKV_CLIENT_GET_READ_BATCH_H
 #define OKV_CLIENT_GET_READ_BATCH_H
@@ -58,9 +58,5 @@ static inline struct okv_read *reads_add(okv *handle, struct operation *operatio
     handle->counters.directory_reads += kind == READ_DIRECTORY;
     return read;
 }
-
-/* Posts the batch with one doorbell, and what messages were queued with another. When that
- * fails the connection is lost, and when a message could not be posted before. */
-void reads_flush(okv *handle);
 
 #endif

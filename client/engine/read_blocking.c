@@ -1,8 +1,11 @@
 /* A READ that belongs to no operation: of the superblock, the directory, and for scans. */
-#include "client/handle.h"
+#include "client/engine/read_blocking.h"
 
 #include <sched.h>
 
+#include "client/engine/progress.h"
+#include "client/engine/read_batch.h"
+#include "client/engine/upcalls.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
@@ -65,9 +68,9 @@ int raw_read(okv *handle, uint64_t offset, void *destination, struct okv_memory 
     /* The memory belongs to the READ until its event, which did not come: the end of the
      * connection, or that of its registration, lets the caller have it back. */
     if (rc == OKV_ETIMEDOUT)
-        link_lost(handle, rc, "a READ did not end by its deadline");
+        handle->upcalls->lost(handle, rc, "a READ did not end by its deadline");
     if (rc == OKV_EIO)
-        link_lost(handle, rc, "the device failed at a READ");
+        handle->upcalls->lost(handle, rc, "the device failed at a READ");
     if (rc && handle->failure)
         return handle->failure;
     return rc == OKV_EIO ? OKV_EDISCONNECTED : rc;

@@ -1,0 +1,21 @@
+/* What okv.h demands of a command, and how a command becomes an operation. */
+#ifndef OKV_CLIENT_API_VALIDATE_H
+#define OKV_CLIENT_API_VALIDATE_H
+
+#include "client/handle.h"
+
+/* 0 when the command is one that okv.h allows on this handle; OKV_EINVAL, OKV_EKEYSIZE,
+ * OKV_EVALUESIZE, OKV_ETTL. */
+int command_check(const okv *handle, const struct okv_command *command);
+/* Checks and starts it; its time began at `begun_ns`. Its READs are in the batch: reads_flush()
+ * is the caller's. `place` is for DELIVER_TO_ARRAY, `started` for DELIVER_TO_CALLER; otherwise
+ * NULL. Also what operation_take() says. */
+int command_start(okv *handle, const struct okv_command *command, uint64_t begun_ns,
+                  enum operation_delivery delivery, struct okv_result *place,
+                  struct operation **started);
+
+/* Starts an operation from its beginning on a new connection, whose server may have other limits.
+ * 0, OKV_EKEYSIZE, OKV_EVALUESIZE. */
+int command_begin_again(okv *handle, struct operation *operation);
+
+#endif

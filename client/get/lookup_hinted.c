@@ -1,0 +1,61 @@
+/*
+ * A get that READs its bucket and, where it was last, its extent at once: one round trip. The
+ * bucket confirms that the extent is still the key's; else the lookup goes on from the bucket.
+ */
+#include "client/get/lookup_hinted.h"
+
+#include "client/engine/operation.h"
+#include "client/get/directory.h"
+#include "client/get/extent.h"
+#include "client/get/hints.h"
+#include "client/get/lookup_steps.h"
+
+/* The bucket came, its extent may still be on its way: does the one name the other? */
+void lookup_hinted_image_done(okv *handle, struct operation *operation)
+{
+    struct lookup *lookup = &operation->lookup;
+
+    lookup->confirmed =
+        lookup_image_is_whole(handle, lookup, operation->image, 0) &&
+        okv_hash_bucket(lookup->hash, okv_bucket_depth(operation->image)) == lookup->bucket &&
+        lookup_image_refers_to(handle, operation, operation->image, &lookup->reference);
+    if (!lookup->confirmed)
+        extent_stop(operation);
+}
+
+void lookup_hinted_done(okv *handle, struct operation *operation)
+{
+    struct lookup *lookup = &operation->lookup;
+    struct okv_entry *reference = &lookup->reference;
+
+    if (lookup->confirmed && extent_check(handle, operation, reference) == OKV_OK) {
+        handle->counters.hints_right++;
+        handle->bucket_count = okv_linear_learn(handle->bucket_count, lookup->bucket,
+                                                okv_bucket_depth(operation->image));
+        hints_remember(handle, operation, reference);
+        lookup_item_found(handle, operation, reference, extent_value(operation, reference));
+        return;
+    }
+    handle->counters.hints_wrong++;
+    hints_forget(handle, operation);
+    operation->step = STEP_BUCKET;
+    lookup_bucket_done(handle, operation);
+}
+
+/* Starts with bucket and extent at once; false when there is no hint to do so by. */
+bool lookup_hinted_start(okv *handle, struct operation *operation)
+{
+    struct lookup *lookup = &operation->lookup;
+    struct okv_entry *reference = &lookup->reference;
+
+    if (operation->kind != OPERATION_GET || !hints_find(handle, operation, reference) ||
+        lookup_value_is_unwanted(operation, reference) ||
+        !directory_locate(handle, lookup->bucket, &lookup->part_offset) ||
+        extent_begin(handle, operation, reference))
+        return false;
+    operation->step = STEP_HINTED;
+    lookup->image_wanted = true;
+    lookup->confirmed = false;
+    operation_advance(handle, operation);
+    return true;
+}

@@ -1,0 +1,372 @@
+/*
+ * The steps of a lookup: what is READ next, and what becomes of what was READ. lookup.c has the
+ * picture.
+ */
+#include "client/get/lookup_steps.h"
+
+#include <string.h>
+
+#include "client/connection/clock_sync.h"
+#include "client/connection/request.h"
+#include "client/engine/operation.h"
+#include "client/engine/read_batch.h"
+#include "client/get/directory.h"
+#include "client/get/extent.h"
+#include "client/get/hints.h"
+#include "shared/base/error.h"
+#include "shared/format/hash.h"
+
+/* Images that send a reader on to another bucket, before an old place is suspected. */
+#define REDIRECTS_MAX 3
+
+/* ---- reading ---- */
+
+/* READs what the directory says of the place of the bucket, which comes next. */
+static void read_entry(okv *handle, struct operation *operation)
+{
+    operation->step = STEP_DIRECTORY;
+    operation->lookup.image_wanted = true;
+    operation_advance(handle, operation);
+}
+
+void lookup_read_bucket(okv *handle, struct operation *operation, uint64_t bucket)
+{
+    struct lookup *lookup = &operation->lookup;
+
+    lookup->bucket = bucket;
+    lookup->part = 0;
+    if (!directory_locate(handle, bucket, &lookup->part_offset)) {
+        read_entry(handle, operation);
+        return;
+    }
+    operation->step = STEP_BUCKET;
+    lookup->image_wanted = true;
+    operation_advance(handle, operation);
+}
+
+/* ---- when what was read leads nowhere ---- */
+
+/* Counts an attempt. False when it was the last: the operation has gone another way. */
+static bool may_try_again(okv *handle, struct operation *operation)
+{
+    struct lookup *lookup = &operation->lookup;
+
+    if (++lookup->attempts < lookup->limit)
+        return true;
+    if (lookup->asked) {
+        operation_end(handle, operation, OKV_ECORRUPT);
+        return false;
+    }
+    lookup->asked = true;
+    handle->counters.fallbacks++;
+    request_start(handle, operation);
+    return false;
+}
+
+void lookup_read_again(okv *handle, struct operation *operation, uint64_t bucket)
+{
+    if (may_try_again(handle, operation))
+        lookup_read_bucket(handle, operation, bucket);
+}
+
+/* The bucket that the present estimate gives for the key, or, when that is the one
+ * that was looked at in vain, the one that it would have been split from. */
+static uint64_t another_bucket(const okv *handle, const struct lookup *lookup)
+{
+    uint64_t likely = okv_linear_bucket(lookup->hash, handle->bucket_count);
+
+    if (likely < lookup->bucket)
+        return likely;
+    if (lookup->bucket == 0)
+        return 0;
+    return okv_hash_bucket(lookup->bucket, okv_linear_level(lookup->bucket));
+}
+
+/* No image of the bucket: it was torn, or its place is not what it was. First the bucket is
+ * READ again, then the directory's entry for it, then a bucket of lower number: its image
+ * tells by its depth whether the other one is there at all. Once there was a good image,
+ * tearing is the likely cause, and the place is doubted only half the time. */
+static void image_rejected(okv *handle, struct operation *operation)
+{
+    struct lookup *lookup = &operation->lookup;
+
+    unsigned doubt = ++lookup->doubts % (lookup->settled ? 4 : 2);
+    if (lookup->doubts == 1 || (lookup->settled && doubt < 2)) {
+        lookup_read_again(handle, operation, lookup->bucket);
+    } else if (doubt % 2 == 0) {
+        clock_status_soon(handle);
+        if (may_try_again(handle, operation))
+            read_entry(handle, operation);
+    } else {
+        lookup_read_again(handle, operation, another_bucket(handle, lookup));
+    }
+}
+
+void lookup_directory_done(okv *handle, struct operation *operation)
+{
+    struct lookup *lookup = &operation->lookup;
+    uint64_t place;
+
+    directory_learn(handle, lookup->bucket, operation->extent);
+    if (directory_locate(handle, lookup->bucket, &place))
+        lookup_read_bucket(handle, operation, lookup->bucket);
+    else
+        lookup_read_again(handle, operation, another_bucket(handle, lookup));
+}
+
+/* A good image says that the key is in another bucket, and the count that was learnt from it,
+ * in which; the depth alone may name one that is not there yet. Going to and fro between two
+ * means that one of them is READ where it was once. */
+static void redirect(okv *handle, struct operation *operation)
+{
+    struct lookup *lookup = &operation->lookup;
+
+    handle->counters.wrong_depths++;
+    if (!may_try_again(handle, operation))
+        return;
+    lookup->bucket = okv_linear_bucket(lookup->hash, handle->bucket_count);
+    lookup->part = 0;
+    if (++lookup->redirects >= REDIRECTS_MAX)
+        read_entry(handle, operation);
+    else
+        lookup_read_bucket(handle, operation, lookup->bucket);
+}
+
+/* ---- what was found ---- */
+
+/* The item is there; `value` is where it was read to, NULL when it is unwanted. */
+void lookup_item_found(okv *handle, struct operation *operation, const struct okv_entry *entry,
+                       const uint8_t *value)
+{
+    struct okv_result *result = &operation->result;
+    bool is_get = operation->kind == OPERATION_GET;
+
+    int status = item_deliver(entry, value, is_get ? operation->buffer : NULL,
+                              is_get ? operation->buffer_size : SIZE_MAX, result);
+    if (status == OKV_OK) {
+        int64_t ttl_ms = clock_ttl_ms(handle, entry->expiry_ms);
+        result->ttl_ms = ttl_ms > 0 ? ttl_ms : 1; /* it expired while its extent was read */
+    }
+    operation_end(handle, operation, status);
+}
+
+/* True when the value itself is of no use to the caller. */
+bool lookup_value_is_unwanted(const struct operation *operation, const struct okv_entry *entry)
+{
+    return operation->kind == OPERATION_HEAD || entry->value_length > operation->buffer_size;
+}
+
+static void read_extent(okv *handle, struct operation *operation)
+{
+    const struct okv_entry *reference = &operation->lookup.reference;
+    bool unwanted = lookup_value_is_unwanted(operation, reference);
+
+    if (unwanted && !reference->key_in_extent) {
+        lookup_item_found(handle, operation, reference, NULL);
+        return;
+    }
+    /* Only the first part can be asked again whether it still has the reference: another one
+     * may have been given up with its old bytes in it. */
+    if (unwanted && operation->lookup.part == 0 &&
+        okv_entry_extent_length(reference) > EXTENT_BUFFER_SIZE) {
+        operation->step = STEP_KEY;
+        extent_begin_key(operation, reference);
+    } else {
+        operation->step = STEP_EXTENT;
+        int rc = extent_begin(handle, operation, reference);
+        if (rc) {
+            operation_end(handle, operation, rc);
+            return;
+        }
+    }
+    operation_advance(handle, operation);
+}
+
+/* The part in operation->image has no further candidate. */
+static void follow_chain(okv *handle, struct operation *operation)
+{
+    struct lookup *lookup = &operation->lookup;
+    uint64_t chain = okv_bucket_chain(operation->image);
+
+    if (chain == 0) {
+        operation_end(handle, operation, OKV_ENOTFOUND);
+        return;
+    }
+    if (lookup->part + 1 >= OKV_BUCKET_PARTS_MAX ||
+        !okv_range_inside(chain, handle->table.bucket_size, handle->table.region_length)) {
+        operation_end(handle, operation, OKV_EPROTO);
+        return;
+    }
+    lookup->part++;
+    lookup->part_offset = chain;
+    lookup->image_wanted = true;
+    operation_advance(handle, operation);
+}
+
+static bool is_alive(okv *handle, const struct okv_entry *entry)
+{
+    if (entry->expiry_ms == 0)
+        return true;
+    clock_refresh_soon(handle);
+    return !okv_entry_is_expired(entry, clock_now_ms(handle));
+}
+
+/* The next entry that may be the key and has not expired. An expired one of this key is
+ * a miss, one of another key is of no interest. */
+static int next_candidate(okv *handle, struct operation *operation, uint32_t *position,
+                          struct okv_entry *entry)
+{
+    int rc;
+
+    while ((rc = okv_bucket_find(operation->image, operation->lookup.hash, operation->key,
+                                 operation->key_length, position, entry)) == 1)
+        if (is_alive(handle, entry))
+            return 1;
+    return rc;
+}
+
+/* Searches the checked image on from lookup.position. */
+static void search_image(okv *handle, struct operation *operation)
+{
+    struct lookup *lookup = &operation->lookup;
+    struct okv_entry *entry = &lookup->reference;
+    int rc = next_candidate(handle, operation, &lookup->position, entry);
+
+    operation->step = STEP_BUCKET;
+    if (rc < 0)
+        operation_end(handle, operation, rc);
+    else if (rc == 0)
+        follow_chain(handle, operation);
+    else if (!entry->is_reference)
+        lookup_item_found(handle, operation, entry, entry->value);
+    else if (!extent_is_possible(handle, entry))
+        operation_end(handle, operation, OKV_EPROTO);
+    else
+        read_extent(handle, operation);
+}
+
+/* ---- steps that ended ---- */
+
+bool lookup_image_is_whole(const okv *handle, const struct lookup *lookup, const uint8_t *image,
+                           unsigned part)
+{
+    return okv_bucket_check(image, handle->table.bucket_size, handle->table.boot_id, lookup->bucket,
+                            part) == 0;
+}
+
+void lookup_bucket_done(okv *handle, struct operation *operation)
+{
+    struct lookup *lookup = &operation->lookup;
+    const uint8_t *image = operation->image;
+    bool whole = lookup_image_is_whole(handle, lookup, image, lookup->part);
+    uint64_t version = okv_bucket_version(image);
+
+    if (!whole || (lookup->part > 0 && version != lookup->image_version)) {
+        handle->counters.torn_buckets++;
+        if (lookup->part > 0)
+            lookup_read_again(handle, operation, lookup->bucket);
+        else
+            image_rejected(handle, operation);
+        return;
+    }
+    if (lookup->part == 0) {
+        unsigned depth = okv_bucket_depth(image);
+        handle->bucket_count = okv_linear_learn(handle->bucket_count, lookup->bucket, depth);
+        lookup->settled = true;
+        if (okv_hash_bucket(lookup->hash, depth) != lookup->bucket) {
+            redirect(handle, operation);
+            return;
+        }
+    }
+    lookup->image_version = version;
+    lookup->position = 0;
+    search_image(handle, operation);
+}
+
+void lookup_extent_done(okv *handle, struct operation *operation)
+{
+    const struct okv_entry *reference = &operation->lookup.reference;
+    int rc = extent_check(handle, operation, reference);
+
+    switch (rc) {
+    case OKV_OK:
+        if (operation->kind == OPERATION_GET && operation->lookup.part == 0)
+            hints_remember(handle, operation, reference);
+        lookup_item_found(handle, operation, reference, extent_value(operation, reference));
+        break;
+    case OKV_ENOTFOUND: /* another key with the same tag */
+        search_image(handle, operation);
+        break;
+    case OKV_ECORRUPT:
+        handle->counters.torn_extents++;
+        lookup_read_again(handle, operation, operation->lookup.bucket);
+        break;
+    default:
+        operation_end(handle, operation, rc);
+    }
+}
+
+/* Whether a whole image has a reference to this very place, of an item that has not expired; its
+ * checksum, version and expiry are then filled in. */
+bool lookup_image_refers_to(okv *handle, struct operation *operation, const uint8_t *image,
+                            struct okv_entry *reference)
+{
+    struct okv_entry entry;
+    uint32_t position = 0;
+
+    while (okv_bucket_find(image, operation->lookup.hash, operation->key, operation->key_length,
+                           &position, &entry) == 1) {
+        if (entry.is_reference && entry.extent == reference->extent &&
+            entry.value_length == reference->value_length &&
+            entry.key_in_extent == reference->key_in_extent && is_alive(handle, &entry)) {
+            *reference = entry;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The key that a long extent begins with was read, without the rest that its checksum is
+ * over. The bucket is asked again: if it still has the reference, the extent was live
+ * in between, and these bytes were its own. */
+void lookup_key_done(okv *handle, struct operation *operation)
+{
+    struct lookup *lookup = &operation->lookup;
+
+    if (!directory_locate(handle, lookup->bucket, &lookup->part_offset)) {
+        lookup_read_again(handle, operation, lookup->bucket);
+        return;
+    }
+    operation->step = STEP_CONFIRM;
+    lookup->image_wanted = true;
+    operation_advance(handle, operation);
+}
+
+/* Whether STEP_CONFIRM found the reference as it was. */
+static bool is_confirmed(okv *handle, struct operation *operation, const uint8_t *image)
+{
+    struct lookup *lookup = &operation->lookup;
+    struct okv_entry entry = lookup->reference;
+
+    /* An equal version proves nothing for an item: removals may leave it as it is. */
+    return lookup_image_refers_to(handle, operation, image, &entry) &&
+           entry.checksum == lookup->reference.checksum &&
+           entry.version == lookup->reference.version;
+}
+
+void lookup_confirm_done(okv *handle, struct operation *operation)
+{
+    struct lookup *lookup = &operation->lookup;
+    const uint8_t *image = operation->extent + CONFIRM_OFFSET;
+    bool is_key = memcmp(operation->extent, operation->key, operation->key_length) == 0;
+    bool whole = lookup_image_is_whole(handle, lookup, image, 0);
+
+    if (whole && is_key && is_confirmed(handle, operation, image)) {
+        lookup_item_found(handle, operation, &lookup->reference, NULL);
+    } else if (whole && okv_bucket_version(image) == lookup->image_version) {
+        search_image(handle, operation);
+    } else {
+        handle->counters.torn_buckets += !whole;
+        lookup_read_again(handle, operation, lookup->bucket);
+    }
+}
