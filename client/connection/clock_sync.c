@@ -6,7 +6,8 @@
  * written some ten times a second, it took its time on the way, and a server that was
  * stopped does not write it at all. So `sample - our clock` is a lower bound of how far
  * the server is ahead of us. Two clocks of hosts that run drift apart, by less than
- * 200 ppm: a bound loses that much as it ages. The best of the last few bounds counts.
+ * 200 ppm: a bound loses that much as it ages. Our clock is read in whole milliseconds, twice
+ * for an estimate: a bound loses what that may leave out. The best of the last few bounds counts.
  * Older ones do not: a host that was paused may have a clock that stood still meanwhile,
  * and then what was once a bound is none.
  *
@@ -37,6 +38,13 @@
 /* Expiries have 48 bits; what is beyond is no clock. */
 #define CLOCK_MAX_MS (UINT64_C(1) << 48)
 
+/* What a bound of this age has lost: the drift, rounded up, and the part of a millisecond by which
+ * our clock was ahead of what it showed when the sample came. */
+static int64_t lost_ms(uint64_t age_ms)
+{
+    return (int64_t)(age_ms / DRIFT_ONE_IN) + 2;
+}
+
 /* The best of the bounds, each as it is worth at `now_ms` of our clock. */
 static int64_t offset_at(const struct clock_sync *clock, uint64_t now_ms)
 {
@@ -44,7 +52,7 @@ static int64_t offset_at(const struct clock_sync *clock, uint64_t now_ms)
 
     for (unsigned i = 0; i < CLOCK_BOUNDS && i < clock->taken; i++) {
         const struct clock_bound *bound = &clock->bounds[i];
-        int64_t offset = bound->offset_ms - (int64_t)((now_ms - bound->at_ms) / DRIFT_ONE_IN);
+        int64_t offset = bound->offset_ms - lost_ms(now_ms - bound->at_ms);
         if (offset > best)
             best = offset;
     }
@@ -71,7 +79,8 @@ uint64_t clock_now_ms(okv *handle)
 {
     struct clock_sync *clock = &handle->clock;
     uint64_t now = okv_clock_boot_ms();
-    uint64_t estimate = now + (uint64_t)offset_at(clock, now);
+    int64_t signed_estimate = (int64_t)now + offset_at(clock, now);
+    uint64_t estimate = signed_estimate > 0 ? (uint64_t)signed_estimate : 0; /* it has just begun */
 
     if (estimate >= clock->told_ms || clock->told_ms - estimate > STOOD_STILL_MS)
         clock->told_ms = estimate;

@@ -1,6 +1,6 @@
 /* Registered memory: the handle's own and the caller's. */
-#ifndef OKV_CLIENT_CONNECTION_MEMORY_H
-#define OKV_CLIENT_CONNECTION_MEMORY_H
+#ifndef OKV_CLIENT_ENGINE_MEMORY_H
+#define OKV_CLIENT_ENGINE_MEMORY_H
 
 #include "client/handle.h"
 

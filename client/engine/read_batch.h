@@ -3,8 +3,8 @@
  * doorbell. They take their room when they are added, so a batch always fits. Inline, as
  * every get goes through it.
  */
-#ifndef OKV_CLIENT_GET_READ_BATCH_H
-#define OKV_CLIENT_GET_READ_BATCH_H
+#ifndef OKV_CLIENT_ENGINE_READ_BATCH_H
+#define OKV_CLIENT_ENGINE_READ_BATCH_H
 
 #include "client/handle.h"
 

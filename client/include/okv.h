@@ -235,8 +235,8 @@ OKV_API int okv_get(okv *handle, const void *key, size_t key_length, void *buffe
 struct okv_item_info {
     size_t length; /* of the value, bytes */
     uint64_t version;
-    int64_t ttl_ms; /* how long it will live; OKV_TTL_NONE: until it is deleted; 0: unknown, as
-                       in struct okv_result */
+    int64_t ttl_ms; /* how long it will live, or somewhat more, as in struct okv_result;
+                       OKV_TTL_NONE: until it is deleted; 0: unknown */
 };
 
 /*
@@ -260,9 +260,9 @@ enum {
     OKV_IF_ABSENT = 1,  /* put: only if the key is not there; else OKV_EEXISTS */
     OKV_IF_VERSION = 2, /* put, delete: only if the item has `version`; else OKV_ECONFLICT,
                            or OKV_ENOTFOUND when it is not there */
-    /* Put: the item expires after ttl_ms, on the server's clock. Readers know that clock to about
-     * 0.1 s and may see an item that much after its time: a get may still find what a delete
-     * has called OKV_ENOTFOUND. */
+    /* Put: the item expires after ttl_ms, on the server's clock, and not before ttl_ms have passed
+     * since the call began. Readers know that clock to about 0.1 s and may see an item that much
+     * after its time: a get may still find what a delete has called OKV_ENOTFOUND. */
     OKV_WITH_TTL = 4
 };
 
@@ -341,7 +341,7 @@ struct okv_item {
     const void *value;
     size_t value_length;
     uint64_t version;
-    int64_t ttl_ms; /* OKV_TTL_NONE: it does not expire */
+    int64_t ttl_ms; /* as in struct okv_result; OKV_TTL_NONE: it does not expire */
 };
 
 /*
@@ -433,8 +433,9 @@ struct okv_result {
     size_t length;    /* get, head, append: the value's size, also with OKV_ETOOSMALL */
     uint64_t version; /* of the item, as the synchronous call gives it; else 0 */
     int64_t number;   /* incr: the result */
-    int64_t ttl_ms;   /* get, head: what it has to live, or OKV_TTL_NONE; 0 when only the server
-                         could tell (okv_counters.fallbacks) and did not */
+    int64_t ttl_ms;   /* get, head: what it has to live, never less and up to about 0.1 s more, so
+                         that it may be more than the item was given; or OKV_TTL_NONE; 0 when only
+                         the server could tell (okv_counters.fallbacks) and did not */
 };
 
 /* One command and its result, blocking; *result is filled on every return but

@@ -85,9 +85,11 @@ static int check_conditions(const struct okv_store_write *write, const struct pl
     return 0;
 }
 
+/* The clock counts whole milliseconds: the present one may be all but over, and one is there as
+ * soon as it begins. One more makes sure that ttl_ms have passed. */
 static uint64_t expiry_of(const struct okv_store *store, uint64_t ttl_ms)
 {
-    return ttl_ms ? atomic_load(&store->clock_ms) + ttl_ms : 0;
+    return ttl_ms ? atomic_load(&store->clock_ms) + ttl_ms + 1 : 0;
 }
 
 /* Puts an entry in the item's place, or nothing where that is NULL, and commits. */

@@ -130,7 +130,7 @@ struct okv_store_write {
     uint32_t value_length;
     uint64_t
         extent; /* put: 0, or what okv_store_reserve() gave for these lengths; it holds the value */
-    uint64_t ttl_ms; /* put, touch: 0: never expires */
+    uint64_t ttl_ms; /* put, touch: at least so long after the call began; 0: never expires */
     bool if_absent;
     bool if_version;
     uint64_t version; /* what if_version requires */

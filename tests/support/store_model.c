@@ -194,7 +194,7 @@ static void put(struct model *model, struct expected *item)
     if (rc && write.extent)
         okv_store_release(store, write.extent);
     settle(model, item, rc, wanted, &outcome, model->scratch, write.value_length,
-           write.ttl_ms ? model->clock + write.ttl_ms : 0);
+           write.ttl_ms ? model->clock + write.ttl_ms + 1 : 0);
 }
 
 static void append(struct model *model, struct expected *item)
@@ -270,7 +270,7 @@ static void touch(struct model *model, struct expected *item)
     write.ttl_ms = random_ttl(model);
     int rc = okv_store_touch(&model->region.store, &model->region.work, &write, &outcome);
     settle(model, item, rc, live ? 0 : OKV_ENOTFOUND, &outcome, item->value, item->length,
-           write.ttl_ms ? model->clock + write.ttl_ms : 0);
+           write.ttl_ms ? model->clock + write.ttl_ms + 1 : 0);
 }
 
 static void delete_item(struct model *model, struct expected *item)

@@ -57,6 +57,13 @@ static void set_clock(struct store_region *region, uint64_t clock)
     okv_store_set_clock(&region->store, clock, true);
 }
 
+/* The clock's millisecond may be all but over when the item is put, and has only begun when the
+ * clock says that the time has come: it takes one more until `ttl` ms have passed for certain. */
+static uint64_t time_after(uint64_t clock, uint64_t ttl)
+{
+    return clock + ttl + 1;
+}
+
 static void an_item_is_there_until_its_time(void **state)
 {
     struct store_region region;
@@ -65,15 +72,17 @@ static void an_item_is_there_until_its_time(void **state)
     store_region_open(&region, &params);
     set_clock(&region, 1000);
     uint64_t version = put(&region, "v", 1);
-    assert_int_equal(expiry(&region), 1001);
+    assert_int_equal(expiry(&region), 1002);
     expect(&region, "v", version);
     set_clock(&region, 1001);
+    expect(&region, "v", version);
+    set_clock(&region, 1002);
     expect(&region, NULL, 0);
     version = put(&region, "w", TTL_MAX);
-    assert_int_equal(expiry(&region), 1001 + TTL_MAX);
-    set_clock(&region, 1000 + TTL_MAX);
+    assert_int_equal(expiry(&region), time_after(1002, TTL_MAX));
+    set_clock(&region, 1002 + TTL_MAX);
     expect(&region, "w", version);
-    set_clock(&region, 1001 + TTL_MAX);
+    set_clock(&region, 1003 + TTL_MAX);
     expect(&region, NULL, 0);
     assert_int_equal(atomic_load(&region.store.totals.expired), 1); /* the other is still there */
     assert_int_equal(atomic_load(&region.store.totals.expiring), 1);
@@ -88,7 +97,7 @@ static void what_expired_is_absent_for_every_operation(void **state)
 
     (void)state;
     store_region_open(&region, &params);
-#define EXPIRED (version = put(&region, "41", 5), set_clock(&region, clock += 5))
+#define EXPIRED (version = put(&region, "41", 5), set_clock(&region, clock = time_after(clock, 5)))
     EXPIRED;
     assert_int_equal(call(&region, okv_store_delete, (struct okv_store_write){0}, &outcome),
                      OKV_ENOTFOUND);
@@ -138,15 +147,15 @@ static void changes_keep_an_expiry_and_put_does_not(void **state)
     put(&region, "1", 100);
     assert_int_equal(call(&region, okv_store_incr, (struct okv_store_write){.delta = 1}, &outcome),
                      0);
-    assert_int_equal(expiry(&region), 101);
+    assert_int_equal(expiry(&region), time_after(1, 100));
     const struct okv_store_write more = {.value = "0", .value_length = 1};
     assert_int_equal(call(&region, okv_store_append, more, &outcome), 0);
-    assert_int_equal(expiry(&region), 101);
+    assert_int_equal(expiry(&region), time_after(1, 100));
     expect(&region, "20", outcome.version);
     uint64_t version = outcome.version;
     assert_int_equal(
         call(&region, okv_store_touch, (struct okv_store_write){.ttl_ms = 500}, &outcome), 0);
-    assert_int_equal(expiry(&region), 501);
+    assert_int_equal(expiry(&region), time_after(1, 500));
     assert_true(outcome.version > version);
     assert_int_equal(call(&region, okv_store_touch, (struct okv_store_write){0}, &outcome), 0);
     assert_int_equal(expiry(&region), 0);
@@ -194,7 +203,7 @@ static unsigned expect_items(struct store_region *region, const uint64_t version
     unsigned count = 0;
 
     for (unsigned i = 0; i < ITEMS; i++) {
-        bool there = time_of(i) == 0 || time_of(i) + 1 > clock;
+        bool there = time_of(i) == 0 || time_after(1, time_of(i)) > clock;
         char key[24];
         key_of(i, key);
         store_region_expect(region, key, (uint32_t)strlen(key), bytes, i % 10 ? 30 : 1000,
@@ -250,7 +259,7 @@ static void a_sweep_makes_room_in_a_full_region(void **state)
         if (okv_store_put(&region.store, &region.work, &write, &outcome))
             break;
     }
-    set_clock(&region, 11);
+    set_clock(&region, time_after(1, 10));
     okv_store_sweep(&region.store, &region.work, 1u << 20);
     store_region_audit(&region, NULL, NULL, &audit);
     assert_int_equal(audit.items, 0);

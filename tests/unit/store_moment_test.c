@@ -142,7 +142,7 @@ static void a_touch_in_the_last_moment_keeps_the_extent(void **state)
     struct okv_store_write write = write_of(full);
 
     write.ttl_ms = 1000 * TTL;
-    moment.clock_ms = BEGIN + TTL;
+    moment.clock_ms = BEGIN + TTL + 1;
     assert_int_equal(okv_store_touch(&full->region.store, &full->region.work, &write, &outcome), 0);
     assert_int_equal(moment.status, OKV_EAGAIN); /* the long way, which looks at all again */
     moment.clock_ms = 0;
@@ -158,7 +158,7 @@ static void a_touch_of_an_inline_item_keeps_it(void **state)
     struct okv_store_write write = {.key = "inline", .key_length = 6, .ttl_ms = 1000 * TTL};
 
     assert_int_equal(write_item(full, "inline", 4, TTL), 0);
-    moment.clock_ms = BEGIN + TTL;
+    moment.clock_ms = BEGIN + TTL + 1;
     moment.commits = 0;
     assert_int_equal(okv_store_touch(&full->region.store, &full->region.work, &write, &outcome), 0);
     assert_int_equal(moment.commits, 1);
@@ -176,7 +176,7 @@ static void an_append_in_the_last_moment_is_to_the_whole_value(void **state)
 
     write.value = "tail";
     write.value_length = 4;
-    moment.clock_ms = BEGIN + TTL;
+    moment.clock_ms = BEGIN + TTL + 1;
     assert_int_equal(okv_store_append(&full->region.store, &full->region.work, &write, &outcome),
                      0);
     assert_int_equal(outcome.length, SMALL + 4);
@@ -194,7 +194,7 @@ static void a_touch_after_the_last_moment_finds_nothing(void **state)
     struct okv_store_write write = write_of(full);
     struct store_audit audit;
 
-    okv_store_set_clock(&full->region.store, BEGIN + TTL, false);
+    okv_store_set_clock(&full->region.store, BEGIN + TTL + 1, false);
     assert_int_equal(okv_store_touch(&full->region.store, &full->region.work, &write, &outcome),
                      OKV_ENOTFOUND);
     store_region_audit(&full->region, NULL, NULL, &audit);

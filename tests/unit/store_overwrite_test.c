@@ -167,9 +167,9 @@ static void what_expires_is_let_be_until_it_has(void **state)
     put(crowd, 0, LENGTH, 0);
     put(crowd, 1, LENGTH, 50);
     assert_refused(crowd, 1, LENGTH);
-    okv_store_set_clock(store, clock_ms + 49, false);
-    assert_taken(crowd, 0, LENGTH);
     okv_store_set_clock(store, clock_ms + 50, false);
+    assert_taken(crowd, 0, LENGTH);
+    okv_store_set_clock(store, clock_ms + 51, false);
     assert_refused(crowd, 0, LENGTH);
     put(crowd, 0, LENGTH, 0);
     assert_int_equal(atomic_load(&store->totals.expired), 1);

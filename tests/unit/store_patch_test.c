@@ -194,10 +194,10 @@ static void what_has_expired_goes_with_the_next_change(void **state)
         assert_int_equal(put(&region, second, 10, 0), 0);
         assert_true(was_patched(&region, second));
         uint64_t changed = changes(&region);
-        okv_store_set_clock(&region.store, clock_ms + 99, false);
+        okv_store_set_clock(&region.store, clock_ms + 100, false);
         assert_int_equal(put(&region, second, 10, 0), 0);
         assert_int_equal(changes(&region), changed);
-        okv_store_set_clock(&region.store, clock_ms + 100, false);
+        okv_store_set_clock(&region.store, clock_ms + 101, false);
         assert_int_equal(put(&region, second, 10 + longer, 0), 0);
         assert_int_equal(changes(&region), changed + 1);
         assert_false(was_patched(&region, second));
