@@ -38,6 +38,7 @@ struct okv_server;
     X(rejected_address, "clients refused: --max-clients-per-address reached")                    \
     X(rejected_stopping, "clients refused: shutting down")                                       \
     X(rejected_resources, "clients refused: the system had no resources")                        \
+    X(rejected_gone, "clients refused: they were gone, or had given up waiting")                 \
     X(closed_by_client, "connections that the client ended")                                     \
     X(closed_lost, "connections that ended without a word: the client died or gave up")          \
     X(closed_dead, "connections ended: the device got no acknowledgement")                       \

@@ -37,6 +37,9 @@ static void count_rejection(struct okv_stats *stats, int reason)
     case OKV_REJECT_RESOURCES:
         OKV_STATS_ADD(stats, rejected_resources, 1);
         break;
+    case OKV_REJECT_GONE:
+        OKV_STATS_ADD(stats, rejected_gone, 1);
+        break;
     default:
         OKV_STATS_ADD(stats, rejected_malformed, 1);
         break;
@@ -124,6 +127,8 @@ static int hand_over(struct okv_server *server, const struct arrival *arrival,
         return OKV_REJECT_BUSY;
     case OKV_EUNSUPPORTED: /* no value could be pulled from it */
         return OKV_REJECT_FEATURE;
+    case OKV_EDISCONNECTED: /* nobody is there to take the welcome */
+        return OKV_REJECT_GONE;
     default:
         return OKV_REJECT_RESOURCES;
     }

@@ -139,7 +139,8 @@ _Static_assert(offsetof(struct okv_wire_reject, reason) == 8, "reject.reason");
     X(7, SLOT_SIZE, UNSUPPORTED, "the server's messages are larger than this client receives") \
     X(8, ADDRESS, REFUSED,                                                                     \
       "the server has as many clients from this address as it allows: raise its "              \
-      "--max-clients-per-address")
+      "--max-clients-per-address")                                                             \
+    X(9, GONE, REFUSED, "the client was gone, or had given up waiting, when the server let it in")
 
 enum okv_reject_reason {
 #define OKV_REJECT_ENUM(number, name, code, text) OKV_REJECT_##name = (number),

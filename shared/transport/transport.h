@@ -198,7 +198,8 @@ struct okv_transport_ops {
     int (*next_request)(struct okv_listener *listener, struct okv_request **out);
     /* Accepts on `endpoint` with `welcome` as answer, which uses up the request. On
      * failure it is still there, to be rejected. OKV_EVENT_OPENED follows at the endpoint on
-     * success. OKV_EAGAIN: max_conns reached; OKV_EUNSUPPORTED, OKV_EIO, OKV_ENOMEM. */
+     * success. OKV_EAGAIN: max_conns reached; OKV_EDISCONNECTED: the client is gone, or gave up
+     * waiting; OKV_EUNSUPPORTED, OKV_EIO, OKV_ENOMEM. */
     int (*accept)(struct okv_request *request, struct okv_endpoint *endpoint, void *user,
                   const uint8_t *welcome, size_t length);
     void (*reject)(struct okv_request *request, const uint8_t *reason, size_t length);

@@ -1,6 +1,7 @@
 /* What the server says on standard error of clients that do not behave, and of those that do. */
 #include <inttypes.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -118,6 +119,22 @@ static void a_refused_client_is_told(void **state)
     stop(fixture);
 }
 
+/* It is not the server that lacks something. */
+static void a_client_that_gave_up_is_told(void **state)
+{
+    struct fixture *fixture = *state;
+    struct server_process *server = &fixture->bystander.server;
+
+    server_signal(server, SIGSTOP);
+    hostile_give_up(server);
+    server_signal(server, SIGCONT);
+    expect_log(fixture, ": refused: the client was gone, or had given up waiting");
+    bystander_expect_stat(&fixture->bystander, "rejected_gone", 1);
+    bystander_check(&fixture->bystander);
+    stop(fixture);
+    assert_null(strstr(fixture->text, "ulimit"));
+}
+
 static void clients_that_behave_are_not_told(void **state)
 {
     struct fixture *fixture = *state;
@@ -176,6 +193,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_message_that_makes_no_sense_is_told, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_refused_client_is_told, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_client_that_gave_up_is_told, set_up, tear_down),
         cmocka_unit_test_setup_teardown(clients_that_behave_are_not_told, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_flood_is_told_in_few_lines, set_up, tear_down),
     };

@@ -17,6 +17,8 @@
 #define SLOT_SIZE 65536u
 /* A test that waits longer hangs: it is no measure of anything. */
 #define GUARD_NS 20000000000u
+/* In which a hello is on its way, and nobody answers it. */
+#define PATIENCE_NS 3000000000u
 /* For what the server comes to a moment after the client knows. */
 #define SETTLE_NS 5000000000u
 
@@ -33,8 +35,8 @@ void hostile_hello(struct okv_wire_hello *out)
     okv_hello_encode(&hello, out);
 }
 
-int hostile_connect(struct hostile *hostile, const struct server_process *server, const void *hello,
-                    size_t length)
+static int connect_for(struct hostile *hostile, const struct server_process *server,
+                       const void *hello, size_t length, uint64_t patience_ns)
 {
     struct okv_uri uri;
     struct okv_diag diag = {""};
@@ -42,12 +44,28 @@ int hostile_connect(struct hostile *hostile, const struct server_process *server
         .hello = hello,
         .hello_length = length,
         .limits = {.slot_size = SLOT_SIZE, .credits = HOSTILE_BURST},
-        .deadline_ns = okv_clock_ns() + GUARD_NS,
+        .deadline_ns = okv_clock_ns() + patience_ns,
     };
 
     assert_int_equal(okv_uri_parse(server->uri, &uri, &diag), 0);
     *hostile = (struct hostile){.ops = okv_transport_for(uri.scheme), .next_sequence = 1};
     return hostile->ops->connect(&uri, &params, &hostile->answer, &hostile->conn, &diag);
+}
+
+int hostile_connect(struct hostile *hostile, const struct server_process *server, const void *hello,
+                    size_t length)
+{
+    return connect_for(hostile, server, hello, length, GUARD_NS);
+}
+
+void hostile_give_up(const struct server_process *server)
+{
+    struct okv_wire_hello hello;
+    struct hostile hostile;
+
+    hostile_hello(&hello);
+    assert_int_equal(connect_for(&hostile, server, &hello, sizeof hello, PATIENCE_NS),
+                     OKV_ETIMEDOUT);
 }
 
 void hostile_join(struct hostile *hostile, const struct server_process *server)

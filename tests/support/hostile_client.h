@@ -33,6 +33,9 @@ void hostile_hello(struct okv_wire_hello *out);
 /* Connects with these bytes as hello; returns what the transport said. */
 int hostile_connect(struct hostile *hostile, const struct server_process *server, const void *hello,
                     size_t length);
+/* Connects to a server that is stopped (SIGSTOP), with a hello that it would accept, and gives up.
+ */
+void hostile_give_up(const struct server_process *server);
 /* Connects as a good client would; fails the test when the server refuses. */
 void hostile_join(struct hostile *hostile, const struct server_process *server);
 /* The same with this hello. */

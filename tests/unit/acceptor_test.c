@@ -205,6 +205,7 @@ static void what_the_transport_refuses_leaves_no_trace(void **state)
         {OKV_EUNSUPPORTED, OKV_REJECT_FEATURE},
         {OKV_ENOMEM, OKV_REJECT_RESOURCES},
         {OKV_EIO, OKV_REJECT_RESOURCES},
+        {OKV_EDISCONNECTED, OKV_REJECT_GONE},
     };
     struct okv_session *first, *second;
 
@@ -221,6 +222,8 @@ static void what_the_transport_refuses_leaves_no_trace(void **state)
         assert_int_equal(okv_ledgers_count(&gate.core.server->ledgers), 1);
     }
     assert_int_equal(gate.core.server->stats.rejected_feature, 2);
+    assert_int_equal(gate.core.server->stats.rejected_resources, 4);
+    assert_int_equal(gate.core.server->stats.rejected_gone, 2);
     gate.accept_answer = 0;
     assert_int_equal(come(1, first->id, &second), 0);
     assert_true(is_replaced(first));
