@@ -239,6 +239,9 @@ int okv_local_accept(struct okv_request *base, struct okv_endpoint *base_endpoin
     conn->base.user = user;
     memcpy(conn->base.peer, base->peer, sizeof conn->base.peer);
     memcpy(conn->base.how, listener->base.how, sizeof conn->base.how);
+    status = okv_local_find_process(conn->sock, &conn->process);
+    if (status)
+        goto free_conn;
     status = okv_local_ring_create(endpoint->limits.slot_size, &conn->ring, &ring);
     if (status)
         goto free_conn;

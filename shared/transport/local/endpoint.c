@@ -8,9 +8,14 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "shared/base/error.h"
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77 /* Linux 6.5 */
+#endif
 
 /* Receive buffers begin on their own cache line. */
 #define SLOT_ALIGNMENT 64u
@@ -148,6 +153,29 @@ void okv_local_name_peer(int sock, char name[64])
         snprintf(name, 64, "unknown");
 }
 
+/* Before Linux 6.5 there is only the number, which may be another process's by now: then that one
+ * is watched, and the client is as one that is not known. */
+int okv_local_find_process(int sock, int *out)
+{
+    struct ucred peer = {.pid = 0};
+    socklen_t size = sizeof *out, length = sizeof peer;
+
+    if (getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, out, &size) == 0)
+        return 0;
+    *out = -1;
+    if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &length) || peer.pid <= 0)
+        return 0;
+    *out = (int)syscall(SYS_pidfd_open, peer.pid, 0);
+    return *out < 0 && errno == ESRCH ? OKV_EDISCONNECTED : 0;
+}
+
+static void close_process(struct okv_local_conn *conn)
+{
+    if (conn->process >= 0)
+        close(conn->process);
+    conn->process = -1;
+}
+
 int okv_local_conn_new(struct okv_local_endpoint *endpoint, int sock, struct okv_local_conn **out)
 {
     const struct okv_message_limits *limits = &endpoint->limits;
@@ -155,7 +183,7 @@ int okv_local_conn_new(struct okv_local_endpoint *endpoint, int sock, struct okv
 
     if (!conn)
         return OKV_ENOMEM;
-    conn->sock = -1;
+    conn->sock = conn->process = -1;
     conn->send_slots = receive_share(limits);
     conn->send_memory = calloc(conn->send_slots, limits->slot_size);
     conn->outgoing = calloc(conn->send_slots, sizeof *conn->outgoing);
@@ -181,6 +209,7 @@ void okv_local_conn_free(struct okv_local_conn *conn)
         shutdown(conn->sock, SHUT_RDWR);
         close(conn->sock);
     }
+    close_process(conn);
     okv_local_ring_unmap(&conn->ring);
     okv_local_forget_exposures(conn);
     free(conn->exposed);
@@ -312,6 +341,7 @@ void okv_local_conn_end(struct okv_local_conn *conn, int status)
     shutdown(conn->sock, SHUT_RDWR); /* a forked child may hold the socket as well */
     close(conn->sock);
     conn->sock = -1;
+    close_process(conn);
     unlist_awake(conn);
     conn->base.unacknowledged -= conn->send_queued;
     conn->send_queued = 0;

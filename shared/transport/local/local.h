@@ -162,6 +162,7 @@ struct okv_local_conn {
     unsigned held; /* receive buffers with the owner */
 
     /* Server only. */
+    int process; /* pidfd of the client, readable when it has ended; -1: not known, or ended */
     struct okv_local_exposed *exposed;          /* NULL until the first one */
     struct okv_local_done pulls[OKV_PULLS_MAX]; /* a ring of what the next poll reports */
     unsigned pull_first, pull_count;
@@ -269,7 +270,8 @@ void okv_local_ring_bell(struct okv_local_conn *conn);
 /* The peer takes no more, and what it has sent by now is all: the connection ends when that is
  * taken. */
 void okv_local_hang_up(struct okv_local_conn *conn);
-/* Looks at the socket. A peer that is gone has hung up. */
+/* Looks at the socket, and at the process of a client: a child of it may have the socket open. A
+ * peer that is gone has hung up. */
 int okv_local_probe(struct okv_conn *conn);
 /* The descriptors that came with a packet whose control buffer has room for `max`: how many. */
 unsigned okv_local_passed_descriptors(struct msghdr *message, int *fds, unsigned max);
@@ -296,6 +298,10 @@ int okv_local_endpoint_new(const struct okv_message_limits *limits, unsigned max
 void okv_local_endpoint_free(struct okv_local_endpoint *endpoint);
 /* Who is at the other end of a socket, for people. */
 void okv_local_name_peer(int sock, char name[64]);
+/* A pidfd of the process that connected to our listening socket, -1 when the system tells none: it
+ * is in a namespace that we do not see into, or descriptors are short. OKV_EDISCONNECTED when the
+ * process is gone. */
+int okv_local_find_process(int sock, int *out);
 /* A connection over `sock`, which it owns on success; not yet part of the endpoint. */
 int okv_local_conn_new(struct okv_local_endpoint *endpoint, int sock, struct okv_local_conn **out);
 /* Frees a connection that is in no list. */

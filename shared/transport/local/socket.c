@@ -162,11 +162,14 @@ void okv_local_hang_up(struct okv_local_conn *conn)
 int okv_local_probe(struct okv_conn *base)
 {
     struct okv_local_conn *conn = okv_local_conn(base);
-    struct pollfd watched = {.fd = conn->sock, .events = POLLRDHUP};
+    struct pollfd watched[] = {
+        {.fd = conn->sock, .events = POLLRDHUP},
+        {.fd = conn->process, .events = POLLIN}, /* -1 is passed over */
+    };
 
     if (conn->state != OKV_LOCAL_OPEN || conn->hung_up)
         return OKV_EDISCONNECTED;
-    if (poll(&watched, 1, 0) > 0)
+    if (poll(watched, 2, 0) > 0)
         okv_local_hang_up(conn);
     else
         base->acknowledged++;
