@@ -12,11 +12,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct okv_request;
-struct okv_session;
-
 /* Lines in a second. */
 #define OKV_LOG_LINES_MAX 10u
+/* Bytes of one. */
+#define OKV_LOG_TEXT_MAX 200
 
 struct okv_log {
     pthread_mutex_t lock;
@@ -31,14 +30,8 @@ void okv_log_init(struct okv_log *log, int fd);
 /* Tells what was left out last. */
 void okv_log_fini(struct okv_log *log);
 
-/* A connection ended: `reason` is an enum okv_session_end_reason. Says nothing when the client
- * ended it or the server ends. */
-void okv_log_session_end(struct okv_log *log, const struct okv_session *session, unsigned reason);
-/* A client is refused: `reason` is an enum okv_reject_reason. Says nothing when the server ends. */
-void okv_log_reject(struct okv_log *log, const struct okv_request *request, int reason);
-
-/* Writes "okv-server: " and the text, a sentence of at most 200 bytes; `now_ns` is on a clock
- * that is never set back. */
+/* Writes "okv-server: " and the text, a sentence of at most OKV_LOG_TEXT_MAX bytes; `now_ns` is on
+ * a clock that is never set back. */
 void okv_log_line(struct okv_log *log, uint64_t now_ns, const char *text);
 
 #endif

@@ -34,7 +34,6 @@ static int store_open(struct okv_server *server, struct okv_diag *diag)
         .max_value = server->config.max_value,
         .boot_id = random[0] | 1, /* never 0 */
         .hash_seed = random[1],
-        .one_thread = server->config.workers == 1,
     };
     int rc = okv_store_init(&server->store, &params);
     if (rc == OKV_EINVAL)

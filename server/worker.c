@@ -16,8 +16,6 @@
 #define HELD_UP_MS 1
 /* How often the end of all sessions is looked for. */
 #define DRAIN_MS 10
-/* How often sessions are looked at, at least. */
-#define LOOK_NS UINT64_C(500000000)
 /* What connections get to end after they were closed. */
 #define CLOSING_NS UINT64_C(2000000000)
 /* The same for those that were let in while the worker ended. */
@@ -28,42 +26,6 @@
  * has another one already, until they are gone. */
 #define SPARE_CONNS 4u
 
-/* ---- lists ---- */
-
-void okv_worker_await_turn(struct okv_worker *worker, struct okv_session *session)
-{
-    if (session->has_turn)
-        return;
-    session->has_turn = true;
-    TAILQ_INSERT_TAIL(&worker->turns, session, in_turn);
-}
-
-void okv_worker_await_flush(struct okv_worker *worker, struct okv_session *session)
-{
-    if (session->is_unflushed)
-        return;
-    session->is_unflushed = true;
-    TAILQ_INSERT_TAIL(&worker->unflushed, session, in_unflushed);
-}
-
-void okv_worker_flush_session(struct okv_worker *worker, struct okv_session *session)
-{
-    if (!session->is_unflushed)
-        return;
-    session->is_unflushed = false;
-    TAILQ_REMOVE(&worker->unflushed, session, in_unflushed);
-    session->conn->ops->flush(session->conn);
-}
-
-void okv_worker_unlist_session(struct okv_worker *worker, struct okv_session *session)
-{
-    TAILQ_REMOVE(&worker->sessions, session, in_all);
-    if (session->has_turn)
-        TAILQ_REMOVE(&worker->turns, session, in_turn);
-    if (session->is_unflushed)
-        TAILQ_REMOVE(&worker->unflushed, session, in_unflushed);
-}
-
 /* ---- a pass ---- */
 
 static void handle(struct okv_worker *worker, const struct okv_event *event)
@@ -72,17 +34,17 @@ static void handle(struct okv_worker *worker, const struct okv_event *event)
 
     switch (event->type) {
     case OKV_EVENT_OPENED:
-        okv_session_opened(worker, event->conn);
+        okv_session_opened(&worker->sessions, event->conn);
         break;
     case OKV_EVENT_RECV:
-        if (!okv_session_receive(worker, session, event))
+        if (!okv_session_receive(&worker->sessions, session, event))
             event->conn->ops->recv_release(event->conn->endpoint, event);
         break;
     case OKV_EVENT_CLOSED:
-        okv_session_closed(worker, session, event->status);
+        okv_session_closed(&worker->sessions, session, event->status);
         break;
     case OKV_EVENT_PULLED:
-        okv_session_pulled(worker, session, event);
+        okv_session_pulled(&worker->sessions, session, event);
         break;
     case OKV_EVENT_READ:
         break;
@@ -102,7 +64,7 @@ static unsigned poll_endpoints(struct okv_worker *worker)
         /* The time after all of these came: their senders may have seen what expired since the
          * pass began. */
         if (n > 0)
-            okv_housekeeping_tell_time(&worker->housekeeping, worker->server);
+            okv_housekeeping_tell_time(&worker->sessions.housekeeping, worker->server);
         for (int k = 0; k < n; k++)
             handle(worker, &events[k]);
         total += n > 0 ? (unsigned)n : 0;
@@ -111,35 +73,23 @@ static unsigned poll_endpoints(struct okv_worker *worker)
     return total;
 }
 
-/* One turn for each session that has something; those with more take the next pass. */
-static unsigned give_turns(struct okv_worker *worker)
+/* Each session that has something is served once; those with more wait for the next pass. */
+static unsigned run_ready(struct okv_worker *worker)
 {
-    struct okv_session_list turns = TAILQ_HEAD_INITIALIZER(turns);
+    struct okv_session_list ready = TAILQ_HEAD_INITIALIZER(ready);
     struct okv_session *session;
     unsigned total = 0;
 
-    if (TAILQ_EMPTY(&worker->turns))
+    if (TAILQ_EMPTY(&worker->sessions.ready))
         return 0;
-    okv_housekeeping_tell_time(&worker->housekeeping, worker->server);
-    TAILQ_CONCAT(&turns, &worker->turns, in_turn);
-    while ((session = TAILQ_FIRST(&turns))) {
-        TAILQ_REMOVE(&turns, session, in_turn);
-        session->has_turn = false;
-        total += okv_session_take_turn(worker, session);
+    okv_housekeeping_tell_time(&worker->sessions.housekeeping, worker->server);
+    TAILQ_CONCAT(&ready, &worker->sessions.ready, in_ready);
+    while ((session = TAILQ_FIRST(&ready))) {
+        TAILQ_REMOVE(&ready, session, in_ready);
+        session->is_ready = false;
+        total += okv_session_run_ready(&worker->sessions, session);
     }
     return total;
-}
-
-static uint64_t tick_length_ns(const struct okv_worker *worker)
-{
-    return (uint64_t)worker->server->config.keepalive_ms * 1000000u / OKV_KEEPALIVE_TICKS;
-}
-
-uint64_t okv_worker_look_ns(const struct okv_worker *worker)
-{
-    uint64_t tick_ns = tick_length_ns(worker);
-
-    return tick_ns < LOOK_NS ? tick_ns : LOOK_NS;
 }
 
 /* Whether its time has come. *is_late: it came long ago, as the thread did not run. */
@@ -154,25 +104,25 @@ static bool is_due(uint64_t *at_ns, uint64_t now_ns, uint64_t length_ns, bool *i
 
 /* A client is not idle for what the worker did not do: a look that is late does not count, and
  * nobody is ended whose request may wait in the endpoint. */
-static void look_after_sessions(struct okv_worker *worker)
+static void scan_sessions(struct okv_worker *worker)
 {
     uint64_t now_ns = worker->now_ns;
     bool is_late = false, ignored;
-    bool is_look = is_due(&worker->look_ns, now_ns, okv_worker_look_ns(worker), &is_late);
-    bool is_tick = is_due(&worker->tick_ns, now_ns, tick_length_ns(worker), &ignored);
+    bool is_scan = is_due(&worker->scan_ns, now_ns, okv_sessions_scan_ns(worker->server), &is_late);
+    bool is_tick = is_due(&worker->tick_ns, now_ns, okv_sessions_tick_ns(worker->server), &ignored);
     bool has_replaced =
         atomic_load(&worker->has_replaced) && atomic_exchange(&worker->has_replaced, false);
     struct okv_session *session;
 
-    if (!is_look && !is_tick && !has_replaced)
+    if (!is_scan && !is_tick && !has_replaced)
         return;
-    TAILQ_FOREACH(session, &worker->sessions, in_all)
+    TAILQ_FOREACH(session, &worker->sessions.all, in_all)
     {
-        okv_session_end_replaced(worker, session);
-        if (is_look && !is_late)
-            okv_session_count_idle(worker, session, !worker->has_more);
+        okv_session_end_replaced(&worker->sessions, session);
+        if (is_scan && !is_late)
+            okv_session_count_idle(&worker->sessions, session, !worker->has_more);
         if (is_tick)
-            okv_session_tick(worker, session);
+            okv_session_tick(&worker->sessions, session);
     }
 }
 
@@ -197,18 +147,19 @@ static unsigned pass(struct okv_worker *worker)
 {
     struct okv_session *session;
 
-    worker->pass++;
+    worker->sessions.pass++;
     worker->now_ns = okv_clock_ns();
-    worker->is_held_up = worker->has_more = false;
+    worker->sessions.is_held_up = worker->has_more = false;
     unsigned done = poll_endpoints(worker);
-    done += give_turns(worker);
-    look_after_sessions(worker);
-    while ((session = TAILQ_FIRST(&worker->unflushed)))
-        okv_worker_flush_session(worker, session);
+    done += run_ready(worker);
+    scan_sessions(worker);
+    while ((session = TAILQ_FIRST(&worker->sessions.unflushed)))
+        okv_sessions_flush(&worker->sessions, session);
     if (is_housekeeper(worker)) {
         if (!done)
-            okv_housekeeping_tell_time(&worker->housekeeping, worker->server);
-        okv_housekeeping_run(&worker->housekeeping, worker->server, &worker->work);
+            okv_housekeeping_tell_time(&worker->sessions.housekeeping, worker->server);
+        okv_housekeeping_run(&worker->sessions.housekeeping, worker->server,
+                             &worker->sessions.work);
     } else if (done) {
         wake_housekeeper(worker);
     }
@@ -229,10 +180,10 @@ static int shorter(int a_ms, int b_ms)
 /* How long there is nothing to do but for events; -1: for ever. */
 static int sleep_ms(struct okv_worker *worker, int longest)
 {
-    if (worker->is_held_up)
+    if (worker->sessions.is_held_up)
         longest = shorter(longest, HELD_UP_MS);
-    if (!TAILQ_EMPTY(&worker->sessions)) {
-        longest = shorter(longest, okv_clock_ms_until(worker->look_ns));
+    if (!TAILQ_EMPTY(&worker->sessions.all)) {
+        longest = shorter(longest, okv_clock_ms_until(worker->scan_ns));
         longest = shorter(longest, okv_clock_ms_until(worker->tick_ns));
     }
     return longest;
@@ -278,7 +229,7 @@ static void sleep_until_event(struct okv_worker *worker, int timeout_ms)
 }
 
 /* Serves what is there; when there is nothing, spins for a while, then sleeps. */
-static void turn(struct okv_worker *worker, int longest_sleep_ms)
+static void progress(struct okv_worker *worker, int longest_sleep_ms)
 {
     uint64_t spin_ns = (uint64_t)worker->server->config.spin_us * 1000u;
 
@@ -298,7 +249,7 @@ static unsigned count_clients(struct okv_worker *worker)
     unsigned clients = 0;
 
     for (unsigned i = 0; i < worker->server->listener_count; i++)
-        clients += atomic_load(&worker->clients[i]);
+        clients += atomic_load(&worker->sessions.clients[i]);
     return clients;
 }
 
@@ -306,8 +257,8 @@ static void say_goodbye(struct okv_worker *worker)
 {
     struct okv_session *session;
 
-    TAILQ_FOREACH(session, &worker->sessions, in_all)
-    okv_session_say_goodbye(worker, session);
+    TAILQ_FOREACH(session, &worker->sessions.all, in_all)
+    okv_session_say_goodbye(&worker->sessions, session);
 }
 
 /* Requests go on being served: what was sent before the client knew is answered. */
@@ -315,7 +266,7 @@ static void drain(struct okv_worker *worker, uint64_t until)
 {
     while (count_clients(worker) > 0 && okv_clock_ns() < until) {
         say_goodbye(worker);
-        turn(worker, DRAIN_MS);
+        progress(worker, DRAIN_MS);
     }
 }
 
@@ -323,7 +274,7 @@ static bool have_all_settled(const struct okv_worker *worker)
 {
     const struct okv_session *session;
 
-    TAILQ_FOREACH(session, &worker->sessions, in_all)
+    TAILQ_FOREACH(session, &worker->sessions.all, in_all)
     if (!okv_session_has_settled(session))
         return false;
     return true;
@@ -334,7 +285,7 @@ static bool has_met_all(struct okv_worker *worker)
     const struct okv_session *session;
     unsigned met = 0;
 
-    TAILQ_FOREACH(session, &worker->sessions, in_all)
+    TAILQ_FOREACH(session, &worker->sessions.all, in_all)
     met++;
     return met >= count_clients(worker);
 }
@@ -347,7 +298,7 @@ static void settle(struct okv_worker *worker)
     if (count_clients(worker) == 0)
         return;
     do {
-        turn(worker, DRAIN_MS);
+        progress(worker, DRAIN_MS);
         say_goodbye(worker);
     } while (!(has_met_all(worker) && have_all_settled(worker)) && okv_clock_ns() < until);
 }
@@ -357,9 +308,9 @@ static void end_all(struct okv_worker *worker)
     struct okv_session *session;
 
     while (count_clients(worker) > 0 && okv_clock_ns() < worker->end_ns) {
-        TAILQ_FOREACH(session, &worker->sessions, in_all)
-        okv_session_end(worker, session, OKV_SESSION_END_STOPPING);
-        turn(worker, DRAIN_MS);
+        TAILQ_FOREACH(session, &worker->sessions.all, in_all)
+        okv_session_end(&worker->sessions, session, OKV_SESSION_END_STOPPING);
+        progress(worker, DRAIN_MS);
     }
 }
 
@@ -369,7 +320,7 @@ static void *serve_all(void *user)
     struct okv_server *server = worker->server;
 
     while (!atomic_load(&server->stopping))
-        turn(worker, -1);
+        progress(worker, -1);
     bool has_failed = atomic_load(&server->failure) != 0;
     uint64_t drain_ns = has_failed ? 0 : (uint64_t)server->config.drain_ms * 1000000u;
     uint64_t until = okv_clock_ns() + drain_ns;
@@ -414,10 +365,7 @@ static int create_endpoints(struct okv_worker *worker, struct okv_diag *diag)
 int okv_worker_init(struct okv_worker *worker, struct okv_server *server, struct okv_diag *diag)
 {
     *worker = (struct okv_worker){.server = server};
-    TAILQ_INIT(&worker->sessions);
-    TAILQ_INIT(&worker->turns);
-    TAILQ_INIT(&worker->unflushed);
-    int rc = okv_store_work_init(&worker->work, server->store.table.bucket_size);
+    int rc = okv_sessions_init(&worker->sessions, server);
 
     if (rc)
         return okv_diag_set(diag, rc, "no memory for a worker");
@@ -426,7 +374,7 @@ int okv_worker_init(struct okv_worker *worker, struct okv_server *server, struct
         rc = okv_diag_set(diag, OKV_EIO,
                           "no descriptor for a worker: raise the limit on open "
                           "files (ulimit -n)");
-        goto fini_work;
+        goto fini_sessions;
     }
     rc = create_endpoints(worker, diag);
     if (rc)
@@ -434,8 +382,8 @@ int okv_worker_init(struct okv_worker *worker, struct okv_server *server, struct
     return 0;
 close_wake:
     close(worker->wake_fd);
-fini_work:
-    okv_store_work_fini(&worker->work);
+fini_sessions:
+    okv_sessions_fini(&worker->sessions);
     return rc;
 }
 
@@ -449,7 +397,7 @@ void okv_worker_fini(struct okv_worker *worker)
     end_all(worker);
     destroy_endpoints(worker);
     close(worker->wake_fd);
-    okv_store_work_fini(&worker->work);
+    okv_sessions_fini(&worker->sessions);
 }
 
 int okv_worker_start(struct okv_worker *worker)

@@ -1,10 +1,8 @@
 #include "server/command/execute.h"
 
-#include "shared/base/compiler.h"
 #include "shared/base/error.h"
 
-static inline struct okv_store_write write_of(const struct okv_request_message *request,
-                                              uint64_t extent)
+static struct okv_store_write write_of(const struct okv_request_message *request, uint64_t extent)
 {
     return (struct okv_store_write){
         .key = request->key,
@@ -26,18 +24,23 @@ static bool is_failed_condition(const struct okv_request_message *request, int s
            (status == OKV_ENOTFOUND && request->flags & OKV_REQUEST_IF_VERSION);
 }
 
+static void reply_bytes(struct okv_reply_message *reply, uint8_t *room, const void *bytes,
+                        uint32_t length)
+{
+    memcpy(room, bytes, length);
+    reply->value = room;
+    reply->value_length = length;
+}
+
 static void reply_number(struct okv_reply_message *reply, uint8_t *room, uint64_t number)
 {
     const struct okv_wire_number wire = {.number = okv_le64_of(number)};
 
-    memcpy(room, &wire, sizeof wire);
-    reply->value = room;
-    reply->value_length = sizeof wire;
+    reply_bytes(reply, room, &wire, sizeof wire);
 }
 
-OKV_APART static void apply_get(struct okv_server *server,
-                                const struct okv_request_message *request,
-                                struct okv_reply_message *reply, uint8_t *room, uint32_t size)
+static void execute_get(struct okv_server *server, const struct okv_request_message *request,
+                        struct okv_reply_message *reply, uint8_t *room, uint32_t size)
 {
     uint32_t length = 0;
     uint64_t version = 0;
@@ -52,89 +55,41 @@ OKV_APART static void apply_get(struct okv_server *server,
     reply->value_length = length;
 }
 
-/* In one piece, but for what is not usual: what a client that puts waits for
- * (docs/architecture.md, What a put costs). */
-OKV_FLAT OKV_PAGE void okv_apply_put(struct okv_server *server, struct okv_store_work *work,
-                                     const struct okv_request_message *request, uint64_t extent,
-                                     struct okv_reply_message *reply)
+typedef int change(struct okv_store *store, struct okv_store_work *work,
+                   const struct okv_store_write *write, struct okv_store_outcome *outcome);
+
+/* Makes a change, and counts it in `made` or as one that its condition forbade. */
+static struct okv_store_outcome execute_change(struct okv_server *server,
+                                               struct okv_store_work *work, change *make,
+                                               const struct okv_request_message *request,
+                                               uint64_t extent, atomic_uint_fast64_t *made,
+                                               struct okv_reply_message *reply)
 {
     const struct okv_store_write write = write_of(request, extent);
     struct okv_store_outcome outcome = {.version = 0};
 
-    reply->status = okv_store_put(&server->store, work, &write, &outcome);
+    reply->status = make(&server->store, work, &write, &outcome);
     reply->version = outcome.version;
-    if (OKV_USUALLY(reply->status == OKV_OK))
-        OKV_STATS_ADD(&server->stats, puts, 1);
+    if (reply->status == OKV_OK)
+        atomic_fetch_add_explicit(made, 1, memory_order_relaxed);
     else if (is_failed_condition(request, reply->status))
         OKV_STATS_ADD(&server->stats, conditions_failed, 1);
-    else
+    return outcome;
+}
+
+void okv_execute_put(struct okv_server *server, struct okv_store_work *work,
+                     const struct okv_request_message *request, uint64_t extent,
+                     struct okv_reply_message *reply)
+{
+    execute_change(server, work, okv_store_put, request, extent, &server->stats.puts, reply);
+    if (reply->status && !is_failed_condition(request, reply->status))
         OKV_STATS_ADD(&server->stats, puts_refused, 1);
 }
 
-OKV_APART static void apply_delete(struct okv_server *server, struct okv_store_work *work,
-                                   const struct okv_request_message *request,
-                                   struct okv_reply_message *reply)
-{
-    const struct okv_store_write write = write_of(request, 0);
-    struct okv_store_outcome outcome = {.version = 0};
-
-    reply->status = okv_store_delete(&server->store, work, &write, &outcome);
-    if (reply->status == OKV_OK) {
-        OKV_STATS_ADD(&server->stats, deletes, 1);
-    } else if (is_failed_condition(request, reply->status)) {
-        reply->version = outcome.version;
-        OKV_STATS_ADD(&server->stats, conditions_failed, 1);
-    }
-}
-
-OKV_APART static void apply_append(struct okv_server *server, struct okv_store_work *work,
-                                   const struct okv_request_message *request,
-                                   struct okv_reply_message *reply, uint8_t *room)
-{
-    const struct okv_store_write write = write_of(request, 0);
-    struct okv_store_outcome outcome = {.version = 0};
-
-    reply->status = okv_store_append(&server->store, work, &write, &outcome);
-    if (reply->status)
-        return;
-    reply->version = outcome.version;
-    reply_number(reply, room, outcome.length);
-    OKV_STATS_ADD(&server->stats, appends, 1);
-}
-
-OKV_APART static void apply_incr(struct okv_server *server, struct okv_store_work *work,
-                                 const struct okv_request_message *request,
-                                 struct okv_reply_message *reply, uint8_t *room)
-{
-    const struct okv_store_write write = write_of(request, 0);
-    struct okv_store_outcome outcome = {.version = 0};
-
-    reply->status = okv_store_incr(&server->store, work, &write, &outcome);
-    if (reply->status)
-        return;
-    reply->version = outcome.version;
-    reply_number(reply, room, (uint64_t)outcome.number);
-    OKV_STATS_ADD(&server->stats, incrs, 1);
-}
-
-OKV_APART static void apply_touch(struct okv_server *server, struct okv_store_work *work,
-                                  const struct okv_request_message *request,
-                                  struct okv_reply_message *reply)
-{
-    const struct okv_store_write write = write_of(request, 0);
-    struct okv_store_outcome outcome = {.version = 0};
-
-    reply->status = okv_store_touch(&server->store, work, &write, &outcome);
-    if (reply->status)
-        return;
-    reply->version = outcome.version;
-    OKV_STATS_ADD(&server->stats, touches, 1);
-}
-
 /* One step of it. OKV_EPROTO for a value that no earlier step can have answered. */
-OKV_APART static int apply_flush(struct okv_server *server, struct okv_store_work *work,
-                                 const struct okv_request_message *request,
-                                 struct okv_reply_message *reply, uint8_t *room)
+static int execute_flush(struct okv_server *server, struct okv_store_work *work,
+                         const struct okv_request_message *request, struct okv_reply_message *reply,
+                         uint8_t *room)
 {
     uint64_t next = request->argument;
     uint64_t splits = 0;
@@ -147,16 +102,14 @@ OKV_APART static int apply_flush(struct okv_server *server, struct okv_store_wor
     if (reply->status)
         return 0;
     const struct okv_wire_flush wire = {.next = okv_le64_of(next), .splits = okv_le64_of(splits)};
-    memcpy(room, &wire, sizeof wire);
-    reply->value = room;
-    reply->value_length = sizeof wire;
+    reply_bytes(reply, room, &wire, sizeof wire);
     if (next == 0)
         OKV_STATS_ADD(&server->stats, flushes, 1);
     return 0;
 }
 
-OKV_APART static void apply_stat(struct okv_server *server, struct okv_reply_message *reply,
-                                 uint8_t *room, uint32_t size)
+static void execute_stat(struct okv_server *server, struct okv_reply_message *reply, uint8_t *room,
+                         uint32_t size)
 {
     OKV_STATS_ADD(&server->stats, stats, 1);
     size_t length = okv_stats_render(server, (char *)room, size);
@@ -168,35 +121,45 @@ OKV_APART static void apply_stat(struct okv_server *server, struct okv_reply_mes
     reply->value_length = (uint32_t)length;
 }
 
-int okv_apply(struct okv_server *server, struct okv_store_work *work,
-              const struct okv_request_message *request, struct okv_reply_message *reply,
-              uint8_t *room, uint32_t size)
+int okv_execute(struct okv_server *server, struct okv_store_work *work,
+                const struct okv_request_message *request, struct okv_reply_message *reply,
+                uint8_t *room, uint32_t size)
 {
+    struct okv_stats *stats = &server->stats;
+    struct okv_store_outcome outcome;
+
     switch ((enum okv_opcode)request->opcode) {
     case OKV_OP_PING:
-        OKV_STATS_ADD(&server->stats, pings, 1);
+        OKV_STATS_ADD(stats, pings, 1);
         return 0;
     case OKV_OP_GET:
-        apply_get(server, request, reply, room, size);
+        execute_get(server, request, reply, room, size);
+        return 0;
+    case OKV_OP_PUT:
+        okv_execute_put(server, work, request, 0, reply);
         return 0;
     case OKV_OP_DELETE:
-        apply_delete(server, work, request, reply);
-        return 0;
-    case OKV_OP_STAT:
-        apply_stat(server, reply, room, size);
-        return 0;
-    case OKV_OP_APPEND:
-        apply_append(server, work, request, reply, room);
+        execute_change(server, work, okv_store_delete, request, 0, &stats->deletes, reply);
         return 0;
     case OKV_OP_TOUCH:
-        apply_touch(server, work, request, reply);
+        execute_change(server, work, okv_store_touch, request, 0, &stats->touches, reply);
+        return 0;
+    case OKV_OP_APPEND:
+        outcome =
+            execute_change(server, work, okv_store_append, request, 0, &stats->appends, reply);
+        if (reply->status == OKV_OK)
+            reply_number(reply, room, outcome.length);
         return 0;
     case OKV_OP_INCR:
-        apply_incr(server, work, request, reply, room);
+        outcome = execute_change(server, work, okv_store_incr, request, 0, &stats->incrs, reply);
+        if (reply->status == OKV_OK)
+            reply_number(reply, room, (uint64_t)outcome.number);
+        return 0;
+    case OKV_OP_STAT:
+        execute_stat(server, reply, room, size);
         return 0;
     case OKV_OP_FLUSH:
-        return apply_flush(server, work, request, reply, room);
-    case OKV_OP_PUT:     /* okv_apply_put()'s */
+        return execute_flush(server, work, request, reply, room);
     case OKV_OP_GOODBYE: /* the session's */
         break;
     }

@@ -1,12 +1,12 @@
 #include "server/net/acceptor.h"
 
 #include <poll.h>
+#include <stdio.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "server/log.h"
 #include "server/net/handshake.h"
-#include "server/session/session.h"
 #include "server/worker.h"
 #include "shared/base/error.h"
 #include "shared/format/superblock.h"
@@ -46,13 +46,25 @@ static void count_rejection(struct okv_stats *stats, int reason)
     }
 }
 
+/* Says nothing when the server ends. */
+static void log_rejection(struct okv_log *log, const struct okv_request *request, int reason)
+{
+    char text[OKV_LOG_TEXT_MAX];
+
+    if (reason == OKV_REJECT_STOPPING)
+        return;
+    snprintf(text, sizeof text, "%s: refused: %s", request->peer,
+             okv_reject_text((uint32_t)reason));
+    okv_log_line(log, okv_clock_ns(), text);
+}
+
 static void reject(struct okv_server *server, struct okv_request *request, int reason)
 {
     const struct okv_reject reject = {.version = OKV_WIRE_VERSION, .reason = (uint32_t)reason};
     struct okv_wire_reject bytes;
 
     count_rejection(&server->stats, reason);
-    okv_log_reject(&server->log, request, reason);
+    log_rejection(&server->log, request, reason);
     okv_reject_encode(&reject, &bytes);
     request->listener->ops->reject(request, (const uint8_t *)&bytes, sizeof bytes);
 }
@@ -89,7 +101,8 @@ static struct okv_worker *least_busy_worker(struct okv_server *server, unsigned 
 
     for (unsigned i = 1; i < server->config.workers; i++) {
         struct okv_worker *worker = &server->workers[i];
-        if (atomic_load(&worker->clients[listener]) < atomic_load(&least->clients[listener]))
+        if (atomic_load(&worker->sessions.clients[listener]) <
+            atomic_load(&least->sessions.clients[listener]))
             least = worker;
     }
     return least;
@@ -116,12 +129,12 @@ static int hand_over(struct okv_server *server, const struct arrival *arrival,
 
     compose_welcome(server, session, arrival->taken.resumed, &bytes);
     /* Before accept: the worker may see the session end before accept returns. */
-    atomic_fetch_add(&worker->clients[listener], 1);
+    atomic_fetch_add(&worker->sessions.clients[listener], 1);
     int rc = request->listener->ops->accept(request, worker->endpoints[listener], session,
                                             (const uint8_t *)&bytes, sizeof bytes);
     if (rc == 0)
         return 0;
-    atomic_fetch_sub(&worker->clients[listener], 1);
+    atomic_fetch_sub(&worker->sessions.clients[listener], 1);
     switch (rc) {
     case OKV_EAGAIN:
         return OKV_REJECT_BUSY;

@@ -2,7 +2,6 @@
 
 #include "server/command/execute.h"
 #include "server/session/lifecycle.h"
-#include "server/worker.h"
 #include "shared/base/error.h"
 
 /* How a request came out. */
@@ -20,34 +19,34 @@ struct served {
     uint8_t *out; /* the send buffer */
 };
 
-static void post_reply(struct okv_worker *worker, struct okv_session *session,
+static void post_reply(struct okv_sessions *sessions, struct okv_session *session,
                        const struct okv_reply_message *reply, uint8_t *out)
 {
     struct okv_conn *conn = session->conn;
     uint32_t length = okv_reply_encode(reply, out);
 
-    OKV_STATS_ADD(&worker->server->stats, bytes_out, length);
+    OKV_STATS_ADD(&sessions->server->stats, bytes_out, length);
     okv_session_lane_free(session, reply->slot);
     /* A connection that fails here reports itself by its CLOSED event. */
     conn->ops->post_send(conn, length,
                          OKV_IMMEDIATE_REPLY | okv_immediate(reply->opcode, reply->slot));
-    okv_worker_await_flush(worker, session);
+    okv_sessions_await_flush(sessions, session);
 }
 
-static enum outcome apply(struct okv_worker *worker, struct served *served)
+static enum outcome apply(struct okv_sessions *sessions, struct served *served)
 {
-    struct okv_server *server = worker->server;
-    int rc = okv_apply(server, &worker->work, &served->request, &served->reply,
-                       served->out + OKV_REPLY_HEADER,
-                       server->limits.slot_size - (uint32_t)OKV_REPLY_HEADER);
+    struct okv_server *server = sessions->server;
+    int rc = okv_execute(server, &sessions->work, &served->request, &served->reply,
+                         served->out + OKV_REPLY_HEADER,
+                         server->limits.slot_size - (uint32_t)OKV_REPLY_HEADER);
 
     return rc ? MALFORMED : ANSWERED;
 }
 
-static enum outcome pull(struct okv_worker *worker, struct okv_session *session,
+static enum outcome pull(struct okv_sessions *sessions, struct okv_session *session,
                          struct served *served)
 {
-    int rc = okv_session_pull_begin(session, worker->server, &worker->work, &served->request);
+    int rc = okv_session_pull_begin(session, sessions->server, &sessions->work, &served->request);
 
     served->reply.status = rc;
     if (rc == OKV_EAGAIN)
@@ -59,18 +58,16 @@ static enum outcome pull(struct okv_worker *worker, struct okv_session *session,
 }
 
 /* A write that its lane's ledger lets through; what comes of it is written there first. */
-static enum outcome write_new(struct okv_worker *worker, struct okv_session *session,
+static enum outcome write_new(struct okv_sessions *sessions, struct okv_session *session,
                               struct served *served)
 {
     const struct okv_request_message *request = &served->request;
     enum outcome outcome = ANSWERED;
 
     if (request->flags & OKV_REQUEST_PULL)
-        outcome = pull(worker, session, served);
-    else if (request->opcode == OKV_OP_PUT) /* nearly always */
-        okv_apply_put(worker->server, &worker->work, request, 0, &served->reply);
+        outcome = pull(sessions, session, served);
     else
-        outcome = apply(worker, served);
+        outcome = apply(sessions, served);
     if (outcome == ANSWERED)
         okv_ledger_done(session->ledger, &served->reply);
     else if (outcome != LATER)
@@ -78,20 +75,20 @@ static enum outcome write_new(struct okv_worker *worker, struct okv_session *ses
     return outcome;
 }
 
-static enum outcome write_once(struct okv_worker *worker, struct okv_session *session,
+static enum outcome write_once(struct okv_sessions *sessions, struct okv_session *session,
                                struct served *served)
 {
-    struct okv_stats *stats = &worker->server->stats;
+    struct okv_stats *stats = &sessions->server->stats;
 
     switch (okv_ledger_begin(session->ledger, served->request.slot, served->request.sequence,
                              &served->reply, served->out + OKV_REPLY_HEADER)) {
     case OKV_LEDGER_APPLY:
-        return write_new(worker, session, served);
+        return write_new(sessions, session, served);
     case OKV_LEDGER_ANSWER:
         OKV_STATS_ADD(stats, duplicates, 1);
         return ANSWERED;
     case OKV_LEDGER_WAIT:
-        worker->is_held_up = true;
+        sessions->is_held_up = true;
         return BLOCKED;
     case OKV_LEDGER_STALE:
         break;
@@ -102,18 +99,18 @@ static enum outcome write_once(struct okv_worker *worker, struct okv_session *se
     return DROPPED;
 }
 
-static enum outcome perform(struct okv_worker *worker, struct okv_session *session,
+static enum outcome perform(struct okv_sessions *sessions, struct okv_session *session,
                             struct served *served)
 {
     /* Not the time at which a long pass began: the sender may have seen what expired since. */
-    if (served->request.ttl_ms || okv_housekeeping_is_due(worker->server))
-        okv_housekeeping_tell_time(&worker->housekeeping, worker->server);
+    if (served->request.ttl_ms || okv_housekeeping_is_due(sessions->server))
+        okv_housekeeping_tell_time(&sessions->housekeeping, sessions->server);
     if (okv_ledger_is_write(served->request.opcode))
-        return write_once(worker, session, served);
-    return apply(worker, served);
+        return write_once(sessions, session, served);
+    return apply(sessions, served);
 }
 
-static enum outcome decode_and_perform(struct okv_worker *worker, struct okv_session *session,
+static enum outcome decode_and_perform(struct okv_sessions *sessions, struct okv_session *session,
                                        const struct okv_event *event, struct served *served)
 {
     struct okv_request_message *request = &served->request;
@@ -121,7 +118,7 @@ static enum outcome decode_and_perform(struct okv_worker *worker, struct okv_ses
 
     if (rc == 0 && request->opcode == OKV_OP_GOODBYE) {
         session->forget = true;
-        okv_session_end(worker, session, OKV_SESSION_END_BY_CLIENT);
+        okv_session_end(sessions, session, OKV_SESSION_END_BY_CLIENT);
         return DROPPED;
     }
     if (rc && rc != OKV_EUNSUPPORTED)
@@ -132,43 +129,43 @@ static enum outcome decode_and_perform(struct okv_worker *worker, struct okv_ses
     served->reply = (struct okv_reply_message){
         .opcode = request->opcode, .slot = request->slot, .sequence = request->sequence};
     if (rc) {
-        OKV_STATS_ADD(&worker->server->stats, unsupported, 1);
+        OKV_STATS_ADD(&sessions->server->stats, unsupported, 1);
         served->reply.status = rc;
         return ANSWERED;
     }
-    return perform(worker, session, served);
+    return perform(sessions, session, served);
 }
 
 /* Returns false when the request is to be tried again. */
-static bool serve(struct okv_worker *worker, struct okv_session *session,
+static bool serve(struct okv_sessions *sessions, struct okv_session *session,
                   const struct okv_event *event)
 {
     struct served served; /* each part is set before it is looked at: clearing all takes its time */
 
-    if (okv_session_end_replaced(worker, session))
+    if (okv_session_end_replaced(sessions, session))
         return true;
-    switch (decode_and_perform(worker, session, event, &served)) {
+    switch (decode_and_perform(sessions, session, event, &served)) {
     case BLOCKED:
         return false;
     case MALFORMED:
-        okv_session_end(worker, session, OKV_SESSION_END_MALFORMED);
+        okv_session_end(sessions, session, OKV_SESSION_END_MALFORMED);
         return true;
     case ANSWERED:
-        post_reply(worker, session, &served.reply, served.out);
+        post_reply(sessions, session, &served.reply, served.out);
         break;
     case LATER:
     case DROPPED:
         break;
     }
-    OKV_STATS_ADD(&worker->server->stats, bytes_in, event->length);
+    OKV_STATS_ADD(&sessions->server->stats, bytes_in, event->length);
     session->served++;
     return true;
 }
 
-static bool has_share(const struct okv_worker *worker, struct okv_session *session)
+static bool has_share(const struct okv_sessions *sessions, struct okv_session *session)
 {
-    if (session->pass != worker->pass) {
-        session->pass = worker->pass;
+    if (session->pass != sessions->pass) {
+        session->pass = sessions->pass;
         session->served = 0;
     }
     return session->served < OKV_SESSION_SHARE;
@@ -181,47 +178,47 @@ static bool is_request(uint32_t immediate)
            okv_immediate(okv_immediate_opcode(immediate), okv_immediate_slot(immediate));
 }
 
-bool okv_session_receive(struct okv_worker *worker, struct okv_session *session,
+bool okv_session_receive(struct okv_sessions *sessions, struct okv_session *session,
                          const struct okv_event *request)
 {
-    struct okv_stats *stats = &worker->server->stats;
+    struct okv_stats *stats = &sessions->server->stats;
 
     if (session->closing)
         return false;
     if (!request->has_immediate) {
-        okv_session_end(worker, session, OKV_SESSION_END_NO_IMMEDIATE);
+        okv_session_end(sessions, session, OKV_SESSION_END_NO_IMMEDIATE);
         return false;
     }
     if (!is_request(request->immediate)) {
-        okv_session_end(worker, session, OKV_SESSION_END_MALFORMED);
+        okv_session_end(sessions, session, OKV_SESSION_END_MALFORMED);
         return false;
     }
     if (okv_session_lane_take(session, okv_immediate_slot(request->immediate))) {
-        okv_session_end(worker, session, OKV_SESSION_END_CREDIT);
+        okv_session_end(sessions, session, OKV_SESSION_END_CREDIT);
         return false;
     }
-    session->idle_looks = 0;
+    session->idle_scans = 0;
     session->keepalive.is_up = true;
-    if (!okv_session_oldest(session) && has_share(worker, session) &&
-        serve(worker, session, request))
+    if (!okv_session_oldest(session) && has_share(sessions, session) &&
+        serve(sessions, session, request))
         return false;
     okv_session_defer(session, request);
-    okv_worker_await_turn(worker, session);
+    okv_sessions_make_ready(sessions, session);
     OKV_STATS_ADD(stats, deferred, 1);
     OKV_STATS_ADD(stats, requests_waiting, 1);
     return true;
 }
 
-void okv_session_pulled(struct okv_worker *worker, struct okv_session *session,
+void okv_session_pulled(struct okv_sessions *sessions, struct okv_session *session,
                         const struct okv_event *event)
 {
-    okv_housekeeping_tell_time(&worker->housekeeping, worker->server);
-    okv_session_end_replaced(worker, session);
-    okv_session_pull_end(session, worker->server, &worker->work, event);
-    okv_worker_await_turn(worker, session);
+    okv_housekeeping_tell_time(&sessions->housekeeping, sessions->server);
+    okv_session_end_replaced(sessions, session);
+    okv_session_pull_end(session, sessions->server, &sessions->work, event);
+    okv_sessions_make_ready(sessions, session);
 }
 
-static unsigned answer_pulls(struct okv_worker *worker, struct okv_session *session)
+static unsigned answer_pulls(struct okv_sessions *sessions, struct okv_session *session)
 {
     struct okv_conn *conn = session->conn;
     struct okv_session_pull *pull;
@@ -230,29 +227,29 @@ static unsigned answer_pulls(struct okv_worker *worker, struct okv_session *sess
 
     while (!session->closing && (pull = okv_session_pull_ended(session)) &&
            (out = conn->ops->send_buffer(conn))) {
-        post_reply(worker, session, &pull->reply, out);
+        post_reply(sessions, session, &pull->reply, out);
         okv_session_pull_free(session, pull);
         count++;
     }
     return count;
 }
 
-unsigned okv_session_take_turn(struct okv_worker *worker, struct okv_session *session)
+unsigned okv_session_run_ready(struct okv_sessions *sessions, struct okv_session *session)
 {
     struct okv_conn *conn = session->conn;
     const struct okv_event *request;
     unsigned count = 0;
 
-    if (!okv_session_end_replaced(worker, session))
-        count = answer_pulls(worker, session);
+    if (!okv_session_end_replaced(sessions, session))
+        count = answer_pulls(sessions, session);
     while (!session->closing && (request = okv_session_oldest(session)) &&
-           has_share(worker, session) && serve(worker, session, request)) {
+           has_share(sessions, session) && serve(sessions, session, request)) {
         conn->ops->recv_release(conn->endpoint, request);
         okv_session_drop_oldest(session);
-        OKV_STATS_SUBTRACT(&worker->server->stats, requests_waiting, 1);
+        OKV_STATS_SUBTRACT(&sessions->server->stats, requests_waiting, 1);
         count++;
     }
     if (!session->closing && (session->deferred_count || okv_session_pull_ended(session)))
-        okv_worker_await_turn(worker, session);
+        okv_sessions_make_ready(sessions, session);
     return count;
 }

@@ -1,19 +1,68 @@
 #include "server/session/lifecycle.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "server/log.h"
-#include "server/worker.h"
 #include "shared/base/error.h"
 
-void okv_session_opened(struct okv_worker *worker, struct okv_conn *conn)
+void okv_session_opened(struct okv_sessions *sessions, struct okv_conn *conn)
 {
     struct okv_session *session = conn->user;
-    struct okv_stats *stats = &worker->server->stats;
+    struct okv_stats *stats = &sessions->server->stats;
 
     session->conn = conn;
-    TAILQ_INSERT_TAIL(&worker->sessions, session, in_all);
+    TAILQ_INSERT_TAIL(&sessions->all, session, in_all);
     OKV_STATS_ADD(stats, sessions_total, 1);
     OKV_STATS_ADD(stats, sessions, 1);
     OKV_STATS_ADD(stats, credits_granted, session->lanes);
+}
+
+/* NULL: nothing to tell. */
+static const char *end_text(enum okv_session_end_reason reason)
+{
+    switch (reason) {
+    case OKV_SESSION_END_BY_CLIENT:
+    case OKV_SESSION_END_STOPPING:
+        return NULL;
+    case OKV_SESSION_END_LOST:
+        return "without a word: the client died or gave up";
+    case OKV_SESSION_END_DEAD:
+        return "its device acknowledged nothing";
+    case OKV_SESSION_END_UNRESPONSIVE:
+        return "it acknowledged nothing within --keepalive-ms";
+    case OKV_SESSION_END_REPLACED:
+        return "the client has another connection";
+    case OKV_SESSION_END_IDLE:
+        return "no request within --idle-s";
+    case OKV_SESSION_END_MALFORMED:
+        return "a message that makes no sense";
+    case OKV_SESSION_END_NO_IMMEDIATE:
+        return "a message without immediate";
+    case OKV_SESSION_END_CREDIT:
+        return "more requests than credits, or a wrong lane";
+    case OKV_SESSION_END_FAILED:
+        break;
+    }
+    return "the device failed";
+}
+
+/* Says nothing when the client ended it or the server ends. */
+static void log_end(struct okv_log *log, const struct okv_session *session,
+                    enum okv_session_end_reason reason)
+{
+    uint64_t now_ns = okv_clock_ns();
+    const char *why = end_text(reason);
+    const char *failure = session->conn->failure;
+    char text[OKV_LOG_TEXT_MAX];
+
+    if (!why)
+        return;
+    if (reason == OKV_SESSION_END_FAILED && failure[0] != '\0')
+        why = failure;
+    snprintf(text, sizeof text, "%s: ended: %s (session %016" PRIx64 ", %.1f s)",
+             session->conn->peer, why, session->id, (double)(now_ns - session->created_ns) / 1e9);
+    okv_log_line(log, now_ns, text);
 }
 
 static void record_end(struct okv_server *server, const struct okv_session *session,
@@ -21,7 +70,7 @@ static void record_end(struct okv_server *server, const struct okv_session *sess
 {
     struct okv_stats *stats = &server->stats;
 
-    okv_log_session_end(&server->log, session, reason);
+    log_end(&server->log, session, reason);
     switch (reason) {
 #define OKV_SESSION_END_COUNT(name, counter)       \
     case OKV_SESSION_END_##name:                   \
@@ -32,15 +81,15 @@ static void record_end(struct okv_server *server, const struct okv_session *sess
     }
 }
 
-void okv_session_end(struct okv_worker *worker, struct okv_session *session,
+void okv_session_end(struct okv_sessions *sessions, struct okv_session *session,
                      enum okv_session_end_reason reason)
 {
     if (session->closing)
         return;
-    okv_worker_flush_session(worker, session);
+    okv_sessions_flush(sessions, session);
     session->conn->ops->close(session->conn);
     session->closing = true;
-    record_end(worker->server, session, reason);
+    record_end(sessions->server, session, reason);
 }
 
 /* Why the transport says that the connection is gone. */
@@ -58,7 +107,7 @@ static enum okv_session_end_reason reason_of(const struct okv_session *session, 
 }
 
 /* A GOODBYE counts even when it had no turn any more. */
-static void drop_deferred(struct okv_worker *worker, struct okv_session *session)
+static void drop_deferred(struct okv_sessions *sessions, struct okv_session *session)
 {
     struct okv_conn *conn = session->conn;
     const struct okv_event *request;
@@ -68,20 +117,20 @@ static void drop_deferred(struct okv_worker *worker, struct okv_session *session
             session->forget = true;
         conn->ops->recv_release(conn->endpoint, request);
         okv_session_drop_oldest(session);
-        OKV_STATS_SUBTRACT(&worker->server->stats, requests_waiting, 1);
+        OKV_STATS_SUBTRACT(&sessions->server->stats, requests_waiting, 1);
     }
 }
 
-void okv_session_closed(struct okv_worker *worker, struct okv_session *session, int status)
+void okv_session_closed(struct okv_sessions *sessions, struct okv_session *session, int status)
 {
-    struct okv_server *server = worker->server;
+    struct okv_server *server = sessions->server;
     unsigned listener = session->listener;
     uint32_t place = session->place;
 
-    drop_deferred(worker, session);
+    drop_deferred(sessions, session);
     if (!session->closing)
         record_end(server, session, reason_of(session, status));
-    okv_worker_unlist_session(worker, session);
+    okv_sessions_unlist(sessions, session);
     OKV_STATS_SUBTRACT(&server->stats, sessions, 1);
     OKV_STATS_SUBTRACT(&server->stats, credits_granted, session->lanes);
     bool has_place = okv_ledger_give_back(&server->ledgers, session->ledger, session->id,
@@ -91,7 +140,7 @@ void okv_session_closed(struct okv_worker *worker, struct okv_session *session, 
     /* Only now: until then the endpoint still counts it, and its place is not free. */
     if (has_place)
         okv_admission_give_back(&server->admission, place);
-    atomic_fetch_sub(&worker->clients[listener], 1);
+    atomic_fetch_sub(&sessions->clients[listener], 1);
 }
 
 bool okv_session_is_replaced(const struct okv_session *session)
@@ -99,33 +148,34 @@ bool okv_session_is_replaced(const struct okv_session *session)
     return okv_ledger_is_replaced(session->ledger, session->id);
 }
 
-bool okv_session_end_replaced(struct okv_worker *worker, struct okv_session *session)
+bool okv_session_end_replaced(struct okv_sessions *sessions, struct okv_session *session)
 {
     if (!okv_session_is_replaced(session))
         return false;
-    okv_session_end(worker, session, OKV_SESSION_END_REPLACED);
+    okv_session_end(sessions, session, OKV_SESSION_END_REPLACED);
     return true;
 }
 
 /* The session began, or was last heard of, at some time before the first of its looks. */
-void okv_session_count_idle(struct okv_worker *worker, struct okv_session *session, bool may_end)
+void okv_session_count_idle(struct okv_sessions *sessions, struct okv_session *session,
+                            bool may_end)
 {
-    const struct okv_config *config = &worker->server->config;
+    const struct okv_config *config = &sessions->server->config;
 
     if (session->closing || config->idle_s == 0)
         return;
     if (session->deferred_count || session->pull_count) {
-        session->idle_looks = 0;
+        session->idle_scans = 0;
         return;
     }
-    uint64_t idle_ns = session->idle_looks * okv_worker_look_ns(worker);
+    uint64_t idle_ns = session->idle_scans * okv_sessions_scan_ns(sessions->server);
     if (idle_ns < config->idle_s * UINT64_C(1000000000))
-        session->idle_looks++;
+        session->idle_scans++;
     else if (may_end)
-        okv_session_end(worker, session, OKV_SESSION_END_IDLE);
+        okv_session_end(sessions, session, OKV_SESSION_END_IDLE);
 }
 
-void okv_session_tick(struct okv_worker *worker, struct okv_session *session)
+void okv_session_tick(struct okv_sessions *sessions, struct okv_session *session)
 {
     struct okv_conn *conn = session->conn;
 
@@ -135,11 +185,11 @@ void okv_session_tick(struct okv_worker *worker, struct okv_session *session)
     case OKV_KEEPALIVE_FINE:
         break;
     case OKV_KEEPALIVE_PROBE:
-        OKV_STATS_ADD(&worker->server->stats, probes, 1);
+        OKV_STATS_ADD(&sessions->server->stats, probes, 1);
         conn->ops->probe(conn); /* what it meets comes as CLOSED */
         break;
     case OKV_KEEPALIVE_DEAD:
-        okv_session_end(worker, session, OKV_SESSION_END_UNRESPONSIVE);
+        okv_session_end(sessions, session, OKV_SESSION_END_UNRESPONSIVE);
         break;
     }
 }
@@ -149,7 +199,7 @@ bool okv_session_has_settled(const struct okv_session *session)
     return session->closing || (!session->is_unflushed && session->conn->unacknowledged == 0);
 }
 
-void okv_session_say_goodbye(struct okv_worker *worker, struct okv_session *session)
+void okv_session_say_goodbye(struct okv_sessions *sessions, struct okv_session *session)
 {
     const struct okv_reply_message goodbye = {.status = OKV_ESHUTDOWN};
     struct okv_conn *conn = session->conn;
@@ -162,5 +212,5 @@ void okv_session_say_goodbye(struct okv_worker *worker, struct okv_session *sess
     session->told_goodbye = true;
     conn->ops->post_send(conn, okv_reply_encode(&goodbye, out),
                          OKV_IMMEDIATE_REPLY | okv_immediate(OKV_OP_GOODBYE, 0));
-    okv_worker_await_flush(worker, session);
+    okv_sessions_await_flush(sessions, session);
 }

@@ -84,7 +84,7 @@ void okv_session_pull_end(struct okv_session *session, struct okv_server *server
             applied = true;
     }
     if (applied) {
-        okv_apply_put(server, work, &pull->request, pull->extent, reply);
+        okv_execute_put(server, work, &pull->request, pull->extent, reply);
         okv_ledger_done(session->ledger, reply);
     } else {
         okv_ledger_undone(session->ledger, reply->slot);

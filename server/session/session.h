@@ -18,6 +18,26 @@
 #include "server/session/reply_cache.h"
 #include "shared/transport/transport.h"
 
+/* Why a session ended: docs/connections.md section 3. Each has a counter closed_NAME. */
+#define OKV_SESSION_END_LIST(X)   \
+    X(BY_CLIENT, by_client)       \
+    X(LOST, lost)                 \
+    X(DEAD, dead)                 \
+    X(UNRESPONSIVE, unresponsive) \
+    X(REPLACED, replaced)         \
+    X(IDLE, idle)                 \
+    X(MALFORMED, malformed)       \
+    X(NO_IMMEDIATE, no_immediate) \
+    X(CREDIT, credit)             \
+    X(STOPPING, stopping)         \
+    X(FAILED, failed)
+
+enum okv_session_end_reason {
+#define OKV_SESSION_END_ENUM(name, counter) OKV_SESSION_END_##name,
+    OKV_SESSION_END_LIST(OKV_SESSION_END_ENUM)
+#undef OKV_SESSION_END_ENUM
+};
+
 struct okv_session {
     uint64_t id;
     unsigned listener; /* index: which endpoint it is on */
@@ -37,14 +57,14 @@ struct okv_session {
     uint32_t pull_count; /* places of `pulls` that are taken */
 
     struct okv_keepalive keepalive;
-    uint32_t idle_looks; /* since the last request */
+    uint32_t idle_scans; /* since the last request */
     uint64_t created_ns; /* okv_clock_ns() */
     uint64_t pass;       /* of the worker: in which `served` requests were served */
     unsigned served;
 
     /* In lists of the worker. */
-    bool has_turn, is_unflushed;
-    TAILQ_ENTRY(okv_session) in_all, in_turn, in_unflushed;
+    bool is_ready, is_unflushed;
+    TAILQ_ENTRY(okv_session) in_all, in_ready, in_unflushed;
 };
 
 TAILQ_HEAD(okv_session_list, okv_session);

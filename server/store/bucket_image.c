@@ -23,9 +23,6 @@
 #include "shared/base/ordering.h"
 #include "shared/format/hash.h"
 
-/* An entry has its key up to this share of a bucket's room; longer ones go to the extent. */
-#define KEY_HERE_SHARE 8
-
 int okv_store_bucket_init(struct okv_store_bucket *bucket, uint32_t bucket_size)
 {
     unsigned capacity = OKV_BUCKET_PARTS_MAX * (okv_bucket_room(bucket_size) / OKV_ENTRY_SIZE_MIN);
@@ -209,16 +206,6 @@ int okv_store_bucket_move(struct okv_store_bucket *from, struct okv_store_item *
 
 /* ---- prepare ---- */
 
-bool okv_store_key_goes_to_extent(const struct okv_table *table, uint32_t key_length,
-                                  uint32_t value_length)
-{
-    if (value_length == 0 || key_length > okv_bucket_room(table->bucket_size) / KEY_HERE_SHARE)
-        return true;
-    /* Index bytes are dearer than the heap's: buckets are never full. */
-    return okv_heap_size(value_length) + 2 * (uint64_t)key_length >=
-           okv_heap_size((uint64_t)key_length + value_length);
-}
-
 static void give_back_extents(struct okv_store_bucket *bucket, const struct okv_table *table)
 {
     for (unsigned i = 0; i < bucket->item_count; i++) {
@@ -239,24 +226,28 @@ void okv_store_bucket_cancel(struct okv_store_bucket *bucket, const struct okv_t
             okv_heap_free(table->heap, bucket->offset[part]);
 }
 
+void okv_store_entry_seal_extent(struct okv_entry *entry, const struct okv_table *table)
+{
+    uint8_t *extent = table->base + entry->extent;
+
+    if (entry->key_in_extent) {
+        memcpy(extent, entry->key, entry->key_length);
+        entry->tag = okv_hash_tag(okv_hash_key(entry->key, entry->key_length, table->hash_seed));
+    }
+    entry->checksum = okv_extent_checksum(extent, okv_entry_extent_length(entry), table->boot_id);
+}
+
 int okv_store_entry_write_extent(struct okv_entry *entry, const struct okv_table *table)
 {
-    uint64_t length = okv_entry_extent_length(entry);
-    uint64_t offset = okv_heap_alloc(table->heap, length);
+    uint64_t offset = okv_heap_alloc(table->heap, okv_entry_extent_length(entry));
+    uint32_t before = entry->key_in_extent ? entry->key_length : 0;
 
     if (!offset)
         return OKV_EFULL;
-    uint8_t *extent = table->base + offset;
-    uint8_t *value = extent;
-    if (entry->key_in_extent) {
-        memcpy(extent, entry->key, entry->key_length);
-        value += entry->key_length;
-        entry->tag = okv_hash_tag(okv_hash_key(entry->key, entry->key_length, table->hash_seed));
-    }
     if (entry->value_length)
-        memcpy(value, entry->value, entry->value_length);
+        memcpy(table->base + offset + before, entry->value, entry->value_length);
     entry->extent = offset;
-    entry->checksum = okv_extent_checksum(extent, length, table->boot_id);
+    okv_store_entry_seal_extent(entry, table);
     return 0;
 }
 
@@ -337,6 +328,13 @@ int okv_store_bucket_prepare(struct okv_store_bucket *bucket, const struct okv_t
 }
 
 /* ---- publish ---- */
+
+void okv_store_publish_image(uint8_t *published, const uint8_t *image, uint32_t length)
+{
+    okv_publish_fence(); /* the extent before what refers to it */
+    okv_bucket_copy(published, image, length);
+    okv_publish_fence(); /* the image before what was freed is written again */
+}
 
 void okv_store_bucket_publish(const struct okv_store_bucket *bucket, const struct okv_table *table)
 {

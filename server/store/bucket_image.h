@@ -16,79 +16,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "server/store/heap.h"
-#include "shared/format/bucket.h"
-#include "shared/format/superblock.h"
-
-/* What a bucket needs to know of the table that it belongs to. */
-struct okv_table {
-    uint8_t *base; /* of the region */
-    struct okv_heap *heap;
-    uint64_t boot_id;
-    uint64_t hash_seed;
-    uint32_t bucket_size;
-    uint32_t inline_max; /* bytes of the largest entry that may be inline */
-    uint32_t segment_buckets;
-    uint64_t segments[OKV_DIRECTORY_ENTRIES]; /* what the directory says: offsets, 0: none */
-};
-
-/* Where a bucket of an existing segment lies. */
-static inline uint64_t okv_table_bucket_offset(const struct okv_table *table, uint64_t number)
-{
-    /* A power of two: no division, which takes longer than all else here. */
-    unsigned shift = (unsigned)__builtin_ctz(table->segment_buckets);
-
-    return table->segments[number >> shift] +
-           (number & (table->segment_buckets - 1)) * table->bucket_size;
-}
-
-/* One item; `entry` as it is to be published. Its key and value can always be
- * read, wherever they are; `entry.extent` is 0 as long as it has no extent. */
-struct okv_store_item {
-    struct okv_entry entry;
-    uint32_t inline_size; /* bytes of the entry if it is inline, in the image to come */
-    uint8_t published_part;
-    uint8_t part;
-    bool fresh_extent; /* taken by this commit */
-};
-
-/* What a bucket holds. */
-struct okv_store_tally {
-    uint64_t items;
-    uint64_t user_bytes;  /* of keys and values */
-    uint64_t entry_bytes; /* of all entries in its parts */
-    uint64_t references;  /* items that are not inline */
-    uint64_t extra_reads; /* see struct okv_store_totals */
-    uint64_t expiring;
-    uint64_t overflow_parts;
-};
+#include "server/store/bucket.h"
 
 /* Counts an item that is in this part of an image of this version. What it counts of one that is
- * inline, counts_the_same() in store_patch.c compares. */
+ * inline, counts_the_same() in update_in_place.c compares. */
 void okv_store_tally_item(struct okv_store_tally *tally, const struct okv_table *table,
                           const struct okv_entry *entry, unsigned part, uint64_t image_version);
-
-struct okv_store_bucket {
-    uint64_t number;
-    uint64_t version;      /* published */
-    uint64_t next_version; /* of the images to come */
-    unsigned depth;        /* of the images to come */
-    struct okv_store_tally published, changed;
-
-    unsigned published_parts, parts;
-    uint64_t published_offset[OKV_BUCKET_PARTS_MAX];
-    uint64_t offset[OKV_BUCKET_PARTS_MAX];
-    uint32_t used[OKV_BUCKET_PARTS_MAX]; /* bytes of entries in each part to come */
-
-    struct okv_store_item *items;
-    unsigned item_count, item_capacity;
-    struct okv_store_item **order; /* item_capacity: for sorting */
-    uint64_t *dropped; /* item_capacity: extents of items that were replaced or removed */
-    unsigned dropped_count;
-    unsigned expired;  /* items that expire removed */
-    bool only_shrinks; /* nothing but removals */
-    uint8_t *images;   /* OKV_BUCKET_PARTS_MAX of bucket_size */
-};
 
 /* Room for any bucket of this size. OKV_ENOMEM. */
 int okv_store_bucket_init(struct okv_store_bucket *bucket, uint32_t bucket_size);
@@ -131,6 +64,9 @@ int okv_store_bucket_prepare(struct okv_store_bucket *bucket, const struct okv_t
 /* Gives back what prepare took. */
 void okv_store_bucket_cancel(struct okv_store_bucket *bucket, const struct okv_table *table);
 void okv_store_bucket_publish(const struct okv_store_bucket *bucket, const struct okv_table *table);
+/* Writes the first `length` bytes of a complete image, and the line that they end in, where clients
+ * READ it. */
+void okv_store_publish_image(uint8_t *published, const uint8_t *image, uint32_t length);
 void okv_store_bucket_finish(struct okv_store_bucket *bucket, const struct okv_table *table);
 
 /* Writes an empty image in a bucket's place: of a table that nobody reads yet, or, with
@@ -140,10 +76,10 @@ void okv_store_bucket_write_empty(const struct okv_table *table, uint64_t number
 
 /* Makes key and value of an entry that was read point to where they are. */
 void okv_store_entry_complete(struct okv_entry *entry, const struct okv_table *table);
+/* Completes an extent that has its value: the key that it begins with, and the entry's tag and
+ * checksum. */
+void okv_store_entry_seal_extent(struct okv_entry *entry, const struct okv_table *table);
 /* Takes and writes the extent of an entry that is to be a reference. OKV_EFULL. */
 int okv_store_entry_write_extent(struct okv_entry *entry, const struct okv_table *table);
-/* Whether an extent of this item begins with the key, rather than the entry having it. */
-bool okv_store_key_goes_to_extent(const struct okv_table *table, uint32_t key_length,
-                                  uint32_t value_length);
 
 #endif

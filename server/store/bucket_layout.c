@@ -5,6 +5,9 @@
 
 #include "shared/base/error.h"
 
+/* An entry has its key up to this share of a bucket's room; longer ones go to the extent. */
+#define KEY_HERE_SHARE 8
+
 static uint32_t size_as(const struct okv_entry *entry, bool reference, uint64_t version)
 {
     struct okv_entry other = *entry;
@@ -154,4 +157,14 @@ void okv_store_layout_keep(struct okv_store_bucket *bucket)
         item->part = item->published_part;
         bucket->used[item->part] += size_of(bucket, item);
     }
+}
+
+bool okv_store_key_goes_to_extent(const struct okv_table *table, uint32_t key_length,
+                                  uint32_t value_length)
+{
+    if (value_length == 0 || key_length > okv_bucket_room(table->bucket_size) / KEY_HERE_SHARE)
+        return true;
+    /* Index bytes are dearer than the heap's: buckets are never full. */
+    return okv_heap_size(value_length) + 2 * (uint64_t)key_length >=
+           okv_heap_size((uint64_t)key_length + value_length);
 }

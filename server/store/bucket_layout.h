@@ -12,7 +12,7 @@
 #ifndef OKV_SERVER_STORE_BUCKET_LAYOUT_H
 #define OKV_SERVER_STORE_BUCKET_LAYOUT_H
 
-#include "server/store/bucket_image.h"
+#include "server/store/bucket.h"
 
 /* Sets `parts`, `used`, and of each item `part` and `entry.is_reference`.
  * OKV_EFULL when OKV_BUCKET_PARTS_MAX parts do not hold the items. */
@@ -27,5 +27,8 @@ void okv_store_layout_keep(struct okv_store_bucket *bucket);
 /* Whether an item of this entry is one that a get should find with one READ. */
 bool okv_store_layout_is_small(const struct okv_table *table, const struct okv_entry *entry,
                                uint64_t image_version);
+/* Whether an extent of this item begins with the key, rather than the entry having it. */
+bool okv_store_key_goes_to_extent(const struct okv_table *table, uint32_t key_length,
+                                  uint32_t value_length);
 
 #endif

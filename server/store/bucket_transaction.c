@@ -9,22 +9,18 @@ static pthread_mutex_t *lock_of(struct okv_store *store, uint64_t bucket)
 
 void okv_store_lock(struct okv_store *store, uint64_t bucket)
 {
-    if (!store->one_thread)
-        pthread_mutex_lock(lock_of(store, bucket));
+    pthread_mutex_lock(lock_of(store, bucket));
 }
 
 void okv_store_unlock(struct okv_store *store, uint64_t bucket)
 {
-    if (!store->one_thread)
-        pthread_mutex_unlock(lock_of(store, bucket));
+    pthread_mutex_unlock(lock_of(store, bucket));
 }
 
 /* A resize that moves this hash to another bucket takes the lock of both, which is
  * one: what holds after it was taken goes on to hold. */
 uint64_t okv_store_lock_hash(struct okv_store *store, uint64_t hash)
 {
-    if (store->one_thread)
-        return okv_linear_bucket(hash, atomic_load(&store->bucket_count));
     for (;;) {
         uint64_t count = atomic_load(&store->bucket_count);
         uint64_t bucket = okv_linear_bucket(hash, count);

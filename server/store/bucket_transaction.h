@@ -24,19 +24,10 @@ void okv_store_count_change(struct okv_store *store, const struct okv_store_buck
 void okv_store_count_difference(struct okv_store *store, const struct okv_store_tally *before,
                                 const struct okv_store_tally *after);
 
-/* ---- store_overwrite.c ---- */
+/* ---- update_in_place.c ---- */
 
-/* The short way of a put that asks for no more than that the value be there: a value in the place
- * of one that is as long. `*version` is the item's. False, and nothing was changed, `*version`
- * included: there is no such item, more in its bucket has to change, or a length is none that a put
- * may have. Takes the bucket's lock; may split or merge buckets. */
-bool okv_store_overwrite(struct okv_store *store, struct okv_store_work *work,
-                         const struct okv_overwrite *put, uint64_t *version);
-/* Writes the first `length` bytes of a complete image, and the line that they end in, where clients
- * READ it; its bucket is locked. */
-void okv_store_publish_image(uint8_t *published, const uint8_t *image, uint32_t length);
-
-/* ---- store_patch.c ---- */
+/* No error: the change is one of the whole bucket, which has to be loaded. */
+#define OKV_STORE_WHOLE_BUCKET 1
 
 /* Finds the place of a key's item in bucket `number`, which is locked, for a change of it alone.
  * False when the whole bucket has to be loaded, also because something in it has expired at
@@ -47,12 +38,12 @@ bool okv_store_patch_begin(struct okv_store *store, struct okv_store_work *work,
 bool okv_store_patch_look(struct okv_store *store, struct okv_store_work *work,
                           const struct okv_store_write *write, const struct okv_entry **there);
 /* After okv_store_patch_look(): puts an entry in its place, or removes it where that is NULL,
- * publishes and counts the change. An extent that the entry has is used up. OKV_EAGAIN: nothing was
- * changed, the whole bucket has to be loaded. */
+ * publishes and counts the change. An extent that the entry has is used up. OKV_STORE_WHOLE_BUCKET:
+ * nothing was changed. */
 int okv_store_patch_commit(struct okv_store *store, struct okv_store_work *work,
                            const struct okv_entry *entry, uint64_t *version);
 
-/* ---- store_grow.c ---- */
+/* ---- resize.c ---- */
 
 /* Makes the first segment with its buckets. OKV_EINVAL: no room. */
 int okv_store_index_create(struct okv_store *store);
@@ -67,7 +58,7 @@ bool okv_store_make_room(struct okv_store *store, struct okv_store_work *work, u
 /* Writes the status to where clients READ it. */
 void okv_store_publish_status(struct okv_store *store);
 
-/* ---- store_compact.c ---- */
+/* ---- compact.c ---- */
 
 /* What one change that was refused for want of room may do about it; the next one that is
  * refused goes on where it ended. */

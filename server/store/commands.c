@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/store/bucket_layout.h"
 #include "server/store/bucket_transaction.h"
-#include "shared/base/compiler.h"
 #include "shared/base/error.h"
 
 /* Characters of INT64_MIN, and one more. */
@@ -21,8 +21,8 @@ struct place {
     struct okv_store_item *item;   /* of work->bucket */
 };
 
-OKV_APART static int place_load(struct okv_store *store, struct okv_store_work *work,
-                                const struct okv_store_write *write, struct place *place)
+static int place_load(struct okv_store *store, struct okv_store_work *work,
+                      const struct okv_store_write *write, struct place *place)
 {
     int rc = okv_store_change_load_at(store, work, place->bucket, place->clock_ms);
 
@@ -97,11 +97,11 @@ static int replace(struct okv_store *store, struct okv_store_work *work,
                    const struct okv_store_write *write, struct place *place,
                    const struct okv_entry *entry, uint64_t *version)
 {
-    int rc = OKV_EAGAIN;
+    int rc = OKV_STORE_WHOLE_BUCKET;
 
     if (place->is_patch)
         rc = okv_store_patch_commit(store, work, entry, version);
-    if (rc != OKV_EAGAIN)
+    if (rc != OKV_STORE_WHOLE_BUCKET)
         return rc;
     rc = place->is_patch ? place_load(store, work, write, place) : 0;
     if (!rc && entry)
@@ -134,27 +134,21 @@ void okv_store_release(struct okv_store *store, uint64_t extent)
 }
 
 /* The entry of an item whose value is in an extent that okv_store_reserve() gave. */
-OKV_APART static struct okv_entry entry_of_extent(const struct okv_store *store, const void *key,
-                                                  uint32_t key_length, uint32_t value_length,
-                                                  uint64_t extent)
+static struct okv_entry entry_of_extent(const struct okv_store *store, const void *key,
+                                        uint32_t key_length, uint32_t value_length, uint64_t extent)
 {
-    const struct okv_table *table = &store->table;
-    uint8_t *bytes = table->base + extent;
     struct okv_entry entry = {
         .key = key,
         .key_length = key_length,
-        .value = bytes,
+        .value = store->table.base + extent,
         .value_length = value_length,
         .extent = extent,
-        .key_in_extent = okv_store_key_goes_to_extent(table, key_length, value_length),
-        .tag = okv_hash_tag(okv_hash_key(key, key_length, store->table.hash_seed)),
+        .key_in_extent = okv_store_key_goes_to_extent(&store->table, key_length, value_length),
     };
 
-    if (entry.key_in_extent) {
-        memcpy(bytes, key, key_length);
+    if (entry.key_in_extent)
         entry.value += key_length;
-    }
-    entry.checksum = okv_extent_checksum(bytes, okv_entry_extent_length(&entry), table->boot_id);
+    okv_store_entry_seal_extent(&entry, &store->table);
     return entry;
 }
 
@@ -172,17 +166,10 @@ static struct okv_entry entry_of_value(const void *key, uint32_t key_length, con
 
 /* ---- the operations ---- */
 
-/* A put that asks for no more than that the value be there. */
-static bool is_plain(const struct okv_store_write *write)
-{
-    return !write->extent && !write->ttl_ms && !write->if_absent && !write->if_version;
-}
-
-/* Of an item in an extent `entry` is what entry_of_extent() made. */
 static int put_once(struct okv_store *store, struct okv_store_work *work,
-                    const struct okv_store_write *write, struct okv_entry *entry,
-                    struct okv_store_outcome *outcome)
+                    const struct okv_store_write *write, struct okv_store_outcome *outcome)
 {
+    struct okv_entry entry = work->extent_entry;
     struct place place;
     int rc = place_open(store, work, write, outcome, &place);
 
@@ -191,10 +178,10 @@ static int put_once(struct okv_store *store, struct okv_store_work *work,
     rc = check_conditions(write, &place, outcome);
     if (!rc) {
         if (!write->extent)
-            *entry =
+            entry =
                 entry_of_value(write->key, write->key_length, write->value, write->value_length);
-        entry->expiry_ms = expiry_of(store, write->ttl_ms);
-        rc = replace(store, work, write, &place, entry, &outcome->version);
+        entry.expiry_ms = expiry_of(store, write->ttl_ms);
+        rc = replace(store, work, write, &place, &entry, &outcome->version);
     }
     place_end(store, work, &place, rc);
     return rc;
@@ -353,51 +340,6 @@ static int append_once(struct okv_store *store, struct okv_store_work *work,
 
 /* ---- again, after room was made ---- */
 
-/* After it was refused. */
-OKV_SELDOM static int put_with_room(struct okv_store *store, struct okv_store_work *work,
-                                    const struct okv_store_write *write, struct okv_entry *entry,
-                                    struct okv_store_outcome *outcome)
-{
-    struct okv_store_effort effort = OKV_STORE_EFFORT;
-    uint64_t size = (uint64_t)write->key_length + write->value_length;
-    int rc = OKV_EFULL;
-
-    while (rc == OKV_EFULL && okv_store_find_room(store, work, size, &effort))
-        rc = put_once(store, work, write, entry, outcome);
-    return rc;
-}
-
-/* Without the short way. */
-OKV_APART static int put_any(struct okv_store *store, struct okv_store_work *work,
-                             const struct okv_store_write *write, struct okv_store_outcome *outcome)
-{
-    struct okv_entry entry;
-
-    if (write->value_length > store->max_value)
-        return OKV_EVALUESIZE;
-    if (write->extent) /* outside of the lock: the checksum of 64 MiB takes its time */
-        entry = entry_of_extent(store, write->key, write->key_length, write->value_length,
-                                write->extent);
-    int rc = put_once(store, work, write, &entry, outcome);
-    return rc == OKV_EFULL ? put_with_room(store, work, write, &entry, outcome) : rc;
-}
-
-int okv_store_put(struct okv_store *store, struct okv_store_work *work,
-                  const struct okv_store_write *write, struct okv_store_outcome *outcome)
-{
-    const struct okv_overwrite put = {
-        .key = write->key,
-        .key_length = write->key_length,
-        .value = write->value,
-        .value_length = write->value_length,
-    };
-
-    *outcome = (struct okv_store_outcome){0};
-    if (is_plain(write) && okv_store_overwrite(store, work, &put, &outcome->version))
-        return 0;
-    return put_any(store, work, write, outcome);
-}
-
 typedef int change(struct okv_store *store, struct okv_store_work *work,
                    const struct okv_store_write *write, struct okv_store_outcome *outcome);
 
@@ -405,11 +347,24 @@ static int try_with_room(change *once, struct okv_store *store, struct okv_store
                          const struct okv_store_write *write, struct okv_store_outcome *outcome)
 {
     struct okv_store_effort effort = OKV_STORE_EFFORT;
+    uint64_t size = (uint64_t)write->key_length + write->value_length;
     int rc = once(store, work, write, outcome);
 
-    while (rc == OKV_EFULL && okv_store_find_room(store, work, write->value_length, &effort))
+    while (rc == OKV_EFULL && okv_store_find_room(store, work, size, &effort))
         rc = once(store, work, write, outcome);
     return rc;
+}
+
+int okv_store_put(struct okv_store *store, struct okv_store_work *work,
+                  const struct okv_store_write *write, struct okv_store_outcome *outcome)
+{
+    *outcome = (struct okv_store_outcome){0};
+    if (write->value_length > store->max_value)
+        return OKV_EVALUESIZE;
+    if (write->extent) /* outside of the lock: the checksum of 64 MiB takes its time */
+        work->extent_entry = entry_of_extent(store, write->key, write->key_length,
+                                             write->value_length, write->extent);
+    return try_with_room(put_once, store, work, write, outcome);
 }
 
 int okv_store_append(struct okv_store *store, struct okv_store_work *work,

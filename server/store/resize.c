@@ -15,7 +15,6 @@
 #include <string.h>
 
 #include "server/store/bucket_transaction.h"
-#include "shared/base/compiler.h"
 #include "shared/base/error.h"
 #include "shared/base/ordering.h"
 
@@ -355,7 +354,7 @@ static void grow(struct okv_store *store, struct okv_store_work *work)
     pthread_mutex_unlock(&store->resizing);
 }
 
-OKV_APART void okv_store_resize(struct okv_store *store, struct okv_store_work *work)
+void okv_store_resize(struct okv_store *store, struct okv_store_work *work)
 {
     if (is_too_full(store))
         grow(store, work);

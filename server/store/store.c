@@ -18,7 +18,6 @@ int okv_store_work_init(struct okv_store_work *work, uint32_t bucket_size)
     rc = okv_store_bucket_init(&work->sibling, bucket_size);
     if (rc)
         goto fini_bucket;
-    work->overwrites = 0;
     work->patch = (struct okv_store_patch){.image = malloc(bucket_size)};
     if (work->patch.image)
         return 0;
@@ -122,7 +121,6 @@ int okv_store_init(struct okv_store *store, const struct okv_store_params *param
         .buckets_max = choose_buckets_max(params, segment_buckets),
         .max_value = params->max_value,
         .extra_reads = params->extra_reads,
-        .one_thread = params->one_thread,
         .clock_ms = 1,
     };
     int rc = okv_heap_init(&store->heap, params->base, OKV_HEAP_OFFSET, params->length);

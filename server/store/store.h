@@ -1,15 +1,14 @@
 /*
  * The table: superblock, directory, buckets and heap in one region.
  *
- * The index grows and shrinks with the data, one bucket at a time (store_grow.c,
+ * The index grows and shrinks with the data, one bucket at a time (resize.c,
  * shared/format/linear.h). Its segments come from the heap, like extents and overflow buckets.
  *
  * Threads: all calls may be made from any thread; each bucket's changes are made
  * one at a time, under one of a fixed number of locks, and splits and merges under
- * a lock of their own besides. A store that one thread alone works on (one_thread of
- * its parameters) leaves the buckets' locks out. Working memory (struct okv_store_work)
+ * a lock of their own besides. Working memory (struct okv_store_work)
  * belongs to one thread. Readers outside take no lock: what they may rely on is in
- * store_bucket.c.
+ * bucket_image.c.
  *
  * Time: the clock is told by the caller (okv_store_set_clock). An item whose expiry
  * has come is not there for any call, and goes when its bucket is next changed
@@ -42,7 +41,6 @@ struct okv_store_params {
     uint32_t max_value;     /* bytes of the largest value, to OKV_VALUE_MAX */
     uint64_t boot_id;       /* not 0 */
     uint64_t hash_seed;
-    bool one_thread; /* no two calls are made at a time, but those that read totals */
 };
 #define OKV_EXTRA_READS_FULL 40
 #define OKV_INDEX_PERCENT_DEFAULT 75
@@ -60,8 +58,7 @@ struct okv_store_totals {
     atomic_uint_fast64_t expiring; /* items with an expiry */
     atomic_uint_fast64_t splits;
     atomic_uint_fast64_t merges;
-    atomic_uint_fast64_t changes; /* that callers asked for and that were made, but for those that
-                                     okv_store_overwrite() made */
+    atomic_uint_fast64_t changes; /* that callers asked for and that were made */
     atomic_uint_fast64_t expired; /* items that went because their time had come */
 };
 
@@ -69,14 +66,14 @@ struct okv_store_totals {
 struct okv_store_work {
     struct okv_store_bucket bucket;
     struct okv_store_bucket sibling; /* the other one of a split or merge */
-    uint64_t overwrites;             /* by okv_store_overwrite() */
+    struct okv_entry extent_entry;   /* put: of the item whose value is in an extent */
     struct okv_store_patch {
         uint64_t number;
         uint8_t *published; /* the image that is there */
-        uint8_t *image;     /* to come; store_overwrite.c's, too, which leaves the rest alone */
+        uint8_t *image;     /* to come */
         struct okv_bucket_spot spot;
         struct okv_entry there; /* at the spot, once okv_store_patch_look() read it */
-    } patch;                    /* a change of one entry (store_patch.c) */
+    } patch;                    /* a change of one entry (update_in_place.c) */
 };
 int okv_store_work_init(struct okv_store_work *work, uint32_t bucket_size);
 void okv_store_work_fini(struct okv_store_work *work);
@@ -89,7 +86,6 @@ struct okv_store {
     uint64_t buckets_max; /* what the directory and index_percent allow */
     uint32_t max_value;
     uint32_t extra_reads; /* this one and the next as in the parameters */
-    bool one_thread;
     atomic_uint_fast64_t bucket_count;
     atomic_uint_fast64_t clock_ms;
     atomic_uint_fast64_t index_length; /* bytes of the heap that segments take */

@@ -1,11 +1,11 @@
 /*
- * The usual change: one entry of a bucket is put, replaced or removed, and the others stay as
+ * A change in place: one entry of a bucket is put, replaced or removed, and the others stay as
  * they are. The image that is published is copied, all ages go up by one, the entry's bytes are
  * exchanged: a tenth of the work of taking the bucket apart and laying it out anew.
  *
- * Nothing else would come of that (store_layout.c) when the bucket has one part and goes on to
+ * Nothing else would come of that (bucket_layout.c) when the bucket has one part and goes on to
  * fit it, nothing in it has expired, and no small item that was put out of it finds room again.
- * Where it is otherwise the change goes the long way (store_bucket.c).
+ * Otherwise the change takes the whole bucket apart (bucket_image.c).
  *
  * What is published, and in which order, is the same either way.
  */
@@ -69,16 +69,17 @@ static int settle_entry(const struct okv_table *table, const struct okv_store_pa
     entry->is_reference = false;
     uint32_t length = okv_entry_size(entry, entry->version);
     if (length <= table->inline_max)
-        return entry->extent || !keeps_the_others(table, patch, length) ? OKV_EAGAIN : 0;
+        return entry->extent || !keeps_the_others(table, patch, length) ? OKV_STORE_WHOLE_BUCKET
+                                                                        : 0;
     entry->is_reference = true;
     if (!entry->extent)
         entry->key_in_extent =
             okv_store_key_goes_to_extent(table, entry->key_length, entry->value_length);
     if (!keeps_the_others(table, patch, okv_entry_size(entry, entry->version)))
-        return OKV_EAGAIN;
+        return OKV_STORE_WHOLE_BUCKET;
     if (entry->extent)
         return 0;
-    return okv_store_entry_write_extent(entry, table) ? OKV_EAGAIN : 0;
+    return okv_store_entry_write_extent(entry, table) ? OKV_STORE_WHOLE_BUCKET : 0;
 }
 
 /* Bytes of the bucket's lines in which so many of entries are. */
@@ -133,7 +134,7 @@ int okv_store_patch_commit(struct okv_store *store, struct okv_store_work *work,
         settled = *entry;
         rc = settle_entry(table, patch, &settled);
     } else if (!keeps_the_others(table, patch, 0)) {
-        rc = OKV_EAGAIN;
+        rc = OKV_STORE_WHOLE_BUCKET;
     }
     if (rc)
         return rc;

@@ -323,7 +323,7 @@ int okv_bucket_find(const uint8_t *image, uint64_t hash, const void *key, uint32
     for (; left >= OKV_ENTRY_SIZE_MIN; left -= length, entry += length) {
         uint32_t head = okv_get_u32(entry);
         uint32_t key_at = OKV_SMALL_HEAD;
-        if (!OKV_USUALLY((uint8_t)head == OKV_ENTRY_INLINE)) {
+        if (unlikely((uint8_t)head != OKV_ENTRY_INLINE)) {
             if (!is_small((uint8_t)head)) {
                 rc = any_entry_find(image, used - left, hash, key, key_length, &length, out);
                 if (rc)
@@ -449,8 +449,8 @@ struct raising {
 };
 
 /* An entry of any kind. Returns the bytes of it, or 0 when there is more to do than to raise it. */
-OKV_APART static uint32_t any_entry_raise(const struct raising *raising, uint32_t at,
-                                          struct okv_bucket_spot *spot)
+static uint32_t any_entry_raise(const struct raising *raising, uint32_t at,
+                                struct okv_bucket_spot *spot)
 {
     const uint8_t *entry = entry_at(raising->from, at);
     struct head head;
@@ -496,7 +496,7 @@ bool okv_bucket_raise(uint8_t *image, const uint8_t *from, uint32_t size, uint32
      * head is in four bytes. */
     for (left = used; left >= OKV_ENTRY_SIZE_MIN; left -= length, entry += length) {
         uint32_t head = okv_get_u32(entry);
-        if (!OKV_USUALLY((uint8_t)head == OKV_ENTRY_INLINE)) {
+        if (unlikely((uint8_t)head != OKV_ENTRY_INLINE)) {
             const struct raising raising = {from, image, inline_max, hash, key, key_length};
             length = any_entry_raise(&raising, used - left, spot);
             if (length == 0)
@@ -525,20 +525,6 @@ bool okv_bucket_spot_read(const uint8_t *from, const struct okv_bucket_spot *spo
     uint32_t position = spot->position;
 
     return okv_bucket_next(from, &position, out) == 1;
-}
-
-bool okv_bucket_replace_value(uint8_t *image, const struct okv_bucket_spot *spot, const void *value,
-                              uint32_t value_length)
-{
-    uint8_t *entry = image + sizeof(struct okv_wire_bucket) + spot->position;
-
-    /* A small item of an age that takes a byte: the flags are 0. */
-    if (spot->length == 0 || entry[0] != OKV_ENTRY_INLINE || entry[2] != value_length)
-        return false;
-    entry[OKV_SMALL_HEAD - 1] = 0;
-    if (value_length)
-        memcpy(entry + spot->length - value_length, value, value_length);
-    return true;
 }
 
 int okv_bucket_replace(uint8_t *image, uint32_t size, const struct okv_bucket_spot *spot,

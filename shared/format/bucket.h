@@ -198,32 +198,10 @@ bool okv_bucket_raise(uint8_t *image, const uint8_t *from, uint32_t size, uint32
  * another's. Its pointers go into `from`. False: it makes no sense. */
 bool okv_bucket_spot_read(const uint8_t *from, const struct okv_bucket_spot *spot,
                           struct okv_entry *out);
-/* Puts a value in the place of the one at the spot, whose version becomes the image's. False, and
- * nothing is changed, unless it is a small item whose value is as long and whose age takes a byte.
- * `value` must not go into `image`. */
-bool okv_bucket_replace_value(uint8_t *image, const struct okv_bucket_spot *spot, const void *value,
-                              uint32_t value_length);
 /* Puts an entry, whose version is the image's, in the place of the one at the spot, or nothing
  * where it is NULL. Its pointers must not go into `image`. OKV_EFULL: it does not fit. */
 int okv_bucket_replace(uint8_t *image, uint32_t size, const struct okv_bucket_spot *spot,
                        const struct okv_entry *entry);
-
-/* A value in the place of one that is there, which is as long. */
-struct okv_overwrite {
-    const void *key;
-    const void *value;
-    uint32_t key_length;
-    uint32_t value_length;
-};
-/* Copies the image of a bucket of one part with the lines that it takes, raises its version by one
- * and every entry's age with it, puts the value in its place, whose version becomes the image's,
- * and completes it. Returns the bytes of it, behind which its last line is as it was. 0: there is
- * more to do, as no small item has this key and a value as long. OKV_EAGAIN: whether there is
- * cannot be said here, as an entry is no small item whose age goes on to take a byte, or makes no
- * sense, or there are several such items. Then what is in `image` is of no use. Key and value must
- * not go into `image`. (bucket_overwrite.c) */
-int okv_bucket_overwrite(uint8_t *image, const uint8_t *from, uint32_t size, uint64_t boot_id,
-                         uint64_t bucket, const struct okv_overwrite *put);
 
 /* What the checksum of an image with so many bytes of entries is to be. */
 uint64_t okv_bucket_checksum(const uint8_t *image, uint32_t used, uint64_t boot_id, uint64_t bucket,

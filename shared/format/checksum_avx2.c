@@ -15,14 +15,9 @@
 #pragma GCC target("avx2")
 #endif
 #define XXH_VECTOR 2 /* XXH_AVX2, which has a name only inside */
-#ifndef __clang__    /* whose flatten does not reach what is called by what is called */
-/* What is to be in line is for OKV_FLAT to say: each function is in one piece. */
-#define XXH_NO_INLINE_HINTS 1
-#endif
-#include "shared/base/compiler.h"
 #include "shared/format/hash_xxh3.h"
 
-OKV_FLAT uint64_t okv_hash_wide(const void *bytes, size_t length)
+uint64_t okv_hash_wide(const void *bytes, size_t length)
 {
     if (length <= XXH3_MIDSIZE_MAX)
         __builtin_unreachable();
@@ -33,8 +28,8 @@ OKV_FLAT uint64_t okv_hash_wide(const void *bytes, size_t length)
     return sum;
 }
 
-OKV_FLAT uint64_t okv_hash_wide_of_two(const void *first, size_t first_length, const void *second,
-                                       size_t second_length)
+uint64_t okv_hash_wide_of_two(const void *first, size_t first_length, const void *second,
+                              size_t second_length)
 {
     uint64_t sum = xxh3_of_two(first, first_length, second, second_length);
 

@@ -589,7 +589,8 @@ void house_run(struct house *house)
     FUZZ_CHECK(atomic_load(&stats->sessions) == 0 && atomic_load(&stats->credits_granted) == 0 &&
                atomic_load(&stats->requests_waiting) == 0);
     FUZZ_CHECK(atomic_load(&stats->sessions_total) == count_closed(stats));
-    FUZZ_CHECK(house->core.server->admission.clients == 0 && house->worker.clients[0] == 0);
+    FUZZ_CHECK(house->core.server->admission.clients == 0 &&
+               house->worker.sessions.clients[0] == 0);
     house_audit(house);
 }
 

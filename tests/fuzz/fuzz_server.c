@@ -238,7 +238,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         .max_value = VALUE_MAX,
         .bucket_size = OKV_BUCKET_SIZE_MIN << choice % 5,
         .inline_max = choice & 0x80 ? 1 + choice : 0,
-        .one_thread = true,
     };
 
     house_open(&house, &input, &params);

@@ -89,14 +89,13 @@ void house_open(struct house *house, unsigned number, uint8_t id, uint64_t resum
     client->conn.user = client->session;
     assert_int_equal(okv_admission_take(&house->core.server->admission, "", NULL, &place), 0);
     client->session->place = place;
-    atomic_fetch_add(&house->worker.clients[0], 1);
-    okv_session_opened(&house->worker, &client->conn);
+    atomic_fetch_add(&house->worker.sessions.clients[0], 1);
+    okv_session_opened(&house->worker.sessions, &client->conn);
 }
 
 int house_setup(void **state)
 {
-    static const struct okv_store_params params = {
-        .length = UINT64_C(1) << 20, .max_value = 1000, .one_thread = true};
+    static const struct okv_store_params params = {.length = UINT64_C(1) << 20, .max_value = 1000};
     struct house *house = calloc(1, sizeof *house);
 
     assert_non_null(house);
@@ -107,7 +106,7 @@ int house_setup(void **state)
     server->config.keepalive_ms = 6000;
     assert_int_equal(okv_admission_init(&server->admission, 10, 0), 0);
     assert_int_equal(okv_worker_init(&house->worker, server, NULL), 0);
-    house->worker.pass = 1;
+    house->worker.sessions.pass = 1;
     for (unsigned i = 0; i < 2; i++)
         house_open(house, i, (uint8_t)(i + 1), 0);
     *state = house;
@@ -120,7 +119,8 @@ int house_teardown(void **state)
 
     for (unsigned i = 0; i < 2; i++)
         if (!house->clients[i].destroyed)
-            okv_session_closed(&house->worker, house->clients[i].session, OKV_EDISCONNECTED);
+            okv_session_closed(&house->worker.sessions, house->clients[i].session,
+                               OKV_EDISCONNECTED);
     assert_int_equal(atomic_load(&house->core.server->stats.sessions), 0);
     assert_int_equal(atomic_load(&house->core.server->stats.credits_granted), 0);
     assert_int_equal(atomic_load(&house->core.server->stats.requests_waiting), 0);
@@ -145,7 +145,7 @@ void house_arrive_as(struct house *house, struct client *client,
         .length = okv_request_encode(request, client->messages[client->count]),
     };
     client->count++;
-    if (!okv_session_receive(&house->worker, client->session, event))
+    if (!okv_session_receive(&house->worker.sessions, client->session, event))
         client->released++;
 }
 
@@ -169,13 +169,13 @@ unsigned house_next_pass(struct house *house)
     struct okv_session *session, *first = NULL;
     unsigned done = 0;
 
-    while ((session = TAILQ_FIRST(&house->worker.unflushed)))
-        okv_worker_flush_session(&house->worker, session);
-    house->worker.pass++;
-    while ((session = TAILQ_FIRST(&house->worker.turns)) && session != first) {
-        TAILQ_REMOVE(&house->worker.turns, session, in_turn);
-        session->has_turn = false;
-        done += okv_session_take_turn(&house->worker, session);
+    while ((session = TAILQ_FIRST(&house->worker.sessions.unflushed)))
+        okv_sessions_flush(&house->worker.sessions, session);
+    house->worker.sessions.pass++;
+    while ((session = TAILQ_FIRST(&house->worker.sessions.ready)) && session != first) {
+        TAILQ_REMOVE(&house->worker.sessions.ready, session, in_ready);
+        session->is_ready = false;
+        done += okv_session_run_ready(&house->worker.sessions, session);
         first = first ? first : session;
     }
     return done;

@@ -160,7 +160,7 @@ static void leave(struct okv_session *session)
 
     if (okv_ledger_give_back(&server->ledgers, session->ledger, session->id, 1, true))
         okv_admission_give_back(&server->admission, session->place);
-    atomic_fetch_sub(&gate.worker.clients[0], 1);
+    atomic_fetch_sub(&gate.worker.sessions.clients[0], 1);
     okv_session_destroy(session);
 }
 
@@ -193,7 +193,7 @@ static void a_full_server_takes_back_whom_it_has(void **state)
     leave(first);
     leave(other);
     assert_int_equal(gate.core.server->admission.clients, 0);
-    assert_int_equal(gate.worker.clients[0], 0);
+    assert_int_equal(gate.worker.sessions.clients[0], 0);
 }
 
 static void what_the_transport_refuses_leaves_no_trace(void **state)
@@ -201,10 +201,8 @@ static void what_the_transport_refuses_leaves_no_trace(void **state)
     static const struct {
         int answer, reason;
     } refusals[] = {
-        {OKV_EAGAIN, OKV_REJECT_BUSY},
-        {OKV_EUNSUPPORTED, OKV_REJECT_FEATURE},
-        {OKV_ENOMEM, OKV_REJECT_RESOURCES},
-        {OKV_EIO, OKV_REJECT_RESOURCES},
+        {OKV_EAGAIN, OKV_REJECT_BUSY},        {OKV_EUNSUPPORTED, OKV_REJECT_FEATURE},
+        {OKV_ENOMEM, OKV_REJECT_RESOURCES},   {OKV_EIO, OKV_REJECT_RESOURCES},
         {OKV_EDISCONNECTED, OKV_REJECT_GONE},
     };
     struct okv_session *first, *second;
@@ -218,7 +216,7 @@ static void what_the_transport_refuses_leaves_no_trace(void **state)
         assert_false(is_replaced(first));
         assert_false(gate.worker.has_replaced);
         assert_int_equal(gate.core.server->admission.clients, 1);
-        assert_int_equal(gate.worker.clients[0], 1);
+        assert_int_equal(gate.worker.sessions.clients[0], 1);
         assert_int_equal(okv_ledgers_count(&gate.core.server->ledgers), 1);
     }
     assert_int_equal(gate.core.server->stats.rejected_feature, 2);

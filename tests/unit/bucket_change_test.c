@@ -217,41 +217,6 @@ static void entries_come_and_go(void **state)
     }
 }
 
-/* As okv_bucket_replace() would, where the entry keeps its lengths; of the examples this is so of a
- * small item of a small age. */
-static void a_value_takes_the_place_of_one_as_long(void **state)
-{
-    struct okv_entry entries[EXAMPLES], changed[EXAMPLES];
-    uint8_t image[SIZE], before[SIZE], from[SIZE];
-    struct okv_bucket_spot spot;
-    unsigned taken = 0;
-
-    (void)state;
-    make_examples(entries);
-    build(from, entries, EXAMPLES);
-    for (int i = 0; i < EXAMPLES; i++)
-        for (uint32_t length = 0; length < 100; length++) {
-            memcpy(changed, entries, sizeof entries);
-            changed[i].value = letters;
-            changed[i].value_length = length;
-            changed[i].version = VERSION + 1;
-            assert_true(raise_for(image, from, (const char *)entries[i].key, &spot));
-            memcpy(before, image, SIZE);
-            bool may = okv_entry_size(&changed[i], VERSION + 1) == spot.length &&
-                       entries[i].value_length == length && !entries[i].is_reference &&
-                       !entries[i].expiry_ms && VERSION - entries[i].version < UINT8_MAX;
-            assert_int_equal(okv_bucket_replace_value(image, &spot, letters, length), may);
-            if (may)
-                expect_image(image, changed, EXAMPLES);
-            else
-                assert_memory_equal(image, before, SIZE);
-            taken += may;
-        }
-    assert_int_equal(taken, 2);
-    assert_true(raise_for(image, from, "eta", &spot));
-    assert_false(okv_bucket_replace_value(image, &spot, letters, 0));
-}
-
 static int replace_with(const uint8_t *from, const char *key, uint32_t value_length)
 {
     struct okv_entry entry = inline_entry(key, "", VERSION + 1);
@@ -344,7 +309,6 @@ int main(void)
         cmocka_unit_test(what_could_be_inline_is_told),
         cmocka_unit_test(an_entry_is_exchanged_for_any_other),
         cmocka_unit_test(entries_come_and_go),
-        cmocka_unit_test(a_value_takes_the_place_of_one_as_long),
         cmocka_unit_test(the_last_byte_is_used_and_no_more),
         cmocka_unit_test(an_age_that_takes_a_further_byte_is_refused),
         cmocka_unit_test(doubtful_images_are_refused),

@@ -19,11 +19,11 @@ static void a_goodbye_counts(void **state)
     first->no_buffers = second->no_buffers = true;
     house_arrive(house, first, OKV_OP_GOODBYE, 0, 1);
     assert_true(first->closed);
-    okv_session_closed(&house->worker, first->session, OKV_EDISCONNECTED);
+    okv_session_closed(&house->worker.sessions, first->session, OKV_EDISCONNECTED);
     house_arrive(house, second, OKV_OP_PING, 0, 1);
     house_arrive(house, second, OKV_OP_GOODBYE, 1, 2);
     assert_false(second->closed);
-    okv_session_closed(&house->worker, second->session, OKV_EDISCONNECTED);
+    okv_session_closed(&house->worker.sessions, second->session, OKV_EDISCONNECTED);
     assert_int_equal(stat_of(&stats->closed_by_client), 2);
     assert_int_equal(stat_of(&stats->closed_lost), 0);
     assert_int_equal(okv_ledgers_count(&house->core.server->ledgers), 0);
@@ -44,7 +44,7 @@ static void what_the_transport_says_is_counted(void **state)
     };
 
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        okv_session_closed(&house->worker, house->clients[1].session, ends[i].status);
+        okv_session_closed(&house->worker.sessions, house->clients[1].session, ends[i].status);
         assert_true(house->clients[1].destroyed);
         assert_int_equal(stat_of(ends[i].figure), 1);
         house_open(house, 1, 2, 0);
@@ -62,21 +62,21 @@ static void a_silent_client_is_probed_and_given_up(void **state)
     unsigned ticks = 0;
 
     for (unsigned i = 0; i < OKV_KEEPALIVE_GRACE; i++)
-        okv_session_tick(&house->worker, client->session);
+        okv_session_tick(&house->worker.sessions, client->session);
     assert_int_equal(client->probes, 0);
-    okv_session_tick(&house->worker, client->session);
+    okv_session_tick(&house->worker.sessions, client->session);
     assert_int_equal(client->probes, 1);
     client->conn.unacknowledged = 0;
     client->conn.acknowledged++;
     while (!client->closed && ticks < 100) {
-        okv_session_tick(&house->worker, client->session);
+        okv_session_tick(&house->worker.sessions, client->session);
         ticks++;
     }
     assert_int_equal(client->probes, 2);
     assert_in_range(ticks, 4, OKV_KEEPALIVE_TICKS);
     assert_int_equal(stat_of(&stats->closed_unresponsive), 1);
     assert_int_equal(stat_of(&stats->probes), 2);
-    okv_session_closed(&house->worker, client->session, OKV_EDISCONNECTED);
+    okv_session_closed(&house->worker.sessions, client->session, OKV_EDISCONNECTED);
     assert_int_equal(stat_of(&stats->closed_lost), 0);
 }
 
@@ -87,14 +87,14 @@ static void a_client_that_asked_something_may_be_probed(void **state)
     struct client *client = &house->clients[0];
 
     house_arrive(house, client, OKV_OP_PING, 0, 1);
-    okv_session_tick(&house->worker, client->session);
+    okv_session_tick(&house->worker.sessions, client->session);
     assert_int_equal(client->probes, 1);
 }
 
 static void look(struct house *house, struct client *client, unsigned times)
 {
     while (times-- > 0)
-        okv_session_count_idle(&house->worker, client->session, true);
+        okv_session_count_idle(&house->worker.sessions, client->session, true);
 }
 
 static void an_idle_client_is_sent_away_if_so_asked(void **state)
@@ -104,7 +104,8 @@ static void an_idle_client_is_sent_away_if_so_asked(void **state)
     struct okv_stats *stats = &house->core.server->stats;
     struct client *idle = &house->clients[0], *waiting = &house->clients[1];
 
-    assert_int_equal(okv_worker_look_ns(&house->worker), UINT64_C(10000000000) / LOOKS_IN_10_S);
+    assert_int_equal(okv_sessions_scan_ns(house->worker.server),
+                     UINT64_C(10000000000) / LOOKS_IN_10_S);
     look(house, idle, 3600);
     assert_false(idle->closed);
     house->core.server->config.idle_s = 10;
@@ -114,7 +115,7 @@ static void an_idle_client_is_sent_away_if_so_asked(void **state)
     house_arrive(house, idle, OKV_OP_PING, 0, 1);
     look(house, idle, LOOKS_IN_10_S);
     /* Its request may be in the endpoint. */
-    okv_session_count_idle(&house->worker, idle->session, false);
+    okv_session_count_idle(&house->worker.sessions, idle->session, false);
     assert_false(idle->closed);
     look(house, idle, 1);
     assert_true(idle->closed);
@@ -128,9 +129,9 @@ static void sessions_are_looked_at_twice_a_second_at_least(void **state)
     struct house *house = *state;
 
     house->core.server->config.keepalive_ms = 600000;
-    assert_int_equal(okv_worker_look_ns(&house->worker), 500000000);
+    assert_int_equal(okv_sessions_scan_ns(house->worker.server), 500000000);
     house->core.server->config.keepalive_ms = 600;
-    assert_int_equal(okv_worker_look_ns(&house->worker), 100000000);
+    assert_int_equal(okv_sessions_scan_ns(house->worker.server), 100000000);
 }
 
 static void a_replaced_client_is_sent_away(void **state)
@@ -138,11 +139,11 @@ static void a_replaced_client_is_sent_away(void **state)
     struct house *house = *state;
     struct client *first = &house->clients[0], *second = &house->clients[1];
 
-    okv_session_closed(&house->worker, second->session, OKV_EDISCONNECTED);
+    okv_session_closed(&house->worker.sessions, second->session, OKV_EDISCONNECTED);
     house_open(house, 1, 1, 1);
-    assert_false(okv_session_end_replaced(&house->worker, second->session));
+    assert_false(okv_session_end_replaced(&house->worker.sessions, second->session));
     assert_false(second->closed);
-    assert_true(okv_session_end_replaced(&house->worker, first->session));
+    assert_true(okv_session_end_replaced(&house->worker.sessions, first->session));
     assert_true(first->closed);
     assert_int_equal(stat_of(&house->core.server->stats.closed_replaced), 1);
 }
@@ -153,7 +154,7 @@ static void a_session_has_settled_when_all_was_acknowledged(void **state)
     struct client *client = &house->clients[0];
 
     assert_true(okv_session_has_settled(client->session));
-    okv_session_say_goodbye(&house->worker, client->session);
+    okv_session_say_goodbye(&house->worker.sessions, client->session);
     assert_false(okv_session_has_settled(client->session));
     house_next_pass(house);
     client->conn.unacknowledged = 1;
@@ -168,17 +169,17 @@ static void a_client_is_told_goodbye_once(void **state)
     struct client *client = &house->clients[0];
 
     client->no_buffers = true;
-    okv_session_say_goodbye(&house->worker, client->session);
+    okv_session_say_goodbye(&house->worker.sessions, client->session);
     assert_int_equal(client->posted, 0);
     client->no_buffers = false;
     for (int i = 0; i < 3; i++)
-        okv_session_say_goodbye(&house->worker, client->session);
+        okv_session_say_goodbye(&house->worker.sessions, client->session);
     assert_int_equal(client->posted, 1);
     assert_int_equal(client->replies[0].opcode, OKV_OP_GOODBYE);
     assert_int_equal(client->replies[0].status, OKV_ESHUTDOWN);
     house_next_pass(house);
     assert_int_equal(client->flushed, 1);
-    okv_session_closed(&house->worker, client->session, OKV_EDISCONNECTED);
+    okv_session_closed(&house->worker.sessions, client->session, OKV_EDISCONNECTED);
     assert_int_equal(stat_of(&house->core.server->stats.closed_stopping), 1);
 }
 

@@ -32,7 +32,7 @@ static void a_connection_has_its_share_of_a_pass(void **state)
         assert_int_equal(many->replies[i].slot, i % 20);
     assert_int_equal(many->released, 21);
     assert_int_equal(house_next_pass(house), 0);
-    assert_true(TAILQ_EMPTY(&house->worker.turns));
+    assert_true(TAILQ_EMPTY(&house->worker.sessions.ready));
 }
 
 static void the_replies_of_a_pass_leave_together(void **state)
@@ -133,7 +133,7 @@ static void pulled(struct house *house, struct client *client, unsigned number)
     const struct okv_event event = {
         .type = OKV_EVENT_PULLED, .conn = &client->conn, .cookie = number};
 
-    okv_session_pulled(&house->worker, client->session, &event);
+    okv_session_pulled(&house->worker.sessions, client->session, &event);
 }
 
 /* The client is back on another connection and sends it there again: whether it comes back before
@@ -148,7 +148,7 @@ static void a_pull_of_a_replaced_session_does_nothing(void **state)
     arrive_put_to_pull(house, first, 1, 2);
     assert_int_equal(first->pulls, 2);
     pulled(house, first, 0);
-    okv_session_closed(&house->worker, second->session, OKV_EDISCONNECTED);
+    okv_session_closed(&house->worker.sessions, second->session, OKV_EDISCONNECTED);
     house_open(house, 1, 1, 1);
     pulled(house, first, 1);
     house_next_pass(house);
@@ -176,7 +176,7 @@ static void a_pull_that_ended_is_not_answered_to_a_replaced_session(void **state
 
     arrive_put_to_pull(house, first, 0, 1);
     pulled(house, first, 0);
-    okv_session_closed(&house->worker, second->session, OKV_EDISCONNECTED);
+    okv_session_closed(&house->worker.sessions, second->session, OKV_EDISCONNECTED);
     house_open(house, 1, 1, 1);
     house_next_pass(house);
     assert_int_equal(first->posted, 0);
@@ -191,14 +191,14 @@ static void a_write_that_is_being_applied_elsewhere_is_waited_for(void **state)
     struct okv_reply_message reply;
     uint8_t value[OKV_LEDGER_VALUE_MAX];
 
-    okv_session_closed(&house->worker, second->session, OKV_EDISCONNECTED);
+    okv_session_closed(&house->worker.sessions, second->session, OKV_EDISCONNECTED);
     house_open(house, 1, 1, 1);
     assert_ptr_equal(second->session->ledger, first->session->ledger);
     assert_int_equal(okv_ledger_begin(first->session->ledger, 2, 5, &reply, value),
                      OKV_LEDGER_APPLY);
     house_arrive(house, second, OKV_OP_INCR, 2, 5);
     assert_int_equal(second->posted, 0);
-    assert_true(house->worker.is_held_up);
+    assert_true(house->worker.sessions.is_held_up);
     assert_int_equal(house_next_pass(house), 0);
     reply = (struct okv_reply_message){
         .opcode = OKV_OP_INCR, .slot = 2, .sequence = 5, .version = 77, .status = OKV_OK};
@@ -220,7 +220,7 @@ static void a_replaced_session_applies_nothing(void **state)
     first->no_buffers = true;
     house_arrive(house, first, OKV_OP_INCR, 0, 1); /* waits */
     first->no_buffers = false;
-    okv_session_closed(&house->worker, second->session, OKV_EDISCONNECTED);
+    okv_session_closed(&house->worker.sessions, second->session, OKV_EDISCONNECTED);
     house_open(house, 1, 1, 1);
     house_next_pass(house);
     assert_true(first->closed);
@@ -228,7 +228,7 @@ static void a_replaced_session_applies_nothing(void **state)
     assert_int_equal(first->posted, 0);
     assert_int_equal(stat_of(&house->core.server->stats.incrs), 0);
     assert_int_equal(stat_of(&house->core.server->stats.closed_replaced), 1);
-    okv_session_closed(&house->worker, first->session, OKV_EDISCONNECTED);
+    okv_session_closed(&house->worker.sessions, first->session, OKV_EDISCONNECTED);
     assert_int_equal(stat_of(&house->core.server->stats.closed_replaced), 1);
     assert_int_equal(stat_of(&house->core.server->stats.closed_lost), 1); /* setup's second one */
     house_arrive(house, second, OKV_OP_INCR, 0, 1);

@@ -40,7 +40,7 @@ static void few_small_buckets(void **state)
 static void growth_in_a_roomy_region(void **state)
 {
     const struct store_model_params params = {
-        .store = {.length = 256u << 20, .bucket_size = 512, .one_thread = true},
+        .store = {.length = 256u << 20, .bucket_size = 512},
         .keys = 4000,
         .steps = 60000,
         .usual_value = 100,
@@ -56,7 +56,7 @@ static void growth_in_a_roomy_region(void **state)
 static void growth_until_full(void **state)
 {
     const struct store_model_params params = {
-        .store = {.length = 1u << 20, .bucket_size = 512, .max_value = 8000, .one_thread = true},
+        .store = {.length = 1u << 20, .bucket_size = 512, .max_value = 8000},
         .keys = 6000,
         .steps = 40000,
         .usual_value = 150,

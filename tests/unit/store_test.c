@@ -469,6 +469,28 @@ static void a_full_region_reserves_nothing(void **state)
     store_region_close(&region);
 }
 
+static void no_value_is_longer_than_it_may_be(void **state)
+{
+    const struct okv_store_params narrow = {.length = 4u << 20, .bucket_size = 512, .max_value = 4};
+    struct okv_store_write write = {
+        .key = "n", .key_length = 1, .value = "9999", .value_length = 4};
+    struct store_region region;
+    struct okv_store_outcome outcome;
+
+    (void)state;
+    store_region_open(&region, &narrow);
+    assert_int_equal(okv_store_put(&region.store, &region.work, &write, &outcome), 0);
+    write.delta = 1;
+    assert_int_equal(okv_store_incr(&region.store, &region.work, &write, &outcome), OKV_EVALUESIZE);
+    store_region_expect(&region, "n", 1, "9999", 4, 1);
+    write.delta = -1;
+    assert_int_equal(okv_store_incr(&region.store, &region.work, &write, &outcome), 0);
+    assert_int_equal(outcome.number, 9998);
+    write.value_length = 5;
+    assert_int_equal(okv_store_put(&region.store, &region.work, &write, &outcome), OKV_EVALUESIZE);
+    store_region_close(&region);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -476,6 +498,7 @@ int main(void)
         cmocka_unit_test(the_first_pages_describe_the_table),
         cmocka_unit_test(sizes_out_of_range_are_refused),
         cmocka_unit_test(every_length_comes_back),
+        cmocka_unit_test(no_value_is_longer_than_it_may_be),
         cmocka_unit_test(versions_only_rise),
         cmocka_unit_test(a_buffer_that_is_too_small_is_left_alone),
         cmocka_unit_test(conditions_hold_or_nothing_changes),

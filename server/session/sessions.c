@@ -1,0 +1,64 @@
+#include "server/session/sessions.h"
+
+/* Idle sessions are looked for at least this often. */
+#define SCAN_NS UINT64_C(500000000)
+
+int okv_sessions_init(struct okv_sessions *sessions, struct okv_server *server)
+{
+    *sessions = (struct okv_sessions){.server = server};
+    TAILQ_INIT(&sessions->all);
+    TAILQ_INIT(&sessions->ready);
+    TAILQ_INIT(&sessions->unflushed);
+    return okv_store_work_init(&sessions->work, server->store.table.bucket_size);
+}
+
+void okv_sessions_fini(struct okv_sessions *sessions)
+{
+    okv_store_work_fini(&sessions->work);
+}
+
+void okv_sessions_make_ready(struct okv_sessions *sessions, struct okv_session *session)
+{
+    if (session->is_ready)
+        return;
+    session->is_ready = true;
+    TAILQ_INSERT_TAIL(&sessions->ready, session, in_ready);
+}
+
+void okv_sessions_await_flush(struct okv_sessions *sessions, struct okv_session *session)
+{
+    if (session->is_unflushed)
+        return;
+    session->is_unflushed = true;
+    TAILQ_INSERT_TAIL(&sessions->unflushed, session, in_unflushed);
+}
+
+void okv_sessions_flush(struct okv_sessions *sessions, struct okv_session *session)
+{
+    if (!session->is_unflushed)
+        return;
+    session->is_unflushed = false;
+    TAILQ_REMOVE(&sessions->unflushed, session, in_unflushed);
+    session->conn->ops->flush(session->conn);
+}
+
+void okv_sessions_unlist(struct okv_sessions *sessions, struct okv_session *session)
+{
+    TAILQ_REMOVE(&sessions->all, session, in_all);
+    if (session->is_ready)
+        TAILQ_REMOVE(&sessions->ready, session, in_ready);
+    if (session->is_unflushed)
+        TAILQ_REMOVE(&sessions->unflushed, session, in_unflushed);
+}
+
+uint64_t okv_sessions_tick_ns(const struct okv_server *server)
+{
+    return (uint64_t)server->config.keepalive_ms * 1000000u / OKV_KEEPALIVE_TICKS;
+}
+
+uint64_t okv_sessions_scan_ns(const struct okv_server *server)
+{
+    uint64_t tick_ns = okv_sessions_tick_ns(server);
+
+    return tick_ns < SCAN_NS ? tick_ns : SCAN_NS;
+}
