@@ -75,7 +75,6 @@ void battery_begin(struct battery *battery, const char *name, const char *about,
         exit(EXIT_SKIPPED);
     }
     on_exit(on_exit_without_end, battery);
-    battery_note(battery, "OKV_TEST_SEED=%" PRIu64, battery->seed);
 }
 
 static void say(struct battery *battery, const char *what, const char *format, va_list arguments)

@@ -10,24 +10,33 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "shared/base/clock.h"
 #include "tests/support/hostile_client.h"
+#include "tests/support/pace.h"
+#include "tests/support/patient_open.h"
 
 #define KEY "counter"
-#define GUARD_NAPS 500
+#define SECOND_NS UINT64_C(1000000000)
+#define SECONDS_MAX 64 /* that an attempt is given at most */
 
 static struct bystander *bystander_of(void **state)
 {
     return *state;
 }
 
-static void nap_ms(long ms)
+/* Makes attempts with ever longer times: one that took too long itself says nothing, and returns
+ * false. */
+static void attempt_in_time(bool (*attempt)(unsigned seconds), unsigned seconds)
 {
-    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+    while (!attempt(seconds)) {
+        print_message("%u s were not enough on this machine: once more\n", seconds);
+        seconds *= 2;
+        assert_in_range(seconds, 1, SECONDS_MAX);
+    }
 }
 
 /* ---- a client that counts ---- */
@@ -242,120 +251,220 @@ static void kept_ledger_keeps_its_lanes(void **state)
     hostile_leave(&second);
 }
 
-static void ledger_is_remembered_for_as_long_as_was_said(void **state)
+/* Whoever is back in time is known, and whoever comes later is not. */
+static bool is_remembered_for(unsigned seconds)
 {
-    static const char *const arguments[] = {"--memory", "16M", "--remember-s", "1", NULL};
+    char text[16];
+    const char *const arguments[] = {"--memory", "16M", "--remember-s", text, NULL};
     struct okv_wire_hello hello;
     struct bystander bystander;
     struct hostile client;
 
-    (void)state;
+    snprintf(text, sizeof text, "%u", seconds);
     bystander_start(&bystander, arguments);
     hostile_hello(&hello);
     hostile_join_as(&client, &bystander.server, &hello);
-    assert_int_equal(client.table.remember_ms, 1000);
+    assert_int_equal(client.table.remember_ms, seconds * 1000);
+    uint64_t begun = okv_clock_ns();
     hostile_leave(&client);
     bystander_expect_stat(&bystander, "sessions", 1);
     hello = hello_after(&hello, client.table.session_id);
     hostile_join_as(&client, &bystander.server, &hello);
-    assert_int_equal(client.table.resumed, 1);
+    bool in_time = okv_clock_ns() - begun < seconds * SECOND_NS;
+    if (in_time)
+        assert_int_equal(client.table.resumed, 1);
     hostile_leave(&client);
     bystander_expect_stat(&bystander, "sessions", 1);
-    nap_ms(1100);
+    pace_sleep_ms(seconds * 1000 + 10);
     hello = hello_after(&hello, client.table.session_id);
     hostile_join_as(&client, &bystander.server, &hello);
     assert_int_equal(client.table.resumed, 0);
     hostile_leave(&client);
     assert_int_equal(bystander_stop(&bystander), 0);
+    return in_time;
+}
+
+static void ledger_is_remembered_for_as_long_as_was_said(void **state)
+{
+    (void)state;
+    attempt_in_time(is_remembered_for, 1);
+}
+
+/* A client that asks again and again. The server may have seen it idle for `longest_ns` at most. */
+struct busy {
+    struct hostile client;
+    uint64_t asked_ns, longest_ns;
+};
+
+static void busy_join(struct busy *busy, const struct bystander *bystander)
+{
+    *busy = (struct busy){.asked_ns = okv_clock_ns()};
+    hostile_join(&busy->client, &bystander->server);
+}
+
+static void busy_was_seen(struct busy *busy, uint64_t asked_ns)
+{
+    uint64_t idle_ns = okv_clock_ns() - busy->asked_ns;
+
+    busy->asked_ns = asked_ns;
+    if (idle_ns > busy->longest_ns)
+        busy->longest_ns = idle_ns;
+}
+
+/* Whether it is served. Fails the test when it is not, though it never was idle for so long. */
+static bool busy_asks(struct busy *busy, unsigned idle_seconds)
+{
+    uint64_t asked_ns = okv_clock_ns();
+    bool served = hostile_ping(&busy->client);
+
+    busy_was_seen(busy, asked_ns);
+    if (!served && busy->longest_ns < idle_seconds * SECOND_NS)
+        fail_msg("a client that was never idle for %u s was disconnected", idle_seconds);
+    return served;
+}
+
+static bool idle_goes_and_busy_stays(unsigned seconds)
+{
+    char text[16];
+    const char *const arguments[] = {"--memory",       "16M", "--idle-s", text,
+                                     "--keepalive-ms", "600", NULL};
+    uint64_t end = pace_guard_end();
+    struct bystander bystander;
+    struct hostile idle;
+    struct busy busy;
+
+    snprintf(text, sizeof text, "%u", seconds);
+    bystander_start(&bystander, arguments);
+    hostile_join(&idle, &bystander.server);
+    busy_join(&busy, &bystander);
+    bool served = true;
+    while (served && bystander_stat(&bystander, "closed_idle") == 0) {
+        assert_true(okv_clock_ns() < end);
+        pace_sleep_ms(50);
+        served = busy_asks(&busy, seconds);
+    }
+    hostile_expect_closed(&idle, "an idle client");
+    served = served && busy_asks(&busy, seconds);
+    hostile_leave(&idle);
+    hostile_leave(&busy.client);
+    assert_int_equal(bystander_stop(&bystander), 0);
+    return served;
 }
 
 static void idle_client_is_disconnected(void **state)
 {
-    static const char *const arguments[] = {"--memory",       "16M", "--idle-s", "1",
-                                            "--keepalive-ms", "600", NULL};
-    const struct okv_request_message ping = {.opcode = OKV_OP_PING};
-    struct hostile idle, busy;
-    struct bystander bystander;
-
     (void)state;
-    bystander_start(&bystander, arguments);
-    hostile_join(&idle, &bystander.server);
-    hostile_join(&busy, &bystander.server);
-    for (int i = 0; i < 20; i++) {
-        nap_ms(100);
-        bystander_check(&bystander);
-        hostile_request(&busy, &ping);
-        hostile_expect_reply(&busy, 0, OKV_OK);
-    }
-    hostile_expect_closed(&idle, "an idle client");
-    assert_int_equal(bystander_stat(&bystander, "closed_idle"), 1);
-    hostile_leave(&idle);
-    hostile_leave(&busy);
-    assert_int_equal(bystander_stop(&bystander), 0);
+    attempt_in_time(idle_goes_and_busy_stays, 1);
 }
 
-/* However seldom its keepalive ticks come. */
-static void idle_and_replaced_clients_go_soon(void **state)
+/* The bystander idles as well, and is disconnected once in that time at most. */
+static void expect_closed_idle(struct bystander *bystander, uint64_t begun_ns, unsigned seconds)
 {
-    static const char *const arguments[] = {
-        "--memory", "16M", "--idle-s", "1", "--keepalive-ms", "600000", "--workers", "2", NULL};
+    uint64_t closed = bystander_stat(bystander, "closed_idle");
+
+    assert_in_range(closed, 1, 1 + (okv_clock_ns() - begun_ns) / (seconds * SECOND_NS));
+}
+
+static bool idle_and_replaced_go(unsigned seconds)
+{
+    char text[16];
+    const char *const arguments[] = {"--memory", "16M",       "--idle-s", text, "--keepalive-ms",
+                                     "600000",   "--workers", "2",        NULL};
     struct okv_wire_hello hello;
     struct hostile first, second;
     struct bystander bystander;
 
-    (void)state;
+    snprintf(text, sizeof text, "%u", seconds);
+    uint64_t begun = okv_clock_ns();
     bystander_start(&bystander, arguments);
     hostile_hello(&hello);
     hostile_join_as(&first, &bystander.server, &hello);
     hello = hello_after(&hello, first.table.session_id);
     hostile_join_as(&second, &bystander.server, &hello);
     hostile_expect_closed(&first, "a client that is back");
+    bool in_time = okv_clock_ns() - begun < seconds * SECOND_NS;
     hostile_expect_closed(&second, "an idle client");
-    assert_int_equal(bystander_stat(&bystander, "closed_replaced"), 1);
-    assert_in_range(bystander_stat(&bystander, "closed_idle"), 1, 2); /* the bystander too */
+    if (in_time) { /* else the first may have been idle */
+        assert_int_equal(bystander_stat(&bystander, "closed_replaced"), 1);
+        expect_closed_idle(&bystander, begun, seconds);
+    }
     hostile_leave(&first);
     hostile_leave(&second);
     assert_int_equal(bystander_stop(&bystander), 0);
+    return in_time;
 }
 
-static void ping_all(struct hostile *clients, int count)
+/* However seldom its keepalive ticks come. */
+static void idle_and_replaced_clients_go_soon(void **state)
+{
+    (void)state;
+    attempt_in_time(idle_and_replaced_go, 1);
+}
+
+static bool all_ask(struct busy *clients, int count, unsigned idle_seconds)
+{
+    for (int i = 0; i < count; i++)
+        if (!busy_asks(&clients[i], idle_seconds))
+            return false;
+    return true;
+}
+
+/* Connects them, and keeps those busy that are connected. */
+static bool all_join(struct busy *clients, int count, const struct bystander *bystander,
+                     unsigned idle_seconds)
+{
+    for (int i = 0; i < count; i++) {
+        busy_join(&clients[i], bystander);
+        if (i % 8 == 7 && !all_ask(clients, i + 1, idle_seconds))
+            return false;
+    }
+    return all_ask(clients, count, idle_seconds);
+}
+
+/* Asks while the server stands still, for longer than it lets anybody idle. */
+static bool all_are_kept_waiting(struct busy *clients, int count, struct bystander *bystander,
+                                 unsigned idle_seconds)
 {
     const struct okv_request_message ping = {.opcode = OKV_OP_PING};
+    bool in_time = true;
 
+    server_signal(&bystander->server, SIGSTOP);
     for (int i = 0; i < count; i++) {
-        hostile_request(&clients[i], &ping);
-        hostile_expect_reply(&clients[i], 0, OKV_OK);
+        busy_was_seen(&clients[i], clients[i].asked_ns);
+        in_time = in_time && clients[i].longest_ns < idle_seconds * SECOND_NS;
+        hostile_request(&clients[i].client, &ping);
     }
+    pace_sleep_ms(idle_seconds * 1000 + 1500);
+    server_signal(&bystander->server, SIGCONT);
+    for (int i = 0; i < count && in_time; i++)
+        hostile_expect_reply(&clients[i].client, 0, OKV_OK);
+    return in_time;
+}
+
+static bool kept_waiting_is_not_idle(unsigned seconds)
+{
+    enum { CLIENTS = 60 };
+    char text[16];
+    const char *const arguments[] = {"--memory", "16M",       "--idle-s", text, "--workers",
+                                     "1",        "--credits", "4",        NULL};
+    struct busy clients[CLIENTS] = {{.asked_ns = 0}};
+    struct bystander bystander;
+
+    snprintf(text, sizeof text, "%u", seconds);
+    bystander_start(&bystander, arguments);
+    bool in_time = all_join(clients, CLIENTS, &bystander, seconds) &&
+                   all_are_kept_waiting(clients, CLIENTS, &bystander, seconds);
+    for (int i = 0; i < CLIENTS; i++)
+        hostile_leave(&clients[i].client);
+    assert_int_equal(bystander_stop(&bystander), 0);
+    return in_time;
 }
 
 /* What they asked waits in the endpoint, more than one poll of it brings. */
 static void nobody_is_idle_whom_the_server_kept_waiting(void **state)
 {
-    enum { CLIENTS = 60 };
-    static const char *const arguments[] = {"--memory", "16M",       "--idle-s", "4", "--workers",
-                                            "1",        "--credits", "4",        NULL};
-    const struct okv_request_message ping = {.opcode = OKV_OP_PING};
-    struct hostile clients[CLIENTS];
-    struct bystander bystander;
-
     (void)state;
-    bystander_start(&bystander, arguments);
-    for (int i = 0; i < CLIENTS; i++) {
-        hostile_join(&clients[i], &bystander.server);
-        if (i % 8 == 7) /* emulated processors take seconds to connect them all */
-            ping_all(clients, i + 1);
-    }
-    ping_all(clients, CLIENTS);
-    server_signal(&bystander.server, SIGSTOP);
-    for (int i = 0; i < CLIENTS; i++)
-        hostile_request(&clients[i], &ping);
-    nap_ms(5500);
-    server_signal(&bystander.server, SIGCONT);
-    for (int i = 0; i < CLIENTS; i++)
-        hostile_expect_reply(&clients[i], 0, OKV_OK);
-    for (int i = 0; i < CLIENTS; i++)
-        hostile_leave(&clients[i]);
-    assert_int_equal(bystander_stop(&bystander), 0);
+    attempt_in_time(kept_waiting_is_not_idle, 4);
 }
 
 /* ---- limits ---- */
@@ -397,20 +506,18 @@ static void client_that_comes_back_to_a_full_server(void **state)
 static int try_open(const char *uri, okv **out, const char *why_not)
 {
     char why[320] = "";
-    int rc = okv_open(uri, NULL, out, why, sizeof why);
+    int rc = patient_open(uri, NULL, out, why, sizeof why);
 
     if (rc)
         assert_non_null(strstr(why, why_not));
     return rc;
 }
 
-static void open_in_time(const char *uri, okv **out, const char *why_not)
+static void open_when_free(const char *uri, okv **out, const char *why_not)
 {
-    for (int i = 0; i < GUARD_NAPS; i++) {
+    for (uint64_t end = pace_guard_end(); okv_clock_ns() < end; pace_sleep_ms(10))
         if (try_open(uri, out, why_not) == OKV_OK)
             return;
-        nap_ms(10);
-    }
     fail_msg("a place that was given up is not free again");
 }
 
@@ -432,7 +539,7 @@ static void all_listeners_share_the_places(void **state)
     assert_int_equal(try_open(bystander.server.uri, &c, "raise its --max-clients"), OKV_EREFUSED);
     assert_int_equal(bystander_stat(&bystander, "rejected_busy"), 2);
     okv_close(&a);
-    open_in_time(second, &c, "raise its --max-clients");
+    open_when_free(second, &c, "raise its --max-clients");
     okv_close(&c);
     okv_close(&b);
     assert_int_equal(bystander_stop(&bystander), 0);
@@ -453,7 +560,7 @@ static void address_has_its_own_limit(void **state)
                      OKV_EREFUSED);
     assert_int_equal(bystander_stat(&bystander, "rejected_address"), 1);
     okv_close(&a);
-    open_in_time(bystander.server.uri, &b, "--max-clients-per-address");
+    open_when_free(bystander.server.uri, &b, "--max-clients-per-address");
     okv_close(&b);
     assert_int_equal(bystander_stop(&bystander), 0);
 }

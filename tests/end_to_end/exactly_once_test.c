@@ -48,8 +48,8 @@ static unsigned operations(void)
 static void open_pairs(struct pair *pairs, unsigned count, const struct server_process *server,
                        uint64_t seed)
 {
-    static const struct okv_options options = {.timeout_ms = 120000, .depth = STORM_DEPTH * 2};
-    static const struct okv_options once = {.timeout_ms = 30000, .depth = 1};
+    static const struct okv_options options = {.depth = STORM_DEPTH * 2};
+    static const struct okv_options once = {.depth = 1};
 
     for (unsigned i = 0; i < count; i++) {
         struct pair *pair = &pairs[i];
@@ -122,7 +122,6 @@ static void writes_are_applied_once(void **state)
     struct server_process server;
 
     (void)state;
-    printf("exactly once: OKV_TEST_SEED=%llu\n", (unsigned long long)seed);
     server_start(&server, arguments);
     open_pairs(pairs, count, &server, seed);
     for (unsigned i = 0; i < count; i++)

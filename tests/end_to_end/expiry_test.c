@@ -18,12 +18,13 @@
 #include <cmocka.h>
 
 #include "shared/base/clock.h"
+#include "tests/support/pace.h"
 #include "tests/support/server_process.h"
 
 #define TTL_MS 3000
 #define MS 1000000u
 /* By when an item of a few seconds must be gone. */
-#define GONE_NS (UINT64_C(60000) * MS)
+#define GONE_NS PACE_GUARD_NS
 /* Items of so little that a part of a millisecond counts, and how many of them. */
 #define BRIEF_MS 5
 #define BRIEF_ITEMS 20
@@ -286,31 +287,43 @@ static void a_put_with_a_time_to_live_sets_it(void **state)
     assert_true(info.ttl_ms == OKV_TTL_NONE);
 }
 
-static void touch(void **state)
+/* Items of `ttl_ms` that are touched, replaced and appended to while they live. False: that took
+ * longer than they live, so that it says nothing. */
+static bool lives_are_changed_in_time(okv *handle, int64_t ttl_ms)
 {
-    okv *handle = handle_of(state);
     uint64_t begun = okv_clock_ns();
-    struct okv_item_info info;
 
-    assert_int_equal(okv_touch(handle, "nobody", 6, 1000, NULL), OKV_ENOTFOUND);
-    assert_int_equal(put_for(handle, "saved", 6, 10 * TTL_MS, 0), OKV_OK);
-    assert_int_equal(put_for(handle, "kept", 6, TTL_MS, 0), OKV_OK);
-    assert_int_equal(put_for(handle, "replaced", 6, TTL_MS, 0), OKV_OK);
-    assert_int_equal(put_for(handle, "added", 0, TTL_MS, 0), OKV_OK);
+    assert_int_equal(put_for(handle, "saved", 6, 10 * ttl_ms, 0), OKV_OK);
+    assert_int_equal(put_for(handle, "kept", 6, ttl_ms, 0), OKV_OK);
+    assert_int_equal(put_for(handle, "replaced", 6, ttl_ms, 0), OKV_OK);
+    assert_int_equal(put_for(handle, "added", 0, ttl_ms, 0), OKV_OK);
     int saved = okv_touch(handle, "saved", 5, OKV_TTL_NONE, NULL);
     int longer = okv_touch(handle, "kept", 4, 600000, NULL);
     assert_int_equal(okv_put(handle, "replaced", 8, "for good", 8, NULL), OKV_OK);
     int added = okv_append(handle, "added", 5, "1", 1, NULL, NULL);
-    if (okv_clock_ns() - begun > (TTL_MS - 100) * (uint64_t)MS) {
-        print_message("this machine is too slow for items of %d ms\n", TTL_MS);
-        skip();
-    }
+    if (okv_clock_ns() - begun > (uint64_t)(ttl_ms - 100) * MS)
+        return false;
     assert_int_equal(saved, OKV_OK);
     assert_int_equal(longer, OKV_OK);
     assert_int_equal(added, OKV_OK);
     assert_left(handle, "kept", begun, 600000);
+    return true;
+}
+
+static void touch(void **state)
+{
+    okv *handle = handle_of(state);
+    struct okv_item_info info;
+    int64_t ttl_ms = TTL_MS;
+
+    assert_int_equal(okv_touch(handle, "nobody", 6, 1000, NULL), OKV_ENOTFOUND);
+    while (!lives_are_changed_in_time(handle, ttl_ms)) {
+        print_message("%d ms were not enough on this machine: once more\n", (int)ttl_ms);
+        ttl_ms *= 2;
+        assert_true(ttl_ms < PACE_GUARD_MS);
+    }
     assert_int_equal(okv_put(handle, "short", 5, "s", 1, NULL), OKV_OK);
-    begun = okv_clock_ns();
+    uint64_t begun = okv_clock_ns();
     assert_int_equal(okv_touch(handle, "short", 5, TTL_MS, NULL), OKV_OK);
     await_gone(handle, "short", begun, TTL_MS);
     await_gone(handle, "added", begun, 0); /* what is appended to keeps its expiry */

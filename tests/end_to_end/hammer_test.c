@@ -20,6 +20,7 @@
 
 #include "shared/base/clock.h"
 #include "tests/support/certified_value.h"
+#include "tests/support/pace.h"
 #include "tests/support/server_process.h"
 
 #define KEYS 4
@@ -63,7 +64,7 @@ static int collect(struct hammer *hammer, okv *handle, uint32_t most)
 
     while (rc == 0 && okv_pending(handle) > most) {
         int done = okv_poll(handle, &result, 1);
-        rc = done < 0 ? done : done == 0 ? okv_wait(handle, 10000) : result.status;
+        rc = done < 0 ? done : done == 0 ? okv_wait(handle, PACE_GUARD_MS) : result.status;
         atomic_fetch_add(&hammer->written, done == 1);
     }
     return rc;

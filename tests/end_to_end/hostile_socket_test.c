@@ -18,13 +18,13 @@
 #include "shared/transport/local/local.h"
 #include "tests/support/hostile_client.h"
 #include "tests/support/hostile_socket.h"
+#include "tests/support/pace.h"
 #include "tests/support/random.h"
 
 #define CLOSED_MALFORMED "closed_malformed"
 #define CLOSED_CREDIT "closed_credit"
 
 /* A test that waits longer hangs. */
-#define GUARD_NS 20000000000u
 
 /* The server counts one more client that makes no sense, and goes on. */
 static void expect_malformed(struct bystander *bystander, struct bare_client *client,
@@ -117,7 +117,7 @@ static unsigned ask_without_listening(struct bare_client *client, struct bystand
 {
     enum { MOST = 10000 };
     struct okv_request_message get = {.opcode = OKV_OP_GET, .key = (const uint8_t *)key};
-    uint64_t end = okv_clock_ns() + GUARD_NS;
+    uint64_t end = pace_guard_end();
     uint8_t bytes[256];
     unsigned sent = 0;
 

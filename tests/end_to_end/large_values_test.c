@@ -20,6 +20,8 @@
 
 #include "shared/base/clock.h"
 #include "tests/support/certified_value.h"
+#include "tests/support/pace.h"
+#include "tests/support/patient_open.h"
 #include "tests/support/server_process.h"
 
 #define MIB (1u << 20)
@@ -379,7 +381,7 @@ static int put_for_ever(const char *uri)
     uint8_t *value = malloc(size);
     okv *handle;
 
-    if (!value || okv_open(uri, NULL, &handle, NULL, 0))
+    if (!value || patient_open(uri, NULL, &handle, NULL, 0))
         return 1;
     for (uint64_t n = 1;; n++) {
         certified_fill(value, size, 0, n);
@@ -399,11 +401,6 @@ static pid_t start_victim(const struct server_process *server)
         _exit(127);
     }
     return pid;
-}
-
-static void nap_ms(long ms)
-{
-    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
 }
 
 /* Absent, or one that was put whole. */
@@ -433,13 +430,11 @@ static void killed_clients_leave_nothing(void **state)
     for (int round = 0; round < 10; round++) {
         uint64_t pulls = server_stat(handle, "pulls");
         pid_t pid = start_victim(&fixture->server);
-        for (int i = 0; i < 3000 && server_stat(handle, "pulls") < pulls + 2; i++)
-            nap_ms(10);
-        assert_true(server_stat(handle, "pulls") >= pulls + 2);
-        nap_ms(round * 3);
+        server_await_stat_from(handle, "pulls", pulls + 2);
+        pace_sleep_ms((unsigned)round * 3);
         if (round % 2) {
             server_signal(&fixture->server, SIGSTOP);
-            nap_ms(100); /* the victim's next request is sent by then, most probably */
+            pace_sleep_ms(100); /* the victim's next request is sent by then, most probably */
         }
         kill(pid, SIGKILL);
         waitpid(pid, NULL, 0);

@@ -156,7 +156,6 @@ static void one_order_explains_all(struct trial *trial)
 {
     uint64_t begin = okv_clock_ns();
 
-    print_message("OKV_TEST_SEED=%" PRIu64 "\n", trial->load.seed);
     run_clients(trial);
     uint64_t end = okv_clock_ns();
     check_keys(trial);

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/pace.h"
 #include "tests/support/server_process.h"
 
 struct fixture {
@@ -302,7 +303,7 @@ static void event_loop(void **state)
             if ((n = okv_poll(handle, &result, 1)) != 0)
                 break;
             struct pollfd fd = {.fd = okv_fd(handle), .events = POLLIN};
-            assert_int_equal(poll(&fd, 1, 10000), 1);
+            assert_int_equal(poll(&fd, 1, PACE_GUARD_MS), 1);
         }
         assert_int_equal(n, 1);
         assert_int_equal(result.status, OKV_OK);

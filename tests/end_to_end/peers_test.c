@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include "bench/targets/target.h"
+#include "tests/support/pace.h"
 #include "tests/support/peer_process.h"
 #include "tests/support/target_steps.h"
 
@@ -36,7 +37,8 @@ struct abilities {
 
 static struct target *open_target(const struct target_ops *ops, const char *uri)
 {
-    struct target_config config = {.uri = uri, .depth = DEPTH, .value_bytes = LARGE_BYTES};
+    struct target_config config = {
+        .uri = uri, .depth = DEPTH, .value_bytes = LARGE_BYTES, .timeout_ms = PACE_GUARD_MS};
     struct target *target = NULL;
     char why[256] = "";
 

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/pace.h"
 #include "tests/support/server_process.h"
 
 static const char *const small[] = {"--memory", "16M", NULL};
@@ -127,7 +128,7 @@ static void load_turn(struct load *load)
 
 static void load_run(struct load *load, uint64_t ms, uint64_t good)
 {
-    uint64_t from = load->good, until = now_ms() + ms, give_up = now_ms() + 20000;
+    uint64_t from = load->good, until = now_ms() + ms, give_up = now_ms() + PACE_GUARD_MS;
 
     while (now_ms() < until || load->good < from + good) {
         load_turn(load);
@@ -150,7 +151,7 @@ static void load_on_the_next(struct load *load, struct server_process *server, u
 
 static void load_begin(struct load *load, const struct server_process *server)
 {
-    struct okv_options options = {.depth = UNDER_WAY, .timeout_ms = 20000};
+    struct okv_options options = {.depth = UNDER_WAY};
 
     memset(load, 0, sizeof *load);
     load->handle = server_connect(server, &options);
@@ -212,8 +213,8 @@ static void ended_under_load(void **state)
  * so near that it could do so instead. */
 static void event_loop_goes_on(void **state)
 {
-    const struct okv_options options = {
-        .timeout_ms = 60000, .connect_timeout_ms = 60000, .keepalive_ms = OKV_KEEPALIVE_NONE};
+    const struct okv_options options = {.timeout_ms = 10 * PACE_GUARD_MS,
+                                        .keepalive_ms = OKV_KEEPALIVE_NONE};
     struct server_process server;
     struct okv_result result;
     char buffer[16];
@@ -231,7 +232,7 @@ static void event_loop_goes_on(void **state)
         assert_int_equal(okv_arm(handle), OKV_OK);
         rc = okv_poll(handle, &result, 1);
         if (rc == 0)
-            assert_int_equal(poll(&fd, 1, 10000), 1);
+            assert_int_equal(poll(&fd, 1, PACE_GUARD_MS), 1);
         assert_int_equal(okv_fd(handle), fd.fd);
     }
     assert_int_equal(result.status, OKV_ENOTFOUND);

@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/random.h"
 #include "tests/support/server_process.h"
 
 #define STABLE 3000
@@ -28,15 +29,6 @@
 static struct server_process server;
 
 /* ---- random numbers ----------------------------------------------------- */
-
-static uint64_t seed_of_run(void)
-{
-    const char *text = getenv("OKV_TEST_SEED");
-    uint64_t seed = text ? strtoull(text, NULL, 0) : (uint64_t)getpid();
-
-    printf("OKV_TEST_SEED=%llu\n", (unsigned long long)seed);
-    return seed;
-}
 
 static uint64_t next_random(uint64_t *state)
 {
@@ -221,7 +213,7 @@ static void scan_in_portions(okv *handle, uint32_t portion)
 static void each_item_is_shown_once_while_the_table_changes(void **state)
 {
     okv *handle = server_connect(&server, NULL);
-    uint64_t random = seed_of_run();
+    uint64_t random = random_seed();
     struct changer changer = {.handle = server_connect(&server, NULL), .random = random + 1};
     unsigned grown = 0;
     unsigned shrunk = 0;

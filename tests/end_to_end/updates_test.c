@@ -18,6 +18,7 @@
 
 #include "shared/base/clock.h"
 #include "tests/support/certified_value.h"
+#include "tests/support/pace.h"
 #include "tests/support/server_process.h"
 
 #define MAX_VALUE (1u << 20)
@@ -538,8 +539,8 @@ static void deadlines(void **state)
                               .key_length = 8,
                               .value = "late",
                               .value_length = 4,
-                              .timeout_ms = 1};
-    struct okv_command ping = {.kind = OKV_PING, .timeout_ms = 1};
+                              .timeout_ms = pace_ms(50)};
+    struct okv_command ping = {.kind = OKV_PING, .timeout_ms = pace_ms(50)};
     struct okv_counters before, after;
     struct okv_result result;
     uint64_t version = 0;

@@ -3,9 +3,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "tests/faults/program.h"
+#include "tests/support/random.h"
 
 /* Runs in a row that met no failure: there is none left. */
 #define MISSES_MAX 20
@@ -14,11 +14,7 @@
 
 void plan_choose_seed(void)
 {
-    const char *text = getenv("OKV_TEST_SEED");
-    unsigned seed = text ? (unsigned)strtoul(text, NULL, 0) : (unsigned)time(NULL);
-
-    printf("OKV_TEST_SEED=%u\n", seed);
-    srandom(seed);
+    srandom((unsigned)random_seed());
 }
 
 bool plan_clean(struct runs *runs)

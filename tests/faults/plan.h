@@ -7,7 +7,7 @@
 /* Clean runs, from which the sites are known. */
 #define PLAN_CLEAN 3
 
-/* Prints the seed of the random choices: OKV_TEST_SEED, or one of the time. */
+/* Prints the seed of the random choices: random_seed(). */
 void plan_choose_seed(void);
 /* PLAN_CLEAN runs in which nothing fails. Each of these: false when a run was wrong. */
 bool plan_clean(struct runs *runs);

@@ -15,6 +15,7 @@
 #include "shared/base/bytes.h"
 #include "shared/base/clock.h"
 #include "shared/transport/transport.h"
+#include "tests/support/pace.h"
 
 /* What transport_local.h says on the wire; said again so that a change is noticed. */
 #define MAGIC 0x4c766b6fu
@@ -22,8 +23,6 @@
 #define BELL 0x42766b6fu
 
 /* A test that waits longer hangs: it is no measure of anything. */
-#define GUARD_NS 20000000000u
-#define GUARD_MS 20000
 
 void bare_connect(struct bare_client *client, const char *path)
 {
@@ -56,7 +55,7 @@ static void await_packet(const struct bare_client *client)
 {
     struct pollfd watched = {.fd = client->sock, .events = POLLIN};
 
-    assert_int_equal(poll(&watched, 1, GUARD_MS), 1);
+    assert_int_equal(poll(&watched, 1, PACE_GUARD_MS), 1);
 }
 
 size_t bare_take_welcome(struct bare_client *client, uint8_t *welcome, size_t size)
@@ -124,7 +123,7 @@ void bare_send(struct bare_client *client, const void *bytes, uint32_t length, u
 
 uint32_t bare_receive(struct bare_client *client, uint8_t *to, uint32_t size, uint32_t *immediate)
 {
-    uint64_t end = okv_clock_ns() + GUARD_NS;
+    uint64_t end = pace_guard_end();
     uint32_t length = 0;
     int status;
 
@@ -151,7 +150,7 @@ bool bare_has_ended(struct bare_client *client)
 
 void bare_expect_end(struct bare_client *client)
 {
-    uint64_t end = okv_clock_ns() + GUARD_NS;
+    uint64_t end = pace_guard_end();
 
     while (!bare_has_ended(client)) {
         assert_true(okv_clock_ns() < end);

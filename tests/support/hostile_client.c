@@ -6,21 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/wait.h>
 #include <time.h>
 
 #include <cmocka.h>
 
 #include "shared/base/clock.h"
+#include "tests/support/pace.h"
 
 /* Larger than any slot of a server with default options, so that it can be overfilled. */
 #define SLOT_SIZE 65536u
-/* A test that waits longer hangs: it is no measure of anything. */
-#define GUARD_NS 20000000000u
 /* In which a hello is on its way, and nobody answers it. */
 #define PATIENCE_NS 3000000000u
-/* For what the server comes to a moment after the client knows. */
-#define SETTLE_NS 5000000000u
 
 static void nap(void)
 {
@@ -55,7 +51,7 @@ static int connect_for(struct hostile *hostile, const struct server_process *ser
 int hostile_connect(struct hostile *hostile, const struct server_process *server, const void *hello,
                     size_t length)
 {
-    return connect_for(hostile, server, hello, length, GUARD_NS);
+    return connect_for(hostile, server, hello, length, PACE_GUARD_NS);
 }
 
 void hostile_give_up(const struct server_process *server)
@@ -129,9 +125,21 @@ void hostile_request_again(struct hostile *hostile, const struct okv_request_mes
     hostile->ops->flush(hostile->conn);
 }
 
+bool hostile_ping(struct hostile *hostile)
+{
+    const struct okv_request_message ping = {.opcode = OKV_OP_PING};
+
+    hostile_request(hostile, &ping);
+    struct okv_event event = hostile_event(hostile);
+    if (event.type != OKV_EVENT_RECV)
+        return false;
+    hostile->ops->recv_release(hostile->conn->endpoint, &event);
+    return true;
+}
+
 struct okv_event hostile_event(struct hostile *hostile)
 {
-    uint64_t deadline = okv_clock_ns() + GUARD_NS;
+    uint64_t deadline = pace_guard_end();
     struct okv_event event = {.status = 0};
     int count;
 
@@ -201,21 +209,13 @@ int bystander_teardown(void **state)
     return status;
 }
 
-static bool is_running(pid_t pid)
-{
-    siginfo_t info = {.si_pid = 0};
-
-    assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT), 0);
-    return info.si_pid == 0;
-}
-
 void bystander_check(struct bystander *bystander)
 {
     char key[32], value[32];
     size_t length = 0;
     int size = snprintf(key, sizeof key, "bystander-%u", bystander->rounds++);
 
-    assert_true(is_running(bystander->server.pid));
+    assert_true(server_is_running(&bystander->server));
     assert_int_equal(okv_put(bystander->handle, key, (size_t)size, key, (size_t)size, NULL),
                      OKV_OK);
     assert_int_equal(
@@ -247,7 +247,7 @@ struct bystander_holdings bystander_holdings(struct bystander *bystander)
 void bystander_expect_holdings(struct bystander *bystander, const char *what,
                                const struct bystander_holdings *before)
 {
-    uint64_t deadline = okv_clock_ns() + SETTLE_NS;
+    uint64_t deadline = pace_guard_end();
     struct bystander_holdings now;
 
     while (now = bystander_holdings(bystander), memcmp(&now, before, sizeof now) != 0) {

@@ -16,10 +16,9 @@
 #include "shared/base/clock.h"
 #include "shared/base/uri.h"
 #include "tests/support/hostile_client.h"
+#include "tests/support/pace.h"
 
 /* A test that waits longer hangs: it is no measure of anything. */
-#define GUARD_MS 20000
-#define GUARD_NS 20000000000u
 /* Most devices take this to mean that a receiver that is not ready is waited for without end. */
 #define RNR_FOR_EVER 7
 
@@ -28,7 +27,7 @@ static struct rdma_cm_event *next_event(struct attacker *attacker, const char *w
     struct pollfd pollfd = {.fd = attacker->channel->fd, .events = POLLIN};
     struct rdma_cm_event *event;
 
-    if (poll(&pollfd, 1, GUARD_MS) <= 0)
+    if (poll(&pollfd, 1, PACE_GUARD_MS) <= 0)
         fail_msg("%s: no event of the connection manager came", what);
     assert_int_equal(rdma_get_cm_event(attacker->channel, &event), 0);
     return event;
@@ -65,12 +64,13 @@ static void find_server(struct attacker *attacker, const char *text)
     struct addrinfo *to = look_up(uri.host, uri.port);
     struct addrinfo *from = uri.source[0] ? look_up(uri.source, NULL) : NULL;
     assert_int_equal(
-        rdma_resolve_addr(attacker->id, from ? from->ai_addr : NULL, to->ai_addr, GUARD_MS), 0);
+        rdma_resolve_addr(attacker->id, from ? from->ai_addr : NULL, to->ai_addr, PACE_GUARD_MS),
+        0);
     expect_event(attacker, RDMA_CM_EVENT_ADDR_RESOLVED);
     freeaddrinfo(to);
     if (from)
         freeaddrinfo(from);
-    assert_int_equal(rdma_resolve_route(attacker->id, GUARD_MS), 0);
+    assert_int_equal(rdma_resolve_route(attacker->id, PACE_GUARD_MS), 0);
     expect_event(attacker, RDMA_CM_EVENT_ROUTE_RESOLVED);
 }
 
@@ -202,7 +202,7 @@ void attacker_post(struct attacker *attacker, const struct attack *attack)
 
 enum ibv_wc_status attacker_try(struct attacker *attacker, const struct attack *attack)
 {
-    uint64_t deadline = okv_clock_ns() + GUARD_NS;
+    uint64_t deadline = pace_guard_end();
     struct ibv_wc wc;
     int got;
 

@@ -22,8 +22,11 @@
 
 #include <cmocka.h>
 
-#define READY_TRIES 1000
+#include "shared/base/clock.h"
+#include "tests/support/pace.h"
+
 #define TRY_NS 10000000
+#define PIECES 64 /* of an answer; the others come at once, however long it is */
 
 static bool is_installed(const char *program)
 {
@@ -102,7 +105,7 @@ static void pause_briefly(void)
 
 static void await_ready(struct peer_process *process, unsigned port)
 {
-    for (int i = 0; i < READY_TRIES; i++) {
+    for (uint64_t end = pace_guard_end(); okv_clock_ns() < end;) {
         int fd = connect_socket(process);
         if (fd >= 0) {
             close(fd);
@@ -113,7 +116,7 @@ static void await_ready(struct peer_process *process, unsigned port)
             fail_msg("the server ended at once");
         pause_briefly();
     }
-    fail_msg("the server was not ready in time");
+    fail_msg("the server never was ready");
 }
 
 static void run(struct peer_process *process, const char *const *arguments)
@@ -172,8 +175,9 @@ bool peer_process_memcached(struct peer_process *process, bool tcp)
                                     "-M",        NULL};
     const char *tcp_arguments[] = {"memcached", "-p", port, "-l", "127.0.0.1", "-u", "root", NULL};
     run(process, tcp ? tcp_arguments : unix_arguments);
-    for (int i = 0; tcp && !is_port_open(number) && i < READY_TRIES; i++)
-        pause_briefly();
+    for (uint64_t end = pace_guard_end(); tcp && !is_port_open(number); pause_briefly())
+        if (okv_clock_ns() > end || waitpid(process->pid, NULL, WNOHANG) != 0)
+            fail_msg("the server does not listen at %s", process->tcp_uri);
     if (!tcp)
         await_ready(process, 0);
     return true;
@@ -201,7 +205,8 @@ static void play(int listener, const char *const *answers, bool stays)
     for (; *answers && recv(fd, message, sizeof message, 0) > 0; answers++)
         /* In the smallest pieces, so that one ends anywhere. */
         for (const char *byte = *answers; *byte && send(fd, byte, 1, MSG_NOSIGNAL) == 1; byte++)
-            sched_yield();
+            if (byte < *answers + PIECES)
+                sched_yield();
     while (stays && recv(fd, message, sizeof message, 0) > 0)
         ;
     _exit(0);

@@ -27,7 +27,8 @@ static inline uint64_t random_below(uint64_t *state, uint64_t end)
     return random_next(state) % end;
 }
 
-/* $OKV_TEST_SEED, or a seed from the system. */
+/* $OKV_TEST_SEED; without it always the same, and with OKV_LONG=1 one from the system. Prints it.
+ */
 uint64_t random_seed(void);
 
 #endif

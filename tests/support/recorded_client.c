@@ -8,12 +8,12 @@
 
 #include "shared/base/clock.h"
 #include "tests/support/numbered_value.h"
+#include "tests/support/patient_open.h"
 #include "tests/support/random.h"
 
 #define DEPTH_MAX 32
 #define MANY 8 /* keys that are read at once */
 #define WAIT_MS 1000
-#define TIMEOUT_MS 30000
 #define REOPEN_PAUSE_NS 50000000
 
 /* In the order of recorded_kind_name(). */
@@ -336,10 +336,10 @@ static int open_handle(struct recorded_client *client)
 {
     const struct okv_options options = {
         .depth = DEPTH_MAX,
-        .timeout_ms = client->load->timeout_ms ? client->load->timeout_ms : TIMEOUT_MS,
+        .timeout_ms = client->load->timeout_ms,
         .hints = client->index % 4 == 1 ? OKV_HINTS_NONE : 0,
     };
-    int rc = okv_open(client->load->uri, &options, &client->handle, NULL, 0);
+    int rc = patient_open(client->load->uri, &options, &client->handle, NULL, 0);
 
     if (rc == OKV_OK && client->index % 4 == 2)
         rc = okv_register(client->handle, client->memory,

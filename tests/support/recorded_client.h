@@ -40,7 +40,7 @@ struct recorded_load {
     uint64_t reconnect_every;     /* operations of one client, about; 0: never */
     const atomic_bool *and_until; /* go on until this is set as well; may be NULL */
     bool until_broken;            /* end at the first value that is broken */
-    uint32_t timeout_ms;          /* deadline of each operation; 0: 30 s */
+    uint32_t timeout_ms;          /* deadline of each operation; 0: none that a test meets */
     uint64_t numbers_from;        /* of values, below 2^40: so that two loads share none */
     bool reopen;                  /* when a handle fails for good, open another */
     struct recorded_key keys[RECORDED_KEYS];

@@ -19,11 +19,14 @@
 #include <cmocka.h>
 
 #include "shared/base/clock.h"
+#include "tests/support/pace.h"
+#include "tests/support/patient_open.h"
 
 #define ARGUMENTS_MAX 40
-#define READY_TIMEOUT_MS 60000
-#define SETTLE_NS 5000000000u
-#define RDMA_CONNECTS 4
+#define SERVERS_MAX 16
+/* Below those that the system gives away. */
+#define OWN_PORTS 20000
+#define OWN_PORTS_COUNT 10000
 
 bool server_is_rdma(void)
 {
@@ -32,23 +35,107 @@ bool server_is_rdma(void)
     return uri && strncmp(uri, "rdma:", 5) == 0;
 }
 
+/* ---- those that run: a test that fails leaves its own behind ---- */
+
+static struct server_process running[SERVERS_MAX];
+static pid_t owner; /* whoever forks without an exec ends nobody's server */
+
+static void remove_directory(const struct server_process *server)
+{
+    static const char *const names[] = {"okv.sock", "okv.sock.lock"};
+    char path[160];
+
+    if (!server->directory[0])
+        return;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(path, sizeof path, "%s/%s", server->directory, names[i]);
+        unlink(path);
+    }
+    rmdir(server->directory);
+}
+
+static void end_left_behind(struct server_process *left)
+{
+    fprintf(stderr, "a server at %s that a failed test left behind is ended\n", left->listen);
+    kill(left->pid, SIGKILL);
+    waitpid(left->pid, NULL, 0);
+    remove_directory(left);
+    left->pid = 0;
+}
+
+static void end_all(void)
+{
+    for (size_t i = 0; i < SERVERS_MAX && owner == getpid(); i++)
+        if (running[i].pid)
+            end_left_behind(&running[i]);
+}
+
+static void end_who_listens_at(const char *listen)
+{
+    for (size_t i = 0; i < SERVERS_MAX; i++)
+        if (running[i].pid && strcmp(running[i].listen, listen) == 0)
+            end_left_behind(&running[i]);
+}
+
+static void note_start(const struct server_process *server)
+{
+    if (owner != getpid())
+        atexit(end_all);
+    owner = getpid();
+    for (size_t i = 0; i < SERVERS_MAX; i++) {
+        if (running[i].pid == 0) {
+            running[i] = *server;
+            return;
+        }
+    }
+    fail_msg("more than %d servers at once", SERVERS_MAX);
+}
+
+static void note_end(pid_t pid)
+{
+    for (size_t i = 0; i < SERVERS_MAX; i++)
+        if (running[i].pid == pid)
+            running[i].pid = 0;
+}
+
+/* ---- start ---- */
+
+/* An RDMA address without a port gets one of this process, so that no other test's server has it.
+ */
+static void copy_uri(char out[256], const char *uri)
+{
+    int address = (int)strcspn(uri, "?");
+
+    if (strncmp(uri, "rdma:", 5) != 0 || memchr(uri + 5, ':', (size_t)address - 5))
+        snprintf(out, 256, "%s", uri);
+    else
+        snprintf(out, 256, "%.*s:%d%s", address, uri, OWN_PORTS + (int)getpid() % OWN_PORTS_COUNT,
+                 uri + address);
+}
+
+static void choose_socket(struct server_process *server)
+{
+    snprintf(server->directory, sizeof server->directory, "/tmp/okv-test-XXXXXX");
+    assert_non_null(mkdtemp(server->directory));
+    snprintf(server->uri, sizeof server->uri, "local://%s/okv.sock", server->directory);
+    snprintf(server->listen, sizeof server->listen, "%s", server->uri);
+}
+
 static void choose_uris(struct server_process *server)
 {
     const char *uri = getenv("OKV_TEST_URI");
     const char *listen = getenv("OKV_TEST_LISTEN");
 
     server->directory[0] = '\0';
-    if (!uri) {
-        snprintf(server->directory, sizeof server->directory, "/tmp/okv-test-XXXXXX");
-        assert_non_null(mkdtemp(server->directory));
-        snprintf(server->uri, sizeof server->uri, "local://%s/okv.sock", server->directory);
-    } else {
-        snprintf(server->uri, sizeof server->uri, "%s", uri);
-    }
-    snprintf(server->listen, sizeof server->listen, "%s", listen ? listen : server->uri);
+    if (uri)
+        copy_uri(server->uri, uri);
+    else
+        choose_socket(server);
+    copy_uri(server->listen, listen ? listen : server->uri);
 }
 
-static void exec_server(const struct server_process *server, const char *const *arguments, int out)
+static void exec_server(const struct server_process *server, const char *const *arguments, int out,
+                        pid_t parent)
 {
     const char *program = getenv("OKV_SERVER_BIN");
     const char *further = getenv("OKV_TEST_SERVER_ARGS");
@@ -64,6 +151,8 @@ static void exec_server(const struct server_process *server, const char *const *
     for (int i = 0; arguments && arguments[i] && count + 1 < ARGUMENTS_MAX; i++)
         argv[count++] = arguments[i];
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(127); /* it died before this could be told of it */
     dup2(out, STDOUT_FILENO);
     execv(argv[0], (char *const *)argv);
     _exit(127);
@@ -76,8 +165,8 @@ static void await_ready(int fd)
 
     while (!strchr(line, '\n')) {
         struct pollfd pollfd = {.fd = fd, .events = POLLIN};
-        if (poll(&pollfd, 1, READY_TIMEOUT_MS) <= 0)
-            fail_msg("the server was not ready in time");
+        if (poll(&pollfd, 1, PACE_GUARD_MS) <= 0)
+            fail_msg("the server never was ready");
         ssize_t n = read(fd, line + length, sizeof line - 1 - length);
         if (n <= 0)
             fail_msg("the server ended before it was ready");
@@ -87,35 +176,65 @@ static void await_ready(int fd)
     assert_memory_equal(line, "ready ", 6);
 }
 
-void server_start(struct server_process *server, const char *const *arguments)
+static void start(struct server_process *server, const char *const *arguments)
 {
+    pid_t parent = getpid();
     int out[2];
 
-    choose_uris(server);
+    end_who_listens_at(server->listen);
     assert_int_equal(pipe2(out, O_CLOEXEC), 0);
     server->pid = fork();
     assert_true(server->pid >= 0);
     if (server->pid == 0)
-        exec_server(server, arguments, out[1]);
+        exec_server(server, arguments, out[1], parent);
+    note_start(server);
     close(out[1]);
     await_ready(out[0]);
     close(out[0]);
 }
 
+void server_start(struct server_process *server, const char *const *arguments)
+{
+    choose_uris(server);
+    start(server, arguments);
+}
+
+void server_start_local(struct server_process *server, const char *const *arguments)
+{
+    choose_socket(server);
+    start(server, arguments);
+}
+
+bool server_is_running(const struct server_process *server)
+{
+    siginfo_t info = {.si_pid = 0};
+
+    assert_int_equal(waitid(P_PID, (id_t)server->pid, &info, WEXITED | WNOHANG | WNOWAIT), 0);
+    return info.si_pid == 0;
+}
+
 static int reap(struct server_process *server)
 {
+    uint64_t end = pace_guard_end();
     int status;
+    pid_t reaped;
 
-    while (waitpid(server->pid, &status, 0) < 0)
-        assert_int_equal(errno, EINTR);
+    while ((reaped = waitpid(server->pid, &status, WNOHANG)) == 0 && okv_clock_ns() < end)
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
+    if (reaped == 0)
+        fail_msg("the server does not end");
+    assert_int_equal(reaped, server->pid);
+    note_end(server->pid);
     server->pid = 0;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 int server_stop(struct server_process *server)
 {
-    if (server->pid)
+    if (server->pid) {
         kill(server->pid, SIGTERM);
+        kill(server->pid, SIGCONT); /* a test that failed may have left it stopped */
+    }
     return server_wait(server);
 }
 
@@ -123,15 +242,7 @@ int server_wait(struct server_process *server)
 {
     int status = server->pid ? reap(server) : 0;
 
-    if (server->directory[0]) {
-        char path[160];
-        static const char *const names[] = {"okv.sock", "okv.sock.lock"};
-        for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-            snprintf(path, sizeof path, "%s/%s", server->directory, names[i]);
-            unlink(path);
-        }
-        rmdir(server->directory);
-    }
+    remove_directory(server);
     return status;
 }
 
@@ -203,13 +314,8 @@ okv *server_connect(const struct server_process *server, const struct okv_option
 {
     char why[320];
     okv *handle;
-    int attempts = server_is_rdma() ? RDMA_CONNECTS : 1;
-    int rc = OKV_ETIMEDOUT;
+    int rc = patient_open(server->uri, options, &handle, why, sizeof why);
 
-    /* The connection manager gives up after seconds. They pass where a guest's emulated
-     * processors get no time from the machine. */
-    for (int i = 0; i < attempts && rc == OKV_ETIMEDOUT; i++)
-        rc = okv_open(server->uri, options, &handle, why, sizeof why);
     if (rc)
         fail_msg("okv_open: %s: %s", okv_errname(rc), why);
     return handle;
@@ -229,13 +335,30 @@ uint64_t server_stat(okv *handle, const char *name)
     return 0;
 }
 
-void server_await_stat(okv *handle, const char *name, uint64_t value)
+/* A stat is a request of its own: between two the server has time for others. */
+static uint64_t await_stat(okv *handle, const char *name, uint64_t from, uint64_t to)
 {
-    uint64_t deadline = okv_clock_ns() + SETTLE_NS;
+    uint64_t end = pace_guard_end();
     uint64_t seen;
 
-    while ((seen = server_stat(handle, name)) != value && okv_clock_ns() < deadline)
+    while (seen = server_stat(handle, name), (seen < from || seen > to) && okv_clock_ns() < end)
         nanosleep(&(struct timespec){0, 200000}, NULL);
+    return seen;
+}
+
+void server_await_stat_from(okv *handle, const char *name, uint64_t value)
+{
+    uint64_t seen = await_stat(handle, name, value, UINT64_MAX);
+
+    if (seen < value)
+        fail_msg("%s is %llu and should be at least %llu", name, (unsigned long long)seen,
+                 (unsigned long long)value);
+}
+
+void server_await_stat(okv *handle, const char *name, uint64_t value)
+{
+    uint64_t seen = await_stat(handle, name, value, value);
+
     if (seen != value)
         fail_msg("%s is %llu and should be %llu", name, (unsigned long long)seen,
                  (unsigned long long)value);

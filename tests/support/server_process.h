@@ -2,9 +2,13 @@
  * okv-server as a child process, for end-to-end tests.
  *
  * Where it listens: $OKV_TEST_LISTEN, else $OKV_TEST_URI, else a local socket
- * in a fresh directory; clients use $OKV_TEST_URI or the same. The program is
+ * in a fresh directory; clients use $OKV_TEST_URI or the same. An RDMA address without a port gets
+ * one of this process. The program is
  * $OKV_SERVER_BIN, else the one that was built with the tests; the words of
  * $OKV_TEST_SERVER_ARGS are arguments in front of those that the test gives.
+ *
+ * A server ends with its test: when the process ends, however it does, and when another is started
+ * at the same place.
  */
 #ifndef OKV_TESTS_SERVER_PROCESS_H
 #define OKV_TESTS_SERVER_PROCESS_H
@@ -25,7 +29,12 @@ struct server_process {
 /* Starts a server with further arguments (NULL-terminated, may be NULL) and
  * waits for its "ready" line. Fails the test when it does not come. */
 void server_start(struct server_process *server, const char *const *arguments);
-/* SIGTERM; returns the exit status, or 128 + the signal. Removes the directory. */
+/* The same beside that one: always on a socket of its own. */
+void server_start_local(struct server_process *server, const char *const *arguments);
+/* Its process is there and has not ended. */
+bool server_is_running(const struct server_process *server);
+/* SIGTERM, also to a server that stands still; returns the exit status, or 128 + the signal.
+ * Removes the directory. */
 int server_stop(struct server_process *server);
 /* The same of a server that ends by itself or had its signal. */
 int server_wait(struct server_process *server);
@@ -41,12 +50,14 @@ uint64_t server_sleeps(const struct server_process *server);
 /* True when the tests run over RDMA. */
 bool server_is_rdma(void);
 
-/* Opens a handle to the server or fails the test with the library's sentence. */
+/* patient_open(), or fails the test with the library's sentence. */
 okv *server_connect(const struct server_process *server, const struct okv_options *options);
 
 /* One figure of okv_stat; fails the test when the server has none of that name. */
 uint64_t server_stat(okv *handle, const char *name);
-/* Waits until the figure is `value`; fails the test after 5 seconds. For what the
+/* Waits until the figure is at least `value`; fails the test when it never is. */
+void server_await_stat_from(okv *handle, const char *name, uint64_t value);
+/* Waits until the figure is `value`; fails the test when it never is. For what the
  * server counts when it comes to it, a moment after the client knows. */
 void server_await_stat(okv *handle, const char *name, uint64_t value);
 

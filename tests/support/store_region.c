@@ -13,6 +13,7 @@
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 #include "shared/format/hash.h"
+#include "tests/support/random.h"
 
 void store_region_open(struct store_region *region, const struct okv_store_params *wanted)
 {
@@ -174,10 +175,7 @@ uint64_t store_region_bucket(const struct store_region *region, const char *key)
 
 void store_random_init(struct store_random *random)
 {
-    const char *seed = getenv("OKV_TEST_SEED");
-
-    random->state = seed ? strtoull(seed, NULL, 0) : okv_clock_ns();
-    print_message("OKV_TEST_SEED=%llu\n", (unsigned long long)random->state);
+    random->state = random_seed();
 }
 
 /* splitmix64: https://prng.di.unimi.it/splitmix64.c */

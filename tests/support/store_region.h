@@ -63,7 +63,7 @@ uint64_t store_region_bucket(const struct store_region *region, const char *key)
 struct store_random {
     uint64_t state;
 };
-/* Seeded by $OKV_TEST_SEED or the clock; prints the seed. */
+/* Seeded by random_seed(). */
 void store_random_init(struct store_random *random);
 uint64_t store_random_next(struct store_random *random);
 uint32_t store_random_below(struct store_random *random, uint32_t limit);

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "shared/base/clock.h"
+#include "tests/support/pace.h"
 
 okv *handle;
 unsigned seen[TAGS];
@@ -53,7 +54,7 @@ int collect_once(void)
 
 void collect(void)
 {
-    uint64_t until = okv_clock_ns() + UINT64_C(20000000000);
+    uint64_t until = pace_guard_end();
 
     while (okv_pending(handle) > 0 && okv_clock_ns() < until)
         collect_once();

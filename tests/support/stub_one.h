@@ -4,13 +4,14 @@
 #define OKV_TESTS_SUPPORT_STUB_ONE_H
 
 #include "client/handle.h"
+#include "tests/support/pace.h"
 #include "tests/support/stub_client.h"
 
 #define BUCKET 3
 #define EXTENT (STUB_HEAP + 8192)
 #define PART (STUB_HEAP + 16384)
 #define HOUR_MS 3600000u
-#define TIMEOUT_MS 20000
+#define TIMEOUT_MS PACE_GUARD_MS
 
 extern char key[16];   /* of BUCKET, at STUB_DEPTH and at the next */
 extern char moved[16]; /* of BUCKET before it was split, of another one after */

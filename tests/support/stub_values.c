@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include "tests/support/pace.h"
+
 char keys[3][16];
 char value[LONG + 1];
 uint8_t got[LONG];
@@ -37,7 +39,7 @@ void values_open(uint32_t hints, bool registered)
 {
     struct okv_options options = {.depth = 4,
                                   .credits = 4,
-                                  .timeout_ms = 20000,
+                                  .timeout_ms = PACE_GUARD_MS,
                                   .hints = hints,
                                   .reconnect = OKV_RECONNECT_NEVER};
 

@@ -1,6 +1,7 @@
 #include "tests/support/tide.h"
 
 #include "tests/support/bulk.h"
+#include "tests/support/patient_open.h"
 #include "tests/support/random.h"
 
 /* Everything that was put is there, is read, and is there to be deleted. */
@@ -23,8 +24,7 @@ static void *tide_run(void *user)
     okv *handle = NULL;
     uint64_t random = tide->seed;
 
-    tide->failure =
-        okv_open(tide->uri, &(struct okv_options){.timeout_ms = 30000}, &handle, NULL, 0);
+    tide->failure = patient_open(tide->uri, NULL, &handle, NULL, 0);
     while (tide->failure == OKV_OK && !atomic_load(&tide->stop)) {
         uint64_t items = tide->least + random_below(&random, tide->most - tide->least + 1);
         tide->failure = tide_once(tide, handle, items);

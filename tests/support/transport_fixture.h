@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "shared/transport/transport.h"
+#include "tests/support/pace.h"
 
 #define FIXTURE_REGION (12u << 20)
 #define FIXTURE_SLOT_SIZE 6000u /* more than a packet of RDMA, and no power of two */
@@ -22,7 +23,7 @@
 #define FIXTURE_REASON 30u
 
 /* A test that waits longer hangs: it is no measure of anything. */
-#define FIXTURE_GUARD_NS 20000000000u
+#define FIXTURE_GUARD_NS PACE_GUARD_NS
 uint64_t fixture_soon(void); /* the deadline that it makes from now */
 
 /* The first byte of a hello: what the server is to do. */

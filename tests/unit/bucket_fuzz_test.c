@@ -14,6 +14,7 @@
 #include "shared/base/error.h"
 #include "shared/format/bucket.h"
 #include "shared/format/hash.h"
+#include "tests/support/random.h"
 
 #define SIZE 512
 #define BOOT 0x5eedf00dcafe0001ull
@@ -131,11 +132,9 @@ static void fuzz_walk(struct fuzz *fuzz, const uint8_t *image)
 
 static void random_images_stay_inside(void **state)
 {
-    const char *text = getenv("OKV_TEST_SEED");
-    struct fuzz fuzz = {.random = text ? strtoull(text, NULL, 0) : 1};
+    struct fuzz fuzz = {.random = random_seed()};
 
     (void)state;
-    print_message("seed %llu\n", (unsigned long long)fuzz.random);
     for (int round = 0; round < 1000000; round++) {
         uint32_t size;
         if (round % 16 == 0)

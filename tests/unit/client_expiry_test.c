@@ -319,13 +319,13 @@ static void refresh_waits_for_a_whole_status(void **state)
 static void refresh_waits_for_room(void **state)
 {
     struct okv_command command = {
-        .kind = OKV_HEAD, .key = key, .key_length = strlen(key), .timeout_ms = 5};
+        .kind = OKV_HEAD, .key = key, .key_length = strlen(key), .timeout_ms = 1};
     struct okv_result result;
 
     (void)state;
     stub.max_reads = 1;
     open_handle();
-    stub.delay = 200000; /* polls: a while */
+    stub.delay = 2000000; /* polls: a while */
     assert_int_equal(okv_call(handle, &command, &result), OKV_ETIMEDOUT);
     stub.delay = 0;
     assert_int_equal(clock_refresh(handle), OKV_OK);

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "client/handle.h"
+#include "tests/support/pace.h"
 #include "tests/support/stub_values.h"
 
 #define OTHER (STUB_HEAP + 32768)
@@ -432,7 +433,7 @@ static void late_pieces_keep_the_slot(void **state)
                                       .key_length = strlen(keys[0]),
                                       .buffer = got,
                                       .buffer_size = sizeof got,
-                                      .timeout_ms = 20};
+                                      .timeout_ms = pace_ms(20)};
         struct okv_result result;
         stub.delay = HELD;
         for (unsigned i = 0; i < 3; i++)

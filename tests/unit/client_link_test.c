@@ -9,12 +9,13 @@
 #include <cmocka.h>
 
 #include "shared/base/clock.h"
+#include "tests/support/pace.h"
 #include "tests/support/stub_values.h"
 
-#define LONG_MS 60000
-#define SHORT_MS 60
-#define KEEPALIVE_MS 200 /* the shortest */
-#define WAIT_NS UINT64_C(20000000000)
+#define LONG_MS (2 * PACE_GUARD_MS)
+/* Passes while a test waits; what has to be done meanwhile is done in a fraction of it. */
+#define SHORT_MS pace_ms(100)
+#define KEEPALIVE_MS pace_ms(200) /* the shortest */
 
 static struct okv_counters counters(void)
 {
@@ -77,14 +78,14 @@ static void registering_without_a_connection(void **state)
 static void memory_that_cannot_be_registered_again(void **state)
 {
     (void)state;
-    handle = stub_open_lasting(4, 4, 200);
+    handle = stub_open_lasting(4, 4, 2 * SHORT_MS);
     stub_hang_up();
     stub.register_result = OKV_EPERM;
     assert_int_equal(get(), OKV_ETIMEDOUT);
     assert_non_null(strstr(okv_why(handle), "ulimit -l"));
     assert_int_equal(stub.connections, 0);
     stub.register_result = 0;
-    assert_int_equal(okv_wait(handle, 1000),
+    assert_int_equal(okv_wait(handle, (int)pace_ms(1000)),
                      OKV_ETIMEDOUT); /* the pause may be longer than a get */
     assert_int_equal(get(), OKV_ENOTFOUND);
 }
@@ -237,13 +238,13 @@ static void silent_host_is_found(void **state)
     open_unanswered();
     put_submit(0);
     uint64_t begun = okv_clock_ns();
-    while (stub.probes < 5 && okv_clock_ns() - begun < WAIT_NS)
-        okv_wait(handle, SHORT_MS);     /* sleeps, and wakes for each */
-    assert_int_equal(stub.connects, 1); /* no answer, but acknowledgements */
+    while (stub.probes < 5 && okv_clock_ns() - begun < PACE_GUARD_NS)
+        okv_wait(handle, (int)SHORT_MS); /* sleeps, and wakes for each */
+    assert_int_equal(stub.connects, 1);  /* no answer, but acknowledgements */
     assert_true(counters().probes >= 5);
     stub.silent = true;
     stub.welcome.resumed = 1;
-    while (stub.connects < 2 && okv_clock_ns() - begun < WAIT_NS)
+    while (stub.connects < 2 && okv_clock_ns() - begun < PACE_GUARD_NS)
         collect_once(); /* no longer: the next connection is silent, too */
     assert_int_equal(stub.connects, 2);
     stub.silent = false;
@@ -260,7 +261,7 @@ static void nothing_waited_for_is_not_probed(void **state)
     (void)state;
     handle = stub_open_with(&options);
     stub.silent = true;
-    assert_int_equal(okv_wait(handle, KEEPALIVE_MS), OKV_ETIMEDOUT);
+    assert_int_equal(okv_wait(handle, (int)KEEPALIVE_MS), OKV_ETIMEDOUT);
     assert_int_equal(stub.probes, 0);
     stub_close(&handle);
     options.keepalive_ms = OKV_KEEPALIVE_NONE;

@@ -9,6 +9,8 @@
 #include <cmocka.h>
 
 #include "shared/base/clock.h"
+#include "tests/support/pace.h"
+#include "tests/support/random.h"
 #include "tests/support/stub_transport.h"
 
 #define LENGTH_OF(array) (sizeof(array) / sizeof *(array))
@@ -28,7 +30,7 @@ static int setup(void **state)
 /* Opening fails with the code, leaves nothing behind and says why; `part` is in the sentence. */
 static void expect_refusal(int code, const char *part)
 {
-    struct okv_options options = {.credits = CREDITS, .connect_timeout_ms = 50};
+    struct okv_options options = {.credits = CREDITS, .connect_timeout_ms = pace_ms(200)};
     okv *handle = (okv *)&options;
     char why[320] = "";
 
@@ -485,13 +487,9 @@ static void mix_run(uint32_t depth, uint32_t credits, uint64_t seed)
 static void every_operation_ends_once(void **state)
 {
     static const uint32_t depths[] = {1, 2, 32}, credits[] = {1, 3, 16};
-    uint64_t seed = okv_clock_ns();
-    const char *given = getenv("OKV_TEST_SEED");
+    uint64_t seed = random_seed();
 
     (void)state;
-    if (given)
-        seed = strtoull(given, NULL, 0);
-    print_message("OKV_TEST_SEED=%llu\n", (unsigned long long)seed);
     for (unsigned i = 0; i < 9; i++)
         mix_run(depths[i / 3], credits[i % 3], seed + i);
 }

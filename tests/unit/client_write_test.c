@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/pace.h"
 #include "tests/support/stub_client.h"
 
 #define LONG_MS 60000
@@ -244,9 +245,9 @@ static void exposure_outlives_its_deadline(void **state)
     (void)state;
     handle = stub_open(8, 2, LONG_MS);
     stub.answer = no_answer;
-    long_put_submit(0, 20);
-    long_put_submit(1, 20);
-    long_put_submit(2, 20); /* without a credit */
+    long_put_submit(0, pace_ms(100));
+    long_put_submit(1, pace_ms(100));
+    long_put_submit(2, pace_ms(100)); /* without a credit */
     collect();
     assert_int_equal(results[0].status, OKV_EUNKNOWN);
     assert_int_equal(results[1].status, OKV_EUNKNOWN);
@@ -265,7 +266,7 @@ static void exposures_end_with_the_connection(void **state)
     (void)state;
     handle = stub_open(8, 4, LONG_MS);
     stub.answer = no_answer;
-    long_put_submit(0, 20);
+    long_put_submit(0, pace_ms(100));
     collect();
     long_put_submit(1, 0);
     assert_int_equal(stub.exposures, 2);

@@ -9,25 +9,7 @@
 #include <cmocka.h>
 
 #include "shared/format/linear.h"
-
-static uint64_t random_next(uint64_t *state)
-{
-    /* splitmix64: all 64 bits are good, as those of a hash are */
-    uint64_t z = *state += 0x9e3779b97f4a7c15;
-
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-    z = (z ^ z >> 27) * 0x94d049bb133111eb;
-    return z ^ z >> 31;
-}
-
-static uint64_t seed_of_test(void)
-{
-    const char *text = getenv("OKV_TEST_SEED");
-    uint64_t seed = text ? strtoull(text, NULL, 0) : 1;
-
-    print_message("seed %llu\n", (unsigned long long)seed);
-    return seed;
-}
+#include "tests/support/random.h"
 
 /* ---- the model: hashes lie in buckets, and a split moves those that have the next bit ---- */
 
@@ -60,7 +42,7 @@ static void model_split(struct model *model)
 static void buckets_and_depths_are_the_models(void **state)
 {
     static struct model model = {.count = 1};
-    uint64_t random = seed_of_test();
+    uint64_t random = random_seed();
 
     (void)state;
     for (unsigned i = 0; i < MODEL_HASHES; i++)
@@ -97,7 +79,7 @@ static uint64_t random_count(uint64_t *random)
 
 static void big_counts(void **state)
 {
-    uint64_t random = seed_of_test();
+    uint64_t random = random_seed();
 
     (void)state;
     for (unsigned bit = 0; bit <= OKV_DEPTH_MAX; bit++) {
@@ -163,7 +145,7 @@ static unsigned reads_allowed(uint64_t thought, uint64_t count)
 
 static void a_reader_learns_the_count(void **state)
 {
-    uint64_t random = seed_of_test();
+    uint64_t random = random_seed();
 
     (void)state;
     for (uint64_t count = 1; count <= 200; count++) {
@@ -183,7 +165,7 @@ static void a_reader_learns_the_count(void **state)
 
 static void a_reader_of_a_big_table_learns(void **state)
 {
-    uint64_t random = seed_of_test();
+    uint64_t random = random_seed();
 
     (void)state;
     for (int i = 0; i < 200000; i++) {
@@ -202,7 +184,7 @@ static void a_reader_of_a_big_table_learns(void **state)
 /* A count that grows and shrinks under the reader: it always finds the way again. */
 static void a_reader_follows(void **state)
 {
-    uint64_t random = seed_of_test(), count = 64, thought = 64;
+    uint64_t random = random_seed(), count = 64, thought = 64;
 
     (void)state;
     for (int i = 0; i < 1000000; i++) {
@@ -232,7 +214,7 @@ static void what_agrees_teaches_nothing(void **state)
 /* Images that make no sense together: the count stays one that can be. */
 static void hostile_images_teach_no_nonsense(void **state)
 {
-    uint64_t random = seed_of_test(), thought = 1;
+    uint64_t random = random_seed(), thought = 1;
     const uint64_t counts[] = {0, 1, 2, 63, OKV_BUCKETS_MAX, OKV_BUCKETS_MAX + 1, UINT64_MAX};
     const uint64_t buckets[] = {0, 1, 2, 63, 64, OKV_BUCKETS_MAX - 1, OKV_BUCKETS_MAX, UINT64_MAX};
 

@@ -14,6 +14,7 @@
 
 #include "tests/support/history_simulation.h"
 #include "tests/support/linearizability.h"
+#include "tests/support/random.h"
 
 #define STEPS 40000
 #define OPERATIONS 1000000
@@ -230,11 +231,10 @@ static void agree_once(uint64_t seed, bool counter, struct tally *tally)
 
 static void agree(bool counter)
 {
-    uint64_t seed = number_from("OKV_TEST_SEED", (uint64_t)time(NULL) * 1000000);
+    uint64_t seed = random_seed();
     uint64_t steps = number_from("OKV_TEST_STEPS", STEPS);
     struct tally tally = {{0}};
 
-    print_message("OKV_TEST_SEED=%llu\n", (unsigned long long)seed);
     for (uint64_t i = 0; i < steps; i++)
         agree_once(seed + i, counter, &tally);
     tally_print(&tally);
@@ -245,12 +245,11 @@ static void agree(bool counter)
 
 static void both_agree_on_nonsense(void **state)
 {
-    uint64_t seed = number_from("OKV_TEST_SEED", (uint64_t)time(NULL) * 1000000);
+    uint64_t seed = random_seed();
     uint64_t steps = number_from("OKV_TEST_STEPS", STEPS);
     struct tally tally = {{0}};
 
     (void)state;
-    print_message("OKV_TEST_SEED=%llu\n", (unsigned long long)seed);
     for (uint64_t i = 0; i < 10 * steps; i++)
         nonsense_once(seed + i, &tally);
     tally_print(&tally);
@@ -428,7 +427,7 @@ static void expect_caught(const struct history *original, const char *name, corr
 static struct history long_history(uint32_t unknown_permille, uint64_t operations)
 {
     struct history_simulation simulation = {
-        .seed = number_from("OKV_TEST_SEED", (uint64_t)time(NULL)),
+        .seed = random_seed(),
         .threads = 16,
         .keys = 64,
         .counters = 16,
@@ -441,7 +440,6 @@ static struct history long_history(uint32_t unknown_permille, uint64_t operation
     };
     struct history history;
 
-    print_message("OKV_TEST_SEED=%llu\n", (unsigned long long)simulation.seed);
     assert_true(history_simulate(&simulation, &history));
     return history;
 }

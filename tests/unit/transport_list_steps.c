@@ -9,6 +9,7 @@
 
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
+#include "tests/support/pace.h"
 #include "tests/support/transport_client.h"
 #include "tests/support/transport_steps.h"
 #include "tests/unit/transport_list.h"
@@ -16,8 +17,8 @@
 /* More than any connect takes; one that asks to be called again at once, and again, takes more. */
 #define STEPS_MAX 20000u
 
-/* A step that lasts this long waited for the server, which the deadline leaves it time for. */
-#define STEP_NS 5000000000u
+/* A step that lasts this long waited for the server, which the deadline leaves twice that time. */
+#define STEP_NS (PACE_GUARD_NS / 2)
 
 struct attempt {
     struct fixture *fixture;

@@ -18,13 +18,14 @@
 
 #include "shared/base/error.h"
 #include "shared/transport/local/ring.h"
+#include "tests/support/pace.h"
 #include "tests/support/random.h"
 #include "tests/support/sanitized.h"
 
 #define CAPACITY OKV_LOCAL_RING_MIN
 #define SIZE (OKV_LOCAL_RING_BYTES + 2 * CAPACITY)
 #define LONGEST (CAPACITY - OKV_LOCAL_RING_RECORD)
-#define GUARD_S 20
+#define GUARD_S (PACE_GUARD_MS / 1000)
 
 /* Two ends of one memory, which a sanitizer knows the bounds of. */
 struct pair {

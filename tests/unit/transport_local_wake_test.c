@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "shared/base/error.h"
+#include "tests/support/pace.h"
 #include "tests/support/transport_steps.h"
 
 /* A server with one client, which has sent `sent` messages. */
@@ -184,11 +185,11 @@ static void an_armed_server_is_woken(void **state)
         assert_int_equal(poll(&watched, 1, 0), 0);
         if (round % 3 == 1) { /* a bell for nothing, and then one that is owed */
             bare_bell(&client);
-            assert_int_equal(poll(&watched, 1, 1000), 1);
+            assert_int_equal(poll(&watched, 1, PACE_GUARD_MS), 1);
             assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 0);
         }
         bare_send(&client, "", 0, round);
-        assert_int_equal(poll(&watched, 1, 1000), 1);
+        assert_int_equal(poll(&watched, 1, PACE_GUARD_MS), 1);
         expect_message(&steps, round);
     }
     leave(&steps, &client, conn);
@@ -208,11 +209,11 @@ static void a_message_does_not_disarm(void **state)
         assert_int_equal(steps.ops->arm(steps.endpoint), 0);
         assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 0);
         bare_send(&client, "", 0, round);
-        assert_int_equal(poll(&watched, 1, 1000), 1);
+        assert_int_equal(poll(&watched, 1, PACE_GUARD_MS), 1);
         assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 1);
         steps.ops->recv_release(steps.endpoint, &event);
         bare_send(&client, "", 0, round);
-        assert_int_equal(poll(&watched, 1, 1000), 1);
+        assert_int_equal(poll(&watched, 1, PACE_GUARD_MS), 1);
         expect_message(&steps, round);
     }
     leave(&steps, &client, conn);
@@ -235,7 +236,7 @@ static void a_peer_that_went_wakes(void **state)
     assert_non_null(steps.ops->send_buffer(conn));
     assert_int_equal(steps.ops->post_send(conn, 1, 1), 0);
     steps.ops->flush(conn);
-    assert_int_equal(poll(&watched, 1, 1000), 1);
+    assert_int_equal(poll(&watched, 1, PACE_GUARD_MS), 1);
     assert_true(fixture_wait(steps.endpoint, &event));
     assert_int_equal(event.type, OKV_EVENT_CLOSED);
     steps.ops->conn_destroy(conn);

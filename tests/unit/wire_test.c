@@ -12,6 +12,7 @@
 #include "shared/base/error.h"
 #include "shared/format/superblock.h"
 #include "shared/format/wire.h"
+#include "tests/support/random.h"
 
 static struct okv_wire_hello good_hello(void)
 {
@@ -433,11 +434,9 @@ static void error_texts(void **state)
 /* Any bytes are either refused or lead nowhere outside them. Runs under the sanitizers. */
 static void random_messages_stay_inside(void **state)
 {
-    const char *text = getenv("OKV_TEST_SEED");
-    uint64_t random = text ? strtoull(text, NULL, 0) : 1;
+    uint64_t random = random_seed();
 
     (void)state;
-    print_message("seed %llu\n", (unsigned long long)random);
     for (int round = 0; round < 200000; round++) {
         struct okv_request_message request = request_of(OKV_OP_PUT, KEY | VALUE, 0), back;
         struct okv_reply_message reply;
