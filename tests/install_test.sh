@@ -103,9 +103,9 @@ ldd "$scratch/example" | grep "=> $libdir/libokv\.so" >/dev/null || fail "the ex
 ! ldd "$scratch/example-static" | grep libokv >/dev/null || fail "the static example is linked to the shared library"
 
 uri=local://$scratch/okv.sock
-"$prefix/bin/okv-server" --listen "$uri" --memory 16M >"$scratch/ready" 2>"$scratch/server-log" &
+setpriv --pdeathsig KILL "$prefix/bin/okv-server" --listen "$uri" --memory 16M >"$scratch/ready" 2>"$scratch/server-log" &
 server_pid=$!
-for _ in $(seq 300); do
+for _ in $(seq 1200); do
     ! grep -q '^ready ' "$scratch/ready" || break
     kill -0 $server_pid 2>/dev/null || break
     sleep 0.1
@@ -115,6 +115,6 @@ grep -q '^ready ' "$scratch/ready" || {
     fail "the installed okv-server did not start"
 }
 for example in example example-static; do
-    timeout 60 "$scratch/$example" "$uri" || fail "the $example of README.md failed against a server"
+    timeout 300 "$scratch/$example" "$uri" || fail "the $example of README.md failed against a server"
 done
 echo "install_test: all is well"

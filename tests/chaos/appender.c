@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "shared/base/clock.h"
+#include "tests/support/patient_open.h"
 
 #define ENTRY_BYTES 16
 #define ENTRIES_IN_LOG 256 /* of the log's own entries; then comes the next log */
@@ -75,7 +76,7 @@ static void *appender_run(void *user)
     struct appender *appender = user;
     const struct okv_options options = {.timeout_ms = appender->timeout_ms};
     okv *handle = NULL;
-    int rc = okv_open(appender->uri, &options, &handle, NULL, 0);
+    int rc = patient_open(appender->uri, &options, &handle, NULL, 0);
 
     atomic_store(&appender->opened, rc == OKV_OK);
     while (!atomic_load(appender->stop)) {
@@ -87,7 +88,7 @@ static void *appender_run(void *user)
             nanosleep(&(struct timespec){0, REOPEN_PAUSE_NS}, NULL);
             okv_close(&handle);
             appender->reopened++;
-            rc = okv_open(appender->uri, &options, &handle, NULL, 0);
+            rc = patient_open(appender->uri, &options, &handle, NULL, 0);
         } else {
             break;
         }

@@ -54,5 +54,8 @@ int battery_end(struct battery *battery);
 
 /* Sleeps so long. */
 void battery_sleep(double seconds);
+/* By how many seconds more whatever is promised in seconds may be late: threads wait for one of few
+ * processors, emulated ones perhaps. */
+double battery_slack(void);
 
 #endif

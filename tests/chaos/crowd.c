@@ -15,10 +15,10 @@
 #include "shared/base/uri.h"
 #include "shared/format/wire.h"
 #include "tests/chaos/battery.h"
+#include "tests/support/pace.h"
 #include "tests/support/random.h"
 
-#define GUARD_NS UINT64_C(20000000000)
-#define RESOLVE_MS 10000
+#define RESOLVE_MS PACE_GUARD_MS
 /* So many that have not been answered at a time; a storm waits for none. */
 #define WINDOW 64
 /* No queue pair of the client's: what is sent there is never acknowledged. */
@@ -158,7 +158,7 @@ static void ask_all(struct crowd *crowd)
     uint64_t begin = okv_clock_ns(), last = begin;
     unsigned window = crowd->kind == STORM ? crowd->count : WINDOW;
 
-    while (ended(crowd) < crowd->count && okv_clock_ns() < last + GUARD_NS) {
+    while (ended(crowd) < crowd->count && okv_clock_ns() < last + PACE_GUARD_NS) {
         unsigned before = ended(crowd);
         bool more =
             crowd->result.asked < crowd->count && crowd->result.asked - ended(crowd) < window;

@@ -15,6 +15,7 @@
 #include "tests/chaos/resources.h"
 #include "tests/chaos/victim.h"
 #include "tests/support/certified_value.h"
+#include "tests/support/pace.h"
 #include "tests/support/random.h"
 #include "tests/support/server_process.h"
 
@@ -110,7 +111,7 @@ static uint64_t puts_of_all(const struct trial *trial)
 /* Starts all of them and waits until each has put something. */
 static void start_all(struct trial *trial)
 {
-    uint64_t deadline = okv_clock_ns() + UINT64_C(30000000000);
+    uint64_t deadline = pace_guard_end();
     bool ready = false;
 
     for (unsigned i = 0; i < trial->clients; i++) {
@@ -125,7 +126,7 @@ static void start_all(struct trial *trial)
         battery_sleep(0.05);
     }
     if (!ready)
-        battery_fail(trial->battery, "not all clients could put something in 30 s");
+        battery_fail(trial->battery, "not all clients could put something");
 }
 
 static void kill_all(struct trial *trial)

@@ -23,7 +23,6 @@
 #define MINUTES_LONG 20
 #define TIMEOUT_MS 5000
 #define VICTIMS 4
-#define CALM_SECONDS 3.5 /* at the end of a round: time to be back */
 #define BACK_SECONDS 3.0
 #define SETTLE_SECONDS 10.0
 #define RSS_SLACK_KIB 1024
@@ -182,7 +181,7 @@ static void run_round(struct trial *trial, double seconds)
     for (unsigned i = 0; i < VICTIMS; i++)
         victim_kill(&trial->victims, i);
     uint64_t calm = okv_clock_ns();
-    battery_sleep(CALM_SECONDS);
+    battery_sleep(BACK_SECONDS + battery_slack());
     traffic_stop(traffic);
     faults_read(trial->battery, &after);
     after = faults_since(&before, &after);

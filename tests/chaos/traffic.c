@@ -8,13 +8,13 @@
 #include "shared/base/clock.h"
 #include "tests/support/linearizability.h"
 #include "tests/support/numbered_value.h"
+#include "tests/support/pace.h"
 #include "tests/support/random.h"
 
 #define SECOND UINT64_C(1000000000)
 /* Operations without an answer make many configurations. */
 #define STATES_MAX 20000
 #define COMPLAINTS_MAX 3
-#define OPEN_SECONDS 15.0
 #define READER TRAFFIC_CLIENTS /* the thread of those that read at the end */
 
 bool traffic_is_answer(const struct history_record *record)
@@ -24,7 +24,8 @@ bool traffic_is_answer(const struct history_record *record)
 
 static okv *open_or_fail(struct traffic *traffic)
 {
-    const struct okv_options options = {.timeout_ms = 20000, .connect_timeout_ms = 20000};
+    const struct okv_options options = {.timeout_ms = PACE_GUARD_MS,
+                                        .connect_timeout_ms = PACE_GUARD_MS};
     char why[320] = "";
     okv *handle = NULL;
     int rc = okv_open(traffic->uri, &options, &handle, why, sizeof why);
@@ -54,11 +55,10 @@ static void appenders_start(struct traffic *traffic)
 /* What goes wrong later is to meet clients that are at work. */
 static void await_opened(struct traffic *traffic)
 {
-    uint64_t begin = okv_clock_ns();
+    uint64_t end = pace_guard_end();
     unsigned opened = 0;
 
-    while (opened < TRAFFIC_CLIENTS + traffic->appender_count &&
-           (double)(okv_clock_ns() - begin) < OPEN_SECONDS * 1e9) {
+    while (opened < TRAFFIC_CLIENTS + traffic->appender_count && okv_clock_ns() < end) {
         battery_sleep(0.05);
         opened = atomic_load(&traffic->load.opened);
         for (unsigned i = 0; i < traffic->appender_count; i++)
@@ -245,7 +245,7 @@ void traffic_check_logs(struct traffic *traffic)
 
 void traffic_check_deadlines(struct traffic *traffic)
 {
-    uint64_t most = traffic->timeout_ms * UINT64_C(1000000) + TRAFFIC_SLACK_NS, slowest = 0;
+    uint64_t most = traffic->timeout_ms * UINT64_C(1000000), slowest = 0;
 
     for (size_t i = 0; i < traffic->history.length; i++) {
         const struct history_record *record = &traffic->history.records[i];
@@ -258,7 +258,7 @@ void traffic_check_deadlines(struct traffic *traffic)
             slowest = traffic->appenders[i].slowest_ns;
     battery_note(traffic->battery, "slowest operation %.2f s with a deadline of %.1f s",
                  (double)slowest / 1e9, traffic->timeout_ms / 1e3);
-    if (slowest > most)
+    if ((double)slowest > (double)most + battery_slack() * 1e9)
         battery_fail(traffic->battery, "an operation took %.2f s with a deadline of %.1f s",
                      (double)slowest / 1e9, traffic->timeout_ms / 1e3);
 }
@@ -302,7 +302,7 @@ void traffic_check_progress(struct traffic *traffic, uint64_t from_ns, uint64_t 
         }
         if (to_ns > last && to_ns - last > pause)
             pause = to_ns - last;
-        if ((double)pause > seconds * 1e9)
+        if ((double)pause > (seconds + battery_slack()) * 1e9)
             battery_fail(traffic->battery, "client %u had no answer for %.2f s", client,
                          (double)pause / 1e9);
         longest = pause > longest ? pause : longest;
@@ -328,7 +328,7 @@ double traffic_check_back(struct traffic *traffic, uint64_t from_ns, double seco
         free(times);
         if (at == count)
             battery_fail(traffic->battery, "%s: client %u did not come back", what, client);
-        else if (after > seconds + TRAFFIC_BACK_SLACK)
+        else if (after > seconds + battery_slack())
             battery_fail(traffic->battery, "%s: client %u was back after %.2f s", what, client,
                          after);
         length += (size_t)snprintf(text + length, sizeof text - length, " %.2f", after);

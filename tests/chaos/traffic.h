@@ -16,11 +16,6 @@
 
 #define TRAFFIC_CLIENTS 8
 #define TRAFFIC_APPENDERS 2
-/* An operation may end so much after its deadline: threads wait for one of two emulated CPUs. */
-#define TRAFFIC_SLACK_NS UINT64_C(1500000000)
-/* And be back so many seconds later. */
-#define TRAFFIC_BACK_SLACK 1.0
-
 struct traffic {
     struct battery *battery;
     const char *uri;

@@ -17,11 +17,11 @@
 #include <okv.h>
 
 #include "tests/support/certified_value.h"
+#include "tests/support/patient_open.h"
 #include "tests/support/random.h"
 
 #define DEPTH 32
 #define PAUSE_NS 100000000
-#define OPENS 6 /* in a burst of connects the device's manager loses some */
 
 struct victim {
     struct victim_state *state;
@@ -123,11 +123,10 @@ int main(int argc, char **argv)
     if (states == MAP_FAILED || !victim.value)
         return 1;
     victim.state = &states[strtoul(argv[3], NULL, 10) % VICTIMS_MAX];
-    const struct okv_options options = {.connect_timeout_ms = 10000, .depth = DEPTH};
-    int rc = OKV_ETIMEDOUT;
-    for (int i = 0; i < OPENS && rc == OKV_ETIMEDOUT; i++)
-        rc = okv_open(argv[2], &options, &victim.handle, victim.state->why,
-                      sizeof victim.state->why);
+    const struct okv_options options = {.depth = DEPTH};
+    /* In a burst of connects the device's manager loses some. */
+    int rc = patient_open(argv[2], &options, &victim.handle, victim.state->why,
+                          sizeof victim.state->why);
     if (rc == OKV_OK)
         rc = strcmp(argv[1], "deep") == 0 ? deep_for_ever(&victim) : put_for_ever(&victim);
     atomic_store(&victim.state->failure, rc);

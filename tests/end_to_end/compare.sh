@@ -66,7 +66,7 @@ check_leftovers() {
 # SIGTERM as soon as rounds are measured.
 interrupt_run() {
     local tries=0
-    until grep -q '^kv-bench ' "$scratch/out" || [ $tries -gt 300 ]; do
+    until grep -q '^kv-bench ' "$scratch/out" || [ $tries -gt 1200 ]; do
         sleep 0.1
         tries=$((tries + 1))
     done

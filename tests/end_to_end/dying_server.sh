@@ -70,7 +70,7 @@ deletes() {
     what="del, $signal, another server: $follows"
     fill
     # shellcheck disable=SC2046 # as many arguments as keys
-    timeout 120 "$okv" -t 1000 --counters del $(cat "$scratch/keys") 2>"$scratch/err" &
+    timeout 300 "$okv" -t 1000 --counters del $(cat "$scratch/keys") 2>"$scratch/err" &
     command=$!
     until [ "$("$okv" stat | sed -n 's/^deletes //p')" -gt 0 ]; do :; done
     dies
@@ -88,7 +88,7 @@ deletes() {
 lookups() {
     what="mget -, $signal, another server: $follows"
     fill
-    timeout 120 "$okv" -t 1000 mget - <"$scratch/fifo" >"$scratch/out" 2>"$scratch/err" &
+    timeout 300 "$okv" -t 1000 mget - <"$scratch/fifo" >"$scratch/out" 2>"$scratch/err" &
     command=$!
     exec 3>"$scratch/fifo"
     head -n $half "$scratch/keys" >&3 || wrong "it ended before the server did"
@@ -110,7 +110,7 @@ lookups_at_any_moment() {
         what="mget KEY..., $signal after 0.$ms s, another server: $follows"
         fill
         # shellcheck disable=SC2046
-        timeout 120 "$okv" -t 1000 mget $(cat "$scratch/keys") >"$scratch/out" 2>"$scratch/err" &
+        timeout 300 "$okv" -t 1000 mget $(cat "$scratch/keys") >"$scratch/out" 2>"$scratch/err" &
         command=$!
         sleep 0.$ms
         dies
@@ -123,7 +123,7 @@ lookups_at_any_moment() {
 
 imports() {
     what="import, $signal, another server: $follows"
-    timeout 120 "$okv" -t 1000 import <"$scratch/fifo" >"$scratch/out" 2>"$scratch/err" &
+    timeout 300 "$okv" -t 1000 import <"$scratch/fifo" >"$scratch/out" 2>"$scratch/err" &
     command=$!
     exec 3>"$scratch/fifo"
     head -n $half "$scratch/items" >&3 || wrong "it ended before the server did"
@@ -139,7 +139,7 @@ imports() {
 listing() {
     what="$1, $signal, another server: $follows"
     fill
-    timeout 120 "$okv" -t 1000 "$1" >"$scratch/fifo" 2>"$scratch/err" &
+    timeout 300 "$okv" -t 1000 "$1" >"$scratch/fifo" 2>"$scratch/err" &
     command=$!
     exec 3<"$scratch/fifo"
     head -c 100 <&3 >"$scratch/out"
@@ -163,11 +163,17 @@ long() {
     echo "$most"
 }
 
-# timing COMMAND...: more than can be done before the server dies, which it does after 0.3 seconds.
+# The command under way has a connection, beside that which asks for the figure.
+await_connection() {
+    while [ "$("$okv" stat | sed -n 's/^sessions //p')" -lt 2 ] && kill -0 $command 2>/dev/null; do :; done
+}
+
+# timing COMMAND...: more than can be done before the server dies, which it does 0.3 seconds after it met the command.
 timing() {
     what="$*, $signal, another server: $follows"
-    timeout 120 "$@" >"$scratch/out" 2>"$scratch/err" &
+    timeout 300 "$@" >"$scratch/out" 2>"$scratch/err" &
     command=$!
+    await_connection
     sleep 0.3
     dies
     ended
@@ -185,7 +191,7 @@ benchmark() {
 # A put whose deadline passed may still be applied: it is not sent again.
 import_meets_a_stopped_server() {
     what="import, a stopped server"
-    timeout 120 "$okv" -t 1000 --counters import <"$scratch/fifo" >"$scratch/out" 2>"$scratch/err" &
+    timeout 300 "$okv" -t 3000 --counters import <"$scratch/fifo" >"$scratch/out" 2>"$scratch/err" &
     command=$!
     exec 3>"$scratch/fifo"
     head -n 1 "$scratch/items" >&3

@@ -78,7 +78,7 @@ client_maps_huge_pages() {
     local client huge=0 tries=0
     "$bench" -s "$socket" --records 100000 --mix get=100 --warmup 0 --seconds 600 --rounds 1 >/dev/null 2>&1 &
     client=$!
-    while [ "${huge:-0}" -lt 4096 ] && [ $tries -lt 1200 ] && kill -0 $client 2>/dev/null; do
+    while [ "${huge:-0}" -lt 4096 ] && [ $tries -lt 2400 ] && kill -0 $client 2>/dev/null; do
         huge=$(mapped $client ShmemPmdMapped 2>/dev/null || true)
         tries=$((tries + 1))
         sleep 0.05

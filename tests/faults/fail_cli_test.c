@@ -14,6 +14,7 @@
 #include "tests/faults/plan.h"
 #include "tests/faults/runs.h"
 #include "tests/faults/serving.h"
+#include "tests/support/patient_open.h"
 
 #define ARGUMENTS_MAX 8
 #define OUTPUT_MAX 65536
@@ -67,7 +68,7 @@ static okv *open_handle(void)
     okv *handle = NULL;
     char why[256];
 
-    if (okv_open(uri, NULL, &handle, why, sizeof why))
+    if (patient_open(uri, NULL, &handle, why, sizeof why))
         complain("cannot open: %s", why);
     return handle;
 }

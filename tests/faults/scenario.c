@@ -6,8 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "shared/base/clock.h"
 #include "tests/faults/inject.h"
 #include "tests/faults/serving.h"
+#include "tests/support/pace.h"
 
 #define LONG_VALUE 60000u
 #define MIDDLE_VALUE 1500u
@@ -18,15 +20,13 @@
 #define FILLING_VALUE 140u
 #define DEPTH 32u
 /* Runs in which the server gives up take this long; in the guest all is slower. */
-#define TIMEOUT_LOCAL_MS 800u
-#define TIMEOUT_RDMA_MS 2000u
-#define KEEPALIVE_MS 600u
+#define TIMEOUT_LOCAL_MS pace_ms(800)
+#define TIMEOUT_RDMA_MS pace_ms(2000)
+#define KEEPALIVE_MS pace_ms(600)
 /* Results that one injected failure may spoil: as many as are under way together, and that of the
  * next call, which is told that the handle failed. */
 #define FAILED_STEPS_MAX 5u
 #define FAILED_OPENS_MAX 2u
-/* A server that failed gives its connections 2 s to end. */
-#define ENDING_MS 10000
 /* Pings, 1 ms apart, until a cut is noticed. */
 #define CUT_PINGS 2000
 
@@ -104,7 +104,7 @@ static void read_result(struct run *run, const char *step, const struct model_it
 /* A server that cannot go on needs a moment to end its connections and itself. */
 static bool server_ends(void)
 {
-    for (int i = 0; i < ENDING_MS && !serving_has_ended(); i++)
+    for (uint64_t end = pace_guard_end(); !serving_has_ended() && okv_clock_ns() < end;)
         usleep(1000);
     return serving_has_ended();
 }

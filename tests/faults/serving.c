@@ -14,6 +14,7 @@
 #include "server/store/store.h"
 #include "shared/base/error.h"
 #include "tests/faults/inject.h"
+#include "tests/support/pace.h"
 #include "tests/support/store_audit.h"
 
 #define VALUE_MAX (1u << 20)
@@ -109,11 +110,14 @@ void __wrap_okv_store_fini(struct okv_store *store)
 
 static void *run(void *user)
 {
-    char *argv[] = {
-        "okv-server", "-l", serving.uri,      "-m",  "4M", "--spin-us", "0", "--max-clients", "8",
-        "--workers",  "2",  "--keepalive-ms", "600", NULL};
+    char keepalive[16];
+    char *argv[] = {"okv-server", "-l",        serving.uri, "-m",
+                    "4M",         "--spin-us", "0",         "--max-clients",
+                    "8",          "--workers", "2",         "--keepalive-ms",
+                    keepalive,    NULL};
 
     (void)user;
+    snprintf(keepalive, sizeof keepalive, "%u", pace_ms(600));
     serving.status = okv_server_main(sizeof argv / sizeof *argv - 1, argv);
     atomic_store(&serving.ended, true);
     sem_post(&serving.serves);

@@ -2,7 +2,7 @@
 # For scripts that run the programs of the build that their first argument names: source this, with a
 # function `usage` defined. Sets `build`, an absolute path, `server`, `okv` and `bench`, a directory
 # `scratch`, and `socket`, a URI in it where nobody listens yet. What start_server started ends with the
-# script, and the directory goes.
+# script, also with one that is killed, and the directory goes.
 
 case ${1:-} in
     --help | -h) usage; exit 0 ;;
@@ -21,6 +21,7 @@ programs_end() {
     local pid
     for pid in "${servers[@]}"; do
         kill "$pid" 2>/dev/null || true
+        kill -CONT "$pid" 2>/dev/null || true # a script that failed may have left it stopped
         wait "$pid" 2>/dev/null || true
     done
     rm -rf "$scratch"
@@ -33,12 +34,12 @@ try_server() {
     local uri=$1 tries=0
     shift
     : >"$scratch/ready"
-    "$server" --listen "$uri" --memory 16M "$@" >"$scratch/ready" 2>"$scratch/log" &
+    setpriv --pdeathsig KILL "$server" --listen "$uri" --memory 16M "$@" >"$scratch/ready" 2>"$scratch/log" &
     servers+=($!)
     until grep -q '^ready ' "$scratch/ready"; do
         sleep 0.1
         tries=$((tries + 1))
-        [ $tries -le 300 ] && kill -0 "${servers[-1]}" 2>/dev/null || return 1
+        [ $tries -le 1200 ] && kill -0 "${servers[-1]}" 2>/dev/null || return 1
     done
 }
 

@@ -15,6 +15,7 @@
 
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
+#include "tests/support/pace.h"
 
 static const struct okv_message_limits limits = {MEETING_SLOT_SIZE, MEETING_CREDITS};
 static const uint8_t greeting[20] = "good day";
@@ -160,7 +161,7 @@ struct okv_connecting *meeting_begin(struct meeting *meeting, const struct okv_u
 
 void meeting_connect(struct meeting *meeting)
 {
-    uint64_t guard = meeting_deadline(20000);
+    uint64_t guard = pace_guard_end();
     struct okv_connecting *connecting = meeting_begin(meeting, &meeting->connect_uri, guard);
     struct okv_welcome welcome;
     struct okv_diag diag = {""};
@@ -216,7 +217,7 @@ void meeting_settle(struct meeting *meeting)
 /* The next event, which the caller acknowledges. */
 static struct rdma_cm_event *knock_event(struct meeting *meeting, struct knock *knock)
 {
-    uint64_t guard = meeting_deadline(20000);
+    uint64_t guard = pace_guard_end();
     struct rdma_cm_event *event;
 
     while (rdma_get_cm_event(knock->channel, &event)) {
@@ -254,10 +255,10 @@ enum rdma_cm_event_type knock_on(struct meeting *meeting, struct knock *knock, u
     assert_int_equal(okv_verbs_lookup(uri->host, uri->port, 0, &to, NULL), 0);
     if (uri->source[0])
         assert_int_equal(okv_verbs_lookup(uri->source, NULL, 0, &from, NULL), 0);
-    assert_int_equal(rdma_resolve_addr(knock->id, from ? from->ai_addr : NULL, to->ai_addr, 2000),
-                     0);
+    assert_int_equal(
+        rdma_resolve_addr(knock->id, from ? from->ai_addr : NULL, to->ai_addr, PACE_GUARD_MS), 0);
     assert_int_equal(knock_wait(meeting, knock), RDMA_CM_EVENT_ADDR_RESOLVED);
-    assert_int_equal(rdma_resolve_route(knock->id, 2000), 0);
+    assert_int_equal(rdma_resolve_route(knock->id, PACE_GUARD_MS), 0);
     assert_int_equal(knock_wait(meeting, knock), RDMA_CM_EVENT_ROUTE_RESOLVED);
     assert_int_equal(rdma_connect(knock->id, &param), 0);
     freeaddrinfo(to);

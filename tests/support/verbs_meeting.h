@@ -6,6 +6,7 @@
 #define OKV_TESTS_VERBS_MEETING_H
 
 #include "shared/transport/verbs/verbs.h"
+#include "tests/support/pace.h"
 
 #define MEETING_REGION (4u << 20)
 #define MEETING_SLOT_SIZE 1000u
@@ -48,7 +49,7 @@ void meeting_nap(uint64_t deadline_ns, const char *what);
 /* Turns until `condition` holds. */
 #define MEETING_UNTIL(meeting, condition)                                \
     do {                                                                 \
-        uint64_t until_ = meeting_deadline(20000);                       \
+        uint64_t until_ = pace_guard_end();                              \
         for (meeting_turn(meeting); !(condition); meeting_turn(meeting)) \
             meeting_nap(until_, #condition);                             \
     } while (0)

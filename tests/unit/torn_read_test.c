@@ -39,7 +39,7 @@
 #define LONG_TIMES 100
 /* Each shape ends after this time with what it has checked by then: a reader yields in the middle
  * of an image, and gets a busy machine back late. */
-#define SHAPE_SECONDS 60
+#define SHAPE_SECONDS 30
 /* Of the builds that accept too much. */
 #define UNSAFE_IMAGES UINT64_C(1000000)
 #define UNSAFE_ROUNDS 40
