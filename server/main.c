@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "server/net/acceptor.h"
+#include "server/net/listening.h"
 #include "server/store/region.h"
 #include "server/worker.h"
 #include "shared/base/clock.h"
@@ -56,8 +57,8 @@ static int listeners_open(struct okv_server *server, struct okv_diag *diag)
 {
     for (unsigned i = 0; i < server->config.listen_count; i++) {
         const struct okv_uri *uri = &server->config.listen[i];
-        int rc = okv_transport_for(uri->scheme)
-                     ->listen(uri, &server->region, &server->listeners[i], diag);
+        int rc = okv_server_listen(server, okv_transport_for(uri->scheme), uri,
+                                   &server->listeners[i], diag);
         if (rc) {
             listeners_close(server);
             return rc;

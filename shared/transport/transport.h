@@ -178,7 +178,8 @@ struct okv_welcome {
 struct okv_transport_ops {
     const char *name;
 
-    /* Starts to listen and exposes `region` for remote reading, and only that.
+    /* Starts to listen and exposes `region` for remote reading, and only that. OKV_EAGAIN: another
+     * listener has the address, or one that was killed is not gone yet.
      * OKV_EADDRESS, OKV_ENODEVICE, OKV_EPERM, OKV_EUNSUPPORTED, OKV_EIO, OKV_ENOMEM. */
     int (*listen)(const struct okv_uri *uri, const struct okv_exposed_region *region,
                   struct okv_listener **out, struct okv_diag *diag);

@@ -96,7 +96,7 @@ static int path_failed(struct okv_diag *diag, const char *path, int error)
 static int in_use(struct okv_diag *diag, const char *path)
 {
     return okv_diag_set(
-        diag, OKV_EADDRESS,
+        diag, OKV_EAGAIN,
         "another server already listens on local://%s: stop it, or choose another path", path);
 }
 

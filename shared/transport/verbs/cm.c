@@ -34,7 +34,7 @@ static int explain_bind(int errnum, const struct okv_uri *uri, struct okv_diag *
     char names[96];
     switch (errnum) {
     case EADDRINUSE:
-        return okv_diag_set(diag, OKV_EADDRESS,
+        return okv_diag_set(diag, OKV_EAGAIN,
                             "port %s of %s is in use: another server listens there, or choose "
                             "another port",
                             uri->port, uri->host);

@@ -1,0 +1,41 @@
+#include "server/net/listening.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "shared/base/error.h"
+
+/* Counted and not measured: a machine that is slow to end the one is slow to run the other. */
+#define NAPS_MAX 100
+#define NAP_NS 20000000
+
+static void say_that_we_wait(struct okv_server *server, const struct okv_uri *uri)
+{
+    const char *format = strchr(uri->host, ':') ? "rdma://[%s]:%s" : "rdma://%s:%s";
+    char where[sizeof uri->host + sizeof uri->port + 16];
+    char text[sizeof where + 80];
+
+    if (uri->scheme == OKV_SCHEME_LOCAL)
+        snprintf(where, sizeof where, "local://%s", uri->path);
+    else
+        snprintf(where, sizeof where, format, uri->host, uri->port);
+    snprintf(text, sizeof text, "%s is in use: waiting up to 2 s for a server that may be ending",
+             where);
+    okv_log_line(&server->log, okv_clock_ns(), text);
+}
+
+int okv_server_listen(struct okv_server *server, const struct okv_transport_ops *ops,
+                      const struct okv_uri *uri, struct okv_listener **out, struct okv_diag *diag)
+{
+    const struct timespec nap = {.tv_nsec = NAP_NS};
+    int rc = ops->listen(uri, &server->region, out, diag);
+
+    if (rc == OKV_EAGAIN)
+        say_that_we_wait(server, uri);
+    for (int naps = 0; rc == OKV_EAGAIN && naps < NAPS_MAX; naps++) {
+        nanosleep(&nap, NULL);
+        rc = ops->listen(uri, &server->region, out, diag);
+    }
+    return rc;
+}

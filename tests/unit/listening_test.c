@@ -1,0 +1,159 @@
+/* A server that finds its address in use: how often it tries, and what it says. The transport is
+ * one whose address becomes free after as many attempts as the test says; naps take no time. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "server/net/listening.h"
+#include "shared/base/error.h"
+
+#define FOR_EVER UINT32_MAX
+
+struct house {
+    struct okv_server server;
+    FILE *log;
+    char text[1024];
+};
+
+static struct okv_listener listener;
+static unsigned attempts, free_after; /* attempts that find it in use */
+static int failure;                   /* what comes then; 0: it listens */
+static uint64_t slept_ns;
+
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left);
+
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
+{
+    (void)left;
+    slept_ns += (uint64_t)time->tv_sec * 1000000000u + (uint64_t)time->tv_nsec;
+    return 0;
+}
+
+static int busy_listen(const struct okv_uri *uri, const struct okv_exposed_region *region,
+                       struct okv_listener **out, struct okv_diag *diag)
+{
+    (void)uri, (void)region;
+    if (attempts++ < free_after)
+        return okv_diag_set(diag, OKV_EAGAIN, "another server already listens");
+    if (failure)
+        return okv_diag_set(diag, failure, "something else");
+    *out = &listener;
+    return 0;
+}
+
+static const struct okv_transport_ops OPS = {.name = "busy", .listen = busy_listen};
+
+static int set_up(void **state)
+{
+    struct house *house = calloc(1, sizeof *house);
+
+    house->log = tmpfile();
+    assert_non_null(house->log);
+    okv_log_init(&house->server.log, fileno(house->log));
+    attempts = free_after = 0;
+    failure = 0;
+    slept_ns = 0;
+    *state = house;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct house *house = *state;
+
+    okv_log_fini(&house->server.log);
+    fclose(house->log);
+    free(house);
+    return 0;
+}
+
+/* Listens; what was said is in house->text. */
+static int listen_at(struct house *house, const char *where, struct okv_diag *diag)
+{
+    struct okv_listener *out = NULL;
+    struct okv_uri uri;
+
+    assert_int_equal(okv_uri_parse(where, &uri, NULL), 0);
+    int rc = okv_server_listen(&house->server, &OPS, &uri, &out, diag);
+    assert_true((rc == 0) == (out == &listener));
+    ssize_t length = pread(fileno(house->log), house->text, sizeof house->text - 1, 0);
+    assert_true(length >= 0);
+    house->text[length] = '\0';
+    return rc;
+}
+
+static void a_free_address_is_taken_at_once(void **state)
+{
+    struct house *house = *state;
+    struct okv_diag diag = {""};
+
+    assert_int_equal(listen_at(house, "local:///run/okv.sock", &diag), 0);
+    assert_int_equal(attempts, 1);
+    assert_int_equal(slept_ns, 0);
+    assert_string_equal(house->text, "");
+}
+
+static void an_address_that_becomes_free_is_waited_for(void **state)
+{
+    struct house *house = *state;
+    struct okv_diag diag = {""};
+
+    free_after = 50;
+    assert_int_equal(listen_at(house, "local:///run/okv.sock", &diag), 0);
+    assert_int_equal(attempts, 51);
+    assert_string_equal(house->text,
+                        "okv-server: local:///run/okv.sock is in use: waiting up to 2 s "
+                        "for a server that may be ending\n");
+}
+
+static void an_address_that_stays_in_use_is_given_up(void **state)
+{
+    struct house *house = *state;
+    struct okv_diag diag = {""};
+
+    free_after = FOR_EVER;
+    assert_int_equal(listen_at(house, "rdma://[fd00::1]", &diag), OKV_EAGAIN);
+    assert_int_equal(slept_ns, 2000000000u);
+    assert_string_equal(diag.text, "another server already listens");
+    assert_non_null(strstr(house->text, "rdma://[fd00::1]:7471 is in use"));
+    assert_ptr_equal(strchr(house->text, '\n'), strrchr(house->text, '\n')); /* said once */
+}
+
+static void another_failure_is_not_waited_for(void **state)
+{
+    struct house *house = *state;
+    struct okv_diag diag = {""};
+
+    failure = OKV_EADDRESS;
+    assert_int_equal(listen_at(house, "rdma://10.0.0.1:99", &diag), OKV_EADDRESS);
+    assert_int_equal(attempts, 1);
+    assert_string_equal(house->text, "");
+    attempts = 0;
+    free_after = 3;
+    assert_int_equal(listen_at(house, "rdma://10.0.0.1:99", &diag), OKV_EADDRESS);
+    assert_int_equal(attempts, 4);
+    assert_string_equal(diag.text, "something else");
+    assert_non_null(strstr(house->text, "rdma://10.0.0.1:99 is in use"));
+}
+
+#define HOUSE_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        HOUSE_TEST(a_free_address_is_taken_at_once),
+        HOUSE_TEST(an_address_that_becomes_free_is_waited_for),
+        HOUSE_TEST(an_address_that_stays_in_use_is_given_up),
+        HOUSE_TEST(another_failure_is_not_waited_for),
+    };
+
+    return cmocka_run_group_tests_name("listening", tests, NULL, NULL);
+}
