@@ -25,12 +25,12 @@ struct okv {
     uint8_t *arena;            /* `staging`, `status`, every operation's image and extent buffer */
     size_t arena_size;
     uint32_t image_size; /* of each operation's image */
-    uint8_t *staging;    /* OKV_DIRECTORY_SIZE bytes for READs of raw_read() and of connecting */
-    uint8_t *status;     /* where the status is READ to between other things */
+    uint8_t *staging; /* OKV_DIRECTORY_SIZE bytes for READs of read_blocking() and of connecting */
+    uint8_t *status;  /* where the status is READ to between other things */
 
     struct link link;
     struct keepalive keepalive;
-    struct watch watch;
+    struct event_fd event_fd;
     char how[sizeof((struct okv_conn *)0)->how]; /* of the last connection */
     struct okv_welcome_fields table;             /* as the server described it */
     uint64_t directory[OKV_DIRECTORY_ENTRIES];
@@ -54,17 +54,18 @@ struct okv {
     struct result_queue ended;          /* of asynchronous operations */
 
     struct read_batch batch;
-    unsigned reads; /* in the batch or under way, but for raw_read()'s and okv_probe()'s */
+    unsigned
+        reads; /* in the batch or under way, but for read_blocking()'s and okv_bench_read()'s */
     struct bounce *bounces[BOUNCES_KEPT];                      /* not in use; NULL: none */
     struct okv_registration *registrations[REGISTRATIONS_MAX]; /* NULL: none */
     unsigned registrations_end;                                /* none from here on */
 
-    struct lanes lanes;
+    struct request_slots request_slots;
     uint64_t taken;         /* operations ever */
     uint16_t *order;        /* room for all slots: replay.c */
     uint64_t next_sequence; /* rises over all connections */
     bool unflushed;         /* messages were queued since the last flush */
-    uint32_t turns;
+    uint32_t passes;
     uint64_t begun_ns; /* the last call that looked at the clock and began operations */
     int failure;       /* why the handle is unusable; 0 while it is usable */
     bool lost;         /* a message could not be posted: OKV_EDISCONNECTED */

@@ -33,7 +33,7 @@ static void sweep(struct okv_server *server, struct okv_store_work *work)
         okv_store_sweep(store, work, SWEEP_STEP);
 }
 
-/* Ledgers need no waking up: they are few, and none is found after its time.
+/* Reply caches need no waking up: they are few, and none is found after its time.
  *
  * Where nothing expired for a while both are overdue, so that readers know the time as
  * soon as there is a first item that they need it for. */
@@ -43,7 +43,7 @@ void okv_housekeeping_run(struct okv_housekeeping *housekeeping, struct okv_serv
     uint64_t now = housekeeping->clock_ms;
 
     if (now - housekeeping->forgot_ms >= FORGET_MS) {
-        okv_ledgers_expire(&server->ledgers, now);
+        okv_reply_caches_expire(&server->reply_caches, now);
         housekeeping->forgot_ms = now;
     }
     if (!okv_housekeeping_is_due(server))

@@ -1,6 +1,6 @@
 /*
  * What workers do between requests. Each tells the store the time. One of them, the
- * housekeeper, forgets ledgers that were kept long enough and, while there are items that
+ * housekeeper, forgets reply caches that were kept long enough and, while there are items that
  * expire, publishes the time for readers and removes what has expired.
  */
 #ifndef OKV_SERVER_HOUSEKEEPING_H
@@ -13,7 +13,7 @@ struct okv_housekeeping {
     uint64_t clock_ms;     /* what the store was told last */
     uint64_t published_ms; /* when readers were told last */
     uint64_t swept_ms;     /* when the last sweep was */
-    uint64_t forgot_ms;    /* when ledgers were forgotten last */
+    uint64_t forgot_ms;    /* when reply caches were forgotten last */
 };
 
 /* Tells the store the time; to be called before requests are applied. */

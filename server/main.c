@@ -17,7 +17,7 @@
 #include "shared/format/wire.h"
 
 #define EXIT_CANNOT_SERVE 3
-#define LEDGERS_PER_CLIENT 4
+#define REPLY_CACHES_PER_CLIENT 4
 
 static int store_open(struct okv_server *server, struct okv_diag *diag)
 {
@@ -170,7 +170,7 @@ static int serve(struct okv_server *server, const sigset_t *signals, struct okv_
 }
 
 /* What all clients share: who is here, and what their writes came to. */
-static int books_open(struct okv_server *server)
+static int registries_open(struct okv_server *server)
 {
     const struct okv_config *config = &server->config;
     int rc = okv_admission_init(&server->admission, config->max_clients,
@@ -178,16 +178,16 @@ static int books_open(struct okv_server *server)
 
     if (rc)
         return rc;
-    rc = okv_ledgers_init(&server->ledgers, config->max_clients * LEDGERS_PER_CLIENT,
-                          config->remember_s * UINT64_C(1000), server->store.table.hash_seed);
+    rc = okv_reply_caches_init(&server->reply_caches, config->max_clients * REPLY_CACHES_PER_CLIENT,
+                               config->remember_s * UINT64_C(1000), server->store.table.hash_seed);
     if (rc)
         okv_admission_fini(&server->admission);
     return rc;
 }
 
-static void books_close(struct okv_server *server)
+static void registries_close(struct okv_server *server)
 {
-    okv_ledgers_fini(&server->ledgers);
+    okv_reply_caches_fini(&server->reply_caches);
     okv_admission_fini(&server->admission);
 }
 
@@ -205,12 +205,12 @@ static int run(struct okv_server *server, const sigset_t *signals, struct okv_di
     rc = store_open(server, diag);
     if (rc)
         goto destroy_region;
-    rc = books_open(server);
+    rc = registries_open(server);
     if (rc)
         goto fini_store;
     rc = listeners_open(server, diag);
     if (rc)
-        goto close_books;
+        goto close_registries;
     rc = workers_create(server, diag);
     if (rc)
         goto close_listeners;
@@ -218,8 +218,8 @@ static int run(struct okv_server *server, const sigset_t *signals, struct okv_di
     workers_destroy(server, server->config.workers);
 close_listeners:
     listeners_close(server);
-close_books:
-    books_close(server);
+close_registries:
+    registries_close(server);
 fini_store:
     okv_store_fini(&server->store);
 destroy_region:

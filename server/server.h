@@ -24,11 +24,11 @@ struct okv_worker;
 
 struct okv_server {
     struct okv_config config;
-    struct okv_exposed_region region;
+    struct okv_region region;
     struct okv_store store;
     struct okv_stats stats;
     struct okv_admission admission;
-    struct okv_ledgers ledgers;
+    struct okv_reply_caches reply_caches;
     struct okv_log log;
     uint64_t clock_origin_ms; /* okv_clock_boot_ms() when the server's clock was 0 */
     struct okv_message_limits limits;

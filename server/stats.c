@@ -53,7 +53,7 @@ static void write_index(struct line_writer *writer, struct okv_store *store)
 
     write_figure(writer, "buckets", atomic_load(&store->bucket_count));
     write_figure(writer, "buckets_max", store->buckets_max);
-    write_figure(writer, "overflow_buckets", atomic_load(&store->totals.overflow_parts));
+    write_figure(writer, "overflow_buckets", atomic_load(&store->totals.overflow_pages));
     write_figure(writer, "splits", atomic_load(&store->totals.splits));
     write_figure(writer, "merges", atomic_load(&store->totals.merges));
     write_figure(writer, "bucket_bytes", table->bucket_size);
@@ -88,7 +88,7 @@ size_t okv_stats_render(struct okv_server *server, char *out, size_t size)
     write_figure(&writer, "workers", server->config.workers);
 #define OKV_STATS_WRITE(name, text) write_figure(&writer, #name, atomic_load(&stats->name));
     OKV_STATS_NOW_LIST(OKV_STATS_WRITE)
-    write_figure(&writer, "ledgers", okv_ledgers_count(&server->ledgers));
+    write_figure(&writer, "reply_caches", okv_reply_caches_count(&server->reply_caches));
     write_items(&writer, &server->store);
     write_index(&writer, &server->store);
     write_region(&writer, &server->store);

@@ -18,13 +18,14 @@ struct okv_server;
     X(incrs, "numbers added to")                                                                 \
     X(touches, "times to live set without a put")                                                \
     X(flushes, "times the table was emptied")                                                    \
-    X(pulls, "values read from a client's memory")                                               \
-    X(pulls_failed, "values that could not be read from a client's memory")                      \
-    X(pulled_bytes, "bytes of values read so")                                                   \
+    X(rendezvous_reads, "values read from a client's memory")                                    \
+    X(rendezvous_failed, "values that could not be read from a client's memory")                 \
+    X(rendezvous_bytes, "bytes of values read so")                                               \
     X(pings, "pings answered")                                                                   \
     X(stats, "requests for these figures")                                                       \
     X(unsupported, "requests of an unknown operation, answered so")                              \
-    X(deferred, "requests that waited: for their turn, a send buffer, or an earlier pull")       \
+    X(deferred,                                                                                  \
+      "requests that waited: for their turn, a send buffer, or an earlier rendezvous read")      \
     X(duplicates, "writes that were sent again and got the answer of the first time")            \
     X(stale, "writes that came when their client had gone on, and were dropped")                 \
     X(bytes_in, "bytes of requests")                                                             \
@@ -47,10 +48,10 @@ struct okv_server;
     X(closed_idle, "connections ended: no request for --idle-s")                                 \
     X(closed_malformed, "connections ended: a message that makes no sense")                      \
     X(closed_no_immediate, "connections ended: a message without immediate")                     \
-    X(closed_credit, "connections ended: more requests than credits, or a wrong lane")           \
+    X(closed_credit, "connections ended: more requests than credits, or a wrong request slot")   \
     X(closed_stopping, "connections ended: the server ends")                                     \
     X(closed_failed, "connections that failed otherwise: device errors")                         \
-    X(probes, "probes of clients that were silent")                                              \
+    X(heartbeats, "heartbeats of clients that were silent")                                      \
     X(sleeps, "times a worker went to sleep")
 
 /* Figures of the moment. */

@@ -43,8 +43,8 @@ static void handle(struct okv_worker *worker, const struct okv_event *event)
     case OKV_EVENT_CLOSED:
         okv_session_closed(&worker->sessions, session, event->status);
         break;
-    case OKV_EVENT_PULLED:
-        okv_session_pulled(&worker->sessions, session, event);
+    case OKV_EVENT_RENDEZVOUS_DONE:
+        okv_session_rendezvous_done(&worker->sessions, session, event);
         break;
     case OKV_EVENT_READ:
         break;

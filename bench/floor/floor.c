@@ -23,7 +23,7 @@
 /* Longer than a server spins before it sleeps. */
 #define SETTLE_MS 50
 #define PROGRESS_NS 500000000u
-/* okv_probe() takes no more. */
+/* okv_bench_read() takes no more. */
 #define PROBE_BUCKETS_MAX 64u
 
 /* Tallies of a round: of the slices of each kind, and of what is not to be compared. */
@@ -131,8 +131,8 @@ static int run_reads(struct floor *floor, bool compared)
 {
     struct floor_round *round = floor->round;
     uint64_t total_ns = 0;
-    int rc = okv_probe(floor->handle, round->read_bytes, floor->slice, floor->read_depth,
-                       floor->samples, &total_ns);
+    int rc = okv_bench_read(floor->handle, round->read_bytes, floor->slice, floor->read_depth,
+                            floor->samples, &total_ns);
 
     if (rc != OKV_OK)
         return note_failure(floor, rc, okv_why(floor->handle));

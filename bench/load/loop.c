@@ -20,37 +20,40 @@ static okv *target_handle(struct target *target)
     return target->ops->handle ? target->ops->handle(target) : NULL;
 }
 
-static int lane_init(struct loop *loop, struct lane *lane, struct target *target)
+static int request_slot_init(struct loop *loop, struct request_slot *request_slot,
+                             struct target *target)
 {
     const struct loop_config *config = &loop->config;
     size_t room = (size_t)config->values->high + config->key_size;
     okv *handle = target_handle(target);
 
     room = (room + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
-    lane->target = target;
-    lane->memory_size = config->slot_count * room;
-    lane->slots = calloc(config->slot_count, sizeof *lane->slots);
-    lane->free_slots = calloc(config->slot_count, sizeof *lane->free_slots);
-    lane->commands = calloc(config->slot_count, sizeof *lane->commands);
-    lane->memory = calloc(1, lane->memory_size);
-    if (!lane->slots || !lane->free_slots || !lane->commands || !lane->memory)
+    request_slot->target = target;
+    request_slot->memory_size = config->slot_count * room;
+    request_slot->slots = calloc(config->slot_count, sizeof *request_slot->slots);
+    request_slot->free_slots = calloc(config->slot_count, sizeof *request_slot->free_slots);
+    request_slot->commands = calloc(config->slot_count, sizeof *request_slot->commands);
+    request_slot->memory = calloc(1, request_slot->memory_size);
+    if (!request_slot->slots || !request_slot->free_slots || !request_slot->commands ||
+        !request_slot->memory)
         return OKV_ENOMEM;
     for (uint32_t i = config->slot_count; i-- > 0;) {
-        lane->slots[i].value = lane->memory + i * room;
-        lane->slots[i].key = lane->slots[i].value + config->values->high;
-        lane->free_slots[lane->free_count++] = i;
+        request_slot->slots[i].value = request_slot->memory + i * room;
+        request_slot->slots[i].key = request_slot->slots[i].value + config->values->high;
+        request_slot->free_slots[request_slot->free_count++] = i;
     }
     if (handle && config->registered)
-        return okv_register(handle, lane->memory, lane->memory_size, &lane->registration);
+        return okv_register(handle, request_slot->memory, request_slot->memory_size,
+                            &request_slot->registration);
     return OKV_OK;
 }
 
-static void lane_fini(struct lane *lane)
+static void request_slot_fini(struct request_slot *request_slot)
 {
-    free(lane->memory);
-    free(lane->commands);
-    free(lane->free_slots);
-    free(lane->slots);
+    free(request_slot->memory);
+    free(request_slot->commands);
+    free(request_slot->free_slots);
+    free(request_slot->slots);
 }
 
 /* What a request may carry in place of a put's key and value. */
@@ -75,12 +78,12 @@ int loop_create(const struct loop_config *config, struct loop **out)
     loop->config = *config;
     loop->counter = (uint64_t)config->id << 48;
     loop->echo_max = echo_max(config->targets[0]);
-    loop->lanes = calloc(config->target_count, sizeof *loop->lanes);
+    loop->request_slots = calloc(config->target_count, sizeof *loop->request_slots);
     loop->results = calloc(config->slot_count, sizeof *loop->results);
-    if (!loop->lanes || !loop->results)
+    if (!loop->request_slots || !loop->results)
         goto destroy;
     for (uint32_t i = 0; i < config->target_count; i++) {
-        rc = lane_init(loop, &loop->lanes[i], config->targets[i]);
+        rc = request_slot_init(loop, &loop->request_slots[i], config->targets[i]);
         if (rc != OKV_OK)
             goto destroy;
     }
@@ -96,25 +99,26 @@ void loop_destroy(struct loop *loop)
 {
     if (!loop)
         return;
-    for (uint32_t i = 0; loop->lanes && i < loop->config.target_count; i++)
-        lane_fini(&loop->lanes[i]);
+    for (uint32_t i = 0; loop->request_slots && i < loop->config.target_count; i++)
+        request_slot_fini(&loop->request_slots[i]);
     free(loop->results);
-    free(loop->lanes);
+    free(loop->request_slots);
     free(loop);
 }
 
 /* ---- submitting --------------------------------------------------------- */
 
-/* Operations of a lane under way, those to be submitted included. */
-static uint32_t lane_load(const struct loop *loop, const struct lane *lane)
+/* Operations of a request slot under way, those to be submitted included. */
+static uint32_t request_slot_load(const struct loop *loop, const struct request_slot *request_slot)
 {
-    return loop->config.slot_count - lane->free_count;
+    return loop->config.slot_count - request_slot->free_count;
 }
 
 /* Those that a result will come of. */
-static uint32_t lane_pending(const struct loop *loop, const struct lane *lane)
+static uint32_t request_slot_pending(const struct loop *loop,
+                                     const struct request_slot *request_slot)
 {
-    return lane_load(loop, lane) - lane->gathered;
+    return request_slot_load(loop, request_slot) - request_slot->gathered;
 }
 
 static void fill_get(const struct loop *loop, struct slot *slot, struct okv_command *command)
@@ -144,10 +148,11 @@ static void fill_echo(const struct loop *loop, struct slot *slot, struct okv_com
 }
 
 /* Adds the command of an operation in its slot to those that were gathered. */
-static struct okv_command *gather(struct loop *loop, struct lane *lane, uint32_t index)
+static struct okv_command *gather(struct loop *loop, struct request_slot *request_slot,
+                                  uint32_t index)
 {
-    struct slot *slot = &lane->slots[index];
-    struct okv_command *command = &lane->commands[lane->gathered++];
+    struct slot *slot = &request_slot->slots[index];
+    struct okv_command *command = &request_slot->commands[request_slot->gathered++];
 
     *command = (struct okv_command){.kind = OKV_PING, .tag = index};
     switch (slot->operation) {
@@ -178,51 +183,56 @@ static struct okv_command *gather(struct loop *loop, struct lane *lane, uint32_t
 }
 
 /* Takes a slot for what was ordered. */
-static void begin(struct loop *loop, struct lane *lane, const struct loop_order *order)
+static void begin(struct loop *loop, struct request_slot *request_slot,
+                  const struct loop_order *order)
 {
-    uint32_t index = lane->free_slots[--lane->free_count];
-    struct slot *slot = &lane->slots[index];
+    uint32_t index = request_slot->free_slots[--request_slot->free_count];
+    struct slot *slot = &request_slot->slots[index];
 
     slot->operation = order->operation;
     slot->record = order->record;
     slot->start_ns = order->due_ns;
     slot->writes = false;
-    gather(loop, lane, index);
+    gather(loop, request_slot, index);
 }
 
 /* One get at a time is made as a caller with nothing else to do would make it. */
-static bool is_get_alone(const struct loop *loop, const struct lane *lane)
+static bool is_get_alone(const struct loop *loop, const struct request_slot *request_slot)
 {
-    return loop->run->depth == 1 && loop->config.target_count == 1 && lane->gathered == 1 &&
-           lane->commands[0].kind == OKV_GET && lane->target->ops->get;
+    return loop->run->depth == 1 && loop->config.target_count == 1 && request_slot->gathered == 1 &&
+           request_slot->commands[0].kind == OKV_GET && request_slot->target->ops->get;
 }
 
 /* Submits what was gathered, with one doorbell; what was not taken stays gathered. Returns 0 or
  * a final code. */
-static int submit(struct loop *loop, struct lane *lane)
+static int submit(struct loop *loop, struct request_slot *request_slot)
 {
     size_t accepted = 0;
 
-    if (lane->gathered == 0)
+    if (request_slot->gathered == 0)
         return OKV_OK;
     uint64_t now_ns = okv_clock_ns();
-    for (uint32_t i = 0; i < lane->gathered; i++) {
-        struct slot *slot = &lane->slots[lane->commands[i].tag];
+    for (uint32_t i = 0; i < request_slot->gathered; i++) {
+        struct slot *slot = &request_slot->slots[request_slot->commands[i].tag];
         if (slot->start_ns == 0)
             slot->start_ns = now_ns;
     }
-    if (is_get_alone(loop, lane)) {
-        lane->target->ops->get(lane->target, &lane->commands[--lane->gathered], &lane->got);
-        lane->has_got = true;
+    if (is_get_alone(loop, request_slot)) {
+        request_slot->target->ops->get(request_slot->target,
+                                       &request_slot->commands[--request_slot->gathered],
+                                       &request_slot->got);
+        request_slot->has_got = true;
         return OKV_OK;
     }
-    int rc = lane->target->ops->submit(lane->target, lane->commands, lane->gathered, &accepted);
-    lane->gathered -= (uint32_t)accepted;
-    if (lane->gathered > 0)
-        memmove(lane->commands, lane->commands + accepted, lane->gathered * sizeof *lane->commands);
-    if (rc == OKV_OK || (rc == OKV_EAGAIN && lane_pending(loop, lane) > 0))
+    int rc = request_slot->target->ops->submit(request_slot->target, request_slot->commands,
+                                               request_slot->gathered, &accepted);
+    request_slot->gathered -= (uint32_t)accepted;
+    if (request_slot->gathered > 0)
+        memmove(request_slot->commands, request_slot->commands + accepted,
+                request_slot->gathered * sizeof *request_slot->commands);
+    if (rc == OKV_OK || (rc == OKV_EAGAIN && request_slot_pending(loop, request_slot) > 0))
         return OKV_OK;
-    loop_note_failure(loop, lane, rc);
+    loop_note_failure(loop, request_slot, rc);
     return rc;
 }
 
@@ -230,9 +240,10 @@ static int submit(struct loop *loop, struct lane *lane)
 static void drop_gathered(struct loop *loop)
 {
     for (uint32_t i = 0; i < loop->config.target_count; i++) {
-        struct lane *lane = &loop->lanes[i];
-        while (lane->gathered > 0)
-            lane->free_slots[lane->free_count++] = (uint32_t)lane->commands[--lane->gathered].tag;
+        struct request_slot *request_slot = &loop->request_slots[i];
+        while (request_slot->gathered > 0)
+            request_slot->free_slots[request_slot->free_count++] =
+                (uint32_t)request_slot->commands[--request_slot->gathered].tag;
     }
     loop->held = false;
     loop->over = true;
@@ -256,7 +267,7 @@ static bool order_ready(struct loop *loop)
     return loop->held && loop->order.due_ns <= loop->now_ns;
 }
 
-/* Begins what there is room for, on each lane in turn, and submits it. Returns 0 or a final
+/* Begins what there is room for, on each request slot in turn, and submits it. Returns 0 or a final
  * code. */
 static int fill(struct loop *loop)
 {
@@ -264,11 +275,11 @@ static int fill(struct loop *loop)
     int rc = OKV_OK;
 
     while (full < loop->config.target_count) {
-        struct lane *lane = &loop->lanes[loop->turn];
-        if (lane_load(loop, lane) >= loop->run->depth) {
+        struct request_slot *request_slot = &loop->request_slots[loop->turn];
+        if (request_slot_load(loop, request_slot) >= loop->run->depth) {
             full++;
         } else if (order_ready(loop)) {
-            begin(loop, lane, &loop->order);
+            begin(loop, request_slot, &loop->order);
             loop->held = false;
             full = 0;
         } else {
@@ -277,7 +288,7 @@ static int fill(struct loop *loop)
         loop->turn = loop->turn + 1 < loop->config.target_count ? loop->turn + 1 : 0;
     }
     for (uint32_t i = 0; rc == OKV_OK && i < loop->config.target_count; i++)
-        rc = submit(loop, &loop->lanes[i]);
+        rc = submit(loop, &loop->request_slots[i]);
     return rc;
 }
 
@@ -285,7 +296,7 @@ static int fill(struct loop *loop)
 
 /* After the get of an rmw or cas: its put, unless there is nothing to put it upon. A record that
  * was deleted is put again by rmw. Returns whether there is one. */
-static bool go_on_writing(struct loop *loop, struct lane *lane, struct slot *slot,
+static bool go_on_writing(struct loop *loop, struct request_slot *request_slot, struct slot *slot,
                           const struct okv_result *result)
 {
     bool missed = result->status == OKV_ENOTFOUND && slot->operation == OPERATION_RMW;
@@ -297,7 +308,7 @@ static bool go_on_writing(struct loop *loop, struct lane *lane, struct slot *slo
     else
         loop_check_success(loop, slot, result);
     slot->writes = true;
-    struct okv_command *command = gather(loop, lane, (uint32_t)result->tag);
+    struct okv_command *command = gather(loop, request_slot, (uint32_t)result->tag);
     if (slot->operation == OPERATION_CAS) {
         command->flags = OKV_IF_VERSION;
         command->version = result->version;
@@ -305,53 +316,55 @@ static bool go_on_writing(struct loop *loop, struct lane *lane, struct slot *slo
     return true;
 }
 
-static int finish(struct loop *loop, struct lane *lane, const struct okv_result *result)
+static int finish(struct loop *loop, struct request_slot *request_slot,
+                  const struct okv_result *result)
 {
-    struct slot *slot = &lane->slots[result->tag];
+    struct slot *slot = &request_slot->slots[result->tag];
 
     if (slot->operation != OPERATION_GET && loop_slot_gets(slot) &&
-        go_on_writing(loop, lane, slot, result))
+        go_on_writing(loop, request_slot, slot, result))
         return OKV_OK;
-    lane->free_slots[lane->free_count++] = (uint32_t)result->tag;
+    request_slot->free_slots[request_slot->free_count++] = (uint32_t)result->tag;
     if (slot->operation == OPERATION_INSERT && loop->config.inserts)
         inserts_end(loop->config.inserts, slot->record);
-    return loop_count_result(loop, lane, slot, result);
+    return loop_count_result(loop, request_slot, slot, result);
 }
 
 /* As the target's poll(), with what its get() brought first. */
-static int take_results(struct lane *lane, struct okv_result *results, int max)
+static int take_results(struct request_slot *request_slot, struct okv_result *results, int max)
 {
-    if (!lane->has_got)
-        return lane->target->ops->poll(lane->target, results, max);
-    lane->has_got = false;
-    results[0] = lane->got;
+    if (!request_slot->has_got)
+        return request_slot->target->ops->poll(request_slot->target, results, max);
+    request_slot->has_got = false;
+    results[0] = request_slot->got;
     return 1;
 }
 
-/* Collects what has ended on a lane, and adds how much to *total. Returns 0, or the code after
- * which nothing more comes. */
-static int collect(struct loop *loop, struct lane *lane, uint32_t *total)
+/* Collects what has ended on a request slot, and adds how much to *total. Returns 0, or the code
+ * after which nothing more comes. */
+static int collect(struct loop *loop, struct request_slot *request_slot, uint32_t *total)
 {
     struct okv_result results[RESULTS];
     int failure = OKV_OK;
 
-    int count = take_results(lane, results, RESULTS);
+    int count = take_results(request_slot, results, RESULTS);
     if (count < 0) {
-        loop_note_failure(loop, lane, count);
+        loop_note_failure(loop, request_slot, count);
         return count;
     }
     if (count == 0)
         return OKV_OK;
     *total += (uint32_t)count;
     loop_see_results(loop);
-    uint32_t gathered = lane->gathered;
+    uint32_t gathered = request_slot->gathered;
     for (int i = 0; i < count; i++) {
-        int rc = finish(loop, lane, &results[i]);
+        int rc = finish(loop, request_slot, &results[i]);
         if (rc != OKV_OK)
             failure = rc;
     }
     /* Those that go on with a put have not ended. */
-    atomic_fetch_add_explicit(loop->config.done, (uint32_t)count - (lane->gathered - gathered),
+    atomic_fetch_add_explicit(loop->config.done,
+                              (uint32_t)count - (request_slot->gathered - gathered),
                               memory_order_relaxed);
     return failure;
 }
@@ -364,7 +377,7 @@ static uint32_t pending(const struct loop *loop)
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < loop->config.target_count; i++)
-        count += lane_pending(loop, &loop->lanes[i]);
+        count += request_slot_pending(loop, &loop->request_slots[i]);
     return count;
 }
 
@@ -386,7 +399,7 @@ static uint64_t idle_ns(const struct loop *loop)
  * be waited for, and for no less than a millisecond. */
 static void rest(struct loop *loop)
 {
-    struct target *target = loop->lanes[0].target;
+    struct target *target = loop->request_slots[0].target;
     uint64_t idle = idle_ns(loop);
     int wait_ms = (int)(idle / 1000000u);
 
@@ -408,8 +421,8 @@ static int collect_all(struct loop *loop)
     int rc = OKV_OK;
 
     for (uint32_t i = 0; rc == OKV_OK && i < loop->config.target_count; i++) {
-        if (lane_pending(loop, &loop->lanes[i]) > 0)
-            rc = collect(loop, &loop->lanes[i], &total);
+        if (request_slot_pending(loop, &loop->request_slots[i]) > 0)
+            rc = collect(loop, &loop->request_slots[i], &total);
     }
     if (rc == OKV_OK && total == 0)
         rest(loop);
@@ -436,36 +449,38 @@ static int run_single(struct loop *loop)
 /* ---- batches ------------------------------------------------------------ */
 
 /* Fills the commands of a batch. Returns how many there are. */
-static uint32_t batch_fill(struct loop *loop, struct lane *lane)
+static uint32_t batch_fill(struct loop *loop, struct request_slot *request_slot)
 {
     struct loop_order order = {0};
     uint32_t count = 0;
 
     while (count < loop->run->depth && loop->run->next(loop->run->user, &order)) {
         order.operation = OPERATION_GET;
-        lane->slots[count].operation = OPERATION_GET;
-        lane->slots[count].record = order.record;
-        lane->slots[count].writes = false;
-        gather(loop, lane, count++);
+        request_slot->slots[count].operation = OPERATION_GET;
+        request_slot->slots[count].record = order.record;
+        request_slot->slots[count].writes = false;
+        gather(loop, request_slot, count++);
     }
-    lane->gathered = 0;
+    request_slot->gathered = 0;
     return count;
 }
 
-static int batch_run(struct loop *loop, struct lane *lane, uint32_t count)
+static int batch_run(struct loop *loop, struct request_slot *request_slot, uint32_t count)
 {
     uint64_t start_ns = okv_clock_ns();
-    int rc = lane->target->ops->get_many(lane->target, lane->commands, loop->results, count);
+    int rc = request_slot->target->ops->get_many(request_slot->target, request_slot->commands,
+                                                 loop->results, count);
 
     if (rc != OKV_OK) {
-        loop_note_failure(loop, lane, rc);
+        loop_note_failure(loop, request_slot, rc);
         return rc;
     }
     loop_see_results(loop);
     atomic_fetch_add_explicit(loop->config.done, count, memory_order_relaxed);
     for (uint32_t i = 0; i < count; i++) {
-        lane->slots[i].start_ns = start_ns;
-        int final = loop_count_result(loop, lane, &lane->slots[i], &loop->results[i]);
+        request_slot->slots[i].start_ns = start_ns;
+        int final =
+            loop_count_result(loop, request_slot, &request_slot->slots[i], &loop->results[i]);
         if (final != OKV_OK)
             rc = final;
     }
@@ -477,11 +492,11 @@ static int run_batches(struct loop *loop)
     int rc = OKV_OK;
 
     while (rc == OKV_OK && goes_on(loop)) {
-        struct lane *lane = &loop->lanes[loop->turn];
-        uint32_t count = batch_fill(loop, lane);
+        struct request_slot *request_slot = &loop->request_slots[loop->turn];
+        uint32_t count = batch_fill(loop, request_slot);
         if (count == 0)
             break;
-        rc = batch_run(loop, lane, count);
+        rc = batch_run(loop, request_slot, count);
         loop->turn = loop->turn + 1 < loop->config.target_count ? loop->turn + 1 : 0;
     }
     return rc;

@@ -32,13 +32,13 @@ void loop_tally_merge(struct loop_tally *into, const struct loop_tally *from)
 
 /* ---- results ------------------------------------------------------------ */
 
-void loop_note_failure(struct loop *loop, const struct lane *lane, int code)
+void loop_note_failure(struct loop *loop, const struct request_slot *request_slot, int code)
 {
     struct loop_tally *tally = loop->tally;
 
     if (tally->code != OKV_OK)
         return;
-    const char *why = lane->target->ops->why(lane->target);
+    const char *why = request_slot->target->ops->why(request_slot->target);
     tally->code = code;
     snprintf(tally->why, sizeof tally->why, "%s", why[0] != '\0' ? why : okv_strerror(code));
 }
@@ -112,8 +112,8 @@ static void record_latency(struct loop *loop, const struct slot *slot)
         histogram_record(loop->second, latency_ns);
 }
 
-int loop_count_result(struct loop *loop, const struct lane *lane, const struct slot *slot,
-                      const struct okv_result *result)
+int loop_count_result(struct loop *loop, const struct request_slot *request_slot,
+                      const struct slot *slot, const struct okv_result *result)
 {
     if (result->status == OKV_OK) {
         loop_check_success(loop, slot, result);
@@ -122,7 +122,7 @@ int loop_count_result(struct loop *loop, const struct lane *lane, const struct s
         return OKV_OK;
     } else if (!check_answer(loop, slot, result->status)) {
         loop->tally->failed++;
-        loop_note_failure(loop, lane, result->status);
+        loop_note_failure(loop, request_slot, result->status);
         return is_final(result->status) ? result->status : OKV_OK;
     }
     record_latency(loop, slot);

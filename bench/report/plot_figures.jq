@@ -1,4 +1,4 @@
-# What bench/plot draws, taken out of files of `kv-bench --json` (docs/benchmarks.md section 2).
+# What bench/plot draws, taken out of files of `kv-bench --json` (docs/benchmarking.md section 2).
 #
 # picture($kind; $choice) makes of [{ file, run }] a picture:
 #

@@ -1,4 +1,4 @@
-/* What was measured, as a table for people and as files for programs: docs/benchmarks.md. */
+/* What was measured, as a table for people and as files for programs: docs/benchmarking.md. */
 #ifndef OKV_BENCH_REPORT_REPORT_H
 #define OKV_BENCH_REPORT_REPORT_H
 

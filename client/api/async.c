@@ -83,8 +83,8 @@ int okv_poll(okv *handle, struct okv_result *results, int max)
     if (!handle || !results || max < 1)
         return OKV_EINVAL;
     if (handle->ended.count == 0) {
-        bool idle = !engine_turn(handle);
-        if (handle->watch.armed)
+        bool idle = !engine_progress(handle);
+        if (handle->event_fd.armed)
             event_fd_follow(handle, idle);
     }
 
@@ -92,7 +92,7 @@ int okv_poll(okv *handle, struct okv_result *results, int max)
     for (; n < max && handle->ended.count > 0; n++) {
         struct result_queue *ended = &handle->ended;
         results[n] = ended->results[ended->first];
-        ended->first = ring_place(ended->first, 1, handle->depth);
+        ended->first = ring_index(ended->first, 1, handle->depth);
         ended->count--;
         handle->pending--;
     }
@@ -174,6 +174,15 @@ static void many_run(okv *handle, struct many *many)
     }
 }
 
+/* The handle's failure, if it kept a get from its answer: it may have come after all of them. */
+static int many_failure(const okv *handle, const struct many *many)
+{
+    for (size_t i = 0; handle->failure && i < many->count; i++)
+        if (many->results[i].status == handle->failure)
+            return handle->failure;
+    return OKV_OK;
+}
+
 int okv_get_many(okv *handle, const struct okv_command *commands, struct okv_result *results,
                  size_t count)
 {
@@ -190,5 +199,5 @@ int okv_get_many(okv *handle, const struct okv_command *commands, struct okv_res
         return OKV_EAGAIN;
     many.begun_ns = engine_begin(handle);
     many_run(handle, &many);
-    return handle->failure;
+    return many_failure(handle, &many);
 }

@@ -14,16 +14,16 @@
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
-#define PROBE_BUCKETS_MAX 64
-#define PROBE_EVENTS 64
+#define BENCH_BUCKETS_MAX 64
+#define BENCH_EVENTS 64
 /* Turns in which none ends between two yields. */
-#define PROBE_HOT_TURNS 64
+#define BENCH_HOT_TURNS 64
 /* The index may have shrunk since its status was read. */
-#define PROBE_PLACE_ATTEMPTS 64
+#define BENCH_PLACE_ATTEMPTS 64
 /* Tells our READs from a late one of an operation that timed out. */
-#define PROBE_COOKIE (UINT64_C(1) << 63)
+#define BENCH_COOKIE (UINT64_C(1) << 63)
 
-struct probe {
+struct bench {
     okv *handle;
     struct okv_memory *memory;
     uint8_t *buffer;        /* depth * length bytes */
@@ -41,26 +41,26 @@ struct probe {
 };
 
 /* xorshift64*: https://doi.org/10.18637/jss.v008.i14 and its multiplicative finish. */
-static uint64_t probe_random(struct probe *probe)
+static uint64_t bench_random(struct bench *bench)
 {
-    probe->random ^= probe->random >> 12;
-    probe->random ^= probe->random << 25;
-    probe->random ^= probe->random >> 27;
-    return probe->random * UINT64_C(0x2545f4914f6cdd1d);
+    bench->random ^= bench->random >> 12;
+    bench->random ^= bench->random << 25;
+    bench->random ^= bench->random >> 27;
+    return bench->random * UINT64_C(0x2545f4914f6cdd1d);
 }
 
 /* The offset of a random bucket, or of the last one of its segment that has room behind
  * it. False when the directory has no segments where the index should be. */
-static bool probe_place(struct probe *probe, uint64_t *offset)
+static bool bench_place(struct bench *bench, uint64_t *offset)
 {
-    const okv *handle = probe->handle;
+    const okv *handle = bench->handle;
     uint64_t segment_buckets = handle->table.segment_buckets;
 
-    for (int attempt = 0; attempt < PROBE_PLACE_ATTEMPTS; attempt++) {
-        uint64_t bucket = probe_random(probe) % handle->bucket_count;
+    for (int attempt = 0; attempt < BENCH_PLACE_ATTEMPTS; attempt++) {
+        uint64_t bucket = bench_random(bench) % handle->bucket_count;
         uint64_t place = bucket % segment_buckets;
-        if (place > probe->last_place)
-            bucket -= place - probe->last_place;
+        if (place > bench->last_place)
+            bucket -= place - bench->last_place;
         if (directory_locate(handle, bucket, offset))
             return true;
     }
@@ -68,98 +68,98 @@ static bool probe_place(struct probe *probe, uint64_t *offset)
 }
 
 /* Adds the next READ, if there is one, into the memory of a slot. */
-static int probe_gather(struct probe *probe, uint32_t slot)
+static int bench_gather(struct bench *bench, uint32_t slot)
 {
-    uint32_t index = probe->posted + probe->gathered;
+    uint32_t index = bench->posted + bench->gathered;
     uint64_t offset = 0;
 
-    if (index == probe->count)
+    if (index == bench->count)
         return 0;
-    if (!probe_place(probe, &offset))
+    if (!bench_place(bench, &offset))
         return OKV_EPROTO;
-    probe->reads[probe->gathered++] = (struct okv_read){
+    bench->reads[bench->gathered++] = (struct okv_read){
         .offset = offset,
-        .destination = probe->buffer + (size_t)slot * probe->length,
-        .memory = probe->memory,
-        .length = probe->length,
-        .cookie = PROBE_COOKIE | (uint64_t)slot << 32 | index,
+        .destination = bench->buffer + (size_t)slot * bench->length,
+        .memory = bench->memory,
+        .length = bench->length,
+        .cookie = BENCH_COOKIE | (uint64_t)slot << 32 | index,
     };
     return 0;
 }
 
-static int probe_post(struct probe *probe)
+static int bench_post(struct bench *bench)
 {
-    okv *handle = probe->handle;
-    uint32_t count = probe->gathered;
+    okv *handle = bench->handle;
+    uint32_t count = bench->gathered;
 
     if (count == 0)
         return 0;
     uint64_t now = okv_clock_ns();
-    if (probe->posted == 0)
-        probe->began_ns = probe->ended_ns = now;
+    if (bench->posted == 0)
+        bench->began_ns = bench->ended_ns = now;
     for (uint32_t i = 0; i < count; i++)
-        probe->latencies_ns[probe->posted + i] = now;
-    int rc = handle->transport->post_read(handle->conn, probe->reads, count);
+        bench->latencies_ns[bench->posted + i] = now;
+    int rc = handle->transport->post_read(handle->conn, bench->reads, count);
     if (rc)
         return rc;
-    probe->posted += count;
-    probe->gathered = 0;
+    bench->posted += count;
+    bench->gathered = 0;
     return 0;
 }
 
 /* `now` is when the turn's events were there. After a failure `rc` the others of its turn are
  * still the engine's: messages are to be given back. Returns the first failure. */
-static int probe_event(struct probe *probe, const struct okv_event *event, uint64_t now, int rc)
+static int bench_event(struct bench *bench, const struct okv_event *event, uint64_t now, int rc)
 {
-    if (event->type != OKV_EVENT_READ || !(event->cookie & PROBE_COOKIE)) {
-        engine_event(probe->handle, event);
-        if (!rc && (probe->handle->failure || !link_is_up(probe->handle)))
+    if (event->type != OKV_EVENT_READ || !(event->cookie & BENCH_COOKIE)) {
+        engine_event(bench->handle, event);
+        if (!rc && (bench->handle->failure || !link_is_up(bench->handle)))
             rc = OKV_EDISCONNECTED;
         return rc;
     }
     if (rc || event->status)
         return rc ? rc : event->status;
     uint32_t index = (uint32_t)event->cookie;
-    uint32_t slot = (uint32_t)((event->cookie & ~PROBE_COOKIE) >> 32);
-    probe->latencies_ns[index] = now - probe->latencies_ns[index];
-    probe->ended_ns = now;
-    probe->done++;
-    return probe_gather(probe, slot);
+    uint32_t slot = (uint32_t)((event->cookie & ~BENCH_COOKIE) >> 32);
+    bench->latencies_ns[index] = now - bench->latencies_ns[index];
+    bench->ended_ns = now;
+    bench->done++;
+    return bench_gather(bench, slot);
 }
 
 /* What ended is counted and followed by as many. */
-static int probe_turn(struct probe *probe)
+static int bench_turn(struct bench *bench)
 {
-    const okv *handle = probe->handle;
-    struct okv_event events[PROBE_EVENTS];
-    int n = handle->transport->poll(handle->conn->endpoint, events, PROBE_EVENTS);
+    const okv *handle = bench->handle;
+    struct okv_event events[BENCH_EVENTS];
+    int n = handle->transport->poll(handle->conn->endpoint, events, BENCH_EVENTS);
     int rc = 0;
 
     if (n <= 0)
         return n < 0 ? OKV_EIO : 0;
     uint64_t now = okv_clock_ns();
     for (int i = 0; i < n; i++)
-        rc = probe_event(probe, &events[i], now, rc);
-    return rc ? rc : probe_post(probe);
+        rc = bench_event(bench, &events[i], now, rc);
+    return rc ? rc : bench_post(bench);
 }
 
-static int probe_run(struct probe *probe, uint32_t depth)
+static int bench_run(struct bench *bench, uint32_t depth)
 {
-    uint32_t turns = 0; /* since one ended */
+    uint32_t passes = 0; /* since one ended */
     int rc = 0;
 
     for (uint32_t slot = 0; slot < depth && rc == 0; slot++)
-        rc = probe_gather(probe, slot);
+        rc = bench_gather(bench, slot);
     if (rc == 0)
-        rc = probe_post(probe);
-    while (probe->done < probe->count && rc == 0) {
-        uint32_t done = probe->done;
-        rc = probe_turn(probe);
-        turns = probe->done == done ? turns + 1 : 0;
-        if (rc || turns % PROBE_HOT_TURNS != PROBE_HOT_TURNS - 1)
+        rc = bench_post(bench);
+    while (bench->done < bench->count && rc == 0) {
+        uint32_t done = bench->done;
+        rc = bench_turn(bench);
+        passes = bench->done == done ? passes + 1 : 0;
+        if (rc || passes % BENCH_HOT_TURNS != BENCH_HOT_TURNS - 1)
             continue;
         sched_yield();
-        if (okv_clock_ns() > probe->ended_ns + probe->handle->timeout_ns)
+        if (okv_clock_ns() > bench->ended_ns + bench->handle->timeout_ns)
             rc = OKV_ETIMEDOUT;
     }
     return rc;
@@ -169,52 +169,52 @@ static bool length_is_right(const okv *handle, uint32_t length)
 {
     const struct okv_welcome_fields *table = &handle->table;
 
-    return length > 0 && length <= table->bucket_size * PROBE_BUCKETS_MAX &&
+    return length > 0 && length <= table->bucket_size * BENCH_BUCKETS_MAX &&
            length <= (uint64_t)table->bucket_size * table->segment_buckets;
 }
 
 /* Memory for all that is under way at once, and what becomes of the handle when not all ended. */
-static int probe_all(struct probe *probe, uint32_t depth)
+static int bench_all(struct bench *bench, uint32_t depth)
 {
-    okv *handle = probe->handle;
-    size_t size = (size_t)depth * probe->length;
+    okv *handle = bench->handle;
+    size_t size = (size_t)depth * bench->length;
     int rc = OKV_ENOMEM;
 
-    probe->reads = malloc(depth * sizeof *probe->reads);
-    if (!probe->reads)
+    bench->reads = malloc(depth * sizeof *bench->reads);
+    if (!bench->reads)
         return rc;
-    probe->buffer = malloc(size);
-    if (!probe->buffer)
+    bench->buffer = malloc(size);
+    if (!bench->buffer)
         goto free_reads;
-    rc = handle->transport->memory_register(handle->conn->endpoint, probe->buffer, size,
-                                            &probe->memory);
+    rc = handle->transport->memory_register(handle->conn->endpoint, bench->buffer, size,
+                                            &bench->memory);
     if (rc)
         goto free_buffer;
-    rc = probe_run(probe, depth);
+    rc = bench_run(bench, depth);
     /* READs may still be under way into the buffer: closing the connection and
      * deregistering the memory end their right to it. */
     if (rc == OKV_EDISCONNECTED)
         engine_disconnected(handle);
     else if (rc == OKV_EIO)
         link_lost(handle, rc, "the device failed at a raw READ");
-    else if (rc && probe->posted > 0)
+    else if (rc && bench->posted > 0)
         link_lost(handle, rc, "a raw READ did not end by its deadline");
     if (rc && handle->failure)
         rc = handle->failure;
     else if (rc == OKV_EIO)
         rc = OKV_EDISCONNECTED;
-    handle->transport->memory_unregister(probe->memory);
+    handle->transport->memory_unregister(bench->memory);
 free_buffer:
-    free(probe->buffer);
+    free(bench->buffer);
 free_reads:
-    free(probe->reads);
+    free(bench->reads);
     return rc;
 }
 
-int okv_probe(okv *handle, uint32_t length, uint32_t count, uint32_t depth, uint64_t *latencies_ns,
-              uint64_t *total_ns)
+int okv_bench_read(okv *handle, uint32_t length, uint32_t count, uint32_t depth,
+                   uint64_t *latencies_ns, uint64_t *total_ns)
 {
-    struct probe probe = {
+    struct bench bench = {
         .handle = handle,
         .latencies_ns = latencies_ns,
         .length = length,
@@ -235,7 +235,7 @@ int okv_probe(okv *handle, uint32_t length, uint32_t count, uint32_t depth, uint
         return rc;
     if (!length_is_right(handle, length)) /* another server may have come */
         return OKV_EINVAL;
-    probe.last_place = handle->table.segment_buckets -
+    bench.last_place = handle->table.segment_buckets -
                        (length + handle->table.bucket_size - 1) / handle->table.bucket_size;
     rc = clock_refresh(handle);
     if (rc == 0 || rc == OKV_ECORRUPT)
@@ -246,8 +246,8 @@ int okv_probe(okv *handle, uint32_t length, uint32_t count, uint32_t depth, uint
     unsigned room = reads_room(handle);
     if (room == 0)
         return OKV_EAGAIN;
-    rc = probe_all(&probe, depth < room ? depth : room);
+    rc = bench_all(&bench, depth < room ? depth : room);
     if (rc == 0 && total_ns)
-        *total_ns = probe.ended_ns - probe.began_ns;
+        *total_ns = bench.ended_ns - bench.began_ns;
     return rc;
 }

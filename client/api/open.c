@@ -89,8 +89,8 @@ static void queues_free(okv *handle)
     free(handle->ended.results);
     free(handle->operations);
     free(handle->order);
-    free(handle->lanes.holders);
-    free(handle->lanes.free);
+    free(handle->request_slots.holders);
+    free(handle->request_slots.free);
     free(handle->batch.reads);
     free(handle->hints);
 }
@@ -103,11 +103,11 @@ static int queues_allocate(okv *handle, const struct okv_options *options)
     handle->blocked_requests.slots = calloc(handle->slot_count, sizeof(uint16_t));
     handle->ended.results = calloc(handle->depth, sizeof *handle->ended.results);
     handle->order = calloc(handle->slot_count, sizeof *handle->order);
-    handle->lanes.holders = calloc(options->credits, sizeof(struct operation *));
-    handle->lanes.free = calloc(options->credits, sizeof *handle->lanes.free);
+    handle->request_slots.holders = calloc(options->credits, sizeof(struct operation *));
+    handle->request_slots.free = calloc(options->credits, sizeof *handle->request_slots.free);
     if (!handle->operations || !handle->free.slots || !handle->blocked_reads.slots ||
         !handle->blocked_requests.slots || !handle->ended.results || !handle->order ||
-        !handle->lanes.holders || !handle->lanes.free)
+        !handle->request_slots.holders || !handle->request_slots.free)
         return OKV_ENOMEM;
     for (uint32_t i = 0; i < handle->slot_count; i++) {
         handle->operations[i].index = (uint16_t)i;
@@ -182,7 +182,7 @@ static void handle_free(okv *handle)
 {
     if (handle->transport)
         link_drop(handle);
-    buffers_destroy(handle);
+    memory_destroy(handle);
     event_fd_destroy(handle);
     queues_free(handle);
     free(handle->link.uri_text);
@@ -211,8 +211,8 @@ int okv_open(const char *uri, const struct okv_options *given, okv **out, char *
     if (!handle)
         return explain("", OKV_ENOMEM, why, why_size);
     handle->upcalls = &upcalls;
-    handle->watch = (struct watch){
-        .epoll = -1, .timer = -1, .wanted = -1, .watched = -1, .timer_ns = WATCH_OFF};
+    handle->event_fd = (struct event_fd){
+        .epoll = -1, .timer = -1, .wanted = -1, .watched = -1, .timer_ns = EVENT_FD_OFF};
 
     int rc = options_apply(given, &options, &handle->why);
     if (rc)

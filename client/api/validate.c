@@ -114,7 +114,7 @@ static void request_fill(const okv *handle, struct operation *operation,
     operation->value_length = (uint32_t)command->value_length;
     operation->flags = request_flags(command);
     if (operation->value_length > okv_slot_value_max(handle->table.slot_size))
-        operation->flags |= OKV_REQUEST_PULL;
+        operation->flags |= OKV_REQUEST_RENDEZVOUS;
     operation->argument = command->kind == OKV_INCR ? (uint64_t)command->delta : command->version;
     operation->ttl_ms = command->ttl_ms == OKV_TTL_NONE ? 0 : (uint64_t)command->ttl_ms;
 }
@@ -125,13 +125,13 @@ static int refit(const okv *handle, struct operation *operation)
 {
     bool is_long = operation->value_length > okv_slot_value_max(handle->table.slot_size);
 
-    operation->flags &= (uint16_t)~OKV_REQUEST_PULL;
+    operation->flags &= (uint16_t)~OKV_REQUEST_RENDEZVOUS;
     if (operation->key_length > handle->table.max_key)
         return OKV_EKEYSIZE;
     if (operation->value_length > value_max(handle, operation->kind))
         return OKV_EVALUESIZE;
     if (is_long)
-        operation->flags |= OKV_REQUEST_PULL;
+        operation->flags |= OKV_REQUEST_RENDEZVOUS;
     return 0;
 }
 

@@ -115,7 +115,7 @@ const char *cli_advice(int code)
         return "look at it with `okv get`, or put a number there first";
     case OKV_EOVERFLOW:
         return "the value is as it was: add less, or put a smaller number there first";
-    case OKV_EPULL:
+    case OKV_ERENDEZVOUS:
         return "see that the connection is sound, then repeat the command";
     case OKV_EFULL:
         return "delete something, or start okv-server with a larger --memory";

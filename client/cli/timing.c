@@ -131,7 +131,7 @@ static int probe_all(const struct timing_arguments *arguments, uint32_t length, 
     struct cli *cli = arguments->cli;
     uint32_t count = arguments->count;
 
-    int rc = okv_probe(cli->handle, length, count, arguments->depth, samples, NULL);
+    int rc = okv_bench_read(cli->handle, length, count, arguments->depth, samples, NULL);
     if (rc == OKV_EINVAL) {
         fprintf(stderr, "okv: probe: %u bytes is more than 64 buckets: give a smaller --size\n",
                 length);

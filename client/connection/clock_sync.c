@@ -140,8 +140,8 @@ int clock_refresh(okv *handle)
     int rc = OKV_ECORRUPT;
 
     for (int attempt = 0; attempt < 16 && rc == OKV_ECORRUPT; attempt++) {
-        rc = raw_read(handle, OKV_STATUS_OFFSET, handle->staging, handle->memory,
-                      sizeof(struct okv_wire_status));
+        rc = read_blocking(handle, OKV_STATUS_OFFSET, handle->staging, handle->memory,
+                           sizeof(struct okv_wire_status));
         if (rc)
             return rc;
         handle->counters.status_reads++;

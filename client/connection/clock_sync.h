@@ -18,7 +18,7 @@ void clock_refresh_soon(okv *handle);
 void clock_status_soon(okv *handle);
 /* That READ ended. */
 void clock_status_done(okv *handle);
-/* READs the status, blocking: a sample, and the count of buckets; as raw_read(). */
+/* READs the status, blocking: a sample, and the count of buckets; as read_blocking(). */
 int clock_refresh(okv *handle);
 
 #endif

@@ -160,7 +160,7 @@ static int memory_prepare(okv *handle, struct okv_diag *why)
     if (!reads)
         return okv_diag_set(why, OKV_ENOMEM, "no memory for a handle");
     handle->batch.reads = reads;
-    int rc = buffers_attach(handle, handle->link.table.bucket_size);
+    int rc = memory_attach(handle, handle->link.table.bucket_size);
     if (rc)
         return okv_diag_set(why, rc,
                             "cannot register %zu bytes of buffers: %s; lower the depth or raise "

@@ -48,9 +48,10 @@ void keepalive_tick(okv *handle, uint64_t now)
     if (late || !quiet || conn->unacknowledged == 0)
         keepalive->quiet_since_ns = now;
     if (quiet && conn->unacknowledged == 0) {
-        handle->counters.probes++;
-        if (handle->transport->probe(handle->conn))
-            link_lost(handle, OKV_EDISCONNECTED, "the connection ended when the server was probed");
+        handle->counters.heartbeats++;
+        if (handle->transport->heartbeat(handle->conn))
+            link_lost(handle, OKV_EDISCONNECTED,
+                      "the connection ended when the server was sent a heartbeat");
     } else if (now - keepalive->quiet_since_ns >= keepalive->period_ns / 2) {
         link_lost(handle, OKV_EDISCONNECTED,
                   "the server's host does not respond: it is down, or the network "

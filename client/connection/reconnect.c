@@ -23,8 +23,8 @@
 
 #define MS UINT64_C(1000000)
 /* Pauses between attempts: docs/connections.md section 4. */
-#define PAUSE_FIRST_NS (20 * MS)
-#define PAUSE_MAX_NS (500 * MS)
+#define BACKOFF_FIRST_NS (20 * MS)
+#define BACKOFF_MAX_NS (500 * MS)
 /* A connection that lived as long as this was none of a row of failures. */
 #define STEADY_NS (500 * MS)
 /* What is flushed by a close is there at once; a device that does not do it is not waited for. */
@@ -45,7 +45,7 @@ static void link_close(okv *handle)
     handle->transport->close(handle->conn);
     handle->link.state = LINK_CLOSING;
     handle->link.deadline_ns = okv_clock_ns() + CLOSE_NS;
-    handle->watch.stale = true;
+    handle->event_fd.stale = true;
 }
 
 void link_lost(okv *handle, int code, const char *sentence)
@@ -88,7 +88,7 @@ void link_goodbye(okv *handle)
     link->cause = OKV_ESHUTDOWN;
     link->state = LINK_LEAVING;
     link->deadline_ns = okv_clock_ns() + bound;
-    handle->watch.stale = true;
+    handle->event_fd.stale = true;
 }
 
 void link_drop(okv *handle)
@@ -99,7 +99,7 @@ void link_drop(okv *handle)
     handle->transport->connect_cancel(link->connecting);
     link->connecting = NULL;
     link->reading = false;
-    replay_detach(handle);
+    resend_detach(handle);
     if (handle->conn)
         handle->transport->conn_destroy(handle->conn);
     handle->conn = NULL;
@@ -118,16 +118,16 @@ static uint64_t link_random(struct link *link)
     return link->random * UINT64_C(0x2545f4914f6cdd1d);
 }
 
-static void link_pause(okv *handle)
+static void link_back_off(okv *handle)
 {
     struct link *link = &handle->link;
-    uint64_t pause = PAUSE_FIRST_NS;
+    uint64_t pause = BACKOFF_FIRST_NS;
 
-    for (unsigned i = 1; i < link->attempts && pause < PAUSE_MAX_NS; i++)
+    for (unsigned i = 1; i < link->attempts && pause < BACKOFF_MAX_NS; i++)
         pause *= 2;
-    if (pause > PAUSE_MAX_NS)
-        pause = PAUSE_MAX_NS;
-    link->state = LINK_PAUSING;
+    if (pause > BACKOFF_MAX_NS)
+        pause = BACKOFF_MAX_NS;
+    link->state = LINK_BACKOFF;
     link->deadline_ns = okv_clock_ns();
     if (link->attempts > 0) /* half of it, and up to the other half */
         link->deadline_ns += pause / 2 + (link_random(link) >> 32) * (pause / 2) / UINT32_MAX;
@@ -152,8 +152,8 @@ static void link_up(okv *handle)
     struct link *link = &handle->link;
     const struct okv_welcome_fields *table = &link->table;
     bool same_table = table->boot_id == handle->table.boot_id;
-    /* Lanes and the size of messages are the same wherever it knows our writes; else there is
-     * nothing that a lane beyond, or a longer message, could be resumed on. */
+    /* Request slots and the size of messages are the same wherever it knows our writes; else there
+     * is nothing that a request slot beyond, or a longer message, could be resumed on. */
     bool resumed = same_table && table->resumed && table->credits == handle->table.credits &&
                    table->slot_size == handle->table.slot_size;
 
@@ -171,7 +171,7 @@ static void link_up(okv *handle)
     handle->counters.reconnects++;
     address_keep(handle);
     keepalive_start(handle);
-    replay_resume(handle, resumed, same_table);
+    resend_resume(handle, resumed, same_table);
 }
 
 static void attempt_failed(okv *handle, int rc, const struct okv_diag *why)
@@ -184,7 +184,7 @@ static void attempt_failed(okv *handle, int rc, const struct okv_diag *why)
     }
     okv_diag_set(&handle->why, 0, "not connected: %s",
                  why->text[0] ? why->text : okv_error_text(rc));
-    link_pause(handle);
+    link_back_off(handle);
 }
 
 /* One step of connecting, or its beginning. */
@@ -192,9 +192,9 @@ static bool attempt_advance(okv *handle)
 {
     enum link_state before = handle->link.state;
     struct okv_diag why = {.text = ""};
-    int rc = before == LINK_PAUSING ? attempt_start(handle, &why) : attempt_step(handle, &why);
+    int rc = before == LINK_BACKOFF ? attempt_start(handle, &why) : attempt_step(handle, &why);
 
-    if (rc == OKV_EAGAIN || (rc == 0 && before == LINK_PAUSING))
+    if (rc == OKV_EAGAIN || (rc == 0 && before == LINK_BACKOFF))
         return handle->link.state != before;
     if (rc == 0)
         link_up(handle);
@@ -223,7 +223,7 @@ static bool closing_advance(okv *handle)
     if (okv_clock_ns() - link->up_since_ns >= STEADY_NS)
         link->attempts = 0;
     address_use(link);
-    link_pause(handle);
+    link_back_off(handle);
     return true;
 }
 
@@ -236,7 +236,7 @@ static bool link_advance_once(okv *handle)
         return leaving_advance(handle);
     case LINK_CLOSING:
         return closing_advance(handle);
-    case LINK_PAUSING:
+    case LINK_BACKOFF:
         return okv_clock_ns() >= handle->link.deadline_ns && attempt_advance(handle);
     case LINK_CONNECTING:
     case LINK_SUPERBLOCK:
@@ -252,7 +252,7 @@ bool link_advance(okv *handle)
 
     while (!handle->failure && !handle->link.opening && link_advance_once(handle))
         advanced = true;
-    handle->watch.stale |= advanced;
+    handle->event_fd.stale |= advanced;
     return advanced;
 }
 

@@ -1,8 +1,8 @@
 /*
  * Requests: what the server does for us, one message each way
- * (docs/format.md section 6). A request takes a lane and its reply gives it
+ * (docs/format.md section 6). A request takes a request slot and its reply gives it
  * back, so the server always has a receive buffer for it. A value that is too
- * long for a message stays where it is, exposed for the server to READ until the
+ * long for a message stays where it is, advertised for the server to READ until the
  * reply came.
  */
 #include "client/connection/request.h"
@@ -45,9 +45,9 @@ static unsigned request_opcode(enum operation_kind kind)
 
 /* ---- asking ---- */
 
-/* Some memory of the caller's, such as a mapping without PROT_WRITE, cannot be exposed:
+/* Some memory of the caller's, such as a mapping without PROT_WRITE, cannot be advertised:
  * a copy of it can. */
-static int copy_expose(okv *handle, struct operation *operation)
+static int copy_advertise(okv *handle, struct operation *operation)
 {
     int rc = 0;
 
@@ -56,21 +56,21 @@ static int copy_expose(okv *handle, struct operation *operation)
     if (rc)
         return rc;
     memcpy(operation->bounce->base, operation->value, operation->value_length);
-    return handle->transport->expose(handle->conn, operation->bounce->base, operation->value_length,
-                                     &operation->exposure);
+    return handle->transport->advertise(handle->conn, operation->bounce->base,
+                                        operation->value_length, &operation->advert);
 }
 
-static int value_expose(okv *handle, struct operation *operation)
+static int value_advertise(okv *handle, struct operation *operation)
 {
-    int rc = handle->transport->expose(handle->conn, operation->value, operation->value_length,
-                                       &operation->exposure);
+    int rc = handle->transport->advertise(handle->conn, operation->value, operation->value_length,
+                                          &operation->advert);
 
     if (rc == OKV_EIO)
-        rc = copy_expose(handle, operation);
+        rc = copy_advertise(handle, operation);
     if (rc)
-        operation->exposure = NULL;
+        operation->advert = NULL;
     else
-        handle->counters.pulled++;
+        handle->counters.rendezvous++;
     return rc;
 }
 
@@ -78,7 +78,7 @@ static struct okv_request_message request_message_of(const struct operation *ope
 {
     struct okv_request_message request = {
         .opcode = request_opcode(operation->kind),
-        .slot = operation->lane,
+        .slot = operation->request_slot,
         .flags = operation->flags,
         .sequence = operation->sequence,
         .argument = operation->argument,
@@ -89,18 +89,18 @@ static struct okv_request_message request_message_of(const struct operation *ope
         .value_length = operation->value_length,
     };
 
-    if (operation->exposure) {
+    if (operation->advert) {
         request.value = NULL;
-        request.pull_address = operation->exposure->address;
-        request.pull_key = operation->exposure->key;
+        request.rendezvous_address = operation->advert->address;
+        request.rendezvous_key = operation->advert->key;
     }
     return request;
 }
 
-/* One that is sent again has its lane. */
-static bool lane_is_there(const okv *handle, const struct operation *operation)
+/* One that is sent again has its request slot. */
+static bool request_slot_is_there(const okv *handle, const struct operation *operation)
 {
-    return operation->has_lane || handle->lanes.count > 0;
+    return operation->has_request_slot || handle->request_slots.count > 0;
 }
 
 /* The message may have left unless it is OKV_EDISCONNECTED or OKV_EINVAL. */
@@ -115,10 +115,10 @@ static int request_send(okv *handle, struct operation *operation, uint8_t *bytes
         return rc;
     handle->counters.requests++;
     handle->counters.request_bytes += length;
-    if (operation->exposure)
+    if (operation->advert)
         handle->counters.request_bytes += operation->value_length;
     handle->counters.resent += operation->resend;
-    handle->lanes.resends -= operation->resend;
+    handle->request_slots.resends -= operation->resend;
     operation->resend = false;
     operation->posted = true;
     handle->unflushed = true;
@@ -127,31 +127,31 @@ static int request_send(okv *handle, struct operation *operation, uint8_t *bytes
 
 int request_post(okv *handle, struct operation *operation)
 {
-    if (!lane_is_there(handle, operation))
+    if (!request_slot_is_there(handle, operation))
         return OKV_EAGAIN;
     uint8_t *bytes = handle->transport->send_buffer(handle->conn);
     if (!bytes)
         return OKV_EAGAIN;
-    if (operation->flags & OKV_REQUEST_PULL) {
-        int rc = value_expose(handle, operation);
+    if (operation->flags & OKV_REQUEST_RENDEZVOUS) {
+        int rc = value_advertise(handle, operation);
         if (rc)
             return rc;
     }
-    if (!operation->has_lane)
-        lane_take(handle, operation);
+    if (!operation->has_request_slot)
+        request_slot_take(handle, operation);
     return request_send(handle, operation, bytes);
 }
 
 int request_goodbye(okv *handle)
 {
-    struct lanes *lanes = &handle->lanes;
+    struct request_slots *request_slots = &handle->request_slots;
     uint8_t *bytes = handle->transport->send_buffer(handle->conn);
 
-    if (lanes->count == 0 || !bytes)
+    if (request_slots->count == 0 || !bytes)
         return OKV_EAGAIN;
     struct okv_request_message goodbye = {
         .opcode = OKV_OP_GOODBYE,
-        .slot = lanes->free[lanes->count - 1],
+        .slot = request_slots->free[request_slots->count - 1],
         .sequence = handle->next_sequence,
     };
     uint32_t length = okv_request_encode(&goodbye, bytes);
@@ -188,19 +188,19 @@ static bool reply_status_is_valid(const struct operation *operation, int status)
     case OKV_ENOTFOUND:
         return kind & (KINDS_READ | KIND(DELETE) | KIND(TOUCH)) || flags & OKV_REQUEST_IF_VERSION;
     case OKV_ETOOSMALL:
-        return kind & KINDS_READ;
+        return kind & (KINDS_READ | KIND(STAT));
     case OKV_ECORRUPT:
         return !(kind & (KIND(PING) | KIND(STAT)));
     case OKV_EFULL:
         return kind & (KIND(PUT) | KIND(APPEND) | KIND(INCR) | KIND(TOUCH));
     case OKV_EVALUESIZE:
-        return kind & (KIND(PUT) | KIND(APPEND));
+        return kind & (KIND(PUT) | KIND(APPEND) | KIND(INCR));
     case OKV_EEXISTS:
         return flags & OKV_REQUEST_IF_ABSENT;
     case OKV_ECONFLICT:
         return flags & OKV_REQUEST_IF_VERSION;
-    case OKV_EPULL:
-        return flags & OKV_REQUEST_PULL;
+    case OKV_ERENDEZVOUS:
+        return flags & OKV_REQUEST_RENDEZVOUS;
     case OKV_ENUMBER:
     case OKV_EOVERFLOW:
         return kind & KIND(INCR);
@@ -245,7 +245,7 @@ static int reply_deliver(struct operation *operation, const struct okv_reply_mes
     return OKV_OK;
 }
 
-static int reply_take(struct operation *operation, const struct okv_reply_message *reply)
+static int reply_fill(struct operation *operation, const struct okv_reply_message *reply)
 {
     struct okv_result *result = &operation->result;
     int status = reply->status;
@@ -273,7 +273,7 @@ static void reply_apply(okv *handle, struct operation *operation,
     if (is_lookup && reply->status == OKV_ETOOSMALL)
         handle->upcalls->lookup_resume(handle, operation);
     else
-        operation_end(handle, operation, reply_take(operation, reply));
+        operation_end(handle, operation, reply_fill(operation, reply));
 }
 
 /* The operation that a reply answers, or NULL when it answers none. */
@@ -281,7 +281,7 @@ static struct operation *reply_operation(okv *handle, const struct okv_reply_mes
 {
     if (reply->slot >= handle->table.credits)
         return NULL;
-    struct operation *operation = handle->lanes.holders[reply->slot];
+    struct operation *operation = handle->request_slots.holders[reply->slot];
     if (!operation || operation->step != STEP_REPLY || !operation->posted || operation->resend ||
         operation->sequence != reply->sequence ||
         request_opcode(operation->kind) != reply->opcode ||

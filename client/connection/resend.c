@@ -3,7 +3,7 @@
  * in docs/connections.md section 4.
  *
  * Memory. The device may write to the destinations of READs, and the server may READ values
- * that are exposed, until replay_detach() has unregistered all of it; that is before any
+ * that are advertised, until resend_detach() has unregistered all of it; that is before any
  * of it is used again. So a READ of an operation whose result was given long ago may still land
  * in its caller's registered buffer, or in the operation's own slot, which is therefore kept;
  * but only until then, and never on a later connection.
@@ -40,13 +40,13 @@ static void operation_detach(okv *handle, struct operation *operation)
         operation_wait(handle, operation);
     } else if (!operation->resend) {
         operation->resend = true;
-        handle->lanes.resends++;
+        handle->request_slots.resends++;
     }
 }
 
-void replay_detach(okv *handle)
+void resend_detach(okv *handle)
 {
-    buffers_detach(handle);
+    memory_detach(handle);
     handle->batch.count = 0;
     handle->reads = 0;
     handle->unflushed = false;
@@ -92,12 +92,12 @@ static uint32_t operations_order(okv *handle)
     return count;
 }
 
-void replay_resume(okv *handle, bool resumed, bool same_table)
+void resend_resume(okv *handle, bool resumed, bool same_table)
 {
     for (uint32_t i = 0; i < handle->slot_count && !resumed; i++)
         if (handle->operations[i].resend)
             operation_end_unanswered(handle, &handle->operations[i], OKV_EDISCONNECTED);
-    lanes_reset(handle);
+    request_slots_reset(handle);
     uint32_t count = operations_order(handle);
     for (uint32_t i = 0; i < count; i++) {
         struct operation *operation = &handle->operations[handle->order[i]];

@@ -5,9 +5,9 @@
 #include "client/handle.h"
 
 /* The connection is about to be destroyed: takes memory and operations from it. */
-void replay_detach(okv *handle);
+void resend_detach(okv *handle);
 /* The operations that waited for a connection go on; `resumed`: the server knows what became of
  * the writes among them. `same_table`: it is the one of the last connection. */
-void replay_resume(okv *handle, bool resumed, bool same_table);
+void resend_resume(okv *handle, bool resumed, bool same_table);
 
 #endif

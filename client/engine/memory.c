@@ -64,7 +64,7 @@ static void region_unregister(const okv *handle, struct okv_memory **memory)
     *memory = NULL;
 }
 
-int buffers_attach(okv *handle, uint32_t bucket_size)
+int memory_attach(okv *handle, uint32_t bucket_size)
 {
     int rc = 0;
 
@@ -220,15 +220,15 @@ void okv_unregister(okv *handle, okv_registration **memory)
 
 static void operation_detach(okv *handle, struct operation *operation)
 {
-    if (operation->exposure)
-        handle->transport->unexpose(operation->exposure);
+    if (operation->advert)
+        handle->transport->withdraw(operation->advert);
     if (operation->bounce)
         bounce_destroy(handle, operation->bounce);
-    operation->exposure = NULL;
+    operation->advert = NULL;
     operation->bounce = NULL;
 }
 
-void buffers_detach(okv *handle)
+void memory_detach(okv *handle)
 {
     for (uint32_t i = 0; handle->operations && i < handle->slot_count; i++)
         operation_detach(handle, &handle->operations[i]);
@@ -243,7 +243,7 @@ void buffers_detach(okv *handle)
     region_unregister(handle, &handle->memory);
 }
 
-void buffers_destroy(okv *handle)
+void memory_destroy(okv *handle)
 {
     for (unsigned i = 0; i < REGISTRATIONS_MAX; i++)
         free(handle->registrations[i]);

@@ -10,18 +10,18 @@
 
 static void queue_push(const okv *handle, struct slot_queue *queue, uint16_t slot)
 {
-    queue->slots[ring_place(queue->first, queue->count++, handle->slot_count)] = slot;
+    queue->slots[ring_index(queue->first, queue->count++, handle->slot_count)] = slot;
 }
 
 static uint16_t queue_pop(const okv *handle, struct slot_queue *queue)
 {
     uint16_t slot = queue->slots[queue->first];
-    queue->first = ring_place(queue->first, 1, handle->slot_count);
+    queue->first = ring_index(queue->first, 1, handle->slot_count);
     queue->count--;
     return slot;
 }
 
-/* What says which get it is, which those on the short way leave behind. */
+/* What says which get it is, which those on the fast path leave behind. */
 static inline void call_clear(struct operation *operation)
 {
     operation->key = NULL;
@@ -31,14 +31,14 @@ static inline void call_clear(struct operation *operation)
     operation->result.tag = 0;
 }
 
-/* What else is as it is to be in a free slot: a get on the short way leaves it so, and is spared
+/* What else is as it is to be in a free slot: a get on the fast path leaves it so, and is spared
  * this. Field by field: all of it at once, most of which is lookup_start()'s to fill or not needed,
  * would be cleared by an instruction that alone takes as long as a tenth of a local get. */
 static inline void slot_clear(struct operation *operation)
 {
     operation->is_fast = false;
     operation->abandoned = false;
-    operation->exposure = NULL;
+    operation->advert = NULL;
     operation->bounce = NULL;
     operation->step = STEP_FREE;
     operation->reads = 0;
@@ -71,11 +71,11 @@ int operation_take(okv *handle, enum operation_kind kind, enum operation_deliver
 
 static inline void slot_release(okv *handle, struct operation *operation)
 {
-    if (operation->exposure)
-        handle->transport->unexpose(operation->exposure);
+    if (operation->advert)
+        handle->transport->withdraw(operation->advert);
     if (operation->bounce)
         bounce_give_back(handle, operation->bounce);
-    if (operation->has_lane || operation->posted || operation->resend)
+    if (operation->has_request_slot || operation->posted || operation->resend)
         request_forget(handle, operation);
     slot_clear(operation);
     handle->free.slots[handle->free.count++] = operation->index;
@@ -206,7 +206,7 @@ static inline void operation_conclude(okv *handle, struct operation *operation, 
     handle->active--;
     operation->result.status = status;
     if (operation->delivery == DELIVER_TO_POLL)
-        ended->results[ring_place(ended->first, ended->count++, handle->depth)] = operation->result;
+        ended->results[ring_index(ended->first, ended->count++, handle->depth)] = operation->result;
     else if (operation->delivery == DELIVER_TO_ARRAY)
         *operation->out = operation->result;
 }

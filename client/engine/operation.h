@@ -44,7 +44,7 @@ static inline struct okv_result *result_next(okv *handle)
 {
     struct result_queue *ended = &handle->ended;
 
-    return &ended->results[ring_place(ended->first, ended->count, handle->depth)];
+    return &ended->results[ring_index(ended->first, ended->count, handle->depth)];
 }
 /* The slot that the next operation would have; there is one. */
 static inline struct operation *operation_next(const okv *handle)

@@ -7,13 +7,13 @@
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
-#define EVENTS_PER_TURN 64
+#define EVENTS_PER_PASS 64
 /* Turns with events between two looks at the clock for deadlines. */
-#define DEADLINE_TURNS 64
+#define DEADLINE_PASSES 64
 /* What an idle handle knows is good for as long as this. */
 #define STALE_NS 1000000
 /* Turns in which a handle catches up: beyond them it goes on as it does anyway. */
-#define CATCH_UP_TURNS 8
+#define CATCH_UP_PASSES 8
 
 void engine_fail(okv *handle, int failure, const char *sentence)
 {
@@ -83,12 +83,12 @@ void engine_event(okv *handle, const struct okv_event *event)
                               "the server closed the connection or died");
         break;
     case OKV_EVENT_OPENED:
-    case OKV_EVENT_PULLED:
+    case OKV_EVENT_RENDEZVOUS_DONE:
         break;
     }
 }
 
-void engine_take(okv *handle, const struct okv_event *events, int count)
+void engine_dispatch(okv *handle, const struct okv_event *events, int count)
 {
     if (count < 0) {
         handle->upcalls->lost(handle, OKV_EIO,
@@ -105,12 +105,12 @@ void engine_take(okv *handle, const struct okv_event *events, int count)
 
 int engine_events(okv *handle)
 {
-    struct okv_event events[EVENTS_PER_TURN];
+    struct okv_event events[EVENTS_PER_PASS];
 
     if (!handle->conn || handle->closed)
         return 0;
-    int count = handle->transport->poll(handle->conn->endpoint, events, EVENTS_PER_TURN);
-    engine_take(handle, events, count);
+    int count = handle->transport->poll(handle->conn->endpoint, events, EVENTS_PER_PASS);
+    engine_dispatch(handle, events, count);
     return count;
 }
 
@@ -164,7 +164,7 @@ static void check_deadlines(okv *handle, uint64_t now)
 
 /* Where no slot is taken nothing has a time, and while the last tick tells that nothing is due the
  * clock itself is not read. */
-static void look_at_clock(okv *handle)
+static void check_clock(okv *handle)
 {
     uint64_t due = handle->keepalive.next_ns;
 
@@ -186,12 +186,12 @@ void engine_catch_up(okv *handle)
 {
     bool more = true;
 
-    for (int i = 0; i < CATCH_UP_TURNS && more; i++) {
+    for (int i = 0; i < CATCH_UP_PASSES && more; i++) {
         int rc =
             handle->conn && !handle->closed ? handle->transport->arm(handle->conn->endpoint) : 0;
         if (rc == OKV_EIO)
             handle->upcalls->lost(handle, rc, "the completion queue cannot be armed");
-        more = engine_turn(handle);
+        more = engine_progress(handle);
     }
 }
 
@@ -210,7 +210,7 @@ uint64_t engine_begin(okv *handle)
     return now;
 }
 
-bool engine_turn(okv *handle)
+bool engine_progress(okv *handle)
 {
     uint32_t active = handle->active;
     int failure = handle->failure;
@@ -223,7 +223,7 @@ bool engine_turn(okv *handle)
         operation_retry_blocked(handle);
     if (handle->batch.count || handle->unflushed || handle->lost)
         reads_flush(handle);
-    if (n == 0 || ++handle->turns % DEADLINE_TURNS == 0)
-        look_at_clock(handle);
+    if (n == 0 || ++handle->passes % DEADLINE_PASSES == 0)
+        check_clock(handle);
     return n > 0 || advanced || handle->active != active || handle->failure != failure;
 }

@@ -12,11 +12,11 @@ bool engine_is_stale(const okv *handle, uint64_t now);
 /* Hears what happened, whenever anybody looked last. */
 void engine_catch_up(okv *handle);
 /* One pass over events, blocked operations and deadlines. Returns whether anything happened. */
-bool engine_turn(okv *handle);
+bool engine_progress(okv *handle);
 /* Handles one event of the transport. */
 void engine_event(okv *handle, const struct okv_event *event);
 /* Handles what a poll of the connection returned. */
-void engine_take(okv *handle, const struct okv_event *events, int count);
+void engine_dispatch(okv *handle, const struct okv_event *events, int count);
 /* Handles what events there are, up to a turn's. Returns how many, or a negative code. */
 int engine_events(okv *handle);
 /* Makes the handle unusable: ends every operation and says why. */

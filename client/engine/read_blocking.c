@@ -9,11 +9,11 @@
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
-#define RAW_COOKIE UINT64_MAX
+#define BLOCKING_COOKIE UINT64_MAX
 
 /* Waits for the one READ under way, or, when there is none, for room for it; other
  * events take their usual course. */
-static int raw_wait(okv *handle, bool posted, uint64_t deadline_ns)
+static int await_read(okv *handle, bool posted, uint64_t deadline_ns)
 {
     struct okv_event event;
 
@@ -23,7 +23,7 @@ static int raw_wait(okv *handle, bool posted, uint64_t deadline_ns)
         int n = handle->transport->poll(handle->conn->endpoint, &event, 1);
         if (n < 0)
             return OKV_EIO;
-        if (n > 0 && event.type == OKV_EVENT_READ && event.cookie == RAW_COOKIE)
+        if (n > 0 && event.type == OKV_EVENT_READ && event.cookie == BLOCKING_COOKIE)
             return event.status;
         if (n > 0)
             engine_event(handle, &event);
@@ -36,15 +36,15 @@ static int raw_wait(okv *handle, bool posted, uint64_t deadline_ns)
     return 0;
 }
 
-int raw_read(okv *handle, uint64_t offset, void *destination, struct okv_memory *memory,
-             uint32_t length)
+int read_blocking(okv *handle, uint64_t offset, void *destination, struct okv_memory *memory,
+                  uint32_t length)
 {
     struct okv_read read = {
         .offset = offset,
         .destination = destination,
         .memory = memory,
         .length = length,
-        .cookie = RAW_COOKIE,
+        .cookie = BLOCKING_COOKIE,
     };
     uint64_t deadline = okv_clock_ns() + handle->timeout_ns;
 
@@ -52,13 +52,13 @@ int raw_read(okv *handle, uint64_t offset, void *destination, struct okv_memory 
         return handle->failure;
     if (!link_is_up(handle))
         return OKV_EDISCONNECTED;
-    int rc = raw_wait(handle, false, deadline);
+    int rc = await_read(handle, false, deadline);
     if (rc == 0) {
         rc = handle->transport->post_read(handle->conn, &read, 1);
         if (rc == 0) {
             handle->counters.reads++;
             handle->counters.read_bytes += length;
-            rc = raw_wait(handle, true, deadline);
+            rc = await_read(handle, true, deadline);
         } else if (rc != OKV_EDISCONNECTED && rc != OKV_EIO) {
             return rc;
         }

@@ -6,7 +6,7 @@
 
 /* READs `length` bytes at `offset` into registered memory and waits for them.
  * OKV_EDISCONNECTED: the connection was lost, or there is none. */
-int raw_read(okv *handle, uint64_t offset, void *destination, struct okv_memory *memory,
-             uint32_t length);
+int read_blocking(okv *handle, uint64_t offset, void *destination, struct okv_memory *memory,
+                  uint32_t length);
 
 #endif

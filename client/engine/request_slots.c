@@ -1,46 +1,46 @@
 /* Request slots: taken by requests, given back by replies. */
 #include "client/engine/request_slots.h"
 
-void lanes_reset(okv *handle)
+void request_slots_reset(okv *handle)
 {
-    struct lanes *lanes = &handle->lanes;
+    struct request_slots *request_slots = &handle->request_slots;
 
-    lanes->count = 0;
+    request_slots->count = 0;
     /* The lowest is taken first. */
-    for (uint32_t lane = handle->table.credits; lane-- > 0;)
-        if (!lanes->holders[lane])
-            lanes->free[lanes->count++] = (uint16_t)lane;
+    for (uint32_t request_slot = handle->table.credits; request_slot-- > 0;)
+        if (!request_slots->holders[request_slot])
+            request_slots->free[request_slots->count++] = (uint16_t)request_slot;
 }
 
-void lane_take(okv *handle, struct operation *operation)
+void request_slot_take(okv *handle, struct operation *operation)
 {
-    struct lanes *lanes = &handle->lanes;
+    struct request_slots *request_slots = &handle->request_slots;
 
-    operation->lane = lanes->free[--lanes->count];
-    operation->has_lane = true;
+    operation->request_slot = request_slots->free[--request_slots->count];
+    operation->has_request_slot = true;
     operation->sequence = handle->next_sequence++;
-    lanes->holders[operation->lane] = operation;
+    request_slots->holders[operation->request_slot] = operation;
 }
 
 void request_forget(okv *handle, struct operation *operation)
 {
-    struct lanes *lanes = &handle->lanes;
+    struct request_slots *request_slots = &handle->request_slots;
 
-    lanes->resends -= operation->resend;
+    request_slots->resends -= operation->resend;
     operation->resend = false;
     operation->posted = false;
-    if (!operation->has_lane)
+    if (!operation->has_request_slot)
         return;
-    operation->has_lane = false;
-    lanes->holders[operation->lane] = NULL;
-    /* While there is no connection nobody takes it: lanes_reset() comes first. */
-    lanes->free[lanes->count++] = operation->lane;
+    operation->has_request_slot = false;
+    request_slots->holders[operation->request_slot] = NULL;
+    /* While there is no connection nobody takes it: request_slots_reset() comes first. */
+    request_slots->free[request_slots->count++] = operation->request_slot;
 }
 
 bool request_is_owed(const okv *handle)
 {
-    for (uint32_t lane = 0; lane < handle->table.credits; lane++) {
-        const struct operation *holder = handle->lanes.holders[lane];
+    for (uint32_t request_slot = 0; request_slot < handle->table.credits; request_slot++) {
+        const struct operation *holder = handle->request_slots.holders[request_slot];
         if (holder && holder->posted && !holder->resend)
             return true;
     }
@@ -49,6 +49,6 @@ bool request_is_owed(const okv *handle)
 
 bool request_has_room(const okv *handle)
 {
-    return (handle->lanes.count > 0 || handle->lanes.resends > 0) &&
+    return (handle->request_slots.count > 0 || handle->request_slots.resends > 0) &&
            handle->transport->send_buffer(handle->conn);
 }

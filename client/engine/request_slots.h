@@ -8,9 +8,9 @@
 #include "client/handle.h"
 
 /* All slots are free but for those that are held: a new connection may have granted others. */
-void lanes_reset(okv *handle);
+void request_slots_reset(okv *handle);
 /* Gives the operation a slot, of which there is one, and its request a number. */
-void lane_take(okv *handle, struct operation *operation);
+void request_slot_take(okv *handle, struct operation *operation);
 /* Whether the next request has a slot and a buffer. */
 bool request_has_room(const okv *handle);
 /* Whether an answer is owed on this connection. */

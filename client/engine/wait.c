@@ -13,10 +13,10 @@
 
 /* Turns at full speed, then turns with a yield between them for WAIT_SPIN_NS, then sleep
  * on the descriptor. */
-#define WAIT_HOT_TURNS 32
+#define WAIT_HOT_PASSES 32
 #define WAIT_SPIN_NS 100000
 /* Turns with events between two looks at the clock. */
-#define WAIT_BUSY_TURNS 64
+#define WAIT_BUSY_PASSES 64
 
 /* Sleeps until the connection has something, or something is to be done for it, or until a
  * deadline: this or an operation's. */
@@ -26,7 +26,7 @@ static int sleep_until(okv *handle, uint64_t deadline_ns)
 
     if (rc)
         return rc;
-    if (engine_turn(handle)) /* what came before the arm announces nothing */
+    if (engine_progress(handle)) /* what came before the arm announces nothing */
         return 0;
     if (handle->active > 0 && handle->earliest_deadline_ns < deadline_ns)
         deadline_ns = handle->earliest_deadline_ns;
@@ -40,11 +40,11 @@ static int sleep_until(okv *handle, uint64_t deadline_ns)
 
 void engine_pause(okv *handle, struct waiting *waiting, uint64_t deadline_ns)
 {
-    if (engine_turn(handle)) {
+    if (engine_progress(handle)) {
         *waiting = (struct waiting){0};
         return;
     }
-    if (++waiting->idle < WAIT_HOT_TURNS)
+    if (++waiting->idle < WAIT_HOT_PASSES)
         return;
     uint64_t now = okv_clock_ns();
     if (waiting->spin_until_ns == 0)
@@ -61,7 +61,7 @@ static int slot_await(okv *handle, enum operation_delivery delivery, uint64_t de
 {
     struct waiting waiting = {0};
 
-    engine_turn(handle);
+    engine_progress(handle);
     while (handle->free.count == 0 && !handle->failure) {
         if (delivery != DELIVER_TO_CALLER)
             return OKV_EAGAIN;
@@ -105,7 +105,7 @@ int engine_wait_for(okv *handle, struct operation *operation, struct okv_result 
 int okv_wait(okv *handle, int timeout_ms)
 {
     struct waiting waiting = {0};
-    uint32_t turns = 0;
+    uint32_t passes = 0;
 
     if (!handle || timeout_ms < 0)
         return OKV_EINVAL;
@@ -114,7 +114,7 @@ int okv_wait(okv *handle, int timeout_ms)
     if (!link_is_up(handle))
         deadline = okv_clock_ns() + (uint64_t)timeout_ms * 1000000u;
     while (handle->ended.count == 0 && !handle->failure) {
-        bool look = waiting.idle + 1 >= WAIT_HOT_TURNS || ++turns % WAIT_BUSY_TURNS == 0;
+        bool look = waiting.idle + 1 >= WAIT_HOT_PASSES || ++passes % WAIT_BUSY_PASSES == 0;
         uint64_t now = look ? okv_clock_ns() : 0;
         if (look && deadline == UINT64_MAX)
             deadline = now + (uint64_t)timeout_ms * 1000000u;

@@ -35,7 +35,7 @@ int main(int argc, char **argv)
     size_t size = info.max_value < WANTED_BYTES ? info.max_value : WANTED_BYTES;
 
     /* Memory for values, registered once and used again and again. The value that is put
-     * need not be: it is exposed to the server for as long as the put takes. */
+     * need not be: it is advertised to the server for as long as the put takes. */
     char *value = malloc(size), *buffer = malloc(size);
     if (!value || !buffer)
         return 1;
@@ -52,8 +52,8 @@ int main(int argc, char **argv)
 
     /* The second get knew where the value was: bucket and value were READ at the same time. */
     okv_counters(db, &counters);
-    printf("values that the server pulled: %llu, extents found at once: %llu\n",
-           (unsigned long long)counters.pulled, (unsigned long long)counters.hints_right);
+    printf("values that the server READ by rendezvous: %llu, extents found at once: %llu\n",
+           (unsigned long long)counters.rendezvous, (unsigned long long)counters.hints_right);
 
     okv_unregister(db, &registration);
     okv_close(&db);

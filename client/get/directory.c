@@ -50,8 +50,8 @@ void directory_learn(okv *handle, uint64_t bucket, const uint8_t *entry)
 
 int directory_read(okv *handle)
 {
-    int rc = raw_read(handle, handle->table.directory_offset, handle->staging, handle->memory,
-                      OKV_DIRECTORY_SIZE);
+    int rc = read_blocking(handle, handle->table.directory_offset, handle->staging, handle->memory,
+                           OKV_DIRECTORY_SIZE);
 
     if (rc)
         return rc;

@@ -8,7 +8,7 @@
 bool directory_locate(const okv *handle, uint64_t bucket, uint64_t *offset);
 /* Takes the whole of it from `staging`. */
 void directory_take(okv *handle);
-/* READs the whole directory, blocking; as raw_read(). */
+/* READs the whole directory, blocking; as read_blocking(). */
 int directory_read(okv *handle);
 /* Where the directory's entry of a bucket's segment lies; the last one for a bucket that
  * cannot be. */

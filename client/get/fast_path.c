@@ -126,7 +126,7 @@ static int take_over(okv *handle, const struct fast_get *get, const struct okv_e
     operation->reads = 1;
     handle->reads++;
     lookup_take_over(operation, get->locator.hash, get->locator.bucket);
-    engine_take(handle, events, count);
+    engine_dispatch(handle, events, count);
     if (stale)
         engine_catch_up(handle);
     handle->begun_ns = now;
@@ -150,7 +150,8 @@ static bool read_now(okv *handle, const struct okv_read *read)
 {
     const struct okv_transport_ops *transport = handle->transport;
 
-    return transport->read_now && transport->read_now(handle->conn, read, okv_bucket_extent) == 0;
+    return transport->read_now &&
+           transport->read_now(handle->conn, read, okv_bucket_used_bytes) == 0;
 }
 
 bool fast_get(okv *handle, const struct get_call *call, struct okv_result *result)

@@ -37,7 +37,7 @@ static int post_image(okv *handle, struct operation *operation)
     if (!read)
         return OKV_EAGAIN;
     read->memory = handle->memory;
-    read->offset = of_entry ? directory_entry(handle, lookup->bucket) : lookup->part_offset;
+    read->offset = of_entry ? directory_entry(handle, lookup->bucket) : lookup->page_offset;
     read->destination = operation->image;
     if (of_entry)
         read->destination = operation->extent;
@@ -59,7 +59,7 @@ int lookup_post(okv *handle, struct operation *operation)
 /* All that is looked at before it is set. */
 static void lookup_init(struct lookup *lookup)
 {
-    lookup->part = 0;
+    lookup->page = 0;
     lookup->attempts = 0;
     lookup->limit = LOOKUP_ATTEMPTS;
     lookup->doubts = 0;

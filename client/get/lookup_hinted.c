@@ -50,7 +50,7 @@ bool lookup_hinted_start(okv *handle, struct operation *operation)
 
     if (operation->kind != OPERATION_GET || !hints_find(handle, operation, reference) ||
         lookup_value_is_unwanted(operation, reference) ||
-        !directory_locate(handle, lookup->bucket, &lookup->part_offset) ||
+        !directory_locate(handle, lookup->bucket, &lookup->page_offset) ||
         extent_begin(handle, operation, reference))
         return false;
     operation->step = STEP_HINTED;

@@ -34,8 +34,8 @@ void lookup_read_bucket(okv *handle, struct operation *operation, uint64_t bucke
     struct lookup *lookup = &operation->lookup;
 
     lookup->bucket = bucket;
-    lookup->part = 0;
-    if (!directory_locate(handle, bucket, &lookup->part_offset)) {
+    lookup->page = 0;
+    if (!directory_locate(handle, bucket, &lookup->page_offset)) {
         read_entry(handle, operation);
         return;
     }
@@ -125,7 +125,7 @@ static void redirect(okv *handle, struct operation *operation)
     if (!may_try_again(handle, operation))
         return;
     lookup->bucket = okv_linear_bucket(lookup->hash, handle->bucket_count);
-    lookup->part = 0;
+    lookup->page = 0;
     if (++lookup->redirects >= REDIRECTS_MAX)
         read_entry(handle, operation);
     else
@@ -165,9 +165,9 @@ static void read_extent(okv *handle, struct operation *operation)
         lookup_item_found(handle, operation, reference, NULL);
         return;
     }
-    /* Only the first part can be asked again whether it still has the reference: another one
+    /* Only the primary page can be asked again whether it still has the reference: another one
      * may have been given up with its old bytes in it. */
-    if (unwanted && operation->lookup.part == 0 &&
+    if (unwanted && operation->lookup.page == 0 &&
         okv_entry_extent_length(reference) > EXTENT_BUFFER_SIZE) {
         operation->step = STEP_KEY;
         extent_begin_key(operation, reference);
@@ -192,13 +192,13 @@ static void follow_chain(okv *handle, struct operation *operation)
         operation_end(handle, operation, OKV_ENOTFOUND);
         return;
     }
-    if (lookup->part + 1 >= OKV_BUCKET_PARTS_MAX ||
+    if (lookup->page + 1 >= OKV_BUCKET_PAGES_MAX ||
         !okv_range_inside(chain, handle->table.bucket_size, handle->table.region_length)) {
         operation_end(handle, operation, OKV_EPROTO);
         return;
     }
-    lookup->part++;
-    lookup->part_offset = chain;
+    lookup->page++;
+    lookup->page_offset = chain;
     lookup->image_wanted = true;
     operation_advance(handle, operation);
 }
@@ -248,28 +248,28 @@ static void search_image(okv *handle, struct operation *operation)
 /* ---- steps that ended ---- */
 
 bool lookup_image_is_whole(const okv *handle, const struct lookup *lookup, const uint8_t *image,
-                           unsigned part)
+                           unsigned page)
 {
     return okv_bucket_check(image, handle->table.bucket_size, handle->table.boot_id, lookup->bucket,
-                            part) == 0;
+                            page) == 0;
 }
 
 void lookup_bucket_done(okv *handle, struct operation *operation)
 {
     struct lookup *lookup = &operation->lookup;
     const uint8_t *image = operation->image;
-    bool whole = lookup_image_is_whole(handle, lookup, image, lookup->part);
+    bool whole = lookup_image_is_whole(handle, lookup, image, lookup->page);
     uint64_t version = okv_bucket_version(image);
 
-    if (!whole || (lookup->part > 0 && version != lookup->image_version)) {
+    if (!whole || (lookup->page > 0 && version != lookup->image_version)) {
         handle->counters.torn_buckets++;
-        if (lookup->part > 0)
+        if (lookup->page > 0)
             lookup_read_again(handle, operation, lookup->bucket);
         else
             image_rejected(handle, operation);
         return;
     }
-    if (lookup->part == 0) {
+    if (lookup->page == 0) {
         unsigned depth = okv_bucket_depth(image);
         handle->bucket_count = okv_linear_learn(handle->bucket_count, lookup->bucket, depth);
         lookup->settled = true;
@@ -290,7 +290,7 @@ void lookup_extent_done(okv *handle, struct operation *operation)
 
     switch (rc) {
     case OKV_OK:
-        if (operation->kind == OPERATION_GET && operation->lookup.part == 0)
+        if (operation->kind == OPERATION_GET && operation->lookup.page == 0)
             hints_remember(handle, operation, reference);
         lookup_item_found(handle, operation, reference, extent_value(operation, reference));
         break;
@@ -333,7 +333,7 @@ void lookup_key_done(okv *handle, struct operation *operation)
 {
     struct lookup *lookup = &operation->lookup;
 
-    if (!directory_locate(handle, lookup->bucket, &lookup->part_offset)) {
+    if (!directory_locate(handle, lookup->bucket, &lookup->page_offset)) {
         lookup_read_again(handle, operation, lookup->bucket);
         return;
     }

@@ -54,7 +54,7 @@ void lookup_item_found(okv *handle, struct operation *operation, const struct ok
 bool lookup_value_is_unwanted(const struct operation *operation, const struct okv_entry *entry);
 /* Whether an image is a complete one of this page of the bucket. */
 bool lookup_image_is_whole(const okv *handle, const struct lookup *lookup, const uint8_t *image,
-                           unsigned part);
+                           unsigned page);
 /* Whether a whole image has a reference to this very extent, of an item that has not expired; its
  * checksum, version and expiry are then filled in. */
 bool lookup_image_refers_to(okv *handle, struct operation *operation, const uint8_t *image,

@@ -86,7 +86,7 @@ enum {
     OKV_ECONFLICT = -24,     /* the item has another version than the one required */
     OKV_EEXISTS = -25,       /* the key is in the table already */
     OKV_ENUMBER = -26,       /* incr: the value is not a decimal integer of 64 bits */
-    OKV_EPULL = -27,         /* the server could not read the value from our memory */
+    OKV_ERENDEZVOUS = -27,   /* the server could not read the value from our memory */
     OKV_EOVERFLOW = -28,     /* incr: the result does not fit a signed 64-bit integer */
     OKV_ETTL = -29           /* a time to live is 1 ms to OKV_TTL_MAX_MS */
 };
@@ -250,7 +250,7 @@ OKV_API int okv_head(okv *handle, const void *key, size_t key_length, struct okv
  * Stores a value of 0 to okv_info.max_value bytes under a key, replacing what
  * was there; the item does not expire. On OKV_OK *version (may be NULL) is the
  * item's new version. A value too long for a message is READ by the server out of
- * `value`. Further errors: OKV_EVALUESIZE, OKV_EFULL, OKV_EPULL, OKV_EPERM
+ * `value`. Further errors: OKV_EVALUESIZE, OKV_EFULL, OKV_ERENDEZVOUS, OKV_EPERM
  * (locked-memory limit), OKV_ENOMEM, OKV_EIO (the value cannot be registered).
  */
 OKV_API int okv_put(okv *handle, const void *key, size_t key_length, const void *value,
@@ -506,7 +506,7 @@ OKV_API void okv_unregister(okv *handle, okv_registration **memory);
     X(puts, "puts that ended")                                               \
     X(deletes, "deletes that ended")                                         \
     X(updates, "incrs, appends and touches that ended")                      \
-    X(reads, "RDMA READs posted, all but those that okv_probe times")        \
+    X(reads, "RDMA READs posted, all but those that okv_bench_read times")   \
     X(read_bytes, "bytes that those READs were of")                          \
     X(bucket_reads, "READs of a bucket or an overflow bucket")               \
     X(extent_reads, "READs of an extent or a piece of one")                  \
@@ -519,14 +519,14 @@ OKV_API void okv_unregister(okv *handle, okv_registration **memory);
     X(hints_wrong, "extents read together with their bucket for nothing")    \
     X(fallbacks, "gets handed to the server after too many rejected images") \
     X(requests, "messages sent to the server")                               \
-    X(request_bytes, "bytes of those, and of values exposed for them")       \
-    X(pulled, "values that were exposed for the server to READ")             \
+    X(request_bytes, "bytes of those, and of values advertised for them")    \
+    X(rendezvous, "values that were advertised for the server to READ")      \
     X(replies, "answers that came back")                                     \
     X(reply_bytes, "bytes of those")                                         \
     X(timeouts, "operations that passed their deadline")                     \
     X(reconnects, "connections that were made after the first one")          \
     X(resent, "writes sent again because their connection was lost")         \
-    X(probes, "times the server's device was asked for a sign of life")
+    X(heartbeats, "times the server's device was asked for a sign of life")
 
 struct okv_counters {
 #define OKV_COUNTER_FIELD(name, text) uint64_t name;
@@ -549,8 +549,8 @@ OKV_API void okv_counters(const okv *handle, struct okv_counters *out);
  * The handle's failure; OKV_ENOMEM, and OKV_EPERM (locked-memory limit) or OKV_EIO when the
  * buffers cannot be registered; OKV_EPROTO when the directory makes no sense.
  */
-OKV_API int okv_probe(okv *handle, uint32_t length, uint32_t count, uint32_t depth,
-                      uint64_t *latencies_ns, uint64_t *total_ns);
+OKV_API int okv_bench_read(okv *handle, uint32_t length, uint32_t count, uint32_t depth,
+                           uint64_t *latencies_ns, uint64_t *total_ns);
 
 #ifdef __cplusplus
 }

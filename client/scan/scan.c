@@ -1,9 +1,9 @@
 /*
- * Visiting every item, one-sided, each exactly once: scan.h has the order. Buckets are
+ * Visiting every item, one-sided, each exactly once: scan_state.h has the order. Buckets are
  * read in chunks of neighbours; what is torn, or no longer where the chunk has it, is
  * read again on its own.
  */
-#include "client/scan/scan.h"
+#include "client/scan/scan_bucket.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -11,9 +11,7 @@
 #include "client/connection/clock_sync.h"
 #include "client/connection/reconnect.h"
 #include "client/engine/progress.h"
-#include "client/engine/read_blocking.h"
 #include "client/get/directory.h"
-#include "client/scan/scan.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 #include "shared/format/hash.h"
@@ -22,14 +20,6 @@
  * long as the handle's timeout. */
 #define SCAN_ATTEMPTS_HOT 64u
 #define SCAN_PAUSE_NS 100000
-
-int scan_read(struct scan *scan, uint64_t offset, uint8_t *destination, uint32_t length)
-{
-    int rc = raw_read(scan->handle, offset, destination, scan->memory, length);
-
-    scan->unread = 0;
-    return rc == OKV_EINVAL ? OKV_EPROTO : rc; /* the table led out of the region */
-}
 
 /* ---- images ---- */
 
@@ -251,7 +241,7 @@ static int scan_begin(struct scan *scan)
     if (!scan->buffer)
         return OKV_ENOMEM;
     int rc = OKV_ENOMEM;
-    scan->images = malloc((size_t)OKV_BUCKET_PARTS_MAX * bucket_size);
+    scan->images = malloc((size_t)OKV_BUCKET_PAGES_MAX * bucket_size);
     if (!scan->images)
         goto free_buffer;
     rc = handle->transport->memory_register(handle->conn->endpoint, scan->buffer, size,

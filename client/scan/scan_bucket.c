@@ -1,5 +1,5 @@
 /*
- * One bucket of a scan: its parts, all of one version, then its items in the order of
+ * One bucket of a scan: its pages, all of one version, then its items in the order of
  * their positions. Extents are checked before anything of them is shown. One that
  * was replaced meanwhile makes scan.c take the bucket again, which goes on behind
  * the items that were shown: so they need not be remembered.
@@ -9,40 +9,40 @@
 
 #include "client/connection/clock_sync.h"
 #include "client/get/extent.h"
-#include "client/scan/scan.h"
+#include "client/scan/scan_bucket.h"
 #include "shared/base/error.h"
 #include "shared/format/hash.h"
 
-static uint8_t *part_image(const struct scan *scan, unsigned part)
+static uint8_t *page_image(const struct scan *scan, unsigned page)
 {
-    return scan->images + (size_t)part * scan->handle->table.bucket_size;
+    return scan->images + (size_t)page * scan->handle->table.bucket_size;
 }
 
-/* Takes part 0 from `image` and reads the others. */
-static int take_parts(struct scan *scan, uint64_t bucket, const uint8_t *image)
+/* Takes page 0 from `image` and reads the others. */
+static int take_pages(struct scan *scan, uint64_t bucket, const uint8_t *image)
 {
     okv *handle = scan->handle;
     const struct okv_welcome_fields *table = &handle->table;
 
-    memcpy(part_image(scan, 0), image, table->bucket_size);
-    scan->parts = 1;
+    memcpy(page_image(scan, 0), image, table->bucket_size);
+    scan->pages = 1;
     for (;;) {
-        uint64_t chain = okv_bucket_chain(part_image(scan, scan->parts - 1));
+        uint64_t chain = okv_bucket_chain(page_image(scan, scan->pages - 1));
         if (chain == 0)
             return 0;
-        if (scan->parts == OKV_BUCKET_PARTS_MAX)
+        if (scan->pages == OKV_BUCKET_PAGES_MAX)
             return OKV_EPROTO;
         int rc = scan_read(scan, chain, scan->image, table->bucket_size);
         if (rc)
             return rc;
         handle->counters.bucket_reads++;
         if (okv_bucket_check(scan->image, table->bucket_size, table->boot_id, bucket,
-                             scan->parts) ||
+                             scan->pages) ||
             okv_bucket_version(scan->image) != okv_bucket_version(scan->images)) {
             handle->counters.torn_buckets++;
             return OKV_ECORRUPT;
         }
-        memcpy(part_image(scan, scan->parts++), scan->image, table->bucket_size);
+        memcpy(page_image(scan, scan->pages++), scan->image, table->bucket_size);
     }
 }
 
@@ -172,11 +172,11 @@ static int list_items(struct scan *scan, uint64_t end)
 
     scan->item_count = 0;
     scan->held_size = 0;
-    for (unsigned part = 0; part < scan->parts; part++) {
+    for (unsigned page = 0; page < scan->pages; page++) {
         struct okv_entry entry;
         uint32_t position = 0;
         int rc;
-        while ((rc = okv_bucket_next(part_image(scan, part), &position, &entry)) == 1) {
+        while ((rc = okv_bucket_next(page_image(scan, page), &position, &entry)) == 1) {
             rc = okv_entry_is_expired(&entry, now_ms) ? 0 : list_entry(scan, &entry, end);
             if (rc < 0)
                 return rc;
@@ -229,7 +229,7 @@ static int show_group(struct scan *scan, struct scan_item *items, size_t count)
 int scan_bucket_show(struct scan *scan, uint64_t bucket, const uint8_t *image)
 {
     uint64_t end = scan_interval_end(scan, okv_bucket_depth(image));
-    int rc = take_parts(scan, bucket, image);
+    int rc = take_pages(scan, bucket, image);
 
     if (rc == 0)
         rc = list_items(scan, end);

@@ -2,7 +2,7 @@
  * The connection of a handle: how it is made, lost and made again
  * (docs/connections.md sections 3, 4 and 6).
  *
- *   LINK_UP -> goodbye: LINK_LEAVING -> LINK_CLOSING -> (LINK_PAUSING ->) LINK_CONNECTING
+ *   LINK_UP -> goodbye: LINK_LEAVING -> LINK_CLOSING -> (LINK_BACKOFF ->) LINK_CONNECTING
  *      ^  `--> lost ---------------------^                     ^             |
  *      |                                                       +-- failed ---+
  *      `------------- LINK_DIRECTORY <- LINK_SUPERBLOCK <------------------- +
@@ -22,7 +22,7 @@ enum link_state {
     LINK_UP,         /* requests and READs go out */
     LINK_LEAVING,    /* the server said GOODBYE: only what it owes is waited for */
     LINK_CLOSING,    /* lost: what came before its end is worked off */
-    LINK_PAUSING,    /* between two attempts */
+    LINK_BACKOFF,    /* between two attempts */
     LINK_CONNECTING, /* the transport connects */
     LINK_SUPERBLOCK, /* the READ of the superblock is under way */
     LINK_DIRECTORY,  /* likewise of the directory */
@@ -59,15 +59,15 @@ struct keepalive {
 };
 
 /* See watch.c. */
-struct watch {
+struct event_fd {
     int epoll;
     int timer;
     int wanted;        /* the descriptor of the connection or attempt; -1: none */
     int watched;       /* the same when it is in `epoll`; else -1 */
-    uint64_t timer_ns; /* when the timer fires, or fired; WATCH_OFF */
+    uint64_t timer_ns; /* when the timer fires, or fired; EVENT_FD_OFF */
     bool armed;        /* okv_arm() was called ever: somebody may sleep on `epoll` */
     bool stale;        /* the link has changed since */
 };
-#define WATCH_OFF UINT64_MAX
+#define EVENT_FD_OFF UINT64_MAX
 
 #endif

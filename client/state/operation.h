@@ -36,7 +36,7 @@ enum operation_kind {
 enum operation_step {
     STEP_FREE,
     STEP_WAITING,   /* for a connection: begins, or begins again, on it */
-    STEP_BUCKET,    /* lookup: READ of the bucket or of one of its overflow parts */
+    STEP_BUCKET,    /* lookup: READ of the bucket or of one of its overflow pages */
     STEP_DIRECTORY, /* lookup: READ of the directory's entry of the bucket's segment */
     STEP_HINTED,    /* lookup: READs of the bucket and, where it was last, of the extent */
     STEP_EXTENT,    /* lookup: READs of the extent that a reference names */
@@ -71,12 +71,12 @@ struct bounce {
 struct lookup {
     uint64_t hash;
     uint64_t bucket;        /* being looked at */
-    uint64_t part_offset;   /* where the part being looked at lies */
+    uint64_t page_offset;   /* where the part being looked at lies */
     uint64_t image_version; /* that every part of the bucket must carry */
-    unsigned part;
+    unsigned page;
     unsigned attempts;  /* READs of a bucket that led nowhere */
     unsigned limit;     /* of attempts */
-    unsigned doubts;    /* images of first parts that failed their checks */
+    unsigned doubts;    /* images of first pages that failed their checks */
     unsigned redirects; /* images that named another bucket */
     bool settled;       /* an image was good, so doubts are rather of tearing than of the place */
     bool asked;         /* the server was asked, too */
@@ -103,13 +103,13 @@ struct operation {
     enum operation_delivery delivery;
     bool posted; /* its request left, or may have: the reply will come */
     bool resend; /* that was on an earlier connection: it is to be sent again, as it was */
-    bool has_lane;
-    bool blocked;   /* it is in handle->blocked_reads or blocked_requests */
-    bool abandoned; /* its result was given: the slot is kept until READs and reply came */
-    bool is_fast;   /* on the fast path: its `lookup` has hash and bucket and no more */
-    uint16_t index; /* its slot */
-    uint16_t lane;  /* of its request, if it has one */
-    uint16_t reads; /* of it that are under way */
+    bool has_request_slot;
+    bool blocked;          /* it is in handle->blocked_reads or blocked_requests */
+    bool abandoned;        /* its result was given: the slot is kept until READs and reply came */
+    bool is_fast;          /* on the fast path: its `lookup` has hash and bucket and no more */
+    uint16_t index;        /* its slot */
+    uint16_t request_slot; /* of its request, if it has one */
+    uint16_t reads;        /* of it that are under way */
     uint64_t deadline_ns;
     uint64_t number; /* of those that were taken */
 
@@ -122,8 +122,8 @@ struct operation {
     uint64_t ttl_ms;   /* of the request */
     uint8_t *buffer;   /* get, stat, flush: where a value goes; the caller's */
     size_t buffer_size;
-    uint64_t sequence; /* of its request, if it has a lane */
-    struct okv_exposure *exposure;
+    uint64_t sequence; /* of its request, if it has a request slot */
+    struct okv_advert *advert;
 
     struct lookup lookup;
     struct extent_read extent_read;

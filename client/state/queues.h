@@ -29,7 +29,7 @@ struct result_queue {
 
 /* The place that is `ahead` behind `first` in a ring of `size`: `first` is below it,
  * `ahead` at most as much. */
-static inline uint32_t ring_place(uint32_t first, uint32_t ahead, uint32_t size)
+static inline uint32_t ring_index(uint32_t first, uint32_t ahead, uint32_t size)
 {
     uint32_t place = first + ahead;
 
@@ -37,8 +37,8 @@ static inline uint32_t ring_place(uint32_t first, uint32_t ahead, uint32_t size)
 }
 
 /* The credits: docs/connections.md section 2. Room for as many as were asked for. */
-struct lanes {
-    struct operation **holders; /* by lane; NULL: it is free */
+struct request_slots {
+    struct operation **holders; /* by request slot; NULL: it is free */
     uint16_t *free;             /* those that this connection has, and nobody holds */
     uint32_t count;             /* of the free ones */
     uint32_t resends;           /* holders that wait to be sent again */

@@ -13,7 +13,7 @@
 #include "shared/format/wire.h"
 
 /* Requests of one listener that are answered before the others are looked at. */
-#define REQUESTS_PER_TURN 64
+#define REQUESTS_PER_PASS 64
 
 static void count_rejection(struct okv_stats *stats, int reason)
 {
@@ -83,7 +83,7 @@ static void compose_welcome(const struct okv_server *server, const struct okv_se
         .bucket_size = store->table.bucket_size,
         .segment_buckets = store->table.segment_buckets,
         .slot_size = server->limits.slot_size,
-        .credits = session->lanes,
+        .credits = session->request_slots,
         .max_key = OKV_KEY_MAX,
         .max_value = store->max_value,
         .session_id = session->id,
@@ -114,8 +114,8 @@ struct arrival {
     unsigned listener;
     struct okv_worker *worker;
     struct okv_handshake_client client;
-    struct okv_ledger_taker taker;
-    struct okv_ledger_taken taken;
+    struct okv_reply_cache_taker taker;
+    struct okv_reply_cache_taken taken;
 };
 
 /* Gives the session with its welcome to the worker. Returns 0 or a reason to reject. */
@@ -138,7 +138,7 @@ static int hand_over(struct okv_server *server, const struct arrival *arrival,
     switch (rc) {
     case OKV_EAGAIN:
         return OKV_REJECT_BUSY;
-    case OKV_EUNSUPPORTED: /* no value could be pulled from it */
+    case OKV_EUNSUPPORTED: /* no value could be READ by rendezvous from it */
         return OKV_REJECT_FEATURE;
     case OKV_EDISCONNECTED: /* nobody is there to take the welcome */
         return OKV_REJECT_GONE;
@@ -150,18 +150,18 @@ static int hand_over(struct okv_server *server, const struct arrival *arrival,
 /* Returns 0 or a reason to reject. The place is then the caller's. */
 static int begin_session(struct okv_server *server, struct arrival *arrival)
 {
-    const struct okv_ledger_taker *taker = &arrival->taker;
-    struct okv_ledger_taken *taken = &arrival->taken;
+    const struct okv_reply_cache_taker *taker = &arrival->taker;
+    struct okv_reply_cache_taken *taken = &arrival->taken;
     int reason = OKV_REJECT_RESOURCES;
 
-    if (okv_ledger_take(&server->ledgers, taker, okv_server_clock_ms(server), taken))
+    if (okv_reply_cache_take_over(&server->reply_caches, taker, okv_server_clock_ms(server), taken))
         return OKV_REJECT_RESOURCES;
-    struct okv_session *session =
-        okv_session_create(taker->session_id, arrival->listener, okv_ledger_lanes(taken->ledger));
+    struct okv_session *session = okv_session_create(
+        taker->session_id, arrival->listener, okv_reply_cache_request_slots(taken->reply_cache));
     if (!session)
-        goto take_back_ledger;
+        goto roll_back_reply_cache;
     session->place = taker->place;
-    session->ledger = taken->ledger;
+    session->reply_cache = taken->reply_cache;
     reason = hand_over(server, arrival, session);
     if (reason)
         goto destroy_session;
@@ -174,9 +174,9 @@ static int begin_session(struct okv_server *server, struct arrival *arrival)
     return 0;
 destroy_session:
     okv_session_destroy(session);
-take_back_ledger:
-    if (!okv_ledger_take_back(&server->ledgers, taken, taker->session_id,
-                              okv_server_clock_ms(server)))
+roll_back_reply_cache:
+    if (!okv_reply_cache_rollback(&server->reply_caches, taken, taker->session_id,
+                                  okv_server_clock_ms(server)))
         okv_admission_give_back(&server->admission, taken->replaced_place);
     return reason;
 }
@@ -187,14 +187,15 @@ static int let_in(struct okv_acceptor *acceptor, struct arrival *arrival)
 {
     struct okv_server *server = acceptor->server;
     uint32_t earlier, place;
-    bool is_back = okv_ledger_find_holder(&server->ledgers, arrival->client.client_id, &earlier);
+    bool is_back =
+        okv_reply_cache_find_holder(&server->reply_caches, arrival->client.client_id, &earlier);
     int reason = okv_admission_take(&server->admission, arrival->request->address,
                                     is_back ? &earlier : NULL, &place);
 
     if (reason)
         return reason;
     arrival->worker = least_busy_worker(server, arrival->listener);
-    arrival->taker = (struct okv_ledger_taker){
+    arrival->taker = (struct okv_reply_cache_taker){
         .client_id = arrival->client.client_id,
         .session_id = ++acceptor->last_session_id,
         .resume = arrival->client.resume,
@@ -234,7 +235,7 @@ static int answer_some(struct okv_acceptor *acceptor, unsigned listener)
     struct okv_request *request;
     int rc = 1;
 
-    for (unsigned i = 0; i < REQUESTS_PER_TURN && rc == 1; i++) {
+    for (unsigned i = 0; i < REQUESTS_PER_PASS && rc == 1; i++) {
         rc = from->ops->next_request(from, &request);
         if (rc == 1)
             answer(acceptor, listener, request);

@@ -7,7 +7,7 @@
 /* How a request came out. */
 enum outcome {
     ANSWERED, /* the reply is to be posted */
-    LATER,    /* it is answered when its pull has ended */
+    LATER,    /* it is answered when its rendezvous read has ended */
     DROPPED,  /* it gets no answer */
     BLOCKED,  /* nothing was done: try again */
     MALFORMED,
@@ -26,7 +26,7 @@ static void post_reply(struct okv_sessions *sessions, struct okv_session *sessio
     uint32_t length = okv_reply_encode(reply, out);
 
     OKV_STATS_ADD(&sessions->server->stats, bytes_out, length);
-    okv_session_lane_free(session, reply->slot);
+    okv_session_request_slot_free(session, reply->slot);
     /* A connection that fails here reports itself by its CLOSED event. */
     conn->ops->post_send(conn, length,
                          OKV_IMMEDIATE_REPLY | okv_immediate(reply->opcode, reply->slot));
@@ -43,10 +43,11 @@ static enum outcome apply(struct okv_sessions *sessions, struct served *served)
     return rc ? MALFORMED : ANSWERED;
 }
 
-static enum outcome pull(struct okv_sessions *sessions, struct okv_session *session,
-                         struct served *served)
+static enum outcome rendezvous(struct okv_sessions *sessions, struct okv_session *session,
+                               struct served *served)
 {
-    int rc = okv_session_pull_begin(session, sessions->server, &sessions->work, &served->request);
+    int rc =
+        okv_session_rendezvous_begin(session, sessions->server, &sessions->work, &served->request);
 
     served->reply.status = rc;
     if (rc == OKV_EAGAIN)
@@ -57,21 +58,22 @@ static enum outcome pull(struct okv_sessions *sessions, struct okv_session *sess
     return rc ? ANSWERED : LATER;
 }
 
-/* A write that its lane's ledger lets through; what comes of it is written there first. */
+/* A write that its request slot's reply cache lets through; what comes of it is written there
+ * first. */
 static enum outcome write_new(struct okv_sessions *sessions, struct okv_session *session,
                               struct served *served)
 {
     const struct okv_request_message *request = &served->request;
     enum outcome outcome = ANSWERED;
 
-    if (request->flags & OKV_REQUEST_PULL)
-        outcome = pull(sessions, session, served);
+    if (request->flags & OKV_REQUEST_RENDEZVOUS)
+        outcome = rendezvous(sessions, session, served);
     else
         outcome = apply(sessions, served);
     if (outcome == ANSWERED)
-        okv_ledger_done(session->ledger, &served->reply);
+        okv_reply_cache_done(session->reply_cache, &served->reply);
     else if (outcome != LATER)
-        okv_ledger_undone(session->ledger, request->slot);
+        okv_reply_cache_undone(session->reply_cache, request->slot);
     return outcome;
 }
 
@@ -80,22 +82,23 @@ static enum outcome write_once(struct okv_sessions *sessions, struct okv_session
 {
     struct okv_stats *stats = &sessions->server->stats;
 
-    switch (okv_ledger_begin(session->ledger, served->request.slot, served->request.sequence,
-                             &served->reply, served->out + OKV_REPLY_HEADER)) {
-    case OKV_LEDGER_APPLY:
+    switch (okv_reply_cache_begin(session->reply_cache, served->request.slot,
+                                  served->request.sequence, &served->reply,
+                                  served->out + OKV_REPLY_HEADER)) {
+    case OKV_REPLY_CACHE_APPLY:
         return write_new(sessions, session, served);
-    case OKV_LEDGER_ANSWER:
+    case OKV_REPLY_CACHE_ANSWER:
         OKV_STATS_ADD(stats, duplicates, 1);
         return ANSWERED;
-    case OKV_LEDGER_WAIT:
+    case OKV_REPLY_CACHE_WAIT:
         sessions->is_held_up = true;
         return BLOCKED;
-    case OKV_LEDGER_STALE:
+    case OKV_REPLY_CACHE_STALE:
         break;
     }
     OKV_STATS_ADD(stats, stale, 1);
-    /* Its client went on, and may use the lane again. */
-    okv_session_lane_free(session, served->request.slot);
+    /* Its client went on, and may use the request slot again. */
+    okv_session_request_slot_free(session, served->request.slot);
     return DROPPED;
 }
 
@@ -105,7 +108,7 @@ static enum outcome perform(struct okv_sessions *sessions, struct okv_session *s
     /* Not the time at which a long pass began: the sender may have seen what expired since. */
     if (served->request.ttl_ms || okv_housekeeping_is_due(sessions->server))
         okv_housekeeping_tell_time(&sessions->housekeeping, sessions->server);
-    if (okv_ledger_is_write(served->request.opcode))
+    if (okv_reply_cache_is_write(served->request.opcode))
         return write_once(sessions, session, served);
     return apply(sessions, served);
 }
@@ -171,7 +174,7 @@ static bool has_share(const struct okv_sessions *sessions, struct okv_session *s
     return session->served < OKV_SESSION_SHARE;
 }
 
-/* Only then it has a lane. */
+/* Only then it has a request slot. */
 static bool is_request(uint32_t immediate)
 {
     return immediate ==
@@ -193,7 +196,7 @@ bool okv_session_receive(struct okv_sessions *sessions, struct okv_session *sess
         okv_session_end(sessions, session, OKV_SESSION_END_MALFORMED);
         return false;
     }
-    if (okv_session_lane_take(session, okv_immediate_slot(request->immediate))) {
+    if (okv_session_request_slot_take(session, okv_immediate_slot(request->immediate))) {
         okv_session_end(sessions, session, OKV_SESSION_END_CREDIT);
         return false;
     }
@@ -209,26 +212,26 @@ bool okv_session_receive(struct okv_sessions *sessions, struct okv_session *sess
     return true;
 }
 
-void okv_session_pulled(struct okv_sessions *sessions, struct okv_session *session,
-                        const struct okv_event *event)
+void okv_session_rendezvous_done(struct okv_sessions *sessions, struct okv_session *session,
+                                 const struct okv_event *event)
 {
     okv_housekeeping_tell_time(&sessions->housekeeping, sessions->server);
     okv_session_end_replaced(sessions, session);
-    okv_session_pull_end(session, sessions->server, &sessions->work, event);
+    okv_session_rendezvous_end(session, sessions->server, &sessions->work, event);
     okv_sessions_make_ready(sessions, session);
 }
 
-static unsigned answer_pulls(struct okv_sessions *sessions, struct okv_session *session)
+static unsigned answer_rendezvous_reads(struct okv_sessions *sessions, struct okv_session *session)
 {
     struct okv_conn *conn = session->conn;
-    struct okv_session_pull *pull;
+    struct okv_session_rendezvous *rendezvous;
     unsigned count = 0;
     uint8_t *out;
 
-    while (!session->closing && (pull = okv_session_pull_ended(session)) &&
+    while (!session->closing && (rendezvous = okv_session_rendezvous_ended(session)) &&
            (out = conn->ops->send_buffer(conn))) {
-        post_reply(sessions, session, &pull->reply, out);
-        okv_session_pull_free(session, pull);
+        post_reply(sessions, session, &rendezvous->reply, out);
+        okv_session_rendezvous_free(session, rendezvous);
         count++;
     }
     return count;
@@ -241,7 +244,7 @@ unsigned okv_session_run_ready(struct okv_sessions *sessions, struct okv_session
     unsigned count = 0;
 
     if (!okv_session_end_replaced(sessions, session))
-        count = answer_pulls(sessions, session);
+        count = answer_rendezvous_reads(sessions, session);
     while (!session->closing && (request = okv_session_oldest(session)) &&
            has_share(sessions, session) && serve(sessions, session, request)) {
         conn->ops->recv_release(conn->endpoint, request);
@@ -249,7 +252,7 @@ unsigned okv_session_run_ready(struct okv_sessions *sessions, struct okv_session
         OKV_STATS_SUBTRACT(&sessions->server->stats, requests_waiting, 1);
         count++;
     }
-    if (!session->closing && (session->deferred_count || okv_session_pull_ended(session)))
+    if (!session->closing && (session->deferred_count || okv_session_rendezvous_ended(session)))
         okv_sessions_make_ready(sessions, session);
     return count;
 }

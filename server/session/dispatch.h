@@ -11,11 +11,11 @@
  * kept, with its receive buffer. */
 bool okv_session_receive(struct okv_sessions *sessions, struct okv_session *session,
                          const struct okv_event *request);
-/* OKV_EVENT_PULLED: puts the value; it is answered in a turn. */
-void okv_session_pulled(struct okv_sessions *sessions, struct okv_session *session,
-                        const struct okv_event *event);
-/* Serves a ready session: answers pulls that ended and serves what waits, up to its share. Returns
- * how many of both. */
+/* OKV_EVENT_RENDEZVOUS_DONE: puts the value; it is answered in a turn. */
+void okv_session_rendezvous_done(struct okv_sessions *sessions, struct okv_session *session,
+                                 const struct okv_event *event);
+/* Serves a ready session: answers rendezvous reads that ended and serves what waits, up to its
+ * share. Returns how many of both. */
 unsigned okv_session_run_ready(struct okv_sessions *sessions, struct okv_session *session);
 
 #endif

@@ -16,7 +16,7 @@ enum okv_keepalive_verdict okv_keepalive_tick(struct okv_keepalive *keepalive,
         if (!keepalive->is_up && keepalive->grace++ < OKV_KEEPALIVE_GRACE)
             return OKV_KEEPALIVE_FINE;
         keepalive->waits = 1;
-        return OKV_KEEPALIVE_PROBE;
+        return OKV_KEEPALIVE_HEARTBEAT;
     }
     return keepalive->waits++ >= WAITS_MAX ? OKV_KEEPALIVE_DEAD : OKV_KEEPALIVE_FINE;
 }

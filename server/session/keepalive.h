@@ -1,9 +1,9 @@
 /*
  * Whether a client is still there, by what its device acknowledges: docs/connections.md section 3.
  *
- * A client whose connection is new may not be able to answer a probe yet: over RDMA its queue
- * pair is made ready when it has the welcome, and a probe that comes before costs it the
- * connection. So the first probe waits for GRACE ticks, or for a sign of life.
+ * A client whose connection is new may not be able to answer a heartbeat yet: over RDMA its queue
+ * pair is made ready when it has the welcome, and a heartbeat that comes before costs it the
+ * connection. So the first heartbeat waits for GRACE ticks, or for a sign of life.
  *
  * Time is counted in ticks and not measured: a server that stood still for a minute sees one tick,
  * and gives its clients the time that they have.
@@ -18,7 +18,7 @@
 
 /* Ticks in the time within which a dead client is found. */
 #define OKV_KEEPALIVE_TICKS 6u
-/* Ticks of a new connection that pass without a probe. */
+/* Ticks of a new connection that pass without a heartbeat. */
 #define OKV_KEEPALIVE_GRACE 2u
 
 /* Of one connection; starts as zeros. */
@@ -31,8 +31,8 @@ struct okv_keepalive {
 
 enum okv_keepalive_verdict {
     OKV_KEEPALIVE_FINE,
-    OKV_KEEPALIVE_PROBE, /* nothing came and nothing is asked: probe the client */
-    OKV_KEEPALIVE_DEAD,  /* what waits for its acknowledgement has waited for too long */
+    OKV_KEEPALIVE_HEARTBEAT, /* nothing came and nothing is asked: heartbeat the client */
+    OKV_KEEPALIVE_DEAD,      /* what waits for its acknowledgement has waited for too long */
 };
 
 /* What a tick finds; to be called after a poll of the connection's endpoint. */

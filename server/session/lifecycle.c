@@ -15,7 +15,7 @@ void okv_session_opened(struct okv_sessions *sessions, struct okv_conn *conn)
     TAILQ_INSERT_TAIL(&sessions->all, session, in_all);
     OKV_STATS_ADD(stats, sessions_total, 1);
     OKV_STATS_ADD(stats, sessions, 1);
-    OKV_STATS_ADD(stats, credits_granted, session->lanes);
+    OKV_STATS_ADD(stats, credits_granted, session->request_slots);
 }
 
 /* NULL: nothing to tell. */
@@ -40,7 +40,7 @@ static const char *end_text(enum okv_session_end_reason reason)
     case OKV_SESSION_END_NO_IMMEDIATE:
         return "a message without immediate";
     case OKV_SESSION_END_CREDIT:
-        return "more requests than credits, or a wrong lane";
+        return "more requests than credits, or a wrong request slot";
     case OKV_SESSION_END_FAILED:
         break;
     }
@@ -132,9 +132,10 @@ void okv_session_closed(struct okv_sessions *sessions, struct okv_session *sessi
         record_end(server, session, reason_of(session, status));
     okv_sessions_unlist(sessions, session);
     OKV_STATS_SUBTRACT(&server->stats, sessions, 1);
-    OKV_STATS_SUBTRACT(&server->stats, credits_granted, session->lanes);
-    bool has_place = okv_ledger_give_back(&server->ledgers, session->ledger, session->id,
-                                          okv_server_clock_ms(server), session->forget);
+    OKV_STATS_SUBTRACT(&server->stats, credits_granted, session->request_slots);
+    bool has_place =
+        okv_reply_cache_give_back(&server->reply_caches, session->reply_cache, session->id,
+                                  okv_server_clock_ms(server), session->forget);
     session->conn->ops->conn_destroy(session->conn);
     okv_session_destroy(session);
     /* Only now: until then the endpoint still counts it, and its place is not free. */
@@ -145,7 +146,7 @@ void okv_session_closed(struct okv_sessions *sessions, struct okv_session *sessi
 
 bool okv_session_is_replaced(const struct okv_session *session)
 {
-    return okv_ledger_is_replaced(session->ledger, session->id);
+    return okv_reply_cache_is_replaced(session->reply_cache, session->id);
 }
 
 bool okv_session_end_replaced(struct okv_sessions *sessions, struct okv_session *session)
@@ -164,7 +165,7 @@ void okv_session_count_idle(struct okv_sessions *sessions, struct okv_session *s
 
     if (session->closing || config->idle_s == 0)
         return;
-    if (session->deferred_count || session->pull_count) {
+    if (session->deferred_count || session->rendezvous_count) {
         session->idle_scans = 0;
         return;
     }
@@ -184,9 +185,9 @@ void okv_session_tick(struct okv_sessions *sessions, struct okv_session *session
     switch (okv_keepalive_tick(&session->keepalive, conn)) {
     case OKV_KEEPALIVE_FINE:
         break;
-    case OKV_KEEPALIVE_PROBE:
-        OKV_STATS_ADD(&sessions->server->stats, probes, 1);
-        conn->ops->probe(conn); /* what it meets comes as CLOSED */
+    case OKV_KEEPALIVE_HEARTBEAT:
+        OKV_STATS_ADD(&sessions->server->stats, heartbeats, 1);
+        conn->ops->heartbeat(conn); /* what it meets comes as CLOSED */
         break;
     case OKV_KEEPALIVE_DEAD:
         okv_session_end(sessions, session, OKV_SESSION_END_UNRESPONSIVE);

@@ -23,7 +23,7 @@ bool okv_session_end_replaced(struct okv_sessions *sessions, struct okv_session 
  * when they add up to --idle-s. */
 void okv_session_count_idle(struct okv_sessions *sessions, struct okv_session *session,
                             bool may_end);
-/* A keepalive tick: probes the client, or ends the session when nobody is there. */
+/* A keepalive tick: heartbeats the client, or ends the session when nobody is there. */
 void okv_session_tick(struct okv_sessions *sessions, struct okv_session *session);
 /* True when all that was posted was acknowledged, or the session is closing. */
 bool okv_session_has_settled(const struct okv_session *session);

@@ -6,17 +6,18 @@
 #include "server/session/session.h"
 #include "shared/base/error.h"
 
-static struct okv_session_pull *find(struct okv_session *session, enum okv_session_pull_state state)
+static struct okv_session_rendezvous *find(struct okv_session *session,
+                                           enum okv_session_rendezvous_state state)
 {
-    for (unsigned i = 0; i < OKV_PULLS_MAX; i++)
-        if (session->pulls[i].state == state)
-            return &session->pulls[i];
+    for (unsigned i = 0; i < OKV_RENDEZVOUS_MAX; i++)
+        if (session->rendezvous_reads[i].state == state)
+            return &session->rendezvous_reads[i];
     return NULL;
 }
 
 static int begin(struct okv_session *session, struct okv_server *server,
                  struct okv_store_work *work, const struct okv_request_message *request,
-                 struct okv_session_pull *pull)
+                 struct okv_session_rendezvous *rendezvous)
 {
     struct okv_conn *conn = session->conn;
     uint64_t offset;
@@ -27,56 +28,57 @@ static int begin(struct okv_session *session, struct okv_server *server,
                                         request->value_length, &offset);
     if (extent == 0)
         return OKV_EFULL;
-    const struct okv_pull what = {
-        .address = request->pull_address,
-        .key = request->pull_key,
+    const struct okv_rendezvous what = {
+        .address = request->rendezvous_address,
+        .key = request->rendezvous_key,
         .length = request->value_length,
         .offset = offset,
-        .cookie = (uint64_t)(pull - session->pulls),
+        .cookie = (uint64_t)(rendezvous - session->rendezvous_reads),
     };
-    int rc = conn->ops->pull(conn, &what);
+    int rc = conn->ops->rendezvous(conn, &what);
     if (rc) {
         okv_store_release(&server->store, extent);
         return rc;
     }
-    pull->state = OKV_PULL_UNDER_WAY;
-    pull->extent = extent;
-    pull->request = *request;
-    memcpy(pull->key, request->key, request->key_length);
-    pull->request.key = pull->key;
-    session->pull_count++;
+    rendezvous->state = OKV_RENDEZVOUS_UNDER_WAY;
+    rendezvous->extent = extent;
+    rendezvous->request = *request;
+    memcpy(rendezvous->key, request->key, request->key_length);
+    rendezvous->request.key = rendezvous->key;
+    session->rendezvous_count++;
     return 0;
 }
 
-int okv_session_pull_begin(struct okv_session *session, struct okv_server *server,
-                           struct okv_store_work *work, const struct okv_request_message *request)
+int okv_session_rendezvous_begin(struct okv_session *session, struct okv_server *server,
+                                 struct okv_store_work *work,
+                                 const struct okv_request_message *request)
 {
-    struct okv_session_pull *pull = find(session, OKV_PULL_NONE);
-    int rc = pull ? begin(session, server, work, request, pull) : OKV_EAGAIN;
+    struct okv_session_rendezvous *rendezvous = find(session, OKV_RENDEZVOUS_NONE);
+    int rc = rendezvous ? begin(session, server, work, request, rendezvous) : OKV_EAGAIN;
 
     if (rc && rc != OKV_EAGAIN && rc != OKV_EDISCONNECTED)
         OKV_STATS_ADD(&server->stats, puts_refused, 1);
     return rc;
 }
 
-void okv_session_pull_end(struct okv_session *session, struct okv_server *server,
-                          struct okv_store_work *work, const struct okv_event *event)
+void okv_session_rendezvous_end(struct okv_session *session, struct okv_server *server,
+                                struct okv_store_work *work, const struct okv_event *event)
 {
-    struct okv_session_pull *pull = &session->pulls[event->cookie];
-    struct okv_reply_message *reply = &pull->reply;
+    struct okv_session_rendezvous *rendezvous = &session->rendezvous_reads[event->cookie];
+    struct okv_reply_message *reply = &rendezvous->reply;
     bool applied = false;
 
     *reply = (struct okv_reply_message){
         .opcode = OKV_OP_PUT,
-        .slot = pull->request.slot,
-        .sequence = pull->request.sequence,
+        .slot = rendezvous->request.slot,
+        .sequence = rendezvous->request.sequence,
         .status = event->status,
     };
     if (event->status) {
-        OKV_STATS_ADD(&server->stats, pulls_failed, 1);
+        OKV_STATS_ADD(&server->stats, rendezvous_failed, 1);
     } else {
-        OKV_STATS_ADD(&server->stats, pulls, 1);
-        OKV_STATS_ADD(&server->stats, pulled_bytes, pull->request.value_length);
+        OKV_STATS_ADD(&server->stats, rendezvous_reads, 1);
+        OKV_STATS_ADD(&server->stats, rendezvous_bytes, rendezvous->request.value_length);
         /* Nobody can be told here: the client may send it again on another connection. */
         if (session->closing)
             reply->status = OKV_EDISCONNECTED;
@@ -84,24 +86,25 @@ void okv_session_pull_end(struct okv_session *session, struct okv_server *server
             applied = true;
     }
     if (applied) {
-        okv_execute_put(server, work, &pull->request, pull->extent, reply);
-        okv_ledger_done(session->ledger, reply);
+        okv_execute_put(server, work, &rendezvous->request, rendezvous->extent, reply);
+        okv_reply_cache_done(session->reply_cache, reply);
     } else {
-        okv_ledger_undone(session->ledger, reply->slot);
+        okv_reply_cache_undone(session->reply_cache, reply->slot);
     }
     if (reply->status)
-        okv_store_release(&server->store, pull->extent);
-    pull->extent = 0;
-    pull->state = OKV_PULL_ENDED;
+        okv_store_release(&server->store, rendezvous->extent);
+    rendezvous->extent = 0;
+    rendezvous->state = OKV_RENDEZVOUS_ENDED;
 }
 
-struct okv_session_pull *okv_session_pull_ended(struct okv_session *session)
+struct okv_session_rendezvous *okv_session_rendezvous_ended(struct okv_session *session)
 {
-    return session->pull_count ? find(session, OKV_PULL_ENDED) : NULL;
+    return session->rendezvous_count ? find(session, OKV_RENDEZVOUS_ENDED) : NULL;
 }
 
-void okv_session_pull_free(struct okv_session *session, struct okv_session_pull *pull)
+void okv_session_rendezvous_free(struct okv_session *session,
+                                 struct okv_session_rendezvous *rendezvous)
 {
-    pull->state = OKV_PULL_NONE;
-    session->pull_count--;
+    rendezvous->state = OKV_RENDEZVOUS_NONE;
+    session->rendezvous_count--;
 }

@@ -7,12 +7,12 @@
 #include "shared/format/hash.h"
 
 /*
- * The last write on a lane. Who sets `is_taken` has the lane to itself until he clears it: for as
- * long as it takes to look at it, or until the write that came is applied. All else but the
- * sequence is his to touch alone; the sequence may be read without, and never falls but by
- * okv_ledger_undone().
+ * The last write on a request slot. Who sets `is_taken` has the request slot to itself until he
+ * clears it: for as long as it takes to look at it, or until the write that came is applied. All
+ * else but the sequence is his to touch alone; the sequence may be read without, and never falls
+ * but by okv_reply_cache_undone().
  */
-struct lane {
+struct request_slot {
     atomic_uint_fast64_t sequence; /* 0: none yet */
     uint64_t earlier; /* while one is being applied: the sequence that was there before */
     uint64_t version;
@@ -20,273 +20,283 @@ struct lane {
     atomic_bool is_taken;
     uint8_t opcode;
     uint8_t value_length;
-    uint8_t value[OKV_LEDGER_VALUE_MAX];
+    uint8_t value[OKV_REPLY_CACHE_VALUE_MAX];
 };
 
-struct okv_ledger {
+struct okv_reply_cache {
     uint8_t client_id[OKV_CLIENT_ID_SIZE];
     uint64_t first_session;      /* all writes since then are known */
     atomic_uint_fast64_t holder; /* the session that took it last */
-    bool is_held;                /* down to `newer`: under the ledgers' lock */
+    bool is_held;                /* down to `newer`: under the reply caches' lock */
     bool is_dropped;             /* nobody finds it any more; freed with its last user */
     uint32_t users;              /* sessions that took it and have not given it back */
     uint32_t place;              /* the holder's */
     unsigned worker;             /* the holder's */
     uint64_t replaced;           /* whom the holder replaced, until that one gives back; 0 */
     uint64_t idle_since_ms;
-    struct okv_ledger *next_in_bucket;
-    struct okv_ledger *older, *newer; /* in the list of idle ones */
-    uint32_t lane_count;
-    struct lane lanes[];
+    struct okv_reply_cache *next_in_bucket;
+    struct okv_reply_cache *older, *newer; /* in the list of idle ones */
+    uint32_t request_slot_count;
+    struct request_slot request_slots[];
 };
 
-/* ---- all of them, under ledgers->lock ---- */
+/* ---- all of them, under reply caches->lock ---- */
 
-static struct okv_ledger **bucket_of(const struct okv_ledgers *ledgers, const uint8_t *client_id)
+static struct okv_reply_cache **bucket_of(const struct okv_reply_caches *reply_caches,
+                                          const uint8_t *client_id)
 {
-    uint64_t hash = okv_hash_key(client_id, OKV_CLIENT_ID_SIZE, ledgers->hash_seed);
+    uint64_t hash = okv_hash_key(client_id, OKV_CLIENT_ID_SIZE, reply_caches->hash_seed);
 
-    return &ledgers->buckets[hash & (ledgers->bucket_count - 1)];
+    return &reply_caches->buckets[hash & (reply_caches->bucket_count - 1)];
 }
 
-static struct okv_ledger *ledger_find(const struct okv_ledgers *ledgers, const uint8_t *client_id)
+static struct okv_reply_cache *reply_cache_find(const struct okv_reply_caches *reply_caches,
+                                                const uint8_t *client_id)
 {
-    struct okv_ledger *ledger = *bucket_of(ledgers, client_id);
+    struct okv_reply_cache *reply_cache = *bucket_of(reply_caches, client_id);
 
-    while (ledger && memcmp(ledger->client_id, client_id, OKV_CLIENT_ID_SIZE) != 0)
-        ledger = ledger->next_in_bucket;
-    return ledger;
+    while (reply_cache && memcmp(reply_cache->client_id, client_id, OKV_CLIENT_ID_SIZE) != 0)
+        reply_cache = reply_cache->next_in_bucket;
+    return reply_cache;
 }
 
-static void idle_append(struct okv_ledgers *ledgers, struct okv_ledger *ledger)
+static void idle_append(struct okv_reply_caches *reply_caches, struct okv_reply_cache *reply_cache)
 {
-    ledger->newer = NULL;
-    ledger->older = ledgers->newest;
-    if (ledgers->newest)
-        ledgers->newest->newer = ledger;
+    reply_cache->newer = NULL;
+    reply_cache->older = reply_caches->newest;
+    if (reply_caches->newest)
+        reply_caches->newest->newer = reply_cache;
     else
-        ledgers->oldest = ledger;
-    ledgers->newest = ledger;
-    ledgers->idle_count++;
+        reply_caches->oldest = reply_cache;
+    reply_caches->newest = reply_cache;
+    reply_caches->idle_count++;
 }
 
-static void idle_remove(struct okv_ledgers *ledgers, struct okv_ledger *ledger)
+static void idle_remove(struct okv_reply_caches *reply_caches, struct okv_reply_cache *reply_cache)
 {
-    if (ledger->older)
-        ledger->older->newer = ledger->newer;
+    if (reply_cache->older)
+        reply_cache->older->newer = reply_cache->newer;
     else
-        ledgers->oldest = ledger->newer;
-    if (ledger->newer)
-        ledger->newer->older = ledger->older;
+        reply_caches->oldest = reply_cache->newer;
+    if (reply_cache->newer)
+        reply_cache->newer->older = reply_cache->older;
     else
-        ledgers->newest = ledger->older;
-    ledgers->idle_count--;
+        reply_caches->newest = reply_cache->older;
+    reply_caches->idle_count--;
 }
 
 /* Of one that is in no list of idle ones. A session that was replaced may still look at it. */
-static void ledger_drop(struct okv_ledgers *ledgers, struct okv_ledger *ledger)
+static void reply_cache_drop(struct okv_reply_caches *reply_caches,
+                             struct okv_reply_cache *reply_cache)
 {
-    struct okv_ledger **link = bucket_of(ledgers, ledger->client_id);
+    struct okv_reply_cache **link = bucket_of(reply_caches, reply_cache->client_id);
 
-    while (*link != ledger)
+    while (*link != reply_cache)
         link = &(*link)->next_in_bucket;
-    *link = ledger->next_in_bucket;
-    ledgers->count--;
-    ledger->is_dropped = true;
-    if (ledger->users == 0)
-        free(ledger);
+    *link = reply_cache->next_in_bucket;
+    reply_caches->count--;
+    reply_cache->is_dropped = true;
+    if (reply_cache->users == 0)
+        free(reply_cache);
 }
 
 /* Its session has ended. */
-static void ledger_rest(struct okv_ledgers *ledgers, struct okv_ledger *ledger, uint64_t now_ms)
+static void reply_cache_rest(struct okv_reply_caches *reply_caches,
+                             struct okv_reply_cache *reply_cache, uint64_t now_ms)
 {
-    ledger->is_held = false;
-    ledger->idle_since_ms = now_ms;
-    idle_append(ledgers, ledger);
+    reply_cache->is_held = false;
+    reply_cache->idle_since_ms = now_ms;
+    idle_append(reply_caches, reply_cache);
 }
 
-static void drop_oldest(struct okv_ledgers *ledgers)
+static void drop_oldest(struct okv_reply_caches *reply_caches)
 {
-    struct okv_ledger *oldest = ledgers->oldest;
+    struct okv_reply_cache *oldest = reply_caches->oldest;
 
-    idle_remove(ledgers, oldest);
-    ledger_drop(ledgers, oldest);
+    idle_remove(reply_caches, oldest);
+    reply_cache_drop(reply_caches, oldest);
 }
 
-static int ledger_create(struct okv_ledgers *ledgers, const struct okv_ledger_taker *taker,
-                         struct okv_ledger **out)
+static int reply_cache_create(struct okv_reply_caches *reply_caches,
+                              const struct okv_reply_cache_taker *taker,
+                              struct okv_reply_cache **out)
 {
-    struct okv_ledger **bucket = bucket_of(ledgers, taker->client_id);
+    struct okv_reply_cache **bucket = bucket_of(reply_caches, taker->client_id);
 
-    if (ledgers->count == ledgers->limit) {
-        if (!ledgers->oldest)
+    if (reply_caches->count == reply_caches->limit) {
+        if (!reply_caches->oldest)
             return OKV_EAGAIN;
-        drop_oldest(ledgers);
+        drop_oldest(reply_caches);
     }
-    struct okv_ledger *ledger = calloc(1, sizeof *ledger + taker->credits * sizeof *ledger->lanes);
-    if (!ledger)
+    struct okv_reply_cache *reply_cache =
+        calloc(1, sizeof *reply_cache + taker->credits * sizeof *reply_cache->request_slots);
+    if (!reply_cache)
         return OKV_ENOMEM;
-    memcpy(ledger->client_id, taker->client_id, OKV_CLIENT_ID_SIZE);
-    ledger->first_session = taker->session_id;
-    ledger->lane_count = taker->credits;
-    ledger->next_in_bucket = *bucket;
-    *bucket = ledger;
-    ledgers->count++;
-    *out = ledger;
+    memcpy(reply_cache->client_id, taker->client_id, OKV_CLIENT_ID_SIZE);
+    reply_cache->first_session = taker->session_id;
+    reply_cache->request_slot_count = taker->credits;
+    reply_cache->next_in_bucket = *bucket;
+    *bucket = reply_cache;
+    reply_caches->count++;
+    *out = reply_cache;
     return 0;
 }
 
-int okv_ledgers_init(struct okv_ledgers *ledgers, uint32_t limit, uint64_t remember_ms,
-                     uint64_t hash_seed)
+int okv_reply_caches_init(struct okv_reply_caches *reply_caches, uint32_t limit,
+                          uint64_t remember_ms, uint64_t hash_seed)
 {
-    *ledgers = (struct okv_ledgers){
+    *reply_caches = (struct okv_reply_caches){
         .hash_seed = hash_seed,
         .bucket_count = 1,
         .limit = limit,
         .remember_ms = remember_ms,
     };
-    while (ledgers->bucket_count < limit)
-        ledgers->bucket_count *= 2;
-    ledgers->buckets = calloc(ledgers->bucket_count, sizeof *ledgers->buckets);
-    if (!ledgers->buckets)
+    while (reply_caches->bucket_count < limit)
+        reply_caches->bucket_count *= 2;
+    reply_caches->buckets = calloc(reply_caches->bucket_count, sizeof *reply_caches->buckets);
+    if (!reply_caches->buckets)
         return OKV_ENOMEM;
-    pthread_mutex_init(&ledgers->lock, NULL);
+    pthread_mutex_init(&reply_caches->lock, NULL);
     return 0;
 }
 
-void okv_ledgers_fini(struct okv_ledgers *ledgers)
+void okv_reply_caches_fini(struct okv_reply_caches *reply_caches)
 {
-    while (ledgers->oldest)
-        drop_oldest(ledgers);
-    pthread_mutex_destroy(&ledgers->lock);
-    free(ledgers->buckets);
+    while (reply_caches->oldest)
+        drop_oldest(reply_caches);
+    pthread_mutex_destroy(&reply_caches->lock);
+    free(reply_caches->buckets);
 }
 
-int okv_ledger_take(struct okv_ledgers *ledgers, const struct okv_ledger_taker *taker,
-                    uint64_t now_ms, struct okv_ledger_taken *out)
+int okv_reply_cache_take_over(struct okv_reply_caches *reply_caches,
+                              const struct okv_reply_cache_taker *taker, uint64_t now_ms,
+                              struct okv_reply_cache_taken *out)
 {
     int rc = 0;
 
-    okv_ledgers_expire(ledgers, now_ms);
-    pthread_mutex_lock(&ledgers->lock);
-    struct okv_ledger *ledger = ledger_find(ledgers, taker->client_id);
-    *out = (struct okv_ledger_taken){
-        .resumed =
-            ledger && taker->resume >= ledger->first_session && taker->resume < taker->session_id,
-        .replaced = ledger && ledger->is_held,
+    okv_reply_caches_expire(reply_caches, now_ms);
+    pthread_mutex_lock(&reply_caches->lock);
+    struct okv_reply_cache *reply_cache = reply_cache_find(reply_caches, taker->client_id);
+    *out = (struct okv_reply_cache_taken){
+        .resumed = reply_cache && taker->resume >= reply_cache->first_session &&
+                   taker->resume < taker->session_id,
+        .replaced = reply_cache && reply_cache->is_held,
     };
     if (out->replaced) {
-        out->replaced_session = atomic_load(&ledger->holder);
-        out->replaced_place = ledger->place;
-        out->replaced_worker = ledger->worker;
+        out->replaced_session = atomic_load(&reply_cache->holder);
+        out->replaced_place = reply_cache->place;
+        out->replaced_worker = reply_cache->worker;
     }
-    if (!ledger)
-        rc = ledger_create(ledgers, taker, &ledger);
-    else if (!ledger->is_held)
-        idle_remove(ledgers, ledger);
+    if (!reply_cache)
+        rc = reply_cache_create(reply_caches, taker, &reply_cache);
+    else if (!reply_cache->is_held)
+        idle_remove(reply_caches, reply_cache);
     if (rc == 0) {
-        ledger->is_held = true;
-        ledger->users++;
-        ledger->place = taker->place;
-        ledger->worker = taker->worker;
-        ledger->replaced = out->replaced_session;
-        atomic_store(&ledger->holder, taker->session_id);
-        out->ledger = ledger;
+        reply_cache->is_held = true;
+        reply_cache->users++;
+        reply_cache->place = taker->place;
+        reply_cache->worker = taker->worker;
+        reply_cache->replaced = out->replaced_session;
+        atomic_store(&reply_cache->holder, taker->session_id);
+        out->reply_cache = reply_cache;
     }
-    pthread_mutex_unlock(&ledgers->lock);
+    pthread_mutex_unlock(&reply_caches->lock);
     return rc;
 }
 
-bool okv_ledger_give_back(struct okv_ledgers *ledgers, struct okv_ledger *ledger,
-                          uint64_t session_id, uint64_t now_ms, bool forget)
+bool okv_reply_cache_give_back(struct okv_reply_caches *reply_caches,
+                               struct okv_reply_cache *reply_cache, uint64_t session_id,
+                               uint64_t now_ms, bool forget)
 {
-    pthread_mutex_lock(&ledgers->lock);
-    bool held = !okv_ledger_is_replaced(ledger, session_id);
-    ledger->users--;
-    if (ledger->replaced == session_id)
-        ledger->replaced = 0;
-    if (ledger->is_dropped) {
-        if (ledger->users == 0)
-            free(ledger);
+    pthread_mutex_lock(&reply_caches->lock);
+    bool held = !okv_reply_cache_is_replaced(reply_cache, session_id);
+    reply_cache->users--;
+    if (reply_cache->replaced == session_id)
+        reply_cache->replaced = 0;
+    if (reply_cache->is_dropped) {
+        if (reply_cache->users == 0)
+            free(reply_cache);
     } else if (held && forget) {
-        ledger_drop(ledgers, ledger);
+        reply_cache_drop(reply_caches, reply_cache);
     } else if (held) {
-        ledger_rest(ledgers, ledger, now_ms);
+        reply_cache_rest(reply_caches, reply_cache, now_ms);
     }
-    pthread_mutex_unlock(&ledgers->lock);
+    pthread_mutex_unlock(&reply_caches->lock);
     return held;
 }
 
-bool okv_ledger_take_back(struct okv_ledgers *ledgers, const struct okv_ledger_taken *taken,
-                          uint64_t session_id, uint64_t now_ms)
+bool okv_reply_cache_rollback(struct okv_reply_caches *reply_caches,
+                              const struct okv_reply_cache_taken *taken, uint64_t session_id,
+                              uint64_t now_ms)
 {
-    struct okv_ledger *ledger = taken->ledger;
+    struct okv_reply_cache *reply_cache = taken->reply_cache;
 
-    pthread_mutex_lock(&ledgers->lock);
-    bool restored = !taken->replaced || ledger->replaced == taken->replaced_session;
-    ledger->users--;
+    pthread_mutex_lock(&reply_caches->lock);
+    bool restored = !taken->replaced || reply_cache->replaced == taken->replaced_session;
+    reply_cache->users--;
     if (taken->replaced && restored) {
-        atomic_store(&ledger->holder, taken->replaced_session);
-        ledger->place = taken->replaced_place;
-        ledger->worker = taken->replaced_worker;
-        ledger->replaced = 0;
-    } else if (ledger->first_session == session_id) {
-        ledger_drop(ledgers, ledger);
+        atomic_store(&reply_cache->holder, taken->replaced_session);
+        reply_cache->place = taken->replaced_place;
+        reply_cache->worker = taken->replaced_worker;
+        reply_cache->replaced = 0;
+    } else if (reply_cache->first_session == session_id) {
+        reply_cache_drop(reply_caches, reply_cache);
     } else {
-        ledger_rest(ledgers, ledger, now_ms);
+        reply_cache_rest(reply_caches, reply_cache, now_ms);
     }
-    pthread_mutex_unlock(&ledgers->lock);
+    pthread_mutex_unlock(&reply_caches->lock);
     return restored;
 }
 
-bool okv_ledger_find_holder(struct okv_ledgers *ledgers, const uint8_t *client_id, uint32_t *place)
+bool okv_reply_cache_find_holder(struct okv_reply_caches *reply_caches, const uint8_t *client_id,
+                                 uint32_t *place)
 {
-    pthread_mutex_lock(&ledgers->lock);
-    const struct okv_ledger *ledger = ledger_find(ledgers, client_id);
-    bool held = ledger && ledger->is_held;
+    pthread_mutex_lock(&reply_caches->lock);
+    const struct okv_reply_cache *reply_cache = reply_cache_find(reply_caches, client_id);
+    bool held = reply_cache && reply_cache->is_held;
     if (held)
-        *place = ledger->place;
-    pthread_mutex_unlock(&ledgers->lock);
+        *place = reply_cache->place;
+    pthread_mutex_unlock(&reply_caches->lock);
     return held;
 }
 
-uint32_t okv_ledgers_count(struct okv_ledgers *ledgers)
+uint32_t okv_reply_caches_count(struct okv_reply_caches *reply_caches)
 {
-    pthread_mutex_lock(&ledgers->lock);
-    uint32_t count = ledgers->count;
-    pthread_mutex_unlock(&ledgers->lock);
+    pthread_mutex_lock(&reply_caches->lock);
+    uint32_t count = reply_caches->count;
+    pthread_mutex_unlock(&reply_caches->lock);
     return count;
 }
 
-/* now_ms was read before the lock was taken: the ledger may have been given back since. */
-static bool is_overdue(const struct okv_ledgers *ledgers, const struct okv_ledger *ledger,
-                       uint64_t now_ms)
+/* now_ms was read before the lock was taken: the reply cache may have been given back since. */
+static bool is_overdue(const struct okv_reply_caches *reply_caches,
+                       const struct okv_reply_cache *reply_cache, uint64_t now_ms)
 {
-    return now_ms >= ledger->idle_since_ms &&
-           now_ms - ledger->idle_since_ms >= ledgers->remember_ms;
+    return now_ms >= reply_cache->idle_since_ms &&
+           now_ms - reply_cache->idle_since_ms >= reply_caches->remember_ms;
 }
 
-void okv_ledgers_expire(struct okv_ledgers *ledgers, uint64_t now_ms)
+void okv_reply_caches_expire(struct okv_reply_caches *reply_caches, uint64_t now_ms)
 {
-    pthread_mutex_lock(&ledgers->lock);
-    while (ledgers->oldest && is_overdue(ledgers, ledgers->oldest, now_ms))
-        drop_oldest(ledgers);
-    pthread_mutex_unlock(&ledgers->lock);
+    pthread_mutex_lock(&reply_caches->lock);
+    while (reply_caches->oldest && is_overdue(reply_caches, reply_caches->oldest, now_ms))
+        drop_oldest(reply_caches);
+    pthread_mutex_unlock(&reply_caches->lock);
 }
 
-bool okv_ledger_is_replaced(const struct okv_ledger *ledger, uint64_t session_id)
+bool okv_reply_cache_is_replaced(const struct okv_reply_cache *reply_cache, uint64_t session_id)
 {
-    return atomic_load(&ledger->holder) != session_id;
+    return atomic_load(&reply_cache->holder) != session_id;
 }
 
-uint32_t okv_ledger_lanes(const struct okv_ledger *ledger)
+uint32_t okv_reply_cache_request_slots(const struct okv_reply_cache *reply_cache)
 {
-    return ledger->lane_count;
+    return reply_cache->request_slot_count;
 }
 
-/* ---- the lanes of one ---- */
+/* ---- the request slots of one ---- */
 
-bool okv_ledger_is_write(unsigned opcode)
+bool okv_reply_cache_is_write(unsigned opcode)
 {
     switch (opcode) {
     case OKV_OP_PUT:
@@ -301,79 +311,82 @@ bool okv_ledger_is_write(unsigned opcode)
     }
 }
 
-static uint64_t sequence_of(const struct lane *lane)
+static uint64_t sequence_of(const struct request_slot *request_slot)
 {
-    return atomic_load_explicit(&lane->sequence, memory_order_relaxed);
+    return atomic_load_explicit(&request_slot->sequence, memory_order_relaxed);
 }
 
-static void sequence_set(struct lane *lane, uint64_t sequence)
+static void sequence_set(struct request_slot *request_slot, uint64_t sequence)
 {
-    atomic_store_explicit(&lane->sequence, sequence, memory_order_relaxed);
+    atomic_store_explicit(&request_slot->sequence, sequence, memory_order_relaxed);
 }
 
-static bool lane_take(struct lane *lane)
+static bool request_slot_take(struct request_slot *request_slot)
 {
-    return !atomic_exchange_explicit(&lane->is_taken, true, memory_order_acquire);
+    return !atomic_exchange_explicit(&request_slot->is_taken, true, memory_order_acquire);
 }
 
-static void lane_release(struct lane *lane)
+static void request_slot_release(struct request_slot *request_slot)
 {
-    atomic_store_explicit(&lane->is_taken, false, memory_order_release);
+    atomic_store_explicit(&request_slot->is_taken, false, memory_order_release);
 }
 
-static void recall(const struct lane *lane, uint16_t number, struct okv_reply_message *reply,
-                   uint8_t *value)
+static void recall(const struct request_slot *request_slot, uint16_t number,
+                   struct okv_reply_message *reply, uint8_t *value)
 {
-    memcpy(value, lane->value, lane->value_length);
+    memcpy(value, request_slot->value, request_slot->value_length);
     *reply = (struct okv_reply_message){
-        .opcode = lane->opcode,
+        .opcode = request_slot->opcode,
         .slot = number,
-        .status = lane->status,
-        .sequence = sequence_of(lane),
-        .version = lane->version,
+        .status = request_slot->status,
+        .sequence = sequence_of(request_slot),
+        .version = request_slot->version,
         .value = value,
-        .value_length = lane->value_length,
+        .value_length = request_slot->value_length,
     };
 }
 
-enum okv_ledger_verdict okv_ledger_begin(struct okv_ledger *ledger, uint16_t number,
-                                         uint64_t sequence, struct okv_reply_message *reply,
-                                         uint8_t *value)
+enum okv_reply_cache_verdict okv_reply_cache_begin(struct okv_reply_cache *reply_cache,
+                                                   uint16_t number, uint64_t sequence,
+                                                   struct okv_reply_message *reply, uint8_t *value)
 {
-    struct lane *lane = &ledger->lanes[number];
+    struct request_slot *request_slot = &reply_cache->request_slots[number];
 
+    if (sequence == 0) /* a slot that has seen none has that */
+        return OKV_REPLY_CACHE_STALE;
     /* Also a later one waits: where the earlier one ended is still to be written down. */
-    if (!lane_take(lane))
-        return sequence < sequence_of(lane) ? OKV_LEDGER_STALE : OKV_LEDGER_WAIT;
-    uint64_t last = sequence_of(lane);
+    if (!request_slot_take(request_slot))
+        return sequence < sequence_of(request_slot) ? OKV_REPLY_CACHE_STALE : OKV_REPLY_CACHE_WAIT;
+    uint64_t last = sequence_of(request_slot);
     if (sequence > last) {
-        lane->earlier = last;
-        sequence_set(lane, sequence);
-        return OKV_LEDGER_APPLY; /* done or undone releases the lane */
+        request_slot->earlier = last;
+        sequence_set(request_slot, sequence);
+        return OKV_REPLY_CACHE_APPLY; /* done or undone releases the request slot */
     }
     if (sequence == last)
-        recall(lane, number, reply, value);
-    lane_release(lane);
-    return sequence == last ? OKV_LEDGER_ANSWER : OKV_LEDGER_STALE;
+        recall(request_slot, number, reply, value);
+    request_slot_release(request_slot);
+    return sequence == last ? OKV_REPLY_CACHE_ANSWER : OKV_REPLY_CACHE_STALE;
 }
 
-void okv_ledger_done(struct okv_ledger *ledger, const struct okv_reply_message *reply)
+void okv_reply_cache_done(struct okv_reply_cache *reply_cache,
+                          const struct okv_reply_message *reply)
 {
-    struct lane *lane = &ledger->lanes[reply->slot];
+    struct request_slot *request_slot = &reply_cache->request_slots[reply->slot];
 
-    lane->version = reply->version;
-    lane->status = reply->status;
-    lane->opcode = (uint8_t)reply->opcode;
-    lane->value_length = (uint8_t)reply->value_length;
+    request_slot->version = reply->version;
+    request_slot->status = reply->status;
+    request_slot->opcode = (uint8_t)reply->opcode;
+    request_slot->value_length = (uint8_t)reply->value_length;
     if (reply->value_length)
-        memcpy(lane->value, reply->value, reply->value_length);
-    lane_release(lane);
+        memcpy(request_slot->value, reply->value, reply->value_length);
+    request_slot_release(request_slot);
 }
 
-void okv_ledger_undone(struct okv_ledger *ledger, uint16_t number)
+void okv_reply_cache_undone(struct okv_reply_cache *reply_cache, uint16_t number)
 {
-    struct lane *lane = &ledger->lanes[number];
+    struct request_slot *request_slot = &reply_cache->request_slots[number];
 
-    sequence_set(lane, lane->earlier);
-    lane_release(lane);
+    sequence_set(request_slot, request_slot->earlier);
+    request_slot_release(request_slot);
 }

@@ -5,18 +5,21 @@
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
-#define LANES_PER_WORD 64u
+#define REQUEST_SLOTS_PER_WORD 64u
 
-struct okv_session *okv_session_create(uint64_t id, unsigned listener, uint32_t lanes)
+struct okv_session *okv_session_create(uint64_t id, unsigned listener, uint32_t request_slots)
 {
     struct okv_session *session = malloc(sizeof *session);
 
     if (!session)
         return NULL;
-    *session = (struct okv_session){
-        .id = id, .listener = listener, .lanes = lanes, .created_ns = okv_clock_ns()};
-    session->taken = calloc((lanes + LANES_PER_WORD - 1) / LANES_PER_WORD, sizeof *session->taken);
-    session->deferred = calloc(lanes, sizeof *session->deferred);
+    *session = (struct okv_session){.id = id,
+                                    .listener = listener,
+                                    .request_slots = request_slots,
+                                    .created_ns = okv_clock_ns()};
+    session->taken = calloc((request_slots + REQUEST_SLOTS_PER_WORD - 1) / REQUEST_SLOTS_PER_WORD,
+                            sizeof *session->taken);
+    session->deferred = calloc(request_slots, sizeof *session->deferred);
     if (!session->taken || !session->deferred) {
         okv_session_destroy(session);
         return NULL;
@@ -33,24 +36,26 @@ void okv_session_destroy(struct okv_session *session)
     free(session);
 }
 
-int okv_session_lane_take(struct okv_session *session, uint16_t lane)
+int okv_session_request_slot_take(struct okv_session *session, uint16_t request_slot)
 {
-    uint64_t bit = UINT64_C(1) << lane % LANES_PER_WORD;
+    uint64_t bit = UINT64_C(1) << request_slot % REQUEST_SLOTS_PER_WORD;
 
-    if (lane >= session->lanes || session->taken[lane / LANES_PER_WORD] & bit)
+    if (request_slot >= session->request_slots ||
+        session->taken[request_slot / REQUEST_SLOTS_PER_WORD] & bit)
         return OKV_ECREDIT;
-    session->taken[lane / LANES_PER_WORD] |= bit;
+    session->taken[request_slot / REQUEST_SLOTS_PER_WORD] |= bit;
     return 0;
 }
 
-void okv_session_lane_free(struct okv_session *session, uint16_t lane)
+void okv_session_request_slot_free(struct okv_session *session, uint16_t request_slot)
 {
-    session->taken[lane / LANES_PER_WORD] &= ~(UINT64_C(1) << lane % LANES_PER_WORD);
+    session->taken[request_slot / REQUEST_SLOTS_PER_WORD] &=
+        ~(UINT64_C(1) << request_slot % REQUEST_SLOTS_PER_WORD);
 }
 
 void okv_session_defer(struct okv_session *session, const struct okv_event *request)
 {
-    uint32_t at = (session->deferred_first + session->deferred_count) % session->lanes;
+    uint32_t at = (session->deferred_first + session->deferred_count) % session->request_slots;
 
     session->deferred[at] = *request;
     session->deferred_count++;
@@ -63,6 +68,6 @@ const struct okv_event *okv_session_oldest(const struct okv_session *session)
 
 void okv_session_drop_oldest(struct okv_session *session)
 {
-    session->deferred_first = (session->deferred_first + 1) % session->lanes;
+    session->deferred_first = (session->deferred_first + 1) % session->request_slots;
     session->deferred_count--;
 }

@@ -1,10 +1,10 @@
 /*
  * One client's connection as the worker sees it.
  *
- * A request takes its lane from its arrival until its reply was posted. One that finds no
- * send buffer for its reply, no place for its pull, or its connection's share of a pass used
- * up, waits here with its receive buffer. A PUT whose value is being pulled has a place here
- * from its begin until it was answered (session_pull.h).
+ * A request takes its request slot from its arrival until its reply was posted. One that finds no
+ * send buffer for its reply, no place for its rendezvous read, or its connection's share of a pass
+ * used up, waits here with its receive buffer. A PUT whose value is being READ by rendezvous has a
+ * place here from its begin until it was answered (session_rendezvous.h).
  */
 #ifndef OKV_SERVER_SESSION_SESSION_H
 #define OKV_SERVER_SESSION_SESSION_H
@@ -43,18 +43,18 @@ struct okv_session {
     unsigned listener; /* index: which endpoint it is on */
     uint32_t place;    /* what okv_admission_take() gave */
     struct okv_conn *conn;
-    struct okv_ledger *ledger; /* the client's; has as many lanes */
-    bool closing;              /* we ended it: what still comes is dropped */
-    bool told_goodbye;         /* it knows that the server ends */
-    bool forget;               /* the client will not come back */
+    struct okv_reply_cache *reply_cache; /* the client's; has as many request slots */
+    bool closing;                        /* we ended it: what still comes is dropped */
+    bool told_goodbye;                   /* it knows that the server ends */
+    bool forget;                         /* the client will not come back */
 
-    uint32_t lanes;
-    uint64_t *taken;            /* a bit for each lane */
-    struct okv_event *deferred; /* ring of `lanes` */
+    uint32_t request_slots;
+    uint64_t *taken;            /* a bit for each request slot */
+    struct okv_event *deferred; /* ring of `request slots` */
     uint32_t deferred_first;
     uint32_t deferred_count;
-    struct okv_session_pull pulls[OKV_PULLS_MAX];
-    uint32_t pull_count; /* places of `pulls` that are taken */
+    struct okv_session_rendezvous rendezvous_reads[OKV_RENDEZVOUS_MAX];
+    uint32_t rendezvous_count; /* places of `rendezvous reads` that are taken */
 
     struct okv_keepalive keepalive;
     uint32_t idle_scans; /* since the last request */
@@ -70,18 +70,18 @@ struct okv_session {
 TAILQ_HEAD(okv_session_list, okv_session);
 
 /* NULL when there is no memory. */
-struct okv_session *okv_session_create(uint64_t id, unsigned listener, uint32_t lanes);
+struct okv_session *okv_session_create(uint64_t id, unsigned listener, uint32_t request_slots);
 /* Accepts NULL. The deferred requests' buffers must have been given back, and every
- * pull must have ended. */
+ * rendezvous read must have ended. */
 void okv_session_destroy(struct okv_session *session);
 
-/* A request came on `lane`. OKV_ECREDIT: there is no such lane, or the one before on it
- * has not been answered. */
-int okv_session_lane_take(struct okv_session *session, uint16_t lane);
+/* A request came on `request slot`. OKV_ECREDIT: there is no such request slot, or the one before
+ * on it has not been answered. */
+int okv_session_request_slot_take(struct okv_session *session, uint16_t request_slot);
 /* It was answered. */
-void okv_session_lane_free(struct okv_session *session, uint16_t lane);
+void okv_session_request_slot_free(struct okv_session *session, uint16_t request_slot);
 
-/* Keeps a request, which has taken its lane, for later. */
+/* Keeps a request, which has taken its request slot, for later. */
 void okv_session_defer(struct okv_session *session, const struct okv_event *request);
 /* The request that waits longest, or NULL. */
 const struct okv_event *okv_session_oldest(const struct okv_session *session);

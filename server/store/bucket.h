@@ -36,8 +36,8 @@ static inline uint64_t okv_table_bucket_offset(const struct okv_table *table, ui
 struct okv_store_item {
     struct okv_entry entry;
     uint32_t inline_size; /* bytes of the entry if it is inline, in the image to come */
-    uint8_t published_part;
-    uint8_t part;
+    uint8_t published_page;
+    uint8_t page;
     bool fresh_extent; /* taken by this commit */
 };
 
@@ -45,11 +45,11 @@ struct okv_store_item {
 struct okv_store_tally {
     uint64_t items;
     uint64_t user_bytes;  /* of keys and values */
-    uint64_t entry_bytes; /* of all entries in its parts */
+    uint64_t entry_bytes; /* of all entries in its pages */
     uint64_t references;  /* items that are not inline */
     uint64_t extra_reads; /* see struct okv_store_totals */
     uint64_t expiring;
-    uint64_t overflow_parts;
+    uint64_t overflow_pages;
 };
 
 struct okv_store_bucket {
@@ -59,10 +59,10 @@ struct okv_store_bucket {
     unsigned depth;        /* of the images to come */
     struct okv_store_tally published, changed;
 
-    unsigned published_parts, parts;
-    uint64_t published_offset[OKV_BUCKET_PARTS_MAX];
-    uint64_t offset[OKV_BUCKET_PARTS_MAX];
-    uint32_t used[OKV_BUCKET_PARTS_MAX]; /* bytes of entries in each part to come */
+    unsigned published_pages, pages;
+    uint64_t published_offset[OKV_BUCKET_PAGES_MAX];
+    uint64_t offset[OKV_BUCKET_PAGES_MAX];
+    uint32_t used[OKV_BUCKET_PAGES_MAX]; /* bytes of entries in each part to come */
 
     struct okv_store_item *items;
     unsigned item_count, item_capacity;
@@ -71,7 +71,7 @@ struct okv_store_bucket {
     unsigned dropped_count;
     unsigned expired;  /* items that expire removed */
     bool only_shrinks; /* nothing but removals */
-    uint8_t *images;   /* OKV_BUCKET_PARTS_MAX of bucket_size */
+    uint8_t *images;   /* OKV_BUCKET_PAGES_MAX of bucket_size */
 };
 
 #endif

@@ -1,15 +1,15 @@
 /*
  * The rules of publishing, which readers rely on (docs/consistency.md section 3):
  *
- *   - A bucket has a version, that of its part 0. Whatever writes or moves an item raises
+ *   - A bucket has a version, that of its page 0. Whatever writes or moves an item raises
  *     it, so a key never gets the same version twice; a split or merge gives every
  *     bucket that it writes a version above those of all that it read.
  *   - Every part carries the version of its bucket. A reader accepts a set of
- *     parts only when all of them carry the one of part 0.
+ *     pages only when all of them carry the one of page 0.
  *   - An image is built and sealed in private memory, then copied over the old one.
- *   - New extents are written first, then the overflow parts, part 0 last.
- *   - Extents never change. They and the parts that are no longer needed are
- *     freed after part 0 was written: until then it leads readers to them.
+ *   - New extents are written first, then the overflow pages, page 0 last.
+ *   - Extents never change. They and the pages that are no longer needed are
+ *     freed after page 0 was written: until then it leads readers to them.
  *   - Space is taken before anything is written to where a reader may look. When
  *     there is none, what was taken is given back and nothing was published.
  */
@@ -25,13 +25,13 @@
 
 int okv_store_bucket_init(struct okv_store_bucket *bucket, uint32_t bucket_size)
 {
-    unsigned capacity = OKV_BUCKET_PARTS_MAX * (okv_bucket_room(bucket_size) / OKV_ENTRY_SIZE_MIN);
+    unsigned capacity = OKV_BUCKET_PAGES_MAX * (okv_bucket_room(bucket_size) / OKV_ENTRY_SIZE_MIN);
 
     *bucket = (struct okv_store_bucket){.item_capacity = capacity};
     bucket->items = malloc(capacity * sizeof *bucket->items);
     bucket->order = malloc(capacity * sizeof *bucket->order);
     bucket->dropped = malloc(capacity * sizeof *bucket->dropped);
-    bucket->images = malloc((size_t)OKV_BUCKET_PARTS_MAX * bucket_size);
+    bucket->images = malloc((size_t)OKV_BUCKET_PAGES_MAX * bucket_size);
     if (bucket->items && bucket->order && bucket->dropped && bucket->images)
         return 0;
     okv_store_bucket_fini(bucket);
@@ -47,14 +47,14 @@ void okv_store_bucket_fini(struct okv_store_bucket *bucket)
 }
 
 void okv_store_tally_item(struct okv_store_tally *tally, const struct okv_table *table,
-                          const struct okv_entry *entry, unsigned part, uint64_t image_version)
+                          const struct okv_entry *entry, unsigned page, uint64_t image_version)
 {
     bool small = entry->is_reference && okv_store_layout_is_small(table, entry, image_version);
 
     tally->items++;
     tally->user_bytes += entry->key_length + entry->value_length;
     tally->references += entry->is_reference;
-    tally->extra_reads += part > 0 || small;
+    tally->extra_reads += page > 0 || small;
     tally->expiring += entry->expiry_ms != 0;
 }
 
@@ -71,28 +71,28 @@ void okv_store_entry_complete(struct okv_entry *entry, const struct okv_table *t
     }
 }
 
-static int load_item(struct okv_store_bucket *bucket, const struct okv_table *table, unsigned part,
+static int load_item(struct okv_store_bucket *bucket, const struct okv_table *table, unsigned page,
                      const struct okv_entry *entry)
 {
     if (bucket->item_count == bucket->item_capacity)
         return OKV_ECORRUPT;
     struct okv_store_item *item = &bucket->items[bucket->item_count++];
-    *item = (struct okv_store_item){.entry = *entry, .published_part = (uint8_t)part};
+    *item = (struct okv_store_item){.entry = *entry, .published_page = (uint8_t)page};
     okv_store_entry_complete(&item->entry, table);
-    okv_store_tally_item(&bucket->published, table, entry, part, bucket->version);
+    okv_store_tally_item(&bucket->published, table, entry, page, bucket->version);
     return 0;
 }
 
-static int load_part(struct okv_store_bucket *bucket, const struct okv_table *table, unsigned part)
+static int load_page(struct okv_store_bucket *bucket, const struct okv_table *table, unsigned page)
 {
-    const uint8_t *image = table->base + bucket->published_offset[part];
+    const uint8_t *image = table->base + bucket->published_offset[page];
     uint32_t position = 0;
     struct okv_entry entry;
     int rc;
 
     bucket->published.entry_bytes += okv_bucket_used(image);
     while ((rc = okv_bucket_next(image, &position, &entry)) == 1) {
-        rc = load_item(bucket, table, part, &entry);
+        rc = load_item(bucket, table, page, &entry);
         if (rc)
             return rc;
     }
@@ -107,7 +107,7 @@ void okv_store_bucket_begin(struct okv_store_bucket *bucket, const struct okv_ta
     bucket->version = version;
     bucket->next_version = version + 1;
     bucket->published = (struct okv_store_tally){0};
-    bucket->published_parts = 1;
+    bucket->published_pages = 1;
     bucket->published_offset[0] = okv_table_bucket_offset(table, number);
     bucket->item_count = 0;
     bucket->dropped_count = 0;
@@ -123,17 +123,17 @@ int okv_store_bucket_load(struct okv_store_bucket *bucket, const struct okv_tabl
 
     okv_store_bucket_begin(bucket, table, number, okv_bucket_depth(first),
                            okv_bucket_version(first));
-    for (unsigned part = 0; offset; part++) {
-        if (part == OKV_BUCKET_PARTS_MAX)
+    for (unsigned page = 0; offset; page++) {
+        if (page == OKV_BUCKET_PAGES_MAX)
             return OKV_ECORRUPT;
-        bucket->published_parts = part + 1;
-        bucket->published_offset[part] = offset;
-        int rc = load_part(bucket, table, part);
+        bucket->published_pages = page + 1;
+        bucket->published_offset[page] = offset;
+        int rc = load_page(bucket, table, page);
         if (rc)
             return rc;
         offset = okv_bucket_chain(table->base + offset);
     }
-    bucket->published.overflow_parts = bucket->published_parts - 1;
+    bucket->published.overflow_pages = bucket->published_pages - 1;
     return 0;
 }
 
@@ -221,9 +221,9 @@ static void give_back_extents(struct okv_store_bucket *bucket, const struct okv_
 void okv_store_bucket_cancel(struct okv_store_bucket *bucket, const struct okv_table *table)
 {
     give_back_extents(bucket, table);
-    for (unsigned part = bucket->published_parts; part < bucket->parts; part++)
-        if (bucket->offset[part])
-            okv_heap_free(table->heap, bucket->offset[part]);
+    for (unsigned page = bucket->published_pages; page < bucket->pages; page++)
+        if (bucket->offset[page])
+            okv_heap_free(table->heap, bucket->offset[page]);
 }
 
 void okv_store_entry_seal_extent(struct okv_entry *entry, const struct okv_table *table)
@@ -254,11 +254,11 @@ int okv_store_entry_write_extent(struct okv_entry *entry, const struct okv_table
 /* Takes what the layout needs beyond what is published; all or nothing. */
 static int take_space(struct okv_store_bucket *bucket, const struct okv_table *table)
 {
-    for (unsigned part = 0; part < bucket->parts; part++)
-        bucket->offset[part] = part < bucket->published_parts ? bucket->published_offset[part] : 0;
-    for (unsigned part = bucket->published_parts; part < bucket->parts; part++) {
-        bucket->offset[part] = okv_heap_alloc(table->heap, table->bucket_size);
-        if (!bucket->offset[part])
+    for (unsigned page = 0; page < bucket->pages; page++)
+        bucket->offset[page] = page < bucket->published_pages ? bucket->published_offset[page] : 0;
+    for (unsigned page = bucket->published_pages; page < bucket->pages; page++) {
+        bucket->offset[page] = okv_heap_alloc(table->heap, table->bucket_size);
+        if (!bucket->offset[page])
             goto give_back;
     }
     for (unsigned i = 0; i < bucket->item_count; i++) {
@@ -276,30 +276,30 @@ give_back:
 }
 
 static uint8_t *private_image(const struct okv_store_bucket *bucket, const struct okv_table *table,
-                              unsigned part)
+                              unsigned page)
 {
-    return bucket->images + (size_t)part * table->bucket_size;
+    return bucket->images + (size_t)page * table->bucket_size;
 }
 
 /* OKV_ECORRUPT when the layout promised more than an image holds. */
 static int build_images(struct okv_store_bucket *bucket, const struct okv_table *table)
 {
     uint64_t version = bucket->next_version;
-    struct okv_store_tally tally = {.overflow_parts = bucket->parts - 1};
+    struct okv_store_tally tally = {.overflow_pages = bucket->pages - 1};
 
-    for (unsigned part = 0; part < bucket->parts; part++) {
-        uint64_t chain = part + 1 < bucket->parts ? bucket->offset[part + 1] : 0;
-        okv_bucket_begin(private_image(bucket, table, part), bucket->depth, version, chain, part);
+    for (unsigned page = 0; page < bucket->pages; page++) {
+        uint64_t chain = page + 1 < bucket->pages ? bucket->offset[page + 1] : 0;
+        okv_bucket_begin(private_image(bucket, table, page), bucket->depth, version, chain, page);
     }
     for (unsigned i = 0; i < bucket->item_count; i++) {
         const struct okv_store_item *item = &bucket->items[i];
-        uint8_t *image = private_image(bucket, table, item->part);
+        uint8_t *image = private_image(bucket, table, item->page);
         if (okv_bucket_append(image, table->bucket_size, &item->entry))
             return OKV_ECORRUPT;
-        okv_store_tally_item(&tally, table, &item->entry, item->part, version);
+        okv_store_tally_item(&tally, table, &item->entry, item->page, version);
     }
-    for (unsigned part = 0; part < bucket->parts; part++) {
-        uint8_t *image = private_image(bucket, table, part);
+    for (unsigned page = 0; page < bucket->pages; page++) {
+        uint8_t *image = private_image(bucket, table, page);
         tally.entry_bytes += okv_bucket_used(image);
         okv_bucket_seal(image, table->bucket_size, table->boot_id, bucket->number);
     }
@@ -339,13 +339,13 @@ void okv_store_publish_image(uint8_t *published, const uint8_t *image, uint32_t 
 void okv_store_bucket_publish(const struct okv_store_bucket *bucket, const struct okv_table *table)
 {
     okv_publish_fence(); /* extents before what refers to them */
-    for (unsigned part = bucket->parts; part-- > 0;) {
-        if (part == 0)
-            okv_publish_fence(); /* every other part before part 0 */
-        memcpy(table->base + bucket->offset[part], private_image(bucket, table, part),
+    for (unsigned page = bucket->pages; page-- > 0;) {
+        if (page == 0)
+            okv_publish_fence(); /* every other part before page 0 */
+        memcpy(table->base + bucket->offset[page], private_image(bucket, table, page),
                table->bucket_size);
     }
-    okv_publish_fence(); /* part 0 before what was freed is written again */
+    okv_publish_fence(); /* page 0 before what was freed is written again */
 }
 
 void okv_store_bucket_finish(struct okv_store_bucket *bucket, const struct okv_table *table)
@@ -357,8 +357,8 @@ void okv_store_bucket_finish(struct okv_store_bucket *bucket, const struct okv_t
         if (entry->extent && !entry->is_reference)
             okv_heap_free(table->heap, entry->extent);
     }
-    for (unsigned part = bucket->parts; part < bucket->published_parts; part++)
-        okv_heap_free(table->heap, bucket->published_offset[part]);
+    for (unsigned page = bucket->pages; page < bucket->published_pages; page++)
+        okv_heap_free(table->heap, bucket->published_offset[page]);
 }
 
 void okv_store_bucket_write_empty(const struct okv_table *table, uint64_t number, unsigned depth,

@@ -1,7 +1,7 @@
 /*
  * The working copy of one bucket: load, change, commit.
  *
- * A change is made in steps. Load lists the items of the published parts. Put,
+ * A change is made in steps. Load lists the items of the published pages. Put,
  * remove and expire change that list. Prepare decides anew what is inline, what is
  * an extent and which part holds it, takes the space that this needs and builds all
  * images in private memory. Publish copies them to the region; nothing can fail
@@ -21,7 +21,7 @@
 /* Counts an item that is in this part of an image of this version. What it counts of one that is
  * inline, counts_the_same() in update_in_place.c compares. */
 void okv_store_tally_item(struct okv_store_tally *tally, const struct okv_table *table,
-                          const struct okv_entry *entry, unsigned part, uint64_t image_version);
+                          const struct okv_entry *entry, unsigned page, uint64_t image_version);
 
 /* Room for any bucket of this size. OKV_ENOMEM. */
 int okv_store_bucket_init(struct okv_store_bucket *bucket, uint32_t bucket_size);

@@ -97,25 +97,25 @@ static void spill(struct okv_store_bucket *bucket, uint64_t total, uint32_t room
 
 static int deal(struct okv_store_bucket *bucket, uint32_t room)
 {
-    bucket->parts = 1;
+    bucket->pages = 1;
     memset(bucket->used, 0, sizeof bucket->used);
     for (unsigned i = 0; i < bucket->item_count; i++) {
         struct okv_store_item *item = &bucket->items[i];
         uint32_t size = size_of(bucket, item);
-        unsigned part = 0;
-        while (part < OKV_BUCKET_PARTS_MAX && bucket->used[part] + size > room)
-            part++;
-        if (part == OKV_BUCKET_PARTS_MAX)
+        unsigned page = 0;
+        while (page < OKV_BUCKET_PAGES_MAX && bucket->used[page] + size > room)
+            page++;
+        if (page == OKV_BUCKET_PAGES_MAX)
             return OKV_EFULL;
-        item->part = (uint8_t)part;
-        bucket->used[part] += size;
-        if (part >= bucket->parts)
-            bucket->parts = part + 1;
+        item->page = (uint8_t)page;
+        bucket->used[page] += size;
+        if (page >= bucket->pages)
+            bucket->pages = page + 1;
     }
     return 0;
 }
 
-static void pull_back(struct okv_store_bucket *bucket, uint32_t room)
+static void rendezvous_back(struct okv_store_bucket *bucket, uint32_t room)
 {
     unsigned count = list_items(bucket, true, smaller_first);
 
@@ -124,10 +124,10 @@ static void pull_back(struct okv_store_bucket *bucket, uint32_t room)
         if (item->inline_size == UINT32_MAX)
             return;
         uint32_t size = reference_size(bucket, item);
-        if (bucket->used[item->part] - size + item->inline_size > room)
+        if (bucket->used[item->page] - size + item->inline_size > room)
             continue;
         item->entry.is_reference = false;
-        bucket->used[item->part] += item->inline_size - size;
+        bucket->used[item->page] += item->inline_size - size;
     }
 }
 
@@ -141,21 +141,21 @@ int okv_store_layout_plan(struct okv_store_bucket *bucket, const struct okv_tabl
     int rc = deal(bucket, room);
     if (rc)
         return rc;
-    pull_back(bucket, room);
+    rendezvous_back(bucket, room);
     return 0;
 }
 
 void okv_store_layout_keep(struct okv_store_bucket *bucket)
 {
     bucket->next_version = bucket->version;
-    bucket->parts = bucket->published_parts;
+    bucket->pages = bucket->published_pages;
     memset(bucket->used, 0, sizeof bucket->used);
     for (unsigned i = 0; i < bucket->item_count; i++) {
         struct okv_store_item *item = &bucket->items[i];
         item->entry.is_reference = item->entry.extent != 0;
         item->inline_size = size_as(&item->entry, false, bucket->next_version);
-        item->part = item->published_part;
-        bucket->used[item->part] += size_of(bucket, item);
+        item->page = item->published_page;
+        bucket->used[item->page] += size_of(bucket, item);
     }
 }
 

@@ -3,7 +3,7 @@
  *
  *   1. An item is inline while its entry is at most inline_max bytes.
  *   2. What does not fit one image so moves to extents, largest first.
- *   3. If the entries do not even fit then, they are dealt to several parts:
+ *   3. If the entries do not even fit then, they are dealt to several pages:
  *      each to the first one that has room.
  *   4. Where a part has room left, its smallest extents come back inline.
  *
@@ -14,13 +14,13 @@
 
 #include "server/store/bucket.h"
 
-/* Sets `parts`, `used`, and of each item `part` and `entry.is_reference`.
- * OKV_EFULL when OKV_BUCKET_PARTS_MAX parts do not hold the items. */
+/* Sets `pages`, `used`, and of each item `part` and `entry.is_reference`.
+ * OKV_EFULL when OKV_BUCKET_PAGES_MAX pages do not hold the items. */
 int okv_store_layout_plan(struct okv_store_bucket *bucket, const struct okv_table *table);
 
 /* The layout that needs no memory: every item stays as it is where it is. Only
  * for a bucket that has lost items and gained none. The bucket keeps its version, or an age
- * might take another byte: readers may mix parts from before and after, since each item
+ * might take another byte: readers may mix pages from before and after, since each item
  * stays in its part or goes, and no part goes, even if it is empty. */
 void okv_store_layout_keep(struct okv_store_bucket *bucket);
 

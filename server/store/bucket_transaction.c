@@ -65,7 +65,7 @@ void okv_store_count_difference(struct okv_store *store, const struct okv_store_
     add_change(&totals->references, before->references, after->references);
     add_change(&totals->extra_reads, before->extra_reads, after->extra_reads);
     add_change(&totals->expiring, before->expiring, after->expiring);
-    add_change(&totals->overflow_parts, before->overflow_parts, after->overflow_parts);
+    add_change(&totals->overflow_pages, before->overflow_pages, after->overflow_pages);
 }
 
 void okv_store_count_change(struct okv_store *store, const struct okv_store_bucket *bucket)

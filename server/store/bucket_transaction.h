@@ -35,9 +35,9 @@ void okv_store_count_difference(struct okv_store *store, const struct okv_store_
 bool okv_store_patch_begin(struct okv_store *store, struct okv_store_work *work, uint64_t number,
                            uint64_t hash, uint64_t clock_ms, const struct okv_store_write *write);
 /* *there is the item, or NULL. False: the whole bucket has to be loaded. */
-bool okv_store_patch_look(struct okv_store *store, struct okv_store_work *work,
+bool okv_store_patch_read(struct okv_store *store, struct okv_store_work *work,
                           const struct okv_store_write *write, const struct okv_entry **there);
-/* After okv_store_patch_look(): puts an entry in its place, or removes it where that is NULL,
+/* After okv_store_patch_read(): puts an entry in its place, or removes it where that is NULL,
  * publishes and counts the change. An extent that the entry has is used up. OKV_STORE_WHOLE_BUCKET:
  * nothing was changed. */
 int okv_store_patch_commit(struct okv_store *store, struct okv_store_work *work,

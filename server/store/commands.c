@@ -49,7 +49,7 @@ static int place_open(struct okv_store *store, struct okv_store_work *work,
     place->clock_ms = atomic_load(&store->clock_ms);
     place->is_patch =
         okv_store_patch_begin(store, work, place->bucket, hash, place->clock_ms, write) &&
-        okv_store_patch_look(store, work, write, &place->there);
+        okv_store_patch_read(store, work, write, &place->there);
     if (!place->is_patch)
         rc = place_load(store, work, write, place);
     if (rc)

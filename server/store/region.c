@@ -127,7 +127,7 @@ static int keep_from_children(void *base, uint64_t length, struct okv_diag *diag
 }
 
 int okv_region_create(uint64_t length, enum okv_region_pages pages, bool prefault,
-                      struct okv_exposed_region *out, struct okv_diag *diag)
+                      struct okv_region *out, struct okv_diag *diag)
 {
     unsigned huge = pages == OKV_REGION_RESERVED ? MFD_HUGETLB | MFD_HUGE_2MB : 0;
     int rc = check_length(length, diag);
@@ -157,7 +157,7 @@ int okv_region_create(uint64_t length, enum okv_region_pages pages, bool prefaul
         rc = populate(base, length, diag);
     if (rc)
         goto unmap;
-    *out = (struct okv_exposed_region){.base = base, .length = length, .fd = fd};
+    *out = (struct okv_region){.base = base, .length = length, .fd = fd};
     return 0;
 unmap:
     munmap(base, length);
@@ -166,7 +166,7 @@ close_fd:
     return rc;
 }
 
-void okv_region_destroy(struct okv_exposed_region *region)
+void okv_region_destroy(struct okv_region *region)
 {
     munmap(region->base, region->length);
     close(region->fd);

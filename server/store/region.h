@@ -25,7 +25,7 @@ enum okv_region_pages {
  * transparent ones later.
  */
 int okv_region_create(uint64_t length, enum okv_region_pages pages, bool prefault,
-                      struct okv_exposed_region *out, struct okv_diag *diag);
-void okv_region_destroy(struct okv_exposed_region *region);
+                      struct okv_region *out, struct okv_diag *diag);
+void okv_region_destroy(struct okv_region *region);
 
 #endif

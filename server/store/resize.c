@@ -171,7 +171,7 @@ static int split_locked(struct okv_store *store, struct okv_store_work *work, ui
     work->bucket.depth++;
     okv_store_bucket_begin(&work->sibling, table, to, work->bucket.depth, work->bucket.version);
     rc = divide(store, work);
-    /* The depth changes: readers must not mix parts from before and after. */
+    /* The depth changes: readers must not mix pages from before and after. */
     work->bucket.only_shrinks = false;
     if (!rc)
         rc = prepare_both(store, work);
@@ -231,9 +231,9 @@ static int merge_locked(struct okv_store *store, struct okv_store_work *work, ui
     okv_store_bucket_write_empty(table, from, bucket->depth, bucket->next_version);
     set_count(store, from);
     okv_store_bucket_finish(bucket, table);
-    gone->parts = 0; /* all of its overflow parts go; its own place is the segment's */
-    for (unsigned part = 1; part < gone->published_parts; part++)
-        okv_heap_free(table->heap, gone->published_offset[part]);
+    gone->pages = 0; /* all of its overflow pages go; its own place is the segment's */
+    for (unsigned page = 1; page < gone->published_pages; page++)
+        okv_heap_free(table->heap, gone->published_offset[page]);
     gone->changed = (struct okv_store_tally){0};
     okv_store_count_change(store, gone);
     okv_store_count_change(store, bucket);

@@ -166,12 +166,12 @@ uint64_t okv_store_index_length(const struct okv_store *store)
 
 uint64_t okv_store_overflow_length(const struct okv_store *store)
 {
-    return atomic_load(&store->totals.overflow_parts) * okv_heap_size(store->table.bucket_size);
+    return atomic_load(&store->totals.overflow_pages) * okv_heap_size(store->table.bucket_size);
 }
 
 /* ---- reading ---- */
 
-/* Finds a key in the published parts, as a client does, but under the lock. */
+/* Finds a key in the published pages, as a client does, but under the lock. */
 static int find_published(const struct okv_table *table, uint64_t bucket, uint64_t hash,
                           const void *key, uint32_t key_length, struct okv_entry *out)
 {

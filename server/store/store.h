@@ -54,7 +54,7 @@ struct okv_store_totals {
     atomic_uint_fast64_t references;  /* items that are not inline */
     atomic_uint_fast64_t extra_reads; /* items whose get takes more READs than it should: small
                                          ones in extents, and all in overflow buckets */
-    atomic_uint_fast64_t overflow_parts;
+    atomic_uint_fast64_t overflow_pages;
     atomic_uint_fast64_t expiring; /* items with an expiry */
     atomic_uint_fast64_t splits;
     atomic_uint_fast64_t merges;
@@ -71,8 +71,8 @@ struct okv_store_work {
         uint64_t number;
         uint8_t *published; /* the image that is there */
         uint8_t *image;     /* to come */
-        struct okv_bucket_spot spot;
-        struct okv_entry there; /* at the spot, once okv_store_patch_look() read it */
+        struct okv_bucket_cursor cursor;
+        struct okv_entry there; /* at the spot, once okv_store_patch_read() read it */
     } patch;                    /* a change of one entry (update_in_place.c) */
 };
 int okv_store_work_init(struct okv_store_work *work, uint32_t bucket_size);
@@ -163,7 +163,7 @@ int okv_store_touch(struct okv_store *store, struct okv_store_work *work,
 int okv_store_delete(struct okv_store *store, struct okv_store_work *work,
                      const struct okv_store_write *write, struct okv_store_outcome *outcome);
 
-/* Takes an extent for a value that is to be pulled, and says in `*value_offset` where
+/* Takes an extent for a value that is to be READ by rendezvous, and says in `*value_offset` where
  * in the region the value belongs. Returns the extent, or 0 when there is no room. */
 uint64_t okv_store_reserve(struct okv_store *store, struct okv_store_work *work,
                            uint32_t key_length, uint32_t value_length, uint64_t *value_offset);

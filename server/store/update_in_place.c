@@ -30,20 +30,21 @@ bool okv_store_patch_begin(struct okv_store *store, struct okv_store_work *work,
     patch->number = number;
     patch->published = table->base + okv_table_bucket_offset(table, number);
     return !okv_bucket_chain(patch->published) &&
-           okv_bucket_raise(patch->image, patch->published, table->bucket_size, table->inline_max,
-                            hash, write->key, write->key_length, &patch->spot) &&
-           patch->spot.earliest_expiry > clock_ms;
+           okv_bucket_bump_ages(patch->image, patch->published, table->bucket_size,
+                                table->inline_max, hash, write->key, write->key_length,
+                                &patch->cursor) &&
+           patch->cursor.earliest_expiry > clock_ms;
 }
 
-bool okv_store_patch_look(struct okv_store *store, struct okv_store_work *work,
+bool okv_store_patch_read(struct okv_store *store, struct okv_store_work *work,
                           const struct okv_store_write *write, const struct okv_entry **there)
 {
     struct okv_store_patch *patch = &work->patch;
 
     *there = NULL;
-    if (patch->spot.length == 0)
+    if (patch->cursor.length == 0)
         return true;
-    if (!okv_bucket_spot_read(patch->published, &patch->spot, &patch->there))
+    if (!okv_bucket_cursor_read(patch->published, &patch->cursor, &patch->there))
         return false;
     okv_store_entry_complete(&patch->there, &store->table);
     *there = &patch->there;
@@ -55,10 +56,10 @@ bool okv_store_patch_look(struct okv_store *store, struct okv_store_work *work,
 static bool keeps_the_others(const struct okv_table *table, const struct okv_store_patch *patch,
                              uint32_t length)
 {
-    uint32_t others = okv_bucket_used(patch->image) - patch->spot.length;
+    uint32_t others = okv_bucket_used(patch->image) - patch->cursor.length;
     uint32_t room = okv_bucket_room(table->bucket_size) - others;
 
-    return length <= room && patch->spot.inline_need > room - length;
+    return length <= room && patch->cursor.inline_need > room - length;
 }
 
 /* Decides what the entry will be, and takes the extent that it needs. */
@@ -97,7 +98,7 @@ static bool counts_the_same(const struct okv_store_patch *patch, const struct ok
 {
     const struct okv_entry *there = &patch->there;
 
-    return entry && patch->spot.length && !entry->is_reference && !there->is_reference &&
+    return entry && patch->cursor.length && !entry->is_reference && !there->is_reference &&
            entry->value_length == there->value_length && !entry->expiry_ms == !there->expiry_ms &&
            okv_bucket_used(patch->image) == used_before;
 }
@@ -113,7 +114,7 @@ static void count(struct okv_store *store, const struct okv_store_patch *patch,
     struct okv_store_tally before = {.entry_bytes = used_before};
     struct okv_store_tally after = {.entry_bytes = okv_bucket_used(patch->image)};
 
-    if (patch->spot.length)
+    if (patch->cursor.length)
         okv_store_tally_item(&before, &store->table, &patch->there, 0, version - 1);
     if (entry)
         okv_store_tally_item(&after, &store->table, entry, 0, version);
@@ -125,7 +126,7 @@ int okv_store_patch_commit(struct okv_store *store, struct okv_store_work *work,
 {
     const struct okv_table *table = &store->table;
     struct okv_store_patch *patch = &work->patch;
-    const struct okv_bucket_spot *spot = &patch->spot;
+    const struct okv_bucket_cursor *cursor = &patch->cursor;
     uint32_t used = okv_bucket_used(patch->image);
     struct okv_entry settled = {.extent = 0};
     int rc = 0;
@@ -139,13 +140,13 @@ int okv_store_patch_commit(struct okv_store *store, struct okv_store_work *work,
     if (rc)
         return rc;
     /* It fits: keeps_the_others() looked. */
-    okv_bucket_replace(patch->image, table->bucket_size, spot, entry ? &settled : NULL);
+    okv_bucket_replace(patch->image, table->bucket_size, cursor, entry ? &settled : NULL);
     uint32_t after = okv_bucket_used(patch->image);
     /* All lines in use before or after; those beyond hold nothing but zeros and are left alone. */
     uint32_t lines = lines_of(after > used ? after : used);
     okv_bucket_seal(patch->image, lines, table->boot_id, patch->number);
     okv_store_publish_image(patch->published, patch->image, lines);
-    if (spot->length && patch->there.extent && patch->there.extent != settled.extent)
+    if (cursor->length && patch->there.extent && patch->there.extent != settled.extent)
         okv_heap_free(table->heap, patch->there.extent);
     count(store, patch, entry ? &settled : NULL, used);
     *version = okv_bucket_version(patch->image);

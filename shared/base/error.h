@@ -36,7 +36,7 @@
     X(CONFLICT, -24, "the item has another version than the one that was required")    \
     X(EXISTS, -25, "the key is in the table already")                                  \
     X(NUMBER, -26, "the value is not a decimal integer of 64 bits")                    \
-    X(PULL, -27, "the server could not read the value from the client's memory")       \
+    X(RENDEZVOUS, -27, "the server could not read the value from the client's memory") \
     X(OVERFLOW, -28, "the result does not fit a signed integer of 64 bits")            \
     X(TTL, -29, "a time to live is 1 ms to 2^40 ms")
 

@@ -15,21 +15,21 @@ bool okv_bucket_size_valid(uint64_t size)
 }
 
 /* An odd multiplier is one-to-one modulo 2^64: two places never share a seed. */
-static uint64_t image_seed(uint64_t boot_id, uint64_t bucket, unsigned part)
+static uint64_t image_seed(uint64_t boot_id, uint64_t bucket, unsigned page)
 {
-    return boot_id ^ (bucket | (uint64_t)part << 56) * UINT64_C(0x9e3779b97f4a7c15);
+    return boot_id ^ (bucket | (uint64_t)page << 56) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
 uint64_t okv_bucket_checksum(const uint8_t *image, uint32_t used, uint64_t boot_id, uint64_t bucket,
-                             unsigned part)
+                             unsigned page)
 {
     size_t covered = sizeof(struct okv_wire_bucket) - CHECKSUM_SIZE + used;
 
-    return okv_hash_checksum(image + CHECKSUM_SIZE, covered, image_seed(boot_id, bucket, part));
+    return okv_hash_checksum(image + CHECKSUM_SIZE, covered, image_seed(boot_id, bucket, page));
 }
 
 int okv_bucket_check(const uint8_t *image, uint32_t size, uint64_t boot_id, uint64_t bucket,
-                     unsigned part)
+                     unsigned page)
 {
     const struct okv_wire_bucket *header = (const struct okv_wire_bucket *)image;
     uint32_t used = okv_le16_get(header->used);
@@ -38,12 +38,12 @@ int okv_bucket_check(const uint8_t *image, uint32_t size, uint64_t boot_id, uint
         return OKV_ECORRUPT;
 #ifndef OKV_UNSAFE_NO_CHECKSUM /* only the test that shows what the checksum is for defines this \
                                 */
-    if (okv_le64_get(header->checksum) != okv_bucket_checksum(image, used, boot_id, bucket, part))
+    if (okv_le64_get(header->checksum) != okv_bucket_checksum(image, used, boot_id, bucket, page))
         return OKV_ECORRUPT;
 #else
     (void)boot_id, (void)bucket;
 #endif
-    if (header->part != part || header->depth > OKV_DEPTH_MAX)
+    if (header->page != page || header->depth > OKV_DEPTH_MAX)
         return OKV_ECORRUPT;
     return 0;
 }
@@ -108,9 +108,9 @@ static uint64_t body_size(unsigned flags, uint32_t key_length, uint32_t value_le
     case OKV_ENTRY_INLINE:
         return (uint64_t)key_length + value_length;
     case OKV_ENTRY_KEY_IN_EXTENT:
-        return sizeof(okv_le16) + sizeof(struct okv_wire_place);
+        return sizeof(okv_le16) + sizeof(struct okv_wire_locator);
     default:
-        return key_length + sizeof(struct okv_wire_place);
+        return key_length + sizeof(struct okv_wire_locator);
     }
 }
 
@@ -212,7 +212,7 @@ static void body_read(unsigned flags, const uint8_t *body, struct okv_entry *out
         body += out->key_length;
         break;
     }
-    const struct okv_wire_place *place = (const struct okv_wire_place *)body;
+    const struct okv_wire_locator *place = (const struct okv_wire_locator *)body;
     out->is_reference = true;
     out->extent = okv_le48_get(place->offset);
     out->checksum = okv_le64_get(place->checksum);
@@ -349,13 +349,13 @@ int okv_bucket_find(const uint8_t *image, uint64_t hash, const void *key, uint32
 }
 
 void okv_bucket_begin(uint8_t *image, unsigned depth, uint64_t version, uint64_t chain,
-                      unsigned part)
+                      unsigned page)
 {
     *(struct okv_wire_bucket *)image = (struct okv_wire_bucket){
         .version = okv_le48_of(version),
         .chain = okv_le48_of(chain),
         .depth = (uint8_t)depth,
-        .part = (uint8_t)part,
+        .page = (uint8_t)page,
     };
 }
 
@@ -369,7 +369,7 @@ static void append_body(uint8_t *body, const struct okv_entry *entry)
         body += sizeof(okv_le16);
     }
     if (entry->is_reference)
-        *(struct okv_wire_place *)body = (struct okv_wire_place){
+        *(struct okv_wire_locator *)body = (struct okv_wire_locator){
             .offset = okv_le48_of(entry->extent),
             .checksum = okv_le64_of(entry->checksum),
         };
@@ -407,7 +407,7 @@ int okv_bucket_append(uint8_t *image, uint32_t size, const struct okv_entry *ent
 /* ---- changing one entry ---- */
 
 /* False when it takes a further byte. */
-static bool age_raise(uint8_t *age, unsigned size)
+static bool age_bump(uint8_t *age, unsigned size)
 {
     if (size == 1)
         return ++*age != 0;
@@ -416,8 +416,8 @@ static bool age_raise(uint8_t *age, unsigned size)
     return raised >> 8 * size == 0;
 }
 
-static void look_at_reference(struct okv_bucket_spot *spot, const struct head *head,
-                              uint32_t inline_max)
+static void note_reference(struct okv_bucket_cursor *cursor, const struct head *head,
+                           uint32_t inline_max)
 {
     unsigned flags = head->flags & ~(OKV_ENTRY_KIND | OKV_ENTRY_WIDE_VALUE);
     uint64_t size = (uint64_t)head->key_length + head->value_length;
@@ -428,18 +428,18 @@ static void look_at_reference(struct okv_bucket_spot *spot, const struct head *h
     if (size > inline_max)
         return;
     uint32_t need = size > head->length ? (uint32_t)(size - head->length) : 0;
-    if (need < spot->inline_need)
-        spot->inline_need = need;
+    if (need < cursor->inline_need)
+        cursor->inline_need = need;
 }
 
-static void look_at_expiry(struct okv_bucket_spot *spot, uint64_t expiry_ms)
+static void note_expiry(struct okv_bucket_cursor *cursor, uint64_t expiry_ms)
 {
-    if (expiry_ms < spot->earliest_expiry)
-        spot->earliest_expiry = expiry_ms;
+    if (expiry_ms < cursor->earliest_expiry)
+        cursor->earliest_expiry = expiry_ms;
 }
 
 /* What is raised: an image, its copy in which the ages go up, and the key that is looked for. */
-struct raising {
+struct bumping {
     const uint8_t *from;
     uint8_t *image;
     uint32_t inline_max;
@@ -449,37 +449,37 @@ struct raising {
 };
 
 /* An entry of any kind. Returns the bytes of it, or 0 when there is more to do than to raise it. */
-static uint32_t any_entry_raise(const struct raising *raising, uint32_t at,
-                                struct okv_bucket_spot *spot)
+static uint32_t any_entry_bump(const struct bumping *bumping, uint32_t at,
+                               struct okv_bucket_cursor *cursor)
 {
-    const uint8_t *entry = entry_at(raising->from, at);
+    const uint8_t *entry = entry_at(bumping->from, at);
     struct head head;
 
-    if (head_read(entry, okv_bucket_used(raising->from) - at, &head) != 1)
+    if (head_read(entry, okv_bucket_used(bumping->from) - at, &head) != 1)
         return 0;
     const uint8_t *body = entry + head.size;
     bool expires = head.flags & OKV_ENTRY_EXPIRY;
     unsigned size = age_size(head.flags);
     uint32_t age_at = at + head.size - (expires ? (uint32_t)sizeof(okv_le48) : 0) - size;
     if (expires)
-        look_at_expiry(spot, get_number(body - sizeof(okv_le48), sizeof(okv_le48)));
-    if (!age_raise(raising->image + sizeof(struct okv_wire_bucket) + age_at, size))
+        note_expiry(cursor, get_number(body - sizeof(okv_le48), sizeof(okv_le48)));
+    if (!age_bump(bumping->image + sizeof(struct okv_wire_bucket) + age_at, size))
         return 0;
-    if (head.key_length != raising->key_length ||
-        !head_may_be(&head, body, raising->hash, raising->key)) {
-        look_at_reference(spot, &head, raising->inline_max);
+    if (head.key_length != bumping->key_length ||
+        !head_may_be(&head, body, bumping->hash, bumping->key)) {
+        note_reference(cursor, &head, bumping->inline_max);
         return (uint32_t)head.length;
     }
-    if (spot->length > 0)
+    if (cursor->length > 0)
         return 0;
-    spot->position = at;
-    spot->length = (uint32_t)head.length;
-    return spot->length;
+    cursor->position = at;
+    cursor->length = (uint32_t)head.length;
+    return cursor->length;
 }
 
-bool okv_bucket_raise(uint8_t *image, const uint8_t *from, uint32_t size, uint32_t inline_max,
-                      uint64_t hash, const void *key, uint32_t key_length,
-                      struct okv_bucket_spot *spot)
+bool okv_bucket_bump_ages(uint8_t *image, const uint8_t *from, uint32_t size, uint32_t inline_max,
+                          uint64_t hash, const void *key, uint32_t key_length,
+                          struct okv_bucket_cursor *cursor)
 {
     uint8_t *entry = image + sizeof(struct okv_wire_bucket);
     uint32_t used = okv_bucket_used(from);
@@ -490,15 +490,15 @@ bool okv_bucket_raise(uint8_t *image, const uint8_t *from, uint32_t size, uint32
     uint8_t last = ((const uint8_t *)key)[key_length - 1];
     okv_bucket_copy(image, from, (uint32_t)sizeof(struct okv_wire_bucket) + used);
     ((struct okv_wire_bucket *)image)->version = okv_le48_of(okv_bucket_version(from) + 1);
-    *spot = (struct okv_bucket_spot){
+    *cursor = (struct okv_bucket_cursor){
         .position = used, .earliest_expiry = UINT64_MAX, .inline_need = UINT32_MAX};
     /* It goes fast over small items whose age takes a byte: their flags are 0, and all of their
      * head is in four bytes. */
     for (left = used; left >= OKV_ENTRY_SIZE_MIN; left -= length, entry += length) {
         uint32_t head = okv_get_u32(entry);
         if (unlikely((uint8_t)head != OKV_ENTRY_INLINE)) {
-            const struct raising raising = {from, image, inline_max, hash, key, key_length};
-            length = any_entry_raise(&raising, used - left, spot);
+            const struct bumping bumping = {from, image, inline_max, hash, key, key_length};
+            length = any_entry_bump(&bumping, used - left, cursor);
             if (length == 0)
                 return false;
             continue;
@@ -511,36 +511,36 @@ bool okv_bucket_raise(uint8_t *image, const uint8_t *from, uint32_t size, uint32
         if (its_key_length != key_length || entry[OKV_SMALL_HEAD + key_length - 1] != last ||
             !okv_bytes_equal(entry + OKV_SMALL_HEAD, key, key_length))
             continue;
-        if (spot->length > 0)
+        if (cursor->length > 0)
             return false;
-        spot->position = used - left;
-        spot->length = length;
+        cursor->position = used - left;
+        cursor->length = length;
     }
     return left == 0;
 }
 
-bool okv_bucket_spot_read(const uint8_t *from, const struct okv_bucket_spot *spot,
-                          struct okv_entry *out)
+bool okv_bucket_cursor_read(const uint8_t *from, const struct okv_bucket_cursor *cursor,
+                            struct okv_entry *out)
 {
-    uint32_t position = spot->position;
+    uint32_t position = cursor->position;
 
     return okv_bucket_next(from, &position, out) == 1;
 }
 
-int okv_bucket_replace(uint8_t *image, uint32_t size, const struct okv_bucket_spot *spot,
+int okv_bucket_replace(uint8_t *image, uint32_t size, const struct okv_bucket_cursor *cursor,
                        const struct okv_entry *entry)
 {
     struct okv_wire_bucket *header = (struct okv_wire_bucket *)image;
     uint64_t version = okv_le48_get(header->version);
-    uint32_t left = okv_le16_get(header->used) - spot->length;
+    uint32_t left = okv_le16_get(header->used) - cursor->length;
     unsigned flags = entry ? entry_flags(entry, version) : 0;
     uint32_t length = entry ? size_with(entry, flags) : 0;
-    uint8_t *at = image + sizeof *header + spot->position;
+    uint8_t *at = image + sizeof *header + cursor->position;
 
     if (length > okv_bucket_room(size) - left)
         return OKV_EFULL;
-    if (length != spot->length)
-        memmove(at + length, at + spot->length, left - spot->position);
+    if (length != cursor->length)
+        memmove(at + length, at + cursor->length, left - cursor->position);
     if (entry)
         entry_write(at, entry, flags, version);
     header->used = okv_le16_of((uint16_t)(left + length));
@@ -554,7 +554,7 @@ void okv_bucket_seal(uint8_t *image, uint32_t size, uint64_t boot_id, uint64_t b
 
     if (used < okv_bucket_room(size))
         memset(image + sizeof *header + used, 0, okv_bucket_room(size) - used);
-    header->checksum = okv_le64_of(okv_bucket_checksum(image, used, boot_id, bucket, header->part));
+    header->checksum = okv_le64_of(okv_bucket_checksum(image, used, boot_id, bucket, header->page));
 }
 
 uint64_t okv_extent_checksum(const uint8_t *extent, uint64_t length, uint64_t boot_id)

@@ -24,7 +24,7 @@
 #define OKV_KEY_MAX 1024 /* bytes of a key; the shortest has 1 */
 #define OKV_VALUE_MAX (UINT32_C(64) << 20)
 /* Parts of one bucket: itself and its overflow buckets. */
-#define OKV_BUCKET_PARTS_MAX 64
+#define OKV_BUCKET_PAGES_MAX 64
 
 struct okv_wire_bucket {
     okv_le64 checksum;
@@ -32,7 +32,7 @@ struct okv_wire_bucket {
     okv_le16 used; /* bytes of entries */
     okv_le48 chain;
     uint8_t depth;
-    uint8_t part;
+    uint8_t page;
 };
 _Static_assert(sizeof(struct okv_wire_bucket) == 24, "bucket header");
 _Static_assert(offsetof(struct okv_wire_bucket, version) == 8, "bucket.version");
@@ -68,12 +68,12 @@ _Static_assert(offsetof(struct okv_wire_bucket, depth) == 22, "bucket.depth");
 #define OKV_SMALL_HEAD 4u
 #define OKV_SMALL_HEAD_OLDEST (UINT32_C(0xff) << 24)
 
-struct okv_wire_place {
+struct okv_wire_locator {
     okv_le48 offset;
     okv_le64 checksum;
 };
-_Static_assert(sizeof(struct okv_wire_place) == 14, "place of an extent");
-_Static_assert(offsetof(struct okv_wire_place, checksum) == 6, "place.checksum");
+_Static_assert(sizeof(struct okv_wire_locator) == 14, "place of an extent");
+_Static_assert(offsetof(struct okv_wire_locator, checksum) == 6, "place.checksum");
 
 /* One entry as it is understood; pointers that a reader gets go into the image. */
 struct okv_entry {
@@ -110,7 +110,7 @@ bool okv_bucket_size_valid(uint64_t size);
 /* 0 when the image is whole and is part `part` of bucket `bucket` of this boot;
  * OKV_ECORRUPT when it is torn, stale, misplaced or malformed. */
 int okv_bucket_check(const uint8_t *image, uint32_t size, uint64_t boot_id, uint64_t bucket,
-                     unsigned part);
+                     unsigned page);
 
 /* In one load instead of two, with what is behind it: `image` has a whole header. */
 static inline uint64_t okv_bucket_version(const uint8_t *image)
@@ -136,8 +136,8 @@ static inline uint32_t okv_bucket_used(const uint8_t *image)
 
 _Static_assert(sizeof(struct okv_wire_bucket) <= OKV_BUCKET_LINE, "the first line has the header");
 /* Bytes of an image that count, by the header of one that is not checked: up to 64 KiB. The check
- * looks at no others. An okv_read_extent. */
-static inline uint32_t okv_bucket_extent(const uint8_t *image)
+ * looks at no others. An okv_used_bytes. */
+static inline uint32_t okv_bucket_used_bytes(const uint8_t *image)
 {
     return (uint32_t)sizeof(struct okv_wire_bucket) + okv_bucket_used(image);
 }
@@ -167,12 +167,12 @@ static inline uint32_t okv_bucket_room(uint32_t size)
 /* Starts an empty image; `version` has 48 bits, `chain` is the offset of the
  * next part or 0. */
 void okv_bucket_begin(uint8_t *image, unsigned depth, uint64_t version, uint64_t chain,
-                      unsigned part);
+                      unsigned page);
 /* Adds an entry of all whose fields that apply; OKV_EFULL when it does not fit. */
 int okv_bucket_append(uint8_t *image, uint32_t size, const struct okv_entry *entry);
 
 /* Where an entry is to be changed, and what the others are like. */
-struct okv_bucket_spot {
+struct okv_bucket_cursor {
     uint32_t position;        /* of the key's entry; where there is none, the end of all */
     uint32_t length;          /* bytes of it; 0: there is none */
     uint64_t earliest_expiry; /* of all entries; UINT64_MAX: none has one */
@@ -191,21 +191,21 @@ static inline void okv_bucket_copy(uint8_t *to, const uint8_t *from, uint32_t le
  * with it, and finds the entry of a key. Returns false when there is more to do than that: an age
  * takes a further byte, several entries may be the key's, or the lengths or flags of entries make
  * no sense. */
-bool okv_bucket_raise(uint8_t *image, const uint8_t *from, uint32_t size, uint32_t inline_max,
-                      uint64_t hash, const void *key, uint32_t key_length,
-                      struct okv_bucket_spot *spot);
+bool okv_bucket_bump_ages(uint8_t *image, const uint8_t *from, uint32_t size, uint32_t inline_max,
+                          uint64_t hash, const void *key, uint32_t key_length,
+                          struct okv_bucket_cursor *cursor);
 /* The entry at the spot, where there is one; a reference that has the key in its extent may be
  * another's. Its pointers go into `from`. False: it makes no sense. */
-bool okv_bucket_spot_read(const uint8_t *from, const struct okv_bucket_spot *spot,
-                          struct okv_entry *out);
+bool okv_bucket_cursor_read(const uint8_t *from, const struct okv_bucket_cursor *cursor,
+                            struct okv_entry *out);
 /* Puts an entry, whose version is the image's, in the place of the one at the spot, or nothing
  * where it is NULL. Its pointers must not go into `image`. OKV_EFULL: it does not fit. */
-int okv_bucket_replace(uint8_t *image, uint32_t size, const struct okv_bucket_spot *spot,
+int okv_bucket_replace(uint8_t *image, uint32_t size, const struct okv_bucket_cursor *cursor,
                        const struct okv_entry *entry);
 
 /* What the checksum of an image with so many bytes of entries is to be. */
 uint64_t okv_bucket_checksum(const uint8_t *image, uint32_t used, uint64_t boot_id, uint64_t bucket,
-                             unsigned part);
+                             unsigned page);
 /* Clears what is unused of the image's first `size` bytes and writes the checksum: the image is
  * complete. */
 void okv_bucket_seal(uint8_t *image, uint32_t size, uint64_t boot_id, uint64_t bucket);

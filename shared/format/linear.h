@@ -6,7 +6,7 @@
  * been split at this level: they and the buckets 2^l .. count-1 have depth l+1,
  * the others depth l. The bucket at depth d holds the keys with
  * hash mod 2^d == its number. So `count` says it all, and a reader with an old
- * count can mend it from the depth that any image states.
+ * count can fix it from the depth that any image states.
  */
 #ifndef OKV_SHARED_FORMAT_LINEAR_H
 #define OKV_SHARED_FORMAT_LINEAR_H

@@ -225,13 +225,13 @@ uint32_t okv_request_encode(const struct okv_request_message *request, uint8_t *
     if (request->key_length)
         okv_bytes_copy(body, request->key, request->key_length);
     body += request->key_length;
-    if (request->flags & OKV_REQUEST_PULL) {
-        const struct okv_wire_pull pull = {
-            .address = okv_le64_of(request->pull_address),
-            .key = okv_le32_of(request->pull_key),
+    if (request->flags & OKV_REQUEST_RENDEZVOUS) {
+        const struct okv_wire_rendezvous rendezvous = {
+            .address = okv_le64_of(request->rendezvous_address),
+            .key = okv_le32_of(request->rendezvous_key),
         };
-        memcpy(body, &pull, sizeof pull);
-        return (uint32_t)(body - out) + (uint32_t)sizeof pull;
+        memcpy(body, &rendezvous, sizeof rendezvous);
+        return (uint32_t)(body - out) + (uint32_t)sizeof rendezvous;
     }
     if (request->value_length)
         okv_bytes_copy(body, request->value, request->value_length);
@@ -252,7 +252,8 @@ static const struct request_shape request_shapes[] = {
                     .key = true,
                     .value = true,
                     .ttl = true,
-                    .flags = OKV_REQUEST_IF_ABSENT | OKV_REQUEST_IF_VERSION | OKV_REQUEST_PULL},
+                    .flags =
+                        OKV_REQUEST_IF_ABSENT | OKV_REQUEST_IF_VERSION | OKV_REQUEST_RENDEZVOUS},
     [OKV_OP_DELETE] = {.known = true, .key = true, .flags = OKV_REQUEST_IF_VERSION},
     [OKV_OP_STAT] = {.known = true},
     [OKV_OP_APPEND] = {.known = true, .key = true, .value = true},
@@ -285,24 +286,24 @@ static int request_shape_check(const struct okv_request_message *request)
     return 0;
 }
 
-/* What is behind the header: key, then value or the place to pull it from. */
+/* What is behind the header: key, then value or the place to rendezvous read it from. */
 static int request_body(const uint8_t *body, uint32_t length, struct okv_request_message *out)
 {
-    bool pulled = out->flags & OKV_REQUEST_PULL;
-    uint64_t rest = pulled ? sizeof(struct okv_wire_pull) : out->value_length;
+    bool rendezvous_done = out->flags & OKV_REQUEST_RENDEZVOUS;
+    uint64_t rest = rendezvous_done ? sizeof(struct okv_wire_rendezvous) : out->value_length;
 
     if (out->key_length > OKV_KEY_MAX || (uint64_t)out->key_length + rest != length ||
-        (pulled && out->value_length == 0))
+        (rendezvous_done && out->value_length == 0))
         return OKV_EPROTO;
     out->key = body;
-    if (!pulled) {
+    if (!rendezvous_done) {
         out->value = body + out->key_length;
         return 0;
     }
-    struct okv_wire_pull pull;
-    memcpy(&pull, body + out->key_length, sizeof pull);
-    out->pull_address = okv_le64_get(pull.address);
-    out->pull_key = okv_le32_get(pull.key);
+    struct okv_wire_rendezvous rendezvous;
+    memcpy(&rendezvous, body + out->key_length, sizeof rendezvous);
+    out->rendezvous_address = okv_le64_get(rendezvous.address);
+    out->rendezvous_key = okv_le32_get(rendezvous.key);
     return 0;
 }
 

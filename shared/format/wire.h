@@ -102,7 +102,7 @@ struct okv_welcome_fields {
     uint32_t slot_size;       /* largest message the server receives */
     uint32_t credits;         /* requests the client may have outstanding, at least 1 */
     uint32_t max_key;
-    uint32_t max_value; /* pulled ones included: at most OKV_VALUE_MAX */
+    uint32_t max_value; /* READ by rendezvous ones included: at most OKV_VALUE_MAX */
     uint64_t session_id;
     uint64_t clock_ms;    /* the server's clock, on which expiries are stated; at least 1 */
     uint32_t resumed;     /* 1: the server knows the results of this client's earlier connection */
@@ -208,16 +208,16 @@ _Static_assert(offsetof(struct okv_wire_request, flags) == 22, "request.flags");
 _Static_assert(offsetof(struct okv_wire_request, key_length) == 28, "request.key_length");
 
 /* Where the server finds a value that is too long for a message: behind the key, in place of it. */
-struct okv_wire_pull {
+struct okv_wire_rendezvous {
     okv_le64 address;
     okv_le32 key;
 };
-_Static_assert(sizeof(struct okv_wire_pull) == 12, "pull");
+_Static_assert(sizeof(struct okv_wire_rendezvous) == 12, "pull");
 
 enum okv_request_flag {
     OKV_REQUEST_IF_ABSENT = 1,  /* PUT: only when the key is not there */
     OKV_REQUEST_IF_VERSION = 2, /* PUT, DELETE: only when its version is `argument` */
-    OKV_REQUEST_PULL = 4,       /* PUT: the value is to be READ from the client */
+    OKV_REQUEST_RENDEZVOUS = 4, /* PUT: the value is to be READ from the client */
 };
 
 /* The longest time to live: 2^40 ms, some 34 years. */
@@ -233,11 +233,11 @@ struct okv_request_message {
                           FLUSH: where to go on */
     uint64_t ttl_ms;   /* PUT, TOUCH: at most OKV_TTL_MAX; 0: the item never expires */
     const uint8_t *key;
-    const uint8_t *value; /* NULL with OKV_REQUEST_PULL */
+    const uint8_t *value; /* NULL with OKV_REQUEST_RENDEZVOUS */
     uint32_t key_length;
     uint32_t value_length;
-    uint64_t pull_address; /* OKV_REQUEST_PULL: struct okv_exposure of transport.h */
-    uint32_t pull_key;
+    uint64_t rendezvous_address; /* OKV_REQUEST_RENDEZVOUS: struct okv_advert of transport.h */
+    uint32_t rendezvous_key;
 };
 
 /* Bytes of the message before its key. */
@@ -293,7 +293,7 @@ uint32_t okv_reply_encode(const struct okv_reply_message *reply, uint8_t *out);
 int okv_reply_decode(uint32_t immediate, const uint8_t *bytes, uint32_t length,
                      struct okv_reply_message *out);
 
-/* Largest value that fits a message beside the largest key; longer ones are pulled. */
+/* Largest value that fits a message beside the largest key; longer ones are READ by rendezvous. */
 static inline uint32_t okv_slot_value_max(uint32_t slot_size)
 {
     return slot_size - (uint32_t)OKV_REQUEST_HEADER - OKV_KEY_MAX;

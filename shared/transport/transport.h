@@ -3,14 +3,14 @@
  *
  * A listener (server) or a connect (client) leads to connections; completions
  * of a connection arrive at its endpoint. Addresses of the table are offsets
- * into the one region that the server's listener exposes for reading.
+ * into the one region that the server's listener advertises for reading.
  *
  *   server:  listen -> endpoint_create -> next_request -> accept / reject
- *   client:  connect, or connect_start and connect_step (makes its own endpoint)
+ *   client:  connect_start and connect_step (makes its own endpoint)
  *   client:  read_now
- *   both:    post_read, send_buffer + post_send, flush, poll, recv_release, arm, probe
- *   values:  expose (client) -> the server learns address and key by a message -> pull (server)
- *   end:     close -> OKV_EVENT_CLOSED from poll -> conn_destroy
+ *   both:    post_read, send_buffer + post_send, flush, poll, recv_release, arm, heartbeat
+ *   values:  advertise (client) -> the server learns address and key by a message -> rendezvous
+ * read (server) end:     close -> OKV_EVENT_CLOSED from poll -> conn_destroy
  *
  * Threads. A transport starts none. One thread drives a listener
  * (next_request, accept, reject), one thread drives an endpoint and every
@@ -41,9 +41,9 @@
 
 struct okv_transport_ops;
 
-/* The memory a listener exposes: mapped at `base`, backed by the memfd `fd`.
+/* The memory a listener advertises: mapped at `base`, backed by the memfd `fd`.
  * Borrowed; must outlive the listener and stay mapped. */
-struct okv_exposed_region {
+struct okv_region {
     void *base;
     uint64_t length;
     int fd;
@@ -84,8 +84,9 @@ struct okv_conn {
     uint32_t slot_size;     /* bytes of each send buffer */
     unsigned max_reads;     /* client: READs that may be outstanding at once, at least 1 */
     uint64_t remote_length; /* client: bytes that post_read may address; 0 until set_remote */
-    /* Sends, READs, pieces of pulls and probes that the peer's device has still to acknowledge,
-     * and how many it has acknowledged ever. The transport's; the endpoint's thread. */
+    /* Sends, READs, pieces of rendezvous reads and heartbeats that the peer's device has still to
+     * acknowledge, and how many it has acknowledged ever. The transport's; the endpoint's thread.
+     */
     uint32_t unacknowledged;
     uint64_t acknowledged;
     char peer[64];
@@ -109,20 +110,20 @@ struct okv_read {
 /* How many bytes of a READ matter, as the first OKV_READ_BEGINNING of them say, which may be
  * anything; more than the READ's length is all of them. */
 #define OKV_READ_BEGINNING 64u
-typedef uint32_t okv_read_extent(const uint8_t *beginning);
+typedef uint32_t okv_used_bytes(const uint8_t *beginning);
 
 /* Memory of a client that its server may READ: what the server is told of it. */
-struct okv_exposure {
+struct okv_advert {
     uint64_t address;
     uint32_t key;
 };
 
-/* Pulls that one connection may have under way. */
-#define OKV_PULLS_MAX 4
+/* Rendezvous reads that one connection may have under way. */
+#define OKV_RENDEZVOUS_MAX 4
 
-/* One pull: `length` bytes of the client's memory, as it described it to us, to
+/* One rendezvous read: `length` bytes of the client's memory, as it described it to us, to
  * `offset` of our own region. `cookie` comes back in its event. */
-struct okv_pull {
+struct okv_rendezvous {
     uint64_t address;
     uint32_t key;
     uint32_t length;
@@ -131,9 +132,10 @@ struct okv_pull {
 };
 
 enum okv_event_type {
-    OKV_EVENT_OPENED, /* server: an accepted connection; its first event */
-    OKV_EVENT_READ,   /* a READ ended: status, cookie */
-    OKV_EVENT_PULLED, /* server: a pull ended: status, cookie; nothing of it writes any more */
+    OKV_EVENT_OPENED,          /* server: an accepted connection; its first event */
+    OKV_EVENT_READ,            /* a READ ended: status, cookie */
+    OKV_EVENT_RENDEZVOUS_DONE, /* server: a rendezvous read ended: status, cookie; nothing of it
+                                  writes any more */
     OKV_EVENT_RECV,   /* a message came: immediate, data, length; give it back with recv_release */
     OKV_EVENT_CLOSED, /* the last event of a connection: status says why */
 };
@@ -170,7 +172,7 @@ struct okv_connecting {
 
 /* The peer's answer to a connect. */
 struct okv_welcome {
-    bool rejected; /* the bytes are a rejection; connect then returns OKV_EREFUSED */
+    bool rejected; /* the bytes are a rejection; connect_step then returns OKV_EREFUSED */
     size_t length;
     uint8_t bytes[OKV_WELCOME_MAX];
 };
@@ -178,10 +180,10 @@ struct okv_welcome {
 struct okv_transport_ops {
     const char *name;
 
-    /* Starts to listen and exposes `region` for remote reading, and only that. OKV_EAGAIN: another
-     * listener has the address, or one that was killed is not gone yet.
-     * OKV_EADDRESS, OKV_ENODEVICE, OKV_EPERM, OKV_EUNSUPPORTED, OKV_EIO, OKV_ENOMEM. */
-    int (*listen)(const struct okv_uri *uri, const struct okv_exposed_region *region,
+    /* Starts to listen and advertises `region` for remote reading, and only that. OKV_EAGAIN:
+     * another listener has the address, or one that was killed is not gone yet. OKV_EADDRESS,
+     * OKV_ENODEVICE, OKV_EPERM, OKV_EUNSUPPORTED, OKV_EIO, OKV_ENOMEM. */
+    int (*listen)(const struct okv_uri *uri, const struct okv_region *region,
                   struct okv_listener **out, struct okv_diag *diag);
     /* Ends listening. Every endpoint and connection of it must be gone. */
     void (*unlisten)(struct okv_listener *listener);
@@ -205,18 +207,15 @@ struct okv_transport_ops {
                   const uint8_t *welcome, size_t length);
     void (*reject)(struct okv_request *request, const uint8_t *reason, size_t length);
 
-    /* Connects, blocking until the deadline. On OKV_EREFUSED by the server
-     * itself `welcome->rejected` is set. The caller reads the welcome, then
-     * calls set_remote. OKV_EADDRESS, OKV_ENODEVICE, OKV_EREFUSED, OKV_ETIMEDOUT,
-     * OKV_EUNSUPPORTED, OKV_EPROTO, OKV_EPERM, OKV_EIO, OKV_ENOMEM. */
-    int (*connect)(const struct okv_uri *uri, const struct okv_connect_params *params,
-                   struct okv_welcome *welcome, struct okv_conn **out, struct okv_diag *diag);
-    /* The same in steps. connect_start looks up the host's name, which blocks unless it is a
-     * numeric address, and nothing else does. `uri` and what `params` points to are copied. */
+    /* Begins to connect. Looks up the host's name, which blocks unless it is a numeric address;
+     * nothing else does. `uri` and what `params` points to are copied. */
     int (*connect_start)(const struct okv_uri *uri, const struct okv_connect_params *params,
                          struct okv_connecting **out, struct okv_diag *diag);
     /* Goes on as far as it can without blocking. OKV_EAGAIN: call it again when `fd` is readable
-     * or at wake_ns. Anything else is the result, as connect's, and the end of `connecting`. */
+     * or at wake_ns. Anything else is the result and the end of `connecting`. On OKV_EREFUSED by
+     * the server itself `welcome->rejected` is set. After 0 the caller reads the welcome, then
+     * calls set_remote. OKV_EADDRESS, OKV_ENODEVICE, OKV_EREFUSED, OKV_ETIMEDOUT,
+     * OKV_EUNSUPPORTED, OKV_EPROTO, OKV_EPERM, OKV_EIO, OKV_ENOMEM. */
     int (*connect_step)(struct okv_connecting *connecting, struct okv_welcome *welcome,
                         struct okv_conn **out, struct okv_diag *diag);
     /* Ends one that has no result yet; accepts NULL. */
@@ -248,29 +247,29 @@ struct okv_transport_ops {
      * `extent` of it is left out, as it suits. OKV_EAGAIN: not now, as a poll has something to do,
      * if only to say that the connection has ended: post it, and poll; the destination may have
      * been written. OKV_EINVAL as post_read. */
-    int (*read_now)(struct okv_conn *conn, const struct okv_read *read, okv_read_extent *extent);
+    int (*read_now)(struct okv_conn *conn, const struct okv_read *read, okv_used_bytes *extent);
 
     /* Client: lets the server READ base[0..length) until unexpose. The memory is
      * borrowed and must stay as it is; messages sent from now on may name the
-     * exposure. One exposure is good for one pull, and there may be one at a time
-     * for each credit that the server granted. OKV_EINVAL, OKV_EAGAIN for more than
+     * advertised buffer. One advertised buffer is good for one rendezvous read, and there may be
+     * one at a time for each credit that the server granted. OKV_EINVAL, OKV_EAGAIN for more than
      * we asked for, OKV_EPERM, OKV_ENOMEM, OKV_EDISCONNECTED; OKV_EIO also for
      * memory that the device cannot read, such as a mapping without PROT_WRITE. */
-    int (*expose)(struct okv_conn *conn, const void *base, size_t length,
-                  struct okv_exposure **out);
-    /* Ends an exposure, or does nothing for NULL. Call it before conn_destroy; the
-     * connection may have ended. A pull that comes later fails, or brings the bytes
-     * that were exposed; never others. */
-    void (*unexpose)(struct okv_exposure *exposure);
-    /* Server: starts to bring `pull->length` bytes that the client exposed into our
-     * region; the place belongs to the transport until the pull's event. Address,
+    int (*advertise)(struct okv_conn *conn, const void *base, size_t length,
+                     struct okv_advert **out);
+    /* Ends an advertised buffer, or does nothing for NULL. Call it before conn_destroy; the
+     * connection may have ended. A rendezvous read that comes later fails, or brings the bytes
+     * that were advertised; never others. */
+    void (*withdraw)(struct okv_advert *advert);
+    /* Server: starts to bring `rendezvous read->length` bytes that the client advertised into our
+     * region; the place belongs to the transport until the rendezvous read's event. Address,
      * key and length may be whatever the client said. OKV_EINVAL for a place outside
-     * the region (overflow-safe), OKV_EAGAIN when OKV_PULLS_MAX are under way,
+     * the region (overflow-safe), OKV_EAGAIN when OKV_RENDEZVOUS_MAX are under way,
      * OKV_EUNSUPPORTED when the device or the client allows none, OKV_EDISCONNECTED.
-     * One OKV_EVENT_PULLED follows each success, before OKV_EVENT_CLOSED: OKV_EPULL
+     * One OKV_EVENT_RENDEZVOUS_DONE follows each success, before OKV_EVENT_CLOSED: OKV_ERENDEZVOUS
      * when the client's memory could not be read, after which the connection may
      * end, or OKV_EDISCONNECTED. */
-    int (*pull)(struct okv_conn *conn, const struct okv_pull *pull);
+    int (*rendezvous)(struct okv_conn *conn, const struct okv_rendezvous *rendezvous);
 
     /* A free buffer of slot_size bytes for the next message, or NULL when every
      * one is under way; room comes back as poll works off completions. The same
@@ -289,7 +288,7 @@ struct okv_transport_ops {
      * nothing was asked: while an earlier one is under way; in a client before set_remote; and,
      * for 1.5 s at most, while an accepted peer may not be ready to answer. OKV_EDISCONNECTED;
      * OKV_EVENT_CLOSED follows. */
-    int (*probe)(struct okv_conn *conn);
+    int (*heartbeat)(struct okv_conn *conn);
 
     /* Up to `max` events; 0 when there is none now. A negative code means that
      * the endpoint itself is broken. Never blocks. */
@@ -306,11 +305,6 @@ struct okv_transport_ops {
 
 /* The transport of a scheme; NULL for a scheme that is none. */
 const struct okv_transport_ops *okv_transport_for(enum okv_scheme scheme);
-
-/* connect, made of the steps. */
-int okv_connect_blocking(const struct okv_transport_ops *ops, const struct okv_uri *uri,
-                         const struct okv_connect_params *params, struct okv_welcome *welcome,
-                         struct okv_conn **out, struct okv_diag *diag);
 
 extern const struct okv_transport_ops okv_transport_local;
 extern const struct okv_transport_ops okv_transport_verbs;

@@ -27,7 +27,7 @@
 #define STOPPED 4
 #define STOPPED_SECONDS 6.0
 #define STOPPED_SECONDS_LONG 60.0
-#define DEAF_LANES 4u
+#define DEAF_REQUEST_SLOTS 4u
 #define HALF_OPEN 500
 #define HALF_OPEN_LONG 10000
 #define SILENT 40
@@ -197,14 +197,14 @@ static void deaf_client(struct trial *trial)
     faults_read(trial->battery, &before);
     attacker_join(&attacker, &trial->server);
     uint64_t begin = okv_clock_ns();
-    for (unsigned lane = 0; lane < DEAF_LANES; lane++) {
-        struct okv_wire_request header = {.sequence = okv_le64_of(lane + 1)};
+    for (unsigned request_slot = 0; request_slot < DEAF_REQUEST_SLOTS; request_slot++) {
+        struct okv_wire_request header = {.sequence = okv_le64_of(request_slot + 1)};
         memset(attacker.bytes, 0, sizeof header);
         memcpy(attacker.bytes, &header, sizeof header);
-        attacker_try(&attacker,
-                     &(struct attack){.opcode = IBV_WR_SEND_WITH_IMM,
-                                      .length = OKV_REQUEST_HEADER,
-                                      .immediate = okv_immediate(OKV_OP_PING, (uint16_t)lane)});
+        attacker_try(&attacker, &(struct attack){.opcode = IBV_WR_SEND_WITH_IMM,
+                                                 .length = OKV_REQUEST_HEADER,
+                                                 .immediate = okv_immediate(
+                                                     OKV_OP_PING, (uint16_t)request_slot)});
     }
     if (trial->battery->weak)
         battery_sleep(3);

@@ -1,6 +1,6 @@
 /*
  * Clients that come back, and limits on those that come: what docs/connections.md
- * promises of ledgers, replaced and idle connections, places and workers.
+ * promises of reply caches, replaced and idle connections, places and workers.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -50,10 +50,11 @@ static struct okv_wire_hello hello_after(const struct okv_wire_hello *earlier, u
     return hello;
 }
 
-static void send_incr(struct hostile *client, uint16_t lane, uint64_t sequence, uint64_t delta)
+static void send_incr(struct hostile *client, uint16_t request_slot, uint64_t sequence,
+                      uint64_t delta)
 {
     const struct okv_request_message incr = {.opcode = OKV_OP_INCR,
-                                             .slot = lane,
+                                             .slot = request_slot,
                                              .sequence = sequence,
                                              .argument = delta,
                                              .key = (const uint8_t *)KEY,
@@ -62,7 +63,7 @@ static void send_incr(struct hostile *client, uint16_t lane, uint64_t sequence, 
     hostile_request_again(client, &incr);
 }
 
-static uint64_t take_sum(struct hostile *client, uint16_t lane, uint64_t sequence)
+static uint64_t take_sum(struct hostile *client, uint16_t request_slot, uint64_t sequence)
 {
     struct okv_event event = hostile_event(client);
     struct okv_reply_message reply;
@@ -72,7 +73,7 @@ static uint64_t take_sum(struct hostile *client, uint16_t lane, uint64_t sequenc
     assert_int_equal(okv_reply_decode(event.immediate, event.data, event.length, &reply), 0);
     assert_int_equal(reply.opcode, OKV_OP_INCR);
     assert_int_equal(reply.status, OKV_OK);
-    assert_int_equal(reply.slot, lane);
+    assert_int_equal(reply.slot, request_slot);
     assert_int_equal(reply.sequence, sequence);
     assert_int_equal(reply.value_length, 8);
     uint64_t sum = okv_get_u64(reply.value);
@@ -80,10 +81,11 @@ static uint64_t take_sum(struct hostile *client, uint16_t lane, uint64_t sequenc
     return sum;
 }
 
-static uint64_t incr(struct hostile *client, uint16_t lane, uint64_t sequence, uint64_t delta)
+static uint64_t incr(struct hostile *client, uint16_t request_slot, uint64_t sequence,
+                     uint64_t delta)
 {
-    send_incr(client, lane, sequence, delta);
-    return take_sum(client, lane, sequence);
+    send_incr(client, request_slot, sequence, delta);
+    return take_sum(client, request_slot, sequence);
 }
 
 static uint64_t counter(struct bystander *bystander)
@@ -103,7 +105,7 @@ static void counter_reset(struct bystander *bystander)
     assert_int_equal(okv_put(bystander->handle, KEY, sizeof KEY - 1, "100", 3, NULL), OKV_OK);
 }
 
-/* ---- ledgers ---- */
+/* ---- reply caches ---- */
 
 static void write_that_comes_again_is_answered_and_not_applied(void **state)
 {
@@ -175,7 +177,7 @@ static void write_with_an_earlier_sequence_is_dropped(void **state)
     hostile_join(&client, &bystander->server);
     assert_int_equal(incr(&client, 0, 10, 1), 101);
     send_incr(&client, 0, 9, 50);
-    assert_int_equal(incr(&client, 1, 8, 1), 102); /* lanes are apart */
+    assert_int_equal(incr(&client, 1, 8, 1), 102); /* request slots are apart */
     assert_int_equal(counter(bystander), 102);
     assert_int_equal(bystander_stat(bystander, "stale"), stale + 1);
     hostile_leave(&client);
@@ -203,7 +205,7 @@ static void reads_leave_no_trace(void **state)
     hostile_leave(&client);
 }
 
-static void goodbye_drops_the_ledger(void **state)
+static void goodbye_drops_the_reply_cache(void **state)
 {
     const struct okv_request_message goodbye = {.opcode = OKV_OP_GOODBYE, .slot = 3};
     struct bystander *bystander = bystander_of(state);
@@ -218,24 +220,24 @@ static void goodbye_drops_the_ledger(void **state)
     counter_reset(bystander);
     hostile_hello(&hello);
     hostile_join_as(&first, &bystander->server, &hello);
-    uint64_t ledgers = bystander_stat(bystander, "ledgers");
+    uint64_t reply_caches = bystander_stat(bystander, "reply_caches");
     assert_int_equal(incr(&first, 0, 1, 5), 105);
     hostile_request(&first, &goodbye);
     hostile_expect_closed(&first, "a goodbye");
     hostile_leave(&first);
     bystander_expect_stat(bystander, "closed_by_client", closed + 1);
-    bystander_expect_stat(bystander, "ledgers", ledgers - 1);
+    bystander_expect_stat(bystander, "reply_caches", reply_caches - 1);
     hello = hello_after(&hello, first.table.session_id);
     hostile_join_as(&second, &bystander->server, &hello);
     assert_int_equal(second.table.resumed, 0);
     assert_int_equal(incr(&second, 0, 1, 5), 110);
     hostile_leave(&second);
     bystander_expect_stat(bystander, "closed_lost", lost + 1);
-    bystander_expect_stat(bystander, "ledgers", ledgers);
+    bystander_expect_stat(bystander, "reply_caches", reply_caches);
 }
 
-/* The number of lanes was told with the first welcome. */
-static void kept_ledger_keeps_its_lanes(void **state)
+/* The number of request slots was told with the first welcome. */
+static void kept_reply_cache_keeps_its_request_slots(void **state)
 {
     struct bystander *bystander = bystander_of(state);
     struct okv_wire_hello hello;
@@ -284,7 +286,7 @@ static bool is_remembered_for(unsigned seconds)
     return in_time;
 }
 
-static void ledger_is_remembered_for_as_long_as_was_said(void **state)
+static void reply_cache_is_remembered_for_as_long_as_was_said(void **state)
 {
     (void)state;
     attempt_in_time(is_remembered_for, 1);
@@ -630,12 +632,12 @@ int main(void)
         cmocka_unit_test(late_copy_on_the_earlier_connection_does_nothing),
         cmocka_unit_test(write_with_an_earlier_sequence_is_dropped),
         cmocka_unit_test(reads_leave_no_trace),
-        cmocka_unit_test(goodbye_drops_the_ledger),
-        cmocka_unit_test(kept_ledger_keeps_its_lanes),
+        cmocka_unit_test(goodbye_drops_the_reply_cache),
+        cmocka_unit_test(kept_reply_cache_keeps_its_request_slots),
     };
     /* With servers of their own, which need the address. */
     const struct CMUnitTest apart[] = {
-        cmocka_unit_test(ledger_is_remembered_for_as_long_as_was_said),
+        cmocka_unit_test(reply_cache_is_remembered_for_as_long_as_was_said),
         cmocka_unit_test(idle_client_is_disconnected),
         cmocka_unit_test(idle_and_replaced_clients_go_soon),
         cmocka_unit_test(nobody_is_idle_whom_the_server_kept_waiting),

@@ -52,17 +52,17 @@ static void expect_replies_and_goodbye(struct hostile *hostile, unsigned replies
 }
 
 /* A PUT whose value the server fetches. */
-static void put_pulled(struct hostile *hostile, const struct okv_exposure *exposure,
-                       uint32_t length)
+static void put_rendezvous_done(struct hostile *hostile, const struct okv_advert *advert,
+                                uint32_t length)
 {
     const struct okv_request_message put = {.opcode = OKV_OP_PUT,
-                                            .slot = hostile_lane(hostile),
-                                            .flags = OKV_REQUEST_PULL,
-                                            .key = (const uint8_t *)"pulled",
+                                            .slot = hostile_request_slot(hostile),
+                                            .flags = OKV_REQUEST_RENDEZVOUS,
+                                            .key = (const uint8_t *)"rendezvous_done",
                                             .key_length = 6,
                                             .value_length = length,
-                                            .pull_address = exposure->address,
-                                            .pull_key = exposure->key};
+                                            .rendezvous_address = advert->address,
+                                            .rendezvous_key = advert->key};
 
     hostile_request(hostile, &put);
 }
@@ -70,9 +70,9 @@ static void put_pulled(struct hostile *hostile, const struct okv_exposure *expos
 /* More than a connection's share of a pass, and some that wait for their values. */
 static void requests_under_way_are_answered(void **state)
 {
-    enum { PULLS = 6, PINGS = 10, LENGTH = 300000 };
+    enum { RENDEZVOUS = 6, PINGS = 10, LENGTH = 300000 };
     static uint8_t value[LENGTH];
-    struct okv_exposure *exposures[PULLS];
+    struct okv_advert *adverts[RENDEZVOUS];
     struct server_process server;
     struct okv_wire_hello hello;
     struct hostile client;
@@ -80,23 +80,23 @@ static void requests_under_way_are_answered(void **state)
     (void)state;
     server_start(&server, patient);
     hostile_hello(&hello);
-    hello.credits = okv_le32_of(PULLS + PINGS);
+    hello.credits = okv_le32_of(RENDEZVOUS + PINGS);
     hostile_join_as(&client, &server, &hello);
-    for (int i = 0; i < PULLS; i++)
-        assert_int_equal(client.ops->expose(client.conn, value, LENGTH, &exposures[i]), 0);
+    for (int i = 0; i < RENDEZVOUS; i++)
+        assert_int_equal(client.ops->advertise(client.conn, value, LENGTH, &adverts[i]), 0);
     server_signal(&server, SIGSTOP);
-    for (int i = 0; i < PULLS; i++)
-        put_pulled(&client, exposures[i], LENGTH);
+    for (int i = 0; i < RENDEZVOUS; i++)
+        put_rendezvous_done(&client, adverts[i], LENGTH);
     for (int i = 0; i < PINGS; i++) {
         const struct okv_request_message ping = {.opcode = OKV_OP_PING,
-                                                 .slot = hostile_lane(&client)};
+                                                 .slot = hostile_request_slot(&client)};
         hostile_request(&client, &ping);
     }
     server_signal(&server, SIGTERM); /* taken when it goes on */
     server_signal(&server, SIGCONT);
-    expect_replies_and_goodbye(&client, PULLS + PINGS);
-    for (int i = 0; i < PULLS; i++)
-        client.ops->unexpose(exposures[i]);
+    expect_replies_and_goodbye(&client, RENDEZVOUS + PINGS);
+    for (int i = 0; i < RENDEZVOUS; i++)
+        client.ops->withdraw(adverts[i]);
     hostile_leave(&client);
     assert_int_equal(server_wait(&server), 0);
 }
@@ -121,7 +121,7 @@ static void requests_after_the_goodbye_are_answered(void **state)
     start_and_end(&server, patient, &client);
     for (int i = 0; i < 20; i++) {
         const struct okv_request_message ping = {.opcode = OKV_OP_PING,
-                                                 .slot = hostile_lane(&client)};
+                                                 .slot = hostile_request_slot(&client)};
         hostile_request(&client, &ping);
         hostile_expect_reply(&client, ping.slot, OKV_OK);
     }

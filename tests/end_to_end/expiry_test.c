@@ -168,7 +168,7 @@ static void assert_gone(okv *handle, const char *key)
 
 static void item_expires(void **state)
 {
-    static const size_t sizes[] = {6, 1000, 20000}; /* inline, in an extent, pulled */
+    static const size_t sizes[] = {6, 1000, 20000}; /* inline, in an extent, READ by rendezvous */
     okv *handle = handle_of(state);
     uint64_t begun[3];
     char key[16];

@@ -145,8 +145,8 @@ static void a_client_that_lives_keeps_its_place(void **state)
     server_start(&server, arguments);
     okv *handle = server_connect(&server, NULL);
     start_family(&family, &server);
-    uint64_t before = server_stat(handle, "probes");
-    while (server_stat(handle, "probes") < before + 10)
+    uint64_t before = server_stat(handle, "heartbeats");
+    while (server_stat(handle, "heartbeats") < before + 10)
         nanosleep(&(struct timespec){0, NAP_NS}, NULL);
     assert_int_equal(server_stat(handle, "sessions"), 2);
     assert_int_equal(server_stat(handle, "closed_lost"), 0);

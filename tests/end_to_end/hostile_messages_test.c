@@ -149,10 +149,10 @@ struct bad_message {
 
 #define OPERATION(name) ((uint32_t)OKV_OP_##name << 24)
 #define HEADER ((uint32_t)OKV_REQUEST_HEADER)
-#define PLACE ((uint32_t)sizeof(struct okv_wire_pull))
+#define PLACE ((uint32_t)sizeof(struct okv_wire_rendezvous))
 #define ABSENT OKV_REQUEST_IF_ABSENT
 #define VERSION OKV_REQUEST_IF_VERSION
-#define PULL OKV_REQUEST_PULL
+#define RENDEZVOUS OKV_REQUEST_RENDEZVOUS
 #define TTL_MOST ((UINT64_C(1) << 48) - 1)
 
 /* Lengths that do not add up, and what no operation may have. */
@@ -178,7 +178,7 @@ static const struct bad_message bad_frames[] = {
     {"a DELETE of 65535 bytes of key", OPERATION(DELETE), HEADER + 8000, 65535, 0, 0, 0, 0, 0},
 };
 
-/* A time to live and a place to pull from, where they may be. */
+/* A time to live and a place to rendezvous read from, where they may be. */
 static const struct bad_message bad_fields[] = {
     {"a PUT for longer than 2^40 ms", OPERATION(PUT), HEADER + 1, 1, 0, 0, 0, OKV_TTL_MAX + 1, 0},
     {"a PUT for 2^48 ms", OPERATION(PUT), HEADER + 1, 1, 0, 0, 0, TTL_MOST, 0},
@@ -189,14 +189,16 @@ static const struct bad_message bad_fields[] = {
     {"the last bit of a version", OPERATION(PUT), HEADER + 1, 1, 0, ABSENT, UINT64_C(1) << 63, 0,
      0},
     {"a DELETE's without condition", OPERATION(DELETE), HEADER + 1, 1, 0, 0, 1, 0, 0},
-    {"a pull of nothing", OPERATION(PUT), HEADER + 1 + PLACE, 1, 0, PULL, 0, 0, 0},
-    {"a pull without place", OPERATION(PUT), HEADER + 1, 1, 100, PULL, 0, 0, 0},
-    {"a pull whose place lacks a byte", OPERATION(PUT), HEADER + PLACE, 1, 100, PULL, 0, 0, 0},
-    {"a pull and a byte", OPERATION(PUT), HEADER + 2 + PLACE, 1, 100, PULL, 0, 0, 0},
-    {"a pull with the value", OPERATION(PUT), HEADER + 101, 1, 100, PULL, 0, 0, 0},
-    {"a pull and both conditions", OPERATION(PUT), HEADER + 1 + PLACE, 1, 100,
-     PULL | ABSENT | VERSION, 0, 0, 0},
-    {"a pull without key", OPERATION(PUT), HEADER + PLACE, 0, 100, PULL, 0, 0, 0},
+    {"a rendezvous read of nothing", OPERATION(PUT), HEADER + 1 + PLACE, 1, 0, RENDEZVOUS, 0, 0, 0},
+    {"a rendezvous read without place", OPERATION(PUT), HEADER + 1, 1, 100, RENDEZVOUS, 0, 0, 0},
+    {"a rendezvous read whose place lacks a byte", OPERATION(PUT), HEADER + PLACE, 1, 100,
+     RENDEZVOUS, 0, 0, 0},
+    {"a rendezvous read and a byte", OPERATION(PUT), HEADER + 2 + PLACE, 1, 100, RENDEZVOUS, 0, 0,
+     0},
+    {"a rendezvous read with the value", OPERATION(PUT), HEADER + 101, 1, 100, RENDEZVOUS, 0, 0, 0},
+    {"a rendezvous read and both conditions", OPERATION(PUT), HEADER + 1 + PLACE, 1, 100,
+     RENDEZVOUS | ABSENT | VERSION, 0, 0, 0},
+    {"a rendezvous read without key", OPERATION(PUT), HEADER + PLACE, 0, 100, RENDEZVOUS, 0, 0, 0},
     {"a FLUSH with 1 byte", OPERATION(FLUSH), HEADER + 1, 0, 1, 0, 0, 0, 0},
     {"a FLUSH with 7 bytes", OPERATION(FLUSH), HEADER + 7, 0, 7, 0, 9, 0, 0},
     {"a FLUSH with 9 bytes", OPERATION(FLUSH), HEADER + 9, 0, 9, 0, 9, 0, 0},
@@ -258,7 +260,7 @@ static const struct operation operations[] = {
     {"PING", OPERATION(PING), false, true, false, false, 0},
     {"STAT", OPERATION(STAT), false, false, false, false, 0},
     {"GET", OPERATION(GET), true, false, false, false, 0},
-    {"PUT", OPERATION(PUT), true, true, false, true, ABSENT | VERSION | PULL},
+    {"PUT", OPERATION(PUT), true, true, false, true, ABSENT | VERSION | RENDEZVOUS},
     {"DELETE", OPERATION(DELETE), true, false, false, false, VERSION},
     {"APPEND", OPERATION(APPEND), true, true, false, false, 0},
     {"TOUCH", OPERATION(TOUCH), true, false, false, true, 0},
@@ -272,7 +274,7 @@ static void expect_end_of(struct bystander *bystander, const struct operation *o
                           uint64_t argument, uint64_t ttl_ms)
 {
     char what[64];
-    uint32_t rest = flags & PULL ? PLACE : value;
+    uint32_t rest = flags & RENDEZVOUS ? PLACE : value;
     struct bad_message bad = {
         what, operation->immediate, HEADER + key + rest, key, value, flags, argument, ttl_ms, 0};
 
@@ -297,8 +299,8 @@ static void operations_with_what_they_may_not_have(void **state)
             expect_end_of(bystander, operation, "with a time to live", key, 0, 0, 0, 1);
         for (uint32_t flag = 1; flag <= 8; flag <<= 1) /* 8: no flag at all */
             if (!(operation->flags & flag))
-                expect_end_of(bystander, operation, "with a flag", key, flag == PULL ? 8 : 0, flag,
-                              0, 0);
+                expect_end_of(bystander, operation, "with a flag", key, flag == RENDEZVOUS ? 8 : 0,
+                              flag, 0, 0);
     }
 }
 
@@ -369,16 +371,16 @@ static void value_over_the_limit(void **state)
     struct bystander *bystander = bystander_of(state);
     struct hostile hostile;
     static uint8_t value[65536];
-    uint64_t failed = bystander_stat(bystander, "pulls_failed");
+    uint64_t failed = bystander_stat(bystander, "rendezvous_failed");
 
     hostile_join(&hostile, &bystander->server);
     struct okv_request_message put = {.opcode = OKV_OP_PUT,
                                       .slot = 2,
-                                      .flags = OKV_REQUEST_PULL,
+                                      .flags = OKV_REQUEST_RENDEZVOUS,
                                       .key = (const uint8_t *)"k",
                                       .key_length = 1,
-                                      .pull_address = 12345,
-                                      .pull_key = 67890};
+                                      .rendezvous_address = 12345,
+                                      .rendezvous_key = 67890};
     const uint32_t lengths[] = {hostile.table.max_value + 1, OKV_VALUE_MAX + 1, UINT32_MAX};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         put.value_length = lengths[i];
@@ -391,7 +393,7 @@ static void value_over_the_limit(void **state)
     hostile_request(&hostile, &put);
     hostile_expect_reply(&hostile, 2, OKV_OK);
     hostile_leave(&hostile);
-    assert_int_equal(bystander_stat(bystander, "pulls_failed"), failed);
+    assert_int_equal(bystander_stat(bystander, "rendezvous_failed"), failed);
     bystander_check(bystander);
 }
 
@@ -469,14 +471,15 @@ static void expect_credit_end(struct bystander *bystander, struct hostile *hosti
     bystander_check(bystander);
 }
 
-static void lane_that_was_not_granted(void **state)
+static void request_slot_that_was_not_granted(void **state)
 {
-    static const uint16_t lanes[] = {HOSTILE_CREDITS, 15, 16, 63, 64, OKV_CREDITS_MAX, UINT16_MAX};
+    static const uint16_t request_slots[] = {HOSTILE_CREDITS, 15,        16, 63, 64,
+                                             OKV_CREDITS_MAX, UINT16_MAX};
     struct bystander *bystander = bystander_of(state);
     struct hostile hostile;
 
-    for (size_t i = 0; i < sizeof lanes / sizeof *lanes; i++) {
-        const struct okv_request_message ping = {.opcode = OKV_OP_PING, .slot = lanes[i]};
+    for (size_t i = 0; i < sizeof request_slots / sizeof *request_slots; i++) {
+        const struct okv_request_message ping = {.opcode = OKV_OP_PING, .slot = request_slots[i]};
         uint64_t before = bystander_stat(bystander, CLOSED_CREDIT);
         hostile_join(&hostile, &bystander->server);
         hostile_request(&hostile, &ping);
@@ -485,34 +488,35 @@ static void lane_that_was_not_granted(void **state)
 }
 
 /* The value of the first is still being fetched when the second comes. */
-static void lane_that_is_taken(void **state)
+static void request_slot_that_is_taken(void **state)
 {
     static uint8_t value[100000];
     const struct okv_request_message ping = {.opcode = OKV_OP_PING, .slot = 2};
     struct bystander *bystander = bystander_of(state);
-    struct okv_exposure *exposure;
+    struct okv_advert *advert;
     struct hostile hostile;
     uint64_t before = bystander_stat(bystander, CLOSED_CREDIT);
 
     hostile_join(&hostile, &bystander->server);
-    assert_int_equal(hostile.ops->expose(hostile.conn, value, sizeof value, &exposure), 0);
+    assert_int_equal(hostile.ops->advertise(hostile.conn, value, sizeof value, &advert), 0);
     const struct okv_request_message put = {.opcode = OKV_OP_PUT,
                                             .slot = 2,
-                                            .flags = OKV_REQUEST_PULL,
+                                            .flags = OKV_REQUEST_RENDEZVOUS,
                                             .key = (const uint8_t *)"k",
                                             .key_length = 1,
                                             .value_length = sizeof value,
-                                            .pull_address = exposure->address,
-                                            .pull_key = exposure->key};
+                                            .rendezvous_address = advert->address,
+                                            .rendezvous_key = advert->key};
     server_signal(&bystander->server, SIGSTOP);
     hostile_request(&hostile, &put);
     hostile_request(&hostile, &ping);
     server_signal(&bystander->server, SIGCONT);
-    hostile.ops->unexpose(exposure);
+    hostile.ops->withdraw(advert);
     expect_credit_end(bystander, &hostile, before);
 }
 
-/* The server meets all at once: it serves some, and finds the others on a lane that waits. */
+/* The server meets all at once: it serves some, and finds the others on a request slot that waits.
+ */
 static void more_requests_than_credits(void **state)
 {
     const struct okv_request_message ping = {.opcode = OKV_OP_PING};
@@ -542,8 +546,8 @@ int main(void)
         cmocka_unit_test(operations_that_do_not_exist),
         cmocka_unit_test(value_over_the_limit),
         cmocka_unit_test(flush_with_junk),
-        cmocka_unit_test(lane_that_was_not_granted),
-        cmocka_unit_test(lane_that_is_taken),
+        cmocka_unit_test(request_slot_that_was_not_granted),
+        cmocka_unit_test(request_slot_that_is_taken),
         cmocka_unit_test(more_requests_than_credits),
     };
 

@@ -287,12 +287,12 @@ static void a_client_that_always_sleeps(void **state)
     bystander_check(bystander);
 }
 
-/* ---- exposures: what a client may pass as memory ---- */
+/* ---- advertised buffers: what a client may pass as memory ---- */
 
-/* Sends an exposure of `size` bytes with this descriptor; -1: without one. */
-static void send_exposure(struct bare_client *client, uint32_t key, uint64_t size, int fd)
+/* Sends an advertised buffer of `size` bytes with this descriptor; -1: without one. */
+static void send_advert(struct bare_client *client, uint32_t key, uint64_t size, int fd)
 {
-    uint8_t packet[OKV_LOCAL_EXPOSURE_SIZE];
+    uint8_t packet[OKV_LOCAL_ADVERT_SIZE];
     union {
         struct cmsghdr header;
         char space[CMSG_SPACE(sizeof fd)];
@@ -302,7 +302,7 @@ static void send_exposure(struct bare_client *client, uint32_t key, uint64_t siz
     struct iovec vector = {packet, sizeof packet};
     struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1};
 
-    okv_put_u32(packet, OKV_LOCAL_EXPOSURE_MARK);
+    okv_put_u32(packet, OKV_LOCAL_ADVERT_MARK);
     okv_put_u32(packet + 4, key);
     okv_put_u64(packet + 8, size);
     if (fd >= 0) {
@@ -313,16 +313,17 @@ static void send_exposure(struct bare_client *client, uint32_t key, uint64_t siz
     assert_int_equal(sendmsg(client->sock, &message, MSG_NOSIGNAL), sizeof packet);
 }
 
-/* A PUT of `length` bytes that are to be pulled by `key`; returns the status of the reply. */
-static int put_pulled(struct bare_client *client, uint32_t key, uint32_t length)
+/* A PUT of `length` bytes that are to be READ by rendezvous by `key`; returns the status of the
+ * reply. */
+static int put_rendezvous_done(struct bare_client *client, uint32_t key, uint32_t length)
 {
     const struct okv_request_message put = {.opcode = OKV_OP_PUT,
                                             .sequence = okv_clock_ns(), /* ever higher */
-                                            .flags = OKV_REQUEST_PULL,
+                                            .flags = OKV_REQUEST_RENDEZVOUS,
                                             .key = (const uint8_t *)"victim",
                                             .key_length = 6,
                                             .value_length = length,
-                                            .pull_key = key};
+                                            .rendezvous_key = key};
     uint8_t bytes[256];
     struct okv_reply_message reply;
     uint32_t immediate;
@@ -358,21 +359,21 @@ static void descriptors_that_are_no_memory(void **state)
         int status;
     } cases[] = {
         {"a memfd", memory_of(SIZE, F_SEAL_SHRINK), OKV_OK},
-        {"an empty pipe", pipes[0], OKV_EPULL},
-        {"the other end of it", pipes[1], OKV_EPULL},
-        {"a socket", socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), OKV_EPULL},
-        {"a folder", open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC), OKV_EPULL},
-        {"a device", open("/dev/zero", O_RDONLY | O_CLOEXEC), OKV_EPULL},
-        {"memory that can shrink", memory_of(SIZE, 0), OKV_EPULL},
-        {"memory that is too short", memory_of(SIZE - 1, F_SEAL_SHRINK), OKV_EPULL},
+        {"an empty pipe", pipes[0], OKV_ERENDEZVOUS},
+        {"the other end of it", pipes[1], OKV_ERENDEZVOUS},
+        {"a socket", socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), OKV_ERENDEZVOUS},
+        {"a folder", open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC), OKV_ERENDEZVOUS},
+        {"a device", open("/dev/zero", O_RDONLY | O_CLOEXEC), OKV_ERENDEZVOUS},
+        {"memory that can shrink", memory_of(SIZE, 0), OKV_ERENDEZVOUS},
+        {"memory that is too short", memory_of(SIZE - 1, F_SEAL_SHRINK), OKV_ERENDEZVOUS},
     };
     assert_int_equal(okv_put(bystander->handle, "victim", 6, "v", 1, NULL), OKV_OK);
     struct bystander_holdings before = bystander_holdings(bystander);
     hostile_socket_join(&client, &bystander->server);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_true(cases[i].fd >= 0);
-        send_exposure(&client, (uint32_t)i << 16, SIZE, cases[i].fd);
-        int status = put_pulled(&client, (uint32_t)i << 16, SIZE);
+        send_advert(&client, (uint32_t)i << 16, SIZE, cases[i].fd);
+        int status = put_rendezvous_done(&client, (uint32_t)i << 16, SIZE);
         if (status != cases[i].status)
             fail_msg("%s: %s", cases[i].what, okv_errname(status));
         close(cases[i].fd);
@@ -386,26 +387,26 @@ static void descriptors_that_are_no_memory(void **state)
     bystander_check(bystander);
 }
 
-static void exposures_that_are_none(void **state)
+static void adverts_that_are_none(void **state)
 {
     struct bystander *bystander = *state;
     uint64_t before = bystander_stat(bystander, CLOSED_MALFORMED);
     struct bare_client client;
 
-    /* without a descriptor there is nothing to pull */
+    /* without a descriptor there is nothing to rendezvous read */
     hostile_socket_join(&client, &bystander->server);
-    send_exposure(&client, 0, 100, -1);
-    assert_int_equal(put_pulled(&client, 0, 100), OKV_EPULL);
+    send_advert(&client, 0, 100, -1);
+    assert_int_equal(put_rendezvous_done(&client, 0, 100), OKV_ERENDEZVOUS);
     bare_close(&client);
     int fd = memory_of(100, F_SEAL_SHRINK);
     hostile_socket_join(&client, &bystander->server);
-    send_exposure(&client, UINT16_MAX, 100, fd); /* a place that there is not */
+    send_advert(&client, UINT16_MAX, 100, fd); /* a place that there is not */
     close(fd);
     expect_malformed(bystander, &client, before);
 }
 
 /* They hold descriptors of the server: as many as there are places, and no more. */
-static void exposures_without_end(void **state)
+static void adverts_without_end(void **state)
 {
     enum { COUNT = 5000 };
     struct bystander *bystander = *state;
@@ -414,10 +415,11 @@ static void exposures_without_end(void **state)
 
     hostile_socket_join(&client, &bystander->server);
     for (uint32_t i = 0; i < COUNT; i++)
-        send_exposure(&client, i << 16 | i % HOSTILE_CREDITS, 100, fd);
-    assert_int_equal(put_pulled(&client, (COUNT - 1) << 16 | (COUNT - 1) % HOSTILE_CREDITS, 100),
-                     OKV_OK);
-    assert_int_equal(put_pulled(&client, 0, 100), OKV_EPULL);
+        send_advert(&client, i << 16 | i % HOSTILE_CREDITS, 100, fd);
+    assert_int_equal(
+        put_rendezvous_done(&client, (COUNT - 1) << 16 | (COUNT - 1) % HOSTILE_CREDITS, 100),
+        OKV_OK);
+    assert_int_equal(put_rendezvous_done(&client, 0, 100), OKV_ERENDEZVOUS);
     okv *other = server_connect(&bystander->server, NULL);
     assert_int_equal(okv_ping(other), OKV_OK);
     okv_close(&other);
@@ -440,8 +442,8 @@ int main(void)
         cmocka_unit_test(rings_with_holes),
         cmocka_unit_test(a_client_that_always_sleeps),
         cmocka_unit_test(descriptors_that_are_no_memory),
-        cmocka_unit_test(exposures_that_are_none),
-        cmocka_unit_test(exposures_without_end),
+        cmocka_unit_test(adverts_that_are_none),
+        cmocka_unit_test(adverts_without_end),
     };
 
     if (server_is_rdma()) {

@@ -24,7 +24,7 @@
 #include "tests/support/hostile_verbs.h"
 
 #define CLOSED_NO_IMMEDIATE "closed_no_immediate"
-#define PULLS_FAILED "pulls_failed"
+#define RENDEZVOUS_FAILED "rendezvous_failed"
 
 #define FLOODERS 4
 #define FLOOD 1000
@@ -188,7 +188,7 @@ static void a_queue_pair_that_breaks_in_silence(void **state)
     bystander_check(bystander);
 }
 
-static void a_client_that_cannot_be_pulled_from(void **state)
+static void a_client_that_cannot_be_rendezvous_done_from(void **state)
 {
     struct bystander *bystander = bystander_of(state);
     struct attacker attacker;
@@ -385,7 +385,7 @@ static int setup_few_buffers(void **state)
 
 /* ---- values that the server is to READ ---- */
 
-struct pull_plan {
+struct rendezvous_plan {
     const char *what;
     int access;         /* of the attacker's memory */
     uint32_t from;      /* where the value begins there */
@@ -393,39 +393,40 @@ struct pull_plan {
     uint32_t rkey_flip; /* XORed into the right rkey */
 };
 
-static const struct pull_plan forbidden_pulls[] = {
-    {"pull of memory that is for nobody", IBV_ACCESS_LOCAL_WRITE, 0, 1000, 0},
-    {"pull of memory that is for writing", IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, 0, 64,
-     0},
-    {"pull of a byte too many", IBV_ACCESS_REMOTE_READ, ATTACKER_BYTES - 1000, 1001, 0},
-    {"pull that goes far beyond", IBV_ACCESS_REMOTE_READ, 0, ATTACKER_BYTES * 2, 0},
-    {"pull with another rkey", IBV_ACCESS_REMOTE_READ, 0, 1000, 0x100},
+static const struct rendezvous_plan forbidden_rendezvous_reads[] = {
+    {"rendezvous read of memory that is for nobody", IBV_ACCESS_LOCAL_WRITE, 0, 1000, 0},
+    {"rendezvous read of memory that is for writing",
+     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, 0, 64, 0},
+    {"rendezvous read of a byte too many", IBV_ACCESS_REMOTE_READ, ATTACKER_BYTES - 1000, 1001, 0},
+    {"rendezvous read that goes far beyond", IBV_ACCESS_REMOTE_READ, 0, ATTACKER_BYTES * 2, 0},
+    {"rendezvous read with another rkey", IBV_ACCESS_REMOTE_READ, 0, 1000, 0x100},
 };
 
 /* A PUT of the bystander's "item-0", whose value is in `mr`. Returns the length. */
-static uint32_t write_pulled_put(struct attacker *attacker, const struct ibv_mr *mr,
-                                 const struct pull_plan *plan)
+static uint32_t write_rendezvous_done_put(struct attacker *attacker, const struct ibv_mr *mr,
+                                          const struct rendezvous_plan *plan)
 {
     const struct okv_request_message put = {
         .opcode = OKV_OP_PUT,
         .sequence = 1,
-        .flags = OKV_REQUEST_PULL,
+        .flags = OKV_REQUEST_RENDEZVOUS,
         .key = (const uint8_t *)"item-0",
         .key_length = 6,
         .value_length = plan->length,
-        .pull_address = (uintptr_t)mr->addr + plan->from,
-        .pull_key = mr->rkey ^ plan->rkey_flip,
+        .rendezvous_address = (uintptr_t)mr->addr + plan->from,
+        .rendezvous_key = mr->rkey ^ plan->rkey_flip,
     };
 
     return okv_request_encode(&put, attacker->bytes);
 }
 
 /* The server's own READ fails: its queue pair with this client ends, and nothing else. */
-static void expect_failed_pull(struct bystander *bystander, const struct pull_plan *plan)
+static void expect_failed_rendezvous(struct bystander *bystander,
+                                     const struct rendezvous_plan *plan)
 {
     struct attack send = {.opcode = IBV_WR_SEND_WITH_IMM,
                           .immediate = okv_immediate(OKV_OP_PUT, 0)};
-    uint64_t failed = bystander_stat(bystander, PULLS_FAILED);
+    uint64_t failed = bystander_stat(bystander, RENDEZVOUS_FAILED);
     struct bystander_holdings before = bystander_holdings(bystander);
     struct attacker attacker;
     uint8_t *memory = calloc(1, ATTACKER_BYTES);
@@ -434,10 +435,10 @@ static void expect_failed_pull(struct bystander *bystander, const struct pull_pl
     attacker_join(&attacker, &bystander->server);
     struct ibv_mr *mr = ibv_reg_mr(attacker.pd, memory, ATTACKER_BYTES, plan->access);
     assert_non_null(mr);
-    send.length = write_pulled_put(&attacker, mr, plan);
+    send.length = write_rendezvous_done_put(&attacker, mr, plan);
     assert_int_equal(attacker_try(&attacker, &send), IBV_WC_SUCCESS);
     attacker_expect_end(&attacker, plan->what);
-    bystander_expect_stat(bystander, PULLS_FAILED, failed + 1);
+    bystander_expect_stat(bystander, RENDEZVOUS_FAILED, failed + 1);
     bystander_expect_stat(bystander, "sessions", 1);
     bystander_expect_holdings(bystander, plan->what, &before);
     bystander_expect_accounts(bystander);
@@ -447,14 +448,15 @@ static void expect_failed_pull(struct bystander *bystander, const struct pull_pl
 }
 
 /* The reserved extent was not published, so the value is the one that was there. */
-static void pulls_that_the_device_refuses(void **state)
+static void rendezvous_reads_that_the_device_refuses(void **state)
 {
     struct bystander *bystander = bystander_of(state);
     static uint8_t value[8192], zeros[8192];
     size_t length;
 
-    for (size_t i = 0; i < sizeof forbidden_pulls / sizeof *forbidden_pulls; i++) {
-        expect_failed_pull(bystander, &forbidden_pulls[i]);
+    for (size_t i = 0; i < sizeof forbidden_rendezvous_reads / sizeof *forbidden_rendezvous_reads;
+         i++) {
+        expect_failed_rendezvous(bystander, &forbidden_rendezvous_reads[i]);
         assert_int_equal(
             okv_get(bystander->handle, "item-0", 6, value, sizeof value, &length, NULL), OKV_OK);
         assert_int_equal(length, sizeof zeros);
@@ -491,9 +493,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(send_without_immediate),
         cmocka_unit_test(send_larger_than_a_slot),
         cmocka_unit_test(sends_without_end),
-        cmocka_unit_test(pulls_that_the_device_refuses),
+        cmocka_unit_test(rendezvous_reads_that_the_device_refuses),
         cmocka_unit_test(a_queue_pair_that_breaks_in_silence),
-        cmocka_unit_test(a_client_that_cannot_be_pulled_from),
+        cmocka_unit_test(a_client_that_cannot_be_rendezvous_done_from),
     };
 
     if (!server_is_rdma()) {

@@ -147,7 +147,7 @@ static void assert_in_all_memories(okv *handle, const char *key, size_t size, ui
 static void sizes(void **state)
 {
     /* The longest in a message is 16384 bytes less 40 and the key's; the longest for any key is
-     * 15328. Pieces are READ by 256 KiB and pulled by 1 MiB. */
+     * 15328. Pieces are READ by 256 KiB and READ by rendezvous by 1 MiB. */
     static const size_t all[] = {15327,   15328,   15329,       16384 - 36, 16384 - 35,
                                  16384,   262143,  262145,      MIB - 1,    MIB,
                                  MIB + 1, 3000000, 8 * MIB + 3, 16 * MIB,   64 * MIB};
@@ -163,9 +163,9 @@ static void sizes(void **state)
         put_certified(handle, "size", all[i], i + 1);
         okv_counters(handle, &after);
         if (all[i] > 16384)
-            assert_int_equal(after.pulled - before.pulled, 1);
+            assert_int_equal(after.rendezvous - before.rendezvous, 1);
         if (all[i] <= 15328)
-            assert_int_equal(after.pulled, before.pulled);
+            assert_int_equal(after.rendezvous, before.rendezvous);
         assert_in_all_memories(handle, "size", all[i], i + 1);
         length = 0;
         assert_int_equal(okv_get(handle, "size", 4, &byte, 1, &length, NULL), OKV_ETOOSMALL);
@@ -368,7 +368,7 @@ static void several_at_once(void **state)
         }
     }
     okv_counters(handle, &counters);
-    assert_int_equal(counters.pulled, 3 * AT_ONCE);
+    assert_int_equal(counters.rendezvous, 3 * AT_ONCE);
     okv_close(&handle);
 }
 
@@ -419,8 +419,8 @@ static void assert_victim_is_whole(okv *handle)
     free(value);
 }
 
-/* Killed at any moment of a pull, and for certain before one: the server stands still from
- * before the request until the client is dead. Nothing of it stays in the heap. */
+/* Killed at any moment of a rendezvous read, and for certain before one: the server stands still
+ * from before the request until the client is dead. Nothing of it stays in the heap. */
 static void killed_clients_leave_nothing(void **state)
 {
     struct fixture *fixture = *state;
@@ -428,9 +428,9 @@ static void killed_clients_leave_nothing(void **state)
     uint64_t before = server_stat(handle, "extent_bytes");
 
     for (int round = 0; round < 10; round++) {
-        uint64_t pulls = server_stat(handle, "pulls");
+        uint64_t rendezvous_reads = server_stat(handle, "rendezvous_reads");
         pid_t pid = start_victim(&fixture->server);
-        server_await_stat_from(handle, "pulls", pulls + 2);
+        server_await_stat_from(handle, "rendezvous_reads", rendezvous_reads + 2);
         pace_sleep_ms((unsigned)round * 3);
         if (round % 2) {
             server_signal(&fixture->server, SIGSTOP);
@@ -447,8 +447,9 @@ static void killed_clients_leave_nothing(void **state)
         server_await_stat(handle, "extent_bytes", before);
         assert_region_adds_up(handle);
     }
-    print_message("%lu pulls, %lu failed\n", (unsigned long)server_stat(handle, "pulls"),
-                  (unsigned long)server_stat(handle, "pulls_failed"));
+    print_message("%lu rendezvous reads, %lu failed\n",
+                  (unsigned long)server_stat(handle, "rendezvous_reads"),
+                  (unsigned long)server_stat(handle, "rendezvous_failed"));
 }
 
 /* ---- no room ------------------------------------------------------------ */
@@ -494,7 +495,7 @@ static void full_region(void **state)
     free(value);
 }
 
-/* A value that was pulled and is not stored leaves nothing in the heap. */
+/* A value that was READ by rendezvous and is not stored leaves nothing in the heap. */
 static void refused_by_condition(void **state)
 {
     const struct okv_put_options absent = {.flags = OKV_IF_ABSENT};

@@ -93,12 +93,13 @@ static void stopped_server_answers_gets(void **state)
 /* A server that could run does not either: it sleeps while its table is read. */
 static void gets_cost_the_server_nothing(void **state)
 {
-    static const char *const no_probes[] = {"--memory", "16M", "--keepalive-ms", "600000", NULL};
+    static const char *const no_heartbeats[] = {"--memory", "16M", "--keepalive-ms", "600000",
+                                                NULL};
     struct okv_options options = {.keepalive_ms = OKV_KEEPALIVE_NONE};
     struct server_process server;
 
     (void)state;
-    server_start(&server, no_probes);
+    server_start(&server, no_heartbeats);
     okv *handle = server_connect(&server, &options);
     put_keys(handle);
     pace_sleep_ms(500); /* until it sleeps */

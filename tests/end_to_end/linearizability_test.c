@@ -142,12 +142,12 @@ static void print_trial(const struct trial *trial, double seconds, double check_
     print_message(
         "%zu operations in %.1f s:%s; unknown %" PRIu64 ", failed %" PRIu64 " (%s); READs per get "
         "%.3f; torn %" PRIu64 "+%" PRIu64 ", wrong depths %" PRIu64 ", fallbacks %" PRIu64
-        ", hints %" PRIu64 "/%" PRIu64 ", pulled %" PRIu64 "; splits %" PRIu64 " merges %" PRIu64
-        " overflow buckets %" PRIu64 " tides %" PRIu64 "; broken %" PRIu64
+        ", hints %" PRIu64 "/%" PRIu64 ", READ by rendezvous %" PRIu64 "; splits %" PRIu64
+        " merges %" PRIu64 " overflow buckets %" PRIu64 " tides %" PRIu64 "; broken %" PRIu64
         ", violations %u, undecided %u (checked in %.1f s)\n",
         trial->history.length, seconds, text, unknown, failed, okv_errname(last_failure),
         sum.gets ? (double)sum.reads / (double)sum.gets : 0, sum.torn_buckets, sum.torn_extents,
-        sum.wrong_depths, sum.fallbacks, sum.hints_right, sum.hints_wrong, sum.pulled,
+        sum.wrong_depths, sum.fallbacks, sum.hints_right, sum.hints_wrong, sum.rendezvous_done,
         trial->splits, trial->merges, trial->overflow_buckets, trial->tide.tides,
         atomic_load(&trial->load.broken), trial->violations, trial->undecided, check_seconds);
 }

@@ -396,7 +396,7 @@ static void several_clients(void **state)
         okv_close(&handles[i]);
 }
 
-static void probe(void **state)
+static void heartbeat(void **state)
 {
     okv *handle = handle_of(state);
     struct okv_info info;
@@ -404,12 +404,12 @@ static void probe(void **state)
     uint64_t total = 0;
 
     okv_info(handle, &info);
-    assert_int_equal(okv_probe(handle, info.bucket_bytes, 200, 4, latencies, &total), OKV_OK);
+    assert_int_equal(okv_bench_read(handle, info.bucket_bytes, 200, 4, latencies, &total), OKV_OK);
     for (int i = 0; i < 200; i++)
         assert_true(latencies[i] > 0 && latencies[i] <= total);
     assert_true(total < UINT64_C(60000000000));
-    assert_int_equal(okv_probe(handle, 0, 1, 1, latencies, NULL), OKV_EINVAL);
-    assert_int_equal(okv_probe(handle, 512, 1, 100000, latencies, NULL), OKV_EINVAL);
+    assert_int_equal(okv_bench_read(handle, 0, 1, 1, latencies, NULL), OKV_EINVAL);
+    assert_int_equal(okv_bench_read(handle, 512, 1, 100000, latencies, NULL), OKV_EINVAL);
     put_text(handle, "after", "probe");
     assert_value(handle, "after", 5, "probe", 5);
 }
@@ -429,7 +429,7 @@ int main(void)
         cmocka_unit_test(scan),
         cmocka_unit_test(stat_and_info),
         cmocka_unit_test(several_clients),
-        cmocka_unit_test(probe),
+        cmocka_unit_test(heartbeat),
     };
 
     return cmocka_run_group_tests_name("operations", tests, setup, teardown);

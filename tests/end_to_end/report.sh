@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What kv-bench(1) writes, of real runs: JSON as docs/benchmarks.md says, CSV, histograms, the table.
+# What kv-bench(1) writes, of real runs: JSON as docs/benchmarking.md says, CSV, histograms, the table.
 # shellcheck disable=SC2016 # variables in filters are jq's
 set -euo pipefail
 

@@ -68,7 +68,7 @@ static void excuse(struct run *run, const char *step, int status, bool is_write)
 {
     bool listed =
         is_of_handle(status) ||
-        (is_write && (status == OKV_EUNKNOWN || status == OKV_EFULL || status == OKV_EPULL));
+        (is_write && (status == OKV_EUNKNOWN || status == OKV_EFULL || status == OKV_ERENDEZVOUS));
 
     if (!atomic_load(&inject->failure.happened) && !serving_has_ended())
         complain("%s: %s without a failure", step, okv_errname(status));
@@ -346,11 +346,11 @@ static void ping(struct run *run)
     expect(run, "ping", okv_ping(run->handle), false);
 }
 
-static void probe(struct run *run)
+static void heartbeat(struct run *run)
 {
     uint64_t latencies[4];
 
-    expect(run, "probe", okv_probe(run->handle, 64, 4, 2, latencies, NULL), false);
+    expect(run, "probe", okv_bench_read(run->handle, 64, 4, 2, latencies, NULL), false);
 }
 
 static void get_registered(struct run *run)
@@ -512,10 +512,10 @@ static void cut(struct run *run)
 }
 
 static void (*const steps[])(struct run *run) = {
-    put_small, put_long,       get_small,      get_long,    head,  get_many,   incr,
-    append,    put_if_version, put_expiring,   delete,      scan,  put_middle, stat_server,
-    ping,      get_registered, submit_puts,    submit_gets, probe, cut,        get_long,
-    incr,      append,         put_long_again, get_long,    fill,  flush,      put_small,
+    put_small, put_long,       get_small,      get_long,    head,      get_many,   incr,
+    append,    put_if_version, put_expiring,   delete,      scan,      put_middle, stat_server,
+    ping,      get_registered, submit_puts,    submit_gets, heartbeat, cut,        get_long,
+    incr,      append,         put_long_again, get_long,    fill,      flush,      put_small,
     put_long,  incr,           submit_puts,    scan,
 };
 

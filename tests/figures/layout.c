@@ -63,14 +63,14 @@ static void walk_bucket(const struct okv_store *store, uint64_t bucket, struct f
     const struct okv_table *table = &store->table;
     uint64_t offset = okv_table_bucket_offset(table, bucket);
 
-    for (unsigned part = 1; offset; part++) {
+    for (unsigned page = 1; offset; page++) {
         const uint8_t *image = table->base + offset;
         uint32_t position = 0;
         struct okv_entry entry;
         while (okv_bucket_next(image, &position, &entry) == 1) {
             sum->items++;
-            sum->reads += part + entry.is_reference;
-            sum->bytes += (double)part * table->bucket_size;
+            sum->reads += page + entry.is_reference;
+            sum->bytes += (double)page * table->bucket_size;
             if (entry.is_reference)
                 sum->bytes += (double)okv_entry_extent_length(&entry);
         }

@@ -17,7 +17,7 @@ struct image {
     uint8_t *bytes;
     uint32_t size;
     uint64_t bucket;
-    unsigned part;
+    unsigned page;
 };
 
 static const uint8_t letters[] = "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz0123456789+";
@@ -103,20 +103,20 @@ static struct image make_image(struct fuzz_input *input)
     struct image image = {
         .size = OKV_BUCKET_SIZE_MIN << (choice & 3) % 5,
         .bucket = fuzz_number(input) & ((UINT64_C(1) << 47) - 1),
-        .part = fuzz_below(input, OKV_BUCKET_PARTS_MAX),
+        .page = fuzz_below(input, OKV_BUCKET_PAGES_MAX),
     };
 
     image.bytes = calloc(1, image.size);
     FUZZ_CHECK(image.bytes);
     okv_bucket_begin(image.bytes, fuzz_u8(input), fuzz_number(input) & VERSION_MAX,
-                     fuzz_number(input) & VERSION_MAX, image.part);
+                     fuzz_number(input) & VERSION_MAX, image.page);
     add_entries(input, &image);
     if (choice & 4)
         spoil(input, &image);
     okv_bucket_seal(image.bytes, image.size, BOOT, image.bucket);
-    FUZZ_CHECK(okv_bucket_check(image.bytes, image.size, BOOT, image.bucket + 1, image.part) ==
+    FUZZ_CHECK(okv_bucket_check(image.bytes, image.size, BOOT, image.bucket + 1, image.page) ==
                OKV_ECORRUPT);
-    FUZZ_CHECK(okv_bucket_check(image.bytes, image.size, BOOT ^ 8, image.bucket, image.part) ==
+    FUZZ_CHECK(okv_bucket_check(image.bytes, image.size, BOOT ^ 8, image.bucket, image.page) ==
                OKV_ECORRUPT);
     return image;
 }
@@ -216,7 +216,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct fuzz_input input = {data, size};
     struct image image = fuzz_u8(&input) & 1 ? take_image(&input) : make_image(&input);
 
-    if (okv_bucket_check(image.bytes, image.size, BOOT, image.bucket, image.part) == 0) {
+    if (okv_bucket_check(image.bytes, image.size, BOOT, image.bucket, image.page) == 0) {
         FUZZ_CHECK(okv_bucket_depth(image.bytes) <= OKV_DEPTH_MAX);
         FUZZ_CHECK(okv_linear_learn(1 + fuzz_number(&input) % OKV_BUCKETS_MAX, image.bucket,
                                     okv_bucket_depth(image.bytes)) <= OKV_BUCKETS_MAX);

@@ -310,7 +310,7 @@ static void call_others(struct program *program)
         break;
     case 2:
         check_status(
-            okv_probe(program->handle, 1 + choice * 16u, 8, 1 + choice % 4, latencies, NULL));
+            okv_bench_read(program->handle, 1 + choice * 16u, 8, 1 + choice % 4, latencies, NULL));
         break;
     default:
         if (!program->registration)

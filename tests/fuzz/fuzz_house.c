@@ -9,7 +9,7 @@
 
 #define LISTENER_FD 1000
 #define ENDPOINT_FD 1001
-/* What pulls bring that are not to be applied; no other value begins so. */
+/* What rendezvous reads bring that are not to be applied; no other value begins so. */
 #define LATE 'x'
 
 /* pthread_create() has no context. */
@@ -93,8 +93,9 @@ static void meet(struct house_connection *c, const struct okv_session *session,
     struct house_client *client = &world->clients[c->id];
 
     FUZZ_CHECK(welcome->session_id > world->session && welcome->session_id == session->id);
-    FUZZ_CHECK(welcome->credits == session->lanes && welcome->credits <= HOUSE_LANES);
-    c->lane_count = welcome->credits;
+    FUZZ_CHECK(welcome->credits == session->request_slots &&
+               welcome->credits <= HOUSE_REQUEST_SLOTS);
+    c->request_slot_count = welcome->credits;
     world->session = welcome->session_id;
     if (c->id == HOUSE_IDS)
         return;
@@ -152,7 +153,7 @@ void house_connect(struct house *house, const uint8_t *hello, size_t length, con
     house->tasks[0].run(house->tasks[0].user);
     house->accepting = false;
     free(bytes);
-    FUZZ_CHECK(okv_ledgers_count(&house->core.server->ledgers) <= HOUSE_LEDGERS &&
+    FUZZ_CHECK(okv_reply_caches_count(&house->core.server->reply_caches) <= HOUSE_REPLY_CACHES &&
                house->core.server->admission.clients <= HOUSE_CLIENTS_MAX);
 }
 
@@ -169,10 +170,10 @@ void house_break(struct house_connection *c, int status)
 /* Writes too late get no answer; of other clients it is not known which those are. */
 static bool is_owed(const struct house_connection *c, uint16_t number)
 {
-    const struct house_lane *lane = &c->lanes[number];
-    const struct okv_request_message *request = &lane->request;
-    return lane->busy &&
-           (!okv_ledger_is_write(request->opcode) ||
+    const struct house_request_slot *request_slot = &c->request_slots[number];
+    const struct okv_request_message *request = &request_slot->request;
+    return request_slot->busy &&
+           (!okv_reply_cache_is_write(request->opcode) ||
             (c->id < HOUSE_HONEST && request->sequence > world->clients[c->id].answered[number]));
 }
 
@@ -181,7 +182,7 @@ static void check_all_answered(const struct house_connection *c)
 {
     bool is_apart = c->replaced || c->ended || c->may_end || c->wrong;
 
-    for (uint16_t i = 0; i < HOUSE_LANES && world->in_time && !is_apart; i++)
+    for (uint16_t i = 0; i < HOUSE_REQUEST_SLOTS && world->in_time && !is_apart; i++)
         FUZZ_CHECK(!is_owed(c, i));
 }
 
@@ -199,8 +200,8 @@ bool house_flush_next(struct house_connection *c, struct okv_event *event)
 {
     if (!c->in_use || !c->opened || !c->ended || c->finished)
         return false;
-    if (c->pull_count > 0) {
-        house_pull_end(world, c, 0, OKV_EDISCONNECTED, event);
+    if (c->rendezvous_count > 0) {
+        house_rendezvous_end(world, c, 0, OKV_EDISCONNECTED, event);
         return true;
     }
     *event = (struct okv_event){.type = OKV_EVENT_CLOSED, .status = c->status, .conn = &c->base};
@@ -208,20 +209,20 @@ bool house_flush_next(struct house_connection *c, struct okv_event *event)
     return true;
 }
 
-static void lane_free(struct house_lane *lane)
+static void request_slot_free(struct house_request_slot *request_slot)
 {
-    free(lane->bytes);
-    *lane = (struct house_lane){.busy = false};
+    free(request_slot->bytes);
+    *request_slot = (struct house_request_slot){.busy = false};
 }
 
 static void transport_conn_destroy(struct okv_conn *conn)
 {
     struct house_connection *c = of_conn(conn);
 
-    FUZZ_CHECK(c->finished && c->pull_count == 0);
+    FUZZ_CHECK(c->finished && c->rendezvous_count == 0);
     FUZZ_CHECK(c->held == 0);
-    for (unsigned i = 0; i < HOUSE_LANES; i++)
-        lane_free(&c->lanes[i]);
+    for (unsigned i = 0; i < HOUSE_REQUEST_SLOTS; i++)
+        request_slot_free(&c->request_slots[i]);
     free(c->out);
     c->in_use = false;
 }
@@ -229,18 +230,19 @@ static void transport_conn_destroy(struct okv_conn *conn)
 /* ---- messages of clients ---- */
 
 /* Remembers what is to be answered. Returns whether it may end the connection. */
-static bool lane_fill(struct house_lane *lane, uint32_t immediate, const uint8_t *bytes,
-                      uint32_t length)
+static bool request_slot_fill(struct house_request_slot *request_slot, uint32_t immediate,
+                              const uint8_t *bytes, uint32_t length)
 {
-    *lane = (struct house_lane){.busy = true, .batch = world->batch};
-    lane->bytes = malloc(length ? length : 1);
-    FUZZ_CHECK(lane->bytes);
-    memcpy(lane->bytes, bytes, length);
-    int rc = okv_request_decode(immediate, lane->bytes, length, &lane->request);
-    lane->unsupported = rc == OKV_EUNSUPPORTED;
-    lane->malformed = rc && rc != OKV_EUNSUPPORTED;
-    return lane->malformed || lane->request.opcode == OKV_OP_GOODBYE ||
-           (lane->request.opcode == OKV_OP_FLUSH && lane->request.value_length % 8 != 0);
+    *request_slot = (struct house_request_slot){.busy = true, .batch = world->batch};
+    request_slot->bytes = malloc(length ? length : 1);
+    FUZZ_CHECK(request_slot->bytes);
+    memcpy(request_slot->bytes, bytes, length);
+    int rc = okv_request_decode(immediate, request_slot->bytes, length, &request_slot->request);
+    request_slot->unsupported = rc == OKV_EUNSUPPORTED;
+    request_slot->malformed = rc && rc != OKV_EUNSUPPORTED;
+    return request_slot->malformed || request_slot->request.opcode == OKV_OP_GOODBYE ||
+           (request_slot->request.opcode == OKV_OP_FLUSH &&
+            request_slot->request.value_length % 8 != 0);
 }
 
 void house_send(struct house_connection *c, uint32_t immediate, bool has_immediate, uint8_t *bytes,
@@ -257,13 +259,13 @@ void house_send(struct house_connection *c, uint32_t immediate, bool has_immedia
         .length = length,
     };
     c->held++;
-    if (number < c->lane_count && c->lanes[number].busy && !is_owed(c, number))
+    if (number < c->request_slot_count && c->request_slots[number].busy && !is_owed(c, number))
         c->unsure = c->may_end = true; /* it may have been too late, and left without a word */
-    else if (number >= c->lane_count || c->lanes[number].busy || !has_immediate ||
+    else if (number >= c->request_slot_count || c->request_slots[number].busy || !has_immediate ||
              immediate != okv_immediate(okv_immediate_opcode(immediate), number))
         c->wrong = true;
     else
-        c->may_end |= lane_fill(&c->lanes[number], immediate, bytes, length);
+        c->may_end |= request_slot_fill(&c->request_slots[number], immediate, bytes, length);
 }
 
 static void transport_recv_release(struct okv_endpoint *endpoint, const struct okv_event *event)
@@ -304,25 +306,27 @@ static void check_put(const struct okv_request_message *request,
 }
 
 /* Of a client whose sequences are known. */
-static void check_write(const struct house_client *client, const struct house_lane *lane,
+static void check_write(const struct house_client *client,
+                        const struct house_request_slot *request_slot,
                         const struct okv_reply_message *reply)
 {
-    const struct okv_request_message *request = &lane->request;
+    const struct okv_request_message *request = &request_slot->request;
     uint64_t answered = client->answered[reply->slot];
-    bool is_pull = request->flags & OKV_REQUEST_PULL;
+    bool is_rendezvous = request->flags & OKV_REQUEST_RENDEZVOUS;
 
-    FUZZ_CHECK(is_pull || reply->sequence >= answered);
+    FUZZ_CHECK(is_rendezvous || reply->sequence >= answered);
     FUZZ_CHECK(reply->sequence <= answered || reply->opcode == request->opcode);
     if (reply->opcode == OKV_OP_INCR && reply->status == 0)
         FUZZ_CHECK(reply->value_length == 8 && okv_get_u64(reply->value) == 1);
-    if (reply->sequence > answered && request->opcode == OKV_OP_PUT && !is_pull &&
+    if (reply->sequence > answered && request->opcode == OKV_OP_PUT && !is_rendezvous &&
         reply->status == 0 && request->ttl_ms == 0)
         check_put(request, reply);
 }
 
 static void note_answered(const struct house_connection *c, const struct okv_reply_message *reply)
 {
-    if (c->id == HOUSE_IDS || reply->slot >= HOUSE_LANES || !okv_ledger_is_write(reply->opcode))
+    if (c->id == HOUSE_IDS || reply->slot >= HOUSE_REQUEST_SLOTS ||
+        !okv_reply_cache_is_write(reply->opcode))
         return;
     uint64_t *answered = &world->clients[c->id].answered[reply->slot];
     if (reply->sequence > *answered)
@@ -331,19 +335,20 @@ static void note_answered(const struct house_connection *c, const struct okv_rep
 
 static void check_reply(struct house_connection *c, const struct okv_reply_message *reply)
 {
-    FUZZ_CHECK(reply->slot < c->lane_count);
-    struct house_lane *lane = &c->lanes[reply->slot];
-    bool is_write = okv_ledger_is_write(lane->request.opcode);
+    FUZZ_CHECK(reply->slot < c->request_slot_count);
+    struct house_request_slot *request_slot = &c->request_slots[reply->slot];
+    bool is_write = okv_reply_cache_is_write(request_slot->request.opcode);
 
     FUZZ_CHECK(!c->replaced);
-    FUZZ_CHECK(lane->busy && !lane->malformed && lane->request.opcode != OKV_OP_GOODBYE);
-    FUZZ_CHECK(reply->status != OKV_ECORRUPT && reply->sequence == lane->request.sequence);
-    FUZZ_CHECK(!lane->unsupported || reply->status == OKV_EUNSUPPORTED);
-    FUZZ_CHECK(is_write || reply->opcode == lane->request.opcode);
+    FUZZ_CHECK(request_slot->busy && !request_slot->malformed &&
+               request_slot->request.opcode != OKV_OP_GOODBYE);
+    FUZZ_CHECK(reply->status != OKV_ECORRUPT && reply->sequence == request_slot->request.sequence);
+    FUZZ_CHECK(!request_slot->unsupported || reply->status == OKV_EUNSUPPORTED);
+    FUZZ_CHECK(is_write || reply->opcode == request_slot->request.opcode);
     if (c->id < HOUSE_HONEST && is_write)
-        check_write(&world->clients[c->id], lane, reply);
+        check_write(&world->clients[c->id], request_slot, reply);
     note_answered(c, reply);
-    lane_free(lane);
+    request_slot_free(request_slot);
 }
 
 static int transport_post_send(struct okv_conn *conn, uint32_t length, uint32_t immediate)
@@ -376,43 +381,46 @@ static void transport_flush(struct okv_conn *conn)
     FUZZ_CHECK(!of_conn(conn)->closed);
 }
 
-static int transport_probe(struct okv_conn *conn)
+static int transport_heartbeat(struct okv_conn *conn)
 {
     FUZZ_CHECK(!of_conn(conn)->closed);
     conn->unacknowledged++;
     return 0;
 }
 
-/* ---- pulls ---- */
+/* ---- rendezvous reads ---- */
 
-static int transport_pull(struct okv_conn *conn, const struct okv_pull *pull)
+static int transport_rendezvous(struct okv_conn *conn, const struct okv_rendezvous *rendezvous)
 {
     struct house_connection *c = of_conn(conn);
 
-    FUZZ_CHECK(!c->closed && c->pull_count < OKV_PULLS_MAX);
-    FUZZ_CHECK(okv_range_inside(pull->offset, pull->length, HOUSE_REGION));
+    FUZZ_CHECK(!c->closed && c->rendezvous_count < OKV_RENDEZVOUS_MAX);
+    FUZZ_CHECK(okv_range_inside(rendezvous->offset, rendezvous->length, HOUSE_REGION));
     if (c->ended)
         return OKV_EDISCONNECTED;
     if (fuzz_rarely(world->input, 8))
         return OKV_EUNSUPPORTED;
-    c->pulls[c->pull_count++] = *pull;
+    c->rendezvous_reads[c->rendezvous_count++] = *rendezvous;
     return 0;
 }
 
-void house_pull_end(struct house *house, struct house_connection *c, unsigned which, int status,
-                    struct okv_event *event)
+void house_rendezvous_end(struct house *house, struct house_connection *c, unsigned which,
+                          int status, struct okv_event *event)
 {
-    const struct okv_pull pull = c->pulls[which];
+    const struct okv_rendezvous rendezvous = c->rendezvous_reads[which];
     const struct okv_session *session = c->base.user;
-    const struct okv_request_message *request = &session->pulls[pull.cookie].request;
+    const struct okv_request_message *request =
+        &session->rendezvous_reads[rendezvous.cookie].request;
 
-    c->pulls[which] = c->pulls[--c->pull_count];
-    *event = (struct okv_event){
-        .type = OKV_EVENT_PULLED, .status = status, .conn = &c->base, .cookie = pull.cookie};
+    c->rendezvous_reads[which] = c->rendezvous_reads[--c->rendezvous_count];
+    *event = (struct okv_event){.type = OKV_EVENT_RENDEZVOUS_DONE,
+                                .status = status,
+                                .conn = &c->base,
+                                .cookie = rendezvous.cookie};
     if (status)
         return;
-    memset((uint8_t *)house->core.server->region.base + pull.offset,
-           c->replaced || c->wrong ? LATE : 'p', pull.length);
+    memset((uint8_t *)house->core.server->region.base + rendezvous.offset,
+           c->replaced || c->wrong ? LATE : 'p', rendezvous.length);
     uint64_t *answered = &house->clients[c->id < HOUSE_IDS ? c->id : 0].answered[0];
     if (c->id < HOUSE_IDS && request->sequence > answered[request->slot])
         answered[request->slot] = request->sequence;
@@ -456,8 +464,8 @@ static int finish(struct house *house, struct okv_event *events, int max)
         c->no_buffers = false;
         c->base.unacknowledged = 0;
         c->base.acknowledged++;
-        while (n < max && c->in_use && !c->ended && c->pull_count > 0)
-            house_pull_end(house, c, 0, 0, &events[n++]);
+        while (n < max && c->in_use && !c->ended && c->rendezvous_count > 0)
+            house_rendezvous_end(house, c, 0, 0, &events[n++]);
         while (n < max && house_flush_next(c, &events[n]))
             n++;
     }
@@ -493,11 +501,11 @@ static const struct okv_transport_ops ops = {
     .reject = transport_reject,
     .close = transport_close,
     .conn_destroy = transport_conn_destroy,
-    .pull = transport_pull,
+    .rendezvous = transport_rendezvous,
     .send_buffer = transport_send_buffer,
     .post_send = transport_post_send,
     .flush = transport_flush,
-    .probe = transport_probe,
+    .heartbeat = transport_heartbeat,
     .poll = transport_poll,
     .recv_release = transport_recv_release,
     .arm = transport_arm,
@@ -514,11 +522,11 @@ void house_open(struct house *house, struct fuzz_input *input,
     fuzz_time_reset(is_ready, house);
     server_core_open(&house->core, params);
     struct okv_server *server = house->core.server;
-    okv_ledgers_fini(&server->ledgers);
-    FUZZ_CHECK(okv_ledgers_init(&server->ledgers, HOUSE_LEDGERS, 1000, 7) == 0);
+    okv_reply_caches_fini(&server->reply_caches);
+    FUZZ_CHECK(okv_reply_caches_init(&server->reply_caches, HOUSE_REPLY_CACHES, 1000, 7) == 0);
     FUZZ_CHECK(okv_admission_init(&server->admission, HOUSE_CLIENTS_MAX, 2) == 0);
-    server->limits =
-        (struct okv_message_limits){.slot_size = OKV_SLOT_SIZE_DEFAULT, .credits = HOUSE_LANES};
+    server->limits = (struct okv_message_limits){.slot_size = OKV_SLOT_SIZE_DEFAULT,
+                                                 .credits = HOUSE_REQUEST_SLOTS};
     server->config.workers = 1;
     server->config.max_clients = HOUSE_CLIENTS_MAX;
     server->config.keepalive_ms = 600;
@@ -548,11 +556,12 @@ void house_audit(struct house *house)
 {
     struct okv_store *store = &house->core.server->store;
     struct store_audit found;
-    unsigned pulls = 0;
+    unsigned rendezvous_reads = 0;
 
     for (unsigned i = 0; i < HOUSE_CONNECTIONS; i++) {
         const struct house_connection *c = &house->connections[i];
-        pulls += c->in_use ? ((const struct okv_session *)c->base.user)->pull_count : 0;
+        rendezvous_reads +=
+            c->in_use ? ((const struct okv_session *)c->base.user)->rendezvous_count : 0;
     }
     store_audit_run(house->core.server->region.base, HOUSE_REGION, store->table.inline_max,
                     check_applied_once, NULL, &found);
@@ -560,11 +569,11 @@ void house_audit(struct house *house)
     FUZZ_CHECK(found.user_bytes == atomic_load(&store->totals.user_bytes));
     FUZZ_CHECK(found.buckets == atomic_load(&store->bucket_count));
     FUZZ_CHECK(found.references == atomic_load(&store->totals.references));
-    FUZZ_CHECK(found.overflow_parts == atomic_load(&store->totals.overflow_parts));
+    FUZZ_CHECK(found.overflow_pages == atomic_load(&store->totals.overflow_pages));
     FUZZ_CHECK(found.expiring == atomic_load(&store->totals.expiring));
     uint64_t segment = (uint64_t)store->table.segment_buckets * store->table.bucket_size;
     uint64_t used = found.class_bytes + (store->reserve ? store_size_class(segment) : 0);
-    FUZZ_CHECK(pulls > 0 || okv_heap_used(&store->heap) == used);
+    FUZZ_CHECK(rendezvous_reads > 0 || okv_heap_used(&store->heap) == used);
 }
 
 static uint64_t count_closed(struct okv_stats *stats)

@@ -1,9 +1,9 @@
 /*
  * The worker and the acceptor of a server, without threads, on the clock of fuzz_time.h, and
  * the clients that a fuzz input makes for them: who connects, what arrives in which order,
- * how pulls and connections end. Their functions pthread_create and pthread_join are named
- * fuzz_... (CMakeLists.txt): the worker's loop runs in the caller's thread, and the acceptor's
- * when a client comes.
+ * how rendezvous reads and connections end. Their functions pthread_create and pthread_join are
+ * named fuzz_... (CMakeLists.txt): the worker's loop runs in the caller's thread, and the
+ * acceptor's when a client comes.
  *
  * What a server owes a transport is checked, and what it owes its clients: each answer is one to
  * a request that waits for it, a session that was replaced answers no more, and a write is
@@ -23,15 +23,15 @@
 #define HOUSE_REGION (UINT64_C(1) << 20)
 #define HOUSE_CONNECTIONS 4
 #define HOUSE_CLIENTS_MAX 3
-#define HOUSE_LEDGERS 3
+#define HOUSE_REPLY_CACHES 3
 #define HOUSE_IDS 6
 #define HOUSE_HONEST 3
-#define HOUSE_LANES 6
+#define HOUSE_REQUEST_SLOTS 6
 /* The keys of those INCRs begin so. */
 #define HOUSE_ONCE "once-"
 
 /* A request that was not answered yet. */
-struct house_lane {
+struct house_request_slot {
     bool busy;
     unsigned batch; /* in which it was sent */
     bool malformed; /* or of an unknown operation: `request` has no more than slot and sequence */
@@ -50,15 +50,15 @@ struct house_connection {
     bool replaced; /* the client has another one */
     bool wrong;    /* it sent what ends a connection at once */
     bool may_end;  /* it sent what ends it once it is served */
-    bool unsure;   /* what its lanes hold is not known any more */
+    bool unsure;   /* what its request slots hold is not known any more */
     bool no_buffers;
     bool told_goodbye;
     int status;  /* why it ended */
     unsigned id; /* of the client; HOUSE_IDS: of none of them */
-    uint32_t lane_count;
-    struct house_lane lanes[HOUSE_LANES];
-    unsigned pull_count;
-    struct okv_pull pulls[OKV_PULLS_MAX];
+    uint32_t request_slot_count;
+    struct house_request_slot request_slots[HOUSE_REQUEST_SLOTS];
+    unsigned rendezvous_count;
+    struct okv_rendezvous rendezvous_reads[OKV_RENDEZVOUS_MAX];
     unsigned held; /* receive buffers that the server has */
     uint8_t *out;  /* the send buffer */
 };
@@ -66,9 +66,9 @@ struct house_connection {
 /* What is known of a client. */
 struct house_client {
     uint64_t session;    /* the last one */
-    unsigned generation; /* of its ledger */
-    uint64_t sent[HOUSE_LANES];
-    uint64_t answered[HOUSE_LANES];
+    unsigned generation; /* of its reply cache */
+    uint64_t sent[HOUSE_REQUEST_SLOTS];
+    uint64_t answered[HOUSE_REQUEST_SLOTS];
 };
 
 struct house_task {
@@ -115,13 +115,14 @@ int house_act(struct house *house, struct okv_event *events, int room);
 void house_connect(struct house *house, const uint8_t *hello, size_t length, const char *address);
 /* The connection breaks. */
 void house_break(struct house_connection *c, int status);
-/* What follows the end of a connection: a pull that is flushed, or CLOSED. False: nothing. */
+/* What follows the end of a connection: a rendezvous read that is flushed, or CLOSED. False:
+ * nothing. */
 bool house_flush_next(struct house_connection *c, struct okv_event *event);
 /* A message arrives; `bytes` are on the heap and go to the server. */
 void house_send(struct house_connection *c, uint32_t immediate, bool has_immediate, uint8_t *bytes,
                 uint32_t length, struct okv_event *event);
-/* A pull ends. */
-void house_pull_end(struct house *house, struct house_connection *c, unsigned which, int status,
-                    struct okv_event *event);
+/* A rendezvous read ends. */
+void house_rendezvous_end(struct house *house, struct house_connection *c, unsigned which,
+                          int status, struct okv_event *event);
 
 #endif

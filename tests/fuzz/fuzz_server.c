@@ -64,12 +64,12 @@ static void choose_value(struct fuzz_input *input, struct okv_request_message *r
             choice & 16 ? fuzz_u16(input) % okv_slot_value_max(sizeof value) : fuzz_u8(input);
     if (choice & 32 && (is_put || request->opcode == OKV_OP_DELETE))
         request->flags = 1 << fuzz_below(input, is_put ? 3 : 2) & (is_put ? 7 : 2);
-    if (request->flags & OKV_REQUEST_PULL)
+    if (request->flags & OKV_REQUEST_RENDEZVOUS)
         request->value_length = 1 + fuzz_u16(input) * 2u;
     if (choice & 64 && (is_put || request->opcode == OKV_OP_TOUCH))
         request->ttl_ms = fuzz_number(input) % OKV_TTL_MAX;
     if (choice & 128 && request->value_length < sizeof numbers &&
-        !(request->flags & OKV_REQUEST_PULL))
+        !(request->flags & OKV_REQUEST_RENDEZVOUS))
         request->value = numbers;
     if (request->opcode == OKV_OP_FLUSH && choice & 16)
         request->value_length = fuzz_u8(input) % 12;
@@ -78,7 +78,7 @@ static void choose_value(struct fuzz_input *input, struct okv_request_message *r
         request->argument = fuzz_number(input);
 }
 
-/* The next one on the lane, the last one again, or any near it. */
+/* The next one on the request slot, the last one again, or any near it. */
 static uint64_t choose_sequence(struct fuzz_input *input, uint64_t *sent)
 {
     uint8_t choice = fuzz_u8(input);
@@ -95,8 +95,8 @@ static uint64_t choose_sequence(struct fuzz_input *input, uint64_t *sent)
 }
 
 /* A request that a client of ours could make, of its fields right; its length. */
-static uint32_t good_request(struct house *house, const struct house_connection *c, uint16_t lane,
-                             uint8_t *out, uint32_t *immediate)
+static uint32_t good_request(struct house *house, const struct house_connection *c,
+                             uint16_t request_slot, uint8_t *out, uint32_t *immediate)
 {
     static const uint8_t opcodes[20] = {OKV_OP_INCR,   OKV_OP_PUT,    OKV_OP_PUT,    OKV_OP_PUT,
                                         OKV_OP_DELETE, OKV_OP_GET,    OKV_OP_INCR,   OKV_OP_PUT,
@@ -106,10 +106,10 @@ static uint32_t good_request(struct house *house, const struct house_connection 
     struct fuzz_input *input = house->input;
     struct house_client *client = &house->clients[c->id < HOUSE_IDS ? c->id : 0];
     uint8_t key[OKV_KEY_MAX], choice = fuzz_u8(input);
-    struct okv_request_message request = {.opcode = opcodes[choice % 20], .slot = lane};
+    struct okv_request_message request = {.opcode = opcodes[choice % 20], .slot = request_slot};
     unsigned opcode = request.opcode;
 
-    request.sequence = choose_sequence(input, &client->sent[lane % HOUSE_LANES]);
+    request.sequence = choose_sequence(input, &client->sent[request_slot % HOUSE_REQUEST_SLOTS]);
     request.key = key;
     if (opcode != OKV_OP_FLUSH && opcode != OKV_OP_STAT && opcode != OKV_OP_PING &&
         opcode != OKV_OP_GOODBYE)
@@ -119,23 +119,27 @@ static uint32_t good_request(struct house *house, const struct house_connection 
         request.argument = 1;
         request.key_length =
             (uint32_t)snprintf((char *)key, OKV_KEY_MAX, HOUSE_ONCE "%u-%u-%u-%u", c->id,
-                               client->generation, lane, (unsigned)request.sequence);
+                               client->generation, request_slot, (unsigned)request.sequence);
     }
-    *immediate = okv_immediate(opcode, lane);
+    *immediate = okv_immediate(opcode, request_slot);
     return okv_request_encode(&request, out);
 }
 
-/* Never on a lane that this batch has used: the model does not see when that one was answered. */
-static bool choose_lane(struct house *house, const struct house_connection *c, uint16_t *lane)
+/* Never on a request slot that this batch has used: the model does not see when that one was
+ * answered. */
+static bool choose_request_slot(struct house *house, const struct house_connection *c,
+                                uint16_t *request_slot)
 {
     uint8_t choice = fuzz_u8(house->input);
 
-    *lane = choice % HOUSE_LANES;
+    *request_slot = choice % HOUSE_REQUEST_SLOTS;
     if (choice >= 0xfc)
-        *lane = fuzz_u16(house->input);
-    else if (*lane >= c->lane_count || (c->lanes[*lane].busy && choice < 0xf0))
+        *request_slot = fuzz_u16(house->input);
+    else if (*request_slot >= c->request_slot_count ||
+             (c->request_slots[*request_slot].busy && choice < 0xf0))
         return false;
-    return *lane >= HOUSE_LANES || !c->lanes[*lane].busy || c->lanes[*lane].batch != house->batch;
+    return *request_slot >= HOUSE_REQUEST_SLOTS || !c->request_slots[*request_slot].busy ||
+           c->request_slots[*request_slot].batch != house->batch;
 }
 
 /* In memory of exactly its length; sometimes a byte of it is any. */
@@ -144,12 +148,12 @@ static bool send_request(struct house *house, struct house_connection *c, struct
     uint8_t room[ROOM];
     struct fuzz_input *input = house->input;
     uint32_t immediate;
-    uint16_t lane;
+    uint16_t request_slot;
     bool has_immediate = true;
 
-    if (c->ended || c->wrong || c->unsure || !choose_lane(house, c, &lane))
+    if (c->ended || c->wrong || c->unsure || !choose_request_slot(house, c, &request_slot))
         return false;
-    uint32_t length = good_request(house, c, lane, room, &immediate);
+    uint32_t length = good_request(house, c, request_slot, room, &immediate);
     if (c->id >= HOUSE_HONEST && fuzz_rarely(input, 16)) {
         room[fuzz_below(input, OKV_REQUEST_HEADER + 8)] = fuzz_u8(input);
         immediate ^= (uint32_t)fuzz_u8(input) << 24;
@@ -165,12 +169,12 @@ static bool send_request(struct house *house, struct house_connection *c, struct
 
 /* ---- what happens ---- */
 
-static bool end_pull(struct house *house, struct house_connection *c, struct okv_event *event)
+static bool end_rendezvous(struct house *house, struct house_connection *c, struct okv_event *event)
 {
-    if (!c->in_use || c->ended || c->pull_count == 0)
+    if (!c->in_use || c->ended || c->rendezvous_count == 0)
         return false;
-    house_pull_end(house, c, fuzz_below(house->input, c->pull_count),
-                   fuzz_rarely(house->input, 4) ? OKV_EPULL : 0, event);
+    house_rendezvous_end(house, c, fuzz_below(house->input, c->rendezvous_count),
+                         fuzz_rarely(house->input, 4) ? OKV_ERENDEZVOUS : 0, event);
     return true;
 }
 
@@ -207,7 +211,7 @@ static bool act(struct house *house, struct okv_event *event)
     if (choice < 0x98)
         return c->in_use && c->opened && send_request(house, c, event);
     if (choice < 0xa8)
-        return end_pull(house, c, event);
+        return end_rendezvous(house, c, event);
     if (choice < 0xb4)
         return house_flush_next(c, event);
     act_apart(house, c, choice);

@@ -15,9 +15,9 @@ struct okv_memory {
     size_t length;
 };
 
-struct exposure {
-    struct okv_exposure base;
-    struct exposure *next;
+struct advert {
+    struct okv_advert base;
+    struct advert *next;
     const uint8_t *bytes;
     size_t length;
 };
@@ -33,7 +33,7 @@ struct connection {
     struct okv_endpoint endpoint;
     struct connection *next;
     struct okv_memory *memory;
-    struct exposure *exposures;
+    struct advert *adverts;
     uint8_t *send_room;
     bool closing;
     bool probing;
@@ -42,7 +42,7 @@ struct connection {
     uint32_t credits; /* that it was granted */
     bool resumed;
     uint64_t boot_id;
-    uint64_t lanes[OKV_CREDITS_MAX]; /* sequence of the request under way; 0: none */
+    uint64_t request_slots[OKV_CREDITS_MAX]; /* sequence of the request under way; 0: none */
     unsigned polls;
     unsigned count;
     struct held held[EVENTS_MAX];
@@ -58,7 +58,7 @@ struct connecting {
 struct sent {
     uint64_t sequence;
     unsigned opcode;
-    uint16_t lane;
+    uint16_t request_slot;
 };
 
 /* okv_transport_for() has no context. */
@@ -200,11 +200,11 @@ static void finish_read(struct connection *c, struct held *held)
         hostile_read(world.server, held->read.offset, held->read.destination, held->read.length);
 }
 
-static void look_at_exposures(const struct connection *c)
+static void look_at_adverts(const struct connection *c)
 {
     volatile uint8_t sum = 0;
 
-    for (struct exposure *e = c->exposures; e; e = e->next)
+    for (struct advert *e = c->adverts; e; e = e->next)
         for (size_t i = 0; i < e->length; i += 509)
             sum = (uint8_t)(sum + e->bytes[i]);
 }
@@ -240,8 +240,8 @@ static void receive(struct connection *c, const struct okv_event *event)
 
     c->messages_held++;
     if (okv_reply_decode(event->immediate, event->data, event->length, &reply) == 0 &&
-        reply.slot < c->credits && c->lanes[reply.slot] == reply.sequence)
-        c->lanes[reply.slot] = 0;
+        reply.slot < c->credits && c->request_slots[reply.slot] == reply.sequence)
+        c->request_slots[reply.slot] = 0;
 }
 
 static int transport_poll(struct okv_endpoint *endpoint, struct okv_event *events, int max)
@@ -249,7 +249,7 @@ static int transport_poll(struct okv_endpoint *endpoint, struct okv_event *event
     struct connection *c = of_endpoint(endpoint);
     int n = 0;
 
-    look_at_exposures(c);
+    look_at_adverts(c);
     act_unasked(c);
     if (c->probing) {
         c->probing = false;
@@ -388,7 +388,7 @@ static void transport_conn_destroy(struct okv_conn *conn)
     struct connection *c = of_conn(conn), **at = &world.connections;
 
     FUZZ_CHECK(!c->memory);
-    FUZZ_CHECK(!c->exposures);
+    FUZZ_CHECK(!c->adverts);
     FUZZ_CHECK(c->messages_held == 0);
     while (*at != c)
         at = &(*at)->next;
@@ -433,39 +433,37 @@ static void transport_memory_unregister(struct okv_memory *memory)
     FUZZ_CHECK(!"memory of a connection");
 }
 
-static int transport_expose(struct okv_conn *conn, const void *base, size_t length,
-                            struct okv_exposure **out)
+static int transport_advertise(struct okv_conn *conn, const void *base, size_t length,
+                               struct okv_advert **out)
 {
     struct connection *c = of_conn(conn);
-    struct exposure *exposure = malloc(sizeof *exposure);
+    struct advert *advert = malloc(sizeof *advert);
 
-    FUZZ_CHECK(exposure);
+    FUZZ_CHECK(advert);
     if (c->closing || fuzz_rarely(world.server->input, 32)) {
-        free(exposure);
+        free(advert);
         return c->closing ? OKV_EDISCONNECTED : OKV_EIO;
     }
-    *exposure = (struct exposure){.base = {.address = 0x7000, .key = 1},
-                                  .next = c->exposures,
-                                  .bytes = base,
-                                  .length = length};
-    c->exposures = exposure;
-    *out = &exposure->base;
+    *advert = (struct advert){
+        .base = {.address = 0x7000, .key = 1}, .next = c->adverts, .bytes = base, .length = length};
+    c->adverts = advert;
+    *out = &advert->base;
     return 0;
 }
 
-static void transport_unexpose(struct okv_exposure *exposure)
+static void transport_withdraw(struct okv_advert *advert)
 {
-    for (struct connection *c = world.connections; c && exposure; c = c->next) {
-        struct exposure **at = &c->exposures;
-        while (*at && &(*at)->base != exposure)
+    for (struct connection *c = world.connections; c && advert; c = c->next) {
+        struct advert **at = &c->adverts;
+        while (*at && &(*at)->base != advert)
             at = &(*at)->next;
         if (*at) {
             *at = (*at)->next;
-            free((struct exposure *)exposure);
+            free((struct advert *)advert);
             return;
         }
     }
-    FUZZ_CHECK(!exposure);
+    FUZZ_CHECK(!advert);
 }
 
 /* ---- READs and messages ---- */
@@ -504,18 +502,18 @@ static uint8_t *transport_send_buffer(struct okv_conn *conn)
     return c->send_room;
 }
 
-/* One request at a time on each lane that was granted; one that is sent again is a write whose
- * results the server knows, and stays what it was. */
+/* One request at a time on each request slot that was granted; one that is sent again is a write
+ * whose results the server knows, and stays what it was. */
 static void check_request(struct connection *c, const struct okv_request_message *request)
 {
     struct sent *sent = &world.sent[request->sequence % SEQUENCES];
 
-    FUZZ_CHECK(request->slot < c->credits && c->lanes[request->slot] == 0);
+    FUZZ_CHECK(request->slot < c->credits && c->request_slots[request->slot] == 0);
     bool resumed = c->resumed && c->boot_id == world.boot_id;
     world.boot_id = c->boot_id;
     if (request->opcode == OKV_OP_GOODBYE)
         return;
-    c->lanes[request->slot] = request->sequence;
+    c->request_slots[request->slot] = request->sequence;
     if (request->sequence > world.sequence) {
         world.sequence = request->sequence;
         *sent = (struct sent){request->sequence, request->opcode, request->slot};
@@ -524,7 +522,7 @@ static void check_request(struct connection *c, const struct okv_request_message
     bool is_write = request->opcode != OKV_OP_PING && request->opcode != OKV_OP_STAT &&
                     request->opcode != OKV_OP_GET;
     FUZZ_CHECK(resumed && is_write && sent->sequence == request->sequence &&
-               sent->opcode == request->opcode && sent->lane == request->slot);
+               sent->opcode == request->opcode && sent->request_slot == request->slot);
 }
 
 static int transport_post_send(struct okv_conn *conn, uint32_t length, uint32_t immediate)
@@ -553,7 +551,7 @@ static void transport_flush(struct okv_conn *conn)
     of_conn(conn);
 }
 
-static int transport_probe(struct okv_conn *conn)
+static int transport_heartbeat(struct okv_conn *conn)
 {
     struct connection *c = of_conn(conn);
 
@@ -566,7 +564,6 @@ static int transport_probe(struct okv_conn *conn)
 
 static const struct okv_transport_ops ops = {
     .name = "hostile",
-    .connect = transport_connect,
     .connect_start = transport_connect_start,
     .connect_step = transport_connect_step,
     .connect_cancel = transport_connect_cancel,
@@ -576,12 +573,12 @@ static const struct okv_transport_ops ops = {
     .memory_register = transport_memory_register,
     .memory_unregister = transport_memory_unregister,
     .post_read = transport_post_read,
-    .expose = transport_expose,
-    .unexpose = transport_unexpose,
+    .advertise = transport_advertise,
+    .withdraw = transport_withdraw,
     .send_buffer = transport_send_buffer,
     .post_send = transport_post_send,
     .flush = transport_flush,
-    .probe = transport_probe,
+    .heartbeat = transport_heartbeat,
     .poll = transport_poll,
     .recv_release = transport_recv_release,
     .arm = transport_arm,

@@ -130,7 +130,7 @@ static void check_request(const struct okv_request_message *request, uint32_t im
     FUZZ_CHECK(again);
     FUZZ_CHECK(request->key_length <= OKV_KEY_MAX && request->ttl_ms <= OKV_TTL_MAX);
     FUZZ_CHECK(is_inside(request->key, request->key_length, bytes, length));
-    if (request->flags & OKV_REQUEST_PULL)
+    if (request->flags & OKV_REQUEST_RENDEZVOUS)
         FUZZ_CHECK(!request->value && request->value_length > 0);
     else
         FUZZ_CHECK(is_inside(request->value, request->value_length, bytes, length));
@@ -151,10 +151,10 @@ static void fuzz_request(struct fuzz_input *input, bool repair)
 
     if (repair && length >= OKV_REQUEST_HEADER + key_length) {
         struct okv_wire_request *wire = (struct okv_wire_request *)bytes;
-        bool pull = okv_le16_get(wire->flags) & OKV_REQUEST_PULL;
+        bool rendezvous = okv_le16_get(wire->flags) & OKV_REQUEST_RENDEZVOUS;
         wire->key_length = okv_le16_of((uint16_t)key_length);
         wire->reserved = okv_le16_of(0);
-        if (!pull)
+        if (!rendezvous)
             wire->value_length = okv_le32_of((uint32_t)(length - OKV_REQUEST_HEADER - key_length));
     }
     int rc = okv_request_decode(immediate, bytes, (uint32_t)length, &request);

@@ -218,12 +218,6 @@ static int chaos_connect_step(struct okv_connecting *connecting, struct okv_welc
     return code || !current ? code : connected(real, *out, diag);
 }
 
-static int chaos_connect(const struct okv_uri *uri, const struct okv_connect_params *params,
-                         struct okv_welcome *welcome, struct okv_conn **out, struct okv_diag *diag)
-{
-    return okv_connect_blocking(okv_transport_for(uri->scheme), uri, params, welcome, out, diag);
-}
-
 /* ---- requests ---- */
 
 /* What befalls this request. The chosen one has its turn when the one before is over. */
@@ -275,11 +269,11 @@ static int chaos_post_read(struct okv_conn *conn, const struct okv_read *reads, 
     return code ? code : conn->ops->post_read(conn, reads, count);
 }
 
-static int chaos_probe(struct okv_conn *conn)
+static int chaos_heartbeat(struct okv_conn *conn)
 {
-    int code = fail_call(link_of(conn->endpoint), CHAOS_PROBE);
+    int code = fail_call(link_of(conn->endpoint), CHAOS_HEARTBEAT);
 
-    return code ? code : conn->ops->probe(conn);
+    return code ? code : conn->ops->heartbeat(conn);
 }
 
 static int chaos_memory_register(struct okv_endpoint *endpoint, void *base, size_t length,
@@ -290,12 +284,12 @@ static int chaos_memory_register(struct okv_endpoint *endpoint, void *base, size
     return code ? code : endpoint->ops->memory_register(endpoint, base, length, out);
 }
 
-static int chaos_expose(struct okv_conn *conn, const void *base, size_t length,
-                        struct okv_exposure **out)
+static int chaos_advertise(struct okv_conn *conn, const void *base, size_t length,
+                           struct okv_advert **out)
 {
     int code = call_fails(current, CHAOS_EXPOSE);
 
-    return code ? code : conn->ops->expose(conn, base, length, out);
+    return code ? code : conn->ops->advertise(conn, base, length, out);
 }
 
 /* ---- events ---- */
@@ -386,17 +380,16 @@ static int chaos_arm(struct okv_endpoint *endpoint)
 static void make_table(struct okv_transport_ops *table, const struct okv_transport_ops *real)
 {
     *table = *real;
-    table->connect = chaos_connect;
     table->connect_start = chaos_connect_start;
     table->connect_step = chaos_connect_step;
     table->conn_destroy = chaos_conn_destroy;
     table->memory_register = chaos_memory_register;
     table->post_read = chaos_post_read;
     table->read_now = NULL; /* so that each READ is one that can fail, and be held */
-    table->expose = chaos_expose;
+    table->advertise = chaos_advertise;
     table->post_send = chaos_post_send;
     table->flush = chaos_flush;
-    table->probe = chaos_probe;
+    table->heartbeat = chaos_heartbeat;
     table->poll = chaos_poll;
     table->arm = chaos_arm;
 }

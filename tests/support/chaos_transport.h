@@ -37,7 +37,7 @@ enum chaos_call {
     CHAOS_EXPOSE,
     CHAOS_POST_READ, /* OKV_EDISCONNECTED and OKV_EIO break the connection, */
     CHAOS_POST_SEND, /* here too; nothing is posted with any code */
-    CHAOS_PROBE,     /* here too */
+    CHAOS_HEARTBEAT, /* here too */
     CHAOS_CALLS
 };
 

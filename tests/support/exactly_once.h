@@ -14,7 +14,7 @@
 #include "tests/support/chaos_transport.h"
 
 #define LOG_MAX 2048u /* bytes of the log of the first part; it begins again then */
-#define LARGE 40000u  /* bytes of a value that the server pulls */
+#define LARGE 40000u  /* bytes of a value that the server rendezvous reads */
 
 #define STORM_DEPTH 8u
 #define STORM_COUNTERS 4u

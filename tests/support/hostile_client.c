@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "shared/base/clock.h"
+#include "tests/support/connect_blocking.h"
 #include "tests/support/pace.h"
 
 /* Larger than any slot of a server with default options, so that it can be overfilled. */
@@ -45,7 +46,7 @@ static int connect_for(struct hostile *hostile, const struct server_process *ser
 
     assert_int_equal(okv_uri_parse(server->uri, &uri, &diag), 0);
     *hostile = (struct hostile){.ops = okv_transport_for(uri.scheme), .next_sequence = 1};
-    return hostile->ops->connect(&uri, &params, &hostile->answer, &hostile->conn, &diag);
+    return connect_blocking(hostile->ops, &uri, &params, &hostile->answer, &hostile->conn, &diag);
 }
 
 int hostile_connect(struct hostile *hostile, const struct server_process *server, const void *hello,

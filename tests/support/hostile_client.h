@@ -44,8 +44,9 @@ void hostile_join_as(struct hostile *hostile, const struct server_process *serve
 /* Ends the connection, if there is one. */
 void hostile_leave(struct hostile *hostile);
 
-/* The lane of the next request, when each takes the one after that of the request before. */
-static inline uint16_t hostile_lane(const struct hostile *hostile)
+/* The request slot of the next request, when each takes the one after that of the request before.
+ */
+static inline uint16_t hostile_request_slot(const struct hostile *hostile)
 {
     return (uint16_t)((hostile->next_sequence - 1) % hostile->table.credits);
 }
@@ -56,7 +57,7 @@ void hostile_send(struct hostile *hostile, const void *bytes, uint32_t length, u
 void hostile_request(struct hostile *hostile, const struct okv_request_message *request);
 /* Sends one with the sequence that it has. */
 void hostile_request_again(struct hostile *hostile, const struct okv_request_message *request);
-/* A PING on lane 0: whether it was answered, or the connection ended instead. */
+/* A PING on request slot 0: whether it was answered, or the connection ended instead. */
 bool hostile_ping(struct hostile *hostile);
 /* The next event; fails the test when none comes. */
 struct okv_event hostile_event(struct hostile *hostile);

@@ -27,15 +27,15 @@ void server_core_open(struct server_core *core, const struct okv_store_params *p
     all.bucket_size = params->bucket_size ? params->bucket_size : OKV_BUCKET_SIZE_DEFAULT;
     all.boot_id = 5;
     all.hash_seed = 6;
-    core->server->region = (struct okv_exposed_region){all.base, all.length, -1};
+    core->server->region = (struct okv_region){all.base, all.length, -1};
     assert_int_equal(okv_store_init(&core->server->store, &all), 0);
     assert_int_equal(okv_store_work_init(&core->work, all.bucket_size), 0);
-    assert_int_equal(okv_ledgers_init(&core->server->ledgers, 16, 1000, 7), 0);
+    assert_int_equal(okv_reply_caches_init(&core->server->reply_caches, 16, 1000, 7), 0);
 }
 
 void server_core_close(struct server_core *core)
 {
-    okv_ledgers_fini(&core->server->ledgers);
+    okv_reply_caches_fini(&core->server->reply_caches);
     okv_store_work_fini(&core->work);
     okv_store_fini(&core->server->store);
     munmap(core->server->region.base, core->server->region.length);
@@ -44,18 +44,19 @@ void server_core_close(struct server_core *core)
 }
 
 struct okv_session *server_core_session(struct server_core *core, uint64_t id, uint8_t client,
-                                        uint64_t resume, uint32_t lanes)
+                                        uint64_t resume, uint32_t request_slots)
 {
     uint8_t client_id[OKV_CLIENT_ID_SIZE];
-    const struct okv_ledger_taker taker = {
-        .client_id = client_id, .session_id = id, .resume = resume, .credits = lanes};
-    struct okv_ledger_taken taken;
+    const struct okv_reply_cache_taker taker = {
+        .client_id = client_id, .session_id = id, .resume = resume, .credits = request_slots};
+    struct okv_reply_cache_taken taken;
 
     memset(client_id, client, sizeof client_id);
-    assert_int_equal(okv_ledger_take(&core->server->ledgers, &taker, 1, &taken), 0);
-    struct okv_session *session = okv_session_create(id, 0, okv_ledger_lanes(taken.ledger));
+    assert_int_equal(okv_reply_cache_take_over(&core->server->reply_caches, &taker, 1, &taken), 0);
+    struct okv_session *session =
+        okv_session_create(id, 0, okv_reply_cache_request_slots(taken.reply_cache));
     assert_non_null(session);
-    session->ledger = taken.ledger;
+    session->reply_cache = taken.reply_cache;
     return session;
 }
 

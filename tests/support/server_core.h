@@ -17,10 +17,10 @@ struct server_core {
 void server_core_open(struct server_core *core, const struct okv_store_params *params);
 void server_core_close(struct server_core *core);
 
-/* A session of a client, whose ledger it holds; its number is higher than those before. For
- * okv_ledger_give_back() and okv_session_destroy(). */
+/* A session of a client, whose reply cache it holds; its number is higher than those before. For
+ * okv_reply_cache_give_back() and okv_session_destroy(). */
 struct okv_session *server_core_session(struct server_core *core, uint64_t id, uint8_t client,
-                                        uint64_t resume, uint32_t lanes);
+                                        uint64_t resume, uint32_t request_slots);
 
 /* Puts `length` bytes of `fill` under a text; returns the version. */
 uint64_t server_core_put(struct server_core *core, const char *key, int fill, uint32_t length,

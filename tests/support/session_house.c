@@ -53,17 +53,17 @@ static void fake_recv_release(struct okv_endpoint *endpoint, const struct okv_ev
     client_of(event->conn)->released++;
 }
 
-static int fake_probe(struct okv_conn *conn)
+static int fake_heartbeat(struct okv_conn *conn)
 {
-    client_of(conn)->probes++;
+    client_of(conn)->heartbeats++;
     conn->unacknowledged++;
     return 0;
 }
 
-static int fake_pull(struct okv_conn *conn, const struct okv_pull *pull)
+static int fake_rendezvous(struct okv_conn *conn, const struct okv_rendezvous *rendezvous)
 {
-    (void)pull;
-    client_of(conn)->pulls++;
+    (void)rendezvous;
+    client_of(conn)->rendezvous_reads++;
     return 0;
 }
 
@@ -75,8 +75,8 @@ static const struct okv_transport_ops OPS = {
     .close = fake_close,
     .conn_destroy = fake_conn_destroy,
     .recv_release = fake_recv_release,
-    .probe = fake_probe,
-    .pull = fake_pull,
+    .heartbeat = fake_heartbeat,
+    .rendezvous = fake_rendezvous,
 };
 
 void house_open(struct house *house, unsigned number, uint8_t id, uint64_t resume)
@@ -85,7 +85,8 @@ void house_open(struct house *house, unsigned number, uint8_t id, uint64_t resum
     uint32_t place;
 
     *client = (struct client){.conn = {.ops = &OPS}};
-    client->session = server_core_session(&house->core, number + 1, id, resume, HOUSE_LANES);
+    client->session =
+        server_core_session(&house->core, number + 1, id, resume, HOUSE_REQUEST_SLOTS);
     client->conn.user = client->session;
     assert_int_equal(okv_admission_take(&house->core.server->admission, "", NULL, &place), 0);
     client->session->place = place;
@@ -101,7 +102,8 @@ int house_setup(void **state)
     assert_non_null(house);
     server_core_open(&house->core, &params);
     struct okv_server *server = house->core.server;
-    server->limits = (struct okv_message_limits){.slot_size = HOUSE_SLOT, .credits = HOUSE_LANES};
+    server->limits =
+        (struct okv_message_limits){.slot_size = HOUSE_SLOT, .credits = HOUSE_REQUEST_SLOTS};
     server->config.workers = 1;
     server->config.keepalive_ms = 6000;
     assert_int_equal(okv_admission_init(&server->admission, 10, 0), 0);
@@ -149,12 +151,12 @@ void house_arrive_as(struct house *house, struct client *client,
         client->released++;
 }
 
-void house_arrive(struct house *house, struct client *client, unsigned opcode, uint16_t lane,
-                  uint64_t sequence)
+void house_arrive(struct house *house, struct client *client, unsigned opcode,
+                  uint16_t request_slot, uint64_t sequence)
 {
     const struct okv_request_message request = {
         .opcode = opcode,
-        .slot = lane,
+        .slot = request_slot,
         .sequence = sequence,
         .argument = opcode == OKV_OP_INCR,
         .key = (const uint8_t *)"k",

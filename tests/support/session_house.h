@@ -12,7 +12,7 @@
 #include "tests/support/server_core.h"
 
 enum {
-    HOUSE_LANES = 32,
+    HOUSE_REQUEST_SLOTS = 32,
     HOUSE_MESSAGES = 64,
     HOUSE_POSTED = 256,
     HOUSE_SLOT = OKV_SLOT_SIZE_DEFAULT
@@ -28,10 +28,10 @@ struct client {
     unsigned count;
     bool no_buffers;
     bool closed, destroyed;
-    unsigned flushes, released, probes;
+    unsigned flushes, released, heartbeats;
     unsigned posted, flushed; /* messages; those that had been posted at the last flush */
     struct okv_reply_message replies[HOUSE_POSTED];
-    unsigned pulls;
+    unsigned rendezvous_reads;
 };
 
 struct house {
@@ -51,8 +51,8 @@ void house_open(struct house *house, unsigned number, uint8_t id, uint64_t resum
 void house_arrive_as(struct house *house, struct client *client,
                      const struct okv_request_message *request);
 /* The same with a key where the operation needs one. */
-void house_arrive(struct house *house, struct client *client, unsigned opcode, uint16_t lane,
-                  uint64_t sequence);
+void house_arrive(struct house *house, struct client *client, unsigned opcode,
+                  uint16_t request_slot, uint64_t sequence);
 /* The end of a pass and the begin of the next, with a turn for each session that waits. Returns
  * what was served. */
 unsigned house_next_pass(struct house *house);

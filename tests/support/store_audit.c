@@ -88,7 +88,7 @@ static void follow(struct walk *walk, struct okv_entry *entry, uint64_t image_ve
         walk->audit->small_references += okv_entry_size(&small, image_version) <= walk->inline_max;
 }
 
-static void audit_entry(struct walk *walk, uint64_t bucket, unsigned part, const uint8_t *image,
+static void audit_entry(struct walk *walk, uint64_t bucket, unsigned page, const uint8_t *image,
                         struct okv_entry *entry)
 {
     uint64_t version = okv_bucket_version(image);
@@ -98,30 +98,30 @@ static void audit_entry(struct walk *walk, uint64_t bucket, unsigned part, const
     uint64_t small_references = walk->audit->small_references;
     if (entry->is_reference)
         follow(walk, entry, version);
-    walk->audit->extra_reads += part > 0 || walk->audit->small_references > small_references;
+    walk->audit->extra_reads += page > 0 || walk->audit->small_references > small_references;
     uint64_t hash = okv_hash_key(entry->key, entry->key_length, walk->table.hash_seed);
     assert_true(okv_linear_bucket(hash, walk->count) == bucket);
     assert_true(!entry->key_in_extent || okv_hash_tag(hash) == entry->tag);
     remember(walk, entry);
     walk->audit->items++;
     walk->audit->user_bytes += (uint64_t)entry->key_length + entry->value_length;
-    walk->audit->later_parts += part;
+    walk->audit->later_pages += page;
     walk->audit->expiring += entry->expiry_ms != 0;
     if (walk->visit)
         walk->visit(walk->context, entry);
 }
 
-static void audit_part(struct walk *walk, uint64_t bucket, unsigned part, const uint8_t *image)
+static void audit_page(struct walk *walk, uint64_t bucket, unsigned page, const uint8_t *image)
 {
     uint32_t position = 0;
     struct okv_entry entry;
     int rc;
 
     assert_int_equal(
-        okv_bucket_check(image, walk->table.bucket_size, walk->table.boot_id, bucket, part), 0);
+        okv_bucket_check(image, walk->table.bucket_size, walk->table.boot_id, bucket, page), 0);
     assert_int_equal(okv_bucket_depth(image), okv_linear_depth(bucket, walk->count));
     while ((rc = okv_bucket_next(image, &position, &entry)) == 1)
-        audit_entry(walk, bucket, part, image, &entry);
+        audit_entry(walk, bucket, page, image, &entry);
     assert_int_equal(rc, 0);
 }
 
@@ -136,22 +136,22 @@ static void audit_bucket(struct walk *walk, uint64_t bucket)
     uint64_t offset = segment_offset(walk, bucket / walk->table.segment_buckets) +
                       in_segment * walk->table.bucket_size;
     uint64_t version = okv_bucket_version(walk->region + offset);
-    unsigned part = 0;
+    unsigned page = 0;
 
     walk->bucket_count = 0;
-    for (; offset; part++) {
-        assert_true(part < OKV_BUCKET_PARTS_MAX);
-        if (part > 0) {
+    for (; offset; page++) {
+        assert_true(page < OKV_BUCKET_PAGES_MAX);
+        if (page > 0) {
             add_piece(walk, offset, walk->table.bucket_size);
-            walk->audit->overflow_parts++;
+            walk->audit->overflow_pages++;
         }
         const uint8_t *image = walk->region + offset;
         assert_true(okv_bucket_version(image) == version);
-        audit_part(walk, bucket, part, image);
+        audit_page(walk, bucket, page, image);
         offset = okv_bucket_chain(image);
     }
-    if (part > walk->audit->longest_chain)
-        walk->audit->longest_chain = part;
+    if (page > walk->audit->longest_chain)
+        walk->audit->longest_chain = page;
 }
 
 static int by_offset(const void *a, const void *b)

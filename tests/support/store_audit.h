@@ -19,12 +19,12 @@ struct store_audit {
     uint64_t entry_bytes;
     uint64_t references;
     uint64_t small_references; /* whose entries would be at most inline_max */
-    uint64_t later_parts;      /* sum over all items of the number of their part */
+    uint64_t later_pages;      /* sum over all items of the number of their part */
     uint64_t extra_reads;      /* items that are in a later part or small references */
-    uint64_t overflow_parts;
+    uint64_t overflow_pages;
     uint64_t expiring;
-    uint64_t longest_chain; /* parts of the bucket that has most */
-    uint64_t piece_bytes;   /* of segments, extents and overflow parts, without rounding */
+    uint64_t longest_chain; /* pages of the bucket that has most */
+    uint64_t piece_bytes;   /* of segments, extents and overflow pages, without rounding */
     uint64_t class_bytes;   /* the same, each rounded up to its size class */
 };
 
@@ -42,7 +42,7 @@ uint64_t store_size_class(uint64_t size);
 static inline double store_audit_extra(const struct store_audit *audit)
 {
     return audit->items
-               ? (double)(audit->small_references + audit->later_parts) / (double)audit->items
+               ? (double)(audit->small_references + audit->later_pages) / (double)audit->items
                : 0;
 }
 

@@ -22,7 +22,7 @@ struct store_model_params {
 struct store_model_seen {
     unsigned full;       /* writes that found no room */
     unsigned references; /* looks at the table that found extents */
-    unsigned longest;    /* parts of the longest bucket */
+    unsigned longest;    /* pages of the longest bucket */
     uint64_t splits, merges, expired;
     uint64_t most_buckets;
 };

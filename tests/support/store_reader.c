@@ -123,7 +123,7 @@ static enum verdict search_image(struct store_reader *reader, const struct searc
 }
 
 static enum verdict read_image(struct store_reader *reader, const struct search *search,
-                               uint64_t offset, unsigned part)
+                               uint64_t offset, unsigned page)
 {
     uint32_t size = reader->table.bucket_size;
 
@@ -132,24 +132,24 @@ static enum verdict read_image(struct store_reader *reader, const struct search 
     store_reader_copy(reader->image, reader->base + offset, size);
     reader->reads++;
     search->out->reads++;
-    if (okv_bucket_check(reader->image, size, reader->table.boot_id, search->bucket, part))
+    if (okv_bucket_check(reader->image, size, reader->table.boot_id, search->bucket, page))
         return AGAIN;
     return FOUND;
 }
 
-/* The parts of a bucket whose part 0 is at hand. */
-static enum verdict search_parts(struct store_reader *reader, const struct search *search)
+/* The pages of a bucket whose page 0 is at hand. */
+static enum verdict search_pages(struct store_reader *reader, const struct search *search)
 {
     uint64_t version = okv_bucket_version(reader->image);
 
-    for (search->out->part = 0;; search->out->part++) {
+    for (search->out->page = 0;; search->out->page++) {
         enum verdict verdict = search_image(reader, search);
         uint64_t chain = okv_bucket_chain(reader->image);
         if (verdict != MISS || chain == 0)
             return verdict;
-        if (search->out->part + 1 == OKV_BUCKET_PARTS_MAX)
+        if (search->out->page + 1 == OKV_BUCKET_PAGES_MAX)
             return WRONG;
-        verdict = read_image(reader, search, chain, search->out->part + 1);
+        verdict = read_image(reader, search, chain, search->out->page + 1);
         if (verdict != FOUND)
             return verdict;
         if (okv_bucket_version(reader->image) != version)
@@ -175,7 +175,7 @@ static enum verdict attempt(struct store_reader *reader, struct search *search)
         reader->directory[segment] = 0; /* given up: its segment may be elsewhere by now */
     reader->count = okv_linear_learn(reader->count, search->bucket, depth);
     if (home)
-        return search_parts(reader, search);
+        return search_pages(reader, search);
     reader->led_on++;
     return AGAIN;
 }

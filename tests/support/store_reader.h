@@ -35,7 +35,7 @@ struct store_found {
     uint64_t version;
     uint64_t expiry_ms;
     uint64_t extent; /* 0: inline */
-    unsigned part;
+    unsigned page;
     unsigned reads;
 };
 

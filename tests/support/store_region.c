@@ -120,7 +120,7 @@ void store_region_audit(struct store_region *region, store_audit_visit *visit, v
     assert_int_equal(atomic_load(&totals->entry_bytes), audit->entry_bytes);
     assert_int_equal(atomic_load(&totals->references), audit->references);
     assert_int_equal(atomic_load(&totals->extra_reads), audit->extra_reads);
-    assert_int_equal(atomic_load(&totals->overflow_parts), audit->overflow_parts);
+    assert_int_equal(atomic_load(&totals->overflow_pages), audit->overflow_pages);
     assert_int_equal(atomic_load(&totals->expiring), audit->expiring);
     uint64_t segment = (uint64_t)store->table.segment_buckets * store->table.bucket_size;
     uint64_t reserve = store->reserve ? store_size_class(segment) : 0;
@@ -128,7 +128,7 @@ void store_region_audit(struct store_region *region, store_audit_visit *visit, v
     assert_int_equal(okv_store_index_length(store),
                      audit->segments * store_size_class(segment) + reserve);
     assert_int_equal(okv_store_overflow_length(store),
-                     audit->overflow_parts * store_size_class(store->table.bucket_size));
+                     audit->overflow_pages * store_size_class(store->table.bucket_size));
 }
 
 /* The index follows what is deleted by some buckets a change: further changes let it end. */
@@ -150,7 +150,7 @@ void store_region_expect_empty(struct store_region *region, bool as_made)
         change_until_small(region);
     store_region_audit(region, NULL, NULL, &audit);
     assert_int_equal(audit.items, 0);
-    assert_int_equal(audit.overflow_parts, 0);
+    assert_int_equal(audit.overflow_pages, 0);
     if (as_made)
         assert_int_equal(okv_heap_used(&region->store.heap), region->empty_used);
 }

@@ -93,7 +93,7 @@ struct stub_image many_chain_odd(void)
     stub_write(&image, entries, 2);
     image.offset = PART;
     image.chain = 0;
-    image.part = 1;
+    image.page = 1;
     stub_write(&image, &moved, 1);
     return image;
 }

@@ -35,8 +35,8 @@ static struct okv_conn conn;
 static struct okv_endpoint endpoint;
 static struct held_event events[EVENTS_MAX];
 static unsigned event_count;
-static bool lanes_used[OKV_CREDITS_MAX];
-static uint64_t lanes_sequence[OKV_CREDITS_MAX]; /* of the latest request */
+static bool request_slots_used[OKV_CREDITS_MAX];
+static uint64_t request_slots_sequence[OKV_CREDITS_MAX]; /* of the latest request */
 static uint64_t highest_sequence;
 static uint8_t client_id[OKV_CLIENT_ID_SIZE]; /* whose sequences these are */
 static uint8_t *send_room;                    /* that send_buffer gives out until it was sent */
@@ -86,7 +86,7 @@ static int stub_poll(struct okv_endpoint *polled, struct okv_event *out, int max
         stub.no_buffers--;
     if (stub.stream > 0) {
         stub.stream--;
-        out[n++] = (struct okv_event){.type = OKV_EVENT_PULLED, .conn = &conn};
+        out[n++] = (struct okv_event){.type = OKV_EVENT_RENDEZVOUS_DONE, .conn = &conn};
     }
     for (unsigned i = 0; i < event_count && n < max;) {
         bool hidden = stub.shy && !looks && events[i].event.type == OKV_EVENT_CLOSED;
@@ -100,7 +100,7 @@ static int stub_poll(struct okv_endpoint *polled, struct okv_event *out, int max
             stub.reads_under_way--;
         if (out[n].type == OKV_EVENT_RECV) {
             stub.messages_held++;
-            lanes_used[okv_immediate_slot(out[n].immediate) % OKV_CREDITS_MAX] = false;
+            request_slots_used[okv_immediate_slot(out[n].immediate) % OKV_CREDITS_MAX] = false;
             conn.acknowledged++;
         }
         n++;
@@ -175,7 +175,7 @@ static void client_check(void)
     if (memcmp(client_id, stub.hello.client_id, sizeof client_id) == 0)
         return;
     memcpy(client_id, stub.hello.client_id, sizeof client_id);
-    memset(lanes_sequence, 0, sizeof lanes_sequence);
+    memset(request_slots_sequence, 0, sizeof request_slots_sequence);
     highest_sequence = 0;
     stub.sent = 0;
 }
@@ -209,7 +209,7 @@ static int stub_connect(struct okv_welcome *welcome, struct okv_conn **out)
     if (stub.peer)
         snprintf(conn.peer, sizeof conn.peer, "%s", stub.peer);
     send_room = NULL;
-    memset(lanes_used, 0, sizeof lanes_used);
+    memset(request_slots_used, 0, sizeof request_slots_used);
     armed = looks = closing = false;
     stub.connections++;
     *out = &conn;
@@ -303,7 +303,7 @@ static void stub_conn_destroy(struct okv_conn *of)
 {
     assert_ptr_equal(of, &conn);
     assert_int_equal(stub.registrations, 0);
-    assert_int_equal(stub.exposures, 0);
+    assert_int_equal(stub.adverts, 0);
     drop_events();
     close(endpoint.fd);
     armed = false;
@@ -389,7 +389,7 @@ static int stub_post_read(struct okv_conn *of, const struct okv_read *reads, uns
     return 0;
 }
 
-static int stub_read_now(struct okv_conn *of, const struct okv_read *read, okv_read_extent *extent)
+static int stub_read_now(struct okv_conn *of, const struct okv_read *read, okv_used_bytes *extent)
 {
     uint8_t *to = read->destination;
 
@@ -410,30 +410,30 @@ static int stub_read_now(struct okv_conn *of, const struct okv_read *read, okv_r
     return 0;
 }
 
-static int stub_expose(struct okv_conn *of, const void *base, size_t length,
-                       struct okv_exposure **out)
+static int stub_advertise(struct okv_conn *of, const void *base, size_t length,
+                          struct okv_advert **out)
 {
     assert_ptr_equal(of, &conn);
     if (closing)
         return OKV_EDISCONNECTED;
-    if (stub.expose_result)
-        return stub.expose_result;
-    if (base == stub.expose_refused)
+    if (stub.advertise_result)
+        return stub.advertise_result;
+    if (base == stub.advertise_refused)
         return OKV_EIO;
     *out = malloc(sizeof **out);
     assert_non_null(*out);
-    **out = (struct okv_exposure){.address = STUB_EXPOSED, .key = ++stub.exposure_key};
-    stub.exposed = base;
-    stub.exposed_length = length;
-    stub.exposures++;
+    **out = (struct okv_advert){.address = STUB_ADVERTISED, .key = ++stub.advert_key};
+    stub.advertised = base;
+    stub.advertised_length = length;
+    stub.adverts++;
     return 0;
 }
 
-static void stub_unexpose(struct okv_exposure *exposure)
+static void stub_withdraw(struct okv_advert *advert)
 {
-    if (exposure)
-        stub.exposures--;
-    free(exposure);
+    if (advert)
+        stub.adverts--;
+    free(advert);
 }
 
 /* Of its exact size and new for every message, so that ASan sees what reaches past it. */
@@ -448,20 +448,20 @@ static uint8_t *stub_send_buffer(struct okv_conn *of)
     return send_room;
 }
 
-/* A lane that was granted and that nobody uses; a sequence above all others, or that of the
- * lane's last request, which is sent again. */
-static void lane_check(const struct okv_request_message *message)
+/* A request slot that was granted and that nobody uses; a sequence above all others, or that of the
+ * request slot's last request, which is sent again. */
+static void request_slot_check(const struct okv_request_message *message)
 {
-    uint16_t lane = message->slot;
+    uint16_t request_slot = message->slot;
 
-    assert_true(lane < stub.welcome.credits);
-    assert_false(lanes_used[lane]);
-    lanes_used[lane] = true;
-    if (message->sequence != lanes_sequence[lane]) {
+    assert_true(request_slot < stub.welcome.credits);
+    assert_false(request_slots_used[request_slot]);
+    request_slots_used[request_slot] = true;
+    if (message->sequence != request_slots_sequence[request_slot]) {
         assert_true(message->sequence > highest_sequence);
         highest_sequence = message->sequence;
     }
-    lanes_sequence[lane] = message->sequence;
+    request_slots_sequence[request_slot] = message->sequence;
 }
 
 static void stub_flush(struct okv_conn *of)
@@ -471,16 +471,16 @@ static void stub_flush(struct okv_conn *of)
     stub.unflushed = 0;
 }
 
-static int stub_probe(struct okv_conn *of)
+static int stub_heartbeat(struct okv_conn *of)
 {
     assert_ptr_equal(of, &conn);
     assert_int_equal(of->unacknowledged, 0);
-    stub.probes++;
+    stub.heartbeats++;
     if (stub.silent)
         of->unacknowledged++;
     else
         of->acknowledged++;
-    return stub.probe_result;
+    return stub.heartbeat_result;
 }
 
 static int stub_post_send(struct okv_conn *of, uint32_t length, uint32_t immediate)
@@ -498,7 +498,7 @@ static int stub_post_send(struct okv_conn *of, uint32_t length, uint32_t immedia
     send_room = NULL;
     assert_int_equal(okv_request_decode(immediate, request->bytes, length, &request->message), 0);
     stub.unflushed++;
-    lane_check(&request->message);
+    request_slot_check(&request->message);
     if (request->message.opcode == OKV_OP_GOODBYE) {
         stub.goodbyes++;
         return 0;
@@ -543,12 +543,12 @@ static struct okv_transport_ops ops = {
     .memory_register = stub_register,
     .memory_unregister = stub_unregister,
     .post_read = stub_post_read,
-    .expose = stub_expose,
-    .unexpose = stub_unexpose,
+    .advertise = stub_advertise,
+    .withdraw = stub_withdraw,
     .send_buffer = stub_send_buffer,
     .post_send = stub_post_send,
     .flush = stub_flush,
-    .probe = stub_probe,
+    .heartbeat = stub_heartbeat,
     .poll = stub_poll,
     .recv_release = stub_recv_release,
     .arm = stub_arm,

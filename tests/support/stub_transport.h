@@ -32,14 +32,14 @@
 #define STUB_SEGMENT_SIZE (STUB_SEGMENT_BUCKETS * STUB_BUCKET_SIZE)
 #define STUB_INDEX OKV_HEAP_OFFSET /* the first segment, which the directory has */
 #define STUB_SEGMENT_1 65536       /* where tests put a second one */
-#define STUB_HEAP 131072           /* where tests put parts and extents */
+#define STUB_HEAP 131072           /* where tests put pages and extents */
 #define STUB_DEPTH 2
 #define STUB_CLOCK 5000000 /* ms; of the welcome */
 #define STUB_BOOT UINT64_C(0x5eedf00dcafe0001)
 #define STUB_SESSION 77 /* session_id of every welcome */
 #define STUB_SEED 42
-#define STUB_EXPOSED UINT64_C(0x7000) /* the address of every exposure */
-#define STUB_LEFT_OUT 0xa5            /* a byte that a READ did not bring */
+#define STUB_ADVERTISED UINT64_C(0x7000) /* the address of every advertised buffer */
+#define STUB_LEFT_OUT 0xa5               /* a byte that a READ did not bring */
 
 #define STUB_REQUESTS 256
 
@@ -94,13 +94,13 @@ struct stub {
     /* That the latest brought; the others of its destination are STUB_LEFT_OUT. */
     uint32_t now_bytes;
 
-    /* Exposures: those of now, and what the latest one was. */
-    unsigned exposures;
-    uint32_t exposure_key; /* of the latest */
-    const uint8_t *exposed;
-    size_t exposed_length;
-    int expose_result;
-    const void *expose_refused; /* OKV_EIO for memory that begins there */
+    /* Advertised buffers: those of now, and what the latest one was. */
+    unsigned adverts;
+    uint32_t advert_key; /* of the latest */
+    const uint8_t *advertised;
+    size_t advertised_length;
+    int advertise_result;
+    const void *advertise_refused; /* OKV_EIO for memory that begins there */
 
     /* Requests. */
     unsigned sent;
@@ -132,9 +132,9 @@ struct stub {
     unsigned closes;
 
     /* Signs of life. */
-    bool silent;     /* the server's host acknowledges nothing */
-    unsigned probes; /* asked for */
-    int probe_result;
+    bool silent;         /* the server's host acknowledges nothing */
+    unsigned heartbeats; /* asked for */
+    int heartbeat_result;
 };
 
 extern struct stub stub;
@@ -229,7 +229,7 @@ struct stub_image {
     uint64_t version;
     uint64_t chain;
     unsigned depth;
-    unsigned part;
+    unsigned page;
 };
 
 static inline uint64_t stub_place(uint64_t bucket)
@@ -260,13 +260,13 @@ static inline void stub_write(const struct stub_image *image, const struct okv_e
 {
     uint8_t *bytes = stub.region + image->offset;
 
-    okv_bucket_begin(bytes, image->depth, image->version, image->chain, image->part);
+    okv_bucket_begin(bytes, image->depth, image->version, image->chain, image->page);
     for (unsigned i = 0; i < count; i++)
         okv_bucket_append(bytes, STUB_BUCKET_SIZE, &entries[i]);
     okv_bucket_seal(bytes, STUB_BUCKET_SIZE, stub.block.boot_id, image->bucket);
 }
 
-/* A bucket without further parts. */
+/* A bucket without further pages. */
 static inline void stub_bucket(uint64_t bucket, unsigned depth, const struct okv_entry *entries,
                                unsigned count)
 {

@@ -100,7 +100,7 @@ static void copy_bucket(struct torn_reader *reader, uint8_t *to, uint64_t offset
 }
 
 /* Its lines from a random one on, by a random odd step. */
-static void copy_extent(struct torn_reader *reader, uint64_t offset, uint32_t length)
+static void copy_used(struct torn_reader *reader, uint64_t offset, uint32_t length)
 {
     uint32_t lines = (length + LINE - 1) / LINE, power = 1;
 
@@ -158,7 +158,7 @@ static uint64_t version_word(const struct torn_reader *reader, uint64_t offset)
 
 /* Copies an image and checks it as a client does; true: it is believed. */
 static bool read_image(struct torn_reader *reader, uint8_t *image, uint64_t offset, uint64_t bucket,
-                       unsigned part)
+                       unsigned page)
 {
     const struct okv_table *table = &reader->table->store.table;
 
@@ -171,9 +171,9 @@ static bool read_image(struct torn_reader *reader, uint8_t *image, uint64_t offs
     bool whole = true;
 #endif
     okv_snapshot_fence();
-    if (whole && okv_bucket_check(image, table->bucket_size, table->boot_id, bucket, part) == 0) {
+    if (whole && okv_bucket_check(image, table->bucket_size, table->boot_id, bucket, page) == 0) {
         reader->counts.accepted++;
-        reader->counts.parts += part > 0;
+        reader->counts.pages += page > 0;
         reader->failures = 0;
         return true;
     }
@@ -183,7 +183,7 @@ static bool read_image(struct torn_reader *reader, uint8_t *image, uint64_t offs
     return false;
 }
 
-/* Reads the first part of the group's bucket, wherever that is. */
+/* Reads the primary page of the group's bucket, wherever that is. */
 static bool find_bucket(struct torn_reader *reader, struct look *look)
 {
     uint64_t hash = reader->table->groups[look->group].hash;
@@ -271,7 +271,7 @@ static bool take_reference(struct torn_reader *reader, struct look *look,
         !okv_range_inside(entry->extent, length, table->length))
         return complain(reader, "an extent of %" PRIu64 " bytes at %" PRIu64, length,
                         entry->extent);
-    copy_extent(reader, entry->extent, (uint32_t)length);
+    copy_used(reader, entry->extent, (uint32_t)length);
     okv_snapshot_fence();
     if (okv_extent_check(entry, bytes, table->store.table.boot_id, bytes, entry->key_length) != 0) {
         reader->counts.extents_rejected++;
@@ -303,23 +303,23 @@ static bool take_entries(struct torn_reader *reader, struct look *look, const ui
     return rc == 0 || complain(reader, "an entry that makes no sense");
 }
 
-/* The further parts of the bucket, if all of them are of the first one's version. */
-static bool take_parts(struct torn_reader *reader, struct look *look)
+/* The further pages of the bucket, if all of them are of the first one's version. */
+static bool take_pages(struct torn_reader *reader, struct look *look)
 {
     const struct torn_table *table = reader->table;
     uint64_t chain = okv_bucket_chain(reader->image);
 
-    for (unsigned part = 1; chain; part++) {
-        if (part >= OKV_BUCKET_PARTS_MAX || chain % 8 ||
+    for (unsigned page = 1; chain; page++) {
+        if (page >= OKV_BUCKET_PAGES_MAX || chain % 8 ||
             !okv_range_inside(chain, table->shape->bucket_size, table->length))
-            return complain(reader, "part %u at %" PRIu64, part, chain);
-        if (!read_image(reader, reader->part, chain, look->bucket, part))
+            return complain(reader, "part %u at %" PRIu64, page, chain);
+        if (!read_image(reader, reader->page, chain, look->bucket, page))
             return false;
-        if (okv_bucket_version(reader->part) != look->version)
+        if (okv_bucket_version(reader->page) != look->version)
             return false;
-        if (!take_entries(reader, look, reader->part, false))
+        if (!take_entries(reader, look, reader->page, false))
             return false;
-        chain = okv_bucket_chain(reader->part);
+        chain = okv_bucket_chain(reader->page);
     }
     return true;
 }
@@ -389,7 +389,7 @@ void torn_reader_look(struct torn_reader *reader, unsigned group)
     memset(reader->seen, 0, sizeof reader->seen);
     memset(reader->in_first, 0, sizeof reader->in_first);
     if (!find_bucket(reader, &look) || !take_entries(reader, &look, reader->image, true) ||
-        !take_parts(reader, &look) || look.incomplete)
+        !take_pages(reader, &look) || look.incomplete)
         return;
     if (check_find(reader, &look))
         check_state(reader, &look);

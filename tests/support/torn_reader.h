@@ -22,7 +22,7 @@ struct torn_counts {
     uint64_t extents, extents_rejected;
     uint64_t states; /* of whole groups, found to be one that was current */
     uint64_t moved;  /* images that sent the reader to another bucket */
-    uint64_t parts;  /* accepted images of overflow buckets */
+    uint64_t pages;  /* accepted images of overflow buckets */
     uint64_t wrong;  /* what was accepted and never was */
 };
 
@@ -37,10 +37,10 @@ struct torn_reader {
 
     uint8_t orders[TORN_ORDERS][OKV_BUCKET_SIZE_MAX / 64]; /* of the lines of a bucket */
     alignas(64) uint8_t image[OKV_BUCKET_SIZE_MAX];
-    alignas(64) uint8_t part[OKV_BUCKET_SIZE_MAX];
+    alignas(64) uint8_t page[OKV_BUCKET_SIZE_MAX];
     alignas(64) uint8_t extent[2 * TORN_VALUE_MAX];
     uint64_t seen[TORN_KEYS_MAX]; /* counters of the group that is being read; 0: none */
-    bool in_first[TORN_KEYS_MAX]; /* it is in the first part */
+    bool in_first[TORN_KEYS_MAX]; /* it is in the primary page */
     struct {
         uint64_t version, counter;
     } last[TORN_IDS]; /* as they were read before */

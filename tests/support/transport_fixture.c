@@ -1,4 +1,5 @@
 #include "tests/support/transport_fixture.h"
+#include "tests/support/connect_blocking.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -22,14 +23,14 @@
 #define WELCOME_LENGTH 4
 #define WELCOME_PATTERN 12
 
-/* The cookie of a pull says which one it is, in bits of which none may get lost. */
+/* The cookie of a rendezvous read says which one it is, in bits of which none may get lost. */
 #define FIRST_COOKIE UINT64_C(0xfedcba9876543210)
 
 /* Empty polls before a wait sleeps. */
 #define SPINS 50
 
 /* How often the server looks whether its clients are still there. */
-#define PROBE_MS 200
+#define HEARTBEAT_MS 200
 
 static const struct okv_message_limits limits = {FIXTURE_SLOT_SIZE, FIXTURE_CREDITS};
 
@@ -176,38 +177,38 @@ static void on_opened(struct fixture *fixture, struct okv_conn *conn)
     atomic_fetch_add(&fixture->opened, 1);
 }
 
-static void start_pulls(struct fixture *fixture, struct okv_conn *conn)
+static void start_rendezvous_reads(struct fixture *fixture, struct okv_conn *conn)
 {
-    unsigned count = atomic_exchange(&fixture->pulls_wanted, 0);
+    unsigned count = atomic_exchange(&fixture->rendezvous_reads_wanted, 0);
 
     for (unsigned i = 0; i < count; i++) {
-        struct fixture_pull *entry = &fixture->pulls[i];
-        entry->pull.cookie = FIRST_COOKIE + i;
+        struct fixture_rendezvous *entry = &fixture->rendezvous_reads[i];
+        entry->rendezvous.cookie = FIRST_COOKIE + i;
         entry->conn = conn;
         entry->events = 0;
-        entry->result = fixture->ops->pull(conn, &entry->pull);
+        entry->result = fixture->ops->rendezvous(conn, &entry->rendezvous);
     }
-    atomic_fetch_add(&fixture->pulls_asked, count);
+    atomic_fetch_add(&fixture->rendezvous_reads_asked, count);
 }
 
-static void on_pulled(struct fixture *fixture, const struct okv_event *event)
+static void on_rendezvous_done(struct fixture *fixture, const struct okv_event *event)
 {
     uint64_t number = event->cookie - FIRST_COOKIE;
-    struct fixture_pull *entry = &fixture->pulls[number % FIXTURE_PULLS];
+    struct fixture_rendezvous *entry = &fixture->rendezvous_reads[number % FIXTURE_RENDEZVOUS_MAX];
 
-    if (number >= FIXTURE_PULLS || entry->conn != event->conn || entry->result ||
+    if (number >= FIXTURE_RENDEZVOUS_MAX || entry->conn != event->conn || entry->result ||
         entry->events++ > 0)
         atomic_fetch_add(&fixture->wrong, 1);
     entry->status = event->status;
     memcpy(entry->failure, event->conn->failure, sizeof entry->failure);
-    atomic_fetch_add(&fixture->pulls_ended, 1);
+    atomic_fetch_add(&fixture->rendezvous_reads_ended, 1);
 }
 
-/* After the last event of a connection no pull of it may be without one. */
-static void expect_no_pulls(struct fixture *fixture, const struct okv_conn *conn)
+/* After the last event of a connection no rendezvous read of it may be without one. */
+static void expect_no_rendezvous_reads(struct fixture *fixture, const struct okv_conn *conn)
 {
-    for (unsigned i = 0; i < FIXTURE_PULLS; i++) {
-        struct fixture_pull *entry = &fixture->pulls[i];
+    for (unsigned i = 0; i < FIXTURE_RENDEZVOUS_MAX; i++) {
+        struct fixture_rendezvous *entry = &fixture->rendezvous_reads[i];
         if (entry->conn != conn)
             continue;
         if (entry->result == 0 && entry->events != 1)
@@ -220,7 +221,7 @@ static void on_closed(struct fixture *fixture, const struct okv_event *event)
 {
     unsigned kept = 0, found = 0;
 
-    expect_no_pulls(fixture, event->conn);
+    expect_no_rendezvous_reads(fixture, event->conn);
     for (unsigned i = 0; i < fixture->unanswered_count; i++) {
         if (fixture->unanswered[i].conn == event->conn)
             fixture->ops->recv_release(fixture->endpoint, &fixture->unanswered[i]);
@@ -249,8 +250,8 @@ static void on_message(struct fixture *fixture, const struct okv_event *event)
         atomic_fetch_add(&fixture->without_immediate, 1);
         return;
     }
-    if (event->immediate == FIXTURE_PULL) {
-        start_pulls(fixture, event->conn);
+    if (event->immediate == FIXTURE_RENDEZVOUS) {
+        start_rendezvous_reads(fixture, event->conn);
         fixture->ops->recv_release(fixture->endpoint, event);
         return;
     }
@@ -276,8 +277,8 @@ static bool serve(struct fixture *fixture)
             on_closed(fixture, &events[i]);
         else if (events[i].type == OKV_EVENT_RECV)
             on_message(fixture, &events[i]);
-        else if (events[i].type == OKV_EVENT_PULLED)
-            on_pulled(fixture, &events[i]);
+        else if (events[i].type == OKV_EVENT_RENDEZVOUS_DONE)
+            on_rendezvous_done(fixture, &events[i]);
         else
             atomic_fetch_add(&fixture->wrong, 1);
     }
@@ -302,16 +303,16 @@ static void close_everything(struct fixture *fixture)
 }
 
 /* A client that was cancelled or destroyed says so once, by a message that may get lost: without
- * probes its connection would stay. */
-static void probe_clients(struct fixture *fixture)
+ * heartbeats its connection would stay. */
+static void heartbeat_clients(struct fixture *fixture)
 {
     uint64_t now = okv_clock_ns();
 
-    if (now < fixture->probe_ns)
+    if (now < fixture->heartbeat_ns)
         return;
-    fixture->probe_ns = now + PROBE_MS * UINT64_C(1000000);
+    fixture->heartbeat_ns = now + HEARTBEAT_MS * UINT64_C(1000000);
     for (unsigned i = 0; i < fixture->conn_count; i++) {
-        int status = fixture->ops->probe(fixture->conns[i]);
+        int status = fixture->ops->heartbeat(fixture->conns[i]);
         if (status && status != OKV_EDISCONNECTED)
             atomic_fetch_add(&fixture->wrong, 1);
     }
@@ -333,7 +334,7 @@ static void *run_server(void *argument)
                 fixture->ops->close(fixture->conns[i]);
         }
         answer_requests(fixture);
-        probe_clients(fixture);
+        heartbeat_clients(fixture);
         if (serve(fixture))
             continue;
         if (fixture->ops->arm(fixture->endpoint))
@@ -344,7 +345,7 @@ static void *run_server(void *argument)
             {.fd = fixture->listener->fd, .events = POLLIN},
             {.fd = fixture->endpoint->fd, .events = POLLIN},
         };
-        poll(watched, 2, PROBE_MS);
+        poll(watched, 2, HEARTBEAT_MS);
     }
     close_everything(fixture);
     return NULL;
@@ -397,7 +398,7 @@ void fixture_start(struct fixture *fixture, const char *listen_text, const char 
     fixture->ops = okv_transport_for(fixture->listen_uri.scheme);
     assert_non_null(fixture->ops);
 
-    const struct okv_exposed_region region = {fixture->region, FIXTURE_REGION, fixture->region_fd};
+    const struct okv_region region = {fixture->region, FIXTURE_REGION, fixture->region_fd};
     if (fixture->ops->listen(&fixture->listen_uri, &region, &fixture->listener, &diag))
         fail_msg("listen: %s", diag.text);
     if (fixture->ops->endpoint_create(fixture->listener, &limits, FIXTURE_MAX_CONNS,
@@ -488,7 +489,7 @@ int fixture_try_connect(struct fixture *fixture, enum fixture_wish wish, uint64_
     uint8_t hello[FIXTURE_HELLO];
     struct okv_connect_params params = make_params(hello, wish, deadline_ns);
 
-    int status = fixture->ops->connect(&fixture->connect_uri, &params, welcome, out, diag);
+    int status = connect_blocking(fixture->ops, &fixture->connect_uri, &params, welcome, out, diag);
     if (status == 0)
         atomic_fetch_add(&fixture->connected, 1);
     return status;

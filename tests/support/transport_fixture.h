@@ -1,6 +1,6 @@
 /*
  * A server for the tests of transports: a region with a pattern in it, and a
- * thread that accepts, echoes every message, pulls when it is told to, probes its
+ * thread that accepts, echoes every message, rendezvous reads when it is told to, heartbeats its
  * clients, and keeps count.
  */
 #ifndef OKV_TESTS_TRANSPORT_FIXTURE_H
@@ -29,14 +29,15 @@ uint64_t fixture_soon(void); /* the deadline that it makes from now */
 /* The first byte of a hello: what the server is to do. */
 enum fixture_wish { FIXTURE_ACCEPT = 'A', FIXTURE_REJECT = 'R' };
 
-/* The immediate of a message that is not echoed: the server pulls what `pulls` says. */
-#define FIXTURE_PULL 0x50554c4cu
-#define FIXTURE_PULLS 8u
+/* The immediate of a message that is not echoed: the server rendezvous reads what `rendezvous
+ * reads` says. */
+#define FIXTURE_RENDEZVOUS 0x50554c4cu
+#define FIXTURE_RENDEZVOUS_MAX 8u
 
-struct fixture_pull {
-    struct okv_pull pull; /* the test's; the cookie is the server's */
+struct fixture_rendezvous {
+    struct okv_rendezvous rendezvous; /* the test's; the cookie is the server's */
     struct okv_conn *conn;
-    int result;      /* what pull returned */
+    int result;      /* what rendezvous read returned */
     unsigned events; /* that came for it, and what the latest said */
     int status;
     char failure[64]; /* what the device had said of the connection by then */
@@ -58,10 +59,10 @@ struct fixture {
 
     atomic_uint connected; /* successful fixture_try_connects */
 
-    /* The test's until pulls_wanted is set, then the thread's until pulls_ended says
-     * that the accepted ones are over. */
-    struct fixture_pull pulls[FIXTURE_PULLS];
-    atomic_uint pulls_wanted, pulls_asked, pulls_ended;
+    /* The test's until rendezvous_reads_wanted is set, then the thread's until
+     * rendezvous_reads_ended says that the accepted ones are over. */
+    struct fixture_rendezvous rendezvous_reads[FIXTURE_RENDEZVOUS_MAX];
+    atomic_uint rendezvous_reads_wanted, rendezvous_reads_asked, rendezvous_reads_ended;
 
     /* What the thread saw. */
     atomic_bool paused;
@@ -74,7 +75,7 @@ struct fixture {
     unsigned conn_count;
     struct okv_event unanswered[256]; /* more than a transport has receive buffers for us */
     unsigned unanswered_count;
-    uint64_t probe_ns; /* when the connections are probed next, on okv_clock_ns() */
+    uint64_t heartbeat_ns; /* when the connections are sent a heartbeat next, on okv_clock_ns() */
 };
 
 /* Starts a server at `listen_text` for clients at `connect_text`; NULL for a
@@ -91,7 +92,7 @@ bool fixture_reaches(const atomic_uint *count, unsigned wanted);
 /* Waits until the server has opened and closed every connection that a client had. */
 bool fixture_is_empty(const struct fixture *fixture);
 
-/* Puts the pattern back where a pull brought something else. */
+/* Puts the pattern back where a rendezvous read brought something else. */
 void fixture_restore(struct fixture *fixture, uint64_t offset, uint64_t length);
 /* What the fixture put at `offset` of the region, into the i-th byte of a
  * handshake, and into the i-th byte of message `number`. */

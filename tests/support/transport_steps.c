@@ -31,7 +31,7 @@ unsigned steps_open_descriptors(void)
 int steps_listen(const struct fixture *fixture, const char *path, struct okv_listener **out,
                  struct okv_diag *diag)
 {
-    const struct okv_exposed_region region = {fixture->region, FIXTURE_REGION, fixture->region_fd};
+    const struct okv_region region = {fixture->region, FIXTURE_REGION, fixture->region_fd};
     struct okv_uri uri = {.scheme = OKV_SCHEME_LOCAL};
 
     assert_true(strlen(path) < sizeof uri.path);

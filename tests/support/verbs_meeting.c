@@ -33,7 +33,7 @@ void meeting_start(struct meeting *meeting)
     meeting->region =
         mmap(NULL, MEETING_REGION, PROT_READ | PROT_WRITE, MAP_SHARED, meeting->region_fd, 0);
     assert_ptr_not_equal(meeting->region, MAP_FAILED);
-    const struct okv_exposed_region region = {meeting->region, MEETING_REGION, meeting->region_fd};
+    const struct okv_region region = {meeting->region, MEETING_REGION, meeting->region_fd};
     if (meeting->ops->listen(&meeting->listen_uri, &region, &meeting->listener, &diag) ||
         meeting->ops->endpoint_create(meeting->listener, &limits, MEETING_MAX_CONNS,
                                       &meeting->endpoint, &diag))
@@ -106,9 +106,9 @@ static bool poll_side(struct meeting_side *side, struct okv_endpoint *endpoint)
             side->reads++;
             side->read_status = event->status;
             break;
-        case OKV_EVENT_PULLED:
-            side->pulls++;
-            side->pull_status = event->status;
+        case OKV_EVENT_RENDEZVOUS_DONE:
+            side->rendezvous_reads++;
+            side->rendezvous_status = event->status;
             break;
         case OKV_EVENT_RECV:
             side->messages++;
@@ -178,7 +178,7 @@ void meeting_connect(struct meeting *meeting)
         fail_msg("%s", diag.text);
     assert_memory_equal(welcome.bytes, greeting, sizeof greeting);
     meeting->client.conn = conn;
-    assert_int_equal(meeting->ops->probe(conn), 0);
+    assert_int_equal(meeting->ops->heartbeat(conn), 0);
     assert_int_equal(conn->unacknowledged, 0); /* there is nothing that it could READ */
     assert_int_equal(meeting->ops->set_remote(conn, 0, MEETING_REGION, meeting->listener->rkey), 0);
     MEETING_UNTIL(meeting, meeting_is_ready(meeting));
@@ -273,13 +273,13 @@ void knock_end(struct knock *knock)
     rdma_destroy_event_channel(knock->channel);
 }
 
-void meeting_expect_answered_probe(struct meeting *meeting, struct okv_conn *conn)
+void meeting_expect_answered_heartbeat(struct meeting *meeting, struct okv_conn *conn)
 {
     uint64_t before = conn->acknowledged;
 
-    assert_int_equal(conn->ops->probe(conn), 0);
+    assert_int_equal(conn->ops->heartbeat(conn), 0);
     assert_int_equal(conn->unacknowledged, 1);
-    assert_int_equal(conn->ops->probe(conn), 0); /* one is enough */
+    assert_int_equal(conn->ops->heartbeat(conn), 0); /* one is enough */
     assert_int_equal(conn->unacknowledged, 1);
     MEETING_UNTIL(meeting, conn->unacknowledged == 0);
     assert_int_equal(conn->acknowledged, before + 1);

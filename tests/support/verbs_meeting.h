@@ -16,8 +16,8 @@
 /* One side's connection, and what its endpoint said of it. */
 struct meeting_side {
     struct okv_conn *conn; /* NULL while there is none */
-    unsigned opened, closed, messages, reads, pulls;
-    int close_status, read_status, pull_status; /* the latest */
+    unsigned opened, closed, messages, reads, rendezvous_reads;
+    int close_status, read_status, rendezvous_status; /* the latest */
 };
 
 struct meeting {
@@ -56,7 +56,7 @@ void meeting_nap(uint64_t deadline_ns, const char *what);
 
 struct okv_connecting *meeting_begin(struct meeting *meeting, const struct okv_uri *uri,
                                      uint64_t deadline_ns);
-/* Connects a client, and waits until the server has it too and may probe it. */
+/* Connects a client, and waits until the server has it too and may heartbeat it. */
 void meeting_connect(struct meeting *meeting);
 bool meeting_is_ready(const struct meeting *meeting);
 /* Destroys the client's connection, if there is one, and waits until the server's is gone. */
@@ -66,8 +66,8 @@ void meeting_send(struct okv_conn *conn, uint32_t length);
 /* Both sides have sent what they had to, and the peers' devices have answered all of it. */
 void meeting_settle(struct meeting *meeting);
 
-/* Probes through `conn`, and waits for the answer. */
-void meeting_expect_answered_probe(struct meeting *meeting, struct okv_conn *conn);
+/* Heartbeats through `conn`, and waits for the answer. */
+void meeting_expect_answered_heartbeat(struct meeting *meeting, struct okv_conn *conn);
 
 /* A client straight on the connection manager. */
 struct knock {
@@ -79,7 +79,7 @@ struct knock {
 enum rdma_cm_event_type knock_on(struct meeting *meeting, struct knock *knock, uint8_t reads);
 void knock_end(struct knock *knock);
 
-/* Cuts the network of the veth pair, or mends it: in both directions, or else one side hears that
+/* Cuts the network of the veth pair, or fixes it: in both directions, or else one side hears that
  * the other has ended the connection. */
 void meeting_cut_network(bool cut);
 /* Holds back for `ms` what the device of this connection sends over the veth pair, or no more. */

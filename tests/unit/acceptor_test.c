@@ -158,7 +158,8 @@ static void leave(struct okv_session *session)
 {
     struct okv_server *server = gate.core.server;
 
-    if (okv_ledger_give_back(&server->ledgers, session->ledger, session->id, 1, true))
+    if (okv_reply_cache_give_back(&server->reply_caches, session->reply_cache, session->id, 1,
+                                  true))
         okv_admission_give_back(&server->admission, session->place);
     atomic_fetch_sub(&gate.worker.sessions.clients[0], 1);
     okv_session_destroy(session);
@@ -166,7 +167,7 @@ static void leave(struct okv_session *session)
 
 static bool is_replaced(const struct okv_session *session)
 {
-    return okv_ledger_is_replaced(session->ledger, session->id);
+    return okv_reply_cache_is_replaced(session->reply_cache, session->id);
 }
 
 static void a_full_server_takes_back_whom_it_has(void **state)
@@ -217,7 +218,7 @@ static void what_the_transport_refuses_leaves_no_trace(void **state)
         assert_false(gate.worker.has_replaced);
         assert_int_equal(gate.core.server->admission.clients, 1);
         assert_int_equal(gate.worker.sessions.clients[0], 1);
-        assert_int_equal(okv_ledgers_count(&gate.core.server->ledgers), 1);
+        assert_int_equal(okv_reply_caches_count(&gate.core.server->reply_caches), 1);
     }
     assert_int_equal(gate.core.server->stats.rejected_feature, 2);
     assert_int_equal(gate.core.server->stats.rejected_resources, 4);

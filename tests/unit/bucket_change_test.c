@@ -54,14 +54,14 @@ static void build(uint8_t *image, const struct okv_entry *entries, size_t count)
     okv_bucket_seal(image, SIZE, BOOT, BUCKET);
 }
 
-static bool raise_for(uint8_t *image, const uint8_t *from, const char *key,
-                      struct okv_bucket_spot *spot)
+static bool bump_for(uint8_t *image, const uint8_t *from, const char *key,
+                     struct okv_bucket_cursor *cursor)
 {
     uint32_t length = (uint32_t)strlen(key);
 
     memset(image, 0xdd, SIZE);
-    return okv_bucket_raise(image, from, SIZE, INLINE_MAX, okv_hash_key(key, length, SEED), key,
-                            length, spot);
+    return okv_bucket_bump_ages(image, from, SIZE, INLINE_MAX, okv_hash_key(key, length, SEED), key,
+                                length, cursor);
 }
 
 static void expect_entry(const struct okv_entry *found, const struct okv_entry *wanted)
@@ -119,27 +119,27 @@ static void each_entry_is_found_and_kept(void **state)
 {
     struct okv_entry entries[EXAMPLES];
     uint8_t image[SIZE], from[SIZE];
-    struct okv_bucket_spot spot;
+    struct okv_bucket_cursor cursor;
 
     (void)state;
     make_examples(entries);
     build(from, entries, EXAMPLES);
     for (int i = 0; i < EXAMPLES; i++) {
-        assert_true(raise_for(image, from, (const char *)entries[i].key, &spot));
-        assert_int_equal(spot.length, okv_entry_size(&entries[i], VERSION));
-        assert_int_equal(spot.earliest_expiry, 5000);
-        assert_true(spot.inline_need == UINT32_MAX);
+        assert_true(bump_for(image, from, (const char *)entries[i].key, &cursor));
+        assert_int_equal(cursor.length, okv_entry_size(&entries[i], VERSION));
+        assert_int_equal(cursor.earliest_expiry, 5000);
+        assert_true(cursor.inline_need == UINT32_MAX);
         struct okv_entry found;
-        assert_true(okv_bucket_spot_read(from, &spot, &found));
+        assert_true(okv_bucket_cursor_read(from, &cursor, &found));
         expect_entry(&found, &entries[i]);
         expect_image(image, entries, EXAMPLES);
     }
-    assert_true(raise_for(image, from, "eta", &spot));
-    assert_int_equal(spot.length, 0);
-    assert_int_equal(spot.position, okv_bucket_used(from));
+    assert_true(bump_for(image, from, "eta", &cursor));
+    assert_int_equal(cursor.length, 0);
+    assert_int_equal(cursor.position, okv_bucket_used(from));
     build(from, entries, 2);
-    assert_true(raise_for(image, from, "alpha", &spot));
-    assert_true(spot.earliest_expiry == UINT64_MAX && spot.inline_need == UINT32_MAX);
+    assert_true(bump_for(image, from, "alpha", &cursor));
+    assert_true(cursor.earliest_expiry == UINT64_MAX && cursor.inline_need == UINT32_MAX);
 }
 
 static uint32_t need_of(const struct okv_entry *entry)
@@ -156,7 +156,7 @@ static void what_could_be_inline_is_told(void **state)
     struct okv_entry entries[] = {reference("alpha", true), reference("beta", false),
                                   reference("gamma", true)};
     uint8_t image[SIZE], from[SIZE];
-    struct okv_bucket_spot spot;
+    struct okv_bucket_cursor cursor;
 
     (void)state;
     for (uint32_t length = 70; length < 110; length++) {
@@ -165,8 +165,8 @@ static void what_could_be_inline_is_told(void **state)
         build(from, entries, 3);
         for (int i = 0; i < 3; i++) {
             uint32_t a = need_of(&entries[(i + 1) % 3]), b = need_of(&entries[(i + 2) % 3]);
-            assert_true(raise_for(image, from, (const char *)entries[i].key, &spot));
-            assert_int_equal(spot.inline_need, a < b ? a : b);
+            assert_true(bump_for(image, from, (const char *)entries[i].key, &cursor));
+            assert_int_equal(cursor.inline_need, a < b ? a : b);
         }
     }
 }
@@ -175,7 +175,7 @@ static void an_entry_is_exchanged_for_any_other(void **state)
 {
     struct okv_entry entries[EXAMPLES], changed[EXAMPLES];
     uint8_t image[SIZE], from[SIZE];
-    struct okv_bucket_spot spot;
+    struct okv_bucket_cursor cursor;
 
     (void)state;
     make_examples(entries);
@@ -187,8 +187,8 @@ static void an_entry_is_exchanged_for_any_other(void **state)
             changed[i].value = letters;
             changed[i].value_length = length;
             changed[i].expiry_ms = length % 2;
-            assert_true(raise_for(image, from, (const char *)entries[i].key, &spot));
-            assert_int_equal(okv_bucket_replace(image, SIZE, &spot, &changed[i]), 0);
+            assert_true(bump_for(image, from, (const char *)entries[i].key, &cursor));
+            assert_int_equal(okv_bucket_replace(image, SIZE, &cursor, &changed[i]), 0);
             expect_image(image, changed, EXAMPLES);
         }
 }
@@ -197,22 +197,22 @@ static void entries_come_and_go(void **state)
 {
     struct okv_entry entries[EXAMPLES + 1];
     uint8_t image[SIZE], from[SIZE];
-    struct okv_bucket_spot spot;
+    struct okv_bucket_cursor cursor;
 
     (void)state;
     make_examples(entries);
     build(from, entries, EXAMPLES);
     entries[EXAMPLES] = inline_entry("eta", "seven", VERSION + 1);
-    assert_true(raise_for(image, from, "eta", &spot));
-    assert_int_equal(okv_bucket_replace(image, SIZE, &spot, &entries[EXAMPLES]), 0);
+    assert_true(bump_for(image, from, "eta", &cursor));
+    assert_int_equal(okv_bucket_replace(image, SIZE, &cursor, &entries[EXAMPLES]), 0);
     expect_image(image, entries, EXAMPLES + 1);
     for (int i = 0; i < EXAMPLES; i++) {
         struct okv_entry left[EXAMPLES];
         make_examples(entries);
         memcpy(left, entries, i * sizeof *left);
         memcpy(left + i, entries + i + 1, (EXAMPLES - 1 - i) * sizeof *left);
-        assert_true(raise_for(image, from, (const char *)entries[i].key, &spot));
-        assert_int_equal(okv_bucket_replace(image, SIZE, &spot, NULL), 0);
+        assert_true(bump_for(image, from, (const char *)entries[i].key, &cursor));
+        assert_int_equal(okv_bucket_replace(image, SIZE, &cursor, NULL), 0);
         expect_image(image, left, EXAMPLES - 1);
     }
 }
@@ -221,12 +221,12 @@ static int replace_with(const uint8_t *from, const char *key, uint32_t value_len
 {
     struct okv_entry entry = inline_entry(key, "", VERSION + 1);
     uint8_t image[SIZE];
-    struct okv_bucket_spot spot;
+    struct okv_bucket_cursor cursor;
 
     entry.value = letters;
     entry.value_length = value_length;
-    assert_true(raise_for(image, from, key, &spot));
-    int rc = okv_bucket_replace(image, SIZE, &spot, &entry);
+    assert_true(bump_for(image, from, key, &cursor));
+    int rc = okv_bucket_replace(image, SIZE, &cursor, &entry);
     assert_true(rc || okv_bucket_used(image) <= okv_bucket_room(SIZE));
     return rc;
 }
@@ -256,7 +256,7 @@ static void an_age_that_takes_a_further_byte_is_refused(void **state)
 {
     static const uint64_t last[] = {0xff, 0xffff, 0xffffffff};
     uint8_t image[SIZE], from[SIZE];
-    struct okv_bucket_spot spot;
+    struct okv_bucket_cursor cursor;
 
     (void)state;
     for (size_t i = 0; i < sizeof last / sizeof *last; i++)
@@ -267,7 +267,7 @@ static void an_age_that_takes_a_further_byte_is_refused(void **state)
             okv_bucket_begin(from, 0, version, 0, 0);
             assert_int_equal(okv_bucket_append(from, SIZE, &entry), 0);
             okv_bucket_seal(from, SIZE, BOOT, BUCKET);
-            assert_int_equal(raise_for(image, from, "other", &spot), off != 0);
+            assert_int_equal(bump_for(image, from, "other", &cursor), off != 0);
         }
 }
 
@@ -275,31 +275,31 @@ static void doubtful_images_are_refused(void **state)
 {
     const struct okv_entry entries[] = {reference("gamma", true), reference("gamma", true)};
     uint8_t image[SIZE], from[SIZE];
-    struct okv_bucket_spot spot;
+    struct okv_bucket_cursor cursor;
 
     (void)state;
     build(from, entries, 2);
-    assert_false(raise_for(image, from, "gamma", &spot)); /* either may be it */
-    assert_true(raise_for(image, from, "delta", &spot));
+    assert_false(bump_for(image, from, "gamma", &cursor)); /* either may be it */
+    assert_true(bump_for(image, from, "delta", &cursor));
     ((struct okv_wire_bucket *)from)->used = okv_le16_of((uint16_t)(okv_bucket_room(SIZE) + 1));
-    assert_false(raise_for(image, from, "delta", &spot));
+    assert_false(bump_for(image, from, "delta", &cursor));
     build(from, entries, 2);
     from[sizeof(struct okv_wire_bucket)] |= OKV_ENTRY_RESERVED;
-    assert_false(raise_for(image, from, "delta", &spot));
+    assert_false(bump_for(image, from, "delta", &cursor));
 
     const struct okv_entry older = inline_entry("zeta", "six", VERSION);
     build(from, &older, 1);
     uint32_t used = okv_bucket_used(from);
     for (uint32_t more = 0; more < OKV_ENTRY_SIZE_MIN; more++) { /* too few bytes for another one */
         ((struct okv_wire_bucket *)from)->used = okv_le16_of((uint16_t)(used + more));
-        assert_int_equal(raise_for(image, from, "zeta", &spot), more == 0);
+        assert_int_equal(bump_for(image, from, "zeta", &cursor), more == 0);
     }
     build(from, &older, 1);
     ((struct okv_wire_bucket *)from)->version = okv_le48_of(0);
     from[sizeof(struct okv_wire_bucket) + 3] = 1; /* its age: it is older than the table */
-    assert_true(raise_for(image, from, "zeta", &spot));
+    assert_true(bump_for(image, from, "zeta", &cursor));
     struct okv_entry found;
-    assert_false(okv_bucket_spot_read(from, &spot, &found));
+    assert_false(okv_bucket_cursor_read(from, &cursor, &found));
 }
 
 int main(void)

@@ -292,9 +292,9 @@ static void another_place_or_boot_does_not_pass(void **state)
     for (uint64_t bucket = 0; bucket < 100000; bucket++)
         if (bucket != BUCKET)
             assert_int_equal(okv_bucket_check(image, SIZE, BOOT, bucket, 0), OKV_ECORRUPT);
-    for (unsigned part = 1; part < OKV_BUCKET_PARTS_MAX; part++)
-        assert_int_equal(okv_bucket_check(image, SIZE, BOOT, BUCKET, part), OKV_ECORRUPT);
-    ((struct okv_wire_bucket *)image)->part = 1; /* a part that says so is another place as well */
+    for (unsigned page = 1; page < OKV_BUCKET_PAGES_MAX; page++)
+        assert_int_equal(okv_bucket_check(image, SIZE, BOOT, BUCKET, page), OKV_ECORRUPT);
+    ((struct okv_wire_bucket *)image)->page = 1; /* a part that says so is another place as well */
     assert_int_equal(okv_bucket_check(image, SIZE, BOOT, BUCKET, 0), OKV_ECORRUPT);
     assert_int_equal(okv_bucket_check(image, SIZE, BOOT, BUCKET, 1), OKV_ECORRUPT);
 }

@@ -169,8 +169,8 @@ static int count_item(void *user, const struct okv_item *item)
     return 0;
 }
 
-/* What is still owed of expired operations comes in the middle of a scan and of a probe. */
-static void scan_and_probe_beside_expired_operations(void **state)
+/* What is still owed of expired operations comes in the middle of a scan and of a bench read. */
+static void scan_and_bench_read_beside_expired_operations(void **state)
 {
     uint64_t latencies[20];
     unsigned items = 0;
@@ -190,13 +190,14 @@ static void scan_and_probe_beside_expired_operations(void **state)
         assert_int_equal(get(), OKV_ETIMEDOUT);
         stub.delay = 0;
         assert_int_equal(okv_scan(handle, count_item, &items), OKV_OK);
-        assert_int_equal(okv_probe(handle, STUB_BUCKET_SIZE, 20, 4, latencies, NULL), OKV_OK);
+        assert_int_equal(okv_bench_read(handle, STUB_BUCKET_SIZE, 20, 4, latencies, NULL), OKV_OK);
         stub_release_events(0);
         struct stub_reply late = stub_reply_to(i);
         stub_say(&late);
         memset(latencies, 0xff, sizeof latencies);
         if (i == 0)
-            assert_int_equal(okv_probe(handle, STUB_BUCKET_SIZE, 20, 4, latencies, NULL), OKV_OK);
+            assert_int_equal(okv_bench_read(handle, STUB_BUCKET_SIZE, 20, 4, latencies, NULL),
+                             OKV_OK);
         else
             assert_int_equal(okv_scan(handle, count_item, &items), OKV_OK);
         for (unsigned n = 0; n < 20 && i == 0; n++)
@@ -209,7 +210,7 @@ static void scan_and_probe_beside_expired_operations(void **state)
 }
 
 /* An expired READ has one of the places that the device has for READs. */
-static void probe_has_room_beside_an_expired_read(void **state)
+static void bench_read_has_room_beside_an_expired_read(void **state)
 {
     uint64_t latencies[20];
 
@@ -219,7 +220,7 @@ static void probe_has_room_beside_an_expired_read(void **state)
     stub.delay = HELD;
     assert_int_equal(get(), OKV_ETIMEDOUT);
     stub.delay = 0;
-    int rc = okv_probe(handle, STUB_BUCKET_SIZE, 20, 4, latencies, NULL);
+    int rc = okv_bench_read(handle, STUB_BUCKET_SIZE, 20, 4, latencies, NULL);
     assert_true(rc == OKV_OK || rc == OKV_EAGAIN);
     assert_string_equal(okv_why(handle), "");
 }
@@ -246,8 +247,8 @@ int main(void)
         CLIENT_TEST(waiting_call_ends_without_an_event),
         CLIENT_TEST(late_answer_gives_slot_and_credit_back),
         CLIENT_TEST(expired_request_is_not_sent),
-        CLIENT_TEST(scan_and_probe_beside_expired_operations),
-        CLIENT_TEST(probe_has_room_beside_an_expired_read),
+        CLIENT_TEST(scan_and_bench_read_beside_expired_operations),
+        CLIENT_TEST(bench_read_has_room_beside_an_expired_read),
         CLIENT_TEST(wait_ends_in_a_stream_of_events),
     };
 

@@ -90,7 +90,7 @@ static void stale_hint_is_never_believed(void **state)
         assert_int_equal(counted.hints_right, right);
         assert_int_equal(counted.hints_wrong, 1);
         assert_int_equal(get_into(LONG), expected[what]);
-        assert_true(counted.hints_wrong <= 1); /* it was forgotten, or mended */
+        assert_true(counted.hints_wrong <= 1); /* it was forgotten, or fixed */
         values_close();
     }
 }

@@ -85,13 +85,13 @@ static void random_entries(uint8_t *image)
     }
 }
 
-static void random_image(uint64_t offset, uint64_t bucket, unsigned part)
+static void random_image(uint64_t offset, uint64_t bucket, unsigned page)
 {
     uint8_t *image = stub.region + offset;
     uint64_t chain = any_below(2) ? 0 : any_below(4) ? STUB_SEGMENT_1 : random_number();
 
     okv_bucket_begin(image, any_below(6) ? STUB_DEPTH : any_below(OKV_DEPTH_MAX + 2), 9, chain,
-                     part);
+                     page);
     random_entries(image);
     okv_bucket_seal(image, STUB_BUCKET_SIZE, STUB_BOOT, bucket);
 }

@@ -90,29 +90,29 @@ static void memory_that_cannot_be_registered_again(void **state)
     assert_int_equal(get(), OKV_ENOTFOUND);
 }
 
-static void long_values_are_exposed_again(void **state)
+static void long_values_are_advertised_again(void **state)
 {
     (void)state;
     handle = stub_open_lasting(4, 4, LONG_MS);
     stub.answer = no_answer;
     assert_int_equal(okv_submit_put(handle, "key", 3, value, LONG, 0), OKV_OK);
-    uint32_t key = stub.exposure_key;
+    uint32_t key = stub.advert_key;
     stub_hang_up();
     stub.refusals = 1;
     assert_int_equal(collect_once(), 0);
-    assert_int_equal(stub.exposures, 0);
+    assert_int_equal(stub.adverts, 0);
     stub.welcome.resumed = 1;
     stub.answer = NULL;
     collect();
     assert_int_equal(results[0].status, OKV_OK);
     assert_int_equal(stub.requests[1].message.sequence, stub.requests[0].message.sequence);
-    assert_int_equal(stub.requests[1].message.pull_key, key + 1);
-    assert_ptr_equal(stub.exposed, value);
-    assert_int_equal(stub.exposures, 0);
+    assert_int_equal(stub.requests[1].message.rendezvous_key, key + 1);
+    assert_ptr_equal(stub.advertised, value);
+    assert_int_equal(stub.adverts, 0);
 }
 
-/* One that cannot be exposed again stays unknown: it may have been stored before. */
-static void long_value_that_is_not_exposed_again(void **state)
+/* One that cannot be advertised again stays unknown: it may have been stored before. */
+static void long_value_that_is_not_advertised_again(void **state)
 {
     (void)state;
     handle = stub_open_lasting(4, 4, LONG_MS);
@@ -120,7 +120,7 @@ static void long_value_that_is_not_exposed_again(void **state)
     assert_int_equal(okv_submit_put(handle, "key", 3, value, LONG, 0), OKV_OK);
     stub_hang_up();
     stub.welcome.resumed = 1;
-    stub.expose_result = OKV_EPERM;
+    stub.advertise_result = OKV_EPERM;
     collect();
     assert_int_equal(results[0].status, OKV_EUNKNOWN);
 }
@@ -238,10 +238,10 @@ static void silent_host_is_found(void **state)
     open_unanswered();
     put_submit(0);
     uint64_t begun = okv_clock_ns();
-    while (stub.probes < 5 && okv_clock_ns() - begun < PACE_GUARD_NS)
+    while (stub.heartbeats < 5 && okv_clock_ns() - begun < PACE_GUARD_NS)
         okv_wait(handle, (int)SHORT_MS); /* sleeps, and wakes for each */
     assert_int_equal(stub.connects, 1);  /* no answer, but acknowledgements */
-    assert_true(counters().probes >= 5);
+    assert_true(counters().heartbeats >= 5);
     stub.silent = true;
     stub.welcome.resumed = 1;
     while (stub.connects < 2 && okv_clock_ns() - begun < PACE_GUARD_NS)
@@ -253,7 +253,7 @@ static void silent_host_is_found(void **state)
     assert_int_equal(results[0].status, OKV_OK);
 }
 
-static void nothing_waited_for_is_not_probed(void **state)
+static void nothing_waited_for_is_not_sent_a_heartbeat(void **state)
 {
     struct okv_options options = {
         .credits = 4, .timeout_ms = LONG_MS, .keepalive_ms = KEEPALIVE_MS};
@@ -262,26 +262,26 @@ static void nothing_waited_for_is_not_probed(void **state)
     handle = stub_open_with(&options);
     stub.silent = true;
     assert_int_equal(okv_wait(handle, (int)KEEPALIVE_MS), OKV_ETIMEDOUT);
-    assert_int_equal(stub.probes, 0);
+    assert_int_equal(stub.heartbeats, 0);
     stub_close(&handle);
     options.keepalive_ms = OKV_KEEPALIVE_NONE;
     options.timeout_ms = 50;
     handle = stub_open_with(&options);
     stub.answer = no_answer;
     assert_int_equal(okv_ping(handle), OKV_ETIMEDOUT);
-    assert_int_equal(stub.probes, 0);
+    assert_int_equal(stub.heartbeats, 0);
     assert_int_equal(stub.connects, 2);
 }
 
-static void probe_that_cannot_be_posted(void **state)
+static void heartbeat_that_cannot_be_posted(void **state)
 {
     (void)state;
     open_unanswered();
-    stub.probe_result = OKV_EDISCONNECTED;
+    stub.heartbeat_result = OKV_EDISCONNECTED;
     assert_int_equal(okv_submit_ping(handle, 0), OKV_OK);
     while (stub.connects < 2)
         assert_int_equal(collect_once(), 0);
-    stub.probe_result = 0;
+    stub.heartbeat_result = 0;
     stub.answer = NULL;
     collect();
     assert_int_equal(results[0].status, OKV_OK);
@@ -321,7 +321,7 @@ static void scan_ends_and_the_next_begins(void **state)
         uint64_t latencies[4];
         stub_hang_up();
         assert_int_equal(collect_once(), 0);
-        assert_int_equal(okv_probe(handle, STUB_BUCKET_SIZE, 4, 4, latencies, NULL), OKV_OK);
+        assert_int_equal(okv_bench_read(handle, STUB_BUCKET_SIZE, 4, 4, latencies, NULL), OKV_OK);
         stub_close(&handle);
     }
 }
@@ -374,7 +374,7 @@ static void raw_reads_of_a_device_that_fails(void **state)
         if (way >= 2)
             stub.reads = (unsigned)-2; /* the status and the directory are READ before */
         int rc = way < 2 ? okv_scan(handle, visit, &items)
-                         : okv_probe(handle, STUB_BUCKET_SIZE, 4, 4, latencies, NULL);
+                         : okv_bench_read(handle, STUB_BUCKET_SIZE, 4, 4, latencies, NULL);
         assert_int_equal(rc, OKV_EDISCONNECTED);
         assert_non_null(strstr(okv_why(handle), "the device failed"));
         stub.read_result = stub.poll_result = 0;
@@ -441,7 +441,7 @@ static void close_says_goodbye(void **state)
     stub_reset();
     handle = stub_open_lasting(4, 1, LONG_MS);
     stub.answer = no_answer;
-    put_submit(0); /* no lane is left for it */
+    put_submit(0); /* no request slot is left for it */
     stub_close(&handle);
     assert_int_equal(stub.goodbyes, 0);
     stub_reset();
@@ -484,7 +484,7 @@ static void turns_flush_what_they_post(void **state)
     for (unsigned i = 0; i < 8; i++)
         commands[i] = (struct okv_command){.kind = OKV_PING, .tag = i};
     assert_int_equal(okv_submit(handle, commands, 8, NULL), OKV_OK);
-    assert_int_equal(stub.flushes, 1); /* the four that have lanes */
+    assert_int_equal(stub.flushes, 1); /* the four that have request slots */
     assert_int_equal(stub.unflushed, 0);
     while (okv_pending(handle) > 0) {
         collect_once();
@@ -504,16 +504,16 @@ int main(void)
         LINK_TEST(pieces_are_read_again),
         LINK_TEST(registering_without_a_connection),
         LINK_TEST(memory_that_cannot_be_registered_again),
-        LINK_TEST(long_values_are_exposed_again),
-        LINK_TEST(long_value_that_is_not_exposed_again),
+        LINK_TEST(long_values_are_advertised_again),
+        LINK_TEST(long_value_that_is_not_advertised_again),
         LINK_TEST(hints_are_of_one_table),
         LINK_TEST(larger_buckets_get_larger_buffers),
         LINK_TEST(goodbye_lets_answers_come),
         LINK_TEST(goodbye_is_bounded),
         LINK_TEST(goodbye_ends_a_handle_that_does_not_reconnect),
         LINK_TEST(silent_host_is_found),
-        LINK_TEST(nothing_waited_for_is_not_probed),
-        LINK_TEST(probe_that_cannot_be_posted),
+        LINK_TEST(nothing_waited_for_is_not_sent_a_heartbeat),
+        LINK_TEST(heartbeat_that_cannot_be_posted),
         LINK_TEST(raw_reads_of_a_device_that_fails),
         LINK_TEST(scan_ends_and_the_next_begins),
         LINK_TEST(scan_waits_no_longer_than_the_deadline),

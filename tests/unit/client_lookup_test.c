@@ -253,39 +253,39 @@ static void reused_extent_reads_the_bucket_again(void **state)
 
 /* ---- chains ---- */
 
-static uint64_t part_place(unsigned part)
+static uint64_t page_place(unsigned page)
 {
-    return part ? STUB_HEAP + part * STUB_BUCKET_SIZE : stub_place(BUCKET);
+    return page ? STUB_HEAP + page * STUB_BUCKET_SIZE : stub_place(BUCKET);
 }
 
 /* Key n in part n. */
-static void write_chain(unsigned parts, uint64_t with_version, const char *value)
+static void write_chain(unsigned pages, uint64_t with_version, const char *value)
 {
-    for (unsigned part = parts; part-- > 0;) {
-        struct okv_entry entry = stub_inline(keys[part], value);
+    for (unsigned page = pages; page-- > 0;) {
+        struct okv_entry entry = stub_inline(keys[page], value);
         struct stub_image image = {
-            .offset = part_place(part),
+            .offset = page_place(page),
             .bucket = BUCKET,
             .version = with_version,
-            .chain = part + 1 < parts ? part_place(part + 1) : 0,
+            .chain = page + 1 < pages ? page_place(page + 1) : 0,
             .depth = STUB_DEPTH,
-            .part = part,
+            .page = page,
         };
         stub_write(&image, &entry, 1);
     }
 }
 
-static void chain_is_searched_part_by_part(void **state)
+static void chain_is_searched_page_by_page(void **state)
 {
     (void)state;
     write_chain(3, 9, "chained");
-    for (unsigned part = 0; part < 3; part++) {
+    for (unsigned page = 0; page < 3; page++) {
         stub.reads = 0;
         assert_int_equal(
-            okv_get(handle, keys[part], strlen(keys[part]), buffer, sizeof buffer, &length, NULL),
+            okv_get(handle, keys[page], strlen(keys[page]), buffer, sizeof buffer, &length, NULL),
             OKV_OK);
         assert_memory_equal(buffer, "chained", 7);
-        assert_int_equal(stub.reads, part + 1);
+        assert_int_equal(stub.reads, page + 1);
     }
     stub.reads = 6;
     assert_int_equal(get(keys[3]), OKV_ENOTFOUND);
@@ -294,20 +294,20 @@ static void chain_is_searched_part_by_part(void **state)
 }
 
 /* Part 0 of the chain was READ, then the writer began to publish version 10. */
-static void publish_part(unsigned n)
+static void publish_page(unsigned n)
 {
     if (n == 2)
         write_chain(3, 10, "newer");
 }
 
-static void parts_of_two_versions_begin_again(void **state)
+static void pages_of_two_versions_begin_again(void **state)
 {
     (void)state;
     write_chain(3, 9, "older");
-    stub.before_read = publish_part;
+    stub.before_read = publish_page;
     assert_hit(keys[2], "newer");
     assert_int_equal(counted.torn_buckets, 1);
-    assert_int_equal(stub.reads, 5); /* part 0, part 1 of version 10, all three */
+    assert_int_equal(stub.reads, 5); /* page 0, page 1 of version 10, all three */
 }
 
 static void assert_eproto_after(unsigned reads)
@@ -369,7 +369,7 @@ static void write_cycle(unsigned n)
         .version = 1,
         .chain = STUB_HEAP,
         .depth = STUB_DEPTH,
-        .part = n - 1,
+        .page = n - 1,
     };
 
     stub_write(&image, NULL, 0);
@@ -379,7 +379,7 @@ static void endless_chain_ends(void **state)
 {
     (void)state;
     stub.before_read = write_cycle;
-    assert_eproto_after(OKV_BUCKET_PARTS_MAX);
+    assert_eproto_after(OKV_BUCKET_PAGES_MAX);
 }
 
 /* An extent without bytes is none. */
@@ -428,8 +428,8 @@ int main(void)
         LOOKUP_TEST(torn_head_asks_the_server),
         LOOKUP_TEST(torn_extent_reads_the_bucket_again),
         LOOKUP_TEST(reused_extent_reads_the_bucket_again),
-        LOOKUP_TEST(chain_is_searched_part_by_part),
-        LOOKUP_TEST(parts_of_two_versions_begin_again),
+        LOOKUP_TEST(chain_is_searched_page_by_page),
+        LOOKUP_TEST(pages_of_two_versions_begin_again),
         LOOKUP_TEST(places_outside_are_never_read),
         LOOKUP_TEST(endless_chain_ends),
         LOOKUP_TEST(empty_extent_is_refused),

@@ -28,7 +28,7 @@ static int setup(void **state)
 /* ---- opening ---- */
 
 /* Opening fails with the code, leaves nothing behind and says why; `part` is in the sentence. */
-static void expect_refusal(int code, const char *part)
+static void expect_refusal(int code, const char *page)
 {
     struct okv_options options = {.credits = CREDITS, .connect_timeout_ms = pace_ms(200)};
     okv *handle = (okv *)&options;
@@ -37,8 +37,8 @@ static void expect_refusal(int code, const char *part)
     assert_int_equal(okv_open(STUB_URI, &options, &handle, why, sizeof why), code);
     assert_null(handle);
     assert_true(strlen(why) > 0);
-    if (!strstr(why, part))
-        fail_msg("\"%s\" is not in \"%s\"", part, why);
+    if (!strstr(why, page))
+        fail_msg("\"%s\" is not in \"%s\"", page, why);
     assert_int_equal(stub.connections, 0);
     assert_int_equal(stub.registrations, 0);
 }

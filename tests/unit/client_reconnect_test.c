@@ -164,7 +164,7 @@ static void write_is_unknown_where_nothing_is_known(void **state)
         stub_hang_up();
         if (i == 1) /* another server that claims to know */
             stub_restart(OTHER_BOOT);
-        if (i == 2) /* as many lanes as before is part of knowing */
+        if (i == 2) /* as many request slots as before is part of knowing */
             stub.welcome.credits = 2;
         stub.welcome.resumed = i > 0;
         stub.answer = NULL;
@@ -184,7 +184,7 @@ static void write_that_was_not_sent_is_sent(void **state)
     (void)state;
     handle = stub_open_lasting(4, 1, LONG_MS);
     stub.answer = no_answer;
-    put_submit(0); /* has the only lane */
+    put_submit(0); /* has the only request slot */
     put_submit(1);
     stub_hang_up();
     stub.answer = NULL;
@@ -249,7 +249,7 @@ static void abandoned_writes_are_not_sent_again(void **state)
     stub_hang_up();
     stub.welcome.resumed = 1;
     stub.answer = NULL;
-    put_submit(1); /* has the lane */
+    put_submit(1); /* has the request slot */
     collect();
     assert_int_equal(results[1].status, OKV_OK);
     assert_int_equal(stub.sent, 2);
@@ -423,7 +423,7 @@ static int idle_call(unsigned way)
     case 2:
         return okv_scan(handle, count_item, &items);
     case 3:
-        return okv_probe(handle, STUB_BUCKET_SIZE, 4, 4, latencies, NULL);
+        return okv_bench_read(handle, STUB_BUCKET_SIZE, 4, 4, latencies, NULL);
     case 4:
         return okv_flush(handle);
     default:

@@ -1,5 +1,5 @@
 /* What goes through the whole table, over a stub transport: the server changes it between
- * two READs of a scan; a flush is as many requests as the server wants; a probe keeps to
+ * two READs of a scan; a flush is as many requests as the server wants; a bench read keeps to
  * the index. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -65,34 +65,34 @@ static int setup(void **state)
     return client_setup(state);
 }
 
-/* ---- parts and extents -------------------------------------------------- */
+/* ---- pages and extents -------------------------------------------------- */
 
-static void write_part(unsigned part, uint64_t version, const char *key, const char *value)
+static void write_page(unsigned page, uint64_t version, const char *key, const char *value)
 {
     struct okv_entry entry = stub_inline(key, value);
-    struct stub_image image = {.offset = part == 0 ? stub_place(0) : PART,
+    struct stub_image image = {.offset = page == 0 ? stub_place(0) : PART,
                                .bucket = 0,
                                .version = version,
-                               .chain = part == 0 ? PART : 0,
+                               .chain = page == 0 ? PART : 0,
                                .depth = STUB_DEPTH,
-                               .part = part};
+                               .page = page};
 
     stub_write(&image, &entry, 1);
 }
 
-static void publish_first_part(unsigned n)
+static void publish_first_page(unsigned n)
 {
     if (n == CHUNK_READ + 2)
-        write_part(0, STUB_VERSION + 1, low, "new");
+        write_page(0, STUB_VERSION + 1, low, "new");
 }
 
-static void parts_of_two_versions_are_not_mixed(void **state)
+static void pages_of_two_versions_are_not_mixed(void **state)
 {
     (void)state;
     handle = stub_open(4, 4, 5000);
-    write_part(0, STUB_VERSION, low, "old");
-    write_part(1, STUB_VERSION + 1, high, "new");
-    stub.before_read = publish_first_part;
+    write_page(0, STUB_VERSION, low, "old");
+    write_page(1, STUB_VERSION + 1, high, "new");
+    stub.before_read = publish_first_page;
     assert_scan_shows((const char *const[]){low, "new", high, "new", NULL});
     assert_int_equal(counted.torn_buckets, 1);
 }
@@ -272,14 +272,15 @@ static void refuse_further(unsigned n)
         stub.read_result = OKV_EDISCONNECTED; /* behind status and directory */
 }
 
-static void a_probe_that_is_refused_fails_the_handle(void **state)
+static void a_bench_read_that_is_refused_fails_the_handle(void **state)
 {
     uint64_t latencies[4];
 
     (void)state;
     handle = stub_open(4, 4, 5000);
     stub.before_read = refuse_further;
-    assert_int_equal(okv_probe(handle, STUB_BUCKET_SIZE, 4, 4, latencies, NULL), OKV_EDISCONNECTED);
+    assert_int_equal(okv_bench_read(handle, STUB_BUCKET_SIZE, 4, 4, latencies, NULL),
+                     OKV_EDISCONNECTED);
     assert_int_equal(stub.reads, 2);
     assert_true(strlen(okv_why(handle)) > 0);
     assert_int_equal(okv_ping(handle), OKV_EDISCONNECTED);
@@ -397,11 +398,11 @@ static void a_cursor_is_of_one_start_of_the_server(void **state)
     }
 }
 
-/* ---- probe -------------------------------------------------------------- */
+/* ---- bench read -------------------------------------------------------------- */
 
-#define PROBE_LENGTH (3 * STUB_BUCKET_SIZE)
+#define HEARTBEAT_LENGTH (3 * STUB_BUCKET_SIZE)
 
-static unsigned probed[2]; /* READs in each segment */
+static unsigned sent_a_bench_read[2]; /* READs in each segment */
 
 /* Looks at the READ before this one. */
 static void look_at_place(unsigned n)
@@ -412,29 +413,30 @@ static void look_at_place(unsigned n)
         return;
     for (unsigned i = 0; i < 2; i++) {
         uint64_t offset = stub.last_read - segments[i];
-        if (stub.last_read >= segments[i] && offset + PROBE_LENGTH <= STUB_SEGMENT_SIZE) {
-            probed[i]++;
+        if (stub.last_read >= segments[i] && offset + HEARTBEAT_LENGTH <= STUB_SEGMENT_SIZE) {
+            sent_a_bench_read[i]++;
             return;
         }
     }
     fail_msg("a READ at %llu", (unsigned long long)stub.last_read);
 }
 
-static void a_probe_keeps_to_the_index(void **state)
+static void a_bench_read_keeps_to_the_index(void **state)
 {
     uint64_t latencies[500];
 
     (void)state;
-    memset(probed, 0, sizeof probed);
+    memset(sent_a_bench_read, 0, sizeof sent_a_bench_read);
     stub_segment(1, STUB_SEGMENT_1);
     stub_status(STUB_CLOCK, 2 * STUB_SEGMENT_BUCKETS);
     handle = stub_open(4, 4, 5000);
     stub.before_read = look_at_place;
-    assert_int_equal(okv_probe(handle, PROBE_LENGTH, 500, 1, latencies, NULL), OKV_OK);
+    assert_int_equal(okv_bench_read(handle, HEARTBEAT_LENGTH, 500, 1, latencies, NULL), OKV_OK);
     stub.before_read = NULL;
-    assert_true(probed[0] > 100 && probed[1] > 100);
-    assert_int_equal(okv_probe(handle, STUB_SEGMENT_SIZE + 1, 1, 1, latencies, NULL), OKV_EINVAL);
-    assert_int_equal(okv_probe(handle, STUB_SEGMENT_SIZE, 1, 1, latencies, NULL), OKV_OK);
+    assert_true(sent_a_bench_read[0] > 100 && sent_a_bench_read[1] > 100);
+    assert_int_equal(okv_bench_read(handle, STUB_SEGMENT_SIZE + 1, 1, 1, latencies, NULL),
+                     OKV_EINVAL);
+    assert_int_equal(okv_bench_read(handle, STUB_SEGMENT_SIZE, 1, 1, latencies, NULL), OKV_OK);
 }
 
 /* What has ended is followed by as many at once: as many posts as rounds of `depth`. */
@@ -445,10 +447,10 @@ static void raw_reads_share_a_doorbell(void **state)
     (void)state;
     handle = stub_open(4, 4, 5000);
     unsigned posts = stub.posts;
-    assert_int_equal(okv_probe(handle, STUB_BUCKET_SIZE, 1, 1, latencies, NULL), OKV_OK);
+    assert_int_equal(okv_bench_read(handle, STUB_BUCKET_SIZE, 1, 1, latencies, NULL), OKV_OK);
     unsigned others = stub.posts - posts - 1; /* of the status and the directory */
     posts = stub.posts;
-    assert_int_equal(okv_probe(handle, STUB_BUCKET_SIZE, 10, 4, latencies, &total), OKV_OK);
+    assert_int_equal(okv_bench_read(handle, STUB_BUCKET_SIZE, 10, 4, latencies, &total), OKV_OK);
     assert_int_equal(stub.posts - posts - others, 3);
     for (unsigned i = 0; i < 10; i++)
         assert_true(latencies[i] <= total);
@@ -459,7 +461,7 @@ static void raw_reads_share_a_doorbell(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        SCAN_TEST(parts_of_two_versions_are_not_mixed),
+        SCAN_TEST(pages_of_two_versions_are_not_mixed),
         SCAN_TEST(a_replaced_extent_is_read_again),
         SCAN_TEST(a_split_at_any_read_leaves_nothing_out),
         SCAN_TEST(a_merge_at_any_read_shows_nothing_twice),
@@ -468,13 +470,13 @@ int main(void)
         SCAN_TEST(a_bucket_is_waited_for),
         SCAN_TEST(each_read_is_counted),
         SCAN_TEST(a_scan_hears_the_goodbye),
-        SCAN_TEST(a_probe_that_is_refused_fails_the_handle),
+        SCAN_TEST(a_bench_read_that_is_refused_fails_the_handle),
         SCAN_TEST(a_scan_says_why_it_has_no_memory),
         SCAN_TEST(a_flush_goes_on_where_the_server_says),
         SCAN_TEST(a_flush_that_fails_on_its_way_may_have_happened),
         SCAN_TEST(a_flush_without_an_answer_may_have_happened),
         SCAN_TEST(a_cursor_is_of_one_start_of_the_server),
-        SCAN_TEST(a_probe_keeps_to_the_index),
+        SCAN_TEST(a_bench_read_keeps_to_the_index),
         SCAN_TEST(raw_reads_share_a_doorbell),
     };
 

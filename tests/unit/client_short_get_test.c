@@ -1,5 +1,5 @@
-/* The short way of okv_get(), over a stub transport: when it is taken, and that the long way takes
- * over wherever it ends. A get that went the short way has taken no operation. */
+/* The fast path of okv_get(), over a stub transport: when it is taken, and that the general path
+ * takes over wherever it ends. A get that went the fast path has taken no operation. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,7 +34,7 @@ static void assert_got(const char *of, const char *value, unsigned operations, u
     assert_int_equal(handle->reads, 0);
 }
 
-/* ---- the whole of the short way ---- */
+/* ---- the whole of the fast path ---- */
 
 static void what_the_image_says_takes_no_operation(void **state)
 {
@@ -190,7 +190,7 @@ static void item_that_expires_takes_a_look_at_the_clock(void **state)
     assert_int_equal(counters().misses, 1);
 }
 
-static void further_part_of_the_bucket_is_read(void **state)
+static void further_page_of_the_bucket_is_read(void **state)
 {
     struct okv_entry entry = stub_inline(key, "value");
     struct stub_image image = {
@@ -206,7 +206,7 @@ static void further_part_of_the_bucket_is_read(void **state)
     stub_write(&image, NULL, 0);
     image.offset = PART;
     image.chain = 0;
-    image.part = 1;
+    image.page = 1;
     stub_write(&image, &entry, 1);
     assert_got(key, "value", 1, 2);
     stub_write(&image, NULL, 0); /* in none of them */
@@ -297,7 +297,7 @@ static void read_that_cannot_be_posted_is_the_long_ways_to_tell(void **state)
     assert_int_equal(counters().hits + counters().misses, 0);
 }
 
-/* The slot is the READ's until that ends: so long the short way is closed. */
+/* The slot is the READ's until that ends: so long the fast path is closed. */
 static void read_that_takes_too_long_keeps_its_slot(void **state)
 {
     (void)state;
@@ -405,7 +405,7 @@ int main(void)
         TEST(extent_is_read_after_the_image),
         TEST(hinted_extent_is_read_with_the_image),
         TEST(item_that_expires_takes_a_look_at_the_clock),
-        TEST(further_part_of_the_bucket_is_read),
+        TEST(further_page_of_the_bucket_is_read),
         TEST(image_that_cannot_be_is_the_long_ways_to_refuse),
         TEST(connection_that_is_lost_ends_the_get),
         TEST(read_that_fails_ends_the_get),

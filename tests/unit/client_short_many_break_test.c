@@ -1,4 +1,4 @@
-/* What comes in between while okv_get_many() is on its short way: READs that are late, messages,
+/* What comes in between while okv_get_many() is on its fast path: READs that are late, messages,
  * the end of the connection. All gets that are under way are operations then. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -106,7 +106,7 @@ static void later_reads_that_cannot_be_posted_end_them(void **state)
     assert_int_equal(handle->active, 0);
 }
 
-/* A slot is its READ's until that ends: so long the short way is closed. */
+/* A slot is its READ's until that ends: so long the fast path is closed. */
 static void reads_that_take_too_long_keep_their_slots(void **state)
 {
     (void)state;
@@ -219,7 +219,7 @@ static void say_goodbye_too_late(unsigned n)
     stub_goodbye();
 }
 
-/* Those whose turn comes after the short way was left are not begun when their time is over. */
+/* Those whose turn comes after the fast path was left are not begun when their time is over. */
 static void time_passes_on_the_short_way_too(void **state)
 {
     (void)state;

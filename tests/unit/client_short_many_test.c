@@ -1,5 +1,5 @@
-/* The short way of okv_get_many(), over a stub transport: which gets go it, and that all others go
- * on beside them as operations. A get that went the short way has taken no operation. */
+/* The fast path of okv_get_many(), over a stub transport: which gets go it, and that all others go
+ * on beside them as operations. A get that went the fast path has taken no operation. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@
 /* Passes while a test waits; what has to be done meanwhile is done in a fraction of it. */
 #define SHORT_MS pace_ms(100)
 
-/* ---- the whole of the short way ---- */
+/* ---- the whole of the fast path ---- */
 
 static void what_the_images_say_takes_no_operation(void **state)
 {
@@ -267,7 +267,7 @@ static void item_that_expires_takes_a_look_at_the_clock(void **state)
     assert_int_equal(many_counters().misses, 1);
 }
 
-static void further_part_of_the_bucket_is_read(void **state)
+static void further_page_of_the_bucket_is_read(void **state)
 {
     (void)state;
     handle = stub_open(MANY, 4, TIMEOUT_MS);
@@ -335,7 +335,7 @@ int main(void)
         TEST(extent_is_read_after_the_image),
         TEST(hinted_extent_is_read_with_the_images),
         TEST(item_that_expires_takes_a_look_at_the_clock),
-        TEST(further_part_of_the_bucket_is_read),
+        TEST(further_page_of_the_bucket_is_read),
         TEST(image_that_cannot_be_is_refused),
         TEST(image_without_sense_is_refused),
     };

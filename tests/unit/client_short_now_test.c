@@ -1,5 +1,5 @@
 /* okv_get() over a transport whose READs end at once: what the image says is the result, with no
- * post and no poll; and where the image says something else, the long way goes on with it. */
+ * post and no poll; and where the image says something else, the general path goes on with it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -137,7 +137,7 @@ static void lines_with_entries_are_asked_for(void **state)
     for (unsigned count = 1; count <= ITEMS; count++) {
         stub_bucket(BUCKET, STUB_DEPTH, entries, count);
         const uint8_t *image = stub.region + stub_place(BUCKET);
-        uint32_t lines = (okv_bucket_extent(image) + LINE - 1) / LINE;
+        uint32_t lines = (okv_bucket_used_bytes(image) + LINE - 1) / LINE;
         assert_got(keys[count - 1], "value", at_once);
         assert_brought(lines * LINE);
         last = lines;
@@ -204,7 +204,7 @@ static void connection_that_has_ended_ends_the_get(void **state)
     assert_int_equal(counters().hits, 1);
 }
 
-static void mend(unsigned n)
+static void fix(unsigned n)
 {
     (void)n;
     if (stub.reads == 2)
@@ -216,7 +216,7 @@ static void torn_image_is_read_again(void **state)
     (void)state;
     write_inline("value");
     stub.region[stub_place(BUCKET) + 40] ^= 0xff;
-    stub.before_read = mend;
+    stub.before_read = fix;
     assert_got(key, "value", continued);
     assert_int_equal(stub.reads, 2);
     assert_int_equal(counters().torn_buckets, 1);
@@ -236,7 +236,7 @@ static void item_of_a_bucket_that_was_split_is_in_the_other(void **state)
     assert_got(moved, "moved", at_once); /* it was learnt */
 }
 
-static void further_part_of_the_bucket_is_read(void **state)
+static void further_page_of_the_bucket_is_read(void **state)
 {
     struct okv_entry entry = stub_inline(key, "value");
     struct stub_image image = {
@@ -251,7 +251,7 @@ static void further_part_of_the_bucket_is_read(void **state)
     stub_write(&image, NULL, 0);
     image.offset = PART;
     image.chain = 0;
-    image.part = 1;
+    image.page = 1;
     stub_write(&image, &entry, 1);
     assert_got(key, "value", continued);
     stub_write(&image, NULL, 0);
@@ -301,7 +301,7 @@ int main(void)
         TEST(connection_that_has_ended_ends_the_get),
         TEST(torn_image_is_read_again),
         TEST(item_of_a_bucket_that_was_split_is_in_the_other),
-        TEST(further_part_of_the_bucket_is_read),
+        TEST(further_page_of_the_bucket_is_read),
         TEST(extent_is_read_after_the_image),
         TEST(item_that_expires_takes_no_post),
     };

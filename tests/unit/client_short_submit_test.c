@@ -1,4 +1,4 @@
-/* The short way of gets of okv_submit(), over a stub transport: which gets go it, that all others
+/* The fast path of gets of okv_submit(), over a stub transport: which gets go it, that all others
  * go on as operations of the usual kind, and that a slot is afterwards as any operation needs it.
  */
 #include <setjmp.h>
@@ -29,7 +29,7 @@ static unsigned short_ones(void)
     return count;
 }
 
-/* Submits all; how many are on the short way then. */
+/* Submits all; how many are on the fast path then. */
 static unsigned submit(void)
 {
     size_t accepted = 0;
@@ -74,7 +74,7 @@ static void assert_idle(void)
     many_assert_idle();
 }
 
-/* Runs all gets anew: all have their values, and so many began on the short way. */
+/* Runs all gets anew: all have their values, and so many began on the fast path. */
 static void assert_all(unsigned short_count, unsigned reads)
 {
     struct okv_counters before = many_counters();
@@ -91,7 +91,7 @@ static void assert_all(unsigned short_count, unsigned reads)
     assert_idle();
 }
 
-/* ---- the whole of the short way ---- */
+/* ---- the whole of the fast path ---- */
 
 static void images_say_how_they_end(void **state)
 {
@@ -320,7 +320,7 @@ static void item_that_expires_takes_a_look_at_the_clock(void **state)
     many_assert_status(MANY_ODD, OKV_ENOTFOUND);
 }
 
-static void further_part_of_the_bucket_is_read(void **state)
+static void further_page_of_the_bucket_is_read(void **state)
 {
     (void)state;
     handle = stub_open(MANY, 4, TIMEOUT_MS);
@@ -483,7 +483,7 @@ int main(void)
         TEST(bucket_without_a_known_segment_is_looked_up),
         TEST(extent_is_read_after_the_image_or_with_it),
         TEST(item_that_expires_takes_a_look_at_the_clock),
-        TEST(further_part_of_the_bucket_is_read),
+        TEST(further_page_of_the_bucket_is_read),
         TEST(connection_that_is_lost_ends_them),
         TEST(they_begin_again_on_the_next_connection),
         TEST(without_a_connection_none_is_on_the_short_way),

@@ -49,7 +49,7 @@ static void write_many(void)
         stub_write(&image, entries, count / 2);
         image.offset = further;
         image.chain = 0;
-        image.part = 1;
+        image.page = 1;
         stub_write(&image, entries + count / 2, count - count / 2);
     }
 }

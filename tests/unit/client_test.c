@@ -211,7 +211,7 @@ static int put_if_version(void)
     return okv_put_with(handle, "key", 3, "value", 5, &options, NULL);
 }
 
-static int pulled_put(void)
+static int rendezvous_done_put(void)
 {
     static char value[OKV_SLOT_SIZE_DEFAULT];
 
@@ -266,13 +266,15 @@ static void statuses_that_an_operation_may_have(void **state)
         {put_if_version,
          OKV_EUNKNOWN,
          {OKV_EFULL, OKV_EVALUESIZE, OKV_ECORRUPT, OKV_ECONFLICT, OKV_ENOTFOUND}},
-        {pulled_put, OKV_EUNKNOWN, {OKV_EFULL, OKV_EVALUESIZE, OKV_ECORRUPT, OKV_EPULL}},
+        {rendezvous_done_put,
+         OKV_EUNKNOWN,
+         {OKV_EFULL, OKV_EVALUESIZE, OKV_ECORRUPT, OKV_ERENDEZVOUS}},
         {plain_delete, OKV_EUNKNOWN, {OKV_ENOTFOUND, OKV_ECORRUPT}},
         {delete_if_version, OKV_EUNKNOWN, {OKV_ENOTFOUND, OKV_ECORRUPT, OKV_ECONFLICT}},
-        {incr, OKV_EUNKNOWN, {OKV_EFULL, OKV_ECORRUPT, OKV_ENUMBER, OKV_EOVERFLOW}},
+        {incr, OKV_EUNKNOWN, {OKV_EFULL, OKV_ECORRUPT, OKV_ENUMBER, OKV_EOVERFLOW, OKV_EVALUESIZE}},
         {append, OKV_EUNKNOWN, {OKV_EFULL, OKV_ECORRUPT, OKV_EVALUESIZE}},
         {touch, OKV_EUNKNOWN, {OKV_EFULL, OKV_ECORRUPT, OKV_ENOTFOUND}},
-        {stat, OKV_EPROTO, {0}},
+        {stat, OKV_EPROTO, {OKV_ETOOSMALL}},
         {ping, OKV_EPROTO, {0}},
     };
 
@@ -288,7 +290,7 @@ static void statuses_that_an_operation_may_have(void **state)
             int rc = kinds[kind].call();
             if (rc != (allowed ? status : kinds[kind].wrong))
                 fail_msg("kind %u: %s for %s", kind, okv_errname(rc), okv_errname(status));
-            assert_int_equal(stub.exposures, 0);
+            assert_int_equal(stub.adverts, 0);
             stub_close(&handle);
         }
     }

@@ -179,7 +179,7 @@ static void numbers_of_both_signs(void **state)
 
 /* ---- values that the server is to READ ---- */
 
-static void long_value_is_exposed(void **state)
+static void long_value_is_advertised(void **state)
 {
     struct okv_counters counted;
 
@@ -187,22 +187,23 @@ static void long_value_is_exposed(void **state)
     handle = stub_open(4, 4, LONG_MS);
     assert_int_equal(okv_put(handle, "key", 3, big, INLINE_MAX, NULL), OKV_OK);
     assert_int_equal(last_request()->flags, 0);
-    assert_int_equal(stub.exposure_key, 0);
+    assert_int_equal(stub.advert_key, 0);
     for (unsigned i = 1; i <= 3; i++) {
         assert_int_equal(okv_put(handle, "key", 3, big, INLINE_MAX + 1, NULL), OKV_OK);
-        assert_int_equal(last_request()->flags, OKV_REQUEST_PULL);
+        assert_int_equal(last_request()->flags, OKV_REQUEST_RENDEZVOUS);
         assert_int_equal(last_request()->value_length, INLINE_MAX + 1);
-        assert_int_equal(last_request()->pull_address, STUB_EXPOSED);
-        assert_int_equal(last_request()->pull_key, i);
-        assert_ptr_equal(stub.exposed, big);
-        assert_int_equal(stub.exposed_length, INLINE_MAX + 1);
-        assert_int_equal(stub.exposures, 0);
+        assert_int_equal(last_request()->rendezvous_address, STUB_ADVERTISED);
+        assert_int_equal(last_request()->rendezvous_key, i);
+        assert_ptr_equal(stub.advertised, big);
+        assert_int_equal(stub.advertised_length, INLINE_MAX + 1);
+        assert_int_equal(stub.adverts, 0);
     }
     okv_counters(handle, &counted);
-    assert_int_equal(counted.pulled, 3);
+    assert_int_equal(counted.rendezvous_done, 3);
     assert_int_equal(counted.puts, 4);
-    uint64_t pull = OKV_REQUEST_HEADER + 3 + sizeof(struct okv_wire_pull) + INLINE_MAX + 1;
-    assert_int_equal(counted.request_bytes, OKV_REQUEST_HEADER + 3 + INLINE_MAX + 3 * pull);
+    uint64_t rendezvous =
+        OKV_REQUEST_HEADER + 3 + sizeof(struct okv_wire_rendezvous) + INLINE_MAX + 1;
+    assert_int_equal(counted.request_bytes, OKV_REQUEST_HEADER + 3 + INLINE_MAX + 3 * rendezvous);
 }
 
 static void long_put_submit(uint64_t tag, uint32_t timeout_ms)
@@ -220,8 +221,8 @@ static void long_put_submit(uint64_t tag, uint32_t timeout_ms)
     assert_int_equal(okv_submit(handle, &command, 1, NULL), OKV_OK);
 }
 
-/* An exposure takes a credit, so a put that waits for one exposes nothing yet. */
-static void exposures_come_with_credits(void **state)
+/* An advertised buffer takes a credit, so a put that waits for one advertises nothing yet. */
+static void adverts_come_with_credits(void **state)
 {
     (void)state;
     handle = stub_open(8, 2, LONG_MS);
@@ -229,18 +230,18 @@ static void exposures_come_with_credits(void **state)
     for (uint64_t tag = 0; tag < 5; tag++)
         long_put_submit(tag, 0);
     for (unsigned n = 0; n < 5; n++) {
-        assert_int_equal(stub.exposures, n < 4 ? 2 : 1);
+        assert_int_equal(stub.adverts, n < 4 ? 2 : 1);
         struct stub_reply reply = stub_reply_to(n);
         stub_say(&reply);
         while (collect_once() == 0)
             ;
     }
-    assert_int_equal(last_request()->flags, OKV_REQUEST_PULL | OKV_REQUEST_IF_ABSENT);
+    assert_int_equal(last_request()->flags, OKV_REQUEST_RENDEZVOUS | OKV_REQUEST_IF_ABSENT);
     assert_int_equal(last_request()->ttl_ms, 5);
-    assert_int_equal(stub.exposures, 0);
+    assert_int_equal(stub.adverts, 0);
 }
 
-static void exposure_outlives_its_deadline(void **state)
+static void advert_outlives_its_deadline(void **state)
 {
     (void)state;
     handle = stub_open(8, 2, LONG_MS);
@@ -252,16 +253,16 @@ static void exposure_outlives_its_deadline(void **state)
     assert_int_equal(results[0].status, OKV_EUNKNOWN);
     assert_int_equal(results[1].status, OKV_EUNKNOWN);
     assert_int_equal(results[2].status, OKV_ETIMEDOUT);
-    assert_int_equal(stub.exposures, 2); /* the server may be about to READ them */
+    assert_int_equal(stub.adverts, 2); /* the server may be about to READ them */
     struct stub_reply late = stub_reply_to(0);
     stub_say(&late);
     collect_once();
-    assert_int_equal(stub.exposures, 1);
+    assert_int_equal(stub.adverts, 1);
     stub_close(&handle);
-    assert_int_equal(stub.exposures, 0);
+    assert_int_equal(stub.adverts, 0);
 }
 
-static void exposures_end_with_the_connection(void **state)
+static void adverts_end_with_the_connection(void **state)
 {
     (void)state;
     handle = stub_open(8, 4, LONG_MS);
@@ -269,11 +270,11 @@ static void exposures_end_with_the_connection(void **state)
     long_put_submit(0, pace_ms(100));
     collect();
     long_put_submit(1, 0);
-    assert_int_equal(stub.exposures, 2);
+    assert_int_equal(stub.adverts, 2);
     stub_hang_up();
     collect();
     assert_int_equal(results[1].status, OKV_EUNKNOWN);
-    assert_int_equal(stub.exposures, 0);
+    assert_int_equal(stub.adverts, 0);
 }
 
 static void message_that_does_not_leave(void **state)
@@ -286,39 +287,39 @@ static void message_that_does_not_leave(void **state)
         stub.send_result = failures[i];
         assert_int_equal(okv_put(handle, "key", 3, big, sizeof big, NULL),
                          i ? OKV_EDISCONNECTED : OKV_EUNKNOWN);
-        assert_int_equal(stub.exposures, 0);
+        assert_int_equal(stub.adverts, 0);
         stub_close(&handle);
     }
 }
 
-static void memory_that_cannot_be_exposed(void **state)
+static void memory_that_cannot_be_advertised(void **state)
 {
     static const int failures[] = {OKV_EPERM, OKV_ENOMEM, OKV_EIO};
 
     (void)state;
     handle = stub_open(8, 4, LONG_MS);
     for (unsigned i = 0; i < 3; i++) {
-        stub.expose_result = failures[i];
+        stub.advertise_result = failures[i];
         assert_int_equal(okv_put(handle, "key", 3, big, sizeof big, NULL), failures[i]);
         assert_int_equal(stub.sent, 0); /* nothing left, so nothing is unknown */
         assert_string_equal(okv_why(handle), "");
     }
-    stub.expose_result = 0;
+    stub.advertise_result = 0;
     assert_int_equal(okv_put(handle, "key", 3, big, sizeof big, NULL), OKV_OK);
 }
 
-/* Such as a mapping that may only be read: a copy is exposed. */
+/* Such as a mapping that may only be read: a copy is advertised. */
 static void unsuitable_memory_is_copied(void **state)
 {
     (void)state;
     memset(big, 'b', sizeof big);
     handle = stub_open(8, 4, LONG_MS);
-    stub.expose_refused = big;
+    stub.advertise_refused = big;
     assert_int_equal(okv_put(handle, "key", 3, big, sizeof big, NULL), OKV_OK);
-    assert_ptr_not_equal(stub.exposed, big);
-    assert_int_equal(stub.exposed_length, sizeof big);
-    assert_memory_equal(stub.exposed, big, sizeof big);
-    assert_int_equal(stub.exposures, 0);
+    assert_ptr_not_equal(stub.advertised, big);
+    assert_int_equal(stub.advertised_length, sizeof big);
+    assert_memory_equal(stub.advertised, big, sizeof big);
+    assert_int_equal(stub.adverts, 0);
     stub_close(&handle);
     handle = stub_open(8, 4, LONG_MS);
     stub.register_result = OKV_EPERM;
@@ -331,11 +332,11 @@ static void unsuitable_memory_is_copied(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WRITE_TEST(each_write_says_what_it_means),  WRITE_TEST(ping_takes_a_value_along),
-        WRITE_TEST(version_in_the_way_is_told),     WRITE_TEST(numbers_of_both_signs),
-        WRITE_TEST(long_value_is_exposed),          WRITE_TEST(exposures_come_with_credits),
-        WRITE_TEST(exposure_outlives_its_deadline), WRITE_TEST(exposures_end_with_the_connection),
-        WRITE_TEST(message_that_does_not_leave),    WRITE_TEST(memory_that_cannot_be_exposed),
+        WRITE_TEST(each_write_says_what_it_means), WRITE_TEST(ping_takes_a_value_along),
+        WRITE_TEST(version_in_the_way_is_told),    WRITE_TEST(numbers_of_both_signs),
+        WRITE_TEST(long_value_is_advertised),      WRITE_TEST(adverts_come_with_credits),
+        WRITE_TEST(advert_outlives_its_deadline),  WRITE_TEST(adverts_end_with_the_connection),
+        WRITE_TEST(message_that_does_not_leave),   WRITE_TEST(memory_that_cannot_be_advertised),
         WRITE_TEST(unsuitable_memory_is_copied),
     };
 

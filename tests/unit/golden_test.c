@@ -160,12 +160,12 @@ static const struct {
     {{.opcode = OKV_OP_PUT,
       .sequence = 1,
       .argument = 0x010203040506,
-      .flags = OKV_REQUEST_IF_VERSION | OKV_REQUEST_PULL,
+      .flags = OKV_REQUEST_IF_VERSION | OKV_REQUEST_RENDEZVOUS,
       .key = TEXT("key"),
       .key_length = 3,
       .value_length = 0x4000000,
-      .pull_address = 0x7f0000001000,
-      .pull_key = 0x0a0b0c0d},
+      .rendezvous_address = 0x7f0000001000,
+      .rendezvous_key = 0x0a0b0c0d},
      0x03000000,
      "0100000000000000 0605040302010000 000000000000 0600 00000004 0300 0000"
      "6b6579 00100000007f0000 0d0c0b0a"},
@@ -230,11 +230,11 @@ static void assert_requests_equal(const struct okv_request_message *a,
     assert_int_equal(a->ttl_ms, b->ttl_ms);
     assert_int_equal(a->key_length, b->key_length);
     assert_int_equal(a->value_length, b->value_length);
-    assert_int_equal(a->pull_address, b->pull_address);
-    assert_int_equal(a->pull_key, b->pull_key);
+    assert_int_equal(a->rendezvous_address, b->rendezvous_address);
+    assert_int_equal(a->rendezvous_key, b->rendezvous_key);
     if (a->key_length)
         assert_memory_equal(a->key, b->key, a->key_length);
-    if (a->value_length && !(a->flags & OKV_REQUEST_PULL))
+    if (a->value_length && !(a->flags & OKV_REQUEST_RENDEZVOUS))
         assert_memory_equal(a->value, b->value, a->value_length);
 }
 
@@ -251,7 +251,7 @@ static void request_bytes(void **state)
         assert_bytes(bytes, length, requests[i].bytes);
         assert_int_equal(okv_request_decode(requests[i].immediate, bytes, length, &back), 0);
         assert_requests_equal(&back, request);
-        if (request->flags & OKV_REQUEST_PULL)
+        if (request->flags & OKV_REQUEST_RENDEZVOUS)
             assert_null(back.value);
     }
 }

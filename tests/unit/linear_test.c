@@ -134,7 +134,7 @@ static unsigned lookup(uint64_t hash, uint64_t count, uint64_t *thought)
 }
 
 /*
- * A count that is too low is mended in steps: to the level of the table, to the bucket at one
+ * A count that is too low is fixed in steps: to the level of the table, to the bucket at one
  * depth less than it has, to the bucket. One that is too high leads to places that were given
  * up, each of which takes a bit off the bucket's number.
  */

@@ -478,9 +478,9 @@ static void one_wrong_record_in_a_million_is_caught(void **state)
     (void)state;
     expect_holds(&history);
     for (size_t i = 0; i < sizeof corruptions / sizeof *corruptions; i++)
-        for (size_t part = 0; part < 3; part++)
+        for (size_t page = 0; page < 3; page++)
             expect_caught(&history, corruptions[i].name, corruptions[i].what,
-                          history.length / 4 * part + 1000);
+                          history.length / 4 * page + 1000);
     history_fini(&history);
 }
 

@@ -37,7 +37,7 @@ int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
     return 0;
 }
 
-static int busy_listen(const struct okv_uri *uri, const struct okv_exposed_region *region,
+static int busy_listen(const struct okv_uri *uri, const struct okv_region *region,
                        struct okv_listener **out, struct okv_diag *diag)
 {
     (void)uri, (void)region;

@@ -27,40 +27,40 @@ static void a_session_starts_with_nothing_waiting(void **state)
     assert_non_null(session);
     assert_int_equal(session->id, 7);
     assert_int_equal(session->listener, 2);
-    assert_int_equal(session->lanes, CREDITS);
+    assert_int_equal(session->request_slots, CREDITS);
     assert_false(session->closing);
     assert_null(okv_session_oldest(session));
     okv_session_destroy(session);
     okv_session_destroy(NULL);
 }
 
-static void a_lane_is_taken_until_it_is_freed(void **state)
+static void a_request_slot_is_taken_until_it_is_freed(void **state)
 {
     static const uint32_t counts[] = {1, CREDITS, 64, 65, OKV_CREDITS_MAX};
 
     (void)state;
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         struct okv_session *session = okv_session_create(1, 0, counts[i]);
-        for (uint16_t lane = 0; lane < counts[i]; lane++)
-            assert_int_equal(okv_session_lane_take(session, lane), 0);
-        for (uint16_t lane = 0; lane < counts[i]; lane++) {
-            assert_int_equal(okv_session_lane_take(session, lane), OKV_ECREDIT);
-            okv_session_lane_free(session, lane);
-            assert_int_equal(okv_session_lane_take(session, lane), 0);
+        for (uint16_t request_slot = 0; request_slot < counts[i]; request_slot++)
+            assert_int_equal(okv_session_request_slot_take(session, request_slot), 0);
+        for (uint16_t request_slot = 0; request_slot < counts[i]; request_slot++) {
+            assert_int_equal(okv_session_request_slot_take(session, request_slot), OKV_ECREDIT);
+            okv_session_request_slot_free(session, request_slot);
+            assert_int_equal(okv_session_request_slot_take(session, request_slot), 0);
         }
         okv_session_destroy(session);
     }
 }
 
-static void a_lane_beyond_the_last_is_none(void **state)
+static void a_request_slot_beyond_the_last_is_none(void **state)
 {
     struct okv_session *session = okv_session_create(1, 0, CREDITS);
 
     (void)state;
-    assert_int_equal(okv_session_lane_take(session, CREDITS), OKV_ECREDIT);
-    assert_int_equal(okv_session_lane_take(session, 64), OKV_ECREDIT);
-    assert_int_equal(okv_session_lane_take(session, UINT16_MAX), OKV_ECREDIT);
-    assert_int_equal(okv_session_lane_take(session, CREDITS - 1), 0);
+    assert_int_equal(okv_session_request_slot_take(session, CREDITS), OKV_ECREDIT);
+    assert_int_equal(okv_session_request_slot_take(session, 64), OKV_ECREDIT);
+    assert_int_equal(okv_session_request_slot_take(session, UINT16_MAX), OKV_ECREDIT);
+    assert_int_equal(okv_session_request_slot_take(session, CREDITS - 1), 0);
     okv_session_destroy(session);
 }
 
@@ -262,8 +262,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_session_starts_with_nothing_waiting),
-        cmocka_unit_test(a_lane_is_taken_until_it_is_freed),
-        cmocka_unit_test(a_lane_beyond_the_last_is_none),
+        cmocka_unit_test(a_request_slot_is_taken_until_it_is_freed),
+        cmocka_unit_test(a_request_slot_beyond_the_last_is_none),
         cmocka_unit_test(what_waits_leaves_in_the_order_it_came),
         cmocka_unit_test(a_single_credit_is_enough),
         cmocka_unit_test(it_is_known_who_comes),

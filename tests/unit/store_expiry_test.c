@@ -263,7 +263,7 @@ static void a_sweep_makes_room_in_a_full_region(void **state)
     okv_store_sweep(&region.store, &region.work, 1u << 20);
     store_region_audit(&region, NULL, NULL, &audit);
     assert_int_equal(audit.items, 0);
-    assert_int_equal(audit.overflow_parts, 0);
+    assert_int_equal(audit.overflow_pages, 0);
     assert_int_equal(atomic_load(&region.store.totals.expired), n);
     assert_int_equal(store_region_put(&region, "k", 1, bytes, sizeof bytes, NULL), 0);
     store_region_close(&region);

@@ -119,7 +119,7 @@ static void what_was_freed_serves_other_sizes(void **state)
     }
 }
 
-/* Fills and empties without end, by parts. */
+/* Fills and empties without end, by pages. */
 static void cycles_leave_nothing_behind(void **state)
 {
     struct store_region region;

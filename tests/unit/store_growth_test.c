@@ -210,7 +210,7 @@ static void spare_memory_saves_reads(void **state)
 }
 
 /* A reader that keeps an old count finds its way from what the images say. */
-static void an_old_count_is_mended(void **state)
+static void an_old_count_is_fixed(void **state)
 {
     struct store_region region;
     struct store_watch watch;
@@ -229,7 +229,7 @@ static void an_old_count_is_mended(void **state)
         uint64_t led_on = region.reader.led_on, rejected = region.reader.rejected;
         region.reader.count = old;
         assert_true(store_watch_check(&watch, &region.reader, i));
-        /* One step mends the level, another one the split pointer. */
+        /* One step fixes the level, another one the split pointer. */
         assert_true(region.reader.led_on <= led_on + 2 ||
                     old > count); /* past the last segment there is nothing to read */
         assert_true(region.reader.rejected <= rejected + 1);
@@ -244,7 +244,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_index_follows_its_data), cmocka_unit_test(other_buckets_grow_as_well),
         cmocka_unit_test(a_few_items_settle),         cmocka_unit_test(spare_memory_saves_reads),
-        cmocka_unit_test(an_old_count_is_mended),
+        cmocka_unit_test(an_old_count_is_fixed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -156,8 +156,8 @@ static void a_bucket_has_an_end(void **state)
         assert_true(audit.longest_chain <= n / (ROOM / (REFERENCE + 8 + 4)) + 1);
     }
     assert_int_equal(rc, OKV_EFULL);
-    assert_int_equal(audit.longest_chain, OKV_BUCKET_PARTS_MAX);
-    assert_true(n >= OKV_BUCKET_PARTS_MAX * (ROOM / (REFERENCE + 8 + 4)));
+    assert_int_equal(audit.longest_chain, OKV_BUCKET_PAGES_MAX);
+    assert_true(n >= OKV_BUCKET_PAGES_MAX * (ROOM / (REFERENCE + 8 + 4)));
     put_text(&region, "elsewhere", "fits");
     number = 0;
     for (unsigned i = 0; i < n; i++) {
@@ -166,7 +166,7 @@ static void a_bucket_has_an_end(void **state)
         store_region_audit(&region, NULL, NULL, &audit);
         assert_int_equal(audit.items, n - i);
     }
-    assert_int_equal(audit.overflow_parts, 0);
+    assert_int_equal(audit.overflow_pages, 0);
     assert_int_equal(remove_key(&region, "elsewhere"), 0);
     store_region_expect_empty(&region, true);
     store_region_close(&region);

@@ -239,9 +239,9 @@ static void expect_settled(struct store_region *region, uint64_t number)
     bucket->next_version = bucket->version;
     assert_int_equal(okv_store_bucket_prepare(bucket, table), 0);
     assert_memory_equal(&bucket->changed, &bucket->published, sizeof bucket->changed);
-    assert_int_equal(bucket->parts, bucket->published_parts);
+    assert_int_equal(bucket->pages, bucket->published_pages);
     assert_memory_equal(bucket->images, table->base + okv_table_bucket_offset(table, number),
-                        bucket->parts == 1 ? BUCKET : 0);
+                        bucket->pages == 1 ? BUCKET : 0);
 }
 
 static void laying_out_anew_changes_nothing(void **state)

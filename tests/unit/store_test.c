@@ -1,4 +1,5 @@
-/* The store, one call at a time: limits, conditions, numbers, values that are pulled. */
+/* The store, one call at a time: limits, conditions, numbers, values that are READ by rendezvous.
+ */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -423,7 +424,7 @@ static void append_grows_to_the_limit_and_not_beyond(void **state)
     store_region_close(&region);
 }
 
-/* ---- values that are pulled ---- */
+/* ---- values that are READ by rendezvous ---- */
 
 static void a_reserved_extent_becomes_the_value(void **state)
 {

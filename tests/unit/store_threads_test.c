@@ -88,9 +88,9 @@ static void churn_resurrects_nothing_in_extents(void **state)
         .length = 8u << 20, .bucket_size = 256, .inline_max = 1, .max_value = REUSED_VALUE});
 }
 
-/* An index that can't grow: every change writes all parts of its bucket, and deletes take items
+/* An index that can't grow: every change writes all pages of its bucket, and deletes take items
  * from one part to another. */
-static void a_miss_takes_all_parts_of_one_version(void **state)
+static void a_miss_takes_all_pages_of_one_version(void **state)
 {
     const unsigned keys = 1500;
     struct store_region region;
@@ -412,7 +412,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(churn_resurrects_nothing_inline_or_not),
         cmocka_unit_test(churn_resurrects_nothing_in_extents),
-        cmocka_unit_test(a_miss_takes_all_parts_of_one_version),
+        cmocka_unit_test(a_miss_takes_all_pages_of_one_version),
         cmocka_unit_test(a_full_region_is_moved_about),
         cmocka_unit_test(writers_agree_while_the_index_grows_and_shrinks),
         cmocka_unit_test(rivals_lose_no_step_of_a_counter),

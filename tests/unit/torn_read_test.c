@@ -123,7 +123,7 @@ static void add_counts(struct torn_counts *to, const struct torn_counts *from)
     to->extents_rejected += from->extents_rejected;
     to->states += from->states;
     to->moved += from->moved;
-    to->parts += from->parts;
+    to->pages += from->pages;
     to->wrong += from->wrong;
 }
 
@@ -166,7 +166,7 @@ static void report(const struct run *run)
                   " %llu extents accepted, %llu rejected; %llu states of whole groups;"
                   " %llu splits, %llu merges; %llu wrong\n",
                   run->table.shape->name, (unsigned long long)total->accepted,
-                  (unsigned long long)total->parts, (unsigned long long)total->rejected,
+                  (unsigned long long)total->pages, (unsigned long long)total->rejected,
                   (unsigned long long)total->moved, (unsigned long long)total->extents,
                   (unsigned long long)total->extents_rejected, (unsigned long long)total->states,
                   splits, merges, (unsigned long long)total->wrong);
@@ -261,7 +261,7 @@ static void overflow_buckets(void **state)
     (void)state;
     run_shape(&shape, images_of_test() / 10 * 2, &total);
     expect_proof(&total);
-    assert_true(total.parts > 0 && total.extents > 0);
+    assert_true(total.pages > 0 && total.extents > 0);
 }
 #endif
 

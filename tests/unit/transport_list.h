@@ -27,8 +27,8 @@ void a_connect_is_cancelled_at_any_step(void **state);
 /* transport_list_flush.c */
 void a_flush_sends_several_messages(void **state);
 void what_is_not_flushed_ends_with_the_connection(void **state);
-void a_probe_is_acknowledged_without_the_peers_process(void **state);
-void a_probe_finds_a_closed_connection(void **state);
+void a_heartbeat_is_acknowledged_without_the_peers_process(void **state);
+void a_heartbeat_finds_a_closed_connection(void **state);
 void everything_is_acknowledged_in_the_end(void **state);
 
 /* transport_list_endpoints.c */
@@ -39,16 +39,16 @@ void change_place(struct okv_uri *uri);
 /* transport_list_turns.c */
 void nobody_is_starved_by_others_that_never_pause(void **state);
 
-/* transport_list_pulls.c */
-void a_pull_brings_the_right_bytes(void **state);
-void a_pull_may_begin_inside_of_what_is_exposed(void **state);
-void several_pulls_at_once(void **state);
-void pulls_outside_the_region_are_refused(void **state);
-void only_a_server_pulls(void **state);
-void what_is_not_exposed_cannot_be_pulled(void **state);
-void a_pull_after_unexpose_brings_no_other_bytes(void **state);
-void exposures_come_and_go(void **state);
-void a_client_that_closes_ends_its_pulls(void **state);
-void a_server_that_closes_ends_its_pulls(void **state);
+/* transport_list_rendezvous_reads.c */
+void a_rendezvous_brings_the_right_bytes(void **state);
+void a_rendezvous_may_begin_inside_of_what_is_advertised(void **state);
+void several_rendezvous_reads_at_once(void **state);
+void rendezvous_reads_outside_the_region_are_refused(void **state);
+void only_a_server_rendezvous_reads(void **state);
+void what_is_not_advertised_cannot_be_rendezvous_done(void **state);
+void a_rendezvous_after_withdraw_brings_no_other_bytes(void **state);
+void adverts_come_and_go(void **state);
+void a_client_that_closes_ends_its_rendezvous_reads(void **state);
+void a_server_that_closes_ends_its_rendezvous_reads(void **state);
 
 #endif

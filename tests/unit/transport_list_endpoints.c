@@ -115,7 +115,7 @@ static void service_start(struct service *service, const struct fixture *fixture
                           const struct okv_uri *uri)
 {
     static const struct okv_message_limits limits = {FIXTURE_SLOT_SIZE, FIXTURE_CREDITS};
-    const struct okv_exposed_region region = {fixture->region, FIXTURE_REGION, fixture->region_fd};
+    const struct okv_region region = {fixture->region, FIXTURE_REGION, fixture->region_fd};
     struct okv_diag diag = {""};
 
     service->ops = fixture->ops;

@@ -98,7 +98,7 @@ static void assert_conn_is_dead(struct client *client)
 
     assert_int_equal(client->ops->post_read(client->conn, &read, 1), OKV_EDISCONNECTED);
     assert_int_equal(client->ops->post_send(client->conn, 0, 0), OKV_EDISCONNECTED);
-    assert_int_equal(client->ops->probe(client->conn), OKV_EDISCONNECTED);
+    assert_int_equal(client->ops->heartbeat(client->conn), OKV_EDISCONNECTED);
     client->ops->flush(client->conn);
     client_expect_nothing(client);
 }

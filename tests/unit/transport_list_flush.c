@@ -77,7 +77,7 @@ static void await_acknowledged(struct client *client, uint64_t before, unsigned 
     }
 }
 
-void a_probe_is_acknowledged_without_the_peers_process(void **state)
+void a_heartbeat_is_acknowledged_without_the_peers_process(void **state)
 {
     struct client *client = client_create(state);
 
@@ -85,8 +85,8 @@ void a_probe_is_acknowledged_without_the_peers_process(void **state)
         uint64_t before = client->conn->acknowledged;
         if (i == ROUNDS / 2)
             fixture_pause(client->fixture);
-        assert_int_equal(client->ops->probe(client->conn), 0);
-        assert_int_equal(client->ops->probe(client->conn), 0);
+        assert_int_equal(client->ops->heartbeat(client->conn), 0);
+        assert_int_equal(client->ops->heartbeat(client->conn), 0);
         await_acknowledged(client, before, 1);
     }
     fixture_resume(client->fixture);
@@ -96,17 +96,17 @@ void a_probe_is_acknowledged_without_the_peers_process(void **state)
     client_destroy(client);
 }
 
-void a_probe_finds_a_closed_connection(void **state)
+void a_heartbeat_finds_a_closed_connection(void **state)
 {
     struct client *client = client_create(state);
 
     client_echo(client, 1, 10, 1);
     fixture_order(client->fixture, &client->fixture->close_all);
     assert_true(fixture_is_empty(client->fixture));
-    int status = client->ops->probe(client->conn);
+    int status = client->ops->heartbeat(client->conn);
     assert_true(status == 0 || status == OKV_EDISCONNECTED);
     client_expect_closed(client);
-    assert_int_equal(client->ops->probe(client->conn), OKV_EDISCONNECTED);
+    assert_int_equal(client->ops->heartbeat(client->conn), OKV_EDISCONNECTED);
     client_destroy(client);
 }
 
@@ -124,7 +124,7 @@ void everything_is_acknowledged_in_the_end(void **state)
             queue_message(client, i, LENGTH);
         client->ops->flush(client->conn);
         assert_int_equal(client->ops->post_read(client->conn, &read, 1), 0);
-        assert_int_equal(client->ops->probe(client->conn), 0);
+        assert_int_equal(client->ops->heartbeat(client->conn), 0);
         for (unsigned i = 0; i < FIXTURE_CREDITS + 1; i++) {
             struct okv_event event = client_next_event(client);
             assert_int_equal(event.status, 0);

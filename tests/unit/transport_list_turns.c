@@ -132,7 +132,7 @@ static void join(struct crowd *crowd, struct fixture *other, unsigned number)
 static void crowd_gather(struct crowd *crowd, const struct fixture *fixture)
 {
     static const struct okv_message_limits limits = {FIXTURE_SLOT_SIZE, FIXTURE_CREDITS};
-    const struct okv_exposed_region region = {fixture->region, FIXTURE_REGION, fixture->region_fd};
+    const struct okv_region region = {fixture->region, FIXTURE_REGION, fixture->region_fd};
     struct fixture *other = test_calloc(1, sizeof *other);
     struct okv_uri uri = fixture->listen_uri;
     struct okv_diag diag = {""};

@@ -23,7 +23,7 @@
 #define UNTOUCHED 0xee
 #define OFFSET (3u * LINE) /* where the region's lines are not all alike */
 #define TRIES 100u         /* of what must never succeed */
-#define EXPOSURES_MAX 10000u
+#define ADVERTS_MAX 10000u
 #define LONG_US 1000u /* after which a server has to be seen again */
 
 /* A client's memory: for a READ that is posted, for one that ends at once, and what is neither's.
@@ -384,18 +384,18 @@ static void a_message_that_has_no_room_goes_first(void **state)
     assert_soon();
 }
 
-/* Exposures until one finds no room in the socket. */
-static struct okv_exposure *fill_socket(const void *bytes, size_t length)
+/* Advertised buffers until one finds no room in the socket. */
+static struct okv_advert *fill_socket(const void *bytes, size_t length)
 {
     const struct okv_local_conn *conn = okv_local_conn(reader.conn);
 
-    for (unsigned i = 0; i < EXPOSURES_MAX; i++) {
-        struct okv_exposure *exposure;
-        assert_int_equal(reader.ops->expose(reader.conn, bytes, length, &exposure), 0);
+    for (unsigned i = 0; i < ADVERTS_MAX; i++) {
+        struct okv_advert *advert;
+        assert_int_equal(reader.ops->advertise(reader.conn, bytes, length, &advert), 0);
         reader.ops->flush(reader.conn);
         if (conn->socket_full)
-            return exposure;
-        reader.ops->unexpose(exposure);
+            return advert;
+        reader.ops->withdraw(advert);
     }
     fail_msg("a socket without end");
     return NULL;
@@ -412,7 +412,8 @@ static void wait_until_it_sleeps(const struct okv_local_conn *conn)
     }
 }
 
-/* Of a server that does not empty its socket; a bell has no more room there than an exposure. */
+/* Of a server that does not empty its socket; a bell has no more room there than an advertised
+ * buffer. */
 static void what_has_no_room_in_the_socket_goes_first(void **state)
 {
     static const uint8_t bytes[100];
@@ -422,9 +423,9 @@ static void what_has_no_room_in_the_socket_goes_first(void **state)
     wait_until_it_sleeps(conn);
     fixture_pause(fixture);
     assert_soon();
-    struct okv_exposure *exposure = fill_socket(bytes, sizeof bytes);
+    struct okv_advert *advert = fill_socket(bytes, sizeof bytes);
     assert_not_now();
-    reader.ops->unexpose(exposure);
+    reader.ops->withdraw(advert);
     fixture_fill_message(reader.ops->send_buffer(reader.conn), 0, 50);
     assert_int_equal(reader.ops->post_send(reader.conn, 50, 0), 0);
     reader.ops->flush(reader.conn);
@@ -484,7 +485,7 @@ static void a_server_that_has_gone_is_not_read_from(void **state)
     for (unsigned i = 0; i < TRIES; i++) /* before anybody has noticed */
         assert_int_equal(read_now(&read), OKV_EAGAIN);
     extents_asked = 0;
-    reader.ops->probe(reader.conn);
+    reader.ops->heartbeat(reader.conn);
     assert_not_now(); /* it is known, and the owner was not told */
     expect_end();
     assert_not_now();
@@ -499,7 +500,7 @@ static void the_end_shows_behind_a_message(void **state)
     send_messages(fixture, 1);
     fixture_order(fixture, &fixture->close_all);
     assert_true(fixture_is_empty(fixture));
-    reader.ops->probe(reader.conn);
+    reader.ops->heartbeat(reader.conn);
     assert_not_now();
     assert_int_equal(reader.ops->poll(reader.conn->endpoint, &event, 1), 1);
     assert_true(fixture_is_message(&event, 0, 50));

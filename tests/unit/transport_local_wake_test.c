@@ -59,12 +59,12 @@ static void what_a_peer_does_not_take_is_unacknowledged(void **state)
     assert_int_equal(conn->unacknowledged, 0);
     assert_int_equal(conn->acknowledged, sent);
 
-    /* what it had said before it went is taken, also after a probe found it gone */
+    /* what it had said before it went is taken, also after a heartbeat found it gone */
     bare_send(&client, "", 0, 9);
     bare_close(&client);
-    assert_int_equal(steps.ops->probe(conn), 0);
+    assert_int_equal(steps.ops->heartbeat(conn), 0);
     assert_int_equal(conn->acknowledged, sent);
-    assert_int_equal(steps.ops->probe(conn), OKV_EDISCONNECTED);
+    assert_int_equal(steps.ops->heartbeat(conn), OKV_EDISCONNECTED);
     assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 1);
     assert_int_equal(event.type, OKV_EVENT_RECV);
     assert_int_equal(event.immediate, 9);
@@ -88,11 +88,11 @@ static void a_peer_that_takes_no_more_is_ended(void **state)
     meet(&steps, *state, FIXTURE_SLOT_SIZE, FIXTURE_CREDITS, BEFORE, &client, &conn);
     assert_true(okv_local_ring_rest(&client.ring));
     assert_int_equal(shutdown(client.sock, SHUT_RD), 0);
-    assert_int_equal(steps.ops->probe(conn), 0);
+    assert_int_equal(steps.ops->heartbeat(conn), 0);
     assert_non_null(steps.ops->send_buffer(conn));
     assert_int_equal(steps.ops->post_send(conn, 1, 1), 0);
     steps.ops->flush(conn);
-    assert_int_equal(steps.ops->probe(conn), OKV_EDISCONNECTED);
+    assert_int_equal(steps.ops->heartbeat(conn), OKV_EDISCONNECTED);
     assert_int_equal(conn->unacknowledged, 0);
     assert_int_equal(send(client.sock, "", 1, MSG_NOSIGNAL), -1);
 

@@ -12,8 +12,8 @@ void a_write_with_an_immediate_ends_the_connection(void **state);
 /* transport_verbs_ruin.c: for a machine that can be thrown away, in this order, since the device
  * does not come back. */
 
-void a_probe_may_be_asked_again(void **state);
-void a_cut_network_answers_no_probe(void **state);
+void a_heartbeat_may_be_asked_again(void **state);
+void a_cut_network_answers_no_heartbeat(void **state);
 void a_client_loses_its_device(void **state);
 
 #endif

@@ -24,27 +24,27 @@ static void need_network(const struct meeting *meeting)
     skip();
 }
 
-void a_cut_network_answers_no_probe(void **state)
+void a_cut_network_answers_no_heartbeat(void **state)
 {
     struct meeting *meeting = *state;
 
     need_network(meeting);
     meeting_connect(meeting);
-    meeting_expect_answered_probe(meeting, meeting->server.conn);
+    meeting_expect_answered_heartbeat(meeting, meeting->server.conn);
     meeting_cut_network(true);
-    assert_int_equal(meeting->ops->probe(meeting->client.conn), 0);
-    assert_int_equal(meeting->ops->probe(meeting->server.conn), 0);
+    assert_int_equal(meeting->ops->heartbeat(meeting->client.conn), 0);
+    assert_int_equal(meeting->ops->heartbeat(meeting->server.conn), 0);
     MEETING_UNTIL(meeting, meeting->client.closed && meeting->server.closed);
     meeting_cut_network(false);
     assert_int_equal(meeting->client.close_status, OKV_ETIMEDOUT);
     assert_int_equal(meeting->server.close_status, OKV_ETIMEDOUT);
     meeting_part(meeting);
     meeting_connect(meeting);
-    meeting_expect_answered_probe(meeting, meeting->server.conn);
+    meeting_expect_answered_heartbeat(meeting, meeting->server.conn);
     meeting_part(meeting);
 }
 
-/* A probe of `conn` that `asked` answers so late that it gets the probe again before. */
+/* A heartbeat of `conn` that `asked` answers so late that it gets the heartbeat again before. */
 static void expect_late_answer(struct meeting *meeting, struct okv_conn *conn,
                                struct okv_conn *asked)
 {
@@ -52,12 +52,12 @@ static void expect_late_answer(struct meeting *meeting, struct okv_conn *conn,
 
     meeting_delay(asked, LATE_MS);
     for (int i = 0; i < 3; i++)
-        meeting_expect_answered_probe(meeting, conn);
+        meeting_expect_answered_heartbeat(meeting, conn);
     meeting_no_delay(asked);
     assert_true(meeting_repeats(asked) >= repeats + 3);
 }
 
-void a_probe_may_be_asked_again(void **state)
+void a_heartbeat_may_be_asked_again(void **state)
 {
     struct meeting *meeting = *state;
 

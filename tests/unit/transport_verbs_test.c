@@ -1,5 +1,5 @@
 /*
- * What the transport over RDMA promises beyond the list that every transport passes: probes of
+ * What the transport over RDMA promises beyond the list that every transport passes: heartbeats of
  * peers in every sad state, connecting in steps, one doorbell, exact accounts. With the argument
  * "disposable" it also cuts the network and removes a device of this machine.
  */
@@ -19,6 +19,7 @@
 
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
+#include "tests/support/connect_blocking.h"
 #include "tests/support/pace.h"
 #include "tests/support/transport_steps.h"
 #include "tests/support/verbs_meeting.h"
@@ -43,13 +44,13 @@ static int teardown(void **state)
     return 0;
 }
 
-/* ---- probes ---- */
+/* ---- heartbeats ---- */
 
-/* Probes until the connection has closed; it must say why. */
+/* Heartbeats until the connection has closed; it must say why. */
 static void expect_dead(struct meeting *meeting, struct meeting_side *side, int status)
 {
     assert_int_equal(side->closed, 0);
-    MEETING_UNTIL(meeting, side->closed || meeting->ops->probe(side->conn));
+    MEETING_UNTIL(meeting, side->closed || meeting->ops->heartbeat(side->conn));
     MEETING_UNTIL(meeting, side->closed);
     assert_int_equal(side->close_status, status);
 }
@@ -61,19 +62,19 @@ static void break_queue_pair(struct okv_conn *conn)
     assert_int_equal(ibv_modify_qp(((struct verbs_conn *)conn)->qp, &attr, IBV_QP_STATE), 0);
 }
 
-static void either_side_probes(void **state)
+static void either_side_heartbeats(void **state)
 {
     struct meeting *meeting = *state;
 
     meeting_connect(meeting);
     for (int i = 0; i < 100; i++) {
-        meeting_expect_answered_probe(meeting, meeting->client.conn);
-        meeting_expect_answered_probe(meeting, meeting->server.conn);
+        meeting_expect_answered_heartbeat(meeting, meeting->client.conn);
+        meeting_expect_answered_heartbeat(meeting, meeting->server.conn);
     }
     meeting_part(meeting);
 }
 
-static void a_zombie_answers_no_probe_of_the_server(void **state)
+static void a_zombie_answers_no_heartbeat_of_the_server(void **state)
 {
     struct meeting *meeting = *state;
 
@@ -83,18 +84,18 @@ static void a_zombie_answers_no_probe_of_the_server(void **state)
     meeting_part(meeting);
 }
 
-static void a_zombie_answers_no_probe_of_the_client(void **state)
+static void a_zombie_answers_no_heartbeat_of_the_client(void **state)
 {
     struct meeting *meeting = *state;
 
     meeting_connect(meeting);
     break_queue_pair(meeting->server.conn);
     expect_dead(meeting, &meeting->client, OKV_ETIMEDOUT);
-    assert_int_equal(meeting->ops->probe(meeting->client.conn), OKV_EDISCONNECTED);
+    assert_int_equal(meeting->ops->heartbeat(meeting->client.conn), OKV_EDISCONNECTED);
     meeting_part(meeting);
 }
 
-static void a_broken_queue_pair_fails_its_own_probe(void **state)
+static void a_broken_queue_pair_fails_its_own_heartbeat(void **state)
 {
     struct meeting *meeting = *state;
 
@@ -105,7 +106,7 @@ static void a_broken_queue_pair_fails_its_own_probe(void **state)
 }
 
 /* The device of the server refuses the READ, and tells nobody. */
-static void a_refused_read_is_found_by_a_probe(void **state)
+static void a_refused_read_is_found_by_a_heartbeat(void **state)
 {
     struct meeting *meeting = *state;
     struct okv_memory *memory;
@@ -151,7 +152,7 @@ static void a_client_that_changes_its_mind_is_ended(void **state)
     assert_int_equal(meeting->server.close_status, OKV_EDISCONNECTED);
 }
 
-static void a_client_that_cannot_be_pulled_from_is_refused(void **state)
+static void a_client_that_cannot_be_rendezvous_done_from_is_refused(void **state)
 {
     struct meeting *meeting = *state;
     struct knock knock;
@@ -175,7 +176,7 @@ static int run_client(void)
     struct okv_conn *conn;
 
     if (okv_uri_parse(getenv("OKV_TEST_URI"), &uri, NULL) ||
-        okv_transport_verbs.connect(&uri, &params, &welcome, &conn, NULL) ||
+        connect_blocking(&okv_transport_verbs, &uri, &params, &welcome, &conn, NULL) ||
         write(STDOUT_FILENO, "+", 1) != 1)
         return 1;
     for (;;)
@@ -219,7 +220,7 @@ static void a_stopped_process_answers_and_a_killed_one_does_not(void **state)
     assert_int_equal(kill(pid, SIGSTOP), 0);
     assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
     for (int i = 0; i < 10; i++)
-        meeting_expect_answered_probe(meeting, meeting->server.conn);
+        meeting_expect_answered_heartbeat(meeting, meeting->server.conn);
     meeting->deaf = true; /* the connection manager's word is not needed */
     assert_int_equal(kill(pid, SIGKILL), 0);
     assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -337,7 +338,8 @@ static void go_to(struct meeting *meeting, struct okv_connecting *connecting, en
         MEETING_UNTIL(meeting, meeting->server.opened == 1);
 }
 
-/* It has the answer, and is busy elsewhere: a probe must wait, as its queue pair takes nothing. */
+/* It has the answer, and is busy elsewhere: a heartbeat must wait, as its queue pair takes nothing.
+ */
 static void a_client_that_is_slow_to_take_the_answer_stays(void **state)
 {
     struct meeting *meeting = *state;
@@ -351,7 +353,7 @@ static void a_client_that_is_slow_to_take_the_answer_stays(void **state)
     go_to(meeting, connecting, VERBS_STEP_ANSWER, true);
     for (uint64_t until = meeting_deadline(SLOW_MS); okv_clock_ns() < until;) {
         if (meeting->server.conn)
-            assert_int_equal(meeting->ops->probe(meeting->server.conn), 0);
+            assert_int_equal(meeting->ops->heartbeat(meeting->server.conn), 0);
         meeting_turn(meeting);
         poll(NULL, 0, 1);
     }
@@ -362,7 +364,7 @@ static void a_client_that_is_slow_to_take_the_answer_stays(void **state)
         poll(NULL, 0, 1);
     assert_int_equal(rc, 0);
     MEETING_UNTIL(meeting, meeting_is_ready(meeting));
-    meeting_expect_answered_probe(meeting, meeting->server.conn);
+    meeting_expect_answered_heartbeat(meeting, meeting->server.conn);
     meeting_part(meeting);
 }
 
@@ -388,7 +390,7 @@ static void a_connect_may_be_cancelled_at_any_step(void **state)
             MEETING_UNTIL(meeting, !meeting->server.conn);
     }
     meeting_connect(meeting);
-    meeting_expect_answered_probe(meeting, meeting->client.conn);
+    meeting_expect_answered_heartbeat(meeting, meeting->client.conn);
     meeting_part(meeting);
     assert_int_equal(steps_open_descriptors(), descriptors);
 }
@@ -461,20 +463,20 @@ static void what_was_not_flushed_never_leaves(void **state)
     meeting_part(meeting);
 }
 
-/* All that both sides may have under way at once, with a place for the probe. */
+/* All that both sides may have under way at once, with a place for the heartbeat. */
 static void everything_at_once_is_accounted_for(void **state)
 {
     struct meeting *meeting = *state;
     static uint8_t bytes[64], value[3u << 20];
     struct okv_read reads[VERBS_MAX_READS];
     struct okv_memory *memory;
-    struct okv_exposure *exposure;
+    struct okv_advert *advert;
 
     meeting_connect(meeting);
     struct okv_conn *client = meeting->client.conn, *server = meeting->server.conn;
     const struct okv_transport_ops *ops = meeting->ops;
     assert_int_equal(ops->memory_register(client->endpoint, bytes, sizeof bytes, &memory), 0);
-    assert_int_equal(ops->expose(client, value, sizeof value, &exposure), 0);
+    assert_int_equal(ops->advertise(client, value, sizeof value, &advert), 0);
     unsigned sends = ((struct verbs_conn *)client)->send_count, count = client->max_reads;
     for (unsigned i = 0; i < sends; i++) {
         meeting_send(client, MEETING_SLOT_SIZE);
@@ -482,23 +484,23 @@ static void everything_at_once_is_accounted_for(void **state)
     }
     for (unsigned i = 0; i < count; i++)
         reads[i] = (struct okv_read){0, bytes, memory, sizeof bytes, i};
-    struct okv_pull pull = {exposure->address, exposure->key, sizeof value, 0, 1};
+    struct okv_rendezvous rendezvous = {advert->address, advert->key, sizeof value, 0, 1};
     ops->flush(client);
     assert_int_equal(ops->post_read(client, reads, count), 0);
-    assert_int_equal(ops->probe(client), 0);
+    assert_int_equal(ops->heartbeat(client), 0);
     assert_int_equal(client->unacknowledged, sends + count + 1);
-    assert_int_equal(ops->pull(server, &pull), 0);
+    assert_int_equal(ops->rendezvous(server, &rendezvous), 0);
     ops->flush(server);
-    assert_int_equal(ops->probe(server), 0);
+    assert_int_equal(ops->heartbeat(server), 0);
     assert_int_equal(server->unacknowledged, 3 + sends + 1);
-    MEETING_UNTIL(meeting, meeting->client.reads == count && meeting->server.pulls == 1 &&
-                               meeting->client.messages == sends &&
-                               meeting->server.messages == sends);
+    MEETING_UNTIL(meeting,
+                  meeting->client.reads == count && meeting->server.rendezvous_reads == 1 &&
+                      meeting->client.messages == sends && meeting->server.messages == sends);
     meeting_settle(meeting);
-    assert_int_equal(meeting->server.pull_status, 0);
+    assert_int_equal(meeting->server.rendezvous_status, 0);
     assert_int_equal(client->acknowledged, sends + count + 1);
     assert_int_equal(server->acknowledged, 3 + sends + 1);
-    ops->unexpose(exposure);
+    ops->withdraw(advert);
     ops->memory_unregister(memory);
     meeting_part(meeting);
 }
@@ -506,16 +508,16 @@ static void everything_at_once_is_accounted_for(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(either_side_probes),
-        cmocka_unit_test(a_zombie_answers_no_probe_of_the_server),
-        cmocka_unit_test(a_zombie_answers_no_probe_of_the_client),
-        cmocka_unit_test(a_broken_queue_pair_fails_its_own_probe),
-        cmocka_unit_test(a_refused_read_is_found_by_a_probe),
+        cmocka_unit_test(either_side_heartbeats),
+        cmocka_unit_test(a_zombie_answers_no_heartbeat_of_the_server),
+        cmocka_unit_test(a_zombie_answers_no_heartbeat_of_the_client),
+        cmocka_unit_test(a_broken_queue_pair_fails_its_own_heartbeat),
+        cmocka_unit_test(a_refused_read_is_found_by_a_heartbeat),
         cmocka_unit_test(a_server_writes_to_no_memory),
         cmocka_unit_test(a_write_with_an_immediate_ends_the_connection),
         cmocka_unit_test(a_client_that_never_confirms_is_ended),
         cmocka_unit_test(a_client_that_changes_its_mind_is_ended),
-        cmocka_unit_test(a_client_that_cannot_be_pulled_from_is_refused),
+        cmocka_unit_test(a_client_that_cannot_be_rendezvous_done_from_is_refused),
         cmocka_unit_test(a_stopped_process_answers_and_a_killed_one_does_not),
         cmocka_unit_test(a_silent_host_is_given_up_in_time),
         cmocka_unit_test(a_silent_server_is_asked_again_until_the_deadline),
@@ -530,8 +532,8 @@ int main(int argc, char **argv)
     };
     /* In this order: the device does not come back. */
     const struct CMUnitTest ruinous[] = {
-        cmocka_unit_test(a_probe_may_be_asked_again),
-        cmocka_unit_test(a_cut_network_answers_no_probe),
+        cmocka_unit_test(a_heartbeat_may_be_asked_again),
+        cmocka_unit_test(a_cut_network_answers_no_heartbeat),
         cmocka_unit_test(a_client_loses_its_device),
     };
     const char *uri = getenv("OKV_TEST_URI");

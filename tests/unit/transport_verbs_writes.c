@@ -18,7 +18,7 @@ static void write_to_client(struct meeting *meeting, enum ibv_wr_opcode opcode, 
     struct ibv_sge sge = {.addr = (uintptr_t)server->send_slab.base,
                           .length = length,
                           .lkey = server->send_slab.mr->lkey};
-    struct ibv_send_wr wr = {.wr_id = verbs_wr_id(VERBS_WORK_PROBE, 0),
+    struct ibv_send_wr wr = {.wr_id = verbs_wr_id(VERBS_WORK_HEARTBEAT, 0),
                              .sg_list = &sge,
                              .num_sge = length > 0,
                              .opcode = opcode,
@@ -30,7 +30,7 @@ static void write_to_client(struct meeting *meeting, enum ibv_wr_opcode opcode, 
     assert_int_equal(ibv_post_send(server->qp, &wr, &bad), 0);
 }
 
-/* A client's queue pair takes writes for the sake of probes; its memory does not. */
+/* A client's queue pair takes writes for the sake of heartbeats; its memory does not. */
 void a_server_writes_to_no_memory(void **state)
 {
     struct meeting *meeting = *state;
@@ -39,23 +39,23 @@ void a_server_writes_to_no_memory(void **state)
 
     for (int i = 0; i < 3; i++) {
         struct okv_memory *memory;
-        struct okv_exposure *exposure;
+        struct okv_advert *advert;
         memset(bytes, 7, sizeof bytes);
         meeting_connect(meeting);
         struct okv_conn *client = meeting->client.conn;
         assert_int_equal(
             meeting->ops->memory_register(client->endpoint, bytes, sizeof bytes, &memory), 0);
-        assert_int_equal(meeting->ops->expose(client, bytes, sizeof bytes, &exposure), 0);
+        assert_int_equal(meeting->ops->advertise(client, bytes, sizeof bytes, &advert), 0);
         mr = i == 0 ? memory->mr : ((struct verbs_conn *)client)->send_slab.mr;
         if (i < 2)
             write_to_client(meeting, IBV_WR_RDMA_WRITE, (uintptr_t)mr->addr, mr->rkey, 8);
         else
-            write_to_client(meeting, IBV_WR_RDMA_WRITE, exposure->address, exposure->key, 8);
+            write_to_client(meeting, IBV_WR_RDMA_WRITE, advert->address, advert->key, 8);
         MEETING_UNTIL(meeting, meeting->server.closed);
         assert_int_equal(meeting->server.close_status, OKV_EDISCONNECTED);
         for (unsigned k = 0; k < sizeof bytes; k++)
             assert_int_equal(bytes[k], 7);
-        meeting->ops->unexpose(exposure);
+        meeting->ops->withdraw(advert);
         meeting->ops->memory_unregister(memory);
         meeting_part(meeting);
     }

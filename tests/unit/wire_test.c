@@ -144,7 +144,7 @@ static void reject_survives_versions(void **state)
 
 /* What each operation may have; the same table as in docs/format.md section 6.2. */
 enum field { KEY = 1, VALUE = 2, ARGUMENT = 4, TTL = 8 };
-#define FLAGS_ALL (OKV_REQUEST_IF_ABSENT | OKV_REQUEST_IF_VERSION | OKV_REQUEST_PULL)
+#define FLAGS_ALL (OKV_REQUEST_IF_ABSENT | OKV_REQUEST_IF_VERSION | OKV_REQUEST_RENDEZVOUS)
 
 static const struct operation {
     unsigned opcode;
@@ -169,7 +169,7 @@ static bool allowed(const struct operation *operation, unsigned fields, unsigned
 
     if (flags & OKV_REQUEST_IF_VERSION)
         may |= ARGUMENT;
-    if (flags & OKV_REQUEST_PULL && !(fields & VALUE))
+    if (flags & OKV_REQUEST_RENDEZVOUS && !(fields & VALUE))
         return false;
     if (flags & OKV_REQUEST_IF_ABSENT && flags & OKV_REQUEST_IF_VERSION)
         return false;
@@ -189,8 +189,8 @@ static struct okv_request_message request_of(unsigned opcode, unsigned fields, u
         .key_length = fields & KEY ? 3 : 0,
         .value = (const uint8_t *)"eight by",
         .value_length = fields & VALUE ? 8 : 0,
-        .pull_address = 0x123,
-        .pull_key = 9,
+        .rendezvous_address = 0x123,
+        .rendezvous_key = 9,
     };
 }
 
@@ -272,7 +272,7 @@ static void immediates_are_checked(void **state)
 
 static void request_lengths_are_checked(void **state)
 {
-    const unsigned flags[] = {0, OKV_REQUEST_PULL};
+    const unsigned flags[] = {0, OKV_REQUEST_RENDEZVOUS};
     uint8_t bytes[128] = {0};
 
     (void)state;
@@ -360,9 +360,10 @@ static void time_to_live_has_a_limit(void **state)
 }
 
 /* The value's place is in the message, its bytes are not. */
-static void pulled_values(void **state)
+static void rendezvous_done_values(void **state)
 {
-    struct okv_request_message request = request_of(OKV_OP_PUT, KEY | VALUE, OKV_REQUEST_PULL);
+    struct okv_request_message request =
+        request_of(OKV_OP_PUT, KEY | VALUE, OKV_REQUEST_RENDEZVOUS);
     struct okv_request_message back;
     uint8_t bytes[128];
     uint32_t put = okv_immediate(OKV_OP_PUT, 7);
@@ -370,15 +371,15 @@ static void pulled_values(void **state)
     (void)state;
     request.value = NULL;
     request.value_length = UINT32_MAX; /* what is too long for the table is not the decoder's */
-    request.pull_address = UINT64_MAX;
-    request.pull_key = UINT32_MAX;
+    request.rendezvous_address = UINT64_MAX;
+    request.rendezvous_key = UINT32_MAX;
     uint32_t length = okv_request_encode(&request, bytes);
-    assert_int_equal(length, OKV_REQUEST_HEADER + 3 + sizeof(struct okv_wire_pull));
+    assert_int_equal(length, OKV_REQUEST_HEADER + 3 + sizeof(struct okv_wire_rendezvous));
     assert_int_equal(okv_request_decode(put, bytes, length, &back), 0);
     assert_null(back.value);
     assert_int_equal(back.value_length, UINT32_MAX);
-    assert_int_equal(back.pull_address, UINT64_MAX);
-    assert_int_equal(back.pull_key, UINT32_MAX);
+    assert_int_equal(back.rendezvous_address, UINT64_MAX);
+    assert_int_equal(back.rendezvous_key, UINT32_MAX);
     assert_memory_equal(back.key, "key", 3);
 
     request.value_length = 0;
@@ -472,7 +473,7 @@ int main(void)
         cmocka_unit_test(key_lengths_are_checked),
         cmocka_unit_test(reserved_bits_of_requests_are_zero),
         cmocka_unit_test(time_to_live_has_a_limit),
-        cmocka_unit_test(pulled_values),
+        cmocka_unit_test(rendezvous_done_values),
         cmocka_unit_test(reply_is_checked),
         cmocka_unit_test(random_messages_stay_inside),
         cmocka_unit_test(error_texts),

@@ -339,12 +339,6 @@ int okv_local_connect_step(struct okv_connecting *base, struct okv_welcome *welc
     return 0;
 }
 
-int okv_local_connect(const struct okv_uri *uri, const struct okv_connect_params *params,
-                      struct okv_welcome *welcome, struct okv_conn **out, struct okv_diag *diag)
-{
-    return okv_connect_blocking(&okv_transport_local, uri, params, welcome, out, diag);
-}
-
 int okv_local_set_remote(struct okv_conn *base, uint64_t address, uint64_t length, uint32_t rkey)
 {
     struct okv_local_conn *conn = okv_local_conn(base);

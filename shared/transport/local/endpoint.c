@@ -89,7 +89,7 @@ int okv_local_endpoint_new(const struct okv_message_limits *limits, unsigned max
     TAILQ_INIT(&endpoint->awake);
     endpoint->ended_tail = &endpoint->ended;
     endpoint->opened_tail = &endpoint->opened;
-    endpoint->pulled_tail = &endpoint->pulled;
+    endpoint->rendezvous_done_tail = &endpoint->rendezvous_done;
     atomic_init(&endpoint->has_opened, false);
     atomic_init(&endpoint->conn_count, 0);
     pthread_mutex_init(&endpoint->lock, NULL);
@@ -211,8 +211,8 @@ void okv_local_conn_free(struct okv_local_conn *conn)
     }
     close_process(conn);
     okv_local_ring_unmap(&conn->ring);
-    okv_local_forget_exposures(conn);
-    free(conn->exposed);
+    okv_local_forget_adverts(conn);
+    free(conn->advertised);
     free(conn->keys);
     free(conn->outgoing);
     free(conn->send_memory);
@@ -347,7 +347,7 @@ void okv_local_conn_end(struct okv_local_conn *conn, int status)
     conn->send_queued = 0;
     conn->unsent = NULL;
     okv_local_flush_reads(conn);
-    okv_local_forget_exposures(conn);
+    okv_local_forget_adverts(conn);
 
     conn->next_queued = NULL;
     *endpoint->ended_tail = conn;

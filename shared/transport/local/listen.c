@@ -44,7 +44,7 @@ static struct lock_path lock_path(const char *path)
 }
 
 /* Clients must be able neither to write the region nor to be hurt by its shrinking. */
-static int seal_region(const struct okv_exposed_region *region, struct okv_diag *diag)
+static int seal_region(const struct okv_region *region, struct okv_diag *diag)
 {
     struct stat file;
 
@@ -140,7 +140,7 @@ static int clear_path(const struct sockaddr_un *address, struct okv_diag *diag)
     const struct timespec takeover = {.tv_nsec = OKV_LOCAL_TAKEOVER_NS};
     const char *path = address->sun_path;
     struct stat file;
-    int probe, error = 0;
+    int heartbeat, error = 0;
 
     if (lstat(path, &file))
         return errno == ENOENT ? 0 : path_failed(diag, path, errno);
@@ -148,12 +148,12 @@ static int clear_path(const struct sockaddr_un *address, struct okv_diag *diag)
         return okv_diag_set(diag, OKV_EADDRESS,
                             "%s exists and is not a socket: choose another path, or remove it",
                             path);
-    probe = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (probe < 0)
+    heartbeat = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (heartbeat < 0)
         return path_failed(diag, path, errno);
-    if (connect(probe, (const struct sockaddr *)address, sizeof *address))
+    if (connect(heartbeat, (const struct sockaddr *)address, sizeof *address))
         error = errno;
-    close(probe);
+    close(heartbeat);
     if (error == EPROTOTYPE)
         return okv_diag_set(diag, OKV_EADDRESS,
                             "%s is the socket of another program: choose another path", path);
@@ -240,7 +240,7 @@ static void close_descriptors(struct okv_local_listener *listener)
         close(listener->timer);
 }
 
-int okv_local_listen(const struct okv_uri *uri, const struct okv_exposed_region *region,
+int okv_local_listen(const struct okv_uri *uri, const struct okv_region *region,
                      struct okv_listener **out, struct okv_diag *diag)
 {
     struct okv_local_listener *listener;

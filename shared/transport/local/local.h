@@ -16,12 +16,12 @@
  * disconnected.
  *
  *   bell      mark u32: look at the ring
- *   exposure  mark u32 | key u32 | size u64; with a memfd of at least `size` bytes
+ *   advertised buffer  mark u32 | key u32 | size u64; with a memfd of at least `size` bytes
  *
- * That memfd is a copy of what the client exposes, sealed against shrinking. The
+ * That memfd is a copy of what the client advertises, sealed against shrinking. The
  * low 16 bits of the key are its place in the server's table, which has as many
- * places as there are credits; an exposure displaces the one that was there, so
- * that those which were never pulled need no word of the client to go away.
+ * places as there are credits; an advertised buffer displaces the one that was there, so
+ * that those which were never READ by rendezvous need no word of the client to go away.
  *
  * The region's memfd is sealed against shrinking and against writable
  * mappings, and the client maps it for reading; a READ is a copy out of that
@@ -51,8 +51,8 @@
 #define OKV_LOCAL_ANSWER_HEADER 8
 #define OKV_LOCAL_BELL_MARK 0x42766b6fu /* "okvB" */
 #define OKV_LOCAL_BELL_SIZE 4
-#define OKV_LOCAL_EXPOSURE_MARK 0x58766b6fu /* "okvX" */
-#define OKV_LOCAL_EXPOSURE_SIZE 16
+#define OKV_LOCAL_ADVERT_MARK 0x58766b6fu /* "okvX" */
+#define OKV_LOCAL_ADVERT_SIZE 16
 
 enum okv_local_answer { OKV_LOCAL_WELCOME = 1, OKV_LOCAL_REJECT = 2 };
 
@@ -84,7 +84,7 @@ struct okv_local_request {
 
 struct okv_local_listener {
     struct okv_listener base; /* fd: epoll of sock, timer and the pending requests' sockets */
-    struct okv_exposed_region region;
+    struct okv_region region;
     int sock;
     int timer;    /* runs out when the oldest pending request is to be dropped */
     int spare;    /* given up for a moment to turn a client away when no descriptor is left */
@@ -112,24 +112,25 @@ struct okv_local_done {
     int status;
 };
 
-/* Client: a place in the server's table of exposures. */
+/* Client: a place in the server's table of advertised buffers. */
 struct okv_local_key {
-    uint16_t uses; /* part of the key: a late pull does not find the next exposure */
+    uint16_t
+        uses; /* part of the key: a late rendezvous read does not find the next advertised buffer */
     bool taken;
 };
 
-/* Client: a copy of exposed memory. */
-struct okv_local_exposure {
-    struct okv_exposure base;
+/* Client: a copy of advertised memory. */
+struct okv_local_advert {
+    struct okv_advert base;
     struct okv_local_conn *conn;
-    struct okv_local_exposure *next; /* in the list of unsent ones */
-    uint64_t goes_before;            /* the number of the first message that may name it */
+    struct okv_local_advert *next; /* in the list of unsent ones */
+    uint64_t goes_before;          /* the number of the first message that may name it */
     uint64_t size;
     int fd; /* -1 once it was sent */
 };
 
-/* Server: what a client exposed and nobody pulled yet. */
-struct okv_local_exposed {
+/* Server: what a client advertised and nobody READ by rendezvous yet. */
+struct okv_local_advertised {
     uint32_t key;
     int fd; /* -1: nothing, or nothing that can be read */
     uint64_t size;
@@ -157,25 +158,27 @@ struct okv_local_conn {
     uint64_t sent;    /* messages that the ring took */
     bool ring_full;   /* it had no room for the next one */
     bool bell_owed;   /* the peer is to be woken */
-    bool socket_full; /* it had no room for the next exposure */
+    bool socket_full; /* it had no room for the next advertised buffer */
 
     unsigned held; /* receive buffers with the owner */
 
     /* Server only. */
     int process; /* pidfd of the client, readable when it has ended; -1: not known, or ended */
-    struct okv_local_exposed *exposed;          /* NULL until the first one */
-    struct okv_local_done pulls[OKV_PULLS_MAX]; /* a ring of what the next poll reports */
-    unsigned pull_first, pull_count;
-    struct okv_local_conn *next_pulled; /* in the list of those with pulls to report */
+    struct okv_local_advertised *advertised; /* NULL until the first one */
+    struct okv_local_done
+        rendezvous_reads[OKV_RENDEZVOUS_MAX]; /* a ring of what the next poll reports */
+    unsigned rendezvous_first, rendezvous_count;
+    struct okv_local_conn
+        *next_rendezvous_done; /* in the list of those with rendezvous reads to report */
 
     /* Client only. */
     const uint8_t *map;
     uint64_t map_length;
     struct okv_local_done reads[OKV_LOCAL_MAX_READS]; /* a ring of what the next poll reports */
     unsigned read_first, read_count;
-    struct okv_local_key *keys;        /* NULL until the first exposure */
-    struct okv_local_exposure *unsent; /* in their order */
-    uint64_t alive_steps;              /* when the server was last seen alive */
+    struct okv_local_key *keys;      /* NULL until the first advertised buffer */
+    struct okv_local_advert *unsent; /* in their order */
+    uint64_t alive_steps;            /* when the server was last seen alive */
 };
 
 struct okv_local_endpoint {
@@ -183,14 +186,14 @@ struct okv_local_endpoint {
     int wake_fd;
     bool armed;
     struct okv_message_limits limits;
-    struct okv_exposed_region region; /* of a server; all 0 on a client */
-    struct okv_local_conn *client;    /* the one connection of a client's endpoint */
+    struct okv_region region;      /* of a server; all 0 on a client */
+    struct okv_local_conn *client; /* the one connection of a client's endpoint */
     struct okv_local_conn *conns;
     TAILQ_HEAD(, okv_local_conn) awake; /* whose turn is next is first */
     unsigned awake_count;
     unsigned polls;
     struct okv_local_conn *ended, **ended_tail;
-    struct okv_local_conn *pulled, **pulled_tail;
+    struct okv_local_conn *rendezvous_done, **rendezvous_done_tail;
 
     /* Receive buffers: a stack of free ones, so that those in use stay in the cache. */
     uint8_t *slots;
@@ -228,7 +231,7 @@ static inline struct okv_local_conn *okv_local_conn(struct okv_conn *conn)
 }
 
 /* transport_local_listen.c */
-int okv_local_listen(const struct okv_uri *uri, const struct okv_exposed_region *region,
+int okv_local_listen(const struct okv_uri *uri, const struct okv_region *region,
                      struct okv_listener **out, struct okv_diag *diag);
 void okv_local_unlisten(struct okv_listener *listener);
 
@@ -246,15 +249,13 @@ int okv_local_connect_start(const struct okv_uri *uri, const struct okv_connect_
 int okv_local_connect_step(struct okv_connecting *connecting, struct okv_welcome *welcome,
                            struct okv_conn **out, struct okv_diag *diag);
 void okv_local_connect_cancel(struct okv_connecting *connecting);
-int okv_local_connect(const struct okv_uri *uri, const struct okv_connect_params *params,
-                      struct okv_welcome *welcome, struct okv_conn **out, struct okv_diag *diag);
 int okv_local_set_remote(struct okv_conn *conn, uint64_t address, uint64_t length, uint32_t rkey);
 
 /* transport_local_message.c */
 uint8_t *okv_local_send_buffer(struct okv_conn *conn);
 int okv_local_post_send(struct okv_conn *conn, uint32_t length, uint32_t immediate);
-/* Sends messages and exposures that are queued as far as ring and socket take them, and wakes the
- * peer if it sleeps. */
+/* Sends messages and advertised buffers that are queued as far as ring and socket take them, and
+ * wakes the peer if it sleeps. */
 void okv_local_flush(struct okv_conn *conn);
 /* Takes up to `max` messages out of the ring; returns their number. Ends the connection when the
  * peer has ended it and all is taken, or broke the rules. */
@@ -262,8 +263,8 @@ int okv_local_receive(struct okv_local_conn *conn, struct okv_event *events, int
 void okv_local_recv_release(struct okv_endpoint *endpoint, const struct okv_event *event);
 
 /* transport_local_socket.c */
-/* Takes what is on the socket: bells, exposures, the end of the peer. Returns the number of
- * packets. A connection that got any is awake. */
+/* Takes what is on the socket: bells, advertised buffers, the end of the peer. Returns the number
+ * of packets. A connection that got any is awake. */
 unsigned okv_local_hear(struct okv_local_conn *conn);
 /* Wakes the peer, if it is to be. */
 void okv_local_ring_bell(struct okv_local_conn *conn);
@@ -272,23 +273,25 @@ void okv_local_ring_bell(struct okv_local_conn *conn);
 void okv_local_hang_up(struct okv_local_conn *conn);
 /* Looks at the socket, and at the process of a client: a child of it may have the socket open. A
  * peer that is gone has hung up. */
-int okv_local_probe(struct okv_conn *conn);
+int okv_local_heartbeat(struct okv_conn *conn);
 /* The descriptors that came with a packet whose control buffer has room for `max`: how many. */
 unsigned okv_local_passed_descriptors(struct msghdr *message, int *fds, unsigned max);
 
-/* transport_local_pull.c */
-int okv_local_expose(struct okv_conn *conn, const void *base, size_t length,
-                     struct okv_exposure **out);
-void okv_local_unexpose(struct okv_exposure *exposure);
-/* Hands an exposure to the socket. OKV_EAGAIN when it is full, or the code of another failure. */
-int okv_local_transmit_exposure(struct okv_local_exposure *exposure);
+/* transport_local_rendezvous.c */
+int okv_local_advertise(struct okv_conn *conn, const void *base, size_t length,
+                        struct okv_advert **out);
+void okv_local_withdraw(struct okv_advert *advert);
+/* Hands an advertised buffer to the socket. OKV_EAGAIN when it is full, or the code of another
+ * failure. */
+int okv_local_transmit_advert(struct okv_local_advert *advert);
 /* Keeps or closes `fd`, -1 when it was lost; `bytes` are those behind the mark. A code
  * ends the connection. */
-int okv_local_take_exposure(struct okv_local_conn *conn, const uint8_t *bytes, int fd);
-/* Closes what was not pulled. */
-void okv_local_forget_exposures(struct okv_local_conn *conn);
-int okv_local_pull(struct okv_conn *conn, const struct okv_pull *pull);
-int okv_local_report_pulled(struct okv_local_endpoint *endpoint, struct okv_event *events, int max);
+int okv_local_take_advert(struct okv_local_conn *conn, const uint8_t *bytes, int fd);
+/* Closes what was not READ by rendezvous. */
+void okv_local_forget_adverts(struct okv_local_conn *conn);
+int okv_local_rendezvous(struct okv_conn *conn, const struct okv_rendezvous *rendezvous);
+int okv_local_report_rendezvous_done(struct okv_local_endpoint *endpoint, struct okv_event *events,
+                                     int max);
 
 /* transport_local_endpoint.c */
 /* An endpoint for `max_conns` connections; for okv_local_endpoint_free. */
@@ -330,7 +333,7 @@ void okv_local_announce(struct okv_local_endpoint *endpoint);
 /* ---- READs ---- */
 
 int okv_local_post_read(struct okv_conn *conn, const struct okv_read *reads, unsigned count);
-int okv_local_read_now(struct okv_conn *conn, const struct okv_read *read, okv_read_extent *extent);
+int okv_local_read_now(struct okv_conn *conn, const struct okv_read *read, okv_used_bytes *extent);
 /* Up to `max` events of READs that were posted. */
 int okv_local_report_reads(struct okv_local_conn *conn, struct okv_event *events, int max);
 /* Makes the READs that are not reported yet fail. */

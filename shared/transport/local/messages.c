@@ -37,21 +37,21 @@ int okv_local_post_send(struct okv_conn *base, uint32_t length, uint32_t immedia
 }
 
 /* As far as the socket takes them. */
-static int send_exposures(struct okv_local_conn *conn)
+static int send_adverts(struct okv_local_conn *conn)
 {
     int status = 0;
 
     while (conn->unsent && status == 0) {
-        struct okv_local_exposure *exposure = conn->unsent;
-        status = okv_local_transmit_exposure(exposure);
+        struct okv_local_advert *advert = conn->unsent;
+        status = okv_local_transmit_advert(advert);
         if (status == 0)
-            conn->unsent = exposure->next;
+            conn->unsent = advert->next;
     }
     conn->socket_full = status == OKV_EAGAIN;
     return conn->socket_full ? 0 : status;
 }
 
-/* Exposures leave before the first message that may name them. */
+/* Advertised buffers leave before the first message that may name them. */
 static bool is_held_back(const struct okv_local_conn *conn)
 {
     return conn->unsent && conn->unsent->goes_before == conn->sent;
@@ -81,7 +81,7 @@ void okv_local_flush(struct okv_conn *base)
 
     if (conn->state != OKV_LOCAL_OPEN || conn->hung_up)
         return;
-    status = send_exposures(conn);
+    status = send_adverts(conn);
     while (status == 0 && conn->send_queued > 0 && !is_held_back(conn))
         status = put_next(conn);
     if (okv_local_ring_publish(&conn->ring))

@@ -86,7 +86,7 @@ static int report_opened(struct okv_local_endpoint *endpoint, struct okv_event *
 
 /* Takes what is on the sockets that have something, and wakes their connections. Whoever the
  * kernel tells of goes to the end of its list of ready ones, so all come to be told of. */
-static int look_at_sockets(struct okv_local_endpoint *endpoint)
+static int poll_sockets(struct okv_local_endpoint *endpoint)
 {
     struct epoll_event ready[POLL_BATCH];
     int count = epoll_wait(endpoint->base.fd, ready, POLL_BATCH, 0);
@@ -140,15 +140,15 @@ static int poll_server(struct okv_local_endpoint *endpoint, struct okv_event *ev
     int n = report_opened(endpoint, events, max);
     int status = 0;
 
-    n += okv_local_report_pulled(endpoint, events + n, max - n);
-    /* Before messages, of which there may be enough for ever; a connection whose pulls are
-     * reported has nothing else to say before its end. */
+    n += okv_local_report_rendezvous_done(endpoint, events + n, max - n);
+    /* Before messages, of which there may be enough for ever; a connection whose rendezvous reads
+     * are reported has nothing else to say before its end. */
     if (n < max)
         n += report_ended(endpoint, events + n, max - n);
     if (n == max)
         return n;
     if (endpoint->awake_count == 0 || ++endpoint->polls % SERVER_LOOK_POLLS == 0)
-        status = look_at_sockets(endpoint);
+        status = poll_sockets(endpoint);
     n += serve_awake(endpoint, events + n, max - n);
     n += report_ended(endpoint, events + n, max - n);
     /* Events that were taken are not thrown away: the next poll finds it broken again. */
@@ -156,7 +156,7 @@ static int poll_server(struct okv_local_endpoint *endpoint, struct okv_event *ev
 }
 
 /* The end of the server is told whatever it sent before. */
-static void look_at_socket(struct okv_local_conn *conn)
+static void poll_socket(struct okv_local_conn *conn)
 {
     struct pollfd watched = {.fd = conn->sock, .events = POLLIN | POLLRDHUP};
 
@@ -170,7 +170,7 @@ static void look_at_socket(struct okv_local_conn *conn)
 
 /* A READ succeeds only if the server was there a moment ago; else a look now and then is enough,
  * and at rest each poll looks for the bell. */
-static void look_at_server(struct okv_local_conn *conn)
+static void check_server(struct okv_local_conn *conn)
 {
     unsigned polls = ++okv_local_endpoint(conn->base.endpoint)->polls;
     uint64_t now = 0;
@@ -184,7 +184,7 @@ static void look_at_server(struct okv_local_conn *conn)
     }
     if (!is_due)
         return;
-    look_at_socket(conn);
+    poll_socket(conn);
     if (conn->hung_up || conn->state != OKV_LOCAL_OPEN)
         okv_local_flush_reads(conn);
     else if (conn->read_count > 0)
@@ -199,7 +199,7 @@ static int poll_client(struct okv_local_endpoint *endpoint, struct okv_event *ev
     if (conn->ring_full || conn->socket_full || conn->bell_owed)
         okv_local_flush(&conn->base);
     if (conn->state == OKV_LOCAL_OPEN)
-        look_at_server(conn);
+        check_server(conn);
     if (conn->state == OKV_LOCAL_OPEN && (conn->hung_up || !okv_local_ring_is_quiet(&conn->ring)))
         n = okv_local_receive(conn, events, conn->read_count > 0 ? (max + 1) / 2 : max);
     if (n > 0)
@@ -246,7 +246,7 @@ static int arm(struct okv_endpoint *base)
         return okv_error_from_errno(errno);
     endpoint->armed = true;
     rest_all(endpoint);
-    waiting = endpoint->ended || endpoint->pulled ||
+    waiting = endpoint->ended || endpoint->rendezvous_done ||
               (endpoint->client && endpoint->client->read_count > 0) ||
               atomic_load_explicit(&endpoint->has_opened, memory_order_acquire);
     if (waiting)
@@ -286,7 +286,6 @@ const struct okv_transport_ops okv_transport_local = {
     .next_request = okv_local_next_request,
     .accept = okv_local_accept,
     .reject = okv_local_reject,
-    .connect = okv_local_connect,
     .connect_start = okv_local_connect_start,
     .connect_step = okv_local_connect_step,
     .connect_cancel = okv_local_connect_cancel,
@@ -297,13 +296,13 @@ const struct okv_transport_ops okv_transport_local = {
     .memory_unregister = memory_unregister,
     .post_read = okv_local_post_read,
     .read_now = okv_local_read_now,
-    .expose = okv_local_expose,
-    .unexpose = okv_local_unexpose,
-    .pull = okv_local_pull,
+    .advertise = okv_local_advertise,
+    .withdraw = okv_local_withdraw,
+    .rendezvous = okv_local_rendezvous,
     .send_buffer = okv_local_send_buffer,
     .post_send = okv_local_post_send,
     .flush = okv_local_flush,
-    .probe = okv_local_probe,
+    .heartbeat = okv_local_heartbeat,
     .poll = poll_endpoint,
     .recv_release = okv_local_recv_release,
     .arm = arm,

@@ -54,7 +54,7 @@ int okv_local_post_read(struct okv_conn *base, const struct okv_read *reads, uns
 /* Copies what matters, by lines. Which lines that are is for the first one to say, and by then the
  * others are on their way: a get waits for the last line that it needs, not for the last there is.
  */
-static void copy_extent(uint8_t *to, const uint8_t *from, uint32_t length, okv_read_extent *extent)
+static void copy_used(uint8_t *to, const uint8_t *from, uint32_t length, okv_used_bytes *extent)
 {
     uint32_t expected = length < EXPECTED_MAX ? length : EXPECTED_MAX;
 
@@ -76,7 +76,7 @@ static bool is_quiet(const struct okv_local_conn *conn)
            okv_local_ring_is_quiet(&conn->ring);
 }
 
-int okv_local_read_now(struct okv_conn *base, const struct okv_read *read, okv_read_extent *extent)
+int okv_local_read_now(struct okv_conn *base, const struct okv_read *read, okv_used_bytes *extent)
 {
     struct okv_local_conn *conn = okv_local_conn(base);
 
@@ -84,7 +84,7 @@ int okv_local_read_now(struct okv_conn *base, const struct okv_read *read, okv_r
         return OKV_EAGAIN;
     if (read->length % LINE || !read_is_valid(base, read))
         return OKV_EINVAL;
-    copy_extent(read->destination, conn->map + read->offset, read->length, extent);
+    copy_used(read->destination, conn->map + read->offset, read->length, extent);
     okv_snapshot_fence();
     if (!okv_local_is_alive(conn, okv_clock_steps()))
         return OKV_EAGAIN;

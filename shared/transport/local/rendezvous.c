@@ -1,5 +1,5 @@
 /*
- * Exposures and pulls of the local transport: the client sends a sealed copy of
+ * Advertised buffers and rendezvous reads of the local transport: the client sends a sealed copy of
  * its memory, the server reads it into the region.
  *
  * What a client sends is a descriptor of anything. The server never maps it and
@@ -25,10 +25,10 @@
 #define PLACE_BITS 16
 #define PLACES_MAX (1u << PLACE_BITS)
 
-/* Looks for an exposure on the socket, more than it takes to empty one that was full. */
+/* Looks for an advertised buffer on the socket, more than it takes to empty one that was full. */
 #define HEAR_MAX 256
 
-/* Places for exposures of one connection: one for each credit. */
+/* Places for advertised buffers of one connection: one for each credit. */
 static unsigned place_count(const struct okv_local_conn *conn)
 {
     uint32_t credits = okv_local_endpoint(conn->base.endpoint)->limits.credits;
@@ -59,7 +59,7 @@ static int make_copy(const void *base, size_t length, int *out)
     const uint8_t *bytes = base;
     size_t done = 0;
     int errnum;
-    int fd = memfd_create("okv-exposure", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int fd = memfd_create("okv-advertised buffer", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
     if (fd < 0)
         return error_from_errno(errno);
@@ -79,7 +79,7 @@ close_copy:
     return error_from_errno(errnum);
 }
 
-/* The lowest place, so that a client with one exposure at a time keeps one copy alive. */
+/* The lowest place, so that a client with one advertised buffer at a time keeps one copy alive. */
 static int take_key(struct okv_local_conn *conn, uint32_t *out)
 {
     unsigned count = place_count(conn);
@@ -105,9 +105,9 @@ static void give_key_back(struct okv_local_conn *conn, uint32_t key)
     conn->keys[key % PLACES_MAX].taken = false;
 }
 
-int okv_local_transmit_exposure(struct okv_local_exposure *exposure)
+int okv_local_transmit_advert(struct okv_local_advert *advert)
 {
-    uint8_t packet[OKV_LOCAL_EXPOSURE_SIZE];
+    uint8_t packet[OKV_LOCAL_ADVERT_SIZE];
     union {
         struct cmsghdr header;
         char space[CMSG_SPACE(sizeof(int))];
@@ -119,95 +119,95 @@ int okv_local_transmit_exposure(struct okv_local_exposure *exposure)
                              .msg_controllen = sizeof control.space};
     ssize_t sent;
 
-    okv_put_u32(packet, OKV_LOCAL_EXPOSURE_MARK);
-    okv_put_u32(packet + 4, exposure->base.key);
-    okv_put_u64(packet + 8, exposure->size);
+    okv_put_u32(packet, OKV_LOCAL_ADVERT_MARK);
+    okv_put_u32(packet + 4, advert->base.key);
+    okv_put_u64(packet + 8, advert->size);
     control.header.cmsg_level = SOL_SOCKET;
     control.header.cmsg_type = SCM_RIGHTS;
-    control.header.cmsg_len = CMSG_LEN(sizeof exposure->fd);
-    memcpy(CMSG_DATA(&control.header), &exposure->fd, sizeof exposure->fd);
+    control.header.cmsg_len = CMSG_LEN(sizeof advert->fd);
+    memcpy(CMSG_DATA(&control.header), &advert->fd, sizeof advert->fd);
     do {
-        sent = sendmsg(exposure->conn->sock, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+        sent = sendmsg(advert->conn->sock, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     } while (sent < 0 && errno == EINTR);
     if (sent < 0)
         return error_from_errno(errno);
-    close(exposure->fd);
-    exposure->fd = -1;
+    close(advert->fd);
+    advert->fd = -1;
     return 0;
 }
 
-static void queue_unsent(struct okv_local_exposure *exposure)
+static void queue_unsent(struct okv_local_advert *advert)
 {
-    struct okv_local_conn *conn = exposure->conn;
-    struct okv_local_exposure **link = &conn->unsent;
+    struct okv_local_conn *conn = advert->conn;
+    struct okv_local_advert **link = &conn->unsent;
 
     while (*link)
         link = &(*link)->next;
-    *link = exposure;
+    *link = advert;
 }
 
-static void unqueue_unsent(struct okv_local_exposure *exposure)
+static void unqueue_unsent(struct okv_local_advert *advert)
 {
-    struct okv_local_exposure **link = &exposure->conn->unsent;
+    struct okv_local_advert **link = &advert->conn->unsent;
 
-    while (*link && *link != exposure)
+    while (*link && *link != advert)
         link = &(*link)->next;
     if (*link)
-        *link = exposure->next;
+        *link = advert->next;
 }
 
-int okv_local_expose(struct okv_conn *base, const void *bytes, size_t length,
-                     struct okv_exposure **out)
+int okv_local_advertise(struct okv_conn *base, const void *bytes, size_t length,
+                        struct okv_advert **out)
 {
     struct okv_local_conn *conn = okv_local_conn(base);
-    struct okv_local_exposure *exposure;
+    struct okv_local_advert *advert;
     int status;
 
     if (!okv_local_endpoint(base->endpoint)->client || length == 0)
         return OKV_EINVAL;
     if (conn->state != OKV_LOCAL_OPEN || conn->hung_up)
         return OKV_EDISCONNECTED;
-    exposure = calloc(1, sizeof *exposure);
-    if (!exposure)
+    advert = calloc(1, sizeof *advert);
+    if (!advert)
         return OKV_ENOMEM;
-    exposure->conn = conn;
-    exposure->size = length;
-    exposure->goes_before = conn->sent + conn->send_queued;
-    status = take_key(conn, &exposure->base.key);
+    advert->conn = conn;
+    advert->size = length;
+    advert->goes_before = conn->sent + conn->send_queued;
+    status = take_key(conn, &advert->base.key);
     if (status)
-        goto free_exposure;
-    status = make_copy(bytes, length, &exposure->fd);
+        goto free_advert;
+    status = make_copy(bytes, length, &advert->fd);
     if (status)
         goto give_key_back;
     status = OKV_EAGAIN;
     if (!conn->unsent)
-        status = okv_local_transmit_exposure(exposure);
+        status = okv_local_transmit_advert(advert);
     if (status == OKV_EAGAIN)
-        queue_unsent(exposure); /* the message that names it waits for it */
+        queue_unsent(advert); /* the message that names it waits for it */
     else if (status)
         goto close_copy;
-    *out = &exposure->base;
+    *out = &advert->base;
     return 0;
 close_copy:
-    close(exposure->fd);
+    close(advert->fd);
 give_key_back:
-    give_key_back(conn, exposure->base.key);
-free_exposure:
-    free(exposure);
+    give_key_back(conn, advert->base.key);
+free_advert:
+    free(advert);
     return status;
 }
 
-void okv_local_unexpose(struct okv_exposure *base)
+void okv_local_withdraw(struct okv_advert *base)
 {
-    struct okv_local_exposure *exposure = (struct okv_local_exposure *)base;
+    struct okv_local_advert *advert = (struct okv_local_advert *)base;
 
-    if (!exposure)
+    if (!advert)
         return;
-    unqueue_unsent(exposure);
-    if (exposure->fd >= 0)
-        close(exposure->fd);
-    give_key_back(exposure->conn, base->key);
-    free(exposure);
+    unqueue_unsent(advert);
+    if (advert->fd >= 0)
+        close(advert->fd);
+    give_key_back(advert->conn, base->key);
+    free(advert);
 }
 
 /* ---- the server ---- */
@@ -221,134 +221,138 @@ static bool is_memory(int fd, uint64_t size)
            S_ISREG(file.st_mode) && file.st_size >= 0 && (uint64_t)file.st_size >= size;
 }
 
-static void use_up(struct okv_local_exposed *exposed)
+static void use_up(struct okv_local_advertised *advertised)
 {
-    if (exposed->fd >= 0)
-        close(exposed->fd);
-    *exposed = (struct okv_local_exposed){.fd = -1};
+    if (advertised->fd >= 0)
+        close(advertised->fd);
+    *advertised = (struct okv_local_advertised){.fd = -1};
 }
 
 static int make_places(struct okv_local_conn *conn)
 {
     unsigned count = place_count(conn);
 
-    conn->exposed = calloc(count, sizeof *conn->exposed);
-    if (!conn->exposed)
+    conn->advertised = calloc(count, sizeof *conn->advertised);
+    if (!conn->advertised)
         return OKV_ENOMEM;
     for (unsigned i = 0; i < count; i++)
-        conn->exposed[i].fd = -1;
+        conn->advertised[i].fd = -1;
     return 0;
 }
 
-int okv_local_take_exposure(struct okv_local_conn *conn, const uint8_t *bytes, int fd)
+int okv_local_take_advert(struct okv_local_conn *conn, const uint8_t *bytes, int fd)
 {
     uint32_t key = okv_get_u32(bytes);
     uint64_t size = okv_get_u64(bytes + 4);
     unsigned place = key % PLACES_MAX;
     int status = place < place_count(conn) ? 0 : OKV_EPROTO;
 
-    if (status == 0 && !conn->exposed)
+    if (status == 0 && !conn->advertised)
         status = make_places(conn);
     if (status == 0)
-        use_up(&conn->exposed[place]);
+        use_up(&conn->advertised[place]);
     if (status == 0 && fd >= 0 && is_memory(fd, size))
-        conn->exposed[place] = (struct okv_local_exposed){key, fd, size};
+        conn->advertised[place] = (struct okv_local_advertised){key, fd, size};
     else if (fd >= 0)
         close(fd);
     return status;
 }
 
-void okv_local_forget_exposures(struct okv_local_conn *conn)
+void okv_local_forget_adverts(struct okv_local_conn *conn)
 {
-    for (unsigned i = 0; conn->exposed && i < place_count(conn); i++)
-        use_up(&conn->exposed[i]);
+    for (unsigned i = 0; conn->advertised && i < place_count(conn); i++)
+        use_up(&conn->advertised[i]);
 }
 
-static int copy_exposed(const struct okv_local_exposed *exposed, const struct okv_pull *pull,
-                        uint8_t *to)
+static int copy_advertised(const struct okv_local_advertised *advertised,
+                           const struct okv_rendezvous *rendezvous, uint8_t *to)
 {
     uint32_t done = 0;
 
-    if (!okv_range_inside(pull->address, pull->length, exposed->size))
-        return OKV_EPULL;
-    while (done < pull->length) {
-        ssize_t n =
-            pread(exposed->fd, to + done, pull->length - done, (off_t)(pull->address + done));
+    if (!okv_range_inside(rendezvous->address, rendezvous->length, advertised->size))
+        return OKV_ERENDEZVOUS;
+    while (done < rendezvous->length) {
+        ssize_t n = pread(advertised->fd, to + done, rendezvous->length - done,
+                          (off_t)(rendezvous->address + done));
         if (n == 0 || (n < 0 && errno != EINTR))
-            return OKV_EPULL;
+            return OKV_ERENDEZVOUS;
         done += n > 0 ? (uint32_t)n : 0;
     }
     return 0;
 }
 
-static struct okv_local_exposed *find_exposed(struct okv_local_conn *conn, uint32_t key)
+static struct okv_local_advertised *find_advertised(struct okv_local_conn *conn, uint32_t key)
 {
     unsigned place = key % PLACES_MAX;
 
-    if (!conn->exposed || place >= place_count(conn) || conn->exposed[place].key != key ||
-        conn->exposed[place].fd < 0)
+    if (!conn->advertised || place >= place_count(conn) || conn->advertised[place].key != key ||
+        conn->advertised[place].fd < 0)
         return NULL;
-    return &conn->exposed[place];
+    return &conn->advertised[place];
 }
 
-static int pull_now(struct okv_local_conn *conn, const struct okv_pull *pull)
+static int rendezvous_now(struct okv_local_conn *conn, const struct okv_rendezvous *rendezvous)
 {
-    const struct okv_exposed_region *region = &okv_local_endpoint(conn->base.endpoint)->region;
-    struct okv_local_exposed *exposed = find_exposed(conn, pull->key);
+    const struct okv_region *region = &okv_local_endpoint(conn->base.endpoint)->region;
+    struct okv_local_advertised *advertised = find_advertised(conn, rendezvous->key);
 
     /* The message that names it may have been faster through the ring. */
-    for (unsigned i = 0; !exposed && i < HEAR_MAX && okv_local_hear(conn) > 0; i++)
-        exposed = find_exposed(conn, pull->key);
-    if (!exposed)
-        return OKV_EPULL;
-    int status = copy_exposed(exposed, pull, (uint8_t *)region->base + pull->offset);
-    use_up(exposed);
+    for (unsigned i = 0; !advertised && i < HEAR_MAX && okv_local_hear(conn) > 0; i++)
+        advertised = find_advertised(conn, rendezvous->key);
+    if (!advertised)
+        return OKV_ERENDEZVOUS;
+    int status =
+        copy_advertised(advertised, rendezvous, (uint8_t *)region->base + rendezvous->offset);
+    use_up(advertised);
     return status;
 }
 
-int okv_local_pull(struct okv_conn *base, const struct okv_pull *pull)
+int okv_local_rendezvous(struct okv_conn *base, const struct okv_rendezvous *rendezvous)
 {
     struct okv_local_conn *conn = okv_local_conn(base);
     struct okv_local_endpoint *endpoint = okv_local_endpoint(base->endpoint);
 
     /* A client's endpoint has a region of length 0. */
-    if (pull->length == 0 || !okv_range_inside(pull->offset, pull->length, endpoint->region.length))
+    if (rendezvous->length == 0 ||
+        !okv_range_inside(rendezvous->offset, rendezvous->length, endpoint->region.length))
         return OKV_EINVAL;
     if (conn->state != OKV_LOCAL_OPEN)
         return OKV_EDISCONNECTED;
-    if (conn->pull_count == OKV_PULLS_MAX)
+    if (conn->rendezvous_count == OKV_RENDEZVOUS_MAX)
         return OKV_EAGAIN;
-    if (conn->pull_count == 0) {
-        conn->next_pulled = NULL;
-        *endpoint->pulled_tail = conn;
-        endpoint->pulled_tail = &conn->next_pulled;
+    if (conn->rendezvous_count == 0) {
+        conn->next_rendezvous_done = NULL;
+        *endpoint->rendezvous_done_tail = conn;
+        endpoint->rendezvous_done_tail = &conn->next_rendezvous_done;
     }
-    conn->pulls[(conn->pull_first + conn->pull_count++) % OKV_PULLS_MAX] =
-        (struct okv_local_done){pull->cookie, pull_now(conn, pull)};
+    conn->rendezvous_reads[(conn->rendezvous_first + conn->rendezvous_count++) %
+                           OKV_RENDEZVOUS_MAX] =
+        (struct okv_local_done){rendezvous->cookie, rendezvous_now(conn, rendezvous)};
     base->acknowledged++;
     okv_local_announce(endpoint);
     return 0;
 }
 
-int okv_local_report_pulled(struct okv_local_endpoint *endpoint, struct okv_event *events, int max)
+int okv_local_report_rendezvous_done(struct okv_local_endpoint *endpoint, struct okv_event *events,
+                                     int max)
 {
     int n = 0;
 
-    while (n < max && endpoint->pulled) {
-        struct okv_local_conn *conn = endpoint->pulled;
-        const struct okv_local_done *done = &conn->pulls[conn->pull_first];
+    while (n < max && endpoint->rendezvous_done) {
+        struct okv_local_conn *conn = endpoint->rendezvous_done;
+        const struct okv_local_done *done = &conn->rendezvous_reads[conn->rendezvous_first];
         events[n++] = (struct okv_event){
-            .type = OKV_EVENT_PULLED,
+            .type = OKV_EVENT_RENDEZVOUS_DONE,
             .status = done->status,
             .conn = &conn->base,
             .cookie = done->cookie,
         };
-        conn->pull_first = (conn->pull_first + 1) % OKV_PULLS_MAX;
-        if (--conn->pull_count > 0)
+        conn->rendezvous_first = (conn->rendezvous_first + 1) % OKV_RENDEZVOUS_MAX;
+        if (--conn->rendezvous_count > 0)
             continue;
-        endpoint->pulled = conn->next_pulled;
-        if (!endpoint->pulled)
-            endpoint->pulled_tail = &endpoint->pulled;
+        endpoint->rendezvous_done = conn->next_rendezvous_done;
+        if (!endpoint->rendezvous_done)
+            endpoint->rendezvous_done_tail = &endpoint->rendezvous_done;
     }
     return n;
 }

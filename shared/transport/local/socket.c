@@ -1,4 +1,5 @@
-/* Packets on the socket of a local connection after its handshake: bells, exposures, the end. */
+/* Packets on the socket of a local connection after its handshake: bells, advertised buffers, the
+ * end. */
 #include "shared/transport/local/local.h"
 
 #include <errno.h>
@@ -17,7 +18,7 @@
 struct packets {
     struct mmsghdr headers[PACKETS];
     struct iovec vectors[PACKETS];
-    uint8_t bytes[PACKETS][OKV_LOCAL_EXPOSURE_SIZE];
+    uint8_t bytes[PACKETS][OKV_LOCAL_ADVERT_SIZE];
     union {
         struct cmsghdr header;
         char space[CMSG_LEN(sizeof(int))]; /* with CMSG_SPACE a second descriptor would fit */
@@ -62,10 +63,10 @@ static int take_packet(struct okv_local_conn *conn, const struct mmsghdr *packet
     /* The end of the stream, or an empty packet, which no peer of ours sends. */
     if (packet->msg_len == 0)
         return OKV_EDISCONNECTED;
-    if (is_whole && packet->msg_len == OKV_LOCAL_EXPOSURE_SIZE &&
-        okv_get_u32(bytes) == OKV_LOCAL_EXPOSURE_MARK &&
+    if (is_whole && packet->msg_len == OKV_LOCAL_ADVERT_SIZE &&
+        okv_get_u32(bytes) == OKV_LOCAL_ADVERT_MARK &&
         !okv_local_endpoint(conn->base.endpoint)->client)
-        return okv_local_take_exposure(conn, bytes + 4, fd);
+        return okv_local_take_advert(conn, bytes + 4, fd);
     if (fd >= 0)
         close(fd);
     if (is_whole && packet->msg_len == OKV_LOCAL_BELL_SIZE &&
@@ -159,7 +160,7 @@ void okv_local_hang_up(struct okv_local_conn *conn)
     okv_local_announce(okv_local_endpoint(conn->base.endpoint));
 }
 
-int okv_local_probe(struct okv_conn *base)
+int okv_local_heartbeat(struct okv_conn *base)
 {
     struct okv_local_conn *conn = okv_local_conn(base);
     struct pollfd watched[] = {

@@ -38,11 +38,11 @@ int okv_verbs_attempt_begin(struct verbs_connecting *c)
     return 0;
 }
 
-/* READs that a send queue has room for beside the messages and the probes; the rest of
+/* READs that a send queue has room for beside the messages and the heartbeats; the rest of
  * them the device refuses itself. */
 static unsigned reads_that_fit(int max_qp_wr, uint32_t credits)
 {
-    int64_t room = (int64_t)max_qp_wr - credits - VERBS_PROBES - 2;
+    int64_t room = (int64_t)max_qp_wr - credits - VERBS_HEARTBEATS - 2;
     if (room < 1)
         return 1;
     return room < VERBS_MAX_READS ? (unsigned)room : VERBS_MAX_READS;
@@ -57,7 +57,7 @@ static int on_address(struct verbs_connecting *c)
     if (rc)
         return rc;
     a->reads_out = verbs_at_most(attr.max_qp_init_rd_atom, VERBS_READ_DEPTH);
-    a->reads_in = verbs_at_most(attr.max_qp_rd_atom, VERBS_PULL_DEPTH);
+    a->reads_in = verbs_at_most(attr.max_qp_rd_atom, VERBS_RENDEZVOUS_DEPTH);
     a->reads_posted = reads_that_fit(attr.max_qp_wr, c->limits.credits);
     if (rdma_resolve_route(a->id, resolve_ms(c)))
         return okv_verbs_explain_route(c, errno);
@@ -129,7 +129,7 @@ static int on_route(struct verbs_connecting *c)
         .srq = 1,
         .qp_num = a->conn->qp_num,
     };
-    /* Remote writes are for the server's probes: no memory here allows any. */
+    /* Remote writes are for the server's heartbeats: no memory here allows any. */
     int errnum =
         okv_verbs_qp_to_init(a->conn, a->id, IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
     if (errnum)

@@ -116,7 +116,7 @@ static int choose_device(struct verbs_listener *l, struct okv_diag *diag)
 }
 
 /* What the port is, and what it allows. */
-static void look_at_port(struct verbs_listener *l)
+static void check_port(struct verbs_listener *l)
 {
     struct ibv_gid_entry gid;
     struct ibv_port_attr attr;
@@ -127,9 +127,9 @@ static void look_at_port(struct verbs_listener *l)
         okv_verbs_find_gid(l->verbs, port, any ? NULL : &l->id->route.addr.addr.ibaddr.sgid, &gid);
 
     bool answers = ibv_query_port(l->verbs, port, &attr) == 0;
-    l->pull_piece = answers && attr.max_msg_sz > 0 && attr.max_msg_sz < VERBS_PULL_PIECE
-                        ? attr.max_msg_sz
-                        : VERBS_PULL_PIECE;
+    l->rendezvous_piece = answers && attr.max_msg_sz > 0 && attr.max_msg_sz < VERBS_RENDEZVOUS_PIECE
+                              ? attr.max_msg_sz
+                              : VERBS_RENDEZVOUS_PIECE;
     okv_verbs_describe(l->verbs, port, known ? &gid : NULL,
                        answers ? attr.active_mtu : IBV_MTU_1024, l->base.how, sizeof l->base.how);
 
@@ -144,9 +144,9 @@ static void look_at_port(struct verbs_listener *l)
 }
 
 /* Protection domain and region: what peers may read, and nothing they may write;
- * the device itself writes there what we pull. */
-static int expose(struct verbs_listener *l, const struct okv_exposed_region *region,
-                  struct okv_diag *diag)
+ * the device itself writes there what we rendezvous read. */
+static int advertise(struct verbs_listener *l, const struct okv_region *region,
+                     struct okv_diag *diag)
 {
     l->pd = ibv_alloc_pd(l->verbs);
     if (!l->pd)
@@ -170,7 +170,7 @@ static void conceal(struct verbs_listener *l)
 }
 
 static int listen_on(struct verbs_listener *l, const struct okv_uri *uri,
-                     const struct okv_exposed_region *region, struct okv_diag *diag)
+                     const struct okv_region *region, struct okv_diag *diag)
 {
     struct ibv_device_attr attr;
     bool any = strcmp(uri->host, "*") == 0;
@@ -180,12 +180,12 @@ static int listen_on(struct verbs_listener *l, const struct okv_uri *uri,
     if (rc == 0)
         rc = okv_verbs_check_device(l->verbs, &attr, diag);
     if (rc == 0)
-        rc = expose(l, region, diag);
+        rc = advertise(l, region, diag);
     if (rc)
         return rc;
     l->max_reads_in = verbs_at_most(attr.max_qp_rd_atom, 254);
-    l->pull_depth = verbs_at_most(attr.max_qp_init_rd_atom, VERBS_PULL_DEPTH);
-    look_at_port(l);
+    l->rendezvous_depth = verbs_at_most(attr.max_qp_init_rd_atom, VERBS_RENDEZVOUS_DEPTH);
+    check_port(l);
     if (rdma_listen(l->id, 0)) { /* 0: the system's limit, net.rdma_ucm.max_backlog */
         rc = explain_bind(errno, uri, diag);
         conceal(l);
@@ -193,7 +193,7 @@ static int listen_on(struct verbs_listener *l, const struct okv_uri *uri,
     return rc;
 }
 
-static int verbs_listen(const struct okv_uri *uri, const struct okv_exposed_region *region,
+static int verbs_listen(const struct okv_uri *uri, const struct okv_region *region,
                         struct okv_listener **out, struct okv_diag *diag)
 {
     struct verbs_listener *l = calloc(1, sizeof *l);
@@ -324,7 +324,7 @@ static int answer(struct verbs_request *r, struct verbs_conn *conn, uint8_t read
         .private_data = welcome,
         .private_data_len = (uint8_t)length,
         .responder_resources = reads_in,
-        .initiator_depth = conn->pull_depth,
+        .initiator_depth = conn->rendezvous_depth,
         .flow_control = 1,
         .rnr_retry_count = VERBS_RETRY_COUNT,
         .srq = 1,
@@ -333,7 +333,7 @@ static int answer(struct verbs_request *r, struct verbs_conn *conn, uint8_t read
     /* Under the lock: a message of the client may reach the endpoint's thread
      * before this call returns, and must then find the connection. */
     pthread_mutex_lock(&ep->handover.lock);
-    conn->probe_from_ns = okv_clock_ns() + VERBS_READY_NS;
+    conn->heartbeat_from_ns = okv_clock_ns() + VERBS_READY_NS;
     r->id->context = conn;
     conn->id = r->id;
     int rc = rdma_accept(r->id, &param);
@@ -354,17 +354,17 @@ static int verbs_accept(struct okv_request *request, struct okv_endpoint *endpoi
     if (length > OKV_WELCOME_MAX)
         return OKV_EINVAL;
     if (r->initiator_depth == 0)
-        return OKV_EUNSUPPORTED; /* no value could be pulled from it */
+        return OKV_EUNSUPPORTED; /* no value could be READ by rendezvous from it */
     int rc = okv_verbs_conn_new((struct verbs_endpoint *)endpoint, &conn, NULL);
     if (rc)
         return rc;
     conn->base.user = user;
     snprintf(conn->base.peer, sizeof conn->base.peer, "%s", request->peer);
     uint8_t reads_in = verbs_at_most(r->responder_resources, l->max_reads_in);
-    conn->pull_depth = verbs_at_most(r->initiator_depth, l->pull_depth);
+    conn->rendezvous_depth = verbs_at_most(r->initiator_depth, l->rendezvous_depth);
     errnum = okv_verbs_qp_to_init(conn, r->id, IBV_ACCESS_REMOTE_READ);
     if (errnum == 0)
-        errnum = okv_verbs_qp_to_rts(conn, r->id, reads_in, conn->pull_depth);
+        errnum = okv_verbs_qp_to_rts(conn, r->id, reads_in, conn->rendezvous_depth);
     if (errnum == 0)
         errnum = answer(r, conn, reads_in, welcome, length);
     if (errnum) {
@@ -390,7 +390,6 @@ const struct okv_transport_ops okv_transport_verbs = {
     .next_request = verbs_next_request,
     .accept = verbs_accept,
     .reject = verbs_reject,
-    .connect = okv_verbs_connect,
     .connect_start = okv_verbs_connect_start,
     .connect_step = okv_verbs_connect_step,
     .connect_cancel = okv_verbs_connect_cancel,
@@ -400,13 +399,13 @@ const struct okv_transport_ops okv_transport_verbs = {
     .memory_register = okv_verbs_memory_register,
     .memory_unregister = okv_verbs_memory_unregister,
     .post_read = okv_verbs_post_read,
-    .expose = okv_verbs_expose,
-    .unexpose = okv_verbs_unexpose,
-    .pull = okv_verbs_pull,
+    .advertise = okv_verbs_advertise,
+    .withdraw = okv_verbs_withdraw,
+    .rendezvous = okv_verbs_rendezvous,
     .send_buffer = okv_verbs_send_buffer,
     .post_send = okv_verbs_post_send,
     .flush = okv_verbs_flush,
-    .probe = okv_verbs_probe,
+    .heartbeat = okv_verbs_heartbeat,
     .poll = okv_verbs_poll,
     .recv_release = okv_verbs_recv_release,
     .arm = okv_verbs_arm,

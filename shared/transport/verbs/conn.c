@@ -203,7 +203,7 @@ int okv_verbs_conn_finish(struct verbs_endpoint *endpoint, struct okv_event *eve
         }
         revoke_work(conn);
         if (!give_up_reads(conn, events, max, &count) ||
-            !okv_verbs_give_up_pulls(conn, events, max, &count) || count == max)
+            !okv_verbs_give_up_rendezvous_reads(conn, events, max, &count) || count == max)
             break;
         *link = conn->next_closing;
         expel(conn);

@@ -148,9 +148,3 @@ void okv_verbs_connect_cancel(struct okv_connecting *connecting)
     okv_verbs_attempt_end(c);
     release(c);
 }
-
-int okv_verbs_connect(const struct okv_uri *uri, const struct okv_connect_params *params,
-                      struct okv_welcome *welcome, struct okv_conn **out, struct okv_diag *diag)
-{
-    return okv_connect_blocking(&okv_transport_verbs, uri, params, welcome, out, diag);
-}

@@ -29,7 +29,7 @@ static struct queue_sizes queue_sizes(const struct verbs_endpoint_params *params
      * queue are posted again only when the caller is done with them. */
     sizes.slots = params->max_conns * credits + (params->max_conns > 1 ? credits + 16 : 2);
     uint64_t sends = credits + 1;
-    uint64_t reads = (uint64_t)params->reads_per_conn + VERBS_PROBES;
+    uint64_t reads = (uint64_t)params->reads_per_conn + VERBS_HEARTBEATS;
     sizes.completions = sizes.slots + params->max_conns * (sends + reads + 1);
     return sizes;
 }
@@ -255,7 +255,7 @@ int okv_verbs_endpoint_create(struct okv_listener *listener,
         .listener = l,
         .limits = *limits,
         .max_conns = max_conns,
-        .reads_per_conn = l->pull_depth,
+        .reads_per_conn = l->rendezvous_depth,
     };
     struct verbs_endpoint *ep;
     int rc = okv_verbs_endpoint_new(&params, &ep, diag);

@@ -1,4 +1,4 @@
-/* Memory that the device may touch: the exposed region, message slots, the caller's buffers. */
+/* Memory that the device may touch: the advertised region, message slots, the caller's buffers. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

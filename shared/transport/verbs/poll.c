@@ -152,9 +152,9 @@ static int complete_own(struct verbs_conn *conn, enum verbs_work work, const str
     switch (work) {
     case VERBS_WORK_READ:
         return complete_read(conn, wc, event);
-    case VERBS_WORK_PULL:
+    case VERBS_WORK_RENDEZVOUS:
         return okv_verbs_complete_piece(conn, wc, event);
-    case VERBS_WORK_PROBE:
+    case VERBS_WORK_HEARTBEAT:
         conn->probing = false;
         return 0;
     default:
@@ -208,7 +208,7 @@ static int refill(struct verbs_endpoint *ep, bool *drained)
 }
 
 /* A client has no listener's thread: it reads its CM events between completions. */
-static void look_at_cm(struct verbs_endpoint *ep)
+static void poll_cm(struct verbs_endpoint *ep)
 {
     struct rdma_cm_event *event;
     while (rdma_get_cm_event(ep->cm, &event) == 0) {
@@ -241,7 +241,7 @@ int okv_verbs_poll(struct okv_endpoint *endpoint, struct okv_event *events, int 
         count += complete_next(ep, &events[count]);
     }
     if (count == 0 && ep->cm && (ep->armed || ++ep->empty_polls % CM_LOOK_EVERY == 0))
-        look_at_cm(ep);
+        poll_cm(ep);
     if (ep->closing)
         count += okv_verbs_conn_finish(ep, events + count, max - count);
     if (count > 0) {

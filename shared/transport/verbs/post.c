@@ -1,4 +1,4 @@
-/* Work for the device: sends, READs, probes. */
+/* Work for the device: sends, READs, heartbeats. */
 #include <arpa/inet.h>
 
 #include "shared/base/bytes.h"
@@ -153,16 +153,16 @@ int okv_verbs_post_read(struct okv_conn *conn, const struct okv_read *reads, uns
     return OKV_EDISCONNECTED;
 }
 
-/* ---- probes ---- */
+/* ---- heartbeats ---- */
 
-/* Whether the peer can answer a probe, or is out of time to get ready for one. */
-static bool may_be_probed(const struct verbs_conn *conn, bool by_server)
+/* Whether the peer can answer a heartbeat, or is out of time to get ready for one. */
+static bool may_be_sent_a_heartbeat(const struct verbs_conn *conn, bool by_server)
 {
     if (!by_server)
         return conn->base.remote_length > 0;
     return conn->base.acknowledged > 0 ||
            atomic_load_explicit(&conn->ready, memory_order_relaxed) ||
-           okv_clock_ns() >= conn->probe_from_ns;
+           okv_clock_ns() >= conn->heartbeat_from_ns;
 }
 
 /* What the device of the peer answers by itself, if its queue pair is sound. A client READs a byte
@@ -170,14 +170,14 @@ static bool may_be_probed(const struct verbs_conn *conn, bool by_server)
  * neither address nor key of that (IBTA specification C9-88). A READ of nothing is as good until
  * it has to be sent again: rxe of Linux 6.1 looks its key up then, and ends the connection
  * (read_reply() in rxe_resp.c). */
-int okv_verbs_probe(struct okv_conn *conn)
+int okv_verbs_heartbeat(struct okv_conn *conn)
 {
     struct verbs_conn *c = (struct verbs_conn *)conn;
     bool is_server = ((struct verbs_endpoint *)conn->endpoint)->listener;
     struct ibv_sge sge = {
         .addr = (uintptr_t)c->send_slab.spare, .length = 1, .lkey = c->send_slab.mr->lkey};
     struct ibv_send_wr wr = {
-        .wr_id = verbs_wr_id(VERBS_WORK_PROBE, 0),
+        .wr_id = verbs_wr_id(VERBS_WORK_HEARTBEAT, 0),
         .opcode = IBV_WR_RDMA_WRITE,
         .send_flags = IBV_SEND_SIGNALED,
     };
@@ -185,7 +185,7 @@ int okv_verbs_probe(struct okv_conn *conn)
 
     if (c->state != VERBS_CONN_OPEN)
         return OKV_EDISCONNECTED;
-    if (c->probing || !may_be_probed(c, is_server))
+    if (c->probing || !may_be_sent_a_heartbeat(c, is_server))
         return 0;
     if (!is_server) {
         wr.opcode = IBV_WR_RDMA_READ;

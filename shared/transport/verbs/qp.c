@@ -16,7 +16,7 @@ int okv_verbs_qp_create(struct verbs_conn *conn, struct okv_diag *diag)
             .send_cq = ep->cq,
             .recv_cq = ep->cq,
             .srq = ep->srq,
-            .cap = {.max_send_wr = conn->send_count + ep->reads_per_conn + VERBS_PROBES + 1,
+            .cap = {.max_send_wr = conn->send_count + ep->reads_per_conn + VERBS_HEARTBEATS + 1,
                     .max_send_sge = 1,
                     .max_inline_data = inline_sizes[i]},
             .qp_type = IBV_QPT_RC,

@@ -2,18 +2,16 @@
  * What the files of the verbs transport share. Nobody else includes this.
  *
  *   _device   which device, how it is described, what it cannot do
- *   _mr       the exposed region and the caller's memory
+ *   _mr       the advertised region and the caller's memory
  *   _endpoint completion queue, receive slots, wake-ups
  *   _conn     one connection: life and death, send buffers, table of READs
  *   _qp       queue pairs: how they are made, and their states
- *   _post     the functions that post sends, READs and probes, and what they count
- *   _pull     a client's exposures; the server's pulls, the one function that posts their pieces
- *   _poll     completions to events
- *   _cm       the listener: requests, accept, reject, events of the connection manager
- *   _lookup   names to addresses
- *   _connect  the client's way to a connection: addresses and attempts in turn
- *   _attempt  one attempt, event by event
- *   _explain  what failed on that way, for people
+ *   _post     the functions that post sends, READs and heartbeats, and what they count
+ *   _rendezvous     a client's advertised buffers; the server's rendezvous reads, the one function
+ * that posts their pieces _poll     completions to events _cm       the listener: requests, accept,
+ * reject, events of the connection manager _lookup   names to addresses _connect  the client's way
+ * to a connection: addresses and attempts in turn _attempt  one attempt, event by event _explain
+ * what failed on that way, for people
  *
  * Threads. Two may be at work on a server: the listener's, which reads CM
  * events, and the endpoint's. They meet in `struct verbs_handover`, under its
@@ -38,19 +36,21 @@
 
 #include "shared/transport/transport.h"
 
-#define VERBS_MAX_READS 64          /* READs that a client may post at once */
-#define VERBS_READ_DEPTH 16         /* of them on their way at once, that we ask for */
-#define VERBS_PULL_DEPTH 4          /* pieces of pulls on their way at once, that we ask for */
-#define VERBS_PULL_PIECE (1u << 20) /* bytes of a pull that one READ brings at most */
-#define VERBS_PROBES 1              /* probes on their way at once */
-#define VERBS_SLAB_SPARE 64         /* bytes of a slab that belong to no slot: a probe's answer */
-#define VERBS_MAX_INLINE 256        /* bytes that we ask to send without a DMA read */
-#define VERBS_POLL_BATCH 16         /* completions taken from the queue at once */
-#define VERBS_CLOSE_NS 1000000000u  /* what a closing connection gets to flush its work */
-#define VERBS_HELLO_ROOM 256        /* private data lengths are 8 bits wide */
+#define VERBS_MAX_READS 64  /* READs that a client may post at once */
+#define VERBS_READ_DEPTH 16 /* of them on their way at once, that we ask for */
+#define VERBS_RENDEZVOUS_DEPTH \
+    4 /* pieces of rendezvous reads on their way at once, that we ask for */
+#define VERBS_RENDEZVOUS_PIECE \
+    (1u << 20)               /* bytes of a rendezvous read that one READ brings at most */
+#define VERBS_HEARTBEATS 1   /* heartbeats on their way at once */
+#define VERBS_SLAB_SPARE 64  /* bytes of a slab that belong to no slot: a heartbeat's answer */
+#define VERBS_MAX_INLINE 256 /* bytes that we ask to send without a DMA read */
+#define VERBS_POLL_BATCH 16  /* completions taken from the queue at once */
+#define VERBS_CLOSE_NS 1000000000u /* what a closing connection gets to flush its work */
+#define VERBS_HELLO_ROOM 256       /* private data lengths are 8 bits wide */
 
 /* A client readies its queue pair when it looks at our welcome, which it may be slow to do, and
- * until then drops a probe, which would be the end of the connection. It gets this long to say
+ * until then drops a heartbeat, which would be the end of the connection. It gets this long to say
  * that it did: one that never does is still found within a keepalive of 3 s. */
 #define VERBS_READY_NS 1500000000u
 
@@ -72,10 +72,10 @@ struct verbs_listener {
     struct ibv_context *verbs; /* the connection manager's; never closed by us */
     struct ibv_pd *pd;
     struct ibv_mr *region;
-    uint8_t max_reads_in; /* READs that the device can serve at once on one connection */
-    uint8_t pull_depth;   /* READs of ours that may be under way at once on one connection */
-    uint32_t pull_piece;  /* bytes of one of them at most */
-    bool removed;         /* the device went away */
+    uint8_t max_reads_in;      /* READs that the device can serve at once on one connection */
+    uint8_t rendezvous_depth;  /* READs of ours that may be under way at once on one connection */
+    uint32_t rendezvous_piece; /* bytes of one of them at most */
+    bool removed;              /* the device went away */
 };
 
 struct verbs_request {
@@ -115,11 +115,13 @@ struct verbs_endpoint {
     struct okv_endpoint base; /* base.fd: an epoll set of the descriptors below */
     struct ibv_context *verbs;
     struct ibv_pd *pd;
-    bool owns_pd;                          /* a client's; a server's belongs to its listener */
-    const struct verbs_listener *listener; /* server: whose region pulls go to; NULL on a client */
+    bool owns_pd; /* a client's; a server's belongs to its listener */
+    const struct verbs_listener
+        *listener; /* server: whose region rendezvous reads go to; NULL on a client */
     struct okv_message_limits limits;
     unsigned max_conns;
-    unsigned reads_per_conn; /* that may be posted: a client's READs, a server's pieces of pulls */
+    unsigned reads_per_conn; /* that may be posted: a client's READs, a server's pieces of
+                                rendezvous reads */
     atomic_uint conns;
 
     struct ibv_comp_channel *completions;
@@ -167,8 +169,8 @@ struct verbs_send {
     struct ibv_sge sge;
 };
 
-/* A pull, split into pieces that one READ can bring. */
-struct verbs_pull {
+/* A rendezvous read, split into pieces that one READ can bring. */
+struct verbs_rendezvous {
     uint64_t address; /* of the next piece */
     uint64_t offset;  /* of the next piece */
     uint64_t cookie;
@@ -203,17 +205,19 @@ struct verbs_conn {
     struct ibv_send_wr *queue_first, *queue_last; /* what the next flush posts */
     unsigned queue_count;
 
-    bool probing;           /* a probe is under way */
-    atomic_bool ready;      /* server: the peer's queue pair takes packets, as far as we heard */
-    uint64_t probe_from_ns; /* server: a peer of which nothing was heard is probed from then on */
+    bool probing;      /* a heartbeat is under way */
+    atomic_bool ready; /* server: the peer's queue pair takes packets, as far as we heard */
+    uint64_t heartbeat_from_ns; /* server: a peer of which nothing was heard is sent a heartbeat
+                                   from then on */
 
     struct verbs_read_slot reads[VERBS_MAX_READS];
     unsigned reads_busy;
 
-    struct verbs_pull pulls[OKV_PULLS_MAX]; /* a ring, the oldest at pull_first */
-    unsigned pull_first, pull_count;
-    unsigned pieces;    /* of all pulls, under way */
-    uint8_t pull_depth; /* the most of them; 0: this connection cannot pull */
+    struct verbs_rendezvous
+        rendezvous_reads[OKV_RENDEZVOUS_MAX]; /* a ring, the oldest at rendezvous_first */
+    unsigned rendezvous_first, rendezvous_count;
+    unsigned pieces;          /* of all rendezvous reads, under way */
+    uint8_t rendezvous_depth; /* the most of them; 0: this connection cannot rendezvous read */
 
     struct verbs_conn *next_by_qp_num;
     struct verbs_conn *next_opened; /* in handover.opened, then in endpoint.announce */
@@ -227,8 +231,8 @@ enum verbs_work {
     VERBS_WORK_RECV = 1,
     VERBS_WORK_SEND,
     VERBS_WORK_READ,
-    VERBS_WORK_PULL,
-    VERBS_WORK_PROBE,
+    VERBS_WORK_RENDEZVOUS,
+    VERBS_WORK_HEARTBEAT,
 };
 
 static inline uint64_t verbs_wr_id(enum verbs_work work, unsigned index)
@@ -355,21 +359,21 @@ uint8_t *okv_verbs_send_buffer(struct okv_conn *conn);
 int okv_verbs_post_send(struct okv_conn *conn, uint32_t length, uint32_t immediate);
 void okv_verbs_flush(struct okv_conn *conn);
 int okv_verbs_post_read(struct okv_conn *conn, const struct okv_read *reads, unsigned count);
-int okv_verbs_probe(struct okv_conn *conn);
+int okv_verbs_heartbeat(struct okv_conn *conn);
 
-/* transport_verbs_pull.c */
+/* transport_verbs_rendezvous.c */
 
-int okv_verbs_expose(struct okv_conn *conn, const void *base, size_t length,
-                     struct okv_exposure **out);
-void okv_verbs_unexpose(struct okv_exposure *exposure);
-int okv_verbs_pull(struct okv_conn *conn, const struct okv_pull *pull);
-/* A piece of a pull has completed; returns the number of events, 1 or 0. */
+int okv_verbs_advertise(struct okv_conn *conn, const void *base, size_t length,
+                        struct okv_advert **out);
+void okv_verbs_withdraw(struct okv_advert *advert);
+int okv_verbs_rendezvous(struct okv_conn *conn, const struct okv_rendezvous *rendezvous);
+/* A piece of a rendezvous read has completed; returns the number of events, 1 or 0. */
 int okv_verbs_complete_piece(struct verbs_conn *conn, const struct ibv_wc *wc,
                              struct okv_event *event);
-/* Pulls that never ended, or never began, end here; the device must have let go of
+/* Rendezvous reads that never ended, or never began, end here; the device must have let go of
  * them. True when none is left. */
-bool okv_verbs_give_up_pulls(struct verbs_conn *conn, struct okv_event *events, int max,
-                             int *count);
+bool okv_verbs_give_up_rendezvous_reads(struct verbs_conn *conn, struct okv_event *events, int max,
+                                        int *count);
 
 /* transport_verbs_poll.c */
 
@@ -398,8 +402,6 @@ int okv_verbs_lookup(const char *host, const char *port, int flags, struct addri
 
 /* ---- _connect ---- */
 
-int okv_verbs_connect(const struct okv_uri *uri, const struct okv_connect_params *params,
-                      struct okv_welcome *welcome, struct okv_conn **out, struct okv_diag *diag);
 int okv_verbs_connect_start(const struct okv_uri *uri, const struct okv_connect_params *params,
                             struct okv_connecting **out, struct okv_diag *diag);
 int okv_verbs_connect_step(struct okv_connecting *connecting, struct okv_welcome *welcome,

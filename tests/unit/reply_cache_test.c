@@ -1,4 +1,5 @@
-/* Ledgers: what a write that comes again gets, who holds a ledger, and how long one is kept. */
+/* Reply caches: what a write that comes again gets, who holds a reply cache, and how long one is
+ * kept. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +17,7 @@
 #define REMEMBER_MS 1000u
 
 struct fixture {
-    struct okv_ledgers ledgers;
+    struct okv_reply_caches reply_caches;
     uint64_t now_ms;
     uint64_t session_id;
 };
@@ -27,14 +28,14 @@ static int setup(void **state)
 
     fixture = (struct fixture){.now_ms = 5};
     *state = &fixture;
-    return okv_ledgers_init(&fixture.ledgers, LIMIT, REMEMBER_MS, 42);
+    return okv_reply_caches_init(&fixture.reply_caches, LIMIT, REMEMBER_MS, 42);
 }
 
 static int teardown(void **state)
 {
     struct fixture *fixture = *state;
 
-    okv_ledgers_fini(&fixture->ledgers);
+    okv_reply_caches_fini(&fixture->reply_caches);
     return 0;
 }
 
@@ -47,13 +48,13 @@ static const uint8_t *id_of(uint8_t client)
 }
 
 struct holder {
-    struct okv_ledger_taken taken;
+    struct okv_reply_cache_taken taken;
     uint64_t session_id;
 };
 
 static int try_take(struct fixture *fixture, uint8_t client, uint64_t resume, struct holder *out)
 {
-    const struct okv_ledger_taker taker = {
+    const struct okv_reply_cache_taker taker = {
         .client_id = id_of(client),
         .session_id = ++fixture->session_id,
         .resume = resume,
@@ -63,7 +64,7 @@ static int try_take(struct fixture *fixture, uint8_t client, uint64_t resume, st
     };
 
     out->session_id = taker.session_id;
-    return okv_ledger_take(&fixture->ledgers, &taker, fixture->now_ms, &out->taken);
+    return okv_reply_cache_take_over(&fixture->reply_caches, &taker, fixture->now_ms, &out->taken);
 }
 
 static struct holder take(struct fixture *fixture, uint8_t client, uint64_t resume)
@@ -71,42 +72,44 @@ static struct holder take(struct fixture *fixture, uint8_t client, uint64_t resu
     struct holder holder;
 
     assert_int_equal(try_take(fixture, client, resume, &holder), 0);
-    assert_non_null(holder.taken.ledger);
+    assert_non_null(holder.taken.reply_cache);
     return holder;
 }
 
 static bool give_back(struct fixture *fixture, const struct holder *holder, bool forget)
 {
-    return okv_ledger_give_back(&fixture->ledgers, holder->taken.ledger, holder->session_id,
-                                fixture->now_ms, forget);
+    return okv_reply_cache_give_back(&fixture->reply_caches, holder->taken.reply_cache,
+                                     holder->session_id, fixture->now_ms, forget);
 }
 
-static enum okv_ledger_verdict begin(const struct holder *holder, uint16_t lane, uint64_t sequence)
+static enum okv_reply_cache_verdict begin(const struct holder *holder, uint16_t request_slot,
+                                          uint64_t sequence)
 {
     struct okv_reply_message reply;
-    uint8_t value[OKV_LEDGER_VALUE_MAX];
+    uint8_t value[OKV_REPLY_CACHE_VALUE_MAX];
 
-    return okv_ledger_begin(holder->taken.ledger, lane, sequence, &reply, value);
+    return okv_reply_cache_begin(holder->taken.reply_cache, request_slot, sequence, &reply, value);
 }
 
-static void done(const struct holder *holder, uint16_t lane, uint64_t sequence, uint64_t version)
+static void done(const struct holder *holder, uint16_t request_slot, uint64_t sequence,
+                 uint64_t version)
 {
     const struct okv_reply_message reply = {
-        .opcode = OKV_OP_PUT, .slot = lane, .sequence = sequence, .version = version};
+        .opcode = OKV_OP_PUT, .slot = request_slot, .sequence = sequence, .version = version};
 
-    okv_ledger_done(holder->taken.ledger, &reply);
+    okv_reply_cache_done(holder->taken.reply_cache, &reply);
 }
 
-static void apply(const struct holder *holder, uint16_t lane, uint64_t sequence)
+static void apply(const struct holder *holder, uint16_t request_slot, uint64_t sequence)
 {
-    assert_int_equal(begin(holder, lane, sequence), OKV_LEDGER_APPLY);
-    done(holder, lane, sequence, sequence);
+    assert_int_equal(begin(holder, request_slot, sequence), OKV_REPLY_CACHE_APPLY);
+    done(holder, request_slot, sequence, sequence);
 }
 
 static void duplicates_get_the_stored_answer(void **state)
 {
     struct holder holder = take(*state, 1, 0);
-    static const uint8_t result[OKV_LEDGER_VALUE_MAX] = "0123456789abcde";
+    static const uint8_t result[OKV_REPLY_CACHE_VALUE_MAX] = "0123456789abcde";
     const struct okv_reply_message stored = {
         .opcode = OKV_OP_FLUSH,
         .slot = 3,
@@ -117,14 +120,14 @@ static void duplicates_get_the_stored_answer(void **state)
         .value_length = sizeof result,
     };
 
-    assert_int_equal(okv_ledger_lanes(holder.taken.ledger), 4);
-    assert_int_equal(begin(&holder, 3, 7), OKV_LEDGER_APPLY);
-    okv_ledger_done(holder.taken.ledger, &stored);
+    assert_int_equal(okv_reply_cache_request_slots(holder.taken.reply_cache), 4);
+    assert_int_equal(begin(&holder, 3, 7), OKV_REPLY_CACHE_APPLY);
+    okv_reply_cache_done(holder.taken.reply_cache, &stored);
     for (int i = 0; i < 3; i++) {
         struct okv_reply_message reply;
-        uint8_t value[OKV_LEDGER_VALUE_MAX] = {0};
-        assert_int_equal(okv_ledger_begin(holder.taken.ledger, 3, 7, &reply, value),
-                         OKV_LEDGER_ANSWER);
+        uint8_t value[OKV_REPLY_CACHE_VALUE_MAX] = {0};
+        assert_int_equal(okv_reply_cache_begin(holder.taken.reply_cache, 3, 7, &reply, value),
+                         OKV_REPLY_CACHE_ANSWER);
         assert_int_equal(reply.opcode, OKV_OP_FLUSH);
         assert_int_equal(reply.slot, 3);
         assert_int_equal(reply.sequence, 7);
@@ -137,17 +140,17 @@ static void duplicates_get_the_stored_answer(void **state)
     give_back(*state, &holder, false);
 }
 
-static void late_ones_are_stale_and_lanes_are_apart(void **state)
+static void late_ones_are_stale_and_request_slots_are_apart(void **state)
 {
     struct holder holder = take(*state, 1, 0);
 
     apply(&holder, 0, 10);
     apply(&holder, 0, 12);
-    assert_int_equal(begin(&holder, 0, 10), OKV_LEDGER_STALE);
-    assert_int_equal(begin(&holder, 0, 11), OKV_LEDGER_STALE);
-    assert_int_equal(begin(&holder, 0, 12), OKV_LEDGER_ANSWER);
+    assert_int_equal(begin(&holder, 0, 10), OKV_REPLY_CACHE_STALE);
+    assert_int_equal(begin(&holder, 0, 11), OKV_REPLY_CACHE_STALE);
+    assert_int_equal(begin(&holder, 0, 12), OKV_REPLY_CACHE_ANSWER);
     apply(&holder, 1, 11);
-    assert_int_equal(begin(&holder, 0, 13), OKV_LEDGER_APPLY);
+    assert_int_equal(begin(&holder, 0, 13), OKV_REPLY_CACHE_APPLY);
     done(&holder, 0, 13, 1);
     give_back(*state, &holder, false);
 }
@@ -157,15 +160,15 @@ static void one_that_is_being_applied_is_waited_for(void **state)
     struct holder holder = take(*state, 1, 0);
 
     apply(&holder, 2, 5);
-    assert_int_equal(begin(&holder, 2, 8), OKV_LEDGER_APPLY);
-    assert_int_equal(begin(&holder, 2, 8), OKV_LEDGER_WAIT);
-    assert_int_equal(begin(&holder, 2, 9), OKV_LEDGER_WAIT);
-    assert_int_equal(begin(&holder, 2, 7), OKV_LEDGER_STALE);
-    okv_ledger_undone(holder.taken.ledger, 2);
-    assert_int_equal(begin(&holder, 2, 5), OKV_LEDGER_ANSWER);
-    assert_int_equal(begin(&holder, 2, 8), OKV_LEDGER_APPLY);
+    assert_int_equal(begin(&holder, 2, 8), OKV_REPLY_CACHE_APPLY);
+    assert_int_equal(begin(&holder, 2, 8), OKV_REPLY_CACHE_WAIT);
+    assert_int_equal(begin(&holder, 2, 9), OKV_REPLY_CACHE_WAIT);
+    assert_int_equal(begin(&holder, 2, 7), OKV_REPLY_CACHE_STALE);
+    okv_reply_cache_undone(holder.taken.reply_cache, 2);
+    assert_int_equal(begin(&holder, 2, 5), OKV_REPLY_CACHE_ANSWER);
+    assert_int_equal(begin(&holder, 2, 8), OKV_REPLY_CACHE_APPLY);
     done(&holder, 2, 8, 3);
-    assert_int_equal(begin(&holder, 2, 8), OKV_LEDGER_ANSWER);
+    assert_int_equal(begin(&holder, 2, 8), OKV_REPLY_CACHE_ANSWER);
     give_back(*state, &holder, false);
 }
 
@@ -184,8 +187,8 @@ static void a_client_that_comes_back_finds_its_results(void **state)
     struct holder second = take(fixture, 1, first.session_id);
     assert_true(second.taken.resumed);
     assert_false(second.taken.replaced);
-    assert_int_equal(begin(&second, 1, 4), OKV_LEDGER_ANSWER);
-    assert_int_equal(begin(&second, 1, 3), OKV_LEDGER_STALE);
+    assert_int_equal(begin(&second, 1, 4), OKV_REPLY_CACHE_ANSWER);
+    assert_int_equal(begin(&second, 1, 3), OKV_REPLY_CACHE_STALE);
     give_back(fixture, &second, false);
     give_back(fixture, &other, false);
 }
@@ -195,26 +198,26 @@ static void an_earlier_session_is_replaced(void **state)
     struct fixture *fixture = *state;
     struct holder first = take(fixture, 1, 0);
 
-    assert_int_equal(begin(&first, 0, 6), OKV_LEDGER_APPLY);
+    assert_int_equal(begin(&first, 0, 6), OKV_REPLY_CACHE_APPLY);
     struct holder second = take(fixture, 1, first.session_id);
-    assert_ptr_equal(second.taken.ledger, first.taken.ledger);
+    assert_ptr_equal(second.taken.reply_cache, first.taken.reply_cache);
     assert_true(second.taken.resumed);
     assert_true(second.taken.replaced);
-    assert_true(okv_ledger_is_replaced(first.taken.ledger, first.session_id));
-    assert_false(okv_ledger_is_replaced(second.taken.ledger, second.session_id));
-    /* The earlier one's pull goes on, and the later one's copy waits for how it ends. */
-    assert_int_equal(begin(&second, 0, 6), OKV_LEDGER_WAIT);
+    assert_true(okv_reply_cache_is_replaced(first.taken.reply_cache, first.session_id));
+    assert_false(okv_reply_cache_is_replaced(second.taken.reply_cache, second.session_id));
+    /* The earlier one's rendezvous read goes on, and the later one's copy waits for how it ends. */
+    assert_int_equal(begin(&second, 0, 6), OKV_REPLY_CACHE_WAIT);
     done(&first, 0, 6, 1);
-    assert_int_equal(begin(&second, 0, 6), OKV_LEDGER_ANSWER);
+    assert_int_equal(begin(&second, 0, 6), OKV_REPLY_CACHE_ANSWER);
     /* What the earlier one gives back is no longer its own. */
     give_back(fixture, &first, true);
     fixture->now_ms += 2 * REMEMBER_MS;
-    okv_ledgers_expire(&fixture->ledgers, fixture->now_ms);
-    assert_int_equal(begin(&second, 0, 6), OKV_LEDGER_ANSWER);
+    okv_reply_caches_expire(&fixture->reply_caches, fixture->now_ms);
+    assert_int_equal(begin(&second, 0, 6), OKV_REPLY_CACHE_ANSWER);
     give_back(fixture, &second, false);
 }
 
-/* One write, and then nothing for as long as a ledger is kept. */
+/* One write, and then nothing for as long as a reply cache is kept. */
 static struct holder hold_and_forget(struct fixture *fixture)
 {
     struct holder holder = take(fixture, 1, 0);
@@ -225,25 +228,25 @@ static struct holder hold_and_forget(struct fixture *fixture)
     return holder;
 }
 
-static void a_ledger_is_kept_for_a_while(void **state)
+static void a_reply_cache_is_kept_for_a_while(void **state)
 {
     struct fixture *fixture = *state;
     struct holder first = hold_and_forget(fixture);
 
     struct holder second = take(fixture, 1, first.session_id);
     assert_false(second.taken.resumed);
-    assert_int_equal(fixture->ledgers.count, 1);
+    assert_int_equal(fixture->reply_caches.count, 1);
     give_back(fixture, &second, true);
-    assert_int_equal(fixture->ledgers.count, 0);
+    assert_int_equal(fixture->reply_caches.count, 0);
     struct holder third = take(fixture, 1, second.session_id);
     assert_false(third.taken.resumed);
     give_back(fixture, &third, false);
-    assert_int_equal(fixture->ledgers.idle_count, 1);
+    assert_int_equal(fixture->reply_caches.idle_count, 1);
 }
 
-/* The welcome of the session for which a ledger was made got lost: it knows less than the
+/* The welcome of the session for which a reply cache was made got lost: it knows less than the
  * client does. */
-static void a_ledger_that_missed_something_is_not_resumed(void **state)
+static void a_reply_cache_that_missed_something_is_not_resumed(void **state)
 {
     struct fixture *fixture = *state;
     struct holder first = hold_and_forget(fixture);
@@ -279,7 +282,7 @@ static void a_session_that_is_not_of_this_boot_is_not_resumed(void **state)
 }
 
 /* Another thread gave it back after the time was read. */
-static void a_ledger_is_kept_when_its_time_is_still_to_come(void **state)
+static void a_reply_cache_is_kept_when_its_time_is_still_to_come(void **state)
 {
     struct fixture *fixture = *state;
     struct holder first = take(fixture, 1, 0);
@@ -287,37 +290,37 @@ static void a_ledger_is_kept_when_its_time_is_still_to_come(void **state)
     fixture->now_ms++;
     give_back(fixture, &first, false);
     fixture->now_ms--;
-    okv_ledgers_expire(&fixture->ledgers, fixture->now_ms);
-    assert_int_equal(okv_ledgers_count(&fixture->ledgers), 1);
+    okv_reply_caches_expire(&fixture->reply_caches, fixture->now_ms);
+    assert_int_equal(okv_reply_caches_count(&fixture->reply_caches), 1);
     struct holder second = take(fixture, 1, first.session_id);
     assert_true(second.taken.resumed);
     fixture->now_ms = UINT64_MAX - 1;
     give_back(fixture, &second, false);
     fixture->now_ms = UINT64_MAX;
-    okv_ledgers_expire(&fixture->ledgers, fixture->now_ms);
-    assert_int_equal(okv_ledgers_count(&fixture->ledgers), 1);
+    okv_reply_caches_expire(&fixture->reply_caches, fixture->now_ms);
+    assert_int_equal(okv_reply_caches_count(&fixture->reply_caches), 1);
 }
 
 /* ---- sessions that do not come about ---- */
 
 static bool take_back(struct fixture *fixture, const struct holder *holder)
 {
-    return okv_ledger_take_back(&fixture->ledgers, &holder->taken, holder->session_id,
-                                fixture->now_ms);
+    return okv_reply_cache_rollback(&fixture->reply_caches, &holder->taken, holder->session_id,
+                                    fixture->now_ms);
 }
 
-static void a_new_ledger_goes_with_its_session(void **state)
+static void a_new_reply_cache_goes_with_its_session(void **state)
 {
     struct fixture *fixture = *state;
     struct holder holder = take(fixture, 1, 0);
     uint32_t place;
 
     assert_true(take_back(fixture, &holder));
-    assert_int_equal(okv_ledgers_count(&fixture->ledgers), 0);
-    assert_false(okv_ledger_find_holder(&fixture->ledgers, id_of(1), &place));
+    assert_int_equal(okv_reply_caches_count(&fixture->reply_caches), 0);
+    assert_false(okv_reply_cache_find_holder(&fixture->reply_caches, id_of(1), &place));
 }
 
-static void a_kept_ledger_stays(void **state)
+static void a_kept_reply_cache_stays(void **state)
 {
     struct fixture *fixture = *state;
     struct holder first = take(fixture, 1, 0);
@@ -326,11 +329,11 @@ static void a_kept_ledger_stays(void **state)
     give_back(fixture, &first, false);
     struct holder failed = take(fixture, 1, first.session_id);
     assert_true(take_back(fixture, &failed));
-    assert_int_equal(fixture->ledgers.idle_count, 1);
+    assert_int_equal(fixture->reply_caches.idle_count, 1);
     struct holder second = take(fixture, 1, first.session_id);
     assert_true(second.taken.resumed);
     assert_false(second.taken.replaced);
-    assert_int_equal(begin(&second, 0, 1), OKV_LEDGER_ANSWER);
+    assert_int_equal(begin(&second, 0, 1), OKV_REPLY_CACHE_ANSWER);
     give_back(fixture, &second, false);
 }
 
@@ -343,11 +346,11 @@ static void the_one_that_was_replaced_has_it_again(void **state)
     assert_int_equal(failed.taken.replaced_session, first.session_id);
     assert_int_equal(failed.taken.replaced_place, first.session_id + 10);
     assert_int_equal(failed.taken.replaced_worker, first.session_id + 20);
-    assert_true(okv_ledger_find_holder(&fixture->ledgers, id_of(1), &place));
+    assert_true(okv_reply_cache_find_holder(&fixture->reply_caches, id_of(1), &place));
     assert_int_equal(place, failed.session_id + 10);
     assert_true(take_back(fixture, &failed));
-    assert_false(okv_ledger_is_replaced(first.taken.ledger, first.session_id));
-    assert_true(okv_ledger_find_holder(&fixture->ledgers, id_of(1), &place));
+    assert_false(okv_reply_cache_is_replaced(first.taken.reply_cache, first.session_id));
+    assert_true(okv_reply_cache_find_holder(&fixture->reply_caches, id_of(1), &place));
     assert_int_equal(place, first.session_id + 10);
     struct holder second = take(fixture, 1, first.session_id);
     assert_true(second.taken.replaced);
@@ -365,31 +368,31 @@ static void the_one_that_was_replaced_may_be_gone(void **state)
 
     assert_false(give_back(fixture, &first, true));
     assert_false(take_back(fixture, &failed));
-    assert_false(okv_ledger_find_holder(&fixture->ledgers, id_of(1), &place));
-    assert_int_equal(fixture->ledgers.idle_count, 1);
+    assert_false(okv_reply_cache_find_holder(&fixture->reply_caches, id_of(1), &place));
+    assert_int_equal(fixture->reply_caches.idle_count, 1);
     struct holder second = take(fixture, 1, first.session_id);
     assert_true(second.taken.resumed);
     assert_true(give_back(fixture, &second, true));
 }
 
-/* A session that was replaced may outlast the ledger: it still sees that it was replaced. */
+/* A session that was replaced may outlast the reply cache: it still sees that it was replaced. */
 static void a_replaced_session_may_end_last(void **state)
 {
     struct fixture *fixture = *state;
 
     for (int forget = 0; forget < 2; forget++) {
         struct holder first = take(fixture, 1, 0), second = take(fixture, 1, first.session_id);
-        assert_int_equal(okv_ledgers_count(&fixture->ledgers), 1);
+        assert_int_equal(okv_reply_caches_count(&fixture->reply_caches), 1);
         give_back(fixture, &second, forget);
         fixture->now_ms += REMEMBER_MS;
-        okv_ledgers_expire(&fixture->ledgers, fixture->now_ms);
-        assert_int_equal(okv_ledgers_count(&fixture->ledgers), 0);
+        okv_reply_caches_expire(&fixture->reply_caches, fixture->now_ms);
+        assert_int_equal(okv_reply_caches_count(&fixture->reply_caches), 0);
         struct holder third = take(fixture, 1, second.session_id);
         assert_false(third.taken.resumed);
         assert_false(third.taken.replaced);
-        assert_true(okv_ledger_is_replaced(first.taken.ledger, first.session_id));
+        assert_true(okv_reply_cache_is_replaced(first.taken.reply_cache, first.session_id));
         give_back(fixture, &first, false);
-        assert_false(okv_ledger_is_replaced(third.taken.ledger, third.session_id));
+        assert_false(okv_reply_cache_is_replaced(third.taken.reply_cache, third.session_id));
         give_back(fixture, &third, true);
     }
 }
@@ -406,7 +409,7 @@ static void the_longest_idle_one_goes_first(void **state)
     give_back(fixture, &holders[5], false);
     give_back(fixture, &holders[2], false);
     struct holder fresh = take(fixture, 100, 0);
-    assert_int_equal(fixture->ledgers.count, LIMIT);
+    assert_int_equal(fixture->reply_caches.count, LIMIT);
     struct holder kept = take(fixture, 2, holders[2].session_id);
     assert_true(kept.taken.resumed);
     give_back(fixture, &kept, false);
@@ -422,16 +425,16 @@ static void the_longest_idle_one_goes_first(void **state)
 static void only_changes_leave_a_trace(void **state)
 {
     (void)state;
-    assert_true(okv_ledger_is_write(OKV_OP_PUT));
-    assert_true(okv_ledger_is_write(OKV_OP_DELETE));
-    assert_true(okv_ledger_is_write(OKV_OP_APPEND));
-    assert_true(okv_ledger_is_write(OKV_OP_TOUCH));
-    assert_true(okv_ledger_is_write(OKV_OP_INCR));
-    assert_true(okv_ledger_is_write(OKV_OP_FLUSH));
-    assert_false(okv_ledger_is_write(OKV_OP_GET));
-    assert_false(okv_ledger_is_write(OKV_OP_PING));
-    assert_false(okv_ledger_is_write(OKV_OP_STAT));
-    assert_false(okv_ledger_is_write(OKV_OP_GOODBYE));
+    assert_true(okv_reply_cache_is_write(OKV_OP_PUT));
+    assert_true(okv_reply_cache_is_write(OKV_OP_DELETE));
+    assert_true(okv_reply_cache_is_write(OKV_OP_APPEND));
+    assert_true(okv_reply_cache_is_write(OKV_OP_TOUCH));
+    assert_true(okv_reply_cache_is_write(OKV_OP_INCR));
+    assert_true(okv_reply_cache_is_write(OKV_OP_FLUSH));
+    assert_false(okv_reply_cache_is_write(OKV_OP_GET));
+    assert_false(okv_reply_cache_is_write(OKV_OP_PING));
+    assert_false(okv_reply_cache_is_write(OKV_OP_STAT));
+    assert_false(okv_reply_cache_is_write(OKV_OP_GOODBYE));
 }
 
 /* ---- two workers with copies of the same writes ---- */
@@ -440,7 +443,7 @@ static void only_changes_leave_a_trace(void **state)
 
 struct rival {
     pthread_t thread;
-    struct okv_ledger *ledger;
+    struct okv_reply_cache *reply_cache;
     atomic_uint *applied; /* by sequence */
     unsigned mismatches;
 };
@@ -449,29 +452,29 @@ static void *write_all(void *user)
 {
     struct rival *rival = user;
     struct okv_reply_message reply;
-    uint8_t value[OKV_LEDGER_VALUE_MAX];
+    uint8_t value[OKV_REPLY_CACHE_VALUE_MAX];
 
     for (uint64_t sequence = 1; sequence <= WRITES;) {
-        switch (okv_ledger_begin(rival->ledger, 0, sequence, &reply, value)) {
-        case OKV_LEDGER_APPLY:
+        switch (okv_reply_cache_begin(rival->reply_cache, 0, sequence, &reply, value)) {
+        case OKV_REPLY_CACHE_APPLY:
             if (sequence % 7 == 0 && atomic_load(&rival->applied[0]) % 3 == 0) {
                 atomic_fetch_add(&rival->applied[0], 1);
-                okv_ledger_undone(rival->ledger, 0);
+                okv_reply_cache_undone(rival->reply_cache, 0);
                 continue;
             }
             atomic_fetch_add(&rival->applied[sequence], 1);
             reply = (struct okv_reply_message){
                 .opcode = OKV_OP_PUT, .sequence = sequence, .version = sequence * 3};
-            okv_ledger_done(rival->ledger, &reply);
+            okv_reply_cache_done(rival->reply_cache, &reply);
             atomic_fetch_add(&rival->applied[0], 1);
             break;
-        case OKV_LEDGER_ANSWER:
+        case OKV_REPLY_CACHE_ANSWER:
             rival->mismatches += reply.sequence != sequence || reply.version != sequence * 3;
             break;
-        case OKV_LEDGER_WAIT:
+        case OKV_REPLY_CACHE_WAIT:
             sched_yield();
             continue;
-        case OKV_LEDGER_STALE:
+        case OKV_REPLY_CACHE_STALE:
             break;
         }
         sequence++;
@@ -487,7 +490,7 @@ static void two_sessions_apply_each_write_once(void **state)
 
     memset(applied, 0, sizeof applied);
     for (int i = 0; i < 2; i++) {
-        rivals[i] = (struct rival){.ledger = holder.taken.ledger, .applied = applied};
+        rivals[i] = (struct rival){.reply_cache = holder.taken.reply_cache, .applied = applied};
         assert_int_equal(pthread_create(&rivals[i].thread, NULL, write_all, &rivals[i]), 0);
     }
     for (int i = 0; i < 2; i++) {
@@ -499,28 +502,28 @@ static void two_sessions_apply_each_write_once(void **state)
     give_back(*state, &holder, false);
 }
 
-#define LEDGER_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define REPLY_CACHE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LEDGER_TEST(duplicates_get_the_stored_answer),
-        LEDGER_TEST(late_ones_are_stale_and_lanes_are_apart),
-        LEDGER_TEST(one_that_is_being_applied_is_waited_for),
-        LEDGER_TEST(a_client_that_comes_back_finds_its_results),
-        LEDGER_TEST(an_earlier_session_is_replaced),
-        LEDGER_TEST(a_ledger_is_kept_for_a_while),
-        LEDGER_TEST(a_ledger_that_missed_something_is_not_resumed),
-        LEDGER_TEST(a_session_that_is_not_of_this_boot_is_not_resumed),
-        LEDGER_TEST(a_ledger_is_kept_when_its_time_is_still_to_come),
-        LEDGER_TEST(a_new_ledger_goes_with_its_session),
-        LEDGER_TEST(a_kept_ledger_stays),
-        LEDGER_TEST(the_one_that_was_replaced_has_it_again),
-        LEDGER_TEST(the_one_that_was_replaced_may_be_gone),
-        LEDGER_TEST(a_replaced_session_may_end_last),
-        LEDGER_TEST(the_longest_idle_one_goes_first),
-        LEDGER_TEST(only_changes_leave_a_trace),
-        LEDGER_TEST(two_sessions_apply_each_write_once),
+        REPLY_CACHE_TEST(duplicates_get_the_stored_answer),
+        REPLY_CACHE_TEST(late_ones_are_stale_and_request_slots_are_apart),
+        REPLY_CACHE_TEST(one_that_is_being_applied_is_waited_for),
+        REPLY_CACHE_TEST(a_client_that_comes_back_finds_its_results),
+        REPLY_CACHE_TEST(an_earlier_session_is_replaced),
+        REPLY_CACHE_TEST(a_reply_cache_is_kept_for_a_while),
+        REPLY_CACHE_TEST(a_reply_cache_that_missed_something_is_not_resumed),
+        REPLY_CACHE_TEST(a_session_that_is_not_of_this_boot_is_not_resumed),
+        REPLY_CACHE_TEST(a_reply_cache_is_kept_when_its_time_is_still_to_come),
+        REPLY_CACHE_TEST(a_new_reply_cache_goes_with_its_session),
+        REPLY_CACHE_TEST(a_kept_reply_cache_stays),
+        REPLY_CACHE_TEST(the_one_that_was_replaced_has_it_again),
+        REPLY_CACHE_TEST(the_one_that_was_replaced_may_be_gone),
+        REPLY_CACHE_TEST(a_replaced_session_may_end_last),
+        REPLY_CACHE_TEST(the_longest_idle_one_goes_first),
+        REPLY_CACHE_TEST(only_changes_leave_a_trace),
+        REPLY_CACHE_TEST(two_sessions_apply_each_write_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

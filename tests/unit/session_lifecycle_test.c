@@ -26,7 +26,7 @@ static void a_goodbye_counts(void **state)
     okv_session_closed(&house->worker.sessions, second->session, OKV_EDISCONNECTED);
     assert_int_equal(stat_of(&stats->closed_by_client), 2);
     assert_int_equal(stat_of(&stats->closed_lost), 0);
-    assert_int_equal(okv_ledgers_count(&house->core.server->ledgers), 0);
+    assert_int_equal(okv_reply_caches_count(&house->core.server->reply_caches), 0);
 }
 
 static void what_the_transport_says_is_counted(void **state)
@@ -54,7 +54,7 @@ static void what_the_transport_says_is_counted(void **state)
 
 /* ---- ticks ---- */
 
-static void a_silent_client_is_probed_and_given_up(void **state)
+static void a_silent_client_is_sent_a_heartbeat_and_given_up(void **state)
 {
     struct house *house = *state;
     struct okv_stats *stats = &house->core.server->stats;
@@ -63,32 +63,33 @@ static void a_silent_client_is_probed_and_given_up(void **state)
 
     for (unsigned i = 0; i < OKV_KEEPALIVE_GRACE; i++)
         okv_session_tick(&house->worker.sessions, client->session);
-    assert_int_equal(client->probes, 0);
+    assert_int_equal(client->heartbeats, 0);
     okv_session_tick(&house->worker.sessions, client->session);
-    assert_int_equal(client->probes, 1);
+    assert_int_equal(client->heartbeats, 1);
     client->conn.unacknowledged = 0;
     client->conn.acknowledged++;
     while (!client->closed && ticks < 100) {
         okv_session_tick(&house->worker.sessions, client->session);
         ticks++;
     }
-    assert_int_equal(client->probes, 2);
+    assert_int_equal(client->heartbeats, 2);
     assert_in_range(ticks, 4, OKV_KEEPALIVE_TICKS);
     assert_int_equal(stat_of(&stats->closed_unresponsive), 1);
-    assert_int_equal(stat_of(&stats->probes), 2);
+    assert_int_equal(stat_of(&stats->heartbeats), 2);
     okv_session_closed(&house->worker.sessions, client->session, OKV_EDISCONNECTED);
     assert_int_equal(stat_of(&stats->closed_lost), 0);
 }
 
-/* Ticks come after what had to be polled: a client that asked something is ready for a probe. */
-static void a_client_that_asked_something_may_be_probed(void **state)
+/* Ticks come after what had to be polled: a client that asked something is ready for a heartbeat.
+ */
+static void a_client_that_asked_something_may_be_sent_a_heartbeat(void **state)
 {
     struct house *house = *state;
     struct client *client = &house->clients[0];
 
     house_arrive(house, client, OKV_OP_PING, 0, 1);
     okv_session_tick(&house->worker.sessions, client->session);
-    assert_int_equal(client->probes, 1);
+    assert_int_equal(client->heartbeats, 1);
 }
 
 static void look(struct house *house, struct client *client, unsigned times)
@@ -190,9 +191,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         HOUSE_TEST(a_goodbye_counts),
         HOUSE_TEST(what_the_transport_says_is_counted),
-        HOUSE_TEST(a_silent_client_is_probed_and_given_up),
+        HOUSE_TEST(a_silent_client_is_sent_a_heartbeat_and_given_up),
         HOUSE_TEST(an_idle_client_is_sent_away_if_so_asked),
-        HOUSE_TEST(a_client_that_asked_something_may_be_probed),
+        HOUSE_TEST(a_client_that_asked_something_may_be_sent_a_heartbeat),
         HOUSE_TEST(sessions_are_looked_at_twice_a_second_at_least),
         HOUSE_TEST(a_session_has_settled_when_all_was_acknowledged),
         HOUSE_TEST(a_replaced_client_is_sent_away),

@@ -1,5 +1,5 @@
 /*
- * What the local transport makes of exposures that no client of ours would send,
+ * What the local transport makes of advertised buffers that no client of ours would send,
  * and how its own wait for room in the socket.
  */
 #include <errno.h>
@@ -25,7 +25,7 @@
 
 /* What transport_local.h says on the wire; said again so that a change is noticed. */
 #define MARK 0x58766b6fu
-#define EXPOSURE_SIZE 16u
+#define ADVERT_SIZE 16u
 
 #define CREDITS 4u
 #define MEMORY 8192u /* bytes of a good descriptor */
@@ -40,7 +40,7 @@ struct meeting {
     struct steps steps;
     struct okv_conn *conn;
     struct bare_client client;
-    unsigned descriptors; /* open now, before anything was exposed */
+    unsigned descriptors; /* open now, before anything was advertised */
     struct fixture *fixture;
 };
 
@@ -86,20 +86,20 @@ static void send_with(int sock, const void *bytes, size_t length, int fd, unsign
     assert_int_equal(sendmsg(sock, &message, MSG_NOSIGNAL), length);
 }
 
-static void write_exposure(uint8_t packet[EXPOSURE_SIZE + 1], uint32_t key, uint64_t size)
+static void write_advert(uint8_t packet[ADVERT_SIZE + 1], uint32_t key, uint64_t size)
 {
     okv_put_u32(packet, MARK);
     okv_put_u32(packet + 4, key);
     okv_put_u64(packet + 8, size);
-    packet[EXPOSURE_SIZE] = 0;
+    packet[ADVERT_SIZE] = 0;
 }
 
-static void send_exposure(int sock, uint32_t key, uint64_t size, int fd)
+static void send_advert(int sock, uint32_t key, uint64_t size, int fd)
 {
-    uint8_t packet[EXPOSURE_SIZE + 1];
+    uint8_t packet[ADVERT_SIZE + 1];
 
-    write_exposure(packet, key, size);
-    send_with(sock, packet, EXPOSURE_SIZE, fd, 1);
+    write_advert(packet, key, size);
+    send_with(sock, packet, ADVERT_SIZE, fd, 1);
 }
 
 static uint8_t memory_byte(unsigned i)
@@ -139,24 +139,25 @@ static void expect_closed(const struct meeting *meeting, int status)
     assert_int_equal(event.status, status);
 }
 
-/* Pulls to the beginning of the region; returns what the event says. */
-static int pull(const struct meeting *meeting, uint32_t key, uint64_t address, uint32_t length)
+/* Rendezvous reads to the beginning of the region; returns what the event says. */
+static int rendezvous(const struct meeting *meeting, uint32_t key, uint64_t address,
+                      uint32_t length)
 {
-    const struct okv_pull wanted = {
+    const struct okv_rendezvous wanted = {
         .address = address, .key = key, .length = length, .cookie = 1000 + key};
     struct okv_event event;
 
-    assert_int_equal(meeting->steps.ops->pull(meeting->conn, &wanted), 0);
+    assert_int_equal(meeting->steps.ops->rendezvous(meeting->conn, &wanted), 0);
     assert_int_equal(meeting->steps.ops->poll(meeting->steps.endpoint, &event, 1), 1);
-    assert_int_equal(event.type, OKV_EVENT_PULLED);
+    assert_int_equal(event.type, OKV_EVENT_RENDEZVOUS_DONE);
     assert_ptr_equal(event.conn, meeting->conn);
     assert_int_equal(event.cookie, 1000 + key);
     return event.status;
 }
 
-static void expect_good_pull(const struct meeting *meeting, uint32_t key)
+static void expect_good_rendezvous(const struct meeting *meeting, uint32_t key)
 {
-    assert_int_equal(pull(meeting, key, 0, MEMORY), 0);
+    assert_int_equal(rendezvous(meeting, key, 0, MEMORY), 0);
     for (unsigned i = 0; i < MEMORY; i++)
         assert_int_equal(meeting->fixture->region[i], memory_byte(i));
     assert_int_equal(meeting->fixture->region[MEMORY], fixture_region_byte(MEMORY));
@@ -164,17 +165,17 @@ static void expect_good_pull(const struct meeting *meeting, uint32_t key)
 }
 
 /* As a client of ours does it, and that all else still works after it. */
-static void expect_good_exposure(const struct meeting *meeting)
+static void expect_good_advert(const struct meeting *meeting)
 {
     int fd = make_memory(MEMORY, F_SEAL_SHRINK);
     unsigned before = steps_open_descriptors();
 
-    send_exposure(meeting->client.sock, 0x70000, MEMORY, fd);
+    send_advert(meeting->client.sock, 0x70000, MEMORY, fd);
     expect_no_event(meeting);
     assert_int_equal(steps_open_descriptors(), before + 1);
-    expect_good_pull(meeting, 0x70000);
+    expect_good_rendezvous(meeting, 0x70000);
     assert_int_equal(steps_open_descriptors(), before);
-    assert_int_equal(pull(meeting, 0x70000, 0, 1), OKV_EPULL);
+    assert_int_equal(rendezvous(meeting, 0x70000, 0, 1), OKV_ERENDEZVOUS);
     close(fd);
 }
 
@@ -200,7 +201,7 @@ static int make_write_only_memory(void)
     return other;
 }
 
-static void junk_cannot_be_pulled(void **state)
+static void junk_cannot_be_rendezvous_done(void **state)
 {
     struct meeting meeting;
     int ends[2], socks[2];
@@ -228,14 +229,14 @@ static void junk_cannot_be_pulled(void **state)
     for (unsigned i = 0; i < count; i++) {
         uint32_t key = i << 16 | i % CREDITS;
         assert_true(junk[i] >= 0);
-        send_exposure(meeting.client.sock, key, MEMORY, junk[i]);
+        send_advert(meeting.client.sock, key, MEMORY, junk[i]);
         expect_no_event(&meeting);
-        assert_int_equal(pull(&meeting, key, 0, 100), OKV_EPULL);
+        assert_int_equal(rendezvous(&meeting, key, 0, 100), OKV_ERENDEZVOUS);
         assert_int_equal(steps_open_descriptors(), meeting.descriptors);
     }
     for (unsigned i = 0; i < 100; i++)
         assert_int_equal(meeting.fixture->region[i], fixture_region_byte(i));
-    expect_good_exposure(&meeting);
+    expect_good_advert(&meeting);
     for (unsigned i = 0; i < count; i++)
         close(junk[i]);
     close(socks[1]);
@@ -243,8 +244,8 @@ static void junk_cannot_be_pulled(void **state)
     part(&meeting);
 }
 
-/* Nothing of a descriptor beyond what was said to be exposed. */
-static void what_was_said_to_be_exposed_counts(void **state)
+/* Nothing of a descriptor beyond what was said to be advertised. */
+static void what_was_said_to_be_advertised_counts(void **state)
 {
     static const struct {
         uint64_t address;
@@ -257,16 +258,17 @@ static void what_was_said_to_be_exposed_counts(void **state)
     meet(&meeting, state);
     int fd = make_memory(MEMORY, F_SEAL_SHRINK);
     for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        send_exposure(meeting.client.sock, 1, 100, fd);
+        send_advert(meeting.client.sock, 1, 100, fd);
         expect_no_event(&meeting);
-        assert_int_equal(pull(&meeting, 1, cases[i].address, cases[i].length), OKV_EPULL);
+        assert_int_equal(rendezvous(&meeting, 1, cases[i].address, cases[i].length),
+                         OKV_ERENDEZVOUS);
     }
     close(fd);
-    expect_good_exposure(&meeting);
+    expect_good_advert(&meeting);
     part(&meeting);
 }
 
-static void exposures_have_as_many_places_as_credits(void **state)
+static void adverts_have_as_many_places_as_credits(void **state)
 {
     static const uint32_t too_many[] = {CREDITS, 0xffff, 0xffffffff};
     struct meeting meeting;
@@ -275,15 +277,15 @@ static void exposures_have_as_many_places_as_credits(void **state)
         meet(&meeting, state);
         int fd = make_memory(MEMORY, F_SEAL_SHRINK);
         for (uint32_t key = 0; key < 3 * CREDITS; key++)
-            send_exposure(meeting.client.sock, key / CREDITS << 16 | key % CREDITS, MEMORY, fd);
+            send_advert(meeting.client.sock, key / CREDITS << 16 | key % CREDITS, MEMORY, fd);
         for (unsigned k = 0; k < 3 * CREDITS; k++)
             expect_no_event(&meeting);
         assert_int_equal(steps_open_descriptors(), meeting.descriptors + 1 + CREDITS);
-        assert_int_equal(pull(&meeting, 1, 0, 1), OKV_EPULL); /* displaced */
-        expect_good_pull(&meeting, 2u << 16 | 1);
+        assert_int_equal(rendezvous(&meeting, 1, 0, 1), OKV_ERENDEZVOUS); /* displaced */
+        expect_good_rendezvous(&meeting, 2u << 16 | 1);
         assert_int_equal(steps_open_descriptors(), meeting.descriptors + CREDITS);
 
-        send_exposure(meeting.client.sock, too_many[i], MEMORY, fd);
+        send_advert(meeting.client.sock, too_many[i], MEMORY, fd);
         expect_closed(&meeting, OKV_EPROTO);
         close(fd);
         assert_int_equal(steps_open_descriptors(), meeting.descriptors - SERVER_DESCRIPTORS);
@@ -293,14 +295,14 @@ static void exposures_have_as_many_places_as_credits(void **state)
     }
 }
 
-static void exposures_go_with_their_connection(void **state)
+static void adverts_go_with_their_connection(void **state)
 {
     struct meeting meeting;
 
     meet(&meeting, state);
     int fd = make_memory(MEMORY, F_SEAL_SHRINK);
     for (uint32_t key = 0; key < CREDITS; key++) {
-        send_exposure(meeting.client.sock, key, MEMORY, fd);
+        send_advert(meeting.client.sock, key, MEMORY, fd);
         expect_no_event(&meeting);
     }
     close(fd);
@@ -310,12 +312,12 @@ static void exposures_go_with_their_connection(void **state)
 
 static void a_descriptor_is_no_excuse(void **state)
 {
-    static const size_t lengths[] = {6, EXPOSURE_SIZE - 1, EXPOSURE_SIZE + 1};
-    uint8_t packet[EXPOSURE_SIZE + 1];
+    static const size_t lengths[] = {6, ADVERT_SIZE - 1, ADVERT_SIZE + 1};
+    uint8_t packet[ADVERT_SIZE + 1];
     int fd = make_memory(MEMORY, F_SEAL_SHRINK);
     struct meeting meeting;
 
-    write_exposure(packet, 0, MEMORY);
+    write_advert(packet, 0, MEMORY);
     for (unsigned i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
         for (unsigned count = 1; count <= DESCRIPTORS_MAX; count += DESCRIPTORS_MAX - 1) {
             meet(&meeting, state);
@@ -330,28 +332,28 @@ static void a_descriptor_is_no_excuse(void **state)
     close(fd);
 }
 
-static void an_exposure_has_one_descriptor_or_none(void **state)
+static void an_advert_has_one_descriptor_or_none(void **state)
 {
     struct meeting meeting;
-    uint8_t packet[EXPOSURE_SIZE + 1];
+    uint8_t packet[ADVERT_SIZE + 1];
 
     meet(&meeting, state);
     int fd = make_memory(MEMORY, F_SEAL_SHRINK);
     unsigned before = steps_open_descriptors();
-    write_exposure(packet, 0, MEMORY);
-    bare_packet(&meeting.client, packet, EXPOSURE_SIZE);
-    assert_int_equal(pull(&meeting, 0, 0, 1), OKV_EPULL);
+    write_advert(packet, 0, MEMORY);
+    bare_packet(&meeting.client, packet, ADVERT_SIZE);
+    assert_int_equal(rendezvous(&meeting, 0, 0, 1), OKV_ERENDEZVOUS);
     /* one too many is dropped */
-    send_with(meeting.client.sock, packet, EXPOSURE_SIZE, fd, 2);
+    send_with(meeting.client.sock, packet, ADVERT_SIZE, fd, 2);
     expect_no_event(&meeting);
     assert_int_equal(steps_open_descriptors(), before + 1);
-    expect_good_pull(&meeting, 0);
+    expect_good_rendezvous(&meeting, 0);
     close(fd);
     part(&meeting);
 }
 
-/* With no descriptor left at the server an exposure is lost, and its connection is not. */
-static void an_exposure_may_get_lost(void **state)
+/* With no descriptor left at the server an advertised buffer is lost, and its connection is not. */
+static void an_advert_may_get_lost(void **state)
 {
     struct meeting meeting;
     struct rlimit before, low;
@@ -364,17 +366,17 @@ static void an_exposure_may_get_lost(void **state)
     low = before;
     low.rlim_cur = (rlim_t)next;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
-    send_exposure(meeting.client.sock, 0, MEMORY, fd);
+    send_advert(meeting.client.sock, 0, MEMORY, fd);
     expect_no_event(&meeting);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
-    assert_int_equal(pull(&meeting, 0, 0, 1), OKV_EPULL);
+    assert_int_equal(rendezvous(&meeting, 0, 0, 1), OKV_ERENDEZVOUS);
     close(fd);
-    expect_good_exposure(&meeting);
+    expect_good_advert(&meeting);
     part(&meeting);
 }
 
-/* The message was faster, through the ring: the pull looks for what it names. */
-static void a_pull_finds_what_is_still_on_the_socket(void **state)
+/* The message was faster, through the ring: the rendezvous read looks for what it names. */
+static void a_rendezvous_finds_what_is_still_on_the_socket(void **state)
 {
     enum { BEFORE = 100 }; /* other packets */
     struct meeting meeting;
@@ -385,43 +387,43 @@ static void a_pull_finds_what_is_still_on_the_socket(void **state)
     for (unsigned round = 0; round < 3; round++) {
         for (unsigned i = 0; i < BEFORE; i++)
             bare_bell(&meeting.client);
-        send_exposure(meeting.client.sock, round << 16, MEMORY, fd);
+        send_advert(meeting.client.sock, round << 16, MEMORY, fd);
         bare_send(&meeting.client, "x", 1, round);
         assert_int_equal(meeting.steps.ops->poll(meeting.steps.endpoint, &event, 1), 1);
         assert_int_equal(event.type, OKV_EVENT_RECV);
         assert_int_equal(event.immediate, round);
         meeting.steps.ops->recv_release(meeting.steps.endpoint, &event);
-        expect_good_pull(&meeting, round << 16);
+        expect_good_rendezvous(&meeting, round << 16);
     }
     close(fd);
     part(&meeting);
 }
 
-static void a_pull_wakes_and_comes_before_the_end(void **state)
+static void a_rendezvous_wakes_and_comes_before_the_end(void **state)
 {
     struct meeting meeting;
     struct okv_event event;
 
     meet(&meeting, state);
-    const struct okv_pull wanted = {.key = 5, .length = 1, .cookie = 9};
+    const struct okv_rendezvous wanted = {.key = 5, .length = 1, .cookie = 9};
     struct pollfd watched = {.fd = meeting.steps.endpoint->fd, .events = POLLIN};
     for (unsigned round = 0; round < 2; round++) {
         assert_int_equal(meeting.steps.ops->arm(meeting.steps.endpoint), 0);
         expect_no_event(&meeting);
         assert_int_equal(poll(&watched, 1, 0), 0);
-        assert_int_equal(meeting.steps.ops->pull(meeting.conn, &wanted), 0);
+        assert_int_equal(meeting.steps.ops->rendezvous(meeting.conn, &wanted), 0);
         assert_int_equal(poll(&watched, 1, 0), 1);
         assert_int_equal(meeting.steps.ops->poll(meeting.steps.endpoint, &event, 1), 1);
-        assert_int_equal(event.type, OKV_EVENT_PULLED);
+        assert_int_equal(event.type, OKV_EVENT_RENDEZVOUS_DONE);
     }
     /* an event that is there already when the descriptor is armed */
-    assert_int_equal(meeting.steps.ops->pull(meeting.conn, &wanted), 0);
+    assert_int_equal(meeting.steps.ops->rendezvous(meeting.conn, &wanted), 0);
     assert_int_equal(meeting.steps.ops->arm(meeting.steps.endpoint), 0);
     assert_int_equal(poll(&watched, 1, 0), 1);
     meeting.steps.ops->close(meeting.conn);
-    assert_int_equal(meeting.steps.ops->pull(meeting.conn, &wanted), OKV_EDISCONNECTED);
+    assert_int_equal(meeting.steps.ops->rendezvous(meeting.conn, &wanted), OKV_EDISCONNECTED);
     assert_int_equal(meeting.steps.ops->poll(meeting.steps.endpoint, &event, 1), 1);
-    assert_int_equal(event.type, OKV_EVENT_PULLED);
+    assert_int_equal(event.type, OKV_EVENT_RENDEZVOUS_DONE);
     assert_int_equal(event.cookie, 9);
     assert_int_equal(meeting.steps.ops->poll(meeting.steps.endpoint, &event, 1), 1);
     assert_int_equal(event.type, OKV_EVENT_CLOSED);
@@ -454,85 +456,85 @@ static void receive_echoes(struct okv_conn *conn, unsigned count)
 }
 
 /* Exposes until one finds no room in the socket, and is kept here. */
-static struct okv_exposure *fill_socket(struct okv_conn *conn, const void *bytes, size_t length)
+static struct okv_advert *fill_socket(struct okv_conn *conn, const void *bytes, size_t length)
 {
     enum { MOST = 10000 };
     unsigned before = steps_open_descriptors();
-    struct okv_exposure *exposure;
+    struct okv_advert *advert;
 
     for (unsigned i = 0; i < MOST; i++) {
-        assert_int_equal(conn->ops->expose(conn, bytes, length, &exposure), 0);
+        assert_int_equal(conn->ops->advertise(conn, bytes, length, &advert), 0);
         if (steps_open_descriptors() > before)
-            return exposure;
-        conn->ops->unexpose(exposure);
+            return advert;
+        conn->ops->withdraw(advert);
     }
     fail_msg("a socket without end");
     return NULL;
 }
 
-/* An exposure keeps its place before the message that names it when the socket is full. */
-static void exposures_wait_for_room_in_the_socket(void **state)
+/* An advertised buffer keeps its place before the message that names it when the socket is full. */
+static void adverts_wait_for_room_in_the_socket(void **state)
 {
     enum { AFTER = 8 }; /* messages after it */
     static uint8_t bytes[100000];
     struct fixture *fixture = *state;
     const struct okv_transport_ops *ops = fixture->ops;
     struct okv_conn *conn = fixture_connect(fixture);
-    struct okv_exposure *exposure, *withdrawn;
-    unsigned ended = atomic_load(&fixture->pulls_ended);
+    struct okv_advert *advert, *withdrawn;
+    unsigned ended = atomic_load(&fixture->rendezvous_reads_ended);
 
     memset(bytes, 0x5a, sizeof bytes);
     fixture_pause(fixture);
     unsigned descriptors = steps_open_descriptors(); /* the server has none in its hands now */
     withdrawn = fill_socket(conn, bytes, 1);
-    assert_int_equal(ops->expose(conn, bytes, sizeof bytes, &exposure), 0);
+    assert_int_equal(ops->advertise(conn, bytes, sizeof bytes, &advert), 0);
     assert_int_equal(steps_open_descriptors(), descriptors + 2);
-    ops->unexpose(withdrawn);
+    ops->withdraw(withdrawn);
     assert_int_equal(steps_open_descriptors(), descriptors + 1);
     memset(bytes, 0, sizeof bytes); /* a rule is broken here to see that it was copied */
-    fixture->pulls[0].pull =
-        (struct okv_pull){.key = exposure->key, .length = sizeof bytes, .offset = 7};
-    atomic_store(&fixture->pulls_wanted, 1);
-    post_message(conn, 1, FIXTURE_PULL);
+    fixture->rendezvous_reads[0].rendezvous =
+        (struct okv_rendezvous){.key = advert->key, .length = sizeof bytes, .offset = 7};
+    atomic_store(&fixture->rendezvous_reads_wanted, 1);
+    post_message(conn, 1, FIXTURE_RENDEZVOUS);
     for (unsigned i = 0; i < AFTER; i++)
         post_message(conn, FIXTURE_SLOT_SIZE, i);
     assert_int_equal(conn->unacknowledged, AFTER + 1);
     fixture_resume(fixture);
     receive_echoes(conn, AFTER);
-    assert_true(fixture_reaches(&fixture->pulls_ended, ended + 1));
-    assert_int_equal(fixture->pulls[0].status, 0);
+    assert_true(fixture_reaches(&fixture->rendezvous_reads_ended, ended + 1));
+    assert_int_equal(fixture->rendezvous_reads[0].status, 0);
     for (unsigned i = 0; i < sizeof bytes; i++)
         assert_int_equal(fixture->region[7 + i], 0x5a);
     fixture_restore(fixture, 7, sizeof bytes);
-    ops->unexpose(exposure);
+    ops->withdraw(advert);
     ops->conn_destroy(conn);
     assert_true(fixture_is_empty(fixture));
     assert_in_range(steps_open_descriptors(), 0, descriptors);
 }
 
-static void a_client_exposes_no_more_than_its_credits(void **state)
+static void a_client_advertises_no_more_than_its_credits(void **state)
 {
     struct fixture *fixture = *state;
     const struct okv_transport_ops *ops = fixture->ops;
     struct okv_conn *conn = fixture_connect(fixture);
-    struct okv_exposure *exposures[FIXTURE_CREDITS], *more;
+    struct okv_advert *adverts[FIXTURE_CREDITS], *more;
     const uint8_t bytes[10] = {1};
     unsigned before = steps_open_descriptors();
 
     for (unsigned i = 0; i < FIXTURE_CREDITS; i++)
-        assert_int_equal(ops->expose(conn, bytes, sizeof bytes, &exposures[i]), 0);
-    assert_int_equal(ops->expose(conn, bytes, sizeof bytes, &more), OKV_EAGAIN);
-    ops->unexpose(exposures[3]);
-    assert_int_equal(ops->expose(conn, bytes, sizeof bytes, &exposures[3]), 0);
-    assert_int_equal(ops->expose(conn, bytes, sizeof bytes, &more), OKV_EAGAIN);
+        assert_int_equal(ops->advertise(conn, bytes, sizeof bytes, &adverts[i]), 0);
+    assert_int_equal(ops->advertise(conn, bytes, sizeof bytes, &more), OKV_EAGAIN);
+    ops->withdraw(adverts[3]);
+    assert_int_equal(ops->advertise(conn, bytes, sizeof bytes, &adverts[3]), 0);
+    assert_int_equal(ops->advertise(conn, bytes, sizeof bytes, &more), OKV_EAGAIN);
     /* they may be ended after the connection */
     fixture_order(fixture, &fixture->close_all);
     struct okv_event event;
     assert_true(fixture_wait(conn->endpoint, &event));
     assert_int_equal(event.type, OKV_EVENT_CLOSED);
-    assert_int_equal(ops->expose(conn, bytes, sizeof bytes, &more), OKV_EDISCONNECTED);
+    assert_int_equal(ops->advertise(conn, bytes, sizeof bytes, &more), OKV_EDISCONNECTED);
     for (unsigned i = 0; i < FIXTURE_CREDITS; i++)
-        ops->unexpose(exposures[i]);
+        ops->withdraw(adverts[i]);
     assert_true(fixture_is_empty(fixture));
     assert_in_range(steps_open_descriptors(), 0, before);
     ops->conn_destroy(conn);
@@ -542,17 +544,17 @@ static void a_client_exposes_no_more_than_its_credits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(junk_cannot_be_pulled),
-        cmocka_unit_test(what_was_said_to_be_exposed_counts),
-        cmocka_unit_test(exposures_have_as_many_places_as_credits),
-        cmocka_unit_test(exposures_go_with_their_connection),
+        cmocka_unit_test(junk_cannot_be_rendezvous_done),
+        cmocka_unit_test(what_was_said_to_be_advertised_counts),
+        cmocka_unit_test(adverts_have_as_many_places_as_credits),
+        cmocka_unit_test(adverts_go_with_their_connection),
         cmocka_unit_test(a_descriptor_is_no_excuse),
-        cmocka_unit_test(an_exposure_has_one_descriptor_or_none),
-        cmocka_unit_test(an_exposure_may_get_lost),
-        cmocka_unit_test(a_pull_finds_what_is_still_on_the_socket),
-        cmocka_unit_test(a_pull_wakes_and_comes_before_the_end),
-        cmocka_unit_test(exposures_wait_for_room_in_the_socket),
-        cmocka_unit_test(a_client_exposes_no_more_than_its_credits),
+        cmocka_unit_test(an_advert_has_one_descriptor_or_none),
+        cmocka_unit_test(an_advert_may_get_lost),
+        cmocka_unit_test(a_rendezvous_finds_what_is_still_on_the_socket),
+        cmocka_unit_test(a_rendezvous_wakes_and_comes_before_the_end),
+        cmocka_unit_test(adverts_wait_for_room_in_the_socket),
+        cmocka_unit_test(a_client_advertises_no_more_than_its_credits),
     };
 
     return cmocka_run_group_tests(tests, fixture_setup_local, fixture_teardown);

@@ -15,8 +15,8 @@ static void a_connection_has_its_share_of_a_pass(void **state)
     struct house *house = *state;
     struct client *many = &house->clients[0], *one = &house->clients[1];
 
-    for (uint16_t lane = 0; lane < 20; lane++)
-        house_arrive(house, many, OKV_OP_PING, lane, lane + 1u);
+    for (uint16_t request_slot = 0; request_slot < 20; request_slot++)
+        house_arrive(house, many, OKV_OP_PING, request_slot, request_slot + 1u);
     house_arrive(house, one, OKV_OP_PING, 0, 1);
     assert_int_equal(many->posted, OKV_SESSION_SHARE);
     assert_int_equal(one->posted, 1);
@@ -40,8 +40,8 @@ static void the_replies_of_a_pass_leave_together(void **state)
     struct house *house = *state;
     struct client *client = &house->clients[0];
 
-    for (uint16_t lane = 0; lane < 20; lane++)
-        house_arrive(house, client, OKV_OP_PING, lane, lane + 1u);
+    for (uint16_t request_slot = 0; request_slot < 20; request_slot++)
+        house_arrive(house, client, OKV_OP_PING, request_slot, request_slot + 1u);
     assert_int_equal(client->flushes, 0);
     house_next_pass(house);
     assert_int_equal(client->flushes, 1);
@@ -61,8 +61,8 @@ static void without_a_send_buffer_requests_wait(void **state)
     struct client *client = &house->clients[0];
 
     client->no_buffers = true;
-    for (uint16_t lane = 0; lane < 5; lane++)
-        house_arrive(house, client, OKV_OP_INCR, lane, lane + 1u);
+    for (uint16_t request_slot = 0; request_slot < 5; request_slot++)
+        house_arrive(house, client, OKV_OP_INCR, request_slot, request_slot + 1u);
     assert_int_equal(house_next_pass(house), 0);
     assert_int_equal(stat_of(&house->core.server->stats.incrs), 0);
     house_arrive(house, &house->clients[1], OKV_OP_PING, 0, 1);
@@ -73,7 +73,7 @@ static void without_a_send_buffer_requests_wait(void **state)
     assert_int_equal(client->posted, 5);
 }
 
-static void a_lane_is_free_when_it_is_answered(void **state)
+static void a_request_slot_is_free_when_it_is_answered(void **state)
 {
     struct house *house = *state;
     struct client *client = &house->clients[0];
@@ -96,7 +96,7 @@ static void a_lane_is_free_when_it_is_answered(void **state)
 }
 
 /* Its sender counted backwards, and does not wait for an answer. */
-static void a_lane_is_free_when_its_write_was_dropped(void **state)
+static void a_request_slot_is_free_when_its_write_was_dropped(void **state)
 {
     struct house *house = *state;
     struct client *client = &house->clients[0];
@@ -111,14 +111,14 @@ static void a_lane_is_free_when_its_write_was_dropped(void **state)
     assert_int_equal(stat_of(&house->core.server->stats.incrs), 2);
 }
 
-static void arrive_put_to_pull(struct house *house, struct client *client, uint16_t lane,
-                               uint64_t sequence)
+static void arrive_put_to_rendezvous(struct house *house, struct client *client,
+                                     uint16_t request_slot, uint64_t sequence)
 {
     const struct okv_request_message put = {
         .opcode = OKV_OP_PUT,
-        .slot = lane,
+        .slot = request_slot,
         .sequence = sequence,
-        .flags = OKV_REQUEST_PULL,
+        .flags = OKV_REQUEST_RENDEZVOUS,
         .key = (const uint8_t *)"p",
         .key_length = 1,
         .value_length = 100,
@@ -127,41 +127,41 @@ static void arrive_put_to_pull(struct house *house, struct client *client, uint1
     house_arrive_as(house, client, &put);
 }
 
-/* Pull `number` of the session ended well. */
-static void pulled(struct house *house, struct client *client, unsigned number)
+/* Rendezvous read `number` of the session ended well. */
+static void rendezvous_done(struct house *house, struct client *client, unsigned number)
 {
     const struct okv_event event = {
-        .type = OKV_EVENT_PULLED, .conn = &client->conn, .cookie = number};
+        .type = OKV_EVENT_RENDEZVOUS_DONE, .conn = &client->conn, .cookie = number};
 
-    okv_session_pulled(&house->worker.sessions, client->session, &event);
+    okv_session_rendezvous_done(&house->worker.sessions, client->session, &event);
 }
 
 /* The client is back on another connection and sends it there again: whether it comes back before
  * the value is there or after, nothing is posted to the connection that it gave up. */
-static void a_pull_of_a_replaced_session_does_nothing(void **state)
+static void a_rendezvous_of_a_replaced_session_does_nothing(void **state)
 {
     struct house *house = *state;
     struct okv_stats *stats = &house->core.server->stats;
     struct client *first = &house->clients[0], *second = &house->clients[1];
 
-    arrive_put_to_pull(house, first, 0, 1);
-    arrive_put_to_pull(house, first, 1, 2);
-    assert_int_equal(first->pulls, 2);
-    pulled(house, first, 0);
+    arrive_put_to_rendezvous(house, first, 0, 1);
+    arrive_put_to_rendezvous(house, first, 1, 2);
+    assert_int_equal(first->rendezvous_reads, 2);
+    rendezvous_done(house, first, 0);
     okv_session_closed(&house->worker.sessions, second->session, OKV_EDISCONNECTED);
     house_open(house, 1, 1, 1);
-    pulled(house, first, 1);
+    rendezvous_done(house, first, 1);
     house_next_pass(house);
     assert_int_equal(first->posted, 0);
     assert_true(first->closed);
     assert_int_equal(stat_of(&stats->closed_replaced), 1);
     assert_int_equal(stat_of(&stats->puts), 1);
-    arrive_put_to_pull(house, second, 0, 1);
+    arrive_put_to_rendezvous(house, second, 0, 1);
     assert_int_equal(second->posted, 1);
     assert_int_equal(stat_of(&stats->duplicates), 1);
-    arrive_put_to_pull(house, second, 1, 2);
-    assert_int_equal(second->pulls, 1);
-    pulled(house, second, 0);
+    arrive_put_to_rendezvous(house, second, 1, 2);
+    assert_int_equal(second->rendezvous_reads, 1);
+    rendezvous_done(house, second, 0);
     house_next_pass(house);
     assert_int_equal(second->posted, 2);
     assert_int_equal(second->replies[1].status, OKV_OK);
@@ -169,13 +169,13 @@ static void a_pull_of_a_replaced_session_does_nothing(void **state)
 }
 
 /* It ended well, and was to be answered. */
-static void a_pull_that_ended_is_not_answered_to_a_replaced_session(void **state)
+static void a_rendezvous_that_ended_is_not_answered_to_a_replaced_session(void **state)
 {
     struct house *house = *state;
     struct client *first = &house->clients[0], *second = &house->clients[1];
 
-    arrive_put_to_pull(house, first, 0, 1);
-    pulled(house, first, 0);
+    arrive_put_to_rendezvous(house, first, 0, 1);
+    rendezvous_done(house, first, 0);
     okv_session_closed(&house->worker.sessions, second->session, OKV_EDISCONNECTED);
     house_open(house, 1, 1, 1);
     house_next_pass(house);
@@ -189,13 +189,13 @@ static void a_write_that_is_being_applied_elsewhere_is_waited_for(void **state)
     struct house *house = *state;
     struct client *first = &house->clients[0], *second = &house->clients[1];
     struct okv_reply_message reply;
-    uint8_t value[OKV_LEDGER_VALUE_MAX];
+    uint8_t value[OKV_REPLY_CACHE_VALUE_MAX];
 
     okv_session_closed(&house->worker.sessions, second->session, OKV_EDISCONNECTED);
     house_open(house, 1, 1, 1);
-    assert_ptr_equal(second->session->ledger, first->session->ledger);
-    assert_int_equal(okv_ledger_begin(first->session->ledger, 2, 5, &reply, value),
-                     OKV_LEDGER_APPLY);
+    assert_ptr_equal(second->session->reply_cache, first->session->reply_cache);
+    assert_int_equal(okv_reply_cache_begin(first->session->reply_cache, 2, 5, &reply, value),
+                     OKV_REPLY_CACHE_APPLY);
     house_arrive(house, second, OKV_OP_INCR, 2, 5);
     assert_int_equal(second->posted, 0);
     assert_true(house->worker.sessions.is_held_up);
@@ -204,7 +204,7 @@ static void a_write_that_is_being_applied_elsewhere_is_waited_for(void **state)
         .opcode = OKV_OP_INCR, .slot = 2, .sequence = 5, .version = 77, .status = OKV_OK};
     reply.value = (const uint8_t *)"8 bytes!";
     reply.value_length = 8;
-    okv_ledger_done(first->session->ledger, &reply);
+    okv_reply_cache_done(first->session->reply_cache, &reply);
     assert_int_equal(house_next_pass(house), 1);
     assert_int_equal(second->posted, 1);
     assert_int_equal(second->replies[0].version, 77);
@@ -243,10 +243,10 @@ int main(void)
         HOUSE_TEST(a_connection_has_its_share_of_a_pass),
         HOUSE_TEST(the_replies_of_a_pass_leave_together),
         HOUSE_TEST(without_a_send_buffer_requests_wait),
-        HOUSE_TEST(a_lane_is_free_when_it_is_answered),
-        HOUSE_TEST(a_lane_is_free_when_its_write_was_dropped),
-        HOUSE_TEST(a_pull_of_a_replaced_session_does_nothing),
-        HOUSE_TEST(a_pull_that_ended_is_not_answered_to_a_replaced_session),
+        HOUSE_TEST(a_request_slot_is_free_when_it_is_answered),
+        HOUSE_TEST(a_request_slot_is_free_when_its_write_was_dropped),
+        HOUSE_TEST(a_rendezvous_of_a_replaced_session_does_nothing),
+        HOUSE_TEST(a_rendezvous_that_ended_is_not_answered_to_a_replaced_session),
         HOUSE_TEST(a_write_that_is_being_applied_elsewhere_is_waited_for),
         HOUSE_TEST(a_replaced_session_applies_nothing),
     };

@@ -1,14 +1,14 @@
-/* A connect that waits for its steps. */
+#include "tests/support/connect_blocking.h"
+
 #include <poll.h>
 #include <string.h>
 
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
-#include "shared/transport/transport.h"
 
-int okv_connect_blocking(const struct okv_transport_ops *ops, const struct okv_uri *uri,
-                         const struct okv_connect_params *params, struct okv_welcome *welcome,
-                         struct okv_conn **out, struct okv_diag *diag)
+int connect_blocking(const struct okv_transport_ops *ops, const struct okv_uri *uri,
+                     const struct okv_connect_params *params, struct okv_welcome *welcome,
+                     struct okv_conn **out, struct okv_diag *diag)
 {
     struct okv_connecting *connecting;
     int rc;

@@ -17,7 +17,7 @@
 #include "tests/support/hostile_client.h"
 
 #define CLOSED_CREDIT "closed_credit"
-#define PULLS_FAILED "pulls_failed"
+#define RENDEZVOUS_FAILED "rendezvous_failed"
 #define KEY "victim"
 #define KEY_LENGTH 6u
 #define VALUE_LENGTH 100000u
@@ -55,40 +55,41 @@ static void victim_expect(struct bystander *bystander, int fill, size_t length)
     expect_value_of(bystander, KEY, fill, length);
 }
 
-/* ---- what the attacker exposes ---- */
+/* ---- what the attacker advertises ---- */
 
-struct exposed {
+struct advertised {
     uint8_t *bytes;
-    struct okv_exposure *exposure;
+    struct okv_advert *advert;
 };
 
-static void expose(struct hostile *hostile, struct exposed *exposed, size_t length, int fill)
+static void advertise(struct hostile *hostile, struct advertised *advertised, size_t length,
+                      int fill)
 {
-    exposed->bytes = malloc(length);
-    assert_non_null(exposed->bytes);
-    memset(exposed->bytes, fill, length);
+    advertised->bytes = malloc(length);
+    assert_non_null(advertised->bytes);
+    memset(advertised->bytes, fill, length);
     assert_int_equal(
-        hostile->ops->expose(hostile->conn, exposed->bytes, length, &exposed->exposure), 0);
+        hostile->ops->advertise(hostile->conn, advertised->bytes, length, &advertised->advert), 0);
 }
 
-static void unexpose(struct hostile *hostile, struct exposed *exposed)
+static void withdraw(struct hostile *hostile, struct advertised *advertised)
 {
-    hostile->ops->unexpose(exposed->exposure);
-    free(exposed->bytes);
+    hostile->ops->withdraw(advertised->advert);
+    free(advertised->bytes);
 }
 
-static void put_pulled_as(struct hostile *hostile, const char *key, uint64_t address, uint32_t rkey,
-                          uint32_t length)
+static void put_rendezvous_done_as(struct hostile *hostile, const char *key, uint64_t address,
+                                   uint32_t rkey, uint32_t length)
 {
     const struct okv_request_message put = {
         .opcode = OKV_OP_PUT,
-        .slot = hostile_lane(hostile),
-        .flags = OKV_REQUEST_PULL,
+        .slot = hostile_request_slot(hostile),
+        .flags = OKV_REQUEST_RENDEZVOUS,
         .key = (const uint8_t *)key,
         .key_length = (uint32_t)strlen(key),
         .value_length = length,
-        .pull_address = address,
-        .pull_key = rkey,
+        .rendezvous_address = address,
+        .rendezvous_key = rkey,
     };
 
     hostile_request(hostile, &put);
@@ -97,20 +98,21 @@ static void put_pulled_as(struct hostile *hostile, const char *key, uint64_t add
 /* The reply to the last request. */
 static void expect_reply(struct hostile *hostile, int status)
 {
-    uint16_t lane = (uint16_t)((hostile->next_sequence - 2) % hostile->table.credits);
+    uint16_t request_slot = (uint16_t)((hostile->next_sequence - 2) % hostile->table.credits);
 
-    hostile_expect_reply(hostile, lane, status);
+    hostile_expect_reply(hostile, request_slot, status);
 }
 
-static void put_pulled(struct hostile *hostile, uint64_t address, uint32_t rkey, uint32_t length)
+static void put_rendezvous_done(struct hostile *hostile, uint64_t address, uint32_t rkey,
+                                uint32_t length)
 {
-    put_pulled_as(hostile, KEY, address, rkey, length);
+    put_rendezvous_done_as(hostile, KEY, address, rkey, length);
 }
 
 /* ---- the tests ---- */
 
 /* The counterpart: the same code, kept to the rules, is served. */
-static void pull_of_what_was_exposed(void **state)
+static void rendezvous_of_what_was_advertised(void **state)
 {
     static const uint32_t lengths[] = {1, 20000, VALUE_LENGTH, 1 << 20};
     struct bystander *bystander = bystander_of(state);
@@ -118,11 +120,12 @@ static void pull_of_what_was_exposed(void **state)
 
     hostile_join(&hostile, &bystander->server);
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
-        struct exposed exposed;
-        expose(&hostile, &exposed, lengths[i], 'x');
-        put_pulled(&hostile, exposed.exposure->address, exposed.exposure->key, lengths[i]);
+        struct advertised advertised;
+        advertise(&hostile, &advertised, lengths[i], 'x');
+        put_rendezvous_done(&hostile, advertised.advert->address, advertised.advert->key,
+                            lengths[i]);
         expect_reply(&hostile, OKV_OK);
-        unexpose(&hostile, &exposed);
+        withdraw(&hostile, &advertised);
         victim_expect(bystander, 'x', lengths[i]);
         bystander_expect_accounts(bystander);
     }
@@ -134,7 +137,7 @@ struct plan {
     const char *what;
     uint32_t key_flip;     /* XORed into the right key */
     uint64_t address_from; /* from the right address */
-    uint32_t length;       /* VALUE_LENGTH bytes are exposed */
+    uint32_t length;       /* VALUE_LENGTH bytes are advertised */
 };
 
 static const struct plan forbidden[] = {
@@ -152,13 +155,14 @@ static const struct plan forbidden[] = {
 /* Over RDMA a failed READ ends the connection; locally the client is told. */
 static void expect_failure(struct hostile *hostile, const char *what)
 {
-    const struct okv_request_message ping = {.opcode = OKV_OP_PING, .slot = hostile_lane(hostile)};
+    const struct okv_request_message ping = {.opcode = OKV_OP_PING,
+                                             .slot = hostile_request_slot(hostile)};
 
     if (server_is_rdma()) {
         hostile_expect_closed(hostile, what);
         return;
     }
-    expect_reply(hostile, OKV_EPULL);
+    expect_reply(hostile, OKV_ERENDEZVOUS);
     hostile_request(hostile, &ping);
     expect_reply(hostile, OKV_OK);
 }
@@ -167,33 +171,33 @@ static void attack(struct bystander *bystander, const struct plan *plan)
 {
     struct bystander_holdings before;
     struct hostile hostile;
-    struct exposed exposed;
-    uint64_t failed = bystander_stat(bystander, PULLS_FAILED);
+    struct advertised advertised;
+    uint64_t failed = bystander_stat(bystander, RENDEZVOUS_FAILED);
 
     victim_put(bystander);
     before = bystander_holdings(bystander);
     hostile_join(&hostile, &bystander->server);
-    expose(&hostile, &exposed, VALUE_LENGTH, 'x');
-    put_pulled(&hostile, exposed.exposure->address + plan->address_from,
-               exposed.exposure->key ^ plan->key_flip, plan->length);
+    advertise(&hostile, &advertised, VALUE_LENGTH, 'x');
+    put_rendezvous_done(&hostile, advertised.advert->address + plan->address_from,
+                        advertised.advert->key ^ plan->key_flip, plan->length);
     expect_failure(&hostile, plan->what);
-    unexpose(&hostile, &exposed);
+    withdraw(&hostile, &advertised);
     hostile_leave(&hostile);
     bystander_expect_stat(bystander, "sessions", 1);
     bystander_expect_holdings(bystander, plan->what, &before);
     bystander_expect_accounts(bystander);
-    bystander_expect_stat(bystander, PULLS_FAILED, failed + 1);
+    bystander_expect_stat(bystander, RENDEZVOUS_FAILED, failed + 1);
     victim_expect(bystander, 'v', VALUE_LENGTH);
     bystander_check(bystander);
 }
 
-static void pulls_of_what_was_not_exposed(void **state)
+static void rendezvous_reads_of_what_was_not_advertised(void **state)
 {
     for (size_t i = 0; i < sizeof forbidden / sizeof *forbidden; i++)
         attack(bystander_of(state), &forbidden[i]);
 }
 
-static void pull_without_any_exposure(void **state)
+static void rendezvous_without_any_advert(void **state)
 {
     static const uint32_t keys[] = {0, 1, 0x10000, UINT32_MAX};
     struct bystander *bystander = bystander_of(state);
@@ -203,36 +207,36 @@ static void pull_without_any_exposure(void **state)
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         struct hostile hostile;
         hostile_join(&hostile, &bystander->server);
-        put_pulled(&hostile, 0, keys[i], 1000);
-        expect_failure(&hostile, "no exposure");
+        put_rendezvous_done(&hostile, 0, keys[i], 1000);
+        expect_failure(&hostile, "no advertised buffer");
         hostile_leave(&hostile);
     }
     bystander_expect_stat(bystander, "sessions", 1);
-    bystander_expect_holdings(bystander, "no exposure", &before);
+    bystander_expect_holdings(bystander, "no advertised buffer", &before);
     victim_expect(bystander, 'v', VALUE_LENGTH);
     bystander_check(bystander);
 }
 
 /* The memory is gone when the server comes to it. */
-static void pull_of_what_is_exposed_no_more(void **state)
+static void rendezvous_of_what_is_advertised_no_more(void **state)
 {
     struct bystander *bystander = bystander_of(state);
     struct hostile hostile;
-    struct exposed exposed;
+    struct advertised advertised;
 
     victim_put(bystander);
     hostile_join(&hostile, &bystander->server);
-    expose(&hostile, &exposed, VALUE_LENGTH, 'x');
-    uint64_t address = exposed.exposure->address;
-    uint32_t key = exposed.exposure->key;
+    advertise(&hostile, &advertised, VALUE_LENGTH, 'x');
+    uint64_t address = advertised.advert->address;
+    uint32_t key = advertised.advert->key;
     server_signal(&bystander->server, SIGSTOP);
-    put_pulled(&hostile, address, key, VALUE_LENGTH);
-    unexpose(&hostile, &exposed);
+    put_rendezvous_done(&hostile, address, key, VALUE_LENGTH);
+    withdraw(&hostile, &advertised);
     server_signal(&bystander->server, SIGCONT);
     if (server_is_rdma()) {
-        hostile_expect_closed(&hostile, "exposed no more");
+        hostile_expect_closed(&hostile, "advertised no more");
         victim_expect(bystander, 'v', VALUE_LENGTH);
-    } else { /* what was exposed is a copy, and the server has it */
+    } else { /* what was advertised is a copy, and the server has it */
         expect_reply(&hostile, OKV_OK);
         victim_expect(bystander, 'x', VALUE_LENGTH);
     }
@@ -241,23 +245,24 @@ static void pull_of_what_is_exposed_no_more(void **state)
     bystander_check(bystander);
 }
 
-/* Begins `count` pulls, which the server meets all at once. */
-static void burst(struct bystander *bystander, struct hostile *hostile, struct exposed *exposed,
-                  unsigned count, uint32_t length)
+/* Begins `count` rendezvous reads, which the server meets all at once. */
+static void burst(struct bystander *bystander, struct hostile *hostile,
+                  struct advertised *advertised, unsigned count, uint32_t length)
 {
     for (unsigned i = 0; i < count; i++)
-        expose(hostile, &exposed[i], length, 'x');
+        advertise(hostile, &advertised[i], length, 'x');
     server_signal(&bystander->server, SIGSTOP);
     for (unsigned i = 0; i < count; i++)
-        put_pulled(hostile, exposed[i].exposure->address, exposed[i].exposure->key, length);
+        put_rendezvous_done(hostile, advertised[i].advert->address, advertised[i].advert->key,
+                            length);
 }
 
 /* A client that goes away leaves no reservation behind. */
-static void client_that_leaves_with_pulls_under_way(void **state)
+static void client_that_leaves_with_rendezvous_reads_under_way(void **state)
 {
     enum { ROUNDS = 20 };
     struct bystander *bystander = bystander_of(state);
-    struct exposed exposed[HOSTILE_CREDITS];
+    struct advertised advertised[HOSTILE_CREDITS];
 
     for (unsigned round = 0; round < ROUNDS; round++) {
         struct hostile hostile;
@@ -267,9 +272,9 @@ static void client_that_leaves_with_pulls_under_way(void **state)
          */
         hostile_join(&hostile, &bystander->server);
         bystander_expect_stat(bystander, "sessions", 2); /* its worker has met it */
-        burst(bystander, &hostile, exposed, HOSTILE_CREDITS, 700000);
+        burst(bystander, &hostile, advertised, HOSTILE_CREDITS, 700000);
         for (unsigned i = 0; i < HOSTILE_CREDITS; i++)
-            unexpose(&hostile, &exposed[i]);
+            withdraw(&hostile, &advertised[i]);
         hostile_leave(&hostile);
         server_signal(&bystander->server, SIGCONT);
         bystander_expect_stat(bystander, "sessions", 1);
@@ -281,57 +286,58 @@ static void client_that_leaves_with_pulls_under_way(void **state)
     bystander_check(bystander);
 }
 
-static void more_pulls_than_credits(void **state)
+static void more_rendezvous_reads_than_credits(void **state)
 {
     struct bystander *bystander = bystander_of(state);
-    struct exposed exposed[HOSTILE_CREDITS + 1];
+    struct advertised advertised[HOSTILE_CREDITS + 1];
     struct hostile hostile;
     uint64_t closed = bystander_stat(bystander, CLOSED_CREDIT);
 
     victim_put(bystander);
     struct bystander_holdings before = bystander_holdings(bystander);
     hostile_join(&hostile, &bystander->server);
-    burst(bystander, &hostile, exposed, HOSTILE_CREDITS + 1, 500000);
+    burst(bystander, &hostile, advertised, HOSTILE_CREDITS + 1, 500000);
     server_signal(&bystander->server, SIGCONT);
     bystander_expect_stat(bystander, CLOSED_CREDIT, closed + 1);
     bystander_expect_stat(bystander, "sessions", 1);
     for (unsigned i = 0; i < HOSTILE_CREDITS + 1; i++)
-        unexpose(&hostile, &exposed[i]);
+        withdraw(&hostile, &advertised[i]);
     hostile_leave(&hostile);
     victim_put(bystander);
-    bystander_expect_holdings(bystander, "more pulls than credits", &before);
+    bystander_expect_holdings(bystander, "more rendezvous reads than credits", &before);
     bystander_expect_accounts(bystander);
     bystander_check(bystander);
 }
 
-/* Takes the replies to `pulls` pulls and one PING, in any order; all went well. */
-static void take_replies(struct hostile *hostile, unsigned pulls)
+/* Takes the replies to `rendezvous reads` rendezvous reads and one PING, in any order; all went
+ * well. */
+static void take_replies(struct hostile *hostile, unsigned rendezvous_reads)
 {
-    unsigned pulled = 0, pinged = 0;
+    unsigned rendezvous_done = 0, pinged = 0;
 
-    while (pulled + pinged < pulls + 1) {
+    while (rendezvous_done + pinged < rendezvous_reads + 1) {
         struct okv_event event = hostile_event(hostile);
         struct okv_reply_message reply;
         assert_int_equal(event.type, OKV_EVENT_RECV);
         assert_int_equal(okv_reply_decode(event.immediate, event.data, event.length, &reply), 0);
         assert_int_equal(reply.status, OKV_OK);
-        pulled += reply.opcode == OKV_OP_PUT && reply.slot < pulls;
-        pinged += reply.opcode == OKV_OP_PING && reply.slot == pulls;
+        rendezvous_done += reply.opcode == OKV_OP_PUT && reply.slot < rendezvous_reads;
+        pinged += reply.opcode == OKV_OP_PING && reply.slot == rendezvous_reads;
         hostile->ops->recv_release(hostile->conn->endpoint, &event);
     }
-    assert_int_equal(pulled, pulls);
+    assert_int_equal(rendezvous_done, rendezvous_reads);
     assert_int_equal(pinged, 1);
 }
 
-/* A client may use all its credits for pulls. Some wait for others, and all are done. */
-static void more_pulls_than_places(void **state)
+/* A client may use all its credits for rendezvous reads. Some wait for others, and all are done. */
+static void more_rendezvous_reads_than_places(void **state)
 {
     enum { COUNT = 15, LENGTH = 300000 };
     static const struct okv_request_message ping = {.opcode = OKV_OP_PING, .slot = COUNT};
     struct bystander *bystander = bystander_of(state);
     struct bystander_holdings before = bystander_holdings(bystander);
     uint64_t deferred = bystander_stat(bystander, "deferred");
-    struct exposed exposed[COUNT];
+    struct advertised advertised[COUNT];
     struct okv_wire_hello hello;
     struct hostile hostile;
     char key[COUNT][16];
@@ -342,27 +348,27 @@ static void more_pulls_than_places(void **state)
     server_signal(&bystander->server, SIGSTOP);
     for (unsigned i = 0; i < COUNT; i++) {
         snprintf(key[i], sizeof key[i], "many-%u", i);
-        expose(&hostile, &exposed[i], LENGTH, 'a' + (int)i);
-        put_pulled_as(&hostile, key[i], exposed[i].exposure->address, exposed[i].exposure->key,
-                      LENGTH);
+        advertise(&hostile, &advertised[i], LENGTH, 'a' + (int)i);
+        put_rendezvous_done_as(&hostile, key[i], advertised[i].advert->address,
+                               advertised[i].advert->key, LENGTH);
     }
     hostile_request(&hostile, &ping);
     server_signal(&bystander->server, SIGCONT);
     take_replies(&hostile, COUNT);
     for (unsigned i = 0; i < COUNT; i++) {
-        unexpose(&hostile, &exposed[i]);
+        withdraw(&hostile, &advertised[i]);
         expect_value_of(bystander, key[i], 'a' + (int)i, LENGTH);
         assert_int_equal(okv_delete(bystander->handle, key[i], strlen(key[i])), OKV_OK);
     }
     hostile_leave(&hostile);
     assert_true(bystander_stat(bystander, "deferred") > deferred);
-    bystander_expect_holdings(bystander, "many pulls", &before);
+    bystander_expect_holdings(bystander, "many rendezvous reads", &before);
     bystander_expect_accounts(bystander);
     bystander_check(bystander);
 }
 
 /* Largest values until there is no room: refused, and what the others took can be had again. */
-static void pulls_beyond_the_region(void **state)
+static void rendezvous_reads_beyond_the_region(void **state)
 {
     static const char *const keys[HOSTILE_CREDITS] = {"large-1", "large-2", "large-3", "large-4"};
     struct bystander *bystander = bystander_of(state);
@@ -372,10 +378,10 @@ static void pulls_beyond_the_region(void **state)
 
     hostile_join(&hostile, &bystander->server);
     for (unsigned i = 0; i < HOSTILE_CREDITS; i++) {
-        struct exposed exposed;
-        expose(&hostile, &exposed, hostile.table.max_value, 'x');
-        put_pulled_as(&hostile, keys[i], exposed.exposure->address, exposed.exposure->key,
-                      hostile.table.max_value);
+        struct advertised advertised;
+        advertise(&hostile, &advertised, hostile.table.max_value, 'x');
+        put_rendezvous_done_as(&hostile, keys[i], advertised.advert->address,
+                               advertised.advert->key, hostile.table.max_value);
         struct okv_event event = hostile_event(&hostile);
         struct okv_reply_message reply;
         assert_int_equal(event.type, OKV_EVENT_RECV);
@@ -383,7 +389,7 @@ static void pulls_beyond_the_region(void **state)
         assert_true(reply.status == OKV_OK || reply.status == OKV_EFULL);
         full += reply.status == OKV_EFULL;
         hostile.ops->recv_release(hostile.conn->endpoint, &event);
-        unexpose(&hostile, &exposed);
+        withdraw(&hostile, &advertised);
     }
     assert_in_range(full, 1, HOSTILE_CREDITS - 1); /* the region is four times such a value */
     hostile_leave(&hostile);
@@ -399,15 +405,16 @@ static void pulls_beyond_the_region(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pull_of_what_was_exposed),
-        cmocka_unit_test(pulls_of_what_was_not_exposed),
-        cmocka_unit_test(pull_without_any_exposure),
-        cmocka_unit_test(pull_of_what_is_exposed_no_more),
-        cmocka_unit_test(client_that_leaves_with_pulls_under_way),
-        cmocka_unit_test(more_pulls_than_credits),
-        cmocka_unit_test(more_pulls_than_places),
-        cmocka_unit_test(pulls_beyond_the_region),
+        cmocka_unit_test(rendezvous_of_what_was_advertised),
+        cmocka_unit_test(rendezvous_reads_of_what_was_not_advertised),
+        cmocka_unit_test(rendezvous_without_any_advert),
+        cmocka_unit_test(rendezvous_of_what_is_advertised_no_more),
+        cmocka_unit_test(client_that_leaves_with_rendezvous_reads_under_way),
+        cmocka_unit_test(more_rendezvous_reads_than_credits),
+        cmocka_unit_test(more_rendezvous_reads_than_places),
+        cmocka_unit_test(rendezvous_reads_beyond_the_region),
     };
 
-    return cmocka_run_group_tests_name("hostile pulls", tests, bystander_setup, bystander_teardown);
+    return cmocka_run_group_tests_name("hostile rendezvous reads", tests, bystander_setup,
+                                       bystander_teardown);
 }

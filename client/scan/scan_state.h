@@ -11,8 +11,8 @@
  * items in it are shown in order, and the point moves to its end: whatever splits and
  * merges meanwhile, no position is covered twice or left out.
  */
-#ifndef OKV_CLIENT_SCAN_SCAN_H
-#define OKV_CLIENT_SCAN_SCAN_H
+#ifndef OKV_CLIENT_SCAN_SCAN_STATE_H
+#define OKV_CLIENT_SCAN_SCAN_STATE_H
 
 #include "client/handle.h"
 
@@ -69,8 +69,8 @@ struct scan {
     uint8_t *image;
     uint8_t *piece; /* EXTENT_PIECE_SIZE */
 
-    uint8_t *images; /* of the bucket that is being shown: OKV_BUCKET_PARTS_MAX parts */
-    unsigned parts;
+    uint8_t *images; /* of the bucket that is being shown: OKV_BUCKET_PAGES_MAX pages */
+    unsigned pages;
     struct scan_item *items;
     size_t item_count;
     size_t item_room;
@@ -122,19 +122,7 @@ static inline uint64_t scan_interval_end(const struct scan *scan, unsigned depth
     return (scan->position & ~(size - 1)) + size;
 }
 
-/* ---- scan.c ---- */
-
-/* raw_read() into the scan's buffer. OKV_EPROTO: outside the region. */
+/* read_blocking() into the scan's buffer. OKV_EPROTO: outside the region. */
 int scan_read(struct scan *scan, uint64_t offset, uint8_t *destination, uint32_t length);
-
-/* ---- scan_bucket.c ---- */
-
-/*
- * Shows what a bucket has from the point on, beginning with this image of it, which
- * passed its checks and covers the point; moves the point behind what was shown.
- * SCAN_STOPPED; OKV_ECORRUPT: something did not fit together or has changed, try again
- * with another image.
- */
-int scan_bucket_show(struct scan *scan, uint64_t bucket, const uint8_t *image);
 
 #endif

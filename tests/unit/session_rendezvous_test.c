@@ -1,0 +1,346 @@
+/* Rendezvous reads: values that the server fetches from a client's memory, and the room reserved
+ * for them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "server/session/session.h"
+#include "shared/base/error.h"
+#include "shared/format/wire.h"
+#include "tests/support/server_core.h"
+
+#define REGION_LENGTH (UINT64_C(4) << 20)
+#define VALUE_MAX (UINT32_C(1) << 20)
+#define CLIENT 9
+#define REQUEST_SLOTS 26u /* one for each letter */
+
+/* A session over a transport that takes every rendezvous read down and does nothing. */
+struct rendezvous_reads {
+    struct server_core core;
+    struct okv_session *session;
+    struct okv_conn conn;
+    uint64_t heap_used;    /* with nothing stored */
+    int rendezvous_answer; /* what the transport says to further rendezvous reads */
+    unsigned taken;        /* rendezvous reads that it was given */
+    struct okv_rendezvous rendezvous[2 * OKV_RENDEZVOUS_MAX];
+};
+
+static int take_rendezvous(struct okv_conn *conn, const struct okv_rendezvous *rendezvous)
+{
+    struct rendezvous_reads *rendezvous_reads = conn->user;
+
+    if (rendezvous_reads->rendezvous_answer)
+        return rendezvous_reads->rendezvous_answer;
+    assert_in_range(rendezvous_reads->taken, 0, 2 * OKV_RENDEZVOUS_MAX - 1);
+    rendezvous_reads->rendezvous[rendezvous_reads->taken++] = *rendezvous;
+    return 0;
+}
+
+static const struct okv_transport_ops RENDEZVOUS_OPS = {.name = "rendezvous_reads",
+                                                        .rendezvous = take_rendezvous};
+
+static uint64_t heap_used(const struct rendezvous_reads *rendezvous_reads)
+{
+    return okv_heap_used(&rendezvous_reads->core.server->store.heap);
+}
+
+static int rendezvous_reads_setup(void **state)
+{
+    static const struct okv_store_params params = {.length = REGION_LENGTH, .max_value = VALUE_MAX};
+    struct rendezvous_reads *rendezvous_reads = calloc(1, sizeof *rendezvous_reads);
+
+    assert_non_null(rendezvous_reads);
+    server_core_open(&rendezvous_reads->core, &params);
+    rendezvous_reads->session =
+        server_core_session(&rendezvous_reads->core, 1, CLIENT, 0, REQUEST_SLOTS);
+    rendezvous_reads->conn = (struct okv_conn){.ops = &RENDEZVOUS_OPS, .user = rendezvous_reads};
+    rendezvous_reads->session->conn = &rendezvous_reads->conn;
+    rendezvous_reads->heap_used = heap_used(rendezvous_reads);
+    *state = rendezvous_reads;
+    return 0;
+}
+
+static int rendezvous_reads_teardown(void **state)
+{
+    struct rendezvous_reads *rendezvous_reads = *state;
+
+    okv_reply_cache_give_back(&rendezvous_reads->core.server->reply_caches,
+                              rendezvous_reads->session->reply_cache, rendezvous_reads->session->id,
+                              1, true);
+    okv_session_destroy(rendezvous_reads->session);
+    server_core_close(&rendezvous_reads->core);
+    free(rendezvous_reads);
+    return 0;
+}
+
+/* Begins a rendezvous read of `length` bytes for a key of this letter; the message is gone
+ * afterwards. */
+static int rendezvous_begin(struct rendezvous_reads *rendezvous_reads, char letter, uint32_t length,
+                            uint16_t flags)
+{
+    uint8_t key[3] = {'k', 'e', (uint8_t)letter};
+    struct okv_request_message request = {
+        .opcode = OKV_OP_PUT,
+        .slot = (uint16_t)(letter - 'a'),
+        .sequence = (uint64_t)letter * 1000,
+        .flags = flags | OKV_REQUEST_RENDEZVOUS,
+        .key = key,
+        .key_length = sizeof key,
+        .value_length = length,
+        .rendezvous_address = (uint64_t)letter << 40,
+        .rendezvous_key = (uint32_t)letter,
+    };
+    int rc = okv_session_rendezvous_begin(rendezvous_reads->session, rendezvous_reads->core.server,
+                                          &rendezvous_reads->core.work, &request);
+
+    memset(key, '?', sizeof key);
+    memset(&request, 0xEE, sizeof request);
+    return rc;
+}
+
+/* The transport says how rendezvous read `number` ended; a good one has filled its place with
+ * `fill`. */
+static void rendezvous_end(struct rendezvous_reads *rendezvous_reads, unsigned number, int status,
+                           int fill)
+{
+    const struct okv_rendezvous *rendezvous = &rendezvous_reads->rendezvous[number];
+    const struct okv_event event = {.type = OKV_EVENT_RENDEZVOUS_DONE,
+                                    .status = status,
+                                    .conn = &rendezvous_reads->conn,
+                                    .cookie = rendezvous->cookie};
+
+    if (status == 0)
+        memset((uint8_t *)rendezvous_reads->core.server->region.base + rendezvous->offset, fill,
+               rendezvous->length);
+    okv_session_rendezvous_end(rendezvous_reads->session, rendezvous_reads->core.server,
+                               &rendezvous_reads->core.work, &event);
+}
+
+/* The one rendezvous read that waits to be answered is the one of this letter; answers it. */
+static uint64_t rendezvous_answer(struct rendezvous_reads *rendezvous_reads, char letter,
+                                  int status)
+{
+    struct okv_session_rendezvous *rendezvous =
+        okv_session_rendezvous_ended(rendezvous_reads->session);
+
+    assert_non_null(rendezvous);
+    uint64_t version = rendezvous->reply.version;
+    assert_int_equal(rendezvous->reply.opcode, OKV_OP_PUT);
+    assert_int_equal(rendezvous->reply.slot, letter - 'a');
+    assert_int_equal(rendezvous->reply.sequence, letter * 1000);
+    assert_int_equal(rendezvous->reply.status, status);
+    assert_int_equal(rendezvous->reply.value_length, 0);
+    okv_session_rendezvous_free(rendezvous_reads->session, rendezvous);
+    return version;
+}
+
+static void expect_nothing_reserved(const struct rendezvous_reads *rendezvous_reads)
+{
+    assert_int_equal(heap_used(rendezvous_reads), rendezvous_reads->heap_used);
+}
+
+static void a_rendezvous_puts_what_it_brought(void **state)
+{
+    static const uint32_t lengths[] = {1, 200, 4096, 50000, 1 << 16, VALUE_MAX};
+    struct rendezvous_reads *rendezvous_reads = *state;
+
+    for (unsigned i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        assert_int_equal(rendezvous_begin(rendezvous_reads, 'a', lengths[i], 0), 0);
+        assert_int_equal(rendezvous_reads->rendezvous[0].address, (uint64_t)'a' << 40);
+        assert_int_equal(rendezvous_reads->rendezvous[0].key, 'a');
+        assert_int_equal(rendezvous_reads->rendezvous[0].length, lengths[i]);
+        assert_true(
+            okv_range_inside(rendezvous_reads->rendezvous[0].offset, lengths[i], REGION_LENGTH));
+        assert_null(okv_session_rendezvous_ended(rendezvous_reads->session));
+        server_core_expect(&rendezvous_reads->core, "kea", 0, 0, 0);
+        rendezvous_end(rendezvous_reads, 0, 0, 'v');
+        uint64_t version = rendezvous_answer(rendezvous_reads, 'a', OKV_OK);
+        server_core_expect(&rendezvous_reads->core, "kea", 'v', lengths[i], version);
+        assert_null(okv_session_rendezvous_ended(rendezvous_reads->session));
+        server_core_delete(&rendezvous_reads->core, "kea");
+        expect_nothing_reserved(rendezvous_reads);
+        rendezvous_reads->taken = 0;
+    }
+}
+
+static void a_rendezvous_that_fails_leaves_what_was_there(void **state)
+{
+    struct rendezvous_reads *rendezvous_reads = *state;
+
+    assert_int_equal(rendezvous_begin(rendezvous_reads, 'a', 20000, 0), 0);
+    rendezvous_end(rendezvous_reads, 0, 0, '1');
+    uint64_t version = rendezvous_answer(rendezvous_reads, 'a', OKV_OK);
+    uint64_t used = heap_used(rendezvous_reads);
+    assert_int_equal(rendezvous_begin(rendezvous_reads, 'a', 100000, 0), 0);
+    assert_true(heap_used(rendezvous_reads) > used);
+    rendezvous_end(rendezvous_reads, 1, OKV_ERENDEZVOUS, 0);
+    assert_int_equal(rendezvous_answer(rendezvous_reads, 'a', OKV_ERENDEZVOUS), 0);
+    assert_int_equal(heap_used(rendezvous_reads), used);
+    server_core_expect(&rendezvous_reads->core, "kea", '1', 20000, version);
+    assert_int_equal(atomic_load(&rendezvous_reads->core.server->stats.rendezvous_failed), 1);
+}
+
+/* The value came, and then the item must not be put. */
+static void a_rendezvous_whose_condition_fails_gives_its_place_back(void **state)
+{
+    struct rendezvous_reads *rendezvous_reads = *state;
+
+    assert_int_equal(rendezvous_begin(rendezvous_reads, 'a', 20000, OKV_REQUEST_IF_ABSENT), 0);
+    assert_int_equal(rendezvous_begin(rendezvous_reads, 'a', 30000, OKV_REQUEST_IF_ABSENT), 0);
+    assert_int_equal(rendezvous_begin(rendezvous_reads, 'b', 40000, OKV_REQUEST_IF_VERSION), 0);
+    rendezvous_end(rendezvous_reads, 1, 0, '1');
+    uint64_t version = rendezvous_answer(rendezvous_reads, 'a', OKV_OK);
+    rendezvous_end(rendezvous_reads, 0, 0, '0');
+    assert_int_equal(rendezvous_answer(rendezvous_reads, 'a', OKV_EEXISTS), version);
+    rendezvous_end(rendezvous_reads, 2, 0, '2');
+    assert_int_equal(rendezvous_answer(rendezvous_reads, 'b', OKV_ENOTFOUND), 0);
+    server_core_expect(&rendezvous_reads->core, "kea", '1', 30000, version);
+    server_core_expect(&rendezvous_reads->core, "keb", 0, 0, 0);
+    assert_int_equal(atomic_load(&rendezvous_reads->core.server->stats.conditions_failed), 2);
+    server_core_delete(&rendezvous_reads->core, "kea");
+    expect_nothing_reserved(rendezvous_reads);
+}
+
+/* From the begin to the answer, whether the rendezvous read has ended or not. */
+static void every_rendezvous_has_a_place_until_it_is_answered(void **state)
+{
+    struct rendezvous_reads *rendezvous_reads = *state;
+
+    for (unsigned i = 0; i < OKV_RENDEZVOUS_MAX; i++)
+        assert_int_equal(rendezvous_begin(rendezvous_reads, (char)('a' + i), 1000, 0), 0);
+    uint64_t used = heap_used(rendezvous_reads);
+    assert_int_equal(rendezvous_begin(rendezvous_reads, 'x', 1000, 0), OKV_EAGAIN);
+    rendezvous_end(rendezvous_reads, 2, 0, 'v');
+    assert_int_equal(rendezvous_begin(rendezvous_reads, 'x', 1000, 0), OKV_EAGAIN);
+    assert_int_equal(heap_used(rendezvous_reads), used);
+    assert_int_equal(rendezvous_reads->taken, OKV_RENDEZVOUS_MAX);
+    rendezvous_answer(rendezvous_reads, 'c', OKV_OK);
+    assert_int_equal(rendezvous_begin(rendezvous_reads, 'x', 1000, 0), 0);
+    assert_int_equal(rendezvous_reads->rendezvous[OKV_RENDEZVOUS_MAX].cookie,
+                     rendezvous_reads->rendezvous[2].cookie);
+    for (unsigned i = OKV_RENDEZVOUS_MAX + 1; i-- > 0;)
+        if (i != 2)
+            rendezvous_end(rendezvous_reads, i, OKV_ERENDEZVOUS, 0);
+    server_core_delete(&rendezvous_reads->core, "kec");
+    expect_nothing_reserved(rendezvous_reads);
+}
+
+static void a_rendezvous_that_cannot_begin_reserves_nothing(void **state)
+{
+    static const int answers[] = {OKV_EAGAIN, OKV_EUNSUPPORTED, OKV_EDISCONNECTED};
+    struct rendezvous_reads *rendezvous_reads = *state;
+
+    for (unsigned i = 0; i < sizeof answers / sizeof *answers; i++) {
+        rendezvous_reads->rendezvous_answer = answers[i];
+        assert_int_equal(rendezvous_begin(rendezvous_reads, 'a', 1000, 0), answers[i]);
+    }
+    rendezvous_reads->rendezvous_answer = 0;
+    assert_int_equal(rendezvous_begin(rendezvous_reads, 'a', VALUE_MAX + 1, 0), OKV_EVALUESIZE);
+    assert_int_equal(rendezvous_begin(rendezvous_reads, 'a', UINT32_MAX, 0), OKV_EVALUESIZE);
+    assert_int_equal(rendezvous_reads->taken, 0);
+    assert_int_equal(rendezvous_reads->session->rendezvous_count, 0);
+    /* A connection that is gone refuses nothing. */
+    assert_int_equal(atomic_load(&rendezvous_reads->core.server->stats.puts_refused), 3);
+    expect_nothing_reserved(rendezvous_reads);
+}
+
+static void a_rendezvous_without_room_is_refused(void **state)
+{
+    struct rendezvous_reads *rendezvous_reads = *state;
+    unsigned begun = 0;
+    int rc;
+
+    while ((rc = rendezvous_begin(rendezvous_reads, 'a', VALUE_MAX, 0)) == 0)
+        begun++;
+    assert_int_equal(rc, OKV_EFULL); /* the region is four times as large, and not all is heap */
+    assert_in_range(begun, 1, OKV_RENDEZVOUS_MAX - 1);
+    for (unsigned i = 0; i < begun; i++)
+        rendezvous_end(rendezvous_reads, i, OKV_ERENDEZVOUS, 0);
+    expect_nothing_reserved(rendezvous_reads);
+}
+
+/* What an ended connection brought is not put, since nobody can be told. */
+static void a_session_that_ends_gives_all_places_back(void **state)
+{
+    struct rendezvous_reads *rendezvous_reads = *state;
+
+    for (unsigned i = 0; i < OKV_RENDEZVOUS_MAX; i++)
+        assert_int_equal(rendezvous_begin(rendezvous_reads, (char)('a' + i), 1000, 0), 0);
+    rendezvous_reads->session->closing = true;
+    for (unsigned i = 0; i < OKV_RENDEZVOUS_MAX; i++)
+        rendezvous_end(rendezvous_reads, i, i % 2 ? OKV_EDISCONNECTED : 0, 'v');
+    assert_int_equal(atomic_load(&rendezvous_reads->core.server->store.totals.items), 0);
+    expect_nothing_reserved(rendezvous_reads);
+}
+
+/* What the reply cache of `session` says to the write of this letter. */
+static enum okv_reply_cache_verdict verdict_on(const struct okv_session *session, char letter,
+                                               struct okv_reply_message *reply)
+{
+    static uint8_t value[OKV_REPLY_CACHE_VALUE_MAX];
+
+    return okv_reply_cache_begin(session->reply_cache, (uint16_t)(letter - 'a'),
+                                 (uint64_t)letter * 1000, reply, value);
+}
+
+static void what_a_rendezvous_came_to_is_remembered(void **state)
+{
+    struct rendezvous_reads *rendezvous_reads = *state;
+    struct okv_reply_message reply;
+
+    assert_int_equal(verdict_on(rendezvous_reads->session, 'a', &reply), OKV_REPLY_CACHE_APPLY);
+    assert_int_equal(rendezvous_begin(rendezvous_reads, 'a', 20000, 0), 0);
+    assert_int_equal(verdict_on(rendezvous_reads->session, 'a', &reply), OKV_REPLY_CACHE_WAIT);
+    rendezvous_end(rendezvous_reads, 0, 0, 'v');
+    assert_int_equal(verdict_on(rendezvous_reads->session, 'a', &reply), OKV_REPLY_CACHE_ANSWER);
+    assert_int_equal(reply.status, OKV_OK);
+    assert_int_equal(reply.version, rendezvous_answer(rendezvous_reads, 'a', OKV_OK));
+    /* One that was not put because of its condition has an answer as well. */
+    assert_int_equal(verdict_on(rendezvous_reads->session, 'b', &reply), OKV_REPLY_CACHE_APPLY);
+    assert_int_equal(rendezvous_begin(rendezvous_reads, 'b', 20000, OKV_REQUEST_IF_VERSION), 0);
+    rendezvous_end(rendezvous_reads, 1, 0, 'v');
+    rendezvous_answer(rendezvous_reads, 'b', OKV_ENOTFOUND);
+    assert_int_equal(verdict_on(rendezvous_reads->session, 'b', &reply), OKV_REPLY_CACHE_ANSWER);
+    assert_int_equal(reply.status, OKV_ENOTFOUND);
+}
+
+static void a_rendezvous_that_failed_leaves_no_trace(void **state)
+{
+    struct rendezvous_reads *rendezvous_reads = *state;
+    struct okv_reply_message reply;
+
+    assert_int_equal(verdict_on(rendezvous_reads->session, 'a', &reply), OKV_REPLY_CACHE_APPLY);
+    assert_int_equal(rendezvous_begin(rendezvous_reads, 'a', 20000, 0), 0);
+    rendezvous_end(rendezvous_reads, 0, OKV_ERENDEZVOUS, 0);
+    assert_int_equal(verdict_on(rendezvous_reads->session, 'a', &reply), OKV_REPLY_CACHE_APPLY);
+    rendezvous_answer(rendezvous_reads, 'a', OKV_ERENDEZVOUS);
+    assert_int_equal(rendezvous_begin(rendezvous_reads, 'a', 20000, 0), 0);
+    rendezvous_reads->session->closing = true;
+    rendezvous_end(rendezvous_reads, 1, 0, 'v');
+    assert_int_equal(verdict_on(rendezvous_reads->session, 'a', &reply), OKV_REPLY_CACHE_APPLY);
+}
+
+#define RENDEZVOUS_TEST(test) \
+    cmocka_unit_test_setup_teardown(test, rendezvous_reads_setup, rendezvous_reads_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        RENDEZVOUS_TEST(a_rendezvous_puts_what_it_brought),
+        RENDEZVOUS_TEST(a_rendezvous_that_fails_leaves_what_was_there),
+        RENDEZVOUS_TEST(a_rendezvous_whose_condition_fails_gives_its_place_back),
+        RENDEZVOUS_TEST(every_rendezvous_has_a_place_until_it_is_answered),
+        RENDEZVOUS_TEST(a_rendezvous_that_cannot_begin_reserves_nothing),
+        RENDEZVOUS_TEST(a_rendezvous_without_room_is_refused),
+        RENDEZVOUS_TEST(a_session_that_ends_gives_all_places_back),
+        RENDEZVOUS_TEST(what_a_rendezvous_came_to_is_remembered),
+        RENDEZVOUS_TEST(a_rendezvous_that_failed_leaves_no_trace),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

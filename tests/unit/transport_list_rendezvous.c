@@ -1,0 +1,375 @@
+/* Part of the list in transport_list.c: what a client advertises and its server rendezvous reads.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "shared/base/error.h"
+#include "tests/support/transport_client.h"
+#include "tests/unit/transport_list.h"
+
+#define MIB (1u << 20)
+
+/* Memory of the client, advertised. */
+struct value {
+    uint8_t *bytes;
+    uint32_t length;
+    struct okv_advert *advert;
+};
+
+static void value_advertise(struct client *client, struct value *value, uint32_t length,
+                            unsigned seed)
+{
+    value->bytes = test_malloc(length);
+    value->length = length;
+    for (uint32_t i = 0; i < length; i++)
+        value->bytes[i] = (uint8_t)(i * 7 + (i >> 9) * 3 + (i >> 17) * 5 + seed);
+    assert_int_equal(client->ops->advertise(client->conn, value->bytes, length, &value->advert), 0);
+}
+
+static void value_free(struct client *client, struct value *value)
+{
+    client->ops->withdraw(value->advert);
+    test_free(value->bytes);
+}
+
+/* What the server is to rendezvous read as number `i`: all of the value to `offset`. */
+static struct okv_rendezvous *want(struct client *client, unsigned i, const struct value *value,
+                                   uint64_t offset)
+{
+    struct okv_rendezvous *rendezvous = &client->fixture->rendezvous_reads[i].rendezvous;
+
+    *rendezvous = (struct okv_rendezvous){.address = value->advert->address,
+                                          .key = value->advert->key,
+                                          .length = value->length,
+                                          .offset = offset};
+    return rendezvous;
+}
+
+/* Makes the server rendezvous read numbers 0 to `count`; returns once it has asked its transport
+ * to. */
+static void order_rendezvous_reads(struct client *client, unsigned count)
+{
+    struct fixture *fixture = client->fixture;
+    unsigned before = atomic_load(&fixture->rendezvous_reads_asked);
+
+    client_expect_nothing(client); /* takes send buffers back */
+    atomic_store(&fixture->rendezvous_reads_wanted, count);
+    assert_int_equal(client_send(client, 0, 1, FIXTURE_RENDEZVOUS), 0);
+    assert_true(fixture_reaches(&fixture->rendezvous_reads_asked, before + count));
+}
+
+/* The same, and waits for the event of each of the first `accepted`. */
+static void rendezvous_and_wait(struct client *client, unsigned count, unsigned accepted)
+{
+    unsigned before = atomic_load(&client->fixture->rendezvous_reads_ended);
+
+    order_rendezvous_reads(client, count);
+    assert_true(fixture_reaches(&client->fixture->rendezvous_reads_ended, before + accepted));
+}
+
+static void assert_rendezvous_done(const struct client *client, unsigned i)
+{
+    const struct fixture_rendezvous *rendezvous = &client->fixture->rendezvous_reads[i];
+
+    assert_int_equal(rendezvous->result, 0);
+    assert_int_equal(rendezvous->events, 1);
+    if (rendezvous->status)
+        fail_msg("the rendezvous read ended with %d: '%s'", rendezvous->status,
+                 rendezvous->failure);
+}
+
+/* The region has these bytes at `offset` and its own beside them; then has its own there, too. */
+static void assert_arrived(struct client *client, const uint8_t *bytes, uint32_t length,
+                           uint64_t offset)
+{
+    const uint8_t *region = client->fixture->region;
+
+    if (memcmp(region + offset, bytes, length) != 0)
+        fail_msg("a rendezvous read of %u bytes brought others", length);
+    if (offset > 0)
+        assert_int_equal(region[offset - 1], fixture_region_byte(offset - 1));
+    if (offset + length < FIXTURE_REGION)
+        assert_int_equal(region[offset + length], fixture_region_byte(offset + length));
+    fixture_restore(client->fixture, offset, length);
+}
+
+static void assert_untouched(struct client *client, uint64_t offset, uint32_t length)
+{
+    assert_region_bytes(client->fixture->region + offset, offset, length);
+}
+
+void a_rendezvous_brings_the_right_bytes(void **state)
+{
+    static const struct {
+        uint32_t length;
+        uint64_t offset;
+    } cases[] = {
+        {1, 77},           {1, FIXTURE_REGION - 1},
+        {5000, 0},         {MIB, MIB},
+        {MIB + 1, 12345},  {9 * MIB + 4097, 54321},
+        {3 * MIB - 1, 11}, {8 * MIB, FIXTURE_REGION - 8 * MIB},
+    };
+    struct client *client = client_create(state);
+    struct value value;
+
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        value_advertise(client, &value, cases[i].length, i);
+        want(client, 0, &value, cases[i].offset);
+        rendezvous_and_wait(client, 1, 1);
+        assert_rendezvous_done(client, 0);
+        assert_arrived(client, value.bytes, value.length, cases[i].offset);
+        value_free(client, &value);
+    }
+    client_echo(client, 1, 10, 1);
+    client_destroy(client);
+}
+
+void a_rendezvous_may_begin_inside_of_what_is_advertised(void **state)
+{
+    struct client *client = client_create(state);
+    struct value value;
+
+    value_advertise(client, &value, MIB + 100, 1);
+    struct okv_rendezvous *rendezvous = want(client, 0, &value, 4000);
+    rendezvous->address += MIB - 1000;
+    rendezvous->length = 1100;
+    rendezvous_and_wait(client, 1, 1);
+    assert_rendezvous_done(client, 0);
+    assert_arrived(client, value.bytes + MIB - 1000, 1100, 4000);
+    value_free(client, &value);
+    client_destroy(client);
+}
+
+void several_rendezvous_reads_at_once(void **state)
+{
+    enum { COUNT = OKV_RENDEZVOUS_MAX + 2, STRIDE = 5 * MIB / 4 };
+    struct client *client = client_create(state);
+    const struct fixture_rendezvous *rendezvous_reads = client->fixture->rendezvous_reads;
+    struct value values[COUNT];
+
+    for (unsigned i = 0; i < COUNT; i++) {
+        value_advertise(client, &values[i], i & 1 ? 1000 + i : STRIDE - 1 - i, i);
+        want(client, i, &values[i], i * STRIDE);
+    }
+    rendezvous_and_wait(client, COUNT, OKV_RENDEZVOUS_MAX);
+    for (unsigned i = 0; i < OKV_RENDEZVOUS_MAX; i++) {
+        assert_rendezvous_done(client, i);
+        assert_arrived(client, values[i].bytes, values[i].length, i * STRIDE);
+    }
+    for (unsigned i = OKV_RENDEZVOUS_MAX; i < COUNT; i++) {
+        assert_int_equal(rendezvous_reads[i].result, OKV_EAGAIN);
+        assert_untouched(client, i * STRIDE, values[i].length);
+    }
+    /* those that had no room are as good as before */
+    for (unsigned i = OKV_RENDEZVOUS_MAX; i < COUNT; i++)
+        want(client, i - OKV_RENDEZVOUS_MAX, &values[i], i * STRIDE);
+    rendezvous_and_wait(client, COUNT - OKV_RENDEZVOUS_MAX, COUNT - OKV_RENDEZVOUS_MAX);
+    for (unsigned i = OKV_RENDEZVOUS_MAX; i < COUNT; i++) {
+        assert_rendezvous_done(client, i - OKV_RENDEZVOUS_MAX);
+        assert_arrived(client, values[i].bytes, values[i].length, i * STRIDE);
+    }
+    for (unsigned i = 0; i < COUNT; i++)
+        value_free(client, &values[i]);
+    client_echo(client, 1, 10, 1);
+    client_destroy(client);
+}
+
+void rendezvous_reads_outside_the_region_are_refused(void **state)
+{
+    static const struct {
+        uint64_t offset;
+        uint32_t length;
+    } cases[] = {
+        {FIXTURE_REGION, 1},     {FIXTURE_REGION - 99, 100},
+        {UINT64_MAX, 1},         {UINT64_MAX - 99, 100},
+        {(uint64_t)1 << 63, 1},  {0, 0},
+        {0, FIXTURE_REGION + 1}, {0, UINT32_MAX},
+    };
+    enum { COUNT = sizeof cases / sizeof cases[0] };
+    struct client *client = client_create(state);
+    struct value value;
+
+    _Static_assert(COUNT <= FIXTURE_RENDEZVOUS, "one order is enough");
+    value_advertise(client, &value, 100, 1);
+    for (unsigned i = 0; i < COUNT; i++)
+        want(client, i, &value, cases[i].offset)->length = cases[i].length;
+    order_rendezvous_reads(client, COUNT);
+    for (unsigned i = 0; i < COUNT; i++)
+        assert_int_equal(client->fixture->rendezvous_reads[i].result, OKV_EINVAL);
+    want(client, 0, &value, FIXTURE_REGION - 100);
+    rendezvous_and_wait(client, 1, 1);
+    assert_rendezvous_done(client, 0);
+    assert_arrived(client, value.bytes, 100, FIXTURE_REGION - 100);
+    value_free(client, &value);
+    client_destroy(client);
+}
+
+void only_a_server_rendezvous_reads(void **state)
+{
+    struct client *client = client_create(state);
+    struct okv_advert *advert = NULL;
+    struct value value;
+
+    value_advertise(client, &value, 100, 1);
+    assert_int_equal(client->ops->rendezvous(client->conn, want(client, 0, &value, 0)), OKV_EINVAL);
+    assert_int_equal(client->ops->advertise(client->conn, value.bytes, 0, &advert), OKV_EINVAL);
+    assert_null(advert);
+    client->ops->withdraw(NULL);
+    value_free(client, &value);
+    client->ops->close(client->conn);
+    assert_int_equal(client->ops->advertise(client->conn, client->bytes, 1, &advert),
+                     OKV_EDISCONNECTED);
+    client_expect_closed(client);
+    client_destroy(client);
+}
+
+/* The rendezvous read that is wanted as number 0 has failed; says whether the connection goes on.
+ */
+static void assert_rendezvous_failed(struct client *client)
+{
+    assert_int_equal(client->fixture->rendezvous_reads[0].result, 0);
+    assert_int_equal(client->fixture->rendezvous_reads[0].events, 1);
+    assert_int_equal(client->fixture->rendezvous_reads[0].status, OKV_ERENDEZVOUS);
+    if (client->fixture->connect_uri.scheme == OKV_SCHEME_RDMA)
+        client_expect_closed(client);
+    else
+        client_echo(client, 1, 10, 1);
+}
+
+void what_is_not_advertised_cannot_be_rendezvous_done(void **state)
+{
+    enum { LENGTH = 10000, OFFSET = 3000 };
+    static const struct {
+        uint64_t address; /* beyond the advertised buffer's, and so on */
+        uint32_t key, length;
+    } cases[] = {
+        {0, 0x101, 0},
+        {0, 1, 0},
+        {0, 0x80000000u, 0},
+        {0, 0, 1},
+        {0, 0, 2 * MIB},
+        {1, 0, 0},
+        {LENGTH, 0, 1u - LENGTH},
+        {UINT64_MAX, 0, 0},
+        {(uint64_t)1 << 63, 0, 0},
+    };
+
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct client *client = client_create(state);
+        struct value value;
+        value_advertise(client, &value, LENGTH, i);
+        struct okv_rendezvous *rendezvous = want(client, 0, &value, OFFSET);
+        rendezvous->address += cases[i].address;
+        rendezvous->key += cases[i].key;
+        rendezvous->length += cases[i].length;
+        rendezvous_and_wait(client, 1, 1);
+        assert_rendezvous_failed(client);
+        assert_untouched(client, OFFSET, LENGTH + 1);
+        value_free(client, &value);
+        client_destroy(client);
+    }
+}
+
+void a_rendezvous_after_withdraw_brings_no_other_bytes(void **state)
+{
+    enum { LENGTH = 100000 };
+    struct client *client = client_create(state);
+    struct value value, next = {0};
+
+    value_advertise(client, &value, LENGTH, 1);
+    want(client, 0, &value, 0);
+    client->ops->withdraw(value.advert);
+    if (client->fixture->connect_uri.scheme == OKV_SCHEME_LOCAL)
+        value_advertise(client, &next, LENGTH, 2); /* takes the place of the first in the table */
+    rendezvous_and_wait(client, 1, 1);
+    assert_rendezvous_failed(client);
+    assert_untouched(client, 0, LENGTH);
+    if (next.bytes)
+        value_free(client, &next);
+    test_free(value.bytes);
+    client_destroy(client);
+}
+
+void adverts_come_and_go(void **state)
+{
+    struct client *client = client_create(state);
+    struct value values[FIXTURE_CREDITS];
+
+    for (unsigned round = 0; round < 20; round++) {
+        for (unsigned i = 0; i < FIXTURE_CREDITS; i++)
+            value_advertise(client, &values[i], 200 + i, round + i);
+        /* one of them is READ by rendezvous, another one each time */
+        unsigned chosen = round % FIXTURE_CREDITS;
+        want(client, 0, &values[chosen], 0);
+        rendezvous_and_wait(client, 1, 1);
+        assert_rendezvous_done(client, 0);
+        assert_arrived(client, values[chosen].bytes, values[chosen].length, 0);
+        for (unsigned i = 0; i < FIXTURE_CREDITS; i++)
+            value_free(client, &values[(i + round) % FIXTURE_CREDITS]);
+    }
+    client_echo(client, 1, 10, 1);
+    client_destroy(client);
+}
+
+/* Ends a connection with rendezvous reads under way: by `end`, or when that is NULL by destroying
+ * the client's. */
+static void end_amid_rendezvous_reads(void **state, void (*end)(struct client *))
+{
+    enum { STRIDE = 5 * MIB / 2 };
+    struct client *client = client_create(state);
+    struct fixture *fixture = client->fixture;
+    unsigned before = atomic_load(&fixture->rendezvous_reads_ended);
+    struct value values[OKV_RENDEZVOUS_MAX];
+
+    for (unsigned i = 0; i < OKV_RENDEZVOUS_MAX; i++) {
+        value_advertise(client, &values[i], STRIDE, i);
+        want(client, i, &values[i], i * STRIDE);
+    }
+    order_rendezvous_reads(client, OKV_RENDEZVOUS_MAX);
+    if (end)
+        end(client);
+    for (unsigned i = 0; i < OKV_RENDEZVOUS_MAX; i++)
+        value_free(client, &values[i]);
+    /* the fixture sees that each rendezvous read ended before its connection did */
+    client_destroy(client);
+    assert_int_equal(atomic_load(&fixture->rendezvous_reads_ended), before + OKV_RENDEZVOUS_MAX);
+    for (unsigned i = 0; i < OKV_RENDEZVOUS_MAX; i++) {
+        int status = fixture->rendezvous_reads[i].status;
+        assert_int_equal(fixture->rendezvous_reads[i].result, 0);
+        assert_true(status == 0 || status == OKV_ERENDEZVOUS || status == OKV_EDISCONNECTED);
+    }
+    /* nothing comes late */
+    fixture_restore(fixture, 0, FIXTURE_REGION);
+    usleep(20000);
+    assert_region_bytes(fixture->region, 0, FIXTURE_REGION);
+}
+
+static void close_client(struct client *client)
+{
+    client->ops->close(client->conn);
+}
+
+static void close_server(struct client *client)
+{
+    fixture_order(client->fixture, &client->fixture->close_all);
+    client_expect_closed(client);
+}
+
+void a_client_that_closes_ends_its_rendezvous_reads(void **state)
+{
+    for (unsigned round = 0; round < 5; round++) {
+        end_amid_rendezvous_reads(state, close_client);
+        end_amid_rendezvous_reads(state, NULL);
+    }
+}
+
+void a_server_that_closes_ends_its_rendezvous_reads(void **state)
+{
+    for (unsigned round = 0; round < 5; round++)
+        end_amid_rendezvous_reads(state, close_server);
+}
