@@ -14,7 +14,7 @@
 #define ROUNDS 50
 #define STEPS 100000
 #define FAST_NS 20000000u
-#define FACTOR_MAX 20.0
+#define FACTOR_MAX 10.0
 
 static double factor = 1;
 

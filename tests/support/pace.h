@@ -17,7 +17,7 @@
 #define PACE_GUARD_NS (PACE_GUARD_MS * UINT64_C(1000000))
 
 /* `ms` times how many times slower than a fast idle machine this one is at the first call: 1 to
- * 20. */
+ * 10. */
 uint32_t pace_ms(uint32_t ms);
 
 /* When the guard is over that begins now, on okv_clock_ns(). */

@@ -16,10 +16,11 @@
 #include "server/worker.h"
 #include "shared/base/error.h"
 #include "shared/format/wire.h"
+#include "tests/support/pace.h"
 #include "tests/support/server_core.h"
 
 #define LIMIT 2
-#define WAIT_MS 5000
+#define WAIT_MS PACE_GUARD_MS
 
 struct gate {
     struct server_core core;
@@ -235,7 +236,7 @@ static void what_the_transport_refuses_leaves_no_trace(void **state)
 static void a_listener_without_end_does_not_keep_the_acceptor(void **state)
 {
     (void)state;
-    alarm(60);
+    alarm(PACE_GUARD_MS / 1000);
     gate.request.hello_length = 0;
     atomic_store(&gate.is_endless, true);
     assert_int_equal(eventfd_write(gate.listener.fd, 1), 0);

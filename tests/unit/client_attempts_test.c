@@ -16,7 +16,7 @@
 
 #define LONG_MS (2 * PACE_GUARD_MS)
 /* Passes while a test waits; what has to be done meanwhile is done in a fraction of it. */
-#define SHORT_MS pace_ms(100)
+#define SHORT_MS pace_ms(50)
 #define OTHER_BOOT (STUB_BOOT + 1)
 
 /* Turns until the condition holds; it has to. */

@@ -15,7 +15,7 @@
 #include "tests/support/stub_client.h"
 
 /* Passes while a test waits; what has to be done meanwhile is done in a fraction of it. */
-#define SHORT_MS pace_ms(100)
+#define SHORT_MS pace_ms(50)
 #define LONG_MS (2 * PACE_GUARD_MS)
 
 static void unanswered_operations_expire(void **state)

@@ -325,7 +325,7 @@ static void refresh_waits_for_room(void **state)
     (void)state;
     stub.max_reads = 1;
     open_handle();
-    stub.delay = 2000000; /* polls: a while */
+    stub.delay = 200000; /* polls: a while */
     assert_int_equal(okv_call(handle, &command, &result), OKV_ETIMEDOUT);
     stub.delay = 0;
     assert_int_equal(clock_refresh(handle), OKV_OK);

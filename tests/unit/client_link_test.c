@@ -14,7 +14,7 @@
 
 #define LONG_MS (2 * PACE_GUARD_MS)
 /* Passes while a test waits; what has to be done meanwhile is done in a fraction of it. */
-#define SHORT_MS pace_ms(100)
+#define SHORT_MS pace_ms(50)
 #define KEEPALIVE_MS pace_ms(200) /* the shortest */
 
 static struct okv_counters counters(void)

@@ -13,7 +13,7 @@
 
 #define LONG_MS (4 * PACE_GUARD_MS)
 /* Passes while a test waits; what has to be done meanwhile is done in a fraction of it. */
-#define SHORT_MS pace_ms(100)
+#define SHORT_MS pace_ms(50)
 
 /* Never sleeps longer than what okv_arm() asked for. */
 static void loop(void)

@@ -16,7 +16,7 @@
 
 #define LONG_MS (2 * PACE_GUARD_MS)
 /* Passes while a test waits; what has to be done meanwhile is done in a fraction of it. */
-#define SHORT_MS pace_ms(150)
+#define SHORT_MS pace_ms(50)
 #define OTHER_BOOT (STUB_BOOT + 1)
 
 static struct okv_counters counters(void)
@@ -361,7 +361,7 @@ static void slots_that_came_back_are_seen(void **state)
 static void abandoned_reads_of_a_silent_host(void **state)
 {
     struct okv_options options = {
-        .depth = 1, .credits = 1, .timeout_ms = SHORT_MS, .keepalive_ms = pace_ms(200)};
+        .depth = 1, .credits = 1, .timeout_ms = SHORT_MS, .keepalive_ms = 4 * SHORT_MS};
     uint64_t until = pace_guard_end();
 
     (void)state;

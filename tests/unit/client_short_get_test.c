@@ -12,7 +12,7 @@
 #include "tests/support/stub_one.h"
 
 /* Passes while a test waits; what has to be done meanwhile is done in a fraction of it. */
-#define SHORT_MS pace_ms(100)
+#define SHORT_MS pace_ms(50)
 
 /* The key has this value, which took so many operations and READs, and is counted once. */
 static void assert_got(const char *of, const char *value, unsigned operations, unsigned reads)

@@ -16,7 +16,7 @@
 
 #define TIMEOUT_MS PACE_GUARD_MS
 /* Passes while a test waits; what has to be done meanwhile is done in a fraction of it. */
-#define SHORT_MS pace_ms(100)
+#define SHORT_MS pace_ms(50)
 
 static void hang_up(unsigned n)
 {

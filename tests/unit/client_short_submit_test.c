@@ -18,7 +18,7 @@
 #define HOUR_MS 3600000u
 #define TIMEOUT_MS PACE_GUARD_MS
 /* Passes while a test waits; what has to be done meanwhile is done in a fraction of it. */
-#define SHORT_MS pace_ms(100)
+#define SHORT_MS pace_ms(50)
 
 static unsigned short_ones(void)
 {

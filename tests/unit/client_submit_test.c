@@ -15,7 +15,7 @@
 
 #define LONG_MS 60000
 /* Passes while a test waits; what has to be done meanwhile is done in a fraction of it. */
-#define SHORT_MS pace_ms(100)
+#define SHORT_MS pace_ms(50)
 #define LENGTH_OF(array) (sizeof(array) / sizeof *(array))
 #define MANY 100
 
