@@ -121,17 +121,24 @@ static void choose_socket(struct server_process *server)
     snprintf(server->listen, sizeof server->listen, "%s", server->uri);
 }
 
+/* With its port from now on, also for programs that the test starts. */
+static void uri_from(const char *variable, char out[256])
+{
+    copy_uri(out, getenv(variable));
+    assert_int_equal(setenv(variable, out, 1), 0);
+}
+
 static void choose_uris(struct server_process *server)
 {
-    const char *uri = getenv("OKV_TEST_URI");
-    const char *listen = getenv("OKV_TEST_LISTEN");
-
     server->directory[0] = '\0';
-    if (uri)
-        copy_uri(server->uri, uri);
+    if (getenv("OKV_TEST_URI"))
+        uri_from("OKV_TEST_URI", server->uri);
     else
         choose_socket(server);
-    copy_uri(server->listen, listen ? listen : server->uri);
+    if (getenv("OKV_TEST_LISTEN"))
+        uri_from("OKV_TEST_LISTEN", server->listen);
+    else
+        snprintf(server->listen, sizeof server->listen, "%s", server->uri);
 }
 
 static void exec_server(const struct server_process *server, const char *const *arguments, int out,
