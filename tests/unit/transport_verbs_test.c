@@ -297,11 +297,11 @@ static void a_deadline_between_two_steps_is_a_time_out(void **state)
     struct okv_conn *conn;
     struct okv_diag diag = {""};
     struct okv_connecting *connecting =
-        meeting_begin(meeting, &meeting->connect_uri, meeting_deadline(200));
+        meeting_begin(meeting, &meeting->connect_uri, meeting_deadline(pace_ms(200)));
 
     meeting->quiet = true;
     assert_int_equal(meeting->ops->connect_step(connecting, &welcome, &conn, &diag), OKV_EAGAIN);
-    usleep(300000);
+    pace_sleep_ms(pace_ms(200) + 100);
     int rc;
     while ((rc = meeting->ops->connect_step(connecting, &welcome, &conn, &diag)) == OKV_EAGAIN)
         usleep(1000);
