@@ -366,6 +366,8 @@ static void post_one(const struct okv_read *read)
     if (!stub.read_status)
         memcpy(read->destination, stub.region + read->offset, read->length);
     event_push(&event, read->destination, read->length);
+    if (stub.after_read)
+        stub.after_read(stub.reads);
 }
 
 static int stub_post_read(struct okv_conn *of, const struct okv_read *reads, unsigned count)

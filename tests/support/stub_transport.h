@@ -83,8 +83,9 @@ struct stub {
     uint64_t last_read;     /* the offset of the latest */
     const void *last_destination;
     void (*before_read)(unsigned n);
-    int read_result; /* of post_read */
-    int read_status; /* of its event */
+    void (*after_read)(unsigned n); /* its event is there, or will be; not for read_now */
+    int read_result;                /* of post_read */
+    int read_status;                /* of its event */
     unsigned max_reads;
 
     /* READs that end at once, which are counted among the others, too. */
