@@ -129,7 +129,9 @@ static void a_client_that_gave_up_is_told(void **state)
     hostile_give_up(server);
     server_signal(server, SIGCONT);
     expect_log(fixture, ": refused: the client was gone, or had given up waiting");
-    bystander_expect_stat(&fixture->bystander, "rejected_gone", 1);
+    /* Over RDMA it may have tried more than once. */
+    assert_true(bystander_stat(&fixture->bystander, "rejected_gone") >= 1);
+    assert_int_equal(bystander_stat(&fixture->bystander, "rejected_resources"), 0);
     bystander_check(&fixture->bystander);
     stop(fixture);
     assert_null(strstr(fixture->text, "ulimit"));
