@@ -32,7 +32,7 @@ example_of_hints() {
     expect registered <<'TEXT'
 get 1: the value
 get 2: the value
-values that the server pulled: 1, extents found at once: 1
+values that the server READ by rendezvous: 1, extents found at once: 1
 TEXT
 }
 

@@ -147,7 +147,7 @@ static void print_trial(const struct trial *trial, double seconds, double check_
         ", violations %u, undecided %u (checked in %.1f s)\n",
         trial->history.length, seconds, text, unknown, failed, okv_errname(last_failure),
         sum.gets ? (double)sum.reads / (double)sum.gets : 0, sum.torn_buckets, sum.torn_extents,
-        sum.wrong_depths, sum.fallbacks, sum.hints_right, sum.hints_wrong, sum.rendezvous_done,
+        sum.wrong_depths, sum.fallbacks, sum.hints_right, sum.hints_wrong, sum.rendezvous,
         trial->splits, trial->merges, trial->overflow_buckets, trial->tide.tides,
         atomic_load(&trial->load.broken), trial->violations, trial->undecided, check_seconds);
 }

@@ -199,7 +199,7 @@ static void long_value_is_advertised(void **state)
         assert_int_equal(stub.adverts, 0);
     }
     okv_counters(handle, &counted);
-    assert_int_equal(counted.rendezvous_done, 3);
+    assert_int_equal(counted.rendezvous, 3);
     assert_int_equal(counted.puts, 4);
     uint64_t rendezvous =
         OKV_REQUEST_HEADER + 3 + sizeof(struct okv_wire_rendezvous) + INLINE_MAX + 1;
