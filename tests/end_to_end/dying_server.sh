@@ -153,14 +153,16 @@ listing() {
 # long MOST COMMAND...: how often COMMAND is done when the server dies; what comes behind COMMAND is how often. MOST if
 # that is the end; if it goes on with another server, what this build does in about two seconds.
 long() {
-    local count=200000 most=$1 begin=${EPOCHREALTIME/[.,]/}
+    local count=500 most=$1 begin took=0
     shift
-    if [ "$follows" = yes ]; then
+    while [ "$follows" = yes ] && [ $took -lt 200000 ] && [ $count -lt "$most" ]; do
+        count=$((count * 2)) begin=${EPOCHREALTIME/[.,]/}
         "$@" $count >/dev/null
-        count=$((count * 2000000 / (${EPOCHREALTIME/[.,]/} - begin)))
-        [ $count -gt "$most" ] || most=$count
-    fi
-    echo "$most"
+        took=$((${EPOCHREALTIME/[.,]/} - begin))
+    done
+    [ "$follows" = no ] || count=$((count * 2000000 / took))
+    [ "$follows" = yes ] && [ $count -lt "$most" ] || count=$most
+    echo "$count"
 }
 
 # The command under way has a connection, beside that which asks for the figure.
