@@ -47,10 +47,8 @@ static void start_at(struct server_process *follower, const struct server_proces
     int kept = dup(STDERR_FILENO);
 
     assert_true(kept >= 0);
-    setenv("OKV_TEST_LISTEN", there->listen, 1);
-    setenv("OKV_TEST_URI", there->uri, 1);
     dup2(said, STDERR_FILENO);
-    server_start(follower, arguments);
+    server_start_after(follower, there, arguments);
     dup2(kept, STDERR_FILENO);
     close(kept);
     close(said);

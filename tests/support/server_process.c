@@ -188,7 +188,6 @@ static void start(struct server_process *server, const char *const *arguments)
     pid_t parent = getpid();
     int out[2];
 
-    end_who_listens_at(server->listen);
     assert_int_equal(pipe2(out, O_CLOEXEC), 0);
     server->pid = fork();
     assert_true(server->pid >= 0);
@@ -203,12 +202,22 @@ static void start(struct server_process *server, const char *const *arguments)
 void server_start(struct server_process *server, const char *const *arguments)
 {
     choose_uris(server);
+    end_who_listens_at(server->listen);
     start(server, arguments);
 }
 
 void server_start_local(struct server_process *server, const char *const *arguments)
 {
     choose_socket(server);
+    start(server, arguments);
+}
+
+void server_start_after(struct server_process *server, const struct server_process *there,
+                        const char *const *arguments)
+{
+    server->directory[0] = '\0';
+    memcpy(server->uri, there->uri, sizeof server->uri);
+    memcpy(server->listen, there->listen, sizeof server->listen);
     start(server, arguments);
 }
 

@@ -31,6 +31,9 @@ struct server_process {
 void server_start(struct server_process *server, const char *const *arguments);
 /* The same beside that one: always on a socket of its own. */
 void server_start_local(struct server_process *server, const char *const *arguments);
+/* The same at the address of one that still runs; its directory stays that one's. */
+void server_start_after(struct server_process *server, const struct server_process *there,
+                        const char *const *arguments);
 /* Its process is there and has not ended. */
 bool server_is_running(const struct server_process *server);
 /* SIGTERM, also to a server that stands still; returns the exit status, or 128 + the signal.
