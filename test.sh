@@ -1,39 +1,46 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds okv in every configuration and runs all tests.
+# Installs what is missing, builds okv and runs its tests.
 set -euo pipefail
 cd "$(dirname "$0")"
 
 usage() {
     cat <<'TEXT'
-usage: ./test.sh [--quick]
+usage: ./test.sh [--full]
 
-Builds okv and runs its tests, on a Debian or Ubuntu machine, as root or with sudo:
+Builds okv and runs its tests, on a Debian or Ubuntu machine, as root or with sudo; at most 10 minutes
+on two cores when the packages are there:
 
-  release   gcc: clang-format, shellcheck and layers over the tree, unit tests, end to end over
-            shared memory, installation, and, in a QEMU guest with real soft-RoCE, the transport
-            tests and end to end over RDMA
-  clang     library and programs built with clang, warnings as errors; tsan has the rest
-  asan      AddressSanitizer and UndefinedBehaviorSanitizer over everything without a device
-  tsan      ThreadSanitizer over the same
-  fuzz      clang with libFuzzer: a fixed number of random inputs for each fuzz target
+  release   gcc, warnings as errors: layers, clang-format and shellcheck over the tree, installation,
+            and, in one QEMU guest with real soft-RoCE, the transport list, operations, hostile verbs
+            and two tests of the battery in short
+  asan      AddressSanitizer and UndefinedBehaviorSanitizer: unit tests, and end to end over shared
+            memory
+  tsan      ThreadSanitizer: the programs with threads
 
-  --quick   release only, without the guest
+  --full    also, in 40 minutes:
+            - all programs in release and under ThreadSanitizer, and those that take long
+            - a build with clang
+            - fuzz: clang with libFuzzer, a fixed number of random inputs for each target
+            - all tests of the guest, with the battery and each call of okv made to fail there
+            - a random seed for all of it, which is printed: OKV_TEST_SEED=N repeats its choices
 
 Missing packages are installed. Build trees and logs are in build/. Leaves nothing running.
-Exit status 0 when every test passed.
+tests/mutations, which breaks okv to see that tests notice, and the long forms (OKV_LONG=1) are run by
+hand. Exit status 0 when every test passed.
 TEXT
 }
 
-quick=
+full=
 case ${1:-} in
     '') ;;
-    --quick) quick=1 ;;
+    --full) full=1 ;;
     --help | -h) usage; exit 0 ;;
     *) usage >&2; exit 2 ;;
 esac
 
+# step WORD...: says what comes, and how long it is since the start.
 step() {
-    printf '\n== %s\n' "$*"
+    printf '\n== %d:%02d  %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$*"
 }
 
 # Quiet when it works; the end of its log when it does not.
@@ -56,6 +63,7 @@ build() {
     logged "build-$preset" cmake --build --preset "$preset" ${1:+--target "$@"}
 }
 
+# run_tests PRESET OPTION...: those that ctest's options choose.
 run_tests() {
     local preset=$1
     shift
@@ -63,24 +71,38 @@ run_tests() {
     ctest --test-dir "build/$preset" --output-on-failure --no-tests=error "$@"
 }
 
+short() {
+    build release short_release
+    run_tests release -j 2 -L 'tree|guest' -LE slow
+    build asan short_asan
+    run_tests asan -j 2 -L 'unit|local' -LE slow
+    build tsan short_tsan
+    run_tests tsan -j 2 -L threaded
+}
+
+full() {
+    export OKV_TEST_SEED=${OKV_TEST_SEED:-$SRANDOM}
+    step "OKV_TEST_SEED=$OKV_TEST_SEED"
+    build release
+    build clang okv okv_static okv-cli okv-server kv-bench
+    build asan
+    build tsan
+    build fuzz
+    run_tests fuzz -L fuzz -V
+    run_tests asan -j 2 -L 'unit|local'
+    run_tests tsan -j 2 -L 'unit|local'
+    run_tests release -j 2
+}
+
 # What was installed here has to be there: nothing may be left out for want of it.
 export OKV_TEST_REQUIRE_TOOLS=1
 mkdir -p build/logs
-groups=(build test peers)
-[ -n "$quick" ] || groups+=(guest)
+groups=(build test peers guest)
 step "packages: ${groups[*]}"
 tests/support/packages.sh "${groups[@]}"
-
-build release
-if [ -n "$quick" ]; then
-    run_tests release -j 2 -LE guest
-    exit 0
+if [ -n "$full" ]; then
+    full
+else
+    short
 fi
-build clang okv okv_static okv-cli okv-server kv-bench
-build asan
-build tsan
-build fuzz
-run_tests fuzz -L fuzz -V
-run_tests asan -j 2 -L 'unit|local'
-run_tests tsan -j 2 -L 'unit|local'
-run_tests release -j 2
+step "all tests passed"
