@@ -74,27 +74,58 @@ own_includes() {
     search '^[[:space:]]*#[[:space:]]*include[[:space:]]*("|<okv\.h>)' "$@"
 }
 
-# allow_only FOLDER EXCEPT PATTERN WHAT: what FOLDER includes of this tree must match PATTERN.
-allow_only() {
-    local files
-    mapfile -t files < <(folder_files "$1" "$2")
-    complain "$4" < <(own_includes "${files[@]}" | grep -vE "include[[:space:]]*($3)")
+# room FOLDER USES...: what the files of FOLDER, without its subfolders, include of this tree is their own
+# or lies below one of the paths; "api" is <okv.h>.
+room() {
+    local room=$1 path pattern files
+    shift
+    pattern="\"$room/[^/]+\""
+    for path in "$@"; do
+        case $path in
+            api) pattern+="|<okv\\.h>" ;;
+            *.h) pattern+="|\"$path\"" ;;
+            *)   pattern+="|\"$path/" ;;
+        esac
+    done
+    mapfile -t files < <(folder_files "$room" | grep -E "^$room/[^/]+$")
+    [ ${#files[@]} -gt 0 ] || complain "there is no such room" <<<"$room"
+    complain "$room/ uses only: ${*:-nothing}" < <(own_includes "${files[@]}" | grep -vE "include[[:space:]]*($pattern)")
 }
 
-check_includes() {
-    local shared='"shared/'
-    allow_only shared '' "$shared" "shared/ depends on nothing but itself"
-    allow_only server '' "$shared|\"server/" "server/ includes server/ and shared/ only"
-    allow_only client client/cli "<okv\\.h>|$shared|\"client/(handle|(api|get|scan|connection|engine|state)/[a-z_]+)\\.h\"" \
-        "client/ includes <okv.h>, client/ and shared/ only"
-    allow_only client/examples '' "<okv\\.h>" "client/examples/ includes <okv.h> only"
-    # What the programs have of shared/: self-contained files that say nothing about the table.
-    local helpers='"shared/base/(size|clock|default_uri)\.h"'
-    allow_only client/cli '' "<okv\\.h>|\"client/cli/|$helpers" \
-        "client/cli/ includes <okv.h>, client/cli/ and size.h, clock.h, default_uri.h of shared/ only"
+# The arrows of docs/architecture.md: each room uses those that stand before it.
+check_rooms() {
+    room shared/base
+    room shared/format shared/base
+    room shared/transport shared/base
+    room shared/transport/local shared/base shared/transport/transport.h
+    room shared/transport/verbs shared/base shared/transport/transport.h
+
+    # server.h, stats.h, log.h and housekeeping.h are what all of a server's threads share.
+    local common=(server/server.h server/stats.h server/log.h server/housekeeping.h)
+    room server/store shared
+    room server/command shared server/store "${common[@]}"
+    room server/session shared server/store server/command "${common[@]}"
+    room server/net shared server/session server/worker.h "${common[@]}"
+    room server shared server
+
+    room client/state api shared
+    room client api shared client/state
+    room client/engine api shared client/state client/handle.h
+    room client/connection api shared client/state client/handle.h client/engine
+    room client/get api shared client/state client/handle.h client/engine client/connection
+    room client/scan api shared client/state client/handle.h client/engine client/connection client/get
+    room client/api api shared client/state client/handle.h client/engine client/connection client/get
+    room client/examples api
+
+    # What programs have of shared/: self-contained files that say nothing about the table.
+    local helpers=(shared/base/size.h shared/base/clock.h shared/base/default_uri.h)
+    room client/cli api "${helpers[@]}"
+    room bench/targets api "${helpers[@]}"
+    room bench/report api bench "${helpers[@]}"
+    room bench/load api bench "${helpers[@]}"
     # The floor is the copy and the checksum of a bucket, as a get has them.
-    allow_only bench '' "<okv\\.h>|\"bench/|$helpers|\"shared/format/hash\.h\"" \
-        "bench/ includes <okv.h>, bench/ and size.h, clock.h, default_uri.h, hash.h of shared/ only"
+    room bench/floor api bench shared/format/hash.h "${helpers[@]}"
+    room bench api bench "${helpers[@]}"
 }
 
 check_verbs() {
@@ -173,7 +204,7 @@ check_exports() {
         < <(comm -13 <(printf '%s\n' "$names") <(printf '%s\n' "$exported") | sed 's/^/client\/okv.map:/')
 }
 
-check_includes
+check_rooms
 check_verbs
 check_calls
 check_lengths
