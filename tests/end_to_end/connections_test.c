@@ -15,11 +15,11 @@
 #include <cmocka.h>
 
 #include "shared/base/clock.h"
+#include "tests/support/counting_client.h"
 #include "tests/support/hostile_client.h"
 #include "tests/support/pace.h"
 #include "tests/support/patient_open.h"
 
-#define KEY "counter"
 #define SECOND_NS UINT64_C(1000000000)
 #define SECONDS_MAX 64 /* that an attempt is given at most */
 
@@ -39,72 +39,6 @@ static void attempt_in_time(bool (*attempt)(unsigned seconds), unsigned seconds)
     }
 }
 
-/* ---- a client that counts ---- */
-
-/* A hello of the client `earlier` after its connection, or of one that never was there. */
-static struct okv_wire_hello hello_after(const struct okv_wire_hello *earlier, uint64_t session_id)
-{
-    struct okv_wire_hello hello = *earlier;
-
-    hello.resume = okv_le64_of(session_id);
-    return hello;
-}
-
-static void send_incr(struct hostile *client, uint16_t request_slot, uint64_t sequence,
-                      uint64_t delta)
-{
-    const struct okv_request_message incr = {.opcode = OKV_OP_INCR,
-                                             .slot = request_slot,
-                                             .sequence = sequence,
-                                             .argument = delta,
-                                             .key = (const uint8_t *)KEY,
-                                             .key_length = sizeof KEY - 1};
-
-    hostile_request_again(client, &incr);
-}
-
-static uint64_t take_sum(struct hostile *client, uint16_t request_slot, uint64_t sequence)
-{
-    struct okv_event event = hostile_event(client);
-    struct okv_reply_message reply;
-
-    if (event.type != OKV_EVENT_RECV)
-        fail_msg("event %d with status %d instead of a reply", event.type, event.status);
-    assert_int_equal(okv_reply_decode(event.immediate, event.data, event.length, &reply), 0);
-    assert_int_equal(reply.opcode, OKV_OP_INCR);
-    assert_int_equal(reply.status, OKV_OK);
-    assert_int_equal(reply.slot, request_slot);
-    assert_int_equal(reply.sequence, sequence);
-    assert_int_equal(reply.value_length, 8);
-    uint64_t sum = okv_get_u64(reply.value);
-    client->ops->recv_release(client->conn->endpoint, &event);
-    return sum;
-}
-
-static uint64_t incr(struct hostile *client, uint16_t request_slot, uint64_t sequence,
-                     uint64_t delta)
-{
-    send_incr(client, request_slot, sequence, delta);
-    return take_sum(client, request_slot, sequence);
-}
-
-static uint64_t counter(struct bystander *bystander)
-{
-    char value[32] = "";
-    size_t length = 0;
-
-    assert_int_equal(
-        okv_get(bystander->handle, KEY, sizeof KEY - 1, value, sizeof value - 1, &length, NULL),
-        OKV_OK);
-    value[length] = '\0';
-    return strtoull(value, NULL, 10);
-}
-
-static void counter_reset(struct bystander *bystander)
-{
-    assert_int_equal(okv_put(bystander->handle, KEY, sizeof KEY - 1, "100", 3, NULL), OKV_OK);
-}
-
 /* ---- reply caches ---- */
 
 static void write_that_comes_again_is_answered_and_not_applied(void **state)
@@ -116,21 +50,21 @@ static void write_that_comes_again_is_answered_and_not_applied(void **state)
     uint64_t replaced = bystander_stat(bystander, "closed_replaced");
     uint64_t resumed = bystander_stat(bystander, "resumed");
 
-    counter_reset(bystander);
+    counting_reset(bystander);
     hostile_hello(&hello);
     hostile_join_as(&first, &bystander->server, &hello);
     assert_int_equal(first.table.resumed, 0);
-    assert_int_equal(incr(&first, 2, 7, 5), 105);
-    assert_int_equal(incr(&first, 1, 8, 10), 115);
-    hello = hello_after(&hello, first.table.session_id);
+    assert_int_equal(counting_incr(&first, 2, 7, 5), 105);
+    assert_int_equal(counting_incr(&first, 1, 8, 10), 115);
+    hello = counting_hello_after(&hello, first.table.session_id);
     hostile_join_as(&second, &bystander->server, &hello);
     assert_int_equal(second.table.resumed, 1);
     assert_true(second.table.session_id > first.table.session_id);
     assert_int_equal(second.table.boot_id, first.table.boot_id);
-    assert_int_equal(incr(&second, 2, 7, 5), 105);
-    assert_int_equal(incr(&second, 1, 8, 10), 115);
-    assert_int_equal(incr(&second, 1, 9, 1), 116);
-    assert_int_equal(counter(bystander), 116);
+    assert_int_equal(counting_incr(&second, 2, 7, 5), 105);
+    assert_int_equal(counting_incr(&second, 1, 8, 10), 115);
+    assert_int_equal(counting_incr(&second, 1, 9, 1), 116);
+    assert_int_equal(counting_value(bystander), 116);
     hostile_expect_closed(&first, "a client that is back on another connection");
     hostile_leave(&first);
     hostile_leave(&second);
@@ -149,19 +83,19 @@ static void late_copy_on_the_earlier_connection_does_nothing(void **state)
     for (int round = 0; round < ROUNDS; round++) {
         struct okv_wire_hello hello;
         struct hostile first, second;
-        counter_reset(bystander);
+        counting_reset(bystander);
         hostile_hello(&hello);
         hostile_join_as(&first, &bystander->server, &hello);
-        hello = hello_after(&hello, first.table.session_id);
+        hello = counting_hello_after(&hello, first.table.session_id);
         hostile_join_as(&second, &bystander->server, &hello);
         if (round % 2)
-            assert_int_equal(incr(&second, 1, 5, 1), 101);
-        send_incr(&first, 1, 4, 50);
+            assert_int_equal(counting_incr(&second, 1, 5, 1), 101);
+        counting_send(&first, 1, 4, 50);
         hostile_expect_closed(&first, "a write on the earlier connection");
-        assert_int_equal(incr(&second, 1, 6, 1), round % 2 ? 102 : 101);
+        assert_int_equal(counting_incr(&second, 1, 6, 1), round % 2 ? 102 : 101);
         hostile_leave(&first);
         hostile_leave(&second);
-        assert_int_equal(counter(bystander), round % 2 ? 102 : 101);
+        assert_int_equal(counting_value(bystander), round % 2 ? 102 : 101);
     }
     bystander_expect_stat(bystander, "sessions", 1);
 }
@@ -173,12 +107,12 @@ static void write_with_an_earlier_sequence_is_dropped(void **state)
     struct hostile client;
     uint64_t stale = bystander_stat(bystander, "stale");
 
-    counter_reset(bystander);
+    counting_reset(bystander);
     hostile_join(&client, &bystander->server);
-    assert_int_equal(incr(&client, 0, 10, 1), 101);
-    send_incr(&client, 0, 9, 50);
-    assert_int_equal(incr(&client, 1, 8, 1), 102); /* request slots are apart */
-    assert_int_equal(counter(bystander), 102);
+    assert_int_equal(counting_incr(&client, 0, 10, 1), 101);
+    counting_send(&client, 0, 9, 50);
+    assert_int_equal(counting_incr(&client, 1, 8, 1), 102); /* request slots are apart */
+    assert_int_equal(counting_value(bystander), 102);
     assert_int_equal(bystander_stat(bystander, "stale"), stale + 1);
     hostile_leave(&client);
 }
@@ -188,20 +122,20 @@ static void reads_leave_no_trace(void **state)
 {
     const struct okv_request_message get = {.opcode = OKV_OP_GET,
                                             .sequence = 3,
-                                            .key = (const uint8_t *)KEY,
-                                            .key_length = sizeof KEY - 1};
+                                            .key = (const uint8_t *)COUNTING_KEY,
+                                            .key_length = sizeof COUNTING_KEY - 1};
     struct bystander *bystander = bystander_of(state);
     struct hostile client;
 
-    counter_reset(bystander);
+    counting_reset(bystander);
     hostile_join(&client, &bystander->server);
-    assert_int_equal(incr(&client, 0, 2, 1), 101);
+    assert_int_equal(counting_incr(&client, 0, 2, 1), 101);
     hostile_request_again(&client, &get);
     hostile_expect_reply(&client, 0, OKV_OK);
-    assert_int_equal(okv_delete(bystander->handle, KEY, sizeof KEY - 1), OKV_OK);
+    assert_int_equal(okv_delete(bystander->handle, COUNTING_KEY, sizeof COUNTING_KEY - 1), OKV_OK);
     hostile_request_again(&client, &get);
     hostile_expect_reply(&client, 0, OKV_ENOTFOUND);
-    assert_int_equal(incr(&client, 0, 3, 1), 1);
+    assert_int_equal(counting_incr(&client, 0, 3, 1), 1);
     hostile_leave(&client);
 }
 
@@ -217,20 +151,20 @@ static void goodbye_drops_the_reply_cache(void **state)
     uint64_t closed = bystander_stat(bystander, "closed_by_client");
     uint64_t lost = bystander_stat(bystander, "closed_lost");
 
-    counter_reset(bystander);
+    counting_reset(bystander);
     hostile_hello(&hello);
     hostile_join_as(&first, &bystander->server, &hello);
     uint64_t reply_caches = bystander_stat(bystander, "reply_caches");
-    assert_int_equal(incr(&first, 0, 1, 5), 105);
+    assert_int_equal(counting_incr(&first, 0, 1, 5), 105);
     hostile_request(&first, &goodbye);
     hostile_expect_closed(&first, "a goodbye");
     hostile_leave(&first);
     bystander_expect_stat(bystander, "closed_by_client", closed + 1);
     bystander_expect_stat(bystander, "reply_caches", reply_caches - 1);
-    hello = hello_after(&hello, first.table.session_id);
+    hello = counting_hello_after(&hello, first.table.session_id);
     hostile_join_as(&second, &bystander->server, &hello);
     assert_int_equal(second.table.resumed, 0);
-    assert_int_equal(incr(&second, 0, 1, 5), 110);
+    assert_int_equal(counting_incr(&second, 0, 1, 5), 110);
     hostile_leave(&second);
     bystander_expect_stat(bystander, "closed_lost", lost + 1);
     bystander_expect_stat(bystander, "reply_caches", reply_caches);
@@ -245,7 +179,7 @@ static void kept_reply_cache_keeps_its_request_slots(void **state)
 
     hostile_hello(&hello);
     hostile_join_as(&first, &bystander->server, &hello);
-    hello = hello_after(&hello, first.table.session_id);
+    hello = counting_hello_after(&hello, first.table.session_id);
     hello.credits = okv_le32_of(HOSTILE_CREDITS + 5);
     hostile_join_as(&second, &bystander->server, &hello);
     assert_int_equal(second.table.credits, HOSTILE_CREDITS);
@@ -270,7 +204,7 @@ static bool is_remembered_for(unsigned seconds)
     uint64_t begun = okv_clock_ns();
     hostile_leave(&client);
     bystander_expect_stat(&bystander, "sessions", 1);
-    hello = hello_after(&hello, client.table.session_id);
+    hello = counting_hello_after(&hello, client.table.session_id);
     hostile_join_as(&client, &bystander.server, &hello);
     bool in_time = okv_clock_ns() - begun < seconds * SECOND_NS;
     if (in_time)
@@ -278,7 +212,7 @@ static bool is_remembered_for(unsigned seconds)
     hostile_leave(&client);
     bystander_expect_stat(&bystander, "sessions", 1);
     pace_sleep_ms(seconds * 1000 + 10);
-    hello = hello_after(&hello, client.table.session_id);
+    hello = counting_hello_after(&hello, client.table.session_id);
     hostile_join_as(&client, &bystander.server, &hello);
     assert_int_equal(client.table.resumed, 0);
     hostile_leave(&client);
@@ -381,7 +315,7 @@ static bool idle_and_replaced_go(unsigned seconds)
     bystander_start(&bystander, arguments);
     hostile_hello(&hello);
     hostile_join_as(&first, &bystander.server, &hello);
-    hello = hello_after(&hello, first.table.session_id);
+    hello = counting_hello_after(&hello, first.table.session_id);
     hostile_join_as(&second, &bystander.server, &hello);
     hostile_expect_closed(&first, "a client that is back");
     bool in_time = okv_clock_ns() - begun < seconds * SECOND_NS;
@@ -483,13 +417,13 @@ static void client_that_comes_back_to_a_full_server(void **state)
 
     (void)state;
     bystander_start(&bystander, arguments);
-    counter_reset(&bystander);
+    counting_reset(&bystander);
     hostile_hello(&hello);
     for (uint64_t i = 0; i < ROUNDS; i++) {
         hostile_join_as(&client[i], &bystander.server, &hello);
         assert_int_equal(client[i].table.resumed, i > 0);
-        hello = hello_after(&hello, client[i].table.session_id);
-        assert_int_equal(incr(&client[i], 0, i + 1, 1), 101 + i);
+        hello = counting_hello_after(&hello, client[i].table.session_id);
+        assert_int_equal(counting_incr(&client[i], 0, i + 1, 1), 101 + i);
         hostile_hello(&other);
         assert_int_equal(hostile_connect(&refused, &bystander.server, &other, sizeof other),
                          OKV_EREFUSED);
@@ -580,18 +514,18 @@ static void clients_are_spread_over_workers(void **state)
     (void)state;
     bystander_start(&bystander, arguments);
     assert_int_equal(bystander_stat(&bystander, "workers"), 3);
-    counter_reset(&bystander);
+    counting_reset(&bystander);
     for (int i = 0; i < CLIENTS; i++)
         hostile_join(&clients[i], &bystander.server);
     bystander_expect_stat(&bystander, "sessions", CLIENTS + 1);
     for (uint64_t round = 1; round <= ROUNDS; round++) {
         for (int i = 0; i < CLIENTS; i++)
-            send_incr(&clients[i], (uint16_t)(round % HOSTILE_CREDITS), round, 1);
+            counting_send(&clients[i], (uint16_t)(round % HOSTILE_CREDITS), round, 1);
         for (int i = 0; i < CLIENTS; i++)
-            assert_in_range(take_sum(&clients[i], (uint16_t)(round % HOSTILE_CREDITS), round),
+            assert_in_range(counting_take(&clients[i], (uint16_t)(round % HOSTILE_CREDITS), round),
                             100 + (round - 1) * CLIENTS + 1, 100 + round * CLIENTS);
     }
-    assert_int_equal(counter(&bystander), 100 + CLIENTS * ROUNDS);
+    assert_int_equal(counting_value(&bystander), 100 + CLIENTS * ROUNDS);
     for (int i = 0; i < CLIENTS; i++)
         hostile_leave(&clients[i]);
     bystander_expect_stat(&bystander, "sessions", 1);
@@ -609,17 +543,17 @@ static void client_that_comes_back_to_another_worker(void **state)
 
     (void)state;
     bystander_start(&bystander, arguments);
-    counter_reset(&bystander);
+    counting_reset(&bystander);
     hostile_hello(&hello);
     for (int i = 0; i < 4; i++) {
         hostile_join_as(&client[i], &bystander.server, &hello);
         assert_int_equal(client[i].table.resumed, i > 0);
-        hello = hello_after(&hello, client[i].table.session_id);
-        assert_int_equal(incr(&client[i], 0, 1, 1), 101);
+        hello = counting_hello_after(&hello, client[i].table.session_id);
+        assert_int_equal(counting_incr(&client[i], 0, 1, 1), 101);
     }
     for (int i = 0; i < 3; i++)
         hostile_expect_closed(&client[i], "replaced");
-    assert_int_equal(counter(&bystander), 101);
+    assert_int_equal(counting_value(&bystander), 101);
     for (int i = 0; i < 4; i++)
         hostile_leave(&client[i]);
     assert_int_equal(bystander_stop(&bystander), 0);
