@@ -72,7 +72,9 @@ struct okv {
     bool closed;       /* OKV_EVENT_CLOSED of `conn` came */
 
     struct okv_counters counters;
-    struct okv_diag why;
+    struct okv_diag why;     /* there is no connection */
+    struct okv_diag refused; /* a call was refused for its arguments: client/engine/refusal.h */
+    uint64_t refused_at;     /* refusal_moment() then */
 };
 
 static inline bool link_is_up(const okv *handle)

@@ -3,12 +3,24 @@
 #include "client/engine/event_fd.h"
 #include "client/engine/operation.h"
 #include "client/engine/progress.h"
+#include "client/engine/refusal.h"
 #include "client/engine/wait.h"
 #include "client/get/fast_path.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
-int okv_submit(okv *handle, const struct okv_command *commands, size_t count, size_t *accepted)
+/* Why the next was not taken. */
+static int submit_refuse(okv *handle, int rc, const struct okv_command *commands, size_t taken,
+                         const char *single)
+{
+    if (single)
+        return command_refuse(handle, rc, commands, single);
+    return command_refuse_nth(handle, rc, commands, taken, "okv_submit");
+}
+
+/* `single` is the call that has one command; NULL: okv_submit(). */
+static inline int submit(okv *handle, const struct okv_command *commands, size_t count,
+                         size_t *accepted, const char *single)
 {
     size_t taken = 0;
     int rc = 0;
@@ -16,9 +28,11 @@ int okv_submit(okv *handle, const struct okv_command *commands, size_t count, si
     if (accepted)
         *accepted = 0;
     if (!handle || (!commands && count > 0))
-        return OKV_EINVAL;
-    if (handle->failure)
+        return refuse(handle, OKV_EINVAL, "okv_submit", "commands: it is NULL");
+    if (handle->failure) {
+        refusal_clear(handle);
         return handle->failure;
+    }
     uint64_t now = engine_begin(handle);
     while (taken < count) {
         if (!fast_get_start(handle, &commands[taken], now, DELIVER_TO_POLL, NULL))
@@ -30,7 +44,12 @@ int okv_submit(okv *handle, const struct okv_command *commands, size_t count, si
     reads_flush(handle);
     if (accepted)
         *accepted = taken;
-    return rc;
+    return rc ? submit_refuse(handle, rc, commands, taken, single) : 0;
+}
+
+int okv_submit(okv *handle, const struct okv_command *commands, size_t count, size_t *accepted)
+{
+    return submit(handle, commands, count, accepted, NULL);
 }
 
 int okv_submit_get(okv *handle, const void *key, size_t key_length, void *buffer, size_t size,
@@ -45,7 +64,7 @@ int okv_submit_get(okv *handle, const void *key, size_t key_length, void *buffer
         .buffer_size = size,
     };
 
-    return okv_submit(handle, &command, 1, NULL);
+    return submit(handle, &command, 1, NULL, __func__);
 }
 
 int okv_submit_put(okv *handle, const void *key, size_t key_length, const void *value,
@@ -60,7 +79,7 @@ int okv_submit_put(okv *handle, const void *key, size_t key_length, const void *
         .value_length = value_length,
     };
 
-    return okv_submit(handle, &command, 1, NULL);
+    return submit(handle, &command, 1, NULL, __func__);
 }
 
 int okv_submit_delete(okv *handle, const void *key, size_t key_length, uint64_t tag)
@@ -68,21 +87,24 @@ int okv_submit_delete(okv *handle, const void *key, size_t key_length, uint64_t 
     struct okv_command command = {
         .kind = OKV_DELETE, .tag = tag, .key = key, .key_length = key_length};
 
-    return okv_submit(handle, &command, 1, NULL);
+    return submit(handle, &command, 1, NULL, __func__);
 }
 
 int okv_submit_ping(okv *handle, uint64_t tag)
 {
     struct okv_command command = {.kind = OKV_PING, .tag = tag};
 
-    return okv_submit(handle, &command, 1, NULL);
+    return submit(handle, &command, 1, NULL, __func__);
 }
 
 int okv_poll(okv *handle, struct okv_result *results, int max)
 {
-    if (!handle || !results || max < 1)
-        return OKV_EINVAL;
+    if (!handle || !results)
+        return refuse(handle, OKV_EINVAL, __func__, "results: it is NULL");
+    if (max < 1)
+        return refuse(handle, OKV_EINVAL, __func__, "max: %d is below 1", max);
     if (handle->ended.count == 0) {
+        refusal_clear(handle);
         bool idle = !engine_progress(handle);
         if (handle->event_fd.armed)
             event_fd_follow(handle, idle);
@@ -113,6 +135,7 @@ struct many {
     size_t count;
     size_t next; /* the first that was not started */
     uint64_t begun_ns;
+    bool refused; /* a command, for its fields */
 };
 
 static uint64_t next_deadline_ns(const okv *handle, const struct many *many)
@@ -125,6 +148,15 @@ static void next_end(struct many *many, int status)
     many->results[many->next] =
         (struct okv_result){.tag = many->commands[many->next].tag, .status = status};
     many->next++;
+}
+
+/* One that is wrong; okv_why() is about the first of them. */
+static void next_refuse(okv *handle, struct many *many, int rc)
+{
+    if (!many->refused)
+        command_refuse_nth(handle, rc, many->commands, many->next, "okv_get_many");
+    many->refused = handle->refused.text[0] != '\0';
+    next_end(many, rc);
 }
 
 /* Starts the next one; one that is wrong, or whose time is over before its turn came, has its
@@ -148,7 +180,7 @@ static bool start_next(okv *handle, struct many *many, uint64_t now)
     if (rc == OKV_EAGAIN) /* abandoned operations have the slots */
         return false;
     if (rc)
-        next_end(many, rc);
+        next_refuse(handle, many, rc);
     else
         many->next++;
     return true;
@@ -188,16 +220,25 @@ int okv_get_many(okv *handle, const struct okv_command *commands, struct okv_res
 {
     struct many many = {.commands = commands, .results = results, .count = count};
 
-    if (!handle || ((!commands || !results) && count > 0))
-        return OKV_EINVAL;
+    if (!handle || (!commands && count > 0))
+        return refuse(handle, OKV_EINVAL, __func__, "commands: it is NULL");
+    if (!results && count > 0)
+        return refuse(handle, OKV_EINVAL, __func__, "results: it is NULL");
     for (size_t i = 0; i < count; i++)
         if (commands[i].kind != OKV_GET && commands[i].kind != OKV_HEAD)
-            return OKV_EINVAL;
+            return refuse(handle, OKV_EINVAL, __func__,
+                          "commands[%zu].kind: %u is neither OKV_GET nor OKV_HEAD", i,
+                          commands[i].kind);
+    refusal_clear(handle);
     if (handle->failure)
         return handle->failure;
     if (handle->active > 0)
         return OKV_EAGAIN;
     many.begun_ns = engine_begin(handle);
     many_run(handle, &many);
-    return many_failure(handle, &many);
+    int failure = many_failure(handle, &many);
+    if (failure)
+        refusal_clear(handle);
+    refusal_keep(handle);
+    return failure;
 }

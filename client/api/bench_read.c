@@ -10,6 +10,7 @@
 #include "client/connection/reconnect.h"
 #include "client/engine/progress.h"
 #include "client/engine/read_batch.h"
+#include "client/engine/refusal.h"
 #include "client/get/directory.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
@@ -165,12 +166,31 @@ static int bench_run(struct bench *bench, uint32_t depth)
     return rc;
 }
 
-static bool length_is_right(const okv *handle, uint32_t length)
+/* 0, or OKV_EINVAL with its sentence. Another server may have another table. */
+static int length_check(okv *handle, uint32_t length)
 {
     const struct okv_welcome_fields *table = &handle->table;
+    uint64_t buckets =
+        table->segment_buckets < BENCH_BUCKETS_MAX ? table->segment_buckets : BENCH_BUCKETS_MAX;
 
-    return length > 0 && length <= table->bucket_size * BENCH_BUCKETS_MAX &&
-           length <= (uint64_t)table->bucket_size * table->segment_buckets;
+    if (length > 0 && length <= table->bucket_size * buckets)
+        return 0;
+    return refuse(handle, OKV_EINVAL, "okv_bench_read", "length: %u is not 1 to %llu", length,
+                  (unsigned long long)(table->bucket_size * buckets));
+}
+
+static int arguments_check(okv *handle, const struct bench *bench, uint32_t depth)
+{
+    static const char call[] = "okv_bench_read";
+
+    if (!handle || !bench->latencies_ns)
+        return refuse(handle, OKV_EINVAL, call, "latencies_ns: it is NULL");
+    if (bench->count == 0)
+        return refuse(handle, OKV_EINVAL, call, "count: it is 0");
+    if (depth == 0 || depth > handle->depth)
+        return refuse(handle, OKV_EINVAL, call, "depth: %u is not 1 to the handle's, %u", depth,
+                      handle->depth);
+    return length_check(handle, bench->length);
 }
 
 /* Memory for all that is under way at once, and what becomes of the handle when not all ended. */
@@ -222,19 +242,20 @@ int okv_bench_read(okv *handle, uint32_t length, uint32_t count, uint32_t depth,
         .random = okv_clock_ns() | 1,
     };
 
-    if (!handle || !latencies_ns || count == 0 || depth == 0 || depth > handle->depth ||
-        !length_is_right(handle, length))
-        return OKV_EINVAL;
+    int rc = arguments_check(handle, &bench, depth);
+    if (rc)
+        return rc;
+    refusal_clear(handle);
     if (handle->failure)
         return handle->failure;
     if (handle->active > 0)
         return OKV_EAGAIN;
     engine_catch_up(handle);
-    int rc = link_await(handle, okv_clock_ns() + handle->timeout_ns);
+    rc = link_await(handle, okv_clock_ns() + handle->timeout_ns);
+    if (rc == 0)
+        rc = length_check(handle, length);
     if (rc)
         return rc;
-    if (!length_is_right(handle, length)) /* another server may have come */
-        return OKV_EINVAL;
     bench.last_place = handle->table.segment_buckets -
                        (length + handle->table.bucket_size - 1) / handle->table.bucket_size;
     rc = clock_refresh(handle);

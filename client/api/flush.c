@@ -2,6 +2,7 @@
 #include "client/connection/request.h"
 #include "client/engine/operation.h"
 #include "client/engine/progress.h"
+#include "client/engine/refusal.h"
 #include "client/engine/wait.h"
 #include "shared/base/error.h"
 
@@ -38,6 +39,7 @@ int okv_flush(okv *handle)
 
     if (!handle)
         return OKV_EINVAL;
+    refusal_clear(handle);
     int rc = flush_step(handle, &next, &answer, true);
     while (rc == 0 && next != 0) {
         rc = flush_step(handle, &next, &answer, false);

@@ -12,6 +12,7 @@
 #include "client/engine/event_fd.h"
 #include "client/engine/memory.h"
 #include "client/engine/operation.h"
+#include "client/engine/refusal.h"
 #include "client/engine/upcalls.h"
 #include "client/get/directory.h"
 #include "client/get/fast_path.h"
@@ -45,6 +46,39 @@ const char *okv_version(void)
     return OKV_VERSION;
 }
 
+/* Writes which option is wrong. */
+static int option_wrong(struct okv_diag *why, const char *name, uint32_t value, const char *right)
+{
+    return okv_diag_set(why, OKV_EINVAL, "options->%s: %u is not %s", name, value, right);
+}
+
+#define TEXT_OF(number) #number
+#define TEXT(number) TEXT_OF(number)
+
+static int options_check(const struct okv_options *options, struct okv_diag *why)
+{
+    static const struct okv_options none;
+
+    if (options->depth > OKV_DEPTH_MAX_OPERATIONS)
+        return option_wrong(why, "depth", options->depth, "1 to " TEXT(OKV_DEPTH_MAX_OPERATIONS));
+    if (options->credits > OKV_CREDITS_MAX)
+        return option_wrong(why, "credits", options->credits, "1 to " TEXT(OKV_CREDITS_MAX));
+    if (options->hints > HINTS_MAX && options->hints != OKV_HINTS_NONE)
+        return option_wrong(why, "hints", options->hints, "1 to 2^20, nor OKV_HINTS_NONE");
+    if (options->reconnect > OKV_RECONNECT_NEVER)
+        return option_wrong(why, "reconnect", options->reconnect, "0, nor OKV_RECONNECT_NEVER");
+    if (options->keepalive_ms != OKV_KEEPALIVE_NONE &&
+        (options->keepalive_ms < KEEPALIVE_MIN_MS || options->keepalive_ms > KEEPALIVE_MAX_MS))
+        return option_wrong(
+            why, "keepalive_ms", options->keepalive_ms,
+            TEXT(KEEPALIVE_MIN_MS) " to " TEXT(KEEPALIVE_MAX_MS) ", nor OKV_KEEPALIVE_NONE");
+    if (memcmp(options->reserved, none.reserved, sizeof none.reserved) != 0)
+        return okv_diag_set(why, OKV_EINVAL, "options->reserved: it is not zero");
+    if (memcmp(options->reserved2, none.reserved2, sizeof none.reserved2) != 0)
+        return okv_diag_set(why, OKV_EINVAL, "options->reserved2: it is not zero");
+    return 0;
+}
+
 static int options_apply(const struct okv_options *given, struct okv_options *out,
                          struct okv_diag *why)
 {
@@ -63,20 +97,7 @@ static int options_apply(const struct okv_options *given, struct okv_options *ou
         out->hints = DEFAULT_HINTS;
     if (out->keepalive_ms == 0)
         out->keepalive_ms = DEFAULT_KEEPALIVE_MS;
-    if (out->reconnect > OKV_RECONNECT_NEVER)
-        return okv_diag_set(why, OKV_EINVAL, "reconnect is 0 or OKV_RECONNECT_NEVER");
-    if (out->depth > OKV_DEPTH_MAX_OPERATIONS || out->credits > OKV_CREDITS_MAX)
-        return okv_diag_set(why, OKV_EINVAL, "depth and credits are limited to %d and %d",
-                            OKV_DEPTH_MAX_OPERATIONS, OKV_CREDITS_MAX);
-    if (out->hints > HINTS_MAX && out->hints != OKV_HINTS_NONE)
-        return okv_diag_set(why, OKV_EINVAL, "hints are limited to %u", HINTS_MAX);
-    if (out->keepalive_ms != OKV_KEEPALIVE_NONE &&
-        (out->keepalive_ms < KEEPALIVE_MIN_MS || out->keepalive_ms > KEEPALIVE_MAX_MS))
-        return okv_diag_set(why, OKV_EINVAL, "keepalive_ms is %d to %d or OKV_KEEPALIVE_NONE",
-                            KEEPALIVE_MIN_MS, KEEPALIVE_MAX_MS);
-    if (memcmp(out->reserved, none.reserved, sizeof none.reserved) != 0)
-        return okv_diag_set(why, OKV_EINVAL, "the reserved fields of the options must be zero");
-    return 0;
+    return options_check(out, why);
 }
 
 /* ---- memory of a handle ---- */
@@ -206,7 +227,7 @@ int okv_open(const char *uri, const struct okv_options *given, okv **out, char *
     if (out)
         *out = NULL;
     if (!uri || !out)
-        return explain("", OKV_EINVAL, why, why_size);
+        return explain(uri ? "out: it is NULL" : "uri: it is NULL", OKV_EINVAL, why, why_size);
     okv *handle = calloc(1, sizeof *handle);
     if (!handle)
         return explain("", OKV_ENOMEM, why, why_size);
@@ -252,12 +273,24 @@ void okv_close(okv **handle)
 
 const char *okv_why(const okv *handle)
 {
+    if (handle->refused.text[0] != '\0' && handle->refused_at == refusal_moment(handle))
+        return handle->refused.text;
     return handle->why.text;
 }
 
-void okv_info(const okv *handle, struct okv_info *out)
+/* ---- what grows: the caller may know less of it than we do, or more ---- */
+
+static void copy_known(void *out, size_t size, const void *known, size_t known_size)
 {
-    *out = (struct okv_info){
+    size_t common = size < known_size ? size : known_size;
+
+    memcpy(out, known, common);
+    memset((uint8_t *)out + common, 0, size - common);
+}
+
+void okv_info_sized(const okv *handle, struct okv_info *out, size_t size)
+{
+    struct okv_info info = {
         .transport = handle->transport->name,
         .path = handle->how,
         .boot_id = handle->table.boot_id,
@@ -270,9 +303,11 @@ void okv_info(const okv *handle, struct okv_info *out)
         .depth = handle->depth,
         .max_message_value = okv_slot_value_max(handle->table.slot_size),
     };
+
+    copy_known(out, size, &info, sizeof info);
 }
 
-void okv_counters(const okv *handle, struct okv_counters *out)
+void okv_counters_sized(const okv *handle, struct okv_counters *out, size_t size)
 {
-    *out = handle->counters;
+    copy_known(out, size, &handle->counters, sizeof handle->counters);
 }

@@ -5,12 +5,14 @@
 #include "client/connection/request.h"
 #include "client/engine/operation.h"
 #include "client/engine/progress.h"
+#include "client/engine/refusal.h"
 #include "client/engine/wait.h"
 #include "client/get/fast_path.h"
 #include "shared/base/error.h"
 
-/* Runs a command to its end; `result` is filled in any case. */
-static int command_run(okv *handle, const struct okv_command *command, struct okv_result *result)
+/* Runs the command of `call` to its end; `result` is filled in any case. */
+static int command_run(okv *handle, const struct okv_command *command, struct okv_result *result,
+                       const char *call)
 {
     struct operation *operation;
 
@@ -22,15 +24,16 @@ static int command_run(okv *handle, const struct okv_command *command, struct ok
     if (rc == 0)
         return engine_wait_for(handle, operation, result);
     result->status = rc;
-    return rc;
+    return command_refuse(handle, rc, command, call);
 }
 
 /* Likewise for a caller who wants to know no more than the version: the new one, or on
  * OKV_ECONFLICT and OKV_EEXISTS the one that is in the way. */
-static int command_write(okv *handle, const struct okv_command *command, uint64_t *version)
+static int command_write(okv *handle, const struct okv_command *command, uint64_t *version,
+                         const char *call)
 {
     struct okv_result result;
-    int rc = command_run(handle, command, &result);
+    int rc = command_run(handle, command, &result, call);
 
     if (version && (rc == OKV_OK || rc == OKV_ECONFLICT || rc == OKV_EEXISTS))
         *version = result.version;
@@ -40,8 +43,9 @@ static int command_write(okv *handle, const struct okv_command *command, uint64_
 int okv_call(okv *handle, const struct okv_command *command, struct okv_result *result)
 {
     if (!handle || !command || !result)
-        return OKV_EINVAL;
-    return command_run(handle, command, result);
+        return refuse(handle, OKV_EINVAL, __func__, "%s: it is NULL",
+                      command ? "result" : "command");
+    return command_run(handle, command, result, __func__);
 }
 
 /* A get on the general path. */
@@ -55,7 +59,24 @@ static int get_run(okv *handle, const struct get_call *call, struct okv_result *
         .buffer_size = call->size,
     };
 
-    return command_run(handle, &command, result);
+    return command_run(handle, &command, result, "okv_get");
+}
+
+/* What is wrong with the arguments of okv_get(). */
+static __attribute__((cold, noinline)) int get_refuse(okv *handle, const struct get_call *call,
+                                                      const size_t *length)
+{
+    struct okv_command command = {
+        .kind = OKV_GET,
+        .key = call->key,
+        .key_length = call->key_length,
+        .buffer = call->buffer,
+        .buffer_size = call->size,
+    };
+
+    if (!handle || !length)
+        return refuse(handle, OKV_EINVAL, "okv_get", "length: it is NULL");
+    return command_refuse(handle, command_check(handle, &command, NULL), &command, "okv_get");
 }
 
 int okv_get(okv *handle, const void *key, size_t key_length, void *buffer, size_t size,
@@ -64,10 +85,9 @@ int okv_get(okv *handle, const void *key, size_t key_length, void *buffer, size_
     struct get_call call = {key, key_length, buffer, size};
     struct okv_result result;
 
-    if (!handle || !length || !key || (!buffer && size > 0))
-        return OKV_EINVAL;
-    if (key_length < 1 || key_length > handle->table.max_key)
-        return OKV_EKEYSIZE;
+    if (!handle || !length || !key || (!buffer && size > 0) || key_length < 1 ||
+        key_length > handle->table.max_key)
+        return get_refuse(handle, &call, length);
     if (!fast_get(handle, &call, &result))
         result.status = get_run(handle, &call, &result);
     if (result.status == OKV_OK || result.status == OKV_ETOOSMALL)
@@ -81,7 +101,7 @@ int okv_head(okv *handle, const void *key, size_t key_length, struct okv_item_in
 {
     struct okv_command command = {.kind = OKV_HEAD, .key = key, .key_length = key_length};
     struct okv_result result;
-    int rc = command_run(handle, &command, &result);
+    int rc = command_run(handle, &command, &result, __func__);
 
     if (rc == OKV_OK && info)
         *info = (struct okv_item_info){
@@ -95,19 +115,36 @@ int okv_head(okv *handle, const void *key, size_t key_length, struct okv_item_in
 int okv_put(okv *handle, const void *key, size_t key_length, const void *value, size_t value_length,
             uint64_t *version)
 {
-    static const struct okv_put_options plain;
+    struct okv_command command = {
+        .kind = OKV_PUT,
+        .key = key,
+        .key_length = key_length,
+        .value = value,
+        .value_length = value_length,
+    };
 
-    return okv_put_with(handle, key, key_length, value, value_length, &plain, version);
+    return command_write(handle, &command, version, __func__);
+}
+
+/* NULL: the reserved fields are zero. */
+static const char *reserved_fault(const struct okv_put_options *options)
+{
+    static const struct okv_put_options zero;
+
+    if (options->reserved)
+        return "options->reserved: it is not zero";
+    if (memcmp(options->reserved2, zero.reserved2, sizeof zero.reserved2) != 0)
+        return "options->reserved2: it is not zero";
+    return NULL;
 }
 
 int okv_put_with(okv *handle, const void *key, size_t key_length, const void *value,
                  size_t value_length, const struct okv_put_options *options, uint64_t *version)
 {
-    static const struct okv_put_options plain;
+    const char *fault = options ? reserved_fault(options) : "options: it is NULL";
 
-    if (!options || options->reserved ||
-        memcmp(options->reserved2, plain.reserved2, sizeof plain.reserved2) != 0)
-        return OKV_EINVAL;
+    if (fault)
+        return refuse(handle, OKV_EINVAL, __func__, "%s", fault);
     struct okv_command command = {
         .kind = OKV_PUT,
         .flags = options->flags,
@@ -118,14 +155,14 @@ int okv_put_with(okv *handle, const void *key, size_t key_length, const void *va
         .version = options->version,
         .ttl_ms = options->ttl_ms,
     };
-    return command_write(handle, &command, version);
+    return command_write(handle, &command, version, __func__);
 }
 
 int okv_delete(okv *handle, const void *key, size_t key_length)
 {
     struct okv_command command = {.kind = OKV_DELETE, .key = key, .key_length = key_length};
 
-    return command_write(handle, &command, NULL);
+    return command_write(handle, &command, NULL, __func__);
 }
 
 int okv_delete_if(okv *handle, const void *key, size_t key_length, uint64_t version)
@@ -138,7 +175,7 @@ int okv_delete_if(okv *handle, const void *key, size_t key_length, uint64_t vers
         .version = version,
     };
 
-    return command_write(handle, &command, NULL);
+    return command_write(handle, &command, NULL, __func__);
 }
 
 int okv_incr(okv *handle, const void *key, size_t key_length, int64_t delta, int64_t *result,
@@ -147,7 +184,7 @@ int okv_incr(okv *handle, const void *key, size_t key_length, int64_t delta, int
     struct okv_command command = {
         .kind = OKV_INCR, .key = key, .key_length = key_length, .delta = delta};
     struct okv_result answer;
-    int rc = command_run(handle, &command, &answer);
+    int rc = command_run(handle, &command, &answer, __func__);
 
     if (rc == OKV_OK && result)
         *result = answer.number;
@@ -167,7 +204,7 @@ int okv_append(okv *handle, const void *key, size_t key_length, const void *valu
         .value_length = value_length,
     };
     struct okv_result result;
-    int rc = command_run(handle, &command, &result);
+    int rc = command_run(handle, &command, &result, __func__);
 
     if (rc == OKV_OK && length)
         *length = result.length;
@@ -181,14 +218,14 @@ int okv_touch(okv *handle, const void *key, size_t key_length, int64_t ttl_ms, u
     struct okv_command command = {
         .kind = OKV_TOUCH, .key = key, .key_length = key_length, .ttl_ms = ttl_ms};
 
-    return command_write(handle, &command, version);
+    return command_write(handle, &command, version, __func__);
 }
 
 int okv_ping(okv *handle)
 {
     struct okv_command command = {.kind = OKV_PING};
 
-    return command_write(handle, &command, NULL);
+    return command_write(handle, &command, NULL, __func__);
 }
 
 int okv_stat(okv *handle, char *buffer, size_t size, size_t *length)
@@ -196,8 +233,12 @@ int okv_stat(okv *handle, char *buffer, size_t size, size_t *length)
     struct operation *operation;
     struct okv_result result;
 
-    if (!handle || !length || (!buffer && size > 0))
-        return OKV_EINVAL;
+    if (!handle || !length)
+        return refuse(handle, OKV_EINVAL, __func__, "length: it is NULL");
+    if (!buffer && size > 0)
+        return refuse(handle, OKV_EINVAL, __func__, "buffer: it is NULL, and its size is %zu",
+                      size);
+    refusal_clear(handle);
     int rc = engine_operation_take(handle, OPERATION_STAT, DELIVER_TO_CALLER,
                                    engine_begin(handle) + handle->timeout_ns, &operation);
     if (rc)

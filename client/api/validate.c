@@ -5,6 +5,7 @@
 
 #include "client/connection/request.h"
 #include "client/engine/operation.h"
+#include "client/engine/refusal.h"
 #include "client/engine/wait.h"
 #include "client/get/hints.h"
 #include "client/get/lookup.h"
@@ -12,23 +13,28 @@
 
 /* What each kind may say besides kind, tag and timeout; all else is zero. */
 struct command_shape {
+    const char *name;
     enum operation_kind kind;
     uint32_t flags;
     bool key, value, buffer, delta, ttl;
 };
 
 static const struct command_shape command_shapes[] = {
-    [OKV_GET] = {.kind = OPERATION_GET, .key = true, .buffer = true},
-    [OKV_HEAD] = {.kind = OPERATION_HEAD, .key = true},
-    [OKV_PUT] = {.kind = OPERATION_PUT,
+    [OKV_GET] = {.name = "OKV_GET", .kind = OPERATION_GET, .key = true, .buffer = true},
+    [OKV_HEAD] = {.name = "OKV_HEAD", .kind = OPERATION_HEAD, .key = true},
+    [OKV_PUT] = {.name = "OKV_PUT",
+                 .kind = OPERATION_PUT,
                  .flags = OKV_IF_ABSENT | OKV_IF_VERSION | OKV_WITH_TTL,
                  .key = true,
                  .value = true},
-    [OKV_DELETE] = {.kind = OPERATION_DELETE, .flags = OKV_IF_VERSION, .key = true},
-    [OKV_INCR] = {.kind = OPERATION_INCR, .key = true, .delta = true},
-    [OKV_APPEND] = {.kind = OPERATION_APPEND, .key = true, .value = true},
-    [OKV_TOUCH] = {.kind = OPERATION_TOUCH, .key = true, .ttl = true},
-    [OKV_PING] = {.kind = OPERATION_PING, .value = true},
+    [OKV_DELETE] = {.name = "OKV_DELETE",
+                    .kind = OPERATION_DELETE,
+                    .flags = OKV_IF_VERSION,
+                    .key = true},
+    [OKV_INCR] = {.name = "OKV_INCR", .kind = OPERATION_INCR, .key = true, .delta = true},
+    [OKV_APPEND] = {.name = "OKV_APPEND", .kind = OPERATION_APPEND, .key = true, .value = true},
+    [OKV_TOUCH] = {.name = "OKV_TOUCH", .kind = OPERATION_TOUCH, .key = true, .ttl = true},
+    [OKV_PING] = {.name = "OKV_PING", .kind = OPERATION_PING, .value = true},
 };
 #define KINDS (sizeof command_shapes / sizeof *command_shapes)
 
@@ -39,37 +45,86 @@ static const struct command_shape *command_shape(const struct okv_command *comma
     return &command_shapes[command->kind];
 }
 
-/* Memory is there where it is used, and nothing is said that the kind does not use. */
-static bool memory_is_right(const struct command_shape *shape, const struct okv_command *command)
+/* ---- the checks: each writes what is wrong to `fault`, unless that is NULL ---- */
+
+static int wrong_without(struct okv_diag *fault, const struct command_shape *shape,
+                         const char *field)
 {
-    if (shape->key != (command->key != NULL) || (!shape->key && command->key_length))
-        return false;
-    if (shape->value ? !command->value && command->value_length
-                     : command->value || command->value_length)
-        return false;
-    return shape->buffer ? command->buffer || !command->buffer_size
-                         : !command->buffer && !command->buffer_size;
+    return okv_diag_set(fault, OKV_EINVAL, "%s: %s takes none", field, shape->name);
 }
 
-static bool numbers_are_right(const struct command_shape *shape, const struct okv_command *command)
+static int wrong_null(struct okv_diag *fault, const char *field, size_t length)
 {
-    static const uint32_t zeros[sizeof command->reserved / sizeof *command->reserved];
+    return okv_diag_set(fault, OKV_EINVAL, "%s: it is NULL, and its size is %zu", field, length);
+}
+
+/* Memory is there where it is used, and no other. */
+static int memory_check(const struct command_shape *shape, const struct okv_command *command,
+                        struct okv_diag *fault)
+{
+    if (shape->key && !command->key)
+        return okv_diag_set(fault, OKV_EINVAL, "key: it is NULL");
+    if (!shape->key && (command->key || command->key_length))
+        return wrong_without(fault, shape, command->key ? "key" : "key_length");
+    if (!shape->value && (command->value || command->value_length))
+        return wrong_without(fault, shape, command->value ? "value" : "value_length");
+    if (!command->value && command->value_length)
+        return wrong_null(fault, "value", command->value_length);
+    if (!shape->buffer && (command->buffer || command->buffer_size))
+        return wrong_without(fault, shape, command->buffer ? "buffer" : "buffer_size");
+    if (!command->buffer && command->buffer_size)
+        return wrong_null(fault, "buffer", command->buffer_size);
+    return 0;
+}
+
+static int condition_check(const struct command_shape *shape, const struct okv_command *command,
+                           struct okv_diag *fault)
+{
     uint32_t both = OKV_IF_ABSENT | OKV_IF_VERSION;
     bool if_version = command->flags & OKV_IF_VERSION;
 
-    return !(command->flags & ~shape->flags) && (command->flags & both) != both &&
-           if_version == (command->version != 0) && (shape->delta || command->delta == 0) &&
-           (shape->ttl || command->flags & OKV_WITH_TTL || command->ttl_ms == 0) &&
-           memcmp(command->reserved, zeros, sizeof zeros) == 0;
+    if (command->flags & ~shape->flags)
+        return okv_diag_set(fault, OKV_EINVAL, "flags: 0x%x is not for %s",
+                            command->flags & ~shape->flags, shape->name);
+    if ((command->flags & both) == both)
+        return okv_diag_set(fault, OKV_EINVAL,
+                            "flags: OKV_IF_ABSENT and OKV_IF_VERSION exclude each other");
+    if (if_version && command->version == 0)
+        return okv_diag_set(fault, OKV_EINVAL, "version: no item has 0: OKV_IF_VERSION needs one");
+    if (!if_version && command->version)
+        return okv_diag_set(fault, OKV_EINVAL,
+                            "version: it is for OKV_IF_VERSION, and flags lack it");
+    return 0;
 }
 
-static bool ttl_is_right(const struct command_shape *shape, const struct okv_command *command)
+static int numbers_check(const struct command_shape *shape, const struct okv_command *command,
+                         struct okv_diag *fault)
+{
+    static const struct okv_command zero;
+
+    if (!shape->delta && command->delta)
+        return wrong_without(fault, shape, "delta");
+    if (!shape->ttl && !(command->flags & OKV_WITH_TTL) && command->ttl_ms)
+        return okv_diag_set(fault, OKV_EINVAL, "ttl_ms: %s takes %s", shape->name,
+                            shape->flags & OKV_WITH_TTL ? "it with OKV_WITH_TTL" : "none");
+    if (memcmp(command->reserved, zero.reserved, sizeof zero.reserved) != 0)
+        return okv_diag_set(fault, OKV_EINVAL, "reserved: it is not zero");
+    if (memcmp(command->reserved2, zero.reserved2, sizeof zero.reserved2) != 0)
+        return okv_diag_set(fault, OKV_EINVAL, "reserved2: it is not zero");
+    return 0;
+}
+
+static int ttl_check(const struct command_shape *shape, const struct okv_command *command,
+                     struct okv_diag *fault)
 {
     bool in_range = command->ttl_ms >= 1 && command->ttl_ms <= OKV_TTL_MAX_MS;
 
-    if (command->flags & OKV_WITH_TTL)
-        return in_range;
-    return !shape->ttl || in_range || command->ttl_ms == OKV_TTL_NONE;
+    if (in_range || (!shape->ttl && !(command->flags & OKV_WITH_TTL)) ||
+        (shape->ttl && command->ttl_ms == OKV_TTL_NONE))
+        return 0;
+    return okv_diag_set(fault, OKV_ETTL, "ttl_ms: %lld is not 1 to %lld%s",
+                        (long long)command->ttl_ms, (long long)OKV_TTL_MAX_MS,
+                        shape->ttl ? ", nor OKV_TTL_NONE" : "");
 }
 
 /* Only the value of a put may be longer than a message: that of others goes with it. */
@@ -83,17 +138,48 @@ static size_t value_max(const okv *handle, enum operation_kind kind)
     return kind == OPERATION_PUT || table < message ? table : message;
 }
 
-int command_check(const okv *handle, const struct okv_command *command)
+int command_check(const okv *handle, const struct okv_command *command, struct okv_diag *fault)
 {
     const struct command_shape *shape = command_shape(command);
 
-    if (!shape || !memory_is_right(shape, command) || !numbers_are_right(shape, command))
-        return OKV_EINVAL;
+    if (!shape)
+        return okv_diag_set(fault, OKV_EINVAL, "kind: %u is none of enum okv_kind", command->kind);
+    int rc = memory_check(shape, command, fault);
+    if (rc == 0)
+        rc = condition_check(shape, command, fault);
+    if (rc == 0)
+        rc = numbers_check(shape, command, fault);
+    if (rc)
+        return rc;
     if (shape->key && (command->key_length < 1 || command->key_length > handle->table.max_key))
-        return OKV_EKEYSIZE;
+        return okv_diag_set(fault, OKV_EKEYSIZE, "key_length: %zu is not 1 to %u",
+                            command->key_length, handle->table.max_key);
     if (command->value_length > value_max(handle, shape->kind))
-        return OKV_EVALUESIZE;
-    return ttl_is_right(shape, command) ? 0 : OKV_ETTL;
+        return okv_diag_set(fault, OKV_EVALUESIZE,
+                            "value_length: %zu is above %zu, the most that this server takes of %s",
+                            command->value_length, value_max(handle, shape->kind), shape->name);
+    return ttl_check(shape, command, fault);
+}
+
+int command_refuse(okv *handle, int rc, const struct okv_command *command, const char *call)
+{
+    struct okv_diag fault;
+
+    refusal_clear(handle);
+    if (command_check(handle, command, &fault) != rc)
+        return rc;
+    return refuse(handle, rc, call, "%s", fault.text);
+}
+
+int command_refuse_nth(okv *handle, int rc, const struct okv_command *commands, size_t n,
+                       const char *call)
+{
+    struct okv_diag fault;
+
+    refusal_clear(handle);
+    if (command_check(handle, &commands[n], &fault) != rc)
+        return rc;
+    return refuse(handle, rc, call, "commands[%zu].%s", n, fault.text);
 }
 
 static uint16_t request_flags(const struct okv_command *command)
@@ -169,7 +255,7 @@ int command_start(okv *handle, const struct okv_command *command, uint64_t begun
 {
     uint64_t connection = handle->counters.reconnects;
     struct operation *operation;
-    int rc = command_check(handle, command);
+    int rc = command_check(handle, command, NULL);
 
     if (rc)
         return rc;

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "client/engine/progress.h"
+#include "client/engine/refusal.h"
 #include "client/engine/upcalls.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
@@ -107,6 +108,7 @@ int okv_arm(okv *handle)
 {
     struct event_fd *event_fd = &handle->event_fd;
 
+    refusal_clear(handle);
     if (handle->failure)
         return handle->failure;
     event_fd->armed = true;

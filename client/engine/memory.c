@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/engine/refusal.h"
 #include "shared/base/error.h"
 
 #define PAGE 4096u
@@ -173,8 +174,12 @@ int okv_register(okv *handle, void *base, size_t length, okv_registration **memo
 
     if (memory)
         *memory = NULL;
-    if (!handle || !base || length == 0 || length > UINTPTR_MAX - (uintptr_t)base || !memory)
-        return OKV_EINVAL;
+    if (!handle || !base || !memory)
+        return refuse(handle, OKV_EINVAL, __func__, "%s: it is NULL", base ? "memory" : "base");
+    if (length == 0 || length > UINTPTR_MAX - (uintptr_t)base)
+        return refuse(handle, OKV_EINVAL, __func__, "length: %zu %s", length,
+                      length ? "leads beyond the end of memory" : "bytes are nothing to register");
+    refusal_clear(handle);
     if (handle->failure)
         return handle->failure;
     /* Without a connection it is registered on the next. */

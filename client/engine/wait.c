@@ -7,6 +7,7 @@
 
 #include "client/engine/operation.h"
 #include "client/engine/progress.h"
+#include "client/engine/refusal.h"
 #include "client/engine/upcalls.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
@@ -108,7 +109,8 @@ int okv_wait(okv *handle, int timeout_ms)
     uint32_t passes = 0;
 
     if (!handle || timeout_ms < 0)
-        return OKV_EINVAL;
+        return refuse(handle, OKV_EINVAL, __func__, "timeout_ms: %d is negative", timeout_ms);
+    refusal_clear(handle);
     /* Until the clock is looked at, which a result may spare; connecting again takes its time. */
     uint64_t deadline = UINT64_MAX;
     if (!link_is_up(handle))

@@ -10,7 +10,7 @@
  * signal handlers, never prints and never exits. A child of fork() must not use a
  * handle of its parent's, nor close it: open another there.
  *
- * NULL. A handle that is NULL is OKV_EINVAL, and nothing to okv_close() and
+ * NULL. A handle that is NULL is OKV_EINVAL, without a sentence, and nothing to okv_close() and
  * okv_unregister(). okv_why(), okv_info(), okv_counters(), okv_pending(), okv_fd() and
  * okv_arm() do not accept it.
  *
@@ -39,6 +39,16 @@
  * okv_options.reconnect OKV_RECONNECT_NEVER the end of the connection is such a failure, too
  * (OKV_EDISCONNECTED, OKV_ESHUTDOWN, OKV_ETIMEDOUT, OKV_EIO). Below this is "the handle's
  * failure". Close such a handle and open another.
+ *
+ * Growth. A program works with any library of the same soname, older or newer than its okv.h.
+ * okv_options, okv_put_options and okv_command keep their size: a new field takes the place of a
+ * reserved one, and zero means that it is not used. Begin with {0}. A reserved field that is not
+ * zero is OKV_EINVAL: an older library refuses what it does not know. okv_result, okv_item_info and
+ * okv_item keep their size, too: what the library does not know is zero. okv_info and okv_counters
+ * grow at the end: the caller says how much of them it knows (the inline okv_info() and
+ * okv_counters() do), and what the library does not know is zero. Functions, codes, flags and kinds
+ * are added, and do not change. share/okv/okv.json has all numbers, sizes and offsets for other
+ * languages.
  */
 #ifndef OKV_H
 #define OKV_H
@@ -95,7 +105,7 @@ enum {
 OKV_API const char *okv_strerror(int code);
 /* The code's name, "OKV_ENOTFOUND"; static, never NULL. Any thread. */
 OKV_API const char *okv_errname(int code);
-/* Version of the library, "0.1.0"; static. Any thread. */
+/* Version of the library, "0.2.0"; static. Any thread. */
 OKV_API const char *okv_version(void);
 
 /* ---- opening and closing ------------------------------------------------ */
@@ -124,6 +134,7 @@ struct okv_options {
     uint32_t keepalive_ms;       /* a server whose host is gone is found dead in this time, 200 to
                                     600000; 3000 */
     uint32_t reserved[9];        /* zero */
+    uint64_t reserved2[8];       /* zero */
 };
 /* okv_options.hints: remember none. */
 #define OKV_HINTS_NONE UINT32_MAX
@@ -163,9 +174,21 @@ OKV_API int okv_open(const char *uri, const struct okv_options *options, okv **o
  */
 OKV_API void okv_close(okv **handle);
 
-/* Why the handle is not connected, and what the last attempt to connect met; or why it became
- * unusable. "" while it is connected. The text is the handle's: it changes as that does, and is
- * valid until okv_close. */
+/*
+ * A sentence about the handle; "" when there is nothing to say. The text is the handle's: it
+ * changes as that does, and is valid until okv_close.
+ *
+ * After a call that was refused for its arguments, with OKV_EINVAL, OKV_EKEYSIZE, OKV_EVALUESIZE or
+ * OKV_ETTL, it names the argument and what is wrong with it:
+ *   okv_put_with: flags: OKV_IF_ABSENT and OKV_IF_VERSION exclude each other
+ *   okv_submit: commands[3].key_length: 0 is not 1 to 1024
+ * After okv_get_many() it is about the first command that has such a code in its result. The next
+ * call takes this sentence away, but for those that only look: okv_info, okv_counters, okv_pending,
+ * okv_fd.
+ *
+ * Otherwise: why the handle is not connected, and what the last attempt to connect met; or why it
+ * became unusable. "" while it is connected.
+ */
 OKV_API const char *okv_why(const okv *handle);
 
 /* What the handle is connected to. */
@@ -183,10 +206,16 @@ struct okv_info {
     /* Bytes of a value that fit a message: of one append or ping at most. A longer value of a put
      * is READ by the server. */
     uint32_t max_message_value;
+    uint32_t reserved; /* zero */
 };
 
-/* Of the present connection, or the last one. */
-OKV_API void okv_info(const okv *handle, struct okv_info *out);
+/* Of the present connection, or the last one. Fills in `size` bytes of *out, as far as it knows
+ * them; zero beyond. */
+OKV_API void okv_info_sized(const okv *handle, struct okv_info *out, size_t size);
+static inline void okv_info(const okv *handle, struct okv_info *out)
+{
+    okv_info_sized(handle, out, sizeof *out);
+}
 
 /* ---- synchronous calls -------------------------------------------------- */
 
@@ -235,8 +264,9 @@ OKV_API int okv_get(okv *handle, const void *key, size_t key_length, void *buffe
 struct okv_item_info {
     size_t length; /* of the value, bytes */
     uint64_t version;
-    int64_t ttl_ms; /* how long it will live, or somewhat more, as in struct okv_result;
-                       OKV_TTL_NONE: until it is deleted; 0: unknown */
+    int64_t ttl_ms;       /* how long it will live, or somewhat more, as in struct okv_result;
+                             OKV_TTL_NONE: until it is deleted; 0: unknown */
+    uint64_t reserved[3]; /* zero */
 };
 
 /*
@@ -271,7 +301,7 @@ struct okv_put_options {
     uint32_t reserved;     /* zero */
     uint64_t version;      /* OKV_IF_VERSION: not 0; else 0 */
     int64_t ttl_ms;        /* OKV_WITH_TTL: 1 to OKV_TTL_MAX_MS; else 0 */
-    uint64_t reserved2[3]; /* zero */
+    uint64_t reserved2[5]; /* zero */
 };
 
 /* okv_put on conditions and with a time to live. On OKV_ECONFLICT and OKV_EEXISTS
@@ -341,7 +371,8 @@ struct okv_item {
     const void *value;
     size_t value_length;
     uint64_t version;
-    int64_t ttl_ms; /* as in struct okv_result; OKV_TTL_NONE: it does not expire */
+    int64_t ttl_ms;       /* as in struct okv_result; OKV_TTL_NONE: it does not expire */
+    uint64_t reserved[2]; /* zero */
 };
 
 /*
@@ -396,11 +427,12 @@ struct okv_command {
     size_t value_length;
     void *buffer; /* get */
     size_t buffer_size;
-    uint64_t version;     /* OKV_IF_VERSION: not 0 */
-    int64_t ttl_ms;       /* touch, OKV_WITH_TTL */
-    int64_t delta;        /* incr */
-    uint32_t timeout_ms;  /* its deadline; 0: the handle's timeout_ms, so the shortest is 1 */
-    uint32_t reserved[3]; /* zero */
+    uint64_t version;      /* OKV_IF_VERSION: not 0 */
+    int64_t ttl_ms;        /* touch, OKV_WITH_TTL */
+    int64_t delta;         /* incr */
+    uint32_t timeout_ms;   /* its deadline; 0: the handle's timeout_ms, so the shortest is 1 */
+    uint32_t reserved[3];  /* zero */
+    uint64_t reserved2[3]; /* zero */
 };
 
 /*
@@ -429,13 +461,14 @@ OKV_API int okv_submit_ping(okv *handle, uint64_t tag);
 struct okv_result {
     uint64_t tag;
     int status;
-    uint32_t reserved;
-    size_t length;    /* get, head, append: the value's size, also with OKV_ETOOSMALL */
-    uint64_t version; /* of the item, as the synchronous call gives it; else 0 */
-    int64_t number;   /* incr: the result */
-    int64_t ttl_ms;   /* get, head: what it has to live, never less and up to about 0.1 s more, so
-                         that it may be more than the item was given; or OKV_TTL_NONE; 0 when only
-                         the server could tell (okv_counters.fallbacks) and did not */
+    uint32_t reserved; /* zero */
+    size_t length;     /* get, head, append: the value's size, also with OKV_ETOOSMALL */
+    uint64_t version;  /* of the item, as the synchronous call gives it; else 0 */
+    int64_t number;    /* incr: the result */
+    int64_t ttl_ms;    /* get, head: what it has to live, never less and up to about 0.1 s more, so
+                          that it may be more than the item was given; or OKV_TTL_NONE; 0 when only
+                          the server could tell (okv_counters.fallbacks) and did not */
+    uint64_t reserved2[2]; /* zero */
 };
 
 /* One command and its result, blocking; *result is filled on every return but
@@ -499,6 +532,7 @@ OKV_API void okv_unregister(okv *handle, okv_registration **memory);
 
 /* ---- what only the client can see --------------------------------------- */
 
+/* New ones come at the end: see Growth above. */
 #define OKV_COUNTER_LIST(X)                                                  \
     X(gets, "gets and heads that ended")                                     \
     X(hits, "of these, those that found their key")                          \
@@ -534,8 +568,13 @@ struct okv_counters {
 #undef OKV_COUNTER_FIELD
 };
 
-/* Counts since okv_open returned. */
-OKV_API void okv_counters(const okv *handle, struct okv_counters *out);
+/* Counts since okv_open returned. Fills in `size` bytes of *out, as far as it knows them; zero
+ * beyond. */
+OKV_API void okv_counters_sized(const okv *handle, struct okv_counters *out, size_t size);
+static inline void okv_counters(const okv *handle, struct okv_counters *out)
+{
+    okv_counters_sized(handle, out, sizeof *out);
+}
 
 /*
  * The floor under a get: `count` raw READs of `length` bytes at random places

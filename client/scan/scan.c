@@ -11,6 +11,7 @@
 #include "client/connection/clock_sync.h"
 #include "client/connection/reconnect.h"
 #include "client/engine/progress.h"
+#include "client/engine/refusal.h"
 #include "client/get/directory.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
@@ -272,12 +273,11 @@ static void scan_end(struct scan *scan)
 
 /* ---- public calls ---- */
 
-int okv_scan_from(okv *handle, uint64_t *cursor, okv_visit *visit, void *user)
+static int scan_from(okv *handle, uint64_t *cursor, okv_visit *visit, void *user)
 {
     struct scan scan = {.handle = handle, .visit = visit, .user = user};
 
-    if (!handle || !cursor || !visit)
-        return OKV_EINVAL;
+    refusal_clear(handle);
     if (handle->failure)
         return handle->failure;
     if (handle->active > 0)
@@ -292,6 +292,8 @@ int okv_scan_from(okv *handle, uint64_t *cursor, okv_visit *visit, void *user)
     rc = cursor_decode(&scan, *cursor);
     if (rc == 0)
         rc = scan_begin(&scan);
+    if (rc == OKV_EINVAL)
+        return refuse(handle, rc, "okv_scan_from", "cursor: it is of another table, or of no scan");
     if (rc)
         return rc;
     rc = scan_walk(&scan);
@@ -300,9 +302,18 @@ int okv_scan_from(okv *handle, uint64_t *cursor, okv_visit *visit, void *user)
     return rc == SCAN_STOPPED ? scan.verdict : rc;
 }
 
+int okv_scan_from(okv *handle, uint64_t *cursor, okv_visit *visit, void *user)
+{
+    if (!handle || !cursor || !visit)
+        return refuse(handle, OKV_EINVAL, __func__, "%s: it is NULL", cursor ? "visit" : "cursor");
+    return scan_from(handle, cursor, visit, user);
+}
+
 int okv_scan(okv *handle, okv_visit *visit, void *user)
 {
     uint64_t cursor = 0;
 
-    return okv_scan_from(handle, &cursor, visit, user);
+    if (!handle || !visit)
+        return refuse(handle, OKV_EINVAL, __func__, "visit: it is NULL");
+    return scan_from(handle, &cursor, visit, user);
 }

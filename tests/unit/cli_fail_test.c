@@ -38,9 +38,9 @@ void okv_close(okv **handle)
     (void)handle;
 }
 
-void okv_counters(const okv *handle, struct okv_counters *out)
+void okv_counters_sized(const okv *handle, struct okv_counters *out, size_t size)
 {
-    (void)handle, (void)out;
+    (void)handle, (void)out, (void)size;
 }
 
 /* ---- */

@@ -210,28 +210,42 @@ static void table_is_the_one_described(void **state)
 
 static void arguments_of_open(void **state)
 {
-    struct okv_options options[] = {{.depth = OKV_DEPTH_MAX_OPERATIONS + 1},
-                                    {.credits = OKV_CREDITS_MAX + 1},
-                                    {.hints = (1u << 20) + 1},
-                                    {.hints = OKV_HINTS_NONE - 1},
-                                    {.reconnect = OKV_RECONNECT_NEVER + 1},
-                                    {.keepalive_ms = 199},
-                                    {.keepalive_ms = 600001},
-                                    {.reserved = {[8] = 1}}};
+    static const struct {
+        struct okv_options options;
+        const char *why;
+    } wrong[] = {
+        {{.depth = 1025}, "options->depth: 1025 is not 1 to 1024"},
+        {{.credits = 1025}, "options->credits: 1025 is not 1 to 1024"},
+        {{.hints = (1u << 20) + 1}, "options->hints: 1048577 is not 1 to 2^20, nor OKV_HINTS_NONE"},
+        {{.hints = OKV_HINTS_NONE - 1},
+         "options->hints: 4294967294 is not 1 to 2^20, nor OKV_HINTS_NONE"},
+        {{.reconnect = OKV_RECONNECT_NEVER + 1},
+         "options->reconnect: 2 is not 0, nor OKV_RECONNECT_NEVER"},
+        {{.keepalive_ms = 199},
+         "options->keepalive_ms: 199 is not 200 to 600000, nor OKV_KEEPALIVE_NONE"},
+        {{.keepalive_ms = 600001},
+         "options->keepalive_ms: 600001 is not 200 to 600000, nor OKV_KEEPALIVE_NONE"},
+        {{.reserved = {[8] = 1}}, "options->reserved: it is not zero"},
+        {{.reserved2 = {[0] = 1}}, "options->reserved2: it is not zero"},
+        {{.reserved2 = {[7] = 1}}, "options->reserved2: it is not zero"},
+    };
     char why[320];
-    okv *handle = (okv *)options;
+    okv *handle = (okv *)why;
 
     (void)state;
     assert_int_equal(okv_open(NULL, NULL, &handle, why, sizeof why), OKV_EINVAL);
     assert_null(handle);
-    assert_true(strlen(why) > 0);
+    assert_string_equal(why, "uri: it is NULL");
     assert_int_equal(okv_open(STUB_URI, NULL, NULL, NULL, 0), OKV_EINVAL);
-    for (unsigned i = 0; i < LENGTH_OF(options); i++) {
-        handle = (okv *)options;
+    assert_int_equal(okv_open(STUB_URI, NULL, NULL, why, sizeof why), OKV_EINVAL);
+    assert_string_equal(why, "out: it is NULL");
+    for (unsigned i = 0; i < LENGTH_OF(wrong); i++) {
+        handle = (okv *)why;
         why[0] = '\0';
-        assert_int_equal(okv_open(STUB_URI, &options[i], &handle, why, sizeof why), OKV_EINVAL);
+        assert_int_equal(okv_open(STUB_URI, &wrong[i].options, &handle, why, sizeof why),
+                         OKV_EINVAL);
         assert_null(handle);
-        assert_true(strlen(why) > 0);
+        assert_string_equal(why, wrong[i].why);
     }
     assert_int_equal(okv_open("http://x", NULL, &handle, why, sizeof why), OKV_EURI);
     assert_null(handle);
