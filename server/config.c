@@ -16,7 +16,7 @@
 
 #define MEMORY_MIN (UINT64_C(1) << 20)
 #define MEMORY_MAX (UINT64_C(1) << 47)
-/* A value is written anew before the old one goes, so a table has room for several. */
+/* A new value is written before the old one is freed, so the region must hold several. */
 #define VALUES_MIN 4
 #define EXIT_USAGE 2
 #define DAY_S 86400u
@@ -148,7 +148,7 @@ static uint32_t parse_number(const char *option, const char *text, uint32_t leas
     return (uint32_t)number;
 }
 
-/* NULL: the option stood alone. */
+/* NULL: the option has no argument. */
 static enum okv_region_pages parse_pages(const char *text, struct argp_state *state)
 {
     if (!text || strcmp(text, "reserved") == 0)
@@ -183,7 +183,7 @@ static void choose_max_value(struct okv_config *config, struct argp_state *state
         config->max_value = limit < OKV_VALUE_MAX ? (uint32_t)limit : OKV_VALUE_MAX;
 }
 
-/* Options that are a number. */
+/* Options with a number. */
 static const struct number_option {
     int key;
     const char *name;
@@ -262,8 +262,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     return 0;
 }
 
-/* A worker waits for messages most of its time, and the CPUs are for the clients of this host and
- * for the kernel too. */
+/* Leaves half of the CPUs to clients of this host and to the kernel. */
 static uint32_t default_workers(void)
 {
     cpu_set_t cpus;

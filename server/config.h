@@ -15,27 +15,27 @@
 struct okv_config {
     struct okv_uri listen[OKV_LISTENERS_MAX];
     unsigned listen_count;
-    uint64_t memory;      /* bytes of the region */
-    uint32_t max_value;   /* bytes of the largest value */
-    uint32_t bucket_size; /* bytes */
-    uint32_t inline_max;  /* bytes of the largest entry kept in a bucket; 0: a third of it */
-    uint32_t extra_reads; /* READs beyond the first, per 1000 gets, that make the index grow; 0: as
-                             the store finds best */
-    uint32_t index_percent; /* most of the region that the index takes */
-    uint32_t credits;       /* most requests that one client may have under way */
+    uint64_t memory;        /* bytes of the region */
+    uint32_t max_value;     /* bytes of the largest value */
+    uint32_t bucket_size;   /* bytes */
+    uint32_t inline_max;    /* bytes of the largest entry kept in a bucket; 0: a third of it */
+    uint32_t extra_reads;   /* READs beyond the first, per 1000 gets, that make the index grow; 0:
+                               the store chooses */
+    uint32_t index_percent; /* largest share of the region for the index */
+    uint32_t credits;       /* outstanding requests per client */
     uint32_t workers;
-    uint32_t max_clients;             /* of all listeners together */
-    uint32_t max_clients_per_address; /* 0: as many */
+    uint32_t max_clients;             /* on all listeners together */
+    uint32_t max_clients_per_address; /* 0: as max_clients */
     uint32_t keepalive_ms;            /* a dead client is found within this time */
-    uint32_t idle_s;                  /* a client without requests may stay; 0: for ever */
-    uint32_t remember_s;              /* the results of a client's writes, after it has gone */
-    uint32_t drain_ms;                /* what clients get to leave when the server ends */
-    uint32_t spin_us;                 /* before an idle worker sleeps */
+    uint32_t idle_s;                  /* how long a client may send no request; 0: for ever */
+    uint32_t remember_s;              /* how long a reply cache outlives its session */
+    uint32_t drain_ms;                /* what clients get to leave at shutdown */
+    uint32_t spin_us;                 /* how long an idle worker polls before it sleeps */
     enum okv_region_pages pages;
     bool prefault;
 };
 
-/* Fills `config`, or prints what is wrong and how it is right and exits with 2. */
+/* Fills `config`, or prints what is wrong and how to correct it, and exits with 2. */
 void okv_config_parse(int argc, char **argv, struct okv_config *config);
 
 #endif

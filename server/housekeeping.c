@@ -1,10 +1,13 @@
 #include "server/housekeeping.h"
 
-/* Readers learn of the time at least ten times a second. */
+#include "server/store/expire.h"
+#include "shared/base/clock.h"
+
+/* With a sleep of SWEEP_MS, readers see a clock that is at most about 100 ms old. */
 #define PUBLISH_MS 50
 #define SWEEP_MS 100
 #define FORGET_MS 1000
-/* A sweep goes in steps until it has been round or used up its time. */
+/* A sweep takes steps until it has passed all buckets or used up its time. */
 #define SWEEP_STEP 64
 #define SWEEP_NS UINT64_C(500000)
 
@@ -13,7 +16,7 @@ bool okv_housekeeping_is_due(struct okv_server *server)
     return atomic_load_explicit(&server->store.totals.expiring, memory_order_relaxed) > 0;
 }
 
-void okv_housekeeping_tell_time(struct okv_housekeeping *housekeeping, struct okv_server *server)
+void okv_housekeeping_update_clock(struct okv_housekeeping *housekeeping, struct okv_server *server)
 {
     uint64_t clock_ms = okv_server_clock_ms(server);
 
@@ -33,10 +36,10 @@ static void sweep(struct okv_server *server, struct okv_store_work *work)
         okv_store_sweep(store, work, SWEEP_STEP);
 }
 
-/* Reply caches need no waking up: they are few, and none is found after its time.
+/* Old reply caches wake no sleeping housekeeper: they are few, and nothing finds them.
  *
- * Where nothing expired for a while both are overdue, so that readers know the time as
- * soon as there is a first item that they need it for. */
+ * While no item expires, clock and sweep become overdue. So the clock is published as soon as there
+ * is an item that expires. */
 void okv_housekeeping_run(struct okv_housekeeping *housekeeping, struct okv_server *server,
                           struct okv_store_work *work)
 {

@@ -13,7 +13,7 @@ void okv_log_init(struct okv_log *log, int fd)
     pthread_mutex_init(&log->lock, NULL);
 }
 
-/* At once and whole, or not at all: a pipe that is ready takes at least PIPE_BUF bytes. */
+/* Writes the whole line or nothing: a pipe that is ready takes at least PIPE_BUF bytes. */
 static bool write_line(const struct okv_log *log, const char *text)
 {
     struct pollfd ready = {.fd = log->fd, .events = POLLOUT};
@@ -25,7 +25,7 @@ static bool write_line(const struct okv_log *log, const char *text)
     return write(log->fd, line, (size_t)length) == length;
 }
 
-static bool tell_left_out(struct okv_log *log)
+static bool write_left_out(struct okv_log *log)
 {
     char text[OKV_LOG_TEXT_MAX];
 
@@ -43,19 +43,19 @@ static bool tell_left_out(struct okv_log *log)
 void okv_log_fini(struct okv_log *log)
 {
     if (log->left_out)
-        tell_left_out(log);
+        write_left_out(log);
     pthread_mutex_destroy(&log->lock);
 }
 
 void okv_log_line(struct okv_log *log, uint64_t now_ns, const char *text)
 {
     pthread_mutex_lock(&log->lock);
-    /* Each thread read the clock by itself, so that an earlier time may come after a later one. */
+    /* Each thread reads the clock before it locks, so times may arrive out of order. */
     if (now_ns > log->second_ns && now_ns - log->second_ns >= SECOND_NS) {
         log->second_ns = now_ns;
         log->lines = 0;
         if (log->left_out)
-            tell_left_out(log);
+            write_left_out(log);
     }
     if (log->lines >= OKV_LOG_LINES_MAX || log->left_out || !write_line(log, text))
         log->left_out++;

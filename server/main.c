@@ -1,4 +1,4 @@
-/* okv-server: sets the parts up from the bottom, waits for a signal, takes them down. */
+/* okv-server: sets everything up from the bottom, waits for a signal, tears it down. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -90,7 +90,7 @@ static int workers_create(struct okv_server *server, struct okv_diag *diag)
     return 0;
 }
 
-/* The first `count` of them run. */
+/* The first `count` workers run. */
 static void workers_stop(struct okv_server *server, unsigned count)
 {
     atomic_store(&server->stopping, true);
@@ -124,7 +124,7 @@ static void announce(const struct okv_server *server)
     fflush(stdout);
 }
 
-/* The first signal ends the wait; from then on a second one ends the process. */
+/* The first signal ends the wait. A second one ends the process. */
 static void wait_for_signal(const struct okv_server *server, const sigset_t *signals)
 {
     int number;
@@ -138,7 +138,7 @@ static void wait_for_signal(const struct okv_server *server, const sigset_t *sig
     pthread_sigmask(SIG_UNBLOCK, &others, NULL);
 }
 
-/* 0 when the server ended because it was told to. */
+/* Returns 0 if a signal ended the server. */
 static int failure_explain(const struct okv_server *server, struct okv_diag *diag)
 {
     int failure = atomic_load(&server->failure);
@@ -169,7 +169,6 @@ static int serve(struct okv_server *server, const sigset_t *signals, struct okv_
     return failure_explain(server, diag);
 }
 
-/* What all clients share: who is here, and what their writes came to. */
 static int registries_open(struct okv_server *server)
 {
     const struct okv_config *config = &server->config;
@@ -199,8 +198,8 @@ static int run(struct okv_server *server, const sigset_t *signals, struct okv_di
 
     if (rc)
         return rc;
-    /* To get the memory may take minutes, and nothing is lost when a signal ends that; from here on
-     * they are waited for, and no thread is to have one. */
+    /* Allocating the region may take minutes, and a signal may end that. From here on only
+     * sigwait() takes signals. */
     pthread_sigmask(SIG_BLOCK, signals, NULL);
     rc = store_open(server, diag);
     if (rc)

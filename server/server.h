@@ -1,9 +1,12 @@
 /*
- * What the threads of a server share.
+ * The state of a server, which its threads share.
  *
- *   main      set-up and tear-down, waits for signals
- *   acceptor  drives the listeners (acceptor.c)
- *   workers   each drives its endpoints and owns its sessions (worker.c)
+ *   main      sets up, waits for signals, tears down (main.c)
+ *   acceptor  drives the listeners and admits clients (net/acceptor.c)
+ *   workers   drive their endpoints and serve their sessions (worker.c)
+ *
+ * The folders use each other in one direction: net -> worker -> session -> command -> store. All
+ * may use shared/.
  */
 #ifndef OKV_SERVER_SERVER_H
 #define OKV_SERVER_SERVER_H
@@ -30,29 +33,29 @@ struct okv_server {
     struct okv_admission admission;
     struct okv_reply_caches reply_caches;
     struct okv_log log;
-    uint64_t clock_origin_ms; /* okv_clock_boot_ms() when the server's clock was 0 */
+    uint64_t clock_origin_ms; /* okv_clock_boot_ms() at 0 of the server's clock */
     struct okv_message_limits limits;
 
     unsigned listener_count;
     struct okv_listener *listeners[OKV_LISTENERS_MAX];
-    struct okv_worker *workers;    /* config.workers */
-    atomic_bool housekeeper_rests; /* the first worker sleeps and knows of nothing to be kept */
-    atomic_bool stopping;          /* no new clients, end the others */
-    atomic_uint failed_listener;   /* whose device failed first: index + 1; 0 */
-    atomic_int failure;            /* why it can serve no longer; 0. Written after the one above */
+    struct okv_worker *workers;     /* config.workers */
+    atomic_bool housekeeper_sleeps; /* the first worker sleeps, perhaps for ever */
+    atomic_bool stopping;           /* reject new clients, end the others */
+    atomic_uint failed_listener;    /* index + 1 of the first whose device failed; 0: none */
+    atomic_int failure;             /* why the server ends, or 0; written after failed_listener */
 };
 
-/* The server's clock, which expiries are stated on: ms, at least 1, never set back. Any thread. */
+/* The server's clock, on which items expire: ms, at least 1, never set back. Any thread. */
 static inline uint64_t okv_server_clock_ms(const struct okv_server *server)
 {
     return okv_clock_boot_ms() - server->clock_origin_ms;
 }
 
-/* What wakes main then: blocked in every thread, and taken by sigwait() alone. */
+/* Wakes main after a failure. Every thread blocks it; main waits for it with sigwait(). */
 #define OKV_SERVER_FAILED_SIGNAL SIGUSR1
 
-/* Says that a listener or its endpoint failed: main ends the server and says so.
- * The first failure counts. Any thread. */
+/* Reports that a listener or one of its endpoints failed. Main then ends the server and prints the
+ * first failure. Any thread. */
 void okv_server_fail(struct okv_server *server, unsigned listener, int code);
 
 #endif

@@ -10,7 +10,7 @@
 struct line_writer {
     char *out;
     size_t size;
-    size_t used; /* may grow beyond size: then nothing more is written */
+    size_t used; /* bytes so far; those beyond `size` are not written */
 };
 
 static void write_figure(struct line_writer *writer, const char *name, uint64_t value)
@@ -60,7 +60,7 @@ static void write_index(struct line_writer *writer, struct okv_store *store)
     write_figure(writer, "segment_bytes", (uint64_t)table->segment_buckets * table->bucket_size);
 }
 
-/* Where the region's bytes are: all but the first figure add up to it. */
+/* The parts of the region. They add up to the first number. */
 static void write_region(struct line_writer *writer, struct okv_store *store)
 {
     uint64_t index = okv_store_index_length(store);

@@ -1,4 +1,4 @@
-/* What the server counts, and how it tells: lines of "name value". */
+/* The counters of the server, and their text: lines of "name value". */
 #ifndef OKV_SERVER_STATS_H
 #define OKV_SERVER_STATS_H
 
@@ -8,57 +8,56 @@
 
 struct okv_server;
 
-#define OKV_STATS_LIST(X)                                                                        \
-    X(puts, "values stored")                                                                     \
-    X(puts_refused, "puts refused: no room, or too large")                                       \
-    X(conditions_failed, "puts and deletes not done: the key was there, or had another version") \
-    X(gets, "gets asked of the server because one-sided reading kept failing")                   \
-    X(deletes, "keys removed")                                                                   \
-    X(appends, "values appended to")                                                             \
-    X(incrs, "numbers added to")                                                                 \
-    X(touches, "times to live set without a put")                                                \
-    X(flushes, "times the table was emptied")                                                    \
-    X(rendezvous_reads, "values read from a client's memory")                                    \
-    X(rendezvous_failed, "values that could not be read from a client's memory")                 \
-    X(rendezvous_bytes, "bytes of values read so")                                               \
-    X(pings, "pings answered")                                                                   \
-    X(stats, "requests for these figures")                                                       \
-    X(unsupported, "requests of an unknown operation, answered so")                              \
-    X(deferred,                                                                                  \
-      "requests that waited: for their turn, a send buffer, or an earlier rendezvous read")      \
-    X(duplicates, "writes that were sent again and got the answer of the first time")            \
-    X(stale, "writes that came when their client had gone on, and were dropped")                 \
-    X(bytes_in, "bytes of requests")                                                             \
-    X(bytes_out, "bytes of replies")                                                             \
-    X(sessions_total, "clients accepted since the start")                                        \
-    X(resumed, "of these, clients that came back and whose writes were known")                   \
-    X(rejected_malformed, "clients refused: hello that makes no sense")                          \
-    X(rejected_version, "clients refused: another protocol version")                             \
-    X(rejected_feature, "clients refused: a feature that one of both sides lacks")               \
-    X(rejected_busy, "clients refused: --max-clients reached")                                   \
-    X(rejected_address, "clients refused: --max-clients-per-address reached")                    \
-    X(rejected_stopping, "clients refused: shutting down")                                       \
-    X(rejected_resources, "clients refused: the system had no resources")                        \
-    X(rejected_gone, "clients refused: they were gone, or had given up waiting")                 \
-    X(closed_by_client, "connections that the client ended")                                     \
-    X(closed_lost, "connections that ended without a word: the client died or gave up")          \
-    X(closed_dead, "connections ended: the device got no acknowledgement")                       \
-    X(closed_unresponsive, "connections ended: nothing was acknowledged for too long")           \
-    X(closed_replaced, "connections ended: the client has another one")                          \
-    X(closed_idle, "connections ended: no request for --idle-s")                                 \
-    X(closed_malformed, "connections ended: a message that makes no sense")                      \
-    X(closed_no_immediate, "connections ended: a message without immediate")                     \
-    X(closed_credit, "connections ended: more requests than credits, or a wrong request slot")   \
-    X(closed_stopping, "connections ended: the server ends")                                     \
-    X(closed_failed, "connections that failed otherwise: device errors")                         \
-    X(heartbeats, "heartbeats of clients that were silent")                                      \
+#define OKV_STATS_LIST(X)                                                                      \
+    X(puts, "values stored")                                                                   \
+    X(puts_refused, "puts refused: no room, or too large")                                     \
+    X(conditions_failed, "puts and deletes not done: the key existed, or had another version") \
+    X(gets, "gets sent to the server because one-sided reads kept failing")                    \
+    X(deletes, "keys removed")                                                                 \
+    X(appends, "values appended to")                                                           \
+    X(incrs, "numbers added to")                                                               \
+    X(touches, "times to live set without a put")                                              \
+    X(flushes, "times the table was emptied")                                                  \
+    X(rendezvous_reads, "values read from a client's memory")                                  \
+    X(rendezvous_failed, "values that could not be read from a client's memory")               \
+    X(rendezvous_bytes, "bytes of values read from a client's memory")                         \
+    X(pings, "pings answered")                                                                 \
+    X(stats, "requests for these numbers")                                                     \
+    X(unsupported, "requests of an unknown operation")                                         \
+    X(deferred, "requests that waited: for their share, a send buffer, or a rendezvous read")  \
+    X(duplicates, "resent writes that were answered from the reply cache")                     \
+    X(stale, "writes that their client had given up, and that were dropped")                   \
+    X(bytes_in, "bytes of requests")                                                           \
+    X(bytes_out, "bytes of replies")                                                           \
+    X(sessions_total, "clients accepted since the start")                                      \
+    X(resumed, "of these, clients that came back and whose writes were known")                 \
+    X(rejected_malformed, "clients refused: the hello makes no sense")                         \
+    X(rejected_version, "clients refused: another protocol version")                           \
+    X(rejected_feature, "clients refused: one side lacks a feature")                           \
+    X(rejected_busy, "clients refused: --max-clients reached")                                 \
+    X(rejected_address, "clients refused: --max-clients-per-address reached")                  \
+    X(rejected_stopping, "clients refused: shutting down")                                     \
+    X(rejected_resources, "clients refused: the system had no resources")                      \
+    X(rejected_gone, "clients refused: they were gone, or had given up waiting")               \
+    X(closed_by_client, "connections that the client ended")                                   \
+    X(closed_lost, "connections that ended without a word: the client died or gave up")        \
+    X(closed_dead, "connections ended: the device got no acknowledgement")                     \
+    X(closed_unresponsive, "connections ended: nothing was acknowledged for too long")         \
+    X(closed_replaced, "connections ended: the client has another one")                        \
+    X(closed_idle, "connections ended: no request for --idle-s")                               \
+    X(closed_malformed, "connections ended: a message that makes no sense")                    \
+    X(closed_no_immediate, "connections ended: a message without immediate")                   \
+    X(closed_credit, "connections ended: more requests than credits, or a wrong request slot") \
+    X(closed_stopping, "connections ended: the server ends")                                   \
+    X(closed_failed, "connections that failed otherwise: device errors")                       \
+    X(heartbeats, "heartbeats of clients that were silent")                                    \
     X(sleeps, "times a worker went to sleep")
 
-/* Figures of the moment. */
+/* Current values. */
 #define OKV_STATS_NOW_LIST(X)                              \
     X(sessions, "clients connected")                       \
     X(credits_granted, "requests they may have under way") \
-    X(requests_waiting, "requests that wait for their turn")
+    X(requests_waiting, "requests that wait to be served")
 
 /* Any thread may add and read. */
 struct okv_stats {
@@ -74,8 +73,8 @@ struct okv_stats {
 #define OKV_STATS_SUBTRACT(stats, name, n) \
     atomic_fetch_sub_explicit(&(stats)->name, (n), memory_order_relaxed)
 
-/* Writes all figures of the server, without a NUL. Returns the bytes written,
- * or the bytes needed when that is more than `size`; nothing is cut in half. */
+/* Writes all numbers of the server, without a NUL. Returns the length. If that is more than `size`,
+ * the text is incomplete. */
 size_t okv_stats_render(struct okv_server *server, char *out, size_t size);
 
 #endif

@@ -8,22 +8,14 @@
 
 #include "server/session/dispatch.h"
 #include "server/session/lifecycle.h"
+#include "server/shutdown.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
 #define EVENTS_PER_PASS 32
-/* A write that waits for another connection is tried again after this time. */
+/* A write that waits for another connection is tried again so often. */
 #define HELD_UP_MS 1
-/* How often the end of all sessions is looked for. */
-#define DRAIN_MS 10
-/* What connections get to end after they were closed. */
-#define CLOSING_NS UINT64_C(2000000000)
-/* The same for those that were let in while the worker ended. */
-#define LATE_NS UINT64_C(1000000000)
-/* What the last messages get to leave, before that. */
-#define SETTLE_NS UINT64_C(200000000)
-/* Connections for which an endpoint has room beyond its part of --max-clients: those whose client
- * has another one already, until they are gone. */
+/* Connections of an endpoint beyond its share of --max-clients: replaced ones, until they close. */
 #define SPARE_CONNS 4u
 
 /* ---- a pass ---- */
@@ -61,10 +53,10 @@ static unsigned poll_endpoints(struct okv_worker *worker)
         int n = endpoint->ops->poll(endpoint, events, EVENTS_PER_PASS);
         if (n < 0)
             okv_server_fail(worker->server, i, n);
-        /* The time after all of these came: their senders may have seen what expired since the
-         * pass began. */
+        /* Read the clock after the messages came. Their senders may already know of items that
+         * expired since the pass began. */
         if (n > 0)
-            okv_housekeeping_tell_time(&worker->sessions.housekeeping, worker->server);
+            okv_housekeeping_update_clock(&worker->sessions.housekeeping, worker->server);
         for (int k = 0; k < n; k++)
             handle(worker, &events[k]);
         total += n > 0 ? (unsigned)n : 0;
@@ -73,7 +65,7 @@ static unsigned poll_endpoints(struct okv_worker *worker)
     return total;
 }
 
-/* Each session that has something is served once; those with more wait for the next pass. */
+/* Serves each session of the ready queue once. Those with more to do join the next pass. */
 static unsigned run_ready(struct okv_worker *worker)
 {
     struct okv_session_list ready = TAILQ_HEAD_INITIALIZER(ready);
@@ -82,7 +74,7 @@ static unsigned run_ready(struct okv_worker *worker)
 
     if (TAILQ_EMPTY(&worker->sessions.ready))
         return 0;
-    okv_housekeeping_tell_time(&worker->sessions.housekeeping, worker->server);
+    okv_housekeeping_update_clock(&worker->sessions.housekeeping, worker->server);
     TAILQ_CONCAT(&ready, &worker->sessions.ready, in_ready);
     while ((session = TAILQ_FIRST(&ready))) {
         TAILQ_REMOVE(&ready, session, in_ready);
@@ -92,18 +84,18 @@ static unsigned run_ready(struct okv_worker *worker)
     return total;
 }
 
-/* Whether its time has come. *is_late: it came long ago, as the thread did not run. */
-static bool is_due(uint64_t *at_ns, uint64_t now_ns, uint64_t length_ns, bool *is_late)
+/* *is_late: the time came a whole interval ago, because the thread did not run. */
+static bool is_due(uint64_t *at_ns, uint64_t now_ns, uint64_t interval_ns, bool *is_late)
 {
     if (now_ns < *at_ns)
         return false;
-    *is_late = now_ns - *at_ns >= length_ns;
-    *at_ns = now_ns + length_ns;
+    *is_late = now_ns - *at_ns >= interval_ns;
+    *at_ns = now_ns + interval_ns;
     return true;
 }
 
-/* A client is not idle for what the worker did not do: a look that is late does not count, and
- * nobody is ended whose request may wait in the endpoint. */
+/* A client is not idle because the worker was. So a late scan does not count, and no session is
+ * ended while its request may wait in the endpoint. */
 static void scan_sessions(struct okv_worker *worker)
 {
     uint64_t now_ns = worker->now_ns;
@@ -131,18 +123,18 @@ static bool is_housekeeper(const struct okv_worker *worker)
     return worker == worker->server->workers;
 }
 
-/* The housekeeper may sleep for ever: it looks whether something is due after it said so, and we
- * look whether it said so after something came to be due. */
+/* Pairs with sleep_for(). The housekeeper stores that it sleeps, then checks for work; we stored
+ * work, then check whether it sleeps. The seq_cst fences ensure that one sees the other. */
 static void wake_housekeeper(struct okv_worker *worker)
 {
     struct okv_server *server = worker->server;
 
     atomic_thread_fence(memory_order_seq_cst);
-    if (atomic_load(&server->housekeeper_rests) && okv_housekeeping_is_due(server))
+    if (atomic_load(&server->housekeeper_sleeps) && okv_housekeeping_is_due(server))
         okv_worker_wake(server->workers);
 }
 
-/* Serves what is there. Returns 0 when there was nothing. */
+/* Serves what has come. Returns 0 when nothing had. */
 static unsigned pass(struct okv_worker *worker)
 {
     struct okv_session *session;
@@ -157,7 +149,7 @@ static unsigned pass(struct okv_worker *worker)
         okv_sessions_flush(&worker->sessions, session);
     if (is_housekeeper(worker)) {
         if (!done)
-            okv_housekeeping_tell_time(&worker->sessions.housekeeping, worker->server);
+            okv_housekeeping_update_clock(&worker->sessions.housekeeping, worker->server);
         okv_housekeeping_run(&worker->sessions.housekeeping, worker->server,
                              &worker->sessions.work);
     } else if (done) {
@@ -177,7 +169,7 @@ static int shorter(int a_ms, int b_ms)
     return a_ms < 0 || (b_ms >= 0 && b_ms < a_ms) ? b_ms : a_ms;
 }
 
-/* How long there is nothing to do but for events; -1: for ever. */
+/* How long only events can bring work, up to `longest`; -1: for ever. */
 static int sleep_ms(struct okv_worker *worker, int longest)
 {
     if (worker->sessions.is_held_up)
@@ -197,12 +189,12 @@ static void sleep_for(struct okv_worker *worker, struct pollfd *fds, nfds_t coun
         poll(fds, count, timeout_ms);
         return;
     }
-    atomic_store(&server->housekeeper_rests, true);
+    atomic_store(&server->housekeeper_sleeps, true);
     atomic_thread_fence(memory_order_seq_cst);
     if (okv_housekeeping_is_due(server))
-        atomic_store(&server->housekeeper_rests, false);
+        atomic_store(&server->housekeeper_sleeps, false);
     poll(fds, count, okv_housekeeping_sleep_ms(server, timeout_ms));
-    atomic_store(&server->housekeeper_rests, false);
+    atomic_store(&server->housekeeper_sleeps, false);
 }
 
 static void sleep_until_event(struct okv_worker *worker, int timeout_ms)
@@ -228,7 +220,7 @@ static void sleep_until_event(struct okv_worker *worker, int timeout_ms)
     }
 }
 
-/* Serves what is there; when there is nothing, spins for a while, then sleeps. */
+/* Serves what has come. When nothing has, polls for --spin-us, then sleeps. */
 static void progress(struct okv_worker *worker, int longest_sleep_ms)
 {
     uint64_t spin_ns = (uint64_t)worker->server->config.spin_us * 1000u;
@@ -241,98 +233,29 @@ static void progress(struct okv_worker *worker, int longest_sleep_ms)
         sleep_until_event(worker, longest_sleep_ms);
 }
 
-/* ---- the end ---- */
-
-/* Clients that were let in, whether the worker has met them yet or not. */
-static unsigned count_clients(struct okv_worker *worker)
+static void progress_of(void *worker, int longest_sleep_ms)
 {
-    unsigned clients = 0;
-
-    for (unsigned i = 0; i < worker->server->listener_count; i++)
-        clients += atomic_load(&worker->sessions.clients[i]);
-    return clients;
+    progress(worker, longest_sleep_ms);
 }
 
-static void say_goodbye(struct okv_worker *worker)
+static struct okv_shutdown shutdown_of(struct okv_worker *worker)
 {
-    struct okv_session *session;
-
-    TAILQ_FOREACH(session, &worker->sessions.all, in_all)
-    okv_session_say_goodbye(&worker->sessions, session);
-}
-
-/* Requests go on being served: what was sent before the client knew is answered. */
-static void drain(struct okv_worker *worker, uint64_t until)
-{
-    while (count_clients(worker) > 0 && okv_clock_ns() < until) {
-        say_goodbye(worker);
-        progress(worker, DRAIN_MS);
-    }
-}
-
-static bool have_all_settled(const struct okv_worker *worker)
-{
-    const struct okv_session *session;
-
-    TAILQ_FOREACH(session, &worker->sessions.all, in_all)
-    if (!okv_session_has_settled(session))
-        return false;
-    return true;
-}
-
-static bool has_met_all(struct okv_worker *worker)
-{
-    const struct okv_session *session;
-    unsigned met = 0;
-
-    TAILQ_FOREACH(session, &worker->sessions.all, in_all)
-    met++;
-    return met >= count_clients(worker);
-}
-
-/* What clients are owed and the goodbye leave before the connections are closed. */
-static void settle(struct okv_worker *worker)
-{
-    uint64_t until = okv_clock_ns() + SETTLE_NS;
-
-    if (count_clients(worker) == 0)
-        return;
-    do {
-        progress(worker, DRAIN_MS);
-        say_goodbye(worker);
-    } while (!(has_met_all(worker) && have_all_settled(worker)) && okv_clock_ns() < until);
-}
-
-static void end_all(struct okv_worker *worker)
-{
-    struct okv_session *session;
-
-    while (count_clients(worker) > 0 && okv_clock_ns() < worker->end_ns) {
-        TAILQ_FOREACH(session, &worker->sessions.all, in_all)
-        okv_session_end(&worker->sessions, session, OKV_SESSION_END_STOPPING);
-        progress(worker, DRAIN_MS);
-    }
+    return (struct okv_shutdown){
+        .sessions = &worker->sessions, .progress = progress_of, .worker = worker};
 }
 
 static void *serve_all(void *user)
 {
     struct okv_worker *worker = user;
-    struct okv_server *server = worker->server;
 
-    while (!atomic_load(&server->stopping))
+    while (!atomic_load(&worker->server->stopping))
         progress(worker, -1);
-    bool has_failed = atomic_load(&server->failure) != 0;
-    uint64_t drain_ns = has_failed ? 0 : (uint64_t)server->config.drain_ms * 1000000u;
-    uint64_t until = okv_clock_ns() + drain_ns;
-    worker->end_ns = until + CLOSING_NS;
-    drain(worker, until);
-    if (!has_failed)
-        settle(worker);
-    end_all(worker);
+    const struct okv_shutdown shutdown = shutdown_of(worker);
+    worker->end_ns = okv_shutdown_run(&shutdown);
     return NULL;
 }
 
-/* ---- making and unmaking ---- */
+/* ---- creation and destruction ---- */
 
 static void destroy_endpoints(struct okv_worker *worker)
 {
@@ -341,8 +264,8 @@ static void destroy_endpoints(struct okv_worker *worker)
             worker->endpoints[i]->ops->endpoint_destroy(worker->endpoints[i]);
 }
 
-/* The acceptor gives each client to the worker that has the fewest of its listener, so that
- * none ever has more than its part of them, and of those that are replaced. */
+/* The acceptor gives each client to the worker with the fewest of that listener, so none gets more
+ * than its share. */
 static int create_endpoints(struct okv_worker *worker, struct okv_diag *diag)
 {
     struct okv_server *server = worker->server;
@@ -387,14 +310,12 @@ fini_sessions:
     return rc;
 }
 
-/* Its thread has closed what it had, unless the process stood still: there is left who was let in
- * at the very end. */
+/* The thread has ended its sessions. The acceptor may have let clients in after that. */
 void okv_worker_fini(struct okv_worker *worker)
 {
-    uint64_t until = okv_clock_ns() + LATE_NS;
+    const struct okv_shutdown shutdown = shutdown_of(worker);
 
-    worker->end_ns = worker->end_ns > until ? worker->end_ns : until;
-    end_all(worker);
+    okv_shutdown_end_late(&shutdown, worker->end_ns);
     destroy_endpoints(worker);
     close(worker->wake_fd);
     okv_sessions_fini(&worker->sessions);

@@ -1,5 +1,7 @@
 #include "server/command/execute.h"
 
+#include "server/store/commands.h"
+#include "server/store/expire.h"
 #include "shared/base/error.h"
 
 static struct okv_store_write write_of(const struct okv_request_message *request, uint64_t extent)
@@ -58,7 +60,7 @@ static void execute_get(struct okv_server *server, const struct okv_request_mess
 typedef int change(struct okv_store *store, struct okv_store_work *work,
                    const struct okv_store_write *write, struct okv_store_outcome *outcome);
 
-/* Makes a change, and counts it in `made` or as one that its condition forbade. */
+/* Makes a change, and counts it in `made` or as a failed condition. */
 static struct okv_store_outcome execute_change(struct okv_server *server,
                                                struct okv_store_work *work, change *make,
                                                const struct okv_request_message *request,
@@ -86,7 +88,7 @@ void okv_execute_put(struct okv_server *server, struct okv_store_work *work,
         OKV_STATS_ADD(&server->stats, puts_refused, 1);
 }
 
-/* One step of it. OKV_EPROTO for a value that no earlier step can have answered. */
+/* One step of a flush. OKV_EPROTO: the value is none that a step replies with. */
 static int execute_flush(struct okv_server *server, struct okv_store_work *work,
                          const struct okv_request_message *request, struct okv_reply_message *reply,
                          uint8_t *room)
@@ -160,7 +162,7 @@ int okv_execute(struct okv_server *server, struct okv_store_work *work,
         return 0;
     case OKV_OP_FLUSH:
         return execute_flush(server, work, request, reply, room);
-    case OKV_OP_GOODBYE: /* the session's */
+    case OKV_OP_GOODBYE: /* handled by the session */
         break;
     }
     return OKV_EPROTO;

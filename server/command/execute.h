@@ -1,4 +1,8 @@
-/* One request, executed: what every door calls. */
+/*
+ * Executes one request. It knows of no connection: a session, or any other front end, calls it.
+ *
+ * This folder may use server/store, the statistics and the wire format.
+ */
 #ifndef OKV_SERVER_COMMAND_EXECUTE_H
 #define OKV_SERVER_COMMAND_EXECUTE_H
 
@@ -6,17 +10,17 @@
 #include "shared/format/wire.h"
 
 /*
- * Executes a decoded request and fills status, version and value of `reply`; the value is written
- * to `room`, which has `size` bytes. Returns 0, or OKV_EPROTO for a message that makes no sense:
- * nothing was changed and the connection is to be closed. Any thread, with `work` of its own.
+ * Executes a decoded request and sets status, version and value of `reply`. The value is written to
+ * `room`, which has `size` bytes. Returns 0, or OKV_EPROTO for a request that makes no sense; then
+ * nothing was changed and the caller closes the connection. Any thread, with its own `work`.
  */
 int okv_execute(struct okv_server *server, struct okv_store_work *work,
                 const struct okv_request_message *request, struct okv_reply_message *reply,
                 uint8_t *room, uint32_t size);
 
 /*
- * A PUT whose value is in this extent of the region; 0: in the message. The extent is used up when
- * `reply->status` is 0 and still the caller's if not.
+ * A PUT whose value is in `extent`, or in the request if that is 0. If `reply->status` is 0 the
+ * extent belongs to the store, otherwise it stays the caller's.
  */
 void okv_execute_put(struct okv_server *server, struct okv_store_work *work,
                      const struct okv_request_message *request, uint64_t extent,

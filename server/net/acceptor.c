@@ -12,7 +12,7 @@
 #include "shared/format/superblock.h"
 #include "shared/format/wire.h"
 
-/* Requests of one listener that are answered before the others are looked at. */
+/* Requests of one listener that are answered before the next listener gets its share. */
 #define REQUESTS_PER_PASS 64
 
 static void count_rejection(struct okv_stats *stats, int reason)
@@ -46,7 +46,6 @@ static void count_rejection(struct okv_stats *stats, int reason)
     }
 }
 
-/* Says nothing when the server ends. */
 static void log_rejection(struct okv_log *log, const struct okv_request *request, int reason)
 {
     char text[OKV_LOG_TEXT_MAX];
@@ -108,17 +107,17 @@ static struct okv_worker *least_busy_worker(struct okv_server *server, unsigned 
     return least;
 }
 
-/* A client that is being let in. */
+/* A client that asks to connect. */
 struct arrival {
     struct okv_request *request;
     unsigned listener;
     struct okv_worker *worker;
     struct okv_handshake_client client;
-    struct okv_reply_cache_taker taker;
-    struct okv_reply_cache_taken taken;
+    struct okv_reply_cache_claim claim;
+    struct okv_reply_cache_grant grant;
 };
 
-/* Gives the session with its welcome to the worker. Returns 0 or a reason to reject. */
+/* Accepts the connection and hands the session to the worker. Returns 0 or a reason to reject. */
 static int hand_over(struct okv_server *server, const struct arrival *arrival,
                      struct okv_session *session)
 {
@@ -127,7 +126,7 @@ static int hand_over(struct okv_server *server, const struct arrival *arrival,
     unsigned listener = arrival->listener;
     struct okv_wire_welcome bytes;
 
-    compose_welcome(server, session, arrival->taken.resumed, &bytes);
+    compose_welcome(server, session, arrival->grant.resumed, &bytes);
     /* Before accept: the worker may see the session end before accept returns. */
     atomic_fetch_add(&worker->sessions.clients[listener], 1);
     int rc = request->listener->ops->accept(request, worker->endpoints[listener], session,
@@ -138,74 +137,74 @@ static int hand_over(struct okv_server *server, const struct arrival *arrival,
     switch (rc) {
     case OKV_EAGAIN:
         return OKV_REJECT_BUSY;
-    case OKV_EUNSUPPORTED: /* no value could be READ by rendezvous from it */
+    case OKV_EUNSUPPORTED: /* no rendezvous read from this client is possible */
         return OKV_REJECT_FEATURE;
-    case OKV_EDISCONNECTED: /* nobody is there to take the welcome */
+    case OKV_EDISCONNECTED: /* the client is gone */
         return OKV_REJECT_GONE;
     default:
         return OKV_REJECT_RESOURCES;
     }
 }
 
-/* Returns 0 or a reason to reject. The place is then the caller's. */
+/* Returns 0 or a reason to reject; the caller then releases the admission. */
 static int begin_session(struct okv_server *server, struct arrival *arrival)
 {
-    const struct okv_reply_cache_taker *taker = &arrival->taker;
-    struct okv_reply_cache_taken *taken = &arrival->taken;
+    const struct okv_reply_cache_claim *claim = &arrival->claim;
+    struct okv_reply_cache_grant *grant = &arrival->grant;
     int reason = OKV_REJECT_RESOURCES;
 
-    if (okv_reply_cache_take_over(&server->reply_caches, taker, okv_server_clock_ms(server), taken))
+    if (okv_reply_cache_acquire(&server->reply_caches, claim, okv_server_clock_ms(server), grant))
         return OKV_REJECT_RESOURCES;
     struct okv_session *session = okv_session_create(
-        taker->session_id, arrival->listener, okv_reply_cache_request_slots(taken->reply_cache));
+        claim->session_id, arrival->listener, okv_reply_cache_request_slots(grant->reply_cache));
     if (!session)
         goto roll_back_reply_cache;
-    session->place = taker->place;
-    session->reply_cache = taken->reply_cache;
+    session->admission_index = claim->admission_index;
+    session->reply_cache = grant->reply_cache;
     reason = hand_over(server, arrival, session);
     if (reason)
         goto destroy_session;
-    if (taken->resumed)
+    if (grant->resumed)
         OKV_STATS_ADD(&server->stats, resumed, 1);
-    if (taken->replaced) {
-        okv_admission_give_back(&server->admission, taken->replaced_place);
-        okv_worker_end_replaced(&server->workers[taken->replaced_worker]);
+    if (grant->replaced) {
+        okv_admission_release(&server->admission, grant->replaced_admission_index);
+        okv_worker_end_replaced(&server->workers[grant->replaced_worker]);
     }
     return 0;
 destroy_session:
     okv_session_destroy(session);
 roll_back_reply_cache:
-    if (!okv_reply_cache_rollback(&server->reply_caches, taken, taker->session_id,
+    if (!okv_reply_cache_rollback(&server->reply_caches, grant, claim->session_id,
                                   okv_server_clock_ms(server)))
-        okv_admission_give_back(&server->admission, taken->replaced_place);
+        okv_admission_release(&server->admission, grant->replaced_admission_index);
     return reason;
 }
 
-/* A client that comes back before its earlier connection is gone needs no place besides its own.
- * Returns 0 or a reason to reject. */
+/* A client that comes back before its old connection is gone is counted once: the old connection
+ * does not count. Returns 0 or a reason to reject. */
 static int let_in(struct okv_acceptor *acceptor, struct arrival *arrival)
 {
     struct okv_server *server = acceptor->server;
-    uint32_t earlier, place;
+    uint32_t earlier, admission_index;
     bool is_back =
         okv_reply_cache_find_holder(&server->reply_caches, arrival->client.client_id, &earlier);
-    int reason = okv_admission_take(&server->admission, arrival->request->address,
-                                    is_back ? &earlier : NULL, &place);
+    int reason = okv_admission_admit(&server->admission, arrival->request->address,
+                                     is_back ? &earlier : NULL, &admission_index);
 
     if (reason)
         return reason;
     arrival->worker = least_busy_worker(server, arrival->listener);
-    arrival->taker = (struct okv_reply_cache_taker){
+    arrival->claim = (struct okv_reply_cache_claim){
         .client_id = arrival->client.client_id,
         .session_id = ++acceptor->last_session_id,
         .resume = arrival->client.resume,
         .credits = arrival->client.credits,
-        .place = place,
+        .admission_index = admission_index,
         .worker = (unsigned)(arrival->worker - server->workers),
     };
     reason = begin_session(server, arrival);
     if (reason)
-        okv_admission_give_back(&server->admission, place);
+        okv_admission_release(&server->admission, admission_index);
     return reason;
 }
 
@@ -227,8 +226,8 @@ static void answer(struct okv_acceptor *acceptor, unsigned listener, struct okv_
         reject(server, request, reason);
 }
 
-/* Some of what a listener has; its descriptor stays readable for the rest. Returns a negative
- * code when the listener failed. */
+/* Answers up to REQUESTS_PER_PASS requests; the descriptor stays readable if there are more.
+ * Returns a negative code if the listener failed. */
 static int answer_some(struct okv_acceptor *acceptor, unsigned listener)
 {
     struct okv_listener *from = acceptor->server->listeners[listener];
@@ -261,7 +260,7 @@ static void *accept_all(void *user)
             int rc = fds[i].revents ? answer_some(acceptor, i) : 0;
             if (rc < 0) {
                 okv_server_fail(server, i, rc);
-                fds[i].fd = -1; /* poll() passes over it */
+                fds[i].fd = -1; /* poll() ignores it */
             }
         }
     }

@@ -1,4 +1,8 @@
-/* The thread that lets clients in and sees connections end. */
+/*
+ * The thread that admits clients: it answers the hello and hands the session to a worker.
+ *
+ * This folder may use the session and worker headers, the transport and the wire format.
+ */
 #ifndef OKV_SERVER_NET_ACCEPTOR_H
 #define OKV_SERVER_NET_ACCEPTOR_H
 

@@ -23,8 +23,7 @@ void okv_admission_fini(struct okv_admission *admission)
     free(admission->addresses);
 }
 
-/* The place of the address, or a free one; there is one as long as there are fewer clients than
- * places. */
+/* The entry of the address, or a free one. There are more entries than clients. */
 static uint32_t find(struct okv_admission *admission, const char *address)
 {
     uint32_t unused = admission->reached;
@@ -39,8 +38,8 @@ static uint32_t find(struct okv_admission *admission, const char *address)
     return unused;
 }
 
-int okv_admission_take(struct okv_admission *admission, const char *address,
-                       const uint32_t *leaving, uint32_t *place)
+int okv_admission_admit(struct okv_admission *admission, const char *address,
+                        const uint32_t *leaving, uint32_t *index)
 {
     int reason = 0;
 
@@ -49,16 +48,16 @@ int okv_admission_take(struct okv_admission *admission, const char *address,
         reason = OKV_REJECT_BUSY;
         goto unlock;
     }
-    *place = find(admission, address);
-    struct okv_admission_address *at = &admission->addresses[*place];
-    uint32_t from_here = leaving && *leaving == *place;
+    *index = find(admission, address);
+    struct okv_admission_address *at = &admission->addresses[*index];
+    uint32_t from_here = leaving && *leaving == *index;
     if (admission->limit_per_address && at->clients >= admission->limit_per_address + from_here) {
         reason = OKV_REJECT_ADDRESS;
         goto unlock;
     }
     if (at->clients == 0)
         snprintf(at->name, sizeof at->name, "%s", address);
-    if (*place == admission->reached)
+    if (*index == admission->reached)
         admission->reached++;
     at->clients++;
     admission->clients++;
@@ -67,10 +66,10 @@ unlock:
     return reason;
 }
 
-void okv_admission_give_back(struct okv_admission *admission, uint32_t place)
+void okv_admission_release(struct okv_admission *admission, uint32_t index)
 {
     pthread_mutex_lock(&admission->lock);
-    admission->addresses[place].clients--;
+    admission->addresses[index].clients--;
     admission->clients--;
     pthread_mutex_unlock(&admission->lock);
 }

@@ -1,4 +1,4 @@
-/* Who is let in: the server's side of docs/format.md section 5. */
+/* The decision about a hello: docs/protocol.md section 1. */
 #ifndef OKV_SERVER_NET_HANDSHAKE_H
 #define OKV_SERVER_NET_HANDSHAKE_H
 
@@ -8,18 +8,18 @@
 
 #include "shared/format/wire.h"
 
-/* What a decision depends on besides the hello itself. */
+/* The server's terms. */
 struct okv_handshake_terms {
-    uint32_t slot_size; /* bytes of the largest message that we send */
-    uint32_t credits;   /* most that a client gets */
+    uint32_t slot_size; /* bytes of the largest message that the server sends */
+    uint32_t credits;   /* the most for one client */
     bool stopping;
 };
 
-/* Who it is that comes. */
+/* The client, as its hello describes it. */
 struct okv_handshake_client {
     uint8_t client_id[OKV_CLIENT_ID_SIZE];
-    uint64_t resume;  /* the last session that it knows of; 0: none */
-    uint32_t credits; /* what it gets */
+    uint64_t resume;  /* id of the last session that it knows of; 0: none */
+    uint32_t credits; /* granted */
 };
 
 /*

@@ -6,11 +6,11 @@
 
 #include "shared/base/error.h"
 
-/* Counted and not measured: a machine that is slow to end the one is slow to run the other. */
+/* Naps are counted, because a slow machine is slow to end the old server too. */
 #define NAPS_MAX 100
 #define NAP_NS 20000000
 
-static void say_that_we_wait(struct okv_server *server, const struct okv_uri *uri)
+static void log_waiting(struct okv_server *server, const struct okv_uri *uri)
 {
     const char *format = strchr(uri->host, ':') ? "rdma://[%s]:%s" : "rdma://%s:%s";
     char where[sizeof uri->host + sizeof uri->port + 16];
@@ -32,7 +32,7 @@ int okv_server_listen(struct okv_server *server, const struct okv_transport_ops 
     int rc = ops->listen(uri, &server->region, out, diag);
 
     if (rc == OKV_EAGAIN)
-        say_that_we_wait(server, uri);
+        log_waiting(server, uri);
     for (int naps = 0; rc == OKV_EAGAIN && naps < NAPS_MAX; naps++) {
         nanosleep(&nap, NULL);
         rc = ops->listen(uri, &server->region, out, diag);

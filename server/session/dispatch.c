@@ -6,8 +6,8 @@
 
 /* How a request came out. */
 enum outcome {
-    ANSWERED, /* the reply is to be posted */
-    LATER,    /* it is answered when its rendezvous read has ended */
+    ANSWERED, /* post the reply */
+    LATER,    /* the end of its rendezvous read answers it */
     DROPPED,  /* it gets no answer */
     BLOCKED,  /* nothing was done: try again */
     MALFORMED,
@@ -26,11 +26,11 @@ static void post_reply(struct okv_sessions *sessions, struct okv_session *sessio
     uint32_t length = okv_reply_encode(reply, out);
 
     OKV_STATS_ADD(&sessions->server->stats, bytes_out, length);
-    okv_session_request_slot_free(session, reply->slot);
+    okv_session_slot_release(session, reply->slot);
     /* A connection that fails here reports itself by its CLOSED event. */
     conn->ops->post_send(conn, length,
                          OKV_IMMEDIATE_REPLY | okv_immediate(reply->opcode, reply->slot));
-    okv_sessions_await_flush(sessions, session);
+    okv_sessions_queue_flush(sessions, session);
 }
 
 static enum outcome apply(struct okv_sessions *sessions, struct served *served)
@@ -52,14 +52,14 @@ static enum outcome rendezvous(struct okv_sessions *sessions, struct okv_session
     served->reply.status = rc;
     if (rc == OKV_EAGAIN)
         return BLOCKED;
-    /* No answer, or it would be the one that the client gets when it sends this again. */
+    /* The client resends this write. An answer now would become the answer to the resent one. */
     if (rc == OKV_EDISCONNECTED)
         return DROPPED;
     return rc ? ANSWERED : LATER;
 }
 
-/* A write that its request slot's reply cache lets through; what comes of it is written there
- * first. */
+/* Executes a write that the reply cache has not seen, and stores its reply there before it is
+ * sent. */
 static enum outcome write_new(struct okv_sessions *sessions, struct okv_session *session,
                               struct served *served)
 {
@@ -97,17 +97,17 @@ static enum outcome write_once(struct okv_sessions *sessions, struct okv_session
         break;
     }
     OKV_STATS_ADD(stats, stale, 1);
-    /* Its client went on, and may use the request slot again. */
-    okv_session_request_slot_free(session, served->request.slot);
+    /* The client gave this request up and may reuse its slot. */
+    okv_session_slot_release(session, served->request.slot);
     return DROPPED;
 }
 
 static enum outcome perform(struct okv_sessions *sessions, struct okv_session *session,
                             struct served *served)
 {
-    /* Not the time at which a long pass began: the sender may have seen what expired since. */
+    /* A pass may be long. The sender may know of items that expired since it began. */
     if (served->request.ttl_ms || okv_housekeeping_is_due(sessions->server))
-        okv_housekeeping_tell_time(&sessions->housekeeping, sessions->server);
+        okv_housekeeping_update_clock(&sessions->housekeeping, sessions->server);
     if (okv_reply_cache_is_write(served->request.opcode))
         return write_once(sessions, session, served);
     return apply(sessions, served);
@@ -125,7 +125,7 @@ static enum outcome decode_and_perform(struct okv_sessions *sessions, struct okv
         return DROPPED;
     }
     if (rc && rc != OKV_EUNSUPPORTED)
-        return MALFORMED; /* of the request there may be nothing */
+        return MALFORMED; /* `request` may be empty */
     served->out = session->conn->ops->send_buffer(session->conn);
     if (!served->out)
         return BLOCKED;
@@ -143,7 +143,7 @@ static enum outcome decode_and_perform(struct okv_sessions *sessions, struct okv
 static bool serve(struct okv_sessions *sessions, struct okv_session *session,
                   const struct okv_event *event)
 {
-    struct served served; /* each part is set before it is looked at: clearing all takes its time */
+    struct served served; /* not cleared: it is large, and each field is set before it is read */
 
     if (okv_session_end_replaced(sessions, session))
         return true;
@@ -174,7 +174,6 @@ static bool has_share(const struct okv_sessions *sessions, struct okv_session *s
     return session->served < OKV_SESSION_SHARE;
 }
 
-/* Only then it has a request slot. */
 static bool is_request(uint32_t immediate)
 {
     return immediate ==
@@ -196,7 +195,7 @@ bool okv_session_receive(struct okv_sessions *sessions, struct okv_session *sess
         okv_session_end(sessions, session, OKV_SESSION_END_MALFORMED);
         return false;
     }
-    if (okv_session_request_slot_take(session, okv_immediate_slot(request->immediate))) {
+    if (okv_session_slot_acquire(session, okv_immediate_slot(request->immediate))) {
         okv_session_end(sessions, session, OKV_SESSION_END_CREDIT);
         return false;
     }
@@ -215,7 +214,7 @@ bool okv_session_receive(struct okv_sessions *sessions, struct okv_session *sess
 void okv_session_rendezvous_done(struct okv_sessions *sessions, struct okv_session *session,
                                  const struct okv_event *event)
 {
-    okv_housekeeping_tell_time(&sessions->housekeeping, sessions->server);
+    okv_housekeeping_update_clock(&sessions->housekeeping, sessions->server);
     okv_session_end_replaced(sessions, session);
     okv_session_rendezvous_end(session, sessions->server, &sessions->work, event);
     okv_sessions_make_ready(sessions, session);

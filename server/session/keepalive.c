@@ -1,6 +1,6 @@
 #include "server/session/keepalive.h"
 
-/* Half of all ticks must have passed since the first at which something waited. */
+/* Ticks with something unacknowledged before the client counts as dead. */
 #define WAITS_MAX (OKV_KEEPALIVE_TICKS / 2)
 
 enum okv_keepalive_verdict okv_keepalive_tick(struct okv_keepalive *keepalive,

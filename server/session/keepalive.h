@@ -1,12 +1,12 @@
 /*
- * Whether a client is still there, by what its device acknowledges: docs/connections.md section 3.
+ * Keepalive of a client, by what its device acknowledges: docs/connections.md section 3.
  *
- * A client whose connection is new may not be able to answer a heartbeat yet: over RDMA its queue
- * pair is made ready when it has the welcome, and a heartbeat that comes before costs it the
- * connection. So the first heartbeat waits for GRACE ticks, or for a sign of life.
+ * Over RDMA, a new client makes its queue pair ready when it gets the welcome. An earlier heartbeat
+ * would break the connection. So the first heartbeat waits for a sign of life, or for
+ * OKV_KEEPALIVE_GRACE ticks.
  *
- * Time is counted in ticks and not measured: a server that stood still for a minute sees one tick,
- * and gives its clients the time that they have.
+ * Time is counted in ticks, not measured: a server that stood still for a minute sees one tick, and
+ * does not take its clients for dead.
  */
 #ifndef OKV_SERVER_SESSION_KEEPALIVE_H
 #define OKV_SERVER_SESSION_KEEPALIVE_H
@@ -21,21 +21,22 @@
 /* Ticks of a new connection that pass without a heartbeat. */
 #define OKV_KEEPALIVE_GRACE 2u
 
-/* Of one connection; starts as zeros. */
+/* State of one connection; starts as zeros. */
 struct okv_keepalive {
-    uint64_t acknowledged; /* of the connection, at the last tick */
-    unsigned waits;        /* ticks at which something waited for its acknowledgement, since then */
-    unsigned grace;        /* ticks that passed before there was a sign of life */
-    bool is_up;            /* there was one: a message of the client, or an acknowledgement */
+    uint64_t acknowledged; /* conn->acknowledged at the last tick */
+    unsigned waits; /* ticks at which something was unacknowledged, since the last progress */
+    unsigned grace; /* ticks without heartbeat before the first sign of life */
+    bool is_up;     /* the client showed a sign of life: a message or an acknowledgement */
 };
 
 enum okv_keepalive_verdict {
     OKV_KEEPALIVE_FINE,
-    OKV_KEEPALIVE_HEARTBEAT, /* nothing came and nothing is asked: heartbeat the client */
-    OKV_KEEPALIVE_DEAD,      /* what waits for its acknowledgement has waited for too long */
+    OKV_KEEPALIVE_HEARTBEAT, /* nothing was acknowledged and nothing is outstanding: send a
+                                heartbeat */
+    OKV_KEEPALIVE_DEAD,      /* something stayed unacknowledged for too long */
 };
 
-/* What a tick finds; to be called after a poll of the connection's endpoint. */
+/* One tick. Call it after a poll of the connection's endpoint. */
 enum okv_keepalive_verdict okv_keepalive_tick(struct okv_keepalive *keepalive,
                                               const struct okv_conn *conn);
 

@@ -18,7 +18,7 @@ void okv_session_opened(struct okv_sessions *sessions, struct okv_conn *conn)
     OKV_STATS_ADD(stats, credits_granted, session->request_slots);
 }
 
-/* NULL: nothing to tell. */
+/* What the log says. NULL: nothing, because the end is orderly. */
 static const char *end_text(enum okv_session_end_reason reason)
 {
     switch (reason) {
@@ -47,7 +47,6 @@ static const char *end_text(enum okv_session_end_reason reason)
     return "the device failed";
 }
 
-/* Says nothing when the client ended it or the server ends. */
 static void log_end(struct okv_log *log, const struct okv_session *session,
                     enum okv_session_end_reason reason)
 {
@@ -92,7 +91,7 @@ void okv_session_end(struct okv_sessions *sessions, struct okv_session *session,
     record_end(sessions->server, session, reason);
 }
 
-/* Why the transport says that the connection is gone. */
+/* Why a connection ended that the worker did not close. */
 static enum okv_session_end_reason reason_of(const struct okv_session *session, int status)
 {
     if (session->forget)
@@ -106,7 +105,7 @@ static enum okv_session_end_reason reason_of(const struct okv_session *session, 
     return status == OKV_EDISCONNECTED ? OKV_SESSION_END_LOST : OKV_SESSION_END_FAILED;
 }
 
-/* A GOODBYE counts even when it had no turn any more. */
+/* A GOODBYE counts even if it was still waiting. */
 static void drop_deferred(struct okv_sessions *sessions, struct okv_session *session)
 {
     struct okv_conn *conn = session->conn;
@@ -125,7 +124,7 @@ void okv_session_closed(struct okv_sessions *sessions, struct okv_session *sessi
 {
     struct okv_server *server = sessions->server;
     unsigned listener = session->listener;
-    uint32_t place = session->place;
+    uint32_t admission_index = session->admission_index;
 
     drop_deferred(sessions, session);
     if (!session->closing)
@@ -133,14 +132,14 @@ void okv_session_closed(struct okv_sessions *sessions, struct okv_session *sessi
     okv_sessions_unlist(sessions, session);
     OKV_STATS_SUBTRACT(&server->stats, sessions, 1);
     OKV_STATS_SUBTRACT(&server->stats, credits_granted, session->request_slots);
-    bool has_place =
-        okv_reply_cache_give_back(&server->reply_caches, session->reply_cache, session->id,
-                                  okv_server_clock_ms(server), session->forget);
+    bool is_holder =
+        okv_reply_cache_release(&server->reply_caches, session->reply_cache, session->id,
+                                okv_server_clock_ms(server), session->forget);
     session->conn->ops->conn_destroy(session->conn);
     okv_session_destroy(session);
-    /* Only now: until then the endpoint still counts it, and its place is not free. */
-    if (has_place)
-        okv_admission_give_back(&server->admission, place);
+    /* Only now: until here the endpoint still counts the connection. */
+    if (is_holder)
+        okv_admission_release(&server->admission, admission_index);
     atomic_fetch_sub(&sessions->clients[listener], 1);
 }
 
@@ -157,7 +156,7 @@ bool okv_session_end_replaced(struct okv_sessions *sessions, struct okv_session 
     return true;
 }
 
-/* The session began, or was last heard of, at some time before the first of its looks. */
+/* The first scan comes at any time after the last request, so n scans prove n - 1 intervals. */
 void okv_session_count_idle(struct okv_sessions *sessions, struct okv_session *session,
                             bool may_end)
 {
@@ -187,7 +186,7 @@ void okv_session_tick(struct okv_sessions *sessions, struct okv_session *session
         break;
     case OKV_KEEPALIVE_HEARTBEAT:
         OKV_STATS_ADD(&sessions->server->stats, heartbeats, 1);
-        conn->ops->heartbeat(conn); /* what it meets comes as CLOSED */
+        conn->ops->heartbeat(conn); /* a failure is reported as CLOSED */
         break;
     case OKV_KEEPALIVE_DEAD:
         okv_session_end(sessions, session, OKV_SESSION_END_UNRESPONSIVE);
@@ -213,5 +212,5 @@ void okv_session_say_goodbye(struct okv_sessions *sessions, struct okv_session *
     session->told_goodbye = true;
     conn->ops->post_send(conn, okv_reply_encode(&goodbye, out),
                          OKV_IMMEDIATE_REPLY | okv_immediate(OKV_OP_GOODBYE, 0));
-    okv_sessions_await_flush(sessions, session);
+    okv_sessions_queue_flush(sessions, session);
 }

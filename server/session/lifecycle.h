@@ -1,33 +1,32 @@
-/* How a worker's sessions begin and end, and what is looked after meanwhile. */
+/* How sessions begin and end, and the checks that end idle, dead and replaced ones. */
 #ifndef OKV_SERVER_SESSION_LIFECYCLE_H
 #define OKV_SERVER_SESSION_LIFECYCLE_H
 
 #include "server/session/sessions.h"
 
-/* OKV_EVENT_OPENED: the worker has the session that the acceptor made. */
+/* OKV_EVENT_OPENED: lists the session that the acceptor created. */
 void okv_session_opened(struct okv_sessions *sessions, struct okv_conn *conn);
-/* Hands what is queued to the device, ends the connection and counts why; OKV_EVENT_CLOSED
- * follows. What the device has not sent by then may be lost: who wants it to arrive waits for
- * okv_session_has_settled(). Does nothing for one that is closing already. */
+/* Flushes replies, closes the connection, counts and logs the reason; OKV_EVENT_CLOSED follows.
+ * Messages that the device has not sent may be lost; okv_session_has_settled() says when all have
+ * arrived. Does nothing if the session is closing. */
 void okv_session_end(struct okv_sessions *sessions, struct okv_session *session,
                      enum okv_session_end_reason reason);
-/* OKV_EVENT_CLOSED: gives back all that the session had and frees it. */
+/* OKV_EVENT_CLOSED: releases everything that the session holds and frees it. */
 void okv_session_closed(struct okv_sessions *sessions, struct okv_session *session, int status);
 
-/* True when another connection of the client took its place: what comes here is not to be
- * applied. */
+/* Whether a later connection of the client replaced this one. Its requests must not be applied. */
 bool okv_session_is_replaced(const struct okv_session *session);
-/* Ends the session when it is replaced. Returns whether it is. */
+/* Ends the session if it is replaced. Returns whether it is. */
 bool okv_session_end_replaced(struct okv_sessions *sessions, struct okv_session *session);
-/* Counts one more look at which the client had asked nothing, and with `may_end` ends the session
- * when they add up to --idle-s. */
+/* Counts a scan without a request since the last one. When the count reaches --idle-s, ends the
+ * session if `may_end`. */
 void okv_session_count_idle(struct okv_sessions *sessions, struct okv_session *session,
                             bool may_end);
-/* A keepalive tick: heartbeats the client, or ends the session when nobody is there. */
+/* A keepalive tick: sends a heartbeat if one is due, or ends the session if the client is dead. */
 void okv_session_tick(struct okv_sessions *sessions, struct okv_session *session);
-/* True when all that was posted was acknowledged, or the session is closing. */
+/* Whether all posted messages were acknowledged, or the session is closing. */
 bool okv_session_has_settled(const struct okv_session *session);
-/* Tells the client that the server ends, once there is a send buffer for it. */
+/* Tells the client once that the server ends. Does nothing without a send buffer: call it again. */
 void okv_session_say_goodbye(struct okv_sessions *sessions, struct okv_session *session);
 
 #endif

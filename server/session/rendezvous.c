@@ -4,6 +4,7 @@
 
 #include "server/command/execute.h"
 #include "server/session/session.h"
+#include "server/store/commands.h"
 #include "shared/base/error.h"
 
 static struct okv_session_rendezvous *find(struct okv_session *session,
@@ -79,7 +80,7 @@ void okv_session_rendezvous_end(struct okv_session *session, struct okv_server *
     } else {
         OKV_STATS_ADD(&server->stats, rendezvous_reads, 1);
         OKV_STATS_ADD(&server->stats, rendezvous_bytes, rendezvous->request.value_length);
-        /* Nobody can be told here: the client may send it again on another connection. */
+        /* No reply can leave. The client may resend the write on another connection. */
         if (session->closing)
             reply->status = OKV_EDISCONNECTED;
         else

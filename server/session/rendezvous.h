@@ -1,11 +1,12 @@
 /*
- * A PUT whose value is too long for a message, in three steps of the worker: begin
- * reserves an extent and has the transport READ the value from the client's memory
- * into it; end, when the transport reports, puts the item; then it is answered, when
- * there is a send buffer.
+ * A PUT whose value is too long for a message, in three steps:
  *
- * From begin to end the extent belongs to the rendezvous read: nobody refers to it yet, so
- * what a failed rendezvous read leaves in it is never seen.
+ *   begin   reserves an extent and has the transport READ the client's advertised buffer into it
+ *   end     puts the item when the transport reports the READ's completion
+ *   answer  posts the reply when there is a send buffer (dispatch.c)
+ *
+ * From begin to end nothing refers to the extent, so no reader sees what a failed rendezvous read
+ * left in it.
  */
 #ifndef OKV_SERVER_SESSION_RENDEZVOUS_H
 #define OKV_SERVER_SESSION_RENDEZVOUS_H
@@ -25,7 +26,7 @@ enum okv_session_rendezvous_state {
     OKV_RENDEZVOUS_ENDED
 };
 
-/* A place for one rendezvous read. */
+/* One rendezvous read of a session. */
 struct okv_session_rendezvous {
     enum okv_session_rendezvous_state state;
     uint64_t extent;                    /* under way: reserved; else 0 */
@@ -35,26 +36,25 @@ struct okv_session_rendezvous {
 };
 
 /*
- * Begins to rendezvous read the value of a PUT with OKV_REQUEST_RENDEZVOUS, and copies what it
- * needs of the message. One OKV_EVENT_RENDEZVOUS_DONE of the session's connection follows success.
- * OKV_EAGAIN: every place is taken, try again after one was answered; OKV_EDISCONNECTED:
- * the connection has ended, and there is nobody to answer. Anything else is the answer to
- * the request: OKV_EVALUESIZE, OKV_EFULL, OKV_EUNSUPPORTED (the device or the client allows
- * none).
+ * Begins the rendezvous read of a PUT with OKV_REQUEST_RENDEZVOUS, and copies what it needs of the
+ * message. On success one OKV_EVENT_RENDEZVOUS_DONE of the session's connection follows.
+ * OKV_EAGAIN: OKV_RENDEZVOUS_MAX reads are in use, try again after one was answered.
+ * OKV_EDISCONNECTED: the connection has ended. Any other error is the answer to the request:
+ * OKV_EVALUESIZE, OKV_EFULL, OKV_EUNSUPPORTED (device or client allow no rendezvous read).
  */
 int okv_session_rendezvous_begin(struct okv_session *session, struct okv_server *server,
                                  struct okv_store_work *work,
                                  const struct okv_request_message *request);
 
-/* What OKV_EVENT_RENDEZVOUS_DONE says: puts the item and notes in the client's reply cache what
- * came of it; or gives the extent back and forgets the request when there is no value or the
- * session is closing, as one that was replaced is to be by then. */
+/* OKV_EVENT_RENDEZVOUS_DONE: puts the item and stores the reply in the reply cache. If the read
+ * failed or the session is closing, releases the extent instead and forgets the request. The caller
+ * ends a replaced session before this. */
 void okv_session_rendezvous_end(struct okv_session *session, struct okv_server *server,
                                 struct okv_store_work *work, const struct okv_event *event);
 
-/* A rendezvous read that ended and is to be answered, or NULL. */
+/* A rendezvous read that ended and was not answered yet, or NULL. */
 struct okv_session_rendezvous *okv_session_rendezvous_ended(struct okv_session *session);
-/* It was answered: its place is free. */
+/* It was answered. */
 void okv_session_rendezvous_free(struct okv_session *session,
                                  struct okv_session_rendezvous *rendezvous);
 

@@ -7,17 +7,16 @@
 #include "shared/format/hash.h"
 
 /*
- * The last write on a request slot. Who sets `is_taken` has the request slot to itself until he
- * clears it: for as long as it takes to look at it, or until the write that came is applied. All
- * else but the sequence is his to touch alone; the sequence may be read without, and never falls
- * but by okv_reply_cache_undone().
+ * The last write of a request slot. `is_locked` protects all fields except `sequence`, which may be
+ * read without. It is held for a lookup, or until a new write was applied. `sequence` decreases
+ * only in okv_reply_cache_undone().
  */
 struct request_slot {
     atomic_uint_fast64_t sequence; /* 0: none yet */
-    uint64_t earlier; /* while one is being applied: the sequence that was there before */
+    uint64_t earlier; /* while a write is being applied: the sequence of the one before */
     uint64_t version;
     int status;
-    atomic_bool is_taken;
+    atomic_bool is_locked;
     uint8_t opcode;
     uint8_t value_length;
     uint8_t value[OKV_REPLY_CACHE_VALUE_MAX];
@@ -26,13 +25,13 @@ struct request_slot {
 struct okv_reply_cache {
     uint8_t client_id[OKV_CLIENT_ID_SIZE];
     uint64_t first_session;      /* all writes since then are known */
-    atomic_uint_fast64_t holder; /* the session that took it last */
-    bool is_held;                /* down to `newer`: under the reply caches' lock */
-    bool is_dropped;             /* nobody finds it any more; freed with its last user */
-    uint32_t users;              /* sessions that took it and have not given it back */
-    uint32_t place;              /* the holder's */
+    atomic_uint_fast64_t holder; /* the last session that acquired it */
+    bool is_held;                /* this and the fields down to `newer`: under the lock of all */
+    bool is_dropped;             /* it is not in the table; its last user frees it */
+    uint32_t users;              /* sessions that acquired and have not released it */
+    uint32_t admission_index;    /* the holder's */
     unsigned worker;             /* the holder's */
-    uint64_t replaced;           /* whom the holder replaced, until that one gives back; 0 */
+    uint64_t replaced; /* the session that the holder replaced, until that one ends; else 0 */
     uint64_t idle_since_ms;
     struct okv_reply_cache *next_in_bucket;
     struct okv_reply_cache *older, *newer; /* in the list of idle ones */
@@ -40,7 +39,7 @@ struct okv_reply_cache {
     struct request_slot request_slots[];
 };
 
-/* ---- all of them, under reply caches->lock ---- */
+/* ---- all reply caches, under reply_caches->lock ---- */
 
 static struct okv_reply_cache **bucket_of(const struct okv_reply_caches *reply_caches,
                                           const uint8_t *client_id)
@@ -85,7 +84,7 @@ static void idle_remove(struct okv_reply_caches *reply_caches, struct okv_reply_
     reply_caches->idle_count--;
 }
 
-/* Of one that is in no list of idle ones. A session that was replaced may still look at it. */
+/* It is not in the list of idle ones. A replaced session may still use it. */
 static void reply_cache_drop(struct okv_reply_caches *reply_caches,
                              struct okv_reply_cache *reply_cache)
 {
@@ -100,8 +99,7 @@ static void reply_cache_drop(struct okv_reply_caches *reply_caches,
         free(reply_cache);
 }
 
-/* Its session has ended. */
-static void reply_cache_rest(struct okv_reply_caches *reply_caches,
+static void reply_cache_idle(struct okv_reply_caches *reply_caches,
                              struct okv_reply_cache *reply_cache, uint64_t now_ms)
 {
     reply_cache->is_held = false;
@@ -118,10 +116,10 @@ static void drop_oldest(struct okv_reply_caches *reply_caches)
 }
 
 static int reply_cache_create(struct okv_reply_caches *reply_caches,
-                              const struct okv_reply_cache_taker *taker,
+                              const struct okv_reply_cache_claim *claim,
                               struct okv_reply_cache **out)
 {
-    struct okv_reply_cache **bucket = bucket_of(reply_caches, taker->client_id);
+    struct okv_reply_cache **bucket = bucket_of(reply_caches, claim->client_id);
 
     if (reply_caches->count == reply_caches->limit) {
         if (!reply_caches->oldest)
@@ -129,12 +127,12 @@ static int reply_cache_create(struct okv_reply_caches *reply_caches,
         drop_oldest(reply_caches);
     }
     struct okv_reply_cache *reply_cache =
-        calloc(1, sizeof *reply_cache + taker->credits * sizeof *reply_cache->request_slots);
+        calloc(1, sizeof *reply_cache + claim->credits * sizeof *reply_cache->request_slots);
     if (!reply_cache)
         return OKV_ENOMEM;
-    memcpy(reply_cache->client_id, taker->client_id, OKV_CLIENT_ID_SIZE);
-    reply_cache->first_session = taker->session_id;
-    reply_cache->request_slot_count = taker->credits;
+    memcpy(reply_cache->client_id, claim->client_id, OKV_CLIENT_ID_SIZE);
+    reply_cache->first_session = claim->session_id;
+    reply_cache->request_slot_count = claim->credits;
     reply_cache->next_in_bucket = *bucket;
     *bucket = reply_cache;
     reply_caches->count++;
@@ -168,45 +166,45 @@ void okv_reply_caches_fini(struct okv_reply_caches *reply_caches)
     free(reply_caches->buckets);
 }
 
-int okv_reply_cache_take_over(struct okv_reply_caches *reply_caches,
-                              const struct okv_reply_cache_taker *taker, uint64_t now_ms,
-                              struct okv_reply_cache_taken *out)
+int okv_reply_cache_acquire(struct okv_reply_caches *reply_caches,
+                            const struct okv_reply_cache_claim *claim, uint64_t now_ms,
+                            struct okv_reply_cache_grant *grant)
 {
     int rc = 0;
 
     okv_reply_caches_expire(reply_caches, now_ms);
     pthread_mutex_lock(&reply_caches->lock);
-    struct okv_reply_cache *reply_cache = reply_cache_find(reply_caches, taker->client_id);
-    *out = (struct okv_reply_cache_taken){
-        .resumed = reply_cache && taker->resume >= reply_cache->first_session &&
-                   taker->resume < taker->session_id,
+    struct okv_reply_cache *reply_cache = reply_cache_find(reply_caches, claim->client_id);
+    *grant = (struct okv_reply_cache_grant){
+        .resumed = reply_cache && claim->resume >= reply_cache->first_session &&
+                   claim->resume < claim->session_id,
         .replaced = reply_cache && reply_cache->is_held,
     };
-    if (out->replaced) {
-        out->replaced_session = atomic_load(&reply_cache->holder);
-        out->replaced_place = reply_cache->place;
-        out->replaced_worker = reply_cache->worker;
+    if (grant->replaced) {
+        grant->replaced_session = atomic_load(&reply_cache->holder);
+        grant->replaced_admission_index = reply_cache->admission_index;
+        grant->replaced_worker = reply_cache->worker;
     }
     if (!reply_cache)
-        rc = reply_cache_create(reply_caches, taker, &reply_cache);
+        rc = reply_cache_create(reply_caches, claim, &reply_cache);
     else if (!reply_cache->is_held)
         idle_remove(reply_caches, reply_cache);
     if (rc == 0) {
         reply_cache->is_held = true;
         reply_cache->users++;
-        reply_cache->place = taker->place;
-        reply_cache->worker = taker->worker;
-        reply_cache->replaced = out->replaced_session;
-        atomic_store(&reply_cache->holder, taker->session_id);
-        out->reply_cache = reply_cache;
+        reply_cache->admission_index = claim->admission_index;
+        reply_cache->worker = claim->worker;
+        reply_cache->replaced = grant->replaced_session;
+        atomic_store(&reply_cache->holder, claim->session_id);
+        grant->reply_cache = reply_cache;
     }
     pthread_mutex_unlock(&reply_caches->lock);
     return rc;
 }
 
-bool okv_reply_cache_give_back(struct okv_reply_caches *reply_caches,
-                               struct okv_reply_cache *reply_cache, uint64_t session_id,
-                               uint64_t now_ms, bool forget)
+bool okv_reply_cache_release(struct okv_reply_caches *reply_caches,
+                             struct okv_reply_cache *reply_cache, uint64_t session_id,
+                             uint64_t now_ms, bool forget)
 {
     pthread_mutex_lock(&reply_caches->lock);
     bool held = !okv_reply_cache_is_replaced(reply_cache, session_id);
@@ -219,43 +217,43 @@ bool okv_reply_cache_give_back(struct okv_reply_caches *reply_caches,
     } else if (held && forget) {
         reply_cache_drop(reply_caches, reply_cache);
     } else if (held) {
-        reply_cache_rest(reply_caches, reply_cache, now_ms);
+        reply_cache_idle(reply_caches, reply_cache, now_ms);
     }
     pthread_mutex_unlock(&reply_caches->lock);
     return held;
 }
 
 bool okv_reply_cache_rollback(struct okv_reply_caches *reply_caches,
-                              const struct okv_reply_cache_taken *taken, uint64_t session_id,
+                              const struct okv_reply_cache_grant *grant, uint64_t session_id,
                               uint64_t now_ms)
 {
-    struct okv_reply_cache *reply_cache = taken->reply_cache;
+    struct okv_reply_cache *reply_cache = grant->reply_cache;
 
     pthread_mutex_lock(&reply_caches->lock);
-    bool restored = !taken->replaced || reply_cache->replaced == taken->replaced_session;
+    bool restored = !grant->replaced || reply_cache->replaced == grant->replaced_session;
     reply_cache->users--;
-    if (taken->replaced && restored) {
-        atomic_store(&reply_cache->holder, taken->replaced_session);
-        reply_cache->place = taken->replaced_place;
-        reply_cache->worker = taken->replaced_worker;
+    if (grant->replaced && restored) {
+        atomic_store(&reply_cache->holder, grant->replaced_session);
+        reply_cache->admission_index = grant->replaced_admission_index;
+        reply_cache->worker = grant->replaced_worker;
         reply_cache->replaced = 0;
     } else if (reply_cache->first_session == session_id) {
         reply_cache_drop(reply_caches, reply_cache);
     } else {
-        reply_cache_rest(reply_caches, reply_cache, now_ms);
+        reply_cache_idle(reply_caches, reply_cache, now_ms);
     }
     pthread_mutex_unlock(&reply_caches->lock);
     return restored;
 }
 
 bool okv_reply_cache_find_holder(struct okv_reply_caches *reply_caches, const uint8_t *client_id,
-                                 uint32_t *place)
+                                 uint32_t *admission_index)
 {
     pthread_mutex_lock(&reply_caches->lock);
     const struct okv_reply_cache *reply_cache = reply_cache_find(reply_caches, client_id);
     bool held = reply_cache && reply_cache->is_held;
     if (held)
-        *place = reply_cache->place;
+        *admission_index = reply_cache->admission_index;
     pthread_mutex_unlock(&reply_caches->lock);
     return held;
 }
@@ -268,7 +266,7 @@ uint32_t okv_reply_caches_count(struct okv_reply_caches *reply_caches)
     return count;
 }
 
-/* now_ms was read before the lock was taken: the reply cache may have been given back since. */
+/* now_ms was read before the lock was acquired, so it may be before idle_since_ms. */
 static bool is_overdue(const struct okv_reply_caches *reply_caches,
                        const struct okv_reply_cache *reply_cache, uint64_t now_ms)
 {
@@ -294,7 +292,7 @@ uint32_t okv_reply_cache_request_slots(const struct okv_reply_cache *reply_cache
     return reply_cache->request_slot_count;
 }
 
-/* ---- the request slots of one ---- */
+/* ---- the slots of one reply cache ---- */
 
 bool okv_reply_cache_is_write(unsigned opcode)
 {
@@ -321,14 +319,14 @@ static void sequence_set(struct request_slot *request_slot, uint64_t sequence)
     atomic_store_explicit(&request_slot->sequence, sequence, memory_order_relaxed);
 }
 
-static bool request_slot_take(struct request_slot *request_slot)
+static bool slot_try_lock(struct request_slot *request_slot)
 {
-    return !atomic_exchange_explicit(&request_slot->is_taken, true, memory_order_acquire);
+    return !atomic_exchange_explicit(&request_slot->is_locked, true, memory_order_acquire);
 }
 
-static void request_slot_release(struct request_slot *request_slot)
+static void slot_unlock(struct request_slot *request_slot)
 {
-    atomic_store_explicit(&request_slot->is_taken, false, memory_order_release);
+    atomic_store_explicit(&request_slot->is_locked, false, memory_order_release);
 }
 
 static void recall(const struct request_slot *request_slot, uint16_t number,
@@ -352,20 +350,20 @@ enum okv_reply_cache_verdict okv_reply_cache_begin(struct okv_reply_cache *reply
 {
     struct request_slot *request_slot = &reply_cache->request_slots[number];
 
-    if (sequence == 0) /* a slot that has seen none has that */
+    if (sequence == 0) /* the sequence of an unused slot */
         return OKV_REPLY_CACHE_STALE;
-    /* Also a later one waits: where the earlier one ended is still to be written down. */
-    if (!request_slot_take(request_slot))
+    /* A later write waits too, until the reply of the earlier one is stored. */
+    if (!slot_try_lock(request_slot))
         return sequence < sequence_of(request_slot) ? OKV_REPLY_CACHE_STALE : OKV_REPLY_CACHE_WAIT;
     uint64_t last = sequence_of(request_slot);
     if (sequence > last) {
         request_slot->earlier = last;
         sequence_set(request_slot, sequence);
-        return OKV_REPLY_CACHE_APPLY; /* done or undone releases the request slot */
+        return OKV_REPLY_CACHE_APPLY; /* done or undone unlocks the slot */
     }
     if (sequence == last)
         recall(request_slot, number, reply, value);
-    request_slot_release(request_slot);
+    slot_unlock(request_slot);
     return sequence == last ? OKV_REPLY_CACHE_ANSWER : OKV_REPLY_CACHE_STALE;
 }
 
@@ -380,7 +378,7 @@ void okv_reply_cache_done(struct okv_reply_cache *reply_cache,
     request_slot->value_length = (uint8_t)reply->value_length;
     if (reply->value_length)
         memcpy(request_slot->value, reply->value, reply->value_length);
-    request_slot_release(request_slot);
+    slot_unlock(request_slot);
 }
 
 void okv_reply_cache_undone(struct okv_reply_cache *reply_cache, uint16_t number)
@@ -388,5 +386,5 @@ void okv_reply_cache_undone(struct okv_reply_cache *reply_cache, uint16_t number
     struct request_slot *request_slot = &reply_cache->request_slots[number];
 
     sequence_set(request_slot, request_slot->earlier);
-    request_slot_release(request_slot);
+    slot_unlock(request_slot);
 }

@@ -17,10 +17,11 @@ struct okv_session *okv_session_create(uint64_t id, unsigned listener, uint32_t 
                                     .listener = listener,
                                     .request_slots = request_slots,
                                     .created_ns = okv_clock_ns()};
-    session->taken = calloc((request_slots + REQUEST_SLOTS_PER_WORD - 1) / REQUEST_SLOTS_PER_WORD,
-                            sizeof *session->taken);
+    session->slots_in_use =
+        calloc((request_slots + REQUEST_SLOTS_PER_WORD - 1) / REQUEST_SLOTS_PER_WORD,
+               sizeof *session->slots_in_use);
     session->deferred = calloc(request_slots, sizeof *session->deferred);
-    if (!session->taken || !session->deferred) {
+    if (!session->slots_in_use || !session->deferred) {
         okv_session_destroy(session);
         return NULL;
     }
@@ -32,24 +33,24 @@ void okv_session_destroy(struct okv_session *session)
     if (!session)
         return;
     free(session->deferred);
-    free(session->taken);
+    free(session->slots_in_use);
     free(session);
 }
 
-int okv_session_request_slot_take(struct okv_session *session, uint16_t request_slot)
+int okv_session_slot_acquire(struct okv_session *session, uint16_t request_slot)
 {
     uint64_t bit = UINT64_C(1) << request_slot % REQUEST_SLOTS_PER_WORD;
 
     if (request_slot >= session->request_slots ||
-        session->taken[request_slot / REQUEST_SLOTS_PER_WORD] & bit)
+        session->slots_in_use[request_slot / REQUEST_SLOTS_PER_WORD] & bit)
         return OKV_ECREDIT;
-    session->taken[request_slot / REQUEST_SLOTS_PER_WORD] |= bit;
+    session->slots_in_use[request_slot / REQUEST_SLOTS_PER_WORD] |= bit;
     return 0;
 }
 
-void okv_session_request_slot_free(struct okv_session *session, uint16_t request_slot)
+void okv_session_slot_release(struct okv_session *session, uint16_t request_slot)
 {
-    session->taken[request_slot / REQUEST_SLOTS_PER_WORD] &=
+    session->slots_in_use[request_slot / REQUEST_SLOTS_PER_WORD] &=
         ~(UINT64_C(1) << request_slot % REQUEST_SLOTS_PER_WORD);
 }
 

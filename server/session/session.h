@@ -1,10 +1,12 @@
 /*
- * One client's connection as the worker sees it.
+ * A session: one connection of a client. Sessions belong to the worker that serves them.
  *
- * A request takes its request slot from its arrival until its reply was posted. One that finds no
- * send buffer for its reply, no place for its rendezvous read, or its connection's share of a pass
- * used up, waits here with its receive buffer. A PUT whose value is being READ by rendezvous has a
- * place here from its begin until it was answered (session_rendezvous.h).
+ * A request occupies its request slot from its arrival until its reply is posted. It waits here, in
+ * its receive buffer, while there is no send buffer for its reply, while too many rendezvous reads
+ * are under way, or while the connection has used up its share of a pass. A rendezvous read is
+ * listed here from its begin until it was answered (rendezvous.h).
+ *
+ * This folder may use server/command, server/store, the transport and the wire format.
  */
 #ifndef OKV_SERVER_SESSION_SESSION_H
 #define OKV_SERVER_SESSION_SESSION_H
@@ -40,29 +42,29 @@ enum okv_session_end_reason {
 
 struct okv_session {
     uint64_t id;
-    unsigned listener; /* index: which endpoint it is on */
-    uint32_t place;    /* what okv_admission_take() gave */
+    unsigned listener;        /* index: which endpoint it is on */
+    uint32_t admission_index; /* of okv_admission_admit() */
     struct okv_conn *conn;
-    struct okv_reply_cache *reply_cache; /* the client's; has as many request slots */
-    bool closing;                        /* we ended it: what still comes is dropped */
-    bool told_goodbye;                   /* it knows that the server ends */
-    bool forget;                         /* the client will not come back */
+    struct okv_reply_cache *reply_cache; /* the client's, with as many slots */
+    bool closing;                        /* the worker closed it; later messages are dropped */
+    bool told_goodbye;                   /* a GOODBYE was sent */
+    bool forget;                         /* the client said GOODBYE: drop its reply cache */
 
     uint32_t request_slots;
-    uint64_t *taken;            /* a bit for each request slot */
-    struct okv_event *deferred; /* ring of `request slots` */
+    uint64_t *slots_in_use;     /* a bit for each request slot */
+    struct okv_event *deferred; /* ring of `request_slots` */
     uint32_t deferred_first;
     uint32_t deferred_count;
     struct okv_session_rendezvous rendezvous_reads[OKV_RENDEZVOUS_MAX];
-    uint32_t rendezvous_count; /* places of `rendezvous reads` that are taken */
+    uint32_t rendezvous_count; /* of `rendezvous_reads`, in use */
 
     struct okv_keepalive keepalive;
     uint32_t idle_scans; /* since the last request */
     uint64_t created_ns; /* okv_clock_ns() */
-    uint64_t pass;       /* of the worker: in which `served` requests were served */
-    unsigned served;
+    uint64_t pass;       /* of the worker, to which `served` belongs */
+    unsigned served;     /* requests served in that pass */
 
-    /* In lists of the worker. */
+    /* Membership in the lists of struct okv_sessions. */
     bool is_ready, is_unflushed;
     TAILQ_ENTRY(okv_session) in_all, in_ready, in_unflushed;
 };
@@ -71,21 +73,19 @@ TAILQ_HEAD(okv_session_list, okv_session);
 
 /* NULL when there is no memory. */
 struct okv_session *okv_session_create(uint64_t id, unsigned listener, uint32_t request_slots);
-/* Accepts NULL. The deferred requests' buffers must have been given back, and every
- * rendezvous read must have ended. */
+/* Accepts NULL. No request may be deferred, and every rendezvous read must have ended. */
 void okv_session_destroy(struct okv_session *session);
 
-/* A request came on `request slot`. OKV_ECREDIT: there is no such request slot, or the one before
- * on it has not been answered. */
-int okv_session_request_slot_take(struct okv_session *session, uint16_t request_slot);
-/* It was answered. */
-void okv_session_request_slot_free(struct okv_session *session, uint16_t request_slot);
+/* A request came. OKV_ECREDIT: there is no such slot, or its last request is unanswered. */
+int okv_session_slot_acquire(struct okv_session *session, uint16_t request_slot);
+/* The request was answered. */
+void okv_session_slot_release(struct okv_session *session, uint16_t request_slot);
 
-/* Keeps a request, which has taken its request slot, for later. */
+/* Queues a request that occupies its slot. */
 void okv_session_defer(struct okv_session *session, const struct okv_event *request);
-/* The request that waits longest, or NULL. */
+/* The oldest deferred request, or NULL. */
 const struct okv_event *okv_session_oldest(const struct okv_session *session);
-/* Forgets the one that okv_session_oldest() told. */
+/* Removes the oldest deferred request from the queue. */
 void okv_session_drop_oldest(struct okv_session *session);
 
 #endif

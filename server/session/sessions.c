@@ -1,6 +1,6 @@
 #include "server/session/sessions.h"
 
-/* Idle sessions are looked for at least this often. */
+/* The longest interval of scans for idle sessions. */
 #define SCAN_NS UINT64_C(500000000)
 
 int okv_sessions_init(struct okv_sessions *sessions, struct okv_server *server)
@@ -25,7 +25,7 @@ void okv_sessions_make_ready(struct okv_sessions *sessions, struct okv_session *
     TAILQ_INSERT_TAIL(&sessions->ready, session, in_ready);
 }
 
-void okv_sessions_await_flush(struct okv_sessions *sessions, struct okv_session *session)
+void okv_sessions_queue_flush(struct okv_sessions *sessions, struct okv_session *session)
 {
     if (session->is_unflushed)
         return;

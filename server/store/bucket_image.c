@@ -1,17 +1,17 @@
 /*
- * The rules of publishing, which readers rely on (docs/consistency.md section 3):
+ * Readers rely on these rules of publishing (docs/consistency.md section 4):
  *
- *   - A bucket has a version, that of its page 0. Whatever writes or moves an item raises
- *     it, so a key never gets the same version twice; a split or merge gives every
- *     bucket that it writes a version above those of all that it read.
- *   - Every part carries the version of its bucket. A reader accepts a set of
- *     pages only when all of them carry the one of page 0.
+ *   - The version of a bucket is the version of its primary page. Every change that writes or moves
+ *     an item increments it, so a key never gets the same version twice. A split or merge gives
+ *     the buckets that it writes a version above those of the buckets that it read.
+ *   - Every page carries the version of its bucket. A reader accepts a set of pages only if all
+ *     versions are equal.
  *   - An image is built and sealed in private memory, then copied over the old one.
- *   - New extents are written first, then the overflow pages, page 0 last.
- *   - Extents never change. They and the pages that are no longer needed are
- *     freed after page 0 was written: until then it leads readers to them.
- *   - Space is taken before anything is written to where a reader may look. When
- *     there is none, what was taken is given back and nothing was published.
+ *   - New extents are written first, then overflow pages, then the primary page.
+ *   - Extents never change. Unused extents and pages are freed after the primary page was written:
+ *     until then it leads readers to them.
+ *   - All space is allocated before anything is published. Without space, what was allocated is
+ *     freed and the bucket stays as it was.
  */
 #include "server/store/bucket_image.h"
 
@@ -206,7 +206,7 @@ int okv_store_bucket_move(struct okv_store_bucket *from, struct okv_store_item *
 
 /* ---- prepare ---- */
 
-static void give_back_extents(struct okv_store_bucket *bucket, const struct okv_table *table)
+static void release_extents(struct okv_store_bucket *bucket, const struct okv_table *table)
 {
     for (unsigned i = 0; i < bucket->item_count; i++) {
         struct okv_store_item *item = &bucket->items[i];
@@ -220,7 +220,7 @@ static void give_back_extents(struct okv_store_bucket *bucket, const struct okv_
 
 void okv_store_bucket_cancel(struct okv_store_bucket *bucket, const struct okv_table *table)
 {
-    give_back_extents(bucket, table);
+    release_extents(bucket, table);
     for (unsigned page = bucket->published_pages; page < bucket->pages; page++)
         if (bucket->offset[page])
             okv_heap_free(table->heap, bucket->offset[page]);
@@ -251,26 +251,26 @@ int okv_store_entry_write_extent(struct okv_entry *entry, const struct okv_table
     return 0;
 }
 
-/* Takes what the layout needs beyond what is published; all or nothing. */
-static int take_space(struct okv_store_bucket *bucket, const struct okv_table *table)
+/* Allocates the pages and extents that the layout adds; all or nothing. */
+static int allocate_space(struct okv_store_bucket *bucket, const struct okv_table *table)
 {
     for (unsigned page = 0; page < bucket->pages; page++)
         bucket->offset[page] = page < bucket->published_pages ? bucket->published_offset[page] : 0;
     for (unsigned page = bucket->published_pages; page < bucket->pages; page++) {
         bucket->offset[page] = okv_heap_alloc(table->heap, table->bucket_size);
         if (!bucket->offset[page])
-            goto give_back;
+            goto cancel;
     }
     for (unsigned i = 0; i < bucket->item_count; i++) {
         struct okv_store_item *item = &bucket->items[i];
         if (!item->entry.is_reference || item->entry.extent)
             continue;
         if (okv_store_entry_write_extent(&item->entry, table))
-            goto give_back;
+            goto cancel;
         item->fresh_extent = true;
     }
     return 0;
-give_back:
+cancel:
     okv_store_bucket_cancel(bucket, table);
     return OKV_EFULL;
 }
@@ -281,7 +281,7 @@ static uint8_t *private_image(const struct okv_store_bucket *bucket, const struc
     return bucket->images + (size_t)page * table->bucket_size;
 }
 
-/* OKV_ECORRUPT when the layout promised more than an image holds. */
+/* OKV_ECORRUPT: the layout put more into an image than it holds. */
 static int build_images(struct okv_store_bucket *bucket, const struct okv_table *table)
 {
     uint64_t version = bucket->next_version;
@@ -312,13 +312,13 @@ int okv_store_bucket_prepare(struct okv_store_bucket *bucket, const struct okv_t
     int rc = okv_store_layout_plan(bucket, table);
 
     if (!rc)
-        rc = take_space(bucket, table);
+        rc = allocate_space(bucket, table);
     if (rc && bucket->only_shrinks) {
         okv_store_layout_keep(bucket);
-        rc = take_space(bucket, table);
+        rc = allocate_space(bucket, table);
     }
     if (rc) {
-        give_back_extents(bucket, table); /* that were there before the plan */
+        release_extents(bucket, table); /* from before the plan: compact.c makes such */
         return rc;
     }
     rc = build_images(bucket, table);
@@ -331,21 +331,21 @@ int okv_store_bucket_prepare(struct okv_store_bucket *bucket, const struct okv_t
 
 void okv_store_publish_image(uint8_t *published, const uint8_t *image, uint32_t length)
 {
-    okv_publish_fence(); /* the extent before what refers to it */
+    okv_publish_fence(); /* the extent before the image that refers to it */
     okv_bucket_copy(published, image, length);
-    okv_publish_fence(); /* the image before what was freed is written again */
+    okv_publish_fence(); /* the image before freed memory is written again */
 }
 
 void okv_store_bucket_publish(const struct okv_store_bucket *bucket, const struct okv_table *table)
 {
-    okv_publish_fence(); /* extents before what refers to them */
+    okv_publish_fence(); /* extents before the images that refer to them */
     for (unsigned page = bucket->pages; page-- > 0;) {
         if (page == 0)
-            okv_publish_fence(); /* every other part before page 0 */
+            okv_publish_fence(); /* overflow pages before the primary page */
         memcpy(table->base + bucket->offset[page], private_image(bucket, table, page),
                table->bucket_size);
     }
-    okv_publish_fence(); /* page 0 before what was freed is written again */
+    okv_publish_fence(); /* the primary page before freed memory is written again */
 }
 
 void okv_store_bucket_finish(struct okv_store_bucket *bucket, const struct okv_table *table)

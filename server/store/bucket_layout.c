@@ -5,8 +5,8 @@
 
 #include "shared/base/error.h"
 
-/* An entry has its key up to this share of a bucket's room; longer ones go to the extent. */
-#define KEY_HERE_SHARE 8
+/* Keys longer than this fraction of a bucket's room go to the extent. */
+#define KEY_IN_ENTRY_SHARE 8
 
 static uint32_t size_as(const struct okv_entry *entry, bool reference, uint64_t version)
 {
@@ -35,8 +35,8 @@ bool okv_store_layout_is_small(const struct okv_table *table, const struct okv_e
     return bytes <= table->inline_max && size_as(entry, false, image_version) <= table->inline_max;
 }
 
-/* Items that have an extent start as references, so that none is given up only
- * to be written again. Returns the bytes of all entries. */
+/* Items that have an extent start as references, so that none is freed only to be written again.
+ * Returns the bytes of all entries. */
 static uint64_t choose_kinds(struct okv_store_bucket *bucket, const struct okv_table *table)
 {
     uint64_t total = 0;
@@ -95,7 +95,7 @@ static void spill(struct okv_store_bucket *bucket, uint64_t total, uint32_t room
     }
 }
 
-static int deal(struct okv_store_bucket *bucket, uint32_t room)
+static int distribute(struct okv_store_bucket *bucket, uint32_t room)
 {
     bucket->pages = 1;
     memset(bucket->used, 0, sizeof bucket->used);
@@ -115,7 +115,7 @@ static int deal(struct okv_store_bucket *bucket, uint32_t room)
     return 0;
 }
 
-static void rendezvous_back(struct okv_store_bucket *bucket, uint32_t room)
+static void return_inline(struct okv_store_bucket *bucket, uint32_t room)
 {
     unsigned count = list_items(bucket, true, smaller_first);
 
@@ -138,10 +138,10 @@ int okv_store_layout_plan(struct okv_store_bucket *bucket, const struct okv_tabl
 
     if (total > room)
         spill(bucket, total, room);
-    int rc = deal(bucket, room);
+    int rc = distribute(bucket, room);
     if (rc)
         return rc;
-    rendezvous_back(bucket, room);
+    return_inline(bucket, room);
     return 0;
 }
 
@@ -162,9 +162,9 @@ void okv_store_layout_keep(struct okv_store_bucket *bucket)
 bool okv_store_key_goes_to_extent(const struct okv_table *table, uint32_t key_length,
                                   uint32_t value_length)
 {
-    if (value_length == 0 || key_length > okv_bucket_room(table->bucket_size) / KEY_HERE_SHARE)
+    if (value_length == 0 || key_length > okv_bucket_room(table->bucket_size) / KEY_IN_ENTRY_SHARE)
         return true;
-    /* Index bytes are dearer than the heap's: buckets are never full. */
+    /* Index bytes cost more than heap bytes, because buckets are never full. */
     return okv_heap_size(value_length) + 2 * (uint64_t)key_length >=
            okv_heap_size((uint64_t)key_length + value_length);
 }

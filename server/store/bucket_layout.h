@@ -1,33 +1,32 @@
 /*
- * Where each item of a bucket goes: inline or to an extent, and into which part.
+ * The layout of a bucket: which items are inline, and on which page each entry lies.
  *
- *   1. An item is inline while its entry is at most inline_max bytes.
- *   2. What does not fit one image so moves to extents, largest first.
- *   3. If the entries do not even fit then, they are dealt to several pages:
- *      each to the first one that has room.
- *   4. Where a part has room left, its smallest extents come back inline.
+ *   1. An item is inline if its entry is at most inline_max bytes.
+ *   2. If the entries do not fit one page, items move to extents, largest first.
+ *   3. If they still do not fit, entries go to several pages, each to the first with room.
+ *   4. If a page has room left, its smallest extents return inline.
  *
- * These functions decide only: they take no memory and write nothing.
+ * These functions only decide: they allocate nothing and write no image.
  */
 #ifndef OKV_SERVER_STORE_BUCKET_LAYOUT_H
 #define OKV_SERVER_STORE_BUCKET_LAYOUT_H
 
 #include "server/store/bucket.h"
 
-/* Sets `pages`, `used`, and of each item `part` and `entry.is_reference`.
- * OKV_EFULL when OKV_BUCKET_PAGES_MAX pages do not hold the items. */
+/* Sets `pages`, `used`, and `page` and `entry.is_reference` of each item.
+ * OKV_EFULL: OKV_BUCKET_PAGES_MAX pages do not hold the items. */
 int okv_store_layout_plan(struct okv_store_bucket *bucket, const struct okv_table *table);
 
-/* The layout that needs no memory: every item stays as it is where it is. Only
- * for a bucket that has lost items and gained none. The bucket keeps its version, or an age
- * might take another byte: readers may mix pages from before and after, since each item
- * stays in its part or goes, and no part goes, even if it is empty. */
+/* The layout that needs no memory: every item stays on its page, inline or not. Only for a bucket
+ * that lost items and gained none. The bucket keeps its version, because an older age might need
+ * another byte. Readers may then mix pages from before and after. That is safe: no item changes its
+ * page, and no page goes, even if it is empty. */
 void okv_store_layout_keep(struct okv_store_bucket *bucket);
 
-/* Whether an item of this entry is one that a get should find with one READ. */
+/* Whether a get should find this item with one READ: it is small enough to be inline. */
 bool okv_store_layout_is_small(const struct okv_table *table, const struct okv_entry *entry,
                                uint64_t image_version);
-/* Whether an extent of this item begins with the key, rather than the entry having it. */
+/* Whether the key of such an item goes to its extent, instead of its entry. */
 bool okv_store_key_goes_to_extent(const struct okv_table *table, uint32_t key_length,
                                   uint32_t value_length);
 

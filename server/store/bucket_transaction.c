@@ -1,39 +1,10 @@
 #include "server/store/bucket_transaction.h"
 
+#include "server/store/bucket_image.h"
 #include "shared/base/error.h"
 
-static pthread_mutex_t *lock_of(struct okv_store *store, uint64_t bucket)
-{
-    return &store->locks[bucket % OKV_STORE_LOCKS];
-}
-
-void okv_store_lock(struct okv_store *store, uint64_t bucket)
-{
-    pthread_mutex_lock(lock_of(store, bucket));
-}
-
-void okv_store_unlock(struct okv_store *store, uint64_t bucket)
-{
-    pthread_mutex_unlock(lock_of(store, bucket));
-}
-
-/* A resize that moves this hash to another bucket takes the lock of both, which is
- * one: what holds after it was taken goes on to hold. */
-uint64_t okv_store_lock_hash(struct okv_store *store, uint64_t hash)
-{
-    for (;;) {
-        uint64_t count = atomic_load(&store->bucket_count);
-        uint64_t bucket = okv_linear_bucket(hash, count);
-        okv_store_lock(store, bucket);
-        uint64_t now = atomic_load(&store->bucket_count);
-        if (now == count || okv_linear_bucket(hash, now) == bucket)
-            return bucket;
-        okv_store_unlock(store, bucket);
-    }
-}
-
-int okv_store_change_load_at(struct okv_store *store, struct okv_store_work *work, uint64_t number,
-                             uint64_t clock_ms)
+int okv_store_transaction_load_at(struct okv_store *store, struct okv_store_work *work,
+                                  uint64_t number, uint64_t clock_ms)
 {
     int rc = okv_store_bucket_load(&work->bucket, &store->table, number);
 
@@ -43,14 +14,15 @@ int okv_store_change_load_at(struct okv_store *store, struct okv_store_work *wor
     return 0;
 }
 
-int okv_store_change_load(struct okv_store *store, struct okv_store_work *work, uint64_t number)
+int okv_store_transaction_load(struct okv_store *store, struct okv_store_work *work,
+                               uint64_t number)
 {
-    return okv_store_change_load_at(store, work, number, atomic_load(&store->clock_ms));
+    return okv_store_transaction_load_at(store, work, number, atomic_load(&store->clock_ms));
 }
 
 static void add_change(atomic_uint_fast64_t *total, uint64_t before, uint64_t after)
 {
-    if (before != after) /* a fall is the addition of a number that wraps around */
+    if (before != after) /* unsigned arithmetic wraps, so a decrease works too */
         atomic_fetch_add_explicit(total, after - before, memory_order_relaxed);
 }
 
@@ -74,7 +46,7 @@ void okv_store_count_change(struct okv_store *store, const struct okv_store_buck
     add_change(&store->totals.expired, 0, bucket->expired);
 }
 
-int okv_store_change_commit(struct okv_store *store, struct okv_store_work *work)
+int okv_store_transaction_commit(struct okv_store *store, struct okv_store_work *work)
 {
     int rc = okv_store_bucket_prepare(&work->bucket, &store->table);
 

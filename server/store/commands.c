@@ -1,43 +1,50 @@
-/* Put, append, incr, touch and delete: each finds its item, decides, and commits once. */
+/* Each command finds its item, decides, and commits once. */
+#include "server/store/commands.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/store/bucket_image.h"
 #include "server/store/bucket_layout.h"
 #include "server/store/bucket_transaction.h"
+#include "server/store/compact.h"
+#include "server/store/locking.h"
+#include "server/store/resize.h"
+#include "server/store/update_in_place.h"
 #include "shared/base/error.h"
 
-/* Characters of INT64_MIN, and one more. */
+/* Characters of INT64_MIN, and a NUL. */
 #define NUMBER_TEXT 21
 
-/* Where an item is, or is to be, while its bucket is locked. */
-struct place {
+/* The item that a command changes, or will make, in a locked bucket. */
+struct target {
     uint64_t bucket;
-    uint64_t clock_ms; /* what had expired then is not there, whatever the time is since */
-    bool is_patch;     /* work->patch was begun; else work->bucket was loaded */
-    const struct okv_entry *there; /* NULL: it is not there */
-    struct okv_store_item *item;   /* of work->bucket */
+    uint64_t clock_ms; /* decides what has expired, even if the clock moves on meanwhile */
+    bool is_in_place;  /* work->update was begun; else work->bucket was loaded */
+    const struct okv_entry *current; /* NULL: no such item */
+    struct okv_store_item *item;     /* of work->bucket */
 };
 
-static int place_load(struct okv_store *store, struct okv_store_work *work,
-                      const struct okv_store_write *write, struct place *place)
+static int target_load(struct okv_store *store, struct okv_store_work *work,
+                       const struct okv_store_write *write, struct target *target)
 {
-    int rc = okv_store_change_load_at(store, work, place->bucket, place->clock_ms);
+    int rc = okv_store_transaction_load_at(store, work, target->bucket, target->clock_ms);
 
     if (rc)
         return rc;
-    place->is_patch = false;
-    place->item = okv_store_bucket_find(&work->bucket, write->key, write->key_length);
-    place->there = place->item ? &place->item->entry : NULL;
+    target->is_in_place = false;
+    target->item = okv_store_bucket_find(&work->bucket, write->key, write->key_length);
+    target->current = target->item ? &target->item->entry : NULL;
     return 0;
 }
 
-/* Locks the bucket and finds out what is there. On failure the bucket is not locked. */
-static int place_open(struct okv_store *store, struct okv_store_work *work,
-                      const struct okv_store_write *write, struct okv_store_outcome *outcome,
-                      struct place *place)
+/* Locks the bucket and finds the item. On failure the bucket is not locked. */
+static int target_open(struct okv_store *store, struct okv_store_work *work,
+                       const struct okv_store_write *write, struct okv_store_outcome *outcome,
+                       struct target *target)
 {
     int rc = 0;
 
@@ -45,71 +52,72 @@ static int place_open(struct okv_store *store, struct okv_store_work *work,
     if (write->key_length == 0 || write->key_length > OKV_KEY_MAX)
         return OKV_EKEYSIZE;
     uint64_t hash = okv_hash_key(write->key, write->key_length, store->table.hash_seed);
-    place->bucket = okv_store_lock_hash(store, hash);
-    place->clock_ms = atomic_load(&store->clock_ms);
-    place->is_patch =
-        okv_store_patch_begin(store, work, place->bucket, hash, place->clock_ms, write) &&
-        okv_store_patch_read(store, work, write, &place->there);
-    if (!place->is_patch)
-        rc = place_load(store, work, write, place);
+    target->bucket = okv_store_lock_hash(store, hash);
+    target->clock_ms = atomic_load(&store->clock_ms);
+    target->is_in_place =
+        okv_store_update_begin(store, work, target->bucket, hash, target->clock_ms, write->key,
+                               write->key_length) &&
+        okv_store_update_read(store, work, write->key, write->key_length, &target->current);
+    if (!target->is_in_place)
+        rc = target_load(store, work, write, target);
     if (rc)
-        okv_store_unlock(store, place->bucket);
+        okv_store_unlock(store, target->bucket);
     return rc;
 }
 
-static void place_end(struct okv_store *store, struct okv_store_work *work,
-                      const struct place *place, int status)
+static void target_close(struct okv_store *store, struct okv_store_work *work,
+                         const struct target *target, int status)
 {
-    okv_store_unlock(store, place->bucket);
+    okv_store_unlock(store, target->bucket);
     if (status)
         return;
     atomic_fetch_add_explicit(&store->totals.changes, 1, memory_order_relaxed);
     okv_store_resize(store, work);
 }
 
-static int check_conditions(const struct okv_store_write *write, const struct place *place,
+static int check_conditions(const struct okv_store_write *write, const struct target *target,
                             struct okv_store_outcome *outcome)
 {
-    const struct okv_entry *there = place->there;
+    const struct okv_entry *current = target->current;
 
-    if (write->if_absent && there) {
-        outcome->version = there->version;
+    if (write->if_absent && current) {
+        outcome->version = current->version;
         return OKV_EEXISTS;
     }
-    if (write->if_version && !there)
+    if (write->if_version && !current)
         return OKV_ENOTFOUND;
-    if (write->if_version && there->version != write->version) {
-        outcome->version = there->version;
+    if (write->if_version && current->version != write->version) {
+        outcome->version = current->version;
         return OKV_ECONFLICT;
     }
     return 0;
 }
 
-/* The clock counts whole milliseconds: the present one may be all but over, and one is there as
- * soon as it begins. One more makes sure that ttl_ms have passed. */
+/* The clock counts whole milliseconds, and the current one may be nearly over. One more ensures
+ * that at least ttl_ms pass. */
 static uint64_t expiry_of(const struct okv_store *store, uint64_t ttl_ms)
 {
     return ttl_ms ? atomic_load(&store->clock_ms) + ttl_ms + 1 : 0;
 }
 
-/* Puts an entry in the item's place, or nothing where that is NULL, and commits. */
+/* Replaces the item by `entry`, or removes it if that is NULL, and commits. */
 static int replace(struct okv_store *store, struct okv_store_work *work,
-                   const struct okv_store_write *write, struct place *place,
+                   const struct okv_store_write *write, struct target *target,
                    const struct okv_entry *entry, uint64_t *version)
 {
     int rc = OKV_STORE_WHOLE_BUCKET;
 
-    if (place->is_patch)
-        rc = okv_store_patch_commit(store, work, entry, version);
+    if (target->is_in_place)
+        rc = okv_store_update_commit(store, work, entry, version);
     if (rc != OKV_STORE_WHOLE_BUCKET)
         return rc;
-    rc = place->is_patch ? place_load(store, work, write, place) : 0;
+    rc = target->is_in_place ? target_load(store, work, write, target) : 0;
     if (!rc && entry)
-        rc = okv_store_bucket_put(&work->bucket, place->item, entry);
-    else if (!rc && place->item)
-        okv_store_bucket_remove(&work->bucket, place->item);
+        rc = okv_store_bucket_put(&work->bucket, target->item, entry);
+    else if (!rc && target->item)
+        okv_store_bucket_remove(&work->bucket, target->item);
     if (!rc)
-        rc = okv_store_change_commit(store, work);
+        rc = okv_store_transaction_commit(store, work);
     if (!rc)
         *version = work->bucket.next_version;
     return rc;
@@ -133,7 +141,7 @@ void okv_store_release(struct okv_store *store, uint64_t extent)
     okv_heap_free(&store->heap, extent);
 }
 
-/* The entry of an item whose value is in an extent that okv_store_reserve() gave. */
+/* The value is in an extent that okv_store_reserve() returned. */
 static struct okv_entry entry_of_extent(const struct okv_store *store, const void *key,
                                         uint32_t key_length, uint32_t value_length, uint64_t extent)
 {
@@ -152,7 +160,6 @@ static struct okv_entry entry_of_extent(const struct okv_store *store, const voi
     return entry;
 }
 
-/* The entry of an item whose value is in the caller's memory. */
 static struct okv_entry entry_of_value(const void *key, uint32_t key_length, const void *value,
                                        uint32_t value_length)
 {
@@ -170,55 +177,55 @@ static int put_once(struct okv_store *store, struct okv_store_work *work,
                     const struct okv_store_write *write, struct okv_store_outcome *outcome)
 {
     struct okv_entry entry = work->extent_entry;
-    struct place place;
-    int rc = place_open(store, work, write, outcome, &place);
+    struct target target;
+    int rc = target_open(store, work, write, outcome, &target);
 
     if (rc)
         return rc;
-    rc = check_conditions(write, &place, outcome);
+    rc = check_conditions(write, &target, outcome);
     if (!rc) {
         if (!write->extent)
             entry =
                 entry_of_value(write->key, write->key_length, write->value, write->value_length);
         entry.expiry_ms = expiry_of(store, write->ttl_ms);
-        rc = replace(store, work, write, &place, &entry, &outcome->version);
+        rc = replace(store, work, write, &target, &entry, &outcome->version);
     }
-    place_end(store, work, &place, rc);
+    target_close(store, work, &target, rc);
     return rc;
 }
 
 int okv_store_delete(struct okv_store *store, struct okv_store_work *work,
                      const struct okv_store_write *write, struct okv_store_outcome *outcome)
 {
-    struct place place;
+    struct target target;
     uint64_t ignored;
-    int rc = place_open(store, work, write, outcome, &place);
+    int rc = target_open(store, work, write, outcome, &target);
 
     if (rc)
         return rc;
-    rc = place.there ? check_conditions(write, &place, outcome) : OKV_ENOTFOUND;
+    rc = target.current ? check_conditions(write, &target, outcome) : OKV_ENOTFOUND;
     if (!rc)
-        rc = replace(store, work, write, &place, NULL, &ignored);
-    place_end(store, work, &place, rc);
+        rc = replace(store, work, write, &target, NULL, &ignored);
+    target_close(store, work, &target, rc);
     return rc;
 }
 
 static int touch_once(struct okv_store *store, struct okv_store_work *work,
                       const struct okv_store_write *write, struct okv_store_outcome *outcome)
 {
-    struct place place;
-    int rc = place_open(store, work, write, outcome, &place);
+    struct target target;
+    int rc = target_open(store, work, write, outcome, &target);
 
     if (rc)
         return rc;
-    if (place.there) {
-        struct okv_entry entry = *place.there;
+    if (target.current) {
+        struct okv_entry entry = *target.current;
         entry.expiry_ms = expiry_of(store, write->ttl_ms);
-        rc = replace(store, work, write, &place, &entry, &outcome->version);
+        rc = replace(store, work, write, &target, &entry, &outcome->version);
     } else {
         rc = OKV_ENOTFOUND;
     }
-    place_end(store, work, &place, rc);
+    target_close(store, work, &target, rc);
     return rc;
 }
 
@@ -243,34 +250,34 @@ static bool number_parse(const uint8_t *text, uint32_t length, int64_t *number)
 static int incr_once(struct okv_store *store, struct okv_store_work *work,
                      const struct okv_store_write *write, struct okv_store_outcome *outcome)
 {
-    struct place place;
+    struct target target;
     char text[NUMBER_TEXT];
     int64_t number = 0;
-    int rc = place_open(store, work, write, outcome, &place);
+    int rc = target_open(store, work, write, outcome, &target);
 
     if (rc)
         return rc;
-    const struct okv_entry *there = place.there;
-    if (there && !number_parse(there->value, there->value_length, &number)) {
+    const struct okv_entry *current = target.current;
+    if (current && !number_parse(current->value, current->value_length, &number)) {
         rc = OKV_ENUMBER;
     } else if (__builtin_add_overflow(number, write->delta, &number)) {
         rc = OKV_EOVERFLOW;
     } else {
         uint32_t length = (uint32_t)snprintf(text, sizeof text, "%" PRId64, number);
         struct okv_entry entry = entry_of_value(write->key, write->key_length, text, length);
-        entry.expiry_ms = there ? there->expiry_ms : 0;
+        entry.expiry_ms = current ? current->expiry_ms : 0;
         rc = length > store->max_value
                  ? OKV_EVALUESIZE
-                 : replace(store, work, write, &place, &entry, &outcome->version);
+                 : replace(store, work, write, &target, &entry, &outcome->version);
         outcome->number = rc ? 0 : number;
     }
-    place_end(store, work, &place, rc);
+    target_close(store, work, &target, rc);
     return rc;
 }
 
-/* An extent with the value that is there and what is appended to it. */
+/* Makes an extent with the current value and the one appended to it. */
 static int extent_of_both(struct okv_store *store, const struct okv_store_write *write,
-                          const struct okv_entry *there, uint32_t length, struct okv_entry *entry)
+                          const struct okv_entry *current, uint32_t length, struct okv_entry *entry)
 {
     uint64_t offset;
     uint64_t extent = reserve_once(store, write->key_length, length, &offset);
@@ -278,37 +285,36 @@ static int extent_of_both(struct okv_store *store, const struct okv_store_write 
     if (!extent)
         return OKV_EFULL;
     uint8_t *value = store->table.base + offset;
-    memcpy(value, there->value, there->value_length);
+    memcpy(value, current->value, current->value_length);
     if (write->value_length)
-        memcpy(value + there->value_length, write->value, write->value_length);
+        memcpy(value + current->value_length, write->value, write->value_length);
     *entry = entry_of_extent(store, write->key, write->key_length, length, extent);
     return 0;
 }
 
-/* Appends to an item that is there. */
-static int append_to(struct okv_store *store, struct okv_store_work *work, struct place *place,
+static int append_to(struct okv_store *store, struct okv_store_work *work, struct target *target,
                      const struct okv_store_write *write, struct okv_store_outcome *outcome)
 {
-    const struct okv_entry *there = place->there;
+    const struct okv_entry *current = target->current;
     uint8_t both[OKV_BUCKET_SIZE_MAX];
     struct okv_entry entry;
-    uint64_t length = (uint64_t)there->value_length + write->value_length;
+    uint64_t length = (uint64_t)current->value_length + write->value_length;
     int rc = 0;
 
     if (length > store->max_value)
         return OKV_EVALUESIZE;
     if (length > sizeof both) {
-        rc = extent_of_both(store, write, there, (uint32_t)length, &entry);
+        rc = extent_of_both(store, write, current, (uint32_t)length, &entry);
     } else {
-        memcpy(both, there->value, there->value_length);
+        memcpy(both, current->value, current->value_length);
         if (write->value_length)
-            memcpy(both + there->value_length, write->value, write->value_length);
+            memcpy(both + current->value_length, write->value, write->value_length);
         entry = entry_of_value(write->key, write->key_length, both, (uint32_t)length);
     }
     if (rc)
         return rc;
-    entry.expiry_ms = there->expiry_ms;
-    rc = replace(store, work, write, place, &entry, &outcome->version);
+    entry.expiry_ms = current->expiry_ms;
+    rc = replace(store, work, write, target, &entry, &outcome->version);
     if (rc && entry.extent)
         okv_store_release(store, entry.extent);
     outcome->length = rc ? 0 : length;
@@ -318,27 +324,27 @@ static int append_to(struct okv_store *store, struct okv_store_work *work, struc
 static int append_once(struct okv_store *store, struct okv_store_work *work,
                        const struct okv_store_write *write, struct okv_store_outcome *outcome)
 {
-    struct place place;
+    struct target target;
 
     *outcome = (struct okv_store_outcome){0};
     if (write->value_length > store->max_value)
         return OKV_EVALUESIZE;
-    int rc = place_open(store, work, write, outcome, &place);
+    int rc = target_open(store, work, write, outcome, &target);
     if (rc)
         return rc;
-    if (place.there) {
-        rc = append_to(store, work, &place, write, outcome);
+    if (target.current) {
+        rc = append_to(store, work, &target, write, outcome);
     } else {
         const struct okv_entry entry =
             entry_of_value(write->key, write->key_length, write->value, write->value_length);
-        rc = replace(store, work, write, &place, &entry, &outcome->version);
+        rc = replace(store, work, write, &target, &entry, &outcome->version);
         outcome->length = rc ? 0 : write->value_length;
     }
-    place_end(store, work, &place, rc);
+    target_close(store, work, &target, rc);
     return rc;
 }
 
-/* ---- again, after room was made ---- */
+/* ---- trying again after making room ---- */
 
 typedef int change(struct okv_store *store, struct okv_store_work *work,
                    const struct okv_store_write *write, struct okv_store_outcome *outcome);
@@ -361,7 +367,7 @@ int okv_store_put(struct okv_store *store, struct okv_store_work *work,
     *outcome = (struct okv_store_outcome){0};
     if (write->value_length > store->max_value)
         return OKV_EVALUESIZE;
-    if (write->extent) /* outside of the lock: the checksum of 64 MiB takes its time */
+    if (write->extent) /* outside the lock: the checksum of 64 MiB takes long */
         work->extent_entry = entry_of_extent(store, write->key, write->key_length,
                                              write->value_length, write->extent);
     return try_with_room(put_once, store, work, write, outcome);

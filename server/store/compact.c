@@ -1,29 +1,35 @@
 /*
- * Deletes leave holes among extents of one size, which extents of another size can't
- * use. When the heap has no room, extents are written anew elsewhere: first those in slabs
- * that are emptier than the others of their size, so that these become free as a whole;
- * when that is done, every one for which the allocator offers a place nearer to the beginning
- * (okv_heap_is_before), so that what is free comes together at the end. Extents are immutable and
- * one bucket refers to each: moving one is a change of its bucket like any other, in which no item
- * gets another version.
+ * Deletes leave holes among extents of one size, which extents of another size cannot use. When the
+ * heap has no room, extents are copied elsewhere. A first pass moves extents out of slabs that are
+ * emptier than others of their size, so that whole slabs become free. When little is left of those,
+ * a second pass moves every extent for which the allocator offers an earlier position
+ * (okv_heap_is_before), so that free memory gathers at the end.
+ *
+ * Extents are immutable, and one bucket refers to each. So a move is an ordinary change of that
+ * bucket; no item gets a new version.
  */
+#include "server/store/compact.h"
+
 #include <string.h>
 
+#include "server/store/bucket_image.h"
 #include "server/store/bucket_transaction.h"
+#include "server/store/expire.h"
+#include "server/store/locking.h"
+#include "server/store/resize.h"
 #include "shared/base/error.h"
 
-/* A step ends after so many buckets, or so many bytes moved, which is about a millisecond. */
+/* A step ends after so many buckets or bytes: in about a millisecond. */
 #define STEP_BUCKETS 1024
 #define STEP_BYTES (UINT64_C(2) << 20)
-/* Longer extents stay where they are. */
+/* Longer extents are not moved. */
 #define MOVE_MAX (UINT64_C(1) << 20)
 /* Buckets swept in one step. */
 #define SWEEP_STEP 2048
-/* When a pass has moved little there is not another before this many changes
- * for each bucket. */
+/* After a pass that moved little, the next one waits for this many changes per bucket. */
 #define CHANGES_PER_BUCKET 1
 
-/* Takes another place for an item's extent, if the allocator has a better one. */
+/* Copies an item's extent to a better position, if the allocator has one. */
 static bool move_extent(struct okv_store *store, struct okv_store_bucket *bucket,
                         struct okv_store_item *item)
 {
@@ -65,18 +71,18 @@ static unsigned compact_bucket(struct okv_store *store, struct okv_store_work *w
     unsigned moved = 0;
 
     okv_store_lock(store, number);
-    if (okv_store_change_load(store, work, number) == 0) {
+    if (okv_store_transaction_load(store, work, number) == 0) {
         moved = move_extents(store, bucket);
         if (moved)
             bucket->only_shrinks = false;
-        if ((moved || bucket->expired) && okv_store_change_commit(store, work))
+        if ((moved || bucket->expired) && okv_store_transaction_commit(store, work))
             moved = 0;
     }
     okv_store_unlock(store, number);
     return moved;
 }
 
-/* What may have made holes since the last pass. */
+/* Counts what makes holes. */
 static uint64_t changes(struct okv_store *store)
 {
     return atomic_load(&store->totals.changes) + atomic_load(&store->totals.expired);

@@ -1,8 +1,13 @@
-/* What goes over the table by itself: flush and the sweep of expired items. */
+#include "server/store/expire.h"
+
+#include "server/store/bucket_image.h"
 #include "server/store/bucket_transaction.h"
+#include "server/store/locking.h"
+#include "server/store/resize.h"
 #include "shared/base/error.h"
 
-/* Buckets emptied in one step of a flush, and as many that splits have made since the last. */
+/* Buckets emptied in one step of a flush. A step also empties up to as many that splits made since
+ * the last step. */
 #define FLUSH_STEP 512
 
 static int empty_bucket(struct okv_store *store, struct okv_store_work *work, uint64_t number)
@@ -11,12 +16,12 @@ static int empty_bucket(struct okv_store *store, struct okv_store_work *work, ui
     int rc;
 
     okv_store_lock(store, number);
-    rc = okv_store_change_load(store, work, number);
+    rc = okv_store_transaction_load(store, work, number);
     if (rc || bucket->published.items == 0)
         goto unlock;
     while (bucket->item_count > 0)
         okv_store_bucket_remove(bucket, &bucket->items[bucket->item_count - 1]);
-    rc = okv_store_change_commit(store, work);
+    rc = okv_store_transaction_commit(store, work);
 unlock:
     okv_store_unlock(store, number);
     return rc;
@@ -32,9 +37,9 @@ static int empty_buckets(struct okv_store *store, struct okv_store_work *work, u
     return rc;
 }
 
-/* Downwards: a merge takes items to a lower bucket, which is still to come. A split
- * takes them to a higher one, and s splits since the last step to the s highest at the most:
- * those are emptied again. During a step there is no split. */
+/* Goes downwards. A merge moves items to a lower bucket, which a later step empties. A split moves
+ * items to a higher bucket: after s splits since the last step, this one also empties the s highest
+ * buckets. During a step there is no split. */
 int okv_store_flush(struct okv_store *store, struct okv_store_work *work, uint64_t *next,
                     uint64_t *splits)
 {
@@ -80,8 +85,8 @@ static void sweep_bucket(struct okv_store *store, struct okv_store_work *work, u
     okv_store_lock(store, number);
     if (number < atomic_load(&store->bucket_count) &&
         has_expired(store, number, atomic_load(&store->clock_ms)) &&
-        okv_store_change_load(store, work, number) == 0)
-        okv_store_change_commit(store, work); /* on failure the items stay for the next sweep */
+        okv_store_transaction_load(store, work, number) == 0)
+        okv_store_transaction_commit(store, work); /* on failure the next sweep tries again */
     okv_store_unlock(store, number);
 }
 

@@ -9,8 +9,7 @@
 
 #define PAGE 4096u
 
-/* The smallest piece that the arena is made to take; jemalloc's smallest size
- * class of whole pages that belong to one allocation. */
+/* The smallest piece: jemalloc's smallest size class of whole pages. */
 #define PIECE_MIN 16384u
 
 /* Room for "arena.4294967295.dirty_decay_ms". */
@@ -32,7 +31,7 @@ static void *hook_alloc(extent_hooks_t *hooks, void *wanted, size_t size, size_t
         return NULL;
     pthread_mutex_lock(&heap->lock);
     if (size >= heap->least && size <= heap->frontier - heap->floor) {
-        /* Addresses are aligned, not offsets: a mapping may begin at any page. */
+        /* Align the address, not the offset: a mapping may begin at any page. */
         uintptr_t end = (uintptr_t)heap->base + heap->frontier;
         uintptr_t start = (end - size) & ~(uintptr_t)(alignment - 1);
         if (start >= (uintptr_t)heap->base + heap->floor) {
@@ -50,7 +49,7 @@ static void *hook_alloc(extent_hooks_t *hooks, void *wanted, size_t size, size_t
     return found;
 }
 
-/* A hook that returns true has refused. */
+/* A hook that returns true refuses. */
 static bool hook_refuse_dalloc(extent_hooks_t *hooks, void *address, size_t size, bool committed,
                                unsigned arena)
 {
@@ -81,8 +80,8 @@ static bool hook_merge(extent_hooks_t *hooks, void *address_a, size_t size_a, vo
     return false;
 }
 
-/* With any other decay the arena keeps what was freed in the sizes it had, and
- * a region once full of small items serves no large one any more. */
+/* Only with a decay of 0 does the arena coalesce freed memory at once. Otherwise a region that was
+ * full of small items could serve no large one. */
 static int set_decay(unsigned arena, const char *which)
 {
     char name[CONTROL_NAME];
@@ -167,8 +166,8 @@ static uint64_t set_least(struct okv_heap *heap, uint64_t least)
     return left;
 }
 
-/* Makes the arena take one more piece of at least `size` bytes: it gets them as
- * an allocation, whose end leaves the piece whole. False when they are not there. */
+/* Makes the arena get one more piece of at least `size` bytes, by an allocation that is freed at
+ * once. Returns false if no such piece is left. */
 static bool grow(struct okv_heap *heap, uint64_t size)
 {
     set_least(heap, size);
@@ -179,13 +178,13 @@ static bool grow(struct okv_heap *heap, uint64_t size)
     return piece != NULL;
 }
 
-/* Half of what is left is taken first, so that pieces are few. */
+/* Tries half of what is left first, so that pieces are few. */
 static void *grow_and_alloc(struct okv_heap *heap, uint64_t size)
 {
     uint64_t smallest = size < PIECE_MIN ? PIECE_MIN : size;
 
     pthread_mutex_lock(&heap->growing);
-    void *memory = mallocx(size, flags(heap)); /* another thread may just have grown it */
+    void *memory = mallocx(size, flags(heap)); /* another thread may have grown the heap */
     uint64_t left = set_least(heap, UINT64_MAX);
     uint64_t piece = left / 2;
     while (!memory && left >= smallest) {
@@ -222,7 +221,7 @@ void okv_heap_free(struct okv_heap *heap, uint64_t offset)
     dallocx(memory, flags(heap));
 }
 
-/* The arena's own measure, made for programs that move what they have allocated. */
+/* jemalloc offers this query to programs that move their allocations to defragment. */
 bool okv_heap_is_sparse(const struct okv_heap *heap, uint64_t offset)
 {
     struct {
@@ -248,7 +247,7 @@ uint64_t okv_heap_size(uint64_t size)
     return nallocx(size, 0);
 }
 
-/* Pieces are taken downwards, so the first one that begins at or below an offset has it. */
+/* Pieces grow downwards, so the first one that begins at or below an offset contains it. */
 static unsigned piece_of(const struct okv_heap *heap, uint64_t offset)
 {
     unsigned piece = 0;

@@ -33,8 +33,8 @@ static int huge_pages_missing(uint64_t length, struct okv_diag *diag)
                         pages, strerror(errno), pages);
 }
 
-/* Pages of a memfd come with use: a region larger than the memory there is would
- * be found out when the table is being laid out, by the kernel killing processes. */
+/* The kernel provides pages of a memfd on first use. Without this check, a region larger than the
+ * memory would end in the OOM killer. */
 static int check_length(uint64_t length, struct okv_diag *diag)
 {
     uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
@@ -74,7 +74,7 @@ static int collapse_failed(uint64_t done, uint64_t length, struct okv_diag *diag
                         here, all, strerror(errno));
 }
 
-/* The kernel may be busy with a page for a moment. */
+/* EAGAIN: the kernel is busy with the page for a moment. */
 static int collapse_one(uint8_t *page)
 {
     int rc = -1;
@@ -89,8 +89,8 @@ static int collapse_one(uint8_t *page)
     return rc;
 }
 
-/* The kernel collapses only where there is something, for which a byte is enough; of a range that
- * lies elsewhere than a huge page would it does nothing, and calls it a success. */
+/* The kernel collapses only ranges with a page in use, so a byte is written first. For a range that
+ * is not aligned to huge pages it does nothing and reports success. */
 static int collapse(uint8_t *base, uint64_t length, struct okv_diag *diag)
 {
     if ((uintptr_t)base % OKV_HUGE_PAGE)
@@ -117,7 +117,7 @@ static int populate(void *base, uint64_t length, struct okv_diag *diag)
                         (unsigned long long)length, strerror(errno));
 }
 
-/* A child would otherwise get copies of the pinned pages (man ibv_fork_init). */
+/* Otherwise a child would get copies of the pinned pages (man ibv_fork_init). */
 static int keep_from_children(void *base, uint64_t length, struct okv_diag *diag)
 {
     if (madvise(base, length, MADV_DONTFORK))

@@ -1,6 +1,6 @@
 /*
- * The one block of memory that clients read: a memfd, mapped once and never
- * unmapped, remapped or purged while it is registered.
+ * The memory that clients READ: a memfd, mapped once. It is never unmapped, remapped or purged
+ * while it is registered.
  */
 #ifndef OKV_SERVER_STORE_REGION_H
 #define OKV_SERVER_STORE_REGION_H
@@ -9,20 +9,20 @@
 
 #include "shared/transport/transport.h"
 
-/* Which pages the region lies on, and when it gets them. */
+/* The pages of the region, and when the kernel provides them. */
 enum okv_region_pages {
-    OKV_REGION_SMALL,       /* with use */
-    OKV_REGION_RESERVED,    /* huge ones that vm.nr_hugepages reserved for such as this */
-    OKV_REGION_TRANSPARENT, /* huge ones that the kernel makes of small ones, all at once */
+    OKV_REGION_SMALL,       /* small pages, on first use */
+    OKV_REGION_RESERVED,    /* huge pages reserved by vm.nr_hugepages */
+    OKV_REGION_TRANSPARENT, /* huge pages that the kernel makes of small ones, all at once */
 };
 
 /*
- * Maps `length` bytes of zeros, a multiple of a page (of OKV_HUGE_PAGE unless small); with
- * `prefault` the kernel gives all of them now. The mapping is kept out of forked children.
- * Blocks: prefault for a second or two per GiB, and the making of huge pages (MADV_COLLAPSE of
- * madvise(2), Linux 6.1) for 0.3 to 4. OKV_EPERM: no huge pages; OKV_ENOMEM, OKV_EIO. Huge
- * pages are never replaced by small ones silently, though under want of memory the kernel may split
- * transparent ones later.
+ * Maps `length` bytes of zeros, a multiple of a page (of OKV_HUGE_PAGE unless small). With
+ * `prefault` the kernel provides all pages now. Forked children do not inherit the mapping.
+ *
+ * Blocks: prefault takes a second or two per GiB, transparent huge pages (MADV_COLLAPSE, Linux 6.1)
+ * 0.3 to 4 s per GiB. OKV_EPERM: no huge pages; OKV_ENOMEM, OKV_EIO. It never falls back to small
+ * pages. When memory is short, the kernel may split transparent huge pages later.
  */
 int okv_region_create(uint64_t length, enum okv_region_pages pages, bool prefault,
                       struct okv_region *out, struct okv_diag *diag);

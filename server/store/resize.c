@@ -1,40 +1,43 @@
 /*
  * The index grows and shrinks by one bucket at a time (shared/format/linear.h).
  *
- * A split writes the bucket that comes first, then republishes the one that it takes
- * from: for a moment an item is in both images, never in none. A merge works the
- * other way around and leaves an empty image where the bucket was, whose depth sends
- * readers to the one that took its items. Only then does the count change, under
- * the lock of the two buckets. A reader needs neither count nor order: each image says
- * which keys it answers for.
+ * A split publishes the new bucket, then the bucket whose items it divides. For a moment an item is
+ * in both images, but never in none. A merge publishes the lower bucket with the items of both,
+ * then an empty image as the upper one; its depth sends readers to the lower bucket. The count
+ * changes last, under the one lock of both buckets. A reader needs neither count nor order: each
+ * image says which keys it answers for.
  *
- * The buckets that a table can have at once are what the directory, index_percent
- * and the heap allow. Where growth ends, items go on to move to extents and
- * overflow buckets.
+ * The directory, index_percent and the heap limit the number of buckets. At the limit, more items
+ * go to extents and overflow pages.
  */
+#include "server/store/resize.h"
+
 #include <string.h>
 
+#include "server/store/bucket_image.h"
 #include "server/store/bucket_transaction.h"
+#include "server/store/locking.h"
 #include "shared/base/error.h"
 #include "shared/base/ordering.h"
 
-/* Resizing steps after one change: more than one, so that they catch up. Merging
- * buckets that are nearly empty costs little. */
+/* Resizing steps after one change. More than one, so that resizing keeps up with changes; more
+ * merges, because nearly empty buckets are cheap to merge. */
 #define SPLITS_PER_CHANGE 4
 #define MERGES_PER_CHANGE 8
-/* Changes to let pass after there was no room to grow, and after the index gave room:
- * what it would take again at once. */
+/* Changes without growth after a split found no room, and after the index gave up a segment, which
+ * it would otherwise allocate again at once. */
 #define GROWTH_PAUSE 1024
 #define GROWTH_PAUSE_FULL 65536
-/* The share of the region that the heap has used, counted in so many, and the least for
- * tolerance(). */
+/* tolerance() counts the used part of the region in such shares, and assumes at least the
+ * minimum. */
 #define SHARES 256u
 #define SHARES_MIN (SHARES / 8)
-/* Extra READs of all items together that are always tolerated: a few items would make the index
- * grow and shrink by turns over one of them. */
+/* Extra READs that are always tolerated, summed over all items. Without slack a table of few items
+ * would grow and shrink over a single one. */
 #define SLACK 2u
-/* How full entries may make the index when the heap has no room; how empty removals may make it:
- * less than growth does where it tolerates the least, which leaves 15 % in use of small buckets. */
+/* When the heap has no room, the index may be filled up to FULL_PERCENT. Below EMPTY_PERCENT it
+ * shrinks; growth with the least tolerance leaves small buckets 15 % full, so the two do not
+ * alternate. */
 #define FULL_PERCENT 75
 #define EMPTY_PERCENT 12
 
@@ -66,21 +69,21 @@ static void directory_set(struct okv_table *table, uint64_t segment, uint64_t of
     okv_publish_fence();
 }
 
-static void reserve_take(struct okv_store *store)
+static void reserve_allocate(struct okv_store *store)
 {
     if (!store->reserve && store->table.segments[1])
         store->reserve = okv_heap_alloc(&store->heap, segment_length(&store->table));
 }
 
-static void reserve_give(struct okv_store *store)
+static void reserve_release(struct okv_store *store)
 {
     if (store->reserve)
         okv_heap_free(&store->heap, store->reserve);
     store->reserve = 0;
 }
 
-/* Makes sure that there is a place for bucket `number`, the next one. */
-static int segment_take(struct okv_store *store, uint64_t number)
+/* Ensures that the segment of the next bucket, `number`, exists. */
+static int segment_allocate(struct okv_store *store, uint64_t number)
 {
     struct okv_table *table = &store->table;
     uint64_t segment = number / table->segment_buckets;
@@ -94,11 +97,11 @@ static int segment_take(struct okv_store *store, uint64_t number)
         return OKV_EFULL;
     atomic_fetch_add(&store->index_length, okv_heap_size(segment_length(table)));
     directory_set(table, segment, offset);
-    reserve_take(store);
+    reserve_allocate(store);
     return 0;
 }
 
-/* Gives the segment of bucket `number`, which was the last one, back if it was its first. */
+/* Frees the segment of bucket `number`, the last one, if it was the only one there. */
 static void segment_release(struct okv_store *store, uint64_t number)
 {
     struct okv_table *table = &store->table;
@@ -110,13 +113,13 @@ static void segment_release(struct okv_store *store, uint64_t number)
     directory_set(table, segment, 0);
     okv_heap_free(&store->heap, offset);
     if (segment == 1)
-        reserve_give(store);
+        reserve_release(store);
     atomic_fetch_sub(&store->index_length, okv_heap_size(segment_length(table)));
 }
 
 int okv_store_index_create(struct okv_store *store)
 {
-    if (segment_take(store, 0))
+    if (segment_allocate(store, 0))
         return OKV_EINVAL;
     for (uint64_t bucket = 0; bucket < OKV_STORE_BUCKETS_MIN; bucket++)
         okv_store_bucket_write_empty(&store->table, bucket,
@@ -164,7 +167,7 @@ static int split_locked(struct okv_store *store, struct okv_store_work *work, ui
                         uint64_t to)
 {
     struct okv_table *table = &store->table;
-    int rc = okv_store_change_load(store, work, from);
+    int rc = okv_store_transaction_load(store, work, from);
 
     if (rc)
         return rc;
@@ -191,7 +194,7 @@ static int split(struct okv_store *store, struct okv_store_work *work)
 {
     uint64_t to = atomic_load(&store->bucket_count);
     uint64_t from = okv_hash_bucket(to, okv_linear_level(to));
-    int rc = segment_take(store, to);
+    int rc = segment_allocate(store, to);
 
     if (rc)
         return rc;
@@ -211,7 +214,7 @@ static int merge_locked(struct okv_store *store, struct okv_store_work *work, ui
     struct okv_table *table = &store->table;
     struct okv_store_bucket *gone = &work->sibling;
     struct okv_store_bucket *bucket = &work->bucket;
-    int rc = okv_store_change_load(store, work, into);
+    int rc = okv_store_transaction_load(store, work, into);
 
     if (!rc)
         rc = okv_store_bucket_load(gone, table, from);
@@ -231,7 +234,8 @@ static int merge_locked(struct okv_store *store, struct okv_store_work *work, ui
     okv_store_bucket_write_empty(table, from, bucket->depth, bucket->next_version);
     set_count(store, from);
     okv_store_bucket_finish(bucket, table);
-    gone->pages = 0; /* all of its overflow pages go; its own place is the segment's */
+    /* Its primary page belongs to the segment. */
+    gone->pages = 0;
     for (unsigned page = 1; page < gone->published_pages; page++)
         okv_heap_free(table->heap, gone->published_offset[page]);
     gone->changed = (struct okv_store_tally){0};
@@ -255,8 +259,8 @@ static int merge(struct okv_store *store, struct okv_store_work *work)
     return 0;
 }
 
-/* Extra READs that are tolerated, of SHARES * 1000 gets. Where it was not said how many, memory
- * that nothing needs makes them rarer. */
+/* Extra READs to tolerate in SHARES * 1000 gets. Without a parameter, fewer while memory is
+ * plentiful. */
 static uint64_t tolerance(const struct okv_store *store)
 {
     if (store->extra_reads > 0)
@@ -273,7 +277,7 @@ static bool is_too_full(struct okv_store *store)
     return extra * (SHARES * 1000) > items * tolerance(store) + SLACK * SHARES * 1000;
 }
 
-/* Whether the entries take less than this share of the index. */
+/* Whether entries fill less than this share of the index. */
 static bool is_sparse(struct okv_store *store, unsigned percent)
 {
     uint64_t count = atomic_load_explicit(&store->bucket_count, memory_order_relaxed);
@@ -283,8 +287,8 @@ static bool is_sparse(struct okv_store *store, unsigned percent)
            bytes * 100 < count * store->table.bucket_size * percent;
 }
 
-/* Merging makes extra READs: it stops well below those at which splits begin, since
- * buckets may be nearly empty because two items do not fit one. */
+/* Merging adds extra READs. It stops at half of those at which splitting begins: buckets may be
+ * nearly empty because no two items fit one. */
 static bool is_too_empty(struct okv_store *store)
 {
     uint64_t extra = atomic_load_explicit(&store->totals.extra_reads, memory_order_relaxed);
@@ -304,7 +308,7 @@ void okv_store_shrink(struct okv_store *store, struct okv_store_work *work, unsi
     pthread_mutex_unlock(&store->resizing);
 }
 
-/* What merging can free at the most. */
+/* The most that merging can free. */
 static uint64_t spare_length(struct okv_store *store)
 {
     uint64_t index = atomic_load(&store->index_length);
@@ -313,8 +317,8 @@ static uint64_t spare_length(struct okv_store *store)
     return index > needed ? index - needed : 0;
 }
 
-/* A merge may need extents and overflow buckets before its segment is free: the reserve is
- * for those, and is taken anew before anybody else gets what was made. */
+/* A merge may need extents and overflow pages before it frees a segment. They come from the
+ * reserve, which is allocated again before anyone else can use the freed memory. */
 bool okv_store_make_room(struct okv_store *store, struct okv_store_work *work, uint64_t size,
                          unsigned *merges)
 {
@@ -322,14 +326,14 @@ bool okv_store_make_room(struct okv_store *store, struct okv_store_work *work, u
         return false;
     pthread_mutex_lock(&store->resizing);
     uint64_t before = atomic_load(&store->index_length);
-    reserve_give(store);
+    reserve_release(store);
     while (*merges > 0 && atomic_load(&store->index_length) == before &&
            is_sparse(store, FULL_PERCENT)) {
         --*merges;
         if (merge(store, work))
             *merges = 0;
     }
-    reserve_take(store);
+    reserve_allocate(store);
     bool made = atomic_load(&store->index_length) < before;
     if (made)
         atomic_store_explicit(&store->growth_pause, GROWTH_PAUSE_FULL, memory_order_relaxed);
@@ -343,7 +347,7 @@ static void grow(struct okv_store *store, struct okv_store_work *work)
         atomic_fetch_sub_explicit(&store->growth_pause, 1, memory_order_relaxed);
         return;
     }
-    /* Another thread that is at it already does this one's share. */
+    /* A thread that is splitting does this one's share as well. */
     if (pthread_mutex_trylock(&store->resizing))
         return;
     for (unsigned i = 0; i < SPLITS_PER_CHANGE && is_too_full(store); i++)

@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/store/bucket_transaction.h"
+#include "server/store/bucket_image.h"
+#include "server/store/locking.h"
+#include "server/store/resize.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
@@ -18,8 +20,8 @@ int okv_store_work_init(struct okv_store_work *work, uint32_t bucket_size)
     rc = okv_store_bucket_init(&work->sibling, bucket_size);
     if (rc)
         goto fini_bucket;
-    work->patch = (struct okv_store_patch){.image = malloc(bucket_size)};
-    if (work->patch.image)
+    work->update = (struct okv_store_update){.image = malloc(bucket_size)};
+    if (work->update.image)
         return 0;
     rc = OKV_ENOMEM;
     okv_store_bucket_fini(&work->sibling);
@@ -30,7 +32,7 @@ fini_bucket:
 
 void okv_store_work_fini(struct okv_store_work *work)
 {
-    free(work->patch.image);
+    free(work->update.image);
     okv_store_bucket_fini(&work->sibling);
     okv_store_bucket_fini(&work->bucket);
 }
@@ -46,7 +48,7 @@ static uint32_t choose_inline_max(const struct okv_store_params *params)
     return params->inline_max < room ? params->inline_max : room;
 }
 
-/* Segments so long that the directory can name a whole region of them. */
+/* The shortest segments with which the directory covers the whole region. */
 static uint32_t choose_segment_buckets(const struct okv_store_params *params)
 {
     uint32_t buckets = OKV_SEGMENT_BUCKETS_MIN;
@@ -171,7 +173,7 @@ uint64_t okv_store_overflow_length(const struct okv_store *store)
 
 /* ---- reading ---- */
 
-/* Finds a key in the published pages, as a client does, but under the lock. */
+/* Finds a key in the published pages. The bucket is locked. */
 static int find_published(const struct okv_table *table, uint64_t bucket, uint64_t hash,
                           const void *key, uint32_t key_length, struct okv_entry *out)
 {

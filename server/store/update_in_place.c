@@ -1,89 +1,91 @@
 /*
- * A change in place: one entry of a bucket is put, replaced or removed, and the others stay as
- * they are. The image that is published is copied, all ages go up by one, the entry's bytes are
- * exchanged: a tenth of the work of taking the bucket apart and laying it out anew.
+ * An update in place adds, replaces or removes one entry of a bucket and leaves the others as they
+ * are. It copies the published image, bumps all ages and exchanges the entry's bytes. That is a
+ * tenth of the work of a transaction (bucket_transaction.c), which lays the whole bucket out again.
  *
- * Nothing else would come of that (bucket_layout.c) when the bucket has one part and goes on to
- * fit it, nothing in it has expired, and no small item that was put out of it finds room again.
- * Otherwise the change takes the whole bucket apart (bucket_image.c).
- *
- * What is published, and in which order, is the same either way.
+ * Both give the same image when
+ *   - the bucket has one page, and its entries still fit it after the update,
+ *   - no item in it has expired, and
+ *   - no small item in an extent would get room to return inline (bucket_layout.h).
+ * In all other cases the update is refused with OKV_STORE_WHOLE_BUCKET.
  */
+#include "server/store/update_in_place.h"
+
 #include <string.h>
 
+#include "server/store/bucket_image.h"
 #include "server/store/bucket_layout.h"
 #include "server/store/bucket_transaction.h"
 #include "shared/base/error.h"
 
-/* An entry that has no more than a tag of its key may be another's. */
-static bool is_of_key(const struct okv_entry *entry, const struct okv_store_write *write)
+/* An entry whose key is in its extent matched by a tag of the hash only. */
+static bool is_of_key(const struct okv_entry *entry, const void *key, uint32_t key_length)
 {
-    return !entry->key_in_extent || memcmp(entry->key, write->key, write->key_length) == 0;
+    return !entry->key_in_extent || memcmp(entry->key, key, key_length) == 0;
 }
 
-bool okv_store_patch_begin(struct okv_store *store, struct okv_store_work *work, uint64_t number,
-                           uint64_t hash, uint64_t clock_ms, const struct okv_store_write *write)
+bool okv_store_update_begin(struct okv_store *store, struct okv_store_work *work, uint64_t number,
+                            uint64_t hash, uint64_t clock_ms, const void *key, uint32_t key_length)
 {
     const struct okv_table *table = &store->table;
-    struct okv_store_patch *patch = &work->patch;
+    struct okv_store_update *update = &work->update;
 
-    patch->number = number;
-    patch->published = table->base + okv_table_bucket_offset(table, number);
-    return !okv_bucket_chain(patch->published) &&
-           okv_bucket_bump_ages(patch->image, patch->published, table->bucket_size,
-                                table->inline_max, hash, write->key, write->key_length,
-                                &patch->cursor) &&
-           patch->cursor.earliest_expiry > clock_ms;
+    update->number = number;
+    update->published = table->base + okv_table_bucket_offset(table, number);
+    return !okv_bucket_chain(update->published) &&
+           okv_bucket_bump_ages(update->image, update->published, table->bucket_size,
+                                table->inline_max, hash, key, key_length, &update->cursor) &&
+           update->cursor.earliest_expiry > clock_ms;
 }
 
-bool okv_store_patch_read(struct okv_store *store, struct okv_store_work *work,
-                          const struct okv_store_write *write, const struct okv_entry **there)
+bool okv_store_update_read(struct okv_store *store, struct okv_store_work *work, const void *key,
+                           uint32_t key_length, const struct okv_entry **current)
 {
-    struct okv_store_patch *patch = &work->patch;
+    struct okv_store_update *update = &work->update;
 
-    *there = NULL;
-    if (patch->cursor.length == 0)
+    *current = NULL;
+    if (update->cursor.length == 0)
         return true;
-    if (!okv_bucket_cursor_read(patch->published, &patch->cursor, &patch->there))
+    if (!okv_bucket_cursor_read(update->published, &update->cursor, &update->current))
         return false;
-    okv_store_entry_complete(&patch->there, &store->table);
-    *there = &patch->there;
-    return is_of_key(&patch->there, write);
+    okv_store_entry_complete(&update->current, &store->table);
+    *current = &update->current;
+    return is_of_key(*current, key, key_length);
 }
 
-/* Whether an entry of this length fits besides the others, and none of those that were put out
- * finds room again. */
-static bool keeps_the_others(const struct okv_table *table, const struct okv_store_patch *patch,
+/* Whether an entry of this length fits with the others, and leaves no room for one that moved to an
+ * extent to return inline. */
+static bool keeps_the_others(const struct okv_table *table, const struct okv_store_update *update,
                              uint32_t length)
 {
-    uint32_t others = okv_bucket_used(patch->image) - patch->cursor.length;
+    uint32_t others = okv_bucket_used(update->image) - update->cursor.length;
     uint32_t room = okv_bucket_room(table->bucket_size) - others;
 
-    return length <= room && patch->cursor.inline_need > room - length;
+    return length <= room && update->cursor.inline_need > room - length;
 }
 
-/* Decides what the entry will be, and takes the extent that it needs. */
-static int settle_entry(const struct okv_table *table, const struct okv_store_patch *patch,
+/* Decides whether the entry is inline or a reference, and allocates the extent of a reference. */
+static int settle_entry(const struct okv_table *table, const struct okv_store_update *update,
                         struct okv_entry *entry)
 {
-    entry->version = okv_bucket_version(patch->image);
+    entry->version = okv_bucket_version(update->image);
     entry->is_reference = false;
     uint32_t length = okv_entry_size(entry, entry->version);
     if (length <= table->inline_max)
-        return entry->extent || !keeps_the_others(table, patch, length) ? OKV_STORE_WHOLE_BUCKET
-                                                                        : 0;
+        return entry->extent || !keeps_the_others(table, update, length) ? OKV_STORE_WHOLE_BUCKET
+                                                                         : 0;
     entry->is_reference = true;
     if (!entry->extent)
         entry->key_in_extent =
             okv_store_key_goes_to_extent(table, entry->key_length, entry->value_length);
-    if (!keeps_the_others(table, patch, okv_entry_size(entry, entry->version)))
+    if (!keeps_the_others(table, update, okv_entry_size(entry, entry->version)))
         return OKV_STORE_WHOLE_BUCKET;
     if (entry->extent)
         return 0;
     return okv_store_entry_write_extent(entry, table) ? OKV_STORE_WHOLE_BUCKET : 0;
 }
 
-/* Bytes of the bucket's lines in which so many of entries are. */
+/* Bytes of the cache lines that hold the header and `used` bytes of entries. */
 static uint32_t lines_of(uint32_t used)
 {
     uint32_t length = (uint32_t)sizeof(struct okv_wire_bucket) + used;
@@ -91,64 +93,63 @@ static uint32_t lines_of(uint32_t used)
     return (length + OKV_BUCKET_LINE - 1) / OKV_BUCKET_LINE * OKV_BUCKET_LINE;
 }
 
-/* An overwrite, as most changes are, that okv_store_tally_item() would count alike before and
- * after. */
-static bool counts_the_same(const struct okv_store_patch *patch, const struct okv_entry *entry,
+/* Whether okv_store_tally_item() counts the same before and after. True for most overwrites. */
+static bool counts_the_same(const struct okv_store_update *update, const struct okv_entry *entry,
                             uint32_t used_before)
 {
-    const struct okv_entry *there = &patch->there;
+    const struct okv_entry *current = &update->current;
 
-    return entry && patch->cursor.length && !entry->is_reference && !there->is_reference &&
-           entry->value_length == there->value_length && !entry->expiry_ms == !there->expiry_ms &&
-           okv_bucket_used(patch->image) == used_before;
+    return entry && update->cursor.length && !entry->is_reference && !current->is_reference &&
+           entry->value_length == current->value_length &&
+           !entry->expiry_ms == !current->expiry_ms &&
+           okv_bucket_used(update->image) == used_before;
 }
 
-/* The bytes of entries before and after, and of the item. */
-static void count(struct okv_store *store, const struct okv_store_patch *patch,
+static void count(struct okv_store *store, const struct okv_store_update *update,
                   const struct okv_entry *entry, uint32_t used_before)
 {
-    uint64_t version = okv_bucket_version(patch->image);
+    uint64_t version = okv_bucket_version(update->image);
 
-    if (counts_the_same(patch, entry, used_before))
+    if (counts_the_same(update, entry, used_before))
         return;
     struct okv_store_tally before = {.entry_bytes = used_before};
-    struct okv_store_tally after = {.entry_bytes = okv_bucket_used(patch->image)};
+    struct okv_store_tally after = {.entry_bytes = okv_bucket_used(update->image)};
 
-    if (patch->cursor.length)
-        okv_store_tally_item(&before, &store->table, &patch->there, 0, version - 1);
+    if (update->cursor.length)
+        okv_store_tally_item(&before, &store->table, &update->current, 0, version - 1);
     if (entry)
         okv_store_tally_item(&after, &store->table, entry, 0, version);
     okv_store_count_difference(store, &before, &after);
 }
 
-int okv_store_patch_commit(struct okv_store *store, struct okv_store_work *work,
-                           const struct okv_entry *entry, uint64_t *version)
+int okv_store_update_commit(struct okv_store *store, struct okv_store_work *work,
+                            const struct okv_entry *entry, uint64_t *version)
 {
     const struct okv_table *table = &store->table;
-    struct okv_store_patch *patch = &work->patch;
-    const struct okv_bucket_cursor *cursor = &patch->cursor;
-    uint32_t used = okv_bucket_used(patch->image);
+    struct okv_store_update *update = &work->update;
+    const struct okv_bucket_cursor *cursor = &update->cursor;
+    uint32_t used = okv_bucket_used(update->image);
     struct okv_entry settled = {.extent = 0};
     int rc = 0;
 
     if (entry) {
         settled = *entry;
-        rc = settle_entry(table, patch, &settled);
-    } else if (!keeps_the_others(table, patch, 0)) {
+        rc = settle_entry(table, update, &settled);
+    } else if (!keeps_the_others(table, update, 0)) {
         rc = OKV_STORE_WHOLE_BUCKET;
     }
     if (rc)
         return rc;
-    /* It fits: keeps_the_others() looked. */
-    okv_bucket_replace(patch->image, table->bucket_size, cursor, entry ? &settled : NULL);
-    uint32_t after = okv_bucket_used(patch->image);
-    /* All lines in use before or after; those beyond hold nothing but zeros and are left alone. */
+    /* It fits: keeps_the_others() checked. */
+    okv_bucket_replace(update->image, table->bucket_size, cursor, entry ? &settled : NULL);
+    uint32_t after = okv_bucket_used(update->image);
+    /* All lines in use before or after; the lines beyond are zeros in both images. */
     uint32_t lines = lines_of(after > used ? after : used);
-    okv_bucket_seal(patch->image, lines, table->boot_id, patch->number);
-    okv_store_publish_image(patch->published, patch->image, lines);
-    if (cursor->length && patch->there.extent && patch->there.extent != settled.extent)
-        okv_heap_free(table->heap, patch->there.extent);
-    count(store, patch, entry ? &settled : NULL, used);
-    *version = okv_bucket_version(patch->image);
+    okv_bucket_seal(update->image, lines, table->boot_id, update->number);
+    okv_store_publish_image(update->published, update->image, lines);
+    if (cursor->length && update->current.extent && update->current.extent != settled.extent)
+        okv_heap_free(table->heap, update->current.extent);
+    count(store, update, entry ? &settled : NULL, used);
+    *version = okv_bucket_version(update->image);
     return 0;
 }

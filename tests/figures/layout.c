@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "server/store/commands.h"
 #include "server/store/store.h"
 #include "shared/base/error.h"
 #include "shared/base/size.h"

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "server/store/commands.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
@@ -47,12 +48,12 @@ struct okv_session *server_core_session(struct server_core *core, uint64_t id, u
                                         uint64_t resume, uint32_t request_slots)
 {
     uint8_t client_id[OKV_CLIENT_ID_SIZE];
-    const struct okv_reply_cache_taker taker = {
+    const struct okv_reply_cache_claim taker = {
         .client_id = client_id, .session_id = id, .resume = resume, .credits = request_slots};
-    struct okv_reply_cache_taken taken;
+    struct okv_reply_cache_grant taken;
 
     memset(client_id, client, sizeof client_id);
-    assert_int_equal(okv_reply_cache_take_over(&core->server->reply_caches, &taker, 1, &taken), 0);
+    assert_int_equal(okv_reply_cache_acquire(&core->server->reply_caches, &taker, 1, &taken), 0);
     struct okv_session *session =
         okv_session_create(id, 0, okv_reply_cache_request_slots(taken.reply_cache));
     assert_non_null(session);

@@ -18,7 +18,7 @@ void server_core_open(struct server_core *core, const struct okv_store_params *p
 void server_core_close(struct server_core *core);
 
 /* A session of a client, whose reply cache it holds; its number is higher than those before. For
- * okv_reply_cache_give_back() and okv_session_destroy(). */
+ * okv_reply_cache_release() and okv_session_destroy(). */
 struct okv_session *server_core_session(struct server_core *core, uint64_t id, uint8_t client,
                                         uint64_t resume, uint32_t request_slots);
 

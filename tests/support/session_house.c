@@ -82,14 +82,15 @@ static const struct okv_transport_ops OPS = {
 void house_open(struct house *house, unsigned number, uint8_t id, uint64_t resume)
 {
     struct client *client = &house->clients[number];
-    uint32_t place;
+    uint32_t admission_index;
 
     *client = (struct client){.conn = {.ops = &OPS}};
     client->session =
         server_core_session(&house->core, number + 1, id, resume, HOUSE_REQUEST_SLOTS);
     client->conn.user = client->session;
-    assert_int_equal(okv_admission_take(&house->core.server->admission, "", NULL, &place), 0);
-    client->session->place = place;
+    assert_int_equal(
+        okv_admission_admit(&house->core.server->admission, "", NULL, &admission_index), 0);
+    client->session->admission_index = admission_index;
     atomic_fetch_add(&house->worker.sessions.clients[0], 1);
     okv_session_opened(&house->worker.sessions, &client->conn);
 }

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "server/store/expire.h"
 #include "shared/base/error.h"
 #include "shared/format/hash.h"
 

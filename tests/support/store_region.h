@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "server/store/commands.h"
 #include "server/store/store.h"
 #include "tests/support/store_audit.h"
 #include "tests/support/store_reader.h"

@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "server/store/commands.h"
 #include "server/store/store.h"
 
 #define TORN_GROUPS 2

@@ -159,9 +159,8 @@ static void leave(struct okv_session *session)
 {
     struct okv_server *server = gate.core.server;
 
-    if (okv_reply_cache_give_back(&server->reply_caches, session->reply_cache, session->id, 1,
-                                  true))
-        okv_admission_give_back(&server->admission, session->place);
+    if (okv_reply_cache_release(&server->reply_caches, session->reply_cache, session->id, 1, true))
+        okv_admission_release(&server->admission, session->admission_index);
     atomic_fetch_sub(&gate.worker.sessions.clients[0], 1);
     okv_session_destroy(session);
 }

@@ -64,11 +64,11 @@ static void the_store_is_told_the_servers_time(void **state)
     struct house *house = *state;
     struct okv_server *server = house->core.server;
 
-    okv_housekeeping_tell_time(&house->housekeeping, server);
+    okv_housekeeping_update_clock(&house->housekeeping, server);
     uint64_t first = atomic_load(&server->store.clock_ms);
     assert_true(first >= 1 && first <= okv_server_clock_ms(server));
     server->clock_origin_ms -= BEGIN_MS;
-    okv_housekeeping_tell_time(&house->housekeeping, server);
+    okv_housekeeping_update_clock(&house->housekeeping, server);
     assert_true(atomic_load(&server->store.clock_ms) >= first + BEGIN_MS);
     assert_int_equal(atomic_load(&server->store.clock_ms), house->housekeeping.clock_ms);
 }

@@ -48,38 +48,38 @@ static const uint8_t *id_of(uint8_t client)
 }
 
 struct holder {
-    struct okv_reply_cache_taken taken;
+    struct okv_reply_cache_grant grant;
     uint64_t session_id;
 };
 
-static int try_take(struct fixture *fixture, uint8_t client, uint64_t resume, struct holder *out)
+static int try_acquire(struct fixture *fixture, uint8_t client, uint64_t resume, struct holder *out)
 {
-    const struct okv_reply_cache_taker taker = {
+    const struct okv_reply_cache_claim claim = {
         .client_id = id_of(client),
         .session_id = ++fixture->session_id,
         .resume = resume,
         .credits = 4,
-        .place = (uint32_t)fixture->session_id + 10,
+        .admission_index = (uint32_t)fixture->session_id + 10,
         .worker = (unsigned)fixture->session_id + 20,
     };
 
-    out->session_id = taker.session_id;
-    return okv_reply_cache_take_over(&fixture->reply_caches, &taker, fixture->now_ms, &out->taken);
+    out->session_id = claim.session_id;
+    return okv_reply_cache_acquire(&fixture->reply_caches, &claim, fixture->now_ms, &out->grant);
 }
 
-static struct holder take(struct fixture *fixture, uint8_t client, uint64_t resume)
+static struct holder acquire(struct fixture *fixture, uint8_t client, uint64_t resume)
 {
     struct holder holder;
 
-    assert_int_equal(try_take(fixture, client, resume, &holder), 0);
-    assert_non_null(holder.taken.reply_cache);
+    assert_int_equal(try_acquire(fixture, client, resume, &holder), 0);
+    assert_non_null(holder.grant.reply_cache);
     return holder;
 }
 
-static bool give_back(struct fixture *fixture, const struct holder *holder, bool forget)
+static bool release(struct fixture *fixture, const struct holder *holder, bool forget)
 {
-    return okv_reply_cache_give_back(&fixture->reply_caches, holder->taken.reply_cache,
-                                     holder->session_id, fixture->now_ms, forget);
+    return okv_reply_cache_release(&fixture->reply_caches, holder->grant.reply_cache,
+                                   holder->session_id, fixture->now_ms, forget);
 }
 
 static enum okv_reply_cache_verdict begin(const struct holder *holder, uint16_t request_slot,
@@ -88,7 +88,7 @@ static enum okv_reply_cache_verdict begin(const struct holder *holder, uint16_t 
     struct okv_reply_message reply;
     uint8_t value[OKV_REPLY_CACHE_VALUE_MAX];
 
-    return okv_reply_cache_begin(holder->taken.reply_cache, request_slot, sequence, &reply, value);
+    return okv_reply_cache_begin(holder->grant.reply_cache, request_slot, sequence, &reply, value);
 }
 
 static void done(const struct holder *holder, uint16_t request_slot, uint64_t sequence,
@@ -97,7 +97,7 @@ static void done(const struct holder *holder, uint16_t request_slot, uint64_t se
     const struct okv_reply_message reply = {
         .opcode = OKV_OP_PUT, .slot = request_slot, .sequence = sequence, .version = version};
 
-    okv_reply_cache_done(holder->taken.reply_cache, &reply);
+    okv_reply_cache_done(holder->grant.reply_cache, &reply);
 }
 
 static void apply(const struct holder *holder, uint16_t request_slot, uint64_t sequence)
@@ -108,7 +108,7 @@ static void apply(const struct holder *holder, uint16_t request_slot, uint64_t s
 
 static void duplicates_get_the_stored_answer(void **state)
 {
-    struct holder holder = take(*state, 1, 0);
+    struct holder holder = acquire(*state, 1, 0);
     static const uint8_t result[OKV_REPLY_CACHE_VALUE_MAX] = "0123456789abcde";
     const struct okv_reply_message stored = {
         .opcode = OKV_OP_FLUSH,
@@ -120,13 +120,13 @@ static void duplicates_get_the_stored_answer(void **state)
         .value_length = sizeof result,
     };
 
-    assert_int_equal(okv_reply_cache_request_slots(holder.taken.reply_cache), 4);
+    assert_int_equal(okv_reply_cache_request_slots(holder.grant.reply_cache), 4);
     assert_int_equal(begin(&holder, 3, 7), OKV_REPLY_CACHE_APPLY);
-    okv_reply_cache_done(holder.taken.reply_cache, &stored);
+    okv_reply_cache_done(holder.grant.reply_cache, &stored);
     for (int i = 0; i < 3; i++) {
         struct okv_reply_message reply;
         uint8_t value[OKV_REPLY_CACHE_VALUE_MAX] = {0};
-        assert_int_equal(okv_reply_cache_begin(holder.taken.reply_cache, 3, 7, &reply, value),
+        assert_int_equal(okv_reply_cache_begin(holder.grant.reply_cache, 3, 7, &reply, value),
                          OKV_REPLY_CACHE_ANSWER);
         assert_int_equal(reply.opcode, OKV_OP_FLUSH);
         assert_int_equal(reply.slot, 3);
@@ -137,12 +137,12 @@ static void duplicates_get_the_stored_answer(void **state)
         assert_ptr_equal(reply.value, value);
         assert_memory_equal(value, result, sizeof result);
     }
-    give_back(*state, &holder, false);
+    release(*state, &holder, false);
 }
 
 static void late_ones_are_stale_and_request_slots_are_apart(void **state)
 {
-    struct holder holder = take(*state, 1, 0);
+    struct holder holder = acquire(*state, 1, 0);
 
     apply(&holder, 0, 10);
     apply(&holder, 0, 12);
@@ -152,78 +152,78 @@ static void late_ones_are_stale_and_request_slots_are_apart(void **state)
     apply(&holder, 1, 11);
     assert_int_equal(begin(&holder, 0, 13), OKV_REPLY_CACHE_APPLY);
     done(&holder, 0, 13, 1);
-    give_back(*state, &holder, false);
+    release(*state, &holder, false);
 }
 
 static void one_that_is_being_applied_is_waited_for(void **state)
 {
-    struct holder holder = take(*state, 1, 0);
+    struct holder holder = acquire(*state, 1, 0);
 
     apply(&holder, 2, 5);
     assert_int_equal(begin(&holder, 2, 8), OKV_REPLY_CACHE_APPLY);
     assert_int_equal(begin(&holder, 2, 8), OKV_REPLY_CACHE_WAIT);
     assert_int_equal(begin(&holder, 2, 9), OKV_REPLY_CACHE_WAIT);
     assert_int_equal(begin(&holder, 2, 7), OKV_REPLY_CACHE_STALE);
-    okv_reply_cache_undone(holder.taken.reply_cache, 2);
+    okv_reply_cache_undone(holder.grant.reply_cache, 2);
     assert_int_equal(begin(&holder, 2, 5), OKV_REPLY_CACHE_ANSWER);
     assert_int_equal(begin(&holder, 2, 8), OKV_REPLY_CACHE_APPLY);
     done(&holder, 2, 8, 3);
     assert_int_equal(begin(&holder, 2, 8), OKV_REPLY_CACHE_ANSWER);
-    give_back(*state, &holder, false);
+    release(*state, &holder, false);
 }
 
 static void a_client_that_comes_back_finds_its_results(void **state)
 {
     struct fixture *fixture = *state;
-    struct holder first = take(fixture, 1, 0);
+    struct holder first = acquire(fixture, 1, 0);
 
-    assert_false(first.taken.resumed);
-    assert_false(first.taken.replaced);
+    assert_false(first.grant.resumed);
+    assert_false(first.grant.replaced);
     apply(&first, 1, 4);
-    give_back(fixture, &first, false);
+    release(fixture, &first, false);
     fixture->now_ms += REMEMBER_MS - 1;
-    struct holder other = take(fixture, 2, 0);
-    assert_false(other.taken.resumed);
-    struct holder second = take(fixture, 1, first.session_id);
-    assert_true(second.taken.resumed);
-    assert_false(second.taken.replaced);
+    struct holder other = acquire(fixture, 2, 0);
+    assert_false(other.grant.resumed);
+    struct holder second = acquire(fixture, 1, first.session_id);
+    assert_true(second.grant.resumed);
+    assert_false(second.grant.replaced);
     assert_int_equal(begin(&second, 1, 4), OKV_REPLY_CACHE_ANSWER);
     assert_int_equal(begin(&second, 1, 3), OKV_REPLY_CACHE_STALE);
-    give_back(fixture, &second, false);
-    give_back(fixture, &other, false);
+    release(fixture, &second, false);
+    release(fixture, &other, false);
 }
 
 static void an_earlier_session_is_replaced(void **state)
 {
     struct fixture *fixture = *state;
-    struct holder first = take(fixture, 1, 0);
+    struct holder first = acquire(fixture, 1, 0);
 
     assert_int_equal(begin(&first, 0, 6), OKV_REPLY_CACHE_APPLY);
-    struct holder second = take(fixture, 1, first.session_id);
-    assert_ptr_equal(second.taken.reply_cache, first.taken.reply_cache);
-    assert_true(second.taken.resumed);
-    assert_true(second.taken.replaced);
-    assert_true(okv_reply_cache_is_replaced(first.taken.reply_cache, first.session_id));
-    assert_false(okv_reply_cache_is_replaced(second.taken.reply_cache, second.session_id));
+    struct holder second = acquire(fixture, 1, first.session_id);
+    assert_ptr_equal(second.grant.reply_cache, first.grant.reply_cache);
+    assert_true(second.grant.resumed);
+    assert_true(second.grant.replaced);
+    assert_true(okv_reply_cache_is_replaced(first.grant.reply_cache, first.session_id));
+    assert_false(okv_reply_cache_is_replaced(second.grant.reply_cache, second.session_id));
     /* The earlier one's rendezvous read goes on, and the later one's copy waits for how it ends. */
     assert_int_equal(begin(&second, 0, 6), OKV_REPLY_CACHE_WAIT);
     done(&first, 0, 6, 1);
     assert_int_equal(begin(&second, 0, 6), OKV_REPLY_CACHE_ANSWER);
     /* What the earlier one gives back is no longer its own. */
-    give_back(fixture, &first, true);
+    release(fixture, &first, true);
     fixture->now_ms += 2 * REMEMBER_MS;
     okv_reply_caches_expire(&fixture->reply_caches, fixture->now_ms);
     assert_int_equal(begin(&second, 0, 6), OKV_REPLY_CACHE_ANSWER);
-    give_back(fixture, &second, false);
+    release(fixture, &second, false);
 }
 
 /* One write, and then nothing for as long as a reply cache is kept. */
 static struct holder hold_and_forget(struct fixture *fixture)
 {
-    struct holder holder = take(fixture, 1, 0);
+    struct holder holder = acquire(fixture, 1, 0);
 
     apply(&holder, 0, 1);
-    give_back(fixture, &holder, false);
+    release(fixture, &holder, false);
     fixture->now_ms += REMEMBER_MS;
     return holder;
 }
@@ -233,14 +233,14 @@ static void a_reply_cache_is_kept_for_a_while(void **state)
     struct fixture *fixture = *state;
     struct holder first = hold_and_forget(fixture);
 
-    struct holder second = take(fixture, 1, first.session_id);
-    assert_false(second.taken.resumed);
+    struct holder second = acquire(fixture, 1, first.session_id);
+    assert_false(second.grant.resumed);
     assert_int_equal(fixture->reply_caches.count, 1);
-    give_back(fixture, &second, true);
+    release(fixture, &second, true);
     assert_int_equal(fixture->reply_caches.count, 0);
-    struct holder third = take(fixture, 1, second.session_id);
-    assert_false(third.taken.resumed);
-    give_back(fixture, &third, false);
+    struct holder third = acquire(fixture, 1, second.session_id);
+    assert_false(third.grant.resumed);
+    release(fixture, &third, false);
     assert_int_equal(fixture->reply_caches.idle_count, 1);
 }
 
@@ -251,51 +251,51 @@ static void a_reply_cache_that_missed_something_is_not_resumed(void **state)
     struct fixture *fixture = *state;
     struct holder first = hold_and_forget(fixture);
 
-    struct holder lost = take(fixture, 1, first.session_id);
-    assert_false(lost.taken.resumed);
-    give_back(fixture, &lost, false);
-    struct holder again = take(fixture, 1, first.session_id);
-    assert_false(again.taken.resumed);
-    give_back(fixture, &again, false);
-    struct holder known = take(fixture, 1, again.session_id);
-    assert_true(known.taken.resumed);
-    give_back(fixture, &known, false);
-    struct holder fresh = take(fixture, 1, 0);
-    assert_false(fresh.taken.resumed);
-    give_back(fixture, &fresh, false);
+    struct holder lost = acquire(fixture, 1, first.session_id);
+    assert_false(lost.grant.resumed);
+    release(fixture, &lost, false);
+    struct holder again = acquire(fixture, 1, first.session_id);
+    assert_false(again.grant.resumed);
+    release(fixture, &again, false);
+    struct holder known = acquire(fixture, 1, again.session_id);
+    assert_true(known.grant.resumed);
+    release(fixture, &known, false);
+    struct holder fresh = acquire(fixture, 1, 0);
+    assert_false(fresh.grant.resumed);
+    release(fixture, &fresh, false);
 }
 
 /* It is of another boot: sessions of this one are below those to come. */
 static void a_session_that_is_not_of_this_boot_is_not_resumed(void **state)
 {
     struct fixture *fixture = *state;
-    struct holder first = take(fixture, 1, 0);
+    struct holder first = acquire(fixture, 1, 0);
 
-    give_back(fixture, &first, false);
-    struct holder second = take(fixture, 1, first.session_id + 1);
+    release(fixture, &first, false);
+    struct holder second = acquire(fixture, 1, first.session_id + 1);
     assert_int_equal(second.session_id, first.session_id + 1);
-    assert_false(second.taken.resumed);
-    give_back(fixture, &second, false);
-    struct holder third = take(fixture, 1, UINT64_MAX);
-    assert_false(third.taken.resumed);
-    give_back(fixture, &third, false);
+    assert_false(second.grant.resumed);
+    release(fixture, &second, false);
+    struct holder third = acquire(fixture, 1, UINT64_MAX);
+    assert_false(third.grant.resumed);
+    release(fixture, &third, false);
 }
 
 /* Another thread gave it back after the time was read. */
 static void a_reply_cache_is_kept_when_its_time_is_still_to_come(void **state)
 {
     struct fixture *fixture = *state;
-    struct holder first = take(fixture, 1, 0);
+    struct holder first = acquire(fixture, 1, 0);
 
     fixture->now_ms++;
-    give_back(fixture, &first, false);
+    release(fixture, &first, false);
     fixture->now_ms--;
     okv_reply_caches_expire(&fixture->reply_caches, fixture->now_ms);
     assert_int_equal(okv_reply_caches_count(&fixture->reply_caches), 1);
-    struct holder second = take(fixture, 1, first.session_id);
-    assert_true(second.taken.resumed);
+    struct holder second = acquire(fixture, 1, first.session_id);
+    assert_true(second.grant.resumed);
     fixture->now_ms = UINT64_MAX - 1;
-    give_back(fixture, &second, false);
+    release(fixture, &second, false);
     fixture->now_ms = UINT64_MAX;
     okv_reply_caches_expire(&fixture->reply_caches, fixture->now_ms);
     assert_int_equal(okv_reply_caches_count(&fixture->reply_caches), 1);
@@ -303,76 +303,76 @@ static void a_reply_cache_is_kept_when_its_time_is_still_to_come(void **state)
 
 /* ---- sessions that do not come about ---- */
 
-static bool take_back(struct fixture *fixture, const struct holder *holder)
+static bool rollback(struct fixture *fixture, const struct holder *holder)
 {
-    return okv_reply_cache_rollback(&fixture->reply_caches, &holder->taken, holder->session_id,
+    return okv_reply_cache_rollback(&fixture->reply_caches, &holder->grant, holder->session_id,
                                     fixture->now_ms);
 }
 
 static void a_new_reply_cache_goes_with_its_session(void **state)
 {
     struct fixture *fixture = *state;
-    struct holder holder = take(fixture, 1, 0);
-    uint32_t place;
+    struct holder holder = acquire(fixture, 1, 0);
+    uint32_t admission_index;
 
-    assert_true(take_back(fixture, &holder));
+    assert_true(rollback(fixture, &holder));
     assert_int_equal(okv_reply_caches_count(&fixture->reply_caches), 0);
-    assert_false(okv_reply_cache_find_holder(&fixture->reply_caches, id_of(1), &place));
+    assert_false(okv_reply_cache_find_holder(&fixture->reply_caches, id_of(1), &admission_index));
 }
 
 static void a_kept_reply_cache_stays(void **state)
 {
     struct fixture *fixture = *state;
-    struct holder first = take(fixture, 1, 0);
+    struct holder first = acquire(fixture, 1, 0);
 
     apply(&first, 0, 1);
-    give_back(fixture, &first, false);
-    struct holder failed = take(fixture, 1, first.session_id);
-    assert_true(take_back(fixture, &failed));
+    release(fixture, &first, false);
+    struct holder failed = acquire(fixture, 1, first.session_id);
+    assert_true(rollback(fixture, &failed));
     assert_int_equal(fixture->reply_caches.idle_count, 1);
-    struct holder second = take(fixture, 1, first.session_id);
-    assert_true(second.taken.resumed);
-    assert_false(second.taken.replaced);
+    struct holder second = acquire(fixture, 1, first.session_id);
+    assert_true(second.grant.resumed);
+    assert_false(second.grant.replaced);
     assert_int_equal(begin(&second, 0, 1), OKV_REPLY_CACHE_ANSWER);
-    give_back(fixture, &second, false);
+    release(fixture, &second, false);
 }
 
 static void the_one_that_was_replaced_has_it_again(void **state)
 {
     struct fixture *fixture = *state;
-    struct holder first = take(fixture, 1, 0), failed = take(fixture, 1, first.session_id);
-    uint32_t place = 0;
+    struct holder first = acquire(fixture, 1, 0), failed = acquire(fixture, 1, first.session_id);
+    uint32_t admission_index = 0;
 
-    assert_int_equal(failed.taken.replaced_session, first.session_id);
-    assert_int_equal(failed.taken.replaced_place, first.session_id + 10);
-    assert_int_equal(failed.taken.replaced_worker, first.session_id + 20);
-    assert_true(okv_reply_cache_find_holder(&fixture->reply_caches, id_of(1), &place));
-    assert_int_equal(place, failed.session_id + 10);
-    assert_true(take_back(fixture, &failed));
-    assert_false(okv_reply_cache_is_replaced(first.taken.reply_cache, first.session_id));
-    assert_true(okv_reply_cache_find_holder(&fixture->reply_caches, id_of(1), &place));
-    assert_int_equal(place, first.session_id + 10);
-    struct holder second = take(fixture, 1, first.session_id);
-    assert_true(second.taken.replaced);
-    assert_int_equal(second.taken.replaced_place, first.session_id + 10);
-    assert_int_equal(second.taken.replaced_worker, first.session_id + 20);
-    assert_false(give_back(fixture, &first, false));
-    assert_true(give_back(fixture, &second, false));
+    assert_int_equal(failed.grant.replaced_session, first.session_id);
+    assert_int_equal(failed.grant.replaced_admission_index, first.session_id + 10);
+    assert_int_equal(failed.grant.replaced_worker, first.session_id + 20);
+    assert_true(okv_reply_cache_find_holder(&fixture->reply_caches, id_of(1), &admission_index));
+    assert_int_equal(admission_index, failed.session_id + 10);
+    assert_true(rollback(fixture, &failed));
+    assert_false(okv_reply_cache_is_replaced(first.grant.reply_cache, first.session_id));
+    assert_true(okv_reply_cache_find_holder(&fixture->reply_caches, id_of(1), &admission_index));
+    assert_int_equal(admission_index, first.session_id + 10);
+    struct holder second = acquire(fixture, 1, first.session_id);
+    assert_true(second.grant.replaced);
+    assert_int_equal(second.grant.replaced_admission_index, first.session_id + 10);
+    assert_int_equal(second.grant.replaced_worker, first.session_id + 20);
+    assert_false(release(fixture, &first, false));
+    assert_true(release(fixture, &second, false));
 }
 
 static void the_one_that_was_replaced_may_be_gone(void **state)
 {
     struct fixture *fixture = *state;
-    struct holder first = take(fixture, 1, 0), failed = take(fixture, 1, first.session_id);
-    uint32_t place;
+    struct holder first = acquire(fixture, 1, 0), failed = acquire(fixture, 1, first.session_id);
+    uint32_t admission_index;
 
-    assert_false(give_back(fixture, &first, true));
-    assert_false(take_back(fixture, &failed));
-    assert_false(okv_reply_cache_find_holder(&fixture->reply_caches, id_of(1), &place));
+    assert_false(release(fixture, &first, true));
+    assert_false(rollback(fixture, &failed));
+    assert_false(okv_reply_cache_find_holder(&fixture->reply_caches, id_of(1), &admission_index));
     assert_int_equal(fixture->reply_caches.idle_count, 1);
-    struct holder second = take(fixture, 1, first.session_id);
-    assert_true(second.taken.resumed);
-    assert_true(give_back(fixture, &second, true));
+    struct holder second = acquire(fixture, 1, first.session_id);
+    assert_true(second.grant.resumed);
+    assert_true(release(fixture, &second, true));
 }
 
 /* A session that was replaced may outlast the reply cache: it still sees that it was replaced. */
@@ -381,19 +381,20 @@ static void a_replaced_session_may_end_last(void **state)
     struct fixture *fixture = *state;
 
     for (int forget = 0; forget < 2; forget++) {
-        struct holder first = take(fixture, 1, 0), second = take(fixture, 1, first.session_id);
+        struct holder first = acquire(fixture, 1, 0),
+                      second = acquire(fixture, 1, first.session_id);
         assert_int_equal(okv_reply_caches_count(&fixture->reply_caches), 1);
-        give_back(fixture, &second, forget);
+        release(fixture, &second, forget);
         fixture->now_ms += REMEMBER_MS;
         okv_reply_caches_expire(&fixture->reply_caches, fixture->now_ms);
         assert_int_equal(okv_reply_caches_count(&fixture->reply_caches), 0);
-        struct holder third = take(fixture, 1, second.session_id);
-        assert_false(third.taken.resumed);
-        assert_false(third.taken.replaced);
-        assert_true(okv_reply_cache_is_replaced(first.taken.reply_cache, first.session_id));
-        give_back(fixture, &first, false);
-        assert_false(okv_reply_cache_is_replaced(third.taken.reply_cache, third.session_id));
-        give_back(fixture, &third, true);
+        struct holder third = acquire(fixture, 1, second.session_id);
+        assert_false(third.grant.resumed);
+        assert_false(third.grant.replaced);
+        assert_true(okv_reply_cache_is_replaced(first.grant.reply_cache, first.session_id));
+        release(fixture, &first, false);
+        assert_false(okv_reply_cache_is_replaced(third.grant.reply_cache, third.session_id));
+        release(fixture, &third, true);
     }
 }
 
@@ -404,22 +405,22 @@ static void the_longest_idle_one_goes_first(void **state)
     struct holder holder;
 
     for (uint8_t i = 0; i < LIMIT; i++)
-        holders[i] = take(fixture, i, 0);
-    assert_int_equal(try_take(fixture, 100, 0, &holder), OKV_EAGAIN);
-    give_back(fixture, &holders[5], false);
-    give_back(fixture, &holders[2], false);
-    struct holder fresh = take(fixture, 100, 0);
+        holders[i] = acquire(fixture, i, 0);
+    assert_int_equal(try_acquire(fixture, 100, 0, &holder), OKV_EAGAIN);
+    release(fixture, &holders[5], false);
+    release(fixture, &holders[2], false);
+    struct holder fresh = acquire(fixture, 100, 0);
     assert_int_equal(fixture->reply_caches.count, LIMIT);
-    struct holder kept = take(fixture, 2, holders[2].session_id);
-    assert_true(kept.taken.resumed);
-    give_back(fixture, &kept, false);
-    struct holder gone = take(fixture, 5, holders[5].session_id);
-    assert_false(gone.taken.resumed);
-    give_back(fixture, &gone, false);
-    give_back(fixture, &fresh, false);
+    struct holder kept = acquire(fixture, 2, holders[2].session_id);
+    assert_true(kept.grant.resumed);
+    release(fixture, &kept, false);
+    struct holder gone = acquire(fixture, 5, holders[5].session_id);
+    assert_false(gone.grant.resumed);
+    release(fixture, &gone, false);
+    release(fixture, &fresh, false);
     for (uint8_t i = 0; i < LIMIT; i++)
         if (i != 2 && i != 5)
-            give_back(fixture, &holders[i], false);
+            release(fixture, &holders[i], false);
 }
 
 static void only_changes_leave_a_trace(void **state)
@@ -484,13 +485,13 @@ static void *write_all(void *user)
 
 static void two_sessions_apply_each_write_once(void **state)
 {
-    struct holder holder = take(*state, 1, 0);
+    struct holder holder = acquire(*state, 1, 0);
     static atomic_uint applied[WRITES + 1];
     struct rival rivals[2];
 
     memset(applied, 0, sizeof applied);
     for (int i = 0; i < 2; i++) {
-        rivals[i] = (struct rival){.reply_cache = holder.taken.reply_cache, .applied = applied};
+        rivals[i] = (struct rival){.reply_cache = holder.grant.reply_cache, .applied = applied};
         assert_int_equal(pthread_create(&rivals[i].thread, NULL, write_all, &rivals[i]), 0);
     }
     for (int i = 0; i < 2; i++) {
@@ -499,7 +500,7 @@ static void two_sessions_apply_each_write_once(void **state)
     }
     for (unsigned i = 1; i <= WRITES; i++)
         assert_int_equal(applied[i], 1);
-    give_back(*state, &holder, false);
+    release(*state, &holder, false);
 }
 
 #define REPLY_CACHE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

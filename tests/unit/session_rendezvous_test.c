@@ -69,7 +69,7 @@ static int rendezvous_reads_teardown(void **state)
 {
     struct rendezvous_reads *rendezvous_reads = *state;
 
-    okv_reply_cache_give_back(&rendezvous_reads->core.server->reply_caches,
+    okv_reply_cache_release(&rendezvous_reads->core.server->reply_caches,
                               rendezvous_reads->session->reply_cache, rendezvous_reads->session->id,
                               1, true);
     okv_session_destroy(rendezvous_reads->session);

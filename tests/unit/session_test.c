@@ -42,11 +42,11 @@ static void a_request_slot_is_taken_until_it_is_freed(void **state)
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         struct okv_session *session = okv_session_create(1, 0, counts[i]);
         for (uint16_t request_slot = 0; request_slot < counts[i]; request_slot++)
-            assert_int_equal(okv_session_request_slot_take(session, request_slot), 0);
+            assert_int_equal(okv_session_slot_acquire(session, request_slot), 0);
         for (uint16_t request_slot = 0; request_slot < counts[i]; request_slot++) {
-            assert_int_equal(okv_session_request_slot_take(session, request_slot), OKV_ECREDIT);
-            okv_session_request_slot_free(session, request_slot);
-            assert_int_equal(okv_session_request_slot_take(session, request_slot), 0);
+            assert_int_equal(okv_session_slot_acquire(session, request_slot), OKV_ECREDIT);
+            okv_session_slot_release(session, request_slot);
+            assert_int_equal(okv_session_slot_acquire(session, request_slot), 0);
         }
         okv_session_destroy(session);
     }
@@ -57,10 +57,10 @@ static void a_request_slot_beyond_the_last_is_none(void **state)
     struct okv_session *session = okv_session_create(1, 0, CREDITS);
 
     (void)state;
-    assert_int_equal(okv_session_request_slot_take(session, CREDITS), OKV_ECREDIT);
-    assert_int_equal(okv_session_request_slot_take(session, 64), OKV_ECREDIT);
-    assert_int_equal(okv_session_request_slot_take(session, UINT16_MAX), OKV_ECREDIT);
-    assert_int_equal(okv_session_request_slot_take(session, CREDITS - 1), 0);
+    assert_int_equal(okv_session_slot_acquire(session, CREDITS), OKV_ECREDIT);
+    assert_int_equal(okv_session_slot_acquire(session, 64), OKV_ECREDIT);
+    assert_int_equal(okv_session_slot_acquire(session, UINT16_MAX), OKV_ECREDIT);
+    assert_int_equal(okv_session_slot_acquire(session, CREDITS - 1), 0);
     okv_session_destroy(session);
 }
 

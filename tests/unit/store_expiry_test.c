@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "server/store/expire.h"
 #include "shared/base/error.h"
 #include "tests/support/store_region.h"
 

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "server/store/bucket_transaction.h"
+#include "server/store/update_in_place.h"
 #include "shared/base/error.h"
 #include "tests/support/store_region.h"
 
@@ -23,21 +23,21 @@
 
 typedef int commit(struct okv_store *store, struct okv_store_work *work,
                    const struct okv_entry *entry, uint64_t *version);
-commit __real_okv_store_patch_commit, __wrap_okv_store_patch_commit;
+commit __real_okv_store_update_commit, __wrap_okv_store_update_commit;
 
-/* What the linker puts in the place of okv_store_patch_commit() takes no more arguments. */
+/* What the linker puts in the place of okv_store_update_commit() takes no more arguments. */
 static struct moment {
     uint64_t clock_ms; /* what it will be then; 0: it stands still */
     int status;        /* of the last commit */
     unsigned commits;
 } moment;
 
-int __wrap_okv_store_patch_commit(struct okv_store *store, struct okv_store_work *work,
+int __wrap_okv_store_update_commit(struct okv_store *store, struct okv_store_work *work,
                                   const struct okv_entry *entry, uint64_t *version)
 {
     if (moment.clock_ms)
         okv_store_set_clock(store, moment.clock_ms, false);
-    moment.status = __real_okv_store_patch_commit(store, work, entry, version);
+    moment.status = __real_okv_store_update_commit(store, work, entry, version);
     moment.commits++;
     return moment.status;
 }

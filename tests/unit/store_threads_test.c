@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "server/store/expire.h"
 #include "shared/base/error.h"
 #include "tests/support/store_watch.h"
 

@@ -9,7 +9,8 @@
 
 #include <cmocka.h>
 
-#include "server/store/bucket_transaction.h"
+#include "server/store/bucket_image.h"
+#include "server/store/update_in_place.h"
 #include "shared/base/error.h"
 #include "tests/support/store_region.h"
 
@@ -35,9 +36,9 @@ static int put(struct store_region *region, const char *key, uint32_t length, ui
 
 /* Whether the last change, of this key, was made by a patch or an overwrite: what it built is what
  * is published, with nothing but zeros behind it. */
-static bool was_patched(const struct store_region *region, const char *key)
+static bool was_updated_in_place(const struct store_region *region, const char *key)
 {
-    const struct okv_store_patch *patch = &region->work.patch;
+    const struct okv_store_update *update = &region->work.update;
     const struct okv_table *table = &region->store.table;
     const uint8_t *published =
         table->base + okv_table_bucket_offset(table, store_region_bucket(region, key));
@@ -45,7 +46,7 @@ static bool was_patched(const struct store_region *region, const char *key)
 
     for (size_t i = built; i < BUCKET; i++)
         assert_int_equal(published[i], 0);
-    return memcmp(patch->image, published, built) == 0;
+    return memcmp(update->image, published, built) == 0;
 }
 
 static uint64_t changes(struct store_region *region)
@@ -60,7 +61,7 @@ static void next_key(const struct store_region *region, unsigned *number, char k
     ++*number;
 }
 
-static void usual_changes_are_patches(void **state)
+static void usual_changes_update_in_place(void **state)
 {
     struct store_region region;
     struct okv_store_outcome outcome;
@@ -72,26 +73,26 @@ static void usual_changes_are_patches(void **state)
     (void)state;
     store_region_open(&region, &roomy);
     assert_int_equal(put(&region, "a", 30, 0), 0);
-    assert_true(was_patched(&region, "a"));
+    assert_true(was_updated_in_place(&region, "a"));
     assert_int_equal(put(&region, "a", 40, 0), 0);
-    assert_true(was_patched(&region, "a"));
+    assert_true(was_updated_in_place(&region, "a"));
     assert_int_equal(put(&region, "a", 4000, 0), 0); /* from inline to an extent, and back */
-    assert_true(was_patched(&region, "a"));
+    assert_true(was_updated_in_place(&region, "a"));
     assert_int_equal(put(&region, "a", 5000, 0), 0);
-    assert_true(was_patched(&region, "a"));
+    assert_true(was_updated_in_place(&region, "a"));
     assert_int_equal(put(&region, "a", 0, 0), 0);
-    assert_true(was_patched(&region, "a"));
+    assert_true(was_updated_in_place(&region, "a"));
     assert_int_equal(okv_store_incr(&region.store, &region.work, &counter, &outcome), 0);
     assert_int_equal(outcome.number, 5);
-    assert_true(was_patched(&region, "n"));
+    assert_true(was_updated_in_place(&region, "n"));
     assert_int_equal(okv_store_append(&region.store, &region.work, &longer, &outcome), 0);
-    assert_true(was_patched(&region, "a"));
+    assert_true(was_updated_in_place(&region, "a"));
     assert_int_equal(okv_store_touch(&region.store, &region.work, &touched, &outcome), 0);
-    assert_true(was_patched(&region, "a"));
+    assert_true(was_updated_in_place(&region, "a"));
     assert_int_equal(store_region_delete(&region, "a", 1), 0);
-    assert_true(was_patched(&region, "a"));
+    assert_true(was_updated_in_place(&region, "a"));
     assert_int_equal(store_region_delete(&region, "n", 1), 0);
-    assert_true(was_patched(&region, "n"));
+    assert_true(was_updated_in_place(&region, "n"));
     store_region_expect_empty(&region, true);
     store_region_close(&region);
 }
@@ -114,7 +115,7 @@ static void an_overwrite_changes_no_total(void **state)
     write.value = "new";
     for (uint64_t i = 2; i < 1000; i++) {
         assert_int_equal(okv_store_put(&region.store, &region.work, &write, &outcome), 0);
-        assert_true(was_patched(&region, "a"));
+        assert_true(was_updated_in_place(&region, "a"));
         assert_int_equal(outcome.version, i);
     }
     assert_int_equal(changes(&region), 999);
@@ -182,20 +183,20 @@ static void what_has_expired_goes_with_the_next_change(void **state)
         uint64_t clock_ms = atomic_load(&region.store.clock_ms);
         assert_int_equal(put(&region, first, 10, 100), 0);
         assert_int_equal(put(&region, second, 10, 0), 0);
-        assert_true(was_patched(&region, second));
+        assert_true(was_updated_in_place(&region, second));
         uint64_t changed = changes(&region);
         okv_store_set_clock(&region.store, clock_ms + 100, false);
         assert_int_equal(put(&region, second, 10, 0), 0);
-        assert_true(was_patched(&region, second));
+        assert_true(was_updated_in_place(&region, second));
         assert_int_equal(changes(&region), changed + 1);
         okv_store_set_clock(&region.store, clock_ms + 101, false);
         assert_int_equal(put(&region, second, 10 + longer, 0), 0);
         assert_int_equal(changes(&region), changed + 2);
-        assert_false(was_patched(&region, second));
+        assert_false(was_updated_in_place(&region, second));
         assert_int_equal(atomic_load(&region.store.totals.expired), longer + 1);
         assert_int_equal(atomic_load(&region.store.totals.items), 1);
         assert_int_equal(put(&region, second, 10, 0), 0);
-        assert_true(was_patched(&region, second));
+        assert_true(was_updated_in_place(&region, second));
     }
     store_region_close(&region);
 }
@@ -216,7 +217,7 @@ static void items_that_could_be_inline_are_looked_after(void **state)
         next_key(&region, &number, keys[count]);
         assert_int_equal(put(&region, keys[count++], 100, 0), 0);
     } while (atomic_load(&region.store.totals.references) == 0);
-    assert_false(was_patched(&region, keys[count - 1]));
+    assert_false(was_updated_in_place(&region, keys[count - 1]));
     assert_int_equal(put(&region, keys[1], 100, 0), 0); /* the bucket is as full as before */
     assert_int_equal(atomic_load(&region.store.totals.references), 1);
     while (atomic_load(&region.store.totals.references) > 0) {
@@ -225,7 +226,7 @@ static void items_that_could_be_inline_are_looked_after(void **state)
                          0);
     }
     assert_int_equal(put(&region, keys[0], 100, 0), 0);
-    assert_true(was_patched(&region, keys[0]));
+    assert_true(was_updated_in_place(&region, keys[0]));
     store_region_close(&region);
 }
 
@@ -250,7 +251,7 @@ static void laying_out_anew_changes_nothing(void **state)
     struct store_region region;
     struct store_random random;
     struct store_audit audit;
-    unsigned patched = 0, steps = 40000 / STORE_TEST_SLOWNESS;
+    unsigned in_place = 0, steps = 40000 / STORE_TEST_SLOWNESS;
 
     (void)state;
     store_random_init(&random);
@@ -264,13 +265,13 @@ static void laying_out_anew_changes_nothing(void **state)
             assert_int_equal(put(&region, key, lengths[store_random_below(&random, 8)],
                                  store_random_below(&random, 2) ? 1000000 : 0),
                              0);
-        if (!was_patched(&region, key))
+        if (!was_updated_in_place(&region, key))
             continue;
-        patched++;
+        in_place++;
         expect_settled(&region, store_region_bucket(&region, key));
     }
-    print_message("%u of %u changes were made in place\n", patched, steps);
-    assert_true(patched > steps / 4);
+    print_message("%u of %u changes were made in place\n", in_place, steps);
+    assert_true(in_place > steps / 4);
     store_region_audit(&region, NULL, NULL, &audit);
     store_region_close(&region);
 }
@@ -278,7 +279,7 @@ static void laying_out_anew_changes_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(usual_changes_are_patches),
+        cmocka_unit_test(usual_changes_update_in_place),
         cmocka_unit_test(an_overwrite_changes_no_total),
         cmocka_unit_test(overwrites_go_on_with_growth),
         cmocka_unit_test(what_has_expired_goes_with_the_next_change),

@@ -1,0 +1,60 @@
+/* Changes of one item: put, append, incr, touch, delete. */
+#ifndef OKV_SERVER_STORE_COMMANDS_H
+#define OKV_SERVER_STORE_COMMANDS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "server/store/state.h"
+
+/* What to write, and under which condition. */
+struct okv_store_write {
+    const void *key;
+    uint32_t key_length;
+    const void *value; /* not with `extent` */
+    uint32_t value_length;
+    uint64_t extent; /* put: 0, or what okv_store_reserve() returned for these lengths, with the
+                        value in it */
+    uint64_t ttl_ms; /* put, touch: at least so long after the call began; 0: never expires */
+    bool if_absent;
+    bool if_version;
+    uint64_t version; /* what if_version requires */
+    int64_t delta;    /* incr */
+};
+
+struct okv_store_outcome {
+    uint64_t version; /* the new one; with OKV_ECONFLICT and OKV_EEXISTS the current one; else 0 */
+    int64_t number;   /* incr: the sum */
+    uint64_t length;  /* append: of the whole value */
+};
+
+/*
+ * Sets the value of a key. Key and value are copied. On success `extent` belongs to the store; on
+ * failure it stays the caller's. OKV_EKEYSIZE, OKV_EVALUESIZE; OKV_EEXISTS, OKV_ECONFLICT,
+ * OKV_ENOTFOUND (if_version and no such key); OKV_EFULL: no room, the key keeps its value;
+ * OKV_ECORRUPT: the bucket's images make no sense.
+ */
+int okv_store_put(struct okv_store *store, struct okv_store_work *work,
+                  const struct okv_store_write *write, struct okv_store_outcome *outcome);
+/* Adds `value` to the end of the value, or puts it. Errors as okv_store_put(). */
+int okv_store_append(struct okv_store *store, struct okv_store_work *work,
+                     const struct okv_store_write *write, struct okv_store_outcome *outcome);
+/* Adds `delta` to the value, a decimal integer, or to 0. Also OKV_ENUMBER, OKV_EOVERFLOW;
+ * OKV_EVALUESIZE is about the sum. */
+int okv_store_incr(struct okv_store *store, struct okv_store_work *work,
+                   const struct okv_store_write *write, struct okv_store_outcome *outcome);
+/* Sets when the item expires. OKV_ENOTFOUND; OKV_EFULL: its entry grew and there is no room. */
+int okv_store_touch(struct okv_store *store, struct okv_store_work *work,
+                    const struct okv_store_write *write, struct okv_store_outcome *outcome);
+/* Removes a key; needs no room. OKV_EKEYSIZE, OKV_ENOTFOUND, OKV_ECONFLICT, OKV_ECORRUPT. */
+int okv_store_delete(struct okv_store *store, struct okv_store_work *work,
+                     const struct okv_store_write *write, struct okv_store_outcome *outcome);
+
+/* Allocates an extent for a value that a rendezvous read will bring. `*value_offset` is the
+ * offset of the value in the region. Returns the extent, or 0 without room. */
+uint64_t okv_store_reserve(struct okv_store *store, struct okv_store_work *work,
+                           uint32_t key_length, uint32_t value_length, uint64_t *value_offset);
+/* Frees an extent that no put has used. */
+void okv_store_release(struct okv_store *store, uint64_t extent);
+
+#endif

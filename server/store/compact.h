@@ -1,0 +1,27 @@
+/* Making room in a full heap: sweep, merge, compact. */
+#ifndef OKV_SERVER_STORE_COMPACT_H
+#define OKV_SERVER_STORE_COMPACT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "server/store/state.h"
+
+/* What one refused change may still spend on making room. The next refused change continues where
+ * this one ended. */
+struct okv_store_effort {
+    unsigned merges;
+    unsigned sweeps;
+    unsigned compactions;
+};
+#define OKV_STORE_EFFORT                              \
+    {                                                 \
+        .merges = 1024, .sweeps = 4, .compactions = 4 \
+    }
+
+/* Takes one step that may make room for `size` bytes. Returns true when it is worth trying the
+ * change again. No bucket may be locked. */
+bool okv_store_find_room(struct okv_store *store, struct okv_store_work *work, uint64_t size,
+                         struct okv_store_effort *effort);
+
+#endif

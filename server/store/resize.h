@@ -1,0 +1,23 @@
+/* The index: its segments, and how it grows and shrinks. */
+#ifndef OKV_SERVER_STORE_RESIZE_H
+#define OKV_SERVER_STORE_RESIZE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "server/store/state.h"
+
+/* Makes the first segment with its buckets. OKV_EINVAL: no room. */
+int okv_store_index_create(struct okv_store *store);
+/* Splits or merges a few buckets if the table is too full or too empty. No bucket may be locked. */
+void okv_store_resize(struct okv_store *store, struct okv_store_work *work);
+/* Merges up to `most` buckets while the table is too empty. No bucket may be locked. */
+void okv_store_shrink(struct okv_store *store, struct okv_store_work *work, unsigned most);
+/* Tries to free a segment of the index for an allocation of `size` bytes, with at most *merges
+ * merges, which it counts down. Returns true if one was freed. No bucket may be locked. */
+bool okv_store_make_room(struct okv_store *store, struct okv_store_work *work, uint64_t size,
+                         unsigned *merges);
+/* Writes the status block, which clients READ. */
+void okv_store_publish_status(struct okv_store *store);
+
+#endif

@@ -1,0 +1,82 @@
+/*
+ * The state of a store, and what a thread needs to change it. The files of this folder share it;
+ * callers use store.h, commands.h and expire.h.
+ */
+#ifndef OKV_SERVER_STORE_STATE_H
+#define OKV_SERVER_STORE_STATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "server/store/bucket.h"
+#include "server/store/heap.h"
+
+/* Buckets whose numbers agree modulo this share a lock. A split makes bucket b + 2^l from b, and
+ * there are never fewer buckets than locks, so one lock covers both. */
+#define OKV_STORE_LOCKS 64
+#define OKV_STORE_BUCKETS_MIN OKV_STORE_LOCKS
+
+/* See extra_reads of struct okv_store_params. */
+#define OKV_EXTRA_READS_FULL 40
+
+/* Counters that any thread adds to. Each is exact; while changes are under way, two of them may
+ * differ by a change. */
+struct okv_store_totals {
+    atomic_uint_fast64_t items;
+    atomic_uint_fast64_t user_bytes;  /* of keys and values */
+    atomic_uint_fast64_t entry_bytes; /* of entries in buckets and overflow buckets */
+    atomic_uint_fast64_t references;  /* items that are not inline */
+    atomic_uint_fast64_t extra_reads; /* items whose get takes more READs than it should: small
+                                         ones in extents, and all in overflow pages */
+    atomic_uint_fast64_t overflow_pages;
+    atomic_uint_fast64_t expiring; /* items with an expiry */
+    atomic_uint_fast64_t splits;
+    atomic_uint_fast64_t merges;
+    atomic_uint_fast64_t changes; /* that callers asked for and that were made */
+    atomic_uint_fast64_t expired; /* items removed because they expired */
+};
+
+/* Do not move it while the store lives. */
+struct okv_store {
+    struct okv_table table;
+    struct okv_heap heap;
+    uint64_t length;
+    uint64_t buckets_max; /* what the directory and index_percent allow */
+    uint32_t max_value;
+    uint32_t extra_reads; /* as in the parameters; 0: tolerance() of resize.c chooses */
+    atomic_uint_fast64_t bucket_count;
+    atomic_uint_fast64_t clock_ms;
+    atomic_uint_fast64_t index_length; /* bytes of the heap that segments take */
+    struct okv_store_compaction {
+        uint64_t next;       /* bucket at which the pass continues */
+        uint64_t moved;      /* extents in this pass */
+        uint64_t bytes;      /* moved in this step */
+        bool downwards;      /* this pass moves every extent that finds a better position */
+        uint64_t not_before; /* changes at which another pass is worthwhile */
+    } compaction;            /* under `resizing` */
+    /* Heap kept back for merges, once there are several segments; 0: none. */
+    atomic_uint_fast64_t reserve;
+    atomic_uint_fast64_t swept; /* bucket at which okv_store_sweep() continues */
+    atomic_int growth_pause;    /* changes to let pass before growth is tried again */
+    struct okv_store_totals totals;
+    pthread_mutex_t resizing;   /* splits and merges; acquired before a bucket's lock */
+    pthread_mutex_t publishing; /* of the status block */
+    pthread_mutex_t locks[OKV_STORE_LOCKS];
+};
+
+/* Working memory of one thread: private copies of what it changes. */
+struct okv_store_work {
+    struct okv_store_bucket bucket;
+    struct okv_store_bucket sibling; /* the other bucket of a split or merge */
+    struct okv_entry extent_entry;   /* put: of the item whose value is in an extent */
+    struct okv_store_update {
+        uint64_t number;
+        uint8_t *published; /* the image in the region */
+        uint8_t *image;     /* the next one */
+        struct okv_bucket_cursor cursor;
+        struct okv_entry current; /* at the cursor, once okv_store_update_read() read it */
+    } update;                     /* of one entry (update_in_place.c) */
+};
+
+#endif
