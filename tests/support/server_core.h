@@ -1,5 +1,5 @@
-/* A server without threads and listeners: its figures, its clock and its store. Each
- * call fails the test when it does not work. */
+/* A server without threads and listeners: statistics, clock, store. Each call fails the test when
+ * it fails. */
 #ifndef OKV_TESTS_SERVER_CORE_H
 #define OKV_TESTS_SERVER_CORE_H
 
@@ -13,20 +13,21 @@ struct server_core {
     struct okv_store_work work;
 };
 
-/* A table of `params`, whose region, boot id and seed are chosen here; 0s are defaults. */
+/* Opens a table with `params`; region, boot id and seed are chosen here, and 0 means the default.
+ */
 void server_core_open(struct server_core *core, const struct okv_store_params *params);
 void server_core_close(struct server_core *core);
 
-/* A session of a client, whose reply cache it holds; its number is higher than those before. For
+/* Creates a session that holds its client's reply cache, with a new id. The caller ends it with
  * okv_reply_cache_release() and okv_session_destroy(). */
 struct okv_session *server_core_session(struct server_core *core, uint64_t id, uint8_t client,
                                         uint64_t resume, uint32_t request_slots);
 
-/* Puts `length` bytes of `fill` under a text; returns the version. */
+/* Puts `length` bytes of `fill` under a key; returns the version. */
 uint64_t server_core_put(struct server_core *core, const char *key, int fill, uint32_t length,
                          uint64_t ttl_ms);
 void server_core_delete(struct server_core *core, const char *key);
-/* The store has these bytes and this version under the key; length 0: nothing. */
+/* Fails unless the key has these bytes and this version; length 0: no such key. */
 void server_core_expect(struct server_core *core, const char *key, int fill, uint32_t length,
                         uint64_t version);
 

@@ -1,5 +1,5 @@
-/* A worker that is not run, with two sessions over a transport that does nothing and notes
- * everything. Each call fails the test when it does not work. */
+/* A worker without a thread, with two sessions over a transport that only records calls. Each call
+ * fails the test when it fails. */
 #ifndef OKV_TESTS_SESSION_HOUSE_H
 #define OKV_TESTS_SESSION_HOUSE_H
 
@@ -18,7 +18,7 @@ enum {
     HOUSE_SLOT = OKV_SLOT_SIZE_DEFAULT
 };
 
-/* A client, and what the transport was told to do with its connection. */
+/* A client, and the recorded calls on its connection. */
 struct client {
     struct okv_conn conn;
     struct okv_session *session;
@@ -29,7 +29,7 @@ struct client {
     bool no_buffers;
     bool closed, destroyed;
     unsigned flushes, released, heartbeats;
-    unsigned posted, flushed; /* messages; those that had been posted at the last flush */
+    unsigned posted, flushed; /* messages; of these, flushed ones */
     struct okv_reply_message replies[HOUSE_POSTED];
     unsigned rendezvous_reads;
 };
@@ -40,21 +40,20 @@ struct house {
     struct client clients[2];
 };
 
-/* Set-up and tear-down of a test, whose state is the house; clients 0 and 1 have the ids 1 and 2.
- */
+/* Set-up and tear-down of a test. Its state is the house; clients 0 and 1 have ids 1 and 2. */
 int house_setup(void **state);
 int house_teardown(void **state);
-/* Opens the session of client `number` anew; the one before is closed. The client's id is `id`. */
+/* Opens a new session of client `number`, whose old one is closed. The client's id is `id`. */
 void house_open(struct house *house, unsigned number, uint8_t id, uint64_t resume);
 
 /* A message of the client arrives. */
 void house_arrive_as(struct house *house, struct client *client,
                      const struct okv_request_message *request);
-/* The same with a key where the operation needs one. */
+/* The same, with a key if the operation needs one. */
 void house_arrive(struct house *house, struct client *client, unsigned opcode,
                   uint16_t request_slot, uint64_t sequence);
-/* The end of a pass and the begin of the next, with a turn for each session that waits. Returns
- * what was served. */
+/* Ends the pass and begins the next one, which serves the ready queue. Returns the number of
+ * requests served. */
 unsigned house_next_pass(struct house *house);
 
 static inline uint64_t stat_of(const atomic_uint_fast64_t *figure)

@@ -26,7 +26,7 @@ struct walk {
     struct store_audit *audit;
     struct piece *pieces;
     size_t piece_count, piece_capacity;
-    struct okv_entry *bucket; /* entries of the bucket at hand */
+    struct okv_entry *bucket; /* entries of the current bucket */
     size_t bucket_count, bucket_capacity;
 };
 
@@ -54,7 +54,7 @@ static void add_piece(struct walk *walk, uint64_t offset, uint64_t length)
     walk->audit->class_bytes += store_size_class(length);
 }
 
-/* Fails when the bucket has the key already. */
+/* Fails if the bucket already has the key. */
 static void remember(struct walk *walk, const struct okv_entry *entry)
 {
     for (size_t i = 0; i < walk->bucket_count; i++)

@@ -1,7 +1,6 @@
 /*
- * Walks a whole table that nobody writes to and checks it the way no client can:
- * every image, where each key is, that no key is there twice and no two pieces of
- * the heap overlap.
+ * Walks a whole table that no thread writes, and checks what no client can: every image, the bucket
+ * of each key, that keys are unique and that allocations do not overlap.
  */
 #ifndef OKV_TESTS_STORE_AUDIT_H
 #define OKV_TESTS_STORE_AUDIT_H
@@ -18,27 +17,27 @@ struct store_audit {
     uint64_t user_bytes;
     uint64_t entry_bytes;
     uint64_t references;
-    uint64_t small_references; /* whose entries would be at most inline_max */
-    uint64_t later_pages;      /* sum over all items of the number of their part */
-    uint64_t extra_reads;      /* items that are in a later part or small references */
+    uint64_t small_references; /* references whose inline entry would be at most inline_max */
+    uint64_t later_pages;      /* sum over all items of their page number */
+    uint64_t extra_reads;      /* items in overflow pages, or small references */
     uint64_t overflow_pages;
     uint64_t expiring;
-    uint64_t longest_chain; /* pages of the bucket that has most */
+    uint64_t longest_chain; /* pages of the longest bucket */
     uint64_t piece_bytes;   /* of segments, extents and overflow pages, without rounding */
     uint64_t class_bytes;   /* the same, each rounded up to its size class */
 };
 
-/* Called for each item; `entry` has key and value, wherever they are. */
+/* Called for each item; `entry` points to key and value. */
 typedef void store_audit_visit(void *context, const struct okv_entry *entry);
 
-/* Fails the test when anything is wrong. `visit` may be NULL. */
+/* Fails the test if anything is wrong. `visit` may be NULL. */
 void store_audit_run(const uint8_t *region, uint64_t length, uint32_t inline_max,
                      store_audit_visit *visit, void *context, struct store_audit *out);
 
-/* Bytes that jemalloc gives for `size`: 16 apart to 128, then four classes to each doubling. */
+/* The size class of jemalloc: multiples of 16 up to 128, then four classes per power of two. */
 uint64_t store_size_class(uint64_t size);
 
-/* READs of a get beyond the first, or beyond the second for large items: the mean. */
+/* Mean READs of a get beyond the first, or beyond the second for large items. */
 static inline double store_audit_extra(const struct store_audit *audit)
 {
     return audit->items

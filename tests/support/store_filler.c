@@ -10,7 +10,7 @@
 
 #include "shared/base/error.h"
 
-/* A bucket can be full while the region is not: until hardly any finds room. */
+/* A bucket may be full while the region is not, so several puts in a row must fail. */
 #define REFUSALS 20u
 
 const struct store_mix store_mixes[STORE_MIXES] = {
@@ -127,7 +127,7 @@ static void expect(struct store_filler *filler, struct store_filled *item)
     uint32_t length;
 
     make_key(item, key);
-    /* In a full region it may have risen (docs/format.md section 3). */
+    /* In a full region the version may increase without a write (docs/format.md section 3). */
     assert_int_equal(okv_store_get(store, key, item->key_length, NULL, 0, &length, &version),
                      OKV_ETOOSMALL);
     assert_true(version >= item->version);

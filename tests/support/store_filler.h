@@ -8,8 +8,8 @@
 
 struct store_mix {
     const char *name;
-    uint32_t key_length;   /* from 8 */
-    uint32_t value_length; /* 0: each item has one of the other kinds at random */
+    uint32_t key_length;   /* at least 8 */
+    uint32_t value_length; /* 0: a random one of the other kinds' */
 };
 #define STORE_MIXES 7u
 extern const struct store_mix store_mixes[STORE_MIXES];
@@ -17,17 +17,17 @@ extern const struct store_mix store_mixes[STORE_MIXES];
 struct store_filled {
     uint64_t number;
     uint32_t key_length, value_length;
-    uint32_t writes; /* that succeeded: what the value is made of */
+    uint32_t writes; /* successful writes; the value is made from this */
     uint64_t version;
 };
 
 struct store_filler {
     struct store_region *region;
     struct store_random random;
-    struct store_filled *items; /* that are there */
+    struct store_filled *items; /* that exist */
     unsigned count, capacity;
     uint64_t next_number;
-    uint64_t user_bytes; /* of the items that are there */
+    uint64_t user_bytes; /* of the items that exist */
     uint64_t operations;
     uint8_t *value;
 };
@@ -35,12 +35,12 @@ struct store_filler {
 void store_filler_open(struct store_filler *filler, struct store_region *region, uint64_t seed);
 void store_filler_close(struct store_filler *filler);
 
-/* Puts items until some in a row find no room; returns the bytes of keys and values. */
+/* Puts items until several in a row find no room; returns the bytes of keys and values. */
 uint64_t store_filler_fill(struct store_filler *filler, const struct store_mix *mix);
 /* Deletes each item with a chance of `percent`; returns the bytes. */
 uint64_t store_filler_delete(struct store_filler *filler, unsigned percent);
-/* Puts another value of the same size in the place of a random item: this succeeds or leaves
- * the one that is there. Returns whether it succeeded. */
+/* Overwrites a random item by a value of the same size. If that fails, the item must keep its old
+ * value. Returns whether it succeeded. */
 bool store_filler_overwrite(struct store_filler *filler);
 /* Fails unless a random item can be read. */
 void store_filler_read(struct store_filler *filler);

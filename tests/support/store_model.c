@@ -14,19 +14,19 @@
 #include "shared/base/error.h"
 #include "shared/format/hash.h"
 
-/* Operations between two comparisons of everything. */
+/* Operations between two comparisons of the whole table. */
 #define CHECK_EVERY 1000u
-/* Operations for which the table fills, then empties. */
+/* Operations while the table fills, then empties. */
 #define PHASE 5000u
-/* Characters of a signed integer of 64 bits, and one more. */
+/* Characters of INT64_MIN, and a NUL. */
 #define NUMBER_TEXT 21
 
 struct expected {
     uint8_t key[OKV_KEY_MAX];
     uint32_t key_length;
-    bool there;  /* unless its time has come */
-    bool ghost;  /* counted among those whose time has come */
-    bool walked; /* seen by the walk under way */
+    bool there;  /* unless it has expired */
+    bool ghost;  /* it expired and was counted */
+    bool walked; /* seen by the current walk */
     uint8_t *value;
     uint32_t length;
     uint64_t version, last_version, expiry;
@@ -38,8 +38,8 @@ struct model {
     struct store_random random;
     struct expected *items;
     uint64_t clock;
-    uint64_t ghosts, ghosts_flushed; /* ever */
-    uint8_t *scratch;                /* of the largest value and one more byte */
+    uint64_t ghosts, ghosts_flushed; /* since the start */
+    uint8_t *scratch;                /* one byte more than the largest value */
     struct store_model_seen seen;
 };
 
@@ -95,7 +95,7 @@ static uint32_t random_length(struct model *model)
 
     switch (store_random_below(&model->random, 24)) {
     case 0:
-        return store_random_below(&model->random, max + 2); /* one past what is allowed */
+        return store_random_below(&model->random, max + 2); /* one past the limit */
     case 1:
         return store_random_below(&model->random, 6000);
     case 2:
@@ -114,7 +114,7 @@ static void random_bytes(struct model *model, uint32_t length)
         model->scratch[i] = (uint8_t)(first + i * (first >> 56 | 1));
 }
 
-/* The outcome of a write that changed or did not change `item` into value and expiry. */
+/* Checks the outcome of a write and updates `item`. */
 static void settle(struct model *model, struct expected *item, int rc, int wanted,
                    const struct okv_store_outcome *outcome, const uint8_t *value, uint32_t length,
                    uint64_t expiry)
@@ -205,7 +205,7 @@ static void append(struct model *model, struct expected *item)
     uint32_t before = is_live(model, item) ? item->length : 0;
     uint32_t max = model->region.store.max_value;
 
-    /* Also to the limit and one past it. */
+    /* Also up to the limit, and one past it. */
     uint32_t exact = max - before + store_random_below(&model->random, 2);
     write.value_length = store_random_below(&model->random, 20) ? random_length(model) : exact;
     random_bytes(model, write.value_length);
@@ -222,7 +222,7 @@ static void append(struct model *model, struct expected *item)
            is_live(model, item) ? item->expiry : 0);
 }
 
-/* What the value is as a number: 0, OKV_ENUMBER. */
+/* Parses the value as a number. 0, OKV_ENUMBER. */
 static int number_of(const struct expected *item, int64_t *number)
 {
     char text[NUMBER_TEXT] = "";
@@ -297,7 +297,8 @@ static void advance_clock(struct model *model)
 {
     model->clock += 1 + store_random_below(&model->random, 2000);
     okv_store_set_clock(&model->region.store, model->clock, store_random_below(&model->random, 2));
-    okv_store_set_clock(&model->region.store, model->clock - 1, false); /* never set back */
+    okv_store_set_clock(&model->region.store, model->clock - 1,
+                        false); /* an earlier time must be ignored */
     for (unsigned i = 0; i < model->params->keys; i++) {
         struct expected *item = &model->items[i];
         if (item->there && !item->ghost && !is_live(model, item)) {
@@ -321,7 +322,7 @@ static void flush(struct model *model)
     }
 }
 
-/* The number of a key is its first bytes; see model_open. */
+/* A key begins with its number: model_open(). */
 static struct expected *item_of(struct model *model, const struct okv_entry *entry)
 {
     uint32_t index = entry->key_length == 1 ? entry->key[0] : okv_get_u32(entry->key);
@@ -362,7 +363,7 @@ static void check_all(struct model *model)
         assert_true(item->walked || !is_live(model, item));
         ghosts += item->ghost && item->walked;
     }
-    /* Flush may or may not count what had expired. */
+    /* Flush may or may not count expired items. */
     uint64_t expired = atomic_load(&model->region.store.totals.expired);
     assert_in_range(expired + ghosts, model->ghosts - model->ghosts_flushed, model->ghosts);
     model->seen.references += audit.references > 0;
@@ -372,7 +373,7 @@ static void check_all(struct model *model)
         model->seen.most_buckets = audit.buckets;
 }
 
-/* A sweep over all buckets leaves nothing whose time has come, if there is room at all. */
+/* A sweep over all buckets removes every expired item, if there is room to do so. */
 static void sweep_all(struct model *model)
 {
     struct store_audit audit;
@@ -422,7 +423,7 @@ static void run(struct model *model, unsigned steps)
     }
 }
 
-/* Key lengths at every limit of the format, and the usual ones. */
+/* Key lengths at every limit of the format, and common ones. */
 static uint32_t key_length_of(unsigned index)
 {
     static const uint32_t special[] = {4, 255, 256, OKV_KEY_MAX, 28, 29, 30, 57, 58, 59};
@@ -446,7 +447,7 @@ static void make_key(struct model *model, unsigned index)
         memcpy(item->key, number, item->key_length);
         return;
     }
-    do { /* with as many bytes to vary as the hash needs */
+    do { /* 8 bytes or more: enough of them vary for any common_bits */
         okv_put_u32(item->key, index);
         for (uint32_t i = 4; i < item->key_length; i++)
             item->key[i] = (uint8_t)(store_random_next(&model->random) >> 32);
@@ -474,7 +475,7 @@ static struct model *model_open(const struct store_model_params *params)
 static void model_close(struct model *model, struct store_model_seen *seen)
 {
     for (unsigned i = 0; i < model->params->keys; i++)
-        while (is_live(model, &model->items[i])) { /* a condition may be wrong */
+        while (is_live(model, &model->items[i])) { /* a random condition may fail */
             catch_up(model, &model->items[i]);
             delete_item(model, &model->items[i]);
         }

@@ -15,7 +15,7 @@
 #include "shared/format/hash.h"
 #include "shared/format/linear.h"
 
-/* Attempts until a table counts as damaged; each gives its time slice to the writer. */
+/* Attempts before a table counts as damaged; each yields to the writer. */
 #define ATTEMPTS 100000
 
 __attribute__((no_sanitize("thread"), noinline)) void store_reader_copy(void *to, const void *from,
@@ -35,7 +35,7 @@ __attribute__((no_sanitize("thread"), noinline)) void store_reader_copy(void *to
     okv_snapshot_fence();
 }
 
-/* What a client does after an image that did not pass: the count and the directory anew. */
+/* Reads bucket count and directory again, as a client does after a rejected image. */
 static void refresh(struct store_reader *reader)
 {
     struct okv_table_status status;
@@ -101,7 +101,7 @@ static enum verdict read_extent(struct store_reader *reader, const struct search
     }
 }
 
-/* Searches the image at hand. */
+/* Searches the current image. */
 static enum verdict search_image(struct store_reader *reader, const struct search *search)
 {
     uint32_t position = 0;
@@ -137,7 +137,7 @@ static enum verdict read_image(struct store_reader *reader, const struct search 
     return FOUND;
 }
 
-/* The pages of a bucket whose page 0 is at hand. */
+/* Reads and searches the overflow pages of a bucket whose primary page is the current image. */
 static enum verdict search_pages(struct store_reader *reader, const struct search *search)
 {
     uint64_t version = okv_bucket_version(reader->image);
@@ -172,7 +172,7 @@ static enum verdict attempt(struct store_reader *reader, struct search *search)
     unsigned depth = okv_bucket_depth(reader->image);
     bool home = okv_hash_bucket(search->hash, depth) == search->bucket;
     if (!home && okv_hash_bucket(search->bucket, depth) != search->bucket)
-        reader->directory[segment] = 0; /* given up: its segment may be elsewhere by now */
+        reader->directory[segment] = 0; /* its segment may have moved */
     reader->count = okv_linear_learn(reader->count, search->bucket, depth);
     if (home)
         return search_pages(reader, search);

@@ -1,10 +1,9 @@
 /*
- * Reads a table from its raw bytes, the way a client does (docs/consistency.md
- * section 3), also while others write to it. It keeps what it has learned of the
- * number of buckets and of the directory until an image tells otherwise.
+ * Reads a table from its raw bytes, as a client does (docs/consistency.md section 3), also while
+ * other threads write. It keeps bucket count and directory until an image contradicts them.
  *
- * One thread uses a reader. It copies what it looks at, word by word and out of the
- * sight of ThreadSanitizer: such READs race with the writer by design.
+ * One thread uses a reader. It copies bytes word by word, without ThreadSanitizer: such READs race
+ * with the writer by design.
  */
 #ifndef OKV_TESTS_STORE_READER_H
 #define OKV_TESTS_STORE_READER_H
@@ -17,18 +16,18 @@
 struct store_reader {
     const uint8_t *base; /* of the region */
     struct okv_superblock table;
-    uint64_t count; /* of buckets, as far as this reader knows */
+    uint64_t count; /* of buckets, as this reader knows it */
     uint64_t directory[OKV_DIRECTORY_ENTRIES];
     uint8_t image[OKV_BUCKET_SIZE_MAX];
-    uint8_t *extent; /* room for the largest */
+    uint8_t *extent; /* buffer for the largest */
     uint64_t extent_size;
-    /* What happened so far. */
+    /* Counters. */
     uint64_t reads;    /* of images and extents */
-    uint64_t rejected; /* reads that did not pass */
+    uint64_t rejected; /* reads that failed a check */
     uint64_t led_on;   /* images that led to another bucket */
 };
 
-/* What a reader found; pointers are valid until it is used again. */
+/* An item that a reader found; pointers are valid until its next call. */
 struct store_found {
     const uint8_t *value;
     uint32_t value_length;
@@ -39,17 +38,17 @@ struct store_found {
     unsigned reads;
 };
 
-/* Fails the test when there is no superblock. Values have at most `value_max` bytes. */
+/* Fails the test without a superblock. Values have at most `value_max` bytes. */
 void store_reader_open(struct store_reader *reader, const void *base, uint64_t length,
                        uint32_t value_max);
 void store_reader_close(struct store_reader *reader);
 
-/* OKV_ENOTFOUND. OKV_ECORRUPT: never got whole images. OKV_EPROTO: a whole image leads out
- * of the region or says what can't be. An item whose time has come is found. */
+/* OKV_ENOTFOUND. OKV_ECORRUPT: it never got whole images. OKV_EPROTO: a whole image leads out of
+ * the region or is impossible. Expired items are found. */
 int store_reader_find(struct store_reader *reader, const void *key, uint32_t key_length,
                       struct store_found *out);
 
-/* Copies bytes that others may be writing. */
+/* Copies bytes that other threads may be writing. */
 void store_reader_copy(void *to, const void *from, uint64_t length);
 
 #endif

@@ -79,7 +79,7 @@ static void expect_found(int rc, bool there, const uint8_t *found, uint32_t foun
     assert_true(value_length == 0 || memcmp(found, value, value_length) == 0);
 }
 
-/* At rest a reader needs to refresh what it knows at most once. */
+/* Without writers a reader needs at most one refresh. */
 static int find_at_rest(struct store_region *region, const void *key, uint32_t key_length,
                         struct store_found *found)
 {
@@ -131,7 +131,7 @@ void store_region_audit(struct store_region *region, store_audit_visit *visit, v
                      audit->overflow_pages * store_size_class(store->table.bucket_size));
 }
 
-/* The index follows what is deleted by some buckets a change: further changes let it end. */
+/* The index shrinks by a few buckets per change, so further changes are needed. */
 static void change_until_small(struct store_region *region)
 {
     for (unsigned i = 0; i < 100000; i++) {

@@ -10,7 +10,7 @@
 #include "tests/support/store_audit.h"
 #include "tests/support/store_reader.h"
 
-/* Sanitizers make everything several times slower: the counts of long runs are divided. */
+/* Divides the steps of long runs, because sanitizers are several times slower. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define STORE_TEST_SLOWNESS 4u
 #elif defined(__has_feature)
@@ -32,8 +32,8 @@ struct store_region {
     uint64_t empty_used;        /* bytes of the heap that an empty table uses */
 };
 
-/* Makes the region and fills in base, boot_id and hash_seed; what else is 0 in `wanted` is
- * the store's default, but max_value: 64 KiB. */
+/* Makes the region and sets base, boot_id and hash_seed. Other fields of `wanted` that are 0 get
+ * the store's default; max_value gets 64 KiB. */
 void store_region_open(struct store_region *region, const struct okv_store_params *wanted);
 void store_region_close(struct store_region *region);
 
@@ -42,25 +42,25 @@ int store_region_put(struct store_region *region, const void *key, uint32_t key_
                      const void *value, uint32_t value_length, uint64_t *version);
 int store_region_delete(struct store_region *region, const void *key, uint32_t key_length);
 
-/* Fails unless store and raw images agree that the key has these bytes and this
- * version; `version` 0: that it is not there. */
+/* Fails unless store and raw images agree that the key has these bytes and this version;
+ * `version` 0: that there is no such key. */
 void store_region_expect(struct store_region *region, const void *key, uint32_t key_length,
                          const void *value, uint32_t value_length, uint64_t version);
 
-/* Walks the whole table; fails unless totals and heap are what is there. */
+/* Walks the whole table; fails unless it matches totals and heap. */
 void store_region_audit(struct store_region *region, store_audit_visit *visit, void *context,
                         struct store_audit *audit);
-/* Fails unless the table has no item and, when `as_made`, the heap is as in the beginning. */
+/* Fails unless the table is empty and, if `as_made`, the heap is as at the start. */
 void store_region_expect_empty(struct store_region *region, bool as_made);
 
-/* The next text of the form "k<number>", from *number on, whose hash ends in `bits` zeros. */
+/* The next key "k<number>", from *number on, whose hash ends in `bits` zero bits. */
 void store_region_key(const struct store_region *region, unsigned bits, unsigned *number,
                       char key[24]);
 
-/* The bucket of a key, for as long as no other is split or merged. */
+/* The bucket of a key, until the next split or merge. */
 uint64_t store_region_bucket(const struct store_region *region, const char *key);
 
-/* Numbers that repeat with the same seed. */
+/* Random numbers, repeatable by their seed. */
 struct store_random {
     uint64_t state;
 };
@@ -69,7 +69,7 @@ void store_random_init(struct store_random *random);
 uint64_t store_random_next(struct store_random *random);
 uint32_t store_random_below(struct store_random *random, uint32_t limit);
 
-/* Whether $OKV_LONG asks for the long form of a test. */
+/* Whether $OKV_LONG asks for a long run. */
 bool store_test_is_long(void);
 
 #endif

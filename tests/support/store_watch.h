@@ -1,11 +1,10 @@
 /*
- * Keys that are changed by some threads while others read them from the raw bytes
- * of the region and know what they may find.
+ * Some threads change keys while others read them from the raw bytes of the region and check what
+ * they find.
  *
- * Each key belongs to one changing thread. A change has a number, which its value
- * carries. Before and after each change its number is made known; a reader that looks
- * before and after its get so knows which changes the value may be of, and whether the key
- * may have been away meanwhile.
+ * Each key belongs to one changing thread. The value carries the number of its change. The thread
+ * publishes the number before and after each change. A reader reads these numbers before and after
+ * its get. So it knows which values it may find, and whether the key may have been missing.
  */
 #ifndef OKV_TESTS_STORE_WATCH_H
 #define OKV_TESTS_STORE_WATCH_H
@@ -20,21 +19,21 @@
 #define WATCH_VALUE_MIN 8u /* bytes: the numbers of key and change */
 
 struct store_watched {
-    /* Twice the change's number; plus 1 when the key is there after it. */
+    /* Twice the change's number, plus 1 if the key exists after it. */
     _Atomic uint32_t begun, done;
-    _Atomic uint32_t away; /* number of the last removal that has begun */
+    _Atomic uint32_t away; /* number of the last removal that began */
 };
 
 struct store_watch {
     struct store_region *region;
     unsigned count;
-    uint32_t key_length; /* from 8 */
+    uint32_t key_length; /* at least 8 */
     uint32_t value_max;
     struct store_watched *keys;
-    _Atomic unsigned known; /* the readers take keys below this */
+    _Atomic unsigned known; /* readers choose keys below this */
     atomic_bool stop;
     atomic_uint_fast64_t gets;
-    atomic_bool failed; /* `failure` says how */
+    atomic_bool failed; /* `failure` says why */
     pthread_mutex_t lock;
     char failure[256];
 };
@@ -43,18 +42,18 @@ void store_watch_open(struct store_watch *watch, struct store_region *region, un
                       uint32_t key_length, uint32_t value_max);
 void store_watch_close(struct store_watch *watch);
 
-/* Changes one key: by the thread that it belongs to. `work` is that thread's; `value` has room
- * for value_max. Return what the store does; OKV_EFULL leaves the key as it was, and whatever else
- * the state of the key does not explain is a failure. */
+/* Changes one key, by its own thread. `work` is that thread's; `value` has room for value_max.
+ * Returns the store's result. OKV_EFULL must leave the key unchanged. Any other result must match
+ * the key's state. */
 int store_watch_put(struct store_watch *watch, struct okv_store_work *work, uint8_t *value,
                     unsigned index, uint32_t length);
 int store_watch_delete(struct store_watch *watch, struct okv_store_work *work, unsigned index);
 
-/* Looks a key up and checks what is found. False: watch->failure says what is wrong. */
+/* Looks a key up and checks the result. False: watch->failure says what is wrong. */
 bool store_watch_check(struct store_watch *watch, struct store_reader *reader, unsigned index);
 
-/* Threads that check keys at random until store_watch_join(), which fails the test when one
- * found anything wrong. */
+/* Starts threads that check random keys until store_watch_join(), which fails the test if one found
+ * an error. */
 struct store_watcher {
     pthread_t thread;
     struct store_watch *watch;

@@ -1,5 +1,5 @@
-/* The acceptor: who is refused and why, and what a refusal leaves behind. The transport is a list
- * of clients that come, and does with them what it is told. */
+/* The acceptor: which clients it refuses and why, and what a refusal leaves behind. The transport
+ * is a list of connecting clients and accepts them as the test says. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,11 +30,11 @@ struct gate {
     struct okv_endpoint endpoint;
     struct okv_request request;
     struct okv_wire_hello hello;
-    atomic_bool is_endless;  /* the same request comes again and again */
-    atomic_bool is_done;     /* all that came was answered */
-    int accept_answer;       /* what the transport says to accept */
-    int reason;              /* of the last rejection; 0 */
-    struct okv_session *got; /* the last one that was accepted */
+    atomic_bool is_endless;  /* the same request arrives again and again */
+    atomic_bool is_done;     /* every request was answered */
+    int accept_answer;       /* what the transport returns from accept */
+    int reason;              /* of the last rejection, or 0 */
+    struct okv_session *got; /* the last accepted session */
 };
 
 static struct gate gate;
@@ -134,8 +134,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* A client with this id comes, and its request is answered. Returns the reason of the refusal, or
- * 0 and its session. */
+/* A client with this id connects. Returns the reason of the refusal, or 0 and its session. */
 static int come(uint8_t id, uint64_t resume, struct okv_session **out)
 {
     struct okv_hello hello = {.slot_size = OKV_SLOT_SIZE_DEFAULT, .credits = 4, .resume = resume};
@@ -170,7 +169,7 @@ static bool is_replaced(const struct okv_session *session)
     return okv_reply_cache_is_replaced(session->reply_cache, session->id);
 }
 
-static void a_full_server_takes_back_whom_it_has(void **state)
+static void a_full_server_readmits_a_connected_client(void **state)
 {
     struct okv_session *first, *other, *second, *third;
 
@@ -197,7 +196,7 @@ static void a_full_server_takes_back_whom_it_has(void **state)
     assert_int_equal(gate.worker.sessions.clients[0], 0);
 }
 
-static void what_the_transport_refuses_leaves_no_trace(void **state)
+static void a_connection_the_transport_refuses_leaves_no_trace(void **state)
 {
     static const struct {
         int answer, reason;
@@ -231,8 +230,7 @@ static void what_the_transport_refuses_leaves_no_trace(void **state)
     assert_int_equal(gate.core.server->admission.clients, 0);
 }
 
-/* One that always has another request: the acceptor sees the end all the same. */
-static void a_listener_without_end_does_not_keep_the_acceptor(void **state)
+static void an_endless_listener_does_not_keep_the_acceptor_from_stopping(void **state)
 {
     (void)state;
     alarm(PACE_GUARD_MS / 1000);
@@ -252,9 +250,9 @@ static void a_listener_without_end_does_not_keep_the_acceptor(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        GATE_TEST(a_full_server_takes_back_whom_it_has),
-        GATE_TEST(what_the_transport_refuses_leaves_no_trace),
-        GATE_TEST(a_listener_without_end_does_not_keep_the_acceptor),
+        GATE_TEST(a_full_server_readmits_a_connected_client),
+        GATE_TEST(a_connection_the_transport_refuses_leaves_no_trace),
+        GATE_TEST(an_endless_listener_does_not_keep_the_acceptor_from_stopping),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

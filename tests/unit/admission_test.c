@@ -1,4 +1,4 @@
-/* Limits on clients, in all and from one address. */
+/* Limits on clients: in all, and per address. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -87,8 +87,7 @@ static void an_unknown_address_is_one(void **state)
     okv_admission_fini(&admission);
 }
 
-/* Clients come from ever other addresses, and the indices are used again. */
-static void places_are_used_again(void **state)
+static void indices_are_reused(void **state)
 {
     struct okv_admission admission = admission_of(LIMIT, 1);
     uint32_t indices[LIMIT];
@@ -105,8 +104,8 @@ static void places_are_used_again(void **state)
     okv_admission_fini(&admission);
 }
 
-/* Who comes back has no index less than before, and no more. */
-static void one_that_is_replaced_does_not_count(void **state)
+/* A client that comes back fits even at the limit, but only once. */
+static void a_replaced_client_does_not_count(void **state)
 {
     struct okv_admission admission = admission_of(LIMIT, PER_ADDRESS);
     uint32_t indices[LIMIT], index;
@@ -124,13 +123,13 @@ static void one_that_is_replaced_does_not_count(void **state)
         okv_admission_release(&admission, indices[0]);
         expect_refusal(&admission, "new", OKV_REJECT_BUSY);
     }
-    /* From another address: that one's limit counts. */
+    /* From another address, whose limit counts. */
     assert_int_equal(okv_admission_admit(&admission, "1", &indices[0], &index), OKV_REJECT_ADDRESS);
     assert_int_equal(okv_admission_admit(&admission, "new", &indices[0], &index), 0);
     okv_admission_release(&admission, indices[0]);
     expect_refusal(&admission, "0", OKV_REJECT_BUSY);
     okv_admission_fini(&admission);
-    /* It is gone already, as one that ends by itself may be. */
+    /* The replaced client has already left. */
     admission = admission_of(1, 1);
     indices[0] = admit(&admission, "a");
     okv_admission_release(&admission, indices[0]);
@@ -145,8 +144,8 @@ int main(void)
         cmocka_unit_test(all_addresses_share_the_limit),
         cmocka_unit_test(an_address_has_its_own_limit),
         cmocka_unit_test(an_unknown_address_is_one),
-        cmocka_unit_test(places_are_used_again),
-        cmocka_unit_test(one_that_is_replaced_does_not_count),
+        cmocka_unit_test(indices_are_reused),
+        cmocka_unit_test(a_replaced_client_does_not_count),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* The heap: what it hands out, what comes back, and that a full region can be used again. */
+/* The heap: allocation, freeing, and reuse of a full region. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 #include "shared/base/error.h"
 
 #define LENGTH (4u << 20)
-#define FLOOR 70000u /* not at the start of a page, as the end of an index may be */
+#define FLOOR 70000u /* not page-aligned on purpose */
 
 struct region {
     uint8_t *base;
@@ -36,7 +36,7 @@ static void region_close(struct region *region)
     munmap(region->base, LENGTH);
 }
 
-/* Allocates until the heap is full; fills each with its number. Returns how many. */
+/* Allocates until the heap is full and fills each allocation with its number. Returns how many. */
 static unsigned fill(struct region *region, uint64_t size, uint64_t *offsets, unsigned max)
 {
     unsigned n = 0;
@@ -61,7 +61,7 @@ static void free_all(struct region *region, uint64_t size, const uint64_t *offse
     assert_int_equal(okv_heap_used(&region->heap), 0);
 }
 
-static void init_refuses_what_is_no_region(void **state)
+static void init_refuses_invalid_regions(void **state)
 {
     struct okv_heap heap;
     static _Alignas(4096) uint8_t memory[8192];
@@ -107,7 +107,7 @@ static void absurd_sizes_are_refused(void **state)
     region_close(&region);
 }
 
-/* A region that was full of one size serves every other size after all was freed. */
+/* After everything of one size was freed, the region serves every other size. */
 static void a_full_region_can_be_used_by_other_sizes(void **state)
 {
     static const uint64_t sizes[] = {31, 64, 300, 512, 1000, 4096, 15000, 100000, 31};
@@ -129,8 +129,8 @@ static void a_full_region_can_be_used_by_other_sizes(void **state)
     free(offsets);
 }
 
-/* One freed piece makes room for one more of its size. */
-static void a_full_region_takes_what_was_freed(void **state)
+/* Freeing one allocation makes room for one of its size. */
+static void freed_memory_is_reused_in_a_full_region(void **state)
 {
     struct region region;
     uint64_t *offsets = calloc(LENGTH / 16, sizeof *offsets);
@@ -150,7 +150,7 @@ static void a_full_region_takes_what_was_freed(void **state)
     free(offsets);
 }
 
-static void sizes_are_what_an_allocation_takes(void **state)
+static void heap_size_is_what_an_allocation_takes(void **state)
 {
     struct region region;
 
@@ -165,9 +165,9 @@ static void sizes_are_what_an_allocation_takes(void **state)
     region_close(&region);
 }
 
-/* Of the first half of what was allocated an eighth is left, of the other half everything:
- * only what is left of the first is worth moving. */
-static void what_lies_among_holes_is_sparse(void **state)
+/* An eighth of the first half of the allocations is left, and all of the second half. Only the
+ * former is worth moving. */
+static void allocations_among_holes_are_sparse(void **state)
 {
     enum { COUNT = 2048 };
     struct region region;
@@ -185,7 +185,7 @@ static void what_lies_among_holes_is_sparse(void **state)
     for (unsigned i = 0; i < COUNT / 2; i += 8)
         sparse += okv_heap_is_sparse(&region.heap, offsets[i]);
     assert_true(sparse > COUNT / 2 / 8 / 2);
-    /* The last slab of the first half may be the first of the other. */
+    /* One slab may hold the end of the first half and the begin of the second. */
     for (unsigned i = COUNT / 2 + 64; i < COUNT; i++)
         assert_false(okv_heap_is_sparse(&region.heap, offsets[i]));
     region_close(&region);
@@ -209,8 +209,8 @@ static void heaps_are_independent(void **state)
     region_close(&b);
 }
 
-/* An arena that is not given back would run out after 4094. */
-static void heaps_come_and_go(void **state)
+/* jemalloc has 4094 arenas. */
+static void arenas_are_destroyed_with_their_heap(void **state)
 {
     (void)state;
     for (int i = 0; i < 6000; i++) {
@@ -225,15 +225,15 @@ static void heaps_come_and_go(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(init_refuses_what_is_no_region),
+        cmocka_unit_test(init_refuses_invalid_regions),
         cmocka_unit_test(space_comes_from_the_end),
         cmocka_unit_test(absurd_sizes_are_refused),
         cmocka_unit_test(a_full_region_can_be_used_by_other_sizes),
-        cmocka_unit_test(a_full_region_takes_what_was_freed),
-        cmocka_unit_test(sizes_are_what_an_allocation_takes),
-        cmocka_unit_test(what_lies_among_holes_is_sparse),
+        cmocka_unit_test(freed_memory_is_reused_in_a_full_region),
+        cmocka_unit_test(heap_size_is_what_an_allocation_takes),
+        cmocka_unit_test(allocations_among_holes_are_sparse),
         cmocka_unit_test(heaps_are_independent),
-        cmocka_unit_test(heaps_come_and_go),
+        cmocka_unit_test(arenas_are_destroyed_with_their_heap),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* What the worker does between requests. The time is set by the tests: nothing here waits. */
+/* Work between requests. The tests set the clock; nothing waits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,15 +39,15 @@ static int teardown(void **state)
     return 0;
 }
 
-/* As if the worker came by at this time. */
-static void come_by(struct house *house, uint64_t clock_ms)
+/* Runs the housekeeper as if the clock stood at this time. */
+static void run_at(struct house *house, uint64_t clock_ms)
 {
     house->housekeeping.clock_ms = clock_ms;
     okv_store_set_clock(&house->core.server->store, clock_ms, false);
     okv_housekeeping_run(&house->housekeeping, house->core.server, &house->core.work);
 }
 
-/* The time that readers see. */
+/* The clock that readers see. */
 static uint64_t published(const struct house *house)
 {
     const struct okv_server *server = house->core.server;
@@ -59,7 +59,7 @@ static uint64_t published(const struct house *house)
     return status.clock_ms;
 }
 
-static void the_store_is_told_the_servers_time(void **state)
+static void the_store_gets_the_servers_clock(void **state)
 {
     struct house *house = *state;
     struct okv_server *server = house->core.server;
@@ -74,32 +74,32 @@ static void the_store_is_told_the_servers_time(void **state)
 }
 
 /* An idle server sleeps for ever and touches nothing. */
-static void where_nothing_expires_there_is_nothing_to_do(void **state)
+static void without_expiring_items_nothing_is_done(void **state)
 {
     struct house *house = *state;
     uint64_t before = published(house);
 
     server_core_put(&house->core, "stays", 's', 100, 0);
     for (uint64_t ms = 0; ms < 1000; ms += 100)
-        come_by(house, BEGIN_MS + ms);
+        run_at(house, BEGIN_MS + ms);
     assert_int_equal(published(house), before);
     assert_int_equal(okv_housekeeping_sleep_ms(house->core.server, -1), -1);
     assert_int_equal(okv_housekeeping_sleep_ms(house->core.server, 10), 10);
     assert_int_equal(okv_housekeeping_sleep_ms(house->core.server, 5000), 5000);
 }
 
-static void the_first_item_that_expires_publishes_the_time(void **state)
+static void the_first_expiring_item_publishes_the_clock(void **state)
 {
     struct house *house = *state;
 
-    come_by(house, BEGIN_MS);
+    run_at(house, BEGIN_MS);
     assert_int_not_equal(published(house), BEGIN_MS);
     server_core_put(&house->core, "goes", 'g', 100, 500);
-    come_by(house, BEGIN_MS);
+    run_at(house, BEGIN_MS);
     assert_int_equal(published(house), BEGIN_MS);
 }
 
-static void the_time_is_published_often_but_not_always(void **state)
+static void the_clock_is_published_at_an_interval(void **state)
 {
     struct house *house = *state;
     unsigned publications = 0;
@@ -107,7 +107,7 @@ static void the_time_is_published_often_but_not_always(void **state)
 
     server_core_put(&house->core, "goes", 'g', 100, 60000000);
     for (uint64_t ms = BEGIN_MS; ms < BEGIN_MS + 10000; ms++) {
-        come_by(house, ms);
+        run_at(house, ms);
         uint64_t seen = published(house);
         assert_true(seen <= ms);
         assert_in_range(ms - seen, 0, 100);
@@ -120,8 +120,8 @@ static void the_time_is_published_often_but_not_always(void **state)
     assert_int_equal(okv_housekeeping_sleep_ms(house->core.server, 5000), 100);
 }
 
-/* Nobody asks for the items, and their memory comes back. */
-static void what_expired_is_swept_away(void **state)
+/* Memory is freed even though no request touches the items. */
+static void expired_items_are_swept(void **state)
 {
     enum { ITEMS = 200 };
     struct house *house = *state;
@@ -129,7 +129,7 @@ static void what_expired_is_swept_away(void **state)
     uint64_t now = BEGIN_MS;
     char key[16];
 
-    come_by(house, now);
+    run_at(house, now);
     server_core_put(&house->core, "stays", 's', 5000, 0);
     server_core_put(&house->core, "stays longer", 'l', 5000, 3600000);
     uint64_t user_bytes = atomic_load(&store->totals.user_bytes);
@@ -137,21 +137,20 @@ static void what_expired_is_swept_away(void **state)
         snprintf(key, sizeof key, "goes-%d", i);
         server_core_put(&house->core, key, i, i % 4 ? 20 : 5000, 1 + (uint64_t)i);
     }
-    come_by(house, now += ITEMS + 1);
+    run_at(house, now += ITEMS + 1);
     for (int round = 0; round < 100 && atomic_load(&store->totals.items) > 2; round++)
-        come_by(house, now += 100);
+        run_at(house, now += 100);
     assert_int_equal(atomic_load(&store->totals.items), 2);
     assert_int_equal(atomic_load(&store->totals.expired), ITEMS);
     assert_int_equal(atomic_load(&store->totals.expiring), 1);
     assert_int_equal(atomic_load(&store->totals.user_bytes), user_bytes);
-    come_by(house, now + 3600000);
-    come_by(house, now + 3600100);
+    run_at(house, now + 3600000);
+    run_at(house, now + 3600100);
     assert_int_equal(atomic_load(&store->totals.items), 1);
     assert_int_equal(okv_housekeeping_sleep_ms(house->core.server, -1), -1);
 }
 
-/* However often the worker comes by. */
-static void sweeps_are_apart(void **state)
+static void sweeps_keep_an_interval(void **state)
 {
     struct house *house = *state;
     unsigned sweeps = 0;
@@ -159,7 +158,7 @@ static void sweeps_are_apart(void **state)
     server_core_put(&house->core, "goes", 'g', 100, 60000000);
     for (uint64_t ms = BEGIN_MS; ms < BEGIN_MS + 1000; ms++) {
         uint64_t before = atomic_load(&house->core.server->store.swept);
-        come_by(house, ms);
+        run_at(house, ms);
         sweeps += atomic_load(&house->core.server->store.swept) != before;
     }
     assert_int_equal(sweeps, 10);
@@ -170,12 +169,12 @@ static void sweeps_are_apart(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        HOUSE_TEST(the_store_is_told_the_servers_time),
-        HOUSE_TEST(where_nothing_expires_there_is_nothing_to_do),
-        HOUSE_TEST(the_first_item_that_expires_publishes_the_time),
-        HOUSE_TEST(the_time_is_published_often_but_not_always),
-        HOUSE_TEST(what_expired_is_swept_away),
-        HOUSE_TEST(sweeps_are_apart),
+        HOUSE_TEST(the_store_gets_the_servers_clock),
+        HOUSE_TEST(without_expiring_items_nothing_is_done),
+        HOUSE_TEST(the_first_expiring_item_publishes_the_clock),
+        HOUSE_TEST(the_clock_is_published_at_an_interval),
+        HOUSE_TEST(expired_items_are_swept),
+        HOUSE_TEST(sweeps_keep_an_interval),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* When a client is sent a heartbeat, and when it is given up, by what its device acknowledges. */
+/* Keepalive: when a client gets a heartbeat, and when it counts as dead. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,8 +8,8 @@
 
 #include "server/session/keepalive.h"
 
-/* Ticks for as long as the client is taken for alive and nothing comes from it; what is sent a
- * heartbeat waits from then on. Returns the number of the tick that gave it up. */
+/* Ticks without acknowledgements until the client counts as dead. A heartbeat stays unacknowledged.
+ * Returns the number of the last tick. */
 static unsigned ticks_until_dead(struct okv_keepalive *keepalive, struct okv_conn *conn)
 {
     for (unsigned tick = 1; tick < 100; tick++) {
@@ -39,8 +39,8 @@ static void a_silent_client_is_sent_a_heartbeat(void **state)
     }
 }
 
-/* Traffic is a sign of life: nobody that has some is sent a heartbeat. */
-static void a_client_with_traffic_is_left_alone(void **state)
+/* Traffic is a sign of life. */
+static void a_client_with_traffic_gets_no_heartbeat(void **state)
 {
     struct okv_keepalive keepalive = {.is_up = true};
     struct okv_conn conn = {.acknowledged = 0};
@@ -53,8 +53,8 @@ static void a_client_with_traffic_is_left_alone(void **state)
     }
 }
 
-/* Wherever its last sign of life was: within the six ticks, and not before three have passed
- * since something was asked of it. */
+/* A client is dead at most six ticks after its last sign of life, and not before three ticks after
+ * something became outstanding. */
 static void a_dead_client_is_found_in_time(void **state)
 {
     struct okv_keepalive keepalive = {.is_up = true};
@@ -68,8 +68,8 @@ static void a_dead_client_is_found_in_time(void **state)
                     OKV_KEEPALIVE_TICKS - 1);
 }
 
-/* It takes no reply: something waits at every tick from the first. */
-static void a_client_that_acknowledges_nothing_is_given_up(void **state)
+/* The client reads no replies, so something is unacknowledged at every tick. */
+static void a_client_that_acknowledges_nothing_is_dead(void **state)
 {
     struct okv_keepalive keepalive = {.is_up = true};
     struct okv_conn conn = {.unacknowledged = 3};
@@ -80,7 +80,7 @@ static void a_client_that_acknowledges_nothing_is_given_up(void **state)
     assert_int_equal(okv_keepalive_tick(&keepalive, &conn), OKV_KEEPALIVE_DEAD);
 }
 
-static void a_late_acknowledgement_begins_anew(void **state)
+static void a_late_acknowledgement_restarts_the_count(void **state)
 {
     struct okv_keepalive keepalive = {.is_up = true};
     struct okv_conn conn = {.unacknowledged = 3};
@@ -94,7 +94,7 @@ static void a_late_acknowledgement_begins_anew(void **state)
     }
 }
 
-/* It may not be ready to answer a heartbeat; but one that never is has no more time than others. */
+/* A new client may not be ready to answer. One that never is gets no more time than others. */
 static void a_new_client_is_not_sent_a_heartbeat_at_once(void **state)
 {
     struct okv_keepalive keepalive = {.waits = 0};
@@ -105,10 +105,10 @@ static void a_new_client_is_not_sent_a_heartbeat_at_once(void **state)
         assert_int_equal(okv_keepalive_tick(&keepalive, &conn), OKV_KEEPALIVE_FINE);
     assert_int_equal(okv_keepalive_tick(&keepalive, &conn), OKV_KEEPALIVE_HEARTBEAT);
     assert_in_range(OKV_KEEPALIVE_GRACE, OKV_KEEPALIVE_TICKS / 3, OKV_KEEPALIVE_TICKS / 2);
-    /* The first tick may come at once: the last one is then at five sixths of the time. */
+    /* The first tick may come at once; the last one then comes at five sixths of the time. */
     keepalive = (struct okv_keepalive){.waits = 0};
     assert_in_range(ticks_until_dead(&keepalive, &conn), 1, OKV_KEEPALIVE_TICKS);
-    /* What came from it, or was acknowledged by it, shows that it is ready. */
+    /* A message or an acknowledgement shows that it is ready. */
     keepalive = (struct okv_keepalive){.is_up = true};
     conn.unacknowledged = 0;
     assert_int_equal(okv_keepalive_tick(&keepalive, &conn), OKV_KEEPALIVE_HEARTBEAT);
@@ -122,11 +122,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_silent_client_is_sent_a_heartbeat),
-        cmocka_unit_test(a_client_with_traffic_is_left_alone),
+        cmocka_unit_test(a_client_with_traffic_gets_no_heartbeat),
         cmocka_unit_test(a_dead_client_is_found_in_time),
-        cmocka_unit_test(a_client_that_acknowledges_nothing_is_given_up),
+        cmocka_unit_test(a_client_that_acknowledges_nothing_is_dead),
         cmocka_unit_test(a_new_client_is_not_sent_a_heartbeat_at_once),
-        cmocka_unit_test(a_late_acknowledgement_begins_anew),
+        cmocka_unit_test(a_late_acknowledgement_restarts_the_count),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

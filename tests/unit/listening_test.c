@@ -1,5 +1,5 @@
-/* A server that finds its address in use: how often it tries, and what it says. The transport is
- * one whose address becomes free after as many attempts as the test says; naps take no time. */
+/* Listening at an address in use: the number of attempts, and the log. The transport's address
+ * becomes free after a number of attempts that the test sets. Naps take no time. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,8 +24,8 @@ struct house {
 };
 
 static struct okv_listener listener;
-static unsigned attempts, free_after; /* attempts that find it in use */
-static int failure;                   /* what comes then; 0: it listens */
+static unsigned attempts, free_after; /* attempts that find the address in use */
+static int failure;                   /* result of later attempts; 0: it listens */
 static uint64_t slept_ns;
 
 int __wrap_nanosleep(const struct timespec *time, struct timespec *left);
@@ -75,7 +75,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Listens; what was said is in house->text. */
+/* Listens; house->text gets the log. */
 static int listen_at(struct house *house, const char *where, struct okv_diag *diag)
 {
     struct okv_listener *out = NULL;
@@ -90,7 +90,7 @@ static int listen_at(struct house *house, const char *where, struct okv_diag *di
     return rc;
 }
 
-static void a_free_address_is_taken_at_once(void **state)
+static void a_free_address_is_used_at_once(void **state)
 {
     struct house *house = *state;
     struct okv_diag diag = {""};
@@ -124,7 +124,7 @@ static void an_address_that_stays_in_use_is_given_up(void **state)
     assert_int_equal(slept_ns, 2000000000u);
     assert_string_equal(diag.text, "another server already listens");
     assert_non_null(strstr(house->text, "rdma://[fd00::1]:7471 is in use"));
-    assert_ptr_equal(strchr(house->text, '\n'), strrchr(house->text, '\n')); /* said once */
+    assert_ptr_equal(strchr(house->text, '\n'), strrchr(house->text, '\n')); /* one line */
 }
 
 static void another_failure_is_not_waited_for(void **state)
@@ -149,7 +149,7 @@ static void another_failure_is_not_waited_for(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        HOUSE_TEST(a_free_address_is_taken_at_once),
+        HOUSE_TEST(a_free_address_is_used_at_once),
         HOUSE_TEST(an_address_that_becomes_free_is_waited_for),
         HOUSE_TEST(an_address_that_stays_in_use_is_given_up),
         HOUSE_TEST(another_failure_is_not_waited_for),

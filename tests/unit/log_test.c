@@ -1,4 +1,4 @@
-/* How many lines the server's log lets through, and that it tells how many it left out. */
+/* The log: its rate, and the count of lines that it left out. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@
 struct fixture {
     struct okv_log log;
     int ends[2];
-    char text[8192]; /* what take() read */
+    char text[8192]; /* of the last read_lines() */
 };
 
 static void open_log(struct fixture *fixture)
@@ -27,8 +27,8 @@ static void open_log(struct fixture *fixture)
     okv_log_init(&fixture->log, fixture->ends[1]);
 }
 
-/* Reads what was written since the last call; returns how many lines that is. */
-static unsigned take(struct fixture *fixture)
+/* Reads the lines since the last call. Returns their number. */
+static unsigned read_lines(struct fixture *fixture)
 {
     ssize_t length = read(fixture->ends[0], fixture->text, sizeof fixture->text - 1);
     unsigned lines = 0;
@@ -53,12 +53,12 @@ static void a_line_is_written_at_once(void **state)
     (void)state;
     open_log(&fixture);
     okv_log_line(&fixture.log, 5, "10.9.9.2:40213: ended");
-    assert_int_equal(take(&fixture), 1);
+    assert_int_equal(read_lines(&fixture), 1);
     assert_string_equal(fixture.text, "okv-server: 10.9.9.2:40213: ended\n");
     close_log(&fixture);
 }
 
-static void a_flood_is_cut_and_counted(void **state)
+static void lines_beyond_the_rate_are_counted(void **state)
 {
     struct fixture fixture;
 
@@ -66,26 +66,26 @@ static void a_flood_is_cut_and_counted(void **state)
     open_log(&fixture);
     for (uint64_t i = 0; i < 100; i++)
         okv_log_line(&fixture.log, 7 * SECOND + i * MS, "flood");
-    assert_int_equal(take(&fixture), OKV_LOG_LINES_MAX);
+    assert_int_equal(read_lines(&fixture), OKV_LOG_LINES_MAX);
     okv_log_line(&fixture.log, 8 * SECOND - 1, "flood");
-    assert_int_equal(take(&fixture), 0);
+    assert_int_equal(read_lines(&fixture), 0);
 
-    /* The next second tells of it before it goes on, and both count. */
+    /* The next second starts with the count, a line like others. */
     for (uint64_t i = 0; i < 100; i++)
         okv_log_line(&fixture.log, 8 * SECOND + i * MS, "flood");
-    assert_int_equal(take(&fixture), OKV_LOG_LINES_MAX);
+    assert_int_equal(read_lines(&fixture), OKV_LOG_LINES_MAX);
     assert_memory_equal(fixture.text, "okv-server: 91 more ", 20);
 
     okv_log_line(&fixture.log, 20 * SECOND, "after it");
-    assert_int_equal(take(&fixture), 2);
+    assert_int_equal(read_lines(&fixture), 2);
     assert_memory_equal(fixture.text, "okv-server: 91 more ", 20);
     assert_non_null(strstr(fixture.text, "after it\n"));
     okv_log_line(&fixture.log, 30 * SECOND, "and all is told");
-    assert_int_equal(take(&fixture), 1);
+    assert_int_equal(read_lines(&fixture), 1);
     close_log(&fixture);
 }
 
-static void the_end_tells_what_was_left_out(void **state)
+static void the_last_line_counts_what_was_left_out(void **state)
 {
     struct fixture fixture;
 
@@ -93,16 +93,16 @@ static void the_end_tells_what_was_left_out(void **state)
     open_log(&fixture);
     for (uint64_t i = 0; i < 13; i++)
         okv_log_line(&fixture.log, SECOND, "flood");
-    assert_int_equal(take(&fixture), OKV_LOG_LINES_MAX);
+    assert_int_equal(read_lines(&fixture), OKV_LOG_LINES_MAX);
     okv_log_fini(&fixture.log);
-    assert_int_equal(take(&fixture), 1);
+    assert_int_equal(read_lines(&fixture), 1);
     assert_memory_equal(fixture.text, "okv-server: 3 more ", 19);
     okv_log_init(&fixture.log, fixture.ends[1]);
     close_log(&fixture);
 }
 
-/* Threads read the clock before they have the lock. */
-static void an_earlier_time_begins_no_second(void **state)
+/* Threads read the clock before they lock. */
+static void an_earlier_time_starts_no_new_second(void **state)
 {
     struct fixture fixture;
 
@@ -110,12 +110,12 @@ static void an_earlier_time_begins_no_second(void **state)
     open_log(&fixture);
     for (uint64_t i = 0; i < 50; i++)
         okv_log_line(&fixture.log, SECOND + i % 2 * 10, "flood");
-    assert_int_equal(take(&fixture), OKV_LOG_LINES_MAX);
+    assert_int_equal(read_lines(&fixture), OKV_LOG_LINES_MAX);
     close_log(&fixture);
 }
 
-/* Nobody reads: no thread of the server waits for that, and no line comes in pieces. */
-static void a_full_pipe_is_not_waited_for(void **state)
+/* Without a reader no thread of the server waits, and no line is cut. */
+static void a_full_pipe_does_not_block(void **state)
 {
     struct fixture fixture;
     char filling[4096] = "";
@@ -124,14 +124,14 @@ static void a_full_pipe_is_not_waited_for(void **state)
     open_log(&fixture);
     while (write(fixture.ends[1], filling, sizeof filling) > 0)
         ;
-    fcntl(fixture.ends[1], F_SETFL, 0); /* from here on a write would block */
+    fcntl(fixture.ends[1], F_SETFL, 0); /* now a write would block */
     for (uint64_t i = 0; i < 25; i++)
         okv_log_line(&fixture.log, SECOND + i * MS, "nobody reads");
     fcntl(fixture.ends[0], F_SETFL, O_NONBLOCK);
     while (read(fixture.ends[0], filling, sizeof filling) > 0)
         ;
     okv_log_line(&fixture.log, 3 * SECOND, "read again");
-    assert_int_equal(take(&fixture), 2);
+    assert_int_equal(read_lines(&fixture), 2);
     assert_memory_equal(fixture.text, "okv-server: 25 more ", 20);
     close_log(&fixture);
 }
@@ -140,10 +140,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_line_is_written_at_once),
-        cmocka_unit_test(a_flood_is_cut_and_counted),
-        cmocka_unit_test(the_end_tells_what_was_left_out),
-        cmocka_unit_test(an_earlier_time_begins_no_second),
-        cmocka_unit_test(a_full_pipe_is_not_waited_for),
+        cmocka_unit_test(lines_beyond_the_rate_are_counted),
+        cmocka_unit_test(the_last_line_counts_what_was_left_out),
+        cmocka_unit_test(an_earlier_time_starts_no_new_second),
+        cmocka_unit_test(a_full_pipe_does_not_block),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

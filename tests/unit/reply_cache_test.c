@@ -1,5 +1,4 @@
-/* Reply caches: what a write that comes again gets, who holds a reply cache, and how long one is
- * kept. */
+/* Reply caches: replies to resent writes, holders, and lifetime. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -140,7 +139,7 @@ static void duplicates_get_the_stored_answer(void **state)
     release(*state, &holder, false);
 }
 
-static void late_ones_are_stale_and_request_slots_are_apart(void **state)
+static void late_writes_are_stale_and_slots_independent(void **state)
 {
     struct holder holder = acquire(*state, 1, 0);
 
@@ -155,7 +154,7 @@ static void late_ones_are_stale_and_request_slots_are_apart(void **state)
     release(*state, &holder, false);
 }
 
-static void one_that_is_being_applied_is_waited_for(void **state)
+static void a_write_that_is_being_applied_is_waited_for(void **state)
 {
     struct holder holder = acquire(*state, 1, 0);
 
@@ -172,7 +171,7 @@ static void one_that_is_being_applied_is_waited_for(void **state)
     release(*state, &holder, false);
 }
 
-static void a_client_that_comes_back_finds_its_results(void **state)
+static void a_client_that_comes_back_finds_its_replies(void **state)
 {
     struct fixture *fixture = *state;
     struct holder first = acquire(fixture, 1, 0);
@@ -205,11 +204,11 @@ static void an_earlier_session_is_replaced(void **state)
     assert_true(second.grant.replaced);
     assert_true(okv_reply_cache_is_replaced(first.grant.reply_cache, first.session_id));
     assert_false(okv_reply_cache_is_replaced(second.grant.reply_cache, second.session_id));
-    /* The earlier one's rendezvous read goes on, and the later one's copy waits for how it ends. */
+    /* The old session's rendezvous read continues. The resent write waits for its end. */
     assert_int_equal(begin(&second, 0, 6), OKV_REPLY_CACHE_WAIT);
     done(&first, 0, 6, 1);
     assert_int_equal(begin(&second, 0, 6), OKV_REPLY_CACHE_ANSWER);
-    /* What the earlier one gives back is no longer its own. */
+    /* The old session is not the holder any more. */
     release(fixture, &first, true);
     fixture->now_ms += 2 * REMEMBER_MS;
     okv_reply_caches_expire(&fixture->reply_caches, fixture->now_ms);
@@ -217,8 +216,8 @@ static void an_earlier_session_is_replaced(void **state)
     release(fixture, &second, false);
 }
 
-/* One write, and then nothing for as long as a reply cache is kept. */
-static struct holder hold_and_forget(struct fixture *fixture)
+/* One write, then no session for as long as a reply cache is kept. */
+static struct holder write_once_and_idle(struct fixture *fixture)
 {
     struct holder holder = acquire(fixture, 1, 0);
 
@@ -231,7 +230,7 @@ static struct holder hold_and_forget(struct fixture *fixture)
 static void a_reply_cache_is_kept_for_a_while(void **state)
 {
     struct fixture *fixture = *state;
-    struct holder first = hold_and_forget(fixture);
+    struct holder first = write_once_and_idle(fixture);
 
     struct holder second = acquire(fixture, 1, first.session_id);
     assert_false(second.grant.resumed);
@@ -244,12 +243,12 @@ static void a_reply_cache_is_kept_for_a_while(void **state)
     assert_int_equal(fixture->reply_caches.idle_count, 1);
 }
 
-/* The welcome of the session for which a reply cache was made got lost: it knows less than the
- * client does. */
-static void a_reply_cache_that_missed_something_is_not_resumed(void **state)
+/* The reply cache was made for a session whose welcome got lost, so it does not know the client's
+ * earlier writes. */
+static void a_reply_cache_that_missed_a_session_is_not_resumed(void **state)
 {
     struct fixture *fixture = *state;
-    struct holder first = hold_and_forget(fixture);
+    struct holder first = write_once_and_idle(fixture);
 
     struct holder lost = acquire(fixture, 1, first.session_id);
     assert_false(lost.grant.resumed);
@@ -265,8 +264,8 @@ static void a_reply_cache_that_missed_something_is_not_resumed(void **state)
     release(fixture, &fresh, false);
 }
 
-/* It is of another boot: sessions of this one are below those to come. */
-static void a_session_that_is_not_of_this_boot_is_not_resumed(void **state)
+/* Sessions of this boot have lower ids than the new one. */
+static void a_session_of_another_boot_is_not_resumed(void **state)
 {
     struct fixture *fixture = *state;
     struct holder first = acquire(fixture, 1, 0);
@@ -281,8 +280,8 @@ static void a_session_that_is_not_of_this_boot_is_not_resumed(void **state)
     release(fixture, &third, false);
 }
 
-/* Another thread gave it back after the time was read. */
-static void a_reply_cache_is_kept_when_its_time_is_still_to_come(void **state)
+/* Another thread released it after the clock was read. */
+static void a_reply_cache_idle_since_the_future_is_kept(void **state)
 {
     struct fixture *fixture = *state;
     struct holder first = acquire(fixture, 1, 0);
@@ -301,7 +300,7 @@ static void a_reply_cache_is_kept_when_its_time_is_still_to_come(void **state)
     assert_int_equal(okv_reply_caches_count(&fixture->reply_caches), 1);
 }
 
-/* ---- sessions that do not come about ---- */
+/* ---- rollback ---- */
 
 static bool rollback(struct fixture *fixture, const struct holder *holder)
 {
@@ -309,7 +308,7 @@ static bool rollback(struct fixture *fixture, const struct holder *holder)
                                     fixture->now_ms);
 }
 
-static void a_new_reply_cache_goes_with_its_session(void **state)
+static void rollback_drops_a_new_reply_cache(void **state)
 {
     struct fixture *fixture = *state;
     struct holder holder = acquire(fixture, 1, 0);
@@ -320,7 +319,7 @@ static void a_new_reply_cache_goes_with_its_session(void **state)
     assert_false(okv_reply_cache_find_holder(&fixture->reply_caches, id_of(1), &admission_index));
 }
 
-static void a_kept_reply_cache_stays(void **state)
+static void rollback_keeps_an_idle_reply_cache(void **state)
 {
     struct fixture *fixture = *state;
     struct holder first = acquire(fixture, 1, 0);
@@ -337,7 +336,7 @@ static void a_kept_reply_cache_stays(void **state)
     release(fixture, &second, false);
 }
 
-static void the_one_that_was_replaced_has_it_again(void **state)
+static void rollback_restores_the_replaced_session(void **state)
 {
     struct fixture *fixture = *state;
     struct holder first = acquire(fixture, 1, 0), failed = acquire(fixture, 1, first.session_id);
@@ -360,7 +359,7 @@ static void the_one_that_was_replaced_has_it_again(void **state)
     assert_true(release(fixture, &second, false));
 }
 
-static void the_one_that_was_replaced_may_be_gone(void **state)
+static void rollback_reports_a_replaced_session_that_ended(void **state)
 {
     struct fixture *fixture = *state;
     struct holder first = acquire(fixture, 1, 0), failed = acquire(fixture, 1, first.session_id);
@@ -375,7 +374,7 @@ static void the_one_that_was_replaced_may_be_gone(void **state)
     assert_true(release(fixture, &second, true));
 }
 
-/* A session that was replaced may outlast the reply cache: it still sees that it was replaced. */
+/* A replaced session may outlast the reply cache. It still finds that it is replaced. */
 static void a_replaced_session_may_end_last(void **state)
 {
     struct fixture *fixture = *state;
@@ -398,7 +397,7 @@ static void a_replaced_session_may_end_last(void **state)
     }
 }
 
-static void the_longest_idle_one_goes_first(void **state)
+static void the_longest_idle_reply_cache_is_dropped_first(void **state)
 {
     struct fixture *fixture = *state;
     struct holder holders[LIMIT];
@@ -423,7 +422,7 @@ static void the_longest_idle_one_goes_first(void **state)
             release(fixture, &holders[i], false);
 }
 
-static void only_changes_leave_a_trace(void **state)
+static void only_writes_are_remembered(void **state)
 {
     (void)state;
     assert_true(okv_reply_cache_is_write(OKV_OP_PUT));
@@ -509,21 +508,21 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         REPLY_CACHE_TEST(duplicates_get_the_stored_answer),
-        REPLY_CACHE_TEST(late_ones_are_stale_and_request_slots_are_apart),
-        REPLY_CACHE_TEST(one_that_is_being_applied_is_waited_for),
-        REPLY_CACHE_TEST(a_client_that_comes_back_finds_its_results),
+        REPLY_CACHE_TEST(late_writes_are_stale_and_slots_independent),
+        REPLY_CACHE_TEST(a_write_that_is_being_applied_is_waited_for),
+        REPLY_CACHE_TEST(a_client_that_comes_back_finds_its_replies),
         REPLY_CACHE_TEST(an_earlier_session_is_replaced),
         REPLY_CACHE_TEST(a_reply_cache_is_kept_for_a_while),
-        REPLY_CACHE_TEST(a_reply_cache_that_missed_something_is_not_resumed),
-        REPLY_CACHE_TEST(a_session_that_is_not_of_this_boot_is_not_resumed),
-        REPLY_CACHE_TEST(a_reply_cache_is_kept_when_its_time_is_still_to_come),
-        REPLY_CACHE_TEST(a_new_reply_cache_goes_with_its_session),
-        REPLY_CACHE_TEST(a_kept_reply_cache_stays),
-        REPLY_CACHE_TEST(the_one_that_was_replaced_has_it_again),
-        REPLY_CACHE_TEST(the_one_that_was_replaced_may_be_gone),
+        REPLY_CACHE_TEST(a_reply_cache_that_missed_a_session_is_not_resumed),
+        REPLY_CACHE_TEST(a_session_of_another_boot_is_not_resumed),
+        REPLY_CACHE_TEST(a_reply_cache_idle_since_the_future_is_kept),
+        REPLY_CACHE_TEST(rollback_drops_a_new_reply_cache),
+        REPLY_CACHE_TEST(rollback_keeps_an_idle_reply_cache),
+        REPLY_CACHE_TEST(rollback_restores_the_replaced_session),
+        REPLY_CACHE_TEST(rollback_reports_a_replaced_session_that_ended),
         REPLY_CACHE_TEST(a_replaced_session_may_end_last),
-        REPLY_CACHE_TEST(the_longest_idle_one_goes_first),
-        REPLY_CACHE_TEST(only_changes_leave_a_trace),
+        REPLY_CACHE_TEST(the_longest_idle_reply_cache_is_dropped_first),
+        REPLY_CACHE_TEST(only_writes_are_remembered),
         REPLY_CACHE_TEST(two_sessions_apply_each_write_once),
     };
 

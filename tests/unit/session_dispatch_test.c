@@ -1,5 +1,4 @@
-/* A worker's sessions: whose requests are served when, what leaves together, and what is answered
- * once. */
+/* Dispatch of requests: order and share of a pass, flushing, and writes that are applied once. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +22,7 @@ static void a_connection_has_its_share_of_a_pass(void **state)
     assert_int_equal(stat_of(&house->core.server->stats.requests_waiting), 12);
     assert_int_equal(house_next_pass(house), OKV_SESSION_SHARE);
     assert_int_equal(many->posted, 2 * OKV_SESSION_SHARE);
-    /* What comes later waits behind what came before. */
+    /* Later requests wait behind earlier ones. */
     house_arrive(house, many, OKV_OP_PING, 0, 21);
     assert_int_equal(many->posted, 2 * OKV_SESSION_SHARE);
     assert_int_equal(house_next_pass(house), 5);
@@ -73,7 +72,7 @@ static void without_a_send_buffer_requests_wait(void **state)
     assert_int_equal(client->posted, 5);
 }
 
-static void a_request_slot_is_free_when_it_is_answered(void **state)
+static void an_answered_request_frees_its_slot(void **state)
 {
     struct house *house = *state;
     struct client *client = &house->clients[0];
@@ -89,14 +88,14 @@ static void a_request_slot_is_free_when_it_is_answered(void **state)
     house_arrive(house, client, OKV_OP_PING, 3, 8);
     assert_true(client->closed);
     assert_int_equal(stat_of(&house->core.server->stats.closed_credit), 1);
-    /* What was answered before still leaves. */
+    /* Earlier replies still leave. */
     assert_int_equal(client->flushed, 5);
     house_arrive(house, client, OKV_OP_PING, 9, 9);
     assert_int_equal(stat_of(&house->core.server->stats.pings), 5);
 }
 
-/* Its sender counted backwards, and does not wait for an answer. */
-static void a_request_slot_is_free_when_its_write_was_dropped(void **state)
+/* The sequence is below the last one, so no reply is due. */
+static void a_dropped_write_frees_its_slot(void **state)
 {
     struct house *house = *state;
     struct client *client = &house->clients[0];
@@ -127,7 +126,7 @@ static void arrive_put_to_rendezvous(struct house *house, struct client *client,
     house_arrive_as(house, client, &put);
 }
 
-/* Rendezvous read `number` of the session ended well. */
+/* Rendezvous read `number` of the session succeeded. */
 static void rendezvous_done(struct house *house, struct client *client, unsigned number)
 {
     const struct okv_event event = {
@@ -136,8 +135,8 @@ static void rendezvous_done(struct house *house, struct client *client, unsigned
     okv_session_rendezvous_done(&house->worker.sessions, client->session, &event);
 }
 
-/* The client is back on another connection and sends it there again: whether it comes back before
- * the value is there or after, nothing is posted to the connection that it gave up. */
+/* The client resends the PUT on another connection, before or after the value arrived. Nothing is
+ * posted to the old connection. */
 static void a_rendezvous_of_a_replaced_session_does_nothing(void **state)
 {
     struct house *house = *state;
@@ -168,7 +167,7 @@ static void a_rendezvous_of_a_replaced_session_does_nothing(void **state)
     assert_int_equal(stat_of(&stats->puts), 2);
 }
 
-/* It ended well, and was to be answered. */
+/* It succeeded and was waiting for its reply. */
 static void a_rendezvous_that_ended_is_not_answered_to_a_replaced_session(void **state)
 {
     struct house *house = *state;
@@ -183,7 +182,7 @@ static void a_rendezvous_that_ended_is_not_answered_to_a_replaced_session(void *
     assert_true(first->closed);
 }
 
-/* The client is back on another connection while its write is being applied on this one. */
+/* The client resends a write on another connection while this one applies it. */
 static void a_write_that_is_being_applied_elsewhere_is_waited_for(void **state)
 {
     struct house *house = *state;
@@ -230,7 +229,8 @@ static void a_replaced_session_applies_nothing(void **state)
     assert_int_equal(stat_of(&house->core.server->stats.closed_replaced), 1);
     okv_session_closed(&house->worker.sessions, first->session, OKV_EDISCONNECTED);
     assert_int_equal(stat_of(&house->core.server->stats.closed_replaced), 1);
-    assert_int_equal(stat_of(&house->core.server->stats.closed_lost), 1); /* setup's second one */
+    assert_int_equal(stat_of(&house->core.server->stats.closed_lost),
+                     1); /* the second session of setup */
     house_arrive(house, second, OKV_OP_INCR, 0, 1);
     assert_int_equal(second->posted, 1);
 }
@@ -243,8 +243,8 @@ int main(void)
         HOUSE_TEST(a_connection_has_its_share_of_a_pass),
         HOUSE_TEST(the_replies_of_a_pass_leave_together),
         HOUSE_TEST(without_a_send_buffer_requests_wait),
-        HOUSE_TEST(a_request_slot_is_free_when_it_is_answered),
-        HOUSE_TEST(a_request_slot_is_free_when_its_write_was_dropped),
+        HOUSE_TEST(an_answered_request_frees_its_slot),
+        HOUSE_TEST(a_dropped_write_frees_its_slot),
         HOUSE_TEST(a_rendezvous_of_a_replaced_session_does_nothing),
         HOUSE_TEST(a_rendezvous_that_ended_is_not_answered_to_a_replaced_session),
         HOUSE_TEST(a_write_that_is_being_applied_elsewhere_is_waited_for),

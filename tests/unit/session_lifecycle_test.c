@@ -1,4 +1,4 @@
-/* A worker's sessions: why one ends, and what is looked after meanwhile. */
+/* How sessions end: reasons, keepalive, idle and replaced ones, goodbye. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 #include "shared/base/error.h"
 #include "tests/support/session_house.h"
 
-/* Also one that had no turn before the connection ended. */
+/* Also one that was still waiting when the connection ended. */
 static void a_goodbye_counts(void **state)
 {
     struct house *house = *state;
@@ -29,13 +29,13 @@ static void a_goodbye_counts(void **state)
     assert_int_equal(okv_reply_caches_count(&house->core.server->reply_caches), 0);
 }
 
-static void what_the_transport_says_is_counted(void **state)
+static void the_transports_reason_is_counted(void **state)
 {
     struct house *house = *state;
     struct okv_stats *stats = &house->core.server->stats;
     const struct {
         int status;
-        const atomic_uint_fast64_t *figure;
+        const atomic_uint_fast64_t *counter;
     } ends[] = {
         {OKV_EDISCONNECTED, &stats->closed_lost},
         {OKV_ETIMEDOUT, &stats->closed_dead},
@@ -46,7 +46,7 @@ static void what_the_transport_says_is_counted(void **state)
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         okv_session_closed(&house->worker.sessions, house->clients[1].session, ends[i].status);
         assert_true(house->clients[1].destroyed);
-        assert_int_equal(stat_of(ends[i].figure), 1);
+        assert_int_equal(stat_of(ends[i].counter), 1);
         house_open(house, 1, 2, 0);
     }
     assert_int_equal(stat_of(&stats->sessions_total), 2 + sizeof ends / sizeof *ends);
@@ -54,7 +54,7 @@ static void what_the_transport_says_is_counted(void **state)
 
 /* ---- ticks ---- */
 
-static void a_silent_client_is_sent_a_heartbeat_and_given_up(void **state)
+static void a_silent_client_gets_a_heartbeat_and_is_ended(void **state)
 {
     struct house *house = *state;
     struct okv_stats *stats = &house->core.server->stats;
@@ -80,9 +80,8 @@ static void a_silent_client_is_sent_a_heartbeat_and_given_up(void **state)
     assert_int_equal(stat_of(&stats->closed_lost), 0);
 }
 
-/* Ticks come after what had to be polled: a client that asked something is ready for a heartbeat.
- */
-static void a_client_that_asked_something_may_be_sent_a_heartbeat(void **state)
+/* A tick comes after a poll, so a client whose request was seen is ready for a heartbeat. */
+static void a_client_that_sent_a_request_may_get_a_heartbeat(void **state)
 {
     struct house *house = *state;
     struct client *client = &house->clients[0];
@@ -92,40 +91,40 @@ static void a_client_that_asked_something_may_be_sent_a_heartbeat(void **state)
     assert_int_equal(client->heartbeats, 1);
 }
 
-static void look(struct house *house, struct client *client, unsigned times)
+static void scan(struct house *house, struct client *client, unsigned times)
 {
     while (times-- > 0)
         okv_session_count_idle(&house->worker.sessions, client->session, true);
 }
 
-static void an_idle_client_is_sent_away_if_so_asked(void **state)
+static void an_idle_client_is_ended_if_configured(void **state)
 {
-    enum { LOOKS_IN_10_S = 20 };
+    enum { SCANS_IN_10_S = 20 };
     struct house *house = *state;
     struct okv_stats *stats = &house->core.server->stats;
     struct client *idle = &house->clients[0], *waiting = &house->clients[1];
 
     assert_int_equal(okv_sessions_scan_ns(house->worker.server),
-                     UINT64_C(10000000000) / LOOKS_IN_10_S);
-    look(house, idle, 3600);
+                     UINT64_C(10000000000) / SCANS_IN_10_S);
+    scan(house, idle, 3600);
     assert_false(idle->closed);
     house->core.server->config.idle_s = 10;
     waiting->no_buffers = true;
     house_arrive(house, waiting, OKV_OP_PING, 0, 1);
-    look(house, idle, LOOKS_IN_10_S - 1);
+    scan(house, idle, SCANS_IN_10_S - 1);
     house_arrive(house, idle, OKV_OP_PING, 0, 1);
-    look(house, idle, LOOKS_IN_10_S);
+    scan(house, idle, SCANS_IN_10_S);
     /* Its request may be in the endpoint. */
     okv_session_count_idle(&house->worker.sessions, idle->session, false);
     assert_false(idle->closed);
-    look(house, idle, 1);
+    scan(house, idle, 1);
     assert_true(idle->closed);
-    look(house, waiting, 2 * LOOKS_IN_10_S);
+    scan(house, waiting, 2 * SCANS_IN_10_S);
     assert_false(waiting->closed);
     assert_int_equal(stat_of(&stats->closed_idle), 1);
 }
 
-static void sessions_are_looked_at_twice_a_second_at_least(void **state)
+static void sessions_are_scanned_at_least_twice_a_second(void **state)
 {
     struct house *house = *state;
 
@@ -135,7 +134,7 @@ static void sessions_are_looked_at_twice_a_second_at_least(void **state)
     assert_int_equal(okv_sessions_scan_ns(house->worker.server), 100000000);
 }
 
-static void a_replaced_client_is_sent_away(void **state)
+static void a_replaced_session_is_ended(void **state)
 {
     struct house *house = *state;
     struct client *first = &house->clients[0], *second = &house->clients[1];
@@ -149,7 +148,7 @@ static void a_replaced_client_is_sent_away(void **state)
     assert_int_equal(stat_of(&house->core.server->stats.closed_replaced), 1);
 }
 
-static void a_session_has_settled_when_all_was_acknowledged(void **state)
+static void a_session_has_settled_when_everything_is_acknowledged(void **state)
 {
     struct house *house = *state;
     struct client *client = &house->clients[0];
@@ -190,13 +189,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         HOUSE_TEST(a_goodbye_counts),
-        HOUSE_TEST(what_the_transport_says_is_counted),
-        HOUSE_TEST(a_silent_client_is_sent_a_heartbeat_and_given_up),
-        HOUSE_TEST(an_idle_client_is_sent_away_if_so_asked),
-        HOUSE_TEST(a_client_that_asked_something_may_be_sent_a_heartbeat),
-        HOUSE_TEST(sessions_are_looked_at_twice_a_second_at_least),
-        HOUSE_TEST(a_session_has_settled_when_all_was_acknowledged),
-        HOUSE_TEST(a_replaced_client_is_sent_away),
+        HOUSE_TEST(the_transports_reason_is_counted),
+        HOUSE_TEST(a_silent_client_gets_a_heartbeat_and_is_ended),
+        HOUSE_TEST(an_idle_client_is_ended_if_configured),
+        HOUSE_TEST(a_client_that_sent_a_request_may_get_a_heartbeat),
+        HOUSE_TEST(sessions_are_scanned_at_least_twice_a_second),
+        HOUSE_TEST(a_session_has_settled_when_everything_is_acknowledged),
+        HOUSE_TEST(a_replaced_session_is_ended),
         HOUSE_TEST(a_client_is_told_goodbye_once),
     };
 

@@ -1,4 +1,4 @@
-/* Rendezvous reads: values that the server fetches from a client's memory, and the room reserved
+/* Rendezvous reads: values that the server READs from a client's memory, and the extents reserved
  * for them. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,30 +19,30 @@
 #define CLIENT 9
 #define REQUEST_SLOTS 26u /* one for each letter */
 
-/* A session over a transport that takes every rendezvous read down and does nothing. */
+/* A session over a transport that only records rendezvous reads. */
 struct rendezvous_reads {
     struct server_core core;
     struct okv_session *session;
     struct okv_conn conn;
-    uint64_t heap_used;    /* with nothing stored */
-    int rendezvous_answer; /* what the transport says to further rendezvous reads */
-    unsigned taken;        /* rendezvous reads that it was given */
+    uint64_t heap_used;    /* of an empty table */
+    int rendezvous_answer; /* what the transport returns for rendezvous reads */
+    unsigned recorded;     /* rendezvous reads so far */
     struct okv_rendezvous rendezvous[2 * OKV_RENDEZVOUS_MAX];
 };
 
-static int take_rendezvous(struct okv_conn *conn, const struct okv_rendezvous *rendezvous)
+static int record_rendezvous(struct okv_conn *conn, const struct okv_rendezvous *rendezvous)
 {
     struct rendezvous_reads *rendezvous_reads = conn->user;
 
     if (rendezvous_reads->rendezvous_answer)
         return rendezvous_reads->rendezvous_answer;
-    assert_in_range(rendezvous_reads->taken, 0, 2 * OKV_RENDEZVOUS_MAX - 1);
-    rendezvous_reads->rendezvous[rendezvous_reads->taken++] = *rendezvous;
+    assert_in_range(rendezvous_reads->recorded, 0, 2 * OKV_RENDEZVOUS_MAX - 1);
+    rendezvous_reads->rendezvous[rendezvous_reads->recorded++] = *rendezvous;
     return 0;
 }
 
 static const struct okv_transport_ops RENDEZVOUS_OPS = {.name = "rendezvous_reads",
-                                                        .rendezvous = take_rendezvous};
+                                                        .rendezvous = record_rendezvous};
 
 static uint64_t heap_used(const struct rendezvous_reads *rendezvous_reads)
 {
@@ -70,15 +70,15 @@ static int rendezvous_reads_teardown(void **state)
     struct rendezvous_reads *rendezvous_reads = *state;
 
     okv_reply_cache_release(&rendezvous_reads->core.server->reply_caches,
-                              rendezvous_reads->session->reply_cache, rendezvous_reads->session->id,
-                              1, true);
+                            rendezvous_reads->session->reply_cache, rendezvous_reads->session->id,
+                            1, true);
     okv_session_destroy(rendezvous_reads->session);
     server_core_close(&rendezvous_reads->core);
     free(rendezvous_reads);
     return 0;
 }
 
-/* Begins a rendezvous read of `length` bytes for a key of this letter; the message is gone
+/* Begins a rendezvous read of `length` bytes for a key of this letter. The message is overwritten
  * afterwards. */
 static int rendezvous_begin(struct rendezvous_reads *rendezvous_reads, char letter, uint32_t length,
                             uint16_t flags)
@@ -103,8 +103,8 @@ static int rendezvous_begin(struct rendezvous_reads *rendezvous_reads, char lett
     return rc;
 }
 
-/* The transport says how rendezvous read `number` ended; a good one has filled its place with
- * `fill`. */
+/* Rendezvous read `number` ends with `status`. A successful one has filled its extent with `fill`.
+ */
 static void rendezvous_end(struct rendezvous_reads *rendezvous_reads, unsigned number, int status,
                            int fill)
 {
@@ -121,7 +121,7 @@ static void rendezvous_end(struct rendezvous_reads *rendezvous_reads, unsigned n
                                &rendezvous_reads->core.work, &event);
 }
 
-/* The one rendezvous read that waits to be answered is the one of this letter; answers it. */
+/* Only the rendezvous read of this letter waits to be answered. Answers it. */
 static uint64_t rendezvous_answer(struct rendezvous_reads *rendezvous_reads, char letter,
                                   int status)
 {
@@ -144,7 +144,7 @@ static void expect_nothing_reserved(const struct rendezvous_reads *rendezvous_re
     assert_int_equal(heap_used(rendezvous_reads), rendezvous_reads->heap_used);
 }
 
-static void a_rendezvous_puts_what_it_brought(void **state)
+static void a_rendezvous_puts_its_value(void **state)
 {
     static const uint32_t lengths[] = {1, 200, 4096, 50000, 1 << 16, VALUE_MAX};
     struct rendezvous_reads *rendezvous_reads = *state;
@@ -164,11 +164,11 @@ static void a_rendezvous_puts_what_it_brought(void **state)
         assert_null(okv_session_rendezvous_ended(rendezvous_reads->session));
         server_core_delete(&rendezvous_reads->core, "kea");
         expect_nothing_reserved(rendezvous_reads);
-        rendezvous_reads->taken = 0;
+        rendezvous_reads->recorded = 0;
     }
 }
 
-static void a_rendezvous_that_fails_leaves_what_was_there(void **state)
+static void a_failed_rendezvous_keeps_the_old_value(void **state)
 {
     struct rendezvous_reads *rendezvous_reads = *state;
 
@@ -185,8 +185,7 @@ static void a_rendezvous_that_fails_leaves_what_was_there(void **state)
     assert_int_equal(atomic_load(&rendezvous_reads->core.server->stats.rendezvous_failed), 1);
 }
 
-/* The value came, and then the item must not be put. */
-static void a_rendezvous_whose_condition_fails_gives_its_place_back(void **state)
+static void a_failed_condition_releases_the_extent(void **state)
 {
     struct rendezvous_reads *rendezvous_reads = *state;
 
@@ -206,8 +205,7 @@ static void a_rendezvous_whose_condition_fails_gives_its_place_back(void **state
     expect_nothing_reserved(rendezvous_reads);
 }
 
-/* From the begin to the answer, whether the rendezvous read has ended or not. */
-static void every_rendezvous_has_a_place_until_it_is_answered(void **state)
+static void a_rendezvous_is_in_use_until_it_is_answered(void **state)
 {
     struct rendezvous_reads *rendezvous_reads = *state;
 
@@ -218,7 +216,7 @@ static void every_rendezvous_has_a_place_until_it_is_answered(void **state)
     rendezvous_end(rendezvous_reads, 2, 0, 'v');
     assert_int_equal(rendezvous_begin(rendezvous_reads, 'x', 1000, 0), OKV_EAGAIN);
     assert_int_equal(heap_used(rendezvous_reads), used);
-    assert_int_equal(rendezvous_reads->taken, OKV_RENDEZVOUS_MAX);
+    assert_int_equal(rendezvous_reads->recorded, OKV_RENDEZVOUS_MAX);
     rendezvous_answer(rendezvous_reads, 'c', OKV_OK);
     assert_int_equal(rendezvous_begin(rendezvous_reads, 'x', 1000, 0), 0);
     assert_int_equal(rendezvous_reads->rendezvous[OKV_RENDEZVOUS_MAX].cookie,
@@ -242,9 +240,9 @@ static void a_rendezvous_that_cannot_begin_reserves_nothing(void **state)
     rendezvous_reads->rendezvous_answer = 0;
     assert_int_equal(rendezvous_begin(rendezvous_reads, 'a', VALUE_MAX + 1, 0), OKV_EVALUESIZE);
     assert_int_equal(rendezvous_begin(rendezvous_reads, 'a', UINT32_MAX, 0), OKV_EVALUESIZE);
-    assert_int_equal(rendezvous_reads->taken, 0);
+    assert_int_equal(rendezvous_reads->recorded, 0);
     assert_int_equal(rendezvous_reads->session->rendezvous_count, 0);
-    /* A connection that is gone refuses nothing. */
+    /* An ended connection counts no refusal. */
     assert_int_equal(atomic_load(&rendezvous_reads->core.server->stats.puts_refused), 3);
     expect_nothing_reserved(rendezvous_reads);
 }
@@ -264,8 +262,8 @@ static void a_rendezvous_without_room_is_refused(void **state)
     expect_nothing_reserved(rendezvous_reads);
 }
 
-/* What an ended connection brought is not put, since nobody can be told. */
-static void a_session_that_ends_gives_all_places_back(void **state)
+/* A value that arrives after the connection ended is not put, because no reply can leave. */
+static void a_session_that_ends_releases_all_extents(void **state)
 {
     struct rendezvous_reads *rendezvous_reads = *state;
 
@@ -278,7 +276,7 @@ static void a_session_that_ends_gives_all_places_back(void **state)
     expect_nothing_reserved(rendezvous_reads);
 }
 
-/* What the reply cache of `session` says to the write of this letter. */
+/* The reply cache's verdict on the write of this letter. */
 static enum okv_reply_cache_verdict verdict_on(const struct okv_session *session, char letter,
                                                struct okv_reply_message *reply)
 {
@@ -288,7 +286,7 @@ static enum okv_reply_cache_verdict verdict_on(const struct okv_session *session
                                  (uint64_t)letter * 1000, reply, value);
 }
 
-static void what_a_rendezvous_came_to_is_remembered(void **state)
+static void the_reply_of_a_rendezvous_is_remembered(void **state)
 {
     struct rendezvous_reads *rendezvous_reads = *state;
     struct okv_reply_message reply;
@@ -300,7 +298,7 @@ static void what_a_rendezvous_came_to_is_remembered(void **state)
     assert_int_equal(verdict_on(rendezvous_reads->session, 'a', &reply), OKV_REPLY_CACHE_ANSWER);
     assert_int_equal(reply.status, OKV_OK);
     assert_int_equal(reply.version, rendezvous_answer(rendezvous_reads, 'a', OKV_OK));
-    /* One that was not put because of its condition has an answer as well. */
+    /* A failed condition is a reply as well. */
     assert_int_equal(verdict_on(rendezvous_reads->session, 'b', &reply), OKV_REPLY_CACHE_APPLY);
     assert_int_equal(rendezvous_begin(rendezvous_reads, 'b', 20000, OKV_REQUEST_IF_VERSION), 0);
     rendezvous_end(rendezvous_reads, 1, 0, 'v');
@@ -309,7 +307,7 @@ static void what_a_rendezvous_came_to_is_remembered(void **state)
     assert_int_equal(reply.status, OKV_ENOTFOUND);
 }
 
-static void a_rendezvous_that_failed_leaves_no_trace(void **state)
+static void a_failed_rendezvous_is_not_remembered(void **state)
 {
     struct rendezvous_reads *rendezvous_reads = *state;
     struct okv_reply_message reply;
@@ -331,15 +329,15 @@ static void a_rendezvous_that_failed_leaves_no_trace(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        RENDEZVOUS_TEST(a_rendezvous_puts_what_it_brought),
-        RENDEZVOUS_TEST(a_rendezvous_that_fails_leaves_what_was_there),
-        RENDEZVOUS_TEST(a_rendezvous_whose_condition_fails_gives_its_place_back),
-        RENDEZVOUS_TEST(every_rendezvous_has_a_place_until_it_is_answered),
+        RENDEZVOUS_TEST(a_rendezvous_puts_its_value),
+        RENDEZVOUS_TEST(a_failed_rendezvous_keeps_the_old_value),
+        RENDEZVOUS_TEST(a_failed_condition_releases_the_extent),
+        RENDEZVOUS_TEST(a_rendezvous_is_in_use_until_it_is_answered),
         RENDEZVOUS_TEST(a_rendezvous_that_cannot_begin_reserves_nothing),
         RENDEZVOUS_TEST(a_rendezvous_without_room_is_refused),
-        RENDEZVOUS_TEST(a_session_that_ends_gives_all_places_back),
-        RENDEZVOUS_TEST(what_a_rendezvous_came_to_is_remembered),
-        RENDEZVOUS_TEST(a_rendezvous_that_failed_leaves_no_trace),
+        RENDEZVOUS_TEST(a_session_that_ends_releases_all_extents),
+        RENDEZVOUS_TEST(the_reply_of_a_rendezvous_is_remembered),
+        RENDEZVOUS_TEST(a_failed_rendezvous_is_not_remembered),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* Sessions: what waits, in which order, and how much; and who is let in by the handshake. */
+/* Sessions: slots and deferred requests; and the handshake's decisions. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,7 +34,7 @@ static void a_session_starts_with_nothing_waiting(void **state)
     okv_session_destroy(NULL);
 }
 
-static void a_request_slot_is_taken_until_it_is_freed(void **state)
+static void a_slot_is_in_use_until_it_is_released(void **state)
 {
     static const uint32_t counts[] = {1, CREDITS, 64, 65, OKV_CREDITS_MAX};
 
@@ -52,7 +52,7 @@ static void a_request_slot_is_taken_until_it_is_freed(void **state)
     }
 }
 
-static void a_request_slot_beyond_the_last_is_none(void **state)
+static void a_slot_beyond_the_last_is_refused(void **state)
 {
     struct okv_session *session = okv_session_create(1, 0, CREDITS);
 
@@ -64,8 +64,8 @@ static void a_request_slot_beyond_the_last_is_none(void **state)
     okv_session_destroy(session);
 }
 
-/* Round the ring several times, at every fill from one to all. */
-static void what_waits_leaves_in_the_order_it_came(void **state)
+/* Several times around the ring, at every number of deferred requests. */
+static void deferred_requests_keep_their_order(void **state)
 {
     struct okv_session *session = okv_session_create(1, 0, CREDITS);
     uint32_t in = 0, out = 0;
@@ -118,7 +118,7 @@ static const struct okv_hello HELLO = {
     .client_id = {1, 2, 3},
 };
 
-/* The decision about a hello; `credits` stays 77 when nobody is let in. */
+/* The decision about a hello. A refusal must leave `credits` at 77. */
 static int decide(const struct okv_hello *hello, const struct okv_handshake_terms *terms,
                   uint32_t *credits)
 {
@@ -131,7 +131,7 @@ static int decide(const struct okv_hello *hello, const struct okv_handshake_term
     return reason;
 }
 
-static void it_is_known_who_comes(void **state)
+static void a_hello_names_client_and_session(void **state)
 {
     struct okv_hello hello = HELLO;
     struct okv_handshake_client client;
@@ -203,8 +203,8 @@ static void padding_is_ignored(void **state)
     assert_int_equal(client.credits, 8);
 }
 
-/* A client of another version is told so, whatever else is in the way. */
-static void another_version_is_told_first(void **state)
+/* Also when there are other reasons to refuse. */
+static void another_version_is_refused_first(void **state)
 {
     struct okv_handshake_terms terms = TERMS;
     struct okv_handshake_client client = {.credits = 77};
@@ -225,7 +225,7 @@ static void a_required_feature_that_is_missing_is_refused(void **state)
     uint32_t credits;
 
     (void)state;
-    hello.offered = UINT32_MAX; /* what a client could do if asked does not matter */
+    hello.offered = UINT32_MAX; /* optional features do not matter */
     assert_int_equal(decide(&hello, &TERMS, &credits), 0);
     for (unsigned bit = 0; bit < 32; bit++) {
         hello.required = UINT32_C(1) << bit;
@@ -234,7 +234,7 @@ static void a_required_feature_that_is_missing_is_refused(void **state)
     }
 }
 
-static void a_client_must_take_our_largest_message(void **state)
+static void a_client_must_accept_the_largest_message(void **state)
 {
     struct okv_hello hello = HELLO;
     uint32_t credits;
@@ -247,7 +247,7 @@ static void a_client_must_take_our_largest_message(void **state)
     assert_int_equal(decide(&hello, &TERMS, &credits), 0);
 }
 
-static void a_stopping_server_lets_nobody_in(void **state)
+static void a_stopping_server_refuses_clients(void **state)
 {
     struct okv_handshake_terms terms = TERMS;
     uint32_t credits;
@@ -262,18 +262,18 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_session_starts_with_nothing_waiting),
-        cmocka_unit_test(a_request_slot_is_taken_until_it_is_freed),
-        cmocka_unit_test(a_request_slot_beyond_the_last_is_none),
-        cmocka_unit_test(what_waits_leaves_in_the_order_it_came),
+        cmocka_unit_test(a_slot_is_in_use_until_it_is_released),
+        cmocka_unit_test(a_slot_beyond_the_last_is_refused),
+        cmocka_unit_test(deferred_requests_keep_their_order),
         cmocka_unit_test(a_single_credit_is_enough),
-        cmocka_unit_test(it_is_known_who_comes),
+        cmocka_unit_test(a_hello_names_client_and_session),
         cmocka_unit_test(a_client_gets_what_it_asks_up_to_the_limit),
         cmocka_unit_test(a_hello_that_makes_no_sense_is_malformed),
         cmocka_unit_test(padding_is_ignored),
-        cmocka_unit_test(another_version_is_told_first),
+        cmocka_unit_test(another_version_is_refused_first),
         cmocka_unit_test(a_required_feature_that_is_missing_is_refused),
-        cmocka_unit_test(a_client_must_take_our_largest_message),
-        cmocka_unit_test(a_stopping_server_lets_nobody_in),
+        cmocka_unit_test(a_client_must_accept_the_largest_message),
+        cmocka_unit_test(a_stopping_server_refuses_clients),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

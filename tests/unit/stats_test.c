@@ -1,4 +1,4 @@
-/* The server's figures: one line each, whole or not at all, and accounts that add up. */
+/* The server's statistics: one line each, and parts that add up to the whole. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 #define VALUE_MAX 100000u
 #define TEXT_SIZE (OKV_SLOT_SIZE_DEFAULT - sizeof(struct okv_wire_reply))
 
-/* A table with little index, so that buckets overflow. */
+/* A table with a small index, so that buckets overflow. */
 static int setup(void **state)
 {
     static const struct okv_store_params params = {.length = REGION_LENGTH,
@@ -60,7 +60,7 @@ static uint64_t figure(struct server_core *core, const char *name)
     return strtoull(found + strlen(line), NULL, 10);
 }
 
-static void expect_accounts(struct server_core *core)
+static void expect_sums(struct server_core *core)
 {
     assert_int_equal(figure(core, "region_bytes"), REGION_LENGTH);
     assert_int_equal(figure(core, "superblock_bytes") + figure(core, "index_bytes") +
@@ -89,8 +89,8 @@ static void every_line_is_a_name_and_a_number(void **state)
     assert_true(lines > 50);
 }
 
-/* Neither cut off nor written beyond its room. */
-static void too_little_room_is_told(void **state)
+/* The needed size is returned and nothing is written past the buffer. */
+static void a_small_buffer_is_reported(void **state)
 {
     static char text[TEXT_SIZE + 1], small[TEXT_SIZE + 1];
     struct server_core *core = *state;
@@ -103,20 +103,20 @@ static void too_little_room_is_told(void **state)
     }
 }
 
-/* Small items until buckets overflow, large ones, deletions; at every step. */
-static void the_accounts_add_up(void **state)
+/* At every step of small items until buckets overflow, large ones, deletions. */
+static void the_parts_add_up(void **state)
 {
     enum { ITEMS = 3000 };
     struct server_core *core = *state;
     char key[24];
 
-    expect_accounts(core);
+    expect_sums(core);
     assert_int_equal(figure(core, "extra_reads_per_1000"), 0); /* not a division by no items */
     for (int i = 0; i < ITEMS; i++) {
         snprintf(key, sizeof key, "small-%d", i);
         server_core_put(core, key, i, 60, 0);
         if (i % 100 == 0)
-            expect_accounts(core);
+            expect_sums(core);
     }
     assert_true(figure(core, "overflow_bytes") >=
                 figure(core, "overflow_buckets") * OKV_BUCKET_SIZE_MIN);
@@ -125,15 +125,15 @@ static void the_accounts_add_up(void **state)
     assert_int_equal(figure(core, "items"), ITEMS);
     server_core_put(core, "large", 'l', VALUE_MAX, 0);
     assert_true(figure(core, "extent_bytes") >= VALUE_MAX);
-    expect_accounts(core);
+    expect_sums(core);
     server_core_delete(core, "large");
     for (int i = 0; i < ITEMS; i++) {
         snprintf(key, sizeof key, "small-%d", i);
         server_core_delete(core, key);
         if (i % 100 == 0)
-            expect_accounts(core);
+            expect_sums(core);
     }
-    expect_accounts(core);
+    expect_sums(core);
     assert_int_equal(figure(core, "items"), 0);
     assert_int_equal(figure(core, "user_bytes"), 0);
     assert_int_equal(figure(core, "entry_bytes"), 0);
@@ -147,8 +147,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         STATS_TEST(every_line_is_a_name_and_a_number),
-        STATS_TEST(too_little_room_is_told),
-        STATS_TEST(the_accounts_add_up),
+        STATS_TEST(a_small_buffer_is_reported),
+        STATS_TEST(the_parts_add_up),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -44,7 +44,7 @@ static void expect(struct store_region *region, const char *value, uint64_t vers
     store_region_expect(region, "key", 3, value, value ? (uint32_t)strlen(value) : 0, version);
 }
 
-/* The item's expiry as the images state it. */
+/* The item's expiry in the images. */
 static uint64_t expiry(struct store_region *region)
 {
     struct store_found found;
@@ -58,14 +58,14 @@ static void set_clock(struct store_region *region, uint64_t clock)
     okv_store_set_clock(&region->store, clock, true);
 }
 
-/* The clock's millisecond may be all but over when the item is put, and has only begun when the
- * clock says that the time has come: it takes one more until `ttl` ms have passed for certain. */
+/* The current millisecond may be nearly over at the put, and the last one has only begun when the
+ * clock reaches it. So one more is added to be sure that `ttl` ms pass. */
 static uint64_t time_after(uint64_t clock, uint64_t ttl)
 {
     return clock + ttl + 1;
 }
 
-static void an_item_is_there_until_its_time(void **state)
+static void an_item_exists_until_it_expires(void **state)
 {
     struct store_region region;
 
@@ -85,12 +85,13 @@ static void an_item_is_there_until_its_time(void **state)
     expect(&region, "w", version);
     set_clock(&region, 1003 + TTL_MAX);
     expect(&region, NULL, 0);
-    assert_int_equal(atomic_load(&region.store.totals.expired), 1); /* the other is still there */
+    assert_int_equal(atomic_load(&region.store.totals.expired),
+                     1); /* the other item still exists */
     assert_int_equal(atomic_load(&region.store.totals.expiring), 1);
     store_region_close(&region);
 }
 
-static void what_expired_is_absent_for_every_operation(void **state)
+static void an_expired_item_is_absent_for_every_operation(void **state)
 {
     struct store_region region;
     struct okv_store_outcome outcome;
@@ -173,7 +174,7 @@ static void key_of(unsigned i, char key[24])
     snprintf(key, 24, "item%u", i);
 }
 
-/* Every third item expires, at a time of its own; some are in extents. */
+/* Every third item expires, each at another time; some are in extents. */
 static uint64_t time_of(unsigned i)
 {
     return i % 3 == 0 ? 1 + i : 0;
@@ -197,7 +198,7 @@ static void put_items(struct store_region *region, uint64_t versions[ITEMS])
     }
 }
 
-/* Returns how many there are. */
+/* Returns the number of items. */
 static unsigned expect_items(struct store_region *region, const uint64_t versions[ITEMS],
                              uint64_t clock)
 {
@@ -226,7 +227,8 @@ static void a_sweep_removes_what_has_expired_and_only_that(void **state)
     for (uint64_t clock = 1; clock < ITEMS + 300; clock += 300) {
         set_clock(&region, clock);
         unsigned there = expect_items(&region, versions, clock);
-        /* In steps, each going on where the last one ended; merges make the last ones needless. */
+        /* In steps that continue where the last one ended. Merges make the last steps unnecessary.
+         */
         for (uint64_t left = atomic_load(&region.store.bucket_count); left > 0;
              left = left > 7 ? left - 7 : 0)
             okv_store_sweep(&region.store, &region.work, 7);
@@ -296,11 +298,11 @@ static void a_flush_removes_everything_in_steps(void **state)
     assert_true(steps > 1);
     store_region_expect_empty(&region, false);
     put_items(&region, versions);
-    expect_items(&region, versions, 0); /* all are there */
+    expect_items(&region, versions, 0); /* no item is missing */
     store_region_close(&region);
 }
 
-/* Items that were there in the beginning, and splits between every two steps. */
+/* With splits between every two steps. */
 static void a_flush_goes_on_after_splits(void **state)
 {
     struct store_region region;
@@ -336,8 +338,8 @@ static void a_flush_goes_on_after_splits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_item_is_there_until_its_time),
-        cmocka_unit_test(what_expired_is_absent_for_every_operation),
+        cmocka_unit_test(an_item_exists_until_it_expires),
+        cmocka_unit_test(an_expired_item_is_absent_for_every_operation),
         cmocka_unit_test(changes_keep_an_expiry_and_put_does_not),
         cmocka_unit_test(a_sweep_removes_what_has_expired_and_only_that),
         cmocka_unit_test(a_sweep_makes_room_in_a_full_region),

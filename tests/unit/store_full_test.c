@@ -1,6 +1,6 @@
 /*
- * A full region: it goes on answering, nothing leaks, and what was freed can be used by items
- * of any other size.
+ * A full region: it keeps working, nothing leaks, and freed memory can be used by items of any
+ * other size.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,7 +27,7 @@ static void open_both(struct store_region *region, struct store_filler *filler,
     store_filler_open(filler, region, filler->random.state);
 }
 
-/* Empties the table: everything but the first segment comes back to the heap. */
+/* Empties the table. Everything except the first segment returns to the heap. */
 static void close_both(struct store_region *region, struct store_filler *filler)
 {
     store_filler_delete(filler, 100);
@@ -37,7 +37,7 @@ static void close_both(struct store_region *region, struct store_filler *filler)
     store_region_close(region);
 }
 
-static void a_full_region_goes_on(void **state)
+static void a_full_region_keeps_working(void **state)
 {
     struct okv_store_params large = params;
 
@@ -66,7 +66,7 @@ static void a_full_region_goes_on(void **state)
         uint64_t again = store_filler_fill(&filler, &store_mixes[m]);
         print_message("          %.0f %% of a freed fifth was filled again\n",
                       100.0 * (double)again / (double)(freed ? freed : 1));
-        /* Of different sizes the largest may find no room any more: it is a quarter of a fifth. */
+        /* In a mix of sizes the largest item may find no room: it is a quarter of a fifth. */
         uint64_t one = store_mixes[m].value_length ? 0 : VALUE_MAX;
         assert_true(again + one >= freed / 10 * 8);
         for (unsigned i = 0; i < TOUCHES; i++)
@@ -76,10 +76,10 @@ static void a_full_region_goes_on(void **state)
     }
 }
 
-/* Merges and compaction give back the sparse half of the index and the holes in slabs. The space
- * differs by what each mix costs besides its bytes (above: 66 to 97 %), and some is left in
- * between. What needs pieces many times as long as those that went may find none, since single
- * pages and buckets more than half full stay where they are: that is only printed. */
+/* Merges and compaction free the sparse half of the index and the holes in slabs. How much fits
+ * depends on the overhead of each mix (66 to 97 % above), and some space is lost. Items many times
+ * as long as the freed ones may find no room, because pages and buckets more than half full do not
+ * move; that is only printed. */
 static void expect_reuse(const struct store_mix *first, const struct store_mix *other,
                          uint64_t freed, uint64_t filled)
 {
@@ -90,9 +90,9 @@ static void expect_reuse(const struct store_mix *first, const struct store_mix *
                  (unsigned long long)filled, (unsigned long long)freed);
 }
 
-static void what_was_freed_serves_other_sizes(void **state)
+static void freed_memory_serves_other_sizes(void **state)
 {
-    const unsigned slow = STORE_TEST_SLOWNESS > 1; /* then half of the kinds must do */
+    const unsigned slow = STORE_TEST_SLOWNESS > 1; /* then half of the kinds are enough */
 
     (void)state;
     for (unsigned first = slow; first < STORE_MIXES; first += 1 + slow) {
@@ -119,8 +119,8 @@ static void what_was_freed_serves_other_sizes(void **state)
     }
 }
 
-/* Fills and empties without end, by pages. */
-static void cycles_leave_nothing_behind(void **state)
+/* Fills and empties again and again, by pages. */
+static void fill_and_empty_cycles_leak_nothing(void **state)
 {
     struct store_region region;
     struct store_filler filler;
@@ -150,9 +150,9 @@ static void cycles_leave_nothing_behind(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_full_region_goes_on),
-        cmocka_unit_test(what_was_freed_serves_other_sizes),
-        cmocka_unit_test(cycles_leave_nothing_behind),
+        cmocka_unit_test(a_full_region_keeps_working),
+        cmocka_unit_test(freed_memory_serves_other_sizes),
+        cmocka_unit_test(fill_and_empty_cycles_leak_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

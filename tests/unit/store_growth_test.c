@@ -1,5 +1,5 @@
 /*
- * The index follows its data: from a thousand items to many and back, while other threads read.
+ * The index grows and shrinks with its data, while other threads read: a thousand items to many.
  * $OKV_LONG=1: to five million, in a region of 1 GiB.
  */
 #include <setjmp.h>
@@ -30,8 +30,8 @@ static uint64_t region_length(void)
     return store_test_is_long() ? 1024u << 20 : 64u << 20;
 }
 
-/* Walks all items: how many READs a get takes, without the store's own counters. At most `most`. */
-static double look(struct store_region *region, unsigned items, double most)
+/* Gets all items and counts READs, without the store's own counters. At most `most` per get. */
+static double expect_reads_per_get(struct store_region *region, unsigned items, double most)
 {
     struct store_audit audit;
 
@@ -66,7 +66,7 @@ static void grow(struct store_watch *watch, unsigned to)
         assert_true(count >= buckets);
         buckets = count;
         if (i + 1 >= (unsigned)next || i + 1 == to) {
-            look(region, i + 1, 1.03);
+            expect_reads_per_get(region, i + 1, 1.03);
             next *= 1.189207115;
         }
     }
@@ -80,11 +80,11 @@ static void shrink(struct store_watch *watch, unsigned from)
 
     for (unsigned i = from; i-- > FEW;)
         assert_int_equal(store_watch_delete(watch, &region->work, i), 0);
-    look(region, FEW, 1.01);
+    expect_reads_per_get(region, FEW, 1.01);
     assert_true(atomic_load(&region->store.bucket_count) < buckets / 10);
 }
 
-/* Large values take what the index gave back; returns how many. */
+/* Fills what the index freed with large values; returns their number. */
 static unsigned fill_with_large(struct store_region *region)
 {
     static uint8_t value[LARGE];
@@ -115,7 +115,7 @@ static void the_index_follows_its_data(void **state)
     unsigned n = fill_with_large(&region);
     print_message("afterwards %u values of %u KiB take %.1f %% of the region\n", n, LARGE >> 10,
                   100.0 * n * LARGE / (double)region.length);
-    /* 48 KiB is a size class; what may be lost is fragments beside the index's segments. */
+    /* 48 KiB is a size class. Only fragments beside segments of the index may be lost. */
     assert_true((double)n * LARGE > 0.85 * (double)region.length);
     for (unsigned i = 0; i < FEW; i++)
         assert_true(store_watch_check(&watch, &region.reader, i));
@@ -128,8 +128,8 @@ static void the_index_follows_its_data(void **state)
     store_region_close(&region);
 }
 
-/* The same with buckets and items of other sizes, up to a quarter of a bucket: growth by two
- * buckets a change keeps up with no larger ones. */
+/* The same with buckets and items of other sizes, up to a quarter of a bucket. For larger items two
+ * new buckets per change would be too slow. */
 static void other_buckets_grow_as_well(void **state)
 {
     static const struct {
@@ -148,7 +148,7 @@ static void other_buckets_grow_as_well(void **state)
         store_watch_open(&watch, &region, items, KEY, sizeof value);
         for (unsigned i = 0; i < items; i++)
             assert_int_equal(store_watch_put(&watch, &region.work, value, i, cases[c].value), 0);
-        look(&region, items, 1.02);
+        expect_reads_per_get(&region, items, 1.02);
         for (unsigned i = 0; i < items; i++)
             assert_int_equal(store_watch_delete(&watch, &region.work, i), 0);
         store_region_expect_empty(&region, true);
@@ -157,7 +157,7 @@ static void other_buckets_grow_as_well(void **state)
     }
 }
 
-/* Two of these fill a bucket, and a few of them are too few for shares in 1000. */
+/* Two of these items fill a bucket, and a few are too few for shares of 1000. */
 static void a_few_items_settle(void **state)
 {
     struct store_region region;
@@ -183,7 +183,7 @@ static void a_few_items_settle(void **state)
     store_region_close(&region);
 }
 
-/* Memory that nothing needs makes extra READs rare; where it gets used, they may come. */
+/* While memory is plentiful, extra READs are rarer. */
 static void spare_memory_saves_reads(void **state)
 {
     unsigned items = 40000 / STORE_TEST_SLOWNESS, most = 0;
@@ -198,7 +198,7 @@ static void spare_memory_saves_reads(void **state)
     store_watch_open(&watch, &region, 20 * items, KEY, VALUE);
     while (most < items)
         assert_int_equal(store_watch_put(&watch, &region.work, value, most++, VALUE), 0);
-    look(&region, most, 1.007);
+    expect_reads_per_get(&region, most, 1.007);
     while (most < 20 * items)
         assert_int_equal(store_watch_put(&watch, &region.work, value, most++, VALUE), 0);
     store_region_audit(&region, NULL, NULL, &audit);
@@ -209,8 +209,8 @@ static void spare_memory_saves_reads(void **state)
     store_region_close(&region);
 }
 
-/* A reader that keeps an old count finds its way from what the images say. */
-static void an_old_count_is_fixed(void **state)
+/* Images lead a reader with an old bucket count to the right bucket. */
+static void a_reader_with_an_old_count_finds_its_way(void **state)
 {
     struct store_region region;
     struct store_watch watch;
@@ -231,7 +231,7 @@ static void an_old_count_is_fixed(void **state)
         assert_true(store_watch_check(&watch, &region.reader, i));
         /* One step fixes the level, another one the split pointer. */
         assert_true(region.reader.led_on <= led_on + 2 ||
-                    old > count); /* past the last segment there is nothing to read */
+                    old > count); /* past the last segment nothing can be read */
         assert_true(region.reader.rejected <= rejected + 1);
     }
     assert_false(atomic_load(&watch.failed));
@@ -242,9 +242,11 @@ static void an_old_count_is_fixed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_index_follows_its_data), cmocka_unit_test(other_buckets_grow_as_well),
-        cmocka_unit_test(a_few_items_settle),         cmocka_unit_test(spare_memory_saves_reads),
-        cmocka_unit_test(an_old_count_is_fixed),
+        cmocka_unit_test(the_index_follows_its_data),
+        cmocka_unit_test(other_buckets_grow_as_well),
+        cmocka_unit_test(a_few_items_settle),
+        cmocka_unit_test(spare_memory_saves_reads),
+        cmocka_unit_test(a_reader_with_an_old_count_finds_its_way),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

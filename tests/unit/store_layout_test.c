@@ -1,5 +1,5 @@
-/* The layout of a bucket: what is inline, in extents, in overflow buckets; and what a full
- * region leaves as it was. */
+/* The layout of a bucket: items inline, in extents, in overflow pages; and that a full region
+ * changes nothing. */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,11 +17,11 @@
 #define REGION (1u << 20)
 #define BUCKET 256u
 #define ROOM (BUCKET - (unsigned)sizeof(struct okv_wire_bucket))
-#define HEAD 4u       /* of an entry whose lengths and age take a byte each */
+#define HEAD 4u       /* of an entry whose lengths and age need a byte each */
 #define REFERENCE 21u /* entry of a reference with the key in the extent, lengths as above */
 #define VALUE_MAX (64u << 10)
 
-/* One whose index never grows. */
+/* A table whose index never grows. */
 static const struct okv_store_params fixed = {
     .length = REGION, .bucket_size = BUCKET, .index_percent = 1};
 
@@ -102,8 +102,8 @@ static void large_entries_go_to_extents(void **state)
     store_region_close(&region);
 }
 
-/* Three entries of 70, 80 and 60 bytes fit 232; a fourth pushes out the largest. */
-static void the_largest_is_spilled_first_and_comes_back(void **state)
+/* Entries of 70, 80 and 60 bytes fit 232. A fourth one moves the largest to an extent. */
+static void the_largest_is_spilled_first_and_returns(void **state)
 {
     static const uint32_t sizes[] = {70, 80, 60, 50};
     struct store_region region;
@@ -123,7 +123,7 @@ static void the_largest_is_spilled_first_and_comes_back(void **state)
             assert_int_equal(extent_of(&region, keys[j]) != 0, i == 3 && j == 1);
     }
     extent = extent_of(&region, keys[1]);
-    /* An extent stays where it is while others come and go. */
+    /* An extent does not move when other items change. */
     assert_int_equal(
         put_size(&region, keys[2], 60 - HEAD - (uint32_t)strlen(keys[2]), &versions[2]), 0);
     assert_int_equal(extent_of(&region, keys[1]), extent);
@@ -136,8 +136,8 @@ static void the_largest_is_spilled_first_and_comes_back(void **state)
     store_region_close(&region);
 }
 
-/* What does not even fit as references is chained, up to the end of a bucket. */
-static void a_bucket_has_an_end(void **state)
+/* References that do not fit go to overflow pages, up to the limit of a bucket. */
+static void a_bucket_has_a_limit(void **state)
 {
     struct store_region region;
     struct store_audit audit;
@@ -174,7 +174,7 @@ static void a_bucket_has_an_end(void **state)
 
 /* ---- a full region ---- */
 
-static void full_leaves_everything_as_it_was(void **state)
+static void a_refused_put_changes_nothing(void **state)
 {
     struct store_region region;
     struct store_audit before, after;
@@ -216,9 +216,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(large_entries_go_to_extents),
-        cmocka_unit_test(the_largest_is_spilled_first_and_comes_back),
-        cmocka_unit_test(a_bucket_has_an_end),
-        cmocka_unit_test(full_leaves_everything_as_it_was),
+        cmocka_unit_test(the_largest_is_spilled_first_and_returns),
+        cmocka_unit_test(a_bucket_has_a_limit),
+        cmocka_unit_test(a_refused_put_changes_nothing),
     };
 
     for (size_t i = 0; i < sizeof bytes; i++)

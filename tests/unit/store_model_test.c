@@ -20,7 +20,7 @@ static void run(const char *name, const struct store_model_params *params,
                   (unsigned long long)seen->expired);
 }
 
-/* An index that can't grow: buckets chain, and the region is full again and again. */
+/* An index that cannot grow: buckets overflow, and the region is full again and again. */
 static void few_small_buckets(void **state)
 {
     const struct store_model_params params = {
@@ -68,7 +68,7 @@ static void growth_until_full(void **state)
     assert_true(seen.full > 0 && seen.splits > 100);
 }
 
-static void all_that_fits_inline(void **state)
+static void all_items_inline(void **state)
 {
     const struct store_model_params params = {
         .store = {.length = 4u << 20, .bucket_size = 1024, .inline_max = UINT32_MAX},
@@ -83,7 +83,7 @@ static void all_that_fits_inline(void **state)
     assert_true(seen.splits > 0 && seen.references > 0);
 }
 
-static void all_in_extents(void **state)
+static void all_items_in_extents(void **state)
 {
     const struct store_model_params params = {
         .store = {.length = 8u << 20, .bucket_size = 4096, .inline_max = 1},
@@ -113,7 +113,7 @@ static void large_buckets(void **state)
     assert_true(seen.splits > 0);
 }
 
-/* Keys that no split tells apart: what a hostile client might choose. */
+/* Keys that no split separates, as a hostile client might choose. */
 static void keys_of_one_bucket(void **state)
 {
     const struct store_model_params params = {
@@ -133,9 +133,9 @@ static void keys_of_one_bucket(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(few_small_buckets),  cmocka_unit_test(growth_in_a_roomy_region),
-        cmocka_unit_test(growth_until_full),  cmocka_unit_test(all_that_fits_inline),
-        cmocka_unit_test(all_in_extents),     cmocka_unit_test(large_buckets),
+        cmocka_unit_test(few_small_buckets),    cmocka_unit_test(growth_in_a_roomy_region),
+        cmocka_unit_test(growth_until_full),    cmocka_unit_test(all_items_inline),
+        cmocka_unit_test(all_items_in_extents), cmocka_unit_test(large_buckets),
         cmocka_unit_test(keys_of_one_bucket),
     };
 

@@ -1,7 +1,7 @@
 /*
- * The clock that goes on in the middle of a change: what had expired when the change began is what
- * it goes by, whichever way it takes. Each commit of a patch (server/store/update_in_place.c) comes
- * by here, and the clock is moved before it.
+ * A clock that moves in the middle of a change. What has expired at the begin of the change
+ * decides, on both paths of a change. The linker wraps okv_store_update_commit(), so that the test
+ * moves the clock before each commit in place.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,22 +18,22 @@
 #define BUCKET 512u
 #define BEGIN 1000u
 #define TTL 100u
-#define SMALL 140u /* bytes of a value that is put out of a full bucket */
+#define SMALL 140u /* bytes of a value that a full bucket moves to an extent */
 #define OTHER 100u
 
 typedef int commit(struct okv_store *store, struct okv_store_work *work,
                    const struct okv_entry *entry, uint64_t *version);
 commit __real_okv_store_update_commit, __wrap_okv_store_update_commit;
 
-/* What the linker puts in the place of okv_store_update_commit() takes no more arguments. */
+/* Global, because the wrapper gets only the arguments of okv_store_update_commit(). */
 static struct moment {
-    uint64_t clock_ms; /* what it will be then; 0: it stands still */
+    uint64_t clock_ms; /* the clock to set before the commit; 0: none */
     int status;        /* of the last commit */
     unsigned commits;
 } moment;
 
 int __wrap_okv_store_update_commit(struct okv_store *store, struct okv_store_work *work,
-                                  const struct okv_entry *entry, uint64_t *version)
+                                   const struct okv_entry *entry, uint64_t *version)
 {
     if (moment.clock_ms)
         okv_store_set_clock(store, moment.clock_ms, false);
@@ -42,7 +42,7 @@ int __wrap_okv_store_update_commit(struct okv_store *store, struct okv_store_wor
     return moment.status;
 }
 
-/* An index that cannot grow, with a full bucket: `key` is small and was put out of it. */
+/* An index that cannot grow, with a full bucket that moved `key`, a small item, to an extent. */
 struct full_bucket {
     struct store_region region;
     unsigned number;
@@ -88,7 +88,7 @@ static int set_up(void **state)
     store_region_open(&full.region, &fixed);
     okv_store_set_clock(&full.region.store, BEGIN, false);
     next_key(&full, full.key);
-    /* The largest goes first. */
+    /* The largest moves first. */
     assert_int_equal(write_item(&full, full.key, SMALL, TTL), 0);
     while (references(&full) == 0) {
         next_key(&full, other);
@@ -112,7 +112,7 @@ static struct okv_store_write write_of(const struct full_bucket *full)
     return (struct okv_store_write){.key = full->key, .key_length = (uint32_t)strlen(full->key)};
 }
 
-/* Extents that are taken now do not overwrite the item's, and the heap has what the table says. */
+/* New extents do not overwrite the item's, and heap and table agree. */
 static void expect_sound(struct full_bucket *full, uint64_t version)
 {
     struct okv_store_outcome outcome;
@@ -134,8 +134,8 @@ static void expect_sound(struct full_bucket *full, uint64_t version)
     store_region_audit(&full->region, NULL, NULL, &audit);
 }
 
-/* Its extent would be given back as that of an expired item, and published in the touched one. */
-static void a_touch_in_the_last_moment_keeps_the_extent(void **state)
+/* Otherwise the extent would be freed with the expired item, and published with the touched one. */
+static void a_touch_while_the_item_expires_keeps_the_extent(void **state)
 {
     struct full_bucket *full = *state;
     struct okv_store_outcome outcome;
@@ -150,7 +150,7 @@ static void a_touch_in_the_last_moment_keeps_the_extent(void **state)
     expect_sound(full, outcome.version);
 }
 
-/* As long as before: the touch is a patch. */
+/* The entry keeps its length, so the touch is an update in place. */
 static void a_touch_of_an_inline_item_keeps_it(void **state)
 {
     struct full_bucket *full = *state;
@@ -166,8 +166,7 @@ static void a_touch_of_an_inline_item_keeps_it(void **state)
     store_region_expect(&full->region, "inline", 6, full->value, 4, outcome.version);
 }
 
-/* What is appended to has not expired half way. */
-static void an_append_in_the_last_moment_is_to_the_whole_value(void **state)
+static void an_append_while_the_item_expires_keeps_the_value(void **state)
 {
     struct full_bucket *full = *state;
     struct okv_store_outcome outcome;
@@ -182,12 +181,11 @@ static void an_append_in_the_last_moment_is_to_the_whole_value(void **state)
     assert_int_equal(outcome.length, SMALL + 4);
     assert_int_equal(atomic_load(&full->region.store.totals.expired), 0);
     store_region_audit(&full->region, NULL, NULL, &audit);
-    /* It had not expired, and goes on to expire at its time, which has come. */
+    /* The item keeps its expiry, which has come. */
     store_region_expect(&full->region, full->key, write.key_length, NULL, 0, 0);
 }
 
-/* And a change that begins later finds it gone. */
-static void a_touch_after_the_last_moment_finds_nothing(void **state)
+static void a_touch_after_the_expiry_finds_nothing(void **state)
 {
     struct full_bucket *full = *state;
     struct okv_store_outcome outcome;
@@ -203,13 +201,12 @@ static void a_touch_after_the_last_moment_finds_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_touch_in_the_last_moment_keeps_the_extent, set_up,
+        cmocka_unit_test_setup_teardown(a_touch_while_the_item_expires_keeps_the_extent, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_touch_of_an_inline_item_keeps_it, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(an_append_in_the_last_moment_is_to_the_whole_value, set_up,
+        cmocka_unit_test_setup_teardown(an_append_while_the_item_expires_keeps_the_value, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(a_touch_after_the_last_moment_finds_nothing, set_up,
-                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_touch_after_the_expiry_finds_nothing, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,4 @@
-/* The store, one call at a time: limits, conditions, numbers, values that are READ by rendezvous.
- */
+/* The store, one call at a time: limits, conditions, numbers, values of rendezvous reads. */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +15,7 @@
 
 #define REGION (1u << 20)
 #define BUCKET 256u
-#define HEAD 4u /* of an entry whose lengths and age take a byte each */
+#define HEAD 4u /* of an entry whose lengths and age need a byte each */
 #define VALUE_MAX (64u << 10)
 
 static const struct okv_store_params small = {.length = REGION, .bucket_size = BUCKET};
@@ -58,7 +57,7 @@ static void expect_text(struct store_region *region, const char *key, const char
 
 /* ---- the empty table ---- */
 
-static void init_refuses_what_is_no_region(void **state)
+static void init_refuses_invalid_regions(void **state)
 {
     static _Alignas(4096) uint8_t memory[256u << 10];
     const struct okv_store_params good = {
@@ -172,9 +171,9 @@ static void expect_round_trip(struct store_region *region, const uint8_t *key, u
     store_region_expect(region, key, key_length, NULL, 0, 0);
 }
 
-/* Keys and values at every limit: of the entry's fields, of what is inline, of a
- * message's slot, of the table. */
-static void every_length_comes_back(void **state)
+/* Keys and values at every limit: of the entry's fields, of inline entries, of a message, of the
+ * table. */
+static void every_length_round_trips(void **state)
 {
     static const uint32_t keys[] = {1, 2, 254, 255, 256, 1023, OKV_KEY_MAX};
     static const uint32_t values[] = {0,     1,     254,   255,   256,   15319,        15320,
@@ -199,7 +198,7 @@ static void every_length_comes_back(void **state)
     }
 }
 
-static void versions_only_rise(void **state)
+static void versions_only_increase(void **state)
 {
     struct store_region region;
     uint64_t last = 0;
@@ -215,7 +214,7 @@ static void versions_only_rise(void **state)
         if (i % 3 == 2) {
             assert_int_equal(remove_key(&region, "key"), 0);
             expect_text(&region, "key", NULL, 0);
-            last++; /* the removal's own */
+            last++; /* the version of the removal */
         }
     }
     assert_int_equal(remove_key(&region, "key"), 0);
@@ -223,7 +222,7 @@ static void versions_only_rise(void **state)
     store_region_close(&region);
 }
 
-static void a_buffer_that_is_too_small_is_left_alone(void **state)
+static void a_small_buffer_is_not_written(void **state)
 {
     struct store_region region;
     uint8_t buffer[8] = "old";
@@ -263,7 +262,7 @@ static int put_if(struct store_region *region, const char *value, bool absent,
     return rc;
 }
 
-static void conditions_hold_or_nothing_changes(void **state)
+static void a_failed_condition_changes_nothing(void **state)
 {
     struct store_region region;
     uint64_t version = 1, now, wrong;
@@ -313,7 +312,7 @@ static int incr(struct store_region *region, int64_t delta, struct okv_store_out
 }
 
 static const struct {
-    const char *text; /* NULL: not there */
+    const char *text; /* NULL: no such item */
     int64_t delta;
     int rc;
     const char *sum;
@@ -351,7 +350,7 @@ static const struct {
     {"nan", 1, OKV_ENUMBER, NULL},
 };
 
-static void incr_knows_every_number(void **state)
+static void incr_parses_every_number(void **state)
 {
     struct store_region region;
 
@@ -392,8 +391,8 @@ static int append(struct store_region *region, const uint8_t *value, uint32_t si
     return okv_store_append(&region->store, &region->work, &write, outcome);
 }
 
-/* Byte by byte past every limit of a small value, then in leaps. */
-static void append_grows_to_the_limit_and_not_beyond(void **state)
+/* Byte by byte past every limit of a small value, then in larger steps. */
+static void append_grows_up_to_the_limit(void **state)
 {
     struct store_region region;
     struct okv_store_outcome outcome;
@@ -424,7 +423,7 @@ static void append_grows_to_the_limit_and_not_beyond(void **state)
     store_region_close(&region);
 }
 
-/* ---- values that are READ by rendezvous ---- */
+/* ---- values of rendezvous reads ---- */
 
 static void a_reserved_extent_becomes_the_value(void **state)
 {
@@ -470,7 +469,7 @@ static void a_full_region_reserves_nothing(void **state)
     store_region_close(&region);
 }
 
-static void no_value_is_longer_than_it_may_be(void **state)
+static void no_value_exceeds_the_limit(void **state)
 {
     const struct okv_store_params narrow = {.length = 4u << 20, .bucket_size = 512, .max_value = 4};
     struct okv_store_write write = {
@@ -495,16 +494,16 @@ static void no_value_is_longer_than_it_may_be(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(init_refuses_what_is_no_region),
+        cmocka_unit_test(init_refuses_invalid_regions),
         cmocka_unit_test(the_first_pages_describe_the_table),
         cmocka_unit_test(sizes_out_of_range_are_refused),
-        cmocka_unit_test(every_length_comes_back),
-        cmocka_unit_test(no_value_is_longer_than_it_may_be),
-        cmocka_unit_test(versions_only_rise),
-        cmocka_unit_test(a_buffer_that_is_too_small_is_left_alone),
-        cmocka_unit_test(conditions_hold_or_nothing_changes),
-        cmocka_unit_test(incr_knows_every_number),
-        cmocka_unit_test(append_grows_to_the_limit_and_not_beyond),
+        cmocka_unit_test(every_length_round_trips),
+        cmocka_unit_test(no_value_exceeds_the_limit),
+        cmocka_unit_test(versions_only_increase),
+        cmocka_unit_test(a_small_buffer_is_not_written),
+        cmocka_unit_test(a_failed_condition_changes_nothing),
+        cmocka_unit_test(incr_parses_every_number),
+        cmocka_unit_test(append_grows_up_to_the_limit),
         cmocka_unit_test(a_reserved_extent_becomes_the_value),
         cmocka_unit_test(a_full_region_reserves_nothing),
     };

@@ -1,6 +1,6 @@
 /*
- * Several threads on one store: extents that are freed and taken again under a reader's eyes,
- * writers while the index grows and shrinks, a flush between splits.
+ * Several threads on one store: extents that are freed and reused while others read, writers while
+ * the index grows and shrinks, a flush between splits.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,7 +27,7 @@ static unsigned times(unsigned n)
     return n * (store_test_is_long() ? 20 : 1) / STORE_TEST_SLOWNESS;
 }
 
-/* From the smallest to `max`, each doubling as often as any other. */
+/* From the smallest to `max`; every power of two is equally likely. */
 static uint32_t any_length(struct store_random *random, uint32_t max)
 {
     uint32_t length = WATCH_VALUE_MIN << store_random_below(random, 15);
@@ -45,7 +45,7 @@ static void empty(struct store_watch *watch)
     store_region_expect_empty(watch->region, true);
 }
 
-/* Few keys, so that what one frees is at once another's; in a region that is never full. */
+/* Few keys, so that freed memory is reused at once; the region is never full. */
 static void churn_resurrects_nothing(const struct okv_store_params *params)
 {
     struct store_region region;
@@ -89,9 +89,9 @@ static void churn_resurrects_nothing_in_extents(void **state)
         .length = 8u << 20, .bucket_size = 256, .inline_max = 1, .max_value = REUSED_VALUE});
 }
 
-/* An index that can't grow: every change writes all pages of its bucket, and deletes take items
- * from one part to another. */
-static void a_miss_takes_all_pages_of_one_version(void **state)
+/* An index that cannot grow: every change writes all pages of its bucket, and deletes move items
+ * between pages. */
+static void a_miss_needs_all_pages_of_one_version(void **state)
 {
     const unsigned keys = 1500;
     struct store_region region;
@@ -124,8 +124,8 @@ static void a_miss_takes_all_pages_of_one_version(void **state)
     store_region_close(&region);
 }
 
-/* A region that is always full: what there is is moved to make room, under the readers' eyes. */
-static void a_full_region_is_moved_about(void **state)
+/* A region that is always full: extents move to make room while others read them. */
+static void compaction_moves_extents_under_readers(void **state)
 {
     const unsigned keys = 3000, max = 3000;
     struct store_region region;
@@ -165,7 +165,7 @@ struct writer {
     unsigned number;
 };
 
-/* Puts all of its keys, deletes most of them, and so on: the index grows and shrinks. */
+/* Puts all its keys, deletes most of them, and repeats: the index grows and shrinks. */
 static void *write_own_keys(void *argument)
 {
     struct writer *writer = argument;
@@ -173,13 +173,13 @@ static void *write_own_keys(void *argument)
     struct store_random random = {.state = writer->number};
     struct okv_store_work work;
     uint8_t value[SMALL_VALUE];
-    unsigned turns = times(100000);
+    unsigned steps = times(100000);
 
     if (okv_store_work_init(&work, watch->region->store.table.bucket_size))
         return NULL;
-    for (unsigned i = 0; i < turns && !atomic_load(&watch->failed); i++) {
+    for (unsigned i = 0; i < steps && !atomic_load(&watch->failed); i++) {
         unsigned index = store_random_below(&random, KEYS_PER_WRITER) * WRITERS + writer->number;
-        bool filling = i / (turns / 5 + 1) % 2 == 0;
+        bool filling = i / (steps / 5 + 1) % 2 == 0;
         if (store_random_below(&random, 10) < (filling ? 9u : 1u))
             store_watch_put(watch, &work, value, index, any_length(&random, i % 10 ? 60 : 700));
         else
@@ -247,9 +247,9 @@ struct rival {
     unsigned puts, counted, wrong;
 };
 
-/* One turn of a rival: any operation, on a key that others write as well. Each value is one byte,
+/* Any operation, on a key that others write as well. Each value is one byte,
  * repeated. */
-static void rival_turn(struct rival *rival, struct okv_store_work *work,
+static void rival_step(struct rival *rival, struct okv_store_work *work,
                        struct store_random *random)
 {
     struct okv_store *store = &rival->region->store;
@@ -276,7 +276,7 @@ static void rival_turn(struct rival *rival, struct okv_store_work *work,
         for (uint32_t at = 1; rc == 0 && at < length; at++)
             rival->wrong += read[at] != read[0];
         return;
-    case 2: /* a counter that must not lose any step */
+    case 2: /* a counter that must not lose an increment */
         write.key_length = (uint32_t)snprintf(key, sizeof key, "counter");
         write.delta = 1;
         rc = okv_store_incr(store, work, &write, &outcome);
@@ -299,12 +299,12 @@ static void *compete(void *argument)
     if (okv_store_work_init(&work, rival->region->store.table.bucket_size))
         return NULL;
     for (unsigned i = 0; i < times(40000); i++)
-        rival_turn(rival, &work, &random);
+        rival_step(rival, &work, &random);
     okv_store_work_fini(&work);
     return argument;
 }
 
-static void rivals_lose_no_step_of_a_counter(void **state)
+static void rivals_lose_no_increment(void **state)
 {
     struct store_region region;
     struct rival rivals[WRITERS];
@@ -363,19 +363,19 @@ static void *grow_index(void *argument)
     return argument;
 }
 
-/* What was there when a flush began is gone when it ends, wherever splits took it. */
+/* A flush removes every item that existed when it began, also those that splits moved. */
 static void a_flush_misses_nothing_between_splits(void **state)
 {
     const unsigned old = 3000;
     struct store_region region;
     struct store_watch watch;
     uint8_t value[64];
-    uint64_t rounds = 0, begun_again = 0;
+    uint64_t flush_steps = 0, begun_again = 0;
 
     (void)state;
     store_region_open(&region, &(struct okv_store_params){.length = 64u << 20, .bucket_size = 256});
     store_watch_open(&watch, &region, 40000, 12, 64);
-    for (unsigned turn = 0; turn < times(60); turn++) {
+    for (unsigned round = 0; round < times(60); round++) {
         struct grower grower = {.watch = &watch, .from = old};
         for (unsigned i = 0; i < old; i++)
             assert_int_equal(store_watch_put(&watch, &region.work, value, i, 20), 0);
@@ -385,8 +385,8 @@ static void a_flush_misses_nothing_between_splits(void **state)
             assert_int_equal(okv_store_flush(&region.store, &region.work, &next, &splits), 0);
             begun_again += next > last;
             last = next;
-            rounds++;
-        } while (next && rounds < 1000000);
+            flush_steps++;
+        } while (next && flush_steps < 1000000);
         atomic_store(&grower.stop, true);
         pthread_join(grower.thread, NULL);
         for (unsigned i = 0; i < old; i++) {
@@ -402,7 +402,7 @@ static void a_flush_misses_nothing_between_splits(void **state)
         while (next);
         store_region_expect_empty(&region, false);
     }
-    print_message("%llu steps, begun again %llu times\n", (unsigned long long)rounds,
+    print_message("%llu steps, begun again %llu times\n", (unsigned long long)flush_steps,
                   (unsigned long long)begun_again);
     store_watch_close(&watch);
     store_region_close(&region);
@@ -413,10 +413,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(churn_resurrects_nothing_inline_or_not),
         cmocka_unit_test(churn_resurrects_nothing_in_extents),
-        cmocka_unit_test(a_miss_takes_all_pages_of_one_version),
-        cmocka_unit_test(a_full_region_is_moved_about),
+        cmocka_unit_test(a_miss_needs_all_pages_of_one_version),
+        cmocka_unit_test(compaction_moves_extents_under_readers),
         cmocka_unit_test(writers_agree_while_the_index_grows_and_shrinks),
-        cmocka_unit_test(rivals_lose_no_step_of_a_counter),
+        cmocka_unit_test(rivals_lose_no_increment),
         cmocka_unit_test(a_flush_misses_nothing_between_splits),
     };
 

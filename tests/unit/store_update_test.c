@@ -1,5 +1,5 @@
-/* Changes of one entry (server/store/update_in_place.c): which go this way, and that laying the
- * bucket out anew would change nothing. */
+/* Updates in place (server/store/update_in_place.c): which changes they serve, and that a new
+ * layout of the bucket would give the same image. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,8 +34,8 @@ static int put(struct store_region *region, const char *key, uint32_t length, ui
     return okv_store_put(&region->store, &region->work, &write, &outcome);
 }
 
-/* Whether the last change, of this key, was made by a patch or an overwrite: what it built is what
- * is published, with nothing but zeros behind it. */
+/* Whether the last change, of this key, was made in place: its image is the published one, and the
+ * rest of the bucket is zeros. */
 static bool was_updated_in_place(const struct store_region *region, const char *key)
 {
     const struct okv_store_update *update = &region->work.update;
@@ -54,14 +54,14 @@ static uint64_t changes(struct store_region *region)
     return atomic_load(&region->store.totals.changes);
 }
 
-/* A key of bucket 0 for as long as there are few buckets. */
+/* The next key of bucket 0, while there are few buckets. */
 static void next_key(const struct store_region *region, unsigned *number, char key[24])
 {
     store_region_key(region, 6, number, key);
     ++*number;
 }
 
-static void usual_changes_update_in_place(void **state)
+static void common_changes_update_in_place(void **state)
 {
     struct store_region region;
     struct okv_store_outcome outcome;
@@ -97,8 +97,7 @@ static void usual_changes_update_in_place(void **state)
     store_region_close(&region);
 }
 
-/* A plain overwrite by a value as long changes nothing else; whatever asks for more is another kind
- * of change. */
+/* An overwrite by a value of the same length changes no total. */
 static void an_overwrite_changes_no_total(void **state)
 {
     struct store_region region;
@@ -140,15 +139,15 @@ static void an_overwrite_changes_no_total(void **state)
     write.ttl_ms = 50;
     assert_int_equal(okv_store_put(&region.store, &region.work, &write, &outcome), 0);
     assert_int_equal(atomic_load(&region.store.totals.expiring), 1);
-    write.ttl_ms = 0; /* the expiry goes */
+    write.ttl_ms = 0; /* without expiry */
     assert_int_equal(okv_store_put(&region.store, &region.work, &write, &outcome), 0);
     assert_int_equal(atomic_load(&region.store.totals.expiring), 0);
     assert_int_equal(changes(&region), 1002);
     store_region_close(&region);
 }
 
-/* What other changes left of the index's growth goes on with overwrites alone, too. */
-static void overwrites_go_on_with_growth(void **state)
+/* Growth that other changes left unfinished continues with overwrites. */
+static void overwrites_continue_growth(void **state)
 {
     const struct okv_store_params fixed = {
         .length = 16u << 20, .bucket_size = BUCKET, .extra_reads = 1000};
@@ -169,7 +168,7 @@ static void overwrites_go_on_with_growth(void **state)
     store_region_close(&region);
 }
 
-static void what_has_expired_goes_with_the_next_change(void **state)
+static void the_next_change_removes_expired_items(void **state)
 {
     struct store_region region;
     unsigned number = 0;
@@ -179,7 +178,7 @@ static void what_has_expired_goes_with_the_next_change(void **state)
     store_region_open(&region, &roomy);
     next_key(&region, &number, first);
     next_key(&region, &number, second);
-    for (uint32_t longer = 0; longer <= 1; longer++) { /* with an overwrite, too */
+    for (uint32_t longer = 0; longer <= 1; longer++) { /* also with an overwrite */
         uint64_t clock_ms = atomic_load(&region.store.clock_ms);
         assert_int_equal(put(&region, first, 10, 100), 0);
         assert_int_equal(put(&region, second, 10, 0), 0);
@@ -201,10 +200,10 @@ static void what_has_expired_goes_with_the_next_change(void **state)
     store_region_close(&region);
 }
 
-/* An item that was put out of a full bucket comes back when there is room again. */
-static void items_that_could_be_inline_are_looked_after(void **state)
+/* A small item that a full bucket moved to an extent returns when there is room. */
+static void items_return_inline_when_there_is_room(void **state)
 {
-    /* an index that can't grow */
+    /* an index that cannot grow */
     const struct okv_store_params fixed = {
         .length = 16u << 20, .bucket_size = BUCKET, .extra_reads = 1000};
     struct store_region region;
@@ -218,7 +217,7 @@ static void items_that_could_be_inline_are_looked_after(void **state)
         assert_int_equal(put(&region, keys[count++], 100, 0), 0);
     } while (atomic_load(&region.store.totals.references) == 0);
     assert_false(was_updated_in_place(&region, keys[count - 1]));
-    assert_int_equal(put(&region, keys[1], 100, 0), 0); /* the bucket is as full as before */
+    assert_int_equal(put(&region, keys[1], 100, 0), 0); /* as full as before */
     assert_int_equal(atomic_load(&region.store.totals.references), 1);
     while (atomic_load(&region.store.totals.references) > 0) {
         count--;
@@ -230,7 +229,7 @@ static void items_that_could_be_inline_are_looked_after(void **state)
     store_region_close(&region);
 }
 
-/* Lays a bucket out again, as it is, in memory that nobody reads. */
+/* Lays a bucket out again in private memory, and compares with the published image. */
 static void expect_settled(struct store_region *region, uint64_t number)
 {
     struct okv_store_bucket *bucket = &region->work.bucket;
@@ -245,7 +244,7 @@ static void expect_settled(struct store_region *region, uint64_t number)
                         bucket->pages == 1 ? BUCKET : 0);
 }
 
-static void laying_out_anew_changes_nothing(void **state)
+static void a_new_layout_changes_nothing(void **state)
 {
     static const uint32_t lengths[] = {0, 5, 30, 100, 140, 200, 1000, 5000};
     struct store_region region;
@@ -279,12 +278,12 @@ static void laying_out_anew_changes_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(usual_changes_update_in_place),
+        cmocka_unit_test(common_changes_update_in_place),
         cmocka_unit_test(an_overwrite_changes_no_total),
-        cmocka_unit_test(overwrites_go_on_with_growth),
-        cmocka_unit_test(what_has_expired_goes_with_the_next_change),
-        cmocka_unit_test(items_that_could_be_inline_are_looked_after),
-        cmocka_unit_test(laying_out_anew_changes_nothing),
+        cmocka_unit_test(overwrites_continue_growth),
+        cmocka_unit_test(the_next_change_removes_expired_items),
+        cmocka_unit_test(items_return_inline_when_there_is_room),
+        cmocka_unit_test(a_new_layout_changes_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
