@@ -21,6 +21,7 @@
 #include "server/store/bucket_layout.h"
 #include "shared/base/error.h"
 #include "shared/base/ordering.h"
+#include "shared/format/bucket_edit.h"
 #include "shared/format/hash.h"
 
 int okv_store_bucket_init(struct okv_store_bucket *bucket, uint32_t bucket_size)

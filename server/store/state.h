@@ -11,6 +11,7 @@
 
 #include "server/store/bucket.h"
 #include "server/store/heap.h"
+#include "shared/format/bucket_edit.h"
 
 /* Buckets whose numbers agree modulo this share a lock. A split makes bucket b + 2^l from b, and
  * there are never fewer buckets than locks, so one lock covers both. */

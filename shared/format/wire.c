@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "shared/base/error.h"
+#include "shared/format/bucket.h"
+#include "shared/format/linear.h"
 #include "shared/format/superblock.h"
 
 /* Every handshake message starts with the same eight bytes. */

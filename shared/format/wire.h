@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "shared/base/bytes.h"
-#include "shared/format/bucket.h"
+#include "shared/format/entry.h"
 
 #define OKV_WIRE_MAGIC UINT32_C(0x31766b6f) /* "okv1" in memory */
 #define OKV_WIRE_VERSION 1

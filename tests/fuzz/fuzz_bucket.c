@@ -4,7 +4,7 @@
  * whole image is reached.
  */
 #include "shared/base/error.h"
-#include "shared/format/bucket.h"
+#include "shared/format/bucket_edit.h"
 #include "shared/format/hash.h"
 #include "tests/fuzz/fuzz_input.h"
 

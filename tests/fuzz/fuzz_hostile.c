@@ -1,7 +1,7 @@
 #include "tests/fuzz/fuzz_hostile.h"
 
 #include "shared/base/error.h"
-#include "shared/format/bucket.h"
+#include "shared/format/bucket_edit.h"
 #include "shared/format/hash.h"
 
 #define BOOT UINT64_C(0x5eedf00dcafe0001)

@@ -1,6 +1,7 @@
 /* The decoders of the handshake and of messages: raw, and with the fields that are compared
  * with something made right, so that what is behind them is reached. */
 #include "shared/base/error.h"
+#include "shared/format/bucket.h"
 #include "shared/format/wire.h"
 #include "tests/fuzz/fuzz_input.h"
 

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "shared/base/error.h"
-#include "shared/format/bucket.h"
+#include "shared/format/bucket_edit.h"
 #include "shared/format/hash.h"
 #include "tests/support/random.h"
 

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "shared/base/error.h"
-#include "shared/format/bucket.h"
+#include "shared/format/bucket_edit.h"
 #include "shared/format/hash.h"
 
 #define SIZE 512

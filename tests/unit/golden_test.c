@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "shared/base/error.h"
-#include "shared/format/bucket.h"
+#include "shared/format/bucket_edit.h"
 #include "shared/format/hash.h"
 #include "shared/format/superblock.h"
 #include "shared/format/wire.h"

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "shared/base/error.h"
+#include "shared/format/linear.h"
 #include "shared/format/superblock.h"
 #include "shared/format/wire.h"
 #include "tests/support/random.h"
