@@ -14,6 +14,7 @@
 #include "client/get/directory.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
+#include "shared/base/random.h"
 
 #define BENCH_BUCKETS_MAX 64
 #define BENCH_EVENTS 64
@@ -41,15 +42,6 @@ struct bench {
     uint32_t done;
 };
 
-/* xorshift64*: https://doi.org/10.18637/jss.v008.i14 and its multiplicative finish. */
-static uint64_t bench_random(struct bench *bench)
-{
-    bench->random ^= bench->random >> 12;
-    bench->random ^= bench->random << 25;
-    bench->random ^= bench->random >> 27;
-    return bench->random * UINT64_C(0x2545f4914f6cdd1d);
-}
-
 /* The offset of a random bucket, or of the last one of its segment that has room behind
  * it. False when the directory has no segments where the index should be. */
 static bool bench_place(struct bench *bench, uint64_t *offset)
@@ -58,7 +50,7 @@ static bool bench_place(struct bench *bench, uint64_t *offset)
     uint64_t segment_buckets = handle->table.segment_buckets;
 
     for (int attempt = 0; attempt < BENCH_PLACE_ATTEMPTS; attempt++) {
-        uint64_t bucket = bench_random(bench) % handle->bucket_count;
+        uint64_t bucket = okv_random_next(&bench->random) % handle->bucket_count;
         uint64_t place = bucket % segment_buckets;
         if (place > bench->last_place)
             bucket -= place - bench->last_place;

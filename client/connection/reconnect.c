@@ -20,6 +20,7 @@
 #include "client/engine/wait.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
+#include "shared/base/random.h"
 
 #define MS UINT64_C(1000000)
 /* Pauses between attempts: docs/connections.md section 4. */
@@ -109,15 +110,6 @@ void link_drop(okv *handle)
 
 /* ---- making another ---- */
 
-/* xorshift64*: https://doi.org/10.18637/jss.v008.i14 and its multiplicative finish. */
-static uint64_t link_random(struct link *link)
-{
-    link->random ^= link->random >> 12;
-    link->random ^= link->random << 25;
-    link->random ^= link->random >> 27;
-    return link->random * UINT64_C(0x2545f4914f6cdd1d);
-}
-
 static void link_back_off(okv *handle)
 {
     struct link *link = &handle->link;
@@ -130,7 +122,8 @@ static void link_back_off(okv *handle)
     link->state = LINK_BACKOFF;
     link->deadline_ns = okv_clock_ns();
     if (link->attempts > 0) /* half of it, and up to the other half */
-        link->deadline_ns += pause / 2 + (link_random(link) >> 32) * (pause / 2) / UINT32_MAX;
+        link->deadline_ns +=
+            pause / 2 + (okv_random_next(&link->random) >> 32) * (pause / 2) / UINT32_MAX;
 }
 
 /* docs/connections.md section 4 has the list. */

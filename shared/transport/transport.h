@@ -36,6 +36,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "shared/base/bytes.h"
 #include "shared/base/diag.h"
 #include "shared/base/uri.h"
 
@@ -106,6 +107,17 @@ struct okv_read {
     uint32_t length;
     uint64_t cookie;
 };
+
+/* True when a READ stays inside the remote region and inside the memory [base, base + length). */
+static inline bool okv_read_is_valid(const struct okv_read *read, uint64_t remote_length,
+                                     const void *base, size_t length)
+{
+    /* A destination before the memory wraps around to one far behind it. */
+    uint64_t offset = (uint64_t)((uintptr_t)read->destination - (uintptr_t)base);
+
+    return read->length > 0 && okv_range_inside(read->offset, read->length, remote_length) &&
+           okv_range_inside(offset, read->length, length);
+}
 
 /* How many bytes of a READ matter, as the first OKV_READ_BEGINNING of them say, which may be
  * anything; more than the READ's length is all of them. */

@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "shared/base/bytes.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 #include "shared/base/ordering.h"
@@ -12,17 +11,11 @@
 /* What is asked for before it is known whether it matters: as much as a CPU fetches at once. */
 #define EXPECTED_MAX 512u
 
-static bool read_is_valid(const struct okv_conn *conn, const struct okv_read *read)
+static bool is_valid(const struct okv_conn *conn, const struct okv_read *read)
 {
     const struct okv_local_memory *memory = (const struct okv_local_memory *)read->memory;
 
-    if (read->length == 0 || !memory)
-        return false;
-    if (!okv_range_inside(read->offset, read->length, conn->remote_length))
-        return false;
-    /* As unsigned numbers a destination before the memory is one far behind it. */
-    uint64_t at = (uint64_t)((uintptr_t)read->destination - (uintptr_t)memory->base);
-    return okv_range_inside(at, read->length, memory->length);
+    return memory && okv_read_is_valid(read, conn->remote_length, memory->base, memory->length);
 }
 
 int okv_local_post_read(struct okv_conn *base, const struct okv_read *reads, unsigned count)
@@ -32,7 +25,7 @@ int okv_local_post_read(struct okv_conn *base, const struct okv_read *reads, uns
     if (conn->state != OKV_LOCAL_OPEN || conn->hung_up)
         return OKV_EDISCONNECTED;
     for (unsigned i = 0; i < count; i++) {
-        if (!read_is_valid(base, &reads[i]))
+        if (!is_valid(base, &reads[i]))
             return OKV_EINVAL;
     }
     if (count > base->max_reads - conn->read_count)
@@ -82,7 +75,7 @@ int okv_local_read_now(struct okv_conn *base, const struct okv_read *read, okv_u
 
     if (!is_quiet(conn))
         return OKV_EAGAIN;
-    if (read->length % LINE || !read_is_valid(base, read))
+    if (read->length % LINE || !is_valid(base, read))
         return OKV_EINVAL;
     copy_used(read->destination, conn->map + read->offset, read->length, extent);
     okv_snapshot_fence();

@@ -89,7 +89,7 @@ int okv_verbs_memory_register(struct okv_endpoint *endpoint, void *base, size_t 
         return rc;
     }
     memory->endpoint = ep;
-    memory->base = (uintptr_t)base;
+    memory->base = base;
     memory->length = length;
     *out = memory;
     return 0;

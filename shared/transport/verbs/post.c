@@ -1,7 +1,6 @@
 /* Work for the device: sends, READs, heartbeats. */
 #include <arpa/inet.h>
 
-#include "shared/base/bytes.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 #include "shared/transport/verbs/verbs.h"
@@ -89,14 +88,12 @@ void okv_verbs_unqueue(struct verbs_conn *conn)
 
 /* ---- READs ---- */
 
-static bool is_valid_read(const struct okv_conn *conn, const struct okv_read *read)
+static bool is_valid(const struct okv_conn *conn, const struct okv_read *read)
 {
     const struct okv_memory *memory = read->memory;
-    if (read->length == 0 || !okv_range_inside(read->offset, read->length, conn->remote_length))
-        return false;
-    uintptr_t destination = (uintptr_t)read->destination;
-    return memory && &memory->endpoint->base == conn->endpoint && destination >= memory->base &&
-           okv_range_inside(destination - memory->base, read->length, memory->length);
+
+    return memory && &memory->endpoint->base == conn->endpoint &&
+           okv_read_is_valid(read, conn->remote_length, memory->base, memory->length);
 }
 
 static unsigned take_read_slot(struct verbs_conn *conn, unsigned from, uint64_t cookie)
@@ -118,7 +115,7 @@ int okv_verbs_post_read(struct okv_conn *conn, const struct okv_read *reads, uns
     if (c->state != VERBS_CONN_OPEN)
         return OKV_EDISCONNECTED;
     for (unsigned i = 0; i < count; i++)
-        if (!is_valid_read(conn, &reads[i]))
+        if (!is_valid(conn, &reads[i]))
             return OKV_EINVAL;
     if (count > conn->max_reads - c->reads_busy)
         return OKV_EAGAIN;

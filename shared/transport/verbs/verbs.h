@@ -89,7 +89,7 @@ struct verbs_request {
 struct okv_memory {
     struct verbs_endpoint *endpoint;
     struct ibv_mr *mr;
-    uintptr_t base;
+    const void *base;
     size_t length;
 };
 
