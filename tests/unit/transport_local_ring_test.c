@@ -47,7 +47,7 @@ static void pair_start(struct pair *pair, uint32_t position)
         atomic_store(&ring->own->published, position);
         atomic_store(&ring->own->taken, position);
         ring->written = ring->published = ring->peer_taken = position;
-        ring->taken = ring->told = ring->there = position;
+        ring->taken = ring->told = ring->available = position;
     }
 }
 
@@ -392,7 +392,7 @@ static void bytes_that_change_while_they_are_read(void **state)
         taken += status == 1;
         if (status < 0) { /* a connection would end here */
             lies++;
-            pair.server.taken = pair.server.there = atomic_load(&pair.client.own->published);
+            pair.server.taken = pair.server.available = atomic_load(&pair.client.own->published);
         }
         okv_local_ring_release(&pair.server);
         okv_local_ring_rest(&pair.server);

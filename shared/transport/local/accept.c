@@ -1,9 +1,9 @@
 /*
- * Clients that come to a listener of the local transport.
+ * Requests of clients at a listener of the local transport.
  *
- * A client is pending from its connect until its hello. It costs nobody else
- * anything to be slow about it: pending clients are watched together, dropped
- * after a while, and the oldest makes room when there are too many.
+ * A client is pending from its connect until its hello. A slow one holds up
+ * nobody: pending clients are watched together and dropped after a while, and the
+ * oldest makes room when there are too many.
  */
 #include "shared/transport/local/local.h"
 
@@ -23,7 +23,8 @@
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
-/* Steps of one next_request without a result; the descriptor stays readable for the rest. */
+/* Events that one next_request handles without a result. The descriptor stays readable for the
+ * others. */
 #define STEPS_MAX 256
 
 void okv_local_request_free(struct okv_local_request *request)
@@ -33,7 +34,7 @@ void okv_local_request_free(struct okv_local_request *request)
     free(request);
 }
 
-/* Sets the timer to the moment at which the oldest pending request is dropped. */
+/* Sets the timer to the moment when the oldest pending request is dropped. */
 static void set_timer(const struct okv_local_listener *listener)
 {
     struct itimerspec when = {0};
@@ -91,8 +92,8 @@ static void drop_overdue(struct okv_local_listener *listener)
     set_timer(listener); /* also makes its descriptor unreadable */
 }
 
-/* Turns one client away when there is no descriptor for it; otherwise its
- * connect would keep the listener's descriptor readable for ever. */
+/* Turns one client away when no descriptor is left for it. Otherwise its connect would keep the
+ * listener's descriptor readable for ever. */
 static void turn_away(struct okv_local_listener *listener)
 {
     close(listener->spare);
@@ -102,7 +103,7 @@ static void turn_away(struct okv_local_listener *listener)
     listener->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-static void take_client(struct okv_local_listener *listener)
+static void accept_client(struct okv_local_listener *listener)
 {
     struct okv_local_request *request;
     struct epoll_event event = {.events = EPOLLIN};
@@ -133,9 +134,9 @@ static void take_client(struct okv_local_listener *listener)
     pending_add(listener, request);
 }
 
-/* Reads the hello of a pending client. True when the request is complete; one
- * that says anything else is dropped. */
-static bool take_hello(struct okv_local_listener *listener, struct okv_local_request *request)
+/* Reads the hello of a pending client. True when the request is complete. A client that sends
+ * anything else is dropped. */
+static bool read_hello(struct okv_local_listener *listener, struct okv_local_request *request)
 {
     uint8_t magic[OKV_LOCAL_HELLO_HEADER];
     struct iovec vectors[2] = {{magic, sizeof magic}, {request->hello, sizeof request->hello}};
@@ -168,10 +169,10 @@ int okv_local_next_request(struct okv_listener *base, struct okv_request **out)
         if (count <= 0)
             return 0;
         if (event.data.ptr == &listener->sock) {
-            take_client(listener);
+            accept_client(listener);
         } else if (event.data.ptr == &listener->timer) {
             drop_overdue(listener);
-        } else if (take_hello(listener, event.data.ptr)) {
+        } else if (read_hello(listener, event.data.ptr)) {
             struct okv_local_request *request = event.data.ptr;
             *out = &request->base;
             return 1;
@@ -180,7 +181,7 @@ int okv_local_next_request(struct okv_listener *base, struct okv_request **out)
     return 0;
 }
 
-/* Sends the answer to a hello, with these descriptors in it unless they are NULL. */
+/* Sends the answer to a hello, with two descriptors unless `fds` is NULL. */
 static int send_answer(int sock, enum okv_local_answer kind, const uint8_t *bytes, size_t length,
                        const int fds[2])
 {
@@ -256,7 +257,7 @@ int okv_local_accept(struct okv_request *base, struct okv_endpoint *base_endpoin
 close_ring:
     close(ring);
 free_conn:
-    request->sock = conn->sock; /* to be rejected on */
+    request->sock = conn->sock; /* the caller rejects on it */
     conn->sock = -1;
     okv_local_conn_free(conn);
 uncount:

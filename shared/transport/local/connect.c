@@ -1,9 +1,9 @@
 /*
- * The client's way in, in steps: find the server, say hello, take its answer, map
- * the region.
+ * The client's connect, step by step: find the server, send the hello, read the answer, map the
+ * region.
  *
- * The one thing that a Unix socket gives no notice of is room in the queue of a
- * server that has too many clients waiting: that is tried again after a pause.
+ * A Unix socket does not tell when a full accept queue has room again, so the client tries again
+ * after a pause.
  */
 #include "shared/transport/local/local.h"
 
@@ -24,11 +24,10 @@
 #include "shared/base/error.h"
 #include "shared/base/mapping.h"
 
-/* Between two tries at a server whose queue is full. */
+/* Between two attempts to connect to a server whose queue is full. */
 #define QUEUE_PAUSE_NS 2000000u
 
-/* What a step says that can go no further: beside 0 and the codes of error.h, of which
- * OKV_EAGAIN may be a failure of the host. */
+/* A step has to wait. Not OKV_EAGAIN, which may be a failure of a system call. */
 #define WAITING 1
 
 struct connecting {
@@ -132,8 +131,8 @@ static int await_answer(struct connecting *connecting, struct okv_diag *diag)
 /* The descriptors that come with a welcome. */
 enum { REGION, RINGS, DESCRIPTORS };
 
-/* Receives the server's answer and the descriptors with it (-1 where there is none). */
-static int take_answer(struct connecting *connecting, struct okv_welcome *welcome,
+/* Receives the server's answer and its descriptors; -1 stays for each that is missing. */
+static int read_answer(struct connecting *connecting, struct okv_welcome *welcome,
                        int fds[DESCRIPTORS], struct okv_diag *diag)
 {
     const char *path = connecting->uri.path;
@@ -176,8 +175,8 @@ static int take_answer(struct connecting *connecting, struct okv_welcome *welcom
     return 0;
 }
 
-/* Maps the region. A memfd that can shrink could kill this process with SIGBUS,
- * and one that can be mapped for writing could be changed by any client. */
+/* Maps the region. A memfd that can shrink could kill this process with SIGBUS. A memfd that can
+ * be mapped for writing could be changed by any client. */
 static int map_region(struct okv_local_conn *conn, const char *path, int fd, struct okv_diag *diag)
 {
     int seals = fcntl(fd, F_GET_SEALS);
@@ -223,7 +222,7 @@ static int map_rings(struct okv_local_conn *conn, const char *path, int fd, stru
                             "cannot map the rings for messages of local://%s (%s): raise the "
                             "limit on address space (ulimit -v)",
                             path, okv_error_text(status));
-    /* A message that the server would take may be smaller, one that no ring holds never leaves. */
+    /* A message that the ring cannot hold would never leave. */
     uint32_t most = conn->ring.capacity - OKV_LOCAL_RING_RECORD;
     if (conn->base.slot_size > most)
         conn->base.slot_size = most;
@@ -290,8 +289,9 @@ void okv_local_connect_cancel(struct okv_connecting *base)
     free(connecting);
 }
 
-/* 0: the server's welcome is there, its region and the rings are mapped. */
-static int go_on(struct connecting *connecting, struct okv_welcome *welcome, struct okv_diag *diag)
+/* Goes as far as it can. 0: the welcome came, the region and the rings are mapped. */
+static int advance(struct connecting *connecting, struct okv_welcome *welcome,
+                   struct okv_diag *diag)
 {
     int fds[DESCRIPTORS] = {-1, -1};
     int status = 0;
@@ -303,7 +303,7 @@ static int go_on(struct connecting *connecting, struct okv_welcome *welcome, str
     }
     if (status)
         return status;
-    status = take_answer(connecting, welcome, fds, diag);
+    status = read_answer(connecting, welcome, fds, diag);
     if (status == 0)
         status = map_region(connecting->conn, connecting->uri.path, fds[REGION], diag);
     if (status == 0)
@@ -322,7 +322,7 @@ int okv_local_connect_step(struct okv_connecting *base, struct okv_welcome *welc
     int status;
 
     memset(welcome, 0, sizeof *welcome);
-    status = go_on(connecting, welcome, diag);
+    status = advance(connecting, welcome, diag);
     if (status == WAITING)
         return OKV_EAGAIN;
     if (status) {

@@ -20,7 +20,7 @@
 /* Receive buffers begin on their own cache line. */
 #define SLOT_ALIGNMENT 64u
 
-/* One more than its credits: a peer that sends too much is seen, and no other is starved. */
+/* One more than its credits: a peer that sends too much is noticed, and no other starves. */
 static unsigned receive_share(const struct okv_message_limits *limits)
 {
     return limits->credits + 1;
@@ -36,7 +36,7 @@ static int create_slots(struct okv_local_endpoint *endpoint)
     if (__builtin_mul_overflow(endpoint->max_conns, receive_share(&endpoint->limits), &count) ||
         __builtin_mul_overflow(stride, (size_t)count, &length))
         return OKV_ENOMEM;
-    /* Pages come with use, so a server for many clients pays for those it has. */
+    /* Pages are allocated on first use, so memory grows with the clients that come. */
     void *slots = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (slots == MAP_FAILED)
         return OKV_ENOMEM;
@@ -89,7 +89,7 @@ int okv_local_endpoint_new(const struct okv_message_limits *limits, unsigned max
     TAILQ_INIT(&endpoint->awake);
     endpoint->ended_tail = &endpoint->ended;
     endpoint->opened_tail = &endpoint->opened;
-    endpoint->rendezvous_done_tail = &endpoint->rendezvous_done;
+    endpoint->done_tail = &endpoint->done;
     atomic_init(&endpoint->has_opened, false);
     atomic_init(&endpoint->conn_count, 0);
     pthread_mutex_init(&endpoint->lock, NULL);
@@ -153,8 +153,8 @@ void okv_local_name_peer(int sock, char name[64])
         snprintf(name, 64, "unknown");
 }
 
-/* Before Linux 6.5 there is only the number, which may be another process's by now: then that one
- * is watched, and the client is as one that is not known. */
+/* Before Linux 6.5 there is only the process id, which may have passed to another process. Then
+ * that process is watched and the client's death shows on its socket only. */
 int okv_local_find_process(int sock, int *out)
 {
     struct ucred peer = {.pid = 0};
@@ -211,7 +211,7 @@ void okv_local_conn_free(struct okv_local_conn *conn)
     }
     close_process(conn);
     okv_local_ring_unmap(&conn->ring);
-    okv_local_forget_adverts(conn);
+    okv_local_close_adverts(conn);
     free(conn->advertised);
     free(conn->keys);
     free(conn->outgoing);
@@ -254,7 +254,7 @@ void okv_local_conn_watch(struct okv_local_conn *conn)
         event.events |= EPOLLOUT;
     if (event.events == conn->interest)
         return;
-    /* Left in with no interest, a hung-up socket would keep the descriptor readable. */
+    /* A hung-up socket keeps the descriptor readable even with no interest: remove it. */
     operation = event.events == 0     ? EPOLL_CTL_DEL
                 : conn->interest == 0 ? EPOLL_CTL_ADD
                                       : EPOLL_CTL_MOD;
@@ -291,27 +291,11 @@ static void unlist_awake(struct okv_local_conn *conn)
 
 bool okv_local_conn_rest(struct okv_local_conn *conn)
 {
-    /* Without a buffer it has nothing to look for: recv_release wakes it. */
+    /* Without a receive buffer nothing can be received: recv_release wakes it. */
     if (okv_local_receive_room(conn) > 0 && (conn->hung_up || !okv_local_ring_rest(&conn->ring)))
         return false;
     unlist_awake(conn);
     return true;
-}
-
-void okv_local_signal(struct okv_local_endpoint *endpoint)
-{
-    uint64_t one = 1;
-    ssize_t written = write(endpoint->wake_fd, &one, sizeof one);
-
-    (void)written; /* fails only when the counter is full, and the descriptor then is readable */
-}
-
-void okv_local_announce(struct okv_local_endpoint *endpoint)
-{
-    if (endpoint->armed) {
-        endpoint->armed = false;
-        okv_local_signal(endpoint);
-    }
 }
 
 void okv_local_unqueue_ended(struct okv_local_endpoint *endpoint, struct okv_local_conn *conn)
@@ -338,7 +322,7 @@ void okv_local_conn_end(struct okv_local_conn *conn, int status)
     if (conn->interest)
         epoll_ctl(endpoint->base.fd, EPOLL_CTL_DEL, conn->sock, NULL);
     conn->interest = 0;
-    shutdown(conn->sock, SHUT_RDWR); /* a forked child may hold the socket as well */
+    shutdown(conn->sock, SHUT_RDWR); /* a forked child may hold the socket too */
     close(conn->sock);
     conn->sock = -1;
     close_process(conn);
@@ -346,8 +330,8 @@ void okv_local_conn_end(struct okv_local_conn *conn, int status)
     conn->base.unacknowledged -= conn->send_queued;
     conn->send_queued = 0;
     conn->unsent = NULL;
-    okv_local_flush_reads(conn);
-    okv_local_forget_adverts(conn);
+    okv_local_fail_reads(conn);
+    okv_local_close_adverts(conn);
 
     conn->next_queued = NULL;
     *endpoint->ended_tail = conn;

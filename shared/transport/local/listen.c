@@ -1,11 +1,11 @@
 /*
- * Listening of the local transport: the region's seals, and the place in the
+ * Listening of the local transport: the region's seals, and the socket in the
  * file system.
  *
- * PATH.lock is locked (flock) for as long as a server listens on PATH, so two
- * servers never take over the same path at once, and a socket whose lock is
- * free belongs to nobody. The lock file is removed with the socket at the end;
- * one that a killed server left is used again.
+ * A server holds PATH.lock (flock) while it listens on PATH. So two servers never
+ * take over the same path at once, and a socket whose lock is free belongs to
+ * nobody. The lock file is removed with the socket; one that a killed server left
+ * is used again.
  */
 #include "shared/transport/local/local.h"
 
@@ -43,7 +43,7 @@ static struct lock_path lock_path(const char *path)
     return lock;
 }
 
-/* Clients must be able neither to write the region nor to be hurt by its shrinking. */
+/* Clients must not write the region, and its shrinking must not kill them with SIGBUS. */
 static int seal_region(const struct okv_region *region, struct okv_diag *diag)
 {
     struct stat file;
@@ -100,9 +100,9 @@ static int in_use(struct okv_diag *diag, const char *path)
         "another server already listens on local://%s: stop it, or choose another path", path);
 }
 
-/* Takes PATH.lock. The file may be removed by the server that ends between our
- * open and our flock; a lock on a file that has no name any more excludes nobody. */
-static int take_lock(const char *path, int *out, struct okv_diag *diag)
+/* Locks PATH.lock. A server that ends may remove the file between our open and our flock; a lock
+ * on a file without a name excludes nobody. */
+static int acquire_lock(const char *path, int *out, struct okv_diag *diag)
 {
     struct lock_path lock = lock_path(path);
     struct stat ours, named;
@@ -126,21 +126,21 @@ static int take_lock(const char *path, int *out, struct okv_diag *diag)
     return in_use(diag, path);
 }
 
-static void drop_lock(const char *path, int fd)
+static void release_lock(const char *path, int fd)
 {
     struct lock_path lock = lock_path(path);
 
-    unlink(lock.text); /* before the lock is free: see take_lock */
+    unlink(lock.text); /* before the lock is free: see acquire_lock */
     close(fd);
 }
 
-/* Removes the socket of a server that is gone. We hold the lock. */
+/* Removes the socket of a server that is gone. The caller holds the lock. */
 static int clear_path(const struct sockaddr_un *address, struct okv_diag *diag)
 {
     const struct timespec takeover = {.tv_nsec = OKV_LOCAL_TAKEOVER_NS};
     const char *path = address->sun_path;
     struct stat file;
-    int heartbeat, error = 0;
+    int sock, error = 0;
 
     if (lstat(path, &file))
         return errno == ENOENT ? 0 : path_failed(diag, path, errno);
@@ -148,12 +148,12 @@ static int clear_path(const struct sockaddr_un *address, struct okv_diag *diag)
         return okv_diag_set(diag, OKV_EADDRESS,
                             "%s exists and is not a socket: choose another path, or remove it",
                             path);
-    heartbeat = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (heartbeat < 0)
+    sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (sock < 0)
         return path_failed(diag, path, errno);
-    if (connect(heartbeat, (const struct sockaddr *)address, sizeof *address))
+    if (connect(sock, (const struct sockaddr *)address, sizeof *address))
         error = errno;
-    close(heartbeat);
+    close(sock);
     if (error == EPROTOTYPE)
         return okv_diag_set(diag, OKV_EADDRESS,
                             "%s is the socket of another program: choose another path", path);
@@ -208,9 +208,9 @@ static void close_socket_and_path(struct okv_local_listener *listener)
     close(listener->sock);
 }
 
-static int watch(int epoll, int fd, void *what)
+static int watch(int epoll, int fd, void *source)
 {
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = what};
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = source};
 
     return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
 }
@@ -258,12 +258,12 @@ int okv_local_listen(const struct okv_uri *uri, const struct okv_region *region,
     snprintf(listener->base.how, sizeof listener->base.how, "shared memory, socket %s", uri->path);
     listener->base.fd = listener->timer = listener->spare = -1;
 
-    status = take_lock(uri->path, &listener->lock, diag);
+    status = acquire_lock(uri->path, &listener->lock, diag);
     if (status)
         goto free_listener;
     status = open_socket(listener, diag);
     if (status)
-        goto drop_lock;
+        goto release_lock;
     status = open_descriptors(listener, diag);
     if (status)
         goto close_descriptors;
@@ -272,8 +272,8 @@ int okv_local_listen(const struct okv_uri *uri, const struct okv_region *region,
 close_descriptors:
     close_descriptors(listener);
     close_socket_and_path(listener);
-drop_lock:
-    drop_lock(uri->path, listener->lock);
+release_lock:
+    release_lock(uri->path, listener->lock);
 free_listener:
     free(listener);
     return status;
@@ -290,6 +290,6 @@ void okv_local_unlisten(struct okv_listener *base)
     }
     close_descriptors(listener);
     close_socket_and_path(listener);
-    drop_lock(listener->uri.path, listener->lock);
+    release_lock(listener->uri.path, listener->lock);
     free(listener);
 }

@@ -1,9 +1,10 @@
-/* Messages of the local transport: from send buffers into the ring, and out of it. */
+/* Messages of the local transport: from send buffers into the ring, from the ring into receive
+ * buffers. */
 #include "shared/transport/local/local.h"
 
 #include "shared/base/error.h"
 
-/* Messages that one call takes out of one ring, so that one busy peer does not hold up the rest. */
+/* Messages that one call receives at most, so that a busy peer does not hold up the others. */
 #define RECEIVE_BATCH 16u
 
 /* ---- sending ---- */
@@ -36,7 +37,7 @@ int okv_local_post_send(struct okv_conn *base, uint32_t length, uint32_t immedia
     return 0;
 }
 
-/* As far as the socket takes them. */
+/* Sends the queued adverts as far as the socket has room. */
 static int send_adverts(struct okv_local_conn *conn)
 {
     int status = 0;
@@ -51,7 +52,7 @@ static int send_adverts(struct okv_local_conn *conn)
     return conn->socket_full ? 0 : status;
 }
 
-/* Advertised buffers leave before the first message that may name them. */
+/* An advert leaves before the first message that may name it. */
 static bool is_held_back(const struct okv_local_conn *conn)
 {
     return conn->unsent && conn->unsent->goes_before == conn->sent;
@@ -95,8 +96,8 @@ void okv_local_flush(struct okv_conn *base)
 
 /* ---- receiving ---- */
 
-/* The next message as an event, with a receive buffer in it. 1; 0: there is none, or a code. */
-static int take_message(struct okv_local_conn *conn, struct okv_event *event)
+/* Receives the next message into a buffer. Returns 1, 0 when there is none, or a code. */
+static int receive_one(struct okv_local_conn *conn, struct okv_event *event)
 {
     struct okv_local_endpoint *endpoint = okv_local_endpoint(conn->base.endpoint);
     uint32_t slot = endpoint->free_slots[endpoint->free_count - 1];
@@ -124,15 +125,15 @@ static int take_message(struct okv_local_conn *conn, struct okv_event *event)
 
 int okv_local_receive(struct okv_local_conn *conn, struct okv_event *events, int max)
 {
-    unsigned want = okv_local_receive_room(conn), taken = 0;
+    unsigned want = okv_local_receive_room(conn), count = 0;
     int status = 1;
 
     if (want > RECEIVE_BATCH)
         want = RECEIVE_BATCH;
     if (want > (unsigned)max)
         want = (unsigned)max;
-    while (taken < want && (status = take_message(conn, &events[taken])) > 0)
-        taken++;
+    while (count < want && (status = receive_one(conn, &events[count])) > 0)
+        count++;
     if (okv_local_ring_release(&conn->ring)) {
         conn->bell_owed = true;
         okv_local_ring_bell(conn);
@@ -141,10 +142,10 @@ int okv_local_receive(struct okv_local_conn *conn, struct okv_event *events, int
         okv_local_conn_end(conn, status);
     else if (status == 0 && conn->hung_up)
         okv_local_conn_end(conn, OKV_EDISCONNECTED);
-    return (int)taken;
+    return (int)count;
 }
 
-/* A buffer came back: a connection that had none can take more. */
+/* A receive buffer is free again for a connection that had none. */
 static void resume(struct okv_local_conn *conn)
 {
     okv_local_conn_wake(conn);

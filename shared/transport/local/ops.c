@@ -1,4 +1,4 @@
-/* Events of the local transport, and its table of operations. */
+/* Poll and arm of the local transport, and its table of operations. */
 #include "shared/transport/local/local.h"
 
 #include <errno.h>
@@ -10,17 +10,17 @@
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
-/* Ready sockets that one poll of a server looks at. */
+/* Ready sockets that one poll of a server handles. */
 #define POLL_BATCH 64
 
-/* Polls of rings for one look at the sockets. A server's is also how long a client that was at rest
- * waits at most for one that is busy; a client has nothing to see there but the end of its server,
- * and before it sleeps it looks. */
-#define SERVER_LOOK_POLLS 16u
-#define CLIENT_LOOK_POLLS 128u
+/* Polls of the rings per poll of the sockets. In a server this bounds how long a client that wakes
+ * from rest waits while others are busy. A client's socket tells only the end of its server, and
+ * the client checks it before it sleeps too. */
+#define SERVER_SOCKET_INTERVAL 16u
+#define CLIENT_SOCKET_INTERVAL 128u
 
-/* Polls without a message after which a connection goes to rest. Its ring costs a poll a few
- * nanoseconds, its going to rest costs its next message a system call. */
+/* Polls without a message after which a connection goes to rest. An awake ring costs each poll a
+ * few nanoseconds; rest costs the next message a system call. */
 #define IDLE_POLLS 4096u
 
 static void close_conn(struct okv_conn *conn)
@@ -84,8 +84,8 @@ static int report_opened(struct okv_local_endpoint *endpoint, struct okv_event *
     return n;
 }
 
-/* Takes what is on the sockets that have something, and wakes their connections. Whoever the
- * kernel tells of goes to the end of its list of ready ones, so all come to be told of. */
+/* Receives from the ready sockets. epoll moves a reported socket to the end of its ready list, so
+ * none starves when more than POLL_BATCH are ready. */
 static int poll_sockets(struct okv_local_endpoint *endpoint)
 {
     struct epoll_event ready[POLL_BATCH];
@@ -97,12 +97,12 @@ static int poll_sockets(struct okv_local_endpoint *endpoint)
             continue;
         if (ready[i].events & EPOLLOUT)
             okv_local_flush(&conn->base);
-        okv_local_hear(conn);
+        okv_local_socket_receive(conn);
     }
     return count < 0 && errno != EINTR ? okv_error_from_errno(errno) : 0;
 }
 
-/* One turn of one that is awake: up to `max` messages. */
+/* Receives up to `max` messages of one awake connection. */
 static int serve(struct okv_local_conn *conn, struct okv_event *events, int max)
 {
     int n;
@@ -116,8 +116,8 @@ static int serve(struct okv_local_conn *conn, struct okv_event *events, int max)
     return n;
 }
 
-/* Takes messages of those that are awake: each gets its share, and then goes to the end of the
- * list. */
+/* Receives from the awake connections. Each gets its share of the room and then goes to the end of
+ * the list. */
 static int serve_awake(struct okv_local_endpoint *endpoint, struct okv_event *events, int max)
 {
     unsigned count = endpoint->awake_count;
@@ -125,7 +125,7 @@ static int serve_awake(struct okv_local_endpoint *endpoint, struct okv_event *ev
     int n = 0;
 
     for (; count > 0 && n < max && (conn = TAILQ_FIRST(&endpoint->awake)); count--) {
-        int share = (max - n) / (int)count; /* of this one and each that follows */
+        int share = (max - n) / (int)count; /* of this one and of each that follows */
         TAILQ_REMOVE(&endpoint->awake, conn, in_awake);
         TAILQ_INSERT_TAIL(&endpoint->awake, conn, in_awake);
         n += serve(conn, events + n, share > 0 ? share : 1);
@@ -140,23 +140,23 @@ static int poll_server(struct okv_local_endpoint *endpoint, struct okv_event *ev
     int n = report_opened(endpoint, events, max);
     int status = 0;
 
-    n += okv_local_report_rendezvous_done(endpoint, events + n, max - n);
-    /* Before messages, of which there may be enough for ever; a connection whose rendezvous reads
-     * are reported has nothing else to say before its end. */
+    n += okv_local_report_rendezvous(endpoint, events + n, max - n);
+    /* The ended come before messages, which may never run out. Their rendezvous reads have been
+     * reported, so OKV_EVENT_CLOSED is their last event. */
     if (n < max)
         n += report_ended(endpoint, events + n, max - n);
     if (n == max)
         return n;
-    if (endpoint->awake_count == 0 || ++endpoint->polls % SERVER_LOOK_POLLS == 0)
+    if (endpoint->awake_count == 0 || ++endpoint->polls % SERVER_SOCKET_INTERVAL == 0)
         status = poll_sockets(endpoint);
     n += serve_awake(endpoint, events + n, max - n);
     n += report_ended(endpoint, events + n, max - n);
-    /* Events that were taken are not thrown away: the next poll finds it broken again. */
+    /* Events go first. The next poll finds the endpoint broken again. */
     return n == 0 && status ? status : n;
 }
 
-/* The end of the server is told whatever it sent before. */
-static void poll_socket(struct okv_local_conn *conn)
+/* A server's end counts at once, even when packets lie before it. */
+static void check_socket(struct okv_local_conn *conn)
 {
     struct pollfd watched = {.fd = conn->sock, .events = POLLIN | POLLRDHUP};
 
@@ -165,11 +165,11 @@ static void poll_socket(struct okv_local_conn *conn)
     if (watched.revents & ~POLLIN)
         okv_local_hang_up(conn);
     else
-        okv_local_hear(conn);
+        okv_local_socket_receive(conn);
 }
 
-/* A READ succeeds only if the server was there a moment ago; else a look now and then is enough,
- * and at rest each poll looks for the bell. */
+/* A READ succeeds only if the server was alive a moment ago. Without READs a check now and then is
+ * enough, and at rest every poll checks for the bell. */
 static void check_server(struct okv_local_conn *conn)
 {
     unsigned polls = ++okv_local_endpoint(conn->base.endpoint)->polls;
@@ -180,13 +180,13 @@ static void check_server(struct okv_local_conn *conn)
         now = okv_clock_steps();
         is_due = !okv_local_is_alive(conn, now);
     } else {
-        is_due = !conn->awake || polls % CLIENT_LOOK_POLLS == 0;
+        is_due = !conn->awake || polls % CLIENT_SOCKET_INTERVAL == 0;
     }
     if (!is_due)
         return;
-    poll_socket(conn);
+    check_socket(conn);
     if (conn->hung_up || conn->state != OKV_LOCAL_OPEN)
-        okv_local_flush_reads(conn);
+        okv_local_fail_reads(conn);
     else if (conn->read_count > 0)
         conn->alive_steps = now;
 }
@@ -218,14 +218,14 @@ static int poll_endpoint(struct okv_endpoint *base, struct okv_event *events, in
         return 0;
     int n =
         endpoint->client ? poll_client(endpoint, events, max) : poll_server(endpoint, events, max);
-    /* For whom a bell woke nobody rings again, and the owner may be about to sleep all the same:
-     * the bell was for nothing, or for what does not keep the owner from it. */
+    /* No second bell rings for an awake connection. Its owner may still go to sleep, because this
+     * poll gave it no event: keep the descriptor readable. */
     if (endpoint->armed && endpoint->awake_count > 0)
         okv_local_announce(endpoint);
     return n;
 }
 
-/* Sends all to rest that have nothing. What the others have, the poll after the arm finds. */
+/* Sends idle connections to rest. The poll after the arm finds the messages of the others. */
 static void rest_all(struct okv_local_endpoint *endpoint)
 {
     struct okv_local_conn *next;
@@ -246,7 +246,7 @@ static int arm(struct okv_endpoint *base)
         return okv_error_from_errno(errno);
     endpoint->armed = true;
     rest_all(endpoint);
-    waiting = endpoint->ended || endpoint->rendezvous_done ||
+    waiting = endpoint->ended || endpoint->done ||
               (endpoint->client && endpoint->client->read_count > 0) ||
               atomic_load_explicit(&endpoint->has_opened, memory_order_acquire);
     if (waiting)

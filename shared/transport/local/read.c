@@ -1,4 +1,4 @@
-/* READs of the local transport: copies out of the server's region, which the client has mapped. */
+/* READs of the local transport: copies from the server's region, which the client maps. */
 #include "shared/transport/local/local.h"
 
 #include <string.h>
@@ -8,8 +8,8 @@
 #include "shared/base/ordering.h"
 
 #define LINE OKV_READ_BEGINNING
-/* What is asked for before it is known whether it matters: as much as a CPU fetches at once. */
-#define EXPECTED_MAX 512u
+/* Bytes prefetched before the first line tells how many matter: what a CPU fetches at once. */
+#define PREFETCH_MAX 512u
 
 static bool is_valid(const struct okv_conn *conn, const struct okv_read *read)
 {
@@ -31,8 +31,8 @@ int okv_local_post_read(struct okv_conn *base, const struct okv_read *reads, uns
     if (count > base->max_reads - conn->read_count)
         return OKV_EAGAIN;
     for (unsigned i = 0; i < count; i++) {
-        /* The server may store into these bytes meanwhile: what arrives is checked by its
-         * checksum, as after a READ of a device. */
+        /* The server may store into these bytes meanwhile. A checksum tells, as after a READ of a
+         * device. */
         memcpy(reads[i].destination, conn->map + reads[i].offset, reads[i].length);
         conn->reads[(conn->read_first + conn->read_count++) % OKV_LOCAL_MAX_READS] =
             (struct okv_local_done){reads[i].cookie, 0};
@@ -44,24 +44,23 @@ int okv_local_post_read(struct okv_conn *base, const struct okv_read *reads, uns
     return 0;
 }
 
-/* Copies what matters, by lines. Which lines that are is for the first one to say, and by then the
- * others are on their way: a get waits for the last line that it needs, not for the last there is.
- */
-static void copy_used(uint8_t *to, const uint8_t *from, uint32_t length, okv_used_bytes *extent)
+/* Copies the lines that matter. The first line tells their number, and the prefetch of the others
+ * runs meanwhile: a get waits for the last line that it needs, not for the last of the page. */
+static void copy_used(uint8_t *to, const uint8_t *from, uint32_t length, okv_used_bytes *used_bytes)
 {
-    uint32_t expected = length < EXPECTED_MAX ? length : EXPECTED_MAX;
+    uint32_t prefetched = length < PREFETCH_MAX ? length : PREFETCH_MAX;
 
-    for (uint32_t at = LINE; at < expected; at += LINE)
-        __builtin_prefetch(from + at);
+    for (uint32_t i = LINE; i < prefetched; i += LINE)
+        __builtin_prefetch(from + i);
     memcpy(to, from, LINE);
-    uint32_t end = extent(to);
+    uint32_t end = used_bytes(to);
     if (end > length)
         end = length;
-    for (uint32_t at = LINE; at < end; at += LINE)
-        memcpy(to + at, from + at, LINE);
+    for (uint32_t i = LINE; i < end; i += LINE)
+        memcpy(to + i, from + i, LINE);
 }
 
-/* Polls have nothing to do that a READ must not pass over. */
+/* True when a poll has nothing to do that must come before this READ. */
 static bool is_quiet(const struct okv_local_conn *conn)
 {
     return conn->state == OKV_LOCAL_OPEN && !conn->hung_up && conn->read_count == 0 &&
@@ -69,7 +68,8 @@ static bool is_quiet(const struct okv_local_conn *conn)
            okv_local_ring_is_quiet(&conn->ring);
 }
 
-int okv_local_read_now(struct okv_conn *base, const struct okv_read *read, okv_used_bytes *extent)
+int okv_local_read_now(struct okv_conn *base, const struct okv_read *read,
+                       okv_used_bytes *used_bytes)
 {
     struct okv_local_conn *conn = okv_local_conn(base);
 
@@ -77,7 +77,7 @@ int okv_local_read_now(struct okv_conn *base, const struct okv_read *read, okv_u
         return OKV_EAGAIN;
     if (read->length % LINE || !is_valid(base, read))
         return OKV_EINVAL;
-    copy_used(read->destination, conn->map + read->offset, read->length, extent);
+    copy_used(read->destination, conn->map + read->offset, read->length, used_bytes);
     okv_snapshot_fence();
     if (!okv_local_is_alive(conn, okv_clock_steps()))
         return OKV_EAGAIN;
@@ -103,7 +103,7 @@ int okv_local_report_reads(struct okv_local_conn *conn, struct okv_event *events
     return n;
 }
 
-void okv_local_flush_reads(struct okv_local_conn *conn)
+void okv_local_fail_reads(struct okv_local_conn *conn)
 {
     for (unsigned i = 0; i < conn->read_count; i++)
         conn->reads[(conn->read_first + i) % OKV_LOCAL_MAX_READS].status = OKV_EDISCONNECTED;

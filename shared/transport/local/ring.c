@@ -11,8 +11,8 @@
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
-/* What a message of `length` bytes takes up: positions stay multiples of 8, so that the beginning
- * of a record never goes round the end of the ring. */
+/* Bytes that a message takes in a ring. Positions stay multiples of 8, so the head of a record
+ * never wraps around the end of the ring. */
 static uint32_t record_size(uint32_t length)
 {
     return OKV_LOCAL_RING_RECORD + ((length + 7) & ~7u);
@@ -47,8 +47,8 @@ static int error_of_memory(int errnum)
     }
 }
 
-/* All of it is there from the beginning: a page that the kernel cannot give later would end the
- * process that touches it. */
+/* Allocates all of it at once: a page that the kernel cannot provide later would kill the process
+ * that touches it. */
 static int make_memory(size_t size)
 {
     int fd = memfd_create("okv-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -147,7 +147,7 @@ void okv_local_ring_unmap(struct okv_local_ring *ring)
 
 /* ---- bytes ---- */
 
-/* The two words before a message. They are atomic so that the compiler, too, reads them once. */
+/* The two words before a message. They are atomic so that the compiler reads them only once. */
 static _Atomic uint32_t *record_at(uint8_t *bytes, uint32_t capacity, uint32_t position)
 {
     return (_Atomic uint32_t *)(void *)(bytes + (position & (capacity - 1)));
@@ -156,24 +156,24 @@ static _Atomic uint32_t *record_at(uint8_t *bytes, uint32_t capacity, uint32_t p
 static void copy_in(const struct okv_local_ring *ring, uint32_t position, const uint8_t *from,
                     uint32_t length)
 {
-    uint32_t at = position & (ring->capacity - 1);
-    uint32_t first = ring->capacity - at < length ? ring->capacity - at : length;
+    uint32_t start = position & (ring->capacity - 1);
+    uint32_t first = ring->capacity - start < length ? ring->capacity - start : length;
 
-    memcpy(ring->out + at, from, first);
+    memcpy(ring->out + start, from, first);
     memcpy(ring->out, from + first, length - first);
 }
 
 static void copy_out(const struct okv_local_ring *ring, uint32_t position, uint8_t *to,
                      uint32_t length)
 {
-    uint32_t at = position & (ring->capacity - 1);
-    uint32_t first = ring->capacity - at < length ? ring->capacity - at : length;
+    uint32_t start = position & (ring->capacity - 1);
+    uint32_t first = ring->capacity - start < length ? ring->capacity - start : length;
 
-    memcpy(to, ring->in + at, first);
+    memcpy(to, ring->in + start, first);
     memcpy(to + first, ring->in, length - first);
 }
 
-/* Whether the peer waits for `wish`, which it then does no more. */
+/* Clears `wish` of the peer. True when the peer had it. */
 static bool grant(struct okv_local_ring *ring, uint32_t wish)
 {
     if (!(atomic_load_explicit(&ring->peer->wants, memory_order_seq_cst) & wish))
@@ -188,9 +188,9 @@ static uint32_t room(const struct okv_local_ring *ring)
     return ring->capacity - (ring->written - ring->peer_taken);
 }
 
-static int look_for_room(struct okv_local_ring *ring)
+static int read_taken(struct okv_local_ring *ring)
 {
-    /* Acquire: what is written over what was taken stays behind its copying. */
+    /* Acquires: the peer has copied the bytes before we write over them. */
     uint32_t taken = atomic_load_explicit(&ring->peer->taken, memory_order_seq_cst);
 
     if (ring->written - taken > ring->capacity)
@@ -199,16 +199,16 @@ static int look_for_room(struct okv_local_ring *ring)
     return 0;
 }
 
-/* 0 when there is room for `size` bytes; else OKV_EAGAIN, and the peer knows that we wait. */
+/* 0 when there is room for `size` bytes. OKV_EAGAIN: the peer knows that we wait. */
 static int make_room(struct okv_local_ring *ring, uint32_t size)
 {
     int status = 0;
 
     if (room(ring) < size)
-        status = look_for_room(ring);
+        status = read_taken(ring);
     if (status == 0 && room(ring) < size) {
         atomic_fetch_or(&ring->own->wants, OKV_LOCAL_RING_ROOM);
-        status = look_for_room(ring);
+        status = read_taken(ring);
     }
     if (status)
         return status;
@@ -242,28 +242,28 @@ bool okv_local_ring_publish(struct okv_local_ring *ring)
 
 /* ---- receiving ---- */
 
-static int look(struct okv_local_ring *ring)
+static int read_published(struct okv_local_ring *ring)
 {
     if (ring->has_ended)
         return 0;
-    uint32_t there = atomic_load_explicit(&ring->peer->published, memory_order_seq_cst);
-    if (there - ring->taken > ring->capacity || there % 8)
+    uint32_t published = atomic_load_explicit(&ring->peer->published, memory_order_seq_cst);
+    if (published - ring->taken > ring->capacity || published % 8)
         return OKV_EPROTO;
-    ring->there = there;
+    ring->available = published;
     return 0;
 }
 
 int okv_local_ring_take(struct okv_local_ring *ring, uint8_t *to, uint32_t size, uint32_t *length,
                         uint32_t *immediate)
 {
-    int status = ring->there == ring->taken ? look(ring) : 0;
-    uint32_t there = ring->there - ring->taken;
+    int status = ring->available == ring->taken ? read_published(ring) : 0;
+    uint32_t available = ring->available - ring->taken;
 
-    if (status || there == 0)
+    if (status || available == 0)
         return status;
     _Atomic uint32_t *record = record_at(ring->in, ring->capacity, ring->taken);
     uint32_t bytes = atomic_load_explicit(&record[0], memory_order_relaxed);
-    if (bytes > size || record_size(bytes) > there)
+    if (bytes > size || record_size(bytes) > available)
         return OKV_EPROTO;
     *length = bytes;
     *immediate = atomic_load_explicit(&record[1], memory_order_relaxed);
@@ -285,10 +285,10 @@ bool okv_local_ring_release(struct okv_local_ring *ring)
 
 bool okv_local_ring_rest(struct okv_local_ring *ring)
 {
-    if (ring->there != ring->taken)
+    if (ring->available != ring->taken)
         return false;
     atomic_fetch_or(&ring->own->wants, OKV_LOCAL_RING_MESSAGES);
-    return look(ring) == 0 && ring->there == ring->taken;
+    return read_published(ring) == 0 && ring->available == ring->taken;
 }
 
 void okv_local_ring_rise(struct okv_local_ring *ring)
@@ -298,7 +298,7 @@ void okv_local_ring_rise(struct okv_local_ring *ring)
 
 void okv_local_ring_end(struct okv_local_ring *ring)
 {
-    if (look(ring)) /* a peer that lied has said nothing more */
-        ring->there = ring->taken;
+    if (read_published(ring)) /* a position without sense counts as none */
+        ring->available = ring->taken;
     ring->has_ended = true;
 }

@@ -12,7 +12,7 @@
 #include "shared/base/bytes.h"
 #include "shared/base/error.h"
 
-/* Packets that one call takes, so that one busy peer does not hold up the rest. */
+/* Packets that one call receives at most, so that a busy peer does not hold up the others. */
 #define PACKETS 16
 
 struct packets {
@@ -39,7 +39,7 @@ unsigned okv_local_passed_descriptors(struct msghdr *message, int *fds, unsigned
     return (unsigned)count;
 }
 
-/* Without room for descriptors the kernel drops them: a client wants none. */
+/* A client expects no descriptors. Without room for them the kernel drops them. */
 static void prepare(struct packets *packets, bool is_client)
 {
     for (unsigned i = 0; i < PACKETS; i++) {
@@ -53,20 +53,20 @@ static void prepare(struct packets *packets, bool is_client)
     }
 }
 
-/* Looks at a packet and the descriptor that came with it, -1: none, or it was lost for want of
- * room here. Returns why the connection ends, or 0. */
-static int take_packet(struct okv_local_conn *conn, const struct mmsghdr *packet,
-                       const uint8_t *bytes, int fd)
+/* Consumes `fd`, the descriptor that came with the packet: -1 when there was none, or when this
+ * process has no descriptor left for it. Returns 0, or why the connection ends. */
+static int process_packet(struct okv_local_conn *conn, const struct mmsghdr *packet,
+                          const uint8_t *bytes, int fd)
 {
     bool is_whole = !(packet->msg_hdr.msg_flags & MSG_TRUNC);
 
-    /* The end of the stream, or an empty packet, which no peer of ours sends. */
+    /* The end of the stream. An honest peer sends no empty packet. */
     if (packet->msg_len == 0)
         return OKV_EDISCONNECTED;
     if (is_whole && packet->msg_len == OKV_LOCAL_ADVERT_SIZE &&
         okv_get_u32(bytes) == OKV_LOCAL_ADVERT_MARK &&
         !okv_local_endpoint(conn->base.endpoint)->client)
-        return okv_local_take_advert(conn, bytes + 4, fd);
+        return okv_local_advert_received(conn, bytes + 4, fd);
     if (fd >= 0)
         close(fd);
     if (is_whole && packet->msg_len == OKV_LOCAL_BELL_SIZE &&
@@ -75,7 +75,7 @@ static int take_packet(struct okv_local_conn *conn, const struct mmsghdr *packet
     return OKV_EPROTO;
 }
 
-static void take_packets(struct okv_local_conn *conn, struct packets *packets, unsigned count)
+static void process_packets(struct okv_local_conn *conn, struct packets *packets, unsigned count)
 {
     int status = 0;
 
@@ -84,7 +84,7 @@ static void take_packets(struct okv_local_conn *conn, struct packets *packets, u
         int fd = -1;
         okv_local_passed_descriptors(&packet->msg_hdr, &fd, 1);
         if (status == 0)
-            status = take_packet(conn, packet, packets->bytes[i], fd);
+            status = process_packet(conn, packet, packets->bytes[i], fd);
         else if (fd >= 0)
             close(fd);
     }
@@ -94,7 +94,7 @@ static void take_packets(struct okv_local_conn *conn, struct packets *packets, u
         okv_local_conn_end(conn, status);
 }
 
-unsigned okv_local_hear(struct okv_local_conn *conn)
+unsigned okv_local_socket_receive(struct okv_local_conn *conn)
 {
     struct packets packets;
     int count;
@@ -105,7 +105,7 @@ unsigned okv_local_hear(struct okv_local_conn *conn)
     count = recvmmsg(conn->sock, packets.headers, PACKETS, MSG_DONTWAIT | MSG_CMSG_CLOEXEC, NULL);
     if (count > 0) {
         okv_local_conn_wake(conn);
-        take_packets(conn, &packets, (unsigned)count);
+        process_packets(conn, &packets, (unsigned)count);
         return (unsigned)count;
     }
     if (count == 0 || errno == ECONNRESET)
@@ -135,7 +135,7 @@ void okv_local_ring_bell(struct okv_local_conn *conn)
         return;
     if (conn->bell_owed)
         status = send_bell(conn);
-    conn->bell_owed = status == OKV_EAGAIN; /* it is rung when the socket has room */
+    conn->bell_owed = status == OKV_EAGAIN; /* until the socket has room */
     if (status == OKV_EDISCONNECTED)
         okv_local_hang_up(conn);
     else if (status && status != OKV_EAGAIN)
@@ -153,10 +153,10 @@ void okv_local_hang_up(struct okv_local_conn *conn)
     conn->send_queued = 0;
     conn->unsent = NULL;
     okv_local_ring_end(&conn->ring);
-    shutdown(conn->sock, SHUT_RDWR); /* it may live on, and would wait for us */
+    shutdown(conn->sock, SHUT_RDWR); /* a peer that lives on must not wait for us */
     okv_local_conn_watch(conn);
     okv_local_conn_wake(conn);
-    /* Nobody else wakes an owner that found this out after its last poll. */
+    /* An owner that finds this out after its last poll would sleep through it. */
     okv_local_announce(okv_local_endpoint(conn->base.endpoint));
 }
 
@@ -165,7 +165,7 @@ int okv_local_heartbeat(struct okv_conn *base)
     struct okv_local_conn *conn = okv_local_conn(base);
     struct pollfd watched[] = {
         {.fd = conn->sock, .events = POLLRDHUP},
-        {.fd = conn->process, .events = POLLIN}, /* -1 is passed over */
+        {.fd = conn->process, .events = POLLIN}, /* poll(2) ignores -1 */
     };
 
     if (conn->state != OKV_LOCAL_OPEN || conn->hung_up)
