@@ -1,4 +1,5 @@
-/* One attempt to reach one address: each event of the connection manager leads to the next step. */
+/* One attempt to connect to one address. Each event of the connection manager leads to the next
+ * step. */
 #include <errno.h>
 #include <netdb.h>
 #include <string.h>
@@ -8,11 +9,11 @@
 #include "shared/transport/verbs/verbs.h"
 
 #define RESOLVE_MS 2000
-/* A lost request is sent again by the connection manager only after more than
- * four seconds: the first attempt is given up sooner, and another made. */
+/* The connection manager resends a lost request only after more than four seconds. The first
+ * attempt ends sooner and a second one follows. */
 #define FIRST_ATTEMPT_NS UINT64_C(1500000000)
 
-/* Never 0, which the connection manager calls invalid: whoever comes too late times out. */
+/* Never 0, which the connection manager refuses as invalid. */
 static int resolve_ms(const struct verbs_connecting *c)
 {
     int ms = okv_clock_ms_until(c->deadline_ns);
@@ -34,12 +35,12 @@ int okv_verbs_attempt_begin(struct verbs_connecting *c)
     }
     if (rdma_resolve_addr(a->id, c->source ? c->source->ai_addr : NULL, c->address->ai_addr,
                           resolve_ms(c)))
-        return okv_verbs_explain_route(c, errno);
+        return okv_verbs_diagnose_route(c, errno);
     return 0;
 }
 
-/* READs that a send queue has room for beside the messages and the heartbeats; the rest of
- * them the device refuses itself. */
+/* READs that a send queue has room for beside messages and heartbeats. If even one is too many,
+ * the device refuses the queue pair. */
 static unsigned reads_that_fit(int max_qp_wr, uint32_t credits)
 {
     int64_t room = (int64_t)max_qp_wr - credits - VERBS_HEARTBEATS - 2;
@@ -48,7 +49,7 @@ static unsigned reads_that_fit(int max_qp_wr, uint32_t credits)
     return room < VERBS_MAX_READS ? (unsigned)room : VERBS_MAX_READS;
 }
 
-/* The device that leads to the server is known. */
+/* The route to the server has named its device. */
 static int on_address(struct verbs_connecting *c)
 {
     struct verbs_attempt *a = &c->attempt;
@@ -60,13 +61,12 @@ static int on_address(struct verbs_connecting *c)
     a->reads_in = verbs_at_most(attr.max_qp_rd_atom, VERBS_RENDEZVOUS_DEPTH);
     a->reads_posted = reads_that_fit(attr.max_qp_wr, c->limits.credits);
     if (rdma_resolve_route(a->id, resolve_ms(c)))
-        return okv_verbs_explain_route(c, errno);
+        return okv_verbs_diagnose_route(c, errno);
     a->step = VERBS_STEP_ROUTE;
     return 0;
 }
 
-/* The client's own endpoint, and a connection on it that the connection manager
- * does not know yet. */
+/* Makes the client's endpoint and a connection that the connection manager does not know yet. */
 static int prepare(struct verbs_connecting *c)
 {
     struct verbs_attempt *a = &c->attempt;
@@ -95,7 +95,7 @@ static int prepare(struct verbs_connecting *c)
 
 destroy_endpoint:
     a->conn = NULL;
-    ep->cm = NULL; /* stays with the attempts */
+    ep->cm = NULL; /* the channel belongs to the attempts */
     ep->owns_pd = false;
     okv_verbs_endpoint_destroy(&ep->base);
 dealloc_pd:
@@ -105,7 +105,7 @@ dealloc_pd:
 
 static int queue_pair_failed(struct verbs_connecting *c, int errnum)
 {
-    /* What does not suit the device is no argument of the caller's. */
+    /* EINVAL here is the device's view, not an argument of the caller. */
     return okv_diag_set(&c->diag, errnum == EINVAL ? OKV_EIO : okv_error_from_errno(errnum),
                         "%s cannot ready a queue pair for %s:%s: %s",
                         ibv_get_device_name(c->attempt.id->verbs->device), c->uri.host, c->uri.port,
@@ -129,13 +129,13 @@ static int on_route(struct verbs_connecting *c)
         .srq = 1,
         .qp_num = a->conn->qp_num,
     };
-    /* Remote writes are for the server's heartbeats: no memory here allows any. */
+    /* The server's heartbeats are empty remote writes. No memory here allows a real one. */
     int errnum =
         okv_verbs_qp_to_init(a->conn, a->id, IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
     if (errnum)
         return queue_pair_failed(c, errnum);
     if (rdma_connect(a->id, &param))
-        return okv_verbs_explain_route(c, errno);
+        return okv_verbs_diagnose_route(c, errno);
     a->step = VERBS_STEP_ANSWER;
     uint64_t answer_by = okv_clock_ns() + FIRST_ATTEMPT_NS;
     if (c->attempts == 1 && answer_by < a->deadline_ns)
@@ -158,15 +158,15 @@ static int on_answer(struct verbs_connecting *c, const struct rdma_conn_param *p
         return okv_diag_set(&c->diag, OKV_EUNSUPPORTED,
                             "the server at %s:%s grants no RDMA READs: is it an okv-server?",
                             c->uri.host, c->uri.port);
-    /* Both ask the connection manager, which has forgotten all about it when the server has
-     * ended the connection meanwhile. */
+    /* Both calls ask the connection manager. They fail when the server has ended the connection
+     * meanwhile. */
     int errnum = okv_verbs_qp_to_rts(a->conn, a->id, a->reads_in, a->reads_out);
     if (errnum == ENOMEM)
         return queue_pair_failed(c, errnum);
     if (errnum)
-        return okv_verbs_explain_loss(c, errnum);
+        return okv_verbs_diagnose_loss(c, errnum);
     if (rdma_establish(a->id))
-        return okv_verbs_explain_loss(c, errno);
+        return okv_verbs_diagnose_loss(c, errno);
     a->step = VERBS_STEP_DONE;
     return 0;
 }
@@ -181,7 +181,7 @@ int okv_verbs_attempt_event(struct verbs_connecting *c, const struct rdma_cm_eve
         return on_route(c);
     if (step == VERBS_STEP_ANSWER && event->event == RDMA_CM_EVENT_CONNECT_RESPONSE)
         return on_answer(c, &event->param.conn);
-    return okv_verbs_explain_event(c, event);
+    return okv_verbs_diagnose_event(c, event);
 }
 
 void okv_verbs_attempt_end(struct verbs_connecting *c)
@@ -200,7 +200,7 @@ void okv_verbs_attempt_end(struct verbs_connecting *c)
     a->conn = NULL;
 }
 
-struct okv_conn *okv_verbs_attempt_take(struct verbs_connecting *c)
+struct okv_conn *okv_verbs_attempt_finish(struct verbs_connecting *c)
 {
     struct verbs_attempt *a = &c->attempt;
     struct verbs_conn *conn = a->conn;

@@ -1,4 +1,5 @@
-/* The listener: requests, accept, reject, and the connection manager's events. */
+/* The listener: requests, accept, reject, the connection manager's events; and the transport's
+ * table of operations. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
@@ -12,24 +13,7 @@
 #include "shared/base/error.h"
 #include "shared/transport/verbs/verbs.h"
 
-bool okv_verbs_is_gone_event(enum rdma_cm_event_type type)
-{
-    switch (type) {
-    case RDMA_CM_EVENT_CONNECT_ERROR: /* accepted, never established */
-    case RDMA_CM_EVENT_UNREACHABLE:
-    case RDMA_CM_EVENT_REJECTED:
-    case RDMA_CM_EVENT_DISCONNECTED:
-    case RDMA_CM_EVENT_DEVICE_REMOVAL:
-        return true;
-    default:
-        /* TIMEWAIT_EXIT only says that the queue pair's number may be used again.
-         * ADDR_CHANGE concerns new connections; if the path of this one died of
-         * it, its next packet fails by itself. */
-        return false;
-    }
-}
-
-static int explain_bind(int errnum, const struct okv_uri *uri, struct okv_diag *diag)
+static int diagnose_bind(int errnum, const struct okv_uri *uri, struct okv_diag *diag)
 {
     char names[96];
     switch (errnum) {
@@ -60,12 +44,12 @@ static int bind_any(struct verbs_listener *l, const struct okv_uri *uri, struct 
     struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = port};
     struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = port};
 
-    /* The IPv6 wildcard takes IPv4 as well; a kernel without IPv6 has only the other. */
+    /* The IPv6 wildcard accepts IPv4 too. A kernel without IPv6 has only the IPv4 one. */
     if (rdma_bind_addr(l->id, (struct sockaddr *)&in6) == 0)
         return 0;
     if (errno != EADDRINUSE && rdma_bind_addr(l->id, (struct sockaddr *)&in) == 0)
         return 0;
-    return explain_bind(errno, uri, diag);
+    return diagnose_bind(errno, uri, diag);
 }
 
 static int bind_host(struct verbs_listener *l, const struct okv_uri *uri, struct okv_diag *diag)
@@ -73,12 +57,12 @@ static int bind_host(struct verbs_listener *l, const struct okv_uri *uri, struct
     struct addrinfo *found;
     int errnum = EADDRNOTAVAIL;
 
-    int rc = okv_verbs_lookup(uri->host, uri->port, 0, &found, diag);
+    int rc = okv_verbs_resolve(uri->host, uri->port, 0, &found, diag);
     if (rc)
         return rc;
     for (struct addrinfo *ai = found; ai; ai = ai->ai_next) {
-        /* The kernel would take a loopback address and listen on some device's
-         * real one instead, open to the network. */
+        /* The kernel would accept a loopback address and listen on some device's real address
+         * instead, open to the network. */
         if (okv_verbs_is_loopback(ai->ai_addr)) {
             errnum = ENODEV;
         } else if (rdma_bind_addr(l->id, ai->ai_addr) == 0) {
@@ -89,10 +73,10 @@ static int bind_host(struct verbs_listener *l, const struct okv_uri *uri, struct
         }
     }
     freeaddrinfo(found);
-    return errnum ? explain_bind(errnum, uri, diag) : 0;
+    return errnum ? diagnose_bind(errnum, uri, diag) : 0;
 }
 
-/* An address picks its device; the wildcard has one only if there is just one. */
+/* An address determines its device. The wildcard works only when there is one device. */
 static int choose_device(struct verbs_listener *l, struct okv_diag *diag)
 {
     l->verbs = l->id->verbs;
@@ -115,8 +99,8 @@ static int choose_device(struct verbs_listener *l, struct okv_diag *diag)
                         names);
 }
 
-/* What the port is, and what it allows. */
-static void check_port(struct verbs_listener *l)
+/* Describes the port and reads its limits. */
+static void query_port(struct verbs_listener *l)
 {
     struct ibv_gid_entry gid;
     struct ibv_port_attr attr;
@@ -135,7 +119,7 @@ static void check_port(struct verbs_listener *l)
 
     okv_verbs_address_text(rdma_get_local_addr(l->id), address, sizeof address);
     unsigned number = ntohs(rdma_get_src_port(l->id));
-    if (any && known) /* an address that clients can use stands in the device's GID */
+    if (any && known) /* the device's GID holds an address that clients can use */
         snprintf(address, sizeof address, "%u.%u.%u.%u:%u", gid.gid.raw[12], gid.gid.raw[13],
                  gid.gid.raw[14], gid.gid.raw[15], number);
     else if (any && gethostname(address, sizeof address - 8) == 0)
@@ -143,10 +127,10 @@ static void check_port(struct verbs_listener *l)
     snprintf(l->base.where, sizeof l->base.where, "rdma://%s", address);
 }
 
-/* Protection domain and region: what peers may read, and nothing they may write;
- * the device itself writes there what we rendezvous read. */
-static int advertise(struct verbs_listener *l, const struct okv_region *region,
-                     struct okv_diag *diag)
+/* Registers the region. Peers may read it and not write it. Local writes are for rendezvous reads,
+ * which the device writes into it. */
+static int register_region(struct verbs_listener *l, const struct okv_region *region,
+                           struct okv_diag *diag)
 {
     l->pd = ibv_alloc_pd(l->verbs);
     if (!l->pd)
@@ -163,7 +147,7 @@ static int advertise(struct verbs_listener *l, const struct okv_region *region,
     return 0;
 }
 
-static void conceal(struct verbs_listener *l)
+static void unregister_region(struct verbs_listener *l)
 {
     ibv_dereg_mr(l->region);
     ibv_dealloc_pd(l->pd);
@@ -180,15 +164,15 @@ static int listen_on(struct verbs_listener *l, const struct okv_uri *uri,
     if (rc == 0)
         rc = okv_verbs_check_device(l->verbs, &attr, diag);
     if (rc == 0)
-        rc = advertise(l, region, diag);
+        rc = register_region(l, region, diag);
     if (rc)
         return rc;
     l->max_reads_in = verbs_at_most(attr.max_qp_rd_atom, 254);
     l->rendezvous_depth = verbs_at_most(attr.max_qp_init_rd_atom, VERBS_RENDEZVOUS_DEPTH);
-    check_port(l);
+    query_port(l);
     if (rdma_listen(l->id, 0)) { /* 0: the system's limit, net.rdma_ucm.max_backlog */
-        rc = explain_bind(errno, uri, diag);
-        conceal(l);
+        rc = diagnose_bind(errno, uri, diag);
+        unregister_region(l);
     }
     return rc;
 }
@@ -231,7 +215,7 @@ static void verbs_unlisten(struct okv_listener *listener)
         return;
     rdma_destroy_id(l->id);
     rdma_destroy_event_channel(l->channel);
-    conceal(l);
+    unregister_region(l);
     free(l);
 }
 
@@ -257,8 +241,8 @@ static struct verbs_request *make_request(struct verbs_listener *l,
     return request;
 }
 
-/* Works off one event; a request, if it was one. */
-static struct verbs_request *take_event(struct verbs_listener *l, struct rdma_cm_event *event)
+/* Handles and acknowledges one event. Returns the request, if it was one. */
+static struct verbs_request *handle_event(struct verbs_listener *l, struct rdma_cm_event *event)
 {
     struct verbs_request *request = NULL;
     struct rdma_cm_id *unwanted = NULL;
@@ -275,7 +259,7 @@ static struct verbs_request *take_event(struct verbs_listener *l, struct rdma_cm
         if (conn && event->event == RDMA_CM_EVENT_ESTABLISHED)
             atomic_store(&conn->ready, true);
         if (conn && okv_verbs_is_gone_event(event->event))
-            okv_verbs_hand_over_gone(conn);
+            okv_verbs_handover_gone(conn);
     }
     rdma_ack_cm_event(event);
     if (unwanted) {
@@ -297,7 +281,7 @@ static int verbs_next_request(struct okv_listener *listener, struct okv_request 
                 return OKV_EIO;
             return l->removed ? OKV_ENODEVICE : 0;
         }
-        struct verbs_request *request = take_event(l, event);
+        struct verbs_request *request = handle_event(l, event);
         if (request) {
             *out = &request->base;
             return 1;
@@ -330,15 +314,15 @@ static int answer(struct verbs_request *r, struct verbs_conn *conn, uint8_t read
         .srq = 1,
         .qp_num = conn->qp_num,
     };
-    /* Under the lock: a message of the client may reach the endpoint's thread
-     * before this call returns, and must then find the connection. */
+    /* Under the lock: a message of the client may reach the endpoint's thread before rdma_accept()
+     * returns, and must then find the connection. */
     pthread_mutex_lock(&ep->handover.lock);
     conn->heartbeat_from_ns = okv_clock_ns() + VERBS_READY_NS;
     r->id->context = conn;
     conn->id = r->id;
     int rc = rdma_accept(r->id, &param);
     if (rc == 0)
-        okv_verbs_hand_over_opened_locked(conn);
+        okv_verbs_handover_opened_locked(conn);
     pthread_mutex_unlock(&ep->handover.lock);
     return rc ? errno : 0;
 }
@@ -354,7 +338,7 @@ static int verbs_accept(struct okv_request *request, struct okv_endpoint *endpoi
     if (length > OKV_WELCOME_MAX)
         return OKV_EINVAL;
     if (r->initiator_depth == 0)
-        return OKV_EUNSUPPORTED; /* no value could be READ by rendezvous from it */
+        return OKV_EUNSUPPORTED; /* a client that allows no rendezvous read */
     int rc = okv_verbs_conn_new((struct verbs_endpoint *)endpoint, &conn, NULL);
     if (rc)
         return rc;
@@ -368,7 +352,7 @@ static int verbs_accept(struct okv_request *request, struct okv_endpoint *endpoi
     if (errnum == 0)
         errnum = answer(r, conn, reads_in, welcome, length);
     if (errnum) {
-        /* Mostly a client that gave up waiting. */
+        /* Usually the client has given up waiting. */
         rc = errnum == ENOMEM ? OKV_ENOMEM : OKV_EDISCONNECTED;
         goto free_conn;
     }

@@ -1,4 +1,4 @@
-/* Life and death of one connection. */
+/* One connection: its memory, its lists, its end. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +41,21 @@ static void destroy_send_buffers(struct verbs_conn *conn)
     okv_verbs_slab_destroy(&conn->send_slab);
     free(conn->sends);
     free(conn->send_free);
+}
+
+void okv_verbs_send_return(struct verbs_conn *conn, unsigned index)
+{
+    if (conn->send_free_count < conn->send_count)
+        conn->send_free[conn->send_free_count++] = index;
+}
+
+/* Forgets the messages that no flush has posted. */
+static void unqueue_sends(struct verbs_conn *conn)
+{
+    for (struct ibv_send_wr *wr = conn->queue_first; conn->queue_count > 0; wr = wr->next) {
+        okv_verbs_send_return(conn, (uint32_t)wr->wr_id);
+        conn->queue_count--;
+    }
 }
 
 int okv_verbs_conn_new(struct verbs_endpoint *endpoint, struct verbs_conn **out,
@@ -109,8 +124,7 @@ struct verbs_conn *okv_verbs_conn_find(struct verbs_endpoint *endpoint, uint32_t
     return conn;
 }
 
-/* From here on completions of the connection belong to nobody and are dropped. */
-static void expel(struct verbs_conn *conn)
+void okv_verbs_conn_expel(struct verbs_conn *conn)
 {
     struct verbs_endpoint *ep = (struct verbs_endpoint *)conn->base.endpoint;
     struct verbs_conn **link = bucket_of(ep, conn->qp_num);
@@ -131,11 +145,10 @@ void okv_verbs_conn_fail(struct verbs_conn *conn, int status)
     conn->close_times_empty = ep->times_empty;
     conn->next_closing = ep->closing;
     ep->closing = conn;
-    okv_verbs_unqueue(conn);
+    unqueue_sends(conn);
 
-    /* The error state flushes what is posted; the disconnect tells the peer, or
-     * answers its own. Either may fail when the other side or the device is gone
-     * already: the deadline covers that. */
+    /* The error state flushes the posted work. The disconnect tells the peer, or answers its
+     * disconnect. Either may fail when the peer or the device is gone; the deadline covers that. */
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
     ibv_modify_qp(conn->qp, &attr, IBV_QP_STATE);
     rdma_disconnect(conn->id);
@@ -148,70 +161,6 @@ void okv_verbs_conn_close(struct okv_conn *conn)
     struct verbs_conn *c = (struct verbs_conn *)conn;
     c->deaf = true;
     okv_verbs_conn_fail(c, OKV_EDISCONNECTED);
-}
-
-/* READs that the device never completed end here. True when none is left. */
-static bool give_up_reads(struct verbs_conn *conn, struct okv_event *events, int max, int *count)
-{
-    for (unsigned i = 0; i < VERBS_MAX_READS; i++) {
-        struct verbs_read_slot *slot = &conn->reads[i];
-        if (!slot->busy)
-            continue;
-        if (!slot->silent) {
-            if (*count == max)
-                return false;
-            events[(*count)++] = (struct okv_event){.type = OKV_EVENT_READ,
-                                                    .status = OKV_EDISCONNECTED,
-                                                    .conn = &conn->base,
-                                                    .cookie = slot->cookie};
-        }
-        slot->busy = false;
-    }
-    return true;
-}
-
-/* A connection is over when the device has returned all its work and the queue
- * was seen empty after it entered the error state, so that the last messages of
- * the peer were delivered; or when that takes too long. */
-static bool is_over(const struct verbs_endpoint *ep, const struct verbs_conn *conn)
-{
-    if (conn->base.unacknowledged == 0 && ep->times_empty > conn->close_times_empty)
-        return true;
-    return okv_clock_ns() >= conn->close_deadline;
-}
-
-/* Work that the device did not return in time may still touch memory; without its
- * queue pair it cannot. */
-static void revoke_work(struct verbs_conn *conn)
-{
-    if (conn->base.unacknowledged > 0 && conn->qp) {
-        ibv_destroy_qp(conn->qp);
-        conn->qp = NULL;
-    }
-    conn->base.unacknowledged = 0;
-}
-
-int okv_verbs_conn_finish(struct verbs_endpoint *endpoint, struct okv_event *events, int max)
-{
-    int count = 0;
-    struct verbs_conn **link = &endpoint->closing;
-    while (*link && count < max) {
-        struct verbs_conn *conn = *link;
-        if (!is_over(endpoint, conn)) {
-            link = &conn->next_closing;
-            continue;
-        }
-        revoke_work(conn);
-        if (!give_up_reads(conn, events, max, &count) ||
-            !okv_verbs_give_up_rendezvous_reads(conn, events, max, &count) || count == max)
-            break;
-        *link = conn->next_closing;
-        expel(conn);
-        conn->state = VERBS_CONN_CLOSED;
-        events[count++] = (struct okv_event){
-            .type = OKV_EVENT_CLOSED, .status = conn->close_status, .conn = &conn->base};
-    }
-    return count;
 }
 
 static void unlink_closing(struct verbs_endpoint *ep, struct verbs_conn *conn)
@@ -235,23 +184,30 @@ static void unlink_announce(struct verbs_endpoint *ep, struct verbs_conn *conn)
         ep->announce_tail = link;
 }
 
-void okv_verbs_conn_destroy(struct okv_conn *conn)
+void okv_verbs_conn_discard(struct verbs_conn *conn)
 {
-    struct verbs_conn *c = (struct verbs_conn *)conn;
-    if (!c)
-        return;
-    struct verbs_endpoint *ep = (struct verbs_endpoint *)conn->endpoint;
-    bool is_client = ep->cm != NULL;
+    struct verbs_endpoint *ep = (struct verbs_endpoint *)conn->base.endpoint;
 
-    okv_verbs_conn_fail(c, OKV_EDISCONNECTED); /* a disconnect first, if nobody closed it */
-    unlink_closing(ep, c);
-    unlink_announce(ep, c);
-    expel(c);
-    rdma_destroy_id(c->id); /* waits for the listener's thread, see transport_verbs.h */
-    okv_verbs_forget(c);
-    okv_verbs_conn_free(c);
-    if (is_client)
-        okv_verbs_endpoint_destroy(&ep->base);
+    okv_verbs_conn_fail(conn, OKV_EDISCONNECTED); /* disconnects, unless that has happened */
+    unlink_closing(ep, conn);
+    unlink_announce(ep, conn);
+    okv_verbs_conn_expel(conn);
+    rdma_destroy_id(conn->id); /* waits for the listener's thread, see verbs.h */
+    okv_verbs_handover_forget(conn);
+    okv_verbs_conn_free(conn);
+}
+
+void okv_verbs_conn_arrivals(struct verbs_endpoint *ep)
+{
+    struct verbs_arrivals arrivals = okv_verbs_handover_take(ep);
+
+    *ep->announce_tail = arrivals.opened;
+    for (struct verbs_conn *conn = arrivals.opened; conn; conn = conn->next_opened) {
+        okv_verbs_conn_admit(conn);
+        ep->announce_tail = &conn->next_opened;
+    }
+    for (struct verbs_conn *conn = arrivals.gone; conn; conn = conn->next_gone)
+        okv_verbs_conn_fail(conn, OKV_EDISCONNECTED);
 }
 
 int okv_verbs_set_remote(struct okv_conn *conn, uint64_t address, uint64_t length, uint32_t rkey)

@@ -1,5 +1,5 @@
-/* The client's way to a connection, in steps. Addresses and attempts follow one another on one
- * event channel, so that its descriptor is good for the whole way. */
+/* The client's connect, step by step. All addresses and attempts share one event channel, so its
+ * descriptor stays the same until the end. */
 #include <errno.h>
 #include <netdb.h>
 #include <stdlib.h>
@@ -9,16 +9,16 @@
 #include "shared/base/error.h"
 #include "shared/transport/verbs/verbs.h"
 
-/* The connection manager itself would go on for a minute and a half against a
- * host that never answers. */
+/* The connection manager itself would try for a minute and a half to reach a host that never
+ * answers. */
 #define CONNECT_LIMIT_NS UINT64_C(4500000000)
 #define ATTEMPTS 3 /* to one address */
 
-static int look_up(struct verbs_connecting *c, struct okv_diag *diag)
+static int resolve_host(struct verbs_connecting *c, struct okv_diag *diag)
 {
-    int rc = okv_verbs_lookup(c->uri.host, c->uri.port, 0, &c->addresses, diag);
+    int rc = okv_verbs_resolve(c->uri.host, c->uri.port, 0, &c->addresses, diag);
     if (rc == 0 && c->uri.source[0])
-        rc = okv_verbs_lookup(c->uri.source, NULL, AI_NUMERICHOST, &c->source, diag);
+        rc = okv_verbs_resolve(c->uri.source, NULL, AI_NUMERICHOST, &c->source, diag);
     c->address = c->addresses;
     c->attempts = 1;
     return rc;
@@ -51,7 +51,7 @@ int okv_verbs_connect_start(const struct okv_uri *uri, const struct okv_connect_
     c->deadline_ns = params->deadline_ns < limit ? params->deadline_ns : limit;
     if (params->hello_length > 0)
         memcpy(c->hello, params->hello, params->hello_length);
-    int rc = look_up(c, diag);
+    int rc = resolve_host(c, diag);
     if (rc)
         goto release_it;
     rc = okv_verbs_channel(&c->channel, diag);
@@ -68,8 +68,8 @@ release_it:
     return rc;
 }
 
-/* Takes the next event; OKV_EAGAIN when there is none and the time of the step is not over. */
-static int take_event(struct verbs_connecting *c)
+/* Handles the next event. OKV_EAGAIN when there is none and the step still has time. */
+static int next_event(struct verbs_connecting *c)
 {
     struct rdma_cm_event *event;
 
@@ -83,23 +83,23 @@ static int take_event(struct verbs_connecting *c)
         if (okv_clock_ns() < c->attempt.deadline_ns)
             return OKV_EAGAIN;
         c->attempt.again = c->attempt.step == VERBS_STEP_ANSWER;
-        return okv_verbs_explain_silence(c);
+        return okv_verbs_diagnose_silence(c);
     }
     int rc = event->id == c->attempt.id ? okv_verbs_attempt_event(c, event) : 0;
-    rdma_ack_cm_event(event); /* before its id is destroyed, which waits for that */
+    rdma_ack_cm_event(event); /* destroying its id would wait for this */
     return rc;
 }
 
-/* The attempt until it succeeds, fails, or must wait. */
-static int go_on(struct verbs_connecting *c)
+/* Advances the attempt until it succeeds, fails or has to wait. */
+static int advance(struct verbs_connecting *c)
 {
     int rc = c->attempt.id ? 0 : okv_verbs_attempt_begin(c);
     while (rc == 0 && c->attempt.step != VERBS_STEP_DONE)
-        rc = take_event(c);
+        rc = next_event(c);
     return rc;
 }
 
-/* After an attempt that failed with `rc`: true when there is another to make. */
+/* An attempt failed with `rc`. True when another one follows. */
 static bool choose_next(struct verbs_connecting *c, int rc)
 {
     if (okv_clock_ns() >= c->deadline_ns)
@@ -108,7 +108,7 @@ static bool choose_next(struct verbs_connecting *c, int rc)
         c->attempts++;
         return true;
     }
-    /* An address that is wrong, or whose host is down. */
+    /* Only a wrong address or a host that is down leads to the next address. */
     if ((rc != OKV_EADDRESS && rc != OKV_ETIMEDOUT) || !c->address->ai_next)
         return false;
     c->address = c->address->ai_next;
@@ -124,7 +124,7 @@ int okv_verbs_connect_step(struct okv_connecting *connecting, struct okv_welcome
     int rc;
 
     do {
-        rc = go_on(c);
+        rc = advance(c);
         if (rc == OKV_EAGAIN)
             return rc;
         next = rc != 0 && choose_next(c, rc);
@@ -133,7 +133,7 @@ int okv_verbs_connect_step(struct okv_connecting *connecting, struct okv_welcome
     } while (next);
     *welcome = c->welcome;
     if (rc == 0)
-        *out = okv_verbs_attempt_take(c);
+        *out = okv_verbs_attempt_finish(c);
     else if (diag)
         *diag = c->diag;
     release(c);

@@ -1,4 +1,4 @@
-/* Which RDMA device is used, how it is described to people, what it cannot do. */
+/* RDMA devices: which one, how it is described to people, what it cannot do. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -181,7 +181,7 @@ void okv_verbs_host_text(const struct sockaddr *address, char *out, size_t size)
 
 void okv_verbs_address_text(const struct sockaddr *address, char *out, size_t size)
 {
-    /* The port is at the same place in both families. */
+    /* The port has the same offset in both families. */
     unsigned port = ntohs(((const struct sockaddr_in *)(const void *)address)->sin_port);
     char host[INET6_ADDRSTRLEN];
 

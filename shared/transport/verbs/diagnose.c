@@ -1,12 +1,12 @@
-/* What failed on the way to a connection, for people. */
+/* Why an attempt to connect failed, for people. */
 #include <errno.h>
 #include <string.h>
 
 #include "shared/base/error.h"
 #include "shared/transport/verbs/verbs.h"
 
-/* Reasons of a rejection: those of the InfiniBand connection manager
- * (IBTA specification 12.6.7.2), which rdma_cm passes on as they are. */
+/* Reasons of a rejection, as rdma_cm passes them on from the InfiniBand connection manager (IBTA
+ * specification 12.6.7.2). */
 enum {
     REJECT_NO_RESOURCES = 3,
     REJECT_NO_LISTENER = 8,
@@ -21,7 +21,7 @@ static const char *const DOING[] = {
     [VERBS_STEP_DONE] = "connected",
 };
 
-int okv_verbs_explain_silence(struct verbs_connecting *c)
+int okv_verbs_diagnose_silence(struct verbs_connecting *c)
 {
     return okv_diag_set(&c->diag, OKV_ETIMEDOUT,
                         "%s:%s did not answer in time while %s: check that the host is up, that "
@@ -29,7 +29,7 @@ int okv_verbs_explain_silence(struct verbs_connecting *c)
                         c->uri.host, c->uri.port, DOING[c->attempt.step]);
 }
 
-int okv_verbs_explain_route(struct verbs_connecting *c, int errnum)
+int okv_verbs_diagnose_route(struct verbs_connecting *c, int errnum)
 {
     const char *host = c->uri.host;
     char names[96];
@@ -63,7 +63,7 @@ int okv_verbs_explain_route(struct verbs_connecting *c, int errnum)
     }
 }
 
-int okv_verbs_explain_rejection(struct verbs_connecting *c, const struct rdma_cm_event *event)
+int okv_verbs_diagnose_rejection(struct verbs_connecting *c, const struct rdma_cm_event *event)
 {
     const struct okv_uri *uri = &c->uri;
     const struct rdma_conn_param *param = &event->param.conn;
@@ -101,7 +101,7 @@ int okv_verbs_explain_rejection(struct verbs_connecting *c, const struct rdma_cm
     }
 }
 
-int okv_verbs_explain_loss(struct verbs_connecting *c, int errnum)
+int okv_verbs_diagnose_loss(struct verbs_connecting *c, int errnum)
 {
     c->attempt.again = true;
     return okv_diag_set(&c->diag, OKV_EREFUSED,
@@ -109,21 +109,21 @@ int okv_verbs_explain_loss(struct verbs_connecting *c, int errnum)
                         c->uri.port, errnum ? strerror(errnum) : "the server ended it");
 }
 
-int okv_verbs_explain_event(struct verbs_connecting *c, const struct rdma_cm_event *event)
+int okv_verbs_diagnose_event(struct verbs_connecting *c, const struct rdma_cm_event *event)
 {
     int errnum = event->status < 0 ? -event->status : event->status;
     switch (event->event) {
     case RDMA_CM_EVENT_ADDR_ERROR:
     case RDMA_CM_EVENT_ROUTE_ERROR:
-        return okv_verbs_explain_route(c, errnum);
+        return okv_verbs_diagnose_route(c, errnum);
     case RDMA_CM_EVENT_UNREACHABLE:
         c->attempt.again = true;
-        return okv_verbs_explain_silence(c);
+        return okv_verbs_diagnose_silence(c);
     case RDMA_CM_EVENT_REJECTED:
-        return okv_verbs_explain_rejection(c, event);
+        return okv_verbs_diagnose_rejection(c, event);
     case RDMA_CM_EVENT_CONNECT_ERROR:
     case RDMA_CM_EVENT_DISCONNECTED:
-        return okv_verbs_explain_loss(c, errnum);
+        return okv_verbs_diagnose_loss(c, errnum);
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
         return okv_diag_set(&c->diag, OKV_ENODEVICE,
                             "the RDMA device that leads to %s:%s was removed", c->uri.host,

@@ -1,5 +1,5 @@
-/* An endpoint: completion queue, shared receive queue with its slots, and the
- * file descriptor that says when there is something to poll. */
+/* An endpoint: completion queue, shared receive queue with its slots, and the descriptor that
+ * becomes readable when there is something to poll. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,11 +11,11 @@
 #include "shared/base/error.h"
 #include "shared/transport/verbs/verbs.h"
 
-/* Acknowledging takes a lock, so it is done for many events at once (man ibv_get_cq_event). */
+/* An acknowledgement takes a lock, so one covers many events (man ibv_get_cq_event). */
 #define ACK_BATCH 64u
 
-/* What the queues must hold so that neither can ever overflow: an overflowing
- * completion queue loses completions silently on some devices and breaks on the others. */
+/* Sizes with which neither queue can overflow. An overflowing completion queue loses completions
+ * silently on some devices and breaks on others. */
 struct queue_sizes {
     uint64_t slots;
     uint64_t completions;
@@ -25,8 +25,8 @@ static struct queue_sizes queue_sizes(const struct verbs_endpoint_params *params
 {
     uint64_t credits = params->limits.credits;
     struct queue_sizes sizes;
-    /* Some slots more than granted: those whose messages were taken off the
-     * queue are posted again only when the caller is done with them. */
+    /* More slots than credits: a slot is posted again only when the caller has released its
+     * message. */
     sizes.slots = params->max_conns * credits + (params->max_conns > 1 ? credits + 16 : 2);
     uint64_t sends = credits + 1;
     uint64_t reads = (uint64_t)params->reads_per_conn + VERBS_HEARTBEATS;
@@ -73,7 +73,7 @@ int okv_verbs_post_slot(struct verbs_endpoint *endpoint, unsigned index)
     struct ibv_recv_wr *bad;
     if (ibv_post_srq_recv(endpoint->srq, &wr, &bad) == 0)
         return 0;
-    endpoint->broken = true; /* a slot less for ever: the credits are a lie now */
+    endpoint->broken = true; /* one slot less than the credits promise */
     return OKV_EIO;
 }
 
@@ -84,7 +84,6 @@ void okv_verbs_recv_release(struct okv_endpoint *endpoint, const struct okv_even
         okv_verbs_post_slot(ep, event->slot);
 }
 
-/* Completion channel, completion queue. */
 static int make_queues(struct verbs_endpoint *ep, const struct queue_sizes *sizes,
                        struct okv_diag *diag)
 {
@@ -264,12 +263,12 @@ int okv_verbs_endpoint_create(struct okv_listener *listener,
     return rc;
 }
 
-/* Connections that were accepted and whose OPENED nobody polled have no other owner. */
+/* Accepted connections whose OKV_EVENT_OPENED was not polled have no other owner. */
 static void destroy_unannounced(struct verbs_endpoint *ep)
 {
-    okv_verbs_take_handover(ep);
+    okv_verbs_conn_arrivals(ep);
     while (ep->announce)
-        okv_verbs_conn_destroy(&ep->announce->base);
+        okv_verbs_conn_discard(ep->announce);
 }
 
 void okv_verbs_endpoint_destroy(struct okv_endpoint *endpoint)
@@ -288,7 +287,7 @@ void okv_verbs_endpoint_destroy(struct okv_endpoint *endpoint)
     release(ep);
 }
 
-/* Takes back what made the descriptor readable until now. */
+/* Clears what has made the descriptor readable. */
 static void drain_wakeups(struct verbs_endpoint *ep)
 {
     uint64_t ignored;
@@ -315,18 +314,9 @@ int okv_verbs_arm(struct okv_endpoint *endpoint)
         return OKV_EIO;
     ep->armed = true;
     if (ep->closing) {
-        /* A connection whose work the device never flushes announces nothing. */
+        /* A connection whose work the device never flushes makes no completion. */
         struct itimerspec timer = {.it_value = {.tv_sec = VERBS_CLOSE_NS / 1000000000u}};
         timerfd_settime(ep->timer_fd, 0, &timer, NULL);
     }
     return 0;
-}
-
-void okv_verbs_wake(struct okv_endpoint *endpoint)
-{
-    struct verbs_endpoint *ep = (struct verbs_endpoint *)endpoint;
-    uint64_t one = 1;
-    /* Fails only when the counter is full, and then the descriptor is readable already. */
-    ssize_t n = write(ep->wake_fd, &one, sizeof one);
-    (void)n;
 }

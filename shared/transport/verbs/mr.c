@@ -1,4 +1,4 @@
-/* Memory that the device may touch: the advertised region, message slots, the caller's buffers. */
+/* Memory that the device may access: the region, message slots, the caller's buffers. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +10,9 @@
 
 #define SLOT_ALIGNMENT 64u
 
-/* The kernel answers ENOMEM both when memory is short and when more would be
- * pinned than RLIMIT_MEMLOCK allows; only the limit is something to change. */
-static int explain_failure(int errnum, size_t length, struct okv_diag *diag)
+/* The kernel answers ENOMEM both when memory is short and when RLIMIT_MEMLOCK is too low. The
+ * sentence names the limit if there is one, since a user can raise it. */
+static int diagnose_failure(int errnum, size_t length, struct okv_diag *diag)
 {
     struct rlimit limit;
     if (errnum == ENOMEM && getrlimit(RLIMIT_MEMLOCK, &limit) == 0 &&
@@ -36,7 +36,7 @@ int okv_verbs_register(struct ibv_pd *pd, void *base, size_t length, int access,
     errno = 0;
     struct ibv_mr *mr = ibv_reg_mr_iova(pd, base, length, address, access);
     if (!mr)
-        return explain_failure(errno, length, diag);
+        return diagnose_failure(errno, length, diag);
     *out = mr;
     return 0;
 }
@@ -47,8 +47,8 @@ int okv_verbs_slab_create(struct ibv_pd *pd, unsigned count, uint32_t slot_size,
     struct verbs_slab slab;
     slab.stride = ((size_t)slot_size + SLOT_ALIGNMENT - 1) & ~(size_t)(SLOT_ALIGNMENT - 1);
     slab.bytes = slab.stride * count + VERBS_SLAB_SPARE;
-    /* Pages of its own: what is pinned is then shared with nothing else, and
-     * a fork cannot split it between parent and device (man ibv_fork_init). */
+    /* Pages of its own: the pinned pages hold nothing else, and a fork cannot split them between
+     * parent and device (man ibv_fork_init). */
     slab.base = mmap(NULL, slab.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (slab.base == MAP_FAILED)
         return okv_diag_set(diag, OKV_ENOMEM, "no memory for %zu KiB of message buffers",

@@ -1,4 +1,4 @@
-/* From completions to events, and the meeting of the listener's thread with the endpoint's. */
+/* Turns completions into events. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -6,64 +6,8 @@
 #include "shared/base/error.h"
 #include "shared/transport/verbs/verbs.h"
 
-/* Looking at the CM channel is a system call; a spinning client does it this seldom. */
-#define CM_LOOK_EVERY 64u
-
-void okv_verbs_hand_over_opened_locked(struct verbs_conn *conn)
-{
-    struct verbs_endpoint *ep = (struct verbs_endpoint *)conn->base.endpoint;
-    conn->next_opened = NULL;
-    *ep->handover.opened_tail = conn;
-    ep->handover.opened_tail = &conn->next_opened;
-    atomic_store(&ep->handover.any, true);
-    okv_verbs_wake(&ep->base);
-}
-
-void okv_verbs_hand_over_gone(struct verbs_conn *conn)
-{
-    struct verbs_endpoint *ep = (struct verbs_endpoint *)conn->base.endpoint;
-    pthread_mutex_lock(&ep->handover.lock);
-    if (!conn->is_gone) {
-        conn->is_gone = true;
-        conn->next_gone = ep->handover.gone;
-        ep->handover.gone = conn;
-        atomic_store(&ep->handover.any, true);
-        okv_verbs_wake(&ep->base);
-    }
-    pthread_mutex_unlock(&ep->handover.lock);
-}
-
-void okv_verbs_forget(struct verbs_conn *conn)
-{
-    struct verbs_endpoint *ep = (struct verbs_endpoint *)conn->base.endpoint;
-    pthread_mutex_lock(&ep->handover.lock);
-    struct verbs_conn **link = &ep->handover.gone;
-    while (*link && *link != conn)
-        link = &(*link)->next_gone;
-    if (*link)
-        *link = conn->next_gone;
-    pthread_mutex_unlock(&ep->handover.lock);
-}
-
-void okv_verbs_take_handover(struct verbs_endpoint *ep)
-{
-    pthread_mutex_lock(&ep->handover.lock);
-    atomic_store(&ep->handover.any, false);
-    struct verbs_conn *opened = ep->handover.opened;
-    struct verbs_conn *gone = ep->handover.gone;
-    ep->handover.opened = NULL;
-    ep->handover.opened_tail = &ep->handover.opened;
-    ep->handover.gone = NULL;
-    pthread_mutex_unlock(&ep->handover.lock);
-
-    *ep->announce_tail = opened;
-    for (struct verbs_conn *conn = opened; conn; conn = conn->next_opened) {
-        okv_verbs_conn_admit(conn);
-        ep->announce_tail = &conn->next_opened;
-    }
-    for (struct verbs_conn *conn = gone; conn; conn = conn->next_gone)
-        okv_verbs_conn_fail(conn, OKV_EDISCONNECTED);
-}
+/* Empty polls per check of the CM channel, a system call, in a client that spins. */
+#define CM_CHECK_INTERVAL 64u
 
 static int announce_opened(struct verbs_endpoint *ep, struct okv_event *events, int max)
 {
@@ -78,14 +22,14 @@ static int announce_opened(struct verbs_endpoint *ep, struct okv_event *events, 
     return count;
 }
 
-/* What a failed completion says about the connection. A remote access error of a
- * READ means that the region is gone, with its server; never anything about a key. */
+/* Why a failed completion ends the connection. A remote access error of a READ means that the
+ * region is gone with its server. */
 static int close_status(enum verbs_work work, enum ibv_wc_status status)
 {
     if (status == IBV_WC_RETRY_EXC_ERR || status == IBV_WC_RNR_RETRY_EXC_ERR)
         return OKV_ETIMEDOUT;
     if (work == VERBS_WORK_RECV && status != IBV_WC_WR_FLUSH_ERR)
-        return OKV_EPROTO; /* the peer sent what no slot can take, or wrote */
+        return OKV_EPROTO; /* the peer sent too long a message, or a write */
     return OKV_EDISCONNECTED;
 }
 
@@ -103,7 +47,7 @@ static int complete_recv(struct verbs_endpoint *ep, struct verbs_conn *conn,
 {
     unsigned slot = (uint32_t)wc->wr_id;
     if (conn && wc->status == IBV_WC_SUCCESS && wc->opcode != IBV_WC_RECV) {
-        /* A write with immediate data: nobody may write here. */
+        /* A write with immediate data: peers may not write. */
         conn->deaf = true;
         okv_verbs_conn_fail(conn, OKV_EPROTO);
     }
@@ -144,7 +88,7 @@ static int complete_read(struct verbs_conn *conn, const struct ibv_wc *wc, struc
     return 1;
 }
 
-/* Something that we posted, other than receives. */
+/* A completion of anything but a receive. */
 static int complete_own(struct verbs_conn *conn, enum verbs_work work, const struct ibv_wc *wc,
                         struct okv_event *event)
 {
@@ -155,7 +99,7 @@ static int complete_own(struct verbs_conn *conn, enum verbs_work work, const str
     case VERBS_WORK_RENDEZVOUS:
         return okv_verbs_complete_piece(conn, wc, event);
     case VERBS_WORK_HEARTBEAT:
-        conn->probing = false;
+        conn->heartbeat_pending = false;
         return 0;
     default:
         okv_verbs_send_return(conn, (uint32_t)wc->wr_id);
@@ -163,8 +107,8 @@ static int complete_own(struct verbs_conn *conn, enum verbs_work work, const str
     }
 }
 
-/* Turns the next completion into an event, or none. Of a failed completion only
- * wr_id, status, qp_num and vendor_err mean anything (man ibv_poll_cq). */
+/* Turns the next completion into an event, or into none. In a failed completion only wr_id, status,
+ * qp_num and vendor_err are valid (man ibv_poll_cq). */
 static int complete_next(struct verbs_endpoint *ep, struct okv_event *event)
 {
     const struct ibv_wc *wc = &ep->wc[ep->wc_next];
@@ -172,8 +116,8 @@ static int complete_next(struct verbs_endpoint *ep, struct okv_event *event)
     struct verbs_conn *conn = okv_verbs_conn_find(ep, wc->qp_num);
 
     if (!conn) {
-        /* Its OPENED may be on the way from the listener's thread: announce first. */
-        okv_verbs_take_handover(ep);
+        /* The connection may still be in the hand-over: announce it first. */
+        okv_verbs_conn_arrivals(ep);
         if (ep->announce)
             return 0;
     }
@@ -185,9 +129,9 @@ static int complete_next(struct verbs_endpoint *ep, struct okv_event *event)
     return conn ? complete_own(conn, work, wc, event) : 0;
 }
 
-/* Completions waiting in ep->wc: their number, 0 when the queue is empty, or a negative code.
- * Where fewer came than there was room for, the queue was `drained`, and is not looked at again to
- * be told so. A connection that closes wants it seen empty after it began to. */
+/* Polls the completion queue when ep->wc is used up. Returns the number of completions in ep->wc, 0
+ * when there is none, or a negative code. A short batch means that the queue is drained, so the
+ * next call does not poll again; but a closing connection must see the queue empty. */
 static int refill(struct verbs_endpoint *ep, bool *drained)
 {
     if (ep->wc_next < ep->wc_count)
@@ -207,7 +151,7 @@ static int refill(struct verbs_endpoint *ep, bool *drained)
     return got;
 }
 
-/* A client has no listener's thread: it reads its CM events between completions. */
+/* A client has no listener's thread and reads its CM events between completions. */
 static void poll_cm(struct verbs_endpoint *ep)
 {
     struct rdma_cm_event *event;
@@ -226,11 +170,11 @@ int okv_verbs_poll(struct okv_endpoint *endpoint, struct okv_event *events, int 
     int count = 0;
     int waiting = 0;
     bool drained = false;
-    /* Completions may come for ever: they leave room for the end of a connection. */
+    /* Completions may never run out: leave room for the end of a connection. */
     int room = ep->closing && max > 1 ? max - 1 : max;
 
     if (atomic_load_explicit(&ep->handover.any, memory_order_acquire))
-        okv_verbs_take_handover(ep);
+        okv_verbs_conn_arrivals(ep);
     for (;;) {
         count += announce_opened(ep, events + count, room - count);
         if (count == room)
@@ -240,10 +184,10 @@ int okv_verbs_poll(struct okv_endpoint *endpoint, struct okv_event *events, int 
             break;
         count += complete_next(ep, &events[count]);
     }
-    if (count == 0 && ep->cm && (ep->armed || ++ep->empty_polls % CM_LOOK_EVERY == 0))
+    if (count == 0 && ep->cm && (ep->armed || ++ep->empty_polls % CM_CHECK_INTERVAL == 0))
         poll_cm(ep);
     if (ep->closing)
-        count += okv_verbs_conn_finish(ep, events + count, max - count);
+        count += okv_verbs_closing_finish(ep, events + count, max - count);
     if (count > 0) {
         ep->armed = false;
         return count;

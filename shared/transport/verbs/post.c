@@ -1,4 +1,4 @@
-/* Work for the device: sends, READs, heartbeats. */
+/* Posts sends, READs and heartbeats to the device. */
 #include <arpa/inet.h>
 
 #include "shared/base/clock.h"
@@ -18,19 +18,13 @@ void okv_verbs_conn_completed(struct verbs_conn *conn, const struct ibv_wc *wc)
 uint8_t *okv_verbs_send_buffer(struct okv_conn *conn)
 {
     struct verbs_conn *c = (struct verbs_conn *)conn;
-    if (!c->send_current_taken) {
+    if (!c->has_send_current) {
         if (c->send_free_count == 0)
             return NULL;
         c->send_current = c->send_free[--c->send_free_count];
-        c->send_current_taken = true;
+        c->has_send_current = true;
     }
     return c->send_slab.base + c->send_current * c->send_slab.stride;
-}
-
-void okv_verbs_send_return(struct verbs_conn *conn, unsigned index)
-{
-    if (conn->send_free_count < conn->send_count)
-        conn->send_free[conn->send_free_count++] = index;
 }
 
 int okv_verbs_post_send(struct okv_conn *conn, uint32_t length, uint32_t immediate)
@@ -38,7 +32,7 @@ int okv_verbs_post_send(struct okv_conn *conn, uint32_t length, uint32_t immedia
     struct verbs_conn *c = (struct verbs_conn *)conn;
     if (c->state != VERBS_CONN_OPEN)
         return OKV_EDISCONNECTED;
-    if (!c->send_current_taken || length > conn->slot_size)
+    if (!c->has_send_current || length > conn->slot_size)
         return OKV_EINVAL;
 
     struct verbs_send *send = &c->sends[c->send_current];
@@ -60,7 +54,7 @@ int okv_verbs_post_send(struct okv_conn *conn, uint32_t length, uint32_t immedia
     else
         c->queue_last->next = &send->wr;
     c->queue_last = &send->wr;
-    c->send_current_taken = false;
+    c->has_send_current = false;
     return 0;
 }
 
@@ -73,17 +67,9 @@ void okv_verbs_flush(struct okv_conn *conn)
         return;
     verbs_conn_posted(c, c->queue_count);
     c->queue_count = 0;
-    /* Which of them the device took is unknown when it fails: their buffers stay out of use. */
+    /* After a failure it is unknown which of them the device took: their buffers stay in use. */
     if (ibv_post_send(c->qp, c->queue_first, &bad))
         okv_verbs_conn_fail(c, OKV_EIO);
-}
-
-void okv_verbs_unqueue(struct verbs_conn *conn)
-{
-    for (struct ibv_send_wr *wr = conn->queue_first; conn->queue_count > 0; wr = wr->next) {
-        okv_verbs_send_return(conn, (uint32_t)wr->wr_id);
-        conn->queue_count--;
-    }
 }
 
 /* ---- READs ---- */
@@ -96,7 +82,7 @@ static bool is_valid(const struct okv_conn *conn, const struct okv_read *read)
            okv_read_is_valid(read, conn->remote_length, memory->base, memory->length);
 }
 
-static unsigned take_read_slot(struct verbs_conn *conn, unsigned from, uint64_t cookie)
+static unsigned acquire_read_slot(struct verbs_conn *conn, unsigned from, uint64_t cookie)
 {
     while (conn->reads[from].busy)
         from++;
@@ -124,7 +110,7 @@ int okv_verbs_post_read(struct okv_conn *conn, const struct okv_read *reads, uns
 
     for (unsigned i = 0; i < count; i++) {
         const struct okv_read *read = &reads[i];
-        slot[i] = take_read_slot(c, i ? slot[i - 1] + 1 : 0, read->cookie);
+        slot[i] = acquire_read_slot(c, i ? slot[i - 1] + 1 : 0, read->cookie);
         sge[i] = (struct ibv_sge){.addr = (uintptr_t)read->destination,
                                   .length = read->length,
                                   .lkey = read->memory->mr->lkey};
@@ -142,8 +128,8 @@ int okv_verbs_post_read(struct okv_conn *conn, const struct okv_read *reads, uns
     verbs_conn_posted(c, count);
     if (ibv_post_send(c->qp, wr, &bad) == 0)
         return 0;
-    /* The device may have taken some of them, and `bad` does not tell reliably:
-     * the connection ends, and what it still completes of these is nobody's event. */
+    /* The device may have taken some of them, and `bad` does not tell reliably. The connection
+     * ends, and completions of these READs make no events. */
     for (unsigned i = 0; i < count; i++)
         c->reads[slot[i]].silent = true;
     okv_verbs_conn_fail(c, OKV_EIO);
@@ -152,8 +138,8 @@ int okv_verbs_post_read(struct okv_conn *conn, const struct okv_read *reads, uns
 
 /* ---- heartbeats ---- */
 
-/* Whether the peer can answer a heartbeat, or is out of time to get ready for one. */
-static bool may_be_sent_a_heartbeat(const struct verbs_conn *conn, bool by_server)
+/* True when the peer can answer a heartbeat, or has had its time to get ready. */
+static bool is_heartbeat_allowed(const struct verbs_conn *conn, bool by_server)
 {
     if (!by_server)
         return conn->base.remote_length > 0;
@@ -162,11 +148,10 @@ static bool may_be_sent_a_heartbeat(const struct verbs_conn *conn, bool by_serve
            okv_clock_ns() >= conn->heartbeat_from_ns;
 }
 
-/* What the device of the peer answers by itself, if its queue pair is sound. A client READs a byte
- * of the region. A server, which knows no memory of its client's, WRITEs nothing: a device checks
- * neither address nor key of that (IBTA specification C9-88). A READ of nothing is as good until
- * it has to be sent again: rxe of Linux 6.1 looks its key up then, and ends the connection
- * (read_reply() in rxe_resp.c). */
+/* The peer's device answers a heartbeat by itself. A client READs a byte of the region. A server
+ * knows no memory of its client, so it WRITEs 0 bytes: a device checks neither address nor key of
+ * that (IBTA specification C9-88). A READ of 0 bytes would not do: when it is sent again, rxe of
+ * Linux 6.1 checks its key and ends the connection (read_reply() in rxe_resp.c). */
 int okv_verbs_heartbeat(struct okv_conn *conn)
 {
     struct verbs_conn *c = (struct verbs_conn *)conn;
@@ -182,7 +167,7 @@ int okv_verbs_heartbeat(struct okv_conn *conn)
 
     if (c->state != VERBS_CONN_OPEN)
         return OKV_EDISCONNECTED;
-    if (c->probing || !may_be_sent_a_heartbeat(c, is_server))
+    if (c->heartbeat_pending || !is_heartbeat_allowed(c, is_server))
         return 0;
     if (!is_server) {
         wr.opcode = IBV_WR_RDMA_READ;
@@ -191,7 +176,7 @@ int okv_verbs_heartbeat(struct okv_conn *conn)
         wr.wr.rdma.remote_addr = c->remote_address;
         wr.wr.rdma.rkey = c->remote_rkey;
     }
-    c->probing = true;
+    c->heartbeat_pending = true;
     verbs_conn_posted(c, 1);
     if (ibv_post_send(c->qp, &wr, &bad) == 0)
         return 0;

@@ -8,7 +8,7 @@
 int okv_verbs_qp_create(struct verbs_conn *conn, struct okv_diag *diag)
 {
     struct verbs_endpoint *ep = (struct verbs_endpoint *)conn->base.endpoint;
-    /* Devices differ in what they can send inline and refuse more than that. */
+    /* Devices refuse more inline bytes than they support. */
     static const uint32_t inline_sizes[] = {VERBS_MAX_INLINE, 64, 0};
 
     for (unsigned i = 0; i < sizeof inline_sizes / sizeof *inline_sizes; i++) {
@@ -36,9 +36,8 @@ int okv_verbs_qp_create(struct verbs_conn *conn, struct okv_diag *diag)
                         ep->reads_per_conn, strerror(errnum));
 }
 
-/* The connection manager knows addresses and sequence numbers; what the peer may
- * do and how long we try is decided here. A queue pair made by rdma_create_qp()
- * would allow remote writes, for a moment or for ever. */
+/* The connection manager provides addresses and sequence numbers. Access rights and timeouts are
+ * set here: a queue pair made by rdma_create_qp() would allow remote writes, at least at first. */
 int okv_verbs_qp_to_init(struct verbs_conn *conn, struct rdma_cm_id *id, unsigned access)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT};

@@ -1,12 +1,12 @@
-/* Advertised buffers of a client, and the server's rendezvous reads out of them. */
+/* A client's advertised buffers, and the server's rendezvous reads of them. */
 #include <stdlib.h>
 
 #include "shared/base/bytes.h"
 #include "shared/base/error.h"
 #include "shared/transport/verbs/verbs.h"
 
-/* A multiple of every size of page. What is left of an address tells a peer little
- * about where things are in our memory. */
+/* A multiple of every page size. An address modulo this tells a peer little about our memory
+ * layout. */
 #define PAGE_MAX (2u << 20)
 
 struct verbs_advert {
@@ -41,19 +41,19 @@ int okv_verbs_advertise(struct okv_conn *conn, const void *base, size_t length,
 
 void okv_verbs_withdraw(struct okv_advert *advert)
 {
-    struct verbs_advert *e = (struct verbs_advert *)advert;
-    if (!e)
+    struct verbs_advert *a = (struct verbs_advert *)advert;
+    if (!a)
         return;
-    ibv_dereg_mr(e->mr);
-    free(e);
+    ibv_dereg_mr(a->mr);
+    free(a);
 }
 
-/* Posts the next piece of a rendezvous read. Its numbers name the place in the region, which
- * is registered zero-based. */
+/* Posts the next piece of a rendezvous read. The region is registered zero-based, so its offset is
+ * the local address. */
 static int post_piece(struct verbs_conn *conn, unsigned index)
 {
     const struct verbs_listener *l = ((struct verbs_endpoint *)conn->base.endpoint)->listener;
-    struct verbs_rendezvous *rendezvous = &conn->rendezvous_reads[index];
+    struct verbs_rendezvous *rendezvous = &conn->rendezvous[index];
     uint32_t length =
         rendezvous->left < l->rendezvous_piece ? rendezvous->left : l->rendezvous_piece;
     struct ibv_sge sge = {.addr = rendezvous->offset, .length = length, .lkey = l->region->lkey};
@@ -76,16 +76,16 @@ static int post_piece(struct verbs_conn *conn, unsigned index)
     return ibv_post_send(conn->qp, &wr, &bad);
 }
 
-/* Posts pieces, those of the oldest rendezvous read first, as many as the queue pair may have
- * under way: one more would wait in the send queue, and hold up the messages behind it. */
+/* Posts pieces, oldest rendezvous read first, as many as the queue pair may have under way. One
+ * more would wait in the send queue and hold up the messages behind it. */
 static void post_pieces(struct verbs_conn *conn)
 {
     for (unsigned i = 0; i < conn->rendezvous_count; i++) {
         unsigned index = (conn->rendezvous_first + i) % OKV_RENDEZVOUS_MAX;
-        while (conn->rendezvous_reads[index].left > 0) {
+        while (conn->rendezvous[index].left > 0) {
             if (conn->state != VERBS_CONN_OPEN || conn->pieces == conn->rendezvous_depth)
                 return;
-            /* Whether the device took it is unknown: it counts as under way. */
+            /* It is unknown whether the device took it: it counts as under way. */
             if (post_piece(conn, index))
                 okv_verbs_conn_fail(conn, OKV_EIO);
         }
@@ -106,7 +106,7 @@ int okv_verbs_rendezvous(struct okv_conn *conn, const struct okv_rendezvous *ren
         return OKV_EUNSUPPORTED;
     if (c->rendezvous_count == OKV_RENDEZVOUS_MAX)
         return OKV_EAGAIN;
-    c->rendezvous_reads[(c->rendezvous_first + c->rendezvous_count++) % OKV_RENDEZVOUS_MAX] =
+    c->rendezvous[(c->rendezvous_first + c->rendezvous_count++) % OKV_RENDEZVOUS_MAX] =
         (struct verbs_rendezvous){
             .address = rendezvous->address,
             .key = rendezvous->key,
@@ -132,10 +132,10 @@ static int piece_status(enum ibv_wc_status status)
     }
 }
 
-/* The oldest rendezvous read has ended. */
-static void take_rendezvous(struct verbs_conn *conn, struct okv_event *event)
+/* Reports and removes the oldest rendezvous read. */
+static void report_oldest(struct verbs_conn *conn, struct okv_event *event)
 {
-    const struct verbs_rendezvous *rendezvous = &conn->rendezvous_reads[conn->rendezvous_first];
+    const struct verbs_rendezvous *rendezvous = &conn->rendezvous[conn->rendezvous_first];
     *event = (struct okv_event){
         .type = OKV_EVENT_RENDEZVOUS_DONE,
         .status = rendezvous->status,
@@ -152,32 +152,32 @@ int okv_verbs_complete_piece(struct verbs_conn *conn, const struct ibv_wc *wc,
     unsigned index = (uint32_t)wc->wr_id;
     /* A send queue completes in order, so this is a piece of the oldest rendezvous read. */
     if (index != conn->rendezvous_first || conn->rendezvous_count == 0 ||
-        conn->rendezvous_reads[index].pieces == 0)
+        conn->rendezvous[index].pieces == 0)
         return 0;
-    struct verbs_rendezvous *rendezvous = &conn->rendezvous_reads[index];
+    struct verbs_rendezvous *rendezvous = &conn->rendezvous[index];
     rendezvous->pieces--;
     conn->pieces--;
     if (rendezvous->status == 0)
         rendezvous->status = piece_status(wc->status);
     post_pieces(conn);
-    /* What is left when the connection has failed ends with it. */
+    /* After a failure the rest is not posted; closing reports it. */
     if (rendezvous->left > 0 || rendezvous->pieces > 0)
         return 0;
-    take_rendezvous(conn, event);
+    report_oldest(conn, event);
     return 1;
 }
 
-bool okv_verbs_give_up_rendezvous_reads(struct verbs_conn *conn, struct okv_event *events, int max,
-                                        int *count)
+bool okv_verbs_end_rendezvous_reads(struct verbs_conn *conn, struct okv_event *events, int max,
+                                    int *count)
 {
     while (conn->rendezvous_count > 0) {
-        struct verbs_rendezvous *rendezvous = &conn->rendezvous_reads[conn->rendezvous_first];
+        struct verbs_rendezvous *rendezvous = &conn->rendezvous[conn->rendezvous_first];
         if (*count == max)
             return false;
         if (rendezvous->status == 0)
             rendezvous->status = OKV_EDISCONNECTED;
         conn->pieces -= rendezvous->pieces;
-        take_rendezvous(conn, &events[(*count)++]);
+        report_oldest(conn, &events[(*count)++]);
     }
     return true;
 }

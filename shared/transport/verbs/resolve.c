@@ -9,11 +9,11 @@
 #include "shared/transport/verbs/verbs.h"
 
 /*
- * The resolver's own patience, 5 s for each try and name server, is longer than a
- * caller's. Its settings are per thread (man resolver) and put back afterwards.
+ * The resolver's default timeout, 5 s per attempt and name server, is too long. Its settings are
+ * per thread (man resolver) and restored afterwards.
  */
-static int lookup_bounded(const char *host, const char *port, const struct addrinfo *hints,
-                          struct addrinfo **out)
+static int resolve_bounded(const char *host, const char *port, const struct addrinfo *hints,
+                           struct addrinfo **out)
 {
     bool known = (_res.options & RES_INIT) || res_init() == 0;
     int retrans = _res.retrans;
@@ -31,11 +31,11 @@ static int lookup_bounded(const char *host, const char *port, const struct addri
     return gai;
 }
 
-int okv_verbs_lookup(const char *host, const char *port, int flags, struct addrinfo **out,
-                     struct okv_diag *diag)
+int okv_verbs_resolve(const char *host, const char *port, int flags, struct addrinfo **out,
+                      struct okv_diag *diag)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | flags};
-    int gai = lookup_bounded(host, port, &hints, out);
+    int gai = resolve_bounded(host, port, &hints, out);
     if (gai == 0)
         return 0;
     return okv_diag_set(diag, OKV_EADDRESS,

@@ -1,28 +1,30 @@
 /*
- * What the files of the verbs transport share. Nobody else includes this.
+ * What the files of the verbs transport share. Only this folder includes this header.
  *
- *   _device   which device, how it is described, what it cannot do
- *   _mr       the advertised region and the caller's memory
- *   _endpoint completion queue, receive slots, wake-ups
- *   _conn     one connection: life and death, send buffers, table of READs
- *   _qp       queue pairs: how they are made, and their states
- *   _post     the functions that post sends, READs and heartbeats, and what they count
- *   _rendezvous     a client's advertised buffers; the server's rendezvous reads, the one function
- * that posts their pieces _poll     completions to events _cm       the listener: requests, accept,
- * reject, events of the connection manager _lookup   names to addresses _connect  the client's way
- * to a connection: addresses and attempts in turn _attempt  one attempt, event by event _explain
- * what failed on that way, for people
+ *   device      which device, how it is described, what it cannot do
+ *   resolve     names to addresses
+ *   mr          the region, message slots, the caller's memory
+ *   endpoint    completion queue, receive slots, the descriptor to wait on
+ *   conn        one connection: its memory, its lists, how it fails
+ *   qp          queue pairs: how they are made, and their states
+ *   handover    where the listener's thread meets the endpoint's
+ *   cm          the listener and the table of operations
+ *   connect     the client's connect: addresses and attempts, one after another
+ *   attempt     one attempt, event by event
+ *   diagnose    why an attempt failed, for people
+ *   post        posts sends, READs and heartbeats, and counts them
+ *   rendezvous  a client's advertised buffers, the server's rendezvous reads
+ *   poll        completions to events
+ *   closing     how connections end
  *
- * Threads. Two may be at work on a server: the listener's, which reads CM
- * events, and the endpoint's. They meet in `struct verbs_handover`, under its
- * lock, and in a connection's `ready`. The listener's thread touches a connection that it has
- * handed over only between rdma_get_cm_event() and rdma_ack_cm_event() for an event of that
- * connection. The endpoint's thread frees a connection only after
- * rdma_destroy_id() has returned, which waits until every event that was got
- * for the id was acknowledged (man rdma_destroy_id) and after which no new one
- * can come. So neither sees the other's dead connection, as long as nobody
- * calls rdma_destroy_id() with the hand-over lock held and no event stays
- * unacknowledged between two calls of next_request.
+ * Threads. A server has two: the listener's, which reads CM events, and the endpoint's. They meet
+ * in `struct verbs_handover`, under its lock, and in a connection's `ready`. The listener's thread
+ * touches a connection that it has handed over only between rdma_get_cm_event() and
+ * rdma_ack_cm_event() for an event of that connection. The endpoint's thread frees a connection
+ * only after rdma_destroy_id(), which waits until every event of the id is acknowledged (man
+ * rdma_destroy_id); no new one can come afterwards. So neither thread sees a connection that the
+ * other has freed. Two rules keep this free of deadlock: nobody calls rdma_destroy_id() with the
+ * hand-over lock held, and no event stays unacknowledged between two calls of next_request.
  */
 #ifndef OKV_SHARED_TRANSPORT_VERBS_VERBS_H
 #define OKV_SHARED_TRANSPORT_VERBS_VERBS_H
@@ -37,32 +39,30 @@
 #include "shared/transport/transport.h"
 
 #define VERBS_MAX_READS 64  /* READs that a client may post at once */
-#define VERBS_READ_DEPTH 16 /* of them on their way at once, that we ask for */
-#define VERBS_RENDEZVOUS_DEPTH \
-    4 /* pieces of rendezvous reads on their way at once, that we ask for */
-#define VERBS_RENDEZVOUS_PIECE \
-    (1u << 20)               /* bytes of a rendezvous read that one READ brings at most */
-#define VERBS_HEARTBEATS 1   /* heartbeats on their way at once */
-#define VERBS_SLAB_SPARE 64  /* bytes of a slab that belong to no slot: a heartbeat's answer */
-#define VERBS_MAX_INLINE 256 /* bytes that we ask to send without a DMA read */
-#define VERBS_POLL_BATCH 16  /* completions taken from the queue at once */
-#define VERBS_CLOSE_NS 1000000000u /* what a closing connection gets to flush its work */
+#define VERBS_READ_DEPTH 16 /* READs that we ask the device to execute at once */
+/* A rendezvous read is split into READs of at most this length, and so many are under way. */
+#define VERBS_RENDEZVOUS_PIECE (1u << 20)
+#define VERBS_RENDEZVOUS_DEPTH 4
+#define VERBS_HEARTBEATS 1         /* heartbeats under way at once */
+#define VERBS_SLAB_SPARE 64        /* bytes of a slab behind its slots, for a heartbeat's answer */
+#define VERBS_MAX_INLINE 256       /* bytes that we ask to send without a DMA read */
+#define VERBS_POLL_BATCH 16        /* completions taken from the queue at once */
+#define VERBS_CLOSE_NS 1000000000u /* time for a closing connection to flush its work */
 #define VERBS_HELLO_ROOM 256       /* private data lengths are 8 bits wide */
 
-/* A client readies its queue pair when it looks at our welcome, which it may be slow to do, and
- * until then drops a heartbeat, which would be the end of the connection. It gets this long to say
- * that it did: one that never does is still found within a keepalive of 3 s. */
+/* A client readies its queue pair when it processes our welcome. A heartbeat that comes earlier is
+ * dropped and would end the connection, so the server waits this long for a sign that the client
+ * is ready. A dead client is still found within a keepalive of 3 s. */
 #define VERBS_READY_NS 1500000000u
 
 /* An unanswered packet is sent again after 4.096 us * 2^14 = 67 ms, six times.
  * Never 7, which means "for ever" to some devices (rxe). */
 #define VERBS_ACK_TIMEOUT 14
 #define VERBS_RETRY_COUNT 6
-/* Credits keep the receiver ready, but a peer that breaks them can take every receive buffer of a
- * worker before it is thrown out. Those who keep to theirs then try again after 41 ms, at most
- * VERBS_RETRY_COUNT times: so a worker has a quarter of a second to throw it out, after which
- * their queue pairs would break. (The receiver's setting; 655 ms if the connection manager
- * chooses, man rdma_connect.) */
+/* Credits keep the receiver ready, but a peer that exceeds them can use up a worker's receive
+ * buffers. The other peers then retry after 41 ms, at most VERBS_RETRY_COUNT times, before their
+ * queue pairs break: the worker has a quarter of a second to disconnect the offender. This is the
+ * receiver's setting; the connection manager would choose 655 ms (man rdma_connect). */
 #define VERBS_MIN_RNR_TIMER 24
 
 struct verbs_listener {
@@ -73,8 +73,8 @@ struct verbs_listener {
     struct ibv_pd *pd;
     struct ibv_mr *region;
     uint8_t max_reads_in;      /* READs that the device can serve at once on one connection */
-    uint8_t rendezvous_depth;  /* READs of ours that may be under way at once on one connection */
-    uint32_t rendezvous_piece; /* bytes of one of them at most */
+    uint8_t rendezvous_depth;  /* pieces that may be under way at once on one connection */
+    uint32_t rendezvous_piece; /* bytes of a piece at most */
     bool removed;              /* the device went away */
 };
 
@@ -96,10 +96,16 @@ struct okv_memory {
 /* What the listener's thread leaves for the endpoint's thread. */
 struct verbs_handover {
     pthread_mutex_t lock;
-    atomic_bool any; /* a hint that spares the lock: something was left */
+    atomic_bool any; /* a hint that saves taking the lock */
     struct verbs_conn *opened;
     struct verbs_conn **opened_tail;
     struct verbs_conn *gone;
+};
+
+/* The content of a hand-over: two lists. */
+struct verbs_arrivals {
+    struct verbs_conn *opened; /* by next_opened */
+    struct verbs_conn *gone;   /* by next_gone */
 };
 
 /* Memory cut into equal slots, registered for the device to read and write. */
@@ -115,13 +121,11 @@ struct verbs_endpoint {
     struct okv_endpoint base; /* base.fd: an epoll set of the descriptors below */
     struct ibv_context *verbs;
     struct ibv_pd *pd;
-    bool owns_pd; /* a client's; a server's belongs to its listener */
-    const struct verbs_listener
-        *listener; /* server: whose region rendezvous reads go to; NULL on a client */
+    bool owns_pd;                          /* client; a server's belongs to the listener */
+    const struct verbs_listener *listener; /* NULL in a client */
     struct okv_message_limits limits;
     unsigned max_conns;
-    unsigned reads_per_conn; /* that may be posted: a client's READs, a server's pieces of
-                                rendezvous reads */
+    unsigned reads_per_conn; /* a client's READs, or a server's pieces of rendezvous reads */
     atomic_uint conns;
 
     struct ibv_comp_channel *completions;
@@ -132,16 +136,16 @@ struct verbs_endpoint {
     unsigned unacked_events; /* of the completion channel */
     int wake_fd;
     int timer_fd;
-    struct rdma_event_channel *cm; /* client: CM events; NULL on a server */
+    struct rdma_event_channel *cm; /* client: CM events; NULL in a server */
 
-    /* Of the endpoint's thread alone. */
+    /* Used by the endpoint's thread only. */
     struct ibv_wc wc[VERBS_POLL_BATCH];
     int wc_next;
     int wc_count;
     bool armed;
     bool broken;
     unsigned empty_polls;
-    uint64_t times_empty;        /* how often the completion queue was seen empty */
+    uint64_t times_empty;        /* how often the completion queue was found empty */
     struct verbs_conn *announce; /* OPENED not yet delivered, in order */
     struct verbs_conn **announce_tail;
     struct verbs_conn *closing;
@@ -160,22 +164,22 @@ enum verbs_conn_state {
 struct verbs_read_slot {
     uint64_t cookie;
     bool busy;
-    bool silent; /* a READ whose post failed: its completion is nobody's event */
+    bool silent; /* its post failed: a completion makes no event */
 };
 
-/* A message that waits for the flush, in the order of the chain. */
+/* A message that waits for the flush. */
 struct verbs_send {
     struct ibv_send_wr wr;
     struct ibv_sge sge;
 };
 
-/* A rendezvous read, split into pieces that one READ can bring. */
+/* A rendezvous read, split into pieces of one READ each. */
 struct verbs_rendezvous {
     uint64_t address; /* of the next piece */
     uint64_t offset;  /* of the next piece */
     uint64_t cookie;
     uint32_t key;
-    uint32_t left;   /* bytes of which no piece was posted yet */
+    uint32_t left;   /* bytes not posted yet */
     unsigned pieces; /* under way */
     int status;      /* of the first piece that failed */
 };
@@ -183,13 +187,13 @@ struct verbs_rendezvous {
 struct verbs_conn {
     struct okv_conn base;
     struct rdma_cm_id *id;
-    struct ibv_qp *qp; /* NULL when it had to go before the connection */
+    struct ibv_qp *qp; /* NULL when it was destroyed before the connection */
     uint32_t qp_num;
     uint32_t max_inline;
     enum verbs_conn_state state;
 
     int close_status;
-    bool deaf; /* closed by our own side: messages are dropped */
+    bool deaf; /* our side has closed: messages are dropped */
     uint64_t close_deadline;
     uint64_t close_times_empty; /* endpoint->times_empty when closing began */
 
@@ -199,25 +203,23 @@ struct verbs_conn {
     unsigned send_count;
     unsigned *send_free; /* stack of free send buffers */
     unsigned send_free_count;
-    bool send_current_taken; /* `send_current` was handed to the caller, not yet queued */
+    bool has_send_current; /* the caller holds `send_current`; it is not queued yet */
     unsigned send_current;
     struct verbs_send *sends;                     /* one for each send buffer */
     struct ibv_send_wr *queue_first, *queue_last; /* what the next flush posts */
     unsigned queue_count;
 
-    bool probing;      /* a heartbeat is under way */
-    atomic_bool ready; /* server: the peer's queue pair takes packets, as far as we heard */
-    uint64_t heartbeat_from_ns; /* server: a peer of which nothing was heard is sent a heartbeat
-                                   from then on */
+    bool heartbeat_pending;
+    atomic_bool ready;          /* server: a sign came that the peer's queue pair accepts packets */
+    uint64_t heartbeat_from_ns; /* server: without such a sign no heartbeat before this time */
 
     struct verbs_read_slot reads[VERBS_MAX_READS];
     unsigned reads_busy;
 
-    struct verbs_rendezvous
-        rendezvous_reads[OKV_RENDEZVOUS_MAX]; /* a ring, the oldest at rendezvous_first */
-    unsigned rendezvous_first, rendezvous_count;
-    unsigned pieces;          /* of all rendezvous reads, under way */
-    uint8_t rendezvous_depth; /* the most of them; 0: this connection cannot rendezvous read */
+    struct verbs_rendezvous rendezvous[OKV_RENDEZVOUS_MAX]; /* a ring */
+    unsigned rendezvous_first, rendezvous_count;            /* the oldest, and their number */
+    unsigned pieces;                                        /* under way, of all rendezvous reads */
+    uint8_t rendezvous_depth; /* at most so many pieces; 0: no rendezvous reads here */
 
     struct verbs_conn *next_by_qp_num;
     struct verbs_conn *next_opened; /* in handover.opened, then in endpoint.announce */
@@ -240,13 +242,13 @@ static inline uint64_t verbs_wr_id(enum verbs_work work, unsigned index)
     return (uint64_t)work << 32 | index;
 }
 
-/* `count` pieces of work go to the device, which completes each of them once. */
+/* Counts work that goes to the device, which completes each piece once. */
 static inline void verbs_conn_posted(struct verbs_conn *conn, unsigned count)
 {
     conn->base.unacknowledged += count;
 }
 
-/* What a device, which may say anything, allows of something that we want `limit` of. */
+/* The smaller of a device's attribute, which may be negative, and our limit. */
 static inline uint8_t verbs_at_most(int allowed, uint8_t limit)
 {
     if (allowed < 0)
@@ -254,15 +256,15 @@ static inline uint8_t verbs_at_most(int allowed, uint8_t limit)
     return allowed < limit ? (uint8_t)allowed : limit;
 }
 
-/* transport_verbs_device.c */
+/* ---- device.c ---- */
 
-/* Says why there is no event channel. Returns OKV_ENODEVICE or OKV_EPERM. */
+/* Diagnoses why there is no event channel. Returns OKV_ENODEVICE or OKV_EPERM. */
 int okv_verbs_no_channel(int errnum, struct okv_diag *diag);
 /* Makes `fd` non-blocking and close-on-exec; -1 with errno. */
 int okv_verbs_nonblocking(int fd);
-/* A channel of CM events that never blocks. */
+/* A non-blocking channel of CM events. */
 int okv_verbs_channel(struct rdma_event_channel **out, struct okv_diag *diag);
-/* What the device can do; refuses one that cannot do what the protocol needs. */
+/* Queries the device; refuses one that cannot do what the protocol needs. */
 int okv_verbs_check_device(struct ibv_context *verbs, struct ibv_device_attr *attr,
                            struct okv_diag *diag);
 /* Names all RDMA devices, separated by commas; returns how many there are. */
@@ -275,16 +277,16 @@ void okv_verbs_describe(struct ibv_context *verbs, uint8_t port, const struct ib
 bool okv_verbs_find_gid(struct ibv_context *verbs, uint8_t port, const union ibv_gid *gid,
                         struct ibv_gid_entry *out);
 bool okv_verbs_is_loopback(const struct sockaddr *address);
-/* "10.9.9.1", "fd00::1"; an IPv4 address in the clothes of IPv6 without them */
+/* "10.9.9.1", "fd00::1"; an IPv4-mapped IPv6 address is written as IPv4. */
 void okv_verbs_host_text(const struct sockaddr *address, char *out, size_t size);
 /* "10.9.9.1:7471", "[fd00::1]:7471" */
 void okv_verbs_address_text(const struct sockaddr *address, char *out, size_t size);
 
-/* transport_verbs_mr.c */
+/* ---- mr.c ---- */
 
 /* Registers memory; OKV_EPERM with a sentence when the memlock limit is in the way.
- * Work requests and peers know its first byte as `address`, which must be at the same
- * place in its page as `base`. */
+ * Work requests and peers name its first byte by `address`, which must have the same
+ * offset in its page as `base`. */
 int okv_verbs_register(struct ibv_pd *pd, void *base, size_t length, int access, uint64_t address,
                        struct ibv_mr **out, struct okv_diag *diag);
 int okv_verbs_slab_create(struct ibv_pd *pd, unsigned count, uint32_t slot_size,
@@ -294,7 +296,7 @@ int okv_verbs_memory_register(struct okv_endpoint *endpoint, void *base, size_t 
                               struct okv_memory **out);
 void okv_verbs_memory_unregister(struct okv_memory *memory);
 
-/* transport_verbs_endpoint.c */
+/* ---- endpoint.c ---- */
 
 struct verbs_endpoint_params {
     struct ibv_context *verbs;
@@ -317,90 +319,96 @@ void okv_verbs_endpoint_destroy(struct okv_endpoint *endpoint);
 int okv_verbs_post_slot(struct verbs_endpoint *endpoint, unsigned index);
 void okv_verbs_recv_release(struct okv_endpoint *endpoint, const struct okv_event *event);
 int okv_verbs_arm(struct okv_endpoint *endpoint);
-void okv_verbs_wake(struct okv_endpoint *endpoint);
 
-/* transport_verbs_conn.c */
+/* ---- conn.c ---- */
 
 /* A connection with its queue pair in the reset state. `id` stays the caller's
  * until `conn->id` is set. */
 int okv_verbs_conn_new(struct verbs_endpoint *endpoint, struct verbs_conn **out,
                        struct okv_diag *diag);
-/* Frees what okv_verbs_conn_new made; `conn->id` must be gone. */
+/* Frees what okv_verbs_conn_new made; `conn->id` must be destroyed. */
 void okv_verbs_conn_free(struct verbs_conn *conn);
-/* Makes completions of the connection findable. */
+/* From now on the completions of the connection are found by its queue pair's number. */
 void okv_verbs_conn_admit(struct verbs_conn *conn);
+/* From now on its completions are dropped. */
+void okv_verbs_conn_expel(struct verbs_conn *conn);
 struct verbs_conn *okv_verbs_conn_find(struct verbs_endpoint *endpoint, uint32_t qp_num);
 /* Starts to end a connection, once; `status` is what OKV_EVENT_CLOSED will say. */
 void okv_verbs_conn_fail(struct verbs_conn *conn, int status);
 void okv_verbs_conn_close(struct okv_conn *conn);
-void okv_verbs_conn_destroy(struct okv_conn *conn);
+/* Disconnects and frees a connection in any state; its endpoint stays. */
+void okv_verbs_conn_discard(struct verbs_conn *conn);
+/* Processes the hand-over: accepted connections go to `announce`, lost ones begin to close. */
+void okv_verbs_conn_arrivals(struct verbs_endpoint *endpoint);
+/* The send of buffer `index` has completed, or never left. */
+void okv_verbs_send_return(struct verbs_conn *conn, unsigned index);
 int okv_verbs_set_remote(struct okv_conn *conn, uint64_t address, uint64_t length, uint32_t rkey);
-/* Delivers what closing connections still owe. Returns the number of events. */
-int okv_verbs_conn_finish(struct verbs_endpoint *endpoint, struct okv_event *events, int max);
 
-/* transport_verbs_qp.c */
+/* ---- closing.c ---- */
+
+/* Reports what closing connections still owe. Returns the number of events. */
+int okv_verbs_closing_finish(struct verbs_endpoint *endpoint, struct okv_event *events, int max);
+void okv_verbs_conn_destroy(struct okv_conn *conn);
+
+/* ---- handover.c ---- */
+
+void okv_verbs_wake(struct okv_endpoint *endpoint);
+/* True for the CM events after which a connection is of no use. */
+bool okv_verbs_is_gone_event(enum rdma_cm_event_type type);
+/* A connection was accepted. The caller holds handover.lock. */
+void okv_verbs_handover_opened_locked(struct verbs_conn *conn);
+/* The connection manager says that the connection is lost; for the listener's thread. */
+void okv_verbs_handover_gone(struct verbs_conn *conn);
+/* Empties the hand-over; for the endpoint's thread. */
+struct verbs_arrivals okv_verbs_handover_take(struct verbs_endpoint *endpoint);
+/* Removes a connection from the hand-over; its id must be destroyed. */
+void okv_verbs_handover_forget(struct verbs_conn *conn);
+
+/* ---- qp.c ---- */
 
 int okv_verbs_qp_create(struct verbs_conn *conn, struct okv_diag *diag);
-/* Queue pair states by what the connection manager knows; `access` is all that
- * the peer may ever do. Return 0 or an errno value. */
+/* Change the state of the queue pair with the connection manager's attributes; `access` is all
+ * that the peer may ever do. Return 0 or an errno value. */
 int okv_verbs_qp_to_init(struct verbs_conn *conn, struct rdma_cm_id *id, unsigned access);
 int okv_verbs_qp_to_rts(struct verbs_conn *conn, struct rdma_cm_id *id, uint8_t reads_in,
                         uint8_t reads_out);
 
-/* transport_verbs_post.c */
+/* ---- post.c ---- */
 
-/* The device has returned a piece of work. */
+/* Counts a completion. */
 void okv_verbs_conn_completed(struct verbs_conn *conn, const struct ibv_wc *wc);
-/* The send of buffer `index` has completed, or never left. */
-void okv_verbs_send_return(struct verbs_conn *conn, unsigned index);
-/* Forgets the messages that no flush has posted. */
-void okv_verbs_unqueue(struct verbs_conn *conn);
 uint8_t *okv_verbs_send_buffer(struct okv_conn *conn);
 int okv_verbs_post_send(struct okv_conn *conn, uint32_t length, uint32_t immediate);
 void okv_verbs_flush(struct okv_conn *conn);
 int okv_verbs_post_read(struct okv_conn *conn, const struct okv_read *reads, unsigned count);
 int okv_verbs_heartbeat(struct okv_conn *conn);
 
-/* transport_verbs_rendezvous.c */
+/* ---- rendezvous.c ---- */
 
 int okv_verbs_advertise(struct okv_conn *conn, const void *base, size_t length,
                         struct okv_advert **out);
 void okv_verbs_withdraw(struct okv_advert *advert);
 int okv_verbs_rendezvous(struct okv_conn *conn, const struct okv_rendezvous *rendezvous);
-/* A piece of a rendezvous read has completed; returns the number of events, 1 or 0. */
+/* A piece has completed; returns the number of events, 1 or 0. */
 int okv_verbs_complete_piece(struct verbs_conn *conn, const struct ibv_wc *wc,
                              struct okv_event *event);
-/* Rendezvous reads that never ended, or never began, end here; the device must have let go of
- * them. True when none is left. */
-bool okv_verbs_give_up_rendezvous_reads(struct verbs_conn *conn, struct okv_event *events, int max,
-                                        int *count);
+/* Reports the rendezvous reads that the device never completed, and must not touch any more.
+ * True when none is left. */
+bool okv_verbs_end_rendezvous_reads(struct verbs_conn *conn, struct okv_event *events, int max,
+                                    int *count);
 
-/* transport_verbs_poll.c */
+/* ---- poll.c ---- */
 
 int okv_verbs_poll(struct okv_endpoint *endpoint, struct okv_event *events, int max);
-/* Takes what the listener's thread left: accepted connections go to `announce`,
- * lost ones begin to close. */
-void okv_verbs_take_handover(struct verbs_endpoint *endpoint);
-/* The connection is lost, says the connection manager; for the listener's thread. */
-void okv_verbs_hand_over_gone(struct verbs_conn *conn);
-/* A connection that was just accepted. Call with handover.lock held. */
-void okv_verbs_hand_over_opened_locked(struct verbs_conn *conn);
-/* Takes a connection back out of the hand-over; its id must be gone. */
-void okv_verbs_forget(struct verbs_conn *conn);
 
-/* transport_verbs_cm.c, transport_verbs_connect.c */
-
-/* True for the CM events after which a connection is of no use. */
-bool okv_verbs_is_gone_event(enum rdma_cm_event_type type);
-
-/* ---- _lookup ---- */
+/* ---- resolve.c ---- */
 
 /* Addresses of a host, to be freed with freeaddrinfo(); `flags` are getaddrinfo's.
  * Gives an unresponsive name server about a second. OKV_EADDRESS. */
-int okv_verbs_lookup(const char *host, const char *port, int flags, struct addrinfo **out,
-                     struct okv_diag *diag);
+int okv_verbs_resolve(const char *host, const char *port, int flags, struct addrinfo **out,
+                      struct okv_diag *diag);
 
-/* ---- _connect ---- */
+/* ---- connect.c ---- */
 
 int okv_verbs_connect_start(const struct okv_uri *uri, const struct okv_connect_params *params,
                             struct okv_connecting **out, struct okv_diag *diag);
@@ -408,21 +416,21 @@ int okv_verbs_connect_step(struct okv_connecting *connecting, struct okv_welcome
                            struct okv_conn **out, struct okv_diag *diag);
 void okv_verbs_connect_cancel(struct okv_connecting *connecting);
 
-/* ---- _attempt ---- */
+/* ---- attempt.c ---- */
 
-/* What an attempt waits for; in the order of the way. */
+/* What an attempt waits for, in this order. */
 enum verbs_step { VERBS_STEP_ADDRESS, VERBS_STEP_ROUTE, VERBS_STEP_ANSWER, VERBS_STEP_DONE };
 
 /* One attempt to reach one address. */
 struct verbs_attempt {
     enum verbs_step step;
     uint64_t deadline_ns; /* of this step */
-    bool again;           /* it failed, but another one may succeed */
+    bool again;           /* it failed, but another attempt may succeed */
 
     struct rdma_cm_id *id;   /* NULL while there is no attempt */
     struct verbs_conn *conn; /* NULL before VERBS_STEP_ANSWER */
-    uint8_t reads_out;       /* READs on their way at once */
-    uint8_t reads_in;        /* READs of the server on their way at once */
+    uint8_t reads_out;       /* our READs that the device executes at once */
+    uint8_t reads_in;        /* READs of the server that it serves at once */
     unsigned reads_posted;   /* READs that may be posted at once */
 };
 
@@ -432,35 +440,35 @@ struct verbs_connecting {
     uint8_t hello[OKV_HELLO_MAX];
     struct okv_message_limits limits;
     uint64_t deadline_ns;
-    struct rdma_event_channel *channel; /* of all attempts; the connection's when one succeeded */
+    struct rdma_event_channel *channel; /* of all attempts; passes to the connection in the end */
     struct addrinfo *addresses;         /* of the host */
-    const struct addrinfo *address;     /* of this attempt */
+    const struct addrinfo *address;     /* the current one */
     struct addrinfo *source;            /* NULL: the route decides */
-    unsigned attempts;                  /* to this address, the current one too */
+    unsigned attempts;                  /* to this address, with the current one */
     struct verbs_attempt attempt;
     struct okv_welcome welcome;
     struct okv_diag diag; /* why the latest attempt failed */
 };
 
-/* Begins an attempt. Returns 0 or as connect does; okv_verbs_attempt_end must follow, or
- * okv_verbs_attempt_take. */
+/* Begins an attempt. Returns 0 or a code of connect_step. okv_verbs_attempt_end or
+ * okv_verbs_attempt_finish must follow. */
 int okv_verbs_attempt_begin(struct verbs_connecting *c);
-/* Works off one event of the connection manager, which stays the caller's. */
+/* Handles one event of the connection manager; the caller acknowledges it. */
 int okv_verbs_attempt_event(struct verbs_connecting *c, const struct rdma_cm_event *event);
-/* Frees what the attempt has; the channel stays. */
+/* Ends a failed attempt; the channel stays. */
 void okv_verbs_attempt_end(struct verbs_connecting *c);
-/* The connection of an attempt at VERBS_STEP_DONE, which owns the id and the channel. */
-struct okv_conn *okv_verbs_attempt_take(struct verbs_connecting *c);
+/* The connection of an attempt at VERBS_STEP_DONE; it owns id and channel. */
+struct okv_conn *okv_verbs_attempt_finish(struct verbs_connecting *c);
 
-/* ---- _explain: each fills c->diag and returns the code ---- */
+/* ---- diagnose.c: each fills c->diag and returns the code ---- */
 
 /* The current step took too long. */
-int okv_verbs_explain_silence(struct verbs_connecting *c);
-int okv_verbs_explain_route(struct verbs_connecting *c, int errnum);
-int okv_verbs_explain_rejection(struct verbs_connecting *c, const struct rdma_cm_event *event);
+int okv_verbs_diagnose_silence(struct verbs_connecting *c);
+int okv_verbs_diagnose_route(struct verbs_connecting *c, int errnum);
+int okv_verbs_diagnose_rejection(struct verbs_connecting *c, const struct rdma_cm_event *event);
 /* An event that no step waits for. */
-int okv_verbs_explain_event(struct verbs_connecting *c, const struct rdma_cm_event *event);
-/* The connection ended between the server's answer and its being ready. */
-int okv_verbs_explain_loss(struct verbs_connecting *c, int errnum);
+int okv_verbs_diagnose_event(struct verbs_connecting *c, const struct rdma_cm_event *event);
+/* The connection ended between the server's answer and its last step. */
+int okv_verbs_diagnose_loss(struct verbs_connecting *c, int errnum);
 
 #endif
