@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Above this memcmp() and memcpy() are worth the call. */
+/* Above this length memcmp() and memcpy() are worth the call. */
 #define OKV_BYTES_SHORT 64u
 
 static inline uint16_t okv_get_u16(const uint8_t *p)
@@ -52,22 +52,22 @@ static inline void okv_put_u64(uint8_t *p, uint64_t v)
     memcpy(p, &v, sizeof v);
 }
 
-/* As memcmp() == 0. Keys are short and mostly compared with themselves, in loops in which a call
- * would be a good part of the work. */
+/* As memcmp() == 0. Keys are short, mostly equal, and compared in loops where a call would be a
+ * good part of the work. */
 static inline bool okv_bytes_equal(const uint8_t *a, const uint8_t *b, uint32_t length)
 {
     uint32_t last = length - (uint32_t)sizeof(uint64_t);
 
     if (length < sizeof(uint64_t) || length > OKV_BYTES_SHORT)
         return memcmp(a, b, length) == 0;
-    for (uint32_t at = 0; at < last; at += (uint32_t)sizeof(uint64_t))
-        if (okv_get_u64(a + at) != okv_get_u64(b + at))
+    for (uint32_t i = 0; i < last; i += (uint32_t)sizeof(uint64_t))
+        if (okv_get_u64(a + i) != okv_get_u64(b + i))
             return false;
     return okv_get_u64(a + last) == okv_get_u64(b + last);
 }
 
-/* As memcpy(), for short ones whose length only the run knows: compilers make of that a call, or an
- * instruction that takes long to begin. */
+/* As memcpy(), for short copies of a length known only at run time. Compilers turn those into a
+ * call, or into an instruction that is slow to start. */
 static inline void okv_bytes_copy(uint8_t *to, const uint8_t *from, uint32_t length)
 {
     uint32_t last = length - (uint32_t)sizeof(uint64_t);
@@ -76,8 +76,8 @@ static inline void okv_bytes_copy(uint8_t *to, const uint8_t *from, uint32_t len
         memcpy(to, from, length);
         return;
     }
-    for (uint32_t at = 0; at < last; at += (uint32_t)sizeof(uint64_t))
-        okv_put_u64(to + at, okv_get_u64(from + at));
+    for (uint32_t i = 0; i < last; i += (uint32_t)sizeof(uint64_t))
+        okv_put_u64(to + i, okv_get_u64(from + i));
     okv_put_u64(to + last, okv_get_u64(from + last));
 }
 

@@ -12,10 +12,10 @@ static inline uint64_t okv_clock_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* The same clock as it was at the kernel's last tick, up to OKV_CLOCK_TICK_NS ago: a load from
- * memory. To read okv_clock_ns() takes some 15 ns more, and where the time has to come from a
- * device, as in many virtual machines, a microsecond. */
-#define OKV_CLOCK_TICK_NS 10000000u /* at 100 Hz, the slowest that kernels are built with */
+/* The same clock at the kernel's last tick, up to OKV_CLOCK_TICK_NS ago: a load from memory.
+ * okv_clock_ns() takes some 15 ns more, or a microsecond where a device provides the time, as in
+ * many virtual machines. */
+#define OKV_CLOCK_TICK_NS 10000000u /* 100 Hz, the lowest rate of a kernel */
 static inline uint64_t okv_clock_coarse_ns(void)
 {
     struct timespec now;
@@ -23,9 +23,9 @@ static inline uint64_t okv_clock_coarse_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* A counter for what is much longer than its errors, in half the time that okv_clock_ns() takes:
- * the time stamp counter of x86-64 makes 1 to 5 steps a ns, elsewhere a step is a ns. Another CPU's
- * may lie before or behind, and a read may come some instructions early. */
+/* A counter for rough intervals, read in half the time of okv_clock_ns(). The time stamp counter of
+ * x86-64 makes 1 to 5 steps per ns; elsewhere a step is 1 ns. The counters of two CPUs may differ,
+ * and a read may happen some instructions early. */
 static inline uint64_t okv_clock_steps(void)
 {
 #ifdef __x86_64__
@@ -35,7 +35,7 @@ static inline uint64_t okv_clock_steps(void)
 #endif
 }
 
-/* Wall clock in milliseconds since 1970, for stamps that a peer reads. */
+/* Wall clock in milliseconds since 1970, for time stamps that a peer reads. */
 static inline uint64_t okv_clock_wall_ms(void)
 {
     struct timespec now;
@@ -43,7 +43,7 @@ static inline uint64_t okv_clock_wall_ms(void)
     return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
 }
 
-/* Milliseconds on a clock that nobody sets and that goes on while the host sleeps. */
+/* Milliseconds on a clock that cannot be set and that counts suspended time too. */
 static inline uint64_t okv_clock_boot_ms(void)
 {
     struct timespec now;

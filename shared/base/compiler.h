@@ -1,8 +1,8 @@
-/* What the compiler cannot know by itself. */
+/* Hints for the compiler. */
 #ifndef OKV_SHARED_BASE_COMPILER_H
 #define OKV_SHARED_BASE_COMPILER_H
 
-/* A condition that seldom holds: what follows when it does is compiled to elsewhere. */
+/* A condition that rarely holds: its branch is moved out of the hot code. */
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
 
 #endif

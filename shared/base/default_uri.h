@@ -1,4 +1,4 @@
-/* Where programs meet when nobody says where. */
+/* The URI that programs use when none is given. */
 #ifndef OKV_SHARED_BASE_DEFAULT_URI_H
 #define OKV_SHARED_BASE_DEFAULT_URI_H
 

@@ -1,14 +1,14 @@
 /*
- * A sentence for people, made where a failure is understood best.
+ * A sentence for people about a failure.
  *
- * A code says what kind of failure it was; the sentence says what was being
- * done, why it failed and what to do. Libraries fill it, programs print it.
+ * The code says which kind of failure it was. The sentence says what was tried, why it failed and
+ * what to do. Libraries fill it, programs print it.
  */
 #ifndef OKV_SHARED_BASE_DIAG_H
 #define OKV_SHARED_BASE_DIAG_H
 
 struct okv_diag {
-    char text[320]; /* NUL-terminated; "" when nothing was said */
+    char text[320]; /* NUL-terminated; "" when there is none */
 };
 
 /* Formats the sentence (cut to fit) and returns `code`, so that a failing

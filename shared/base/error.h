@@ -2,9 +2,9 @@
  * The one list of result codes: numbers, names and texts.
  *
  * Every function returns 0 or one of these negative codes. The numbers also
- * travel in replies and rejections (docs/format.md section 6.3), so a number is
- * never reused or changed. A miss, OKV_ENOTFOUND, is an answer and not a
- * failure of the path that brought it.
+ * travel in replies and rejections (docs/protocol.md section 2.3), so a number is
+ * never reused or changed. OKV_ENOTFOUND is an answer, not a failure
+ * of the path that brought it.
  */
 #ifndef OKV_SHARED_BASE_ERROR_H
 #define OKV_SHARED_BASE_ERROR_H
@@ -40,8 +40,7 @@
     X(OVERFLOW, -28, "the result does not fit a signed integer of 64 bits")            \
     X(TTL, -29, "a time to live is 1 ms to 2^40 ms")
 
-/* The public header states the same codes for its readers; where both are seen
- * this one only checks that they agree. */
+/* The public header lists the same codes. A file that includes both only checks that they agree. */
 #ifdef OKV_H
 #define OKV_ERROR_AGREES(name, number, text) \
     _Static_assert(OKV_E##name == (number),  \
@@ -63,7 +62,7 @@ const char *okv_error_text(int code);
 /* Name of a code, as "OKV_ENOTFOUND"; "OKV_E?" for a number that is not listed. */
 const char *okv_error_name(int code);
 
-/* The code that stands for an errno value of a failed system or verbs call. */
+/* The code for the errno value of a failed system or verbs call. */
 int okv_error_from_errno(int errnum);
 
 #endif

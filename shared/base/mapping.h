@@ -7,9 +7,9 @@
 /* Bytes of a huge page. */
 #define OKV_HUGE_PAGE ((size_t)2 << 20)
 
-/* Maps the first `length` bytes of a file, at least 1, that other processes may have mapped too,
- * for `protection` of mmap(2); munmap(2) ends it. At a multiple of a huge page, if there is room:
- * only there can huge pages of the file be mapped as such. MAP_FAILED with errno, as mmap(2). */
+/* Maps the first `length` bytes (at least 1) of a file as MAP_SHARED, with `protection` as in
+ * mmap(2). The address is a multiple of a huge page if there is room, because only there huge pages
+ * of the file are mapped as such. MAP_FAILED with errno, as mmap(2). */
 void *okv_map_shared(int fd, size_t length, int protection);
 
 #endif

@@ -1,13 +1,11 @@
 /*
- * Memory ordering, each step named by what it is for.
+ * Memory fences, named by their purpose.
  *
- * A writer fills an extent, then publishes the bucket that refers to it; a
- * reader takes the bucket, then the extent. okv_publish_fence() and
- * okv_snapshot_fence() pair with each other and keep those two steps in order
- * between CPUs (on local; a device orders its READs by itself). They promise nothing about one RDMA
- * READ: the device may fetch the cache lines of a READ in any order and a retried READ fetches them
- * again (docs/consistency.md section 2), which is why every image carries a checksum over the whole
- * of it.
+ * A writer fills an extent, then publishes the bucket that refers to it. A reader reads the bucket,
+ * then the extent. okv_publish_fence() and okv_snapshot_fence() pair and keep these two steps in
+ * order between CPUs (local; a device orders its READs by itself). They promise nothing about the
+ * bytes inside one RDMA READ: the device may fetch its cache lines in any order, and a retried READ
+ * fetches them again (docs/consistency.md section 2). Therefore every image carries a checksum.
  */
 #ifndef OKV_SHARED_BASE_ORDERING_H
 #define OKV_SHARED_BASE_ORDERING_H

@@ -8,7 +8,7 @@
 
 static const char UNIT_LETTERS[] = "KMGTPE";
 
-/* The shift that a unit stands for ("" and "B" are bytes), or -1. */
+/* log2 of a unit ("" and "B" are bytes), or -1. */
 static int unit_shift(const char *unit)
 {
     if (unit[0] == '\0' || strcasecmp(unit, "b") == 0)
@@ -23,19 +23,19 @@ static int unit_shift(const char *unit)
 int okv_size_parse(const char *text, uint64_t *bytes)
 {
     uint64_t number = 0;
-    const char *at = text;
+    const char *rest = text;
 
-    for (; *at >= '0' && *at <= '9'; at++) {
-        uint64_t digit = (uint64_t)(*at - '0');
+    for (; *rest >= '0' && *rest <= '9'; rest++) {
+        uint64_t digit = (uint64_t)(*rest - '0');
         if (number > (UINT64_MAX - digit) / 10)
             return OKV_EINVAL;
         number = number * 10 + digit;
     }
-    if (at == text)
+    if (rest == text)
         return OKV_EINVAL;
-    if (at[0] == ' ' && at[1] != '\0')
-        at++;
-    int shift = unit_shift(at);
+    if (rest[0] == ' ' && rest[1] != '\0')
+        rest++;
+    int shift = unit_shift(rest);
     if (shift < 0 || number > UINT64_MAX >> shift)
         return OKV_EINVAL;
     *bytes = number << shift;

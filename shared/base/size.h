@@ -1,4 +1,4 @@
-/* Sizes as people write and read them: binary units, "64K" is 65536 bytes. */
+/* Sizes as people write them, in binary units: "64K" is 65536 bytes. */
 #ifndef OKV_SHARED_BASE_SIZE_H
 #define OKV_SHARED_BASE_SIZE_H
 

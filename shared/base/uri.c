@@ -12,13 +12,13 @@
 #define RDMA_EXAMPLE "rdma://10.0.0.1:7471"
 #define LOCAL_EXAMPLE "local:///run/okv.sock"
 
-/* A piece of the text that is being parsed; not terminated. */
+/* A piece of the parsed text; not terminated. */
 struct part {
     const char *text;
     size_t length;
 };
 
-/* Long enough to recognise what was written, short enough to leave room for the advice. */
+/* Enough to recognise the input, and short enough to leave room for the advice. */
 #define SHOWN_MAX 80
 
 static int shown(struct part part)

@@ -1,12 +1,11 @@
 /*
- * Where a server is, as people write it:
+ * The address of a server:
  *
  *   rdma://HOST[:PORT][?source=ADDRESS]   RDMA CM, default port 7471
  *   local://PATH                          a Unix socket on this host
  *
- * HOST is a name, an IPv4 address or an IPv6 address in brackets; "*" listens
- * on the one RDMA device of a machine that has no more. `source` is the local address a client
- * leaves from.
+ * HOST is a name, an IPv4 address or an IPv6 address in brackets. "*" listens on the only RDMA
+ * device of a machine. `source` is the local address of a client.
  */
 #ifndef OKV_SHARED_BASE_URI_H
 #define OKV_SHARED_BASE_URI_H

@@ -1,5 +1,4 @@
-/* XXH3-64 by vectors of 32 bytes: only for a CPU that has AVX2. The values are those of any other.
- */
+/* XXH3-64 with AVX2 vectors, for CPUs that have them. The results are the same as without. */
 #ifndef OKV_SHARED_FORMAT_CHECKSUM_AVX2_H
 #define OKV_SHARED_FORMAT_CHECKSUM_AVX2_H
 
@@ -7,12 +6,12 @@
 #include <stdint.h>
 
 #ifdef __x86_64__
-#define OKV_HAVE_HASH_WIDE
-/* `length` must be above XXH3_MIDSIZE_MAX, 240: XXH3 does no less by vectors, and nothing else is
+#define OKV_HAVE_HASH_AVX2
+/* `length` must be above XXH3_MIDSIZE_MAX, 240: XXH3 uses vectors only there, and only that part is
  * compiled. */
-uint64_t okv_hash_wide(const void *bytes, size_t length);
-/* Of the first bytes followed by the second, of any lengths. */
-uint64_t okv_hash_wide_of_two(const void *first, size_t first_length, const void *second,
+uint64_t okv_hash_avx2(const void *bytes, size_t length);
+/* Of the second bytes as if they followed the first; any lengths. */
+uint64_t okv_hash_avx2_of_two(const void *first, size_t first_length, const void *second,
                               size_t second_length);
 #endif
 

@@ -5,28 +5,28 @@
 #include "shared/format/checksum_avx2.h"
 #include "shared/format/hash_xxh3.h"
 
-#ifdef OKV_HAVE_HASH_WIDE
-/* Up to XXH3_MIDSIZE_MAX bytes XXH3 uses no vectors. On a CPU with AVX-512 the first vector of more
- * than 16 bytes after others stalls it for some 85 ns: that is what wide vectors spare in a
- * kilobyte. Other CPUs gain at any length with vectors. */
-#define WIDE_FROM_AVX512 1024u
+#ifdef OKV_HAVE_HASH_AVX2
+/* Up to XXH3_MIDSIZE_MAX bytes XXH3 uses no vectors. On a CPU with AVX-512 the first vector of 32
+ * bytes after narrower ones stalls for some 85 ns, as much as wide vectors save in a kilobyte.
+ * Other CPUs gain at any length. */
+#define AVX2_FROM_AVX512 1024u
 
-static inline bool wide_is_worth_it(size_t length)
+static inline bool avx2_is_worth_it(size_t length)
 {
     return length > XXH3_MIDSIZE_MAX && __builtin_cpu_supports("avx2") &&
-           (length >= WIDE_FROM_AVX512 || !__builtin_cpu_supports("avx512f"));
+           (length >= AVX2_FROM_AVX512 || !__builtin_cpu_supports("avx512f"));
 }
 
 static inline uint64_t hash(const void *bytes, size_t length)
 {
-    return wide_is_worth_it(length) ? okv_hash_wide(bytes, length) : xxh3(bytes, length);
+    return avx2_is_worth_it(length) ? okv_hash_avx2(bytes, length) : xxh3(bytes, length);
 }
 
 static inline uint64_t hash_of_two(const void *first, size_t first_length, const void *second,
                                    size_t second_length)
 {
-    return wide_is_worth_it(first_length + second_length)
-               ? okv_hash_wide_of_two(first, first_length, second, second_length)
+    return avx2_is_worth_it(first_length + second_length)
+               ? okv_hash_avx2_of_two(first, first_length, second, second_length)
                : xxh3_of_two(first, first_length, second, second_length);
 }
 #else
@@ -47,8 +47,8 @@ uint64_t okv_hash_key(const void *key, size_t length, uint64_t seed)
     return XXH3_64bits_withSeed(key, length, seed);
 }
 
-/* XORing the seed in costs nothing, while XXH3's own seed makes it derive a
- * 192-byte secret for every input above 240 bytes. */
+/* XORing the seed costs nothing. XXH3's own seed makes it derive a secret of 192 bytes for every
+ * input above 240 bytes. */
 uint64_t okv_hash_checksum(const void *bytes, size_t length, uint64_t seed)
 {
     return hash(bytes, length) ^ seed;

@@ -1,6 +1,6 @@
 /*
  * The two uses of XXH3-64 (https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md):
- * where a key lives, and whether bytes that were read are whole.
+ * which bucket a key belongs to, and whether bytes that were read are whole.
  */
 #ifndef OKV_SHARED_FORMAT_HASH_H
 #define OKV_SHARED_FORMAT_HASH_H
@@ -23,10 +23,10 @@ static inline uint64_t okv_hash_bucket(uint64_t hash, unsigned depth)
     return hash & ((UINT64_C(1) << depth) - 1);
 }
 
-/* XXH3-64 of the bytes, combined with `seed` so that the same bytes at another
- * place or of another boot do not pass (docs/format.md section 3). */
+/* XXH3-64 of the bytes, combined with `seed` so that the same bytes of another bucket or another
+ * boot do not pass (docs/format.md section 3). */
 uint64_t okv_hash_checksum(const void *bytes, size_t length, uint64_t seed);
-/* The checksum of the first bytes followed by the second, which lie elsewhere. */
+/* The checksum of two pieces of memory, as if the second followed the first. */
 uint64_t okv_hash_checksum_of_two(const void *first, size_t first_length, const void *second,
                                   size_t second_length, uint64_t seed);
 

@@ -1,7 +1,7 @@
 /*
- * XXH3-64 with the vectors that the file is compiled for which includes this: xxHash's own code,
- * in line, so that a short hash is not a chain of calls through a library's dispatch. For hash.c
- * and hash_wide.c alone.
+ * xxHash's own XXH3-64, inline, with the vectors of the including file's target. A short hash is
+ * then not a chain of calls through a library's dispatch. Only hash.c and checksum_avx2.c include
+ * this header.
  */
 #ifndef OKV_SHARED_FORMAT_HASH_XXH3_H
 #define OKV_SHARED_FORMAT_HASH_XXH3_H
@@ -14,7 +14,7 @@ static inline uint64_t xxh3(const void *bytes, size_t length)
     return XXH3_64bits(bytes, length);
 }
 
-/* Of the first bytes followed by the second. */
+/* Of the second bytes as if they followed the first. */
 static inline uint64_t xxh3_of_two(const void *first, size_t first_length, const void *second,
                                    size_t second_length)
 {

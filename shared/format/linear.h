@@ -1,12 +1,12 @@
 /*
- * Linear hashing (Litwin 1980; LH*, Litwin, Neimat and Schneider 1996): where a
- * key lives in an index of any number of buckets.
+ * Linear hashing (Litwin 1980; LH*, Litwin, Neimat and Schneider 1996): the bucket of a key in an
+ * index of any number of buckets.
  *
  * With `count` buckets, 2^l <= count < 2^(l+1), the buckets 0 .. count-2^l-1 have
  * been split at this level: they and the buckets 2^l .. count-1 have depth l+1,
  * the others depth l. The bucket at depth d holds the keys with
- * hash mod 2^d == its number. So `count` says it all, and a reader with an old
- * count can fix it from the depth that any image states.
+ * hash mod 2^d == its number. So `count` determines everything, and a reader with an old count can
+ * correct it from the depth in any image.
  */
 #ifndef OKV_SHARED_FORMAT_LINEAR_H
 #define OKV_SHARED_FORMAT_LINEAR_H
@@ -51,15 +51,15 @@ static inline unsigned okv_linear_depth(uint64_t bucket, uint64_t count)
     return okv_hash_bucket(bucket, level) < count - (UINT64_C(1) << level) ? level + 1 : level;
 }
 
-/* Whether an image of `bucket` that states `depth` says nothing that is not so with `count`: there
- * is nothing to learn from it then. */
+/* True when an image of `bucket` with `depth` is consistent with `count`: nothing to learn from it.
+ */
 static inline bool okv_linear_agrees(uint64_t count, uint64_t bucket, unsigned depth)
 {
     return bucket < count && okv_linear_depth(bucket, count) == depth;
 }
 
-/* The count that a reader who thought of `count` should think of after an image
- * of `bucket` stated `depth` (at most OKV_DEPTH_MAX). Never 0 nor above OKV_BUCKETS_MAX. */
+/* Corrects a reader's `count` after an image of `bucket` stated `depth` (at most OKV_DEPTH_MAX).
+ * The result is from 1 to OKV_BUCKETS_MAX. */
 uint64_t okv_linear_learn(uint64_t count, uint64_t bucket, unsigned depth);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * The first pages of the region (docs/format.md section 2): the superblock, which
- * says what it is and is written once, before the server is reachable; the
- * status, which the server keeps up to date; and the directory of the index.
+ * The first pages of the region (docs/format.md section 2). The superblock describes the region and
+ * is written once, before the server is reachable. The server keeps the status block up to date.
+ * The directory of the index follows.
  */
 #ifndef OKV_SHARED_FORMAT_SUPERBLOCK_H
 #define OKV_SHARED_FORMAT_SUPERBLOCK_H
@@ -15,10 +15,10 @@
 #define OKV_FORMAT_VERSION 1
 #define OKV_STATUS_OFFSET 128
 #define OKV_DIRECTORY_OFFSET 4096
-/* Segments of the index, each of as many buckets as the superblock says. */
+/* Segments of the index. The superblock says how many buckets each has. */
 #define OKV_DIRECTORY_ENTRIES 1024
 #define OKV_DIRECTORY_SIZE (OKV_DIRECTORY_ENTRIES * 8)
-#define OKV_HEAP_OFFSET (OKV_DIRECTORY_OFFSET + OKV_DIRECTORY_SIZE) /* all from here on */
+#define OKV_HEAP_OFFSET (OKV_DIRECTORY_OFFSET + OKV_DIRECTORY_SIZE) /* to the end of the region */
 
 struct okv_wire_superblock {
     okv_le64 magic;
@@ -53,7 +53,7 @@ struct okv_superblock {
 };
 
 void okv_superblock_encode(const struct okv_superblock *block, struct okv_wire_superblock *out);
-/* OKV_EPROTO: not a superblock, or damaged. OKV_EVERSION: of another format. */
+/* OKV_EPROTO: not a superblock, or damaged. OKV_EVERSION: another format. */
 int okv_superblock_decode(const uint8_t *bytes, size_t length, struct okv_superblock *out);
 
 struct okv_wire_status {
@@ -65,15 +65,15 @@ _Static_assert(sizeof(struct okv_wire_status) == 24, "status");
 _Static_assert(offsetof(struct okv_wire_status, bucket_count) == 8, "status.bucket_count");
 _Static_assert(OKV_STATUS_OFFSET >= sizeof(struct okv_wire_superblock), "status behind superblock");
 
-/* What changes while the server lives. */
+/* The status block: what changes while the server runs. */
 struct okv_table_status {
-    uint64_t clock_ms;     /* the server's clock, which expiries are stated on; at least 1 */
+    uint64_t clock_ms;     /* the server's clock, the base of expiries; at least 1 */
     uint64_t bucket_count; /* of the index, at least 1 */
 };
 
 void okv_status_encode(const struct okv_table_status *status, uint64_t boot_id,
                        struct okv_wire_status *out);
-/* OKV_ECORRUPT: it was being written, or is not of this boot. */
+/* OKV_ECORRUPT: it was being written, or it is from another boot. */
 int okv_status_decode(const uint8_t *bytes, uint64_t boot_id, struct okv_table_status *out);
 
 #endif

@@ -166,8 +166,8 @@ void okv_reject_encode(const struct okv_reject *reject, struct okv_wire_reject *
     };
 }
 
-/* A rejection keeps its form across versions, or a client could not be told
- * that its version is the reason. */
+/* A rejection has the same form in every version: only so a client learns that its version is the
+ * reason. */
 int okv_reject_decode(const uint8_t *bytes, size_t length, struct okv_reject *out)
 {
     struct okv_wire_reject wire;
@@ -240,8 +240,8 @@ uint32_t okv_request_encode(const struct okv_request_message *request, uint8_t *
     return (uint32_t)(body - out) + request->value_length;
 }
 
-/* What each operation may carry besides a sequence; anything else is refused, so
- * that it can be given a meaning later. */
+/* What each operation may carry besides a sequence. Anything else is refused, so that a later
+ * version can give it a meaning. */
 struct request_shape {
     bool known, key, value, argument, ttl;
     uint16_t flags;
@@ -288,17 +288,17 @@ static int request_shape_check(const struct okv_request_message *request)
     return 0;
 }
 
-/* What is behind the header: key, then value or the place to rendezvous read it from. */
+/* The body of a request: key, then the value or its advertised buffer. */
 static int request_body(const uint8_t *body, uint32_t length, struct okv_request_message *out)
 {
-    bool rendezvous_done = out->flags & OKV_REQUEST_RENDEZVOUS;
-    uint64_t rest = rendezvous_done ? sizeof(struct okv_wire_rendezvous) : out->value_length;
+    bool by_rendezvous = out->flags & OKV_REQUEST_RENDEZVOUS;
+    uint64_t rest = by_rendezvous ? sizeof(struct okv_wire_rendezvous) : out->value_length;
 
     if (out->key_length > OKV_KEY_MAX || (uint64_t)out->key_length + rest != length ||
-        (rendezvous_done && out->value_length == 0))
+        (by_rendezvous && out->value_length == 0))
         return OKV_EPROTO;
     out->key = body;
-    if (!rendezvous_done) {
+    if (!by_rendezvous) {
         out->value = body + out->key_length;
         return 0;
     }

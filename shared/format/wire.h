@@ -1,7 +1,7 @@
 /*
- * The handshake and the messages: docs/format.md sections 5 and 6.
+ * The handshake and the messages: docs/protocol.md sections 1 and 2.
  *
- * The okv_wire_ structures are the bytes; the others are what they say. Every
+ * The okv_wire_ structures are the bytes; the others are their decoded contents. Every
  * decoder treats its input as hostile: it returns OKV_EPROTO (or OKV_EVERSION)
  * for anything that the document does not allow and never reads past `length`.
  */
@@ -19,7 +19,7 @@
 
 #define OKV_CLIENT_ID_SIZE 16
 
-/* ---- section 5.1: what a client says first ---- */
+/* ---- section 1.1: hello, client to server ---- */
 
 struct okv_wire_hello {
     okv_le32 magic;
@@ -53,7 +53,7 @@ void okv_hello_encode(const struct okv_hello *hello, struct okv_wire_hello *out)
 /* OKV_EVERSION when it is an okv hello of another version. */
 int okv_hello_decode(const uint8_t *bytes, size_t length, struct okv_hello *out);
 
-/* ---- section 5.2: what an accepting server answers ---- */
+/* ---- section 1.2: welcome, an accepting server's answer ---- */
 
 struct okv_wire_welcome {
     okv_le32 magic;
@@ -92,19 +92,19 @@ struct okv_welcome_fields {
     uint32_t features;
     uint32_t rkey;
     uint64_t boot_id;
-    uint64_t region_address; /* what offset 0 is called on the wire; 0 when zero-based */
+    uint64_t region_address; /* the remote address of offset 0; 0 when zero-based */
     uint64_t region_length;  /* bytes */
     uint64_t directory_offset;
-    uint64_t bucket_count; /* of the index, now: a hint; 1 to OKV_BUCKETS_MAX */
+    uint64_t bucket_count; /* current size of the index, a hint; 1 to OKV_BUCKETS_MAX */
     uint64_t hash_seed;
     uint32_t bucket_size;     /* bytes, a power of two from OKV_BUCKET_SIZE_MIN to _MAX */
     uint32_t segment_buckets; /* buckets in each segment of the index, a power of two */
     uint32_t slot_size;       /* largest message the server receives */
     uint32_t credits;         /* requests the client may have outstanding, at least 1 */
     uint32_t max_key;
-    uint32_t max_value; /* READ by rendezvous ones included: at most OKV_VALUE_MAX */
+    uint32_t max_value; /* at most OKV_VALUE_MAX; longer ones than a message by rendezvous */
     uint64_t session_id;
-    uint64_t clock_ms;    /* the server's clock, on which expiries are stated; at least 1 */
+    uint64_t clock_ms;    /* the server's clock, the base of expiries; at least 1 */
     uint32_t resumed;     /* 1: the server knows the results of this client's earlier connection */
     uint32_t remember_ms; /* how long results outlive their connection */
 };
@@ -112,7 +112,7 @@ struct okv_welcome_fields {
 void okv_welcome_encode(const struct okv_welcome_fields *welcome, struct okv_wire_welcome *out);
 int okv_welcome_decode(const uint8_t *bytes, size_t length, struct okv_welcome_fields *out);
 
-/* ---- section 5.3: what a refusing server answers ---- */
+/* ---- section 1.3: rejection, a refusing server's answer ---- */
 
 struct okv_wire_reject {
     okv_le32 magic;
@@ -160,7 +160,7 @@ int okv_reject_decode(const uint8_t *bytes, size_t length, struct okv_reject *ou
 const char *okv_reject_text(uint32_t reason);
 int okv_reject_code(uint32_t reason);
 
-/* ---- section 6.1: the immediate ---- */
+/* ---- section 2.1: the immediate ---- */
 
 enum okv_opcode {
     OKV_OP_PING = 1,
@@ -191,7 +191,7 @@ static inline uint16_t okv_immediate_slot(uint32_t immediate)
     return (uint16_t)immediate;
 }
 
-/* ---- section 6.2: requests ---- */
+/* ---- section 2.2: requests ---- */
 
 struct okv_wire_request {
     okv_le64 sequence;
@@ -207,17 +207,18 @@ _Static_assert(offsetof(struct okv_wire_request, argument) == 8, "request.argume
 _Static_assert(offsetof(struct okv_wire_request, flags) == 22, "request.flags");
 _Static_assert(offsetof(struct okv_wire_request, key_length) == 28, "request.key_length");
 
-/* Where the server finds a value that is too long for a message: behind the key, in place of it. */
+/* The advertised buffer of a value that is too long for a message. It follows the key instead of
+ * the value. */
 struct okv_wire_rendezvous {
     okv_le64 address;
     okv_le32 key;
 };
-_Static_assert(sizeof(struct okv_wire_rendezvous) == 12, "pull");
+_Static_assert(sizeof(struct okv_wire_rendezvous) == 12, "rendezvous");
 
 enum okv_request_flag {
     OKV_REQUEST_IF_ABSENT = 1,  /* PUT: only when the key is not there */
     OKV_REQUEST_IF_VERSION = 2, /* PUT, DELETE: only when its version is `argument` */
-    OKV_REQUEST_RENDEZVOUS = 4, /* PUT: the value is to be READ from the client */
+    OKV_REQUEST_RENDEZVOUS = 4, /* PUT: the server READs the value from the client */
 };
 
 /* The longest time to live: 2^40 ms, some 34 years. */
@@ -228,9 +229,9 @@ struct okv_request_message {
     unsigned opcode;
     uint16_t slot;
     uint16_t flags;
-    uint64_t sequence; /* of this client id, from 1; a request that is sent again keeps it */
+    uint64_t sequence; /* of this client id, from 1; a resent request keeps it */
     uint64_t argument; /* IF_VERSION: the version; INCR: what is added, two's complement;
-                          FLUSH: where to go on */
+                          FLUSH: where to continue */
     uint64_t ttl_ms;   /* PUT, TOUCH: at most OKV_TTL_MAX; 0: the item never expires */
     const uint8_t *key;
     const uint8_t *value; /* NULL with OKV_REQUEST_RENDEZVOUS */
@@ -246,14 +247,13 @@ struct okv_request_message {
 /* Writes header, key and value to `out`, which has room for all of it; returns
  * the message's length. The caller has checked the sizes. */
 uint32_t okv_request_encode(const struct okv_request_message *request, uint8_t *out);
-/* OKV_EPROTO: short, a length that does not add up, reserved bits set, a field or
- * flag that the operation does not have, an immediate that is no request. OKV_EUNSUPPORTED: an
- * opcode not in the list; `out->slot` and `out->sequence` are then valid so that it can be
- * answered. */
+/* OKV_EPROTO: short, a length that does not add up, reserved bits set, a field or flag that the
+ * operation does not have, an immediate that is no request. OKV_EUNSUPPORTED: an unknown opcode;
+ * `out->slot` and `out->sequence` are then valid for the reply. */
 int okv_request_decode(uint32_t immediate, const uint8_t *bytes, uint32_t length,
                        struct okv_request_message *out);
 
-/* ---- section 6.3: replies ---- */
+/* ---- section 2.3: replies ---- */
 
 struct okv_wire_reply {
     okv_le64 sequence;
@@ -282,18 +282,19 @@ _Static_assert(sizeof(struct okv_wire_number) == 8, "number");
 
 struct okv_wire_flush {
     okv_le64 next;   /* the argument of the next FLUSH; 0: the table was emptied */
-    okv_le64 splits; /* to be sent back as the value of the next FLUSH */
+    okv_le64 splits; /* the value of the next FLUSH */
 };
 _Static_assert(sizeof(struct okv_wire_flush) == 16, "flush");
 
 #define OKV_REPLY_HEADER sizeof(struct okv_wire_reply)
 
-/* As okv_request_encode; the value may already be in its place, out + OKV_REPLY_HEADER. */
+/* As okv_request_encode; the value may already be at out + OKV_REPLY_HEADER. */
 uint32_t okv_reply_encode(const struct okv_reply_message *reply, uint8_t *out);
 int okv_reply_decode(uint32_t immediate, const uint8_t *bytes, uint32_t length,
                      struct okv_reply_message *out);
 
-/* Largest value that fits a message beside the largest key; longer ones are READ by rendezvous. */
+/* Largest value that fits a message beside the largest key. Longer values take a rendezvous read.
+ */
 static inline uint32_t okv_slot_value_max(uint32_t slot_size)
 {
     return slot_size - (uint32_t)OKV_REQUEST_HEADER - OKV_KEY_MAX;
