@@ -225,8 +225,8 @@ static error_t parse_amount(int key, char *text, struct argp_state *state)
 
     switch (key) {
     case OPTION_THREADS:
-        options->threads_count =
-            options_read_counts(state, "--threads", text, THREADS_MAX, options->threads);
+        options->threads_count = options_read_counts(state, "--threads", text, THREADS_MAX,
+                                                     options->threads, OPTIONS_TARGETS_MAX);
         return 0;
     case OPTION_CONNECTIONS:
         options->connections =
@@ -405,6 +405,29 @@ static void settle(struct argp_state *state, struct command_line *line)
     spread_threads(state, options);
 }
 
+/* "URI" or "NAME=URI". Cuts `text`. */
+static void read_target(struct argp_state *state, char *text, struct options *options)
+{
+    char *equals = strchr(text, '=');
+    char *scheme = strstr(text, "://");
+    struct options_target target = {.name = text, .uri = text};
+
+    if (equals && (!scheme || equals < scheme)) {
+        *equals = '\0';
+        target.uri = equals + 1;
+    }
+    if (target.name[0] == '\0' || target.uri[0] == '\0')
+        argp_error(state, "--server '%s': give a URI or NAME=URI, as local:///run/okv.sock", text);
+    for (uint32_t i = 0; i < options->target_count; i++) {
+        if (strcmp(options->targets[i].name, target.name) == 0)
+            argp_error(state, "--server '%s': this name was given before: give each another NAME=",
+                       target.name);
+    }
+    if (options->target_count == OPTIONS_TARGETS_MAX)
+        argp_error(state, "--server '%s': give at most %d servers", text, OPTIONS_TARGETS_MAX);
+    options->targets[options->target_count++] = target;
+}
+
 static error_t parse(int key, char *text, struct argp_state *state)
 {
     struct command_line *line = state->input;
@@ -412,7 +435,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
 
     switch (key) {
     case 's':
-        options_read_target(state, text, options);
+        read_target(state, text, options);
         options->server_named = true;
         return 0;
     case 't':
@@ -473,23 +496,4 @@ void options_parse(struct options *options, int argc, char **argv)
     argp_err_exit_status = USAGE_STATUS;
     argp_program_version_hook = print_version;
     argp_parse(&parser, argc, argv, 0, NULL, &line);
-}
-
-const char *options_distribution_name(enum workload_distribution distribution)
-{
-    static const char *const names[] = {[WORKLOAD_UNIFORM] = "uniform",
-                                        [WORKLOAD_ZIPFIAN] = "zipfian",
-                                        [WORKLOAD_LATEST] = "latest",
-                                        [WORKLOAD_HOTSPOT] = "hotspot"};
-
-    return names[distribution];
-}
-
-const char *options_sizes_name(enum workload_sizes sizes)
-{
-    static const char *const names[] = {[WORKLOAD_SIZES_FIXED] = "fixed",
-                                        [WORKLOAD_SIZES_UNIFORM] = "uniform",
-                                        [WORKLOAD_SIZES_TRACE] = "trace"};
-
-    return names[sizes];
 }

@@ -64,7 +64,4 @@ struct options {
  * --version, it ends the program. */
 void options_parse(struct options *options, int argc, char **argv);
 
-const char *options_distribution_name(enum workload_distribution distribution);
-const char *options_sizes_name(enum workload_sizes sizes);
-
 #endif

@@ -37,7 +37,7 @@ uint64_t options_read_count(struct argp_state *state, const char *option, const 
 }
 
 uint32_t options_read_counts(struct argp_state *state, const char *option, const char *text,
-                             uint64_t high, uint32_t counts[OPTIONS_TARGETS_MAX])
+                             uint64_t high, uint32_t *counts, uint32_t counts_max)
 {
     uint32_t count = 0;
 
@@ -46,9 +46,8 @@ uint32_t options_read_counts(struct argp_state *state, const char *option, const
         char *number = strndup(at, length);
         if (!number)
             argp_failure(state, 1, ENOMEM, "%s", option);
-        if (count == OPTIONS_TARGETS_MAX)
-            argp_error(state, "%s '%s': give at most %d numbers", option, text,
-                       OPTIONS_TARGETS_MAX);
+        if (count == counts_max)
+            argp_error(state, "%s '%s': give at most %u numbers", option, text, counts_max);
         counts[count] = (uint32_t)options_read_count(state, option, number, 1, high);
         free(number);
         for (uint32_t i = 0; i < count; i++)
@@ -153,7 +152,7 @@ void options_read_mix(struct argp_state *state, const char *text, double mix[OPE
 enum workload_distribution options_read_distribution(struct argp_state *state, const char *text)
 {
     for (int i = WORKLOAD_UNIFORM; i <= WORKLOAD_HOTSPOT; i++) {
-        if (strcmp(text, options_distribution_name((enum workload_distribution)i)) == 0)
+        if (strcmp(text, workload_distribution_name((enum workload_distribution)i)) == 0)
             return (enum workload_distribution)i;
     }
     argp_error(state, "--distribution '%s': give uniform, zipfian, latest or hotspot", text);
@@ -206,26 +205,4 @@ void options_read_values(struct argp_state *state, const char *text, struct work
         values->sizes = WORKLOAD_SIZES_FIXED;
         values->high = values->low = read_value_size(state, text);
     }
-}
-
-void options_read_target(struct argp_state *state, char *text, struct options *options)
-{
-    char *equals = strchr(text, '=');
-    char *scheme = strstr(text, "://");
-    struct options_target target = {.name = text, .uri = text};
-
-    if (equals && (!scheme || equals < scheme)) {
-        *equals = '\0';
-        target.uri = equals + 1;
-    }
-    if (target.name[0] == '\0' || target.uri[0] == '\0')
-        argp_error(state, "--server '%s': give a URI or NAME=URI, as local:///run/okv.sock", text);
-    for (uint32_t i = 0; i < options->target_count; i++) {
-        if (strcmp(options->targets[i].name, target.name) == 0)
-            argp_error(state, "--server '%s': this name was given before: give each another NAME=",
-                       target.name);
-    }
-    if (options->target_count == OPTIONS_TARGETS_MAX)
-        argp_error(state, "--server '%s': give at most %d servers", text, OPTIONS_TARGETS_MAX);
-    options->targets[options->target_count++] = target;
 }

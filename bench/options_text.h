@@ -1,20 +1,21 @@
-/* Reads what stands behind an option of kv-bench. On a usage error each ends the program, with a
- * sentence that names the option. */
+/* Parses the arguments of kv-bench's options. On a usage error each function ends the program with
+ * a sentence that names the option. */
 #ifndef OKV_BENCH_OPTIONS_TEXT_H
 #define OKV_BENCH_OPTIONS_TEXT_H
 
 #include <argp.h>
 #include <stdint.h>
 
-#include "bench/options.h"
+#include "bench/load/operation.h"
+#include "bench/load/workload.h"
 
 /* A whole number with an optional decimal K, M or G. */
 uint64_t options_read_count(struct argp_state *state, const char *option, const char *text,
                             uint64_t low, uint64_t high);
-/* Such numbers from 1 on with commas between them, all different and at most OPTIONS_TARGETS_MAX.
- * Returns how many. */
+/* Up to `counts_max` such numbers, at least 1 and all different, with commas between them. Returns
+ * how many. */
 uint32_t options_read_counts(struct argp_state *state, const char *option, const char *text,
-                             uint64_t high, uint32_t counts[OPTIONS_TARGETS_MAX]);
+                             uint64_t high, uint32_t *counts, uint32_t counts_max);
 double options_read_real(struct argp_state *state, const char *option, const char *text, double low,
                          double high);
 /* Bytes, with an optional binary unit. */
@@ -31,7 +32,5 @@ void options_read_hotspot(struct argp_state *state, const char *text,
 /* "32", "16-4K", "trace" or "trace:64K". */
 void options_read_values(struct argp_state *state, const char *text,
                          struct workload_values *values);
-/* "URI" or "NAME=URI". Cuts `text`. */
-void options_read_target(struct argp_state *state, char *text, struct options *options);
 
 #endif

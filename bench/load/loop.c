@@ -20,40 +20,39 @@ static okv *target_handle(struct target *target)
     return target->ops->handle ? target->ops->handle(target) : NULL;
 }
 
-static int request_slot_init(struct loop *loop, struct request_slot *request_slot,
-                             struct target *target)
+static int connection_init(struct loop *loop, struct connection *connection, struct target *target)
 {
     const struct loop_config *config = &loop->config;
     size_t room = (size_t)config->values->high + config->key_size;
     okv *handle = target_handle(target);
 
     room = (room + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
-    request_slot->target = target;
-    request_slot->memory_size = config->slot_count * room;
-    request_slot->slots = calloc(config->slot_count, sizeof *request_slot->slots);
-    request_slot->free_slots = calloc(config->slot_count, sizeof *request_slot->free_slots);
-    request_slot->commands = calloc(config->slot_count, sizeof *request_slot->commands);
-    request_slot->memory = calloc(1, request_slot->memory_size);
-    if (!request_slot->slots || !request_slot->free_slots || !request_slot->commands ||
-        !request_slot->memory)
+    connection->target = target;
+    connection->memory_size = config->slot_count * room;
+    connection->slots = calloc(config->slot_count, sizeof *connection->slots);
+    connection->free_slots = calloc(config->slot_count, sizeof *connection->free_slots);
+    connection->commands = calloc(config->slot_count, sizeof *connection->commands);
+    connection->memory = calloc(1, connection->memory_size);
+    if (!connection->slots || !connection->free_slots || !connection->commands ||
+        !connection->memory)
         return OKV_ENOMEM;
     for (uint32_t i = config->slot_count; i-- > 0;) {
-        request_slot->slots[i].value = request_slot->memory + i * room;
-        request_slot->slots[i].key = request_slot->slots[i].value + config->values->high;
-        request_slot->free_slots[request_slot->free_count++] = i;
+        connection->slots[i].value = connection->memory + i * room;
+        connection->slots[i].key = connection->slots[i].value + config->values->high;
+        connection->free_slots[connection->free_count++] = i;
     }
     if (handle && config->registered)
-        return okv_register(handle, request_slot->memory, request_slot->memory_size,
-                            &request_slot->registration);
+        return okv_register(handle, connection->memory, connection->memory_size,
+                            &connection->registration);
     return OKV_OK;
 }
 
-static void request_slot_fini(struct request_slot *request_slot)
+static void connection_fini(struct connection *connection)
 {
-    free(request_slot->memory);
-    free(request_slot->commands);
-    free(request_slot->free_slots);
-    free(request_slot->slots);
+    free(connection->memory);
+    free(connection->commands);
+    free(connection->free_slots);
+    free(connection->slots);
 }
 
 /* What a request may carry in place of a put's key and value. */
@@ -78,12 +77,12 @@ int loop_create(const struct loop_config *config, struct loop **out)
     loop->config = *config;
     loop->counter = (uint64_t)config->id << 48;
     loop->echo_max = echo_max(config->targets[0]);
-    loop->request_slots = calloc(config->target_count, sizeof *loop->request_slots);
+    loop->connections = calloc(config->target_count, sizeof *loop->connections);
     loop->results = calloc(config->slot_count, sizeof *loop->results);
-    if (!loop->request_slots || !loop->results)
+    if (!loop->connections || !loop->results)
         goto destroy;
     for (uint32_t i = 0; i < config->target_count; i++) {
-        rc = request_slot_init(loop, &loop->request_slots[i], config->targets[i]);
+        rc = connection_init(loop, &loop->connections[i], config->targets[i]);
         if (rc != OKV_OK)
             goto destroy;
     }
@@ -99,26 +98,25 @@ void loop_destroy(struct loop *loop)
 {
     if (!loop)
         return;
-    for (uint32_t i = 0; loop->request_slots && i < loop->config.target_count; i++)
-        request_slot_fini(&loop->request_slots[i]);
+    for (uint32_t i = 0; loop->connections && i < loop->config.target_count; i++)
+        connection_fini(&loop->connections[i]);
     free(loop->results);
-    free(loop->request_slots);
+    free(loop->connections);
     free(loop);
 }
 
 /* ---- submitting --------------------------------------------------------- */
 
-/* Operations of a request slot under way, those to be submitted included. */
-static uint32_t request_slot_load(const struct loop *loop, const struct request_slot *request_slot)
+/* Operations of a connection under way, those to be submitted included. */
+static uint32_t slots_in_use(const struct loop *loop, const struct connection *connection)
 {
-    return loop->config.slot_count - request_slot->free_count;
+    return loop->config.slot_count - connection->free_count;
 }
 
 /* Those that a result will come of. */
-static uint32_t request_slot_pending(const struct loop *loop,
-                                     const struct request_slot *request_slot)
+static uint32_t results_owed(const struct loop *loop, const struct connection *connection)
 {
-    return request_slot_load(loop, request_slot) - request_slot->gathered;
+    return slots_in_use(loop, connection) - connection->gathered;
 }
 
 static void fill_get(const struct loop *loop, struct slot *slot, struct okv_command *command)
@@ -148,11 +146,10 @@ static void fill_echo(const struct loop *loop, struct slot *slot, struct okv_com
 }
 
 /* Adds the command of an operation in its slot to those that were gathered. */
-static struct okv_command *gather(struct loop *loop, struct request_slot *request_slot,
-                                  uint32_t index)
+static struct okv_command *gather(struct loop *loop, struct connection *connection, uint32_t index)
 {
-    struct slot *slot = &request_slot->slots[index];
-    struct okv_command *command = &request_slot->commands[request_slot->gathered++];
+    struct slot *slot = &connection->slots[index];
+    struct okv_command *command = &connection->commands[connection->gathered++];
 
     *command = (struct okv_command){.kind = OKV_PING, .tag = index};
     switch (slot->operation) {
@@ -183,56 +180,54 @@ static struct okv_command *gather(struct loop *loop, struct request_slot *reques
 }
 
 /* Takes a slot for what was ordered. */
-static void begin(struct loop *loop, struct request_slot *request_slot,
-                  const struct loop_order *order)
+static void begin(struct loop *loop, struct connection *connection, const struct loop_order *order)
 {
-    uint32_t index = request_slot->free_slots[--request_slot->free_count];
-    struct slot *slot = &request_slot->slots[index];
+    uint32_t index = connection->free_slots[--connection->free_count];
+    struct slot *slot = &connection->slots[index];
 
     slot->operation = order->operation;
     slot->record = order->record;
     slot->start_ns = order->due_ns;
     slot->writes = false;
-    gather(loop, request_slot, index);
+    gather(loop, connection, index);
 }
 
 /* One get at a time is made as a caller with nothing else to do would make it. */
-static bool is_get_alone(const struct loop *loop, const struct request_slot *request_slot)
+static bool is_get_alone(const struct loop *loop, const struct connection *connection)
 {
-    return loop->run->depth == 1 && loop->config.target_count == 1 && request_slot->gathered == 1 &&
-           request_slot->commands[0].kind == OKV_GET && request_slot->target->ops->get;
+    return loop->run->depth == 1 && loop->config.target_count == 1 && connection->gathered == 1 &&
+           connection->commands[0].kind == OKV_GET && connection->target->ops->get;
 }
 
 /* Submits what was gathered, with one doorbell; what was not taken stays gathered. Returns 0 or
  * a final code. */
-static int submit(struct loop *loop, struct request_slot *request_slot)
+static int submit(struct loop *loop, struct connection *connection)
 {
     size_t accepted = 0;
 
-    if (request_slot->gathered == 0)
+    if (connection->gathered == 0)
         return OKV_OK;
     uint64_t now_ns = okv_clock_ns();
-    for (uint32_t i = 0; i < request_slot->gathered; i++) {
-        struct slot *slot = &request_slot->slots[request_slot->commands[i].tag];
+    for (uint32_t i = 0; i < connection->gathered; i++) {
+        struct slot *slot = &connection->slots[connection->commands[i].tag];
         if (slot->start_ns == 0)
             slot->start_ns = now_ns;
     }
-    if (is_get_alone(loop, request_slot)) {
-        request_slot->target->ops->get(request_slot->target,
-                                       &request_slot->commands[--request_slot->gathered],
-                                       &request_slot->got);
-        request_slot->has_got = true;
+    if (is_get_alone(loop, connection)) {
+        connection->target->ops->get(
+            connection->target, &connection->commands[--connection->gathered], &connection->got);
+        connection->has_got = true;
         return OKV_OK;
     }
-    int rc = request_slot->target->ops->submit(request_slot->target, request_slot->commands,
-                                               request_slot->gathered, &accepted);
-    request_slot->gathered -= (uint32_t)accepted;
-    if (request_slot->gathered > 0)
-        memmove(request_slot->commands, request_slot->commands + accepted,
-                request_slot->gathered * sizeof *request_slot->commands);
-    if (rc == OKV_OK || (rc == OKV_EAGAIN && request_slot_pending(loop, request_slot) > 0))
+    int rc = connection->target->ops->submit(connection->target, connection->commands,
+                                             connection->gathered, &accepted);
+    connection->gathered -= (uint32_t)accepted;
+    if (connection->gathered > 0)
+        memmove(connection->commands, connection->commands + accepted,
+                connection->gathered * sizeof *connection->commands);
+    if (rc == OKV_OK || (rc == OKV_EAGAIN && results_owed(loop, connection) > 0))
         return OKV_OK;
-    loop_note_failure(loop, request_slot, rc);
+    loop_note_failure(loop, connection, rc);
     return rc;
 }
 
@@ -240,10 +235,10 @@ static int submit(struct loop *loop, struct request_slot *request_slot)
 static void drop_gathered(struct loop *loop)
 {
     for (uint32_t i = 0; i < loop->config.target_count; i++) {
-        struct request_slot *request_slot = &loop->request_slots[i];
-        while (request_slot->gathered > 0)
-            request_slot->free_slots[request_slot->free_count++] =
-                (uint32_t)request_slot->commands[--request_slot->gathered].tag;
+        struct connection *connection = &loop->connections[i];
+        while (connection->gathered > 0)
+            connection->free_slots[connection->free_count++] =
+                (uint32_t)connection->commands[--connection->gathered].tag;
     }
     loop->held = false;
     loop->over = true;
@@ -267,7 +262,7 @@ static bool order_ready(struct loop *loop)
     return loop->held && loop->order.due_ns <= loop->now_ns;
 }
 
-/* Begins what there is room for, on each request slot in turn, and submits it. Returns 0 or a final
+/* Begins what there is room for, on each connection in turn, and submits it. Returns 0 or a final
  * code. */
 static int fill(struct loop *loop)
 {
@@ -275,20 +270,21 @@ static int fill(struct loop *loop)
     int rc = OKV_OK;
 
     while (full < loop->config.target_count) {
-        struct request_slot *request_slot = &loop->request_slots[loop->turn];
-        if (request_slot_load(loop, request_slot) >= loop->run->depth) {
+        struct connection *connection = &loop->connections[loop->next_connection];
+        if (slots_in_use(loop, connection) >= loop->run->depth) {
             full++;
         } else if (order_ready(loop)) {
-            begin(loop, request_slot, &loop->order);
+            begin(loop, connection, &loop->order);
             loop->held = false;
             full = 0;
         } else {
             break;
         }
-        loop->turn = loop->turn + 1 < loop->config.target_count ? loop->turn + 1 : 0;
+        loop->next_connection =
+            loop->next_connection + 1 < loop->config.target_count ? loop->next_connection + 1 : 0;
     }
     for (uint32_t i = 0; rc == OKV_OK && i < loop->config.target_count; i++)
-        rc = submit(loop, &loop->request_slots[i]);
+        rc = submit(loop, &loop->connections[i]);
     return rc;
 }
 
@@ -296,7 +292,7 @@ static int fill(struct loop *loop)
 
 /* After the get of an rmw or cas: its put, unless there is nothing to put it upon. A record that
  * was deleted is put again by rmw. Returns whether there is one. */
-static bool go_on_writing(struct loop *loop, struct request_slot *request_slot, struct slot *slot,
+static bool go_on_writing(struct loop *loop, struct connection *connection, struct slot *slot,
                           const struct okv_result *result)
 {
     bool missed = result->status == OKV_ENOTFOUND && slot->operation == OPERATION_RMW;
@@ -308,7 +304,7 @@ static bool go_on_writing(struct loop *loop, struct request_slot *request_slot, 
     else
         loop_check_success(loop, slot, result);
     slot->writes = true;
-    struct okv_command *command = gather(loop, request_slot, (uint32_t)result->tag);
+    struct okv_command *command = gather(loop, connection, (uint32_t)result->tag);
     if (slot->operation == OPERATION_CAS) {
         command->flags = OKV_IF_VERSION;
         command->version = result->version;
@@ -316,55 +312,54 @@ static bool go_on_writing(struct loop *loop, struct request_slot *request_slot, 
     return true;
 }
 
-static int finish(struct loop *loop, struct request_slot *request_slot,
-                  const struct okv_result *result)
+static int finish(struct loop *loop, struct connection *connection, const struct okv_result *result)
 {
-    struct slot *slot = &request_slot->slots[result->tag];
+    struct slot *slot = &connection->slots[result->tag];
 
     if (slot->operation != OPERATION_GET && loop_slot_gets(slot) &&
-        go_on_writing(loop, request_slot, slot, result))
+        go_on_writing(loop, connection, slot, result))
         return OKV_OK;
-    request_slot->free_slots[request_slot->free_count++] = (uint32_t)result->tag;
+    connection->free_slots[connection->free_count++] = (uint32_t)result->tag;
     if (slot->operation == OPERATION_INSERT && loop->config.inserts)
         inserts_end(loop->config.inserts, slot->record);
-    return loop_count_result(loop, request_slot, slot, result);
+    return loop_count_result(loop, connection, slot, result);
 }
 
 /* As the target's poll(), with what its get() brought first. */
-static int take_results(struct request_slot *request_slot, struct okv_result *results, int max)
+static int take_results(struct connection *connection, struct okv_result *results, int max)
 {
-    if (!request_slot->has_got)
-        return request_slot->target->ops->poll(request_slot->target, results, max);
-    request_slot->has_got = false;
-    results[0] = request_slot->got;
+    if (!connection->has_got)
+        return connection->target->ops->poll(connection->target, results, max);
+    connection->has_got = false;
+    results[0] = connection->got;
     return 1;
 }
 
-/* Collects what has ended on a request slot, and adds how much to *total. Returns 0, or the code
+/* Collects what has ended on a connection, and adds how much to *total. Returns 0, or the code
  * after which nothing more comes. */
-static int collect(struct loop *loop, struct request_slot *request_slot, uint32_t *total)
+static int collect(struct loop *loop, struct connection *connection, uint32_t *total)
 {
     struct okv_result results[RESULTS];
     int failure = OKV_OK;
 
-    int count = take_results(request_slot, results, RESULTS);
+    int count = take_results(connection, results, RESULTS);
     if (count < 0) {
-        loop_note_failure(loop, request_slot, count);
+        loop_note_failure(loop, connection, count);
         return count;
     }
     if (count == 0)
         return OKV_OK;
     *total += (uint32_t)count;
     loop_see_results(loop);
-    uint32_t gathered = request_slot->gathered;
+    uint32_t gathered = connection->gathered;
     for (int i = 0; i < count; i++) {
-        int rc = finish(loop, request_slot, &results[i]);
+        int rc = finish(loop, connection, &results[i]);
         if (rc != OKV_OK)
             failure = rc;
     }
     /* Those that go on with a put have not ended. */
     atomic_fetch_add_explicit(loop->config.done,
-                              (uint32_t)count - (request_slot->gathered - gathered),
+                              (uint32_t)count - (connection->gathered - gathered),
                               memory_order_relaxed);
     return failure;
 }
@@ -377,7 +372,7 @@ static uint32_t pending(const struct loop *loop)
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < loop->config.target_count; i++)
-        count += request_slot_pending(loop, &loop->request_slots[i]);
+        count += results_owed(loop, &loop->connections[i]);
     return count;
 }
 
@@ -399,7 +394,7 @@ static uint64_t idle_ns(const struct loop *loop)
  * be waited for, and for no less than a millisecond. */
 static void rest(struct loop *loop)
 {
-    struct target *target = loop->request_slots[0].target;
+    struct target *target = loop->connections[0].target;
     uint64_t idle = idle_ns(loop);
     int wait_ms = (int)(idle / 1000000u);
 
@@ -421,8 +416,8 @@ static int collect_all(struct loop *loop)
     int rc = OKV_OK;
 
     for (uint32_t i = 0; rc == OKV_OK && i < loop->config.target_count; i++) {
-        if (request_slot_pending(loop, &loop->request_slots[i]) > 0)
-            rc = collect(loop, &loop->request_slots[i], &total);
+        if (results_owed(loop, &loop->connections[i]) > 0)
+            rc = collect(loop, &loop->connections[i], &total);
     }
     if (rc == OKV_OK && total == 0)
         rest(loop);
@@ -449,38 +444,37 @@ static int run_single(struct loop *loop)
 /* ---- batches ------------------------------------------------------------ */
 
 /* Fills the commands of a batch. Returns how many there are. */
-static uint32_t batch_fill(struct loop *loop, struct request_slot *request_slot)
+static uint32_t batch_fill(struct loop *loop, struct connection *connection)
 {
     struct loop_order order = {0};
     uint32_t count = 0;
 
     while (count < loop->run->depth && loop->run->next(loop->run->user, &order)) {
         order.operation = OPERATION_GET;
-        request_slot->slots[count].operation = OPERATION_GET;
-        request_slot->slots[count].record = order.record;
-        request_slot->slots[count].writes = false;
-        gather(loop, request_slot, count++);
+        connection->slots[count].operation = OPERATION_GET;
+        connection->slots[count].record = order.record;
+        connection->slots[count].writes = false;
+        gather(loop, connection, count++);
     }
-    request_slot->gathered = 0;
+    connection->gathered = 0;
     return count;
 }
 
-static int batch_run(struct loop *loop, struct request_slot *request_slot, uint32_t count)
+static int batch_run(struct loop *loop, struct connection *connection, uint32_t count)
 {
     uint64_t start_ns = okv_clock_ns();
-    int rc = request_slot->target->ops->get_many(request_slot->target, request_slot->commands,
-                                                 loop->results, count);
+    int rc = connection->target->ops->get_many(connection->target, connection->commands,
+                                               loop->results, count);
 
     if (rc != OKV_OK) {
-        loop_note_failure(loop, request_slot, rc);
+        loop_note_failure(loop, connection, rc);
         return rc;
     }
     loop_see_results(loop);
     atomic_fetch_add_explicit(loop->config.done, count, memory_order_relaxed);
     for (uint32_t i = 0; i < count; i++) {
-        request_slot->slots[i].start_ns = start_ns;
-        int final =
-            loop_count_result(loop, request_slot, &request_slot->slots[i], &loop->results[i]);
+        connection->slots[i].start_ns = start_ns;
+        int final = loop_count_result(loop, connection, &connection->slots[i], &loop->results[i]);
         if (final != OKV_OK)
             rc = final;
     }
@@ -492,12 +486,13 @@ static int run_batches(struct loop *loop)
     int rc = OKV_OK;
 
     while (rc == OKV_OK && goes_on(loop)) {
-        struct request_slot *request_slot = &loop->request_slots[loop->turn];
-        uint32_t count = batch_fill(loop, request_slot);
+        struct connection *connection = &loop->connections[loop->next_connection];
+        uint32_t count = batch_fill(loop, connection);
         if (count == 0)
             break;
-        rc = batch_run(loop, request_slot, count);
-        loop->turn = loop->turn + 1 < loop->config.target_count ? loop->turn + 1 : 0;
+        rc = batch_run(loop, connection, count);
+        loop->next_connection =
+            loop->next_connection + 1 < loop->config.target_count ? loop->next_connection + 1 : 0;
     }
     return rc;
 }

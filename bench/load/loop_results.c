@@ -32,13 +32,13 @@ void loop_tally_merge(struct loop_tally *into, const struct loop_tally *from)
 
 /* ---- results ------------------------------------------------------------ */
 
-void loop_note_failure(struct loop *loop, const struct request_slot *request_slot, int code)
+void loop_note_failure(struct loop *loop, const struct connection *connection, int code)
 {
     struct loop_tally *tally = loop->tally;
 
     if (tally->code != OKV_OK)
         return;
-    const char *why = request_slot->target->ops->why(request_slot->target);
+    const char *why = connection->target->ops->why(connection->target);
     tally->code = code;
     snprintf(tally->why, sizeof tally->why, "%s", why[0] != '\0' ? why : okv_strerror(code));
 }
@@ -112,7 +112,7 @@ static void record_latency(struct loop *loop, const struct slot *slot)
         histogram_record(loop->second, latency_ns);
 }
 
-int loop_count_result(struct loop *loop, const struct request_slot *request_slot,
+int loop_count_result(struct loop *loop, const struct connection *connection,
                       const struct slot *slot, const struct okv_result *result)
 {
     if (result->status == OKV_OK) {
@@ -122,7 +122,7 @@ int loop_count_result(struct loop *loop, const struct request_slot *request_slot
         return OKV_OK;
     } else if (!check_answer(loop, slot, result->status)) {
         loop->tally->failed++;
-        loop_note_failure(loop, request_slot, result->status);
+        loop_note_failure(loop, connection, result->status);
         return is_final(result->status) ? result->status : OKV_OK;
     }
     record_latency(loop, slot);

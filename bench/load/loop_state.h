@@ -16,7 +16,7 @@ struct slot {
 };
 
 /* A connection and what is under way on it. */
-struct request_slot {
+struct connection {
     struct target *target;
     struct slot *slots;
     uint32_t *free_slots; /* a stack of indexes */
@@ -32,12 +32,12 @@ struct request_slot {
 
 struct loop {
     struct loop_config config;
-    struct request_slot *request_slots; /* [config.target_count] */
-    struct okv_result *results;         /* of a batch */
-    uint32_t turn;                      /* the request slot that gets the next order */
-    size_t echo_max;                    /* bytes that an echo may carry */
-    uint64_t now_ns;                    /* when results came last */
-    uint64_t counter; /* of the value put last; unique among loops by its high bits */
+    struct connection *connections; /* [config.target_count] */
+    struct okv_result *results;     /* of a batch */
+    uint32_t next_connection;       /* the connection that gets the next order */
+    size_t echo_max;                /* bytes that an echo may carry */
+    uint64_t now_ns;                /* when results came last */
+    uint64_t counter;               /* of the value put last; unique among loops by its high bits */
 
     /* of the run under way */
     const struct loop_run_config *run;
@@ -49,8 +49,8 @@ struct loop {
     bool over; /* nothing more is to be asked for */
 };
 
-/* Remembers the first failure, which was on this request slot. */
-void loop_note_failure(struct loop *loop, const struct request_slot *request_slot, int code);
+/* Remembers the first failure, which was on this connection. */
+void loop_note_failure(struct loop *loop, const struct connection *connection, int code);
 /* Notes the time of results that have come. */
 void loop_see_results(struct loop *loop);
 /* Whether what a slot is at is a get. */
@@ -60,7 +60,7 @@ void loop_check_success(struct loop *loop, const struct slot *slot,
                         const struct okv_result *result);
 /* Counts the result of what is in a slot, which has ended. Returns 0 or a code that every later
  * operation would meet too. */
-int loop_count_result(struct loop *loop, const struct request_slot *request_slot,
+int loop_count_result(struct loop *loop, const struct connection *connection,
                       const struct slot *slot, const struct okv_result *result);
 
 #endif

@@ -230,3 +230,24 @@ bool workload_value_check(uint64_t record, const char *value, size_t size)
     uint64_t last = value_word(seed, words);
     return difference == 0 && memcmp(at, &last, value_tail(size)) == 0;
 }
+
+/* ---- names for reports -------------------------------------------------- */
+
+const char *workload_distribution_name(enum workload_distribution distribution)
+{
+    static const char *const names[] = {[WORKLOAD_UNIFORM] = "uniform",
+                                        [WORKLOAD_ZIPFIAN] = "zipfian",
+                                        [WORKLOAD_LATEST] = "latest",
+                                        [WORKLOAD_HOTSPOT] = "hotspot"};
+
+    return names[distribution];
+}
+
+const char *workload_sizes_name(enum workload_sizes sizes)
+{
+    static const char *const names[] = {[WORKLOAD_SIZES_FIXED] = "fixed",
+                                        [WORKLOAD_SIZES_UNIFORM] = "uniform",
+                                        [WORKLOAD_SIZES_TRACE] = "trace"};
+
+    return names[sizes];
+}

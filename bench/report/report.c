@@ -53,7 +53,7 @@ static void print_choice(const struct options *options, FILE *out)
 {
     const struct workload_choice *choice = &options->choice;
 
-    fprintf(out, "; %s", options_distribution_name(choice->distribution));
+    fprintf(out, "; %s", workload_distribution_name(choice->distribution));
     if (choice->distribution == WORKLOAD_ZIPFIAN || choice->distribution == WORKLOAD_LATEST)
         fprintf(out, " %g", choice->theta);
     if (choice->distribution == WORKLOAD_HOTSPOT)
@@ -72,7 +72,7 @@ static void print_asked(const struct options *options, FILE *out)
     else if (values->sizes == WORKLOAD_SIZES_UNIFORM)
         fprintf(out, "%u to %u bytes\n", values->low, values->high);
     else
-        fprintf(out, "up to %u bytes, %s\n", values->high, options_sizes_name(values->sizes));
+        fprintf(out, "up to %u bytes, %s\n", values->high, workload_sizes_name(values->sizes));
     if (options->load_only)
         return;
     fputs("asked    ", out);

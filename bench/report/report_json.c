@@ -126,9 +126,9 @@ static json_t *json_parameters(const struct options *options)
         "{s:s?, s:o, s:o, s:s, s:f, s:f, s:f, s:I, s:s, s:I, s:I, s:o}", "workload",
         options->workload ? workload : NULL, "mix", json_mix(options), "records",
         json_count(choice->records), "distribution",
-        options_distribution_name(choice->distribution), "theta", choice->theta, "hot_records",
+        workload_distribution_name(choice->distribution), "theta", choice->theta, "hot_records",
         choice->hot_records, "hot_operations", choice->hot_operations, "key_size",
-        (json_int_t)options->key_size, "value_sizes", options_sizes_name(options->values.sizes),
+        (json_int_t)options->key_size, "value_sizes", workload_sizes_name(options->values.sizes),
         "value_size", (json_int_t)options->values.high, "value_size_low",
         (json_int_t)(options->values.sizes == WORKLOAD_SIZES_FIXED ? options->values.high
                                                                    : options->values.low),
