@@ -1,5 +1,5 @@
-/* struct okv: all that a handle has. What it is made of is in client/state/; what is done with it
- * is in the rooms beside (client/README.md). */
+/* struct okv: the whole state of a handle. client/state/ declares its parts; client/README.md names
+ * the rooms that work on it. */
 #ifndef OKV_CLIENT_HANDLE_H
 #define OKV_CLIENT_HANDLE_H
 
@@ -20,53 +20,52 @@ struct upcalls;
 struct okv {
     const struct okv_transport_ops *transport;
     const struct upcalls *upcalls;
-    struct okv_conn *conn;     /* NULL: there is none now */
-    struct okv_memory *memory; /* the arena, registered */
+    struct okv_conn *conn;     /* NULL: not connected */
+    struct okv_memory *memory; /* the registration of the arena */
     uint8_t *arena;            /* `staging`, `status`, every operation's image and extent buffer */
     size_t arena_size;
     uint32_t image_size; /* of each operation's image */
-    uint8_t *staging; /* OKV_DIRECTORY_SIZE bytes for READs of read_blocking() and of connecting */
-    uint8_t *status;  /* where the status is READ to between other things */
+    uint8_t *staging;    /* OKV_DIRECTORY_SIZE bytes, for read_blocking() and for connecting */
+    uint8_t *status;     /* destination of the status READs that do not block */
 
     struct link link;
     struct keepalive keepalive;
     struct event_fd event_fd;
-    char how[sizeof((struct okv_conn *)0)->how]; /* of the last connection */
+    char how[sizeof((struct okv_conn *)0)->how]; /* path of the last connection */
     struct okv_welcome_fields table;             /* as the server described it */
     uint64_t directory[OKV_DIRECTORY_ENTRIES];
-    uint64_t bucket_count; /* an estimate: which bucket to look at first */
+    uint64_t bucket_count; /* an estimate: it selects the bucket to READ first */
     uint64_t timeout_ns;
     struct clock_sync clock;
     struct hint *hints;
-    uint64_t *hint_tags; /* behind them: a byte of each hint's hash, those of a set together */
-    uint32_t hint_count; /* places: 0 or a power of two */
-    uint32_t hints_kept; /* places in use */
+    uint64_t *hint_tags; /* behind the hints: one word of tags for each set */
+    uint32_t hint_count; /* capacity: 0 or a power of two */
+    uint32_t hints_kept; /* hints in use */
 
     struct operation *operations;
-    uint32_t slot_count; /* depth, and as many again as there are credits: for abandoned ones */
+    uint32_t slot_count; /* depth + credits; the surplus is for abandoned operations */
     uint32_t depth;
-    uint32_t active;  /* operations that somebody waits for */
-    uint32_t pending; /* operations whose result okv_poll has still to deliver: at most depth */
-    uint64_t earliest_deadline_ns; /* of the active ones, or earlier */
+    uint32_t active;               /* operations without a result */
+    uint32_t pending;              /* results that okv_poll() owes: at most depth */
+    uint64_t earliest_deadline_ns; /* of the active operations, or earlier */
     struct slot_stack free;
     struct slot_queue blocked_reads;    /* for room for READs */
     struct slot_queue blocked_requests; /* for credits and send buffers */
     struct result_queue ended;          /* of asynchronous operations */
 
     struct read_batch batch;
-    unsigned
-        reads; /* in the batch or under way, but for read_blocking()'s and okv_bench_read()'s */
-    struct bounce *bounces[BOUNCES_KEPT];                      /* not in use; NULL: none */
+    unsigned reads; /* batched or under way; read_blocking() and okv_bench_read() do not count */
+    struct bounce *bounces[BOUNCES_KEPT];                      /* free ones; NULL: none */
     struct okv_registration *registrations[REGISTRATIONS_MAX]; /* NULL: none */
-    unsigned registrations_end;                                /* none from here on */
+    unsigned registrations_end;                                /* entries from here on are NULL */
 
     struct request_slots request_slots;
-    uint64_t taken;         /* operations ever */
-    uint16_t *order;        /* room for all slots: replay.c */
-    uint64_t next_sequence; /* rises over all connections */
-    bool unflushed;         /* messages were queued since the last flush */
+    uint64_t taken;         /* operations so far: the next one's number */
+    uint16_t *order;        /* scratch space of resend.c, for all slots */
+    uint64_t next_sequence; /* of requests; rises across connections */
+    bool unflushed;         /* messages are queued for the next doorbell */
     uint32_t passes;
-    uint64_t begun_ns; /* the last call that looked at the clock and began operations */
+    uint64_t begun_ns; /* when engine_begin() last read the clock */
     int failure;       /* why the handle is unusable; 0 while it is usable */
     bool lost;         /* a message could not be posted: OKV_EDISCONNECTED */
     bool closed;       /* OKV_EVENT_CLOSED of `conn` came */

@@ -6,6 +6,7 @@
 #include <sys/random.h>
 
 #include "client/api/validate.h"
+#include "client/connection/goodbye.h"
 #include "client/connection/keepalive.h"
 #include "client/connection/reconnect.h"
 #include "client/connection/request.h"
@@ -155,10 +156,10 @@ static const struct upcalls upcalls = {
     .tick = keepalive_tick,
     .read_done = link_read_done,
     .message = request_message,
-    .request_post = request_post,
-    .lookup_post = lookup_post,
-    .lookup_read_done = get_read_done,
-    .lookup_resume = lookup_resume,
+    .post_request = request_post,
+    .post_reads = lookup_post,
+    .operation_read_done = get_read_done,
+    .resume_lookup = lookup_resume,
     .table_learn = table_learn,
     .begin_again = command_begin_again,
 };
@@ -266,7 +267,7 @@ void okv_close(okv **handle)
 {
     if (!handle || !*handle)
         return;
-    link_goodbye_say(*handle);
+    goodbye_send(*handle);
     handle_free(*handle);
     *handle = NULL;
 }

@@ -1,28 +1,27 @@
 /*
- * The server's clock, which expiries are stated on, as far as it is known here.
+ * The server's clock states expiries; this file estimates it from samples.
  *
- * A sample, from the welcome or from the status in the region, says one thing: when it
- * arrived, the server's clock had at least its value. It may be old: the status is
- * written some ten times a second, it took its time on the way, and a server that was
- * stopped does not write it at all. So `sample - our clock` is a lower bound of how far
- * the server is ahead of us. Two clocks of hosts that run drift apart, by less than
- * 200 ppm: a bound loses that much as it ages. Our clock is read in whole milliseconds, twice
- * for an estimate: a bound loses what that may leave out. The best of the last few bounds counts.
- * Older ones do not: a host that was paused may have a clock that stood still meanwhile,
- * and then what was once a bound is none.
+ * A sample comes from the welcome or from the status in the region. It says: when it arrived, the
+ * server's clock had at least this value. A sample may be old: the status is written ten times a
+ * second, its READ takes time, and a stopped server does not write it. So `sample - our clock` is a
+ * lower bound of the distance between the clocks. Running clocks drift apart by less than 200 ppm,
+ * so a bound loses that much as it ages. Our clock has whole milliseconds and is read twice for an
+ * estimate, so a bound loses the rounding too. The best of the latest few bounds counts. Older
+ * bounds do not: the clock of a host that was paused may have stood still, and then an old bound is
+ * wrong.
  *
- * A sample that is no higher than the one before it tells of a server that was stopped,
- * or of a status that was not written since. It is passed over, the bounds stay, and our
- * own clock goes on for the server's.
+ * A sample no higher than the one before it comes from a stopped server or from a status that was
+ * not written since. It is ignored: the bounds stay, and our own clock runs on in the server's
+ * place.
  *
- * Our estimate is therefore not later than the server's clock. An item may be seen a
- * little past its expiry, but none is missing before it, unless the server's clock stood
- * still: then until CLOCK_BOUNDS samples came.
+ * So the estimate is never ahead of the server's clock. A reader may see an item a little past its
+ * expiry, but no item is missing early, unless the server's clock stood still: then until
+ * CLOCK_BOUNDS samples have come.
  *
- * The best bound is lost when CLOCK_BOUNDS worse ones came after it, and the estimate
- * falls. What was told is not taken back for that: an item that a get called gone must
- * not come back in a scan. The estimate waits where it was, and is followed back only by
- * so much that the server's clock must have stood still.
+ * The best bound is lost when CLOCK_BOUNDS worse ones follow it, and the estimate falls. An item
+ * that was gone for a get must not come back in a scan, so clock_now_ms() does not follow at once:
+ * it waits until the estimate has caught up. A larger fall means that the server's clock stood
+ * still, and then it follows.
  */
 #include "client/connection/clock_sync.h"
 
@@ -33,19 +32,19 @@
 
 #define DRIFT_ONE_IN 5000 /* 200 ppm */
 #define SAMPLE_AGE_MS 5000
-/* A sample is late by the 100 ms between two statuses, and by what its READ took. */
+/* More than the age of a sample: 100 ms between two statuses, and the time of its READ. */
 #define STOOD_STILL_MS 1000
-/* Expiries have 48 bits; what is beyond is no clock. */
+/* Expiries have 48 bits: no clock is beyond. */
 #define CLOCK_MAX_MS (UINT64_C(1) << 48)
 
-/* What a bound of this age has lost: the drift, rounded up, and the part of a millisecond by which
- * our clock was ahead of what it showed when the sample came. */
+/* The loss of a bound of this age: the drift, rounded up, and the fraction of a millisecond that
+ * our clock did not show when the sample came. */
 static int64_t lost_ms(uint64_t age_ms)
 {
     return (int64_t)(age_ms / DRIFT_ONE_IN) + 2;
 }
 
-/* The best of the bounds, each as it is worth at `now_ms` of our clock. */
+/* The best bound at `now_ms` of our clock. */
 static int64_t offset_at(const struct clock_sync *clock, uint64_t now_ms)
 {
     int64_t best = INT64_MIN;
@@ -80,7 +79,7 @@ uint64_t clock_now_ms(okv *handle)
     struct clock_sync *clock = &handle->clock;
     uint64_t now = okv_clock_boot_ms();
     int64_t signed_estimate = (int64_t)now + offset_at(clock, now);
-    uint64_t estimate = signed_estimate > 0 ? (uint64_t)signed_estimate : 0; /* it has just begun */
+    uint64_t estimate = signed_estimate > 0 ? (uint64_t)signed_estimate : 0; /* a clock near 0 */
 
     if (estimate >= clock->told_ms || clock->told_ms - estimate > STOOD_STILL_MS)
         clock->told_ms = estimate;
@@ -116,7 +115,7 @@ void clock_refresh_soon(okv *handle)
         clock_status_soon(handle);
 }
 
-static int status_take(okv *handle, const uint8_t *bytes)
+static int status_apply(okv *handle, const uint8_t *bytes)
 {
     struct okv_table_status status;
     int rc = okv_status_decode(bytes, handle->table.boot_id, &status);
@@ -128,11 +127,11 @@ static int status_take(okv *handle, const uint8_t *bytes)
     return 0;
 }
 
-/* One that was torn is as good as none: whoever needs another asks again. */
+/* A torn status is ignored: the next refresh READs it again. */
 void clock_status_done(okv *handle)
 {
     handle->clock.reading = false;
-    status_take(handle, handle->status);
+    status_apply(handle, handle->status);
 }
 
 int clock_refresh(okv *handle)
@@ -145,7 +144,7 @@ int clock_refresh(okv *handle)
         if (rc)
             return rc;
         handle->counters.status_reads++;
-        rc = status_take(handle, handle->staging);
+        rc = status_apply(handle, handle->staging);
     }
     return rc;
 }

@@ -1,24 +1,24 @@
-/* The server's clock, as far as it is known here. */
+/* An estimate of the server's clock, on which expiries are stated. */
 #ifndef OKV_CLIENT_CONNECTION_CLOCK_SYNC_H
 #define OKV_CLIENT_CONNECTION_CLOCK_SYNC_H
 
 #include "client/handle.h"
 
-/* A sample of the server's clock that came just now. */
+/* Takes in a sample of the server's clock that has just arrived. */
 void clock_sample(okv *handle, uint64_t clock_ms);
-/* The server's clock, in ms: never later than it is, and never earlier than told before, unless the
+/* The estimate in ms. It is never ahead of the server's clock. It never runs backwards, unless the
  * server's clock stood still. */
 uint64_t clock_now_ms(okv *handle);
-/* What an item has to live, or some ms more, never less: OKV_TTL_NONE, or at least 1 ms; 0 when it
- * has expired. */
+/* The time an item has left, or some ms more, never less. OKV_TTL_NONE: no expiry; 0: expired. */
 int64_t clock_ttl_ms(okv *handle, uint64_t expiry_ms);
 /* Adds a READ of the status to the batch unless the last one is recent or there is no room. */
 void clock_refresh_soon(okv *handle);
-/* The same whatever the age of the last one: for its count of buckets. */
+/* Likewise regardless of age: for the count of buckets. */
 void clock_status_soon(okv *handle);
-/* That READ ended. */
+/* That READ has ended. */
 void clock_status_done(okv *handle);
-/* READs the status, blocking: a sample, and the count of buckets; as read_blocking(). */
+/* READs the status, blocking, for a sample and the count of buckets. Returns as read_blocking(), or
+ * OKV_ECORRUPT when every image was torn. */
 int clock_refresh(okv *handle);
 
 #endif

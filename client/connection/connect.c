@@ -1,11 +1,11 @@
-/* One attempt to connect, in steps of which none blocks: hello and welcome, then READs of the
- * superblock and the directory, which show that one-sided reads work and reach this table. */
+/* One attempt to connect, in steps that do not block: hello and welcome, then READs of the
+ * superblock and the directory. The READs prove that one-sided access works and reaches the right
+ * table. */
 #include "client/connection/connect.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/connection/connect.h"
 #include "client/engine/event_fd.h"
 #include "client/engine/memory.h"
 #include "client/engine/read_batch.h"
@@ -13,20 +13,20 @@
 #include "shared/base/error.h"
 #include "shared/format/superblock.h"
 
-/* What an attempt of a handle that was connected before may take. */
+/* The limit of an attempt to reconnect. */
 #define AGAIN_LIMIT_NS UINT64_C(2000000000)
 
 _Static_assert(sizeof(struct okv_wire_superblock) <= OKV_DIRECTORY_SIZE,
                "the staging buffer takes the superblock");
 
-/* A server that moved is found again by its name: as long as none is at its last address, the
- * name is looked up this often. */
+/* A server that has moved is found by its name: while its last address fails, the name is resolved
+ * this often. */
 #define NAME_EVERY_NS UINT64_C(10000000000)
 
 _Static_assert(sizeof((struct link *)0)->address >= sizeof((struct okv_conn *)0)->peer,
                "a peer's address fits");
 
-/* The kernel rejects for a server that ends meanwhile, and has nothing to say. */
+/* The kernel rejects in place of a server that has ended, without a payload. */
 static bool rejection_is_empty(const struct okv_welcome *answer)
 {
     for (size_t i = 0; i < answer->length; i++)
@@ -35,7 +35,7 @@ static bool rejection_is_empty(const struct okv_welcome *answer)
     return true;
 }
 
-/* What the server said instead of a welcome. */
+/* The sentence for a rejection. */
 static int rejection_explain(const struct okv_welcome *answer, const char *uri,
                              struct okv_diag *why)
 {
@@ -68,7 +68,7 @@ void address_keep(okv *handle)
 
     link->address[0] = '\0';
     host += host[0] == '[';
-    /* The address of a link is none without its scope, which is not told. */
+    /* A link-local address is useless without its scope, which `peer` does not have. */
     if (link->uri.scheme != OKV_SCHEME_RDMA || !end || strncmp(host, "fe80:", 5) == 0)
         return;
     memcpy(link->address, host, (size_t)(end - host));
@@ -80,7 +80,7 @@ void address_use(struct link *link)
     link->name_from_ns = okv_clock_ns() + NAME_EVERY_NS;
 }
 
-/* Where to: looking a name up blocks, so that is done seldom while there is an address. */
+/* The address to connect to. Resolving a name blocks, so it is rare while an address is known. */
 static struct okv_uri attempt_uri(struct link *link)
 {
     struct okv_uri uri = link->uri;
@@ -94,7 +94,7 @@ static struct okv_uri attempt_uri(struct link *link)
     return uri;
 }
 
-/* An attempt that the network swallowed would last beyond the network's return. */
+/* An attempt whose packets are lost would otherwise outlast the outage. */
 static uint64_t attempt_limit_ns(const struct link *link)
 {
     bool shorter = !link->opening && link->connect_timeout_ns > AGAIN_LIMIT_NS;
@@ -151,7 +151,7 @@ static int read_welcome(okv *handle, const struct okv_welcome *answer, struct ok
     return 0;
 }
 
-/* What depends on what the device and the server granted. */
+/* Buffers whose sizes the device and the server determine. */
 static int memory_prepare(okv *handle, struct okv_diag *why)
 {
     struct okv_read *reads =
@@ -181,7 +181,7 @@ static int read_post(okv *handle, uint64_t offset, uint32_t length)
     int rc = handle->transport->post_read(handle->conn, &read, 1);
 
     if (rc)
-        return rc == OKV_EINVAL ? OKV_EPROTO : rc; /* outside the region as it was described */
+        return rc == OKV_EINVAL ? OKV_EPROTO : rc; /* outside the region of the welcome */
     handle->link.reading = true;
     handle->counters.reads++;
     handle->counters.read_bytes += length;
@@ -195,7 +195,7 @@ void attempt_read_done(okv *handle, int status)
         handle->link.broken = status;
 }
 
-/* How the READ under way ended; OKV_EAGAIN: it has not. */
+/* The result of the READ; OKV_EAGAIN: it has not ended. */
 static int read_result(const struct link *link)
 {
     if (link->broken)
@@ -222,7 +222,7 @@ static int step_connect(okv *handle, struct okv_diag *why)
     struct link *link = &handle->link;
     struct okv_welcome answer = {.length = 0};
 
-    /* It may close its descriptor. */
+    /* The step may close the descriptor. */
     event_fd_set(handle, -1);
     int rc = handle->transport->connect_step(link->connecting, &answer, &handle->conn, why);
     if (rc == OKV_EAGAIN) {
@@ -242,7 +242,7 @@ static int step_connect(okv *handle, struct okv_diag *why)
     if (rc == 0)
         rc = memory_prepare(handle, why);
     if (rc)
-        return rc == OKV_EAGAIN ? OKV_EIO : rc; /* there is nothing to wait for */
+        return rc == OKV_EAGAIN ? OKV_EIO : rc; /* OKV_EAGAIN would mean: wait */
     link->state = LINK_SUPERBLOCK;
     rc = read_post(handle, 0, sizeof(struct okv_wire_superblock));
     return rc ? superblock_unread(link, rc, why) : OKV_EAGAIN;

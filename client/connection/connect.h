@@ -4,16 +4,16 @@
 
 #include "client/handle.h"
 
-/* Begins an attempt to connect: LINK_CONNECTING. The sentence of a failure is in `why`. */
+/* Begins an attempt: LINK_CONNECTING. On failure `why` has a sentence. */
 int attempt_start(okv *handle, struct okv_diag *why);
-/* Goes on with it. OKV_EAGAIN: later. 0: the connection is verified, the directory is in
- * `staging`. Anything else: the attempt failed; what it left is for link_drop(). */
+/* Continues the attempt. OKV_EAGAIN: call again later. 0: the connection is verified and the
+ * directory is in `staging`. Otherwise the attempt failed; link_drop() cleans up. */
 int attempt_step(okv *handle, struct okv_diag *why);
-/* Its READ ended. */
+/* The READ of the attempt has ended. */
 void attempt_read_done(okv *handle, int status);
-/* There is a connection: keeps the address of its server. */
+/* Remembers the numeric address of the connection's server. */
 void address_keep(okv *handle);
-/* It is lost: for a while attempts go to that address. */
+/* For a while, attempts go to that address without resolving the name. */
 void address_use(struct link *link);
 
 #endif

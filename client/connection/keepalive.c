@@ -1,14 +1,14 @@
 /*
- * Finding out that the server's host, its device or the network is gone, while the handle
- * waits for something: docs/connections.md section 3. What the server's process does is
- * no matter here; its answers have the operations' deadlines.
+ * Detects the loss of the server's host, its device or the network while operations wait:
+ * docs/connections.md section 3. A device acknowledges heartbeats without its process, so a slow
+ * server process goes unnoticed here; the deadlines of operations cover it.
  */
 #include "client/connection/keepalive.h"
 
-#include "client/connection/reconnect.h"
+#include "client/engine/upcalls.h"
 #include "shared/base/clock.h"
 
-#define TICKS 6 /* of a period */
+#define TICKS 6 /* in a period */
 
 static uint64_t tick_ns(const struct keepalive *keepalive)
 {
@@ -25,7 +25,7 @@ void keepalive_start(okv *handle)
     keepalive->acknowledged = handle->conn->acknowledged;
 }
 
-/* With nothing under way nobody needs to know. What was abandoned needs its slot back. */
+/* Needed while any slot is taken; abandoned operations count too, as their slots must come back. */
 static bool keepalive_is_wanted(const okv *handle)
 {
     return handle->keepalive.period_ns > 0 && handle->free.count < handle->slot_count &&
@@ -39,7 +39,7 @@ void keepalive_tick(okv *handle, uint64_t now)
 
     if (!keepalive_is_wanted(handle))
         return;
-    /* Where nobody looked for a while, silence began when somebody looked again. */
+    /* After a late tick the silence counts from now: nothing was polled before. */
     bool late = now - keepalive->next_ns > tick_ns(keepalive);
     bool quiet = conn->acknowledged == keepalive->acknowledged;
 
@@ -50,12 +50,12 @@ void keepalive_tick(okv *handle, uint64_t now)
     if (quiet && conn->unacknowledged == 0) {
         handle->counters.heartbeats++;
         if (handle->transport->heartbeat(handle->conn))
-            link_lost(handle, OKV_EDISCONNECTED,
-                      "the connection ended when the server was sent a heartbeat");
+            handle->upcalls->lost(handle, OKV_EDISCONNECTED,
+                                  "the connection ended when the server was sent a heartbeat");
     } else if (now - keepalive->quiet_since_ns >= keepalive->period_ns / 2) {
-        link_lost(handle, OKV_EDISCONNECTED,
-                  "the server's host does not respond: it is down, or the network "
-                  "to it is");
+        handle->upcalls->lost(handle, OKV_EDISCONNECTED,
+                              "the server's host does not respond: it is down, or the network "
+                              "to it is");
     }
 }
 

@@ -1,14 +1,14 @@
-/* Finding out that the server's host is gone. */
+/* Heartbeats: they show whether the server's host still responds. */
 #ifndef OKV_CLIENT_CONNECTION_KEEPALIVE_H
 #define OKV_CLIENT_CONNECTION_KEEPALIVE_H
 
 #include "client/handle.h"
 
-/* From now on, on this connection. */
+/* Starts on the present connection. */
 void keepalive_start(okv *handle);
-/* Does what a tick demands, whose time has come; link_lost() when the server is dead. */
+/* Runs a tick that is due: sends a heartbeat, or reports the connection as lost. */
 void keepalive_tick(okv *handle, uint64_t now);
-/* When the next one is; UINT64_MAX when nothing is waited for. */
+/* When the next tick is due; UINT64_MAX when nothing waits for the server. */
 uint64_t keepalive_wake_ns(const okv *handle);
 
 #endif

@@ -1,16 +1,14 @@
 /*
- * From state to state: link.h has the picture. Nothing here blocks but link_open() and
- * link_await(): what has to be waited for is what link_fd() and link_wake_ns() tell.
+ * The transitions of the link. Only link_open() and link_await() block; for the others, link_fd()
+ * and link_wake_ns() tell when to call link_advance() again.
  */
 #include "client/connection/reconnect.h"
 
-#include <sched.h>
 #include <string.h>
 
 #include "client/connection/clock_sync.h"
 #include "client/connection/connect.h"
 #include "client/connection/keepalive.h"
-#include "client/connection/request.h"
 #include "client/connection/resend.h"
 #include "client/engine/event_fd.h"
 #include "client/engine/progress.h"
@@ -23,19 +21,17 @@
 #include "shared/base/random.h"
 
 #define MS UINT64_C(1000000)
-/* Pauses between attempts: docs/connections.md section 4. */
+/* The backoff between attempts: docs/connections.md section 4. */
 #define BACKOFF_FIRST_NS (20 * MS)
 #define BACKOFF_MAX_NS (500 * MS)
-/* A connection that lived as long as this was none of a row of failures. */
+/* A connection that lived this long resets the count of attempts. */
 #define STEADY_NS (500 * MS)
-/* What is flushed by a close is there at once; a device that does not do it is not waited for. */
+/* Events that a close flushes come at once; this is the limit for a device that fails to. */
 #define CLOSE_NS (200 * MS)
-#define GOODBYE_NS (3000 * MS) /* for owed answers where there is no keepalive */
-#define GOODBYE_SAY_NS (20 * MS)
 
 /* ---- losing a connection ---- */
 
-/* Attempts know their own failures, as does a connection that is being closed. */
+/* An attempt handles its own failures; so does a connection that is closing. */
 static bool link_is_used(const struct link *link)
 {
     return link->state == LINK_UP || link->state == LINK_LEAVING;
@@ -76,22 +72,6 @@ void link_lost(okv *handle, int code, const char *sentence)
     link_close(handle);
 }
 
-void link_goodbye(okv *handle)
-{
-    struct link *link = &handle->link;
-    uint64_t bound = handle->keepalive.period_ns ? handle->keepalive.period_ns : GOODBYE_NS;
-
-    if (link->state == LINK_SUPERBLOCK || link->state == LINK_DIRECTORY)
-        link->broken = OKV_ESHUTDOWN;
-    if (link->state != LINK_UP)
-        return;
-    okv_diag_set(&handle->why, 0, "the server is shutting down and said goodbye");
-    link->cause = OKV_ESHUTDOWN;
-    link->state = LINK_LEAVING;
-    link->deadline_ns = okv_clock_ns() + bound;
-    handle->event_fd.stale = true;
-}
-
 void link_drop(okv *handle)
 {
     struct link *link = &handle->link;
@@ -108,7 +88,7 @@ void link_drop(okv *handle)
     handle->lost = false;
 }
 
-/* ---- making another ---- */
+/* ---- reconnecting ---- */
 
 static void link_back_off(okv *handle)
 {
@@ -121,12 +101,12 @@ static void link_back_off(okv *handle)
         pause = BACKOFF_MAX_NS;
     link->state = LINK_BACKOFF;
     link->deadline_ns = okv_clock_ns();
-    if (link->attempts > 0) /* half of it, and up to the other half */
+    if (link->attempts > 0) /* half of the pause, plus a random part of the other half */
         link->deadline_ns +=
             pause / 2 + (okv_random_next(&link->random) >> 32) * (pause / 2) / UINT32_MAX;
 }
 
-/* docs/connections.md section 4 has the list. */
+/* Failures that end reconnecting: docs/connections.md section 4. */
 static bool is_final(int rc)
 {
     switch (rc) {
@@ -134,19 +114,19 @@ static bool is_final(int rc)
     case OKV_EPROTO:
     case OKV_EUNSUPPORTED:
         return true;
-    default: /* a want of memory, descriptors or locked memory may pass */
+    default: /* a lack of memory or descriptors may pass */
         return false;
     }
 }
 
-/* The connection of the attempt is verified: it is the handle's. */
+/* The verified connection of the attempt becomes the handle's. */
 static void link_up(okv *handle)
 {
     struct link *link = &handle->link;
     const struct okv_welcome_fields *table = &link->table;
     bool same_table = table->boot_id == handle->table.boot_id;
-    /* Request slots and the size of messages are the same wherever it knows our writes; else there
-     * is nothing that a request slot beyond, or a longer message, could be resumed on. */
+    /* A server that remembers our writes grants the same slots and message size. With others, a
+     * request in a higher slot or a longer message could not be resent. */
     bool resumed = same_table && table->resumed && table->credits == handle->table.credits &&
                    table->slot_size == handle->table.slot_size;
 
@@ -180,7 +160,7 @@ static void attempt_failed(okv *handle, int rc, const struct okv_diag *why)
     link_back_off(handle);
 }
 
-/* One step of connecting, or its beginning. */
+/* Starts an attempt or runs its next step. */
 static bool attempt_advance(okv *handle)
 {
     enum link_state before = handle->link.state;
@@ -259,7 +239,7 @@ void link_read_done(okv *handle, uint64_t cookie, int status)
     }
 }
 
-/* ---- waiting for it ---- */
+/* ---- waiting ---- */
 
 uint64_t link_wake_ns(const okv *handle)
 {
@@ -310,28 +290,4 @@ int link_open(okv *handle)
         link_up(handle);
     link->attempts = 0;
     return rc;
-}
-
-/* ---- the end ---- */
-
-/* On its way when this returns, or it never will be: the server finds out otherwise, too. */
-static void goodbye_await(okv *handle)
-{
-    uint64_t until = okv_clock_ns() + GOODBYE_SAY_NS;
-
-    while (handle->conn->unacknowledged > 0 && !handle->closed && okv_clock_ns() < until) {
-        int n = engine_events(handle);
-        if (n < 0)
-            return;
-        if (n == 0)
-            sched_yield();
-    }
-}
-
-void link_goodbye_say(okv *handle)
-{
-    if (!handle->conn || !link_is_up(handle) || handle->failure)
-        return;
-    if (request_goodbye(handle) == 0)
-        goodbye_await(handle);
 }

@@ -1,30 +1,26 @@
-/* The life of a connection: lost, closed, made again. */
+/* The states of the link: client/state/link.h has the picture. */
 #ifndef OKV_CLIENT_CONNECTION_RECONNECT_H
 #define OKV_CLIENT_CONNECTION_RECONNECT_H
 
 #include "client/handle.h"
 
-/* The connection is of no use any more. A handle that never reconnects fails with `code`. With
- * OKV_EDISCONNECTED the sentence is followed by what the device said. */
+/* The connection is unusable. A handle that never reconnects fails with `code`. With
+ * OKV_EDISCONNECTED, the message of the device is appended to the sentence. */
 void link_lost(okv *handle, int code, const char *sentence);
-/* A READ ended that is the attempt's or the status's. */
+/* A READ of an attempt or of the status has ended. */
 void link_read_done(okv *handle, uint64_t cookie, int status);
-/* The server said GOODBYE. */
-void link_goodbye(okv *handle);
-/* Goes from state to state as far as it can without blocking; not while LINK_UP. Returns whether
- * it did. */
+/* Advances from state to state as far as possible without blocking; not while LINK_UP. Returns
+ * whether it did. */
 bool link_advance(okv *handle);
-/* When link_advance() or keepalive_tick() has something to do at the latest; UINT64_MAX. */
+/* When link_advance() or keepalive_tick() is due at the latest; UINT64_MAX: never. */
 uint64_t link_wake_ns(const okv *handle);
-/* What becomes readable when link_advance() or engine_events() has something to do; -1. */
+/* A descriptor that becomes readable for link_advance() or engine_events(); -1: none. */
 int link_fd(const okv *handle);
-/* The first connection, blocking: one attempt. */
+/* Makes the first connection: one attempt, blocking. */
 int link_open(okv *handle);
-/* Blocks until there is a connection. OKV_ETIMEDOUT, the handle's failure. */
+/* Blocks until the link is up. OKV_ETIMEDOUT, or the handle's failure. */
 int link_await(okv *handle, uint64_t deadline_ns);
-/* Ends the connection or the attempt, now: operations wait. */
+/* Ends the connection or the attempt at once. Operations wait for the next connection. */
 void link_drop(okv *handle);
-/* The end of the handle: tells the server, if that can be done in no time. */
-void link_goodbye_say(okv *handle);
 
 #endif

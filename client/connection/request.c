@@ -1,15 +1,13 @@
 /*
- * Requests: what the server does for us, one message each way
- * (docs/format.md section 6). A request takes a request slot and its reply gives it
- * back, so the server always has a receive buffer for it. A value that is too
- * long for a message stays where it is, advertised for the server to READ until the
- * reply came.
+ * Requests and replies, one message each way (docs/protocol.md section 2). A request takes a
+ * request slot and its reply frees it, so the server always has a receive buffer. A value too long
+ * for a message stays in place: it is advertised, and the server READs it before it replies.
  */
 #include "client/connection/request.h"
 
 #include <string.h>
 
-#include "client/connection/reconnect.h"
+#include "client/connection/goodbye.h"
 #include "client/engine/memory.h"
 #include "client/engine/operation.h"
 #include "client/engine/progress.h"
@@ -43,16 +41,16 @@ static unsigned request_opcode(enum operation_kind kind)
     return OKV_OP_PING;
 }
 
-/* ---- asking ---- */
+/* ---- requests ---- */
 
-/* Some memory of the caller's, such as a mapping without PROT_WRITE, cannot be advertised:
- * a copy of it can. */
+/* Advertises a copy: the caller's memory cannot be registered, such as a mapping without
+ * PROT_WRITE. */
 static int copy_advertise(okv *handle, struct operation *operation)
 {
     int rc = 0;
 
     if (!operation->bounce)
-        rc = bounce_take(handle, operation->value_length, &operation->bounce);
+        rc = bounce_acquire(handle, operation->value_length, &operation->bounce);
     if (rc)
         return rc;
     memcpy(operation->bounce->base, operation->value, operation->value_length);
@@ -97,13 +95,13 @@ static struct okv_request_message request_message_of(const struct operation *ope
     return request;
 }
 
-/* One that is sent again has its request slot. */
-static bool request_slot_is_there(const okv *handle, const struct operation *operation)
+/* A request that is resent has its slot already. */
+static bool request_slot_is_available(const okv *handle, const struct operation *operation)
 {
     return operation->has_request_slot || handle->request_slots.count > 0;
 }
 
-/* The message may have left unless it is OKV_EDISCONNECTED or OKV_EINVAL. */
+/* On OKV_EIO the message may have left: it counts as posted, and the connection as lost. */
 static int request_send(okv *handle, struct operation *operation, uint8_t *bytes)
 {
     struct okv_request_message request = request_message_of(operation);
@@ -127,7 +125,7 @@ static int request_send(okv *handle, struct operation *operation, uint8_t *bytes
 
 int request_post(okv *handle, struct operation *operation)
 {
-    if (!request_slot_is_there(handle, operation))
+    if (!request_slot_is_available(handle, operation))
         return OKV_EAGAIN;
     uint8_t *bytes = handle->transport->send_buffer(handle->conn);
     if (!bytes)
@@ -138,29 +136,8 @@ int request_post(okv *handle, struct operation *operation)
             return rc;
     }
     if (!operation->has_request_slot)
-        request_slot_take(handle, operation);
+        request_slot_acquire(handle, operation);
     return request_send(handle, operation, bytes);
-}
-
-int request_goodbye(okv *handle)
-{
-    struct request_slots *request_slots = &handle->request_slots;
-    uint8_t *bytes = handle->transport->send_buffer(handle->conn);
-
-    if (request_slots->count == 0 || !bytes)
-        return OKV_EAGAIN;
-    struct okv_request_message goodbye = {
-        .opcode = OKV_OP_GOODBYE,
-        .slot = request_slots->free[request_slots->count - 1],
-        .sequence = handle->next_sequence,
-    };
-    uint32_t length = okv_request_encode(&goodbye, bytes);
-    int rc = handle->transport->post_send(handle->conn, length,
-                                          okv_immediate(goodbye.opcode, goodbye.slot));
-    if (rc)
-        return rc;
-    handle->transport->flush(handle->conn);
-    return 0;
 }
 
 void request_start(okv *handle, struct operation *operation)
@@ -169,13 +146,13 @@ void request_start(okv *handle, struct operation *operation)
     operation_advance(handle, operation);
 }
 
-/* ---- answers ---- */
+/* ---- replies ---- */
 
 #define KIND(name) (1u << OPERATION_##name)
 #define KINDS_READ (KIND(GET) | KIND(HEAD))
 
-/* What a server may say to an operation; anything else would be passed on as
- * something that it is not, such as a local time-out. */
+/* The statuses that a server may give. Others would mislead the caller: OKV_ETIMEDOUT, for example,
+ * is a local event. */
 static bool reply_status_is_valid(const struct operation *operation, int status)
 {
     unsigned kind = 1u << operation->kind;
@@ -232,7 +209,7 @@ static bool reply_value_is_valid(const okv *handle, const struct operation *oper
     }
 }
 
-/* The value goes to the caller's buffer. */
+/* Copies the value to the caller's buffer. */
 static int reply_deliver(struct operation *operation, const struct okv_reply_message *reply)
 {
     operation->result.length = reply->value_length;
@@ -271,12 +248,12 @@ static void reply_apply(okv *handle, struct operation *operation,
     bool is_lookup = operation->kind == OPERATION_GET || operation->kind == OPERATION_HEAD;
 
     if (is_lookup && reply->status == OKV_ETOOSMALL)
-        handle->upcalls->lookup_resume(handle, operation);
+        handle->upcalls->resume_lookup(handle, operation);
     else
         operation_end(handle, operation, reply_fill(operation, reply));
 }
 
-/* The operation that a reply answers, or NULL when it answers none. */
+/* The operation that a reply answers, or NULL if it fits none. */
 static struct operation *reply_operation(okv *handle, const struct okv_reply_message *reply)
 {
     if (reply->slot >= handle->table.credits)
@@ -301,7 +278,7 @@ void request_message(okv *handle, const struct okv_event *event)
         return;
     }
     if (reply.opcode == OKV_OP_GOODBYE) {
-        link_goodbye(handle);
+        goodbye_receive(handle);
         return;
     }
     struct operation *operation = reply_operation(handle, &reply);

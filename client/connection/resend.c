@@ -1,12 +1,10 @@
 /*
- * What becomes of memory and operations when a connection goes and when another comes: the table
- * in docs/connections.md section 4.
+ * Operations across connections: the table in docs/connections.md section 4.
  *
- * Memory. The device may write to the destinations of READs, and the server may READ values
- * that are advertised, until resend_detach() has unregistered all of it; that is before any
- * of it is used again. So a READ of an operation whose result was given long ago may still land
- * in its caller's registered buffer, or in the operation's own slot, which is therefore kept;
- * but only until then, and never on a later connection.
+ * Until resend_detach() has unregistered the memory, the device may still write to destinations of
+ * READs, and the server may still READ advertised values. So the slot of an abandoned operation
+ * stays taken until then: a late READ may land in it, or in the caller's registered buffer. On a
+ * later connection none can.
  */
 #include "client/connection/resend.h"
 
@@ -18,7 +16,7 @@
 #include "client/engine/upcalls.h"
 #include "shared/base/error.h"
 
-/* Its begin is all that is left of it: what it had learnt may be of another table. */
+/* Resets the operation to its start: its lookup may belong to another table. */
 static void operation_wait(okv *handle, struct operation *operation)
 {
     request_forget(handle, operation);
@@ -56,7 +54,7 @@ void resend_detach(okv *handle)
         operation_detach(handle, &handle->operations[i]);
 }
 
-/* An empty table has no buckets where this flush was; what it was to remove is gone. */
+/* A flush under way is done when the table is another one: the items to remove are gone. */
 static bool flush_is_void(const struct operation *operation, bool same_table)
 {
     return operation->kind == OPERATION_FLUSH && operation->argument != 0 && !same_table;
@@ -80,7 +78,7 @@ static int by_age(const void *a, const void *b, void *operations)
     return first->number < second->number ? -1 : first->number > second->number;
 }
 
-/* Those that are under way, in the order in which they began. */
+/* Lists the operations under way, the oldest first. */
 static uint32_t operations_order(okv *handle)
 {
     uint32_t count = 0;

@@ -1,13 +1,13 @@
-/* Memory and operations when a connection goes and when another comes. */
+/* Moves operations from a lost connection to the next one. */
 #ifndef OKV_CLIENT_CONNECTION_RESEND_H
 #define OKV_CLIENT_CONNECTION_RESEND_H
 
 #include "client/handle.h"
 
-/* The connection is about to be destroyed: takes memory and operations from it. */
+/* Detaches memory and operations from a connection before it is destroyed. */
 void resend_detach(okv *handle);
-/* The operations that waited for a connection go on; `resumed`: the server knows what became of
- * the writes among them. `same_table`: it is the one of the last connection. */
+/* Resumes the waiting operations on a new connection. `resumed`: the server remembers our writes.
+ * `same_table`: its table is the one of the last connection. */
 void resend_resume(okv *handle, bool resumed, bool same_table);
 
 #endif

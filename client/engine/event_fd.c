@@ -1,7 +1,7 @@
 /*
- * One descriptor for the event loop of the caller, whatever becomes of connections: an epoll
- * instance with the descriptor of the connection there is, or of the attempt to make one, and a
- * timer for what no descriptor announces: pauses, ticks of the keepalive, deadlines.
+ * One descriptor for the caller's event loop. It stays the same while connections come and go: an
+ * epoll instance holds the descriptor of the present connection or attempt, and a timer for what
+ * no descriptor announces: backoff, keepalive ticks, deadlines.
  */
 #include "client/engine/event_fd.h"
 
@@ -17,7 +17,7 @@
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
-/* Times that what is armed is adapted in one call. */
+/* Rounds of arming in one call. */
 #define FOLLOW_PASSES 4
 
 static int event_fd_add(const struct event_fd *event_fd, int fd)
@@ -47,8 +47,8 @@ void event_fd_destroy(okv *handle)
         close(handle->event_fd.timer);
 }
 
-/* Where that fails it is tried again by whoever needs it. */
-static int event_fd_wanted(struct event_fd *event_fd)
+/* Adds the wanted descriptor to epoll. After a failure okv_arm() tries again. */
+static int event_fd_watch(struct event_fd *event_fd)
 {
     if (event_fd->watched == event_fd->wanted)
         return 0;
@@ -58,7 +58,8 @@ static int event_fd_wanted(struct event_fd *event_fd)
     return 0;
 }
 
-/* The old one is taken out rather than left to be closed: a child of fork() may have it, too. */
+/* Removes the old one explicitly: epoll keeps a closed descriptor while a child of fork() has it.
+ */
 void event_fd_set(okv *handle, int fd)
 {
     struct event_fd *event_fd = &handle->event_fd;
@@ -67,7 +68,7 @@ void event_fd_set(okv *handle, int fd)
         epoll_ctl(event_fd->epoll, EPOLL_CTL_DEL, event_fd->watched, NULL);
     event_fd->watched = -1;
     event_fd->wanted = fd;
-    event_fd_wanted(event_fd);
+    event_fd_watch(event_fd);
 }
 
 int okv_fd(const okv *handle)
@@ -75,7 +76,7 @@ int okv_fd(const okv *handle)
     return handle->event_fd.epoll;
 }
 
-/* Sets the timer unless it fires early enough as it is: once too often is no harm. */
+/* Sets the timer unless it fires early enough already: an extra wake-up does no harm. */
 static int timer_set(struct event_fd *event_fd, uint64_t wake_ns)
 {
     uint64_t now = okv_clock_ns();
@@ -113,17 +114,17 @@ int okv_arm(okv *handle)
         return handle->failure;
     event_fd->armed = true;
     event_fd->stale = false;
-    int rc = event_fd_wanted(event_fd);
+    int rc = event_fd_watch(event_fd);
     if (rc == 0)
         rc = timer_set(event_fd, event_fd_wake_ns(handle));
     if (rc == 0 && handle->conn)
         rc = handle->transport->arm(handle->conn->endpoint);
-    /* The next okv_poll() finds that out, at once. */
+    /* Wakes the caller at once: the next okv_poll() finds the disconnect. */
     return rc == OKV_EDISCONNECTED ? timer_set(event_fd, 0) : rc;
 }
 
-/* What was armed is not what is to be waited for: another connection, an earlier step, or nothing
- * after the timer fired. */
+/* True when the armed state no longer fits: the link has changed, something is due earlier, or the
+ * timer has fired. */
 static bool event_fd_is_stale(const okv *handle, bool idle)
 {
     const struct event_fd *event_fd = &handle->event_fd;
@@ -139,9 +140,10 @@ void event_fd_follow(okv *handle, bool idle)
 {
     for (int passes = 0; event_fd_is_stale(handle, idle); passes++) {
         if (passes == FOLLOW_PASSES || okv_arm(handle)) {
-            timer_set(&handle->event_fd, 0); /* the next okv_poll() goes on, or says why not */
+            timer_set(&handle->event_fd,
+                      0); /* the next okv_poll() continues, or reports the failure */
             return;
         }
-        idle = !engine_progress(handle); /* what came before the arm announces nothing */
+        idle = !engine_progress(handle); /* an event from before the arm announces nothing */
     }
 }

@@ -6,10 +6,10 @@
 
 int event_fd_create(okv *handle);
 void event_fd_destroy(okv *handle);
-/* The descriptor of the connection, or of the attempt, is this one; -1: there is none. */
+/* Sets the descriptor of the connection or attempt; -1: none. */
 void event_fd_set(okv *handle, int fd);
-/* After a turn in which nothing happened, if `idle`: whoever sleeps on an armed descriptor from
- * here on is woken for what there is to do, and for nothing else. */
+/* Arms again what has gone stale since okv_arm(), so that a caller who sleeps on the descriptor
+ * wakes for the next event or deadline. `idle`: the last pass of the engine found nothing. */
 void event_fd_follow(okv *handle, bool idle);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Memory that READs may land in: the handle's arena, bounce buffers for extents that
- * are too long for it, and what the caller registered.
+ * Destinations of READs: the handle's arena, bounce buffers for extents that are too long for it,
+ * and memory that the caller registered.
  */
 #include "client/engine/memory.h"
 
@@ -12,7 +12,7 @@
 
 #define PAGE 4096u
 #define STATUS_SIZE 64u
-/* Bounce buffers are made in these units, so that one serves values of similar size. */
+/* Sizes of bounce buffers are multiples of this, so that one serves values of similar size. */
 #define BOUNCE_UNIT EXTENT_PIECE_SIZE
 
 _Static_assert(sizeof(struct okv_wire_status) <= STATUS_SIZE, "room for the status");
@@ -22,8 +22,8 @@ static size_t round_up(size_t size, size_t unit)
     return (size + unit - 1) / unit * unit;
 }
 
-/* Room for images of this size, while the arena is not registered. Images come first and side by
- * side: many gets at once touch a few pages of it, not one for each of them. */
+/* Call it while the arena is not registered. The images lie side by side at its start: concurrent
+ * gets then touch few pages of memory. */
 static int arena_create(okv *handle, uint32_t bucket_size)
 {
     size_t images = (size_t)bucket_size * handle->slot_count;
@@ -115,7 +115,7 @@ free_bounce:
     return rc;
 }
 
-int bounce_take(okv *handle, size_t size, struct bounce **out)
+int bounce_acquire(okv *handle, size_t size, struct bounce **out)
 {
     struct bounce **best = NULL;
 
@@ -132,8 +132,8 @@ int bounce_take(okv *handle, size_t size, struct bounce **out)
     return 0;
 }
 
-/* Keeps the largest ones. */
-void bounce_give_back(okv *handle, struct bounce *bounce)
+/* Keeps the largest buffers. */
+void bounce_release(okv *handle, struct bounce *bounce)
 {
     struct bounce **smallest = &handle->bounces[0];
 
@@ -170,7 +170,7 @@ const struct okv_registration *registration_find(const okv *handle, const uint8_
 
 int okv_register(okv *handle, void *base, size_t length, okv_registration **memory)
 {
-    unsigned place = 0;
+    unsigned index = 0;
 
     if (memory)
         *memory = NULL;
@@ -182,11 +182,11 @@ int okv_register(okv *handle, void *base, size_t length, okv_registration **memo
     refusal_clear(handle);
     if (handle->failure)
         return handle->failure;
-    /* Without a connection it is registered on the next. */
+    /* Otherwise the next connection registers it: memory_attach(). */
     bool now = handle->conn && handle->link.state != LINK_CLOSING;
-    while (place < REGISTRATIONS_MAX && handle->registrations[place])
-        place++;
-    if (place == REGISTRATIONS_MAX)
+    while (index < REGISTRATIONS_MAX && handle->registrations[index])
+        index++;
+    if (index == REGISTRATIONS_MAX)
         return OKV_EAGAIN;
     struct okv_registration *registration = calloc(1, sizeof *registration);
     if (!registration)
@@ -198,8 +198,8 @@ int okv_register(okv *handle, void *base, size_t length, okv_registration **memo
         free(registration);
         return rc;
     }
-    handle->registrations[place] = registration;
-    if (place == handle->registrations_end)
+    handle->registrations[index] = registration;
+    if (index == handle->registrations_end)
         handle->registrations_end++;
     *memory = registration;
     return 0;
@@ -221,7 +221,7 @@ void okv_unregister(okv *handle, okv_registration **memory)
     *memory = NULL;
 }
 
-/* ---- the end of a connection, and of all ---- */
+/* ---- the end of a connection and of the handle ---- */
 
 static void operation_detach(okv *handle, struct operation *operation)
 {

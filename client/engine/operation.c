@@ -1,4 +1,3 @@
-/* Slots: how operations take them, wait for room, end, and give them back. */
 #include "client/engine/operation.h"
 
 #include "client/engine/memory.h"
@@ -21,8 +20,8 @@ static uint16_t queue_pop(const okv *handle, struct slot_queue *queue)
     return slot;
 }
 
-/* What says which get it is, which those on the fast path leave behind. */
-static inline void call_clear(struct operation *operation)
+/* Clears the arguments, which gets on the fast path leave in their slots. */
+static inline void arguments_clear(struct operation *operation)
 {
     operation->key = NULL;
     operation->key_length = 0;
@@ -31,9 +30,9 @@ static inline void call_clear(struct operation *operation)
     operation->result.tag = 0;
 }
 
-/* What else is as it is to be in a free slot: a get on the fast path leaves it so, and is spared
- * this. Field by field: all of it at once, most of which is lookup_start()'s to fill or not needed,
- * would be cleared by an instruction that alone takes as long as a tenth of a local get. */
+/* Resets the other members to their state in a free slot. A get on the fast path leaves them
+ * untouched and skips this. Field by field: lookup_start() fills the large members, and a memset of
+ * the whole slot takes a tenth of a local get's time. */
 static inline void slot_clear(struct operation *operation)
 {
     operation->is_fast = false;
@@ -61,9 +60,9 @@ int operation_take(okv *handle, enum operation_kind kind, enum operation_deliver
         return handle->failure;
     if (handle->free.count == 0 || (polled && handle->pending == handle->depth))
         return OKV_EAGAIN;
-    /* The one that was given back last: its memory is in the caches. */
+    /* The slot that was released last: its memory is in the caches. */
     *out = &handle->operations[handle->free.slots[--handle->free.count]];
-    call_clear(*out);
+    arguments_clear(*out);
     operation_begin(handle, *out, kind, delivery, deadline_ns);
     handle->pending += polled;
     return 0;
@@ -74,7 +73,7 @@ static inline void slot_release(okv *handle, struct operation *operation)
     if (operation->advert)
         handle->transport->withdraw(operation->advert);
     if (operation->bounce)
-        bounce_give_back(handle, operation->bounce);
+        bounce_release(handle, operation->bounce);
     if (operation->has_request_slot || operation->posted || operation->resend)
         request_forget(handle, operation);
     slot_clear(operation);
@@ -95,22 +94,22 @@ static struct slot_queue *blocked_queue(okv *handle, const struct operation *ope
 
 void operation_advance(okv *handle, struct operation *operation)
 {
-    /* Where nothing can be posted, it begins again when something can. */
+    /* While the link is down it waits: resend_resume() starts it on the next connection. */
     if (operation->blocked || !link_is_up(handle))
         return;
-    int rc = operation->step == STEP_REPLY ? handle->upcalls->request_post(handle, operation)
-                                           : handle->upcalls->lookup_post(handle, operation);
+    int rc = operation->step == STEP_REPLY ? handle->upcalls->post_request(handle, operation)
+                                           : handle->upcalls->post_reads(handle, operation);
     if (rc == OKV_EAGAIN) {
         operation->blocked = true;
         queue_push(handle, blocked_queue(handle, operation), operation->index);
     } else if (rc == OKV_EDISCONNECTED) {
-        handle->lost = true; /* the connection is dealt with in reads_flush() */
+        handle->lost = true; /* reads_flush() handles it */
     } else if (rc) {
         operation_end_unanswered(handle, operation, rc);
     }
 }
 
-/* Tries those of one queue, each once, while there is room. */
+/* Retries each operation of a queue once, while there is room. */
 static void retry_queue(okv *handle, struct slot_queue *queue, bool (*has_room)(const okv *handle))
 {
     for (uint32_t n = queue->count; n > 0 && queue->count > 0 && has_room(handle); n--) {
@@ -150,7 +149,7 @@ static void queue_remove(const okv *handle, struct slot_queue *queue, uint16_t r
 
 static void blocked_remove(okv *handle, struct operation *operation)
 {
-    /* Its step, which says in which of them it would wait, may have changed since. */
+    /* In both: its step, which selects the queue, may have changed since. */
     queue_remove(handle, &handle->blocked_reads, operation->index);
     queue_remove(handle, &handle->blocked_requests, operation->index);
     operation->blocked = false;
@@ -192,14 +191,14 @@ static void operation_count(okv *handle, const struct operation *operation, int 
     }
 }
 
-/* Gives the result to whoever wants it; one that waits in a call finds it in the slot. */
+/* Delivers the result. A caller who blocks finds it in the slot. */
 static inline void operation_conclude(okv *handle, struct operation *operation, int status)
 {
     struct result_queue *ended = &handle->ended;
 
     if (operation->blocked)
         blocked_remove(handle, operation);
-    if (operation->kind == OPERATION_GET) /* nearly always */
+    if (operation->kind == OPERATION_GET) /* the usual case */
         lookup_count(handle, status);
     else
         operation_count(handle, operation, status);
@@ -235,15 +234,15 @@ bool operation_is_write(const struct operation *operation)
     }
 }
 
-/* A write whose message left may have been applied: only its answer can tell. */
-static int status_without_answer(const struct operation *operation, int failure)
+/* A write whose request left may have been applied: only its reply tells. */
+static int status_without_reply(const struct operation *operation, int failure)
 {
     return operation->posted && operation_is_write(operation) ? OKV_EUNKNOWN : failure;
 }
 
 void operation_end_unanswered(okv *handle, struct operation *operation, int failure)
 {
-    int status = status_without_answer(operation, failure);
+    int status = status_without_reply(operation, failure);
 
     request_forget(handle, operation);
     operation_end(handle, operation, status);
@@ -258,7 +257,7 @@ void operation_expire(okv *handle, struct operation *operation)
         operation_end_unanswered(handle, operation, OKV_ETIMEDOUT);
         return;
     }
-    operation_conclude(handle, operation, status_without_answer(operation, OKV_ETIMEDOUT));
+    operation_conclude(handle, operation, status_without_reply(operation, OKV_ETIMEDOUT));
     operation->is_fast = false;
     operation->abandoned = true;
 }

@@ -1,16 +1,16 @@
-/* Operation slots: taken, blocked, ended and given back. */
+/* Operation slots: an operation takes one, may wait for room in it, ends, and releases it. */
 #ifndef OKV_CLIENT_ENGINE_OPERATION_H
 #define OKV_CLIENT_ENGINE_OPERATION_H
 
 #include "client/handle.h"
 
-/* A slot for an operation of this kind, initialised. OKV_EAGAIN: there is none; the handle's
+/* Takes a free slot for an operation of this kind. OKV_EAGAIN: none is free, or the handle's
  * failure. engine_operation_take() waits for one. */
 int operation_take(okv *handle, enum operation_kind kind, enum operation_delivery delivery,
                    uint64_t deadline_ns, struct operation **out);
-/* Begins one in a slot that was taken from the free ones. Key, buffer and tag in it may be an
- * earlier get's: the caller sets all of them (command_fill_get()), and counts `pending` where
- * okv_poll() delivers. */
+/* Begins an operation in a slot that the caller has removed from the free ones. Key, buffer and tag
+ * in it may be left from an earlier get: the caller sets all of them (command_fill_get()). It also
+ * counts `pending` when okv_poll() delivers. */
 static inline void operation_begin(okv *handle, struct operation *slot, enum operation_kind kind,
                                    enum operation_delivery delivery, uint64_t deadline_ns)
 {
@@ -22,7 +22,7 @@ static inline void operation_begin(okv *handle, struct operation *slot, enum ope
     if (deadline_ns < handle->earliest_deadline_ns)
         handle->earliest_deadline_ns = deadline_ns;
 }
-/* When the time of a command is over that began at `begun_ns`. */
+/* The deadline of a command that began at `begun_ns`. */
 static inline uint64_t command_deadline_ns(const okv *handle, const struct okv_command *command,
                                            uint64_t begun_ns)
 {
@@ -30,7 +30,7 @@ static inline uint64_t command_deadline_ns(const okv *handle, const struct okv_c
 
     return begun_ns + (own_ms ? (uint64_t)own_ms * 1000000u : handle->timeout_ns);
 }
-/* All that a plain get has, and every operation may have: which get, and where its value goes. */
+/* Fills in the arguments of a plain get, which every operation may have too. */
 static inline void command_fill_get(struct operation *operation, const struct okv_command *command)
 {
     operation->result.tag = command->tag;
@@ -39,35 +39,36 @@ static inline void command_fill_get(struct operation *operation, const struct ok
     operation->buffer = command->buffer;
     operation->buffer_size = command->buffer_size;
 }
-/* Where the next result for okv_poll() goes. */
+/* The free entry of the ring of results. */
 static inline struct okv_result *result_next(okv *handle)
 {
     struct result_queue *ended = &handle->ended;
 
     return &ended->results[ring_index(ended->first, ended->count, handle->depth)];
 }
-/* The slot that the next operation would have; there is one. */
+/* The slot that the next operation takes; one must be free. */
 static inline struct operation *operation_next(const okv *handle)
 {
     return &handle->operations[handle->free.slots[handle->free.count - 1]];
 }
-/* Starts or resumes the current step; blocks the operation when there is no room. */
+/* Starts or resumes the current step; without room to post, the operation waits. */
 void operation_advance(okv *handle, struct operation *operation);
-/* Tries blocked operations again. */
+/* Retries the operations that wait for room. */
 void operation_retry_blocked(okv *handle);
-/* Ends an operation: its result is ready for whoever waits. Unless it is
- * DELIVER_TO_CALLER its slot is free again: do not touch it afterwards. */
+/* Ends an operation and delivers its result. Unless it is DELIVER_TO_CALLER, its slot is free
+ * afterwards: do not touch it. */
 void operation_end(okv *handle, struct operation *operation, int status);
-/* Ends it with a failure that is no answer of the server's: OKV_EUNKNOWN for a write
- * whose request left. */
+/* Ends it without a reply: with OKV_EUNKNOWN if it is a write whose request left, else with
+ * `failure`. */
 void operation_end_unanswered(okv *handle, struct operation *operation, int failure);
-/* Its deadline passed: gives its result; what is under way keeps the slot. */
+/* Delivers OKV_ETIMEDOUT or OKV_EUNKNOWN. While READs or a reply are under way the operation keeps
+ * its slot, abandoned. */
 void operation_expire(okv *handle, struct operation *operation);
-/* Gives the slot back, and what the operation had besides. */
+/* Frees the slot, its request slot and its buffers. */
 void operation_release(okv *handle, struct operation *operation);
-/* A write, which a server applies once (docs/connections.md section 5). */
+/* True for a write, which the server applies once (docs/connections.md section 5). */
 bool operation_is_write(const struct operation *operation);
-/* Those that wait for room do so no more. */
+/* Empties the queues of operations that wait for room. */
 void operation_unblock_all(okv *handle);
 /* True from its start to its end. */
 static inline bool operation_is_under_way(const struct operation *operation)

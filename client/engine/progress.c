@@ -1,4 +1,3 @@
-/* Events and deadlines: what moves operations from step to step. */
 #include "client/engine/progress.h"
 
 #include "client/engine/operation.h"
@@ -8,11 +7,11 @@
 #include "shared/base/error.h"
 
 #define EVENTS_PER_PASS 64
-/* Turns with events between two looks at the clock for deadlines. */
+/* A busy engine checks deadlines once in so many passes. */
 #define DEADLINE_PASSES 64
-/* What an idle handle knows is good for as long as this. */
+/* A handle that was idle for longer catches up first. */
 #define STALE_NS 1000000
-/* Turns in which a handle catches up: beyond them it goes on as it does anyway. */
+/* The most passes of catching up; the usual passes handle what is left. */
 #define CATCH_UP_PASSES 8
 
 void engine_fail(okv *handle, int failure, const char *sentence)
@@ -61,7 +60,7 @@ static inline void read_event(okv *handle, const struct okv_event *event)
     handle->reads--;
     operation->reads--;
     if (!operation->abandoned)
-        handle->upcalls->lookup_read_done(handle, operation, read_kind(event->cookie));
+        handle->upcalls->operation_read_done(handle, operation, read_kind(event->cookie));
     else if (operation->reads == 0)
         operation_release(handle, operation);
 }
@@ -96,7 +95,7 @@ void engine_dispatch(okv *handle, const struct okv_event *events, int count)
         handle->closed = true;
     }
     for (int i = 0; i < count; i++) {
-        if (events[i].type == OKV_EVENT_READ) /* nearly always */
+        if (events[i].type == OKV_EVENT_READ) /* the usual case */
             read_event(handle, &events[i]);
         else
             engine_event(handle, &events[i]);
@@ -131,7 +130,7 @@ void reads_flush(okv *handle)
     handle->batch.count = 0;
     if (handle->failure)
         return;
-    /* A request that was queued before the server's goodbye counts as sent. */
+    /* While leaving too: a request that was queued before the server's goodbye counts as sent. */
     if (handle->unflushed && (link_is_up(handle) || handle->link.state == LINK_LEAVING))
         handle->transport->flush(handle->conn);
     handle->unflushed = false;
@@ -162,8 +161,8 @@ static void check_deadlines(okv *handle, uint64_t now)
     handle->earliest_deadline_ns = earliest;
 }
 
-/* Where no slot is taken nothing has a time, and while the last tick tells that nothing is due the
- * clock itself is not read. */
+/* Without a taken slot nothing has a deadline. The coarse clock, a plain memory read, tells when
+ * nothing can be due. */
 static void check_clock(okv *handle)
 {
     uint64_t due = handle->keepalive.next_ns;
@@ -177,11 +176,11 @@ static void check_clock(okv *handle)
     uint64_t now = okv_clock_ns();
     if (now >= handle->keepalive.next_ns)
         handle->upcalls->tick(handle, now);
-    check_deadlines(handle, now); /* last: what it gives up must be seen before it is gone */
+    check_deadlines(handle, now); /* last: the tick must still count operations that end here */
 }
 
-/* An endpoint that is armed looks at everything when it is polled; others look for the end of a
- * connection only now and then. */
+/* Arms the endpoint first: a poll of an armed endpoint always checks for the end of the connection,
+ * other polls check only at times. */
 void engine_catch_up(okv *handle)
 {
     bool more = true;

@@ -1,14 +1,13 @@
 /*
- * The batch: READs that one call or one turn decides on are gathered and go out with one
- * doorbell. They take their room when they are added, so a batch always fits. Inline, as
- * every get goes through it.
+ * The batch: the READs of one call or one pass go out with one doorbell. A READ takes its room when
+ * it is added, so the batch always fits. Inline: every get comes through here.
  */
 #ifndef OKV_CLIENT_ENGINE_READ_BATCH_H
 #define OKV_CLIENT_ENGINE_READ_BATCH_H
 
 #include "client/handle.h"
 
-/* The READ of an operation, or of none, that an event names. */
+/* Cookies: they tell whose READ an event ends. An operation's cookie has its slot and the kind. */
 #define READ_STATUS_COOKIE (UINT64_C(1) << 62)
 #define READ_ATTEMPT_COOKIE (UINT64_C(1) << 61)
 static inline uint16_t read_slot(uint64_t cookie)
@@ -25,13 +24,13 @@ static inline uint64_t read_cookie(const struct operation *operation, enum read_
     return operation->index | (uint64_t)kind << 16;
 }
 
-/* READs for which there is room now. */
+/* How many more READs may be under way. */
 static inline unsigned reads_room(const okv *handle)
 {
     return handle->conn->max_reads - handle->reads;
 }
-/* The place of one more READ in the batch, of so many bytes, with nothing but length and cookie
- * in it; NULL: no room. */
+/* Adds a READ of `length` bytes to the batch; the caller fills in offset, destination and memory.
+ * NULL: no room. */
 static inline struct okv_read *reads_next(okv *handle, uint64_t cookie, uint32_t length)
 {
     if (reads_room(handle) == 0)
@@ -44,7 +43,7 @@ static inline struct okv_read *reads_next(okv *handle, uint64_t cookie, uint32_t
     read->cookie = cookie;
     return read;
 }
-/* Likewise of one of the operation's. */
+/* Adds a READ of the operation, likewise. */
 static inline struct okv_read *reads_add(okv *handle, struct operation *operation,
                                          enum read_kind kind, uint32_t length)
 {

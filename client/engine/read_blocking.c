@@ -1,4 +1,3 @@
-/* A READ that belongs to no operation: of the superblock, the directory, and for scans. */
 #include "client/engine/read_blocking.h"
 
 #include <sched.h>
@@ -11,8 +10,8 @@
 
 #define BLOCKING_COOKIE UINT64_MAX
 
-/* Waits for the one READ under way, or, when there is none, for room for it; other
- * events take their usual course. */
+/* Waits for the end of the READ or, before it is posted, for room. Handles other events as usual.
+ */
 static int await_read(okv *handle, bool posted, uint64_t deadline_ns)
 {
     struct okv_event event;
@@ -65,8 +64,8 @@ int read_blocking(okv *handle, uint64_t offset, void *destination, struct okv_me
     }
     if (rc == OKV_EDISCONNECTED)
         engine_disconnected(handle);
-    /* The memory belongs to the READ until its event, which did not come: the end of the
-     * connection, or that of its registration, lets the caller have it back. */
+    /* The event did not come, so the READ may still write to the caller's memory: only the end of
+     * the connection stops it. */
     if (rc == OKV_ETIMEDOUT)
         handle->upcalls->lost(handle, rc, "a READ did not end by its deadline");
     if (rc == OKV_EIO)

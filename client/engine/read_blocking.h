@@ -1,11 +1,11 @@
-/* One READ outside of any operation, for connecting and for scans. */
+/* A blocking READ that belongs to no operation: for scans and refreshes. */
 #ifndef OKV_CLIENT_ENGINE_READ_BLOCKING_H
 #define OKV_CLIENT_ENGINE_READ_BLOCKING_H
 
 #include "client/handle.h"
 
-/* READs `length` bytes at `offset` into registered memory and waits for them.
- * OKV_EDISCONNECTED: the connection was lost, or there is none. */
+/* READs `length` bytes at `offset` into registered memory and waits for them. OKV_EDISCONNECTED:
+ * the connection was lost, or there is none. */
 int read_blocking(okv *handle, uint64_t offset, void *destination, struct okv_memory *memory,
                   uint32_t length);
 

@@ -1,21 +1,21 @@
 /*
- * Credits and request slots: docs/connections.md section 2. The server grants a number of credits;
- * each is a numbered slot that a request takes and its reply gives back.
+ * Credits and request slots: docs/connections.md section 2. The server grants a number of credits.
+ * A request takes a numbered slot, and its reply frees it.
  */
 #ifndef OKV_CLIENT_ENGINE_REQUEST_SLOTS_H
 #define OKV_CLIENT_ENGINE_REQUEST_SLOTS_H
 
 #include "client/handle.h"
 
-/* All slots are free but for those that are held: a new connection may have granted others. */
+/* Sets the free slots for a new connection, which may have granted another number. */
 void request_slots_reset(okv *handle);
-/* Gives the operation a slot, of which there is one, and its request a number. */
-void request_slot_take(okv *handle, struct operation *operation);
-/* Whether the next request has a slot and a buffer. */
+/* Assigns a free slot, of which there must be one, and a sequence number. */
+void request_slot_acquire(okv *handle, struct operation *operation);
+/* True when the next request can have a slot and a send buffer. */
 bool request_has_room(const okv *handle);
-/* Whether an answer is owed on this connection. */
+/* True when a reply is owed on this connection. */
 bool request_is_owed(const okv *handle);
-/* No answer to the operation's request is waited for, if one was: its slot is free. */
+/* Stops waiting for a reply to the operation, and frees its request slot if it has one. */
 void request_forget(okv *handle, struct operation *operation);
 
 #endif

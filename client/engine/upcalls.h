@@ -1,7 +1,6 @@
 /*
- * What the engine and the connection ask of the rooms above them. They move events, deadlines and
- * connections without knowing what a lookup is or what a command demands; client/api/open.c says
- * who knows.
+ * Calls from engine/ and connection/ up to the rooms above them. The engine handles events and
+ * deadlines without knowledge of lookups and commands. client/api/open.c fills the table.
  */
 #ifndef OKV_CLIENT_ENGINE_UPCALLS_H
 #define OKV_CLIENT_ENGINE_UPCALLS_H
@@ -11,39 +10,39 @@
 struct upcalls {
     /* ---- connection/ ---- */
 
-    /* The connection is of no use any more: link_lost(). */
+    /* The connection is unusable: link_lost(). */
     void (*lost)(okv *handle, int code, const char *sentence);
-    /* Goes from state to state while the link is not up. Returns whether it did. */
+    /* Advances the state of a link that is not up. Returns whether it did. */
     bool (*advance)(okv *handle);
-    /* When `advance` or `tick` has something to do at the latest; UINT64_MAX. */
+    /* When `advance` or `tick` is due at the latest; UINT64_MAX: never. */
     uint64_t (*wake_ns)(const okv *handle);
-    /* What becomes readable when there is something to do; -1. */
+    /* A descriptor that becomes readable for events; -1: none. */
     int (*fd)(const okv *handle);
-    /* The keepalive's tick is due. */
+    /* The tick of the keepalive is due. */
     void (*tick)(okv *handle, uint64_t now);
-    /* A READ ended that belongs to no operation. */
+    /* A READ of no operation ended. */
     void (*read_done)(okv *handle, uint64_t cookie, int status);
     /* A message came. */
     void (*message)(okv *handle, const struct okv_event *event);
-    /* Sends the operation's request. 0, OKV_EAGAIN for no request slot or buffer, or a failure. */
-    int (*request_post)(okv *handle, struct operation *operation);
+    /* Sends the operation's request. OKV_EAGAIN: no request slot or send buffer. */
+    int (*post_request)(okv *handle, struct operation *operation);
 
     /* ---- get/ ---- */
 
-    /* Adds the READs of the operation's step to the batch. 0, or OKV_EAGAIN for no room. */
-    int (*lookup_post)(okv *handle, struct operation *operation);
-    /* A READ of the operation ended well. */
-    void (*lookup_read_done)(okv *handle, struct operation *operation, enum read_kind kind);
-    /* The server had no room for the value in its answer. */
-    void (*lookup_resume)(okv *handle, struct operation *operation);
-    /* There is a new connection; unless `same_table`, what was known of the table is void. The
-     * directory is in `staging`. */
+    /* Adds the READs of the operation's step to the batch. OKV_EAGAIN: no room. */
+    int (*post_reads)(okv *handle, struct operation *operation);
+    /* A READ of the operation succeeded. */
+    void (*operation_read_done)(okv *handle, struct operation *operation, enum read_kind kind);
+    /* The reply had no room for the value: READ it. */
+    void (*resume_lookup)(okv *handle, struct operation *operation);
+    /* A new connection is up and the directory is in `staging`. Unless `same_table`, all earlier
+     * knowledge of the table is void. */
     void (*table_learn)(okv *handle, bool same_table);
 
     /* ---- api/ ---- */
 
-    /* Starts an operation from its beginning on a new connection. 0, or why this server takes it
-     * no more. */
+    /* Starts an operation from its beginning on a new connection. Returns 0, or the reason why this
+     * server refuses it. */
     int (*begin_again)(okv *handle, struct operation *operation);
 };
 

@@ -1,4 +1,3 @@
-/* Blocking until something happened: hot, then polite, then asleep. */
 #include "client/engine/wait.h"
 
 #include <errno.h>
@@ -12,22 +11,22 @@
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
-/* Turns at full speed, then turns with a yield between them for WAIT_SPIN_NS, then sleep
- * on the descriptor. */
+/* Passes at full speed; then passes with a yield between them, for WAIT_SPIN_NS; then sleep on the
+ * descriptor. */
 #define WAIT_HOT_PASSES 32
 #define WAIT_SPIN_NS 100000
-/* Turns with events between two looks at the clock. */
+/* A busy wait reads the clock once in so many passes. */
 #define WAIT_BUSY_PASSES 64
 
-/* Sleeps until the connection has something, or something is to be done for it, or until a
- * deadline: this or an operation's. */
+/* Sleeps until the connection has an event, the link has something to do, or a deadline:
+ * `deadline_ns` or an operation's. */
 static int sleep_until(okv *handle, uint64_t deadline_ns)
 {
     int rc = handle->conn ? handle->transport->arm(handle->conn->endpoint) : 0;
 
     if (rc)
         return rc;
-    if (engine_progress(handle)) /* what came before the arm announces nothing */
+    if (engine_progress(handle)) /* an event from before the arm announces nothing */
         return 0;
     if (handle->active > 0 && handle->earliest_deadline_ns < deadline_ns)
         deadline_ns = handle->earliest_deadline_ns;
@@ -56,8 +55,8 @@ void engine_pause(okv *handle, struct waiting *waiting, uint64_t deadline_ns)
         handle->upcalls->lost(handle, OKV_EIO, "the completion queue cannot be armed");
 }
 
-/* Abandoned operations have all slots: what they wait for may have come, and only a call that
- * blocks has the time to wait for it. */
+/* Abandoned operations hold all slots. One pass may free some; only a call that blocks waits for
+ * more. */
 static int slot_await(okv *handle, enum operation_delivery delivery, uint64_t deadline_ns)
 {
     struct waiting waiting = {0};
@@ -111,14 +110,16 @@ int okv_wait(okv *handle, int timeout_ms)
     if (!handle || timeout_ms < 0)
         return refuse(handle, OKV_EINVAL, __func__, "timeout_ms: %d is negative", timeout_ms);
     refusal_clear(handle);
-    /* Until the clock is looked at, which a result may spare; connecting again takes its time. */
+    /* A result usually comes before the clock is read at all. Reconnecting takes longer, so then
+     * the deadline is exact from the start. */
     uint64_t deadline = UINT64_MAX;
     if (!link_is_up(handle))
         deadline = okv_clock_ns() + (uint64_t)timeout_ms * 1000000u;
     while (handle->ended.count == 0 && !handle->failure) {
-        bool look = waiting.idle + 1 >= WAIT_HOT_PASSES || ++passes % WAIT_BUSY_PASSES == 0;
-        uint64_t now = look ? okv_clock_ns() : 0;
-        if (look && deadline == UINT64_MAX)
+        bool is_clock_read =
+            waiting.idle + 1 >= WAIT_HOT_PASSES || ++passes % WAIT_BUSY_PASSES == 0;
+        uint64_t now = is_clock_read ? okv_clock_ns() : 0;
+        if (is_clock_read && deadline == UINT64_MAX)
             deadline = now + (uint64_t)timeout_ms * 1000000u;
         if (now >= deadline)
             return OKV_ETIMEDOUT;

@@ -1,24 +1,24 @@
-/* Blocking until something happened. */
+/* Blocking calls: they poll at full speed, then yield, then sleep on the descriptor. */
 #ifndef OKV_CLIENT_ENGINE_WAIT_H
 #define OKV_CLIENT_ENGINE_WAIT_H
 
 #include "client/handle.h"
 
-/* How long somebody has waited for something to happen; begin with zeros. */
+/* How long a call has waited without an event; begin with zeros. */
 struct waiting {
     uint32_t idle;
     uint64_t spin_until_ns;
 };
 
-/* One turn, and a pause when nothing happened in it: short at first, then until an
- * event or a deadline, this or an operation's. */
+/* One pass, then a pause if nothing happened. The pauses grow; a sleep ends with an event, at
+ * `deadline_ns` or at the deadline of an operation. */
 void engine_pause(okv *handle, struct waiting *waiting, uint64_t deadline_ns);
-/* As operation_take(). Where there is no slot, DELIVER_TO_CALLER waits for one, to the deadline:
- * OKV_ETIMEDOUT. */
+/* As operation_take(), but DELIVER_TO_CALLER waits for a free slot; OKV_ETIMEDOUT at the deadline.
+ */
 int engine_operation_take(okv *handle, enum operation_kind kind, enum operation_delivery delivery,
                           uint64_t deadline_ns, struct operation **out);
-/* Posts what is in the batch, then blocks until `operation` ended, at the latest at its
- * deadline. Fills *result (may be NULL) and returns the status. */
+/* Posts the batch and blocks until `operation` has ended, at the latest at its deadline. Fills
+ * *result (may be NULL) and returns the status. */
 int engine_wait_for(okv *handle, struct operation *operation, struct okv_result *result);
 
 #endif

@@ -53,8 +53,8 @@ static int bounce_ensure(okv *handle, struct operation *operation, size_t size)
     if (operation->bounce && operation->bounce->size >= size)
         return 0;
     if (operation->bounce)
-        bounce_give_back(handle, operation->bounce);
-    return bounce_take(handle, size, &operation->bounce);
+        bounce_release(handle, operation->bounce);
+    return bounce_acquire(handle, size, &operation->bounce);
 }
 
 int extent_begin(okv *handle, struct operation *operation, const struct okv_entry *reference)

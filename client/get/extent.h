@@ -6,7 +6,7 @@
 
 /* Gets ready to READ the whole extent of a reference, which was checked with
  * extent_is_possible(), into the caller's buffer, the operation's or a bounce buffer.
- * On OKV_ENOMEM, or what else bounce_take() says, nothing of it is to be READ. */
+ * On OKV_ENOMEM, or what else bounce_acquire() says, nothing of it is to be READ. */
 int extent_begin(okv *handle, struct operation *operation, const struct okv_entry *reference);
 /* Likewise only the key that the extent begins with, into the operation's buffer. */
 void extent_begin_key(struct operation *operation, const struct okv_entry *reference);

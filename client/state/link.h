@@ -1,5 +1,5 @@
 /*
- * The connection of a handle: how it is made, lost and made again
+ * The link of a handle: the states through which it connects, loses a connection and reconnects
  * (docs/connections.md sections 3, 4 and 6).
  *
  *   LINK_UP -> goodbye: LINK_LEAVING -> LINK_CLOSING -> (LINK_BACKOFF ->) LINK_CONNECTING
@@ -17,40 +17,40 @@
 #include "shared/format/wire.h"
 #include "shared/transport/transport.h"
 
-/* See reconnect.c. */
+/* reconnect.c moves from state to state. */
 enum link_state {
     LINK_UP,         /* requests and READs go out */
-    LINK_LEAVING,    /* the server said GOODBYE: only what it owes is waited for */
-    LINK_CLOSING,    /* lost: what came before its end is worked off */
-    LINK_BACKOFF,    /* between two attempts */
+    LINK_LEAVING,    /* the server said GOODBYE: owed replies may still come */
+    LINK_CLOSING,    /* lost: events that came before its end are handled */
+    LINK_BACKOFF,    /* the pause before the next attempt */
     LINK_CONNECTING, /* the transport connects */
-    LINK_SUPERBLOCK, /* the READ of the superblock is under way */
-    LINK_DIRECTORY,  /* likewise of the directory */
+    LINK_SUPERBLOCK, /* the attempt READs the superblock */
+    LINK_DIRECTORY,  /* the attempt READs the directory */
 };
 
 struct link {
     enum link_state state;
-    bool never;   /* connects again */
-    bool opening; /* link_open() takes the steps */
+    bool never;   /* OKV_RECONNECT_NEVER */
+    bool opening; /* link_open() runs the attempt, link_advance() does not */
     char *uri_text;
     struct okv_uri uri;
-    char address[64];      /* rdma: of the last connection's server, numeric; "": not known */
-    uint64_t name_from_ns; /* then an attempt looks the host's name up again */
+    char address[64];      /* rdma: numeric, of the last server; "": not known */
+    uint64_t name_from_ns; /* from then on an attempt resolves the host name again */
     uint8_t client_id[OKV_CLIENT_ID_SIZE];
-    uint32_t credits; /* to ask for */
+    uint32_t credits; /* to request from the server */
     uint64_t connect_timeout_ns;
     struct okv_connecting *connecting;
-    struct okv_welcome_fields table; /* as the server of this attempt described it */
+    struct okv_welcome_fields table; /* from the welcome of this attempt */
     bool reading;                    /* a READ of the attempt is under way */
-    int broken;                      /* why the connection of the attempt ended; 0: it has not */
-    uint64_t deadline_ns;            /* of the state, LINK_UP has none */
+    int broken;                      /* why the attempt's connection ended; 0: it has not */
+    uint64_t deadline_ns;            /* of the state; LINK_UP has none */
     uint64_t up_since_ns;
-    unsigned attempts; /* without lasting success */
+    unsigned attempts; /* since a connection last proved steady */
     uint64_t random;
-    int cause; /* LINK_LEAVING: what a handle that never reconnects fails with */
+    int cause; /* LINK_LEAVING: the failure of a handle that never reconnects */
 };
 
-/* See keepalive.c. */
+/* keepalive.c sends heartbeats. */
 struct keepalive {
     uint64_t period_ns; /* 0: none */
     uint64_t next_ns;   /* the next tick */
@@ -58,15 +58,15 @@ struct keepalive {
     uint64_t acknowledged; /* at the last tick */
 };
 
-/* See watch.c. */
+/* The descriptor of okv_fd(): event_fd.c. */
 struct event_fd {
     int epoll;
     int timer;
-    int wanted;        /* the descriptor of the connection or attempt; -1: none */
-    int watched;       /* the same when it is in `epoll`; else -1 */
-    uint64_t timer_ns; /* when the timer fires, or fired; EVENT_FD_OFF */
-    bool armed;        /* okv_arm() was called ever: somebody may sleep on `epoll` */
-    bool stale;        /* the link has changed since */
+    int wanted;        /* descriptor of the connection or attempt; -1: none */
+    int watched;       /* the one that `epoll` holds now; -1: none */
+    uint64_t timer_ns; /* when the timer fires or fired; EVENT_FD_OFF: not set */
+    bool armed;        /* okv_arm() was called: the caller may sleep on `epoll` */
+    bool stale;        /* the link has changed since the last okv_arm() */
 };
 #define EVENT_FD_OFF UINT64_MAX
 

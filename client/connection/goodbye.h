@@ -1,0 +1,13 @@
+/* Goodbye: the server's before it shuts down, and ours when the handle closes. */
+#ifndef OKV_CLIENT_CONNECTION_GOODBYE_H
+#define OKV_CLIENT_CONNECTION_GOODBYE_H
+
+#include "client/handle.h"
+
+/* The server said GOODBYE: the link leaves as soon as the replies that are owed have come. */
+void goodbye_receive(okv *handle);
+/* Says GOODBYE and waits a few milliseconds for the device to deliver it. Does nothing where it
+ * cannot be posted at once: the server then notices the end of the connection. */
+void goodbye_send(okv *handle);
+
+#endif
