@@ -1,21 +1,20 @@
 /*
- * Where the segments of the index are (docs/format.md section 2.3). The handle keeps
- * the directory; an entry that has become wrong leads to bytes that fail the checks
- * of a bucket, and is then READ again (lookup.c).
+ * The handle's copy of the directory (docs/format.md section 2.3). A stale entry leads to bytes
+ * that fail the checks of a bucket; then the lookup READs the entry again (lookup_steps.c).
  */
 #include "client/get/directory.h"
 
 #include "client/engine/read_blocking.h"
 #include "shared/base/error.h"
 
-/* A segment has a power of two of buckets, as was checked when the server said so. The compiler
- * does not know that and would divide, twice for each get. */
+/* okv_welcome_decode() ensures that segment_buckets is a power of two. A shift saves two divisions
+ * per get. */
 static unsigned segment_shift(const okv *handle)
 {
     return (unsigned)__builtin_ctz(handle->table.segment_buckets);
 }
 
-/* No bucket that can be is beyond the last entry. */
+/* Clamped: no real bucket is beyond the last entry. */
 static uint64_t segment_of(const okv *handle, uint64_t bucket)
 {
     uint64_t segment = bucket >> segment_shift(handle);

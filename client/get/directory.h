@@ -1,19 +1,19 @@
-/* Where the index's segments are. */
+/* The directory: offsets of the index's segments. */
 #ifndef OKV_CLIENT_GET_DIRECTORY_H
 #define OKV_CLIENT_GET_DIRECTORY_H
 
 #include "client/handle.h"
 
-/* Where a bucket lies. False when no segment is known for it, or none inside the region. */
+/* The offset of a bucket. False when its segment is unknown or outside the region. */
 bool directory_locate(const okv *handle, uint64_t bucket, uint64_t *offset);
-/* Takes the whole of it from `staging`. */
+/* Copies the whole directory from `staging`. */
 void directory_take(okv *handle);
 /* READs the whole directory, blocking; as read_blocking(). */
 int directory_read(okv *handle);
-/* Where the directory's entry of a bucket's segment lies; the last one for a bucket that
- * cannot be. */
+/* The offset of the directory entry for a bucket's segment; of the last entry for an impossible
+ * bucket. */
 uint64_t directory_entry(const okv *handle, uint64_t bucket);
-/* Takes an entry that was READ. */
+/* Stores an entry that was READ. */
 void directory_learn(okv *handle, uint64_t bucket, const uint8_t *entry);
 
 #endif

@@ -1,12 +1,12 @@
 /*
- * The bytes of an extent: the key, unless the entry has it, and the value.
+ * Destinations of an extent: its key, unless the entry holds it, and its value.
  *
- *   fits the operation's buffer      there, and from there to the caller
- *   longer, or without the key; the  the key to the operation's buffer, the value straight
- *   caller's buffer is registered    to the caller
- *   longer otherwise                 to a bounce buffer, and from there to the caller
+ *   fits the operation's buffer          to that buffer, then copied to the caller
+ *   longer, or without a key;            the key to the operation's buffer,
+ *   the caller's buffer is registered    the value straight to the caller's
+ *   longer otherwise                     to a bounce buffer, then copied to the caller
  *
- * A long one is READ in pieces, several at a time.
+ * A long extent takes several READs, each of one piece.
  */
 #include "client/get/extent.h"
 
@@ -17,8 +17,8 @@
 #include "shared/base/error.h"
 #include "shared/format/hash.h"
 
-/* READs of pieces that one operation has under way: enough to keep a link busy, and
- * others do not wait for a whole long value. */
+/* READs of one operation under way: enough to keep a network link busy, few enough that other
+ * operations do not wait for a whole long value. */
 #define PIECES_UNDER_WAY 16
 
 bool extent_is_possible(const okv *handle, const struct okv_entry *reference)
@@ -30,12 +30,12 @@ bool extent_is_possible(const okv *handle, const struct okv_entry *reference)
            okv_range_inside(reference->extent, length, handle->table.region_length);
 }
 
-static uint32_t key_part(const struct okv_entry *reference)
+static uint32_t key_bytes(const struct okv_entry *reference)
 {
     return reference->key_in_extent ? reference->key_length : 0;
 }
 
-/* The registration that the value can be READ to; NULL: it takes a copy. */
+/* The registration of the caller's buffer if the value can be READ straight to it, else NULL. */
 static const struct okv_registration *direct_destination(const okv *handle,
                                                          const struct operation *operation,
                                                          const struct okv_entry *reference)
@@ -68,7 +68,7 @@ int extent_begin(okv *handle, struct operation *operation, const struct okv_entr
     };
 
     if (direct) {
-        read.head = key_part(reference);
+        read.head = key_bytes(reference);
         read.to = operation->buffer;
         read.memory = direct->memory;
     } else if (read.length > EXTENT_BUFFER_SIZE) {
@@ -131,12 +131,12 @@ const uint8_t *extent_value(const struct operation *operation, const struct okv_
 {
     const struct extent_read *read = &operation->extent_read;
 
-    return read->to + (key_part(reference) - read->head);
+    return read->to + (key_bytes(reference) - read->head);
 }
 
-/* The value went to another place than the key. */
-static int check_two_places(const okv *handle, const struct operation *operation,
-                            const struct okv_entry *reference)
+/* The check when key and value are in different buffers. */
+static int check_split(const okv *handle, const struct operation *operation,
+                       const struct okv_entry *reference)
 {
     const struct extent_read *read = &operation->extent_read;
 
@@ -155,7 +155,7 @@ int extent_check(const okv *handle, const struct operation *operation,
                  const struct okv_entry *reference)
 {
     if (operation->extent_read.head > 0)
-        return check_two_places(handle, operation, reference);
+        return check_split(handle, operation, reference);
     return okv_extent_check(reference, operation->extent_read.to, handle->table.boot_id,
                             operation->key, operation->key_length);
 }

@@ -1,32 +1,31 @@
-/* The bytes of an extent: where they go, in pieces, and whether they are whole. */
+/* READs of an extent: destinations, pieces, and the check of the result. */
 #ifndef OKV_CLIENT_GET_EXTENT_H
 #define OKV_CLIENT_GET_EXTENT_H
 
 #include "client/handle.h"
 
-/* Gets ready to READ the whole extent of a reference, which was checked with
- * extent_is_possible(), into the caller's buffer, the operation's or a bounce buffer.
- * On OKV_ENOMEM, or what else bounce_acquire() says, nothing of it is to be READ. */
+/* Prepares READs of a whole extent into the caller's buffer, the operation's or a bounce buffer.
+ * Check the reference with extent_is_possible() first. Fails as bounce_acquire(). */
 int extent_begin(okv *handle, struct operation *operation, const struct okv_entry *reference);
-/* Likewise only the key that the extent begins with, into the operation's buffer. */
+/* Prepares a READ of the key at the start of the extent, into the operation's buffer. */
 void extent_begin_key(struct operation *operation, const struct okv_entry *reference);
-/* Adds READs of pieces to the batch. 0 when as many as wanted are under way, or OKV_EAGAIN. */
+/* Adds READs of the next pieces to the batch. OKV_EAGAIN: no room. */
 int extent_post(okv *handle, struct operation *operation);
 static inline bool extent_is_posted(const struct operation *operation)
 {
     return operation->extent_read.posted == operation->extent_read.length;
 }
-/* Nothing more of it is wanted. */
+/* Posts no further pieces. */
 static inline void extent_stop(struct operation *operation)
 {
     operation->extent_read.posted = operation->extent_read.length;
 }
-/* As okv_extent_check, for the bytes that were read. */
+/* okv_extent_check() of the bytes that were READ. */
 int extent_check(const okv *handle, const struct operation *operation,
                  const struct okv_entry *reference);
-/* The value that was read; it may be where the caller wants it. */
+/* Where the value was READ to; this may be the caller's buffer. */
 const uint8_t *extent_value(const struct operation *operation, const struct okv_entry *reference);
-/* False for a reference that no server with this table makes, or that leaves the region. */
+/* False for a reference beyond the limits of the table or outside the region. */
 bool extent_is_possible(const okv *handle, const struct okv_entry *reference);
 
 #endif

@@ -12,22 +12,22 @@
 #include "shared/base/error.h"
 #include "shared/format/hash.h"
 
-/* Polls for the end of the READ of okv_get(), one after the other: for a few microseconds, as a
- * READ takes. After that it is waited for with a deadline, and the CPU left to others at times. */
+/* Polls for the READ of okv_get(), back to back: a few microseconds, as long as a READ takes. After
+ * that an operation waits with a deadline, and yields the CPU. */
 #define POLL_SPINS 64
-/* Events of one poll: the READ's, and what may have come besides. */
+/* Events of one poll: the READ's, and any others that came. */
 #define EVENTS 4
 
 /* ---- from a key to the READ of its bucket, and from the image to the result ---- */
 
-/* Where a key should be. */
+/* The likely bucket of a key. */
 struct locator {
     uint64_t hash;
     uint64_t bucket;
 };
 
-/* Fills in the READ of the key's bucket to the image of a slot. False when it has to be another
- * READ. */
+/* Fills in the READ of the key's bucket to the image of a slot. False: the key has a hint, or its
+ * segment is unknown. */
 static inline bool locate(okv *handle, const void *key, size_t key_length,
                           const struct operation *slot, struct locator *locator,
                           struct okv_read *read)
@@ -50,8 +50,8 @@ static inline void count_read(okv *handle)
     handle->counters.read_bytes += handle->table.bucket_size;
 }
 
-/* Whether the image says how the get ends: then that is in *result, but for the tag, and counted.
- * An item that expires is none of those, as it takes a look at the clock. */
+/* True when the image decides the get: *result is filled in, but for the tag, and counted. False
+ * also for an item that expires, as that takes the clock. */
 static inline bool answer(okv *handle, const struct get_call *call, const struct locator *locator,
                           const uint8_t *image, struct okv_result *result)
 {
@@ -88,26 +88,25 @@ static inline bool answer(okv *handle, const struct get_call *call, const struct
 struct fast_get {
     const struct get_call *call;
     struct locator locator;
-    struct operation *slot; /* free: its image is what is READ to, and it is taken if need be */
+    struct operation *slot; /* free; its image is the destination, and the general path takes it */
 };
 
-/* No event is owed to anybody else, nothing waits to be posted, and what is posted leaves. */
+/* Nothing is under way or waits to be posted, so the next event is the READ's. */
 static inline bool is_idle(const okv *handle)
 {
     return link_is_up(handle) && handle->free.count == handle->slot_count && handle->reads == 0 &&
            !handle->unflushed && !handle->lost && !handle->failure;
 }
 
-/* All that came is the answer to the READ. */
+/* The only event is the success of the READ. */
 static bool is_read_done(const struct fast_get *get, const struct okv_event *event, int count)
 {
     return count == 1 && event->type == OKV_EVENT_READ && event->status == 0 &&
            event->cookie == read_cookie(get->slot, READ_IMAGE);
 }
 
-/* An operation takes over the READ, which has ended or not. If not, this is the moment for a handle
- * that was idle to hear what happened: a READ on a connection that has ended meanwhile harms
- * nobody, and the get begins again on the next one. */
+/* An operation takes over the READ, ended or not. If not, a handle that was idle catches up here:
+ * its connection may have ended, and then the get starts again on the next one. */
 static int take_over(okv *handle, const struct fast_get *get, const struct okv_event *events,
                      int count, struct okv_result *result)
 {
@@ -133,7 +132,7 @@ static int take_over(okv *handle, const struct fast_get *get, const struct okv_e
     return engine_wait_for(handle, operation, result);
 }
 
-/* What the first poll returned that found anything. */
+/* Polls until something comes, at most POLL_SPINS times. */
 static int spin(const okv *handle, struct okv_event events[EVENTS])
 {
     int count = 0;
@@ -145,7 +144,7 @@ static int spin(const okv *handle, struct okv_event events[EVENTS])
 
 _Static_assert(OKV_READ_BEGINNING == OKV_BUCKET_LINE, "whole lines, the first with the header");
 
-/* The READ has ended, without an event. */
+/* True when the transport has completed the READ at once, without an event. */
 static bool read_now(okv *handle, const struct okv_read *read)
 {
     const struct okv_transport_ops *transport = handle->transport;
@@ -216,7 +215,7 @@ bool fast_get_start(okv *handle, const struct okv_command *command, uint64_t beg
     return true;
 }
 
-/* Ends the get when its image says how. */
+/* Ends the get if its image decides it. */
 static bool fast_get_end(okv *handle, struct operation *operation)
 {
     struct get_call call = {operation->key, operation->key_length, operation->buffer,

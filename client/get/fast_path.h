@@ -1,11 +1,10 @@
 /*
- * The fast path of a get: what nearly every get is. The READ of its bucket brings a whole image of
- * the key's bucket, and the image says how the get ends: the item is inline in it, does not expire,
- * or is not there.
+ * The fast path of a get, which nearly every get takes. One READ brings a whole image of the key's
+ * bucket, and the image decides: the item is inline and does not expire, or it is absent.
  *
- * okv_get() on an idle handle takes no operation, no queue and no clock. Gets of okv_submit() and
- * okv_get_many() are operations, but write no more of their slots than which get it is. Where
- * anything is otherwise, a get goes on in lookup.c with the image that it has.
+ * okv_get() on an idle handle uses no operation, no queue and no clock. Gets of okv_submit() and
+ * okv_get_many() are operations, but they write few members of their slots. In every other case the
+ * get continues in lookup.c, with the image that it has.
  */
 #ifndef OKV_CLIENT_GET_FAST_PATH_H
 #define OKV_CLIENT_GET_FAST_PATH_H
@@ -20,11 +19,11 @@ struct get_call {
     size_t size;
 };
 
-/* Runs the get to its end, with status, length and version in *result. False when it has to take
- * the general path from its beginning: nothing has happened then. */
+/* Runs the get to its end, with status, length and version in *result. False: nothing has happened,
+ * and the get must take the general path from its start. */
 bool fast_get(okv *handle, const struct get_call *call, struct okv_result *result);
 
-/* A get that says no more than it has to, and that command_check() has no objection to. */
+/* A valid get without any option. */
 static inline bool command_is_plain_get(const okv *handle, const struct okv_command *command)
 {
     uint64_t rest = command->flags | (uintptr_t)command->value | command->value_length |
@@ -40,13 +39,13 @@ _Static_assert(sizeof((struct okv_command *)0)->reserved == 3 * sizeof(uint32_t)
                    sizeof((struct okv_command *)0)->reserved2 == 3 * sizeof(uint64_t),
                "all are zero");
 
-/* Starts a plain get whose time began at `begun_ns` as an operation: its READ is in the batch.
- * `out` is for DELIVER_TO_ARRAY, else NULL. False when it has to take the general path: nothing has
- * happened then. */
+/* Starts a plain get that began at `begun_ns` as an operation, with its READ in the batch. `out` is
+ * for DELIVER_TO_ARRAY, else NULL. False: nothing has happened, and the get must take the general
+ * path. */
 bool fast_get_start(okv *handle, const struct okv_command *command, uint64_t begun_ns,
                     enum operation_delivery delivery, struct okv_result *out);
 
-/* A READ of an operation ended well: for struct upcalls. */
+/* A READ of a get or head succeeded: for struct upcalls. */
 void get_read_done(okv *handle, struct operation *operation, enum read_kind kind);
 
 #endif

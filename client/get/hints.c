@@ -1,14 +1,14 @@
 /*
- * Where extents were when they were last read, by the hashes of their keys. A get that finds a
- * hint READs bucket and extent at the same time. A hint is no more than that: whether the extent
- * is still the key's, and its bytes are what belongs there, is for the bucket to say (lookup.c).
+ * Hints, by the hashes of their keys. A get with a hint READs bucket and extent at once. A hint may
+ * be stale: the bucket decides whether the extent still belongs to the key, and its checksum
+ * whether the bytes do (lookup_hinted.c).
  *
- * The table is made of sets of a few hints, two cache lines each; a key's hash names its set. In a
- * set hints lie by when they were last right, the latest first, with what is free at the end: a
- * new one comes first, and when the set is full the last one goes.
+ * The table consists of sets of eight hints, two cache lines each; a key's hash selects its set. A
+ * set is ordered by last use, the latest first, with free entries at the end. A new hint goes to
+ * the front, and a full set loses its last one.
  *
- * Behind the sets lies a word for each of them with a tag for each of its hints, in any order: the
- * few lines of these that all gets look at stay in the cache, where a set would mostly be a miss.
+ * Behind the sets lies one word for each set, with a tag for each of its hints. Every get checks
+ * the tags: their few cache lines stay in the cache, where a set would usually miss.
  */
 #include "client/get/hints.h"
 
@@ -24,7 +24,7 @@
 _Static_assert(SET_SIZE * sizeof(struct hint) == 2 * CACHE_LINE, "a set is two lines");
 _Static_assert(OKV_KEY_MAX < 1u << 15, "a key's length fits");
 
-/* Bytes of that many hints and their tags: whole cache lines, as aligned_alloc wants it. */
+/* Bytes of `count` hints and their tags, in whole cache lines as aligned_alloc() requires. */
 static size_t table_size(size_t count)
 {
     return (count * (sizeof(struct hint) + 1) + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
@@ -52,8 +52,8 @@ void hints_clear(okv *handle)
     handle->hints_kept = 0;
 }
 
-/* The half of the hash that does not say which set it is. */
-static uint32_t rest_of(uint64_t hash)
+/* The half of the hash that does not select the set. */
+static uint32_t upper_half(uint64_t hash)
 {
     return (uint32_t)(hash >> 32);
 }
@@ -68,10 +68,10 @@ static struct hint *set_of(const okv *handle, uint64_t hash)
     return &handle->hints[set_number(handle, hash) * SET_SIZE];
 }
 
-/* A byte of the hash, never 0: that is the tag of a free place. */
-static uint64_t tag_of(uint32_t rest)
+/* A byte of the hash, never 0: a free entry has tag 0. */
+static uint64_t tag_of(uint32_t upper)
 {
-    return rest >> 25 | 0x80;
+    return upper >> 25 | 0x80;
 }
 
 static void set_write_tags(okv *handle, uint64_t hash)
@@ -79,46 +79,45 @@ static void set_write_tags(okv *handle, uint64_t hash)
     const struct hint *set = set_of(handle, hash);
     uint64_t tags = 0;
 
-    for (unsigned place = 0; place < SET_SIZE && set[place].key_length > 0; place++)
-        tags = tags << 8 | tag_of(set[place].hash);
+    for (unsigned index = 0; index < SET_SIZE && set[index].key_length > 0; index++)
+        tags = tags << 8 | tag_of(set[index].hash);
     handle->hint_tags[set_number(handle, hash)] = tags;
 }
 
-/* Whether one of the set's tags is the hash's. A byte is 0 where it is, and the lowest byte of 0
- * is the lowest that borrows (Warren, Hacker's Delight, 6-1). */
+/* True when one of the set's tags equals the hash's. The XOR has a zero byte there, and the lowest
+ * zero byte is the lowest that borrows (Warren, Hacker's Delight, 6-1). */
 static bool set_may_have(const okv *handle, uint64_t hash)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101);
-    uint64_t differ = handle->hint_tags[set_number(handle, hash)] ^ ones * tag_of(rest_of(hash));
+    uint64_t differ = handle->hint_tags[set_number(handle, hash)] ^ ones * tag_of(upper_half(hash));
 
     return (differ - ones) & ~differ & ones << 7;
 }
 
-/* How many of the set's hints are not the hash's: the place of the one that is, or that would be
- * the next. */
+/* The index of the hint with this hash, or else of the first free entry, or SET_SIZE. */
 static unsigned set_search(const struct hint *set, uint64_t hash)
 {
-    unsigned place = 0;
+    unsigned index = 0;
 
-    while (place < SET_SIZE && set[place].key_length > 0 && set[place].hash != rest_of(hash))
-        place++;
-    return place;
+    while (index < SET_SIZE && set[index].key_length > 0 && set[index].hash != upper_half(hash))
+        index++;
+    return index;
 }
 
-static bool set_has(const struct hint *set, unsigned place)
+static bool set_has(const struct hint *set, unsigned index)
 {
-    return place < SET_SIZE && set[place].key_length > 0;
+    return index < SET_SIZE && set[index].key_length > 0;
 }
 
 /* NULL: there is none. */
 static const struct hint *hint_find(const okv *handle, uint64_t hash)
 {
-    /* Where no long value was read, none of the table's lines is worth a look. */
+    /* The first test saves the cache lines of the tags where no long value is ever READ. */
     if (handle->hints_kept == 0 || !set_may_have(handle, hash))
         return NULL;
     const struct hint *set = set_of(handle, hash);
-    unsigned place = set_search(set, hash);
-    return set_has(set, place) ? &set[place] : NULL;
+    unsigned index = set_search(set, hash);
+    return set_has(set, index) ? &set[index] : NULL;
 }
 
 bool hints_has(const okv *handle, uint64_t hash)
@@ -148,17 +147,17 @@ void hints_remember(okv *handle, const struct operation *operation,
     if (handle->hint_count == 0)
         return;
     struct hint *set = set_of(handle, operation->lookup.hash);
-    unsigned place = set_search(set, operation->lookup.hash);
-    bool is_new = place == SET_SIZE || !set_has(set, place);
-    if (place == SET_SIZE)
-        place--;
-    handle->hints_kept += !set_has(set, place);
-    memmove(set + 1, set, place * sizeof *set);
+    unsigned index = set_search(set, operation->lookup.hash);
+    bool is_new = index == SET_SIZE || !set_has(set, index);
+    if (index == SET_SIZE)
+        index--;
+    handle->hints_kept += !set_has(set, index);
+    memmove(set + 1, set, index * sizeof *set);
     set[0] = (struct hint){
         .extent = reference->extent,
         .key_length = reference->key_length,
         .key_in_extent = reference->key_in_extent,
-        .hash = rest_of(operation->lookup.hash),
+        .hash = upper_half(operation->lookup.hash),
         .value_length = reference->value_length,
     };
     if (is_new)
@@ -173,10 +172,10 @@ void hints_forget(okv *handle, const struct operation *operation)
     if (!set_may_have(handle, hash))
         return;
     struct hint *set = set_of(handle, hash);
-    unsigned place = set_search(set, hash);
-    if (!set_has(set, place))
+    unsigned index = set_search(set, hash);
+    if (!set_has(set, index))
         return;
-    memmove(set + place, set + place + 1, (SET_SIZE - 1 - place) * sizeof *set);
+    memmove(set + index, set + index + 1, (SET_SIZE - 1 - index) * sizeof *set);
     set[SET_SIZE - 1] = (struct hint){.key_length = 0};
     handle->hints_kept--;
     set_write_tags(handle, hash);

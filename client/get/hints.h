@@ -1,22 +1,21 @@
-/* Where the extents of large values were when they were last read. */
+/* Hints: the extents of large values, as of their last READ. */
 #ifndef OKV_CLIENT_GET_HINTS_H
 #define OKV_CLIENT_GET_HINTS_H
 
 #include "client/handle.h"
 
-/* Forgets all of them. */
+/* Forgets all hints. */
 void hints_clear(okv *handle);
 /* Makes room for `count` hints, rounded up to a power of two, at least 8. OKV_ENOMEM. */
 int hints_create(okv *handle, uint32_t count);
-/* Whether hints_find() may find something for a key with this hash. */
+/* True when hints_find() may find a hint for a key with this hash. */
 bool hints_has(const okv *handle, uint64_t hash);
-/* True with the reference that a key had when it was last read, but for its checksum: that is for
- * the bucket to say. */
+/* Fills in the last known reference of the key, without its checksum: the bucket has that. */
 bool hints_find(const okv *handle, const struct operation *operation, struct okv_entry *reference);
-/* The reference was right just now. */
+/* Stores a reference that has just proved right. */
 void hints_remember(okv *handle, const struct operation *operation,
                     const struct okv_entry *reference);
-/* Its key's extent is not, or will not be, where it was. */
+/* Drops the hint of the operation's key: its extent has moved or is about to. */
 void hints_forget(okv *handle, const struct operation *operation);
 
 #endif

@@ -1,17 +1,16 @@
 /*
- * A get or a head, one-sided: docs/consistency.md section 3.
+ * A one-sided get or head: docs/consistency.md section 3.
  *
  *            +------- torn, or in another bucket: again (bounded) ------+
  *            v                                                          |
  *   READ bucket -> whole? its depth? -> entry? -- inline ------------> hit
  *     (and the hinted extent)           |----- none, no chain -------> miss
- *            ^                          |----- chain: READ the next part
+ *            ^                          |----- chain: READ the next page
  *            |                          +----- reference: READ the extent
  *            +---- extent torn, freed or reused ---------+--- whole, right key -> hit
  *
- * Nothing that was read is believed before its checksum held, and every offset
- * that it leads to is checked against the region before it is used. Which bucket
- * is READ first, and where it lies, are guesses; only the image says what is so.
+ * A lookup trusts no bytes before their checksum, and checks every offset against the region before
+ * it follows it. The choice of the first bucket and its offset are guesses; the image decides.
  */
 #include "client/get/lookup.h"
 
@@ -24,22 +23,22 @@
 #include "shared/base/error.h"
 #include "shared/format/hash.h"
 
-/* What a step READs besides an extent. */
+/* Adds the READ of an image or of a directory entry. */
 static int post_image(okv *handle, struct operation *operation)
 {
     struct lookup *lookup = &operation->lookup;
-    bool of_entry = operation->step == STEP_DIRECTORY;
+    bool is_entry = operation->step == STEP_DIRECTORY;
     struct okv_read *read =
-        reads_add(handle, operation, of_entry ? READ_DIRECTORY : READ_IMAGE,
-                  of_entry ? (uint32_t)sizeof(okv_le64) : handle->table.bucket_size);
+        reads_add(handle, operation, is_entry ? READ_DIRECTORY : READ_IMAGE,
+                  is_entry ? (uint32_t)sizeof(okv_le64) : handle->table.bucket_size);
 
     lookup->image_wanted = !read;
     if (!read)
         return OKV_EAGAIN;
     read->memory = handle->memory;
-    read->offset = of_entry ? directory_entry(handle, lookup->bucket) : lookup->page_offset;
+    read->offset = is_entry ? directory_entry(handle, lookup->bucket) : lookup->page_offset;
     read->destination = operation->image;
-    if (of_entry)
+    if (is_entry)
         read->destination = operation->extent;
     else if (operation->step == STEP_CONFIRM)
         read->destination = operation->extent + CONFIRM_OFFSET;
@@ -56,7 +55,7 @@ int lookup_post(okv *handle, struct operation *operation)
     return extent_post(handle, operation);
 }
 
-/* All that is looked at before it is set. */
+/* Initialises the members that are read before they are written. */
 static void lookup_init(struct lookup *lookup)
 {
     lookup->page = 0;

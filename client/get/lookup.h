@@ -1,4 +1,4 @@
-/* A get or head by READs: the general path. */
+/* The general path of a get or head. */
 #ifndef OKV_CLIENT_GET_LOOKUP_H
 #define OKV_CLIENT_GET_LOOKUP_H
 
@@ -6,14 +6,14 @@
 
 /* Starts a get or head whose key and buffer are set. */
 void lookup_start(okv *handle, struct operation *operation);
-/* The same for one whose READ of this bucket, to its image, was posted, and counted in
- * handle->reads, before there was the operation; its event is still to come. */
+/* Starts a get whose READ of the bucket, to its image, was posted and counted in handle->reads
+ * before the operation existed. The event is still to be handled. */
 void lookup_take_over(struct operation *operation, uint64_t hash, uint64_t bucket);
-/* Goes on after the server had no room for the value in its answer. */
+/* Continues after a reply without room for the value. */
 void lookup_resume(okv *handle, struct operation *operation);
-/* Adds what READs of the current step are left to the batch. 0, or OKV_EAGAIN for no room. */
+/* Adds the remaining READs of the current step to the batch. OKV_EAGAIN: no room. */
 int lookup_post(okv *handle, struct operation *operation);
-/* A READ of the current step ended well. */
+/* A READ of the current step succeeded. */
 void lookup_read_done(okv *handle, struct operation *operation, enum read_kind kind);
 
 #endif

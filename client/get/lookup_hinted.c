@@ -1,6 +1,6 @@
 /*
- * A get that READs its bucket and, where it was last, its extent at once: one round trip. The
- * bucket confirms that the extent is still the key's; else the lookup goes on from the bucket.
+ * A get that READs its bucket and its extent at once, in one round trip. The image of the bucket
+ * confirms that the extent still belongs to the key; else the lookup continues from the image.
  */
 #include "client/get/lookup_hinted.h"
 
@@ -10,7 +10,6 @@
 #include "client/get/hints.h"
 #include "client/get/lookup_steps.h"
 
-/* The bucket came, its extent may still be on its way: does the one name the other? */
 void lookup_hinted_image_done(okv *handle, struct operation *operation)
 {
     struct lookup *lookup = &operation->lookup;
@@ -42,7 +41,6 @@ void lookup_hinted_done(okv *handle, struct operation *operation)
     lookup_bucket_done(handle, operation);
 }
 
-/* Starts with bucket and extent at once; false when there is no hint to do so by. */
 bool lookup_hinted_start(okv *handle, struct operation *operation)
 {
     struct lookup *lookup = &operation->lookup;

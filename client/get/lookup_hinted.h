@@ -1,14 +1,14 @@
-/* A lookup by a hint: bucket and extent are READ at once. */
+/* A lookup with a hint: READs bucket and extent at once. */
 #ifndef OKV_CLIENT_GET_LOOKUP_HINTED_H
 #define OKV_CLIENT_GET_LOOKUP_HINTED_H
 
 #include "client/handle.h"
 
-/* Starts with bucket and extent at once; false when there is no hint to do so by. */
+/* Starts a lookup with its hint; false: there is none to use. */
 bool lookup_hinted_start(okv *handle, struct operation *operation);
-/* The bucket came, its extent may still be on its way: does the one name the other? */
+/* The image has come: checks that it refers to the hinted extent, which may still be under way. */
 void lookup_hinted_image_done(okv *handle, struct operation *operation);
-/* Both came. */
+/* Image and extent have come. */
 void lookup_hinted_done(okv *handle, struct operation *operation);
 
 #endif

@@ -1,7 +1,3 @@
-/*
- * The steps of a lookup: what is READ next, and what becomes of what was READ. lookup.c has the
- * picture.
- */
 #include "client/get/lookup_steps.h"
 
 #include <string.h>
@@ -16,12 +12,12 @@
 #include "shared/base/error.h"
 #include "shared/format/hash.h"
 
-/* Images that send a reader on to another bucket, before an old place is suspected. */
+/* Redirects in a row before the directory entry is suspected to be stale. */
 #define REDIRECTS_MAX 3
 
 /* ---- reading ---- */
 
-/* READs what the directory says of the place of the bucket, which comes next. */
+/* READs the directory entry of the bucket, then the bucket. */
 static void read_entry(okv *handle, struct operation *operation)
 {
     operation->step = STEP_DIRECTORY;
@@ -44,9 +40,9 @@ void lookup_read_bucket(okv *handle, struct operation *operation, uint64_t bucke
     operation_advance(handle, operation);
 }
 
-/* ---- when what was read leads nowhere ---- */
+/* ---- retries ---- */
 
-/* Counts an attempt. False when it was the last: the operation has gone another way. */
+/* Counts an attempt. False after the last one: the operation asks the server, or has ended. */
 static bool may_try_again(okv *handle, struct operation *operation)
 {
     struct lookup *lookup = &operation->lookup;
@@ -69,8 +65,8 @@ void lookup_read_again(okv *handle, struct operation *operation, uint64_t bucket
         lookup_read_bucket(handle, operation, bucket);
 }
 
-/* The bucket that the present estimate gives for the key, or, when that is the one
- * that was looked at in vain, the one that it would have been split from. */
+/* The key's bucket by the present estimate. If that is the bucket that failed, its parent: the
+ * bucket that it would have been split from. */
 static uint64_t another_bucket(const okv *handle, const struct lookup *lookup)
 {
     uint64_t likely = okv_linear_bucket(lookup->hash, handle->bucket_count);
@@ -82,10 +78,10 @@ static uint64_t another_bucket(const okv *handle, const struct lookup *lookup)
     return okv_hash_bucket(lookup->bucket, okv_linear_level(lookup->bucket));
 }
 
-/* No image of the bucket: it was torn, or its place is not what it was. First the bucket is
- * READ again, then the directory's entry for it, then a bucket of lower number: its image
- * tells by its depth whether the other one is there at all. Once there was a good image,
- * tearing is the likely cause, and the place is doubted only half the time. */
+/* The image failed its checks: it was torn, or the bucket has moved or gone. The lookup first READs
+ * the bucket again, then its directory entry, then a bucket with a lower number, whose depth tells
+ * whether the other bucket exists. After a good image tearing is the likely cause, and the lookup
+ * suspects the offset only half of the time. */
 static void image_rejected(okv *handle, struct operation *operation)
 {
     struct lookup *lookup = &operation->lookup;
@@ -105,18 +101,18 @@ static void image_rejected(okv *handle, struct operation *operation)
 void lookup_directory_done(okv *handle, struct operation *operation)
 {
     struct lookup *lookup = &operation->lookup;
-    uint64_t place;
+    uint64_t offset;
 
     directory_learn(handle, lookup->bucket, operation->extent);
-    if (directory_locate(handle, lookup->bucket, &place))
+    if (directory_locate(handle, lookup->bucket, &offset))
         lookup_read_bucket(handle, operation, lookup->bucket);
     else
         lookup_read_again(handle, operation, another_bucket(handle, lookup));
 }
 
-/* A good image says that the key is in another bucket, and the count that was learnt from it,
- * in which; the depth alone may name one that is not there yet. Going to and fro between two
- * means that one of them is READ where it was once. */
+/* A good image shows that the key is in another bucket. The estimate learnt from it selects which:
+ * the depth alone may name a bucket that does not exist yet. Repeated redirects mean that one of
+ * the buckets was READ at a stale offset. */
 static void redirect(okv *handle, struct operation *operation)
 {
     struct lookup *lookup = &operation->lookup;
@@ -132,9 +128,8 @@ static void redirect(okv *handle, struct operation *operation)
         lookup_read_bucket(handle, operation, lookup->bucket);
 }
 
-/* ---- what was found ---- */
+/* ---- search ---- */
 
-/* The item is there; `value` is where it was read to, NULL when it is unwanted. */
 void lookup_item_found(okv *handle, struct operation *operation, const struct okv_entry *entry,
                        const uint8_t *value)
 {
@@ -145,12 +140,11 @@ void lookup_item_found(okv *handle, struct operation *operation, const struct ok
                               is_get ? operation->buffer_size : SIZE_MAX, result);
     if (status == OKV_OK) {
         int64_t ttl_ms = clock_ttl_ms(handle, entry->expiry_ms);
-        result->ttl_ms = ttl_ms > 0 ? ttl_ms : 1; /* it expired while its extent was read */
+        result->ttl_ms = ttl_ms > 0 ? ttl_ms : 1; /* it expired during the READ of its extent */
     }
     operation_end(handle, operation, status);
 }
 
-/* True when the value itself is of no use to the caller. */
 bool lookup_value_is_unwanted(const struct operation *operation, const struct okv_entry *entry)
 {
     return operation->kind == OPERATION_HEAD || entry->value_length > operation->buffer_size;
@@ -165,8 +159,8 @@ static void read_extent(okv *handle, struct operation *operation)
         lookup_item_found(handle, operation, reference, NULL);
         return;
     }
-    /* Only the primary page can be asked again whether it still has the reference: another one
-     * may have been given up with its old bytes in it. */
+    /* STEP_CONFIRM works for the primary page only: an overflow page may be freed with its old
+     * bytes in it. */
     if (unwanted && operation->lookup.page == 0 &&
         okv_entry_extent_length(reference) > EXTENT_BUFFER_SIZE) {
         operation->step = STEP_KEY;
@@ -182,7 +176,7 @@ static void read_extent(okv *handle, struct operation *operation)
     operation_advance(handle, operation);
 }
 
-/* The part in operation->image has no further candidate. */
+/* The page in operation->image has no further candidate. */
 static void follow_chain(okv *handle, struct operation *operation)
 {
     struct lookup *lookup = &operation->lookup;
@@ -211,8 +205,8 @@ static bool is_alive(okv *handle, const struct okv_entry *entry)
     return !okv_entry_is_expired(entry, clock_now_ms(handle));
 }
 
-/* The next entry that may be the key and has not expired. An expired one of this key is
- * a miss, one of another key is of no interest. */
+/* Finds the next entry that may belong to the key and has not expired. Skips expired ones: if one
+ * belongs to the key, the get is a miss. */
 static int next_candidate(okv *handle, struct operation *operation, uint32_t *position,
                           struct okv_entry *entry)
 {
@@ -225,7 +219,7 @@ static int next_candidate(okv *handle, struct operation *operation, uint32_t *po
     return rc;
 }
 
-/* Searches the checked image on from lookup.position. */
+/* Searches the checked image from lookup.position on. */
 static void search_image(okv *handle, struct operation *operation)
 {
     struct lookup *lookup = &operation->lookup;
@@ -306,8 +300,6 @@ void lookup_extent_done(okv *handle, struct operation *operation)
     }
 }
 
-/* Whether a whole image has a reference to this very place, of an item that has not expired; its
- * checksum, version and expiry are then filled in. */
 bool lookup_image_refers_to(okv *handle, struct operation *operation, const uint8_t *image,
                             struct okv_entry *reference)
 {
@@ -326,9 +318,9 @@ bool lookup_image_refers_to(okv *handle, struct operation *operation, const uint
     return false;
 }
 
-/* The key that a long extent begins with was read, without the rest that its checksum is
- * over. The bucket is asked again: if it still has the reference, the extent was live
- * in between, and these bytes were its own. */
+/* Without the rest of the extent its checksum cannot be verified. So the lookup READs the bucket
+ * again: if the reference is still there, the extent was live in between and the key bytes are its
+ * own. */
 void lookup_key_done(okv *handle, struct operation *operation)
 {
     struct lookup *lookup = &operation->lookup;
@@ -342,13 +334,13 @@ void lookup_key_done(okv *handle, struct operation *operation)
     operation_advance(handle, operation);
 }
 
-/* Whether STEP_CONFIRM found the reference as it was. */
+/* True when STEP_CONFIRM found the reference unchanged. */
 static bool is_confirmed(okv *handle, struct operation *operation, const uint8_t *image)
 {
     struct lookup *lookup = &operation->lookup;
     struct okv_entry entry = lookup->reference;
 
-    /* An equal version proves nothing for an item: removals may leave it as it is. */
+    /* The version of the bucket would prove nothing: removals may leave it unchanged. */
     return lookup_image_refers_to(handle, operation, image, &entry) &&
            entry.checksum == lookup->reference.checksum &&
            entry.version == lookup->reference.version;

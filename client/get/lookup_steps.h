@@ -1,24 +1,24 @@
-/* The steps of a lookup, for lookup.c and lookup_hinted.c. */
+/* The steps of a lookup: lookup.c has the picture. */
 #ifndef OKV_CLIENT_GET_LOOKUP_STEPS_H
 #define OKV_CLIENT_GET_LOOKUP_STEPS_H
 
 #include "client/handle.h"
 #include "shared/base/bytes.h"
 
-/* A bucket under constant writing tears nearly every image for as long as the
- * writer copies it; past this many the server is asked instead. */
+/* A bucket under constant writing tears nearly every image. After this many images the client asks
+ * the server. */
 #define LOOKUP_ATTEMPTS 16
-/* After the server had no room for the value in its answer. */
+/* The limit after a reply without room for the value. */
 #define LOOKUP_ATTEMPTS_ALL 64
 
-/* Where STEP_CONFIRM puts the bucket's image: behind the key, in the extent's buffer. */
+/* STEP_CONFIRM READs the image to this offset of the extent's buffer, behind the key. */
 #define CONFIRM_OFFSET 2048u
 _Static_assert(OKV_KEY_MAX <= CONFIRM_OFFSET &&
                    CONFIRM_OFFSET + OKV_BUCKET_SIZE_MAX <= EXTENT_BUFFER_SIZE,
                "room for a key and an image");
 
-/* Fills *result with an item whose value was READ to `value`, NULL when nobody wants it, and copies
- * that to `buffer` unless it is there. OKV_OK, or OKV_ETOOSMALL with the length alone. */
+/* Fills *result with an item and copies its value to `buffer`, unless it was READ there. `value` is
+ * NULL for a head. OKV_OK, or OKV_ETOOSMALL with only the length. */
 static inline int item_deliver(const struct okv_entry *entry, const uint8_t *value, uint8_t *buffer,
                                size_t size, struct okv_result *result)
 {
@@ -31,32 +31,32 @@ static inline int item_deliver(const struct okv_entry *entry, const uint8_t *val
     return OKV_OK;
 }
 
-/* READs the bucket from its first page, or the directory's entry when its place is not known. */
+/* READs the bucket's primary page, or its directory entry when its offset is unknown. */
 void lookup_read_bucket(okv *handle, struct operation *operation, uint64_t bucket);
-/* The same as one more attempt; after the last one the server is asked, or the lookup fails. */
+/* The same as one more attempt. After the last one it asks the server, or fails the lookup. */
 void lookup_read_again(okv *handle, struct operation *operation, uint64_t bucket);
 
-/* Each takes what a step brought: the image in operation->image, ... */
+/* A step has ended: the image is in operation->image. */
 void lookup_bucket_done(okv *handle, struct operation *operation);
-/* ... the directory's entry in operation->extent, ... */
+/* The directory entry is in operation->extent. */
 void lookup_directory_done(okv *handle, struct operation *operation);
-/* ... the extent, whole, ... */
+/* All pieces of the extent have come. */
 void lookup_extent_done(okv *handle, struct operation *operation);
-/* ... the key that a long extent begins with, ... */
+/* The key at the start of a long extent has come. */
 void lookup_key_done(okv *handle, struct operation *operation);
-/* ... and the bucket once more, which says whether that was the key. */
+/* The bucket has come again, to confirm the key. */
 void lookup_confirm_done(okv *handle, struct operation *operation);
 
-/* Ends the operation with this item. `value` is where it was READ to, NULL when it is unwanted. */
+/* Ends the operation with this item. `value`: where it was READ to, or NULL if unwanted. */
 void lookup_item_found(okv *handle, struct operation *operation, const struct okv_entry *entry,
                        const uint8_t *value);
-/* True when the value itself is of no use to the caller. */
+/* True for a head, and when the value does not fit the caller's buffer. */
 bool lookup_value_is_unwanted(const struct operation *operation, const struct okv_entry *entry);
-/* Whether an image is a complete one of this page of the bucket. */
+/* True when an image is complete and belongs to this page of the bucket. */
 bool lookup_image_is_whole(const okv *handle, const struct lookup *lookup, const uint8_t *image,
                            unsigned page);
-/* Whether a whole image has a reference to this very extent, of an item that has not expired; its
- * checksum, version and expiry are then filled in. */
+/* True when a whole image refers to this extent for an item that has not expired. Fills in
+ * checksum, version and expiry. */
 bool lookup_image_refers_to(okv *handle, struct operation *operation, const uint8_t *image,
                             struct okv_entry *reference);
 

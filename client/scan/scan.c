@@ -1,10 +1,8 @@
 /*
- * Visiting every item, one-sided, each exactly once: scan_state.h has the order. Buckets are
- * read in chunks of neighbours; what is torn, or no longer where the chunk has it, is
- * read again on its own.
+ * Visits every item once, by READs alone: scan_state.h explains the order. Buckets are READ in
+ * chunks of neighbours. A bucket that is torn in its chunk, or has moved since, is READ again on
+ * its own.
  */
-#include "client/scan/scan_bucket.h"
-
 #include <stdlib.h>
 #include <time.h>
 
@@ -13,18 +11,19 @@
 #include "client/engine/progress.h"
 #include "client/engine/refusal.h"
 #include "client/get/directory.h"
+#include "client/scan/scan_bucket.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 #include "shared/format/hash.h"
 
-/* Images of one bucket, beyond which a writer was interrupted: it gets time to finish, as
- * long as the handle's timeout. */
+/* After this many images of one bucket its writer was probably interrupted: the scan pauses between
+ * further images, up to the handle's timeout. */
 #define SCAN_ATTEMPTS_HOT 64u
 #define SCAN_PAUSE_NS 100000
 
 /* ---- images ---- */
 
-/* READs `count` neighbouring buckets of one segment. OKV_ECORRUPT: it is not known where. */
+/* READs `count` neighbouring buckets of one segment. OKV_ECORRUPT: the segment is unknown. */
 static int buckets_read(struct scan *scan, uint64_t first, uint64_t count, uint8_t *images)
 {
     uint64_t offset;
@@ -36,8 +35,8 @@ static int buckets_read(struct scan *scan, uint64_t first, uint64_t count, uint8
     return rc;
 }
 
-/* How many buckets from `first` on can be read together: they are of one segment and
- * begin classes that follow each other. */
+/* How many buckets from `first` on one READ can bring: they share a segment and begin consecutive
+ * classes. */
 static uint64_t chunk_count(const struct scan *scan, uint64_t first)
 {
     const okv *handle = scan->handle;
@@ -54,13 +53,13 @@ static uint64_t chunk_count(const struct scan *scan, uint64_t first)
     return count;
 }
 
-/* READs the chunk that begins with this bucket. OKV_ECORRUPT: the index has shrunk since. */
+/* READs the chunk that begins with this bucket. OKV_ECORRUPT: the index has shrunk. */
 static int chunk_read(struct scan *scan, struct scan_chunk *chunk, uint64_t first)
 {
     okv *handle = scan->handle;
 
     chunk->count = 0;
-    /* An index that is growing has more neighbours than were heard of. */
+    /* A growing index has more neighbours than the estimate. */
     if (handle->bucket_count - first < SCAN_CHUNK_SIZE / handle->table.bucket_size) {
         int rc = clock_refresh(handle);
         if (rc && rc != OKV_ECORRUPT)
@@ -77,8 +76,8 @@ static int chunk_read(struct scan *scan, struct scan_chunk *chunk, uint64_t firs
     return 0;
 }
 
-/* An image of the bucket, unchecked: from its chunk, unless `again`, else read on its own. */
-static int image_take(struct scan *scan, uint64_t bucket, bool again, const uint8_t **image)
+/* Finds an unchecked image of the bucket: in its chunk or, if `again`, by a READ of its own. */
+static int image_find(struct scan *scan, uint64_t bucket, bool again, const uint8_t **image)
 {
     uint64_t number = bucket >> scan->level;
 
@@ -104,21 +103,21 @@ static int image_take(struct scan *scan, uint64_t bucket, bool again, const uint
 
 /* ---- the walk ---- */
 
-/* After an image that led nowhere: more and more patience, and now and then a look
- * whether we are in the right place. */
-static int doubt(okv *handle, unsigned attempt)
+/* After an image that led nowhere: refreshes status and directory, less and less often, and pauses
+ * after many attempts. */
+static int back_off(okv *handle, unsigned attempt)
 {
-    bool look = (attempt & (attempt - 1)) == 0;
-    int rc = look ? clock_refresh(handle) : 0;
+    bool refresh = (attempt & (attempt - 1)) == 0;
+    int rc = refresh ? clock_refresh(handle) : 0;
 
-    if (rc == 0 && look)
+    if (rc == 0 && refresh)
         rc = directory_read(handle);
     if (attempt > SCAN_ATTEMPTS_HOT)
         nanosleep(&(struct timespec){.tv_nsec = SCAN_PAUSE_NS}, NULL);
-    return rc == OKV_ECORRUPT ? 0 : rc; /* a status that is being written is there next time */
+    return rc == OKV_ECORRUPT ? 0 : rc; /* a torn status: the next attempt READs it again */
 }
 
-/* Shows what the bucket at the point has, or learns from one image. */
+/* Shows the items of the bucket at the point, or learns another bucket from its image. */
 static int try_image(struct scan *scan, bool again)
 {
     okv *handle = scan->handle;
@@ -126,7 +125,7 @@ static int try_image(struct scan *scan, bool again)
     uint64_t hash = scan_hash(scan);
     uint64_t bucket = okv_linear_bucket(hash, handle->bucket_count);
     const uint8_t *image;
-    int rc = image_take(scan, bucket, again, &image);
+    int rc = image_find(scan, bucket, again, &image);
 
     if (rc)
         return rc;
@@ -143,7 +142,7 @@ static int try_image(struct scan *scan, bool again)
     return scan_bucket_show(scan, bucket, image);
 }
 
-/* Moves the point on at least to the next item. */
+/* Moves the point at least to the next item. */
 static int scan_step(struct scan *scan)
 {
     uint64_t from = scan->position;
@@ -158,14 +157,14 @@ static int scan_step(struct scan *scan)
             return 0;
         if (attempt == 1)
             deadline = okv_clock_ns() + scan->handle->timeout_ns;
-        rc = attempt > 1 ? doubt(scan->handle, attempt) : 0;
+        rc = attempt > 1 ? back_off(scan->handle, attempt) : 0;
         if (rc)
             return rc;
     }
     return OKV_ECORRUPT;
 }
 
-/* From the point to the end of the table. */
+/* Visits all items from the point to the end of the table. */
 static int scan_walk(struct scan *scan)
 {
     uint64_t classes = UINT64_C(1) << scan->level;
@@ -183,8 +182,8 @@ static int scan_walk(struct scan *scan)
 
 /* ---- cursors ---- */
 
-/* A table has no more buckets than its region has room for. What is beyond would keep a scan
- * going without end over the few that there are. */
+/* A table has no more buckets than its region has room for. With a higher level a scan would walk
+ * over the same few buckets almost without end. */
 static bool level_is_possible(const okv *handle, uint64_t level)
 {
     const struct okv_welcome_fields *table = &handle->table;
@@ -193,15 +192,15 @@ static bool level_is_possible(const okv *handle, uint64_t level)
            UINT64_C(1) << level <= table->region_length / table->bucket_size;
 }
 
-/* What a cursor has of the start of the server that its point is of. */
+/* Bits of the boot id: a cursor is valid for one start of the server. */
 static uint64_t boot_mark(const okv *handle)
 {
-    /* Multiplicative hashing: all of the id is in the upper bits. */
+    /* Multiplicative hashing: the upper bits depend on the whole id. */
     return handle->table.boot_id * UINT64_C(0x9e3779b97f4a7c15) >> (64 - SCAN_BOOT_BITS);
 }
 
-/* Sets level and point from a cursor; 0: begins. OKV_EINVAL: no cursor, or one of another start;
- * OKV_EPROTO: the table cannot be that large. */
+/* Sets level and point from a cursor; 0 begins a scan. OKV_EINVAL: not a cursor, or of another
+ * start of the server; OKV_EPROTO: an impossible size of the table. */
 static int cursor_decode(struct scan *scan, uint64_t cursor)
 {
     const okv *handle = scan->handle;

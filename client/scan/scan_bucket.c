@@ -1,15 +1,15 @@
 /*
- * One bucket of a scan: its pages, all of one version, then its items in the order of
- * their positions. Extents are checked before anything of them is shown. One that
- * was replaced meanwhile makes scan.c take the bucket again, which goes on behind
- * the items that were shown: so they need not be remembered.
+ * READs the pages of the bucket, all of one version, and sorts its items by position. Every extent
+ * is checked before its item is shown. If one was replaced meanwhile, scan.c READs the bucket again
+ * and continues behind the items that were shown, so nothing about them has to be remembered.
  */
+#include "client/scan/scan_bucket.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/connection/clock_sync.h"
 #include "client/get/extent.h"
-#include "client/scan/scan_bucket.h"
 #include "shared/base/error.h"
 #include "shared/format/hash.h"
 
@@ -18,8 +18,8 @@ static uint8_t *page_image(const struct scan *scan, unsigned page)
     return scan->images + (size_t)page * scan->handle->table.bucket_size;
 }
 
-/* Takes page 0 from `image` and reads the others. */
-static int take_pages(struct scan *scan, uint64_t bucket, const uint8_t *image)
+/* Copies the primary page from `image` and READs the overflow pages. */
+static int pages_read(struct scan *scan, uint64_t bucket, const uint8_t *image)
 {
     okv *handle = scan->handle;
     const struct okv_welcome_fields *table = &handle->table;
@@ -61,8 +61,8 @@ static int held_reserve(struct scan *scan, size_t length)
     return 0;
 }
 
-/* READs an item's extent to the end of what is held, and checks it. */
-static int take_extent(struct scan *scan, struct scan_item *item)
+/* Appends an item's extent to scan->held, checked. */
+static int extent_read(struct scan *scan, struct scan_item *item)
 {
     okv *handle = scan->handle;
     const struct okv_entry *entry = &item->entry;
@@ -113,7 +113,7 @@ static int items_reserve(struct scan *scan)
     return 0;
 }
 
-/* Whether the item is one of those that this image is to show; sets its position. */
+/* True when the item lies between the point and `end`. Sets its position. */
 static bool item_is_wanted(const struct scan *scan, struct scan_item *item, uint64_t end)
 {
     uint64_t hash =
@@ -124,23 +124,21 @@ static bool item_is_wanted(const struct scan *scan, struct scan_item *item, uint
            item->position >= scan->position && item->position < end;
 }
 
-/*
- * Adds an entry to the list if it is wanted. Where the key is in the extent, only the
- * whole extent proves which key it is.
- */
+/* Adds an entry to the list if it is wanted. A key in an extent needs the whole extent: only its
+ * checksum proves the key. */
 static int list_entry(struct scan *scan, const struct okv_entry *entry, uint64_t end)
 {
     struct scan_item item = {.entry = *entry, .extent = SCAN_NOT_HELD};
     size_t held = scan->held_size;
     bool in_extent = entry->is_reference && entry->key_in_extent;
-    int rc = in_extent ? take_extent(scan, &item) : 0;
+    int rc = in_extent ? extent_read(scan, &item) : 0;
 
     if (rc)
         return rc;
     bool wanted = item_is_wanted(scan, &item, end);
     if (wanted && entry->is_reference && !in_extent &&
         held + okv_entry_extent_length(entry) <= SCAN_HELD_MAX) {
-        rc = take_extent(scan, &item);
+        rc = extent_read(scan, &item);
         if (rc)
             return rc;
     }
@@ -165,7 +163,7 @@ static int item_compare(const void *a, const void *b)
     return (left->position > right->position) - (left->position < right->position);
 }
 
-/* Lists what is to be shown of the bucket: from the point to `end`, in order. */
+/* Lists the items between the point and `end`, in order. */
 static int list_items(struct scan *scan, uint64_t end)
 {
     uint64_t now_ms = clock_now_ms(scan->handle);
@@ -209,7 +207,7 @@ static int show_item(struct scan *scan, const struct scan_item *item)
     return scan->verdict ? SCAN_STOPPED : 0;
 }
 
-/* Shows items of one position, nearly always one, after all their extents are there. */
+/* Shows the items of one position, usually one, once all their extents have come. */
 static int show_group(struct scan *scan, struct scan_item *items, size_t count)
 {
     size_t held = scan->held_size;
@@ -217,7 +215,7 @@ static int show_group(struct scan *scan, struct scan_item *items, size_t count)
 
     for (size_t i = 0; i < count && rc == 0; i++)
         if (items[i].entry.is_reference && items[i].extent == SCAN_NOT_HELD)
-            rc = take_extent(scan, &items[i]);
+            rc = extent_read(scan, &items[i]);
     if (rc == 0)
         rc = show_item(scan, &items[0]);
     for (size_t i = 1; i < count && rc == 0; i++)
@@ -229,7 +227,7 @@ static int show_group(struct scan *scan, struct scan_item *items, size_t count)
 int scan_bucket_show(struct scan *scan, uint64_t bucket, const uint8_t *image)
 {
     uint64_t end = scan_interval_end(scan, okv_bucket_depth(image));
-    int rc = take_pages(scan, bucket, image);
+    int rc = pages_read(scan, bucket, image);
 
     if (rc == 0)
         rc = list_items(scan, end);

@@ -8,5 +8,5 @@ int scan_read(struct scan *scan, uint64_t offset, uint8_t *destination, uint32_t
     int rc = read_blocking(scan->handle, offset, destination, scan->memory, length);
 
     scan->unread = 0;
-    return rc == OKV_EINVAL ? OKV_EPROTO : rc; /* the table led out of the region */
+    return rc == OKV_EINVAL ? OKV_EPROTO : rc; /* an offset outside the region */
 }

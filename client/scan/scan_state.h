@@ -1,15 +1,13 @@
 /*
- * A scan under way: scan.c walks through the table, scan_bucket.c shows what is in
- * one bucket.
+ * The state of a scan: scan.c walks through the table, scan_bucket.c shows the items of one bucket.
  *
- * The order. A scan that begins at level L divides the keys into 2^L classes, by the
- * low L bits of their hashes, and takes them in ascending order. Within a class, keys
- * are ordered by their further bits, reversed: their position. A bucket of depth
- * d <= L has whole classes; one of a larger depth has an interval of the positions of
- * one class, since the low bits, which say where keys live, are the high bits of the
- * position. So each good image covers an interval from the point that was reached, the
- * items in it are shown in order, and the point moves to its end: whatever splits and
- * merges meanwhile, no position is covered twice or left out.
+ * The order. A scan that begins at level L divides the keys into 2^L classes, by the low L bits of
+ * their hashes, and visits them in ascending order. Within a class the position of a key orders it:
+ * the further bits of its hash, reversed. A bucket of depth d <= L has whole classes. A deeper
+ * bucket has an interval of the positions of one class, since the low bits of a hash select the
+ * bucket and are the high bits of the position. So each good image covers an interval from the
+ * scan's point on. The scan shows its items in order and moves the point to its end. Splits and
+ * merges do not change positions: none is covered twice or left out.
  */
 #ifndef OKV_CLIENT_SCAN_SCAN_STATE_H
 #define OKV_CLIENT_SCAN_SCAN_STATE_H
@@ -23,32 +21,31 @@
 #define SCAN_BOOT_BITS (64 - SCAN_LEVEL_BITS - SCAN_KEY_BITS)
 /* Bytes of one READ of neighbouring buckets. */
 #define SCAN_CHUNK_SIZE 65536u
-/* A class is in one bucket, and in as many as this once the table has grown to
- * that many times its size: neighbours of each are read together. */
+/* A class begins in one bucket, and is in this many once the table has grown by that factor. Each
+ * has a chunk of neighbours. */
 #define SCAN_CHUNKS 4
-/* Extents of a bucket that are held in memory at once. What goes beyond is READ when its
- * turn comes. */
+/* The limit of extents in memory for one bucket. Further ones are READ when they are shown. */
 #define SCAN_HELD_MAX ((size_t)64 << 20)
 
-/* Images in a row that are looked at without a READ; then one shows whether the server is still
- * there. More classes than this fit one image of an index that has shrunk, or that lies. */
+/* Images that may come from chunks in a row; then a READ checks that the server is still there. One
+ * image may cover more classes than this when the index has shrunk or is corrupt. */
 #define SCAN_UNREAD_MAX 1024u
 
-/* Ends a scan from within: scan->verdict is what the visitor returned. */
+/* The visitor ended the scan: scan->verdict has its result. */
 #define SCAN_STOPPED 1
 
-/* Neighbouring buckets that were read together. */
+/* Neighbouring buckets of one READ. */
 struct scan_chunk {
     uint8_t *images;
     uint64_t first;
-    uint64_t count; /* 0: none were read */
+    uint64_t count; /* 0: empty */
 };
 
-/* An item of the bucket that is being shown. */
+/* An item of the present bucket. */
 struct scan_item {
     uint64_t position;
-    struct okv_entry entry; /* pointers into the images */
-    size_t extent;          /* where in scan->held its extent begins; SCAN_NOT_HELD */
+    struct okv_entry entry; /* its pointers lead into scan->images */
+    size_t extent;          /* offset of its extent in scan->held; SCAN_NOT_HELD */
 };
 #define SCAN_NOT_HELD SIZE_MAX
 
@@ -60,21 +57,21 @@ struct scan {
 
     unsigned level;
     uint64_t class_index;
-    uint64_t position; /* the point that was reached in the class */
+    uint64_t position; /* with class_index: the point of the scan */
 
-    uint8_t *buffer; /* chunks, an image, a piece of an extent */
+    uint8_t *buffer; /* of chunks, image and piece; registered */
     struct okv_memory *memory;
     struct scan_chunk chunks[SCAN_CHUNKS];
-    unsigned unread; /* images since the last READ */
+    unsigned unread; /* images from chunks since the last READ */
     uint8_t *image;
     uint8_t *piece; /* EXTENT_PIECE_SIZE */
 
-    uint8_t *images; /* of the bucket that is being shown: OKV_BUCKET_PAGES_MAX pages */
+    uint8_t *images; /* the pages of the present bucket: room for OKV_BUCKET_PAGES_MAX */
     unsigned pages;
     struct scan_item *items;
     size_t item_count;
     size_t item_room;
-    uint8_t *held; /* extents, one after the other */
+    uint8_t *held; /* extents of the present bucket */
     size_t held_size;
     size_t held_room;
 };
@@ -85,7 +82,7 @@ static inline unsigned scan_width(const struct scan *scan)
     return SCAN_KEY_BITS - scan->level;
 }
 
-/* Where the positions of a class end. */
+/* The end of the positions of a class. */
 static inline uint64_t scan_class_end(const struct scan *scan)
 {
     return UINT64_C(1) << scan_width(scan);
@@ -105,7 +102,7 @@ static inline uint64_t scan_position_of(const struct scan *scan, uint64_t hash)
     return scan_bits_reversed(hash >> scan->level << (64 - scan_width(scan)));
 }
 
-/* A hash at the point that was reached. */
+/* A hash at the point of the scan. */
 static inline uint64_t scan_hash(const struct scan *scan)
 {
     uint64_t further = scan_bits_reversed(scan->position) >> (64 - scan_width(scan));
@@ -113,7 +110,7 @@ static inline uint64_t scan_hash(const struct scan *scan)
     return further << scan->level | scan->class_index;
 }
 
-/* Where the interval ends that a bucket of this depth covers around the point. */
+/* The end of the interval that a bucket of this depth covers around the point. */
 static inline uint64_t scan_interval_end(const struct scan *scan, unsigned depth)
 {
     if (depth <= scan->level)
@@ -122,7 +119,7 @@ static inline uint64_t scan_interval_end(const struct scan *scan, unsigned depth
     return (scan->position & ~(size - 1)) + size;
 }
 
-/* read_blocking() into the scan's buffer. OKV_EPROTO: outside the region. */
+/* read_blocking() into the scan's buffer. OKV_EPROTO: an offset outside the region. */
 int scan_read(struct scan *scan, uint64_t offset, uint8_t *destination, uint32_t length);
 
 #endif
