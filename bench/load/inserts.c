@@ -21,9 +21,9 @@ bool inserts_take(struct inserts *inserts, uint64_t *record)
     return true;
 }
 
-/* Whoever ends the first number of the window moves it on over those that ended before. Stores
- * and loads are sequentially consistent, so that of two threads that end neighbours one sees
- * the other's mark. */
+/* The thread that ends the first number of the window moves the window past all that have ended.
+ * Each thread stores its mark, then checks; seq_cst ensures that of two neighbours one sees the
+ * other. */
 void inserts_end(struct inserts *inserts, uint64_t record)
 {
     uint_fast64_t ended;

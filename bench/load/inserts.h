@@ -1,7 +1,7 @@
 /*
- * The records that are put while a run is under way: their numbers go on from those that were
- * loaded, and threads share them. A number is handed out before its record is there; others may
- * count on the record when it and all before it have ended.
+ * Records that a run inserts. Their numbers continue those of the load, and all threads share them.
+ * A thread gets a number before its put; others may use the record once its put and all earlier
+ * ones have ended.
  */
 #ifndef OKV_BENCH_LOAD_INSERTS_H
 #define OKV_BENCH_LOAD_INSERTS_H
@@ -10,23 +10,24 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How far numbers that were handed out may be ahead of those that have ended. */
+/* How far `next` may be ahead of `ended`. */
 #define INSERTS_WINDOW 65536u
 
 struct inserts {
-    atomic_uint_fast64_t next;                   /* to be handed out */
-    atomic_uint_fast64_t window[INSERTS_WINDOW]; /* of a number that ended: it and 1 */
-    atomic_uint_fast64_t ended;                  /* all before it have; far from `next` */
+    atomic_uint_fast64_t next;                   /* the next number */
+    atomic_uint_fast64_t window[INSERTS_WINDOW]; /* at a number that has ended: the number + 1 */
+    /* All numbers below it have ended. The window keeps it off the cache line of `next`. */
+    atomic_uint_fast64_t ended;
 };
 
-/* `records` are there. */
+/* The table has `records` already. */
 void inserts_init(struct inserts *inserts, uint64_t records);
-/* Hands out the next number; false when the window is full. */
+/* Assigns the next number; false when the window is full. */
 bool inserts_take(struct inserts *inserts, uint64_t *record);
-/* Says that a number that was handed out has ended, well or not. */
+/* The put of this number has ended, successfully or not. */
 void inserts_end(struct inserts *inserts, uint64_t record);
 
-/* How many records can be counted on. */
+/* How many records surely exist. */
 static inline uint64_t inserts_there(const struct inserts *inserts)
 {
     return atomic_load_explicit(&inserts->ended, memory_order_acquire);

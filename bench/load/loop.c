@@ -7,9 +7,9 @@
 #include "shared/base/clock.h"
 
 #define RESULTS 64
-/* How long to wait for a result before looking whether to go on. */
+/* The longest sleep between checks of *stop. */
 #define WAIT_MS 100
-/* A sleep may end so much late; what is left until an operation is due is spent awake. */
+/* A sleep may end this much late, so the loop stays awake for the rest. */
 #define SLEEP_SLACK_NS 200000u
 #define CACHE_LINE 64u
 
@@ -55,7 +55,7 @@ static void connection_fini(struct connection *connection)
     free(connection->slots);
 }
 
-/* What a request may carry in place of a put's key and value. */
+/* The limit of a request's payload. */
 static size_t echo_max(struct target *target)
 {
     okv *handle = target_handle(target);
@@ -107,16 +107,16 @@ void loop_destroy(struct loop *loop)
 
 /* ---- submitting --------------------------------------------------------- */
 
-/* Operations of a connection under way, those to be submitted included. */
-static uint32_t slots_in_use(const struct loop *loop, const struct connection *connection)
+/* Operations of a connection, gathered or under way. */
+static uint32_t connection_load(const struct loop *loop, const struct connection *connection)
 {
     return loop->config.slot_count - connection->free_count;
 }
 
-/* Those that a result will come of. */
-static uint32_t results_owed(const struct loop *loop, const struct connection *connection)
+/* Operations of a connection that were submitted. */
+static uint32_t connection_pending(const struct loop *loop, const struct connection *connection)
 {
-    return slots_in_use(loop, connection) - connection->gathered;
+    return connection_load(loop, connection) - connection->gathered;
 }
 
 static void fill_get(const struct loop *loop, struct slot *slot, struct okv_command *command)
@@ -135,7 +135,7 @@ static void fill_put(struct loop *loop, struct slot *slot, struct okv_command *c
     command->value_length = slot->value_length;
 }
 
-/* As many bytes as a put of the record has; they come from the value and the key behind it. */
+/* A payload as long as the record's key and value, from the slot's memory. */
 static void fill_echo(const struct loop *loop, struct slot *slot, struct okv_command *command)
 {
     size_t length = workload_value_size(loop->config.values, slot->record) + loop->config.key_size;
@@ -145,7 +145,7 @@ static void fill_echo(const struct loop *loop, struct slot *slot, struct okv_com
     command->value_length = length < loop->echo_max ? length : loop->echo_max;
 }
 
-/* Adds the command of an operation in its slot to those that were gathered. */
+/* Gathers the command of the slot's operation. */
 static struct okv_command *gather(struct loop *loop, struct connection *connection, uint32_t index)
 {
     struct slot *slot = &connection->slots[index];
@@ -179,7 +179,7 @@ static struct okv_command *gather(struct loop *loop, struct connection *connecti
     return command;
 }
 
-/* Takes a slot for what was ordered. */
+/* Gives an order a slot. */
 static void begin(struct loop *loop, struct connection *connection, const struct loop_order *order)
 {
     uint32_t index = connection->free_slots[--connection->free_count];
@@ -192,15 +192,15 @@ static void begin(struct loop *loop, struct connection *connection, const struct
     gather(loop, connection, index);
 }
 
-/* One get at a time is made as a caller with nothing else to do would make it. */
+/* Depth 1 on one connection: then a caller would use the blocking get. */
 static bool is_get_alone(const struct loop *loop, const struct connection *connection)
 {
     return loop->run->depth == 1 && loop->config.target_count == 1 && connection->gathered == 1 &&
            connection->commands[0].kind == OKV_GET && connection->target->ops->get;
 }
 
-/* Submits what was gathered, with one doorbell; what was not taken stays gathered. Returns 0 or
- * a final code. */
+/* Submits the gathered commands with one doorbell; those not accepted stay gathered. Returns 0 or a
+ * final code. */
 static int submit(struct loop *loop, struct connection *connection)
 {
     size_t accepted = 0;
@@ -225,13 +225,13 @@ static int submit(struct loop *loop, struct connection *connection)
     if (connection->gathered > 0)
         memmove(connection->commands, connection->commands + accepted,
                 connection->gathered * sizeof *connection->commands);
-    if (rc == OKV_OK || (rc == OKV_EAGAIN && results_owed(loop, connection) > 0))
+    if (rc == OKV_OK || (rc == OKV_EAGAIN && connection_pending(loop, connection) > 0))
         return OKV_OK;
     loop_note_failure(loop, connection, rc);
     return rc;
 }
 
-/* Gives back the slots of what is not to be submitted any more. */
+/* Drops gathered commands and frees their slots. */
 static void drop_gathered(struct loop *loop)
 {
     for (uint32_t i = 0; i < loop->config.target_count; i++) {
@@ -244,7 +244,7 @@ static void drop_gathered(struct loop *loop)
     loop->over = true;
 }
 
-/* Whether `next` may be asked for more. */
+/* True while the loop may ask for orders. */
 static bool goes_on(const struct loop *loop)
 {
     if (loop->over || atomic_load_explicit(loop->config.stop, memory_order_relaxed))
@@ -252,7 +252,7 @@ static bool goes_on(const struct loop *loop)
     return loop->run->deadline_ns == 0 || loop->now_ns < loop->run->deadline_ns;
 }
 
-/* Whether there is something to be begun now; it is in loop->order. */
+/* True when an order is due; it is in loop->order. */
 static bool order_ready(struct loop *loop)
 {
     if (!loop->held) {
@@ -262,8 +262,8 @@ static bool order_ready(struct loop *loop)
     return loop->held && loop->order.due_ns <= loop->now_ns;
 }
 
-/* Begins what there is room for, on each connection in turn, and submits it. Returns 0 or a final
- * code. */
+/* Begins as many orders as fit, round-robin over the connections, and submits them. Returns 0 or a
+ * final code. */
 static int fill(struct loop *loop)
 {
     uint32_t full = 0;
@@ -271,7 +271,7 @@ static int fill(struct loop *loop)
 
     while (full < loop->config.target_count) {
         struct connection *connection = &loop->connections[loop->next_connection];
-        if (slots_in_use(loop, connection) >= loop->run->depth) {
+        if (connection_load(loop, connection) >= loop->run->depth) {
             full++;
         } else if (order_ready(loop)) {
             begin(loop, connection, &loop->order);
@@ -290,8 +290,8 @@ static int fill(struct loop *loop)
 
 /* ---- results ------------------------------------------------------------ */
 
-/* After the get of an rmw or cas: its put, unless there is nothing to put it upon. A record that
- * was deleted is put again by rmw. Returns whether there is one. */
+/* Gathers the put after the get of an rmw or cas. An rmw puts a deleted record again, a cas does
+ * not. Returns whether there is a put. */
 static bool go_on_writing(struct loop *loop, struct connection *connection, struct slot *slot,
                           const struct okv_result *result)
 {
@@ -325,8 +325,8 @@ static int finish(struct loop *loop, struct connection *connection, const struct
     return loop_count_result(loop, connection, slot, result);
 }
 
-/* As the target's poll(), with what its get() brought first. */
-static int take_results(struct connection *connection, struct okv_result *results, int max)
+/* As the target's poll(), or the result of its get(). */
+static int poll_results(struct connection *connection, struct okv_result *results, int max)
 {
     if (!connection->has_got)
         return connection->target->ops->poll(connection->target, results, max);
@@ -335,14 +335,13 @@ static int take_results(struct connection *connection, struct okv_result *result
     return 1;
 }
 
-/* Collects what has ended on a connection, and adds how much to *total. Returns 0, or the code
- * after which nothing more comes. */
+/* Collects results of a connection and adds their number to *total. Returns 0 or a final code. */
 static int collect(struct loop *loop, struct connection *connection, uint32_t *total)
 {
     struct okv_result results[RESULTS];
     int failure = OKV_OK;
 
-    int count = take_results(connection, results, RESULTS);
+    int count = poll_results(connection, results, RESULTS);
     if (count < 0) {
         loop_note_failure(loop, connection, count);
         return count;
@@ -357,7 +356,7 @@ static int collect(struct loop *loop, struct connection *connection, uint32_t *t
         if (rc != OKV_OK)
             failure = rc;
     }
-    /* Those that go on with a put have not ended. */
+    /* Operations that continue with a put have not ended. */
     atomic_fetch_add_explicit(loop->config.done,
                               (uint32_t)count - (connection->gathered - gathered),
                               memory_order_relaxed);
@@ -366,22 +365,22 @@ static int collect(struct loop *loop, struct connection *connection, uint32_t *t
 
 /* ---- the loop ----------------------------------------------------------- */
 
-/* Operations of which a result will come. */
+/* Operations under way. */
 static uint32_t pending(const struct loop *loop)
 {
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < loop->config.target_count; i++)
-        count += results_owed(loop, &loop->connections[i]);
+        count += connection_pending(loop, &loop->connections[i]);
     return count;
 }
 
-/* How long nothing is due, less than a sleep takes to end. */
+/* How long the loop may sleep until an order is due. */
 static uint64_t idle_ns(const struct loop *loop)
 {
     uint64_t due_ns = loop->order.due_ns;
 
-    /* What is due already waits for a result, which makes room. */
+    /* An order that is due waits for room, which a result makes. */
     if (!loop->held || due_ns <= loop->now_ns)
         return WAIT_MS * UINT64_C(1000000);
     uint64_t left_ns = due_ns - loop->now_ns;
@@ -390,8 +389,8 @@ static uint64_t idle_ns(const struct loop *loop)
     return left_ns > SLEEP_SLACK_NS ? left_ns - SLEEP_SLACK_NS : 0;
 }
 
-/* Spends the time until a result may have come or an operation is due. Only one connection can
- * be waited for, and for no less than a millisecond. */
+/* Waits until a result may have come or an order is due. A wait on a descriptor works for one
+ * connection, and takes whole milliseconds. */
 static void rest(struct loop *loop)
 {
     struct target *target = loop->connections[0].target;
@@ -402,7 +401,7 @@ static void rest(struct loop *loop)
         struct timespec time = {.tv_nsec = (long)idle};
         nanosleep(&time, NULL);
     } else if (loop->config.target_count == 1 && wait_ms > 0) {
-        target->ops->wait(target, wait_ms); /* what ends it is for the next poll to say */
+        target->ops->wait(target, wait_ms); /* the next poll reports a failure */
     } else {
         sched_yield();
     }
@@ -416,7 +415,7 @@ static int collect_all(struct loop *loop)
     int rc = OKV_OK;
 
     for (uint32_t i = 0; rc == OKV_OK && i < loop->config.target_count; i++) {
-        if (results_owed(loop, &loop->connections[i]) > 0)
+        if (connection_pending(loop, &loop->connections[i]) > 0)
             rc = collect(loop, &loop->connections[i], &total);
     }
     if (rc == OKV_OK && total == 0)
@@ -443,7 +442,7 @@ static int run_single(struct loop *loop)
 
 /* ---- batches ------------------------------------------------------------ */
 
-/* Fills the commands of a batch. Returns how many there are. */
+/* Fills the commands of a batch. Returns their number. */
 static uint32_t batch_fill(struct loop *loop, struct connection *connection)
 {
     struct loop_order order = {0};

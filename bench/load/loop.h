@@ -1,13 +1,12 @@
 /*
- * Operations over one or more connections of one thread, each timed and every value that
- * comes back checked.
+ * The loop of one thread: operations over one or more connections. It times each operation and
+ * checks every value that comes back.
  *
- * Closed: each connection keeps up to `depth` operations under way; the time of one is from
- * its submission to its result. Open: operations are due at moments of their own, whether or
- * not earlier ones have ended, and the time of one is from the moment it was due; what cannot
- * be under way yet waits. So a server that stands still for a while makes all those slow that
- * were due meanwhile, not one of them (no coordinated omission).
- * Or closed with batches of gets, one after the other.
+ * Closed loop: each connection keeps up to `depth` operations under way. A latency runs from
+ * submission to result. With batches, one batch of gets follows the other.
+ * Open loop: operations are due on a schedule, whether or not earlier ones have ended. A latency
+ * runs from the due time, and an operation that cannot start yet waits. So a stalled server makes
+ * all operations slow that were due meanwhile, not one of them (no coordinated omission).
  */
 #ifndef OKV_BENCH_LOAD_LOOP_H
 #define OKV_BENCH_LOAD_LOOP_H
@@ -24,52 +23,51 @@
 #include "bench/report/histogram.h"
 #include "bench/targets/target.h"
 
-/* What came of it. */
+/* Counts and latencies. */
 struct loop_tally {
-    /* ns, of what succeeded, was a miss or a conflict */
+    /* ns, of successes, misses and conflicts */
     struct histogram latency[OPERATION_COUNT];
-    uint64_t missing;     /* gets that found nothing, those of rmw and cas too */
-    uint64_t conflicts;   /* cas that met another version */
-    uint64_t wrong;       /* gets that brought another value than was put */
-    uint64_t failed;      /* operations that ended with another code */
-    uint64_t key_bytes;   /* of the operations that succeeded, */
-    uint64_t value_bytes; /* sent and got */
-    int code;             /* of the first failure, or what ended the loop */
+    uint64_t missing;     /* gets without an item, also of rmw and cas */
+    uint64_t conflicts;   /* cas on an outdated version */
+    uint64_t wrong;       /* gets with a value that was not put */
+    uint64_t failed;      /* operations with any other code */
+    uint64_t key_bytes;   /* of successful operations, */
+    uint64_t value_bytes; /* sent and received */
+    int code;             /* of the first failure, or of the end of the loop */
     char why[320];        /* its sentence */
 };
 
 void loop_tally_init(struct loop_tally *tally);
 void loop_tally_merge(struct loop_tally *into, const struct loop_tally *from);
 
-/* What to do next. */
+/* The next operation. */
 struct loop_order {
     enum operation operation;
     uint64_t record;
-    uint64_t due_ns; /* open loop: when; of okv_clock_ns(). 0: now */
+    uint64_t due_ns; /* open loop: on okv_clock_ns(); 0: now */
 };
 
-/* Says what to do next; false when there is nothing more. An order that was given is done, unless
- * the loop cannot go on. */
+/* Fills in the next order; false at the end. The loop executes every order unless it fails. */
 typedef bool loop_next(void *user, struct loop_order *order);
 
 struct loop_config {
     struct target *const *targets; /* the thread's connections; not owned */
     uint32_t target_count;
-    atomic_bool *stop;   /* set by a loop that cannot go on, ends all that share it */
-    atomic_ulong *done;  /* operations that ended, for progress */
+    atomic_bool *stop;   /* a loop that fails sets it; all that share it end */
+    atomic_ulong *done;  /* operations so far, for progress */
     uint32_t slot_count; /* of each connection */
     uint32_t key_size;
     const struct workload_values *values; /* not owned */
-    struct inserts *inserts;              /* hears which have ended; may be NULL */
-    bool registered;                      /* values are in registered memory, where there is such */
-    uint16_t id;                          /* unlike that of every other loop that puts */
+    struct inserts *inserts;              /* told of inserts that end; may be NULL */
+    bool registered;                      /* registers the values if the target can */
+    uint16_t id;                          /* unique among the loops that put */
 };
 
 struct loop;
 
-/* Returns 0, OKV_ENOMEM, or why the memory cannot be registered. */
+/* Returns 0, OKV_ENOMEM, or the failure of registering memory. */
 int loop_create(const struct loop_config *config, struct loop **out);
-/* Close the targets first, which may still use its memory. Accepts NULL. */
+/* Close the targets first: they may still use its memory. Accepts NULL. */
 void loop_destroy(struct loop *loop);
 
 struct loop_run_config {
@@ -77,16 +75,15 @@ struct loop_run_config {
     void *user;
     uint32_t depth;       /* of each connection, or of a batch: 1 to slot_count */
     bool batches;         /* gets alone, by get_many */
-    uint64_t deadline_ns; /* of okv_clock_ns(), when nothing more is asked of `next`; 0: none */
+    uint64_t deadline_ns; /* no orders after it; 0: none */
     struct loop_tally *tally;
     struct series *series; /* may be NULL */
 };
 
 /*
- * Goes on until `next` says no more, the deadline has passed or *stop is set, then waits for
- * what is under way. With several connections it never sleeps while something is. Results are added
- * to the tally. Returns 0, or the code that made it impossible to go on, which is also in the
- * tally.
+ * Runs until `next` returns false, the deadline has passed or *stop is set; then waits for the
+ * operations under way. With several connections it never sleeps while operations are under way.
+ * Adds to the tally. Returns 0, or the code that ended the loop, also in the tally.
  */
 int loop_run(struct loop *loop, const struct loop_run_config *config);
 

@@ -1,4 +1,4 @@
-/* What came of operations, and what it counts as. */
+/* Counts and checks the results of a loop. */
 #include <stdio.h>
 #include <string.h>
 
@@ -43,7 +43,7 @@ void loop_note_failure(struct loop *loop, const struct connection *connection, i
     snprintf(tally->why, sizeof tally->why, "%s", why[0] != '\0' ? why : okv_strerror(code));
 }
 
-/* Codes that every later operation would meet too. */
+/* Codes that every later operation would return too. */
 static bool is_final(int code)
 {
     switch (code) {
@@ -87,7 +87,7 @@ void loop_check_success(struct loop *loop, const struct slot *slot, const struct
     }
 }
 
-/* Whether a code other than OKV_OK is an answer; counts it as what it is. */
+/* Counts a miss or a conflict. Returns whether the code is one of them. */
 static bool check_answer(struct loop *loop, const struct slot *slot, int status)
 {
     struct loop_tally *tally = loop->tally;

@@ -1,4 +1,4 @@
-/* What loop.c and loop_results.c share of a loop. */
+/* The state of a loop, for loop.c and loop_results.c. */
 #ifndef OKV_BENCH_LOAD_LOOP_STATE_H
 #define OKV_BENCH_LOAD_LOOP_STATE_H
 
@@ -6,26 +6,26 @@
 
 /* An operation under way. */
 struct slot {
-    uint64_t start_ns; /* when it was due or submitted; 0: not yet */
+    uint64_t start_ns; /* due or submission time; 0: not submitted */
     uint64_t record;
-    size_t value_length; /* of what is put */
+    size_t value_length; /* of a put */
     enum operation operation;
-    bool writes; /* rmw, cas: it is at its put */
+    bool writes; /* rmw, cas: in its put */
     char *key;
-    char *value; /* of a put, or where a get's goes */
+    char *value; /* of a put, or the buffer of a get */
 };
 
-/* A connection and what is under way on it. */
+/* A connection and its operations. */
 struct connection {
     struct target *target;
     struct slot *slots;
     uint32_t *free_slots; /* a stack of indexes */
     uint32_t free_count;
-    uint32_t gathered;            /* commands that are to be submitted; their tags are the slots */
+    uint32_t gathered;            /* commands to submit; their tags are slots */
     struct okv_command *commands; /* gathered, or of a batch */
-    struct okv_result got;        /* by the target's get(): to be collected, */
-    bool has_got;                 /* if there is one */
-    char *memory;                 /* each slot's value and, behind it, its key */
+    struct okv_result got;        /* result of the target's get(), */
+    bool has_got;                 /* not collected yet */
+    char *memory;                 /* of each slot a value, then a key */
     size_t memory_size;
     okv_registration *registration;
 };
@@ -34,32 +34,32 @@ struct loop {
     struct loop_config config;
     struct connection *connections; /* [config.target_count] */
     struct okv_result *results;     /* of a batch */
-    uint32_t next_connection;       /* the connection that gets the next order */
-    size_t echo_max;                /* bytes that an echo may carry */
-    uint64_t now_ns;                /* when results came last */
-    uint64_t counter;               /* of the value put last; unique among loops by its high bits */
+    uint32_t next_connection;       /* index: it gets the next order */
+    size_t echo_max;                /* payload limit of an echo */
+    uint64_t now_ns;                /* time of the latest results */
+    uint64_t counter; /* of the latest put; its high bits make it unique among loops */
 
-    /* of the run under way */
+    /* of the present run */
     const struct loop_run_config *run;
     struct loop_tally *tally;
-    struct histogram *second; /* of the run's series, until */
-    uint64_t second_until_ns; /* then; NULL: there is none */
-    struct loop_order order;  /* what is next, if it is `held` */
+    struct histogram *second; /* of the series, for results before */
+    uint64_t second_until_ns; /* this time; NULL: none */
+    struct loop_order order;  /* the next order, if `held` */
     bool held;
-    bool over; /* nothing more is to be asked for */
+    bool over; /* no more orders */
 };
 
-/* Remembers the first failure, which was on this connection. */
+/* Notes the first failure and its connection. */
 void loop_note_failure(struct loop *loop, const struct connection *connection, int code);
-/* Notes the time of results that have come. */
+/* Results have come: sets the time. */
 void loop_see_results(struct loop *loop);
-/* Whether what a slot is at is a get. */
+/* True while the slot is in a get. */
 bool loop_slot_gets(const struct slot *slot);
-/* Counts the bytes of what succeeded, and sees that it brought what it should. */
+/* Counts the bytes of a success, and checks the value of a get. */
 void loop_check_success(struct loop *loop, const struct slot *slot,
                         const struct okv_result *result);
-/* Counts the result of what is in a slot, which has ended. Returns 0 or a code that every later
- * operation would meet too. */
+/* Counts the result of a slot's operation. Returns 0, or a final code: later operations would fail
+ * alike. */
 int loop_count_result(struct loop *loop, const struct connection *connection,
                       const struct slot *slot, const struct okv_result *result);
 

@@ -10,7 +10,7 @@ void orders_plan_mix(struct orders_plan *plan, const double mix[OPERATION_MIXED_
         sum += mix[i] / 100.0;
         plan->shares[i] = sum;
     }
-    /* Whatever rounding left belongs to the last operation that the mix has. */
+    /* The last operation of the mix absorbs the rounding error. */
     for (int i = OPERATION_MIXED_COUNT - 1; i >= 0; i--) {
         plan->shares[i] = 1.0;
         if (mix[i] > 0)
@@ -69,7 +69,7 @@ uint64_t orders_left(const struct orders *orders)
 
     if (orders->over || orders->end_ns == 0 || orders->plan->distance_ns <= 0 || time_ns <= 0)
         return 0;
-    /* The next one is due for certain. */
+    /* The next order is certain to be due. */
     double count = orders->plan->even ? ceil(time_ns / orders->plan->distance_ns)
                                       : 1 + floor(time_ns / orders->plan->distance_ns);
     return count < (double)orders->remaining ? (uint64_t)count : orders->remaining;
@@ -89,7 +89,7 @@ bool orders_next(void *user, struct loop_order *order)
     if (order->operation == OPERATION_INSERT) {
         if (inserts_take(plan->inserts, &order->record))
             return true;
-        order->operation = OPERATION_PUT; /* one insert is late by a whole window */
+        order->operation = OPERATION_PUT; /* the window is full: one insert is late by all of it */
     }
     uint64_t there = plan->inserts ? inserts_there(plan->inserts) : plan->chooser->records;
     order->record = workload_chooser_next(plan->chooser, &orders->random, there);

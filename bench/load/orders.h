@@ -1,7 +1,5 @@
-/*
- * What a thread does next: an operation of the mix on a record of the distribution and, in an
- * open loop, when.
- */
+/* The orders of a thread: operations of the mix on records of the distribution, in an open loop
+ * with a schedule. */
 #ifndef OKV_BENCH_LOAD_ORDERS_H
 #define OKV_BENCH_LOAD_ORDERS_H
 
@@ -13,40 +11,40 @@
 #include "bench/load/operation.h"
 #include "bench/load/workload.h"
 
-/* What threads share. */
+/* Shared by all threads. */
 struct orders_plan {
     const struct workload_chooser *chooser; /* not owned */
     struct inserts *inserts;                /* not owned; NULL when the mix has none */
-    double shares[OPERATION_MIXED_COUNT];   /* of each operation and those before it, up to 1 */
+    double shares[OPERATION_MIXED_COUNT];   /* cumulative, up to 1 */
     double distance_ns;                     /* open loop: mean time between orders of one thread;
                                                0: closed */
-    bool even;                              /* at that distance, else as a Poisson process */
+    bool even;                              /* a fixed distance, else a Poisson process */
 };
 
-/* `mix` is percentages, whose sum is 100. */
+/* `mix`: percentages with a sum of 100. */
 void orders_plan_mix(struct orders_plan *plan, const double mix[OPERATION_MIXED_COUNT]);
 
-/* One thread's. */
+/* Of one thread. */
 struct orders {
     const struct orders_plan *plan; /* not owned */
     struct workload_random random;
     uint64_t remaining;
-    uint64_t start_ns; /* open loop: of the schedule, */
-    uint64_t end_ns;   /* and when nothing more is due; 0: never */
-    double due_ns;     /* of the next order, after start_ns */
-    bool over;         /* all was ordered */
+    uint64_t start_ns; /* open loop: start of the schedule, */
+    uint64_t end_ns;   /* and its end; 0: none */
+    double due_ns;     /* of the next order, relative to start_ns */
+    bool over;         /* no more orders */
 };
 
-/* Begins a run of `count` operations at most. `phase` is where in the first distance an even
- * schedule begins, 0 to 1. */
+/* Begins a run of at most `count` operations. `phase`, 0 to 1: the start of an even schedule within
+ * its first distance. */
 void orders_begin(struct orders *orders, uint64_t count, uint64_t start_ns, uint64_t end_ns,
                   double phase);
 
 /* A loop_next over struct orders. */
 bool orders_next(void *user, struct loop_order *order);
 
-/* Open loop: orders that were due before the end and were not asked for. Exact at even distances,
- * else what is to be expected of the time that was left. */
+/* Open loop: how many orders were due before the end but never begun. Exact for an even schedule,
+ * else the expected number. */
 uint64_t orders_left(const struct orders *orders);
 
 #endif

@@ -13,11 +13,10 @@
 #include "bench/targets/target.h"
 #include "shared/base/clock.h"
 
-/* Loading is not measured against anything, so it may be quicker than the run, as long as
- * its values take no more memory than this. */
+/* Loading may use a greater depth than the run, as long as its values fit this much memory. */
 #define LOAD_DEPTH 16
 #define LOAD_BYTES (UINT64_C(256) << 20)
-/* What okv's library asks for by itself. */
+/* The default of libokv. */
 #define DEFAULT_CREDITS 16
 #define PROGRESS_MS 500
 
@@ -25,13 +24,13 @@ struct worker {
     struct runner *runner;
     pthread_t thread;
     struct target **targets; /* [options->connections] */
-    uint32_t target_count;   /* that are open */
+    uint32_t target_count;   /* open ones */
     struct loop *loop;
     struct orders orders;
-    uint64_t next_record; /* load: what to put next, */
-    uint64_t end_record;  /* and where this thread's share ends */
+    uint64_t next_record; /* load: the next record to put, */
+    uint64_t end_record;  /* and the end of this thread's share */
     atomic_ulong done;
-    /* of the phase under way */
+    /* of the present phase */
     struct loop_run_config run;
     bool loads;          /* else the mix, */
     uint64_t operations; /* so many */
@@ -58,7 +57,7 @@ struct runner {
     uint32_t running;
 };
 
-/* ---- making and ending -------------------------------------------------- */
+/* ---- connecting --------------------------------------------------------- */
 
 static uint32_t larger(uint32_t a, uint32_t b)
 {
@@ -70,7 +69,7 @@ static uint32_t smaller(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* Operations that a connection may have under way while loading. */
+/* The depth of a connection while loading. */
 static uint32_t load_depth(const struct runner *runner)
 {
     const struct options *options = runner->options;
@@ -80,8 +79,7 @@ static uint32_t load_depth(const struct runner *runner)
     return larger(options->depth, fit < LOAD_DEPTH ? (uint32_t)fit : LOAD_DEPTH);
 }
 
-/* Operations that a connection must be able to have under way. The floor of a batch is as many
- * READs at once. */
+/* The greatest depth that a connection needs. The floor of a batch has as many READs at once. */
 static uint32_t target_depth(const struct runner *runner)
 {
     const struct options *options = runner->options;
@@ -260,7 +258,7 @@ void runner_counters_add(struct okv_counters *into, const struct okv_counters *a
 #undef ADD_COUNTER
 }
 
-/* Of all connections of a worker; zero where there are none. */
+/* Sums over the connections of a worker; zero for peers. */
 static void worker_counters(const struct worker *worker, struct okv_counters *sum)
 {
     static const struct okv_counters zero;
@@ -276,7 +274,7 @@ static void worker_counters(const struct worker *worker, struct okv_counters *su
     }
 }
 
-/* The server's figures; NAN where it has none, or none to give. */
+/* The server's figures; NAN where unknown. */
 static void read_stat(struct runner *runner, struct target_stat *stat)
 {
     struct target *target = first_target(runner);
@@ -307,7 +305,7 @@ static bool next_load(void *user, struct loop_order *order)
     return true;
 }
 
-/* Sets the times of a run, which begins now. */
+/* Sets the times of a run that begins now. */
 static void begin_run(struct worker *worker)
 {
     const struct runner *runner = worker->runner;
@@ -317,7 +315,7 @@ static void begin_run(struct worker *worker)
     worker->run.deadline_ns = length_ns > 0 ? worker->start_ns + length_ns : 0;
     orders_begin(&worker->orders, worker->operations, worker->start_ns, worker->run.deadline_ns,
                  phase);
-    /* In an open loop the orders end by themselves; this is for a server that cannot keep up. */
+    /* The orders of an open loop end by themselves; this limits a server that cannot keep up. */
     if (runner->plan.distance_ns > 0 && length_ns > 0)
         worker->run.deadline_ns += length_ns;
 }
@@ -357,7 +355,7 @@ static void show_progress(const struct runner *runner, const char *label, double
     *shown = done;
 }
 
-/* Waits until no worker runs, with signs of life where wanted. */
+/* Waits until no worker runs, and shows progress if wanted. */
 static void wait_workers(struct runner *runner, const char *label)
 {
     uint64_t start_ns = okv_clock_ns();
@@ -381,7 +379,7 @@ static void wait_workers(struct runner *runner, const char *label)
         fputs("\r\033[K", stderr);
 }
 
-/* Adds up what the workers did. */
+/* Adds up the results of the workers. */
 static void collect_phase(struct runner *runner, struct phase *phase)
 {
     uint64_t start_ns = UINT64_MAX;
@@ -406,7 +404,7 @@ static void collect_phase(struct runner *runner, struct phase *phase)
     phase->seconds = end_ns > start_ns ? (double)(end_ns - start_ns) / 1e9 : 0.0;
 }
 
-/* Starts all workers, whose run is set. Returns 0 or an errno, when some may have started. */
+/* Starts all workers. Returns 0, or an errno; some may have started then. */
 static int start_workers(struct runner *runner, uint32_t seconds, uint32_t *started)
 {
     runner->running = runner->opened;
@@ -425,7 +423,7 @@ static int start_workers(struct runner *runner, uint32_t seconds, uint32_t *star
     return 0;
 }
 
-/* Runs one phase on all workers, whose run is set. It takes so many seconds, 0: unknown. */
+/* Runs one phase on all workers. `seconds`: how long it takes, for progress; 0: unknown. */
 static int run_phase(struct runner *runner, const char *label, uint32_t seconds,
                      struct phase *phase)
 {
@@ -467,7 +465,7 @@ void phase_fini(struct phase *phase)
 
 /* ---- load and run ------------------------------------------------------- */
 
-/* Where the share of worker `index` of `total` begins. */
+/* The start of worker `index`'s share of `total`. */
 static uint64_t share_start(uint64_t total, uint32_t index, uint32_t workers)
 {
     return total / workers * index + (total % workers < index ? total % workers : index);
@@ -506,7 +504,7 @@ int runner_run(struct runner *runner, const char *label, double seconds, uint64_
                                      .depth = get_many > 0 ? get_many : runner->options->depth,
                                      .batches = get_many > 0};
     }
-    /* In an open loop there may be more of them, when operations are late. */
+    /* Late operations of an open loop take more seconds than these. */
     return run_phase(runner, label, runner->plan.distance_ns > 0 ? 0 : (uint32_t)ceil(seconds),
                      phase);
 }

@@ -1,7 +1,7 @@
 /*
- * The threads that measure one target: each has connections of its own, and one loop over them.
- * Connections live through all rounds, threads as long as a phase; several runners, one for each
- * target, take turns.
+ * The threads that measure one target. Each has its own connections and a loop over them.
+ * Connections live through all rounds, threads through one phase. With several targets, each has a
+ * runner, and their phases alternate.
  */
 #ifndef OKV_BENCH_LOAD_RUNNER_H
 #define OKV_BENCH_LOAD_RUNNER_H
@@ -16,7 +16,7 @@
 #include "bench/load/workload.h"
 #include "bench/options.h"
 
-/* What one phase of all threads together came to. */
+/* The results of one phase, of all threads. */
 struct phase {
     struct loop_tally tally;
     struct okv_counters counters; /* of all connections, during the phase; zero for peers */
@@ -24,7 +24,7 @@ struct phase {
     double seconds;       /* from the first thread's start to the last one's end */
     double client_cpu_ms; /* of the threads that measured */
     double server_cpu_ms; /* of the server meanwhile, or NAN */
-    uint64_t not_begun;   /* open loop: about how many were due and not begun in twice the time */
+    uint64_t not_begun; /* open loop: about how many were due but did not begin in twice the time */
     struct target_stat after; /* the server's figures after it */
 };
 
@@ -41,14 +41,13 @@ void runner_destroy(struct runner *runner); /* accepts NULL */
 void runner_info(struct runner *runner, struct target_info *info);
 const struct options *runner_options(const struct runner *runner);
 
-/* Fill *phase, which is to be given to phase_fini() whatever they return. */
-/* Puts every record once. Returns 0 or the code that ended it; its sentence is
- * in the phase's tally. */
+/* Puts every record once. Fills *phase; call phase_fini() in any case. Returns 0 or the code that
+ * ended it, with a sentence in the phase's tally. */
 int runner_load(struct runner *runner, struct phase *phase);
 
-/* Runs the mix for `seconds` (0: no limit) or `operations` of all threads (0: no
- * limit), whichever comes first. In an open loop what is due within `seconds` is done, however
- * late, unless that takes more than twice the time. Returns as runner_load(). */
+/* Runs the mix for `seconds` (0: no limit) or `operations` of all threads (0: no limit), whichever
+ * comes first. An open loop finishes late operations too, for up to twice the time. As
+ * runner_load(). */
 int runner_run(struct runner *runner, const char *label, double seconds, uint64_t operations,
                struct phase *phase);
 

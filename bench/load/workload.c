@@ -67,7 +67,7 @@ uint64_t workload_chooser_rank(const struct workload_chooser *chooser,
     return rank < chooser->records ? rank : chooser->records - 1;
 }
 
-/* Permutes 0 to 2^bits - 1, again and again until the result is a record: at most
+/* Permutes 0 to 2^bits - 1 repeatedly until the result is a record: at most
  * two times on average, as the power of two is less than twice the records. */
 uint64_t workload_chooser_scatter(const struct workload_chooser *chooser, uint64_t rank)
 {
@@ -130,7 +130,7 @@ uint32_t workload_value_size(const struct workload_values *values, uint64_t reco
 {
     if (values->sizes == WORKLOAD_SIZES_FIXED)
         return values->high;
-    /* Another stream than that of the values. */
+    /* A random stream apart from the values'. */
     struct workload_random random = {.state = record ^ UINT64_C(0x6a09e667f3bcc908)};
     if (values->sizes == WORKLOAD_SIZES_UNIFORM)
         return values->low +
@@ -147,7 +147,7 @@ bool workload_key_fits(uint64_t records, size_t size)
 }
 
 /* Eight hexadecimal digits, the last one in the highest byte: each half of a byte in a byte of its
- * own, plus '0', plus what lies between '9' and 'a' where it is above 9. */
+ * own, plus '0', plus the distance between '9' and 'a' where it is above 9. */
 static uint64_t hexadecimal(uint32_t number)
 {
     uint64_t halves = __builtin_bswap32(number);
@@ -179,7 +179,7 @@ void workload_number_key_write(uint64_t record, char *key, size_t size)
     workload_key_write(record, key + 1, size - 1);
 }
 
-/* What word `index` after the counter is. */
+/* Word `index` behind the counter. */
 static uint64_t value_word(uint64_t seed, size_t index)
 {
     return workload_mix(seed + UINT64_C(0x9e3779b97f4a7c15) * (index + 1));

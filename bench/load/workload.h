@@ -1,8 +1,8 @@
 /*
- * What is asked for: which records, under which keys, with which values.
+ * The workload: which records, and their keys and values.
  *
- * Everything follows from the record's number and a counter, so that a value
- * that comes back can be checked without remembering what was stored.
+ * Keys and values are functions of the record's number and a counter, so any value that comes back
+ * can be checked without a memory of what was stored.
  */
 #ifndef OKV_BENCH_LOAD_WORKLOAD_H
 #define OKV_BENCH_LOAD_WORKLOAD_H
@@ -53,7 +53,7 @@ static inline uint64_t workload_random_below(struct workload_random *random, uin
 /*
  * WORKLOAD_LATEST: Zipfian over how recently a record was inserted, the newest the most
  * popular (YCSB D). WORKLOAD_HOTSPOT: a share of the operations (hot_operations) goes to
- * a share of the records (hot_records), uniformly within each part.
+ * a share of the records (hot_records), uniformly within each share.
  */
 enum workload_distribution {
     WORKLOAD_UNIFORM,

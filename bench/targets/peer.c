@@ -18,7 +18,7 @@
 #define TIMEOUT_MS_DEFAULT 5000
 #define OUTPUT_BYTES 65536
 #define INPUT_BYTES 65536
-/* How long to look before sleeping. */
+/* How long a wait polls before it sleeps. */
 #define SPIN_NS 100000
 
 /* ---- opening ------------------------------------------------------------ */
@@ -149,12 +149,12 @@ int peer_lose(struct peer *peer, int error)
 
 static int open_socket(struct peer *peer, const char *uri, char *why, size_t why_size)
 {
-    struct peer_place place = {.scheme = peer->protocol->scheme,
-                               .server = peer->protocol->server,
-                               .port = peer->protocol->port};
+    struct peer_address address = {.scheme = peer->protocol->scheme,
+                                   .server = peer->protocol->server,
+                                   .port = peer->protocol->port};
 
     peer->fd =
-        peer_connect(&place, uri, &peer->is_unix, peer->path, sizeof peer->path, why, why_size);
+        peer_connect(&address, uri, &peer->is_unix, peer->path, sizeof peer->path, why, why_size);
     return peer->fd >= 0 ? OKV_OK : peer->fd;
 }
 
@@ -195,7 +195,7 @@ static int receive_socket(struct peer *peer, bool *some)
         int rc = got > 0 ? peer->protocol->decode(peer, input, (size_t)got) : OKV_OK;
         if (rc != OKV_OK)
             return rc;
-        /* Less than there was room for: nothing more is there, as a further look would find. */
+        /* A partial read: no more bytes have come. */
     } while (got < 0 || got == (ssize_t)sizeof input);
     return OKV_OK;
 }
@@ -215,7 +215,7 @@ static int check_time(struct peer *peer)
                      (unsigned long long)(peer->timeout_ns / 1000000u));
 }
 
-/* Moves operations on, without blocking. Returns 0 or the target's failure. */
+/* Sends and receives without blocking. Returns 0 or the target's failure. */
 static int advance(struct peer *peer)
 {
     bool some = false;
@@ -351,7 +351,7 @@ int peer_get_many(struct target *target, const struct okv_command *commands,
         submitted += taken;
         if (rc != OKV_OK && rc != OKV_EAGAIN && ended == submitted)
             return rc;
-        /* The server answers in order: what has ended are the first. */
+        /* The server answers in order, so the first have ended. */
         int got = peer_poll(target, results + ended, (int)(submitted - ended));
         if (got < 0)
             return got;

@@ -1,13 +1,13 @@
 /*
- * What peers behind a stream of bytes share: the connection, and the operations under way, which
- * such a server answers in the order in which they were sent.
+ * Peers behind a stream of bytes: the connection, and the operations under way. Such a server
+ * answers requests in order.
  *
- * A protocol writes a request for each command and takes the bytes that come back; what it
- * reads there is the server's, so it trusts no length and no name in it.
+ * A protocol writes a request for each command and parses the bytes that come back. These are input
+ * from the network: it trusts no length and no name in them.
  *
- * Waiting looks for up to 0.1 ms, giving the processor up in between, before it sleeps: a client
- * that slept at once would charge the peer its own wake-up, and one that never gave way would keep
- * a server on the same processor from answering.
+ * A wait polls for up to 0.1 ms, with yields in between, before it sleeps. To sleep at once would
+ * charge the client's wake-up to the peer; never to yield would starve a server on the same
+ * processor.
  */
 #ifndef OKV_BENCH_TARGETS_PEER_H
 #define OKV_BENCH_TARGETS_PEER_H
@@ -18,7 +18,7 @@
 
 #include "bench/targets/target.h"
 
-/* One that was submitted and whose result was not polled yet. */
+/* An operation from its submission until its result is polled. */
 struct peer_operation {
     struct okv_result result;
     uint64_t since_ns; /* of okv_clock_ns() */
@@ -30,14 +30,14 @@ struct peer_operation {
 
 struct peer;
 
-/* What carries the bytes. None of these waits, but to connect. */
+/* The carrier of the bytes. Only open() blocks. */
 struct peer_wire {
     /* Sets fd and path. Returns 0, or an OKV_E code with a sentence in `why`. */
     int (*open)(struct peer *peer, const char *uri, char *why, size_t why_size);
     void (*close)(struct peer *peer);
-    /* Sends what can be sent of the output. Returns 0, or what peer_fail() returned. */
+    /* Sends as much output as possible. Returns 0, or the result of peer_fail(). */
     int (*send)(struct peer *peer);
-    /* Gives what has come to decode(); *some is whether that was anything. Returns likewise. */
+    /* Passes received bytes to decode(); *some: there were any. Returns likewise. */
     int (*receive)(struct peer *peer, bool *some);
 };
 
@@ -45,77 +45,79 @@ extern const struct peer_wire peer_socket; /* TCP, or a Unix socket */
 
 struct peer_protocol {
     const char *scheme; /* "redis" */
-    const char *server; /* whom to start when nobody listens: "redis-server" */
+    const char *server; /* the program to start: "redis-server" */
     const char *port;   /* when the URI has none */
     const struct peer_wire *wire;
     /* Writes a request with peer_write(). Returns 0, OKV_ENOMEM, or OKV_EUNSUPPORTED when this
-     * server cannot do that: nothing was written then. */
+     * server does not offer the command; nothing is written then. */
     int (*encode)(struct peer *peer, const struct okv_command *command);
-    /* Takes all of these bytes; ends operations with peer_waiting() and peer_end(). Returns 0, or
-     * what peer_fail() returned. */
+    /* Parses all of these bytes; ends operations with peer_waiting() and peer_end(). Returns 0, or
+     * the result of peer_fail(). */
     int (*decode)(struct peer *peer, const char *bytes, size_t length);
 };
 
-/* Begins every target of this kind. */
+/* The first member of every target of this kind. */
 struct peer {
     struct target target;
     const struct peer_protocol *protocol;
-    int fd;     /* poll() finds it readable when something has come */
-    void *line; /* its wire's own */
+    int fd;     /* readable when bytes have come */
+    void *line; /* state of the wire */
     bool is_unix;
     uint64_t timeout_ns;
     char path[256]; /* "10.0.0.1:6379", or the socket */
 
-    char *output; /* what is to be sent: from output_sent to output_length */
+    char *output; /* unsent from output_sent to output_length */
     size_t output_sent;
     size_t output_length;
     size_t output_size;
 
-    /* A ring of those that were submitted. Positions only rise: polled <= answered <= pushed. */
+    /* A ring of operations. Positions only rise: polled <= answered <= pushed. */
     struct peer_operation *ring;
     uint32_t ring_mask;
     uint32_t depth;
-    uint32_t polled;   /* up to here the results were polled, */
-    uint32_t answered; /* up to here they have their results */
+    uint32_t polled;   /* results before it were polled */
+    uint32_t answered; /* operations before it have results */
     uint32_t pushed;
 
     int code; /* the target's failure, or OKV_OK */
     char why[320];
 };
 
-/* Connects; on failure nothing is left to be closed. */
+/* Connects; after a failure there is nothing to close. */
 int peer_open(struct peer *peer, const struct peer_protocol *protocol,
               const struct target_config *config, char *why, size_t why_size);
-/* Closes and frees what peer_open made, not `peer` itself. */
+/* Undoes peer_open(); does not free `peer` itself. */
 void peer_fini(struct peer *peer);
 
-/* For a protocol or a wire. */
+/* ---- for protocols and wires ---- */
+
 int peer_write(struct peer *peer, const void *bytes, size_t length);
-/* The operation that the next answer is about, or NULL. */
+/* The operation of the next answer, or NULL. */
 struct peer_operation *peer_waiting(struct peer *peer);
-/* It has its result, with this status. */
+/* Ends the operation with this status. */
 void peer_end(struct peer *peer, struct peer_operation *operation, int status);
-/* Copies a get's value to where it belongs; returns its status. */
+/* Copies a get's value to its buffer; returns its status. */
 int peer_deliver(struct peer_operation *operation, const char *value, size_t length);
-/* The server ended the connection, or (errno) it failed. Returns what peer_fail() does. */
+/* The server closed the connection, or it failed with this errno. Returns as peer_fail(). */
 int peer_lose(struct peer *peer, int error);
-/* The target is of no use any more; operations under way end. Returns `code`. */
+/* The target is unusable: ends the operations under way. Returns `code`. */
 int peer_fail(struct peer *peer, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Remembers what the server said when it refused one operation. */
+/* Keeps the server's text about an operation that it refused. */
 void peer_note(struct peer *peer, const char *words, size_t length);
 
-/* For opening and stat, when no operation is under way: sends what was written, as one operation
- * whose answer goes to buffer[0..size). Blocks. Returns its status; *length is the answer's. */
+/* Sends a request while no operation is under way, and waits: for open and stat. The answer goes to
+ * buffer[0..size), its length to *length. Returns its status. */
 int peer_ask(struct peer *peer, const void *request, size_t request_length, char *buffer,
              size_t size, size_t *length);
 
-/* Functions of struct target_ops. */
+/* ---- for struct target_ops ---- */
+
 int peer_submit(struct target *target, const struct okv_command *commands, size_t count,
                 size_t *accepted);
 int peer_poll(struct target *target, struct okv_result *results, int max);
 int peer_wait(struct target *target, int timeout_ms);
-/* Gets that are under way together, as deep as the target goes. */
+/* A batch of gets, at the target's depth. */
 int peer_get_many(struct target *target, const struct okv_command *commands,
                   struct okv_result *results, size_t count);
 const char *peer_why(struct target *target);

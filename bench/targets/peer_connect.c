@@ -15,9 +15,9 @@
 
 #define CONNECT_TIMEOUT_MS 3000
 
-/* One address to try, and what to say about it. */
+/* An attempt to connect, and its error message. */
 struct attempt {
-    const struct peer_place *place;
+    const struct peer_address *address;
     const char *path;
     char *why;
     size_t why_size;
@@ -29,12 +29,12 @@ static int complain(const struct attempt *attempt, int error)
     case ECONNREFUSED:
     case ENOENT:
         snprintf(attempt->why, attempt->why_size, "no server listens at %s: start %s there",
-                 attempt->path, attempt->place->server);
+                 attempt->path, attempt->address->server);
         return OKV_EREFUSED;
     case ETIMEDOUT:
         snprintf(attempt->why, attempt->why_size,
                  "no answer from %s within %d ms: see that the address is right and %s runs there",
-                 attempt->path, CONNECT_TIMEOUT_MS, attempt->place->server);
+                 attempt->path, CONNECT_TIMEOUT_MS, attempt->address->server);
         return OKV_ETIMEDOUT;
     case EACCES:
     case EPERM:
@@ -105,7 +105,7 @@ static int connect_tcp(const struct attempt *attempt, const char *host, const ch
     freeaddrinfo(found);
     if (fd < 0)
         return complain(attempt, -fd);
-    /* A request is small and nothing follows it: without this it might wait for company. */
+    /* Nagle's algorithm would delay small requests. */
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     return fd;
 }
@@ -133,13 +133,13 @@ int peer_split_host(char *text, const char **host, const char **port)
     return OKV_OK;
 }
 
-int peer_connect(const struct peer_place *place, const char *uri, bool *is_unix, char *path,
+int peer_connect(const struct peer_address *address, const char *uri, bool *is_unix, char *path,
                  size_t path_size, char *why, size_t why_size)
 {
-    struct attempt attempt = {.place = place, .path = path, .why = why, .why_size = why_size};
+    struct attempt attempt = {.address = address, .path = path, .why = why, .why_size = why_size};
     const char *rest = strstr(uri, "://");
     const char *host = NULL;
-    const char *port = place->port;
+    const char *port = address->port;
     char text[256];
 
     rest = rest ? rest + 3 : "";
@@ -157,7 +157,7 @@ int peer_connect(const struct peer_place *place, const char *uri, bool *is_unix,
     return connect_tcp(&attempt, host, port);
 
 bad_uri:
-    snprintf(why, why_size, "give %s://HOST[:PORT] or %s:///PATH-OF-A-SOCKET", place->scheme,
-             place->scheme);
+    snprintf(why, why_size, "give %s://HOST[:PORT] or %s:///PATH-OF-A-SOCKET", address->scheme,
+             address->scheme);
     return OKV_EURI;
 }

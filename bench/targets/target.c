@@ -19,11 +19,11 @@
 #define LMDB_OPS NULL
 #endif
 
-/* By what a URI begins with. */
+/* Kinds of targets, by the prefix of the URI. */
 static const struct {
     const char *scheme;
     const struct target_ops *ops; /* NULL: not built in */
-    const char *needs;            /* to be built in; NULL: it always is */
+    const char *needs;            /* a library; NULL: always built in */
 } kinds[] = {
     {"rdma", &target_okv_ops, NULL},
     {"local", &target_okv_ops, NULL},

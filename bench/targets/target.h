@@ -1,9 +1,9 @@
 /*
- * What operations are sent to: a connection to okv, or to a peer that it is compared with.
+ * A target: a connection to okv, or to a peer that okv is compared with.
  *
- * Commands and results are okv's (<okv.h>), whoever serves them: a peer's target does as
- * much of a command as the peer can, and ends the others with OKV_EUNSUPPORTED. A target
- * belongs to one thread at a time, as a handle of okv does.
+ * Commands and results are those of <okv.h> for every target. A peer's target ends a command that
+ * the peer does not offer with OKV_EUNSUPPORTED. A target belongs to one thread at a time, like a
+ * handle of okv.
  *
  *   rdma://HOST[:PORT][?source=ADDRESS]   okv          target_okv.c
  *   local:///PATH                         okv
@@ -27,11 +27,11 @@ struct target_config {
     const char *uri;
     uint32_t timeout_ms;  /* of each operation; 0: the target's own default */
     uint32_t depth;       /* operations under way at once */
-    uint32_t credits;     /* okv: requests to ask for; 0: the library's default */
+    uint32_t credits;     /* okv: to request; 0: the library's default */
     uint32_t value_bytes; /* of the largest value */
 };
 
-/* For people and for the report; strings live as long as the target. */
+/* A description for the report; strings live as long as the target. */
 struct target_info {
     const char *kind;      /* "okv", "redis", "valkey", "memcached", "lmdb" */
     const char *transport; /* "rdma", "local", "tcp", "unix", "process" */
@@ -42,12 +42,12 @@ struct target_info {
     uint64_t region_bytes; /* okv; else 0 */
 };
 
-/* What the server counts about itself; NAN where it does not. */
+/* The server's own counts; NAN where unknown. */
 struct target_stat {
     double cpu_ms;       /* of its process since it began, all threads */
     double items;        /* in the table */
     double user_bytes;   /* of keys and values */
-    double memory_bytes; /* that they take: okv: index and heap in use */
+    double memory_bytes; /* in use for them; okv: index and heap */
 };
 
 struct target_ops {
@@ -63,12 +63,11 @@ struct target_ops {
     int (*wait)(struct target *target, int timeout_ms);
     int (*get_many)(struct target *target, const struct okv_command *commands,
                     struct okv_result *results, size_t count);
-    /* One get, blocking, for a caller with nothing else under way; *result as of a poll. NULL:
-     * none. */
+    /* One blocking get while nothing else is under way; *result as of a poll. NULL: not offered. */
     void (*get)(struct target *target, const struct okv_command *command,
                 struct okv_result *result);
-    const char *(*why)(struct target *target); /* "" or a sentence about what ended it */
-    /* Blocks for a moment; no operation is under way. Returns 0 or an OKV_E code. */
+    const char *(*why)(struct target *target); /* "", or a sentence about its failure */
+    /* Blocks briefly. Call it while no operation is under way. Returns 0 or an OKV_E code. */
     int (*stat)(struct target *target, struct target_stat *stat);
     /* okv's own counts; NULL: none. */
     void (*counters)(struct target *target, struct okv_counters *counters);
@@ -76,14 +75,14 @@ struct target_ops {
     okv *(*handle)(struct target *target);
 };
 
-/* Begins every kind of target. */
+/* The first member of every kind of target. */
 struct target {
     const struct target_ops *ops;
 };
 
-/* The kind of target that a URI names; NULL: none of those that were built in. */
+/* The kind of target that a URI names; NULL: unknown or not built in. */
 const struct target_ops *target_ops_of(const char *uri);
-/* A sentence about a URI that has none of those: what to do about it. Writes to `why`. */
+/* Writes to `why` what to do about such a URI. */
 void target_refuse(const char *uri, char *why, size_t why_size);
 
 extern const struct target_ops target_okv_ops;

@@ -1,11 +1,10 @@
 /*
- * LMDB in this process: what a store without a server costs. Every operation is done when it is
- * submitted, in a transaction of its own, since each is to be as durable and as fresh as okv's:
- * seen by every later get, in memory.
+ * LMDB in this process: the cost of a store without a server. submit() executes every operation in
+ * a transaction of its own. Like okv's it is not durable, but every later get sees it.
  *
- * What favours it: no flush to the disk ever (MDB_NOSYNC), writes into the map and not by write(2)
- * (MDB_WRITEMAP, MDB_NOMEMINIT), a read transaction that is renewed and not made for each get (the
- * batches of get_many share one), no read-ahead. In /dev/shm there is no disk at all.
+ * Settings that favour LMDB: no flush to disk (MDB_NOSYNC), writes into the map (MDB_WRITEMAP,
+ * MDB_NOMEMINIT), renewed read transactions (get_many uses one per batch), no read-ahead. In
+ * /dev/shm there is no disk at all.
  */
 #include <errno.h>
 #include <limits.h>
@@ -23,12 +22,12 @@
 
 #define SCHEME "lmdb://"
 #define READERS_MAX 1024
-/* Of a map: its pages are only taken as they are written, but writing beyond what the file
- * system has is a signal and no error. */
+/* Sizes of the map. Pages are allocated when they are written, but a full file system then raises
+ * SIGBUS instead of an error. */
 #define MAP_SHARE_OF_FREE 0.75
 #define MAP_BYTES_MAX (UINT64_C(64) << 30)
 
-/* An environment that targets of this process have open. */
+/* An environment that one or more targets have open. */
 struct environment {
     struct environment *next;
     char *directory; /* as realpath() has it */
@@ -37,20 +36,19 @@ struct environment {
     MDB_dbi table;
 };
 
-/* LMDB must not open a file twice in one process: its locks would be lost with the first that is
- * closed. So targets of all threads share what is open, and this is the one thing that kv-bench
- * keeps outside of a structure. */
+/* A process must not open an LMDB file twice: the first close would drop all locks. So the targets
+ * of all threads share their environments, in the only global state of kv-bench. */
 static pthread_mutex_t environments_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct environment *environments;
 
 struct lmdb_target {
     struct target target;
     struct environment *environment;
-    MDB_txn *reader; /* between gets it is reset */
+    MDB_txn *reader; /* reset between gets */
     struct okv_result *results;
     uint32_t depth;
-    uint32_t count; /* results that were not polled, */
-    uint32_t first; /* from here on, in a ring */
+    uint32_t count; /* results to poll, */
+    uint32_t first; /* in a ring from here on */
     char version[32];
     char why[320];
 };
@@ -82,7 +80,7 @@ static int code_of(int rc)
     }
 }
 
-/* How large the map may be, or 0. */
+/* The largest possible map, or 0. */
 static size_t map_bytes(const char *directory)
 {
     struct statvfs room;
@@ -144,7 +142,7 @@ free_environment:
     return rc;
 }
 
-/* The environment of a directory, which is there; opens it for its first user. */
+/* The environment of an existing directory; its first user opens it. */
 static int environment_take(const char *directory, struct environment **out)
 {
     struct environment *at;
@@ -320,7 +318,7 @@ static int lmdb_poll(struct target *base, struct okv_result *results, int max)
     return count;
 }
 
-/* Nothing is ever under way. */
+/* submit() has completed everything. */
 static int lmdb_wait(struct target *base, int timeout_ms)
 {
     struct lmdb_target *target = (struct lmdb_target *)base;
@@ -357,7 +355,7 @@ static int lmdb_get_many(struct target *base, const struct okv_command *commands
 
 /* ---- the target ------------------------------------------------------------ */
 
-/* Makes the directory if it is not there, and names it as realpath() does. */
+/* Creates the directory if necessary. Returns its realpath(). */
 static int find_directory(const char *uri, char *directory, char *why, size_t why_size)
 {
     const char *path = uri + strlen(SCHEME);
@@ -378,7 +376,7 @@ static int find_directory(const char *uri, char *directory, char *why, size_t wh
     return OKV_OK;
 }
 
-/* Of the library that runs, which need not be the one whose header was compiled in. */
+/* The version of the library that is linked at run time. */
 static void name_version(struct lmdb_target *target)
 {
     int major = 0;
@@ -455,7 +453,7 @@ static const char *lmdb_why(struct target *base)
     return ((struct lmdb_target *)base)->why;
 }
 
-/* Its CPU time is the client's own. */
+/* There is no server: the CPU time is the client's own. */
 static int lmdb_stat(struct target *base, struct target_stat *stat)
 {
     struct lmdb_target *target = (struct lmdb_target *)base;

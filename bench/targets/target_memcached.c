@@ -1,4 +1,4 @@
-/* memcached, by its meta commands: text, pipelined, answered in their order. */
+/* memcached, by its meta commands: a pipelined text protocol. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,22 +9,22 @@
 
 #define KEY_BYTES_MAX 250
 #define STATS_BYTES 16384
-/* Of one line of an answer. */
+/* The limit of a line of an answer. */
 #define LINE_BYTES 2048
-/* Of a request, without its value. */
+/* The limit of a request without its value. */
 #define REQUEST_BYTES (KEY_BYTES_MAX + 128)
-/* What an item takes of item_size_max besides its value. */
+/* Overhead of an item within item_size_max. */
 #define ITEM_OVERHEAD_BYTES (KEY_BYTES_MAX + 128)
-/* The first version whose meta commands have today's form. */
+/* The first version with the present form of meta commands. */
 #define VERSION_MAJOR 1
 #define VERSION_MINOR 6
 #define VERSION_PATCH 10
 
 struct memcached_target {
     struct peer peer;
-    char line[LINE_BYTES]; /* the beginning of a line whose end has not come */
+    char line[LINE_BYTES]; /* an incomplete line */
     size_t line_length;
-    bool in_value; /* a value is coming: */
+    bool in_value; /* in the middle of a value */
     uint64_t value_length;
     uint64_t value_taken; /* of it and its line end */
     char number[24];      /* the value of an incr */
@@ -44,7 +44,7 @@ static int malformed(struct peer *peer, const char *what)
     return peer_fail(peer, OKV_EPROTO, "%s sent %s: is that a memcached?", peer->path, what);
 }
 
-/* Bytes that are no value of a request are not kept. */
+/* A value that nothing asked for is dropped. */
 static void take_value(struct memcached_target *target, const char *bytes, size_t length)
 {
     struct peer_operation *operation = peer_waiting(&target->peer);
@@ -89,7 +89,7 @@ static void end_value(struct memcached_target *target)
     peer_end(&target->peer, operation, status);
 }
 
-/* Takes bytes of a value. Returns how many, or 0 when it does not end as it should. */
+/* Consumes bytes of a value. Returns how many; 0: the end of the line is wrong. */
 static size_t decode_value(struct memcached_target *target, const char *bytes, size_t length)
 {
     static const char line_end[] = "\r\n";
@@ -112,7 +112,7 @@ static size_t decode_value(struct memcached_target *target, const char *bytes, s
     return part;
 }
 
-/* The flags of an answer that are of interest: c, the version, and s, the size. */
+/* Parses the flags c, the version, and s, the size. */
 static void read_flags(const char *flags, struct peer_operation *operation)
 {
     for (const char *at = flags; (at = strchr(at, ' ')); at++) {
@@ -210,7 +210,7 @@ static int decode_line(struct memcached_target *target, const char *line)
     return rc == OKV_OK ? OKV_OK : malformed(peer, "what is no answer of its");
 }
 
-/* Takes bytes of a line. Returns how many, or 0 when it is too long or the target has failed. */
+/* Consumes bytes of a line. Returns how many; 0: it is too long, or the target has failed. */
 static size_t decode_text(struct memcached_target *target, const char *bytes, size_t length)
 {
     const char *end = memchr(bytes, '\n', length);
@@ -262,7 +262,7 @@ static void add_word(struct request *request, const char *word)
     add(request, word, strlen(word));
 }
 
-/* Its words are what this costs most, so without printf. */
+/* By hand: printf would dominate the cost of a request. */
 static void add_number(struct request *request, const char *word, uint64_t number)
 {
     char digits[20];
@@ -276,7 +276,7 @@ static void add_number(struct request *request, const char *word, uint64_t numbe
     add(request, digits + at, sizeof digits - at);
 }
 
-/* A key stands in the line of a command, so it can have neither blanks nor line ends. */
+/* A key is a word in the line of a command: no blanks, no line ends. */
 static bool takes_key(const struct okv_command *command)
 {
     const unsigned char *key = command->key;
@@ -289,7 +289,7 @@ static bool takes_key(const struct okv_command *command)
     return true;
 }
 
-/* Times are in seconds here, so short ones cannot be asked for. */
+/* No ttl: memcached counts in seconds. */
 static int add_put(struct request *request, const struct okv_command *command)
 {
     if (command->flags & OKV_WITH_TTL)
@@ -313,7 +313,7 @@ static int add_delete(struct request *request, const struct okv_command *command
     return OKV_OK;
 }
 
-/* Numbers are unsigned here, and less than 0 becomes 0: only additions are the same. */
+/* Numbers are unsigned and stop at 0, so only additions are comparable. */
 static int add_incr(struct request *request, const struct okv_command *command)
 {
     if (command->delta < 0)
@@ -381,7 +381,7 @@ static const struct peer_protocol memcached_protocol = {.scheme = "memcached",
                                                         .encode = encode,
                                                         .decode = decode};
 
-/* Asks for something whose answer is lines, up to the one that begins with `last`. */
+/* Sends a request whose answer is lines, up to the one that begins with `last`. */
 static int ask_text(struct memcached_target *target, const char *request, const char *last,
                     char *text, size_t size)
 {

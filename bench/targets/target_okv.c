@@ -1,4 +1,4 @@
-/* okv as a target: its handle. */
+/* okv as a target: a handle. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static int target_open(const struct target_config *config, struct target **out, 
         .timeout_ms = config->timeout_ms,
         .depth = config->depth,
         .credits = config->credits,
-        /* Times of waiting for a server to come back, and of its empty table, are no figures. */
+        /* A reconnect would spoil the results: it takes time, and the table may be empty. */
         .reconnect = OKV_RECONNECT_NEVER,
     };
     struct target_okv *target = calloc(1, sizeof *target);
@@ -102,7 +102,7 @@ static const char *target_why(struct target *target)
     return okv_why(handle_of(target));
 }
 
-/* A figure of the server's text, or NAN. */
+/* A figure from the server's text, or NAN. */
 static double figure(const char *text, const char *name)
 {
     size_t length = strlen(name);

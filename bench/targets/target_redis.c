@@ -8,12 +8,12 @@
 
 #include "bench/targets/target_redis.h"
 
-/* Of Redis: proto-max-bulk-len. An answer that is longer is none. */
+/* Redis's proto-max-bulk-len: no answer is longer. */
 #define VALUE_BYTES_MAX (512u << 20)
 #define INFO_BYTES 65536
 #define ARGUMENTS_MAX 6
 
-/* What the reader found in an answer. */
+/* A parsed answer. */
 struct reply {
     int type;
     int status; /* of a value that was delivered */
@@ -31,8 +31,8 @@ struct redis_target {
 
 /* ---- answers --------------------------------------------------------------- */
 
-/* A value goes at once to where it belongs; what follows is kept for take_reply(). Parts of an
- * array, which no request here is answered with, are not looked at. */
+/* Copies a value straight to its buffer; reply_end() handles the rest. Elements of an array are
+ * ignored: no request here has one for an answer. */
 static void *found_string(const redisReadTask *task, char *bytes, size_t length)
 {
     struct redis_target *target = task->privdata;
@@ -74,13 +74,13 @@ static void *found_nil(const redisReadTask *task)
     return &target->reply;
 }
 
-/* Nothing was allocated. */
+/* Replies are not allocated. */
 static void forget(void *reply)
 {
     (void)reply;
 }
 
-/* hiredis does not change it. Other types are left to it, and are not our `reply` then. */
+/* Not const only because hiredis takes it so. Replies of other types are hiredis's own. */
 static redisReplyObjectFunctions reply_functions = {.createString = found_string,
                                                     .createInteger = found_integer,
                                                     .createNil = found_nil,
@@ -126,7 +126,7 @@ static int malformed(struct peer *peer, const char *what)
                      peer->protocol->server);
 }
 
-static int take_reply(struct redis_target *target)
+static int reply_end(struct redis_target *target)
 {
     struct peer_operation *operation = peer_waiting(&target->peer);
 
@@ -156,7 +156,7 @@ int redis_target_decode(struct peer *peer, const char *bytes, size_t length)
             break;
         if (found != &target->reply)
             return malformed(peer, "an answer of another kind");
-        int rc = take_reply(target);
+        int rc = reply_end(target);
         if (rc != OKV_OK)
             return rc;
     }
@@ -263,7 +263,7 @@ static const struct peer_protocol redis_protocol = {.scheme = "redis",
                                                     .encode = redis_target_encode,
                                                     .decode = redis_target_decode};
 
-/* The server's INFO, as a text of lines. */
+/* Asks for the server's INFO, a text of lines. */
 static int ask_info(struct peer *peer, char *text, size_t size)
 {
     size_t length = 0;
@@ -273,7 +273,7 @@ static int ask_info(struct peer *peer, char *text, size_t size)
     return rc;
 }
 
-/* "7.0.15", or "8.1.0 of Valkey", which calls itself a Redis besides. */
+/* "7.0.15", or "8.1.0 of Valkey": Valkey also reports a version of Redis. */
 static void read_version(struct redis_target *target, const char *info)
 {
     const char *valkey = strstr(info, "\nvalkey_version:");
@@ -303,7 +303,7 @@ int redis_target_open(const struct target_ops *ops, const struct peer_protocol *
     if (!target->reader)
         goto free_memory;
     target->reader->privdata = target;
-    target->reader->maxbuf = 0; /* no limit: a buffer that was needed once is kept */
+    target->reader->maxbuf = 0; /* no limit: keep a buffer once allocated */
     rc = peer_open(&target->peer, protocol, config, why, why_size);
     if (rc != OKV_OK)
         goto free_reader;

@@ -1,4 +1,4 @@
-/* Redis's protocol, for a target that carries it in another way than through a socket. */
+/* Redis's protocol, for a target over another wire than a socket. */
 #ifndef OKV_BENCH_TARGETS_TARGET_REDIS_H
 #define OKV_BENCH_TARGETS_TARGET_REDIS_H
 

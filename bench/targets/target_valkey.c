@@ -1,11 +1,10 @@
 /*
  * valkey-server over RDMA: Redis's protocol, carried by libvalkey.
  *
- * Valkey writes both directions into the receiver's buffer (WRITE with immediate data). libvalkey
- * sends without waiting for a completion, and finds what has come by the completion channel and an
- * epoll descriptor, which this looks at as peer_wait() looks at a socket. Its own functions that
- * read would wait for an answer; they are called when there is something, and only while an
- * answer is under way. Bytes are read where the server wrote them.
+ * Both sides WRITE with immediate data into the receiver's buffer. libvalkey sends without waiting
+ * for a completion. It learns of received data by the completion channel, behind an epoll
+ * descriptor that peer_wait() polls like a socket. Its read functions block, so this file calls
+ * them only when data has come and an answer is under way. Bytes are parsed in place.
  */
 #include <errno.h>
 #include <poll.h>
@@ -28,7 +27,7 @@ static void register_rdma(void)
     valkeyInitiateRdma();
 }
 
-/* Often libvalkey has no words for it: its error is 0, and yet there is no connection. */
+/* libvalkey may report error 0 without a connection. */
 static int complain(const struct peer *peer, const valkeyContext *context, char *why,
                     size_t why_size)
 {
@@ -108,7 +107,7 @@ static int lose_rdma(struct peer *peer)
                      context->err != 0 ? context->errstr : "the connection failed");
 }
 
-/* All of it: libvalkey waits for room with the server if there is none. */
+/* Sends everything: libvalkey waits for room in the server's buffer. */
 static int send_rdma(struct peer *peer)
 {
     valkeyContext *context = peer->line;
