@@ -14,7 +14,7 @@ enum { STATUS_DONE = 0, STATUS_USAGE = 2, STATUS_FAILED = 3 };
 
 #define LABEL_TEXT 320
 
-/* The program's state: a runner for each target, and what they found. */
+/* The state of the program: a runner for each target, and the report. */
 struct bench {
     struct options options;
     struct report *report;
@@ -27,7 +27,7 @@ static int fail(const char *what, const char *why)
     return STATUS_FAILED;
 }
 
-/* What to do about a phase that could not be finished. */
+/* Advice about a phase that failed. */
 static const char *advice(int code)
 {
     switch (code) {
@@ -80,7 +80,7 @@ static int run_load(struct bench *bench, uint32_t target)
     return fail_phase(label_of(bench, target, "load", label), &into->load.tally);
 }
 
-/* Its latencies are left out, but not what it found wrong. */
+/* Drops its latencies, keeps its errors. */
 static int run_warmup(struct bench *bench, uint32_t target)
 {
     struct report_target *into = &bench->report->targets[target];
@@ -123,7 +123,7 @@ static int run_round(struct bench *bench, uint32_t target, uint32_t round)
     return STATUS_DONE;
 }
 
-/* Every other round backwards, so that none always follows the same other. */
+/* In reverse order every other round, so that no target always follows the same one. */
 static int run_rounds(struct bench *bench)
 {
     uint32_t count = bench->options.target_count;
@@ -154,7 +154,7 @@ static int measure(struct bench *bench)
 
 /* ---- before and after --------------------------------------------------- */
 
-/* Before the run, whose result would be lost if it could not be written after it. */
+/* Checks before the run: results that cannot be written would be lost. */
 static int check_output(const char *name)
 {
     int error = name ? output_check(name) : 0;
@@ -187,7 +187,7 @@ static int write_output(const struct report *report, const char *name,
     return fail(name, why);
 }
 
-/* Where the rounds of a target go. */
+/* Allocates the rounds of a target. */
 static int make_room(struct bench *bench, struct report_target *target)
 {
     const struct options *options = &bench->options;
@@ -255,7 +255,7 @@ static int judge(const struct bench *bench, uint32_t index)
                       &target->tally);
 }
 
-/* Whether there is something to be read: a run that broke in its first round has no figures. */
+/* True when any round was finished. */
 static bool has_figures(const struct bench *bench, int status)
 {
     for (uint32_t i = 0; status != STATUS_DONE && i < bench->options.target_count; i++) {
@@ -265,7 +265,7 @@ static bool has_figures(const struct bench *bench, int status)
     return status == STATUS_DONE;
 }
 
-/* Says which latencies of an open loop are those of a server that was asked for too much. */
+/* Warns about an open loop whose rate was too high for the server. */
 static void note_not_begun(const struct bench *bench)
 {
     char label[LABEL_TEXT];
@@ -290,7 +290,7 @@ static bool is_stdout(const char *name)
     return name && strcmp(name, "-") == 0;
 }
 
-/* Prints and writes what there is. */
+/* Prints and writes the report. */
 static int publish(const struct bench *bench, int status)
 {
     const struct options *options = &bench->options;
@@ -332,7 +332,7 @@ int main(int argc, char **argv)
     bench.report = calloc(1, sizeof *bench.report);
     if (!bench.report)
         return fail("start", "out of memory");
-    /* The command line first, as it was given: reading options cuts it. */
+    /* First of all: parsing options modifies the command line. */
     environment_read(&bench.report->environment, argc, argv);
     options_parse(&bench.options, argc, argv);
     bench.report->options = &bench.options;

@@ -152,7 +152,7 @@ static const char about[] =
     "Exit status: 0 done and every value right, 2 usage, 3 could not reach the server or finish, "
     "or a value was wrong.";
 
-/* What was said, before defaults that depend on each other are filled in. */
+/* The command line while it is parsed. */
 struct command_line {
     struct options *options;
     bool mix_given;
@@ -162,9 +162,9 @@ struct command_line {
     bool no_load;
 };
 
-/* ---- one by one --------------------------------------------------------- */
+/* ---- single options ----------------------------------------------------- */
 
-/* Options about what is stored and asked for. */
+/* Options about items and operations. */
 static error_t parse_content(int key, char *text, struct argp_state *state)
 {
     struct command_line *line = state->input;
@@ -217,7 +217,7 @@ static error_t parse_content(int key, char *text, struct argp_state *state)
     }
 }
 
-/* Options about how much is done. */
+/* Options about the amount of work. */
 static error_t parse_amount(int key, char *text, struct argp_state *state)
 {
     struct command_line *line = state->input;
@@ -270,15 +270,15 @@ static error_t parse_amount(int key, char *text, struct argp_state *state)
     }
 }
 
-/* ---- together ----------------------------------------------------------- */
+/* ---- combinations ------------------------------------------------------- */
 
-/* YCSB's workloads, where no other option says otherwise. */
+/* Applies a YCSB workload; explicit options override it. */
 static void settle_workload(const struct command_line *line)
 {
     static const struct {
         char name;
-        enum operation other; /* than get, */
-        double percent;       /* of it */
+        enum operation other; /* besides get */
+        double percent;       /* of `other` */
         enum workload_distribution distribution;
     } workloads[] = {
         {'a', OPERATION_PUT, 50, WORKLOAD_ZIPFIAN}, {'b', OPERATION_PUT, 5, WORKLOAD_ZIPFIAN},
@@ -302,7 +302,7 @@ static void settle_workload(const struct command_line *line)
     }
 }
 
-/* Refuses what does not go together. */
+/* Refuses options that contradict each other. */
 static void check_together(struct argp_state *state, const struct command_line *line)
 {
     const struct options *options = line->options;
@@ -349,7 +349,7 @@ static void default_target(struct options *options)
     options->target_count = 1;
 }
 
-/* Makes of each server as many targets as there are numbers of threads. */
+/* Makes one target for each server and number of threads. */
 static void spread_threads(struct argp_state *state, struct options *options)
 {
     struct options_target servers[OPTIONS_TARGETS_MAX];
@@ -377,7 +377,7 @@ static void spread_threads(struct argp_state *state, struct options *options)
     options->target_count = made;
 }
 
-/* Fills in what depends on several options. */
+/* Fills in defaults that depend on several options. */
 static void settle(struct argp_state *state, struct command_line *line)
 {
     struct options *options = line->options;
@@ -405,7 +405,7 @@ static void settle(struct argp_state *state, struct command_line *line)
     spread_threads(state, options);
 }
 
-/* "URI" or "NAME=URI". Cuts `text`. */
+/* Adds the target "URI" or "NAME=URI". Splits `text` in place. */
 static void read_target(struct argp_state *state, char *text, struct options *options)
 {
     char *equals = strchr(text, '=');

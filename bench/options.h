@@ -18,50 +18,50 @@ struct options {
         const char *name; /* in the report: the URI unless it was given */
         const char *uri;
         uint32_t threads;
-        bool load; /* it stores the records: of one server, only the first does */
+        bool load; /* stores the records: the first target of each server */
     } targets[OPTIONS_TARGETS_MAX];
     uint32_t target_count;
-    char names[OPTIONS_TARGETS_MAX][OPTIONS_NAME_TEXT]; /* where threads are part of them */
-    bool server_named;                     /* by -s or OKV_SERVER, not the well-known path */
-    char well_known[OKV_DEFAULT_URI_TEXT]; /* what the uri points to when it was not named */
+    char names[OPTIONS_TARGETS_MAX][OPTIONS_NAME_TEXT]; /* names with the number of threads */
+    bool server_named;                                  /* by -s or OKV_SERVER */
+    char well_known[OKV_DEFAULT_URI_TEXT];              /* the default URI, if none was named */
 
-    /* what is stored */
+    /* stored items */
     uint32_t key_size;
     struct workload_values values;
     bool load;      /* put every record first, once on each server */
-    bool load_only; /* and nothing else */
+    bool load_only; /* only load */
 
-    /* what is asked for */
+    /* operations */
     char workload; /* 'a' to 'f', 0: none was named */
     struct workload_choice choice;
     double mix[OPERATION_MIXED_COUNT]; /* percentages; their sum is 100 */
     uint64_t seed;
 
-    /* how much of it */
+    /* amount */
     uint64_t operations; /* per round, of all threads; 0: as many as fit `seconds` */
     double seconds;      /* per round; 0: until `operations` are done */
     double warmup;       /* seconds */
     double rate;         /* open loop: operations per second of all threads; 0: closed */
-    bool even;           /* open loop: at even distances; else as a Poisson process */
-    uint32_t threads[OPTIONS_TARGETS_MAX]; /* what is compared: most often one number */
+    bool even;           /* open loop: fixed distances; else a Poisson process */
+    uint32_t threads[OPTIONS_TARGETS_MAX]; /* numbers to compare, usually one */
     uint32_t threads_count;
     uint32_t connections; /* of each thread */
-    uint32_t depth;       /* operations that each connection keeps under way */
-    uint32_t get_many;    /* gets of a batch; 0: operations one by one */
+    uint32_t depth;       /* operations under way per connection */
+    uint32_t get_many;    /* gets of a batch; 0: no batches */
     uint32_t rounds;
     uint32_t timeout_ms; /* 0: the target's default */
     bool floor;
-    bool registered; /* values are read into registered memory */
+    bool registered; /* READ values into registered memory */
 
     /* output */
     bool progress;
     const char *json; /* NULL: none; "-": stdout */
     const char *csv;  /* as json */
-    const char *hdr;  /* NULL: none; else what the names of histogram files begin with */
+    const char *hdr;  /* prefix of the histogram files; NULL: none */
 };
 
-/* Fills `options` from the command line. On a usage error, and for --help and
- * --version, it ends the program. */
+/* Fills `options` from the command line. Ends the program on a usage error, and for --help and
+ * --version. */
 void options_parse(struct options *options, int argc, char **argv);
 
 #endif

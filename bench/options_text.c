@@ -8,9 +8,9 @@
 
 #include "shared/base/size.h"
 
-#define VALUE_MAX (UINT64_C(1) << 30) /* the server's own limit is below, and its to tell */
-#define TRACE_MAX 65536               /* what is longer is one value in half a million */
-/* Percentages may be off by what their decimals cannot say. */
+#define VALUE_MAX (UINT64_C(1) << 30) /* the server reports its own, lower limit */
+#define TRACE_MAX 65536               /* one value in half a million is longer */
+/* Percentages are rounded to their decimals. */
 #define MIX_SLACK 1e-6
 
 uint64_t options_read_count(struct argp_state *state, const char *option, const char *text,
@@ -82,7 +82,7 @@ uint32_t options_read_size(struct argp_state *state, const char *option, const c
     return (uint32_t)size;
 }
 
-/* The operation whose name these bytes are, or OPERATION_COUNT. */
+/* The operation with this name, or OPERATION_COUNT. */
 static enum operation find_operation(const char *name, size_t length)
 {
     for (int i = 0; i < OPERATION_MIXED_COUNT; i++) {
@@ -93,8 +93,8 @@ static enum operation find_operation(const char *name, size_t length)
     return OPERATION_COUNT;
 }
 
-/* Reads "NAME=PERCENT" at *at and moves on behind it. Returns the operation, or OPERATION_COUNT
- * when it is none or was named before. */
+/* Parses "NAME=PERCENT" at *at and moves behind it. Returns the operation; OPERATION_COUNT: wrong,
+ * or named before. */
 static enum operation read_share(const char **at, double mix[OPERATION_MIXED_COUNT])
 {
     size_t length = strcspn(*at, "=,");
@@ -110,7 +110,7 @@ static enum operation read_share(const char **at, double mix[OPERATION_MIXED_COU
                                                                         : OPERATION_COUNT;
 }
 
-/* Gives what is missing to 100 to whom it belongs. Returns whether the sum is 100 then. */
+/* Adds the missing percentage to gets, else to puts. Returns whether the sum is 100 then. */
 static bool complete_mix(double mix[OPERATION_MIXED_COUNT])
 {
     double sum = 0;

@@ -21,8 +21,8 @@ double options_read_real(struct argp_state *state, const char *option, const cha
 /* Bytes, with an optional binary unit. */
 uint32_t options_read_size(struct argp_state *state, const char *option, const char *text,
                            uint64_t low, uint64_t high);
-/* "get=95,put=5", in any order: percentages. What is missing to 100 is of gets when they are not
- * named, else of puts when those are not. */
+/* "get=95,put=5", in any order: percentages. The rest to 100 goes to gets if they are not
+ * named, else to puts if those are not. */
 void options_read_mix(struct argp_state *state, const char *text,
                       double mix[OPERATION_MIXED_COUNT]);
 enum workload_distribution options_read_distribution(struct argp_state *state, const char *text);

@@ -10,27 +10,26 @@
 #include "bench/floor/floor_gets.h"
 #include "shared/base/clock.h"
 
-/* Operations of a slice: many times the depth, as the start and the end of a
- * slice have fewer under way. */
+/* Operations of a slice: many times the depth, because its start and end have fewer under way. */
 #define SLICE_OPERATIONS 256
 #define SLICE_DEPTHS 16
-/* Requests take longer than READs, so their slices are shorter; pings are compared with nothing. */
-#define SLICE_REQUEST_PART 4
-#define SLICE_PING_PART 16
-/* Gets that show where items are. */
+/* Slices of requests are shorter: they take longer than READs. Pings only wake the server. */
+#define SLICE_REQUEST_DIVISOR 4
+#define SLICE_PING_DIVISOR 16
+/* Gets that find out whether items are in extents. */
 #define SAMPLE_GETS 64
 #define STRETCH_SECONDS 0.5
 /* Longer than a server spins before it sleeps. */
 #define SETTLE_MS 50
 #define PROGRESS_NS 500000000u
-/* okv_bench_read() takes no more. */
+/* The limit of okv_bench_read(). */
 #define PROBE_BUCKETS_MAX 64u
 
-/* Tallies of a round: of the slices of each kind, and of what is not to be compared. */
+/* Tallies of a round: one for each kind, and one for operations that are not compared. */
 #define TALLY_APART FLOOR_KIND_COUNT
 #define TALLY_COUNT (FLOOR_KIND_COUNT + 1)
 
-/* A round under way. */
+/* The present round. */
 struct floor {
     const struct options *options;
     struct runner_first first;
@@ -38,18 +37,18 @@ struct floor {
     struct floor_round *round;
     struct loop_tally *tallies; /* [TALLY_COUNT] */
     struct loop_tally *tally;   /* the caller's */
-    struct floor_copy copy;     /* without memory unless over local:// */
+    struct floor_copy copy;     /* local:// only */
     struct floor_gets gets;
-    uint64_t *samples; /* [slice] of a slice of READs */
+    uint64_t *samples; /* [slice], of READs */
     uint32_t slice;
     uint32_t read_depth;
-    enum operation operation; /* of the slice under way, */
-    uint64_t remaining;       /* and how many are left of it */
+    enum operation operation; /* of the present slice, */
+    uint64_t remaining;       /* and how many are left */
 };
 
 static const struct floor_kind_of {
     const char *name;
-    enum operation operation; /* that it is, but for copies and READs */
+    enum operation operation; /* unused for copies and READs */
 } kinds[FLOOR_KIND_COUNT] = {
     [FLOOR_COPY] = {.name = "copy"},
     [FLOOR_READ] = {.name = "read"},
@@ -96,8 +95,8 @@ static void count_slice(struct floor_round *round, enum floor_kind kind, uint64_
     round->seconds[kind] += (double)total_ns / 1e9;
 }
 
-/* Does `count` operations of one kind, or as many as fit before the deadline (0: none). Those
- * that are to be compared are counted as the kind's, and their time. */
+/* Runs `count` operations of one kind, or as many as fit before the deadline (0: none). If
+ * `compared`, they count for the kind. */
 static int run_operations(struct floor *floor, enum floor_kind kind, uint64_t count,
                           uint64_t deadline_ns, bool compared)
 {
@@ -177,20 +176,20 @@ static void run_copies(struct floor *floor, bool compared)
         count_slice(round, FLOOR_COPY, floor->slice, total_ns);
 }
 
-/* While READs and gets are measured the server falls asleep: pings, which are compared with
- * nothing, wake it, so that puts and echos find it alike. */
+/* The server falls asleep during READs and gets. Pings wake it, so that puts and echos find it in
+ * the same state. */
 static const enum floor_kind slice_order[FLOOR_KIND_COUNT] = {
     FLOOR_COPY, FLOOR_READ, FLOOR_GET, FLOOR_PING, FLOOR_PUT, FLOOR_ECHO,
 };
 
-/* One slice of each kind; every other time backwards. */
+/* One slice of each kind, in reverse order every other time. */
 static int run_slices(struct floor *floor, bool backwards, bool compared)
 {
     int rc = OKV_OK;
 
     for (int i = 0; i < FLOOR_KIND_COUNT && rc == OKV_OK; i++) {
         enum floor_kind kind = slice_order[backwards ? FLOOR_KIND_COUNT - 1 - i : i];
-        uint32_t part = kind == FLOOR_PING ? SLICE_PING_PART : SLICE_REQUEST_PART;
+        uint32_t divisor = kind == FLOOR_PING ? SLICE_PING_DIVISOR : SLICE_REQUEST_DIVISOR;
         if (kind == FLOOR_COPY)
             run_copies(floor, compared);
         else if (kind == FLOOR_READ)
@@ -198,7 +197,7 @@ static int run_slices(struct floor *floor, bool backwards, bool compared)
         else if (kind == FLOOR_GET)
             rc = run_gets(floor, compared);
         else
-            rc = run_operations(floor, kind, floor->slice / part, 0, compared);
+            rc = run_operations(floor, kind, floor->slice / divisor, 0, compared);
     }
     return rc;
 }
@@ -212,7 +211,7 @@ static void sleep_ms(unsigned ms)
     nanosleep(&time, NULL);
 }
 
-/* The server's CPU time so far; NAN when its figures do not have it. */
+/* The server's CPU time so far; NAN if unknown. */
 static int server_cpu_ms(struct floor *floor, double *ms)
 {
     struct target *target = floor->first.target;
@@ -225,7 +224,7 @@ static int server_cpu_ms(struct floor *floor, double *ms)
     return OKV_OK;
 }
 
-/* Gets alone, then nothing, between readings of the server's CPU time. */
+/* Runs gets alone, then nothing, and reads the server's CPU time around both. */
 static int run_stretch(struct floor *floor)
 {
     struct floor_round *round = floor->round;
@@ -237,7 +236,7 @@ static int run_stretch(struct floor *floor)
         return rc;
     uint64_t gets = round->counters.gets;
     uint64_t start_ns = okv_clock_ns();
-    /* No READs run beside these gets: their latencies are not to be compared. */
+    /* Not compared: no READs alternate with these gets. */
     rc = run_operations(floor, FLOOR_GET, UINT64_MAX, start_ns + (uint64_t)(STRETCH_SECONDS * 1e9),
                         false);
     if (rc != OKV_OK)
@@ -265,7 +264,7 @@ static int run_round(struct floor *floor, uint32_t number)
     uint64_t wanted = options->operations > 0 ? options->operations : UINT64_MAX;
     uint64_t shown_ns = 0;
     uint64_t done = 0;
-    /* The first of each kind finds caches as the rest of the program left them. */
+    /* A first slice of each kind warms the caches. */
     int rc = run_slices(floor, false, false);
     uint64_t deadline_ns =
         options->seconds > 0 ? okv_clock_ns() + (uint64_t)(options->seconds * 1e9) : UINT64_MAX;
@@ -287,9 +286,9 @@ static int run_round(struct floor *floor, uint32_t number)
     return rc;
 }
 
-/* Bytes of the raw READ that a get is compared with: a bucket or, of an extent, the value, since a
- * key that is not long is in the bucket. Whether an item is in an extent is for the server to
- * decide, and where buckets are full small ones are too: some gets show what most are. */
+/* Bytes of the raw READ: a bucket, or the value if items are in extents (a key is usually in the
+ * bucket). The server decides which items are in extents, also small ones when buckets are full, so
+ * some gets find out what most are. */
 static int choose_read_bytes(struct floor *floor, const struct okv_info *info)
 {
     const struct options *options = floor->options;
@@ -310,7 +309,7 @@ static int choose_read_bytes(struct floor *floor, const struct okv_info *info)
     return OKV_OK;
 }
 
-/* Memory for the round; over local:// that to copy from, too. */
+/* Allocates the memory of a round; over local:// also the source of copies. */
 static int floor_prepare(struct floor *floor)
 {
     const struct options *options = floor->options;
@@ -335,7 +334,7 @@ static int floor_prepare(struct floor *floor)
     return rc == OKV_OK ? rc : note_failure(floor, rc, "no memory to copy buckets from");
 }
 
-/* Gives the tallies of the round to the caller. */
+/* Merges the tallies of the round into the caller's. */
 static void floor_finish(struct floor *floor)
 {
     for (int i = 0; floor->tallies && i < TALLY_COUNT; i++) {
@@ -350,7 +349,7 @@ static void floor_finish(struct floor *floor)
     floor_copy_fini(&floor->copy);
 }
 
-/* As many as fill the depths evenly, with whole batches. */
+/* Rounded to whole depths or batches. */
 static uint32_t slice_of(const struct options *options)
 {
     uint32_t batch = options->get_many > 0 ? options->get_many : 1;
@@ -389,7 +388,7 @@ int floor_round_run(struct runner *runner, uint32_t number, struct floor_round *
     return rc;
 }
 
-/* ---- what it comes to ---------------------------------------------------- */
+/* ---- figures ------------------------------------------------------------- */
 
 static double ratio(double a, double b)
 {

@@ -1,23 +1,22 @@
 /*
- * How far gets are from the floor under them, and puts from theirs.
+ * The floor: how close gets are to raw READs, and puts to echos.
  *
- * The floor of a get is a raw READ: of one bucket or, where values are in extents, of
- * as many bytes as an item has, up to 64 buckets. That of a put is an echo: a request
- * with as many bytes, which the server drops, and a reply as long. All are on the same
- * connection, at the same depth. What is compared alternates in small slices within each
- * round, so that whatever else the machine does meets all of them alike.
+ * The floor of a get is a raw READ of one bucket or, for values in extents, of the item's bytes, up
+ * to 64 buckets. The floor of a put is an echo: a request with as many bytes, which the server
+ * drops, and a reply as long as a put's. All use the same connection at the same depth. Their
+ * slices alternate within a round, so that noise of the machine meets all of them alike.
  *
- * Over local:// a READ is a copy. There the floor is also given without any of okv: what it
- * takes to copy a bucket from a random place of as much memory as the index has, and to hash
- * the copy as its check does.
+ * Over local:// a READ is a copy. There the floor also has a plain copy, without okv: it copies a
+ * bucket from a random address in as much memory as the index has, and hashes the copy as okv's
+ * check does.
  *
- * Latencies are compared by their medians. The rate of a slice is its operations over the time
- * from its first submission to its last result, and that of a round the median of its slices:
- * a machine that stands still for a while spoils one of them. With --get-many a get's slice
- * is batches, each of as many READs as it has keys at once, and its rate counts keys.
+ * Latencies are compared by their medians. The rate of a slice is its operations over the time from
+ * its first submission to its last result. The rate of a round is the median of its slices, so a
+ * stall of the machine spoils one slice only. With --get-many a slice of gets consists of batches,
+ * each with one READ per key at once, and its rate counts keys.
  *
- * Each round ends with a stretch of gets alone, for the server's CPU time, and as long a
- * stretch of nothing to compare that with.
+ * Each round ends with a stretch of gets alone and an equally long stretch of nothing. They compare
+ * the server's CPU time.
  */
 #ifndef OKV_BENCH_FLOOR_FLOOR_H
 #define OKV_BENCH_FLOOR_FLOOR_H
@@ -40,20 +39,20 @@ enum floor_kind {
 
 struct floor_round {
     uint32_t read_bytes; /* of each raw READ */
-    bool read_whole;     /* those are all that a get has to fetch */
-    bool echo_whole;     /* an echo has all that a put has */
+    bool read_whole;     /* a raw READ fetches as much as a get */
+    bool echo_whole;     /* an echo carries as much as a put */
     struct histogram latency[FLOOR_KIND_COUNT];
-    struct histogram pace[FLOOR_KIND_COUNT]; /* of each slice: ps for an operation, or a key */
-    double seconds[FLOOR_KIND_COUNT];        /* of all slices of a kind */
-    struct okv_counters counters;            /* of all gets, those of the stretch too */
+    struct histogram pace[FLOOR_KIND_COUNT]; /* of each slice: ps per operation or key */
+    double seconds[FLOOR_KIND_COUNT];        /* all slices of a kind */
+    struct okv_counters counters;            /* of all gets, also of the stretch */
     double stretch_seconds;
     uint64_t stretch_gets;
-    bool cpu_known;        /* the server tells its CPU time */
-    double cpu_gets_ms;    /* it, during the stretch of gets */
-    double cpu_nothing_ms; /* and during the stretch of nothing */
+    bool cpu_known;        /* the server reports its CPU time */
+    double cpu_gets_ms;    /* during the stretch of gets */
+    double cpu_nothing_ms; /* during the stretch of nothing */
 };
 
-/* What a round comes to; 0 where there is nothing to compare with. */
+/* The figures of a round; 0 where there is nothing to compare. */
 struct floor_figures {
     double p50_us[FLOOR_KIND_COUNT];
     double p99_us[FLOOR_KIND_COUNT];
@@ -68,9 +67,9 @@ struct floor_figures {
 /* "read", "get"; static. */
 const char *floor_kind_name(enum floor_kind kind);
 
-/* Runs round `number` (from 1) on the runner's first connection, which is okv's; values are
- * of one size. What came of all is added to `tally`, though not the gets' latencies. Returns 0, or
- * a code with its sentence in the tally. */
+/* Runs round `number` (from 1) on the runner's first connection, to okv, with values of one size.
+ * Adds all counts to `tally`, but not the latencies of gets. Returns 0, or a code with a sentence
+ * in the tally. */
 int floor_round_run(struct runner *runner, uint32_t number, struct floor_round *round,
                     struct loop_tally *tally);
 

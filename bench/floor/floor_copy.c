@@ -8,12 +8,12 @@
 #include "shared/base/clock.h"
 #include "shared/format/hash.h"
 
-/* The most that is taken for it: many times any cache. */
+/* The limit of the source: many times any cache. */
 #define MEMORY_MAX (UINT64_C(1) << 30)
-/* A bucket of any server fits. */
+/* Fits a bucket of any server. */
 #define BUCKET_MAX 65536
 
-/* A mapping that is shared costs a reader the same as the server's region does. */
+/* A shared mapping costs a reader as much as the server's region. */
 int floor_copy_init(struct floor_copy *copy, uint64_t buckets, uint32_t bucket_bytes)
 {
     uint64_t most = MEMORY_MAX / bucket_bytes;

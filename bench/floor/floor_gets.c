@@ -5,7 +5,7 @@
 
 #include "shared/base/clock.h"
 
-/* Memory for the values of a slice; where that is not enough it is run in parts. */
+/* The limit of memory for values; a slice with more runs in pieces. */
 #define VALUES_MAX (UINT64_C(64) << 20)
 #define POLL_MAX 64
 #define WAIT_MS 100
@@ -83,8 +83,8 @@ static void take_result(struct floor_get *get, const struct okv_result *result, 
     get->status = result->status;
 }
 
-/* Submits the next ones, as many as `depth` allows. Returns 0, or why none of them was taken while
- * none is under way. */
+/* Submits as many gets as `depth` allows. Returns 0, or the reason why none was accepted while none
+ * is under way. */
 static int submit(struct floor_gets *gets, uint32_t count, uint32_t *submitted, uint32_t done)
 {
     uint32_t room = gets->depth - (*submitted - done);
@@ -101,7 +101,7 @@ static int submit(struct floor_gets *gets, uint32_t count, uint32_t *submitted, 
     return *submitted > done ? OKV_OK : rc;
 }
 
-/* One at a time, as a caller with nothing else to do would. */
+/* Depth 1: blocking gets. */
 static int run_alone(struct floor_gets *gets, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {

@@ -7,12 +7,12 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The build says it when it knows. */
+/* The build defines it if git is there. */
 #ifndef OKV_GIT
 #define OKV_GIT ""
 #endif
 
-/* What the first processor's line in /proc/cpuinfo that begins with `name` says, or "". */
+/* The value of `name` for the first processor in /proc/cpuinfo, or "". */
 static void read_cpu_line(const char *name, char *out, size_t size)
 {
     char *line = NULL;
@@ -46,7 +46,7 @@ static void read_cpu(struct environment *environment)
     environment->cpus = sysconf(_SC_NPROCESSORS_ONLN);
 }
 
-/* The command line as it could be typed again, unless it has quotes itself. */
+/* The command line, quoted for a shell, except for single quotes within an argument. */
 static void join_command(char *out, size_t size, int argc, char **argv)
 {
     size_t used = 0;

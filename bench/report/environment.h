@@ -1,4 +1,4 @@
-/* What a measurement was made on, for its report. */
+/* The machine of a measurement, for its report. */
 #ifndef OKV_BENCH_REPORT_ENVIRONMENT_H
 #define OKV_BENCH_REPORT_ENVIRONMENT_H
 
@@ -10,8 +10,8 @@ struct environment {
     char machine[80];
     char cpu[160]; /* model, or "unknown" */
     long cpus;
-    bool emulated;      /* the processor is software: its microseconds are of no other machine */
-    bool is_virtual;    /* under a hypervisor, which may take the processor away */
+    bool emulated;      /* the processor is software: times mean nothing elsewhere */
+    bool is_virtual;    /* under a hypervisor, which may preempt */
     const char *git;    /* of the sources, or "" */
     char command[1024]; /* cut when longer */
 };

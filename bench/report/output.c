@@ -41,9 +41,9 @@ int output_check(const char *name)
     return access(name, W_OK) == 0 ? 0 : errno;
 }
 
-/* Sets *path to what `name` stands for when that is a file, or may become one, which another can be
- * renamed to; else to NULL. Returns 0 or an errno. */
-static int find_place(const char *name, char **path)
+/* Sets *path to the resolved name if it is a regular file or does not exist, else to NULL. Returns
+ * 0 or an errno. */
+static int resolve(const char *name, char **path)
 {
     struct stat there;
     bool exists = stat(name, &there) == 0;
@@ -51,7 +51,7 @@ static int find_place(const char *name, char **path)
     *path = NULL;
     if (exists ? !S_ISREG(there.st_mode) : lstat(name, &there) == 0)
         return 0;
-    /* Not in place of a symbolic link, but of what it points to. */
+    /* Replaces the target of a symbolic link, not the link. */
     *path = exists ? realpath(name, NULL) : strdup(name);
     if (!*path)
         return errno;
@@ -69,12 +69,13 @@ static void output_fini(struct output *output)
     *output = (struct output){.file = NULL};
 }
 
-/* The part, with the rights of what it will replace. Returns 0 or an errno. */
+/* Creates the temporary file, with the mode of the file that it will replace. Returns 0 or an
+ * errno. */
 static int part_open(struct output *output)
 {
     struct stat there;
 
-    unlink(output->part); /* of a run that was killed and had this pid */
+    unlink(output->part); /* left by a killed run with this pid */
     output->file = fopen(output->part, "wx");
     if (!output->file)
         return errno;
@@ -94,7 +95,7 @@ int output_begin(struct output *output, const char *name)
         output->file = stdout;
         return 0;
     }
-    int error = find_place(name, &output->path);
+    int error = resolve(name, &output->path);
     if (error)
         return error;
     if (output->path && asprintf(&output->part, "%s.%d.part", output->path, (int)getpid()) < 0) {

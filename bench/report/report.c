@@ -12,7 +12,7 @@
 /* Room for a number. */
 #define NUMBER_TEXT 32
 
-/* In as many digits as a glance takes: 3 or more, none behind the point that say nothing. */
+/* At least 3 significant digits, without meaningless decimals. */
 static const char *number_text(double number, char text[NUMBER_TEXT])
 {
     double size = fabs(number);
@@ -25,7 +25,7 @@ static const char *number_text(double number, char text[NUMBER_TEXT])
     return text;
 }
 
-/* The median, and the least and the most where there are several rounds. */
+/* The median; with several rounds also the least and the greatest. */
 static void print_spread(const struct report_spread *spread, uint32_t rounds, FILE *out)
 {
     char median[NUMBER_TEXT], min[NUMBER_TEXT], max[NUMBER_TEXT];
@@ -226,7 +226,7 @@ static void print_latency(const struct report_target *target, const struct repor
     putc('\n', out);
 }
 
-/* What an open loop did not come to, whose latencies are not in the table. */
+/* Operations that an open loop did not begin: the table has no latencies of them. */
 static void print_not_begun(const struct report_target *target, FILE *out)
 {
     uint64_t left = 0, begun = 0;
@@ -314,14 +314,14 @@ static void print_floor(const struct report *report, const struct report_target 
             rounds->rounds > 1 ? "; medians of the rounds" : "");
     for (int i = 0; i < FLOOR_KIND_COUNT; i++)
         print_floor_kind(rounds, (enum floor_kind)i, out);
-    /* One copy is made at a time. */
+    /* Copies run one at a time. */
     if (options->depth == 1 && options->get_many == 0 &&
         report_rounds_spread(rounds, REPORT_GET_OVER_COPY, &spread))
         print_figure(rounds, REPORT_GET_OVER_COPY, "get / copy and hash, p50", out);
     if (options->get_many == 0)
         print_figure(rounds, REPORT_GET_OVER_READ, "get / READ, p50", out);
     print_figure(rounds, REPORT_GET_RATE_OVER_READ, "get / READ, rate", out);
-    /* The greater the rate, the less the time: the least and the most change places. */
+    /* A greater rate is a lesser time: swap the least and the greatest. */
     if (options->get_many > 0 && report_rounds_spread(rounds, REPORT_GET_RATE_OVER_READ, &spread))
         fprintf(out, "  %-32s%10s   (%s to %s)\n", "time per key / time per READ",
                 number_text(1 / spread.median, median), number_text(1 / spread.max, min),

@@ -1,4 +1,4 @@
-/* What was measured, as a table for people and as files for programs: docs/benchmarking.md. */
+/* Results, as a table for people and as files for programs: docs/benchmarking.md. */
 #ifndef OKV_BENCH_REPORT_REPORT_H
 #define OKV_BENCH_REPORT_REPORT_H
 
@@ -15,10 +15,10 @@
 /* Of one target. */
 struct report_target {
     const struct options_target *target;
-    struct target_info info; /* its strings are the first connection's */
+    struct target_info info; /* its strings belong to the first connection */
     bool loaded;
     struct phase load;
-    uint32_t rounds;           /* that were finished */
+    uint32_t rounds;           /* finished ones */
     struct phase *run;         /* [options->rounds]; NULL with --floor or --load-only */
     struct floor_round *floor; /* [options->rounds], or NULL without */
     struct loop_tally tally;   /* of everything */
@@ -30,30 +30,30 @@ struct report {
     struct report_target targets[OPTIONS_TARGETS_MAX];
 };
 
-/* A row of numbers over the rounds. */
+/* A figure over all rounds. */
 struct report_spread {
     double median;
     double min;
     double max;
 };
 
-/* The spread of values[0..count), which are sorted; count is not 0. */
+/* Sorts values[0..count) and returns their spread; count is not 0. */
 struct report_spread report_spread(double *values, uint32_t count);
 
-/* Whether all that was asked of a target was done and every value was right. */
+/* True when every operation was done and every value was right. */
 bool report_target_good(const struct report *report, const struct report_target *target);
 
-/* Prints nothing when no round was finished. With several targets, how each compares with the
- * first, by the ratios of each round. */
+/* Prints the table; nothing without a finished round. With several targets also the ratios of each
+ * to the first, by round. */
 void report_print(const struct report *report, FILE *out);
 
-/* Each returns 0, or -1 when it could not be made or written. */
+/* Each returns 0, or -1 without memory or on a write error. */
 int report_write_json(const struct report *report, FILE *out);
 int report_write_csv(const struct report *report, FILE *out);
 /* One file for each target and operation: PREFIX.TARGET.OPERATION.hgrm. */
 int report_write_hdr(const struct report *report, const char *prefix);
 
-/* Parts of these: a field of CSV, in quotes where it needs them; one histogram. */
+/* A field of CSV, quoted if necessary; one histogram. */
 void report_csv_text(const char *text, FILE *out);
 int report_hdr_text(const struct histogram *latency, FILE *out);
 

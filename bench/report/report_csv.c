@@ -21,7 +21,7 @@ void report_csv_text(const char *text, FILE *out)
         putc('"', out);
 }
 
-/* What is not known is left empty. */
+/* An unknown value is an empty field. */
 static void write_number(double number, FILE *out)
 {
     putc(',', out);

@@ -26,7 +26,7 @@ double report_wire_bytes(const struct phase *phase)
     uint64_t bytes = counters->read_bytes + counters->request_bytes + counters->reply_bytes;
     uint64_t operations = report_operations(&phase->tally);
 
-    /* Peers do not count theirs. */
+    /* Peers have no counters. */
     return bytes > 0 && operations > 0 ? (double)bytes / (double)operations : NAN;
 }
 
@@ -54,7 +54,7 @@ uint64_t report_counter(const struct report_target *target, size_t offset)
     return total;
 }
 
-/* ---- a round's ----------------------------------------------------------- */
+/* ---- a round ----------------------------------------------------------- */
 
 static const char *const phase_names[REPORT_PHASE_FIGURES] = {
     [REPORT_RATE] = "operations_per_second",
@@ -109,7 +109,7 @@ static const char *const floor_names[REPORT_FLOOR_FIGURES] = {
     [REPORT_FLOOR_READS_PER_GET] = "reads_per_get",
 };
 
-/* A figure of 0 is one that could not be made. */
+/* 0 means unknown. */
 static double known(double value)
 {
     return value > 0 ? value : NAN;
@@ -141,7 +141,7 @@ int report_rounds_init(struct report_rounds *rounds, const struct report_target 
         .figures = floor ? (uint32_t)REPORT_FLOOR_FIGURES : (uint32_t)REPORT_PHASE_FIGURES,
         .rounds = target->rounds,
     };
-    /* One more: calloc(0) may give NULL. */
+    /* One more: calloc(0) may return NULL. */
     rounds->values = calloc((size_t)rounds->rounds + 1, rounds->figures * sizeof *rounds->values);
     if (!rounds->values)
         return -1;
@@ -184,7 +184,7 @@ static double value_of(const struct report_rounds *rounds, uint32_t round, uint3
     return rounds->values[(size_t)round * rounds->figures + figure];
 }
 
-/* The spread of a figure, or of its ratios when there is another to compare with. */
+/* The spread of a figure, or of its ratios to another target. */
 static bool spread_over(const struct report_rounds *of, const struct report_rounds *to,
                         uint32_t figure, struct report_spread *spread)
 {

@@ -1,6 +1,6 @@
 /*
- * The numbers of a target's rounds, each under its name: what summaries and ratios are made of.
- * Those of every round stand at the same places.
+ * The named figures of a target's rounds, for summaries and ratios. Each figure has the same index
+ * in every round.
  */
 #ifndef OKV_BENCH_REPORT_REPORT_FIGURES_H
 #define OKV_BENCH_REPORT_REPORT_FIGURES_H
@@ -10,11 +10,11 @@
 
 #include "bench/report/report.h"
 
-/* Percentiles of each operation among a phase's figures. */
+/* Percentiles of an operation. */
 enum report_percentile { REPORT_P50, REPORT_P90, REPORT_P99, REPORT_P99_9, REPORT_MAX };
 #define REPORT_PERCENTILES 5
 
-/* Places of a phase's figures; those of an operation begin at REPORT_LATENCIES. */
+/* Indexes of a phase's figures; those of operations begin at REPORT_LATENCIES. */
 enum report_phase_figure {
     REPORT_RATE,
     REPORT_READS_PER_GET,
@@ -27,7 +27,7 @@ enum report_phase_figure {
 #define REPORT_LATENCY(operation, percentile) \
     (REPORT_LATENCIES + (operation)*REPORT_PERCENTILES + (percentile))
 
-/* Places of a floor's figures: p50, p99 and rate of each kind, then these. */
+/* Indexes of a floor's figures: p50, p99 and rate of each kind, then these. */
 enum report_floor_figure {
     REPORT_GET_OVER_COPY = FLOOR_KIND_COUNT * 3,
     REPORT_GET_OVER_READ,
@@ -50,16 +50,16 @@ struct report_rounds {
 int report_rounds_init(struct report_rounds *rounds, const struct report_target *target);
 void report_rounds_fini(struct report_rounds *rounds);
 
-/* Over the rounds that have the figure. False when none has. */
+/* The spread over the rounds that have the figure; false when none has. */
 bool report_rounds_spread(const struct report_rounds *rounds, uint32_t figure,
                           struct report_spread *spread);
-/* The same of the ratios `of` to `to`, round by round, over those that both finished. */
+/* The spread of the ratios `of` / `to`, over the rounds that both finished. */
 bool report_rounds_ratio(const struct report_rounds *of, const struct report_rounds *to,
                          uint32_t figure, struct report_spread *spread);
 
-/* All operations that were counted. */
+/* The number of all operations. */
 uint64_t report_operations(const struct loop_tally *tally);
-/* These are NAN where they are not known. */
+/* NAN where unknown. */
 double report_reads_per_get(const struct okv_counters *counters);
 double report_wire_bytes(const struct phase *phase);
 double report_cpu_us(const struct phase *phase, double cpu_ms);

@@ -8,14 +8,14 @@
 
 #include "bench/report/report_figures.h"
 
-/* Lines for each halving of what is left to 100 %. */
+/* Lines for each halving of the distance to 100 %. */
 #define LINES_PER_HALF 5
 /* Room for a target's name within a file's. */
 #define NAME_ROOM 128
 
 /* ---- one histogram ------------------------------------------------------- */
 
-/* The share of the samples that line `number`, from 0, is about. */
+/* The percentile of line `number`, from 0. */
 static double share_of(int number)
 {
     int halves = number / LINES_PER_HALF;
@@ -24,7 +24,7 @@ static double share_of(int number)
     return 1 - left + left / 2 * (number % LINES_PER_HALF) / LINES_PER_HALF;
 }
 
-/* From the buckets, so as exact as they are. */
+/* From the buckets, with their resolution. */
 static double deviation_ns(const struct histogram *latency)
 {
     double mean = histogram_mean(latency);
@@ -69,7 +69,7 @@ int report_hdr_text(const struct histogram *latency, FILE *out)
 
 /* ---- the files ----------------------------------------------------------- */
 
-/* The target's name as part of a file's: what might lead elsewhere becomes "_". */
+/* The target's name for use in a file name: unsafe characters become "_". */
 static void safe_name(const char *name, char *out, size_t size)
 {
     size_t length = 0;
@@ -81,7 +81,7 @@ static void safe_name(const char *name, char *out, size_t size)
     out[length] = '\0';
 }
 
-/* Whether an earlier target would have the same files. */
+/* True when an earlier target has the same file name. */
 static bool is_taken(const struct report *report, uint32_t index, const char *name)
 {
     char other[NAME_ROOM];
@@ -111,7 +111,7 @@ static int write_file(const char *prefix, const char *name, const char *operatio
     return fclose(out) == 0 ? rc : -1;
 }
 
-/* An operation's latencies of all rounds. */
+/* Merges an operation's latencies of all rounds. */
 static void merge_rounds(const struct report_target *target, int operation, struct histogram *into)
 {
     histogram_init(into);

@@ -15,7 +15,7 @@ static json_t *json_count(uint64_t number)
     return json_integer((json_int_t)number);
 }
 
-/* What is not known is null. */
+/* An unknown value is null. */
 static json_t *json_number(double number)
 {
     return isfinite(number) ? json_real(number) : json_null();
@@ -107,7 +107,7 @@ static json_t *json_mix(const struct options *options)
     return object;
 }
 
-/* A number, or those that were compared. */
+/* A number, or an array of the numbers compared. */
 static json_t *json_threads(const struct options *options)
 {
     if (options->threads_count == 1)
@@ -148,7 +148,7 @@ static json_t *json_parameters(const struct options *options)
     return what;
 }
 
-/* Of the first target that says one: okv's over rdma:// do. */
+/* Of the first target with a path: okv over rdma://. */
 static json_t *json_mtu(const struct report *report)
 {
     static const char label[] = "MTU ";
@@ -302,7 +302,7 @@ static json_t *json_target(const struct report *report, const struct report_targ
         "summary", json_summary(rounds), "outcome", json_outcome(report, target));
 }
 
-/* Adds how a target compares with the first. */
+/* Adds the ratios of a target to the first. */
 static void add_ratios(json_t *array, const struct report *report, uint32_t index,
                        const struct report_rounds *rounds)
 {
