@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What kv-bench(1) writes, of real runs: JSON as docs/benchmarking.md says, CSV, histograms, the table.
+# What kv-bench(1) writes, of real runs: JSON as docs/benchmarking.md says, CSV, histograms, the table; and
+# what bench/results makes of the JSON.
 # shellcheck disable=SC2016 # variables in filters are jq's
 set -euo pipefail
 
@@ -21,6 +22,7 @@ command -v jq >/dev/null || {
 }
 failures=0 checks=0
 json=$scratch/run.json csv=$scratch/run.csv
+results=$(dirname "${BASH_SOURCE[0]}")/../../bench/results
 
 wrong() {
     failures=$((failures + 1))
@@ -175,11 +177,48 @@ files() {
         wrong "no JSON in a pipe"
 }
 
+# tables ARGUMENT...: bench/results. Its output is in $scratch/tables, its exit status in $status.
+tables() {
+    status=0
+    "$results" "$@" >"$scratch/tables" 2>"$scratch/err" || status=$?
+}
+
+# What bench/results makes of a floor, in which two figures were set.
+pages() {
+    local set=$scratch/set.json other=$scratch/other.json page=$scratch/page.md
+    local get='| get / READ, p50 | 1.250 | 1.000 to 2.000 |' rate='| gets/s | 1,234,568 | 345.6 to 2,000,000 |'
+    jq '.targets[0].summary.get_over_read = { median: 1.25, min: 1, max: 2 }
+        | .targets[0].summary.get_rate = { median: 1234567.8, min: 345.6, max: 2e6 }' "$json" >"$set"
+    jq '.environment.kernel = "Linux 1.0"' "$json" >"$other"
+    tables "$set"
+    same "the status of bench/results" $status 0
+    same "rows with the figures" "$(grep -cxF -e "$get" -e "$rate" "$scratch/tables")" 2
+    same "headings of files" "$(grep '^## ' "$scratch/tables")" '## set'
+    tables --short "$set"
+    same "the row of the short table" "$(grep -c '^| get / raw READ, p50, depth 1 | 1.250 | 1.000 to 2.000 |' "$scratch/tables")" 1
+
+    printf '%s\n' before '<!-- results -->' old '<!-- end of results -->' after >"$page"
+    tables -o "$page" "$set"
+    same "the status with -o" $status 0
+    same "lines of the page" "$(grep -xF -e before -e old -e after -e "$get" "$page" | xargs -d '\n')" "before $get after"
+    cp "$page" "$scratch/once"
+    tables -o "$page" "$set"
+    same "the page after a second time" "$(cat "$page")" "$(cat "$scratch/once")"
+
+    tables "$set" "$other"
+    same "the status of two machines" "$status $(grep -c 'different machines' "$scratch/err")" '3 1'
+    jq '.targets[0].outcome = { good: false, why: "a value was wrong" }' "$json" >"$other"
+    tables -o "$page" "$other"
+    same "the status of a bad run" "$status $(grep -c 'a value was wrong' "$scratch/err")" '3 1'
+    same "the page after a bad run" "$(cat "$page")" "$(cat "$scratch/once")"
+}
+
 start_server "$socket" --memory 64M
 a_mix_on_two_targets
 numbers_of_threads
 load_alone
 floor
+pages
 holds '.targets[0] | .bucket_bytes as $bytes | all(.rounds[]; .read_bytes == $bytes)'
 floor --depth 16
 floor --get-many 32
