@@ -349,8 +349,20 @@ static void full_server_says_so(void **state)
     assert_int_equal(server_stop(&server), 0);
 }
 
+/* CPU ticks of the server in half a second. */
+static uint64_t ticks_in_a_while(const struct server_process *server)
+{
+    uint64_t before = server_cpu_ticks(server);
+
+    pace_sleep_ms(500);
+    return server_cpu_ticks(server) - before;
+}
+
+/* One tick at most in half a second; one that spins takes all that it gets, always. Emulated
+ * processors that others want charge a process for their time now and then: it is tried again. */
 static void idle_server_sleeps(void **state)
 {
+    uint64_t end = pace_guard_end();
     struct server_process server;
 
     (void)state;
@@ -358,11 +370,8 @@ static void idle_server_sleeps(void **state)
     okv *handle = server_connect(&server, NULL);
     assert_int_equal(okv_ping(handle), OKV_OK);
     pace_sleep_ms(200);
-    uint64_t before = server_cpu_ticks(&server), begun = okv_clock_ns();
-    pace_sleep_ms(2000);
-    uint64_t after = server_cpu_ticks(&server);
-    /* A thirtieth of the time at most; a spinning one would take all that it gets. */
-    assert_true(after - before <= (okv_clock_ns() - begun) / TICK_NS / 30);
+    while (ticks_in_a_while(&server) > 1)
+        assert_true(okv_clock_ns() < end);
     okv_close(&handle);
     assert_int_equal(server_stop(&server), 0);
 }
