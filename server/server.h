@@ -5,8 +5,8 @@
  *   acceptor  drives the listeners and admits clients (net/acceptor.c)
  *   workers   drive their endpoints and serve their sessions (worker.c)
  *
- * The folders use each other in one direction: net -> worker -> session -> command -> store. All
- * may use shared/.
+ * Folders include each other in one direction: net, session, command, store. All but store also
+ * include server.h, stats.h, log.h and housekeeping.h.
  */
 #ifndef OKV_SERVER_SERVER_H
 #define OKV_SERVER_SERVER_H

@@ -1,7 +1,8 @@
 /*
  * Executes one request. It knows of no connection: a session, or any other front end, calls it.
  *
- * This folder may use server/store, the statistics and the wire format.
+ * This folder may use server/store and shared/, and the headers that all threads of a server share
+ * (server.h).
  */
 #ifndef OKV_SERVER_COMMAND_EXECUTE_H
 #define OKV_SERVER_COMMAND_EXECUTE_H

@@ -182,14 +182,14 @@ roll_back_reply_cache:
 
 /* A client that comes back before its old connection is gone is counted once: the old connection
  * does not count. Returns 0 or a reason to reject. */
-static int let_in(struct okv_acceptor *acceptor, struct arrival *arrival)
+static int admit(struct okv_acceptor *acceptor, struct arrival *arrival)
 {
     struct okv_server *server = acceptor->server;
-    uint32_t earlier, admission_index;
-    bool is_back =
-        okv_reply_cache_find_holder(&server->reply_caches, arrival->client.client_id, &earlier);
+    uint32_t replaced_index, admission_index;
+    bool is_back = okv_reply_cache_find_holder(&server->reply_caches, arrival->client.client_id,
+                                               &replaced_index);
     int reason = okv_admission_admit(&server->admission, arrival->request->address,
-                                     is_back ? &earlier : NULL, &admission_index);
+                                     is_back ? &replaced_index : NULL, &admission_index);
 
     if (reason)
         return reason;
@@ -221,7 +221,7 @@ static void answer(struct okv_acceptor *acceptor, unsigned listener, struct okv_
         okv_handshake_decide(request->hello, request->hello_length, &terms, &arrival.client);
 
     if (!reason)
-        reason = let_in(acceptor, &arrival);
+        reason = admit(acceptor, &arrival);
     if (reason)
         reject(server, request, reason);
 }

@@ -6,7 +6,8 @@
  * are under way, or while the connection has used up its share of a pass. A rendezvous read is
  * listed here from its begin until it was answered (rendezvous.h).
  *
- * This folder may use server/command, server/store, the transport and the wire format.
+ * This folder may use server/command, server/store and shared/, and the headers that all threads of
+ * a server share (server.h).
  */
 #ifndef OKV_SERVER_SESSION_SESSION_H
 #define OKV_SERVER_SESSION_SESSION_H

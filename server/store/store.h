@@ -12,7 +12,7 @@
  * Time. The caller sets the clock (okv_store_set_clock). No call sees an expired item. The next
  * change or sweep of its bucket removes it.
  *
- * This folder may use shared/base and shared/format. It knows of no session and no connection.
+ * This folder may use shared/ only. It knows of no session and no connection.
  */
 #ifndef OKV_SERVER_STORE_STORE_H
 #define OKV_SERVER_STORE_STORE_H
