@@ -55,13 +55,13 @@ void values_close(void)
     stub_close(&handle);
 }
 
-struct okv_entry write_value(uint32_t size, bool key_in_extent, uint64_t place)
+struct okv_entry write_value(uint32_t size, bool key_in_extent, uint64_t offset)
 {
     char end = value[size];
 
     value[size] = '\0';
-    struct okv_entry entry = key_in_extent ? stub_reference(keys[0], value, place)
-                                           : stub_reference_here(keys[0], value, place);
+    struct okv_entry entry = key_in_extent ? stub_reference(keys[0], value, offset)
+                                           : stub_reference_here(keys[0], value, offset);
     value[size] = end;
     stub_bucket(BUCKET, STUB_DEPTH, &entry, 1);
     return entry;
@@ -88,10 +88,10 @@ static void damage(unsigned n)
     stub.region[damage_at] = (uint8_t)(damage_good ^ (n == damaged_read));
 }
 
-void damage_begin(uint64_t place)
+void damage_begin(uint64_t offset)
 {
-    damage_at = place;
-    damage_good = stub.region[place];
+    damage_at = offset;
+    damage_good = stub.region[offset];
     stub.before_read = damage;
 }
 

@@ -26,15 +26,15 @@ void values_close(void);
 
 /* Writes the first `size` bytes of the value as that of keys[0], with the key in the
  * extent or not, and the bucket. */
-struct okv_entry write_value(uint32_t size, bool key_in_extent, uint64_t place);
+struct okv_entry write_value(uint32_t size, bool key_in_extent, uint64_t offset);
 /* Gets keys[0] into got[0..size), and counts. */
 int get_into(size_t size);
 /* The get of the whole is the first `size` bytes of the value. */
 void assert_got(uint32_t size);
 
-/* For damage_begin: the byte at `place` is wrong for READ number `damaged_read`. */
+/* For damage_begin: the byte at `offset` is wrong for READ number `damaged_read`. */
 extern unsigned damaged_read;
-void damage_begin(uint64_t place);
+void damage_begin(uint64_t offset);
 void damage_end(void);
 
 #endif

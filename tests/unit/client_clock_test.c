@@ -1,5 +1,5 @@
 /*
- * What a client takes the server's clock to be, on clocks of the test's own: two of them, which
+ * The client's estimate of the server's clock, on two clocks of the test's own, which
  * begin anywhere in a millisecond and run apart by up to 200 ppm. The client reads its own in whole
  * milliseconds and is told the server's in whole milliseconds; what it concludes is never ahead of
  * the server's clock.

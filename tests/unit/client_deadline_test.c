@@ -40,7 +40,7 @@ static void unanswered_operations_expire(void **state)
     assert_int_equal(get(), OKV_ETIMEDOUT);
     okv_counters(handle, &counted);
     assert_int_equal(counted.timeouts, 7);
-    for (unsigned n = 0; n < 2; n++) { /* credits for those that waited, which nobody wants now */
+    for (unsigned n = 0; n < 2; n++) { /* their credits go to operations that have expired */
         struct stub_reply late = stub_reply_to(n);
         stub_say(&late);
     }
@@ -60,8 +60,8 @@ static void event_loop_sees_the_deadline(void **state)
     handle = stub_open(4, 4, SHORT_MS);
     stub.answer = no_answer;
     put_submit(0);
-    unsigned turn = 0;
-    for (; turn < 4 && !seen[0]; turn++) {
+    unsigned pass = 0;
+    for (; pass < 4 && !seen[0]; pass++) {
         struct pollfd fd = {.fd = okv_fd(handle), .events = POLLIN};
         assert_int_equal(okv_arm(handle), 0);
         if (collect_once() > 0)
@@ -209,7 +209,7 @@ static void scan_and_bench_read_beside_expired_operations(void **state)
     assert_int_equal(okv_ping(handle), OKV_OK);
 }
 
-/* An expired READ has one of the places that the device has for READs. */
+/* An expired READ still counts against the limit of the device. */
 static void bench_read_has_room_beside_an_expired_read(void **state)
 {
     uint64_t latencies[20];

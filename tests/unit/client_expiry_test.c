@@ -219,7 +219,7 @@ static void drift_is_allowed_for(void **state)
 
 /* The server's host was paused for two hours, and its clock with it: what was a bound before
  * is none, and is forgotten once some more samples came. */
-static void clock_that_stood_still_is_followed(void **state)
+static void stopped_clock_is_followed(void **state)
 {
     int64_t ttl;
 
@@ -239,9 +239,9 @@ static void clock_that_stood_still_is_followed(void **state)
     assert_about(ttl, HOUR);
 }
 
-/* The best bound makes place for a worse one, of a status that waited for its READ: what was gone
+/* A worse bound replaces the best, from a status that waited for its READ: what was gone
  * stays gone. */
-static void what_expired_does_not_come_back(void **state)
+static void expired_item_does_not_come_back(void **state)
 {
     int64_t ttl;
 
@@ -280,7 +280,7 @@ static void stopped_server_does_not_stop_the_clock(void **state)
     assert_int_equal(status_reads(), 1 + 3 * CLOCK_BOUNDS); /* none was due to the gets */
 }
 
-static void clocks_that_make_no_sense(void **state)
+static void absurd_clocks_do_no_harm(void **state)
 {
     static const uint64_t clocks[] = {1, (uint64_t)INT64_MAX, (uint64_t)INT64_MAX + 1, UINT64_MAX};
     int64_t ttl;
@@ -344,10 +344,10 @@ int main(void)
         EXPIRY_TEST(old_sample_is_renewed_beside_the_get),
         EXPIRY_TEST(old_news_do_not_set_the_clock_back),
         EXPIRY_TEST(drift_is_allowed_for),
-        EXPIRY_TEST(clock_that_stood_still_is_followed),
-        EXPIRY_TEST(what_expired_does_not_come_back),
+        EXPIRY_TEST(stopped_clock_is_followed),
+        EXPIRY_TEST(expired_item_does_not_come_back),
         EXPIRY_TEST(stopped_server_does_not_stop_the_clock),
-        EXPIRY_TEST(clocks_that_make_no_sense),
+        EXPIRY_TEST(absurd_clocks_do_no_harm),
         EXPIRY_TEST(refresh_waits_for_a_whole_status),
         EXPIRY_TEST(refresh_waits_for_room),
     };

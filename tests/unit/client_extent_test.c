@@ -14,7 +14,7 @@
 
 #define OTHER (STUB_HEAP + 32768)
 
-/* ---- every way that a value can take ---- */
+/* ---- destinations of values ---- */
 
 static void values_of_all_lengths(void **state)
 {
@@ -64,15 +64,15 @@ static void pieces_go_out_together(void **state)
 /* Any piece, and the key that is READ on its own, with and without registered memory. */
 static void torn_piece_is_read_again(void **state)
 {
-    static const uint64_t places[] = {EXTENT + 2, EXTENT + 200000, EXTENT + 300000,
-                                      EXTENT + LONG + 9};
+    static const uint64_t offsets[] = {EXTENT + 2, EXTENT + 200000, EXTENT + 300000,
+                                       EXTENT + LONG + 9};
 
     for (unsigned n = 0; n < 16; n++) {
         bool registered = n / 4 % 2, key_in_extent = n / 8;
         values_setup(state);
         values_open(OKV_HINTS_NONE, registered);
         write_value(LONG, key_in_extent, EXTENT);
-        damage_begin(places[n % 4] - (key_in_extent || n % 4 < 3 ? 0 : 10));
+        damage_begin(offsets[n % 4] - (key_in_extent || n % 4 < 3 ? 0 : 10));
         /* The bucket is the first READ; each later one may be the one that finds it wrong. */
         for (damaged_read = 2; damaged_read < 6; damaged_read++) {
             stub.reads = 0;
@@ -351,7 +351,7 @@ static void change(unsigned n)
         entries[0] = write_value(SHORT, true, OTHER);
         entries[1] = stub_inline(keys[1], "new");
         break;
-    case 2: /* the item was, with the same bytes in the same place */
+    case 2: /* the item was, with the same bytes at the same offset */
         entries[0] = write_value(LONG, true, EXTENT);
         entries[0].version++;
         entries[1] = stub_inline(keys[1], "new");

@@ -89,7 +89,7 @@ static void pass_time(unsigned n)
 }
 
 /* One whose READ came has its value, however late. */
-static void get_whose_time_ends_before_its_turn_is_not_begun(void **state)
+static void late_get_times_out_without_a_read(void **state)
 {
     (void)state;
     gets_open(4);
@@ -206,7 +206,7 @@ int main(void)
         ON_GET_MANY(no_more_reads_than_there_is_room_for),
         ON_SUBMIT(no_more_reads_than_there_is_room_for),
         ON_GET_MANY(extent_is_read_beside_later_gets),
-        ON_GET_MANY(get_whose_time_ends_before_its_turn_is_not_begun),
+        ON_GET_MANY(late_get_times_out_without_a_read),
         ON_GET_MANY(head_goes_out_with_the_gets),
         ON_SUBMIT(head_goes_out_with_the_gets),
         ON_GET_MANY(wrong_commands_have_their_own_results),

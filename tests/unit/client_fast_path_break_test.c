@@ -42,7 +42,7 @@ static void set_timeout(uint32_t ms)
 
 /* ---- READs that are late ---- */
 
-static void reads_that_take_a_while_are_waited_for(void **state)
+static void slow_reads_are_awaited(void **state)
 {
     (void)state;
     open_posting(GETS);
@@ -53,7 +53,7 @@ static void reads_that_take_a_while_are_waited_for(void **state)
 }
 
 /* However long all of them take together. */
-static void reads_one_after_the_other_are_waited_for(void **state)
+static void successive_reads_are_awaited(void **state)
 {
     (void)state;
     gets_open(1);
@@ -71,7 +71,7 @@ static void release_events(void)
     stub_release_events(0);
 }
 
-static void late_read_is_waited_for_alone(void **state)
+static void one_late_read_is_awaited(void **state)
 {
     (void)state;
     open_posting(GETS);
@@ -115,7 +115,7 @@ static void reads_of_gets_that_timed_out_keep_their_slots(void **state)
     assert_int_equal(gets_counters().timeouts, GETS);
     assert_int_equal(gets_counters().hits, 0);
     assert_int_equal(gets_counters().gets, depth);
-    assert_int_equal(stub.reads, depth); /* the others' time was over when their turn came */
+    assert_int_equal(stub.reads, depth); /* the others timed out before they began */
     assert_int_equal(handle->free.count, handle->slot_count - depth);
     assert_int_equal(gets_on_fast_path(), 0);
     stub_release_events(0);
@@ -177,9 +177,9 @@ static void say_goodbye(unsigned n)
         stub_goodbye();
 }
 
-/* What comes beside a READ's end is not lost, nor is the READ: the connection is left when nothing
+/* Neither the message nor the READ beside it is lost: the handle leaves the connection when nothing
  * is under way on it. */
-static void assert_goodbye_is_heard(unsigned whole)
+static void assert_goodbye_is_handled(unsigned whole)
 {
     assert_int_equal(gets_run(), OKV_ESHUTDOWN);
     for (unsigned n = 0; n < GETS; n++)
@@ -193,20 +193,21 @@ static void assert_goodbye_is_heard(unsigned whole)
 }
 
 /* With read_now there is no poll before the next get. */
-static void message_before_a_read_is_heard(void **state)
+static void message_before_a_read_is_handled(void **state)
 {
     (void)state;
     gets_open(GETS);
     gets_before_read = say_goodbye;
-    assert_goodbye_is_heard(gets_are_concurrent() ? GETS : GETS_ODD + (gets_entry == GETS_AT_ONCE));
+    assert_goodbye_is_handled(gets_are_concurrent() ? GETS
+                                                    : GETS_ODD + (gets_entry == GETS_AT_ONCE));
 }
 
-static void message_behind_a_read_is_heard(void **state)
+static void message_after_a_read_is_handled(void **state)
 {
     (void)state;
     open_posting(GETS);
     stub.after_read = say_goodbye;
-    assert_goodbye_is_heard(gets_are_concurrent() ? GETS : GETS_ODD);
+    assert_goodbye_is_handled(gets_are_concurrent() ? GETS : GETS_ODD);
 }
 
 static void say_goodbye_late(unsigned n)
@@ -217,7 +218,7 @@ static void say_goodbye_late(unsigned n)
     stub_goodbye();
 }
 
-/* Gets whose time is over when their turn comes are not begun. */
+/* Gets that time out before they begin are not READ. */
 static void time_passes_before_a_message_too(void **state)
 {
     (void)state;
@@ -232,7 +233,7 @@ static void time_passes_before_a_message_too(void **state)
     assert_int_equal(stub.reads, 8);
 }
 
-static void event_that_says_nothing_does_no_harm(void **state)
+static void unknown_event_does_no_harm(void **state)
 {
     (void)state;
     open_posting(GETS);
@@ -414,7 +415,7 @@ static void hang_up_once(unsigned n)
     stub_hang_up();
 }
 
-static void gets_begin_again_on_the_next_connection(void **state)
+static void gets_restart_on_the_next_connection(void **state)
 {
     for (hang_up_at = 1; hang_up_at < GETS; hang_up_at += 3) {
         gets_setup(state);
@@ -518,21 +519,21 @@ static void slots_of_timed_out_gets_are_free_with_the_connections_end(void **sta
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ON_ALL(reads_that_take_a_while_are_waited_for),
-        ON_GET_MANY(reads_one_after_the_other_are_waited_for),
-        ON_GET(late_read_is_waited_for_alone),
-        ON_GET_AT_ONCE(late_read_is_waited_for_alone),
-        ON_GET_MANY(late_read_is_waited_for_alone),
+        ON_ALL(slow_reads_are_awaited),
+        ON_GET_MANY(successive_reads_are_awaited),
+        ON_GET(one_late_read_is_awaited),
+        ON_GET_AT_ONCE(one_late_read_is_awaited),
+        ON_GET_MANY(one_late_read_is_awaited),
         ON_GET(read_of_a_get_that_timed_out_keeps_its_slot),
         ON_GET_AT_ONCE(read_of_a_get_that_timed_out_keeps_its_slot),
         ON_GET_MANY(reads_of_gets_that_timed_out_keep_their_slots),
         ON_SUBMIT(reads_of_gets_that_timed_out_keep_their_slots),
         ON_GET_MANY(kept_slots_leave_room_for_others),
         ON_GET_MANY(each_has_its_own_deadline),
-        ON_ALL(message_before_a_read_is_heard),
-        ON_ALL(message_behind_a_read_is_heard),
+        ON_ALL(message_before_a_read_is_handled),
+        ON_ALL(message_after_a_read_is_handled),
         ON_GET_MANY(time_passes_before_a_message_too),
-        ON_ALL(event_that_says_nothing_does_no_harm),
+        ON_ALL(unknown_event_does_no_harm),
         ON_GET(get_beside_a_submitted_one_is_an_operation),
         ON_GET_AT_ONCE(get_beside_a_submitted_one_is_an_operation),
         ON_GET(get_beside_a_request_is_an_operation),
@@ -545,7 +546,7 @@ int main(void)
         ON_GET(connection_that_has_ended_ends_the_gets),
         ON_GET_AT_ONCE(connection_that_has_ended_ends_the_gets),
         ON_GET_MANY(connection_that_has_ended_ends_the_gets),
-        ON_ALL(gets_begin_again_on_the_next_connection),
+        ON_ALL(gets_restart_on_the_next_connection),
         ON_SUBMIT(held_reads_of_a_lost_connection_end_the_gets),
         ON_SUBMIT(without_a_connection_none_is_on_the_fast_path),
         ON_SUBMIT(goodbye_lets_the_reads_end),

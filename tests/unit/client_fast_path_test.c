@@ -444,7 +444,7 @@ static void results_come_round_after_round(void **state)
         gets_assert_all(GETS, GETS);
 }
 
-static void one_key_may_come_many_times(void **state)
+static void one_key_may_repeat(void **state)
 {
     (void)state;
     gets_open(GETS);
@@ -475,7 +475,7 @@ static void depths_of_images_are_learnt(void **state)
 
 /* A get that finds an item that expires decides on a READ of the server's clock, which goes out
  * with the next READ at the latest. */
-static void clock_that_was_read_long_ago_is_read(void **state)
+static void old_clock_sample_is_refreshed(void **state)
 {
     (void)state;
     gets_open(GETS);
@@ -541,8 +541,8 @@ static int run_table(void)
 int main(void)
 {
     const struct CMUnitTest calls[] = {
-        ON_ALL(results_come_round_after_round),      ON_ALL(one_key_may_come_many_times),
-        ON_ALL(depths_of_images_are_learnt),         ON_ALL(clock_that_was_read_long_ago_is_read),
+        ON_ALL(results_come_round_after_round),      ON_ALL(one_key_may_repeat),
+        ON_ALL(depths_of_images_are_learnt),         ON_ALL(old_clock_sample_is_refreshed),
         ON_ALL(other_operations_use_the_same_slots),
     };
     int failed = run_table();

@@ -13,7 +13,7 @@
 #include "tests/support/stub_values.h"
 
 #define OTHER (STUB_HEAP + 32768)
-#define SET_SIZE 8 /* hints that can be kept of keys whose hashes lead to one place */
+#define SET_SIZE 8 /* hints of one set */
 
 static void second_get_is_one_post(void **state)
 {
@@ -42,11 +42,11 @@ static void item_becomes(unsigned what)
     struct okv_entry entry;
 
     switch (what) {
-    case 0: /* moved, its old place used by another key */
+    case 0: /* moved; another key has its old extent */
         write_value(SHORT, true, STUB_HEAP);
         stub_reference(keys[1], "of key 1", EXTENT);
         break;
-    case 1: /* moved, its old place still as it was: no proof that it is current */
+    case 1: /* moved; its old extent is unchanged, which proves nothing */
         write_value(SHORT, true, STUB_HEAP);
         break;
     case 2: /* inline */
@@ -95,14 +95,14 @@ static void stale_hint_is_never_believed(void **state)
     }
 }
 
-/* Same bytes and, but for one of them, same place and lengths: it is another extent. */
-static void hint_and_reference_agree_in_place_and_lengths(void **state)
+/* Same bytes, and all but one of offset and lengths equal: another extent. */
+static void hint_and_reference_have_equal_offset_and_lengths(void **state)
 {
     (void)state;
     values_open(0, false);
     write_value(SHORT, true, EXTENT);
     assert_got(SHORT);
-    write_value(SHORT, true, OTHER); /* with the old bytes still in the old place */
+    write_value(SHORT, true, OTHER); /* with the old bytes at the old offset */
     assert_got(SHORT);
     assert_int_equal(counted.hints_wrong, 1);
     write_value(SHORT - 1, true, OTHER);
@@ -113,8 +113,8 @@ static void hint_and_reference_agree_in_place_and_lengths(void **state)
     assert_int_equal(counted.hints_right, 0);
 }
 
-/* Another value of the same length has the place: the bucket says what its bytes are to be. */
-static void place_is_used_again_by_its_key(void **state)
+/* Another value of the same length has the extent: the checksum in the bucket tells. */
+static void extent_is_reused_by_its_key(void **state)
 {
     (void)state;
     values_open(0, false);
@@ -137,7 +137,7 @@ static void rewrite_before_extent(unsigned n)
 
 /* The bucket that is READ is of before, the bytes are of after: they are not taken for the old
  * ones, which are gone. */
-static void place_is_used_again_between_the_reads(void **state)
+static void extent_is_reused_between_the_reads(void **state)
 {
     (void)state;
     values_open(0, false);
@@ -169,15 +169,15 @@ static void stale_hint_costs_no_more_than_it_must(void **state)
 /* Whichever of the READs that are under way together finds a byte wrong. */
 static void torn_hinted_read(void **state)
 {
-    static const uint64_t places[] = {STUB_INDEX + BUCKET * STUB_BUCKET_SIZE + 30, EXTENT + 3,
-                                      EXTENT + LONG};
+    static const uint64_t offsets[] = {STUB_INDEX + BUCKET * STUB_BUCKET_SIZE + 30, EXTENT + 3,
+                                       EXTENT + LONG};
 
     for (unsigned n = 0; n < 3; n++) {
         values_setup(state);
         values_open(0, false);
         write_value(LONG, true, EXTENT);
         assert_got(LONG);
-        damage_begin(places[n]);
+        damage_begin(offsets[n]);
         for (unsigned i = 1; i <= 4; i++) {
             damaged_read = stub.reads + i;
             memset(got, '#', sizeof got);
@@ -283,7 +283,7 @@ static void writes_forget_their_own_hint_only(void **state)
 }
 
 /* No buffer for the extent: the bucket alone is READ, and nothing lands where others are. */
-static void hint_without_memory_is_none(void **state)
+static void no_memory_means_no_hints(void **state)
 {
     static uint8_t other[LONG];
     static const uint32_t sizes[] = {20000, LONG};
@@ -309,7 +309,7 @@ static void hint_without_memory_is_none(void **state)
     }
 }
 
-/* Whoever reads short values only pays no look at the table. */
+/* A handle that READs short values only never touches the table. */
 static void table_without_hints_is_not_touched(void **state)
 {
     struct hint *table;
@@ -430,25 +430,25 @@ static unsigned listed_count;
 
 static unsigned list_search(uint64_t number)
 {
-    unsigned place = 0;
+    unsigned index = 0;
 
-    while (place < listed_count && listed[place] != number)
-        place++;
-    return place;
+    while (index < listed_count && listed[index] != number)
+        index++;
+    return index;
 }
 
-static void list_remove(unsigned place)
+static void list_remove(unsigned index)
 {
-    memmove(listed + place, listed + place + 1, (SET_SIZE - 1 - place) * sizeof *listed);
+    memmove(listed + index, listed + index + 1, (SET_SIZE - 1 - index) * sizeof *listed);
     listed_count--;
 }
 
 static void list_remember(uint64_t number)
 {
-    unsigned place = list_search(number);
+    unsigned index = list_search(number);
 
-    if (place < listed_count)
-        list_remove(place);
+    if (index < listed_count)
+        list_remove(index);
     else if (listed_count == SET_SIZE)
         listed_count--;
     memmove(listed + 1, listed, listed_count * sizeof *listed);
@@ -456,7 +456,7 @@ static void list_remember(uint64_t number)
     listed_count++;
 }
 
-static void set_is_as_a_list(void **state)
+static void set_evicts_the_least_recently_used(void **state)
 {
     (void)state;
     assert_int_equal(table_create(1), 0);
@@ -483,8 +483,8 @@ static void set_is_as_a_list(void **state)
     table_destroy();
 }
 
-/* A hint is found by half of its hash: the length of the key is looked at, too. */
-static void hint_of_a_key_of_another_length_is_none(void **state)
+/* A hint is found by half of its hash; the length of the key must fit too. */
+static void hint_needs_the_length_of_the_key(void **state)
 {
     struct okv_entry found;
 
@@ -516,20 +516,20 @@ int main(void)
     const struct CMUnitTest tests[] = {
         HINT_TEST(second_get_is_one_post),
         HINT_TEST(stale_hint_is_never_believed),
-        HINT_TEST(hint_and_reference_agree_in_place_and_lengths),
-        HINT_TEST(place_is_used_again_by_its_key),
-        HINT_TEST(place_is_used_again_between_the_reads),
+        HINT_TEST(hint_and_reference_have_equal_offset_and_lengths),
+        HINT_TEST(extent_is_reused_by_its_key),
+        HINT_TEST(extent_is_reused_between_the_reads),
         HINT_TEST(stale_hint_costs_no_more_than_it_must),
         HINT_TEST(torn_hinted_read),
         HINT_TEST(hint_is_not_used_for_a_small_buffer),
         HINT_TEST(hints_of_one_set_do_not_drive_each_other_out),
         HINT_TEST(hints_are_replaced),
         HINT_TEST(writes_forget_their_own_hint_only),
-        HINT_TEST(hint_without_memory_is_none),
+        HINT_TEST(no_memory_means_no_hints),
         HINT_TEST(table_without_hints_is_not_touched),
         cmocka_unit_test(hot_keys_have_hints),
-        cmocka_unit_test(set_is_as_a_list),
-        cmocka_unit_test(hint_of_a_key_of_another_length_is_none),
+        cmocka_unit_test(set_evicts_the_least_recently_used),
+        cmocka_unit_test(hint_needs_the_length_of_the_key),
         cmocka_unit_test(no_table_keeps_nothing),
     };
 

@@ -125,7 +125,7 @@ static void long_value_that_is_not_advertised_again(void **state)
     assert_int_equal(results[0].status, OKV_EUNKNOWN);
 }
 
-/* What was known of the table that is gone leads nobody astray. */
+/* Knowledge of the lost table is void. */
 static void hints_are_of_one_table(void **state)
 {
     struct okv_options options = {.credits = 4, .timeout_ms = LONG_MS, .hints = 16};
@@ -253,7 +253,7 @@ static void silent_host_is_found(void **state)
     assert_int_equal(results[0].status, OKV_OK);
 }
 
-static void nothing_waited_for_is_not_sent_a_heartbeat(void **state)
+static void idle_handle_sends_no_heartbeat(void **state)
 {
     struct okv_options options = {
         .credits = 4, .timeout_ms = LONG_MS, .keepalive_ms = KEEPALIVE_MS};
@@ -304,7 +304,7 @@ static int visit(void *user, const struct okv_item *item)
     return 0;
 }
 
-static void scan_ends_and_the_next_begins(void **state)
+static void scan_ends_with_its_connection(void **state)
 {
     unsigned items = 0;
 
@@ -339,7 +339,7 @@ static void scan_waits_no_longer_than_the_deadline(void **state)
 }
 
 /* A READ that does not end costs the connection, not the handle. */
-static void scan_read_that_does_not_end(void **state)
+static void scan_read_without_an_end_times_out(void **state)
 {
     unsigned items = 0;
 
@@ -407,7 +407,7 @@ static void flush_that_is_interrupted(void **state)
     assert_int_equal(okv_flush(handle), OKV_EUNKNOWN);
 }
 
-static void get_many_goes_on(void **state)
+static void get_many_survives_a_reconnect(void **state)
 {
     struct okv_command commands[40];
     struct okv_result many[40];
@@ -453,7 +453,7 @@ static void close_says_goodbye(void **state)
 /* In every state a handle can be closed, with operations of all kinds under way. */
 static void close_at_any_time(void **state)
 {
-    for (unsigned turns = 0; turns < 20; turns++) {
+    for (unsigned passes = 0; passes < 20; passes++) {
         for (unsigned way = 0; way < 3; way++) {
             values_setup(state);
             handle = stub_open_lasting(8, 4, LONG_MS);
@@ -469,14 +469,14 @@ static void close_at_any_time(void **state)
                 stub_goodbye();
             else
                 stub_hang_up();
-            for (unsigned turn = 0; turn < turns; turn++)
+            for (unsigned pass = 0; pass < passes; pass++)
                 assert_true(collect_once() >= 0);
             stub_close(&handle);
         }
     }
 }
 
-static void turns_flush_what_they_post(void **state)
+static void passes_flush_their_posts(void **state)
 {
     (void)state;
     handle = stub_open_lasting(8, 4, LONG_MS);
@@ -512,17 +512,17 @@ int main(void)
         LINK_TEST(goodbye_is_bounded),
         LINK_TEST(goodbye_ends_a_handle_that_does_not_reconnect),
         LINK_TEST(silent_host_is_found),
-        LINK_TEST(nothing_waited_for_is_not_sent_a_heartbeat),
+        LINK_TEST(idle_handle_sends_no_heartbeat),
         LINK_TEST(heartbeat_that_cannot_be_posted),
         LINK_TEST(raw_reads_of_a_device_that_fails),
-        LINK_TEST(scan_ends_and_the_next_begins),
+        LINK_TEST(scan_ends_with_its_connection),
         LINK_TEST(scan_waits_no_longer_than_the_deadline),
-        LINK_TEST(scan_read_that_does_not_end),
+        LINK_TEST(scan_read_without_an_end_times_out),
         LINK_TEST(flush_that_is_interrupted),
-        LINK_TEST(get_many_goes_on),
+        LINK_TEST(get_many_survives_a_reconnect),
         LINK_TEST(close_says_goodbye),
         LINK_TEST(close_at_any_time),
-        LINK_TEST(turns_flush_what_they_post),
+        LINK_TEST(passes_flush_their_posts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

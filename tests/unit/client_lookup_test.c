@@ -90,7 +90,7 @@ static void reference_is_two_reads(void **state)
 }
 
 /* Tag and length of an entry are the key's, its extent is another one's. */
-static void collision_goes_on_searching(void **state)
+static void tag_collision_continues_the_search(void **state)
 {
     struct okv_entry entries[3] = {
         stub_reference(keys[1], "of key 1", EXTENT),
@@ -133,7 +133,7 @@ static void tear_reads(uint64_t offset, unsigned count)
     stub.before_read = tear;
 }
 
-static void torn_then_whole_is_a_hit(void **state)
+static void torn_bucket_is_read_again(void **state)
 {
     struct okv_entry entry = stub_inline(keys[0], "whole");
 
@@ -167,7 +167,7 @@ static bool answer_miss(const struct stub_request *request, struct stub_reply *r
     return true;
 }
 
-static void torn_always_asks_the_server(void **state)
+static void bucket_that_stays_torn_asks_the_server(void **state)
 {
     struct okv_entry entry = stub_inline(keys[0], "torn");
 
@@ -234,7 +234,7 @@ static void reuse_extent(unsigned n)
 {
     if (n != 2)
         return;
-    stub_reference(keys[0], "another one!", EXTENT); /* the same key, at its old place */
+    stub_reference(keys[0], "another one!", EXTENT); /* the same key at its old offset */
     struct okv_entry entry = stub_reference(keys[0], "moved", EXTENT + 256);
     stub_bucket(BUCKET, STUB_DEPTH, &entry, 1);
 }
@@ -253,21 +253,21 @@ static void reused_extent_reads_the_bucket_again(void **state)
 
 /* ---- chains ---- */
 
-static uint64_t page_place(unsigned page)
+static uint64_t page_offset(unsigned page)
 {
     return page ? STUB_HEAP + page * STUB_BUCKET_SIZE : stub_place(BUCKET);
 }
 
-/* Key n in part n. */
+/* Key n is in page n. */
 static void write_chain(unsigned pages, uint64_t with_version, const char *value)
 {
     for (unsigned page = pages; page-- > 0;) {
         struct okv_entry entry = stub_inline(keys[page], value);
         struct stub_image image = {
-            .offset = page_place(page),
+            .offset = page_offset(page),
             .bucket = BUCKET,
             .version = with_version,
-            .chain = page + 1 < pages ? page_place(page + 1) : 0,
+            .chain = page + 1 < pages ? page_offset(page + 1) : 0,
             .depth = STUB_DEPTH,
             .page = page,
         };
@@ -300,7 +300,7 @@ static void publish_page(unsigned n)
         write_chain(3, 10, "newer");
 }
 
-static void pages_of_two_versions_begin_again(void **state)
+static void pages_of_two_versions_restart_the_lookup(void **state)
 {
     (void)state;
     write_chain(3, 9, "older");
@@ -318,10 +318,10 @@ static void assert_eproto_after(unsigned reads)
     assert_int_equal(stub.reads, before + reads);
 }
 
-static void places_outside_are_never_read(void **state)
+static void offsets_outside_the_region_are_never_read(void **state)
 {
-    static const uint64_t places[] = {STUB_REGION - STUB_BUCKET_SIZE + 1, STUB_REGION,
-                                      STUB_REGION + 1, (UINT64_C(1) << 48) - 1};
+    static const uint64_t offsets[] = {STUB_REGION - STUB_BUCKET_SIZE + 1, STUB_REGION,
+                                       STUB_REGION + 1, (UINT64_C(1) << 48) - 1};
     struct stub_image image = {
         .offset = stub_place(BUCKET), .bucket = BUCKET, .version = 9, .depth = STUB_DEPTH};
     struct okv_entry good = stub_reference(keys[0], "in an extent", EXTENT);
@@ -329,14 +329,14 @@ static void places_outside_are_never_read(void **state)
 
     (void)state;
     for (unsigned i = 0; i < 4; i++) {
-        image.chain = places[i];
+        image.chain = offsets[i];
         stub_write(&image, NULL, 0);
         assert_eproto_after(1);
     }
     image.chain = 0;
     for (unsigned i = 0; i < 4; i++) {
         struct okv_entry bad = good;
-        bad.extent = i ? places[i] : STUB_REGION - size + 1;
+        bad.extent = i ? offsets[i] : STUB_REGION - size + 1;
         stub_write(&image, &bad, 1);
         assert_eproto_after(1);
     }
@@ -360,7 +360,7 @@ static void places_outside_are_never_read(void **state)
     assert_string_equal(okv_why(handle), "");
 }
 
-/* Each READ finds the part that it looks for, with a chain to the same place. */
+/* Each READ finds the expected page, which chains to its own offset. */
 static void write_cycle(unsigned n)
 {
     struct stub_image image = {
@@ -422,15 +422,15 @@ int main(void)
     const struct CMUnitTest tests[] = {
         LOOKUP_TEST(inline_hit_and_miss_are_one_read),
         LOOKUP_TEST(reference_is_two_reads),
-        LOOKUP_TEST(collision_goes_on_searching),
-        LOOKUP_TEST(torn_then_whole_is_a_hit),
-        LOOKUP_TEST(torn_always_asks_the_server),
+        LOOKUP_TEST(tag_collision_continues_the_search),
+        LOOKUP_TEST(torn_bucket_is_read_again),
+        LOOKUP_TEST(bucket_that_stays_torn_asks_the_server),
         LOOKUP_TEST(torn_head_asks_the_server),
         LOOKUP_TEST(torn_extent_reads_the_bucket_again),
         LOOKUP_TEST(reused_extent_reads_the_bucket_again),
         LOOKUP_TEST(chain_is_searched_page_by_page),
-        LOOKUP_TEST(pages_of_two_versions_begin_again),
-        LOOKUP_TEST(places_outside_are_never_read),
+        LOOKUP_TEST(pages_of_two_versions_restart_the_lookup),
+        LOOKUP_TEST(offsets_outside_the_region_are_never_read),
         LOOKUP_TEST(endless_chain_ends),
         LOOKUP_TEST(empty_extent_is_refused),
         LOOKUP_TEST(value_larger_than_the_buffer),

@@ -27,7 +27,7 @@ static int setup(void **state)
 
 /* ---- opening ---- */
 
-/* Opening fails with the code, leaves nothing behind and says why; `part` is in the sentence. */
+/* Opening fails with the code, leaves nothing behind, and the sentence contains `part`. */
 static void expect_refusal(int code, const char *page)
 {
     struct okv_options options = {.credits = CREDITS, .connect_timeout_ms = pace_ms(200)};
@@ -292,7 +292,7 @@ static void depth_is_the_limit(void **state)
     }
     assert_int_equal(okv_submit_ping(handle, 3), OKV_EAGAIN);
     assert_int_equal(okv_submit_get(handle, "key", 3, NULL, 0, 3), OKV_EAGAIN);
-    for (uint32_t left = 3; left > 0;) { /* a result that was not polled has its place still */
+    for (uint32_t left = 3; left > 0;) { /* a result that was not polled keeps its entry */
         int n = okv_poll(handle, &result, 1);
         assert_true(n >= 0);
         left -= (uint32_t)n;
@@ -330,7 +330,7 @@ static void close_drops_what_is_under_way(void **state)
 struct mix {
     okv *handle;
     uint64_t random;
-    uint32_t torn; /* 0, or which place is wrong now, from 1 */
+    uint32_t torn; /* 0, or which of the offsets is damaged, from 1 */
     uint32_t submitted;
     uint32_t ended;
     int expected[MIX];
@@ -353,15 +353,15 @@ static uint32_t mix_random(uint32_t below)
 /* Some READs find a byte wrong, which is right again for the next. */
 static void mix_tear(unsigned n)
 {
-    static const uint64_t places[] = {STUB_INDEX + STUB_BUCKET_SIZE + 40, STUB_HEAP + 3,
-                                      STUB_HEAP + 4096 + 17000};
+    static const uint64_t offsets[] = {STUB_INDEX + STUB_BUCKET_SIZE + 40, STUB_HEAP + 3,
+                                       STUB_HEAP + 4096 + 17000};
 
     (void)n;
     if (mix.torn)
-        stub.region[places[mix.torn - 1]] ^= 1;
+        stub.region[offsets[mix.torn - 1]] ^= 1;
     mix.torn = mix_random(4) ? 0 : 1 + mix_random(3);
     if (mix.torn)
-        stub.region[places[mix.torn - 1]] ^= 1;
+        stub.region[offsets[mix.torn - 1]] ^= 1;
     stub.delay = mix_random(4) ? 0 : mix_random(5);
 }
 

@@ -100,7 +100,7 @@ static void lines_behind_the_bucket_are_not_asked_for(void **state)
 
 /* ---- what the transport refuses ---- */
 
-static void read_that_is_refused_is_posted(void **state)
+static void refused_read_is_posted(void **state)
 {
     (void)state;
     gets_open(GETS);
@@ -117,7 +117,7 @@ static void read_that_is_refused_is_posted(void **state)
 }
 
 /* It is for the poll, so the first READ is posted. */
-static void message_that_waits_is_heard(void **state)
+static void waiting_message_is_handled(void **state)
 {
     (void)state;
     gets_open(GETS);
@@ -135,8 +135,8 @@ int main(void)
         ON_GET_AT_ONCE(lines_behind_the_entries_do_not_matter),
         ON_GET_AT_ONCE(lines_with_entries_are_asked_for),
         ON_GET_AT_ONCE(lines_behind_the_bucket_are_not_asked_for),
-        ON_GET_AT_ONCE(read_that_is_refused_is_posted),
-        ON_GET_AT_ONCE(message_that_waits_is_heard),
+        ON_GET_AT_ONCE(refused_read_is_posted),
+        ON_GET_AT_ONCE(waiting_message_is_handled),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

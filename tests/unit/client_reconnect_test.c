@@ -51,7 +51,7 @@ static void write_item(const char *text)
 
 /* ---- reads ---- */
 
-static void reads_begin_again(void **state)
+static void reads_are_repeated(void **state)
 {
     (void)state;
     write_item("old");
@@ -72,7 +72,7 @@ static void reads_begin_again(void **state)
 }
 
 /* What is left to READ of a value belongs to the connection that is gone. */
-static void half_read_values_begin_again(void **state)
+static void half_read_values_are_read_again(void **state)
 {
     (void)state;
     stub.max_reads = 1;
@@ -179,7 +179,7 @@ static void write_is_unknown_where_nothing_is_known(void **state)
     }
 }
 
-static void write_that_was_not_sent_is_sent(void **state)
+static void unsent_write_is_sent(void **state)
 {
     (void)state;
     handle = stub_open_lasting(4, 1, LONG_MS);
@@ -197,7 +197,7 @@ static void write_that_was_not_sent_is_sent(void **state)
     assert_int_equal(stub.sent, 3);
 }
 
-static void post_that_fails_is_made_again(void **state)
+static void failed_post_is_repeated(void **state)
 {
     static const int failures[] = {OKV_EDISCONNECTED, OKV_EIO};
 
@@ -258,7 +258,7 @@ static void abandoned_writes_are_not_sent_again(void **state)
 }
 
 /* It was not answered, and its time passed while the next connection was made. */
-static void write_that_expires_meanwhile(void **state)
+static void write_may_expire_meanwhile(void **state)
 {
     (void)state;
     handle = stub_open_lasting(2, 1, SHORT_MS);
@@ -341,7 +341,7 @@ static void abandoned_reads_do_not_keep_all_slots(void **state)
 }
 
 /* Also where something else is under way. */
-static void slots_that_came_back_are_seen(void **state)
+static void freed_slots_are_usable(void **state)
 {
     (void)state;
     handle = stub_open_lasting(2, 1, SHORT_MS);
@@ -432,7 +432,7 @@ static int idle_call(unsigned way)
 }
 
 /* Its end would show only to who looks for it; what is posted there gets lost. */
-static void idle_handle_looks_for_the_end_first(void **state)
+static void idle_handle_checks_its_connection_first(void **state)
 {
     for (unsigned way = 0; way < 6; way++) {
         client_setup(state);
@@ -453,23 +453,23 @@ static void idle_handle_looks_for_the_end_first(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        RECONNECT_TEST(reads_begin_again),
-        RECONNECT_TEST(half_read_values_begin_again),
+        RECONNECT_TEST(reads_are_repeated),
+        RECONNECT_TEST(half_read_values_are_read_again),
         RECONNECT_TEST(reads_are_of_the_new_table),
         RECONNECT_TEST(pings_are_sent_again),
         RECONNECT_TEST(write_is_sent_again_as_it_was),
         RECONNECT_TEST(write_is_unknown_where_nothing_is_known),
-        RECONNECT_TEST(write_that_was_not_sent_is_sent),
-        RECONNECT_TEST(post_that_fails_is_made_again),
+        RECONNECT_TEST(unsent_write_is_sent),
+        RECONNECT_TEST(failed_post_is_repeated),
         RECONNECT_TEST(smaller_server),
         RECONNECT_TEST(abandoned_writes_are_not_sent_again),
-        RECONNECT_TEST(write_that_expires_meanwhile),
+        RECONNECT_TEST(write_may_expire_meanwhile),
         RECONNECT_TEST(abandoned_reads_give_their_slots_back),
         RECONNECT_TEST(abandoned_reads_do_not_keep_all_slots),
-        RECONNECT_TEST(slots_that_came_back_are_seen),
+        RECONNECT_TEST(freed_slots_are_usable),
         RECONNECT_TEST(abandoned_reads_of_a_silent_host),
         RECONNECT_TEST(idle_handle_hears_the_goodbye_first),
-        RECONNECT_TEST(idle_handle_looks_for_the_end_first),
+        RECONNECT_TEST(idle_handle_checks_its_connection_first),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

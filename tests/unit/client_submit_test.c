@@ -1,5 +1,4 @@
-/* Commands over a stub transport: what is refused, what goes out with one doorbell, and
- * many gets at once. */
+/* Commands over a stub transport: refusals, doorbells, and okv_get_many(). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,8 +23,7 @@ static char values[MANY][16];
 static struct okv_command commands[MANY];
 static struct okv_result many_results[MANY];
 
-/* A table of MANY items, of which those with n % 4 == 3 are missing, those with
- * n % 4 == 2 have an extent. Parts are chained, since four buckets take no more. */
+/* MANY items in chained pages: n % 4 == 3 are missing, n % 4 == 2 have an extent. */
 static void write_many(void)
 {
     for (uint64_t bucket = 0; bucket < STUB_BUCKETS; bucket++) {
@@ -99,7 +97,8 @@ static void submitted_gets_are_one_post(void **state)
         unsigned posts = stub.posts;
         int n = okv_poll(handle, polled, MANY);
         assert_true(n >= 0);
-        assert_true(stub.posts - posts <= 1); /* what a turn leads to goes out together, too */
+        assert_true(stub.posts - posts <=
+                    1); /* READs that follow from a pass go out together too */
         for (int i = 0; i < n; i++)
             check_result((unsigned)polled[i].tag, &polled[i]);
         ended += (unsigned)n;
@@ -142,7 +141,7 @@ static void synchronous_get_is_posted_at_once(void **state)
     (void)state;
     handle = stub_open(2, 1, LONG_MS);
     stub.delay = HELD;
-    get_submit(1); /* a handle that is busy does not look first */
+    get_submit(1); /* a busy handle does not catch up first */
     stub.delay = 0;
     unsigned polls = stub.polls;
     stub.posts = 0;
@@ -171,7 +170,7 @@ static void failed_post_fails_the_handle(void **state)
 }
 
 /* The goodbye that is waiting says more than the post that came too late. */
-static void goodbye_is_heard_when_a_post_fails(void **state)
+static void goodbye_is_handled_when_a_post_fails(void **state)
 {
     (void)state;
     handle = stub_open(8, 4, LONG_MS);
@@ -427,7 +426,7 @@ static void many_gets_of_one_key(void **state)
     }
 }
 
-static void wrong_ones_among_many(void **state)
+static void invalid_gets_among_valid_ones(void **state)
 {
     (void)state;
     handle = stub_open(8, 2, LONG_MS);
@@ -466,7 +465,7 @@ static void hang_up(unsigned n)
         stub_hang_up();
 }
 
-static void connection_ends_among_many(void **state)
+static void connection_ends_during_a_get_many(void **state)
 {
     for (hang_up_at = 1; hang_up_at < 120; hang_up_at += 13) {
         client_setup(state);
@@ -486,7 +485,7 @@ static void connection_ends_among_many(void **state)
     }
 }
 
-/* All have one deadline; what is still under way afterwards has the slots, not the results. */
+/* All have one deadline. READs under way afterwards keep their slots, not the results. */
 static void many_gets_that_time_out(void **state)
 {
     (void)state;
@@ -497,7 +496,7 @@ static void many_gets_that_time_out(void **state)
     assert_int_equal(okv_get_many(handle, commands, many_results, 20), OKV_OK);
     for (unsigned n = 0; n < 20; n++)
         assert_int_equal(many_results[n].status, OKV_ETIMEDOUT);
-    assert_int_equal(stub.reads, 8); /* the others' time was over when their turn came */
+    assert_int_equal(stub.reads, 8); /* the others timed out before they began */
     stub_release_events(0);
     assert_int_equal(okv_poll(handle, many_results, 1), 0);
     assert_int_equal(okv_get_many(handle, commands, many_results, MANY), OKV_OK);
@@ -510,8 +509,7 @@ static void hold_eight(unsigned n)
     stub.delay = n <= 8 ? HELD : 0;
 }
 
-/* However many there are, a server that is gone is waited for once. */
-static void many_gets_from_a_dead_server(void **state)
+static void many_gets_wait_for_a_dead_server_once(void **state)
 {
     const uint64_t one_after_the_other_ns = MANY / 2 * 2 * SHORT_MS * UINT64_C(1000000);
 
@@ -556,7 +554,6 @@ static void many_gets_with_few_slots(void **state)
     }
 }
 
-/* One operation after the other has the same memory, which stays in the caches. */
 static void slots_are_used_again_at_once(void **state)
 {
     (void)state;
@@ -582,7 +579,7 @@ int main(void)
         SUBMIT_TEST(gets_wait_for_room),
         SUBMIT_TEST(synchronous_get_is_posted_at_once),
         SUBMIT_TEST(failed_post_fails_the_handle),
-        SUBMIT_TEST(goodbye_is_heard_when_a_post_fails),
+        SUBMIT_TEST(goodbye_is_handled_when_a_post_fails),
         SUBMIT_TEST(wrong_commands_are_refused),
         SUBMIT_TEST(extremes_are_accepted),
         SUBMIT_TEST(nothing_is_needed_where_memory_is),
@@ -590,10 +587,10 @@ int main(void)
         SUBMIT_TEST(command_has_its_own_deadline),
         SUBMIT_TEST(many_gets_in_the_callers_order),
         SUBMIT_TEST(many_gets_of_one_key),
-        SUBMIT_TEST(wrong_ones_among_many),
-        SUBMIT_TEST(connection_ends_among_many),
+        SUBMIT_TEST(invalid_gets_among_valid_ones),
+        SUBMIT_TEST(connection_ends_during_a_get_many),
         SUBMIT_TEST(many_gets_that_time_out),
-        SUBMIT_TEST(many_gets_from_a_dead_server),
+        SUBMIT_TEST(many_gets_wait_for_a_dead_server_once),
         SUBMIT_TEST(many_gets_with_few_slots),
         SUBMIT_TEST(slots_are_used_again_at_once),
     };

@@ -94,7 +94,7 @@ static void expect_failed(int failure)
     assert_int_equal(stub.closes, 1);
 }
 
-static void answers_that_fit_nothing(void **state)
+static void replies_without_a_request(void **state)
 {
     const struct {
         uint16_t slot;
@@ -308,7 +308,7 @@ static bool answer_length(const struct stub_request *request, struct stub_reply 
     return true;
 }
 
-static void values_that_an_answer_may_have(void **state)
+static void values_that_a_reply_may_have(void **state)
 {
     static const struct {
         int (*call)(void);
@@ -421,10 +421,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CLIENT_TEST(blocked_request_needs_no_event),
         CLIENT_TEST(second_put_waits_for_the_credit),
-        CLIENT_TEST(answers_that_fit_nothing),
+        CLIENT_TEST(replies_without_a_request),
         CLIENT_TEST(connection_ends_in_the_middle),
         CLIENT_TEST(statuses_that_an_operation_may_have),
-        CLIENT_TEST(values_that_an_answer_may_have),
+        CLIENT_TEST(values_that_a_reply_may_have),
         CLIENT_TEST(figures_need_room_for_the_nul),
         CLIENT_TEST(posts_that_fail),
         CLIENT_TEST(posts_after_the_end),

@@ -39,7 +39,7 @@ static void expect_request(unsigned opcode, unsigned flags, uint64_t argument, u
     assert_memory_equal(request->value, value, strlen(value));
 }
 
-static void each_write_says_what_it_means(void **state)
+static void requests_carry_their_arguments(void **state)
 {
     struct okv_put_options options = {0};
     uint64_t version = 0;
@@ -86,7 +86,7 @@ static void each_write_says_what_it_means(void **state)
     assert_int_equal(counted.requests, 9);
 }
 
-static void ping_takes_a_value_along(void **state)
+static void ping_carries_a_value(void **state)
 {
     struct okv_command ping = {.kind = OKV_PING, .value = "echo", .value_length = 4};
     struct okv_result result;
@@ -127,7 +127,7 @@ static bool answer_now(const struct stub_request *request, struct stub_reply *re
     return true;
 }
 
-static void version_in_the_way_is_told(void **state)
+static void conflicting_version_is_returned(void **state)
 {
     struct okv_put_options options[] = {{.flags = OKV_IF_ABSENT},
                                         {.flags = OKV_IF_VERSION, .version = 3}};
@@ -277,7 +277,7 @@ static void adverts_end_with_the_connection(void **state)
     assert_int_equal(stub.adverts, 0);
 }
 
-static void message_that_does_not_leave(void **state)
+static void only_a_message_that_may_have_left_is_unknown(void **state)
 {
     static const int failures[] = {OKV_EIO, OKV_EDISCONNECTED};
 
@@ -332,11 +332,16 @@ static void unsuitable_memory_is_copied(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WRITE_TEST(each_write_says_what_it_means), WRITE_TEST(ping_takes_a_value_along),
-        WRITE_TEST(version_in_the_way_is_told),    WRITE_TEST(numbers_of_both_signs),
-        WRITE_TEST(long_value_is_advertised),      WRITE_TEST(adverts_come_with_credits),
-        WRITE_TEST(advert_outlives_its_deadline),  WRITE_TEST(adverts_end_with_the_connection),
-        WRITE_TEST(message_that_does_not_leave),   WRITE_TEST(memory_that_cannot_be_advertised),
+        WRITE_TEST(requests_carry_their_arguments),
+        WRITE_TEST(ping_carries_a_value),
+        WRITE_TEST(conflicting_version_is_returned),
+        WRITE_TEST(numbers_of_both_signs),
+        WRITE_TEST(long_value_is_advertised),
+        WRITE_TEST(adverts_come_with_credits),
+        WRITE_TEST(advert_outlives_its_deadline),
+        WRITE_TEST(adverts_end_with_the_connection),
+        WRITE_TEST(only_a_message_that_may_have_left_is_unknown),
+        WRITE_TEST(memory_that_cannot_be_advertised),
         WRITE_TEST(unsuitable_memory_is_copied),
     };
 

@@ -68,7 +68,7 @@ static void rmw_is_a_get_and_a_put(void **state)
     fixture_destroy(fixture);
 }
 
-static void rmw_puts_what_was_deleted(void **state)
+static void rmw_puts_a_deleted_record(void **state)
 {
     struct fixture *fixture = fixture_create(1, 32);
 
@@ -94,7 +94,7 @@ static void an_rmw_is_finished_after_the_deadline(void **state)
     fixture_destroy(fixture);
 }
 
-static void cas_puts_on_the_version_that_was_got(void **state)
+static void cas_puts_on_the_version_of_its_get(void **state)
 {
     struct fixture *fixture = fixture_create(1, 32);
 
@@ -203,9 +203,9 @@ int main(void)
         cmocka_unit_test(wrong_and_missing_values_are_counted),
         cmocka_unit_test(a_value_of_another_size_is_wrong),
         cmocka_unit_test(rmw_is_a_get_and_a_put),
-        cmocka_unit_test(rmw_puts_what_was_deleted),
+        cmocka_unit_test(rmw_puts_a_deleted_record),
         cmocka_unit_test(an_rmw_is_finished_after_the_deadline),
-        cmocka_unit_test(cas_puts_on_the_version_that_was_got),
+        cmocka_unit_test(cas_puts_on_the_version_of_its_get),
         cmocka_unit_test(cas_of_nothing_is_a_miss),
         cmocka_unit_test(deletes_may_find_nothing),
         cmocka_unit_test(numbers_have_keys_of_their_own),

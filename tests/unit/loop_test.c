@@ -23,7 +23,7 @@ static uint64_t slow(const struct histogram *histogram)
 
 /* ---- the closed loop ---------------------------------------------------- */
 
-static void gets_find_what_was_put(void **state)
+static void gets_find_put_values(void **state)
 {
     struct fixture *fixture = fixture_create(1, 32);
 
@@ -110,7 +110,7 @@ static void the_depth_is_kept_and_not_exceeded(void **state)
 }
 
 /* With one doorbell: as many submissions as there are times when something ended. */
-static void what_there_is_room_for_is_submitted_together(void **state)
+static void orders_that_fit_are_submitted_together(void **state)
 {
     struct fixture *fixture = fixture_create(1, 32);
 
@@ -150,7 +150,7 @@ static void nothing_is_begun_after_the_deadline(void **state)
 }
 
 /* What a loop without a schedule makes of a server that stands still: one slow operation. */
-static void a_closed_loop_omits_what_it_did_not_ask(void **state)
+static void a_closed_loop_omits_a_stall(void **state)
 {
     struct fixture *fixture = fixture_create(1, 32);
     uint64_t start_ns = stub_target_now();
@@ -169,7 +169,7 @@ static void a_closed_loop_omits_what_it_did_not_ask(void **state)
 /* 1000 operations per second, of which 100 are due while the server stands still: all of these
  * are slow, by what was left of it when they were due. So whether they wait in the server or, for
  * want of depth, here. */
-static void all_that_were_due_meanwhile_are_slow(void **state)
+static void an_open_loop_counts_a_stall(void **state)
 {
     static const uint32_t depths[] = {1, 16, SLOTS};
 
@@ -214,7 +214,7 @@ static void nothing_is_begun_before_it_is_due(void **state)
 }
 
 /* 100000 per second of a server that does them in 10 us at depth 1, and is asked for twice that. */
-static void what_cannot_be_kept_up_with_shows(void **state)
+static void overload_shows_in_latencies(void **state)
 {
     struct fixture *fixture = fixture_create(1, 32);
 
@@ -227,7 +227,7 @@ static void what_cannot_be_kept_up_with_shows(void **state)
     fixture_destroy(fixture);
 }
 
-static void an_order_that_was_given_is_done_after_the_deadline(void **state)
+static void a_given_order_is_done_after_the_deadline(void **state)
 {
     struct fixture *fixture = fixture_create(1, 32);
 
@@ -305,7 +305,7 @@ static void a_broken_target_ends_the_loop(void **state)
     fixture_destroy(fixture);
 }
 
-static void others_that_stop_end_the_loop(void **state)
+static void another_loop_may_stop_this_one(void **state)
 {
     struct fixture *fixture = fixture_create(1, 32);
 
@@ -344,23 +344,23 @@ static void each_second_has_its_operations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gets_find_what_was_put),
+        cmocka_unit_test(gets_find_put_values),
         cmocka_unit_test(times_are_from_submission_to_result),
         cmocka_unit_test(a_get_alone_is_made_by_get),
         cmocka_unit_test(the_depth_is_kept_and_not_exceeded),
-        cmocka_unit_test(what_there_is_room_for_is_submitted_together),
+        cmocka_unit_test(orders_that_fit_are_submitted_together),
         cmocka_unit_test(a_full_target_gets_the_rest_later),
         cmocka_unit_test(nothing_is_begun_after_the_deadline),
-        cmocka_unit_test(a_closed_loop_omits_what_it_did_not_ask),
-        cmocka_unit_test(all_that_were_due_meanwhile_are_slow),
+        cmocka_unit_test(a_closed_loop_omits_a_stall),
+        cmocka_unit_test(an_open_loop_counts_a_stall),
         cmocka_unit_test(nothing_is_begun_before_it_is_due),
-        cmocka_unit_test(what_cannot_be_kept_up_with_shows),
-        cmocka_unit_test(an_order_that_was_given_is_done_after_the_deadline),
+        cmocka_unit_test(overload_shows_in_latencies),
+        cmocka_unit_test(a_given_order_is_done_after_the_deadline),
         cmocka_unit_test(batches_are_of_gets),
         cmocka_unit_test(a_final_code_ends_the_loop),
         cmocka_unit_test(other_codes_are_counted),
         cmocka_unit_test(a_broken_target_ends_the_loop),
-        cmocka_unit_test(others_that_stop_end_the_loop),
+        cmocka_unit_test(another_loop_may_stop_this_one),
         cmocka_unit_test(each_second_has_its_operations),
     };
 

@@ -111,7 +111,7 @@ static void records_are_inserted_one_after_the_other(void **state)
 }
 
 /* What was handed out and has not ended is not asked for. */
-static void nothing_is_got_that_is_still_being_inserted(void **state)
+static void unfinished_inserts_are_not_read(void **state)
 {
     static const double mix[OPERATION_MIXED_COUNT] = {
         [OPERATION_GET] = 50, [OPERATION_INSERT] = 50};
@@ -204,7 +204,7 @@ static void a_schedule_ends_with_its_operations(void **state)
     free(fixture);
 }
 
-static void what_was_due_and_not_asked_for_is_counted(void **state)
+static void orders_not_begun_are_counted(void **state)
 {
     struct fixture *fixture = fixture_create(WORKLOAD_UNIFORM, gets);
     struct loop_order order;
@@ -329,11 +329,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(operations_have_their_shares),
         cmocka_unit_test(records_are_inserted_one_after_the_other),
-        cmocka_unit_test(nothing_is_got_that_is_still_being_inserted),
+        cmocka_unit_test(unfinished_inserts_are_not_read),
         cmocka_unit_test(even_orders_are_due_at_one_distance),
         cmocka_unit_test(poisson_orders_have_the_rate),
         cmocka_unit_test(a_schedule_ends_with_its_operations),
-        cmocka_unit_test(what_was_due_and_not_asked_for_is_counted),
+        cmocka_unit_test(orders_not_begun_are_counted),
         cmocka_unit_test(inserts_are_counted_on_in_their_order),
         cmocka_unit_test(a_window_of_inserts_can_be_full),
         cmocka_unit_test(threads_share_inserts),

@@ -143,7 +143,7 @@ static void ratios_are_of_each_round(void **state)
     report_rounds_fini(&rounds[1]);
 }
 
-static void what_is_not_known_has_no_spread(void **state)
+static void unknown_figures_have_no_spread(void **state)
 {
     static const uint64_t times[] = {100, 200, 300};
     struct fixture *fixture = *state;
@@ -308,7 +308,7 @@ static unsigned count_of(const char *text, const char *end, char c)
     return count;
 }
 
-static void lines_have_as_many_fields(void **state)
+static void lines_have_equal_numbers_of_fields(void **state)
 {
     static const uint64_t times[] = {100, 200, 300};
     struct fixture *fixture = *state;
@@ -342,7 +342,7 @@ static void lines_have_as_many_fields(void **state)
 }
 
 /* Five lines for each halving of what is left, up to the last sample. */
-static void histograms_are_told_in_shares(void **state)
+static void histograms_have_percentiles(void **state)
 {
     static const double shares[] = {0,   0.1,  0.2,   0.3, 0.4,   0.5,  0.55,  0.6,   0.65,
                                     0.7, 0.75, 0.775, 0.8, 0.825, 0.85, 0.875, 0.8875};
@@ -411,7 +411,7 @@ static double number_at(const json_t *root, const char *target_key, const char *
     return json_is_null(found) ? NAN : json_number_value(found);
 }
 
-static void json_says_what_is_known(void **state)
+static void json_has_all_known_values(void **state)
 {
     static const uint64_t first[] = {100, 200, 400}, second[] = {400, 400, 400};
     struct fixture *fixture = *state;
@@ -478,16 +478,16 @@ int main(void)
     const struct CMUnitTest tests[] = {
         REPORT_TEST(spread_is_the_middle_and_the_ends),
         REPORT_TEST(ratios_are_of_each_round),
-        REPORT_TEST(what_is_not_known_has_no_spread),
+        REPORT_TEST(unknown_figures_have_no_spread),
         REPORT_TEST(figures_have_names_of_their_own),
         REPORT_TEST(bytes_are_of_reads_and_messages),
         REPORT_TEST(floor_compares_like_with_like),
         REPORT_TEST(good_is_all_of_it),
         REPORT_TEST(fields_are_quoted_where_they_must),
-        REPORT_TEST(lines_have_as_many_fields),
-        REPORT_TEST(histograms_are_told_in_shares),
+        REPORT_TEST(lines_have_equal_numbers_of_fields),
+        REPORT_TEST(histograms_have_percentiles),
         REPORT_TEST(files_stay_where_they_belong),
-        REPORT_TEST(json_says_what_is_known),
+        REPORT_TEST(json_has_all_known_values),
         REPORT_TEST(table_has_a_block_for_each),
     };
 

@@ -22,7 +22,7 @@ static void record(struct series *series, uint64_t end_ns, uint64_t latency_ns)
     histogram_record(histogram, latency_ns);
 }
 
-static void seconds_are_told_apart(void **state)
+static void seconds_have_their_own_histograms(void **state)
 {
     struct series series;
 
@@ -41,7 +41,7 @@ static void seconds_are_told_apart(void **state)
     series_fini(&series);
 }
 
-static void the_last_second_has_what_comes_after(void **state)
+static void the_last_second_has_all_later_results(void **state)
 {
     struct series series;
 
@@ -58,7 +58,7 @@ static void the_last_second_has_what_comes_after(void **state)
     series_fini(&series);
 }
 
-static void what_ended_before_the_start_is_of_the_first_second(void **state)
+static void results_before_the_start_count_in_the_first_second(void **state)
 {
     struct series series;
     uint64_t until_ns;
@@ -94,9 +94,9 @@ static void series_are_added_second_by_second(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(seconds_are_told_apart),
-        cmocka_unit_test(the_last_second_has_what_comes_after),
-        cmocka_unit_test(what_ended_before_the_start_is_of_the_first_second),
+        cmocka_unit_test(seconds_have_their_own_histograms),
+        cmocka_unit_test(the_last_second_has_all_later_results),
+        cmocka_unit_test(results_before_the_start_count_in_the_first_second),
         cmocka_unit_test(series_are_added_second_by_second),
     };
 

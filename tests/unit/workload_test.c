@@ -161,7 +161,7 @@ static void scattering_is_a_permutation(void **state)
 }
 
 /* The hottest records are not each other's neighbours. */
-static void scattering_parts_neighbours(void **state)
+static void scattering_separates_neighbours(void **state)
 {
     struct workload_chooser chooser;
     int close = 0;
@@ -195,7 +195,7 @@ static void few_records_are_all_drawn(void **state)
 
 /* The newest record is the most popular, as the first one of Zipf's law; with more of them the
  * popular ones move on. */
-static void latest_follows_what_was_inserted(void **state)
+static void latest_follows_inserts(void **state)
 {
     static uint32_t counts[RECORDS + 500];
     struct workload_random random = {.state = 42};
@@ -445,7 +445,7 @@ static void halves_of_two_values_are_no_value(void **state)
     }
 }
 
-static void short_values_prove_nothing(void **state)
+static void short_values_fail_the_check(void **state)
 {
     char value[WORKLOAD_VALUE_MIN] = {0};
 
@@ -463,9 +463,9 @@ int main(void)
         cmocka_unit_test(zipfian_ranks_follow_the_law),
         cmocka_unit_test(zeta_of_many_records_is_close),
         cmocka_unit_test(scattering_is_a_permutation),
-        cmocka_unit_test(scattering_parts_neighbours),
+        cmocka_unit_test(scattering_separates_neighbours),
         cmocka_unit_test(few_records_are_all_drawn),
-        cmocka_unit_test(latest_follows_what_was_inserted),
+        cmocka_unit_test(latest_follows_inserts),
         cmocka_unit_test(a_hotspot_gets_its_share),
         cmocka_unit_test(a_hotspot_may_be_small),
         cmocka_unit_test(a_record_keeps_its_size),
@@ -479,7 +479,7 @@ int main(void)
         cmocka_unit_test(values_are_checked_to_the_last_byte),
         cmocka_unit_test(large_values_are_checked_everywhere),
         cmocka_unit_test(halves_of_two_values_are_no_value),
-        cmocka_unit_test(short_values_prove_nothing),
+        cmocka_unit_test(short_values_fail_the_check),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

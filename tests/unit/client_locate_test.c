@@ -1,5 +1,5 @@
-/* Which bucket a get looks at, and where, over a stub transport: an index that grew,
- * shrank or moved since the handle looked, and one that makes no sense. */
+/* How a get locates its bucket, over a stub transport: in an index that has grown, shrunk or moved
+ * since the last READ, and in a corrupt one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 
 #include "tests/support/stub_client.h"
 
-#define ATTEMPTS 16 /* READs of buckets that may lead nowhere before the server is asked */
+#define ATTEMPTS 16 /* READs of buckets before the server is asked */
 #define MOVED (STUB_HEAP + 65536)
 
 static char key[16];
@@ -55,7 +55,7 @@ static void write_item(uint64_t bucket, unsigned depth, const char *value)
     stub_bucket(bucket, depth, &entry, 1);
 }
 
-/* An image of a bucket at another place than the usual one. */
+/* Writes an image of a bucket at an unusual offset. */
 static void write_at(uint64_t offset, uint64_t bucket, unsigned depth, const char *value)
 {
     struct okv_entry entry = stub_inline(key, value);
@@ -107,7 +107,7 @@ static void much_grown_index_is_learnt(void **state)
 }
 
 /* The depth of bucket 0 alone would name bucket 5, which is not there. */
-static void depth_of_another_bucket_is_no_proof(void **state)
+static void depth_of_another_bucket_proves_nothing(void **state)
 {
     (void)state;
     open_believing(1, 5, 3);
@@ -119,7 +119,7 @@ static void depth_of_another_bucket_is_no_proof(void **state)
     assert_int_equal(buckets_known(), 5);
 }
 
-static void given_up_bucket_leads_to_its_parent(void **state)
+static void freed_bucket_leads_to_its_parent(void **state)
 {
     (void)state;
     open_believing(8, 6, 3); /* there are six: the last one that went is 6 */
@@ -133,8 +133,8 @@ static void given_up_bucket_leads_to_its_parent(void **state)
     assert_int_equal(counted.bucket_reads, 3);
 }
 
-/* The key's bucket is no more, and what lies in its place is no image. */
-static void garbage_in_a_given_up_place(void **state)
+/* The key's bucket is freed, and its bytes are no image. */
+static void garbage_at_a_freed_bucket(void **state)
 {
     (void)state;
     stub_status(STUB_CLOCK + 1, 4);
@@ -151,7 +151,7 @@ static void garbage_in_a_given_up_place(void **state)
     assert_int_equal(counted.fallbacks, 0);
 }
 
-static void status_spares_the_way_down(void **state)
+static void status_gives_the_count_at_once(void **state)
 {
     (void)state;
     stub_status(STUB_CLOCK + 1, 4);
@@ -162,7 +162,7 @@ static void status_spares_the_way_down(void **state)
 }
 
 /* Neither does the status say how many there are: from parent to parent. */
-static void garbage_all_the_way_down(void **state)
+static void garbage_in_every_parent(void **state)
 {
     (void)state;
     stub.region[OKV_STATUS_OFFSET] ^= 1;
@@ -179,7 +179,7 @@ static void garbage_all_the_way_down(void **state)
 
 /* ---- the directory ---- */
 
-static void unknown_segment_is_looked_up(void **state)
+static void unknown_segment_is_read_from_the_directory(void **state)
 {
     (void)state;
     open_believing(80, 70, 7);
@@ -192,7 +192,7 @@ static void unknown_segment_is_looked_up(void **state)
     assert_int_equal(counted.directory_reads, 1);
 }
 
-static void segment_that_is_not_there_means_a_smaller_index(void **state)
+static void missing_segment_means_a_smaller_index(void **state)
 {
     (void)state;
     open_believing(80, 70, 7);
@@ -222,7 +222,7 @@ static void moved_segment_is_found_again(void **state)
 
 /* The last image of a bucket that was given up is still at its old place, while the index
  * has grown again and the bucket is elsewhere. */
-static void old_place_of_a_bucket_that_came_back(void **state)
+static void stale_offset_of_a_bucket_that_came_back(void **state)
 {
     (void)state;
     stub_segment(1, STUB_SEGMENT_1);
@@ -263,12 +263,12 @@ static void depths_back_and_forth_are_bounded(void **state)
 
 static void directory_that_leads_out_of_the_region(void **state)
 {
-    static const uint64_t places[] = {0, 1u << 30, STUB_REGION - STUB_SEGMENT_SIZE + 1,
-                                      UINT64_MAX - STUB_SEGMENT_SIZE, UINT64_MAX};
+    static const uint64_t offsets[] = {0, 1u << 30, STUB_REGION - STUB_SEGMENT_SIZE + 1,
+                                       UINT64_MAX - STUB_SEGMENT_SIZE, UINT64_MAX};
 
-    for (unsigned i = 0; i < sizeof places / sizeof *places; i++) {
+    for (unsigned i = 0; i < sizeof offsets / sizeof *offsets; i++) {
         client_setup(state);
-        stub_segment(0, places[i]);
+        stub_segment(0, offsets[i]);
         open_believing(STUB_BUCKETS, 3, 2);
         expect_the_server_is_asked();
         assert_int_equal(counted.bucket_reads, 0);
@@ -314,20 +314,20 @@ int main(void)
     const struct CMUnitTest tests[] = {
         PLACE_TEST(grown_index_is_learnt),
         PLACE_TEST(much_grown_index_is_learnt),
-        PLACE_TEST(depth_of_another_bucket_is_no_proof),
-        PLACE_TEST(given_up_bucket_leads_to_its_parent),
-        PLACE_TEST(garbage_in_a_given_up_place),
-        PLACE_TEST(status_spares_the_way_down),
-        PLACE_TEST(garbage_all_the_way_down),
-        PLACE_TEST(unknown_segment_is_looked_up),
-        PLACE_TEST(segment_that_is_not_there_means_a_smaller_index),
+        PLACE_TEST(depth_of_another_bucket_proves_nothing),
+        PLACE_TEST(freed_bucket_leads_to_its_parent),
+        PLACE_TEST(garbage_at_a_freed_bucket),
+        PLACE_TEST(status_gives_the_count_at_once),
+        PLACE_TEST(garbage_in_every_parent),
+        PLACE_TEST(unknown_segment_is_read_from_the_directory),
+        PLACE_TEST(missing_segment_means_a_smaller_index),
         PLACE_TEST(moved_segment_is_found_again),
-        PLACE_TEST(old_place_of_a_bucket_that_came_back),
+        PLACE_TEST(stale_offset_of_a_bucket_that_came_back),
         PLACE_TEST(depths_back_and_forth_are_bounded),
         PLACE_TEST(directory_that_leads_out_of_the_region),
         PLACE_TEST(bucket_that_no_segment_can_have),
         PLACE_TEST(last_entry_of_the_directory),
     };
 
-    return cmocka_run_group_tests_name("client: places of buckets", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("client: locating buckets", tests, NULL, NULL);
 }
