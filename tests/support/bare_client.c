@@ -17,12 +17,12 @@
 #include "shared/transport/transport.h"
 #include "tests/support/pace.h"
 
-/* What transport_local.h says on the wire; said again so that a change is noticed. */
+/* The bytes that local.h defines on the wire, repeated so that a change is noticed. */
 #define MAGIC 0x4c766b6fu
 #define WELCOME 1u
 #define BELL 0x42766b6fu
 
-/* A test that waits longer hangs: it is no measure of anything. */
+/* A wait that takes longer fails its test. Not a measure of speed. */
 
 void bare_connect(struct bare_client *client, const char *path)
 {
@@ -101,7 +101,7 @@ void bare_bell(struct bare_client *client)
     uint8_t packet[4];
 
     okv_put_u32(packet, BELL);
-    /* A server that polls may have read the ring, and ended the connection, before the bell. */
+    /* The server may have polled the ring and ended the connection before the bell. */
     if (send(client->sock, packet, sizeof packet, MSG_NOSIGNAL) != sizeof packet)
         assert_true(errno == EPIPE || errno == ECONNRESET);
 }

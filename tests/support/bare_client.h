@@ -25,14 +25,14 @@ void bare_close(struct bare_client *client);
 void bare_packet(struct bare_client *client, const void *bytes, size_t length);
 void bare_bell(struct bare_client *client);
 
-/* Puts a message into the ring, and rings if the server sleeps. False: there is no room. */
+/* Puts a message into the ring and rings the bell if the server sleeps. False: no room. */
 bool bare_try_send(struct bare_client *client, const void *bytes, uint32_t length,
                    uint32_t immediate);
 void bare_send(struct bare_client *client, const void *bytes, uint32_t length, uint32_t immediate);
 /* Waits for a message; returns its length. */
 uint32_t bare_receive(struct bare_client *client, uint8_t *to, uint32_t size, uint32_t *immediate);
 
-/* Waits until the server has ended the connection, whatever it said before. */
+/* Waits until the server has ended the connection; ignores its messages. */
 void bare_expect_end(struct bare_client *client);
 bool bare_has_ended(struct bare_client *client);
 

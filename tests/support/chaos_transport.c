@@ -81,21 +81,21 @@ const char *chaos_fault_name(enum chaos_fault fault)
 
 /* ---- what happens when ---- */
 
-static struct chaos_link **link_place(const struct okv_endpoint *endpoint)
+static struct chaos_link **link_slot(const struct okv_endpoint *endpoint)
 {
-    struct chaos_link **place = current ? &current->links : NULL;
+    struct chaos_link **slot = current ? &current->links : NULL;
 
-    while (place && *place && (*place)->conn->endpoint != endpoint)
-        place = &(*place)->next;
-    return place;
+    while (slot && *slot && (*slot)->conn->endpoint != endpoint)
+        slot = &(*slot)->next;
+    return slot;
 }
 
 /* NULL: the connection meets no faults. */
 static struct chaos_link *link_of(const struct okv_endpoint *endpoint)
 {
-    struct chaos_link **place = link_place(endpoint);
+    struct chaos_link **slot = link_slot(endpoint);
 
-    return place ? *place : NULL;
+    return slot ? *slot : NULL;
 }
 
 static bool strikes(struct chaos *chaos, enum chaos_fault fault)
@@ -175,11 +175,11 @@ static int link_create(const struct okv_transport_ops *real, struct okv_conn *co
 
 static void chaos_conn_destroy(struct okv_conn *conn)
 {
-    struct chaos_link **place = link_place(conn->endpoint);
-    struct chaos_link *link = place ? *place : NULL;
+    struct chaos_link **slot = link_slot(conn->endpoint);
+    struct chaos_link *link = slot ? *slot : NULL;
 
     if (link)
-        *place = link->next;
+        *slot = link->next;
     free(link);
     conn->ops->conn_destroy(conn);
 }
@@ -287,15 +287,15 @@ static int chaos_memory_register(struct okv_endpoint *endpoint, void *base, size
 static int chaos_advertise(struct okv_conn *conn, const void *base, size_t length,
                            struct okv_advert **out)
 {
-    int code = call_fails(current, CHAOS_EXPOSE);
+    int code = call_fails(current, CHAOS_ADVERTISE);
 
     return code ? code : conn->ops->advertise(conn, base, length, out);
 }
 
 /* ---- events ---- */
 
-/* True when the client is to see the event. */
-static bool take_event(struct chaos_link *link, const struct okv_event *event)
+/* True when the event goes on to the client. */
+static bool pass_event(struct chaos_link *link, const struct okv_event *event)
 {
     if (event->type != OKV_EVENT_RECV)
         return true;
@@ -320,7 +320,7 @@ static void hold(struct chaos_link *link, const struct okv_event *event)
     }
 }
 
-/* Takes what the transport has; a code when it failed. */
+/* Polls the real transport; a code when it failed. */
 static int gather(struct chaos_link *link)
 {
     struct okv_event events[16];
@@ -328,7 +328,7 @@ static int gather(struct chaos_link *link)
     int count = link->real->poll(link->conn->endpoint, events, room < 16 ? (int)room : 16);
 
     for (int i = 0; i < count; i++) {
-        if (!take_event(link, &events[i]))
+        if (!pass_event(link, &events[i]))
             continue;
         hold(link, &events[i]);
         /* The reply is the client's; what comes after it is not. */
@@ -371,7 +371,7 @@ static int chaos_arm(struct okv_endpoint *endpoint)
     int code = endpoint->ops->arm(endpoint);
 
     if (code == 0 && link && link->count > 0)
-        endpoint->ops->wake(endpoint); /* what is held announces itself no more */
+        endpoint->ops->wake(endpoint); /* held events make the descriptor readable no more */
     return code;
 }
 

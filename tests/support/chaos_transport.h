@@ -1,7 +1,7 @@
 /*
- * A client's transport on which things go wrong: okv_transport_for() here returns the real
- * transport of the scheme, with faults put in its way. It is linked in the place of
- * shared/transport/registry.c, so that the client above it is the one that users have.
+ * A client's transport with faults: okv_transport_for() here returns the real transport of the
+ * scheme behind a layer that injects faults. It is linked instead of shared/transport/registry.c,
+ * so the client above it is the real one.
  *
  * Faults meet the connections that a thread makes while it uses a `struct chaos`, and no others:
  * a handle that is opened without one is a plain client. A connection is broken with
@@ -21,7 +21,7 @@ enum chaos_fault {
     CHAOS_NONE,
     CHAOS_LOSE_REPLY,    /* the server answered; the connection breaks before anybody knows */
     CHAOS_LOSE_REQUEST,  /* the request never leaves, the connection breaks */
-    CHAOS_BREAK_SENT,    /* breaks when the request has left, whatever becomes of it */
+    CHAOS_BREAK_SENT,    /* breaks when the request has left */
     CHAOS_BREAK_REPLIED, /* breaks after the reply was handed to the client */
     CHAOS_BREAK_POLL,    /* breaks in a poll, with READs under way or without */
     CHAOS_DELAY,         /* an event, and all behind it, is held back for some polls */
@@ -34,7 +34,7 @@ enum chaos_call {
     CHAOS_CONNECT_START,
     CHAOS_CONNECT_STEP, /* the connect is over */
     CHAOS_MEMORY_REGISTER,
-    CHAOS_EXPOSE,
+    CHAOS_ADVERTISE,
     CHAOS_POST_READ, /* OKV_EDISCONNECTED and OKV_EIO break the connection, */
     CHAOS_POST_SEND, /* here too; nothing is posted with any code */
     CHAOS_HEARTBEAT, /* here too */
@@ -58,7 +58,7 @@ struct chaos {
 
     uint64_t injected[CHAOS_FAULTS];
     uint64_t failed[CHAOS_CALLS];
-    uint64_t breaks; /* connections that were broken, by whatever */
+    uint64_t breaks; /* connections that were broken */
 
     /* See chaos_fail. */
     unsigned countdown[CHAOS_CALLS];

@@ -40,9 +40,8 @@ static uint64_t request_slots_sequence[OKV_CREDITS_MAX]; /* of the latest reques
 static uint64_t highest_sequence;
 static uint8_t client_id[OKV_CLIENT_ID_SIZE]; /* whose sequences these are */
 static uint8_t *send_room;                    /* that send_buffer gives out until it was sent */
-static bool armed;
-static bool looks; /* armed since the last poll */
-static bool closing;
+static bool armed, closing;
+static bool armed_since_poll; /* no poll since the last arm */
 
 /* ---- events ---- */
 
@@ -89,7 +88,7 @@ static int stub_poll(struct okv_endpoint *polled, struct okv_event *out, int max
         out[n++] = (struct okv_event){.type = OKV_EVENT_RENDEZVOUS_DONE, .conn = &conn};
     }
     for (unsigned i = 0; i < event_count && n < max;) {
-        bool hidden = stub.shy && !looks && events[i].event.type == OKV_EVENT_CLOSED;
+        bool hidden = stub.shy && !armed_since_poll && events[i].event.type == OKV_EVENT_CLOSED;
         if (events[i].due > stub.polls || hidden) {
             i++;
             continue;
@@ -105,18 +104,18 @@ static int stub_poll(struct okv_endpoint *polled, struct okv_event *out, int max
         }
         n++;
     }
-    looks = false;
+    armed_since_poll = false;
     return n;
 }
 
-/* What is there already announces nothing; what is still to come does, at once. */
+/* An event that is due makes no wake-up; one that is held back makes it at once. */
 static int stub_arm(struct okv_endpoint *of)
 {
     uint64_t ignored;
 
     if (read(of->fd, &ignored, sizeof ignored) < 0)
         ignored = 0;
-    armed = looks = true;
+    armed = armed_since_poll = true;
     for (unsigned i = 0; i < event_count; i++)
         if (events[i].due > stub.polls + 1)
             announce();
@@ -210,7 +209,7 @@ static int stub_connect(struct okv_welcome *welcome, struct okv_conn **out)
         snprintf(conn.peer, sizeof conn.peer, "%s", stub.peer);
     send_room = NULL;
     memset(request_slots_used, 0, sizeof request_slots_used);
-    armed = looks = closing = false;
+    armed = armed_since_poll = closing = false;
     stub.connections++;
     *out = &conn;
     return 0;
@@ -327,7 +326,7 @@ static int stub_register(struct okv_endpoint *of, void *base, size_t length,
 
 static void stub_unregister(struct okv_memory *memory)
 {
-    /* READs that are under way into it lose their right to it. */
+    /* READs under way may no longer write to it. */
     for (unsigned i = 0; i < event_count; i++)
         if (events[i].destination >= memory->base &&
             events[i].destination < memory->base + memory->length)
@@ -391,7 +390,8 @@ static int stub_post_read(struct okv_conn *of, const struct okv_read *reads, uns
     return 0;
 }
 
-static int stub_read_now(struct okv_conn *of, const struct okv_read *read, okv_used_bytes *extent)
+static int stub_read_now(struct okv_conn *of, const struct okv_read *read,
+                         okv_used_bytes *used_bytes)
 {
     uint8_t *to = read->destination;
 
@@ -404,7 +404,7 @@ static int stub_read_now(struct okv_conn *of, const struct okv_read *read, okv_u
     read_begin(read);
     memset(to, STUB_LEFT_OUT, read->length);
     memcpy(to, stub.region + read->offset, OKV_READ_BEGINNING);
-    uint32_t lines = (extent(to) + OKV_READ_BEGINNING - 1) / OKV_READ_BEGINNING;
+    uint32_t lines = (used_bytes(to) + OKV_READ_BEGINNING - 1) / OKV_READ_BEGINNING;
     uint32_t most = read->length / OKV_READ_BEGINNING;
     stub.now_bytes = (lines == 0 ? 1 : lines < most ? lines : most) * OKV_READ_BEGINNING;
     memcpy(to, stub.region + read->offset, stub.now_bytes);
@@ -450,8 +450,8 @@ static uint8_t *stub_send_buffer(struct okv_conn *of)
     return send_room;
 }
 
-/* A request slot that was granted and that nobody uses; a sequence above all others, or that of the
- * request slot's last request, which is sent again. */
+/* The request slot must be granted and free. The sequence must be above all others, or that of the
+ * slot's last request, which is resent. */
 static void request_slot_check(const struct okv_request_message *message)
 {
     uint16_t request_slot = message->slot;

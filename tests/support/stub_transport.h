@@ -3,9 +3,9 @@
  * so a test that links it has a client whose server is `stub`.
  *
  * The region is memory of the process, READs copy from it when they are posted,
- * requests are answered by a function of the test. What a client owes a
- * transport is asserted: READs inside the region and into registered memory that
- * no other READ owns, no more requests than credits, every message given back.
+ * requests are answered by a function of the test. The client's side of the contract is asserted:
+ * READs inside the region and into registered memory that no other READ owns, no more requests than
+ * credits, every message released.
  */
 #ifndef OKV_TESTS_STUB_TRANSPORT_H
 #define OKV_TESTS_STUB_TRANSPORT_H
@@ -223,7 +223,7 @@ static inline struct okv_entry stub_reference_here(const char *key, const char *
     return entry;
 }
 
-/* One image: of part `part` of `bucket`, at `offset`. */
+/* One image: page `page` of `bucket`, at `offset`. */
 struct stub_image {
     uint64_t offset;
     uint64_t bucket;

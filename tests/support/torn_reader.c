@@ -9,12 +9,12 @@
 #include "shared/base/error.h"
 #include "shared/base/ordering.h"
 
-/* Rejected images in a row after which the reader asks how many buckets there are. */
+/* Rejected images in a row after which the reader reads the number of buckets. */
 #define FAILURES_MAX 16
 #define LINE 64
 
-/* What is being read. */
-struct look {
+/* The read of one group. */
+struct group_read {
     unsigned group;
     uint64_t bucket;
     unsigned depth;
@@ -62,8 +62,8 @@ void torn_reader_init(struct torn_reader *reader, struct torn_table *table, uint
 
 /* ---- copying ---- */
 
-/* Plain loads that the compiler keeps. A race with the writer is what this is for, so the
- * thread sanitizer is not to look at it. */
+/* Plain loads that the compiler keeps. The race with the writer is the purpose, so the thread
+ * sanitizer ignores it. */
 __attribute__((no_sanitize("thread"))) static void copy_words(uint64_t *to, const uint8_t *from,
                                                               unsigned words)
 {
@@ -99,7 +99,7 @@ static void copy_bucket(struct torn_reader *reader, uint8_t *to, uint64_t offset
         copy_line(reader, to + order[i] * LINE, offset + order[i] * LINE, LINE);
 }
 
-/* Its lines from a random one on, by a random odd step. */
+/* Copies the lines in a random order: from a random one on, by a random odd step. */
 static void copy_used(struct torn_reader *reader, uint64_t offset, uint32_t length)
 {
     uint32_t lines = (length + LINE - 1) / LINE, power = 1;
@@ -118,8 +118,8 @@ static void copy_used(struct torn_reader *reader, uint64_t offset, uint32_t leng
 
 /* ---- finding the bucket ---- */
 
-/* As the status says, if it can be read. */
-static void ask_for_count(struct torn_reader *reader)
+/* From the status block, if it can be read. */
+static void read_bucket_count(struct torn_reader *reader)
 {
     struct okv_table_status status;
     uint64_t words[sizeof(struct okv_wire_status) / 8];
@@ -130,7 +130,7 @@ static void ask_for_count(struct torn_reader *reader)
     reader->failures = 0;
 }
 
-/* Where a bucket is, as the directory says; 0: it says nothing that can be used. */
+/* The offset of a bucket according to the directory; 0: the directory has none. */
 static uint64_t bucket_offset(const struct torn_reader *reader, uint64_t bucket)
 {
     const struct okv_table *table = &reader->table->store.table;
@@ -156,7 +156,7 @@ static uint64_t version_word(const struct torn_reader *reader, uint64_t offset)
 }
 #endif
 
-/* Copies an image and checks it as a client does; true: it is believed. */
+/* Copies an image and checks it as a client does. True: it is accepted. */
 static bool read_image(struct torn_reader *reader, uint8_t *image, uint64_t offset, uint64_t bucket,
                        unsigned page)
 {
@@ -179,37 +179,37 @@ static bool read_image(struct torn_reader *reader, uint8_t *image, uint64_t offs
     }
     reader->counts.rejected++;
     if (++reader->failures >= FAILURES_MAX)
-        ask_for_count(reader);
+        read_bucket_count(reader);
     return false;
 }
 
-/* Reads the primary page of the group's bucket, wherever that is. */
-static bool find_bucket(struct torn_reader *reader, struct look *look)
+/* Reads the primary page of the group's bucket; follows splits. */
+static bool find_bucket(struct torn_reader *reader, struct group_read *read)
 {
-    uint64_t hash = reader->table->groups[look->group].hash;
+    uint64_t hash = reader->table->groups[read->group].hash;
 
     for (unsigned reads = 0; reads < FAILURES_MAX; reads++) {
-        look->bucket = okv_linear_bucket(hash, reader->thought);
-        uint64_t offset = bucket_offset(reader, look->bucket);
+        read->bucket = okv_linear_bucket(hash, reader->thought);
+        uint64_t offset = bucket_offset(reader, read->bucket);
         if (!offset) {
-            ask_for_count(reader);
+            read_bucket_count(reader);
             continue;
         }
-        if (!read_image(reader, reader->image, offset, look->bucket, 0))
+        if (!read_image(reader, reader->image, offset, read->bucket, 0))
             return false;
-        look->depth = okv_bucket_depth(reader->image);
-        look->version = okv_bucket_version(reader->image);
-        reader->thought = okv_linear_learn(reader->thought, look->bucket, look->depth);
-        if (okv_hash_bucket(hash, look->depth) == look->bucket)
+        read->depth = okv_bucket_depth(reader->image);
+        read->version = okv_bucket_version(reader->image);
+        reader->thought = okv_linear_learn(reader->thought, read->bucket, read->depth);
+        if (okv_hash_bucket(hash, read->depth) == read->bucket)
             return true;
         reader->counts.moved++;
     }
     return false;
 }
 
-/* ---- believing ---- */
+/* ---- checking accepted images ---- */
 
-static bool check_key(struct torn_reader *reader, const struct look *look,
+static bool check_key(struct torn_reader *reader, const struct group_read *read,
                       const struct okv_entry *entry, const uint8_t *key, unsigned *id)
 {
     const struct torn_table *table = reader->table;
@@ -220,16 +220,16 @@ static bool check_key(struct torn_reader *reader, const struct look *look,
     if (*id >= TORN_IDS || memcmp(key, table->keys[*id], TORN_KEY_SIZE) != 0)
         return complain(reader, "a key that there is not, number %u", *id);
     uint64_t hash = okv_hash_key(key, TORN_KEY_SIZE, table->store.table.hash_seed);
-    if (okv_hash_bucket(hash, look->depth) != look->bucket)
-        return complain(reader, "key %u in bucket %" PRIu64 " of depth %u", *id, look->bucket,
-                        look->depth);
+    if (okv_hash_bucket(hash, read->depth) != read->bucket)
+        return complain(reader, "key %u in bucket %" PRIu64 " of depth %u", *id, read->bucket,
+                        read->depth);
     if (entry->key_in_extent && entry->tag != okv_hash_tag(hash))
         return complain(reader, "key %u under another key's tag", *id);
     return true;
 }
 
 /* Value and version of an item, and whether it went back in time. */
-static bool check_item(struct torn_reader *reader, const struct look *look,
+static bool check_item(struct torn_reader *reader, const struct group_read *read,
                        const struct okv_entry *entry, unsigned id, const uint8_t *value, bool first)
 {
     uint8_t expected[TORN_VALUE_MAX];
@@ -244,8 +244,8 @@ static bool check_item(struct torn_reader *reader, const struct look *look,
         return complain(
             reader, "key %u: version %" PRIu64 " with %" PRIu64 " after %" PRIu64 " with %" PRIu64,
             id, entry->version, counter, last_version, last_counter);
-    bool of_group = id / TORN_KEYS_MAX == look->group;
-    if (of_group && !torn_version_may_be(reader->table, look->group, counter, entry->version))
+    bool of_group = id / TORN_KEYS_MAX == read->group;
+    if (of_group && !torn_version_may_be(reader->table, read->group, counter, entry->version))
         return complain(reader, "key %u: version %" PRIu64 " is not that of %" PRIu64, id,
                         entry->version, counter);
     reader->last[id].version = entry->version;
@@ -259,7 +259,7 @@ static bool check_item(struct torn_reader *reader, const struct look *look,
     return true;
 }
 
-static bool take_reference(struct torn_reader *reader, struct look *look,
+static bool read_reference(struct torn_reader *reader, struct group_read *read,
                            const struct okv_entry *entry, bool first)
 {
     const struct torn_table *table = reader->table;
@@ -275,16 +275,16 @@ static bool take_reference(struct torn_reader *reader, struct look *look,
     okv_snapshot_fence();
     if (okv_extent_check(entry, bytes, table->store.table.boot_id, bytes, entry->key_length) != 0) {
         reader->counts.extents_rejected++;
-        look->incomplete = true;
+        read->incomplete = true;
         return true;
     }
     reader->counts.extents++;
-    return check_key(reader, look, entry, entry->key_in_extent ? bytes : entry->key, &id) &&
-           check_item(reader, look, entry, id,
+    return check_key(reader, read, entry, entry->key_in_extent ? bytes : entry->key, &id) &&
+           check_item(reader, read, entry, id,
                       bytes + (entry->key_in_extent ? entry->key_length : 0), first);
 }
 
-static bool take_entries(struct torn_reader *reader, struct look *look, const uint8_t *image,
+static bool read_entries(struct torn_reader *reader, struct group_read *read, const uint8_t *image,
                          bool first)
 {
     struct okv_entry entry;
@@ -294,17 +294,17 @@ static bool take_entries(struct torn_reader *reader, struct look *look, const ui
 
     while ((rc = okv_bucket_next(image, &position, &entry)) == 1) {
         bool good = entry.is_reference
-                        ? take_reference(reader, look, &entry, first)
-                        : check_key(reader, look, &entry, entry.key, &id) &&
-                              check_item(reader, look, &entry, id, entry.value, first);
+                        ? read_reference(reader, read, &entry, first)
+                        : check_key(reader, read, &entry, entry.key, &id) &&
+                              check_item(reader, read, &entry, id, entry.value, first);
         if (!good)
             return false;
     }
     return rc == 0 || complain(reader, "an entry that makes no sense");
 }
 
-/* The further pages of the bucket, if all of them are of the first one's version. */
-static bool take_pages(struct torn_reader *reader, struct look *look)
+/* Reads the overflow pages, if all have the version of the primary page. */
+static bool read_overflow_pages(struct torn_reader *reader, struct group_read *read)
 {
     const struct torn_table *table = reader->table;
     uint64_t chain = okv_bucket_chain(reader->image);
@@ -312,12 +312,12 @@ static bool take_pages(struct torn_reader *reader, struct look *look)
     for (unsigned page = 1; chain; page++) {
         if (page >= OKV_BUCKET_PAGES_MAX || chain % 8 ||
             !okv_range_inside(chain, table->shape->bucket_size, table->length))
-            return complain(reader, "part %u at %" PRIu64, page, chain);
-        if (!read_image(reader, reader->page, chain, look->bucket, page))
+            return complain(reader, "page %u at %" PRIu64, page, chain);
+        if (!read_image(reader, reader->page, chain, read->bucket, page))
             return false;
-        if (okv_bucket_version(reader->page) != look->version)
+        if (okv_bucket_version(reader->page) != read->version)
             return false;
-        if (!take_entries(reader, look, reader->page, false))
+        if (!read_entries(reader, read, reader->page, false))
             return false;
         chain = okv_bucket_chain(reader->page);
     }
@@ -325,10 +325,10 @@ static bool take_pages(struct torn_reader *reader, struct look *look)
 }
 
 /* A search for a key must find what the walk over all entries found. */
-static bool check_find(struct torn_reader *reader, const struct look *look)
+static bool check_find(struct torn_reader *reader, const struct group_read *read)
 {
     unsigned key = below(reader, reader->table->shape->keys),
-             id = look->group * TORN_KEYS_MAX + key;
+             id = read->group * TORN_KEYS_MAX + key;
     const uint8_t *bytes = reader->table->keys[id];
     uint64_t hash = okv_hash_key(bytes, TORN_KEY_SIZE, reader->table->store.table.hash_seed);
     struct okv_entry entry;
@@ -340,7 +340,7 @@ static bool check_find(struct torn_reader *reader, const struct look *look)
     return complain(reader, "a search for key %u gave %d", id, rc);
 }
 
-/* Whether the counters seen are those of a group after so many steps. */
+/* True when the counters are those of a group after so many steps. */
 static bool is_state(const struct torn_reader *reader, unsigned group, uint64_t steps)
 {
     const struct torn_shape *shape = reader->table->shape;
@@ -351,46 +351,47 @@ static bool is_state(const struct torn_reader *reader, unsigned group, uint64_t 
     return true;
 }
 
-/* All that was seen of the group was current together, at some moment since the look began. */
-static bool check_state(struct torn_reader *reader, const struct look *look)
+/* All counters of the group must have been current together at a moment since the read began. */
+static bool check_state(struct torn_reader *reader, const struct group_read *read)
 {
     const struct torn_shape *shape = reader->table->shape;
-    uint64_t begun = atomic_load(&reader->table->groups[look->group].begun);
+    uint64_t begun = atomic_load(&reader->table->groups[read->group].begun);
     uint64_t steps = 0;
 
     for (unsigned key = 0; key < shape->keys; key++)
         if (steps < reader->seen[key])
             steps = reader->seen[key];
     /* Steps after the highest counter can only have deleted. */
-    while (!is_state(reader, look->group, steps))
-        if (!torn_step_deletes(shape, look->group, ++steps))
-            return complain(reader, "group %u, version %" PRIu64 ": no state at all", look->group,
-                            look->version);
-    while (steps < look->done && torn_step_deletes(shape, look->group, steps + 1) &&
-           is_state(reader, look->group, steps + 1))
-        steps++; /* deletes of what was not there change nothing */
-    if (steps < look->done || steps > begun)
+    while (!is_state(reader, read->group, steps))
+        if (!torn_step_deletes(shape, read->group, ++steps))
+            return complain(reader, "group %u, version %" PRIu64 ": no state at all", read->group,
+                            read->version);
+    while (steps < read->done && torn_step_deletes(shape, read->group, steps + 1) &&
+           is_state(reader, read->group, steps + 1))
+        steps++; /* a delete of a missing key changes nothing */
+    if (steps < read->done || steps > begun)
         return complain(reader, "group %u: step %" PRIu64 ", with %" PRIu64 " to %" PRIu64 " due",
-                        look->group, steps, look->done, begun);
-    if (steps < reader->last_steps[look->group] ||
-        look->version < reader->last_version[look->group])
-        return complain(reader, "group %u: step %" PRIu64 " after %" PRIu64, look->group, steps,
-                        reader->last_steps[look->group]);
-    reader->last_steps[look->group] = steps;
-    reader->last_version[look->group] = look->version;
+                        read->group, steps, read->done, begun);
+    if (steps < reader->last_steps[read->group] ||
+        read->version < reader->last_version[read->group])
+        return complain(reader, "group %u: step %" PRIu64 " after %" PRIu64, read->group, steps,
+                        reader->last_steps[read->group]);
+    reader->last_steps[read->group] = steps;
+    reader->last_version[read->group] = read->version;
     reader->counts.states++;
     return true;
 }
 
-void torn_reader_look(struct torn_reader *reader, unsigned group)
+void torn_reader_read_group(struct torn_reader *reader, unsigned group)
 {
-    struct look look = {.group = group, .done = atomic_load(&reader->table->groups[group].done)};
+    struct group_read read = {.group = group,
+                              .done = atomic_load(&reader->table->groups[group].done)};
 
     memset(reader->seen, 0, sizeof reader->seen);
     memset(reader->in_first, 0, sizeof reader->in_first);
-    if (!find_bucket(reader, &look) || !take_entries(reader, &look, reader->image, true) ||
-        !take_pages(reader, &look) || look.incomplete)
+    if (!find_bucket(reader, &read) || !read_entries(reader, &read, reader->image, true) ||
+        !read_overflow_pages(reader, &read) || read.incomplete)
         return;
-    if (check_find(reader, &look))
-        check_state(reader, &look);
+    if (check_find(reader, &read))
+        check_state(reader, &read);
 }

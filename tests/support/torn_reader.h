@@ -1,11 +1,10 @@
 /*
- * The most hostile reader that there can be without a device: it copies images and
- * extents cache line by cache line, in random order, with pauses, and then believes
- * them exactly as far as a client would. Whatever it believes it compares with what
- * the table must have been between the beginning and the end of the copying.
+ * The most hostile reader without a device. It copies images and extents cache line by cache line,
+ * in random order, with pauses, and accepts exactly the ones that a client would accept. It
+ * compares accepted contents with the states of the table during the copy.
  *
- * OKV_UNSAFE_NO_CHECKSUM: without the checksum. TORN_VERSION_ONLY, besides that: an
- * image is believed when its version was the same before and after.
+ * OKV_UNSAFE_NO_CHECKSUM: without the checksum. With TORN_VERSION_ONLY too, an image is accepted
+ * when its version is the same before and after the copy.
  */
 #ifndef OKV_TESTS_TORN_READER_H
 #define OKV_TESTS_TORN_READER_H
@@ -20,20 +19,20 @@
 struct torn_counts {
     uint64_t accepted, rejected; /* images */
     uint64_t extents, extents_rejected;
-    uint64_t states; /* of whole groups, found to be one that was current */
+    uint64_t states; /* whole groups whose state was current at some moment */
     uint64_t moved;  /* images that sent the reader to another bucket */
     uint64_t pages;  /* accepted images of overflow buckets */
-    uint64_t wrong;  /* what was accepted and never was */
+    uint64_t wrong;  /* accepted contents that never existed */
 };
 
 /* Of one thread. */
 struct torn_reader {
     struct torn_table *table;
     uint64_t random;
-    uint64_t thought;  /* the number of buckets, as far as the reader knows */
+    uint64_t thought;  /* the number of buckets that the reader assumes */
     unsigned failures; /* images in a row that were rejected */
     struct torn_counts counts;
-    char complaint[200]; /* about the first thing that was wrong */
+    char complaint[200]; /* about the first wrong content */
 
     uint8_t orders[TORN_ORDERS][OKV_BUCKET_SIZE_MAX / 64]; /* of the lines of a bucket */
     alignas(64) uint8_t image[OKV_BUCKET_SIZE_MAX];
@@ -49,7 +48,7 @@ struct torn_reader {
 
 void torn_reader_init(struct torn_reader *reader, struct torn_table *table, uint64_t seed);
 
-/* Reads a group once, as often as it takes to be sent to its bucket; counts what came of it. */
-void torn_reader_look(struct torn_reader *reader, unsigned group);
+/* Reads a group once, following splits to its bucket, and counts the results. */
+void torn_reader_read_group(struct torn_reader *reader, unsigned group);
 
 #endif

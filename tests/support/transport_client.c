@@ -22,7 +22,7 @@ struct client *client_create(void **state)
 
 void client_destroy(struct client *client)
 {
-    /* in this order: the endpoint that it is registered with goes with the connection */
+    /* in this order: conn_destroy destroys the endpoint of the memory */
     client->ops->memory_unregister(client->memory);
     client->ops->conn_destroy(client->conn);
     assert_true(fixture_is_empty(client->fixture));
@@ -40,7 +40,7 @@ struct okv_event client_next_event(struct client *client)
     return event;
 }
 
-/* Fails with what the device said when it is an end that comes instead. */
+/* When the connection ended instead, fails with the device's reason. */
 static void client_expect_type(const struct okv_event *event, enum okv_event_type type)
 {
     if (event->type == OKV_EVENT_CLOSED && type != OKV_EVENT_CLOSED)
@@ -126,7 +126,7 @@ void client_read(struct client *client, uint64_t offset, uint32_t length, size_t
     assert_int_equal(event.status, 0);
     assert_int_equal(event.cookie, offset ^ length);
     assert_region_bytes(client->bytes + at, offset, length);
-    /* and nothing beside it */
+    /* and no byte beside it */
     assert_true(at == 0 || client->bytes[at - 1] == 0xEE);
     assert_int_equal(client->bytes[at + length], 0xEE);
 }

@@ -1,6 +1,6 @@
 /*
- * A client for the tests of transports. Each call does one thing and fails the
- * test when it does not work; the `client` functions are for the test's own thread.
+ * A client for the tests of transports. Each call does one thing and fails the test when that does
+ * not work. The `client` functions are for the test's own thread.
  */
 #ifndef OKV_TESTS_TRANSPORT_CLIENT_H
 #define OKV_TESTS_TRANSPORT_CLIENT_H
@@ -20,7 +20,7 @@ struct client {
 
 /* `state` is cmocka's and leads to the fixture. */
 struct client *client_create(void **state);
-/* Also waits until the server has let go of it, so that tests do not see each other's. */
+/* Waits until the server has closed its side, so that the next test starts clean. */
 void client_destroy(struct client *client);
 
 struct okv_event client_next_event(struct client *client);
@@ -28,16 +28,16 @@ void client_expect_nothing(struct client *client);
 /* One OKV_EVENT_CLOSED with a reason, and nothing after it. */
 void client_expect_closed(struct client *client);
 
-/* Message `number` of the fixture's pattern; returns what post_send said. */
+/* Sends message `number` of the fixture's pattern; returns post_send's result. */
 int client_send(struct client *client, unsigned number, uint32_t length, uint32_t immediate);
 void client_expect_message(struct client *client, unsigned number, uint32_t length,
                            uint32_t immediate);
 void client_echo(struct client *client, unsigned number, uint32_t length, uint32_t immediate);
 
-/* A READ into byte `at` of the client's memory. */
+/* A READ to byte `at` of the client's memory. */
 struct okv_read client_make_read(struct client *client, uint64_t offset, uint32_t length, size_t at,
                                  uint64_t cookie);
-/* Does one, and checks that it brought these bytes and touched no others. */
+/* Performs one; checks its bytes, and that no others changed. */
 void client_read(struct client *client, uint64_t offset, uint32_t length, size_t at);
 void assert_region_bytes(const uint8_t *bytes, uint64_t offset, uint32_t length);
 

@@ -23,13 +23,13 @@
 #define WELCOME_LENGTH 4
 #define WELCOME_PATTERN 12
 
-/* The cookie of a rendezvous read says which one it is, in bits of which none may get lost. */
+/* The cookie of rendezvous read number 0; uses all 64 bits, so that a lost bit is noticed. */
 #define FIRST_COOKIE UINT64_C(0xfedcba9876543210)
 
 /* Empty polls before a wait sleeps. */
 #define SPINS 50
 
-/* How often the server looks whether its clients are still there. */
+/* Interval of the server's heartbeats. */
 #define HEARTBEAT_MS 200
 
 static const struct okv_message_limits limits = {FIXTURE_SLOT_SIZE, FIXTURE_CREDITS};
@@ -81,7 +81,7 @@ bool fixture_is_message(const struct okv_event *event, unsigned number, unsigned
     return true;
 }
 
-/* The server's thread. */
+/* ---- the server's thread ---- */
 
 static bool hello_is_right(const struct okv_request *request)
 {
@@ -177,9 +177,9 @@ static void on_opened(struct fixture *fixture, struct okv_conn *conn)
     atomic_fetch_add(&fixture->opened, 1);
 }
 
-static void start_rendezvous_reads(struct fixture *fixture, struct okv_conn *conn)
+static void start_rendezvous(struct fixture *fixture, struct okv_conn *conn)
 {
-    unsigned count = atomic_exchange(&fixture->rendezvous_reads_wanted, 0);
+    unsigned count = atomic_exchange(&fixture->rendezvous_wanted, 0);
 
     for (unsigned i = 0; i < count; i++) {
         struct fixture_rendezvous *entry = &fixture->rendezvous_reads[i];
@@ -188,7 +188,7 @@ static void start_rendezvous_reads(struct fixture *fixture, struct okv_conn *con
         entry->events = 0;
         entry->result = fixture->ops->rendezvous(conn, &entry->rendezvous);
     }
-    atomic_fetch_add(&fixture->rendezvous_reads_asked, count);
+    atomic_fetch_add(&fixture->rendezvous_started, count);
 }
 
 static void on_rendezvous_done(struct fixture *fixture, const struct okv_event *event)
@@ -201,11 +201,11 @@ static void on_rendezvous_done(struct fixture *fixture, const struct okv_event *
         atomic_fetch_add(&fixture->wrong, 1);
     entry->status = event->status;
     memcpy(entry->failure, event->conn->failure, sizeof entry->failure);
-    atomic_fetch_add(&fixture->rendezvous_reads_ended, 1);
+    atomic_fetch_add(&fixture->rendezvous_ended, 1);
 }
 
-/* After the last event of a connection no rendezvous read of it may be without one. */
-static void expect_no_rendezvous_reads(struct fixture *fixture, const struct okv_conn *conn)
+/* Every rendezvous read of a connection must have its event before the connection's last. */
+static void expect_no_rendezvous(struct fixture *fixture, const struct okv_conn *conn)
 {
     for (unsigned i = 0; i < FIXTURE_RENDEZVOUS_MAX; i++) {
         struct fixture_rendezvous *entry = &fixture->rendezvous_reads[i];
@@ -221,7 +221,7 @@ static void on_closed(struct fixture *fixture, const struct okv_event *event)
 {
     unsigned kept = 0, found = 0;
 
-    expect_no_rendezvous_reads(fixture, event->conn);
+    expect_no_rendezvous(fixture, event->conn);
     for (unsigned i = 0; i < fixture->unanswered_count; i++) {
         if (fixture->unanswered[i].conn == event->conn)
             fixture->ops->recv_release(fixture->endpoint, &fixture->unanswered[i]);
@@ -251,7 +251,7 @@ static void on_message(struct fixture *fixture, const struct okv_event *event)
         return;
     }
     if (event->immediate == FIXTURE_RENDEZVOUS) {
-        start_rendezvous_reads(fixture, event->conn);
+        start_rendezvous(fixture, event->conn);
         fixture->ops->recv_release(fixture->endpoint, event);
         return;
     }
@@ -288,8 +288,8 @@ static bool serve(struct fixture *fixture)
     return count > 0;
 }
 
-/* Ends every connection. The listener is looked at as well: a transport may
- * learn from it that a connection is gone. */
+/* Ends every connection. Serves the listener too: a transport may learn there that a connection is
+ * gone. */
 static void close_everything(struct fixture *fixture)
 {
     uint64_t end = fixture_soon();
@@ -302,8 +302,7 @@ static void close_everything(struct fixture *fixture)
     }
 }
 
-/* A client that was cancelled or destroyed says so once, by a message that may get lost: without
- * heartbeats its connection would stay. */
+/* A client's disconnect may get lost. Without heartbeats its connection would stay. */
 static void heartbeat_clients(struct fixture *fixture)
 {
     uint64_t now = okv_clock_ns();
@@ -351,7 +350,7 @@ static void *run_server(void *argument)
     return NULL;
 }
 
-/* The test's side. */
+/* ---- the test's side ---- */
 
 void fixture_restore(struct fixture *fixture, uint64_t offset, uint64_t length)
 {
@@ -417,7 +416,7 @@ void fixture_stop(struct fixture *fixture)
     fixture->ops->unlisten(fixture->listener);
     munmap(fixture->region, FIXTURE_REGION);
     close(fixture->region_fd);
-    /* Fails, and the test with it, when the transport left something behind. */
+    /* Fails when the transport has left a file behind. */
     if (fixture->directory[0] != '\0')
         assert_int_equal(rmdir(fixture->directory), 0);
 }
@@ -479,7 +478,7 @@ int fixture_start_connect(struct fixture *fixture, enum fixture_wish wish, uint6
     struct okv_connect_params params = make_params(hello, wish, deadline_ns);
     int status = fixture->ops->connect_start(&fixture->connect_uri, &params, out, diag);
 
-    memset(hello, 0xEE, sizeof hello); /* it must be a copy that is sent */
+    memset(hello, 0xEE, sizeof hello); /* connect_start must have copied it */
     return status;
 }
 

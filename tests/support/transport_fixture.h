@@ -1,7 +1,6 @@
 /*
- * A server for the tests of transports: a region with a pattern in it, and a
- * thread that accepts, echoes every message, rendezvous reads when it is told to, heartbeats its
- * clients, and keeps count.
+ * A server for the tests of transports: a region with a pattern, and a thread that accepts clients,
+ * echoes their messages, starts rendezvous reads on order, sends heartbeats and counts.
  */
 #ifndef OKV_TESTS_TRANSPORT_FIXTURE_H
 #define OKV_TESTS_TRANSPORT_FIXTURE_H
@@ -15,32 +14,32 @@
 #include "tests/support/pace.h"
 
 #define FIXTURE_REGION (12u << 20)
-#define FIXTURE_SLOT_SIZE 6000u /* more than a packet of RDMA, and no power of two */
+#define FIXTURE_SLOT_SIZE 6000u /* more than an RDMA packet, not a power of two */
 #define FIXTURE_CREDITS 8u
 #define FIXTURE_MAX_CONNS 12u
 #define FIXTURE_HELLO 40u
 #define FIXTURE_WELCOME 100u
 #define FIXTURE_REASON 30u
 
-/* A test that waits longer hangs: it is no measure of anything. */
+/* A wait that takes longer fails its test. Not a measure of speed. */
 #define FIXTURE_GUARD_NS PACE_GUARD_NS
-uint64_t fixture_soon(void); /* the deadline that it makes from now */
+uint64_t fixture_soon(void); /* now + FIXTURE_GUARD_NS */
 
-/* The first byte of a hello: what the server is to do. */
+/* The first byte of a hello tells the server what to do. */
 enum fixture_wish { FIXTURE_ACCEPT = 'A', FIXTURE_REJECT = 'R' };
 
-/* The immediate of a message that is not echoed: the server rendezvous reads what `rendezvous
- * reads` says. */
+/* The immediate of a message that is not echoed: the server starts the first `rendezvous_wanted` of
+ * `rendezvous_reads` on the message's connection. */
 #define FIXTURE_RENDEZVOUS 0x50554c4cu
 #define FIXTURE_RENDEZVOUS_MAX 8u
 
 struct fixture_rendezvous {
-    struct okv_rendezvous rendezvous; /* the test's; the cookie is the server's */
+    struct okv_rendezvous rendezvous; /* filled by the test; the server sets the cookie */
     struct okv_conn *conn;
-    int result;      /* what rendezvous read returned */
-    unsigned events; /* that came for it, and what the latest said */
-    int status;
-    char failure[64]; /* what the device had said of the connection by then */
+    int result;       /* of the operation */
+    unsigned events;  /* so many came */
+    int status;       /* of the latest */
+    char failure[64]; /* of the connection, at that time */
 };
 
 struct fixture {
@@ -54,37 +53,37 @@ struct fixture {
     struct okv_endpoint *endpoint;
     pthread_t thread;
 
-    /* Orders to the thread; fixture_order makes it look. */
+    /* Orders to the thread; set them by fixture_order. */
     atomic_bool stop, pause, close_all;
 
     atomic_uint connected; /* successful fixture_try_connects */
 
-    /* The test's until rendezvous_reads_wanted is set, then the thread's until
-     * rendezvous_reads_ended says that the accepted ones are over. */
+    /* The test owns these until it sets rendezvous_wanted. The thread owns them until
+     * rendezvous_ended has counted every one that started. */
     struct fixture_rendezvous rendezvous_reads[FIXTURE_RENDEZVOUS_MAX];
-    atomic_uint rendezvous_reads_wanted, rendezvous_reads_asked, rendezvous_reads_ended;
+    atomic_uint rendezvous_wanted, rendezvous_started, rendezvous_ended;
 
-    /* What the thread saw. */
+    /* Counted by the thread. */
     atomic_bool paused;
     atomic_uint opened, closed, echoed;
-    atomic_uint without_immediate, wrong; /* `wrong`: bytes or events that should not have come */
+    atomic_uint without_immediate, wrong; /* `wrong`: unexpected bytes or events */
     atomic_int last_close;                /* status of the last OKV_EVENT_CLOSED */
 
-    /* The thread's own. */
+    /* Used by the thread only. */
     struct okv_conn *conns[FIXTURE_MAX_CONNS];
     unsigned conn_count;
-    struct okv_event unanswered[256]; /* more than a transport has receive buffers for us */
+    struct okv_event unanswered[256]; /* more than the transport has receive buffers */
     unsigned unanswered_count;
-    uint64_t heartbeat_ns; /* when the connections are sent a heartbeat next, on okv_clock_ns() */
+    uint64_t heartbeat_ns; /* time of the next heartbeats, on okv_clock_ns() */
 };
 
 /* Starts a server at `listen_text` for clients at `connect_text`; NULL for a
  * local one in a fresh directory. Fails the test when it cannot. */
 void fixture_start(struct fixture *fixture, const char *listen_text, const char *connect_text);
 void fixture_stop(struct fixture *fixture);
-/* Makes the thread look at its orders. */
+/* Sets an order and wakes the thread. */
 void fixture_order(struct fixture *fixture, atomic_bool *order);
-/* Stops the thread before its next poll, and waits until it has stopped; and lets it go on. */
+/* Pauses the thread before its next poll and waits for that. Resumes it. */
 void fixture_pause(struct fixture *fixture);
 void fixture_resume(struct fixture *fixture);
 /* Waits until `*count` is at least `wanted`; false when the guard ran out. */
@@ -92,10 +91,10 @@ bool fixture_reaches(const atomic_uint *count, unsigned wanted);
 /* Waits until the server has opened and closed every connection that a client had. */
 bool fixture_is_empty(const struct fixture *fixture);
 
-/* Puts the pattern back where a rendezvous read brought something else. */
+/* Restores the pattern of the region. */
 void fixture_restore(struct fixture *fixture, uint64_t offset, uint64_t length);
-/* What the fixture put at `offset` of the region, into the i-th byte of a
- * handshake, and into the i-th byte of message `number`. */
+/* The patterns: of the region at `offset`, of the i-th byte of the handshake messages, of the i-th
+ * byte of message `number`. */
 uint8_t fixture_region_byte(uint64_t offset);
 uint8_t fixture_hello_byte(unsigned i);
 uint8_t fixture_welcome_byte(unsigned i);
@@ -107,20 +106,20 @@ bool fixture_is_message(const struct okv_event *event, unsigned number, unsigned
 /* FIXTURE_WELCOME bytes that welcome a client of `listener`. */
 void fixture_make_welcome(const struct okv_listener *listener, uint8_t *bytes);
 
-/* Connects as a client that wants `wish`; these four may be called from any
- * thread and fail no test. */
+/* Connects with a hello that asks for `wish`. These four may be called from any thread and fail no
+ * test. */
 int fixture_try_connect(struct fixture *fixture, enum fixture_wish wish, uint64_t deadline_ns,
                         struct okv_welcome *welcome, struct okv_conn **out, struct okv_diag *diag);
-/* The same in steps: starts one. It counts as no connect of the fixture. */
+/* Starts a connect for connect_step. `connected` does not count it. */
 int fixture_start_connect(struct fixture *fixture, enum fixture_wish wish, uint64_t deadline_ns,
                           struct okv_connecting **out, struct okv_diag *diag);
-/* Sets what the welcome said about the region. */
+/* Calls set_remote with the fields of the welcome. */
 int fixture_set_remote(struct okv_conn *conn, const struct okv_welcome *welcome);
 /* Waits for the next event, spinning a little and then sleeping on the armed
  * descriptor; false when the guard ran out. */
 bool fixture_wait(struct okv_endpoint *endpoint, struct okv_event *event);
 
-/* A connection that is ready for READs and messages; fails the test when there is none. */
+/* A connection that is ready for READs and messages, or a failed test. */
 struct okv_conn *fixture_connect(struct fixture *fixture);
 
 /* cmocka's group set-up and tear-down: a fixture over a fresh local socket, or

@@ -1,6 +1,6 @@
 /*
- * A server of the local transport whose every step the test makes, for clients
- * that are bare. It has the region of a fixture.
+ * A server of the local transport that the test drives step by step, for bare clients. It uses the
+ * region of a fixture.
  */
 #ifndef OKV_TESTS_TRANSPORT_STEPS_H
 #define OKV_TESTS_TRANSPORT_STEPS_H
@@ -19,14 +19,14 @@ struct steps {
 /* Starts one beside the fixture's own, for one connection at a time. */
 void steps_start(struct steps *steps, const struct fixture *fixture,
                  const struct okv_message_limits *limits);
-/* Every connection must be gone or closed by the client. */
+/* Every connection must be gone, or closed by the client. */
 void steps_stop(struct steps *steps);
 
-/* Lets a client in that sends `count` messages of a byte and reads nothing. */
+/* Accepts a client that sends `count` messages of one byte and receives none. */
 void steps_let_in(const struct steps *steps, unsigned count, struct bare_client *client,
                   struct okv_conn **out);
 
-/* What listen says to a fixture's region at `path`. */
+/* The result of listen at `path` with the fixture's region. */
 int steps_listen(const struct fixture *fixture, const char *path, struct okv_listener **out,
                  struct okv_diag *diag);
 

@@ -126,7 +126,7 @@ static bool poll_side(struct meeting_side *side, struct okv_endpoint *endpoint)
     return closed;
 }
 
-void meeting_turn(struct meeting *meeting)
+void meeting_progress(struct meeting *meeting)
 {
     if (!meeting->deaf)
         answer_requests(meeting);
@@ -171,7 +171,7 @@ void meeting_connect(struct meeting *meeting)
     memset(&meeting->client, 0, sizeof meeting->client);
     memset(&meeting->server, 0, sizeof meeting->server);
     while ((rc = meeting->ops->connect_step(connecting, &welcome, &conn, &diag)) == OKV_EAGAIN) {
-        meeting_turn(meeting);
+        meeting_progress(meeting);
         meeting_nap(guard, "connected");
     }
     if (rc)
@@ -179,7 +179,7 @@ void meeting_connect(struct meeting *meeting)
     assert_memory_equal(welcome.bytes, greeting, sizeof greeting);
     meeting->client.conn = conn;
     assert_int_equal(meeting->ops->heartbeat(conn), 0);
-    assert_int_equal(conn->unacknowledged, 0); /* there is nothing that it could READ */
+    assert_int_equal(conn->unacknowledged, 0); /* there is nothing to READ yet */
     assert_int_equal(meeting->ops->set_remote(conn, 0, MEETING_REGION, meeting->listener->rkey), 0);
     MEETING_UNTIL(meeting, meeting_is_ready(meeting));
 }
@@ -191,7 +191,7 @@ bool meeting_is_ready(const struct meeting *meeting)
     return conn && atomic_load(&conn->ready);
 }
 
-void meeting_part(struct meeting *meeting)
+void meeting_disconnect(struct meeting *meeting)
 {
     if (meeting->client.conn)
         meeting->ops->conn_destroy(meeting->client.conn);
@@ -222,7 +222,7 @@ static struct rdma_cm_event *knock_event(struct meeting *meeting, struct knock *
 
     while (rdma_get_cm_event(knock->channel, &event)) {
         assert_int_equal(errno, EAGAIN);
-        meeting_turn(meeting);
+        meeting_progress(meeting);
         meeting_nap(guard, "event of the connection manager");
     }
     return event;

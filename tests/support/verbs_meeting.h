@@ -1,6 +1,6 @@
 /*
- * A server and a client over RDMA in one thread, whose every step the test makes. What is waited
- * for has a guard; a test whose guard runs out fails.
+ * A server and a client over RDMA in one thread, driven step by step by the test. Every wait has a
+ * guard that fails the test.
  */
 #ifndef OKV_TESTS_VERBS_MEETING_H
 #define OKV_TESTS_VERBS_MEETING_H
@@ -13,7 +13,7 @@
 #define MEETING_CREDITS 8u
 #define MEETING_MAX_CONNS 4u
 
-/* One side's connection, and what its endpoint said of it. */
+/* One side's connection and its events. */
 struct meeting_side {
     struct okv_conn *conn; /* NULL while there is none */
     unsigned opened, closed, messages, reads, rendezvous_reads;
@@ -27,7 +27,7 @@ struct meeting {
     uint8_t *region;
     struct okv_listener *listener;
     struct okv_endpoint *endpoint;
-    bool deaf;  /* the listener is not looked at */
+    bool deaf;  /* the listener is not served */
     bool quiet; /* requests are refused */
     unsigned requests;
     int accept_result; /* of the latest */
@@ -37,21 +37,21 @@ struct meeting {
 
 /* Starts a server at OKV_TEST_LISTEN for clients at OKV_TEST_URI. */
 void meeting_start(struct meeting *meeting);
-/* Everything that was connected must be gone. */
+/* Every connection must be destroyed. */
 void meeting_stop(struct meeting *meeting);
-/* What both sides have to do now, without waiting. The server's connection is destroyed when it
- * has closed, the client's is the test's. */
-void meeting_turn(struct meeting *meeting);
+/* Both sides do what they can without waiting. The server's connection is destroyed when it has
+ * closed; the test destroys the client's. */
+void meeting_progress(struct meeting *meeting);
 uint64_t meeting_deadline(uint64_t ms);
 /* Waits a little; fails the test when `deadline_ns` has passed. */
 void meeting_nap(uint64_t deadline_ns, const char *what);
 
-/* Turns until `condition` holds. */
-#define MEETING_UNTIL(meeting, condition)                                \
-    do {                                                                 \
-        uint64_t until_ = pace_guard_end();                              \
-        for (meeting_turn(meeting); !(condition); meeting_turn(meeting)) \
-            meeting_nap(until_, #condition);                             \
+/* Makes progress until `condition` holds. */
+#define MEETING_UNTIL(meeting, condition)                                        \
+    do {                                                                         \
+        uint64_t until_ = pace_guard_end();                                      \
+        for (meeting_progress(meeting); !(condition); meeting_progress(meeting)) \
+            meeting_nap(until_, #condition);                                     \
     } while (0)
 
 struct okv_connecting *meeting_begin(struct meeting *meeting, const struct okv_uri *uri,
@@ -60,10 +60,10 @@ struct okv_connecting *meeting_begin(struct meeting *meeting, const struct okv_u
 void meeting_connect(struct meeting *meeting);
 bool meeting_is_ready(const struct meeting *meeting);
 /* Destroys the client's connection, if there is one, and waits until the server's is gone. */
-void meeting_part(struct meeting *meeting);
+void meeting_disconnect(struct meeting *meeting);
 /* Sends a message of `length` bytes with the next flush. */
 void meeting_send(struct okv_conn *conn, uint32_t length);
-/* Both sides have sent what they had to, and the peers' devices have answered all of it. */
+/* Waits until both sides have sent everything and all of it is acknowledged. */
 void meeting_settle(struct meeting *meeting);
 
 /* Heartbeats through `conn`, and waits for the answer. */
@@ -74,18 +74,18 @@ struct knock {
     struct rdma_event_channel *channel;
     struct rdma_cm_id *id;
 };
-/* Asks the server for a connection with a queue pair that there is not; `reads` is what the server
- * may have outstanding. Returns the connection manager's answer. */
+/* Asks the server for a connection with a queue pair that does not exist and allows the server
+ * `reads` outstanding READs. Returns the connection manager's answer. */
 enum rdma_cm_event_type knock_on(struct meeting *meeting, struct knock *knock, uint8_t reads);
 void knock_end(struct knock *knock);
 
-/* Cuts the network of the veth pair, or fixes it: in both directions, or else one side hears that
- * the other has ended the connection. */
+/* Cuts the network of the veth pair in both directions, or restores it. With one direction left, a
+ * side would hear that the other has ended the connection. */
 void meeting_cut_network(bool cut);
-/* Holds back for `ms` what the device of this connection sends over the veth pair, or no more. */
+/* Delays the packets of this connection's device on the veth pair by `ms`; 0: no more. */
 void meeting_delay(const struct okv_conn *conn, unsigned ms);
 void meeting_no_delay(const struct okv_conn *conn);
-/* Requests that the device of this connection has got a second time, ever. */
+/* The number of duplicate requests that this connection's device has received. */
 unsigned long meeting_repeats(const struct okv_conn *conn);
 
 #endif

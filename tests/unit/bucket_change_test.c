@@ -1,4 +1,4 @@
-/* Changing one entry of an image: all others, but one version older, are what they were. */
+/* Changing one entry of an image: the others stay the same, one version older. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

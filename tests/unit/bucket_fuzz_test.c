@@ -1,6 +1,6 @@
 /*
- * Any bytes at all, with their checksum made right: they must neither lead a reader
- * out of the image nor make it go round in circles. For the sanitizers.
+ * Images of any bytes with a correct checksum: a reader must neither leave the image nor loop
+ * forever. For the sanitizers.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -55,7 +55,7 @@ static struct okv_entry fuzz_entry(struct fuzz *fuzz)
     return entry;
 }
 
-/* Some entries of all kinds, so that mutations begin where readers do go. */
+/* Entries of all kinds, so that mutations reach the code of each kind. */
 static void fuzz_base(struct fuzz *fuzz)
 {
     okv_bucket_begin(fuzz->base, 3, VERSION_MAX >> fuzz_below(fuzz, 40), 0, 0);

@@ -1,4 +1,4 @@
-/* Bucket images and extents: what is found, and what is never believed. */
+/* Bucket images and extents: what is found and what is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -73,7 +73,7 @@ static int find(const uint8_t *image, const char *key, struct okv_entry *out)
     return okv_bucket_find(image, okv_hash_key(key, length, SEED), key, length, &position, out);
 }
 
-/* Two small items and a reference of each kind; what is appended is all of the image. */
+/* Two small items and a reference of each kind. */
 static void build_example(uint8_t *image, uint64_t version)
 {
     const struct okv_entry entries[] = {
@@ -112,8 +112,8 @@ static void finds_what_is_there(void **state)
     assert_int_equal(okv_bucket_version(image), 9);
 }
 
-/* Keys with one tag and length: a reader goes from one to the next until an extent is its key's. */
-static void finds_all_that_may_be_it(void **state)
+/* Keys with one tag and length: a reader tries each until an extent has its key. */
+static void finds_every_possible_entry(void **state)
 {
     uint8_t image[SIZE];
     struct okv_entry out, first = entry_of_kind(KEY_IN_EXTENT, 40, 10);
@@ -261,7 +261,7 @@ static void expiry(void **state)
     assert_true(okv_entry_is_expired(&entry, 100));
 }
 
-/* ---- what is not whole, or not from here ---- */
+/* ---- torn, stale and misplaced images ---- */
 
 static void every_flipped_bit_is_seen(void **state)
 {
@@ -279,7 +279,7 @@ static void every_flipped_bit_is_seen(void **state)
     assert_int_equal(okv_bucket_check(image, SIZE, BOOT, BUCKET, 0), 0);
 }
 
-static void another_place_or_boot_does_not_pass(void **state)
+static void another_bucket_page_or_boot_does_not_pass(void **state)
 {
     uint8_t image[SIZE];
 
@@ -294,7 +294,8 @@ static void another_place_or_boot_does_not_pass(void **state)
             assert_int_equal(okv_bucket_check(image, SIZE, BOOT, bucket, 0), OKV_ECORRUPT);
     for (unsigned page = 1; page < OKV_BUCKET_PAGES_MAX; page++)
         assert_int_equal(okv_bucket_check(image, SIZE, BOOT, BUCKET, page), OKV_ECORRUPT);
-    ((struct okv_wire_bucket *)image)->page = 1; /* a part that says so is another place as well */
+    ((struct okv_wire_bucket *)image)->page =
+        1; /* the page number is checked apart from the checksum */
     assert_int_equal(okv_bucket_check(image, SIZE, BOOT, BUCKET, 0), OKV_ECORRUPT);
     assert_int_equal(okv_bucket_check(image, SIZE, BOOT, BUCKET, 1), OKV_ECORRUPT);
 }
@@ -344,7 +345,7 @@ static void header_is_checked(void **state)
     }
 }
 
-/* ---- images that are whole, of entries that make no sense ---- */
+/* ---- whole images with malformed entries ---- */
 
 /* An image of one entry that was written by hand, of exactly its size, for the sanitizer; to be
  * freed. */
@@ -373,7 +374,7 @@ static int next_of(uint64_t version, const uint8_t *entry, uint32_t length)
     return rc;
 }
 
-/* What a search for another key comes to. */
+/* The result of a search for another key. */
 static int search_of(uint64_t version, const uint8_t *entry, uint32_t length)
 {
     uint8_t *image = image_of(version, entry, length);
@@ -531,12 +532,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(finds_what_is_there),
-        cmocka_unit_test(finds_all_that_may_be_it),
+        cmocka_unit_test(finds_every_possible_entry),
         cmocka_unit_test(every_width_comes_back),
         cmocka_unit_test(full_image_takes_no_more),
         cmocka_unit_test(expiry),
         cmocka_unit_test(every_flipped_bit_is_seen),
-        cmocka_unit_test(another_place_or_boot_does_not_pass),
+        cmocka_unit_test(another_bucket_page_or_boot_does_not_pass),
         cmocka_unit_test(torn_images_are_refused),
         cmocka_unit_test(header_is_checked),
         cmocka_unit_test(malformed_entries_are_refused),

@@ -13,7 +13,7 @@
 /* Lengths on both sides of OKV_BYTES_SHORT. */
 #define LENGTHS (OKV_BYTES_SHORT + 16u)
 #define GUARD 16u
-/* Places within a word at which they begin. */
+/* Offsets within a word at which they begin. */
 #define SHIFTS 8u
 
 static uint8_t pattern(uint32_t at)

@@ -1,6 +1,6 @@
 /*
- * The bytes of docs/format.md, one example of each. A change here is a change
- * of the format: it needs a new version number.
+ * The bytes of docs/format.md and docs/protocol.md, one example of each. A change here changes the
+ * format and needs a new version number.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -344,7 +344,7 @@ static void status_bytes(void **state)
     assert_memory_equal(&back, &status, sizeof status);
 }
 
-/* Where things are in the region, and one entry of the directory. */
+/* The offsets of the region's blocks, and one entry of the directory. */
 static void layout(void **state)
 {
     okv_le64 entry = okv_le64_of(0x123456789000);
@@ -471,7 +471,7 @@ static void bucket_bytes(void **state)
 }
 
 /* Bucket 100 was merged into bucket 36, whose depth is 6. */
-static void given_up_bytes(void **state)
+static void merged_bucket_bytes(void **state)
 {
     uint8_t image[256];
 
@@ -538,7 +538,7 @@ int main(void)
         cmocka_unit_test(reject_bytes), cmocka_unit_test(request_bytes),
         cmocka_unit_test(reply_bytes),  cmocka_unit_test(superblock_bytes),
         cmocka_unit_test(status_bytes), cmocka_unit_test(layout),
-        cmocka_unit_test(bucket_bytes), cmocka_unit_test(given_up_bytes),
+        cmocka_unit_test(bucket_bytes), cmocka_unit_test(merged_bucket_bytes),
         cmocka_unit_test(hash_values),  cmocka_unit_test(local_ring_bytes),
     };
 

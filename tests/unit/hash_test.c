@@ -1,4 +1,4 @@
-/* Checksums are XXH3-64 whatever vectors they take, and in how many pieces. */
+/* Checksums are XXH3-64 with any vectors and in any number of pieces. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -49,7 +49,7 @@ static void checksum_of_two_is_that_of_both(void **state)
     }
 }
 
-/* As a build without vectors has them. */
+/* The values of a build without vectors. */
 static void values_of_long_inputs(void **state)
 {
     (void)state;

@@ -17,8 +17,8 @@
 #define MODEL_HASHES 20000
 
 struct model {
-    unsigned count, next; /* buckets; the one whose turn it is */
-    unsigned level;       /* depth of those that had no turn in this round */
+    unsigned count, next; /* buckets; the next to split */
+    unsigned level;       /* depth of those not yet split in this round */
     unsigned depth[MODEL_BUCKETS];
     uint64_t hash[MODEL_HASHES];
     unsigned bucket[MODEL_HASHES]; /* of each hash */
@@ -101,8 +101,8 @@ static void big_counts(void **state)
 
 /* ---- a reader whose count is wrong ---- */
 
-/* What the image in a bucket's place states, in a table that has `count` buckets and had more:
- * those that were given up keep the depth of the bucket that took their items. */
+/* The depth in a bucket's image, in a table that has `count` buckets and had more: merged buckets
+ * state the depth of the bucket that has their items. */
 static unsigned stated_depth(uint64_t bucket, uint64_t count)
 {
     return bucket < count ? okv_linear_depth(bucket, count) : okv_linear_level(bucket);
@@ -134,9 +134,9 @@ static unsigned lookup(uint64_t hash, uint64_t count, uint64_t *thought)
 }
 
 /*
- * A count that is too low is fixed in steps: to the level of the table, to the bucket at one
- * depth less than it has, to the bucket. One that is too high leads to places that were given
- * up, each of which takes a bit off the bucket's number.
+ * A count that is too low is corrected in steps: to the level of the table, to the bucket at one
+ * depth less than it has, to the bucket. A count that is too high leads to merged buckets, each of
+ * which removes a bit of the bucket's number.
  */
 static unsigned reads_allowed(uint64_t thought, uint64_t count)
 {
@@ -211,7 +211,7 @@ static void what_agrees_teaches_nothing(void **state)
             }
 }
 
-/* Images that make no sense together: the count stays one that can be. */
+/* Contradicting images: the count stays a possible one. */
 static void hostile_images_teach_no_nonsense(void **state)
 {
     uint64_t random = random_seed(), thought = 1;

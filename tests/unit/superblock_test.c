@@ -23,7 +23,7 @@ static const struct okv_superblock good = {
     .bucket_size = 512,
 };
 
-/* With its checksum made right: what is behind it must hold as well. */
+/* With a correct checksum, so that the other checks are reached. */
 static int result_of(const struct okv_superblock *block)
 {
     struct okv_wire_superblock wire;
@@ -132,7 +132,7 @@ static void status_is_checked(void **state)
     assert_int_equal(status_result(1, OKV_BUCKETS_MAX + 1, BOOT), OKV_ECORRUPT);
 }
 
-/* It is read while the server writes it: any bit of another state must show. */
+/* Clients read it while the server writes it: any bit of another state must be noticed. */
 static void status_damage_is_seen(void **state)
 {
     const struct okv_table_status status = {.clock_ms = 1000, .bucket_count = 64};

@@ -1,10 +1,10 @@
 /*
- * Readers against writers, on real buckets of a real store: of all the images that are
- * accepted not one may be of a state that never was (docs/consistency.md).
+ * Readers against writers on the buckets of a real store: no accepted image may show a state that
+ * never existed (docs/consistency.md).
  *
- * Built a second and a third time with readers that do without the checksum
- * (OKV_UNSAFE_NO_CHECKSUM), or compare versions instead (TORN_VERSION_ONLY): these pass only if
- * wrong images are accepted, which is why there is a checksum.
+ * Two more builds use readers without the checksum (OKV_UNSAFE_NO_CHECKSUM), or readers that
+ * compare versions instead (TORN_VERSION_ONLY). They pass only if wrong images are accepted: the
+ * checksum is needed.
  *
  * OKV_LONG=1 checks a hundred times as many images. OKV_TEST_SEED repeats a run's choices,
  * though not its timing.
@@ -40,7 +40,7 @@
 /* Each shape ends after this time with what it has checked by then: a reader yields in the middle
  * of an image, and gets a busy machine back late. */
 #define SHAPE_SECONDS 30
-/* Of the builds that accept too much. */
+/* For the builds without the checksum. */
 #define UNSAFE_IMAGES UINT64_C(1000000)
 #define UNSAFE_ROUNDS 40
 
@@ -111,7 +111,7 @@ static void *reader_main(void *argument)
                          !atomic_load_explicit(&self->run->failed, memory_order_relaxed) &&
                          (i % 64 != 0 || okv_clock_ns() < self->run->until_ns);
          i++)
-        torn_reader_look(self->reader, i / 64 % TORN_GROUPS);
+        torn_reader_read_group(self->reader, i / 64 % TORN_GROUPS);
     return NULL;
 }
 
@@ -214,7 +214,7 @@ static void small_items(void **state)
 
 #else
 
-/* Where nothing was torn nothing was proved. */
+/* Without torn images the test has proved nothing. */
 static void expect_proof(const struct torn_counts *total)
 {
     uint64_t images = total->accepted + total->rejected;

@@ -1,9 +1,8 @@
 /*
- * The one list of tests that every transport passes.
+ * The list of tests that every transport passes.
  *
- * OKV_TEST_URI names the server that the client connects to, OKV_TEST_LISTEN
- * the one that is started when it is written differently there. Without them:
- * the local transport in a fresh directory.
+ * OKV_TEST_URI is the URI that clients connect to, OKV_TEST_LISTEN the one that the server listens
+ * on if it differs. Without them: the local transport in a fresh directory.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +19,7 @@
 
 #define ECHOES 10000u
 
-/* The handshake. */
+/* ---- the handshake ---- */
 
 static void the_handshake_carries_bytes_both_ways(void **state)
 {
@@ -81,7 +80,7 @@ static void a_server_that_does_not_answer_times_out(void **state)
     assert_null(conn);
     assert_false(welcome.rejected);
     assert_true(diag.text[0] != '\0');
-    /* whoever comes next is served */
+    /* the next client is served */
     client_destroy(client_create(state));
 }
 
@@ -106,7 +105,7 @@ static void connecting_to_nobody_says_so(void **state)
     assert_true(diag.text[0] != '\0');
 }
 
-/* READs. */
+/* ---- READs ---- */
 
 static void reads_bring_the_right_bytes(void **state)
 {
@@ -143,7 +142,7 @@ static void reads_outside_the_region_are_refused(void **state)
 
     for (unsigned i = 0; i < count; i++)
         assert_int_equal(client->ops->post_read(client->conn, &refused[i], 1), OKV_EINVAL);
-    /* one of a batch spoils all of it */
+    /* one bad READ refuses the whole batch */
     const struct okv_read mixed[] = {client_make_read(client, 0, 8, 0, 9), refused[0]};
     if (client->conn->max_reads >= 2)
         assert_int_equal(client->ops->post_read(client->conn, mixed, 2), OKV_EINVAL);
@@ -225,7 +224,7 @@ static void a_store_of_the_server_is_seen_by_a_later_read(void **state)
     client_destroy(client);
 }
 
-/* Messages. */
+/* ---- messages ---- */
 
 static void messages_have_any_size_and_immediate(void **state)
 {
@@ -332,11 +331,11 @@ int main(void)
         cmocka_unit_test(received_messages_stay_until_released),
         cmocka_unit_test(send_buffers_run_out_and_come_back),
         cmocka_unit_test(a_rendezvous_brings_the_right_bytes),
-        cmocka_unit_test(a_rendezvous_may_begin_inside_of_what_is_advertised),
+        cmocka_unit_test(a_rendezvous_may_begin_inside_the_buffer),
         cmocka_unit_test(several_rendezvous_reads_at_once),
         cmocka_unit_test(rendezvous_reads_outside_the_region_are_refused),
-        cmocka_unit_test(only_a_server_rendezvous_reads),
-        cmocka_unit_test(what_is_not_advertised_cannot_be_rendezvous_done),
+        cmocka_unit_test(only_a_server_may_start_a_rendezvous),
+        cmocka_unit_test(memory_that_is_not_advertised_cannot_be_read),
         cmocka_unit_test(a_rendezvous_after_withdraw_brings_no_other_bytes),
         cmocka_unit_test(adverts_come_and_go),
         cmocka_unit_test(a_client_that_closes_ends_its_rendezvous_reads),
@@ -350,12 +349,12 @@ int main(void)
         cmocka_unit_test(connections_leave_nothing_behind),
         cmocka_unit_test(several_clients_at_once),
         cmocka_unit_test(a_flush_sends_several_messages),
-        cmocka_unit_test(what_is_not_flushed_ends_with_the_connection),
+        cmocka_unit_test(unflushed_messages_end_with_the_connection),
         cmocka_unit_test(a_heartbeat_is_acknowledged_without_the_peers_process),
         cmocka_unit_test(a_heartbeat_finds_a_closed_connection),
         cmocka_unit_test(everything_is_acknowledged_in_the_end),
         cmocka_unit_test(several_endpoints_on_one_listener),
-        cmocka_unit_test(nobody_is_starved_by_others_that_never_pause),
+        cmocka_unit_test(busy_connections_starve_nobody),
         cmocka_unit_test(a_connect_in_steps_never_blocks),
         cmocka_unit_test(a_connect_in_steps_is_rejected),
         cmocka_unit_test(a_connect_in_steps_finds_nobody),

@@ -1,4 +1,4 @@
-/* The tests of transport_list.c that are in other files. */
+/* Tests of the list in transport_list.c that are in other files. */
 #ifndef OKV_TESTS_TRANSPORT_LIST_H
 #define OKV_TESTS_TRANSPORT_LIST_H
 
@@ -26,26 +26,26 @@ void a_connect_is_cancelled_at_any_step(void **state);
 
 /* transport_list_flush.c */
 void a_flush_sends_several_messages(void **state);
-void what_is_not_flushed_ends_with_the_connection(void **state);
+void unflushed_messages_end_with_the_connection(void **state);
 void a_heartbeat_is_acknowledged_without_the_peers_process(void **state);
 void a_heartbeat_finds_a_closed_connection(void **state);
 void everything_is_acknowledged_in_the_end(void **state);
 
 /* transport_list_endpoints.c */
 void several_endpoints_on_one_listener(void **state);
-/* A place beside the fixture's own server. */
-void change_place(struct okv_uri *uri);
+/* Changes the URI to an address that the fixture's own server does not use. */
+void choose_other_address(struct okv_uri *uri);
 
-/* transport_list_turns.c */
-void nobody_is_starved_by_others_that_never_pause(void **state);
+/* transport_list_fairness.c */
+void busy_connections_starve_nobody(void **state);
 
-/* transport_list_rendezvous_reads.c */
+/* transport_list_rendezvous.c */
 void a_rendezvous_brings_the_right_bytes(void **state);
-void a_rendezvous_may_begin_inside_of_what_is_advertised(void **state);
+void a_rendezvous_may_begin_inside_the_buffer(void **state);
 void several_rendezvous_reads_at_once(void **state);
 void rendezvous_reads_outside_the_region_are_refused(void **state);
-void only_a_server_rendezvous_reads(void **state);
-void what_is_not_advertised_cannot_be_rendezvous_done(void **state);
+void only_a_server_may_start_a_rendezvous(void **state);
+void memory_that_is_not_advertised_cannot_be_read(void **state);
 void a_rendezvous_after_withdraw_brings_no_other_bytes(void **state);
 void adverts_come_and_go(void **state);
 void a_client_that_closes_ends_its_rendezvous_reads(void **state);

@@ -11,7 +11,7 @@
 #include "tests/unit/transport_list.h"
 
 #define ENDPOINTS 3u
-#define PAUSE_MS 20 /* after which a thread looks whether it is to stop */
+#define PAUSE_MS 20 /* a thread checks at this interval whether to stop */
 
 struct echoer {
     const struct okv_transport_ops *ops;
@@ -103,7 +103,7 @@ static void *run_acceptor(void *argument)
     return NULL;
 }
 
-void change_place(struct okv_uri *uri)
+void choose_other_address(struct okv_uri *uri)
 {
     if (uri->scheme == OKV_SCHEME_LOCAL)
         strcat(uri->path, "2");
@@ -154,8 +154,8 @@ void several_endpoints_on_one_listener(void **state)
 
     other->ops = fixture->ops;
     other->connect_uri = fixture->connect_uri;
-    change_place(&uri);
-    change_place(&other->connect_uri);
+    choose_other_address(&uri);
+    choose_other_address(&other->connect_uri);
     service_start(service, fixture, &uri);
     unsigned clients = run_several_clients(other) + run_several_clients(other);
     for (unsigned i = 0; i < ENDPOINTS; i++) {

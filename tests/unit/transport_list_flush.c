@@ -41,7 +41,7 @@ void a_flush_sends_several_messages(void **state)
 }
 
 /* They need not arrive, and the connection ends as it does without them. */
-void what_is_not_flushed_ends_with_the_connection(void **state)
+void unflushed_messages_end_with_the_connection(void **state)
 {
     for (unsigned round = 0; round < 4; round++) {
         struct client *client = client_create(state);

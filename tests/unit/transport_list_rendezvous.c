@@ -1,5 +1,4 @@
-/* Part of the list in transport_list.c: what a client advertises and its server rendezvous reads.
- */
+/* Part of the list in transport_list.c: advertised buffers and rendezvous reads. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,7 +36,7 @@ static void value_free(struct client *client, struct value *value)
     test_free(value->bytes);
 }
 
-/* What the server is to rendezvous read as number `i`: all of the value to `offset`. */
+/* Rendezvous read number `i`: all of the value, to `offset`. */
 static struct okv_rendezvous *want(struct client *client, unsigned i, const struct value *value,
                                    uint64_t offset)
 {
@@ -50,29 +49,28 @@ static struct okv_rendezvous *want(struct client *client, unsigned i, const stru
     return rendezvous;
 }
 
-/* Makes the server rendezvous read numbers 0 to `count`; returns once it has asked its transport
- * to. */
+/* Makes the server start rendezvous reads 0 to `count` - 1; returns when it has. */
 static void order_rendezvous_reads(struct client *client, unsigned count)
 {
     struct fixture *fixture = client->fixture;
-    unsigned before = atomic_load(&fixture->rendezvous_reads_asked);
+    unsigned before = atomic_load(&fixture->rendezvous_started);
 
-    client_expect_nothing(client); /* takes send buffers back */
-    atomic_store(&fixture->rendezvous_reads_wanted, count);
+    client_expect_nothing(client); /* the poll frees send buffers */
+    atomic_store(&fixture->rendezvous_wanted, count);
     assert_int_equal(client_send(client, 0, 1, FIXTURE_RENDEZVOUS), 0);
-    assert_true(fixture_reaches(&fixture->rendezvous_reads_asked, before + count));
+    assert_true(fixture_reaches(&fixture->rendezvous_started, before + count));
 }
 
-/* The same, and waits for the event of each of the first `accepted`. */
+/* The same, and waits for the events of the first `accepted`. */
 static void rendezvous_and_wait(struct client *client, unsigned count, unsigned accepted)
 {
-    unsigned before = atomic_load(&client->fixture->rendezvous_reads_ended);
+    unsigned before = atomic_load(&client->fixture->rendezvous_ended);
 
     order_rendezvous_reads(client, count);
-    assert_true(fixture_reaches(&client->fixture->rendezvous_reads_ended, before + accepted));
+    assert_true(fixture_reaches(&client->fixture->rendezvous_ended, before + accepted));
 }
 
-static void assert_rendezvous_done(const struct client *client, unsigned i)
+static void assert_rendezvous_succeeded(const struct client *client, unsigned i)
 {
     const struct fixture_rendezvous *rendezvous = &client->fixture->rendezvous_reads[i];
 
@@ -83,7 +81,7 @@ static void assert_rendezvous_done(const struct client *client, unsigned i)
                  rendezvous->failure);
 }
 
-/* The region has these bytes at `offset` and its own beside them; then has its own there, too. */
+/* The region has these bytes at `offset` and its pattern beside them. Restores the pattern. */
 static void assert_arrived(struct client *client, const uint8_t *bytes, uint32_t length,
                            uint64_t offset)
 {
@@ -121,7 +119,7 @@ void a_rendezvous_brings_the_right_bytes(void **state)
         value_advertise(client, &value, cases[i].length, i);
         want(client, 0, &value, cases[i].offset);
         rendezvous_and_wait(client, 1, 1);
-        assert_rendezvous_done(client, 0);
+        assert_rendezvous_succeeded(client, 0);
         assert_arrived(client, value.bytes, value.length, cases[i].offset);
         value_free(client, &value);
     }
@@ -129,7 +127,7 @@ void a_rendezvous_brings_the_right_bytes(void **state)
     client_destroy(client);
 }
 
-void a_rendezvous_may_begin_inside_of_what_is_advertised(void **state)
+void a_rendezvous_may_begin_inside_the_buffer(void **state)
 {
     struct client *client = client_create(state);
     struct value value;
@@ -139,7 +137,7 @@ void a_rendezvous_may_begin_inside_of_what_is_advertised(void **state)
     rendezvous->address += MIB - 1000;
     rendezvous->length = 1100;
     rendezvous_and_wait(client, 1, 1);
-    assert_rendezvous_done(client, 0);
+    assert_rendezvous_succeeded(client, 0);
     assert_arrived(client, value.bytes + MIB - 1000, 1100, 4000);
     value_free(client, &value);
     client_destroy(client);
@@ -158,19 +156,19 @@ void several_rendezvous_reads_at_once(void **state)
     }
     rendezvous_and_wait(client, COUNT, OKV_RENDEZVOUS_MAX);
     for (unsigned i = 0; i < OKV_RENDEZVOUS_MAX; i++) {
-        assert_rendezvous_done(client, i);
+        assert_rendezvous_succeeded(client, i);
         assert_arrived(client, values[i].bytes, values[i].length, i * STRIDE);
     }
     for (unsigned i = OKV_RENDEZVOUS_MAX; i < COUNT; i++) {
         assert_int_equal(rendezvous_reads[i].result, OKV_EAGAIN);
         assert_untouched(client, i * STRIDE, values[i].length);
     }
-    /* those that had no room are as good as before */
+    /* the refused ones still work */
     for (unsigned i = OKV_RENDEZVOUS_MAX; i < COUNT; i++)
         want(client, i - OKV_RENDEZVOUS_MAX, &values[i], i * STRIDE);
     rendezvous_and_wait(client, COUNT - OKV_RENDEZVOUS_MAX, COUNT - OKV_RENDEZVOUS_MAX);
     for (unsigned i = OKV_RENDEZVOUS_MAX; i < COUNT; i++) {
-        assert_rendezvous_done(client, i - OKV_RENDEZVOUS_MAX);
+        assert_rendezvous_succeeded(client, i - OKV_RENDEZVOUS_MAX);
         assert_arrived(client, values[i].bytes, values[i].length, i * STRIDE);
     }
     for (unsigned i = 0; i < COUNT; i++)
@@ -203,13 +201,13 @@ void rendezvous_reads_outside_the_region_are_refused(void **state)
         assert_int_equal(client->fixture->rendezvous_reads[i].result, OKV_EINVAL);
     want(client, 0, &value, FIXTURE_REGION - 100);
     rendezvous_and_wait(client, 1, 1);
-    assert_rendezvous_done(client, 0);
+    assert_rendezvous_succeeded(client, 0);
     assert_arrived(client, value.bytes, 100, FIXTURE_REGION - 100);
     value_free(client, &value);
     client_destroy(client);
 }
 
-void only_a_server_rendezvous_reads(void **state)
+void only_a_server_may_start_a_rendezvous(void **state)
 {
     struct client *client = client_create(state);
     struct okv_advert *advert = NULL;
@@ -228,8 +226,7 @@ void only_a_server_rendezvous_reads(void **state)
     client_destroy(client);
 }
 
-/* The rendezvous read that is wanted as number 0 has failed; says whether the connection goes on.
- */
+/* Rendezvous read number 0 has failed. Checks that the client then works or has an end. */
 static void assert_rendezvous_failed(struct client *client)
 {
     assert_int_equal(client->fixture->rendezvous_reads[0].result, 0);
@@ -241,11 +238,11 @@ static void assert_rendezvous_failed(struct client *client)
         client_echo(client, 1, 10, 1);
 }
 
-void what_is_not_advertised_cannot_be_rendezvous_done(void **state)
+void memory_that_is_not_advertised_cannot_be_read(void **state)
 {
     enum { LENGTH = 10000, OFFSET = 3000 };
     static const struct {
-        uint64_t address; /* beyond the advertised buffer's, and so on */
+        uint64_t address; /* added to the advertised ones */
         uint32_t key, length;
     } cases[] = {
         {0, 0x101, 0},
@@ -285,7 +282,7 @@ void a_rendezvous_after_withdraw_brings_no_other_bytes(void **state)
     want(client, 0, &value, 0);
     client->ops->withdraw(value.advert);
     if (client->fixture->connect_uri.scheme == OKV_SCHEME_LOCAL)
-        value_advertise(client, &next, LENGTH, 2); /* takes the place of the first in the table */
+        value_advertise(client, &next, LENGTH, 2); /* replaces the first in the table */
     rendezvous_and_wait(client, 1, 1);
     assert_rendezvous_failed(client);
     assert_untouched(client, 0, LENGTH);
@@ -303,11 +300,11 @@ void adverts_come_and_go(void **state)
     for (unsigned round = 0; round < 20; round++) {
         for (unsigned i = 0; i < FIXTURE_CREDITS; i++)
             value_advertise(client, &values[i], 200 + i, round + i);
-        /* one of them is READ by rendezvous, another one each time */
+        /* the server reads one of them, a different one each time */
         unsigned chosen = round % FIXTURE_CREDITS;
         want(client, 0, &values[chosen], 0);
         rendezvous_and_wait(client, 1, 1);
-        assert_rendezvous_done(client, 0);
+        assert_rendezvous_succeeded(client, 0);
         assert_arrived(client, values[chosen].bytes, values[chosen].length, 0);
         for (unsigned i = 0; i < FIXTURE_CREDITS; i++)
             value_free(client, &values[(i + round) % FIXTURE_CREDITS]);
@@ -316,14 +313,14 @@ void adverts_come_and_go(void **state)
     client_destroy(client);
 }
 
-/* Ends a connection with rendezvous reads under way: by `end`, or when that is NULL by destroying
- * the client's. */
+/* Ends a connection with rendezvous reads under way: by `end`, or by destroying the client's
+ * connection when `end` is NULL. */
 static void end_amid_rendezvous_reads(void **state, void (*end)(struct client *))
 {
     enum { STRIDE = 5 * MIB / 2 };
     struct client *client = client_create(state);
     struct fixture *fixture = client->fixture;
-    unsigned before = atomic_load(&fixture->rendezvous_reads_ended);
+    unsigned before = atomic_load(&fixture->rendezvous_ended);
     struct value values[OKV_RENDEZVOUS_MAX];
 
     for (unsigned i = 0; i < OKV_RENDEZVOUS_MAX; i++) {
@@ -337,7 +334,7 @@ static void end_amid_rendezvous_reads(void **state, void (*end)(struct client *)
         value_free(client, &values[i]);
     /* the fixture sees that each rendezvous read ended before its connection did */
     client_destroy(client);
-    assert_int_equal(atomic_load(&fixture->rendezvous_reads_ended), before + OKV_RENDEZVOUS_MAX);
+    assert_int_equal(atomic_load(&fixture->rendezvous_ended), before + OKV_RENDEZVOUS_MAX);
     for (unsigned i = 0; i < OKV_RENDEZVOUS_MAX; i++) {
         int status = fixture->rendezvous_reads[i].status;
         assert_int_equal(fixture->rendezvous_reads[i].result, 0);

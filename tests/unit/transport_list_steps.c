@@ -14,7 +14,7 @@
 #include "tests/support/transport_steps.h"
 #include "tests/unit/transport_list.h"
 
-/* More than any connect takes; one that asks to be called again at once, and again, takes more. */
+/* More steps than any connect needs. A busy loop would exceed it. */
 #define STEPS_MAX 20000u
 
 /* A step that lasts this long waited for the server, which the deadline leaves twice that time. */
@@ -153,11 +153,11 @@ void a_connect_in_steps_ends_at_its_deadline(void **state)
     assert_false(attempt.welcome.rejected);
     assert_null(attempt.conn);
     assert_true(attempt.diag.text[0] != '\0');
-    /* whoever comes next is served */
+    /* the next client is served */
     client_destroy(client_create(state));
 }
 
-/* Goes `steps` steps and cancels what has no result then; true when it had one. */
+/* Makes `steps` steps, then cancels. True when there was a result before. */
 static bool cancel_after(struct fixture *fixture, unsigned steps)
 {
     struct attempt attempt;
@@ -193,7 +193,7 @@ void a_connect_is_cancelled_at_any_step(void **state)
     assert_false(cancel_after(fixture, 1));
     fixture_resume(fixture);
     client_destroy(client_create(state));
-    /* the server may be about to find out */
+    /* the server may not have noticed yet */
     uint64_t end = fixture_soon();
     while (steps_open_descriptors() != before && okv_clock_ns() < end)
         poll(NULL, 0, 1);

@@ -1,8 +1,7 @@
 /*
- * READs of the local transport that end at once: what they bring, what they refuse, and when they
- * leave it to a READ that is posted. A server that is gone must not be READ from, though what it
- * left can still be copied: where a test is about another reason to refuse, it says that the server
- * was just seen, so that this is not the reason.
+ * read_now of the local transport: which bytes it copies, what it refuses, and when it leaves the
+ * READ to post_read. It must not read from a dead server, whose memory can still be copied. A test
+ * about another reason to refuse first marks the server as just seen alive.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +21,7 @@
 #define LENGTH_MAX 1024u
 #define UNTOUCHED 0xee
 #define OFFSET (3u * LINE) /* where the region's lines are not all alike */
-#define TRIES 100u         /* of what must never succeed */
+#define TRIES 100u         /* attempts that must all fail */
 #define ADVERTS_MAX 10000u
 #define LONG_US 1000u /* after which a server has to be seen again */
 
@@ -78,7 +77,7 @@ static struct okv_read read_of(uint32_t length)
     return (struct okv_read){OFFSET, reader.now, reader.memory, length, 7};
 }
 
-/* A sign of life is counted where it was one, and only there. */
+/* Counts a sign of life exactly when read_now succeeds. */
 static int read_now(const struct okv_read *read)
 {
     uint64_t before = reader.conn->acknowledged;
@@ -105,8 +104,8 @@ static void expect_posted(void)
     assert_int_equal(event.cookie, 1);
 }
 
-/* As a client does it: what is refused now is posted, and a poll that reports a READ has seen the
- * server. Others may have the CPU for longer than that is good for. */
+/* As a client does: posts a READ that read_now refuses. The poll that reports it has seen the
+ * server alive; on a busy machine that can be too long ago, so it tries again. */
 static int read_soon(const struct okv_read *read)
 {
     int status = read_now(read);
@@ -165,7 +164,7 @@ static void expect_message(unsigned number, unsigned size)
     reader.ops->recv_release(reader.conn->endpoint, &event);
 }
 
-/* ---- what it brings ---- */
+/* ---- the bytes it copies ---- */
 
 /* The lines with the first `said` bytes, and the first line in any case; nothing else changes. */
 static void expect_lines(uint32_t length, uint32_t said)
@@ -267,7 +266,7 @@ static void expect_refused(const struct okv_read *refused, unsigned count)
     assert_soon();
 }
 
-static void a_place_outside_the_region_is_refused(void **state)
+static void a_read_outside_the_region_is_refused(void **state)
 {
     const struct okv_read refused[] = {
         {FIXTURE_REGION - LINE, reader.now, reader.memory, 2 * LINE, 1},
@@ -333,7 +332,7 @@ static void the_last_lines_of_the_region_are_not(void **state)
         assert_int_equal(reader.now[i], fixture_region_byte(read.offset + i));
 }
 
-/* ---- what a poll has to do before ---- */
+/* ---- what polls have to do first ---- */
 
 static void a_read_that_was_posted_is_reported_first(void **state)
 {
@@ -412,9 +411,8 @@ static void wait_until_it_sleeps(const struct okv_local_conn *conn)
     }
 }
 
-/* Of a server that does not empty its socket; a bell has no more room there than an advertised
- * buffer. */
-static void what_has_no_room_in_the_socket_goes_first(void **state)
+/* The server does not empty its socket, so neither an advert nor a bell has room there. */
+static void adverts_and_bells_without_room_go_first(void **state)
 {
     static const uint8_t bytes[100];
     struct fixture *fixture = *state;
@@ -528,14 +526,14 @@ int main(void)
         TEST(an_extent_beyond_the_length_is_all),
         TEST(what_was_copied_long_after_the_server_was_seen_is_not_read),
         TEST(what_the_server_writes_is_there_for_the_next),
-        TEST(a_place_outside_the_region_is_refused),
+        TEST(a_read_outside_the_region_is_refused),
         TEST(a_destination_outside_the_memory_is_refused),
         TEST(a_part_of_a_line_is_refused),
         TEST(the_last_lines_of_the_region_are_not),
         TEST(a_read_that_was_posted_is_reported_first),
         TEST(a_message_that_waits_is_taken_first),
         TEST(a_message_that_has_no_room_goes_first),
-        TEST(what_has_no_room_in_the_socket_goes_first),
+        TEST(adverts_and_bells_without_room_go_first),
         TEST(a_server_that_was_not_seen_yet_is_not_read_from),
         TEST(a_server_that_was_not_seen_for_long_is_not_read_from),
         TEST(a_server_that_has_gone_is_not_read_from),

@@ -1,6 +1,6 @@
 /*
- * What the local transport makes of advertised buffers that no client of ours would send,
- * and how its own wait for room in the socket.
+ * Adverts of hostile clients over the local transport, and adverts of an okv client that wait for
+ * room in the socket.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@
 #include "shared/base/error.h"
 #include "tests/support/transport_steps.h"
 
-/* What transport_local.h says on the wire; said again so that a change is noticed. */
+/* The bytes that local.h defines on the wire, repeated so that a change is noticed. */
 #define MARK 0x58766b6fu
 #define ADVERT_SIZE 16u
 
@@ -52,8 +52,8 @@ static void meet(struct meeting *meeting, void **state)
     meeting->descriptors = steps_open_descriptors();
 }
 
-/* The client goes, and with it all that it left at the server. */
-static void part(struct meeting *meeting)
+/* The client disconnects; the server must keep none of its descriptors. */
+static void disconnect(struct meeting *meeting)
 {
     struct okv_event event;
 
@@ -120,7 +120,7 @@ static int make_memory(size_t length, int seals)
     return fd;
 }
 
-/* Often enough that the server has looked at its sockets. */
+/* Polls often enough that the server has checked its sockets. */
 static void expect_no_event(const struct meeting *meeting)
 {
     enum { POLLS = 40 };
@@ -139,7 +139,7 @@ static void expect_closed(const struct meeting *meeting, int status)
     assert_int_equal(event.status, status);
 }
 
-/* Rendezvous reads to the beginning of the region; returns what the event says. */
+/* Makes a rendezvous read to offset 0 of the region; returns the status of its event. */
 static int rendezvous(const struct meeting *meeting, uint32_t key, uint64_t address,
                       uint32_t length)
 {
@@ -164,7 +164,7 @@ static void expect_good_rendezvous(const struct meeting *meeting, uint32_t key)
     fixture_restore(meeting->fixture, 0, MEMORY);
 }
 
-/* As a client of ours does it, and that all else still works after it. */
+/* A correct advert still works. */
 static void expect_good_advert(const struct meeting *meeting)
 {
     int fd = make_memory(MEMORY, F_SEAL_SHRINK);
@@ -179,7 +179,7 @@ static void expect_good_advert(const struct meeting *meeting)
     close(fd);
 }
 
-/* A file on disk, which whoever has it can make shorter. */
+/* A file on disk, which the client could truncate. */
 static int make_file(const struct fixture *fixture)
 {
     int fd = open(fixture->directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
@@ -201,7 +201,7 @@ static int make_write_only_memory(void)
     return other;
 }
 
-static void junk_cannot_be_rendezvous_done(void **state)
+static void junk_cannot_be_read(void **state)
 {
     struct meeting meeting;
     int ends[2], socks[2];
@@ -241,11 +241,11 @@ static void junk_cannot_be_rendezvous_done(void **state)
         close(junk[i]);
     close(socks[1]);
     meeting.descriptors = steps_open_descriptors();
-    part(&meeting);
+    disconnect(&meeting);
 }
 
-/* Nothing of a descriptor beyond what was said to be advertised. */
-static void what_was_said_to_be_advertised_counts(void **state)
+/* A rendezvous read ends at the stated size, even if the descriptor has more. */
+static void the_stated_size_of_an_advert_counts(void **state)
 {
     static const struct {
         uint64_t address;
@@ -265,10 +265,10 @@ static void what_was_said_to_be_advertised_counts(void **state)
     }
     close(fd);
     expect_good_advert(&meeting);
-    part(&meeting);
+    disconnect(&meeting);
 }
 
-static void adverts_have_as_many_places_as_credits(void **state)
+static void there_are_as_many_adverts_as_credits(void **state)
 {
     static const uint32_t too_many[] = {CREDITS, 0xffff, 0xffffffff};
     struct meeting meeting;
@@ -307,7 +307,7 @@ static void adverts_go_with_their_connection(void **state)
     }
     close(fd);
     assert_int_equal(steps_open_descriptors(), meeting.descriptors + CREDITS);
-    part(&meeting);
+    disconnect(&meeting);
 }
 
 static void a_descriptor_is_no_excuse(void **state)
@@ -349,7 +349,7 @@ static void an_advert_has_one_descriptor_or_none(void **state)
     assert_int_equal(steps_open_descriptors(), before + 1);
     expect_good_rendezvous(&meeting, 0);
     close(fd);
-    part(&meeting);
+    disconnect(&meeting);
 }
 
 /* With no descriptor left at the server an advertised buffer is lost, and its connection is not. */
@@ -372,11 +372,11 @@ static void an_advert_may_get_lost(void **state)
     assert_int_equal(rendezvous(&meeting, 0, 0, 1), OKV_ERENDEZVOUS);
     close(fd);
     expect_good_advert(&meeting);
-    part(&meeting);
+    disconnect(&meeting);
 }
 
-/* The message was faster, through the ring: the rendezvous read looks for what it names. */
-static void a_rendezvous_finds_what_is_still_on_the_socket(void **state)
+/* The message overtook its advert: the rendezvous read receives from the socket. */
+static void a_rendezvous_finds_an_advert_on_the_socket(void **state)
 {
     enum { BEFORE = 100 }; /* other packets */
     struct meeting meeting;
@@ -396,7 +396,7 @@ static void a_rendezvous_finds_what_is_still_on_the_socket(void **state)
         expect_good_rendezvous(&meeting, round << 16);
     }
     close(fd);
-    part(&meeting);
+    disconnect(&meeting);
 }
 
 static void a_rendezvous_wakes_and_comes_before_the_end(void **state)
@@ -432,7 +432,7 @@ static void a_rendezvous_wakes_and_comes_before_the_end(void **state)
     steps_stop(&meeting.steps);
 }
 
-/* ---- clients of ours ---- */
+/* ---- clients of okv ---- */
 
 static void post_message(struct okv_conn *conn, uint32_t length, uint32_t immediate)
 {
@@ -455,7 +455,7 @@ static void receive_echoes(struct okv_conn *conn, unsigned count)
     }
 }
 
-/* Exposes until one finds no room in the socket, and is kept here. */
+/* Advertises until the socket is full and an advert has to wait. */
 static struct okv_advert *fill_socket(struct okv_conn *conn, const void *bytes, size_t length)
 {
     enum { MOST = 10000 };
@@ -472,7 +472,7 @@ static struct okv_advert *fill_socket(struct okv_conn *conn, const void *bytes, 
     return NULL;
 }
 
-/* An advertised buffer keeps its place before the message that names it when the socket is full. */
+/* An advert is sent before the message that names it, even when the socket is full. */
 static void adverts_wait_for_room_in_the_socket(void **state)
 {
     enum { AFTER = 8 }; /* messages after it */
@@ -481,7 +481,7 @@ static void adverts_wait_for_room_in_the_socket(void **state)
     const struct okv_transport_ops *ops = fixture->ops;
     struct okv_conn *conn = fixture_connect(fixture);
     struct okv_advert *advert, *withdrawn;
-    unsigned ended = atomic_load(&fixture->rendezvous_reads_ended);
+    unsigned ended = atomic_load(&fixture->rendezvous_ended);
 
     memset(bytes, 0x5a, sizeof bytes);
     fixture_pause(fixture);
@@ -491,17 +491,17 @@ static void adverts_wait_for_room_in_the_socket(void **state)
     assert_int_equal(steps_open_descriptors(), descriptors + 2);
     ops->withdraw(withdrawn);
     assert_int_equal(steps_open_descriptors(), descriptors + 1);
-    memset(bytes, 0, sizeof bytes); /* a rule is broken here to see that it was copied */
+    memset(bytes, 0, sizeof bytes); /* against the rules, to see that it was copied */
     fixture->rendezvous_reads[0].rendezvous =
         (struct okv_rendezvous){.key = advert->key, .length = sizeof bytes, .offset = 7};
-    atomic_store(&fixture->rendezvous_reads_wanted, 1);
+    atomic_store(&fixture->rendezvous_wanted, 1);
     post_message(conn, 1, FIXTURE_RENDEZVOUS);
     for (unsigned i = 0; i < AFTER; i++)
         post_message(conn, FIXTURE_SLOT_SIZE, i);
     assert_int_equal(conn->unacknowledged, AFTER + 1);
     fixture_resume(fixture);
     receive_echoes(conn, AFTER);
-    assert_true(fixture_reaches(&fixture->rendezvous_reads_ended, ended + 1));
+    assert_true(fixture_reaches(&fixture->rendezvous_ended, ended + 1));
     assert_int_equal(fixture->rendezvous_reads[0].status, 0);
     for (unsigned i = 0; i < sizeof bytes; i++)
         assert_int_equal(fixture->region[7 + i], 0x5a);
@@ -544,14 +544,14 @@ static void a_client_advertises_no_more_than_its_credits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(junk_cannot_be_rendezvous_done),
-        cmocka_unit_test(what_was_said_to_be_advertised_counts),
-        cmocka_unit_test(adverts_have_as_many_places_as_credits),
+        cmocka_unit_test(junk_cannot_be_read),
+        cmocka_unit_test(the_stated_size_of_an_advert_counts),
+        cmocka_unit_test(there_are_as_many_adverts_as_credits),
         cmocka_unit_test(adverts_go_with_their_connection),
         cmocka_unit_test(a_descriptor_is_no_excuse),
         cmocka_unit_test(an_advert_has_one_descriptor_or_none),
         cmocka_unit_test(an_advert_may_get_lost),
-        cmocka_unit_test(a_rendezvous_finds_what_is_still_on_the_socket),
+        cmocka_unit_test(a_rendezvous_finds_an_advert_on_the_socket),
         cmocka_unit_test(a_rendezvous_wakes_and_comes_before_the_end),
         cmocka_unit_test(adverts_wait_for_room_in_the_socket),
         cmocka_unit_test(a_client_advertises_no_more_than_its_credits),

@@ -1,5 +1,4 @@
-/* The rings of the local transport: both ends in one memory, and a peer that writes what it likes.
- */
+/* The rings of the local transport: both ends in one memory, and a peer that writes anything. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -90,7 +89,7 @@ static void expect_nothing(struct okv_local_ring *ring)
     assert_int_equal(okv_local_ring_take(ring, &byte, 1, &length, &immediate), 0);
 }
 
-/* ---- two that keep the rules ---- */
+/* ---- two honest peers ---- */
 
 static void messages_of_any_length_go_round(void **state)
 {
@@ -241,7 +240,7 @@ static void the_memory_is_sealed_and_there(void **state)
     assert_int_equal(okv_local_ring_create(UINT32_MAX, &ring, &fd), OKV_EUNSUPPORTED);
 }
 
-/* ---- a peer that keeps none ---- */
+/* ---- a hostile peer ---- */
 
 static void expect_lie(struct okv_local_ring *ring, uint32_t size)
 {
@@ -270,13 +269,13 @@ static void positions_that_make_no_sense(void **state)
             expect_nothing(&pair.server);
             pair_end(&pair);
 
-            /* what it says to have taken is looked at when room is short */
+            /* its `taken` is read when room is short */
             pair_start(&pair, starts[k]);
             assert_int_equal(okv_local_ring_put(&pair.server, bytes, LONGEST, 1), 0);
             okv_local_ring_publish(&pair.server);
             atomic_store(&pair.client.own->taken, starts[k] + CAPACITY + lies[i]);
             int status = okv_local_ring_put(&pair.server, bytes, LONGEST, 2);
-            bool may_be = UINT32_MAX - lies[i] < CAPACITY; /* it has taken a part */
+            bool may_be = UINT32_MAX - lies[i] < CAPACITY; /* a plausible position */
             assert_int_equal(status, may_be ? OKV_EAGAIN : OKV_EPROTO);
             pair_end(&pair);
         }
@@ -311,8 +310,8 @@ static void lengths_that_make_no_sense(void **state)
     }
 }
 
-/* Whatever stands there, what comes out is no longer than was asked for, and nothing is touched
- * that is not the ring's: the sanitizer looks. */
+/* With any bytes in the memory a message is never longer than allowed, and no access leaves the
+ * ring: the sanitizer checks that. */
 static void any_bytes_at_any_time(void **state)
 {
     uint64_t random = 5;

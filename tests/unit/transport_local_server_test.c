@@ -1,6 +1,5 @@
 /*
- * What the local transport asks of a server: its seals on the region, its
- * answers, and the place that it takes in the file system.
+ * Servers of the local transport: the seals of the region, their answers, and their files.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,11 +23,11 @@
 #include "shared/base/error.h"
 #include "tests/support/transport_steps.h"
 
-/* What transport_local.h says on the wire; said again so that a change is noticed. */
+/* The bytes that local.h defines on the wire, repeated so that a change is noticed. */
 #define MAGIC 0x4c766b6fu
 #define ANSWER_WELCOME 1u
 
-/* The region. */
+/* ---- the region ---- */
 
 static void the_region_is_sealed(void **state)
 {
@@ -314,7 +313,7 @@ static void buffers_of_a_client_that_is_gone_come_back(void **state)
     steps_stop(&steps);
 }
 
-/* The place in the file system. */
+/* ---- the files ---- */
 
 static void assert_no_listen(const struct fixture *fixture, const char *path, int status,
                              const char *says)
@@ -429,7 +428,7 @@ static void clients_learn_why_they_cannot_connect(void **state)
         OKV_EREFUSED);
     assert_non_null(strstr(diag.text, "left from one that ended"));
 
-    /* it listens, but takes nobody: first no answer, then no place in its queue */
+    /* it listens but accepts nobody: first no answer, then no room in its queue */
     assert_int_equal(listen(sock, 0), 0);
     assert_int_equal(fixture_try_connect(fixture, FIXTURE_ACCEPT, okv_clock_ns() + 50000000u,
                                          &welcome, &conn, &diag),
@@ -444,7 +443,7 @@ static void clients_learn_why_they_cannot_connect(void **state)
     fixture->connect_uri = uri;
 }
 
-/* A server that is slow to take clients: those beyond its queue try again, and get in. */
+/* A server accepts slowly. Clients beyond its queue try again and get in. */
 static void a_full_queue_is_tried_again(void **state)
 {
     enum { QUEUE_MAX = 1000 };

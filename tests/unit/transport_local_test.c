@@ -1,7 +1,6 @@
 /*
- * The local transport with clients that keep to no rules, and what its READs
- * and messages do beyond those of other transports. What every transport does is in
- * transport_list.c.
+ * Hostile clients of the local transport, and what only its READs and messages do. transport_list.c
+ * has the tests for every transport.
  */
 #include <fcntl.h>
 #include <setjmp.h>
@@ -23,12 +22,12 @@
 #include "tests/support/bare_client.h"
 #include "tests/support/transport_fixture.h"
 
-/* What transport_local.h says on the wire; said again so that a change is noticed. */
+/* The bytes that local.h defines on the wire, repeated so that a change is noticed. */
 #define MAGIC 0x4c766b6fu
 #define SILENT_CLIENTS 200u
 #define SILENT_MAX 128u /* that a server keeps */
 
-/* A client that was written by somebody else. */
+/* ---- hostile clients ---- */
 
 static void raw_connect(const struct fixture *fixture, struct bare_client *client)
 {
@@ -112,7 +111,7 @@ static void an_empty_packet_ends_its_connection(void **state)
     expect_close(fixture, &client, before, OKV_EDISCONNECTED);
 }
 
-/* For nothing, and more of them than anybody needs: they cost it, and nobody else. */
+/* More bells than any client needs hurt only the client that rings them. */
 static void bells_without_end(void **state)
 {
     struct fixture *fixture = *state;
@@ -130,7 +129,7 @@ static void bells_without_end(void **state)
     assert_still_serving(fixture);
 }
 
-/* It fills its share of the buffers and its own ring, and nobody else's. */
+/* It fills only its own share of the buffers and its own ring. */
 static void a_client_that_reads_nothing_hurts_itself_alone(void **state)
 {
     struct fixture *fixture = *state;
@@ -198,7 +197,7 @@ static void descriptors_that_come_with_bells_are_dropped(void **state)
         bare_send(&client, &byte, 1, 1);
         assert_int_equal(bare_receive(&client, &byte, 1, &immediate), 1);
     }
-    /* it comes to look at its sockets in the end */
+    /* it checks its sockets at intervals */
     for (uint64_t end = fixture_soon(); open_descriptors() > before && okv_clock_ns() < end;)
         bare_bell(&client);
     assert_in_range(open_descriptors(), 0, before); /* it may have held the rings' at first */
@@ -326,7 +325,7 @@ static void a_read_after_the_server_has_gone_fails(void **state)
     assert_true(fixture_wait(conn->endpoint, &event));
     assert_int_equal(event.status, 0);
 
-    /* a message of the server that nobody has taken yet must not hide its end */
+    /* an unread message of the server must not hide its end */
     fixture_fill_message(ops->send_buffer(conn), 1, 10);
     assert_int_equal(ops->post_send(conn, 10, 1), 0);
     ops->flush(conn);

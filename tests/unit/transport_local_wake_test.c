@@ -1,6 +1,6 @@
 /*
- * A connection of the local transport between messages: what is acknowledged, who sleeps and is
- * woken, and who takes no more. The server is in steps, the client is bare.
+ * A connection of the local transport between messages: what is acknowledged, who sleeps, who is
+ * woken and who has gone. The test drives the server step by step; the client is bare.
  */
 #include <poll.h>
 #include <setjmp.h>
@@ -25,8 +25,8 @@ static void meet(struct steps *steps, const struct fixture *fixture, uint32_t sl
     steps_let_in(steps, sent, client, conn);
 }
 
-/* Whether the server took a message is for its keepalive to judge by. */
-static void what_a_peer_does_not_take_is_unacknowledged(void **state)
+/* The keepalive judges by this whether the peer receives. */
+static void a_message_that_a_peer_leaves_is_unacknowledged(void **state)
 {
     struct bare_client client;
     struct steps steps;
@@ -77,7 +77,7 @@ static void what_a_peer_does_not_take_is_unacknowledged(void **state)
 }
 
 /* Shut for reading and not closed: no bell reaches it, and it could go on sending. */
-static void a_peer_that_takes_no_more_is_ended(void **state)
+static void a_peer_that_receives_no_more_is_ended(void **state)
 {
     enum { BEFORE = 3 };
     struct bare_client client;
@@ -140,10 +140,10 @@ static void leave(struct steps *steps, struct bare_client *client, struct okv_co
     steps_stop(steps);
 }
 
-/* A client that says nothing costs polls nothing in the end, and finds its way back. */
-static void who_is_silent_for_long_is_to_ring(void **state)
+/* After many idle polls a client goes to rest; its next message wakes it. */
+static void a_silent_client_goes_to_rest(void **state)
 {
-    enum { POLLS = 100000, LOOKS = 40 };
+    enum { POLLS = 100000, SOON = 40 };
     struct bare_client client;
     struct steps steps;
     struct okv_conn *conn;
@@ -158,7 +158,7 @@ static void who_is_silent_for_long_is_to_ring(void **state)
         bare_send(&client, "", 0, round);
         assert_false(wants_bell(&client));
         for (polls = 0; steps.ops->poll(steps.endpoint, &event, 1) == 0; polls++)
-            assert_true(polls < LOOKS);
+            assert_true(polls < SOON);
         assert_int_equal(event.immediate, round);
         steps.ops->recv_release(steps.endpoint, &event);
         bare_send(&client, "", 0, 99); /* which needs no bell */
@@ -168,7 +168,7 @@ static void who_is_silent_for_long_is_to_ring(void **state)
     leave(&steps, &client, conn);
 }
 
-/* Whatever comes between the arm and the sleep, the sleep ends. */
+/* Any event between the arm and the sleep ends the sleep. */
 static void an_armed_server_is_woken(void **state)
 {
     struct bare_client client;
@@ -195,7 +195,7 @@ static void an_armed_server_is_woken(void **state)
     leave(&steps, &client, conn);
 }
 
-/* After what a poll brought the owner may sleep without another arm. */
+/* After a poll with events the owner may sleep without another arm. */
 static void a_message_does_not_disarm(void **state)
 {
     struct bare_client client;
@@ -246,9 +246,9 @@ static void a_peer_that_went_wakes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_a_peer_does_not_take_is_unacknowledged),
-        cmocka_unit_test(a_peer_that_takes_no_more_is_ended),
-        cmocka_unit_test(who_is_silent_for_long_is_to_ring),
+        cmocka_unit_test(a_message_that_a_peer_leaves_is_unacknowledged),
+        cmocka_unit_test(a_peer_that_receives_no_more_is_ended),
+        cmocka_unit_test(a_silent_client_goes_to_rest),
         cmocka_unit_test(an_armed_server_is_woken),
         cmocka_unit_test(a_message_does_not_disarm),
         cmocka_unit_test(a_peer_that_went_wakes),

@@ -1,6 +1,4 @@
-/*
- * Tests of transport_verbs_test.c that stand in other files. Their state is a struct meeting.
- */
+/* Tests of transport_verbs_test.c that are in other files. Their state is a struct meeting. */
 #ifndef OKV_TESTS_TRANSPORT_VERBS_LIST_H
 #define OKV_TESTS_TRANSPORT_VERBS_LIST_H
 
@@ -9,8 +7,8 @@
 void a_server_writes_to_no_memory(void **state);
 void a_write_with_an_immediate_ends_the_connection(void **state);
 
-/* transport_verbs_ruin.c: for a machine that can be thrown away, in this order, since the device
- * does not come back. */
+/* transport_verbs_ruin.c: for a disposable machine. In this order: the device does not come back.
+ */
 
 void a_heartbeat_may_be_asked_again(void **state);
 void a_cut_network_answers_no_heartbeat(void **state);

@@ -1,4 +1,4 @@
-/* Part of transport_verbs_test.c: what changes the network and the devices of the machine. */
+/* Part of transport_verbs_test.c: tests that change the network and the devices of the machine. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,10 +38,10 @@ void a_cut_network_answers_no_heartbeat(void **state)
     meeting_cut_network(false);
     assert_int_equal(meeting->client.close_status, OKV_ETIMEDOUT);
     assert_int_equal(meeting->server.close_status, OKV_ETIMEDOUT);
-    meeting_part(meeting);
+    meeting_disconnect(meeting);
     meeting_connect(meeting);
     meeting_expect_answered_heartbeat(meeting, meeting->server.conn);
-    meeting_part(meeting);
+    meeting_disconnect(meeting);
 }
 
 /* A heartbeat of `conn` that `asked` answers so late that it gets the heartbeat again before. */
@@ -66,7 +66,7 @@ void a_heartbeat_may_be_asked_again(void **state)
     expect_late_answer(meeting, meeting->client.conn, meeting->server.conn);
     expect_late_answer(meeting, meeting->server.conn, meeting->client.conn);
     assert_int_equal(meeting->client.closed + meeting->server.closed, 0);
-    meeting_part(meeting);
+    meeting_disconnect(meeting);
 }
 
 void a_client_loses_its_device(void **state)
@@ -80,5 +80,5 @@ void a_client_loses_its_device(void **state)
     assert_int_equal(system(command), 0);
     MEETING_UNTIL(meeting, meeting->client.closed);
     assert_int_equal(meeting->client.close_status, OKV_EDISCONNECTED);
-    meeting_part(meeting);
+    meeting_disconnect(meeting);
 }

@@ -1,6 +1,6 @@
 /*
- * What the transport over RDMA promises beyond the list that every transport passes: heartbeats of
- * peers in every sad state, connecting in steps, one doorbell, exact accounts. With the argument
+ * The transport over RDMA beyond the list that every transport passes: heartbeats to peers that are
+ * dead, gone or slow; connecting step by step; one doorbell; exact counters. With the argument
  * "disposable" it also cuts the network and removes a device of this machine.
  */
 #include <errno.h>
@@ -71,7 +71,7 @@ static void either_side_heartbeats(void **state)
         meeting_expect_answered_heartbeat(meeting, meeting->client.conn);
         meeting_expect_answered_heartbeat(meeting, meeting->server.conn);
     }
-    meeting_part(meeting);
+    meeting_disconnect(meeting);
 }
 
 static void a_zombie_answers_no_heartbeat_of_the_server(void **state)
@@ -81,7 +81,7 @@ static void a_zombie_answers_no_heartbeat_of_the_server(void **state)
     meeting_connect(meeting);
     break_queue_pair(meeting->client.conn);
     expect_dead(meeting, &meeting->server, OKV_ETIMEDOUT);
-    meeting_part(meeting);
+    meeting_disconnect(meeting);
 }
 
 static void a_zombie_answers_no_heartbeat_of_the_client(void **state)
@@ -92,7 +92,7 @@ static void a_zombie_answers_no_heartbeat_of_the_client(void **state)
     break_queue_pair(meeting->server.conn);
     expect_dead(meeting, &meeting->client, OKV_ETIMEDOUT);
     assert_int_equal(meeting->ops->heartbeat(meeting->client.conn), OKV_EDISCONNECTED);
-    meeting_part(meeting);
+    meeting_disconnect(meeting);
 }
 
 static void a_broken_queue_pair_fails_its_own_heartbeat(void **state)
@@ -102,10 +102,10 @@ static void a_broken_queue_pair_fails_its_own_heartbeat(void **state)
     meeting_connect(meeting);
     break_queue_pair(meeting->server.conn);
     expect_dead(meeting, &meeting->server, OKV_EDISCONNECTED);
-    meeting_part(meeting);
+    meeting_disconnect(meeting);
 }
 
-/* The device of the server refuses the READ, and tells nobody. */
+/* The server's device refuses the READ and does not tell its process. */
 static void a_refused_read_is_found_by_a_heartbeat(void **state)
 {
     struct meeting *meeting = *state;
@@ -126,7 +126,7 @@ static void a_refused_read_is_found_by_a_heartbeat(void **state)
     expect_dead(meeting, &meeting->server, OKV_EDISCONNECTED);
     meeting->deaf = false;
     meeting->ops->memory_unregister(memory);
-    meeting_part(meeting);
+    meeting_disconnect(meeting);
 }
 
 static void a_client_that_never_confirms_is_ended(void **state)
@@ -152,7 +152,7 @@ static void a_client_that_changes_its_mind_is_ended(void **state)
     assert_int_equal(meeting->server.close_status, OKV_EDISCONNECTED);
 }
 
-static void a_client_that_cannot_be_rendezvous_done_from_is_refused(void **state)
+static void a_client_that_allows_no_rendezvous_is_refused(void **state)
 {
     struct meeting *meeting = *state;
     struct knock knock;
@@ -202,7 +202,7 @@ static pid_t start_client(struct meeting *meeting)
     close(ends[1]);
     struct pollfd pipe_end = {.fd = ends[0], .events = POLLIN};
     while (poll(&pipe_end, 1, 0) == 0) {
-        meeting_turn(meeting);
+        meeting_progress(meeting);
         meeting_nap(guard, "a client's process");
     }
     assert_int_equal(read(ends[0], &said, 1), 1);
@@ -244,7 +244,7 @@ static int step_to_the_end(struct meeting *meeting, struct okv_connecting *conne
             fail_msg("a step waited for its peer");
         if (rc != OKV_EAGAIN) {
             assert_false(welcome.rejected);
-            /* What a peer answered may be there at the first step, if whoever asked was slow. */
+            /* The answer may be there at the first step already if this process was slow. */
             assert_true(waits > 0 || rc != OKV_ETIMEDOUT);
             return rc;
         }
@@ -271,8 +271,8 @@ static void a_silent_host_is_given_up_in_time(void **state)
     assert_true(okv_clock_ns() - began < PACE_GUARD_NS); /* its deadline is far */
 }
 
-/* A server that does not look at its requests: a second one comes, as the first might have been
- * lost; the deadline ends both. */
+/* The server ignores its requests. The client sends a second one, since the first might be lost;
+ * the deadline ends both. */
 static void a_silent_server_is_asked_again_until_the_deadline(void **state)
 {
     struct meeting *meeting = *state;
@@ -289,7 +289,7 @@ static void a_silent_server_is_asked_again_until_the_deadline(void **state)
     meeting->quiet = false;
 }
 
-/* The address is known, but whoever asked comes back for it too late. */
+/* The address is resolved, but the caller makes its next step too late. */
 static void a_deadline_between_two_steps_is_a_time_out(void **state)
 {
     struct meeting *meeting = *state;
@@ -338,9 +338,9 @@ static void go_to(struct meeting *meeting, struct okv_connecting *connecting, en
         MEETING_UNTIL(meeting, meeting->server.opened == 1);
 }
 
-/* It has the answer, and is busy elsewhere: a heartbeat must wait, as its queue pair takes nothing.
- */
-static void a_client_that_is_slow_to_take_the_answer_stays(void **state)
+/* The client has the answer but is busy elsewhere. Its queue pair accepts nothing yet, so a
+ * heartbeat must wait. */
+static void a_client_that_is_slow_to_process_the_answer_stays(void **state)
 {
     struct meeting *meeting = *state;
     struct okv_connecting *connecting =
@@ -354,7 +354,7 @@ static void a_client_that_is_slow_to_take_the_answer_stays(void **state)
     for (uint64_t until = meeting_deadline(SLOW_MS); okv_clock_ns() < until;) {
         if (meeting->server.conn)
             assert_int_equal(meeting->ops->heartbeat(meeting->server.conn), 0);
-        meeting_turn(meeting);
+        meeting_progress(meeting);
         poll(NULL, 0, 1);
     }
     assert_int_equal(meeting->server.closed, 0);
@@ -365,7 +365,7 @@ static void a_client_that_is_slow_to_take_the_answer_stays(void **state)
     assert_int_equal(rc, 0);
     MEETING_UNTIL(meeting, meeting_is_ready(meeting));
     meeting_expect_answered_heartbeat(meeting, meeting->server.conn);
-    meeting_part(meeting);
+    meeting_disconnect(meeting);
 }
 
 static void a_connect_may_be_cancelled_at_any_step(void **state)
@@ -391,7 +391,7 @@ static void a_connect_may_be_cancelled_at_any_step(void **state)
     }
     meeting_connect(meeting);
     meeting_expect_answered_heartbeat(meeting, meeting->client.conn);
-    meeting_part(meeting);
+    meeting_disconnect(meeting);
     assert_int_equal(steps_open_descriptors(), descriptors);
 }
 
@@ -402,10 +402,10 @@ static void the_request_says_which_host_asks(void **state)
 
     meeting_connect(meeting);
     assert_string_equal(meeting->address, uri->source[0] ? uri->source : uri->host);
-    meeting_part(meeting);
+    meeting_disconnect(meeting);
 }
 
-/* ---- one doorbell, exact accounts ---- */
+/* ---- one doorbell, exact counters ---- */
 
 static int (*real_post_send)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **);
 static unsigned doorbells;
@@ -439,7 +439,7 @@ static void messages_leave_with_one_doorbell(void **state)
         meeting_settle(meeting);
     }
     verbs->ops.post_send = real_post_send;
-    meeting_part(meeting);
+    meeting_disconnect(meeting);
 }
 
 static void what_was_not_flushed_never_leaves(void **state)
@@ -460,10 +460,10 @@ static void what_was_not_flushed_never_leaves(void **state)
     MEETING_UNTIL(meeting, !meeting->server.conn);
     assert_int_equal(meeting->server.messages, 0);
     assert_int_equal(conn->acknowledged, 0);
-    meeting_part(meeting);
+    meeting_disconnect(meeting);
 }
 
-/* All that both sides may have under way at once, with a place for the heartbeat. */
+/* All work that both sides may have under way at once, with room for the heartbeat. */
 static void everything_at_once_is_accounted_for(void **state)
 {
     struct meeting *meeting = *state;
@@ -502,7 +502,7 @@ static void everything_at_once_is_accounted_for(void **state)
     assert_int_equal(server->acknowledged, 3 + sends + 1);
     ops->withdraw(advert);
     ops->memory_unregister(memory);
-    meeting_part(meeting);
+    meeting_disconnect(meeting);
 }
 
 int main(int argc, char **argv)
@@ -517,13 +517,13 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_write_with_an_immediate_ends_the_connection),
         cmocka_unit_test(a_client_that_never_confirms_is_ended),
         cmocka_unit_test(a_client_that_changes_its_mind_is_ended),
-        cmocka_unit_test(a_client_that_cannot_be_rendezvous_done_from_is_refused),
+        cmocka_unit_test(a_client_that_allows_no_rendezvous_is_refused),
         cmocka_unit_test(a_stopped_process_answers_and_a_killed_one_does_not),
         cmocka_unit_test(a_silent_host_is_given_up_in_time),
         cmocka_unit_test(a_silent_server_is_asked_again_until_the_deadline),
         cmocka_unit_test(a_deadline_between_two_steps_is_a_time_out),
         cmocka_unit_test(nobody_listens),
-        cmocka_unit_test(a_client_that_is_slow_to_take_the_answer_stays),
+        cmocka_unit_test(a_client_that_is_slow_to_process_the_answer_stays),
         cmocka_unit_test(a_connect_may_be_cancelled_at_any_step),
         cmocka_unit_test(the_request_says_which_host_asks),
         cmocka_unit_test(messages_leave_with_one_doorbell),

@@ -1,4 +1,4 @@
-/* Part of transport_verbs_test.c: a server that writes to its client, which none does. */
+/* Part of transport_verbs_test.c: a hostile server that writes to its client. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +30,7 @@ static void write_to_client(struct meeting *meeting, enum ibv_wr_opcode opcode, 
     assert_int_equal(ibv_post_send(server->qp, &wr, &bad), 0);
 }
 
-/* A client's queue pair takes writes for the sake of heartbeats; its memory does not. */
+/* A client's queue pair allows writes because of heartbeats; its memory does not. */
 void a_server_writes_to_no_memory(void **state)
 {
     struct meeting *meeting = *state;
@@ -57,7 +57,7 @@ void a_server_writes_to_no_memory(void **state)
             assert_int_equal(bytes[k], 7);
         meeting->ops->withdraw(advert);
         meeting->ops->memory_unregister(memory);
-        meeting_part(meeting);
+        meeting_disconnect(meeting);
     }
 }
 
@@ -69,5 +69,5 @@ void a_write_with_an_immediate_ends_the_connection(void **state)
     write_to_client(meeting, IBV_WR_RDMA_WRITE_WITH_IMM, 0, 0, 0);
     MEETING_UNTIL(meeting, meeting->client.closed);
     assert_int_equal(meeting->client.close_status, OKV_EPROTO);
-    meeting_part(meeting);
+    meeting_disconnect(meeting);
 }

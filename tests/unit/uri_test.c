@@ -16,7 +16,7 @@ struct accepted {
     const char *host, *port, *source;
 };
 
-static void rdma_uris_are_taken_apart(void **state)
+static void rdma_uris_are_parsed(void **state)
 {
     static const struct accepted cases[] = {
         {"rdma://10.0.0.1", "10.0.0.1", "7471", ""},
@@ -204,8 +204,8 @@ static void every_prefix_is_answered(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rdma_uris_are_taken_apart), cmocka_unit_test(local_uris_carry_a_path),
-        cmocka_unit_test(wrong_uris_are_explained),  cmocka_unit_test(every_part_has_its_length),
+        cmocka_unit_test(rdma_uris_are_parsed),     cmocka_unit_test(local_uris_carry_a_path),
+        cmocka_unit_test(wrong_uris_are_explained), cmocka_unit_test(every_part_has_its_length),
         cmocka_unit_test(every_prefix_is_answered),
     };
 

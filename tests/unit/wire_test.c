@@ -143,7 +143,7 @@ static void reject_survives_versions(void **state)
         assert_int_equal(okv_reject_decode((uint8_t *)&wire, length, &back), OKV_EPROTO);
 }
 
-/* What each operation may have; the same table as in docs/format.md section 6.2. */
+/* What each operation may have; the same table as in docs/protocol.md section 2.2. */
 enum field { KEY = 1, VALUE = 2, ARGUMENT = 4, TTL = 8 };
 #define FLAGS_ALL (OKV_REQUEST_IF_ABSENT | OKV_REQUEST_IF_VERSION | OKV_REQUEST_RENDEZVOUS)
 
@@ -223,7 +223,7 @@ static void operations_have_their_fields_only(void **state)
             }
         }
     }
-    /* PING; STAT, GET; PUT alone, IF_ABSENT, IF_VERSION, and the same with PULL; DELETE;
+    /* PING; STAT, GET; PUT alone, IF_ABSENT, IF_VERSION, and the same by rendezvous; DELETE;
      * APPEND, TOUCH, INCR; FLUSH. */
     assert_int_equal(accepted, 2 + 2 + (4 + 4 + 8) + (2 + 2 + 4) + 3 + 6 + 4);
 }
@@ -360,8 +360,8 @@ static void time_to_live_has_a_limit(void **state)
     }
 }
 
-/* The value's place is in the message, its bytes are not. */
-static void rendezvous_done_values(void **state)
+/* The message names the advertised buffer of the value. */
+static void values_by_rendezvous(void **state)
 {
     struct okv_request_message request =
         request_of(OKV_OP_PUT, KEY | VALUE, OKV_REQUEST_RENDEZVOUS);
@@ -371,7 +371,7 @@ static void rendezvous_done_values(void **state)
 
     (void)state;
     request.value = NULL;
-    request.value_length = UINT32_MAX; /* what is too long for the table is not the decoder's */
+    request.value_length = UINT32_MAX; /* the decoder does not check the table's limit */
     request.rendezvous_address = UINT64_MAX;
     request.rendezvous_key = UINT32_MAX;
     uint32_t length = okv_request_encode(&request, bytes);
@@ -474,7 +474,7 @@ int main(void)
         cmocka_unit_test(key_lengths_are_checked),
         cmocka_unit_test(reserved_bits_of_requests_are_zero),
         cmocka_unit_test(time_to_live_has_a_limit),
-        cmocka_unit_test(rendezvous_done_values),
+        cmocka_unit_test(values_by_rendezvous),
         cmocka_unit_test(reply_is_checked),
         cmocka_unit_test(random_messages_stay_inside),
         cmocka_unit_test(error_texts),

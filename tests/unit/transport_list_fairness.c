@@ -1,5 +1,5 @@
-/* Part of the list in transport_list.c: one busy endpoint, and whose turn it is. Server and
- * clients are in one thread, so that clients refill between two polls whatever the machine does. */
+/* Part of the list in transport_list.c: fairness of a busy endpoint. Server and clients share one
+ * thread, so that the clients refill between two polls however slow the machine is. */
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -140,8 +140,8 @@ static void crowd_gather(struct crowd *crowd, const struct fixture *fixture)
     crowd->ops = fixture->ops;
     other->ops = fixture->ops;
     other->connect_uri = fixture->connect_uri;
-    change_place(&uri);
-    change_place(&other->connect_uri);
+    choose_other_address(&uri);
+    choose_other_address(&other->connect_uri);
     if (crowd->ops->listen(&uri, &region, &crowd->listener, &diag) ||
         crowd->ops->endpoint_create(crowd->listener, &limits, GREEDY + 1, &crowd->endpoint, &diag))
         fail_msg("%s", diag.text);
@@ -165,7 +165,7 @@ static void crowd_disperse(struct crowd *crowd)
     crowd->ops->unlisten(crowd->listener);
 }
 
-void nobody_is_starved_by_others_that_never_pause(void **state)
+void busy_connections_starve_nobody(void **state)
 {
     enum { PASSES_BEFORE = 10, ROUNDS = 20, MOST = 20000 };
     struct crowd *crowd = test_calloc(1, sizeof *crowd);
@@ -187,7 +187,7 @@ void nobody_is_starved_by_others_that_never_pause(void **state)
     for (unsigned i = 0; i < GREEDY; i++)
         assert_true(crowd->received[i] > 0);
 
-    /* its end, too, is told while the others go on */
+    /* its end is reported too while the others go on */
     crowd->ops->close(crowd->served[MODEST]);
     for (end = fixture_soon(); crowd->closed == 0 && okv_clock_ns() < end;)
         pass(crowd);
