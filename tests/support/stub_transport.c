@@ -40,8 +40,7 @@ static uint64_t request_slots_sequence[OKV_CREDITS_MAX]; /* of the latest reques
 static uint64_t highest_sequence;
 static uint8_t client_id[OKV_CLIENT_ID_SIZE]; /* whose sequences these are */
 static uint8_t *send_room;                    /* that send_buffer gives out until it was sent */
-static bool armed, closing;
-static bool armed_since_poll; /* no poll since the last arm */
+static bool armed, closing, armed_since_poll; /* the last one: no poll came since the arm */
 
 /* ---- events ---- */
 
@@ -390,8 +389,7 @@ static int stub_post_read(struct okv_conn *of, const struct okv_read *reads, uns
     return 0;
 }
 
-static int stub_read_now(struct okv_conn *of, const struct okv_read *read,
-                         okv_used_bytes *used_bytes)
+static int stub_read_now(struct okv_conn *of, const struct okv_read *read, okv_used_bytes *used)
 {
     uint8_t *to = read->destination;
 
@@ -404,7 +402,7 @@ static int stub_read_now(struct okv_conn *of, const struct okv_read *read,
     read_begin(read);
     memset(to, STUB_LEFT_OUT, read->length);
     memcpy(to, stub.region + read->offset, OKV_READ_BEGINNING);
-    uint32_t lines = (used_bytes(to) + OKV_READ_BEGINNING - 1) / OKV_READ_BEGINNING;
+    uint32_t lines = (used(to) + OKV_READ_BEGINNING - 1) / OKV_READ_BEGINNING;
     uint32_t most = read->length / OKV_READ_BEGINNING;
     stub.now_bytes = (lines == 0 ? 1 : lines < most ? lines : most) * OKV_READ_BEGINNING;
     memcpy(to, stub.region + read->offset, stub.now_bytes);
