@@ -53,6 +53,8 @@ for program in okv-server okv kv-bench; do
     [ -x "$prefix/bin/$program" ] || fail "bin/$program was not installed"
     [ -s "$prefix/share/man/man1/$program.1" ] || fail "the man page $program(1) was not installed"
 done
+list=$prefix/share/okv/okv.json
+[ -s "$list" ] || fail "share/okv/okv.json was not installed"
 export PKG_CONFIG_PATH=${pc%/*}
 # The prefix in the file is that of the configuration; this installation is elsewhere.
 config() {
@@ -80,6 +82,10 @@ if command -v "${cxx[0]}" >/dev/null; then
 else
     echo "install_test: left out: C++ (there is no ${cxx[0]})"
 fi
+# The list of constants is of this library, which it names.
+for name in "$(sed -n 's/.*"library": "\(.*\)".*/\1/p' "$list")" "libokv.so.$("$prefix/bin/okv" --version | grep -oE '[0-9.]+$')"; do
+    [ -e "$libdir/$name" ] || fail "there is no $name, which okv.json or okv --version names"
+done
 for program in okv-server okv kv-bench; do
     "$prefix/bin/$program" --version >/dev/null || fail "the installed $program --version failed"
 done

@@ -30,7 +30,7 @@ packages_of() {
     case $1 in
         build) echo cmake ninja-build gcc libc6-dev pkg-config libibverbs-dev librdmacm-dev libxxhash-dev \
                     libjemalloc-dev libjansson-dev git ;;
-        test)  echo libcmocka-dev g++ clang "$(clang_runtime)" clang-format shellcheck python3 jq gnuplot-nox ;;
+        test)  echo libcmocka-dev g++ clang "$(clang_runtime)" clang-format shellcheck abigail-tools python3 jq gnuplot-nox ;;
         guest) echo qemu-system-x86 busybox-static kmod cpio iproute2 ibverbs-utils rdmacm-utils \
                     ibverbs-providers perftest python3 xz-utils zstd ;;
         demo)  echo iproute2 kmod ibverbs-utils rdmacm-utils ibverbs-providers ;;
