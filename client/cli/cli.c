@@ -164,7 +164,8 @@ int cli_fail_with(const struct cli *cli, const char *command, const void *key, s
                   int code, const char *advice)
 {
     /* An answer may come with the end of its connection, which is not what went wrong. */
-    const char *why = cli->handle && cli_connection_failed(code) ? okv_why(cli->handle) : "";
+    bool has_why = cli_connection_failed(code) || code == OKV_EINVAL;
+    const char *why = cli->handle && has_why ? okv_why(cli->handle) : "";
 
     fprintf(stderr, "okv: %s", command);
     if (key)

@@ -133,8 +133,7 @@ static int probe_all(const struct timing_arguments *arguments, uint32_t length, 
 
     int rc = okv_bench_read(cli->handle, length, count, arguments->depth, samples, NULL);
     if (rc == OKV_EINVAL) {
-        fprintf(stderr, "okv: probe: %u bytes is more than 64 buckets: give a smaller --size\n",
-                length);
+        fprintf(stderr, "okv: probe: %s: give another --size\n", okv_why(cli->handle));
         return CLI_USAGE;
     }
     if (rc != OKV_OK)

@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Ends the program when a call failed. A handle that became unusable says why itself. */
+/* Ends the program when a call failed. The handle says why, when it has lost its connection or the
+ * call was refused for its arguments. */
 static void check(const okv *db, const char *what, int rc)
 {
     if (rc == OKV_OK)

@@ -90,11 +90,22 @@ static void a_failed_connection_is_told_by_its_reason(void **state)
     assert_non_null(strstr(text, "the text of the code (" WHY ")"));
 }
 
+/* It says which argument was wrong: a fault of okv(1), which a report of it should name. */
+static void a_refused_call_is_told_by_its_reason(void **state)
+{
+    char text[512];
+
+    (void)state;
+    assert_int_equal(fail_with(OKV_EINVAL, text, sizeof text), CLI_FAILED);
+    assert_string_equal(text, "okv: del 'key': " WHY "\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_answer_is_told_as_one),
         cmocka_unit_test(a_failed_connection_is_told_by_its_reason),
+        cmocka_unit_test(a_refused_call_is_told_by_its_reason),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -206,8 +206,6 @@ static const struct wrong_command {
     {{.kind = OKV_GET, KEY, .version = 1}, OKV_EINVAL},
     {{.kind = OKV_GET, KEY, .ttl_ms = 1}, OKV_EINVAL},
     {{.kind = OKV_GET, KEY, .delta = 1}, OKV_EINVAL},
-    {{.kind = OKV_GET, KEY, .reserved = {1}}, OKV_EINVAL},
-    {{.kind = OKV_GET, KEY, .reserved = {[2] = 1}}, OKV_EINVAL},
     {{.kind = OKV_HEAD, KEY, .buffer = values, .buffer_size = 1}, OKV_EINVAL},
     {{.kind = OKV_PUT, KEY, .value_length = 1}, OKV_EINVAL},
     {{.kind = OKV_PUT, KEY, .buffer = values, .buffer_size = 1}, OKV_EINVAL},
