@@ -140,14 +140,9 @@ static int check_split(const okv *handle, const struct operation *operation,
 {
     const struct extent_read *read = &operation->extent_read;
 
-#ifndef OKV_UNSAFE_NO_CHECKSUM /* only the test that shows what the checksum is for defines this \
-                                */
     if (okv_hash_checksum_of_two(operation->extent, read->head, read->to, read->length - read->head,
                                  handle->table.boot_id) != reference->checksum)
         return OKV_ECORRUPT;
-#else
-    (void)handle, (void)reference;
-#endif
     return memcmp(operation->extent, operation->key, read->head) == 0 ? 0 : OKV_ENOTFOUND;
 }
 

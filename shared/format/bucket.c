@@ -36,12 +36,8 @@ int okv_bucket_check(const uint8_t *image, uint32_t size, uint64_t boot_id, uint
 
     if (used > okv_bucket_room(size))
         return OKV_ECORRUPT;
-#ifndef OKV_UNSAFE_NO_CHECKSUM /* tests define it to show what the checksum is for */
     if (okv_le64_get(header->checksum) != okv_bucket_checksum(image, used, boot_id, bucket, page))
         return OKV_ECORRUPT;
-#else
-    (void)boot_id, (void)bucket;
-#endif
     if (header->page != page || header->depth > OKV_DEPTH_MAX)
         return OKV_ECORRUPT;
     return 0;
@@ -136,12 +132,8 @@ int okv_extent_check(const struct okv_entry *reference, const uint8_t *extent, u
 {
     uint64_t length = okv_entry_extent_length(reference);
 
-#ifndef OKV_UNSAFE_NO_CHECKSUM
     if (okv_extent_checksum(extent, length, boot_id) != reference->checksum)
         return OKV_ECORRUPT;
-#else
-    (void)boot_id, (void)length;
-#endif
     if (reference->key_in_extent &&
         (reference->key_length != key_length || memcmp(extent, key, key_length) != 0))
         return OKV_ENOTFOUND;

@@ -378,7 +378,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     hostile_init(&server, &input);
     fuzz_transport_reset(&server);
-    fuzz_time_reset(fuzz_transport_is_ready, NULL);
+    fuzz_time_begin(fuzz_transport_is_ready, NULL);
     int rc = okv_open("local:///hostile", &options, &program.handle, why, sizeof why);
     check_status(rc);
     FUZZ_CHECK((rc == OKV_OK) == (program.handle != NULL));
@@ -391,5 +391,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fuzz_transport_check_end();
     give_back_kept(&program, UINT64_MAX);
     free(program.registered);
+    fuzz_time_end();
     return 0;
 }

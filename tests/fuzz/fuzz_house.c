@@ -27,19 +27,26 @@ static struct house_connection *of_conn(struct okv_conn *conn)
 
 /* ---- threads ---- */
 
-int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
-                   void *user)
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+                          void *user);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+                          void *user);
+int __real_pthread_join(pthread_t thread, void **result);
+int __wrap_pthread_join(pthread_t thread, void **result);
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+                          void *user)
 {
-    (void)thread, (void)attributes;
+    if (!fuzz_time_is_active())
+        return __real_pthread_create(thread, attributes, run, user);
     FUZZ_CHECK(world->task_count < 2);
     world->tasks[world->task_count++] = (struct house_task){.run = run, .user = user};
     return 0;
 }
 
-int pthread_join(pthread_t thread, void **result)
+int __wrap_pthread_join(pthread_t thread, void **result)
 {
-    (void)thread, (void)result;
-    return 0;
+    return fuzz_time_is_active() ? 0 : __real_pthread_join(thread, result);
 }
 
 static bool is_ready(void *context, int fd)
@@ -519,7 +526,7 @@ void house_open(struct house *house, struct fuzz_input *input,
     memset(house, 0, sizeof *house);
     world = house;
     house->input = input;
-    fuzz_time_reset(is_ready, house);
+    fuzz_time_begin(is_ready, house);
     server_core_open(&house->core, params);
     struct okv_server *server = house->core.server;
     okv_reply_caches_fini(&server->reply_caches);
@@ -607,4 +614,5 @@ void house_close(struct house *house)
 {
     okv_admission_fini(&house->core.server->admission);
     server_core_close(&house->core);
+    fuzz_time_end();
 }

@@ -1,9 +1,9 @@
 /*
  * The worker and the acceptor of a server, without threads, on the clock of fuzz_time.h, and
  * the clients that a fuzz input makes for them: who connects, what arrives in which order,
- * how rendezvous reads and connections end. Their functions pthread_create and pthread_join are
- * named fuzz_... (CMakeLists.txt): the worker's loop runs in the caller's thread, and the
- * acceptor's when a client comes.
+ * how rendezvous reads and connections end. The linker puts functions of ours in the place of
+ * pthread_create and pthread_join (CMakeLists.txt): the worker's loop runs in the caller's thread,
+ * and the acceptor's when a client comes.
  *
  * What a server owes a transport is checked, and what it owes its clients: each answer is one to
  * a request that waits for it, a session that was replaced answers no more, and a write is

@@ -17,7 +17,7 @@ void fuzz_transport_reset(struct hostile *server);
 void fuzz_transport_check_end(void);
 /* READs that were refused since the reset because they leave the region. */
 unsigned fuzz_transport_reads_outside(void);
-/* For fuzz_time_reset: whether any connection has an event. */
+/* For fuzz_time_begin: whether any connection has an event. */
 bool fuzz_transport_is_ready(void *context, int fd);
 
 #endif

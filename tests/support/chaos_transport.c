@@ -400,7 +400,9 @@ static void make_tables(void)
     make_table(&tables.verbs, &okv_transport_verbs);
 }
 
-const struct okv_transport_ops *okv_transport_for(enum okv_scheme scheme)
+const struct okv_transport_ops *__wrap_okv_transport_for(enum okv_scheme scheme);
+
+const struct okv_transport_ops *__wrap_okv_transport_for(enum okv_scheme scheme)
 {
     pthread_once(&tables.once, make_tables);
     switch (scheme) {

@@ -1,7 +1,7 @@
 /*
  * A client's transport with faults: okv_transport_for() here returns the real transport of the
- * scheme behind a layer that injects faults. It is linked instead of shared/transport/registry.c,
- * so the client above it is the real one.
+ * scheme behind a layer that injects faults. The linker puts it in the place of ours (--wrap), so
+ * the client above it is the real one.
  *
  * Faults meet the connections that a thread makes while it uses a `struct chaos`, and no others:
  * a handle that is opened without one is a plain client. A connection is broken with

@@ -555,7 +555,9 @@ static struct okv_transport_ops ops = {
     .wake = stub_wake,
 };
 
-const struct okv_transport_ops *okv_transport_for(enum okv_scheme scheme)
+const struct okv_transport_ops *__wrap_okv_transport_for(enum okv_scheme scheme);
+
+const struct okv_transport_ops *__wrap_okv_transport_for(enum okv_scheme scheme)
 {
     (void)scheme;
     ops.read_now = stub.has_now ? stub_read_now : NULL;

@@ -3,7 +3,7 @@
  * in random order, with pauses, and accepts exactly the ones that a client would accept. It
  * compares accepted contents with the states of the table during the copy.
  *
- * OKV_UNSAFE_NO_CHECKSUM: without the checksum. With TORN_VERSION_ONLY too, an image is accepted
+ * Linked with unchecked.c: without the checksum. With TORN_VERSION_ONLY too, an image is accepted
  * when its version is the same before and after the copy.
  */
 #ifndef OKV_TESTS_TORN_READER_H

@@ -2,9 +2,9 @@
  * Readers against writers on the buckets of a real store: no accepted image may show a state that
  * never existed (docs/consistency.md).
  *
- * Two more builds use readers without the checksum (OKV_UNSAFE_NO_CHECKSUM), or readers that
- * compare versions instead (TORN_VERSION_ONLY). They pass only if wrong images are accepted: the
- * checksum is needed.
+ * Two more builds use readers without the checksum (TORN_UNCHECKED), or readers that compare
+ * versions instead (TORN_VERSION_ONLY). They pass only if wrong images are accepted: the checksum
+ * is needed.
  *
  * OKV_LONG=1 checks a hundred times as many images. OKV_TEST_SEED repeats a run's choices,
  * though not its timing.
@@ -68,7 +68,7 @@ static bool is_long(void)
     return text && strcmp(text, "1") == 0;
 }
 
-#ifndef OKV_UNSAFE_NO_CHECKSUM
+#ifndef TORN_UNCHECKED
 static uint64_t images_of_test(void)
 {
     return is_long() ? IMAGES * LONG_TIMES : IMAGES;
@@ -197,7 +197,7 @@ static void run_shape(const struct torn_shape *shape, uint64_t images, struct to
     assert_int_equal(failed, 0);
 }
 
-#ifdef OKV_UNSAFE_NO_CHECKSUM
+#ifdef TORN_UNCHECKED
 
 /* Round after round until a wrong image was accepted: sooner or later depends on the machine. */
 static void small_items(void **state)
@@ -269,7 +269,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_items),
-#ifndef OKV_UNSAFE_NO_CHECKSUM
+#ifndef TORN_UNCHECKED
         cmocka_unit_test(extents_splits_and_merges),
         cmocka_unit_test(overflow_buckets),
 #endif
