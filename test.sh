@@ -11,8 +11,8 @@ Builds okv and runs its tests, on a Debian or Ubuntu machine, as root or with su
 on two cores when the packages are there:
 
   release   gcc, warnings as errors: layers, clang-format and shellcheck over the tree, installation,
-            and, in one QEMU guest with real soft-RoCE, the transport list, operations, hostile verbs
-            and two tests of the battery in short
+            and, in one QEMU guest with real soft-RoCE, the transport list, operations, hostile verbs,
+            restarts, and a test of the battery in short
   asan      AddressSanitizer and UndefinedBehaviorSanitizer: unit tests, and end to end over shared
             memory
   tsan      ThreadSanitizer: the programs with threads

@@ -356,7 +356,7 @@ static void a_flood_cuts_nobody_else_off(void **state)
 
     for (int i = 0; i < FLOODERS; i++)
         flooders[i] = start_flooder();
-    while (okv_clock_ns() < until)
+    while (okv_clock_ns() < until || bystander_stat(bystander, "closed_credit") == 0)
         bystander_check(bystander);
     for (int i = 0; i < FLOODERS; i++) {
         assert_int_equal(waitpid(flooders[i], NULL, WNOHANG), 0);
@@ -368,7 +368,6 @@ static void a_flood_cuts_nobody_else_off(void **state)
     print_message("%u rounds, %llu floods, %llu reconnects\n", bystander->rounds,
                   (unsigned long long)bystander_stat(bystander, "closed_credit"),
                   (unsigned long long)counters.reconnects);
-    assert_true(bystander_stat(bystander, "closed_credit") > 0);
     assert_int_equal(counters.reconnects, 0);
 }
 
