@@ -1,20 +1,18 @@
 #include "tests/fuzz/fuzz_house.h"
 
-#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 
+#include "tests/fuzz/fuzz_threads.h"
 #include "tests/fuzz/fuzz_time.h"
 #include "tests/support/store_audit.h"
 
-#define LISTENER_FD 1000
-#define ENDPOINT_FD 1001
+enum { LISTENER_FD = 1000, ENDPOINT_FD = 1001 };
 /* What rendezvous reads bring that are not to be applied; no other value begins so. */
 #define LATE 'x'
 
-/* pthread_create() has no context. */
+/* Threads begin without a context. */
 static struct house *world;
-
 static const struct okv_transport_ops ops;
 
 static struct house_connection *of_conn(struct okv_conn *conn)
@@ -27,26 +25,10 @@ static struct house_connection *of_conn(struct okv_conn *conn)
 
 /* ---- threads ---- */
 
-int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
-                          void *user);
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
-                          void *user);
-int __real_pthread_join(pthread_t thread, void **result);
-int __wrap_pthread_join(pthread_t thread, void **result);
-
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
-                          void *user)
+void fuzz_thread_begin(void *(*run)(void *), void *user)
 {
-    if (!fuzz_time_is_active())
-        return __real_pthread_create(thread, attributes, run, user);
     FUZZ_CHECK(world->task_count < 2);
     world->tasks[world->task_count++] = (struct house_task){.run = run, .user = user};
-    return 0;
-}
-
-int __wrap_pthread_join(pthread_t thread, void **result)
-{
-    return fuzz_time_is_active() ? 0 : __real_pthread_join(thread, result);
 }
 
 static bool is_ready(void *context, int fd)

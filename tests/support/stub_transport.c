@@ -15,7 +15,6 @@
 #include "shared/base/error.h"
 
 #define EVENTS_MAX 4096
-
 struct okv_memory {
     uint8_t *base;
     size_t length;
@@ -30,7 +29,6 @@ struct held_event {
 };
 
 struct stub stub;
-
 static struct okv_conn conn;
 static struct okv_endpoint endpoint;
 static struct held_event events[EVENTS_MAX];
