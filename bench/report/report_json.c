@@ -1,4 +1,4 @@
-/* The JSON of docs/benchmarking.md section 2. */
+/* The JSON of docs/benchmarking.md section 3. */
 #include <jansson.h>
 #include <math.h>
 #include <stddef.h>

@@ -29,7 +29,7 @@ static inline int submit(okv *handle, const struct okv_command *commands, size_t
         *accepted = 0;
     if (!handle || (!commands && count > 0))
         return refuse(handle, OKV_EINVAL, "okv_submit", "commands: it is NULL");
-    if (handle->failure) {
+    if (handle->failure || count == 0) {
         refusal_clear(handle);
         return handle->failure;
     }

@@ -52,7 +52,7 @@ void link_lost(okv *handle, int code, const char *sentence)
 
     if (handle->failure)
         return;
-    if (code == OKV_EDISCONNECTED && handle->conn->failure[0]) {
+    if (code == OKV_EDISCONNECTED && handle->conn && handle->conn->failure[0]) {
         okv_diag_set(&whole, 0, "%s: %s", sentence, handle->conn->failure);
         sentence = whole.text;
     }

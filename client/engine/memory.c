@@ -207,7 +207,10 @@ int okv_register(okv *handle, void *base, size_t length, okv_registration **memo
 
 void okv_unregister(okv *handle, okv_registration **memory)
 {
-    if (!handle || !memory || !*memory)
+    if (!handle)
+        return;
+    refusal_clear(handle);
+    if (!memory || !*memory)
         return;
     for (unsigned i = 0; i < REGISTRATIONS_MAX; i++) {
         if (handle->registrations[i] != *memory)

@@ -183,9 +183,12 @@ static void check_clock(okv *handle)
  * other polls check only at times. */
 void engine_catch_up(okv *handle)
 {
+    uint32_t active = handle->active;
     bool more = true;
 
-    for (int i = 0; i < CATCH_UP_PASSES && more; i++) {
+    /* An operation that ended may be one that the caller holds: the next pass could reuse its slot.
+     */
+    for (int i = 0; i < CATCH_UP_PASSES && more && handle->active == active; i++) {
         int rc =
             handle->conn && !handle->closed ? handle->transport->arm(handle->conn->endpoint) : 0;
         if (rc == OKV_EIO)

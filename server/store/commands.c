@@ -176,7 +176,9 @@ static struct okv_entry entry_of_value(const void *key, uint32_t key_length, con
 static int put_once(struct okv_store *store, struct okv_store_work *work,
                     const struct okv_store_write *write, struct okv_store_outcome *outcome)
 {
-    struct okv_entry entry = work->extent_entry;
+    struct okv_entry entry = write->extent ? work->extent_entry
+                                           : entry_of_value(write->key, write->key_length,
+                                                            write->value, write->value_length);
     struct target target;
     int rc = target_open(store, work, write, outcome, &target);
 
@@ -184,9 +186,6 @@ static int put_once(struct okv_store *store, struct okv_store_work *work,
         return rc;
     rc = check_conditions(write, &target, outcome);
     if (!rc) {
-        if (!write->extent)
-            entry =
-                entry_of_value(write->key, write->key_length, write->value, write->value_length);
         entry.expiry_ms = expiry_of(store, write->ttl_ms);
         rc = replace(store, work, write, &target, &entry, &outcome->version);
     }

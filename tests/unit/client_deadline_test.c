@@ -97,6 +97,28 @@ static void wait_ends_at_a_deadline(void **state)
     assert_int_equal(okv_wait(handle, 1), OKV_ETIMEDOUT);
 }
 
+static void sleep_past_the_deadline_once(void)
+{
+    stub.after_arm = NULL;
+    sleep_past_the_deadline();
+}
+
+/* The get times out in the first pass of catching up; its READ comes in what would be the second.
+ */
+static void get_that_times_out_while_it_catches_up_ends(void **state)
+{
+    char value[8];
+
+    (void)state;
+    handle = stub_open(4, 4, SHORT_MS);
+    pace_sleep_ms(10); /* so long idle that the next call catches up */
+    stub.after_arm = sleep_past_the_deadline_once;
+    stub.delay = 65; /* polls: the spins of the fast path, and the first pass */
+    assert_int_equal(okv_get(handle, "key", 3, value, sizeof value, &length, NULL), OKV_ETIMEDOUT);
+    stub.delay = 0;
+    assert_int_equal(okv_get(handle, "key", 3, value, sizeof value, &length, NULL), OKV_ENOTFOUND);
+}
+
 static void fail_endpoint(void)
 {
     stub.poll_result = OKV_EIO;
@@ -242,6 +264,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CLIENT_TEST(unanswered_operations_expire),
+        CLIENT_TEST(get_that_times_out_while_it_catches_up_ends),
         CLIENT_TEST(event_loop_sees_the_deadline),
         CLIENT_TEST(wait_ends_at_a_deadline),
         CLIENT_TEST(waiting_call_ends_without_an_event),
