@@ -5,11 +5,11 @@
 
 /* How often the sessions are checked. */
 #define CHECK_MS 10
-/* What the last messages get to leave. */
+/* Time for the last messages to be sent. */
 #define SETTLE_NS UINT64_C(200000000)
-/* What closed connections get to end, after --drain-ms. */
+/* Time for connections to close after --drain-ms. */
 #define CLOSING_NS UINT64_C(2000000000)
-/* The same for clients that were let in while the worker ended. */
+/* The same for clients that were admitted while the worker ended. */
 #define LATE_NS UINT64_C(1000000000)
 
 static void progress(const struct okv_shutdown *shutdown)
@@ -17,7 +17,7 @@ static void progress(const struct okv_shutdown *shutdown)
     shutdown->progress(shutdown->worker, CHECK_MS);
 }
 
-/* Clients that were let in, including those whose session the worker has not seen yet. */
+/* Admitted clients, including those whose session the worker has not seen yet. */
 static unsigned count_clients(struct okv_sessions *sessions)
 {
     unsigned clients = 0;

@@ -13,7 +13,7 @@
 #include "shared/base/error.h"
 
 #define EVENTS_PER_PASS 32
-/* A write that waits for another connection is tried again so often. */
+/* Retry interval of a write that waits for another connection of its client. */
 #define HELD_UP_MS 1
 /* Connections of an endpoint beyond its share of --max-clients: replaced ones, until they close. */
 #define SPARE_CONNS 4u
@@ -84,7 +84,7 @@ static unsigned run_ready(struct okv_worker *worker)
     return total;
 }
 
-/* *is_late: the time came a whole interval ago, because the thread did not run. */
+/* *is_late: at least a whole interval has passed since then; the thread did not run. */
 static bool is_due(uint64_t *at_ns, uint64_t now_ns, uint64_t interval_ns, bool *is_late)
 {
     if (now_ns < *at_ns)
@@ -94,8 +94,8 @@ static bool is_due(uint64_t *at_ns, uint64_t now_ns, uint64_t interval_ns, bool 
     return true;
 }
 
-/* A client is not idle because the worker was. So a late scan does not count, and no session is
- * ended while its request may wait in the endpoint. */
+/* A scan that runs late does not count idle intervals: the worker was stalled, not the client. Nor
+ * does one with more events to come: a session's request may be among them. */
 static void scan_sessions(struct okv_worker *worker)
 {
     uint64_t now_ns = worker->now_ns;

@@ -14,8 +14,8 @@ static int submit_refuse(okv *handle, int rc, const struct okv_command *commands
                          const char *single)
 {
     if (single)
-        return command_refuse(handle, rc, commands, single);
-    return command_refuse_nth(handle, rc, commands, taken, "okv_submit");
+        return command_explain(handle, rc, commands, single);
+    return command_explain_nth(handle, rc, commands, taken, "okv_submit");
 }
 
 /* `single` is the call that has one command; NULL: okv_submit(). */
@@ -154,7 +154,7 @@ static void next_end(struct many *many, int status)
 static void next_refuse(okv *handle, struct many *many, int rc)
 {
     if (!many->refused)
-        command_refuse_nth(handle, rc, many->commands, many->next, "okv_get_many");
+        command_explain_nth(handle, rc, many->commands, many->next, "okv_get_many");
     many->refused = handle->refused.text[0] != '\0';
     next_end(many, rc);
 }

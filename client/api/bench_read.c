@@ -19,9 +19,9 @@
 #define BENCH_BUCKETS_MAX 64
 #define BENCH_EVENTS 64
 /* Turns in which none ends between two yields. */
-#define BENCH_HOT_TURNS 64
+#define BENCH_SPINS 64
 /* The index may have shrunk since its status was read. */
-#define BENCH_PLACE_ATTEMPTS 64
+#define BENCH_OFFSET_ATTEMPTS 64
 /* Tells our READs from a late one of an operation that timed out. */
 #define BENCH_COOKIE (UINT64_C(1) << 63)
 
@@ -34,7 +34,7 @@ struct bench {
     uint64_t began_ns; /* when the first was posted, */
     uint64_t ended_ns; /* and the latest ended: at first, `began_ns` */
     uint64_t random;
-    uint64_t last_place; /* of a segment: the bucket behind which `length` bytes still fit */
+    uint64_t last_start; /* of a segment: the bucket behind which `length` bytes still fit */
     uint32_t length;
     uint32_t count;
     uint32_t gathered; /* in `reads` */
@@ -44,16 +44,16 @@ struct bench {
 
 /* The offset of a random bucket, or of the last one of its segment that has room behind
  * it. False when the directory has no segments where the index should be. */
-static bool bench_place(struct bench *bench, uint64_t *offset)
+static bool bench_random_offset(struct bench *bench, uint64_t *offset)
 {
     const okv *handle = bench->handle;
     uint64_t segment_buckets = handle->table.segment_buckets;
 
-    for (int attempt = 0; attempt < BENCH_PLACE_ATTEMPTS; attempt++) {
+    for (int attempt = 0; attempt < BENCH_OFFSET_ATTEMPTS; attempt++) {
         uint64_t bucket = okv_random_next(&bench->random) % handle->bucket_count;
-        uint64_t place = bucket % segment_buckets;
-        if (place > bench->last_place)
-            bucket -= place - bench->last_place;
+        uint64_t start = bucket % segment_buckets;
+        if (start > bench->last_start)
+            bucket -= start - bench->last_start;
         if (directory_locate(handle, bucket, offset))
             return true;
     }
@@ -68,7 +68,7 @@ static int bench_gather(struct bench *bench, uint32_t slot)
 
     if (index == bench->count)
         return 0;
-    if (!bench_place(bench, &offset))
+    if (!bench_random_offset(bench, &offset))
         return OKV_EPROTO;
     bench->reads[bench->gathered++] = (struct okv_read){
         .offset = offset,
@@ -121,7 +121,7 @@ static int bench_event(struct bench *bench, const struct okv_event *event, uint6
 }
 
 /* What ended is counted and followed by as many. */
-static int bench_turn(struct bench *bench)
+static int bench_poll(struct bench *bench)
 {
     const okv *handle = bench->handle;
     struct okv_event events[BENCH_EVENTS];
@@ -138,7 +138,7 @@ static int bench_turn(struct bench *bench)
 
 static int bench_run(struct bench *bench, uint32_t depth)
 {
-    uint32_t passes = 0; /* since one ended */
+    uint32_t spins = 0; /* since one ended */
     int rc = 0;
 
     for (uint32_t slot = 0; slot < depth && rc == 0; slot++)
@@ -147,9 +147,9 @@ static int bench_run(struct bench *bench, uint32_t depth)
         rc = bench_post(bench);
     while (bench->done < bench->count && rc == 0) {
         uint32_t done = bench->done;
-        rc = bench_turn(bench);
-        passes = bench->done == done ? passes + 1 : 0;
-        if (rc || passes % BENCH_HOT_TURNS != BENCH_HOT_TURNS - 1)
+        rc = bench_poll(bench);
+        spins = bench->done == done ? spins + 1 : 0;
+        if (rc || spins % BENCH_SPINS != BENCH_SPINS - 1)
             continue;
         sched_yield();
         if (okv_clock_ns() > bench->ended_ns + bench->handle->timeout_ns)
@@ -248,14 +248,14 @@ int okv_bench_read(okv *handle, uint32_t length, uint32_t count, uint32_t depth,
         rc = length_check(handle, length);
     if (rc)
         return rc;
-    bench.last_place = handle->table.segment_buckets -
+    bench.last_start = handle->table.segment_buckets -
                        (length + handle->table.bucket_size - 1) / handle->table.bucket_size;
     rc = clock_refresh(handle);
     if (rc == 0 || rc == OKV_ECORRUPT)
         rc = directory_read(handle);
     if (rc)
         return rc;
-    /* A READ of an operation that timed out may still have its place. */
+    /* A READ of an operation that timed out may still have its start. */
     unsigned room = reads_room(handle);
     if (room == 0)
         return OKV_EAGAIN;

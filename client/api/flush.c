@@ -12,8 +12,8 @@ static int flush_step(okv *handle, uint64_t *next, struct okv_wire_flush *answer
     okv_le64 splits = answer->splits;
     struct operation *operation;
     struct okv_result result;
-    int rc = engine_operation_take(handle, OPERATION_FLUSH, DELIVER_TO_CALLER,
-                                   engine_begin(handle) + handle->timeout_ns, &operation);
+    int rc = engine_operation_acquire(handle, OPERATION_FLUSH, DELIVER_TO_CALLER,
+                                      engine_begin(handle) + handle->timeout_ns, &operation);
 
     if (rc)
         return rc;

@@ -145,7 +145,7 @@ static void table_learn(okv *handle, bool same_table)
 {
     if (!same_table)
         hints_clear(handle);
-    directory_take(handle);
+    directory_load(handle);
 }
 
 static const struct upcalls upcalls = {

@@ -24,11 +24,11 @@ static int command_run(okv *handle, const struct okv_command *command, struct ok
     if (rc == 0)
         return engine_wait_for(handle, operation, result);
     result->status = rc;
-    return command_refuse(handle, rc, command, call);
+    return command_explain(handle, rc, command, call);
 }
 
-/* Likewise for a caller who wants to know no more than the version: the new one, or on
- * OKV_ECONFLICT and OKV_EEXISTS the one that is in the way. */
+/* The same for calls whose only output is the version: the new one, or on OKV_ECONFLICT and
+ * OKV_EEXISTS the present one. */
 static int command_write(okv *handle, const struct okv_command *command, uint64_t *version,
                          const char *call)
 {
@@ -76,7 +76,7 @@ static __attribute__((cold, noinline)) int get_refuse(okv *handle, const struct 
 
     if (!handle || !length)
         return refuse(handle, OKV_EINVAL, "okv_get", "length: it is NULL");
-    return command_refuse(handle, command_check(handle, &command, NULL), &command, "okv_get");
+    return command_explain(handle, command_check(handle, &command, NULL), &command, "okv_get");
 }
 
 int okv_get(okv *handle, const void *key, size_t key_length, void *buffer, size_t size,
@@ -239,8 +239,8 @@ int okv_stat(okv *handle, char *buffer, size_t size, size_t *length)
         return refuse(handle, OKV_EINVAL, __func__, "buffer: it is NULL, and its size is %zu",
                       size);
     refusal_clear(handle);
-    int rc = engine_operation_take(handle, OPERATION_STAT, DELIVER_TO_CALLER,
-                                   engine_begin(handle) + handle->timeout_ns, &operation);
+    int rc = engine_operation_acquire(handle, OPERATION_STAT, DELIVER_TO_CALLER,
+                                      engine_begin(handle) + handle->timeout_ns, &operation);
     if (rc)
         return rc;
     operation->buffer = (uint8_t *)buffer;

@@ -161,7 +161,7 @@ int command_check(const okv *handle, const struct okv_command *command, struct o
     return ttl_check(shape, command, fault);
 }
 
-int command_refuse(okv *handle, int rc, const struct okv_command *command, const char *call)
+int command_explain(okv *handle, int rc, const struct okv_command *command, const char *call)
 {
     struct okv_diag fault;
 
@@ -171,8 +171,8 @@ int command_refuse(okv *handle, int rc, const struct okv_command *command, const
     return refuse(handle, rc, call, "%s", fault.text);
 }
 
-int command_refuse_nth(okv *handle, int rc, const struct okv_command *commands, size_t n,
-                       const char *call)
+int command_explain_nth(okv *handle, int rc, const struct okv_command *commands, size_t n,
+                        const char *call)
 {
     struct okv_diag fault;
 
@@ -259,8 +259,8 @@ int command_start(okv *handle, const struct okv_command *command, uint64_t begun
 
     if (rc)
         return rc;
-    rc = engine_operation_take(handle, command_shape(command)->kind, delivery,
-                               command_deadline_ns(handle, command, begun_ns), &operation);
+    rc = engine_operation_acquire(handle, command_shape(command)->kind, delivery,
+                                  command_deadline_ns(handle, command, begun_ns), &operation);
     if (rc)
         return rc;
     command_fill_get(operation, command);

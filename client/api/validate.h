@@ -7,16 +7,16 @@
 /* 0 when the command is one that okv.h allows on this handle; OKV_EINVAL, OKV_EKEYSIZE,
  * OKV_EVALUESIZE, OKV_ETTL: `fault` (may be NULL) then names the field and says what is wrong. */
 int command_check(const okv *handle, const struct okv_command *command, struct okv_diag *fault);
-/* After a command was not started for `rc`: when that is for its fields, `call` was refused, and
- * okv_why() says so. Returns `rc`. */
-int command_refuse(okv *handle, int rc, const struct okv_command *command, const char *call)
+/* For a command that was not started: if command_check() returns `rc` too, sets the sentence of
+ * okv_why(), which names `call` and the field. Returns `rc`. */
+int command_explain(okv *handle, int rc, const struct okv_command *command, const char *call)
     __attribute__((cold));
 /* The same for one of an array. */
-int command_refuse_nth(okv *handle, int rc, const struct okv_command *commands, size_t n,
-                       const char *call) __attribute__((cold));
+int command_explain_nth(okv *handle, int rc, const struct okv_command *commands, size_t n,
+                        const char *call) __attribute__((cold));
 /* Checks and starts it; its time began at `begun_ns`. Its READs are in the batch: reads_flush()
  * is the caller's. `place` is for DELIVER_TO_ARRAY, `started` for DELIVER_TO_CALLER; otherwise
- * NULL. Also what operation_take() says. */
+ * NULL. Also the errors of operation_acquire(). */
 int command_start(okv *handle, const struct okv_command *command, uint64_t begun_ns,
                   enum operation_delivery delivery, struct okv_result *place,
                   struct operation **started);

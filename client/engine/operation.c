@@ -51,8 +51,8 @@ static inline void slot_clear(struct operation *operation)
     operation->out = NULL;
 }
 
-int operation_take(okv *handle, enum operation_kind kind, enum operation_delivery delivery,
-                   uint64_t deadline_ns, struct operation **out)
+int operation_acquire(okv *handle, enum operation_kind kind, enum operation_delivery delivery,
+                      uint64_t deadline_ns, struct operation **out)
 {
     bool polled = delivery == DELIVER_TO_POLL;
 

@@ -1,13 +1,14 @@
-/* Operation slots: an operation takes one, may wait for room in it, ends, and releases it. */
+/* Operation slots. An operation acquires a slot, may wait in it for credit, ends, and releases it.
+ */
 #ifndef OKV_CLIENT_ENGINE_OPERATION_H
 #define OKV_CLIENT_ENGINE_OPERATION_H
 
 #include "client/handle.h"
 
-/* Takes a free slot for an operation of this kind. OKV_EAGAIN: none is free, or the handle's
- * failure. engine_operation_take() waits for one. */
-int operation_take(okv *handle, enum operation_kind kind, enum operation_delivery delivery,
-                   uint64_t deadline_ns, struct operation **out);
+/* Begins an operation of this kind in a free slot. OKV_EAGAIN: none is free. Also the handle's
+ * failure. engine_operation_acquire() waits for one. */
+int operation_acquire(okv *handle, enum operation_kind kind, enum operation_delivery delivery,
+                      uint64_t deadline_ns, struct operation **out);
 /* Begins an operation in a slot that the caller has removed from the free ones. Key, buffer and tag
  * in it may be left from an earlier get: the caller sets all of them (command_fill_get()). It also
  * counts `pending` when okv_poll() delivers. */

@@ -9,7 +9,8 @@
 uint64_t engine_begin(okv *handle);
 /* True when engine_begin() last ran a while ago. */
 bool engine_is_stale(const okv *handle, uint64_t now);
-/* Handles all that happened since the last pass, such as the end of the connection. */
+/* Handles all that happened since the last pass, such as the end of the connection. Operations that
+ * are under way may end in it. */
 void engine_catch_up(okv *handle);
 /* One pass over events, blocked operations and deadlines. Returns whether anything happened. */
 bool engine_progress(okv *handle);

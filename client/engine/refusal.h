@@ -2,8 +2,8 @@
  * The sentence about a call that was refused for its arguments: okv_why() has it until the next
  * call.
  *
- * A get on the fast path and a submit that takes its commands do not touch it. That they happened
- * shows in numbers that they change anyway: refusal_moment().
+ * A get on the fast path and a successful submit do not clear it: that would be a store per call.
+ * okv_why() compares refusal_moment() instead, which every one of them changes.
  */
 #ifndef OKV_CLIENT_ENGINE_REFUSAL_H
 #define OKV_CLIENT_ENGINE_REFUSAL_H
@@ -16,7 +16,7 @@ static inline uint64_t refusal_moment(const okv *handle)
     return handle->counters.reads + 2 * handle->taken - handle->pending;
 }
 
-/* There is none: for calls that refusal_moment() may not show. */
+/* For calls that may leave refusal_moment() as it was. */
 static inline void refusal_clear(okv *handle)
 {
     handle->refused.text[0] = '\0';
@@ -27,7 +27,7 @@ static inline void refusal_clear(okv *handle)
 int refuse(okv *handle, int code, const char *call, const char *format, ...)
     __attribute__((cold, format(printf, 4, 5)));
 
-/* The sentence is of the call that ends here, though operations have begun since it was written. */
+/* Keeps a sentence that was written earlier in this call, before other operations began. */
 static inline void refusal_keep(okv *handle)
 {
     handle->refused_at = refusal_moment(handle);

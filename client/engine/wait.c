@@ -74,8 +74,9 @@ static int slot_await(okv *handle, enum operation_delivery delivery, uint64_t de
     return handle->failure;
 }
 
-int engine_operation_take(okv *handle, enum operation_kind kind, enum operation_delivery delivery,
-                          uint64_t deadline_ns, struct operation **out)
+int engine_operation_acquire(okv *handle, enum operation_kind kind,
+                             enum operation_delivery delivery, uint64_t deadline_ns,
+                             struct operation **out)
 {
     bool is_full = delivery == DELIVER_TO_POLL && handle->pending == handle->depth;
 
@@ -84,7 +85,7 @@ int engine_operation_take(okv *handle, enum operation_kind kind, enum operation_
         if (rc)
             return rc;
     }
-    return operation_take(handle, kind, delivery, deadline_ns, out);
+    return operation_acquire(handle, kind, delivery, deadline_ns, out);
 }
 
 int engine_wait_for(okv *handle, struct operation *operation, struct okv_result *result)

@@ -13,10 +13,12 @@ struct waiting {
 /* One pass, then a pause if nothing happened. The pauses grow; a sleep ends with an event, at
  * `deadline_ns` or at the deadline of an operation. */
 void engine_pause(okv *handle, struct waiting *waiting, uint64_t deadline_ns);
-/* As operation_take(), but DELIVER_TO_CALLER waits for a free slot; OKV_ETIMEDOUT at the deadline.
+/* As operation_acquire(), but DELIVER_TO_CALLER waits for a free slot; OKV_ETIMEDOUT at the
+ * deadline.
  */
-int engine_operation_take(okv *handle, enum operation_kind kind, enum operation_delivery delivery,
-                          uint64_t deadline_ns, struct operation **out);
+int engine_operation_acquire(okv *handle, enum operation_kind kind,
+                             enum operation_delivery delivery, uint64_t deadline_ns,
+                             struct operation **out);
 /* Posts the batch and blocks until `operation` has ended, at the latest at its deadline. Fills
  * *result (may be NULL) and returns the status. */
 int engine_wait_for(okv *handle, struct operation *operation, struct okv_result *result);

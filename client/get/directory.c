@@ -54,11 +54,11 @@ int directory_read(okv *handle)
 
     if (rc)
         return rc;
-    directory_take(handle);
+    directory_load(handle);
     return 0;
 }
 
-void directory_take(okv *handle)
+void directory_load(okv *handle)
 {
     handle->counters.directory_reads++;
     for (unsigned i = 0; i < OKV_DIRECTORY_ENTRIES; i++)

@@ -6,8 +6,8 @@
 
 /* The offset of a bucket. False when its segment is unknown or outside the region. */
 bool directory_locate(const okv *handle, uint64_t bucket, uint64_t *offset);
-/* Copies the whole directory from `staging`. */
-void directory_take(okv *handle);
+/* Copies the whole directory out of `staging`, where a READ left it. */
+void directory_load(okv *handle);
 /* READs the whole directory, blocking; as read_blocking(). */
 int directory_read(okv *handle);
 /* The offset of the directory entry for a bucket's segment; of the last entry for an impossible

@@ -88,7 +88,7 @@ static inline bool answer(okv *handle, const struct get_call *call, const struct
 struct fast_get {
     const struct get_call *call;
     struct locator locator;
-    struct operation *slot; /* free; its image is the destination, and the general path takes it */
+    struct operation *slot; /* the next free one: take_over() acquires it with its image */
 };
 
 /* Nothing is under way or waits to be posted, so the next event is the READ's. */
@@ -105,16 +105,17 @@ static bool is_read_done(const struct fast_get *get, const struct okv_event *eve
            event->cookie == read_cookie(get->slot, READ_IMAGE);
 }
 
-/* An operation takes over the READ, ended or not. If not, a handle that was idle catches up here:
- * its connection may have ended, and then the get starts again on the next one. */
+/* Turns the get into an operation of the general path, which owns the READ from here on. A READ
+ * that has not completed may be on a connection that ended while the handle was idle. So a stale
+ * handle catches up, and the get starts again on the next connection. */
 static int take_over(okv *handle, const struct fast_get *get, const struct okv_event *events,
                      int count, struct okv_result *result)
 {
     uint64_t now = okv_clock_ns();
     bool stale = count == 0 && engine_is_stale(handle, now);
     struct operation *operation;
-    int rc = operation_take(handle, OPERATION_GET, DELIVER_TO_CALLER, now + handle->timeout_ns,
-                            &operation);
+    int rc = operation_acquire(handle, OPERATION_GET, DELIVER_TO_CALLER, now + handle->timeout_ns,
+                               &operation);
 
     if (rc)
         return rc;

@@ -1,30 +1,27 @@
 /*
  * okv: a key-value store whose reads never touch the server's CPU.
  *
- * A handle is a connection to one server, made again when it is lost. A get is a one-sided read of
- * the server's table, checked here; a put or delete is a message that the server applies and
- * answers.
+ * A handle is a connection to one server. It reconnects by itself. A get is a one-sided read of the
+ * server's table, which the client verifies. A put or delete is a message that the server applies
+ * and answers.
  *
  * Threads. A handle belongs to one thread at a time; use one handle per thread.
  * Different handles are independent. The library starts no threads, installs no
  * signal handlers, never prints and never exits. A child of fork() must not use a
  * handle of its parent's, nor close it: open another there.
  *
- * NULL. A handle that is NULL is OKV_EINVAL, without a sentence, and nothing to okv_close() and
- * okv_unregister(). okv_why(), okv_info(), okv_counters(), okv_pending(), okv_fd() and
- * okv_arm() do not accept it.
+ * NULL. Calls on a NULL handle return OKV_EINVAL. okv_close() and okv_unregister() do nothing.
+ * okv_why(), okv_info(), okv_counters(), okv_pending(), okv_fd() and okv_arm() do not accept it.
  *
  * Results. Functions return OKV_OK (0) or one of the negative codes below. A
  * miss is OKV_ENOTFOUND: an answer, as good as a hit. OKV_EUNKNOWN is the one
  * result of a write that leaves open whether it happened.
  *
- * Blocking. Calls that can block say so and for how long. okv_submit_*, okv_poll
- * and okv_arm never block, but for two cases, both when a handle connects again. A handle whose
- * rdma URI has a host's name connects again to the address that it had; only when that has failed
- * for 10 s, and every 10 s from then on, it asks the system's resolver for the name. (A name that
- * leads to a link-local IPv6 address is asked for each time.) And what the handle reads into,
- * memory of okv_register() above all, is registered again, which takes the device and the kernel
- * some time for many GB.
+ * Blocking. Calls that can block say so and for how long. okv_submit_*, okv_poll and okv_arm never
+ * block, except in two cases while a handle reconnects. First, name resolution. A handle reconnects
+ * to the address that it had. After 10 s of failures, and every 10 s from then on, it resolves the
+ * host's name again. (A name of a link-local IPv6 address is resolved each time.) Second, memory
+ * registration. Memory of okv_register() is registered again, which takes time for many GB.
  *
  * A lost connection. When the server ends, dies or cannot be reached, the handle connects
  * again, within the calls that use it. Operations wait meanwhile, each until its own deadline:
@@ -167,9 +164,9 @@ OKV_API int okv_open(const char *uri, const struct okv_options *options, okv **o
 /*
  * Ends the connection, frees the handle and sets *handle to NULL; accepts NULL
  * and a pointer to NULL. Operations still under way are dropped without a
- * result: writes among them may or may not happen. Tells the server, and waits for its device to
- * have that, 20 ms at most; not for the server's process.
- * Up to then a handle keeps up to four registered buffers for long values, each as long
+ * result: writes among them may or may not happen. Sends the server a goodbye, and waits up to
+ * 20 ms until its device has it; the server's process takes no part.
+ * An open handle keeps up to four registered buffers for long values, each as long
  * as the longest value that was read without memory of okv_register().
  */
 OKV_API void okv_close(okv **handle);

@@ -5,7 +5,7 @@
 #include "shared/base/error.h"
 
 /* How a request came out. */
-enum outcome {
+enum disposition {
     ANSWERED, /* post the reply */
     LATER,    /* the end of its rendezvous read answers it */
     DROPPED,  /* it gets no answer */
@@ -13,7 +13,7 @@ enum outcome {
     MALFORMED,
 };
 
-struct served {
+struct exchange {
     struct okv_request_message request;
     struct okv_reply_message reply;
     uint8_t *out; /* the send buffer */
@@ -33,23 +33,23 @@ static void post_reply(struct okv_sessions *sessions, struct okv_session *sessio
     okv_sessions_queue_flush(sessions, session);
 }
 
-static enum outcome apply(struct okv_sessions *sessions, struct served *served)
+static enum disposition execute(struct okv_sessions *sessions, struct exchange *exchange)
 {
     struct okv_server *server = sessions->server;
-    int rc = okv_execute(server, &sessions->work, &served->request, &served->reply,
-                         served->out + OKV_REPLY_HEADER,
+    int rc = okv_execute(server, &sessions->work, &exchange->request, &exchange->reply,
+                         exchange->out + OKV_REPLY_HEADER,
                          server->limits.slot_size - (uint32_t)OKV_REPLY_HEADER);
 
     return rc ? MALFORMED : ANSWERED;
 }
 
-static enum outcome rendezvous(struct okv_sessions *sessions, struct okv_session *session,
-                               struct served *served)
+static enum disposition rendezvous(struct okv_sessions *sessions, struct okv_session *session,
+                                   struct exchange *exchange)
 {
-    int rc =
-        okv_session_rendezvous_begin(session, sessions->server, &sessions->work, &served->request);
+    int rc = okv_session_rendezvous_begin(session, sessions->server, &sessions->work,
+                                          &exchange->request);
 
-    served->reply.status = rc;
+    exchange->reply.status = rc;
     if (rc == OKV_EAGAIN)
         return BLOCKED;
     /* The client resends this write. An answer now would become the answer to the resent one. */
@@ -60,33 +60,33 @@ static enum outcome rendezvous(struct okv_sessions *sessions, struct okv_session
 
 /* Executes a write that the reply cache has not seen, and stores its reply there before it is
  * sent. */
-static enum outcome write_new(struct okv_sessions *sessions, struct okv_session *session,
-                              struct served *served)
+static enum disposition write_new(struct okv_sessions *sessions, struct okv_session *session,
+                                  struct exchange *exchange)
 {
-    const struct okv_request_message *request = &served->request;
-    enum outcome outcome = ANSWERED;
+    const struct okv_request_message *request = &exchange->request;
+    enum disposition disposition = ANSWERED;
 
     if (request->flags & OKV_REQUEST_RENDEZVOUS)
-        outcome = rendezvous(sessions, session, served);
+        disposition = rendezvous(sessions, session, exchange);
     else
-        outcome = apply(sessions, served);
-    if (outcome == ANSWERED)
-        okv_reply_cache_done(session->reply_cache, &served->reply);
-    else if (outcome != LATER)
+        disposition = execute(sessions, exchange);
+    if (disposition == ANSWERED)
+        okv_reply_cache_done(session->reply_cache, &exchange->reply);
+    else if (disposition != LATER)
         okv_reply_cache_undone(session->reply_cache, request->slot);
-    return outcome;
+    return disposition;
 }
 
-static enum outcome write_once(struct okv_sessions *sessions, struct okv_session *session,
-                               struct served *served)
+static enum disposition write_once(struct okv_sessions *sessions, struct okv_session *session,
+                                   struct exchange *exchange)
 {
     struct okv_stats *stats = &sessions->server->stats;
 
-    switch (okv_reply_cache_begin(session->reply_cache, served->request.slot,
-                                  served->request.sequence, &served->reply,
-                                  served->out + OKV_REPLY_HEADER)) {
+    switch (okv_reply_cache_begin(session->reply_cache, exchange->request.slot,
+                                  exchange->request.sequence, &exchange->reply,
+                                  exchange->out + OKV_REPLY_HEADER)) {
     case OKV_REPLY_CACHE_APPLY:
-        return write_new(sessions, session, served);
+        return write_new(sessions, session, exchange);
     case OKV_REPLY_CACHE_ANSWER:
         OKV_STATS_ADD(stats, duplicates, 1);
         return ANSWERED;
@@ -98,25 +98,26 @@ static enum outcome write_once(struct okv_sessions *sessions, struct okv_session
     }
     OKV_STATS_ADD(stats, stale, 1);
     /* The client gave this request up and may reuse its slot. */
-    okv_session_slot_release(session, served->request.slot);
+    okv_session_slot_release(session, exchange->request.slot);
     return DROPPED;
 }
 
-static enum outcome perform(struct okv_sessions *sessions, struct okv_session *session,
-                            struct served *served)
+static enum disposition execute_request(struct okv_sessions *sessions, struct okv_session *session,
+                                        struct exchange *exchange)
 {
     /* A pass may be long. The sender may know of items that expired since it began. */
-    if (served->request.ttl_ms || okv_housekeeping_is_due(sessions->server))
+    if (exchange->request.ttl_ms || okv_housekeeping_is_due(sessions->server))
         okv_housekeeping_update_clock(&sessions->housekeeping, sessions->server);
-    if (okv_reply_cache_is_write(served->request.opcode))
-        return write_once(sessions, session, served);
-    return apply(sessions, served);
+    if (okv_reply_cache_is_write(exchange->request.opcode))
+        return write_once(sessions, session, exchange);
+    return execute(sessions, exchange);
 }
 
-static enum outcome decode_and_perform(struct okv_sessions *sessions, struct okv_session *session,
-                                       const struct okv_event *event, struct served *served)
+static enum disposition decode_and_execute(struct okv_sessions *sessions,
+                                           struct okv_session *session,
+                                           const struct okv_event *event, struct exchange *exchange)
 {
-    struct okv_request_message *request = &served->request;
+    struct okv_request_message *request = &exchange->request;
     int rc = okv_request_decode(event->immediate, event->data, event->length, request);
 
     if (rc == 0 && request->opcode == OKV_OP_GOODBYE) {
@@ -126,35 +127,36 @@ static enum outcome decode_and_perform(struct okv_sessions *sessions, struct okv
     }
     if (rc && rc != OKV_EUNSUPPORTED)
         return MALFORMED; /* `request` may be empty */
-    served->out = session->conn->ops->send_buffer(session->conn);
-    if (!served->out)
+    exchange->out = session->conn->ops->send_buffer(session->conn);
+    if (!exchange->out)
         return BLOCKED;
-    served->reply = (struct okv_reply_message){
+    exchange->reply = (struct okv_reply_message){
         .opcode = request->opcode, .slot = request->slot, .sequence = request->sequence};
     if (rc) {
         OKV_STATS_ADD(&sessions->server->stats, unsupported, 1);
-        served->reply.status = rc;
+        exchange->reply.status = rc;
         return ANSWERED;
     }
-    return perform(sessions, session, served);
+    return execute_request(sessions, session, exchange);
 }
 
 /* Returns false when the request is to be tried again. */
-static bool serve(struct okv_sessions *sessions, struct okv_session *session,
-                  const struct okv_event *event)
+static bool dispatch(struct okv_sessions *sessions, struct okv_session *session,
+                     const struct okv_event *event)
 {
-    struct served served; /* not cleared: it is large, and each field is set before it is read */
+    struct exchange
+        exchange; /* not cleared: it is large, and each field is set before it is read */
 
     if (okv_session_end_replaced(sessions, session))
         return true;
-    switch (decode_and_perform(sessions, session, event, &served)) {
+    switch (decode_and_execute(sessions, session, event, &exchange)) {
     case BLOCKED:
         return false;
     case MALFORMED:
         okv_session_end(sessions, session, OKV_SESSION_END_MALFORMED);
         return true;
     case ANSWERED:
-        post_reply(sessions, session, &served.reply, served.out);
+        post_reply(sessions, session, &exchange.reply, exchange.out);
         break;
     case LATER:
     case DROPPED:
@@ -202,7 +204,7 @@ bool okv_session_receive(struct okv_sessions *sessions, struct okv_session *sess
     session->idle_scans = 0;
     session->keepalive.is_up = true;
     if (!okv_session_oldest(session) && has_share(sessions, session) &&
-        serve(sessions, session, request))
+        dispatch(sessions, session, request))
         return false;
     okv_session_defer(session, request);
     okv_sessions_make_ready(sessions, session);
@@ -245,7 +247,7 @@ unsigned okv_session_run_ready(struct okv_sessions *sessions, struct okv_session
     if (!okv_session_end_replaced(sessions, session))
         count = answer_rendezvous_reads(sessions, session);
     while (!session->closing && (request = okv_session_oldest(session)) &&
-           has_share(sessions, session) && serve(sessions, session, request)) {
+           has_share(sessions, session) && dispatch(sessions, session, request)) {
         conn->ops->recv_release(conn->endpoint, request);
         okv_session_drop_oldest(session);
         OKV_STATS_SUBTRACT(&sessions->server->stats, requests_waiting, 1);

@@ -55,8 +55,8 @@ bool okv_store_update_read(struct okv_store *store, struct okv_store_work *work,
 
 /* Whether an entry of this length fits with the others, and leaves no room for one that moved to an
  * extent to return inline. */
-static bool keeps_the_others(const struct okv_table *table, const struct okv_store_update *update,
-                             uint32_t length)
+static bool layout_stays_valid(const struct okv_table *table, const struct okv_store_update *update,
+                               uint32_t length)
 {
     uint32_t others = okv_bucket_used(update->image) - update->cursor.length;
     uint32_t room = okv_bucket_room(table->bucket_size) - others;
@@ -65,20 +65,20 @@ static bool keeps_the_others(const struct okv_table *table, const struct okv_sto
 }
 
 /* Decides whether the entry is inline or a reference, and allocates the extent of a reference. */
-static int settle_entry(const struct okv_table *table, const struct okv_store_update *update,
-                        struct okv_entry *entry)
+static int choose_form(const struct okv_table *table, const struct okv_store_update *update,
+                       struct okv_entry *entry)
 {
     entry->version = okv_bucket_version(update->image);
     entry->is_reference = false;
     uint32_t length = okv_entry_size(entry, entry->version);
     if (length <= table->inline_max)
-        return entry->extent || !keeps_the_others(table, update, length) ? OKV_STORE_WHOLE_BUCKET
-                                                                         : 0;
+        return entry->extent || !layout_stays_valid(table, update, length) ? OKV_STORE_WHOLE_BUCKET
+                                                                           : 0;
     entry->is_reference = true;
     if (!entry->extent)
         entry->key_in_extent =
             okv_store_key_goes_to_extent(table, entry->key_length, entry->value_length);
-    if (!keeps_the_others(table, update, okv_entry_size(entry, entry->version)))
+    if (!layout_stays_valid(table, update, okv_entry_size(entry, entry->version)))
         return OKV_STORE_WHOLE_BUCKET;
     if (entry->extent)
         return 0;
@@ -94,8 +94,8 @@ static uint32_t lines_of(uint32_t used)
 }
 
 /* Whether okv_store_tally_item() counts the same before and after. True for most overwrites. */
-static bool counts_the_same(const struct okv_store_update *update, const struct okv_entry *entry,
-                            uint32_t used_before)
+static bool tally_is_unchanged(const struct okv_store_update *update, const struct okv_entry *entry,
+                               uint32_t used_before)
 {
     const struct okv_entry *current = &update->current;
 
@@ -105,12 +105,12 @@ static bool counts_the_same(const struct okv_store_update *update, const struct 
            okv_bucket_used(update->image) == used_before;
 }
 
-static void count(struct okv_store *store, const struct okv_store_update *update,
-                  const struct okv_entry *entry, uint32_t used_before)
+static void tally_update(struct okv_store *store, const struct okv_store_update *update,
+                         const struct okv_entry *entry, uint32_t used_before)
 {
     uint64_t version = okv_bucket_version(update->image);
 
-    if (counts_the_same(update, entry, used_before))
+    if (tally_is_unchanged(update, entry, used_before))
         return;
     struct okv_store_tally before = {.entry_bytes = used_before};
     struct okv_store_tally after = {.entry_bytes = okv_bucket_used(update->image)};
@@ -129,27 +129,27 @@ int okv_store_update_commit(struct okv_store *store, struct okv_store_work *work
     struct okv_store_update *update = &work->update;
     const struct okv_bucket_cursor *cursor = &update->cursor;
     uint32_t used = okv_bucket_used(update->image);
-    struct okv_entry settled = {.extent = 0};
+    struct okv_entry chosen = {.extent = 0};
     int rc = 0;
 
     if (entry) {
-        settled = *entry;
-        rc = settle_entry(table, update, &settled);
-    } else if (!keeps_the_others(table, update, 0)) {
+        chosen = *entry;
+        rc = choose_form(table, update, &chosen);
+    } else if (!layout_stays_valid(table, update, 0)) {
         rc = OKV_STORE_WHOLE_BUCKET;
     }
     if (rc)
         return rc;
-    /* It fits: keeps_the_others() checked. */
-    okv_bucket_replace(update->image, table->bucket_size, cursor, entry ? &settled : NULL);
+    /* It fits: layout_stays_valid() checked. */
+    okv_bucket_replace(update->image, table->bucket_size, cursor, entry ? &chosen : NULL);
     uint32_t after = okv_bucket_used(update->image);
     /* All lines in use before or after; the lines beyond are zeros in both images. */
     uint32_t lines = lines_of(after > used ? after : used);
     okv_bucket_seal(update->image, lines, table->boot_id, update->number);
     okv_store_publish_image(update->published, update->image, lines);
-    if (cursor->length && update->current.extent && update->current.extent != settled.extent)
+    if (cursor->length && update->current.extent && update->current.extent != chosen.extent)
         okv_heap_free(table->heap, update->current.extent);
-    count(store, update, entry ? &settled : NULL, used);
+    tally_update(store, update, entry ? &chosen : NULL, used);
     *version = okv_bucket_version(update->image);
     return 0;
 }

@@ -18,6 +18,7 @@
 #include "server/store/commands.h"
 #include "server/store/store.h"
 #include "shared/base/error.h"
+#include "shared/base/random.h"
 #include "shared/base/size.h"
 
 #define SIZES_MAX 8
@@ -93,18 +94,9 @@ static struct figures measure(struct okv_store *store)
     return figures;
 }
 
-/* The same items in the same order whenever it is called: xorshift64*. */
-static uint64_t random_next(uint64_t *state)
-{
-    *state ^= *state >> 12;
-    *state ^= *state << 25;
-    *state ^= *state >> 27;
-    return *state * UINT64_C(0x2545f4914f6cdd1d);
-}
-
 static uint32_t value_length(const struct mix *mix, uint64_t *random)
 {
-    unsigned percent = (unsigned)(random_next(random) >> 33) % 100;
+    unsigned percent = (unsigned)(okv_random_next(random) >> 33) % 100;
     unsigned kind = 0;
 
     while (percent >= mix->values[kind].percent)
@@ -165,10 +157,10 @@ static int fill(struct okv_store *store, struct okv_store_work *work, struct fil
 {
     static uint8_t value[VALUE_MAX];
     uint8_t key[OKV_KEY_MAX] = {0};
-    uint64_t random = 88172645463325252u;
+    uint64_t random = 88172645463325252u; /* the same items in the same order each time */
 
     for (;;) {
-        uint64_t name = random_next(&random);
+        uint64_t name = okv_random_next(&random);
         memcpy(key, &name, sizeof name);
         const struct okv_store_write write = {
             .key = key,
