@@ -507,19 +507,29 @@ static void hold_eight(unsigned n)
     stub.delay = n <= 8 ? HELD : 0;
 }
 
-static void many_gets_wait_for_a_dead_server_once(void **state)
+/* The gets wait together, for one deadline. One after the other they would take MANY / 2 of them. A
+ * machine that stalls for so long decides nothing, and the attempt is repeated. */
+static void get_many_waits_once(void)
 {
     const uint64_t one_after_the_other_ns = MANY / 2 * 2 * SHORT_MS * UINT64_C(1000000);
+    uint64_t end = pace_guard_end(), begun;
 
+    do {
+        begun = okv_clock_ns();
+        assert_true(begun < end);
+        assert_int_equal(okv_get_many(handle, commands, many_results, MANY), OKV_OK);
+    } while (okv_clock_ns() - begun >= one_after_the_other_ns);
+}
+
+static void many_gets_wait_for_a_dead_server_once(void **state)
+{
     (void)state;
     handle = stub_open_lasting(2, 2, 2 * SHORT_MS);
     write_many();
     write_commands();
     stub.refusals = 1000000;
     stub_hang_up();
-    uint64_t begun = okv_clock_ns();
-    assert_int_equal(okv_get_many(handle, commands, many_results, MANY), OKV_OK);
-    assert_true(okv_clock_ns() - begun < one_after_the_other_ns);
+    get_many_waits_once();
     for (unsigned n = 0; n < MANY; n++)
         assert_int_equal(many_results[n].status, OKV_ETIMEDOUT);
     stub.refusals = 0;
@@ -527,9 +537,7 @@ static void many_gets_wait_for_a_dead_server_once(void **state)
     assert_int_equal(okv_wait(handle, 1), OKV_ETIMEDOUT);
     for (unsigned i = 0; i < 2; i++)
         okv_get_many(handle, commands, many_results, 2);
-    begun = okv_clock_ns();
-    assert_int_equal(okv_get_many(handle, commands, many_results, MANY), OKV_OK);
-    assert_true(okv_clock_ns() - begun < one_after_the_other_ns);
+    get_many_waits_once();
     assert_int_equal(many_results[MANY - 1].status, OKV_ETIMEDOUT);
 }
 
