@@ -51,6 +51,7 @@ tree_files() {
 }
 
 mapfile -t sources < <(tree_files c h)
+mapfile -t headers < <(tree_files h)
 mapfile -t scripts < <(tree_files sh)
 
 # folder_files FOLDER [EXCEPT]: the C files below FOLDER, without those below EXCEPT.
@@ -121,11 +122,18 @@ check_rooms() {
     local helpers=(shared/base/size.h shared/base/clock.h shared/base/default_uri.h)
     room client/cli api "${helpers[@]}"
     room bench/targets api "${helpers[@]}"
-    room bench/report api bench "${helpers[@]}"
-    room bench/load api bench "${helpers[@]}"
+    room bench/load api bench/targets bench/options.h "${helpers[@]}"
     # The floor is the copy and the checksum of a bucket, as a get has them.
-    room bench/floor api bench shared/format/hash.h "${helpers[@]}"
+    room bench/floor api bench/load bench/options.h shared/format/hash.h "${helpers[@]}"
+    room bench/report api bench/floor bench/load bench/options.h "${helpers[@]}"
     room bench api bench "${helpers[@]}"
+}
+
+# No header includes itself by way of others. tsort fails on a circle and names its files.
+check_circles() {
+    complain "these headers include each other in a circle" < <(
+        grep -HoE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"[^"]+"' "${headers[@]}" |
+            sed -E 's/:[^"]*"/ /; s/"$//' | tsort 2>&1 >/dev/null | sed -n 's/^tsort: \([^:]*\.h\)$/\1/p')
 }
 
 check_verbs() {
@@ -205,6 +213,7 @@ check_exports() {
 }
 
 check_rooms
+check_circles
 check_verbs
 check_calls
 check_lengths

@@ -25,7 +25,7 @@
 #include <stdint.h>
 
 #include "bench/load/runner.h"
-#include "bench/report/histogram.h"
+#include "bench/load/histogram.h"
 
 enum floor_kind {
     FLOOR_COPY, /* local:// only */

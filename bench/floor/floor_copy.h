@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "bench/load/workload.h"
-#include "bench/report/histogram.h"
+#include "bench/load/histogram.h"
 
 struct floor_copy {
     uint8_t *memory; /* the source: shared memory in pages of the usual size */

@@ -12,7 +12,7 @@
 #include "bench/load/loop.h"
 #include "bench/load/workload.h"
 #include "bench/options.h"
-#include "bench/report/histogram.h"
+#include "bench/load/histogram.h"
 
 struct floor_gets {
     okv *handle;

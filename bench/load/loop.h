@@ -20,7 +20,7 @@
 #include "bench/load/operation.h"
 #include "bench/load/series.h"
 #include "bench/load/workload.h"
-#include "bench/report/histogram.h"
+#include "bench/load/histogram.h"
 #include "bench/targets/target.h"
 
 /* Counts and latencies. */

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "bench/report/histogram.h"
+#include "bench/load/histogram.h"
 
 /* The most seconds with a histogram of their own. */
 #define SERIES_SECONDS_MAX 600

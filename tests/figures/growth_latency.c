@@ -23,7 +23,7 @@
 
 #include <okv.h>
 
-#include "bench/report/histogram.h"
+#include "bench/load/histogram.h"
 #include "shared/base/clock.h"
 #include "tests/figures/figure.h"
 #include "tests/support/bulk.h"

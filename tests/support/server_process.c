@@ -229,6 +229,19 @@ bool server_is_running(const struct server_process *server)
     return info.si_pid == 0;
 }
 
+/* One line per thread: its name and state, the system call that it is in, and what it waits for. */
+static void show_threads(pid_t pid)
+{
+    char command[256];
+
+    snprintf(command, sizeof command,
+             "cd /proc/%d/task && for t in *; do echo \"$t $(cat $t/comm), "
+             "$(grep State $t/status), call $(cut -d' ' -f1 $t/syscall), $(cat $t/wchan)\"; done",
+             (int)pid);
+    if (system(command))
+        print_error("its threads cannot be shown\n");
+}
+
 static int reap(struct server_process *server)
 {
     uint64_t end = pace_guard_end();
@@ -237,8 +250,10 @@ static int reap(struct server_process *server)
 
     while ((reaped = waitpid(server->pid, &status, WNOHANG)) == 0 && okv_clock_ns() < end)
         nanosleep(&(struct timespec){0, 1000000}, NULL);
-    if (reaped == 0)
+    if (reaped == 0) {
+        show_threads(server->pid);
         fail_msg("the server does not end");
+    }
     assert_int_equal(reaped, server->pid);
     note_end(server->pid);
     server->pid = 0;

@@ -65,6 +65,12 @@ static void write_commands(void)
         };
 }
 
+static void write_all(void)
+{
+    write_many();
+    write_commands();
+}
+
 static void check_result(unsigned n, const struct okv_result *result)
 {
     assert_int_equal(result->tag, n);
@@ -87,8 +93,7 @@ static void submitted_gets_are_one_post(void **state)
 
     (void)state;
     handle = stub_open(MANY, 4, LONG_MS);
-    write_many();
-    write_commands();
+    write_all();
     assert_int_equal(okv_submit(handle, commands, MANY, &accepted), OKV_OK);
     assert_int_equal(accepted, MANY);
     assert_int_equal(stub.posts, 1);
@@ -114,8 +119,7 @@ static void gets_wait_for_room(void **state)
     (void)state;
     stub.max_reads = 7;
     handle = stub_open(MANY, 4, LONG_MS);
-    write_many();
-    write_commands();
+    write_all();
     assert_int_equal(okv_submit(handle, commands, MANY, NULL), OKV_OK);
     assert_int_equal(stub.reads, 7);
     while (ended < MANY) {
@@ -411,8 +415,7 @@ static void many_gets_of_one_key(void **state)
 {
     (void)state;
     handle = stub_open(8, 2, LONG_MS);
-    write_many();
-    write_commands();
+    write_all();
     for (unsigned n = 0; n < MANY; n++) {
         commands[n].key = keys[2];
         commands[n].key_length = strlen(keys[2]);
@@ -428,8 +431,7 @@ static void invalid_gets_among_valid_ones(void **state)
 {
     (void)state;
     handle = stub_open(8, 2, LONG_MS);
-    write_many();
-    write_commands();
+    write_all();
     commands[0].key_length = 0;
     commands[50].reserved[0] = 1;
     commands[MANY - 1].key = NULL;
@@ -488,8 +490,7 @@ static void many_gets_that_time_out(void **state)
 {
     (void)state;
     handle = stub_open(8, 2, SHORT_MS);
-    write_many();
-    write_commands();
+    write_all();
     stub.delay = HELD;
     assert_int_equal(okv_get_many(handle, commands, many_results, 20), OKV_OK);
     for (unsigned n = 0; n < 20; n++)
@@ -525,8 +526,7 @@ static void many_gets_wait_for_a_dead_server_once(void **state)
 {
     (void)state;
     handle = stub_open_lasting(2, 2, 2 * SHORT_MS);
-    write_many();
-    write_commands();
+    write_all();
     stub.refusals = 1000000;
     stub_hang_up();
     get_many_waits_once();
@@ -546,8 +546,7 @@ static void many_gets_with_few_slots(void **state)
 {
     (void)state;
     handle = stub_open(8, 2, LONG_MS);
-    write_many();
-    write_commands();
+    write_all();
     for (unsigned n = 0; n < 8; n++)
         commands[n].timeout_ms = SHORT_MS;
     stub.before_read = hold_eight;

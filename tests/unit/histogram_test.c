@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "bench/report/histogram.h"
+#include "bench/load/histogram.h"
 
 #define SAMPLES 100000
 /* What the header promises. */

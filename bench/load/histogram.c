@@ -1,4 +1,4 @@
-#include "bench/report/histogram.h"
+#include "bench/load/histogram.h"
 
 #include <math.h>
 #include <string.h>

@@ -5,8 +5,8 @@
  * middle of its bucket: at most 0.4 % away from the sample it stands for, and
  * exact below 256. The extremes and the mean are exact.
  */
-#ifndef OKV_BENCH_REPORT_HISTOGRAM_H
-#define OKV_BENCH_REPORT_HISTOGRAM_H
+#ifndef OKV_BENCH_LOAD_HISTOGRAM_H
+#define OKV_BENCH_LOAD_HISTOGRAM_H
 
 #include <stdbool.h>
 #include <stdint.h>
