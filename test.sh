@@ -72,6 +72,8 @@ run_tests() {
 }
 
 short() {
+    export OKV_TEST_SEED=${OKV_TEST_SEED:-1}
+    step "OKV_TEST_SEED=$OKV_TEST_SEED"
     build release short_release
     run_tests release -j 2 -L 'tree|guest' -LE slow
     build asan short_asan

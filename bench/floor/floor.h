@@ -24,8 +24,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "bench/load/runner.h"
 #include "bench/load/histogram.h"
+#include "bench/load/runner.h"
 
 enum floor_kind {
     FLOOR_COPY, /* local:// only */

@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-#include "bench/load/workload.h"
 #include "bench/load/histogram.h"
+#include "bench/load/workload.h"
 
 struct floor_copy {
     uint8_t *memory; /* the source: shared memory in pages of the usual size */

@@ -9,10 +9,10 @@
 #include <okv.h>
 #include <stdint.h>
 
+#include "bench/load/histogram.h"
 #include "bench/load/loop.h"
 #include "bench/load/workload.h"
 #include "bench/options.h"
-#include "bench/load/histogram.h"
 
 struct floor_gets {
     okv *handle;

@@ -16,11 +16,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "bench/load/histogram.h"
 #include "bench/load/inserts.h"
 #include "bench/load/operation.h"
 #include "bench/load/series.h"
 #include "bench/load/workload.h"
-#include "bench/load/histogram.h"
 #include "bench/targets/target.h"
 
 /* Counts and latencies. */

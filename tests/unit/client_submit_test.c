@@ -65,8 +65,9 @@ static void write_commands(void)
         };
 }
 
-static void write_all(void)
+static void open_with_many(unsigned depth, unsigned credits, uint32_t timeout_ms)
 {
+    handle = stub_open(depth, credits, timeout_ms);
     write_many();
     write_commands();
 }
@@ -92,8 +93,7 @@ static void submitted_gets_are_one_post(void **state)
     size_t accepted = 0;
 
     (void)state;
-    handle = stub_open(MANY, 4, LONG_MS);
-    write_all();
+    open_with_many(MANY, 4, LONG_MS);
     assert_int_equal(okv_submit(handle, commands, MANY, &accepted), OKV_OK);
     assert_int_equal(accepted, MANY);
     assert_int_equal(stub.posts, 1);
@@ -118,8 +118,7 @@ static void gets_wait_for_room(void **state)
 
     (void)state;
     stub.max_reads = 7;
-    handle = stub_open(MANY, 4, LONG_MS);
-    write_all();
+    open_with_many(MANY, 4, LONG_MS);
     assert_int_equal(okv_submit(handle, commands, MANY, NULL), OKV_OK);
     assert_int_equal(stub.reads, 7);
     while (ended < MANY) {
@@ -414,8 +413,7 @@ static void many_gets_in_the_callers_order(void **state)
 static void many_gets_of_one_key(void **state)
 {
     (void)state;
-    handle = stub_open(8, 2, LONG_MS);
-    write_all();
+    open_with_many(8, 2, LONG_MS);
     for (unsigned n = 0; n < MANY; n++) {
         commands[n].key = keys[2];
         commands[n].key_length = strlen(keys[2]);
@@ -430,8 +428,7 @@ static void many_gets_of_one_key(void **state)
 static void invalid_gets_among_valid_ones(void **state)
 {
     (void)state;
-    handle = stub_open(8, 2, LONG_MS);
-    write_all();
+    open_with_many(8, 2, LONG_MS);
     commands[0].key_length = 0;
     commands[50].reserved[0] = 1;
     commands[MANY - 1].key = NULL;
@@ -489,8 +486,7 @@ static void connection_ends_during_a_get_many(void **state)
 static void many_gets_that_time_out(void **state)
 {
     (void)state;
-    handle = stub_open(8, 2, SHORT_MS);
-    write_all();
+    open_with_many(8, 2, SHORT_MS);
     stub.delay = HELD;
     assert_int_equal(okv_get_many(handle, commands, many_results, 20), OKV_OK);
     for (unsigned n = 0; n < 20; n++)
@@ -526,7 +522,8 @@ static void many_gets_wait_for_a_dead_server_once(void **state)
 {
     (void)state;
     handle = stub_open_lasting(2, 2, 2 * SHORT_MS);
-    write_all();
+    write_many();
+    write_commands();
     stub.refusals = 1000000;
     stub_hang_up();
     get_many_waits_once();
@@ -545,8 +542,7 @@ static void many_gets_wait_for_a_dead_server_once(void **state)
 static void many_gets_with_few_slots(void **state)
 {
     (void)state;
-    handle = stub_open(8, 2, LONG_MS);
-    write_all();
+    open_with_many(8, 2, LONG_MS);
     for (unsigned n = 0; n < 8; n++)
         commands[n].timeout_ms = SHORT_MS;
     stub.before_read = hold_eight;
