@@ -44,7 +44,6 @@ static int teardown(void **state)
     struct fixture *fixture = *state;
 
     okv_close(&fixture->handle);
-    server_signal(&fixture->server, SIGCONT); /* a test that failed may have left it stopped */
     int status = server_stop(&fixture->server);
     free(fixture);
     return status;

@@ -20,8 +20,8 @@ unset OKV_SERVER
 programs_end() {
     local pid
     for pid in "${servers[@]}"; do
-        kill "$pid" 2>/dev/null || true
         kill -CONT "$pid" 2>/dev/null || true # a script that failed may have left it stopped
+        kill "$pid" 2>/dev/null || true
         wait "$pid" 2>/dev/null || true
     done
     rm -rf "$scratch"

@@ -263,8 +263,10 @@ static int reap(struct server_process *server)
 int server_stop(struct server_process *server)
 {
     if (server->pid) {
+        /* A test that failed may have left it stopped. Not after SIGTERM: a SIGCONT discards the
+         * SIGSTOP by which LeakSanitizer attaches to a process that ends, which then hangs. */
+        kill(server->pid, SIGCONT);
         kill(server->pid, SIGTERM);
-        kill(server->pid, SIGCONT); /* a test that failed may have left it stopped */
     }
     return server_wait(server);
 }
