@@ -53,8 +53,10 @@ static int append_one(struct appender *appender, okv *handle)
     uint64_t begin = okv_clock_ns();
     int rc = okv_append(handle, key, key_length, text, ENTRY_BYTES, &length, NULL);
     uint64_t took = okv_clock_ns() - begin;
-    if (took > appender->slowest_ns)
+    if (took > appender->slowest_ns) {
         appender->slowest_ns = took;
+        appender->slowest_begin_ns = begin;
+    }
     if (rc == OKV_OK)
         length_check(appender, entry, length);
     return outcome_keep(appender, rc == OKV_OK         ? 'a'

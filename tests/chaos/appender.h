@@ -25,7 +25,8 @@ struct appender {
     pthread_t thread;
     uint8_t *outcomes; /* of entry i: 'a'cknowledged, 'u'nknown, 'f'ailed */
     uint64_t count, capacity;
-    uint64_t slowest_ns;           /* append */
+    uint64_t slowest_ns; /* append, and when it began */
+    uint64_t slowest_begin_ns;
     uint64_t reopened;             /* handles */
     int failure;                   /* of the handle */
     char complaint[APPENDER_TEXT]; /* an answer that cannot be; "" */

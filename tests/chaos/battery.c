@@ -9,11 +9,14 @@
 #include <unistd.h>
 
 #include "shared/base/clock.h"
+#include "tests/chaos/stalls.h"
 #include "tests/support/pace.h"
 #include "tests/support/random.h"
 
 #define EXIT_SKIPPED 77
-#define SLACK_MS 500 /* on a fast idle machine */
+#define SLACK_MS 500            /* on a fast idle machine */
+#define STALL_FACTOR 2          /* after a stall there is more to be done than usual */
+#define STALL_TOLD_SECONDS 0.05 /* in which a stall is noted that has ended */
 
 static void usage(const char *name, const char *about)
 {
@@ -77,6 +80,8 @@ void battery_begin(struct battery *battery, const char *name, const char *about,
         exit(EXIT_SKIPPED);
     }
     on_exit(on_exit_without_end, battery);
+    pace_ms(SLACK_MS); /* measured while nothing else runs */
+    stalls_watch();
 }
 
 static void say(struct battery *battery, const char *what, const char *format, va_list arguments)
@@ -153,7 +158,19 @@ void battery_sleep(double seconds)
         ;
 }
 
-double battery_slack(void)
+bool battery_is_late(uint64_t from_ns, uint64_t to_ns, double seconds)
 {
-    return pace_ms(SLACK_MS) / 1e3;
+    double late = (double)(to_ns - from_ns) - seconds * 1e9 - pace_ms(SLACK_MS) * 1e6;
+
+    if (late <= 0)
+        return false;
+    battery_sleep(STALL_TOLD_SECONDS);
+    return late > STALL_FACTOR * (double)stalls_between(from_ns, to_ns);
+}
+
+void battery_await_promise(uint64_t from_ns, double seconds)
+{
+    do
+        battery_sleep(0.05);
+    while (!battery_is_late(from_ns, okv_clock_ns(), seconds));
 }

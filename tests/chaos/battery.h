@@ -54,8 +54,14 @@ int battery_end(struct battery *battery);
 
 /* Sleeps so long. */
 void battery_sleep(double seconds);
-/* By how many seconds more whatever is promised in seconds may be late: threads wait for one of few
- * processors, emulated ones perhaps. */
-double battery_slack(void);
+/*
+ * Whether what came at `to_ns` came later than was promised: in so many seconds from `from_ns` on.
+ * What comes a little later is not late: threads wait for one of few processors, emulated ones
+ * perhaps. Neither is what comes later by as much as the machine stood still meanwhile, twice: see
+ * stalls.h.
+ */
+bool battery_is_late(uint64_t from_ns, uint64_t to_ns, double seconds);
+/* Sleeps for as long as what was promised so is not late. */
+void battery_await_promise(uint64_t from_ns, double seconds);
 
 #endif

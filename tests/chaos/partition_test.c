@@ -87,7 +87,7 @@ static void run_cut(struct trial *trial, const struct cut *cut)
     battery_sleep(cut->seconds);
     faults_set(trial->battery, cut->end, NULL);
     uint64_t healed = okv_clock_ns();
-    battery_sleep(BACK_SECONDS + battery_slack());
+    battery_await_promise(healed, BACK_SECONDS);
     faults_read(trial->battery, &after);
     after = faults_since(&before, &after);
     traffic_stop(traffic);

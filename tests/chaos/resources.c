@@ -99,7 +99,7 @@ double resources_await(struct battery *battery, pid_t pid, const struct resource
         if (is_back(&now, before, slack_kib))
             break;
         battery_sleep(0.2);
-    } while (took < seconds + battery_slack());
+    } while (!battery_is_late(begin, okv_clock_ns(), seconds));
     if (!is_back(&now, before, slack_kib))
         battery_fail(battery, "after %.0f s the server holds %s; before %s", seconds,
                      resources_text(&now, text), resources_text(before, text_before));

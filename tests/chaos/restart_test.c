@@ -152,7 +152,7 @@ static void run(struct trial *trial, unsigned restarts)
     for (unsigned i = 0; i < restarts; i++) {
         battery_sleep(1.0 + (double)random_below(&battery->random, 1000) / 1e3);
         restart(trial);
-        battery_sleep(BACK_SECONDS + battery_slack());
+        battery_await_promise(trial->deaths[i].ready_again, BACK_SECONDS);
     }
     okv_close(&trial->witness);
     traffic_stop(traffic);

@@ -181,7 +181,7 @@ static void run_round(struct trial *trial, double seconds)
     for (unsigned i = 0; i < VICTIMS; i++)
         victim_kill(&trial->victims, i);
     uint64_t calm = okv_clock_ns();
-    battery_sleep(BACK_SECONDS + battery_slack());
+    battery_await_promise(calm, BACK_SECONDS);
     traffic_stop(traffic);
     faults_read(trial->battery, &after);
     after = faults_since(&before, &after);

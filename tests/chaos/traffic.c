@@ -243,24 +243,36 @@ void traffic_check_logs(struct traffic *traffic)
                  sum.acknowledged, sum.unknown, sum.unknown_done, sum.failed);
 }
 
+/* Returns how long it took. */
+static double check_deadline(struct traffic *traffic, uint64_t invoke_ns, uint64_t response_ns)
+{
+    double took = (double)(response_ns - invoke_ns) / 1e9;
+
+    if (battery_is_late(invoke_ns, response_ns, traffic->timeout_ms / 1e3))
+        battery_fail(traffic->battery, "an operation took %.2f s with a deadline of %.1f s", took,
+                     traffic->timeout_ms / 1e3);
+    return took;
+}
+
 void traffic_check_deadlines(struct traffic *traffic)
 {
-    uint64_t most = traffic->timeout_ms * UINT64_C(1000000), slowest = 0;
+    double slowest = 0, took;
 
     for (size_t i = 0; i < traffic->history.length; i++) {
         const struct history_record *record = &traffic->history.records[i];
-        uint64_t took = record->response - record->invoke;
-        if (record->thread != READER && took > slowest)
-            slowest = took;
+        if (record->thread == READER)
+            continue;
+        took = check_deadline(traffic, record->invoke, record->response);
+        slowest = took > slowest ? took : slowest;
     }
-    for (unsigned i = 0; i < traffic->appender_count; i++)
-        if (traffic->appenders[i].slowest_ns > slowest)
-            slowest = traffic->appenders[i].slowest_ns;
-    battery_note(traffic->battery, "slowest operation %.2f s with a deadline of %.1f s",
-                 (double)slowest / 1e9, traffic->timeout_ms / 1e3);
-    if ((double)slowest > (double)most + battery_slack() * 1e9)
-        battery_fail(traffic->battery, "an operation took %.2f s with a deadline of %.1f s",
-                     (double)slowest / 1e9, traffic->timeout_ms / 1e3);
+    for (unsigned i = 0; i < traffic->appender_count; i++) {
+        const struct appender *appender = &traffic->appenders[i];
+        took = check_deadline(traffic, appender->slowest_begin_ns,
+                              appender->slowest_begin_ns + appender->slowest_ns);
+        slowest = took > slowest ? took : slowest;
+    }
+    battery_note(traffic->battery, "slowest operation %.2f s with a deadline of %.1f s", slowest,
+                 traffic->timeout_ms / 1e3);
 }
 
 static int time_compare(const void *left, const void *right)
@@ -293,19 +305,17 @@ void traffic_check_progress(struct traffic *traffic, uint64_t from_ns, uint64_t 
     for (unsigned client = 0; client < TRAFFIC_CLIENTS; client++) {
         size_t count;
         uint64_t *times = answers_of(traffic, client, &count);
-        uint64_t last = from_ns, pause = 0;
-        for (size_t i = 0; i < count && last < to_ns; i++) {
-            uint64_t now = times[i] < to_ns ? times[i] : to_ns;
-            if (now > last && now - last > pause)
-                pause = now - last;
-            last = now > last ? now : last;
+        uint64_t last = from_ns;
+        for (size_t i = 0; i <= count && last < to_ns; i++) {
+            uint64_t now = i < count && times[i] < to_ns ? times[i] : to_ns;
+            if (now <= last)
+                continue;
+            if (battery_is_late(last, now, seconds))
+                battery_fail(traffic->battery, "client %u had no answer for %.2f s", client,
+                             (double)(now - last) / 1e9);
+            longest = now - last > longest ? now - last : longest;
+            last = now;
         }
-        if (to_ns > last && to_ns - last > pause)
-            pause = to_ns - last;
-        if ((double)pause > (seconds + battery_slack()) * 1e9)
-            battery_fail(traffic->battery, "client %u had no answer for %.2f s", client,
-                         (double)pause / 1e9);
-        longest = pause > longest ? pause : longest;
         free(times);
     }
     battery_note(traffic->battery, "longest time of a client without an answer %.2f s",
@@ -325,10 +335,11 @@ double traffic_check_back(struct traffic *traffic, uint64_t from_ns, double seco
         while (at < count && times[at] < from_ns)
             at++;
         double after = at < count ? (double)(times[at] - from_ns) / 1e9 : 0;
+        bool is_late = at < count && battery_is_late(from_ns, times[at], seconds);
         free(times);
         if (at == count)
             battery_fail(traffic->battery, "%s: client %u did not come back", what, client);
-        else if (after > seconds + battery_slack())
+        else if (is_late)
             battery_fail(traffic->battery, "%s: client %u was back after %.2f s", what, client,
                          after);
         length += (size_t)snprintf(text + length, sizeof text - length, " %.2f", after);

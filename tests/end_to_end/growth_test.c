@@ -36,8 +36,7 @@
 /* Fewer gets than these in the last doubling say little about READs per get. */
 #define GETS_MIN 10000
 #define GETS_WHILE_STOPPED 100
-#define STOPPED_MS_MAX 2000
-#define STOPS_MAX 4
+#define STOPPED_MS 500 /* at first */
 
 struct growth {
     struct server_process server;
@@ -229,10 +228,11 @@ static void writers_join(struct writer writers[WRITERS])
 
 /* ---- the test ---- */
 
-/* Gets of a reader while the server stands still. */
-static uint64_t gets_while_stopped(struct growth *growth, struct reader *reader)
+/* Gets of a reader while the server stands still for a while. */
+static uint64_t gets_while_stopped(struct growth *growth, struct reader *reader,
+                                   uint32_t stopped_ms)
 {
-    uint64_t deadline = okv_clock_ns() + pace_ms(STOPPED_MS_MAX) * UINT64_C(1000000);
+    uint64_t deadline = okv_clock_ns() + stopped_ms * UINT64_C(1000000);
 
     server_signal(&growth->server, SIGSTOP);
     uint64_t gets = atomic_load(&reader->gets);
@@ -244,13 +244,15 @@ static uint64_t gets_while_stopped(struct growth *growth, struct reader *reader)
 }
 
 /* In the middle of growth: gets need no server. Where it was stopped while it wrote a bucket, those
- * of that one wait for it: a second time that is not so. */
+ * of that one wait for it: another time that is not so. Each stop is longer than the one before: a
+ * slow machine has time for the gets in the end. */
 static void stop_server_a_while(struct growth *growth, struct reader *reader)
 {
-    unsigned tries = 0;
+    uint64_t end = pace_guard_end();
+    uint32_t stopped_ms = pace_ms(STOPPED_MS);
 
-    while (gets_while_stopped(growth, reader) < GETS_WHILE_STOPPED)
-        assert_true(++tries < STOPS_MAX);
+    for (; gets_while_stopped(growth, reader, stopped_ms) < GETS_WHILE_STOPPED; stopped_ms *= 2)
+        assert_true(okv_clock_ns() < end);
 }
 
 static void double_items(struct growth *growth, struct writer writers[WRITERS],

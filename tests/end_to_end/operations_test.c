@@ -407,7 +407,6 @@ static void heartbeat(void **state)
     assert_int_equal(okv_bench_read(handle, info.bucket_bytes, 200, 4, latencies, &total), OKV_OK);
     for (int i = 0; i < 200; i++)
         assert_true(latencies[i] > 0 && latencies[i] <= total);
-    assert_true(total < UINT64_C(60000000000));
     assert_int_equal(okv_bench_read(handle, 0, 1, 1, latencies, NULL), OKV_EINVAL);
     assert_int_equal(okv_bench_read(handle, 512, 1, 100000, latencies, NULL), OKV_EINVAL);
     put_text(handle, "after", "probe");

@@ -3,6 +3,7 @@
 #define OKV_TESTS_PATIENT_OPEN_H
 
 #include <okv.h>
+#include <stdbool.h>
 
 #include "shared/base/clock.h"
 #include "tests/support/pace.h"

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "shared/base/clock.h"
+#include "tests/support/pace.h"
 #include "tests/support/stub_gets.h"
 
 enum gets_entry gets_entries[GETS_ENTRIES] = {GETS_ONE, GETS_AT_ONCE, GETS_MANY, GETS_SUBMIT};
@@ -179,7 +180,7 @@ void gets_submit(void)
 
 void gets_collect(unsigned count)
 {
-    uint64_t until = okv_clock_ns() + UINT64_C(20000000000);
+    uint64_t until = pace_guard_end();
     struct okv_result polled[5];
     bool came[GETS] = {false};
 

@@ -7,6 +7,7 @@
 #define OKV_TESTS_SUPPORT_STUB_GETS_H
 
 #include "client/handle.h"
+#include "tests/support/pace.h"
 #include "tests/support/stub_client.h"
 
 #define GETS 12
@@ -15,7 +16,7 @@
 #define GETS_EXTENT (STUB_HEAP + 8192)
 #define GETS_PAGE (STUB_HEAP + 16384) /* of an overflow page */
 #define HOUR_MS 3600000u
-#define TIMEOUT_MS 20000
+#define TIMEOUT_MS PACE_GUARD_MS
 #define SHORT_MS 50
 
 enum gets_entry {

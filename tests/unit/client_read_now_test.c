@@ -85,16 +85,14 @@ static void lines_behind_the_bucket_are_not_asked_for(void **state)
     (void)state;
     gets_open(GETS);
     ((struct okv_wire_bucket *)image)->used = okv_le16_of(UINT16_MAX);
-    stub.answer = no_answer;
-    handle->timeout_ns = SHORT_MS * UINT64_C(1000000);
-    assert_int_equal(
-        okv_get(handle, gets_keys[GETS_ODD], strlen(gets_keys[GETS_ODD]), NULL, 0, &length, NULL),
-        OKV_ETIMEDOUT);
+    assert_int_equal(okv_get(handle, gets_keys[GETS_ODD], strlen(gets_keys[GETS_ODD]), buffer[0],
+                             sizeof buffer[0], &length, NULL),
+                     OKV_OK);
+    assert_int_equal(length, 6); /* the server's answer */
     assert_int_equal(stub.sent, 1);
     assert_int_equal(stub.now_asked, 1);
     assert_int_equal(stub.now_bytes, STUB_BUCKET_SIZE);
     assert_int_equal(gets_counters().fallbacks, 1);
-    assert_int_equal(gets_counters().timeouts, 1);
     assert_in_range(gets_counters().torn_buckets, 1, UINT32_MAX);
 }
 

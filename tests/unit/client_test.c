@@ -8,9 +8,10 @@
 #include <cmocka.h>
 
 #include "shared/base/clock.h"
+#include "tests/support/pace.h"
 #include "tests/support/stub_client.h"
 
-#define LONG_MS 60000
+#define LONG_MS PACE_GUARD_MS
 #define LENGTH_OF(array) (sizeof(array) / sizeof *(array))
 
 /* ---- requests ---- */

@@ -11,7 +11,7 @@
 #include "tests/support/pace.h"
 #include "tests/support/stub_client.h"
 
-#define LONG_MS 60000
+#define LONG_MS PACE_GUARD_MS
 #define LENGTH_OF(array) (sizeof(array) / sizeof *(array))
 #define INLINE_MAX (OKV_SLOT_SIZE_DEFAULT - 32 - OKV_KEY_MAX)
 
