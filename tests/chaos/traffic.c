@@ -244,11 +244,13 @@ void traffic_check_logs(struct traffic *traffic)
 }
 
 /* Returns how long it took. */
-static double check_deadline(struct traffic *traffic, uint64_t invoke_ns, uint64_t response_ns)
+static double check_deadline(struct traffic *traffic, uint64_t invoke_ns, uint64_t response_ns,
+                             unsigned *late)
 {
     double took = (double)(response_ns - invoke_ns) / 1e9;
 
-    if (battery_is_late(invoke_ns, response_ns, traffic->timeout_ms / 1e3))
+    if (*late < COMPLAINTS_MAX &&
+        battery_is_late(invoke_ns, response_ns, traffic->timeout_ms / 1e3) && ++*late)
         battery_fail(traffic->battery, "an operation took %.2f s with a deadline of %.1f s", took,
                      traffic->timeout_ms / 1e3);
     return took;
@@ -257,18 +259,19 @@ static double check_deadline(struct traffic *traffic, uint64_t invoke_ns, uint64
 void traffic_check_deadlines(struct traffic *traffic)
 {
     double slowest = 0, took;
+    unsigned late = 0;
 
     for (size_t i = 0; i < traffic->history.length; i++) {
         const struct history_record *record = &traffic->history.records[i];
         if (record->thread == READER)
             continue;
-        took = check_deadline(traffic, record->invoke, record->response);
+        took = check_deadline(traffic, record->invoke, record->response, &late);
         slowest = took > slowest ? took : slowest;
     }
     for (unsigned i = 0; i < traffic->appender_count; i++) {
         const struct appender *appender = &traffic->appenders[i];
         took = check_deadline(traffic, appender->slowest_begin_ns,
-                              appender->slowest_begin_ns + appender->slowest_ns);
+                              appender->slowest_begin_ns + appender->slowest_ns, &late);
         slowest = took > slowest ? took : slowest;
     }
     battery_note(traffic->battery, "slowest operation %.2f s with a deadline of %.1f s", slowest,

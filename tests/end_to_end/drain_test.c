@@ -52,13 +52,13 @@ static void expect_replies_and_goodbye(struct hostile *hostile, unsigned replies
 }
 
 /* A PUT whose value the server fetches. */
-static void put_rendezvous_done(struct hostile *hostile, const struct okv_advert *advert,
-                                uint32_t length)
+static void put_by_rendezvous(struct hostile *hostile, const struct okv_advert *advert,
+                              uint32_t length)
 {
     const struct okv_request_message put = {.opcode = OKV_OP_PUT,
                                             .slot = hostile_request_slot(hostile),
                                             .flags = OKV_REQUEST_RENDEZVOUS,
-                                            .key = (const uint8_t *)"rendezvous_done",
+                                            .key = (const uint8_t *)"remote",
                                             .key_length = 6,
                                             .value_length = length,
                                             .rendezvous_address = advert->address,
@@ -86,7 +86,7 @@ static void requests_under_way_are_answered(void **state)
         assert_int_equal(client.ops->advertise(client.conn, value, LENGTH, &adverts[i]), 0);
     server_signal(&server, SIGSTOP);
     for (int i = 0; i < RENDEZVOUS; i++)
-        put_rendezvous_done(&client, adverts[i], LENGTH);
+        put_by_rendezvous(&client, adverts[i], LENGTH);
     for (int i = 0; i < PINGS; i++) {
         const struct okv_request_message ping = {.opcode = OKV_OP_PING,
                                                  .slot = hostile_request_slot(&client)};

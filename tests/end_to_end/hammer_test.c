@@ -33,7 +33,7 @@ static const char *const key_names[KEYS] = {"key0", "key1", "key2", "key3"};
 struct hammer {
     struct server_process *server;
     size_t smallest, largest; /* of values */
-    bool rendezvous_done;     /* by the server: too long for messages */
+    bool by_rendezvous;       /* by the server: too long for messages */
     atomic_bool stop;
     atomic_ulong written;
     atomic_ulong read;
@@ -76,7 +76,7 @@ static void *write_all(void *user)
 {
     struct hammer *hammer = user;
     okv *handle = server_connect(hammer->server, NULL);
-    const uint32_t under_way = hammer->rendezvous_done ? KEYS : WRITES_UNDER_WAY;
+    const uint32_t under_way = hammer->by_rendezvous ? KEYS : WRITES_UNDER_WAY;
     uint8_t *values = malloc(under_way * hammer->largest);
     int rc = 0;
 
@@ -84,7 +84,7 @@ static void *write_all(void *user)
         unsigned key = (unsigned)(n % KEYS);
         uint8_t *value = values + n % under_way * hammer->largest;
         size_t size = value_size(hammer, key, n);
-        bool round_ends = hammer->rendezvous_done && key == KEYS - 1;
+        bool round_ends = hammer->by_rendezvous && key == KEYS - 1;
         certified_fill(value, size, key, n);
         rc = okv_submit_put(handle, key_names[key], 4, value, size, n);
         if (rc == 0)
@@ -108,7 +108,7 @@ static void read_one(struct hammer *hammer, okv *handle, uint8_t *value, uint64_
         return; /* not written yet */
     if (rc == OKV_EDISCONNECTED || rc == OKV_ESHUTDOWN || rc == OKV_ETIMEDOUT)
         atomic_store(&hammer->failure, rc);
-    else if (rc == OKV_ECORRUPT && hammer->rendezvous_done)
+    else if (rc == OKV_ECORRUPT && hammer->by_rendezvous)
         atomic_fetch_add(&hammer->given_up, 1); /* the server could not answer with it either */
     else if (rc || !value_is_whole(hammer, value, size, key, &n) || n < latest[key])
         atomic_fetch_add(&hammer->wrong, 1);
@@ -204,10 +204,10 @@ static void values_of_every_size(void **state)
     hammer_values(&(struct hammer){.server = *state, .smallest = 8, .largest = MESSAGE_VALUE_MAX});
 }
 
-static void rendezvous_done_values(void **state)
+static void values_by_rendezvous(void **state)
 {
     hammer_values(&(struct hammer){
-        .server = *state, .smallest = 100000, .largest = 1 << 20, .rendezvous_done = true});
+        .server = *state, .smallest = 100000, .largest = 1 << 20, .by_rendezvous = true});
 }
 
 static int setup_with(void **state, const char *memory)
@@ -226,7 +226,7 @@ static int setup(void **state)
     return setup_with(state, "1M");
 }
 
-static int setup_for_rendezvous_done(void **state)
+static int setup_for_rendezvous(void **state)
 {
     return setup_with(state, "16M");
 }
@@ -246,8 +246,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(inline_values, setup, teardown),
         cmocka_unit_test_setup_teardown(extents, setup, teardown),
         cmocka_unit_test_setup_teardown(values_of_every_size, setup, teardown),
-        cmocka_unit_test_setup_teardown(rendezvous_done_values, setup_for_rendezvous_done,
-                                        teardown),
+        cmocka_unit_test_setup_teardown(values_by_rendezvous, setup_for_rendezvous, teardown),
     };
 
     return cmocka_run_group_tests_name("hammer", tests, NULL, NULL);

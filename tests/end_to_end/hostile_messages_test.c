@@ -178,7 +178,7 @@ static const struct bad_message bad_frames[] = {
     {"a DELETE of 65535 bytes of key", OPERATION(DELETE), HEADER + 8000, 65535, 0, 0, 0, 0, 0},
 };
 
-/* A time to live and a place to rendezvous read from, where they may be. */
+/* A time to live and an advertised buffer, where they may be. */
 static const struct bad_message bad_fields[] = {
     {"a PUT for longer than 2^40 ms", OPERATION(PUT), HEADER + 1, 1, 0, 0, 0, OKV_TTL_MAX + 1, 0},
     {"a PUT for 2^48 ms", OPERATION(PUT), HEADER + 1, 1, 0, 0, 0, TTL_MOST, 0},

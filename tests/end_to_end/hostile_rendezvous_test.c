@@ -78,8 +78,8 @@ static void withdraw(struct hostile *hostile, struct advertised *advertised)
     free(advertised->bytes);
 }
 
-static void put_rendezvous_done_as(struct hostile *hostile, const char *key, uint64_t address,
-                                   uint32_t rkey, uint32_t length)
+static void put_by_rendezvous_as(struct hostile *hostile, const char *key, uint64_t address,
+                                 uint32_t rkey, uint32_t length)
 {
     const struct okv_request_message put = {
         .opcode = OKV_OP_PUT,
@@ -103,10 +103,10 @@ static void expect_reply(struct hostile *hostile, int status)
     hostile_expect_reply(hostile, request_slot, status);
 }
 
-static void put_rendezvous_done(struct hostile *hostile, uint64_t address, uint32_t rkey,
-                                uint32_t length)
+static void put_by_rendezvous(struct hostile *hostile, uint64_t address, uint32_t rkey,
+                              uint32_t length)
 {
-    put_rendezvous_done_as(hostile, KEY, address, rkey, length);
+    put_by_rendezvous_as(hostile, KEY, address, rkey, length);
 }
 
 /* ---- the tests ---- */
@@ -122,8 +122,7 @@ static void rendezvous_of_what_was_advertised(void **state)
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         struct advertised advertised;
         advertise(&hostile, &advertised, lengths[i], 'x');
-        put_rendezvous_done(&hostile, advertised.advert->address, advertised.advert->key,
-                            lengths[i]);
+        put_by_rendezvous(&hostile, advertised.advert->address, advertised.advert->key, lengths[i]);
         expect_reply(&hostile, OKV_OK);
         withdraw(&hostile, &advertised);
         victim_expect(bystander, 'x', lengths[i]);
@@ -178,8 +177,8 @@ static void attack(struct bystander *bystander, const struct plan *plan)
     before = bystander_holdings(bystander);
     hostile_join(&hostile, &bystander->server);
     advertise(&hostile, &advertised, VALUE_LENGTH, 'x');
-    put_rendezvous_done(&hostile, advertised.advert->address + plan->address_from,
-                        advertised.advert->key ^ plan->key_flip, plan->length);
+    put_by_rendezvous(&hostile, advertised.advert->address + plan->address_from,
+                      advertised.advert->key ^ plan->key_flip, plan->length);
     expect_failure(&hostile, plan->what);
     withdraw(&hostile, &advertised);
     hostile_leave(&hostile);
@@ -207,7 +206,7 @@ static void rendezvous_without_any_advert(void **state)
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         struct hostile hostile;
         hostile_join(&hostile, &bystander->server);
-        put_rendezvous_done(&hostile, 0, keys[i], 1000);
+        put_by_rendezvous(&hostile, 0, keys[i], 1000);
         expect_failure(&hostile, "no advertised buffer");
         hostile_leave(&hostile);
     }
@@ -230,7 +229,7 @@ static void rendezvous_of_what_is_advertised_no_more(void **state)
     uint64_t address = advertised.advert->address;
     uint32_t key = advertised.advert->key;
     server_signal(&bystander->server, SIGSTOP);
-    put_rendezvous_done(&hostile, address, key, VALUE_LENGTH);
+    put_by_rendezvous(&hostile, address, key, VALUE_LENGTH);
     withdraw(&hostile, &advertised);
     server_signal(&bystander->server, SIGCONT);
     if (server_is_rdma()) {
@@ -253,8 +252,8 @@ static void burst(struct bystander *bystander, struct hostile *hostile,
         advertise(hostile, &advertised[i], length, 'x');
     server_signal(&bystander->server, SIGSTOP);
     for (unsigned i = 0; i < count; i++)
-        put_rendezvous_done(hostile, advertised[i].advert->address, advertised[i].advert->key,
-                            length);
+        put_by_rendezvous(hostile, advertised[i].advert->address, advertised[i].advert->key,
+                          length);
 }
 
 /* A client that goes away leaves no reservation behind. */
@@ -313,19 +312,19 @@ static void more_rendezvous_reads_than_credits(void **state)
  * well. */
 static void take_replies(struct hostile *hostile, unsigned rendezvous_reads)
 {
-    unsigned rendezvous_done = 0, pinged = 0;
+    unsigned answered = 0, pinged = 0;
 
-    while (rendezvous_done + pinged < rendezvous_reads + 1) {
+    while (answered + pinged < rendezvous_reads + 1) {
         struct okv_event event = hostile_event(hostile);
         struct okv_reply_message reply;
         assert_int_equal(event.type, OKV_EVENT_RECV);
         assert_int_equal(okv_reply_decode(event.immediate, event.data, event.length, &reply), 0);
         assert_int_equal(reply.status, OKV_OK);
-        rendezvous_done += reply.opcode == OKV_OP_PUT && reply.slot < rendezvous_reads;
+        answered += reply.opcode == OKV_OP_PUT && reply.slot < rendezvous_reads;
         pinged += reply.opcode == OKV_OP_PING && reply.slot == rendezvous_reads;
         hostile->ops->recv_release(hostile->conn->endpoint, &event);
     }
-    assert_int_equal(rendezvous_done, rendezvous_reads);
+    assert_int_equal(answered, rendezvous_reads);
     assert_int_equal(pinged, 1);
 }
 
@@ -349,8 +348,8 @@ static void more_rendezvous_reads_than_places(void **state)
     for (unsigned i = 0; i < COUNT; i++) {
         snprintf(key[i], sizeof key[i], "many-%u", i);
         advertise(&hostile, &advertised[i], LENGTH, 'a' + (int)i);
-        put_rendezvous_done_as(&hostile, key[i], advertised[i].advert->address,
-                               advertised[i].advert->key, LENGTH);
+        put_by_rendezvous_as(&hostile, key[i], advertised[i].advert->address,
+                             advertised[i].advert->key, LENGTH);
     }
     hostile_request(&hostile, &ping);
     server_signal(&bystander->server, SIGCONT);
@@ -380,8 +379,8 @@ static void rendezvous_reads_beyond_the_region(void **state)
     for (unsigned i = 0; i < HOSTILE_CREDITS; i++) {
         struct advertised advertised;
         advertise(&hostile, &advertised, hostile.table.max_value, 'x');
-        put_rendezvous_done_as(&hostile, keys[i], advertised.advert->address,
-                               advertised.advert->key, hostile.table.max_value);
+        put_by_rendezvous_as(&hostile, keys[i], advertised.advert->address, advertised.advert->key,
+                             hostile.table.max_value);
         struct okv_event event = hostile_event(&hostile);
         struct okv_reply_message reply;
         assert_int_equal(event.type, OKV_EVENT_RECV);

@@ -315,7 +315,7 @@ static void send_advert(struct bare_client *client, uint32_t key, uint64_t size,
 
 /* A PUT of `length` bytes that are to be READ by rendezvous by `key`; returns the status of the
  * reply. */
-static int put_rendezvous_done(struct bare_client *client, uint32_t key, uint32_t length)
+static int put_by_rendezvous(struct bare_client *client, uint32_t key, uint32_t length)
 {
     const struct okv_request_message put = {.opcode = OKV_OP_PUT,
                                             .sequence = okv_clock_ns(), /* ever higher */
@@ -373,7 +373,7 @@ static void descriptors_that_are_no_memory(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_true(cases[i].fd >= 0);
         send_advert(&client, (uint32_t)i << 16, SIZE, cases[i].fd);
-        int status = put_rendezvous_done(&client, (uint32_t)i << 16, SIZE);
+        int status = put_by_rendezvous(&client, (uint32_t)i << 16, SIZE);
         if (status != cases[i].status)
             fail_msg("%s: %s", cases[i].what, okv_errname(status));
         close(cases[i].fd);
@@ -393,10 +393,10 @@ static void adverts_that_are_none(void **state)
     uint64_t before = bystander_stat(bystander, CLOSED_MALFORMED);
     struct bare_client client;
 
-    /* without a descriptor there is nothing to rendezvous read */
+    /* without a descriptor the server has nothing to READ the value from */
     hostile_socket_join(&client, &bystander->server);
     send_advert(&client, 0, 100, -1);
-    assert_int_equal(put_rendezvous_done(&client, 0, 100), OKV_ERENDEZVOUS);
+    assert_int_equal(put_by_rendezvous(&client, 0, 100), OKV_ERENDEZVOUS);
     bare_close(&client);
     int fd = memory_of(100, F_SEAL_SHRINK);
     hostile_socket_join(&client, &bystander->server);
@@ -417,9 +417,8 @@ static void adverts_without_end(void **state)
     for (uint32_t i = 0; i < COUNT; i++)
         send_advert(&client, i << 16 | i % HOSTILE_CREDITS, 100, fd);
     assert_int_equal(
-        put_rendezvous_done(&client, (COUNT - 1) << 16 | (COUNT - 1) % HOSTILE_CREDITS, 100),
-        OKV_OK);
-    assert_int_equal(put_rendezvous_done(&client, 0, 100), OKV_ERENDEZVOUS);
+        put_by_rendezvous(&client, (COUNT - 1) << 16 | (COUNT - 1) % HOSTILE_CREDITS, 100), OKV_OK);
+    assert_int_equal(put_by_rendezvous(&client, 0, 100), OKV_ERENDEZVOUS);
     okv *other = server_connect(&bystander->server, NULL);
     assert_int_equal(okv_ping(other), OKV_OK);
     okv_close(&other);

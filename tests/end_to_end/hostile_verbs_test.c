@@ -188,7 +188,7 @@ static void a_queue_pair_that_breaks_in_silence(void **state)
     bystander_check(bystander);
 }
 
-static void a_client_that_cannot_be_rendezvous_done_from(void **state)
+static void a_client_that_allows_no_rendezvous_read(void **state)
 {
     struct bystander *bystander = bystander_of(state);
     struct attacker attacker;
@@ -402,8 +402,8 @@ static const struct rendezvous_plan forbidden_rendezvous_reads[] = {
 };
 
 /* A PUT of the bystander's "item-0", whose value is in `mr`. Returns the length. */
-static uint32_t write_rendezvous_done_put(struct attacker *attacker, const struct ibv_mr *mr,
-                                          const struct rendezvous_plan *plan)
+static uint32_t write_put_by_rendezvous(struct attacker *attacker, const struct ibv_mr *mr,
+                                        const struct rendezvous_plan *plan)
 {
     const struct okv_request_message put = {
         .opcode = OKV_OP_PUT,
@@ -434,7 +434,7 @@ static void expect_failed_rendezvous(struct bystander *bystander,
     attacker_join(&attacker, &bystander->server);
     struct ibv_mr *mr = ibv_reg_mr(attacker.pd, memory, ATTACKER_BYTES, plan->access);
     assert_non_null(mr);
-    send.length = write_rendezvous_done_put(&attacker, mr, plan);
+    send.length = write_put_by_rendezvous(&attacker, mr, plan);
     assert_int_equal(attacker_try(&attacker, &send), IBV_WC_SUCCESS);
     attacker_expect_end(&attacker, plan->what);
     bystander_expect_stat(bystander, RENDEZVOUS_FAILED, failed + 1);
@@ -494,7 +494,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(sends_without_end),
         cmocka_unit_test(rendezvous_reads_that_the_device_refuses),
         cmocka_unit_test(a_queue_pair_that_breaks_in_silence),
-        cmocka_unit_test(a_client_that_cannot_be_rendezvous_done_from),
+        cmocka_unit_test(a_client_that_allows_no_rendezvous_read),
     };
 
     if (!server_is_rdma()) {

@@ -396,7 +396,7 @@ static void several_clients(void **state)
         okv_close(&handles[i]);
 }
 
-static void heartbeat(void **state)
+static void bench_read(void **state)
 {
     okv *handle = handle_of(state);
     struct okv_info info;
@@ -409,8 +409,8 @@ static void heartbeat(void **state)
         assert_true(latencies[i] > 0 && latencies[i] <= total);
     assert_int_equal(okv_bench_read(handle, 0, 1, 1, latencies, NULL), OKV_EINVAL);
     assert_int_equal(okv_bench_read(handle, 512, 1, 100000, latencies, NULL), OKV_EINVAL);
-    put_text(handle, "after", "probe");
-    assert_value(handle, "after", 5, "probe", 5);
+    put_text(handle, "after", "READs");
+    assert_value(handle, "after", 5, "READs", 5);
 }
 
 int main(void)
@@ -428,7 +428,7 @@ int main(void)
         cmocka_unit_test(scan),
         cmocka_unit_test(stat_and_info),
         cmocka_unit_test(several_clients),
-        cmocka_unit_test(heartbeat),
+        cmocka_unit_test(bench_read),
     };
 
     return cmocka_run_group_tests_name("operations", tests, setup, teardown);

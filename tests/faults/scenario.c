@@ -346,11 +346,11 @@ static void ping(struct run *run)
     expect(run, "ping", okv_ping(run->handle), false);
 }
 
-static void heartbeat(struct run *run)
+static void bench_read(struct run *run)
 {
     uint64_t latencies[4];
 
-    expect(run, "probe", okv_bench_read(run->handle, 64, 4, 2, latencies, NULL), false);
+    expect(run, "bench_read", okv_bench_read(run->handle, 64, 4, 2, latencies, NULL), false);
 }
 
 static void get_registered(struct run *run)
@@ -512,10 +512,10 @@ static void cut(struct run *run)
 }
 
 static void (*const steps[])(struct run *run) = {
-    put_small, put_long,       get_small,      get_long,    head,      get_many,   incr,
-    append,    put_if_version, put_expiring,   delete,      scan,      put_middle, stat_server,
-    ping,      get_registered, submit_puts,    submit_gets, heartbeat, cut,        get_long,
-    incr,      append,         put_long_again, get_long,    fill,      flush,      put_small,
+    put_small, put_long,       get_small,      get_long,    head,       get_many,   incr,
+    append,    put_if_version, put_expiring,   delete,      scan,       put_middle, stat_server,
+    ping,      get_registered, submit_puts,    submit_gets, bench_read, cut,        get_long,
+    incr,      append,         put_long_again, get_long,    fill,       flush,      put_small,
     put_long,  incr,           submit_puts,    scan,
 };
 

@@ -212,7 +212,7 @@ static int put_if_version(void)
     return okv_put_with(handle, "key", 3, "value", 5, &options, NULL);
 }
 
-static int rendezvous_done_put(void)
+static int put_by_rendezvous(void)
 {
     static char value[OKV_SLOT_SIZE_DEFAULT];
 
@@ -267,7 +267,7 @@ static void statuses_that_an_operation_may_have(void **state)
         {put_if_version,
          OKV_EUNKNOWN,
          {OKV_EFULL, OKV_EVALUESIZE, OKV_ECORRUPT, OKV_ECONFLICT, OKV_ENOTFOUND}},
-        {rendezvous_done_put,
+        {put_by_rendezvous,
          OKV_EUNKNOWN,
          {OKV_EFULL, OKV_EVALUESIZE, OKV_ECORRUPT, OKV_ERENDEZVOUS}},
         {plain_delete, OKV_EUNKNOWN, {OKV_ENOTFOUND, OKV_ECORRUPT}},

@@ -127,7 +127,7 @@ static void arrive_put_to_rendezvous(struct house *house, struct client *client,
 }
 
 /* Rendezvous read `number` of the session succeeded. */
-static void rendezvous_done(struct house *house, struct client *client, unsigned number)
+static void end_rendezvous(struct house *house, struct client *client, unsigned number)
 {
     const struct okv_event event = {
         .type = OKV_EVENT_RENDEZVOUS_DONE, .conn = &client->conn, .cookie = number};
@@ -146,10 +146,10 @@ static void a_rendezvous_of_a_replaced_session_does_nothing(void **state)
     arrive_put_to_rendezvous(house, first, 0, 1);
     arrive_put_to_rendezvous(house, first, 1, 2);
     assert_int_equal(first->rendezvous_reads, 2);
-    rendezvous_done(house, first, 0);
+    end_rendezvous(house, first, 0);
     okv_session_closed(&house->worker.sessions, second->session, OKV_EDISCONNECTED);
     house_open(house, 1, 1, 1);
-    rendezvous_done(house, first, 1);
+    end_rendezvous(house, first, 1);
     house_next_pass(house);
     assert_int_equal(first->posted, 0);
     assert_true(first->closed);
@@ -160,7 +160,7 @@ static void a_rendezvous_of_a_replaced_session_does_nothing(void **state)
     assert_int_equal(stat_of(&stats->duplicates), 1);
     arrive_put_to_rendezvous(house, second, 1, 2);
     assert_int_equal(second->rendezvous_reads, 1);
-    rendezvous_done(house, second, 0);
+    end_rendezvous(house, second, 0);
     house_next_pass(house);
     assert_int_equal(second->posted, 2);
     assert_int_equal(second->replies[1].status, OKV_OK);
@@ -174,7 +174,7 @@ static void a_rendezvous_that_ended_is_not_answered_to_a_replaced_session(void *
     struct client *first = &house->clients[0], *second = &house->clients[1];
 
     arrive_put_to_rendezvous(house, first, 0, 1);
-    rendezvous_done(house, first, 0);
+    end_rendezvous(house, first, 0);
     okv_session_closed(&house->worker.sessions, second->session, OKV_EDISCONNECTED);
     house_open(house, 1, 1, 1);
     house_next_pass(house);
