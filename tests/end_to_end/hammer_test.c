@@ -70,8 +70,8 @@ static int collect(struct hammer *hammer, okv *handle, uint32_t most)
     return rc;
 }
 
-/* Messages of one connection are applied in their order, so each key's values rise. Pulled
- * values are stored in any order: a round of them, one of each key, ends before the next. */
+/* Messages of one connection are applied in their order, so each key's values rise. Puts by
+ * rendezvous are applied in any order: a round of them, one of each key, ends before the next. */
 static void *write_all(void *user)
 {
     struct hammer *hammer = user;

@@ -63,7 +63,7 @@ static uint64_t table_hash(struct bystander *bystander)
 }
 
 /* Where an attack goes. */
-enum place {
+enum target {
     AT_START, /* the superblock */
     AT_STATUS,
     AT_DIRECTORY,
@@ -74,10 +74,10 @@ enum place {
     AROUND_ZERO, /* the address wraps to the start of the region */
 };
 
-static uint64_t place_offset(const struct okv_welcome_fields *table, enum place place,
-                             uint32_t length)
+static uint64_t target_offset(const struct okv_welcome_fields *table, enum target target,
+                              uint32_t length)
 {
-    switch (place) {
+    switch (target) {
     case AT_STATUS:
         return OKV_STATUS_OFFSET;
     case AT_DIRECTORY:
@@ -101,7 +101,7 @@ struct plan {
     const char *what;
     enum ibv_wr_opcode opcode;
     uint32_t length;
-    enum place place;
+    enum target target;
     uint32_t rkey_flip; /* XORed into the right rkey */
 };
 
@@ -130,7 +130,7 @@ static struct attack attack_of(const struct plan *plan, const struct okv_welcome
     return (struct attack){
         .opcode = plan->opcode,
         .length = plan->length,
-        .offset = place_offset(table, plan->place, plan->length),
+        .offset = target_offset(table, plan->target, plan->length),
         .rkey = table->rkey ^ plan->rkey_flip,
         .immediate = okv_immediate(OKV_OP_PING, 0),
     };

@@ -23,12 +23,12 @@
 
 #include "shared/base/clock.h"
 #include "tests/support/bulk.h"
+#include "tests/support/growth_cycles.h"
 #include "tests/support/linearizability.h"
 #include "tests/support/random.h"
 #include "tests/support/recorded_client.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/server_process.h"
-#include "tests/support/tide.h"
 
 #define CLIENTS 16
 #define RDMA_SECONDS 15
@@ -53,7 +53,7 @@ struct trial {
     struct server_process server;
     struct recorded_load load;
     struct recorded_client clients[CLIENTS];
-    struct tide tide;
+    struct growth_cycles cycles;
     struct history history;
     uint64_t splits, merges, overflow_buckets;
     unsigned violations, undecided;
@@ -76,14 +76,14 @@ static void run_clients(struct trial *trial)
     struct history_log logs[CLIENTS];
     okv *handle = server_connect(&trial->server, NULL);
 
-    assert_true(tide_start(&trial->tide));
+    assert_true(growth_cycles_start(&trial->cycles));
     for (unsigned i = 0; i < CLIENTS; i++)
         assert_true(recorded_client_start(&trial->clients[i], &trial->load, i));
     for (unsigned i = 0; i < CLIENTS; i++) {
         recorded_client_join(&trial->clients[i]);
         logs[i] = trial->clients[i].log;
     }
-    tide_stop(&trial->tide);
+    growth_cycles_stop(&trial->cycles);
     assert_true(history_merge(&trial->history, logs, CLIENTS));
     trial->splits = server_stat(handle, "splits");
     trial->merges = server_stat(handle, "merges");
@@ -143,12 +143,12 @@ static void print_trial(const struct trial *trial, double seconds, double check_
         "%zu operations in %.1f s:%s; unknown %" PRIu64 ", failed %" PRIu64 " (%s); READs per get "
         "%.3f; torn %" PRIu64 "+%" PRIu64 ", wrong depths %" PRIu64 ", fallbacks %" PRIu64
         ", hints %" PRIu64 "/%" PRIu64 ", READ by rendezvous %" PRIu64 "; splits %" PRIu64
-        " merges %" PRIu64 " overflow buckets %" PRIu64 " tides %" PRIu64 "; broken %" PRIu64
-        ", violations %u, undecided %u (checked in %.1f s)\n",
+        " merges %" PRIu64 " overflow buckets %" PRIu64 " growth cycles %" PRIu64
+        "; broken %" PRIu64 ", violations %u, undecided %u (checked in %.1f s)\n",
         trial->history.length, seconds, text, unknown, failed, okv_errname(last_failure),
         sum.gets ? (double)sum.reads / (double)sum.gets : 0, sum.torn_buckets, sum.torn_extents,
         sum.wrong_depths, sum.fallbacks, sum.hints_right, sum.hints_wrong, sum.rendezvous,
-        trial->splits, trial->merges, trial->overflow_buckets, trial->tide.tides,
+        trial->splits, trial->merges, trial->overflow_buckets, trial->cycles.whole,
         atomic_load(&trial->load.broken), trial->violations, trial->undecided, check_seconds);
 }
 
@@ -164,9 +164,9 @@ static void one_order_explains_all(struct trial *trial)
 #ifdef LINEARIZABILITY_UNCHECKED
     assert_true(atomic_load(&trial->load.broken) + trial->violations > 0);
 #else
-    if (trial->tide.failure)
-        fail_msg("item %" PRIu64 " of the tide: %s", trial->tide.culprit,
-                 okv_errname(trial->tide.failure));
+    if (trial->cycles.failure)
+        fail_msg("item %" PRIu64 " of the growth cycles: %s", trial->cycles.culprit,
+                 okv_errname(trial->cycles.failure));
     if (atomic_load(&trial->load.failure))
         fail_msg("a client failed: %s", okv_errname(atomic_load(&trial->load.failure)));
     assert_int_equal(atomic_load(&trial->load.broken), 0);
@@ -186,7 +186,7 @@ static void in_buckets_that_split_and_merge(void **state)
 #endif
 }
 
-static void in_buckets_of_several_parts(void **state)
+static void in_buckets_of_several_pages(void **state)
 {
     struct trial *trial = *state;
 
@@ -200,7 +200,7 @@ static void load_init(struct trial *trial, uint64_t seed)
         .uri = trial->server.uri,
         .seed = seed,
         .operations = operations_wanted(),
-        .and_until = &trial->tide.turned,
+        .and_until = &trial->cycles.one_is_over,
     };
     trial->load.reconnect_every = trial->load.operations / CLIENTS / RECONNECTS;
     if (trial->load.reconnect_every < RECONNECT_EVERY_MIN)
@@ -230,7 +230,7 @@ static void setup_on(void **state, const struct ground *ground)
     assert_int_equal(bulk_run(handle, &bulk, NULL), OKV_OK);
     okv_close(&handle);
     load_init(trial, seed);
-    trial->tide = (struct tide){
+    trial->cycles = (struct growth_cycles){
         .uri = trial->server.uri,
         .seed = random_mix(seed),
         .begin = ground->items,
@@ -254,9 +254,9 @@ static int setup_index(void **state)
     return 0;
 }
 
-/* Few and small buckets of several parts, and items that come and go in all of them: what is
- * in a bucket shifts from one part to another all the time. */
-static int setup_parts(void **state)
+/* Few and small buckets of several pages, and items that come and go in all of them: what is
+ * in a bucket shifts from one page to another all the time. */
+static int setup_pages(void **state)
 {
     static const char *const arguments[] = {
         "--memory", "4M", "--max-clients", "256", "--bucket-size", "256", "--extra-reads",
@@ -286,7 +286,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(in_buckets_that_split_and_merge, setup_index, teardown),
-        cmocka_unit_test_setup_teardown(in_buckets_of_several_parts, setup_parts, teardown),
+        cmocka_unit_test_setup_teardown(in_buckets_of_several_pages, setup_pages, teardown),
     };
 
     return cmocka_run_group_tests_name("linearizability", tests, NULL, NULL);

@@ -29,7 +29,7 @@
 #include "tests/support/bulk.h"
 #include "tests/support/random.h"
 
-#define HEARTBEATS 10000
+#define BENCH_READS 10000
 
 struct options {
     const char *uri;
@@ -219,21 +219,21 @@ static void compare_phases(const struct options *options)
 /* READs of a bucket at random places of the index. */
 static struct sample measure_floor(okv *handle)
 {
-    static uint64_t latencies[HEARTBEATS];
+    static uint64_t latencies[BENCH_READS];
     static struct histogram histogram;
     struct okv_info info;
 
     okv_info(handle, &info);
     histogram_init(&histogram);
-    int rc = okv_bench_read(handle, info.bucket_bytes, HEARTBEATS, 1, latencies, NULL);
+    int rc = okv_bench_read(handle, info.bucket_bytes, BENCH_READS, 1, latencies, NULL);
     if (rc)
-        fail("probe", rc);
-    for (unsigned i = 0; i < HEARTBEATS; i++)
+        fail("bench read", rc);
+    for (unsigned i = 0; i < BENCH_READS; i++)
         histogram_record(&histogram, latencies[i]);
     return (struct sample){.p50 = (double)histogram_percentile(&histogram, 50),
                            .p99 = (double)histogram_percentile(&histogram, 99),
                            .reads = 1,
-                           .gets = HEARTBEATS};
+                           .gets = BENCH_READS};
 }
 
 static void compare_sizes(const struct options *options)

@@ -186,8 +186,8 @@ static void spoil(struct hostile *server, uint8_t *image)
 
 /* ---- images ---- */
 
-/* Where the next part is, as the image says; it is remembered which part that is. */
-static uint64_t choose_chain(struct hostile *server, uint64_t bucket, unsigned part)
+/* Where the next page is, as the image says; it is remembered which page that is. */
+static uint64_t choose_chain(struct hostile *server, uint64_t bucket, unsigned page)
 {
     uint8_t choice = fuzz_u8(server->input);
     struct hostile_chain *chain = &server->chains[choice % HOSTILE_CHAINS];
@@ -195,7 +195,7 @@ static uint64_t choose_chain(struct hostile *server, uint64_t bucket, unsigned p
     *chain = (struct hostile_chain){
         .offset = CHAINS_AT + choice % HOSTILE_CHAINS * (uint64_t)server->welcome.bucket_size,
         .bucket = bucket,
-        .part = part + 1,
+        .page = page + 1,
     };
     if (choice >= 0xe0)
         chain->offset = fuzz_number(server->input) & BITS48;
@@ -214,7 +214,7 @@ enum image_choice {
     IMAGE_ANY = 128,
 };
 
-static void write_image(struct hostile *server, uint8_t *image, uint64_t bucket, unsigned part)
+static void write_image(struct hostile *server, uint8_t *image, uint64_t bucket, unsigned page)
 {
     struct fuzz_input *input = server->input;
     uint32_t size = server->welcome.bucket_size;
@@ -225,12 +225,12 @@ static void write_image(struct hostile *server, uint8_t *image, uint64_t bucket,
     /* What is hostile in an image is worth little in most of them. */
     if (choice & (IMAGE_TORN | IMAGE_ELSEWHERE | IMAGE_ANY) && fuzz_u8(input) & 3)
         choice &= IMAGE_ENTRIES | IMAGE_CHAIN | IMAGE_SPOILED;
-    if (part > 0 && server->endless)
+    if (page > 0 && server->endless)
         choice = IMAGE_CHAIN;
     if (choice & IMAGE_DEPTH)
         depth = fuzz_u8(input) % 50;
     okv_bucket_begin(image, depth, choice & IMAGE_VERSION ? fuzz_number(input) & BITS48 : 9,
-                     choice & IMAGE_CHAIN ? choose_chain(server, bucket, part) : 0, part);
+                     choice & IMAGE_CHAIN ? choose_chain(server, bucket, page) : 0, page);
     if (choice & IMAGE_ENTRIES)
         add_entries(server, image);
     if (choice & IMAGE_SPOILED)
@@ -302,17 +302,17 @@ static void read_directory(struct hostile *server, uint64_t first, uint8_t *out,
     }
 }
 
-/* Which part of which bucket is told to be at an offset. */
+/* Which page of which bucket is told to be at an offset. */
 static bool find_image(const struct hostile *server, uint64_t offset, uint64_t *bucket,
-                       unsigned *part)
+                       unsigned *page)
 {
     uint64_t size = server->welcome.bucket_size;
     uint64_t segment_size = size * server->welcome.segment_buckets;
 
     for (unsigned i = 0; i < HOSTILE_CHAINS; i++) {
-        if (server->chains[i].part && server->chains[i].offset == offset) {
+        if (server->chains[i].page && server->chains[i].offset == offset) {
             *bucket = server->chains[i].bucket;
-            *part = server->chains[i].part;
+            *page = server->chains[i].page;
             return true;
         }
     }
@@ -320,14 +320,14 @@ static bool find_image(const struct hostile *server, uint64_t offset, uint64_t *
         uint64_t at = server->directory[i];
         if (at && offset >= at && offset - at < segment_size && (offset - at) % size == 0) {
             *bucket = i * server->welcome.segment_buckets + (offset - at) / size;
-            *part = 0;
+            *page = 0;
             return true;
         }
     }
     return false;
 }
 
-static void read_images(struct hostile *server, uint64_t bucket, unsigned part, uint8_t *out,
+static void read_images(struct hostile *server, uint64_t bucket, unsigned page, uint8_t *out,
                         uint32_t length)
 {
     struct fuzz_input none = {NULL, 0};
@@ -336,7 +336,7 @@ static void read_images(struct hostile *server, uint64_t bucket, unsigned part, 
 
     for (uint32_t i = 0; i < length / size; i++) {
         server->input = i < IMAGES_MAX ? input : &none;
-        write_image(server, out + (size_t)i * size, bucket + i, part);
+        write_image(server, out + (size_t)i * size, bucket + i, page);
     }
     server->input = input;
 }
@@ -356,7 +356,7 @@ void hostile_read(struct hostile *server, uint64_t offset, uint8_t *out, uint32_
 {
     uint64_t directory = server->welcome.directory_offset;
     uint64_t bucket;
-    unsigned part;
+    unsigned page;
 
     server->reads++;
     if (offset == 0)
@@ -366,8 +366,8 @@ void hostile_read(struct hostile *server, uint64_t offset, uint8_t *out, uint32_
     else if (offset >= directory && offset - directory < OKV_DIRECTORY_SIZE && length % 8 == 0)
         read_directory(server, (offset - directory) / 8, out, length);
     else if (length % server->welcome.bucket_size == 0 &&
-             find_image(server, offset, &bucket, &part))
-        read_images(server, bucket, part, out, length);
+             find_image(server, offset, &bucket, &page))
+        read_images(server, bucket, page, out, length);
     else
         read_anything(server, offset, out, length);
 }

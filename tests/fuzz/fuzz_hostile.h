@@ -15,11 +15,11 @@
 /* READs that it answers; then it hangs up, since what it says of a table may have no end. */
 #define HOSTILE_READS 1000
 
-/* A part of a bucket that an image has referred to. */
+/* An overflow page that an image has referred to. */
 struct hostile_chain {
     uint64_t offset;
     uint64_t bucket;
-    unsigned part;
+    unsigned page;
 };
 
 struct hostile {
@@ -28,7 +28,7 @@ struct hostile {
     uint64_t bucket_count;             /* likewise */
     uint64_t directory[OKV_DIRECTORY_ENTRIES];
     struct hostile_chain chains[HOSTILE_CHAINS];
-    bool endless; /* every later part refers to a further one */
+    bool endless; /* every overflow page refers to a further one */
     unsigned reads;
     unsigned connects;
     uint8_t heap[HOSTILE_HEAP_SIZE]; /* where references lead */

@@ -1,8 +1,8 @@
 /*
  * A server among hostile clients: whoever connects, whatever is sent in whatever order, and
- * however connections end. fuzz_house.h says what must hold.
+ * however connections end. fuzz_fixture.h says what must hold.
  */
-#include "tests/fuzz/fuzz_house.h"
+#include "tests/fuzz/fuzz_fixture.h"
 #include "tests/fuzz/fuzz_time.h"
 
 #define VALUE_MAX 100000u
@@ -13,27 +13,27 @@
 /* ---- hellos ---- */
 
 /* Of a client whose writes are counted all fields are right. */
-static void come(struct house *house)
+static void come(struct fixture *fixture)
 {
-    struct fuzz_input *input = house->input;
-    unsigned id = fuzz_below(input, HOUSE_IDS);
+    struct fuzz_input *input = fixture->input;
+    unsigned id = fuzz_below(input, FIXTURE_IDS);
     uint8_t bytes[OKV_HELLO_MAX], choice = fuzz_u8(input);
     struct okv_hello hello = {
         .slot_size = OKV_SLOT_SIZE_DEFAULT,
         .credits = 1 + choice % 8,
-        .resume = house->clients[id].session,
+        .resume = fixture->clients[id].session,
     };
     size_t length = sizeof bytes;
 
     memset(hello.client_id, (int)id + 1, sizeof hello.client_id);
-    if (id >= HOUSE_HONEST && choice & 0x10)
+    if (id >= FIXTURE_HONEST && choice & 0x10)
         hello.resume = fuzz_number(input);
     okv_hello_encode(&hello, (struct okv_wire_hello *)bytes);
-    if (id >= HOUSE_HONEST && choice >= 0xc0)
+    if (id >= FIXTURE_HONEST && choice >= 0xc0)
         bytes[fuzz_below(input, sizeof bytes)] = fuzz_u8(input);
-    if (id >= HOUSE_HONEST && choice >= 0xf0)
+    if (id >= FIXTURE_HONEST && choice >= 0xf0)
         length = fuzz_below(input, sizeof bytes + 1);
-    house_connect(house, bytes, length, choice & 8 ? "a" : "b");
+    fixture_connect(fixture, bytes, length, choice & 8 ? "a" : "b");
 }
 
 /* ---- requests ---- */
@@ -95,7 +95,7 @@ static uint64_t choose_sequence(struct fuzz_input *input, uint64_t *sent)
 }
 
 /* A request that a client of ours could make, of its fields right; its length. */
-static uint32_t good_request(struct house *house, const struct house_connection *c,
+static uint32_t good_request(struct fixture *fixture, const struct fixture_connection *c,
                              uint16_t request_slot, uint8_t *out, uint32_t *immediate)
 {
     static const uint8_t opcodes[20] = {OKV_OP_INCR,   OKV_OP_PUT,    OKV_OP_PUT,    OKV_OP_PUT,
@@ -103,22 +103,22 @@ static uint32_t good_request(struct house *house, const struct house_connection 
                                         OKV_OP_APPEND, OKV_OP_TOUCH,  OKV_OP_FLUSH,  OKV_OP_STAT,
                                         OKV_OP_PING,   OKV_OP_APPEND, OKV_OP_DELETE, OKV_OP_GOODBYE,
                                         OKV_OP_TOUCH,  OKV_OP_INCR,   OKV_OP_PUT,    OKV_OP_PUT};
-    struct fuzz_input *input = house->input;
-    struct house_client *client = &house->clients[c->id < HOUSE_IDS ? c->id : 0];
+    struct fuzz_input *input = fixture->input;
+    struct fixture_client *client = &fixture->clients[c->id < FIXTURE_IDS ? c->id : 0];
     uint8_t key[OKV_KEY_MAX], choice = fuzz_u8(input);
     struct okv_request_message request = {.opcode = opcodes[choice % 20], .slot = request_slot};
     unsigned opcode = request.opcode;
 
-    request.sequence = choose_sequence(input, &client->sent[request_slot % HOUSE_REQUEST_SLOTS]);
+    request.sequence = choose_sequence(input, &client->sent[request_slot % FIXTURE_REQUEST_SLOTS]);
     request.key = key;
     if (opcode != OKV_OP_FLUSH && opcode != OKV_OP_STAT && opcode != OKV_OP_PING &&
         opcode != OKV_OP_GOODBYE)
         request.key_length = choose_key(input, key);
     choose_value(input, &request, choice);
-    if (opcode == OKV_OP_INCR && c->id < HOUSE_HONEST) {
+    if (opcode == OKV_OP_INCR && c->id < FIXTURE_HONEST) {
         request.argument = 1;
         request.key_length =
-            (uint32_t)snprintf((char *)key, OKV_KEY_MAX, HOUSE_ONCE "%u-%u-%u-%u", c->id,
+            (uint32_t)snprintf((char *)key, OKV_KEY_MAX, FIXTURE_ONCE "%u-%u-%u-%u", c->id,
                                client->generation, request_slot, (unsigned)request.sequence);
     }
     *immediate = okv_immediate(opcode, request_slot);
@@ -127,34 +127,35 @@ static uint32_t good_request(struct house *house, const struct house_connection 
 
 /* Never on a request slot that this batch has used: the model does not see when that one was
  * answered. */
-static bool choose_request_slot(struct house *house, const struct house_connection *c,
+static bool choose_request_slot(struct fixture *fixture, const struct fixture_connection *c,
                                 uint16_t *request_slot)
 {
-    uint8_t choice = fuzz_u8(house->input);
+    uint8_t choice = fuzz_u8(fixture->input);
 
-    *request_slot = choice % HOUSE_REQUEST_SLOTS;
+    *request_slot = choice % FIXTURE_REQUEST_SLOTS;
     if (choice >= 0xfc)
-        *request_slot = fuzz_u16(house->input);
+        *request_slot = fuzz_u16(fixture->input);
     else if (*request_slot >= c->request_slot_count ||
              (c->request_slots[*request_slot].busy && choice < 0xf0))
         return false;
-    return *request_slot >= HOUSE_REQUEST_SLOTS || !c->request_slots[*request_slot].busy ||
-           c->request_slots[*request_slot].batch != house->batch;
+    return *request_slot >= FIXTURE_REQUEST_SLOTS || !c->request_slots[*request_slot].busy ||
+           c->request_slots[*request_slot].batch != fixture->batch;
 }
 
 /* In memory of exactly its length; sometimes a byte of it is any. */
-static bool send_request(struct house *house, struct house_connection *c, struct okv_event *event)
+static bool send_request(struct fixture *fixture, struct fixture_connection *c,
+                         struct okv_event *event)
 {
     uint8_t room[ROOM];
-    struct fuzz_input *input = house->input;
+    struct fuzz_input *input = fixture->input;
     uint32_t immediate;
     uint16_t request_slot;
     bool has_immediate = true;
 
-    if (c->ended || c->wrong || c->unsure || !choose_request_slot(house, c, &request_slot))
+    if (c->ended || c->wrong || c->unsure || !choose_request_slot(fixture, c, &request_slot))
         return false;
-    uint32_t length = good_request(house, c, request_slot, room, &immediate);
-    if (c->id >= HOUSE_HONEST && fuzz_rarely(input, 16)) {
+    uint32_t length = good_request(fixture, c, request_slot, room, &immediate);
+    if (c->id >= FIXTURE_HONEST && fuzz_rarely(input, 16)) {
         room[fuzz_below(input, OKV_REQUEST_HEADER + 8)] = fuzz_u8(input);
         immediate ^= (uint32_t)fuzz_u8(input) << 24;
         has_immediate = !fuzz_rarely(input, 8);
@@ -163,31 +164,32 @@ static bool send_request(struct house *house, struct house_connection *c, struct
     uint8_t *bytes = malloc(length ? length : 1);
     FUZZ_CHECK(bytes);
     memcpy(bytes, room, length);
-    house_send(c, immediate, has_immediate, bytes, length, event);
+    fixture_send(c, immediate, has_immediate, bytes, length, event);
     return true;
 }
 
 /* ---- what happens ---- */
 
-static bool end_rendezvous(struct house *house, struct house_connection *c, struct okv_event *event)
+static bool end_rendezvous(struct fixture *fixture, struct fixture_connection *c,
+                           struct okv_event *event)
 {
     if (!c->in_use || c->ended || c->rendezvous_count == 0)
         return false;
-    house_rendezvous_end(house, c, fuzz_below(house->input, c->rendezvous_count),
-                         fuzz_rarely(house->input, 4) ? OKV_ERENDEZVOUS : 0, event);
+    fixture_rendezvous_end(fixture, c, fuzz_below(fixture->input, c->rendezvous_count),
+                           fuzz_rarely(fixture->input, 4) ? OKV_ERENDEZVOUS : 0, event);
     return true;
 }
 
-static void act_apart(struct house *house, struct house_connection *c, uint8_t choice)
+static void act_apart(struct fixture *fixture, struct fixture_connection *c, uint8_t choice)
 {
     static const int ends[] = {OKV_EDISCONNECTED, OKV_ETIMEDOUT, OKV_EIO, OKV_EPROTO};
-    uint8_t more = fuzz_u8(house->input);
+    uint8_t more = fuzz_u8(fixture->input);
 
     if (choice < 0xc4) {
-        come(house);
+        come(fixture);
     } else if (choice < 0xcc) {
         if (c->in_use)
-            house_break(c, ends[more & 3]);
+            fixture_break(c, ends[more & 3]);
     } else if (choice < 0xd8) {
         c->no_buffers = more & 1;
     } else if (choice < 0xe4) {
@@ -196,56 +198,56 @@ static void act_apart(struct house *house, struct house_connection *c, uint8_t c
     } else if (choice < 0xf4) {
         fuzz_time_pass((uint64_t)more * more % 2000u * 1000000u);
     } else if (choice < 0xfe) {
-        house_audit(house);
+        fixture_audit(fixture);
     } else if (more & 1) {
-        atomic_store(&house->core.server->stopping, true);
+        atomic_store(&fixture->core.server->stopping, true);
     }
 }
 
 /* Returns whether there is an event. */
-static bool act(struct house *house, struct okv_event *event)
+static bool act(struct fixture *fixture, struct okv_event *event)
 {
-    uint8_t choice = fuzz_u8(house->input);
-    struct house_connection *c = &house->connections[choice % HOUSE_CONNECTIONS];
+    uint8_t choice = fuzz_u8(fixture->input);
+    struct fixture_connection *c = &fixture->connections[choice % FIXTURE_CONNECTIONS];
 
     if (choice < 0x98)
-        return c->in_use && c->opened && send_request(house, c, event);
+        return c->in_use && c->opened && send_request(fixture, c, event);
     if (choice < 0xa8)
-        return end_rendezvous(house, c, event);
+        return end_rendezvous(fixture, c, event);
     if (choice < 0xb4)
-        return house_flush_next(c, event);
-    act_apart(house, c, choice);
+        return fixture_flush_next(c, event);
+    act_apart(fixture, c, choice);
     return false;
 }
 
-int house_act(struct house *house, struct okv_event *events, int room)
+int fixture_act(struct fixture *fixture, struct okv_event *events, int room)
 {
-    bool stopping = atomic_load(&house->core.server->stopping);
+    bool stopping = atomic_load(&fixture->core.server->stopping);
     int n = 0;
 
-    for (unsigned left = fuzz_below(house->input, ACTIONS_MAX); left > 0 && n < room; left--)
-        n += act(house, &events[n]);
+    for (unsigned left = fuzz_below(fixture->input, ACTIONS_MAX); left > 0 && n < room; left--)
+        n += act(fixture, &events[n]);
     /* The server gives those that it ends some time, and the input may take all of it. */
-    for (unsigned i = 0; stopping && i < HOUSE_CONNECTIONS; i++)
-        while (n < room && house_flush_next(&house->connections[i], &events[n]))
+    for (unsigned i = 0; stopping && i < FIXTURE_CONNECTIONS; i++)
+        while (n < room && fixture_flush_next(&fixture->connections[i], &events[n]))
             n++;
     return n;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static struct house house;
+    static struct fixture fixture;
     struct fuzz_input input = {data, size};
     uint8_t choice = fuzz_u8(&input);
     const struct okv_store_params params = {
-        .length = HOUSE_REGION,
+        .length = FIXTURE_REGION,
         .max_value = VALUE_MAX,
         .bucket_size = OKV_BUCKET_SIZE_MIN << choice % 5,
         .inline_max = choice & 0x80 ? 1 + choice : 0,
     };
 
-    house_open(&house, &input, &params);
-    house_run(&house);
-    house_close(&house);
+    fixture_open(&fixture, &input, &params);
+    fixture_run(&fixture);
+    fixture_close(&fixture);
     return 0;
 }

@@ -15,7 +15,7 @@
 #include "shared/transport/transport.h"
 #include "tests/support/server_process.h"
 
-/* What the hostile client may have under way by its own books, whatever the server grants. */
+/* What the hostile client may have under way by its own count, whatever the server grants. */
 #define HOSTILE_BURST 64u
 #define HOSTILE_CREDITS 4u
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/support/linearizability_spine.h"
+#include "tests/support/linearizability_proven.h"
 
 const char *linearizability_verdict_text(enum linearizability_verdict verdict)
 {
@@ -31,15 +31,15 @@ static void report_list(const struct history_record *records, struct linearizabi
     }
 }
 
-void spine_report(const struct history_record *records, struct linearizability_report *report,
-                  uint32_t first, uint32_t second, uint32_t third, const char *format, ...)
+void proven_report(const struct history_record *records, struct linearizability_report *report,
+                   uint32_t first, uint32_t second, uint32_t third, const char *format, ...)
 {
     const uint32_t culprits[] = {first, second, third};
     va_list arguments;
 
     *report = (struct linearizability_report){0};
     for (unsigned i = 0; i < 3; i++) {
-        bool known = culprits[i] == SPINE_NONE;
+        bool known = culprits[i] == PROVEN_NONE;
         for (unsigned j = 0; j < report->count; j++)
             known = known || report->culprits[j] == culprits[i];
         if (!known)
@@ -60,15 +60,15 @@ linearizability_check_key(const struct history_record *records, size_t count,
 {
     const struct linearizability_options defaults = {0};
     struct linearizability_report unwanted;
-    struct spine spine;
+    struct proven_states proven;
 
     if (!report)
         report = &unwanted;
     *report = (struct linearizability_report){0};
-    enum linearizability_verdict verdict = spine_build(&spine, records, count, report);
+    enum linearizability_verdict verdict = proven_build(&proven, records, count, report);
     if (verdict == LINEARIZABILITY_HOLDS)
-        verdict = spine_search(&spine, options ? options : &defaults, report);
-    spine_free(&spine);
+        verdict = proven_search(&proven, options ? options : &defaults, report);
+    proven_free(&proven);
     if (verdict == LINEARIZABILITY_NO_MEMORY)
         snprintf(report->text, sizeof report->text, "no memory for the check");
     return verdict;

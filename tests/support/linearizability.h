@@ -31,7 +31,7 @@
  * SIAM J. Comput. 26(4), 1997). Here the versions give the order. Each step below
  * says why it neither rejects a history that has an order nor accepts one that has none.
  *
- * 1. The spine (linearizability_spine.c). Every version that a result proves to
+ * 1. The proven states (linearizability_proven.c). Every version that a result proves to
  * have existed (returned by a write; read; expected with success; reported) is one
  * state of the item, and since versions rise, every order passes these states in
  * the order of their versions. What a state must be follows from the records
@@ -52,7 +52,7 @@
  * just-in-time linearization and memoisation ("Testing for Linearizability",
  * Concurrency and Computation 29(4), 2017), breadth first: events are taken in the
  * order of time (calls before returns at one time), and a set of *configurations*
- * is kept: how much of the spine was passed, absent or not, `last`, the number,
+ * is kept: how many proven states were passed, absent or not, `last`, the number,
  * which of the operations now under way took effect, how many unknown ones were
  * used. When X returns, each configuration in which X has not taken effect is
  * replaced by all that come of it by a sequence of steps that ends with X. No
@@ -63,7 +63,7 @@
  *      the item's state allows it. Moving it there in an order hurts nobody.
  *   b. Steps that change the item wait for a return that needs them (Lowe). Nothing that
  *      is called later can come before that return in the order anyway.
- *   c. A state of the spine is not entered before the time found in 1.
+ *   c. A proven state is not entered before the time found in 1.
  *   d. Of several unconditional DELETEs the one that returns first is used first, and an
  *      unknown one only if there is none else: if an order has it the other way round,
  *      exchange them: both were called already, and each is in time.

@@ -1,6 +1,6 @@
 #include <stdlib.h>
 
-#include "tests/support/linearizability_spine.h"
+#include "tests/support/linearizability_proven.h"
 
 /*
  * Every order is tried, depth first (Wing & Gong 1993); a pair of (operations done, state) that
@@ -224,15 +224,15 @@ enum linearizability_verdict
 linearizability_check_reference(const struct history_record *records, size_t count,
                                 const struct linearizability_options *options)
 {
-    struct spine spine = {.records = records, .count = (uint32_t)count};
+    struct proven_states proven = {.records = records, .count = (uint32_t)count};
     struct reference reference = {.incr_needs_item = options && options->incr_needs_item};
     struct linearizability_report report;
     struct item absent = {0};
 
     if (count > OPERATIONS_MAX)
         return LINEARIZABILITY_MALFORMED;
-    enum linearizability_verdict verdict = spine_validate(&spine, &report);
-    spine_free(&spine);
+    enum linearizability_verdict verdict = proven_validate(&proven, &report);
+    proven_free(&proven);
     if (verdict != LINEARIZABILITY_HOLDS)
         return verdict;
     for (size_t i = 0; i < count; i++)

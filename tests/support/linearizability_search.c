@@ -12,21 +12,21 @@
 /* The order that came furthest says most about what is wrong. */
 static void report_stuck(struct search *search)
 {
-    const struct spine *spine = search->spine;
-    uint32_t furthest = 0, before = SPINE_NONE, after = SPINE_NONE;
+    const struct proven_states *proven = search->proven;
+    uint32_t furthest = 0, before = PROVEN_NONE, after = PROVEN_NONE;
 
     for (size_t i = 0; i < search->seen.count; i++)
         if (configuration_at(search, &search->seen, i)->position > furthest)
             furthest = configuration_at(search, &search->seen, i)->position;
     if (furthest > 0)
-        before = spine->slots[furthest - 1].writer;
-    if (furthest < spine->slot_count)
-        after = spine->slots[furthest].writer;
-    spine_report(spine->records, search->report, search->pending[search->target], before, after,
-                 "no order is left when the first returns; the order of versions came up to "
-                 "%s%llu",
-                 furthest > 0 ? "version " : "nothing, ",
-                 (unsigned long long)(furthest > 0 ? spine->slots[furthest - 1].version : 0));
+        before = proven->slots[furthest - 1].writer;
+    if (furthest < proven->slot_count)
+        after = proven->slots[furthest].writer;
+    proven_report(proven->records, search->report, search->pending[search->target], before, after,
+                  "no order is left when the first returns; the order of versions came up to "
+                  "%s%llu",
+                  furthest > 0 ? "version " : "nothing, ",
+                  (unsigned long long)(furthest > 0 ? proven->slots[furthest - 1].version : 0));
 }
 
 static enum linearizability_verdict operation_returns(struct search *search)
@@ -63,18 +63,18 @@ static enum linearizability_verdict operation_returns(struct search *search)
 
 static enum linearizability_verdict operation_called(struct search *search, uint32_t index)
 {
-    const struct history_record *record = &search->spine->records[index];
+    const struct history_record *record = &search->proven->records[index];
 
     if (record_says_nothing(record))
         return LINEARIZABILITY_HOLDS;
     if (record->result == HISTORY_UNKNOWN) {
-        if (!record->expected && search->class_of[index] != SPINE_NONE)
+        if (!record->expected && search->class_of[index] != PROVEN_NONE)
             search->classes[search->class_of[index]].called++;
         return LINEARIZABILITY_HOLDS;
     }
     if (search->pending_bits == UINT64_MAX) {
-        spine_report(search->spine->records, search->report, index, SPINE_NONE, SPINE_NONE,
-                     "more than %d operations at once", PENDING_MAX);
+        proven_report(search->proven->records, search->report, index, PROVEN_NONE, PROVEN_NONE,
+                      "more than %d operations at once", PENDING_MAX);
         return LINEARIZABILITY_UNDECIDED;
     }
     unsigned place = (unsigned)__builtin_ctzll(~search->pending_bits);
@@ -100,7 +100,7 @@ static bool find_target(struct search *search, uint64_t *response)
 
     for (uint64_t bits = search->pending_bits; bits; bits &= bits - 1) {
         unsigned place = (unsigned)__builtin_ctzll(bits);
-        uint64_t time = search->spine->records[search->pending[place]].response;
+        uint64_t time = search->proven->records[search->pending[place]].response;
         if (found && time >= *response)
             continue;
         *response = time;
@@ -113,7 +113,7 @@ static bool find_target(struct search *search, uint64_t *response)
 /* All events, from the beginning. */
 static enum linearizability_verdict pass(struct search *search, size_t width, bool boundless)
 {
-    const struct spine *spine = search->spine;
+    const struct proven_states *proven = search->proven;
     enum linearizability_verdict verdict = LINEARIZABILITY_HOLDS;
     uint32_t next = 0;
     uint64_t response = 0;
@@ -128,8 +128,8 @@ static enum linearizability_verdict pass(struct search *search, size_t width, bo
         search->classes[i].called = 0;
     while (verdict == LINEARIZABILITY_HOLDS) {
         bool returns = find_target(search, &response);
-        if (next < spine->count && (!returns || spine->records[next].invoke <= response)) {
-            search->now = spine->records[next].invoke;
+        if (next < proven->count && (!returns || proven->records[next].invoke <= response)) {
+            search->now = proven->records[next].invoke;
             verdict = operation_called(search, next++);
             continue;
         }
@@ -161,8 +161,8 @@ static enum linearizability_verdict run(struct search *search, size_t states_max
         return verdict;
     verdict = pass(search, states_max, false);
     if (verdict == LINEARIZABILITY_UNDECIDED && !search->report->count)
-        spine_report(search->spine->records, search->report, search->pending[search->target],
-                     SPINE_NONE, SPINE_NONE, "too many possible orders");
+        proven_report(search->proven->records, search->report, search->pending[search->target],
+                      PROVEN_NONE, PROVEN_NONE, "too many possible orders");
     return verdict;
 }
 
@@ -182,19 +182,19 @@ struct counter_range {
     __int128 down, up;
 };
 
-static bool counter_range_init(struct counter_range *range, const struct spine *spine)
+static bool counter_range_init(struct counter_range *range, const struct proven_states *proven)
 {
     *range =
-        (struct counter_range){malloc((spine->slot_count + 1) * sizeof *range->numbers), 0, 0, 0};
+        (struct counter_range){malloc((proven->slot_count + 1) * sizeof *range->numbers), 0, 0, 0};
     if (!range->numbers)
         return false;
-    for (uint32_t i = 0; i < spine->slot_count; i++)
-        if (spine->slots[i].has_value)
-            range->numbers[range->count++] = (int64_t)spine->slots[i].value;
+    for (uint32_t i = 0; i < proven->slot_count; i++)
+        if (proven->slots[i].has_value)
+            range->numbers[range->count++] = (int64_t)proven->slots[i].value;
     qsort(range->numbers, range->count, sizeof *range->numbers, number_compare);
-    for (uint32_t i = 0; i < spine->count; i++) {
-        int64_t delta = (int64_t)spine->records[i].argument;
-        if (spine->records[i].kind != HISTORY_INCR)
+    for (uint32_t i = 0; i < proven->count; i++) {
+        int64_t delta = (int64_t)proven->records[i].argument;
+        if (proven->records[i].kind != HISTORY_INCR)
             continue;
         if (delta < 0)
             range->down += delta;
@@ -236,13 +236,13 @@ static uint32_t class_find(struct search *search, const struct history_record *r
 static uint32_t classify(struct search *search, const struct counter_range *range,
                          const struct history_record *record)
 {
-    bool counter = search->spine->counter;
+    bool counter = search->proven->counter;
 
     if (record->kind == HISTORY_DELETE)
         return CLASS_DELETE;
     if (counter &&
         (record->kind == HISTORY_INCR || counter_range_seen(range, (int64_t)record->argument)))
-        return record->kind == HISTORY_CAS ? SPINE_NONE : class_find(search, record);
+        return record->kind == HISTORY_CAS ? PROVEN_NONE : class_find(search, record);
     if (counter) /* that nobody saw it is all that matters of it */
         search->classes[CLASS_UNSEEN_ADD].argument = search->classes[CLASS_UNSEEN_PUT].argument =
             record->argument;
@@ -251,40 +251,40 @@ static uint32_t classify(struct search *search, const struct counter_range *rang
 
 static bool build_classes(struct search *search)
 {
-    const struct spine *spine = search->spine;
+    const struct proven_states *proven = search->proven;
     size_t capacity = CLASS_OTHERS;
     struct counter_range range;
 
-    for (uint32_t i = 0; spine->counter && i < spine->count; i++)
-        capacity += record_unknown_write(&spine->records[i]);
+    for (uint32_t i = 0; proven->counter && i < proven->count; i++)
+        capacity += record_unknown_write(&proven->records[i]);
     search->classes = calloc(capacity, sizeof *search->classes);
-    search->resources = malloc((capacity + spine->conditional_count) * sizeof *search->resources);
-    search->class_of = malloc((spine->count + 1) * sizeof *search->class_of);
+    search->resources = malloc((capacity + proven->conditional_count) * sizeof *search->resources);
+    search->class_of = malloc((proven->count + 1) * sizeof *search->class_of);
     if (!search->classes || !search->resources || !search->class_of ||
-        !counter_range_init(&range, spine))
+        !counter_range_init(&range, proven))
         return false;
     search->classes[CLASS_DELETE].kind = HISTORY_DELETE;
     search->classes[CLASS_UNSEEN_ADD].kind = HISTORY_ADD;
     search->classes[CLASS_UNSEEN_PUT].kind = HISTORY_PUT;
     search->class_count = CLASS_OTHERS;
-    for (uint32_t i = 0; i < spine->count; i++) {
+    for (uint32_t i = 0; i < proven->count; i++) {
         bool free_to_use =
-            record_unknown_write(&spine->records[i]) && spine->slot_of[i] == SPINE_NONE;
+            record_unknown_write(&proven->records[i]) && proven->slot_of[i] == PROVEN_NONE;
         search->class_of[i] =
-            free_to_use ? classify(search, &range, &spine->records[i]) : SPINE_NONE;
-        if (search->class_of[i] != SPINE_NONE)
+            free_to_use ? classify(search, &range, &proven->records[i]) : PROVEN_NONE;
+        if (search->class_of[i] != PROVEN_NONE)
             search->classes[search->class_of[i]].total++;
     }
     free(range.numbers);
     return true;
 }
 
-enum linearizability_verdict spine_search(const struct spine *spine,
-                                          const struct linearizability_options *options,
-                                          struct linearizability_report *report)
+enum linearizability_verdict proven_search(const struct proven_states *proven,
+                                           const struct linearizability_options *options,
+                                           struct linearizability_report *report)
 {
     struct search search = {
-        .spine = spine,
+        .proven = proven,
         .report = report,
         .incr_needs_item = options->incr_needs_item,
         .failure = LINEARIZABILITY_HOLDS,

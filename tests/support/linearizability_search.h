@@ -6,15 +6,15 @@
 #ifndef OKV_TESTS_LINEARIZABILITY_SEARCH_H
 #define OKV_TESTS_LINEARIZABILITY_SEARCH_H
 
-#include "tests/support/linearizability_spine.h"
+#include "tests/support/linearizability_proven.h"
 
 #define PENDING_MAX 64
 
 enum item_state {
     ABSENT,
-    ON_SPINE, /* the state of slot position - 1 */
-    NAMELESS, /* an unknown write took a version that no record names ... */
-    NAMED,    /* ... or one that is named, but not on the spine */
+    IS_PROVEN, /* the state of slot position - 1 */
+    NAMELESS,  /* an unknown write took a version that no record names ... */
+    NAMED,     /* ... or one that is named, but not proven */
 };
 
 struct configuration {
@@ -50,11 +50,11 @@ struct unknown_class {
 /* A write that a configuration can use: of a class, or one bound to the present version. */
 struct resource {
     uint64_t number; /* what the counter becomes */
-    uint32_t class;  /* SPINE_NONE: bound */
+    uint32_t class;  /* PROVEN_NONE: bound */
 };
 
 struct search {
-    const struct spine *spine;
+    const struct proven_states *proven;
     struct linearizability_report *report;
     bool incr_needs_item;
     size_t width;   /* configurations in a set at most; then ... */
@@ -67,7 +67,7 @@ struct search {
     unsigned target;               /* the place of the operation that returns */
     struct unknown_class *classes;
     uint32_t class_count;
-    uint32_t *class_of; /* of a record; of an unknown CAS: CLASS_UNSEEN_PUT or SPINE_NONE */
+    uint32_t *class_of; /* of a record; of an unknown CAS: CLASS_UNSEEN_PUT or PROVEN_NONE */
     struct resource *resources;
     struct configuration *parent; /* whose steps are taken */
     struct configuration *child;  /* in the making */

@@ -108,7 +108,7 @@ static void settle(const struct search *search, struct configuration *c)
 {
     for (uint64_t bits = c->open & ~search->delete_bits; bits; bits &= bits - 1) {
         unsigned place = (unsigned)__builtin_ctzll(bits);
-        if (search_sees(search, &search->spine->records[search->pending[place]], c))
+        if (search_sees(search, &search->proven->records[search->pending[place]], c))
             c->open &= ~(UINT64_C(1) << place);
     }
 }
@@ -117,8 +117,8 @@ bool search_target_done(const struct search *search, const struct configuration 
 {
     uint32_t record = search->pending[search->target];
 
-    if (record_known_write(&search->spine->records[record]))
-        return c->position > search->spine->slot_of[record];
+    if (record_known_write(&search->proven->records[record]))
+        return c->position > search->proven->slot_of[record];
     return !(c->open >> search->target & 1);
 }
 /* ---- steps ---- */
@@ -140,24 +140,24 @@ void search_keep(struct search *search)
 static bool bound_next(const struct search *search, const struct configuration *c, uint8_t kind,
                        size_t *iterator, const struct history_record **record)
 {
-    const struct spine *spine = search->spine;
+    const struct proven_states *proven = search->proven;
 
-    if (c->state == ABSENT || c->state == NAMELESS || !spine->conditional_count)
+    if (c->state == ABSENT || c->state == NAMELESS || !proven->conditional_count)
         return false;
     if (*iterator == 0) {
-        size_t low = 0, high = spine->conditional_count;
+        size_t low = 0, high = proven->conditional_count;
         while (low < high) {
             size_t middle = low + (high - low) / 2;
-            if (spine->conditional[middle].version < c->last)
+            if (proven->conditional[middle].version < c->last)
                 low = middle + 1;
             else
                 high = middle;
         }
         *iterator = low;
     }
-    while (*iterator < spine->conditional_count &&
-           spine->conditional[*iterator].version == c->last) {
-        *record = &spine->records[spine->conditional[(*iterator)++].record];
+    while (*iterator < proven->conditional_count &&
+           proven->conditional[*iterator].version == c->last) {
+        *record = &proven->records[proven->conditional[(*iterator)++].record];
         if ((*record)->kind == kind && (*record)->invoke <= search->now)
             return true;
     }
@@ -172,16 +172,16 @@ static void resource_add(struct search *search, uint32_t *n, uint64_t number, ui
 /* Unknown writes that can take effect now, into search->resources. Returns how many. */
 static uint32_t resources_find(struct search *search, const struct configuration *c)
 {
-    const struct history_record *record, *records = search->spine->records;
+    const struct history_record *record, *records = search->proven->records;
     bool unseen = false; /* of those that nobody saw, one is enough, in this order (e) */
     size_t iterator = 0;
     uint32_t n = 0;
 
     while (bound_next(search, c, HISTORY_CAS, &iterator, &record)) {
         if (search->class_of[record - records] != CLASS_UNSEEN_PUT)
-            resource_add(search, &n, record->argument, SPINE_NONE);
+            resource_add(search, &n, record->argument, PROVEN_NONE);
         else if (!unseen)
-            resource_add(search, &n, search->classes[CLASS_UNSEEN_PUT].argument, SPINE_NONE);
+            resource_add(search, &n, search->classes[CLASS_UNSEEN_PUT].argument, PROVEN_NONE);
         unseen = unseen || search->class_of[record - records] == CLASS_UNSEEN_PUT;
     }
     for (uint32_t i = CLASS_UNSEEN_ADD; i < search->class_count; i++) {
@@ -201,7 +201,7 @@ static uint32_t resources_find(struct search *search, const struct configuration
 static void resource_use(struct configuration *c, const struct resource *resource, uint64_t version,
                          enum item_state state, bool boundless)
 {
-    if (resource->class != SPINE_NONE && !boundless)
+    if (resource->class != PROVEN_NONE && !boundless)
         c->used[resource->class]++;
     c->number = resource->number;
     c->last = version;
@@ -225,31 +225,31 @@ static bool writer_fits(const struct search *search, const struct history_record
     }
 }
 
-static void step_spine(struct search *search, const struct configuration *parent)
+static void step_proven(struct search *search, const struct configuration *parent)
 {
-    const struct spine *spine = search->spine;
-    const struct spine_slot *slot = &spine->slots[parent->position];
-    struct resource known = {.class = SPINE_NONE};
+    const struct proven_states *proven = search->proven;
+    const struct proven_state *slot = &proven->slots[parent->position];
+    struct resource known = {.class = PROVEN_NONE};
     uint32_t n = 1;
 
-    if (parent->position == spine->slot_count || slot->earliest > search->now) /* c */
+    if (parent->position == proven->slot_count || slot->earliest > search->now) /* c */
         return;
-    if (slot->writer == SPINE_NONE) {
+    if (slot->writer == PROVEN_NONE) {
         n = resources_find(search, parent);
     } else {
-        const struct history_record *writer = &spine->records[slot->writer];
+        const struct history_record *writer = &proven->records[slot->writer];
         if (!writer_fits(search, writer, parent))
             return;
         known.number = record_written(writer);
     }
     for (uint32_t i = 0; i < n; i++) {
         const struct resource *resource =
-            slot->writer == SPINE_NONE ? &search->resources[i] : &known;
-        if (spine->counter && slot->has_value && resource->number != slot->value)
+            slot->writer == PROVEN_NONE ? &search->resources[i] : &known;
+        if (proven->counter && slot->has_value && resource->number != slot->value)
             continue;
         struct configuration *child = child_of(search, parent);
-        resource_use(child, resource, slot->version, ON_SPINE, search->boundless);
-        if (!spine->counter)
+        resource_use(child, resource, slot->version, IS_PROVEN, search->boundless);
+        if (!proven->counter)
             child->number = 0;
         child->position++;
         settle(search, child);
@@ -261,20 +261,20 @@ static void step_spine(struct search *search, const struct configuration *parent
  * sum of what there is reaches it, no part of it does. */
 static bool sum_possible(const struct search *search, const struct configuration *c)
 {
-    const struct spine *spine = search->spine;
+    const struct proven_states *proven = search->proven;
     __int128 lowest = (int64_t)c->number, highest = lowest, wanted = 0;
     uint32_t i = c->position;
 
-    while (i < spine->slot_count && spine->slots[i].writer == SPINE_NONE &&
-           !spine->slots[i].has_value)
+    while (i < proven->slot_count && proven->slots[i].writer == PROVEN_NONE &&
+           !proven->slots[i].has_value)
         i++;
-    if (i == spine->slot_count)
+    if (i == proven->slot_count)
         return false;
     /* Behind a state whose number is open, operations may join in that are yet to be called. */
     bool later = i > c->position;
-    wanted = (int64_t)spine->slots[i].value;
-    if (spine->slots[i].writer != SPINE_NONE) {
-        const struct history_record *writer = &spine->records[spine->slots[i].writer];
+    wanted = (int64_t)proven->slots[i].value;
+    if (proven->slots[i].writer != PROVEN_NONE) {
+        const struct history_record *writer = &proven->records[proven->slots[i].writer];
         if (writer->kind != HISTORY_INCR)
             return false;
         wanted -= (int64_t)writer->argument;
@@ -301,38 +301,38 @@ static void keep_unknown_write(struct search *search, const struct configuration
     struct configuration *child = child_of(search, parent);
 
     resource_use(child, resource, version, state, search->boundless);
-    if (!search->spine->counter)
+    if (!search->proven->counter)
         child->number = 0;
     settle(search, child);
     if (child->open != parent->open || state == NAMED ||
         (parent->state == ABSENT && parent->open & search->delete_bits) ||
-        (search->spine->counter && sum_possible(search, child))) /* g */
+        (search->proven->counter && sum_possible(search, child))) /* g */
         search_keep(search);
 }
 
 static void step_unknown_write(struct search *search, const struct configuration *parent)
 {
-    const struct spine *spine = search->spine;
-    uint64_t end =
-        parent->position < spine->slot_count ? spine->slots[parent->position].version : UINT64_MAX;
+    const struct proven_states *proven = search->proven;
+    uint64_t end = parent->position < proven->slot_count ? proven->slots[parent->position].version
+                                                         : UINT64_MAX;
     uint64_t nameless = parent->last + 1;
-    size_t low = 0, high = spine->maybe_count;
+    size_t low = 0, high = proven->maybe_count;
     uint32_t n = resources_find(search, parent);
 
     if (!n)
         return;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (spine->maybe[middle] <= parent->last)
+        if (proven->maybe[middle] <= parent->last)
             low = middle + 1;
         else
             high = middle;
     }
-    for (size_t i = low; i < spine->maybe_count && spine->maybe[i] < end; i++) { /* f */
-        if (spine->maybe[i] == nameless)
+    for (size_t i = low; i < proven->maybe_count && proven->maybe[i] < end; i++) { /* f */
+        if (proven->maybe[i] == nameless)
             nameless++;
-        for (uint32_t j = 0; j < n && (i == low || spine->maybe[i] != spine->maybe[i - 1]); j++)
-            keep_unknown_write(search, parent, &search->resources[j], spine->maybe[i], NAMED);
+        for (uint32_t j = 0; j < n && (i == low || proven->maybe[i] != proven->maybe[i - 1]); j++)
+            keep_unknown_write(search, parent, &search->resources[j], proven->maybe[i], NAMED);
     }
     for (uint32_t j = 0; j < n && nameless < end; j++)
         keep_unknown_write(search, parent, &search->resources[j], nameless, NAMELESS);
@@ -354,19 +354,19 @@ static void keep_delete(struct search *search, const struct configuration *paren
 /* g: what could follow upon an unknown DELETE. */
 static bool absence_wanted(const struct search *search, const struct configuration *c)
 {
-    const struct spine *spine = search->spine;
+    const struct proven_states *proven = search->proven;
 
-    if (spine->counter || (c->open & ~search->delete_bits))
+    if (proven->counter || (c->open & ~search->delete_bits))
         return true;
-    if (c->position == spine->slot_count)
+    if (c->position == proven->slot_count)
         return false;
-    uint32_t writer = spine->slots[c->position].writer;
-    return writer == SPINE_NONE || spine->records[writer].kind == HISTORY_ADD;
+    uint32_t writer = proven->slots[c->position].writer;
+    return writer == PROVEN_NONE || proven->records[writer].kind == HISTORY_ADD;
 }
 
 static void step_delete(struct search *search, const struct configuration *parent)
 {
-    const struct history_record *records = search->spine->records, *bound;
+    const struct history_record *records = search->proven->records, *bound;
     uint64_t first = 0, best = UINT64_MAX;
     size_t iterator = 0;
 
@@ -393,7 +393,7 @@ static void step_delete(struct search *search, const struct configuration *paren
 
 void search_step(struct search *search)
 {
-    step_spine(search, search->parent);
+    step_proven(search, search->parent);
     step_delete(search, search->parent);
     step_unknown_write(search, search->parent);
 }

@@ -108,7 +108,7 @@ main() {
     trap 'rm -f "$log"' EXIT
     install_packages "${missing[@]}" >"$log" 2>&1 || install_packages "${missing[@]}" >"$log" 2>&1 || {
         tail -n 20 "$log" >&2
-        fail "apt-get failed twice (its last lines are above); mend what it names, then run again: $0 $*"
+        fail "apt-get failed twice (its last lines are above); fix what it names, then run again: $0 $*"
     }
     stop_services "${missing[@]}" >"$log" 2>&1
 }

@@ -418,7 +418,7 @@ static bool is_over(const struct recorded_load *load)
            (load->until_ns && okv_clock_ns() >= load->until_ns);
 }
 
-static int turn(struct recorded_client *client)
+static int next_calls(struct recorded_client *client)
 {
     if (client->log.length >= client->reconnect_at) {
         plan_reconnect(client);
@@ -439,7 +439,7 @@ static void *client_run(void *user)
     int rc = open_handle(client);
 
     while ((rc == OKV_OK || client->load->reopen) && !is_over(client->load))
-        rc = rc == OKV_OK ? turn(client) : open_another(client);
+        rc = rc == OKV_OK ? next_calls(client) : open_another(client);
     while (rc == OKV_OK && any_busy(client))
         rc = collect_some(client);
     if (rc && !client->load->reopen)

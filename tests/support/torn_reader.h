@@ -21,7 +21,7 @@ struct torn_counts {
     uint64_t extents, extents_rejected;
     uint64_t states; /* whole groups whose state was current at some moment */
     uint64_t moved;  /* images that sent the reader to another bucket */
-    uint64_t pages;  /* accepted images of overflow buckets */
+    uint64_t pages;  /* accepted images of overflow pages */
     uint64_t wrong;  /* accepted contents that never existed */
 };
 

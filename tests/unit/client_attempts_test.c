@@ -19,7 +19,7 @@
 #define SHORT_MS pace_ms(50)
 #define OTHER_BOOT (STUB_BOOT + 1)
 
-/* Turns until the condition holds; it has to. */
+/* Polls until the condition holds; it has to. */
 #define POLL_UNTIL(condition)                          \
     do {                                               \
         uint64_t until = pace_guard_end();             \

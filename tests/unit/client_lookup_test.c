@@ -293,7 +293,7 @@ static void chain_is_searched_page_by_page(void **state)
     assert_int_equal(counted.torn_buckets, 0);
 }
 
-/* Part 0 of the chain was READ, then the writer began to publish version 10. */
+/* Page 0 of the chain was READ, then the writer began to publish version 10. */
 static void publish_page(unsigned n)
 {
     if (n == 2)

@@ -32,7 +32,7 @@ static const struct stub_request *request(unsigned n)
     return &stub.requests[n % STUB_REQUESTS];
 }
 
-/* Turns until the condition holds; it has to. */
+/* Polls until the condition holds; it has to. */
 #define POLL_UNTIL(condition)                          \
     do {                                               \
         uint64_t until = pace_guard_end();             \

@@ -11,7 +11,7 @@
 
 #include "tests/support/stub_client.h"
 
-#define PART STUB_HEAP
+#define OVERFLOW_PAGE STUB_HEAP
 #define EXTENT (STUB_HEAP + 8192)
 /* READs of a scan: the status, again before the first chunk, the chunk. */
 #define CHUNK_READ 3
@@ -70,10 +70,10 @@ static int setup(void **state)
 static void write_page(unsigned page, uint64_t version, const char *key, const char *value)
 {
     struct okv_entry entry = stub_inline(key, value);
-    struct stub_image image = {.offset = page == 0 ? stub_place(0) : PART,
+    struct stub_image image = {.offset = page == 0 ? stub_place(0) : OVERFLOW_PAGE,
                                .bucket = 0,
                                .version = version,
-                               .chain = page == 0 ? PART : 0,
+                               .chain = page == 0 ? OVERFLOW_PAGE : 0,
                                .depth = STUB_DEPTH,
                                .page = page};
 

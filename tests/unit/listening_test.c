@@ -17,7 +17,7 @@
 
 #define FOR_EVER UINT32_MAX
 
-struct house {
+struct fixture {
     struct okv_server server;
     FILE *log;
     char text[1024];
@@ -53,106 +53,106 @@ static const struct okv_transport_ops OPS = {.name = "busy", .listen = busy_list
 
 static int set_up(void **state)
 {
-    struct house *house = calloc(1, sizeof *house);
+    struct fixture *fixture = calloc(1, sizeof *fixture);
 
-    house->log = tmpfile();
-    assert_non_null(house->log);
-    okv_log_init(&house->server.log, fileno(house->log));
+    fixture->log = tmpfile();
+    assert_non_null(fixture->log);
+    okv_log_init(&fixture->server.log, fileno(fixture->log));
     attempts = free_after = 0;
     failure = 0;
     slept_ns = 0;
-    *state = house;
+    *state = fixture;
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    struct house *house = *state;
+    struct fixture *fixture = *state;
 
-    okv_log_fini(&house->server.log);
-    fclose(house->log);
-    free(house);
+    okv_log_fini(&fixture->server.log);
+    fclose(fixture->log);
+    free(fixture);
     return 0;
 }
 
-/* Listens; house->text gets the log. */
-static int listen_at(struct house *house, const char *where, struct okv_diag *diag)
+/* Listens; fixture->text gets the log. */
+static int listen_at(struct fixture *fixture, const char *where, struct okv_diag *diag)
 {
     struct okv_listener *out = NULL;
     struct okv_uri uri;
 
     assert_int_equal(okv_uri_parse(where, &uri, NULL), 0);
-    int rc = okv_server_listen(&house->server, &OPS, &uri, &out, diag);
+    int rc = okv_server_listen(&fixture->server, &OPS, &uri, &out, diag);
     assert_true((rc == 0) == (out == &listener));
-    ssize_t length = pread(fileno(house->log), house->text, sizeof house->text - 1, 0);
+    ssize_t length = pread(fileno(fixture->log), fixture->text, sizeof fixture->text - 1, 0);
     assert_true(length >= 0);
-    house->text[length] = '\0';
+    fixture->text[length] = '\0';
     return rc;
 }
 
 static void a_free_address_is_used_at_once(void **state)
 {
-    struct house *house = *state;
+    struct fixture *fixture = *state;
     struct okv_diag diag = {""};
 
-    assert_int_equal(listen_at(house, "local:///run/okv.sock", &diag), 0);
+    assert_int_equal(listen_at(fixture, "local:///run/okv.sock", &diag), 0);
     assert_int_equal(attempts, 1);
     assert_int_equal(slept_ns, 0);
-    assert_string_equal(house->text, "");
+    assert_string_equal(fixture->text, "");
 }
 
 static void an_address_that_becomes_free_is_waited_for(void **state)
 {
-    struct house *house = *state;
+    struct fixture *fixture = *state;
     struct okv_diag diag = {""};
 
     free_after = 50;
-    assert_int_equal(listen_at(house, "local:///run/okv.sock", &diag), 0);
+    assert_int_equal(listen_at(fixture, "local:///run/okv.sock", &diag), 0);
     assert_int_equal(attempts, 51);
-    assert_string_equal(house->text,
+    assert_string_equal(fixture->text,
                         "okv-server: local:///run/okv.sock is in use: waiting up to 2 s "
                         "for a server that may be ending\n");
 }
 
 static void an_address_that_stays_in_use_is_given_up(void **state)
 {
-    struct house *house = *state;
+    struct fixture *fixture = *state;
     struct okv_diag diag = {""};
 
     free_after = FOR_EVER;
-    assert_int_equal(listen_at(house, "rdma://[fd00::1]", &diag), OKV_EAGAIN);
+    assert_int_equal(listen_at(fixture, "rdma://[fd00::1]", &diag), OKV_EAGAIN);
     assert_int_equal(slept_ns, 2000000000u);
     assert_string_equal(diag.text, "another server already listens");
-    assert_non_null(strstr(house->text, "rdma://[fd00::1]:7471 is in use"));
-    assert_ptr_equal(strchr(house->text, '\n'), strrchr(house->text, '\n')); /* one line */
+    assert_non_null(strstr(fixture->text, "rdma://[fd00::1]:7471 is in use"));
+    assert_ptr_equal(strchr(fixture->text, '\n'), strrchr(fixture->text, '\n')); /* one line */
 }
 
 static void another_failure_is_not_waited_for(void **state)
 {
-    struct house *house = *state;
+    struct fixture *fixture = *state;
     struct okv_diag diag = {""};
 
     failure = OKV_EADDRESS;
-    assert_int_equal(listen_at(house, "rdma://10.0.0.1:99", &diag), OKV_EADDRESS);
+    assert_int_equal(listen_at(fixture, "rdma://10.0.0.1:99", &diag), OKV_EADDRESS);
     assert_int_equal(attempts, 1);
-    assert_string_equal(house->text, "");
+    assert_string_equal(fixture->text, "");
     attempts = 0;
     free_after = 3;
-    assert_int_equal(listen_at(house, "rdma://10.0.0.1:99", &diag), OKV_EADDRESS);
+    assert_int_equal(listen_at(fixture, "rdma://10.0.0.1:99", &diag), OKV_EADDRESS);
     assert_int_equal(attempts, 4);
     assert_string_equal(diag.text, "something else");
-    assert_non_null(strstr(house->text, "rdma://10.0.0.1:99 is in use"));
+    assert_non_null(strstr(fixture->text, "rdma://10.0.0.1:99 is in use"));
 }
 
-#define HOUSE_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define FIXTURE_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        HOUSE_TEST(a_free_address_is_used_at_once),
-        HOUSE_TEST(an_address_that_becomes_free_is_waited_for),
-        HOUSE_TEST(an_address_that_stays_in_use_is_given_up),
-        HOUSE_TEST(another_failure_is_not_waited_for),
+        FIXTURE_TEST(a_free_address_is_used_at_once),
+        FIXTURE_TEST(an_address_that_becomes_free_is_waited_for),
+        FIXTURE_TEST(an_address_that_stays_in_use_is_given_up),
+        FIXTURE_TEST(another_failure_is_not_waited_for),
     };
 
     return cmocka_run_group_tests_name("listening", tests, NULL, NULL);

@@ -7,110 +7,110 @@
 #include <cmocka.h>
 
 #include "shared/base/error.h"
-#include "tests/support/session_house.h"
+#include "tests/support/session_fixture.h"
 
 static void a_connection_has_its_share_of_a_pass(void **state)
 {
-    struct house *house = *state;
-    struct client *many = &house->clients[0], *one = &house->clients[1];
+    struct fixture *fixture = *state;
+    struct client *many = &fixture->clients[0], *one = &fixture->clients[1];
 
     for (uint16_t request_slot = 0; request_slot < 20; request_slot++)
-        house_arrive(house, many, OKV_OP_PING, request_slot, request_slot + 1u);
-    house_arrive(house, one, OKV_OP_PING, 0, 1);
+        fixture_arrive(fixture, many, OKV_OP_PING, request_slot, request_slot + 1u);
+    fixture_arrive(fixture, one, OKV_OP_PING, 0, 1);
     assert_int_equal(many->posted, OKV_SESSION_SHARE);
     assert_int_equal(one->posted, 1);
-    assert_int_equal(stat_of(&house->core.server->stats.requests_waiting), 12);
-    assert_int_equal(house_next_pass(house), OKV_SESSION_SHARE);
+    assert_int_equal(stat_of(&fixture->core.server->stats.requests_waiting), 12);
+    assert_int_equal(fixture_next_pass(fixture), OKV_SESSION_SHARE);
     assert_int_equal(many->posted, 2 * OKV_SESSION_SHARE);
     /* Later requests wait behind earlier ones. */
-    house_arrive(house, many, OKV_OP_PING, 0, 21);
+    fixture_arrive(fixture, many, OKV_OP_PING, 0, 21);
     assert_int_equal(many->posted, 2 * OKV_SESSION_SHARE);
-    assert_int_equal(house_next_pass(house), 5);
+    assert_int_equal(fixture_next_pass(fixture), 5);
     assert_int_equal(many->posted, 21);
     for (uint16_t i = 0; i < 21; i++)
         assert_int_equal(many->replies[i].slot, i % 20);
     assert_int_equal(many->released, 21);
-    assert_int_equal(house_next_pass(house), 0);
-    assert_true(TAILQ_EMPTY(&house->worker.sessions.ready));
+    assert_int_equal(fixture_next_pass(fixture), 0);
+    assert_true(TAILQ_EMPTY(&fixture->worker.sessions.ready));
 }
 
 static void the_replies_of_a_pass_leave_together(void **state)
 {
-    struct house *house = *state;
-    struct client *client = &house->clients[0];
+    struct fixture *fixture = *state;
+    struct client *client = &fixture->clients[0];
 
     for (uint16_t request_slot = 0; request_slot < 20; request_slot++)
-        house_arrive(house, client, OKV_OP_PING, request_slot, request_slot + 1u);
+        fixture_arrive(fixture, client, OKV_OP_PING, request_slot, request_slot + 1u);
     assert_int_equal(client->flushes, 0);
-    house_next_pass(house);
+    fixture_next_pass(fixture);
     assert_int_equal(client->flushes, 1);
-    house_next_pass(house);
+    fixture_next_pass(fixture);
     assert_int_equal(client->flushes, 2);
-    house_next_pass(house);
+    fixture_next_pass(fixture);
     assert_int_equal(client->flushes, 3);
     assert_int_equal(client->flushed, 20);
-    house_next_pass(house);
+    fixture_next_pass(fixture);
     assert_int_equal(client->flushes, 3);
-    assert_int_equal(house->clients[1].flushes, 0);
+    assert_int_equal(fixture->clients[1].flushes, 0);
 }
 
 static void without_a_send_buffer_requests_wait(void **state)
 {
-    struct house *house = *state;
-    struct client *client = &house->clients[0];
+    struct fixture *fixture = *state;
+    struct client *client = &fixture->clients[0];
 
     client->no_buffers = true;
     for (uint16_t request_slot = 0; request_slot < 5; request_slot++)
-        house_arrive(house, client, OKV_OP_INCR, request_slot, request_slot + 1u);
-    assert_int_equal(house_next_pass(house), 0);
-    assert_int_equal(stat_of(&house->core.server->stats.incrs), 0);
-    house_arrive(house, &house->clients[1], OKV_OP_PING, 0, 1);
-    assert_int_equal(house->clients[1].posted, 1);
+        fixture_arrive(fixture, client, OKV_OP_INCR, request_slot, request_slot + 1u);
+    assert_int_equal(fixture_next_pass(fixture), 0);
+    assert_int_equal(stat_of(&fixture->core.server->stats.incrs), 0);
+    fixture_arrive(fixture, &fixture->clients[1], OKV_OP_PING, 0, 1);
+    assert_int_equal(fixture->clients[1].posted, 1);
     client->no_buffers = false;
-    assert_int_equal(house_next_pass(house), 5);
-    assert_int_equal(stat_of(&house->core.server->stats.incrs), 5);
+    assert_int_equal(fixture_next_pass(fixture), 5);
+    assert_int_equal(stat_of(&fixture->core.server->stats.incrs), 5);
     assert_int_equal(client->posted, 5);
 }
 
 static void an_answered_request_frees_its_slot(void **state)
 {
-    struct house *house = *state;
-    struct client *client = &house->clients[0];
+    struct fixture *fixture = *state;
+    struct client *client = &fixture->clients[0];
 
     for (uint64_t i = 1; i <= 5; i++)
-        house_arrive(house, client, OKV_OP_PING, 3, i);
+        fixture_arrive(fixture, client, OKV_OP_PING, 3, i);
     assert_int_equal(client->posted, 5);
     client->no_buffers = true;
-    house_arrive(house, client, OKV_OP_PING, 3, 6);
+    fixture_arrive(fixture, client, OKV_OP_PING, 3, 6);
     assert_false(client->closed);
-    house_arrive(house, client, OKV_OP_PING, 4, 7);
+    fixture_arrive(fixture, client, OKV_OP_PING, 4, 7);
     assert_false(client->closed);
-    house_arrive(house, client, OKV_OP_PING, 3, 8);
+    fixture_arrive(fixture, client, OKV_OP_PING, 3, 8);
     assert_true(client->closed);
-    assert_int_equal(stat_of(&house->core.server->stats.closed_credit), 1);
+    assert_int_equal(stat_of(&fixture->core.server->stats.closed_credit), 1);
     /* Earlier replies still leave. */
     assert_int_equal(client->flushed, 5);
-    house_arrive(house, client, OKV_OP_PING, 9, 9);
-    assert_int_equal(stat_of(&house->core.server->stats.pings), 5);
+    fixture_arrive(fixture, client, OKV_OP_PING, 9, 9);
+    assert_int_equal(stat_of(&fixture->core.server->stats.pings), 5);
 }
 
 /* The sequence is below the last one, so no reply is due. */
 static void a_dropped_write_frees_its_slot(void **state)
 {
-    struct house *house = *state;
-    struct client *client = &house->clients[0];
+    struct fixture *fixture = *state;
+    struct client *client = &fixture->clients[0];
 
-    house_arrive(house, client, OKV_OP_INCR, 3, 10);
-    house_arrive(house, client, OKV_OP_INCR, 3, 9);
+    fixture_arrive(fixture, client, OKV_OP_INCR, 3, 10);
+    fixture_arrive(fixture, client, OKV_OP_INCR, 3, 9);
     assert_int_equal(client->posted, 1);
-    assert_int_equal(stat_of(&house->core.server->stats.stale), 1);
-    house_arrive(house, client, OKV_OP_INCR, 3, 11);
+    assert_int_equal(stat_of(&fixture->core.server->stats.stale), 1);
+    fixture_arrive(fixture, client, OKV_OP_INCR, 3, 11);
     assert_false(client->closed);
     assert_int_equal(client->posted, 2);
-    assert_int_equal(stat_of(&house->core.server->stats.incrs), 2);
+    assert_int_equal(stat_of(&fixture->core.server->stats.incrs), 2);
 }
 
-static void arrive_put_to_rendezvous(struct house *house, struct client *client,
+static void arrive_put_to_rendezvous(struct fixture *fixture, struct client *client,
                                      uint16_t request_slot, uint64_t sequence)
 {
     const struct okv_request_message put = {
@@ -123,45 +123,45 @@ static void arrive_put_to_rendezvous(struct house *house, struct client *client,
         .value_length = 100,
     };
 
-    house_arrive_as(house, client, &put);
+    fixture_arrive_as(fixture, client, &put);
 }
 
 /* Rendezvous read `number` of the session succeeded. */
-static void end_rendezvous(struct house *house, struct client *client, unsigned number)
+static void end_rendezvous(struct fixture *fixture, struct client *client, unsigned number)
 {
     const struct okv_event event = {
         .type = OKV_EVENT_RENDEZVOUS_DONE, .conn = &client->conn, .cookie = number};
 
-    okv_session_rendezvous_done(&house->worker.sessions, client->session, &event);
+    okv_session_rendezvous_done(&fixture->worker.sessions, client->session, &event);
 }
 
 /* The client resends the PUT on another connection, before or after the value arrived. Nothing is
  * posted to the old connection. */
 static void a_rendezvous_of_a_replaced_session_does_nothing(void **state)
 {
-    struct house *house = *state;
-    struct okv_stats *stats = &house->core.server->stats;
-    struct client *first = &house->clients[0], *second = &house->clients[1];
+    struct fixture *fixture = *state;
+    struct okv_stats *stats = &fixture->core.server->stats;
+    struct client *first = &fixture->clients[0], *second = &fixture->clients[1];
 
-    arrive_put_to_rendezvous(house, first, 0, 1);
-    arrive_put_to_rendezvous(house, first, 1, 2);
+    arrive_put_to_rendezvous(fixture, first, 0, 1);
+    arrive_put_to_rendezvous(fixture, first, 1, 2);
     assert_int_equal(first->rendezvous_reads, 2);
-    end_rendezvous(house, first, 0);
-    okv_session_closed(&house->worker.sessions, second->session, OKV_EDISCONNECTED);
-    house_open(house, 1, 1, 1);
-    end_rendezvous(house, first, 1);
-    house_next_pass(house);
+    end_rendezvous(fixture, first, 0);
+    okv_session_closed(&fixture->worker.sessions, second->session, OKV_EDISCONNECTED);
+    fixture_open(fixture, 1, 1, 1);
+    end_rendezvous(fixture, first, 1);
+    fixture_next_pass(fixture);
     assert_int_equal(first->posted, 0);
     assert_true(first->closed);
     assert_int_equal(stat_of(&stats->closed_replaced), 1);
     assert_int_equal(stat_of(&stats->puts), 1);
-    arrive_put_to_rendezvous(house, second, 0, 1);
+    arrive_put_to_rendezvous(fixture, second, 0, 1);
     assert_int_equal(second->posted, 1);
     assert_int_equal(stat_of(&stats->duplicates), 1);
-    arrive_put_to_rendezvous(house, second, 1, 2);
+    arrive_put_to_rendezvous(fixture, second, 1, 2);
     assert_int_equal(second->rendezvous_reads, 1);
-    end_rendezvous(house, second, 0);
-    house_next_pass(house);
+    end_rendezvous(fixture, second, 0);
+    fixture_next_pass(fixture);
     assert_int_equal(second->posted, 2);
     assert_int_equal(second->replies[1].status, OKV_OK);
     assert_int_equal(stat_of(&stats->puts), 2);
@@ -170,14 +170,14 @@ static void a_rendezvous_of_a_replaced_session_does_nothing(void **state)
 /* It succeeded and was waiting for its reply. */
 static void a_rendezvous_that_ended_is_not_answered_to_a_replaced_session(void **state)
 {
-    struct house *house = *state;
-    struct client *first = &house->clients[0], *second = &house->clients[1];
+    struct fixture *fixture = *state;
+    struct client *first = &fixture->clients[0], *second = &fixture->clients[1];
 
-    arrive_put_to_rendezvous(house, first, 0, 1);
-    end_rendezvous(house, first, 0);
-    okv_session_closed(&house->worker.sessions, second->session, OKV_EDISCONNECTED);
-    house_open(house, 1, 1, 1);
-    house_next_pass(house);
+    arrive_put_to_rendezvous(fixture, first, 0, 1);
+    end_rendezvous(fixture, first, 0);
+    okv_session_closed(&fixture->worker.sessions, second->session, OKV_EDISCONNECTED);
+    fixture_open(fixture, 1, 1, 1);
+    fixture_next_pass(fixture);
     assert_int_equal(first->posted, 0);
     assert_true(first->closed);
 }
@@ -185,70 +185,70 @@ static void a_rendezvous_that_ended_is_not_answered_to_a_replaced_session(void *
 /* The client resends a write on another connection while this one applies it. */
 static void a_write_that_is_being_applied_elsewhere_is_waited_for(void **state)
 {
-    struct house *house = *state;
-    struct client *first = &house->clients[0], *second = &house->clients[1];
+    struct fixture *fixture = *state;
+    struct client *first = &fixture->clients[0], *second = &fixture->clients[1];
     struct okv_reply_message reply;
     uint8_t value[OKV_REPLY_CACHE_VALUE_MAX];
 
-    okv_session_closed(&house->worker.sessions, second->session, OKV_EDISCONNECTED);
-    house_open(house, 1, 1, 1);
+    okv_session_closed(&fixture->worker.sessions, second->session, OKV_EDISCONNECTED);
+    fixture_open(fixture, 1, 1, 1);
     assert_ptr_equal(second->session->reply_cache, first->session->reply_cache);
     assert_int_equal(okv_reply_cache_begin(first->session->reply_cache, 2, 5, &reply, value),
                      OKV_REPLY_CACHE_APPLY);
-    house_arrive(house, second, OKV_OP_INCR, 2, 5);
+    fixture_arrive(fixture, second, OKV_OP_INCR, 2, 5);
     assert_int_equal(second->posted, 0);
-    assert_true(house->worker.sessions.is_held_up);
-    assert_int_equal(house_next_pass(house), 0);
+    assert_true(fixture->worker.sessions.is_held_up);
+    assert_int_equal(fixture_next_pass(fixture), 0);
     reply = (struct okv_reply_message){
         .opcode = OKV_OP_INCR, .slot = 2, .sequence = 5, .version = 77, .status = OKV_OK};
     reply.value = (const uint8_t *)"8 bytes!";
     reply.value_length = 8;
     okv_reply_cache_done(first->session->reply_cache, &reply);
-    assert_int_equal(house_next_pass(house), 1);
+    assert_int_equal(fixture_next_pass(fixture), 1);
     assert_int_equal(second->posted, 1);
     assert_int_equal(second->replies[0].version, 77);
-    assert_int_equal(stat_of(&house->core.server->stats.incrs), 0);
-    assert_int_equal(stat_of(&house->core.server->stats.duplicates), 1);
+    assert_int_equal(stat_of(&fixture->core.server->stats.incrs), 0);
+    assert_int_equal(stat_of(&fixture->core.server->stats.duplicates), 1);
 }
 
 static void a_replaced_session_applies_nothing(void **state)
 {
-    struct house *house = *state;
-    struct client *first = &house->clients[0], *second = &house->clients[1];
+    struct fixture *fixture = *state;
+    struct client *first = &fixture->clients[0], *second = &fixture->clients[1];
 
     first->no_buffers = true;
-    house_arrive(house, first, OKV_OP_INCR, 0, 1); /* waits */
+    fixture_arrive(fixture, first, OKV_OP_INCR, 0, 1); /* waits */
     first->no_buffers = false;
-    okv_session_closed(&house->worker.sessions, second->session, OKV_EDISCONNECTED);
-    house_open(house, 1, 1, 1);
-    house_next_pass(house);
+    okv_session_closed(&fixture->worker.sessions, second->session, OKV_EDISCONNECTED);
+    fixture_open(fixture, 1, 1, 1);
+    fixture_next_pass(fixture);
     assert_true(first->closed);
-    house_arrive(house, first, OKV_OP_INCR, 1, 2);
+    fixture_arrive(fixture, first, OKV_OP_INCR, 1, 2);
     assert_int_equal(first->posted, 0);
-    assert_int_equal(stat_of(&house->core.server->stats.incrs), 0);
-    assert_int_equal(stat_of(&house->core.server->stats.closed_replaced), 1);
-    okv_session_closed(&house->worker.sessions, first->session, OKV_EDISCONNECTED);
-    assert_int_equal(stat_of(&house->core.server->stats.closed_replaced), 1);
-    assert_int_equal(stat_of(&house->core.server->stats.closed_lost),
+    assert_int_equal(stat_of(&fixture->core.server->stats.incrs), 0);
+    assert_int_equal(stat_of(&fixture->core.server->stats.closed_replaced), 1);
+    okv_session_closed(&fixture->worker.sessions, first->session, OKV_EDISCONNECTED);
+    assert_int_equal(stat_of(&fixture->core.server->stats.closed_replaced), 1);
+    assert_int_equal(stat_of(&fixture->core.server->stats.closed_lost),
                      1); /* the second session of setup */
-    house_arrive(house, second, OKV_OP_INCR, 0, 1);
+    fixture_arrive(fixture, second, OKV_OP_INCR, 0, 1);
     assert_int_equal(second->posted, 1);
 }
 
-#define HOUSE_TEST(test) cmocka_unit_test_setup_teardown(test, house_setup, house_teardown)
+#define FIXTURE_TEST(test) cmocka_unit_test_setup_teardown(test, fixture_setup, fixture_teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        HOUSE_TEST(a_connection_has_its_share_of_a_pass),
-        HOUSE_TEST(the_replies_of_a_pass_leave_together),
-        HOUSE_TEST(without_a_send_buffer_requests_wait),
-        HOUSE_TEST(an_answered_request_frees_its_slot),
-        HOUSE_TEST(a_dropped_write_frees_its_slot),
-        HOUSE_TEST(a_rendezvous_of_a_replaced_session_does_nothing),
-        HOUSE_TEST(a_rendezvous_that_ended_is_not_answered_to_a_replaced_session),
-        HOUSE_TEST(a_write_that_is_being_applied_elsewhere_is_waited_for),
-        HOUSE_TEST(a_replaced_session_applies_nothing),
+        FIXTURE_TEST(a_connection_has_its_share_of_a_pass),
+        FIXTURE_TEST(the_replies_of_a_pass_leave_together),
+        FIXTURE_TEST(without_a_send_buffer_requests_wait),
+        FIXTURE_TEST(an_answered_request_frees_its_slot),
+        FIXTURE_TEST(a_dropped_write_frees_its_slot),
+        FIXTURE_TEST(a_rendezvous_of_a_replaced_session_does_nothing),
+        FIXTURE_TEST(a_rendezvous_that_ended_is_not_answered_to_a_replaced_session),
+        FIXTURE_TEST(a_write_that_is_being_applied_elsewhere_is_waited_for),
+        FIXTURE_TEST(a_replaced_session_applies_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

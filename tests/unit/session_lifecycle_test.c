@@ -7,32 +7,32 @@
 #include <cmocka.h>
 
 #include "shared/base/error.h"
-#include "tests/support/session_house.h"
+#include "tests/support/session_fixture.h"
 
 /* Also one that was still waiting when the connection ended. */
 static void a_goodbye_counts(void **state)
 {
-    struct house *house = *state;
-    struct okv_stats *stats = &house->core.server->stats;
-    struct client *first = &house->clients[0], *second = &house->clients[1];
+    struct fixture *fixture = *state;
+    struct okv_stats *stats = &fixture->core.server->stats;
+    struct client *first = &fixture->clients[0], *second = &fixture->clients[1];
 
     first->no_buffers = second->no_buffers = true;
-    house_arrive(house, first, OKV_OP_GOODBYE, 0, 1);
+    fixture_arrive(fixture, first, OKV_OP_GOODBYE, 0, 1);
     assert_true(first->closed);
-    okv_session_closed(&house->worker.sessions, first->session, OKV_EDISCONNECTED);
-    house_arrive(house, second, OKV_OP_PING, 0, 1);
-    house_arrive(house, second, OKV_OP_GOODBYE, 1, 2);
+    okv_session_closed(&fixture->worker.sessions, first->session, OKV_EDISCONNECTED);
+    fixture_arrive(fixture, second, OKV_OP_PING, 0, 1);
+    fixture_arrive(fixture, second, OKV_OP_GOODBYE, 1, 2);
     assert_false(second->closed);
-    okv_session_closed(&house->worker.sessions, second->session, OKV_EDISCONNECTED);
+    okv_session_closed(&fixture->worker.sessions, second->session, OKV_EDISCONNECTED);
     assert_int_equal(stat_of(&stats->closed_by_client), 2);
     assert_int_equal(stat_of(&stats->closed_lost), 0);
-    assert_int_equal(okv_reply_caches_count(&house->core.server->reply_caches), 0);
+    assert_int_equal(okv_reply_caches_count(&fixture->core.server->reply_caches), 0);
 }
 
 static void the_transports_reason_is_counted(void **state)
 {
-    struct house *house = *state;
-    struct okv_stats *stats = &house->core.server->stats;
+    struct fixture *fixture = *state;
+    struct okv_stats *stats = &fixture->core.server->stats;
     const struct {
         int status;
         const atomic_uint_fast64_t *counter;
@@ -44,10 +44,10 @@ static void the_transports_reason_is_counted(void **state)
     };
 
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        okv_session_closed(&house->worker.sessions, house->clients[1].session, ends[i].status);
-        assert_true(house->clients[1].destroyed);
+        okv_session_closed(&fixture->worker.sessions, fixture->clients[1].session, ends[i].status);
+        assert_true(fixture->clients[1].destroyed);
         assert_int_equal(stat_of(ends[i].counter), 1);
-        house_open(house, 1, 2, 0);
+        fixture_open(fixture, 1, 2, 0);
     }
     assert_int_equal(stat_of(&stats->sessions_total), 2 + sizeof ends / sizeof *ends);
 }
@@ -56,107 +56,107 @@ static void the_transports_reason_is_counted(void **state)
 
 static void a_silent_client_gets_a_heartbeat_and_is_ended(void **state)
 {
-    struct house *house = *state;
-    struct okv_stats *stats = &house->core.server->stats;
-    struct client *client = &house->clients[0];
+    struct fixture *fixture = *state;
+    struct okv_stats *stats = &fixture->core.server->stats;
+    struct client *client = &fixture->clients[0];
     unsigned ticks = 0;
 
     for (unsigned i = 0; i < OKV_KEEPALIVE_GRACE; i++)
-        okv_session_tick(&house->worker.sessions, client->session);
+        okv_session_tick(&fixture->worker.sessions, client->session);
     assert_int_equal(client->heartbeats, 0);
-    okv_session_tick(&house->worker.sessions, client->session);
+    okv_session_tick(&fixture->worker.sessions, client->session);
     assert_int_equal(client->heartbeats, 1);
     client->conn.unacknowledged = 0;
     client->conn.acknowledged++;
     while (!client->closed && ticks < 100) {
-        okv_session_tick(&house->worker.sessions, client->session);
+        okv_session_tick(&fixture->worker.sessions, client->session);
         ticks++;
     }
     assert_int_equal(client->heartbeats, 2);
     assert_in_range(ticks, 4, OKV_KEEPALIVE_TICKS);
     assert_int_equal(stat_of(&stats->closed_unresponsive), 1);
     assert_int_equal(stat_of(&stats->heartbeats), 2);
-    okv_session_closed(&house->worker.sessions, client->session, OKV_EDISCONNECTED);
+    okv_session_closed(&fixture->worker.sessions, client->session, OKV_EDISCONNECTED);
     assert_int_equal(stat_of(&stats->closed_lost), 0);
 }
 
 /* A tick comes after a poll, so a client whose request was seen is ready for a heartbeat. */
 static void a_client_that_sent_a_request_may_get_a_heartbeat(void **state)
 {
-    struct house *house = *state;
-    struct client *client = &house->clients[0];
+    struct fixture *fixture = *state;
+    struct client *client = &fixture->clients[0];
 
-    house_arrive(house, client, OKV_OP_PING, 0, 1);
-    okv_session_tick(&house->worker.sessions, client->session);
+    fixture_arrive(fixture, client, OKV_OP_PING, 0, 1);
+    okv_session_tick(&fixture->worker.sessions, client->session);
     assert_int_equal(client->heartbeats, 1);
 }
 
-static void scan(struct house *house, struct client *client, unsigned times)
+static void scan(struct fixture *fixture, struct client *client, unsigned times)
 {
     while (times-- > 0)
-        okv_session_count_idle(&house->worker.sessions, client->session, true);
+        okv_session_count_idle(&fixture->worker.sessions, client->session, true);
 }
 
 static void an_idle_client_is_ended_if_configured(void **state)
 {
     enum { SCANS_IN_10_S = 20 };
-    struct house *house = *state;
-    struct okv_stats *stats = &house->core.server->stats;
-    struct client *idle = &house->clients[0], *waiting = &house->clients[1];
+    struct fixture *fixture = *state;
+    struct okv_stats *stats = &fixture->core.server->stats;
+    struct client *idle = &fixture->clients[0], *waiting = &fixture->clients[1];
 
-    assert_int_equal(okv_sessions_scan_ns(house->worker.server),
+    assert_int_equal(okv_sessions_scan_ns(fixture->worker.server),
                      UINT64_C(10000000000) / SCANS_IN_10_S);
-    scan(house, idle, 3600);
+    scan(fixture, idle, 3600);
     assert_false(idle->closed);
-    house->core.server->config.idle_s = 10;
+    fixture->core.server->config.idle_s = 10;
     waiting->no_buffers = true;
-    house_arrive(house, waiting, OKV_OP_PING, 0, 1);
-    scan(house, idle, SCANS_IN_10_S - 1);
-    house_arrive(house, idle, OKV_OP_PING, 0, 1);
-    scan(house, idle, SCANS_IN_10_S);
+    fixture_arrive(fixture, waiting, OKV_OP_PING, 0, 1);
+    scan(fixture, idle, SCANS_IN_10_S - 1);
+    fixture_arrive(fixture, idle, OKV_OP_PING, 0, 1);
+    scan(fixture, idle, SCANS_IN_10_S);
     /* Its request may be in the endpoint. */
-    okv_session_count_idle(&house->worker.sessions, idle->session, false);
+    okv_session_count_idle(&fixture->worker.sessions, idle->session, false);
     assert_false(idle->closed);
-    scan(house, idle, 1);
+    scan(fixture, idle, 1);
     assert_true(idle->closed);
-    scan(house, waiting, 2 * SCANS_IN_10_S);
+    scan(fixture, waiting, 2 * SCANS_IN_10_S);
     assert_false(waiting->closed);
     assert_int_equal(stat_of(&stats->closed_idle), 1);
 }
 
 static void sessions_are_scanned_at_least_twice_a_second(void **state)
 {
-    struct house *house = *state;
+    struct fixture *fixture = *state;
 
-    house->core.server->config.keepalive_ms = 600000;
-    assert_int_equal(okv_sessions_scan_ns(house->worker.server), 500000000);
-    house->core.server->config.keepalive_ms = 600;
-    assert_int_equal(okv_sessions_scan_ns(house->worker.server), 100000000);
+    fixture->core.server->config.keepalive_ms = 600000;
+    assert_int_equal(okv_sessions_scan_ns(fixture->worker.server), 500000000);
+    fixture->core.server->config.keepalive_ms = 600;
+    assert_int_equal(okv_sessions_scan_ns(fixture->worker.server), 100000000);
 }
 
 static void a_replaced_session_is_ended(void **state)
 {
-    struct house *house = *state;
-    struct client *first = &house->clients[0], *second = &house->clients[1];
+    struct fixture *fixture = *state;
+    struct client *first = &fixture->clients[0], *second = &fixture->clients[1];
 
-    okv_session_closed(&house->worker.sessions, second->session, OKV_EDISCONNECTED);
-    house_open(house, 1, 1, 1);
-    assert_false(okv_session_end_replaced(&house->worker.sessions, second->session));
+    okv_session_closed(&fixture->worker.sessions, second->session, OKV_EDISCONNECTED);
+    fixture_open(fixture, 1, 1, 1);
+    assert_false(okv_session_end_replaced(&fixture->worker.sessions, second->session));
     assert_false(second->closed);
-    assert_true(okv_session_end_replaced(&house->worker.sessions, first->session));
+    assert_true(okv_session_end_replaced(&fixture->worker.sessions, first->session));
     assert_true(first->closed);
-    assert_int_equal(stat_of(&house->core.server->stats.closed_replaced), 1);
+    assert_int_equal(stat_of(&fixture->core.server->stats.closed_replaced), 1);
 }
 
 static void a_session_has_settled_when_everything_is_acknowledged(void **state)
 {
-    struct house *house = *state;
-    struct client *client = &house->clients[0];
+    struct fixture *fixture = *state;
+    struct client *client = &fixture->clients[0];
 
     assert_true(okv_session_has_settled(client->session));
-    okv_session_say_goodbye(&house->worker.sessions, client->session);
+    okv_session_say_goodbye(&fixture->worker.sessions, client->session);
     assert_false(okv_session_has_settled(client->session));
-    house_next_pass(house);
+    fixture_next_pass(fixture);
     client->conn.unacknowledged = 1;
     assert_false(okv_session_has_settled(client->session));
     client->conn.unacknowledged = 0;
@@ -165,38 +165,38 @@ static void a_session_has_settled_when_everything_is_acknowledged(void **state)
 
 static void a_client_is_told_goodbye_once(void **state)
 {
-    struct house *house = *state;
-    struct client *client = &house->clients[0];
+    struct fixture *fixture = *state;
+    struct client *client = &fixture->clients[0];
 
     client->no_buffers = true;
-    okv_session_say_goodbye(&house->worker.sessions, client->session);
+    okv_session_say_goodbye(&fixture->worker.sessions, client->session);
     assert_int_equal(client->posted, 0);
     client->no_buffers = false;
     for (int i = 0; i < 3; i++)
-        okv_session_say_goodbye(&house->worker.sessions, client->session);
+        okv_session_say_goodbye(&fixture->worker.sessions, client->session);
     assert_int_equal(client->posted, 1);
     assert_int_equal(client->replies[0].opcode, OKV_OP_GOODBYE);
     assert_int_equal(client->replies[0].status, OKV_ESHUTDOWN);
-    house_next_pass(house);
+    fixture_next_pass(fixture);
     assert_int_equal(client->flushed, 1);
-    okv_session_closed(&house->worker.sessions, client->session, OKV_EDISCONNECTED);
-    assert_int_equal(stat_of(&house->core.server->stats.closed_stopping), 1);
+    okv_session_closed(&fixture->worker.sessions, client->session, OKV_EDISCONNECTED);
+    assert_int_equal(stat_of(&fixture->core.server->stats.closed_stopping), 1);
 }
 
-#define HOUSE_TEST(test) cmocka_unit_test_setup_teardown(test, house_setup, house_teardown)
+#define FIXTURE_TEST(test) cmocka_unit_test_setup_teardown(test, fixture_setup, fixture_teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        HOUSE_TEST(a_goodbye_counts),
-        HOUSE_TEST(the_transports_reason_is_counted),
-        HOUSE_TEST(a_silent_client_gets_a_heartbeat_and_is_ended),
-        HOUSE_TEST(an_idle_client_is_ended_if_configured),
-        HOUSE_TEST(a_client_that_sent_a_request_may_get_a_heartbeat),
-        HOUSE_TEST(sessions_are_scanned_at_least_twice_a_second),
-        HOUSE_TEST(a_session_has_settled_when_everything_is_acknowledged),
-        HOUSE_TEST(a_replaced_session_is_ended),
-        HOUSE_TEST(a_client_is_told_goodbye_once),
+        FIXTURE_TEST(a_goodbye_counts),
+        FIXTURE_TEST(the_transports_reason_is_counted),
+        FIXTURE_TEST(a_silent_client_gets_a_heartbeat_and_is_ended),
+        FIXTURE_TEST(an_idle_client_is_ended_if_configured),
+        FIXTURE_TEST(a_client_that_sent_a_request_may_get_a_heartbeat),
+        FIXTURE_TEST(sessions_are_scanned_at_least_twice_a_second),
+        FIXTURE_TEST(a_session_has_settled_when_everything_is_acknowledged),
+        FIXTURE_TEST(a_replaced_session_is_ended),
+        FIXTURE_TEST(a_client_is_told_goodbye_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -162,7 +162,7 @@ static void report(const struct run *run)
     unsigned long long splits = atomic_load(&run->table.store.totals.splits);
     unsigned long long merges = atomic_load(&run->table.store.totals.merges);
 
-    print_message("%s: %llu images accepted (%llu of overflow buckets), %llu rejected, %llu moved;"
+    print_message("%s: %llu images accepted (%llu of overflow pages), %llu rejected, %llu moved;"
                   " %llu extents accepted, %llu rejected; %llu states of whole groups;"
                   " %llu splits, %llu merges; %llu wrong\n",
                   run->table.shape->name, (unsigned long long)total->accepted,
@@ -252,10 +252,10 @@ static void extents_splits_and_merges(void **state)
     assert_true(total.moved > 0);
 }
 
-static void overflow_buckets(void **state)
+static void overflow_pages(void **state)
 {
     const struct torn_shape shape = {
-        .name = "overflow buckets", .bucket_size = 256, .keys = 28, .small_max = 64};
+        .name = "overflow pages", .bucket_size = 256, .keys = 28, .small_max = 64};
     struct torn_counts total;
 
     (void)state;
@@ -271,7 +271,7 @@ int main(void)
         cmocka_unit_test(small_items),
 #ifndef TORN_UNCHECKED
         cmocka_unit_test(extents_splits_and_merges),
-        cmocka_unit_test(overflow_buckets),
+        cmocka_unit_test(overflow_pages),
 #endif
     };
 

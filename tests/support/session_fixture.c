@@ -1,4 +1,4 @@
-#include "tests/support/session_house.h"
+#include "tests/support/session_fixture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,7 +25,7 @@ static int fake_post_send(struct okv_conn *conn, uint32_t length, uint32_t immed
     struct client *client = client_of(conn);
 
     assert_false(client->closed);
-    assert_in_range(client->posted, 0, HOUSE_POSTED - 1);
+    assert_in_range(client->posted, 0, FIXTURE_POSTED - 1);
     assert_int_equal(
         okv_reply_decode(immediate, client->out, length, &client->replies[client->posted++]), 0);
     return 0;
@@ -79,63 +79,63 @@ static const struct okv_transport_ops OPS = {
     .rendezvous = fake_rendezvous,
 };
 
-void house_open(struct house *house, unsigned number, uint8_t id, uint64_t resume)
+void fixture_open(struct fixture *fixture, unsigned number, uint8_t id, uint64_t resume)
 {
-    struct client *client = &house->clients[number];
+    struct client *client = &fixture->clients[number];
     uint32_t admission_index;
 
     *client = (struct client){.conn = {.ops = &OPS}};
     client->session =
-        server_core_session(&house->core, number + 1, id, resume, HOUSE_REQUEST_SLOTS);
+        server_core_session(&fixture->core, number + 1, id, resume, FIXTURE_REQUEST_SLOTS);
     client->conn.user = client->session;
     assert_int_equal(
-        okv_admission_admit(&house->core.server->admission, "", NULL, &admission_index), 0);
+        okv_admission_admit(&fixture->core.server->admission, "", NULL, &admission_index), 0);
     client->session->admission_index = admission_index;
-    atomic_fetch_add(&house->worker.sessions.clients[0], 1);
-    okv_session_opened(&house->worker.sessions, &client->conn);
+    atomic_fetch_add(&fixture->worker.sessions.clients[0], 1);
+    okv_session_opened(&fixture->worker.sessions, &client->conn);
 }
 
-int house_setup(void **state)
+int fixture_setup(void **state)
 {
     static const struct okv_store_params params = {.length = UINT64_C(1) << 20, .max_value = 1000};
-    struct house *house = calloc(1, sizeof *house);
+    struct fixture *fixture = calloc(1, sizeof *fixture);
 
-    assert_non_null(house);
-    server_core_open(&house->core, &params);
-    struct okv_server *server = house->core.server;
+    assert_non_null(fixture);
+    server_core_open(&fixture->core, &params);
+    struct okv_server *server = fixture->core.server;
     server->limits =
-        (struct okv_message_limits){.slot_size = HOUSE_SLOT, .credits = HOUSE_REQUEST_SLOTS};
+        (struct okv_message_limits){.slot_size = FIXTURE_SLOT, .credits = FIXTURE_REQUEST_SLOTS};
     server->config.workers = 1;
     server->config.keepalive_ms = 6000;
     assert_int_equal(okv_admission_init(&server->admission, 10, 0), 0);
-    assert_int_equal(okv_worker_init(&house->worker, server, NULL), 0);
-    house->worker.sessions.pass = 1;
+    assert_int_equal(okv_worker_init(&fixture->worker, server, NULL), 0);
+    fixture->worker.sessions.pass = 1;
     for (unsigned i = 0; i < 2; i++)
-        house_open(house, i, (uint8_t)(i + 1), 0);
-    *state = house;
+        fixture_open(fixture, i, (uint8_t)(i + 1), 0);
+    *state = fixture;
     return 0;
 }
 
-int house_teardown(void **state)
+int fixture_teardown(void **state)
 {
-    struct house *house = *state;
+    struct fixture *fixture = *state;
 
     for (unsigned i = 0; i < 2; i++)
-        if (!house->clients[i].destroyed)
-            okv_session_closed(&house->worker.sessions, house->clients[i].session,
+        if (!fixture->clients[i].destroyed)
+            okv_session_closed(&fixture->worker.sessions, fixture->clients[i].session,
                                OKV_EDISCONNECTED);
-    assert_int_equal(atomic_load(&house->core.server->stats.sessions), 0);
-    assert_int_equal(atomic_load(&house->core.server->stats.credits_granted), 0);
-    assert_int_equal(atomic_load(&house->core.server->stats.requests_waiting), 0);
-    okv_worker_fini(&house->worker);
-    okv_admission_fini(&house->core.server->admission);
-    server_core_close(&house->core);
-    free(house);
+    assert_int_equal(atomic_load(&fixture->core.server->stats.sessions), 0);
+    assert_int_equal(atomic_load(&fixture->core.server->stats.credits_granted), 0);
+    assert_int_equal(atomic_load(&fixture->core.server->stats.requests_waiting), 0);
+    okv_worker_fini(&fixture->worker);
+    okv_admission_fini(&fixture->core.server->admission);
+    server_core_close(&fixture->core);
+    free(fixture);
     return 0;
 }
 
-void house_arrive_as(struct house *house, struct client *client,
-                     const struct okv_request_message *request)
+void fixture_arrive_as(struct fixture *fixture, struct client *client,
+                       const struct okv_request_message *request)
 {
     struct okv_event *event = &client->events[client->count];
 
@@ -148,12 +148,12 @@ void house_arrive_as(struct house *house, struct client *client,
         .length = okv_request_encode(request, client->messages[client->count]),
     };
     client->count++;
-    if (!okv_session_receive(&house->worker.sessions, client->session, event))
+    if (!okv_session_receive(&fixture->worker.sessions, client->session, event))
         client->released++;
 }
 
-void house_arrive(struct house *house, struct client *client, unsigned opcode,
-                  uint16_t request_slot, uint64_t sequence)
+void fixture_arrive(struct fixture *fixture, struct client *client, unsigned opcode,
+                    uint16_t request_slot, uint64_t sequence)
 {
     const struct okv_request_message request = {
         .opcode = opcode,
@@ -164,21 +164,21 @@ void house_arrive(struct house *house, struct client *client, unsigned opcode,
         .key_length = opcode != OKV_OP_PING && opcode != OKV_OP_GOODBYE,
     };
 
-    house_arrive_as(house, client, &request);
+    fixture_arrive_as(fixture, client, &request);
 }
 
-unsigned house_next_pass(struct house *house)
+unsigned fixture_next_pass(struct fixture *fixture)
 {
     struct okv_session *session, *first = NULL;
     unsigned done = 0;
 
-    while ((session = TAILQ_FIRST(&house->worker.sessions.unflushed)))
-        okv_sessions_flush(&house->worker.sessions, session);
-    house->worker.sessions.pass++;
-    while ((session = TAILQ_FIRST(&house->worker.sessions.ready)) && session != first) {
-        TAILQ_REMOVE(&house->worker.sessions.ready, session, in_ready);
+    while ((session = TAILQ_FIRST(&fixture->worker.sessions.unflushed)))
+        okv_sessions_flush(&fixture->worker.sessions, session);
+    fixture->worker.sessions.pass++;
+    while ((session = TAILQ_FIRST(&fixture->worker.sessions.ready)) && session != first) {
+        TAILQ_REMOVE(&fixture->worker.sessions.ready, session, in_ready);
         session->is_ready = false;
-        done += okv_session_run_ready(&house->worker.sessions, session);
+        done += okv_session_run_ready(&fixture->worker.sessions, session);
         first = first ? first : session;
     }
     return done;

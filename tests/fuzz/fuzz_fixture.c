@@ -1,4 +1,4 @@
-#include "tests/fuzz/fuzz_house.h"
+#include "tests/fuzz/fuzz_fixture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,14 +12,15 @@ enum { LISTENER_FD = 1000, ENDPOINT_FD = 1001 };
 #define LATE 'x'
 
 /* Threads begin without a context. */
-static struct house *world;
+static struct fixture *world;
 static const struct okv_transport_ops ops;
 
-static struct house_connection *of_conn(struct okv_conn *conn)
+static struct fixture_connection *of_conn(struct okv_conn *conn)
 {
-    struct house_connection *c = (struct house_connection *)conn;
+    struct fixture_connection *c = (struct fixture_connection *)conn;
 
-    FUZZ_CHECK(c >= world->connections && c < world->connections + HOUSE_CONNECTIONS && c->in_use);
+    FUZZ_CHECK(c >= world->connections && c < world->connections + FIXTURE_CONNECTIONS &&
+               c->in_use);
     return c;
 }
 
@@ -28,21 +29,21 @@ static struct house_connection *of_conn(struct okv_conn *conn)
 void fuzz_thread_begin(void *(*run)(void *), void *user)
 {
     FUZZ_CHECK(world->task_count < 2);
-    world->tasks[world->task_count++] = (struct house_task){.run = run, .user = user};
+    world->tasks[world->task_count++] = (struct fixture_task){.run = run, .user = user};
 }
 
 static bool is_ready(void *context, int fd)
 {
-    struct house *house = context;
-    bool woken = house->woken;
+    struct fixture *fixture = context;
+    bool woken = fixture->woken;
 
     if (fd == LISTENER_FD)
-        return house->has_request;
+        return fixture->has_request;
     if (fd == ENDPOINT_FD)
-        return !house->ended;
-    if (house->accepting) /* what ends the acceptor */
-        return !house->has_request;
-    house->woken = false;
+        return !fixture->ended;
+    if (fixture->accepting) /* what ends the acceptor */
+        return !fixture->has_request;
+    fixture->woken = false;
     return woken;
 }
 
@@ -64,29 +65,29 @@ static unsigned id_of(const struct okv_hello *hello)
 
     for (unsigned i = 1; i < OKV_CLIENT_ID_SIZE; i++)
         if (hello->client_id[i] != hello->client_id[0])
-            return HOUSE_IDS;
-    return id < HOUSE_IDS ? id : HOUSE_IDS;
+            return FIXTURE_IDS;
+    return id < FIXTURE_IDS ? id : FIXTURE_IDS;
 }
 
 static void replace(unsigned id)
 {
-    for (unsigned i = 0; i < HOUSE_CONNECTIONS; i++)
-        if (id < HOUSE_IDS && world->connections[i].in_use && world->connections[i].id == id)
+    for (unsigned i = 0; i < FIXTURE_CONNECTIONS; i++)
+        if (id < FIXTURE_IDS && world->connections[i].in_use && world->connections[i].id == id)
             world->connections[i].replaced = true;
 }
 
 /* What the welcome says is so. */
-static void meet(struct house_connection *c, const struct okv_session *session,
+static void meet(struct fixture_connection *c, const struct okv_session *session,
                  const struct okv_welcome_fields *welcome)
 {
-    struct house_client *client = &world->clients[c->id];
+    struct fixture_client *client = &world->clients[c->id];
 
     FUZZ_CHECK(welcome->session_id > world->session && welcome->session_id == session->id);
-    FUZZ_CHECK(welcome->credits == session->request_slots &&
-               welcome->credits <= HOUSE_REQUEST_SLOTS);
     c->request_slot_count = welcome->credits;
+    FUZZ_CHECK(welcome->credits == session->request_slots);
+    FUZZ_CHECK(welcome->credits <= FIXTURE_REQUEST_SLOTS);
     world->session = welcome->session_id;
-    if (c->id == HOUSE_IDS)
+    if (c->id == FIXTURE_IDS)
         return;
     client->session = welcome->session_id;
     if (welcome->resumed)
@@ -98,20 +99,20 @@ static void meet(struct house_connection *c, const struct okv_session *session,
 static int transport_accept(struct okv_request *request, struct okv_endpoint *endpoint, void *user,
                             const uint8_t *welcome, size_t length)
 {
-    struct house_connection *c = world->connections;
+    struct fixture_connection *c = world->connections;
     struct okv_welcome_fields fields;
     struct okv_hello hello;
 
     FUZZ_CHECK(okv_hello_decode(request->hello, request->hello_length, &hello) == 0);
     FUZZ_CHECK(length <= OKV_WELCOME_MAX && okv_welcome_decode(welcome, length, &fields) == 0);
-    while (c < world->connections + HOUSE_CONNECTIONS && c->in_use)
+    while (c < world->connections + FIXTURE_CONNECTIONS && c->in_use)
         c++;
-    if (c == world->connections + HOUSE_CONNECTIONS)
+    if (c == world->connections + FIXTURE_CONNECTIONS)
         return OKV_EAGAIN;
     if (fuzz_rarely(world->input, 32))
         return OKV_EIO;
     replace(id_of(&hello));
-    *c = (struct house_connection){
+    *c = (struct fixture_connection){
         .base = {.ops = &ops, .endpoint = endpoint, .user = user, .slot_size = hello.slot_size},
         .in_use = true,
         .id = id_of(&hello),
@@ -128,27 +129,28 @@ static void transport_reject(struct okv_request *request, const uint8_t *reason,
     FUZZ_CHECK(okv_reject_decode(reason, length, &reject) == 0);
 }
 
-void house_connect(struct house *house, const uint8_t *hello, size_t length, const char *address)
+void fixture_connect(struct fixture *fixture, const uint8_t *hello, size_t length,
+                     const char *address)
 {
     uint8_t *bytes = malloc(length ? length : 1);
 
     FUZZ_CHECK(bytes);
     if (length)
         memcpy(bytes, hello, length);
-    house->request =
-        (struct okv_request){.listener = &house->listener, .hello = bytes, .hello_length = length};
-    snprintf(house->request.address, sizeof house->request.address, "%s", address);
-    house->has_request = house->accepting = true;
-    house->tasks[0].run(house->tasks[0].user);
-    house->accepting = false;
+    fixture->request = (struct okv_request){
+        .listener = &fixture->listener, .hello = bytes, .hello_length = length};
+    snprintf(fixture->request.address, sizeof fixture->request.address, "%s", address);
+    fixture->has_request = fixture->accepting = true;
+    fixture->tasks[0].run(fixture->tasks[0].user);
+    fixture->accepting = false;
     free(bytes);
-    FUZZ_CHECK(okv_reply_caches_count(&house->core.server->reply_caches) <= HOUSE_REPLY_CACHES &&
-               house->core.server->admission.clients <= HOUSE_CLIENTS_MAX);
+    FUZZ_CHECK(fixture->core.server->admission.clients <= FIXTURE_CLIENTS_MAX);
+    FUZZ_CHECK(okv_reply_caches_count(&fixture->core.server->reply_caches) <= FIXTURE_REPLY_CACHES);
 }
 
 /* ---- the end of a connection ---- */
 
-void house_break(struct house_connection *c, int status)
+void fixture_break(struct fixture_connection *c, int status)
 {
     if (c->ended)
         return;
@@ -157,40 +159,40 @@ void house_break(struct house_connection *c, int status)
 }
 
 /* Writes too late get no answer; of other clients it is not known which those are. */
-static bool is_owed(const struct house_connection *c, uint16_t number)
+static bool is_owed(const struct fixture_connection *c, uint16_t number)
 {
-    const struct house_request_slot *request_slot = &c->request_slots[number];
+    const struct fixture_request_slot *request_slot = &c->request_slots[number];
     const struct okv_request_message *request = &request_slot->request;
     return request_slot->busy &&
            (!okv_reply_cache_is_write(request->opcode) ||
-            (c->id < HOUSE_HONEST && request->sequence > world->clients[c->id].answered[number]));
+            (c->id < FIXTURE_HONEST && request->sequence > world->clients[c->id].answered[number]));
 }
 
 /* A server that ends without haste has answered all that it got. */
-static void check_all_answered(const struct house_connection *c)
+static void check_all_answered(const struct fixture_connection *c)
 {
     bool is_apart = c->replaced || c->ended || c->may_end || c->wrong;
 
-    for (uint16_t i = 0; i < HOUSE_REQUEST_SLOTS && world->in_time && !is_apart; i++)
+    for (uint16_t i = 0; i < FIXTURE_REQUEST_SLOTS && world->in_time && !is_apart; i++)
         FUZZ_CHECK(!is_owed(c, i));
 }
 
 static void transport_close(struct okv_conn *conn)
 {
-    struct house_connection *c = of_conn(conn);
+    struct fixture_connection *c = of_conn(conn);
 
     FUZZ_CHECK(!c->closed);
     check_all_answered(c);
     c->closed = true;
-    house_break(c, OKV_EDISCONNECTED);
+    fixture_break(c, OKV_EDISCONNECTED);
 }
 
-bool house_flush_next(struct house_connection *c, struct okv_event *event)
+bool fixture_flush_next(struct fixture_connection *c, struct okv_event *event)
 {
     if (!c->in_use || !c->opened || !c->ended || c->finished)
         return false;
     if (c->rendezvous_count > 0) {
-        house_rendezvous_end(world, c, 0, OKV_EDISCONNECTED, event);
+        fixture_rendezvous_end(world, c, 0, OKV_EDISCONNECTED, event);
         return true;
     }
     *event = (struct okv_event){.type = OKV_EVENT_CLOSED, .status = c->status, .conn = &c->base};
@@ -198,19 +200,19 @@ bool house_flush_next(struct house_connection *c, struct okv_event *event)
     return true;
 }
 
-static void request_slot_free(struct house_request_slot *request_slot)
+static void request_slot_free(struct fixture_request_slot *request_slot)
 {
     free(request_slot->bytes);
-    *request_slot = (struct house_request_slot){.busy = false};
+    *request_slot = (struct fixture_request_slot){.busy = false};
 }
 
 static void transport_conn_destroy(struct okv_conn *conn)
 {
-    struct house_connection *c = of_conn(conn);
+    struct fixture_connection *c = of_conn(conn);
 
     FUZZ_CHECK(c->finished && c->rendezvous_count == 0);
     FUZZ_CHECK(c->held == 0);
-    for (unsigned i = 0; i < HOUSE_REQUEST_SLOTS; i++)
+    for (unsigned i = 0; i < FIXTURE_REQUEST_SLOTS; i++)
         request_slot_free(&c->request_slots[i]);
     free(c->out);
     c->in_use = false;
@@ -219,10 +221,10 @@ static void transport_conn_destroy(struct okv_conn *conn)
 /* ---- messages of clients ---- */
 
 /* Remembers what is to be answered. Returns whether it may end the connection. */
-static bool request_slot_fill(struct house_request_slot *request_slot, uint32_t immediate,
+static bool request_slot_fill(struct fixture_request_slot *request_slot, uint32_t immediate,
                               const uint8_t *bytes, uint32_t length)
 {
-    *request_slot = (struct house_request_slot){.busy = true, .batch = world->batch};
+    *request_slot = (struct fixture_request_slot){.busy = true, .batch = world->batch};
     request_slot->bytes = malloc(length ? length : 1);
     FUZZ_CHECK(request_slot->bytes);
     memcpy(request_slot->bytes, bytes, length);
@@ -234,19 +236,17 @@ static bool request_slot_fill(struct house_request_slot *request_slot, uint32_t 
             request_slot->request.value_length % 8 != 0);
 }
 
-void house_send(struct house_connection *c, uint32_t immediate, bool has_immediate, uint8_t *bytes,
-                uint32_t length, struct okv_event *event)
+void fixture_send(struct fixture_connection *c, uint32_t immediate, bool has_immediate,
+                  uint8_t *bytes, uint32_t length, struct okv_event *event)
 {
     uint16_t number = okv_immediate_slot(immediate);
 
-    *event = (struct okv_event){
-        .type = OKV_EVENT_RECV,
-        .conn = &c->base,
-        .immediate = immediate,
-        .has_immediate = has_immediate,
-        .data = bytes,
-        .length = length,
-    };
+    *event = (struct okv_event){.type = OKV_EVENT_RECV,
+                                .conn = &c->base,
+                                .immediate = immediate,
+                                .has_immediate = has_immediate,
+                                .data = bytes,
+                                .length = length};
     c->held++;
     if (number < c->request_slot_count && c->request_slots[number].busy && !is_owed(c, number))
         c->unsure = c->may_end = true; /* it may have been too late, and left without a word */
@@ -259,7 +259,7 @@ void house_send(struct house_connection *c, uint32_t immediate, bool has_immedia
 
 static void transport_recv_release(struct okv_endpoint *endpoint, const struct okv_event *event)
 {
-    struct house_connection *c = of_conn(event->conn);
+    struct fixture_connection *c = of_conn(event->conn);
 
     FUZZ_CHECK(endpoint == &world->endpoint && c->held > 0);
     c->held--;
@@ -270,7 +270,7 @@ static void transport_recv_release(struct okv_endpoint *endpoint, const struct o
 
 static uint8_t *transport_send_buffer(struct okv_conn *conn)
 {
-    struct house_connection *c = of_conn(conn);
+    struct fixture_connection *c = of_conn(conn);
 
     if (c->no_buffers && !c->out)
         return NULL;
@@ -295,8 +295,8 @@ static void check_put(const struct okv_request_message *request,
 }
 
 /* Of a client whose sequences are known. */
-static void check_write(const struct house_client *client,
-                        const struct house_request_slot *request_slot,
+static void check_write(const struct fixture_client *client,
+                        const struct fixture_request_slot *request_slot,
                         const struct okv_reply_message *reply)
 {
     const struct okv_request_message *request = &request_slot->request;
@@ -312,9 +312,9 @@ static void check_write(const struct house_client *client,
         check_put(request, reply);
 }
 
-static void note_answered(const struct house_connection *c, const struct okv_reply_message *reply)
+static void note_answered(const struct fixture_connection *c, const struct okv_reply_message *reply)
 {
-    if (c->id == HOUSE_IDS || reply->slot >= HOUSE_REQUEST_SLOTS ||
+    if (c->id == FIXTURE_IDS || reply->slot >= FIXTURE_REQUEST_SLOTS ||
         !okv_reply_cache_is_write(reply->opcode))
         return;
     uint64_t *answered = &world->clients[c->id].answered[reply->slot];
@@ -322,10 +322,10 @@ static void note_answered(const struct house_connection *c, const struct okv_rep
         *answered = reply->sequence;
 }
 
-static void check_reply(struct house_connection *c, const struct okv_reply_message *reply)
+static void check_reply(struct fixture_connection *c, const struct okv_reply_message *reply)
 {
     FUZZ_CHECK(reply->slot < c->request_slot_count);
-    struct house_request_slot *request_slot = &c->request_slots[reply->slot];
+    struct fixture_request_slot *request_slot = &c->request_slots[reply->slot];
     bool is_write = okv_reply_cache_is_write(request_slot->request.opcode);
 
     FUZZ_CHECK(!c->replaced);
@@ -334,7 +334,7 @@ static void check_reply(struct house_connection *c, const struct okv_reply_messa
     FUZZ_CHECK(reply->status != OKV_ECORRUPT && reply->sequence == request_slot->request.sequence);
     FUZZ_CHECK(!request_slot->unsupported || reply->status == OKV_EUNSUPPORTED);
     FUZZ_CHECK(is_write || reply->opcode == request_slot->request.opcode);
-    if (c->id < HOUSE_HONEST && is_write)
+    if (c->id < FIXTURE_HONEST && is_write)
         check_write(&world->clients[c->id], request_slot, reply);
     note_answered(c, reply);
     request_slot_free(request_slot);
@@ -342,7 +342,7 @@ static void check_reply(struct house_connection *c, const struct okv_reply_messa
 
 static int transport_post_send(struct okv_conn *conn, uint32_t length, uint32_t immediate)
 {
-    struct house_connection *c = of_conn(conn);
+    struct fixture_connection *c = of_conn(conn);
     struct okv_reply_message reply;
 
     FUZZ_CHECK(c->out && !c->closed && length <= OKV_SLOT_SIZE_DEFAULT);
@@ -381,10 +381,10 @@ static int transport_heartbeat(struct okv_conn *conn)
 
 static int transport_rendezvous(struct okv_conn *conn, const struct okv_rendezvous *rendezvous)
 {
-    struct house_connection *c = of_conn(conn);
+    struct fixture_connection *c = of_conn(conn);
 
     FUZZ_CHECK(!c->closed && c->rendezvous_count < OKV_RENDEZVOUS_MAX);
-    FUZZ_CHECK(okv_range_inside(rendezvous->offset, rendezvous->length, HOUSE_REGION));
+    FUZZ_CHECK(okv_range_inside(rendezvous->offset, rendezvous->length, FIXTURE_REGION));
     if (c->ended)
         return OKV_EDISCONNECTED;
     if (fuzz_rarely(world->input, 8))
@@ -393,8 +393,8 @@ static int transport_rendezvous(struct okv_conn *conn, const struct okv_rendezvo
     return 0;
 }
 
-void house_rendezvous_end(struct house *house, struct house_connection *c, unsigned which,
-                          int status, struct okv_event *event)
+void fixture_rendezvous_end(struct fixture *fixture, struct fixture_connection *c, unsigned which,
+                            int status, struct okv_event *event)
 {
     const struct okv_rendezvous rendezvous = c->rendezvous_reads[which];
     const struct okv_session *session = c->base.user;
@@ -408,10 +408,10 @@ void house_rendezvous_end(struct house *house, struct house_connection *c, unsig
                                 .cookie = rendezvous.cookie};
     if (status)
         return;
-    memset((uint8_t *)house->core.server->region.base + rendezvous.offset,
+    memset((uint8_t *)fixture->core.server->region.base + rendezvous.offset,
            c->replaced || c->wrong ? LATE : 'p', rendezvous.length);
-    uint64_t *answered = &house->clients[c->id < HOUSE_IDS ? c->id : 0].answered[0];
-    if (c->id < HOUSE_IDS && request->sequence > answered[request->slot])
+    uint64_t *answered = &fixture->clients[c->id < FIXTURE_IDS ? c->id : 0].answered[0];
+    if (c->id < FIXTURE_IDS && request->sequence > answered[request->slot])
         answered[request->slot] = request->sequence;
 }
 
@@ -422,7 +422,7 @@ static int transport_endpoint_create(struct okv_listener *listener,
                                      struct okv_endpoint **out, struct okv_diag *diag)
 {
     (void)listener, (void)limits, (void)diag;
-    FUZZ_CHECK(max_conns > HOUSE_CLIENTS_MAX);
+    FUZZ_CHECK(max_conns > FIXTURE_CLIENTS_MAX);
     *out = &world->endpoint;
     return 0;
 }
@@ -439,23 +439,23 @@ static int transport_arm(struct okv_endpoint *endpoint)
 }
 
 /* The input has ended: so does the server, and every connection that it ends. */
-static int finish(struct house *house, struct okv_event *events, int max)
+static int finish(struct fixture *fixture, struct okv_event *events, int max)
 {
     int n = 0;
 
-    bool stopping = atomic_exchange(&house->core.server->stopping, true);
-    if (!house->ended)
-        house->woken = true;
-    house->in_time |= !stopping;
-    house->ended = true;
-    for (unsigned i = 0; i < HOUSE_CONNECTIONS; i++) {
-        struct house_connection *c = &house->connections[i];
+    bool stopping = atomic_exchange(&fixture->core.server->stopping, true);
+    if (!fixture->ended)
+        fixture->woken = true;
+    fixture->in_time |= !stopping;
+    fixture->ended = true;
+    for (unsigned i = 0; i < FIXTURE_CONNECTIONS; i++) {
+        struct fixture_connection *c = &fixture->connections[i];
         c->no_buffers = false;
         c->base.unacknowledged = 0;
         c->base.acknowledged++;
         while (n < max && c->in_use && !c->ended && c->rendezvous_count > 0)
-            house_rendezvous_end(house, c, 0, 0, &events[n++]);
-        while (n < max && house_flush_next(c, &events[n]))
+            fixture_rendezvous_end(fixture, c, 0, 0, &events[n++]);
+        while (n < max && fixture_flush_next(c, &events[n]))
             n++;
     }
     return n;
@@ -463,22 +463,22 @@ static int finish(struct house *house, struct okv_event *events, int max)
 
 static int transport_poll(struct okv_endpoint *endpoint, struct okv_event *events, int max)
 {
-    struct house *house = world;
+    struct fixture *fixture = world;
     int n = 0;
 
-    FUZZ_CHECK(endpoint == &house->endpoint);
-    house->batch++;
-    for (unsigned i = 0; i < HOUSE_CONNECTIONS; i++) {
-        struct house_connection *c = &house->connections[i];
+    FUZZ_CHECK(endpoint == &fixture->endpoint);
+    fixture->batch++;
+    for (unsigned i = 0; i < FIXTURE_CONNECTIONS; i++) {
+        struct fixture_connection *c = &fixture->connections[i];
         FUZZ_CHECK(!c->in_use || !c->wrong || c->ended);
         if (!c->in_use || c->opened || n == max)
             continue;
         c->opened = true;
         events[n++] = (struct okv_event){.type = OKV_EVENT_OPENED, .conn = &c->base};
     }
-    if (house->input->left == 0)
-        return n + finish(house, events + n, max - n);
-    return n + house_act(house, events + n, max - n);
+    if (fixture->input->left == 0)
+        return n + finish(fixture, events + n, max - n);
+    return n + fixture_act(fixture, events + n, max - n);
 }
 
 static const struct okv_transport_ops ops = {
@@ -500,59 +500,58 @@ static const struct okv_transport_ops ops = {
     .arm = transport_arm,
 };
 
-/* ---- the house ---- */
+/* ---- begin and end ---- */
 
-void house_open(struct house *house, struct fuzz_input *input,
-                const struct okv_store_params *params)
+void fixture_open(struct fixture *fixture, struct fuzz_input *input,
+                  const struct okv_store_params *params)
 {
-    memset(house, 0, sizeof *house);
-    world = house;
-    house->input = input;
-    fuzz_time_begin(is_ready, house);
-    server_core_open(&house->core, params);
-    struct okv_server *server = house->core.server;
+    memset(fixture, 0, sizeof *fixture);
+    world = fixture;
+    fixture->input = input;
+    fuzz_time_begin(is_ready, fixture);
+    server_core_open(&fixture->core, params);
+    struct okv_server *server = fixture->core.server;
     okv_reply_caches_fini(&server->reply_caches);
-    FUZZ_CHECK(okv_reply_caches_init(&server->reply_caches, HOUSE_REPLY_CACHES, 1000, 7) == 0);
-    FUZZ_CHECK(okv_admission_init(&server->admission, HOUSE_CLIENTS_MAX, 2) == 0);
+    FUZZ_CHECK(okv_reply_caches_init(&server->reply_caches, FIXTURE_REPLY_CACHES, 1000, 7) == 0);
+    FUZZ_CHECK(okv_admission_init(&server->admission, FIXTURE_CLIENTS_MAX, 2) == 0);
     server->limits = (struct okv_message_limits){.slot_size = OKV_SLOT_SIZE_DEFAULT,
-                                                 .credits = HOUSE_REQUEST_SLOTS};
+                                                 .credits = FIXTURE_REQUEST_SLOTS};
     server->config.workers = 1;
-    server->config.max_clients = HOUSE_CLIENTS_MAX;
+    server->config.max_clients = FIXTURE_CLIENTS_MAX;
     server->config.keepalive_ms = 600;
     server->config.idle_s = 5;
     server->config.remember_s = 1;
     server->config.drain_ms = 200;
-    server->workers = &house->worker;
-    house->endpoint = (struct okv_endpoint){.ops = &ops, .fd = ENDPOINT_FD};
-    house->listener = (struct okv_listener){.ops = &ops, .fd = LISTENER_FD};
-    server->listeners[0] = &house->listener;
+    server->workers = &fixture->worker;
+    fixture->endpoint = (struct okv_endpoint){.ops = &ops, .fd = ENDPOINT_FD};
+    fixture->listener = (struct okv_listener){.ops = &ops, .fd = LISTENER_FD};
+    server->listeners[0] = &fixture->listener;
     server->listener_count = 1;
-    FUZZ_CHECK(okv_worker_init(&house->worker, server, NULL) == 0);
-    FUZZ_CHECK(okv_acceptor_start(&house->acceptor, server) == 0);
-    FUZZ_CHECK(okv_worker_start(&house->worker) == 0);
+    FUZZ_CHECK(okv_worker_init(&fixture->worker, server, NULL) == 0);
+    FUZZ_CHECK(okv_acceptor_start(&fixture->acceptor, server) == 0);
+    FUZZ_CHECK(okv_worker_start(&fixture->worker) == 0);
 }
 
 static void check_applied_once(void *context, const struct okv_entry *entry)
 {
     (void)context;
     FUZZ_CHECK(entry->value_length == 0 || *(const uint8_t *)entry->value != LATE);
-    if (entry->key_length > strlen(HOUSE_ONCE) &&
-        memcmp(entry->key, HOUSE_ONCE, strlen(HOUSE_ONCE)) == 0)
+    if (entry->key_length > strlen(FIXTURE_ONCE) &&
+        memcmp(entry->key, FIXTURE_ONCE, strlen(FIXTURE_ONCE)) == 0)
         FUZZ_CHECK(entry->value_length == 1 && *(const uint8_t *)entry->value == '1');
 }
 
-void house_audit(struct house *house)
+void fixture_audit(struct fixture *fixture)
 {
-    struct okv_store *store = &house->core.server->store;
+    struct okv_store *store = &fixture->core.server->store;
     struct store_audit found;
     unsigned rendezvous_reads = 0;
 
-    for (unsigned i = 0; i < HOUSE_CONNECTIONS; i++) {
-        const struct house_connection *c = &house->connections[i];
-        rendezvous_reads +=
-            c->in_use ? ((const struct okv_session *)c->base.user)->rendezvous_count : 0;
-    }
-    store_audit_run(house->core.server->region.base, HOUSE_REGION, store->table.inline_max,
+    for (const struct fixture_connection *c = fixture->connections;
+         c < fixture->connections + FIXTURE_CONNECTIONS; c++)
+        if (c->in_use)
+            rendezvous_reads += ((const struct okv_session *)c->base.user)->rendezvous_count;
+    store_audit_run(fixture->core.server->region.base, FIXTURE_REGION, store->table.inline_max,
                     check_applied_once, NULL, &found);
     FUZZ_CHECK(found.items == atomic_load(&store->totals.items));
     FUZZ_CHECK(found.user_bytes == atomic_load(&store->totals.user_bytes));
@@ -575,26 +574,26 @@ static uint64_t count_closed(struct okv_stats *stats)
     return total;
 }
 
-void house_run(struct house *house)
+void fixture_run(struct fixture *fixture)
 {
-    struct okv_stats *stats = &house->core.server->stats;
+    const struct okv_server *server = fixture->core.server;
+    struct okv_stats *stats = &fixture->core.server->stats;
 
-    house->tasks[1].run(house->tasks[1].user);
-    okv_acceptor_stop(&house->acceptor);
-    okv_worker_fini(&house->worker);
-    for (unsigned i = 0; i < HOUSE_CONNECTIONS; i++)
-        FUZZ_CHECK(!house->connections[i].in_use);
+    fixture->tasks[1].run(fixture->tasks[1].user);
+    okv_acceptor_stop(&fixture->acceptor);
+    okv_worker_fini(&fixture->worker);
+    for (unsigned i = 0; i < FIXTURE_CONNECTIONS; i++)
+        FUZZ_CHECK(!fixture->connections[i].in_use);
     FUZZ_CHECK(atomic_load(&stats->sessions) == 0 && atomic_load(&stats->credits_granted) == 0 &&
                atomic_load(&stats->requests_waiting) == 0);
     FUZZ_CHECK(atomic_load(&stats->sessions_total) == count_closed(stats));
-    FUZZ_CHECK(house->core.server->admission.clients == 0 &&
-               house->worker.sessions.clients[0] == 0);
-    house_audit(house);
+    FUZZ_CHECK(server->admission.clients == 0 && fixture->worker.sessions.clients[0] == 0);
+    fixture_audit(fixture);
 }
 
-void house_close(struct house *house)
+void fixture_close(struct fixture *fixture)
 {
-    okv_admission_fini(&house->core.server->admission);
-    server_core_close(&house->core);
+    okv_admission_fini(&fixture->core.server->admission);
+    server_core_close(&fixture->core);
     fuzz_time_end();
 }
