@@ -287,6 +287,12 @@ static void doubtful_images_are_refused(void **state)
     from[sizeof(struct okv_wire_bucket)] |= OKV_ENTRY_RESERVED;
     assert_false(bump_for(image, from, "delta", &cursor));
 
+    const struct okv_entry twice[] = {inline_entry("beta", "1", VERSION),
+                                      inline_entry("beta", "2", VERSION)};
+    build(from, twice, 2);
+    assert_false(bump_for(image, from, "beta", &cursor));
+    assert_true(bump_for(image, from, "zeta", &cursor));
+
     const struct okv_entry older = inline_entry("zeta", "six", VERSION);
     build(from, &older, 1);
     uint32_t used = okv_bucket_used(from);

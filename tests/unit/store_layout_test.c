@@ -62,11 +62,11 @@ static uint64_t extent_of(struct store_region *region, const char *key)
     return found.extent;
 }
 
-static int append(struct store_region *region, const uint8_t *value, uint32_t size,
+static int append(struct store_region *region, const char *key, uint32_t size,
                   struct okv_store_outcome *outcome)
 {
     const struct okv_store_write write = {
-        .key = "k", .key_length = 1, .value = value, .value_length = size};
+        .key = key, .key_length = (uint32_t)strlen(key), .value = bytes, .value_length = size};
 
     return okv_store_append(&region->store, &region->work, &write, outcome);
 }
@@ -172,6 +172,46 @@ static void a_bucket_has_a_limit(void **state)
     store_region_close(&region);
 }
 
+/* Puts items of this size into bucket 0 until one does not fit. Returns how many; `key` gets the
+ * last one that did. */
+static unsigned fill_bucket(struct store_region *region, uint32_t size, unsigned *number,
+                            char key[24])
+{
+    char next[24];
+
+    for (unsigned n = 0;; n++) {
+        store_region_key(region, 6, number, next);
+        int rc = put_size(region, next, size, NULL);
+        if (rc) {
+            assert_int_equal(rc, OKV_EFULL);
+            return n;
+        }
+        strcpy(key, next);
+    }
+}
+
+/* The value gets too long to be inline, but in a full bucket there is no place for its reference:
+ * the extent that was made for both is given back. */
+static void a_refused_append_gives_its_extent_back(void **state)
+{
+    struct store_region region;
+    struct store_audit before, after;
+    struct okv_store_outcome outcome;
+    unsigned number = 0;
+    char key[24];
+
+    (void)state;
+    store_region_open(&region, &fixed);
+    assert_true(fill_bucket(&region, 110, &number, key) > 0);
+    assert_true(fill_bucket(&region, 1, &number, key) > 0);
+    assert_int_equal(extent_of(&region, key), 0);
+    store_region_audit(&region, NULL, NULL, &before);
+    assert_int_equal(append(&region, key, OKV_BUCKET_SIZE_MAX, &outcome), OKV_EFULL);
+    store_region_audit(&region, NULL, NULL, &after);
+    assert_memory_equal(&before, &after, sizeof before);
+    store_region_close(&region);
+}
+
 /* ---- a full region ---- */
 
 static void a_refused_put_changes_nothing(void **state)
@@ -196,7 +236,7 @@ static void a_refused_put_changes_nothing(void **state)
     for (int i = 0; i < 10; i++) {
         assert_int_equal(put_size(&region, "k", VALUE_MAX, &version), OKV_EFULL);
         assert_int_equal(put_size(&region, "other", VALUE_MAX, &version), OKV_EFULL);
-        assert_int_equal(append(&region, bytes, 20000, &outcome), OKV_EFULL);
+        assert_int_equal(append(&region, "k", 20000, &outcome), OKV_EFULL);
         assert_int_equal(outcome.version, 0);
     }
     expect_size(&region, "k", 30000, kept);
@@ -218,6 +258,7 @@ int main(void)
         cmocka_unit_test(large_entries_go_to_extents),
         cmocka_unit_test(the_largest_is_spilled_first_and_returns),
         cmocka_unit_test(a_bucket_has_a_limit),
+        cmocka_unit_test(a_refused_append_gives_its_extent_back),
         cmocka_unit_test(a_refused_put_changes_nothing),
     };
 

@@ -10,8 +10,10 @@
 #include <cmocka.h>
 
 #include "server/store/bucket_image.h"
+#include "server/store/bucket_layout.h"
 #include "server/store/update_in_place.h"
 #include "shared/base/error.h"
+#include "shared/format/hash.h"
 #include "tests/support/store_region.h"
 
 #define BUCKET 512u
@@ -275,6 +277,58 @@ static void a_new_layout_changes_nothing(void **state)
     store_region_close(&region);
 }
 
+/* Two keys of one length in bucket 0 whose hashes have the same tag. */
+static void keys_of_one_tag(const struct store_region *region, char first[24], char second[24])
+{
+    static unsigned number_of[UINT16_MAX + 1]; /* of the key with this tag, or 0 */
+    unsigned number = 1000000;
+    uint16_t tag;
+
+    memset(number_of, 0, sizeof number_of);
+    for (;;) {
+        store_region_key(region, 6, &number, second);
+        tag = okv_hash_tag(okv_hash_key(second, strlen(second), region->store.table.hash_seed));
+        if (number_of[tag] > 0)
+            break;
+        number_of[tag] = number - 1;
+    }
+    snprintf(first, 24, "k%u", number_of[tag]);
+}
+
+/* A reference without its key has a tag only, which is another key's too. */
+static void an_item_of_the_same_tag_is_left_alone(void **state)
+{
+    struct store_region region;
+    struct store_audit audit;
+    struct okv_store_outcome outcome;
+    char first[24], second[24];
+    uint64_t version, other;
+
+    (void)state;
+    store_region_open(&region, &roomy);
+    keys_of_one_tag(&region, first, second);
+    uint32_t length = (uint32_t)strlen(first);
+    assert_int_equal(strlen(second), length);
+    assert_string_not_equal(first, second);
+    assert_true(okv_store_key_goes_to_extent(&region.store.table, length, 4000));
+    assert_int_equal(store_region_put(&region, first, length, bytes, 4000, &version), 0);
+    const struct okv_store_write touched = {
+        .key = second, .key_length = length, .ttl_ms = 1000, .value = "x", .value_length = 1};
+    assert_int_equal(store_region_delete(&region, second, length), OKV_ENOTFOUND);
+    assert_int_equal(okv_store_touch(&region.store, &region.work, &touched, &outcome),
+                     OKV_ENOTFOUND);
+    store_region_expect(&region, first, length, bytes, 4000, version);
+    assert_int_equal(store_region_put(&region, second, length, bytes + 1, 5000, &other), 0);
+    store_region_expect(&region, first, length, bytes, 4000, version);
+    store_region_expect(&region, second, length, bytes + 1, 5000, other);
+    assert_int_equal(store_region_put(&region, first, length, bytes + 2, 6000, &version), 0);
+    store_region_expect(&region, second, length, bytes + 1, 5000, other);
+    assert_int_equal(store_region_delete(&region, second, length), 0);
+    store_region_expect(&region, first, length, bytes + 2, 6000, version);
+    store_region_audit(&region, NULL, NULL, &audit);
+    store_region_close(&region);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -284,6 +338,7 @@ int main(void)
         cmocka_unit_test(the_next_change_removes_expired_items),
         cmocka_unit_test(items_return_inline_when_there_is_room),
         cmocka_unit_test(a_new_layout_changes_nothing),
+        cmocka_unit_test(an_item_of_the_same_tag_is_left_alone),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
