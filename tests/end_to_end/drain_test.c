@@ -197,7 +197,7 @@ static void who_does_not_leave_is_waited_for_no_longer_than_allowed(void **state
 }
 
 /* Not even what it is told: the connection is there and nobody reads from it. */
-static void who_takes_nothing_holds_up_nobody(void **state)
+static void clients_that_read_nothing_do_not_delay_the_end(void **state)
 {
     static const char *const hasty[] = {"--memory",  "16M", "--drain-ms", "300",
                                         "--workers", "3",   NULL};
@@ -218,7 +218,7 @@ static void who_takes_nothing_holds_up_nobody(void **state)
         hostile_leave(&clients[i]);
 }
 
-static void who_gets_no_time_is_told_all_the_same(void **state)
+static void without_time_to_drain_clients_are_told_too(void **state)
 {
     static const char *const abrupt[] = {"--memory", "16M", "--drain-ms", "0", NULL};
     struct server_process server;
@@ -250,8 +250,8 @@ int main(void)
         cmocka_unit_test(requests_after_the_goodbye_are_answered),
         cmocka_unit_test(everybody_is_told_and_waited_for),
         cmocka_unit_test(who_does_not_leave_is_waited_for_no_longer_than_allowed),
-        cmocka_unit_test(who_takes_nothing_holds_up_nobody),
-        cmocka_unit_test(who_gets_no_time_is_told_all_the_same),
+        cmocka_unit_test(clients_that_read_nothing_do_not_delay_the_end),
+        cmocka_unit_test(without_time_to_drain_clients_are_told_too),
         cmocka_unit_test(second_signal_ends_at_once),
     };
 

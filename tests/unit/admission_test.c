@@ -76,7 +76,7 @@ static void an_address_has_its_own_limit(void **state)
     okv_admission_fini(&admission);
 }
 
-static void an_unknown_address_is_one(void **state)
+static void clients_of_unknown_address_share_one_limit(void **state)
 {
     struct okv_admission admission = admission_of(LIMIT, 1);
 
@@ -143,7 +143,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_addresses_share_the_limit),
         cmocka_unit_test(an_address_has_its_own_limit),
-        cmocka_unit_test(an_unknown_address_is_one),
+        cmocka_unit_test(clients_of_unknown_address_share_one_limit),
         cmocka_unit_test(indices_are_reused),
         cmocka_unit_test(a_replaced_client_does_not_count),
     };

@@ -485,7 +485,7 @@ static void positions_outside_are_refused(void **state)
     }
 }
 
-static void extents_prove_themselves(void **state)
+static void an_extent_is_checked_for_key_and_checksum(void **state)
 {
     uint8_t extent[] = "keyvalue";
     struct okv_entry reference = {
@@ -544,7 +544,7 @@ int main(void)
         cmocka_unit_test(key_lengths_are_checked),
         cmocka_unit_test(truncated_entries_are_refused),
         cmocka_unit_test(positions_outside_are_refused),
-        cmocka_unit_test(extents_prove_themselves),
+        cmocka_unit_test(an_extent_is_checked_for_key_and_checksum),
         cmocka_unit_test(sizes),
     };
 

@@ -64,7 +64,7 @@ static int fail_with(int code, char *text, size_t size)
     return status;
 }
 
-static void an_answer_is_told_as_one(void **state)
+static void an_answer_of_the_server_has_its_own_message(void **state)
 {
     char text[512];
 
@@ -103,7 +103,7 @@ static void a_refused_call_is_told_by_its_reason(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_answer_is_told_as_one),
+        cmocka_unit_test(an_answer_of_the_server_has_its_own_message),
         cmocka_unit_test(a_failed_connection_is_told_by_its_reason),
         cmocka_unit_test(a_refused_call_is_told_by_its_reason),
     };

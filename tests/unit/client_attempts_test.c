@@ -100,7 +100,7 @@ static void lasting_failures_end_the_handle(void **state)
     }
 }
 
-static void passing_failures_do_not(void **state)
+static void passing_failures_do_not_end_the_handle(void **state)
 {
     static const int codes[] = {OKV_EREFUSED,  OKV_ESHUTDOWN, OKV_ETIMEDOUT, OKV_EDISCONNECTED,
                                 OKV_ENODEVICE, OKV_EADDRESS,  OKV_EIO,       OKV_ENOMEM,
@@ -224,7 +224,7 @@ int main(void)
         ATTEMPT_TEST(deadlines_hold_without_a_connection),
         ATTEMPT_TEST(attempts_become_rarer),
         ATTEMPT_TEST(lasting_failures_end_the_handle),
-        ATTEMPT_TEST(passing_failures_do_not),
+        ATTEMPT_TEST(passing_failures_do_not_end_the_handle),
         ATTEMPT_TEST(verification_that_fails),
         ATTEMPT_TEST(connecting_takes_steps),
         ATTEMPT_TEST(address_is_used_and_the_name_asked_seldom),

@@ -498,7 +498,7 @@ static void hint_needs_the_length_of_the_key(void **state)
     table_destroy();
 }
 
-static void no_table_keeps_nothing(void **state)
+static void without_a_table_no_hint_is_kept(void **state)
 {
     (void)state;
     memset(&table, 0, sizeof table);
@@ -530,7 +530,7 @@ int main(void)
         cmocka_unit_test(hot_keys_have_hints),
         cmocka_unit_test(set_evicts_the_least_recently_used),
         cmocka_unit_test(hint_needs_the_length_of_the_key),
-        cmocka_unit_test(no_table_keeps_nothing),
+        cmocka_unit_test(without_a_table_no_hint_is_kept),
     };
 
     return cmocka_run_group_tests_name("client: hints", tests, NULL, NULL);

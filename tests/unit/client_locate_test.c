@@ -107,7 +107,7 @@ static void much_grown_index_is_learnt(void **state)
 }
 
 /* The depth of bucket 0 alone would name bucket 5, which is not there. */
-static void depth_of_another_bucket_proves_nothing(void **state)
+static void depth_of_another_bucket_does_not_set_the_count(void **state)
 {
     (void)state;
     open_believing(1, 5, 3);
@@ -314,7 +314,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         PLACE_TEST(grown_index_is_learnt),
         PLACE_TEST(much_grown_index_is_learnt),
-        PLACE_TEST(depth_of_another_bucket_proves_nothing),
+        PLACE_TEST(depth_of_another_bucket_does_not_set_the_count),
         PLACE_TEST(freed_bucket_leads_to_its_parent),
         PLACE_TEST(garbage_at_a_freed_bucket),
         PLACE_TEST(status_gives_the_count_at_once),

@@ -254,7 +254,7 @@ static void arguments_of_open(void **state)
     assert_int_equal(strlen(why), 3);
 }
 
-static void open_handle_has_nothing_to_complain(void **state)
+static void a_fresh_handle_has_no_sentence_and_the_servers_limits(void **state)
 {
     struct okv_options options = {.credits = CREDITS};
     char why[320] = "before";
@@ -516,7 +516,7 @@ int main(void)
         cmocka_unit_test_setup(every_failure_has_a_sentence, setup),
         cmocka_unit_test_setup(table_is_the_one_described, setup),
         cmocka_unit_test_setup(arguments_of_open, setup),
-        cmocka_unit_test_setup(open_handle_has_nothing_to_complain, setup),
+        cmocka_unit_test_setup(a_fresh_handle_has_no_sentence_and_the_servers_limits, setup),
         cmocka_unit_test_setup(depth_is_the_limit, setup),
         cmocka_unit_test_setup(close_drops_what_is_under_way, setup),
         cmocka_unit_test_setup(every_operation_ends_once, setup),

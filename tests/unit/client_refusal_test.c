@@ -309,7 +309,7 @@ static void every_argument_of_every_call(void **state)
 }
 
 /* Without a handle there is nowhere to write to. */
-static void no_handle_no_sentence(void **state)
+static void calls_without_a_handle_write_no_sentence(void **state)
 {
     okv *kept = handle;
 
@@ -352,7 +352,7 @@ static int (*const good_calls[])(void) = {
     a_get_many_call, an_arm_call,       a_register_call, a_bench_call,
 };
 
-static void the_next_call_takes_it_away(void **state)
+static void the_next_call_removes_the_sentence(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < LENGTH_OF(good_calls); i++) {
@@ -366,7 +366,7 @@ static void the_next_call_takes_it_away(void **state)
 }
 
 /* What a call was refused for otherwise is nothing that its arguments could change. */
-static void other_refusals_take_it_away(void **state)
+static void refusals_for_want_of_room_remove_the_sentence(void **state)
 {
     (void)state;
     stub.delay = HELD;
@@ -388,7 +388,7 @@ static void other_refusals_take_it_away(void **state)
     collect();
 }
 
-static void looking_leaves_it(void **state)
+static void functions_that_only_look_keep_the_sentence(void **state)
 {
     struct okv_counters counters;
     struct okv_info info;
@@ -403,7 +403,7 @@ static void looking_leaves_it(void **state)
 }
 
 /* The sentence is about the code that was returned last. */
-static void a_connection_that_is_lost_comes_after_it(void **state)
+static void the_sentence_of_a_lost_connection_stays(void **state)
 {
     char why[320];
 
@@ -426,11 +426,11 @@ int main(void)
         REFUSAL_TEST(every_field_of_a_command),
         REFUSAL_TEST(the_first_of_many_gets),
         REFUSAL_TEST(every_argument_of_every_call),
-        REFUSAL_TEST(no_handle_no_sentence),
-        REFUSAL_TEST(the_next_call_takes_it_away),
-        REFUSAL_TEST(other_refusals_take_it_away),
-        REFUSAL_TEST(looking_leaves_it),
-        REFUSAL_TEST(a_connection_that_is_lost_comes_after_it),
+        REFUSAL_TEST(calls_without_a_handle_write_no_sentence),
+        REFUSAL_TEST(the_next_call_removes_the_sentence),
+        REFUSAL_TEST(refusals_for_want_of_room_remove_the_sentence),
+        REFUSAL_TEST(functions_that_only_look_keep_the_sentence),
+        REFUSAL_TEST(the_sentence_of_a_lost_connection_stays),
     };
 
     return cmocka_run_group_tests_name("client: calls that are refused", tests, NULL, NULL);

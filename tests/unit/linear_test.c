@@ -182,7 +182,7 @@ static void a_reader_of_a_big_table_learns(void **state)
 }
 
 /* A count that grows and shrinks under the reader: it always finds the way again. */
-static void a_reader_follows(void **state)
+static void a_reader_follows_growth_and_shrinking(void **state)
 {
     uint64_t random = random_seed(), count = 64, thought = 64;
 
@@ -197,7 +197,7 @@ static void a_reader_follows(void **state)
     }
 }
 
-static void what_agrees_teaches_nothing(void **state)
+static void an_image_that_agrees_does_not_change_the_count(void **state)
 {
     (void)state;
     for (uint64_t count = 1; count <= 70; count++)
@@ -257,8 +257,8 @@ int main(void)
         cmocka_unit_test(big_counts),
         cmocka_unit_test(a_reader_learns_the_count),
         cmocka_unit_test(a_reader_of_a_big_table_learns),
-        cmocka_unit_test(a_reader_follows),
-        cmocka_unit_test(what_agrees_teaches_nothing),
+        cmocka_unit_test(a_reader_follows_growth_and_shrinking),
+        cmocka_unit_test(an_image_that_agrees_does_not_change_the_count),
         cmocka_unit_test(hostile_images_teach_no_nonsense),
         cmocka_unit_test(segments),
     };

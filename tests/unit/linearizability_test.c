@@ -84,7 +84,7 @@ static void expect(const struct example *example, const struct linearizability_o
             expect(&(examples)[i], options, verdict);                      \
     } while (0)
 
-static void what_holds_is_accepted(void **state)
+static void linearizable_histories_are_accepted(void **state)
 {
     static const struct example examples[] = {
         {"nothing", {{0}}},
@@ -156,7 +156,7 @@ static void unknown_outcomes_may_be_either(void **state)
     EXPECT_ALL(examples, NULL, LINEARIZABILITY_HOLDS);
 }
 
-static void what_does_not_hold_is_caught(void **state)
+static void violations_are_found(void **state)
 {
     static const struct example examples[] = {
         {"stale read", {PUT(1, 2, 1, 5), PUT(3, 4, 2, 6), GET(5, 6, 1, 5)}},
@@ -261,7 +261,7 @@ static void counters_count(void **state)
     expect(&created, &needs_item, LINEARIZABILITY_VIOLATED);
 }
 
-static void what_is_no_history_is_refused(void **state)
+static void malformed_histories_are_refused(void **state)
 {
     static const struct example examples[] = {
         {"one value twice", {PUT(1, 2, 1, 5), PUT(3, 4, 1, 6)}},
@@ -335,12 +335,12 @@ static void logs_become_a_history(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_holds_is_accepted),
+        cmocka_unit_test(linearizable_histories_are_accepted),
         cmocka_unit_test(unknown_outcomes_may_be_either),
-        cmocka_unit_test(what_does_not_hold_is_caught),
+        cmocka_unit_test(violations_are_found),
         cmocka_unit_test(unknown_outcomes_excuse_only_themselves),
         cmocka_unit_test(counters_count),
-        cmocka_unit_test(what_is_no_history_is_refused),
+        cmocka_unit_test(malformed_histories_are_refused),
         cmocka_unit_test(too_much_is_undecided),
         cmocka_unit_test(logs_become_a_history),
     };

@@ -24,7 +24,7 @@ static int file_of(size_t length)
 }
 
 /* Two of a length that is no multiple, so that the second would lie anywhere behind the first. */
-static void long_ones_begin_where_huge_pages_do(void **state)
+static void long_mappings_begin_at_a_huge_page(void **state)
 {
     size_t length = 3 * OKV_HUGE_PAGE + PAGE;
     int fd = file_of(length);
@@ -44,7 +44,7 @@ static void long_ones_begin_where_huge_pages_do(void **state)
     close(fd);
 }
 
-static void short_ones_are_of_the_file(void **state)
+static void short_mappings_show_the_file(void **state)
 {
     int fd = file_of(PAGE);
 
@@ -73,8 +73,8 @@ static void what_cannot_be_mapped_says_why(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(long_ones_begin_where_huge_pages_do),
-        cmocka_unit_test(short_ones_are_of_the_file),
+        cmocka_unit_test(long_mappings_begin_at_a_huge_page),
+        cmocka_unit_test(short_mappings_show_the_file),
         cmocka_unit_test(what_cannot_be_mapped_says_why),
     };
 

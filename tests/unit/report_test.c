@@ -115,7 +115,7 @@ static void spread_is_the_middle_and_the_ends(void **state)
 }
 
 /* The ratio of medians would be 2: rounds are compared with their like. */
-static void ratios_are_of_each_round(void **state)
+static void ratios_compare_each_round_with_its_like(void **state)
 {
     static const uint64_t first[] = {100, 200, 400}, second[] = {400, 400, 400};
     struct fixture *fixture = *state;
@@ -238,7 +238,7 @@ static void floor_compares_like_with_like(void **state)
 
 /* ---- the outcome --------------------------------------------------------- */
 
-static void good_is_all_of_it(void **state)
+static void a_run_is_good_without_wrong_missing_or_failed_operations(void **state)
 {
     static const uint64_t times[] = {100, 200, 300};
     struct fixture *fixture = *state;
@@ -379,7 +379,7 @@ static void histograms_have_percentiles(void **state)
 }
 
 /* Names of targets are those of no directory, and two that are alike have files of their own. */
-static void files_stay_where_they_belong(void **state)
+static void histogram_files_have_safe_and_distinct_names(void **state)
 {
     static const uint64_t times[] = {100, 200, 300};
     static const char *const names[] = {"h.local____a.get.hgrm", "h.local____a-2.get.hgrm"};
@@ -477,16 +477,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         REPORT_TEST(spread_is_the_middle_and_the_ends),
-        REPORT_TEST(ratios_are_of_each_round),
+        REPORT_TEST(ratios_compare_each_round_with_its_like),
         REPORT_TEST(unknown_figures_have_no_spread),
         REPORT_TEST(figures_have_names_of_their_own),
         REPORT_TEST(bytes_are_of_reads_and_messages),
         REPORT_TEST(floor_compares_like_with_like),
-        REPORT_TEST(good_is_all_of_it),
+        REPORT_TEST(a_run_is_good_without_wrong_missing_or_failed_operations),
         REPORT_TEST(fields_are_quoted_where_they_must),
         REPORT_TEST(lines_have_equal_numbers_of_fields),
         REPORT_TEST(histograms_have_percentiles),
-        REPORT_TEST(files_stay_where_they_belong),
+        REPORT_TEST(histogram_files_have_safe_and_distinct_names),
         REPORT_TEST(json_has_all_known_values),
         REPORT_TEST(table_has_a_block_for_each),
     };

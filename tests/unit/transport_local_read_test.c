@@ -188,7 +188,7 @@ static void expect_lines(uint32_t length, uint32_t said)
         assert_int_equal(reader.before[i], UNTOUCHED);
 }
 
-static void lines_that_matter_are_brought(void **state)
+static void a_read_now_copies_the_lines_in_use(void **state)
 {
     static const uint32_t lengths[] = {LINE, 2 * LINE, 512, 512 + LINE, LENGTH_MAX};
 
@@ -522,7 +522,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(lines_that_matter_are_brought),
+        TEST(a_read_now_copies_the_lines_in_use),
         TEST(an_extent_beyond_the_length_is_all),
         TEST(what_was_copied_long_after_the_server_was_seen_is_not_read),
         TEST(what_the_server_writes_is_there_for_the_next),

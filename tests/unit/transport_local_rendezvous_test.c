@@ -310,7 +310,7 @@ static void adverts_go_with_their_connection(void **state)
     disconnect(&meeting);
 }
 
-static void a_descriptor_is_no_excuse(void **state)
+static void adverts_of_a_wrong_length_close_the_connection(void **state)
 {
     static const size_t lengths[] = {6, ADVERT_SIZE - 1, ADVERT_SIZE + 1};
     uint8_t packet[ADVERT_SIZE + 1];
@@ -548,7 +548,7 @@ int main(void)
         cmocka_unit_test(the_stated_size_of_an_advert_counts),
         cmocka_unit_test(there_are_as_many_adverts_as_credits),
         cmocka_unit_test(adverts_go_with_their_connection),
-        cmocka_unit_test(a_descriptor_is_no_excuse),
+        cmocka_unit_test(adverts_of_a_wrong_length_close_the_connection),
         cmocka_unit_test(an_advert_has_one_descriptor_or_none),
         cmocka_unit_test(an_advert_may_get_lost),
         cmocka_unit_test(a_rendezvous_finds_an_advert_on_the_socket),

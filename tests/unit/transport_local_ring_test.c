@@ -459,7 +459,7 @@ static void *listen_to_all(void *argument)
     return NULL;
 }
 
-static void nobody_sleeps_for_ever(void **state)
+static void a_sleeper_is_always_woken(void **state)
 {
     struct talk *talk = test_calloc(1, sizeof *talk);
     static uint8_t bytes[LONGEST];
@@ -510,7 +510,7 @@ int main(void)
 #if !OKV_SANITIZED_THREADS
         cmocka_unit_test(bytes_that_change_while_they_are_read),
 #endif
-        cmocka_unit_test(nobody_sleeps_for_ever),
+        cmocka_unit_test(a_sleeper_is_always_woken),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
