@@ -155,8 +155,11 @@ static int begin_session(struct okv_server *server, struct arrival *arrival)
 
     if (okv_reply_cache_acquire(&server->reply_caches, claim, okv_server_clock_ms(server), grant))
         return OKV_REJECT_RESOURCES;
-    struct okv_session *session = okv_session_create(
-        claim->session_id, arrival->listener, okv_reply_cache_request_slots(grant->reply_cache));
+    /* A kept reply cache may have more slots than this hello asks for, or fewer. */
+    uint32_t slots = okv_reply_cache_request_slots(grant->reply_cache);
+    if (slots > claim->credits)
+        slots = claim->credits;
+    struct okv_session *session = okv_session_create(claim->session_id, arrival->listener, slots);
     if (!session)
         goto roll_back_reply_cache;
     session->admission_index = claim->admission_index;

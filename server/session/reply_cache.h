@@ -58,7 +58,7 @@ struct okv_reply_cache_claim {
     const uint8_t *client_id; /* OKV_CLIENT_ID_SIZE bytes */
     uint64_t session_id;      /* higher than in every earlier claim of this boot */
     uint64_t resume;          /* id of the last session that the client knows of; 0: none */
-    uint32_t credits;         /* slots of a new reply cache */
+    uint32_t credits;         /* of the session: slots of a new reply cache */
     uint32_t admission_index; /* of okv_admission_admit() */
     unsigned worker;          /* index of the worker that will serve the session */
 };

@@ -46,7 +46,7 @@ struct okv_session {
     unsigned listener;        /* index: which endpoint it is on */
     uint32_t admission_index; /* of okv_admission_admit() */
     struct okv_conn *conn;
-    struct okv_reply_cache *reply_cache; /* the client's, with as many slots */
+    struct okv_reply_cache *reply_cache; /* the client's, with at least as many slots */
     bool closing;                        /* the worker closed it; later messages are dropped */
     bool told_goodbye;                   /* a GOODBYE was sent */
     bool forget;                         /* the client said GOODBYE: drop its reply cache */

@@ -170,7 +170,7 @@ static void goodbye_drops_the_reply_cache(void **state)
     bystander_expect_stat(bystander, "reply_caches", reply_caches);
 }
 
-/* The number of request slots was told with the first welcome. */
+/* Its slots bound the credits of later welcomes, and so does each hello. */
 static void kept_reply_cache_keeps_its_request_slots(void **state)
 {
     struct bystander *bystander = bystander_of(state);
@@ -183,6 +183,11 @@ static void kept_reply_cache_keeps_its_request_slots(void **state)
     hello.credits = okv_le32_of(HOSTILE_CREDITS + 5);
     hostile_join_as(&second, &bystander->server, &hello);
     assert_int_equal(second.table.credits, HOSTILE_CREDITS);
+    hostile_leave(&first);
+    hello = counting_hello_after(&hello, second.table.session_id);
+    hello.credits = okv_le32_of(HOSTILE_CREDITS - 1);
+    hostile_join_as(&first, &bystander->server, &hello);
+    assert_int_equal(first.table.credits, HOSTILE_CREDITS - 1);
     hostile_leave(&first);
     hostile_leave(&second);
 }
