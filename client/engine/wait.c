@@ -19,7 +19,7 @@
 #define WAIT_BUSY_PASSES 64
 
 /* Sleeps until the connection has an event, the link has something to do, or a deadline:
- * `deadline_ns` or an operation's. */
+ * `deadline_ns` or an operation's. OKV_EIO: it cannot sleep. */
 static int sleep_until(okv *handle, uint64_t deadline_ns)
 {
     int rc = handle->conn ? handle->transport->arm(handle->conn->endpoint) : 0;
@@ -52,7 +52,7 @@ void engine_pause(okv *handle, struct waiting *waiting, uint64_t deadline_ns)
     if (now < waiting->spin_until_ns)
         sched_yield();
     else if (sleep_until(handle, deadline_ns))
-        handle->upcalls->lost(handle, OKV_EIO, "the completion queue cannot be armed");
+        handle->upcalls->lost(handle, OKV_EIO, "waiting for events of the connection failed");
 }
 
 /* Abandoned operations hold all slots. One pass may free some; only a call that blocks waits for

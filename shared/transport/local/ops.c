@@ -243,7 +243,7 @@ static int arm(struct okv_endpoint *base)
     bool waiting;
 
     if (read(endpoint->wake_fd, &count, sizeof count) < 0 && errno != EAGAIN && errno != EINTR)
-        return okv_error_from_errno(errno);
+        return OKV_EIO;
     endpoint->armed = true;
     rest_all(endpoint);
     waiting = endpoint->ended || endpoint->done ||

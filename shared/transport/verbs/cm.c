@@ -320,11 +320,11 @@ static int answer(struct verbs_request *r, struct verbs_conn *conn, uint8_t read
     conn->heartbeat_from_ns = okv_clock_ns() + VERBS_READY_NS;
     r->id->context = conn;
     conn->id = r->id;
-    int rc = rdma_accept(r->id, &param);
-    if (rc == 0)
+    int errnum = rdma_accept(r->id, &param) ? errno : 0;
+    if (errnum == 0)
         okv_verbs_handover_opened_locked(conn);
     pthread_mutex_unlock(&ep->handover.lock);
-    return rc ? errno : 0;
+    return errnum;
 }
 
 static int verbs_accept(struct okv_request *request, struct okv_endpoint *endpoint, void *user,
