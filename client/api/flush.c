@@ -11,7 +11,6 @@ static int flush_step(okv *handle, uint64_t *next, struct okv_wire_flush *answer
 {
     okv_le64 splits = answer->splits;
     struct operation *operation;
-    struct okv_result result;
     int rc = engine_operation_acquire(handle, OPERATION_FLUSH, DELIVER_TO_CALLER,
                                       engine_begin(handle) + handle->timeout_ns, &operation);
 
@@ -23,13 +22,10 @@ static int flush_step(okv *handle, uint64_t *next, struct okv_wire_flush *answer
     operation->buffer = (uint8_t *)answer;
     operation->buffer_size = sizeof *answer;
     request_start(handle, operation);
-    rc = engine_wait_for(handle, operation, &result);
-    if (rc)
-        return rc == OKV_ETOOSMALL ? OKV_EPROTO : rc;
-    if (result.length != sizeof *answer)
-        return OKV_EPROTO;
-    *next = okv_le64_get(answer->next);
-    return 0;
+    rc = engine_wait_for(handle, operation, NULL);
+    if (rc == 0)
+        *next = okv_le64_get(answer->next);
+    return rc;
 }
 
 int okv_flush(okv *handle)

@@ -119,8 +119,7 @@ int okv_arm(okv *handle)
         rc = timer_set(event_fd, event_fd_wake_ns(handle));
     if (rc == 0 && handle->conn)
         rc = handle->transport->arm(handle->conn->endpoint);
-    /* Wakes the caller at once: the next okv_poll() finds the disconnect. */
-    return rc == OKV_EDISCONNECTED ? timer_set(event_fd, 0) : rc;
+    return rc;
 }
 
 /* True when the armed state no longer fits: the link has changed, something is due earlier, or the

@@ -238,7 +238,7 @@ static void operation_detach(okv *handle, struct operation *operation)
 
 void memory_detach(okv *handle)
 {
-    for (uint32_t i = 0; handle->operations && i < handle->slot_count; i++)
+    for (uint32_t i = 0; i < handle->slot_count; i++)
         operation_detach(handle, &handle->operations[i]);
     for (unsigned i = 0; i < BOUNCES_KEPT; i++) {
         if (handle->bounces[i])
