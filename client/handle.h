@@ -32,7 +32,7 @@ struct okv {
     struct keepalive keepalive;
     struct event_fd event_fd;
     char how[sizeof((struct okv_conn *)0)->how]; /* path of the last connection */
-    struct okv_welcome_fields table;             /* as the server described it */
+    struct okv_welcome table;                    /* as the server described it */
     uint64_t directory[OKV_DIRECTORY_ENTRIES];
     uint64_t bucket_count; /* an estimate: it selects the bucket to READ first */
     uint64_t timeout_ns;
@@ -60,10 +60,10 @@ struct okv {
     unsigned registrations_end;                                /* entries from here on are NULL */
 
     struct request_slots request_slots;
-    uint64_t taken;         /* operations so far: the next one's number */
-    uint16_t *order;        /* scratch space of resend.c, for all slots */
-    uint64_t next_sequence; /* of requests; rises across connections */
-    bool unflushed;         /* messages are queued for the next doorbell */
+    uint64_t operations_begun; /* the next one's number; fast_get() begins none */
+    uint16_t *order;           /* scratch space of resend.c, for all slots */
+    uint64_t next_sequence;    /* of requests; rises across connections */
+    bool unflushed;            /* messages are queued for the next doorbell */
     uint32_t passes;
     uint64_t begun_ns; /* when engine_begin() last read the clock */
     int failure;       /* why the handle is unusable; 0 while it is usable */

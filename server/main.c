@@ -169,7 +169,7 @@ static int serve(struct okv_server *server, const sigset_t *signals, struct okv_
     return failure_explain(server, diag);
 }
 
-static int registries_open(struct okv_server *server)
+static int clients_init(struct okv_server *server)
 {
     const struct okv_config *config = &server->config;
     int rc = okv_admission_init(&server->admission, config->max_clients,
@@ -184,7 +184,7 @@ static int registries_open(struct okv_server *server)
     return rc;
 }
 
-static void registries_close(struct okv_server *server)
+static void clients_fini(struct okv_server *server)
 {
     okv_reply_caches_fini(&server->reply_caches);
     okv_admission_fini(&server->admission);
@@ -204,12 +204,12 @@ static int run(struct okv_server *server, const sigset_t *signals, struct okv_di
     rc = store_open(server, diag);
     if (rc)
         goto destroy_region;
-    rc = registries_open(server);
+    rc = clients_init(server);
     if (rc)
         goto fini_store;
     rc = listeners_open(server, diag);
     if (rc)
-        goto close_registries;
+        goto fini_clients;
     rc = workers_create(server, diag);
     if (rc)
         goto close_listeners;
@@ -217,8 +217,8 @@ static int run(struct okv_server *server, const sigset_t *signals, struct okv_di
     workers_destroy(server, server->config.workers);
 close_listeners:
     listeners_close(server);
-close_registries:
-    registries_close(server);
+fini_clients:
+    clients_fini(server);
 fini_store:
     okv_store_fini(&server->store);
 destroy_region:

@@ -40,7 +40,7 @@ struct okv_server;
     X(rejected_resources, "clients refused: the system had no resources")                      \
     X(rejected_gone, "clients refused: they were gone, or had given up waiting")               \
     X(closed_by_client, "connections that the client ended")                                   \
-    X(closed_lost, "connections that ended without a word: the client died or gave up")        \
+    X(closed_lost, "connections that ended without a GOODBYE: the client died or gave up")     \
     X(closed_dead, "connections ended: the device got no acknowledgement")                     \
     X(closed_unresponsive, "connections ended: nothing was acknowledged for too long")         \
     X(closed_replaced, "connections ended: the client has another one")                        \

@@ -169,7 +169,7 @@ static int shorter(int a_ms, int b_ms)
     return a_ms < 0 || (b_ms >= 0 && b_ms < a_ms) ? b_ms : a_ms;
 }
 
-/* How long only events can bring work, up to `longest`; -1: for ever. */
+/* Time in ms, at most `longest`, until something other than an event is due; -1: no limit. */
 static int sleep_ms(struct okv_worker *worker, int longest)
 {
     if (worker->sessions.is_held_up)

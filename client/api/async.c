@@ -1,5 +1,5 @@
 /* Commands whose results come later, and many gets at once. */
-#include "client/api/validate.h"
+#include "client/api/command.h"
 #include "client/engine/event_fd.h"
 #include "client/engine/operation.h"
 #include "client/engine/progress.h"
@@ -9,7 +9,7 @@
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
-/* Why the next was not taken. */
+/* Explains why commands[taken] was not accepted. */
 static int submit_refuse(okv *handle, int rc, const struct okv_command *commands, size_t taken,
                          const char *single)
 {
@@ -41,7 +41,7 @@ static inline int submit(okv *handle, const struct okv_command *commands, size_t
             break;
         taken++;
     }
-    reads_flush(handle);
+    engine_flush(handle);
     if (accepted)
         *accepted = taken;
     return rc ? submit_refuse(handle, rc, commands, taken, single) : 0;
@@ -150,7 +150,7 @@ static void next_end(struct many *many, int status)
     many->next++;
 }
 
-/* One that is wrong; okv_why() is about the first of them. */
+/* Ends the next command with `rc`. okv_why() explains the first one refused. */
 static void next_refuse(okv *handle, struct many *many, int rc)
 {
     if (!many->refused)
@@ -159,8 +159,8 @@ static void next_refuse(okv *handle, struct many *many, int rc)
     next_end(many, rc);
 }
 
-/* Starts the next one; one that is wrong, or whose time is over before its turn came, has its
- * result at once. False when the handle takes none now. */
+/* Starts the next command. One that is invalid or past its deadline ends at once. False: no free
+ * slot. */
 static bool start_next(okv *handle, struct many *many, uint64_t now)
 {
     if (next_deadline_ns(handle, many) <= now) {
@@ -190,7 +190,7 @@ static void start_some(okv *handle, struct many *many, uint64_t now)
 {
     while (many->next < many->count && start_next(handle, many, now))
         ;
-    reads_flush(handle);
+    engine_flush(handle);
 }
 
 static void many_run(okv *handle, struct many *many)

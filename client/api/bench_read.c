@@ -1,7 +1,6 @@
 /*
- * The floor under a get: what the transport does without us. READs go to buckets of
- * the index, as those of gets do, and not beyond the end of a segment. As with gets, those
- * that one turn found ended are followed by as many with one doorbell.
+ * Measures raw READs, the floor under a get. Each READ begins at a bucket and stays inside its
+ * segment. After each poll, one doorbell posts as many READs as ended.
  */
 #include <sched.h>
 #include <stdlib.h>
@@ -18,7 +17,7 @@
 
 #define BENCH_BUCKETS_MAX 64
 #define BENCH_EVENTS 64
-/* Turns in which none ends between two yields. */
+/* Polls without a completion between two yields. */
 #define BENCH_SPINS 64
 /* The index may have shrunk since its status was read. */
 #define BENCH_OFFSET_ATTEMPTS 64
@@ -100,8 +99,8 @@ static int bench_post(struct bench *bench)
     return 0;
 }
 
-/* `now` is when the turn's events were there. After a failure `rc` the others of its turn are
- * still the engine's: messages are to be given back. Returns the first failure. */
+/* `now` is the time of the poll. After a failure `rc` the engine still handles the remaining
+ * events, so that receive buffers are returned. Returns the first failure. */
 static int bench_event(struct bench *bench, const struct okv_event *event, uint64_t now, int rc)
 {
     if (event->type != OKV_EVENT_READ || !(event->cookie & BENCH_COOKIE)) {
@@ -120,7 +119,7 @@ static int bench_event(struct bench *bench, const struct okv_event *event, uint6
     return bench_gather(bench, slot);
 }
 
-/* What ended is counted and followed by as many. */
+/* Polls once, counts the READs that ended and posts as many. */
 static int bench_poll(struct bench *bench)
 {
     const okv *handle = bench->handle;
@@ -161,7 +160,7 @@ static int bench_run(struct bench *bench, uint32_t depth)
 /* 0, or OKV_EINVAL with its sentence. Another server may have another table. */
 static int length_check(okv *handle, uint32_t length)
 {
-    const struct okv_welcome_fields *table = &handle->table;
+    const struct okv_welcome *table = &handle->table;
     uint64_t buckets =
         table->segment_buckets < BENCH_BUCKETS_MAX ? table->segment_buckets : BENCH_BUCKETS_MAX;
 
@@ -185,7 +184,7 @@ static int arguments_check(okv *handle, const struct bench *bench, uint32_t dept
     return length_check(handle, bench->length);
 }
 
-/* Memory for all that is under way at once, and what becomes of the handle when not all ended. */
+/* Allocates the buffers and runs the benchmark. If READs remain in flight, ends the connection. */
 static int bench_all(struct bench *bench, uint32_t depth)
 {
     okv *handle = bench->handle;
@@ -250,12 +249,12 @@ int okv_bench_read(okv *handle, uint32_t length, uint32_t count, uint32_t depth,
         return rc;
     bench.last_start = handle->table.segment_buckets -
                        (length + handle->table.bucket_size - 1) / handle->table.bucket_size;
-    rc = clock_refresh(handle);
+    rc = status_read_blocking(handle);
     if (rc == 0 || rc == OKV_ECORRUPT)
         rc = directory_read(handle);
     if (rc)
         return rc;
-    /* A READ of an operation that timed out may still have its start. */
+    /* READs of operations that timed out may still count. */
     unsigned room = reads_room(handle);
     if (room == 0)
         return OKV_EAGAIN;

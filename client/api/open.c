@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "client/api/validate.h"
+#include "client/api/command.h"
 #include "client/connection/goodbye.h"
 #include "client/connection/keepalive.h"
 #include "client/connection/reconnect.h"

@@ -1,7 +1,7 @@
 /* The synchronous calls: each is one command and its result. */
 #include <string.h>
 
-#include "client/api/validate.h"
+#include "client/api/command.h"
 #include "client/connection/request.h"
 #include "client/engine/operation.h"
 #include "client/engine/progress.h"

@@ -94,11 +94,11 @@ int64_t clock_ttl_ms(okv *handle, uint64_t expiry_ms)
     return expiry_ms > now ? (int64_t)(expiry_ms - now) : 0;
 }
 
-void clock_status_soon(okv *handle)
+void status_refresh_soon(okv *handle)
 {
     struct okv_read *read = handle->clock.reading ? NULL
-                                                  : reads_next(handle, READ_STATUS_COOKIE,
-                                                               sizeof(struct okv_wire_status));
+                                                  : reads_add(handle, READ_STATUS_COOKIE,
+                                                              sizeof(struct okv_wire_status));
 
     if (!read)
         return;
@@ -109,10 +109,10 @@ void clock_status_soon(okv *handle)
     handle->counters.status_reads++;
 }
 
-void clock_refresh_soon(okv *handle)
+void status_refresh_if_old(okv *handle)
 {
     if (okv_clock_boot_ms() - handle->clock.sampled_at_ms > SAMPLE_AGE_MS)
-        clock_status_soon(handle);
+        status_refresh_soon(handle);
 }
 
 static int status_apply(okv *handle, const uint8_t *bytes)
@@ -128,13 +128,13 @@ static int status_apply(okv *handle, const uint8_t *bytes)
 }
 
 /* A torn status is ignored: the next refresh READs it again. */
-void clock_status_done(okv *handle)
+void status_read_done(okv *handle)
 {
     handle->clock.reading = false;
     status_apply(handle, handle->status);
 }
 
-int clock_refresh(okv *handle)
+int status_read_blocking(okv *handle)
 {
     int rc = OKV_ECORRUPT;
 

@@ -11,14 +11,17 @@ void clock_sample(okv *handle, uint64_t clock_ms);
 uint64_t clock_now_ms(okv *handle);
 /* The time an item has left, or some ms more, never less. OKV_TTL_NONE: no expiry; 0: expired. */
 int64_t clock_ttl_ms(okv *handle, uint64_t expiry_ms);
-/* Adds a READ of the status to the batch unless the last one is recent or there is no room. */
-void clock_refresh_soon(okv *handle);
-/* Likewise regardless of age: for the count of buckets. */
-void clock_status_soon(okv *handle);
+
+/* ---- READs of the status, for a sample. Each also sets handle->bucket_count. ---- */
+
+/* Adds a READ of the status to the batch unless the last sample is recent or there is no room. */
+void status_refresh_if_old(okv *handle);
+/* Likewise regardless of age. */
+void status_refresh_soon(okv *handle);
 /* That READ has ended. */
-void clock_status_done(okv *handle);
-/* READs the status, blocking, for a sample and the count of buckets. Returns as read_blocking(), or
- * OKV_ECORRUPT when every image was torn. */
-int clock_refresh(okv *handle);
+void status_read_done(okv *handle);
+/* READs the status and waits for it. Returns as read_blocking(), or OKV_ECORRUPT when every image
+ * was torn. */
+int status_read_blocking(okv *handle);
 
 #endif

@@ -27,7 +27,7 @@ _Static_assert(sizeof((struct link *)0)->address >= sizeof((struct okv_conn *)0)
                "a peer's address fits");
 
 /* The kernel rejects in place of a server that has ended, without a payload. */
-static bool rejection_is_empty(const struct okv_welcome *answer)
+static bool rejection_is_empty(const struct okv_answer *answer)
 {
     for (size_t i = 0; i < answer->length; i++)
         if (answer->bytes[i])
@@ -36,8 +36,7 @@ static bool rejection_is_empty(const struct okv_welcome *answer)
 }
 
 /* The sentence for a rejection. */
-static int rejection_explain(const struct okv_welcome *answer, const char *uri,
-                             struct okv_diag *why)
+static int rejection_explain(const struct okv_answer *answer, const char *uri, struct okv_diag *why)
 {
     struct okv_reject reject;
 
@@ -75,9 +74,9 @@ void address_keep(okv *handle)
     link->address[end - host] = '\0';
 }
 
-void address_use(struct link *link)
+void address_prefer(struct link *link)
 {
-    link->name_from_ns = okv_clock_ns() + NAME_EVERY_NS;
+    link->resolve_from_ns = okv_clock_ns() + NAME_EVERY_NS;
 }
 
 /* The address to connect to. Resolving a name blocks, so it is rare while an address is known. */
@@ -87,10 +86,10 @@ static struct okv_uri attempt_uri(struct link *link)
 
     if (!link->address[0])
         return uri;
-    if (okv_clock_ns() < link->name_from_ns)
+    if (okv_clock_ns() < link->resolve_from_ns)
         memcpy(uri.host, link->address, sizeof link->address);
     else
-        address_use(link);
+        address_prefer(link);
     return uri;
 }
 
@@ -132,10 +131,10 @@ int attempt_start(okv *handle, struct okv_diag *why)
     return rc;
 }
 
-static int read_welcome(okv *handle, const struct okv_welcome *answer, struct okv_diag *why)
+static int read_welcome(okv *handle, const struct okv_answer *answer, struct okv_diag *why)
 {
     struct link *link = &handle->link;
-    struct okv_welcome_fields *table = &link->table;
+    struct okv_welcome *table = &link->table;
     int rc = okv_welcome_decode(answer->bytes, answer->length, table);
 
     if (rc == OKV_EVERSION)
@@ -220,7 +219,7 @@ static int directory_unread(const struct link *link, int rc, struct okv_diag *wh
 static int step_connect(okv *handle, struct okv_diag *why)
 {
     struct link *link = &handle->link;
-    struct okv_welcome answer = {.length = 0};
+    struct okv_answer answer = {.length = 0};
 
     /* The step may close the descriptor. */
     event_fd_set(handle, -1);
@@ -251,7 +250,7 @@ static int step_connect(okv *handle, struct okv_diag *why)
 static int step_superblock(okv *handle, struct okv_diag *why)
 {
     struct link *link = &handle->link;
-    const struct okv_welcome_fields *table = &link->table;
+    const struct okv_welcome *table = &link->table;
     struct okv_superblock block;
     int rc = read_result(link);
 

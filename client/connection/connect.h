@@ -14,6 +14,6 @@ void attempt_read_done(okv *handle, int status);
 /* Remembers the numeric address of the connection's server. */
 void address_keep(okv *handle);
 /* For a while, attempts go to that address without resolving the name. */
-void address_use(struct link *link);
+void address_prefer(struct link *link);
 
 #endif

@@ -123,7 +123,7 @@ static bool is_final(int rc)
 static void link_up(okv *handle)
 {
     struct link *link = &handle->link;
-    const struct okv_welcome_fields *table = &link->table;
+    const struct okv_welcome *table = &link->table;
     bool same_table = table->boot_id == handle->table.boot_id;
     /* A server that remembers our writes grants the same slots and message size. With others, a
      * request in a higher slot or a longer message could not be resent. */
@@ -195,7 +195,7 @@ static bool closing_advance(okv *handle)
     link_drop(handle);
     if (okv_clock_ns() - link->up_since_ns >= STEADY_NS)
         link->attempts = 0;
-    address_use(link);
+    address_prefer(link);
     link_back_off(handle);
     return true;
 }
@@ -235,7 +235,7 @@ void link_read_done(okv *handle, uint64_t cookie, int status)
         attempt_read_done(handle, status);
     } else if (cookie == READ_STATUS_COOKIE) {
         handle->reads--;
-        clock_status_done(handle);
+        status_read_done(handle);
     }
 }
 

@@ -49,7 +49,7 @@ static int arena_create(okv *handle, uint32_t bucket_size)
     return 0;
 }
 
-static int region_register(okv *handle, void *base, size_t length, struct okv_memory **out)
+static int buffer_register(okv *handle, void *base, size_t length, struct okv_memory **out)
 {
     int rc = handle->transport->memory_register(handle->conn->endpoint, base, length, out);
 
@@ -58,7 +58,7 @@ static int region_register(okv *handle, void *base, size_t length, struct okv_me
     return rc;
 }
 
-static void region_unregister(const okv *handle, struct okv_memory **memory)
+static void buffer_unregister(const okv *handle, struct okv_memory **memory)
 {
     if (*memory)
         handle->transport->memory_unregister(*memory);
@@ -72,11 +72,11 @@ int memory_attach(okv *handle, uint32_t bucket_size)
     if (handle->image_size != bucket_size)
         rc = arena_create(handle, bucket_size);
     if (rc == 0)
-        rc = region_register(handle, handle->arena, handle->arena_size, &handle->memory);
+        rc = buffer_register(handle, handle->arena, handle->arena_size, &handle->memory);
     for (unsigned i = 0; i < REGISTRATIONS_MAX && rc == 0; i++) {
         struct okv_registration *own = handle->registrations[i];
         if (own)
-            rc = region_register(handle, own->base, own->length, &own->memory);
+            rc = buffer_register(handle, own->base, own->length, &own->memory);
     }
     return rc;
 }
@@ -193,7 +193,7 @@ int okv_register(okv *handle, void *base, size_t length, okv_registration **memo
         return OKV_ENOMEM;
     registration->base = base;
     registration->length = length;
-    int rc = now ? region_register(handle, base, length, &registration->memory) : 0;
+    int rc = now ? buffer_register(handle, base, length, &registration->memory) : 0;
     if (rc) {
         free(registration);
         return rc;
@@ -215,7 +215,7 @@ void okv_unregister(okv *handle, okv_registration **memory)
     for (unsigned i = 0; i < REGISTRATIONS_MAX; i++) {
         if (handle->registrations[i] != *memory)
             continue;
-        region_unregister(handle, &(*memory)->memory);
+        buffer_unregister(handle, &(*memory)->memory);
         free(*memory);
         handle->registrations[i] = NULL;
     }
@@ -247,8 +247,8 @@ void memory_detach(okv *handle)
     }
     for (unsigned i = 0; i < REGISTRATIONS_MAX; i++)
         if (handle->registrations[i])
-            region_unregister(handle, &handle->registrations[i]->memory);
-    region_unregister(handle, &handle->memory);
+            buffer_unregister(handle, &handle->registrations[i]->memory);
+    buffer_unregister(handle, &handle->memory);
 }
 
 void memory_destroy(okv *handle)

@@ -103,7 +103,7 @@ void operation_advance(okv *handle, struct operation *operation)
         operation->blocked = true;
         queue_push(handle, blocked_queue(handle, operation), operation->index);
     } else if (rc == OKV_EDISCONNECTED) {
-        handle->lost = true; /* reads_flush() handles it */
+        handle->lost = true; /* engine_flush() handles it */
     } else if (rc) {
         operation_end_unanswered(handle, operation, rc);
     }

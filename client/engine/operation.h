@@ -18,7 +18,7 @@ static inline void operation_begin(okv *handle, struct operation *slot, enum ope
     slot->kind = kind;
     slot->delivery = delivery;
     slot->deadline_ns = deadline_ns;
-    slot->number = handle->taken++;
+    slot->number = handle->operations_begun++;
     handle->active++;
     if (deadline_ns < handle->earliest_deadline_ns)
         handle->earliest_deadline_ns = deadline_ns;

@@ -120,7 +120,7 @@ void engine_disconnected(okv *handle)
     handle->upcalls->lost(handle, OKV_EDISCONNECTED, "the connection ended");
 }
 
-void reads_flush(okv *handle)
+void engine_flush(okv *handle)
 {
     unsigned count = handle->batch.count;
 
@@ -224,7 +224,7 @@ bool engine_progress(okv *handle)
     if (link_is_up(handle) && (handle->blocked_requests.count || handle->blocked_reads.count))
         operation_retry_blocked(handle);
     if (handle->batch.count || handle->unflushed || handle->lost)
-        reads_flush(handle);
+        engine_flush(handle);
     if (n == 0 || ++handle->passes % DEADLINE_PASSES == 0)
         check_clock(handle);
     return n > 0 || advanced || handle->active != active || handle->failure != failure;

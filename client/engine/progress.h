@@ -4,8 +4,9 @@
 
 #include "client/handle.h"
 
-/* Every call begins with this. Returns the clock. An idle handle that was not polled for a while
- * catches up first: it may learn that its connection has ended. */
+/* Begins a call that starts operations; fast_get() does without it. Returns the clock. An idle
+ * handle that was not polled for a while catches up first: it may learn that its connection has
+ * ended. */
 uint64_t engine_begin(okv *handle);
 /* True when engine_begin() last ran a while ago. */
 bool engine_is_stale(const okv *handle, uint64_t now);
@@ -27,6 +28,6 @@ void engine_fail(okv *handle, int failure, const char *sentence);
 void engine_disconnected(okv *handle);
 /* Posts the batch of READs with one doorbell and the queued messages with another. Handles the loss
  * of the connection if that fails, or if a message could not be posted before. */
-void reads_flush(okv *handle);
+void engine_flush(okv *handle);
 
 #endif

@@ -31,7 +31,7 @@ static inline unsigned reads_room(const okv *handle)
 }
 /* Adds a READ of `length` bytes to the batch; the caller fills in offset, destination and memory.
  * NULL: no room. */
-static inline struct okv_read *reads_next(okv *handle, uint64_t cookie, uint32_t length)
+static inline struct okv_read *reads_add(okv *handle, uint64_t cookie, uint32_t length)
 {
     if (reads_room(handle) == 0)
         return NULL;
@@ -43,11 +43,11 @@ static inline struct okv_read *reads_next(okv *handle, uint64_t cookie, uint32_t
     read->cookie = cookie;
     return read;
 }
-/* Adds a READ of the operation, likewise. */
-static inline struct okv_read *reads_add(okv *handle, struct operation *operation,
-                                         enum read_kind kind, uint32_t length)
+/* Likewise for a READ of an operation. */
+static inline struct okv_read *reads_add_for(okv *handle, struct operation *operation,
+                                             enum read_kind kind, uint32_t length)
 {
-    struct okv_read *read = reads_next(handle, read_cookie(operation, kind), length);
+    struct okv_read *read = reads_add(handle, read_cookie(operation, kind), length);
 
     if (!read)
         return NULL;

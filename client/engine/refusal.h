@@ -13,7 +13,7 @@
 /* Rises with each operation that begins and each result that is polled. */
 static inline uint64_t refusal_moment(const okv *handle)
 {
-    return handle->counters.reads + 2 * handle->taken - handle->pending;
+    return handle->counters.reads + 2 * handle->operations_begun - handle->pending;
 }
 
 /* For calls that may leave refusal_moment() as it was. */

@@ -92,7 +92,7 @@ int engine_wait_for(okv *handle, struct operation *operation, struct okv_result 
 {
     struct waiting waiting = {0};
 
-    reads_flush(handle);
+    engine_flush(handle);
     while (operation->step != STEP_ENDED && !operation->abandoned)
         engine_pause(handle, &waiting, operation->deadline_ns);
     int status = operation->result.status;

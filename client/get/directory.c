@@ -22,14 +22,14 @@ static uint64_t segment_of(const okv *handle, uint64_t bucket)
     return segment < OKV_DIRECTORY_ENTRIES ? segment : OKV_DIRECTORY_ENTRIES - 1;
 }
 
-uint64_t directory_entry(const okv *handle, uint64_t bucket)
+uint64_t directory_entry_offset(const okv *handle, uint64_t bucket)
 {
     return handle->table.directory_offset + segment_of(handle, bucket) * sizeof(okv_le64);
 }
 
 bool directory_locate(const okv *handle, uint64_t bucket, uint64_t *offset)
 {
-    const struct okv_welcome_fields *table = &handle->table;
+    const struct okv_welcome *table = &handle->table;
     uint64_t segment = bucket >> segment_shift(handle);
     uint64_t segment_size = (uint64_t)table->segment_buckets * table->bucket_size;
 

@@ -12,7 +12,7 @@ void directory_load(okv *handle);
 int directory_read(okv *handle);
 /* The offset of the directory entry for a bucket's segment; of the last entry for an impossible
  * bucket. */
-uint64_t directory_entry(const okv *handle, uint64_t bucket);
+uint64_t directory_entry_offset(const okv *handle, uint64_t bucket);
 /* Stores an entry that was READ. */
 void directory_learn(okv *handle, uint64_t bucket, const uint8_t *entry);
 

@@ -104,7 +104,8 @@ static uint32_t next_piece_length(const struct extent_read *extent)
 static int post_piece(okv *handle, struct operation *operation)
 {
     struct extent_read *extent = &operation->extent_read;
-    struct okv_read *piece = reads_add(handle, operation, READ_EXTENT, next_piece_length(extent));
+    struct okv_read *piece =
+        reads_add_for(handle, operation, READ_EXTENT, next_piece_length(extent));
 
     if (!piece)
         return OKV_EAGAIN;

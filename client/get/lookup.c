@@ -29,14 +29,14 @@ static int post_image(okv *handle, struct operation *operation)
     struct lookup *lookup = &operation->lookup;
     bool is_entry = operation->step == STEP_DIRECTORY;
     struct okv_read *read =
-        reads_add(handle, operation, is_entry ? READ_DIRECTORY : READ_IMAGE,
-                  is_entry ? (uint32_t)sizeof(okv_le64) : handle->table.bucket_size);
+        reads_add_for(handle, operation, is_entry ? READ_DIRECTORY : READ_IMAGE,
+                      is_entry ? (uint32_t)sizeof(okv_le64) : handle->table.bucket_size);
 
     lookup->image_wanted = !read;
     if (!read)
         return OKV_EAGAIN;
     read->memory = handle->memory;
-    read->offset = is_entry ? directory_entry(handle, lookup->bucket) : lookup->page_offset;
+    read->offset = is_entry ? directory_entry_offset(handle, lookup->bucket) : lookup->page_offset;
     read->destination = operation->image;
     if (is_entry)
         read->destination = operation->extent;

@@ -42,8 +42,9 @@ void lookup_read_bucket(okv *handle, struct operation *operation, uint64_t bucke
 
 /* ---- retries ---- */
 
-/* Counts an attempt. False after the last one: the operation asks the server, or has ended. */
-static bool may_try_again(okv *handle, struct operation *operation)
+/* Begins one more attempt. After the last one, sends the get to the server or ends it with
+ * OKV_ECORRUPT, and returns false. */
+static bool attempt_begin(okv *handle, struct operation *operation)
 {
     struct lookup *lookup = &operation->lookup;
 
@@ -61,7 +62,7 @@ static bool may_try_again(okv *handle, struct operation *operation)
 
 void lookup_read_again(okv *handle, struct operation *operation, uint64_t bucket)
 {
-    if (may_try_again(handle, operation))
+    if (attempt_begin(handle, operation))
         lookup_read_bucket(handle, operation, bucket);
 }
 
@@ -90,8 +91,8 @@ static void image_rejected(okv *handle, struct operation *operation)
     if (lookup->doubts == 1 || (lookup->settled && doubt < 2)) {
         lookup_read_again(handle, operation, lookup->bucket);
     } else if (doubt % 2 == 0) {
-        clock_status_soon(handle);
-        if (may_try_again(handle, operation))
+        status_refresh_soon(handle);
+        if (attempt_begin(handle, operation))
             read_entry(handle, operation);
     } else {
         lookup_read_again(handle, operation, another_bucket(handle, lookup));
@@ -118,7 +119,7 @@ static void redirect(okv *handle, struct operation *operation)
     struct lookup *lookup = &operation->lookup;
 
     handle->counters.wrong_depths++;
-    if (!may_try_again(handle, operation))
+    if (!attempt_begin(handle, operation))
         return;
     lookup->bucket = okv_linear_bucket(lookup->hash, handle->bucket_count);
     lookup->page = 0;
@@ -197,11 +198,13 @@ static void follow_chain(okv *handle, struct operation *operation)
     operation_advance(handle, operation);
 }
 
-static bool is_alive(okv *handle, const struct okv_entry *entry)
+/* True unless the entry has expired. Also queues a READ of the status block when the last clock
+ * sample is old. */
+static bool entry_check_alive(okv *handle, const struct okv_entry *entry)
 {
     if (entry->expiry_ms == 0)
         return true;
-    clock_refresh_soon(handle);
+    status_refresh_if_old(handle);
     return !okv_entry_is_expired(entry, clock_now_ms(handle));
 }
 
@@ -214,7 +217,7 @@ static int next_candidate(okv *handle, struct operation *operation, uint32_t *po
 
     while ((rc = okv_bucket_find(operation->image, operation->lookup.hash, operation->key,
                                  operation->key_length, position, entry)) == 1)
-        if (is_alive(handle, entry))
+        if (entry_check_alive(handle, entry))
             return 1;
     return rc;
 }
@@ -310,7 +313,7 @@ bool lookup_image_refers_to(okv *handle, struct operation *operation, const uint
                            &position, &entry) == 1) {
         if (entry.is_reference && entry.extent == reference->extent &&
             entry.value_length == reference->value_length &&
-            entry.key_in_extent == reference->key_in_extent && is_alive(handle, &entry)) {
+            entry.key_in_extent == reference->key_in_extent && entry_check_alive(handle, &entry)) {
             *reference = entry;
             return true;
         }

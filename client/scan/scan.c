@@ -61,7 +61,7 @@ static int chunk_read(struct scan *scan, struct scan_chunk *chunk, uint64_t firs
     chunk->count = 0;
     /* A growing index has more neighbours than the estimate. */
     if (handle->bucket_count - first < SCAN_CHUNK_SIZE / handle->table.bucket_size) {
-        int rc = clock_refresh(handle);
+        int rc = status_read_blocking(handle);
         if (rc && rc != OKV_ECORRUPT)
             return rc;
     }
@@ -86,7 +86,7 @@ static int image_find(struct scan *scan, uint64_t bucket, bool again, const uint
         return buckets_read(scan, bucket, 1, scan->image);
 
     if (++scan->unread > SCAN_UNREAD_MAX) {
-        int rc = clock_refresh(scan->handle);
+        int rc = status_read_blocking(scan->handle);
         if (rc && rc != OKV_ECORRUPT)
             return rc;
         scan->unread = 0;
@@ -108,7 +108,7 @@ static int image_find(struct scan *scan, uint64_t bucket, bool again, const uint
 static int back_off(okv *handle, unsigned attempt)
 {
     bool refresh = (attempt & (attempt - 1)) == 0;
-    int rc = refresh ? clock_refresh(handle) : 0;
+    int rc = refresh ? status_read_blocking(handle) : 0;
 
     if (rc == 0 && refresh)
         rc = directory_read(handle);
@@ -121,7 +121,7 @@ static int back_off(okv *handle, unsigned attempt)
 static int try_image(struct scan *scan, bool again)
 {
     okv *handle = scan->handle;
-    const struct okv_welcome_fields *table = &handle->table;
+    const struct okv_welcome *table = &handle->table;
     uint64_t hash = scan_hash(scan);
     uint64_t bucket = okv_linear_bucket(hash, handle->bucket_count);
     const uint8_t *image;
@@ -186,7 +186,7 @@ static int scan_walk(struct scan *scan)
  * over the same few buckets almost without end. */
 static bool level_is_possible(const okv *handle, uint64_t level)
 {
-    const struct okv_welcome_fields *table = &handle->table;
+    const struct okv_welcome *table = &handle->table;
 
     return level <= OKV_DEPTH_MAX &&
            UINT64_C(1) << level <= table->region_length / table->bucket_size;
@@ -285,7 +285,7 @@ static int scan_from(okv *handle, uint64_t *cursor, okv_visit *visit, void *user
     int rc = link_await(handle, okv_clock_ns() + handle->timeout_ns);
     if (rc)
         return rc;
-    rc = clock_refresh(handle);
+    rc = status_read_blocking(handle);
     if (rc && rc != OKV_ECORRUPT)
         return rc;
     rc = cursor_decode(&scan, *cursor);

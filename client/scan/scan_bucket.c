@@ -22,7 +22,7 @@ static uint8_t *page_image(const struct scan *scan, unsigned page)
 static int pages_read(struct scan *scan, uint64_t bucket, const uint8_t *image)
 {
     okv *handle = scan->handle;
-    const struct okv_welcome_fields *table = &handle->table;
+    const struct okv_welcome *table = &handle->table;
 
     memcpy(page_image(scan, 0), image, table->bucket_size);
     scan->pages = 1;

@@ -34,16 +34,16 @@ struct link {
     bool opening; /* link_open() runs the attempt, link_advance() does not */
     char *uri_text;
     struct okv_uri uri;
-    char address[64];      /* rdma: numeric, of the last server; "": not known */
-    uint64_t name_from_ns; /* from then on an attempt resolves the host name again */
+    char address[64];         /* rdma: numeric, of the last server; "": not known */
+    uint64_t resolve_from_ns; /* from then on an attempt resolves the host name again */
     uint8_t client_id[OKV_CLIENT_ID_SIZE];
     uint32_t credits; /* to request from the server */
     uint64_t connect_timeout_ns;
     struct okv_connecting *connecting;
-    struct okv_welcome_fields table; /* from the welcome of this attempt */
-    bool reading;                    /* a READ of the attempt is under way */
-    int broken;                      /* why the attempt's connection ended; 0: it has not */
-    uint64_t deadline_ns;            /* of the state; LINK_UP has none */
+    struct okv_welcome table; /* from the welcome of this attempt */
+    bool reading;             /* a READ of the attempt is under way */
+    int broken;               /* why the attempt's connection ended; 0: it has not */
+    uint64_t deadline_ns;     /* of the state; LINK_UP has none */
     uint64_t up_since_ns;
     unsigned attempts; /* since a connection last proved steady */
     uint64_t random;

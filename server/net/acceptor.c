@@ -72,7 +72,7 @@ static void compose_welcome(const struct okv_server *server, const struct okv_se
                             bool resumed, struct okv_wire_welcome *out)
 {
     const struct okv_store *store = &server->store;
-    const struct okv_welcome_fields welcome = {
+    const struct okv_welcome welcome = {
         .rkey = server->listeners[session->listener]->rkey,
         .boot_id = store->table.boot_id,
         .region_length = store->length,

@@ -26,7 +26,7 @@ static const char *end_text(enum okv_session_end_reason reason)
     case OKV_SESSION_END_STOPPING:
         return NULL;
     case OKV_SESSION_END_LOST:
-        return "without a word: the client died or gave up";
+        return "without a GOODBYE: the client died or gave up";
     case OKV_SESSION_END_DEAD:
         return "its device acknowledged nothing";
     case OKV_SESSION_END_UNRESPONSIVE:

@@ -20,8 +20,8 @@
 
 #include "server/store/bucket.h"
 
-/* Counts an item that is in page `page` of an image of this version. counts_the_same() in
- * update_in_place.c knows what it counts of an inline item. */
+/* Counts an item that is in page `page` of an image of this version. tally_is_unchanged() in
+ * update_in_place.c depends on what it counts of an inline item. */
 void okv_store_tally_item(struct okv_store_tally *tally, const struct okv_table *table,
                           const struct okv_entry *entry, unsigned page, uint64_t image_version);
 

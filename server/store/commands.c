@@ -355,7 +355,7 @@ static int try_with_room(change *once, struct okv_store *store, struct okv_store
     uint64_t size = (uint64_t)write->key_length + write->value_length;
     int rc = once(store, work, write, outcome);
 
-    while (rc == OKV_EFULL && okv_store_find_room(store, work, size, &effort))
+    while (rc == OKV_EFULL && okv_store_make_room(store, work, size, &effort))
         rc = once(store, work, write, outcome);
     return rc;
 }
@@ -397,7 +397,7 @@ uint64_t okv_store_reserve(struct okv_store *store, struct okv_store_work *work,
     uint64_t size = (uint64_t)key_length + value_length;
     uint64_t extent = reserve_once(store, key_length, value_length, value_offset);
 
-    while (!extent && okv_store_find_room(store, work, size, &effort))
+    while (!extent && okv_store_make_room(store, work, size, &effort))
         extent = reserve_once(store, key_length, value_length, value_offset);
     return extent;
 }

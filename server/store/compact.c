@@ -112,7 +112,7 @@ static bool compact(struct okv_store *store, struct okv_store_work *work)
     return goes_on;
 }
 
-bool okv_store_find_room(struct okv_store *store, struct okv_store_work *work, uint64_t size,
+bool okv_store_make_room(struct okv_store *store, struct okv_store_work *work, uint64_t size,
                          struct okv_store_effort *effort)
 {
     if (effort->sweeps > 0 && atomic_load(&store->totals.expiring) > 0) {
@@ -122,7 +122,7 @@ bool okv_store_find_room(struct okv_store *store, struct okv_store_work *work, u
         if (atomic_load(&store->totals.expired) != expired)
             return true;
     }
-    if (okv_store_make_room(store, work, size, &effort->merges))
+    if (okv_store_free_segment(store, work, size, &effort->merges))
         return true;
     if (effort->compactions == 0)
         return false;

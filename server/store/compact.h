@@ -21,7 +21,7 @@ struct okv_store_effort {
 
 /* Takes one step that may make room for `size` bytes. Returns true when it is worth trying the
  * change again. No bucket may be locked. */
-bool okv_store_find_room(struct okv_store *store, struct okv_store_work *work, uint64_t size,
+bool okv_store_make_room(struct okv_store *store, struct okv_store_work *work, uint64_t size,
                          struct okv_store_effort *effort);
 
 #endif

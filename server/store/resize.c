@@ -319,8 +319,8 @@ static uint64_t spare_length(struct okv_store *store)
 
 /* A merge may need extents and overflow pages before it frees a segment. They come from the
  * reserve, which is allocated again before anyone else can use the freed memory. */
-bool okv_store_make_room(struct okv_store *store, struct okv_store_work *work, uint64_t size,
-                         unsigned *merges)
+bool okv_store_free_segment(struct okv_store *store, struct okv_store_work *work, uint64_t size,
+                            unsigned *merges)
 {
     if (*merges == 0 || !is_sparse(store, FULL_PERCENT) || size > spare_length(store))
         return false;

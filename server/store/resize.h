@@ -15,8 +15,8 @@ void okv_store_resize(struct okv_store *store, struct okv_store_work *work);
 void okv_store_shrink(struct okv_store *store, struct okv_store_work *work, unsigned most);
 /* Tries to free a segment of the index for an allocation of `size` bytes, with at most *merges
  * merges, which it counts down. Returns true if one was freed. No bucket may be locked. */
-bool okv_store_make_room(struct okv_store *store, struct okv_store_work *work, uint64_t size,
-                         unsigned *merges);
+bool okv_store_free_segment(struct okv_store *store, struct okv_store_work *work, uint64_t size,
+                            unsigned *merges);
 /* Writes the status block, which clients READ. */
 void okv_store_publish_status(struct okv_store *store);
 

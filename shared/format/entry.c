@@ -71,9 +71,9 @@ static uint64_t body_size(unsigned flags, uint32_t key_length, uint32_t value_le
     case OKV_ENTRY_INLINE:
         return (uint64_t)key_length + value_length;
     case OKV_ENTRY_KEY_IN_EXTENT:
-        return sizeof(okv_le16) + sizeof(struct okv_wire_locator);
+        return sizeof(okv_le16) + sizeof(struct okv_wire_extent);
     default:
-        return key_length + sizeof(struct okv_wire_locator);
+        return key_length + sizeof(struct okv_wire_extent);
     }
 }
 
@@ -160,10 +160,10 @@ static void body_read(unsigned flags, const uint8_t *body, struct okv_entry *out
         body += out->key_length;
         break;
     }
-    const struct okv_wire_locator *locator = (const struct okv_wire_locator *)body;
+    const struct okv_wire_extent *extent = (const struct okv_wire_extent *)body;
     out->is_reference = true;
-    out->extent = okv_le48_get(locator->offset);
-    out->checksum = okv_le64_get(locator->checksum);
+    out->extent = okv_le48_get(extent->offset);
+    out->checksum = okv_le64_get(extent->checksum);
 }
 
 uint64_t okv_entry_expiry(const uint8_t *bytes, const struct okv_entry_head *head)
@@ -234,7 +234,7 @@ static void body_write(uint8_t *body, const struct okv_entry *entry)
         body += sizeof(okv_le16);
     }
     if (entry->is_reference)
-        *(struct okv_wire_locator *)body = (struct okv_wire_locator){
+        *(struct okv_wire_extent *)body = (struct okv_wire_extent){
             .offset = okv_le48_of(entry->extent),
             .checksum = okv_le64_of(entry->checksum),
         };

@@ -21,8 +21,8 @@
  * and a body that depends on its kind:
  *
  *   inline            key, value
- *   key in extent     tag, locator      the extent holds key and value
- *   key here          key, locator      the extent holds the value
+ *   key in extent     tag, extent       the extent holds key and value
+ *   key here          key, extent       the extent holds the value
  *
  * The flags tell how many bytes each length and the age take. The age of an entry is
  * the version of its page minus its own.
@@ -50,13 +50,13 @@
 #define OKV_SMALL_HEAD 4u
 #define OKV_SMALL_HEAD_OLDEST (UINT32_C(0xff) << 24)
 
-/* Where an extent lies. */
-struct okv_wire_locator {
+/* An extent, as an entry refers to it. */
+struct okv_wire_extent {
     okv_le48 offset;
     okv_le64 checksum;
 };
-_Static_assert(sizeof(struct okv_wire_locator) == 14, "locator of an extent");
-_Static_assert(offsetof(struct okv_wire_locator, checksum) == 6, "locator.checksum");
+_Static_assert(sizeof(struct okv_wire_extent) == 14, "extent of an entry");
+_Static_assert(offsetof(struct okv_wire_extent, checksum) == 6, "extent.checksum");
 
 /* An entry, decoded. Pointers set by a read point into the page. */
 struct okv_entry {

@@ -81,7 +81,7 @@ int okv_hello_decode(const uint8_t *bytes, size_t length, struct okv_hello *out)
     return 0;
 }
 
-void okv_welcome_encode(const struct okv_welcome_fields *welcome, struct okv_wire_welcome *out)
+void okv_welcome_encode(const struct okv_welcome *welcome, struct okv_wire_welcome *out)
 {
     *out = (struct okv_wire_welcome){
         .magic = okv_le32_of(OKV_WIRE_MAGIC),
@@ -108,9 +108,9 @@ void okv_welcome_encode(const struct okv_welcome_fields *welcome, struct okv_wir
     };
 }
 
-static void welcome_unpack(const struct okv_wire_welcome *wire, struct okv_welcome_fields *out)
+static void welcome_unpack(const struct okv_wire_welcome *wire, struct okv_welcome *out)
 {
-    *out = (struct okv_welcome_fields){
+    *out = (struct okv_welcome){
         .features = okv_le32_get(wire->features),
         .rkey = okv_le32_get(wire->rkey),
         .boot_id = okv_le64_get(wire->boot_id),
@@ -132,10 +132,10 @@ static void welcome_unpack(const struct okv_wire_welcome *wire, struct okv_welco
     };
 }
 
-int okv_welcome_decode(const uint8_t *bytes, size_t length, struct okv_welcome_fields *out)
+int okv_welcome_decode(const uint8_t *bytes, size_t length, struct okv_welcome *out)
 {
     struct okv_wire_welcome wire;
-    struct okv_welcome_fields fields;
+    struct okv_welcome fields;
     int rc = preamble_check(bytes, length, sizeof wire);
 
     if (rc)

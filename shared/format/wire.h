@@ -88,7 +88,7 @@ _Static_assert(offsetof(struct okv_wire_welcome, credits) == 76, "welcome.credit
 _Static_assert(offsetof(struct okv_wire_welcome, session_id) == 88, "welcome.session_id");
 _Static_assert(offsetof(struct okv_wire_welcome, resumed) == 104, "welcome.resumed");
 
-struct okv_welcome_fields {
+struct okv_welcome {
     uint32_t features;
     uint32_t rkey;
     uint64_t boot_id;
@@ -109,8 +109,8 @@ struct okv_welcome_fields {
     uint32_t remember_ms; /* how long results outlive their connection */
 };
 
-void okv_welcome_encode(const struct okv_welcome_fields *welcome, struct okv_wire_welcome *out);
-int okv_welcome_decode(const uint8_t *bytes, size_t length, struct okv_welcome_fields *out);
+void okv_welcome_encode(const struct okv_welcome *welcome, struct okv_wire_welcome *out);
+int okv_welcome_decode(const uint8_t *bytes, size_t length, struct okv_welcome *out);
 
 /* ---- section 1.3: rejection, a refusing server's answer ---- */
 

@@ -184,7 +184,7 @@ struct okv_connecting {
 #define OKV_REJECT_MAX 148  /* of a REJ */
 
 /* The peer's answer to a connect. */
-struct okv_welcome {
+struct okv_answer {
     bool rejected; /* the bytes are a rejection; connect_step then returns OKV_EREFUSED */
     size_t length;
     uint8_t bytes[OKV_WELCOME_MAX];
@@ -225,10 +225,10 @@ struct okv_transport_ops {
                          struct okv_connecting **out, struct okv_diag *diag);
     /* Goes as far as it can without blocking. OKV_EAGAIN: call it again when `fd` is readable or at
      * wake_ns. Any other result ends `connecting`. OKV_EREFUSED by the server itself sets
-     * `welcome->rejected`. After 0 the caller reads the welcome, then calls set_remote.
+     * `answer->rejected`. After 0 the caller reads the welcome, then calls set_remote.
      * OKV_EADDRESS, OKV_ENODEVICE, OKV_EREFUSED, OKV_ETIMEDOUT, OKV_EUNSUPPORTED, OKV_EPROTO,
      * OKV_EPERM, OKV_EIO, OKV_ENOMEM. */
-    int (*connect_step)(struct okv_connecting *connecting, struct okv_welcome *welcome,
+    int (*connect_step)(struct okv_connecting *connecting, struct okv_answer *answer,
                         struct okv_conn **out, struct okv_diag *diag);
     /* Ends a connect that has no result yet; accepts NULL. */
     void (*connect_cancel)(struct okv_connecting *connecting);

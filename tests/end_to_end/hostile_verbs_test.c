@@ -74,8 +74,7 @@ enum target {
     AROUND_ZERO, /* the address wraps to the start of the region */
 };
 
-static uint64_t target_offset(const struct okv_welcome_fields *table, enum target target,
-                              uint32_t length)
+static uint64_t target_offset(const struct okv_welcome *table, enum target target, uint32_t length)
 {
     switch (target) {
     case AT_STATUS:
@@ -125,7 +124,7 @@ static const struct plan FORBIDDEN[] = {
     {"READ with the rkey of another region", IBV_WR_RDMA_READ, 64, AT_START, 0x100},
 };
 
-static struct attack attack_of(const struct plan *plan, const struct okv_welcome_fields *table)
+static struct attack attack_of(const struct plan *plan, const struct okv_welcome *table)
 {
     return (struct attack){
         .opcode = plan->opcode,

@@ -78,7 +78,7 @@ static void replace(unsigned id)
 
 /* What the welcome says is so. */
 static void meet(struct fixture_connection *c, const struct okv_session *session,
-                 const struct okv_welcome_fields *welcome)
+                 const struct okv_welcome *welcome)
 {
     struct fixture_client *client = &world->clients[c->id];
 
@@ -100,7 +100,7 @@ static int transport_accept(struct okv_request *request, struct okv_endpoint *en
                             const uint8_t *welcome, size_t length)
 {
     struct fixture_connection *c = world->connections;
-    struct okv_welcome_fields fields;
+    struct okv_welcome fields;
     struct okv_hello hello;
 
     FUZZ_CHECK(okv_hello_decode(request->hello, request->hello_length, &hello) == 0);

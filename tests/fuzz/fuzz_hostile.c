@@ -50,7 +50,7 @@ static void welcome_choose(struct hostile *server, const struct okv_connect_para
     struct fuzz_input *input = server->input;
     uint8_t choice = fuzz_u8(input);
 
-    server->welcome = (struct okv_welcome_fields){
+    server->welcome = (struct okv_welcome){
         .rkey = 9,
         .boot_id = BOOT + (choice >> 7 ? server->connects : 0),
         .region_length = REGION,
@@ -77,7 +77,7 @@ static void welcome_choose(struct hostile *server, const struct okv_connect_para
     }
 }
 
-static int refuse(struct hostile *server, struct okv_welcome *out)
+static int refuse(struct hostile *server, struct okv_answer *out)
 {
     struct fuzz_input *input = server->input;
     const struct okv_reject reject = {
@@ -91,13 +91,13 @@ static int refuse(struct hostile *server, struct okv_welcome *out)
 }
 
 int hostile_connect(struct hostile *server, const struct okv_connect_params *params,
-                    struct okv_welcome *out)
+                    struct okv_answer *out)
 {
     static const int failures[] = {OKV_EREFUSED, OKV_ETIMEDOUT, OKV_EIO, OKV_EPROTO, OKV_ENOMEM};
     struct fuzz_input *input = server->input;
     uint8_t choice = fuzz_u8(input);
 
-    *out = (struct okv_welcome){.length = 0};
+    *out = (struct okv_answer){.length = 0};
     if (++server->connects > 1 && input->left == 0)
         return OKV_EREFUSED;
     if (choice >= 0xf8)
@@ -247,7 +247,7 @@ static void write_image(struct hostile *server, uint8_t *image, uint64_t bucket,
 
 static void read_superblock(struct hostile *server, uint8_t *out, uint32_t length)
 {
-    const struct okv_welcome_fields *welcome = &server->welcome;
+    const struct okv_welcome *welcome = &server->welcome;
     const struct okv_superblock block = {
         .boot_id = welcome->boot_id,
         .hash_seed = welcome->hash_seed,

@@ -24,8 +24,8 @@ struct hostile_chain {
 
 struct hostile {
     struct fuzz_input *input;
-    struct okv_welcome_fields welcome; /* as it was said last */
-    uint64_t bucket_count;             /* likewise */
+    struct okv_welcome welcome; /* as it was said last */
+    uint64_t bucket_count;      /* likewise */
     uint64_t directory[OKV_DIRECTORY_ENTRIES];
     struct hostile_chain chains[HOSTILE_CHAINS];
     bool endless; /* every overflow page refers to a further one */
@@ -38,7 +38,7 @@ void hostile_init(struct hostile *server, struct fuzz_input *input);
 
 /* Answers a hello: 0 with a welcome, or what connecting failed with. */
 int hostile_connect(struct hostile *server, const struct okv_connect_params *params,
-                    struct okv_welcome *out);
+                    struct okv_answer *out);
 
 /* What a READ of the region finds. */
 void hostile_read(struct hostile *server, uint64_t offset, uint8_t *out, uint32_t length);

@@ -297,7 +297,7 @@ static void transport_wake(struct okv_endpoint *endpoint)
 /* ---- connecting ---- */
 
 static int transport_connect(const struct okv_uri *uri, const struct okv_connect_params *params,
-                             struct okv_welcome *welcome, struct okv_conn **out,
+                             struct okv_answer *welcome, struct okv_conn **out,
                              struct okv_diag *diag)
 {
     struct okv_hello hello;
@@ -352,7 +352,7 @@ static void transport_connect_cancel(struct okv_connecting *connecting)
     free((struct connecting *)connecting);
 }
 
-static int transport_connect_step(struct okv_connecting *base, struct okv_welcome *welcome,
+static int transport_connect_step(struct okv_connecting *base, struct okv_answer *welcome,
                                   struct okv_conn **out, struct okv_diag *diag)
 {
     struct connecting *connecting = (struct connecting *)base;

@@ -72,7 +72,7 @@ static void repair_welcome(struct okv_wire_welcome *wire, uint16_t mask)
 
 static void fuzz_welcome(struct fuzz_input *input, bool repair)
 {
-    struct okv_welcome_fields welcome;
+    struct okv_welcome welcome;
     struct okv_wire_welcome again;
     uint16_t mask = repair ? fuzz_u16(input) : 0;
     size_t length;

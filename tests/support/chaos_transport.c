@@ -199,7 +199,7 @@ static int connected(const struct okv_transport_ops *real, struct okv_conn *conn
     return code;
 }
 
-static int chaos_connect_step(struct okv_connecting *connecting, struct okv_welcome *welcome,
+static int chaos_connect_step(struct okv_connecting *connecting, struct okv_answer *welcome,
                               struct okv_conn **out, struct okv_diag *diag)
 {
     const struct okv_transport_ops *real = connecting->ops;

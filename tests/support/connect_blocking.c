@@ -7,7 +7,7 @@
 #include "shared/base/error.h"
 
 int connect_blocking(const struct okv_transport_ops *ops, const struct okv_uri *uri,
-                     const struct okv_connect_params *params, struct okv_welcome *welcome,
+                     const struct okv_connect_params *params, struct okv_answer *welcome,
                      struct okv_conn **out, struct okv_diag *diag)
 {
     struct okv_connecting *connecting;

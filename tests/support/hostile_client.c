@@ -76,8 +76,8 @@ void hostile_join(struct hostile *hostile, const struct server_process *server)
 void hostile_join_as(struct hostile *hostile, const struct server_process *server,
                      const struct okv_wire_hello *hello)
 {
-    const struct okv_welcome *answer = &hostile->answer;
-    struct okv_welcome_fields *table = &hostile->table;
+    const struct okv_answer *answer = &hostile->answer;
+    struct okv_welcome *table = &hostile->table;
 
     assert_int_equal(hostile_connect(hostile, server, hello, sizeof *hello), 0);
     assert_int_equal(okv_welcome_decode(answer->bytes, answer->length, table), 0);

@@ -22,8 +22,8 @@
 struct hostile {
     const struct okv_transport_ops *ops;
     struct okv_conn *conn; /* NULL while there is none */
-    struct okv_welcome answer;
-    struct okv_welcome_fields table;
+    struct okv_answer answer;
+    struct okv_welcome table;
     uint64_t next_sequence;
 };
 

@@ -24,7 +24,7 @@ struct attacker {
     struct ibv_cq *cq;
     struct ibv_mr *mr;
     uint8_t *bytes; /* ATTACKER_BYTES: what is sent, and where READs land */
-    struct okv_welcome_fields table;
+    struct okv_welcome table;
 };
 
 /* What to post: `length` bytes of the attacker's memory against `offset` of the region. */

@@ -176,7 +176,7 @@ static void client_check(void)
     stub.sent = 0;
 }
 
-static int stub_connect(struct okv_welcome *welcome, struct okv_conn **out)
+static int stub_connect(struct okv_answer *welcome, struct okv_conn **out)
 {
     assert_int_equal(stub.connections, 0);
     client_check();
@@ -235,7 +235,7 @@ static int stub_connect_start(const struct okv_uri *uri, const struct okv_connec
     return 0;
 }
 
-static int stub_connect_step(struct okv_connecting *connecting, struct okv_welcome *welcome,
+static int stub_connect_step(struct okv_connecting *connecting, struct okv_answer *welcome,
                              struct okv_conn **out, struct okv_diag *diag)
 {
     struct stub_connecting *own = (struct stub_connecting *)connecting;
@@ -571,7 +571,7 @@ void stub_reset(void)
     send_room = NULL;
     memset(&stub, 0, sizeof stub);
     stub.max_reads = 1024;
-    stub.welcome = (struct okv_welcome_fields){
+    stub.welcome = (struct okv_welcome){
         .rkey = 9,
         .boot_id = STUB_BOOT,
         .region_length = STUB_REGION,

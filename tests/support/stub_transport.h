@@ -59,17 +59,17 @@ struct stub_reply {
 
 struct stub {
     /* Of the handshake: the region as it is described, and as it is. */
-    struct okv_welcome_fields welcome;
+    struct okv_welcome welcome;
     struct okv_superblock block;
-    struct okv_welcome raw; /* sent instead of `welcome` when its length is not 0 */
-    int connect_result;     /* also how a rejection in `raw` is told: OKV_EREFUSED */
-    int start_result;       /* of connect_start */
-    unsigned connects;      /* begun */
-    char host[256];         /* of the URI of the latest */
-    const char *peer;       /* of the connection; NULL: "" */
-    unsigned refusals;      /* connects that are still to end with OKV_EREFUSED */
-    unsigned steps;         /* calls of connect_step that lead nowhere, for each connect */
-    unsigned connecting;    /* connects without a result */
+    struct okv_answer raw; /* sent instead of `welcome` when its length is not 0 */
+    int connect_result;    /* also how a rejection in `raw` is told: OKV_EREFUSED */
+    int start_result;      /* of connect_start */
+    unsigned connects;     /* begun */
+    char host[256];        /* of the URI of the latest */
+    const char *peer;      /* of the connection; NULL: "" */
+    unsigned refusals;     /* connects that are still to end with OKV_EREFUSED */
+    unsigned steps;        /* calls of connect_step that lead nowhere, for each connect */
+    unsigned connecting;   /* connects without a result */
     int set_remote_result;
     int register_result;
     struct okv_hello hello; /* what the client said */

@@ -483,7 +483,7 @@ int fixture_start_connect(struct fixture *fixture, enum fixture_wish wish, uint6
 }
 
 int fixture_try_connect(struct fixture *fixture, enum fixture_wish wish, uint64_t deadline_ns,
-                        struct okv_welcome *welcome, struct okv_conn **out, struct okv_diag *diag)
+                        struct okv_answer *welcome, struct okv_conn **out, struct okv_diag *diag)
 {
     uint8_t hello[FIXTURE_HELLO];
     struct okv_connect_params params = make_params(hello, wish, deadline_ns);
@@ -494,7 +494,7 @@ int fixture_try_connect(struct fixture *fixture, enum fixture_wish wish, uint64_
     return status;
 }
 
-int fixture_set_remote(struct okv_conn *conn, const struct okv_welcome *welcome)
+int fixture_set_remote(struct okv_conn *conn, const struct okv_answer *welcome)
 {
     return conn->ops->set_remote(conn, 0, okv_get_u64(welcome->bytes + WELCOME_LENGTH),
                                  okv_get_u32(welcome->bytes + WELCOME_RKEY));
@@ -523,7 +523,7 @@ bool fixture_wait(struct okv_endpoint *endpoint, struct okv_event *event)
 
 struct okv_conn *fixture_connect(struct fixture *fixture)
 {
-    struct okv_welcome welcome;
+    struct okv_answer welcome;
     struct okv_conn *conn;
     struct okv_diag diag = {""};
 

@@ -109,12 +109,12 @@ void fixture_make_welcome(const struct okv_listener *listener, uint8_t *bytes);
 /* Connects with a hello that asks for `wish`. These four may be called from any thread and fail no
  * test. */
 int fixture_try_connect(struct fixture *fixture, enum fixture_wish wish, uint64_t deadline_ns,
-                        struct okv_welcome *welcome, struct okv_conn **out, struct okv_diag *diag);
+                        struct okv_answer *welcome, struct okv_conn **out, struct okv_diag *diag);
 /* Starts a connect for connect_step. `connected` does not count it. */
 int fixture_start_connect(struct fixture *fixture, enum fixture_wish wish, uint64_t deadline_ns,
                           struct okv_connecting **out, struct okv_diag *diag);
 /* Calls set_remote with the fields of the welcome. */
-int fixture_set_remote(struct okv_conn *conn, const struct okv_welcome *welcome);
+int fixture_set_remote(struct okv_conn *conn, const struct okv_answer *welcome);
 /* Waits for the next event, spinning a little and then sleeping on the armed
  * descriptor; false when the guard ran out. */
 bool fixture_wait(struct okv_endpoint *endpoint, struct okv_event *event);

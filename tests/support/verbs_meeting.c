@@ -163,7 +163,7 @@ void meeting_connect(struct meeting *meeting)
 {
     uint64_t guard = pace_guard_end();
     struct okv_connecting *connecting = meeting_begin(meeting, &meeting->connect_uri, guard);
-    struct okv_welcome welcome;
+    struct okv_answer welcome;
     struct okv_diag diag = {""};
     struct okv_conn *conn;
     int rc;

@@ -199,7 +199,7 @@ static void address_is_used_and_the_name_asked_seldom(void **state)
         unsigned before = stub.connects;
         POLL_UNTIL(stub.connects >= before + 2);
         assert_string_equal(stub.host, peers[i].address);
-        handle->link.name_from_ns = okv_clock_ns();
+        handle->link.resolve_from_ns = okv_clock_ns();
         before = stub.connects;
         POLL_UNTIL(stub.connects == before + 1);
         assert_string_equal(stub.host, "server.example");

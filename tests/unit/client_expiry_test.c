@@ -158,8 +158,8 @@ static void old_sample_is_renewed_beside_the_get(void **state)
     assert_int_equal(info.buckets, 4); /* 3, then what the images proved */
     age_sample(6 * SECOND);
     for (unsigned i = 0; i < 5; i++)
-        clock_refresh_soon(handle);
-    reads_flush(handle);
+        status_refresh_if_old(handle);
+    engine_flush(handle);
     assert_int_equal(status_reads(), 2);
     assert_int_equal(stub.reads_under_way, 1);
 }
@@ -167,8 +167,8 @@ static void old_sample_is_renewed_beside_the_get(void **state)
 static void let_status_arrive(void)
 {
     age_sample(6 * SECOND);
-    clock_refresh_soon(handle);
-    reads_flush(handle);
+    status_refresh_if_old(handle);
+    engine_flush(handle);
     assert_true(handle->clock.reading);
     while (handle->clock.reading)
         okv_poll(handle, results, 1);
@@ -305,14 +305,14 @@ static void refresh_waits_for_a_whole_status(void **state)
     (void)state;
     open_handle();
     stub_status(STUB_CLOCK + HOUR, 7);
-    assert_int_equal(clock_refresh(handle), OKV_OK);
+    assert_int_equal(status_read_blocking(handle), OKV_OK);
     assert_true(clock_now_ms(handle) >= STUB_CLOCK + HOUR - ROUNDING);
     assert_int_equal(handle->bucket_count, 7);
     stub.region[OKV_STATUS_OFFSET] ^= 1;
-    assert_int_equal(clock_refresh(handle), OKV_ECORRUPT);
+    assert_int_equal(status_read_blocking(handle), OKV_ECORRUPT);
     assert_string_equal(okv_why(handle), "");
     stub_hang_up();
-    assert_int_equal(clock_refresh(handle), OKV_EDISCONNECTED);
+    assert_int_equal(status_read_blocking(handle), OKV_EDISCONNECTED);
 }
 
 /* The one READ that the device has room for belongs to a get that timed out. */
@@ -330,7 +330,7 @@ static void refresh_waits_for_room(void **state)
     assert_int_equal(okv_call(handle, &command, &result), OKV_ETIMEDOUT);
     stub.polls = before + HELD - 1000; /* it ends so many polls from now */
     stub.delay = 0;
-    assert_int_equal(clock_refresh(handle), OKV_OK);
+    assert_int_equal(status_read_blocking(handle), OKV_OK);
     assert_string_equal(okv_why(handle), "");
 }
 

@@ -104,7 +104,7 @@ static void late_get_times_out_without_a_read(void **state)
             gets_assert_status(n, OKV_ETIMEDOUT);
     assert_int_equal(stub.reads, 5);
     assert_int_equal(gets_counters().timeouts, 7);
-    assert_int_equal(handle->taken, 5);
+    assert_int_equal(handle->operations_begun, 5);
     gets_assert_idle();
 }
 
@@ -148,7 +148,7 @@ static void wrong_commands_have_their_own_results(void **state)
             gets_assert_status(n, spoilt[n - 1]);
         else
             gets_assert_value(n, gets_keys[n]);
-    assert_int_equal(handle->taken, GETS - 4);
+    assert_int_equal(handle->operations_begun, GETS - 4);
     assert_int_equal(stub.reads, GETS - 4);
     assert_int_equal(stub.posts, 1);
     gets_assert_idle();

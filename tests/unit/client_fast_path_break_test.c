@@ -24,10 +24,10 @@ static void open_posting(uint32_t depth)
  * operations. */
 static void assert_all_take(unsigned operations)
 {
-    uint64_t taken = handle->taken;
+    uint64_t taken = handle->operations_begun;
 
     gets_assert_all(GETS, GETS);
-    assert_int_equal(handle->taken - taken, gets_are_concurrent() ? GETS : operations);
+    assert_int_equal(handle->operations_begun - taken, gets_are_concurrent() ? GETS : operations);
 }
 
 static void assert_statuses(int status)
@@ -97,7 +97,7 @@ static void read_of_a_get_that_timed_out_keeps_its_slot(void **state)
     stub.delay = 0;
     set_timeout(TIMEOUT_MS);
     assert_int_equal(gets_call_one(), OKV_OK);
-    assert_int_equal(handle->taken, 2);
+    assert_int_equal(handle->operations_begun, 2);
     stub_release_events(0);
     assert_int_equal(collect_once(), 0);
     assert_all_take(0);
@@ -140,7 +140,7 @@ static void kept_slots_leave_room_for_others(void **state)
     gets_write_commands();
     assert_int_equal(gets_run(), OKV_OK);
     gets_assert_values();
-    assert_int_equal(handle->taken, 4 + GETS);
+    assert_int_equal(handle->operations_begun, 4 + GETS);
     stub_release_events(0);
     assert_int_equal(collect_once(), 0);
     gets_assert_idle();
@@ -268,7 +268,7 @@ static void get_beside_a_submitted_one_is_an_operation(void **state)
     stub.delay = 0;
     assert_int_equal(gets_call_one(), OKV_OK);
     gets_assert_value(0, gets_keys[0]);
-    assert_int_equal(handle->taken, 2);
+    assert_int_equal(handle->operations_begun, 2);
     stub_release_events(0);
     collect();
     assert_int_equal(results[1].status, OKV_OK);
@@ -285,7 +285,7 @@ static void get_beside_a_request_is_an_operation(void **state)
     stub.delay = 0;
     assert_int_equal(gets_call_one(), OKV_OK);
     gets_assert_value(0, gets_keys[0]);
-    assert_int_equal(handle->taken, 2);
+    assert_int_equal(handle->operations_begun, 2);
     stub_release_events(0);
     collect();
     assert_int_equal(results[1].status, OKV_OK);
@@ -439,7 +439,7 @@ static void gets_restart_on_the_next_connection(void **state)
         assert_int_equal(gets_counters().reconnects, 1);
         assert_int_equal(gets_counters().gets, GETS);
         if (!gets_are_concurrent())
-            assert_int_equal(handle->taken, 1);
+            assert_int_equal(handle->operations_begun, 1);
         gets_assert_idle();
         assert_all_take(0);
         stub_close(&handle);

@@ -374,7 +374,7 @@ static void write_over_lookups(void)
 static void assert_run(const struct image *image, const struct cost *cost)
 {
     struct okv_counters before = gets_counters();
-    uint64_t taken = handle->taken;
+    uint64_t taken = handle->operations_begun;
     unsigned posts = stub.posts, polls = stub.polls, now = stub.now_asked;
     unsigned affected = affected_gets(image);
     unsigned fast = GETS - affected * cost->general;
@@ -387,7 +387,8 @@ static void assert_run(const struct image *image, const struct cost *cost)
     struct okv_counters counted = counters_since(&before);
     assert_counters(image, cost, &counted);
     assert_int_equal(gets_fast, fast);
-    assert_int_equal(handle->taken - taken, gets_are_concurrent() ? GETS : cost->operations);
+    assert_int_equal(handle->operations_begun - taken,
+                     gets_are_concurrent() ? GETS : cost->operations);
     if (gets_entry == GETS_SUBMIT)
         assert_int_equal(gets_fast_submitted, fast);
     if (gets_entry == GETS_AT_ONCE)

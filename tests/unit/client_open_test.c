@@ -43,10 +43,9 @@ static void expect_refusal(int code, const char *page)
     assert_int_equal(stub.registrations, 0);
 }
 
-#define FIELD(name, value)                                             \
-    {                                                                  \
-        offsetof(struct okv_welcome_fields, name),                     \
-            sizeof(((struct okv_welcome_fields *)NULL)->name), (value) \
+#define FIELD(name, value)                                                                      \
+    {                                                                                           \
+        offsetof(struct okv_welcome, name), sizeof(((struct okv_welcome *)NULL)->name), (value) \
     }
 
 static void welcome_that_makes_no_sense(void **state)

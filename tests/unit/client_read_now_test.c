@@ -31,7 +31,7 @@ static void get_odd(const char *key, int status)
     assert_int_equal(okv_get(handle, key, strlen(key), gets_buffers[GETS_ODD],
                              sizeof gets_buffers[GETS_ODD], &length, NULL),
                      status);
-    assert_int_equal(handle->taken, 0);
+    assert_int_equal(handle->operations_begun, 0);
     assert_int_equal(stub.posts, 0);
     assert_int_equal(gets_counters().torn_buckets, 0);
 }
@@ -111,7 +111,7 @@ static void refused_read_is_posted(void **state)
     stub.now_result = OKV_OK;
     gets_assert_all(GETS, GETS);
     assert_int_equal(stub.posts, GETS);
-    assert_int_equal(handle->taken, 0);
+    assert_int_equal(handle->operations_begun, 0);
 }
 
 /* It is for the poll, so the first READ is posted. */

@@ -81,7 +81,7 @@ static void hello_bytes(void **state)
 
 static void welcome_bytes(void **state)
 {
-    const struct okv_welcome_fields welcome = {
+    const struct okv_welcome welcome = {
         .rkey = 0x0a0b0c0d,
         .boot_id = 0x1122334455667788,
         .region_address = 0x7f0000001000,
@@ -100,7 +100,7 @@ static void welcome_bytes(void **state)
         .resumed = 1,
         .remember_ms = 60000,
     };
-    struct okv_welcome_fields back;
+    struct okv_welcome back;
     struct okv_wire_welcome wire;
 
     (void)state;

@@ -24,7 +24,7 @@
 static void the_handshake_carries_bytes_both_ways(void **state)
 {
     struct fixture *fixture = *state;
-    struct okv_welcome welcome;
+    struct okv_answer welcome;
     struct okv_conn *conn = NULL;
     struct okv_diag diag = {""};
 
@@ -49,7 +49,7 @@ static void the_handshake_carries_bytes_both_ways(void **state)
 static void a_rejection_carries_its_reason(void **state)
 {
     struct fixture *fixture = *state;
-    struct okv_welcome welcome;
+    struct okv_answer welcome;
     struct okv_conn *conn = NULL;
     struct okv_diag diag = {""};
 
@@ -68,7 +68,7 @@ static void a_rejection_carries_its_reason(void **state)
 static void a_server_that_does_not_answer_times_out(void **state)
 {
     struct fixture *fixture = *state;
-    struct okv_welcome welcome;
+    struct okv_answer welcome;
     struct okv_conn *conn = NULL;
     struct okv_diag diag = {""};
 
@@ -88,7 +88,7 @@ static void connecting_to_nobody_says_so(void **state)
 {
     struct fixture *fixture = *state;
     const struct okv_uri uri = fixture->connect_uri;
-    struct okv_welcome welcome;
+    struct okv_answer welcome;
     struct okv_conn *conn = NULL;
     struct okv_diag diag = {""};
 

@@ -225,7 +225,7 @@ static void *run_worker(void *argument)
 {
     struct worker *worker = argument;
     const struct okv_transport_ops *ops = worker->fixture->ops;
-    struct okv_welcome welcome;
+    struct okv_answer welcome;
     struct okv_memory *memory;
     struct okv_conn *conn;
 

@@ -111,7 +111,7 @@ static unsigned received_of_the_greedy(const struct crowd *crowd)
 static void join(struct crowd *crowd, struct fixture *other, unsigned number)
 {
     struct okv_connecting *connecting;
-    struct okv_welcome welcome = {.length = 0};
+    struct okv_answer welcome = {.length = 0};
     struct okv_diag diag = {""};
     uint64_t end = fixture_soon();
     int status = fixture_start_connect(other, FIXTURE_ACCEPT, end, &connecting, &diag);

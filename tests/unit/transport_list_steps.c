@@ -24,7 +24,7 @@ struct attempt {
     struct fixture *fixture;
     uint64_t deadline_ns;
     struct okv_connecting *connecting; /* NULL after its result */
-    struct okv_welcome welcome;
+    struct okv_answer welcome;
     struct okv_conn *conn;
     struct okv_diag diag;
     unsigned steps;

@@ -109,7 +109,7 @@ static int meet_impostor(struct fixture *fixture, const uint8_t *answer, size_t 
     const struct okv_uri uri = fixture->connect_uri;
     struct impostor impostor = {.answer = answer, .length = length, .fds = {region, rings, region}};
     struct sockaddr_un address;
-    struct okv_welcome welcome;
+    struct okv_answer welcome;
     struct okv_conn *conn = NULL;
     struct okv_diag diag = {""};
     pthread_t thread;
@@ -408,7 +408,7 @@ static void clients_learn_why_they_cannot_connect(void **state)
 {
     struct fixture *fixture = *state;
     const struct okv_uri uri = fixture->connect_uri;
-    struct okv_welcome welcome;
+    struct okv_answer welcome;
     struct okv_conn *conn;
     struct okv_diag diag = {""};
     char path[128];
@@ -450,7 +450,7 @@ static void a_full_queue_is_tried_again(void **state)
     struct fixture *fixture = *state;
     struct sockaddr_un address = steps_address(fixture->connect_uri.path);
     struct okv_connecting *connecting;
-    struct okv_welcome welcome;
+    struct okv_answer welcome;
     struct okv_conn *conn;
     int socks[QUEUE_MAX];
     unsigned count = 0;

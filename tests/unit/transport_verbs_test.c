@@ -172,7 +172,7 @@ static int run_client(void)
         .deadline_ns = pace_guard_end(),
     };
     struct okv_uri uri;
-    struct okv_welcome welcome;
+    struct okv_answer welcome;
     struct okv_conn *conn;
 
     if (okv_uri_parse(getenv("OKV_TEST_URI"), &uri, NULL) ||
@@ -242,7 +242,7 @@ static int step_to_the_end(struct meeting *meeting, struct okv_connecting *conne
                            struct okv_diag *diag)
 {
     const struct verbs_connecting *c = (struct verbs_connecting *)connecting;
-    struct okv_welcome welcome;
+    struct okv_answer welcome;
     struct okv_conn *conn;
 
     requests_sent = 0;
@@ -310,7 +310,7 @@ static void a_silent_server_is_asked_again_until_the_deadline(void **state)
 static void a_deadline_between_two_steps_is_a_time_out(void **state)
 {
     struct meeting *meeting = *state;
-    struct okv_welcome welcome;
+    struct okv_answer welcome;
     struct okv_conn *conn;
     struct okv_diag diag = {""};
     struct okv_connecting *connecting;
@@ -349,7 +349,7 @@ static void go_to(struct meeting *meeting, struct okv_connecting *connecting, en
 {
     const struct verbs_attempt *attempt = &((struct verbs_connecting *)connecting)->attempt;
     uint64_t guard = pace_guard_end();
-    struct okv_welcome welcome;
+    struct okv_answer welcome;
     struct okv_conn *conn;
 
     do {
@@ -390,7 +390,7 @@ static void a_client_that_is_slow_to_process_the_answer_stays(void **state)
 {
     struct meeting *meeting = *state;
     struct okv_connecting *connecting;
-    struct okv_welcome welcome;
+    struct okv_answer welcome;
     uint64_t end = pace_guard_end();
     int rc;
 

@@ -60,9 +60,9 @@ static void hello_is_checked(void **state)
     assert_int_equal(decode_hello(&wire, sizeof wire), OKV_EPROTO);
 }
 
-static struct okv_welcome_fields good_welcome(void)
+static struct okv_welcome good_welcome(void)
 {
-    return (struct okv_welcome_fields){
+    return (struct okv_welcome){
         .boot_id = 1,
         .region_length = 1 << 20,
         .directory_offset = OKV_DIRECTORY_OFFSET,
@@ -77,10 +77,10 @@ static struct okv_welcome_fields good_welcome(void)
     };
 }
 
-static int welcome_result(const struct okv_welcome_fields *welcome)
+static int welcome_result(const struct okv_welcome *welcome)
 {
     struct okv_wire_welcome wire;
-    struct okv_welcome_fields back;
+    struct okv_welcome back;
 
     okv_welcome_encode(welcome, &wire);
     return okv_welcome_decode((uint8_t *)&wire, sizeof wire, &back);
@@ -88,14 +88,14 @@ static int welcome_result(const struct okv_welcome_fields *welcome)
 
 #define WELCOME_WITH(field, wrong)                          \
     do {                                                    \
-        struct okv_welcome_fields bad = good_welcome();     \
+        struct okv_welcome bad = good_welcome();            \
         bad.field = (wrong);                                \
         assert_int_equal(welcome_result(&bad), OKV_EPROTO); \
     } while (0)
 
 static void welcome_is_checked(void **state)
 {
-    struct okv_welcome_fields welcome = good_welcome(), back;
+    struct okv_welcome welcome = good_welcome(), back;
     struct okv_wire_welcome wire;
 
     (void)state;

@@ -103,7 +103,7 @@ static void release_key(struct okv_local_conn *conn, uint32_t key)
     conn->keys[key % INDEX_COUNT_MAX].in_use = false;
 }
 
-int okv_local_transmit_advert(struct okv_local_advert *advert)
+int okv_local_advert_send(struct okv_local_advert *advert)
 {
     uint8_t packet[OKV_LOCAL_ADVERT_SIZE];
     union {
@@ -179,7 +179,7 @@ int okv_local_advertise(struct okv_conn *base, const void *bytes, size_t length,
         goto release_key;
     status = OKV_EAGAIN;
     if (!conn->unsent)
-        status = okv_local_transmit_advert(advert);
+        status = okv_local_advert_send(advert);
     if (status == OKV_EAGAIN)
         queue_unsent(advert); /* the flush holds back the message that names it */
     else if (status)
@@ -256,13 +256,13 @@ int okv_local_advert_received(struct okv_local_conn *conn, const uint8_t *bytes,
     return status;
 }
 
-void okv_local_close_adverts(struct okv_local_conn *conn)
+void okv_local_advertised_close_all(struct okv_local_conn *conn)
 {
     for (unsigned i = 0; conn->advertised && i < advert_count(conn); i++)
         okv_local_advertised_close(&conn->advertised[i]);
 }
 
-struct okv_local_advertised *okv_local_find_advertised(struct okv_local_conn *conn, uint32_t key)
+struct okv_local_advertised *okv_local_advertised_find(struct okv_local_conn *conn, uint32_t key)
 {
     unsigned index = key % INDEX_COUNT_MAX;
 

@@ -132,7 +132,7 @@ static int await_answer(struct connecting *connecting, struct okv_diag *diag)
 enum { REGION, RINGS, DESCRIPTORS };
 
 /* Receives the server's answer and its descriptors; -1 stays for each that is missing. */
-static int read_answer(struct connecting *connecting, struct okv_welcome *welcome,
+static int read_answer(struct connecting *connecting, struct okv_answer *answer,
                        int fds[DESCRIPTORS], struct okv_diag *diag)
 {
     const char *path = connecting->uri.path;
@@ -141,7 +141,7 @@ static int read_answer(struct connecting *connecting, struct okv_welcome *welcom
         struct cmsghdr header;
         char space[CMSG_LEN(DESCRIPTORS * sizeof *fds)];
     } control;
-    struct iovec vectors[2] = {{header, sizeof header}, {welcome->bytes, sizeof welcome->bytes}};
+    struct iovec vectors[2] = {{header, sizeof header}, {answer->bytes, sizeof answer->bytes}};
     struct msghdr message = {.msg_iov = vectors,
                              .msg_iovlen = 2,
                              .msg_control = control.space,
@@ -167,9 +167,9 @@ static int read_answer(struct connecting *connecting, struct okv_welcome *welcom
             "what listens at local://%s answers as no okv server does: check the path "
             "in the URI",
             path);
-    welcome->rejected = kind == OKV_LOCAL_REJECT;
-    welcome->length = (size_t)got - sizeof header;
-    if (welcome->rejected)
+    answer->rejected = kind == OKV_LOCAL_REJECT;
+    answer->length = (size_t)got - sizeof header;
+    if (answer->rejected)
         return okv_diag_set(diag, OKV_EREFUSED, "the server at local://%s refused the connection",
                             path);
     return 0;
@@ -290,8 +290,7 @@ void okv_local_connect_cancel(struct okv_connecting *base)
 }
 
 /* Goes as far as it can. 0: the welcome came, the region and the rings are mapped. */
-static int advance(struct connecting *connecting, struct okv_welcome *welcome,
-                   struct okv_diag *diag)
+static int advance(struct connecting *connecting, struct okv_answer *answer, struct okv_diag *diag)
 {
     int fds[DESCRIPTORS] = {-1, -1};
     int status = 0;
@@ -303,7 +302,7 @@ static int advance(struct connecting *connecting, struct okv_welcome *welcome,
     }
     if (status)
         return status;
-    status = read_answer(connecting, welcome, fds, diag);
+    status = read_answer(connecting, answer, fds, diag);
     if (status == 0)
         status = map_region(connecting->conn, connecting->uri.path, fds[REGION], diag);
     if (status == 0)
@@ -314,15 +313,15 @@ static int advance(struct connecting *connecting, struct okv_welcome *welcome,
     return status;
 }
 
-int okv_local_connect_step(struct okv_connecting *base, struct okv_welcome *welcome,
+int okv_local_connect_step(struct okv_connecting *base, struct okv_answer *answer,
                            struct okv_conn **out, struct okv_diag *diag)
 {
     struct connecting *connecting = (struct connecting *)base;
     struct okv_local_conn *conn = connecting->conn;
     int status;
 
-    memset(welcome, 0, sizeof *welcome);
-    status = advance(connecting, welcome, diag);
+    memset(answer, 0, sizeof *answer);
+    status = advance(connecting, answer, diag);
     if (status == WAITING)
         return OKV_EAGAIN;
     if (status) {

@@ -211,7 +211,7 @@ void okv_local_conn_free(struct okv_local_conn *conn)
     }
     close_process(conn);
     okv_local_ring_unmap(&conn->ring);
-    okv_local_close_adverts(conn);
+    okv_local_advertised_close_all(conn);
     free(conn->advertised);
     free(conn->keys);
     free(conn->outgoing);
@@ -331,7 +331,7 @@ void okv_local_conn_end(struct okv_local_conn *conn, int status)
     conn->send_queued = 0;
     conn->unsent = NULL;
     okv_local_fail_reads(conn);
-    okv_local_close_adverts(conn);
+    okv_local_advertised_close_all(conn);
 
     conn->next_queued = NULL;
     *endpoint->ended_tail = conn;

@@ -255,7 +255,7 @@ void okv_local_request_free(struct okv_local_request *request);
 
 int okv_local_connect_start(const struct okv_uri *uri, const struct okv_connect_params *params,
                             struct okv_connecting **out, struct okv_diag *diag);
-int okv_local_connect_step(struct okv_connecting *connecting, struct okv_welcome *welcome,
+int okv_local_connect_step(struct okv_connecting *connecting, struct okv_answer *answer,
                            struct okv_conn **out, struct okv_diag *diag);
 void okv_local_connect_cancel(struct okv_connecting *connecting);
 int okv_local_set_remote(struct okv_conn *conn, uint64_t address, uint64_t length, uint32_t rkey);
@@ -295,16 +295,16 @@ int okv_local_advertise(struct okv_conn *conn, const void *base, size_t length,
 void okv_local_withdraw(struct okv_advert *advert);
 /* Sends an advert on the socket. OKV_EAGAIN when the socket is full, or the code of another
  * failure. */
-int okv_local_transmit_advert(struct okv_local_advert *advert);
+int okv_local_advert_send(struct okv_local_advert *advert);
 /* Server: an advert came; `bytes` follow its mark. Keeps or closes `fd`, -1 when it was lost.
  * A code ends the connection. */
 int okv_local_advert_received(struct okv_local_conn *conn, const uint8_t *bytes, int fd);
 /* The buffer that has this key, or NULL. */
-struct okv_local_advertised *okv_local_find_advertised(struct okv_local_conn *conn, uint32_t key);
+struct okv_local_advertised *okv_local_advertised_find(struct okv_local_conn *conn, uint32_t key);
 /* Closes one buffer, used or not. */
 void okv_local_advertised_close(struct okv_local_advertised *advertised);
 /* Closes all buffers of the client. */
-void okv_local_close_adverts(struct okv_local_conn *conn);
+void okv_local_advertised_close_all(struct okv_local_conn *conn);
 
 /* ---- rendezvous.c ---- */
 

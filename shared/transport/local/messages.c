@@ -44,7 +44,7 @@ static int send_adverts(struct okv_local_conn *conn)
 
     while (conn->unsent && status == 0) {
         struct okv_local_advert *advert = conn->unsent;
-        status = okv_local_transmit_advert(advert);
+        status = okv_local_advert_send(advert);
         if (status == 0)
             conn->unsent = advert->next;
     }

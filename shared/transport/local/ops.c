@@ -155,7 +155,7 @@ static int poll_server(struct okv_local_endpoint *endpoint, struct okv_event *ev
     return n == 0 && status ? status : n;
 }
 
-/* A server's end counts at once, even when packets lie before it. */
+/* The server's end takes effect at once, even if packets precede it. */
 static void check_socket(struct okv_local_conn *conn)
 {
     struct pollfd watched = {.fd = conn->sock, .events = POLLIN | POLLRDHUP};
@@ -168,8 +168,8 @@ static void check_socket(struct okv_local_conn *conn)
         okv_local_socket_receive(conn);
 }
 
-/* A READ succeeds only if the server was alive a moment ago. Without READs a check now and then is
- * enough, and at rest every poll checks for the bell. */
+/* With READs to report, checks the server unless it was seen alive just before. Otherwise checks it
+ * now and then, and at rest in every poll. */
 static void check_server(struct okv_local_conn *conn)
 {
     unsigned polls = ++okv_local_endpoint(conn->base.endpoint)->polls;

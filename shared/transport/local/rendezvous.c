@@ -31,12 +31,12 @@ static int copy_advertised(const struct okv_local_advertised *advertised,
 static int rendezvous_now(struct okv_local_conn *conn, const struct okv_rendezvous *rendezvous)
 {
     const struct okv_region *region = &okv_local_endpoint(conn->base.endpoint)->region;
-    struct okv_local_advertised *advertised = okv_local_find_advertised(conn, rendezvous->key);
+    struct okv_local_advertised *advertised = okv_local_advertised_find(conn, rendezvous->key);
 
     /* The message that names the buffer may have overtaken it: messages take the ring. */
     for (unsigned i = 0;
          !advertised && i < RECEIVE_BATCHES_MAX && okv_local_socket_receive(conn) > 0; i++)
-        advertised = okv_local_find_advertised(conn, rendezvous->key);
+        advertised = okv_local_advertised_find(conn, rendezvous->key);
     if (!advertised)
         return OKV_ERENDEZVOUS;
     int status =

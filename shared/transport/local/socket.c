@@ -156,7 +156,7 @@ void okv_local_hang_up(struct okv_local_conn *conn)
     shutdown(conn->sock, SHUT_RDWR); /* a peer that lives on must not wait for us */
     okv_local_conn_watch(conn);
     okv_local_conn_wake(conn);
-    /* An owner that finds this out after its last poll would sleep through it. */
+    /* Otherwise an armed endpoint would not become readable for this. */
     okv_local_announce(okv_local_endpoint(conn->base.endpoint));
 }
 

@@ -27,7 +27,7 @@ int okv_verbs_attempt_begin(struct verbs_connecting *c)
     struct verbs_attempt *a = &c->attempt;
 
     *a = (struct verbs_attempt){.step = VERBS_STEP_ADDRESS, .deadline_ns = c->deadline_ns};
-    memset(&c->welcome, 0, sizeof c->welcome);
+    memset(&c->answer, 0, sizeof c->answer);
     if (rdma_create_id(c->channel, &a->id, NULL, RDMA_PS_TCP)) {
         a->id = NULL;
         return okv_diag_set(&c->diag, OKV_EIO, "the RDMA connection manager gives no id: %s",
@@ -147,9 +147,9 @@ static int on_answer(struct verbs_connecting *c, const struct rdma_conn_param *p
 {
     struct verbs_attempt *a = &c->attempt;
 
-    c->welcome.length = OKV_WELCOME_MAX;
+    c->answer.length = OKV_WELCOME_MAX;
     if (param->private_data)
-        memcpy(c->welcome.bytes, param->private_data,
+        memcpy(c->answer.bytes, param->private_data,
                param->private_data_len < OKV_WELCOME_MAX ? param->private_data_len
                                                          : OKV_WELCOME_MAX);
     if (param->initiator_depth < a->reads_out)

@@ -197,7 +197,7 @@ void okv_verbs_conn_discard(struct verbs_conn *conn)
     okv_verbs_conn_free(conn);
 }
 
-void okv_verbs_conn_arrivals(struct verbs_endpoint *ep)
+void okv_verbs_arrivals_process(struct verbs_endpoint *ep)
 {
     struct verbs_arrivals arrivals = okv_verbs_handover_take(ep);
 

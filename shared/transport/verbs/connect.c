@@ -116,7 +116,7 @@ static bool choose_next(struct verbs_connecting *c, int rc)
     return true;
 }
 
-int okv_verbs_connect_step(struct okv_connecting *connecting, struct okv_welcome *welcome,
+int okv_verbs_connect_step(struct okv_connecting *connecting, struct okv_answer *answer,
                            struct okv_conn **out, struct okv_diag *diag)
 {
     struct verbs_connecting *c = (struct verbs_connecting *)connecting;
@@ -131,7 +131,7 @@ int okv_verbs_connect_step(struct okv_connecting *connecting, struct okv_welcome
         if (rc)
             okv_verbs_attempt_end(c);
     } while (next);
-    *welcome = c->welcome;
+    *answer = c->answer;
     if (rc == 0)
         *out = okv_verbs_attempt_finish(c);
     else if (diag)

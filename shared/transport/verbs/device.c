@@ -53,7 +53,7 @@ int okv_verbs_no_channel(int errnum, struct okv_diag *diag)
                         strerror(errnum), names);
 }
 
-int okv_verbs_nonblocking(int fd)
+int okv_verbs_fd_prepare(int fd)
 {
     int flags = fcntl(fd, F_GETFL);
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
@@ -66,7 +66,7 @@ int okv_verbs_channel(struct rdma_event_channel **out, struct okv_diag *diag)
     struct rdma_event_channel *channel = rdma_create_event_channel();
     if (!channel)
         return okv_verbs_no_channel(errno, diag);
-    if (okv_verbs_nonblocking(channel->fd)) {
+    if (okv_verbs_fd_prepare(channel->fd)) {
         int errnum = errno;
         rdma_destroy_event_channel(channel);
         return okv_diag_set(diag, OKV_EIO, "the CM event channel cannot be set up: %s",

@@ -69,10 +69,10 @@ int okv_verbs_diagnose_rejection(struct verbs_connecting *c, const struct rdma_c
     const struct rdma_conn_param *param = &event->param.conn;
     switch (event->status) {
     case REJECT_BY_CONSUMER:
-        c->welcome.rejected = true;
-        c->welcome.length = OKV_REJECT_MAX;
+        c->answer.rejected = true;
+        c->answer.length = OKV_REJECT_MAX;
         if (param->private_data)
-            memcpy(c->welcome.bytes, param->private_data,
+            memcpy(c->answer.bytes, param->private_data,
                    param->private_data_len < OKV_REJECT_MAX ? param->private_data_len
                                                             : OKV_REJECT_MAX);
         return okv_diag_set(&c->diag, OKV_EREFUSED, "the server at %s:%s refused the connection",

@@ -94,7 +94,7 @@ static int make_queues(struct verbs_endpoint *ep, const struct queue_sizes *size
         errnum = errno;
         goto fail;
     }
-    if (okv_verbs_nonblocking(ep->completions->fd)) {
+    if (okv_verbs_fd_prepare(ep->completions->fd)) {
         errnum = errno;
         goto destroy_channel;
     }
@@ -266,7 +266,7 @@ int okv_verbs_endpoint_create(struct okv_listener *listener,
 /* Accepted connections whose OKV_EVENT_OPENED was not polled have no other owner. */
 static void destroy_unannounced(struct verbs_endpoint *ep)
 {
-    okv_verbs_conn_arrivals(ep);
+    okv_verbs_arrivals_process(ep);
     while (ep->announce)
         okv_verbs_conn_discard(ep->announce);
 }

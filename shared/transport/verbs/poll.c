@@ -117,7 +117,7 @@ static int complete_next(struct verbs_endpoint *ep, struct okv_event *event)
 
     if (!conn) {
         /* The connection may still be in the hand-over: announce it first. */
-        okv_verbs_conn_arrivals(ep);
+        okv_verbs_arrivals_process(ep);
         if (ep->announce)
             return 0;
     }
@@ -174,7 +174,7 @@ int okv_verbs_poll(struct okv_endpoint *endpoint, struct okv_event *events, int 
     int room = ep->closing && max > 1 ? max - 1 : max;
 
     if (atomic_load_explicit(&ep->handover.any, memory_order_acquire))
-        okv_verbs_conn_arrivals(ep);
+        okv_verbs_arrivals_process(ep);
     for (;;) {
         count += announce_opened(ep, events + count, room - count);
         if (count == room)

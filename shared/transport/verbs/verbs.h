@@ -261,7 +261,7 @@ static inline uint8_t verbs_at_most(int allowed, uint8_t limit)
 /* Diagnoses why there is no event channel. Returns OKV_ENODEVICE or OKV_EPERM. */
 int okv_verbs_no_channel(int errnum, struct okv_diag *diag);
 /* Makes `fd` non-blocking and close-on-exec; -1 with errno. */
-int okv_verbs_nonblocking(int fd);
+int okv_verbs_fd_prepare(int fd);
 /* A non-blocking channel of CM events. */
 int okv_verbs_channel(struct rdma_event_channel **out, struct okv_diag *diag);
 /* Queries the device; refuses one that cannot do what the protocol needs. */
@@ -339,7 +339,7 @@ void okv_verbs_conn_close(struct okv_conn *conn);
 /* Disconnects and frees a connection in any state; its endpoint stays. */
 void okv_verbs_conn_discard(struct verbs_conn *conn);
 /* Processes the hand-over: accepted connections go to `announce`, lost ones begin to close. */
-void okv_verbs_conn_arrivals(struct verbs_endpoint *endpoint);
+void okv_verbs_arrivals_process(struct verbs_endpoint *endpoint);
 /* The send of buffer `index` has completed, or never left. */
 void okv_verbs_send_return(struct verbs_conn *conn, unsigned index);
 int okv_verbs_set_remote(struct okv_conn *conn, uint64_t address, uint64_t length, uint32_t rkey);
@@ -412,7 +412,7 @@ int okv_verbs_resolve(const char *host, const char *port, int flags, struct addr
 
 int okv_verbs_connect_start(const struct okv_uri *uri, const struct okv_connect_params *params,
                             struct okv_connecting **out, struct okv_diag *diag);
-int okv_verbs_connect_step(struct okv_connecting *connecting, struct okv_welcome *welcome,
+int okv_verbs_connect_step(struct okv_connecting *connecting, struct okv_answer *answer,
                            struct okv_conn **out, struct okv_diag *diag);
 void okv_verbs_connect_cancel(struct okv_connecting *connecting);
 
@@ -446,7 +446,7 @@ struct verbs_connecting {
     struct addrinfo *source;            /* NULL: the route decides */
     unsigned attempts;                  /* to this address, with the current one */
     struct verbs_attempt attempt;
-    struct okv_welcome welcome;
+    struct okv_answer answer;
     struct okv_diag diag; /* why the latest attempt failed */
 };
 

@@ -1,5 +1,5 @@
-/* What the public header demands of a command, and how one becomes an operation. */
-#include "client/api/validate.h"
+/* Checks commands and turns them into operations. */
+#include "client/api/command.h"
 
 #include <string.h>
 
@@ -58,7 +58,7 @@ static int wrong_null(struct okv_diag *fault, const char *field, size_t length)
     return okv_diag_set(fault, OKV_EINVAL, "%s: it is NULL, and its size is %zu", field, length);
 }
 
-/* Memory is there where it is used, and no other. */
+/* Checks that the pointers that the kind uses are set, and no others. */
 static int memory_check(const struct command_shape *shape, const struct okv_command *command,
                         struct okv_diag *fault)
 {
@@ -127,13 +127,13 @@ static int ttl_check(const struct command_shape *shape, const struct okv_command
                         shape->ttl ? ", nor OKV_TTL_NONE" : "");
 }
 
-/* Only the value of a put may be longer than a message: that of others goes with it. */
+/* Only the value of a put may exceed a message; other kinds carry their value in it. */
 static size_t value_max(const okv *handle, enum operation_kind kind)
 {
     uint32_t message = okv_slot_value_max(handle->table.slot_size);
     uint32_t table = handle->table.max_value;
 
-    if (kind == OPERATION_PING) /* nor does it come into the table */
+    if (kind == OPERATION_PING) /* the table does not store it */
         return message;
     return kind == OPERATION_PUT || table < message ? table : message;
 }
@@ -193,31 +193,34 @@ static uint16_t request_flags(const struct okv_command *command)
     return (uint16_t)flags;
 }
 
+/* A value that no message takes is advertised. */
+static void form_choose(const okv *handle, struct operation *operation)
+{
+    operation->flags &= (uint16_t)~OKV_REQUEST_RENDEZVOUS;
+    if (operation->value_length > okv_slot_value_max(handle->table.slot_size))
+        operation->flags |= OKV_REQUEST_RENDEZVOUS;
+}
+
 static void request_fill(const okv *handle, struct operation *operation,
                          const struct okv_command *command)
 {
     operation->value = command->value;
     operation->value_length = (uint32_t)command->value_length;
     operation->flags = request_flags(command);
-    if (operation->value_length > okv_slot_value_max(handle->table.slot_size))
-        operation->flags |= OKV_REQUEST_RENDEZVOUS;
+    form_choose(handle, operation);
     operation->argument = command->kind == OKV_INCR ? (uint64_t)command->delta : command->version;
     operation->ttl_ms = command->ttl_ms == OKV_TTL_NONE ? 0 : (uint64_t)command->ttl_ms;
 }
 
-/* Whether the values of the operation are within what this server takes, and how it takes them. 0,
+/* Checks the lengths against this server's limits, and decides whether the value is advertised. 0,
  * OKV_EKEYSIZE, OKV_EVALUESIZE. */
 static int refit(const okv *handle, struct operation *operation)
 {
-    bool is_long = operation->value_length > okv_slot_value_max(handle->table.slot_size);
-
-    operation->flags &= (uint16_t)~OKV_REQUEST_RENDEZVOUS;
     if (operation->key_length > handle->table.max_key)
         return OKV_EKEYSIZE;
     if (operation->value_length > value_max(handle, operation->kind))
         return OKV_EVALUESIZE;
-    if (is_long)
-        operation->flags |= OKV_REQUEST_RENDEZVOUS;
+    form_choose(handle, operation);
     return 0;
 }
 

@@ -1,6 +1,6 @@
-/* What okv.h demands of a command, and how a command becomes an operation. */
-#ifndef OKV_CLIENT_API_VALIDATE_H
-#define OKV_CLIENT_API_VALIDATE_H
+/* Checks commands and turns them into operations. */
+#ifndef OKV_CLIENT_API_COMMAND_H
+#define OKV_CLIENT_API_COMMAND_H
 
 #include "client/handle.h"
 
@@ -14,7 +14,7 @@ int command_explain(okv *handle, int rc, const struct okv_command *command, cons
 /* The same for one of an array. */
 int command_explain_nth(okv *handle, int rc, const struct okv_command *commands, size_t n,
                         const char *call) __attribute__((cold));
-/* Checks and starts it; its time began at `begun_ns`. Its READs are in the batch: reads_flush()
+/* Checks and starts it; its time began at `begun_ns`. Its READs are in the batch: engine_flush()
  * is the caller's. `place` is for DELIVER_TO_ARRAY, `started` for DELIVER_TO_CALLER; otherwise
  * NULL. Also the errors of operation_acquire(). */
 int command_start(okv *handle, const struct okv_command *command, uint64_t begun_ns,
