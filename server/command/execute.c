@@ -1,7 +1,7 @@
 #include "server/command/execute.h"
 
 #include "server/store/commands.h"
-#include "server/store/expire.h"
+#include "server/store/flush.h"
 #include "shared/base/error.h"
 
 static struct okv_store_write write_of(const struct okv_request_message *request, uint64_t extent)

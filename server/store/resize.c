@@ -12,11 +12,10 @@
  */
 #include "server/store/resize.h"
 
-#include <string.h>
-
 #include "server/store/bucket_image.h"
 #include "server/store/bucket_transaction.h"
 #include "server/store/locking.h"
+#include "server/store/status.h"
 #include "shared/base/error.h"
 #include "shared/base/ordering.h"
 
@@ -44,20 +43,6 @@
 static uint64_t segment_length(const struct okv_table *table)
 {
     return (uint64_t)table->segment_buckets * table->bucket_size;
-}
-
-void okv_store_publish_status(struct okv_store *store)
-{
-    struct okv_wire_status wire;
-
-    pthread_mutex_lock(&store->publishing);
-    const struct okv_table_status status = {
-        .clock_ms = atomic_load(&store->clock_ms),
-        .bucket_count = atomic_load(&store->bucket_count),
-    };
-    okv_status_encode(&status, store->table.boot_id, &wire);
-    memcpy(store->table.base + OKV_STATUS_OFFSET, &wire, sizeof wire);
-    pthread_mutex_unlock(&store->publishing);
 }
 
 static void directory_set(struct okv_table *table, uint64_t segment, uint64_t offset)

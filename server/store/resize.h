@@ -17,7 +17,5 @@ void okv_store_shrink(struct okv_store *store, struct okv_store_work *work, unsi
  * merges, which it counts down. Returns true if one was freed. No bucket may be locked. */
 bool okv_store_free_segment(struct okv_store *store, struct okv_store_work *work, uint64_t size,
                             unsigned *merges);
-/* Writes the status block, which clients READ. */
-void okv_store_publish_status(struct okv_store *store);
 
 #endif

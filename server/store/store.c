@@ -6,6 +6,7 @@
 #include "server/store/bucket_image.h"
 #include "server/store/locking.h"
 #include "server/store/resize.h"
+#include "server/store/status.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "server/store/expire.h"
+#include "server/store/flush.h"
 #include "shared/base/error.h"
 #include "shared/format/hash.h"
 

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "server/store/expire.h"
+#include "server/store/flush.h"
 #include "shared/base/error.h"
 #include "tests/support/store_region.h"
 

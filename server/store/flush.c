@@ -1,0 +1,63 @@
+#include "server/store/flush.h"
+
+#include "server/store/bucket_image.h"
+#include "server/store/bucket_transaction.h"
+#include "server/store/locking.h"
+#include "server/store/resize.h"
+
+/* Buckets emptied in one step of a flush. A step also empties up to as many that splits made since
+ * the last step. */
+#define FLUSH_STEP 512
+
+static int empty_bucket(struct okv_store *store, struct okv_store_work *work, uint64_t number)
+{
+    struct okv_store_bucket *bucket = &work->bucket;
+    int rc;
+
+    okv_store_lock(store, number);
+    rc = okv_store_transaction_load(store, work, number);
+    if (rc || bucket->published.items == 0)
+        goto unlock;
+    while (bucket->item_count > 0)
+        okv_store_bucket_remove(bucket, &bucket->items[bucket->item_count - 1]);
+    rc = okv_store_transaction_commit(store, work);
+unlock:
+    okv_store_unlock(store, number);
+    return rc;
+}
+
+static int empty_buckets(struct okv_store *store, struct okv_store_work *work, uint64_t from,
+                         uint64_t to)
+{
+    int rc = 0;
+
+    for (uint64_t number = from; number-- > to && !rc;)
+        rc = empty_bucket(store, work, number);
+    return rc;
+}
+
+/* Goes downwards. A merge moves items to a lower bucket, which a later step empties. A split moves
+ * items to a higher bucket: after s splits since the last step, this one also empties the s highest
+ * buckets. During a step there is no split. */
+int okv_store_flush(struct okv_store *store, struct okv_store_work *work, uint64_t *next,
+                    uint64_t *splits)
+{
+    pthread_mutex_lock(&store->resizing);
+    uint64_t count = atomic_load(&store->bucket_count);
+    uint64_t seen = atomic_load(&store->totals.splits);
+    uint64_t since = *next ? seen - *splits : 0;
+    uint64_t from = *next == 0 || *next > count || since > FLUSH_STEP ? count : *next;
+    uint64_t to = from > FLUSH_STEP ? from - FLUSH_STEP : 0;
+    uint64_t fresh = count - from > since ? count - since : from;
+    int rc = empty_buckets(store, work, count, fresh);
+
+    if (!rc)
+        rc = empty_buckets(store, work, from, to);
+    pthread_mutex_unlock(&store->resizing);
+    if (rc)
+        return rc;
+    okv_store_shrink(store, work, FLUSH_STEP);
+    *next = to;
+    *splits = seen;
+    return 0;
+}
