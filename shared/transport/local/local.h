@@ -346,6 +346,11 @@ bool okv_local_conn_rest(struct okv_local_conn *conn);
 /* Removes a connection from the list of ended ones, if it is there. */
 void okv_local_unqueue_ended(struct okv_local_endpoint *endpoint, struct okv_local_conn *conn);
 
+/* ---- poll.c ---- */
+
+int okv_local_poll(struct okv_endpoint *endpoint, struct okv_event *events, int max);
+int okv_local_arm(struct okv_endpoint *endpoint);
+
 /* ---- wake.c ---- */
 
 /* Makes the endpoint's fd readable until the next arm; any thread. */

@@ -8,7 +8,8 @@
  *   conn        one connection: its memory, its lists, how it fails
  *   qp          queue pairs: how they are made, and their states
  *   handover    where the listener's thread meets the endpoint's
- *   cm          the listener and the table of operations
+ *   listen      the listener: requests, accept, reject
+ *   ops         the table of operations
  *   connect     the client's connect: addresses and attempts, one after another
  *   attempt     one attempt, event by event
  *   diagnose    why an attempt failed, for people
@@ -400,6 +401,16 @@ bool okv_verbs_end_rendezvous_reads(struct verbs_conn *conn, struct okv_event *e
 /* ---- poll.c ---- */
 
 int okv_verbs_poll(struct okv_endpoint *endpoint, struct okv_event *events, int max);
+
+/* ---- listen.c ---- */
+
+int okv_verbs_listen(const struct okv_uri *uri, const struct okv_region *region,
+                     struct okv_listener **out, struct okv_diag *diag);
+void okv_verbs_unlisten(struct okv_listener *listener);
+int okv_verbs_next_request(struct okv_listener *listener, struct okv_request **out);
+int okv_verbs_accept(struct okv_request *request, struct okv_endpoint *endpoint, void *user,
+                     const uint8_t *welcome, size_t length);
+void okv_verbs_reject(struct okv_request *request, const uint8_t *reason, size_t length);
 
 /* ---- resolve.c ---- */
 

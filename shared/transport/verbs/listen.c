@@ -1,5 +1,4 @@
-/* The listener: requests, accept, reject, the connection manager's events; and the transport's
- * table of operations. */
+/* The listener: requests, accept, reject, the connection manager's events. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
@@ -177,8 +176,8 @@ static int listen_on(struct verbs_listener *l, const struct okv_uri *uri,
     return rc;
 }
 
-static int verbs_listen(const struct okv_uri *uri, const struct okv_region *region,
-                        struct okv_listener **out, struct okv_diag *diag)
+int okv_verbs_listen(const struct okv_uri *uri, const struct okv_region *region,
+                     struct okv_listener **out, struct okv_diag *diag)
 {
     struct verbs_listener *l = calloc(1, sizeof *l);
     if (!l)
@@ -208,7 +207,7 @@ free_listener:
     return rc;
 }
 
-static void verbs_unlisten(struct okv_listener *listener)
+void okv_verbs_unlisten(struct okv_listener *listener)
 {
     struct verbs_listener *l = (struct verbs_listener *)listener;
     if (!l)
@@ -269,7 +268,7 @@ static struct verbs_request *handle_event(struct verbs_listener *l, struct rdma_
     return request;
 }
 
-static int verbs_next_request(struct okv_listener *listener, struct okv_request **out)
+int okv_verbs_next_request(struct okv_listener *listener, struct okv_request **out)
 {
     struct verbs_listener *l = (struct verbs_listener *)listener;
     for (;;) {
@@ -289,7 +288,7 @@ static int verbs_next_request(struct okv_listener *listener, struct okv_request 
     }
 }
 
-static void verbs_reject(struct okv_request *request, const uint8_t *reason, size_t length)
+void okv_verbs_reject(struct okv_request *request, const uint8_t *reason, size_t length)
 {
     struct verbs_request *r = (struct verbs_request *)request;
     if (length > OKV_REJECT_MAX)
@@ -327,8 +326,8 @@ static int answer(struct verbs_request *r, struct verbs_conn *conn, uint8_t read
     return errnum;
 }
 
-static int verbs_accept(struct okv_request *request, struct okv_endpoint *endpoint, void *user,
-                        const uint8_t *welcome, size_t length)
+int okv_verbs_accept(struct okv_request *request, struct okv_endpoint *endpoint, void *user,
+                     const uint8_t *welcome, size_t length)
 {
     struct verbs_request *r = (struct verbs_request *)request;
     struct verbs_listener *l = (struct verbs_listener *)request->listener;
@@ -364,34 +363,3 @@ free_conn:
     okv_verbs_conn_free(conn);
     return rc;
 }
-
-const struct okv_transport_ops okv_transport_verbs = {
-    .name = "rdma",
-    .listen = verbs_listen,
-    .unlisten = verbs_unlisten,
-    .endpoint_create = okv_verbs_endpoint_create,
-    .endpoint_destroy = okv_verbs_endpoint_destroy,
-    .next_request = verbs_next_request,
-    .accept = verbs_accept,
-    .reject = verbs_reject,
-    .connect_start = okv_verbs_connect_start,
-    .connect_step = okv_verbs_connect_step,
-    .connect_cancel = okv_verbs_connect_cancel,
-    .set_remote = okv_verbs_set_remote,
-    .close = okv_verbs_conn_close,
-    .conn_destroy = okv_verbs_conn_destroy,
-    .memory_register = okv_verbs_memory_register,
-    .memory_unregister = okv_verbs_memory_unregister,
-    .post_read = okv_verbs_post_read,
-    .advertise = okv_verbs_advertise,
-    .withdraw = okv_verbs_withdraw,
-    .rendezvous = okv_verbs_rendezvous,
-    .send_buffer = okv_verbs_send_buffer,
-    .post_send = okv_verbs_post_send,
-    .flush = okv_verbs_flush,
-    .heartbeat = okv_verbs_heartbeat,
-    .poll = okv_verbs_poll,
-    .recv_release = okv_verbs_recv_release,
-    .arm = okv_verbs_arm,
-    .wake = okv_verbs_wake,
-};

@@ -1,0 +1,231 @@
+/* Poll and arm of the local transport. */
+#include "shared/transport/local/local.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+
+/* Ready sockets that one poll of a server handles. */
+#define POLL_BATCH 64
+
+/* Polls of the rings per poll of the sockets. In a server this bounds how long a client that wakes
+ * from rest waits while others are busy. A client's socket tells only the end of its server, and
+ * the client checks it before it sleeps too. */
+#define SERVER_SOCKET_INTERVAL 16u
+#define CLIENT_SOCKET_INTERVAL 128u
+
+/* Polls without a message after which a connection goes to rest. An awake ring costs each poll a
+ * few nanoseconds; rest costs the next message a system call. */
+#define IDLE_POLLS 4096u
+
+static int report_ended(struct okv_local_endpoint *endpoint, struct okv_event *events, int max)
+{
+    int n = 0;
+
+    while (n < max && endpoint->ended) {
+        struct okv_local_conn *conn = endpoint->ended;
+        okv_local_unqueue_ended(endpoint, conn);
+        conn->state = OKV_LOCAL_CLOSED;
+        events[n++] = (struct okv_event){
+            .type = OKV_EVENT_CLOSED,
+            .status = conn->status,
+            .conn = &conn->base,
+        };
+    }
+    return n;
+}
+
+static int report_opened(struct okv_local_endpoint *endpoint, struct okv_event *events, int max)
+{
+    int n = 0;
+
+    if (!atomic_load_explicit(&endpoint->has_opened, memory_order_acquire))
+        return 0;
+    pthread_mutex_lock(&endpoint->lock);
+    while (n < max && endpoint->opened) {
+        struct okv_local_conn *conn = endpoint->opened;
+        endpoint->opened = conn->next_queued;
+        okv_local_conn_attach(conn);
+        events[n++] = (struct okv_event){.type = OKV_EVENT_OPENED, .conn = &conn->base};
+    }
+    if (!endpoint->opened) {
+        endpoint->opened_tail = &endpoint->opened;
+        atomic_store_explicit(&endpoint->has_opened, false, memory_order_release);
+    }
+    pthread_mutex_unlock(&endpoint->lock);
+    return n;
+}
+
+/* Receives from the ready sockets. epoll moves a reported socket to the end of its ready list, so
+ * none starves when more than POLL_BATCH are ready. */
+static int poll_sockets(struct okv_local_endpoint *endpoint)
+{
+    struct epoll_event ready[POLL_BATCH];
+    int count = epoll_wait(endpoint->base.fd, ready, POLL_BATCH, 0);
+
+    for (int i = 0; i < count; i++) {
+        struct okv_local_conn *conn = ready[i].data.ptr;
+        if (!conn) /* wake_fd: arm empties it */
+            continue;
+        if (ready[i].events & EPOLLOUT)
+            okv_local_flush(&conn->base);
+        okv_local_socket_receive(conn);
+    }
+    return count < 0 && errno != EINTR ? okv_error_from_errno(errno) : 0;
+}
+
+/* Receives up to `max` messages of one awake connection. */
+static int serve(struct okv_local_conn *conn, struct okv_event *events, int max)
+{
+    int n;
+
+    if (conn->ring_full)
+        okv_local_flush(&conn->base);
+    if (conn->state != OKV_LOCAL_OPEN)
+        return 0;
+    n = okv_local_receive(conn, events, max);
+    conn->idle_polls = n > 0 ? 0 : conn->idle_polls + 1;
+    return n;
+}
+
+/* Receives from the awake connections. Each gets its share of the room and then goes to the end of
+ * the list. */
+static int serve_awake(struct okv_local_endpoint *endpoint, struct okv_event *events, int max)
+{
+    unsigned count = endpoint->awake_count;
+    struct okv_local_conn *conn;
+    int n = 0;
+
+    for (; count > 0 && n < max && (conn = TAILQ_FIRST(&endpoint->awake)); count--) {
+        int share = (max - n) / (int)count; /* of this one and of each that follows */
+        TAILQ_REMOVE(&endpoint->awake, conn, in_awake);
+        TAILQ_INSERT_TAIL(&endpoint->awake, conn, in_awake);
+        n += serve(conn, events + n, share > 0 ? share : 1);
+        if (conn->idle_polls >= IDLE_POLLS && conn->awake)
+            okv_local_conn_rest(conn);
+    }
+    return n;
+}
+
+static int poll_server(struct okv_local_endpoint *endpoint, struct okv_event *events, int max)
+{
+    int n = report_opened(endpoint, events, max);
+    int status = 0;
+
+    n += okv_local_report_rendezvous(endpoint, events + n, max - n);
+    /* The ended come before messages, which may never run out. Their rendezvous reads have been
+     * reported, so OKV_EVENT_CLOSED is their last event. */
+    if (n < max)
+        n += report_ended(endpoint, events + n, max - n);
+    if (n == max)
+        return n;
+    if (endpoint->awake_count == 0 || ++endpoint->polls % SERVER_SOCKET_INTERVAL == 0)
+        status = poll_sockets(endpoint);
+    n += serve_awake(endpoint, events + n, max - n);
+    n += report_ended(endpoint, events + n, max - n);
+    /* Events go first. The next poll finds the endpoint broken again. */
+    return n == 0 && status ? status : n;
+}
+
+/* The server's end takes effect at once, even if packets precede it. */
+static void check_socket(struct okv_local_conn *conn)
+{
+    struct pollfd watched = {.fd = conn->sock, .events = POLLIN | POLLRDHUP};
+
+    if (poll(&watched, 1, 0) <= 0)
+        return;
+    if (watched.revents & ~POLLIN)
+        okv_local_hang_up(conn);
+    else
+        okv_local_socket_receive(conn);
+}
+
+/* With READs to report, checks the server unless it was seen alive just before. Otherwise checks it
+ * now and then, and at rest in every poll. */
+static void check_server(struct okv_local_conn *conn)
+{
+    unsigned polls = ++okv_local_endpoint(conn->base.endpoint)->polls;
+    uint64_t now = 0;
+    bool is_due;
+
+    if (conn->read_count > 0) {
+        now = okv_clock_steps();
+        is_due = !okv_local_is_alive(conn, now);
+    } else {
+        is_due = !conn->awake || polls % CLIENT_SOCKET_INTERVAL == 0;
+    }
+    if (!is_due)
+        return;
+    check_socket(conn);
+    if (conn->hung_up || conn->state != OKV_LOCAL_OPEN)
+        okv_local_fail_reads(conn);
+    else if (conn->read_count > 0)
+        conn->alive_steps = now;
+}
+
+static int poll_client(struct okv_local_endpoint *endpoint, struct okv_event *events, int max)
+{
+    struct okv_local_conn *conn = endpoint->client;
+    int n = 0;
+
+    if (conn->ring_full || conn->socket_full || conn->bell_owed)
+        okv_local_flush(&conn->base);
+    if (conn->state == OKV_LOCAL_OPEN)
+        check_server(conn);
+    if (conn->state == OKV_LOCAL_OPEN && (conn->hung_up || !okv_local_ring_is_quiet(&conn->ring)))
+        n = okv_local_receive(conn, events, conn->read_count > 0 ? (max + 1) / 2 : max);
+    if (n > 0)
+        okv_local_conn_wake(conn);
+    n += okv_local_report_reads(conn, events + n, max - n);
+    if (conn->read_count == 0)
+        n += report_ended(endpoint, events + n, max - n);
+    return n;
+}
+
+int okv_local_poll(struct okv_endpoint *base, struct okv_event *events, int max)
+{
+    struct okv_local_endpoint *endpoint = okv_local_endpoint(base);
+
+    if (max <= 0)
+        return 0;
+    int n =
+        endpoint->client ? poll_client(endpoint, events, max) : poll_server(endpoint, events, max);
+    /* No second bell rings for an awake connection. Its owner may still go to sleep, because this
+     * poll gave it no event: keep the descriptor readable. */
+    if (endpoint->armed && endpoint->awake_count > 0)
+        okv_local_announce(endpoint);
+    return n;
+}
+
+/* Sends idle connections to rest. The poll after the arm finds the messages of the others. */
+static void rest_all(struct okv_local_endpoint *endpoint)
+{
+    struct okv_local_conn *next;
+
+    for (struct okv_local_conn *conn = TAILQ_FIRST(&endpoint->awake); conn; conn = next) {
+        next = TAILQ_NEXT(conn, in_awake);
+        okv_local_conn_rest(conn);
+    }
+}
+
+int okv_local_arm(struct okv_endpoint *base)
+{
+    struct okv_local_endpoint *endpoint = okv_local_endpoint(base);
+    uint64_t count;
+    bool waiting;
+
+    if (read(endpoint->wake_fd, &count, sizeof count) < 0 && errno != EAGAIN && errno != EINTR)
+        return OKV_EIO;
+    endpoint->armed = true;
+    rest_all(endpoint);
+    waiting = endpoint->ended || endpoint->done ||
+              (endpoint->client && endpoint->client->read_count > 0) ||
+              atomic_load_explicit(&endpoint->has_opened, memory_order_acquire);
+    if (waiting)
+        okv_local_announce(endpoint);
+    return 0;
+}
