@@ -150,8 +150,7 @@ static bool read_now(okv *handle, const struct okv_read *read)
 {
     const struct okv_transport_ops *transport = handle->transport;
 
-    return transport->read_now &&
-           transport->read_now(handle->conn, read, okv_bucket_used_bytes) == 0;
+    return transport->read_now && transport->read_now(handle->conn, read, okv_bucket_used_bytes);
 }
 
 bool fast_get(okv *handle, const struct get_call *call, struct okv_result *result)

@@ -255,10 +255,11 @@ struct okv_transport_ops {
 
     /* Client, NULL unless the region is mapped here. Performs one READ of a multiple of
      * OKV_READ_BEGINNING bytes before it returns, without an event. It may leave out bytes beyond
-     * `used_bytes` of it. OKV_EAGAIN: a poll has something to do first, perhaps to report the end
-     * of the connection; post the READ and poll. The destination may have been written then.
-     * OKV_EINVAL as post_read. */
-    int (*read_now)(struct okv_conn *conn, const struct okv_read *read, okv_used_bytes *used_bytes);
+     * `used_bytes` of it. False: post the READ and poll instead. A poll has something to do first,
+     * perhaps to report the end of the connection, or post_read refuses the READ. The destination
+     * may have been written then. */
+    bool (*read_now)(struct okv_conn *conn, const struct okv_read *read,
+                     okv_used_bytes *used_bytes);
 
     /* Client: lets the server READ base[0..length) until withdraw. The memory is borrowed and must
      * not change. Messages posted from now on may name the buffer. A buffer is good for one

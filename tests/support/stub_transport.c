@@ -387,7 +387,7 @@ static int stub_post_read(struct okv_conn *of, const struct okv_read *reads, uns
     return 0;
 }
 
-static int stub_read_now(struct okv_conn *of, const struct okv_read *read, okv_used_bytes *used)
+static bool stub_read_now(struct okv_conn *of, const struct okv_read *read, okv_used_bytes *used)
 {
     uint8_t *to = read->destination;
 
@@ -395,8 +395,8 @@ static int stub_read_now(struct okv_conn *of, const struct okv_read *read, okv_u
     assert_int_equal(read->length % OKV_READ_BEGINNING, 0);
     assert_true(okv_range_inside(read->offset, read->length, conn.remote_length));
     stub.now_asked++;
-    if (closing || event_count > 0 || stub.now_result)
-        return stub.now_result ? stub.now_result : OKV_EAGAIN;
+    if (closing || event_count > 0 || stub.now_declined)
+        return false;
     read_begin(read);
     memset(to, STUB_LEFT_OUT, read->length);
     memcpy(to, stub.region + read->offset, OKV_READ_BEGINNING);
@@ -405,7 +405,7 @@ static int stub_read_now(struct okv_conn *of, const struct okv_read *read, okv_u
     stub.now_bytes = (lines == 0 ? 1 : lines < most ? lines : most) * OKV_READ_BEGINNING;
     memcpy(to, stub.region + read->offset, stub.now_bytes);
     conn.acknowledged++;
-    return 0;
+    return true;
 }
 
 static int stub_advertise(struct okv_conn *of, const void *base, size_t length,

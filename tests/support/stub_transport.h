@@ -90,7 +90,7 @@ struct stub {
 
     /* READs that end at once, which are counted among the others, too. */
     bool has_now;       /* there is read_now; as it is when a handle is opened */
-    int now_result;     /* of read_now */
+    bool now_declined;  /* read_now returns false */
     unsigned now_asked; /* calls of it */
     /* That the latest brought; the others of its destination are STUB_LEFT_OUT. */
     uint32_t now_bytes;

@@ -17,7 +17,7 @@
 static void open_posting(uint32_t depth)
 {
     gets_open(depth);
-    stub.now_result = OKV_EAGAIN;
+    stub.now_declined = true;
 }
 
 /* Runs all gets again: all have their values with a READ each, for which okv_get() took so many

@@ -102,13 +102,13 @@ static void refused_read_is_posted(void **state)
 {
     (void)state;
     gets_open(GETS);
-    stub.now_result = OKV_EAGAIN;
+    stub.now_declined = true;
     unsigned polls = stub.polls;
     gets_assert_all(GETS, GETS);
     assert_int_equal(stub.now_asked, GETS);
     assert_int_equal(stub.posts, GETS);
     assert_int_equal(stub.polls - polls, GETS);
-    stub.now_result = OKV_OK;
+    stub.now_declined = false;
     gets_assert_all(GETS, GETS);
     assert_int_equal(stub.posts, GETS);
     assert_int_equal(handle->operations_begun, 0);

@@ -361,8 +361,8 @@ void okv_local_announce(struct okv_local_endpoint *endpoint);
 /* ---- read.c ---- */
 
 int okv_local_post_read(struct okv_conn *conn, const struct okv_read *reads, unsigned count);
-int okv_local_read_now(struct okv_conn *conn, const struct okv_read *read,
-                       okv_used_bytes *used_bytes);
+bool okv_local_read_now(struct okv_conn *conn, const struct okv_read *read,
+                        okv_used_bytes *used_bytes);
 /* Reports up to `max` READs. */
 int okv_local_report_reads(struct okv_local_conn *conn, struct okv_event *events, int max);
 /* Makes the unreported READs fail. */

@@ -68,21 +68,19 @@ static bool is_quiet(const struct okv_local_conn *conn)
            okv_local_ring_is_quiet(&conn->ring);
 }
 
-int okv_local_read_now(struct okv_conn *base, const struct okv_read *read,
-                       okv_used_bytes *used_bytes)
+bool okv_local_read_now(struct okv_conn *base, const struct okv_read *read,
+                        okv_used_bytes *used_bytes)
 {
     struct okv_local_conn *conn = okv_local_conn(base);
 
-    if (!is_quiet(conn))
-        return OKV_EAGAIN;
-    if (read->length % LINE || !is_valid(base, read))
-        return OKV_EINVAL;
+    if (!is_quiet(conn) || read->length % LINE || !is_valid(base, read))
+        return false;
     copy_used(read->destination, conn->map + read->offset, read->length, used_bytes);
     okv_snapshot_fence();
     if (!okv_local_is_alive(conn, okv_clock_steps()))
-        return OKV_EAGAIN;
+        return false;
     base->acknowledged++;
-    return 0;
+    return true;
 }
 
 int okv_local_report_reads(struct okv_local_conn *conn, struct okv_event *events, int max)
