@@ -10,8 +10,9 @@
  * signal handlers, never prints and never exits. A child of fork() must not use a
  * handle of its parent's, nor close it: open another there.
  *
- * NULL. Calls on a NULL handle return OKV_EINVAL. okv_close() and okv_unregister() do nothing.
- * okv_why(), okv_info(), okv_counters(), okv_pending(), okv_fd() and okv_arm() do not accept it.
+ * NULL. Calls on a NULL handle return OKV_EINVAL. With a NULL handle okv_close() and
+ * okv_unregister() do nothing. Do not pass NULL to okv_why(), okv_info(), okv_counters(),
+ * okv_pending(), okv_fd() or okv_arm().
  *
  * Results. Functions return OKV_OK (0) or one of the negative codes below. A
  * miss is OKV_ENOTFOUND: an answer, as good as a hit. OKV_EUNKNOWN is the one
@@ -34,8 +35,8 @@
  * speaks another version, or cannot serve this client at all: every later call returns the reason
  * (OKV_EPROTO, OKV_EVERSION or OKV_EUNSUPPORTED) and okv_why() has the sentence. With
  * okv_options.reconnect OKV_RECONNECT_NEVER the end of the connection is such a failure, too
- * (OKV_EDISCONNECTED, OKV_ESHUTDOWN, OKV_ETIMEDOUT, OKV_EIO). Below this is "the handle's
- * failure". Close such a handle and open another.
+ * (OKV_EDISCONNECTED, OKV_ESHUTDOWN, OKV_ETIMEDOUT, OKV_EIO). The text below calls this
+ * "the handle's failure". Close such a handle and open another.
  *
  * Growth. A program works with any library of the same soname, older or newer than its okv.h.
  * okv_options, okv_put_options and okv_command keep their size: a new field takes the place of a
@@ -73,7 +74,7 @@ enum {
     OKV_EVALUESIZE = -4,     /* the value is larger than the server accepts */
     OKV_ETOOSMALL = -5,      /* the buffer is smaller than the value */
     OKV_EFULL = -6,          /* the server's region has no room for this item */
-    OKV_EAGAIN = -7,         /* every operation slot is in use */
+    OKV_EAGAIN = -7,         /* no free slot or registration, or operations in flight */
     OKV_ETIMEDOUT = -8,      /* the deadline passed; nothing was changed */
     OKV_EUNKNOWN = -9,       /* no answer came: the write may have happened */
     OKV_EDISCONNECTED = -10, /* the connection was lost in this call, or for good */
@@ -123,13 +124,14 @@ struct okv_options {
     uint32_t connect_timeout_ms; /* okv_open gives up after this; 3000 */
     uint32_t timeout_ms;         /* deadline of each operation, waiting for a connection
                                     included; 5000 */
-    uint32_t depth;              /* operations under way at once, 1 to 1024; 32 */
-    uint32_t credits;            /* requests to ask the server for, 1 to 1024; 16 */
-    uint32_t hints;              /* places of large items to remember, to 2^20; 8192: 17 bytes
-                                    each, and as many as the next power of two, at least 8 */
+    uint32_t depth;              /* operations in flight at once, 1 to 1024; 32 */
+    uint32_t credits;            /* requests to have outstanding, 1 to 1024; the server may grant
+                                    fewer; 16 */
+    uint32_t hints;              /* large items whose place to remember, up to 2^20; rounded up to
+                                    a power of two, at least 8; 17 bytes each; 8192 */
     uint32_t reconnect;          /* 0: connects again when the connection is lost */
-    uint32_t keepalive_ms;       /* a server whose host is gone is found dead in this time, 200 to
-                                    600000; 3000 */
+    uint32_t keepalive_ms;       /* a dead server host or network is detected within this time, 200
+                                    to 600000; 3000 */
     uint32_t reserved[9];        /* zero */
     uint64_t reserved2[8];       /* zero */
 };
@@ -137,7 +139,7 @@ struct okv_options {
 #define OKV_HINTS_NONE UINT32_MAX
 /* okv_options.reconnect: a handle whose connection is lost is of no use any more. */
 #define OKV_RECONNECT_NEVER 1
-/* okv_options.keepalive_ms: only the transport and deadlines tell. */
+/* okv_options.keepalive_ms: no heartbeats; only transport and deadlines detect a dead server. */
 #define OKV_KEEPALIVE_NONE UINT32_MAX
 
 /*
@@ -149,6 +151,7 @@ struct okv_options {
  * `options` may be NULL. On success *out is the handle, to be given to
  * okv_close(). On failure *out is NULL and, when `why` is not NULL, a sentence
  * with the cause and the fix is written there (cut to why_size bytes).
+ * The handle keeps up to four registered buffers for long values until okv_close().
  *
  * Blocks up to connect_timeout_ms, and at most about 4.5 s for rdma; looking up
  * a host's name takes what the system's resolver takes besides.
@@ -163,11 +166,9 @@ OKV_API int okv_open(const char *uri, const struct okv_options *options, okv **o
 
 /*
  * Ends the connection, frees the handle and sets *handle to NULL; accepts NULL
- * and a pointer to NULL. Operations still under way are dropped without a
+ * and a pointer to NULL. Operations still in flight are dropped without a
  * result: writes among them may or may not happen. Sends the server a goodbye, and waits up to
  * 20 ms until its device has it; the server's process takes no part.
- * An open handle keeps up to four registered buffers for long values, each as long
- * as the longest value that was read without memory of okv_register().
  */
 OKV_API void okv_close(okv **handle);
 
@@ -198,8 +199,8 @@ struct okv_info {
     uint64_t buckets;      /* of the index, as far as this handle has seen */
     uint32_t bucket_bytes; /* what one READ of a get fetches */
     uint32_t max_value;    /* bytes */
-    uint32_t credits;      /* requests that may be under way at once */
-    uint32_t depth;        /* operations that may be under way at once */
+    uint32_t credits;      /* requests that may be outstanding at once */
+    uint32_t depth;        /* operations that may be in flight at once */
     /* Bytes of a value that fit a message: of one append or ping at most. A longer value of a put
      * is READ by the server. */
     uint32_t max_message_value;
@@ -220,7 +221,7 @@ static inline void okv_info(const okv *handle, struct okv_info *out)
  * Common to these: they block until the answer or for timeout_ms. Keys are 1 to
  * OKV_KEY_MAX_BYTES bytes of anything. They may be mixed with asynchronous
  * operations on the handle, whose results stay for okv_poll(). Operations of one
- * handle that are under way together may take effect in any order.
+ * handle that are in flight together may take effect in any order.
  *
  * Versions. Every change of an item gives it a new version, which never comes
  * again for that key while the server lives. Versions of a key only rise.
@@ -277,8 +278,9 @@ OKV_API int okv_head(okv *handle, const void *key, size_t key_length, struct okv
  * Stores a value of 0 to okv_info.max_value bytes under a key, replacing what
  * was there; the item does not expire. On OKV_OK *version (may be NULL) is the
  * item's new version. A value too long for a message is READ by the server out of
- * `value`. Further errors: OKV_EVALUESIZE, OKV_EFULL, OKV_ERENDEZVOUS, OKV_EPERM
- * (locked-memory limit), OKV_ENOMEM, OKV_EIO (the value cannot be registered).
+ * `value`, or out of a copy when `value` cannot be registered, as in a mapping without
+ * PROT_WRITE. Further errors: OKV_EVALUESIZE, OKV_EFULL, OKV_ERENDEZVOUS, OKV_EPERM
+ * (locked-memory limit), OKV_ENOMEM, OKV_EIO (neither can be registered).
  */
 OKV_API int okv_put(okv *handle, const void *key, size_t key_length, const void *value,
                     size_t value_length, uint64_t *version);
@@ -315,9 +317,9 @@ OKV_API int okv_delete(okv *handle, const void *key, size_t key_length);
 OKV_API int okv_delete_if(okv *handle, const void *key, size_t key_length, uint64_t version);
 
 /*
- * Adds `delta` to the decimal integer that the value is (an optional '-' and 1 to 19
+ * Adds `delta` to the decimal integer in the value (an optional '-' and 1 to 19
  * digits), or to 0 when the key is not there. *result (may be NULL) is the sum,
- * which the value now is. An expiry stays. Further errors: OKV_ENUMBER,
+ * which is the new value. An expiry stays. Further errors: OKV_ENUMBER,
  * OKV_EOVERFLOW, OKV_EVALUESIZE (the sum has more digits than a value may have bytes),
  * OKV_EFULL; the item is then as it was.
  */
@@ -333,7 +335,7 @@ OKV_API int okv_incr(okv *handle, const void *key, size_t key_length, int64_t de
 OKV_API int okv_append(okv *handle, const void *key, size_t key_length, const void *value,
                        size_t value_length, size_t *length, uint64_t *version);
 
-/* Lets an item expire after ttl_ms from now, or never (OKV_TTL_NONE). Its version
+/* Lets an item expire ttl_ms from now, or never (OKV_TTL_NONE). Its version
  * changes. Further errors: OKV_ENOTFOUND, OKV_ETTL, OKV_EFULL. */
 OKV_API int okv_touch(okv *handle, const void *key, size_t key_length, int64_t ttl_ms,
                       uint64_t *version);
@@ -354,7 +356,7 @@ OKV_API int okv_flush(okv *handle);
 OKV_API int okv_ping(okv *handle);
 
 /*
- * The server's own figures as text, one "name value" a line, into
+ * The server's statistics as text, one "name value" a line, into
  * buffer[0..size) with a NUL. *length is its length without the NUL.
  * Further errors: OKV_ETOOSMALL (*length says what is needed, without the NUL),
  * OKV_EUNSUPPORTED.
@@ -377,11 +379,11 @@ struct okv_item {
  * from the beginning of the scan to its end is visited exactly once, however the
  * table grows or shrinks meanwhile; one that is put or deleted during the scan may
  * be visited or not. Each item is shown as it was at some moment of the scan.
- * `visit` must not use the handle; what it returns other than 0 ends the scan and is
- * returned.
+ * `visit` must not use the handle. If it returns a value other than 0, the scan ends and
+ * returns that value.
  * Blocks as long as it takes; each READ in it may take timeout_ms, after which it ends with
  * OKV_ETIMEDOUT. OKV_EDISCONNECTED when the connection is lost meanwhile: the next call connects
- * again, for timeout_ms at most (OKV_ETIMEDOUT). OKV_EAGAIN when operations are under way on the
+ * again, for timeout_ms at most (OKV_ETIMEDOUT). OKV_EAGAIN when operations are in flight on the
  * handle. Further errors: OKV_ECORRUPT when a bucket failed its checks for timeout_ms, OKV_EPROTO
  * when the table makes no sense (the handle stays usable, unless okv_why() has a sentence),
  * OKV_ENOMEM, and OKV_EPERM (locked-memory limit) or OKV_EIO when its buffers cannot be
@@ -395,8 +397,8 @@ OKV_API int okv_scan(okv *handle, okv_visit *visit, void *user);
  * ends the portion, and the next call goes on from *cursor, where the items
  * that share the last one's bucket may come once more. *cursor is 0 again after the
  * last item. A cursor is good for any handle to the same start of the server: another start has
- * another table (okv_info.boot_id). Further errors: OKV_EINVAL (no cursor of okv's, or one of
- * another start: all but one in 2048 of those are told apart).
+ * another table (okv_info.boot_id). Further errors: OKV_EINVAL (not a cursor, or
+ * one of another boot; one such cursor in 2048 goes undetected).
  */
 OKV_API int okv_scan_from(okv *handle, uint64_t *cursor, okv_visit *visit, void *user);
 
@@ -416,7 +418,7 @@ enum okv_kind {
 /* One operation; what its kind does not use is zero. */
 struct okv_command {
     uint32_t kind;  /* enum okv_kind */
-    uint32_t flags; /* put, delete: OKV_IF_ABSENT, OKV_IF_VERSION, OKV_WITH_TTL */
+    uint32_t flags; /* put: OKV_IF_ABSENT, OKV_IF_VERSION, OKV_WITH_TTL; delete: OKV_IF_VERSION */
     uint64_t tag;   /* yours; comes back with the result */
     const void *key;
     size_t key_length;
@@ -433,13 +435,13 @@ struct okv_command {
 };
 
 /*
- * Submits commands, in their order, then collect results with okv_poll(), in the
- * order in which they ended. The commands themselves may be reused at once; key,
- * value and buffer stay yours to keep alive and unchanged until the result was
- * polled or the handle closed. All READs go out with one doorbell.
+ * Submits commands in order. okv_poll() returns their results in the order in which
+ * they end. The commands themselves may be reused at once; key, value and buffer stay
+ * yours to keep alive and unchanged until the result was polled or the handle closed.
+ * All READs go out with one doorbell.
  *
- * Returns OKV_OK when all were taken. Otherwise the reason why the next was not:
- * there will be results of the first *accepted (may be NULL) and none of the others.
+ * Returns OKV_OK when all were accepted, else why commands[*accepted] was not. The first
+ * *accepted (may be NULL) have results, the others none.
  * Errors: OKV_EINVAL, OKV_EKEYSIZE, OKV_EVALUESIZE, OKV_ETTL, OKV_EAGAIN (poll
  * first), OKV_ENOMEM, the handle's failure.
  */
@@ -474,12 +476,12 @@ OKV_API int okv_call(okv *handle, const struct okv_command *command, struct okv_
 
 /*
  * Many gets (or heads) at once: results[i] is that of commands[i]; tags are not
- * looked at. Any count: the handle's depth of them are under way at a time, and
+ * looked at. Any count: the handle's depth of them are in flight at a time, and
  * their READs go out together. A key may come more than once. Blocks until all
- * ended. The time of each, its timeout_ms or the handle's, begins with the call: those whose
- * turn does not come in it end with OKV_ETIMEDOUT, so many gets may need more of it. Returns OKV_OK
+ * ended. All deadlines count from the start of the call. A get that has not started by then ends
+ * with OKV_ETIMEDOUT: give large batches a longer timeout_ms. Returns OKV_OK
  * when each has a status in its result, else the handle's failure, OKV_EINVAL (another kind of
- * command), or OKV_EAGAIN (operations are under way on the handle).
+ * command), or OKV_EAGAIN (operations are in flight on the handle).
  */
 OKV_API int okv_get_many(okv *handle, const struct okv_command *commands,
                          struct okv_result *results, size_t count);
@@ -487,7 +489,7 @@ OKV_API int okv_get_many(okv *handle, const struct okv_command *commands,
 /*
  * Moves operations on and writes up to `max` results. Returns how many, 0 when
  * none has ended, OKV_EINVAL (NULL, max below 1), or the handle's failure when no
- * result is left: operations that were under way have theirs delivered first.
+ * result is left: operations that were in flight have theirs delivered first.
  */
 OKV_API int okv_poll(okv *handle, struct okv_result *results, int max);
 
@@ -515,11 +517,10 @@ OKV_API int okv_wait(okv *handle, int timeout_ms);
  * Registers base[0..length) with the device. A get whose buffer lies in it, whole,
  * takes a value from an extent without a copy when the extent is longer than 16 KiB or
  * the entry has the key, as short keys are; values in the bucket, and short ones
- * beside their keys, are copied. The memory stays yours, mapped, until
- * okv_unregister() or okv_close(), before which no operation may be using it. A handle that
- * connects again registers it again; while that fails, as it does for ever with memory that was
- * unmapped before okv_unregister(), the handle has no connection, okv_why() says so, and it tries
- * again. okv_unregister sets
+ * beside their keys, are copied. The memory stays yours. Keep it mapped until okv_unregister()
+ * or okv_close(), and call these only when no operation uses it. A handle that reconnects
+ * registers it again. If that fails, the handle stays disconnected, okv_why() says so, and it tries
+ * again; with memory that was unmapped too early it fails forever. okv_unregister sets
  * *memory to NULL; it accepts NULL and a pointer to NULL. OKV_EINVAL, OKV_EPERM (locked-memory
  * limit), OKV_ENOMEM, OKV_EIO, OKV_EAGAIN (64 are registered already), the handle's failure.
  */
@@ -539,7 +540,7 @@ OKV_API void okv_unregister(okv *handle, okv_registration **memory);
     X(updates, "incrs, appends and touches that ended")                      \
     X(reads, "RDMA READs posted, all but those that okv_bench_read times")   \
     X(read_bytes, "bytes that those READs were of")                          \
-    X(bucket_reads, "READs of a bucket or an overflow bucket")               \
+    X(bucket_reads, "READs of primary and overflow pages")                   \
     X(extent_reads, "READs of an extent or a piece of one")                  \
     X(directory_reads, "READs of the index's directory")                     \
     X(status_reads, "READs of the server's clock and bucket count")          \
@@ -557,7 +558,7 @@ OKV_API void okv_unregister(okv *handle, okv_registration **memory);
     X(timeouts, "operations that passed their deadline")                     \
     X(reconnects, "connections that were made after the first one")          \
     X(resent, "writes sent again because their connection was lost")         \
-    X(heartbeats, "times the server's device was asked for a sign of life")
+    X(heartbeats, "heartbeats sent to the server's device")
 
 struct okv_counters {
 #define OKV_COUNTER_FIELD(name, text) uint64_t name;
@@ -574,15 +575,14 @@ static inline void okv_counters(const okv *handle, struct okv_counters *out)
 }
 
 /*
- * The floor under a get: `count` raw READs of `length` bytes at random places
- * of the index, on this handle's own connection, with no checking, no more
- * than `depth` under way at once; those that ended together are followed by as many with one
- * doorbell. latencies_ns[0..count) receives the time of each from its post to its completion,
- * *total_ns (may be NULL) that from the first post to the last completion. Blocks until they are
- * done, or until none has ended for timeout_ms: OKV_ETIMEDOUT. OKV_EDISCONNECTED as for okv_scan().
- * OKV_EINVAL: length 0 or above bucket_bytes * 64 or above a segment of the index,
- * count or depth 0, depth above the handle's. OKV_EAGAIN: operations are under way.
- * The handle's failure; OKV_ENOMEM, and OKV_EPERM (locked-memory limit) or OKV_EIO when the
+ * Measures the floor under a get: `count` raw READs of `length` bytes at random buckets,
+ * unchecked, at most `depth` at once, on this handle's own connection. After each poll one
+ * doorbell posts as many READs as ended. latencies_ns[0..count) receives the time of each from its
+ * post to its completion, *total_ns (may be NULL) that from the first post to the last completion.
+ * Blocks until they are done, or until none has ended for timeout_ms: OKV_ETIMEDOUT.
+ * OKV_EDISCONNECTED as for okv_scan(). OKV_EINVAL: length 0 or above bucket_bytes * 64 or above a
+ * segment of the index, count or depth 0, depth above the handle's. OKV_EAGAIN: operations are in
+ * flight. The handle's failure; OKV_ENOMEM, and OKV_EPERM (locked-memory limit) or OKV_EIO when the
  * buffers cannot be registered; OKV_EPROTO when the directory makes no sense.
  */
 OKV_API int okv_bench_read(okv *handle, uint32_t length, uint32_t count, uint32_t depth,

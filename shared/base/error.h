@@ -16,7 +16,7 @@
     X(VALUESIZE, -4, "the value is larger than the server accepts")                    \
     X(TOOSMALL, -5, "the buffer is smaller than the value")                            \
     X(FULL, -6, "the server's region has no room for this item")                       \
-    X(AGAIN, -7, "every operation slot is in use: poll for results, then try again")   \
+    X(AGAIN, -7, "no free slot or registration, or operations in flight: end some")    \
     X(TIMEDOUT, -8, "the deadline passed before an answer came")                       \
     X(UNKNOWN, -9, "no answer came: the write may or may not have happened")           \
     X(DISCONNECTED, -10, "the connection to the server is gone")                       \
