@@ -42,7 +42,7 @@ static const char *advice(int code)
     case OKV_EDISCONNECTED:
     case OKV_ESHUTDOWN:
         return ": see that the server runs, then measure again: a run whose connection broke has "
-               "no figures";
+               "no results";
     default:
         return "";
     }

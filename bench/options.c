@@ -75,7 +75,7 @@ static const struct argp_option bench_options[] = {
     {NULL, 0, NULL, 0, "What is asked for:", 3},
     {"workload", OPTION_WORKLOAD, "a|b|c|d|f", 0,
      "YCSB's: a 50 % puts, b 5 % puts, c gets alone, d 5 % inserts and the latest the most "
-     "popular, f 50 % read-modify-write; Zipfian but for d; what other options say goes first",
+     "popular, f 50 % read-modify-write; Zipfian except d; explicit options override it",
      3},
     {"mix", OPTION_MIX, "get=G,put=P,...", 0,
      "Percentages of get, put, insert, delete, rmw, cas and incr (get=95,put=5)", 3},
@@ -91,7 +91,7 @@ static const struct argp_option bench_options[] = {
      4},
     {"connections", OPTION_CONNECTIONS, "C", 0, "Connections of each thread (1)", 4},
     {"depth", OPTION_DEPTH, "D", 0,
-     "Operations that each connection keeps under way (1), or may have under way with --rate (32)",
+     "Operations that each connection keeps in flight (1), or may have in flight with --rate (32)",
      4},
     {"rate", OPTION_RATE, "R", 0,
      "Open loop: R operations per second, of all threads, are due whether or not earlier ones "
@@ -99,16 +99,16 @@ static const struct argp_option bench_options[] = {
      4},
     {"even", OPTION_EVEN, NULL, 0, "--rate at even distances, not as a Poisson process", 4},
     {"get-many", OPTION_GET_MANY, "N", 0,
-     "Gets alone, in batches of N; --depth of them are under way at once (as many as N)", 4},
+     "Gets alone, in batches of N; --depth of them are in flight at once (as many as N)", 4},
     {"registered", OPTION_REGISTERED, NULL, 0,
      "Read values into registered memory: large ones without a copy", 4},
     {"operations", OPTION_OPERATIONS, "N", 0, "Operations per round, of all threads", 4},
     {"seconds", OPTION_SECONDS, "S", 0, "Seconds per round (10, unless --operations)", 4},
-    {"rounds", OPTION_ROUNDS, "N", 0, "Repeat and give each round's figures (1; 5 with --floor)",
+    {"rounds", OPTION_ROUNDS, "N", 0, "Repeat and give each round's results (1; 5 with --floor)",
      4},
     {"warmup", OPTION_WARMUP, "S", 0, "Seconds before the first round (1)", 4},
     {"floor", OPTION_FLOOR, NULL, 0,
-     "Compare gets with raw READs of as many bytes on the same connection, puts with echos", 4},
+     "Compare gets with raw READs of as many bytes on the same connection, puts with echoes", 4},
     {NULL, 0, NULL, 0, "Output:", 5},
     {"json", OPTION_JSON, "FILE", 0, "Also write everything as JSON; - is stdout", 5},
     {"csv", OPTION_CSV, "FILE", 0, "Also write a line for each round and operation; - is stdout",
@@ -124,7 +124,7 @@ static const struct argp_option bench_options[] = {
 static const char about[] =
     "Measure an okv server, and what it is compared with, every value checked.\v"
     "Items are stored first, then comes a warm-up, then the rounds. Without --rate each connection "
-    "keeps --depth operations under way, and a latency is from submitting an operation to its "
+    "keeps --depth operations in flight, and a latency is from submitting an operation to its "
     "result. Sizes are binary: 64K is 65536. Numbers of items and operations are decimal: 1M is "
     "1000000. With --floor, --operations is the number of gets per round (20000).\n"
     "\n"
@@ -137,7 +137,7 @@ static const char about[] =
     "  kv-bench -s rdma://10.0.0.1 --floor\n"
     "How many operations per second do four threads get through?\n"
     "  kv-bench -s rdma://10.0.0.1 --workload b --threads 4 --depth 16\n"
-    "How long do users wait when there are 50000 of them in a second?\n"
+    "What latency do users see at 50000 requests per second?\n"
     "  kv-bench -s rdma://10.0.0.1 --workload b --rate 50K --seconds 30\n"
     "How does it compare with Redis, for the same keys and values?\n"
     "  kv-bench -s okv=rdma://10.0.0.1 -s redis=redis://10.0.0.1:6379 --rounds 5\n"
@@ -417,7 +417,8 @@ static void read_target(struct argp_state *state, char *text, struct options *op
         target.uri = equals + 1;
     }
     if (target.name[0] == '\0' || target.uri[0] == '\0')
-        argp_error(state, "--server '%s': give a URI or NAME=URI, as local:///run/okv.sock", text);
+        argp_error(state, "--server '%s': give a URI or NAME=URI, such as local:///run/okv.sock",
+                   text);
     for (uint32_t i = 0; i < options->target_count; i++) {
         if (strcmp(options->targets[i].name, target.name) == 0)
             argp_error(state, "--server '%s': this name was given before: give each another NAME=",
@@ -455,7 +456,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
         options->progress = true;
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "'%s': kv-bench takes options only", text);
+        argp_error(state, "unexpected argument '%s': kv-bench takes options only", text);
         return 0;
     case ARGP_KEY_END:
         settle(state, line);

@@ -31,8 +31,8 @@ uint64_t options_read_count(struct argp_state *state, const char *option, const 
             scale *= 1000;
     }
     if (!good || number > high / scale || number * scale < low)
-        argp_error(state, "%s '%s': give a whole number from %llu to %llu, as 1000 or 10K", option,
-                   text, (unsigned long long)low, (unsigned long long)high);
+        argp_error(state, "%s '%s': give a whole number from %llu to %llu, such as 1000 or 10K",
+                   option, text, (unsigned long long)low, (unsigned long long)high);
     return number * scale;
 }
 
@@ -77,7 +77,7 @@ uint32_t options_read_size(struct argp_state *state, const char *option, const c
     uint64_t size = 0;
 
     if (okv_size_parse(text, &size) != OKV_OK || size < low || size > high)
-        argp_error(state, "%s '%s': give a size from %llu to %llu bytes, as 512 or 4K", option,
+        argp_error(state, "%s '%s': give a size from %llu to %llu bytes, such as 512 or 4K", option,
                    text, (unsigned long long)low, (unsigned long long)high);
     return (uint32_t)size;
 }
@@ -145,7 +145,7 @@ void options_read_mix(struct argp_state *state, const char *text, double mix[OPE
     if (!good || !complete_mix(mix))
         argp_error(state,
                    "--mix '%s': give percentages of get, put, insert, delete, rmw, cas and incr "
-                   "that add up to 100, as get=95,put=5",
+                   "that add up to 100, such as get=95,put=5",
                    text);
 }
 
@@ -175,7 +175,7 @@ void options_read_hotspot(struct argp_state *state, const char *text,
         !(choice->hot_operations > 0 && choice->hot_operations < 1))
         argp_error(state,
                    "--hotspot '%s': give the hot records' share of all and of the operations, "
-                   "both between 0 and 1, as 0.2,0.8",
+                   "both between 0 and 1, such as 0.2,0.8",
                    text);
 }
 
@@ -200,7 +200,8 @@ void options_read_values(struct argp_state *state, const char *text, struct work
         values->low = read_value_size(state, low);
         values->high = read_value_size(state, dash + 1);
         if (values->low > values->high)
-            argp_error(state, "--value-size '%s': give the smaller size first, as 16-4K", text);
+            argp_error(state, "--value-size '%s': give the smaller size first, such as 16-4K",
+                       text);
     } else {
         values->sizes = WORKLOAD_SIZES_FIXED;
         values->high = values->low = read_value_size(state, text);

@@ -45,9 +45,9 @@ static const char about[] =
     "Serves a key-value table that clients read with one-sided RDMA READs."
     "\v"
     "URI is rdma://ADDRESS[:PORT] for an address of an RDMA device (InfiniBand, RoCE, soft-RoCE) "
-    "or local://PATH "
+    "or local:///PATH "
     "for clients on this host over shared memory. Prints one line `ready URI...` when it serves. "
-    "SIGTERM and SIGINT end it: clients are told.\n"
+    "SIGTERM and SIGINT end it; it tells its clients.\n"
     "\n"
     "Examples:\n"
     "  okv-server --listen rdma://10.0.0.1 --memory 16G --huge\n"
@@ -60,14 +60,14 @@ static const struct argp_option options[] = {
      "Where to serve; may be repeated. Default: local:///run/okv.sock as root, else a socket in "
      "$XDG_RUNTIME_DIR or /tmp",
      1},
-    {"memory", 'm', "SIZE", 0, "Size of the table, from 1M (256M)", 2},
+    {"memory", 'm', "SIZE", 0, "Size of the region, from 1M (256M)", 2},
     {"huge", OPTION_HUGE, "KIND", OPTION_ARG_OPTIONAL,
-     "Put the table on 2 MiB pages, or fail: gets over shared memory and registration are faster. "
+     "Put the region on 2 MiB pages, or fail: gets over shared memory and registration are faster. "
      "KIND: `reserved' ones (sysctl vm.nr_hugepages; also what --huge alone asks for) or "
      "`transparent' ones, which the kernel makes as the server starts, in up to 4 seconds per GiB",
      2},
     {"prefault", OPTION_PREFAULT, NULL, 0,
-     "Take all memory of the table at the start, in a second or two per GiB: no put waits for a "
+     "Take all memory of the region at the start, in a second or two per GiB: no put waits for a "
      "page later",
      2},
     {"max-value", OPTION_MAX_VALUE, "SIZE", 0,
@@ -78,33 +78,32 @@ static const struct argp_option options[] = {
      2},
     {"inline-max", OPTION_INLINE_MAX, "SIZE", 0,
      "Largest entry that is kept in its bucket, where a get finds it with one READ: key, value "
-     "and 4 bytes or more (a third of a bucket). More saves READs of large items and lets fewer "
-     "items "
-     "share a bucket",
+     "and 4 bytes or more (a third of a bucket's room: 162 of 512 bytes). More saves READs of "
+     "large items and lets fewer items share a bucket",
      2},
     {"extra-reads", OPTION_EXTRA_READS, "N", 0,
-     "READs beyond the first, for 1000 gets of small items, that make the index grow: 1 to 1000 "
+     "READs beyond one per get, in 1000 gets of small items, that make the index grow: 1 to 1000 "
      "(5 while the region is empty, to 40 when it is full). Less makes gets quicker on average "
      "and takes more memory for the index",
      2},
     {"index-percent", OPTION_INDEX_PERCENT, "P", 0,
-     "Most of the table that the index may take, in percent: 10 to 95 (75). More lets a fuller "
-     "table of small items keep to one READ for each; less keeps room for large values",
+     "Largest share of the region that the index may take, in percent: 10 to 95 (75). More lets a "
+     "fuller table of small items keep to one READ for each; less keeps room for large values",
      2},
     {"workers", OPTION_WORKERS, "N", 0,
-     "Threads that serve, each some of the clients: 1 to 64 (half of the CPUs, up to 4)", 3},
-    {"max-clients", OPTION_MAX_CLIENTS, "N", 0, "Clients at once (64)", 3},
+     "Worker threads; each serves a share of the clients: 1 to 64 (half of the CPUs, up to 4)", 3},
+    {"max-clients", OPTION_MAX_CLIENTS, "N", 0, "Clients at once: 1 to 10000 (64)", 3},
     {"max-clients-per-address", OPTION_MAX_CLIENTS_PER_ADDRESS, "N", 0,
      "Clients at once from one address; 0: as many as in all (0)", 3},
-    {"credits", OPTION_CREDITS, "N", 0, "Requests that a client may have under way (16)", 3},
+    {"credits", OPTION_CREDITS, "N", 0, "Requests that a client may have outstanding (16)", 3},
     {"keepalive-ms", OPTION_KEEPALIVE_MS, "MS", 0,
      "A dead client is found within this time: 200 to 600000 (3000)", 3},
     {"idle-s", OPTION_IDLE_S, "S", 0,
-     "Disconnect a client that sent no request for so long; reads are none. 0: never (0)", 3},
+     "Disconnect a client that sends no request for this long; gets do not count. 0: never (0)", 3},
     {"remember-s", OPTION_REMEMBER_S, "S", 0,
-     "How long the server knows what the writes of a client came to that is gone (60)", 3},
-    {"drain-ms", OPTION_DRAIN_MS, "MS", 0, "What clients get to leave when the server ends (5000)",
-     3},
+     "How long the server keeps the reply cache of a client that is gone: 0 to 86400 (60)", 3},
+    {"drain-ms", OPTION_DRAIN_MS, "MS", 0,
+     "How long clients may take to leave when the server ends (5000)", 3},
     {"spin-us", OPTION_SPIN_US, "US", 0, "How long an idle worker polls before it sleeps (50)", 3},
     {0},
 };
@@ -254,7 +253,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         choose_max_value(config, state);
         break;
     case ARGP_KEY_ARG:
-        argp_error(state, "'%s' is no option", text);
+        argp_error(state, "unexpected argument '%s'", text);
         break;
     default:
         return parse_number_option(config, key, text, state);

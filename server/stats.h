@@ -31,7 +31,7 @@ struct okv_server;
     X(bytes_out, "bytes of replies")                                                           \
     X(sessions_total, "clients accepted since the start")                                      \
     X(resumed, "of these, clients that came back and whose writes were known")                 \
-    X(rejected_malformed, "clients refused: the hello makes no sense")                         \
+    X(rejected_malformed, "clients refused: a malformed hello")                                \
     X(rejected_version, "clients refused: another protocol version")                           \
     X(rejected_feature, "clients refused: one side lacks a feature")                           \
     X(rejected_busy, "clients refused: --max-clients reached")                                 \
@@ -45,7 +45,7 @@ struct okv_server;
     X(closed_unresponsive, "connections ended: nothing was acknowledged for too long")         \
     X(closed_replaced, "connections ended: the client has another one")                        \
     X(closed_idle, "connections ended: no request for --idle-s")                               \
-    X(closed_malformed, "connections ended: a message that makes no sense")                    \
+    X(closed_malformed, "connections ended: a malformed message")                              \
     X(closed_no_immediate, "connections ended: a message without immediate")                   \
     X(closed_credit, "connections ended: more requests than credits, or a wrong request slot") \
     X(closed_stopping, "connections ended: the server ends")                                   \
@@ -54,9 +54,9 @@ struct okv_server;
     X(sleeps, "times a worker went to sleep")
 
 /* Current values. */
-#define OKV_STATS_NOW_LIST(X)                              \
-    X(sessions, "clients connected")                       \
-    X(credits_granted, "requests they may have under way") \
+#define OKV_STATS_NOW_LIST(X)                                \
+    X(sessions, "clients connected")                         \
+    X(credits_granted, "requests they may have outstanding") \
     X(requests_waiting, "requests that wait to be served")
 
 /* Any thread may add and read. */

@@ -288,7 +288,7 @@ static void print_server_cpu(const struct report_target *target, FILE *out)
         gets += round->stretch_gets;
     }
     if (!known) {
-        fprintf(out, "  server CPU    not told: its figures have no cpu_ms\n");
+        fprintf(out, "  server CPU    not known: its statistics have no cpu_ms\n");
         return;
     }
     fprintf(out,

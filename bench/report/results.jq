@@ -113,7 +113,7 @@ def short_rows:
 def short_page:
   .[0] as $first
   | map(check($first))
-  | "| \($first | machine | cell) | median | rounds | of |", "|---|---|---|---|",
+  | "| \($first | machine | cell) | median | rounds: min to max | measured values |", "|---|---|---|---|",
     (.[] | . as $run | .targets[] | .summary as $all | select($all.get_over_read)
       | (short_rows as [$name, $text, $of, $to, $unit]
           | $all[$name] | select(.)

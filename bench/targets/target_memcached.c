@@ -207,7 +207,7 @@ static int decode_line(struct memcached_target *target, const char *line)
         if (rc == OKV_OK)
             peer_end(peer, operation, status);
     }
-    return rc == OKV_OK ? OKV_OK : malformed(peer, "what is no answer of its");
+    return rc == OKV_OK ? OKV_OK : malformed(peer, "an unexpected reply");
 }
 
 /* Consumes bytes of a line. Returns how many; 0: it is too long, or the target has failed. */
@@ -237,7 +237,7 @@ static int decode(struct peer *peer, const char *bytes, size_t length)
         size_t used = target->in_value ? decode_value(target, bytes, length)
                                        : decode_text(target, bytes, length);
         if (used == 0)
-            return peer->code != OKV_OK ? peer->code : malformed(peer, "what is no answer of its");
+            return peer->code != OKV_OK ? peer->code : malformed(peer, "an unexpected reply");
         bytes += used;
         length -= used;
     }

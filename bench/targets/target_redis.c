@@ -147,11 +147,11 @@ int redis_target_decode(struct peer *peer, const char *bytes, size_t length)
     void *found = NULL;
 
     if (redisReaderFeed(target->reader, bytes, length) != REDIS_OK)
-        return malformed(peer, "what cannot be read");
+        return malformed(peer, "a malformed reply");
     for (;;) {
         target->reply = (struct reply){.type = 0};
         if (redisReaderGetReply(target->reader, &found) != REDIS_OK)
-            return malformed(peer, "what is no answer of Redis");
+            return malformed(peer, "an unexpected reply");
         if (!found)
             break;
         if (found != &target->reply)

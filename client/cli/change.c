@@ -176,7 +176,7 @@ static error_t parse_incr(int key, char *text, struct argp_state *state)
         else if (state->arg_num == 1)
             arguments->delta = cli_signed_number(state, "N", text);
         else
-            argp_error(state, "'%s' is too much: give KEY and N", text);
+            argp_error(state, "unexpected argument '%s': give KEY and N", text);
         return 0;
     case ARGP_KEY_NO_ARGS:
         argp_error(state, "give a KEY, and N unless it is 1");
@@ -234,7 +234,7 @@ static error_t parse_touch(int key, char *text, struct argp_state *state)
             arguments->ttl_ms =
                 strcmp(text, "none") == 0 ? OKV_TTL_NONE : cli_ttl(state, "MS", text);
         else
-            argp_error(state, "'%s' is too much: give KEY and MS", text);
+            argp_error(state, "unexpected argument '%s': give KEY and MS", text);
         return 0;
     case ARGP_KEY_END:
         if (state->arg_num < 2)

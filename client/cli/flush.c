@@ -28,7 +28,8 @@ static error_t parse_flush(int key, char *text, struct argp_state *state)
         arguments->yes = true;
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "'%s' is too much: flush removes every item; for one give okv del %s",
+        argp_error(state,
+                   "unexpected argument '%s': flush removes every item; for one give okv del %s",
                    text, text);
         return 0;
     case ARGP_KEY_END:

@@ -50,7 +50,7 @@ static error_t parse_one_key(int key, char *text, struct argp_state *state)
         return 0;
     case ARGP_KEY_ARG:
         if (state->arg_num > 0)
-            argp_error(state, "'%s' is too much: give one KEY", text);
+            argp_error(state, "unexpected argument '%s': give one KEY", text);
         arguments->key = text;
         return 0;
     case ARGP_KEY_NO_ARGS:

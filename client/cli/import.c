@@ -49,7 +49,7 @@ struct import {
 };
 
 static const struct argp_option import_options[] = {
-    {"depth", OPTION_DEPTH, "D", 0, "Keep D puts under way (32)", 0},
+    {"depth", OPTION_DEPTH, "D", 0, "Keep D puts in flight (32)", 0},
     {0},
 };
 
@@ -63,7 +63,8 @@ static error_t parse_import(int key, char *text, struct argp_state *state)
         import->depth = (uint32_t)cli_number(state, "--depth", text, 1, OKV_DEPTH_MAX_OPERATIONS);
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "'%s' is too much: import reads stdin, as in okv import <items.tsv",
+        argp_error(state,
+                   "unexpected argument '%s': import reads stdin, as in okv import <items.tsv",
                    text);
         return 0;
     default:

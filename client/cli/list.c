@@ -55,8 +55,8 @@ static error_t parse_scan(int key, char *text, struct argp_state *state)
         arguments->verbose = true;
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "'%s' is too much: for keys that begin with it give --prefix %s", text,
-                   text);
+        argp_error(state, "unexpected argument '%s': for keys that begin with it give --prefix %s",
+                   text, text);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -107,7 +107,8 @@ static error_t parse_export(int key, char *text, struct argp_state *state)
     cli_parse_child(key, state, state->input);
     if (key != ARGP_KEY_ARG)
         return ARGP_ERR_UNKNOWN;
-    argp_error(state, "'%s' is too much: export writes stdout, as in okv export >items.tsv", text);
+    argp_error(state, "unexpected argument '%s': export writes stdout, as in okv export >items.tsv",
+               text);
     return 0;
 }
 

@@ -26,7 +26,7 @@ static const struct command commands[] = {
     {"export", cli_export, "", "write all items as KEY TAB VALUE lines"},
     {"flush", cli_flush, "[--yes]", "remove every item"},
     {"ping", cli_ping, "[-c N]", "time requests through the server's CPU"},
-    {"stat", cli_stat, "[--json]", "the server's figures and this connection"},
+    {"stat", cli_stat, "[--json]", "the server's statistics and this connection"},
     {"probe", cli_probe, "[-n N] [--size S]", "time raw reads of the table"},
 };
 #define COMMAND_COUNT (sizeof commands / sizeof *commands)

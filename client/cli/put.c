@@ -88,7 +88,7 @@ static error_t parse_key_and_value(int key, char *text, struct argp_state *state
         else if (state->arg_num == 1)
             arguments->value = text;
         else
-            argp_error(state, "'%s' is too much: quote a value that has spaces", text);
+            argp_error(state, "unexpected argument '%s': quote a value that has spaces", text);
         return 0;
     case ARGP_KEY_END:
         if (state->arg_num < 2)

@@ -1,4 +1,4 @@
-/* okv stat: the server's figures and what this connection goes through. */
+/* okv stat: the server's statistics and what this connection goes through. */
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
@@ -30,7 +30,7 @@ static error_t parse_stat(int key, char *text, struct argp_state *state)
         arguments->json = true;
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "'%s' is too much: stat takes no arguments", text);
+        argp_error(state, "unexpected argument '%s': stat takes no arguments", text);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -55,13 +55,13 @@ static int fetch_text(okv *handle, char **text)
         free(buffer);
         if (rc != OKV_ETOOSMALL)
             return rc;
-        /* The figures grow while they are asked for again. */
+        /* The text grows while it is asked for again. */
         size = length + 256;
     }
 }
 
-/* A figure as a JSON number where one can hold it exactly, else as a string. */
-static json_t *json_figure(const char *text)
+/* A statistic as a JSON number where one can hold it exactly, else as a string. */
+static json_t *json_statistic(const char *text)
 {
     char *end = NULL;
 
@@ -86,7 +86,7 @@ static json_t *json_server(char *text)
         if (!space)
             continue;
         *space = '\0';
-        json_object_set_new(server, line, json_figure(space + 1));
+        json_object_set_new(server, line, json_statistic(space + 1));
     }
     return server;
 }
@@ -112,7 +112,7 @@ static int print_json(char *text, const struct okv_info *info)
     json_t *root =
         json_pack("{s:o*, s:o*}", "server", json_server(text), "connection", json_connection(info));
     if (!root || json_dumpf(root, stdout, JSON_INDENT(2)) != 0) {
-        fprintf(stderr, "okv: stat: cannot make JSON of the server's figures: try it without "
+        fprintf(stderr, "okv: stat: cannot make JSON of the server's statistics: try it without "
                         "--json\n");
         json_decref(root);
         return CLI_FAILED;
@@ -145,9 +145,9 @@ int cli_stat(struct cli *cli, int argc, char **argv)
     static const struct argp parser = {
         .options = stat_options,
         .parser = parse_stat,
-        .doc = "Print the server's figures, then what this connection goes through, one \"name "
+        .doc = "Print the server's statistics, then what this connection goes through, one \"name "
                "value\" a line.\v"
-               "The man page okv(1) explains the server's figures. What this client counts is "
+               "The man page okv(1) explains the server's statistics. What this client counts is "
                "printed by any command with --counters:\n" OKV_COUNTER_LIST(
                    COUNTER_LINE) "\n"
                                  "Examples:\n  okv stat\n  okv stat --json | jq .server.items",

@@ -44,7 +44,7 @@ static error_t parse_ping(int key, char *text, struct argp_state *state)
         arguments->count = (uint32_t)cli_number(state, "--count", text, 1, PING_COUNT_MAX);
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "'%s' is too much: name the server with -s", text);
+        argp_error(state, "unexpected argument '%s': name the server with -s", text);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -95,8 +95,9 @@ int cli_ping(struct cli *cli, int argc, char **argv)
 
 static const struct argp_option probe_options[] = {
     {"count", 'n', "N", 0, "Post N READs (10000)", 0},
-    {"size", OPTION_SIZE, "SIZE", 0, "Bytes of each READ, as 512 or 4K (the table's bucket)", 0},
-    {"depth", OPTION_DEPTH, "D", 0, "Keep D READs under way (1)", 0},
+    {"size", OPTION_SIZE, "SIZE", 0,
+     "Bytes of each READ, such as 512 or 4K; up to 64 buckets (one bucket)", 0},
+    {"depth", OPTION_DEPTH, "D", 0, "Keep D READs in flight (1)", 0},
     {0},
 };
 
@@ -119,7 +120,7 @@ static error_t parse_probe(int key, char *text, struct argp_state *state)
             (uint32_t)cli_number(state, "--depth", text, 1, OKV_DEPTH_MAX_OPERATIONS);
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "'%s' is too much: name the server with -s", text);
+        argp_error(state, "unexpected argument '%s': name the server with -s", text);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

@@ -36,7 +36,7 @@ static const char *end_text(enum okv_session_end_reason reason)
     case OKV_SESSION_END_IDLE:
         return "no request within --idle-s";
     case OKV_SESSION_END_MALFORMED:
-        return "a message that makes no sense";
+        return "a malformed message";
     case OKV_SESSION_END_NO_IMMEDIATE:
         return "a message without immediate";
     case OKV_SESSION_END_CREDIT:

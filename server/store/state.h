@@ -26,7 +26,7 @@
 struct okv_store_totals {
     atomic_uint_fast64_t items;
     atomic_uint_fast64_t user_bytes;  /* of keys and values */
-    atomic_uint_fast64_t entry_bytes; /* of entries in buckets and overflow buckets */
+    atomic_uint_fast64_t entry_bytes; /* of entries in primary and overflow pages */
     atomic_uint_fast64_t references;  /* items that are not inline */
     atomic_uint_fast64_t extra_reads; /* items whose get takes more READs than it should: small
                                          ones in extents, and all in overflow pages */

@@ -65,7 +65,7 @@ key() {
 
 command_lines() {
     local size uri
-    check "an argument that is no option (server)" 2 'here' 'no option' "$server" here
+    check "an argument that is no option (server)" 2 'unexpected argument' 'here' "$server" here
     check "an unknown option (server)" 2 'nonsense' '.' "$server" --nonsense
     check "an unknown option (okv)" 2 'nonsense' '.' "$okv" --nonsense ping
     check "an unknown option of a command" 2 'nonsense' '.' "$okv" ping --nonsense
@@ -158,7 +158,7 @@ command_arguments() {
     check "put without a value" 2 'KEY and VALUE' 'KEY and -' "$okv" -s "$socket" put key
     check "append without a value" 2 'KEY and VALUE' 'KEY and -' "$okv" -s "$socket" append key
     check "touch without a time" 2 'milliseconds' 'none' "$okv" -s "$socket" touch key
-    check "exists of two keys" 2 'too much' 'one KEY' "$okv" -s "$socket" exists a b
+    check "exists of two keys" 2 'unexpected argument' 'one KEY' "$okv" -s "$socket" exists a b
     check "--get-many 0" 2 '--get-many' 'from 1' "$bench" -s "$socket" --get-many 0
     check "--get-many with puts" 2 '--get-many' 'leave out' "$bench" -s "$socket" --get-many 8 --mix get=50,put=50
     bench_arguments
@@ -167,7 +167,7 @@ command_arguments() {
 bench_arguments() {
     local bad
     for bad in get=50,put=49 get=101 get=50,get=50 scan=10 get get= =5 'get=95,' put=-5 '' get=nan; do
-        check "--mix '$bad'" 2 '--mix' 'add up to 100, as' "$bench" -s "$socket" "--mix=$bad"
+        check "--mix '$bad'" 2 '--mix' 'add up to 100, such as' "$bench" -s "$socket" "--mix=$bad"
     done
     for bad in g aa '' B; do
         check "--workload '$bad'" 2 '--workload' 'give a, b, c, d or f' "$bench" -s "$socket" "--workload=$bad"
@@ -175,7 +175,7 @@ bench_arguments() {
     check "--workload e" 2 'order of keys' 'give a, b, c, d or f' "$bench" -s "$socket" --workload e
     check "an unknown distribution" 2 'normal' 'zipfian, latest or hotspot' "$bench" -s "$socket" --distribution normal
     for bad in 0.2 0.2,1 0,0.8 0.2,0.8,0.1 a,b ''; do
-        check "--hotspot '$bad'" 2 '--hotspot' 'between 0 and 1, as' "$bench" -s "$socket" "--hotspot=$bad"
+        check "--hotspot '$bad'" 2 '--hotspot' 'between 0 and 1, such as' "$bench" -s "$socket" "--hotspot=$bad"
     done
     for bad in 15 8-32 4K-16 16- trace:5 tracer 32,64 ''; do
         check "--value-size '$bad'" 2 '--value-size' 'give' "$bench" -s "$socket" "--value-size=$bad"

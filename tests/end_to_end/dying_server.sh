@@ -186,7 +186,7 @@ timing() {
 benchmark() {
     timing "$bench" "$@"
     [ $status -eq 3 ] || wrong "status $status"
-    grep -q 'a run whose connection broke has no figures' "$scratch/err" || wrong "it does not say what broke"
+    grep -q 'a run whose connection broke has no results' "$scratch/err" || wrong "it does not say what broke"
     [ ! -s "$scratch/out" ] || wrong "it prints figures"
 }
 
