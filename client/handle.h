@@ -1,5 +1,5 @@
 /* struct okv: the whole state of a handle. client/state/ declares its parts; client/README.md names
- * the rooms that work on it. */
+ * the modules that work on it. */
 #ifndef OKV_CLIENT_HANDLE_H
 #define OKV_CLIENT_HANDLE_H
 

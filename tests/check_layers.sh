@@ -75,7 +75,7 @@ own_includes() {
     search '^[[:space:]]*#[[:space:]]*include[[:space:]]*("|<okv\.h>)' "$@"
 }
 
-# room FOLDER USES...: what the files of FOLDER, without its subfolders, include of this tree is their own
+# room FOLDER USES...: what the files of a module, FOLDER without its subfolders, include of this tree is their own
 # or lies below one of the paths; "api" is <okv.h>.
 room() {
     local room=$1 path pattern files
@@ -89,11 +89,11 @@ room() {
         esac
     done
     mapfile -t files < <(folder_files "$room" | grep -E "^$room/[^/]+$")
-    [ ${#files[@]} -gt 0 ] || complain "there is no such room" <<<"$room"
+    [ ${#files[@]} -gt 0 ] || complain "there is no such module" <<<"$room"
     complain "$room/ uses only: ${*:-nothing}" < <(own_includes "${files[@]}" | grep -vE "include[[:space:]]*($pattern)")
 }
 
-# The arrows of docs/architecture.md: each room uses those that stand before it.
+# The arrows of docs/architecture.md: each module uses those that stand before it.
 check_rooms() {
     room shared/base
     room shared/format shared/base

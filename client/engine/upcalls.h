@@ -1,5 +1,5 @@
 /*
- * Calls from engine/ and connection/ up to the rooms above them. The engine handles events and
+ * Calls from engine/ and connection/ up to the modules above them. The engine handles events and
  * deadlines without knowledge of lookups and commands. client/api/open.c fills the table.
  */
 #ifndef OKV_CLIENT_ENGINE_UPCALLS_H

@@ -2,7 +2,7 @@
  * The address of a server:
  *
  *   rdma://HOST[:PORT][?source=ADDRESS]   RDMA CM, default port 7471
- *   local://PATH                          a Unix socket on this host
+ *   local:///PATH                         a Unix socket on this host
  *
  * HOST is a name, an IPv4 address or an IPv6 address in brackets. "*" listens on the only RDMA
  * device of a machine. `source` is the local address of a client.

@@ -41,8 +41,8 @@ struct okv_bucket_cursor {
     uint32_t inline_need;
 };
 
-/* Copies the used lines of an image, raises its version and every entry's age by one, and finds
- * the key's entry. False when this is not enough: an age needs a further byte, several entries may
+/* Copies the used lines of an image, bumps its version and every entry's age, and finds the
+ * key's entry. False when this is not enough: an age needs a further byte, several entries may
  * have the key, or lengths or flags make no sense. */
 bool okv_bucket_bump_ages(uint8_t *image, const uint8_t *from, uint32_t size, uint32_t inline_max,
                           uint64_t hash, const void *key, uint32_t key_length,

@@ -137,7 +137,7 @@ uint32_t okv_entry_size(const struct okv_entry *entry, uint64_t page_version);
 /* Writes okv_entry_size_as() bytes. */
 void okv_entry_write(uint8_t *bytes, const struct okv_entry *entry, unsigned flags,
                      uint64_t page_version);
-/* Raises the age by one. False: it needs a further byte, and the bytes no longer make sense. */
+/* Bumps the age. False: it needs a further byte, and the bytes no longer make sense. */
 bool okv_entry_age_bump(uint8_t *bytes, const struct okv_entry_head *head);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The seam between okv and what moves its bytes. README.md says how to add a transport.
+ * The interface between okv and its transports. README.md says how to add a transport.
  *
  * A listener (server) or a connect (client) makes connections. Completions of a connection arrive
  * at its endpoint as events. Table addresses are offsets into the one region that the server's

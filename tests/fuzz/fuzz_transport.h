@@ -1,5 +1,5 @@
 /*
- * The transport of a client whose server is a struct hostile: the whole seam of
+ * The transport of a client whose server is a struct hostile: the whole interface of
  * shared/transport/transport.h, client side. When events come, in which order, and when the
  * connection ends is for the fuzz input to say; what no transport does, it does not.
  *
