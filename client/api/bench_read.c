@@ -9,6 +9,7 @@
 #include "client/connection/reconnect.h"
 #include "client/engine/progress.h"
 #include "client/engine/read_batch.h"
+#include "client/engine/read_blocking.h"
 #include "client/engine/refusal.h"
 #include "client/get/directory.h"
 #include "shared/base/clock.h"
@@ -202,18 +203,8 @@ static int bench_all(struct bench *bench, uint32_t depth)
     if (rc)
         goto free_buffer;
     rc = bench_run(bench, depth);
-    /* READs may still be under way into the buffer: closing the connection and
-     * deregistering the memory end their right to it. */
-    if (rc == OKV_EDISCONNECTED)
-        engine_disconnected(handle);
-    else if (rc == OKV_EIO)
-        link_lost(handle, rc, "the device failed at a raw READ");
-    else if (rc && bench->posted > 0)
-        link_lost(handle, rc, "a raw READ did not end by its deadline");
-    if (rc && handle->failure)
-        rc = handle->failure;
-    else if (rc == OKV_EIO)
-        rc = OKV_EDISCONNECTED;
+    if (rc)
+        rc = read_failed(handle, rc, bench->posted > 0);
     handle->transport->memory_unregister(bench->memory);
 free_buffer:
     free(bench->buffer);
@@ -237,12 +228,7 @@ int okv_bench_read(okv *handle, uint32_t length, uint32_t count, uint32_t depth,
     if (rc)
         return rc;
     refusal_clear(handle);
-    if (handle->failure)
-        return handle->failure;
-    if (handle->active > 0)
-        return OKV_EAGAIN;
-    engine_catch_up(handle);
-    rc = link_await(handle, okv_clock_ns() + handle->timeout_ns);
+    rc = link_await_idle(handle);
     if (rc == 0)
         rc = length_check(handle, length);
     if (rc)

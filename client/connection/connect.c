@@ -26,15 +26,6 @@ _Static_assert(sizeof(struct okv_wire_superblock) <= OKV_DIRECTORY_SIZE,
 _Static_assert(sizeof((struct link *)0)->address >= sizeof((struct okv_conn *)0)->peer,
                "a peer's address fits");
 
-/* The kernel rejects in place of a server that has ended, without a payload. */
-static bool rejection_is_empty(const struct okv_answer *answer)
-{
-    for (size_t i = 0; i < answer->length; i++)
-        if (answer->bytes[i])
-            return false;
-    return true;
-}
-
 /* The sentence for a rejection. */
 static int rejection_explain(const struct okv_answer *answer, const char *uri, struct okv_diag *why)
 {
@@ -42,7 +33,8 @@ static int rejection_explain(const struct okv_answer *answer, const char *uri, s
 
     if (!answer->rejected)
         return OKV_EREFUSED;
-    if (rejection_is_empty(answer))
+    /* The kernel rejects in place of a server that has ended, without a payload. */
+    if (okv_bytes_are_zero(answer->bytes, answer->length))
         return okv_diag_set(why, OKV_EREFUSED,
                             "what listens at %s refused without a reason: it ended meanwhile, or "
                             "is no okv-server",

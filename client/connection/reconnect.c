@@ -1,6 +1,6 @@
 /*
- * The transitions of the link. Only link_open() and link_await() block; for the others, link_fd()
- * and link_wake_ns() tell when to call link_advance() again.
+ * The transitions of the link. Only link_open() and link_await_idle() block; for the others,
+ * link_fd() and link_wake_ns() tell when to call link_advance() again.
  */
 #include "client/connection/reconnect.h"
 
@@ -260,10 +260,16 @@ int link_fd(const okv *handle)
     return handle->link.connecting ? handle->link.connecting->fd : -1;
 }
 
-int link_await(okv *handle, uint64_t deadline_ns)
+int link_await_idle(okv *handle)
 {
     struct waiting waiting = {0};
 
+    if (handle->failure)
+        return handle->failure;
+    if (handle->active > 0)
+        return OKV_EAGAIN;
+    engine_catch_up(handle);
+    uint64_t deadline_ns = okv_clock_ns() + handle->timeout_ns;
     while (!link_is_up(handle) && !handle->failure) {
         if (okv_clock_ns() >= deadline_ns)
             return OKV_ETIMEDOUT;

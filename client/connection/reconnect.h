@@ -18,8 +18,9 @@ uint64_t link_wake_ns(const okv *handle);
 int link_fd(const okv *handle);
 /* Makes the first connection: one attempt, blocking. */
 int link_open(okv *handle);
-/* Blocks until the link is up. OKV_ETIMEDOUT, or the handle's failure. */
-int link_await(okv *handle, uint64_t deadline_ns);
+/* For calls that are alone on a handle: blocks until the link is up, at most for the handle's
+ * timeout. OKV_EAGAIN: operations are under way; OKV_ETIMEDOUT, or the handle's failure. */
+int link_await_idle(okv *handle);
 /* Ends the connection or the attempt at once. Operations wait for the next connection. */
 void link_drop(okv *handle);
 

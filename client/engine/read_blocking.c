@@ -35,6 +35,19 @@ static int await_read(okv *handle, bool posted, uint64_t deadline_ns)
     return 0;
 }
 
+int read_failed(okv *handle, int rc, bool under_way)
+{
+    if (rc == OKV_EDISCONNECTED)
+        engine_disconnected(handle);
+    else if (rc == OKV_EIO)
+        handle->upcalls->lost(handle, rc, "the device failed at a READ");
+    else if (under_way)
+        handle->upcalls->lost(handle, rc, "a READ did not end by its deadline");
+    if (handle->failure)
+        return handle->failure;
+    return rc == OKV_EIO ? OKV_EDISCONNECTED : rc;
+}
+
 int read_blocking(okv *handle, uint64_t offset, void *destination, struct okv_memory *memory,
                   uint32_t length)
 {
@@ -52,25 +65,13 @@ int read_blocking(okv *handle, uint64_t offset, void *destination, struct okv_me
     if (!link_is_up(handle))
         return OKV_EDISCONNECTED;
     int rc = await_read(handle, false, deadline);
-    if (rc == 0) {
-        rc = handle->transport->post_read(handle->conn, &read, 1);
-        if (rc == 0) {
-            handle->counters.reads++;
-            handle->counters.read_bytes += length;
-            rc = await_read(handle, true, deadline);
-        } else if (rc != OKV_EDISCONNECTED && rc != OKV_EIO) {
-            return rc;
-        }
-    }
-    if (rc == OKV_EDISCONNECTED)
-        engine_disconnected(handle);
-    /* The event did not come, so the READ may still write to the caller's memory: only the end of
-     * the connection stops it. */
-    if (rc == OKV_ETIMEDOUT)
-        handle->upcalls->lost(handle, rc, "a READ did not end by its deadline");
-    if (rc == OKV_EIO)
-        handle->upcalls->lost(handle, rc, "the device failed at a READ");
-    if (rc && handle->failure)
-        return handle->failure;
-    return rc == OKV_EIO ? OKV_EDISCONNECTED : rc;
+    if (rc)
+        return read_failed(handle, rc, true);
+    rc = handle->transport->post_read(handle->conn, &read, 1);
+    if (rc)
+        return read_failed(handle, rc, false);
+    handle->counters.reads++;
+    handle->counters.read_bytes += length;
+    rc = await_read(handle, true, deadline);
+    return rc ? read_failed(handle, rc, true) : 0;
 }

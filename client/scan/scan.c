@@ -8,7 +8,6 @@
 
 #include "client/connection/clock_sync.h"
 #include "client/connection/reconnect.h"
-#include "client/engine/progress.h"
 #include "client/engine/refusal.h"
 #include "client/get/directory.h"
 #include "client/scan/scan_bucket.h"
@@ -277,12 +276,7 @@ static int scan_from(okv *handle, uint64_t *cursor, okv_visit *visit, void *user
     struct scan scan = {.handle = handle, .visit = visit, .user = user};
 
     refusal_clear(handle);
-    if (handle->failure)
-        return handle->failure;
-    if (handle->active > 0)
-        return OKV_EAGAIN;
-    engine_catch_up(handle);
-    int rc = link_await(handle, okv_clock_ns() + handle->timeout_ns);
+    int rc = link_await_idle(handle);
     if (rc)
         return rc;
     rc = status_read_blocking(handle);

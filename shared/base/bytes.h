@@ -7,6 +7,7 @@
 
 #include <endian.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -147,6 +148,14 @@ static inline okv_le64 okv_le64_of(uint64_t v)
     okv_le64 field;
     okv_put_u64(field.bytes, v);
     return field;
+}
+
+static inline bool okv_bytes_are_zero(const uint8_t *bytes, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        if (bytes[i])
+            return false;
+    return true;
 }
 
 /* True when [offset, offset + length) lies inside [0, limit); never overflows. */

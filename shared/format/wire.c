@@ -36,14 +36,6 @@ static int limits_are_sane(uint32_t slot_size, uint32_t credits)
            credits <= OKV_CREDITS_MAX;
 }
 
-static int is_zero(const uint8_t *bytes, size_t length)
-{
-    for (size_t i = 0; i < length; i++)
-        if (bytes[i])
-            return 0;
-    return 1;
-}
-
 void okv_hello_encode(const struct okv_hello *hello, struct okv_wire_hello *out)
 {
     *out = (struct okv_wire_hello){
@@ -68,7 +60,7 @@ int okv_hello_decode(const uint8_t *bytes, size_t length, struct okv_hello *out)
         return rc;
     memcpy(&wire, bytes, sizeof wire);
     if (!limits_are_sane(okv_le32_get(wire.slot_size), okv_le32_get(wire.credits)) ||
-        !is_zero(wire.reserved, sizeof wire.reserved))
+        !okv_bytes_are_zero(wire.reserved, sizeof wire.reserved))
         return OKV_EPROTO;
     *out = (struct okv_hello){
         .required = okv_le32_get(wire.required),

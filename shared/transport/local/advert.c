@@ -33,20 +33,6 @@ static unsigned advert_count(const struct okv_local_conn *conn)
     return credits < INDEX_COUNT_MAX ? credits : INDEX_COUNT_MAX;
 }
 
-static int error_from_errno(int errnum)
-{
-    switch (errnum) {
-    case EMFILE:
-    case ENFILE:
-    case ETOOMANYREFS:
-        return OKV_EPERM;
-    case ENOSPC:
-        return OKV_ENOMEM;
-    default:
-        return okv_error_from_errno(errnum);
-    }
-}
-
 /* ---- the client ---- */
 
 /* A memfd with a copy of the bytes, sealed against any change. */
@@ -59,7 +45,7 @@ static int make_copy(const void *base, size_t length, int *out)
     int fd = memfd_create("okv-advert", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
     if (fd < 0)
-        return error_from_errno(errno);
+        return okv_local_error(errno);
     while (done < length) {
         ssize_t n = write(fd, bytes + done, length - done);
         if (n < 0 && errno != EINTR)
@@ -73,7 +59,7 @@ static int make_copy(const void *base, size_t length, int *out)
 close_copy:
     errnum = errno;
     close(fd);
-    return error_from_errno(errnum);
+    return okv_local_error(errnum);
 }
 
 /* Uses the lowest free index. The server drops what it held there, so a client with one buffer at
@@ -128,7 +114,7 @@ int okv_local_advert_send(struct okv_local_advert *advert)
         sent = sendmsg(advert->conn->sock, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     } while (sent < 0 && errno == EINTR);
     if (sent < 0)
-        return error_from_errno(errno);
+        return okv_local_error(errno);
     close(advert->fd);
     advert->fd = -1;
     return 0;

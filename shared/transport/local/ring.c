@@ -29,22 +29,23 @@ uint32_t okv_local_ring_capacity(uint32_t slot_size)
     return capacity;
 }
 
-static size_t memory_size(uint32_t capacity)
-{
-    return OKV_LOCAL_RING_BYTES + 2 * (size_t)capacity;
-}
-
-static int error_of_memory(int errnum)
+int okv_local_error(int errnum)
 {
     switch (errnum) {
     case EMFILE:
     case ENFILE:
+    case ETOOMANYREFS:
         return OKV_EPERM;
     case ENOSPC:
         return OKV_ENOMEM;
     default:
         return okv_error_from_errno(errnum);
     }
+}
+
+static size_t memory_size(uint32_t capacity)
+{
+    return OKV_LOCAL_RING_BYTES + 2 * (size_t)capacity;
 }
 
 /* Allocates all of it at once: a page that the kernel cannot provide later would kill the process
@@ -94,11 +95,11 @@ int okv_local_ring_create(uint32_t slot_size, struct okv_local_ring *ring, int *
     uint32_t capacity = okv_local_ring_capacity(slot_size);
     int made = make_memory(memory_size(capacity));
     if (made < 0)
-        return error_of_memory(errno);
+        return okv_local_error(errno);
     struct okv_local_ring_page *page =
         mmap(NULL, memory_size(capacity), PROT_READ | PROT_WRITE, MAP_SHARED, made, 0);
     if (page == MAP_FAILED) {
-        status = error_of_memory(errno);
+        status = okv_local_error(errno);
         close(made);
         return status;
     }
@@ -127,7 +128,7 @@ int okv_local_ring_map(int fd, struct okv_local_ring *ring)
     size_t size = (size_t)file.st_size;
     struct okv_local_ring_page *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (page == MAP_FAILED)
-        return error_of_memory(errno);
+        return okv_local_error(errno);
     uint32_t capacity = *(volatile uint32_t *)&page->capacity;
     if (page->magic != OKV_LOCAL_RING_MAGIC || page->format != OKV_LOCAL_RING_FORMAT ||
         (capacity & (capacity - 1)) || memory_size(capacity) != size) {

@@ -126,4 +126,7 @@ void okv_local_ring_rise(struct okv_local_ring *ring);
 /* The peer is gone: no message follows the published ones. */
 void okv_local_ring_end(struct okv_local_ring *ring);
 
+/* The code for a system call that failed to make, fill or pass a memfd. */
+int okv_local_error(int errnum);
+
 #endif
