@@ -57,12 +57,9 @@ static void execute_get(struct okv_server *server, const struct okv_request_mess
     reply->value_length = length;
 }
 
-typedef int change(struct okv_store *store, struct okv_store_work *work,
-                   const struct okv_store_write *write, struct okv_store_outcome *outcome);
-
 /* Makes a change, and counts it in `made` or as a failed condition. */
 static struct okv_store_outcome execute_change(struct okv_server *server,
-                                               struct okv_store_work *work, change *make,
+                                               struct okv_store_work *work, okv_store_change *make,
                                                const struct okv_request_message *request,
                                                uint64_t extent, atomic_uint_fast64_t *made,
                                                struct okv_reply_message *reply)

@@ -171,61 +171,47 @@ static struct okv_entry entry_of_value(const void *key, uint32_t key_length, con
     };
 }
 
-/* ---- the operations ---- */
+/* ---- the commands, each on its target ---- */
 
-static int put_once(struct okv_store *store, struct okv_store_work *work,
-                    const struct okv_store_write *write, struct okv_store_outcome *outcome)
+/* Decides about an open target and changes it. */
+typedef int change(struct okv_store *store, struct okv_store_work *work,
+                   const struct okv_store_write *write, struct target *target,
+                   struct okv_store_outcome *outcome);
+
+static int put(struct okv_store *store, struct okv_store_work *work,
+               const struct okv_store_write *write, struct target *target,
+               struct okv_store_outcome *outcome)
 {
     struct okv_entry entry = write->extent ? work->extent_entry
                                            : entry_of_value(write->key, write->key_length,
                                                             write->value, write->value_length);
-    struct target target;
-    int rc = target_open(store, work, write, outcome, &target);
+    int rc = check_conditions(write, target, outcome);
 
     if (rc)
         return rc;
-    rc = check_conditions(write, &target, outcome);
-    if (!rc) {
-        entry.expiry_ms = expiry_of(store, write->ttl_ms);
-        rc = replace(store, work, write, &target, &entry, &outcome->version);
-    }
-    target_close(store, work, &target, rc);
-    return rc;
+    entry.expiry_ms = expiry_of(store, write->ttl_ms);
+    return replace(store, work, write, target, &entry, &outcome->version);
 }
 
-int okv_store_delete(struct okv_store *store, struct okv_store_work *work,
-                     const struct okv_store_write *write, struct okv_store_outcome *outcome)
+static int delete (struct okv_store *store, struct okv_store_work *work,
+                   const struct okv_store_write *write, struct target *target,
+                   struct okv_store_outcome *outcome)
 {
-    struct target target;
     uint64_t ignored;
-    int rc = target_open(store, work, write, outcome, &target);
+    int rc = target->current ? check_conditions(write, target, outcome) : OKV_ENOTFOUND;
 
-    if (rc)
-        return rc;
-    rc = target.current ? check_conditions(write, &target, outcome) : OKV_ENOTFOUND;
-    if (!rc)
-        rc = replace(store, work, write, &target, NULL, &ignored);
-    target_close(store, work, &target, rc);
-    return rc;
+    return rc ? rc : replace(store, work, write, target, NULL, &ignored);
 }
 
-static int touch_once(struct okv_store *store, struct okv_store_work *work,
-                      const struct okv_store_write *write, struct okv_store_outcome *outcome)
+static int touch(struct okv_store *store, struct okv_store_work *work,
+                 const struct okv_store_write *write, struct target *target,
+                 struct okv_store_outcome *outcome)
 {
-    struct target target;
-    int rc = target_open(store, work, write, outcome, &target);
-
-    if (rc)
-        return rc;
-    if (target.current) {
-        struct okv_entry entry = *target.current;
-        entry.expiry_ms = expiry_of(store, write->ttl_ms);
-        rc = replace(store, work, write, &target, &entry, &outcome->version);
-    } else {
-        rc = OKV_ENOTFOUND;
-    }
-    target_close(store, work, &target, rc);
-    return rc;
+    if (!target->current)
+        return OKV_ENOTFOUND;
+    struct okv_entry entry = *target->current;
+    entry.expiry_ms = expiry_of(store, write->ttl_ms);
+    return replace(store, work, write, target, &entry, &outcome->version);
 }
 
 /* An optional '-' and 1 to 19 digits, within 64 bits. */
@@ -246,31 +232,25 @@ static bool number_parse(const uint8_t *text, uint32_t length, int64_t *number)
     return errno == 0;
 }
 
-static int incr_once(struct okv_store *store, struct okv_store_work *work,
-                     const struct okv_store_write *write, struct okv_store_outcome *outcome)
+static int incr(struct okv_store *store, struct okv_store_work *work,
+                const struct okv_store_write *write, struct target *target,
+                struct okv_store_outcome *outcome)
 {
-    struct target target;
+    const struct okv_entry *current = target->current;
     char text[NUMBER_TEXT];
     int64_t number = 0;
-    int rc = target_open(store, work, write, outcome, &target);
 
-    if (rc)
-        return rc;
-    const struct okv_entry *current = target.current;
-    if (current && !number_parse(current->value, current->value_length, &number)) {
-        rc = OKV_ENUMBER;
-    } else if (__builtin_add_overflow(number, write->delta, &number)) {
-        rc = OKV_EOVERFLOW;
-    } else {
-        uint32_t length = (uint32_t)snprintf(text, sizeof text, "%" PRId64, number);
-        struct okv_entry entry = entry_of_value(write->key, write->key_length, text, length);
-        entry.expiry_ms = current ? current->expiry_ms : 0;
-        rc = length > store->max_value
-                 ? OKV_EVALUESIZE
-                 : replace(store, work, write, &target, &entry, &outcome->version);
-        outcome->number = rc ? 0 : number;
-    }
-    target_close(store, work, &target, rc);
+    if (current && !number_parse(current->value, current->value_length, &number))
+        return OKV_ENUMBER;
+    if (__builtin_add_overflow(number, write->delta, &number))
+        return OKV_EOVERFLOW;
+    uint32_t length = (uint32_t)snprintf(text, sizeof text, "%" PRId64, number);
+    if (length > store->max_value)
+        return OKV_EVALUESIZE;
+    struct okv_entry entry = entry_of_value(write->key, write->key_length, text, length);
+    entry.expiry_ms = current ? current->expiry_ms : 0;
+    int rc = replace(store, work, write, target, &entry, &outcome->version);
+    outcome->number = rc ? 0 : number;
     return rc;
 }
 
@@ -291,8 +271,9 @@ static int extent_of_both(struct okv_store *store, const struct okv_store_write 
     return 0;
 }
 
-static int append_to(struct okv_store *store, struct okv_store_work *work, struct target *target,
-                     const struct okv_store_write *write, struct okv_store_outcome *outcome)
+static int append_to_current(struct okv_store *store, struct okv_store_work *work,
+                             const struct okv_store_write *write, struct target *target,
+                             struct okv_store_outcome *outcome)
 {
     const struct okv_entry *current = target->current;
     uint8_t both[OKV_BUCKET_SIZE_MAX];
@@ -320,43 +301,44 @@ static int append_to(struct okv_store *store, struct okv_store_work *work, struc
     return rc;
 }
 
-static int append_once(struct okv_store *store, struct okv_store_work *work,
-                       const struct okv_store_write *write, struct okv_store_outcome *outcome)
+static int append(struct okv_store *store, struct okv_store_work *work,
+                  const struct okv_store_write *write, struct target *target,
+                  struct okv_store_outcome *outcome)
+{
+    if (target->current)
+        return append_to_current(store, work, write, target, outcome);
+    const struct okv_entry entry =
+        entry_of_value(write->key, write->key_length, write->value, write->value_length);
+    int rc = replace(store, work, write, target, &entry, &outcome->version);
+    outcome->length = rc ? 0 : write->value_length;
+    return rc;
+}
+
+/* ---- the calls ---- */
+
+static int make_once(change *make, struct okv_store *store, struct okv_store_work *work,
+                     const struct okv_store_write *write, struct okv_store_outcome *outcome)
 {
     struct target target;
-
-    *outcome = (struct okv_store_outcome){0};
-    if (write->value_length > store->max_value)
-        return OKV_EVALUESIZE;
     int rc = target_open(store, work, write, outcome, &target);
+
     if (rc)
         return rc;
-    if (target.current) {
-        rc = append_to(store, work, &target, write, outcome);
-    } else {
-        const struct okv_entry entry =
-            entry_of_value(write->key, write->key_length, write->value, write->value_length);
-        rc = replace(store, work, write, &target, &entry, &outcome->version);
-        outcome->length = rc ? 0 : write->value_length;
-    }
+    rc = make(store, work, write, &target, outcome);
     target_close(store, work, &target, rc);
     return rc;
 }
 
-/* ---- trying again after making room ---- */
-
-typedef int change(struct okv_store *store, struct okv_store_work *work,
-                   const struct okv_store_write *write, struct okv_store_outcome *outcome);
-
-static int try_with_room(change *once, struct okv_store *store, struct okv_store_work *work,
-                         const struct okv_store_write *write, struct okv_store_outcome *outcome)
+/* Tries again after making room. */
+static int make_with_room(change *make, struct okv_store *store, struct okv_store_work *work,
+                          const struct okv_store_write *write, struct okv_store_outcome *outcome)
 {
     struct okv_store_effort effort = OKV_STORE_EFFORT;
     uint64_t size = (uint64_t)write->key_length + write->value_length;
-    int rc = once(store, work, write, outcome);
+    int rc = make_once(make, store, work, write, outcome);
 
     while (rc == OKV_EFULL && okv_store_make_room(store, work, size, &effort))
-        rc = once(store, work, write, outcome);
+        rc = make_once(make, store, work, write, outcome);
     return rc;
 }
 
@@ -369,25 +351,34 @@ int okv_store_put(struct okv_store *store, struct okv_store_work *work,
     if (write->extent) /* outside the lock: the checksum of 64 MiB takes long */
         work->extent_entry = entry_of_extent(store, write->key, write->key_length,
                                              write->value_length, write->extent);
-    return try_with_room(put_once, store, work, write, outcome);
+    return make_with_room(put, store, work, write, outcome);
 }
 
 int okv_store_append(struct okv_store *store, struct okv_store_work *work,
                      const struct okv_store_write *write, struct okv_store_outcome *outcome)
 {
-    return try_with_room(append_once, store, work, write, outcome);
+    *outcome = (struct okv_store_outcome){0};
+    if (write->value_length > store->max_value)
+        return OKV_EVALUESIZE;
+    return make_with_room(append, store, work, write, outcome);
 }
 
 int okv_store_incr(struct okv_store *store, struct okv_store_work *work,
                    const struct okv_store_write *write, struct okv_store_outcome *outcome)
 {
-    return try_with_room(incr_once, store, work, write, outcome);
+    return make_with_room(incr, store, work, write, outcome);
 }
 
 int okv_store_touch(struct okv_store *store, struct okv_store_work *work,
                     const struct okv_store_write *write, struct okv_store_outcome *outcome)
 {
-    return try_with_room(touch_once, store, work, write, outcome);
+    return make_with_room(touch, store, work, write, outcome);
+}
+
+int okv_store_delete(struct okv_store *store, struct okv_store_work *work,
+                     const struct okv_store_write *write, struct okv_store_outcome *outcome)
+{
+    return make_once(delete, store, work, write, outcome);
 }
 
 uint64_t okv_store_reserve(struct okv_store *store, struct okv_store_work *work,

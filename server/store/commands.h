@@ -28,6 +28,11 @@ struct okv_store_outcome {
     uint64_t length;  /* append: of the whole value */
 };
 
+/* Makes one change. */
+typedef int okv_store_change(struct okv_store *store, struct okv_store_work *work,
+                             const struct okv_store_write *write,
+                             struct okv_store_outcome *outcome);
+
 /*
  * Sets the value of a key. Key and value are copied. On success `extent` belongs to the store; on
  * failure it stays the caller's. OKV_EKEYSIZE, OKV_EVALUESIZE; OKV_EEXISTS, OKV_ECONFLICT,
