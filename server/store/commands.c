@@ -193,9 +193,9 @@ static int put(struct okv_store *store, struct okv_store_work *work,
     return replace(store, work, write, target, &entry, &outcome->version);
 }
 
-static int delete (struct okv_store *store, struct okv_store_work *work,
-                   const struct okv_store_write *write, struct target *target,
-                   struct okv_store_outcome *outcome)
+static int erase(struct okv_store *store, struct okv_store_work *work,
+                 const struct okv_store_write *write, struct target *target,
+                 struct okv_store_outcome *outcome)
 {
     uint64_t ignored;
     int rc = target->current ? check_conditions(write, target, outcome) : OKV_ENOTFOUND;
@@ -378,7 +378,7 @@ int okv_store_touch(struct okv_store *store, struct okv_store_work *work,
 int okv_store_delete(struct okv_store *store, struct okv_store_work *work,
                      const struct okv_store_write *write, struct okv_store_outcome *outcome)
 {
-    return make_once(delete, store, work, write, outcome);
+    return make_once(erase, store, work, write, outcome);
 }
 
 uint64_t okv_store_reserve(struct okv_store *store, struct okv_store_work *work,
