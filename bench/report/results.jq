@@ -87,7 +87,7 @@ def ratio_table:
       | "| \(.target | cell) | \($text) | \(spread("")) |");
 
 def run_section:
-  "", "## \(.title)", "", "`\(.environment.command)`", "", "\(items); \(load).",
+  "", "## \(.title)", "", "`\(.environment.command | sub("^[^ ]*/"; ""))`", "", "\(items); \(load).",
   (.targets[] | target_table, server_cpu), ratio_table;
 
 # ---- pages ----
@@ -107,8 +107,7 @@ def whole_page:
 
 def short_rows:
   ["get_over_read", "get / raw READ, p50", "get_p50_us", "read_p50_us", "us"],
-  ["put_over_echo", "put / echo, p50", "put_p50_us", "echo_p50_us", "us"],
-  ["get_rate_over_read", "get / raw READ, rate", "get_rate", "read_rate", "a second"];
+  ["put_over_echo", "put / echo, p50", "put_p50_us", "echo_p50_us", "us"];
 
 def short_page:
   .[0] as $first
