@@ -58,7 +58,10 @@ static void order_rendezvous_reads(struct client *client, unsigned count)
     client_expect_nothing(client); /* the poll frees send buffers */
     atomic_store(&fixture->rendezvous_wanted, count);
     assert_int_equal(client_send(client, 0, 1, FIXTURE_RENDEZVOUS), 0);
-    assert_true(fixture_reaches(&fixture->rendezvous_started, before + count));
+    if (!fixture_reaches(&fixture->rendezvous_started, before + count))
+        fail_msg("the server did not start them: %u of %u connections closed, the last with %d",
+                 atomic_load(&fixture->closed), atomic_load(&fixture->opened),
+                 atomic_load(&fixture->last_close));
 }
 
 /* The same, and waits for the events of the first `accepted`. */
