@@ -292,6 +292,32 @@ static void get_beside_a_request_is_an_operation(void **state)
     assert_all_take(0);
 }
 
+/* Writes that have timed out keep their slots, as those that were submitted do. */
+static void get_waits_while_writes_hold_all_slots(void **state)
+{
+    (void)state;
+    gets_open(4);
+    set_timeout(SHORT_MS);
+    stub.answer = no_answer;
+    while (handle->free.count > 4)
+        assert_int_equal(okv_put(handle, "key", 3, "value", 5, NULL), OKV_EUNKNOWN);
+    set_timeout(TIMEOUT_MS);
+    for (uint64_t tag = 0; tag < 4; tag++)
+        put_submit(tag);
+    assert_int_equal(handle->free.count, 0);
+    set_timeout(SHORT_MS);
+    assert_int_equal(gets_call_one(), OKV_ETIMEDOUT);
+    assert_int_equal(stub.reads, 0);
+    set_timeout(TIMEOUT_MS);
+    stub.answer = NULL;
+    for (unsigned n = 0; n < 4; n++) { /* their credits go to those that were submitted */
+        struct stub_reply late = stub_reply_to(n);
+        stub_say(&late);
+    }
+    collect();
+    assert_all_take(0);
+}
+
 /* ---- failures ---- */
 
 static void ask_for_one_key(void)
@@ -551,6 +577,8 @@ int main(void)
         ON_GET_AT_ONCE(get_beside_a_submitted_one_is_an_operation),
         ON_GET(get_beside_a_request_is_an_operation),
         ON_GET_AT_ONCE(get_beside_a_request_is_an_operation),
+        ON_GET(get_waits_while_writes_hold_all_slots),
+        ON_GET_AT_ONCE(get_waits_while_writes_hold_all_slots),
         ON_ALL(failed_reads_end_the_gets),
         ON_ALL(refused_reads_end_the_gets),
         ON_GET_MANY(later_refused_reads_end_the_other_gets),
