@@ -35,11 +35,16 @@ static int close_status(enum verbs_work work, enum ibv_wc_status status)
 
 static void fail_conn(struct verbs_conn *conn, enum verbs_work work, const struct ibv_wc *wc)
 {
+    int status = close_status(work, wc->status);
+
+    /* A peer that is cut off for what it sent disconnects, which may be heard of first. */
+    if (conn->state == VERBS_CONN_CLOSING && !conn->deaf && status == OKV_EPROTO)
+        conn->close_status = status;
     if (conn->state != VERBS_CONN_OPEN)
         return;
     snprintf(conn->base.failure, sizeof conn->base.failure, "%s (%d, vendor 0x%x)",
              ibv_wc_status_str(wc->status), (int)wc->status, wc->vendor_err);
-    okv_verbs_conn_fail(conn, close_status(work, wc->status));
+    okv_verbs_conn_fail(conn, status);
 }
 
 static int complete_recv(struct verbs_endpoint *ep, struct verbs_conn *conn,
