@@ -7,8 +7,12 @@
  *
  * Threads. A handle belongs to one thread at a time; use one handle per thread.
  * Different handles are independent. The library starts no threads, installs no
- * signal handlers, never prints and never exits. A child of fork() must not use a
- * handle of its parent's, nor close it: open another there.
+ * signal handlers, never prints and never exits.
+ *
+ * Fork. A child must not use a handle of its parent's, nor close it: open another there. Fork while
+ * no other thread is in a call of this library. What the child does to its memory and how it ends
+ * is nothing to the parent's handles; over rdma:// that takes Linux 5.12. There, a parent that dies
+ * stays connected until its children have ended or called exec().
  *
  * NULL. Calls on a NULL handle return OKV_EINVAL. With a NULL handle okv_close() and
  * okv_unregister() do nothing. Do not pass NULL to okv_why(), okv_info(), okv_counters(),
@@ -517,12 +521,13 @@ OKV_API int okv_wait(okv *handle, int timeout_ms);
  * Registers base[0..length) with the device. A get whose buffer lies in it, whole,
  * takes a value from an extent without a copy when the extent is longer than 16 KiB or
  * the entry has the key, as short keys are; values in the bucket, and short ones
- * beside their keys, are copied. The memory stays yours. Keep it mapped until okv_unregister()
- * or okv_close(), and call these only when no operation uses it. A handle that reconnects
- * registers it again. If that fails, the handle stays disconnected, okv_why() says so, and it tries
- * again; with memory that was unmapped too early it fails forever. okv_unregister sets
- * *memory to NULL; it accepts NULL and a pointer to NULL. OKV_EINVAL, OKV_EPERM (locked-memory
- * limit), OKV_ENOMEM, OKV_EIO, OKV_EAGAIN (64 are registered already), the handle's failure.
+ * beside their keys, are copied. The memory stays yours; it may lie on huge pages, but not in a GPU
+ * or another device. Keep it mapped until okv_unregister() or okv_close(), and call these only when
+ * no operation uses it. A handle that reconnects registers it again. If that fails, the handle
+ * stays disconnected, okv_why() says so, and it tries again; with memory that was unmapped too
+ * early it fails forever. okv_unregister sets *memory to NULL; it accepts NULL and a pointer to
+ * NULL. OKV_EINVAL, OKV_EPERM (locked-memory limit), OKV_ENOMEM, OKV_EIO, OKV_EAGAIN (64 are
+ * registered already), the handle's failure.
  */
 typedef struct okv_registration okv_registration;
 OKV_API int okv_register(okv *handle, void *base, size_t length, okv_registration **memory);

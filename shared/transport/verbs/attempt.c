@@ -70,14 +70,21 @@ static int on_address(struct verbs_connecting *c)
 static int prepare(struct verbs_connecting *c)
 {
     struct verbs_attempt *a = &c->attempt;
-    struct ibv_pd *pd = ibv_alloc_pd(a->id->verbs);
-    if (!pd)
-        return okv_diag_set(&c->diag, okv_error_from_errno(errno),
-                            "%s gives no protection domain: %s",
-                            ibv_get_device_name(a->id->verbs->device), strerror(errno));
+    struct ibv_context *verbs;
+    int rc = okv_verbs_context(a->id->verbs, &verbs, &c->diag);
+    if (rc)
+        return rc;
+    struct ibv_pd *pd = ibv_alloc_pd(verbs);
+    if (!pd) {
+        rc =
+            okv_diag_set(&c->diag, okv_error_from_errno(errno), "%s gives no protection domain: %s",
+                         ibv_get_device_name(verbs->device), strerror(errno));
+        goto close_verbs;
+    }
     struct verbs_endpoint_params params = {
-        .verbs = a->id->verbs,
+        .verbs = verbs,
         .pd = pd,
+        .owns_verbs = verbs != a->id->verbs,
         .owns_pd = true,
         .cm = c->channel,
         .limits = c->limits,
@@ -85,7 +92,7 @@ static int prepare(struct verbs_connecting *c)
         .reads_per_conn = a->reads_posted,
     };
     struct verbs_endpoint *ep;
-    int rc = okv_verbs_endpoint_new(&params, &ep, &c->diag);
+    rc = okv_verbs_endpoint_new(&params, &ep, &c->diag);
     if (rc)
         goto dealloc_pd;
     rc = okv_verbs_conn_new(ep, &a->conn, &c->diag);
@@ -96,10 +103,13 @@ static int prepare(struct verbs_connecting *c)
 destroy_endpoint:
     a->conn = NULL;
     ep->cm = NULL; /* the channel belongs to the attempts */
-    ep->owns_pd = false;
+    ep->owns_pd = ep->owns_verbs = false;
     okv_verbs_endpoint_destroy(&ep->base);
 dealloc_pd:
     ibv_dealloc_pd(pd);
+close_verbs:
+    if (verbs != a->id->verbs)
+        ibv_close_device(verbs);
     return rc;
 }
 

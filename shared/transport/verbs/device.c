@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -61,8 +63,43 @@ int okv_verbs_fd_prepare(int fd)
     return fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
+/* An ancestor of this process used the connection manager before it forked. */
+static atomic_bool is_child;
+
+static void note_child(void)
+{
+    is_child = true;
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, note_child);
+}
+
+/*
+ * The connection manager opens a device once and keeps its context. A child of fork() gets that
+ * context from its parent and can make queue pairs of it, but not use them: the kernel refuses a
+ * write to the device by a process that has other credentials than the one that opened it, even
+ * equal ones, and so the doorbells of software devices do nothing (ib_safe_file_access). Drivers of
+ * adapters would share doorbells and their locks with the parent.
+ */
+int okv_verbs_context(struct ibv_context *managed, struct ibv_context **out, struct okv_diag *diag)
+{
+    *out = managed;
+    if (!is_child)
+        return 0;
+    *out = ibv_open_device(managed->device);
+    if (*out)
+        return 0;
+    return okv_diag_set(diag, OKV_ENODEVICE, "%s cannot be opened in a forked child: %s",
+                        ibv_get_device_name(managed->device), strerror(errno));
+}
+
 int okv_verbs_channel(struct rdma_event_channel **out, struct okv_diag *diag)
 {
+    static pthread_once_t watching = PTHREAD_ONCE_INIT;
+
+    pthread_once(&watching, watch_forks);
     struct rdma_event_channel *channel = rdma_create_event_channel();
     if (!channel)
         return okv_verbs_no_channel(errno, diag);

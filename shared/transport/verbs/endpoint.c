@@ -191,6 +191,7 @@ static struct verbs_endpoint *allocate(const struct verbs_endpoint_params *param
     ep->base.ops = &okv_transport_verbs;
     ep->verbs = params->verbs;
     ep->pd = params->pd;
+    ep->owns_verbs = params->owns_verbs;
     ep->owns_pd = params->owns_pd;
     ep->listener = params->listener;
     ep->cm = params->cm;
@@ -282,6 +283,8 @@ void okv_verbs_endpoint_destroy(struct okv_endpoint *endpoint)
     okv_verbs_slab_destroy(&ep->slots);
     if (ep->owns_pd)
         ibv_dealloc_pd(ep->pd);
+    if (ep->owns_verbs)
+        ibv_close_device(ep->verbs);
     if (ep->cm)
         rdma_destroy_event_channel(ep->cm);
     release(ep);

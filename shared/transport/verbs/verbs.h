@@ -122,6 +122,7 @@ struct verbs_endpoint {
     struct okv_endpoint base; /* base.fd: an epoll set of the descriptors below */
     struct ibv_context *verbs;
     struct ibv_pd *pd;
+    bool owns_verbs;                       /* client in a forked child */
     bool owns_pd;                          /* client; a server's belongs to the listener */
     const struct verbs_listener *listener; /* NULL in a client */
     struct okv_message_limits limits;
@@ -265,6 +266,9 @@ int okv_verbs_no_channel(int errnum, struct okv_diag *diag);
 int okv_verbs_fd_prepare(int fd);
 /* A non-blocking channel of CM events. */
 int okv_verbs_channel(struct rdma_event_channel **out, struct okv_diag *diag);
+/* The context for a client's objects: `managed`, which is the connection manager's, or in a forked
+ * child one that is the caller's to close. */
+int okv_verbs_context(struct ibv_context *managed, struct ibv_context **out, struct okv_diag *diag);
 /* Queries the device; refuses one that cannot do what the protocol needs. */
 int okv_verbs_check_device(struct ibv_context *verbs, struct ibv_device_attr *attr,
                            struct okv_diag *diag);
@@ -302,7 +306,8 @@ void okv_verbs_memory_unregister(struct okv_memory *memory);
 struct verbs_endpoint_params {
     struct ibv_context *verbs;
     struct ibv_pd *pd;
-    bool owns_pd; /* on failure the caller keeps it */
+    bool owns_verbs; /* on failure the caller keeps both */
+    bool owns_pd;
     const struct verbs_listener *listener;
     struct rdma_event_channel *cm;
     struct okv_message_limits limits;
