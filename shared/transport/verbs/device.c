@@ -80,8 +80,8 @@ static void watch_forks(void)
  * The connection manager opens a device once and keeps its context. A child of fork() gets that
  * context from its parent and can make queue pairs of it, but not use them: the kernel refuses a
  * write to the device by a process that has other credentials than the one that opened it, even
- * equal ones, and so the doorbells of software devices do nothing (ib_safe_file_access). Drivers of
- * adapters would share doorbells and their locks with the parent.
+ * equal ones, and so the doorbells of software devices do nothing (ib_safe_file_access). Those of
+ * adapters are mapped, and the child would have only a copy of the lock that guards them.
  */
 int okv_verbs_context(struct ibv_context *managed, struct ibv_context **out, struct okv_diag *diag)
 {
