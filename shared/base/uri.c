@@ -11,6 +11,8 @@
 #define LOCAL_PREFIX "local://"
 #define RDMA_EXAMPLE "rdma://10.0.0.1:7471"
 #define LOCAL_EXAMPLE "local:///run/okv.sock"
+#define DISCOVER_PREFIX "discover/"
+#define DISCOVER_EXAMPLE "rdma://discover/cache"
 
 /* A piece of the parsed text; not terminated. */
 struct part {
@@ -44,6 +46,26 @@ static bool copy_part(struct part part, char *out, size_t size)
     memcpy(out, part.text, part.length);
     out[part.length] = '\0';
     return true;
+}
+
+bool okv_server_name_is_valid(const char *name)
+{
+    size_t length = strlen(name);
+
+    for (size_t i = 0; i < length; i++)
+        if (!is_letter(name[i]) && !is_digit(name[i]) && !strchr(".-_", name[i]))
+            return false;
+    return length > 0 && length < OKV_SERVER_NAME_SIZE;
+}
+
+bool okv_group_is_valid(const char *group)
+{
+    struct in_addr address;
+
+    if (strlen(group) >= OKV_GROUP_SIZE || inet_pton(AF_INET, group, &address) != 1)
+        return false;
+    /* The first block is for the protocols of routers (RFC 5771). */
+    return ntohl(address.s_addr) >= 0xe0000100u && ntohl(address.s_addr) <= 0xefffffffu;
 }
 
 static bool is_address(int family, const char *text)
@@ -190,10 +212,50 @@ static int parse_source(struct part value, struct okv_uri *out, struct okv_diag 
     return 0;
 }
 
+static int parse_group(struct part value, struct okv_uri *out, struct okv_diag *diag)
+{
+    if (out->group[0] != '\0')
+        return okv_diag_set(diag, OKV_EURI,
+                            "group is given twice: write it once, as in " DISCOVER_EXAMPLE
+                            "?group=239.1.2.3");
+    if (!copy_part(value, out->group, sizeof out->group) || !okv_group_is_valid(out->group))
+        return okv_diag_set(diag, OKV_EURI,
+                            "\"%.*s\" is not a group: write " OKV_GROUP_RULE
+                            ", as in " DISCOVER_EXAMPLE "?group=239.1.2.3",
+                            shown(value), value.text);
+    return 0;
+}
+
+/* True when `pair` begins with "key="; `value` is the rest of it. */
+static bool has_key(struct part pair, const char *key, struct part *value)
+{
+    size_t length = strlen(key);
+
+    if (pair.length <= length || memcmp(pair.text, key, length) != 0 || pair.text[length] != '=')
+        return false;
+    *value = (struct part){pair.text + length + 1, pair.length - length - 1};
+    return true;
+}
+
+static int parse_option(struct part pair, struct okv_uri *out, struct okv_diag *diag)
+{
+    struct part value;
+
+    if (has_key(pair, "source", &value))
+        return parse_source(value, out, diag);
+    if (out->name[0] && has_key(pair, "group", &value))
+        return parse_group(value, out, diag);
+    return okv_diag_set(diag, OKV_EURI,
+                        "\"%.*s\" is not an option of %s: write for example %s?source=10.0.0.2",
+                        shown(pair), pair.text,
+                        out->name[0] ? "a " DISCOVER_EXAMPLE ", which has source and group"
+                                     : "an rdma URI: the only one is source",
+                        out->name[0] ? DISCOVER_EXAMPLE : RDMA_EXAMPLE);
+}
+
 /* key=value pairs joined by '&'. */
 static int parse_query(struct part query, struct okv_uri *out, struct okv_diag *diag)
 {
-    static const char source[] = "source=";
     const char *next = query.text;
     const char *end = query.text + query.length;
 
@@ -201,18 +263,27 @@ static int parse_query(struct part query, struct okv_uri *out, struct okv_diag *
         const char *amp = memchr(next, '&', (size_t)(end - next));
         struct part pair = {next, (size_t)((amp ? amp : end) - next)};
 
-        if (pair.length < sizeof source - 1 || memcmp(pair.text, source, sizeof source - 1) != 0)
-            return okv_diag_set(diag, OKV_EURI,
-                                "\"%.*s\" is not an option of an rdma URI: the only one is source, "
-                                "as in " RDMA_EXAMPLE "?source=10.0.0.2",
-                                shown(pair), pair.text);
-        pair.text += sizeof source - 1;
-        pair.length -= sizeof source - 1;
-        int status = parse_source(pair, out, diag);
+        int status = parse_option(pair, out, diag);
         if (status || !amp)
             return status;
         next = amp + 1;
     }
+}
+
+/* NAME[?OPTIONS], behind rdma://discover/ */
+static int parse_discover(const char *rest, struct okv_uri *out, struct okv_diag *diag)
+{
+    struct part name = {rest, strcspn(rest, "?")};
+
+    if (!copy_part(name, out->name, sizeof out->name) || !okv_server_name_is_valid(out->name))
+        return okv_diag_set(diag, OKV_EURI,
+                            "\"%.*s\" is not the name of a server: write " OKV_SERVER_NAME_RULE
+                            ", as in " DISCOVER_EXAMPLE,
+                            shown(name), name.text);
+    if (rest[name.length] == '\0')
+        return 0;
+    rest += name.length + 1;
+    return parse_query((struct part){rest, strlen(rest)}, out, diag);
 }
 
 static int parse_rdma(const char *rest, struct okv_uri *out, struct okv_diag *diag)
@@ -222,6 +293,8 @@ static int parse_rdma(const char *rest, struct okv_uri *out, struct okv_diag *di
     int status;
 
     out->scheme = OKV_SCHEME_RDMA;
+    if (strncmp(rest, DISCOVER_PREFIX, sizeof DISCOVER_PREFIX - 1) == 0)
+        return parse_discover(rest + sizeof DISCOVER_PREFIX - 1, out, diag);
     status = parse_authority((struct part){rest, authority}, out, diag);
     if (status || authority == length)
         return status;

@@ -1,31 +1,47 @@
 /*
  * The address of a server:
  *
- *   rdma://HOST[:PORT][?source=ADDRESS]   RDMA CM, default port 7471
- *   local:///PATH                         a Unix socket on this host
+ *   rdma://HOST[:PORT][?source=ADDRESS]                      RDMA CM, default port 7471
+ *   rdma://discover/NAME[?source=ADDRESS][&group=ADDRESS]    the server that announces NAME
+ *   local:///PATH                                            a Unix socket on this host
  *
  * HOST is a name, an IPv4 address or an IPv6 address in brackets. "*" listens on the only RDMA
- * device of a machine. `source` is the local address of a client.
+ * device of a machine. `source` is the local address of a client. NAME and group are those of
+ * docs/discovery.md.
  */
 #ifndef OKV_SHARED_BASE_URI_H
 #define OKV_SHARED_BASE_URI_H
+
+#include <stdbool.h>
 
 #include "shared/base/diag.h"
 
 #define OKV_DEFAULT_PORT "7471"
 
+#define OKV_SERVER_NAME_SIZE 32 /* with its NUL */
+#define OKV_GROUP_SIZE 16       /* an IPv4 address with its NUL */
+
 enum okv_scheme { OKV_SCHEME_RDMA, OKV_SCHEME_LOCAL };
 
 struct okv_uri {
     enum okv_scheme scheme;
-    char host[256];  /* rdma: without brackets */
-    char port[8];    /* rdma: decimal, 1 to 65535 */
-    char source[64]; /* rdma: "" when the route decides */
-    char path[104];  /* local: fits sockaddr_un with its NUL */
+    char host[256];                  /* rdma: without brackets; "" with `name` */
+    char port[8];                    /* rdma: decimal, 1 to 65535; "" with `name` */
+    char source[64];                 /* rdma: "" when the route decides */
+    char path[104];                  /* local: fits sockaddr_un with its NUL */
+    char name[OKV_SERVER_NAME_SIZE]; /* rdma: of the server to look for, or "" */
+    char group[OKV_GROUP_SIZE];      /* rdma: where to look; "": the default group */
 };
 
 /* Parses `text` into `*out`. Returns 0 or OKV_EURI with a sentence in `diag`;
  * `*out` is then unspecified. */
 int okv_uri_parse(const char *text, struct okv_uri *out, struct okv_diag *diag);
+
+/* What a server may be called: 1 to 31 letters, digits, '.', '-' or '_'. */
+bool okv_server_name_is_valid(const char *name);
+#define OKV_SERVER_NAME_RULE "1 to 31 letters, digits, '.', '-' or '_'"
+/* A multicast group for discovery: an IPv4 address from 224.0.1.0 to 239.255.255.255. */
+bool okv_group_is_valid(const char *group);
+#define OKV_GROUP_RULE "an IPv4 multicast address from 224.0.1.0 to 239.255.255.255"
 
 #endif

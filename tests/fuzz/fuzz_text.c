@@ -14,6 +14,11 @@ static void write_uri(const struct okv_uri *uri, char *out, size_t size)
 
     if (uri->scheme == OKV_SCHEME_LOCAL)
         snprintf(out, size, "local://%s", uri->path);
+    else if (uri->name[0])
+        snprintf(out, size, "rdma://discover/%s%s%s%s%s%s", uri->name,
+                 uri->source[0] || uri->group[0] ? "?" : "", uri->source[0] ? "source=" : "",
+                 uri->source, uri->group[0] ? uri->source[0] ? "&group=" : "group=" : "",
+                 uri->group);
     else
         snprintf(out, size, "rdma://%s%s%s:%s%s%s", is_ipv6 ? "[" : "", uri->host,
                  is_ipv6 ? "]" : "", uri->port, uri->source[0] ? "?source=" : "", uri->source);
@@ -34,6 +39,8 @@ static void fuzz_uri(struct fuzz_input *input)
         FUZZ_CHECK(memchr(uri.port, '\0', sizeof uri.port));
         FUZZ_CHECK(memchr(uri.source, '\0', sizeof uri.source));
         FUZZ_CHECK(memchr(uri.path, '\0', sizeof uri.path));
+        FUZZ_CHECK(memchr(uri.name, '\0', sizeof uri.name));
+        FUZZ_CHECK(memchr(uri.group, '\0', sizeof uri.group));
         write_uri(&uri, written, sizeof written);
         FUZZ_CHECK(okv_uri_parse(written, &again, NULL) == 0);
         FUZZ_CHECK(memcmp(&again, &uri, sizeof uri) == 0);

@@ -49,6 +49,39 @@ static void rdma_uris_are_parsed(void **state)
     }
 }
 
+static void discover_uris_name_a_server(void **state)
+{
+    static const struct {
+        const char *text, *name, *source, *group;
+    } cases[] = {
+        {"rdma://discover/cache", "cache", "", ""},
+        {"rdma://discover/A-b_c.9", "A-b_c.9", "", ""},
+        {"rdma://discover/n?source=10.9.9.2", "n", "10.9.9.2", ""},
+        {"rdma://discover/n?group=224.0.1.0", "n", "", "224.0.1.0"},
+        {"rdma://discover/n?group=239.255.255.255&source=10.9.9.2", "n", "10.9.9.2",
+         "239.255.255.255"},
+        {"rdma://discover/0123456789012345678901234567890", "0123456789012345678901234567890", "",
+         ""},
+    };
+    struct okv_uri uri;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct okv_diag diag = {""};
+        if (okv_uri_parse(cases[i].text, &uri, &diag))
+            fail_msg("%s: %s", cases[i].text, diag.text);
+        assert_int_equal(uri.scheme, OKV_SCHEME_RDMA);
+        assert_string_equal(uri.name, cases[i].name);
+        assert_string_equal(uri.source, cases[i].source);
+        assert_string_equal(uri.group, cases[i].group);
+        assert_string_equal(uri.host, "");
+    }
+    /* A host may have that name. */
+    assert_int_equal(okv_uri_parse("rdma://discover:7471", &uri, NULL), 0);
+    assert_string_equal(uri.host, "discover");
+    assert_string_equal(uri.name, "");
+}
+
 static void local_uris_carry_a_path(void **state)
 {
     struct okv_uri uri;
@@ -80,6 +113,28 @@ static void assert_refused(const struct refused *refused)
     if (strlen(diag.text) >= sizeof diag.text - 1)
         fail_msg("\"%s\" gives a sentence that was cut", refused->text);
     assert_int_equal(okv_uri_parse(refused->text, &uri, NULL), OKV_EURI);
+}
+
+static void wrong_names_are_explained(void **state)
+{
+    static const struct refused cases[] = {
+        {"rdma://h?group=239.1.2.3", "the only one is source", "?source=10.0.0.2"},
+        {"rdma://discover/", "not the name of a server", "rdma://discover/cache"},
+        {"rdma://discover/a/b", "a/b", "rdma://discover/cache"},
+        {"rdma://discover/a:7471", "a:7471", "rdma://discover/cache"},
+        {"rdma://discover/01234567890123456789012345678901", "1 to 31", "rdma://discover/cache"},
+        {"rdma://discover/a?", "not an option", "?source=10.0.0.2"},
+        {"rdma://discover/a?port=7", "source and group", "rdma://discover/cache?source="},
+        {"rdma://discover/a?group=", "not a group", "?group=239.1.2.3"},
+        {"rdma://discover/a?group=224.0.0.255", "224.0.1.0", "?group=239.1.2.3"},
+        {"rdma://discover/a?group=240.0.0.0", "not a group", "?group=239.1.2.3"},
+        {"rdma://discover/a?group=ff02::1", "not a group", "?group=239.1.2.3"},
+        {"rdma://discover/a?group=239.1.2.3&group=239.1.2.3", "twice", "?group=239.1.2.3"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        assert_refused(&cases[i]);
 }
 
 static void wrong_uris_are_explained(void **state)
@@ -176,8 +231,19 @@ static void every_part_has_its_length(void **state)
                                      "256 bytes long", "rdma://10.0.0.1:7471"});
 
     static const char *const endless[] = {
-        "",         "rdma://[",  "rdma://[fd00::1]", "rdma://h:",         "rdma://h/",
-        "local://", "rdma://h?", "rdma://h?source=", "rdma://h?source=[", "rdma://[fe80::1%",
+        "",
+        "rdma://[",
+        "rdma://[fd00::1]",
+        "rdma://h:",
+        "rdma://h/",
+        "local://",
+        "rdma://h?",
+        "rdma://h?source=",
+        "rdma://h?source=[",
+        "rdma://[fe80::1%",
+        "rdma://discover/",
+        "rdma://discover/n?",
+        "rdma://discover/n?group=",
     };
     for (size_t i = 0; i < sizeof endless / sizeof endless[0]; i++)
         assert_refused(
@@ -204,9 +270,10 @@ static void every_prefix_is_answered(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rdma_uris_are_parsed),     cmocka_unit_test(local_uris_carry_a_path),
-        cmocka_unit_test(wrong_uris_are_explained), cmocka_unit_test(every_part_has_its_length),
-        cmocka_unit_test(every_prefix_is_answered),
+        cmocka_unit_test(rdma_uris_are_parsed),      cmocka_unit_test(local_uris_carry_a_path),
+        cmocka_unit_test(wrong_uris_are_explained),  cmocka_unit_test(every_part_has_its_length),
+        cmocka_unit_test(every_prefix_is_answered),  cmocka_unit_test(discover_uris_name_a_server),
+        cmocka_unit_test(wrong_names_are_explained),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
