@@ -14,6 +14,7 @@
 
 #include "shared/base/error.h"
 #include "shared/format/bucket_edit.h"
+#include "shared/format/discovery.h"
 #include "shared/format/hash.h"
 #include "shared/format/superblock.h"
 #include "shared/format/wire.h"
@@ -518,6 +519,40 @@ static void local_ring_bytes(void **state)
     close(fd);
 }
 
+static void discovery_bytes(void **state)
+{
+    const struct okv_discovery_query query = {.nonce = 0x8877665544332211, .name = "cache"};
+    const struct okv_discovery_answer answer = {
+        .nonce = 0x8877665544332211,
+        .boot_id = 0x0123456789abcdef,
+        .items = 1200000,
+        .memory_used = 0x0102030405,
+        .name = "cache",
+        .release = "0.2.0",
+        .uri_count = 2,
+        .uris = {"rdma://10.0.0.1:7471", "local:///run/okv.sock"},
+    };
+    struct okv_discovery_query back_query;
+    struct okv_discovery_answer back;
+    struct okv_wire_discovery wire;
+
+    (void)state;
+    memset(&back, 0, sizeof back); /* with the bytes behind its fields */
+    okv_discovery_query_encode(&query, &wire);
+    assert_bytes(&wire, sizeof wire,
+                 "6f6b7664 0100 8003 01000000 00000000 1122334455667788 6361636865 00*867");
+    assert_int_equal(okv_discovery_query_decode((uint8_t *)&wire, sizeof wire, &back_query), 0);
+    assert_memory_equal(&back_query, &query, sizeof query);
+    okv_discovery_answer_encode(&answer, &wire);
+    assert_bytes(&wire, sizeof wire,
+                 "6f6b7664 0100 8003 02000000 00000000 1122334455667788 6361636865 00*27"
+                 " efcdab8967452301 804f120000000000 0504030201000000 302e322e30 00*43"
+                 " 72646d613a2f2f31302e302e302e313a37343731 00*172"
+                 " 6c6f63616c3a2f2f2f72756e2f6f6b762e736f636b 00*555");
+    assert_int_equal(okv_discovery_answer_decode((uint8_t *)&wire, sizeof wire, &back), 0);
+    assert_memory_equal(&back, &answer, sizeof answer);
+}
+
 /* Published values of XXH3-64 pin the hash itself: an empty input, seed 0. */
 static void hash_values(void **state)
 {
@@ -534,12 +569,13 @@ static void hash_values(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hello_bytes),  cmocka_unit_test(welcome_bytes),
-        cmocka_unit_test(reject_bytes), cmocka_unit_test(request_bytes),
-        cmocka_unit_test(reply_bytes),  cmocka_unit_test(superblock_bytes),
-        cmocka_unit_test(status_bytes), cmocka_unit_test(layout),
-        cmocka_unit_test(bucket_bytes), cmocka_unit_test(merged_bucket_bytes),
-        cmocka_unit_test(hash_values),  cmocka_unit_test(local_ring_bytes),
+        cmocka_unit_test(hello_bytes),     cmocka_unit_test(welcome_bytes),
+        cmocka_unit_test(reject_bytes),    cmocka_unit_test(request_bytes),
+        cmocka_unit_test(reply_bytes),     cmocka_unit_test(superblock_bytes),
+        cmocka_unit_test(status_bytes),    cmocka_unit_test(layout),
+        cmocka_unit_test(bucket_bytes),    cmocka_unit_test(merged_bucket_bytes),
+        cmocka_unit_test(hash_values),     cmocka_unit_test(local_ring_bytes),
+        cmocka_unit_test(discovery_bytes),
     };
 
     return cmocka_run_group_tests_name("golden bytes", tests, NULL, NULL);
