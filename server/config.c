@@ -11,6 +11,7 @@
 #include "shared/base/default_uri.h"
 #include "shared/base/mapping.h"
 #include "shared/base/size.h"
+#include "shared/discovery/discovery.h"
 #include "shared/format/bucket.h"
 #include "shared/format/wire.h"
 
@@ -21,6 +22,7 @@
 #define EXIT_USAGE 2
 #define DAY_S 86400u
 #define DEFAULT_WORKERS_MAX 4
+#define DEFAULT_NAME "okv"
 
 enum option_key {
     OPTION_BUCKET_SIZE = 256,
@@ -39,6 +41,8 @@ enum option_key {
     OPTION_SPIN_US,
     OPTION_HUGE,
     OPTION_PREFAULT,
+    OPTION_ANNOUNCE,
+    OPTION_NAME,
 };
 
 static const char about[] =
@@ -60,6 +64,12 @@ static const struct argp_option options[] = {
      "Where to serve; may be repeated. Default: local:///run/okv.sock as root, else a socket in "
      "$XDG_RUNTIME_DIR or /tmp",
      1},
+    {"announce", OPTION_ANNOUNCE, "GROUP", OPTION_ARG_OPTIONAL,
+     "Answer clients that look for servers in the multicast group GROUP (" OKV_DISCOVERY_GROUP
+     "): okv discover, rdma://discover/NAME",
+     1},
+    {"name", OPTION_NAME, "NAME", 0,
+     "What --announce calls this server (" DEFAULT_NAME "): " OKV_SERVER_NAME_RULE, 1},
     {"memory", 'm', "SIZE", 0, "Size of the region, from 1M (256M)", 2},
     {"huge", OPTION_HUGE, "KIND", OPTION_ARG_OPTIONAL,
      "Put the region on 2 MiB pages, or fail: gets over shared memory and registration are faster. "
@@ -116,6 +126,11 @@ static void parse_listen(struct okv_config *config, const char *text, struct arg
         argp_error(state, "--listen: at most %d URIs", OKV_LISTENERS_MAX);
     else if (okv_uri_parse(text, &config->listen[config->listen_count], &diag))
         argp_error(state, "--listen %s: %s", text, diag.text);
+    else if (config->listen[config->listen_count].name[0])
+        argp_error(state,
+                   "--listen %s: this is for clients; name an address, and the server with "
+                   "--announce --name",
+                   text);
     else if (config->listen[config->listen_count].source[0])
         argp_error(state, "--listen %s: 'source' is for clients; name the address itself", text);
     else
@@ -155,6 +170,33 @@ static enum okv_region_pages parse_pages(const char *text, struct argp_state *st
     if (strcmp(text, "transparent") != 0)
         argp_error(state, "--huge=%s: give reserved or transparent", text);
     return OKV_REGION_TRANSPARENT;
+}
+
+/* NULL: the option has no argument. */
+static void parse_announce(struct okv_config *config, const char *text, struct argp_state *state)
+{
+    const char *group = text ? text : OKV_DISCOVERY_GROUP;
+
+    if (!okv_group_is_valid(group))
+        argp_error(state, "--announce=%s: give " OKV_GROUP_RULE, group);
+    else
+        memcpy(config->group, group, strlen(group) + 1);
+}
+
+static void parse_server_name(struct okv_config *config, const char *text, struct argp_state *state)
+{
+    if (!okv_server_name_is_valid(text))
+        argp_error(state, "--name %s: give " OKV_SERVER_NAME_RULE, text);
+    else
+        memcpy(config->name, text, strlen(text) + 1);
+}
+
+static void check_server_name(struct okv_config *config, struct argp_state *state)
+{
+    if (config->name[0] && !config->group[0])
+        argp_error(state, "--name %s: it needs --announce, too", config->name);
+    if (!config->name[0])
+        memcpy(config->name, DEFAULT_NAME, sizeof DEFAULT_NAME);
 }
 
 static void round_memory(struct okv_config *config)
@@ -248,7 +290,14 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case OPTION_PREFAULT:
         config->prefault = true;
         break;
+    case OPTION_ANNOUNCE:
+        parse_announce(config, text, state);
+        break;
+    case OPTION_NAME:
+        parse_server_name(config, text, state);
+        break;
     case ARGP_KEY_END:
+        check_server_name(config, state);
         round_memory(config);
         choose_max_value(config, state);
         break;

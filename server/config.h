@@ -33,6 +33,8 @@ struct okv_config {
     uint32_t spin_us;                 /* how long an idle worker polls before it sleeps */
     enum okv_region_pages pages;
     bool prefault;
+    char group[OKV_GROUP_SIZE]; /* where to announce; "": nowhere */
+    char name[OKV_SERVER_NAME_SIZE];
 };
 
 /* Fills `config`, or prints what is wrong and how to correct it, and exits with 2. */

@@ -117,6 +117,9 @@ static void announce(const struct okv_server *server)
     for (unsigned i = 0; i < server->listener_count; i++)
         fprintf(stderr, "okv-server: %s: %s\n", server->listeners[i]->where,
                 server->listeners[i]->how);
+    if (server->config.group[0])
+        fprintf(stderr, "okv-server: announced as %s in group %s\n", server->config.name,
+                server->config.group);
     printf("ready");
     for (unsigned i = 0; i < server->listener_count; i++)
         printf(" %s", server->listeners[i]->where);
@@ -210,11 +213,16 @@ static int run(struct okv_server *server, const sigset_t *signals, struct okv_di
     rc = listeners_open(server, diag);
     if (rc)
         goto fini_clients;
-    rc = workers_create(server, diag);
+    rc = okv_announcer_open(server, diag);
     if (rc)
         goto close_listeners;
+    rc = workers_create(server, diag);
+    if (rc)
+        goto close_announcer;
     rc = serve(server, signals, diag);
     workers_destroy(server, server->config.workers);
+close_announcer:
+    okv_announcer_close(&server->announcer);
 close_listeners:
     listeners_close(server);
 fini_clients:

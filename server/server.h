@@ -18,6 +18,7 @@
 #include "server/config.h"
 #include "server/log.h"
 #include "server/net/admission.h"
+#include "server/net/announcer.h"
 #include "server/session/reply_cache.h"
 #include "server/stats.h"
 #include "server/store/store.h"
@@ -39,6 +40,7 @@ struct okv_server {
 
     unsigned listener_count;
     struct okv_listener *listeners[OKV_LISTENERS_MAX];
+    struct okv_announcer announcer;
     struct okv_worker *workers;     /* config.workers */
     atomic_bool housekeeper_sleeps; /* the first worker sleeps, perhaps for ever */
     atomic_bool stopping;           /* reject new clients, end the others */

@@ -50,6 +50,9 @@ struct okv_server;
     X(closed_credit, "connections ended: more requests than credits, or a wrong request slot") \
     X(closed_stopping, "connections ended: the server ends")                                   \
     X(closed_failed, "connections that failed otherwise: device errors")                       \
+    X(discovery_answers, "discovery queries answered")                                         \
+    X(discovery_limited, "discovery queries not answered: too many at once")                   \
+    X(discovery_malformed, "datagrams to the discovery group that are no query of okv")        \
     X(heartbeats, "heartbeats of clients that were silent")                                    \
     X(sleeps, "times a worker went to sleep")
 
