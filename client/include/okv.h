@@ -149,6 +149,7 @@ struct okv_options {
 /*
  * Connects to the server at `uri`:
  *   rdma://HOST[:PORT][?source=ADDRESS]   an RDMA device; port 7471 by default
+ *   rdma://discover/NAME[?source=ADDRESS] the server that announces this name; blocks up to 1 s
  *   local:///PATH                         shared memory with a server on this host
  * No transport stands in for another: what the URI names is used, or it fails.
  *

@@ -219,7 +219,8 @@ struct okv_transport_ops {
                   const uint8_t *welcome, size_t length);
     void (*reject)(struct okv_request *request, const uint8_t *reason, size_t length);
 
-    /* Begins to connect. Resolving a host name may block; nothing else does. `uri` and the memory
+    /* Begins to connect. Resolving a host name or discovering a server may block, for a second or
+     * so; nothing else does. `uri` and the memory
      * that `params` points to are copied. */
     int (*connect_start)(const struct okv_uri *uri, const struct okv_connect_params *params,
                          struct okv_connecting **out, struct okv_diag *diag);

@@ -3,6 +3,7 @@
  *
  *   device      which device, how it is described, what it cannot do
  *   resolve     names to addresses
+ *   discover    the name of a server that is announced to its address
  *   mr          the region, message slots, the caller's memory
  *   endpoint    completion queue, receive slots, the descriptor to wait on
  *   conn        one connection: its memory, its lists, how it fails
@@ -423,6 +424,12 @@ void okv_verbs_reject(struct okv_request *request, const uint8_t *reason, size_t
  * Gives an unresponsive name server about a second. OKV_EADDRESS. */
 int okv_verbs_resolve(const char *host, const char *port, int flags, struct addrinfo **out,
                       struct okv_diag *diag);
+
+/* ---- discover.c ---- */
+
+/* Fills in host and port of the server that `uri` names. Blocks for a second at most. OKV_EADDRESS
+ * when no server has the name, or several have. */
+int okv_verbs_discover(struct okv_uri *uri, uint64_t deadline_ns, struct okv_diag *diag);
 
 /* ---- connect.c ---- */
 
