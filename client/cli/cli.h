@@ -33,6 +33,7 @@ cli_command cli_scan, cli_export;         /* list.c */
 cli_command cli_import;                   /* import.c */
 cli_command cli_flush;                    /* flush.c */
 cli_command cli_stat;                     /* stat.c */
+cli_command cli_discover;                 /* discover.c */
 cli_command cli_ping, cli_probe;          /* timing.c */
 
 /* The options that every command takes too; input is the struct cli. A command

@@ -27,6 +27,7 @@ static const struct command commands[] = {
     {"flush", cli_flush, "[--yes]", "remove every item"},
     {"ping", cli_ping, "[-c N]", "time requests through the server's CPU"},
     {"stat", cli_stat, "[--json]", "the server's statistics and this connection"},
+    {"discover", cli_discover, "[--json]", "list the servers that announce themselves"},
     {"probe", cli_probe, "[-n N] [--size S]", "time raw reads of the table"},
 };
 #define COMMAND_COUNT (sizeof commands / sizeof *commands)
@@ -73,7 +74,7 @@ static char *help_filter(int key, const char *text, void *input)
         return (char *)text;
     fputs("Commands:\n", out);
     for (size_t i = 0; i < COMMAND_COUNT; i++)
-        fprintf(out, "  %-6s %-18s %s\n", commands[i].name, commands[i].arguments,
+        fprintf(out, "  %-8s %-18s %s\n", commands[i].name, commands[i].arguments,
                 commands[i].summary);
     fprintf(out, "\n%s", text);
     fclose(out);

@@ -1,0 +1,175 @@
+/* okv discover: the servers that announce themselves. */
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/cli/cli.h"
+#include "shared/base/size.h"
+#include "shared/discovery/discovery.h"
+
+#define TIMEOUT_MS 500
+#define TIMEOUT_MS_MAX 60000
+
+enum { OPTION_JSON = 0x400, OPTION_GROUP, OPTION_SOURCE };
+
+struct discover_arguments {
+    struct cli *cli;
+    const char *group;
+    const char *source;
+    bool json;
+};
+
+static const struct argp_option discover_options[] = {
+    {"group", OPTION_GROUP, "GROUP", 0,
+     "The multicast group to ask in (" OKV_DISCOVERY_GROUP "), as servers have it in --announce",
+     0},
+    {"source", OPTION_SOURCE, "ADDRESS", 0,
+     "Ask on the interface with this address only, not on all", 0},
+    {"json", OPTION_JSON, NULL, 0, "One JSON array instead of lines", 0},
+    {0},
+};
+
+static error_t parse_discover(int key, char *text, struct argp_state *state)
+{
+    struct discover_arguments *arguments = state->input;
+
+    cli_parse_child(key, state, arguments->cli);
+    switch (key) {
+    case OPTION_GROUP:
+        if (!okv_group_is_valid(text))
+            argp_error(state, "--group %s: give " OKV_GROUP_RULE, text);
+        arguments->group = text;
+        return 0;
+    case OPTION_SOURCE:
+        arguments->source = text;
+        return 0;
+    case OPTION_JSON:
+        arguments->json = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "unexpected argument '%s': discover takes no arguments", text);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    const struct okv_discovery_answer *left = a, *right = b;
+    int order = strcmp(left->name, right->name);
+
+    if (order != 0)
+        return order;
+    return (left->boot_id > right->boot_id) - (left->boot_id < right->boot_id);
+}
+
+static void print_servers(const struct okv_discovery_found *found)
+{
+    for (unsigned i = 0; i < found->count; i++) {
+        const struct okv_discovery_answer *server = &found->servers[i];
+        char memory[OKV_SIZE_TEXT];
+        okv_size_format(server->memory_used, memory, sizeof memory);
+        printf("%s %s boot_id %016" PRIx64 " items %" PRIu64 " memory_used %s", server->name,
+               server->release, server->boot_id, server->items, memory);
+        for (unsigned j = 0; j < server->uri_count; j++)
+            printf(" %s", server->uris[j]);
+        putchar('\n');
+    }
+}
+
+static json_t *json_server(const struct okv_discovery_answer *server)
+{
+    json_t *uris = json_array();
+
+    for (unsigned i = 0; i < server->uri_count; i++)
+        json_array_append_new(uris, json_string(server->uris[i]));
+    return json_pack(
+        "{s:s, s:s, s:o, s:I, s:I, s:o}", "name", server->name, "version", server->release,
+        "boot_id", json_sprintf("%016llx", (unsigned long long)server->boot_id), "items",
+        (json_int_t)server->items, "memory_used", (json_int_t)server->memory_used, "uris", uris);
+}
+
+static int print_json(const struct okv_discovery_found *found)
+{
+    json_t *root = json_array();
+    int failed = !root;
+
+    for (unsigned i = 0; i < found->count && !failed; i++)
+        failed = json_array_append_new(root, json_server(&found->servers[i]));
+    failed = failed || json_dumpf(root, stdout, JSON_INDENT(2));
+    json_decref(root);
+    if (failed) {
+        fprintf(stderr, "okv: discover: cannot make JSON of the servers: try it without --json\n");
+        return CLI_FAILED;
+    }
+    putchar('\n');
+    return CLI_DONE;
+}
+
+static int discover(const struct discover_arguments *arguments, struct okv_discovery_found *found)
+{
+    const uint32_t timeout_ms = arguments->cli->timeout_ms;
+    const struct okv_discovery_search search = {
+        .group = arguments->group,
+        .name = "",
+        .source = arguments->source,
+        .udp = true,
+        .timeout_ms = timeout_ms == 0               ? TIMEOUT_MS
+                      : timeout_ms < TIMEOUT_MS_MAX ? timeout_ms
+                                                    : TIMEOUT_MS_MAX,
+    };
+    struct okv_diag diag = {.text = ""};
+    int status = CLI_DONE;
+
+    int rc = okv_discovery_search(&search, found, &diag);
+    if (rc) {
+        fprintf(stderr, "okv: discover: %s\n", diag.text);
+        return CLI_FAILED;
+    }
+    qsort(found->servers, found->count, sizeof *found->servers, compare_names);
+    if (arguments->json)
+        status = print_json(found);
+    else
+        print_servers(found);
+    if (status == CLI_DONE)
+        status = cli_output_end("discover");
+    if (status == CLI_DONE && found->count == 0) {
+        fprintf(stderr,
+                "okv: discover: no server answered in the group %s: start okv-server with "
+                "--announce, or ask for longer with -t MS\n",
+                arguments->group[0] ? arguments->group : OKV_DISCOVERY_GROUP);
+        return CLI_MISS;
+    }
+    return status;
+}
+
+int cli_discover(struct cli *cli, int argc, char **argv)
+{
+    static const struct argp parser = {
+        .options = discover_options,
+        .parser = parse_discover,
+        .doc = "List the servers that announce themselves on this host's networks: name, version, "
+               "boot id, items, memory used and URIs, one server a line. It asks for 500 ms, or "
+               "for what -t says; other options for a connection have no effect.\v"
+               "Answers are not authenticated: docs/discovery.md.\n"
+               "\n"
+               "Examples:\n"
+               "  okv discover\n"
+               "  okv discover --json -t 2000 | jq -r '.[].uris[0]'\n"
+               "  okv -s rdma://discover/cache get key",
+        .children = cli_common_options};
+    struct discover_arguments arguments = {.cli = cli, .group = "", .source = ""};
+    struct okv_discovery_found *found = malloc(sizeof *found);
+    int status = CLI_FAILED;
+
+    argp_parse(&parser, argc, argv, 0, NULL, &arguments);
+    if (found)
+        status = discover(&arguments, found);
+    else
+        fprintf(stderr, "okv: discover: out of memory\n");
+    free(found);
+    return status;
+}
