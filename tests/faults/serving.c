@@ -114,11 +114,14 @@ static void *run(void *user)
     char *argv[] = {"okv-server", "-l",        serving.uri, "-m",
                     "4M",         "--spin-us", "0",         "--max-clients",
                     "8",          "--workers", "2",         "--keepalive-ms",
-                    keepalive,    NULL};
+                    keepalive,    NULL,        NULL};
+    size_t count = sizeof argv / sizeof *argv - 2;
 
     (void)user;
     snprintf(keepalive, sizeof keepalive, "%u", pace_ms(600));
-    serving.status = okv_server_main(sizeof argv / sizeof *argv - 1, argv);
+    if (strncmp(serving.uri, "local:", 6) == 0) /* found by UDP */
+        argv[count++] = "--announce=" SERVING_GROUP;
+    serving.status = okv_server_main((int)count, argv);
     atomic_store(&serving.ended, true);
     sem_post(&serving.serves);
     return NULL;

@@ -6,6 +6,9 @@
 
 #include "tests/faults/model.h"
 
+/* Where a server over shared memory announces itself. */
+#define SERVING_GROUP "239.192.74.71"
+
 /* Starts it at `uri` and waits until it serves or has ended. At its end the table must be
  * sound and, unless it is NULL, hold what `model` says, after serving_stop() was called. */
 void serving_start(const char *uri, const struct model *model);
