@@ -12,7 +12,7 @@ on two cores when the packages are there:
 
   release   gcc, warnings as errors: layers, clang-format and shellcheck over the tree, installation,
             and, in one QEMU guest with real soft-RoCE, the transport list, operations, hostile verbs,
-            restarts, and a test of the battery in short
+            restarts, and a test of the battery in short; over libfabric and TCP, the transport list
   asan      AddressSanitizer and UndefinedBehaviorSanitizer: unit tests, and end to end over shared
             memory
   tsan      ThreadSanitizer: the programs with threads
@@ -75,7 +75,7 @@ short() {
     export OKV_TEST_SEED=${OKV_TEST_SEED:-1}
     step "OKV_TEST_SEED=$OKV_TEST_SEED"
     build release short_release
-    run_tests release -j 2 -L 'tree|guest' -LE slow
+    run_tests release -j 2 -L 'tree|guest|ofi' -LE slow
     build asan short_asan
     run_tests asan -j 2 -L 'unit|local' -LE slow
     build tsan short_tsan

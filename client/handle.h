@@ -32,6 +32,7 @@ struct okv {
     struct keepalive keepalive;
     struct event_fd event_fd;
     char how[sizeof((struct okv_conn *)0)->how]; /* path of the last connection */
+    bool is_one_sided;                           /* of the last connection */
     struct okv_welcome table;                    /* as the server described it */
     uint64_t directory[OKV_DIRECTORY_ENTRIES];
     uint64_t bucket_count; /* an estimate: it selects the bucket to READ first */

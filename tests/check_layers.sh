@@ -101,6 +101,7 @@ check_rooms() {
     room shared/transport shared/base
     room shared/transport/local shared/base shared/transport/transport.h
     room shared/transport/verbs shared/base shared/discovery shared/transport/transport.h
+    room shared/transport/ofi shared/base shared/transport/transport.h
 
     # server.h, stats.h, log.h and housekeeping.h are what all of a server's threads share.
     local common=(server/server.h server/stats.h server/log.h server/housekeeping.h)
@@ -140,10 +141,12 @@ check_circles() {
 check_verbs() {
     local file files=()
     for file in "${sources[@]}"; do
-        [[ $file == shared/transport/verbs/* || $file == shared/discovery/ud.c || $file == tests/* ]] ||
-            files+=("$file")
+        case $file in
+            shared/transport/verbs/* | shared/transport/ofi/* | shared/discovery/ud.c | tests/*) ;;
+            *) files+=("$file") ;;
+        esac
     done
-    complain "only shared/transport/verbs/ and shared/discovery/ud.c include headers of verbs" \
+    complain "only shared/transport/verbs/, ofi/ and shared/discovery/ud.c include headers of devices" \
         < <(search '#[[:space:]]*include[[:space:]]*[<"](infiniband|rdma)/' "${files[@]}")
     complain "the public header knows nothing of verbs" \
         < <(search '\b(ibv|rdma)_[a-z]' client/include/okv.h)

@@ -303,6 +303,7 @@ void okv_info_sized(const okv *handle, struct okv_info *out, size_t size)
         .credits = handle->table.credits,
         .depth = handle->depth,
         .max_message_value = okv_slot_value_max(handle->table.slot_size),
+        .one_sided = handle->is_one_sided,
     };
 
     copy_known(out, size, &info, sizeof info);

@@ -99,12 +99,13 @@ static json_t *json_id(uint64_t id)
 
 static json_t *json_connection(const struct okv_info *info)
 {
-    return json_pack(
-        "{s:s, s:s, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I}", "transport", info->transport, "path",
-        info->path, "boot_id", json_id(info->boot_id), "session_id", json_id(info->session_id),
-        "region_bytes", (json_int_t)info->region_bytes, "buckets", (json_int_t)info->buckets,
-        "bucket_bytes", (json_int_t)info->bucket_bytes, "max_value", (json_int_t)info->max_value,
-        "credits", (json_int_t)info->credits, "depth", (json_int_t)info->depth);
+    return json_pack("{s:s, s:s, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "transport",
+                     info->transport, "path", info->path, "boot_id", json_id(info->boot_id),
+                     "session_id", json_id(info->session_id), "region_bytes",
+                     (json_int_t)info->region_bytes, "buckets", (json_int_t)info->buckets,
+                     "bucket_bytes", (json_int_t)info->bucket_bytes, "max_value",
+                     (json_int_t)info->max_value, "credits", (json_int_t)info->credits, "depth",
+                     (json_int_t)info->depth, "one_sided", (int)info->one_sided);
 }
 
 static int print_json(char *text, const struct okv_info *info)
@@ -131,6 +132,7 @@ static void print_lines(const char *text, const struct okv_info *info)
         putchar('\n');
     printf("connection_transport %s\n", info->transport);
     printf("connection_path %s\n", info->path);
+    printf("connection_one_sided %u\n", info->one_sided);
     printf("connection_session_id %016llx\n", (unsigned long long)info->session_id);
     printf("connection_buckets %llu\n", (unsigned long long)info->buckets);
     printf("connection_credits %u\n", info->credits);

@@ -137,6 +137,7 @@ static void link_up(okv *handle)
     handle->upcalls->table_learn(handle, same_table);
     clock_sample(handle, table->clock_ms);
     memcpy(handle->how, handle->conn->how, sizeof handle->how);
+    handle->is_one_sided = handle->conn->is_one_sided;
     handle->why.text[0] = '\0';
     link->state = LINK_UP;
     link->up_since_ns = okv_clock_ns();

@@ -5,14 +5,13 @@
  * server's table, which the client verifies. A put or delete is a message that the server applies
  * and answers.
  *
- * Threads. A handle belongs to one thread at a time; use one handle per thread.
- * Different handles are independent. The library starts no threads, installs no
- * signal handlers, never prints and never exits.
+ * Threads. A handle belongs to one thread at a time; use one handle per thread. The library starts
+ * no threads, installs no signal handlers, never prints and never exits.
  *
  * Fork. A child must not use a handle of its parent's, nor close it: open another there. Fork while
- * no other thread is in a call of this library. What the child does to its memory and how it ends
- * is nothing to the parent's handles; over rdma:// that takes Linux 5.12. There, a parent that dies
- * stays connected until its children have ended or called exec().
+ * no other thread is in a call of this library. A child does its parent's handles no harm (over
+ * rdma:// since Linux 5.12); there a parent that dies stays connected until its children have
+ * ended.
  *
  * NULL. Calls on a NULL handle return OKV_EINVAL. With a NULL handle okv_close() and
  * okv_unregister() do nothing. Do not pass NULL to okv_why(), okv_info(), okv_counters(),
@@ -150,6 +149,7 @@ struct okv_options {
  * Connects to the server at `uri`:
  *   rdma://HOST[:PORT][?source=ADDRESS]   an RDMA device; port 7471 by default
  *   rdma://discover/NAME[?source=ADDRESS] the server that announces this name; blocks up to 1 s
+ *   ofi://HOST[:PORT][?source=ADDRESS]    any fabric of libfabric, or TCP; port 7471 by default
  *   local:///PATH                         shared memory with a server on this host
  * No transport stands in for another: what the URI names is used, or it fails.
  *
@@ -196,20 +196,20 @@ OKV_API const char *okv_why(const okv *handle);
 
 /* What the handle is connected to. */
 struct okv_info {
-    const char *transport; /* "rdma" or "local"; valid until okv_close */
-    const char *path;      /* for people: device, port, GID, MTU, or the socket; as above */
-    uint64_t boot_id;      /* of this start of the server: another one has another table */
-    uint64_t session_id;   /* the server's name for this connection */
+    const char *transport; /* "rdma", "ofi" or "local"; valid until okv_close */
+    const char *path;    /* for people: device, port, GID, MTU, provider, or the socket; as above */
+    uint64_t boot_id;    /* of this start of the server: another one has another table */
+    uint64_t session_id; /* the server's name for this connection */
     uint64_t region_bytes;
     uint64_t buckets;      /* of the index, as far as this handle has seen */
     uint32_t bucket_bytes; /* what one READ of a get fetches */
     uint32_t max_value;    /* bytes */
     uint32_t credits;      /* requests that may be outstanding at once */
     uint32_t depth;        /* operations that may be in flight at once */
-    /* Bytes of a value that fit a message: of one append or ping at most. A longer value of a put
-     * is READ by the server. */
+    /* bytes of the longest append or ping; the server READs the value of a longer put */
     uint32_t max_message_value;
-    uint32_t reserved; /* zero */
+    /* 1: gets go on while the server is stopped; 0: its process serves them, as over TCP */
+    uint32_t one_sided;
 };
 
 /* Of the present connection, or the last one. Fills in `size` bytes of *out, as far as it knows
@@ -522,13 +522,12 @@ OKV_API int okv_wait(okv *handle, int timeout_ms);
  * Registers base[0..length) with the device. A get whose buffer lies in it, whole,
  * takes a value from an extent without a copy when the extent is longer than 16 KiB or
  * the entry has the key, as short keys are; values in the bucket, and short ones
- * beside their keys, are copied. The memory stays yours; it may lie on huge pages, but not in a GPU
- * or another device. Keep it mapped until okv_unregister() or okv_close(), and call these only when
- * no operation uses it. A handle that reconnects registers it again. If that fails, the handle
- * stays disconnected, okv_why() says so, and it tries again; with memory that was unmapped too
- * early it fails forever. okv_unregister sets *memory to NULL; it accepts NULL and a pointer to
- * NULL. OKV_EINVAL, OKV_EPERM (locked-memory limit), OKV_ENOMEM, OKV_EIO, OKV_EAGAIN (64 are
- * registered already), the handle's failure.
+ * beside their keys, are copied. The memory stays yours: huge pages are fine, a GPU's are not. Keep
+ * it mapped until okv_unregister() or okv_close(), and call these only when no operation uses it. A
+ * handle that reconnects registers it again. If that fails, it stays disconnected, okv_why() says
+ * so, and it tries again; with memory that was unmapped too early it fails forever. okv_unregister
+ * sets *memory to NULL; it accepts NULL and a pointer to NULL. OKV_EINVAL, OKV_EPERM (locked-memory
+ * limit), OKV_ENOMEM, OKV_EIO, OKV_EAGAIN (64 are registered already), the handle's failure.
  */
 typedef struct okv_registration okv_registration;
 OKV_API int okv_register(okv *handle, void *base, size_t length, okv_registration **memory);

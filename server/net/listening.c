@@ -12,14 +12,15 @@
 
 static void log_waiting(struct okv_server *server, const struct okv_uri *uri)
 {
-    const char *format = strchr(uri->host, ':') ? "rdma://[%s]:%s" : "rdma://%s:%s";
+    const char *format = strchr(uri->host, ':') ? "%s://[%s]:%s" : "%s://%s:%s";
+    const char *scheme = uri->scheme == OKV_SCHEME_OFI ? "ofi" : "rdma";
     char where[sizeof uri->host + sizeof uri->port + 16];
     char text[sizeof where + 80];
 
     if (uri->scheme == OKV_SCHEME_LOCAL)
         snprintf(where, sizeof where, "local://%s", uri->path);
     else
-        snprintf(where, sizeof where, format, uri->host, uri->port);
+        snprintf(where, sizeof where, format, scheme, uri->host, uri->port);
     snprintf(text, sizeof text, "%s is in use: waiting up to 2 s for a server that may be ending",
              where);
     okv_log_line(&server->log, okv_clock_ns(), text);

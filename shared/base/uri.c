@@ -8,8 +8,10 @@
 #include "shared/base/error.h"
 
 #define RDMA_PREFIX "rdma://"
+#define OFI_PREFIX "ofi://"
 #define LOCAL_PREFIX "local://"
 #define RDMA_EXAMPLE "rdma://10.0.0.1:7471"
+#define OFI_EXAMPLE "ofi://10.0.0.1:7471"
 #define LOCAL_EXAMPLE "local:///run/okv.sock"
 #define DISCOVER_PREFIX "discover/"
 #define DISCOVER_EXAMPLE "rdma://discover/cache"
@@ -22,6 +24,12 @@ struct part {
 
 /* Enough to recognise the input, and short enough to leave room for the advice. */
 #define SHOWN_MAX 80
+
+/* "rdma" or "ofi", for sentences about a URI with a host. */
+static const char *scheme_name(const struct okv_uri *uri)
+{
+    return uri->scheme == OKV_SCHEME_OFI ? "ofi" : "rdma";
+}
 
 static int shown(struct part part)
 {
@@ -92,10 +100,9 @@ static bool is_ipv6(const char *text)
 static int parse_bracketed(struct part host, struct okv_uri *out, struct okv_diag *diag)
 {
     if (!copy_part(host, out->host, sizeof out->host) || !is_ipv6(out->host))
-        return okv_diag_set(
-            diag, OKV_EURI,
-            "\"[%.*s]\" is not an IPv6 address: write it as in rdma://[fd00::1]:7471", shown(host),
-            host.text);
+        return okv_diag_set(diag, OKV_EURI,
+                            "\"[%.*s]\" is not an IPv6 address: write it as in %s://[fd00::1]:7471",
+                            shown(host), host.text, scheme_name(out));
     return 0;
 }
 
@@ -103,9 +110,12 @@ static int parse_name(struct part host, struct okv_uri *out, struct okv_diag *di
 {
     if (host.length == 0)
         return okv_diag_set(diag, OKV_EURI,
-                            "the host is missing after " RDMA_PREFIX
-                            ": write for example " RDMA_EXAMPLE ", or " RDMA_PREFIX
-                            "* to listen on the machine's one device");
+                            "the host is missing after %s://: write for example "
+                            "%s://10.0.0.1:7471%s",
+                            scheme_name(out), scheme_name(out),
+                            out->scheme == OKV_SCHEME_RDMA
+                                ? ", or " RDMA_PREFIX "* to listen on the machine's one device"
+                                : "");
     if (host.length == 1 && host.text[0] == '*') {
         memcpy(out->host, "*", 2);
         return 0;
@@ -115,14 +125,14 @@ static int parse_name(struct part host, struct okv_uri *out, struct okv_diag *di
         if (!is_letter(c) && !is_digit(c) && c != '.' && c != '-' && c != '_')
             return okv_diag_set(
                 diag, OKV_EURI,
-                "\"%.*s\" is not a host name or address: write for example " RDMA_EXAMPLE,
-                shown(host), host.text);
+                "\"%.*s\" is not a host name or address: write for example %s://10.0.0.1:7471",
+                shown(host), host.text, scheme_name(out));
     }
     if (!copy_part(host, out->host, sizeof out->host))
-        return okv_diag_set(
-            diag, OKV_EURI,
-            "the host name is %zu bytes long and may have %zu: write for example " RDMA_EXAMPLE,
-            host.length, sizeof out->host - 1);
+        return okv_diag_set(diag, OKV_EURI,
+                            "the host name is %zu bytes long and may have %zu: write for example "
+                            "%s://10.0.0.1:7471",
+                            host.length, sizeof out->host - 1, scheme_name(out));
     return 0;
 }
 
@@ -144,8 +154,8 @@ static int parse_port(struct part port, struct okv_uri *out, struct okv_diag *di
 bad:
     return okv_diag_set(
         diag, OKV_EURI,
-        "\"%.*s\" is not a port: write a number from 1 to 65535, as in " RDMA_EXAMPLE, shown(port),
-        port.text);
+        "\"%.*s\" is not a port: write a number from 1 to 65535, as in %s://10.0.0.1:7471",
+        shown(port), port.text, scheme_name(out));
 }
 
 /* HOST[:PORT], with an IPv6 host in brackets. */
@@ -160,8 +170,8 @@ static int parse_authority(struct part authority, struct okv_uri *out, struct ok
         if (!end)
             return okv_diag_set(
                 diag, OKV_EURI,
-                "the bracket of \"%.*s\" is not closed: write for example rdma://[fd00::1]:7471",
-                shown(authority), authority.text);
+                "the bracket of \"%.*s\" is not closed: write for example %s://[fd00::1]:7471",
+                shown(authority), authority.text, scheme_name(out));
         host = (struct part){authority.text + 1, (size_t)(end - authority.text) - 1};
         status = parse_bracketed(host, out, diag);
         colon = end + 1;
@@ -173,8 +183,8 @@ static int parse_authority(struct part authority, struct okv_uri *out, struct ok
             return okv_diag_set(
                 diag, OKV_EURI,
                 "\"%.*s\" has more than one colon: an IPv6 address needs brackets, as in "
-                "rdma://[fd00::1]:7471",
-                shown(authority), authority.text);
+                "%s://[fd00::1]:7471",
+                shown(authority), authority.text, scheme_name(out));
         status = parse_name(host, out, diag);
     }
     if (status)
@@ -188,8 +198,8 @@ static int parse_authority(struct part authority, struct okv_uri *out, struct ok
     if (*colon != ':')
         return okv_diag_set(diag, OKV_EURI,
                             "only a port can follow the bracket in \"%.*s\": write for example "
-                            "rdma://[fd00::1]:7471",
-                            shown(authority), authority.text);
+                            "%s://[fd00::1]:7471",
+                            shown(authority), authority.text, scheme_name(out));
     return parse_port((struct part){colon + 1, authority.length - used - 1}, out, diag);
 }
 
@@ -199,16 +209,17 @@ static int parse_source(struct part value, struct okv_uri *out, struct okv_diag 
 
     if (out->source[0] != '\0')
         return okv_diag_set(diag, OKV_EURI,
-                            "source is given twice: write it once, as in " RDMA_EXAMPLE
-                            "?source=10.0.0.2");
+                            "source is given twice: write it once, as in "
+                            "%s://10.0.0.1:7471?source=10.0.0.2",
+                            scheme_name(out));
     if (address.length >= 2 && address.text[0] == '[' && address.text[address.length - 1] == ']')
         address = (struct part){address.text + 1, address.length - 2};
     if (!copy_part(address, out->source, sizeof out->source) ||
         (!is_address(AF_INET, out->source) && !is_ipv6(out->source)))
         return okv_diag_set(diag, OKV_EURI,
                             "\"%.*s\" is not an address to leave from: write one of this host's, "
-                            "as in " RDMA_EXAMPLE "?source=10.0.0.2",
-                            shown(value), value.text);
+                            "as in %s://10.0.0.1:7471?source=10.0.0.2",
+                            shown(value), value.text, scheme_name(out));
     return 0;
 }
 
@@ -237,20 +248,40 @@ static bool has_key(struct part pair, const char *key, struct part *value)
     return true;
 }
 
+static int parse_provider(struct part value, struct okv_uri *out, struct okv_diag *diag)
+{
+    if (out->provider[0] != '\0')
+        return okv_diag_set(diag, OKV_EURI,
+                            "provider is given twice: write it once, as in "
+                            "ofi://10.0.0.1:7471?provider=tcp");
+    if (value.length > 0 && copy_part(value, out->provider, sizeof out->provider))
+        return 0;
+    return okv_diag_set(diag, OKV_EURI,
+                        "\"%.*s\" is not a provider of libfabric: write for example "
+                        "ofi://10.0.0.1:7471?provider=tcp",
+                        shown(value), value.text);
+}
+
 static int parse_option(struct part pair, struct okv_uri *out, struct okv_diag *diag)
 {
+    bool is_ofi = out->scheme == OKV_SCHEME_OFI;
     struct part value;
 
     if (has_key(pair, "source", &value))
         return parse_source(value, out, diag);
+    if (is_ofi && has_key(pair, "provider", &value))
+        return parse_provider(value, out, diag);
     if (out->name[0] && has_key(pair, "group", &value))
         return parse_group(value, out, diag);
     return okv_diag_set(diag, OKV_EURI,
                         "\"%.*s\" is not an option of %s: write for example %s?source=10.0.0.2",
                         shown(pair), pair.text,
-                        out->name[0] ? "a " DISCOVER_EXAMPLE ", which has source and group"
-                                     : "an rdma URI: the only one is source",
-                        out->name[0] ? DISCOVER_EXAMPLE : RDMA_EXAMPLE);
+                        is_ofi         ? "an ofi URI, which has provider and source"
+                        : out->name[0] ? "a " DISCOVER_EXAMPLE ", which has source and group"
+                                       : "an rdma URI: the only one is source",
+                        is_ofi         ? OFI_EXAMPLE
+                        : out->name[0] ? DISCOVER_EXAMPLE
+                                       : RDMA_EXAMPLE);
 }
 
 /* key=value pairs joined by '&'. */
@@ -286,24 +317,28 @@ static int parse_discover(const char *rest, struct okv_uri *out, struct okv_diag
     return parse_query((struct part){rest, strlen(rest)}, out, diag);
 }
 
-static int parse_rdma(const char *rest, struct okv_uri *out, struct okv_diag *diag)
+/* A URI with a host. */
+static int parse_network(const char *rest, enum okv_scheme scheme, struct okv_uri *out,
+                         struct okv_diag *diag)
 {
     size_t length = strlen(rest);
     size_t authority = strcspn(rest, "/?#");
     int status;
 
-    out->scheme = OKV_SCHEME_RDMA;
-    if (strncmp(rest, DISCOVER_PREFIX, sizeof DISCOVER_PREFIX - 1) == 0)
+    out->scheme = scheme;
+    if (scheme == OKV_SCHEME_RDMA &&
+        strncmp(rest, DISCOVER_PREFIX, sizeof DISCOVER_PREFIX - 1) == 0)
         return parse_discover(rest + sizeof DISCOVER_PREFIX - 1, out, diag);
     status = parse_authority((struct part){rest, authority}, out, diag);
     if (status || authority == length)
         return status;
     if (rest[authority] != '?')
-        return okv_diag_set(
-            diag, OKV_EURI,
-            "nothing but ?source=ADDRESS can follow host and port, and this URI has \"%.*s\": "
-            "write for example " RDMA_EXAMPLE,
-            SHOWN_MAX, rest + authority);
+        return okv_diag_set(diag, OKV_EURI,
+                            "nothing but ?%s can follow host and port, and this URI has \"%.*s\": "
+                            "write for example %s://10.0.0.1:7471",
+                            scheme == OKV_SCHEME_OFI ? "provider=NAME or ?source=ADDRESS"
+                                                     : "source=ADDRESS",
+                            SHOWN_MAX, rest + authority, scheme_name(out));
     return parse_query((struct part){rest + authority + 1, length - authority - 1}, out, diag);
 }
 
@@ -360,11 +395,14 @@ int okv_uri_parse(const char *text, struct okv_uri *out, struct okv_diag *diag)
                             "the URI contains a control character: write for example " RDMA_EXAMPLE
                             " or " LOCAL_EXAMPLE);
     if (strncmp(text, RDMA_PREFIX, sizeof RDMA_PREFIX - 1) == 0)
-        return parse_rdma(text + sizeof RDMA_PREFIX - 1, out, diag);
+        return parse_network(text + sizeof RDMA_PREFIX - 1, OKV_SCHEME_RDMA, out, diag);
+    if (strncmp(text, OFI_PREFIX, sizeof OFI_PREFIX - 1) == 0)
+        return parse_network(text + sizeof OFI_PREFIX - 1, OKV_SCHEME_OFI, out, diag);
     if (strncmp(text, LOCAL_PREFIX, sizeof LOCAL_PREFIX - 1) == 0)
         return parse_local(text + sizeof LOCAL_PREFIX - 1, out, diag);
     return okv_diag_set(diag, OKV_EURI,
-                        "\"%.*s\" does not begin with " RDMA_PREFIX " or " LOCAL_PREFIX
-                        ": write for example " RDMA_EXAMPLE " or " LOCAL_EXAMPLE,
+                        "\"%.*s\" does not begin with " RDMA_PREFIX ", " OFI_PREFIX
+                        " or " LOCAL_PREFIX ": write for example " RDMA_EXAMPLE
+                        " or " LOCAL_EXAMPLE,
                         SHOWN_MAX, text);
 }

@@ -3,11 +3,13 @@
  *
  *   rdma://HOST[:PORT][?source=ADDRESS]                      RDMA CM, default port 7471
  *   rdma://discover/NAME[?source=ADDRESS][&group=ADDRESS]    the server that announces NAME
+ *   ofi://HOST[:PORT][?provider=NAME][&source=ADDRESS]       libfabric, default port 7471
  *   local:///PATH                                            a Unix socket on this host
  *
  * HOST is a name, an IPv4 address or an IPv6 address in brackets. "*" listens on the only RDMA
  * device of a machine. `source` is the local address of a client. NAME and group are those of
- * docs/discovery.md.
+ * docs/discovery.md. `provider` is libfabric's; a server without it takes the best one of the
+ * machine, a client that of the server.
  */
 #ifndef OKV_SHARED_BASE_URI_H
 #define OKV_SHARED_BASE_URI_H
@@ -21,13 +23,14 @@
 #define OKV_SERVER_NAME_SIZE 32 /* with its NUL */
 #define OKV_GROUP_SIZE 16       /* an IPv4 address with its NUL */
 
-enum okv_scheme { OKV_SCHEME_RDMA, OKV_SCHEME_LOCAL };
+enum okv_scheme { OKV_SCHEME_RDMA, OKV_SCHEME_LOCAL, OKV_SCHEME_OFI };
 
 struct okv_uri {
     enum okv_scheme scheme;
-    char host[256];                  /* rdma: without brackets; "" with `name` */
-    char port[8];                    /* rdma: decimal, 1 to 65535; "" with `name` */
-    char source[64];                 /* rdma: "" when the route decides */
+    char host[256];                  /* rdma, ofi: without brackets; "" with `name` */
+    char port[8];                    /* rdma, ofi: decimal, 1 to 65535; "" with `name` */
+    char source[64];                 /* rdma, ofi: "" when the route decides */
+    char provider[32];               /* ofi: "" when it is not named */
     char path[104];                  /* local: fits sockaddr_un with its NUL */
     char name[OKV_SERVER_NAME_SIZE]; /* rdma: of the server to look for, or "" */
     char group[OKV_GROUP_SIZE];      /* rdma: where to look; "": the default group */

@@ -1,10 +1,12 @@
-#include "shared/transport/transport.h"
+#include "shared/transport/ofi_module.h"
 
 const struct okv_transport_ops *okv_transport_for(enum okv_scheme scheme)
 {
     switch (scheme) {
     case OKV_SCHEME_RDMA:
         return &okv_transport_verbs;
+    case OKV_SCHEME_OFI:
+        return okv_ofi_module();
     case OKV_SCHEME_LOCAL:
         return &okv_transport_local;
     }

@@ -83,6 +83,7 @@ struct okv_conn {
     struct okv_endpoint *endpoint;
     void *user;             /* the caller's; the transport never uses it */
     uint32_t slot_size;     /* bytes of each send buffer */
+    bool is_one_sided;      /* client: READs are served without the server's process */
     unsigned max_reads;     /* client: READs that may be outstanding at once, at least 1 */
     uint64_t remote_length; /* client: bytes that post_read may address; 0 until set_remote */
     /* Sends, READs, pieces of rendezvous reads and heartbeats: those that the peer's device has not
@@ -300,7 +301,8 @@ struct okv_transport_ops {
     int (*heartbeat)(struct okv_conn *conn);
 
     /* Returns up to `max` events, 0 when there are none. A negative code means that the endpoint
-     * itself is broken. Never blocks. */
+     * itself is broken. Never blocks. Over some fabrics the peer's READs of our memory progress
+     * only here; with a `max` of 0 nothing else happens. */
     int (*poll)(struct okv_endpoint *endpoint, struct okv_event *events, int max);
     /* Returns the receive buffer of an OKV_EVENT_RECV; its data is no longer valid. */
     void (*recv_release)(struct okv_endpoint *endpoint, const struct okv_event *event);

@@ -151,13 +151,13 @@ static const struct plan forbidden[] = {
     {"a key far off", 0x80000000, 0, 1},
 };
 
-/* Over RDMA a failed READ ends the connection; locally the client is told. */
+/* A failed READ of a device ends the connection; locally the client is told. */
 static void expect_failure(struct hostile *hostile, const char *what)
 {
     const struct okv_request_message ping = {.opcode = OKV_OP_PING,
                                              .slot = hostile_request_slot(hostile)};
 
-    if (server_is_rdma()) {
+    if (!server_is_local()) {
         hostile_expect_closed(hostile, what);
         return;
     }
@@ -232,7 +232,7 @@ static void rendezvous_of_what_is_advertised_no_more(void **state)
     put_by_rendezvous(&hostile, address, key, VALUE_LENGTH);
     withdraw(&hostile, &advertised);
     server_signal(&bystander->server, SIGCONT);
-    if (server_is_rdma()) {
+    if (!server_is_local()) {
         hostile_expect_closed(&hostile, "advertised no more");
         victim_expect(bystander, 'v', VALUE_LENGTH);
     } else { /* what was advertised is a copy, and the server has it */

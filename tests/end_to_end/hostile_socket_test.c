@@ -445,7 +445,7 @@ int main(void)
         cmocka_unit_test(adverts_without_end),
     };
 
-    if (server_is_rdma()) {
+    if (!server_is_local()) {
         printf("skipped: a Unix socket needs a local: URI in OKV_TEST_URI, or none\n");
         return 77;
     }

@@ -84,7 +84,9 @@ static void stop(struct fixture *fixture)
 /* How clients of this transport are named. */
 static const char *some_peer(void)
 {
-    return server_is_rdma() ? "okv-server: 10.9.9." : "okv-server: pid ";
+    return server_is_rdma()    ? "okv-server: 10.9.9."
+           : server_is_local() ? "okv-server: pid "
+                               : "okv-server: 127.0.0.1:";
 }
 
 static void a_message_that_makes_no_sense_is_told(void **state)
@@ -125,6 +127,8 @@ static void a_client_that_gave_up_is_told(void **state)
     struct fixture *fixture = *state;
     struct server_process *server = &fixture->bystander.server;
 
+    if (!server_is_local() && !server_is_rdma())
+        skip(); /* a client over ofi says nothing before the server has greeted it */
     server_signal(server, SIGSTOP);
     hostile_give_up(server);
     server_signal(server, SIGCONT);

@@ -33,11 +33,14 @@ struct chaos_link {
     struct held held[HELD_MAX];
 };
 
+/* What the linker makes of calls to okv_transport_for(): see tests/CMakeLists.txt. */
+const struct okv_transport_ops *__real_okv_transport_for(enum okv_scheme scheme);
+
 static _Thread_local struct chaos *current;
 
 static struct {
     pthread_once_t once;
-    struct okv_transport_ops local, verbs;
+    struct okv_transport_ops local, verbs, ofi;
 } tables = {.once = PTHREAD_ONCE_INIT};
 
 void chaos_init(struct chaos *chaos, uint64_t seed)
@@ -146,8 +149,7 @@ static int fail_call(struct chaos_link *link, enum chaos_call call)
 static int chaos_connect_start(const struct okv_uri *uri, const struct okv_connect_params *params,
                                struct okv_connecting **out, struct okv_diag *diag)
 {
-    const struct okv_transport_ops *real =
-        uri->scheme == OKV_SCHEME_RDMA ? &okv_transport_verbs : &okv_transport_local;
+    const struct okv_transport_ops *real = __real_okv_transport_for(uri->scheme);
     int code = call_fails(current, CHAOS_CONNECT_START);
 
     if (code)
@@ -398,6 +400,7 @@ static void make_tables(void)
 {
     make_table(&tables.local, &okv_transport_local);
     make_table(&tables.verbs, &okv_transport_verbs);
+    make_table(&tables.ofi, __real_okv_transport_for(OKV_SCHEME_OFI));
 }
 
 const struct okv_transport_ops *__wrap_okv_transport_for(enum okv_scheme scheme);
@@ -408,6 +411,8 @@ const struct okv_transport_ops *__wrap_okv_transport_for(enum okv_scheme scheme)
     switch (scheme) {
     case OKV_SCHEME_RDMA:
         return &tables.verbs;
+    case OKV_SCHEME_OFI:
+        return &tables.ofi;
     case OKV_SCHEME_LOCAL:
         return &tables.local;
     }

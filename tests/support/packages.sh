@@ -28,7 +28,7 @@ fail() {
 
 packages_of() {
     case $1 in
-        build) echo cmake ninja-build gcc libc6-dev pkg-config libibverbs-dev librdmacm-dev libxxhash-dev \
+        build) echo cmake ninja-build gcc libc6-dev pkg-config libibverbs-dev librdmacm-dev libfabric-dev libxxhash-dev \
                     libjemalloc-dev libjansson-dev git ;;
         test)  echo libcmocka-dev g++ clang "$(clang_runtime)" clang-format shellcheck abigail-tools python3 jq gnuplot-nox ;;
         guest) echo qemu-system-x86 busybox-static kmod cpio iproute2 ibverbs-utils rdmacm-utils \

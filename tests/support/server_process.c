@@ -28,11 +28,29 @@
 #define OWN_PORTS 20000
 #define OWN_PORTS_COUNT 10000
 
-bool server_is_rdma(void)
+static bool server_is_over(const char *scheme)
 {
     const char *uri = getenv("OKV_TEST_URI");
 
-    return uri && strncmp(uri, "rdma:", 5) == 0;
+    return strncmp(uri ? uri : "local:", scheme, strlen(scheme)) == 0;
+}
+
+bool server_is_rdma(void)
+{
+    return server_is_over("rdma:");
+}
+
+bool server_is_local(void)
+{
+    return server_is_over("local:");
+}
+
+bool server_is_one_sided(const okv *handle)
+{
+    struct okv_info info;
+
+    okv_info(handle, &info);
+    return info.one_sided;
 }
 
 /* ---- those that run: a test that fails leaves its own behind ---- */

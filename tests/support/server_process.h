@@ -52,6 +52,9 @@ uint64_t server_sleeps(const struct server_process *server);
 
 /* True when the tests run over RDMA. */
 bool server_is_rdma(void);
+bool server_is_local(void);
+/* Whether gets go on while the server is stopped. */
+bool server_is_one_sided(const okv *handle);
 
 /* patient_open(), or fails the test with the library's sentence. */
 okv *server_connect(const struct server_process *server, const struct okv_options *options);

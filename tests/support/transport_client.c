@@ -4,8 +4,11 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
+
+#include "shared/base/clock.h"
 
 struct client *client_create(void **state)
 {
@@ -28,6 +31,19 @@ void client_destroy(struct client *client)
     assert_true(fixture_is_empty(client->fixture));
     assert_int_equal(atomic_load(&client->fixture->wrong), 0);
     test_free(client);
+}
+
+bool client_reaches(struct client *client, const atomic_uint *count, unsigned wanted)
+{
+    uint64_t end = fixture_soon();
+
+    while (atomic_load(count) < wanted) {
+        if (okv_clock_ns() > end)
+            return false;
+        client->ops->poll(client->conn->endpoint, NULL, 0);
+        usleep(200);
+    }
+    return true;
 }
 
 struct okv_event client_next_event(struct client *client)

@@ -23,6 +23,9 @@ struct client *client_create(void **state);
 /* Waits until the server has closed its side, so that the next test starts clean. */
 void client_destroy(struct client *client);
 
+/* As fixture_reaches(), while the client makes progress: some transports serve a rendezvous read by
+ * the client's polls. Takes no event. */
+bool client_reaches(struct client *client, const atomic_uint *count, unsigned wanted);
 struct okv_event client_next_event(struct client *client);
 void client_expect_nothing(struct client *client);
 /* One OKV_EVENT_CLOSED with a reason, and nothing after it. */

@@ -252,9 +252,9 @@ enum rdma_cm_event_type knock_on(struct meeting *meeting, struct knock *knock, u
     memset(&meeting->server, 0, sizeof meeting->server);
     assert_int_equal(okv_verbs_channel(&knock->channel, NULL), 0);
     assert_int_equal(rdma_create_id(knock->channel, &knock->id, NULL, RDMA_PS_TCP), 0);
-    assert_int_equal(okv_verbs_resolve(uri->host, uri->port, 0, &to, NULL), 0);
+    assert_int_equal(okv_resolve(uri->host, uri->port, 0, &to, NULL), 0);
     if (uri->source[0])
-        assert_int_equal(okv_verbs_resolve(uri->source, NULL, 0, &from, NULL), 0);
+        assert_int_equal(okv_resolve(uri->source, NULL, 0, &from, NULL), 0);
     assert_int_equal(
         rdma_resolve_addr(knock->id, from ? from->ai_addr : NULL, to->ai_addr, PACE_GUARD_MS), 0);
     assert_int_equal(knock_wait(meeting, knock), RDMA_CM_EVENT_ADDR_RESOLVED);

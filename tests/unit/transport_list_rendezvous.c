@@ -58,7 +58,7 @@ static void order_rendezvous_reads(struct client *client, unsigned count)
     client_expect_nothing(client); /* the poll frees send buffers */
     atomic_store(&fixture->rendezvous_wanted, count);
     assert_int_equal(client_send(client, 0, 1, FIXTURE_RENDEZVOUS), 0);
-    if (!fixture_reaches(&fixture->rendezvous_started, before + count))
+    if (!client_reaches(client, &fixture->rendezvous_started, before + count))
         fail_msg("the server did not start them: %u of %u connections closed, the last with %d",
                  atomic_load(&fixture->closed), atomic_load(&fixture->opened),
                  atomic_load(&fixture->last_close));
@@ -70,7 +70,7 @@ static void rendezvous_and_wait(struct client *client, unsigned count, unsigned 
     unsigned before = atomic_load(&client->fixture->rendezvous_ended);
 
     order_rendezvous_reads(client, count);
-    assert_true(fixture_reaches(&client->fixture->rendezvous_ended, before + accepted));
+    assert_true(client_reaches(client, &client->fixture->rendezvous_ended, before + accepted));
 }
 
 static void assert_rendezvous_succeeded(const struct client *client, unsigned i)
@@ -235,7 +235,7 @@ static void assert_rendezvous_failed(struct client *client)
     assert_int_equal(client->fixture->rendezvous_reads[0].result, 0);
     assert_int_equal(client->fixture->rendezvous_reads[0].events, 1);
     assert_int_equal(client->fixture->rendezvous_reads[0].status, OKV_ERENDEZVOUS);
-    if (client->fixture->connect_uri.scheme == OKV_SCHEME_RDMA)
+    if (client->fixture->connect_uri.scheme != OKV_SCHEME_LOCAL)
         client_expect_closed(client);
     else
         client_echo(client, 1, 10, 1);

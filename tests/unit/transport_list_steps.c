@@ -193,11 +193,11 @@ void a_connect_is_cancelled_at_any_step(void **state)
     assert_false(cancel_after(fixture, 1));
     fixture_resume(fixture);
     client_destroy(client_create(state));
-    /* the server may not have noticed yet */
+    /* the server may not have noticed yet, neither now nor when they were counted */
     uint64_t end = fixture_soon();
-    while (steps_open_descriptors() != before && okv_clock_ns() < end)
+    while (steps_open_descriptors() > before && okv_clock_ns() < end)
         poll(NULL, 0, 1);
-    assert_int_equal(steps_open_descriptors(), before);
+    assert_in_range(steps_open_descriptors(), 0, before);
     assert_true(fixture_is_empty(fixture));
     assert_int_equal(atomic_load(&fixture->wrong), 0);
 }

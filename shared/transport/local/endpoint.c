@@ -194,6 +194,7 @@ int okv_local_conn_new(struct okv_local_endpoint *endpoint, int sock, struct okv
     conn->base.ops = &okv_transport_local;
     conn->base.endpoint = &endpoint->base;
     conn->base.slot_size = limits->slot_size;
+    conn->base.is_one_sided = true;
     conn->base.max_reads = OKV_LOCAL_MAX_READS;
     conn->state = OKV_LOCAL_OPEN;
     conn->sock = sock;

@@ -75,6 +75,7 @@ int okv_verbs_conn_new(struct verbs_endpoint *endpoint, struct verbs_conn **out,
     conn->base.ops = &okv_transport_verbs;
     conn->base.endpoint = &endpoint->base;
     conn->base.slot_size = endpoint->limits.slot_size;
+    conn->base.is_one_sided = true;
     rc = make_send_buffers(conn, diag);
     if (rc)
         goto free_conn;

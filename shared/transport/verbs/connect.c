@@ -19,9 +19,9 @@ static int resolve_host(struct verbs_connecting *c, struct okv_diag *diag)
     int rc = c->uri.name[0] ? okv_verbs_discover(&c->uri, c->deadline_ns, diag) : 0;
     if (rc)
         return rc;
-    rc = okv_verbs_resolve(c->uri.host, c->uri.port, 0, &c->addresses, diag);
+    rc = okv_resolve(c->uri.host, c->uri.port, 0, &c->addresses, diag);
     if (rc == 0 && c->uri.source[0])
-        rc = okv_verbs_resolve(c->uri.source, NULL, AI_NUMERICHOST, &c->source, diag);
+        rc = okv_resolve(c->uri.source, NULL, AI_NUMERICHOST, &c->source, diag);
     c->address = c->addresses;
     c->attempts = 1;
     return rc;

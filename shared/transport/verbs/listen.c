@@ -56,7 +56,7 @@ static int bind_host(struct verbs_listener *l, const struct okv_uri *uri, struct
     struct addrinfo *found;
     int errnum = EADDRNOTAVAIL;
 
-    int rc = okv_verbs_resolve(uri->host, uri->port, 0, &found, diag);
+    int rc = okv_resolve(uri->host, uri->port, 0, &found, diag);
     if (rc)
         return rc;
     for (struct addrinfo *ai = found; ai; ai = ai->ai_next) {

@@ -2,7 +2,6 @@
  * What the files of the verbs transport share. Only this folder includes this header.
  *
  *   device      which device, how it is described, what it cannot do
- *   resolve     names to addresses
  *   discover    the name of a server that is announced to its address
  *   mr          the region, message slots, the caller's memory
  *   endpoint    completion queue, receive slots, the descriptor to wait on
@@ -38,6 +37,7 @@
 #include <stdatomic.h>
 #include <sys/socket.h>
 
+#include "shared/base/resolve.h"
 #include "shared/transport/transport.h"
 
 #define VERBS_MAX_READS 64  /* READs that a client may post at once */
@@ -417,13 +417,6 @@ int okv_verbs_next_request(struct okv_listener *listener, struct okv_request **o
 int okv_verbs_accept(struct okv_request *request, struct okv_endpoint *endpoint, void *user,
                      const uint8_t *welcome, size_t length);
 void okv_verbs_reject(struct okv_request *request, const uint8_t *reason, size_t length);
-
-/* ---- resolve.c ---- */
-
-/* Addresses of a host, to be freed with freeaddrinfo(); `flags` are getaddrinfo's.
- * Gives an unresponsive name server about a second. OKV_EADDRESS. */
-int okv_verbs_resolve(const char *host, const char *port, int flags, struct addrinfo **out,
-                      struct okv_diag *diag);
 
 /* ---- discover.c ---- */
 

@@ -1,12 +1,12 @@
-/* Names to addresses, in bounded time. */
+#include "shared/base/resolve.h"
+
 #include <errno.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <resolv.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "shared/base/error.h"
-#include "shared/transport/verbs/verbs.h"
 
 /*
  * The resolver's default timeout, 5 s per attempt and name server, is too long. Its settings are
@@ -31,8 +31,8 @@ static int resolve_bounded(const char *host, const char *port, const struct addr
     return gai;
 }
 
-int okv_verbs_resolve(const char *host, const char *port, int flags, struct addrinfo **out,
-                      struct okv_diag *diag)
+int okv_resolve(const char *host, const char *port, int flags, struct addrinfo **out,
+                struct okv_diag *diag)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | flags};
     int gai = resolve_bounded(host, port, &hints, out);

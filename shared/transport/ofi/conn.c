@@ -1,0 +1,344 @@
+/* One connection: its memory, its lists, its end. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+#include "shared/transport/ofi/ofi.h"
+
+#define CLOSE_NS UINT64_C(1000000000) /* time for the messages of a closing connection to leave */
+
+/* ---- memory ---- */
+
+static void free_send_buffers(struct ofi_conn *conn)
+{
+    okv_ofi_slab_destroy(&conn->send_slab);
+    free(conn->sends);
+    free(conn->send_lengths);
+    free(conn->send_free);
+    free(conn->send_queue);
+}
+
+static int make_send_buffers(struct ofi_conn *conn, struct okv_diag *diag)
+{
+    const struct ofi_endpoint *ep = ofi_endpoint_of(conn);
+    unsigned count = ep->limits.credits + 1;
+
+    conn->send_count = count;
+    conn->sends = calloc(count, sizeof *conn->sends);
+    conn->send_lengths = calloc(count, sizeof *conn->send_lengths);
+    conn->send_free = calloc(count, sizeof *conn->send_free);
+    conn->send_queue = calloc(count, sizeof *conn->send_queue);
+    if (!conn->sends || !conn->send_lengths || !conn->send_free || !conn->send_queue)
+        return okv_diag_set(diag, OKV_ENOMEM, "no memory for a connection");
+    for (unsigned i = 0; i < count; i++) {
+        conn->sends[i] = (struct ofi_op){.work = OFI_WORK_SEND, .index = i, .conn = conn};
+        conn->send_free[conn->send_free_count++] = count - 1 - i;
+    }
+    return okv_ofi_slab_create(ep->fabric, count,
+                               sizeof(struct ofi_message_header) + ep->limits.slot_size,
+                               &conn->send_slab, diag);
+}
+
+static bool take_number(struct ofi_endpoint *ep, unsigned *number)
+{
+    pthread_mutex_lock(&ep->lock);
+    bool any = ep->number_count > 0;
+    if (any)
+        *number = ep->numbers[--ep->number_count];
+    pthread_mutex_unlock(&ep->lock);
+    return any;
+}
+
+static void return_number(struct ofi_endpoint *ep, unsigned number)
+{
+    pthread_mutex_lock(&ep->lock);
+    ep->numbers[ep->number_count++] = number;
+    pthread_mutex_unlock(&ep->lock);
+}
+
+int okv_ofi_conn_new(struct ofi_endpoint *endpoint, struct ofi_conn **out, struct okv_diag *diag)
+{
+    int rc;
+    struct ofi_conn *conn = calloc(1, sizeof *conn);
+
+    if (!conn)
+        return okv_diag_set(diag, OKV_ENOMEM, "no memory for a connection");
+    conn->base.ops = &okv_transport_ofi;
+    conn->base.endpoint = &endpoint->base;
+    conn->base.slot_size = endpoint->limits.slot_size;
+    conn->base.is_one_sided = endpoint->fabric->is_one_sided;
+    conn->base.max_reads = OFI_MAX_READS;
+    conn->control = -1;
+    conn->peer = FI_ADDR_NOTAVAIL;
+    conn->first = (struct ofi_op){.work = OFI_WORK_FIRST, .conn = conn};
+    for (unsigned i = 0; i < OFI_MAX_READS; i++)
+        conn->reads[i].op = (struct ofi_op){.work = OFI_WORK_READ, .index = i, .conn = conn};
+    for (unsigned i = 0; i < OFI_RENDEZVOUS_DEPTH; i++)
+        conn->pieces[i].op = (struct ofi_op){.work = OFI_WORK_PIECE, .index = i, .conn = conn};
+    if (getrandom(&conn->key, sizeof conn->key, 0) != sizeof conn->key) {
+        rc = okv_diag_set(diag, OKV_EIO, "no random bytes: %s", strerror(errno));
+        goto free_conn;
+    }
+    if (!take_number(endpoint, &conn->number)) {
+        rc = okv_diag_set(diag, OKV_EAGAIN, "the endpoint is full: %u connections",
+                          endpoint->max_conns);
+        goto free_conn;
+    }
+    rc = make_send_buffers(conn, diag);
+    if (rc)
+        goto return_number;
+    *out = conn;
+    return 0;
+
+return_number:
+    return_number(endpoint, conn->number);
+free_conn:
+    free_send_buffers(conn);
+    free(conn);
+    return rc;
+}
+
+void okv_ofi_conn_free(struct ofi_conn *conn)
+{
+    struct ofi_endpoint *ep = ofi_endpoint_of(conn);
+
+    if (conn->peer != FI_ADDR_NOTAVAIL)
+        fi_av_remove(ep->av, &conn->peer, 1, 0);
+    if (conn->control >= 0)
+        close(conn->control);
+    return_number(ep, conn->number);
+    free_send_buffers(conn);
+    free(conn);
+}
+
+/* ---- the peer ---- */
+
+int okv_ofi_conn_find_peer(struct ofi_conn *conn, const struct ofi_place *place)
+{
+    struct ofi_endpoint *ep = ofi_endpoint_of(conn);
+
+    /* Every address of a provider has the same length, but for those that are cut. */
+    if (place->name_length != ep->name_length)
+        return OKV_EPROTO;
+    if (fi_av_insert(ep->av, place->name, 1, &conn->peer, 0, NULL) != 1) {
+        conn->peer = FI_ADDR_NOTAVAIL;
+        return OKV_EIO;
+    }
+    conn->peer_key = okv_le64_get(place->key);
+    conn->peer_connection = okv_le32_get(place->connection);
+    return 0;
+}
+
+void okv_ofi_conn_tell_place(const struct ofi_conn *conn, struct ofi_place *place)
+{
+    const struct ofi_endpoint *ep = ofi_endpoint_of(conn);
+
+    place->key = okv_le64_of(conn->key);
+    place->connection = okv_le32_of(conn->number);
+    place->name_length = ep->name_length;
+    memcpy(place->name, ep->name, ep->name_length);
+}
+
+int okv_ofi_conn_admit(struct ofi_conn *conn)
+{
+    struct ofi_endpoint *ep = ofi_endpoint_of(conn);
+    struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = conn};
+
+    ep->table[conn->number] = conn;
+    if (epoll_ctl(ep->controls, EPOLL_CTL_ADD, conn->control, &event) == 0)
+        return 0;
+    return okv_error_from_errno(errno);
+}
+
+void okv_ofi_arrivals_process(struct ofi_endpoint *ep)
+{
+    pthread_mutex_lock(&ep->lock);
+    struct ofi_conn *opened = ep->opened;
+    ep->opened = NULL;
+    ep->opened_tail = &ep->opened;
+    pthread_mutex_unlock(&ep->lock);
+
+    *ep->announce_tail = opened;
+    for (struct ofi_conn *conn = opened; conn; conn = conn->next_opened) {
+        ep->announce_tail = &conn->next_opened;
+        int rc = okv_ofi_conn_admit(conn);
+        if (rc)
+            okv_ofi_conn_fail(conn, rc, "no descriptor can watch it");
+    }
+}
+
+int okv_ofi_set_remote(struct okv_conn *conn, uint64_t address, uint64_t length, uint32_t rkey)
+{
+    (void)address, (void)rkey; /* the transport's own handshake has told them, with 64 bits */
+    if (length == 0 || length > ((struct ofi_conn *)conn)->remote_limit)
+        return OKV_EPROTO;
+    conn->remote_length = length;
+    return 0;
+}
+
+/* ---- the end ---- */
+
+void okv_ofi_conn_fail(struct ofi_conn *conn, int status, const char *why)
+{
+    struct ofi_endpoint *ep = ofi_endpoint_of(conn);
+
+    if (conn->state != OFI_CONN_OPEN)
+        return;
+    conn->state = OFI_CONN_CLOSING;
+    conn->close_status = status;
+    conn->close_deadline = okv_clock_ns() + CLOSE_NS;
+    conn->close_times_empty = ep->times_empty;
+    conn->next_closing = ep->closing;
+    ep->closing = conn;
+    snprintf(conn->base.failure, sizeof conn->base.failure, "%s", why);
+    while (conn->queue_count > 0) {
+        okv_ofi_send_return(conn, conn->send_queue[conn->queue_first]);
+        conn->queue_first = (conn->queue_first + 1) % conn->send_count;
+        conn->queue_count--;
+    }
+    epoll_ctl(ep->controls, EPOLL_CTL_DEL, conn->control, NULL);
+    shutdown(conn->control, SHUT_RDWR);
+    okv_ofi_wake(&ep->base);
+}
+
+void okv_ofi_conn_close(struct okv_conn *conn)
+{
+    struct ofi_conn *c = (struct ofi_conn *)conn;
+
+    c->deaf = true;
+    okv_ofi_conn_fail(c, OKV_EDISCONNECTED, "");
+}
+
+/* A client's endpoint has one connection, and closing it ends every operation, so that nothing is
+ * written to the caller's memory afterwards. */
+static void end_operations(struct ofi_conn *conn)
+{
+    struct ofi_endpoint *ep = ofi_endpoint_of(conn);
+
+    if (ep->listener || !ep->ep)
+        return;
+    fi_close(&ep->ep->fid);
+    ep->ep = NULL;
+    conn->pending = 0;
+}
+
+static bool end_reads(struct ofi_conn *conn, struct okv_event *events, int max, int *count)
+{
+    for (unsigned i = 0; conn->reads_busy > 0; i++) {
+        if (!conn->reads[i].busy)
+            continue;
+        if (*count == max)
+            return false;
+        conn->reads[i].busy = false;
+        conn->reads_busy--;
+        events[(*count)++] = (struct okv_event){.type = OKV_EVENT_READ,
+                                                .status = OKV_EDISCONNECTED,
+                                                .conn = &conn->base,
+                                                .cookie = conn->reads[i].read.cookie};
+    }
+    return true;
+}
+
+/* The queue was seen empty after the end, so that the peer's last messages were delivered. A
+ * server's own messages have left, or had time to. */
+static bool is_over(const struct ofi_endpoint *ep, const struct ofi_conn *conn)
+{
+    bool is_drained = conn->deaf || ep->times_empty > conn->close_times_empty;
+
+    if (is_drained && (!ep->listener || conn->pending == 0))
+        return true;
+    return okv_clock_ns() >= conn->close_deadline;
+}
+
+int okv_ofi_closing_finish(struct ofi_endpoint *endpoint, struct okv_event *events, int max)
+{
+    int count = 0;
+    struct ofi_conn **link = &endpoint->closing;
+
+    while (*link && count < max) {
+        struct ofi_conn *conn = *link;
+        bool is_done = is_over(endpoint, conn);
+        if (is_done) {
+            end_operations(conn);
+            is_done = end_reads(conn, events, max, &count) &&
+                      okv_ofi_end_rendezvous_reads(conn, events, max, &count) && count < max;
+        }
+        if (!is_done) {
+            link = &conn->next_closing;
+            continue;
+        }
+        *link = conn->next_closing;
+        endpoint->table[conn->number] = NULL;
+        conn->state = OFI_CONN_CLOSED;
+        events[count++] = (struct okv_event){
+            .type = OKV_EVENT_CLOSED, .status = conn->close_status, .conn = &conn->base};
+    }
+    return count;
+}
+
+static void unlink_closing(struct ofi_conn *conn)
+{
+    struct ofi_conn **link = &ofi_endpoint_of(conn)->closing;
+
+    while (*link && *link != conn)
+        link = &(*link)->next_closing;
+    if (*link)
+        *link = conn->next_closing;
+}
+
+static void unlink_blocked(struct ofi_conn *conn)
+{
+    struct ofi_conn **link = &ofi_endpoint_of(conn)->blocked;
+
+    while (*link && *link != conn)
+        link = &(*link)->next_blocked;
+    if (*link)
+        *link = conn->next_blocked;
+}
+
+void okv_ofi_conn_destroy(struct okv_conn *conn)
+{
+    struct ofi_conn *c = (struct ofi_conn *)conn;
+
+    if (!c)
+        return;
+    struct ofi_endpoint *ep = ofi_endpoint_of(c);
+    okv_ofi_conn_fail(c, OKV_EDISCONNECTED, "");
+    if (c->state == OFI_CONN_CLOSING)
+        unlink_closing(c);
+    c->state = OFI_CONN_CLOSED;
+    ep->table[c->number] = NULL;
+    if (c->is_blocked)
+        unlink_blocked(c);
+    end_operations(c);
+    if (c->pending == 0) {
+        okv_ofi_conn_free(c);
+    } else {
+        c->next_closing = ep->zombies;
+        ep->zombies = c;
+    }
+    if (!ep->listener)
+        okv_ofi_endpoint_destroy(&ep->base);
+}
+
+void okv_ofi_zombies_free(struct ofi_endpoint *endpoint, bool all)
+{
+    struct ofi_conn **link = &endpoint->zombies;
+
+    while (*link) {
+        struct ofi_conn *conn = *link;
+        if (conn->pending > 0 && !all) {
+            link = &conn->next_closing;
+            continue;
+        }
+        *link = conn->next_closing;
+        okv_ofi_conn_free(conn);
+    }
+}

@@ -1,0 +1,407 @@
+/* The client's connect, step by step: a control connection to one address after the other, the
+ * server's greeting, an endpoint of the provider that it names, our hello, the server's answer. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+#include "shared/transport/ofi/ofi.h"
+
+/* A host that does not answer at all is given up after this. */
+#define CONNECT_LIMIT_NS UINT64_C(4500000000)
+/* A provider may have no room for the first READ, without an event when it has. */
+#define RETRY_NS UINT64_C(2000000)
+
+enum ofi_step {
+    OFI_STEP_ADDRESS,
+    OFI_STEP_SOCKET,
+    OFI_STEP_GREETING,
+    OFI_STEP_ANSWER,
+    OFI_STEP_FABRIC
+};
+
+struct ofi_connecting {
+    struct okv_connecting base; /* base.fd: an epoll set of the socket alone */
+    struct okv_uri uri;
+    struct okv_message_limits limits;
+    uint8_t hello[OKV_HELLO_MAX];
+    size_t hello_length;
+    uint64_t deadline_ns;
+    struct addrinfo *addresses, *address; /* all, and the next one */
+    struct addrinfo *source;
+    enum ofi_step step;
+    int sock;
+    size_t got;
+    struct ofi_frame frame;
+    struct ofi_fabric fabric;
+    struct ofi_conn *conn; /* owns the fabric and the endpoint; the socket is ours */
+    struct okv_answer answer;
+    struct okv_diag diag;
+};
+
+static void end_attempt(struct ofi_connecting *c)
+{
+    if (c->conn)
+        okv_ofi_conn_destroy(&c->conn->base);
+    c->conn = NULL;
+    okv_ofi_fabric_close(&c->fabric);
+    if (c->sock >= 0)
+        close(c->sock);
+    c->sock = -1;
+}
+
+static void release(struct ofi_connecting *c)
+{
+    end_attempt(c);
+    if (c->base.fd >= 0)
+        close(c->base.fd);
+    if (c->addresses)
+        freeaddrinfo(c->addresses);
+    if (c->source)
+        freeaddrinfo(c->source);
+    free(c);
+}
+
+int okv_ofi_connect_start(const struct okv_uri *uri, const struct okv_connect_params *params,
+                          struct okv_connecting **out, struct okv_diag *diag)
+{
+    uint64_t limit = okv_clock_ns() + CONNECT_LIMIT_NS;
+
+    if (params->hello_length > OKV_HELLO_MAX)
+        return okv_diag_set(diag, OKV_EINVAL, "a hello has at most %d bytes", OKV_HELLO_MAX);
+    struct ofi_connecting *c = calloc(1, sizeof *c);
+    if (!c)
+        return okv_diag_set(diag, OKV_ENOMEM, "no memory to connect");
+    c->base.ops = &okv_transport_ofi;
+    c->uri = *uri;
+    c->limits = params->limits;
+    c->deadline_ns = params->deadline_ns < limit ? params->deadline_ns : limit;
+    c->hello_length = params->hello_length;
+    if (params->hello_length > 0)
+        memcpy(c->hello, params->hello, params->hello_length);
+    c->sock = -1;
+    c->base.fd = epoll_create1(EPOLL_CLOEXEC);
+    int rc = 0;
+    if (c->base.fd < 0)
+        rc = okv_diag_set(diag, okv_error_from_errno(errno), "no descriptor to connect with: %s",
+                          strerror(errno));
+    if (rc == 0)
+        rc = okv_resolve(uri->host, uri->port, 0, &c->addresses, diag);
+    if (rc == 0 && uri->source[0])
+        rc = okv_resolve(uri->source, NULL, AI_NUMERICHOST, &c->source, diag);
+    if (rc) {
+        release(c);
+        return rc;
+    }
+    c->address = c->addresses;
+    *out = &c->base;
+    return 0;
+}
+
+static int diagnose_socket(struct ofi_connecting *c, int errnum)
+{
+    switch (errnum) {
+    case ECONNREFUSED:
+        return okv_diag_set(&c->diag, OKV_EREFUSED,
+                            "no server listens at %s port %s: start okv-server with --listen "
+                            "ofi://%s:%s, or check the port",
+                            c->uri.host, c->uri.port, c->uri.host, c->uri.port);
+    case EADDRNOTAVAIL:
+        return okv_diag_set(&c->diag, OKV_EADDRESS,
+                            "no network device of this machine has the address %s: see 'ip addr'",
+                            c->uri.source);
+    case ETIMEDOUT:
+        return okv_diag_set(&c->diag, OKV_ETIMEDOUT, "%s does not answer", c->uri.host);
+    default:
+        return okv_diag_set(&c->diag, OKV_EADDRESS, "%s port %s cannot be reached: %s", c->uri.host,
+                            c->uri.port, strerror(errnum));
+    }
+}
+
+static int diagnose_silence(struct ofi_connecting *c)
+{
+    return okv_diag_set(&c->diag, OKV_ETIMEDOUT, "%s port %s did not answer in time%s", c->uri.host,
+                        c->uri.port,
+                        c->step > OFI_STEP_SOCKET ? ": the server is there, but busy or stopped"
+                                                  : ": the host is down, or a firewall drops it");
+}
+
+static int diagnose_frame(struct ofi_connecting *c, int rc)
+{
+    if (rc == OKV_EVERSION)
+        return okv_diag_set(&c->diag, rc,
+                            "the server at %s port %s speaks another version of the ofi handshake: "
+                            "update the older side",
+                            c->uri.host, c->uri.port);
+    if (rc == OKV_EPROTO)
+        return okv_diag_set(&c->diag, rc,
+                            "what listens at %s port %s is no okv-server with an ofi listener",
+                            c->uri.host, c->uri.port);
+    return okv_diag_set(&c->diag, OKV_EREFUSED,
+                        "the server at %s port %s closed the connection before its answer",
+                        c->uri.host, c->uri.port);
+}
+
+/* ---- the steps: each returns 0 to go on, OKV_EAGAIN to wait, or how the connect ends ---- */
+
+/* Begins with the next address. */
+static int step_address(struct ofi_connecting *c)
+{
+    const struct addrinfo *address = c->address;
+    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT};
+
+    c->address = address->ai_next;
+    c->got = 0;
+    c->sock = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (c->sock < 0 || epoll_ctl(c->base.fd, EPOLL_CTL_ADD, c->sock, &event))
+        return okv_diag_set(&c->diag, okv_error_from_errno(errno), "no socket to connect with: %s",
+                            strerror(errno));
+    if (c->source && bind(c->sock, c->source->ai_addr, c->source->ai_addrlen))
+        return diagnose_socket(c, errno);
+    if (connect(c->sock, address->ai_addr, address->ai_addrlen) && errno != EINPROGRESS)
+        return diagnose_socket(c, errno);
+    c->step = OFI_STEP_SOCKET;
+    return 0;
+}
+
+static int step_socket(struct ofi_connecting *c)
+{
+    struct epoll_event event;
+    socklen_t length = sizeof(int);
+    int errnum = 0;
+
+    if (epoll_wait(c->base.fd, &event, 1, 0) <= 0)
+        return OKV_EAGAIN;
+    getsockopt(c->sock, SOL_SOCKET, SO_ERROR, &errnum, &length);
+    if (errnum)
+        return diagnose_socket(c, errnum);
+    event = (struct epoll_event){.events = EPOLLIN};
+    if (okv_ofi_control_prepare(c->sock) || epoll_ctl(c->base.fd, EPOLL_CTL_MOD, c->sock, &event))
+        return diagnose_socket(c, errno);
+    c->step = OFI_STEP_GREETING;
+    return 0;
+}
+
+/* The provider is the server's. One that the URI names has to be the same. */
+static int check_provider(struct ofi_connecting *c, const char *theirs)
+{
+    size_t length = strlen(c->uri.provider);
+
+    if (length == 0 || (strncmp(theirs, c->uri.provider, length) == 0 &&
+                        (theirs[length] == '\0' || theirs[length] == ';')))
+        return 0;
+    return okv_diag_set(&c->diag, OKV_EUNSUPPORTED,
+                        "the server at %s port %s uses the libfabric provider %s, and the URI "
+                        "names %s: leave ?provider= out, or start the server with it",
+                        c->uri.host, c->uri.port, theirs, c->uri.provider);
+}
+
+/* An endpoint of the server's provider on the local address of the control connection. */
+static int make_conn(struct ofi_connecting *c, const char *provider)
+{
+    struct sockaddr_storage local;
+    socklen_t length = sizeof local;
+    struct ofi_endpoint *ep;
+    char host[64];
+
+    if (getsockname(c->sock, (struct sockaddr *)&local, &length))
+        return diagnose_socket(c, errno);
+    okv_ofi_address_text((struct sockaddr *)&local, length, NULL, 0, host, sizeof host);
+    int rc = okv_ofi_fabric_open(provider, host, false, &c->fabric, &c->diag);
+    if (rc)
+        return rc;
+    rc = okv_ofi_endpoint_new(NULL, &c->fabric, &c->limits, 1, &ep, &c->diag);
+    if (rc)
+        return rc;
+    rc = okv_ofi_conn_new(ep, &c->conn, &c->diag);
+    if (rc) {
+        c->conn = NULL;
+        okv_ofi_endpoint_destroy(&ep->base);
+    }
+    return rc;
+}
+
+static int step_greeting(struct ofi_connecting *c)
+{
+    const char *provider = (const char *)c->frame.body.greeting.provider;
+    int rc = okv_ofi_control_receive(c->sock, &c->frame, &c->got);
+
+    if (rc == 0)
+        return OKV_EAGAIN;
+    if (rc < 0 || c->frame.header.kind != OFI_GREETING)
+        return diagnose_frame(c, rc < 0 ? rc : OKV_EPROTO);
+    rc = check_provider(c, provider);
+    if (rc == 0)
+        rc = make_conn(c, provider);
+    if (rc)
+        return rc;
+    okv_ofi_frame_begin(&c->frame, OFI_HELLO);
+    okv_ofi_conn_tell_place(c->conn, &c->frame.body.hello.place);
+    c->frame.body.hello.length = (uint8_t)c->hello_length;
+    memcpy(c->frame.body.hello.bytes, c->hello, c->hello_length);
+    if (okv_ofi_control_send(c->sock, &c->frame))
+        return diagnose_frame(c, OKV_EDISCONNECTED);
+    c->got = 0;
+    c->step = OFI_STEP_ANSWER;
+    return 0;
+}
+
+static int take_welcome(struct ofi_connecting *c, const struct ofi_welcome *welcome)
+{
+    struct ofi_conn *conn = c->conn;
+    struct epoll_event event = {.events = EPOLLIN};
+
+    c->answer.length = welcome->length;
+    memcpy(c->answer.bytes, welcome->bytes, welcome->length);
+    if (okv_ofi_conn_find_peer(conn, &welcome->place))
+        return okv_diag_set(&c->diag, OKV_EIO,
+                            "the libfabric provider %s does not take the address of %s's endpoint",
+                            okv_ofi_fabric_name(ofi_endpoint_of(conn)->fabric), c->uri.host);
+    conn->remote_address = okv_le64_get(welcome->region_address);
+    conn->remote_key = okv_le64_get(welcome->region_key);
+    conn->remote_limit = okv_le64_get(welcome->region_length);
+    if (conn->remote_limit > UINT64_MAX - conn->remote_address)
+        return diagnose_frame(c, OKV_EPROTO);
+    conn->control = c->sock;
+    int rc = okv_ofi_conn_admit(conn);
+    if (rc) {
+        conn->control = -1;
+        return okv_diag_set(&c->diag, rc, "no descriptor can watch the connection");
+    }
+    epoll_ctl(c->base.fd, EPOLL_CTL_DEL, c->sock, NULL);
+    c->sock = -1;
+    event.data.fd = conn->base.endpoint->fd;
+    if (epoll_ctl(c->base.fd, EPOLL_CTL_ADD, conn->base.endpoint->fd, &event))
+        return okv_diag_set(&c->diag, okv_error_from_errno(errno),
+                            "no descriptor to connect with: %s", strerror(errno));
+    c->step = OFI_STEP_FABRIC;
+    return 0;
+}
+
+static int step_answer(struct ofi_connecting *c)
+{
+    int rc = okv_ofi_control_receive(c->sock, &c->frame, &c->got);
+
+    if (rc == 0)
+        return OKV_EAGAIN;
+    if (rc == 1 && c->frame.header.kind == OFI_REJECT) {
+        c->answer.rejected = true;
+        c->answer.length = c->frame.body.reject.length;
+        memcpy(c->answer.bytes, c->frame.body.reject.bytes, c->answer.length);
+        return okv_diag_set(&c->diag, OKV_EREFUSED, "the server at %s port %s refused: see its log",
+                            c->uri.host, c->uri.port);
+    }
+    if (rc < 0 || c->frame.header.kind != OFI_WELCOME)
+        return diagnose_frame(c, rc < 0 ? rc : OKV_EPROTO);
+    return take_welcome(c, &c->frame.body.welcome);
+}
+
+/* The first READ connects the endpoints. */
+static int step_fabric(struct ofi_connecting *c)
+{
+    struct okv_endpoint *endpoint = c->conn->base.endpoint;
+    struct okv_event event;
+
+    for (int pass = 0; pass < 2; pass++) {
+        int rc = okv_ofi_first_read(c->conn);
+        if (rc == 0)
+            return 0;
+        if (rc != OKV_EAGAIN)
+            return okv_diag_set(&c->diag, OKV_EADDRESS,
+                                "%s port %s answers, but its endpoint of the libfabric provider %s "
+                                "does not (%s): a firewall may be between, which has to let all "
+                                "ports through",
+                                c->uri.host, c->uri.port,
+                                okv_ofi_fabric_name(ofi_endpoint_of(c->conn)->fabric),
+                                c->conn->base.failure);
+        if (pass == 0 && okv_ofi_arm(endpoint))
+            return okv_diag_set(&c->diag, OKV_EIO, "the libfabric provider cannot be waited for");
+        okv_ofi_poll(endpoint, &event, 1);
+    }
+    return OKV_EAGAIN;
+}
+
+/* ---- */
+
+/* Goes on until the connection stands, or has to wait, or ends. */
+static int advance(struct ofi_connecting *c)
+{
+    int rc = 0;
+
+    while (rc == 0) {
+        switch (c->step) {
+        case OFI_STEP_ADDRESS:
+            rc = step_address(c);
+            break;
+        case OFI_STEP_SOCKET:
+            rc = step_socket(c);
+            break;
+        case OFI_STEP_GREETING:
+            rc = step_greeting(c);
+            break;
+        case OFI_STEP_ANSWER:
+            rc = step_answer(c);
+            break;
+        case OFI_STEP_FABRIC:
+            rc = step_fabric(c);
+            if (rc == 0)
+                return 0;
+        }
+        if (rc && rc != OKV_EAGAIN && c->step <= OFI_STEP_SOCKET && c->address) {
+            end_attempt(c);
+            c->step = OFI_STEP_ADDRESS;
+            rc = 0;
+        }
+    }
+    if (rc == OKV_EAGAIN && okv_clock_ns() >= c->deadline_ns)
+        return diagnose_silence(c);
+    return rc;
+}
+
+static struct okv_conn *finish(struct ofi_connecting *c)
+{
+    struct ofi_conn *conn = c->conn;
+    const struct ofi_endpoint *ep = ofi_endpoint_of(conn);
+    bool is_ipv6 = strchr(c->uri.host, ':') != NULL;
+
+    snprintf(conn->base.peer, sizeof conn->base.peer, is_ipv6 ? "[%.50s]:%s" : "%.50s:%s",
+             c->uri.host, c->uri.port);
+    snprintf(conn->base.how, sizeof conn->base.how, "libfabric provider %s, %s",
+             okv_ofi_fabric_name(ep->fabric),
+             ep->fabric->is_one_sided ? "READs served by the server's device"
+                                      : "READs served by the server's process");
+    c->conn = NULL;
+    return &conn->base;
+}
+
+int okv_ofi_connect_step(struct okv_connecting *connecting, struct okv_answer *answer,
+                         struct okv_conn **out, struct okv_diag *diag)
+{
+    struct ofi_connecting *c = (struct ofi_connecting *)connecting;
+
+    int rc = advance(c);
+    if (rc == OKV_EAGAIN) {
+        c->base.wake_ns = c->deadline_ns;
+        if (c->step == OFI_STEP_FABRIC && okv_clock_ns() + RETRY_NS < c->deadline_ns)
+            c->base.wake_ns = okv_clock_ns() + RETRY_NS;
+        return rc;
+    }
+    *answer = c->answer;
+    if (rc == 0)
+        *out = finish(c);
+    else if (diag)
+        *diag = c->diag;
+    release(c);
+    return rc;
+}
+
+void okv_ofi_connect_cancel(struct okv_connecting *connecting)
+{
+    if (connecting)
+        release((struct ofi_connecting *)connecting);
+}

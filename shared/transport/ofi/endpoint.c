@@ -1,0 +1,335 @@
+/* An endpoint: the fabric's, its queues, receive slots, and the descriptor that becomes readable
+ * when there is something to poll. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "shared/base/error.h"
+#include "shared/transport/ofi/ofi.h"
+
+#define QUEUE_MAX 65536u
+/* A closing connection whose operations do not end is looked at this often. */
+#define CLOSING_NS 100000000
+
+static int failed(const struct ofi_endpoint *ep, const char *what, int rc, struct okv_diag *diag)
+{
+    return okv_diag_set(diag, okv_ofi_error(rc), "the libfabric provider %s gives no %s: %s",
+                        okv_ofi_fabric_name(ep->fabric), what, fi_strerror(-rc));
+}
+
+static int open_queues(struct ofi_endpoint *ep, struct okv_diag *diag)
+{
+    struct fi_av_attr av = {.type = ep->fabric->info->domain_attr->av_type, .count = ep->max_conns};
+    size_t own = ep->limits.credits + 1 + (ep->listener ? OFI_RENDEZVOUS_DEPTH : OFI_MAX_READS);
+    size_t entries = ep->slot_count + ep->max_conns * own;
+    struct fi_cq_attr cq = {.size = entries < QUEUE_MAX ? entries : QUEUE_MAX,
+                            .format = FI_CQ_FORMAT_MSG,
+                            .wait_obj = FI_WAIT_FD};
+
+    int rc = fi_av_open(ep->fabric->domain, &av, &ep->av, NULL);
+    if (rc)
+        return failed(ep, "address table", rc, diag);
+    rc = fi_cq_open(ep->fabric->domain, &cq, &ep->cq, NULL);
+    if (rc) {
+        fi_close(&ep->av->fid);
+        return failed(ep, "completion queue to wait for", rc, diag);
+    }
+    return 0;
+}
+
+static void close_queues(struct ofi_endpoint *ep)
+{
+    fi_close(&ep->cq->fid);
+    fi_close(&ep->av->fid);
+}
+
+static int open_ep(struct ofi_endpoint *ep, struct okv_diag *diag)
+{
+    size_t length = sizeof ep->name;
+    int rc = fi_endpoint(ep->fabric->domain, ep->fabric->info, &ep->ep, NULL);
+
+    if (rc)
+        return failed(ep, "endpoint", rc, diag);
+    rc = fi_ep_bind(ep->ep, &ep->av->fid, 0);
+    if (rc == 0)
+        rc = fi_ep_bind(ep->ep, &ep->cq->fid, FI_TRANSMIT | FI_RECV);
+    if (rc == 0)
+        rc = fi_enable(ep->ep);
+    if (rc == 0)
+        rc = fi_getname(&ep->ep->fid, ep->name, &length);
+    if (rc) {
+        fi_close(&ep->ep->fid);
+        return failed(ep, "endpoint", rc, diag);
+    }
+    ep->name_length = (uint8_t)length;
+    return 0;
+}
+
+/* ---- receive slots ---- */
+
+static void post_slots(struct ofi_endpoint *ep)
+{
+    while (ep->unposted_count > 0 && ep->ep) {
+        unsigned index = ep->unposted[ep->unposted_count - 1];
+        ssize_t rc = fi_recv(ep->ep, ep->slots.base + index * ep->slots.stride, ep->slots.stride,
+                             ep->slots.region.desc, FI_ADDR_UNSPEC, &ep->recvs[index].context);
+        if (rc && rc != -FI_EAGAIN)
+            ep->broken = true;
+        if (rc)
+            return;
+        ep->unposted_count--;
+    }
+}
+
+void okv_ofi_post_slot(struct ofi_endpoint *endpoint, unsigned index)
+{
+    endpoint->unposted[endpoint->unposted_count++] = index;
+    post_slots(endpoint);
+}
+
+void okv_ofi_recv_release(struct okv_endpoint *endpoint, const struct okv_event *event)
+{
+    struct ofi_endpoint *ep = (struct ofi_endpoint *)endpoint;
+
+    if (event->slot < ep->slot_count)
+        okv_ofi_post_slot(ep, event->slot);
+}
+
+static int make_slots(struct ofi_endpoint *ep, struct okv_diag *diag)
+{
+    ep->recvs = calloc(ep->slot_count, sizeof *ep->recvs);
+    ep->unposted = calloc(ep->slot_count, sizeof *ep->unposted);
+    if (!ep->recvs || !ep->unposted)
+        return okv_diag_set(diag, OKV_ENOMEM, "no memory for an endpoint");
+    int rc = okv_ofi_slab_create(ep->fabric, ep->slot_count,
+                                 sizeof(struct ofi_message_header) + ep->limits.slot_size + 1,
+                                 &ep->slots, diag); /* one more: a longer message shows */
+    if (rc)
+        return rc;
+    for (unsigned i = 0; i < ep->slot_count; i++) {
+        ep->recvs[i] = (struct ofi_op){.work = OFI_WORK_RECV, .index = i};
+        ep->unposted[ep->unposted_count++] = i;
+    }
+    post_slots(ep);
+    return ep->broken ? okv_diag_set(diag, OKV_EIO, "the libfabric provider %s takes no receive",
+                                     okv_ofi_fabric_name(ep->fabric))
+                      : 0;
+}
+
+/* ---- descriptors ---- */
+
+static int watch(int set, int fd, uint32_t events)
+{
+    struct epoll_event event = {.events = events};
+    return epoll_ctl(set, EPOLL_CTL_ADD, fd, &event);
+}
+
+static void close_wakeups(struct ofi_endpoint *ep)
+{
+    const int fds[] = {ep->base.fd, ep->controls, ep->timer_fd, ep->wake_fd};
+
+    for (unsigned i = 0; i < sizeof fds / sizeof *fds; i++) {
+        if (fds[i] >= 0)
+            close(fds[i]);
+    }
+}
+
+static int make_wakeups(struct ofi_endpoint *ep, struct okv_diag *diag)
+{
+    int queue;
+    int rc = fi_control(&ep->cq->fid, FI_GETWAIT, &queue);
+
+    if (rc)
+        return failed(ep, "descriptor to wait for", rc, diag);
+    ep->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    ep->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    ep->controls = epoll_create1(EPOLL_CLOEXEC);
+    ep->base.fd = epoll_create1(EPOLL_CLOEXEC);
+    if (ep->wake_fd < 0 || ep->timer_fd < 0 || ep->controls < 0 || ep->base.fd < 0 ||
+        watch(ep->base.fd, ep->wake_fd, EPOLLIN) || watch(ep->base.fd, ep->timer_fd, EPOLLIN) ||
+        watch(ep->base.fd, ep->controls, EPOLLIN) || watch(ep->base.fd, queue, OFI_QUEUE_EVENTS)) {
+        int errnum = errno;
+        return okv_diag_set(diag, okv_error_from_errno(errnum),
+                            "no file descriptors for an endpoint: %s", strerror(errnum));
+    }
+    return 0;
+}
+
+/* Clears what has made the descriptor readable. */
+static void drain_wakeups(struct ofi_endpoint *ep)
+{
+    struct epoll_event change;
+    uint64_t ignored;
+
+    epoll_wait(ep->base.fd, &change, 1, 0); /* takes a change of the queue's descriptor */
+    while (read(ep->wake_fd, &ignored, sizeof ignored) > 0)
+        ;
+    while (read(ep->timer_fd, &ignored, sizeof ignored) > 0)
+        ;
+}
+
+void okv_ofi_wake(struct okv_endpoint *endpoint)
+{
+    struct ofi_endpoint *ep = (struct ofi_endpoint *)endpoint;
+    uint64_t one = 1;
+    ssize_t n = write(ep->wake_fd, &one, sizeof one);
+    (void)n; /* fails only when the counter is full, and the descriptor then is readable */
+}
+
+int okv_ofi_arm(struct okv_endpoint *endpoint)
+{
+    struct ofi_endpoint *ep = (struct ofi_endpoint *)endpoint;
+    struct fid *queue = &ep->cq->fid;
+
+    drain_wakeups(ep);
+    if (ep->broken)
+        return OKV_EIO;
+    ep->polls_until_controls = 0;
+    atomic_store_explicit(&ep->progress.asleep, true, memory_order_relaxed);
+    if (ep->ep) {
+        int rc = fi_trywait(ep->fabric->fabric, &queue, 1);
+        if (rc == -FI_EAGAIN)
+            okv_ofi_wake(endpoint); /* something has come already */
+        else if (rc)
+            return OKV_EIO;
+    }
+    if (ep->closing || ep->blocked) {
+        struct itimerspec timer = {.it_value = {.tv_nsec = CLOSING_NS}};
+        timerfd_settime(ep->timer_fd, 0, &timer, NULL);
+    }
+    return 0;
+}
+
+/* ---- all of it ---- */
+
+static int allocate(const struct ofi_listener *listener, const struct okv_message_limits *limits,
+                    unsigned max_conns, struct ofi_endpoint **out)
+{
+    struct ofi_endpoint *ep = calloc(1, sizeof *ep);
+
+    if (!ep)
+        return OKV_ENOMEM;
+    ep->table = calloc(max_conns, sizeof *ep->table);
+    ep->numbers = calloc(max_conns, sizeof *ep->numbers);
+    if (!ep->table || !ep->numbers) {
+        free(ep->table);
+        free(ep->numbers);
+        free(ep);
+        return OKV_ENOMEM;
+    }
+    for (unsigned i = 0; i < max_conns; i++)
+        ep->numbers[ep->number_count++] = max_conns - 1 - i;
+    ep->base.ops = &okv_transport_ofi;
+    ep->base.fd = ep->wake_fd = ep->timer_fd = ep->controls = -1;
+    ep->listener = listener;
+    ep->limits = *limits;
+    ep->max_conns = max_conns;
+    /* More slots than credits: a slot is posted again only when the caller has released its
+     * message. */
+    ep->slot_count = max_conns * limits->credits + (max_conns > 1 ? limits->credits + 16 : 2);
+    ep->announce_tail = &ep->announce;
+    ep->opened_tail = &ep->opened;
+    pthread_mutex_init(&ep->lock, NULL);
+    *out = ep;
+    return 0;
+}
+
+static void release(struct ofi_endpoint *ep)
+{
+    okv_ofi_slab_destroy(&ep->slots);
+    free(ep->recvs);
+    free(ep->unposted);
+    pthread_mutex_destroy(&ep->lock);
+    free(ep->table);
+    free(ep->numbers);
+    free(ep);
+}
+
+int okv_ofi_endpoint_new(const struct ofi_listener *listener, struct ofi_fabric *own,
+                         const struct okv_message_limits *limits, unsigned max_conns,
+                         struct ofi_endpoint **out, struct okv_diag *diag)
+{
+    struct ofi_endpoint *ep;
+
+    if (!limits->slot_size || !limits->credits || !max_conns)
+        return okv_diag_set(diag, OKV_EINVAL,
+                            "an endpoint needs a message size, credits and room for connections");
+    if (allocate(listener, limits, max_conns, &ep))
+        return okv_diag_set(diag, OKV_ENOMEM, "no memory for an endpoint");
+    ep->fabric = own ? own : (struct ofi_fabric *)&listener->fabric;
+    int rc = open_queues(ep, diag);
+    if (rc)
+        goto release_it;
+    rc = make_wakeups(ep, diag);
+    if (rc)
+        goto close_queues;
+    rc = open_ep(ep, diag);
+    if (rc)
+        goto close_queues;
+    rc = make_slots(ep, diag);
+    if (rc == 0 && listener)
+        rc = okv_ofi_progress_start(ep, diag);
+    if (rc)
+        goto close_ep;
+    if (own) {
+        ep->own = *own;
+        ep->fabric = &ep->own;
+        own->info = NULL;
+    }
+    *out = ep;
+    return 0;
+
+close_ep:
+    fi_close(&ep->ep->fid);
+close_queues:
+    close_wakeups(ep);
+    close_queues(ep);
+release_it:
+    release(ep);
+    return rc;
+}
+
+int okv_ofi_endpoint_create(struct okv_listener *listener, const struct okv_message_limits *limits,
+                            unsigned max_conns, struct okv_endpoint **out, struct okv_diag *diag)
+{
+    struct ofi_endpoint *ep;
+    int rc =
+        okv_ofi_endpoint_new((struct ofi_listener *)listener, NULL, limits, max_conns, &ep, diag);
+
+    if (rc == 0)
+        *out = &ep->base;
+    return rc;
+}
+
+/* Accepted connections whose OKV_EVENT_OPENED was not polled have no other owner. */
+static void destroy_unannounced(struct ofi_endpoint *ep)
+{
+    okv_ofi_arrivals_process(ep);
+    while (ep->announce) {
+        struct ofi_conn *conn = ep->announce;
+        ep->announce = conn->next_opened;
+        okv_ofi_conn_destroy(&conn->base);
+    }
+}
+
+void okv_ofi_endpoint_destroy(struct okv_endpoint *endpoint)
+{
+    struct ofi_endpoint *ep = (struct ofi_endpoint *)endpoint;
+
+    if (!ep)
+        return;
+    destroy_unannounced(ep);
+    okv_ofi_progress_stop(ep);
+    if (ep->ep)
+        fi_close(&ep->ep->fid); /* ends every operation */
+    okv_ofi_zombies_free(ep, true);
+    close_wakeups(ep);
+    close_queues(ep);
+    okv_ofi_slab_destroy(&ep->slots); /* before its domain */
+    okv_ofi_fabric_close(&ep->own);
+    release(ep);
+}

@@ -1,0 +1,393 @@
+/*
+ * What the files of the ofi transport share: any fabric that libfabric has a provider for. Only
+ * this folder includes this header. docs/fabrics.md is the design.
+ *
+ *   wire        the bytes that both sides share
+ *   fabric      which provider, opened on a local address; memory for it
+ *   protection  whether a provider keeps the promise "readable, never writable"
+ *   control     the TCP connection beside the fabric: frames, the end, the host's death
+ *   endpoint    the fabric's endpoint and queues, receive slots, the descriptor to wait on
+ *   progress    a thread that serves READs while a worker is busy
+ *   conn        one connection: its memory, its lists, how it ends
+ *   listen      the listener: requests, accept, reject
+ *   connect     the client's connect, step by step
+ *   post        posts messages and READs
+ *   rendezvous  a client's advertised buffers, the server's rendezvous reads
+ *   poll        completions to events
+ *   ops         the table of operations
+ *
+ * Threads. A server's listener thread makes connections and hands them to the endpoint's thread in
+ * `opened`, under the endpoint's lock. All else of a connection belongs to the endpoint's thread.
+ * The progress thread touches the completion queue alone, and takes nothing from it.
+ */
+#ifndef OKV_SHARED_TRANSPORT_OFI_OFI_H
+#define OKV_SHARED_TRANSPORT_OFI_OFI_H
+
+#include <netdb.h>
+#include <pthread.h>
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+#include <stdatomic.h>
+
+#include "shared/base/resolve.h"
+#include "shared/transport/ofi/wire.h"
+
+/* What libokv finds in this library. */
+extern const struct okv_transport_ops okv_transport_ofi;
+
+#define OFI_API FI_VERSION(1, 17)
+#define OFI_MAX_READS 64                /* READs that a client may post at once */
+#define OFI_RENDEZVOUS_PIECE (1u << 20) /* a rendezvous read is split into READs of this length */
+#define OFI_RENDEZVOUS_DEPTH 4          /* of which so many are under way on one connection */
+#define OFI_POLL_BATCH 16               /* completions taken from the queue at once */
+#define OFI_PENDING_MAX 256             /* clients that have not said hello yet */
+#define OFI_PENDING_NS UINT64_C(5000000000)
+/* How a queue's descriptor is watched. Once the queue has had a completion, that of net stays
+ * readable for ever: its fi_trywait() does nothing. So only changes count, and a poll follows each.
+ */
+#define OFI_QUEUE_EVENTS (EPOLLIN | EPOLLET)
+#define OFI_CONTROL_INTERVAL 64u /* polls per look at the control connections */
+
+/* A provider, opened on a local address. */
+struct ofi_fabric {
+    struct fi_info *info;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    bool is_one_sided; /* the device serves READs without the process */
+};
+
+/* Memory that the fabric may access. */
+struct ofi_region {
+    struct fid_mr *mr;
+    void *desc;       /* for operations of our own; NULL unless the provider wants one */
+    uint64_t address; /* of its first byte, for the peer */
+    uint64_t key;
+};
+
+struct okv_memory {
+    struct ofi_region region;
+    const void *base;
+    size_t length;
+};
+
+/* Memory cut into equal slots. */
+struct ofi_slab {
+    uint8_t *base;
+    size_t stride;
+    size_t bytes;
+    struct ofi_region region;
+};
+
+enum ofi_work { OFI_WORK_RECV, OFI_WORK_SEND, OFI_WORK_READ, OFI_WORK_PIECE, OFI_WORK_FIRST };
+
+/* An operation of the fabric. It has to stay where it is until its completion: libfabric has a
+ * pointer to it, and some providers write into it. */
+struct ofi_op {
+    struct fi_context2 context;
+    enum ofi_work work;
+    unsigned index;
+    struct ofi_conn *conn; /* NULL for a receive */
+};
+
+struct ofi_request {
+    struct okv_request base;
+    int sock;
+    uint64_t drop_at_ns;
+    struct ofi_request *previous, *next; /* in the listener's list of pending ones */
+    size_t got;                          /* bytes of `frame` */
+    struct ofi_frame frame;
+};
+
+struct ofi_listener {
+    struct okv_listener base; /* base.fd: an epoll set */
+    struct ofi_fabric fabric;
+    struct okv_region memory;
+    struct ofi_region region;
+    int sock;
+    int timer;
+    int spare; /* a descriptor to turn a client away with when there is no other */
+    struct ofi_request *oldest, *newest;
+    unsigned pending;
+};
+
+/* What the progress thread knows of its endpoint. */
+struct ofi_progress {
+    pthread_t thread;
+    bool runs;
+    int changes; /* an epoll set of the queue's descriptor */
+    atomic_bool stop;
+    atomic_bool asleep; /* the worker waits on the descriptor, or polls without events */
+    atomic_uint polls;  /* that the worker made */
+};
+
+struct ofi_endpoint {
+    struct okv_endpoint base; /* base.fd: an epoll set of the descriptors below */
+    struct ofi_fabric own;    /* a client's */
+    struct ofi_fabric *fabric;
+    const struct ofi_listener *listener; /* NULL in a client */
+    struct okv_message_limits limits;
+    unsigned max_conns;
+
+    struct fid_av *av;
+    struct fid_cq *cq;
+    struct fid_ep *ep; /* NULL when a client has closed it */
+    uint8_t name[OFI_NAME_MAX];
+    uint8_t name_length;
+    struct ofi_slab slots; /* receive buffers */
+    unsigned slot_count;
+    struct ofi_op *recvs;
+    unsigned *unposted; /* stack of slots that the provider has no room for */
+    unsigned unposted_count;
+    int wake_fd;
+    int timer_fd;
+    int controls; /* an epoll set of the control connections */
+
+    /* Used by the endpoint's thread only. */
+    struct fi_cq_msg_entry done[OFI_POLL_BATCH];
+    int done_next, done_count;
+    bool broken;
+    unsigned polls_until_controls;
+    uint64_t times_empty;                       /* how often the completion queue was found empty */
+    struct ofi_conn **table;                    /* by number; NULL: free, or not admitted yet */
+    struct ofi_conn *announce, **announce_tail; /* OPENED not delivered yet, in order */
+    struct ofi_conn *blocked;                   /* have work that the provider had no room for */
+    struct ofi_conn *closing;
+    struct ofi_conn *zombies; /* destroyed, but the provider still has operations of theirs */
+    struct ofi_progress progress;
+
+    pthread_mutex_t lock;
+    struct ofi_conn *opened, **opened_tail; /* accepted, for the endpoint's thread */
+    unsigned *numbers;                      /* stack of free connection numbers */
+    unsigned number_count;
+};
+
+enum ofi_conn_state { OFI_CONN_OPEN, OFI_CONN_CLOSING, OFI_CONN_CLOSED };
+
+struct ofi_read_slot {
+    struct ofi_op op;
+    struct okv_read read;
+    bool busy;
+};
+
+/* A rendezvous read, split into pieces of one READ each. */
+struct ofi_rendezvous {
+    bool busy;
+    uint64_t address; /* of the next piece */
+    uint64_t offset;  /* of the next piece */
+    uint64_t cookie;
+    uint32_t key;
+    uint32_t left;   /* bytes not posted yet */
+    unsigned pieces; /* under way */
+    int status;      /* of the first piece that failed */
+};
+
+struct ofi_conn {
+    struct okv_conn base;
+    int control;
+    enum ofi_conn_state state;
+    int close_status;
+    bool deaf; /* our side has closed: messages are dropped */
+    uint64_t close_deadline;
+    uint64_t close_times_empty;
+
+    unsigned number;
+    uint64_t key; /* that messages for us must have */
+    fi_addr_t peer;
+    uint32_t peer_connection; /* of the headers of messages for the peer */
+    uint64_t peer_key;
+    uint64_t remote_address, remote_key, remote_limit; /* the region, which the client reads */
+    unsigned pending;                                  /* operations that the provider has */
+
+    struct ofi_slab send_slab;
+    unsigned send_count;
+    struct ofi_op *sends;
+    uint32_t *send_lengths; /* with the header */
+    unsigned *send_free;    /* stack of free send buffers */
+    unsigned send_free_count;
+    bool has_send_current;
+    unsigned send_current;
+    unsigned *send_queue; /* ring of what the next flush posts */
+    unsigned queue_first, queue_count;
+
+    struct ofi_read_slot reads[OFI_MAX_READS];
+    unsigned reads_busy;
+    struct ofi_op first; /* a client's first READ, before the connection stands */
+    bool is_first_posted, is_first_done;
+    unsigned read_queue[OFI_MAX_READS]; /* ring of those that the provider had no room for */
+    unsigned read_first, read_count;
+
+    struct ofi_rendezvous rendezvous[OKV_RENDEZVOUS_MAX];
+    unsigned rendezvous_count;
+    struct ofi_piece {
+        struct ofi_op op;
+        unsigned rendezvous; /* the one that it belongs to */
+        bool busy;
+    } pieces[OFI_RENDEZVOUS_DEPTH];
+
+    struct ofi_conn *next_opened;
+    struct ofi_conn *next_blocked;
+    bool is_blocked;
+    struct ofi_conn *next_closing; /* also in `zombies` */
+};
+
+static inline struct ofi_endpoint *ofi_endpoint_of(const struct ofi_conn *conn)
+{
+    return (struct ofi_endpoint *)conn->base.endpoint;
+}
+
+/* The provider has taken an operation. Where a process serves READs, one that takes its time says
+ * nothing about its host, so nothing counts as unacknowledged: the control connection finds a host
+ * that is dead. */
+static inline void ofi_conn_posted(struct ofi_conn *conn)
+{
+    conn->pending++;
+    conn->base.unacknowledged += ofi_endpoint_of(conn)->fabric->is_one_sided;
+}
+
+/* ---- fabric.c ---- */
+
+/* Opens a provider on the local address `host`, which is numeric: the one of this name, or with ""
+ * the first of a ranking. Only a server's is safe for several threads. */
+int okv_ofi_fabric_open(const char *provider, const char *host, bool is_server,
+                        struct ofi_fabric *out, struct okv_diag *diag);
+void okv_ofi_fabric_close(struct ofi_fabric *fabric);
+const char *okv_ofi_fabric_name(const struct ofi_fabric *fabric);
+/* Registers memory for `access`, FI_READ and the like. */
+int okv_ofi_region_open(const struct ofi_fabric *fabric, const void *base, size_t length,
+                        uint64_t access, struct ofi_region *out, struct okv_diag *diag);
+void okv_ofi_region_close(struct ofi_region *region);
+int okv_ofi_slab_create(const struct ofi_fabric *fabric, unsigned count, size_t slot_size,
+                        struct ofi_slab *out, struct okv_diag *diag);
+void okv_ofi_slab_destroy(struct ofi_slab *slab);
+/* The code for a negative result of libfabric. */
+int okv_ofi_error(ssize_t rc);
+int okv_ofi_memory_register(struct okv_endpoint *endpoint, void *base, size_t length,
+                            struct okv_memory **out);
+void okv_ofi_memory_unregister(struct okv_memory *memory);
+
+/* ---- protection.c ---- */
+
+/* Writes to memory of our own that is registered for remote reading only. OKV_EUNSUPPORTED when the
+ * provider lets that through. */
+int okv_ofi_protection_check(const struct ofi_fabric *fabric, struct okv_diag *diag);
+
+/* ---- control.c ---- */
+
+/* Makes the kernel find a dead host on its own. */
+int okv_ofi_control_prepare(int sock);
+/* Sends all of a frame; the socket's buffer has room for it. */
+int okv_ofi_control_send(int sock, const struct ofi_frame *frame);
+/* Receives what has come of a frame. 1 when it is whole and valid, 0 when bytes are missing,
+ * OKV_EDISCONNECTED, OKV_EPROTO for anything else than a frame, OKV_EVERSION. */
+int okv_ofi_control_receive(int sock, struct ofi_frame *frame, size_t *got);
+/* Whether the peer's host was heard of lately. */
+bool okv_ofi_control_is_alive(int sock);
+/* 0 while the connection stands, else why it ended. */
+int okv_ofi_control_check(int sock);
+/* "10.9.9.1:7471" and "10.9.9.1" of an address; either may be NULL. */
+void okv_ofi_address_text(const struct sockaddr *address, socklen_t length, char *both,
+                          size_t both_size, char *host, size_t host_size);
+
+/* ---- endpoint.c ---- */
+
+/* Takes over `own` on success if it is not NULL; else the listener's fabric is used. */
+int okv_ofi_endpoint_new(const struct ofi_listener *listener, struct ofi_fabric *own,
+                         const struct okv_message_limits *limits, unsigned max_conns,
+                         struct ofi_endpoint **out, struct okv_diag *diag);
+int okv_ofi_endpoint_create(struct okv_listener *listener, const struct okv_message_limits *limits,
+                            unsigned max_conns, struct okv_endpoint **out, struct okv_diag *diag);
+void okv_ofi_endpoint_destroy(struct okv_endpoint *endpoint);
+/* Posts receive slot `index`, now or when the provider has room. */
+void okv_ofi_post_slot(struct ofi_endpoint *endpoint, unsigned index);
+void okv_ofi_recv_release(struct okv_endpoint *endpoint, const struct okv_event *event);
+int okv_ofi_arm(struct okv_endpoint *endpoint);
+void okv_ofi_wake(struct okv_endpoint *endpoint);
+
+/* ---- progress.c ---- */
+
+int okv_ofi_progress_start(struct ofi_endpoint *endpoint, struct okv_diag *diag);
+void okv_ofi_progress_stop(struct ofi_endpoint *endpoint);
+
+/* ---- conn.c ---- */
+
+/* A connection with a number and a key; its control connection is the caller's to set. Any
+ * thread. */
+int okv_ofi_conn_new(struct ofi_endpoint *endpoint, struct ofi_conn **out, struct okv_diag *diag);
+/* Where the peer's endpoint is. */
+int okv_ofi_conn_find_peer(struct ofi_conn *conn, const struct ofi_place *place);
+/* Where ours is, for the peer. */
+void okv_ofi_conn_tell_place(const struct ofi_conn *conn, struct ofi_place *place);
+void okv_ofi_conn_free(struct ofi_conn *conn);
+/* From now on it receives messages, and its control connection is watched. */
+int okv_ofi_conn_admit(struct ofi_conn *conn);
+/* Starts to end a connection, once; `status` is what OKV_EVENT_CLOSED will say. */
+void okv_ofi_conn_fail(struct ofi_conn *conn, int status, const char *why);
+void okv_ofi_conn_close(struct okv_conn *conn);
+void okv_ofi_conn_destroy(struct okv_conn *conn);
+/* Admits the accepted connections. */
+void okv_ofi_arrivals_process(struct ofi_endpoint *endpoint);
+/* Reports what closing connections still owe, then their end. Returns the number of events. */
+int okv_ofi_closing_finish(struct ofi_endpoint *endpoint, struct okv_event *events, int max);
+/* Frees the zombies without operations; all of them when the fabric's endpoint is closed. */
+void okv_ofi_zombies_free(struct ofi_endpoint *endpoint, bool all);
+int okv_ofi_set_remote(struct okv_conn *conn, uint64_t address, uint64_t length, uint32_t rkey);
+
+/* ---- listen.c ---- */
+
+int okv_ofi_listen(const struct okv_uri *uri, const struct okv_region *region,
+                   struct okv_listener **out, struct okv_diag *diag);
+void okv_ofi_unlisten(struct okv_listener *listener);
+int okv_ofi_next_request(struct okv_listener *listener, struct okv_request **out);
+int okv_ofi_accept(struct okv_request *request, struct okv_endpoint *endpoint, void *user,
+                   const uint8_t *welcome, size_t length);
+void okv_ofi_reject(struct okv_request *request, const uint8_t *reason, size_t length);
+
+/* ---- connect.c ---- */
+
+int okv_ofi_connect_start(const struct okv_uri *uri, const struct okv_connect_params *params,
+                          struct okv_connecting **out, struct okv_diag *diag);
+int okv_ofi_connect_step(struct okv_connecting *connecting, struct okv_answer *answer,
+                         struct okv_conn **out, struct okv_diag *diag);
+void okv_ofi_connect_cancel(struct okv_connecting *connecting);
+
+/* ---- post.c ---- */
+
+int okv_ofi_post_read(struct okv_conn *conn, const struct okv_read *reads, unsigned count);
+uint8_t *okv_ofi_send_buffer(struct okv_conn *conn);
+int okv_ofi_post_send(struct okv_conn *conn, uint32_t length, uint32_t immediate);
+void okv_ofi_flush(struct okv_conn *conn);
+int okv_ofi_heartbeat(struct okv_conn *conn);
+/* Posts a READ of the region's first bytes, once. 0 when it has ended, OKV_EAGAIN to poll and call
+ * again, OKV_EDISCONNECTED when it failed. */
+int okv_ofi_first_read(struct ofi_conn *conn);
+/* Posts what waits for room on any connection. */
+void okv_ofi_retry_blocked(struct ofi_endpoint *endpoint);
+/* The connection has work that the provider had no room for. */
+void okv_ofi_block(struct ofi_conn *conn);
+/* The send of buffer `index` has ended, or never left. */
+void okv_ofi_send_return(struct ofi_conn *conn, unsigned index);
+
+/* ---- rendezvous.c ---- */
+
+int okv_ofi_advertise(struct okv_conn *conn, const void *base, size_t length,
+                      struct okv_advert **out);
+void okv_ofi_withdraw(struct okv_advert *advert);
+int okv_ofi_rendezvous(struct okv_conn *conn, const struct okv_rendezvous *rendezvous);
+/* Posts pieces, as many as may be under way. */
+void okv_ofi_post_pieces(struct ofi_conn *conn);
+/* A piece has ended. Returns 1 with an event when it was the last of its rendezvous read. */
+int okv_ofi_complete_piece(struct ofi_conn *conn, unsigned index, int status,
+                           struct okv_event *event);
+/* Reports those of a closing connection; false when `events` is full or pieces are under way. */
+bool okv_ofi_end_rendezvous_reads(struct ofi_conn *conn, struct okv_event *events, int max,
+                                  int *count);
+
+/* ---- poll.c ---- */
+
+int okv_ofi_poll(struct okv_endpoint *endpoint, struct okv_event *events, int max);
+
+#endif

@@ -1,0 +1,226 @@
+/* Turns completions into events. */
+#include <sys/epoll.h>
+
+#include "shared/base/error.h"
+#include "shared/transport/ofi/ofi.h"
+
+static int announce_opened(struct ofi_endpoint *ep, struct okv_event *events, int max)
+{
+    int count = 0;
+
+    while (ep->announce && count < max) {
+        struct ofi_conn *conn = ep->announce;
+        ep->announce = conn->next_opened;
+        if (!ep->announce)
+            ep->announce_tail = &ep->announce;
+        events[count++] = (struct okv_event){.type = OKV_EVENT_OPENED, .conn = &conn->base};
+    }
+    return count;
+}
+
+/* The connection that a message is for, or NULL. */
+static struct ofi_conn *receiver(const struct ofi_endpoint *ep,
+                                 const struct ofi_message_header *header)
+{
+    uint32_t number = okv_le32_get(header->connection);
+    struct ofi_conn *conn = number < ep->max_conns ? ep->table[number] : NULL;
+
+    return conn && conn->key == okv_le64_get(header->key) ? conn : NULL;
+}
+
+/* Returns 1 with an event, 0 without, -1 when the connection's OKV_EVENT_OPENED comes first. */
+static int complete_recv(struct ofi_endpoint *ep, unsigned slot, size_t length,
+                         struct okv_event *event)
+{
+    const uint8_t *bytes = ep->slots.base + slot * ep->slots.stride;
+    const struct ofi_message_header *header = (const struct ofi_message_header *)bytes;
+    struct ofi_conn *conn = NULL;
+
+    if (length >= sizeof *header) {
+        conn = receiver(ep, header);
+        if (!conn && ep->listener) {
+            okv_ofi_arrivals_process(ep);
+            if (ep->announce)
+                return -1;
+        }
+    }
+    if (conn && length - sizeof *header > ep->limits.slot_size) {
+        conn->deaf = true;
+        okv_ofi_conn_fail(conn, OKV_EPROTO, "a message is longer than a slot");
+    }
+    if (!conn || conn->deaf || conn->state == OFI_CONN_CLOSED) {
+        okv_ofi_post_slot(ep, slot);
+        return 0;
+    }
+    *event = (struct okv_event){
+        .type = OKV_EVENT_RECV,
+        .conn = &conn->base,
+        .immediate = okv_le32_get(header->immediate),
+        .has_immediate = true,
+        .length = (uint32_t)(length - sizeof *header),
+        .data = bytes + sizeof *header,
+        .slot = slot,
+    };
+    return 1;
+}
+
+/* A completion of anything but a receive. */
+static int complete_own(struct ofi_op *op, int status, const char *why, struct okv_event *event)
+{
+    struct ofi_conn *conn = op->conn;
+    struct ofi_read_slot *read;
+
+    conn->pending--;
+    conn->base.unacknowledged -= ofi_endpoint_of(conn)->fabric->is_one_sided;
+    conn->base.acknowledged += status == 0;
+    if (status) /* the provider has cut the connection below, or lost a message */
+        okv_ofi_conn_fail(conn, OKV_EDISCONNECTED, why);
+    switch (op->work) {
+    case OFI_WORK_READ:
+        read = &conn->reads[op->index];
+        if (!read->busy)
+            return 0;
+        read->busy = false;
+        conn->reads_busy--;
+        *event = (struct okv_event){.type = OKV_EVENT_READ,
+                                    .status = status ? OKV_EDISCONNECTED : 0,
+                                    .conn = &conn->base,
+                                    .cookie = read->read.cookie};
+        return 1;
+    case OFI_WORK_FIRST:
+        conn->is_first_done = true;
+        return 0;
+    case OFI_WORK_PIECE:
+        return okv_ofi_complete_piece(conn, op->index, status ? OKV_ERENDEZVOUS : 0, event);
+    default:
+        okv_ofi_send_return(conn, op->index);
+        return 0;
+    }
+}
+
+/* The failed operation at the head of the queue. */
+static int complete_failed(struct ofi_endpoint *ep, struct okv_event *event)
+{
+    struct fi_cq_err_entry error = {.err_data_size = 0};
+    ssize_t rc = fi_cq_readerr(ep->cq, &error, 0);
+    struct ofi_op *op = error.op_context;
+
+    if (rc <= 0 || !op)
+        return 0;
+    if (op->work == OFI_WORK_RECV) {
+        /* A message that is far longer than a slot, or the endpoint ends. Whose it was is not told;
+         * the provider has cut off who sent it. */
+        okv_ofi_post_slot(ep, op->index);
+        return 0;
+    }
+    return complete_own(op, okv_ofi_error(-error.err), fi_strerror(error.err), event);
+}
+
+/* Turns the next completion into an event, or into none; -1: it has to wait. */
+static int complete_next(struct ofi_endpoint *ep, struct okv_event *event)
+{
+    const struct fi_cq_msg_entry *done = &ep->done[ep->done_next];
+    struct ofi_op *op = done->op_context;
+    int made = 0;
+
+    if (op && op->work == OFI_WORK_RECV)
+        made = complete_recv(ep, op->index, done->len, event);
+    else if (op)
+        made = complete_own(op, 0, "", event);
+    if (made >= 0)
+        ep->done_next++;
+    return made;
+}
+
+/* Takes completions from the queue. Returns their number, with one event for a failed one, or a
+ * negative code. */
+static int take(struct ofi_endpoint *ep, struct okv_event *events, int *count)
+{
+    ssize_t n = fi_cq_read(ep->cq, ep->done, OFI_POLL_BATCH);
+
+    ep->done_next = 0;
+    ep->done_count = n > 0 ? (int)n : 0;
+    if (n == -FI_EAVAIL) {
+        *count += complete_failed(ep, &events[*count]);
+        return 1;
+    }
+    if (n == -FI_EAGAIN || n == 0) {
+        ep->times_empty++;
+        return 0;
+    }
+    if (n < 0) {
+        ep->broken = true;
+        return OKV_EIO;
+    }
+    return (int)n;
+}
+
+static int take_completions(struct ofi_endpoint *ep, struct okv_event *events, int max)
+{
+    int count = 0;
+
+    while (count < max && ep->ep) {
+        if (ep->done_next < ep->done_count) {
+            int made = complete_next(ep, &events[count]);
+            if (made < 0)
+                return count;
+            count += made;
+            continue;
+        }
+        int taken = take(ep, events, &count);
+        if (taken < 0)
+            return taken;
+        if (taken == 0)
+            break;
+    }
+    return count;
+}
+
+/* Finds connections whose other end is gone. */
+static void check_controls(struct ofi_endpoint *ep)
+{
+    struct epoll_event ends[OFI_POLL_BATCH];
+
+    if (ep->polls_until_controls-- > 0)
+        return;
+    ep->polls_until_controls = OFI_CONTROL_INTERVAL;
+    int count = epoll_wait(ep->controls, ends, OFI_POLL_BATCH, 0);
+    for (int i = 0; i < count; i++) {
+        struct ofi_conn *conn = ends[i].data.ptr;
+        int status = okv_ofi_control_check(conn->control);
+        if (status)
+            okv_ofi_conn_fail(conn, status,
+                              status == OKV_EPROTO ? "bytes on the control connection"
+                                                   : "the control connection ended");
+    }
+}
+
+int okv_ofi_poll(struct okv_endpoint *endpoint, struct okv_event *events, int max)
+{
+    struct ofi_endpoint *ep = (struct ofi_endpoint *)endpoint;
+
+    if (ep->broken)
+        return OKV_EIO;
+    atomic_fetch_add_explicit(&ep->progress.polls, 1, memory_order_relaxed);
+    check_controls(ep);
+    if (ep->listener && ep->opened) /* a hint, read without the lock */
+        okv_ofi_arrivals_process(ep);
+    int count = announce_opened(ep, events, max);
+    if (ep->closing && count < max) /* before messages, which may fill every poll */
+        count += okv_ofi_closing_finish(ep, events + count, max - count);
+    if (max == 0 && ep->ep)
+        fi_cq_read(ep->cq, NULL, 0);
+    if (count < max) {
+        int taken = take_completions(ep, events + count, max - count);
+        if (taken < 0 && count == 0)
+            return taken;
+        count += taken > 0 ? taken : 0;
+    }
+    if (ep->blocked)
+        okv_ofi_retry_blocked(ep);
+    if (ep->zombies)
+        okv_ofi_zombies_free(ep, false);
+    if (count > 0)
+        atomic_store_explicit(&ep->progress.asleep, false, memory_order_relaxed);
+    return count;
+}

@@ -1,0 +1,170 @@
+/*
+ * Whether a provider keeps the promise "readable, never writable".
+ *
+ * Not all do. The verbs provider's cache of registrations allows remote writes to everything in it;
+ * shm with virtual addresses checks neither key nor bounds. So a server attacks memory of its own
+ * at start: an endpoint of another peer writes to a page that is registered as the region will be.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+#include "shared/transport/ofi/ofi.h"
+
+#define PAGE 4096
+#define GOOD 0xa5
+#define BAD 0x5a
+/* A refused operation may never complete. */
+#define ATTACK_NS UINT64_C(1000000000)
+
+/* One end: an endpoint with a queue of its own. */
+struct end {
+    struct fid_av *av;
+    struct fid_cq *cq;
+    struct fid_ep *ep;
+};
+
+static void end_close(struct end *end)
+{
+    if (end->ep)
+        fi_close(&end->ep->fid);
+    if (end->cq)
+        fi_close(&end->cq->fid);
+    if (end->av)
+        fi_close(&end->av->fid);
+}
+
+static int end_open(const struct ofi_fabric *fabric, struct end *end)
+{
+    struct fi_av_attr av = {.type = fabric->info->domain_attr->av_type, .count = 2};
+    struct fi_cq_attr cq = {.size = 16, .format = FI_CQ_FORMAT_CONTEXT};
+    int rc = fi_av_open(fabric->domain, &av, &end->av, NULL);
+
+    if (rc == 0)
+        rc = fi_cq_open(fabric->domain, &cq, &end->cq, NULL);
+    if (rc == 0)
+        rc = fi_endpoint(fabric->domain, fabric->info, &end->ep, NULL);
+    if (rc == 0)
+        rc = fi_ep_bind(end->ep, &end->av->fid, 0);
+    if (rc == 0)
+        rc = fi_ep_bind(end->ep, &end->cq->fid, FI_TRANSMIT | FI_RECV);
+    if (rc == 0)
+        rc = fi_enable(end->ep);
+    return rc;
+}
+
+/* What the attacker knows and has. */
+struct attack {
+    struct end attacker, target;
+    fi_addr_t victim;
+    uint8_t *own; /* the attacker's page */
+    struct ofi_region own_region, target_region;
+    uint64_t end_ns;
+};
+
+/* Lets both ends work. True when an operation of the attacker has ended, well or not. */
+static bool progress(struct attack *attack)
+{
+    struct fi_cq_entry entry;
+    struct fi_cq_err_entry error = {.err_data_size = 0};
+
+    fi_cq_read(attack->target.cq, NULL, 0);
+    ssize_t n = fi_cq_read(attack->attacker.cq, &entry, 1);
+    if (n == -FI_EAVAIL)
+        n = fi_cq_readerr(attack->attacker.cq, &error, 0);
+    return n > 0;
+}
+
+static bool is_in_time(const struct attack *attack)
+{
+    return okv_clock_ns() < attack->end_ns;
+}
+
+/* Writes, then READs: the end of the READ, or that of the connection, shows that the target has
+ * seen the write. Some providers report success for a write that the target refuses. */
+static void attack_run(struct attack *attack, struct fi_context2 contexts[2])
+{
+    const struct ofi_region *to = &attack->target_region;
+    ssize_t rc;
+
+    do {
+        rc = fi_write(attack->attacker.ep, attack->own, 64, attack->own_region.desc, attack->victim,
+                      to->address, to->key, &contexts[0]);
+        progress(attack);
+    } while (rc == -FI_EAGAIN && is_in_time(attack));
+    if (rc)
+        return;
+    while (!progress(attack) && is_in_time(attack))
+        ;
+    do {
+        rc = fi_read(attack->attacker.ep, attack->own + PAGE / 2, 64, attack->own_region.desc,
+                     attack->victim, to->address, to->key, &contexts[1]);
+        progress(attack);
+    } while (rc == -FI_EAGAIN && is_in_time(attack));
+    while (rc == 0 && !progress(attack) && is_in_time(attack))
+        ;
+}
+
+static int attack_open(const struct ofi_fabric *fabric, struct attack *attack, uint8_t *pages,
+                       struct okv_diag *diag)
+{
+    uint8_t name[OFI_NAME_MAX];
+    size_t length = sizeof name;
+    int rc = end_open(fabric, &attack->target);
+
+    if (rc == 0)
+        rc = end_open(fabric, &attack->attacker);
+    if (rc == 0)
+        rc = fi_getname(&attack->target.ep->fid, name, &length);
+    if (rc == 0 && fi_av_insert(attack->attacker.av, name, 1, &attack->victim, 0, NULL) != 1)
+        rc = -FI_EADDRNOTAVAIL;
+    if (rc)
+        return okv_diag_set(diag, okv_ofi_error(rc),
+                            "the libfabric provider %s cannot be checked: %s",
+                            okv_ofi_fabric_name(fabric), fi_strerror(-rc));
+    attack->own = pages + PAGE;
+    rc = okv_ofi_region_open(fabric, pages, PAGE, FI_READ | FI_REMOTE_READ, &attack->target_region,
+                             diag);
+    if (rc == 0)
+        rc = okv_ofi_region_open(fabric, attack->own, PAGE, FI_READ | FI_WRITE, &attack->own_region,
+                                 diag);
+    return rc;
+}
+
+static bool is_untouched(const uint8_t *page)
+{
+    for (unsigned i = 0; i < PAGE; i++) {
+        if (page[i] != GOOD)
+            return false;
+    }
+    return true;
+}
+
+int okv_ofi_protection_check(const struct ofi_fabric *fabric, struct okv_diag *diag)
+{
+    struct attack attack = {.end_ns = okv_clock_ns() + ATTACK_NS};
+    struct fi_context2 contexts[2];
+    uint8_t *pages =
+        mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (pages == MAP_FAILED)
+        return okv_diag_set(diag, OKV_ENOMEM, "no memory to check a libfabric provider");
+    memset(pages, GOOD, PAGE);
+    memset(pages + PAGE, BAD, PAGE);
+    int rc = attack_open(fabric, &attack, pages, diag);
+    if (rc == 0)
+        attack_run(&attack, contexts);
+    end_close(&attack.attacker);
+    end_close(&attack.target);
+    okv_ofi_region_close(&attack.own_region);
+    okv_ofi_region_close(&attack.target_region);
+    if (rc == 0 && !is_untouched(pages))
+        rc = okv_diag_set(diag, OKV_EUNSUPPORTED,
+                          "the libfabric provider %s lets peers write to memory that they may only "
+                          "read: choose another with ?provider=, see 'fi_info'",
+                          okv_ofi_fabric_name(fabric));
+    munmap(pages, 2 * PAGE);
+    return rc;
+}

@@ -1,0 +1,12 @@
+/* The ofi transport, which is a library of its own. */
+#ifndef OKV_SHARED_TRANSPORT_OFI_MODULE_H
+#define OKV_SHARED_TRANSPORT_OFI_MODULE_H
+
+#include "shared/transport/transport.h"
+
+/* Its table. Without the library a table whose listen and connect_start say so. Loads the library
+ * at the first call, any thread; it stays loaded. */
+const struct okv_transport_ops *okv_ofi_module(void);
+bool okv_ofi_module_is_there(void);
+
+#endif
