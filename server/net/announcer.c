@@ -16,13 +16,23 @@ static bool is_local(const struct okv_listener *listener)
     return strncmp(listener->where, "local:", 6) == 0;
 }
 
+static bool is_rdma(const struct okv_listener *listener)
+{
+    return strncmp(listener->where, "rdma:", 5) == 0;
+}
+
 /* The IPv4 address that a listener has; false: it has none. */
 static bool address_of(const struct okv_listener *listener, struct in_addr *out)
 {
     struct okv_uri uri;
 
-    return okv_uri_parse(listener->where, &uri, NULL) == 0 && uri.scheme == OKV_SCHEME_RDMA &&
+    return okv_uri_parse(listener->where, &uri, NULL) == 0 &&
            inet_pton(AF_INET, uri.host, out) == 1;
+}
+
+static bool is_loopback(struct in_addr address)
+{
+    return ntohl(address.s_addr) >> 24 == 127;
 }
 
 static void add_uri(struct okv_discovery_answer *answer, const struct okv_listener *listener)
@@ -33,23 +43,24 @@ static void add_uri(struct okv_discovery_answer *answer, const struct okv_listen
 
 /* On the loopback interface: all listeners, those of this host first. Elsewhere: those with the
  * interface's address. */
-static void list_uris(const struct okv_server *server, struct okv_announced_port *port, bool udp)
+static void list_uris(const struct okv_server *server, struct okv_announced_port *port)
 {
+    bool is_all = is_loopback(port->interface);
     struct in_addr address;
 
-    for (unsigned i = 0; udp && i < server->listener_count; i++)
+    for (unsigned i = 0; is_all && i < server->listener_count; i++)
         if (is_local(server->listeners[i]))
             add_uri(&port->answer, server->listeners[i]);
     for (unsigned i = 0; i < server->listener_count; i++) {
         const struct okv_listener *listener = server->listeners[i];
         bool is_here = address_of(listener, &address) && address.s_addr == port->interface.s_addr;
-        if (!is_local(listener) && (udp || is_here))
+        if (!is_local(listener) && (is_all || is_here))
             add_uri(&port->answer, listener);
     }
 }
 
 /* Opens the port of an interface, once. */
-static int open_port(struct okv_server *server, struct in_addr interface, bool udp,
+static int open_port(struct okv_server *server, struct in_addr interface, bool is_udp,
                      struct okv_diag *diag)
 {
     struct okv_announcer *announcer = &server->announcer;
@@ -57,20 +68,21 @@ static int open_port(struct okv_server *server, struct in_addr interface, bool u
     struct okv_discovery_place place = {.interface = interface, .listens = true};
 
     for (unsigned i = 0; i < announcer->count; i++)
-        if (announcer->ports[i].interface.s_addr == interface.s_addr)
+        if (announcer->ports[i].interface.s_addr == interface.s_addr &&
+            announcer->ports[i].is_udp == is_udp)
             return 0;
-    *port = (struct okv_announced_port){.interface = interface,
-                                        .answer.boot_id = server->store.table.boot_id};
+    *port = (struct okv_announced_port){
+        .interface = interface, .is_udp = is_udp, .answer.boot_id = server->store.table.boot_id};
     snprintf(port->answer.name, sizeof port->answer.name, "%s", server->config.name);
     snprintf(port->answer.release, sizeof port->answer.release, "%s", OKV_VERSION);
-    list_uris(server, port, udp);
+    list_uris(server, port);
     if (port->answer.uri_count == 0)
         return okv_diag_set(diag, OKV_EINVAL,
                             "--announce: the path of a socket may have printable ASCII characters "
                             "only: rename it");
     inet_pton(AF_INET, server->config.group, &place.group);
-    int rc = udp ? okv_discovery_udp_open(&place, &port->port, diag)
-                 : okv_discovery_ud_open(&place, &port->port, diag);
+    int rc = is_udp ? okv_discovery_udp_open(&place, &port->port, diag)
+                    : okv_discovery_ud_open(&place, &port->port, diag);
     if (rc == 0)
         announcer->count++;
     return rc;
@@ -79,16 +91,19 @@ static int open_port(struct okv_server *server, struct in_addr interface, bool u
 static int open_for(struct okv_server *server, const struct okv_listener *listener,
                     struct okv_diag *diag)
 {
-    struct in_addr interface = {htonl(INADDR_LOOPBACK)};
+    const struct in_addr loopback = {htonl(INADDR_LOOPBACK)};
+    struct in_addr interface;
 
     if (is_local(listener))
-        return open_port(server, interface, true, diag);
+        return open_port(server, loopback, true, diag);
     if (!address_of(listener, &interface))
         return okv_diag_set(diag, OKV_EADDRESS,
                             "--announce: %s has no IPv4 address, and discovery groups are IPv4: "
                             "listen on an IPv4 address, or leave --announce out",
                             listener->where);
-    return open_port(server, interface, false, diag);
+    if (is_rdma(listener))
+        return open_port(server, interface, false, diag);
+    return open_port(server, is_loopback(interface) ? loopback : interface, true, diag);
 }
 
 int okv_announcer_open(struct okv_server *server, struct okv_diag *diag)

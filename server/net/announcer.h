@@ -22,6 +22,7 @@ struct okv_server;
 struct okv_announced_port {
     struct okv_discovery_port *port;
     struct in_addr interface;
+    bool is_udp;                        /* else a queue pair of the interface's device */
     struct okv_discovery_answer answer; /* what stays the same of every answer */
 };
 

@@ -131,6 +131,25 @@ static void a_query_is_answered(void **state)
     assert_int_equal(atomic_load(&f.core.server->stats.discovery_answers), 2);
 }
 
+/* A listener over libfabric is announced where it is, one of the loopback interface beside the
+ * sockets of this host. */
+static void a_listener_over_ofi_is_announced(void **state)
+{
+    struct okv_listener fabric = {.where = "ofi://127.0.0.1:7475"};
+    struct okv_discovery_answer answer;
+
+    (void)state;
+    f.core.server->listeners[1] = &fabric;
+    f.core.server->listener_count = 2;
+    open_it();
+    ask("", 5);
+    serve();
+    assert_int_equal(answers(&answer), 1);
+    assert_int_equal(answer.uri_count, 2);
+    assert_string_equal(answer.uris[0], "local:///run/okv.sock");
+    assert_string_equal(answer.uris[1], "ofi://127.0.0.1:7475");
+}
+
 static void a_query_for_another_is_not(void **state)
 {
     struct okv_discovery_answer answer;
@@ -351,6 +370,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_query_is_answered),
+        TEST(a_listener_over_ofi_is_announced),
         TEST(a_query_for_another_is_not),
         TEST(a_server_that_ends_is_silent),
         TEST(hostile_datagrams_are_not_answered),
