@@ -91,6 +91,7 @@ int okv_ofi_conn_new(struct ofi_endpoint *endpoint, struct ofi_conn **out, struc
                           endpoint->max_conns);
         goto free_conn;
     }
+    conn->has_number = true;
     rc = make_send_buffers(conn, diag);
     if (rc)
         goto return_number;
@@ -113,7 +114,9 @@ void okv_ofi_conn_free(struct ofi_conn *conn)
         fi_av_remove(ep->av, &conn->peer, 1, 0);
     if (conn->control >= 0)
         close(conn->control);
-    return_number(ep, conn->number);
+    if (conn->has_number)
+        return_number(ep, conn->number);
+    okv_ofi_slab_destroy(&conn->bounce);
     free_send_buffers(conn);
     free(conn);
 }
@@ -303,6 +306,20 @@ static void unlink_blocked(struct ofi_conn *conn)
         *link = conn->next_blocked;
 }
 
+/* Waits for the provider to let go of its operations. Its place is free for another meanwhile, so
+ * that peers that stall cannot take all of them; for so many at most, which bounds the memory. */
+static void become_zombie(struct ofi_conn *conn)
+{
+    struct ofi_endpoint *ep = ofi_endpoint_of(conn);
+
+    if (ep->zombie_count++ < ep->max_conns) {
+        return_number(ep, conn->number);
+        conn->has_number = false;
+    }
+    conn->next_closing = ep->zombies;
+    ep->zombies = conn;
+}
+
 void okv_ofi_conn_destroy(struct okv_conn *conn)
 {
     struct ofi_conn *c = (struct ofi_conn *)conn;
@@ -321,8 +338,7 @@ void okv_ofi_conn_destroy(struct okv_conn *conn)
     if (c->pending == 0) {
         okv_ofi_conn_free(c);
     } else {
-        c->next_closing = ep->zombies;
-        ep->zombies = c;
+        become_zombie(c);
     }
     if (!ep->listener)
         okv_ofi_endpoint_destroy(&ep->base);
@@ -339,6 +355,7 @@ void okv_ofi_zombies_free(struct ofi_endpoint *endpoint, bool all)
             continue;
         }
         *link = conn->next_closing;
+        endpoint->zombie_count--;
         okv_ofi_conn_free(conn);
     }
 }

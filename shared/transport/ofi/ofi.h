@@ -41,7 +41,7 @@ extern const struct okv_transport_ops okv_transport_ofi;
 
 #define OFI_API FI_VERSION(1, 17)
 #define OFI_MAX_READS 64                /* READs that a client may post at once */
-#define OFI_RENDEZVOUS_PIECE (1u << 20) /* a rendezvous read is split into READs of this length */
+#define OFI_RENDEZVOUS_PIECE (1u << 18) /* a rendezvous read is split into READs of this length */
 #define OFI_RENDEZVOUS_DEPTH 4          /* of which so many are under way on one connection */
 #define OFI_POLL_BATCH 16               /* completions taken from the queue at once */
 #define OFI_PENDING_MAX 256             /* clients that have not said hello yet */
@@ -156,6 +156,7 @@ struct ofi_endpoint {
     struct ofi_conn *announce, **announce_tail; /* OPENED not delivered yet, in order */
     struct ofi_conn *blocked;                   /* have work that the provider had no room for */
     struct ofi_conn *closing;
+    unsigned zombie_count;
     struct ofi_conn *zombies; /* destroyed, but the provider still has operations of theirs */
     struct ofi_progress progress;
 
@@ -201,6 +202,7 @@ struct ofi_conn {
     uint64_t peer_key;
     uint64_t remote_address, remote_key, remote_limit; /* the region, which the client reads */
     unsigned pending;                                  /* operations that the provider has */
+    bool has_number;
 
     struct ofi_slab send_slab;
     unsigned send_count;
@@ -222,10 +224,16 @@ struct ofi_conn {
 
     struct ofi_rendezvous rendezvous[OKV_RENDEZVOUS_MAX];
     unsigned rendezvous_count;
+    /* Where pieces arrive, unless a device serves them. A peer that stops making progress keeps the
+     * provider's READs for ever, and they must not write to the region then. */
+    struct ofi_slab bounce;
     struct ofi_piece {
         struct ofi_op op;
         unsigned rendezvous; /* the one that it belongs to */
+        uint32_t length;
+        uint64_t offset; /* in the region */
         bool busy;
+        bool orphaned; /* its rendezvous read was reported as ended */
     } pieces[OFI_RENDEZVOUS_DEPTH];
 
     struct ofi_conn *next_opened;

@@ -1,5 +1,6 @@
 /* A client's advertised buffers, and the server's rendezvous reads of them. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "shared/base/error.h"
 #include "shared/transport/ofi/ofi.h"
@@ -56,13 +57,21 @@ static ssize_t post_piece(struct ofi_conn *conn, unsigned index, unsigned slot)
     uint32_t length =
         rendezvous->left < OFI_RENDEZVOUS_PIECE ? rendezvous->left : OFI_RENDEZVOUS_PIECE;
 
-    ssize_t rc = fi_read(ep->ep, (uint8_t *)ep->listener->memory.base + rendezvous->offset, length,
-                         ep->listener->region.desc, conn->peer, rendezvous->address,
-                         rendezvous->key, &piece->op.context);
+    uint8_t *to = (uint8_t *)ep->listener->memory.base + rendezvous->offset;
+    void *desc = ep->listener->region.desc;
+    if (conn->bounce.base) {
+        to = conn->bounce.base + slot * conn->bounce.stride;
+        desc = conn->bounce.region.desc;
+    }
+    ssize_t rc = fi_read(ep->ep, to, length, desc, conn->peer, rendezvous->address, rendezvous->key,
+                         &piece->op.context);
     if (rc)
         return rc;
     piece->busy = true;
+    piece->orphaned = false;
     piece->rendezvous = index;
+    piece->length = length;
+    piece->offset = rendezvous->offset;
     rendezvous->address += length;
     rendezvous->offset += length;
     rendezvous->left -= length;
@@ -99,6 +108,15 @@ void okv_ofi_post_pieces(struct ofi_conn *conn)
     }
 }
 
+static bool bounce_is_ready(struct ofi_conn *conn)
+{
+    const struct ofi_fabric *fabric = ofi_endpoint_of(conn)->fabric;
+
+    return fabric->is_one_sided || conn->bounce.base ||
+           okv_ofi_slab_create(fabric, OFI_RENDEZVOUS_DEPTH, OFI_RENDEZVOUS_PIECE, &conn->bounce,
+                               NULL) == 0;
+}
+
 int okv_ofi_rendezvous(struct okv_conn *conn, const struct okv_rendezvous *rendezvous)
 {
     struct ofi_conn *c = (struct ofi_conn *)conn;
@@ -110,7 +128,7 @@ int okv_ofi_rendezvous(struct okv_conn *conn, const struct okv_rendezvous *rende
         return OKV_EINVAL;
     if (c->state != OFI_CONN_OPEN)
         return OKV_EDISCONNECTED;
-    if (c->rendezvous_count == OKV_RENDEZVOUS_MAX)
+    if (c->rendezvous_count == OKV_RENDEZVOUS_MAX || !bounce_is_ready(c))
         return OKV_EAGAIN;
     while (c->rendezvous[index].busy)
         index++;
@@ -143,9 +161,15 @@ static void report(struct ofi_conn *conn, struct ofi_rendezvous *rendezvous,
 int okv_ofi_complete_piece(struct ofi_conn *conn, unsigned index, int status,
                            struct okv_event *event)
 {
-    struct ofi_rendezvous *rendezvous = &conn->rendezvous[conn->pieces[index].rendezvous];
+    struct ofi_piece *piece = &conn->pieces[index];
+    struct ofi_rendezvous *rendezvous = &conn->rendezvous[piece->rendezvous];
 
-    conn->pieces[index].busy = false;
+    piece->busy = false;
+    if (piece->orphaned)
+        return 0;
+    if (status == 0 && conn->bounce.base)
+        memcpy((uint8_t *)ofi_endpoint_of(conn)->listener->memory.base + piece->offset,
+               conn->bounce.base + index * conn->bounce.stride, piece->length);
     rendezvous->pieces--;
     if (rendezvous->status == 0)
         rendezvous->status = status;
@@ -156,6 +180,16 @@ int okv_ofi_complete_piece(struct ofi_conn *conn, unsigned index, int status,
     return 1;
 }
 
+/* The provider may keep them for ever. */
+static void orphan_pieces(struct ofi_conn *conn, unsigned rendezvous)
+{
+    for (unsigned i = 0; i < OFI_RENDEZVOUS_DEPTH; i++) {
+        struct ofi_piece *piece = &conn->pieces[i];
+        if (piece->busy && piece->rendezvous == rendezvous)
+            piece->orphaned = true;
+    }
+}
+
 bool okv_ofi_end_rendezvous_reads(struct ofi_conn *conn, struct okv_event *events, int max,
                                   int *count)
 {
@@ -163,8 +197,9 @@ bool okv_ofi_end_rendezvous_reads(struct ofi_conn *conn, struct okv_event *event
         struct ofi_rendezvous *rendezvous = &conn->rendezvous[i];
         if (!rendezvous->busy)
             continue;
-        if (*count == max || rendezvous->pieces > 0)
+        if (*count == max || (rendezvous->pieces > 0 && !conn->bounce.base))
             return false;
+        orphan_pieces(conn, i);
         if (rendezvous->status == 0)
             rendezvous->status = OKV_EDISCONNECTED;
         report(conn, rendezvous, &events[(*count)++]);
