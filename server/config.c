@@ -48,9 +48,10 @@ enum option_key {
 static const char about[] =
     "Serves a key-value table that clients read with one-sided RDMA READs."
     "\v"
-    "URI is rdma://ADDRESS[:PORT] for an address of an RDMA device (InfiniBand, RoCE, soft-RoCE) "
-    "or local:///PATH "
-    "for clients on this host over shared memory. Prints one line `ready URI...` when it serves. "
+    "URI is rdma://ADDRESS[:PORT] for an address of an RDMA device (InfiniBand, RoCE, soft-RoCE), "
+    "ofi://ADDRESS[:PORT][?provider=NAME] for another fabric by libfabric, TCP among them, "
+    "or local:///PATH for clients on this host over shared memory. Prints one line `ready URI...` "
+    "when it serves. "
     "SIGTERM and SIGINT end it; it tells its clients.\n"
     "\n"
     "Examples:\n"
