@@ -183,7 +183,9 @@ static void hammer_values(struct hammer *hammer)
     assert_true(atomic_load(&hammer->wrong) > 0);
 #else
     assert_int_equal(atomic_load(&hammer->wrong), 0);
-    assert_true(atomic_load(&hammer->rejected) > 0);
+    if (server_is_local() ||
+        server_is_rdma()) /* where the server serves a READ, it writes nothing */
+        assert_true(atomic_load(&hammer->rejected) > 0);
     assert_true(atomic_load(&hammer->given_up) < atomic_load(&hammer->read));
 #endif
 }
