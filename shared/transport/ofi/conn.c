@@ -123,13 +123,34 @@ void okv_ofi_conn_free(struct ofi_conn *conn)
 
 /* ---- the peer ---- */
 
+/* Where addresses are IP addresses: that of the control connection's other end. Otherwise a client
+ * could name another's endpoint, and break the connection that the server has with it. libfabric
+ * trusts the family, and takes no address any more after a wrong one. */
+static bool is_place_of_peer(const struct ofi_conn *conn, const struct ofi_place *place)
+{
+    uint32_t format = ofi_endpoint_of(conn)->fabric->info->addr_format;
+    struct sockaddr_storage name = {0}, peer;
+    socklen_t length = sizeof peer;
+    char ours[64], theirs[64];
+
+    if (format != FI_SOCKADDR_IN && format != FI_SOCKADDR_IN6)
+        return true;
+    memcpy(&name, place->name, place->name_length);
+    if (name.ss_family != (format == FI_SOCKADDR_IN ? AF_INET : AF_INET6) ||
+        getpeername(conn->control, (struct sockaddr *)&peer, &length))
+        return false;
+    okv_ofi_address_text((struct sockaddr *)&name, place->name_length, NULL, 0, theirs,
+                         sizeof theirs);
+    okv_ofi_address_text((struct sockaddr *)&peer, length, NULL, 0, ours, sizeof ours);
+    return strcmp(ours, theirs) == 0;
+}
+
 int okv_ofi_conn_find_peer(struct ofi_conn *conn, const struct ofi_place *place)
 {
     struct ofi_endpoint *ep = ofi_endpoint_of(conn);
 
-    /* Every address of a provider has the same length, but for those that are cut. */
-    if (place->name_length != ep->name_length)
-        return OKV_EPROTO;
+    if (place->name_length != ep->name_length || !is_place_of_peer(conn, place))
+        return OKV_EIO;
     if (fi_av_insert(ep->av, place->name, 1, &conn->peer, 0, NULL) != 1) {
         conn->peer = FI_ADDR_NOTAVAIL;
         return OKV_EIO;

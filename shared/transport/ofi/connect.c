@@ -258,16 +258,20 @@ static int take_welcome(struct ofi_connecting *c, const struct ofi_welcome *welc
 
     c->answer.length = welcome->length;
     memcpy(c->answer.bytes, welcome->bytes, welcome->length);
-    if (okv_ofi_conn_find_peer(conn, &welcome->place))
+    conn->control = c->sock;
+    if (okv_ofi_conn_find_peer(conn, &welcome->place)) {
+        conn->control = -1;
         return okv_diag_set(&c->diag, OKV_EIO,
                             "the libfabric provider %s does not take the address of %s's endpoint",
                             okv_ofi_fabric_name(ofi_endpoint_of(conn)->fabric), c->uri.host);
+    }
     conn->remote_address = okv_le64_get(welcome->region_address);
     conn->remote_key = okv_le64_get(welcome->region_key);
     conn->remote_limit = okv_le64_get(welcome->region_length);
-    if (conn->remote_limit > UINT64_MAX - conn->remote_address)
+    if (conn->remote_limit > UINT64_MAX - conn->remote_address) {
+        conn->control = -1;
         return diagnose_frame(c, OKV_EPROTO);
-    conn->control = c->sock;
+    }
     int rc = okv_ofi_conn_admit(conn);
     if (rc) {
         conn->control = -1;

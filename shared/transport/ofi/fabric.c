@@ -20,8 +20,8 @@ static const struct provider {
     const char *name, *full;
     bool is_one_sided;
 } ranking[] = {
-    {"efa", "efa", true},  {"cxi", "cxi", true},          {"verbs", "verbs;ofi_rxm", true},
-    {"net", "net", false}, {"tcp", "tcp;ofi_rxm", false}, {"tcp", "tcp", false},
+    {"efa", "efa", true},  {"cxi", "cxi", true},  {"verbs", "verbs;ofi_rxm", true},
+    {"net", "net", false}, {"tcp", "tcp", false}, {"tcp", "tcp;ofi_rxm", false},
 };
 #define RANKS (sizeof ranking / sizeof *ranking)
 
@@ -150,8 +150,10 @@ int okv_ofi_fabric_open(const char *provider, const char *host, bool is_server,
         if (!out->info)
             continue;
         int rc = open_domain(out, diag);
-        if (rc)
+        if (rc) {
             fi_freeinfo(out->info);
+            out->info = NULL;
+        }
         return rc;
     }
     return diagnose_absence(provider, host, is_known, diag);

@@ -383,10 +383,10 @@ int okv_ofi_accept(struct okv_request *request, struct okv_endpoint *endpoint, v
     conn->base.user = user;
     snprintf(conn->base.peer, sizeof conn->base.peer, "%s", request->peer);
     snprintf(conn->base.how, sizeof conn->base.how, "%s", request->listener->how);
+    conn->control = r->sock;
     rc = okv_ofi_conn_find_peer(conn, &r->frame.body.hello.place);
     if (rc)
-        goto free_conn;
-    conn->control = r->sock;
+        goto return_control;
     rc = answer(conn, welcome, length);
     if (rc)
         goto return_control;
@@ -396,7 +396,6 @@ int okv_ofi_accept(struct okv_request *request, struct okv_endpoint *endpoint, v
 
 return_control:
     conn->control = -1; /* the caller rejects on it */
-free_conn:
     okv_ofi_conn_free(conn);
     return rc;
 }

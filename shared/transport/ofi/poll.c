@@ -157,9 +157,9 @@ static int take(struct ofi_endpoint *ep, struct okv_event *events, int *count)
 
 static int take_completions(struct ofi_endpoint *ep, struct okv_event *events, int max)
 {
-    int count = 0;
+    int count = 0, left = OFI_TAKEN_MAX;
 
-    while (count < max && ep->ep) {
+    while (count < max && left-- > 0 && ep->ep) {
         if (ep->done_next < ep->done_count) {
             int made = complete_next(ep, &events[count]);
             if (made < 0)
@@ -173,6 +173,8 @@ static int take_completions(struct ofi_endpoint *ep, struct okv_event *events, i
         if (taken == 0)
             break;
     }
+    if (left < 0)
+        okv_ofi_wake(&ep->base); /* no change of the queue tells of the others */
     return count;
 }
 
