@@ -184,6 +184,7 @@ int okv_ofi_conn_admit(struct ofi_conn *conn)
 void okv_ofi_arrivals_process(struct ofi_endpoint *ep)
 {
     pthread_mutex_lock(&ep->lock);
+    atomic_store(&ep->has_opened, false);
     struct ofi_conn *opened = ep->opened;
     ep->opened = NULL;
     ep->opened_tail = &ep->opened;

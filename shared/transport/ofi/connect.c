@@ -14,8 +14,7 @@
 
 /* A host that does not answer at all is given up after this. */
 #define CONNECT_LIMIT_NS UINT64_C(4500000000)
-/* A provider may have no room for the first READ, without an event when it has. */
-#define RETRY_NS UINT64_C(2000000)
+#define RETRY_NS UINT64_C(1000000)
 
 enum ofi_step {
     OFI_STEP_ADDRESS,
@@ -254,7 +253,6 @@ static int step_greeting(struct ofi_connecting *c)
 static int take_welcome(struct ofi_connecting *c, const struct ofi_welcome *welcome)
 {
     struct ofi_conn *conn = c->conn;
-    struct epoll_event event = {.events = EPOLLIN};
 
     c->answer.length = welcome->length;
     memcpy(c->answer.bytes, welcome->bytes, welcome->length);
@@ -279,10 +277,6 @@ static int take_welcome(struct ofi_connecting *c, const struct ofi_welcome *welc
     }
     epoll_ctl(c->base.fd, EPOLL_CTL_DEL, c->sock, NULL);
     c->sock = -1;
-    event.data.fd = conn->base.endpoint->fd;
-    if (epoll_ctl(c->base.fd, EPOLL_CTL_ADD, conn->base.endpoint->fd, &event))
-        return okv_diag_set(&c->diag, okv_error_from_errno(errno),
-                            "no descriptor to connect with: %s", strerror(errno));
     c->step = OFI_STEP_FABRIC;
     return 0;
 }
@@ -305,29 +299,30 @@ static int step_answer(struct ofi_connecting *c)
     return take_welcome(c, &c->frame.body.welcome);
 }
 
-/* The first READ connects the endpoints. */
+static int diagnose_fabric(struct ofi_connecting *c, const char *what)
+{
+    return okv_diag_set(
+        &c->diag, OKV_EADDRESS,
+        "%s port %s answers, but its endpoint of the libfabric provider %s does not "
+        "(%s): a firewall may be between, which has to let all TCP ports through",
+        c->uri.host, c->uri.port, okv_ofi_fabric_name(ofi_endpoint_of(c->conn)->fabric), what);
+}
+
+/* The first READ connects the endpoints. It is asked for every RETRY_NS: the endpoint's descriptor
+ * in the set of ours would be one more than Linux allows in a chain, where a program watches
+ * okv_fd() in a set of its own. */
 static int step_fabric(struct ofi_connecting *c)
 {
-    struct okv_endpoint *endpoint = c->conn->base.endpoint;
     struct okv_event event;
+    int rc = okv_ofi_first_read(c->conn);
 
-    for (int pass = 0; pass < 2; pass++) {
-        int rc = okv_ofi_first_read(c->conn);
-        if (rc == 0)
-            return 0;
-        if (rc != OKV_EAGAIN)
-            return okv_diag_set(&c->diag, OKV_EADDRESS,
-                                "%s port %s answers, but its endpoint of the libfabric provider %s "
-                                "does not (%s): a firewall may be between, which has to let all "
-                                "ports through",
-                                c->uri.host, c->uri.port,
-                                okv_ofi_fabric_name(ofi_endpoint_of(c->conn)->fabric),
-                                c->conn->base.failure);
-        if (pass == 0 && okv_ofi_arm(endpoint))
-            return okv_diag_set(&c->diag, OKV_EIO, "the libfabric provider cannot be waited for");
-        okv_ofi_poll(endpoint, &event, 1);
+    if (rc == OKV_EAGAIN) {
+        okv_ofi_poll(c->conn->base.endpoint, &event, 1);
+        rc = okv_ofi_first_read(c->conn);
     }
-    return OKV_EAGAIN;
+    if (rc && rc != OKV_EAGAIN)
+        return diagnose_fabric(c, c->conn->base.failure);
+    return rc;
 }
 
 /* ---- */
@@ -363,7 +358,8 @@ static int advance(struct ofi_connecting *c)
         }
     }
     if (rc == OKV_EAGAIN && okv_clock_ns() >= c->deadline_ns)
-        return diagnose_silence(c);
+        return c->step == OFI_STEP_FABRIC ? diagnose_fabric(c, "no answer in time")
+                                          : diagnose_silence(c);
     return rc;
 }
 

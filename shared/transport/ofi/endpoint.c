@@ -189,7 +189,6 @@ int okv_ofi_arm(struct okv_endpoint *endpoint)
     if (ep->broken)
         return OKV_EIO;
     ep->polls_until_controls = 0;
-    atomic_store_explicit(&ep->progress.asleep, true, memory_order_relaxed);
     if (ep->ep) {
         int rc = fi_trywait(ep->fabric->fabric, &queue, 1);
         if (rc == -FI_EAGAIN)

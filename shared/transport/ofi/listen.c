@@ -364,6 +364,7 @@ static int answer(struct ofi_conn *conn, const uint8_t *welcome, size_t length)
     if (rc == 0) {
         *ep->opened_tail = conn;
         ep->opened_tail = &conn->next_opened;
+        atomic_store(&ep->has_opened, true);
     }
     pthread_mutex_unlock(&ep->lock);
     return rc;

@@ -18,7 +18,7 @@
  *
  * Threads. A server's listener thread makes connections and hands them to the endpoint's thread in
  * `opened`, under the endpoint's lock. All else of a connection belongs to the endpoint's thread.
- * The progress thread touches the completion queue alone, and takes nothing from it.
+ * The progress thread drives the completion queue, and takes nothing from it.
  */
 #ifndef OKV_SHARED_TRANSPORT_OFI_OFI_H
 #define OKV_SHARED_TRANSPORT_OFI_OFI_H
@@ -115,14 +115,14 @@ struct ofi_listener {
     unsigned pending;
 };
 
-/* What the progress thread knows of its endpoint. */
+/* The thread that makes progress in a busy worker's place. */
 struct ofi_progress {
     pthread_t thread;
     bool runs;
-    int changes; /* an epoll set of the queue's descriptor */
-    atomic_bool stop;
-    atomic_bool asleep; /* the worker waits on the descriptor, or polls without events */
-    atomic_uint polls;  /* that the worker made */
+    int changes; /* an epoll set of the queue's descriptor, and of end_fd */
+    int end_fd;
+    atomic_bool ends;
+    atomic_uint polls; /* that the worker made */
 };
 
 struct ofi_endpoint {
@@ -163,6 +163,7 @@ struct ofi_endpoint {
 
     pthread_mutex_t lock;
     struct ofi_conn *opened, **opened_tail; /* accepted, for the endpoint's thread */
+    atomic_bool has_opened;                 /* a hint that saves taking the lock */
     unsigned *numbers;                      /* stack of free connection numbers */
     unsigned number_count;
 };

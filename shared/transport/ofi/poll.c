@@ -205,7 +205,7 @@ int okv_ofi_poll(struct okv_endpoint *endpoint, struct okv_event *events, int ma
         return OKV_EIO;
     atomic_fetch_add_explicit(&ep->progress.polls, 1, memory_order_relaxed);
     check_controls(ep);
-    if (ep->listener && ep->opened) /* a hint, read without the lock */
+    if (atomic_load(&ep->has_opened))
         okv_ofi_arrivals_process(ep);
     int count = announce_opened(ep, events, max);
     if (ep->closing && count < max) /* before messages, which may fill every poll */
@@ -222,7 +222,5 @@ int okv_ofi_poll(struct okv_endpoint *endpoint, struct okv_event *events, int ma
         okv_ofi_retry_blocked(ep);
     if (ep->zombies)
         okv_ofi_zombies_free(ep, false);
-    if (count > 0)
-        atomic_store_explicit(&ep->progress.asleep, false, memory_order_relaxed);
     return count;
 }
