@@ -1,0 +1,177 @@
+/*
+ * A server over ofi and peers that are no okv clients: bytes on its control port. After each of
+ * them a client is served as before.
+ *
+ * OKV_TEST_LISTEN and OKV_TEST_URI as in transport_list.c; skipped unless they are of ofi.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "shared/transport/ofi/wire.h"
+#include "tests/support/transport_client.h"
+
+static struct sockaddr_in control_address(const struct fixture *fixture)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET};
+
+    address.sin_port = htons((uint16_t)atoi(fixture->connect_uri.port));
+    assert_int_equal(inet_pton(AF_INET, fixture->connect_uri.host, &address.sin_addr), 1);
+    return address;
+}
+
+/* Connects and takes the greeting. */
+static int greeted(const struct fixture *fixture)
+{
+    const struct timeval guard = {.tv_sec = FIXTURE_GUARD_NS / 1000000000u};
+    struct sockaddr_in address = control_address(fixture);
+    struct ofi_frame greeting;
+    int sock = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    size_t length = sizeof greeting.header + sizeof greeting.body.greeting;
+
+    assert_true(sock >= 0);
+    setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &guard, sizeof guard);
+    assert_int_equal(connect(sock, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(recv(sock, &greeting, length, MSG_WAITALL), length);
+    assert_int_equal(okv_ofi_frame_length(&greeting.header), length);
+    assert_int_equal(greeting.header.kind, OFI_GREETING);
+    assert_true(okv_ofi_frame_is_valid(&greeting));
+    return sock;
+}
+
+/* A good hello of an endpoint at this address. */
+static void make_hello(struct ofi_frame *frame, const char *host)
+{
+    struct sockaddr_in name = {.sin_family = AF_INET, .sin_port = htons(1)};
+    struct ofi_hello *hello = &frame->body.hello;
+
+    assert_int_equal(inet_pton(AF_INET, host, &name.sin_addr), 1);
+    okv_ofi_frame_begin(frame, OFI_HELLO);
+    hello->place.name_length = sizeof name;
+    memcpy(hello->place.name, &name, sizeof name);
+    hello->length = FIXTURE_HELLO;
+    hello->bytes[0] = FIXTURE_ACCEPT;
+    for (unsigned i = 1; i < FIXTURE_HELLO; i++)
+        hello->bytes[i] = fixture_hello_byte(i);
+}
+
+/* Sends it; the server must not answer with a welcome. */
+static void expect_no_welcome(const struct fixture *fixture, const void *bytes, size_t length)
+{
+    struct ofi_frame answer = {.header.kind = 0};
+    int sock = greeted(fixture);
+
+    assert_int_equal(send(sock, bytes, length, MSG_NOSIGNAL), length);
+    /* The end, or a rejection; a reset when bytes were left unread. */
+    assert_true(recv(sock, &answer, sizeof answer, 0) >= 0 || errno == ECONNRESET);
+    assert_int_not_equal(answer.header.kind, OFI_WELCOME);
+    close(sock);
+}
+
+static void expect_service(void **state)
+{
+    struct client *client = client_create(state);
+
+    client_read(client, 4099, 777, 1);
+    client_echo(client, 1, 100, 1);
+    client_destroy(client);
+}
+
+static void send_spoilt(void **state, const struct ofi_frame *frame)
+{
+    expect_no_welcome(*state, frame, sizeof frame->header + sizeof frame->body.hello);
+    expect_service(state);
+}
+
+static void frames_that_are_none(void **state)
+{
+    struct fixture *fixture = *state;
+    struct ofi_frame frame;
+
+    make_hello(&frame, fixture->connect_uri.host);
+    frame.header.magic = okv_le32_of(OFI_MAGIC + 1);
+    send_spoilt(state, &frame);
+    make_hello(&frame, fixture->connect_uri.host);
+    frame.header.version = OFI_VERSION + 1;
+    send_spoilt(state, &frame);
+    make_hello(&frame, fixture->connect_uri.host);
+    frame.header.kind = OFI_WELCOME;
+    send_spoilt(state, &frame);
+    make_hello(&frame, fixture->connect_uri.host);
+    frame.header.length = okv_le16_of(UINT16_MAX);
+    send_spoilt(state, &frame);
+    make_hello(&frame, fixture->connect_uri.host);
+    frame.body.hello.length = OKV_HELLO_MAX + 1;
+    send_spoilt(state, &frame);
+}
+
+/* libfabric takes the family of an address for true, and no further address after a wrong one. */
+static void names_that_are_no_addresses(void **state)
+{
+    static const uint16_t families[] = {AF_UNSPEC, AF_UNIX, AF_INET6, 99, UINT16_MAX};
+    static const uint8_t lengths[] = {0, 1, 15, 17, OFI_NAME_MAX, OFI_NAME_MAX + 1, UINT8_MAX};
+    struct fixture *fixture = *state;
+    struct ofi_frame frame;
+
+    for (unsigned i = 0; i < sizeof families / sizeof *families; i++) {
+        make_hello(&frame, fixture->connect_uri.host);
+        memcpy(frame.body.hello.place.name, &families[i], sizeof families[i]);
+        send_spoilt(state, &frame);
+    }
+    for (unsigned i = 0; i < sizeof lengths; i++) {
+        make_hello(&frame, fixture->connect_uri.host);
+        frame.body.hello.place.name_length = lengths[i];
+        send_spoilt(state, &frame);
+    }
+}
+
+/* A client that names another host's endpoint could break that one's connection. */
+static void a_name_of_another_host(void **state)
+{
+    struct ofi_frame frame;
+
+    make_hello(&frame, "127.99.98.97");
+    send_spoilt(state, &frame);
+    make_hello(&frame, "192.0.2.1");
+    send_spoilt(state, &frame);
+}
+
+static void peers_that_say_little(void **state)
+{
+    int silent[20];
+
+    for (unsigned i = 0; i < 20; i++) {
+        silent[i] = greeted(*state);
+        assert_int_equal(send(silent[i], "KOFI", i % 5, MSG_NOSIGNAL), i % 5);
+    }
+    expect_service(state);
+    for (unsigned i = 0; i < 20; i++)
+        close(silent[i]);
+    expect_service(state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(frames_that_are_none),
+        cmocka_unit_test(names_that_are_no_addresses),
+        cmocka_unit_test(a_name_of_another_host),
+        cmocka_unit_test(peers_that_say_little),
+    };
+    const char *uri = getenv("OKV_TEST_URI");
+
+    if (!uri || strncmp(uri, "ofi:", 4) != 0) {
+        printf("skipped: OKV_TEST_URI is not of ofi\n");
+        return 77;
+    }
+    return cmocka_run_group_tests(tests, fixture_setup_from_environment, fixture_teardown);
+}
