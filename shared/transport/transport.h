@@ -14,7 +14,7 @@
  *   waiting      arm, wake; heartbeat
  *   end          close -> OKV_EVENT_CLOSED from poll -> conn_destroy
  *
- * Threads. A transport starts none. One thread drives a listener (next_request, accept, reject).
+ * Threads. A transport starts none that calls back. One thread drives a listener (next_request, accept, reject).
  * One thread drives an endpoint and every connection on it (all other calls). The two may differ.
  * wake may be called from any thread.
  *
