@@ -14,9 +14,9 @@
  *   waiting      arm, wake; heartbeat
  *   end          close -> OKV_EVENT_CLOSED from poll -> conn_destroy
  *
- * Threads. A transport starts none that calls back. One thread drives a listener (next_request, accept, reject).
- * One thread drives an endpoint and every connection on it (all other calls). The two may differ.
- * wake may be called from any thread.
+ * Threads. A transport starts none that calls back. One thread drives a listener (next_request,
+ * accept, reject). One thread drives an endpoint and every connection on it (all other calls). The
+ * two may differ. wake may be called from any thread.
  *
  * Credits. Each side tells the other how many messages it may have outstanding (`credits`). The
  * endpoint holds a receive buffer for each of them, so a message always finds one. A request holds
