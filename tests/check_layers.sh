@@ -99,9 +99,9 @@ check_rooms() {
     room shared/format shared/base
     room shared/discovery shared/base shared/format/discovery.h
     room shared/transport shared/base
-    room shared/transport/local shared/base shared/transport/transport.h
+    room shared/transport/local shared/base shared/transport/transport.h shared/transport/pending.h
     room shared/transport/verbs shared/base shared/discovery shared/transport/transport.h
-    room shared/transport/ofi shared/base shared/transport/transport.h
+    room shared/transport/ofi shared/base shared/transport/transport.h shared/transport/pending.h
 
     # server.h, stats.h, log.h and housekeeping.h are what all of a server's threads share.
     local common=(server/server.h server/stats.h server/log.h server/housekeeping.h)

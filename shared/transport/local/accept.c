@@ -1,26 +1,17 @@
 /*
  * Requests of clients at a listener of the local transport.
- *
- * A client is pending from its connect until its hello. A slow one holds up
- * nobody: pending clients are watched together and dropped after a while, and the
- * oldest makes room when there are too many.
  */
 #include "shared/transport/local/local.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/timerfd.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "shared/base/bytes.h"
-#include "shared/base/clock.h"
 #include "shared/base/error.h"
 
 /* Events that one next_request handles without a result. The descriptor stays readable for the
@@ -29,109 +20,34 @@
 
 void okv_local_request_free(struct okv_local_request *request)
 {
-    if (request->sock >= 0)
-        close(request->sock);
+    if (request->client.sock >= 0)
+        close(request->client.sock);
     free(request);
-}
-
-/* Sets the timer to the moment when the oldest pending request is dropped. */
-static void set_timer(const struct okv_local_listener *listener)
-{
-    struct itimerspec when = {0};
-
-    if (listener->oldest) {
-        when.it_value.tv_sec = (time_t)(listener->oldest->drop_at_ns / 1000000000u);
-        when.it_value.tv_nsec = (long)(listener->oldest->drop_at_ns % 1000000000u);
-    }
-    timerfd_settime(listener->timer, TFD_TIMER_ABSTIME, &when, NULL);
-}
-
-static void pending_add(struct okv_local_listener *listener, struct okv_local_request *request)
-{
-    request->previous = listener->newest;
-    if (listener->newest)
-        listener->newest->next = request;
-    else
-        listener->oldest = request;
-    listener->newest = request;
-    listener->pending++;
-    if (listener->oldest == request)
-        set_timer(listener);
-}
-
-static void pending_remove(struct okv_local_listener *listener, struct okv_local_request *request)
-{
-    bool was_oldest = listener->oldest == request;
-
-    if (request->previous)
-        request->previous->next = request->next;
-    else
-        listener->oldest = request->next;
-    if (request->next)
-        request->next->previous = request->previous;
-    else
-        listener->newest = request->previous;
-    request->previous = request->next = NULL;
-    listener->pending--;
-    if (was_oldest)
-        set_timer(listener);
 }
 
 static void drop(struct okv_local_listener *listener, struct okv_local_request *request)
 {
-    pending_remove(listener, request);
+    okv_pending_remove(&listener->pending, &request->client);
     okv_local_request_free(request);
-}
-
-static void drop_overdue(struct okv_local_listener *listener)
-{
-    uint64_t now = okv_clock_ns();
-
-    while (listener->oldest && listener->oldest->drop_at_ns <= now)
-        drop(listener, listener->oldest);
-    set_timer(listener); /* also makes its descriptor unreadable */
-}
-
-/* Turns one client away when no descriptor is left for it. Otherwise its connect would keep the
- * listener's descriptor readable for ever. */
-static void turn_away(struct okv_local_listener *listener)
-{
-    close(listener->spare);
-    int sock = accept4(listener->sock, NULL, NULL, SOCK_CLOEXEC);
-    if (sock >= 0)
-        close(sock);
-    listener->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
 static void accept_client(struct okv_local_listener *listener)
 {
-    struct okv_local_request *request;
-    struct epoll_event event = {.events = EPOLLIN};
-    int sock = accept4(listener->sock, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    int sock = okv_pending_accept(&listener->pending);
 
-    if (sock < 0) {
-        if (errno == EMFILE || errno == ENFILE)
-            turn_away(listener);
+    if (sock < 0)
         return;
-    }
-    if (listener->pending == OKV_LOCAL_PENDING_MAX)
-        drop(listener, listener->oldest);
-    request = calloc(1, sizeof *request);
+    struct okv_local_request *request = calloc(1, sizeof *request);
     if (!request) {
         close(sock);
         return;
     }
     request->base.listener = &listener->base;
-    request->sock = sock;
-    request->drop_at_ns = okv_clock_ns() + OKV_LOCAL_PENDING_NS;
+    request->client.sock = sock;
     okv_local_name_peer(sock, request->base.peer);
     strcpy(request->base.address, "local");
-    event.data.ptr = request;
-    if (epoll_ctl(listener->base.fd, EPOLL_CTL_ADD, sock, &event)) {
+    if (okv_pending_add(&listener->pending, &request->client))
         okv_local_request_free(request);
-        return;
-    }
-    pending_add(listener, request);
 }
 
 /* Reads the hello of a pending client. True when the request is complete. A client that sends
@@ -141,7 +57,7 @@ static bool read_hello(struct okv_local_listener *listener, struct okv_local_req
     uint8_t magic[OKV_LOCAL_HELLO_HEADER];
     struct iovec vectors[2] = {{magic, sizeof magic}, {request->hello, sizeof request->hello}};
     struct msghdr message = {.msg_iov = vectors, .msg_iovlen = 2};
-    ssize_t got = recvmsg(request->sock, &message, MSG_DONTWAIT);
+    ssize_t got = recvmsg(request->client.sock, &message, MSG_DONTWAIT);
 
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
@@ -150,8 +66,7 @@ static bool read_hello(struct okv_local_listener *listener, struct okv_local_req
         drop(listener, request);
         return false;
     }
-    epoll_ctl(listener->base.fd, EPOLL_CTL_DEL, request->sock, NULL);
-    pending_remove(listener, request);
+    okv_pending_remove(&listener->pending, &request->client);
     request->base.hello = request->hello;
     request->base.hello_length = (size_t)got - sizeof magic;
     return true;
@@ -160,20 +75,18 @@ static bool read_hello(struct okv_local_listener *listener, struct okv_local_req
 int okv_local_next_request(struct okv_listener *base, struct okv_request **out)
 {
     struct okv_local_listener *listener = okv_local_listener(base);
-    struct epoll_event event;
+    struct okv_pending_client *client;
 
     for (int step = 0; step < STEPS_MAX; step++) {
-        int count = epoll_wait(base->fd, &event, 1, 0);
-        if (count < 0 && errno != EINTR)
-            return okv_error_from_errno(errno);
-        if (count <= 0)
-            return 0;
-        if (event.data.ptr == &listener->sock) {
+        int event = okv_pending_wait(&listener->pending, &client);
+        if (event <= 0)
+            return event;
+        if (event == OKV_PENDING_CONNECT) {
             accept_client(listener);
-        } else if (event.data.ptr == &listener->timer) {
-            drop_overdue(listener);
-        } else if (read_hello(listener, event.data.ptr)) {
-            struct okv_local_request *request = event.data.ptr;
+        } else if (event == OKV_PENDING_BYTES) {
+            struct okv_local_request *request = okv_local_request_of(client);
+            if (!read_hello(listener, request))
+                continue;
             *out = &request->base;
             return 1;
         }
@@ -233,10 +146,10 @@ int okv_local_accept(struct okv_request *base, struct okv_endpoint *base_endpoin
         return OKV_EINVAL;
     if (atomic_fetch_add(&endpoint->conn_count, 1) >= endpoint->max_conns)
         goto uncount;
-    status = okv_local_conn_new(endpoint, request->sock, &conn);
+    status = okv_local_conn_new(endpoint, request->client.sock, &conn);
     if (status)
         goto uncount;
-    request->sock = -1;
+    request->client.sock = -1;
     conn->base.user = user;
     memcpy(conn->base.peer, base->peer, sizeof conn->base.peer);
     memcpy(conn->base.how, listener->base.how, sizeof conn->base.how);
@@ -257,7 +170,7 @@ int okv_local_accept(struct okv_request *base, struct okv_endpoint *base_endpoin
 close_ring:
     close(ring);
 free_conn:
-    request->sock = conn->sock; /* the caller rejects on it */
+    request->client.sock = conn->sock; /* the caller rejects on it */
     conn->sock = -1;
     okv_local_conn_free(conn);
 uncount:
@@ -270,6 +183,6 @@ void okv_local_reject(struct okv_request *base, const uint8_t *reason, size_t le
     struct okv_local_request *request = (struct okv_local_request *)base;
 
     if (length <= OKV_REJECT_MAX)
-        send_answer(request->sock, OKV_LOCAL_REJECT, reason, length, NULL);
+        send_answer(request->client.sock, OKV_LOCAL_REJECT, reason, length, NULL);
     okv_local_request_free(request);
 }

@@ -14,12 +14,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/timerfd.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -165,7 +163,7 @@ static int clear_path(const struct sockaddr_un *address, struct okv_diag *diag)
     return 0;
 }
 
-static int open_socket(struct okv_local_listener *listener, struct okv_diag *diag)
+static int open_socket(struct okv_local_listener *listener, int *out, struct okv_diag *diag)
 {
     const char *path = listener->uri.path;
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -183,11 +181,11 @@ static int open_socket(struct okv_local_listener *listener, struct okv_diag *dia
         status = path_failed(diag, path, errno);
         goto close_socket;
     }
-    if (lstat(path, &file) || listen(sock, OKV_LOCAL_PENDING_MAX)) {
+    if (lstat(path, &file) || listen(sock, OKV_PENDING_MAX)) {
         status = path_failed(diag, path, errno);
         goto remove_path;
     }
-    listener->sock = sock;
+    *out = sock;
     listener->device = file.st_dev;
     listener->inode = file.st_ino;
     return 0;
@@ -198,53 +196,25 @@ close_socket:
     return status;
 }
 
-static void close_socket_and_path(struct okv_local_listener *listener)
+static void remove_socket_path(struct okv_local_listener *listener)
 {
     struct stat file;
 
     if (lstat(listener->uri.path, &file) == 0 && file.st_dev == listener->device &&
         file.st_ino == listener->inode)
         unlink(listener->uri.path);
-    close(listener->sock);
 }
 
-static int watch(int epoll, int fd, void *source)
+static void drop(struct okv_pending_client *client)
 {
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = source};
-
-    return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
-}
-
-static int open_descriptors(struct okv_local_listener *listener, struct okv_diag *diag)
-{
-    listener->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    listener->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    listener->base.fd = epoll_create1(EPOLL_CLOEXEC);
-    if (listener->timer < 0 || listener->spare < 0 || listener->base.fd < 0 ||
-        watch(listener->base.fd, listener->sock, &listener->sock) ||
-        watch(listener->base.fd, listener->timer, &listener->timer))
-        return okv_diag_set(diag, okv_error_from_errno(errno),
-                            "no descriptor to listen with (%s): raise the limit on open files "
-                            "(ulimit -n)",
-                            strerror(errno));
-    return 0;
-}
-
-static void close_descriptors(struct okv_local_listener *listener)
-{
-    if (listener->base.fd >= 0)
-        close(listener->base.fd);
-    if (listener->spare >= 0)
-        close(listener->spare);
-    if (listener->timer >= 0)
-        close(listener->timer);
+    okv_local_request_free(okv_local_request_of(client));
 }
 
 int okv_local_listen(const struct okv_uri *uri, const struct okv_region *region,
                      struct okv_listener **out, struct okv_diag *diag)
 {
     struct okv_local_listener *listener;
-    int status = seal_region(region, diag);
+    int sock, status = seal_region(region, diag);
 
     if (status)
         return status;
@@ -256,22 +226,21 @@ int okv_local_listen(const struct okv_uri *uri, const struct okv_region *region,
     listener->uri = *uri;
     snprintf(listener->base.where, sizeof listener->base.where, "local://%s", uri->path);
     snprintf(listener->base.how, sizeof listener->base.how, "shared memory, socket %s", uri->path);
-    listener->base.fd = listener->timer = listener->spare = -1;
 
     status = acquire_lock(uri->path, &listener->lock, diag);
     if (status)
         goto free_listener;
-    status = open_socket(listener, diag);
+    status = open_socket(listener, &sock, diag);
     if (status)
         goto release_lock;
-    status = open_descriptors(listener, diag);
+    status = okv_pending_open(&listener->pending, sock, drop, diag);
     if (status)
-        goto close_descriptors;
+        goto remove_path;
+    listener->base.fd = listener->pending.epoll;
     *out = &listener->base;
     return 0;
-close_descriptors:
-    close_descriptors(listener);
-    close_socket_and_path(listener);
+remove_path:
+    remove_socket_path(listener);
 release_lock:
     release_lock(uri->path, listener->lock);
 free_listener:
@@ -283,13 +252,8 @@ void okv_local_unlisten(struct okv_listener *base)
 {
     struct okv_local_listener *listener = okv_local_listener(base);
 
-    while (listener->oldest) {
-        struct okv_local_request *request = listener->oldest;
-        listener->oldest = request->next;
-        okv_local_request_free(request);
-    }
-    close_descriptors(listener);
-    close_socket_and_path(listener);
+    remove_socket_path(listener);
+    okv_pending_close(&listener->pending);
     release_lock(listener->uri.path, listener->lock);
     free(listener);
 }

@@ -55,6 +55,7 @@
 #include <sys/types.h>
 
 #include "shared/transport/local/ring.h"
+#include "shared/transport/pending.h"
 #include "shared/transport/transport.h"
 
 #define OKV_LOCAL_MAGIC 0x4c766b6fu /* "okvL" */
@@ -70,8 +71,6 @@ enum okv_local_answer { OKV_LOCAL_WELCOME = 1, OKV_LOCAL_REJECT = 2 };
 #define OKV_LOCAL_MAX_READS 64
 
 /* Clients that have connected but sent no hello yet: their number, and how long each may take. */
-#define OKV_LOCAL_PENDING_MAX 128
-#define OKV_LOCAL_PENDING_NS 3000000000u
 
 /*
  * The mapping outlives the server, so a copy from it does not prove that the server at this address
@@ -85,24 +84,18 @@ enum okv_local_answer { OKV_LOCAL_WELCOME = 1, OKV_LOCAL_REJECT = 2 };
 
 struct okv_local_request {
     struct okv_request base;
-    int sock;
-    uint64_t drop_at_ns;
-    struct okv_local_request *previous, *next; /* in the listener's list of pending requests */
+    struct okv_pending_client client; /* until its hello is complete; then its socket alone */
     uint8_t hello[OKV_HELLO_MAX];
 };
 
 struct okv_local_listener {
-    struct okv_listener base; /* fd: epoll of sock, timer and the pending requests' sockets */
+    struct okv_listener base;
+    struct okv_pending pending;
     struct okv_region region;
-    int sock;
-    int timer;    /* expires when the oldest pending request has taken too long */
-    int spare;    /* closed for a moment to turn a client away when no descriptor is left */
     int lock;     /* flock on PATH.lock, held while listening */
     dev_t device; /* of our socket in the file system */
     ino_t inode;
     struct okv_uri uri;
-    struct okv_local_request *oldest, *newest;
-    unsigned pending;
 };
 
 enum okv_local_state {
@@ -220,6 +213,12 @@ struct okv_local_memory {
     uint8_t *base;
     size_t length;
 };
+
+static inline struct okv_local_request *okv_local_request_of(struct okv_pending_client *client)
+{
+    return (struct okv_local_request *)((char *)client -
+                                        offsetof(struct okv_local_request, client));
+}
 
 static inline struct okv_local_listener *okv_local_listener(struct okv_listener *listener)
 {

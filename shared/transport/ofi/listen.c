@@ -1,27 +1,37 @@
 /*
  * The listener: the region, and clients on the control port.
- *
- * A client is greeted at once, and pending until its hello. A slow one holds up nobody: pending
- * clients are watched together and dropped after a while, and the oldest makes room when there are
- * too many.
+ * A client is greeted at once, and pending until its hello.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "shared/base/clock.h"
 #include "shared/base/error.h"
 #include "shared/transport/ofi/ofi.h"
 
 /* Events that one next_request handles without a result. The descriptor stays readable for the
  * others. */
 #define STEPS_MAX 256
+
+static struct ofi_request *request_of(struct okv_pending_client *client)
+{
+    return (struct ofi_request *)((char *)client - offsetof(struct ofi_request, client));
+}
+
+static void request_free(struct ofi_request *request)
+{
+    if (request->client.sock >= 0)
+        close(request->client.sock);
+    free(request);
+}
+
+static void drop_unheard(struct okv_pending_client *client)
+{
+    request_free(request_of(client));
+}
 
 /* ---- opening ---- */
 
@@ -43,8 +53,8 @@ static int diagnose_bind(int errnum, const struct okv_uri *uri, struct okv_diag 
     }
 }
 
-static int open_socket(struct ofi_listener *l, const struct okv_uri *uri,
-                       const struct addrinfo *address, struct okv_diag *diag)
+static int open_socket(const struct okv_uri *uri, const struct addrinfo *address, int *out,
+                       struct okv_diag *diag)
 {
     const int one = 1;
     int sock = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -52,44 +62,13 @@ static int open_socket(struct ofi_listener *l, const struct okv_uri *uri,
     if (sock < 0)
         return diagnose_bind(errno, uri, diag);
     setsockopt(sock, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one); /* after a restart */
-    if (bind(sock, address->ai_addr, address->ai_addrlen) || listen(sock, OFI_PENDING_MAX)) {
+    if (bind(sock, address->ai_addr, address->ai_addrlen) || listen(sock, OKV_PENDING_MAX)) {
         int errnum = errno;
         close(sock);
         return diagnose_bind(errnum, uri, diag);
     }
-    l->sock = sock;
+    *out = sock;
     return 0;
-}
-
-static int watch(int epoll, int fd, void *source)
-{
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = source};
-
-    return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
-}
-
-static int open_descriptors(struct ofi_listener *l, struct okv_diag *diag)
-{
-    l->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    l->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    l->base.fd = epoll_create1(EPOLL_CLOEXEC);
-    if (l->timer < 0 || l->spare < 0 || l->base.fd < 0 || watch(l->base.fd, l->sock, &l->sock) ||
-        watch(l->base.fd, l->timer, &l->timer))
-        return okv_diag_set(diag, okv_error_from_errno(errno),
-                            "no descriptor to listen with (%s): raise the limit on open files "
-                            "(ulimit -n)",
-                            strerror(errno));
-    return 0;
-}
-
-static void close_descriptors(struct ofi_listener *l)
-{
-    const int fds[] = {l->base.fd, l->spare, l->timer, l->sock};
-
-    for (unsigned i = 0; i < sizeof fds / sizeof *fds; i++) {
-        if (fds[i] >= 0)
-            close(fds[i]);
-    }
 }
 
 static int open_region(struct ofi_listener *l, const struct okv_uri *uri, const char *host,
@@ -126,6 +105,7 @@ int okv_ofi_listen(const struct okv_uri *uri, const struct okv_region *region,
 {
     struct addrinfo *found;
     char host[64];
+    int sock = -1;
 
     if (strcmp(uri->host, "*") == 0)
         return okv_diag_set(diag, OKV_EADDRESS,
@@ -141,24 +121,24 @@ int okv_ofi_listen(const struct okv_uri *uri, const struct okv_region *region,
     }
     l->base.ops = &okv_transport_ofi;
     l->memory = *region;
-    l->base.fd = l->timer = l->spare = l->sock = -1;
-    rc = open_socket(l, uri, found, diag);
+    rc = open_socket(uri, found, &sock, diag);
     if (rc)
         goto free_listener;
-    rc = open_descriptors(l, diag);
+    rc = okv_pending_open(&l->pending, sock, drop_unheard, diag);
     if (rc)
-        goto close_descriptors;
+        goto free_listener;
+    l->base.fd = l->pending.epoll;
     okv_ofi_address_text(found->ai_addr, found->ai_addrlen, NULL, 0, host, sizeof host);
     rc = open_region(l, uri, host, diag);
     if (rc)
-        goto close_descriptors;
+        goto close_pending;
     describe(l, uri);
     freeaddrinfo(found);
     *out = &l->base;
     return 0;
 
-close_descriptors:
-    close_descriptors(l);
+close_pending:
+    okv_pending_close(&l->pending);
 free_listener:
     free(l);
 free_found:
@@ -168,95 +148,20 @@ free_found:
 
 /* ---- pending clients ---- */
 
-static void request_free(struct ofi_request *request)
-{
-    if (request->sock >= 0)
-        close(request->sock);
-    free(request);
-}
-
 void okv_ofi_unlisten(struct okv_listener *listener)
 {
     struct ofi_listener *l = (struct ofi_listener *)listener;
 
-    while (l->oldest) {
-        struct ofi_request *request = l->oldest;
-        l->oldest = request->next;
-        request_free(request);
-    }
+    okv_pending_close(&l->pending);
     okv_ofi_region_close(&l->region);
     okv_ofi_fabric_close(&l->fabric);
-    close_descriptors(l);
     free(l);
-}
-
-/* Sets the timer to the moment when the oldest pending client is dropped. */
-static void set_timer(const struct ofi_listener *l)
-{
-    struct itimerspec when = {0};
-
-    if (l->oldest) {
-        when.it_value.tv_sec = (time_t)(l->oldest->drop_at_ns / 1000000000u);
-        when.it_value.tv_nsec = (long)(l->oldest->drop_at_ns % 1000000000u);
-    }
-    timerfd_settime(l->timer, TFD_TIMER_ABSTIME, &when, NULL);
-}
-
-static void pending_add(struct ofi_listener *l, struct ofi_request *request)
-{
-    request->previous = l->newest;
-    if (l->newest)
-        l->newest->next = request;
-    else
-        l->oldest = request;
-    l->newest = request;
-    l->pending++;
-    if (l->oldest == request)
-        set_timer(l);
-}
-
-static void pending_remove(struct ofi_listener *l, struct ofi_request *request)
-{
-    bool was_oldest = l->oldest == request;
-
-    if (request->previous)
-        request->previous->next = request->next;
-    else
-        l->oldest = request->next;
-    if (request->next)
-        request->next->previous = request->previous;
-    else
-        l->newest = request->previous;
-    request->previous = request->next = NULL;
-    l->pending--;
-    if (was_oldest)
-        set_timer(l);
 }
 
 static void drop(struct ofi_listener *l, struct ofi_request *request)
 {
-    pending_remove(l, request);
+    okv_pending_remove(&l->pending, &request->client);
     request_free(request);
-}
-
-static void drop_overdue(struct ofi_listener *l)
-{
-    uint64_t now = okv_clock_ns();
-
-    while (l->oldest && l->oldest->drop_at_ns <= now)
-        drop(l, l->oldest);
-    set_timer(l); /* also makes its descriptor unreadable */
-}
-
-/* Turns one client away when no descriptor is left for it. Otherwise its connect would keep the
- * listener's descriptor readable for ever. */
-static void turn_away(struct ofi_listener *l)
-{
-    close(l->spare);
-    int sock = accept4(l->sock, NULL, NULL, SOCK_CLOEXEC);
-    if (sock >= 0)
-        close(sock);
-    l->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
 static int greet(const struct ofi_listener *l, int sock)
@@ -273,37 +178,33 @@ static void accept_client(struct ofi_listener *l)
 {
     struct sockaddr_storage peer;
     socklen_t length = sizeof peer;
-    int sock = accept4(l->sock, (struct sockaddr *)&peer, &length, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    int sock = okv_pending_accept(&l->pending);
 
-    if (sock < 0) {
-        if (errno == EMFILE || errno == ENFILE)
-            turn_away(l);
+    if (sock < 0)
         return;
-    }
-    if (l->pending == OFI_PENDING_MAX)
-        drop(l, l->oldest);
     struct ofi_request *request = calloc(1, sizeof *request);
     if (!request) {
         close(sock);
         return;
     }
     request->base.listener = &l->base;
-    request->sock = sock;
-    request->drop_at_ns = okv_clock_ns() + OFI_PENDING_NS;
-    okv_ofi_address_text((struct sockaddr *)&peer, length, request->base.peer,
-                         sizeof request->base.peer, request->base.address,
-                         sizeof request->base.address);
-    if (okv_ofi_control_prepare(sock) || greet(l, sock) || watch(l->base.fd, sock, request)) {
+    request->client.sock = sock;
+    if (getpeername(sock, (struct sockaddr *)&peer, &length) || okv_ofi_control_prepare(sock) ||
+        greet(l, sock)) {
         request_free(request);
         return;
     }
-    pending_add(l, request);
+    okv_ofi_address_text((struct sockaddr *)&peer, length, request->base.peer,
+                         sizeof request->base.peer, request->base.address,
+                         sizeof request->base.address);
+    if (okv_pending_add(&l->pending, &request->client))
+        request_free(request);
 }
 
 /* True when the hello is complete. A client that sends anything else is dropped. */
 static bool read_hello(struct ofi_listener *l, struct ofi_request *request)
 {
-    int rc = okv_ofi_control_receive(request->sock, &request->frame, &request->got);
+    int rc = okv_ofi_control_receive(request->client.sock, &request->frame, &request->got);
 
     if (rc == 0)
         return false;
@@ -311,8 +212,7 @@ static bool read_hello(struct ofi_listener *l, struct ofi_request *request)
         drop(l, request);
         return false;
     }
-    epoll_ctl(l->base.fd, EPOLL_CTL_DEL, request->sock, NULL);
-    pending_remove(l, request);
+    okv_pending_remove(&l->pending, &request->client);
     request->base.hello = request->frame.body.hello.bytes;
     request->base.hello_length = request->frame.body.hello.length;
     return true;
@@ -321,21 +221,16 @@ static bool read_hello(struct ofi_listener *l, struct ofi_request *request)
 int okv_ofi_next_request(struct okv_listener *listener, struct okv_request **out)
 {
     struct ofi_listener *l = (struct ofi_listener *)listener;
-    struct epoll_event event;
+    struct okv_pending_client *client;
 
     for (int step = 0; step < STEPS_MAX; step++) {
-        int count = epoll_wait(listener->fd, &event, 1, 0);
-        if (count < 0 && errno != EINTR)
-            return okv_error_from_errno(errno);
-        if (count <= 0)
-            return 0;
-        if (event.data.ptr == &l->sock) {
+        int event = okv_pending_wait(&l->pending, &client);
+        if (event <= 0)
+            return event;
+        if (event == OKV_PENDING_CONNECT) {
             accept_client(l);
-        } else if (event.data.ptr == &l->timer) {
-            drop_overdue(l);
-        } else if (read_hello(l, event.data.ptr)) {
-            struct ofi_request *request = event.data.ptr;
-            *out = &request->base;
+        } else if (event == OKV_PENDING_BYTES && read_hello(l, request_of(client))) {
+            *out = &request_of(client)->base;
             return 1;
         }
     }
@@ -384,7 +279,7 @@ int okv_ofi_accept(struct okv_request *request, struct okv_endpoint *endpoint, v
     conn->base.user = user;
     snprintf(conn->base.peer, sizeof conn->base.peer, "%s", request->peer);
     snprintf(conn->base.how, sizeof conn->base.how, "%s", request->listener->how);
-    conn->control = r->sock;
+    conn->control = r->client.sock;
     rc = okv_ofi_conn_find_peer(conn, &r->frame.body.hello.place);
     if (rc)
         goto return_control;
@@ -409,6 +304,6 @@ void okv_ofi_reject(struct okv_request *request, const uint8_t *reason, size_t l
     okv_ofi_frame_begin(&frame, OFI_REJECT);
     frame.body.reject.length = (uint8_t)(length < OKV_REJECT_MAX ? length : OKV_REJECT_MAX);
     memcpy(frame.body.reject.bytes, reason, frame.body.reject.length);
-    okv_ofi_control_send(r->sock, &frame);
+    okv_ofi_control_send(r->client.sock, &frame);
     request_free(r);
 }

@@ -35,6 +35,7 @@
 
 #include "shared/base/resolve.h"
 #include "shared/transport/ofi/wire.h"
+#include "shared/transport/pending.h"
 
 /* What libokv finds in this library. */
 extern const struct okv_transport_ops okv_transport_ofi;
@@ -45,8 +46,6 @@ extern const struct okv_transport_ops okv_transport_ofi;
 #define OFI_RENDEZVOUS_DEPTH 4          /* of which so many are under way on one connection */
 #define OFI_POLL_BATCH 16               /* completions taken from the queue at once */
 #define OFI_TAKEN_MAX 256               /* and in one poll, also when they make no events */
-#define OFI_PENDING_MAX 256             /* clients that have not said hello yet */
-#define OFI_PENDING_NS UINT64_C(5000000000)
 /* How a queue's descriptor is watched. Once the queue has had a completion, that of net stays
  * readable for ever: its fi_trywait() does nothing. So only changes count, and a poll follows each.
  */
@@ -96,23 +95,17 @@ struct ofi_op {
 
 struct ofi_request {
     struct okv_request base;
-    int sock;
-    uint64_t drop_at_ns;
-    struct ofi_request *previous, *next; /* in the listener's list of pending ones */
-    size_t got;                          /* bytes of `frame` */
+    struct okv_pending_client client; /* until its hello is complete; then its socket alone */
+    size_t got;                       /* bytes of `frame` */
     struct ofi_frame frame;
 };
 
 struct ofi_listener {
-    struct okv_listener base; /* base.fd: an epoll set */
+    struct okv_listener base;
+    struct okv_pending pending;
     struct ofi_fabric fabric;
     struct okv_region memory;
     struct ofi_region region;
-    int sock;
-    int timer;
-    int spare; /* a descriptor to turn a client away with when there is no other */
-    struct ofi_request *oldest, *newest;
-    unsigned pending;
 };
 
 /* The thread that makes progress in a busy worker's place. */
@@ -266,7 +259,7 @@ int okv_ofi_fabric_open(const char *provider, const char *host, bool is_server,
                         struct ofi_fabric *out, struct okv_diag *diag);
 void okv_ofi_fabric_close(struct ofi_fabric *fabric);
 const char *okv_ofi_fabric_name(const struct ofi_fabric *fabric);
-/* Registers memory for `access`, FI_READ and the like. */
+/* Registers memory; `access` is that of fi_mr_reg(3), such as FI_REMOTE_READ. */
 int okv_ofi_region_open(const struct ofi_fabric *fabric, const void *base, size_t length,
                         uint64_t access, struct ofi_region *out, struct okv_diag *diag);
 void okv_ofi_region_close(struct ofi_region *region);

@@ -1,0 +1,171 @@
+#include "shared/transport/pending.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+
+/* Sets the timer to the moment when the oldest client is dropped. */
+static void set_timer(const struct okv_pending *pending)
+{
+    struct itimerspec when = {0};
+
+    if (pending->oldest) {
+        when.it_value.tv_sec = (time_t)(pending->oldest->drop_at_ns / 1000000000u);
+        when.it_value.tv_nsec = (long)(pending->oldest->drop_at_ns % 1000000000u);
+    }
+    timerfd_settime(pending->timer, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+static int watch(const struct okv_pending *pending, int fd, void *source)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = source};
+
+    return epoll_ctl(pending->epoll, EPOLL_CTL_ADD, fd, &event) ? errno : 0;
+}
+
+int okv_pending_open(struct okv_pending *pending, int sock,
+                     void (*drop)(struct okv_pending_client *client), struct okv_diag *diag)
+{
+    *pending = (struct okv_pending){.sock = sock, .drop = drop};
+    pending->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    pending->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    pending->epoll = epoll_create1(EPOLL_CLOEXEC);
+    int errnum = pending->timer < 0 || pending->spare < 0 || pending->epoll < 0 ? errno : 0;
+    if (errnum == 0)
+        errnum = watch(pending, sock, &pending->sock);
+    if (errnum == 0)
+        errnum = watch(pending, pending->timer, &pending->timer);
+    if (errnum == 0)
+        return 0;
+    okv_pending_close(pending);
+    return okv_diag_set(diag, okv_error_from_errno(errnum),
+                        "no descriptor to listen with (%s): raise the limit on open files "
+                        "(ulimit -n)",
+                        strerror(errnum));
+}
+
+void okv_pending_close(struct okv_pending *pending)
+{
+    const int fds[] = {pending->epoll, pending->spare, pending->timer, pending->sock};
+
+    while (pending->oldest) {
+        struct okv_pending_client *client = pending->oldest;
+        pending->oldest = client->next;
+        pending->drop(client);
+    }
+    for (unsigned i = 0; i < sizeof fds / sizeof *fds; i++) {
+        if (fds[i] >= 0)
+            close(fds[i]);
+    }
+}
+
+static void list_remove(struct okv_pending *pending, struct okv_pending_client *client)
+{
+    bool was_oldest = pending->oldest == client;
+
+    if (client->previous)
+        client->previous->next = client->next;
+    else
+        pending->oldest = client->next;
+    if (client->next)
+        client->next->previous = client->previous;
+    else
+        pending->newest = client->previous;
+    client->previous = client->next = NULL;
+    pending->count--;
+    if (was_oldest)
+        set_timer(pending);
+}
+
+static void drop_oldest(struct okv_pending *pending)
+{
+    struct okv_pending_client *client = pending->oldest;
+
+    list_remove(pending, client);
+    pending->drop(client);
+}
+
+int okv_pending_add(struct okv_pending *pending, struct okv_pending_client *client)
+{
+    int errnum = watch(pending, client->sock, client);
+
+    if (errnum)
+        return errnum;
+    if (pending->count == OKV_PENDING_MAX)
+        drop_oldest(pending);
+    client->drop_at_ns = okv_clock_ns() + OKV_PENDING_NS;
+    client->previous = pending->newest;
+    client->next = NULL;
+    if (pending->newest)
+        pending->newest->next = client;
+    else
+        pending->oldest = client;
+    pending->newest = client;
+    pending->count++;
+    if (pending->oldest == client)
+        set_timer(pending);
+    return 0;
+}
+
+void okv_pending_remove(struct okv_pending *pending, struct okv_pending_client *client)
+{
+    epoll_ctl(pending->epoll, EPOLL_CTL_DEL, client->sock, NULL);
+    list_remove(pending, client);
+}
+
+static void drop_overdue(struct okv_pending *pending)
+{
+    uint64_t now = okv_clock_ns();
+
+    while (pending->oldest && pending->oldest->drop_at_ns <= now)
+        drop_oldest(pending);
+    set_timer(pending); /* also makes its descriptor unreadable */
+}
+
+int okv_pending_wait(struct okv_pending *pending, struct okv_pending_client **client)
+{
+    struct epoll_event event;
+    int count = epoll_wait(pending->epoll, &event, 1, 0);
+
+    if (count < 0 && errno != EINTR)
+        return okv_error_from_errno(errno);
+    if (count <= 0)
+        return OKV_PENDING_NOTHING;
+    if (event.data.ptr == &pending->sock)
+        return OKV_PENDING_CONNECT;
+    if (event.data.ptr == &pending->timer) {
+        drop_overdue(pending);
+        return OKV_PENDING_OTHER;
+    }
+    *client = event.data.ptr;
+    return OKV_PENDING_BYTES;
+}
+
+/* Turns one client away when no descriptor is left for it. Otherwise its connect would keep the
+ * listener's descriptor readable for ever. */
+static void turn_away(struct okv_pending *pending)
+{
+    close(pending->spare);
+    int sock = accept4(pending->sock, NULL, NULL, SOCK_CLOEXEC);
+    if (sock >= 0)
+        close(sock);
+    pending->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+int okv_pending_accept(struct okv_pending *pending)
+{
+    int sock = accept4(pending->sock, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+    if (sock < 0 && (errno == EMFILE || errno == ENFILE))
+        turn_away(pending);
+    return sock;
+}

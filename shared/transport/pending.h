@@ -1,0 +1,56 @@
+/*
+ * Clients of a stream socket that have connected and not said hello yet.
+ *
+ * A slow one holds up nobody: they are watched together and dropped after a while, and the oldest
+ * makes room when there are too many. For transports whose handshake runs over a socket. One
+ * thread, the listener's.
+ */
+#ifndef OKV_SHARED_TRANSPORT_PENDING_H
+#define OKV_SHARED_TRANSPORT_PENDING_H
+
+#include <stdint.h>
+
+#include "shared/base/diag.h"
+
+#define OKV_PENDING_MAX 128
+#define OKV_PENDING_NS UINT64_C(3000000000) /* until a silent one is dropped */
+
+/* Part of a transport's request. */
+struct okv_pending_client {
+    int sock;
+    uint64_t drop_at_ns;
+    struct okv_pending_client *previous, *next;
+};
+
+struct okv_pending {
+    int epoll; /* readable when okv_pending_wait() has something */
+    int sock;  /* that listens */
+    int timer; /* expires when the oldest client has taken too long */
+    int spare; /* closed for a moment to turn a client away when no descriptor is left */
+    void (*drop)(struct okv_pending_client *client); /* closes its socket and frees it */
+    struct okv_pending_client *oldest, *newest;
+    unsigned count;
+};
+
+/* Takes over `sock`, which is non-blocking, also on failure. */
+int okv_pending_open(struct okv_pending *pending, int sock,
+                     void (*drop)(struct okv_pending_client *client), struct okv_diag *diag);
+/* Drops all and closes the descriptors. */
+void okv_pending_close(struct okv_pending *pending);
+
+enum okv_pending_event {
+    OKV_PENDING_NOTHING,
+    OKV_PENDING_CONNECT, /* call okv_pending_accept() */
+    OKV_PENDING_BYTES,   /* of *client */
+    OKV_PENDING_OTHER,   /* handled */
+};
+/* What has come; never blocks. A negative code when the listener failed. */
+int okv_pending_wait(struct okv_pending *pending, struct okv_pending_client **client);
+/* The next client's socket, non-blocking, or -1. */
+int okv_pending_accept(struct okv_pending *pending);
+/* Watches the client, whose socket is set. Returns 0 or an errno: it is the caller's then. */
+int okv_pending_add(struct okv_pending *pending, struct okv_pending_client *client);
+/* Its socket is the caller's from here on. */
+void okv_pending_remove(struct okv_pending *pending, struct okv_pending_client *client);
+
+#endif
