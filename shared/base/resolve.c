@@ -1,9 +1,11 @@
 #include "shared/base/resolve.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <resolv.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "shared/base/error.h"
@@ -41,4 +43,50 @@ int okv_resolve(const char *host, const char *port, int flags, struct addrinfo *
     return okv_diag_set(diag, OKV_EADDRESS,
                         "the host %s cannot be resolved (%s): check the name or give an address",
                         host, gai == EAI_SYSTEM ? strerror(errno) : gai_strerror(gai));
+}
+
+void okv_host_text(const struct sockaddr *address, char *out, size_t size)
+{
+    const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)address;
+    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)address;
+
+    if (address->sa_family == AF_INET)
+        inet_ntop(AF_INET, &in->sin_addr, out, (socklen_t)size);
+    else if (address->sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr))
+        inet_ntop(AF_INET, &in6->sin6_addr.s6_addr[12], out, (socklen_t)size);
+    else if (address->sa_family == AF_INET6)
+        inet_ntop(AF_INET6, &in6->sin6_addr, out, (socklen_t)size);
+    else
+        snprintf(out, size, "?");
+}
+
+void okv_address_text(const struct sockaddr *address, char *out, size_t size)
+{
+    /* The port has the same offset in both families. */
+    unsigned port = ntohs(((const struct sockaddr_in *)(const void *)address)->sin_port);
+    char host[INET6_ADDRSTRLEN];
+
+    okv_host_text(address, host, sizeof host);
+    if (host[0] == '?')
+        snprintf(out, size, "?");
+    else
+        snprintf(out, size, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port);
+}
+
+int okv_bind_failed(int errnum, const char *host, const char *port, struct okv_diag *diag)
+{
+    switch (errnum) {
+    case EADDRINUSE:
+        return okv_diag_set(diag, OKV_EAGAIN,
+                            "port %s of %s is in use: another server listens there, or choose "
+                            "another port",
+                            port, host);
+    case EADDRNOTAVAIL:
+        return okv_diag_set(diag, OKV_EADDRESS,
+                            "no network device of this machine has the address %s: see 'ip addr'",
+                            host);
+    default:
+        return okv_diag_set(diag, okv_error_from_errno(errnum), "cannot listen on %s port %s: %s",
+                            host, port, strerror(errnum));
+    }
 }

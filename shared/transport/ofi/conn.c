@@ -139,9 +139,8 @@ static bool is_place_of_peer(const struct ofi_conn *conn, const struct ofi_place
     if (name.ss_family != (format == FI_SOCKADDR_IN ? AF_INET : AF_INET6) ||
         getpeername(conn->control, (struct sockaddr *)&peer, &length))
         return false;
-    okv_ofi_address_text((struct sockaddr *)&name, place->name_length, NULL, 0, theirs,
-                         sizeof theirs);
-    okv_ofi_address_text((struct sockaddr *)&peer, length, NULL, 0, ours, sizeof ours);
+    okv_host_text((struct sockaddr *)&name, theirs, sizeof theirs);
+    okv_host_text((struct sockaddr *)&peer, ours, sizeof ours);
     return strcmp(ours, theirs) == 0;
 }
 

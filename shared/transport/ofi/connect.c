@@ -210,7 +210,7 @@ static int make_conn(struct ofi_connecting *c, const char *provider)
 
     if (getsockname(c->sock, (struct sockaddr *)&local, &length))
         return diagnose_socket(c, errno);
-    okv_ofi_address_text((struct sockaddr *)&local, length, NULL, 0, host, sizeof host);
+    okv_host_text((struct sockaddr *)&local, host, sizeof host);
     int rc = okv_ofi_fabric_open(provider, host, false, &c->fabric, &c->diag);
     if (rc)
         return rc;

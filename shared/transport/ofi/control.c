@@ -1,12 +1,9 @@
 /* The TCP connection beside the fabric: frames before the connection stands, then its end. The
  * kernel tells of a peer that died, and finds a host that does not answer. libfabric does
  * neither. */
-#include <arpa/inet.h>
 #include <errno.h>
-#include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -101,22 +98,4 @@ int okv_ofi_control_check(int sock)
     if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)
         return 0;
     return errno == ETIMEDOUT ? OKV_ETIMEDOUT : OKV_EDISCONNECTED;
-}
-
-void okv_ofi_address_text(const struct sockaddr *address, socklen_t length, char *both,
-                          size_t both_size, char *host, size_t host_size)
-{
-    char name[INET6_ADDRSTRLEN + IF_NAMESIZE] = "?", port[8] = "?";
-    bool is_ipv6 = address->sa_family == AF_INET6;
-
-    getnameinfo(address, length, name, sizeof name, port, sizeof port,
-                NI_NUMERICHOST | NI_NUMERICSERV);
-    if (is_ipv6 && strncmp(name, "::ffff:", 7) == 0 && strchr(name, '.')) {
-        memmove(name, name + 7, strlen(name + 7) + 1);
-        is_ipv6 = false;
-    }
-    if (both)
-        snprintf(both, both_size, is_ipv6 ? "[%s]:%s" : "%s:%s", name, port);
-    if (host)
-        snprintf(host, host_size, "%s", name);
 }

@@ -35,24 +35,6 @@ static void drop_unheard(struct okv_pending_client *client)
 
 /* ---- opening ---- */
 
-static int diagnose_bind(int errnum, const struct okv_uri *uri, struct okv_diag *diag)
-{
-    switch (errnum) {
-    case EADDRINUSE:
-        return okv_diag_set(diag, OKV_EAGAIN,
-                            "port %s of %s is in use: another server listens there, or choose "
-                            "another port",
-                            uri->port, uri->host);
-    case EADDRNOTAVAIL:
-        return okv_diag_set(diag, OKV_EADDRESS,
-                            "no network device of this machine has the address %s: see 'ip addr'",
-                            uri->host);
-    default:
-        return okv_diag_set(diag, okv_error_from_errno(errnum), "cannot listen on %s port %s: %s",
-                            uri->host, uri->port, strerror(errnum));
-    }
-}
-
 static int open_socket(const struct okv_uri *uri, const struct addrinfo *address, int *out,
                        struct okv_diag *diag)
 {
@@ -60,12 +42,12 @@ static int open_socket(const struct okv_uri *uri, const struct addrinfo *address
     int sock = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
     if (sock < 0)
-        return diagnose_bind(errno, uri, diag);
+        return okv_bind_failed(errno, uri->host, uri->port, diag);
     setsockopt(sock, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one); /* after a restart */
     if (bind(sock, address->ai_addr, address->ai_addrlen) || listen(sock, OKV_PENDING_MAX)) {
         int errnum = errno;
         close(sock);
-        return diagnose_bind(errnum, uri, diag);
+        return okv_bind_failed(errnum, uri->host, uri->port, diag);
     }
     *out = sock;
     return 0;
@@ -128,7 +110,7 @@ int okv_ofi_listen(const struct okv_uri *uri, const struct okv_region *region,
     if (rc)
         goto free_listener;
     l->base.fd = l->pending.epoll;
-    okv_ofi_address_text(found->ai_addr, found->ai_addrlen, NULL, 0, host, sizeof host);
+    okv_host_text(found->ai_addr, host, sizeof host);
     rc = open_region(l, uri, host, diag);
     if (rc)
         goto close_pending;
@@ -194,9 +176,8 @@ static void accept_client(struct ofi_listener *l)
         request_free(request);
         return;
     }
-    okv_ofi_address_text((struct sockaddr *)&peer, length, request->base.peer,
-                         sizeof request->base.peer, request->base.address,
-                         sizeof request->base.address);
+    okv_address_text((struct sockaddr *)&peer, request->base.peer, sizeof request->base.peer);
+    okv_host_text((struct sockaddr *)&peer, request->base.address, sizeof request->base.address);
     if (okv_pending_add(&l->pending, &request->client))
         request_free(request);
 }

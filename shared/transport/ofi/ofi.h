@@ -291,9 +291,6 @@ int okv_ofi_control_receive(int sock, struct ofi_frame *frame, size_t *got);
 bool okv_ofi_control_is_alive(int sock);
 /* 0 while the connection stands, else why it ended. */
 int okv_ofi_control_check(int sock);
-/* "10.9.9.1:7471" and "10.9.9.1" of an address; either may be NULL. */
-void okv_ofi_address_text(const struct sockaddr *address, socklen_t length, char *both,
-                          size_t both_size, char *host, size_t host_size);
 
 /* ---- endpoint.c ---- */
 

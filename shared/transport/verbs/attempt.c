@@ -218,7 +218,7 @@ struct okv_conn *okv_verbs_attempt_finish(struct verbs_connecting *c)
     a->id->context = conn;
     conn->id = a->id;
     conn->base.max_reads = a->reads_posted;
-    okv_verbs_address_text(rdma_get_peer_addr(a->id), conn->base.peer, sizeof conn->base.peer);
+    okv_address_text(rdma_get_peer_addr(a->id), conn->base.peer, sizeof conn->base.peer);
     okv_verbs_conn_admit(conn);
     a->id = NULL;
     a->conn = NULL;

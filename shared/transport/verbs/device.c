@@ -200,31 +200,3 @@ bool okv_verbs_is_loopback(const struct sockaddr *address)
     const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)address;
     return address->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr);
 }
-
-void okv_verbs_host_text(const struct sockaddr *address, char *out, size_t size)
-{
-    const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)address;
-    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)address;
-
-    if (address->sa_family == AF_INET)
-        inet_ntop(AF_INET, &in->sin_addr, out, (socklen_t)size);
-    else if (address->sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr))
-        inet_ntop(AF_INET, &in6->sin6_addr.s6_addr[12], out, (socklen_t)size);
-    else if (address->sa_family == AF_INET6)
-        inet_ntop(AF_INET6, &in6->sin6_addr, out, (socklen_t)size);
-    else
-        snprintf(out, size, "?");
-}
-
-void okv_verbs_address_text(const struct sockaddr *address, char *out, size_t size)
-{
-    /* The port has the same offset in both families. */
-    unsigned port = ntohs(((const struct sockaddr_in *)(const void *)address)->sin_port);
-    char host[INET6_ADDRSTRLEN];
-
-    okv_verbs_host_text(address, host, sizeof host);
-    if (host[0] == '?')
-        snprintf(out, size, "?");
-    else
-        snprintf(out, size, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port);
-}

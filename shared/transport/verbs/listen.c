@@ -15,26 +15,14 @@
 static int diagnose_bind(int errnum, const struct okv_uri *uri, struct okv_diag *diag)
 {
     char names[96];
-    switch (errnum) {
-    case EADDRINUSE:
-        return okv_diag_set(diag, OKV_EAGAIN,
-                            "port %s of %s is in use: another server listens there, or choose "
-                            "another port",
-                            uri->port, uri->host);
-    case EADDRNOTAVAIL:
-        return okv_diag_set(diag, OKV_EADDRESS,
-                            "no network device of this machine has the address %s: see 'ip addr'",
-                            uri->host);
-    case ENODEV:
-        okv_verbs_device_names(names, sizeof names);
-        return okv_diag_set(diag, OKV_EADDRESS,
-                            "the address %s belongs to no RDMA device (there are: %s): listen on "
-                            "an address of a network device that 'rdma link' names",
-                            uri->host, names);
-    default:
-        return okv_diag_set(diag, okv_error_from_errno(errnum), "cannot listen on %s port %s: %s",
-                            uri->host, uri->port, strerror(errnum));
-    }
+
+    if (errnum != ENODEV)
+        return okv_bind_failed(errnum, uri->host, uri->port, diag);
+    okv_verbs_device_names(names, sizeof names);
+    return okv_diag_set(diag, OKV_EADDRESS,
+                        "the address %s belongs to no RDMA device (there are: %s): listen on an "
+                        "address of a network device that 'rdma link' names",
+                        uri->host, names);
 }
 
 static int bind_any(struct verbs_listener *l, const struct okv_uri *uri, struct okv_diag *diag)
@@ -116,7 +104,7 @@ static void query_port(struct verbs_listener *l)
     okv_verbs_describe(l->verbs, port, known ? &gid : NULL,
                        answers ? attr.active_mtu : IBV_MTU_1024, l->base.how, sizeof l->base.how);
 
-    okv_verbs_address_text(rdma_get_local_addr(l->id), address, sizeof address);
+    okv_address_text(rdma_get_local_addr(l->id), address, sizeof address);
     unsigned number = ntohs(rdma_get_src_port(l->id));
     if (any && known) /* the device's GID holds an address that clients can use */
         snprintf(address, sizeof address, "%u.%u.%u.%u:%u", gid.gid.raw[12], gid.gid.raw[13],
@@ -233,10 +221,9 @@ static struct verbs_request *make_request(struct verbs_listener *l,
     request->base.listener = &l->base;
     request->base.hello = request->hello;
     request->base.hello_length = length < OKV_HELLO_MAX ? OKV_HELLO_MAX : length;
-    okv_verbs_address_text(rdma_get_peer_addr(event->id), request->base.peer,
-                           sizeof request->base.peer);
-    okv_verbs_host_text(rdma_get_peer_addr(event->id), request->base.address,
-                        sizeof request->base.address);
+    okv_address_text(rdma_get_peer_addr(event->id), request->base.peer, sizeof request->base.peer);
+    okv_host_text(rdma_get_peer_addr(event->id), request->base.address,
+                  sizeof request->base.address);
     return request;
 }
 

@@ -283,10 +283,6 @@ void okv_verbs_describe(struct ibv_context *verbs, uint8_t port, const struct ib
 bool okv_verbs_find_gid(struct ibv_context *verbs, uint8_t port, const union ibv_gid *gid,
                         struct ibv_gid_entry *out);
 bool okv_verbs_is_loopback(const struct sockaddr *address);
-/* "10.9.9.1", "fd00::1"; an IPv4-mapped IPv6 address is written as IPv4. */
-void okv_verbs_host_text(const struct sockaddr *address, char *out, size_t size);
-/* "10.9.9.1:7471", "[fd00::1]:7471" */
-void okv_verbs_address_text(const struct sockaddr *address, char *out, size_t size);
 
 /* ---- mr.c ---- */
 
