@@ -271,7 +271,9 @@ struct okv_transport_ops {
     int (*advertise)(struct okv_conn *conn, const void *base, size_t length,
                      struct okv_advert **out);
     /* Ends an advertised buffer; accepts NULL. Call it before conn_destroy; the connection may have
-     * ended. A later rendezvous read fails or gets the advertised bytes, never others. */
+     * ended. A later rendezvous read fails or gets the advertised bytes, never others. Only a
+     * message that the server sent after its rendezvous read says that nothing of the read is still
+     * under way; a READ that finds the buffer withdrawn may end the connection. */
     void (*withdraw)(struct okv_advert *advert);
     /* Server: starts a rendezvous read. Its target in the region belongs to the transport until its
      * event. Address, key and length may come from the client unchecked. OKV_EINVAL for a target

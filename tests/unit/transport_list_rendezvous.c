@@ -73,7 +73,10 @@ static void rendezvous_and_wait(struct client *client, unsigned count, unsigned 
     assert_true(client_reaches(client, &client->fixture->rendezvous_ended, before + accepted));
 }
 
-static void assert_rendezvous_succeeded(const struct client *client, unsigned i)
+/* Echoes a message, too: it follows the READs on the connection. The fixture's memory tells of
+ * their end sooner, when a repeated READ may still be under way to the client, which a withdrawn
+ * buffer would turn into the end of the connection. */
+static void assert_rendezvous_succeeded(struct client *client, unsigned i)
 {
     const struct fixture_rendezvous *rendezvous = &client->fixture->rendezvous_reads[i];
 
@@ -82,6 +85,7 @@ static void assert_rendezvous_succeeded(const struct client *client, unsigned i)
     if (rendezvous->status)
         fail_msg("the rendezvous read ended with %d: '%s'", rendezvous->status,
                  rendezvous->failure);
+    client_echo(client, i, 10, 1);
 }
 
 /* The region has these bytes at `offset` and its pattern beside them. Restores the pattern. */
