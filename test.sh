@@ -19,7 +19,7 @@ on two cores when the packages are there:
 
   --full    also, in 40 minutes:
             - all programs in release and under ThreadSanitizer, and those that take long
-            - a build with clang
+            - a build with clang, and the one that users install, optimised as a whole
             - fuzz: clang with libFuzzer, a fixed number of random inputs for each target
             - all tests of the guest, with the battery and each call of okv made to fail there
             - a random seed for all of it, which is printed: OKV_TEST_SEED=N repeats its choices
@@ -94,6 +94,9 @@ full() {
     run_tests asan -j 2 -L 'unit|local'
     run_tests tsan -j 2 -L 'unit|local'
     run_tests release -j 2
+    build install
+    step "testing: install"
+    tests/install_test.sh build/install
 }
 
 # What was installed here has to be there: nothing may be left out for want of it.

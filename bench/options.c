@@ -469,7 +469,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
 static void print_version(FILE *out, struct argp_state *state)
 {
     (void)state;
-    fprintf(out, "kv-bench %s\n", okv_version());
+    fprintf(out, "kv-bench %s\ntransports: %s\n", okv_version(), okv_transports());
 }
 
 void options_parse(struct options *options, int argc, char **argv)

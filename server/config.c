@@ -14,6 +14,7 @@
 #include "shared/discovery/discovery.h"
 #include "shared/format/bucket.h"
 #include "shared/format/wire.h"
+#include "shared/transport/transport.h"
 
 #define MEMORY_MIN (UINT64_C(1) << 20)
 #define MEMORY_MAX (UINT64_C(1) << 47)
@@ -332,7 +333,7 @@ static void default_listen(struct okv_config *config)
 static void print_version(FILE *stream, struct argp_state *state)
 {
     (void)state;
-    fprintf(stream, "okv-server %s\n", OKV_VERSION);
+    fprintf(stream, "okv-server %s\ntransports: %s\n", OKV_VERSION, okv_transport_names());
 }
 
 void okv_config_parse(int argc, char **argv, struct okv_config *config)

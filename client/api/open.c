@@ -47,6 +47,11 @@ const char *okv_version(void)
     return OKV_VERSION;
 }
 
+const char *okv_transports(void)
+{
+    return okv_transport_names();
+}
+
 /* Writes which option is wrong. */
 static int option_wrong(struct okv_diag *why, const char *name, uint32_t value, const char *right)
 {

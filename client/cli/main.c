@@ -112,7 +112,7 @@ static const struct command *find_command(const char *name)
 static void print_version(FILE *out, struct argp_state *state)
 {
     (void)state;
-    fprintf(out, "okv %s\n", okv_version());
+    fprintf(out, "okv %s\ntransports: %s\n", okv_version(), okv_transports());
 }
 
 int main(int argc, char **argv)

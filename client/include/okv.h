@@ -61,11 +61,7 @@
 extern "C" {
 #endif
 
-#if defined(__GNUC__)
 #define OKV_API __attribute__((visibility("default")))
-#else
-#define OKV_API
-#endif
 
 /* ---- result codes ------------------------------------------------------- */
 
@@ -108,6 +104,9 @@ OKV_API const char *okv_strerror(int code);
 OKV_API const char *okv_errname(int code);
 /* Version of the library, "0.2.0"; static. Any thread. */
 OKV_API const char *okv_version(void);
+/* The schemes of URIs that it can open here, "rdma, ofi, local"; static. Loads libfabric, which
+ * some have, as okv_open() does for ofi://. Any thread. */
+OKV_API const char *okv_transports(void);
 
 /* ---- opening and closing ------------------------------------------------ */
 

@@ -12,3 +12,8 @@ const struct okv_transport_ops *okv_transport_for(enum okv_scheme scheme)
     }
     return NULL;
 }
+
+const char *okv_transport_names(void)
+{
+    return okv_ofi_module_is_there() ? "rdma, ofi, local" : "rdma, local";
+}

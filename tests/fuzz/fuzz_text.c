@@ -7,21 +7,30 @@
 
 #define TEXT_MAX 1024
 
+/* Appends "?key=value" or "&key=value" unless the value is "". */
+static void write_option(char *out, size_t size, const char *key, const char *value)
+{
+    size_t length = strlen(out);
+
+    if (value[0])
+        snprintf(out + length, size - length, "%c%s=%s", strchr(out, '?') ? '&' : '?', key, value);
+}
+
 /* The URI that stands for what was understood. */
 static void write_uri(const struct okv_uri *uri, char *out, size_t size)
 {
+    const char *scheme = uri->scheme == OKV_SCHEME_OFI ? "ofi" : "rdma";
     bool is_ipv6 = strchr(uri->host, ':') != NULL;
 
     if (uri->scheme == OKV_SCHEME_LOCAL)
         snprintf(out, size, "local://%s", uri->path);
     else if (uri->name[0])
-        snprintf(out, size, "rdma://discover/%s%s%s%s%s%s", uri->name,
-                 uri->source[0] || uri->group[0] ? "?" : "", uri->source[0] ? "source=" : "",
-                 uri->source, uri->group[0] ? uri->source[0] ? "&group=" : "group=" : "",
-                 uri->group);
+        snprintf(out, size, "rdma://discover/%s", uri->name);
     else
-        snprintf(out, size, "rdma://%s%s%s:%s%s%s", is_ipv6 ? "[" : "", uri->host,
-                 is_ipv6 ? "]" : "", uri->port, uri->source[0] ? "?source=" : "", uri->source);
+        snprintf(out, size, is_ipv6 ? "%s://[%s]:%s" : "%s://%s:%s", scheme, uri->host, uri->port);
+    write_option(out, size, "source", uri->source);
+    write_option(out, size, "provider", uri->provider);
+    write_option(out, size, "group", uri->group);
 }
 
 static void fuzz_uri(struct fuzz_input *input)
@@ -38,6 +47,7 @@ static void fuzz_uri(struct fuzz_input *input)
         FUZZ_CHECK(memchr(uri.host, '\0', sizeof uri.host));
         FUZZ_CHECK(memchr(uri.port, '\0', sizeof uri.port));
         FUZZ_CHECK(memchr(uri.source, '\0', sizeof uri.source));
+        FUZZ_CHECK(memchr(uri.provider, '\0', sizeof uri.provider));
         FUZZ_CHECK(memchr(uri.path, '\0', sizeof uri.path));
         FUZZ_CHECK(memchr(uri.name, '\0', sizeof uri.name));
         FUZZ_CHECK(memchr(uri.group, '\0', sizeof uri.group));

@@ -134,29 +134,48 @@ static int diagnose_absence(const char *name, const char *host, bool is_known,
                         name[0] ? " " : "", name, host);
 }
 
+/* Opens out->info, which it frees on failure. */
+static int open_found(struct ofi_fabric *out, bool is_server, struct okv_diag *diag)
+{
+    int rc = open_domain(out, diag);
+
+    if (rc) {
+        fi_freeinfo(out->info);
+        out->info = NULL;
+        return rc;
+    }
+    rc = is_server ? okv_ofi_protection_check(out, diag) : 0;
+    if (rc)
+        okv_ofi_fabric_close(out);
+    return rc;
+}
+
 int okv_ofi_fabric_open(const char *provider, const char *host, bool is_server,
                         struct ofi_fabric *out, struct okv_diag *diag)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
+    const char *refused = NULL; /* the best one that is there */
     bool is_known = false;
+    int first = 0; /* why */
 
     pthread_once(&once, prepare_environment);
     for (unsigned i = 0; i < RANKS; i++) {
         if (!is_named(&ranking[i], provider))
             continue;
         is_known = true;
-        *out = (struct ofi_fabric){.is_one_sided = ranking[i].is_one_sided};
+        *out = (struct ofi_fabric){.is_one_sided = ranking[i].is_one_sided, .refused = refused};
         out->info = find(ranking[i].full, host, is_server);
         if (!out->info)
             continue;
-        int rc = open_domain(out, diag);
-        if (rc) {
-            fi_freeinfo(out->info);
-            out->info = NULL;
+        int rc = open_found(out, is_server, refused ? NULL : diag);
+        if (rc == 0)
+            return 0;
+        if (!refused) {
+            refused = ranking[i].full;
+            first = rc;
         }
-        return rc;
     }
-    return diagnose_absence(provider, host, is_known, diag);
+    return refused ? first : diagnose_absence(provider, host, is_known, diag);
 }
 
 void okv_ofi_fabric_close(struct ofi_fabric *fabric)

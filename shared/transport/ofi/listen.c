@@ -60,11 +60,9 @@ static int open_region(struct ofi_listener *l, const struct okv_uri *uri, const 
 
     if (rc)
         return rc;
-    rc = okv_ofi_protection_check(&l->fabric, diag);
     /* FI_READ: rendezvous reads of ours arrive in it. */
-    if (rc == 0)
-        rc = okv_ofi_region_open(&l->fabric, l->memory.base, l->memory.length,
-                                 FI_READ | FI_REMOTE_READ, &l->region, diag);
+    rc = okv_ofi_region_open(&l->fabric, l->memory.base, l->memory.length, FI_READ | FI_REMOTE_READ,
+                             &l->region, diag);
     if (rc)
         okv_ofi_fabric_close(&l->fabric);
     return rc;
@@ -76,10 +74,11 @@ static void describe(struct ofi_listener *l, const struct okv_uri *uri)
 
     snprintf(l->base.where, sizeof l->base.where, is_ipv6 ? "ofi://[%.128s]:%s" : "ofi://%.128s:%s",
              uri->host, uri->port);
-    snprintf(l->base.how, sizeof l->base.how, "libfabric provider %s, %s",
+    snprintf(l->base.how, sizeof l->base.how, "libfabric provider %s, READs served by %s%s%s%s",
              okv_ofi_fabric_name(&l->fabric),
-             l->fabric.is_one_sided ? "READs served by the device"
-                                    : "READs served by this process");
+             l->fabric.is_one_sided ? "the device" : "this process",
+             l->fabric.refused ? " (not by " : "", l->fabric.refused ? l->fabric.refused : "",
+             l->fabric.refused ? ", which cannot be used: name it to hear why)" : "");
 }
 
 int okv_ofi_listen(const struct okv_uri *uri, const struct okv_region *region,

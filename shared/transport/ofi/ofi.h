@@ -57,7 +57,8 @@ struct ofi_fabric {
     struct fi_info *info;
     struct fid_fabric *fabric;
     struct fid_domain *domain;
-    bool is_one_sided; /* the device serves READs without the process */
+    bool is_one_sided;   /* the device serves READs without the process */
+    const char *refused; /* a better provider that is there and cannot be used; NULL: none */
 };
 
 /* Memory that the fabric may access. */
@@ -254,7 +255,8 @@ static inline void ofi_conn_posted(struct ofi_conn *conn)
 /* ---- fabric.c ---- */
 
 /* Opens a provider on the local address `host`, which is numeric: the one of this name, or with ""
- * the first of a ranking. Only a server's is safe for several threads. */
+ * the first of a ranking that opens. A server's has passed okv_ofi_protection_check(), and is safe
+ * for several threads. On failure the sentence is about the best provider that is there. */
 int okv_ofi_fabric_open(const char *provider, const char *host, bool is_server,
                         struct ofi_fabric *out, struct okv_diag *diag);
 void okv_ofi_fabric_close(struct ofi_fabric *fabric);

@@ -39,7 +39,7 @@ static void end_close(struct end *end)
 static int end_open(const struct ofi_fabric *fabric, struct fi_info *info, struct end *end)
 {
     struct fi_av_attr av = {.type = fabric->info->domain_attr->av_type, .count = 2};
-    struct fi_cq_attr cq = {.size = 16, .format = FI_CQ_FORMAT_CONTEXT};
+    struct fi_cq_attr cq = {.size = 16, .format = FI_CQ_FORMAT_CONTEXT, .wait_obj = FI_WAIT_FD};
     int rc = fi_av_open(fabric->domain, &av, &end->av, NULL);
 
     if (rc == 0)
@@ -142,7 +142,8 @@ static int attack_open(const struct ofi_fabric *fabric, struct attack *attack, u
         rc = -FI_EADDRNOTAVAIL;
     if (rc)
         return okv_diag_set(diag, okv_ofi_error(rc),
-                            "the libfabric provider %s cannot be checked: %s",
+                            "the libfabric provider %s cannot be used: no endpoint that can be "
+                            "waited for opens on it: %s",
                             okv_ofi_fabric_name(fabric), fi_strerror(-rc));
     attack->own = pages + PAGE;
     rc = okv_ofi_region_open(fabric, pages, PAGE, FI_READ | FI_REMOTE_READ, &attack->target_region,
