@@ -43,9 +43,16 @@ static int connect_absent(const struct okv_uri *uri, const struct okv_connect_pa
     return explain(diag);
 }
 
+static void cancel_absent(struct okv_connecting *connecting)
+{
+    (void)connecting;
+}
+
 /* What a URI meets when there is no module. */
-static const struct okv_transport_ops absent = {
-    .name = "ofi", .listen = listen_absent, .connect_start = connect_absent};
+static const struct okv_transport_ops absent = {.name = "ofi",
+                                                .listen = listen_absent,
+                                                .connect_start = connect_absent,
+                                                .connect_cancel = cancel_absent};
 
 static void load(void)
 {

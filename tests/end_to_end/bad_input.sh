@@ -359,6 +359,64 @@ unresolvable_hosts() {
     check "an unresolvable host (bench)" 3 "$host|RDMA" 'check|give' "$bench" -s "rdma://$host" --records 10
 }
 
+# answerer ADDRESS BYTES: a server there that answers the first client so (printf's escapes), and nothing more. Its
+# process is the last of `servers`.
+answerer() {
+    printf '%b' "$2" >"$scratch/answer"
+    : >"$scratch/ready"
+    setpriv --pdeathsig KILL python3 - "$1" "$scratch/answer" >"$scratch/ready" <<'PYTHON' &
+import socket, sys, time
+server = socket.create_server((sys.argv[1], 7471))
+print("ready", flush=True)
+client = server.accept()[0]
+client.sendall(open(sys.argv[2], "rb").read())
+time.sleep(1000)
+PYTHON
+    servers+=($!)
+    until grep -q ready "$scratch/ready"; do sleep 0.1; done
+}
+
+# Of libfabric, natively over TCP.
+fabrics() {
+    local net=127.$((1 + RANDOM % 254)).$((RANDOM % 256))
+    local zeros='\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
+    check "a provider that is none (server)" 3 'no libfabric provider nosuch' 'without \?provider=' \
+        "$server" --listen "ofi://$net.1?provider=nosuch" --memory 16M
+    check "a provider that reads nothing (server)" 3 'no libfabric provider udp' 'it has .*net' \
+        "$server" --listen "ofi://$net.1?provider=udp" --memory 16M
+    check "a provider that protects nothing (server)" 3 'protects no memory' 'local://' \
+        "$server" --listen "ofi://$net.1?provider=shm" --memory 16M
+    check "a provider that the host lacks (server)" 3 'no provider efa' 'fi_info' \
+        "$server" --listen "ofi://$net.1?provider=efa" --memory 16M
+    check "an address that is not here (server)" 3 '192\.0\.2\.1' 'ip addr' \
+        "$server" --listen ofi://192.0.2.1 --memory 16M
+    check "every address (server)" 3 'one address' 'ofi://10' "$server" --listen 'ofi://*' --memory 16M
+    check "a source that is not here (okv)" 3 '192\.0\.2\.1' 'ip addr' "$okv" -s "ofi://$net.1?source=192.0.2.1" ping
+    check "no server listens (ofi)" 3 'no server listens' 'okv-server' "$okv" -s "ofi://$net.1" ping
+    answerer "$net.2" "KOFI\\x63\\x01\\x20\\0$zeros"
+    check "another version (ofi)" 3 'another version' 'update' "$okv" -s "ofi://$net.2" ping
+    answerer "$net.3" "HTTP/1.1 400 Bad Request\\r\\n"
+    check "another service (ofi)" 3 'no okv-server with an ofi listener' "$net\.3 port 7471" "$okv" -s "ofi://$net.3" ping
+    answerer "$net.4" ''
+    check "a server that says nothing (ofi)" 3 'did not answer' 'busy or stopped' "$okv" -s "ofi://$net.4" -t 1000 ping
+    answerer "$net.5" "KOFI\\x01\\x01\\x20\\0efa$zeros"
+    check "the server's provider is not here (okv)" 3 'no provider efa' 'fi_info' "$okv" -s "ofi://$net.5" ping
+    check "a port in use (ofi)" 3 'in use' 'another port' "$server" --listen "ofi://$net.5" --memory 16M
+    start_server "ofi://$net.6?provider=net"
+    check "another provider than the server's" 3 'uses .* net, .* names tcp' 'leave' \
+        "$okv" -s "ofi://$net.6?provider=tcp" ping
+}
+
+# An okv without libokv-ofi.so, as -DOKV_OFI=OFF builds it.
+without_libfabric() {
+    cmake --install "$build" --prefix "$scratch/installed" >/dev/null
+    find "$scratch/installed" -name 'libokv-ofi.so*' -delete
+    check "no libfabric (server)" 3 'ofi:// needs libokv-ofi' 'install libfabric' \
+        env -u LD_LIBRARY_PATH "$scratch/installed/bin/okv-server" --listen ofi://127.0.0.1 --memory 16M
+    check "no libfabric (okv)" 3 'ofi:// needs libokv-ofi' 'install libfabric' \
+        env -u LD_LIBRARY_PATH "$scratch/installed/bin/okv" -s ofi://127.0.0.1 ping
+}
+
 command_lines
 nobody_listens
 huge_pages
@@ -368,6 +426,8 @@ if [ -n "${OKV_GUEST:-}" ]; then
 else
     command_arguments # the same everywhere, and the guest is slow
     no_device
+    without_libfabric
+    [ ! -e "$build"/shared/libokv-ofi.so.0.2 ] || fabrics
     start_server "$socket" --max-value 64K
     check "a socket in use" 3 'already listens' 'stop|choose' "$server" --listen "$socket" --memory 16M
     keys_and_values
