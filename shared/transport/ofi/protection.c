@@ -36,7 +36,7 @@ static void end_close(struct end *end)
         fi_close(&end->av->fid);
 }
 
-static int end_open(const struct ofi_fabric *fabric, struct fi_info *info, struct end *end)
+static int end_open(const struct ofi_fabric *fabric, struct end *end)
 {
     struct fi_av_attr av = {.type = fabric->info->domain_attr->av_type, .count = 2};
     struct fi_cq_attr cq = {.size = 16, .format = FI_CQ_FORMAT_CONTEXT, .wait_obj = FI_WAIT_FD};
@@ -45,7 +45,7 @@ static int end_open(const struct ofi_fabric *fabric, struct fi_info *info, struc
     if (rc == 0)
         rc = fi_cq_open(fabric->domain, &cq, &end->cq, NULL);
     if (rc == 0)
-        rc = fi_endpoint(fabric->domain, info, &end->ep, NULL);
+        rc = fi_endpoint(fabric->domain, fabric->info, &end->ep, NULL);
     if (rc == 0)
         rc = fi_ep_bind(end->ep, &end->av->fid, 0);
     if (rc == 0)
@@ -57,6 +57,7 @@ static int end_open(const struct ofi_fabric *fabric, struct fi_info *info, struc
 
 /* What the attacker knows and has. */
 struct attack {
+    struct ofi_fabric fabric; /* one that lets it write; `fabric.fabric` is the target's */
     struct end attacker, target;
     fi_addr_t victim;
     uint8_t *own; /* the attacker's page */
@@ -120,23 +121,30 @@ static bool attack_run(struct attack *attack, struct fi_context2 contexts[2])
     return rc == 0 ? await(attack, 2) : rc != -FI_EAGAIN;
 }
 
+/* okv never writes, and its domain has no right to. A peer's that does is not held back by its own
+ * provider. */
+static int attacker_open(const struct ofi_fabric *fabric, struct attack *attack)
+{
+    struct fi_info *info = fi_dupinfo(fabric->info);
+
+    if (!info)
+        return -FI_ENOMEM;
+    info->caps |= FI_WRITE;
+    info->tx_attr->caps |= FI_WRITE;
+    attack->fabric = (struct ofi_fabric){.info = info, .fabric = fabric->fabric};
+    int rc = fi_domain(fabric->fabric, info, &attack->fabric.domain, NULL);
+    return rc ? rc : end_open(&attack->fabric, &attack->attacker);
+}
+
 static int attack_open(const struct ofi_fabric *fabric, struct attack *attack, uint8_t *pages,
                        struct okv_diag *diag)
 {
     uint8_t name[OFI_NAME_MAX];
     size_t length = sizeof name;
-    /* okv never writes. A peer that does is not held back by its own provider. */
-    struct fi_info *writing = fi_dupinfo(fabric->info);
-
-    if (!writing)
-        return okv_diag_set(diag, OKV_ENOMEM, "no memory to check a libfabric provider");
-    writing->caps |= FI_WRITE;
-    writing->tx_attr->caps |= FI_WRITE;
-    int rc = end_open(fabric, fabric->info, &attack->target);
+    int rc = end_open(fabric, &attack->target);
 
     if (rc == 0)
-        rc = end_open(fabric, writing, &attack->attacker);
-    fi_freeinfo(writing);
+        rc = attacker_open(fabric, attack);
     if (rc == 0)
         rc = fi_getname(&attack->target.ep->fid, name, &length);
     if (rc == 0 && fi_av_insert(attack->attacker.av, name, 1, &attack->victim, 0, NULL) != 1)
@@ -150,9 +158,20 @@ static int attack_open(const struct ofi_fabric *fabric, struct attack *attack, u
     rc = okv_ofi_region_open(fabric, pages, PAGE, FI_READ | FI_REMOTE_READ, &attack->target_region,
                              diag);
     if (rc == 0)
-        rc = okv_ofi_region_open(fabric, attack->own, PAGE, FI_READ | FI_WRITE, &attack->own_region,
-                                 diag);
+        rc = okv_ofi_region_open(&attack->fabric, attack->own, PAGE, FI_READ | FI_WRITE,
+                                 &attack->own_region, diag);
     return rc;
+}
+
+static void attack_close(struct attack *attack)
+{
+    end_close(&attack->attacker);
+    end_close(&attack->target);
+    okv_ofi_region_close(&attack->own_region);
+    okv_ofi_region_close(&attack->target_region);
+    if (attack->fabric.domain)
+        fi_close(&attack->fabric.domain->fid);
+    fi_freeinfo(attack->fabric.info);
 }
 
 static bool is_untouched(const uint8_t *page)
@@ -182,10 +201,7 @@ int okv_ofi_protection_check(const struct ofi_fabric *fabric, struct okv_diag *d
             "whether the libfabric provider %s protects memory cannot be told: a write "
             "of this server to itself did not end; choose another with ?provider=",
             okv_ofi_fabric_name(fabric));
-    end_close(&attack.attacker);
-    end_close(&attack.target);
-    okv_ofi_region_close(&attack.own_region);
-    okv_ofi_region_close(&attack.target_region);
+    attack_close(&attack);
     if (rc == 0 && !is_untouched(pages))
         rc = okv_diag_set(diag, OKV_EUNSUPPORTED,
                           "the libfabric provider %s lets peers write to memory that they may only "
