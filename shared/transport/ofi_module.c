@@ -62,11 +62,14 @@ static void load(void)
     for (int i = 1; i < NSIG; i++)
         known[i] = sigaction(i, NULL, &before[i]) == 0;
     void *library = dlopen(OKV_OFI_MODULE, RTLD_NOW | RTLD_LOCAL);
+    void (*prepare)(void) = library ? dlsym(library, "okv_ofi_prepare") : NULL;
+    if (prepare)
+        prepare();
     for (int i = 1; i < NSIG; i++) {
         if (known[i])
             sigaction(i, &before[i], NULL);
     }
-    module.ops = library ? dlsym(library, "okv_transport_ofi") : NULL;
+    module.ops = prepare ? dlsym(library, "okv_transport_ofi") : NULL;
     if (module.ops)
         return;
     const char *error = dlerror();

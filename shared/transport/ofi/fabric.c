@@ -33,6 +33,23 @@ static void prepare_environment(void)
     /* The layer over verbs sizes its completion queue by this number of peers; with the default of
      * 256 it exceeds what soft-RoCE has. */
     setenv("FI_UNIVERSE_SIZE", "64", 0);
+    /* Where that layer has receives for each peer, a peer that goes while a message of its own
+     * waits makes libfabric 1.17 post a receive to memory that it has freed. */
+    setenv("FI_OFI_RXM_USE_SRX", "1", 0);
+    /* An endpoint would pin 4096 receives. */
+    setenv("FI_OFI_RXM_MSG_RX_SIZE", "1024", 0);
+    /* OFI_RXM_WHOLE; 16 KiB otherwise. It has 1024 such buffers for each direction. Both sides need
+     * the same size. */
+    setenv("FI_OFI_RXM_BUFFER_SIZE", "4096", 0);
+}
+
+__attribute__((visibility("default"))) void okv_ofi_prepare(void)
+{
+    struct fi_info *all;
+
+    prepare_environment();
+    if (fi_getinfo(OFI_API, NULL, NULL, FI_PROV_ATTR_ONLY, NULL, &all) == 0)
+        fi_freeinfo(all);
 }
 
 static struct fi_info *make_hints(const char *full, bool is_server)
@@ -153,17 +170,19 @@ static int open_found(struct ofi_fabric *out, bool is_server, struct okv_diag *d
 int okv_ofi_fabric_open(const char *provider, const char *host, bool is_server,
                         struct ofi_fabric *out, struct okv_diag *diag)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     const char *refused = NULL; /* the best one that is there */
     bool is_known = false;
     int first = 0; /* why */
 
-    pthread_once(&once, prepare_environment);
     for (unsigned i = 0; i < RANKS; i++) {
         if (!is_named(&ranking[i], provider))
             continue;
         is_known = true;
-        *out = (struct ofi_fabric){.is_one_sided = ranking[i].is_one_sided, .refused = refused};
+        *out = (struct ofi_fabric){
+            .is_one_sided = ranking[i].is_one_sided,
+            .whole_max = strstr(ranking[i].full, ";ofi_rxm") ? OFI_RXM_WHOLE : UINT32_MAX,
+            .refused = refused,
+        };
         out->info = find(ranking[i].full, host, is_server);
         if (!out->info)
             continue;

@@ -39,9 +39,14 @@
 
 /* What libokv finds in this library. */
 extern const struct okv_transport_ops okv_transport_ofi;
+/* Sets libfabric's environment and opens its providers, once in a process. This takes a time that
+ * no deadline of a connect should have to cover: the verbs provider of 1.17 reads all symbols of
+ * the kernel. */
+void okv_ofi_prepare(void);
 
 #define OFI_API FI_VERSION(1, 17)
 #define OFI_MAX_READS 64                /* READs that a client may post at once */
+#define OFI_RXM_WHOLE 4096              /* longest message that ofi_rxm sends at once */
 #define OFI_RENDEZVOUS_PIECE (1u << 18) /* a rendezvous read is split into READs of this length */
 #define OFI_RENDEZVOUS_DEPTH 4          /* of which so many are under way on one connection */
 #define OFI_POLL_BATCH 16               /* completions taken from the queue at once */
@@ -58,6 +63,7 @@ struct ofi_fabric {
     struct fid_fabric *fabric;
     struct fid_domain *domain;
     bool is_one_sided;   /* the device serves READs without the process */
+    uint32_t whole_max;  /* a longer message goes in pieces, which later ones may overtake */
     const char *refused; /* a better provider that is there and cannot be used; NULL: none */
 };
 
@@ -210,6 +216,7 @@ struct ofi_conn {
     unsigned send_current;
     unsigned *send_queue; /* ring of what the next flush posts */
     unsigned queue_first, queue_count;
+    bool has_pieces; /* a message goes in pieces: the queue waits */
 
     struct ofi_read_slot reads[OFI_MAX_READS];
     unsigned reads_busy;

@@ -64,6 +64,11 @@ static int complete_recv(struct ofi_endpoint *ep, unsigned slot, size_t length,
     return 1;
 }
 
+static uint32_t whole_max(const struct ofi_conn *conn)
+{
+    return ofi_endpoint_of(conn)->fabric->whole_max;
+}
+
 /* A completion of anything but a receive. */
 static int complete_own(struct ofi_op *op, int status, const char *why, struct okv_event *event)
 {
@@ -94,6 +99,10 @@ static int complete_own(struct ofi_op *op, int status, const char *why, struct o
         return okv_ofi_complete_piece(conn, op->index, status ? OKV_ERENDEZVOUS : 0, event);
     default:
         okv_ofi_send_return(conn, op->index);
+        if (conn->has_pieces && conn->send_lengths[op->index] > whole_max(conn)) {
+            conn->has_pieces = false;
+            okv_ofi_flush(&conn->base);
+        }
         return 0;
     }
 }
