@@ -42,7 +42,7 @@ static unsigned operations(void)
         return (unsigned)strtoul(text, NULL, 10);
     if (getenv("OKV_LONG"))
         return OPERATIONS_LONG;
-    return server_is_rdma() ? OPERATIONS_RDMA : OPERATIONS_LOCAL;
+    return server_is_slow() ? OPERATIONS_RDMA : OPERATIONS_LOCAL;
 }
 
 static void open_pairs(struct pair *pairs, unsigned count, const struct server_process *server,
@@ -115,7 +115,7 @@ static void report(const struct pair *pairs, unsigned count, uint64_t seed)
 static void writes_are_applied_once(void **state)
 {
     static const char *const arguments[] = {"--max-clients", "400", NULL};
-    unsigned count = server_is_rdma() ? PAIRS_RDMA : PAIRS_LOCAL;
+    unsigned count = server_is_slow() ? PAIRS_RDMA : PAIRS_LOCAL;
     unsigned rounds = (operations() + count - 1) / count;
     uint64_t seed = random_seed();
     struct pair *pairs = test_calloc(count, sizeof *pairs);

@@ -136,7 +136,7 @@ static void the_place_of_a_killed_client_is_free_though_its_child_lives(void **s
     start_family(&family, &server);
     assert_int_equal(try_open(&server, &handle), OKV_EREFUSED);
     kill_client(&family);
-    if (!server_is_local()) {
+    if (!server_is_local()) { /* the child has the connection's descriptors */
         nanosleep(&(struct timespec){1, 0}, NULL);
         assert_int_equal(try_open(&server, &handle), OKV_EREFUSED);
         end_child(&family);

@@ -46,7 +46,7 @@ static int setup_with(void **state, const char *memory)
 /* A value may take a quarter of the region. The guest has 2 GiB in all. */
 static int setup_large(void **state)
 {
-    return setup_with(state, server_is_rdma() ? "128M" : "512M");
+    return setup_with(state, server_is_slow() ? "128M" : "512M");
 }
 
 static int setup_small(void **state)

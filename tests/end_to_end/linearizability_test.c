@@ -68,7 +68,7 @@ static uint64_t operations_wanted(void)
         return strtoull(operations, NULL, 10);
     if (all && strcmp(all, "1") == 0)
         return OPERATIONS_LONG;
-    return server_is_rdma() ? UINT64_MAX : OPERATIONS;
+    return server_is_slow() ? UINT64_MAX : OPERATIONS;
 }
 
 static void run_clients(struct trial *trial)
@@ -247,7 +247,7 @@ static int setup_index(void **state)
     const struct ground ground = {
         .arguments = arguments,
         .least = 700,
-        .most = server_is_rdma() ? 1000 : 6000,
+        .most = server_is_slow() ? 1000 : 6000,
     };
 
     setup_on(state, &ground);

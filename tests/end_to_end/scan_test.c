@@ -249,7 +249,7 @@ static void portions_may_be_of_any_size(void **state)
     okv *handle = server_connect(&server, NULL);
 
     (void)state;
-    scan_in_portions(handle, server_is_rdma() ? 100 : 1);
+    scan_in_portions(handle, server_is_slow() ? 100 : 1);
     scan_in_portions(handle, STABLE * 10);
     okv_close(&handle);
 }

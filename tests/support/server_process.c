@@ -40,6 +40,11 @@ bool server_is_rdma(void)
     return server_is_over("rdma:");
 }
 
+bool server_is_slow(void)
+{
+    return server_is_rdma() || getenv("OKV_GUEST");
+}
+
 bool server_is_local(void)
 {
     return server_is_over("local:");

@@ -52,6 +52,8 @@ uint64_t server_sleeps(const struct server_process *server);
 
 /* True when the tests run over RDMA. */
 bool server_is_rdma(void);
+/* True where tests do less: over RDMA, which mostly is soft-RoCE, and in the guest. */
+bool server_is_slow(void);
 bool server_is_local(void);
 /* Whether gets go on while the server is stopped. */
 bool server_is_one_sided(const okv *handle);

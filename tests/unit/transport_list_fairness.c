@@ -120,6 +120,7 @@ static void join(struct crowd *crowd, struct fixture *other, unsigned number)
     while ((status = crowd->ops->connect_step(connecting, &welcome, &crowd->clients[number],
                                               &diag)) == OKV_EAGAIN) {
         answer_requests(crowd);
+        serve(crowd); /* some transports connect their endpoints by it */
         poll(NULL, 0, 1);
     }
     if (status)
