@@ -10,8 +10,8 @@
  *
  * Fork. A child must not use a handle of its parent's, nor close it: open another there. Fork while
  * no other thread is in a call of this library. A child does its parent's handles no harm (over
- * rdma:// since Linux 5.12); there a parent that dies stays connected until its children have
- * ended.
+ * rdma:// since Linux 5.12). Over rdma:// and ofi:// a parent that dies stays connected until its
+ * children have ended. Over ofi:// with verbs a child cannot open handles.
  *
  * NULL. Calls on a NULL handle return OKV_EINVAL. With a NULL handle okv_close() and
  * okv_unregister() do nothing. Do not pass NULL to okv_why(), okv_info(), okv_counters(),
