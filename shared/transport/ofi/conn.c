@@ -241,16 +241,18 @@ void okv_ofi_conn_close(struct okv_conn *conn)
 }
 
 /* A client's endpoint has one connection, and closing it ends every operation, so that nothing is
- * written to the caller's memory afterwards. */
-static void end_operations(struct ofi_conn *conn)
+ * written to the caller's memory afterwards. False when the provider does not close it. */
+static bool end_operations(struct ofi_conn *conn)
 {
     struct ofi_endpoint *ep = ofi_endpoint_of(conn);
 
     if (ep->listener || !ep->ep)
-        return;
-    fi_close(&ep->ep->fid);
+        return true;
+    if (fi_close(&ep->ep->fid))
+        return false;
     ep->ep = NULL;
     conn->pending = 0;
+    return true;
 }
 
 static bool end_reads(struct ofi_conn *conn, struct okv_event *events, int max, int *count)
@@ -289,11 +291,9 @@ int okv_ofi_closing_finish(struct ofi_endpoint *endpoint, struct okv_event *even
     while (*link && count < max) {
         struct ofi_conn *conn = *link;
         bool is_done = is_over(endpoint, conn);
-        if (is_done) {
-            end_operations(conn);
-            is_done = end_reads(conn, events, max, &count) &&
+        if (is_done)
+            is_done = end_operations(conn) && end_reads(conn, events, max, &count) &&
                       okv_ofi_end_rendezvous_reads(conn, events, max, &count) && count < max;
-        }
         if (!is_done) {
             link = &conn->next_closing;
             continue;
@@ -355,7 +355,8 @@ void okv_ofi_conn_destroy(struct okv_conn *conn)
     ep->table[c->number] = NULL;
     if (c->is_blocked)
         unlink_blocked(c);
-    end_operations(c);
+    if (!end_operations(c))
+        return; /* the provider may write to what it has, so all of it stays */
     if (c->pending == 0) {
         okv_ofi_conn_free(c);
     } else {

@@ -283,7 +283,8 @@ int okv_ofi_endpoint_new(const struct ofi_listener *listener, struct ofi_fabric 
     return 0;
 
 close_ep:
-    fi_close(&ep->ep->fid);
+    if (fi_close(&ep->ep->fid))
+        return rc; /* the provider may write to the slots, which stay */
 close_queues:
     close_wakeups(ep);
     close_queues(ep);
@@ -323,8 +324,8 @@ void okv_ofi_endpoint_destroy(struct okv_endpoint *endpoint)
         return;
     destroy_unannounced(ep);
     okv_ofi_progress_stop(ep);
-    if (ep->ep)
-        fi_close(&ep->ep->fid); /* ends every operation */
+    if (ep->ep && fi_close(&ep->ep->fid)) /* ends every operation */
+        return; /* or the provider may write to what it has, which stays */
     okv_ofi_zombies_free(ep, true);
     close_wakeups(ep);
     close_queues(ep);

@@ -225,11 +225,12 @@ int okv_ofi_region_open(const struct ofi_fabric *fabric, const void *base, size_
     return 0;
 }
 
-void okv_ofi_region_close(struct ofi_region *region)
+bool okv_ofi_region_close(struct ofi_region *region)
 {
-    if (region->mr)
-        fi_close(&region->mr->fid);
+    bool is_closed = !region->mr || fi_close(&region->mr->fid) == 0;
+
     region->mr = NULL;
+    return is_closed;
 }
 
 int okv_ofi_slab_create(const struct ofi_fabric *fabric, unsigned count, size_t slot_size,
@@ -259,8 +260,8 @@ void okv_ofi_slab_destroy(struct ofi_slab *slab)
 {
     if (!slab->base)
         return;
-    okv_ofi_region_close(&slab->region);
-    munmap(slab->base, slab->bytes);
+    if (okv_ofi_region_close(&slab->region))
+        munmap(slab->base, slab->bytes);
     slab->base = NULL;
 }
 

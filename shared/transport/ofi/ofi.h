@@ -197,6 +197,7 @@ struct ofi_conn {
     uint64_t peer_key;
     uint64_t remote_address, remote_key, remote_limit; /* the region, which the client reads */
     unsigned pending;                                  /* operations that the provider has */
+    unsigned adverts;                                  /* buffers that a client advertises */
     bool has_number;
 
     struct ofi_slab send_slab;
@@ -262,7 +263,8 @@ const char *okv_ofi_fabric_name(const struct ofi_fabric *fabric);
 /* Registers memory; `access` is that of fi_mr_reg(3), such as FI_REMOTE_READ. */
 int okv_ofi_region_open(const struct ofi_fabric *fabric, const void *base, size_t length,
                         uint64_t access, struct ofi_region *out, struct okv_diag *diag);
-void okv_ofi_region_close(struct ofi_region *region);
+/* False when the provider keeps it: the memory has to stay. */
+bool okv_ofi_region_close(struct ofi_region *region);
 int okv_ofi_slab_create(const struct ofi_fabric *fabric, unsigned count, size_t slot_size,
                         struct ofi_slab *out, struct okv_diag *diag);
 void okv_ofi_slab_destroy(struct ofi_slab *slab);

@@ -1,0 +1,137 @@
+/* Part of transport_ofi_test.c: descriptors in sets of the program, and how much one poll does. */
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+#include "shared/transport/ofi/ofi.h"
+#include "tests/support/ofi_attacker.h"
+#include "tests/support/transport_client.h"
+#include "tests/unit/transport_ofi_list.h"
+
+/* Linux allows few sets of descriptors in a chain, and some fabrics' own are sets as well. */
+static void expect_room_in_sets(int fd)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+    int inner = epoll_create1(EPOLL_CLOEXEC), outer = epoll_create1(EPOLL_CLOEXEC);
+
+    assert_true(inner >= 0 && outer >= 0);
+    assert_int_equal(epoll_ctl(inner, EPOLL_CTL_ADD, fd, &event), 0);
+    assert_int_equal(epoll_ctl(outer, EPOLL_CTL_ADD, inner, &event), 0);
+    close(outer);
+    close(inner);
+}
+
+void descriptors_in_sets_of_the_program(void **state)
+{
+    struct fixture *fixture = *state;
+    struct client *client = client_create(state);
+    struct okv_connecting *connecting;
+    struct okv_diag diag;
+
+    expect_room_in_sets(client->conn->endpoint->fd);
+    expect_room_in_sets(fixture->endpoint->fd);
+    expect_room_in_sets(fixture->listener->fd);
+    assert_int_equal(
+        fixture_start_connect(fixture, FIXTURE_ACCEPT, fixture_soon(), &connecting, &diag), 0);
+    expect_room_in_sets(connecting->fd);
+    fixture->ops->connect_cancel(connecting);
+    client_destroy(client);
+}
+
+/* ---- a flood ---- */
+
+#define FLOOD 4000u
+
+/* The operations of a completion queue, and what they gave away. */
+static struct {
+    struct fi_ops_cq own, counting;
+    unsigned taken, calls;
+} queue;
+
+static ssize_t read_and_count(struct fid_cq *cq, void *entries, size_t count)
+{
+    ssize_t n = queue.own.read(cq, entries, count);
+
+    if (count > 0) {
+        queue.calls++;
+        queue.taken += n > 0 ? (unsigned)n : 0;
+    }
+    return n;
+}
+
+/* Sends all that the provider takes, up to FLOOD, of messages for nobody. */
+static unsigned flood(struct ofi_attacker *attacker, unsigned sent)
+{
+    size_t length = ofi_attacker_write_header(attacker, 1, 0, 0, 1);
+
+    while (sent < FLOOD && ofi_attacker_post_send(attacker, length) == 0)
+        sent++;
+    ofi_attacker_progress(attacker);
+    return sent;
+}
+
+/* A worker has other work: what more has come is for its next poll, of which it is told. */
+static void expect_limited_poll(struct fixture *fixture)
+{
+    struct pollfd readable = {.fd = fixture->endpoint->fd, .events = POLLIN};
+    struct okv_event events[64];
+
+    queue.taken = queue.calls = 0;
+    int count = fixture->ops->poll(fixture->endpoint, events, 64);
+    assert_in_range(count, 0, 1); /* the attacker's OKV_EVENT_OPENED may be among them */
+    assert_in_range(queue.taken, 0, OFI_TAKEN_MAX);
+    assert_in_range(queue.calls, 1, OFI_TAKEN_MAX);
+    if (queue.taken == OFI_TAKEN_MAX)
+        assert_int_equal(poll(&readable, 1, 0), 1);
+}
+
+/* No thread but this polls the server meanwhile. */
+static void flood_and_poll(struct fixture *fixture, struct ofi_attacker *attacker)
+{
+    struct ofi_endpoint *ep = (struct ofi_endpoint *)fixture->endpoint;
+    uint64_t end = fixture_soon();
+    unsigned sent = 0, all = 0, limited = 0;
+
+    while (all < FLOOD) {
+        assert_true(okv_clock_ns() < end);
+        sent = flood(attacker, sent);
+        expect_limited_poll(fixture);
+        all += queue.taken;
+        limited += queue.taken == OFI_TAKEN_MAX;
+    }
+    assert_int_equal(ep->unposted_count, 0);
+    assert_int_not_equal(limited, 0); /* else the flood was none */
+}
+
+void a_flood_and_one_poll(void **state)
+{
+    struct fixture *fixture = *state;
+    struct ofi_endpoint *ep = (struct ofi_endpoint *)fixture->endpoint;
+    struct fi_ops_cq *own = ep->cq->ops;
+    uint8_t hello[FIXTURE_HELLO] = {FIXTURE_ACCEPT};
+    struct ofi_attacker attacker;
+
+    for (unsigned i = 1; i < FIXTURE_HELLO; i++)
+        hello[i] = fixture_hello_byte(i);
+    unsigned opened = atomic_load(&fixture->opened), closed = atomic_load(&fixture->closed);
+    ofi_attacker_join(&attacker, &fixture->connect_uri, hello, sizeof hello);
+    ofi_attacker_read(&attacker, 0, 64);
+    assert_true(fixture_reaches(&fixture->opened, opened + 1));
+    fixture_pause(fixture);
+    queue.own = queue.counting = *own;
+    queue.counting.read = read_and_count;
+    ep->cq->ops = &queue.counting;
+    flood_and_poll(fixture, &attacker);
+    ep->cq->ops = own;
+    fixture_resume(fixture);
+    ofi_attacker_leave(&attacker);
+    assert_true(fixture_reaches(&fixture->closed, closed + 1));
+}
