@@ -249,6 +249,9 @@ ssize_t ofi_attacker_post(struct ofi_attacker *a, const struct ofi_attack *attac
         return fi_inject_write(a->ep, a->bytes, length, a->victim, to, key);
     case OFI_VERB_WRITE_DATA:
         return fi_writedata(a->ep, a->bytes, length, a->desc, 7, a->victim, to, key, context);
+    case OFI_VERB_SIGNAL:
+        return fi_writemsg(a->ep, &(struct fi_msg_rma){.addr = a->victim, .context = context},
+                           FI_REMOTE_CQ_DATA | FI_COMPLETION);
     case OFI_VERB_ATOMIC:
         return fi_atomic(a->ep, a->bytes, count, a->desc, a->victim, to, key, FI_UINT64, FI_SUM,
                          context);

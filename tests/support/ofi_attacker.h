@@ -29,6 +29,7 @@ enum ofi_verb {
     OFI_VERB_WRITE,
     OFI_VERB_INJECT_WRITE,
     OFI_VERB_WRITE_DATA, /* with immediate data */
+    OFI_VERB_SIGNAL,     /* immediate data alone: to no address, with no key */
     OFI_VERB_ATOMIC,
     OFI_VERB_FETCH_ATOMIC,
     OFI_VERB_COMPARE_ATOMIC,

@@ -38,7 +38,7 @@ static int make_send_buffers(struct ofi_conn *conn, struct okv_diag *diag)
     if (!conn->sends || !conn->send_lengths || !conn->send_free || !conn->send_queue)
         return okv_diag_set(diag, OKV_ENOMEM, "no memory for a connection");
     for (unsigned i = 0; i < count; i++) {
-        conn->sends[i] = (struct ofi_op){.work = OFI_WORK_SEND, .index = i, .conn = conn};
+        ofi_op_init(&conn->sends[i], OFI_WORK_SEND, i, conn);
         conn->send_free[conn->send_free_count++] = count - 1 - i;
     }
     return okv_ofi_slab_create(ep->fabric, count,
@@ -77,11 +77,11 @@ int okv_ofi_conn_new(struct ofi_endpoint *endpoint, struct ofi_conn **out, struc
     conn->base.max_reads = OFI_MAX_READS;
     conn->control = -1;
     conn->peer = FI_ADDR_NOTAVAIL;
-    conn->first = (struct ofi_op){.work = OFI_WORK_FIRST, .conn = conn};
+    ofi_op_init(&conn->first, OFI_WORK_FIRST, 0, conn);
     for (unsigned i = 0; i < OFI_MAX_READS; i++)
-        conn->reads[i].op = (struct ofi_op){.work = OFI_WORK_READ, .index = i, .conn = conn};
+        ofi_op_init(&conn->reads[i].op, OFI_WORK_READ, i, conn);
     for (unsigned i = 0; i < OFI_RENDEZVOUS_DEPTH; i++)
-        conn->pieces[i].op = (struct ofi_op){.work = OFI_WORK_PIECE, .index = i, .conn = conn};
+        ofi_op_init(&conn->pieces[i].op, OFI_WORK_PIECE, i, conn);
     if (getrandom(&conn->key, sizeof conn->key, 0) != sizeof conn->key) {
         rc = okv_diag_set(diag, OKV_EIO, "no random bytes: %s", strerror(errno));
         goto free_conn;

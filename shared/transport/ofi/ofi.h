@@ -44,7 +44,7 @@ extern const struct okv_transport_ops okv_transport_ofi;
 #define OFI_MAX_READS 64                /* READs that a client may post at once */
 #define OFI_RENDEZVOUS_PIECE (1u << 18) /* a rendezvous read is split into READs of this length */
 #define OFI_RENDEZVOUS_DEPTH 4          /* of which so many are under way on one connection */
-#define OFI_POLL_BATCH 16               /* completions taken from the queue at once */
+#define OFI_POLL_BATCH 64               /* completions taken from the queue at once */
 #define OFI_TAKEN_MAX 256               /* and in one poll, also when they make no events */
 /* How a queue's descriptor is watched. Once the queue has had a completion, that of net stays
  * readable for ever: its fi_trywait() does nothing. So only changes count, and a poll follows each.
@@ -88,6 +88,7 @@ enum ofi_work { OFI_WORK_RECV, OFI_WORK_SEND, OFI_WORK_READ, OFI_WORK_PIECE, OFI
  * pointer to it, and some providers write into it. */
 struct ofi_op {
     struct fi_context2 context;
+    const struct ofi_op *self; /* by which it is told from a pointer of the provider's own */
     enum ofi_work work;
     unsigned index;
     struct ofi_conn *conn; /* NULL for a receive */
@@ -134,7 +135,7 @@ struct ofi_endpoint {
     struct ofi_slab slots; /* receive buffers */
     unsigned slot_count;
     struct ofi_op *recvs;
-    unsigned *unposted; /* stack of slots that the provider has no room for */
+    unsigned *unposted; /* stack of slots that the provider did not take */
     unsigned unposted_count;
     int wake_fd;
     int timer_fd;
@@ -238,6 +239,12 @@ struct ofi_conn {
     struct ofi_conn *next_closing; /* also in `zombies` */
 };
 
+static inline void ofi_op_init(struct ofi_op *op, enum ofi_work work, unsigned index,
+                               struct ofi_conn *conn)
+{
+    *op = (struct ofi_op){.self = op, .work = work, .index = index, .conn = conn};
+}
+
 static inline struct ofi_endpoint *ofi_endpoint_of(const struct ofi_conn *conn)
 {
     return (struct ofi_endpoint *)conn->base.endpoint;
@@ -303,6 +310,8 @@ int okv_ofi_endpoint_new(const struct ofi_listener *listener, struct ofi_fabric 
 int okv_ofi_endpoint_create(struct okv_listener *listener, const struct okv_message_limits *limits,
                             unsigned max_conns, struct okv_endpoint **out, struct okv_diag *diag);
 void okv_ofi_endpoint_destroy(struct okv_endpoint *endpoint);
+/* Posts the receive slots that wait. */
+void okv_ofi_post_slots(struct ofi_endpoint *endpoint);
 /* Posts receive slot `index`, now or when the provider has room. */
 void okv_ofi_post_slot(struct ofi_endpoint *endpoint, unsigned index);
 void okv_ofi_recv_release(struct okv_endpoint *endpoint, const struct okv_event *event);
