@@ -187,7 +187,16 @@ static const struct {
     {"signal", OFI_VERB_SIGNAL, 0, 0},
 };
 #define VERB_COUNT (sizeof VERBS / sizeof *VERBS)
-static const char *const MESSAGES[] = {"junk", "pings", "long", "longer"};
+static const struct {
+    const char *how;
+    uint64_t key_flip;
+    size_t more; /* bytes behind a PING */
+} MESSAGES[] = {
+    {"junk", 1, 5000},
+    {"pings", 0, 0},
+    {"long", 0, 12000},
+    {"longer", 0, OFI_ATTACKER_BYTES / 4},
+};
 #define MESSAGE_COUNT (sizeof MESSAGES / sizeof *MESSAGES)
 
 static void attack_once(struct ofi_attacker *attacker, const char *how)
@@ -199,14 +208,9 @@ static void attack_once(struct ofi_attacker *attacker, const char *how)
         if (strcmp(how, VERBS[i].how) == 0 && ofi_attacker_can(attacker, attack.verb))
             post_burst(attacker, &attack);
     }
-    if (strcmp(how, "junk") == 0)
-        send_burst(attacker, 1, 5000);
-    if (strcmp(how, "pings") == 0)
-        send_burst(attacker, 0, 0);
-    if (strcmp(how, "long") == 0)
-        send_burst(attacker, 0, 12000);
-    if (strcmp(how, "longer") == 0)
-        send_burst(attacker, 0, OFI_ATTACKER_BYTES / 4);
+    for (size_t i = 0; i < MESSAGE_COUNT; i++)
+        if (strcmp(how, MESSAGES[i].how) == 0)
+            send_burst(attacker, MESSAGES[i].key_flip, MESSAGES[i].more);
 }
 
 void run_attacker(const char *how)
@@ -276,7 +280,8 @@ void attackers_that_are_killed(void **state)
         for (size_t i = 0; i < VERB_COUNT; i++)
             kill_attacker(scene, VERBS[i].how, rounds);
         for (size_t i = 0; i < MESSAGE_COUNT; i++)
-            kill_attacker(scene, MESSAGES[i], rounds);
+            if (scene_may_send(scene, MESSAGES[i].more))
+                kill_attacker(scene, MESSAGES[i].how, rounds);
     }
 }
 

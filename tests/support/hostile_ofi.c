@@ -14,6 +14,7 @@
 /* The bystander and the reader. */
 #define OWN_SESSIONS 2u
 #define LARGE 8192u
+#define RXM_BUFFER 16384u
 
 bool scene_may_join(const struct okv_uri *uri, struct ofi_attacker *attacker)
 {
@@ -136,6 +137,13 @@ int scene_teardown(void **state)
     int status = bystander_stop(&scene->bystander);
     free(scene);
     return status;
+}
+
+bool scene_may_send(const struct scene *scene, size_t length)
+{
+    const char *provider = (const char *)scene->reader.greeting.body.greeting.provider;
+
+    return length <= RXM_BUFFER || !strstr(provider, "ofi_rxm");
 }
 
 size_t scene_write_ping(struct ofi_attacker *attacker, uint64_t key_flip, uint32_t connection_flip)

@@ -19,5 +19,7 @@ void memory_that_the_provider_keeps(void **state);
 
 void descriptors_in_sets_of_the_program(void **state);
 void a_flood_and_one_poll(void **state);
+void receives_that_fail(void **state);
+void errors_of_nothing_of_ours(void **state);
 
 #endif

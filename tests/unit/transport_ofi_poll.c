@@ -142,3 +142,86 @@ void a_flood_and_one_poll(void **state)
     ofi_attacker_leave(&attacker);
     assert_true(fixture_reaches(&fixture->closed, closed + 1));
 }
+
+/* ---- failures that peers bring about ---- */
+
+static struct {
+    struct fi_ops_msg *own, failing;
+    unsigned failures;
+} receives;
+
+static ssize_t fail_first(struct fid_ep *ep, void *buffer, size_t length, void *desc,
+                          fi_addr_t from, void *context)
+{
+    if (receives.failures > 0) {
+        receives.failures--;
+        return -FI_EOTHER;
+    }
+    return receives.own->recv(ep, buffer, length, desc, from, context);
+}
+
+/* A provider may fail to take a receive because of who has sent to it. The receive is posted again,
+ * and the endpoint goes on. */
+void receives_that_fail(void **state)
+{
+    struct fixture *fixture = *state;
+    struct ofi_endpoint *ep = (struct ofi_endpoint *)fixture->endpoint;
+    struct client *client = client_create(state);
+
+    fixture_pause(fixture);
+    receives.own = ep->ep->msg;
+    receives.failing = *receives.own;
+    receives.failing.recv = fail_first;
+    receives.failures = 1000;
+    ep->ep->msg = &receives.failing;
+    fixture_resume(fixture);
+    for (unsigned i = 0; i < 3 * ep->slot_count; i++)
+        client_echo(client, i, 100, i);
+    fixture_pause(fixture);
+    ep->ep->msg = receives.own;
+    assert_int_equal(receives.failures, 0);
+    fixture_resume(fixture);
+    client_destroy(client);
+}
+
+static struct {
+    struct fi_ops_cq *own, failing;
+    uint8_t foreign[512]; /* what the provider's pointer leads to */
+    bool failed;
+} errors;
+
+static ssize_t has_failed(struct fid_cq *cq, void *entries, size_t count)
+{
+    return count > 0 && !errors.failed ? -FI_EAVAIL : errors.own->read(cq, entries, count);
+}
+
+static ssize_t tell_foreign_error(struct fid_cq *cq, struct fi_cq_err_entry *entry, uint64_t flags)
+{
+    (void)cq, (void)flags;
+    errors.failed = true;
+    *entry = (struct fi_cq_err_entry){.op_context = errors.foreign, .err = FI_EOTHER};
+    return 1;
+}
+
+/* rxm tells of a failure of its own with a pointer of its own. */
+void errors_of_nothing_of_ours(void **state)
+{
+    struct fixture *fixture = *state;
+    struct ofi_endpoint *ep = (struct ofi_endpoint *)fixture->endpoint;
+    struct client *client = client_create(state);
+
+    fixture_pause(fixture);
+    memset(errors.foreign, 1, sizeof errors.foreign);
+    errors.own = ep->cq->ops;
+    errors.failing = *errors.own;
+    errors.failing.read = has_failed;
+    errors.failing.readerr = tell_foreign_error;
+    ep->cq->ops = &errors.failing;
+    fixture_resume(fixture);
+    client_echo(client, 1, 100, 1);
+    fixture_pause(fixture);
+    ep->cq->ops = errors.own;
+    assert_true(errors.failed);
+    fixture_resume(fixture);
+    client_destroy(client);
+}

@@ -172,6 +172,8 @@ int main(void)
         cmocka_unit_test(memory_that_the_provider_keeps),
         cmocka_unit_test(descriptors_in_sets_of_the_program),
         cmocka_unit_test(a_flood_and_one_poll),
+        cmocka_unit_test(receives_that_fail),
+        cmocka_unit_test(errors_of_nothing_of_ours),
     };
     const char *uri = getenv("OKV_TEST_URI");
 
