@@ -194,6 +194,11 @@ static void expect_malformed(struct scene *scene, size_t length)
     uint64_t before = bystander_stat(&scene->bystander, CLOSED_MALFORMED);
     struct ofi_attacker *attacker = scene_join(scene);
     scene_write_ping(attacker, 0, 0);
+    if (length > scene->table.slot_size) { /* then nothing else is wrong with it */
+        struct okv_wire_request *ping =
+            (void *)(attacker->bytes + sizeof(struct ofi_message_header));
+        ping->value_length = okv_le32_of((uint32_t)(length - OKV_REQUEST_HEADER));
+    }
     assert_int_equal(ofi_attacker_send(attacker, sizeof(struct ofi_message_header) + length), 0);
     ofi_attacker_expect_end(attacker, "a malformed message");
     bystander_expect_stat(&scene->bystander, CLOSED_MALFORMED, before + 1);
