@@ -13,8 +13,8 @@ on two cores when the packages are there:
   release   gcc, warnings as errors: layers, clang-format and shellcheck over the tree, installation,
             and, in one QEMU guest with real soft-RoCE, the transport list, operations, hostile verbs,
             restarts, and a test of the battery in short; over libfabric and TCP, the transport list
-  asan      AddressSanitizer and UndefinedBehaviorSanitizer: unit tests, and end to end over shared
-            memory
+  asan      AddressSanitizer and UndefinedBehaviorSanitizer: unit tests, end to end over shared
+            memory, and the transport list over libfabric
   tsan      ThreadSanitizer: the programs with threads
 
   --full    also, in 40 minutes:
@@ -77,7 +77,7 @@ short() {
     build release short_release
     run_tests release -j 2 -L 'tree|guest|ofi' -LE slow
     build asan short_asan
-    run_tests asan -j 2 -L 'unit|local' -LE slow
+    run_tests asan -j 2 -L 'unit|local|ofi' -LE slow
     build tsan short_tsan
     run_tests tsan -j 2 -L threaded
 }
@@ -91,8 +91,8 @@ full() {
     build tsan
     build fuzz
     run_tests fuzz -L fuzz -V
-    run_tests asan -j 2 -L 'unit|local'
-    run_tests tsan -j 2 -L 'unit|local'
+    run_tests asan -j 2 -L 'unit|local|ofi'
+    run_tests tsan -j 2 -L 'unit|local|ofi'
     run_tests release -j 2
     build install
     step "testing: install"

@@ -278,10 +278,10 @@ struct okv_transport_ops {
     /* Server: starts a rendezvous read. Its target in the region belongs to the transport until its
      * event. Address, key and length may come from the client unchecked. OKV_EINVAL for a target
      * outside the region (overflow-safe), OKV_EAGAIN when OKV_RENDEZVOUS_MAX are under way,
-     * OKV_EUNSUPPORTED when the device or the client allows none, OKV_EDISCONNECTED. Each success
-     * is followed by one OKV_EVENT_RENDEZVOUS_DONE, before OKV_EVENT_CLOSED. Its status is 0,
-     * OKV_EDISCONNECTED, or OKV_ERENDEZVOUS when the client's memory could not be read; the
-     * connection may end after that. */
+     * OKV_EUNSUPPORTED when the device or the client allows none, OKV_ENOMEM, OKV_EDISCONNECTED.
+     * Each success is followed by one OKV_EVENT_RENDEZVOUS_DONE, before OKV_EVENT_CLOSED. Its
+     * status is 0, OKV_EDISCONNECTED, or OKV_ERENDEZVOUS when the client's memory could not be
+     * read; the connection may end after that. */
     int (*rendezvous)(struct okv_conn *conn, const struct okv_rendezvous *rendezvous);
 
     /* A free buffer of slot_size bytes for the next message. NULL when all are under way; polls

@@ -38,7 +38,7 @@ static int make_send_buffers(struct ofi_conn *conn, struct okv_diag *diag)
     if (!conn->sends || !conn->send_lengths || !conn->send_free || !conn->send_queue)
         return okv_diag_set(diag, OKV_ENOMEM, "no memory for a connection");
     for (unsigned i = 0; i < count; i++) {
-        conn->sends[i] = (struct ofi_op){.work = OFI_WORK_SEND, .index = i, .conn = conn};
+        ofi_op_init(&conn->sends[i], OFI_WORK_SEND, i, conn);
         conn->send_free[conn->send_free_count++] = count - 1 - i;
     }
     return okv_ofi_slab_create(ep->fabric, count,
@@ -77,11 +77,11 @@ int okv_ofi_conn_new(struct ofi_endpoint *endpoint, struct ofi_conn **out, struc
     conn->base.max_reads = OFI_MAX_READS;
     conn->control = -1;
     conn->peer = FI_ADDR_NOTAVAIL;
-    conn->first = (struct ofi_op){.work = OFI_WORK_FIRST, .conn = conn};
+    ofi_op_init(&conn->first, OFI_WORK_FIRST, 0, conn);
     for (unsigned i = 0; i < OFI_MAX_READS; i++)
-        conn->reads[i].op = (struct ofi_op){.work = OFI_WORK_READ, .index = i, .conn = conn};
+        ofi_op_init(&conn->reads[i].op, OFI_WORK_READ, i, conn);
     for (unsigned i = 0; i < OFI_RENDEZVOUS_DEPTH; i++)
-        conn->pieces[i].op = (struct ofi_op){.work = OFI_WORK_PIECE, .index = i, .conn = conn};
+        ofi_op_init(&conn->pieces[i].op, OFI_WORK_PIECE, i, conn);
     if (getrandom(&conn->key, sizeof conn->key, 0) != sizeof conn->key) {
         rc = okv_diag_set(diag, OKV_EIO, "no random bytes: %s", strerror(errno));
         goto free_conn;
@@ -241,16 +241,18 @@ void okv_ofi_conn_close(struct okv_conn *conn)
 }
 
 /* A client's endpoint has one connection, and closing it ends every operation, so that nothing is
- * written to the caller's memory afterwards. */
-static void end_operations(struct ofi_conn *conn)
+ * written to the caller's memory afterwards. False when the provider does not close it. */
+static bool end_operations(struct ofi_conn *conn)
 {
     struct ofi_endpoint *ep = ofi_endpoint_of(conn);
 
     if (ep->listener || !ep->ep)
-        return;
-    fi_close(&ep->ep->fid);
+        return true;
+    if (fi_close(&ep->ep->fid))
+        return false;
     ep->ep = NULL;
     conn->pending = 0;
+    return true;
 }
 
 static bool end_reads(struct ofi_conn *conn, struct okv_event *events, int max, int *count)
@@ -289,11 +291,9 @@ int okv_ofi_closing_finish(struct ofi_endpoint *endpoint, struct okv_event *even
     while (*link && count < max) {
         struct ofi_conn *conn = *link;
         bool is_done = is_over(endpoint, conn);
-        if (is_done) {
-            end_operations(conn);
-            is_done = end_reads(conn, events, max, &count) &&
+        if (is_done)
+            is_done = end_operations(conn) && end_reads(conn, events, max, &count) &&
                       okv_ofi_end_rendezvous_reads(conn, events, max, &count) && count < max;
-        }
         if (!is_done) {
             link = &conn->next_closing;
             continue;
@@ -355,7 +355,8 @@ void okv_ofi_conn_destroy(struct okv_conn *conn)
     ep->table[c->number] = NULL;
     if (c->is_blocked)
         unlink_blocked(c);
-    end_operations(c);
+    if (!end_operations(c))
+        return; /* the provider may write to what it has, so all of it stays */
     if (c->pending == 0) {
         okv_ofi_conn_free(c);
     } else {

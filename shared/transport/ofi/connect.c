@@ -200,6 +200,19 @@ static int check_provider(struct ofi_connecting *c, const char *theirs)
                         c->uri.host, c->uri.port, theirs, c->uri.provider);
 }
 
+/* The names that people write mean more than one provider, a server's greeting means one. */
+static int open_fabric(struct ofi_connecting *c, const char *provider, const char *host)
+{
+    int rc = okv_ofi_fabric_open(provider, host, false, &c->fabric, &c->diag);
+
+    if (rc || strcmp(okv_ofi_fabric_name(&c->fabric), provider) == 0)
+        return rc;
+    return okv_diag_set(&c->diag, OKV_EUNSUPPORTED,
+                        "the server at %s port %s uses the libfabric provider %s, and this host "
+                        "has %s in its place: install the same libfabric",
+                        c->uri.host, c->uri.port, provider, okv_ofi_fabric_name(&c->fabric));
+}
+
 /* An endpoint of the server's provider on the local address of the control connection. */
 static int make_conn(struct ofi_connecting *c, const char *provider)
 {
@@ -211,7 +224,7 @@ static int make_conn(struct ofi_connecting *c, const char *provider)
     if (getsockname(c->sock, (struct sockaddr *)&local, &length))
         return diagnose_socket(c, errno);
     okv_host_text((struct sockaddr *)&local, host, sizeof host);
-    int rc = okv_ofi_fabric_open(provider, host, false, &c->fabric, &c->diag);
+    int rc = open_fabric(c, provider, host);
     if (rc)
         return rc;
     rc = okv_ofi_endpoint_new(NULL, &c->fabric, &c->limits, 1, &ep, &c->diag);

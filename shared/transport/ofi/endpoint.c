@@ -71,24 +71,30 @@ static int open_ep(struct ofi_endpoint *ep, struct okv_diag *diag)
 
 /* ---- receive slots ---- */
 
-static void post_slots(struct ofi_endpoint *ep)
+/* How often a provider may fail to take a receive before the next poll asks again. */
+#define FAILURES_MAX 64
+
+/* An error is no end: rxm gives a receive to a message that waits for one, and fails when the
+ * sender of that is gone. Any peer can bring that about. */
+void okv_ofi_post_slots(struct ofi_endpoint *ep)
 {
+    unsigned failures = 0;
+
     while (ep->unposted_count > 0 && ep->ep) {
         unsigned index = ep->unposted[ep->unposted_count - 1];
         ssize_t rc = fi_recv(ep->ep, ep->slots.base + index * ep->slots.stride, ep->slots.stride,
                              ep->slots.region.desc, FI_ADDR_UNSPEC, &ep->recvs[index].context);
-        if (rc && rc != -FI_EAGAIN)
-            ep->broken = true;
-        if (rc)
+        if (rc == 0)
+            ep->unposted_count--;
+        else if (rc == -FI_EAGAIN || ++failures == FAILURES_MAX)
             return;
-        ep->unposted_count--;
     }
 }
 
 void okv_ofi_post_slot(struct ofi_endpoint *endpoint, unsigned index)
 {
     endpoint->unposted[endpoint->unposted_count++] = index;
-    post_slots(endpoint);
+    okv_ofi_post_slots(endpoint);
 }
 
 void okv_ofi_recv_release(struct okv_endpoint *endpoint, const struct okv_event *event)
@@ -111,13 +117,14 @@ static int make_slots(struct ofi_endpoint *ep, struct okv_diag *diag)
     if (rc)
         return rc;
     for (unsigned i = 0; i < ep->slot_count; i++) {
-        ep->recvs[i] = (struct ofi_op){.work = OFI_WORK_RECV, .index = i};
+        ofi_op_init(&ep->recvs[i], OFI_WORK_RECV, i, NULL);
         ep->unposted[ep->unposted_count++] = i;
     }
-    post_slots(ep);
-    return ep->broken ? okv_diag_set(diag, OKV_EIO, "the libfabric provider %s takes no receive",
-                                     okv_ofi_fabric_name(ep->fabric))
-                      : 0;
+    okv_ofi_post_slots(ep);
+    return ep->unposted_count == ep->slot_count
+               ? okv_diag_set(diag, OKV_EIO, "the libfabric provider %s takes no receive",
+                              okv_ofi_fabric_name(ep->fabric))
+               : 0;
 }
 
 /* ---- descriptors ---- */
@@ -196,7 +203,7 @@ int okv_ofi_arm(struct okv_endpoint *endpoint)
         else if (rc)
             return OKV_EIO;
     }
-    if (ep->closing || ep->blocked) {
+    if (ep->closing || ep->blocked || ep->unposted_count > 0) {
         struct itimerspec timer = {.it_value = {.tv_nsec = CLOSING_NS}};
         timerfd_settime(ep->timer_fd, 0, &timer, NULL);
     }
@@ -283,7 +290,8 @@ int okv_ofi_endpoint_new(const struct ofi_listener *listener, struct ofi_fabric 
     return 0;
 
 close_ep:
-    fi_close(&ep->ep->fid);
+    if (fi_close(&ep->ep->fid))
+        return rc; /* the provider may write to the slots, which stay */
 close_queues:
     close_wakeups(ep);
     close_queues(ep);
@@ -323,8 +331,8 @@ void okv_ofi_endpoint_destroy(struct okv_endpoint *endpoint)
         return;
     destroy_unannounced(ep);
     okv_ofi_progress_stop(ep);
-    if (ep->ep)
-        fi_close(&ep->ep->fid); /* ends every operation */
+    if (ep->ep && fi_close(&ep->ep->fid)) /* ends every operation */
+        return; /* or the provider may write to what it has, which stays */
     okv_ofi_zombies_free(ep, true);
     close_wakeups(ep);
     close_queues(ep);

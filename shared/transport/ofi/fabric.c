@@ -38,9 +38,9 @@ static void prepare_environment(void)
     setenv("FI_OFI_RXM_USE_SRX", "1", 0);
     /* An endpoint would pin 4096 receives. */
     setenv("FI_OFI_RXM_MSG_RX_SIZE", "1024", 0);
-    /* OFI_RXM_WHOLE; 16 KiB otherwise. It has 1024 such buffers for each direction. Both sides need
-     * the same size. */
-    setenv("FI_OFI_RXM_BUFFER_SIZE", "4096", 0);
+    /* A message that is longer than a buffer goes in pieces, which later ones may overtake. This is
+     * more than the longest of okv; both sides need the same size. */
+    setenv("FI_OFI_RXM_BUFFER_SIZE", "20480", 0);
 }
 
 __attribute__((visibility("default"))) void okv_ofi_prepare(void)
@@ -180,7 +180,6 @@ int okv_ofi_fabric_open(const char *provider, const char *host, bool is_server,
         is_known = true;
         *out = (struct ofi_fabric){
             .is_one_sided = ranking[i].is_one_sided,
-            .whole_max = strstr(ranking[i].full, ";ofi_rxm") ? OFI_RXM_WHOLE : UINT32_MAX,
             .refused = refused,
         };
         out->info = find(ranking[i].full, host, is_server);
@@ -263,11 +262,12 @@ int okv_ofi_region_open(const struct ofi_fabric *fabric, const void *base, size_
     return 0;
 }
 
-void okv_ofi_region_close(struct ofi_region *region)
+bool okv_ofi_region_close(struct ofi_region *region)
 {
-    if (region->mr)
-        fi_close(&region->mr->fid);
+    bool is_closed = !region->mr || fi_close(&region->mr->fid) == 0;
+
     region->mr = NULL;
+    return is_closed;
 }
 
 int okv_ofi_slab_create(const struct ofi_fabric *fabric, unsigned count, size_t slot_size,
@@ -297,8 +297,8 @@ void okv_ofi_slab_destroy(struct ofi_slab *slab)
 {
     if (!slab->base)
         return;
-    okv_ofi_region_close(&slab->region);
-    munmap(slab->base, slab->bytes);
+    if (okv_ofi_region_close(&slab->region))
+        munmap(slab->base, slab->bytes);
     slab->base = NULL;
 }
 

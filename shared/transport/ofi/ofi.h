@@ -46,10 +46,9 @@ void okv_ofi_prepare(void);
 
 #define OFI_API FI_VERSION(1, 17)
 #define OFI_MAX_READS 64                /* READs that a client may post at once */
-#define OFI_RXM_WHOLE 4096              /* longest message that ofi_rxm sends at once */
 #define OFI_RENDEZVOUS_PIECE (1u << 18) /* a rendezvous read is split into READs of this length */
 #define OFI_RENDEZVOUS_DEPTH 4          /* of which so many are under way on one connection */
-#define OFI_POLL_BATCH 16               /* completions taken from the queue at once */
+#define OFI_POLL_BATCH 64               /* completions taken from the queue at once */
 #define OFI_TAKEN_MAX 256               /* and in one poll, also when they make no events */
 /* How a queue's descriptor is watched. Once the queue has had a completion, that of net stays
  * readable for ever: its fi_trywait() does nothing. So only changes count, and a poll follows each.
@@ -63,7 +62,6 @@ struct ofi_fabric {
     struct fid_fabric *fabric;
     struct fid_domain *domain;
     bool is_one_sided;   /* the device serves READs without the process */
-    uint32_t whole_max;  /* a longer message goes in pieces, which later ones may overtake */
     const char *refused; /* a better provider that is there and cannot be used; NULL: none */
 };
 
@@ -95,6 +93,7 @@ enum ofi_work { OFI_WORK_RECV, OFI_WORK_SEND, OFI_WORK_READ, OFI_WORK_PIECE, OFI
  * pointer to it, and some providers write into it. */
 struct ofi_op {
     struct fi_context2 context;
+    const struct ofi_op *self; /* by which it is told from a pointer of the provider's own */
     enum ofi_work work;
     unsigned index;
     struct ofi_conn *conn; /* NULL for a receive */
@@ -141,7 +140,7 @@ struct ofi_endpoint {
     struct ofi_slab slots; /* receive buffers */
     unsigned slot_count;
     struct ofi_op *recvs;
-    unsigned *unposted; /* stack of slots that the provider has no room for */
+    unsigned *unposted; /* stack of slots that the provider did not take */
     unsigned unposted_count;
     int wake_fd;
     int timer_fd;
@@ -204,6 +203,7 @@ struct ofi_conn {
     uint64_t peer_key;
     uint64_t remote_address, remote_key, remote_limit; /* the region, which the client reads */
     unsigned pending;                                  /* operations that the provider has */
+    unsigned adverts;                                  /* buffers that a client advertises */
     bool has_number;
 
     struct ofi_slab send_slab;
@@ -216,7 +216,6 @@ struct ofi_conn {
     unsigned send_current;
     unsigned *send_queue; /* ring of what the next flush posts */
     unsigned queue_first, queue_count;
-    bool has_pieces; /* a message goes in pieces: the queue waits */
 
     struct ofi_read_slot reads[OFI_MAX_READS];
     unsigned reads_busy;
@@ -245,6 +244,12 @@ struct ofi_conn {
     struct ofi_conn *next_closing; /* also in `zombies` */
 };
 
+static inline void ofi_op_init(struct ofi_op *op, enum ofi_work work, unsigned index,
+                               struct ofi_conn *conn)
+{
+    *op = (struct ofi_op){.self = op, .work = work, .index = index, .conn = conn};
+}
+
 static inline struct ofi_endpoint *ofi_endpoint_of(const struct ofi_conn *conn)
 {
     return (struct ofi_endpoint *)conn->base.endpoint;
@@ -271,7 +276,8 @@ const char *okv_ofi_fabric_name(const struct ofi_fabric *fabric);
 /* Registers memory; `access` is that of fi_mr_reg(3), such as FI_REMOTE_READ. */
 int okv_ofi_region_open(const struct ofi_fabric *fabric, const void *base, size_t length,
                         uint64_t access, struct ofi_region *out, struct okv_diag *diag);
-void okv_ofi_region_close(struct ofi_region *region);
+/* False when the provider keeps it: the memory has to stay. */
+bool okv_ofi_region_close(struct ofi_region *region);
 int okv_ofi_slab_create(const struct ofi_fabric *fabric, unsigned count, size_t slot_size,
                         struct ofi_slab *out, struct okv_diag *diag);
 void okv_ofi_slab_destroy(struct ofi_slab *slab);
@@ -310,6 +316,8 @@ int okv_ofi_endpoint_new(const struct ofi_listener *listener, struct ofi_fabric 
 int okv_ofi_endpoint_create(struct okv_listener *listener, const struct okv_message_limits *limits,
                             unsigned max_conns, struct okv_endpoint **out, struct okv_diag *diag);
 void okv_ofi_endpoint_destroy(struct okv_endpoint *endpoint);
+/* Posts the receive slots that wait. */
+void okv_ofi_post_slots(struct ofi_endpoint *endpoint);
 /* Posts receive slot `index`, now or when the provider has room. */
 void okv_ofi_post_slot(struct ofi_endpoint *endpoint, unsigned index);
 void okv_ofi_recv_release(struct okv_endpoint *endpoint, const struct okv_event *event);

@@ -64,11 +64,6 @@ static int complete_recv(struct ofi_endpoint *ep, unsigned slot, size_t length,
     return 1;
 }
 
-static uint32_t whole_max(const struct ofi_conn *conn)
-{
-    return ofi_endpoint_of(conn)->fabric->whole_max;
-}
-
 /* A completion of anything but a receive. */
 static int complete_own(struct ofi_op *op, int status, const char *why, struct okv_event *event)
 {
@@ -99,12 +94,17 @@ static int complete_own(struct ofi_op *op, int status, const char *why, struct o
         return okv_ofi_complete_piece(conn, op->index, status ? OKV_ERENDEZVOUS : 0, event);
     default:
         okv_ofi_send_return(conn, op->index);
-        if (conn->has_pieces && conn->send_lengths[op->index] > whole_max(conn)) {
-            conn->has_pieces = false;
-            okv_ofi_flush(&conn->base);
-        }
         return 0;
     }
+}
+
+/* NULL for what is none of ours: the end of a peer's write, or of work of the provider itself, for
+ * which rxm gives a pointer of its own. */
+static struct ofi_op *op_of(void *context)
+{
+    struct ofi_op *op = context;
+
+    return op && op->self == op ? op : NULL;
 }
 
 /* The failed operation at the head of the queue. */
@@ -112,7 +112,7 @@ static int complete_failed(struct ofi_endpoint *ep, struct okv_event *event)
 {
     struct fi_cq_err_entry error = {.err_data_size = 0};
     ssize_t rc = fi_cq_readerr(ep->cq, &error, 0);
-    struct ofi_op *op = error.op_context;
+    struct ofi_op *op = op_of(error.op_context);
 
     if (rc <= 0 || !op)
         return 0;
@@ -129,7 +129,7 @@ static int complete_failed(struct ofi_endpoint *ep, struct okv_event *event)
 static int complete_next(struct ofi_endpoint *ep, struct okv_event *event)
 {
     const struct fi_cq_msg_entry *done = &ep->done[ep->done_next];
-    struct ofi_op *op = done->op_context;
+    struct ofi_op *op = op_of(done->op_context);
     int made = 0;
 
     if (op && op->work == OFI_WORK_RECV)
@@ -229,6 +229,8 @@ int okv_ofi_poll(struct okv_endpoint *endpoint, struct okv_event *events, int ma
     }
     if (ep->blocked)
         okv_ofi_retry_blocked(ep);
+    if (ep->unposted_count > 0)
+        okv_ofi_post_slots(ep);
     if (ep->zombies)
         okv_ofi_zombies_free(ep, false);
     return count;

@@ -82,19 +82,16 @@ static ssize_t post_message(struct ofi_conn *conn, unsigned index)
     }
     rc = fi_send(ep->ep, bytes, length, conn->send_slab.region.desc, conn->peer,
                  &conn->sends[index].context);
-    if (rc == 0) {
+    if (rc == 0)
         ofi_conn_posted(conn);
-        conn->has_pieces = length > ep->fabric->whole_max;
-    }
     return rc;
 }
 
-/* In their order. */
 void okv_ofi_flush(struct okv_conn *conn)
 {
     struct ofi_conn *c = (struct ofi_conn *)conn;
 
-    while (c->state == OFI_CONN_OPEN && c->queue_count > 0 && !c->has_pieces) {
+    while (c->state == OFI_CONN_OPEN && c->queue_count > 0) {
         ssize_t rc = post_message(c, c->send_queue[c->queue_first]);
         if (rc == -FI_EAGAIN) {
             okv_ofi_block(c);

@@ -7,6 +7,7 @@
 
 struct ofi_advert {
     struct okv_advert base;
+    struct ofi_conn *conn;
     struct ofi_region region;
 };
 
@@ -20,6 +21,8 @@ int okv_ofi_advertise(struct okv_conn *conn, const void *base, size_t length,
         return OKV_EINVAL;
     if (c->state != OFI_CONN_OPEN)
         return OKV_EDISCONNECTED;
+    if (c->adverts == ep->limits.credits)
+        return OKV_EAGAIN;
     struct ofi_advert *advert = calloc(1, sizeof *advert);
     if (!advert)
         return OKV_ENOMEM;
@@ -32,6 +35,8 @@ int okv_ofi_advertise(struct okv_conn *conn, const void *base, size_t length,
         free(advert);
         return rc;
     }
+    advert->conn = c;
+    c->adverts++;
     advert->base.address = advert->region.address;
     advert->base.key = (uint32_t)advert->region.key;
     *out = &advert->base;
@@ -45,6 +50,7 @@ void okv_ofi_withdraw(struct okv_advert *advert)
     if (!a)
         return;
     okv_ofi_region_close(&a->region);
+    a->conn->adverts--;
     free(a);
 }
 
@@ -108,13 +114,14 @@ void okv_ofi_post_pieces(struct ofi_conn *conn)
     }
 }
 
-static bool bounce_is_ready(struct ofi_conn *conn)
+static int prepare_bounce(struct ofi_conn *conn)
 {
     const struct ofi_fabric *fabric = ofi_endpoint_of(conn)->fabric;
 
-    return fabric->is_one_sided || conn->bounce.base ||
-           okv_ofi_slab_create(fabric, OFI_RENDEZVOUS_DEPTH, OFI_RENDEZVOUS_PIECE, &conn->bounce,
-                               NULL) == 0;
+    if (fabric->is_one_sided || conn->bounce.base)
+        return 0;
+    return okv_ofi_slab_create(fabric, OFI_RENDEZVOUS_DEPTH, OFI_RENDEZVOUS_PIECE, &conn->bounce,
+                               NULL);
 }
 
 int okv_ofi_rendezvous(struct okv_conn *conn, const struct okv_rendezvous *rendezvous)
@@ -128,8 +135,12 @@ int okv_ofi_rendezvous(struct okv_conn *conn, const struct okv_rendezvous *rende
         return OKV_EINVAL;
     if (c->state != OFI_CONN_OPEN)
         return OKV_EDISCONNECTED;
-    if (c->rendezvous_count == OKV_RENDEZVOUS_MAX || !bounce_is_ready(c))
+    if (c->rendezvous_count == OKV_RENDEZVOUS_MAX)
         return OKV_EAGAIN;
+    /* Not OKV_EAGAIN: the caller would wait for the end of a rendezvous read that there is not. */
+    int rc = prepare_bounce(c);
+    if (rc)
+        return rc == OKV_EAGAIN ? OKV_ENOMEM : rc;
     while (c->rendezvous[index].busy)
         index++;
     c->rendezvous_count++;

@@ -95,7 +95,8 @@ _Static_assert(sizeof(struct ofi_message_header) == 16, "docs/protocol.md sectio
 void okv_ofi_frame_begin(struct ofi_frame *frame, enum ofi_frame_kind kind);
 /* Bytes of a frame with its body, from its header; 0 for a header that is none of this version. */
 size_t okv_ofi_frame_length(const struct ofi_frame_header *header);
-/* True when the lengths inside the body lie in their ranges, and the provider's name ends. */
+/* True when the lengths inside the body lie in their ranges, what nothing uses is zero, and the
+ * provider's name is one. */
 bool okv_ofi_frame_is_valid(const struct ofi_frame *frame);
 
 #endif
