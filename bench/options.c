@@ -57,8 +57,8 @@ enum option_key {
 static const struct argp_option bench_options[] = {
     {NULL, 0, NULL, 0, "Where:", 1},
     {"server", 's', "[NAME=]URI", 0,
-     "The server: rdma://HOST[:PORT][?source=ADDRESS], local:///PATH, or a peer: "
-     "redis://HOST:PORT, redis:///SOCKET, valkey+rdma://HOST:PORT, memcached://HOST:PORT, "
+     "The server: rdma://HOST[:PORT][?source=ADDRESS], ofi://HOST[:PORT], local:///PATH, or a "
+     "peer: redis://HOST:PORT, redis:///SOCKET, valkey+rdma://HOST:PORT, memcached://HOST:PORT, "
      "memcached:///SOCKET, lmdb:///DIRECTORY. With several, rounds alternate between them; NAME is "
      "for the report",
      1},
@@ -108,7 +108,7 @@ static const struct argp_option bench_options[] = {
      4},
     {"warmup", OPTION_WARMUP, "S", 0, "Seconds before the first round (1)", 4},
     {"floor", OPTION_FLOOR, NULL, 0,
-     "Compare gets with raw READs of as many bytes on the same connection, puts with echoes", 4},
+     "Compare gets with raw READs of as many bytes, puts with echoes, at the same depth", 4},
     {NULL, 0, NULL, 0, "Output:", 5},
     {"json", OPTION_JSON, "FILE", 0, "Also write everything as JSON; - is stdout", 5},
     {"csv", OPTION_CSV, "FILE", 0, "Also write a line for each round and operation; - is stdout",

@@ -6,6 +6,9 @@
  * drops, and a reply as long as a put's. All use the same connection at the same depth. Their
  * slices alternate within a round, so that noise of the machine meets all of them alike.
  *
+ * Over ofi:// a raw READ is a bare fi_read(), on an endpoint of its own beside the connection:
+ * okv's transport does more than a device's doorbell there, and is no part of the floor.
+ *
  * Over local:// a READ is a copy. There the floor also has a plain copy, without okv: it copies a
  * bucket from a random address in as much memory as the index has, and hashes the copy as okv's
  * check does.

@@ -90,19 +90,57 @@ def run_section:
   "", "## \(.title)", "", "`\(.environment.command | sub("^[^ ]*/"; ""))`", "", "\(items); \(load).",
   (.targets[] | target_table, server_cpu), ratio_table;
 
+# ---- the digest: one row for each ratio, with what was measured in every round ----
+
+# A target's path as far as it is of interest: "provider net".
+def provider: (.path // "" | capture("(?<p>provider [^,]+)") | ", " + .p) // "";
+
+def each($unit): "\(map(number) | join("; ")) \($unit)";
+
+def median: sort | (.[(length - 1) / 2 | floor] + .[length / 2 | floor]) / 2;
+
+# Of two lists, a value for each round.
+def digest_row($what; $run; $of; $to; $unit):
+  [[$of, $to] | transpose[] | select(.[0] and .[1]) | .[0] / .[1]]
+  | select(length > 0)
+  | "| \($what | cell) | \($run.parameters.depth) | \(median | number) | \(map(number) | join("; ")) | "
+    + "\($of | each($unit)) over \($to | each($unit)) |";
+
+def digest_floor($run):
+  [.rounds[] | select(.get_over_read)] as $rounds
+  | select($rounds | length > 0)
+  | "\(.name)\(provider)" as $name
+  | digest_row("get / READ, p50: \($name)"; $run;
+      [$rounds[].latency.get.p50_us]; [$rounds[].latency.read.p50_us]; "us"),
+    digest_row("gets/s / READs/s: \($name)"; $run; [$rounds[].rate.get]; [$rounds[].rate.read]; "a second");
+
+def digest_peers($run):
+  [$run.targets[] | select(.kind != "okv" and (.summary.get_p50_us | not | not))] as $peers
+  | select(.kind == "okv")
+  | . as $okv
+  | $peers[]
+  | digest_row("\(.name) get / \($okv.name) get, p50\($okv | provider)"; $run;
+      [.rounds[].latency.get.p50_us]; [$okv.rounds[].latency.get.p50_us]; "us");
+
+def digest:
+  "", "## Ratios", "",
+  "| ratio | depth | median | in each round | measured in each round |", "|---|---|---|---|---|",
+  (.[] as $run | $run.targets[] | digest_floor($run), digest_peers($run));
+
 # ---- pages ----
 
 def check($first):
   if machine == ($first | machine) then .
   else error("\(.title) and \($first.title) are of different machines") end;
 
-def whole_page:
+def whole_page($kind):
   .[0] as $first
   | map(check($first))
   | "| environment | |", "|---|---|", "| processors | \($first | machine | cell) |",
     "| date | \(map(.environment.date[:10]) | unique | join(", ")) |",
     "| okv | \(map("\(.version) \(.git)" | rtrimstr(" ")) | unique | join(", ")) |",
     ($first.environment.mtu | select(.) | "| path MTU | \(.) |"),
+    (select($kind == "digest") | digest),
     (.[] | run_section);
 
 def short_rows:
@@ -120,4 +158,4 @@ def short_page:
             + "\($all[$of].median | number) and \($all[$to].median | number) \($unit) |"),
         "| READs per get | \($all.reads_per_get | spread("reads_per_get")) | \($run | items) |");
 
-def pages($kind): if $kind == "short" then short_page else whole_page end;
+def pages($kind): if $kind == "short" then short_page else whole_page($kind) end;

@@ -26,6 +26,7 @@ static const struct {
     const char *needs;            /* a library; NULL: always built in */
 } kinds[] = {
     {"rdma", &target_okv_ops, NULL},
+    {"ofi", &target_okv_ops, NULL},
     {"local", &target_okv_ops, NULL},
     {"redis", REDIS_OPS, "libhiredis"},
     {"valkey+rdma", VALKEY_OPS,

@@ -6,6 +6,7 @@
  * handle of okv.
  *
  *   rdma://HOST[:PORT][?source=ADDRESS]   okv          target_okv.c
+ *   ofi://HOST[:PORT]                     okv
  *   local:///PATH                         okv
  *   redis://HOST:PORT, redis:///PATH      redis-server, valkey-server: TCP, a Unix socket
  *                                                      target_redis.c
@@ -34,7 +35,7 @@ struct target_config {
 /* A description for the report; strings live as long as the target. */
 struct target_info {
     const char *kind;      /* "okv", "redis", "valkey", "memcached", "lmdb" */
-    const char *transport; /* "rdma", "local", "tcp", "unix", "process" */
+    const char *transport; /* "rdma", "ofi", "local", "tcp", "unix", "process" */
     const char *path;      /* device, port, GID and MTU; the socket */
     const char *version;   /* the server's, or "" */
     uint32_t bucket_bytes; /* okv: of one READ of a get; else 0 */

@@ -154,7 +154,9 @@ int cli_probe(struct cli *cli, int argc, char **argv)
         .options = probe_options,
         .parser = parse_probe,
         .doc = "Time raw READs at random places of the table: the floor under every get.\v"
-               "Nothing is looked up or checked, and the server's CPU has no part in it.\n\n"
+               "Nothing is looked up or checked. Where the device serves READs the server's CPU "
+               "has no "
+               "part in it.\n\n"
                "Examples:\n  okv probe\n  okv probe -n 100000 --size 4K --depth 8",
         .children = cli_common_options};
     struct timing_arguments arguments = {.cli = cli, .count = PROBE_COUNT, .depth = 1};

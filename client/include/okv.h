@@ -580,10 +580,10 @@ static inline void okv_counters(const okv *handle, struct okv_counters *out)
 
 /*
  * Measures the floor under a get: `count` raw READs of `length` bytes at random buckets,
- * unchecked, at most `depth` at once, on this handle's own connection. After each poll one
- * doorbell posts as many READs as ended. latencies_ns[0..count) receives the time of each from its
- * post to its completion, *total_ns (may be NULL) that from the first post to the last completion.
- * Blocks until they are done, or until none has ended for timeout_ms: OKV_ETIMEDOUT.
+ * unchecked, at most `depth` at once, on this handle's own connection; over ofi:// by fi_read()
+ * alone, on an endpoint beside it. After each poll one doorbell posts as many as ended. Sets
+ * latencies_ns[0..count) to the time of each from its post to its completion, *total_ns (may be
+ * NULL) to that of all. Blocks until all are done. OKV_ETIMEDOUT: none has ended for timeout_ms.
  * OKV_EDISCONNECTED as for okv_scan(). OKV_EINVAL: length 0 or above bucket_bytes * 64 or above a
  * segment of the index, count or depth 0, depth above the handle's. OKV_EAGAIN: operations are in
  * flight. The handle's failure; OKV_ENOMEM, and OKV_EPERM (locked-memory limit) or OKV_EIO when the

@@ -7,7 +7,7 @@
  *
  *   server       listen -> endpoint_create -> next_request -> accept or reject
  *   client       connect_start -> connect_step -> set_remote (it makes its own endpoint)
- *   gets         post_read, or read_now where the transport has it
+ *   gets         post_read, or read_now where the transport has it; bare_read measures their floor
  *   messages     send_buffer -> post_send -> flush; poll -> recv_release
  *   long values  client: advertise -> a message carries address and key -> withdraw;
  *                server: rendezvous, which READs the advertised buffer into the region
@@ -107,6 +107,17 @@ struct okv_read {
     struct okv_memory *memory;
     uint32_t length;
     uint64_t cookie;
+};
+
+/* READs for bare_read: each of `length` bytes, which go nowhere. */
+struct okv_bare_reads {
+    const uint64_t *offsets; /* [count], in the remote region */
+    uint32_t length;
+    uint32_t count;
+    uint32_t depth;         /* READs under way at once, at least 1 */
+    uint64_t timeout_ns;    /* OKV_ETIMEDOUT when none ends for so long */
+    uint64_t *latencies_ns; /* [count]: set to the time of each, from its post to its completion */
+    uint64_t total_ns;      /* set: from the first post to the last completion */
 };
 
 /* True when a READ stays inside the remote region and inside the memory [base, base + length). */
@@ -262,6 +273,12 @@ struct okv_transport_ops {
      * may have been written then. */
     bool (*read_now)(struct okv_conn *conn, const struct okv_read *read,
                      okv_used_bytes *used_bytes);
+
+    /* Client, NULL where post_read and poll do little beside the device's own calls. Performs READs
+     * by those calls alone, beside the connection, and times them: the floor under post_read.
+     * Blocks until they are done. OKV_EINVAL for one that does not stay inside the remote region,
+     * OKV_EDISCONNECTED, OKV_ENOMEM, OKV_ETIMEDOUT, OKV_EIO; the connection stays as it is. */
+    int (*bare_read)(struct okv_conn *conn, struct okv_bare_reads *reads);
 
     /* Client: lets the server READ base[0..length) until withdraw. The memory is borrowed and must
      * not change. Messages posted from now on may name the buffer. A buffer is good for one

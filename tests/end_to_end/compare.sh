@@ -90,6 +90,9 @@ everything() {
     what="processors of one's own"
     run 0 --quick --targets okv-local,redis-unix --server-cpus 0 --client-cpus=0 --rounds 1
     grep -qx "processors      servers 0, kv-bench 0, of $(nproc)" "$scratch/out" || wrong "the processors are not there"
+    what="the floor of okv"
+    run 0 --quick --targets okv-local --floor --rounds 1 --json "$scratch/json"
+    grep -q '"get_over_read": [0-9]' "$scratch/json" || wrong "no floor in the JSON"
     what="settings of one's own"
     mkdir "$scratch/tables"
     run 0 --quick --targets okv-local,lmdb --okv=--prefault --okv --max-value=128K --lmdb "$scratch/tables" --rounds 1
@@ -120,6 +123,12 @@ refusals() {
     what="processors that are not there"
     run 2 --targets okv-local --server-cpus 5000
     grep -q -e '--server-cpus 5000: give processors' "$scratch/err" || wrong "no cause"
+    what="a provider that is no name"
+    run 2 --quick --targets okv-ofi --ofi 'net&source=10.0.0.1'
+    grep -q -e '--ofi net&source=10.0.0.1: give a provider' "$scratch/err" || wrong "no cause"
+    what="the floor of others"
+    run 2 --quick --targets okv-local,redis-unix --floor
+    grep -q 'only okv has a floor' "$scratch/err" || wrong "no cause"
     what="a directory that is not there"
     run 2 --quick --targets lmdb --lmdb /nowhere
     grep -q -e '--lmdb /nowhere: give a directory' "$scratch/err" || wrong "no cause"

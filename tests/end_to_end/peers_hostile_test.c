@@ -214,7 +214,7 @@ static void schemes_are_known(void **state)
         {"valkey+rdma://10.0.0.1", {"built without valkey+rdma://", "libvalkey"}},
         {"redis:///socket", {"built without redis://", "install libhiredis"}},
         {"lmdb:///directory", {"built without lmdb://", "install liblmdb"}},
-        {"valkey://10.0.0.1", {"not a URI of a server", "rdma://, local://"}},
+        {"valkey://10.0.0.1", {"not a URI of a server", "rdma://, ofi://, local://"}},
         {"valkey+rdma:10.0.0.1", {"not a URI of a server", "memcached://"}},
     };
 

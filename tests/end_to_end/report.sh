@@ -183,6 +183,32 @@ tables() {
     "$results" "$@" >"$scratch/tables" 2>"$scratch/err" || status=$?
 }
 
+# Ratios of a floor, and of a peer to two servers of okv: of each round, and their median.
+digest() {
+    local set=$scratch/digest.json
+    jq '.targets[0].rounds |= [.[0] * { get_over_read: 1, rate: { get: 3000, read: 4000 },
+                latency: { get: { p50_us: 30 }, read: { p50_us: 20 } } },
+            .[1] * { get_over_read: 1, rate: { get: 2000, read: 2000 }, latency: { get: { p50_us: 25 }, read: { p50_us: 10 } } }]
+        | .targets[0].name = "mine" | .targets[0].path = "libfabric provider net, and so on"' "$1" >"$set"
+    tables --digest "$set"
+    same "the status with --digest" $status 0
+    same "the ratios of a floor" "$(grep -cxF \
+        -e '| get / READ, p50: mine, provider net | 1 | 2.000 | 1.500; 2.500 | 30.00; 25.00 us over 20.00; 10.00 us |' \
+        -e '| gets/s / READs/s: mine, provider net | 1 | 0.875 | 0.750; 1.000 | 3,000; 2,000 a second over 4,000; 2,000 a second |' \
+        "$scratch/tables")" 2
+    jq 'def with($name; $kind; $p50s): .name = $name | .kind = $kind | .summary.get_p50_us = {median: 1, min: 1, max: 1}
+                | .rounds = [$p50s[] | {latency: {get: {p50_us: .}}}];
+        .targets[0] as $t
+        | .targets = [($t | with("one"; "okv"; [10, 20])), ($t | with("peer"; "redis"; [30, 30])), ($t | with("two"; "okv"; [15]))]
+        | .targets |= map(.path = "")' "$set" >"$set.peers"
+    tables --digest "$set.peers"
+    same "the ratios of a peer" "$(grep -xF \
+        -e '| peer get / one get, p50 | 1 | 2.250 | 3.000; 1.500 | 30.00; 30.00 us over 10.00; 20.00 us |' \
+        -e '| peer get / two get, p50 | 1 | 2.000 | 2.000 | 30.00; 30.00 us over 15.00 us |' -c "$scratch/tables")" 2
+    tables "$set"
+    same "ratios without --digest" "$(grep -c '^## Ratios' "$scratch/tables")" 0
+}
+
 # What bench/results makes of a floor, in which two figures were set.
 pages() {
     local set=$scratch/set.json other=$scratch/other.json page=$scratch/page.md
@@ -196,6 +222,8 @@ pages() {
     same "headings of files" "$(grep '^## ' "$scratch/tables")" '## set'
     tables --short "$set"
     same "the row of the short table" "$(grep -c '^| get / raw READ, p50, depth 1 | 1.250 | 1.000 to 2.000 |' "$scratch/tables")" 1
+
+    digest "$json"
 
     printf '%s\n' before '<!-- results -->' old '<!-- end of results -->' after >"$page"
     tables -o "$page" "$set"

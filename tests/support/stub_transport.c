@@ -554,11 +554,11 @@ static struct okv_transport_ops ops = {
 };
 
 const struct okv_transport_ops *__wrap_okv_transport_for(enum okv_scheme scheme);
-
 const struct okv_transport_ops *__wrap_okv_transport_for(enum okv_scheme scheme)
 {
     (void)scheme;
     ops.read_now = stub.has_now ? stub_read_now : NULL;
+    ops.bare_read = stub.bare_read;
     return &ops;
 }
 

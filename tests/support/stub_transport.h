@@ -95,6 +95,9 @@ struct stub {
     /* That the latest brought; the others of its destination are STUB_LEFT_OUT. */
     uint32_t now_bytes;
 
+    /* NULL, or the operation; as it is when a handle is opened. */
+    int (*bare_read)(struct okv_conn *conn, struct okv_bare_reads *reads);
+
     /* Advertised buffers: those of now, and what the latest one was. */
     unsigned adverts;
     uint32_t advert_key; /* of the latest */

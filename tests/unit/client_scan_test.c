@@ -456,6 +456,52 @@ static void raw_reads_share_a_doorbell(void **state)
         assert_true(latencies[i] <= total);
 }
 
+/* Checks what a transport with bare READs is asked for; `bare_result` is its answer. */
+static int bare_result;
+static int bare_read(struct okv_conn *conn, struct okv_bare_reads *reads)
+{
+    (void)conn;
+    assert_int_equal(reads->length, STUB_BUCKET_SIZE);
+    assert_int_equal(reads->count, 10);
+    assert_int_equal(reads->depth, 4);
+    assert_true(reads->timeout_ns == UINT64_C(5000000000));
+    for (unsigned i = 0; i < 10; i++) {
+        assert_true(reads->offsets[i] >= STUB_INDEX &&
+                    reads->offsets[i] + STUB_BUCKET_SIZE <= STUB_INDEX + STUB_SEGMENT_SIZE);
+        reads->latencies_ns[i] = i + 1;
+    }
+    reads->total_ns = 42;
+    return bare_result;
+}
+
+/* Whatever they end with, the connection is as it was. */
+static void bare_reads_are_the_transports(void **state)
+{
+    static const int ends[][2] = {{OKV_EINVAL, OKV_EPROTO}, /* the directory leads out */
+                                  {OKV_ETIMEDOUT, OKV_ETIMEDOUT},
+                                  {OKV_EDISCONNECTED, OKV_EDISCONNECTED},
+                                  {OKV_EIO, OKV_EIO}};
+    uint64_t latencies[10], total = 0;
+
+    (void)state;
+    stub.bare_read = bare_read;
+    handle = stub_open(4, 4, 5000);
+    bare_result = OKV_OK;
+    assert_int_equal(okv_bench_read(handle, STUB_BUCKET_SIZE, 10, 4, latencies, &total), OKV_OK);
+    assert_true(total == 42 && latencies[0] == 1 && latencies[9] == 10);
+    for (unsigned i = 0; i < sizeof ends / sizeof *ends; i++) {
+        total = 0;
+        bare_result = ends[i][0];
+        assert_int_equal(okv_bench_read(handle, STUB_BUCKET_SIZE, 10, 4, latencies, &total),
+                         ends[i][1]);
+        assert_true(total == 0);
+        assert_int_equal(okv_ping(handle), OKV_OK);
+    }
+    struct okv_counters counters;
+    okv_counters(handle, &counters);
+    assert_int_equal(counters.reconnects, 0);
+}
+
 #define SCAN_TEST(test) cmocka_unit_test_setup_teardown(test, setup, client_teardown)
 
 int main(void)
@@ -478,6 +524,7 @@ int main(void)
         SCAN_TEST(a_cursor_is_of_one_start_of_the_server),
         SCAN_TEST(a_bench_read_keeps_to_the_index),
         SCAN_TEST(raw_reads_share_a_doorbell),
+        SCAN_TEST(bare_reads_are_the_transports),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

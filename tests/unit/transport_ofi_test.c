@@ -1,7 +1,7 @@
 /*
  * The transport over ofi beside the list that all transports pass. In this file: a server and peers
- * that are no okv clients, by bytes on its control port. After each of them a client is served as
- * before.
+ * that are no okv clients, by bytes on its control port, after each of which a client is served as
+ * before; and bare READs, beside a connection and no part of it.
  *
  * OKV_TEST_LISTEN and OKV_TEST_URI as in transport_list.c; skipped unless they are of ofi.
  */
@@ -18,6 +18,7 @@
 
 #include <cmocka.h>
 
+#include "shared/base/error.h"
 #include "tests/support/ofi_attacker.h"
 #include "tests/support/transport_client.h"
 #include "tests/unit/transport_ofi_list.h"
@@ -155,6 +156,81 @@ static void peers_that_say_little(void **state)
     expect_service(state);
 }
 
+/* ---- bare READs ---- */
+
+#define BARE_COUNT 100u
+
+static int bare_read(struct client *client, uint64_t offset, uint32_t length, uint32_t depth,
+                     uint64_t timeout_ns)
+{
+    uint64_t offsets[BARE_COUNT], latencies[BARE_COUNT] = {0};
+    struct okv_bare_reads reads = {.offsets = offsets,
+                                   .length = length,
+                                   .count = BARE_COUNT,
+                                   .depth = depth,
+                                   .timeout_ns = timeout_ns,
+                                   .latencies_ns = latencies};
+
+    for (unsigned i = 0; i < BARE_COUNT; i++)
+        offsets[i] = i < BARE_COUNT - 1 ? i * 512u : offset;
+    int rc = client->ops->bare_read(client->conn, &reads);
+    for (unsigned i = 0; i < BARE_COUNT && rc == 0; i++)
+        assert_true(latencies[i] > 0 && latencies[i] <= reads.total_ns);
+    return rc;
+}
+
+static void bare_reads(void **state)
+{
+    static const uint32_t depths[] = {1, 16, 64, BARE_COUNT + 1};
+    struct client *client = client_create(state);
+
+    for (unsigned i = 0; i < sizeof depths / sizeof *depths; i++) {
+        assert_int_equal(bare_read(client, 0, 512, depths[i], FIXTURE_GUARD_NS), 0);
+        client_read(client, 4099, 777, 1);
+        client_echo(client, i, 100, i);
+    }
+    assert_int_equal(bare_read(client, 0, 32768, 2, FIXTURE_GUARD_NS), 0);
+    client_expect_nothing(client);
+    client_destroy(client);
+}
+
+static void bare_reads_outside_of_the_region(void **state)
+{
+    struct client *client = client_create(state);
+
+    assert_int_equal(bare_read(client, FIXTURE_REGION - 512, 512, 4, FIXTURE_GUARD_NS), 0);
+    assert_int_equal(bare_read(client, FIXTURE_REGION - 511, 512, 4, FIXTURE_GUARD_NS), OKV_EINVAL);
+    assert_int_equal(bare_read(client, UINT64_MAX, 512, 4, FIXTURE_GUARD_NS), OKV_EINVAL);
+    assert_int_equal(bare_read(client, 0, FIXTURE_REGION + 1, 4, FIXTURE_GUARD_NS), OKV_EINVAL);
+    assert_int_equal(bare_read(client, 0, 512, 4, FIXTURE_GUARD_NS), 0);
+    client_destroy(client);
+}
+
+/* READs that nobody serves in time are ended, and later ones begin anew. */
+static void bare_reads_that_take_too_long(void **state)
+{
+    struct client *client = client_create(state);
+
+    for (unsigned i = 0; i < 20; i++) {
+        int rc = bare_read(client, 0, 32768, BARE_COUNT, i % 2); /* ns */
+        assert_true(rc == 0 || rc == OKV_ETIMEDOUT);
+    }
+    assert_int_equal(bare_read(client, 0, 512, 4, FIXTURE_GUARD_NS), 0);
+    client_read(client, 4099, 777, 1);
+    client_destroy(client);
+}
+
+static void bare_reads_after_the_end(void **state)
+{
+    struct client *client = client_create(state);
+
+    assert_int_equal(bare_read(client, 0, 512, 4, FIXTURE_GUARD_NS), 0);
+    client->ops->close(client->conn);
+    client_expect_closed(client);
+    assert_int_equal(bare_read(client, 0, 512, 4, FIXTURE_GUARD_NS), OKV_EDISCONNECTED);
+    client_destroy(client);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -174,6 +250,10 @@ int main(void)
         cmocka_unit_test(a_flood_and_one_poll),
         cmocka_unit_test(receives_that_fail),
         cmocka_unit_test(errors_of_nothing_of_ours),
+        cmocka_unit_test(bare_reads),
+        cmocka_unit_test(bare_reads_outside_of_the_region),
+        cmocka_unit_test(bare_reads_that_take_too_long),
+        cmocka_unit_test(bare_reads_after_the_end),
     };
     const char *uri = getenv("OKV_TEST_URI");
 

@@ -110,6 +110,7 @@ void okv_ofi_conn_free(struct ofi_conn *conn)
 {
     struct ofi_endpoint *ep = ofi_endpoint_of(conn);
 
+    okv_ofi_bare_close(conn->bare);
     if (conn->peer != FI_ADDR_NOTAVAIL)
         fi_av_remove(ep->av, &conn->peer, 1, 0);
     if (conn->control >= 0)

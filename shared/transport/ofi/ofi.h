@@ -12,6 +12,7 @@
  *   listen      the listener: requests, accept, reject
  *   connect     the client's connect, step by step
  *   post        posts messages and READs
+ *   bare        READs by libfabric alone, to measure
  *   rendezvous  a client's advertised buffers, the server's rendezvous reads
  *   poll        completions to events
  *   ops         the table of operations
@@ -187,6 +188,8 @@ struct ofi_rendezvous {
     int status;      /* of the first piece that failed */
 };
 
+struct ofi_bare; /* bare.c */
+
 struct ofi_conn {
     struct okv_conn base;
     int control;
@@ -237,6 +240,8 @@ struct ofi_conn {
         bool busy;
         bool orphaned; /* its rendezvous read was reported as ended */
     } pieces[OFI_RENDEZVOUS_DEPTH];
+
+    struct ofi_bare *bare; /* a client's that measures bare READs */
 
     struct ofi_conn *next_opened;
     struct ofi_conn *next_blocked;
@@ -387,6 +392,11 @@ void okv_ofi_retry_blocked(struct ofi_endpoint *endpoint);
 void okv_ofi_block(struct ofi_conn *conn);
 /* The send of buffer `index` has ended, or never left. */
 void okv_ofi_send_return(struct ofi_conn *conn, unsigned index);
+
+/* ---- bare.c ---- */
+
+int okv_ofi_bare_read(struct okv_conn *conn, struct okv_bare_reads *reads);
+void okv_ofi_bare_close(struct ofi_bare *bare); /* accepts NULL */
 
 /* ---- rendezvous.c ---- */
 

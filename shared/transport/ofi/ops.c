@@ -19,6 +19,7 @@ __attribute__((visibility("default"))) const struct okv_transport_ops okv_transp
     .memory_register = okv_ofi_memory_register,
     .memory_unregister = okv_ofi_memory_unregister,
     .post_read = okv_ofi_post_read,
+    .bare_read = okv_ofi_bare_read,
     .advertise = okv_ofi_advertise,
     .withdraw = okv_ofi_withdraw,
     .rendezvous = okv_ofi_rendezvous,
