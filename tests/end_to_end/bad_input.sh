@@ -378,6 +378,7 @@ PYTHON
 
 # Of libfabric, natively over TCP.
 fabrics() {
+    local -x LD_LIBRARY_PATH=$build/shared # a sanitizer's dlopen() does not see the program's own search path
     local net=127.$((1 + RANDOM % 254)).$((RANDOM % 256))
     local zeros='\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
     check "a provider that is none (server)" 3 'no libfabric provider nosuch' 'without \?provider=' \

@@ -164,6 +164,14 @@ static int take(struct ofi_endpoint *ep, struct okv_event *events, int *count)
     return (int)n;
 }
 
+/* Whether the queue was empty after the last batch. A closing connection must see it so. */
+static bool is_drained(const struct ofi_endpoint *ep)
+{
+    return ep->done_next == ep->done_count && ep->done_count < OFI_POLL_BATCH && !ep->closing;
+}
+
+/* With events it ends after a short batch: one more look at the queue would take as long as the
+ * first. */
 static int take_completions(struct ofi_endpoint *ep, struct okv_event *events, int max)
 {
     int count = 0, left = OFI_TAKEN_MAX;
@@ -174,6 +182,8 @@ static int take_completions(struct ofi_endpoint *ep, struct okv_event *events, i
             if (made < 0)
                 return count;
             count += made;
+            if (count > 0 && is_drained(ep))
+                break;
             continue;
         }
         int taken = take(ep, events, &count);
