@@ -32,10 +32,10 @@ static int watch(const struct okv_pending *pending, int fd, void *source)
     return epoll_ctl(pending->epoll, EPOLL_CTL_ADD, fd, &event) ? errno : 0;
 }
 
-int okv_pending_open(struct okv_pending *pending, int sock,
+int okv_pending_open(struct okv_pending *pending, int sock, uint64_t silence_ns,
                      void (*drop)(struct okv_pending_client *client), struct okv_diag *diag)
 {
-    *pending = (struct okv_pending){.sock = sock, .drop = drop};
+    *pending = (struct okv_pending){.sock = sock, .silence_ns = silence_ns, .drop = drop};
     pending->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     pending->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
     pending->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -102,7 +102,7 @@ int okv_pending_add(struct okv_pending *pending, struct okv_pending_client *clie
         return errnum;
     if (pending->count == OKV_PENDING_MAX)
         drop_oldest(pending);
-    client->drop_at_ns = okv_clock_ns() + OKV_PENDING_NS;
+    client->drop_at_ns = okv_clock_ns() + pending->silence_ns;
     client->previous = pending->newest;
     client->next = NULL;
     if (pending->newest)

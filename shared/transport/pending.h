@@ -13,7 +13,6 @@
 #include "shared/base/diag.h"
 
 #define OKV_PENDING_MAX 128
-#define OKV_PENDING_NS UINT64_C(3000000000) /* until a silent one is dropped */
 
 /* Part of a transport's request. */
 struct okv_pending_client {
@@ -23,17 +22,18 @@ struct okv_pending_client {
 };
 
 struct okv_pending {
-    int epoll; /* readable when okv_pending_wait() has something */
-    int sock;  /* that listens */
-    int timer; /* expires when the oldest client has taken too long */
-    int spare; /* closed for a moment to turn a client away when no descriptor is left */
+    int epoll;           /* readable when okv_pending_wait() has something */
+    int sock;            /* that listens */
+    int timer;           /* expires when the oldest client has taken too long */
+    int spare;           /* closed for a moment to turn a client away when no descriptor is left */
+    uint64_t silence_ns; /* until a silent one is dropped */
     void (*drop)(struct okv_pending_client *client); /* closes its socket and frees it */
     struct okv_pending_client *oldest, *newest;
     unsigned count;
 };
 
 /* Takes over `sock`, which is non-blocking, also on failure. */
-int okv_pending_open(struct okv_pending *pending, int sock,
+int okv_pending_open(struct okv_pending *pending, int sock, uint64_t silence_ns,
                      void (*drop)(struct okv_pending_client *client), struct okv_diag *diag);
 /* Drops all and closes the descriptors. */
 void okv_pending_close(struct okv_pending *pending);

@@ -24,6 +24,7 @@
 
 #include "shared/base/error.h"
 
+#define HELLO_NS UINT64_C(3000000000) /* until a client without a hello is dropped */
 #define LOCK_SUFFIX ".lock"
 #define LOCK_ATTEMPTS 10
 
@@ -233,7 +234,7 @@ int okv_local_listen(const struct okv_uri *uri, const struct okv_region *region,
     status = open_socket(listener, &sock, diag);
     if (status)
         goto release_lock;
-    status = okv_pending_open(&listener->pending, sock, drop, diag);
+    status = okv_pending_open(&listener->pending, sock, HELLO_NS, drop, diag);
     if (status)
         goto remove_path;
     listener->base.fd = listener->pending.epoll;

@@ -15,6 +15,9 @@
 /* Events that one next_request handles without a result. The descriptor stays readable for the
  * others. */
 #define STEPS_MAX 256
+/* Between greeting and hello a client opens its endpoint, which takes a second and more on a
+ * machine with other work. */
+#define HELLO_NS UINT64_C(10000000000)
 
 static struct ofi_request *request_of(struct okv_pending_client *client)
 {
@@ -105,7 +108,7 @@ int okv_ofi_listen(const struct okv_uri *uri, const struct okv_region *region,
     rc = open_socket(uri, found, &sock, diag);
     if (rc)
         goto free_listener;
-    rc = okv_pending_open(&l->pending, sock, drop_unheard, diag);
+    rc = okv_pending_open(&l->pending, sock, HELLO_NS, drop_unheard, diag);
     if (rc)
         goto free_listener;
     l->base.fd = l->pending.epoll;
