@@ -68,7 +68,6 @@ static int open_endpoint(struct ofi_bare *bare, const struct ofi_fabric *like)
     struct fi_av_attr av = {.type = like->info->domain_attr->av_type, .count = 1};
     struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_NONE};
 
-    fabric->is_one_sided = like->is_one_sided;
     fabric->info = fi_dupinfo(like->info);
     if (!fabric->info)
         return -FI_ENOMEM;
@@ -108,7 +107,7 @@ static int post(struct bare_run *run)
     uint64_t now = okv_clock_ns();
 
     if (run->posted == 0)
-        run->began_ns = run->ended_ns = now;
+        run->began_ns = now;
     while (run->free && run->posted < reads->count) {
         struct bare_slot *slot = run->free;
         ssize_t rc =
@@ -152,6 +151,8 @@ static int poll_once(struct bare_run *run)
 static int perform(struct bare_run *run)
 {
     uint32_t spins = 0; /* since one ended */
+
+    run->ended_ns = okv_clock_ns();
     int rc = post(run);
 
     while (rc == 0 && run->done < run->reads->count) {

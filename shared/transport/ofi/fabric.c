@@ -218,6 +218,8 @@ int okv_ofi_error(ssize_t rc)
     case FI_EHOSTUNREACH:
     case FI_ESHUTDOWN:
         return OKV_EDISCONNECTED;
+    case FI_EAGAIN: /* of a call that opens something; elsewhere it is asked for before */
+        return OKV_EIO;
     default: /* the other codes are those of the system (man fi_errno) */
         return okv_error_from_errno((int)-rc);
     }

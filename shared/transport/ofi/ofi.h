@@ -122,7 +122,7 @@ struct ofi_progress {
     int changes; /* an epoll set of the queue's descriptor, and of end_fd */
     int end_fd;
     atomic_bool ends;
-    atomic_uint polls; /* that the worker made */
+    atomic_uint polls; /* of the queue, that the worker made */
 };
 
 struct ofi_endpoint {

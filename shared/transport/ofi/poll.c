@@ -145,7 +145,11 @@ static int complete_next(struct ofi_endpoint *ep, struct okv_event *event)
  * negative code. */
 static int take(struct ofi_endpoint *ep, struct okv_event *events, int *count)
 {
-    ssize_t n = fi_cq_read(ep->cq, ep->done, OFI_POLL_BATCH);
+    ssize_t n;
+
+    /* Before the look: the thread that makes progress counts on one after it has counted. */
+    atomic_fetch_add_explicit(&ep->progress.polls, 1, memory_order_relaxed);
+    n = fi_cq_read(ep->cq, ep->done, OFI_POLL_BATCH);
 
     ep->done_next = 0;
     ep->done_count = n > 0 ? (int)n : 0;
@@ -164,7 +168,8 @@ static int take(struct ofi_endpoint *ep, struct okv_event *events, int *count)
     return (int)n;
 }
 
-/* Whether the queue was empty after the last batch. A closing connection must see it so. */
+/* Whether the last batch was short: then the queue is empty, or has a failed operation next. A
+ * closing connection must see it empty. */
 static bool is_drained(const struct ofi_endpoint *ep)
 {
     return ep->done_next == ep->done_count && ep->done_count < OFI_POLL_BATCH && !ep->closing;
@@ -222,15 +227,16 @@ int okv_ofi_poll(struct okv_endpoint *endpoint, struct okv_event *events, int ma
 
     if (ep->broken)
         return OKV_EIO;
-    atomic_fetch_add_explicit(&ep->progress.polls, 1, memory_order_relaxed);
     check_controls(ep);
     if (atomic_load(&ep->has_opened))
         okv_ofi_arrivals_process(ep);
     int count = announce_opened(ep, events, max);
     if (ep->closing && count < max) /* before messages, which may fill every poll */
         count += okv_ofi_closing_finish(ep, events + count, max - count);
-    if (max == 0 && ep->ep)
+    if (max == 0 && ep->ep) {
+        atomic_fetch_add_explicit(&ep->progress.polls, 1, memory_order_relaxed);
         fi_cq_read(ep->cq, NULL, 0);
+    }
     if (count < max) {
         int taken = take_completions(ep, events + count, max - count);
         if (taken < 0 && count == 0)
