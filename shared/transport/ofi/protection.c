@@ -95,30 +95,47 @@ static bool await(struct attack *attack, unsigned ended)
     return attack->ended >= ended;
 }
 
-/* Writes, then READs: the end of the READ, or that of the connection, shows that the target has
- * seen the write. Some providers report success for a write that the target refuses. False when it
- * is not certain that the target has. */
-static bool attack_run(struct attack *attack, struct fi_context2 contexts[2])
+/* Posts a READ of the target's page until the provider takes it. */
+static ssize_t post_read(struct attack *attack, struct fi_context2 *context)
+{
+    const struct ofi_region *from = &attack->target_region;
+    ssize_t rc;
+
+    do {
+        rc = fi_read(attack->attacker.ep, attack->own + PAGE / 2, 64, attack->own_region.desc,
+                     attack->victim, from->address, from->key, context);
+        progress(attack);
+    } while (rc == -FI_EAGAIN && is_in_time(attack));
+    return rc;
+}
+
+static ssize_t post_write(struct attack *attack, struct fi_context2 *context)
 {
     const struct ofi_region *to = &attack->target_region;
     ssize_t rc;
 
-    attack->end_ns = okv_clock_ns() + ATTACK_NS;
     do {
         rc = fi_write(attack->attacker.ep, attack->own, 64, attack->own_region.desc, attack->victim,
-                      to->address, to->key, &contexts[0]);
+                      to->address, to->key, context);
         progress(attack);
     } while (rc == -FI_EAGAIN && is_in_time(attack));
-    if (rc || !await(attack, 1))
+    return rc;
+}
+
+/* READs, which shows that the attacker reaches the page; writes; READs again: the end of that READ,
+ * or that of the connection, shows that the target has seen the write. Some providers report
+ * success for a write that the target refuses. False when it is not certain that the target has. */
+static bool attack_run(struct attack *attack, struct fi_context2 contexts[3])
+{
+    attack->end_ns = okv_clock_ns() + ATTACK_NS;
+    if (post_read(attack, &contexts[0]) || !await(attack, 1) || attack->failed)
+        return false;
+    if (post_write(attack, &contexts[1]) || !await(attack, 2))
         return false;
     if (attack->failed)
         return true;
-    do {
-        rc = fi_read(attack->attacker.ep, attack->own + PAGE / 2, 64, attack->own_region.desc,
-                     attack->victim, to->address, to->key, &contexts[1]);
-        progress(attack);
-    } while (rc == -FI_EAGAIN && is_in_time(attack));
-    return rc == 0 ? await(attack, 2) : rc != -FI_EAGAIN;
+    ssize_t rc = post_read(attack, &contexts[2]);
+    return rc == 0 ? await(attack, 3) : rc != -FI_EAGAIN;
 }
 
 /* okv never writes, and its domain has no right to. A peer's that does is not held back by its own
@@ -186,7 +203,7 @@ static bool is_untouched(const uint8_t *page)
 int okv_ofi_protection_check(const struct ofi_fabric *fabric, struct okv_diag *diag)
 {
     struct attack attack = {.victim = FI_ADDR_NOTAVAIL};
-    struct fi_context2 contexts[2];
+    struct fi_context2 contexts[3];
     uint8_t *pages =
         mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -198,8 +215,8 @@ int okv_ofi_protection_check(const struct ofi_fabric *fabric, struct okv_diag *d
     if (rc == 0 && !attack_run(&attack, contexts))
         rc = okv_diag_set(
             diag, OKV_EUNSUPPORTED,
-            "whether the libfabric provider %s protects memory cannot be told: a write "
-            "of this server to itself did not end; choose another with ?provider=",
+            "whether the libfabric provider %s protects memory cannot be told: an attack of "
+            "this server on itself did not come to its end; choose another with ?provider=",
             okv_ofi_fabric_name(fabric));
     attack_close(&attack);
     if (rc == 0 && !is_untouched(pages))
