@@ -14,7 +14,6 @@
 #include <cmocka.h>
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <okv.h>
 #include <poll.h>
 #include <pthread.h>
@@ -106,18 +105,6 @@ static void ghost_end(struct ghost *ghost)
     ghost->port->ops->close(ghost->port);
 }
 
-static unsigned open_descriptors(void)
-{
-    unsigned count = 0;
-    DIR *directory = opendir("/proc/self/fd");
-
-    assert_non_null(directory);
-    while (readdir(directory))
-        count++;
-    closedir(directory);
-    return count;
-}
-
 /* Opens "ghost", in vain. Queries and answers get lost, so it may take several times until the
  * ghost is met. */
 static int meet(char *why, size_t size)
@@ -168,11 +155,11 @@ static void a_closed_port_leaves_nothing(void **state)
 {
     (void)state;
     open_and_close(true); /* librdmacm keeps the device open */
-    unsigned objects = device_objects(), descriptors = open_descriptors();
+    unsigned objects = device_objects(), descriptors = discovery_open_descriptors();
     for (int i = 0; i < 6; i++)
         open_and_close(i % 2);
     assert_int_equal(device_objects(), objects);
-    assert_int_equal(open_descriptors(), descriptors);
+    assert_int_equal(discovery_open_descriptors(), descriptors);
 }
 
 static void a_server_that_died_after_its_answer_refuses(void **state)
@@ -184,13 +171,13 @@ static void a_server_that_died_after_its_answer_refuses(void **state)
     snprintf(uri, sizeof uri, "rdma://%s:7999", server_address());
     ghost_begin(&ghost, uri);
     assert_int_equal(meet(why, sizeof why), OKV_EREFUSED); /* the library loads what it keeps */
-    unsigned before = open_descriptors();
+    unsigned before = discovery_open_descriptors();
     for (int i = 0; i < 3; i++) {
         int rc = meet(why, sizeof why);
         if (rc != OKV_EREFUSED || !strstr(why, "no server listens") || !strstr(why, ":7999"))
             fail_msg("%s: %s", okv_strerror(rc), why);
     }
-    assert_int_equal(open_descriptors(), before);
+    assert_int_equal(discovery_open_descriptors(), before);
     ghost_end(&ghost);
 }
 

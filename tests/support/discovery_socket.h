@@ -15,5 +15,7 @@ struct sockaddr_in discovery_address(const char *group);
 int discovery_asker(void);
 /* A socket that receives what is sent to the group there. */
 int discovery_listener(const char *group);
+/* Descriptors that this process has open; the count has some more, the same each time. */
+unsigned discovery_open_descriptors(void);
 
 #endif

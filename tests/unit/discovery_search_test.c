@@ -11,7 +11,6 @@
 
 #include <cmocka.h>
 
-#include <dirent.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -244,25 +243,13 @@ static void without_interface_nothing_is_asked(void **state)
     assert_int_equal(found.count, 0);
 }
 
-static unsigned open_descriptors(void)
-{
-    unsigned count = 0;
-    DIR *directory = opendir("/proc/self/fd");
-
-    assert_non_null(directory);
-    while (readdir(directory))
-        count++;
-    closedir(directory);
-    return count;
-}
-
 static void descriptors_are_closed(void **state)
 {
-    unsigned before = open_descriptors();
+    unsigned before = discovery_open_descriptors();
 
     (void)state;
     search(answer_twice, "", 50, 0, &found);
-    assert_int_equal(open_descriptors(), before);
+    assert_int_equal(discovery_open_descriptors(), before);
 }
 
 int main(void)
