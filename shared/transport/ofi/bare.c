@@ -200,8 +200,10 @@ static int read_all(struct ofi_conn *conn, struct okv_bare_reads *reads)
         return rc;
     rc = perform(&run);
     if (rc && conn->bare->ep) {
-        fi_close(&conn->bare->ep->fid);
+        bool is_closed = fi_close(&conn->bare->ep->fid) == 0;
         conn->bare->ep = NULL;
+        if (!is_closed)
+            return rc; /* the provider may still write to them */
     }
     okv_ofi_slab_destroy(&run.slab);
     free(run.slots);

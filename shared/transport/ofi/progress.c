@@ -61,11 +61,13 @@ static int open_changes(struct ofi_endpoint *ep)
     struct ofi_progress *progress = &ep->progress;
     struct epoll_event change = {.events = OFI_QUEUE_EVENTS}, end = {.events = EPOLLIN};
     int queue;
+    int rc = fi_control(&ep->cq->fid, FI_GETWAIT, &queue);
 
+    if (rc)
+        return -rc;
     progress->changes = epoll_create1(EPOLL_CLOEXEC);
     progress->end_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (progress->changes < 0 || progress->end_fd < 0 ||
-        fi_control(&ep->cq->fid, FI_GETWAIT, &queue) ||
         epoll_ctl(progress->changes, EPOLL_CTL_ADD, queue, &change) ||
         epoll_ctl(progress->changes, EPOLL_CTL_ADD, progress->end_fd, &end))
         return errno;
@@ -86,6 +88,7 @@ int okv_ofi_progress_start(struct ofi_endpoint *endpoint, struct okv_diag *diag)
 
     if (endpoint->fabric->is_one_sided)
         return 0;
+    progress->changes = progress->end_fd = -1;
     int errnum = open_changes(endpoint);
     if (errnum == 0)
         errnum = pthread_create(&progress->thread, NULL, run, endpoint);

@@ -26,14 +26,16 @@ struct end {
     struct fid_ep *ep;
 };
 
-static void end_close(struct end *end)
+/* False when its operations may go on. */
+static bool end_close(struct end *end)
 {
-    if (end->ep)
-        fi_close(&end->ep->fid);
+    if (end->ep && fi_close(&end->ep->fid))
+        return false;
     if (end->cq)
         fi_close(&end->cq->fid);
     if (end->av)
         fi_close(&end->av->fid);
+    return true;
 }
 
 static int end_open(const struct ofi_fabric *fabric, struct end *end)
@@ -180,15 +182,18 @@ static int attack_open(const struct ofi_fabric *fabric, struct attack *attack, u
     return rc;
 }
 
-static void attack_close(struct attack *attack)
+/* False when the provider may still use the pages. */
+static bool attack_close(struct attack *attack)
 {
-    end_close(&attack->attacker);
-    end_close(&attack->target);
+    bool is_closed = end_close(&attack->attacker);
+
+    is_closed &= end_close(&attack->target);
     okv_ofi_region_close(&attack->own_region);
     okv_ofi_region_close(&attack->target_region);
     if (attack->fabric.domain)
         fi_close(&attack->fabric.domain->fid);
     fi_freeinfo(attack->fabric.info);
+    return is_closed;
 }
 
 static bool is_untouched(const uint8_t *page)
@@ -203,27 +208,28 @@ static bool is_untouched(const uint8_t *page)
 int okv_ofi_protection_check(const struct ofi_fabric *fabric, struct okv_diag *diag)
 {
     struct attack attack = {.victim = FI_ADDR_NOTAVAIL};
-    struct fi_context2 contexts[3];
+    /* The target's page, the attacker's, and one for contexts of operations. */
     uint8_t *pages =
-        mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     if (pages == MAP_FAILED)
         return okv_diag_set(diag, OKV_ENOMEM, "no memory to check a libfabric provider");
     memset(pages, GOOD, PAGE);
     memset(pages + PAGE, BAD, PAGE);
     int rc = attack_open(fabric, &attack, pages, diag);
-    if (rc == 0 && !attack_run(&attack, contexts))
+    if (rc == 0 && !attack_run(&attack, (struct fi_context2 *)(pages + 2 * PAGE)))
         rc = okv_diag_set(
             diag, OKV_EUNSUPPORTED,
             "whether the libfabric provider %s protects memory cannot be told: an attack of "
             "this server on itself did not come to its end; choose another with ?provider=",
             okv_ofi_fabric_name(fabric));
-    attack_close(&attack);
+    bool is_closed = attack_close(&attack);
     if (rc == 0 && !is_untouched(pages))
         rc = okv_diag_set(diag, OKV_EUNSUPPORTED,
                           "the libfabric provider %s lets peers write to memory that they may only "
                           "read: choose another with ?provider=, see 'fi_info'",
                           okv_ofi_fabric_name(fabric));
-    munmap(pages, 2 * PAGE);
+    if (is_closed)
+        munmap(pages, 3 * PAGE);
     return rc;
 }
