@@ -13,6 +13,9 @@
 
 #define DEPTH_MAX 32
 #define MANY 8 /* keys that are read at once */
+/* Operations of one client on one key at once. Sixteen clients then stay within what the checker
+ * can follow, however long the server keeps them. */
+#define SAME_KEY_MAX 4
 #define WAIT_MS 1000
 #define REOPEN_PAUSE_NS 50000000
 
@@ -44,14 +47,25 @@ static bool is_counter(uint32_t key)
     return key >= RECORDED_REGISTERS;
 }
 
+static unsigned under_way(const struct recorded_client *client, uint32_t key)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < DEPTH_MAX; i++)
+        count += client->slots[i].busy && client->slots[i].record.key == key;
+    return count;
+}
+
 /* Half of all operations are about few keys. */
 static uint32_t choose_key(struct recorded_client *client)
 {
-    uint64_t chance = random_next(&client->random);
-
-    if (chance % 2)
-        return (uint32_t)(chance / 2 % RECORDED_KEYS);
-    return (uint32_t)(chance / 2 % 8 * (RECORDED_KEYS / 8));
+    for (;;) {
+        uint64_t chance = random_next(&client->random);
+        uint64_t key =
+            chance % 2 ? chance / 2 % RECORDED_KEYS : chance / 2 % 8 * (RECORDED_KEYS / 8);
+        if (under_way(client, (uint32_t)key) < SAME_KEY_MAX)
+            return (uint32_t)key;
+    }
 }
 
 /* Of keys that are never deleted a miss is wrong whatever else went on at the time. */
@@ -118,6 +132,7 @@ static void choose(struct recorded_client *client, struct recorded_slot *slot,
         .key_length = client->load->keys[key].length,
     };
     slot->record = (struct history_record){.key = key, .kind = HISTORY_GET};
+    slot->busy = true;
     client->kinds[kind]++;
     switch (kind) {
     case DO_GET:
@@ -307,10 +322,8 @@ static int submit_some(struct recorded_client *client)
         choose(client, &client->slots[i], choose_kind(client, key), key, &commands[count++]);
     }
     uint64_t now = okv_clock_ns();
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         client->slots[commands[i].tag].record.invoke = now;
-        client->slots[commands[i].tag].busy = true;
-    }
     atomic_fetch_add(&client->load->begun, count);
     return okv_submit(client->handle, commands, count, NULL);
 }
@@ -367,7 +380,7 @@ static void close_handle(struct recorded_client *client)
 static void drop_handle(struct recorded_client *client)
 {
     close_handle(client);
-    for (unsigned i = 0; i < client->depth; i++) {
+    for (unsigned i = 0; i < DEPTH_MAX; i++) {
         struct recorded_slot *slot = &client->slots[i];
         if (!slot->busy)
             continue;
@@ -402,7 +415,7 @@ static void plan_reconnect(struct recorded_client *client)
 
 static bool any_busy(const struct recorded_client *client)
 {
-    for (unsigned i = 0; i < client->depth; i++)
+    for (unsigned i = 0; i < DEPTH_MAX; i++)
         if (client->slots[i].busy)
             return true;
     return false;
