@@ -282,9 +282,9 @@ struct okv_transport_ops {
 
     /* Client: lets the server READ base[0..length) until withdraw. The memory is borrowed and must
      * not change. Messages posted from now on may name the buffer. A buffer is good for one
-     * rendezvous read, and each credit allows one buffer at a time. OKV_EINVAL, OKV_EAGAIN for more
-     * buffers than credits asked for, OKV_EPERM, OKV_ENOMEM, OKV_EDISCONNECTED; OKV_EIO also for
-     * memory that the device cannot read, such as a mapping without PROT_WRITE. */
+     * rendezvous read, and each credit allows one buffer at a time; a transport that keeps places
+     * for them refuses more with OKV_EAGAIN. OKV_EINVAL, OKV_EPERM, OKV_ENOMEM, OKV_EDISCONNECTED;
+     * OKV_EIO also for memory that the device cannot read, such as a mapping without PROT_WRITE. */
     int (*advertise)(struct okv_conn *conn, const void *base, size_t length,
                      struct okv_advert **out);
     /* Ends an advertised buffer; accepts NULL. Call it before conn_destroy; the connection may have

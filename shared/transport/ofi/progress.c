@@ -44,14 +44,13 @@ static void *run(void *argument)
     struct epoll_event change;
 
     while (!atomic_load(&progress->ends)) {
-        bool has_helped = false;
         epoll_wait(progress->changes, &change, 1, -1);
         unsigned polls = atomic_load(&progress->polls);
         nanosleep(&moment, NULL);
-        for (; worker_is_busy(progress, polls); has_helped = true)
+        while (worker_is_busy(progress, polls)) {
             make_progress(ep);
-        if (has_helped)
-            okv_ofi_wake(&ep->base); /* its own change may have been taken here */
+            okv_ofi_wake(&ep->base); /* it may sleep, and its own change have been taken here */
+        }
     }
     return NULL;
 }
