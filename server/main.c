@@ -165,11 +165,17 @@ static int serve(struct okv_server *server, const sigset_t *signals, struct okv_
         workers_stop(server, server->config.workers);
         return okv_diag_set(diag, rc, "cannot start the acceptor: %s", okv_error_text(rc));
     }
-    announce(server);
-    wait_for_signal(server, signals);
+    rc = okv_announcer_start(server);
+    if (rc) {
+        okv_diag_set(diag, rc, "cannot start the announcer: %s", okv_error_text(rc));
+    } else {
+        announce(server);
+        wait_for_signal(server, signals);
+    }
     workers_stop(server, server->config.workers);
     okv_acceptor_stop(&acceptor);
-    return failure_explain(server, diag);
+    okv_announcer_stop(&server->announcer);
+    return rc ? rc : failure_explain(server, diag);
 }
 
 static int clients_init(struct okv_server *server)

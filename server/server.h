@@ -3,6 +3,7 @@
  *
  *   main      sets up, waits for signals, tears down (main.c)
  *   acceptor  drives the listeners and admits clients (net/acceptor.c)
+ *   announcer answers clients that look for servers (net/announcer.c)
  *   workers   drive their endpoints and serve their sessions (worker.c)
  *
  * Folders include each other in one direction: net, session, command, store. All but store also

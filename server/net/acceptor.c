@@ -249,19 +249,16 @@ static void *accept_all(void *user)
 {
     struct okv_acceptor *acceptor = user;
     struct okv_server *server = acceptor->server;
-    struct pollfd fds[OKV_LISTENERS_MAX + 1 + OKV_ANNOUNCER_PORTS_MAX];
+    struct pollfd fds[OKV_LISTENERS_MAX + 1];
     unsigned count = server->listener_count;
-    bool has_more = false;
 
     for (unsigned i = 0; i < count; i++)
         fds[i] = (struct pollfd){.fd = server->listeners[i]->fd, .events = POLLIN};
     fds[count] = (struct pollfd){.fd = acceptor->stop_fd, .events = POLLIN};
     for (;;) {
-        unsigned ports = okv_announcer_watch(&server->announcer, &fds[count + 1]);
-        poll(fds, count + 1 + ports, has_more ? 0 : -1);
+        poll(fds, count + 1, -1);
         if (fds[count].revents)
             return NULL;
-        has_more = ports > 0 && okv_announcer_serve(server, okv_clock_ns());
         for (unsigned i = 0; i < count; i++) {
             int rc = fds[i].revents ? answer_some(acceptor, i) : 0;
             if (rc < 0) {

@@ -1,14 +1,17 @@
 #include "server/net/announcer.h"
 
 #include <arpa/inet.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "server/server.h"
 #include "shared/base/error.h"
 #include "shared/format/superblock.h"
 
-/* Datagrams of one port that are looked at before the acceptor does something else. */
+/* Datagrams of one port that are looked at before the next port gets its share. */
 #define DATAGRAMS_PER_PASS 64
 
 static bool is_local(const struct okv_listener *listener)
@@ -132,13 +135,6 @@ void okv_announcer_close(struct okv_announcer *announcer)
         close_port(announcer, announcer->count - 1);
 }
 
-unsigned okv_announcer_watch(const struct okv_announcer *announcer, struct pollfd *fds)
-{
-    for (unsigned i = 0; i < announcer->count; i++)
-        fds[i] = (struct pollfd){.fd = announcer->ports[i].port->fd, .events = POLLIN};
-    return announcer->count;
-}
-
 /* Each answer moves next_ns on by its share of a second, from a burst ago at the earliest. */
 static bool is_within_rate(struct okv_announcer *announcer, uint64_t now_ns)
 {
@@ -167,7 +163,6 @@ static int answer(struct okv_server *server, struct okv_announced_port *port, ui
     return port->port->ops->answer(port->port, &datagram);
 }
 
-/* A server that ends is not found. */
 static int handle(struct okv_server *server, struct okv_announced_port *port,
                   const uint8_t *datagram, size_t length, uint64_t now_ns)
 {
@@ -177,8 +172,7 @@ static int handle(struct okv_server *server, struct okv_announced_port *port,
         OKV_STATS_ADD(&server->stats, discovery_malformed, 1);
         return 0;
     }
-    if ((query.name[0] && strcmp(query.name, port->answer.name) != 0) ||
-        atomic_load(&server->stopping))
+    if (query.name[0] && strcmp(query.name, port->answer.name) != 0)
         return 0;
     if (!is_within_rate(&server->announcer, now_ns)) {
         OKV_STATS_ADD(&server->stats, discovery_limited, 1);
@@ -187,14 +181,16 @@ static int handle(struct okv_server *server, struct okv_announced_port *port,
     return answer(server, port, query.nonce);
 }
 
-/* Returns 1 when there may be more, 0, or a negative code when the port failed. */
+/* A server that ends is not found. Returns 1 when there may be more, 0, or a negative code when the
+ * port failed. */
 static int serve_port(struct okv_server *server, struct okv_announced_port *port, uint64_t now_ns)
 {
     const uint8_t *datagram;
     size_t length;
     int rc = 1;
 
-    for (unsigned i = 0; i < DATAGRAMS_PER_PASS && rc == 1; i++) {
+    for (unsigned i = 0; i < DATAGRAMS_PER_PASS && rc == 1 && !atomic_load(&server->stopping);
+         i++) {
         rc = port->port->ops->receive(port->port, &datagram, &length);
         if (rc == 1 && handle(server, port, datagram, length, now_ns))
             rc = OKV_EIO;
@@ -227,4 +223,48 @@ bool okv_announcer_serve(struct okv_server *server, uint64_t now_ns)
         has_more = has_more || rc > 0;
     }
     return has_more;
+}
+
+static void *serve_all(void *user)
+{
+    struct okv_server *server = user;
+    struct okv_announcer *announcer = &server->announcer;
+    struct pollfd fds[OKV_ANNOUNCER_PORTS_MAX + 1];
+    bool has_more = false;
+
+    for (;;) {
+        fds[0] = (struct pollfd){.fd = announcer->stop_fd, .events = POLLIN};
+        for (unsigned i = 0; i < announcer->count; i++)
+            fds[1 + i] = (struct pollfd){.fd = announcer->ports[i].port->fd, .events = POLLIN};
+        poll(fds, announcer->count + 1, has_more ? 0 : -1);
+        if (fds[0].revents)
+            return NULL;
+        has_more = okv_announcer_serve(server, okv_clock_ns());
+    }
+}
+
+int okv_announcer_start(struct okv_server *server)
+{
+    struct okv_announcer *announcer = &server->announcer;
+
+    announcer->stop_fd = -1;
+    if (announcer->count == 0)
+        return 0;
+    announcer->stop_fd = eventfd(0, EFD_CLOEXEC);
+    if (announcer->stop_fd < 0)
+        return OKV_EIO;
+    if (pthread_create(&announcer->thread, NULL, serve_all, server) == 0)
+        return 0;
+    close(announcer->stop_fd);
+    announcer->stop_fd = -1;
+    return OKV_ENOMEM;
+}
+
+void okv_announcer_stop(struct okv_announcer *announcer)
+{
+    if (announcer->stop_fd < 0)
+        return;
+    eventfd_write(announcer->stop_fd, 1);
+    pthread_join(announcer->thread, NULL);
+    close(announcer->stop_fd);
 }

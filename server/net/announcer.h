@@ -1,13 +1,14 @@
 /*
  * Answers clients that look for servers: docs/discovery.md.
  *
- * The acceptor's thread drives it. An answer names the listeners of the interface that the query
- * came by, so that it says nothing to a network that the server does not serve.
+ * It has a thread of its own. To answer by RDMA, the kernel may have to resolve the sender's
+ * address, for up to a second. An answer names the listeners of the interface that the query came
+ * by, so that it says nothing to a network that the server does not serve.
  */
 #ifndef OKV_SERVER_NET_ANNOUNCER_H
 #define OKV_SERVER_NET_ANNOUNCER_H
 
-#include <poll.h>
+#include <pthread.h>
 
 #include "shared/discovery/discovery.h"
 
@@ -30,6 +31,8 @@ struct okv_announcer {
     unsigned count; /* 0: this server is not announced */
     struct okv_announced_port ports[OKV_ANNOUNCER_PORTS_MAX];
     uint64_t next_ns; /* when the next answer is within the rate; earlier by up to a burst */
+    pthread_t thread;
+    int stop_fd;
 };
 
 /* Opens the ports of --announce, if it was given. The server listens already. On failure nothing is
@@ -37,9 +40,13 @@ struct okv_announcer {
 int okv_announcer_open(struct okv_server *server, struct okv_diag *diag);
 void okv_announcer_close(struct okv_announcer *announcer);
 
-/* Fills in what poll() should wait for; returns the number of descriptors. */
-unsigned okv_announcer_watch(const struct okv_announcer *announcer, struct pollfd *fds);
-/* Answers what has come, a number of queries at most; true: there may be more. Never blocks. */
+/* Starts the thread, if the server is announced. OKV_EIO, OKV_ENOMEM. */
+int okv_announcer_start(struct okv_server *server);
+/* Waits until the thread has ended. server->stopping is set. */
+void okv_announcer_stop(struct okv_announcer *announcer);
+
+/* Answers what has come, a number of queries at most; true: there may be more. Only the thread
+ * calls it while it runs. */
 bool okv_announcer_serve(struct okv_server *server, uint64_t now_ns);
 
 #endif
