@@ -46,7 +46,7 @@ struct ud_port {
     bool holds;           /* the slot of `latest` is not posted */
     struct ibv_wc latest; /* of the latest datagram */
 };
-_Static_assert(SENDS <= 32, "busy has a bit for each send");
+_Static_assert(SENDS < 32, "busy has a bit for each send");
 
 static uint8_t *slot_of(struct ud_port *ud, unsigned index)
 {
@@ -59,23 +59,20 @@ static int post_recv(struct ud_port *ud, unsigned index)
         .addr = (uintptr_t)slot_of(ud, index), .length = SLOT, .lkey = ud->mr->lkey};
     struct ibv_recv_wr *bad, wr = {.wr_id = index, .sg_list = &sge, .num_sge = 1};
 
-    return ibv_post_recv(ud->id->qp, &wr, &bad) ? OKV_EIO : 0;
+    errno = ibv_post_recv(ud->id->qp, &wr, &bad);
+    return errno ? OKV_EIO : 0;
 }
 
-/* Sends a datagram, or drops it when all sends are under way. `ah` is destroyed with its send,
- * unless it is the group's. */
+static bool is_busy(const struct ud_port *ud)
+{
+    return ud->busy == (1u << SENDS) - 1;
+}
+
+/* Sends a datagram; one send is free. `ah` is destroyed with its send, unless it is the group's. */
 static int post_send(struct ud_port *ud, const struct okv_wire_discovery *datagram,
                      struct ibv_ah *ah, uint32_t qp)
 {
-    unsigned index = 0;
-
-    while (index < SENDS && ud->busy & 1u << index)
-        index++;
-    if (index == SENDS) {
-        if (ah != ud->group)
-            ibv_destroy_ah(ah);
-        return 0;
-    }
+    unsigned index = (unsigned)__builtin_ctz(~ud->busy);
     uint8_t *slot = slot_of(ud, RECVS + index);
     struct ibv_sge sge = {
         .addr = (uintptr_t)slot, .length = sizeof *datagram, .lkey = ud->mr->lkey};
@@ -103,7 +100,7 @@ static int ud_ask(struct okv_discovery_port *port, const struct okv_wire_discove
 {
     struct ud_port *ud = (struct ud_port *)port;
 
-    return post_send(ud, query, ud->group, GROUP_QP);
+    return is_busy(ud) ? 0 : post_send(ud, query, ud->group, GROUP_QP);
 }
 
 /* The sender's address, or NULL if it has none that may be answered. On RoCE
@@ -133,7 +130,7 @@ static int ud_answer(struct okv_discovery_port *port, const struct okv_wire_disc
     struct ud_port *ud = (struct ud_port *)port;
     struct ibv_ah *ah;
 
-    if (!ud->holds || ud->latest.src_qp < QP_FIRST || ud->latest.src_qp == GROUP_QP)
+    if (!ud->holds || ud->latest.src_qp < QP_FIRST || ud->latest.src_qp == GROUP_QP || is_busy(ud))
         return 0;
     ah = sender_of(ud);
     return ah ? post_send(ud, answer, ah, ud->latest.src_qp) : 0;
