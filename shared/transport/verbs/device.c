@@ -3,13 +3,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "shared/base/error.h"
+#include "shared/base/forks.h"
 #include "shared/transport/verbs/verbs.h"
 
 #define CM_DEVICE "/dev/infiniband/rdma_cm"
@@ -63,19 +62,6 @@ int okv_verbs_fd_prepare(int fd)
     return fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
-/* An ancestor of this process used the connection manager before it forked. */
-static atomic_bool is_child;
-
-static void note_child(void)
-{
-    is_child = true;
-}
-
-static void watch_forks(void)
-{
-    pthread_atfork(NULL, NULL, note_child);
-}
-
 /*
  * The connection manager opens a device once and keeps its context. A child of fork() gets that
  * context from its parent and can make queue pairs of it, but not use them: the kernel refuses a
@@ -86,7 +72,7 @@ static void watch_forks(void)
 int okv_verbs_context(struct ibv_context *managed, struct ibv_context **out, struct okv_diag *diag)
 {
     *out = managed;
-    if (!is_child)
+    if (!okv_forks_is_child())
         return 0;
     *out = ibv_open_device(managed->device);
     if (*out)
@@ -97,9 +83,7 @@ int okv_verbs_context(struct ibv_context *managed, struct ibv_context **out, str
 
 int okv_verbs_channel(struct rdma_event_channel **out, struct okv_diag *diag)
 {
-    static pthread_once_t watching = PTHREAD_ONCE_INIT;
-
-    pthread_once(&watching, watch_forks);
+    okv_forks_watch();
     struct rdma_event_channel *channel = rdma_create_event_channel();
     if (!channel)
         return okv_verbs_no_channel(errno, diag);
