@@ -72,7 +72,7 @@ struct okv_discovery_search {
 };
 
 /* Asks again and again, and returns what answered, perhaps nothing. OKV_ENODEVICE: there is no
- * interface to ask on. */
+ * interface to ask on. OKV_EIO: all of them failed. */
 int okv_discovery_search(const struct okv_discovery_search *search, struct okv_discovery_found *out,
                          struct okv_diag *diag);
 

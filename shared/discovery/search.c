@@ -176,7 +176,8 @@ static void ask_until_the_end(struct asking *asking)
     uint64_t end = now + search->timeout_ms * MS;
     uint64_t ask = now;
 
-    while (now < end && !(search->settle_ms && asking->found->count && now >= settled)) {
+    while (asking->count > 0 && now < end &&
+           !(search->settle_ms && asking->found->count && now >= settled)) {
         if (now >= ask) {
             ask_all(asking);
             ask = now + ASK_EVERY_NS;
@@ -200,6 +201,8 @@ int okv_discovery_search(const struct okv_discovery_search *search, struct okv_d
     if (rc)
         return rc;
     ask_until_the_end(&asking);
+    if (asking.count == 0 && out->count == 0)
+        return okv_diag_set(diag, OKV_EIO, "the query could be sent on no interface");
     while (asking.count > 0)
         close_port(&asking, asking.count - 1);
     return 0;

@@ -1,11 +1,11 @@
 /* rdma://discover/NAME to the address of the server: docs/discovery.md. */
 #include <arpa/inet.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
+#include "shared/base/forks.h"
 #include "shared/discovery/discovery.h"
 #include "shared/transport/verbs/verbs.h"
 
@@ -13,6 +13,11 @@
 /* Four queries: up to a third of them is lost, and a second server of the name must not be missed.
  */
 #define SETTLE_MS 400
+
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
 
 /* Answers come from strangers: only a numeric address is used, which needs no name server. */
 static bool is_usable(const char *text, struct okv_uri *out)
@@ -57,22 +62,31 @@ static int choose(const struct okv_discovery_found *found, struct okv_uri *uri,
 
 int okv_verbs_discover(struct okv_uri *uri, uint64_t deadline_ns, struct okv_diag *diag)
 {
-    uint32_t left_ms = (uint32_t)okv_clock_ms_until(deadline_ns);
+    /* The connect takes the other half. */
+    uint32_t half_ms = (uint32_t)okv_clock_ms_until(deadline_ns) / 2;
     const struct okv_discovery_search search = {
         .group = uri->group,
         .name = uri->name,
         .source = uri->source,
-        .timeout_ms = left_ms < TIMEOUT_MS ? left_ms : TIMEOUT_MS,
-        .settle_ms = SETTLE_MS,
+        .timeout_ms = smaller(half_ms, TIMEOUT_MS),
+        .settle_ms = smaller(half_ms, SETTLE_MS),
     };
-    char names[96];
+    struct rdma_event_channel *channel;
 
-    if (okv_verbs_device_names(names, sizeof names) == 0)
-        return okv_verbs_no_channel(ENODEV, diag);
+    /* Where it fails it says why, and the search would say that there is no interface. */
+    int rc = okv_verbs_channel(&channel, diag);
+    if (rc)
+        return rc;
+    rdma_destroy_event_channel(channel);
+    if (okv_forks_is_child()) /* its queue pairs would use the parent's context */
+        return okv_diag_set(diag, OKV_EUNSUPPORTED,
+                            "a forked child cannot search over RDMA: name the server's address "
+                            "instead of %s",
+                            uri->name);
     struct okv_discovery_found *found = malloc(sizeof *found);
     if (!found)
         return okv_diag_set(diag, OKV_ENOMEM, "no memory for discovery");
-    int rc = okv_discovery_search(&search, found, diag);
+    rc = okv_discovery_search(&search, found, diag);
     if (rc == 0)
         rc = choose(found, uri, diag);
     free(found);
