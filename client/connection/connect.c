@@ -60,7 +60,7 @@ void address_keep(okv *handle)
     link->address[0] = '\0';
     host += host[0] == '[';
     /* A link-local address is useless without its scope, which `peer` does not have. */
-    if (link->uri.scheme != OKV_SCHEME_RDMA || !end || strncmp(host, "fe80:", 5) == 0)
+    if (link->uri.scheme == OKV_SCHEME_LOCAL || !end || strncmp(host, "fe80:", 5) == 0)
         return;
     memcpy(link->address, host, (size_t)(end - host));
     link->address[end - host] = '\0';

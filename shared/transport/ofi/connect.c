@@ -395,10 +395,11 @@ static struct okv_conn *finish(struct ofi_connecting *c)
 {
     struct ofi_conn *conn = c->conn;
     const struct ofi_endpoint *ep = ofi_endpoint_of(conn);
-    bool is_ipv6 = strchr(c->uri.host, ':') != NULL;
+    struct sockaddr_storage peer;
+    socklen_t length = sizeof peer;
 
-    snprintf(conn->base.peer, sizeof conn->base.peer, is_ipv6 ? "[%.50s]:%s" : "%.50s:%s",
-             c->uri.host, c->uri.port);
+    if (getpeername(conn->control, (struct sockaddr *)&peer, &length) == 0)
+        okv_address_text((struct sockaddr *)&peer, conn->base.peer, sizeof conn->base.peer);
     snprintf(conn->base.how, sizeof conn->base.how, "libfabric provider %s, %s",
              okv_ofi_fabric_name(ep->fabric),
              ep->fabric->is_one_sided ? "READs served by the server's device"
