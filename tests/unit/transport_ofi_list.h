@@ -21,5 +21,8 @@ void descriptors_in_sets_of_the_program(void **state);
 void a_flood_and_one_poll(void **state);
 void receives_that_fail(void **state);
 void errors_of_nothing_of_ours(void **state);
+void errors_of_a_client(void **state);
+void a_queue_that_has_overrun(void **state);
+void a_receive_that_fails_four_times(void **state);
 
 #endif

@@ -184,26 +184,49 @@ void receives_that_fail(void **state)
     client_destroy(client);
 }
 
+/* Errors that the completion queue tells of, the same one several times. */
 static struct {
     struct fi_ops_cq *own, failing;
-    uint8_t foreign[512]; /* what the provider's pointer leads to */
-    bool failed;
+    uint8_t foreign[512]; /* what a pointer of the provider's own leads to */
+    void *context;
+    int err;
+    unsigned left;
 } errors;
 
-static ssize_t has_failed(struct fid_cq *cq, void *entries, size_t count)
+static ssize_t read_or_fail(struct fid_cq *cq, void *entries, size_t count)
 {
-    return count > 0 && !errors.failed ? -FI_EAVAIL : errors.own->read(cq, entries, count);
+    return count > 0 && errors.left > 0 ? -FI_EAVAIL : errors.own->read(cq, entries, count);
 }
 
-static ssize_t tell_foreign_error(struct fid_cq *cq, struct fi_cq_err_entry *entry, uint64_t flags)
+static ssize_t tell_error(struct fid_cq *cq, struct fi_cq_err_entry *entry, uint64_t flags)
 {
     (void)cq, (void)flags;
-    errors.failed = true;
-    *entry = (struct fi_cq_err_entry){.op_context = errors.foreign, .err = FI_EOTHER};
+    errors.left--;
+    *entry = (struct fi_cq_err_entry){.op_context = errors.context, .err = errors.err};
     return 1;
 }
 
-/* rxm tells of a failure of its own with a pointer of its own. */
+/* Nobody polls the endpoint meanwhile. */
+static void errors_begin(struct ofi_endpoint *ep, void *context, int err, unsigned count)
+{
+    memset(errors.foreign, 1, sizeof errors.foreign);
+    errors.context = context ? context : errors.foreign;
+    errors.err = err;
+    errors.left = count;
+    errors.own = ep->cq->ops;
+    errors.failing = *errors.own;
+    errors.failing.read = read_or_fail;
+    errors.failing.readerr = tell_error;
+    ep->cq->ops = &errors.failing;
+}
+
+static void errors_end(struct ofi_endpoint *ep)
+{
+    ep->cq->ops = errors.own;
+    assert_int_equal(errors.left, 0);
+}
+
+/* rxm tells of a failure of its own with a pointer of its own. A server has other peers. */
 void errors_of_nothing_of_ours(void **state)
 {
     struct fixture *fixture = *state;
@@ -211,17 +234,77 @@ void errors_of_nothing_of_ours(void **state)
     struct client *client = client_create(state);
 
     fixture_pause(fixture);
-    memset(errors.foreign, 1, sizeof errors.foreign);
-    errors.own = ep->cq->ops;
-    errors.failing = *errors.own;
-    errors.failing.read = has_failed;
-    errors.failing.readerr = tell_foreign_error;
-    ep->cq->ops = &errors.failing;
+    errors_begin(ep, NULL, FI_EOTHER, 1);
     fixture_resume(fixture);
     client_echo(client, 1, 100, 1);
     fixture_pause(fixture);
-    ep->cq->ops = errors.own;
-    assert_true(errors.failed);
+    errors_end(ep);
     fixture_resume(fixture);
+    client_destroy(client);
+}
+
+/* A client has one peer. Its reply may have been what failed, so the connection ends. */
+void errors_of_a_client(void **state)
+{
+    struct client *client = client_create(state);
+    struct ofi_endpoint *ep = (struct ofi_endpoint *)client->conn->endpoint;
+
+    client_echo(client, 1, 100, 1);
+    errors_begin(ep, &ep->recvs[0].ops[ep->recvs[0].turn].context, FI_EIO, 1);
+    client_expect_closed(client);
+    client_destroy(client);
+}
+
+/* An overrun queue has lost completions, and gives no more. */
+void a_queue_that_has_overrun(void **state)
+{
+    struct client *client = client_create(state);
+    struct ofi_endpoint *ep = (struct ofi_endpoint *)client->conn->endpoint;
+    struct okv_event event;
+
+    errors_begin(ep, NULL, FI_EOVERRUN, 1);
+    while (errors.left > 0)
+        client->ops->poll(client->conn->endpoint, &event, 1);
+    errors_end(ep);
+    assert_int_equal(client->ops->poll(client->conn->endpoint, &event, 1), OKV_EIO);
+    client_destroy(client);
+}
+
+static unsigned posts;
+
+static ssize_t count_post(struct fid_ep *ep, void *buffer, size_t length, void *desc,
+                          fi_addr_t from, void *context)
+{
+    (void)ep, (void)buffer, (void)length, (void)desc, (void)from, (void)context;
+    posts++;
+    return 0;
+}
+
+/* rxm tells of each part of a long message that failed. Posted each time, a slot would receive two
+ * messages at once. */
+void a_receive_that_fails_four_times(void **state)
+{
+    struct fixture *fixture = *state;
+    struct ofi_endpoint *ep = (struct ofi_endpoint *)fixture->endpoint;
+    struct client *client = client_create(state);
+    struct okv_event event;
+
+    fixture_pause(fixture);
+    struct ofi_recv *recv = &ep->recvs[0];
+    const struct ofi_recv before = *recv;
+    struct fi_ops_msg *own = ep->ep->msg, counting = *own;
+    counting.recv = count_post;
+    posts = 0;
+    ep->ep->msg = &counting;
+    errors_begin(ep, &recv->ops[recv->turn].context, FI_EIO, 4);
+    while (errors.left > 0)
+        assert_int_equal(fixture->ops->poll(fixture->endpoint, &event, 1), 0);
+    errors_end(ep);
+    ep->ep->msg = own;
+    assert_true(before.is_posted && recv->is_posted);
+    assert_int_equal(posts, 1);
+    recv->turn = before.turn; /* what the provider has in truth */
+    fixture_resume(fixture);
+    client_echo(client, 1, 100, 1);
     client_destroy(client);
 }

@@ -125,6 +125,14 @@ static int post(struct bare_run *run)
     return 0;
 }
 
+/* NULL for what is none of ours: a peer may bring that about. */
+static struct bare_slot *slot_of(const struct bare_run *run, void *context)
+{
+    struct bare_slot *slot = context;
+
+    return slot >= run->slots && slot < run->slots + run->reads->depth ? slot : NULL;
+}
+
 /* Takes completions, and posts as many READs. Returns their number, or a negative code. */
 static int poll_once(struct bare_run *run)
 {
@@ -137,7 +145,9 @@ static int poll_once(struct bare_run *run)
         return OKV_EDISCONNECTED;
     run->ended_ns = okv_clock_ns();
     for (ssize_t i = 0; i < n; i++) {
-        struct bare_slot *slot = done[i].op_context;
+        struct bare_slot *slot = slot_of(run, done[i].op_context);
+        if (!slot)
+            continue;
         uint64_t *latency = &run->reads->latencies_ns[slot->index];
         *latency = run->ended_ns - *latency;
         slot->next_free = run->free;
@@ -178,7 +188,8 @@ static int prepare(struct bare_run *run)
     run->slots = calloc(reads->depth, sizeof *run->slots);
     if (!run->slots)
         return OKV_ENOMEM;
-    int rc = okv_ofi_slab_create(&run->bare->fabric, reads->depth, reads->length, &run->slab, NULL);
+    int rc = okv_ofi_slab_create(&run->bare->fabric, reads->depth, reads->length, FI_READ,
+                                 &run->slab, NULL);
     if (rc) {
         free(run->slots);
         return rc;

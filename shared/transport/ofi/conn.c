@@ -43,7 +43,7 @@ static int make_send_buffers(struct ofi_conn *conn, struct okv_diag *diag)
     }
     return okv_ofi_slab_create(ep->fabric, count,
                                sizeof(struct ofi_message_header) + ep->limits.slot_size,
-                               &conn->send_slab, diag);
+                               FI_SEND | FI_READ, &conn->send_slab, diag);
 }
 
 static bool take_number(struct ofi_endpoint *ep, unsigned *number)
@@ -248,12 +248,12 @@ static bool end_operations(struct ofi_conn *conn)
     struct ofi_endpoint *ep = ofi_endpoint_of(conn);
 
     if (ep->listener || !ep->ep)
-        return true;
-    if (fi_close(&ep->ep->fid))
-        return false;
+        return !ep->is_stuck;
+    ep->is_stuck = ep->broken = fi_close(&ep->ep->fid) != 0;
     ep->ep = NULL;
-    conn->pending = 0;
-    return true;
+    if (!ep->is_stuck)
+        conn->pending = 0;
+    return !ep->is_stuck;
 }
 
 static bool end_reads(struct ofi_conn *conn, struct okv_event *events, int max, int *count)

@@ -82,8 +82,10 @@ void okv_ofi_post_slots(struct ofi_endpoint *ep)
 
     while (ep->unposted_count > 0 && ep->ep) {
         unsigned index = ep->unposted[ep->unposted_count - 1];
+        struct ofi_recv *recv = &ep->recvs[index];
         ssize_t rc = fi_recv(ep->ep, ep->slots.base + index * ep->slots.stride, ep->slots.stride,
-                             ep->slots.region.desc, FI_ADDR_UNSPEC, &ep->recvs[index].context);
+                             ep->slots.region.desc, FI_ADDR_UNSPEC, &recv->ops[recv->turn].context);
+        recv->is_posted = rc == 0;
         if (rc == 0)
             ep->unposted_count--;
         else if (rc == -FI_EAGAIN || ++failures == FAILURES_MAX)
@@ -113,11 +115,12 @@ static int make_slots(struct ofi_endpoint *ep, struct okv_diag *diag)
         return okv_diag_set(diag, OKV_ENOMEM, "no memory for an endpoint");
     int rc = okv_ofi_slab_create(ep->fabric, ep->slot_count,
                                  sizeof(struct ofi_message_header) + ep->limits.slot_size + 1,
-                                 &ep->slots, diag); /* one more: a longer message shows */
+                                 FI_RECV, &ep->slots, diag); /* one more: a longer message shows */
     if (rc)
         return rc;
     for (unsigned i = 0; i < ep->slot_count; i++) {
-        ofi_op_init(&ep->recvs[i], OFI_WORK_RECV, i, NULL);
+        for (unsigned turn = 0; turn < OFI_RECV_TURNS; turn++)
+            ofi_op_init(&ep->recvs[i].ops[turn], OFI_WORK_RECV, i, NULL);
         ep->unposted[ep->unposted_count++] = i;
     }
     okv_ofi_post_slots(ep);

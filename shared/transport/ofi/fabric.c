@@ -15,12 +15,13 @@
 #define KEY_ATTEMPTS 16
 
 /* Providers with all that okv needs, best first. `name` is what people write, `full` is libfabric's
- * name of the provider or of the layers that make it one. */
+ * name of the provider or of the layers that make it one. Whether efa's device serves READs is a
+ * setting of it (FI_EFA_USE_DEVICE_RDMA), so nothing relies on that. */
 static const struct provider {
     const char *name, *full;
     bool is_one_sided;
 } ranking[] = {
-    {"efa", "efa", true},  {"cxi", "cxi", true},  {"verbs", "verbs;ofi_rxm", true},
+    {"efa", "efa", false}, {"cxi", "cxi", true},  {"verbs", "verbs;ofi_rxm", true},
     {"net", "net", false}, {"tcp", "tcp", false}, {"tcp", "tcp;ofi_rxm", false},
 };
 #define RANKS (sizeof ranking / sizeof *ranking)
@@ -273,7 +274,7 @@ bool okv_ofi_region_close(struct ofi_region *region)
 }
 
 int okv_ofi_slab_create(const struct ofi_fabric *fabric, unsigned count, size_t slot_size,
-                        struct ofi_slab *out, struct okv_diag *diag)
+                        uint64_t access, struct ofi_slab *out, struct okv_diag *diag)
 {
     struct ofi_slab slab = {.base = NULL};
 
@@ -285,8 +286,7 @@ int okv_ofi_slab_create(const struct ofi_fabric *fabric, unsigned count, size_t 
         return okv_diag_set(diag, OKV_ENOMEM, "no memory for %zu KiB of message buffers",
                             slab.bytes >> 10);
     madvise(slab.base, slab.bytes, MADV_DONTFORK);
-    int rc = okv_ofi_region_open(fabric, slab.base, slab.bytes, FI_SEND | FI_RECV | FI_READ,
-                                 &slab.region, diag);
+    int rc = okv_ofi_region_open(fabric, slab.base, slab.bytes, access, &slab.region, diag);
     if (rc) {
         munmap(slab.base, slab.bytes);
         return rc;

@@ -100,6 +100,16 @@ struct ofi_op {
     struct ofi_conn *conn; /* NULL for a receive */
 };
 
+/* Operations of a receive slot, used in turn: rxm reports the failure of one long message once for
+ * each of its parts, of which it has 4 at most. */
+#define OFI_RECV_TURNS 8
+
+struct ofi_recv {
+    struct ofi_op ops[OFI_RECV_TURNS];
+    unsigned turn;  /* of the operation that is posted, or will be */
+    bool is_posted; /* the provider has the slot */
+};
+
 struct ofi_request {
     struct okv_request base;
     struct okv_pending_client client; /* until its hello is complete; then its socket alone */
@@ -135,12 +145,12 @@ struct ofi_endpoint {
 
     struct fid_av *av;
     struct fid_cq *cq;
-    struct fid_ep *ep; /* NULL when a client has closed it */
+    struct fid_ep *ep; /* NULL when a client has closed it, or tried to */
     uint8_t name[OFI_NAME_MAX];
     uint8_t name_length;
     struct ofi_slab slots; /* receive buffers */
     unsigned slot_count;
-    struct ofi_op *recvs;
+    struct ofi_recv *recvs;
     unsigned *unposted; /* stack of slots that the provider did not take */
     unsigned unposted_count;
     int wake_fd;
@@ -151,6 +161,7 @@ struct ofi_endpoint {
     struct fi_cq_msg_entry done[OFI_POLL_BATCH];
     int done_next, done_count;
     bool broken;
+    bool is_stuck; /* `ep` did not close: the provider may write to the memory that it has */
     unsigned polls_until_controls;
     uint64_t times_empty;                       /* how often the completion queue was found empty */
     struct ofi_conn **table;                    /* by number; NULL: free, or not admitted yet */
@@ -284,7 +295,7 @@ int okv_ofi_region_open(const struct ofi_fabric *fabric, const void *base, size_
 /* False when the provider keeps it: the memory has to stay. */
 bool okv_ofi_region_close(struct ofi_region *region);
 int okv_ofi_slab_create(const struct ofi_fabric *fabric, unsigned count, size_t slot_size,
-                        struct ofi_slab *out, struct okv_diag *diag);
+                        uint64_t access, struct ofi_slab *out, struct okv_diag *diag);
 void okv_ofi_slab_destroy(struct ofi_slab *slab);
 /* The code for a negative result of libfabric. */
 int okv_ofi_error(ssize_t rc);

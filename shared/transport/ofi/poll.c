@@ -28,6 +28,14 @@ static struct ofi_conn *receiver(const struct ofi_endpoint *ep,
     return conn && conn->key == okv_le64_get(header->key) ? conn : NULL;
 }
 
+/* Whether the provider has the slot by this operation; else it has given it back already. */
+static bool is_current(const struct ofi_endpoint *ep, const struct ofi_op *op)
+{
+    const struct ofi_recv *recv = &ep->recvs[op->index];
+
+    return recv->is_posted && op == &recv->ops[recv->turn];
+}
+
 /* Returns 1 with an event, 0 without, -1 when the connection's OKV_EVENT_OPENED comes first. */
 static int complete_recv(struct ofi_endpoint *ep, unsigned slot, size_t length,
                          struct okv_event *event)
@@ -44,6 +52,7 @@ static int complete_recv(struct ofi_endpoint *ep, unsigned slot, size_t length,
                 return -1;
         }
     }
+    ep->recvs[slot].is_posted = false;
     if (conn && length - sizeof *header > ep->limits.slot_size) {
         conn->deaf = true;
         okv_ofi_conn_fail(conn, OKV_EPROTO, "a message is longer than a slot");
@@ -107,6 +116,23 @@ static struct ofi_op *op_of(void *context)
     return op && op->self == op ? op : NULL;
 }
 
+static void post_again(struct ofi_endpoint *ep, unsigned slot)
+{
+    struct ofi_recv *recv = &ep->recvs[slot];
+
+    recv->is_posted = false;
+    recv->turn = (recv->turn + 1) % OFI_RECV_TURNS;
+    okv_ofi_post_slot(ep, slot);
+}
+
+/* Whose message or work it was is not told. A client has one connection. In a server the provider
+ * has cut off the peer. */
+static void lose_message(struct ofi_endpoint *ep, const char *why)
+{
+    if (!ep->listener && ep->table[0])
+        okv_ofi_conn_fail(ep->table[0], OKV_EDISCONNECTED, why);
+}
+
 /* The failed operation at the head of the queue. */
 static int complete_failed(struct ofi_endpoint *ep, struct okv_event *event)
 {
@@ -114,15 +140,16 @@ static int complete_failed(struct ofi_endpoint *ep, struct okv_event *event)
     ssize_t rc = fi_cq_readerr(ep->cq, &error, 0);
     struct ofi_op *op = op_of(error.op_context);
 
-    if (rc <= 0 || !op)
+    if (rc <= 0)
         return 0;
-    if (op->work == OFI_WORK_RECV) {
-        /* A message that is far longer than a slot, or the endpoint ends. Whose it was is not told;
-         * the provider has cut off who sent it. */
-        okv_ofi_post_slot(ep, op->index);
-        return 0;
-    }
-    return complete_own(op, okv_ofi_error(-error.err), fi_strerror(error.err), event);
+    if (error.err == FI_EOVERRUN) /* fatal: man fi_cq */
+        ep->broken = true;
+    if (op && op->work != OFI_WORK_RECV)
+        return complete_own(op, okv_ofi_error(-error.err), fi_strerror(error.err), event);
+    if (op && is_current(ep, op))
+        post_again(ep, op->index);
+    lose_message(ep, fi_strerror(error.err));
+    return 0;
 }
 
 /* Turns the next completion into an event, or into none; -1: it has to wait. */
@@ -133,7 +160,7 @@ static int complete_next(struct ofi_endpoint *ep, struct okv_event *event)
     int made = 0;
 
     if (op && op->work == OFI_WORK_RECV)
-        made = complete_recv(ep, op->index, done->len, event);
+        made = is_current(ep, op) ? complete_recv(ep, op->index, done->len, event) : 0;
     else if (op)
         made = complete_own(op, 0, "", event);
     if (made >= 0)

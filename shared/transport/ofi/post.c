@@ -64,7 +64,8 @@ int okv_ofi_post_send(struct okv_conn *conn, uint32_t length, uint32_t immediate
     return 0;
 }
 
-/* A message that fits is copied by the provider and has no completion. */
+/* Where a process serves the peer, a message that fits is copied by the provider and has no
+ * completion. Nobody would tell of one that a device did not deliver, so there each has one. */
 static ssize_t post_message(struct ofi_conn *conn, unsigned index)
 {
     const struct ofi_endpoint *ep = ofi_endpoint_of(conn);
@@ -72,7 +73,7 @@ static ssize_t post_message(struct ofi_conn *conn, unsigned index)
     uint32_t length = conn->send_lengths[index];
     ssize_t rc;
 
-    if (length <= ep->fabric->info->tx_attr->inject_size) {
+    if (!ep->fabric->is_one_sided && length <= ep->fabric->info->tx_attr->inject_size) {
         rc = fi_inject(ep->ep, bytes, length, conn->peer);
         if (rc == 0) {
             okv_ofi_send_return(conn, index);

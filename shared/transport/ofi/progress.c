@@ -25,15 +25,14 @@ static bool worker_is_busy(const struct ofi_progress *progress, unsigned polls)
     return !atomic_load(&progress->ends) && atomic_load(&progress->polls) == polls;
 }
 
-/* Progress without taking completions: those are the worker's. */
+/* Progress without taking completions: those are the worker's. While it leaves them there,
+ * fi_trywait() would never let the thread wait. */
 static void make_progress(struct ofi_endpoint *ep)
 {
-    struct fid *queue = &ep->cq->fid;
     struct epoll_event change;
 
     fi_cq_read(ep->cq, NULL, 0);
-    if (fi_trywait(ep->fabric->fabric, &queue, 1) == 0)
-        epoll_wait(ep->progress.changes, &change, 1, WAIT_MS);
+    epoll_wait(ep->progress.changes, &change, 1, WAIT_MS);
 }
 
 static void *run(void *argument)

@@ -120,8 +120,8 @@ static int prepare_bounce(struct ofi_conn *conn)
 
     if (fabric->is_one_sided || conn->bounce.base)
         return 0;
-    return okv_ofi_slab_create(fabric, OFI_RENDEZVOUS_DEPTH, OFI_RENDEZVOUS_PIECE, &conn->bounce,
-                               NULL);
+    return okv_ofi_slab_create(fabric, OFI_RENDEZVOUS_DEPTH, OFI_RENDEZVOUS_PIECE, FI_READ,
+                               &conn->bounce, NULL);
 }
 
 int okv_ofi_rendezvous(struct okv_conn *conn, const struct okv_rendezvous *rendezvous)
