@@ -139,15 +139,16 @@ check_circles() {
 }
 
 check_verbs() {
-    local file files=()
+    local include='#[[:space:]]*include[[:space:]]*[<"]' file files=()
     for file in "${sources[@]}"; do
-        case $file in
-            shared/transport/verbs/* | shared/transport/ofi/* | shared/discovery/ud.c | tests/*) ;;
-            *) files+=("$file") ;;
-        esac
+        [[ $file == tests/* ]] || files+=("$file")
     done
-    complain "only shared/transport/verbs/, ofi/ and shared/discovery/ud.c include headers of devices" \
-        < <(search '#[[:space:]]*include[[:space:]]*[<"](infiniband|rdma)/' "${files[@]}")
+    # Headers of verbs and of libfabric share the folder rdma/.
+    complain "only shared/transport/verbs/ and shared/discovery/ud.c include headers of verbs" < <(
+        search "$include(infiniband|rdma)/" "${files[@]}" | grep -vE "${include}rdma/(fabric|fi_)" |
+            grep -vE '^shared/(transport/verbs/|discovery/ud\.c:)')
+    complain "only shared/transport/ofi/ includes headers of libfabric" < <(
+        search "${include}rdma/(fabric|fi_)" "${files[@]}" | grep -v '^shared/transport/ofi/')
     complain "the public header knows nothing of verbs" \
         < <(search '\b(ibv|rdma)_[a-z]' client/include/okv.h)
 }

@@ -16,8 +16,9 @@ enum { OPTION_COUNTERS = 0x100 };
 
 static const struct argp_option common_options[] = {
     {"server", 's', "URI", 0,
-     "The server: rdma://HOST[:PORT][?source=ADDRESS], rdma://discover/NAME, "
-     "ofi://HOST[:PORT][?source=ADDRESS] or local:///PATH",
+     "The server: rdma://HOST[:PORT][?source=ADDRESS], "
+     "rdma://discover/NAME[?group=GROUP][&source=ADDRESS], "
+     "ofi://HOST[:PORT][?provider=NAME][&source=ADDRESS] or local:///PATH",
      0},
     {"timeout", 't', "MS", 0, "Give up connecting, or an operation, after MS milliseconds", 0},
     {"counters", OPTION_COUNTERS, NULL, 0, "At the end, print the client's counters on stderr", 0},

@@ -22,10 +22,12 @@
  * result of a write that leaves open whether it happened.
  *
  * Blocking. Calls that can block say so and for how long. okv_submit_*, okv_poll and okv_arm never
- * block, except in two cases while a handle reconnects. First, name resolution. A handle reconnects
- * to the address that it had. After 10 s of failures, and every 10 s from then on, it resolves the
- * host's name again. (A name of a link-local IPv6 address is resolved each time.) Second, memory
- * registration. Memory of okv_register() is registered again, which takes time for many GB.
+ * block, except in these cases while a handle reconnects. Name resolution: a handle reconnects to
+ * the address that it had; after 10 s of failures, and every 10 s from then on, it resolves the
+ * host's name again. (A name of a link-local IPv6 address is resolved each time.) Discovery: with
+ * rdma://discover/NAME each attempt searches, as okv_open() does. Memory registration: memory of
+ * okv_register() is registered again, which takes time for many GB. Endpoints: over ofi:// each
+ * attempt opens one.
  *
  * A lost connection. When the server ends, dies or cannot be reached, the handle connects
  * again, within the calls that use it. Operations wait meanwhile, each until its own deadline:
@@ -146,24 +148,23 @@ struct okv_options {
 
 /*
  * Connects to the server at `uri`:
- *   rdma://HOST[:PORT][?source=ADDRESS]   an RDMA device; port 7471 by default
- *   rdma://discover/NAME[?source=ADDRESS] the server that announces this name; blocks up to 1 s
- *   ofi://HOST[:PORT][?source=ADDRESS]    any fabric of libfabric, or TCP; port 7471 by default
- *   local:///PATH                         shared memory with a server on this host
- * No transport stands in for another: what the URI names is used, or it fails.
+ *   rdma://HOST[:PORT][?source=ADDRESS]                 an RDMA device
+ *   rdma://discover/NAME[?group=GROUP][&source=ADDRESS] the server that announces this name
+ *   ofi://HOST[:PORT][?provider=NAME][&source=ADDRESS]  a fabric of libfabric, TCP among them
+ *   local:///PATH                                       shared memory with a server on this host
+ * The default PORT is 7471. What the URI names is used, or it fails: no transport replaces another.
  *
- * `options` may be NULL. On success *out is the handle, to be given to
- * okv_close(). On failure *out is NULL and, when `why` is not NULL, a sentence
- * with the cause and the fix is written there (cut to why_size bytes).
- * The handle keeps up to four registered buffers for long values until okv_close().
+ * `options` may be NULL. On success *out is the handle, which keeps up to four registered buffers
+ * for long values until it is given to okv_close(). On failure *out is NULL and, when `why` is not
+ * NULL, a sentence with cause and fix is written there (cut to why_size bytes).
  *
- * Blocks up to connect_timeout_ms, and at most about 4.5 s for rdma; looking up
- * a host's name takes what the system's resolver takes besides.
- * Errors: OKV_EINVAL (out or uri NULL, an option out of range), OKV_EURI,
- * OKV_EADDRESS, OKV_ENODEVICE, OKV_EREFUSED (nobody listens, or the server is
- * full), OKV_ETIMEDOUT, OKV_EVERSION, OKV_ESHUTDOWN, OKV_EUNSUPPORTED (iWARP,
- * a missing feature), OKV_EPERM (socket permission, locked-memory limit),
- * OKV_EDISCONNECTED (lost while opening), OKV_EPROTO, OKV_EIO, OKV_ENOMEM.
+ * Blocks up to connect_timeout_ms, and at most about 4.5 s for rdma. Looking up a host's name takes
+ * what the system's resolver takes besides. A search for NAME takes up to 1 s of that time, and
+ * besides up to 1 s for each RDMA interface that cannot join the group.
+ * Errors: OKV_EINVAL (out or uri NULL, an option out of range), OKV_EURI, OKV_EADDRESS,
+ * OKV_ENODEVICE, OKV_EREFUSED (nobody listens, or the server is full), OKV_ETIMEDOUT, OKV_EVERSION,
+ * OKV_ESHUTDOWN, OKV_EUNSUPPORTED (iWARP, a missing feature), OKV_EPERM (socket permission,
+ * locked-memory limit), OKV_EDISCONNECTED (lost while opening), OKV_EPROTO, OKV_EIO, OKV_ENOMEM.
  */
 OKV_API int okv_open(const char *uri, const struct okv_options *options, okv **out, char *why,
                      size_t why_size);
@@ -247,10 +248,9 @@ static inline void okv_info(const okv *handle, struct okv_info *out)
  */
 
 /*
- * Reads the value of a key into buffer[0..size). On OKV_OK *length is the
- * value's size and *version (may be NULL) its version. On OKV_ETOOSMALL
- * *length is the size needed. `buffer` may be NULL when size is 0. What the
- * buffer holds after an error is undefined.
+ * Reads the value of a key into buffer[0..size). On OKV_OK *length is the value's size and *version
+ * (may be NULL) its version. On OKV_ETOOSMALL *length is the size needed. `buffer` may be NULL when
+ * size is 0. What the buffer holds after an error is undefined.
  * One RDMA READ when the item is stored inline; two when it is in an extent, at
  * the same time when this handle has read the item before. okv_register() tells when
  * the value comes straight into the buffer; else it is copied.
@@ -321,11 +321,10 @@ OKV_API int okv_delete(okv *handle, const void *key, size_t key_length);
 OKV_API int okv_delete_if(okv *handle, const void *key, size_t key_length, uint64_t version);
 
 /*
- * Adds `delta` to the decimal integer in the value (an optional '-' and 1 to 19
- * digits), or to 0 when the key is not there. *result (may be NULL) is the sum,
- * which is the new value. An expiry stays. Further errors: OKV_ENUMBER,
- * OKV_EOVERFLOW, OKV_EVALUESIZE (the sum has more digits than a value may have bytes),
- * OKV_EFULL; the item is then as it was.
+ * Adds `delta` to the decimal integer in the value (an optional '-' and 1 to 19 digits), or to 0
+ * when the key is not there. *result (may be NULL) is the sum, which is the new value. An expiry
+ * stays. Further errors: OKV_ENUMBER, OKV_EOVERFLOW, OKV_EVALUESIZE (the sum has more digits than a
+ * value may have bytes), OKV_EFULL; the item is then as it was.
  */
 OKV_API int okv_incr(okv *handle, const void *key, size_t key_length, int64_t delta,
                      int64_t *result, uint64_t *version);

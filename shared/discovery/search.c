@@ -87,9 +87,10 @@ static int open_ports(struct asking *asking, struct okv_diag *diag)
     if (why.text[0])
         return okv_diag_set(diag, OKV_EADDRESS, "%s", why.text);
     return okv_diag_set(diag, OKV_ENODEVICE,
-                        "no interface to look for servers on: discovery needs an RDMA device with "
-                        "%s%s ('ip addr', 'rdma link')",
-                        search->source[0] ? "the address " : "an IPv4 address", search->source);
+                        "no interface to look for servers on: discovery needs %s with %s%s (%s)",
+                        search->udp ? "a network interface" : "an RDMA device",
+                        search->source[0] ? "the address " : "an IPv4 address", search->source,
+                        search->udp ? "'ip addr'" : "'ip addr', 'rdma link'");
 }
 
 static void close_port(struct asking *asking, unsigned index)
