@@ -18,7 +18,8 @@ on two cores when the packages are there:
   tsan      ThreadSanitizer: the programs with threads
 
   --full    also, in 40 minutes:
-            - all programs in release and under ThreadSanitizer, and those that take long
+            - all programs in release and under ThreadSanitizer, and those that take long; over
+              libfabric in release
             - a build with clang, and the one that users install, optimised as a whole
             - fuzz: clang with libFuzzer, a fixed number of random inputs for each target
             - all tests of the guest, with the battery and each call of okv made to fail there

@@ -342,7 +342,7 @@ static int join(struct ud_port *ud, const struct okv_discovery_place *place)
     ud->joined = group;
     if (await_membership(ud))
         return -1;
-    ud->attr.grh.hop_limit = 1; /* queries and answers stay on the link */
+    ud->attr.grh.hop_limit = 1; /* queries stay on the link; answers have their route's */
     ud->group = ibv_create_ah(ud->pd, &ud->attr);
     return ud->group ? 0 : -1;
 }
