@@ -133,24 +133,38 @@ void a_greeting_with_half_a_name(void **state)
     assert_non_null(strstr(talk.diag.text, "uses the libfabric provider tcp,"));
 }
 
-/* Greets with the provider of the fixture and takes the hello. */
-static void talk_until_hello(struct talk *talk, const struct fixture *fixture)
+/* Lets the client go on until `fd` is readable. */
+static void talk_until_readable(struct talk *talk, int fd)
 {
-    struct ofi_frame frame;
+    struct pollfd readable = {.fd = fd, .events = POLLIN};
     struct okv_conn *conn;
 
-    close(ofi_greeted(&fixture->connect_uri, &frame));
-    talk_begin(talk, fixture);
-    send_all(talk->sock, &frame, sizeof frame.header + sizeof frame.body.greeting);
-    size_t length = sizeof frame.header + sizeof frame.body.hello;
-    struct pollfd hello = {.fd = talk->sock, .events = POLLIN};
-    while (poll(&hello, 1, 1) == 0)
+    while (poll(&readable, 1, 1) == 0)
         assert_int_equal(
             talk->ops->connect_step(talk->connecting, &talk->answer, &conn, &talk->diag),
             OKV_EAGAIN);
-    assert_int_equal(recv(talk->sock, &frame, length, MSG_WAITALL), length);
-    assert_int_equal(frame.header.kind, OFI_HELLO);
-    assert_true(okv_ofi_frame_is_valid(&frame));
+}
+
+/* Greets with the provider of the fixture and takes the hello. */
+static void take_hello(struct talk *talk, const struct fixture *fixture, struct ofi_frame *hello)
+{
+    struct ofi_frame greeting;
+    size_t length = sizeof hello->header + sizeof hello->body.hello;
+
+    close(ofi_greeted(&fixture->connect_uri, &greeting));
+    send_all(talk->sock, &greeting, sizeof greeting.header + sizeof greeting.body.greeting);
+    talk_until_readable(talk, talk->sock);
+    assert_int_equal(recv(talk->sock, hello, length, MSG_WAITALL), length);
+    assert_int_equal(hello->header.kind, OFI_HELLO);
+    assert_true(okv_ofi_frame_is_valid(hello));
+}
+
+static void talk_until_hello(struct talk *talk, const struct fixture *fixture)
+{
+    struct ofi_frame hello;
+
+    talk_begin(talk, fixture);
+    take_hello(talk, fixture, &hello);
 }
 
 static int answer_with(const struct fixture *fixture, const struct ofi_frame *frame)
@@ -192,4 +206,24 @@ void answers_with_bytes_that_nothing_uses(void **state)
         *in_welcome[i] = 1;
         assert_int_equal(answer_with(fixture, &frame), OKV_EPROTO);
     }
+}
+
+/* A server drops a client that is slow to say hello, as one is that takes long to open its
+ * endpoint. The client comes again with that endpoint, once. */
+void a_server_that_hangs_up(void **state)
+{
+    struct fixture *fixture = *state;
+    struct ofi_frame first, second;
+    struct talk talk;
+
+    talk_begin(&talk, fixture);
+    take_hello(&talk, fixture, &first);
+    close(talk.sock);
+    talk_until_readable(&talk, talk.listener);
+    talk.sock = accept4(talk.listener, NULL, NULL, SOCK_CLOEXEC);
+    take_hello(&talk, fixture, &second);
+    assert_memory_equal(&first.body.hello, &second.body.hello, sizeof first.body.hello);
+    shutdown(talk.sock, SHUT_RDWR);
+    assert_int_equal(talk_end(&talk), OKV_EREFUSED);
+    assert_false(talk.answer.rejected);
 }

@@ -7,6 +7,7 @@
 void greetings_that_name_no_provider(void **state);
 void a_greeting_with_half_a_name(void **state);
 void answers_with_bytes_that_nothing_uses(void **state);
+void a_server_that_hangs_up(void **state);
 
 /* transport_ofi_memory.c: what is lent to the provider and to the peer */
 

@@ -242,6 +242,7 @@ int main(void)
         cmocka_unit_test(greetings_that_name_no_provider),
         cmocka_unit_test(a_greeting_with_half_a_name),
         cmocka_unit_test(answers_with_bytes_that_nothing_uses),
+        cmocka_unit_test(a_server_that_hangs_up),
         cmocka_unit_test(a_client_advertises_no_more_than_its_credits),
         cmocka_unit_test(a_rendezvous_read_without_memory),
         cmocka_unit_test(an_endpoint_that_cannot_be_closed),

@@ -30,11 +30,12 @@ struct ofi_connecting {
     struct okv_message_limits limits;
     uint8_t hello[OKV_HELLO_MAX];
     size_t hello_length;
-    uint64_t deadline_ns;                 /* for the server */
-    uint64_t caller_deadline_ns;          /* for all of it */
-    struct addrinfo *addresses, *address; /* all, and the next one */
+    uint64_t deadline_ns;                           /* for the server */
+    uint64_t caller_deadline_ns;                    /* for all of it */
+    struct addrinfo *addresses, *current, *address; /* all, and the next one */
     struct addrinfo *source;
     enum ofi_step step;
+    bool is_second; /* attempt with the same address, and with the endpoint of the first */
     int sock;
     size_t got;
     struct ofi_frame frame;
@@ -44,11 +45,16 @@ struct ofi_connecting {
     struct okv_diag diag;
 };
 
-static void end_attempt(struct ofi_connecting *c)
+static void drop_conn(struct ofi_connecting *c)
 {
     if (c->conn)
         okv_ofi_conn_destroy(&c->conn->base);
     c->conn = NULL;
+}
+
+static void end_attempt(struct ofi_connecting *c)
+{
+    drop_conn(c);
     okv_ofi_fabric_close(&c->fabric);
     if (c->sock >= 0)
         close(c->sock);
@@ -156,6 +162,7 @@ static int step_address(struct ofi_connecting *c)
     const struct addrinfo *address = c->address;
     struct epoll_event event = {.events = EPOLLIN | EPOLLOUT};
 
+    c->current = c->address;
     c->address = address->ai_next;
     c->got = 0;
     c->sock = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -241,11 +248,15 @@ static int make_conn(struct ofi_connecting *c, const char *provider)
 }
 
 /* The time that our own endpoint takes to open is not the server's. */
-static void grant(struct ofi_connecting *c, uint64_t ns)
+static int grant_conn(struct ofi_connecting *c, const char *provider)
 {
-    c->deadline_ns += ns;
+    uint64_t began = okv_clock_ns();
+    int rc = make_conn(c, provider);
+
+    c->deadline_ns += okv_clock_ns() - began;
     if (c->deadline_ns > c->caller_deadline_ns)
         c->deadline_ns = c->caller_deadline_ns;
+    return rc;
 }
 
 static int step_greeting(struct ofi_connecting *c)
@@ -260,11 +271,11 @@ static int step_greeting(struct ofi_connecting *c)
     rc = check_provider(c, provider);
     if (rc)
         return rc;
-    uint64_t began = okv_clock_ns();
-    rc = make_conn(c, provider);
+    if (c->conn && strcmp(okv_ofi_fabric_name(ofi_endpoint_of(c->conn)->fabric), provider) != 0)
+        drop_conn(c); /* another server than that of the first attempt */
+    rc = c->conn ? 0 : grant_conn(c, provider);
     if (rc)
         return rc;
-    grant(c, okv_clock_ns() - began);
     okv_ofi_frame_begin(&c->frame, OFI_HELLO);
     okv_ofi_conn_tell_place(c->conn, &c->frame.body.hello.place);
     c->frame.body.hello.length = (uint8_t)c->hello_length;
@@ -355,6 +366,20 @@ static int step_fabric(struct ofi_connecting *c)
 
 /* ---- */
 
+/* A server drops a client that has not said hello in time, and opening an endpoint may take longer
+ * on a busy machine. Now there is one. */
+static bool begins_again(struct ofi_connecting *c, int rc)
+{
+    if (rc != OKV_EREFUSED || c->answer.rejected || !c->conn || c->is_second)
+        return false;
+    c->is_second = true;
+    close(c->sock);
+    c->sock = -1;
+    c->address = c->current;
+    c->step = OFI_STEP_ADDRESS;
+    return true;
+}
+
 /* Goes on until the connection stands, or has to wait, or ends. */
 static int advance(struct ofi_connecting *c)
 {
@@ -384,6 +409,8 @@ static int advance(struct ofi_connecting *c)
             c->step = OFI_STEP_ADDRESS;
             rc = 0;
         }
+        if (begins_again(c, rc))
+            rc = 0;
     }
     if (rc == OKV_EAGAIN && okv_clock_ns() >= c->deadline_ns)
         return c->step == OFI_STEP_FABRIC ? diagnose_fabric(c, "no answer in time")
