@@ -250,6 +250,8 @@ int main(void)
         cmocka_unit_test(a_flood_and_one_poll),
         cmocka_unit_test(receives_that_fail),
         cmocka_unit_test(errors_of_nothing_of_ours),
+        cmocka_unit_test(reads_beside_a_busy_worker),
+        cmocka_unit_test(a_sleeping_worker_is_woken),
         cmocka_unit_test(bare_reads),
         cmocka_unit_test(bare_reads_outside_of_the_region),
         cmocka_unit_test(bare_reads_that_take_too_long),
