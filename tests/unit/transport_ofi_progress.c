@@ -1,13 +1,16 @@
 /* Part of transport_ofi_test.c: READs while the server's worker does not poll. A device serves them
- * by itself; otherwise the progress thread does. */
+ * by itself; otherwise the progress thread does, unless it stands still as well. */
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "shared/base/clock.h"
 #include "shared/transport/ofi/ofi.h"
 #include "tests/support/transport_client.h"
 #include "tests/unit/transport_ofi_list.h"
@@ -69,4 +72,52 @@ void a_sleeping_worker_is_woken(void **state)
     assert_int_equal(armed, 0);
     assert_true(has_ended);
     assert_int_equal(woken, 1);
+}
+
+/* ---- a server that stands still ---- */
+
+/* The operations of its completion queue. */
+static struct {
+    struct fi_ops_cq *own, still;
+    uint64_t end;
+    atomic_bool holds, has_caught;
+} queue;
+
+static ssize_t stand_still(struct fid_cq *cq, void *entries, size_t count)
+{
+    while (atomic_load(&queue.holds) && okv_clock_ns() < queue.end) {
+        atomic_store(&queue.has_caught, true);
+        usleep(1000);
+    }
+    return queue.own->read(cq, entries, count);
+}
+
+bool server_stand_still(struct client *client)
+{
+    struct fixture *fixture = client->fixture;
+    struct ofi_endpoint *ep = (struct ofi_endpoint *)fixture->endpoint;
+
+    fixture_pause(fixture);
+    queue.own = ep->cq->ops;
+    queue.still = *queue.own;
+    queue.still.read = stand_still;
+    queue.end = fixture_soon();
+    atomic_store(&queue.has_caught, false);
+    atomic_store(&queue.holds, true);
+    ep->cq->ops = &queue.still;
+    assert_int_equal(client_send(client, 1, 100, 1), 0); /* for which the thread makes progress */
+    while (!atomic_load(&queue.has_caught) && okv_clock_ns() < queue.end)
+        usleep(1000);
+    return atomic_load(&queue.has_caught);
+}
+
+void server_go_on(struct client *client)
+{
+    struct fixture *fixture = client->fixture;
+    struct ofi_endpoint *ep = (struct ofi_endpoint *)fixture->endpoint;
+
+    atomic_store(&queue.holds, false);
+    ep->cq->ops = queue.own;
+    fixture_resume(fixture);
+    client_expect_message(client, 1, 100, 1);
 }
