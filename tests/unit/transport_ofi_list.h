@@ -24,6 +24,10 @@ void a_flood_and_one_poll(void **state);
 void receives_that_fail(void **state);
 void errors_of_nothing_of_ours(void **state);
 
+/* transport_ofi_network.c */
+
+void a_server_on_the_network(void **state);
+
 /* transport_ofi_progress.c: a server whose worker does not poll */
 
 void reads_beside_a_busy_worker(void **state);

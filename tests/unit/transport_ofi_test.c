@@ -271,6 +271,7 @@ int main(void)
         cmocka_unit_test(names_that_are_no_addresses),
         cmocka_unit_test(a_name_of_another_host),
         cmocka_unit_test(peers_that_say_little),
+        cmocka_unit_test(a_server_on_the_network),
         cmocka_unit_test(greetings_that_name_no_provider),
         cmocka_unit_test(a_greeting_with_half_a_name),
         cmocka_unit_test(answers_with_bytes_that_nothing_uses),
