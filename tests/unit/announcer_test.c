@@ -1,6 +1,5 @@
 /* The announcer over UDP on the loopback interface, on a clock of the test: which datagrams it
  * answers, with what, and how many. */
-#include <ifaddrs.h>
 #include <net/if.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -18,6 +17,7 @@
 #include "server/server.h"
 #include "shared/base/error.h"
 #include "tests/support/discovery_socket.h"
+#include "tests/support/network_address.h"
 #include "tests/support/server_core.h"
 
 #define SECOND UINT64_C(1000000000)
@@ -266,23 +266,6 @@ static void a_pass_has_an_end(void **state)
     assert_int_equal(answers(&answer), 6);
 }
 
-/* An address of an interface that is up and not the loopback interface; false: there is none. */
-static bool network_address(struct in_addr *out)
-{
-    struct ifaddrs *interfaces;
-    bool found = false;
-
-    assert_int_equal(getifaddrs(&interfaces), 0);
-    for (const struct ifaddrs *i = interfaces; i && !found; i = i->ifa_next) {
-        found = i->ifa_addr && i->ifa_addr->sa_family == AF_INET && i->ifa_flags & IFF_UP &&
-                i->ifa_flags & IFF_MULTICAST && !(i->ifa_flags & IFF_LOOPBACK);
-        if (found)
-            *out = ((const struct sockaddr_in *)(const void *)i->ifa_addr)->sin_addr;
-    }
-    freeifaddrs(interfaces);
-    return found;
-}
-
 /* The path of a socket is for this host. Another socket receives the group on the interface, so
  * that the query comes to this host at all. */
 static void a_query_from_the_network_is_not_answered(void **state)
@@ -290,20 +273,21 @@ static void a_query_from_the_network_is_not_answered(void **state)
     struct ip_mreqn network = {.imr_multiaddr = f.group.sin_addr};
     struct okv_discovery_answer answer;
     uint8_t bytes[2048];
-    int member = discovery_listener(f.core.server->config.group);
 
     (void)state;
-    if (network_address(&network.imr_address)) {
-        assert_int_equal(
-            setsockopt(member, IPPROTO_IP, IP_ADD_MEMBERSHIP, &network, sizeof network), 0);
-        assert_int_equal(setsockopt(f.fd, IPPROTO_IP, IP_MULTICAST_IF, &network, sizeof network),
-                         0);
-        open_it();
-        ask("", 1);
-        assert_true(recv(member, bytes, sizeof bytes, 0) > 0);
-        serve();
-        assert_int_equal(answers(&answer), 0);
+    if (!network_address(IFF_MULTICAST, &network.imr_address)) {
+        print_message("no interface with multicast beside the loopback interface\n");
+        skip();
     }
+    int member = discovery_listener(f.core.server->config.group);
+    assert_int_equal(setsockopt(member, IPPROTO_IP, IP_ADD_MEMBERSHIP, &network, sizeof network),
+                     0);
+    assert_int_equal(setsockopt(f.fd, IPPROTO_IP, IP_MULTICAST_IF, &network, sizeof network), 0);
+    open_it();
+    ask("", 1);
+    assert_true(recv(member, bytes, sizeof bytes, 0) > 0);
+    serve();
+    assert_int_equal(answers(&answer), 0);
     close(member);
 }
 

@@ -2,6 +2,8 @@
 #ifndef OKV_TESTS_TRANSPORT_OFI_LIST_H
 #define OKV_TESTS_TRANSPORT_OFI_LIST_H
 
+#include "tests/support/transport_client.h"
+
 /* transport_ofi_greetings.c: what a server says */
 
 void greetings_that_name_no_provider(void **state);
@@ -25,5 +27,18 @@ void errors_of_nothing_of_ours(void **state);
 void errors_of_a_client(void **state);
 void a_queue_that_has_overrun(void **state);
 void a_receive_that_fails_four_times(void **state);
+
+/* transport_ofi_network.c */
+
+void a_server_on_the_network(void **state);
+
+/* transport_ofi_progress.c: a server whose worker does not poll */
+
+void reads_beside_a_busy_worker(void **state);
+void a_sleeping_worker_is_woken(void **state);
+/* For a server whose process serves READs: from now on it does nothing, until server_go_on() or the
+ * guard. False: its progress thread was not stopped. */
+bool server_stand_still(struct client *client);
+void server_go_on(struct client *client);
 
 #endif

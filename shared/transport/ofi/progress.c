@@ -26,13 +26,14 @@ static bool worker_is_busy(const struct ofi_progress *progress, unsigned polls)
 }
 
 /* Progress without taking completions: those are the worker's. While it leaves them there,
- * fi_trywait() would never let the thread wait. */
-static void make_progress(struct ofi_endpoint *ep)
+ * fi_trywait() would never let the thread wait. Returns whether a change has come since, for which
+ * progress is to be made. */
+static bool make_progress(struct ofi_endpoint *ep)
 {
     struct epoll_event change;
 
     fi_cq_read(ep->cq, NULL, 0);
-    epoll_wait(ep->progress.changes, &change, 1, WAIT_MS);
+    return epoll_wait(ep->progress.changes, &change, 1, WAIT_MS) == 1;
 }
 
 static void *run(void *argument)
@@ -41,13 +42,16 @@ static void *run(void *argument)
     struct ofi_progress *progress = &ep->progress;
     const struct timespec moment = {.tv_nsec = MOMENT_NS};
     struct epoll_event change;
+    bool has_changed = false; /* which the worker's latest poll may have missed */
 
     while (!atomic_load(&progress->ends)) {
-        epoll_wait(progress->changes, &change, 1, -1);
+        if (!has_changed)
+            epoll_wait(progress->changes, &change, 1, -1);
+        has_changed = false;
         unsigned polls = atomic_load(&progress->polls);
         nanosleep(&moment, NULL);
         while (worker_is_busy(progress, polls)) {
-            make_progress(ep);
+            has_changed = make_progress(ep);
             okv_ofi_wake(&ep->base); /* it may sleep, and its own change have been taken here */
         }
     }
