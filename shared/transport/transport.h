@@ -18,8 +18,8 @@
  * accept, reject). One thread drives an endpoint and every connection on it (all other calls). The
  * two may differ. wake may be called from any thread.
  *
- * Credits. Each side tells the other how many messages it may have outstanding (`credits`). The
- * endpoint holds a receive buffer for each of them, so a message always finds one. A request holds
+ * Credits. Each side tells the other how many messages it may have outstanding (`credits`), and
+ * holds a receive buffer for each of them, so a message always finds one. A request holds
  * its credit until its reply is received.
  *
  * A reply may overtake the acknowledgement of the message before it, so send buffers can run out

@@ -15,9 +15,9 @@ static void write_to_client(struct meeting *meeting, enum ibv_wr_opcode opcode, 
                             uint32_t key, uint32_t length)
 {
     struct verbs_conn *server = (struct verbs_conn *)meeting->server.conn;
-    struct ibv_sge sge = {.addr = (uintptr_t)server->send_slab.base,
+    struct ibv_sge sge = {.addr = (uintptr_t)server->slab.base,
                           .length = length,
-                          .lkey = server->send_slab.mr->lkey};
+                          .lkey = server->slab.mr->lkey};
     struct ibv_send_wr wr = {.wr_id = verbs_wr_id(VERBS_WORK_HEARTBEAT, 0),
                              .sg_list = &sge,
                              .num_sge = length > 0,
@@ -46,7 +46,7 @@ void a_server_writes_to_no_memory(void **state)
         assert_int_equal(
             meeting->ops->memory_register(client->endpoint, bytes, sizeof bytes, &memory), 0);
         assert_int_equal(meeting->ops->advertise(client, bytes, sizeof bytes, &advert), 0);
-        mr = i == 0 ? memory->mr : ((struct verbs_conn *)client)->send_slab.mr;
+        mr = i == 0 ? memory->mr : ((struct verbs_conn *)client)->slab.mr;
         if (i < 2)
             write_to_client(meeting, IBV_WR_RDMA_WRITE, (uintptr_t)mr->addr, mr->rkey, 8);
         else

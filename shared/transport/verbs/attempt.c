@@ -136,7 +136,6 @@ static int on_route(struct verbs_connecting *c)
         .flow_control = 1,
         .retry_count = VERBS_RETRY_COUNT,
         .rnr_retry_count = VERBS_RETRY_COUNT,
-        .srq = 1,
         .qp_num = a->conn->qp_num,
     };
     /* The server's heartbeats are empty remote writes. No memory here allows a real one. */

@@ -297,7 +297,6 @@ static int answer(struct verbs_request *r, struct verbs_conn *conn, uint8_t read
         .initiator_depth = conn->rendezvous_depth,
         .flow_control = 1,
         .rnr_retry_count = VERBS_RETRY_COUNT,
-        .srq = 1,
         .qp_num = conn->qp_num,
     };
     /* Under the lock: a message of the client may reach the endpoint's thread before rdma_accept()
