@@ -73,7 +73,7 @@ static void compose_welcome(const struct okv_server *server, const struct okv_se
 {
     const struct okv_store *store = &server->store;
     const struct okv_welcome welcome = {
-        .rkey = server->listeners[session->listener]->rkey,
+        .rkey = server->listeners[session->listener]->rkeys[0],
         .boot_id = store->table.boot_id,
         .region_length = store->length,
         .directory_offset = OKV_DIRECTORY_OFFSET,
@@ -129,8 +129,13 @@ static int hand_over(struct okv_server *server, const struct arrival *arrival,
     compose_welcome(server, session, arrival->grant.resumed, &bytes);
     /* Before accept: the worker may see the session end before accept returns. */
     atomic_fetch_add(&worker->sessions.clients[listener], 1);
-    int rc = request->listener->ops->accept(request, worker->endpoints[listener], session,
-                                            (const uint8_t *)&bytes, sizeof bytes);
+    const struct okv_accept accept = {
+        .endpoint = worker->endpoints[listener],
+        .user = session,
+        .welcome = (const uint8_t *)&bytes,
+        .length = sizeof bytes,
+    };
+    int rc = request->listener->ops->accept(request, &accept);
     if (rc == 0)
         return 0;
     atomic_fetch_sub(&worker->sessions.clients[listener], 1);

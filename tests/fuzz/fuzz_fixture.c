@@ -96,15 +96,15 @@ static void meet(struct fixture_connection *c, const struct okv_session *session
     memset(client->answered, 0, sizeof client->answered);
 }
 
-static int transport_accept(struct okv_request *request, struct okv_endpoint *endpoint, void *user,
-                            const uint8_t *welcome, size_t length)
+static int transport_accept(struct okv_request *request, const struct okv_accept *accept)
 {
     struct fixture_connection *c = world->connections;
     struct okv_welcome fields;
     struct okv_hello hello;
 
     FUZZ_CHECK(okv_hello_decode(request->hello, request->hello_length, &hello) == 0);
-    FUZZ_CHECK(length <= OKV_WELCOME_MAX && okv_welcome_decode(welcome, length, &fields) == 0);
+    FUZZ_CHECK(accept->length <= OKV_WELCOME_MAX &&
+               okv_welcome_decode(accept->welcome, accept->length, &fields) == 0);
     while (c < world->connections + FIXTURE_CONNECTIONS && c->in_use)
         c++;
     if (c == world->connections + FIXTURE_CONNECTIONS)
@@ -113,11 +113,14 @@ static int transport_accept(struct okv_request *request, struct okv_endpoint *en
         return OKV_EIO;
     replace(id_of(&hello));
     *c = (struct fixture_connection){
-        .base = {.ops = &ops, .endpoint = endpoint, .user = user, .slot_size = hello.slot_size},
+        .base = {.ops = &ops,
+                 .endpoint = accept->endpoint,
+                 .user = accept->user,
+                 .slot_size = hello.slot_size},
         .in_use = true,
         .id = id_of(&hello),
     };
-    meet(c, user, &fields);
+    meet(c, accept->user, &fields);
     return 0;
 }
 

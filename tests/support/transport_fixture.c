@@ -106,13 +106,17 @@ void fixture_make_welcome(const struct okv_listener *listener, uint8_t *bytes)
 {
     for (unsigned i = WELCOME_PATTERN; i < FIXTURE_WELCOME; i++)
         bytes[i] = fixture_welcome_byte(i);
-    okv_put_u32(bytes + WELCOME_RKEY, listener->rkey);
+    okv_put_u32(bytes + WELCOME_RKEY, listener->rkeys[0]);
     okv_put_u64(bytes + WELCOME_LENGTH, FIXTURE_REGION);
 }
 
 static void answer_request(struct fixture *fixture, struct okv_request *request)
 {
     uint8_t bytes[OKV_WELCOME_MAX];
+    const struct okv_accept accept = {.endpoint = fixture->endpoint,
+                                      .user = fixture,
+                                      .welcome = bytes,
+                                      .length = FIXTURE_WELCOME};
 
     if (!hello_is_right(request) || !address_is_right(fixture, request))
         atomic_fetch_add(&fixture->wrong, 1);
@@ -123,7 +127,7 @@ static void answer_request(struct fixture *fixture, struct okv_request *request)
         return;
     }
     fixture_make_welcome(fixture->listener, bytes);
-    if (fixture->ops->accept(request, fixture->endpoint, fixture, bytes, FIXTURE_WELCOME))
+    if (fixture->ops->accept(request, &accept))
         fixture->ops->reject(request, bytes, 0);
 }
 
@@ -398,7 +402,7 @@ void fixture_start(struct fixture *fixture, const char *listen_text, const char 
     assert_non_null(fixture->ops);
 
     const struct okv_region region = {fixture->region, FIXTURE_REGION, fixture->region_fd};
-    if (fixture->ops->listen(&fixture->listen_uri, &region, &fixture->listener, &diag))
+    if (fixture->ops->listen(&fixture->listen_uri, &region, 1, &fixture->listener, &diag))
         fail_msg("listen: %s", diag.text);
     if (fixture->ops->endpoint_create(fixture->listener, &limits, FIXTURE_MAX_CONNS,
                                       &fixture->endpoint, &diag))

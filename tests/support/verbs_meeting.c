@@ -34,7 +34,7 @@ void meeting_start(struct meeting *meeting)
         mmap(NULL, MEETING_REGION, PROT_READ | PROT_WRITE, MAP_SHARED, meeting->region_fd, 0);
     assert_ptr_not_equal(meeting->region, MAP_FAILED);
     const struct okv_region region = {meeting->region, MEETING_REGION, meeting->region_fd};
-    if (meeting->ops->listen(&meeting->listen_uri, &region, &meeting->listener, &diag) ||
+    if (meeting->ops->listen(&meeting->listen_uri, &region, 1, &meeting->listener, &diag) ||
         meeting->ops->endpoint_create(meeting->listener, &limits, MEETING_MAX_CONNS,
                                       &meeting->endpoint, &diag))
         fail_msg("%s", diag.text);
@@ -64,8 +64,12 @@ void meeting_nap(uint64_t deadline_ns, const char *what)
 
 static void answer(struct meeting *meeting, struct okv_request *request)
 {
-    meeting->accept_result =
-        meeting->ops->accept(request, meeting->endpoint, meeting, greeting, sizeof greeting);
+    const struct okv_accept accept = {.endpoint = meeting->endpoint,
+                                      .user = meeting,
+                                      .welcome = greeting,
+                                      .length = sizeof greeting};
+
+    meeting->accept_result = meeting->ops->accept(request, &accept);
     if (meeting->accept_result)
         meeting->ops->reject(request, greeting, sizeof greeting);
 }
@@ -180,7 +184,8 @@ void meeting_connect(struct meeting *meeting)
     meeting->client.conn = conn;
     assert_int_equal(meeting->ops->heartbeat(conn), 0);
     assert_int_equal(conn->unacknowledged, 0); /* there is nothing to READ yet */
-    assert_int_equal(meeting->ops->set_remote(conn, 0, MEETING_REGION, meeting->listener->rkey), 0);
+    assert_int_equal(meeting->ops->set_remote(conn, 0, MEETING_REGION, meeting->listener->rkeys[0]),
+                     0);
     MEETING_UNTIL(meeting, meeting_is_ready(meeting));
 }
 

@@ -66,13 +66,12 @@ static int gate_next_request(struct okv_listener *listener, struct okv_request *
     return 1;
 }
 
-static int gate_accept(struct okv_request *request, struct okv_endpoint *endpoint, void *user,
-                       const uint8_t *welcome, size_t length)
+static int gate_accept(struct okv_request *request, const struct okv_accept *accept)
 {
-    (void)request, (void)endpoint, (void)welcome, (void)length;
+    (void)request;
     if (gate.accept_answer)
         return gate.accept_answer;
-    gate.got = user;
+    gate.got = accept->user;
     gate.reason = 0;
     return 0;
 }

@@ -115,7 +115,7 @@ static void a_refused_read_is_found_by_a_heartbeat(void **state)
 
     meeting_connect(meeting);
     struct okv_conn *conn = meeting->client.conn;
-    meeting->ops->set_remote(conn, 0, 2 * MEETING_REGION, meeting->listener->rkey);
+    meeting->ops->set_remote(conn, 0, 2 * MEETING_REGION, meeting->listener->rkeys[0]);
     assert_int_equal(meeting->ops->memory_register(conn->endpoint, bytes, sizeof bytes, &memory),
                      0);
     read = &(struct okv_read){MEETING_REGION, bytes, memory, sizeof bytes, 1};

@@ -95,7 +95,7 @@ static int prepare(struct verbs_connecting *c)
     rc = okv_verbs_endpoint_new(&params, &ep, &c->diag);
     if (rc)
         goto dealloc_pd;
-    rc = okv_verbs_conn_new(ep, &a->conn, &c->diag);
+    rc = okv_verbs_conn_new(ep, NULL, &a->conn, &c->diag);
     if (rc)
         goto destroy_endpoint;
     return 0;

@@ -24,7 +24,7 @@ static int make_buffers(struct verbs_conn *conn, struct okv_diag *diag)
     }
     for (unsigned i = 0; i < conn->send_count; i++)
         conn->send_free[conn->send_free_count++] = conn->send_count - 1 - i;
-    rc = okv_verbs_slab_create(ep->pd, conn->send_count + conn->recv_count, ep->limits.slot_size,
+    rc = okv_verbs_slab_create(conn->pd, conn->send_count + conn->recv_count, ep->limits.slot_size,
                                &conn->slab, diag);
     if (rc)
         goto free_sends;
@@ -59,8 +59,8 @@ static void unqueue_sends(struct verbs_conn *conn)
     }
 }
 
-int okv_verbs_conn_new(struct verbs_endpoint *endpoint, struct verbs_conn **out,
-                       struct okv_diag *diag)
+int okv_verbs_conn_new(struct verbs_endpoint *endpoint, const struct verbs_share *share,
+                       struct verbs_conn **out, struct okv_diag *diag)
 {
     int rc;
     if (atomic_fetch_add(&endpoint->conns, 1) >= endpoint->max_conns) {
@@ -77,6 +77,8 @@ int okv_verbs_conn_new(struct verbs_endpoint *endpoint, struct verbs_conn **out,
     conn->base.endpoint = &endpoint->base;
     conn->base.slot_size = endpoint->limits.slot_size;
     conn->base.is_one_sided = true;
+    conn->share = share;
+    conn->pd = share ? share->pd : endpoint->pd;
     rc = make_buffers(conn, diag);
     if (rc)
         goto free_conn;

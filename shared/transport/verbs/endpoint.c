@@ -183,7 +183,6 @@ int okv_verbs_endpoint_create(struct okv_listener *listener,
     struct verbs_listener *l = (struct verbs_listener *)listener;
     struct verbs_endpoint_params params = {
         .verbs = l->verbs,
-        .pd = l->pd,
         .listener = l,
         .limits = *limits,
         .max_conns = max_conns,

@@ -23,7 +23,7 @@ int okv_verbs_qp_create(struct verbs_conn *conn, struct okv_diag *diag)
             .qp_type = IBV_QPT_RC,
             .sq_sig_all = 0,
         };
-        conn->qp = ibv_create_qp(ep->pd, &attr);
+        conn->qp = ibv_create_qp(conn->pd, &attr);
         if (conn->qp) {
             conn->qp_num = conn->qp->qp_num;
             conn->max_inline = attr.cap.max_inline_data;

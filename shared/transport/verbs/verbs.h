@@ -69,13 +69,19 @@
  * a goodbye needs no credit. */
 #define VERBS_SPARE_RECVS 2
 
+/* A region, open for remote reading. A key of it is good for queue pairs of its domain only. */
+struct verbs_share {
+    struct ibv_pd *pd;
+    struct ibv_mr *mr;
+};
+
 struct verbs_listener {
     struct okv_listener base;
     struct rdma_event_channel *channel;
     struct rdma_cm_id *id;
     struct ibv_context *verbs; /* the connection manager's; never closed by us */
-    struct ibv_pd *pd;
-    struct ibv_mr *region;
+    unsigned share_count;
+    struct verbs_share shares[OKV_REGIONS_MAX];
     uint8_t max_reads_in;      /* READs that the device can serve at once on one connection */
     uint8_t rendezvous_depth;  /* pieces that may be under way at once on one connection */
     uint32_t rendezvous_piece; /* bytes of a piece at most */
@@ -124,9 +130,9 @@ struct verbs_slab {
 struct verbs_endpoint {
     struct okv_endpoint base; /* base.fd: an epoll set of the descriptors below */
     struct ibv_context *verbs;
-    struct ibv_pd *pd;
+    struct ibv_pd *pd;                     /* client; a server's connections have their share's */
     bool owns_verbs;                       /* client in a forked child */
-    bool owns_pd;                          /* client; a server's belongs to the listener */
+    bool owns_pd;                          /* client */
     const struct verbs_listener *listener; /* NULL in a client */
     struct okv_message_limits limits;
     unsigned max_conns;
@@ -201,7 +207,9 @@ struct verbs_conn {
 
     uint64_t remote_address;
     uint32_t remote_rkey;
-    struct verbs_slab slab; /* the send buffers, then the receive slots */
+    struct ibv_pd *pd;
+    const struct verbs_share *share; /* a server's; NULL in a client */
+    struct verbs_slab slab;          /* the send buffers, then the receive slots */
     unsigned recv_count;
     unsigned recvs_posted;
     unsigned send_count;
@@ -323,10 +331,10 @@ int okv_verbs_arm(struct okv_endpoint *endpoint);
 
 /* ---- conn.c ---- */
 
-/* A connection with its queue pair in the reset state. `id` stays the caller's
- * until `conn->id` is set. */
-int okv_verbs_conn_new(struct verbs_endpoint *endpoint, struct verbs_conn **out,
-                       struct okv_diag *diag);
+/* A connection with its queue pair in the reset state. `share` is what a server lends; a client has
+ * NULL. `id` stays the caller's until `conn->id` is set. */
+int okv_verbs_conn_new(struct verbs_endpoint *endpoint, const struct verbs_share *share,
+                       struct verbs_conn **out, struct okv_diag *diag);
 /* Frees what okv_verbs_conn_new made; `conn->id` must be destroyed. */
 void okv_verbs_conn_free(struct verbs_conn *conn);
 /* From now on the completions of the connection are found by its queue pair's number. */
@@ -411,12 +419,11 @@ int okv_verbs_poll(struct okv_endpoint *endpoint, struct okv_event *events, int 
 
 /* ---- listen.c ---- */
 
-int okv_verbs_listen(const struct okv_uri *uri, const struct okv_region *region,
+int okv_verbs_listen(const struct okv_uri *uri, const struct okv_region *regions, unsigned count,
                      struct okv_listener **out, struct okv_diag *diag);
 void okv_verbs_unlisten(struct okv_listener *listener);
 int okv_verbs_next_request(struct okv_listener *listener, struct okv_request **out);
-int okv_verbs_accept(struct okv_request *request, struct okv_endpoint *endpoint, void *user,
-                     const uint8_t *welcome, size_t length);
+int okv_verbs_accept(struct okv_request *request, const struct okv_accept *accept);
 void okv_verbs_reject(struct okv_request *request, const uint8_t *reason, size_t length);
 
 /* ---- discover.c ---- */
