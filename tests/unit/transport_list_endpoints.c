@@ -98,7 +98,7 @@ static void *run_acceptor(void *argument)
                                           .user = echoer,
                                           .welcome = bytes,
                                           .length = FIXTURE_WELCOME};
-        fixture_make_welcome(service->listener, bytes);
+        fixture_make_welcome(service->listener, FIXTURE_ACCEPT, bytes);
         if (service->ops->accept(request, &accept)) {
             atomic_fetch_add(&service->wrong, 1);
             service->ops->reject(request, bytes, 0);

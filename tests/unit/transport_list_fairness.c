@@ -38,7 +38,7 @@ static void answer_requests(struct crowd *crowd)
         .endpoint = crowd->endpoint, .welcome = bytes, .length = FIXTURE_WELCOME};
 
     while (crowd->ops->next_request(crowd->listener, &request) > 0) {
-        fixture_make_welcome(crowd->listener, bytes);
+        fixture_make_welcome(crowd->listener, FIXTURE_ACCEPT, bytes);
         assert_int_equal(crowd->ops->accept(request, &accept), 0);
     }
 }

@@ -129,6 +129,28 @@ static void a_refused_read_is_found_by_a_heartbeat(void **state)
     meeting_disconnect(meeting);
 }
 
+/* Who knows the key of another region cannot use it: its queue pairs are of another domain. */
+static void a_key_of_another_region_is_refused(void **state)
+{
+    struct meeting *meeting = *state;
+    struct okv_memory *memory;
+    static uint8_t bytes[64], untouched[64];
+
+    memset(meeting->other, 0x77, sizeof bytes);
+    meeting_connect(meeting);
+    struct okv_conn *conn = meeting->client.conn;
+    meeting->ops->set_remote(conn, 0, MEETING_REGION, meeting->listener->rkeys[1]);
+    assert_int_equal(meeting->ops->memory_register(conn->endpoint, bytes, sizeof bytes, &memory),
+                     0);
+    const struct okv_read read = {0, bytes, memory, sizeof bytes, 1};
+    assert_int_equal(meeting->ops->post_read(conn, &read, 1), 0);
+    MEETING_UNTIL(meeting, meeting->client.reads == 1);
+    assert_int_equal(meeting->client.read_status, OKV_EDISCONNECTED);
+    assert_memory_equal(bytes, untouched, sizeof bytes);
+    meeting->ops->memory_unregister(memory);
+    meeting_disconnect(meeting);
+}
+
 static void a_client_that_never_confirms_is_ended(void **state)
 {
     struct meeting *meeting = *state;
@@ -556,6 +578,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_zombie_answers_no_heartbeat_of_the_client),
         cmocka_unit_test(a_broken_queue_pair_fails_its_own_heartbeat),
         cmocka_unit_test(a_refused_read_is_found_by_a_heartbeat),
+        cmocka_unit_test(a_key_of_another_region_is_refused),
         cmocka_unit_test(a_server_writes_to_no_memory),
         cmocka_unit_test(a_write_with_an_immediate_ends_the_connection),
         cmocka_unit_test(a_client_that_never_confirms_is_ended),
