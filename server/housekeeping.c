@@ -11,9 +11,17 @@
 #define SWEEP_STEP 64
 #define SWEEP_NS UINT64_C(500000)
 
+static bool has_expiring(const struct okv_database *database)
+{
+    return atomic_load_explicit(&database->store.totals.expiring, memory_order_relaxed) > 0;
+}
+
 bool okv_housekeeping_is_due(struct okv_server *server)
 {
-    return atomic_load_explicit(&server->store.totals.expiring, memory_order_relaxed) > 0;
+    for (unsigned i = 0; i < server->database_count; i++)
+        if (has_expiring(&server->databases[i]))
+            return true;
+    return false;
 }
 
 void okv_housekeeping_update_clock(struct okv_housekeeping *housekeeping, struct okv_server *server)
@@ -23,12 +31,12 @@ void okv_housekeeping_update_clock(struct okv_housekeeping *housekeeping, struct
     if (clock_ms == housekeeping->clock_ms)
         return;
     housekeeping->clock_ms = clock_ms;
-    okv_store_set_clock(&server->store, clock_ms, false);
+    for (unsigned i = 0; i < server->database_count; i++)
+        okv_store_set_clock(&server->databases[i].store, clock_ms, false);
 }
 
-static void sweep(struct okv_server *server, struct okv_store_work *work)
+static void sweep(struct okv_store *store, struct okv_store_work *work)
 {
-    struct okv_store *store = &server->store;
     uint64_t count = atomic_load(&store->bucket_count);
     uint64_t until = okv_clock_ns() + SWEEP_NS;
 
@@ -41,24 +49,32 @@ static void sweep(struct okv_server *server, struct okv_store_work *work)
  * While no item expires, clock and sweep become overdue. So the clock is published as soon as there
  * is an item that expires. */
 void okv_housekeeping_run(struct okv_housekeeping *housekeeping, struct okv_server *server,
-                          struct okv_store_work *work)
+                          struct okv_store_work *works)
 {
     uint64_t now = housekeeping->clock_ms;
 
     if (now - housekeeping->forgot_ms >= FORGET_MS) {
-        okv_reply_caches_expire(&server->reply_caches, now);
+        for (unsigned i = 0; i < server->database_count; i++)
+            okv_reply_caches_expire(&server->databases[i].reply_caches, now);
         housekeeping->forgot_ms = now;
     }
-    if (!okv_housekeeping_is_due(server))
+    bool publishes = now - housekeeping->published_ms >= PUBLISH_MS;
+    bool sweeps = now - housekeeping->swept_ms >= SWEEP_MS;
+    if ((!publishes && !sweeps) || !okv_housekeeping_is_due(server))
         return;
-    if (now - housekeeping->published_ms >= PUBLISH_MS) {
-        okv_store_set_clock(&server->store, now, true);
+    for (unsigned i = 0; i < server->database_count; i++) {
+        struct okv_database *database = &server->databases[i];
+        if (!has_expiring(database))
+            continue;
+        if (publishes)
+            okv_store_set_clock(&database->store, now, true);
+        if (sweeps)
+            sweep(&database->store, &works[i]);
+    }
+    if (publishes)
         housekeeping->published_ms = now;
-    }
-    if (now - housekeeping->swept_ms >= SWEEP_MS) {
-        sweep(server, work);
+    if (sweeps)
         housekeeping->swept_ms = now;
-    }
 }
 
 int okv_housekeeping_sleep_ms(struct okv_server *server, int longest)

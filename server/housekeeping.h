@@ -16,14 +16,14 @@ struct okv_housekeeping {
     uint64_t forgot_ms;    /* when old reply caches were last dropped */
 };
 
-/* Sets the store's clock. Call it before requests are executed. */
+/* Sets the clock of all databases. Call it before requests are executed. */
 void okv_housekeeping_update_clock(struct okv_housekeeping *housekeeping,
                                    struct okv_server *server);
 
 /* The housekeeper's work: does what is due at the last update of the clock, in about a millisecond
- * at most. Call it often. */
+ * for each database. `works` has one for each. Call it often. */
 void okv_housekeeping_run(struct okv_housekeeping *housekeeping, struct okv_server *server,
-                          struct okv_store_work *work);
+                          struct okv_store_work *works);
 
 /* Whether items expire. If none does, the housekeeper may sleep for ever. */
 bool okv_housekeeping_is_due(struct okv_server *server);

@@ -28,18 +28,25 @@ void server_core_open(struct server_core *core, const struct okv_store_params *p
     all.bucket_size = params->bucket_size ? params->bucket_size : OKV_BUCKET_SIZE_DEFAULT;
     all.boot_id = 5;
     all.hash_seed = 6;
-    core->server->region = (struct okv_region){all.base, all.length, -1};
-    assert_int_equal(okv_store_init(&core->server->store, &all), 0);
+    core->server->boot_id = all.boot_id;
+    core->server->config.databases[0] = (struct okv_database_config){
+        .name = OKV_DATABASE_DEFAULT, .memory = all.length, .bucket_size = all.bucket_size};
+    core->database = &core->server->databases[core->server->database_count++];
+    core->database->config = core->server->config.databases;
+    core->database->id = okv_database_id(OKV_DATABASE_DEFAULT);
+    core->database->region = (struct okv_region){all.base, all.length, -1};
+    assert_int_equal(okv_store_init(&core->database->store, &all), 0);
     assert_int_equal(okv_store_work_init(&core->work, all.bucket_size), 0);
-    assert_int_equal(okv_reply_caches_init(&core->server->reply_caches, 16, 1000, 7), 0);
+    assert_int_equal(okv_reply_caches_init(&core->database->reply_caches, 16, 1000, 7), 0);
+    core->executor = (struct okv_executor){core->server, core->database, &core->work};
 }
 
 void server_core_close(struct server_core *core)
 {
-    okv_reply_caches_fini(&core->server->reply_caches);
+    okv_reply_caches_fini(&core->database->reply_caches);
     okv_store_work_fini(&core->work);
-    okv_store_fini(&core->server->store);
-    munmap(core->server->region.base, core->server->region.length);
+    okv_store_fini(&core->database->store);
+    munmap(core->database->region.base, core->database->region.length);
     okv_log_fini(&core->server->log);
     free(core->server);
 }
@@ -53,7 +60,7 @@ struct okv_session *server_core_session(struct server_core *core, uint64_t id, u
     struct okv_reply_cache_grant taken;
 
     memset(client_id, client, sizeof client_id);
-    assert_int_equal(okv_reply_cache_acquire(&core->server->reply_caches, &taker, 1, &taken), 0);
+    assert_int_equal(okv_reply_cache_acquire(&core->database->reply_caches, &taker, 1, &taken), 0);
     struct okv_session *session =
         okv_session_create(id, 0, okv_reply_cache_request_slots(taken.reply_cache));
     assert_non_null(session);
@@ -76,7 +83,7 @@ uint64_t server_core_put(struct server_core *core, const char *key, int fill, ui
 
     assert_non_null(value);
     memset(value, fill, length);
-    assert_int_equal(okv_store_put(&core->server->store, &core->work, &write, &outcome), OKV_OK);
+    assert_int_equal(okv_store_put(&core->database->store, &core->work, &write, &outcome), OKV_OK);
     free(value);
     return outcome.version;
 }
@@ -86,7 +93,8 @@ void server_core_delete(struct server_core *core, const char *key)
     const struct okv_store_write write = {.key = key, .key_length = (uint32_t)strlen(key)};
     struct okv_store_outcome outcome;
 
-    assert_int_equal(okv_store_delete(&core->server->store, &core->work, &write, &outcome), OKV_OK);
+    assert_int_equal(okv_store_delete(&core->database->store, &core->work, &write, &outcome),
+                     OKV_OK);
 }
 
 void server_core_expect(struct server_core *core, const char *key, int fill, uint32_t length,
@@ -95,7 +103,7 @@ void server_core_expect(struct server_core *core, const char *key, int fill, uin
     uint8_t *value = malloc(length + 1);
     uint64_t stored = 0;
     uint32_t got = 0;
-    int rc = okv_store_get(&core->server->store, key, (uint32_t)strlen(key), value, length, &got,
+    int rc = okv_store_get(&core->database->store, key, (uint32_t)strlen(key), value, length, &got,
                            &stored);
 
     assert_non_null(value);

@@ -1,16 +1,19 @@
-/* A server without threads and listeners: statistics, clock, store. Each call fails the test when
- * it fails. */
+/* A server without threads and listeners: statistics, clock, one database. Each call fails the test
+ * when it fails. */
 #ifndef OKV_TESTS_SERVER_CORE_H
 #define OKV_TESTS_SERVER_CORE_H
 
 #include <stdint.h>
 
+#include "server/command/execute.h"
 #include "server/server.h"
 #include "server/session/session.h"
 
 struct server_core {
     struct okv_server *server;
+    struct okv_database *database; /* the only one */
     struct okv_store_work work;
+    struct okv_executor executor;
 };
 
 /* Opens a table with `params`; region, boot id and seed are chosen here, and 0 means the default.

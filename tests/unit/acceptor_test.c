@@ -136,7 +136,10 @@ static int teardown(void **state)
 /* A client with this id connects. Returns the reason of the refusal, or 0 and its session. */
 static int come(uint8_t id, uint64_t resume, struct okv_session **out)
 {
-    struct okv_hello hello = {.slot_size = OKV_SLOT_SIZE_DEFAULT, .credits = 4, .resume = resume};
+    struct okv_hello hello = {.slot_size = OKV_SLOT_SIZE_DEFAULT,
+                              .credits = 4,
+                              .resume = resume,
+                              .database = okv_database_id(OKV_DATABASE_DEFAULT)};
 
     memset(hello.client_id, id, sizeof hello.client_id);
     okv_hello_encode(&hello, &gate.hello);
@@ -157,7 +160,8 @@ static void leave(struct okv_session *session)
 {
     struct okv_server *server = gate.core.server;
 
-    if (okv_reply_cache_release(&server->reply_caches, session->reply_cache, session->id, 1, true))
+    if (okv_reply_cache_release(&server->databases[0].reply_caches, session->reply_cache,
+                                session->id, 1, true))
         okv_admission_release(&server->admission, session->admission_index);
     atomic_fetch_sub(&gate.worker.sessions.clients[0], 1);
     okv_session_destroy(session);
@@ -216,7 +220,7 @@ static void a_connection_the_transport_refuses_leaves_no_trace(void **state)
         assert_false(gate.worker.has_replaced);
         assert_int_equal(gate.core.server->admission.clients, 1);
         assert_int_equal(gate.worker.sessions.clients[0], 1);
-        assert_int_equal(okv_reply_caches_count(&gate.core.server->reply_caches), 1);
+        assert_int_equal(okv_reply_caches_count(&gate.core.database->reply_caches), 1);
     }
     assert_int_equal(gate.core.server->stats.rejected_feature, 2);
     assert_int_equal(gate.core.server->stats.rejected_resources, 4);

@@ -43,7 +43,7 @@ static int teardown(void **state)
 static void run_at(struct fixture *fixture, uint64_t clock_ms)
 {
     fixture->housekeeping.clock_ms = clock_ms;
-    okv_store_set_clock(&fixture->core.server->store, clock_ms, false);
+    okv_store_set_clock(&fixture->core.database->store, clock_ms, false);
     okv_housekeeping_run(&fixture->housekeeping, fixture->core.server, &fixture->core.work);
 }
 
@@ -53,9 +53,10 @@ static uint64_t published(const struct fixture *fixture)
     const struct okv_server *server = fixture->core.server;
     struct okv_table_status status;
 
-    assert_int_equal(okv_status_decode((const uint8_t *)server->region.base + OKV_STATUS_OFFSET,
-                                       server->store.table.boot_id, &status),
-                     0);
+    assert_int_equal(
+        okv_status_decode((const uint8_t *)server->databases[0].region.base + OKV_STATUS_OFFSET,
+                          server->databases[0].store.table.boot_id, &status),
+        0);
     return status.clock_ms;
 }
 
@@ -65,12 +66,13 @@ static void the_store_gets_the_servers_clock(void **state)
     struct okv_server *server = fixture->core.server;
 
     okv_housekeeping_update_clock(&fixture->housekeeping, server);
-    uint64_t first = atomic_load(&server->store.clock_ms);
+    uint64_t first = atomic_load(&server->databases[0].store.clock_ms);
     assert_true(first >= 1 && first <= okv_server_clock_ms(server));
     server->clock_origin_ms -= BEGIN_MS;
     okv_housekeeping_update_clock(&fixture->housekeeping, server);
-    assert_true(atomic_load(&server->store.clock_ms) >= first + BEGIN_MS);
-    assert_int_equal(atomic_load(&server->store.clock_ms), fixture->housekeeping.clock_ms);
+    assert_true(atomic_load(&server->databases[0].store.clock_ms) >= first + BEGIN_MS);
+    assert_int_equal(atomic_load(&server->databases[0].store.clock_ms),
+                     fixture->housekeeping.clock_ms);
 }
 
 /* An idle server sleeps for ever and touches nothing. */
@@ -125,7 +127,7 @@ static void expired_items_are_swept(void **state)
 {
     enum { ITEMS = 200 };
     struct fixture *fixture = *state;
-    struct okv_store *store = &fixture->core.server->store;
+    struct okv_store *store = &fixture->core.database->store;
     uint64_t now = BEGIN_MS;
     char key[16];
 
@@ -157,9 +159,9 @@ static void sweeps_keep_an_interval(void **state)
 
     server_core_put(&fixture->core, "goes", 'g', 100, 60000000);
     for (uint64_t ms = BEGIN_MS; ms < BEGIN_MS + 1000; ms++) {
-        uint64_t before = atomic_load(&fixture->core.server->store.swept);
+        uint64_t before = atomic_load(&fixture->core.database->store.swept);
         run_at(fixture, ms);
-        sweeps += atomic_load(&fixture->core.server->store.swept) != before;
+        sweeps += atomic_load(&fixture->core.database->store.swept) != before;
     }
     assert_int_equal(sweeps, 10);
 }
