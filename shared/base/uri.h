@@ -23,8 +23,9 @@
 
 #define OKV_DEFAULT_PORT "7471"
 
-#define OKV_NAME_SIZE 32  /* of a server or a database, with its NUL */
-#define OKV_GROUP_SIZE 16 /* an IPv4 address with its NUL */
+#define OKV_NAME_SIZE 32               /* of a server or a database, with its NUL */
+#define OKV_DATABASE_DEFAULT "default" /* of a client that names none */
+#define OKV_GROUP_SIZE 16              /* an IPv4 address with its NUL */
 
 enum okv_scheme { OKV_SCHEME_RDMA, OKV_SCHEME_LOCAL, OKV_SCHEME_OFI };
 

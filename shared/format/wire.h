@@ -52,9 +52,6 @@ struct okv_hello {
     uint32_t database;  /* okv_database_id() of its name */
 };
 
-/* The database of a client that names none. */
-#define OKV_DATABASE_DEFAULT "default"
-
 /* The number by which a hello names a database: the low half of its name's hash. */
 uint32_t okv_database_id(const char *name);
 

@@ -103,8 +103,8 @@ static int transport_accept(struct okv_request *request, const struct okv_accept
     struct okv_hello hello;
 
     FUZZ_CHECK(okv_hello_decode(request->hello, request->hello_length, &hello) == 0);
-    FUZZ_CHECK(accept->length <= OKV_WELCOME_MAX &&
-               okv_welcome_decode(accept->welcome, accept->length, &fields) == 0);
+    FUZZ_CHECK(accept->length <= OKV_WELCOME_MAX);
+    FUZZ_CHECK(okv_welcome_decode(accept->welcome, accept->length, &fields) == 0);
     while (c < world->connections + FIXTURE_CONNECTIONS && c->in_use)
         c++;
     if (c == world->connections + FIXTURE_CONNECTIONS)
@@ -112,14 +112,11 @@ static int transport_accept(struct okv_request *request, const struct okv_accept
     if (fuzz_rarely(world->input, 32))
         return OKV_EIO;
     replace(id_of(&hello));
-    *c = (struct fixture_connection){
-        .base = {.ops = &ops,
-                 .endpoint = accept->endpoint,
-                 .user = accept->user,
-                 .slot_size = hello.slot_size},
-        .in_use = true,
-        .id = id_of(&hello),
-    };
+    *c = (struct fixture_connection){.in_use = true, .id = id_of(&hello)};
+    c->base.ops = &ops;
+    c->base.endpoint = accept->endpoint;
+    c->base.user = accept->user;
+    c->base.slot_size = hello.slot_size;
     meet(c, accept->user, &fields);
     return 0;
 }
@@ -148,8 +145,7 @@ void fixture_connect(struct fixture *fixture, const uint8_t *hello, size_t lengt
     fixture->accepting = false;
     free(bytes);
     FUZZ_CHECK(fixture->core.server->admission.clients <= FIXTURE_CLIENTS_MAX);
-    FUZZ_CHECK(okv_reply_caches_count(&fixture->core.database->reply_caches) <=
-               FIXTURE_REPLY_CACHES);
+    FUZZ_CHECK(okv_reply_caches_count(&world->core.database->reply_caches) <= FIXTURE_REPLY_CACHES);
 }
 
 /* ---- the end of a connection ---- */
@@ -515,9 +511,9 @@ void fixture_open(struct fixture *fixture, struct fuzz_input *input,
     fuzz_time_begin(is_ready, fixture);
     server_core_open(&fixture->core, params);
     struct okv_server *server = fixture->core.server;
-    okv_reply_caches_fini(&server->databases[0].reply_caches);
-    FUZZ_CHECK(okv_reply_caches_init(&server->databases[0].reply_caches, FIXTURE_REPLY_CACHES, 1000,
-                                     7) == 0);
+    struct okv_reply_caches *caches = &fixture->core.database->reply_caches;
+    okv_reply_caches_fini(caches);
+    FUZZ_CHECK(okv_reply_caches_init(caches, FIXTURE_REPLY_CACHES, 1000, 7) == 0);
     FUZZ_CHECK(okv_admission_init(&server->admission, FIXTURE_CLIENTS_MAX, 2) == 0);
     server->limits = (struct okv_message_limits){.slot_size = OKV_SLOT_SIZE_DEFAULT,
                                                  .credits = FIXTURE_REQUEST_SLOTS};

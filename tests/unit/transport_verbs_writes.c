@@ -1,4 +1,5 @@
-/* Part of transport_verbs_test.c: a hostile server that writes to its client. */
+/* Part of transport_verbs_test.c: a hostile server that writes to its client, and a hostile client
+ * that READs another region. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -68,5 +69,27 @@ void a_write_with_an_immediate_ends_the_connection(void **state)
     write_to_client(meeting, IBV_WR_RDMA_WRITE_WITH_IMM, 0, 0, 0);
     MEETING_UNTIL(meeting, meeting->client.closed);
     assert_int_equal(meeting->client.close_status, OKV_EPROTO);
+    meeting_disconnect(meeting);
+}
+
+/* Who knows the key of another region cannot use it: its queue pairs are of another domain. */
+void a_key_of_another_region_is_refused(void **state)
+{
+    struct meeting *meeting = *state;
+    struct okv_memory *memory;
+    static uint8_t bytes[64], untouched[64];
+
+    memset(meeting->other, 0x77, sizeof bytes);
+    meeting_connect(meeting);
+    struct okv_conn *conn = meeting->client.conn;
+    meeting->ops->set_remote(conn, 0, MEETING_REGION, meeting->listener->rkeys[1]);
+    assert_int_equal(meeting->ops->memory_register(conn->endpoint, bytes, sizeof bytes, &memory),
+                     0);
+    const struct okv_read read = {0, bytes, memory, sizeof bytes, 1};
+    assert_int_equal(meeting->ops->post_read(conn, &read, 1), 0);
+    MEETING_UNTIL(meeting, meeting->client.reads == 1);
+    assert_int_equal(meeting->client.read_status, OKV_EDISCONNECTED);
+    assert_memory_equal(bytes, untouched, sizeof bytes);
+    meeting->ops->memory_unregister(memory);
     meeting_disconnect(meeting);
 }

@@ -148,6 +148,12 @@ static void wrong_names_are_explained(void **state)
         {"rdma://discover/a?group=240.0.0.0", "not a group", "?group=239.1.2.3"},
         {"rdma://discover/a?group=ff02::1", "not a group", "?group=239.1.2.3"},
         {"rdma://discover/a?group=239.1.2.3&group=239.1.2.3", "twice", "?group=239.1.2.3"},
+        {"local:///run/okv.sock?source=10.0.0.2", "only one is database", "?database=cache"},
+        {"local:///run/okv.sock?", "only one is database", "?database=cache"},
+        {"local:///run/okv.sock?database=", "not the name of a database", "?database=cache"},
+        {"rdma://h?database=a/b", "1 to 31 letters", "?database=cache"},
+        {"rdma://h?database=01234567890123456789012345678901", "1 to 31", "?database=cache"},
+        {"rdma://h?database=a&database=a", "twice", "?database=cache"},
     };
 
     (void)state;
@@ -209,13 +215,7 @@ static void wrong_uris_are_explained(void **state)
         {"local://run/okv.sock", "three slashes", "local:///run/okv.sock"},
         {"local:///", "names a directory", "local:///run/okv.sock"},
         {"local:///run/", "names a directory", "local:///run/okv.sock"},
-        {"local:///run/okv.sock?source=10.0.0.2", "only one is database", "?database=cache"},
-        {"local:///run/okv.sock?", "only one is database", "?database=cache"},
         {"local:///run/#", "may not contain #", "local:///run/okv.sock"},
-        {"local:///run/okv.sock?database=", "not the name of a database", "?database=cache"},
-        {"rdma://h?database=a/b", "1 to 31 letters", "?database=cache"},
-        {"rdma://h?database=01234567890123456789012345678901", "1 to 31", "?database=cache"},
-        {"rdma://h?database=a&database=a", "twice", "?database=cache"},
     };
 
     (void)state;
