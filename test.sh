@@ -64,12 +64,13 @@ build() {
     logged "build-$preset" cmake --build --preset "$preset" ${1:+--target "$@"}
 }
 
-# run_tests PRESET OPTION...: those that ctest's options choose.
+# run_tests PRESET OPTION...: those that ctest's options choose. One run shows all failures.
+red=
 run_tests() {
     local preset=$1
     shift
     step "testing: $preset"
-    ctest --test-dir "build/$preset" --output-on-failure --no-tests=error "$@"
+    ctest --test-dir "build/$preset" --output-on-failure --no-tests=error "$@" || red+=" $preset"
 }
 
 short() {
@@ -110,5 +111,9 @@ if [ -n "$full" ]; then
     full
 else
     short
+fi
+if [ -n "$red" ]; then
+    step "tests failed in:$red"
+    exit 1
 fi
 step "all tests passed"

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -60,6 +61,7 @@ bool server_is_one_sided(const okv *handle)
 
 /* ---- those that run: a test that fails leaves its own behind ---- */
 
+static pthread_mutex_t running_lock = PTHREAD_MUTEX_INITIALIZER; /* a thread may end a server */
 static struct server_process running[SERVERS_MAX];
 static pid_t owner; /* whoever forks without an exec ends nobody's server */
 
@@ -95,9 +97,11 @@ static void end_all(void)
 
 static void end_who_listens_at(const char *listen)
 {
+    pthread_mutex_lock(&running_lock);
     for (size_t i = 0; i < SERVERS_MAX; i++)
         if (running[i].pid && strcmp(running[i].listen, listen) == 0)
             end_left_behind(&running[i]);
+    pthread_mutex_unlock(&running_lock);
 }
 
 static void note_start(const struct server_process *server)
@@ -105,20 +109,24 @@ static void note_start(const struct server_process *server)
     if (owner != getpid())
         atexit(end_all);
     owner = getpid();
-    for (size_t i = 0; i < SERVERS_MAX; i++) {
-        if (running[i].pid == 0) {
-            running[i] = *server;
-            return;
-        }
-    }
-    fail_msg("more than %d servers at once", SERVERS_MAX);
+    pthread_mutex_lock(&running_lock);
+    size_t i = 0;
+    while (i < SERVERS_MAX && running[i].pid)
+        i++;
+    if (i < SERVERS_MAX)
+        running[i] = *server;
+    pthread_mutex_unlock(&running_lock);
+    if (i == SERVERS_MAX)
+        fail_msg("more than %d servers at once", SERVERS_MAX);
 }
 
 static void note_end(pid_t pid)
 {
+    pthread_mutex_lock(&running_lock);
     for (size_t i = 0; i < SERVERS_MAX; i++)
         if (running[i].pid == pid)
             running[i].pid = 0;
+    pthread_mutex_unlock(&running_lock);
 }
 
 /* ---- start ---- */
