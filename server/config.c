@@ -96,7 +96,7 @@ static const struct argp_option options[] = {
      "page later",
      2},
     {"max-value", OPTION_MAX_VALUE, "SIZE", 0,
-     "Largest value, to 64M and a quarter of --memory (the smaller of the two)", 2},
+     "Largest value, to 64M and a quarter of the smallest database (the smaller of the two)", 2},
     {"bucket-size", OPTION_BUCKET_SIZE, "SIZE", 0,
      "Bytes that one READ fetches: 256, 512, 1K, 2K or 4K (512). A larger bucket keeps larger "
      "items inline and wastes less of the table, and every get moves more bytes",
@@ -233,9 +233,9 @@ static void choose_max_value(struct okv_database_config *database, struct argp_s
         okv_size_format(limit, most, sizeof most);
         okv_size_format(database->memory, memory, sizeof memory);
         argp_error(state,
-                   "--max-value %s: a table of %s takes values up to %s, a quarter of it: give it "
-                   "more memory or lower --max-value",
-                   asked, memory, most);
+                   "--max-value %s: the database %s, of %s, takes values up to %s, a quarter of "
+                   "it: raise --memory or its SIZE in --database, or lower --max-value",
+                   asked, database->name, memory, most);
     }
     if (database->max_value == 0)
         database->max_value = limit < OKV_VALUE_MAX ? (uint32_t)limit : OKV_VALUE_MAX;
@@ -264,7 +264,8 @@ static void add_database(const char *text, struct parsing *parsing, struct argp_
     for (unsigned i = 0; i < config->database_count; i++) {
         const char *other = config->databases[i].name;
         if (strcmp(other, database->name) == 0)
-            argp_error(state, "--database %s: there is one called %s already", text, other);
+            argp_error(state, "--database %s: there is one called %s already: choose another name",
+                       text, other);
         if (okv_database_id(other) == okv_database_id(database->name))
             argp_error(state, "--database %s: its name has the same hash as %s: choose another",
                        text, other);

@@ -43,11 +43,12 @@ int okv_database_init(struct okv_database *database, const struct okv_config *co
 {
     database->config = &config->databases[index];
     database->id = okv_database_id(database->config->name);
+    struct okv_diag why = {.text = ""};
     int rc = okv_region_create(database->config->memory, config->pages, config->prefault,
-                               &database->region, diag);
+                               &database->region, &why);
 
     if (rc)
-        return rc;
+        return okv_diag_set(diag, rc, "database %s: %s", database->config->name, why.text);
     rc = open_store(database, boot_id, diag);
     if (rc)
         goto destroy_region;

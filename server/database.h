@@ -1,4 +1,4 @@
-/* A database: a region of its own with a table in it, and counters. */
+/* A database: a region of its own with a table in it, and the reply caches of its clients. */
 #ifndef OKV_SERVER_DATABASE_H
 #define OKV_SERVER_DATABASE_H
 

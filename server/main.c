@@ -10,6 +10,7 @@
 
 #include "server/net/acceptor.h"
 #include "server/net/listening.h"
+#include "server/store/region.h"
 #include "server/worker.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
@@ -25,7 +26,11 @@ static void databases_close(struct okv_server *server)
 
 static int databases_open(struct okv_server *server, struct okv_diag *diag)
 {
-    int rc = 0;
+    uint64_t memory = 0;
+
+    for (unsigned i = 0; i < server->config.database_count; i++)
+        memory += server->config.databases[i].memory;
+    int rc = okv_region_check(memory, diag);
 
     if (getrandom(&server->boot_id, sizeof server->boot_id, 0) != sizeof server->boot_id)
         return okv_diag_set(diag, OKV_EIO, "no random bytes from the system: %s", strerror(errno));

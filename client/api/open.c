@@ -170,16 +170,16 @@ static const struct upcalls upcalls = {
 };
 
 /* The database that the options name, unless the URI does. */
-static int database_choose(okv *handle, const char *name)
+static int database_choose(okv *handle, const char name[OKV_NAME_SIZE])
 {
     struct okv_uri *uri = &handle->link.uri;
 
-    if (!name || uri->database[0])
+    if (!name[0] || uri->database[0])
         return 0;
-    if (!okv_name_is_valid(name))
+    if (!memchr(name, '\0', OKV_NAME_SIZE) || !okv_name_is_valid(name))
         return okv_diag_set(&handle->why, OKV_EINVAL,
-                            "options->database: \"%.64s\" is not " OKV_NAME_RULE, name);
-    memcpy(uri->database, name, strlen(name) + 1);
+                            "options->database: \"%.32s\" is not " OKV_NAME_RULE, name);
+    memcpy(uri->database, name, OKV_NAME_SIZE);
     return 0;
 }
 

@@ -36,6 +36,8 @@ static error_t parse_common(int key, char *text, struct argp_state *state)
         cli->server_named = true;
         return 0;
     case OPTION_DATABASE:
+        if (strlen(text) >= sizeof((struct okv_options *)0)->database)
+            argp_error(state, "--database %s: a name has at most 31 characters", text);
         cli->database = text;
         return 0;
     case 't':
@@ -81,11 +83,12 @@ void cli_server_default(struct cli *cli)
 
 int cli_connect(struct cli *cli, uint32_t depth)
 {
-    struct okv_options options = {.connect_timeout_ms = cli->timeout_ms,
-                                  .timeout_ms = cli->timeout_ms,
-                                  .depth = depth,
-                                  .database = cli->database};
+    struct okv_options options = {
+        .connect_timeout_ms = cli->timeout_ms, .timeout_ms = cli->timeout_ms, .depth = depth};
     char why[512] = "";
+
+    if (cli->database)
+        snprintf(options.database, sizeof options.database, "%s", cli->database);
 
     int rc = okv_open(cli->server, &options, &cli->handle, why, sizeof why);
     if (rc == OKV_OK)

@@ -6,6 +6,8 @@
 
 #include "shared/base/error.h"
 
+_Static_assert(OKV_DATABASES_MAX <= OKV_REGIONS_MAX, "each database is a region of each listener");
+
 /* Naps are counted, because a slow machine is slow to end the old server too. */
 #define NAPS_MAX 100
 #define NAP_NS 20000000

@@ -357,8 +357,9 @@ static int parse_network(const char *rest, enum okv_scheme scheme, struct okv_ur
         return okv_diag_set(diag, OKV_EURI,
                             "nothing but ?%s can follow host and port, and this URI has \"%.*s\": "
                             "write for example %s://10.0.0.1:7471",
-                            scheme == OKV_SCHEME_OFI ? "provider=NAME or ?source=ADDRESS"
-                                                     : "source=ADDRESS",
+                            scheme == OKV_SCHEME_OFI
+                                ? "provider=NAME, ?source=ADDRESS or ?database=NAME"
+                                : "source=ADDRESS or ?database=NAME",
                             SHOWN_MAX, rest + authority, scheme_name(out));
     return parse_query((struct part){rest + authority + 1, length - authority - 1}, out, diag);
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "shared/base/error.h"
+#include "shared/base/uri.h"
 #include "shared/format/bucket.h"
 #include "shared/format/hash.h"
 #include "shared/format/linear.h"
@@ -39,7 +40,11 @@ static int limits_are_sane(uint32_t slot_size, uint32_t credits)
 
 uint32_t okv_database_id(const char *name)
 {
-    return (uint32_t)okv_hash_key(name, strlen(name), 0);
+    uint32_t id = (uint32_t)okv_hash_key(name, strlen(name), 0);
+
+    if (strcmp(name, OKV_DATABASE_DEFAULT) == 0)
+        return 0;
+    return id ? id : 1;
 }
 
 void okv_hello_encode(const struct okv_hello *hello, struct okv_wire_hello *out)

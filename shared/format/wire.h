@@ -52,7 +52,8 @@ struct okv_hello {
     uint32_t database;  /* okv_database_id() of its name */
 };
 
-/* The number by which a hello names a database: the low half of its name's hash. */
+/* The number by which a hello names a database: the low half of its name's hash, and never 0 but
+ * for "default". */
 uint32_t okv_database_id(const char *name);
 
 void okv_hello_encode(const struct okv_hello *hello, struct okv_wire_hello *out);

@@ -219,9 +219,10 @@ struct okv_transport_ops {
 
     /* Starts to listen and opens `regions`, 1 to OKV_REGIONS_MAX, for remote reading, and only for
      * that. Over verbs and local a connection cannot reach another region than its own, whatever
-     * its peer knows; over ofi the key of a region is what keeps others out. OKV_EAGAIN: another
-     * listener has the address, or one that was killed is not gone yet. OKV_EADDRESS,
-     * OKV_ENODEVICE, OKV_EPERM, OKV_EUNSUPPORTED, OKV_EIO, OKV_ENOMEM. */
+     * its peer knows; over ofi its random key is
+     * what keeps others out, and a provider that gives keys itself is refused more than one region.
+     * OKV_EAGAIN: another listener has the address, or one that was killed is not gone yet.
+     * OKV_EADDRESS, OKV_ENODEVICE, OKV_EPERM, OKV_EUNSUPPORTED, OKV_EIO, OKV_ENOMEM. */
     int (*listen)(const struct okv_uri *uri, const struct okv_region *regions, unsigned count,
                   struct okv_listener **out, struct okv_diag *diag);
     /* Ends listening. Every endpoint and connection of the listener must be destroyed before. */
@@ -336,7 +337,8 @@ struct okv_transport_ops {
      * itself is broken. Never blocks. Over some fabrics the peer's READs of our memory progress
      * only here; with a `max` of 0 nothing else happens. */
     int (*poll)(struct okv_endpoint *endpoint, struct okv_event *events, int max);
-    /* Returns the receive buffer of an OKV_EVENT_RECV; its data is no longer valid. */
+    /* Returns the receive buffer of an OKV_EVENT_RECV, before its connection is destroyed; its data
+     * is no longer valid. */
     void (*recv_release)(struct okv_endpoint *endpoint, const struct okv_event *event);
     /* After arm, the next event makes `fd` readable. An event from before the arm does not, so poll
      * once more before sleeping. OKV_EIO: the endpoint is broken. */

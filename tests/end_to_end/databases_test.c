@@ -11,11 +11,14 @@
 
 #include <cmocka.h>
 
+#include "shared/base/clock.h"
 #include "tests/support/bulk.h"
+#include "tests/support/pace.h"
 #include "tests/support/patient_open.h"
 #include "tests/support/server_process.h"
 
 #define ITEMS 500
+#define LONG 200000
 #define TOO_MANY 1000000 /* more than fit a database */
 
 struct fixture {
@@ -131,6 +134,44 @@ static void a_scan_sees_one_database(void **state)
     assert_int_equal(count, 7);
 }
 
+/* Of a value that is too long for a message: the server READs it into the region. */
+static void long_values_are_in_one_database(void **state)
+{
+    struct fixture *fixture = *state;
+    static char one[LONG], other[LONG], found[LONG];
+    size_t length;
+
+    memset(one, '1', sizeof one);
+    memset(other, '2', sizeof other);
+    assert_int_equal(okv_put(fixture->one, "long", 4, one, sizeof one, NULL), OKV_OK);
+    assert_int_equal(okv_put(fixture->other, "long", 4, other, sizeof other, NULL), OKV_OK);
+    assert_int_equal(okv_get(fixture->one, "long", 4, found, sizeof found, &length, NULL), OKV_OK);
+    assert_int_equal(length, LONG);
+    assert_memory_equal(found, one, LONG);
+    assert_int_equal(okv_get(fixture->other, "long", 4, found, sizeof found, &length, NULL),
+                     OKV_OK);
+    assert_memory_equal(found, other, LONG);
+}
+
+/* The clock of each goes on, also of one that nobody asks the server about. */
+static void items_expire_in_every_database(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct okv_put_options brief = {.flags = OKV_WITH_TTL, .ttl_ms = 1};
+    okv *const handles[] = {fixture->one, fixture->other};
+
+    for (unsigned i = 0; i < 2; i++) {
+        uint64_t end = pace_guard_end();
+        char found;
+        size_t length;
+        int rc;
+        assert_int_equal(okv_put_with(handles[i], "brief", 5, "x", 1, &brief, NULL), OKV_OK);
+        while ((rc = okv_get(handles[i], "brief", 5, &found, 1, &length, NULL)) == OKV_OK)
+            assert_true(okv_clock_ns() < end);
+        assert_int_equal(rc, OKV_ENOTFOUND);
+    }
+}
+
 static void a_database_that_is_not_there_is_refused(void **state)
 {
     struct fixture *fixture = *state;
@@ -152,6 +193,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_flush_empties_one_database, setup, teardown),
         cmocka_unit_test_setup_teardown(a_full_database_leaves_room_in_the_other, setup, teardown),
         cmocka_unit_test_setup_teardown(a_scan_sees_one_database, setup, teardown),
+        cmocka_unit_test_setup_teardown(long_values_are_in_one_database, setup, teardown),
+        cmocka_unit_test_setup_teardown(items_expire_in_every_database, setup, teardown),
         cmocka_unit_test_setup_teardown(a_database_that_is_not_there_is_refused, setup, teardown),
     };
 

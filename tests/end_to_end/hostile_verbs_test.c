@@ -369,7 +369,7 @@ static void a_flood_cuts_nobody_else_off(void **state)
     assert_int_equal(counters.reconnects, 0);
 }
 
-static int setup_few_buffers(void **state)
+static int setup_few_clients(void **state)
 {
     static const char *const arguments[] = {"--memory", "1M", "--max-clients", "5", "--workers",
                                             "1",        NULL};
@@ -502,6 +502,6 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "flood") == 0)
         run_flooder();
     int failed = cmocka_run_group_tests_name("hostile verbs", tests, setup, bystander_teardown);
-    return failed + cmocka_run_group_tests_name("few receive buffers", flood, setup_few_buffers,
+    return failed + cmocka_run_group_tests_name("few receive buffers", flood, setup_few_clients,
                                                 bystander_teardown);
 }

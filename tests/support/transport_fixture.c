@@ -417,7 +417,11 @@ void fixture_start(struct fixture *fixture, const char *listen_text, const char 
         {fixture->region, FIXTURE_REGION, fixture->region_fd},
         {fixture->other, FIXTURE_OTHER_REGION, fixture->other_fd},
     };
-    if (fixture->ops->listen(&fixture->listen_uri, regions, 2, &fixture->listener, &diag))
+    int rc = fixture->ops->listen(&fixture->listen_uri, regions, 2, &fixture->listener, &diag);
+    fixture->has_other = rc == 0;
+    if (rc == OKV_EUNSUPPORTED) /* a provider of libfabric with keys of its own */
+        rc = fixture->ops->listen(&fixture->listen_uri, regions, 1, &fixture->listener, &diag);
+    if (rc)
         fail_msg("listen: %s", diag.text);
     if (fixture->ops->endpoint_create(fixture->listener, &limits, FIXTURE_MAX_CONNS,
                                       &fixture->endpoint, &diag))

@@ -52,6 +52,7 @@ struct fixture {
     char directory[64]; /* of the socket; "" when the URI came from elsewhere */
     int region_fd, other_fd;
     uint8_t *region, *other; /* the server's mappings */
+    bool has_other;          /* the transport can serve both */
     char address[64];        /* of the first client; the others must have the same */
     struct okv_listener *listener;
     struct okv_endpoint *endpoint;

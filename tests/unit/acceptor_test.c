@@ -109,6 +109,7 @@ static int setup(void **state)
         .address = "somewhere",
     };
     server_core_open(&gate.core, &params);
+    server_core_open_second(&gate.core, &params);
     struct okv_server *server = gate.core.server;
     server->limits = (struct okv_message_limits){.slot_size = OKV_SLOT_SIZE_DEFAULT, .credits = 4};
     server->config.workers = 1;
@@ -139,7 +140,7 @@ static int come(uint8_t id, uint64_t resume, struct okv_session **out)
     struct okv_hello hello = {.slot_size = OKV_SLOT_SIZE_DEFAULT,
                               .credits = 4,
                               .resume = resume,
-                              .database = okv_database_id(OKV_DATABASE_DEFAULT)};
+                              .database = gate.core.database->id};
 
     memset(hello.client_id, id, sizeof hello.client_id);
     okv_hello_encode(&hello, &gate.hello);
@@ -160,8 +161,8 @@ static void leave(struct okv_session *session)
 {
     struct okv_server *server = gate.core.server;
 
-    if (okv_reply_cache_release(&server->databases[0].reply_caches, session->reply_cache,
-                                session->id, 1, true))
+    if (okv_reply_cache_release(&server->databases[session->database].reply_caches,
+                                session->reply_cache, session->id, 1, true))
         okv_admission_release(&server->admission, session->admission_index);
     atomic_fetch_sub(&gate.worker.sessions.clients[0], 1);
     okv_session_destroy(session);
@@ -197,6 +198,25 @@ static void a_full_server_readmits_a_connected_client(void **state)
     leave(other);
     assert_int_equal(gate.core.server->admission.clients, 0);
     assert_int_equal(gate.worker.sessions.clients[0], 0);
+}
+
+/* Who presents the client id of another database gets neither its session nor its replies. */
+static void a_client_id_belongs_to_its_database(void **state)
+{
+    struct okv_session *first, *second;
+
+    (void)state;
+    assert_int_equal(come(1, 0, &first), 0);
+    gate.core.database = &gate.core.server->databases[1];
+    assert_int_equal(come(1, first->id, &second), 0);
+    assert_int_equal(second->database, 1);
+    assert_false(is_replaced(first));
+    assert_int_equal(gate.core.server->stats.resumed, 0);
+    assert_ptr_not_equal(first->reply_cache, second->reply_cache);
+    gate.core.database = gate.core.server->databases;
+    leave(first);
+    leave(second);
+    assert_int_equal(gate.core.server->admission.clients, 0);
 }
 
 static void a_connection_the_transport_refuses_leaves_no_trace(void **state)
@@ -254,6 +274,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         GATE_TEST(a_full_server_readmits_a_connected_client),
+        GATE_TEST(a_client_id_belongs_to_its_database),
         GATE_TEST(a_connection_the_transport_refuses_leaves_no_trace),
         GATE_TEST(an_endless_listener_does_not_keep_the_acceptor_from_stopping),
     };

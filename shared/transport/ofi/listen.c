@@ -68,6 +68,12 @@ static int open_regions(struct ofi_listener *l, const struct okv_region *memorie
 {
     int rc = 0;
 
+    if (count > 1 && l->fabric.info->domain_attr->mr_mode & FI_MR_PROV_KEY)
+        rc = okv_diag_set(diag, OKV_EUNSUPPORTED,
+                          "the libfabric provider %s gives memory keys that can be guessed, which "
+                          "keep no database from clients of another: serve one database there, or "
+                          "listen on rdma://",
+                          okv_ofi_fabric_name(&l->fabric));
     while (rc == 0 && l->region_count < count) {
         const struct okv_region *memory = &memories[l->region_count];
         l->memories[l->region_count] = *memory;

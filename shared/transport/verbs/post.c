@@ -27,8 +27,9 @@ static int post_recv(struct verbs_conn *conn, unsigned index)
         .length = conn->base.slot_size,
         .lkey = conn->slab.mr->lkey,
     };
-    struct ibv_recv_wr *bad,
-        wr = {.wr_id = verbs_wr_id(VERBS_WORK_RECV, index), .sg_list = &sge, .num_sge = 1};
+    struct ibv_recv_wr wr = {
+        .wr_id = verbs_wr_id(VERBS_WORK_RECV, index), .sg_list = &sge, .num_sge = 1};
+    struct ibv_recv_wr *bad;
     int errnum = ibv_post_recv(conn->qp, &wr, &bad);
 
     conn->recvs_posted += errnum == 0;
