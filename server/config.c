@@ -44,6 +44,14 @@ enum option_key {
     OPTION_PREFAULT,
     OPTION_ANNOUNCE,
     OPTION_NAME,
+    OPTION_DATABASE,
+};
+
+/* What the options have said so far. */
+struct parsing {
+    struct okv_config *config;
+    const char *texts[OKV_DATABASES_MAX]; /* of --database */
+    unsigned count;
 };
 
 static const char about[] =
@@ -71,8 +79,13 @@ static const struct argp_option options[] = {
      "): okv discover, rdma://discover/NAME",
      1},
     {"name", OPTION_NAME, "NAME", 0,
-     "What --announce calls this server (" DEFAULT_NAME "): " OKV_SERVER_NAME_RULE, 1},
-    {"memory", 'm', "SIZE", 0, "Size of the region, from 1M (256M)", 2},
+     "What --announce calls this server (" DEFAULT_NAME "): " OKV_NAME_RULE, 1},
+    {"database", OPTION_DATABASE, "NAME[:SIZE]", 0,
+     "A database of this name and size; may be repeated. A client reaches the one that it names "
+     "(?database=NAME) and no other. Default: one called " OKV_DATABASE_DEFAULT
+     ", of --memory. NAME: " OKV_NAME_RULE,
+     2},
+    {"memory", 'm', "SIZE", 0, "Size of a database without one, from 1M (256M)", 2},
     {"huge", OPTION_HUGE, "KIND", OPTION_ARG_OPTIONAL,
      "Put the region on 2 MiB pages, or fail: gets over shared memory and registration are faster. "
      "KIND: `reserved' ones (sysctl vm.nr_hugepages; also what --huge alone asks for) or "
@@ -83,7 +96,7 @@ static const struct argp_option options[] = {
      "page later",
      2},
     {"max-value", OPTION_MAX_VALUE, "SIZE", 0,
-     "Largest value, to 64M and a quarter of --memory (the smaller of the two)", 2},
+     "Largest value, to 64M and a quarter of the smallest database (the smaller of the two)", 2},
     {"bucket-size", OPTION_BUCKET_SIZE, "SIZE", 0,
      "Bytes that one READ fetches: 256, 512, 1K, 2K or 4K (512). A larger bucket keeps larger "
      "items inline and wastes less of the table, and every get moves more bytes",
@@ -135,6 +148,8 @@ static void parse_listen(struct okv_config *config, const char *text, struct arg
                    text);
     else if (config->listen[config->listen_count].source[0])
         argp_error(state, "--listen %s: 'source' is for clients; name the address itself", text);
+    else if (config->listen[config->listen_count].database[0])
+        argp_error(state, "--listen %s: 'database' is for clients; make one with --database", text);
     else
         config->listen_count++;
 }
@@ -187,8 +202,8 @@ static void parse_announce(struct okv_config *config, const char *text, struct a
 
 static void parse_server_name(struct okv_config *config, const char *text, struct argp_state *state)
 {
-    if (!okv_server_name_is_valid(text))
-        argp_error(state, "--name %s: give " OKV_SERVER_NAME_RULE, text);
+    if (!okv_name_is_valid(text))
+        argp_error(state, "--name %s: give " OKV_NAME_RULE, text);
     else
         memcpy(config->name, text, strlen(text) + 1);
 }
@@ -201,29 +216,73 @@ static void check_server_name(struct okv_config *config, struct argp_state *stat
         memcpy(config->name, DEFAULT_NAME, sizeof DEFAULT_NAME);
 }
 
-static void round_memory(struct okv_config *config)
+static void round_memory(struct okv_database_config *database, enum okv_region_pages pages)
 {
-    uint64_t unit = config->pages == OKV_REGION_SMALL ? 4096 : OKV_HUGE_PAGE;
+    uint64_t unit = pages == OKV_REGION_SMALL ? 4096 : OKV_HUGE_PAGE;
 
-    config->memory = (config->memory + unit - 1) / unit * unit;
+    database->memory = (database->memory + unit - 1) / unit * unit;
 }
 
-static void choose_max_value(struct okv_config *config, struct argp_state *state)
+static void choose_max_value(struct okv_database_config *database, struct argp_state *state)
 {
     char asked[32], most[32], memory[32];
-    uint64_t limit = config->memory / VALUES_MIN;
+    uint64_t limit = database->memory / VALUES_MIN;
 
-    if (config->max_value > limit) {
-        okv_size_format(config->max_value, asked, sizeof asked);
+    if (database->max_value > limit) {
+        okv_size_format(database->max_value, asked, sizeof asked);
         okv_size_format(limit, most, sizeof most);
-        okv_size_format(config->memory, memory, sizeof memory);
+        okv_size_format(database->memory, memory, sizeof memory);
         argp_error(state,
-                   "--max-value %s: a table of %s takes values up to %s, a quarter of it: raise "
-                   "--memory or lower --max-value",
-                   asked, memory, most);
+                   "--max-value %s: the database %s, of %s, takes values up to %s, a quarter of "
+                   "it: raise --memory or its SIZE in --database, or lower --max-value",
+                   asked, database->name, memory, most);
     }
-    if (config->max_value == 0)
-        config->max_value = limit < OKV_VALUE_MAX ? (uint32_t)limit : OKV_VALUE_MAX;
+    if (database->max_value == 0)
+        database->max_value = limit < OKV_VALUE_MAX ? (uint32_t)limit : OKV_VALUE_MAX;
+}
+
+static void parse_database(const char *text, struct parsing *parsing, struct argp_state *state)
+{
+    if (parsing->count == OKV_DATABASES_MAX)
+        argp_error(state, "--database: at most %d", OKV_DATABASES_MAX);
+    else
+        parsing->texts[parsing->count++] = text;
+}
+
+/* NAME[:SIZE] */
+static void add_database(const char *text, struct parsing *parsing, struct argp_state *state)
+{
+    struct okv_config *config = parsing->config;
+    struct okv_database_config *database = &config->databases[config->database_count];
+    const char *colon = strchr(text, ':');
+    size_t length = colon ? (size_t)(colon - text) : strlen(text);
+
+    *database = config->table;
+    snprintf(database->name, sizeof database->name, "%.*s", (int)length, text);
+    if (length >= sizeof database->name || !okv_name_is_valid(database->name))
+        argp_error(state, "--database %s: a name has " OKV_NAME_RULE, text);
+    for (unsigned i = 0; i < config->database_count; i++) {
+        const char *other = config->databases[i].name;
+        if (strcmp(other, database->name) == 0)
+            argp_error(state, "--database %s: there is one called %s already: choose another name",
+                       text, other);
+        if (okv_database_id(other) == okv_database_id(database->name))
+            argp_error(state, "--database %s: its name has the same hash as %s: choose another",
+                       text, other);
+    }
+    if (colon)
+        database->memory = parse_size("database", colon + 1, MEMORY_MIN, MEMORY_MAX, state);
+    round_memory(database, config->pages);
+    choose_max_value(database, state);
+    config->database_count++;
+}
+
+static void add_databases(struct parsing *parsing, struct argp_state *state)
+{
+    for (unsigned i = 0; i < parsing->count; i++)
+        add_database(parsing->texts[i], parsing, state);
+    if (parsing->count == 0)
+        add_database(OKV_DATABASE_DEFAULT, parsing, state);
 }
 
 /* Options with a number. */
@@ -233,8 +292,9 @@ static const struct number_option {
     uint32_t least, most;
     size_t field;
 } numbers[] = {
-    {OPTION_EXTRA_READS, "extra-reads", 1, 1000, offsetof(struct okv_config, extra_reads)},
-    {OPTION_INDEX_PERCENT, "index-percent", 10, 95, offsetof(struct okv_config, index_percent)},
+    {OPTION_EXTRA_READS, "extra-reads", 1, 1000, offsetof(struct okv_config, table.extra_reads)},
+    {OPTION_INDEX_PERCENT, "index-percent", 10, 95,
+     offsetof(struct okv_config, table.index_percent)},
     {OPTION_CREDITS, "credits", 1, OKV_CREDITS_MAX, offsetof(struct okv_config, credits)},
     {OPTION_WORKERS, "workers", 1, OKV_WORKERS_MAX, offsetof(struct okv_config, workers)},
     {OPTION_MAX_CLIENTS, "max-clients", 1, OKV_CLIENTS_MAX,
@@ -264,27 +324,31 @@ static error_t parse_number_option(struct okv_config *config, int key, const cha
 
 static error_t parse_option(int key, char *text, struct argp_state *state)
 {
-    struct okv_config *config = state->input;
+    struct parsing *parsing = state->input;
+    struct okv_config *config = parsing->config;
+    struct okv_database_config *table = &config->table;
 
     switch (key) {
     case 'l':
         parse_listen(config, text, state);
         break;
     case 'm':
-        config->memory = parse_size("memory", text, MEMORY_MIN, MEMORY_MAX, state);
+        table->memory = parse_size("memory", text, MEMORY_MIN, MEMORY_MAX, state);
         break;
     case OPTION_BUCKET_SIZE:
-        config->bucket_size = (uint32_t)parse_size("bucket-size", text, OKV_BUCKET_SIZE_MIN,
-                                                   OKV_BUCKET_SIZE_MAX, state);
-        if (!okv_bucket_size_valid(config->bucket_size))
+        table->bucket_size = (uint32_t)parse_size("bucket-size", text, OKV_BUCKET_SIZE_MIN,
+                                                  OKV_BUCKET_SIZE_MAX, state);
+        if (!okv_bucket_size_valid(table->bucket_size))
             argp_error(state, "--bucket-size %s: give a power of two, like 512 or 1K", text);
         break;
     case OPTION_INLINE_MAX:
-        config->inline_max =
-            (uint32_t)parse_size("inline-max", text, 1, OKV_BUCKET_SIZE_MAX, state);
+        table->inline_max = (uint32_t)parse_size("inline-max", text, 1, OKV_BUCKET_SIZE_MAX, state);
         break;
     case OPTION_MAX_VALUE:
-        config->max_value = (uint32_t)parse_size("max-value", text, 1, OKV_VALUE_MAX, state);
+        table->max_value = (uint32_t)parse_size("max-value", text, 1, OKV_VALUE_MAX, state);
+        break;
+    case OPTION_DATABASE:
+        parse_database(text, parsing, state);
         break;
     case OPTION_HUGE:
         config->pages = parse_pages(text, state);
@@ -300,8 +364,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         break;
     case ARGP_KEY_END:
         check_server_name(config, state);
-        round_memory(config);
-        choose_max_value(config, state);
+        add_databases(parsing, state);
         break;
     case ARGP_KEY_ARG:
         argp_error(state, "unexpected argument '%s'", text);
@@ -340,10 +403,12 @@ void okv_config_parse(int argc, char **argv, struct okv_config *config)
 {
     static const struct argp parser = {.options = options, .parser = parse_option, .doc = about};
 
+    struct parsing parsing = {.config = config};
+
     *config = (struct okv_config){
-        .memory = UINT64_C(256) << 20,
-        .bucket_size = OKV_BUCKET_SIZE_DEFAULT,
-        .index_percent = OKV_INDEX_PERCENT_DEFAULT,
+        .table = {.memory = UINT64_C(256) << 20,
+                  .bucket_size = OKV_BUCKET_SIZE_DEFAULT,
+                  .index_percent = OKV_INDEX_PERCENT_DEFAULT},
         .credits = 16,
         .workers = default_workers(),
         .max_clients = 64,
@@ -354,7 +419,7 @@ void okv_config_parse(int argc, char **argv, struct okv_config *config)
     };
     argp_program_version_hook = print_version;
     argp_err_exit_status = EXIT_USAGE;
-    argp_parse(&parser, argc, argv, 0, NULL, config);
+    argp_parse(&parser, argc, argv, 0, NULL, &parsing);
     if (config->listen_count == 0)
         default_listen(config);
 }

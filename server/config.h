@@ -12,9 +12,10 @@
 #define OKV_WORKERS_MAX 64
 #define OKV_CLIENTS_MAX 10000
 
-struct okv_config {
-    struct okv_uri listen[OKV_LISTENERS_MAX];
-    unsigned listen_count;
+#define OKV_DATABASES_MAX 16
+
+struct okv_database_config {
+    char name[OKV_NAME_SIZE];
     uint64_t memory;        /* bytes of the region */
     uint32_t max_value;     /* bytes of the largest value */
     uint32_t bucket_size;   /* bytes */
@@ -22,7 +23,15 @@ struct okv_config {
     uint32_t extra_reads;   /* READs beyond the first, per 1000 gets, that make the index grow; 0:
                                the store chooses */
     uint32_t index_percent; /* largest share of the region for the index */
-    uint32_t credits;       /* outstanding requests per client */
+};
+
+struct okv_config {
+    struct okv_uri listen[OKV_LISTENERS_MAX];
+    unsigned listen_count;
+    struct okv_database_config table; /* what --database does not say */
+    struct okv_database_config databases[OKV_DATABASES_MAX];
+    unsigned database_count;
+    uint32_t credits; /* outstanding requests per client */
     uint32_t workers;
     uint32_t max_clients;             /* on all listeners together */
     uint32_t max_clients_per_address; /* 0: as max_clients */
@@ -34,7 +43,7 @@ struct okv_config {
     enum okv_region_pages pages;
     bool prefault;
     char group[OKV_GROUP_SIZE]; /* where to announce; "": nowhere */
-    char name[OKV_SERVER_NAME_SIZE];
+    char name[OKV_NAME_SIZE];   /* of the server */
 };
 
 /* Fills `config`, or prints what is wrong and how to correct it, and exits with 2. */

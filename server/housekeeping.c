@@ -7,13 +7,23 @@
 #define PUBLISH_MS 50
 #define SWEEP_MS 100
 #define FORGET_MS 1000
-/* A sweep takes steps until it has passed all buckets or used up its time. */
+/* A sweep takes steps until it has passed all buckets or used up its time, which the databases
+ * share.
+ */
 #define SWEEP_STEP 64
 #define SWEEP_NS UINT64_C(500000)
 
+static bool has_expiring(const struct okv_database *database)
+{
+    return atomic_load_explicit(&database->store.totals.expiring, memory_order_relaxed) > 0;
+}
+
 bool okv_housekeeping_is_due(struct okv_server *server)
 {
-    return atomic_load_explicit(&server->store.totals.expiring, memory_order_relaxed) > 0;
+    for (unsigned i = 0; i < server->database_count; i++)
+        if (has_expiring(&server->databases[i]))
+            return true;
+    return false;
 }
 
 void okv_housekeeping_update_clock(struct okv_housekeeping *housekeeping, struct okv_server *server)
@@ -23,17 +33,33 @@ void okv_housekeeping_update_clock(struct okv_housekeeping *housekeeping, struct
     if (clock_ms == housekeeping->clock_ms)
         return;
     housekeeping->clock_ms = clock_ms;
-    okv_store_set_clock(&server->store, clock_ms, false);
+    for (unsigned i = 0; i < server->database_count; i++)
+        okv_store_set_clock(&server->databases[i].store, clock_ms, false);
 }
 
-static void sweep(struct okv_server *server, struct okv_store_work *work)
+static void sweep(struct okv_store *store, struct okv_store_work *work, uint64_t time_ns)
 {
-    struct okv_store *store = &server->store;
     uint64_t count = atomic_load(&store->bucket_count);
-    uint64_t until = okv_clock_ns() + SWEEP_NS;
+    uint64_t until = okv_clock_ns() + time_ns;
 
     for (uint64_t done = 0; done < count && okv_clock_ns() < until; done += SWEEP_STEP)
         okv_store_sweep(store, work, SWEEP_STEP);
+}
+
+static void run_database(struct okv_housekeeping *housekeeping, struct okv_server *server,
+                         unsigned index, struct okv_store_work *work)
+{
+    struct okv_store *store = &server->databases[index].store;
+    uint64_t now = housekeeping->clock_ms;
+
+    if (now - housekeeping->databases[index].published_ms >= PUBLISH_MS) {
+        okv_store_set_clock(store, now, true);
+        housekeeping->databases[index].published_ms = now;
+    }
+    if (now - housekeeping->databases[index].swept_ms >= SWEEP_MS) {
+        sweep(store, work, SWEEP_NS / server->database_count);
+        housekeeping->databases[index].swept_ms = now;
+    }
 }
 
 /* Old reply caches wake no sleeping housekeeper: they are few, and nothing finds them.
@@ -41,24 +67,18 @@ static void sweep(struct okv_server *server, struct okv_store_work *work)
  * While no item expires, clock and sweep become overdue. So the clock is published as soon as there
  * is an item that expires. */
 void okv_housekeeping_run(struct okv_housekeeping *housekeeping, struct okv_server *server,
-                          struct okv_store_work *work)
+                          struct okv_store_work *works)
 {
     uint64_t now = housekeeping->clock_ms;
 
     if (now - housekeeping->forgot_ms >= FORGET_MS) {
-        okv_reply_caches_expire(&server->reply_caches, now);
+        for (unsigned i = 0; i < server->database_count; i++)
+            okv_reply_caches_expire(&server->databases[i].reply_caches, now);
         housekeeping->forgot_ms = now;
     }
-    if (!okv_housekeeping_is_due(server))
-        return;
-    if (now - housekeeping->published_ms >= PUBLISH_MS) {
-        okv_store_set_clock(&server->store, now, true);
-        housekeeping->published_ms = now;
-    }
-    if (now - housekeeping->swept_ms >= SWEEP_MS) {
-        sweep(server, work);
-        housekeeping->swept_ms = now;
-    }
+    for (unsigned i = 0; i < server->database_count; i++)
+        if (has_expiring(&server->databases[i]))
+            run_database(housekeeping, server, i, &works[i]);
 }
 
 int okv_housekeeping_sleep_ms(struct okv_server *server, int longest)

@@ -17,32 +17,33 @@
 #include "shared/format/wire.h"
 
 #define EXIT_CANNOT_SERVE 3
-#define REPLY_CACHES_PER_CLIENT 4
 
-static int store_open(struct okv_server *server, struct okv_diag *diag)
+static void databases_close(struct okv_server *server)
 {
-    uint64_t random[2];
+    while (server->database_count > 0)
+        okv_database_fini(&server->databases[--server->database_count]);
+}
 
-    if (getrandom(random, sizeof random, 0) != sizeof random)
+static int databases_open(struct okv_server *server, struct okv_diag *diag)
+{
+    uint64_t memory = 0;
+
+    for (unsigned i = 0; i < server->config.database_count; i++)
+        memory += server->config.databases[i].memory;
+    int rc = okv_region_check(memory, diag);
+
+    if (getrandom(&server->boot_id, sizeof server->boot_id, 0) != sizeof server->boot_id)
         return okv_diag_set(diag, OKV_EIO, "no random bytes from the system: %s", strerror(errno));
-    const struct okv_store_params params = {
-        .base = server->region.base,
-        .length = server->region.length,
-        .bucket_size = server->config.bucket_size,
-        .inline_max = server->config.inline_max,
-        .extra_reads = server->config.extra_reads,
-        .index_percent = server->config.index_percent,
-        .max_value = server->config.max_value,
-        .boot_id = random[0] | 1, /* never 0 */
-        .hash_seed = random[1],
-    };
-    int rc = okv_store_init(&server->store, &params);
-    if (rc == OKV_EINVAL)
-        return okv_diag_set(diag, rc, "--memory: %llu bytes are too few for a table: raise it",
-                            (unsigned long long)params.length);
-    return rc ? okv_diag_set(diag, rc, "cannot make a table in %llu bytes: %s",
-                             (unsigned long long)params.length, okv_error_text(rc))
-              : 0;
+    server->boot_id |= 1; /* never 0 */
+    while (rc == 0 && server->database_count < server->config.database_count) {
+        unsigned index = server->database_count;
+        rc = okv_database_init(&server->databases[index], &server->config, index, server->boot_id,
+                               diag);
+        server->database_count += rc == 0;
+    }
+    if (rc)
+        databases_close(server);
+    return rc;
 }
 
 static void listeners_close(struct okv_server *server)
@@ -178,47 +179,22 @@ static int serve(struct okv_server *server, const sigset_t *signals, struct okv_
     return rc ? rc : failure_explain(server, diag);
 }
 
-static int clients_init(struct okv_server *server)
-{
-    const struct okv_config *config = &server->config;
-    int rc = okv_admission_init(&server->admission, config->max_clients,
-                                config->max_clients_per_address);
-
-    if (rc)
-        return rc;
-    rc = okv_reply_caches_init(&server->reply_caches, config->max_clients * REPLY_CACHES_PER_CLIENT,
-                               config->remember_s * UINT64_C(1000), server->store.table.hash_seed);
-    if (rc)
-        okv_admission_fini(&server->admission);
-    return rc;
-}
-
-static void clients_fini(struct okv_server *server)
-{
-    okv_reply_caches_fini(&server->reply_caches);
-    okv_admission_fini(&server->admission);
-}
-
 static int run(struct okv_server *server, const sigset_t *signals, struct okv_diag *diag)
 {
-    const struct okv_config *config = &server->config;
-    int rc =
-        okv_region_create(config->memory, config->pages, config->prefault, &server->region, diag);
+    int rc = databases_open(server, diag);
 
     if (rc)
         return rc;
-    /* Allocating the region may take minutes, and a signal may end that. From here on only
+    /* Allocating the regions may take minutes, and a signal may end that. From here on only
      * sigwait() takes signals. */
     pthread_sigmask(SIG_BLOCK, signals, NULL);
-    rc = store_open(server, diag);
+    rc = okv_admission_init(&server->admission, server->config.max_clients,
+                            server->config.max_clients_per_address);
     if (rc)
-        goto destroy_region;
-    rc = clients_init(server);
-    if (rc)
-        goto fini_store;
+        goto close_databases;
     rc = listeners_open(server, diag);
     if (rc)
-        goto fini_clients;
+        goto fini_admission;
     rc = okv_announcer_open(server, diag);
     if (rc)
         goto close_listeners;
@@ -231,12 +207,10 @@ close_announcer:
     okv_announcer_close(&server->announcer);
 close_listeners:
     listeners_close(server);
-fini_clients:
-    clients_fini(server);
-fini_store:
-    okv_store_fini(&server->store);
-destroy_region:
-    okv_region_destroy(&server->region);
+fini_admission:
+    okv_admission_fini(&server->admission);
+close_databases:
+    databases_close(server);
     return rc;
 }
 

@@ -7,8 +7,8 @@
  *   workers   drive their endpoints and serve their sessions (worker.c)
  *
  * Folders include each other in one direction: net, session, command, store. All but store also
- * include server.h, stats.h, log.h and housekeeping.h. server.h itself includes the headers of net/
- * and session/ whose state all threads share.
+ * include server.h, stats.h, log.h and housekeeping.h; net includes database.h, too. server.h
+ * itself includes the headers of net/ and session/ whose state all threads share.
  */
 #ifndef OKV_SERVER_SERVER_H
 #define OKV_SERVER_SERVER_H
@@ -17,12 +17,11 @@
 #include <stdatomic.h>
 
 #include "server/config.h"
+#include "server/database.h"
 #include "server/log.h"
 #include "server/net/admission.h"
 #include "server/net/announcer.h"
-#include "server/session/reply_cache.h"
 #include "server/stats.h"
-#include "server/store/store.h"
 #include "shared/base/clock.h"
 #include "shared/transport/transport.h"
 
@@ -30,11 +29,11 @@ struct okv_worker;
 
 struct okv_server {
     struct okv_config config;
-    struct okv_region region;
-    struct okv_store store;
+    uint64_t boot_id; /* random, never 0; of all its databases */
+    unsigned database_count;
+    struct okv_database databases[OKV_DATABASES_MAX];
     struct okv_stats stats;
     struct okv_admission admission;
-    struct okv_reply_caches reply_caches;
     struct okv_log log;
     uint64_t clock_origin_ms; /* okv_clock_boot_ms() at 0 of the server's clock */
     struct okv_message_limits limits;

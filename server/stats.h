@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct okv_database;
 struct okv_server;
 
 #define OKV_STATS_LIST(X)                                                                      \
@@ -38,6 +39,7 @@ struct okv_server;
     X(rejected_address, "clients refused: --max-clients-per-address reached")                  \
     X(rejected_stopping, "clients refused: shutting down")                                     \
     X(rejected_resources, "clients refused: the system had no resources")                      \
+    X(rejected_database, "clients refused: no database of that name")                          \
     X(rejected_gone, "clients refused: they were gone, or had given up waiting")               \
     X(closed_by_client, "connections that the client ended")                                   \
     X(closed_lost, "connections that ended without a GOODBYE: the client died or gave up")     \
@@ -76,8 +78,9 @@ struct okv_stats {
 #define OKV_STATS_SUBTRACT(stats, name, n) \
     atomic_fetch_sub_explicit(&(stats)->name, (n), memory_order_relaxed)
 
-/* Writes all numbers of the server, without a NUL. Returns the length. If that is more than `size`,
- * the text is incomplete. */
-size_t okv_stats_render(struct okv_server *server, char *out, size_t size);
+/* Writes all numbers of the server and of one database, without a NUL. Returns the length. If that
+ * is more than `size`, the text is incomplete. */
+size_t okv_stats_render(struct okv_server *server, struct okv_database *database, char *out,
+                        size_t size);
 
 #endif

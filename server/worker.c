@@ -151,7 +151,7 @@ static unsigned pass(struct okv_worker *worker)
         if (!done)
             okv_housekeeping_update_clock(&worker->sessions.housekeeping, worker->server);
         okv_housekeeping_run(&worker->sessions.housekeeping, worker->server,
-                             &worker->sessions.work);
+                             worker->sessions.works);
     } else if (done) {
         wake_housekeeper(worker);
     }

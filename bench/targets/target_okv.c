@@ -29,6 +29,7 @@ static int target_open(const struct target_config *config, struct target **out, 
         /* A reconnect would spoil the results: it takes time, and the table may be empty. */
         .reconnect = OKV_RECONNECT_NEVER,
     };
+    const char *database = getenv("OKV_DATABASE");
     struct target_okv *target = calloc(1, sizeof *target);
 
     if (!target) {
@@ -36,6 +37,8 @@ static int target_open(const struct target_config *config, struct target **out, 
         return OKV_ENOMEM;
     }
     target->base.ops = &target_okv_ops;
+    if (database) /* as okv(1) */
+        snprintf(options.database, sizeof options.database, "%s", database);
     int rc = okv_open(config->uri, &options, &target->handle, why, why_size);
     if (rc != OKV_OK) {
         free(target);

@@ -169,6 +169,20 @@ static const struct upcalls upcalls = {
     .begin_again = command_begin_again,
 };
 
+/* The database that the options name, unless the URI does. */
+static int database_choose(okv *handle, const char name[OKV_NAME_SIZE])
+{
+    struct okv_uri *uri = &handle->link.uri;
+
+    if (!name[0] || uri->database[0])
+        return 0;
+    if (!memchr(name, '\0', OKV_NAME_SIZE) || !okv_name_is_valid(name))
+        return okv_diag_set(&handle->why, OKV_EINVAL,
+                            "options->database: \"%.32s\" is not " OKV_NAME_RULE, name);
+    memcpy(uri->database, name, OKV_NAME_SIZE);
+    return 0;
+}
+
 static int link_init(okv *handle, const char *uri, const struct okv_options *options)
 {
     struct link *link = &handle->link;
@@ -180,6 +194,8 @@ static int link_init(okv *handle, const char *uri, const struct okv_options *opt
     if (options->keepalive_ms != OKV_KEEPALIVE_NONE)
         handle->keepalive.period_ns = (uint64_t)options->keepalive_ms * 1000000u;
     int rc = okv_uri_parse(uri, &link->uri, &handle->why);
+    if (rc == 0)
+        rc = database_choose(handle, options->database);
     if (rc)
         return rc;
     handle->transport = okv_transport_for(link->uri.scheme);

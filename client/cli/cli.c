@@ -12,7 +12,7 @@
 /* A day: longer waits are a mistake in the number. */
 #define TIMEOUT_MS_MAX 86400000u
 
-enum { OPTION_COUNTERS = 0x100 };
+enum { OPTION_COUNTERS = 0x100, OPTION_DATABASE };
 
 static const struct argp_option common_options[] = {
     {"server", 's', "URI", 0,
@@ -20,6 +20,7 @@ static const struct argp_option common_options[] = {
      "rdma://discover/NAME[?group=GROUP][&source=ADDRESS], "
      "ofi://HOST[:PORT][?provider=NAME][&source=ADDRESS] or local:///PATH",
      0},
+    {"database", OPTION_DATABASE, "NAME", 0, "The database, for a URI without ?database=NAME", 0},
     {"timeout", 't', "MS", 0, "Give up connecting, or an operation, after MS milliseconds", 0},
     {"counters", OPTION_COUNTERS, NULL, 0, "At the end, print the client's counters on stderr", 0},
     {0},
@@ -33,6 +34,11 @@ static error_t parse_common(int key, char *text, struct argp_state *state)
     case 's':
         cli->server = text;
         cli->server_named = true;
+        return 0;
+    case OPTION_DATABASE:
+        if (strlen(text) >= sizeof((struct okv_options *)0)->database)
+            argp_error(state, "--database %s: a name has at most 31 characters", text);
+        cli->database = text;
         return 0;
     case 't':
         cli->timeout_ms = (uint32_t)cli_number(state, "--timeout", text, 1, TIMEOUT_MS_MAX);
@@ -62,6 +68,9 @@ void cli_server_default(struct cli *cli)
 {
     const char *named = getenv("OKV_SERVER");
 
+    cli->database = getenv("OKV_DATABASE");
+    if (cli->database && cli->database[0] == '\0')
+        cli->database = NULL;
     if (named && named[0] != '\0') {
         cli->server = named;
         cli->server_named = true;
@@ -78,13 +87,16 @@ int cli_connect(struct cli *cli, uint32_t depth)
         .connect_timeout_ms = cli->timeout_ms, .timeout_ms = cli->timeout_ms, .depth = depth};
     char why[512] = "";
 
+    if (cli->database)
+        snprintf(options.database, sizeof options.database, "%s", cli->database);
+
     int rc = okv_open(cli->server, &options, &cli->handle, why, sizeof why);
     if (rc == OKV_OK)
         return CLI_DONE;
     fprintf(stderr, "okv: cannot reach %s: %s%s\n", cli->server,
             why[0] != '\0' ? why : okv_strerror(rc),
             cli->server_named ? "" : "; for another server give -s URI or set OKV_SERVER");
-    return rc == OKV_EURI ? CLI_USAGE : CLI_FAILED;
+    return rc == OKV_EURI || rc == OKV_EINVAL ? CLI_USAGE : CLI_FAILED;
 }
 
 static void print_counters(const okv *handle)

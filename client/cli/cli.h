@@ -17,6 +17,7 @@ struct cli {
     const char *server;                    /* URI */
     bool server_named;                     /* by -s or OKV_SERVER, not the well-known path */
     char well_known[OKV_DEFAULT_URI_TEXT]; /* what `server` points to when it was not named */
+    const char *database;                  /* NULL: that of the URI, else the default */
     uint32_t timeout_ms;                   /* 0: the library's defaults */
     bool counters;                         /* print them at the end */
     okv *handle;                           /* NULL until cli_connect() */
@@ -42,7 +43,8 @@ cli_command cli_ping, cli_probe;          /* timing.c */
 extern const struct argp_child cli_common_options[];
 void cli_parse_child(int key, struct argp_state *state, struct cli *cli);
 
-/* Points cli->server to $OKV_SERVER or the well-known local socket. */
+/* Points cli->server to $OKV_SERVER or the well-known local socket, cli->database to
+ * $OKV_DATABASE. */
 void cli_server_default(struct cli *cli);
 
 /* Opens cli->handle; `depth` 0 means the library's default. Returns CLI_DONE, or

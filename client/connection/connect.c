@@ -100,6 +100,8 @@ int attempt_start(okv *handle, struct okv_diag *why)
         .slot_size = OKV_SLOT_SIZE_DEFAULT,
         .credits = link->credits,
         .resume = handle->table.session_id,
+        .database =
+            okv_database_id(link->uri.database[0] ? link->uri.database : OKV_DATABASE_DEFAULT),
     };
     struct okv_wire_hello bytes;
 

@@ -137,7 +137,8 @@ struct okv_options {
     uint32_t keepalive_ms;       /* a dead server host or network is detected within this time, 200
                                     to 600000; 3000 */
     uint32_t reserved[9];        /* zero */
-    uint64_t reserved2[8];       /* zero */
+    char database[32];           /* for a URI that names none; "": "default" */
+    uint64_t reserved2[4];       /* zero */
 };
 /* okv_options.hints: remember none. */
 #define OKV_HINTS_NONE UINT32_MAX
@@ -152,19 +153,20 @@ struct okv_options {
  *   rdma://discover/NAME[?group=GROUP][&source=ADDRESS] the server that announces this name
  *   ofi://HOST[:PORT][?provider=NAME][&source=ADDRESS]  a fabric of libfabric, TCP among them
  *   local:///PATH                                       shared memory with a server on this host
- * The default PORT is 7471. What the URI names is used, or it fails: no transport replaces another.
+ * Each may have ?database=NAME, too. The default PORT is 7471. What the URI names is used, or it
+ * fails: no transport replaces another.
  *
  * `options` may be NULL. On success *out is the handle, which keeps up to four registered buffers
- * for long values until it is given to okv_close(). On failure *out is NULL and, when `why` is not
- * NULL, a sentence with cause and fix is written there (cut to why_size bytes).
- *
+ * for long values. On failure *out is NULL and, when `why` is not NULL, a sentence with cause and
+ * fix is written there (cut to why_size bytes).
  * Blocks up to connect_timeout_ms, and at most about 4.5 s for rdma. Looking up a host's name takes
  * what the system's resolver takes besides. A search for NAME takes up to 1 s of that time, and
  * besides up to 1 s for each RDMA interface that cannot join the group.
  * Errors: OKV_EINVAL (out or uri NULL, an option out of range), OKV_EURI, OKV_EADDRESS,
- * OKV_ENODEVICE, OKV_EREFUSED (nobody listens, or the server is full), OKV_ETIMEDOUT, OKV_EVERSION,
- * OKV_ESHUTDOWN, OKV_EUNSUPPORTED (iWARP, a missing feature), OKV_EPERM (socket permission,
- * locked-memory limit), OKV_EDISCONNECTED (lost while opening), OKV_EPROTO, OKV_EIO, OKV_ENOMEM.
+ * OKV_ENODEVICE, OKV_EREFUSED (nobody listens, the server is full or has no such database),
+ * OKV_ETIMEDOUT, OKV_EVERSION, OKV_ESHUTDOWN, OKV_EUNSUPPORTED (iWARP, a missing feature),
+ * OKV_EPERM (socket permission, locked-memory limit), OKV_EDISCONNECTED (lost while opening),
+ * OKV_EPROTO, OKV_EIO, OKV_ENOMEM.
  */
 OKV_API int okv_open(const char *uri, const struct okv_options *options, okv **out, char *why,
                      size_t why_size);

@@ -41,15 +41,16 @@ static void reply_number(struct okv_reply_message *reply, uint8_t *room, uint64_
     reply_bytes(reply, room, &wire, sizeof wire);
 }
 
-static void execute_get(struct okv_server *server, const struct okv_request_message *request,
-                        struct okv_reply_message *reply, uint8_t *room, uint32_t size)
+static void execute_get(const struct okv_executor *executor,
+                        const struct okv_request_message *request, struct okv_reply_message *reply,
+                        uint8_t *room, uint32_t size)
 {
     uint32_t length = 0;
     uint64_t version = 0;
 
-    OKV_STATS_ADD(&server->stats, gets, 1);
-    reply->status = okv_store_get(&server->store, request->key, request->key_length, room, size,
-                                  &length, &version);
+    OKV_STATS_ADD(&executor->server->stats, gets, 1);
+    reply->status = okv_store_get(&executor->database->store, request->key, request->key_length,
+                                  room, size, &length, &version);
     if (reply->status)
         return;
     reply->version = version;
@@ -58,8 +59,8 @@ static void execute_get(struct okv_server *server, const struct okv_request_mess
 }
 
 /* Makes a change, and counts it in `made` or as a failed condition. */
-static struct okv_store_outcome execute_change(struct okv_server *server,
-                                               struct okv_store_work *work, okv_store_change *make,
+static struct okv_store_outcome execute_change(const struct okv_executor *executor,
+                                               okv_store_change *make,
                                                const struct okv_request_message *request,
                                                uint64_t extent, atomic_uint_fast64_t *made,
                                                struct okv_reply_message *reply)
@@ -67,26 +68,25 @@ static struct okv_store_outcome execute_change(struct okv_server *server,
     const struct okv_store_write write = write_of(request, extent);
     struct okv_store_outcome outcome = {.version = 0};
 
-    reply->status = make(&server->store, work, &write, &outcome);
+    reply->status = make(&executor->database->store, executor->work, &write, &outcome);
     reply->version = outcome.version;
     if (reply->status == OKV_OK)
         atomic_fetch_add_explicit(made, 1, memory_order_relaxed);
     else if (is_failed_condition(request, reply->status))
-        OKV_STATS_ADD(&server->stats, conditions_failed, 1);
+        OKV_STATS_ADD(&executor->server->stats, conditions_failed, 1);
     return outcome;
 }
 
-void okv_execute_put(struct okv_server *server, struct okv_store_work *work,
-                     const struct okv_request_message *request, uint64_t extent,
-                     struct okv_reply_message *reply)
+void okv_execute_put(const struct okv_executor *executor, const struct okv_request_message *request,
+                     uint64_t extent, struct okv_reply_message *reply)
 {
-    execute_change(server, work, okv_store_put, request, extent, &server->stats.puts, reply);
+    execute_change(executor, okv_store_put, request, extent, &executor->server->stats.puts, reply);
     if (reply->status && !is_failed_condition(request, reply->status))
-        OKV_STATS_ADD(&server->stats, puts_refused, 1);
+        OKV_STATS_ADD(&executor->server->stats, puts_refused, 1);
 }
 
 /* One step of a flush. OKV_EPROTO: the value is none that a step replies with. */
-static int execute_flush(struct okv_server *server, struct okv_store_work *work,
+static int execute_flush(const struct okv_executor *executor,
                          const struct okv_request_message *request, struct okv_reply_message *reply,
                          uint8_t *room)
 {
@@ -97,21 +97,21 @@ static int execute_flush(struct okv_server *server, struct okv_store_work *work,
         return OKV_EPROTO;
     if (request->value_length)
         splits = okv_get_u64(request->value);
-    reply->status = okv_store_flush(&server->store, work, &next, &splits);
+    reply->status = okv_store_flush(&executor->database->store, executor->work, &next, &splits);
     if (reply->status)
         return 0;
     const struct okv_wire_flush wire = {.next = okv_le64_of(next), .splits = okv_le64_of(splits)};
     reply_bytes(reply, room, &wire, sizeof wire);
     if (next == 0)
-        OKV_STATS_ADD(&server->stats, flushes, 1);
+        OKV_STATS_ADD(&executor->server->stats, flushes, 1);
     return 0;
 }
 
-static void execute_stat(struct okv_server *server, struct okv_reply_message *reply, uint8_t *room,
-                         uint32_t size)
+static void execute_stat(const struct okv_executor *executor, struct okv_reply_message *reply,
+                         uint8_t *room, uint32_t size)
 {
-    OKV_STATS_ADD(&server->stats, stats, 1);
-    size_t length = okv_stats_render(server, (char *)room, size);
+    OKV_STATS_ADD(&executor->server->stats, stats, 1);
+    size_t length = okv_stats_render(executor->server, executor->database, (char *)room, size);
     if (length > size) {
         reply->status = OKV_ETOOSMALL;
         return;
@@ -120,11 +120,10 @@ static void execute_stat(struct okv_server *server, struct okv_reply_message *re
     reply->value_length = (uint32_t)length;
 }
 
-int okv_execute(struct okv_server *server, struct okv_store_work *work,
-                const struct okv_request_message *request, struct okv_reply_message *reply,
-                uint8_t *room, uint32_t size)
+int okv_execute(const struct okv_executor *executor, const struct okv_request_message *request,
+                struct okv_reply_message *reply, uint8_t *room, uint32_t size)
 {
-    struct okv_stats *stats = &server->stats;
+    struct okv_stats *stats = &executor->server->stats;
     struct okv_store_outcome outcome;
 
     switch ((enum okv_opcode)request->opcode) {
@@ -132,33 +131,32 @@ int okv_execute(struct okv_server *server, struct okv_store_work *work,
         OKV_STATS_ADD(stats, pings, 1);
         return 0;
     case OKV_OP_GET:
-        execute_get(server, request, reply, room, size);
+        execute_get(executor, request, reply, room, size);
         return 0;
     case OKV_OP_PUT:
-        okv_execute_put(server, work, request, 0, reply);
+        okv_execute_put(executor, request, 0, reply);
         return 0;
     case OKV_OP_DELETE:
-        execute_change(server, work, okv_store_delete, request, 0, &stats->deletes, reply);
+        execute_change(executor, okv_store_delete, request, 0, &stats->deletes, reply);
         return 0;
     case OKV_OP_TOUCH:
-        execute_change(server, work, okv_store_touch, request, 0, &stats->touches, reply);
+        execute_change(executor, okv_store_touch, request, 0, &stats->touches, reply);
         return 0;
     case OKV_OP_APPEND:
-        outcome =
-            execute_change(server, work, okv_store_append, request, 0, &stats->appends, reply);
+        outcome = execute_change(executor, okv_store_append, request, 0, &stats->appends, reply);
         if (reply->status == OKV_OK)
             reply_number(reply, room, outcome.length);
         return 0;
     case OKV_OP_INCR:
-        outcome = execute_change(server, work, okv_store_incr, request, 0, &stats->incrs, reply);
+        outcome = execute_change(executor, okv_store_incr, request, 0, &stats->incrs, reply);
         if (reply->status == OKV_OK)
             reply_number(reply, room, (uint64_t)outcome.number);
         return 0;
     case OKV_OP_STAT:
-        execute_stat(server, reply, room, size);
+        execute_stat(executor, reply, room, size);
         return 0;
     case OKV_OP_FLUSH:
-        return execute_flush(server, work, request, reply, room);
+        return execute_flush(executor, request, reply, room);
     case OKV_OP_GOODBYE: /* handled by the session */
         break;
     }

@@ -10,21 +10,26 @@
 #include "server/server.h"
 #include "shared/format/wire.h"
 
+/* What requests of one database are executed with, on one thread. */
+struct okv_executor {
+    struct okv_server *server;
+    struct okv_database *database;
+    struct okv_store_work *work; /* the thread's own, for the database's buckets */
+};
+
 /*
  * Executes a decoded request and sets status, version and value of `reply`. The value is written to
  * `room`, which has `size` bytes. Returns 0, or OKV_EPROTO for a request that makes no sense; then
- * nothing was changed and the caller closes the connection. Any thread, with its own `work`.
+ * nothing was changed and the caller closes the connection.
  */
-int okv_execute(struct okv_server *server, struct okv_store_work *work,
-                const struct okv_request_message *request, struct okv_reply_message *reply,
-                uint8_t *room, uint32_t size);
+int okv_execute(const struct okv_executor *executor, const struct okv_request_message *request,
+                struct okv_reply_message *reply, uint8_t *room, uint32_t size);
 
 /*
  * A PUT whose value is in `extent`, or in the request if that is 0. If `reply->status` is 0 the
  * extent belongs to the store, otherwise it stays the caller's.
  */
-void okv_execute_put(struct okv_server *server, struct okv_store_work *work,
-                     const struct okv_request_message *request, uint64_t extent,
-                     struct okv_reply_message *reply);
+void okv_execute_put(const struct okv_executor *executor, const struct okv_request_message *request,
+                     uint64_t extent, struct okv_reply_message *reply);
 
 #endif

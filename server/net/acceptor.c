@@ -37,6 +37,9 @@ static void count_rejection(struct okv_stats *stats, int reason)
     case OKV_REJECT_RESOURCES:
         OKV_STATS_ADD(stats, rejected_resources, 1);
         break;
+    case OKV_REJECT_DATABASE:
+        OKV_STATS_ADD(stats, rejected_database, 1);
+        break;
     case OKV_REJECT_GONE:
         OKV_STATS_ADD(stats, rejected_gone, 1);
         break;
@@ -71,9 +74,9 @@ static void reject(struct okv_server *server, struct okv_request *request, int r
 static void compose_welcome(const struct okv_server *server, const struct okv_session *session,
                             bool resumed, struct okv_wire_welcome *out)
 {
-    const struct okv_store *store = &server->store;
+    const struct okv_store *store = &server->databases[session->database].store;
     const struct okv_welcome welcome = {
-        .rkey = server->listeners[session->listener]->rkey,
+        .rkey = server->listeners[session->listener]->rkeys[session->database],
         .boot_id = store->table.boot_id,
         .region_length = store->length,
         .directory_offset = OKV_DIRECTORY_OFFSET,
@@ -129,8 +132,14 @@ static int hand_over(struct okv_server *server, const struct arrival *arrival,
     compose_welcome(server, session, arrival->grant.resumed, &bytes);
     /* Before accept: the worker may see the session end before accept returns. */
     atomic_fetch_add(&worker->sessions.clients[listener], 1);
-    int rc = request->listener->ops->accept(request, worker->endpoints[listener], session,
-                                            (const uint8_t *)&bytes, sizeof bytes);
+    const struct okv_accept accept = {
+        .endpoint = worker->endpoints[listener],
+        .region = session->database,
+        .user = session,
+        .welcome = (const uint8_t *)&bytes,
+        .length = sizeof bytes,
+    };
+    int rc = request->listener->ops->accept(request, &accept);
     if (rc == 0)
         return 0;
     atomic_fetch_sub(&worker->sessions.clients[listener], 1);
@@ -153,7 +162,9 @@ static int begin_session(struct okv_server *server, struct arrival *arrival)
     struct okv_reply_cache_grant *grant = &arrival->grant;
     int reason = OKV_REJECT_RESOURCES;
 
-    if (okv_reply_cache_acquire(&server->reply_caches, claim, okv_server_clock_ms(server), grant))
+    struct okv_reply_caches *caches = &server->databases[arrival->client.database].reply_caches;
+
+    if (okv_reply_cache_acquire(caches, claim, okv_server_clock_ms(server), grant))
         return OKV_REJECT_RESOURCES;
     /* A kept reply cache may have more slots than this hello asks for, or fewer. */
     uint32_t slots = okv_reply_cache_request_slots(grant->reply_cache);
@@ -162,6 +173,7 @@ static int begin_session(struct okv_server *server, struct arrival *arrival)
     struct okv_session *session = okv_session_create(claim->session_id, arrival->listener, slots);
     if (!session)
         goto roll_back_reply_cache;
+    session->database = arrival->client.database;
     session->admission_index = claim->admission_index;
     session->reply_cache = grant->reply_cache;
     reason = hand_over(server, arrival, session);
@@ -177,8 +189,7 @@ static int begin_session(struct okv_server *server, struct arrival *arrival)
 destroy_session:
     okv_session_destroy(session);
 roll_back_reply_cache:
-    if (!okv_reply_cache_rollback(&server->reply_caches, grant, claim->session_id,
-                                  okv_server_clock_ms(server)))
+    if (!okv_reply_cache_rollback(caches, grant, claim->session_id, okv_server_clock_ms(server)))
         okv_admission_release(&server->admission, grant->replaced_admission_index);
     return reason;
 }
@@ -189,8 +200,9 @@ static int admit(struct okv_acceptor *acceptor, struct arrival *arrival)
 {
     struct okv_server *server = acceptor->server;
     uint32_t replaced_index, admission_index;
-    bool is_back = okv_reply_cache_find_holder(&server->reply_caches, arrival->client.client_id,
-                                               &replaced_index);
+    bool is_back =
+        okv_reply_cache_find_holder(&server->databases[arrival->client.database].reply_caches,
+                                    arrival->client.client_id, &replaced_index);
     int reason = okv_admission_admit(&server->admission, arrival->request->address,
                                      is_back ? &replaced_index : NULL, &admission_index);
 
@@ -218,6 +230,8 @@ static void answer(struct okv_acceptor *acceptor, unsigned listener, struct okv_
         .slot_size = server->limits.slot_size,
         .credits = server->limits.credits,
         .stopping = atomic_load(&server->stopping),
+        .databases = server->databases,
+        .database_count = server->database_count,
     };
     struct arrival arrival = {.request = request, .listener = listener};
     int reason =

@@ -75,7 +75,7 @@ static int open_port(struct okv_server *server, struct in_addr interface, bool i
             announcer->ports[i].is_udp == is_udp)
             return 0;
     *port = (struct okv_announced_port){
-        .interface = interface, .is_udp = is_udp, .answer.boot_id = server->store.table.boot_id};
+        .interface = interface, .is_udp = is_udp, .answer.boot_id = server->boot_id};
     snprintf(port->answer.name, sizeof port->answer.name, "%s", server->config.name);
     snprintf(port->answer.release, sizeof port->answer.release, "%s", OKV_VERSION);
     list_uris(server, port);
@@ -151,13 +151,17 @@ static bool is_within_rate(struct okv_announcer *announcer, uint64_t now_ns)
 
 static int answer(struct okv_server *server, struct okv_announced_port *port, uint64_t nonce)
 {
-    const struct okv_store *store = &server->store;
     struct okv_wire_discovery datagram;
+    uint64_t items = 0, memory_used = 0;
 
+    for (unsigned i = 0; i < server->database_count; i++) {
+        const struct okv_store *store = &server->databases[i].store;
+        items += atomic_load(&store->totals.items);
+        memory_used += OKV_HEAP_OFFSET + okv_heap_used(&store->heap);
+    }
     port->answer.nonce = nonce;
-    port->answer.items = okv_discovery_coarse(atomic_load(&store->totals.items));
-    port->answer.memory_used =
-        okv_discovery_coarse(OKV_HEAP_OFFSET + okv_heap_used(&server->store.heap));
+    port->answer.items = okv_discovery_coarse(items);
+    port->answer.memory_used = okv_discovery_coarse(memory_used);
     okv_discovery_answer_encode(&port->answer, &datagram);
     OKV_STATS_ADD(&server->stats, discovery_answers, 1);
     return port->port->ops->answer(port->port, &datagram);

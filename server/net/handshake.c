@@ -21,6 +21,12 @@ int okv_handshake_decide(const uint8_t *bytes, size_t length,
         return OKV_REJECT_SLOT_SIZE;
     if (terms->stopping)
         return OKV_REJECT_STOPPING;
+    client->database = 0;
+    while (client->database < terms->database_count &&
+           terms->databases[client->database].id != hello.database)
+        client->database++;
+    if (client->database == terms->database_count)
+        return OKV_REJECT_DATABASE;
     memcpy(client->client_id, hello.client_id, sizeof client->client_id);
     client->resume = hello.resume;
     client->credits = hello.credits < terms->credits ? hello.credits : terms->credits;

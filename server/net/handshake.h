@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "server/database.h"
 #include "shared/format/wire.h"
 
 /* The server's terms. */
@@ -13,13 +14,16 @@ struct okv_handshake_terms {
     uint32_t slot_size; /* bytes of the largest message that the server sends */
     uint32_t credits;   /* the most for one client */
     bool stopping;
+    const struct okv_database *databases; /* [database_count] */
+    unsigned database_count;
 };
 
 /* The client, as its hello describes it. */
 struct okv_handshake_client {
     uint8_t client_id[OKV_CLIENT_ID_SIZE];
-    uint64_t resume;  /* id of the last session that it knows of; 0: none */
-    uint32_t credits; /* granted */
+    uint64_t resume;   /* id of the last session that it knows of; 0: none */
+    uint32_t credits;  /* granted */
+    unsigned database; /* index */
 };
 
 /*

@@ -6,6 +6,8 @@
 
 #include "shared/base/error.h"
 
+_Static_assert(OKV_DATABASES_MAX <= OKV_REGIONS_MAX, "each database is a region of each listener");
+
 /* Naps are counted, because a slow machine is slow to end the old server too. */
 #define NAPS_MAX 100
 #define NAP_NS 20000000
@@ -30,13 +32,17 @@ int okv_server_listen(struct okv_server *server, const struct okv_transport_ops 
                       const struct okv_uri *uri, struct okv_listener **out, struct okv_diag *diag)
 {
     const struct timespec nap = {.tv_nsec = NAP_NS};
-    int rc = ops->listen(uri, &server->region, out, diag);
+    struct okv_region regions[OKV_REGIONS_MAX];
+
+    for (unsigned i = 0; i < server->database_count; i++)
+        regions[i] = server->databases[i].region;
+    int rc = ops->listen(uri, regions, server->database_count, out, diag);
 
     if (rc == OKV_EAGAIN)
         log_waiting(server, uri);
     for (int naps = 0; rc == OKV_EAGAIN && naps < NAPS_MAX; naps++) {
         nanosleep(&nap, NULL);
-        rc = ops->listen(uri, &server->region, out, diag);
+        rc = ops->listen(uri, regions, server->database_count, out, diag);
     }
     return rc;
 }

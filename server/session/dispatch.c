@@ -33,12 +33,12 @@ static void post_reply(struct okv_sessions *sessions, struct okv_session *sessio
     okv_sessions_queue_flush(sessions, session);
 }
 
-static enum disposition execute(struct okv_sessions *sessions, struct exchange *exchange)
+static enum disposition execute(struct okv_sessions *sessions, const struct okv_session *session,
+                                struct exchange *exchange)
 {
-    struct okv_server *server = sessions->server;
-    int rc = okv_execute(server, &sessions->work, &exchange->request, &exchange->reply,
-                         exchange->out + OKV_REPLY_HEADER,
-                         server->limits.slot_size - (uint32_t)OKV_REPLY_HEADER);
+    int rc = okv_execute(&sessions->executors[session->database], &exchange->request,
+                         &exchange->reply, exchange->out + OKV_REPLY_HEADER,
+                         sessions->server->limits.slot_size - (uint32_t)OKV_REPLY_HEADER);
 
     return rc ? MALFORMED : ANSWERED;
 }
@@ -46,7 +46,7 @@ static enum disposition execute(struct okv_sessions *sessions, struct exchange *
 static enum disposition rendezvous(struct okv_sessions *sessions, struct okv_session *session,
                                    struct exchange *exchange)
 {
-    int rc = okv_session_rendezvous_begin(session, sessions->server, &sessions->work,
+    int rc = okv_session_rendezvous_begin(session, &sessions->executors[session->database],
                                           &exchange->request);
 
     exchange->reply.status = rc;
@@ -69,7 +69,7 @@ static enum disposition write_new(struct okv_sessions *sessions, struct okv_sess
     if (request->flags & OKV_REQUEST_RENDEZVOUS)
         disposition = rendezvous(sessions, session, exchange);
     else
-        disposition = execute(sessions, exchange);
+        disposition = execute(sessions, session, exchange);
     if (disposition == ANSWERED)
         okv_reply_cache_done(session->reply_cache, &exchange->reply);
     else if (disposition != LATER)
@@ -110,7 +110,7 @@ static enum disposition execute_request(struct okv_sessions *sessions, struct ok
         okv_housekeeping_update_clock(&sessions->housekeeping, sessions->server);
     if (okv_reply_cache_is_write(exchange->request.opcode))
         return write_once(sessions, session, exchange);
-    return execute(sessions, exchange);
+    return execute(sessions, session, exchange);
 }
 
 static enum disposition decode_and_execute(struct okv_sessions *sessions,
@@ -218,7 +218,7 @@ void okv_session_rendezvous_done(struct okv_sessions *sessions, struct okv_sessi
 {
     okv_housekeeping_update_clock(&sessions->housekeeping, sessions->server);
     okv_session_end_replaced(sessions, session);
-    okv_session_rendezvous_end(session, sessions->server, &sessions->work, event);
+    okv_session_rendezvous_end(session, &sessions->executors[session->database], event);
     okv_sessions_make_ready(sessions, session);
 }
 

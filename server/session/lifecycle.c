@@ -132,9 +132,9 @@ void okv_session_closed(struct okv_sessions *sessions, struct okv_session *sessi
     okv_sessions_unlist(sessions, session);
     OKV_STATS_SUBTRACT(&server->stats, sessions, 1);
     OKV_STATS_SUBTRACT(&server->stats, credits_granted, session->request_slots);
-    bool is_holder =
-        okv_reply_cache_release(&server->reply_caches, session->reply_cache, session->id,
-                                okv_server_clock_ms(server), session->forget);
+    bool is_holder = okv_reply_cache_release(&server->databases[session->database].reply_caches,
+                                             session->reply_cache, session->id,
+                                             okv_server_clock_ms(server), session->forget);
     session->conn->ops->conn_destroy(session->conn);
     okv_session_destroy(session);
     /* Only now: until here the endpoint still counts the connection. */

@@ -16,17 +16,17 @@ static struct okv_session_rendezvous *find(struct okv_session *session,
     return NULL;
 }
 
-static int begin(struct okv_session *session, struct okv_server *server,
-                 struct okv_store_work *work, const struct okv_request_message *request,
+static int begin(struct okv_session *session, const struct okv_executor *executor,
+                 const struct okv_request_message *request,
                  struct okv_session_rendezvous *rendezvous)
 {
     struct okv_conn *conn = session->conn;
     uint64_t offset;
 
-    if (request->value_length > server->store.max_value)
+    if (request->value_length > executor->database->store.max_value)
         return OKV_EVALUESIZE;
-    uint64_t extent = okv_store_reserve(&server->store, work, request->key_length,
-                                        request->value_length, &offset);
+    uint64_t extent = okv_store_reserve(&executor->database->store, executor->work,
+                                        request->key_length, request->value_length, &offset);
     if (extent == 0)
         return OKV_EFULL;
     const struct okv_rendezvous what = {
@@ -38,7 +38,7 @@ static int begin(struct okv_session *session, struct okv_server *server,
     };
     int rc = conn->ops->rendezvous(conn, &what);
     if (rc) {
-        okv_store_release(&server->store, extent);
+        okv_store_release(&executor->database->store, extent);
         return rc;
     }
     rendezvous->state = OKV_RENDEZVOUS_UNDER_WAY;
@@ -50,20 +50,19 @@ static int begin(struct okv_session *session, struct okv_server *server,
     return 0;
 }
 
-int okv_session_rendezvous_begin(struct okv_session *session, struct okv_server *server,
-                                 struct okv_store_work *work,
+int okv_session_rendezvous_begin(struct okv_session *session, const struct okv_executor *executor,
                                  const struct okv_request_message *request)
 {
     struct okv_session_rendezvous *rendezvous = find(session, OKV_RENDEZVOUS_NONE);
-    int rc = rendezvous ? begin(session, server, work, request, rendezvous) : OKV_EAGAIN;
+    int rc = rendezvous ? begin(session, executor, request, rendezvous) : OKV_EAGAIN;
 
     if (rc && rc != OKV_EAGAIN && rc != OKV_EDISCONNECTED)
-        OKV_STATS_ADD(&server->stats, puts_refused, 1);
+        OKV_STATS_ADD(&executor->server->stats, puts_refused, 1);
     return rc;
 }
 
-void okv_session_rendezvous_end(struct okv_session *session, struct okv_server *server,
-                                struct okv_store_work *work, const struct okv_event *event)
+void okv_session_rendezvous_end(struct okv_session *session, const struct okv_executor *executor,
+                                const struct okv_event *event)
 {
     struct okv_session_rendezvous *rendezvous = &session->rendezvous_reads[event->cookie];
     struct okv_reply_message *reply = &rendezvous->reply;
@@ -76,10 +75,10 @@ void okv_session_rendezvous_end(struct okv_session *session, struct okv_server *
         .status = event->status,
     };
     if (event->status) {
-        OKV_STATS_ADD(&server->stats, rendezvous_failed, 1);
+        OKV_STATS_ADD(&executor->server->stats, rendezvous_failed, 1);
     } else {
-        OKV_STATS_ADD(&server->stats, rendezvous_reads, 1);
-        OKV_STATS_ADD(&server->stats, rendezvous_bytes, rendezvous->request.value_length);
+        OKV_STATS_ADD(&executor->server->stats, rendezvous_reads, 1);
+        OKV_STATS_ADD(&executor->server->stats, rendezvous_bytes, rendezvous->request.value_length);
         /* No reply can leave. The client may resend the write on another connection. */
         if (session->closing)
             reply->status = OKV_EDISCONNECTED;
@@ -87,13 +86,13 @@ void okv_session_rendezvous_end(struct okv_session *session, struct okv_server *
             applied = true;
     }
     if (applied) {
-        okv_execute_put(server, work, &rendezvous->request, rendezvous->extent, reply);
+        okv_execute_put(executor, &rendezvous->request, rendezvous->extent, reply);
         okv_reply_cache_done(session->reply_cache, reply);
     } else {
         okv_reply_cache_undone(session->reply_cache, reply->slot);
     }
     if (reply->status)
-        okv_store_release(&server->store, rendezvous->extent);
+        okv_store_release(&executor->database->store, rendezvous->extent);
     rendezvous->extent = 0;
     rendezvous->state = OKV_RENDEZVOUS_ENDED;
 }

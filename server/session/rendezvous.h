@@ -16,9 +16,8 @@
 #include "shared/format/wire.h"
 #include "shared/transport/transport.h"
 
-struct okv_server;
+struct okv_executor;
 struct okv_session;
-struct okv_store_work;
 
 enum okv_session_rendezvous_state {
     OKV_RENDEZVOUS_NONE,
@@ -42,15 +41,14 @@ struct okv_session_rendezvous {
  * OKV_EDISCONNECTED: the connection has ended. Any other error is the answer to the request:
  * OKV_EVALUESIZE, OKV_EFULL, OKV_EUNSUPPORTED (device or client allow no rendezvous read).
  */
-int okv_session_rendezvous_begin(struct okv_session *session, struct okv_server *server,
-                                 struct okv_store_work *work,
+int okv_session_rendezvous_begin(struct okv_session *session, const struct okv_executor *executor,
                                  const struct okv_request_message *request);
 
 /* OKV_EVENT_RENDEZVOUS_DONE: puts the item and stores the reply in the reply cache. If the read
  * failed or the session is closing, releases the extent instead and forgets the request. The caller
  * ends a replaced session before this. */
-void okv_session_rendezvous_end(struct okv_session *session, struct okv_server *server,
-                                struct okv_store_work *work, const struct okv_event *event);
+void okv_session_rendezvous_end(struct okv_session *session, const struct okv_executor *executor,
+                                const struct okv_event *event);
 
 /* A rendezvous read that ended and was not answered yet, or NULL. */
 struct okv_session_rendezvous *okv_session_rendezvous_ended(struct okv_session *session);

@@ -21,7 +21,7 @@
 
 struct okv_reply_cache;
 
-/* All reply caches of a server. */
+/* All reply caches of a database. */
 struct okv_reply_caches {
     pthread_mutex_t lock;
     uint64_t hash_seed;

@@ -44,6 +44,7 @@ enum okv_session_end_reason {
 struct okv_session {
     uint64_t id;
     unsigned listener;        /* index: which endpoint it is on */
+    unsigned database;        /* index */
     uint32_t admission_index; /* of okv_admission_admit() */
     struct okv_conn *conn;
     struct okv_reply_cache *reply_cache; /* the client's, with at least as many slots */

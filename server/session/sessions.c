@@ -9,12 +9,23 @@ int okv_sessions_init(struct okv_sessions *sessions, struct okv_server *server)
     TAILQ_INIT(&sessions->all);
     TAILQ_INIT(&sessions->ready);
     TAILQ_INIT(&sessions->unflushed);
-    return okv_store_work_init(&sessions->work, server->store.table.bucket_size);
+    for (unsigned i = 0; i < server->database_count; i++) {
+        struct okv_database *database = &server->databases[i];
+        int rc = okv_store_work_init(&sessions->works[i], database->config->bucket_size);
+        if (rc) {
+            while (i-- > 0)
+                okv_store_work_fini(&sessions->works[i]);
+            return rc;
+        }
+        sessions->executors[i] = (struct okv_executor){server, database, &sessions->works[i]};
+    }
+    return 0;
 }
 
 void okv_sessions_fini(struct okv_sessions *sessions)
 {
-    okv_store_work_fini(&sessions->work);
+    for (unsigned i = 0; i < sessions->server->database_count; i++)
+        okv_store_work_fini(&sessions->works[i]);
 }
 
 void okv_sessions_make_ready(struct okv_sessions *sessions, struct okv_session *session)

@@ -33,9 +33,9 @@ static int huge_pages_missing(uint64_t length, struct okv_diag *diag)
                         pages, strerror(errno), pages);
 }
 
-/* The kernel provides pages of a memfd on first use. Without this check, a region larger than the
+/* The kernel provides pages of a memfd on first use. Without this check, regions larger than the
  * memory would end in the OOM killer. */
-static int check_length(uint64_t length, struct okv_diag *diag)
+int okv_region_check(uint64_t length, struct okv_diag *diag)
 {
     uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     char wanted[OKV_SIZE_TEXT], there[OKV_SIZE_TEXT];
@@ -45,7 +45,7 @@ static int check_length(uint64_t length, struct okv_diag *diag)
     okv_size_format(length, wanted, sizeof wanted);
     okv_size_format(memory, there, sizeof there);
     return okv_diag_set(diag, OKV_ENOMEM,
-                        "--memory: a region of %s does not fit the %s of this machine: choose less",
+                        "--memory: %s in all do not fit the %s of this machine: choose less",
                         wanted, there);
 }
 
@@ -130,10 +130,7 @@ int okv_region_create(uint64_t length, enum okv_region_pages pages, bool prefaul
                       struct okv_region *out, struct okv_diag *diag)
 {
     unsigned huge = pages == OKV_REGION_RESERVED ? MFD_HUGETLB | MFD_HUGE_2MB : 0;
-    int rc = check_length(length, diag);
-
-    if (rc)
-        return rc;
+    int rc;
     int fd = memfd_create("okv-region", MFD_CLOEXEC | MFD_ALLOW_SEALING | huge);
     if (fd < 0)
         return huge ? huge_pages_missing(length, diag)

@@ -16,6 +16,9 @@ enum okv_region_pages {
     OKV_REGION_TRANSPARENT, /* huge pages that the kernel makes of small ones, all at once */
 };
 
+/* Whether regions of so many bytes in all fit the memory of this machine. OKV_ENOMEM. */
+int okv_region_check(uint64_t length, struct okv_diag *diag);
+
 /*
  * Maps `length` bytes of zeros, a multiple of a page (of OKV_HUGE_PAGE unless small). With
  * `prefault` the kernel provides all pages now. Forked children do not inherit the mapping.

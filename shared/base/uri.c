@@ -56,14 +56,14 @@ static bool copy_part(struct part part, char *out, size_t size)
     return true;
 }
 
-bool okv_server_name_is_valid(const char *name)
+bool okv_name_is_valid(const char *name)
 {
     size_t length = strlen(name);
 
     for (size_t i = 0; i < length; i++)
         if (!is_letter(name[i]) && !is_digit(name[i]) && !strchr(".-_", name[i]))
             return false;
-    return length > 0 && length < OKV_SERVER_NAME_SIZE;
+    return length > 0 && length < OKV_NAME_SIZE;
 }
 
 bool okv_group_is_valid(const char *group)
@@ -262,26 +262,47 @@ static int parse_provider(struct part value, struct okv_uri *out, struct okv_dia
                         shown(value), value.text);
 }
 
+static int parse_database(struct part value, struct okv_uri *out, struct okv_diag *diag)
+{
+    if (out->database[0] != '\0')
+        return okv_diag_set(diag, OKV_EURI,
+                            "database is given twice: write it once, as in " RDMA_EXAMPLE
+                            "?database=cache");
+    if (copy_part(value, out->database, sizeof out->database) && okv_name_is_valid(out->database))
+        return 0;
+    return okv_diag_set(diag, OKV_EURI,
+                        "\"%.*s\" is not the name of a database: write " OKV_NAME_RULE
+                        ", as in " RDMA_EXAMPLE "?database=cache",
+                        shown(value), value.text);
+}
+
 static int parse_option(struct part pair, struct okv_uri *out, struct okv_diag *diag)
 {
     bool is_ofi = out->scheme == OKV_SCHEME_OFI;
     struct part value;
 
+    if (has_key(pair, "database", &value))
+        return parse_database(value, out, diag);
+    if (out->scheme == OKV_SCHEME_LOCAL)
+        return okv_diag_set(diag, OKV_EURI,
+                            "\"%.*s\" is not an option of a local URI: the only one is database, "
+                            "as in " LOCAL_EXAMPLE "?database=cache",
+                            shown(pair), pair.text);
     if (has_key(pair, "source", &value))
         return parse_source(value, out, diag);
     if (is_ofi && has_key(pair, "provider", &value))
         return parse_provider(value, out, diag);
     if (out->name[0] && has_key(pair, "group", &value))
         return parse_group(value, out, diag);
-    return okv_diag_set(diag, OKV_EURI,
-                        "\"%.*s\" is not an option of %s: write for example %s?source=10.0.0.2",
-                        shown(pair), pair.text,
-                        is_ofi         ? "an ofi URI, which has provider and source"
-                        : out->name[0] ? "a " DISCOVER_EXAMPLE ", which has source and group"
-                                       : "an rdma URI: the only one is source",
-                        is_ofi         ? OFI_EXAMPLE
-                        : out->name[0] ? DISCOVER_EXAMPLE
-                                       : RDMA_EXAMPLE);
+    return okv_diag_set(
+        diag, OKV_EURI, "\"%.*s\" is not an option of %s: write for example %s?source=10.0.0.2",
+        shown(pair), pair.text,
+        is_ofi         ? "an ofi URI, which has provider, source and database"
+        : out->name[0] ? "a " DISCOVER_EXAMPLE ", which has source, group and database"
+                       : "an rdma URI, which has source and database",
+        is_ofi         ? OFI_EXAMPLE
+        : out->name[0] ? DISCOVER_EXAMPLE
+                       : RDMA_EXAMPLE);
 }
 
 /* key=value pairs joined by '&'. */
@@ -306,9 +327,9 @@ static int parse_discover(const char *rest, struct okv_uri *out, struct okv_diag
 {
     struct part name = {rest, strcspn(rest, "?")};
 
-    if (!copy_part(name, out->name, sizeof out->name) || !okv_server_name_is_valid(out->name))
+    if (!copy_part(name, out->name, sizeof out->name) || !okv_name_is_valid(out->name))
         return okv_diag_set(diag, OKV_EURI,
-                            "\"%.*s\" is not the name of a server: write " OKV_SERVER_NAME_RULE
+                            "\"%.*s\" is not the name of a server: write " OKV_NAME_RULE
                             ", as in " DISCOVER_EXAMPLE,
                             shown(name), name.text);
     if (rest[name.length] == '\0')
@@ -336,42 +357,46 @@ static int parse_network(const char *rest, enum okv_scheme scheme, struct okv_ur
         return okv_diag_set(diag, OKV_EURI,
                             "nothing but ?%s can follow host and port, and this URI has \"%.*s\": "
                             "write for example %s://10.0.0.1:7471",
-                            scheme == OKV_SCHEME_OFI ? "provider=NAME or ?source=ADDRESS"
-                                                     : "source=ADDRESS",
+                            scheme == OKV_SCHEME_OFI
+                                ? "provider=NAME, ?source=ADDRESS or ?database=NAME"
+                                : "source=ADDRESS or ?database=NAME",
                             SHOWN_MAX, rest + authority, scheme_name(out));
     return parse_query((struct part){rest + authority + 1, length - authority - 1}, out, diag);
 }
 
-static int parse_local(const char *path, struct okv_uri *out, struct okv_diag *diag)
+static int parse_local(const char *text, struct okv_uri *out, struct okv_diag *diag)
 {
-    size_t length = strlen(path);
+    struct part path = {text, strcspn(text, "?")};
 
     out->scheme = OKV_SCHEME_LOCAL;
-    if (length == 0)
+    if (path.length == 0)
         return okv_diag_set(diag, OKV_EURI,
                             "the path is missing after " LOCAL_PREFIX
                             ": write for example " LOCAL_EXAMPLE);
-    if (path[0] != '/')
+    if (text[0] != '/')
         return okv_diag_set(
             diag, OKV_EURI,
             "the path \"%.*s\" is not absolute: write three slashes, as in " LOCAL_EXAMPLE,
-            SHOWN_MAX, path);
-    if (path[length - 1] == '/')
+            shown(path), text);
+    if (text[path.length - 1] == '/')
         return okv_diag_set(
             diag, OKV_EURI,
             "the path \"%.*s\" names a directory: add the name of the socket, as in " LOCAL_EXAMPLE,
-            SHOWN_MAX, path);
-    if (strpbrk(path, "?#"))
-        return okv_diag_set(diag, OKV_EURI,
-                            "a local URI has no options, and a path may not contain ? or #: write "
-                            "for example " LOCAL_EXAMPLE);
-    if (!copy_part((struct part){path, length}, out->path, sizeof out->path))
+            shown(path), text);
+    if (memchr(text, '#', path.length))
+        return okv_diag_set(
+            diag, OKV_EURI,
+            "the path of a local URI may not contain #: write for example " LOCAL_EXAMPLE);
+    if (!copy_part(path, out->path, sizeof out->path))
         return okv_diag_set(
             diag, OKV_EURI,
             "the path is %zu bytes long and a Unix socket's may have %zu: choose a shorter one, "
             "as in " LOCAL_EXAMPLE,
-            length, sizeof out->path - 1);
-    return 0;
+            path.length, sizeof out->path - 1);
+    if (text[path.length] == '\0')
+        return 0;
+    text += path.length + 1;
+    return parse_query((struct part){text, strlen(text)}, out, diag);
 }
 
 static bool has_control_character(const char *text)

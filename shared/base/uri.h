@@ -6,6 +6,9 @@
  *   ofi://HOST[:PORT][?provider=NAME][&source=ADDRESS]       libfabric, default port 7471
  *   local:///PATH                                            a Unix socket on this host
  *
+ * Each may have ?database=NAME or &database=NAME, for clients; without it, the database is called
+ * "default".
+ *
  * HOST is a name, an IPv4 address or an IPv6 address in brackets. "*" listens on the only RDMA
  * device of a machine. `source` is the local address of a client. NAME and group are those of
  * docs/discovery.md. `provider` is libfabric's; a server without it takes the best one of the
@@ -20,29 +23,31 @@
 
 #define OKV_DEFAULT_PORT "7471"
 
-#define OKV_SERVER_NAME_SIZE 32 /* with its NUL */
-#define OKV_GROUP_SIZE 16       /* an IPv4 address with its NUL */
+#define OKV_NAME_SIZE 32               /* of a server or a database, with its NUL */
+#define OKV_DATABASE_DEFAULT "default" /* of a client that names none */
+#define OKV_GROUP_SIZE 16              /* an IPv4 address with its NUL */
 
 enum okv_scheme { OKV_SCHEME_RDMA, OKV_SCHEME_LOCAL, OKV_SCHEME_OFI };
 
 struct okv_uri {
     enum okv_scheme scheme;
-    char host[256];                  /* rdma, ofi: without brackets; "" with `name` */
-    char port[8];                    /* rdma, ofi: decimal, 1 to 65535; "" with `name` */
-    char source[64];                 /* rdma, ofi: "" when the route decides */
-    char provider[32];               /* ofi: "" when it is not named */
-    char path[104];                  /* local: fits sockaddr_un with its NUL */
-    char name[OKV_SERVER_NAME_SIZE]; /* rdma: of the server to look for, or "" */
-    char group[OKV_GROUP_SIZE];      /* rdma: where to look; "": the default group */
+    char host[256];               /* rdma, ofi: without brackets; "" with `name` */
+    char port[8];                 /* rdma, ofi: decimal, 1 to 65535; "" with `name` */
+    char source[64];              /* rdma, ofi: "" when the route decides */
+    char provider[32];            /* ofi: "" when it is not named */
+    char path[104];               /* local: fits sockaddr_un with its NUL */
+    char name[OKV_NAME_SIZE];     /* rdma: of the server to look for, or "" */
+    char group[OKV_GROUP_SIZE];   /* rdma: where to look; "": the default group */
+    char database[OKV_NAME_SIZE]; /* "" when it is not named */
 };
 
 /* Parses `text` into `*out`. Returns 0 or OKV_EURI with a sentence in `diag`;
  * `*out` is then unspecified. */
 int okv_uri_parse(const char *text, struct okv_uri *out, struct okv_diag *diag);
 
-/* What a server may be called: 1 to 31 letters, digits, '.', '-' or '_'. */
-bool okv_server_name_is_valid(const char *name);
-#define OKV_SERVER_NAME_RULE "1 to 31 letters, digits, '.', '-' or '_'"
+/* What a server or a database may be called: 1 to 31 letters, digits, '.', '-' or '_'. */
+bool okv_name_is_valid(const char *name);
+#define OKV_NAME_RULE "1 to 31 letters, digits, '.', '-' or '_'"
 /* A multicast group for discovery: an IPv4 address from 224.0.1.0 to 239.255.255.255. */
 bool okv_group_is_valid(const char *group);
 #define OKV_GROUP_RULE "an IPv4 multicast address from 224.0.1.0 to 239.255.255.255"

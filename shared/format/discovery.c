@@ -80,7 +80,7 @@ static int check(const uint8_t *bytes, size_t length, enum okv_discovery_kind ki
         !okv_bytes_are_zero(wire->reserved, sizeof wire->reserved) ||
         !text_is_clean(wire->name, sizeof wire->name))
         return OKV_EPROTO;
-    return wire->name[0] == '\0' || okv_server_name_is_valid(wire->name) ? 0 : OKV_EPROTO;
+    return wire->name[0] == '\0' || okv_name_is_valid(wire->name) ? 0 : OKV_EPROTO;
 }
 
 int okv_discovery_query_decode(const uint8_t *bytes, size_t length, struct okv_discovery_query *out)

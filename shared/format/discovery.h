@@ -30,7 +30,7 @@ struct okv_wire_discovery {
     okv_le32 kind;
     uint8_t reserved[4];
     okv_le64 nonce;
-    char name[OKV_SERVER_NAME_SIZE];
+    char name[OKV_NAME_SIZE];
     okv_le64 boot_id;
     okv_le64 items;
     okv_le64 memory_used;
@@ -49,7 +49,7 @@ _Static_assert(offsetof(struct okv_wire_discovery, uris) == 128, "discovery.uris
 
 struct okv_discovery_query {
     uint64_t nonce;
-    char name[OKV_SERVER_NAME_SIZE]; /* "": every server answers */
+    char name[OKV_NAME_SIZE]; /* "": every server answers */
 };
 
 struct okv_discovery_answer {
@@ -57,7 +57,7 @@ struct okv_discovery_answer {
     uint64_t boot_id;     /* never 0 */
     uint64_t items;       /* okv_discovery_coarse() */
     uint64_t memory_used; /* bytes, okv_discovery_coarse() */
-    char name[OKV_SERVER_NAME_SIZE];
+    char name[OKV_NAME_SIZE];
     char release[OKV_DISCOVERY_RELEASE_SIZE];
     unsigned uri_count; /* at least 1 */
     char uris[OKV_DISCOVERY_URIS][OKV_DISCOVERY_URI_SIZE];

@@ -3,7 +3,9 @@
 #include <string.h>
 
 #include "shared/base/error.h"
+#include "shared/base/uri.h"
 #include "shared/format/bucket.h"
+#include "shared/format/hash.h"
 #include "shared/format/linear.h"
 #include "shared/format/superblock.h"
 
@@ -36,6 +38,15 @@ static int limits_are_sane(uint32_t slot_size, uint32_t credits)
            credits <= OKV_CREDITS_MAX;
 }
 
+uint32_t okv_database_id(const char *name)
+{
+    uint32_t id = (uint32_t)okv_hash_key(name, strlen(name), 0);
+
+    if (strcmp(name, OKV_DATABASE_DEFAULT) == 0)
+        return 0;
+    return id ? id : 1;
+}
+
 void okv_hello_encode(const struct okv_hello *hello, struct okv_wire_hello *out)
 {
     *out = (struct okv_wire_hello){
@@ -47,6 +58,7 @@ void okv_hello_encode(const struct okv_hello *hello, struct okv_wire_hello *out)
         .slot_size = okv_le32_of(hello->slot_size),
         .credits = okv_le32_of(hello->credits),
         .resume = okv_le64_of(hello->resume),
+        .database = okv_le32_of(hello->database),
     };
     memcpy(out->client_id, hello->client_id, sizeof out->client_id);
 }
@@ -68,6 +80,7 @@ int okv_hello_decode(const uint8_t *bytes, size_t length, struct okv_hello *out)
         .slot_size = okv_le32_get(wire.slot_size),
         .credits = okv_le32_get(wire.credits),
         .resume = okv_le64_get(wire.resume),
+        .database = okv_le32_get(wire.database),
     };
     memcpy(out->client_id, wire.client_id, sizeof out->client_id);
     return 0;

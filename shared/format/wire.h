@@ -31,7 +31,8 @@ struct okv_wire_hello {
     okv_le32 slot_size;
     okv_le32 credits;
     okv_le64 resume;
-    uint8_t reserved[8];
+    okv_le32 database;
+    uint8_t reserved[4];
 };
 _Static_assert(sizeof(struct okv_wire_hello) == 56, "an RDMA CM REQ carries 56 bytes");
 _Static_assert(offsetof(struct okv_wire_hello, length) == 6, "hello.length");
@@ -39,6 +40,7 @@ _Static_assert(offsetof(struct okv_wire_hello, required) == 8, "hello.required")
 _Static_assert(offsetof(struct okv_wire_hello, client_id) == 16, "hello.client_id");
 _Static_assert(offsetof(struct okv_wire_hello, slot_size) == 32, "hello.slot_size");
 _Static_assert(offsetof(struct okv_wire_hello, resume) == 40, "hello.resume");
+_Static_assert(offsetof(struct okv_wire_hello, database) == 48, "hello.database");
 
 struct okv_hello {
     uint32_t required; /* feature bits without which the client will not go on */
@@ -47,7 +49,12 @@ struct okv_hello {
     uint32_t slot_size; /* largest message the client receives, bytes */
     uint32_t credits;   /* requests it would like to have outstanding */
     uint64_t resume;    /* session id of the client's last connection; 0: it had none */
+    uint32_t database;  /* okv_database_id() of its name */
 };
+
+/* The number by which a hello names a database: the low half of its name's hash, and never 0 but
+ * for "default". */
+uint32_t okv_database_id(const char *name);
 
 void okv_hello_encode(const struct okv_hello *hello, struct okv_wire_hello *out);
 /* OKV_EVERSION when it is an okv hello of another version. */
@@ -125,22 +132,24 @@ _Static_assert(sizeof(struct okv_wire_reject) == 16, "reject");
 _Static_assert(offsetof(struct okv_wire_reject, reason) == 8, "reject.reason");
 
 /* Reasons: number, name, the code the client returns, the sentence it shows. */
-#define OKV_REJECT_LIST(X)                                                                     \
-    X(1, MALFORMED, PROTO, "the server could not read the client's hello")                     \
-    X(2, VERSION, VERSION,                                                                     \
-      "the server speaks another protocol version: use a client of the server's release")      \
-    X(3, FEATURE, UNSUPPORTED, "the server lacks a feature that the client requires")          \
-    X(4, BUSY, REFUSED,                                                                        \
-      "the server has as many clients as it was configured for: raise its --max-clients")      \
-    X(5, STOPPING, SHUTDOWN, "the server is shutting down")                                    \
-    X(6, RESOURCES, REFUSED,                                                                   \
-      "the server has no resources left for another client: see its limits on open files "     \
-      "and locked memory (ulimit -n, -l)")                                                     \
-    X(7, SLOT_SIZE, UNSUPPORTED, "the server's messages are larger than this client receives") \
-    X(8, ADDRESS, REFUSED,                                                                     \
-      "the server has as many clients from this address as it allows: raise its "              \
-      "--max-clients-per-address")                                                             \
-    X(9, GONE, REFUSED, "the client was gone, or had given up waiting, when the server let it in")
+#define OKV_REJECT_LIST(X)                                                                         \
+    X(1, MALFORMED, PROTO, "the server could not read the client's hello")                         \
+    X(2, VERSION, VERSION,                                                                         \
+      "the server speaks another protocol version: use a client of the server's release")          \
+    X(3, FEATURE, UNSUPPORTED, "the server lacks a feature that the client requires")              \
+    X(4, BUSY, REFUSED,                                                                            \
+      "the server has as many clients as it was configured for: raise its --max-clients")          \
+    X(5, STOPPING, SHUTDOWN, "the server is shutting down")                                        \
+    X(6, RESOURCES, REFUSED,                                                                       \
+      "the server has no resources left for another client: see its limits on open files "         \
+      "and locked memory (ulimit -n, -l)")                                                         \
+    X(7, SLOT_SIZE, UNSUPPORTED, "the server's messages are larger than this client receives")     \
+    X(8, ADDRESS, REFUSED,                                                                         \
+      "the server has as many clients from this address as it allows: raise its "                  \
+      "--max-clients-per-address")                                                                 \
+    X(9, GONE, REFUSED, "the client was gone, or had given up waiting, when the server let it in") \
+    X(10, DATABASE, REFUSED,                                                                       \
+      "the server has no database of this name: see its --database, and ?database= in the URI")
 
 enum okv_reject_reason {
 #define OKV_REJECT_ENUM(number, name, code, text) OKV_REJECT_##name = (number),

@@ -30,10 +30,10 @@ static int explain(struct okv_diag *diag)
                         module.why);
 }
 
-static int listen_absent(const struct okv_uri *uri, const struct okv_region *region,
-                         struct okv_listener **out, struct okv_diag *diag)
+static int listen_absent(const struct okv_uri *uri, const struct okv_region *regions,
+                         unsigned count, struct okv_listener **out, struct okv_diag *diag)
 {
-    (void)uri, (void)region, (void)out;
+    (void)uri, (void)regions, (void)count, (void)out;
     return explain(diag);
 }
 

@@ -2,8 +2,8 @@
  * The interface between okv and its transports. README.md says how to add a transport.
  *
  * A listener (server) or a connect (client) makes connections. Completions of a connection arrive
- * at its endpoint as events. Table addresses are offsets into the one region that the server's
- * listener opens for remote reading.
+ * at its endpoint as events. Addresses are offsets into the one region that the connection reaches,
+ * of those that the server's listener opens for remote reading.
  *
  *   server       listen -> endpoint_create -> next_request -> accept or reject
  *   client       connect_start -> connect_step -> set_remote (it makes its own endpoint)
@@ -18,8 +18,8 @@
  * accept, reject). One thread drives an endpoint and every connection on it (all other calls). The
  * two may differ. wake may be called from any thread.
  *
- * Credits. Each side tells the other how many messages it may have outstanding (`credits`). The
- * endpoint holds a receive buffer for each of them, so a message always finds one. A request holds
+ * Credits. Each side tells the other how many messages it may have outstanding (`credits`), and
+ * holds a receive buffer for each of them, so a message always finds one. A request holds
  * its credit until its reply is received.
  *
  * A reply may overtake the acknowledgement of the message before it, so send buffers can run out
@@ -42,8 +42,8 @@
 
 struct okv_transport_ops;
 
-/* The memory that clients may read: mapped at `base`, backed by the memfd `fd`. Borrowed; must
- * outlive the listener and stay mapped. */
+/* Memory that clients may read: mapped at `base`, backed by the memfd `fd`. Borrowed; must outlive
+ * the listener and stay mapped. */
 struct okv_region {
     void *base;
     uint64_t length;
@@ -56,12 +56,15 @@ struct okv_message_limits {
     uint32_t credits;   /* messages that one connection may have outstanding */
 };
 
+/* Regions of one listener. */
+#define OKV_REGIONS_MAX 16
+
 struct okv_listener {
     const struct okv_transport_ops *ops;
-    int fd;          /* readable when next_request has something to do */
-    uint32_t rkey;   /* the key with which clients read the region; 0 for local */
-    char where[192]; /* the URI for clients: "rdma://10.9.9.1:7471" */
-    char how[192];   /* for people: device, port, GID, MTU; or the socket */
+    int fd;                          /* readable when next_request has something to do */
+    uint32_t rkeys[OKV_REGIONS_MAX]; /* with which clients read each region; 0 for local and ofi */
+    char where[192];                 /* the URI for clients: "rdma://10.9.9.1:7471" */
+    char how[192];                   /* for people: device, port, GID, MTU; or the socket */
 };
 
 /* A client that asks to be connected. accept or reject ends it. */
@@ -76,6 +79,15 @@ struct okv_request {
 struct okv_endpoint {
     const struct okv_transport_ops *ops;
     int fd; /* readable when an armed endpoint has something to poll */
+};
+
+/* How a request is accepted. */
+struct okv_accept {
+    struct okv_endpoint *endpoint;
+    unsigned region; /* index: the only one that the connection reaches */
+    void *user;      /* of the connection */
+    const uint8_t *welcome;
+    size_t length; /* of `welcome`, at most OKV_WELCOME_MAX */
 };
 
 struct okv_conn {
@@ -205,10 +217,13 @@ struct okv_answer {
 struct okv_transport_ops {
     const char *name;
 
-    /* Starts to listen and opens `region` for remote reading, and only for that. OKV_EAGAIN:
-     * another listener has the address, or one that was killed is not gone yet. OKV_EADDRESS,
-     * OKV_ENODEVICE, OKV_EPERM, OKV_EUNSUPPORTED, OKV_EIO, OKV_ENOMEM. */
-    int (*listen)(const struct okv_uri *uri, const struct okv_region *region,
+    /* Starts to listen and opens `regions`, 1 to OKV_REGIONS_MAX, for remote reading, and only for
+     * that. Over verbs and local a connection cannot reach another region than its own, whatever
+     * its peer knows; over ofi its random key is
+     * what keeps others out, and a provider that gives keys itself is refused more than one region.
+     * OKV_EAGAIN: another listener has the address, or one that was killed is not gone yet.
+     * OKV_EADDRESS, OKV_ENODEVICE, OKV_EPERM, OKV_EUNSUPPORTED, OKV_EIO, OKV_ENOMEM. */
+    int (*listen)(const struct okv_uri *uri, const struct okv_region *regions, unsigned count,
                   struct okv_listener **out, struct okv_diag *diag);
     /* Ends listening. Every endpoint and connection of the listener must be destroyed before. */
     void (*unlisten)(struct okv_listener *listener);
@@ -223,12 +238,11 @@ struct okv_transport_ops {
      * ask again, so one hello may come twice. Returns 1 with a request in `*out`, 0 when nothing is
      * left, or a negative code when the listener itself failed. */
     int (*next_request)(struct okv_listener *listener, struct okv_request **out);
-    /* Accepts on `endpoint`, answers with `welcome` and frees the request; OKV_EVENT_OPENED
-     * follows at the endpoint. After a failure the request is still there and must be rejected.
+    /* Accepts, answers with the welcome and frees the request; OKV_EVENT_OPENED follows at the
+     * endpoint. After a failure the request is still there and must be rejected.
      * OKV_EAGAIN: max_conns reached; OKV_EDISCONNECTED: the client is gone, or gave up waiting;
      * OKV_EUNSUPPORTED, OKV_EIO, OKV_ENOMEM. */
-    int (*accept)(struct okv_request *request, struct okv_endpoint *endpoint, void *user,
-                  const uint8_t *welcome, size_t length);
+    int (*accept)(struct okv_request *request, const struct okv_accept *accept);
     void (*reject)(struct okv_request *request, const uint8_t *reason, size_t length);
 
     /* Begins to connect. Resolving a host name or discovering a server may block, for a second or
@@ -323,7 +337,8 @@ struct okv_transport_ops {
      * itself is broken. Never blocks. Over some fabrics the peer's READs of our memory progress
      * only here; with a `max` of 0 nothing else happens. */
     int (*poll)(struct okv_endpoint *endpoint, struct okv_event *events, int max);
-    /* Returns the receive buffer of an OKV_EVENT_RECV; its data is no longer valid. */
+    /* Returns the receive buffer of an OKV_EVENT_RECV, before its connection is destroyed; its data
+     * is no longer valid. */
     void (*recv_release)(struct okv_endpoint *endpoint, const struct okv_event *event);
     /* After arm, the next event makes `fd` readable. An event from before the arm does not, so poll
      * once more before sleeping. OKV_EIO: the endpoint is broken. */

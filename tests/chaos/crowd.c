@@ -69,7 +69,9 @@ static bool queue_pair_create(struct crowd *crowd, struct rdma_cm_id *id)
 
 static bool connect_id(struct crowd *crowd, struct rdma_cm_id *id)
 {
-    struct okv_hello hello = {.slot_size = OKV_SLOT_SIZE_DEFAULT, .credits = 4};
+    struct okv_hello hello = {.slot_size = OKV_SLOT_SIZE_DEFAULT,
+                              .credits = 4,
+                              .database = okv_database_id(OKV_DATABASE_DEFAULT)};
     struct okv_wire_hello bytes;
     struct rdma_conn_param param = {
         .private_data = &bytes,

@@ -155,8 +155,22 @@ measurements() {
     same "what a READ is compared with" "$(sed -n 's/^ *a raw READ is of \([0-9]*\) bytes.*/\1/p' "$scratch/out")" 3000
 }
 
-start_server "$socket" --memory 64M
+# Two databases: which one a command means.
+databases() {
+    expect 0 '' put k in-default
+    expect 0 '' --database other put k in-other
+    expect 0 in-default get k
+    expect 0 in-other --database other get k
+    OKV_DATABASE=other expect 0 in-other get k
+    OKV_DATABASE=other expect 0 in-default --database default get k
+    OKV_DATABASE=none OKV_SERVER="$socket?database=other" expect 0 in-other get k
+    expect 3 '' --database none get k
+    expect 0 '' del k
+}
+
+start_server "$socket" --database default:64M --database other:4M
 export OKV_SERVER=$socket
+databases
 values
 numbers
 times

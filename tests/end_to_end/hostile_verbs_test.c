@@ -306,7 +306,7 @@ static void sends_without_end(void **state)
     assert_int_not_equal(table_hash(bystander), hash); /* the bystander's puts, and nothing stuck */
 }
 
-/* ---- a server with few receive buffers, and many who would have them all ---- */
+/* ---- many who send more than they may ---- */
 
 /* The process of one who floods the server, is thrown out and comes again, until it is killed. */
 static _Noreturn void run_flooder(void)
@@ -344,8 +344,7 @@ static pid_t start_flooder(void)
     return pid;
 }
 
-/* The server's receive buffers are for all: a flood takes them before the worker can throw it
- * out, and whoever keeps to its credits waits a little, and is not cut off. */
+/* Each connection has receive buffers of its own: a flood breaks its own queue pair. */
 static void a_flood_cuts_nobody_else_off(void **state)
 {
     struct bystander *bystander = bystander_of(state);
@@ -370,7 +369,7 @@ static void a_flood_cuts_nobody_else_off(void **state)
     assert_int_equal(counters.reconnects, 0);
 }
 
-static int setup_few_buffers(void **state)
+static int setup_few_clients(void **state)
 {
     static const char *const arguments[] = {"--memory", "1M", "--max-clients", "5", "--workers",
                                             "1",        NULL};
@@ -503,6 +502,6 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "flood") == 0)
         run_flooder();
     int failed = cmocka_run_group_tests_name("hostile verbs", tests, setup, bystander_teardown);
-    return failed + cmocka_run_group_tests_name("few receive buffers", flood, setup_few_buffers,
+    return failed + cmocka_run_group_tests_name("few receive buffers", flood, setup_few_clients,
                                                 bystander_teardown);
 }

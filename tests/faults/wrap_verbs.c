@@ -14,8 +14,6 @@ WRAP(struct ibv_comp_channel *, NULL, ibv_create_comp_channel, (struct ibv_conte
      (context), EMFILE)
 WRAP(struct ibv_cq *, NULL, ibv_create_cq, (struct ibv_context *context, int size, void *user,
      struct ibv_comp_channel *channel, int vector), (context, size, user, channel, vector), ENOMEM)
-WRAP(struct ibv_srq *, NULL, ibv_create_srq, (struct ibv_pd *pd, struct ibv_srq_init_attr *attr),
-     (pd, attr), ENOMEM)
 WRAP(struct ibv_qp *, NULL, ibv_create_qp, (struct ibv_pd *pd, struct ibv_qp_init_attr *attr),
      (pd, attr), ENOMEM)
 WRAP(struct ibv_mr *, NULL, ibv_reg_mr_iova2, (struct ibv_pd *pd, void *at, size_t length,
@@ -74,12 +72,12 @@ int fault_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_w
     return way;
 }
 
-int fault_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+int fault_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
-    int way = WRAP_ASK(ibv_post_srq_recv, ENOMEM);
+    int way = WRAP_ASK(ibv_post_recv, ENOMEM);
 
     if (way == 0)
-        return ibv_post_srq_recv(srq, wr, bad);
+        return ibv_post_recv(qp, wr, bad);
     *bad = wr;
     return way;
 }

@@ -65,7 +65,7 @@ static void fuzz_answer(const uint8_t *bytes, size_t length)
     FUZZ_CHECK(rc == 0 || rc == OKV_EPROTO || rc == OKV_EVERSION);
     if (rc)
         return;
-    FUZZ_CHECK(okv_server_name_is_valid(answer.name) && answer.boot_id != 0);
+    FUZZ_CHECK(okv_name_is_valid(answer.name) && answer.boot_id != 0);
     FUZZ_CHECK(is_clean(answer.release, sizeof answer.release));
     FUZZ_CHECK(answer.uri_count >= 1 && answer.uri_count <= OKV_DISCOVERY_URIS);
     for (unsigned i = 0; i < answer.uri_count; i++)

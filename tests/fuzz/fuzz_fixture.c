@@ -96,15 +96,15 @@ static void meet(struct fixture_connection *c, const struct okv_session *session
     memset(client->answered, 0, sizeof client->answered);
 }
 
-static int transport_accept(struct okv_request *request, struct okv_endpoint *endpoint, void *user,
-                            const uint8_t *welcome, size_t length)
+static int transport_accept(struct okv_request *request, const struct okv_accept *accept)
 {
     struct fixture_connection *c = world->connections;
     struct okv_welcome fields;
     struct okv_hello hello;
 
     FUZZ_CHECK(okv_hello_decode(request->hello, request->hello_length, &hello) == 0);
-    FUZZ_CHECK(length <= OKV_WELCOME_MAX && okv_welcome_decode(welcome, length, &fields) == 0);
+    FUZZ_CHECK(accept->length <= OKV_WELCOME_MAX);
+    FUZZ_CHECK(okv_welcome_decode(accept->welcome, accept->length, &fields) == 0);
     while (c < world->connections + FIXTURE_CONNECTIONS && c->in_use)
         c++;
     if (c == world->connections + FIXTURE_CONNECTIONS)
@@ -112,12 +112,12 @@ static int transport_accept(struct okv_request *request, struct okv_endpoint *en
     if (fuzz_rarely(world->input, 32))
         return OKV_EIO;
     replace(id_of(&hello));
-    *c = (struct fixture_connection){
-        .base = {.ops = &ops, .endpoint = endpoint, .user = user, .slot_size = hello.slot_size},
-        .in_use = true,
-        .id = id_of(&hello),
-    };
-    meet(c, user, &fields);
+    *c = (struct fixture_connection){.in_use = true, .id = id_of(&hello)};
+    c->base.ops = &ops;
+    c->base.endpoint = accept->endpoint;
+    c->base.user = accept->user;
+    c->base.slot_size = hello.slot_size;
+    meet(c, accept->user, &fields);
     return 0;
 }
 
@@ -145,7 +145,7 @@ void fixture_connect(struct fixture *fixture, const uint8_t *hello, size_t lengt
     fixture->accepting = false;
     free(bytes);
     FUZZ_CHECK(fixture->core.server->admission.clients <= FIXTURE_CLIENTS_MAX);
-    FUZZ_CHECK(okv_reply_caches_count(&fixture->core.server->reply_caches) <= FIXTURE_REPLY_CACHES);
+    FUZZ_CHECK(okv_reply_caches_count(&world->core.database->reply_caches) <= FIXTURE_REPLY_CACHES);
 }
 
 /* ---- the end of a connection ---- */
@@ -288,7 +288,7 @@ static void check_put(const struct okv_request_message *request,
     uint64_t version = 0;
     uint32_t length = 0;
 
-    FUZZ_CHECK(okv_store_get(&world->core.server->store, request->key, request->key_length, got,
+    FUZZ_CHECK(okv_store_get(&world->core.database->store, request->key, request->key_length, got,
                              sizeof got, &length, &version) == 0);
     FUZZ_CHECK(length == request->value_length && version == reply->version && version != 0);
     FUZZ_CHECK(length == 0 || memcmp(got, request->value, length) == 0);
@@ -408,7 +408,7 @@ void fixture_rendezvous_end(struct fixture *fixture, struct fixture_connection *
                                 .cookie = rendezvous.cookie};
     if (status)
         return;
-    memset((uint8_t *)fixture->core.server->region.base + rendezvous.offset,
+    memset((uint8_t *)fixture->core.database->region.base + rendezvous.offset,
            c->replaced || c->wrong ? LATE : 'p', rendezvous.length);
     uint64_t *answered = &fixture->clients[c->id < FIXTURE_IDS ? c->id : 0].answered[0];
     if (c->id < FIXTURE_IDS && request->sequence > answered[request->slot])
@@ -511,8 +511,9 @@ void fixture_open(struct fixture *fixture, struct fuzz_input *input,
     fuzz_time_begin(is_ready, fixture);
     server_core_open(&fixture->core, params);
     struct okv_server *server = fixture->core.server;
-    okv_reply_caches_fini(&server->reply_caches);
-    FUZZ_CHECK(okv_reply_caches_init(&server->reply_caches, FIXTURE_REPLY_CACHES, 1000, 7) == 0);
+    struct okv_reply_caches *caches = &fixture->core.database->reply_caches;
+    okv_reply_caches_fini(caches);
+    FUZZ_CHECK(okv_reply_caches_init(caches, FIXTURE_REPLY_CACHES, 1000, 7) == 0);
     FUZZ_CHECK(okv_admission_init(&server->admission, FIXTURE_CLIENTS_MAX, 2) == 0);
     server->limits = (struct okv_message_limits){.slot_size = OKV_SLOT_SIZE_DEFAULT,
                                                  .credits = FIXTURE_REQUEST_SLOTS};
@@ -543,7 +544,7 @@ static void check_applied_once(void *context, const struct okv_entry *entry)
 
 void fixture_audit(struct fixture *fixture)
 {
-    struct okv_store *store = &fixture->core.server->store;
+    struct okv_store *store = &fixture->core.database->store;
     struct store_audit found;
     unsigned rendezvous_reads = 0;
 
@@ -551,7 +552,7 @@ void fixture_audit(struct fixture *fixture)
          c < fixture->connections + FIXTURE_CONNECTIONS; c++)
         if (c->in_use)
             rendezvous_reads += ((const struct okv_session *)c->base.user)->rendezvous_count;
-    store_audit_run(fixture->core.server->region.base, FIXTURE_REGION, store->table.inline_max,
+    store_audit_run(fixture->core.database->region.base, FIXTURE_REGION, store->table.inline_max,
                     check_applied_once, NULL, &found);
     FUZZ_CHECK(found.items == atomic_load(&store->totals.items));
     FUZZ_CHECK(found.user_bytes == atomic_load(&store->totals.user_bytes));

@@ -57,17 +57,25 @@ error_t fuzz_argp_parse(const struct argp *argp, int argc, char **argv, unsigned
     return parse.result;
 }
 
+static void check_database(const struct okv_database_config *database)
+{
+    FUZZ_CHECK(okv_name_is_valid(database->name));
+    FUZZ_CHECK(database->memory >= UINT64_C(1) << 20 && database->memory % 4096 == 0);
+    FUZZ_CHECK(database->max_value >= 1 && database->max_value <= OKV_VALUE_MAX);
+    FUZZ_CHECK(database->max_value <= database->memory / 4);
+    FUZZ_CHECK(okv_bucket_size_valid(database->bucket_size));
+    FUZZ_CHECK(database->inline_max <= OKV_BUCKET_SIZE_MAX);
+    FUZZ_CHECK(database->extra_reads <= 1000);
+    FUZZ_CHECK(database->index_percent >= 10 && database->index_percent <= 95);
+}
+
 /* What every part of the server relies on. */
 static void check_config(const struct okv_config *config)
 {
     FUZZ_CHECK(config->listen_count >= 1 && config->listen_count <= OKV_LISTENERS_MAX);
-    FUZZ_CHECK(config->memory >= UINT64_C(1) << 20 && config->memory % 4096 == 0);
-    FUZZ_CHECK(config->max_value >= 1 && config->max_value <= OKV_VALUE_MAX);
-    FUZZ_CHECK(config->max_value <= config->memory / 4);
-    FUZZ_CHECK(okv_bucket_size_valid(config->bucket_size));
-    FUZZ_CHECK(config->inline_max <= OKV_BUCKET_SIZE_MAX);
-    FUZZ_CHECK(config->extra_reads <= 1000);
-    FUZZ_CHECK(config->index_percent >= 10 && config->index_percent <= 95);
+    FUZZ_CHECK(config->database_count >= 1 && config->database_count <= OKV_DATABASES_MAX);
+    for (unsigned i = 0; i < config->database_count; i++)
+        check_database(&config->databases[i]);
     FUZZ_CHECK(config->credits >= 1 && config->credits <= OKV_CREDITS_MAX);
     FUZZ_CHECK(config->max_clients >= 1);
 }

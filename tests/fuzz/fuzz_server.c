@@ -22,6 +22,7 @@ static void come(struct fixture *fixture)
         .slot_size = OKV_SLOT_SIZE_DEFAULT,
         .credits = 1 + choice % 8,
         .resume = fixture->clients[id].session,
+        .database = okv_database_id(OKV_DATABASE_DEFAULT),
     };
     size_t length = sizeof bytes;
 

@@ -26,7 +26,9 @@ static void nap(void)
 
 void hostile_hello(struct okv_wire_hello *out)
 {
-    struct okv_hello hello = {.slot_size = OKV_SLOT_SIZE_DEFAULT, .credits = HOSTILE_CREDITS};
+    struct okv_hello hello = {.slot_size = OKV_SLOT_SIZE_DEFAULT,
+                              .credits = HOSTILE_CREDITS,
+                              .database = okv_database_id(OKV_DATABASE_DEFAULT)};
 
     assert_int_equal(getrandom(hello.client_id, sizeof hello.client_id, 0), sizeof hello.client_id);
     okv_hello_encode(&hello, out);

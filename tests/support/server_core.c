@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,34 +15,65 @@
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
-void server_core_open(struct server_core *core, const struct okv_store_params *params)
+static void open_database(struct server_core *core, const char *name,
+                          const struct okv_store_params *params)
 {
+    struct okv_server *server = core->server;
+    unsigned index = server->database_count++;
+    struct okv_database_config *config = &server->config.databases[index];
     struct okv_store_params all = *params;
 
-    core->server = calloc(1, sizeof *core->server);
-    assert_non_null(core->server);
-    core->server->clock_origin_ms = okv_clock_boot_ms() - 1;
-    okv_log_init(&core->server->log, STDERR_FILENO);
     all.base =
         mmap(NULL, params->length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(all.base, MAP_FAILED);
     all.bucket_size = params->bucket_size ? params->bucket_size : OKV_BUCKET_SIZE_DEFAULT;
-    all.boot_id = 5;
+    all.boot_id = server->boot_id;
     all.hash_seed = 6;
-    core->server->region = (struct okv_region){all.base, all.length, -1};
-    assert_int_equal(okv_store_init(&core->server->store, &all), 0);
-    assert_int_equal(okv_store_work_init(&core->work, all.bucket_size), 0);
-    assert_int_equal(okv_reply_caches_init(&core->server->reply_caches, 16, 1000, 7), 0);
+    *config = (struct okv_database_config){.memory = all.length, .bucket_size = all.bucket_size};
+    snprintf(config->name, sizeof config->name, "%s", name);
+    core->database = &server->databases[index];
+    core->database->config = config;
+    core->database->id = okv_database_id(name);
+    core->database->region = (struct okv_region){all.base, all.length, -1};
+    assert_int_equal(okv_store_init(&core->database->store, &all), 0);
+    assert_int_equal(okv_store_work_init(&core->works[index], all.bucket_size), 0);
+    assert_int_equal(okv_reply_caches_init(&core->database->reply_caches, 16, 1000, 7), 0);
+}
+
+void server_core_open(struct server_core *core, const struct okv_store_params *params)
+{
+    core->server = calloc(1, sizeof *core->server);
+    assert_non_null(core->server);
+    core->server->clock_origin_ms = okv_clock_boot_ms() - 1;
+    core->server->boot_id = 5;
+    okv_log_init(&core->server->log, STDERR_FILENO);
+    open_database(core, OKV_DATABASE_DEFAULT, params);
+    core->executor = (struct okv_executor){core->server, core->database, core->works};
+}
+
+void server_core_open_second(struct server_core *core, const struct okv_store_params *params)
+{
+    open_database(core, "second", params);
+    core->database = core->server->databases;
 }
 
 void server_core_close(struct server_core *core)
 {
-    okv_reply_caches_fini(&core->server->reply_caches);
-    okv_store_work_fini(&core->work);
-    okv_store_fini(&core->server->store);
-    munmap(core->server->region.base, core->server->region.length);
+    for (unsigned i = 0; i < core->server->database_count; i++) {
+        struct okv_database *database = &core->server->databases[i];
+        okv_reply_caches_fini(&database->reply_caches);
+        okv_store_work_fini(&core->works[i]);
+        okv_store_fini(&database->store);
+        munmap(database->region.base, database->region.length);
+    }
     okv_log_fini(&core->server->log);
     free(core->server);
+}
+
+/* Of the database of the calls. */
+static struct okv_store_work *work_of(struct server_core *core)
+{
+    return &core->works[core->database - core->server->databases];
 }
 
 struct okv_session *server_core_session(struct server_core *core, uint64_t id, uint8_t client,
@@ -53,7 +85,7 @@ struct okv_session *server_core_session(struct server_core *core, uint64_t id, u
     struct okv_reply_cache_grant taken;
 
     memset(client_id, client, sizeof client_id);
-    assert_int_equal(okv_reply_cache_acquire(&core->server->reply_caches, &taker, 1, &taken), 0);
+    assert_int_equal(okv_reply_cache_acquire(&core->database->reply_caches, &taker, 1, &taken), 0);
     struct okv_session *session =
         okv_session_create(id, 0, okv_reply_cache_request_slots(taken.reply_cache));
     assert_non_null(session);
@@ -76,7 +108,8 @@ uint64_t server_core_put(struct server_core *core, const char *key, int fill, ui
 
     assert_non_null(value);
     memset(value, fill, length);
-    assert_int_equal(okv_store_put(&core->server->store, &core->work, &write, &outcome), OKV_OK);
+    assert_int_equal(okv_store_put(&core->database->store, work_of(core), &write, &outcome),
+                     OKV_OK);
     free(value);
     return outcome.version;
 }
@@ -86,7 +119,8 @@ void server_core_delete(struct server_core *core, const char *key)
     const struct okv_store_write write = {.key = key, .key_length = (uint32_t)strlen(key)};
     struct okv_store_outcome outcome;
 
-    assert_int_equal(okv_store_delete(&core->server->store, &core->work, &write, &outcome), OKV_OK);
+    assert_int_equal(okv_store_delete(&core->database->store, work_of(core), &write, &outcome),
+                     OKV_OK);
 }
 
 void server_core_expect(struct server_core *core, const char *key, int fill, uint32_t length,
@@ -95,7 +129,7 @@ void server_core_expect(struct server_core *core, const char *key, int fill, uin
     uint8_t *value = malloc(length + 1);
     uint64_t stored = 0;
     uint32_t got = 0;
-    int rc = okv_store_get(&core->server->store, key, (uint32_t)strlen(key), value, length, &got,
+    int rc = okv_store_get(&core->database->store, key, (uint32_t)strlen(key), value, length, &got,
                            &stored);
 
     assert_non_null(value);

@@ -1,21 +1,28 @@
-/* A server without threads and listeners: statistics, clock, store. Each call fails the test when
- * it fails. */
+/* A server without threads and listeners: statistics, clock, one database or two. Each call fails
+ * the test when it fails. */
 #ifndef OKV_TESTS_SERVER_CORE_H
 #define OKV_TESTS_SERVER_CORE_H
 
 #include <stdint.h>
 
+#include "server/command/execute.h"
 #include "server/server.h"
 #include "server/session/session.h"
 
+#define SERVER_CORE_DATABASES 2
+
 struct server_core {
     struct okv_server *server;
-    struct okv_store_work work;
+    struct okv_database *database; /* that of the calls below: the first one, until it is changed */
+    struct okv_store_work works[SERVER_CORE_DATABASES];
+    struct okv_executor executor; /* of the first one */
 };
 
 /* Opens a table with `params`; region, boot id and seed are chosen here, and 0 means the default.
  */
 void server_core_open(struct server_core *core, const struct okv_store_params *params);
+/* One more database, called "second". */
+void server_core_open_second(struct server_core *core, const struct okv_store_params *params);
 void server_core_close(struct server_core *core);
 
 /* Creates a session that holds its client's reply cache, with a new id. The caller ends it with

@@ -10,17 +10,27 @@
 
 #include "shared/base/clock.h"
 
-struct client *client_create(void **state)
+static struct client *create(struct fixture *fixture, struct okv_conn *conn)
 {
     struct client *client = test_calloc(1, sizeof *client);
 
-    client->fixture = *state;
-    client->ops = client->fixture->ops;
-    client->conn = fixture_connect(client->fixture);
+    client->fixture = fixture;
+    client->ops = fixture->ops;
+    client->conn = conn;
     assert_int_equal(client->ops->memory_register(client->conn->endpoint, client->bytes,
                                                   sizeof client->bytes, &client->memory),
                      0);
     return client;
+}
+
+struct client *client_create(void **state)
+{
+    return create(*state, fixture_connect(*state));
+}
+
+struct client *client_create_other(void **state)
+{
+    return create(*state, fixture_connect_other(*state));
 }
 
 void client_destroy(struct client *client)

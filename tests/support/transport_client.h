@@ -20,6 +20,8 @@ struct client {
 
 /* `state` is cmocka's and leads to the fixture. */
 struct client *client_create(void **state);
+/* One that reaches the other region. */
+struct client *client_create_other(void **state);
 /* Waits until the server has closed its side, so that the next test starts clean. */
 void client_destroy(struct client *client);
 

@@ -102,28 +102,37 @@ static bool address_is_right(struct fixture *fixture, const struct okv_request *
     return strcmp(fixture->address, request->address) == 0;
 }
 
-void fixture_make_welcome(const struct okv_listener *listener, uint8_t *bytes)
+void fixture_make_welcome(const struct okv_listener *listener, enum fixture_wish wish,
+                          uint8_t *bytes)
 {
+    bool is_other = wish == FIXTURE_OTHER;
+
     for (unsigned i = WELCOME_PATTERN; i < FIXTURE_WELCOME; i++)
         bytes[i] = fixture_welcome_byte(i);
-    okv_put_u32(bytes + WELCOME_RKEY, listener->rkey);
-    okv_put_u64(bytes + WELCOME_LENGTH, FIXTURE_REGION);
+    okv_put_u32(bytes + WELCOME_RKEY, listener->rkeys[is_other]);
+    okv_put_u64(bytes + WELCOME_LENGTH, is_other ? FIXTURE_OTHER_REGION : FIXTURE_REGION);
 }
 
 static void answer_request(struct fixture *fixture, struct okv_request *request)
 {
     uint8_t bytes[OKV_WELCOME_MAX];
+    enum fixture_wish wish = request->hello_length > 0 ? request->hello[0] : 0;
+    const struct okv_accept accept = {.endpoint = fixture->endpoint,
+                                      .region = wish == FIXTURE_OTHER,
+                                      .user = fixture,
+                                      .welcome = bytes,
+                                      .length = FIXTURE_WELCOME};
 
     if (!hello_is_right(request) || !address_is_right(fixture, request))
         atomic_fetch_add(&fixture->wrong, 1);
-    if (request->hello_length > 0 && request->hello[0] == FIXTURE_REJECT) {
+    if (wish == FIXTURE_REJECT) {
         for (unsigned i = 0; i < FIXTURE_REASON; i++)
             bytes[i] = fixture_reason_byte(i);
         fixture->ops->reject(request, bytes, FIXTURE_REASON);
         return;
     }
-    fixture_make_welcome(fixture->listener, bytes);
-    if (fixture->ops->accept(request, fixture->endpoint, fixture, bytes, FIXTURE_WELCOME))
+    fixture_make_welcome(fixture->listener, wish, bytes);
+    if (fixture->ops->accept(request, &accept))
         fixture->ops->reject(request, bytes, 0);
 }
 
@@ -358,15 +367,22 @@ void fixture_restore(struct fixture *fixture, uint64_t offset, uint64_t length)
         fixture->region[i] = fixture_region_byte(i);
 }
 
-static void make_region(struct fixture *fixture)
+static uint8_t *make_region(size_t length, int *fd)
 {
-    fixture->region_fd = memfd_create("okv-test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    assert_true(fixture->region_fd >= 0);
-    assert_int_equal(ftruncate(fixture->region_fd, FIXTURE_REGION), 0);
-    fixture->region =
-        mmap(NULL, FIXTURE_REGION, PROT_READ | PROT_WRITE, MAP_SHARED, fixture->region_fd, 0);
-    assert_ptr_not_equal(fixture->region, MAP_FAILED);
+    *fd = memfd_create("okv-test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    assert_true(*fd >= 0);
+    assert_int_equal(ftruncate(*fd, (off_t)length), 0);
+    void *region = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
+    assert_ptr_not_equal(region, MAP_FAILED);
+    return region;
+}
+
+static void make_regions(struct fixture *fixture)
+{
+    fixture->region = make_region(FIXTURE_REGION, &fixture->region_fd);
     fixture_restore(fixture, 0, FIXTURE_REGION);
+    fixture->other = make_region(FIXTURE_OTHER_REGION, &fixture->other_fd);
+    memset(fixture->other, FIXTURE_OTHER_BYTE, FIXTURE_OTHER_REGION);
 }
 
 static void choose_uris(struct fixture *fixture, const char *listen_text, const char *connect_text)
@@ -393,12 +409,19 @@ void fixture_start(struct fixture *fixture, const char *listen_text, const char 
 
     memset(fixture, 0, sizeof *fixture);
     choose_uris(fixture, listen_text, connect_text);
-    make_region(fixture);
+    make_regions(fixture);
     fixture->ops = okv_transport_for(fixture->listen_uri.scheme);
     assert_non_null(fixture->ops);
 
-    const struct okv_region region = {fixture->region, FIXTURE_REGION, fixture->region_fd};
-    if (fixture->ops->listen(&fixture->listen_uri, &region, &fixture->listener, &diag))
+    const struct okv_region regions[] = {
+        {fixture->region, FIXTURE_REGION, fixture->region_fd},
+        {fixture->other, FIXTURE_OTHER_REGION, fixture->other_fd},
+    };
+    int rc = fixture->ops->listen(&fixture->listen_uri, regions, 2, &fixture->listener, &diag);
+    fixture->has_other = rc == 0;
+    if (rc == OKV_EUNSUPPORTED) /* a provider of libfabric with keys of its own */
+        rc = fixture->ops->listen(&fixture->listen_uri, regions, 1, &fixture->listener, &diag);
+    if (rc)
         fail_msg("listen: %s", diag.text);
     if (fixture->ops->endpoint_create(fixture->listener, &limits, FIXTURE_MAX_CONNS,
                                       &fixture->endpoint, &diag))
@@ -415,7 +438,9 @@ void fixture_stop(struct fixture *fixture)
     fixture->ops->endpoint_destroy(fixture->endpoint);
     fixture->ops->unlisten(fixture->listener);
     munmap(fixture->region, FIXTURE_REGION);
+    munmap(fixture->other, FIXTURE_OTHER_REGION);
     close(fixture->region_fd);
+    close(fixture->other_fd);
     /* Fails when the transport has left a file behind. */
     if (fixture->directory[0] != '\0')
         assert_int_equal(rmdir(fixture->directory), 0);
@@ -521,16 +546,26 @@ bool fixture_wait(struct okv_endpoint *endpoint, struct okv_event *event)
     return false;
 }
 
-struct okv_conn *fixture_connect(struct fixture *fixture)
+static struct okv_conn *connect_to(struct fixture *fixture, enum fixture_wish wish)
 {
     struct okv_answer welcome;
     struct okv_conn *conn;
     struct okv_diag diag = {""};
 
-    if (fixture_try_connect(fixture, FIXTURE_ACCEPT, fixture_soon(), &welcome, &conn, &diag))
+    if (fixture_try_connect(fixture, wish, fixture_soon(), &welcome, &conn, &diag))
         fail_msg("connect: %s", diag.text);
     assert_int_equal(fixture_set_remote(conn, &welcome), 0);
     return conn;
+}
+
+struct okv_conn *fixture_connect(struct fixture *fixture)
+{
+    return connect_to(fixture, FIXTURE_ACCEPT);
+}
+
+struct okv_conn *fixture_connect_other(struct fixture *fixture)
+{
+    return connect_to(fixture, FIXTURE_OTHER);
 }
 
 static int setup(void **state, const char *listen, const char *connect)

@@ -1,6 +1,6 @@
 /*
- * A server for the tests of transports: a region with a pattern, and a thread that accepts clients,
- * echoes their messages, starts rendezvous reads on order, sends heartbeats and counts.
+ * A server for the tests of transports: two regions with patterns, and a thread that accepts
+ * clients, echoes their messages, starts rendezvous reads on order, sends heartbeats and counts.
  */
 #ifndef OKV_TESTS_TRANSPORT_FIXTURE_H
 #define OKV_TESTS_TRANSPORT_FIXTURE_H
@@ -26,7 +26,11 @@
 uint64_t fixture_soon(void); /* now + FIXTURE_GUARD_NS */
 
 /* The first byte of a hello tells the server what to do. */
-enum fixture_wish { FIXTURE_ACCEPT = 'A', FIXTURE_REJECT = 'R' };
+enum fixture_wish { FIXTURE_ACCEPT = 'A', FIXTURE_OTHER = 'O', FIXTURE_REJECT = 'R' };
+
+/* The region of those who ask for FIXTURE_OTHER: all of it is FIXTURE_OTHER_BYTE. */
+#define FIXTURE_OTHER_REGION (1u << 20)
+#define FIXTURE_OTHER_BYTE 0xa7
 
 /* The immediate of a message that is not echoed: the server starts the first `rendezvous_wanted` of
  * `rendezvous_reads` on the message's connection. */
@@ -46,9 +50,10 @@ struct fixture {
     const struct okv_transport_ops *ops;
     struct okv_uri listen_uri, connect_uri;
     char directory[64]; /* of the socket; "" when the URI came from elsewhere */
-    int region_fd;
-    uint8_t *region;  /* the server's mapping */
-    char address[64]; /* of the first client; the others must have the same */
+    int region_fd, other_fd;
+    uint8_t *region, *other; /* the server's mappings */
+    bool has_other;          /* the transport can serve both */
+    char address[64];        /* of the first client; the others must have the same */
     struct okv_listener *listener;
     struct okv_endpoint *endpoint;
     pthread_t thread;
@@ -103,8 +108,9 @@ uint8_t fixture_message_byte(unsigned number, unsigned i);
 void fixture_fill_message(uint8_t *out, unsigned number, unsigned length);
 bool fixture_is_message(const struct okv_event *event, unsigned number, unsigned length);
 
-/* FIXTURE_WELCOME bytes that welcome a client of `listener`. */
-void fixture_make_welcome(const struct okv_listener *listener, uint8_t *bytes);
+/* FIXTURE_WELCOME bytes that welcome a client of `listener` who asked for `wish`. */
+void fixture_make_welcome(const struct okv_listener *listener, enum fixture_wish wish,
+                          uint8_t *bytes);
 
 /* Connects with a hello that asks for `wish`. These four may be called from any thread and fail no
  * test. */
@@ -119,8 +125,10 @@ int fixture_set_remote(struct okv_conn *conn, const struct okv_answer *welcome);
  * descriptor; false when the guard ran out. */
 bool fixture_wait(struct okv_endpoint *endpoint, struct okv_event *event);
 
-/* A connection that is ready for READs and messages, or a failed test. */
+/* A connection that is ready for READs and messages, or a failed test; the second one to the other
+ * region. */
 struct okv_conn *fixture_connect(struct fixture *fixture);
+struct okv_conn *fixture_connect_other(struct fixture *fixture);
 
 /* cmocka's group set-up and tear-down: a fixture over a fresh local socket, or
  * over what OKV_TEST_LISTEN and OKV_TEST_URI name, as *state. */

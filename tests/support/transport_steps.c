@@ -36,7 +36,7 @@ int steps_listen(const struct fixture *fixture, const char *path, struct okv_lis
 
     assert_true(strlen(path) < sizeof uri.path);
     memcpy(uri.path, path, strlen(path));
-    return fixture->ops->listen(&uri, &region, out, diag);
+    return fixture->ops->listen(&uri, &region, 1, out, diag);
 }
 
 void steps_start(struct steps *steps, const struct fixture *fixture,
@@ -61,6 +61,7 @@ void steps_let_in(const struct steps *steps, unsigned count, struct bare_client 
                   struct okv_conn **out)
 {
     struct okv_request *request;
+    const struct okv_accept accept = {.endpoint = steps->endpoint};
     struct okv_event event;
     uint8_t byte = 0;
 
@@ -68,7 +69,7 @@ void steps_let_in(const struct steps *steps, unsigned count, struct bare_client 
     bare_hello(client, NULL, 0);
     assert_int_equal(steps->ops->next_request(steps->listener, &request), 1);
     assert_int_equal(request->hello_length, 0);
-    assert_int_equal(steps->ops->accept(request, steps->endpoint, NULL, NULL, 0), 0);
+    assert_int_equal(steps->ops->accept(request, &accept), 0);
     assert_int_equal(bare_take_welcome(client, &byte, 1), 0);
     for (unsigned i = 0; i < count; i++)
         bare_send(client, &byte, 1, i);

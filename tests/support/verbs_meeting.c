@@ -20,6 +20,15 @@
 static const struct okv_message_limits limits = {MEETING_SLOT_SIZE, MEETING_CREDITS};
 static const uint8_t greeting[20] = "good day";
 
+static uint8_t *make_region(int *fd)
+{
+    *fd = memfd_create("okv-test", MFD_CLOEXEC);
+    assert_int_equal(ftruncate(*fd, MEETING_REGION), 0);
+    void *region = mmap(NULL, MEETING_REGION, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
+    assert_ptr_not_equal(region, MAP_FAILED);
+    return region;
+}
+
 void meeting_start(struct meeting *meeting)
 {
     struct okv_diag diag = {""};
@@ -28,13 +37,13 @@ void meeting_start(struct meeting *meeting)
     meeting->ops = &okv_transport_verbs;
     assert_int_equal(okv_uri_parse(getenv("OKV_TEST_LISTEN"), &meeting->listen_uri, &diag), 0);
     assert_int_equal(okv_uri_parse(getenv("OKV_TEST_URI"), &meeting->connect_uri, &diag), 0);
-    meeting->region_fd = memfd_create("okv-test", MFD_CLOEXEC);
-    assert_int_equal(ftruncate(meeting->region_fd, MEETING_REGION), 0);
-    meeting->region =
-        mmap(NULL, MEETING_REGION, PROT_READ | PROT_WRITE, MAP_SHARED, meeting->region_fd, 0);
-    assert_ptr_not_equal(meeting->region, MAP_FAILED);
-    const struct okv_region region = {meeting->region, MEETING_REGION, meeting->region_fd};
-    if (meeting->ops->listen(&meeting->listen_uri, &region, &meeting->listener, &diag) ||
+    meeting->region = make_region(&meeting->region_fd);
+    meeting->other = make_region(&meeting->other_fd);
+    const struct okv_region regions[] = {
+        {meeting->region, MEETING_REGION, meeting->region_fd},
+        {meeting->other, MEETING_REGION, meeting->other_fd},
+    };
+    if (meeting->ops->listen(&meeting->listen_uri, regions, 2, &meeting->listener, &diag) ||
         meeting->ops->endpoint_create(meeting->listener, &limits, MEETING_MAX_CONNS,
                                       &meeting->endpoint, &diag))
         fail_msg("%s", diag.text);
@@ -47,7 +56,9 @@ void meeting_stop(struct meeting *meeting)
     meeting->ops->endpoint_destroy(meeting->endpoint);
     meeting->ops->unlisten(meeting->listener);
     munmap(meeting->region, MEETING_REGION);
+    munmap(meeting->other, MEETING_REGION);
     close(meeting->region_fd);
+    close(meeting->other_fd);
 }
 
 uint64_t meeting_deadline(uint64_t ms)
@@ -64,8 +75,12 @@ void meeting_nap(uint64_t deadline_ns, const char *what)
 
 static void answer(struct meeting *meeting, struct okv_request *request)
 {
-    meeting->accept_result =
-        meeting->ops->accept(request, meeting->endpoint, meeting, greeting, sizeof greeting);
+    const struct okv_accept accept = {.endpoint = meeting->endpoint,
+                                      .user = meeting,
+                                      .welcome = greeting,
+                                      .length = sizeof greeting};
+
+    meeting->accept_result = meeting->ops->accept(request, &accept);
     if (meeting->accept_result)
         meeting->ops->reject(request, greeting, sizeof greeting);
 }
@@ -180,7 +195,8 @@ void meeting_connect(struct meeting *meeting)
     meeting->client.conn = conn;
     assert_int_equal(meeting->ops->heartbeat(conn), 0);
     assert_int_equal(conn->unacknowledged, 0); /* there is nothing to READ yet */
-    assert_int_equal(meeting->ops->set_remote(conn, 0, MEETING_REGION, meeting->listener->rkey), 0);
+    assert_int_equal(meeting->ops->set_remote(conn, 0, MEETING_REGION, meeting->listener->rkeys[0]),
+                     0);
     MEETING_UNTIL(meeting, meeting_is_ready(meeting));
 }
 

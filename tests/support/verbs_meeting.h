@@ -23,8 +23,8 @@ struct meeting_side {
 struct meeting {
     const struct okv_transport_ops *ops;
     struct okv_uri listen_uri, connect_uri;
-    int region_fd;
-    uint8_t *region;
+    int region_fd, other_fd;
+    uint8_t *region, *other; /* the listener's two regions; connections reach the first */
     struct okv_listener *listener;
     struct okv_endpoint *endpoint;
     bool deaf;  /* the listener is not served */

@@ -66,13 +66,12 @@ static int gate_next_request(struct okv_listener *listener, struct okv_request *
     return 1;
 }
 
-static int gate_accept(struct okv_request *request, struct okv_endpoint *endpoint, void *user,
-                       const uint8_t *welcome, size_t length)
+static int gate_accept(struct okv_request *request, const struct okv_accept *accept)
 {
-    (void)request, (void)endpoint, (void)welcome, (void)length;
+    (void)request;
     if (gate.accept_answer)
         return gate.accept_answer;
-    gate.got = user;
+    gate.got = accept->user;
     gate.reason = 0;
     return 0;
 }
@@ -110,6 +109,7 @@ static int setup(void **state)
         .address = "somewhere",
     };
     server_core_open(&gate.core, &params);
+    server_core_open_second(&gate.core, &params);
     struct okv_server *server = gate.core.server;
     server->limits = (struct okv_message_limits){.slot_size = OKV_SLOT_SIZE_DEFAULT, .credits = 4};
     server->config.workers = 1;
@@ -137,7 +137,10 @@ static int teardown(void **state)
 /* A client with this id connects. Returns the reason of the refusal, or 0 and its session. */
 static int come(uint8_t id, uint64_t resume, struct okv_session **out)
 {
-    struct okv_hello hello = {.slot_size = OKV_SLOT_SIZE_DEFAULT, .credits = 4, .resume = resume};
+    struct okv_hello hello = {.slot_size = OKV_SLOT_SIZE_DEFAULT,
+                              .credits = 4,
+                              .resume = resume,
+                              .database = gate.core.database->id};
 
     memset(hello.client_id, id, sizeof hello.client_id);
     okv_hello_encode(&hello, &gate.hello);
@@ -158,7 +161,8 @@ static void leave(struct okv_session *session)
 {
     struct okv_server *server = gate.core.server;
 
-    if (okv_reply_cache_release(&server->reply_caches, session->reply_cache, session->id, 1, true))
+    if (okv_reply_cache_release(&server->databases[session->database].reply_caches,
+                                session->reply_cache, session->id, 1, true))
         okv_admission_release(&server->admission, session->admission_index);
     atomic_fetch_sub(&gate.worker.sessions.clients[0], 1);
     okv_session_destroy(session);
@@ -196,6 +200,25 @@ static void a_full_server_readmits_a_connected_client(void **state)
     assert_int_equal(gate.worker.sessions.clients[0], 0);
 }
 
+/* Who presents the client id of another database gets neither its session nor its replies. */
+static void a_client_id_belongs_to_its_database(void **state)
+{
+    struct okv_session *first, *second;
+
+    (void)state;
+    assert_int_equal(come(1, 0, &first), 0);
+    gate.core.database = &gate.core.server->databases[1];
+    assert_int_equal(come(1, first->id, &second), 0);
+    assert_int_equal(second->database, 1);
+    assert_false(is_replaced(first));
+    assert_int_equal(gate.core.server->stats.resumed, 0);
+    assert_ptr_not_equal(first->reply_cache, second->reply_cache);
+    gate.core.database = gate.core.server->databases;
+    leave(first);
+    leave(second);
+    assert_int_equal(gate.core.server->admission.clients, 0);
+}
+
 static void a_connection_the_transport_refuses_leaves_no_trace(void **state)
 {
     static const struct {
@@ -217,7 +240,7 @@ static void a_connection_the_transport_refuses_leaves_no_trace(void **state)
         assert_false(gate.worker.has_replaced);
         assert_int_equal(gate.core.server->admission.clients, 1);
         assert_int_equal(gate.worker.sessions.clients[0], 1);
-        assert_int_equal(okv_reply_caches_count(&gate.core.server->reply_caches), 1);
+        assert_int_equal(okv_reply_caches_count(&gate.core.database->reply_caches), 1);
     }
     assert_int_equal(gate.core.server->stats.rejected_feature, 2);
     assert_int_equal(gate.core.server->stats.rejected_resources, 4);
@@ -251,6 +274,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         GATE_TEST(a_full_server_readmits_a_connected_client),
+        GATE_TEST(a_client_id_belongs_to_its_database),
         GATE_TEST(a_connection_the_transport_refuses_leaves_no_trace),
         GATE_TEST(an_endless_listener_does_not_keep_the_acceptor_from_stopping),
     };

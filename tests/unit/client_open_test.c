@@ -226,7 +226,9 @@ static void arguments_of_open(void **state)
          "options->keepalive_ms: 600001 is not 200 to 600000, nor OKV_KEEPALIVE_NONE"},
         {{.reserved = {[8] = 1}}, "options->reserved: it is not zero"},
         {{.reserved2 = {[0] = 1}}, "options->reserved2: it is not zero"},
-        {{.reserved2 = {[7] = 1}}, "options->reserved2: it is not zero"},
+        {{.reserved2 = {[3] = 1}}, "options->reserved2: it is not zero"},
+        {{.database = "a/b"},
+         "options->database: \"a/b\" is not 1 to 31 letters, digits, '.', '-' or '_'"},
     };
     char why[320];
     okv *handle = (okv *)why;

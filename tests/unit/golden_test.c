@@ -67,17 +67,21 @@ static void hello_bytes(void **state)
         .slot_size = 16384,
         .credits = 16,
         .resume = 0x8877665544332211,
+        .database = 0xa4a3a2a1,
     };
-    struct okv_wire_hello wire;
+    struct okv_wire_hello wire, again;
     struct okv_hello back;
 
     (void)state;
     okv_hello_encode(&hello, &wire);
     assert_bytes(&wire, sizeof wire,
                  "6f6b7631 0100 3800 04030201 14131211 30313233343536373839616263646500"
-                 "00400000 10000000 1122334455667788 0000000000000000");
+                 "00400000 10000000 1122334455667788 a1a2a3a4 00000000");
     assert_int_equal(okv_hello_decode((uint8_t *)&wire, sizeof wire, &back), 0);
-    assert_memory_equal(&back, &hello, sizeof hello);
+    okv_hello_encode(&back, &again);
+    assert_memory_equal(&again, &wire, sizeof wire);
+    assert_int_equal(okv_database_id("default"), 0);
+    assert_int_equal(okv_database_id("cache"), 0x164101ee);
 }
 
 static void welcome_bytes(void **state)

@@ -26,6 +26,7 @@ static int setup(void **state)
 
     assert_non_null(fixture);
     server_core_open(&fixture->core, &params);
+    server_core_open_second(&fixture->core, &params);
     *state = fixture;
     return 0;
 }
@@ -42,21 +43,28 @@ static int teardown(void **state)
 /* Runs the housekeeper as if the clock stood at this time. */
 static void run_at(struct fixture *fixture, uint64_t clock_ms)
 {
+    struct okv_server *server = fixture->core.server;
+
     fixture->housekeeping.clock_ms = clock_ms;
-    okv_store_set_clock(&fixture->core.server->store, clock_ms, false);
-    okv_housekeeping_run(&fixture->housekeeping, fixture->core.server, &fixture->core.work);
+    for (unsigned i = 0; i < server->database_count; i++)
+        okv_store_set_clock(&server->databases[i].store, clock_ms, false);
+    okv_housekeeping_run(&fixture->housekeeping, fixture->core.server, fixture->core.works);
 }
 
-/* The clock that readers see. */
-static uint64_t published(const struct fixture *fixture)
+/* The clock that readers of a database see. */
+static uint64_t published_in(const struct okv_database *database)
 {
-    const struct okv_server *server = fixture->core.server;
     struct okv_table_status status;
 
-    assert_int_equal(okv_status_decode((const uint8_t *)server->region.base + OKV_STATUS_OFFSET,
-                                       server->store.table.boot_id, &status),
+    assert_int_equal(okv_status_decode((const uint8_t *)database->region.base + OKV_STATUS_OFFSET,
+                                       database->store.table.boot_id, &status),
                      0);
     return status.clock_ms;
+}
+
+static uint64_t published(const struct fixture *fixture)
+{
+    return published_in(fixture->core.server->databases);
 }
 
 static void the_store_gets_the_servers_clock(void **state)
@@ -65,12 +73,14 @@ static void the_store_gets_the_servers_clock(void **state)
     struct okv_server *server = fixture->core.server;
 
     okv_housekeeping_update_clock(&fixture->housekeeping, server);
-    uint64_t first = atomic_load(&server->store.clock_ms);
+    uint64_t first = atomic_load(&server->databases[0].store.clock_ms);
     assert_true(first >= 1 && first <= okv_server_clock_ms(server));
     server->clock_origin_ms -= BEGIN_MS;
     okv_housekeeping_update_clock(&fixture->housekeeping, server);
-    assert_true(atomic_load(&server->store.clock_ms) >= first + BEGIN_MS);
-    assert_int_equal(atomic_load(&server->store.clock_ms), fixture->housekeeping.clock_ms);
+    assert_true(atomic_load(&server->databases[0].store.clock_ms) >= first + BEGIN_MS);
+    for (unsigned i = 0; i < server->database_count; i++)
+        assert_int_equal(atomic_load(&server->databases[i].store.clock_ms),
+                         fixture->housekeeping.clock_ms);
 }
 
 /* An idle server sleeps for ever and touches nothing. */
@@ -120,12 +130,35 @@ static void the_clock_is_published_at_an_interval(void **state)
     assert_int_equal(okv_housekeeping_sleep_ms(fixture->core.server, 5000), 100);
 }
 
+/* Each has its own times: what is done in one does not put off another. */
+static void every_database_is_kept(void **state)
+{
+    struct fixture *fixture = *state;
+    struct okv_database *first = &fixture->core.server->databases[0];
+    struct okv_database *second = &fixture->core.server->databases[1];
+
+    run_at(fixture, BEGIN_MS);
+    fixture->core.database = second;
+    server_core_put(&fixture->core, "goes", 'g', 100, 150);
+    run_at(fixture, BEGIN_MS);
+    assert_int_equal(published_in(second), BEGIN_MS);
+    assert_int_not_equal(published_in(first), BEGIN_MS);
+    assert_int_equal(okv_housekeeping_sleep_ms(fixture->core.server, -1), 100);
+    fixture->core.database = first;
+    server_core_put(&fixture->core, "goes", 'g', 100, 150);
+    run_at(fixture, BEGIN_MS + 1);
+    assert_int_equal(published_in(first), BEGIN_MS + 1);
+    run_at(fixture, BEGIN_MS + 300);
+    assert_int_equal(atomic_load(&first->store.totals.items), 0);
+    assert_int_equal(atomic_load(&second->store.totals.items), 0);
+}
+
 /* Memory is freed even though no request touches the items. */
 static void expired_items_are_swept(void **state)
 {
     enum { ITEMS = 200 };
     struct fixture *fixture = *state;
-    struct okv_store *store = &fixture->core.server->store;
+    struct okv_store *store = &fixture->core.database->store;
     uint64_t now = BEGIN_MS;
     char key[16];
 
@@ -157,9 +190,9 @@ static void sweeps_keep_an_interval(void **state)
 
     server_core_put(&fixture->core, "goes", 'g', 100, 60000000);
     for (uint64_t ms = BEGIN_MS; ms < BEGIN_MS + 1000; ms++) {
-        uint64_t before = atomic_load(&fixture->core.server->store.swept);
+        uint64_t before = atomic_load(&fixture->core.database->store.swept);
         run_at(fixture, ms);
-        sweeps += atomic_load(&fixture->core.server->store.swept) != before;
+        sweeps += atomic_load(&fixture->core.database->store.swept) != before;
     }
     assert_int_equal(sweeps, 10);
 }
@@ -173,6 +206,7 @@ int main(void)
         FIXTURE_TEST(without_expiring_items_nothing_is_done),
         FIXTURE_TEST(the_first_expiring_item_publishes_the_clock),
         FIXTURE_TEST(the_clock_is_published_at_an_interval),
+        FIXTURE_TEST(every_database_is_kept),
         FIXTURE_TEST(expired_items_are_swept),
         FIXTURE_TEST(sweeps_keep_an_interval),
     };

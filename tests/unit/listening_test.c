@@ -37,10 +37,10 @@ int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
     return 0;
 }
 
-static int busy_listen(const struct okv_uri *uri, const struct okv_region *region,
+static int busy_listen(const struct okv_uri *uri, const struct okv_region *regions, unsigned count,
                        struct okv_listener **out, struct okv_diag *diag)
 {
-    (void)uri, (void)region;
+    (void)uri, (void)regions, (void)count;
     if (attempts++ < free_after)
         return okv_diag_set(diag, OKV_EAGAIN, "another server already listens");
     if (failure)

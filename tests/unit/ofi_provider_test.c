@@ -96,7 +96,7 @@ static int listen_with(const char *query, char *how, size_t size)
     assert_int_equal(okv_uri_parse(text, &uri, NULL), 0);
     region.base = mmap(NULL, REGION, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(region.base, MAP_FAILED);
-    int rc = ops->listen(&uri, &region, &listener, &diag);
+    int rc = ops->listen(&uri, &region, 1, &listener, &diag);
     snprintf(how, size, "%s", rc ? diag.text : listener->how);
     if (rc == 0)
         ops->unlisten(listener);

@@ -26,7 +26,7 @@ static void a_goodbye_counts(void **state)
     okv_session_closed(&fixture->worker.sessions, second->session, OKV_EDISCONNECTED);
     assert_int_equal(stat_of(&stats->closed_by_client), 2);
     assert_int_equal(stat_of(&stats->closed_lost), 0);
-    assert_int_equal(okv_reply_caches_count(&fixture->core.server->reply_caches), 0);
+    assert_int_equal(okv_reply_caches_count(&fixture->core.database->reply_caches), 0);
 }
 
 static void the_transports_reason_is_counted(void **state)

@@ -46,7 +46,7 @@ static const struct okv_transport_ops RENDEZVOUS_OPS = {.name = "rendezvous_read
 
 static uint64_t heap_used(const struct rendezvous_reads *rendezvous_reads)
 {
-    return okv_heap_used(&rendezvous_reads->core.server->store.heap);
+    return okv_heap_used(&rendezvous_reads->core.database->store.heap);
 }
 
 static int rendezvous_reads_setup(void **state)
@@ -69,7 +69,7 @@ static int rendezvous_reads_teardown(void **state)
 {
     struct rendezvous_reads *rendezvous_reads = *state;
 
-    okv_reply_cache_release(&rendezvous_reads->core.server->reply_caches,
+    okv_reply_cache_release(&rendezvous_reads->core.database->reply_caches,
                             rendezvous_reads->session->reply_cache, rendezvous_reads->session->id,
                             1, true);
     okv_session_destroy(rendezvous_reads->session);
@@ -95,8 +95,8 @@ static int rendezvous_begin(struct rendezvous_reads *rendezvous_reads, char lett
         .rendezvous_address = (uint64_t)letter << 40,
         .rendezvous_key = (uint32_t)letter,
     };
-    int rc = okv_session_rendezvous_begin(rendezvous_reads->session, rendezvous_reads->core.server,
-                                          &rendezvous_reads->core.work, &request);
+    int rc = okv_session_rendezvous_begin(rendezvous_reads->session,
+                                          &rendezvous_reads->core.executor, &request);
 
     memset(key, '?', sizeof key);
     memset(&request, 0xEE, sizeof request);
@@ -115,10 +115,9 @@ static void rendezvous_end(struct rendezvous_reads *rendezvous_reads, unsigned n
                                     .cookie = rendezvous->cookie};
 
     if (status == 0)
-        memset((uint8_t *)rendezvous_reads->core.server->region.base + rendezvous->offset, fill,
+        memset((uint8_t *)rendezvous_reads->core.database->region.base + rendezvous->offset, fill,
                rendezvous->length);
-    okv_session_rendezvous_end(rendezvous_reads->session, rendezvous_reads->core.server,
-                               &rendezvous_reads->core.work, &event);
+    okv_session_rendezvous_end(rendezvous_reads->session, &rendezvous_reads->core.executor, &event);
 }
 
 /* Only the rendezvous read of this letter waits to be answered. Answers it. */
@@ -272,7 +271,7 @@ static void a_session_that_ends_releases_all_extents(void **state)
     rendezvous_reads->session->closing = true;
     for (unsigned i = 0; i < OKV_RENDEZVOUS_MAX; i++)
         rendezvous_end(rendezvous_reads, i, i % 2 ? OKV_EDISCONNECTED : 0, 'v');
-    assert_int_equal(atomic_load(&rendezvous_reads->core.server->store.totals.items), 0);
+    assert_int_equal(atomic_load(&rendezvous_reads->core.database->store.totals.items), 0);
     expect_nothing_reserved(rendezvous_reads);
 }
 

@@ -107,15 +107,20 @@ static void a_single_credit_is_enough(void **state)
 
 /* ---- handshake ---- */
 
+static const struct okv_database DATABASES[] = {{.id = 11}, {.id = 12}};
+
 static const struct okv_handshake_terms TERMS = {
     .slot_size = OKV_SLOT_SIZE_DEFAULT,
     .credits = 16,
+    .databases = DATABASES,
+    .database_count = 2,
 };
 
 static const struct okv_hello HELLO = {
     .slot_size = OKV_SLOT_SIZE_DEFAULT,
     .credits = 8,
     .client_id = {1, 2, 3},
+    .database = 12,
 };
 
 /* The decision about a hello. A refusal must leave `credits` at 77. */
@@ -143,6 +148,20 @@ static void a_hello_names_client_and_session(void **state)
     assert_int_equal(okv_handshake_decide((const uint8_t *)&wire, sizeof wire, &TERMS, &client), 0);
     assert_memory_equal(client.client_id, hello.client_id, sizeof hello.client_id);
     assert_int_equal(client.resume, hello.resume);
+    assert_int_equal(client.database, 1);
+}
+
+static void a_database_that_is_not_there_is_refused(void **state)
+{
+    struct okv_hello hello = HELLO;
+    uint32_t credits;
+
+    (void)state;
+    hello.database = 13;
+    assert_int_equal(decide(&hello, &TERMS, &credits), OKV_REJECT_DATABASE);
+    assert_int_equal(credits, 77);
+    hello.database = 11;
+    assert_int_equal(decide(&hello, &TERMS, &credits), 0);
 }
 
 static void a_client_gets_what_it_asks_up_to_the_limit(void **state)
@@ -267,6 +286,7 @@ int main(void)
         cmocka_unit_test(deferred_requests_keep_their_order),
         cmocka_unit_test(a_single_credit_is_enough),
         cmocka_unit_test(a_hello_names_client_and_session),
+        cmocka_unit_test(a_database_that_is_not_there_is_refused),
         cmocka_unit_test(a_client_gets_what_it_asks_up_to_the_limit),
         cmocka_unit_test(a_hello_that_makes_no_sense_is_malformed),
         cmocka_unit_test(padding_is_ignored),

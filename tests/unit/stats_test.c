@@ -40,7 +40,7 @@ static int teardown(void **state)
 
 static size_t render(struct server_core *core, char text[TEXT_SIZE + 1])
 {
-    size_t length = okv_stats_render(core->server, text, TEXT_SIZE);
+    size_t length = okv_stats_render(core->server, core->database, text, TEXT_SIZE);
 
     assert_in_range(length, 1, TEXT_SIZE);
     text[length] = '\0';
@@ -98,7 +98,7 @@ static void a_small_buffer_is_reported(void **state)
 
     for (size_t size = 0; size < length; size += 100) {
         memset(small, '#', sizeof small);
-        assert_true(okv_stats_render(core->server, small, size) > size);
+        assert_true(okv_stats_render(core->server, core->database, small, size) > size);
         assert_int_equal(small[size], '#');
     }
 }

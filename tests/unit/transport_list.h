@@ -24,6 +24,9 @@ void a_connect_in_steps_finds_nobody(void **state);
 void a_connect_in_steps_ends_at_its_deadline(void **state);
 void a_connect_is_cancelled_at_any_step(void **state);
 
+/* transport_list_regions.c */
+void connections_reach_their_own_region(void **state);
+
 /* transport_list_flush.c */
 void a_flush_sends_several_messages(void **state);
 void unflushed_messages_end_with_the_connection(void **state);
@@ -43,6 +46,7 @@ void busy_connections_starve_nobody(void **state);
 void a_rendezvous_brings_the_right_bytes(void **state);
 void a_rendezvous_may_begin_inside_the_buffer(void **state);
 void several_rendezvous_reads_at_once(void **state);
+void a_rendezvous_arrives_in_the_region_of_its_connection(void **state);
 void rendezvous_reads_outside_the_region_are_refused(void **state);
 void only_a_server_may_start_a_rendezvous(void **state);
 void memory_that_is_not_advertised_cannot_be_read(void **state);

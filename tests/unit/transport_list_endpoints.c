@@ -94,8 +94,12 @@ static void *run_acceptor(void *argument)
             continue;
         }
         struct echoer *echoer = &service->echoers[service->next++ % ENDPOINTS];
-        fixture_make_welcome(service->listener, bytes);
-        if (service->ops->accept(request, echoer->endpoint, echoer, bytes, FIXTURE_WELCOME)) {
+        const struct okv_accept accept = {.endpoint = echoer->endpoint,
+                                          .user = echoer,
+                                          .welcome = bytes,
+                                          .length = FIXTURE_WELCOME};
+        fixture_make_welcome(service->listener, FIXTURE_ACCEPT, bytes);
+        if (service->ops->accept(request, &accept)) {
             atomic_fetch_add(&service->wrong, 1);
             service->ops->reject(request, bytes, 0);
         }
@@ -119,7 +123,7 @@ static void service_start(struct service *service, const struct fixture *fixture
     struct okv_diag diag = {""};
 
     service->ops = fixture->ops;
-    if (service->ops->listen(uri, &region, &service->listener, &diag))
+    if (service->ops->listen(uri, &region, 1, &service->listener, &diag))
         fail_msg("listen: %s", diag.text);
     for (unsigned i = 0; i < ENDPOINTS; i++) {
         struct echoer *echoer = &service->echoers[i];

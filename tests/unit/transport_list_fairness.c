@@ -34,11 +34,12 @@ static void answer_requests(struct crowd *crowd)
 {
     struct okv_request *request;
     uint8_t bytes[OKV_WELCOME_MAX];
+    const struct okv_accept accept = {
+        .endpoint = crowd->endpoint, .welcome = bytes, .length = FIXTURE_WELCOME};
 
     while (crowd->ops->next_request(crowd->listener, &request) > 0) {
-        fixture_make_welcome(crowd->listener, bytes);
-        assert_int_equal(crowd->ops->accept(request, crowd->endpoint, NULL, bytes, FIXTURE_WELCOME),
-                         0);
+        fixture_make_welcome(crowd->listener, FIXTURE_ACCEPT, bytes);
+        assert_int_equal(crowd->ops->accept(request, &accept), 0);
     }
 }
 
@@ -143,7 +144,7 @@ static void crowd_gather(struct crowd *crowd, const struct fixture *fixture)
     other->connect_uri = fixture->connect_uri;
     choose_other_address(&uri);
     choose_other_address(&other->connect_uri);
-    if (crowd->ops->listen(&uri, &region, &crowd->listener, &diag) ||
+    if (crowd->ops->listen(&uri, &region, 1, &crowd->listener, &diag) ||
         crowd->ops->endpoint_create(crowd->listener, &limits, GREEDY + 1, &crowd->endpoint, &diag))
         fail_msg("%s", diag.text);
     for (unsigned i = 0; i <= MODEST; i++)

@@ -134,6 +134,32 @@ void a_rendezvous_brings_the_right_bytes(void **state)
     client_destroy(client);
 }
 
+void a_rendezvous_arrives_in_the_region_of_its_connection(void **state)
+{
+    struct fixture *fixture = *state;
+    uint8_t *other = fixture->other;
+    const uint64_t offset = 4097;
+    struct value value;
+
+    if (!fixture->has_other)
+        skip();
+    struct client *client = client_create_other(state);
+
+    value_advertise(client, &value, 100000, 1);
+    want(client, 0, &value, offset);
+    rendezvous_and_wait(client, 1, 1);
+    assert_rendezvous_succeeded(client, 0);
+    assert_memory_equal(other + offset, value.bytes, value.length);
+    assert_untouched(client, offset, value.length);
+    memset(other + offset, FIXTURE_OTHER_BYTE, value.length);
+    /* inside of the first region, and not of this one */
+    want(client, 0, &value, FIXTURE_OTHER_REGION - 1);
+    order_rendezvous_reads(client, 1);
+    assert_int_equal(client->fixture->rendezvous_reads[0].result, OKV_EINVAL);
+    value_free(client, &value);
+    client_destroy(client);
+}
+
 void a_rendezvous_may_begin_inside_the_buffer(void **state)
 {
     struct client *client = client_create(state);

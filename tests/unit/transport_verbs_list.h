@@ -4,6 +4,7 @@
 
 /* transport_verbs_writes.c */
 
+void a_key_of_another_region_is_refused(void **state);
 void a_server_writes_to_no_memory(void **state);
 void a_write_with_an_immediate_ends_the_connection(void **state);
 

@@ -55,9 +55,9 @@ static void expect_dead(struct meeting *meeting, struct meeting_side *side, int 
     assert_int_equal(side->close_status, status);
 }
 
-static void break_queue_pair(struct okv_conn *conn)
+static void set_state(struct okv_conn *conn, enum ibv_qp_state state)
 {
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+    struct ibv_qp_attr attr = {.qp_state = state};
 
     assert_int_equal(ibv_modify_qp(((struct verbs_conn *)conn)->qp, &attr, IBV_QP_STATE), 0);
 }
@@ -79,7 +79,7 @@ static void a_zombie_answers_no_heartbeat_of_the_server(void **state)
     struct meeting *meeting = *state;
 
     meeting_connect(meeting);
-    break_queue_pair(meeting->client.conn);
+    set_state(meeting->client.conn, IBV_QPS_RESET); /* nobody on its side is told */
     expect_dead(meeting, &meeting->server, OKV_ETIMEDOUT);
     meeting_disconnect(meeting);
 }
@@ -89,7 +89,7 @@ static void a_zombie_answers_no_heartbeat_of_the_client(void **state)
     struct meeting *meeting = *state;
 
     meeting_connect(meeting);
-    break_queue_pair(meeting->server.conn);
+    set_state(meeting->server.conn, IBV_QPS_RESET); /* nobody on its side is told */
     expect_dead(meeting, &meeting->client, OKV_ETIMEDOUT);
     assert_int_equal(meeting->ops->heartbeat(meeting->client.conn), OKV_EDISCONNECTED);
     meeting_disconnect(meeting);
@@ -100,7 +100,7 @@ static void a_broken_queue_pair_fails_its_own_heartbeat(void **state)
     struct meeting *meeting = *state;
 
     meeting_connect(meeting);
-    break_queue_pair(meeting->server.conn);
+    set_state(meeting->server.conn, IBV_QPS_ERR);
     expect_dead(meeting, &meeting->server, OKV_EDISCONNECTED);
     meeting_disconnect(meeting);
 }
@@ -115,7 +115,7 @@ static void a_refused_read_is_found_by_a_heartbeat(void **state)
 
     meeting_connect(meeting);
     struct okv_conn *conn = meeting->client.conn;
-    meeting->ops->set_remote(conn, 0, 2 * MEETING_REGION, meeting->listener->rkey);
+    meeting->ops->set_remote(conn, 0, 2 * MEETING_REGION, meeting->listener->rkeys[0]);
     assert_int_equal(meeting->ops->memory_register(conn->endpoint, bytes, sizeof bytes, &memory),
                      0);
     read = &(struct okv_read){MEETING_REGION, bytes, memory, sizeof bytes, 1};
@@ -556,6 +556,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_zombie_answers_no_heartbeat_of_the_client),
         cmocka_unit_test(a_broken_queue_pair_fails_its_own_heartbeat),
         cmocka_unit_test(a_refused_read_is_found_by_a_heartbeat),
+        cmocka_unit_test(a_key_of_another_region_is_refused),
         cmocka_unit_test(a_server_writes_to_no_memory),
         cmocka_unit_test(a_write_with_an_immediate_ends_the_connection),
         cmocka_unit_test(a_client_that_never_confirms_is_ended),

@@ -1,4 +1,5 @@
-/* Part of transport_verbs_test.c: a hostile server that writes to its client. */
+/* Part of transport_verbs_test.c: a hostile server that writes to its client, and a hostile client
+ * that READs another region. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,9 +16,8 @@ static void write_to_client(struct meeting *meeting, enum ibv_wr_opcode opcode, 
                             uint32_t key, uint32_t length)
 {
     struct verbs_conn *server = (struct verbs_conn *)meeting->server.conn;
-    struct ibv_sge sge = {.addr = (uintptr_t)server->send_slab.base,
-                          .length = length,
-                          .lkey = server->send_slab.mr->lkey};
+    struct ibv_sge sge = {
+        .addr = (uintptr_t)server->slab.base, .length = length, .lkey = server->slab.mr->lkey};
     struct ibv_send_wr wr = {.wr_id = verbs_wr_id(VERBS_WORK_HEARTBEAT, 0),
                              .sg_list = &sge,
                              .num_sge = length > 0,
@@ -46,7 +46,7 @@ void a_server_writes_to_no_memory(void **state)
         assert_int_equal(
             meeting->ops->memory_register(client->endpoint, bytes, sizeof bytes, &memory), 0);
         assert_int_equal(meeting->ops->advertise(client, bytes, sizeof bytes, &advert), 0);
-        mr = i == 0 ? memory->mr : ((struct verbs_conn *)client)->send_slab.mr;
+        mr = i == 0 ? memory->mr : ((struct verbs_conn *)client)->slab.mr;
         if (i < 2)
             write_to_client(meeting, IBV_WR_RDMA_WRITE, (uintptr_t)mr->addr, mr->rkey, 8);
         else
@@ -69,5 +69,27 @@ void a_write_with_an_immediate_ends_the_connection(void **state)
     write_to_client(meeting, IBV_WR_RDMA_WRITE_WITH_IMM, 0, 0, 0);
     MEETING_UNTIL(meeting, meeting->client.closed);
     assert_int_equal(meeting->client.close_status, OKV_EPROTO);
+    meeting_disconnect(meeting);
+}
+
+/* Who knows the key of another region cannot use it: its queue pairs are of another domain. */
+void a_key_of_another_region_is_refused(void **state)
+{
+    struct meeting *meeting = *state;
+    struct okv_memory *memory;
+    static uint8_t bytes[64], untouched[64];
+
+    memset(meeting->other, 0x77, sizeof bytes);
+    meeting_connect(meeting);
+    struct okv_conn *conn = meeting->client.conn;
+    meeting->ops->set_remote(conn, 0, MEETING_REGION, meeting->listener->rkeys[1]);
+    assert_int_equal(meeting->ops->memory_register(conn->endpoint, bytes, sizeof bytes, &memory),
+                     0);
+    const struct okv_read read = {0, bytes, memory, sizeof bytes, 1};
+    assert_int_equal(meeting->ops->post_read(conn, &read, 1), 0);
+    MEETING_UNTIL(meeting, meeting->client.reads == 1);
+    assert_int_equal(meeting->client.read_status, OKV_EDISCONNECTED);
+    assert_memory_equal(bytes, untouched, sizeof bytes);
+    meeting->ops->memory_unregister(memory);
     meeting_disconnect(meeting);
 }

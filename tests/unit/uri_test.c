@@ -93,6 +93,24 @@ static void local_uris_carry_a_path(void **state)
     assert_string_equal(uri.host, "");
     assert_int_equal(okv_uri_parse("local:///a b:c", &uri, NULL), 0);
     assert_string_equal(uri.path, "/a b:c");
+    assert_string_equal(uri.database, "");
+}
+
+static void any_uri_may_name_a_database(void **state)
+{
+    static const char *const texts[] = {
+        "local:///run/okv.sock?database=cache-1",    "rdma://h?database=cache-1",
+        "rdma://h?source=10.0.0.2&database=cache-1", "ofi://h?database=cache-1&provider=tcp",
+        "rdma://discover/a?database=cache-1",
+    };
+    struct okv_uri uri;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        assert_int_equal(okv_uri_parse(texts[i], &uri, NULL), 0);
+        assert_string_equal(uri.database, "cache-1");
+    }
+    assert_string_equal(uri.name, "a");
 }
 
 /* A refused URI, a word of the sentence that says why, and of its example. */
@@ -118,18 +136,24 @@ static void assert_refused(const struct refused *refused)
 static void wrong_names_are_explained(void **state)
 {
     static const struct refused cases[] = {
-        {"rdma://h?group=239.1.2.3", "the only one is source", "?source=10.0.0.2"},
+        {"rdma://h?group=239.1.2.3", "has source and database", "?source=10.0.0.2"},
         {"rdma://discover/", "not the name of a server", "rdma://discover/cache"},
         {"rdma://discover/a/b", "a/b", "rdma://discover/cache"},
         {"rdma://discover/a:7471", "a:7471", "rdma://discover/cache"},
         {"rdma://discover/01234567890123456789012345678901", "1 to 31", "rdma://discover/cache"},
         {"rdma://discover/a?", "not an option", "?source=10.0.0.2"},
-        {"rdma://discover/a?port=7", "source and group", "rdma://discover/cache?source="},
+        {"rdma://discover/a?port=7", "source, group and database", "rdma://discover/cache?source="},
         {"rdma://discover/a?group=", "not a group", "?group=239.1.2.3"},
         {"rdma://discover/a?group=224.0.0.255", "224.0.1.0", "?group=239.1.2.3"},
         {"rdma://discover/a?group=240.0.0.0", "not a group", "?group=239.1.2.3"},
         {"rdma://discover/a?group=ff02::1", "not a group", "?group=239.1.2.3"},
         {"rdma://discover/a?group=239.1.2.3&group=239.1.2.3", "twice", "?group=239.1.2.3"},
+        {"local:///run/okv.sock?source=10.0.0.2", "only one is database", "?database=cache"},
+        {"local:///run/okv.sock?", "only one is database", "?database=cache"},
+        {"local:///run/okv.sock?database=", "not the name of a database", "?database=cache"},
+        {"rdma://h?database=a/b", "1 to 31 letters", "?database=cache"},
+        {"rdma://h?database=01234567890123456789012345678901", "1 to 31", "?database=cache"},
+        {"rdma://h?database=a&database=a", "twice", "?database=cache"},
     };
 
     (void)state;
@@ -191,7 +215,7 @@ static void wrong_uris_are_explained(void **state)
         {"local://run/okv.sock", "three slashes", "local:///run/okv.sock"},
         {"local:///", "names a directory", "local:///run/okv.sock"},
         {"local:///run/", "names a directory", "local:///run/okv.sock"},
-        {"local:///run/okv.sock?source=10.0.0.2", "no options", "local:///run/okv.sock"},
+        {"local:///run/#", "may not contain #", "local:///run/okv.sock"},
     };
 
     (void)state;
@@ -270,10 +294,10 @@ static void every_prefix_is_answered(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rdma_uris_are_parsed),      cmocka_unit_test(local_uris_carry_a_path),
-        cmocka_unit_test(wrong_uris_are_explained),  cmocka_unit_test(every_part_has_its_length),
-        cmocka_unit_test(every_prefix_is_answered),  cmocka_unit_test(discover_uris_name_a_server),
-        cmocka_unit_test(wrong_names_are_explained),
+        cmocka_unit_test(rdma_uris_are_parsed),        cmocka_unit_test(local_uris_carry_a_path),
+        cmocka_unit_test(any_uri_may_name_a_database), cmocka_unit_test(wrong_uris_are_explained),
+        cmocka_unit_test(every_part_has_its_length),   cmocka_unit_test(every_prefix_is_answered),
+        cmocka_unit_test(discover_uris_name_a_server), cmocka_unit_test(wrong_names_are_explained),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

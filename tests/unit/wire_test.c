@@ -56,7 +56,7 @@ static void hello_is_checked(void **state)
     wire.credits = okv_le32_of(0);
     assert_int_equal(decode_hello(&wire, sizeof wire), OKV_EPROTO);
     wire = good_hello();
-    wire.reserved[7] = 1;
+    wire.reserved[3] = 1;
     assert_int_equal(decode_hello(&wire, sizeof wire), OKV_EPROTO);
 }
 

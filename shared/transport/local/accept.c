@@ -132,17 +132,16 @@ static void queue_opened(struct okv_local_endpoint *endpoint, struct okv_local_c
     okv_local_signal(endpoint);
 }
 
-int okv_local_accept(struct okv_request *base, struct okv_endpoint *base_endpoint, void *user,
-                     const uint8_t *welcome, size_t length)
+int okv_local_accept(struct okv_request *base, const struct okv_accept *accept)
 {
     struct okv_local_request *request = (struct okv_local_request *)base;
     struct okv_local_listener *listener = okv_local_listener(base->listener);
-    struct okv_local_endpoint *endpoint = okv_local_endpoint(base_endpoint);
+    struct okv_local_endpoint *endpoint = okv_local_endpoint(accept->endpoint);
     struct okv_local_conn *conn;
     int status = OKV_EAGAIN;
     int ring;
 
-    if (length > OKV_WELCOME_MAX)
+    if (accept->length > OKV_WELCOME_MAX)
         return OKV_EINVAL;
     if (atomic_fetch_add(&endpoint->conn_count, 1) >= endpoint->max_conns)
         goto uncount;
@@ -150,7 +149,8 @@ int okv_local_accept(struct okv_request *base, struct okv_endpoint *base_endpoin
     if (status)
         goto uncount;
     request->client.sock = -1;
-    conn->base.user = user;
+    conn->base.user = accept->user;
+    conn->region = listener->regions[accept->region];
     memcpy(conn->base.peer, base->peer, sizeof conn->base.peer);
     memcpy(conn->base.how, listener->base.how, sizeof conn->base.how);
     status = okv_local_find_process(conn->sock, &conn->process);
@@ -159,8 +159,8 @@ int okv_local_accept(struct okv_request *base, struct okv_endpoint *base_endpoin
     status = okv_local_ring_create(endpoint->limits.slot_size, &conn->ring, &ring);
     if (status)
         goto free_conn;
-    const int fds[2] = {listener->region.fd, ring};
-    status = send_answer(conn->sock, OKV_LOCAL_WELCOME, welcome, length, fds);
+    const int fds[2] = {conn->region.fd, ring};
+    status = send_answer(conn->sock, OKV_LOCAL_WELCOME, accept->welcome, accept->length, fds);
     if (status)
         goto close_ring;
     queue_opened(endpoint, conn);

@@ -211,19 +211,21 @@ static void drop(struct okv_pending_client *client)
     okv_local_request_free(okv_local_request_of(client));
 }
 
-int okv_local_listen(const struct okv_uri *uri, const struct okv_region *region,
+int okv_local_listen(const struct okv_uri *uri, const struct okv_region *regions, unsigned count,
                      struct okv_listener **out, struct okv_diag *diag)
 {
     struct okv_local_listener *listener;
-    int sock, status = seal_region(region, diag);
+    int sock, status = 0;
 
+    for (unsigned i = 0; status == 0 && i < count; i++)
+        status = seal_region(&regions[i], diag);
     if (status)
         return status;
     listener = calloc(1, sizeof *listener);
     if (!listener)
         return okv_diag_set(diag, OKV_ENOMEM, "no memory for a listener");
     listener->base.ops = &okv_transport_local;
-    listener->region = *region;
+    memcpy(listener->regions, regions, count * sizeof *regions);
     listener->uri = *uri;
     snprintf(listener->base.where, sizeof listener->base.where, "local://%s", uri->path);
     snprintf(listener->base.how, sizeof listener->base.how, "shared memory, socket %s", uri->path);

@@ -91,7 +91,7 @@ struct okv_local_request {
 struct okv_local_listener {
     struct okv_listener base;
     struct okv_pending pending;
-    struct okv_region region;
+    struct okv_region regions[OKV_REGIONS_MAX];
     int lock;     /* flock on PATH.lock, held while listening */
     dev_t device; /* of our socket in the file system */
     ino_t inode;
@@ -164,6 +164,7 @@ struct okv_local_conn {
     unsigned held; /* receive buffers that the caller has not released */
 
     /* Server only. */
+    struct okv_region region; /* in a client of length 0 */
     int process; /* pidfd of the client, readable when it has ended; -1: not known, or ended */
     struct okv_local_advertised *advertised;        /* NULL until the first advert */
     struct okv_local_done done[OKV_RENDEZVOUS_MAX]; /* a ring: rendezvous reads to report */
@@ -185,7 +186,6 @@ struct okv_local_endpoint {
     int wake_fd;
     bool armed;
     struct okv_message_limits limits;
-    struct okv_region region;      /* server; all 0 in a client */
     struct okv_local_conn *client; /* the one connection of a client's endpoint */
     struct okv_local_conn *conns;
     TAILQ_HEAD(, okv_local_conn) awake; /* the next to be served first */
@@ -237,15 +237,14 @@ static inline struct okv_local_conn *okv_local_conn(struct okv_conn *conn)
 
 /* ---- listen.c ---- */
 
-int okv_local_listen(const struct okv_uri *uri, const struct okv_region *region,
+int okv_local_listen(const struct okv_uri *uri, const struct okv_region *regions, unsigned count,
                      struct okv_listener **out, struct okv_diag *diag);
 void okv_local_unlisten(struct okv_listener *listener);
 
 /* ---- accept.c ---- */
 
 int okv_local_next_request(struct okv_listener *listener, struct okv_request **out);
-int okv_local_accept(struct okv_request *request, struct okv_endpoint *endpoint, void *user,
-                     const uint8_t *welcome, size_t length);
+int okv_local_accept(struct okv_request *request, const struct okv_accept *accept);
 void okv_local_reject(struct okv_request *request, const uint8_t *reason, size_t length);
 /* Closes the socket of a request and frees it; it must be in no list. */
 void okv_local_request_free(struct okv_local_request *request);

@@ -38,11 +38,10 @@ static int endpoint_create(struct okv_listener *listener, const struct okv_messa
     struct okv_local_endpoint *endpoint;
     int status = okv_local_endpoint_new(limits, max_conns, &endpoint, diag);
 
-    if (status)
-        return status;
-    endpoint->region = okv_local_listener(listener)->region;
-    *out = &endpoint->base;
-    return 0;
+    (void)listener; /* what a connection needs of it, accept tells */
+    if (status == 0)
+        *out = &endpoint->base;
+    return status;
 }
 
 static void endpoint_destroy(struct okv_endpoint *endpoint)

@@ -30,7 +30,6 @@ static int copy_advertised(const struct okv_local_advertised *advertised,
 
 static int rendezvous_now(struct okv_local_conn *conn, const struct okv_rendezvous *rendezvous)
 {
-    const struct okv_region *region = &okv_local_endpoint(conn->base.endpoint)->region;
     struct okv_local_advertised *advertised = okv_local_advertised_find(conn, rendezvous->key);
 
     /* The message that names the buffer may have overtaken it: messages take the ring. */
@@ -40,7 +39,7 @@ static int rendezvous_now(struct okv_local_conn *conn, const struct okv_rendezvo
     if (!advertised)
         return OKV_ERENDEZVOUS;
     int status =
-        copy_advertised(advertised, rendezvous, (uint8_t *)region->base + rendezvous->offset);
+        copy_advertised(advertised, rendezvous, (uint8_t *)conn->region.base + rendezvous->offset);
     okv_local_advertised_close(advertised);
     return status;
 }
@@ -50,9 +49,9 @@ int okv_local_rendezvous(struct okv_conn *base, const struct okv_rendezvous *ren
     struct okv_local_conn *conn = okv_local_conn(base);
     struct okv_local_endpoint *endpoint = okv_local_endpoint(base->endpoint);
 
-    /* A client's endpoint has a region of length 0, so this refuses clients too. */
+    /* A client's connection has a region of length 0, so this refuses clients too. */
     if (rendezvous->length == 0 ||
-        !okv_range_inside(rendezvous->offset, rendezvous->length, endpoint->region.length))
+        !okv_range_inside(rendezvous->offset, rendezvous->length, conn->region.length))
         return OKV_EINVAL;
     if (conn->state != OKV_LOCAL_OPEN)
         return OKV_EDISCONNECTED;

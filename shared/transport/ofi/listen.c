@@ -56,18 +56,34 @@ static int open_socket(const struct okv_uri *uri, const struct addrinfo *address
     return 0;
 }
 
-static int open_region(struct ofi_listener *l, const struct okv_uri *uri, const char *host,
-                       struct okv_diag *diag)
+static void close_regions(struct ofi_listener *l)
 {
-    int rc = okv_ofi_fabric_open(uri->provider, host, true, &l->fabric, diag);
+    while (l->region_count > 0)
+        okv_ofi_region_close(&l->regions[--l->region_count]);
+    okv_ofi_fabric_close(&l->fabric);
+}
 
+static int open_regions(struct ofi_listener *l, const struct okv_region *memories, unsigned count,
+                        struct okv_diag *diag)
+{
+    int rc = 0;
+
+    if (count > 1 && l->fabric.info->domain_attr->mr_mode & FI_MR_PROV_KEY)
+        rc = okv_diag_set(diag, OKV_EUNSUPPORTED,
+                          "the libfabric provider %s gives memory keys that can be guessed, which "
+                          "keep no database from clients of another: serve one database there, or "
+                          "listen on rdma://",
+                          okv_ofi_fabric_name(&l->fabric));
+    while (rc == 0 && l->region_count < count) {
+        const struct okv_region *memory = &memories[l->region_count];
+        l->memories[l->region_count] = *memory;
+        /* FI_READ: rendezvous reads of ours arrive in it. */
+        rc = okv_ofi_region_open(&l->fabric, memory->base, memory->length, FI_READ | FI_REMOTE_READ,
+                                 &l->regions[l->region_count], diag);
+        l->region_count += rc == 0;
+    }
     if (rc)
-        return rc;
-    /* FI_READ: rendezvous reads of ours arrive in it. */
-    rc = okv_ofi_region_open(&l->fabric, l->memory.base, l->memory.length, FI_READ | FI_REMOTE_READ,
-                             &l->region, diag);
-    if (rc)
-        okv_ofi_fabric_close(&l->fabric);
+        close_regions(l);
     return rc;
 }
 
@@ -84,7 +100,7 @@ static void describe(struct ofi_listener *l, const struct okv_uri *uri)
              l->fabric.refused ? ", which cannot be used: name it to hear why)" : "");
 }
 
-int okv_ofi_listen(const struct okv_uri *uri, const struct okv_region *region,
+int okv_ofi_listen(const struct okv_uri *uri, const struct okv_region *regions, unsigned count,
                    struct okv_listener **out, struct okv_diag *diag)
 {
     struct addrinfo *found;
@@ -104,7 +120,6 @@ int okv_ofi_listen(const struct okv_uri *uri, const struct okv_region *region,
         goto free_found;
     }
     l->base.ops = &okv_transport_ofi;
-    l->memory = *region;
     rc = open_socket(uri, found, &sock, diag);
     if (rc)
         goto free_listener;
@@ -113,7 +128,9 @@ int okv_ofi_listen(const struct okv_uri *uri, const struct okv_region *region,
         goto free_listener;
     l->base.fd = l->pending.epoll;
     okv_host_text(found->ai_addr, host, sizeof host);
-    rc = open_region(l, uri, host, diag);
+    rc = okv_ofi_fabric_open(uri->provider, host, true, &l->fabric, diag);
+    if (rc == 0)
+        rc = open_regions(l, regions, count, diag);
     if (rc)
         goto close_pending;
     describe(l, uri);
@@ -137,8 +154,7 @@ void okv_ofi_unlisten(struct okv_listener *listener)
     struct ofi_listener *l = (struct ofi_listener *)listener;
 
     okv_pending_close(&l->pending);
-    okv_ofi_region_close(&l->region);
-    okv_ofi_fabric_close(&l->fabric);
+    close_regions(l);
     free(l);
 }
 
@@ -227,14 +243,13 @@ int okv_ofi_next_request(struct okv_listener *listener, struct okv_request **out
 static int answer(struct ofi_conn *conn, const uint8_t *welcome, size_t length)
 {
     struct ofi_endpoint *ep = ofi_endpoint_of(conn);
-    const struct ofi_listener *l = ep->listener;
     struct ofi_frame frame;
 
     okv_ofi_frame_begin(&frame, OFI_WELCOME);
     okv_ofi_conn_tell_place(conn, &frame.body.welcome.place);
-    frame.body.welcome.region_address = okv_le64_of(l->region.address);
-    frame.body.welcome.region_key = okv_le64_of(l->region.key);
-    frame.body.welcome.region_length = okv_le64_of(l->memory.length);
+    frame.body.welcome.region_address = okv_le64_of(conn->region->address);
+    frame.body.welcome.region_key = okv_le64_of(conn->region->key);
+    frame.body.welcome.region_length = okv_le64_of(conn->memory->length);
     frame.body.welcome.length = (uint8_t)length;
     memcpy(frame.body.welcome.bytes, welcome, length);
     pthread_mutex_lock(&ep->lock);
@@ -248,28 +263,30 @@ static int answer(struct ofi_conn *conn, const uint8_t *welcome, size_t length)
     return rc;
 }
 
-int okv_ofi_accept(struct okv_request *request, struct okv_endpoint *endpoint, void *user,
-                   const uint8_t *welcome, size_t length)
+int okv_ofi_accept(struct okv_request *request, const struct okv_accept *accept)
 {
     struct ofi_request *r = (struct ofi_request *)request;
+    const struct ofi_listener *l = (struct ofi_listener *)request->listener;
     struct ofi_conn *conn;
 
-    if (length > OKV_WELCOME_MAX)
+    if (accept->length > OKV_WELCOME_MAX)
         return OKV_EINVAL;
-    int rc = okv_ofi_conn_new((struct ofi_endpoint *)endpoint, &conn, NULL);
+    int rc = okv_ofi_conn_new((struct ofi_endpoint *)accept->endpoint, &conn, NULL);
     if (rc)
         return rc;
-    conn->base.user = user;
+    conn->base.user = accept->user;
+    conn->memory = &l->memories[accept->region];
+    conn->region = &l->regions[accept->region];
     snprintf(conn->base.peer, sizeof conn->base.peer, "%s", request->peer);
     snprintf(conn->base.how, sizeof conn->base.how, "%s", request->listener->how);
     conn->control = r->client.sock;
     rc = okv_ofi_conn_find_peer(conn, &r->frame.body.hello.place);
     if (rc)
         goto return_control;
-    rc = answer(conn, welcome, length);
+    rc = answer(conn, accept->welcome, accept->length);
     if (rc)
         goto return_control;
-    okv_ofi_wake(endpoint);
+    okv_ofi_wake(accept->endpoint);
     free(r);
     return 0;
 

@@ -121,8 +121,9 @@ struct ofi_listener {
     struct okv_listener base;
     struct okv_pending pending;
     struct ofi_fabric fabric;
-    struct okv_region memory;
-    struct ofi_region region;
+    unsigned region_count;
+    struct okv_region memories[OKV_REGIONS_MAX];
+    struct ofi_region regions[OKV_REGIONS_MAX];
 };
 
 /* The thread that makes progress in a busy worker's place. */
@@ -219,6 +220,10 @@ struct ofi_conn {
     unsigned pending;                                  /* operations that the provider has */
     unsigned adverts;                                  /* buffers that a client advertises */
     bool has_number;
+
+    /* A server's: what the client may read. */
+    const struct okv_region *memory;
+    const struct ofi_region *region;
 
     struct ofi_slab send_slab;
     unsigned send_count;
@@ -371,12 +376,11 @@ int okv_ofi_set_remote(struct okv_conn *conn, uint64_t address, uint64_t length,
 
 /* ---- listen.c ---- */
 
-int okv_ofi_listen(const struct okv_uri *uri, const struct okv_region *region,
+int okv_ofi_listen(const struct okv_uri *uri, const struct okv_region *regions, unsigned count,
                    struct okv_listener **out, struct okv_diag *diag);
 void okv_ofi_unlisten(struct okv_listener *listener);
 int okv_ofi_next_request(struct okv_listener *listener, struct okv_request **out);
-int okv_ofi_accept(struct okv_request *request, struct okv_endpoint *endpoint, void *user,
-                   const uint8_t *welcome, size_t length);
+int okv_ofi_accept(struct okv_request *request, const struct okv_accept *accept);
 void okv_ofi_reject(struct okv_request *request, const uint8_t *reason, size_t length);
 
 /* ---- connect.c ---- */

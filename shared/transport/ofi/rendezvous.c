@@ -63,8 +63,8 @@ static ssize_t post_piece(struct ofi_conn *conn, unsigned index, unsigned slot)
     uint32_t length =
         rendezvous->left < OFI_RENDEZVOUS_PIECE ? rendezvous->left : OFI_RENDEZVOUS_PIECE;
 
-    uint8_t *to = (uint8_t *)ep->listener->memory.base + rendezvous->offset;
-    void *desc = ep->listener->region.desc;
+    uint8_t *to = (uint8_t *)conn->memory->base + rendezvous->offset;
+    void *desc = conn->region->desc;
     if (conn->bounce.base) {
         to = conn->bounce.base + slot * conn->bounce.stride;
         desc = conn->bounce.region.desc;
@@ -127,11 +127,10 @@ static int prepare_bounce(struct ofi_conn *conn)
 int okv_ofi_rendezvous(struct okv_conn *conn, const struct okv_rendezvous *rendezvous)
 {
     struct ofi_conn *c = (struct ofi_conn *)conn;
-    const struct ofi_listener *listener = ofi_endpoint_of(c)->listener;
     unsigned index = 0;
 
-    if (!listener || rendezvous->length == 0 ||
-        !okv_range_inside(rendezvous->offset, rendezvous->length, listener->memory.length))
+    if (!c->memory || rendezvous->length == 0 ||
+        !okv_range_inside(rendezvous->offset, rendezvous->length, c->memory->length))
         return OKV_EINVAL;
     if (c->state != OFI_CONN_OPEN)
         return OKV_EDISCONNECTED;
@@ -179,7 +178,7 @@ int okv_ofi_complete_piece(struct ofi_conn *conn, unsigned index, int status,
     if (piece->orphaned)
         return 0;
     if (status == 0 && conn->bounce.base)
-        memcpy((uint8_t *)ofi_endpoint_of(conn)->listener->memory.base + piece->offset,
+        memcpy((uint8_t *)conn->memory->base + piece->offset,
                conn->bounce.base + index * conn->bounce.stride, piece->length);
     rendezvous->pieces--;
     if (rendezvous->status == 0)

@@ -95,7 +95,7 @@ static int prepare(struct verbs_connecting *c)
     rc = okv_verbs_endpoint_new(&params, &ep, &c->diag);
     if (rc)
         goto dealloc_pd;
-    rc = okv_verbs_conn_new(ep, &a->conn, &c->diag);
+    rc = okv_verbs_conn_new(ep, NULL, &a->conn, &c->diag);
     if (rc)
         goto destroy_endpoint;
     return 0;
@@ -136,7 +136,6 @@ static int on_route(struct verbs_connecting *c)
         .flow_control = 1,
         .retry_count = VERBS_RETRY_COUNT,
         .rnr_retry_count = VERBS_RETRY_COUNT,
-        .srq = 1,
         .qp_num = a->conn->qp_num,
     };
     /* The server's heartbeats are empty remote writes. No memory here allows a real one. */

@@ -28,7 +28,9 @@ static bool end_reads(struct verbs_conn *conn, struct okv_event *events, int max
  * bounds both. */
 static bool is_over(const struct verbs_endpoint *ep, const struct verbs_conn *conn)
 {
-    if (conn->base.unacknowledged == 0 && ep->times_empty > conn->close_times_empty)
+    bool has_returned = conn->base.unacknowledged == 0 && conn->recvs_posted == 0;
+
+    if (has_returned && ep->times_empty > conn->close_times_empty)
         return true;
     return okv_clock_ns() >= conn->close_deadline;
 }
@@ -37,11 +39,11 @@ static bool is_over(const struct verbs_endpoint *ep, const struct verbs_conn *co
  * cannot. */
 static void revoke_work(struct verbs_conn *conn)
 {
-    if (conn->base.unacknowledged > 0 && conn->qp) {
+    if ((conn->base.unacknowledged > 0 || conn->recvs_posted > 0) && conn->qp) {
         ibv_destroy_qp(conn->qp);
         conn->qp = NULL;
     }
-    conn->base.unacknowledged = 0;
+    conn->base.unacknowledged = conn->recvs_posted = 0;
 }
 
 int okv_verbs_closing_finish(struct verbs_endpoint *endpoint, struct okv_event *events, int max)

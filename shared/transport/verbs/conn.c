@@ -7,12 +7,13 @@
 #include "shared/base/error.h"
 #include "shared/transport/verbs/verbs.h"
 
-static int make_send_buffers(struct verbs_conn *conn, struct okv_diag *diag)
+static int make_buffers(struct verbs_conn *conn, struct okv_diag *diag)
 {
     struct verbs_endpoint *ep = (struct verbs_endpoint *)conn->base.endpoint;
     int rc;
 
     conn->send_count = ep->limits.credits + 1;
+    conn->recv_count = ep->limits.credits + VERBS_SPARE_RECVS;
     conn->send_free = calloc(conn->send_count, sizeof *conn->send_free);
     if (!conn->send_free)
         return okv_diag_set(diag, OKV_ENOMEM, "no memory for a connection");
@@ -23,8 +24,8 @@ static int make_send_buffers(struct verbs_conn *conn, struct okv_diag *diag)
     }
     for (unsigned i = 0; i < conn->send_count; i++)
         conn->send_free[conn->send_free_count++] = conn->send_count - 1 - i;
-    rc = okv_verbs_slab_create(ep->pd, conn->send_count, ep->limits.slot_size, &conn->send_slab,
-                               diag);
+    rc = okv_verbs_slab_create(conn->pd, conn->send_count + conn->recv_count, ep->limits.slot_size,
+                               &conn->slab, diag);
     if (rc)
         goto free_sends;
     return 0;
@@ -36,9 +37,9 @@ free_free_list:
     return rc;
 }
 
-static void destroy_send_buffers(struct verbs_conn *conn)
+static void destroy_buffers(struct verbs_conn *conn)
 {
-    okv_verbs_slab_destroy(&conn->send_slab);
+    okv_verbs_slab_destroy(&conn->slab);
     free(conn->sends);
     free(conn->send_free);
 }
@@ -58,8 +59,8 @@ static void unqueue_sends(struct verbs_conn *conn)
     }
 }
 
-int okv_verbs_conn_new(struct verbs_endpoint *endpoint, struct verbs_conn **out,
-                       struct okv_diag *diag)
+int okv_verbs_conn_new(struct verbs_endpoint *endpoint, const struct verbs_share *share,
+                       struct verbs_conn **out, struct okv_diag *diag)
 {
     int rc;
     if (atomic_fetch_add(&endpoint->conns, 1) >= endpoint->max_conns) {
@@ -76,17 +77,19 @@ int okv_verbs_conn_new(struct verbs_endpoint *endpoint, struct verbs_conn **out,
     conn->base.endpoint = &endpoint->base;
     conn->base.slot_size = endpoint->limits.slot_size;
     conn->base.is_one_sided = true;
-    rc = make_send_buffers(conn, diag);
+    conn->share = share;
+    conn->pd = share ? share->pd : endpoint->pd;
+    rc = make_buffers(conn, diag);
     if (rc)
         goto free_conn;
     rc = okv_verbs_qp_create(conn, diag);
     if (rc)
-        goto destroy_send_buffers;
+        goto destroy_buffers;
     *out = conn;
     return 0;
 
-destroy_send_buffers:
-    destroy_send_buffers(conn);
+destroy_buffers:
+    destroy_buffers(conn);
 free_conn:
     free(conn);
 uncount:
@@ -99,7 +102,7 @@ void okv_verbs_conn_free(struct verbs_conn *conn)
     struct verbs_endpoint *ep = (struct verbs_endpoint *)conn->base.endpoint;
     if (conn->qp)
         ibv_destroy_qp(conn->qp);
-    destroy_send_buffers(conn);
+    destroy_buffers(conn);
     free(conn);
     atomic_fetch_sub(&ep->conns, 1);
 }

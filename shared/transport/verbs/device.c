@@ -110,10 +110,9 @@ int okv_verbs_check_device(struct ibv_context *verbs, struct ibv_device_attr *at
     if (errnum)
         return okv_diag_set(diag, OKV_EIO, "%s does not answer a query: %s", name,
                             strerror(errnum));
-    if (attr->max_srq == 0 || attr->max_qp_rd_atom <= 0 || attr->max_qp_init_rd_atom <= 0)
+    if (attr->max_qp_rd_atom <= 0 || attr->max_qp_init_rd_atom <= 0)
         return okv_diag_set(diag, OKV_EUNSUPPORTED,
-                            "%s has no %s, which okv needs: use another RDMA device", name,
-                            attr->max_srq == 0 ? "shared receive queues" : "RDMA READ");
+                            "%s has no RDMA READ, which okv needs: use another RDMA device", name);
     return 0;
 }
 

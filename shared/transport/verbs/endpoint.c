@@ -1,5 +1,5 @@
-/* An endpoint: completion queue, shared receive queue with its slots, and the descriptor that
- * becomes readable when there is something to poll. */
+/* An endpoint: a completion queue, and the descriptor that becomes readable when there is something
+ * to poll. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,28 +14,19 @@
 /* An acknowledgement takes a lock, so one covers many events (man ibv_get_cq_event). */
 #define ACK_BATCH 64u
 
-/* Sizes with which neither queue can overflow. An overflowing completion queue loses completions
+/* With so many entries the completion queue cannot overflow. An overflowing one loses completions
  * silently on some devices and breaks on others. */
-struct queue_sizes {
-    uint64_t slots;
-    uint64_t completions;
-};
-
-static struct queue_sizes queue_sizes(const struct verbs_endpoint_params *params)
+static uint64_t queue_size(const struct verbs_endpoint_params *params)
 {
     uint64_t credits = params->limits.credits;
-    struct queue_sizes sizes;
-    /* More slots than credits: a slot is posted again only when the caller has released its
-     * message. */
-    sizes.slots = params->max_conns * credits + (params->max_conns > 1 ? credits + 16 : 2);
+    uint64_t recvs = credits + VERBS_SPARE_RECVS;
     uint64_t sends = credits + 1;
     uint64_t reads = (uint64_t)params->reads_per_conn + VERBS_HEARTBEATS;
-    sizes.completions = sizes.slots + params->max_conns * (sends + reads + 1);
-    return sizes;
+
+    return params->max_conns * (recvs + sends + reads + 1);
 }
 
-static int check_sizes(const struct verbs_endpoint_params *params, const struct queue_sizes *sizes,
-                       struct okv_diag *diag)
+static int check_size(const struct verbs_endpoint_params *params, struct okv_diag *diag)
 {
     struct ibv_device_attr attr;
     const char *name = ibv_get_device_name(params->verbs->device);
@@ -43,49 +34,16 @@ static int check_sizes(const struct verbs_endpoint_params *params, const struct 
     if (errnum)
         return okv_diag_set(diag, OKV_EIO, "%s does not answer a query: %s", name,
                             strerror(errnum));
-    if (sizes->completions > (uint64_t)attr.max_cqe)
+    if (queue_size(params) > (uint64_t)attr.max_cqe)
         return okv_diag_set(diag, OKV_EUNSUPPORTED,
                             "%u connections with %u credits need %llu completion queue entries, "
                             "%s has at most %d: allow fewer connections or fewer credits",
                             params->max_conns, params->limits.credits,
-                            (unsigned long long)sizes->completions, name, attr.max_cqe);
-    if (sizes->slots > (uint64_t)attr.max_srq_wr)
-        return okv_diag_set(diag, OKV_EUNSUPPORTED,
-                            "%u connections with %u credits need %llu receive buffers, %s has at "
-                            "most %d in a queue: allow fewer connections or fewer credits",
-                            params->max_conns, params->limits.credits,
-                            (unsigned long long)sizes->slots, name, attr.max_srq_wr);
+                            (unsigned long long)queue_size(params), name, attr.max_cqe);
     return 0;
 }
 
-int okv_verbs_post_slot(struct verbs_endpoint *endpoint, unsigned index)
-{
-    struct ibv_sge sge = {
-        .addr = (uintptr_t)(endpoint->slots.base + index * endpoint->slots.stride),
-        .length = endpoint->limits.slot_size,
-        .lkey = endpoint->slots.mr->lkey,
-    };
-    struct ibv_recv_wr wr = {
-        .wr_id = verbs_wr_id(VERBS_WORK_RECV, index),
-        .sg_list = &sge,
-        .num_sge = 1,
-    };
-    struct ibv_recv_wr *bad;
-    if (ibv_post_srq_recv(endpoint->srq, &wr, &bad) == 0)
-        return 0;
-    endpoint->broken = true; /* one slot less than the credits promise */
-    return OKV_EIO;
-}
-
-void okv_verbs_recv_release(struct okv_endpoint *endpoint, const struct okv_event *event)
-{
-    struct verbs_endpoint *ep = (struct verbs_endpoint *)endpoint;
-    if (event->slot < ep->slot_count)
-        okv_verbs_post_slot(ep, event->slot);
-}
-
-static int make_queues(struct verbs_endpoint *ep, const struct queue_sizes *sizes,
-                       struct okv_diag *diag)
+static int make_queue(struct verbs_endpoint *ep, uint64_t size, struct okv_diag *diag)
 {
     int errnum;
 
@@ -98,48 +56,27 @@ static int make_queues(struct verbs_endpoint *ep, const struct queue_sizes *size
         errnum = errno;
         goto destroy_channel;
     }
-    ep->cq = ibv_create_cq(ep->verbs, (int)sizes->completions, NULL, ep->completions, 0);
+    ep->cq = ibv_create_cq(ep->verbs, (int)size, NULL, ep->completions, 0);
     if (!ep->cq) {
         errnum = errno;
         goto destroy_channel;
     }
-    struct ibv_srq_init_attr attr = {
-        .attr = {.max_wr = (uint32_t)sizes->slots, .max_sge = 1},
-    };
-    ep->srq = ibv_create_srq(ep->pd, &attr);
-    if (!ep->srq) {
-        errnum = errno;
-        goto destroy_cq;
-    }
     return 0;
 
-destroy_cq:
-    ibv_destroy_cq(ep->cq);
 destroy_channel:
     ibv_destroy_comp_channel(ep->completions);
 fail:
     return okv_diag_set(diag, errnum == ENOMEM ? OKV_ENOMEM : OKV_EIO,
-                        "%s cannot make queues for %u connections with %u credits: %s",
+                        "%s cannot make a queue for %u connections with %u credits: %s",
                         ibv_get_device_name(ep->verbs->device), ep->max_conns, ep->limits.credits,
                         strerror(errnum));
 }
 
-static void destroy_queues(struct verbs_endpoint *ep)
+static void destroy_queue(struct verbs_endpoint *ep)
 {
-    ibv_destroy_srq(ep->srq);
     ibv_ack_cq_events(ep->cq, ep->unacked_events); /* or ibv_destroy_cq waits for ever */
     ibv_destroy_cq(ep->cq);
     ibv_destroy_comp_channel(ep->completions);
-}
-
-static int make_slots(struct verbs_endpoint *ep, const struct queue_sizes *sizes,
-                      struct okv_diag *diag)
-{
-    ep->slot_count = (unsigned)sizes->slots;
-    int rc = okv_verbs_slab_create(ep->pd, ep->slot_count, ep->limits.slot_size, &ep->slots, diag);
-    for (unsigned i = 0; rc == 0 && i < ep->slot_count; i++)
-        rc = okv_verbs_post_slot(ep, i);
-    return rc;
 }
 
 static int watch(int set, int fd)
@@ -217,28 +154,23 @@ int okv_verbs_endpoint_new(const struct verbs_endpoint_params *params, struct ve
     if (!params->limits.slot_size || !params->limits.credits || !params->max_conns)
         return okv_diag_set(diag, OKV_EINVAL,
                             "an endpoint needs a message size, credits and room for connections");
-    struct queue_sizes sizes = queue_sizes(params);
-    int rc = check_sizes(params, &sizes, diag);
+    int rc = check_size(params, diag);
     if (rc)
         return rc;
     struct verbs_endpoint *ep = allocate(params);
     if (!ep)
         return okv_diag_set(diag, OKV_ENOMEM, "no memory for an endpoint");
-    rc = make_queues(ep, &sizes, diag);
+    rc = make_queue(ep, queue_size(params), diag);
     if (rc)
         goto release_endpoint;
-    rc = make_slots(ep, &sizes, diag);
-    if (rc)
-        goto destroy_queues;
     rc = make_wakeups(ep, diag);
     if (rc)
-        goto destroy_queues;
+        goto destroy_queue;
     *out = ep;
     return 0;
 
-destroy_queues:
-    destroy_queues(ep);
-    okv_verbs_slab_destroy(&ep->slots);
+destroy_queue:
+    destroy_queue(ep);
 release_endpoint:
     release(ep);
     return rc;
@@ -251,7 +183,6 @@ int okv_verbs_endpoint_create(struct okv_listener *listener,
     struct verbs_listener *l = (struct verbs_listener *)listener;
     struct verbs_endpoint_params params = {
         .verbs = l->verbs,
-        .pd = l->pd,
         .listener = l,
         .limits = *limits,
         .max_conns = max_conns,
@@ -279,8 +210,7 @@ void okv_verbs_endpoint_destroy(struct okv_endpoint *endpoint)
         return;
     destroy_unannounced(ep);
     close_wakeups(ep);
-    destroy_queues(ep);
-    okv_verbs_slab_destroy(&ep->slots);
+    destroy_queue(ep);
     if (ep->owns_pd)
         ibv_dealloc_pd(ep->pd);
     if (ep->owns_verbs)

@@ -114,34 +114,39 @@ static void query_port(struct verbs_listener *l)
     snprintf(l->base.where, sizeof l->base.where, "rdma://%s", address);
 }
 
-/* Registers the region. Peers may read it and not write it. Local writes are for rendezvous reads,
- * which the device writes into it. */
-static int register_region(struct verbs_listener *l, const struct okv_region *region,
-                           struct okv_diag *diag)
+/* Registers a region in a domain of its own. Peers may read it and not write it. Local writes are
+ * for rendezvous reads, which the device writes into it. */
+static int share_region(struct verbs_listener *l, const struct okv_region *region,
+                        struct okv_diag *diag)
 {
-    l->pd = ibv_alloc_pd(l->verbs);
-    if (!l->pd)
+    struct verbs_share *share = &l->shares[l->share_count];
+
+    share->pd = ibv_alloc_pd(l->verbs);
+    if (!share->pd)
         return okv_diag_set(diag, okv_error_from_errno(errno), "%s gives no protection domain: %s",
                             ibv_get_device_name(l->verbs->device), strerror(errno));
     int rc =
-        okv_verbs_register(l->pd, region->base, region->length,
-                           IBV_ACCESS_REMOTE_READ | IBV_ACCESS_LOCAL_WRITE, 0, &l->region, diag);
+        okv_verbs_register(share->pd, region->base, region->length,
+                           IBV_ACCESS_REMOTE_READ | IBV_ACCESS_LOCAL_WRITE, 0, &share->mr, diag);
     if (rc) {
-        ibv_dealloc_pd(l->pd);
+        ibv_dealloc_pd(share->pd);
         return rc;
     }
-    l->base.rkey = l->region->rkey;
+    l->base.rkeys[l->share_count++] = share->mr->rkey;
     return 0;
 }
 
-static void unregister_region(struct verbs_listener *l)
+static void unshare_regions(struct verbs_listener *l)
 {
-    ibv_dereg_mr(l->region);
-    ibv_dealloc_pd(l->pd);
+    while (l->share_count > 0) {
+        const struct verbs_share *share = &l->shares[--l->share_count];
+        ibv_dereg_mr(share->mr);
+        ibv_dealloc_pd(share->pd);
+    }
 }
 
 static int listen_on(struct verbs_listener *l, const struct okv_uri *uri,
-                     const struct okv_region *region, struct okv_diag *diag)
+                     const struct okv_region *regions, unsigned count, struct okv_diag *diag)
 {
     struct ibv_device_attr attr;
     bool any = strcmp(uri->host, "*") == 0;
@@ -150,21 +155,19 @@ static int listen_on(struct verbs_listener *l, const struct okv_uri *uri,
         rc = choose_device(l, diag);
     if (rc == 0)
         rc = okv_verbs_check_device(l->verbs, &attr, diag);
-    if (rc == 0)
-        rc = register_region(l, region, diag);
+    for (unsigned i = 0; rc == 0 && i < count; i++)
+        rc = share_region(l, &regions[i], diag);
     if (rc)
         return rc;
     l->max_reads_in = verbs_at_most(attr.max_qp_rd_atom, 254);
     l->rendezvous_depth = verbs_at_most(attr.max_qp_init_rd_atom, VERBS_RENDEZVOUS_DEPTH);
     query_port(l);
-    if (rdma_listen(l->id, 0)) { /* 0: the system's limit, net.rdma_ucm.max_backlog */
+    if (rdma_listen(l->id, 0)) /* 0: the system's limit, net.rdma_ucm.max_backlog */
         rc = diagnose_bind(errno, uri, diag);
-        unregister_region(l);
-    }
     return rc;
 }
 
-int okv_verbs_listen(const struct okv_uri *uri, const struct okv_region *region,
+int okv_verbs_listen(const struct okv_uri *uri, const struct okv_region *regions, unsigned count,
                      struct okv_listener **out, struct okv_diag *diag)
 {
     struct verbs_listener *l = calloc(1, sizeof *l);
@@ -178,15 +181,16 @@ int okv_verbs_listen(const struct okv_uri *uri, const struct okv_region *region,
                           strerror(errno));
         goto destroy_channel;
     }
-    rc = listen_on(l, uri, region, diag);
+    rc = listen_on(l, uri, regions, count, diag);
     if (rc)
-        goto destroy_id;
+        goto unshare_regions;
     l->base.ops = &okv_transport_verbs;
     l->base.fd = l->channel->fd;
     *out = &l->base;
     return 0;
 
-destroy_id:
+unshare_regions:
+    unshare_regions(l);
     rdma_destroy_id(l->id);
 destroy_channel:
     rdma_destroy_event_channel(l->channel);
@@ -202,7 +206,7 @@ void okv_verbs_unlisten(struct okv_listener *listener)
         return;
     rdma_destroy_id(l->id);
     rdma_destroy_event_channel(l->channel);
-    unregister_region(l);
+    unshare_regions(l);
     free(l);
 }
 
@@ -287,17 +291,16 @@ void okv_verbs_reject(struct okv_request *request, const uint8_t *reason, size_t
 
 /* Answers the request on a connection whose queue pair is ready. */
 static int answer(struct verbs_request *r, struct verbs_conn *conn, uint8_t reads_in,
-                  const uint8_t *welcome, size_t length)
+                  const struct okv_accept *accept)
 {
     struct verbs_endpoint *ep = (struct verbs_endpoint *)conn->base.endpoint;
     struct rdma_conn_param param = {
-        .private_data = welcome,
-        .private_data_len = (uint8_t)length,
+        .private_data = accept->welcome,
+        .private_data_len = (uint8_t)accept->length,
         .responder_resources = reads_in,
         .initiator_depth = conn->rendezvous_depth,
         .flow_control = 1,
         .rnr_retry_count = VERBS_RETRY_COUNT,
-        .srq = 1,
         .qp_num = conn->qp_num,
     };
     /* Under the lock: a message of the client may reach the endpoint's thread before rdma_accept()
@@ -313,22 +316,22 @@ static int answer(struct verbs_request *r, struct verbs_conn *conn, uint8_t read
     return errnum;
 }
 
-int okv_verbs_accept(struct okv_request *request, struct okv_endpoint *endpoint, void *user,
-                     const uint8_t *welcome, size_t length)
+int okv_verbs_accept(struct okv_request *request, const struct okv_accept *accept)
 {
     struct verbs_request *r = (struct verbs_request *)request;
     struct verbs_listener *l = (struct verbs_listener *)request->listener;
     struct verbs_conn *conn;
     int errnum;
 
-    if (length > OKV_WELCOME_MAX)
+    if (accept->length > OKV_WELCOME_MAX)
         return OKV_EINVAL;
     if (r->initiator_depth == 0)
         return OKV_EUNSUPPORTED; /* a client that allows no rendezvous read */
-    int rc = okv_verbs_conn_new((struct verbs_endpoint *)endpoint, &conn, NULL);
+    int rc = okv_verbs_conn_new((struct verbs_endpoint *)accept->endpoint,
+                                &l->shares[accept->region], &conn, NULL);
     if (rc)
         return rc;
-    conn->base.user = user;
+    conn->base.user = accept->user;
     snprintf(conn->base.peer, sizeof conn->base.peer, "%s", request->peer);
     uint8_t reads_in = verbs_at_most(r->responder_resources, l->max_reads_in);
     conn->rendezvous_depth = verbs_at_most(r->initiator_depth, l->rendezvous_depth);
@@ -336,7 +339,7 @@ int okv_verbs_accept(struct okv_request *request, struct okv_endpoint *endpoint,
     if (errnum == 0)
         errnum = okv_verbs_qp_to_rts(conn, r->id, reads_in, conn->rendezvous_depth);
     if (errnum == 0)
-        errnum = answer(r, conn, reads_in, welcome, length);
+        errnum = answer(r, conn, reads_in, accept);
     if (errnum) {
         /* Usually the client has given up waiting. */
         rc = errnum == ENOMEM ? OKV_ENOMEM : OKV_EDISCONNECTED;

@@ -47,19 +47,18 @@ static void fail_conn(struct verbs_conn *conn, enum verbs_work work, const struc
     okv_verbs_conn_fail(conn, status);
 }
 
-static int complete_recv(struct verbs_endpoint *ep, struct verbs_conn *conn,
-                         const struct ibv_wc *wc, struct okv_event *event)
+static int complete_recv(struct verbs_conn *conn, const struct ibv_wc *wc, struct okv_event *event)
 {
     unsigned slot = (uint32_t)wc->wr_id;
-    if (conn && wc->status == IBV_WC_SUCCESS && wc->opcode != IBV_WC_RECV) {
+
+    conn->recvs_posted--;
+    if (wc->status == IBV_WC_SUCCESS && wc->opcode != IBV_WC_RECV) {
         /* A write with immediate data: peers may not write. */
         conn->deaf = true;
         okv_verbs_conn_fail(conn, OKV_EPROTO);
     }
-    if (!conn || conn->deaf || wc->status != IBV_WC_SUCCESS) {
-        okv_verbs_post_slot(ep, slot);
+    if (conn->deaf || wc->status != IBV_WC_SUCCESS)
         return 0;
-    }
     atomic_store_explicit(&conn->ready, true, memory_order_relaxed);
     bool has_immediate = wc->wc_flags & IBV_WC_WITH_IMM;
     *event = (struct okv_event){
@@ -68,7 +67,7 @@ static int complete_recv(struct verbs_endpoint *ep, struct verbs_conn *conn,
         .immediate = has_immediate ? ntohl(wc->imm_data) : 0,
         .has_immediate = has_immediate,
         .length = wc->byte_len,
-        .data = ep->slots.base + slot * ep->slots.stride,
+        .data = okv_verbs_slot(conn, slot),
         .slot = slot,
     };
     return 1;
@@ -127,11 +126,12 @@ static int complete_next(struct verbs_endpoint *ep, struct okv_event *event)
             return 0;
     }
     ep->wc_next++;
-    if (conn && wc->status != IBV_WC_SUCCESS)
+    if (!conn)
+        return 0;
+    if (wc->status != IBV_WC_SUCCESS)
         fail_conn(conn, work, wc);
-    if (work == VERBS_WORK_RECV)
-        return complete_recv(ep, conn, wc, event);
-    return conn ? complete_own(conn, work, wc, event) : 0;
+    return work == VERBS_WORK_RECV ? complete_recv(conn, wc, event)
+                                   : complete_own(conn, work, wc, event);
 }
 
 /* Polls the completion queue when ep->wc is used up. Returns the number of completions in ep->wc, 0

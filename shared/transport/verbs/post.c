@@ -1,4 +1,4 @@
-/* Posts sends, READs and heartbeats to the device. */
+/* Posts receives, sends, READs and heartbeats to the device. */
 #include <arpa/inet.h>
 
 #include "shared/base/clock.h"
@@ -13,7 +13,55 @@ void okv_verbs_conn_completed(struct verbs_conn *conn, const struct ibv_wc *wc)
         conn->base.acknowledged++;
 }
 
-/* ---- messages ---- */
+/* ---- receives ---- */
+
+const uint8_t *okv_verbs_slot(const struct verbs_conn *conn, unsigned index)
+{
+    return conn->slab.base + (conn->send_count + index) * conn->slab.stride;
+}
+
+static int post_recv(struct verbs_conn *conn, unsigned index)
+{
+    struct ibv_sge sge = {
+        .addr = (uintptr_t)okv_verbs_slot(conn, index),
+        .length = conn->base.slot_size,
+        .lkey = conn->slab.mr->lkey,
+    };
+    struct ibv_recv_wr wr = {
+        .wr_id = verbs_wr_id(VERBS_WORK_RECV, index), .sg_list = &sge, .num_sge = 1};
+    struct ibv_recv_wr *bad;
+    int errnum = ibv_post_recv(conn->qp, &wr, &bad);
+
+    conn->recvs_posted += errnum == 0;
+    return errnum;
+}
+
+int okv_verbs_post_slots(struct verbs_conn *conn)
+{
+    int errnum = 0;
+
+    for (unsigned i = 0; errnum == 0 && i < conn->recv_count; i++)
+        errnum = post_recv(conn, i);
+    return errnum;
+}
+
+/* A slot that the device does not take is one less than the credits promise. */
+void okv_verbs_post_slot(struct verbs_conn *conn, unsigned index)
+{
+    if (conn->state == VERBS_CONN_OPEN && post_recv(conn, index))
+        okv_verbs_conn_fail(conn, OKV_EIO);
+}
+
+void okv_verbs_recv_release(struct okv_endpoint *endpoint, const struct okv_event *event)
+{
+    struct verbs_conn *conn = (struct verbs_conn *)event->conn;
+
+    (void)endpoint;
+    if (event->slot < conn->recv_count)
+        okv_verbs_post_slot(conn, event->slot);
+}
+
+/* ---- sends ---- */
 
 uint8_t *okv_verbs_send_buffer(struct okv_conn *conn)
 {
@@ -24,7 +72,7 @@ uint8_t *okv_verbs_send_buffer(struct okv_conn *conn)
         c->send_current = c->send_free[--c->send_free_count];
         c->has_send_current = true;
     }
-    return c->send_slab.base + c->send_current * c->send_slab.stride;
+    return c->slab.base + c->send_current * c->slab.stride;
 }
 
 int okv_verbs_post_send(struct okv_conn *conn, uint32_t length, uint32_t immediate)
@@ -37,9 +85,9 @@ int okv_verbs_post_send(struct okv_conn *conn, uint32_t length, uint32_t immedia
 
     struct verbs_send *send = &c->sends[c->send_current];
     send->sge = (struct ibv_sge){
-        .addr = (uintptr_t)(c->send_slab.base + c->send_current * c->send_slab.stride),
+        .addr = (uintptr_t)(c->slab.base + c->send_current * c->slab.stride),
         .length = length,
-        .lkey = c->send_slab.mr->lkey,
+        .lkey = c->slab.mr->lkey,
     };
     send->wr = (struct ibv_send_wr){
         .wr_id = verbs_wr_id(VERBS_WORK_SEND, c->send_current),
@@ -156,8 +204,7 @@ int okv_verbs_heartbeat(struct okv_conn *conn)
 {
     struct verbs_conn *c = (struct verbs_conn *)conn;
     bool is_server = ((struct verbs_endpoint *)conn->endpoint)->listener;
-    struct ibv_sge sge = {
-        .addr = (uintptr_t)c->send_slab.spare, .length = 1, .lkey = c->send_slab.mr->lkey};
+    struct ibv_sge sge = {.addr = (uintptr_t)c->slab.spare, .length = 1, .lkey = c->slab.mr->lkey};
     struct ibv_send_wr wr = {
         .wr_id = verbs_wr_id(VERBS_WORK_HEARTBEAT, 0),
         .opcode = IBV_WR_RDMA_WRITE,

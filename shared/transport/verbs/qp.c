@@ -15,14 +15,15 @@ int okv_verbs_qp_create(struct verbs_conn *conn, struct okv_diag *diag)
         struct ibv_qp_init_attr attr = {
             .send_cq = ep->cq,
             .recv_cq = ep->cq,
-            .srq = ep->srq,
             .cap = {.max_send_wr = conn->send_count + ep->reads_per_conn + VERBS_HEARTBEATS + 1,
+                    .max_recv_wr = conn->recv_count,
                     .max_send_sge = 1,
+                    .max_recv_sge = 1,
                     .max_inline_data = inline_sizes[i]},
             .qp_type = IBV_QPT_RC,
             .sq_sig_all = 0,
         };
-        conn->qp = ibv_create_qp(ep->pd, &attr);
+        conn->qp = ibv_create_qp(conn->pd, &attr);
         if (conn->qp) {
             conn->qp_num = conn->qp->qp_num;
             conn->max_inline = attr.cap.max_inline_data;
@@ -45,7 +46,8 @@ int okv_verbs_qp_to_init(struct verbs_conn *conn, struct rdma_cm_id *id, unsigne
     if (rdma_init_qp_attr(id, &attr, &mask))
         return errno;
     attr.qp_access_flags = access;
-    return ibv_modify_qp(conn->qp, &attr, mask);
+    int errnum = ibv_modify_qp(conn->qp, &attr, mask);
+    return errnum ? errnum : okv_verbs_post_slots(conn);
 }
 
 static void describe(struct verbs_conn *conn, const struct ibv_qp_attr *attr)

@@ -56,7 +56,8 @@ static int post_piece(struct verbs_conn *conn, unsigned index)
     struct verbs_rendezvous *rendezvous = &conn->rendezvous[index];
     uint32_t length =
         rendezvous->left < l->rendezvous_piece ? rendezvous->left : l->rendezvous_piece;
-    struct ibv_sge sge = {.addr = rendezvous->offset, .length = length, .lkey = l->region->lkey};
+    struct ibv_sge sge = {
+        .addr = rendezvous->offset, .length = length, .lkey = conn->share->mr->lkey};
     struct ibv_send_wr wr = {
         .wr_id = verbs_wr_id(VERBS_WORK_RENDEZVOUS, index),
         .sg_list = &sge,
@@ -95,10 +96,9 @@ static void post_pieces(struct verbs_conn *conn)
 int okv_verbs_rendezvous(struct okv_conn *conn, const struct okv_rendezvous *rendezvous)
 {
     struct verbs_conn *c = (struct verbs_conn *)conn;
-    const struct verbs_listener *l = ((struct verbs_endpoint *)conn->endpoint)->listener;
 
-    if (!l || rendezvous->length == 0 ||
-        !okv_range_inside(rendezvous->offset, rendezvous->length, l->region->length))
+    if (!c->share || rendezvous->length == 0 ||
+        !okv_range_inside(rendezvous->offset, rendezvous->length, c->share->mr->length))
         return OKV_EINVAL;
     if (c->state != VERBS_CONN_OPEN)
         return OKV_EDISCONNECTED;

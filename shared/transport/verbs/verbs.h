@@ -4,7 +4,7 @@
  *   device      which device, how it is described, what it cannot do
  *   discover    the name of a server that is announced to its address
  *   mr          the region, message slots, the caller's memory
- *   endpoint    completion queue, receive slots, the descriptor to wait on
+ *   endpoint    completion queue, the descriptor to wait on
  *   conn        one connection: its memory, its lists, how it fails
  *   qp          queue pairs: how they are made, and their states
  *   handover    where the listener's thread meets the endpoint's
@@ -61,19 +61,27 @@
  * Never 7, which means "for ever" to some devices (rxe). */
 #define VERBS_ACK_TIMEOUT 14
 #define VERBS_RETRY_COUNT 6
-/* Credits keep the receiver ready, but a peer that exceeds them can use up a worker's receive
- * buffers. The other peers then retry after 41 ms, at most VERBS_RETRY_COUNT times, before their
- * queue pairs break: the worker has a quarter of a second to disconnect the offender. This is the
+/* Credits keep the receiver ready. A peer that exceeds them meets its own receive queue empty,
+ * retries after 41 ms, VERBS_RETRY_COUNT times, and breaks its own queue pair. This is the
  * receiver's setting; the connection manager would choose 655 ms (man rdma_connect). */
 #define VERBS_MIN_RNR_TIMER 24
+/* Receives beyond the credits: a slot is posted again when the caller has released its message, and
+ * a goodbye needs no credit. */
+#define VERBS_SPARE_RECVS 2
+
+/* A region, open for remote reading. A key of it is good for queue pairs of its domain only. */
+struct verbs_share {
+    struct ibv_pd *pd;
+    struct ibv_mr *mr;
+};
 
 struct verbs_listener {
     struct okv_listener base;
     struct rdma_event_channel *channel;
     struct rdma_cm_id *id;
     struct ibv_context *verbs; /* the connection manager's; never closed by us */
-    struct ibv_pd *pd;
-    struct ibv_mr *region;
+    unsigned share_count;
+    struct verbs_share shares[OKV_REGIONS_MAX];
     uint8_t max_reads_in;      /* READs that the device can serve at once on one connection */
     uint8_t rendezvous_depth;  /* pieces that may be under way at once on one connection */
     uint32_t rendezvous_piece; /* bytes of a piece at most */
@@ -122,9 +130,9 @@ struct verbs_slab {
 struct verbs_endpoint {
     struct okv_endpoint base; /* base.fd: an epoll set of the descriptors below */
     struct ibv_context *verbs;
-    struct ibv_pd *pd;
+    struct ibv_pd *pd;                     /* client; a server's connections have their share's */
     bool owns_verbs;                       /* client in a forked child */
-    bool owns_pd;                          /* client; a server's belongs to the listener */
+    bool owns_pd;                          /* client */
     const struct verbs_listener *listener; /* NULL in a client */
     struct okv_message_limits limits;
     unsigned max_conns;
@@ -133,9 +141,6 @@ struct verbs_endpoint {
 
     struct ibv_comp_channel *completions;
     struct ibv_cq *cq;
-    struct ibv_srq *srq;
-    struct verbs_slab slots; /* receive buffers */
-    unsigned slot_count;
     unsigned unacked_events; /* of the completion channel */
     int wake_fd;
     int timer_fd;
@@ -202,7 +207,11 @@ struct verbs_conn {
 
     uint64_t remote_address;
     uint32_t remote_rkey;
-    struct verbs_slab send_slab;
+    struct ibv_pd *pd;
+    const struct verbs_share *share; /* a server's; NULL in a client */
+    struct verbs_slab slab;          /* the send buffers, then the receive slots */
+    unsigned recv_count;
+    unsigned recvs_posted;
     unsigned send_count;
     unsigned *send_free; /* stack of free send buffers */
     unsigned send_free_count;
@@ -318,17 +327,14 @@ int okv_verbs_endpoint_create(struct okv_listener *listener,
                               const struct okv_message_limits *limits, unsigned max_conns,
                               struct okv_endpoint **out, struct okv_diag *diag);
 void okv_verbs_endpoint_destroy(struct okv_endpoint *endpoint);
-/* Posts receive slot `index`. */
-int okv_verbs_post_slot(struct verbs_endpoint *endpoint, unsigned index);
-void okv_verbs_recv_release(struct okv_endpoint *endpoint, const struct okv_event *event);
 int okv_verbs_arm(struct okv_endpoint *endpoint);
 
 /* ---- conn.c ---- */
 
-/* A connection with its queue pair in the reset state. `id` stays the caller's
- * until `conn->id` is set. */
-int okv_verbs_conn_new(struct verbs_endpoint *endpoint, struct verbs_conn **out,
-                       struct okv_diag *diag);
+/* A connection with its queue pair in the reset state. `share` is what a server lends; a client has
+ * NULL. `id` stays the caller's until `conn->id` is set. */
+int okv_verbs_conn_new(struct verbs_endpoint *endpoint, const struct verbs_share *share,
+                       struct verbs_conn **out, struct okv_diag *diag);
 /* Frees what okv_verbs_conn_new made; `conn->id` must be destroyed. */
 void okv_verbs_conn_free(struct verbs_conn *conn);
 /* From now on the completions of the connection are found by its queue pair's number. */
@@ -378,6 +384,13 @@ int okv_verbs_qp_to_rts(struct verbs_conn *conn, struct rdma_cm_id *id, uint8_t 
 
 /* ---- post.c ---- */
 
+/* Posts all receive slots: before the queue pair leaves the state INIT. Returns 0 or an errno
+ * value. */
+int okv_verbs_post_slots(struct verbs_conn *conn);
+/* Posts receive slot `index`. */
+void okv_verbs_post_slot(struct verbs_conn *conn, unsigned index);
+const uint8_t *okv_verbs_slot(const struct verbs_conn *conn, unsigned index);
+void okv_verbs_recv_release(struct okv_endpoint *endpoint, const struct okv_event *event);
 /* Counts a completion. */
 void okv_verbs_conn_completed(struct verbs_conn *conn, const struct ibv_wc *wc);
 uint8_t *okv_verbs_send_buffer(struct okv_conn *conn);
@@ -406,12 +419,11 @@ int okv_verbs_poll(struct okv_endpoint *endpoint, struct okv_event *events, int 
 
 /* ---- listen.c ---- */
 
-int okv_verbs_listen(const struct okv_uri *uri, const struct okv_region *region,
+int okv_verbs_listen(const struct okv_uri *uri, const struct okv_region *regions, unsigned count,
                      struct okv_listener **out, struct okv_diag *diag);
 void okv_verbs_unlisten(struct okv_listener *listener);
 int okv_verbs_next_request(struct okv_listener *listener, struct okv_request **out);
-int okv_verbs_accept(struct okv_request *request, struct okv_endpoint *endpoint, void *user,
-                     const uint8_t *welcome, size_t length);
+int okv_verbs_accept(struct okv_request *request, const struct okv_accept *accept);
 void okv_verbs_reject(struct okv_request *request, const uint8_t *reason, size_t length);
 
 /* ---- discover.c ---- */

@@ -1,0 +1,73 @@
+#include "server/database.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "server/store/region.h"
+#include "shared/base/error.h"
+#include "shared/format/wire.h"
+
+#define REPLY_CACHES_PER_CLIENT 4
+
+static int open_store(struct okv_database *database, uint64_t boot_id, struct okv_diag *diag)
+{
+    const struct okv_database_config *config = database->config;
+    uint64_t hash_seed;
+
+    if (getrandom(&hash_seed, sizeof hash_seed, 0) != sizeof hash_seed)
+        return okv_diag_set(diag, OKV_EIO, "no random bytes from the system: %s", strerror(errno));
+    const struct okv_store_params params = {
+        .base = database->region.base,
+        .length = database->region.length,
+        .bucket_size = config->bucket_size,
+        .inline_max = config->inline_max,
+        .extra_reads = config->extra_reads,
+        .index_percent = config->index_percent,
+        .max_value = config->max_value,
+        .boot_id = boot_id,
+        .hash_seed = hash_seed,
+    };
+    int rc = okv_store_init(&database->store, &params);
+    if (rc == OKV_EINVAL)
+        return okv_diag_set(diag, rc,
+                            "database %s: %llu bytes are too few for a table: give it more memory",
+                            config->name, (unsigned long long)params.length);
+    return rc ? okv_diag_set(diag, rc, "database %s: cannot make a table in %llu bytes: %s",
+                             config->name, (unsigned long long)params.length, okv_error_text(rc))
+              : 0;
+}
+
+int okv_database_init(struct okv_database *database, const struct okv_config *config,
+                      unsigned index, uint64_t boot_id, struct okv_diag *diag)
+{
+    database->config = &config->databases[index];
+    database->id = okv_database_id(database->config->name);
+    struct okv_diag why = {.text = ""};
+    int rc = okv_region_create(database->config->memory, config->pages, config->prefault,
+                               &database->region, &why);
+
+    if (rc)
+        return okv_diag_set(diag, rc, "database %s: %s", database->config->name, why.text);
+    rc = open_store(database, boot_id, diag);
+    if (rc)
+        goto destroy_region;
+    rc = okv_reply_caches_init(&database->reply_caches,
+                               config->max_clients * REPLY_CACHES_PER_CLIENT,
+                               config->remember_s * UINT64_C(1000), boot_id);
+    if (rc)
+        goto fini_store;
+    return 0;
+fini_store:
+    okv_store_fini(&database->store);
+destroy_region:
+    okv_region_destroy(&database->region);
+    return rc;
+}
+
+void okv_database_fini(struct okv_database *database)
+{
+    okv_reply_caches_fini(&database->reply_caches);
+    okv_store_fini(&database->store);
+    okv_region_destroy(&database->region);
+}
