@@ -45,6 +45,7 @@ enum option_key {
     OPTION_ANNOUNCE,
     OPTION_NAME,
     OPTION_DATABASE,
+    OPTION_USERS,
 };
 
 /* What the options have said so far. */
@@ -84,6 +85,10 @@ static const struct argp_option options[] = {
      "A database of this name and size; may be repeated. A client reaches the one that it names "
      "(?database=NAME) and no other. Default: one called " OKV_DATABASE_DEFAULT
      ", of --memory. NAME: " OKV_NAME_RULE,
+     2},
+    {"users", OPTION_USERS, "FILE", 0,
+     "Serve only users that FILE names, each with a key and rights in databases: see USERS in "
+     "okv-server(1). SIGHUP reads it again",
      2},
     {"memory", 'm', "SIZE", 0, "Size of a database without one, from 1M (256M)", 2},
     {"huge", OPTION_HUGE, "KIND", OPTION_ARG_OPTIONAL,
@@ -349,6 +354,9 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         break;
     case OPTION_DATABASE:
         parse_database(text, parsing, state);
+        break;
+    case OPTION_USERS:
+        config->users = text;
         break;
     case OPTION_HUGE:
         config->pages = parse_pages(text, state);

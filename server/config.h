@@ -44,6 +44,7 @@ struct okv_config {
     bool prefault;
     char group[OKV_GROUP_SIZE]; /* where to announce; "": nowhere */
     char name[OKV_NAME_SIZE];   /* of the server */
+    const char *users;          /* file; NULL: the server serves everybody */
 };
 
 /* Fills `config`, or prints what is wrong and how to correct it, and exits with 2. */

@@ -46,6 +46,27 @@ static int databases_open(struct okv_server *server, struct okv_diag *diag)
     return rc;
 }
 
+static int authority_open(struct okv_server *server, struct okv_diag *diag)
+{
+    if (!server->config.users)
+        return 0;
+    for (unsigned i = 0; i < server->database_count; i++)
+        server->database_names[i] = server->config.databases[i].name;
+    int rc = okv_identity_init();
+    if (rc)
+        return okv_diag_set(diag, rc,
+                            "libsodium cannot be used here: see that the system has "
+                            "random bytes");
+    return okv_authority_init(&server->authority, server->config.users, server->database_names,
+                              server->database_count, diag);
+}
+
+static void authority_close(struct okv_server *server)
+{
+    if (server->config.users)
+        okv_authority_fini(&server->authority);
+}
+
 static void listeners_close(struct okv_server *server)
 {
     while (server->listener_count > 0) {
@@ -128,17 +149,21 @@ static void announce(const struct okv_server *server)
     fflush(stdout);
 }
 
-/* The first signal ends the wait. A second one ends the process. */
-static void wait_for_signal(const struct okv_server *server, const sigset_t *signals)
+/* SIGHUP reads the users file again. The first other signal ends the wait; a second one ends the
+ * process. */
+static void wait_for_signal(struct okv_acceptor *acceptor, const sigset_t *signals)
 {
+    const struct okv_server *server = acceptor->server;
     int number;
 
-    while (sigwait(signals, &number))
-        ;
+    while (sigwait(signals, &number) || number == SIGHUP)
+        if (number == SIGHUP)
+            okv_acceptor_reload(acceptor);
     if (!atomic_load(&server->failure))
         fprintf(stderr, "okv-server: %s: telling clients and ending\n", strsignal(number));
     sigset_t others = *signals;
     sigdelset(&others, OKV_SERVER_FAILED_SIGNAL);
+    sigdelset(&others, SIGHUP);
     pthread_sigmask(SIG_UNBLOCK, &others, NULL);
 }
 
@@ -171,7 +196,7 @@ static int serve(struct okv_server *server, const sigset_t *signals, struct okv_
         okv_diag_set(diag, rc, "cannot start the announcer: %s", okv_error_text(rc));
     } else {
         announce(server);
-        wait_for_signal(server, signals);
+        wait_for_signal(&acceptor, signals);
     }
     workers_stop(server, server->config.workers);
     okv_acceptor_stop(&acceptor);
@@ -188,10 +213,14 @@ static int run(struct okv_server *server, const sigset_t *signals, struct okv_di
     /* Allocating the regions may take minutes, and a signal may end that. From here on only
      * sigwait() takes signals. */
     pthread_sigmask(SIG_BLOCK, signals, NULL);
+    okv_registry_init(&server->registry);
+    rc = authority_open(server, diag);
+    if (rc)
+        goto fini_registry;
     rc = okv_admission_init(&server->admission, server->config.max_clients,
                             server->config.max_clients_per_address);
     if (rc)
-        goto close_databases;
+        goto close_authority;
     rc = listeners_open(server, diag);
     if (rc)
         goto fini_admission;
@@ -209,7 +238,10 @@ close_listeners:
     listeners_close(server);
 fini_admission:
     okv_admission_fini(&server->admission);
-close_databases:
+close_authority:
+    authority_close(server);
+fini_registry:
+    okv_registry_fini(&server->registry);
     databases_close(server);
     return rc;
 }
@@ -230,6 +262,8 @@ int main(int argc, char **argv)
     };
     signal(SIGPIPE, SIG_IGN);
     sigemptyset(&signals);
+    sigaddset(&signals, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* for the users file, once it serves */
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, OKV_SERVER_FAILED_SIGNAL);

@@ -18,9 +18,11 @@
 
 #include "server/config.h"
 #include "server/database.h"
+#include "server/identity/authority.h"
 #include "server/log.h"
 #include "server/net/admission.h"
 #include "server/net/announcer.h"
+#include "server/session/registry.h"
 #include "server/stats.h"
 #include "shared/base/clock.h"
 #include "shared/transport/transport.h"
@@ -33,7 +35,10 @@ struct okv_server {
     unsigned database_count;
     struct okv_database databases[OKV_DATABASES_MAX];
     struct okv_stats stats;
+    const char *database_names[OKV_DATABASES_MAX];
+    struct okv_authority authority; /* the acceptor's; empty without --users */
     struct okv_admission admission;
+    struct okv_registry registry;
     struct okv_log log;
     uint64_t clock_origin_ms; /* okv_clock_boot_ms() at 0 of the server's clock */
     struct okv_message_limits limits;

@@ -41,11 +41,19 @@ struct okv_server;
     X(rejected_resources, "clients refused: the system had no resources")                      \
     X(rejected_database, "clients refused: no database of that name")                          \
     X(rejected_gone, "clients refused: they were gone, or had given up waiting")               \
+    X(challenges, "clients asked for a proof of who they are")                                 \
+    X(rejected_denied, "clients refused: no such user with this key")                          \
+    X(rejected_stale, "clients refused: a hello that came before")                             \
+    X(rejected_no_right, "clients refused: no right in the database")                          \
+    X(denied, "requests refused: the user lacks the right")                                    \
+    X(users_loaded, "times the users file was loaded again")                                   \
+    X(users_refused, "times it was not, for a mistake in it")                                  \
     X(closed_by_client, "connections that the client ended")                                   \
     X(closed_lost, "connections that ended without a GOODBYE: the client died or gave up")     \
     X(closed_dead, "connections ended: the device got no acknowledgement")                     \
     X(closed_unresponsive, "connections ended: nothing was acknowledged for too long")         \
     X(closed_replaced, "connections ended: the client has another one")                        \
+    X(closed_revoked, "connections ended: the user lost its key or its rights")                \
     X(closed_idle, "connections ended: no request for --idle-s")                               \
     X(closed_malformed, "connections ended: a malformed message")                              \
     X(closed_no_immediate, "connections ended: a message without immediate")                   \

@@ -102,15 +102,15 @@ static void scan_sessions(struct okv_worker *worker)
     bool is_late = false, ignored;
     bool is_scan = is_due(&worker->scan_ns, now_ns, okv_sessions_scan_ns(worker->server), &is_late);
     bool is_tick = is_due(&worker->tick_ns, now_ns, okv_sessions_tick_ns(worker->server), &ignored);
-    bool has_replaced =
-        atomic_load(&worker->has_replaced) && atomic_exchange(&worker->has_replaced, false);
+    bool has_unwanted =
+        atomic_load(&worker->has_unwanted) && atomic_exchange(&worker->has_unwanted, false);
     struct okv_session *session;
 
-    if (!is_scan && !is_tick && !has_replaced)
+    if (!is_scan && !is_tick && !has_unwanted)
         return;
     TAILQ_FOREACH(session, &worker->sessions.all, in_all)
     {
-        okv_session_end_replaced(&worker->sessions, session);
+        okv_session_end_unwanted(&worker->sessions, session);
         if (is_scan && !is_late)
             okv_session_count_idle(&worker->sessions, session, !worker->has_more);
         if (is_tick)
@@ -337,8 +337,8 @@ void okv_worker_wake(struct okv_worker *worker)
     eventfd_write(worker->wake_fd, 1);
 }
 
-void okv_worker_end_replaced(struct okv_worker *worker)
+void okv_worker_end_unwanted(struct okv_worker *worker)
 {
-    atomic_store(&worker->has_replaced, true);
+    atomic_store(&worker->has_unwanted, true);
     okv_worker_wake(worker);
 }

@@ -21,7 +21,7 @@ struct okv_worker {
     uint64_t tick_ns; /* time of the next keepalive tick */
     uint64_t end_ns;  /* when it gives up on sessions that do not end; set by the shutdown */
     bool has_more;    /* in this pass: an endpoint may have more events */
-    atomic_bool has_replaced; /* the acceptor replaced a session here */
+    atomic_bool has_unwanted; /* the acceptor replaced a session here, or took its rights */
 };
 
 /* Creates the worker's endpoints, each for its share of --max-clients. The listeners exist.
@@ -38,7 +38,7 @@ int okv_worker_start(struct okv_worker *worker);
 void okv_worker_join(struct okv_worker *worker);
 /* Ends the worker's sleep. Any thread. */
 void okv_worker_wake(struct okv_worker *worker);
-/* Makes the worker end its replaced sessions. Any thread. */
-void okv_worker_end_replaced(struct okv_worker *worker);
+/* Makes the worker end sessions that are replaced or have no rights. Any thread. */
+void okv_worker_end_unwanted(struct okv_worker *worker);
 
 #endif

@@ -28,6 +28,8 @@ static int target_open(const struct target_config *config, struct target **out, 
         .credits = config->credits,
         /* A reconnect would spoil the results: it takes time, and the table may be empty. */
         .reconnect = OKV_RECONNECT_NEVER,
+        .user = getenv("OKV_USER"),
+        .key_file = getenv("OKV_KEY_FILE"),
     };
     const char *database = getenv("OKV_DATABASE");
     struct target_okv *target = calloc(1, sizeof *target);

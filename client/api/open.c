@@ -7,6 +7,7 @@
 
 #include "client/api/command.h"
 #include "client/connection/goodbye.h"
+#include "client/connection/identity.h"
 #include "client/connection/keepalive.h"
 #include "client/connection/reconnect.h"
 #include "client/connection/request.h"
@@ -196,6 +197,8 @@ static int link_init(okv *handle, const char *uri, const struct okv_options *opt
     int rc = okv_uri_parse(uri, &link->uri, &handle->why);
     if (rc == 0)
         rc = database_choose(handle, options->database);
+    if (rc == 0)
+        rc = identity_init(handle, options);
     if (rc)
         return rc;
     handle->transport = okv_transport_for(link->uri.scheme);
@@ -228,6 +231,7 @@ static void handle_free(okv *handle)
     memory_destroy(handle);
     event_fd_destroy(handle);
     queues_free(handle);
+    identity_fini(handle);
     free(handle->link.uri_text);
     free(handle);
 }

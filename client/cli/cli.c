@@ -12,7 +12,7 @@
 /* A day: longer waits are a mistake in the number. */
 #define TIMEOUT_MS_MAX 86400000u
 
-enum { OPTION_COUNTERS = 0x100, OPTION_DATABASE };
+enum { OPTION_COUNTERS = 0x100, OPTION_DATABASE, OPTION_USER, OPTION_KEY_FILE };
 
 static const struct argp_option common_options[] = {
     {"server", 's', "URI", 0,
@@ -21,6 +21,9 @@ static const struct argp_option common_options[] = {
      "ofi://HOST[:PORT][?provider=NAME][&source=ADDRESS] or local:///PATH",
      0},
     {"database", OPTION_DATABASE, "NAME", 0, "The database, for a URI without ?database=NAME", 0},
+    {"user", OPTION_USER, "NAME", 0, "Who asks, for a server with users", 0},
+    {"key-file", OPTION_KEY_FILE, "FILE", 0,
+     "The file with the user's key, which `okv keygen' made", 0},
     {"timeout", 't', "MS", 0, "Give up connecting, or an operation, after MS milliseconds", 0},
     {"counters", OPTION_COUNTERS, NULL, 0, "At the end, print the client's counters on stderr", 0},
     {0},
@@ -39,6 +42,12 @@ static error_t parse_common(int key, char *text, struct argp_state *state)
         if (strlen(text) >= sizeof((struct okv_options *)0)->database)
             argp_error(state, "--database %s: a name has at most 31 characters", text);
         cli->database = text;
+        return 0;
+    case OPTION_USER:
+        cli->user = text;
+        return 0;
+    case OPTION_KEY_FILE:
+        cli->key_file = text;
         return 0;
     case 't':
         cli->timeout_ms = (uint32_t)cli_number(state, "--timeout", text, 1, TIMEOUT_MS_MAX);
@@ -64,14 +73,22 @@ void cli_parse_child(int key, struct argp_state *state, struct cli *cli)
         state->child_inputs[0] = cli;
 }
 
+/* NULL when the variable is empty, too. */
+static const char *environment(const char *name)
+{
+    const char *text = getenv(name);
+
+    return text && text[0] != '\0' ? text : NULL;
+}
+
 void cli_server_default(struct cli *cli)
 {
-    const char *named = getenv("OKV_SERVER");
+    const char *named = environment("OKV_SERVER");
 
-    cli->database = getenv("OKV_DATABASE");
-    if (cli->database && cli->database[0] == '\0')
-        cli->database = NULL;
-    if (named && named[0] != '\0') {
+    cli->database = environment("OKV_DATABASE");
+    cli->user = environment("OKV_USER");
+    cli->key_file = environment("OKV_KEY_FILE");
+    if (named) {
         cli->server = named;
         cli->server_named = true;
         return;
@@ -83,8 +100,11 @@ void cli_server_default(struct cli *cli)
 
 int cli_connect(struct cli *cli, uint32_t depth)
 {
-    struct okv_options options = {
-        .connect_timeout_ms = cli->timeout_ms, .timeout_ms = cli->timeout_ms, .depth = depth};
+    struct okv_options options = {.connect_timeout_ms = cli->timeout_ms,
+                                  .timeout_ms = cli->timeout_ms,
+                                  .depth = depth,
+                                  .user = cli->user,
+                                  .key_file = cli->key_file};
     char why[512] = "";
 
     if (cli->database)
@@ -120,6 +140,8 @@ void cli_disconnect(struct cli *cli)
 const char *cli_advice(int code)
 {
     switch (code) {
+    case OKV_EDENIED:
+        return "ask the server's operator for the right in its users file";
     case OKV_EVALUESIZE:
         return "see connection_max_value in `okv stat`, or split it";
     case OKV_ECONFLICT:

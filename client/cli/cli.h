@@ -18,6 +18,7 @@ struct cli {
     bool server_named;                     /* by -s or OKV_SERVER, not the well-known path */
     char well_known[OKV_DEFAULT_URI_TEXT]; /* what `server` points to when it was not named */
     const char *database;                  /* NULL: that of the URI, else the default */
+    const char *user, *key_file;           /* NULL: nobody */
     uint32_t timeout_ms;                   /* 0: the library's defaults */
     bool counters;                         /* print them at the end */
     okv *handle;                           /* NULL until cli_connect() */
@@ -35,6 +36,7 @@ cli_command cli_import;                   /* import.c */
 cli_command cli_flush;                    /* flush.c */
 cli_command cli_stat;                     /* stat.c */
 cli_command cli_discover;                 /* discover.c */
+cli_command cli_keygen;                   /* keygen.c */
 cli_command cli_ping, cli_probe;          /* timing.c */
 
 /* The options that every command takes too; input is the struct cli. A command
@@ -43,8 +45,8 @@ cli_command cli_ping, cli_probe;          /* timing.c */
 extern const struct argp_child cli_common_options[];
 void cli_parse_child(int key, struct argp_state *state, struct cli *cli);
 
-/* Points cli->server to $OKV_SERVER or the well-known local socket, cli->database to
- * $OKV_DATABASE. */
+/* Points cli->server to $OKV_SERVER or the well-known local socket, the others to $OKV_DATABASE,
+ * $OKV_USER and $OKV_KEY_FILE. */
 void cli_server_default(struct cli *cli);
 
 /* Opens cli->handle; `depth` 0 means the library's default. Returns CLI_DONE, or

@@ -28,6 +28,7 @@ static const struct command commands[] = {
     {"ping", cli_ping, "[-c N]", "time requests through the server's CPU"},
     {"stat", cli_stat, "[--json]", "the server's statistics and this connection"},
     {"discover", cli_discover, "[--json]", "list the servers that announce themselves"},
+    {"keygen", cli_keygen, "[FILE]", "make a key for a user of a server"},
     {"probe", cli_probe, "[-n N] [--size S]", "time raw reads of the table"},
 };
 #define COMMAND_COUNT (sizeof commands / sizeof *commands)
@@ -50,6 +51,8 @@ static const char about[] =
     "\n"
     "?database=NAME in a URI is the database of that server; without it, --database, else "
     "$OKV_DATABASE, else the one called default.\n"
+    "\n"
+    "A server with users needs --user and --key-file, else $OKV_USER and $OKV_KEY_FILE.\n"
     "\n"
     "Without -s the server is $OKV_SERVER, else the well-known socket on this host: "
     "/run/okv.sock for root, $XDG_RUNTIME_DIR/okv.sock or /tmp/okv-UID.sock for others.\n"

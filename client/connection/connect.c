@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/connection/identity.h"
 #include "client/engine/event_fd.h"
 #include "client/engine/memory.h"
 #include "client/engine/read_batch.h"
@@ -99,20 +100,22 @@ int attempt_start(okv *handle, struct okv_diag *why)
     struct okv_hello hello = {
         .slot_size = OKV_SLOT_SIZE_DEFAULT,
         .credits = link->credits,
-        .resume = handle->table.session_id,
+        .resume = (uint32_t)handle->table.session_id,
         .database =
             okv_database_id(link->uri.database[0] ? link->uri.database : OKV_DATABASE_DEFAULT),
     };
     struct okv_wire_hello bytes;
 
     memcpy(hello.client_id, link->client_id, sizeof hello.client_id);
-    okv_hello_encode(&hello, &bytes);
+    identity_begin(handle, &hello, &bytes);
     link->state = LINK_CONNECTING;
     link->broken = 0;
     link->deadline_ns = okv_clock_ns() + attempt_limit_ns(link);
     struct okv_connect_params params = {
         .hello = (const uint8_t *)&bytes,
         .hello_length = sizeof bytes,
+        .again = identity_again,
+        .user = handle,
         .limits = {.slot_size = hello.slot_size, .credits = link->credits},
         .deadline_ns = link->deadline_ns,
     };
@@ -134,6 +137,11 @@ static int read_welcome(okv *handle, const struct okv_answer *answer, struct okv
     if (rc == OKV_EVERSION)
         return okv_diag_set(why, rc, "%s speaks another protocol version than this client",
                             link->uri_text);
+    if (rc == 0 && !identity_is_proven(handle, answer->bytes))
+        return okv_diag_set(why, OKV_EDENIED,
+                            "what listens at %s does not know the key of user %s: it serves no "
+                            "users, or is not the server that it seems to be",
+                            link->uri_text, link->identity.user);
     if (rc || table->credits > link->credits || table->slot_size > OKV_SLOT_SIZE_DEFAULT)
         return okv_diag_set(why, OKV_EPROTO, "%s sent a welcome that makes no sense",
                             link->uri_text);

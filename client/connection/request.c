@@ -161,6 +161,7 @@ static bool reply_status_is_valid(const struct operation *operation, int status)
     switch (status) {
     case OKV_OK:
     case OKV_EUNSUPPORTED:
+    case OKV_EDENIED:
         return true;
     case OKV_ENOTFOUND:
         return kind & (KINDS_READ | KIND(DELETE) | KIND(TOUCH)) || flags & OKV_REQUEST_IF_VERSION;

@@ -97,7 +97,8 @@ enum {
     OKV_ENUMBER = -26,       /* incr: the value is not a decimal integer of 64 bits */
     OKV_ERENDEZVOUS = -27,   /* the server could not read the value from our memory */
     OKV_EOVERFLOW = -28,     /* incr: the result does not fit a signed 64-bit integer */
-    OKV_ETTL = -29           /* a time to live is 1 ms to OKV_TTL_MAX_MS */
+    OKV_ETTL = -29,          /* a time to live is 1 ms to OKV_TTL_MAX_MS */
+    OKV_EDENIED = -30        /* the user may not do this, or one side does not know the other */
 };
 
 /* One sentence for a code; static, never NULL. Any thread. */
@@ -138,7 +139,9 @@ struct okv_options {
                                     to 600000; 3000 */
     uint32_t reserved[9];        /* zero */
     char database[32];           /* for a URI that names none; "": "default" */
-    uint64_t reserved2[4];       /* zero */
+    const char *user, *key_file; /* who asks, for a server with users: both or neither; the file
+                                    is read again when the server refuses its key */
+    uint64_t reserved2[2];       /* zero */
 };
 /* okv_options.hints: remember none. */
 #define OKV_HINTS_NONE UINT32_MAX
@@ -164,6 +167,7 @@ struct okv_options {
  * besides up to 1 s for each RDMA interface that cannot join the group.
  * Errors: OKV_EINVAL (out or uri NULL, an option out of range), OKV_EURI, OKV_EADDRESS,
  * OKV_ENODEVICE, OKV_EREFUSED (nobody listens, the server is full or has no such database),
+ * OKV_EDENIED (user and key do not fit, or have no right in the database; the server has no proof),
  * OKV_ETIMEDOUT, OKV_EVERSION, OKV_ESHUTDOWN, OKV_EUNSUPPORTED (iWARP, a missing feature),
  * OKV_EPERM (socket permission, locked-memory limit), OKV_EDISCONNECTED (lost while opening),
  * OKV_EPROTO, OKV_EIO, OKV_ENOMEM.
@@ -237,8 +241,9 @@ static inline void okv_info(const okv *handle, struct okv_info *out)
  * OKV_ETIMEDOUT (also when there was no connection in time, or no operation slot: those that timed
  * out keep theirs until the device or the server has let go of them), the handle's failure. Errors
  * of all writes: OKV_EUNKNOWN when the request was sent and no answer came, or the server that it
- * was sent to is no more; OKV_ECORRUPT when the server found the item's bucket damaged, and
- * OKV_EUNSUPPORTED when it does not know the operation: nothing was changed then.
+ * was sent to is no more; OKV_ECORRUPT when the server found the item's bucket damaged, OKV_EDENIED
+ * when the user may not write, OKV_EUNSUPPORTED when it does not know the operation: nothing was
+ * changed then.
  *
  * Memory after a time-out. Key, value and buffer are the caller's again when the call
  * returned or the result was polled, but for two things that cannot be called back.
@@ -348,23 +353,20 @@ OKV_API int okv_touch(okv *handle, const void *key, size_t key_length, int64_t t
 /*
  * Removes every item that is there when the call begins; those put meanwhile may go
  * too. Blocks as long as it takes, each of its steps for timeout_ms at most.
- * Nothing was removed on OKV_EINVAL (NULL), OKV_ETIMEDOUT, OKV_EUNSUPPORTED and the handle's
- * failure. Some items may be gone, or all,
- * on OKV_EUNKNOWN (a step had no answer, or one failed after others had been done) and
- * OKV_ECORRUPT (the server found a damaged bucket): call it again, on another handle
- * if this one failed.
+ * Nothing was removed on OKV_EINVAL (NULL), OKV_ETIMEDOUT, OKV_EUNSUPPORTED, OKV_EDENIED (it takes
+ * the right admin) and the handle's failure. Some items may be gone, or all, on OKV_EUNKNOWN (a
+ * step had no answer, or one failed after others had been done) and OKV_ECORRUPT (the server found
+ * a damaged bucket): call it again, on another handle if this one failed.
  */
 OKV_API int okv_flush(okv *handle);
 
-/* One request and its answer, through the server's CPU. Further errors:
- * OKV_EUNSUPPORTED. */
+/* One request and its answer, through the server's CPU. Further errors: OKV_EUNSUPPORTED. */
 OKV_API int okv_ping(okv *handle);
 
 /*
- * The server's statistics as text, one "name value" a line, into
- * buffer[0..size) with a NUL. *length is its length without the NUL.
- * Further errors: OKV_ETOOSMALL (*length says what is needed, without the NUL),
- * OKV_EUNSUPPORTED.
+ * The server's statistics as text, one "name value" a line, into buffer[0..size) with a NUL.
+ * *length is its length without the NUL. Further errors: OKV_EUNSUPPORTED, OKV_ETOOSMALL (*length
+ * says what is needed, without the NUL).
  */
 OKV_API int okv_stat(okv *handle, char *buffer, size_t size, size_t *length);
 
@@ -398,12 +400,11 @@ typedef int okv_visit(void *user, const struct okv_item *item);
 OKV_API int okv_scan(okv *handle, okv_visit *visit, void *user);
 
 /*
- * The same in portions: begin with *cursor 0; a `visit` that returns other than 0
- * ends the portion, and the next call goes on from *cursor, where the items
- * that share the last one's bucket may come once more. *cursor is 0 again after the
- * last item. A cursor is good for any handle to the same start of the server: another start has
- * another table (okv_info.boot_id). Further errors: OKV_EINVAL (not a cursor, or
- * one of another boot; one such cursor in 2048 goes undetected).
+ * The same in portions: begin with *cursor 0; a `visit` that returns other than 0 ends the portion,
+ * and the next call goes on from *cursor, where the items that share the last one's bucket may come
+ * once more. *cursor is 0 again after the last item. A cursor is good for any handle to the same
+ * start of the server: another start has another table (okv_info.boot_id). Further errors:
+ * OKV_EINVAL (not a cursor, or one of another boot; one such cursor in 2048 goes undetected).
  */
 OKV_API int okv_scan_from(okv *handle, uint64_t *cursor, okv_visit *visit, void *user);
 
@@ -480,13 +481,12 @@ struct okv_result {
 OKV_API int okv_call(okv *handle, const struct okv_command *command, struct okv_result *result);
 
 /*
- * Many gets (or heads) at once: results[i] is that of commands[i]; tags are not
- * looked at. Any count: the handle's depth of them are in flight at a time, and
- * their READs go out together. A key may come more than once. Blocks until all
- * ended. All deadlines count from the start of the call. A get that has not started by then ends
- * with OKV_ETIMEDOUT: give large batches a longer timeout_ms. Returns OKV_OK
- * when each has a status in its result, else the handle's failure, OKV_EINVAL (another kind of
- * command), or OKV_EAGAIN (operations are in flight on the handle).
+ * Many gets (or heads) at once: results[i] is that of commands[i]; tags are not looked at. Any
+ * count: the handle's depth of them are in flight at a time, and their READs go out together. A key
+ * may come more than once. Blocks until all ended. All deadlines count from the start of the call.
+ * A get that has not started by then ends with OKV_ETIMEDOUT: give large batches a longer
+ * timeout_ms. Returns OKV_OK when each has a status in its result, else the handle's failure,
+ * OKV_EINVAL (another kind of command), or OKV_EAGAIN (operations are in flight on the handle).
  */
 OKV_API int okv_get_many(okv *handle, const struct okv_command *commands,
                          struct okv_result *results, size_t count);

@@ -28,6 +28,18 @@ enum link_state {
     LINK_DIRECTORY,  /* the attempt READs the directory */
 };
 
+/* Who the handle's user is: identity.c. */
+struct link_identity {
+    char user[OKV_NAME_SIZE]; /* "": nobody */
+    char *key_file;
+    struct okv_user_key *key; /* NULL: there is no user */
+    struct okv_hello hello;   /* the attempt's last one */
+    uint8_t cookie[OKV_COOKIE_SIZE];
+    struct okv_binding binding;
+    bool has_proven; /* `hello` has a proof, made with `cookie` and `binding` */
+    unsigned rounds; /* hellos of the attempt beyond the first */
+};
+
 struct link {
     enum link_state state;
     bool never;   /* OKV_RECONNECT_NEVER */
@@ -37,6 +49,7 @@ struct link {
     char address[64];         /* rdma: numeric, of the last server; "": not known */
     uint64_t resolve_from_ns; /* from then on an attempt resolves the host name again */
     uint8_t client_id[OKV_CLIENT_ID_SIZE];
+    struct link_identity identity;
     uint32_t credits; /* to request from the server */
     uint64_t connect_timeout_ns;
     struct okv_connecting *connecting;

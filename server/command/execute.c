@@ -77,9 +77,38 @@ static struct okv_store_outcome execute_change(const struct okv_executor *execut
     return outcome;
 }
 
-void okv_execute_put(const struct okv_executor *executor, const struct okv_request_message *request,
-                     uint64_t extent, struct okv_reply_message *reply)
+static enum okv_right right_for(unsigned opcode)
 {
+    switch (opcode) {
+    case OKV_OP_PUT:
+    case OKV_OP_DELETE:
+    case OKV_OP_APPEND:
+    case OKV_OP_TOUCH:
+    case OKV_OP_INCR:
+        return OKV_RIGHT_WRITE;
+    case OKV_OP_FLUSH:
+        return OKV_RIGHT_ADMIN;
+    default:
+        return OKV_RIGHT_READ;
+    }
+}
+
+bool okv_execute_may(const struct okv_executor *executor, unsigned rights, unsigned opcode)
+{
+    if (rights & right_for(opcode))
+        return true;
+    OKV_STATS_ADD(&executor->server->stats, denied, 1);
+    return false;
+}
+
+void okv_execute_put(const struct okv_executor *executor, unsigned rights,
+                     const struct okv_request_message *request, uint64_t extent,
+                     struct okv_reply_message *reply)
+{
+    if (!okv_execute_may(executor, rights, OKV_OP_PUT)) {
+        reply->status = OKV_EDENIED;
+        return;
+    }
     execute_change(executor, okv_store_put, request, extent, &executor->server->stats.puts, reply);
     if (reply->status && !is_failed_condition(request, reply->status))
         OKV_STATS_ADD(&executor->server->stats, puts_refused, 1);
@@ -120,12 +149,17 @@ static void execute_stat(const struct okv_executor *executor, struct okv_reply_m
     reply->value_length = (uint32_t)length;
 }
 
-int okv_execute(const struct okv_executor *executor, const struct okv_request_message *request,
-                struct okv_reply_message *reply, uint8_t *room, uint32_t size)
+int okv_execute(const struct okv_executor *executor, unsigned rights,
+                const struct okv_request_message *request, struct okv_reply_message *reply,
+                uint8_t *room, uint32_t size)
 {
     struct okv_stats *stats = &executor->server->stats;
     struct okv_store_outcome outcome;
 
+    if (!okv_execute_may(executor, rights, request->opcode)) {
+        reply->status = OKV_EDENIED;
+        return 0;
+    }
     switch ((enum okv_opcode)request->opcode) {
     case OKV_OP_PING:
         OKV_STATS_ADD(stats, pings, 1);
@@ -134,7 +168,7 @@ int okv_execute(const struct okv_executor *executor, const struct okv_request_me
         execute_get(executor, request, reply, room, size);
         return 0;
     case OKV_OP_PUT:
-        okv_execute_put(executor, request, 0, reply);
+        okv_execute_put(executor, rights, request, 0, reply);
         return 0;
     case OKV_OP_DELETE:
         execute_change(executor, okv_store_delete, request, 0, &stats->deletes, reply);

@@ -18,18 +18,24 @@ struct okv_executor {
 };
 
 /*
- * Executes a decoded request and sets status, version and value of `reply`. The value is written to
+ * Executes a decoded request, or refuses it where `rights` (of enum okv_right) lack the one that it
+ * needs, and sets status, version and value of `reply`. The value is written to
  * `room`, which has `size` bytes. Returns 0, or OKV_EPROTO for a request that makes no sense; then
  * nothing was changed and the caller closes the connection.
  */
-int okv_execute(const struct okv_executor *executor, const struct okv_request_message *request,
-                struct okv_reply_message *reply, uint8_t *room, uint32_t size);
+int okv_execute(const struct okv_executor *executor, unsigned rights,
+                const struct okv_request_message *request, struct okv_reply_message *reply,
+                uint8_t *room, uint32_t size);
 
 /*
  * A PUT whose value is in `extent`, or in the request if that is 0. If `reply->status` is 0 the
  * extent belongs to the store, otherwise it stays the caller's.
  */
-void okv_execute_put(const struct okv_executor *executor, const struct okv_request_message *request,
-                     uint64_t extent, struct okv_reply_message *reply);
+void okv_execute_put(const struct okv_executor *executor, unsigned rights,
+                     const struct okv_request_message *request, uint64_t extent,
+                     struct okv_reply_message *reply);
+
+/* False when `rights` lack the one that the operation needs, which is counted. */
+bool okv_execute_may(const struct okv_executor *executor, unsigned rights, unsigned opcode);
 
 #endif

@@ -2,11 +2,13 @@
 
 #include <poll.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "server/log.h"
 #include "server/net/handshake.h"
+#include "server/net/identify.h"
 #include "server/worker.h"
 #include "shared/base/error.h"
 #include "shared/format/superblock.h"
@@ -43,17 +45,36 @@ static void count_rejection(struct okv_stats *stats, int reason)
     case OKV_REJECT_GONE:
         OKV_STATS_ADD(stats, rejected_gone, 1);
         break;
+    case OKV_REJECT_CHALLENGE:
+        OKV_STATS_ADD(stats, challenges, 1);
+        break;
+    case OKV_REJECT_DENIED:
+        OKV_STATS_ADD(stats, rejected_denied, 1);
+        break;
+    case OKV_REJECT_STALE:
+        OKV_STATS_ADD(stats, rejected_stale, 1);
+        break;
+    case OKV_REJECT_NO_RIGHT:
+        OKV_STATS_ADD(stats, rejected_no_right, 1);
+        break;
     default:
         OKV_STATS_ADD(stats, rejected_malformed, 1);
         break;
     }
 }
 
+/* Whoever reaches the port could fill the log with those that need no key. */
+static bool is_unlogged(int reason)
+{
+    return reason == OKV_REJECT_STOPPING || reason == OKV_REJECT_CHALLENGE ||
+           reason == OKV_REJECT_DENIED || reason == OKV_REJECT_STALE;
+}
+
 static void log_rejection(struct okv_log *log, const struct okv_request *request, int reason)
 {
     char text[OKV_LOG_TEXT_MAX];
 
-    if (reason == OKV_REJECT_STOPPING)
+    if (is_unlogged(reason))
         return;
     snprintf(text, sizeof text, "%s: refused: %s", request->peer,
              okv_reject_text((uint32_t)reason));
@@ -68,6 +89,16 @@ static void reject(struct okv_server *server, struct okv_request *request, int r
     count_rejection(&server->stats, reason);
     log_rejection(&server->log, request, reason);
     okv_reject_encode(&reject, &bytes);
+    request->listener->ops->reject(request, (const uint8_t *)&bytes, sizeof bytes);
+}
+
+static void challenge(struct okv_server *server, struct okv_request *request,
+                      const uint8_t cookie[OKV_COOKIE_SIZE])
+{
+    struct okv_wire_challenge bytes;
+
+    count_rejection(&server->stats, OKV_REJECT_CHALLENGE);
+    okv_challenge_encode(cookie, &bytes);
     request->listener->ops->reject(request, (const uint8_t *)&bytes, sizeof bytes);
 }
 
@@ -92,6 +123,7 @@ static void compose_welcome(const struct okv_server *server, const struct okv_se
         .clock_ms = okv_server_clock_ms(server),
         .resumed = resumed,
         .remember_ms = server->config.remember_s * 1000u,
+        .rights = atomic_load(&session->rights),
     };
 
     okv_welcome_encode(&welcome, out);
@@ -116,6 +148,7 @@ struct arrival {
     unsigned listener;
     struct okv_worker *worker;
     struct okv_handshake_client client;
+    struct okv_arrival_identity identity;
     struct okv_reply_cache_claim claim;
     struct okv_reply_cache_grant grant;
 };
@@ -130,6 +163,7 @@ static int hand_over(struct okv_server *server, const struct arrival *arrival,
     struct okv_wire_welcome bytes;
 
     compose_welcome(server, session, arrival->grant.resumed, &bytes);
+    okv_identify_prove(request, &arrival->identity, &bytes);
     /* Before accept: the worker may see the session end before accept returns. */
     atomic_fetch_add(&worker->sessions.clients[listener], 1);
     const struct okv_accept accept = {
@@ -155,6 +189,24 @@ static int hand_over(struct okv_server *server, const struct arrival *arrival,
     }
 }
 
+/* NULL when there is no memory. */
+static struct okv_session *make_session(const struct arrival *arrival, uint32_t slots)
+{
+    const struct okv_identity *identity = &arrival->identity.of;
+    struct okv_session *session =
+        okv_session_create(arrival->claim.session_id, arrival->listener, slots);
+
+    if (!session)
+        return NULL;
+    session->database = arrival->client.database;
+    session->admission_index = arrival->claim.admission_index;
+    session->reply_cache = arrival->grant.reply_cache;
+    memcpy(session->user, identity->user, sizeof session->user);
+    memcpy(session->fingerprint, identity->fingerprint, sizeof session->fingerprint);
+    atomic_init(&session->rights, arrival->identity.rights);
+    return session;
+}
+
 /* Returns 0 or a reason to reject; the caller then releases the admission. */
 static int begin_session(struct okv_server *server, struct arrival *arrival)
 {
@@ -170,23 +222,22 @@ static int begin_session(struct okv_server *server, struct arrival *arrival)
     uint32_t slots = okv_reply_cache_request_slots(grant->reply_cache);
     if (slots > claim->credits)
         slots = claim->credits;
-    struct okv_session *session = okv_session_create(claim->session_id, arrival->listener, slots);
+    struct okv_session *session = make_session(arrival, slots);
     if (!session)
         goto roll_back_reply_cache;
-    session->database = arrival->client.database;
-    session->admission_index = claim->admission_index;
-    session->reply_cache = grant->reply_cache;
+    okv_registry_add(&server->registry, session);
     reason = hand_over(server, arrival, session);
     if (reason)
-        goto destroy_session;
+        goto unregister_session;
     if (grant->resumed)
         OKV_STATS_ADD(&server->stats, resumed, 1);
     if (grant->replaced) {
         okv_admission_release(&server->admission, grant->replaced_admission_index);
-        okv_worker_end_replaced(&server->workers[grant->replaced_worker]);
+        okv_worker_end_unwanted(&server->workers[grant->replaced_worker]);
     }
     return 0;
-destroy_session:
+unregister_session:
+    okv_registry_remove(&server->registry, session);
     okv_session_destroy(session);
 roll_back_reply_cache:
     if (!okv_reply_cache_rollback(caches, grant, claim->session_id, okv_server_clock_ms(server)))
@@ -199,10 +250,13 @@ roll_back_reply_cache:
 static int admit(struct okv_acceptor *acceptor, struct arrival *arrival)
 {
     struct okv_server *server = acceptor->server;
+    struct okv_reply_caches *caches = &server->databases[arrival->client.database].reply_caches;
+    struct okv_reply_cache_owner owner;
     uint32_t replaced_index, admission_index;
-    bool is_back =
-        okv_reply_cache_find_holder(&server->databases[arrival->client.database].reply_caches,
-                                    arrival->client.client_id, &replaced_index);
+
+    memcpy(owner.user, arrival->identity.of.user, sizeof owner.user);
+    memcpy(owner.client_id, arrival->client.client_id, sizeof owner.client_id);
+    bool is_back = okv_reply_cache_find_holder(caches, &owner, &replaced_index);
     int reason = okv_admission_admit(&server->admission, arrival->request->address,
                                      is_back ? &replaced_index : NULL, &admission_index);
 
@@ -210,7 +264,7 @@ static int admit(struct okv_acceptor *acceptor, struct arrival *arrival)
         return reason;
     arrival->worker = least_busy_worker(server, arrival->listener);
     arrival->claim = (struct okv_reply_cache_claim){
-        .client_id = arrival->client.client_id,
+        .owner = owner,
         .session_id = ++acceptor->last_session_id,
         .resume = arrival->client.resume,
         .credits = arrival->client.credits,
@@ -238,8 +292,12 @@ static void answer(struct okv_acceptor *acceptor, unsigned listener, struct okv_
         okv_handshake_decide(request->hello, request->hello_length, &terms, &arrival.client);
 
     if (!reason)
+        reason = okv_identify(server, request, &arrival.client, &arrival.identity);
+    if (!reason)
         reason = admit(acceptor, &arrival);
-    if (reason)
+    if (reason == OKV_REJECT_CHALLENGE)
+        challenge(server, request, arrival.identity.cookie);
+    else if (reason)
         reject(server, request, reason);
 }
 
@@ -259,6 +317,17 @@ static int answer_some(struct okv_acceptor *acceptor, unsigned listener)
     return rc;
 }
 
+/* Does what other threads ask for. False: the thread is to end. */
+static bool obey(struct okv_acceptor *acceptor)
+{
+    eventfd_t count;
+
+    eventfd_read(acceptor->wake_fd, &count);
+    if (atomic_exchange(&acceptor->has_to_reload, false))
+        okv_identify_reload(acceptor->server);
+    return !atomic_load(&acceptor->has_to_stop);
+}
+
 static void *accept_all(void *user)
 {
     struct okv_acceptor *acceptor = user;
@@ -268,10 +337,10 @@ static void *accept_all(void *user)
 
     for (unsigned i = 0; i < count; i++)
         fds[i] = (struct pollfd){.fd = server->listeners[i]->fd, .events = POLLIN};
-    fds[count] = (struct pollfd){.fd = acceptor->stop_fd, .events = POLLIN};
+    fds[count] = (struct pollfd){.fd = acceptor->wake_fd, .events = POLLIN};
     for (;;) {
         poll(fds, count + 1, -1);
-        if (fds[count].revents)
+        if (fds[count].revents && !obey(acceptor))
             return NULL;
         for (unsigned i = 0; i < count; i++) {
             int rc = fds[i].revents ? answer_some(acceptor, i) : 0;
@@ -286,19 +355,26 @@ static void *accept_all(void *user)
 int okv_acceptor_start(struct okv_acceptor *acceptor, struct okv_server *server)
 {
     *acceptor = (struct okv_acceptor){.server = server};
-    acceptor->stop_fd = eventfd(0, EFD_CLOEXEC);
-    if (acceptor->stop_fd < 0)
+    acceptor->wake_fd = eventfd(0, EFD_CLOEXEC);
+    if (acceptor->wake_fd < 0)
         return OKV_EIO;
     if (pthread_create(&acceptor->thread, NULL, accept_all, acceptor)) {
-        close(acceptor->stop_fd);
+        close(acceptor->wake_fd);
         return OKV_ENOMEM;
     }
     return 0;
 }
 
+void okv_acceptor_reload(struct okv_acceptor *acceptor)
+{
+    atomic_store(&acceptor->has_to_reload, true);
+    eventfd_write(acceptor->wake_fd, 1);
+}
+
 void okv_acceptor_stop(struct okv_acceptor *acceptor)
 {
-    eventfd_write(acceptor->stop_fd, 1);
+    atomic_store(&acceptor->has_to_stop, true);
+    eventfd_write(acceptor->wake_fd, 1);
     pthread_join(acceptor->thread, NULL);
-    close(acceptor->stop_fd);
+    close(acceptor->wake_fd);
 }

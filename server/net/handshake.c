@@ -4,6 +4,14 @@
 
 #include "shared/base/error.h"
 
+static unsigned database_of(const struct okv_handshake_terms *terms, uint32_t id)
+{
+    for (unsigned i = 0; i < terms->database_count; i++)
+        if (terms->databases[i].id == id)
+            return i;
+    return OKV_HANDSHAKE_NO_DATABASE;
+}
+
 int okv_handshake_decide(const uint8_t *bytes, size_t length,
                          const struct okv_handshake_terms *terms,
                          struct okv_handshake_client *client)
@@ -15,20 +23,18 @@ int okv_handshake_decide(const uint8_t *bytes, size_t length,
         return OKV_REJECT_VERSION;
     if (rc)
         return OKV_REJECT_MALFORMED;
-    if (hello.required != 0)
-        return OKV_REJECT_FEATURE;
     if (hello.slot_size < terms->slot_size)
         return OKV_REJECT_SLOT_SIZE;
     if (terms->stopping)
         return OKV_REJECT_STOPPING;
-    client->database = 0;
-    while (client->database < terms->database_count &&
-           terms->databases[client->database].id != hello.database)
-        client->database++;
-    if (client->database == terms->database_count)
-        return OKV_REJECT_DATABASE;
+    *client = (struct okv_handshake_client){
+        .resume = hello.resume,
+        .credits = hello.credits < terms->credits ? hello.credits : terms->credits,
+        .database = database_of(terms, hello.database),
+        .key_id = hello.key_id,
+    };
     memcpy(client->client_id, hello.client_id, sizeof client->client_id);
-    client->resume = hello.resume;
-    client->credits = hello.credits < terms->credits ? hello.credits : terms->credits;
+    memcpy(client->nonce, hello.nonce, sizeof client->nonce);
+    memcpy(client->proof, hello.proof, sizeof client->proof);
     return 0;
 }

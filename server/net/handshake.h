@@ -21,14 +21,18 @@ struct okv_handshake_terms {
 /* The client, as its hello describes it. */
 struct okv_handshake_client {
     uint8_t client_id[OKV_CLIENT_ID_SIZE];
-    uint64_t resume;   /* id of the last session that it knows of; 0: none */
+    uint8_t nonce[OKV_NONCE_SIZE];
+    uint32_t resume;   /* low half of the id of the last session that it knows of; 0: none */
     uint32_t credits;  /* granted */
-    unsigned database; /* index */
+    unsigned database; /* index, or OKV_HANDSHAKE_NO_DATABASE */
+    uint32_t key_id;   /* 0: the hello has no proof */
+    uint8_t proof[OKV_PROOF_SIZE];
 };
+#define OKV_HANDSHAKE_NO_DATABASE OKV_DATABASES_MAX
 
 /*
- * Decides on a hello of `length` untrusted bytes. Returns 0 and fills `client`, or a
- * reason of enum okv_reject_reason.
+ * Decides on a hello of `length` untrusted bytes, before it is known who sent it. Returns 0 and
+ * fills `client`, or a reason of enum okv_reject_reason.
  */
 int okv_handshake_decide(const uint8_t *hello, size_t length,
                          const struct okv_handshake_terms *terms,

@@ -36,8 +36,8 @@ static void post_reply(struct okv_sessions *sessions, struct okv_session *sessio
 static enum disposition execute(struct okv_sessions *sessions, const struct okv_session *session,
                                 struct exchange *exchange)
 {
-    int rc = okv_execute(&sessions->executors[session->database], &exchange->request,
-                         &exchange->reply, exchange->out + OKV_REPLY_HEADER,
+    int rc = okv_execute(&sessions->executors[session->database], okv_session_rights_now(session),
+                         &exchange->request, &exchange->reply, exchange->out + OKV_REPLY_HEADER,
                          sessions->server->limits.slot_size - (uint32_t)OKV_REPLY_HEADER);
 
     return rc ? MALFORMED : ANSWERED;
@@ -147,7 +147,7 @@ static bool dispatch(struct okv_sessions *sessions, struct okv_session *session,
     struct exchange
         exchange; /* not cleared: it is large, and each field is set before it is read */
 
-    if (okv_session_end_replaced(sessions, session))
+    if (okv_session_end_unwanted(sessions, session))
         return true;
     switch (decode_and_execute(sessions, session, event, &exchange)) {
     case BLOCKED:
@@ -217,7 +217,7 @@ void okv_session_rendezvous_done(struct okv_sessions *sessions, struct okv_sessi
                                  const struct okv_event *event)
 {
     okv_housekeeping_update_clock(&sessions->housekeeping, sessions->server);
-    okv_session_end_replaced(sessions, session);
+    okv_session_end_unwanted(sessions, session);
     okv_session_rendezvous_end(session, &sessions->executors[session->database], event);
     okv_sessions_make_ready(sessions, session);
 }
@@ -244,7 +244,7 @@ unsigned okv_session_run_ready(struct okv_sessions *sessions, struct okv_session
     const struct okv_event *request;
     unsigned count = 0;
 
-    if (!okv_session_end_replaced(sessions, session))
+    if (!okv_session_end_unwanted(sessions, session))
         count = answer_rendezvous_reads(sessions, session);
     while (!session->closing && (request = okv_session_oldest(session)) &&
            has_share(sessions, session) && dispatch(sessions, session, request)) {

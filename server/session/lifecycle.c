@@ -33,6 +33,8 @@ static const char *end_text(enum okv_session_end_reason reason)
         return "it acknowledged nothing within --keepalive-ms";
     case OKV_SESSION_END_REPLACED:
         return "the client has another connection";
+    case OKV_SESSION_END_REVOKED:
+        return "its user lost the key or the right to this database";
     case OKV_SESSION_END_IDLE:
         return "no request within --idle-s";
     case OKV_SESSION_END_MALFORMED:
@@ -130,6 +132,7 @@ void okv_session_closed(struct okv_sessions *sessions, struct okv_session *sessi
     if (!session->closing)
         record_end(server, session, reason_of(session, status));
     okv_sessions_unlist(sessions, session);
+    okv_registry_remove(&server->registry, session);
     OKV_STATS_SUBTRACT(&server->stats, sessions, 1);
     OKV_STATS_SUBTRACT(&server->stats, credits_granted, session->request_slots);
     bool is_holder = okv_reply_cache_release(&server->databases[session->database].reply_caches,
@@ -148,11 +151,16 @@ bool okv_session_is_replaced(const struct okv_session *session)
     return okv_reply_cache_is_replaced(session->reply_cache, session->id);
 }
 
-bool okv_session_end_replaced(struct okv_sessions *sessions, struct okv_session *session)
+bool okv_session_end_unwanted(struct okv_sessions *sessions, struct okv_session *session)
 {
-    if (!okv_session_is_replaced(session))
+    if (okv_session_is_replaced(session)) {
+        okv_session_end(sessions, session, OKV_SESSION_END_REPLACED);
+        return true;
+    }
+    if (okv_session_rights_now(session))
         return false;
-    okv_session_end(sessions, session, OKV_SESSION_END_REPLACED);
+    session->forget = true;
+    okv_session_end(sessions, session, OKV_SESSION_END_REVOKED);
     return true;
 }
 

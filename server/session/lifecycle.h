@@ -1,4 +1,4 @@
-/* How sessions begin and end, and the checks that end idle, dead and replaced ones. */
+/* How sessions begin and end, and the checks that end idle, dead and unwanted ones. */
 #ifndef OKV_SERVER_SESSION_LIFECYCLE_H
 #define OKV_SERVER_SESSION_LIFECYCLE_H
 
@@ -16,8 +16,8 @@ void okv_session_closed(struct okv_sessions *sessions, struct okv_session *sessi
 
 /* Whether a later connection of the client replaced this one. Its requests must not be applied. */
 bool okv_session_is_replaced(const struct okv_session *session);
-/* Ends the session if it is replaced. Returns whether it is. */
-bool okv_session_end_replaced(struct okv_sessions *sessions, struct okv_session *session);
+/* Ends the session if it is replaced or has lost its rights. Returns whether it does. */
+bool okv_session_end_unwanted(struct okv_sessions *sessions, struct okv_session *session);
 /* Counts a scan without a request since the last one. When the count reaches --idle-s, ends the
  * session if `may_end`. */
 void okv_session_count_idle(struct okv_sessions *sessions, struct okv_session *session,

@@ -23,6 +23,8 @@ static int begin(struct okv_session *session, const struct okv_executor *executo
     struct okv_conn *conn = session->conn;
     uint64_t offset;
 
+    if (!okv_execute_may(executor, okv_session_rights_now(session), OKV_OP_PUT))
+        return OKV_EDENIED;
     if (request->value_length > executor->database->store.max_value)
         return OKV_EVALUESIZE;
     uint64_t extent = okv_store_reserve(&executor->database->store, executor->work,
@@ -86,7 +88,8 @@ void okv_session_rendezvous_end(struct okv_session *session, const struct okv_ex
             applied = true;
     }
     if (applied) {
-        okv_execute_put(executor, &rendezvous->request, rendezvous->extent, reply);
+        okv_execute_put(executor, okv_session_rights_now(session), &rendezvous->request,
+                        rendezvous->extent, reply);
         okv_reply_cache_done(session->reply_cache, reply);
     } else {
         okv_reply_cache_undone(session->reply_cache, reply->slot);

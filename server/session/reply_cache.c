@@ -23,7 +23,7 @@ struct request_slot {
 };
 
 struct okv_reply_cache {
-    uint8_t client_id[OKV_CLIENT_ID_SIZE];
+    struct okv_reply_cache_owner owner;
     uint64_t first_session;      /* all writes since then are known */
     atomic_uint_fast64_t holder; /* the last session that acquired it */
     bool is_held;                /* this and the fields down to `newer`: under the lock of all */
@@ -42,19 +42,19 @@ struct okv_reply_cache {
 /* ---- all reply caches, under reply_caches->lock ---- */
 
 static struct okv_reply_cache **bucket_of(const struct okv_reply_caches *reply_caches,
-                                          const uint8_t *client_id)
+                                          const struct okv_reply_cache_owner *owner)
 {
-    uint64_t hash = okv_hash_key(client_id, OKV_CLIENT_ID_SIZE, reply_caches->hash_seed);
+    uint64_t hash = okv_hash_key(owner, sizeof *owner, reply_caches->hash_seed);
 
     return &reply_caches->buckets[hash & (reply_caches->bucket_count - 1)];
 }
 
 static struct okv_reply_cache *reply_cache_find(const struct okv_reply_caches *reply_caches,
-                                                const uint8_t *client_id)
+                                                const struct okv_reply_cache_owner *owner)
 {
-    struct okv_reply_cache *reply_cache = *bucket_of(reply_caches, client_id);
+    struct okv_reply_cache *reply_cache = *bucket_of(reply_caches, owner);
 
-    while (reply_cache && memcmp(reply_cache->client_id, client_id, OKV_CLIENT_ID_SIZE) != 0)
+    while (reply_cache && memcmp(&reply_cache->owner, owner, sizeof *owner) != 0)
         reply_cache = reply_cache->next_in_bucket;
     return reply_cache;
 }
@@ -88,7 +88,7 @@ static void idle_remove(struct okv_reply_caches *reply_caches, struct okv_reply_
 static void reply_cache_drop(struct okv_reply_caches *reply_caches,
                              struct okv_reply_cache *reply_cache)
 {
-    struct okv_reply_cache **link = bucket_of(reply_caches, reply_cache->client_id);
+    struct okv_reply_cache **link = bucket_of(reply_caches, &reply_cache->owner);
 
     while (*link != reply_cache)
         link = &(*link)->next_in_bucket;
@@ -119,7 +119,7 @@ static int reply_cache_create(struct okv_reply_caches *reply_caches,
                               const struct okv_reply_cache_claim *claim,
                               struct okv_reply_cache **out)
 {
-    struct okv_reply_cache **bucket = bucket_of(reply_caches, claim->client_id);
+    struct okv_reply_cache **bucket = bucket_of(reply_caches, &claim->owner);
 
     if (reply_caches->count == reply_caches->limit) {
         if (!reply_caches->oldest)
@@ -130,7 +130,7 @@ static int reply_cache_create(struct okv_reply_caches *reply_caches,
         calloc(1, sizeof *reply_cache + claim->credits * sizeof *reply_cache->request_slots);
     if (!reply_cache)
         return OKV_ENOMEM;
-    memcpy(reply_cache->client_id, claim->client_id, OKV_CLIENT_ID_SIZE);
+    reply_cache->owner = claim->owner;
     reply_cache->first_session = claim->session_id;
     reply_cache->request_slot_count = claim->credits;
     reply_cache->next_in_bucket = *bucket;
@@ -166,6 +166,19 @@ void okv_reply_caches_fini(struct okv_reply_caches *reply_caches)
     free(reply_caches->buckets);
 }
 
+/* The client's session before this one, whose low half it told; 0: there was none. */
+static uint64_t session_before(const struct okv_reply_cache_claim *claim)
+{
+    const uint64_t half = UINT64_C(1) << 32;
+    uint64_t id = claim->session_id / half * half + claim->resume;
+
+    if (claim->resume == 0)
+        return 0;
+    if (id < claim->session_id)
+        return id;
+    return id >= half ? id - half : 0;
+}
+
 int okv_reply_cache_acquire(struct okv_reply_caches *reply_caches,
                             const struct okv_reply_cache_claim *claim, uint64_t now_ms,
                             struct okv_reply_cache_grant *grant)
@@ -174,10 +187,9 @@ int okv_reply_cache_acquire(struct okv_reply_caches *reply_caches,
 
     okv_reply_caches_expire(reply_caches, now_ms);
     pthread_mutex_lock(&reply_caches->lock);
-    struct okv_reply_cache *reply_cache = reply_cache_find(reply_caches, claim->client_id);
+    struct okv_reply_cache *reply_cache = reply_cache_find(reply_caches, &claim->owner);
     *grant = (struct okv_reply_cache_grant){
-        .resumed = reply_cache && claim->resume >= reply_cache->first_session &&
-                   claim->resume < claim->session_id,
+        .resumed = reply_cache && session_before(claim) >= reply_cache->first_session,
         .replaced = reply_cache && reply_cache->is_held,
     };
     if (grant->replaced) {
@@ -246,11 +258,12 @@ bool okv_reply_cache_rollback(struct okv_reply_caches *reply_caches,
     return restored;
 }
 
-bool okv_reply_cache_find_holder(struct okv_reply_caches *reply_caches, const uint8_t *client_id,
+bool okv_reply_cache_find_holder(struct okv_reply_caches *reply_caches,
+                                 const struct okv_reply_cache_owner *owner,
                                  uint32_t *admission_index)
 {
     pthread_mutex_lock(&reply_caches->lock);
-    const struct okv_reply_cache *reply_cache = reply_cache_find(reply_caches, client_id);
+    const struct okv_reply_cache *reply_cache = reply_cache_find(reply_caches, owner);
     bool held = reply_cache && reply_cache->is_held;
     if (held)
         *admission_index = reply_cache->admission_index;

@@ -2,8 +2,8 @@
  * Replies to each client's last writes. A resent write is answered from here and not applied again:
  * docs/connections.md section 5.
  *
- * A reply cache belongs to a client id. It has a slot for each credit; a slot remembers the last
- * write of that request slot. The newest session with the client id holds the reply cache and
+ * A reply cache belongs to a user's client id. It has a slot for each credit; a slot remembers the
+ * last write of that request slot. The newest session with the client id holds the reply cache and
  * replaces an older session of that client. Without a session the reply cache is kept for a while.
  *
  * Threads. Every call may be made from any thread. Two sessions of one client may run at the same
@@ -17,9 +17,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "shared/base/uri.h"
 #include "shared/format/wire.h"
 
 struct okv_reply_cache;
+
+/* Whose reply cache it is: a client of a user. */
+struct okv_reply_cache_owner {
+    char user[OKV_NAME_SIZE]; /* filled up with zeros */
+    uint8_t client_id[OKV_CLIENT_ID_SIZE];
+};
 
 /* All reply caches of a database. */
 struct okv_reply_caches {
@@ -55,9 +62,9 @@ void okv_reply_caches_fini(struct okv_reply_caches *reply_caches);
 
 /* A new session that claims a reply cache. */
 struct okv_reply_cache_claim {
-    const uint8_t *client_id; /* OKV_CLIENT_ID_SIZE bytes */
+    struct okv_reply_cache_owner owner;
     uint64_t session_id;      /* higher than in every earlier claim of this boot */
-    uint64_t resume;          /* id of the last session that the client knows of; 0: none */
+    uint32_t resume;          /* low half of the id of the client's last session; 0: none */
     uint32_t credits;         /* of the session: slots of a new reply cache */
     uint32_t admission_index; /* of okv_admission_admit() */
     unsigned worker;          /* index of the worker that will serve the session */
@@ -80,8 +87,8 @@ struct okv_reply_cache_grant {
  *
  * `resume` is needed because the existing reply cache may be one that was made for a session whose
  * welcome got lost. It then knows nothing of earlier writes. Session ids start from 1 in each boot,
- * so `resume` may be from another boot. One that is not below session_id certainly is; for the rest
- * the client compares boot ids.
+ * so `resume` may be from another boot. One that fits no id below session_id certainly is; for the
+ * rest the client compares boot ids.
  */
 int okv_reply_cache_acquire(struct okv_reply_caches *reply_caches,
                             const struct okv_reply_cache_claim *claim, uint64_t now_ms,
@@ -100,7 +107,8 @@ bool okv_reply_cache_rollback(struct okv_reply_caches *reply_caches,
                               const struct okv_reply_cache_grant *grant, uint64_t session_id,
                               uint64_t now_ms);
 /* Whether a session holds the client's reply cache. If so, *admission_index is that session's. */
-bool okv_reply_cache_find_holder(struct okv_reply_caches *reply_caches, const uint8_t *client_id,
+bool okv_reply_cache_find_holder(struct okv_reply_caches *reply_caches,
+                                 const struct okv_reply_cache_owner *owner,
                                  uint32_t *admission_index);
 /* The number of reply caches, including idle ones. */
 uint32_t okv_reply_caches_count(struct okv_reply_caches *reply_caches);

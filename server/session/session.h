@@ -12,6 +12,7 @@
 #ifndef OKV_SERVER_SESSION_SESSION_H
 #define OKV_SERVER_SESSION_SESSION_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
@@ -19,6 +20,7 @@
 #include "server/session/keepalive.h"
 #include "server/session/rendezvous.h"
 #include "server/session/reply_cache.h"
+#include "shared/identity/proof.h"
 #include "shared/transport/transport.h"
 
 /* Why a session ended: docs/connections.md section 3. Each has a counter closed_NAME. */
@@ -28,6 +30,7 @@
     X(DEAD, dead)                 \
     X(UNRESPONSIVE, unresponsive) \
     X(REPLACED, replaced)         \
+    X(REVOKED, revoked)           \
     X(IDLE, idle)                 \
     X(MALFORMED, malformed)       \
     X(NO_IMMEDIATE, no_immediate) \
@@ -43,9 +46,12 @@ enum okv_session_end_reason {
 
 struct okv_session {
     uint64_t id;
-    unsigned listener;        /* index: which endpoint it is on */
-    unsigned database;        /* index */
-    uint32_t admission_index; /* of okv_admission_admit() */
+    unsigned listener;                         /* index: which endpoint it is on */
+    unsigned database;                         /* index */
+    uint32_t admission_index;                  /* of okv_admission_admit() */
+    char user[OKV_NAME_SIZE];                  /* "": the server serves everybody */
+    uint8_t fingerprint[OKV_FINGERPRINT_SIZE]; /* of the user's key */
+    atomic_uint rights; /* of enum okv_right; 0: it is to end. The acceptor changes them. */
     struct okv_conn *conn;
     struct okv_reply_cache *reply_cache; /* the client's, with at least as many slots */
     bool closing;                        /* the worker closed it; later messages are dropped */
@@ -69,9 +75,16 @@ struct okv_session {
     /* Membership in the lists of struct okv_sessions. */
     bool is_ready, is_unflushed;
     TAILQ_ENTRY(okv_session) in_all, in_ready, in_unflushed;
+    TAILQ_ENTRY(okv_session) in_registry; /* registry.h */
 };
 
 TAILQ_HEAD(okv_session_list, okv_session);
+
+/* What its requests may do at this moment. Any thread. */
+static inline unsigned okv_session_rights_now(const struct okv_session *session)
+{
+    return atomic_load_explicit(&session->rights, memory_order_relaxed);
+}
 
 /* NULL when there is no memory. */
 struct okv_session *okv_session_create(uint64_t id, unsigned listener, uint32_t request_slots);

@@ -47,42 +47,52 @@ uint32_t okv_database_id(const char *name)
     return id ? id : 1;
 }
 
+#define CREDITS_BITS 10
+
 void okv_hello_encode(const struct okv_hello *hello, struct okv_wire_hello *out)
 {
+    uint32_t credits = (hello->credits - 1) | hello->features << CREDITS_BITS;
+
     *out = (struct okv_wire_hello){
         .magic = okv_le32_of(OKV_WIRE_MAGIC),
         .version = okv_le16_of(OKV_WIRE_VERSION),
         .length = okv_le16_of(sizeof *out),
-        .required = okv_le32_of(hello->required),
-        .offered = okv_le32_of(hello->offered),
-        .slot_size = okv_le32_of(hello->slot_size),
-        .credits = okv_le32_of(hello->credits),
-        .resume = okv_le64_of(hello->resume),
+        .resume = okv_le32_of(hello->resume),
+        .slot_units = okv_le16_of((uint16_t)(hello->slot_size / OKV_SLOT_UNIT - 1)),
+        .credits = okv_le16_of((uint16_t)credits),
         .database = okv_le32_of(hello->database),
+        .key_id = okv_le32_of(hello->key_id),
     };
     memcpy(out->client_id, hello->client_id, sizeof out->client_id);
+    memcpy(out->nonce, hello->nonce, sizeof out->nonce);
+    memcpy(out->proof, hello->proof, sizeof out->proof);
 }
 
 int okv_hello_decode(const uint8_t *bytes, size_t length, struct okv_hello *out)
 {
     struct okv_wire_hello wire;
+    struct okv_hello hello;
     int rc = preamble_check(bytes, length, sizeof wire);
 
     if (rc)
         return rc;
     memcpy(&wire, bytes, sizeof wire);
-    if (!limits_are_sane(okv_le32_get(wire.slot_size), okv_le32_get(wire.credits)) ||
-        !okv_bytes_are_zero(wire.reserved, sizeof wire.reserved))
-        return OKV_EPROTO;
-    *out = (struct okv_hello){
-        .required = okv_le32_get(wire.required),
-        .offered = okv_le32_get(wire.offered),
-        .slot_size = okv_le32_get(wire.slot_size),
-        .credits = okv_le32_get(wire.credits),
-        .resume = okv_le64_get(wire.resume),
+    uint32_t credits = okv_le16_get(wire.credits);
+    hello = (struct okv_hello){
+        .resume = okv_le32_get(wire.resume),
+        .slot_size = (okv_le16_get(wire.slot_units) + 1u) * OKV_SLOT_UNIT,
+        .credits = (credits & ((1u << CREDITS_BITS) - 1)) + 1,
+        .features = credits >> CREDITS_BITS,
         .database = okv_le32_get(wire.database),
+        .key_id = okv_le32_get(wire.key_id),
     };
-    memcpy(out->client_id, wire.client_id, sizeof out->client_id);
+    if (!limits_are_sane(hello.slot_size, hello.credits) ||
+        (hello.key_id == 0 && !okv_bytes_are_zero(wire.proof, sizeof wire.proof)))
+        return OKV_EPROTO;
+    memcpy(hello.client_id, wire.client_id, sizeof hello.client_id);
+    memcpy(hello.nonce, wire.nonce, sizeof hello.nonce);
+    memcpy(hello.proof, wire.proof, sizeof hello.proof);
+    *out = hello;
     return 0;
 }
 
@@ -110,7 +120,9 @@ void okv_welcome_encode(const struct okv_welcome *welcome, struct okv_wire_welco
         .clock_ms = okv_le64_of(welcome->clock_ms),
         .resumed = okv_le32_of(welcome->resumed),
         .remember_ms = okv_le32_of(welcome->remember_ms),
+        .rights = okv_le32_of(welcome->rights),
     };
+    memcpy(out->proof, welcome->proof, sizeof out->proof);
 }
 
 static void welcome_unpack(const struct okv_wire_welcome *wire, struct okv_welcome *out)
@@ -134,7 +146,9 @@ static void welcome_unpack(const struct okv_wire_welcome *wire, struct okv_welco
         .clock_ms = okv_le64_get(wire->clock_ms),
         .resumed = okv_le32_get(wire->resumed),
         .remember_ms = okv_le32_get(wire->remember_ms),
+        .rights = okv_le32_get(wire->rights),
     };
+    memcpy(out->proof, wire->proof, sizeof out->proof);
 }
 
 int okv_welcome_decode(const uint8_t *bytes, size_t length, struct okv_welcome *out)
@@ -154,7 +168,9 @@ int okv_welcome_decode(const uint8_t *bytes, size_t length, struct okv_welcome *
         !okv_segment_buckets_valid(fields.segment_buckets) || fields.features != 0 ||
         fields.boot_id == 0 || fields.clock_ms == 0 || okv_le32_get(wire.resumed) > 1 ||
         fields.region_address > UINT64_MAX - fields.region_length || fields.max_key < 1 ||
-        fields.max_key > OKV_KEY_MAX || fields.max_value > OKV_VALUE_MAX)
+        fields.max_key > OKV_KEY_MAX || fields.max_value > OKV_VALUE_MAX ||
+        !(fields.rights & OKV_RIGHT_READ) || fields.rights > OKV_RIGHTS_ALL ||
+        !okv_bytes_are_zero(wire.reserved, sizeof wire.reserved))
         return OKV_EPROTO;
     *out = fields;
     return 0;
@@ -187,6 +203,31 @@ int okv_reject_decode(const uint8_t *bytes, size_t length, struct okv_reject *ou
         .reason = okv_le32_get(wire.reason),
         .detail = okv_le32_get(wire.detail),
     };
+    return 0;
+}
+
+void okv_challenge_encode(const uint8_t cookie[OKV_COOKIE_SIZE], struct okv_wire_challenge *out)
+{
+    const struct okv_reject reject = {.version = OKV_WIRE_VERSION, .reason = OKV_REJECT_CHALLENGE};
+
+    okv_reject_encode(&reject, &out->reject);
+    out->reject.length = okv_le16_of(sizeof *out);
+    memcpy(out->cookie, cookie, sizeof out->cookie);
+}
+
+int okv_challenge_decode(const uint8_t *bytes, size_t length, uint8_t cookie[OKV_COOKIE_SIZE])
+{
+    struct okv_wire_challenge wire;
+    struct okv_reject reject;
+    int rc = preamble_check(bytes, length, sizeof wire);
+
+    if (rc == 0)
+        rc = okv_reject_decode(bytes, length, &reject);
+    if (rc)
+        return rc;
+    if (reject.reason != OKV_REJECT_CHALLENGE)
+        return OKV_EPROTO;
+    memcpy(cookie, bytes + offsetof(struct okv_wire_challenge, cookie), OKV_COOKIE_SIZE);
     return 0;
 }
 

@@ -15,9 +15,12 @@
 #include "shared/format/entry.h"
 
 #define OKV_WIRE_MAGIC UINT32_C(0x31766b6f) /* "okv1" in memory */
-#define OKV_WIRE_VERSION 1
+#define OKV_WIRE_VERSION 2
 
-#define OKV_CLIENT_ID_SIZE 16
+#define OKV_CLIENT_ID_SIZE 8
+#define OKV_NONCE_SIZE 8
+#define OKV_COOKIE_SIZE 16
+#define OKV_PROOF_SIZE 16
 
 /* ---- section 1.1: hello, client to server ---- */
 
@@ -25,31 +28,39 @@ struct okv_wire_hello {
     okv_le32 magic;
     okv_le16 version;
     okv_le16 length; /* of this structure: a transport may pad it with zeros */
-    okv_le32 required;
-    okv_le32 offered;
     uint8_t client_id[OKV_CLIENT_ID_SIZE];
-    okv_le32 slot_size;
-    okv_le32 credits;
-    okv_le64 resume;
+    uint8_t nonce[OKV_NONCE_SIZE];
+    okv_le32 resume;
+    okv_le16 slot_units; /* of OKV_SLOT_UNIT bytes, less one */
+    okv_le16 credits;    /* bits 0 to 9: less one; the others: features offered */
     okv_le32 database;
-    uint8_t reserved[4];
+    okv_le32 key_id;
+    uint8_t proof[OKV_PROOF_SIZE];
 };
 _Static_assert(sizeof(struct okv_wire_hello) == 56, "an RDMA CM REQ carries 56 bytes");
 _Static_assert(offsetof(struct okv_wire_hello, length) == 6, "hello.length");
-_Static_assert(offsetof(struct okv_wire_hello, required) == 8, "hello.required");
-_Static_assert(offsetof(struct okv_wire_hello, client_id) == 16, "hello.client_id");
-_Static_assert(offsetof(struct okv_wire_hello, slot_size) == 32, "hello.slot_size");
-_Static_assert(offsetof(struct okv_wire_hello, resume) == 40, "hello.resume");
-_Static_assert(offsetof(struct okv_wire_hello, database) == 48, "hello.database");
+_Static_assert(offsetof(struct okv_wire_hello, client_id) == 8, "hello.client_id");
+_Static_assert(offsetof(struct okv_wire_hello, nonce) == 16, "hello.nonce");
+_Static_assert(offsetof(struct okv_wire_hello, resume) == 24, "hello.resume");
+_Static_assert(offsetof(struct okv_wire_hello, slot_units) == 28, "hello.slot_units");
+_Static_assert(offsetof(struct okv_wire_hello, credits) == 30, "hello.credits");
+_Static_assert(offsetof(struct okv_wire_hello, database) == 32, "hello.database");
+_Static_assert(offsetof(struct okv_wire_hello, key_id) == 36, "hello.key_id");
+_Static_assert(offsetof(struct okv_wire_hello, proof) == 40, "hello.proof");
+
+/* Bytes of a hello before its proof. */
+#define OKV_HELLO_PROVEN offsetof(struct okv_wire_hello, proof)
 
 struct okv_hello {
-    uint32_t required; /* feature bits without which the client will not go on */
-    uint32_t offered;  /* feature bits the client can use */
     uint8_t client_id[OKV_CLIENT_ID_SIZE];
-    uint32_t slot_size; /* largest message the client receives, bytes */
+    uint8_t nonce[OKV_NONCE_SIZE]; /* random, another one in each attempt */
+    uint32_t resume;    /* low half of the session id of the client's last connection; 0: none */
+    uint32_t slot_size; /* largest message the client receives, bytes; a multiple of the unit */
     uint32_t credits;   /* requests it would like to have outstanding */
-    uint64_t resume;    /* session id of the client's last connection; 0: it had none */
+    uint32_t features;  /* feature bits the client can use */
     uint32_t database;  /* okv_database_id() of its name */
+    uint32_t key_id;    /* of the key that made the proof; 0: there is none */
+    uint8_t proof[OKV_PROOF_SIZE];
 };
 
 /* The number by which a hello names a database: the low half of its name's hash, and never 0 but
@@ -84,8 +95,11 @@ struct okv_wire_welcome {
     okv_le64 clock_ms;
     okv_le32 resumed;
     okv_le32 remember_ms;
+    okv_le32 rights;
+    uint8_t reserved[4];
+    uint8_t proof[OKV_PROOF_SIZE];
 };
-_Static_assert(sizeof(struct okv_wire_welcome) == 112, "welcome: a REP takes 196 bytes");
+_Static_assert(sizeof(struct okv_wire_welcome) == 136, "welcome: a REP takes 196 bytes");
 _Static_assert(offsetof(struct okv_wire_welcome, rkey) == 12, "welcome.rkey");
 _Static_assert(offsetof(struct okv_wire_welcome, boot_id) == 16, "welcome.boot_id");
 _Static_assert(offsetof(struct okv_wire_welcome, region_length) == 32, "welcome.region_length");
@@ -94,6 +108,19 @@ _Static_assert(offsetof(struct okv_wire_welcome, bucket_size) == 64, "welcome.bu
 _Static_assert(offsetof(struct okv_wire_welcome, credits) == 76, "welcome.credits");
 _Static_assert(offsetof(struct okv_wire_welcome, session_id) == 88, "welcome.session_id");
 _Static_assert(offsetof(struct okv_wire_welcome, resumed) == 104, "welcome.resumed");
+_Static_assert(offsetof(struct okv_wire_welcome, rights) == 112, "welcome.rights");
+_Static_assert(offsetof(struct okv_wire_welcome, proof) == 120, "welcome.proof");
+
+/* Bytes of a welcome before its proof. */
+#define OKV_WELCOME_PROVEN offsetof(struct okv_wire_welcome, proof)
+
+/* What a session may do in its database. Whoever may connect may read. */
+enum okv_right {
+    OKV_RIGHT_READ = 1,
+    OKV_RIGHT_WRITE = 2,
+    OKV_RIGHT_ADMIN = 4,
+};
+#define OKV_RIGHTS_ALL 7u
 
 struct okv_welcome {
     uint32_t features;
@@ -114,6 +141,8 @@ struct okv_welcome {
     uint64_t clock_ms;    /* the server's clock, the base of expiries; at least 1 */
     uint32_t resumed;     /* 1: the server knows the results of this client's earlier connection */
     uint32_t remember_ms; /* how long results outlive their connection */
+    uint32_t rights;      /* of enum okv_right */
+    uint8_t proof[OKV_PROOF_SIZE]; /* the server's; zeros where a hello needs none */
 };
 
 void okv_welcome_encode(const struct okv_welcome *welcome, struct okv_wire_welcome *out);
@@ -130,6 +159,13 @@ struct okv_wire_reject {
 };
 _Static_assert(sizeof(struct okv_wire_reject) == 16, "reject");
 _Static_assert(offsetof(struct okv_wire_reject, reason) == 8, "reject.reason");
+
+/* A rejection with reason CHALLENGE. */
+struct okv_wire_challenge {
+    struct okv_wire_reject reject;
+    uint8_t cookie[OKV_COOKIE_SIZE];
+};
+_Static_assert(sizeof(struct okv_wire_challenge) == 32, "challenge: a REJ takes 148 bytes");
 
 /* Reasons: number, name, the code the client returns, the sentence it shows. */
 #define OKV_REJECT_LIST(X)                                                                         \
@@ -149,7 +185,15 @@ _Static_assert(offsetof(struct okv_wire_reject, reason) == 8, "reject.reason");
       "--max-clients-per-address")                                                                 \
     X(9, GONE, REFUSED, "the client was gone, or had given up waiting, when the server let it in") \
     X(10, DATABASE, REFUSED,                                                                       \
-      "the server has no database of this name: see its --database, and ?database= in the URI")
+      "the server has no database of this name: see its --database, and ?database= in the URI")    \
+    X(11, CHALLENGE, DENIED,                                                                       \
+      "the server serves users: name one and the file with its key (--user, --key-file)")          \
+    X(12, DENIED, DENIED,                                                                          \
+      "the server knows no such user with this key: see its users file, and --user and "           \
+      "--key-file")                                                                                \
+    X(13, STALE, REFUSED, "the server has seen this hello before")                                 \
+    X(14, NO_RIGHT, DENIED,                                                                        \
+      "the user has no right in this database: see the server's users file, and ?database=")
 
 enum okv_reject_reason {
 #define OKV_REJECT_ENUM(number, name, code, text) OKV_REJECT_##name = (number),
@@ -165,6 +209,9 @@ struct okv_reject {
 
 void okv_reject_encode(const struct okv_reject *reject, struct okv_wire_reject *out);
 int okv_reject_decode(const uint8_t *bytes, size_t length, struct okv_reject *out);
+void okv_challenge_encode(const uint8_t cookie[OKV_COOKIE_SIZE], struct okv_wire_challenge *out);
+/* OKV_EPROTO unless it is a rejection of this version with reason CHALLENGE. */
+int okv_challenge_decode(const uint8_t *bytes, size_t length, uint8_t cookie[OKV_COOKIE_SIZE]);
 /* The sentence and the code of a reason; those of an unknown reason say so. */
 const char *okv_reject_text(uint32_t reason);
 int okv_reject_code(uint32_t reason);
@@ -312,6 +359,7 @@ static inline uint32_t okv_slot_value_max(uint32_t slot_size)
 /* A slot takes at least the headers, the largest key and 8 KiB. */
 #define OKV_SLOT_SIZE_MIN (OKV_REQUEST_HEADER + OKV_KEY_MAX + 8192)
 #define OKV_SLOT_SIZE_MAX (1u << 20)
+#define OKV_SLOT_UNIT 32u
 #define OKV_SLOT_SIZE_DEFAULT 16384
 #define OKV_CREDITS_MAX 1024
 

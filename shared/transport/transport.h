@@ -56,6 +56,15 @@ struct okv_message_limits {
     uint32_t credits;   /* messages that one connection may have outstanding */
 };
 
+/* What ties a connection to its two ends, and both of them see: over RDMA their GIDs, the client's
+ * queue pair and the port, over ofi the client's place; nothing over local, where the kernel tells
+ * who the peer is. A proof that covers it is of no use on another connection. */
+#define OKV_BINDING_MAX 80
+struct okv_binding {
+    uint8_t bytes[OKV_BINDING_MAX];
+    size_t length;
+};
+
 /* Regions of one listener. */
 #define OKV_REGIONS_MAX 16
 
@@ -72,6 +81,7 @@ struct okv_request {
     struct okv_listener *listener;
     const uint8_t *hello; /* the peer's first bytes, untrusted; valid until accept or reject */
     size_t hello_length;
+    struct okv_binding binding;
     char peer[64];    /* address of the client, for people */
     char address[64]; /* the host part of `peer`, the same for all connections of a host */
 };
@@ -189,9 +199,16 @@ struct okv_event {
     uint32_t slot; /* the transport's: the index of the receive buffer */
 };
 
+/* Looks at a rejection. True: connect once more, to the same server and with the same binding, with
+ * the hello that was written to `hello`, of the same length. */
+typedef bool okv_connect_again(void *user, const uint8_t *rejection, size_t length,
+                               const struct okv_binding *binding, uint8_t *hello);
+
 struct okv_connect_params {
     const uint8_t *hello; /* at most OKV_HELLO_MAX bytes */
     size_t hello_length;
+    okv_connect_again *again;         /* called by connect_step; NULL: every rejection is final */
+    void *user;                       /* of `again` */
     struct okv_message_limits limits; /* slot_size is what we receive; credits is what we ask for */
     uint64_t deadline_ns;             /* on okv_clock_ns() */
 };

@@ -180,12 +180,12 @@ static void kept_reply_cache_keeps_its_request_slots(void **state)
     hostile_hello(&hello);
     hostile_join_as(&first, &bystander->server, &hello);
     hello = counting_hello_after(&hello, first.table.session_id);
-    hello.credits = okv_le32_of(HOSTILE_CREDITS + 5);
+    hello.credits = okv_le16_of(HOSTILE_CREDITS + 5 - 1);
     hostile_join_as(&second, &bystander->server, &hello);
     assert_int_equal(second.table.credits, HOSTILE_CREDITS);
     hostile_leave(&first);
     hello = counting_hello_after(&hello, second.table.session_id);
-    hello.credits = okv_le32_of(HOSTILE_CREDITS - 1);
+    hello.credits = okv_le16_of(HOSTILE_CREDITS - 1 - 1);
     hostile_join_as(&first, &bystander->server, &hello);
     assert_int_equal(first.table.credits, HOSTILE_CREDITS - 1);
     hostile_leave(&first);

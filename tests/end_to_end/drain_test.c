@@ -80,7 +80,7 @@ static void requests_under_way_are_answered(void **state)
     (void)state;
     server_start(&server, patient);
     hostile_hello(&hello);
-    hello.credits = okv_le32_of(RENDEZVOUS + PINGS);
+    hello.credits = okv_le16_of(RENDEZVOUS + PINGS - 1);
     hostile_join_as(&client, &server, &hello);
     for (int i = 0; i < RENDEZVOUS; i++)
         assert_int_equal(client.ops->advertise(client.conn, value, LENGTH, &adverts[i]), 0);

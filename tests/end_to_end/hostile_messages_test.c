@@ -18,7 +18,6 @@
 /* The server's figures that say why a client was turned away. */
 #define REFUSED_HELLO "rejected_malformed"
 #define REFUSED_VERSION "rejected_version"
-#define REFUSED_FEATURE "rejected_feature"
 #define CLOSED_MALFORMED "closed_malformed"
 #define CLOSED_CREDIT "closed_credit"
 
@@ -87,25 +86,19 @@ static void expect_malformed(void **state, const char *what, const struct okv_wi
 
 static void hello_with_a_wrong_field(void **state)
 {
-    static const uint32_t slot_sizes[] = {0, OKV_SLOT_SIZE_MIN - 1, OKV_SLOT_SIZE_MAX + 1,
-                                          UINT32_MAX};
-    static const uint32_t credits[] = {0, OKV_CREDITS_MAX + 1, UINT32_MAX};
+    static const uint16_t slot_units[] = {0, OKV_SLOT_SIZE_MIN / OKV_SLOT_UNIT - 2,
+                                          OKV_SLOT_SIZE_MAX / OKV_SLOT_UNIT, UINT16_MAX};
     struct okv_wire_hello good, hello;
 
     hostile_hello(&good);
-    for (size_t i = 0; i < sizeof slot_sizes / sizeof *slot_sizes; i++) {
+    for (size_t i = 0; i < sizeof slot_units / sizeof *slot_units; i++) {
         hello = good;
-        hello.slot_size = okv_le32_of(slot_sizes[i]);
+        hello.slot_units = okv_le16_of(slot_units[i]);
         expect_malformed(state, "a slot size out of range", &hello);
     }
-    for (size_t i = 0; i < sizeof credits / sizeof *credits; i++) {
-        hello = good;
-        hello.credits = okv_le32_of(credits[i]);
-        expect_malformed(state, "credits out of range", &hello);
-    }
     hello = good;
-    hello.reserved[sizeof hello.reserved - 1] = 1;
-    expect_malformed(state, "a reserved byte", &hello);
+    hello.proof[sizeof hello.proof - 1] = 1;
+    expect_malformed(state, "a proof of no key", &hello);
     hello = good;
     hello.length = okv_le16_of(sizeof hello - 1);
     expect_malformed(state, "a length that is too small", &hello);
@@ -114,18 +107,14 @@ static void hello_with_a_wrong_field(void **state)
     expect_malformed(state, "a length that is too large", &hello);
 }
 
-/* What a client offers binds nobody; what it requires does. */
+/* What a client offers binds nobody. */
 static void features_that_do_not_exist(void **state)
 {
     struct okv_wire_hello hello;
     struct hostile hostile;
 
     hostile_hello(&hello);
-    hello.required = okv_le32_of(UINT32_C(1) << 31);
-    expect_refusal(bystander_of(state), "a required feature", &hello, sizeof hello,
-                   OKV_REJECT_FEATURE, REFUSED_FEATURE);
-    hostile_hello(&hello);
-    hello.offered = okv_le32_of(UINT32_MAX);
+    hello.credits = okv_le16_of(UINT16_MAX);
     assert_int_equal(hostile_connect(&hostile, &bystander_of(state)->server, &hello, sizeof hello),
                      0);
     assert_int_equal(

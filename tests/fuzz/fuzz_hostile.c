@@ -66,6 +66,7 @@ static void welcome_choose(struct hostile *server, const struct okv_connect_para
         .max_value = 20000,
         .session_id = 1,
         .clock_ms = 5000000,
+        .rights = OKV_RIGHTS_ALL,
         .resumed = choice >> 6 & 1,
         .remember_ms = 60000,
     };

@@ -28,7 +28,7 @@ static void fuzz_hello(struct fuzz_input *input, bool repair)
         struct okv_wire_hello *wire = (struct okv_wire_hello *)bytes;
         repair_preamble(bytes, length, sizeof again);
         if (wire->client_id[0] & 1)
-            memset(wire->reserved, 0, sizeof wire->reserved);
+            memset(wire->proof, 0, sizeof wire->proof);
     }
     int rc = okv_hello_decode(bytes, length, &hello);
     FUZZ_CHECK(rc == 0 || rc == OKV_EPROTO || rc == OKV_EVERSION);
@@ -96,6 +96,20 @@ static void fuzz_welcome(struct fuzz_input *input, bool repair)
     free(bytes);
 }
 
+static void fuzz_challenge(uint8_t *bytes, size_t length)
+{
+    struct okv_wire_challenge again;
+    uint8_t cookie[OKV_COOKIE_SIZE];
+    int rc = okv_challenge_decode(bytes, length, cookie);
+
+    FUZZ_CHECK(rc == 0 || rc == OKV_EPROTO || rc == OKV_EVERSION);
+    if (rc == 0) {
+        okv_challenge_encode(cookie, &again);
+        FUZZ_CHECK(memcmp(again.cookie, bytes + offsetof(struct okv_wire_challenge, cookie),
+                          sizeof cookie) == 0);
+    }
+}
+
 static void fuzz_reject(struct fuzz_input *input, bool repair)
 {
     struct okv_reject reject, again;
@@ -105,6 +119,7 @@ static void fuzz_reject(struct fuzz_input *input, bool repair)
 
     if (repair)
         repair_preamble(bytes, length, sizeof wire);
+    fuzz_challenge(bytes, length);
     int rc = okv_reject_decode(bytes, length, &reject);
     FUZZ_CHECK(rc == 0 || rc == OKV_EPROTO);
     if (rc == 0) {

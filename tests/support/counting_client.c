@@ -12,7 +12,7 @@ struct okv_wire_hello counting_hello_after(const struct okv_wire_hello *earlier,
 {
     struct okv_wire_hello hello = *earlier;
 
-    hello.resume = okv_le64_of(session_id);
+    hello.resume = okv_le32_of((uint32_t)session_id);
     return hello;
 }
 

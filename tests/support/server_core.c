@@ -47,6 +47,7 @@ void server_core_open(struct server_core *core, const struct okv_store_params *p
     core->server->clock_origin_ms = okv_clock_boot_ms() - 1;
     core->server->boot_id = 5;
     okv_log_init(&core->server->log, STDERR_FILENO);
+    okv_registry_init(&core->server->registry);
     open_database(core, OKV_DATABASE_DEFAULT, params);
     core->executor = (struct okv_executor){core->server, core->database, core->works};
 }
@@ -66,6 +67,7 @@ void server_core_close(struct server_core *core)
         okv_store_fini(&database->store);
         munmap(database->region.base, database->region.length);
     }
+    okv_registry_fini(&core->server->registry);
     okv_log_fini(&core->server->log);
     free(core->server);
 }
@@ -77,19 +79,20 @@ static struct okv_store_work *work_of(struct server_core *core)
 }
 
 struct okv_session *server_core_session(struct server_core *core, uint64_t id, uint8_t client,
-                                        uint64_t resume, uint32_t request_slots)
+                                        uint32_t resume, uint32_t request_slots)
 {
-    uint8_t client_id[OKV_CLIENT_ID_SIZE];
-    const struct okv_reply_cache_claim taker = {
-        .client_id = client_id, .session_id = id, .resume = resume, .credits = request_slots};
+    struct okv_reply_cache_claim taker = {
+        .session_id = id, .resume = resume, .credits = request_slots};
     struct okv_reply_cache_grant taken;
 
-    memset(client_id, client, sizeof client_id);
+    memset(taker.owner.client_id, client, sizeof taker.owner.client_id);
     assert_int_equal(okv_reply_cache_acquire(&core->database->reply_caches, &taker, 1, &taken), 0);
     struct okv_session *session =
         okv_session_create(id, 0, okv_reply_cache_request_slots(taken.reply_cache));
     assert_non_null(session);
     session->reply_cache = taken.reply_cache;
+    atomic_init(&session->rights, OKV_RIGHTS_ALL);
+    okv_registry_add(&core->server->registry, session);
     return session;
 }
 

@@ -28,7 +28,7 @@ void server_core_close(struct server_core *core);
 /* Creates a session that holds its client's reply cache, with a new id. The caller ends it with
  * okv_reply_cache_release() and okv_session_destroy(). */
 struct okv_session *server_core_session(struct server_core *core, uint64_t id, uint8_t client,
-                                        uint64_t resume, uint32_t request_slots);
+                                        uint32_t resume, uint32_t request_slots);
 
 /* Puts `length` bytes of `fill` under a key; returns the version. */
 uint64_t server_core_put(struct server_core *core, const char *key, int fill, uint32_t length,

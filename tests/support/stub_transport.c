@@ -214,6 +214,8 @@ static int stub_connect(struct okv_answer *welcome, struct okv_conn **out)
 
 struct stub_connecting {
     struct okv_connecting base;
+    okv_connect_again *again;
+    void *user;
     unsigned steps;
 };
 
@@ -229,10 +231,31 @@ static int stub_connect_start(const struct okv_uri *uri, const struct okv_connec
     assert_non_null(connecting);
     assert_int_equal(okv_hello_decode(params->hello, params->hello_length, &stub.hello), 0);
     connecting->base.fd = -1;
+    connecting->again = params->again;
+    connecting->user = params->user;
     connecting->steps = stub.steps;
     stub.connecting++;
     *out = &connecting->base;
     return 0;
+}
+
+/* True when the client has an answer to a challenge. */
+static bool challenge(const struct stub_connecting *connecting, struct okv_answer *answer)
+{
+    static const uint8_t cookie[OKV_COOKIE_SIZE] = {1, 2, 3};
+    static const struct okv_binding none;
+    uint8_t hello[OKV_HELLO_MAX];
+    struct okv_wire_challenge bytes;
+
+    stub.challenges--;
+    okv_challenge_encode(cookie, &bytes);
+    if (!connecting->again(connecting->user, (const uint8_t *)&bytes, sizeof bytes, &none, hello)) {
+        *answer = (struct okv_answer){.rejected = true, .length = sizeof bytes};
+        memcpy(answer->bytes, &bytes, sizeof bytes);
+        return false;
+    }
+    assert_int_equal(okv_hello_decode(hello, sizeof hello, &stub.hello), 0);
+    return true;
 }
 
 static int stub_connect_step(struct okv_connecting *connecting, struct okv_answer *welcome,
@@ -246,9 +269,12 @@ static int stub_connect_step(struct okv_connecting *connecting, struct okv_answe
         own->base.wake_ns = okv_clock_ns() + 100000;
         return OKV_EAGAIN;
     }
+    bool is_let_in = true;
+    while (is_let_in && stub.challenges > 0)
+        is_let_in = challenge(own, welcome);
     stub.connecting--;
     free(own);
-    return stub_connect(welcome, out);
+    return is_let_in ? stub_connect(welcome, out) : OKV_EREFUSED;
 }
 
 static void stub_connect_cancel(struct okv_connecting *connecting)
@@ -586,6 +612,7 @@ void stub_reset(void)
         .max_value = STUB_REGION,
         .session_id = STUB_SESSION,
         .clock_ms = STUB_CLOCK,
+        .rights = OKV_RIGHTS_ALL,
     };
     stub.block = (struct okv_superblock){
         .boot_id = STUB_BOOT,

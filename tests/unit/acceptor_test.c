@@ -135,7 +135,7 @@ static int teardown(void **state)
 }
 
 /* A client with this id connects. Returns the reason of the refusal, or 0 and its session. */
-static int come(uint8_t id, uint64_t resume, struct okv_session **out)
+static int come(uint8_t id, uint32_t resume, struct okv_session **out)
 {
     struct okv_hello hello = {.slot_size = OKV_SLOT_SIZE_DEFAULT,
                               .credits = 4,
@@ -165,6 +165,7 @@ static void leave(struct okv_session *session)
                                 session->reply_cache, session->id, 1, true))
         okv_admission_release(&server->admission, session->admission_index);
     atomic_fetch_sub(&gate.worker.sessions.clients[0], 1);
+    okv_registry_remove(&server->registry, session);
     okv_session_destroy(session);
 }
 
@@ -183,7 +184,7 @@ static void a_full_server_readmits_a_connected_client(void **state)
     assert_int_equal(come(3, 0, NULL), OKV_REJECT_BUSY);
     assert_int_equal(come(1, first->id, &second), 0);
     assert_true(is_replaced(first));
-    assert_true(gate.worker.has_replaced);
+    assert_true(gate.worker.has_unwanted);
     assert_int_equal(gate.core.server->stats.resumed, 1);
     assert_int_equal(come(1, second->id, &third), 0);
     assert_int_equal(gate.core.server->admission.clients, LIMIT);
@@ -237,7 +238,7 @@ static void a_connection_the_transport_refuses_leaves_no_trace(void **state)
         assert_int_equal(come(1, first->id, NULL), refusals[i].reason);
         assert_int_equal(come(2, 0, NULL), refusals[i].reason);
         assert_false(is_replaced(first));
-        assert_false(gate.worker.has_replaced);
+        assert_false(gate.worker.has_unwanted);
         assert_int_equal(gate.core.server->admission.clients, 1);
         assert_int_equal(gate.worker.sessions.clients[0], 1);
         assert_int_equal(okv_reply_caches_count(&gate.core.database->reply_caches), 1);

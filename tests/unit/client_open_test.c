@@ -12,6 +12,7 @@
 #include "tests/support/pace.h"
 #include "tests/support/random.h"
 #include "tests/support/stub_transport.h"
+#include "tests/support/users_file.h"
 
 #define LENGTH_OF(array) (sizeof(array) / sizeof *(array))
 #define HELD 1000000000u /* polls that no test makes */
@@ -114,7 +115,7 @@ static void rejections_are_explained(void **state)
     OKV_REJECT_LIST(EXPECT_REASON)
 #undef EXPECT_REASON
     reject(OKV_REJECT_VERSION);
-    expect_refusal(OKV_EVERSION, "speaks 7, this client 1");
+    expect_refusal(OKV_EVERSION, "speaks 7, this client 2");
     reject(99);
     expect_refusal(OKV_EREFUSED, "does not know");
     stub.raw.length--;
@@ -207,6 +208,42 @@ static void table_is_the_one_described(void **state)
     expect_refusal(OKV_EDISCONNECTED, "directory");
 }
 
+/* Whether it asks for a proof or not, it has none. */
+static void a_server_that_cannot_prove_itself_is_refused(void **state)
+{
+    struct users_file file;
+    char why[320] = "";
+    okv *handle = NULL;
+
+    (void)state;
+    users_file_open(&file);
+    const struct okv_options options = {.user = "alice",
+                                        .key_file = users_file_key(&file, "alice", KEY_A)};
+    for (unsigned challenges = 0; challenges < 3; challenges++) {
+        stub.challenges = challenges;
+        assert_int_equal(okv_open(STUB_URI, &options, &handle, why, sizeof why), OKV_EDENIED);
+        assert_null(handle);
+        assert_non_null(strstr(why, "does not know the key of user alice"));
+        assert_int_equal(stub.hello.key_id != 0, challenges > 0);
+    }
+    /* One that never ends to ask. */
+    stub.challenges = 1000;
+    assert_int_equal(okv_open(STUB_URI, &options, &handle, why, sizeof why), OKV_EDENIED);
+    assert_true(stub.challenges > 900);
+    users_file_close(&file);
+}
+
+static void a_challenge_needs_a_user(void **state)
+{
+    char why[320] = "";
+    okv *handle = NULL;
+
+    (void)state;
+    stub.challenges = 1;
+    assert_int_equal(okv_open(STUB_URI, NULL, &handle, why, sizeof why), OKV_EDENIED);
+    assert_non_null(strstr(why, "--key-file"));
+}
+
 static void arguments_of_open(void **state)
 {
     static const struct {
@@ -226,7 +263,11 @@ static void arguments_of_open(void **state)
          "options->keepalive_ms: 600001 is not 200 to 600000, nor OKV_KEEPALIVE_NONE"},
         {{.reserved = {[8] = 1}}, "options->reserved: it is not zero"},
         {{.reserved2 = {[0] = 1}}, "options->reserved2: it is not zero"},
-        {{.reserved2 = {[3] = 1}}, "options->reserved2: it is not zero"},
+        {{.reserved2 = {[1] = 1}}, "options->reserved2: it is not zero"},
+        {{.user = "alice"}, "options->key_file: it is NULL, and a user has a key file"},
+        {{.key_file = "/key"}, "options->user: it is NULL, and a user has a key file"},
+        {{.user = "a/b", .key_file = "/key"},
+         "options->user: \"a/b\" is not 1 to 31 letters, digits, '.', '-' or '_'"},
         {{.database = "a/b"},
          "options->database: \"a/b\" is not 1 to 31 letters, digits, '.', '-' or '_'"},
     };
@@ -516,6 +557,8 @@ int main(void)
         cmocka_unit_test_setup(rejections_are_explained, setup),
         cmocka_unit_test_setup(every_failure_has_a_sentence, setup),
         cmocka_unit_test_setup(table_is_the_one_described, setup),
+        cmocka_unit_test_setup(a_server_that_cannot_prove_itself_is_refused, setup),
+        cmocka_unit_test_setup(a_challenge_needs_a_user, setup),
         cmocka_unit_test_setup(arguments_of_open, setup),
         cmocka_unit_test_setup(a_fresh_handle_has_no_sentence_and_the_servers_limits, setup),
         cmocka_unit_test_setup(depth_is_the_limit, setup),

@@ -61,13 +61,15 @@ static void assert_bytes(const void *actual, size_t length, const char *expected
 static void hello_bytes(void **state)
 {
     struct okv_hello hello = {
-        .required = 0x01020304,
-        .offered = 0x11121314,
-        .client_id = "0123456789abcde",
+        .client_id = "0123456",
+        .nonce = "abcdefg",
+        .resume = 0x44332211,
         .slot_size = 16384,
         .credits = 16,
-        .resume = 0x8877665544332211,
+        .features = 0x21,
         .database = 0xa4a3a2a1,
+        .key_id = 0xb4b3b2b1,
+        .proof = "ABCDEFGHIJKLMNO",
     };
     struct okv_wire_hello wire, again;
     struct okv_hello back;
@@ -75,8 +77,8 @@ static void hello_bytes(void **state)
     (void)state;
     okv_hello_encode(&hello, &wire);
     assert_bytes(&wire, sizeof wire,
-                 "6f6b7631 0100 3800 04030201 14131211 30313233343536373839616263646500"
-                 "00400000 10000000 1122334455667788 a1a2a3a4 00000000");
+                 "6f6b7631 0200 3800 3031323334353600 6162636465666700 11223344 ff01 0f84"
+                 "a1a2a3a4 b1b2b3b4 4142434445464748494a4b4c4d4e4f00");
     assert_int_equal(okv_hello_decode((uint8_t *)&wire, sizeof wire, &back), 0);
     okv_hello_encode(&back, &again);
     assert_memory_equal(&again, &wire, sizeof wire);
@@ -104,6 +106,8 @@ static void welcome_bytes(void **state)
         .clock_ms = 0x415,
         .resumed = 1,
         .remember_ms = 60000,
+        .rights = OKV_RIGHT_READ | OKV_RIGHT_ADMIN,
+        .proof = "ABCDEFGHIJKLMNO",
     };
     struct okv_welcome back;
     struct okv_wire_welcome wire;
@@ -111,10 +115,11 @@ static void welcome_bytes(void **state)
     (void)state;
     okv_welcome_encode(&welcome, &wire);
     assert_bytes(&wire, sizeof wire,
-                 "6f6b7631 0100 7000 00000000 0d0c0b0a 8877665544332211 00100000007f0000"
+                 "6f6b7631 0200 8800 00000000 0d0c0b0a 8877665544332211 00100000007f0000"
                  "0000100000000000 0010000000000000 8967452301000000 00ffeeddccbbaa99"
                  "00020000 40000000 00400000 08000000 00040000 00000004"
-                 "0700000000000000 1504000000000000 01000000 60ea0000");
+                 "0700000000000000 1504000000000000 01000000 60ea0000"
+                 "05000000 00000000 4142434445464748494a4b4c4d4e4f00");
     assert_int_equal(okv_welcome_decode((uint8_t *)&wire, sizeof wire, &back), 0);
     assert_memory_equal(&back, &welcome, sizeof welcome);
 }
@@ -130,6 +135,23 @@ static void reject_bytes(void **state)
     assert_int_equal(okv_reject_decode((uint8_t *)&wire, sizeof wire, &back), 0);
     assert_int_equal(back.reason, OKV_REJECT_BUSY);
     assert_int_equal(back.detail, 64);
+}
+
+static void challenge_bytes(void **state)
+{
+    uint8_t cookie[OKV_COOKIE_SIZE] = "ABCDEFGHIJKLMNO", back[OKV_COOKIE_SIZE];
+    struct okv_wire_challenge wire;
+
+    (void)state;
+    okv_challenge_encode(cookie, &wire);
+    assert_bytes(&wire, sizeof wire,
+                 "6f6b7631 0200 2000 0b000000 00000000 4142434445464748494a4b4c4d4e4f00");
+    assert_int_equal(okv_challenge_decode((uint8_t *)&wire, sizeof wire, back), 0);
+    assert_memory_equal(back, cookie, sizeof cookie);
+    for (size_t length = 0; length < sizeof wire; length++)
+        assert_int_equal(okv_challenge_decode((uint8_t *)&wire, length, back), OKV_EPROTO);
+    wire.reject.reason = okv_le32_of(OKV_REJECT_BUSY);
+    assert_int_equal(okv_challenge_decode((uint8_t *)&wire, sizeof wire, back), OKV_EPROTO);
 }
 
 #define TEXT(text) (const uint8_t *)(text)
@@ -573,12 +595,19 @@ static void hash_values(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hello_bytes),     cmocka_unit_test(welcome_bytes),
-        cmocka_unit_test(reject_bytes),    cmocka_unit_test(request_bytes),
-        cmocka_unit_test(reply_bytes),     cmocka_unit_test(superblock_bytes),
-        cmocka_unit_test(status_bytes),    cmocka_unit_test(layout),
-        cmocka_unit_test(bucket_bytes),    cmocka_unit_test(merged_bucket_bytes),
-        cmocka_unit_test(hash_values),     cmocka_unit_test(local_ring_bytes),
+        cmocka_unit_test(hello_bytes),
+        cmocka_unit_test(welcome_bytes),
+        cmocka_unit_test(reject_bytes),
+        cmocka_unit_test(challenge_bytes),
+        cmocka_unit_test(request_bytes),
+        cmocka_unit_test(reply_bytes),
+        cmocka_unit_test(superblock_bytes),
+        cmocka_unit_test(status_bytes),
+        cmocka_unit_test(layout),
+        cmocka_unit_test(bucket_bytes),
+        cmocka_unit_test(merged_bucket_bytes),
+        cmocka_unit_test(hash_values),
+        cmocka_unit_test(local_ring_bytes),
         cmocka_unit_test(discovery_bytes),
     };
 

@@ -38,12 +38,12 @@ static int teardown(void **state)
     return 0;
 }
 
-static const uint8_t *id_of(uint8_t client)
+static const struct okv_reply_cache_owner *owner_of(uint8_t client)
 {
-    static uint8_t id[OKV_CLIENT_ID_SIZE];
+    static struct okv_reply_cache_owner owner;
 
-    memset(id, client, sizeof id);
-    return id;
+    memset(owner.client_id, client, sizeof owner.client_id);
+    return &owner;
 }
 
 struct holder {
@@ -51,10 +51,10 @@ struct holder {
     uint64_t session_id;
 };
 
-static int try_acquire(struct fixture *fixture, uint8_t client, uint64_t resume, struct holder *out)
+static int try_acquire(struct fixture *fixture, uint8_t client, uint32_t resume, struct holder *out)
 {
     const struct okv_reply_cache_claim claim = {
-        .client_id = id_of(client),
+        .owner = *owner_of(client),
         .session_id = ++fixture->session_id,
         .resume = resume,
         .credits = 4,
@@ -66,7 +66,7 @@ static int try_acquire(struct fixture *fixture, uint8_t client, uint64_t resume,
     return okv_reply_cache_acquire(&fixture->reply_caches, &claim, fixture->now_ms, &out->grant);
 }
 
-static struct holder acquire(struct fixture *fixture, uint8_t client, uint64_t resume)
+static struct holder acquire(struct fixture *fixture, uint8_t client, uint32_t resume)
 {
     struct holder holder;
 
@@ -275,9 +275,32 @@ static void a_session_of_another_boot_is_not_resumed(void **state)
     assert_int_equal(second.session_id, first.session_id + 1);
     assert_false(second.grant.resumed);
     release(fixture, &second, false);
-    struct holder third = acquire(fixture, 1, UINT64_MAX);
+    struct holder third = acquire(fixture, 1, UINT32_MAX);
     assert_false(third.grant.resumed);
     release(fixture, &third, false);
+}
+
+/* A hello has the low half of a session id. */
+static void a_session_before_the_low_half_began_anew_is_known(void **state)
+{
+    struct fixture *fixture = *state;
+
+    fixture->session_id = UINT64_C(0x2fffffffd);
+    struct holder first = acquire(fixture, 1, 0); /* 0x2fffffffe */
+    release(fixture, &first, false);
+    struct holder second = acquire(fixture, 1, UINT32_C(0xfffffffe));
+    assert_true(second.grant.resumed);
+    release(fixture, &second, false);
+    struct holder third = acquire(fixture, 1, UINT32_C(0xffffffff));
+    assert_true(third.grant.resumed);
+    assert_int_equal(third.session_id, UINT64_C(0x300000000));
+    release(fixture, &third, false);
+    struct holder fourth = acquire(fixture, 1, UINT32_C(0xfffffffe));
+    assert_true(fourth.grant.resumed);
+    release(fixture, &fourth, false);
+    struct holder fifth = acquire(fixture, 1, UINT32_C(0xfffffffd)); /* before all of them */
+    assert_false(fifth.grant.resumed);
+    release(fixture, &fifth, false);
 }
 
 /* Another thread released it after the clock was read. */
@@ -316,7 +339,8 @@ static void rollback_drops_a_new_reply_cache(void **state)
 
     assert_true(rollback(fixture, &holder));
     assert_int_equal(okv_reply_caches_count(&fixture->reply_caches), 0);
-    assert_false(okv_reply_cache_find_holder(&fixture->reply_caches, id_of(1), &admission_index));
+    assert_false(
+        okv_reply_cache_find_holder(&fixture->reply_caches, owner_of(1), &admission_index));
 }
 
 static void rollback_keeps_an_idle_reply_cache(void **state)
@@ -345,11 +369,11 @@ static void rollback_restores_the_replaced_session(void **state)
     assert_int_equal(failed.grant.replaced_session, first.session_id);
     assert_int_equal(failed.grant.replaced_admission_index, first.session_id + 10);
     assert_int_equal(failed.grant.replaced_worker, first.session_id + 20);
-    assert_true(okv_reply_cache_find_holder(&fixture->reply_caches, id_of(1), &admission_index));
+    assert_true(okv_reply_cache_find_holder(&fixture->reply_caches, owner_of(1), &admission_index));
     assert_int_equal(admission_index, failed.session_id + 10);
     assert_true(rollback(fixture, &failed));
     assert_false(okv_reply_cache_is_replaced(first.grant.reply_cache, first.session_id));
-    assert_true(okv_reply_cache_find_holder(&fixture->reply_caches, id_of(1), &admission_index));
+    assert_true(okv_reply_cache_find_holder(&fixture->reply_caches, owner_of(1), &admission_index));
     assert_int_equal(admission_index, first.session_id + 10);
     struct holder second = acquire(fixture, 1, first.session_id);
     assert_true(second.grant.replaced);
@@ -367,7 +391,8 @@ static void rollback_reports_a_replaced_session_that_ended(void **state)
 
     assert_false(release(fixture, &first, true));
     assert_false(rollback(fixture, &failed));
-    assert_false(okv_reply_cache_find_holder(&fixture->reply_caches, id_of(1), &admission_index));
+    assert_false(
+        okv_reply_cache_find_holder(&fixture->reply_caches, owner_of(1), &admission_index));
     assert_int_equal(fixture->reply_caches.idle_count, 1);
     struct holder second = acquire(fixture, 1, first.session_id);
     assert_true(second.grant.resumed);
@@ -515,6 +540,7 @@ int main(void)
         REPLY_CACHE_TEST(a_reply_cache_is_kept_for_a_while),
         REPLY_CACHE_TEST(a_reply_cache_that_missed_a_session_is_not_resumed),
         REPLY_CACHE_TEST(a_session_of_another_boot_is_not_resumed),
+        REPLY_CACHE_TEST(a_session_before_the_low_half_began_anew_is_known),
         REPLY_CACHE_TEST(a_reply_cache_idle_since_the_future_is_kept),
         REPLY_CACHE_TEST(rollback_drops_a_new_reply_cache),
         REPLY_CACHE_TEST(rollback_keeps_an_idle_reply_cache),

@@ -141,9 +141,9 @@ static void a_replaced_session_is_ended(void **state)
 
     okv_session_closed(&fixture->worker.sessions, second->session, OKV_EDISCONNECTED);
     fixture_open(fixture, 1, 1, 1);
-    assert_false(okv_session_end_replaced(&fixture->worker.sessions, second->session));
+    assert_false(okv_session_end_unwanted(&fixture->worker.sessions, second->session));
     assert_false(second->closed);
-    assert_true(okv_session_end_replaced(&fixture->worker.sessions, first->session));
+    assert_true(okv_session_end_unwanted(&fixture->worker.sessions, first->session));
     assert_true(first->closed);
     assert_int_equal(stat_of(&fixture->core.server->stats.closed_replaced), 1);
 }

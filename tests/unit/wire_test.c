@@ -48,16 +48,15 @@ static void hello_is_checked(void **state)
     wire.length = okv_le16_of(55);
     assert_int_equal(decode_hello(&wire, sizeof wire), OKV_EPROTO);
     wire = good_hello();
-    wire.slot_size = okv_le32_of(OKV_SLOT_SIZE_MIN - 1);
+    wire.slot_units = okv_le16_of(OKV_SLOT_SIZE_MIN / OKV_SLOT_UNIT - 2);
     assert_int_equal(decode_hello(&wire, sizeof wire), OKV_EPROTO);
-    wire.slot_size = okv_le32_of(OKV_SLOT_SIZE_MAX + 1);
-    assert_int_equal(decode_hello(&wire, sizeof wire), OKV_EPROTO);
-    wire = good_hello();
-    wire.credits = okv_le32_of(0);
+    wire.slot_units = okv_le16_of(OKV_SLOT_SIZE_MAX / OKV_SLOT_UNIT);
     assert_int_equal(decode_hello(&wire, sizeof wire), OKV_EPROTO);
     wire = good_hello();
-    wire.reserved[3] = 1;
+    wire.proof[3] = 1; /* of no key */
     assert_int_equal(decode_hello(&wire, sizeof wire), OKV_EPROTO);
+    wire.key_id = okv_le32_of(1);
+    assert_int_equal(decode_hello(&wire, sizeof wire), 0);
 }
 
 static struct okv_welcome good_welcome(void)
@@ -74,6 +73,7 @@ static struct okv_welcome good_welcome(void)
         .max_key = OKV_KEY_MAX,
         .max_value = OKV_VALUE_MAX,
         .clock_ms = 1,
+        .rights = OKV_RIGHTS_ALL,
     };
 }
 
@@ -122,6 +122,8 @@ static void welcome_is_checked(void **state)
     WELCOME_WITH(max_key, 0);
     WELCOME_WITH(max_key, OKV_KEY_MAX + 1);
     WELCOME_WITH(max_value, OKV_VALUE_MAX + 1);
+    WELCOME_WITH(rights, OKV_RIGHT_WRITE);
+    WELCOME_WITH(rights, OKV_RIGHTS_ALL + 1);
     okv_welcome_encode(&welcome, &wire);
     for (size_t length = 0; length < sizeof wire; length++)
         assert_int_equal(okv_welcome_decode((uint8_t *)&wire, length, &back), OKV_EPROTO);

@@ -37,6 +37,8 @@ struct connecting {
     uint64_t deadline_ns;
     uint8_t hello[OKV_HELLO_MAX];
     size_t hello_length;
+    okv_connect_again *again;
+    void *user; /* of `again` */
     struct okv_local_endpoint *endpoint;
     struct okv_local_conn *conn; /* not yet part of the endpoint */
     bool asked;                  /* the hello is sent */
@@ -229,14 +231,20 @@ static int map_rings(struct okv_local_conn *conn, const char *path, int fd, stru
     return 0;
 }
 
+static int make_socket(const char *path, int *out, struct okv_diag *diag)
+{
+    *out = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    return *out < 0 ? connect_failed(diag, path, errno) : 0;
+}
+
 static int open_socket(struct okv_local_endpoint *endpoint, const char *path,
                        struct okv_local_conn **out, struct okv_diag *diag)
 {
-    int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    int status;
+    int sock;
+    int status = make_socket(path, &sock, diag);
 
-    if (sock < 0)
-        return connect_failed(diag, path, errno);
+    if (status)
+        return status;
     status = okv_local_conn_new(endpoint, sock, out);
     if (status) {
         close(sock);
@@ -261,6 +269,8 @@ int okv_local_connect_start(const struct okv_uri *uri, const struct okv_connect_
     connecting->limits = params->limits;
     connecting->deadline_ns = params->deadline_ns;
     connecting->hello_length = params->hello_length;
+    connecting->again = params->again;
+    connecting->user = params->user;
     if (params->hello_length > 0)
         memcpy(connecting->hello, params->hello, params->hello_length);
     status = okv_local_endpoint_new(&params->limits, 1, &connecting->endpoint, diag);
@@ -289,20 +299,55 @@ void okv_local_connect_cancel(struct okv_connecting *base)
     free(connecting);
 }
 
+static bool has_another_hello(struct connecting *connecting, const struct okv_answer *answer)
+{
+    static const struct okv_binding none;
+
+    return answer->rejected && connecting->again &&
+           connecting->again(connecting->user, answer->bytes, answer->length, &none,
+                             connecting->hello);
+}
+
+/* The server has closed the socket on which it rejected a hello. */
+static int renew_socket(struct connecting *connecting, struct okv_diag *diag)
+{
+    struct okv_local_conn *conn = connecting->conn;
+
+    close(conn->sock);
+    connecting->asked = false;
+    return make_socket(connecting->uri.path, &conn->sock, diag);
+}
+
+/* Asks until there is an answer that stands. */
+static int ask(struct connecting *connecting, struct okv_answer *answer, int fds[DESCRIPTORS],
+               struct okv_diag *diag)
+{
+    int status = 0;
+
+    for (;;) {
+        if (!connecting->asked) {
+            status = find_server(connecting, diag);
+            if (status == 0)
+                status = send_hello(connecting, diag);
+            if (status)
+                return status;
+        }
+        status = read_answer(connecting, answer, fds, diag);
+        if (status != OKV_EREFUSED || !has_another_hello(connecting, answer))
+            return status;
+        status = renew_socket(connecting, diag);
+        if (status)
+            return status;
+        answer->rejected = false;
+    }
+}
+
 /* Goes as far as it can. 0: the welcome came, the region and the rings are mapped. */
 static int advance(struct connecting *connecting, struct okv_answer *answer, struct okv_diag *diag)
 {
     int fds[DESCRIPTORS] = {-1, -1};
-    int status = 0;
+    int status = ask(connecting, answer, fds, diag);
 
-    if (!connecting->asked) {
-        status = find_server(connecting, diag);
-        if (status == 0)
-            status = send_hello(connecting, diag);
-    }
-    if (status)
-        return status;
-    status = read_answer(connecting, answer, fds, diag);
     if (status == 0)
         status = map_region(connecting->conn, connecting->uri.path, fds[REGION], diag);
     if (status == 0)

@@ -30,6 +30,8 @@ struct ofi_connecting {
     struct okv_message_limits limits;
     uint8_t hello[OKV_HELLO_MAX];
     size_t hello_length;
+    okv_connect_again *again;
+    void *user;                                     /* of `again` */
     uint64_t deadline_ns;                           /* for the server */
     uint64_t caller_deadline_ns;                    /* for all of it */
     struct addrinfo *addresses, *current, *address; /* all, and the next one */
@@ -89,6 +91,8 @@ int okv_ofi_connect_start(const struct okv_uri *uri, const struct okv_connect_pa
     c->deadline_ns = params->deadline_ns < limit ? params->deadline_ns : limit;
     c->caller_deadline_ns = params->deadline_ns;
     c->hello_length = params->hello_length;
+    c->again = params->again;
+    c->user = params->user;
     if (params->hello_length > 0)
         memcpy(c->hello, params->hello, params->hello_length);
     c->sock = -1;
@@ -368,11 +372,31 @@ static int step_fabric(struct ofi_connecting *c)
 
 /* A server drops a client that has not said hello in time, and opening an endpoint may take longer
  * on a busy machine. Now there is one. */
-static bool begins_again(struct ofi_connecting *c, int rc)
+static bool is_worth_a_second(struct ofi_connecting *c)
 {
-    if (rc != OKV_EREFUSED || c->answer.rejected || !c->conn || c->is_second)
+    if (c->is_second)
         return false;
     c->is_second = true;
+    return true;
+}
+
+static bool has_another_hello(struct ofi_connecting *c)
+{
+    struct okv_binding binding;
+    struct ofi_place place = {.name_length = 0};
+
+    okv_ofi_conn_tell_place(c->conn, &place);
+    okv_ofi_binding(&place, &binding);
+    return c->again && c->again(c->user, c->answer.bytes, c->answer.length, &binding, c->hello);
+}
+
+/* The endpoint stays, and our place with it. */
+static bool begins_again(struct ofi_connecting *c, int rc)
+{
+    if (rc != OKV_EREFUSED || !c->conn ||
+        !(c->answer.rejected ? has_another_hello(c) : is_worth_a_second(c)))
+        return false;
+    memset(&c->answer, 0, sizeof c->answer);
     close(c->sock);
     c->sock = -1;
     c->address = c->current;

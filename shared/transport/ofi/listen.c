@@ -214,6 +214,7 @@ static bool read_hello(struct ofi_listener *l, struct ofi_request *request)
     okv_pending_remove(&l->pending, &request->client);
     request->base.hello = request->frame.body.hello.bytes;
     request->base.hello_length = request->frame.body.hello.length;
+    okv_ofi_binding(&request->frame.body.hello.place, &request->base.binding);
     return true;
 }
 

@@ -8,6 +8,8 @@
 #ifndef OKV_SHARED_TRANSPORT_OFI_WIRE_H
 #define OKV_SHARED_TRANSPORT_OFI_WIRE_H
 
+#include <string.h>
+
 #include "shared/transport/transport.h"
 
 #define OFI_MAGIC UINT32_C(0x49464f4b) /* "KOFI" */
@@ -98,5 +100,13 @@ size_t okv_ofi_frame_length(const struct ofi_frame_header *header);
 /* True when the lengths inside the body lie in their ranges, what nothing uses is zero, and the
  * provider's name is one. */
 bool okv_ofi_frame_is_valid(const struct ofi_frame *frame);
+
+/* What ties a connection to its client: the client's place. */
+static inline void okv_ofi_binding(const struct ofi_place *place, struct okv_binding *out)
+{
+    _Static_assert(sizeof *place <= OKV_BINDING_MAX, "a place fits a binding");
+    memcpy(out->bytes, place, sizeof *place);
+    out->length = sizeof *place;
+}
 
 #endif

@@ -22,11 +22,13 @@ static int resolve_ms(const struct verbs_connecting *c)
     return ms < RESOLVE_MS ? ms : RESOLVE_MS;
 }
 
-int okv_verbs_attempt_begin(struct verbs_connecting *c)
+/* Makes an id and begins to resolve the address. */
+static int begin(struct verbs_connecting *c)
 {
     struct verbs_attempt *a = &c->attempt;
 
-    *a = (struct verbs_attempt){.step = VERBS_STEP_ADDRESS, .deadline_ns = c->deadline_ns};
+    a->step = VERBS_STEP_ADDRESS;
+    a->deadline_ns = c->deadline_ns;
     memset(&c->answer, 0, sizeof c->answer);
     if (rdma_create_id(c->channel, &a->id, NULL, RDMA_PS_TCP)) {
         a->id = NULL;
@@ -37,6 +39,20 @@ int okv_verbs_attempt_begin(struct verbs_connecting *c)
                           resolve_ms(c)))
         return okv_verbs_diagnose_route(c, errno);
     return 0;
+}
+
+int okv_verbs_attempt_begin(struct verbs_connecting *c)
+{
+    c->attempt = (struct verbs_attempt){.id = NULL};
+    memcpy(c->hello, c->first_hello, sizeof c->hello);
+    return begin(c);
+}
+
+/* A rejected id cannot connect again. */
+int okv_verbs_attempt_renew(struct verbs_connecting *c)
+{
+    rdma_destroy_id(c->attempt.id);
+    return begin(c);
 }
 
 /* READs that a send queue has room for beside messages and heartbeats. If even one is too many,
@@ -122,10 +138,34 @@ static int queue_pair_failed(struct verbs_connecting *c, int errnum)
                         strerror(errnum));
 }
 
+/* Makes the connection, or takes the one that a hello before has named. */
+static int ready_conn(struct verbs_connecting *c)
+{
+    struct verbs_attempt *a = &c->attempt;
+    struct okv_binding binding;
+
+    if (a->conn) {
+        okv_verbs_binding(a->id, true, a->conn->qp_num, &binding);
+        if (memcmp(binding.bytes, a->binding.bytes, binding.length) == 0)
+            return 0;
+        return okv_diag_set(&c->diag, OKV_EADDRESS,
+                            "the route to %s:%s has changed while it was connected to: try again",
+                            c->uri.host, c->uri.port);
+    }
+    int rc = prepare(c);
+    if (rc)
+        return rc;
+    okv_verbs_binding(a->id, true, a->conn->qp_num, &a->binding);
+    /* The server's heartbeats are empty remote writes. No memory here allows a real one. */
+    int errnum =
+        okv_verbs_qp_to_init(a->conn, a->id, IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
+    return errnum ? queue_pair_failed(c, errnum) : 0;
+}
+
 static int on_route(struct verbs_connecting *c)
 {
     struct verbs_attempt *a = &c->attempt;
-    int rc = prepare(c);
+    int rc = ready_conn(c);
     if (rc)
         return rc;
     struct rdma_conn_param param = {
@@ -138,11 +178,6 @@ static int on_route(struct verbs_connecting *c)
         .rnr_retry_count = VERBS_RETRY_COUNT,
         .qp_num = a->conn->qp_num,
     };
-    /* The server's heartbeats are empty remote writes. No memory here allows a real one. */
-    int errnum =
-        okv_verbs_qp_to_init(a->conn, a->id, IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
-    if (errnum)
-        return queue_pair_failed(c, errnum);
     if (rdma_connect(a->id, &param))
         return okv_verbs_diagnose_route(c, errno);
     a->step = VERBS_STEP_ANSWER;

@@ -53,7 +53,9 @@ int okv_verbs_connect_start(const struct okv_uri *uri, const struct okv_connect_
     c->limits = params->limits;
     c->deadline_ns = params->deadline_ns < limit ? params->deadline_ns : limit;
     if (params->hello_length > 0)
-        memcpy(c->hello, params->hello, params->hello_length);
+        memcpy(c->first_hello, params->hello, params->hello_length);
+    c->again = params->again;
+    c->user = params->user;
     int rc = resolve_host(c, diag);
     if (rc)
         goto release_it;
@@ -119,6 +121,26 @@ static bool choose_next(struct verbs_connecting *c, int rc)
     return true;
 }
 
+/* The server has rejected the hello, and the caller has another one for it. */
+static bool has_another_hello(struct verbs_connecting *c)
+{
+    return c->answer.rejected && c->again &&
+           c->again(c->user, c->answer.bytes, c->answer.length, &c->attempt.binding, c->hello);
+}
+
+/* Advances until there is a result. */
+static int advance_all(struct verbs_connecting *c)
+{
+    int rc = advance(c);
+
+    while (rc && rc != OKV_EAGAIN && has_another_hello(c)) {
+        rc = okv_verbs_attempt_renew(c);
+        if (rc == 0)
+            rc = advance(c);
+    }
+    return rc;
+}
+
 int okv_verbs_connect_step(struct okv_connecting *connecting, struct okv_answer *answer,
                            struct okv_conn **out, struct okv_diag *diag)
 {
@@ -127,7 +149,7 @@ int okv_verbs_connect_step(struct okv_connecting *connecting, struct okv_answer 
     int rc;
 
     do {
-        rc = advance(c);
+        rc = advance_all(c);
         if (rc == OKV_EAGAIN)
             return rc;
         next = rc != 0 && choose_next(c, rc);

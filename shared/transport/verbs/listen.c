@@ -225,6 +225,7 @@ static struct verbs_request *make_request(struct verbs_listener *l,
     request->base.listener = &l->base;
     request->base.hello = request->hello;
     request->base.hello_length = length < OKV_HELLO_MAX ? OKV_HELLO_MAX : length;
+    okv_verbs_binding(event->id, false, event->param.conn.qp_num, &request->base.binding);
     okv_address_text(rdma_get_peer_addr(event->id), request->base.peer, sizeof request->base.peer);
     okv_host_text(rdma_get_peer_addr(event->id), request->base.address,
                   sizeof request->base.address);

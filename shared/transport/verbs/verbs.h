@@ -451,17 +451,21 @@ struct verbs_attempt {
     uint64_t deadline_ns; /* of this step */
     bool again;           /* it failed, but another attempt may succeed */
 
-    struct rdma_cm_id *id;   /* NULL while there is no attempt */
-    struct verbs_conn *conn; /* NULL before VERBS_STEP_ANSWER */
-    uint8_t reads_out;       /* our READs that the device executes at once */
-    uint8_t reads_in;        /* READs of the server that it serves at once */
-    unsigned reads_posted;   /* READs that may be posted at once */
+    struct rdma_cm_id *id;      /* NULL while there is no attempt */
+    struct verbs_conn *conn;    /* NULL before the first VERBS_STEP_ANSWER */
+    struct okv_binding binding; /* of `conn` */
+    uint8_t reads_out;          /* our READs that the device executes at once */
+    uint8_t reads_in;           /* READs of the server that it serves at once */
+    unsigned reads_posted;      /* READs that may be posted at once */
 };
 
 struct verbs_connecting {
     struct okv_connecting base;
     struct okv_uri uri;
+    uint8_t first_hello[OKV_HELLO_MAX]; /* of each attempt */
     uint8_t hello[OKV_HELLO_MAX];
+    okv_connect_again *again;
+    void *user; /* of `again` */
     struct okv_message_limits limits;
     uint64_t deadline_ns;
     struct rdma_event_channel *channel; /* of all attempts; passes to the connection in the end */
@@ -477,12 +481,20 @@ struct verbs_connecting {
 /* Begins an attempt. Returns 0 or a code of connect_step. okv_verbs_attempt_end or
  * okv_verbs_attempt_finish must follow. */
 int okv_verbs_attempt_begin(struct verbs_connecting *c);
+/* Begins it once more with another hello and the same queue pair, after a rejection. */
+int okv_verbs_attempt_renew(struct verbs_connecting *c);
 /* Handles one event of the connection manager; the caller acknowledges it. */
 int okv_verbs_attempt_event(struct verbs_connecting *c, const struct rdma_cm_event *event);
 /* Ends a failed attempt; the channel stays. */
 void okv_verbs_attempt_end(struct verbs_connecting *c);
 /* The connection of an attempt at VERBS_STEP_DONE; it owns id and channel. */
 struct okv_conn *okv_verbs_attempt_finish(struct verbs_connecting *c);
+
+/* ---- binding.c ---- */
+
+/* `id` has its route, and a connect request has one. */
+void okv_verbs_binding(struct rdma_cm_id *id, bool is_client, uint32_t qp_num,
+                       struct okv_binding *out);
 
 /* ---- diagnose.c: each fills c->diag and returns the code ---- */
 

@@ -1,0 +1,20 @@
+/* The client's proof of who its user is, and the check of the server's: docs/protocol.md
+ * section 1.4. */
+#ifndef OKV_CLIENT_CONNECTION_IDENTITY_H
+#define OKV_CLIENT_CONNECTION_IDENTITY_H
+
+#include "client/handle.h"
+
+/* Takes user and key file of the options; without them the handle has no user. OKV_EINVAL (one
+ * without the other, a name that is none), OKV_EPERM and others of okv_user_key_read(). */
+int identity_init(okv *handle, const struct okv_options *options);
+void identity_fini(okv *handle);
+
+/* The hello that begins an attempt. */
+void identity_begin(okv *handle, const struct okv_hello *hello, struct okv_wire_hello *out);
+/* An okv_connect_again of a handle: answers a challenge. */
+okv_connect_again identity_again;
+/* Whether a welcome comes from a server that knows the user's key; true without a user. */
+bool identity_is_proven(const okv *handle, const uint8_t *welcome);
+
+#endif

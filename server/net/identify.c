@@ -1,0 +1,103 @@
+#include "server/net/identify.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "server/session/registry.h"
+#include "server/worker.h"
+#include "shared/base/error.h"
+#include "shared/identity/proof.h"
+
+static bool has_users(const struct okv_server *server)
+{
+    return server->config.users != NULL;
+}
+
+static int prove(struct okv_server *server, const struct okv_request *request,
+                 const struct okv_handshake_client *client, struct okv_arrival_identity *out)
+{
+    struct okv_claimant claimant = {
+        .hello = request->hello,
+        .binding = request->binding.bytes,
+        .binding_length = request->binding.length,
+        .key_id = client->key_id,
+        .proof = client->proof,
+    };
+    uint64_t now_ns = okv_clock_ns();
+
+    memcpy(claimant.client_id, client->client_id, sizeof claimant.client_id);
+    memcpy(claimant.nonce, client->nonce, sizeof claimant.nonce);
+    if (client->key_id == 0) {
+        okv_authority_challenge(&server->authority, &claimant, now_ns, out->cookie);
+        return OKV_REJECT_CHALLENGE;
+    }
+    switch (okv_authority_decide(&server->authority, &claimant, now_ns, &out->of, out->cookie)) {
+    case OKV_VERDICT_PROVEN:
+        return 0;
+    case OKV_VERDICT_STALE:
+        return OKV_REJECT_STALE;
+    case OKV_VERDICT_DENIED:
+        break;
+    }
+    return OKV_REJECT_DENIED;
+}
+
+int okv_identify(struct okv_server *server, const struct okv_request *request,
+                 const struct okv_handshake_client *client, struct okv_arrival_identity *out)
+{
+    *out = (struct okv_arrival_identity){.rights = OKV_RIGHTS_ALL};
+    if (has_users(server)) {
+        int reason = prove(server, request, client, out);
+        if (reason)
+            return reason;
+    }
+    if (client->database == OKV_HANDSHAKE_NO_DATABASE)
+        return OKV_REJECT_DATABASE;
+    if (has_users(server))
+        out->rights = out->of.found->rights[client->database];
+    return out->rights ? 0 : OKV_REJECT_NO_RIGHT;
+}
+
+void okv_identify_prove(const struct okv_request *request,
+                        const struct okv_arrival_identity *identity,
+                        struct okv_wire_welcome *welcome)
+{
+    const struct okv_exchange exchange = {
+        .hello = request->hello,
+        .cookie = identity->cookie,
+        .binding = request->binding.bytes,
+        .binding_length = request->binding.length,
+        .user = identity->of.user,
+    };
+
+    if (identity->of.key)
+        okv_proof_server(identity->of.key, &exchange, (const uint8_t *)welcome, OKV_WELCOME_PROVEN,
+                         welcome->proof);
+}
+
+static unsigned rights_of(const struct okv_session *session, const void *user)
+{
+    return okv_users_rights(user, session->user, session->fingerprint, session->database);
+}
+
+void okv_identify_reload(struct okv_server *server)
+{
+    struct okv_diag diag = {.text = ""};
+    char text[OKV_LOG_TEXT_MAX];
+
+    if (!has_users(server))
+        return;
+    int rc = okv_authority_reload(&server->authority, &diag);
+    if (rc) {
+        OKV_STATS_ADD(&server->stats, users_refused, 1);
+        snprintf(text, sizeof text, "users stay as they were: %.200s", diag.text);
+    } else {
+        OKV_STATS_ADD(&server->stats, users_loaded, 1);
+        snprintf(text, sizeof text, "users loaded from %.200s", server->config.users);
+    }
+    okv_log_line(&server->log, okv_clock_ns(), text);
+    if (rc || !okv_registry_set_rights(&server->registry, rights_of, server->authority.users))
+        return;
+    for (unsigned i = 0; i < server->config.workers; i++)
+        okv_worker_end_unwanted(&server->workers[i]);
+}

@@ -1,0 +1,29 @@
+/*
+ * All sessions of a server, whichever worker has them. Any thread may call; a session is in the
+ * registry from before its worker sees it until the worker has closed it.
+ */
+#ifndef OKV_SERVER_SESSION_REGISTRY_H
+#define OKV_SERVER_SESSION_REGISTRY_H
+
+#include <pthread.h>
+
+#include "server/session/session.h"
+
+struct okv_registry {
+    pthread_mutex_t lock;
+    struct okv_session_list all;
+};
+
+void okv_registry_init(struct okv_registry *registry);
+/* It is empty. */
+void okv_registry_fini(struct okv_registry *registry);
+void okv_registry_add(struct okv_registry *registry, struct okv_session *session);
+void okv_registry_remove(struct okv_registry *registry, struct okv_session *session);
+
+/* The rights that a session has from now on; 0 ends it. */
+typedef unsigned okv_session_rights(const struct okv_session *session, const void *user);
+/* Sets the rights of all sessions. True when one of them is to end: its worker does that. */
+bool okv_registry_set_rights(struct okv_registry *registry, okv_session_rights *rights,
+                             const void *user);
+
+#endif

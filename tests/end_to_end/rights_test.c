@@ -1,0 +1,328 @@
+/*
+ * A server with users: who gets in, what each may do, and how that changes while it runs.
+ */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "shared/base/clock.h"
+#include "tests/support/pace.h"
+#include "tests/support/patient_open.h"
+#include "tests/support/server_process.h"
+#include "tests/support/users_file.h"
+
+#define LONG 200000
+
+#define ALICE "[alice]\nkey = " KEY_A "\none = read, write, admin\nother = read\n"
+#define BOB "[bob]\nkey = " KEY_B "\nother = read, write\n"
+#define CAROL "[carol]\nkey = " KEY_C "\nkey = " KEY_D "\none = read\n"
+
+struct fixture {
+    struct users_file file;
+    struct server_process server;
+    okv *admin; /* alice in `one` */
+};
+
+/* Opens `database` as `user` with the key file called `name`. */
+static int try_open(const struct fixture *fixture, const char *user, const char *name,
+                    const char *key, const char *database, okv **out, char *why, size_t size)
+{
+    struct okv_options options = {.user = user};
+
+    if (key)
+        options.key_file = users_file_key(&fixture->file, name, key);
+    snprintf(options.database, sizeof options.database, "%s", database);
+    return patient_open(fixture->server.uri, &options, out, why, size);
+}
+
+static okv *open_as(const struct fixture *fixture, const char *user, const char *key,
+                    const char *database)
+{
+    okv *handle = NULL;
+    char why[320];
+
+    if (try_open(fixture, user, user, key, database, &handle, why, sizeof why))
+        fail_msg("%s", why);
+    return handle;
+}
+
+static void expect_denied(const struct fixture *fixture, const char *user, const char *key,
+                          const char *database, char *why, size_t size)
+{
+    okv *handle = NULL;
+
+    assert_int_equal(try_open(fixture, user, "who", key, database, &handle, why, size),
+                     OKV_EDENIED);
+    assert_null(handle);
+}
+
+static int setup(void **state)
+{
+    struct fixture *fixture = calloc(1, sizeof *fixture);
+
+    users_file_open(&fixture->file);
+    users_file_write(&fixture->file, ALICE BOB CAROL);
+    const char *const arguments[] = {"--users",    fixture->file.users, "--database", "one:8M",
+                                     "--database", "other:8M",          NULL};
+    server_start(&fixture->server, arguments);
+    fixture->admin = open_as(fixture, "alice", KEY_A, "one");
+    *state = fixture;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *fixture = *state;
+
+    okv_close(&fixture->admin);
+    int status = server_stop(&fixture->server);
+    users_file_close(&fixture->file);
+    free(fixture);
+    return status;
+}
+
+static void reload(struct fixture *fixture, const char *users, const char *counter)
+{
+    uint64_t before = server_stat(fixture->admin, counter);
+
+    users_file_write(&fixture->file, users);
+    server_signal(&fixture->server, SIGHUP);
+    server_await_stat(fixture->admin, counter, before + 1);
+}
+
+/* Every way to change something, with this result. */
+static void expect_changes(okv *handle, int status)
+{
+    static uint8_t value[LONG];
+
+    assert_int_equal(okv_put(handle, "a", 1, "1", 1, NULL), status);
+    assert_int_equal(okv_put(handle, "b", 1, value, sizeof value, NULL), status);
+    assert_int_equal(okv_incr(handle, "a", 1, 1, NULL, NULL), status);
+    assert_int_equal(okv_append(handle, "a", 1, "1", 1, NULL, NULL), status);
+    assert_int_equal(okv_touch(handle, "a", 1, OKV_TTL_NONE, NULL), status);
+    assert_int_equal(okv_delete(handle, "a", 1), status);
+}
+
+static void expect_miss(okv *handle)
+{
+    size_t length;
+
+    assert_int_equal(okv_get(handle, "none", 4, NULL, 0, &length, NULL), OKV_ENOTFOUND);
+}
+
+static void a_user_may_do_what_its_rights_say(void **state)
+{
+    struct fixture *fixture = *state;
+    okv *bob = open_as(fixture, "bob", KEY_B, "other");
+    okv *alice = open_as(fixture, "alice", KEY_A, "other");
+    char text[20000];
+    size_t length;
+
+    expect_changes(fixture->admin, OKV_OK);
+    assert_int_equal(okv_flush(fixture->admin), OKV_OK);
+    expect_changes(bob, OKV_OK);
+    assert_int_equal(okv_flush(bob), OKV_EDENIED);
+    expect_changes(alice, OKV_EDENIED);
+    assert_int_equal(okv_flush(alice), OKV_EDENIED);
+    expect_miss(alice);
+    assert_int_equal(okv_ping(alice), OKV_OK);
+    assert_int_equal(okv_stat(alice, text, sizeof text, &length), OKV_OK);
+    assert_int_equal(okv_get(alice, "b", 1, text, 0, &length, NULL), OKV_ETOOSMALL);
+    assert_int_equal(length, LONG);
+    assert_true(server_stat(fixture->admin, "denied") >= 8);
+    okv_close(&bob);
+    okv_close(&alice);
+}
+
+static void a_user_without_a_right_in_the_database_is_denied(void **state)
+{
+    struct fixture *fixture = *state;
+    char why[320];
+
+    expect_denied(fixture, "bob", KEY_B, "one", why, sizeof why);
+    assert_non_null(strstr(why, "no right in this database"));
+    assert_true(server_stat(fixture->admin, "rejected_no_right") >= 1);
+}
+
+static void nobody_is_denied(void **state)
+{
+    struct fixture *fixture = *state;
+    char why[320];
+
+    expect_denied(fixture, NULL, NULL, "one", why, sizeof why);
+    assert_non_null(strstr(why, "--user"));
+}
+
+/* Who has no key learns nothing about who exists, nor about databases. */
+static void every_wrong_proof_has_the_same_answer(void **state)
+{
+    static const struct {
+        const char *user, *key, *database;
+    } wrong[] = {
+        {"alice", KEY_B, "one"},   {"alice", KEY_D, "one"}, {"mallory", KEY_A, "one"},
+        {"mallory", "", "one"},    {"alice", "", "one"},    {"alice", "", "missing"},
+        {"bob", KEY_A, "missing"},
+    };
+    static const char unknown[] = "RUVFRUVFRUVFRUVFRUVFRUVFRUVFRUVFRUVFRUVFRUU=";
+    struct fixture *fixture = *state;
+    uint64_t sessions = server_stat(fixture->admin, "sessions_total");
+    uint64_t caches = server_stat(fixture->admin, "reply_caches");
+    char first[320], why[320];
+
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        const char *key = wrong[i].key[0] ? wrong[i].key : unknown;
+        expect_denied(fixture, wrong[i].user, key, wrong[i].database, why, sizeof why);
+        if (i == 0)
+            memcpy(first, why, sizeof first);
+        assert_string_equal(why, first);
+    }
+    assert_true(server_stat(fixture->admin, "rejected_denied") >= sizeof wrong / sizeof *wrong);
+    assert_int_equal(server_stat(fixture->admin, "sessions_total"), sessions);
+    assert_int_equal(server_stat(fixture->admin, "reply_caches"), caches);
+    expect_miss(fixture->admin);
+}
+
+/* With a right proof it is told. */
+static void a_database_that_is_missing_is_told_to_users(void **state)
+{
+    struct fixture *fixture = *state;
+    okv *handle = NULL;
+    char why[320];
+
+    assert_int_equal(try_open(fixture, "alice", "who", KEY_A, "missing", &handle, why, sizeof why),
+                     OKV_EREFUSED);
+    assert_non_null(strstr(why, "no database of this name"));
+}
+
+static void rights_change_under_a_session(void **state)
+{
+    struct fixture *fixture = *state;
+    okv *bob = open_as(fixture, "bob", KEY_B, "other");
+    struct okv_counters counters;
+
+    expect_changes(bob, OKV_OK);
+    reload(fixture, ALICE "[bob]\nkey = " KEY_B "\nother = read\n", "users_loaded");
+    expect_changes(bob, OKV_EDENIED);
+    expect_miss(bob);
+    reload(fixture, ALICE BOB, "users_loaded");
+    expect_changes(bob, OKV_OK);
+    okv_counters(bob, &counters);
+    assert_int_equal(counters.reconnects, 0);
+    okv_close(&bob);
+}
+
+static void await_loss(okv *handle)
+{
+    uint64_t end = pace_guard_end();
+
+    /* A ping, as a READ might end before the connection does. */
+    while (okv_ping(handle) == OKV_OK)
+        assert_true(okv_clock_ns() < end);
+}
+
+static void a_user_that_is_removed_is_disconnected(void **state)
+{
+    struct fixture *fixture = *state;
+    struct okv_options options = {.user = "bob",
+                                  .database = "other",
+                                  .timeout_ms = 500,
+                                  .key_file = users_file_key(&fixture->file, "bob", KEY_B)};
+    uint64_t revoked = server_stat(fixture->admin, "closed_revoked");
+    okv *bob = server_connect(&fixture->server, &options);
+
+    reload(fixture, ALICE, "users_loaded");
+    server_await_stat(fixture->admin, "closed_revoked", revoked + 1);
+    await_loss(bob);
+    server_await_stat_from(fixture->admin, "rejected_denied", 1);
+    assert_int_equal(okv_ping(bob), OKV_ETIMEDOUT);
+    /* Who is back in the file comes back by itself. */
+    reload(fixture, ALICE BOB, "users_loaded");
+    uint64_t end = pace_guard_end();
+    while (okv_ping(bob) != OKV_OK)
+        assert_true(okv_clock_ns() < end);
+    okv_close(&bob);
+}
+
+static void a_file_with_a_mistake_changes_nothing(void **state)
+{
+    struct fixture *fixture = *state;
+    uint64_t revoked = server_stat(fixture->admin, "closed_revoked");
+    okv *bob = open_as(fixture, "bob", KEY_B, "other");
+
+    reload(fixture, ALICE "[bob]\nkey = nonsense\n", "users_refused");
+    expect_changes(bob, OKV_OK);
+    okv_close(&bob);
+    bob = open_as(fixture, "bob", KEY_B, "other");
+    expect_changes(bob, OKV_OK);
+    assert_int_equal(server_stat(fixture->admin, "closed_revoked"), revoked);
+    okv_close(&bob);
+}
+
+/* Two keys are good during a rotation. A client with the new key file goes on when the old key is
+ * gone. */
+static void a_key_is_rotated(void **state)
+{
+    struct fixture *fixture = *state;
+    uint64_t revoked = server_stat(fixture->admin, "closed_revoked");
+    okv *old = open_as(fixture, "carol", KEY_C, "one");
+    okv *new = NULL;
+    char why[320];
+
+    assert_int_equal(try_open(fixture, "carol", "new", KEY_D, "one", &new, why, sizeof why), 0);
+    users_file_key(&fixture->file, "carol", KEY_D);
+    reload(fixture, ALICE "[carol]\nkey = " KEY_D "\none = read\n", "users_loaded");
+    server_await_stat(fixture->admin, "closed_revoked", revoked + 1);
+    uint64_t end = pace_guard_end();
+    while (okv_ping(old) != OKV_OK)
+        assert_true(okv_clock_ns() < end);
+    expect_miss(new);
+    struct okv_counters counters;
+    okv_counters(new, &counters);
+    assert_int_equal(counters.reconnects, 0);
+    okv_close(&old);
+    okv_close(&new);
+}
+
+/* Whoever sits at the server's address and does not know the key. */
+static void a_server_without_the_key_is_refused(void **state)
+{
+    struct fixture fixture = {.admin = NULL};
+    okv *handle = NULL;
+    char why[320];
+
+    (void)state;
+    users_file_open(&fixture.file);
+    server_start(&fixture.server, NULL);
+    assert_int_equal(try_open(&fixture, "alice", "alice", KEY_A, "", &handle, why, sizeof why),
+                     OKV_EDENIED);
+    assert_non_null(strstr(why, "does not know the key"));
+    assert_int_equal(server_stop(&fixture.server), 0);
+    users_file_close(&fixture.file);
+}
+
+#define USERS_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        USERS_TEST(a_user_may_do_what_its_rights_say),
+        USERS_TEST(a_user_without_a_right_in_the_database_is_denied),
+        USERS_TEST(nobody_is_denied),
+        USERS_TEST(every_wrong_proof_has_the_same_answer),
+        USERS_TEST(a_database_that_is_missing_is_told_to_users),
+        USERS_TEST(rights_change_under_a_session),
+        USERS_TEST(a_user_that_is_removed_is_disconnected),
+        USERS_TEST(a_file_with_a_mistake_changes_nothing),
+        USERS_TEST(a_key_is_rotated),
+        cmocka_unit_test(a_server_without_the_key_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
