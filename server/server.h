@@ -62,6 +62,9 @@ static inline uint64_t okv_server_clock_ms(const struct okv_server *server)
 /* Wakes main after a failure. Every thread blocks it; main waits for it with sigwait(). */
 #define OKV_SERVER_FAILED_SIGNAL SIGUSR1
 
+/* Makes a worker end its sessions that are replaced, killed or have no rights. Any thread. */
+void okv_server_end_unwanted(struct okv_server *server, unsigned worker);
+
 /* Reports that a listener or one of its endpoints failed. Main then ends the server and prints the
  * first failure. Any thread. */
 void okv_server_fail(struct okv_server *server, unsigned listener, int code);

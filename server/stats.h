@@ -54,6 +54,7 @@ struct okv_server;
     X(closed_unresponsive, "connections ended: nothing was acknowledged for too long")         \
     X(closed_replaced, "connections ended: the client has another one")                        \
     X(closed_revoked, "connections ended: the user lost its key or its rights")                \
+    X(closed_killed, "connections that an administrator ended")                                \
     X(closed_idle, "connections ended: no request for --idle-s")                               \
     X(closed_malformed, "connections ended: a malformed message")                              \
     X(closed_no_immediate, "connections ended: a message without immediate")                   \

@@ -337,8 +337,8 @@ void okv_worker_wake(struct okv_worker *worker)
     eventfd_write(worker->wake_fd, 1);
 }
 
-void okv_worker_end_unwanted(struct okv_worker *worker)
+void okv_server_end_unwanted(struct okv_server *server, unsigned worker)
 {
-    atomic_store(&worker->has_unwanted, true);
-    okv_worker_wake(worker);
+    atomic_store(&server->workers[worker].has_unwanted, true);
+    okv_worker_wake(&server->workers[worker]);
 }

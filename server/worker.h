@@ -38,7 +38,5 @@ int okv_worker_start(struct okv_worker *worker);
 void okv_worker_join(struct okv_worker *worker);
 /* Ends the worker's sleep. Any thread. */
 void okv_worker_wake(struct okv_worker *worker);
-/* Makes the worker end sessions that are replaced or have no rights. Any thread. */
-void okv_worker_end_unwanted(struct okv_worker *worker);
 
 #endif

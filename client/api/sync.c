@@ -1,4 +1,5 @@
 /* The synchronous calls: each is one command and its result. */
+#include <okv_admin.h>
 #include <string.h>
 
 #include "client/api/command.h"
@@ -9,6 +10,9 @@
 #include "client/engine/wait.h"
 #include "client/get/fast_path.h"
 #include "shared/base/error.h"
+
+/* The longest command of okv_admin(), bytes. */
+#define ADMIN_COMMAND_MAX 64u
 
 /* Runs the command of `call` to its end; `result` is filled in any case. */
 static int command_run(okv *handle, const struct okv_command *command, struct okv_result *result,
@@ -228,21 +232,24 @@ int okv_ping(okv *handle)
     return command_write(handle, &command, NULL, __func__);
 }
 
-int okv_stat(okv *handle, char *buffer, size_t size, size_t *length)
+/* A request whose answer is text. */
+static int ask(okv *handle, enum operation_kind kind, const char *question, char *buffer,
+               size_t size, size_t *length, const char *call)
 {
     struct operation *operation;
     struct okv_result result;
 
     if (!handle || !length)
-        return refuse(handle, OKV_EINVAL, __func__, "length: it is NULL");
+        return refuse(handle, OKV_EINVAL, call, "length: it is NULL");
     if (!buffer && size > 0)
-        return refuse(handle, OKV_EINVAL, __func__, "buffer: it is NULL, and its size is %zu",
-                      size);
+        return refuse(handle, OKV_EINVAL, call, "buffer: it is NULL, and its size is %zu", size);
     refusal_clear(handle);
-    int rc = engine_operation_acquire(handle, OPERATION_STAT, DELIVER_TO_CALLER,
+    int rc = engine_operation_acquire(handle, kind, DELIVER_TO_CALLER,
                                       engine_begin(handle) + handle->timeout_ns, &operation);
     if (rc)
         return rc;
+    operation->value = (const uint8_t *)question;
+    operation->value_length = (uint32_t)strlen(question);
     operation->buffer = (uint8_t *)buffer;
     operation->buffer_size = size > 0 ? size - 1 : 0; /* the NUL has its place */
     request_start(handle, operation);
@@ -254,4 +261,17 @@ int okv_stat(okv *handle, char *buffer, size_t size, size_t *length)
     if (rc == OKV_OK)
         buffer[result.length] = '\0';
     return rc;
+}
+
+int okv_stat(okv *handle, char *buffer, size_t size, size_t *length)
+{
+    return ask(handle, OPERATION_STAT, "", buffer, size, length, __func__);
+}
+
+int okv_admin(okv *handle, const char *command, char *buffer, size_t size, size_t *length)
+{
+    if (!handle || !command || strlen(command) > ADMIN_COMMAND_MAX)
+        return refuse(handle, OKV_EINVAL, __func__, "command: it is NULL or longer than %u bytes",
+                      ADMIN_COMMAND_MAX);
+    return ask(handle, OPERATION_ADMIN, command, buffer, size, length, __func__);
 }

@@ -35,6 +35,7 @@ cli_command cli_scan, cli_export;         /* list.c */
 cli_command cli_import;                   /* import.c */
 cli_command cli_flush;                    /* flush.c */
 cli_command cli_stat;                     /* stat.c */
+cli_command cli_sessions, cli_admin;      /* admin.c */
 cli_command cli_discover;                 /* discover.c */
 cli_command cli_keygen;                   /* keygen.c */
 cli_command cli_ping, cli_probe;          /* timing.c */

@@ -27,6 +27,8 @@ static const struct command commands[] = {
     {"flush", cli_flush, "[--yes]", "remove every item"},
     {"ping", cli_ping, "[-c N]", "time requests through the server's CPU"},
     {"stat", cli_stat, "[--json]", "the server's statistics and this connection"},
+    {"sessions", cli_sessions, "[--json]", "list who is connected to the database"},
+    {"admin", cli_admin, "reload | kill ID", "read the users file again, or end a session"},
     {"discover", cli_discover, "[--json]", "list the servers that announce themselves"},
     {"keygen", cli_keygen, "[FILE]", "make a key for a user of a server"},
     {"probe", cli_probe, "[-n N] [--size S]", "time raw reads of the table"},

@@ -33,6 +33,8 @@ static unsigned request_opcode(enum operation_kind kind)
         return OKV_OP_TOUCH;
     case OPERATION_STAT:
         return OKV_OP_STAT;
+    case OPERATION_ADMIN:
+        return OKV_OP_ADMIN;
     case OPERATION_FLUSH:
         return OKV_OP_FLUSH;
     case OPERATION_PING:
@@ -164,11 +166,14 @@ static bool reply_status_is_valid(const struct operation *operation, int status)
     case OKV_EDENIED:
         return true;
     case OKV_ENOTFOUND:
-        return kind & (KINDS_READ | KIND(DELETE) | KIND(TOUCH)) || flags & OKV_REQUEST_IF_VERSION;
+        return kind & (KINDS_READ | KIND(DELETE) | KIND(TOUCH) | KIND(ADMIN)) ||
+               flags & OKV_REQUEST_IF_VERSION;
+    case OKV_EINVAL:
+        return kind & KIND(ADMIN);
     case OKV_ETOOSMALL:
         return kind & (KINDS_READ | KIND(STAT));
     case OKV_ECORRUPT:
-        return !(kind & (KIND(PING) | KIND(STAT)));
+        return !(kind & (KIND(PING) | KIND(STAT) | KIND(ADMIN)));
     case OKV_EFULL:
         return kind & (KIND(PUT) | KIND(APPEND) | KIND(INCR) | KIND(TOUCH));
     case OKV_EVALUESIZE:
@@ -197,6 +202,7 @@ static bool reply_value_is_valid(const okv *handle, const struct operation *oper
     case OPERATION_HEAD:
         return reply->value_length <= handle->table.max_value;
     case OPERATION_STAT:
+    case OPERATION_ADMIN:
         return true;
     case OPERATION_INCR:
         return reply->value_length == sizeof(struct okv_wire_number);

@@ -186,6 +186,7 @@ static void operation_count(okv *handle, const struct operation *operation, int 
         break;
     case OPERATION_PING:
     case OPERATION_STAT:
+    case OPERATION_ADMIN:
     case OPERATION_FLUSH:
         break;
     }

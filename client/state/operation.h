@@ -30,6 +30,7 @@ enum operation_kind {
     OPERATION_TOUCH,
     OPERATION_PING,
     OPERATION_STAT,
+    OPERATION_ADMIN,
     OPERATION_FLUSH,
 };
 

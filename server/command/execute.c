@@ -1,5 +1,6 @@
 #include "server/command/execute.h"
 
+#include "server/command/admin.h"
 #include "server/store/commands.h"
 #include "server/store/flush.h"
 #include "shared/base/error.h"
@@ -87,10 +88,25 @@ static enum okv_right right_for(unsigned opcode)
     case OKV_OP_INCR:
         return OKV_RIGHT_WRITE;
     case OKV_OP_FLUSH:
+    case OKV_OP_ADMIN:
         return OKV_RIGHT_ADMIN;
     default:
         return OKV_RIGHT_READ;
     }
+}
+
+static void execute_admin(const struct okv_executor *executor,
+                          const struct okv_request_message *request,
+                          struct okv_reply_message *reply, uint8_t *room, uint32_t size)
+{
+    uint32_t used;
+
+    reply->status = okv_admin_run(executor->server, executor->database, request->value,
+                                  request->value_length, (char *)room, size, &used);
+    if (reply->status)
+        return;
+    reply->value = room;
+    reply->value_length = used;
 }
 
 bool okv_execute_may(const struct okv_executor *executor, unsigned rights, unsigned opcode)
@@ -191,6 +207,9 @@ int okv_execute(const struct okv_executor *executor, unsigned rights,
         return 0;
     case OKV_OP_FLUSH:
         return execute_flush(executor, request, reply, room);
+    case OKV_OP_ADMIN:
+        execute_admin(executor, request, reply, room, size);
+        return 0;
     case OKV_OP_GOODBYE: /* handled by the session */
         break;
     }

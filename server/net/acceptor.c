@@ -201,6 +201,8 @@ static struct okv_session *make_session(const struct arrival *arrival, uint32_t 
     session->database = arrival->client.database;
     session->admission_index = arrival->claim.admission_index;
     session->reply_cache = arrival->grant.reply_cache;
+    session->worker = arrival->claim.worker;
+    memcpy(session->peer, arrival->request->peer, sizeof session->peer);
     memcpy(session->user, identity->user, sizeof session->user);
     memcpy(session->fingerprint, identity->fingerprint, sizeof session->fingerprint);
     atomic_init(&session->rights, arrival->identity.rights);
@@ -233,7 +235,7 @@ static int begin_session(struct okv_server *server, struct arrival *arrival)
         OKV_STATS_ADD(&server->stats, resumed, 1);
     if (grant->replaced) {
         okv_admission_release(&server->admission, grant->replaced_admission_index);
-        okv_worker_end_unwanted(&server->workers[grant->replaced_worker]);
+        okv_server_end_unwanted(server, grant->replaced_worker);
     }
     return 0;
 unregister_session:

@@ -99,5 +99,5 @@ void okv_identify_reload(struct okv_server *server)
     if (rc || !okv_registry_set_rights(&server->registry, rights_of, server->authority.users))
         return;
     for (unsigned i = 0; i < server->config.workers; i++)
-        okv_worker_end_unwanted(&server->workers[i]);
+        okv_server_end_unwanted(server, i);
 }

@@ -203,6 +203,9 @@ bool okv_session_receive(struct okv_sessions *sessions, struct okv_session *sess
     }
     session->idle_scans = 0;
     session->keepalive.is_up = true;
+    atomic_store_explicit(&session->requests,
+                          atomic_load_explicit(&session->requests, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
     if (!okv_session_oldest(session) && has_share(sessions, session) &&
         dispatch(sessions, session, request))
         return false;

@@ -35,6 +35,8 @@ static const char *end_text(enum okv_session_end_reason reason)
         return "the client has another connection";
     case OKV_SESSION_END_REVOKED:
         return "its user lost the key or the right to this database";
+    case OKV_SESSION_END_KILLED:
+        return "an administrator ended it";
     case OKV_SESSION_END_IDLE:
         return "no request within --idle-s";
     case OKV_SESSION_END_MALFORMED:
@@ -157,10 +159,12 @@ bool okv_session_end_unwanted(struct okv_sessions *sessions, struct okv_session 
         okv_session_end(sessions, session, OKV_SESSION_END_REPLACED);
         return true;
     }
-    if (okv_session_rights_now(session))
+    bool is_killed = atomic_load_explicit(&session->is_killed, memory_order_relaxed);
+    if (!is_killed && okv_session_rights_now(session))
         return false;
     session->forget = true;
-    okv_session_end(sessions, session, OKV_SESSION_END_REVOKED);
+    okv_session_end(sessions, session,
+                    is_killed ? OKV_SESSION_END_KILLED : OKV_SESSION_END_REVOKED);
     return true;
 }
 

@@ -1,5 +1,12 @@
 #include "server/session/registry.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+
 void okv_registry_init(struct okv_registry *registry)
 {
     TAILQ_INIT(&registry->all);
@@ -23,6 +30,60 @@ void okv_registry_remove(struct okv_registry *registry, struct okv_session *sess
     pthread_mutex_lock(&registry->lock);
     TAILQ_REMOVE(&registry->all, session, in_registry);
     pthread_mutex_unlock(&registry->lock);
+}
+
+static int write_line(const struct okv_session *session, char *out, size_t size)
+{
+    uint64_t age_ms = (okv_clock_ns() - session->created_ns) / 1000000;
+    char peer[sizeof session->peer];
+
+    /* One word: the address of a local client has spaces. */
+    memcpy(peer, session->peer, sizeof peer);
+    for (char *at = peer; *at; at++)
+        if (*at == ' ')
+            *at = '_';
+    return snprintf(out, size, "%016" PRIx64 " %s %s %" PRIu64 " %" PRIu64 "\n", session->id,
+                    session->user[0] ? session->user : "-", peer, age_ms,
+                    (uint64_t)atomic_load_explicit(&session->requests, memory_order_relaxed));
+}
+
+size_t okv_registry_list(struct okv_registry *registry, unsigned database, uint64_t after,
+                         char *out, size_t size)
+{
+    const struct okv_session *session;
+    size_t used = 0;
+
+    pthread_mutex_lock(&registry->lock);
+    TAILQ_FOREACH(session, &registry->all, in_registry)
+    {
+        if (session->database != database || session->id <= after)
+            continue;
+        size_t length = (size_t)write_line(session, out + used, size - used);
+        if (length >= size - used)
+            break;
+        used += length;
+    }
+    pthread_mutex_unlock(&registry->lock);
+    return used;
+}
+
+int okv_registry_kill(struct okv_registry *registry, unsigned database, uint64_t id,
+                      unsigned *worker)
+{
+    struct okv_session *session;
+    int rc = OKV_ENOTFOUND;
+
+    pthread_mutex_lock(&registry->lock);
+    TAILQ_FOREACH(session, &registry->all, in_registry)
+    {
+        if (session->database != database || session->id != id)
+            continue;
+        atomic_store(&session->is_killed, true);
+        *worker = session->worker;
+        rc = 0;
+    }
+    pthread_mutex_unlock(&registry->lock);
+    return rc;
 }
 
 bool okv_registry_set_rights(struct okv_registry *registry, okv_session_rights *rights,

@@ -20,6 +20,14 @@ void okv_registry_fini(struct okv_registry *registry);
 void okv_registry_add(struct okv_registry *registry, struct okv_session *session);
 void okv_registry_remove(struct okv_registry *registry, struct okv_session *session);
 
+/* Writes a line for each session of the database whose id is above `after`, in the order of their
+ * ids, as many as fit: "id user address age_ms requests". Returns the length. */
+size_t okv_registry_list(struct okv_registry *registry, unsigned database, uint64_t after,
+                         char *out, size_t size);
+/* Marks a session of the database; *worker is to end it. OKV_ENOTFOUND. */
+int okv_registry_kill(struct okv_registry *registry, unsigned database, uint64_t id,
+                      unsigned *worker);
+
 /* The rights that a session has from now on; 0 ends it. */
 typedef unsigned okv_session_rights(const struct okv_session *session, const void *user);
 /* Sets the rights of all sessions. True when one of them is to end: its worker does that. */

@@ -31,6 +31,7 @@
     X(UNRESPONSIVE, unresponsive) \
     X(REPLACED, replaced)         \
     X(REVOKED, revoked)           \
+    X(KILLED, killed)             \
     X(IDLE, idle)                 \
     X(MALFORMED, malformed)       \
     X(NO_IMMEDIATE, no_immediate) \
@@ -51,7 +52,11 @@ struct okv_session {
     uint32_t admission_index;                  /* of okv_admission_admit() */
     char user[OKV_NAME_SIZE];                  /* "": the server serves everybody */
     uint8_t fingerprint[OKV_FINGERPRINT_SIZE]; /* of the user's key */
-    atomic_uint rights; /* of enum okv_right; 0: it is to end. The acceptor changes them. */
+    char peer[64];                             /* address of the client, for people */
+    unsigned worker;                           /* index */
+    atomic_uint rights;    /* of enum okv_right; 0: it is to end. The acceptor changes them. */
+    atomic_bool is_killed; /* by an administrator: it is to end */
+    atomic_uint_fast64_t requests; /* received; the worker alone writes it */
     struct okv_conn *conn;
     struct okv_reply_cache *reply_cache; /* the client's, with at least as many slots */
     bool closing;                        /* the worker closed it; later messages are dropped */

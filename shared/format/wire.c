@@ -304,6 +304,7 @@ static const struct request_shape request_shapes[] = {
                         OKV_REQUEST_IF_ABSENT | OKV_REQUEST_IF_VERSION | OKV_REQUEST_RENDEZVOUS},
     [OKV_OP_DELETE] = {.known = true, .key = true, .flags = OKV_REQUEST_IF_VERSION},
     [OKV_OP_STAT] = {.known = true},
+    [OKV_OP_ADMIN] = {.known = true, .value = true},
     [OKV_OP_APPEND] = {.known = true, .key = true, .value = true},
     [OKV_OP_TOUCH] = {.known = true, .key = true, .ttl = true},
     [OKV_OP_INCR] = {.known = true, .key = true, .argument = true},

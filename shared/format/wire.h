@@ -228,6 +228,7 @@ enum okv_opcode {
     OKV_OP_TOUCH = 7,
     OKV_OP_INCR = 8,
     OKV_OP_FLUSH = 9,
+    OKV_OP_ADMIN = 10,
     OKV_OP_GOODBYE = 0x7f, /* either way: the sender ends the connection; has no answer */
 };
 #define OKV_IMMEDIATE_REPLY UINT32_C(0x80000000)

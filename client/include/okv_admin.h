@@ -1,0 +1,31 @@
+/* What only an operator's program needs: commands to a running server. As okv.h says for all calls,
+ * a handle belongs to one thread at a time. */
+#ifndef OKV_ADMIN_H
+#define OKV_ADMIN_H
+
+#include <okv.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * Runs a command on the server, for the database of the handle, and writes its answer into
+ * buffer[0..size) with a NUL. *length is its length without the NUL. The commands, with numbers in
+ * hexadecimal:
+ *   sessions AFTER   lists the sessions whose id is above AFTER, as many as fit an answer, lowest
+ *                    first, a line each: id, user or -, address, age in ms, requests
+ *   kill ID          ends a session
+ *   reload           reads the users file again; the counters users_loaded and users_refused of
+ *                    okv_stat() tell the outcome, a moment later
+ * Blocks until the answer or for the handle's timeout_ms. OKV_EINVAL (NULL, a command that the
+ * server does not know), OKV_ENOTFOUND (no such session), OKV_EDENIED (it takes the right admin),
+ * OKV_ETOOSMALL (*length says what is needed, without the NUL), OKV_EUNSUPPORTED (reload: the
+ * server has no users), OKV_ETIMEDOUT, the handle's failure.
+ */
+OKV_API int okv_admin(okv *handle, const char *command, char *buffer, size_t size, size_t *length);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

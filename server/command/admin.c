@@ -1,0 +1,53 @@
+#include "server/command/admin.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "shared/base/error.h"
+
+/* The longest command. */
+#define COMMAND_MAX 64
+
+static unsigned index_of(const struct okv_server *server, const struct okv_database *database)
+{
+    return (unsigned)(database - server->databases);
+}
+
+static int end_session(struct okv_server *server, const struct okv_database *database, uint64_t id)
+{
+    unsigned worker;
+    int rc = okv_registry_kill(&server->registry, index_of(server, database), id, &worker);
+
+    if (rc == 0)
+        okv_server_end_unwanted(server, worker);
+    return rc;
+}
+
+int okv_admin_run(struct okv_server *server, const struct okv_database *database,
+                  const uint8_t *text, uint32_t length, char *out, uint32_t size, uint32_t *used)
+{
+    char command[COMMAND_MAX + 1];
+    uint64_t id = 0;
+    int end = 0;
+
+    *used = 0;
+    if (length > COMMAND_MAX || memchr(text, '\0', length))
+        return OKV_EINVAL;
+    memcpy(command, text, length);
+    command[length] = '\0';
+    if (sscanf(command, "sessions %" SCNx64 "%n", &id, &end) == 1 && end == (int)length) {
+        *used = (uint32_t)okv_registry_list(&server->registry, index_of(server, database), id, out,
+                                            size);
+        return 0;
+    }
+    if (sscanf(command, "kill %" SCNx64 "%n", &id, &end) == 1 && end == (int)length)
+        return end_session(server, database, id);
+    if (strcmp(command, "reload") != 0)
+        return OKV_EINVAL;
+    if (!server->config.users)
+        return OKV_EUNSUPPORTED;
+    kill(getpid(), SIGHUP); /* main waits for it */
+    return 0;
+}

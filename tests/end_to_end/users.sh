@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# Users as an operator sees them: keygen, --user and --key-file, sessions, admin.
+set -euo pipefail
+
+usage() {
+    cat <<'TEXT'
+usage: tests/end_to_end/users.sh BUILD_DIR
+
+Runs the okv of BUILD_DIR against a server with users. Exits 1 when something is wrong.
+TEXT
+}
+
+# shellcheck source=tests/support/programs.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/programs.sh"
+users=$scratch/users
+failures=0 checks=0
+
+# is WHAT EXPECTED COMMAND...: the command prints and exits so: "STATUS:OUTPUT".
+is() {
+    local what=$1 expected=$2 status=0 printed
+    shift 2
+    checks=$((checks + 1))
+    printed=$("$@" 2>"$scratch/err") || status=$?
+    [ "$status:$printed" = "$expected" ] && return
+    failures=$((failures + 1))
+    printf 'WRONG %s: %s and not %s\n' "$what" "$status:$printed" "$expected"
+    cat "$scratch/err"
+}
+
+# as NAME [ARGUMENT...]: okv as this user.
+as() {
+    local name=$1
+    shift
+    "$okv" -s "$socket" -t 120000 --user "$name" --key-file "$scratch/$name.key" "$@"
+}
+
+# says TEXT: what the command before printed on standard error has it.
+says() {
+    checks=$((checks + 1))
+    grep -q -- "$1" "$scratch/err" && return
+    failures=$((failures + 1))
+    printf 'WRONG: no "%s" in: %s\n' "$1" "$(cat "$scratch/err")"
+}
+
+write_users() {
+    (umask 077; cat >"$users.new")
+    mv "$users.new" "$users"
+}
+
+section() {
+    printf '[%s]\nkey = %s\n%s\n' "$1" "$(cat "$scratch/$1.key")" "$2"
+}
+
+umask 022
+for name in root reader nobody; do
+    "$okv" keygen "$scratch/$name.key"
+done
+{ section root 'default = read, write, admin'; section reader 'default = read'; } | write_users
+start_server "$socket" --users "$users"
+
+is 'a user puts' '0:' as root put k v
+is 'a reader gets' '0:v' as reader get k
+is 'a reader does not put' '3:' as reader put k w
+says 'may not'
+is 'a reader does not flush' '3:' as reader flush --yes
+is 'a reader does not list sessions' '3:' as reader sessions
+is 'a reader does not reload' '3:' as reader admin reload
+is 'an unknown user' '3:' as nobody get k
+says 'knows no such user'
+is 'no user' '3:' "$okv" -s "$socket" get k
+says '--key-file'
+is 'a user without a key file' '2:' "$okv" -s "$socket" --user root get k
+is 'the environment' '0:v' env OKV_SERVER="$socket" OKV_USER=reader OKV_KEY_FILE="$scratch/reader.key" "$okv" get k
+chmod 644 "$scratch/reader.key"
+is 'a key file that others may read' '3:' as reader get k
+says 'chmod'
+chmod 600 "$scratch/reader.key"
+
+# A session that stays: it reads what comes slowly.
+mkfifo "$scratch/feed"
+as reader mget - <"$scratch/feed" >"$scratch/fed" 2>/dev/null &
+fed=$!
+exec 9>"$scratch/feed"
+until as root sessions | grep -q ' reader '; do sleep 0.1; done
+is 'the sessions' '0:reader root' bash -c "$(printf '%q ' "$okv" -s "$socket" --user root --key-file "$scratch/root.key" \
+    sessions --json) | jq -r '[.[].user] | sort | join(\" \")'"
+id=$(as root sessions | awk '$2 == "reader" { print $1 }')
+is 'a reader does not kill' '3:' as reader admin kill "$id"
+is 'a session that is not there' '1:' as root admin kill ffffffff
+is 'a kill' '0:' as root admin kill "$id"
+until as root stat | grep -q '^closed_killed 1$'; do sleep 0.1; done
+is 'a word that is no session' '2:' as root admin kill xyz
+is 'a word that is no command' '2:' as root admin explode
+exec 9>&-
+wait $fed || true
+
+{ section root 'default = read, write, admin'; section reader 'default = read, write'; } | write_users
+is 'a reload' '0:' as root admin reload
+is 'a writer puts' '0:' as reader put k w
+echo nonsense >>"$users"
+is 'a reload of a file with a mistake' '3:' as root admin reload
+says 'mistake'
+is 'nothing has changed' '0:w' as reader get k
+is 'who asks' '0:' as root flush --yes
+
+start_server "local://$scratch/open.sock"
+is 'a server without users' '3:' "$okv" -s "local://$scratch/open.sock" --user root --key-file "$scratch/root.key" get k
+says 'does not know the key'
+is 'no file to reload' '3:' "$okv" -s "local://$scratch/open.sock" admin reload
+says 'without --users'
+if try_server "local://$scratch/third.sock" --users "$scratch/missing"; then
+    echo "WRONG: a server without its users file runs"
+    failures=$((failures + 1))
+fi
+echo "users: $checks checks, $failures of them wrong"
+[ $failures -eq 0 ]
