@@ -74,13 +74,14 @@ static int list_sessions(struct cli *cli, json_t *list)
     uint64_t after = 0;
     size_t length;
 
-    if (!list)
-        printf("%-16s %-16s %-28s %10s %12s\n", "SESSION", "USER", "ADDRESS", "AGE/S", "REQUESTS");
     do {
         snprintf(command, sizeof command, "sessions %" PRIx64, after);
         int rc = okv_admin(cli->handle, command, answer, sizeof answer, &length);
         if (rc != OKV_OK)
             return cli_fail(cli, "sessions", NULL, 0, rc);
+        if (!list && after == 0)
+            printf("%-16s %-16s %-28s %10s %12s\n", "SESSION", "USER", "ADDRESS", "AGE/S",
+                   "REQUESTS");
         after = take_sessions(answer, list);
     } while (after);
     return CLI_DONE;
