@@ -139,8 +139,8 @@ struct okv_options {
                                     to 600000; 3000 */
     uint32_t reserved[9];        /* zero */
     char database[32];           /* for a URI that names none; "": "default" */
-    const char *user, *key_file; /* who asks, for a server with users: both or neither; the file
-                                    is read again when the server refuses its key */
+    const char *user;            /* who asks, for a server with users; it takes a key_file */
+    const char *key_file;        /* of `user`; read again when the server refuses its key */
     uint64_t reserved2[2];       /* zero */
 };
 /* okv_options.hints: remember none. */
