@@ -4,6 +4,7 @@
 
 #include "server/config.h"
 #include "server/session/reply_cache.h"
+#include "server/stats.h"
 #include "server/store/store.h"
 #include "shared/transport/transport.h"
 
@@ -12,7 +13,8 @@ struct okv_database {
     struct okv_region region;
     struct okv_store store;
     struct okv_reply_caches reply_caches; /* of its clients */
-    uint32_t id;                          /* okv_database_id() */
+    struct okv_counts counts;
+    uint32_t id; /* okv_database_id() */
 };
 
 /* Makes an empty table; `config` is borrowed. Blocks while memory is taken (region.h). `boot_id` is

@@ -81,23 +81,34 @@ static void write_region(struct line_writer *writer, struct okv_store *store)
     write_figure(writer, "never_used_bytes", store->length - OKV_HEAP_OFFSET - reached);
 }
 
-size_t okv_stats_render(struct okv_server *server, struct okv_database *database, char *out,
-                        size_t size)
+static void write_server(struct line_writer *writer, struct okv_server *server)
 {
     struct okv_stats *stats = &server->stats;
+
+    write_figure(writer, "cpu_ms", cpu_ms());
+    write_figure(writer, "workers", server->config.workers);
+#define OKV_STATS_WRITE(name, text) write_figure(writer, #name, atomic_load(&stats->name));
+    OKV_STATS_NOW_LIST(OKV_STATS_WRITE)
+    OKV_STATS_LIST(OKV_STATS_WRITE)
+#undef OKV_STATS_WRITE
+}
+
+size_t okv_stats_render(struct okv_server *server, struct okv_database *database, bool with_server,
+                        char *out, size_t size)
+{
+    struct okv_counts *counts = &database->counts;
     struct line_writer writer = {.out = out, .size = size};
 
     write_figure(&writer, "boot_id", server->boot_id);
     write_figure(&writer, "uptime_ms", okv_server_clock_ms(server) - 1);
-    write_figure(&writer, "cpu_ms", cpu_ms());
-    write_figure(&writer, "workers", server->config.workers);
-#define OKV_STATS_WRITE(name, text) write_figure(&writer, #name, atomic_load(&stats->name));
-    OKV_STATS_NOW_LIST(OKV_STATS_WRITE)
     write_figure(&writer, "reply_caches", okv_reply_caches_count(&database->reply_caches));
     write_items(&writer, &database->store);
     write_index(&writer, &database->store);
     write_region(&writer, &database->store);
-    OKV_STATS_LIST(OKV_STATS_WRITE)
-#undef OKV_STATS_WRITE
+#define OKV_COUNTS_WRITE(name, text) write_figure(&writer, #name, atomic_load(&counts->name));
+    OKV_COUNTS_LIST(OKV_COUNTS_WRITE)
+#undef OKV_COUNTS_WRITE
+    if (with_server)
+        write_server(&writer, server);
     return writer.used;
 }

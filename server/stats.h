@@ -1,15 +1,17 @@
-/* The counters of the server, and their text: lines of "name value". */
+/* The counters of the server and of its databases, and their text: lines of "name value". */
 #ifndef OKV_SERVER_STATS_H
 #define OKV_SERVER_STATS_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct okv_database;
 struct okv_server;
 
-#define OKV_STATS_LIST(X)                                                                      \
+/* Of a database. */
+#define OKV_COUNTS_LIST(X)                                                                     \
     X(puts, "values stored")                                                                   \
     X(puts_refused, "puts refused: no room, or too large")                                     \
     X(conditions_failed, "puts and deletes not done: the key existed, or had another version") \
@@ -24,6 +26,10 @@ struct okv_server;
     X(rendezvous_bytes, "bytes of values read from a client's memory")                         \
     X(pings, "pings answered")                                                                 \
     X(stats, "requests for these numbers")                                                     \
+    X(denied, "requests refused: the user lacks the right")
+
+/* Of the server. */
+#define OKV_STATS_LIST(X)                                                                      \
     X(unsupported, "requests of an unknown operation")                                         \
     X(deferred, "requests that waited: for their share, a send buffer, or a rendezvous read")  \
     X(duplicates, "resent writes that were answered from the reply cache")                     \
@@ -45,7 +51,6 @@ struct okv_server;
     X(rejected_denied, "clients refused: no such user with this key")                          \
     X(rejected_stale, "clients refused: a hello that came before")                             \
     X(rejected_no_right, "clients refused: no right in the database")                          \
-    X(denied, "requests refused: the user lacks the right")                                    \
     X(users_loaded, "times the users file was loaded again")                                   \
     X(users_refused, "times it was not, for a mistake in it")                                  \
     X(closed_by_client, "connections that the client ended")                                   \
@@ -74,6 +79,13 @@ struct okv_server;
     X(requests_waiting, "requests that wait to be served")
 
 /* Any thread may add and read. */
+struct okv_counts {
+#define OKV_STATS_FIELD(name, text) atomic_uint_fast64_t name;
+    OKV_COUNTS_LIST(OKV_STATS_FIELD)
+#undef OKV_STATS_FIELD
+};
+
+/* Likewise. */
 struct okv_stats {
 #define OKV_STATS_FIELD(name, text) atomic_uint_fast64_t name;
     OKV_STATS_LIST(OKV_STATS_FIELD)
@@ -87,9 +99,9 @@ struct okv_stats {
 #define OKV_STATS_SUBTRACT(stats, name, n) \
     atomic_fetch_sub_explicit(&(stats)->name, (n), memory_order_relaxed)
 
-/* Writes all numbers of the server and of one database, without a NUL. Returns the length. If that
- * is more than `size`, the text is incomplete. */
-size_t okv_stats_render(struct okv_server *server, struct okv_database *database, char *out,
-                        size_t size);
+/* Writes all numbers of one database, and of the server when `with_server`, without a NUL. Returns
+ * the length. If that is more than `size`, the text is incomplete. */
+size_t okv_stats_render(struct okv_server *server, struct okv_database *database, bool with_server,
+                        char *out, size_t size);
 
 #endif

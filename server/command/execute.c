@@ -49,7 +49,7 @@ static void execute_get(const struct okv_executor *executor,
     uint32_t length = 0;
     uint64_t version = 0;
 
-    OKV_STATS_ADD(&executor->server->stats, gets, 1);
+    OKV_STATS_ADD(&executor->database->counts, gets, 1);
     reply->status = okv_store_get(&executor->database->store, request->key, request->key_length,
                                   room, size, &length, &version);
     if (reply->status)
@@ -74,7 +74,7 @@ static struct okv_store_outcome execute_change(const struct okv_executor *execut
     if (reply->status == OKV_OK)
         atomic_fetch_add_explicit(made, 1, memory_order_relaxed);
     else if (is_failed_condition(request, reply->status))
-        OKV_STATS_ADD(&executor->server->stats, conditions_failed, 1);
+        OKV_STATS_ADD(&executor->database->counts, conditions_failed, 1);
     return outcome;
 }
 
@@ -113,7 +113,7 @@ bool okv_execute_may(const struct okv_executor *executor, unsigned rights, unsig
 {
     if (rights & right_for(opcode))
         return true;
-    OKV_STATS_ADD(&executor->server->stats, denied, 1);
+    OKV_STATS_ADD(&executor->database->counts, denied, 1);
     return false;
 }
 
@@ -125,9 +125,10 @@ void okv_execute_put(const struct okv_executor *executor, unsigned rights,
         reply->status = OKV_EDENIED;
         return;
     }
-    execute_change(executor, okv_store_put, request, extent, &executor->server->stats.puts, reply);
+    execute_change(executor, okv_store_put, request, extent, &executor->database->counts.puts,
+                   reply);
     if (reply->status && !is_failed_condition(request, reply->status))
-        OKV_STATS_ADD(&executor->server->stats, puts_refused, 1);
+        OKV_STATS_ADD(&executor->database->counts, puts_refused, 1);
 }
 
 /* One step of a flush. OKV_EPROTO: the value is none that a step replies with. */
@@ -148,15 +149,17 @@ static int execute_flush(const struct okv_executor *executor,
     const struct okv_wire_flush wire = {.next = okv_le64_of(next), .splits = okv_le64_of(splits)};
     reply_bytes(reply, room, &wire, sizeof wire);
     if (next == 0)
-        OKV_STATS_ADD(&executor->server->stats, flushes, 1);
+        OKV_STATS_ADD(&executor->database->counts, flushes, 1);
     return 0;
 }
 
-static void execute_stat(const struct okv_executor *executor, struct okv_reply_message *reply,
-                         uint8_t *room, uint32_t size)
+/* The figures of the server tell of other databases, and so take the right admin. */
+static void execute_stat(const struct okv_executor *executor, unsigned rights,
+                         struct okv_reply_message *reply, uint8_t *room, uint32_t size)
 {
-    OKV_STATS_ADD(&executor->server->stats, stats, 1);
-    size_t length = okv_stats_render(executor->server, executor->database, (char *)room, size);
+    OKV_STATS_ADD(&executor->database->counts, stats, 1);
+    size_t length = okv_stats_render(executor->server, executor->database, rights & OKV_RIGHT_ADMIN,
+                                     (char *)room, size);
     if (length > size) {
         reply->status = OKV_ETOOSMALL;
         return;
@@ -169,7 +172,7 @@ int okv_execute(const struct okv_executor *executor, unsigned rights,
                 const struct okv_request_message *request, struct okv_reply_message *reply,
                 uint8_t *room, uint32_t size)
 {
-    struct okv_stats *stats = &executor->server->stats;
+    struct okv_counts *counts = &executor->database->counts;
     struct okv_store_outcome outcome;
 
     if (!okv_execute_may(executor, rights, request->opcode)) {
@@ -178,7 +181,7 @@ int okv_execute(const struct okv_executor *executor, unsigned rights,
     }
     switch ((enum okv_opcode)request->opcode) {
     case OKV_OP_PING:
-        OKV_STATS_ADD(stats, pings, 1);
+        OKV_STATS_ADD(counts, pings, 1);
         return 0;
     case OKV_OP_GET:
         execute_get(executor, request, reply, room, size);
@@ -187,23 +190,23 @@ int okv_execute(const struct okv_executor *executor, unsigned rights,
         okv_execute_put(executor, rights, request, 0, reply);
         return 0;
     case OKV_OP_DELETE:
-        execute_change(executor, okv_store_delete, request, 0, &stats->deletes, reply);
+        execute_change(executor, okv_store_delete, request, 0, &counts->deletes, reply);
         return 0;
     case OKV_OP_TOUCH:
-        execute_change(executor, okv_store_touch, request, 0, &stats->touches, reply);
+        execute_change(executor, okv_store_touch, request, 0, &counts->touches, reply);
         return 0;
     case OKV_OP_APPEND:
-        outcome = execute_change(executor, okv_store_append, request, 0, &stats->appends, reply);
+        outcome = execute_change(executor, okv_store_append, request, 0, &counts->appends, reply);
         if (reply->status == OKV_OK)
             reply_number(reply, room, outcome.length);
         return 0;
     case OKV_OP_INCR:
-        outcome = execute_change(executor, okv_store_incr, request, 0, &stats->incrs, reply);
+        outcome = execute_change(executor, okv_store_incr, request, 0, &counts->incrs, reply);
         if (reply->status == OKV_OK)
             reply_number(reply, room, (uint64_t)outcome.number);
         return 0;
     case OKV_OP_STAT:
-        execute_stat(executor, reply, room, size);
+        execute_stat(executor, rights, reply, room, size);
         return 0;
     case OKV_OP_FLUSH:
         return execute_flush(executor, request, reply, room);

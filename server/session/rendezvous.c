@@ -59,7 +59,7 @@ int okv_session_rendezvous_begin(struct okv_session *session, const struct okv_e
     int rc = rendezvous ? begin(session, executor, request, rendezvous) : OKV_EAGAIN;
 
     if (rc && rc != OKV_EAGAIN && rc != OKV_EDISCONNECTED)
-        OKV_STATS_ADD(&executor->server->stats, puts_refused, 1);
+        OKV_STATS_ADD(&executor->database->counts, puts_refused, 1);
     return rc;
 }
 
@@ -77,10 +77,11 @@ void okv_session_rendezvous_end(struct okv_session *session, const struct okv_ex
         .status = event->status,
     };
     if (event->status) {
-        OKV_STATS_ADD(&executor->server->stats, rendezvous_failed, 1);
+        OKV_STATS_ADD(&executor->database->counts, rendezvous_failed, 1);
     } else {
-        OKV_STATS_ADD(&executor->server->stats, rendezvous_reads, 1);
-        OKV_STATS_ADD(&executor->server->stats, rendezvous_bytes, rendezvous->request.value_length);
+        OKV_STATS_ADD(&executor->database->counts, rendezvous_reads, 1);
+        OKV_STATS_ADD(&executor->database->counts, rendezvous_bytes,
+                      rendezvous->request.value_length);
         /* No reply can leave. The client may resend the write on another connection. */
         if (session->closing)
             reply->status = OKV_EDISCONNECTED;

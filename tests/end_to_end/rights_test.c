@@ -136,7 +136,10 @@ static void a_user_may_do_what_its_rights_say(void **state)
     assert_int_equal(okv_stat(alice, text, sizeof text, &length), OKV_OK);
     assert_int_equal(okv_get(alice, "b", 1, text, 0, &length, NULL), OKV_ETOOSMALL);
     assert_int_equal(length, LONG);
-    assert_true(server_stat(fixture->admin, "denied") >= 8);
+    assert_int_equal(server_stat(alice, "denied"), 8);
+    assert_int_equal(server_stat(fixture->admin, "denied"), 0);
+    assert_int_equal(okv_stat(alice, text, sizeof text, &length), OKV_OK);
+    assert_null(strstr(text, "\nsessions "));
     okv_close(&bob);
     okv_close(&alice);
 }

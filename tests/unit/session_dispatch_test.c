@@ -63,12 +63,12 @@ static void without_a_send_buffer_requests_wait(void **state)
     for (uint16_t request_slot = 0; request_slot < 5; request_slot++)
         fixture_arrive(fixture, client, OKV_OP_INCR, request_slot, request_slot + 1u);
     assert_int_equal(fixture_next_pass(fixture), 0);
-    assert_int_equal(stat_of(&fixture->core.server->stats.incrs), 0);
+    assert_int_equal(stat_of(&fixture->core.database->counts.incrs), 0);
     fixture_arrive(fixture, &fixture->clients[1], OKV_OP_PING, 0, 1);
     assert_int_equal(fixture->clients[1].posted, 1);
     client->no_buffers = false;
     assert_int_equal(fixture_next_pass(fixture), 5);
-    assert_int_equal(stat_of(&fixture->core.server->stats.incrs), 5);
+    assert_int_equal(stat_of(&fixture->core.database->counts.incrs), 5);
     assert_int_equal(client->posted, 5);
 }
 
@@ -91,7 +91,7 @@ static void an_answered_request_frees_its_slot(void **state)
     /* Earlier replies still leave. */
     assert_int_equal(client->flushed, 5);
     fixture_arrive(fixture, client, OKV_OP_PING, 9, 9);
-    assert_int_equal(stat_of(&fixture->core.server->stats.pings), 5);
+    assert_int_equal(stat_of(&fixture->core.database->counts.pings), 5);
 }
 
 /* The sequence is below the last one, so no reply is due. */
@@ -107,7 +107,7 @@ static void a_dropped_write_frees_its_slot(void **state)
     fixture_arrive(fixture, client, OKV_OP_INCR, 3, 11);
     assert_false(client->closed);
     assert_int_equal(client->posted, 2);
-    assert_int_equal(stat_of(&fixture->core.server->stats.incrs), 2);
+    assert_int_equal(stat_of(&fixture->core.database->counts.incrs), 2);
 }
 
 static void arrive_put_to_rendezvous(struct fixture *fixture, struct client *client,
@@ -154,7 +154,7 @@ static void a_rendezvous_of_a_replaced_session_does_nothing(void **state)
     assert_int_equal(first->posted, 0);
     assert_true(first->closed);
     assert_int_equal(stat_of(&stats->closed_replaced), 1);
-    assert_int_equal(stat_of(&stats->puts), 1);
+    assert_int_equal(stat_of(&fixture->core.database->counts.puts), 1);
     arrive_put_to_rendezvous(fixture, second, 0, 1);
     assert_int_equal(second->posted, 1);
     assert_int_equal(stat_of(&stats->duplicates), 1);
@@ -164,7 +164,7 @@ static void a_rendezvous_of_a_replaced_session_does_nothing(void **state)
     fixture_next_pass(fixture);
     assert_int_equal(second->posted, 2);
     assert_int_equal(second->replies[1].status, OKV_OK);
-    assert_int_equal(stat_of(&stats->puts), 2);
+    assert_int_equal(stat_of(&fixture->core.database->counts.puts), 2);
 }
 
 /* It succeeded and was waiting for its reply. */
@@ -207,7 +207,7 @@ static void a_write_that_is_being_applied_elsewhere_is_waited_for(void **state)
     assert_int_equal(fixture_next_pass(fixture), 1);
     assert_int_equal(second->posted, 1);
     assert_int_equal(second->replies[0].version, 77);
-    assert_int_equal(stat_of(&fixture->core.server->stats.incrs), 0);
+    assert_int_equal(stat_of(&fixture->core.database->counts.incrs), 0);
     assert_int_equal(stat_of(&fixture->core.server->stats.duplicates), 1);
 }
 
@@ -225,7 +225,7 @@ static void a_replaced_session_applies_nothing(void **state)
     assert_true(first->closed);
     fixture_arrive(fixture, first, OKV_OP_INCR, 1, 2);
     assert_int_equal(first->posted, 0);
-    assert_int_equal(stat_of(&fixture->core.server->stats.incrs), 0);
+    assert_int_equal(stat_of(&fixture->core.database->counts.incrs), 0);
     assert_int_equal(stat_of(&fixture->core.server->stats.closed_replaced), 1);
     okv_session_closed(&fixture->worker.sessions, first->session, OKV_EDISCONNECTED);
     assert_int_equal(stat_of(&fixture->core.server->stats.closed_replaced), 1);

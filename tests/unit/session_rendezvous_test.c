@@ -182,7 +182,7 @@ static void a_failed_rendezvous_keeps_the_old_value(void **state)
     assert_int_equal(rendezvous_answer(rendezvous_reads, 'a', OKV_ERENDEZVOUS), 0);
     assert_int_equal(heap_used(rendezvous_reads), used);
     server_core_expect(&rendezvous_reads->core, "kea", '1', 20000, version);
-    assert_int_equal(atomic_load(&rendezvous_reads->core.server->stats.rendezvous_failed), 1);
+    assert_int_equal(atomic_load(&rendezvous_reads->core.database->counts.rendezvous_failed), 1);
 }
 
 static void a_failed_condition_releases_the_extent(void **state)
@@ -200,7 +200,7 @@ static void a_failed_condition_releases_the_extent(void **state)
     assert_int_equal(rendezvous_answer(rendezvous_reads, 'b', OKV_ENOTFOUND), 0);
     server_core_expect(&rendezvous_reads->core, "kea", '1', 30000, version);
     server_core_expect(&rendezvous_reads->core, "keb", 0, 0, 0);
-    assert_int_equal(atomic_load(&rendezvous_reads->core.server->stats.conditions_failed), 2);
+    assert_int_equal(atomic_load(&rendezvous_reads->core.database->counts.conditions_failed), 2);
     server_core_delete(&rendezvous_reads->core, "kea");
     expect_nothing_reserved(rendezvous_reads);
 }
@@ -243,7 +243,7 @@ static void a_rendezvous_that_cannot_begin_reserves_nothing(void **state)
     assert_int_equal(rendezvous_reads->recorded, 0);
     assert_int_equal(rendezvous_reads->session->rendezvous_count, 0);
     /* An ended connection counts no refusal. */
-    assert_int_equal(atomic_load(&rendezvous_reads->core.server->stats.puts_refused), 3);
+    assert_int_equal(atomic_load(&rendezvous_reads->core.database->counts.puts_refused), 3);
     expect_nothing_reserved(rendezvous_reads);
 }
 

@@ -40,7 +40,7 @@ static int teardown(void **state)
 
 static size_t render(struct server_core *core, char text[TEXT_SIZE + 1])
 {
-    size_t length = okv_stats_render(core->server, core->database, text, TEXT_SIZE);
+    size_t length = okv_stats_render(core->server, core->database, true, text, TEXT_SIZE);
 
     assert_in_range(length, 1, TEXT_SIZE);
     text[length] = '\0';
@@ -89,6 +89,25 @@ static void every_line_is_a_name_and_a_number(void **state)
     assert_true(lines > 50);
 }
 
+/* Who may read one database learns nothing of others. */
+static void the_server_has_numbers_of_its_own(void **state)
+{
+    static char text[TEXT_SIZE + 1];
+    struct server_core *core = *state;
+    size_t length = okv_stats_render(core->server, core->database, false, text, TEXT_SIZE);
+
+    assert_in_range(length, 1, TEXT_SIZE);
+    text[length] = '\0';
+    assert_non_null(strstr(text, "\nputs "));
+    assert_non_null(strstr(text, "\nitems "));
+#define ABSENT(name, meaning) assert_null(strstr(text, "\n" #name " "));
+    OKV_STATS_LIST(ABSENT)
+    OKV_STATS_NOW_LIST(ABSENT)
+#undef ABSENT
+    assert_null(strstr(text, "\nworkers "));
+    assert_null(strstr(text, "\ncpu_ms "));
+}
+
 /* The needed size is returned and nothing is written past the buffer. */
 static void a_small_buffer_is_reported(void **state)
 {
@@ -98,7 +117,7 @@ static void a_small_buffer_is_reported(void **state)
 
     for (size_t size = 0; size < length; size += 100) {
         memset(small, '#', sizeof small);
-        assert_true(okv_stats_render(core->server, core->database, small, size) > size);
+        assert_true(okv_stats_render(core->server, core->database, true, small, size) > size);
         assert_int_equal(small[size], '#');
     }
 }
@@ -147,6 +166,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         STATS_TEST(every_line_is_a_name_and_a_number),
+        STATS_TEST(the_server_has_numbers_of_its_own),
         STATS_TEST(a_small_buffer_is_reported),
         STATS_TEST(the_parts_add_up),
     };
