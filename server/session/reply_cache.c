@@ -22,8 +22,17 @@ struct request_slot {
     uint8_t value[OKV_REPLY_CACHE_VALUE_MAX];
 };
 
+/* A user with reply caches. */
+struct okv_reply_cache_user {
+    char name[OKV_NAME_SIZE];
+    uint32_t count;      /* of its reply caches; 0: the entry goes */
+    uint32_t idle_count; /* of these, idle ones */
+    struct okv_reply_cache_user *next;
+};
+
 struct okv_reply_cache {
     struct okv_reply_cache_owner owner;
+    struct okv_reply_cache_user *user;
     uint64_t first_session;      /* all writes since then are known */
     atomic_uint_fast64_t holder; /* the last session that acquired it */
     bool is_held;                /* this and the fields down to `newer`: under the lock of all */
@@ -69,6 +78,7 @@ static void idle_append(struct okv_reply_caches *reply_caches, struct okv_reply_
         reply_caches->oldest = reply_cache;
     reply_caches->newest = reply_cache;
     reply_caches->idle_count++;
+    reply_cache->user->idle_count++;
 }
 
 static void idle_remove(struct okv_reply_caches *reply_caches, struct okv_reply_cache *reply_cache)
@@ -82,6 +92,38 @@ static void idle_remove(struct okv_reply_caches *reply_caches, struct okv_reply_
     else
         reply_caches->newest = reply_cache->older;
     reply_caches->idle_count--;
+    reply_cache->user->idle_count--;
+}
+
+static struct okv_reply_cache_user *user_acquire(struct okv_reply_caches *reply_caches,
+                                                 const char *name)
+{
+    struct okv_reply_cache_user *user = reply_caches->users;
+
+    while (user && strcmp(user->name, name) != 0)
+        user = user->next;
+    if (!user) {
+        user = calloc(1, sizeof *user);
+        if (!user)
+            return NULL;
+        memcpy(user->name, name, sizeof user->name);
+        user->next = reply_caches->users;
+        reply_caches->users = user;
+    }
+    user->count++;
+    return user;
+}
+
+static void user_release(struct okv_reply_caches *reply_caches, struct okv_reply_cache_user *user)
+{
+    struct okv_reply_cache_user **link = &reply_caches->users;
+
+    if (--user->count > 0)
+        return;
+    while (*link != user)
+        link = &(*link)->next;
+    *link = user->next;
+    free(user);
 }
 
 /* It is not in the list of idle ones. A replaced session may still use it. */
@@ -94,6 +136,7 @@ static void reply_cache_drop(struct okv_reply_caches *reply_caches,
         link = &(*link)->next_in_bucket;
     *link = reply_cache->next_in_bucket;
     reply_caches->count--;
+    user_release(reply_caches, reply_cache->user);
     reply_cache->is_dropped = true;
     if (reply_cache->users == 0)
         free(reply_cache);
@@ -115,6 +158,21 @@ static void drop_oldest(struct okv_reply_caches *reply_caches)
     reply_cache_drop(reply_caches, oldest);
 }
 
+/* The oldest idle one of the user who has most. There is an idle one. */
+static void drop_of_most(struct okv_reply_caches *reply_caches)
+{
+    const struct okv_reply_cache_user *most = reply_caches->users;
+    struct okv_reply_cache *victim = reply_caches->oldest;
+
+    for (const struct okv_reply_cache_user *user = most; user; user = user->next)
+        if (user->idle_count > most->idle_count)
+            most = user;
+    while (victim->user != most)
+        victim = victim->newer;
+    idle_remove(reply_caches, victim);
+    reply_cache_drop(reply_caches, victim);
+}
+
 static int reply_cache_create(struct okv_reply_caches *reply_caches,
                               const struct okv_reply_cache_claim *claim,
                               struct okv_reply_cache **out)
@@ -124,12 +182,17 @@ static int reply_cache_create(struct okv_reply_caches *reply_caches,
     if (reply_caches->count == reply_caches->limit) {
         if (!reply_caches->oldest)
             return OKV_EAGAIN;
-        drop_oldest(reply_caches);
+        drop_of_most(reply_caches);
     }
     struct okv_reply_cache *reply_cache =
         calloc(1, sizeof *reply_cache + claim->credits * sizeof *reply_cache->request_slots);
     if (!reply_cache)
         return OKV_ENOMEM;
+    reply_cache->user = user_acquire(reply_caches, claim->owner.user);
+    if (!reply_cache->user) {
+        free(reply_cache);
+        return OKV_ENOMEM;
+    }
     reply_cache->owner = claim->owner;
     reply_cache->first_session = claim->session_id;
     reply_cache->request_slot_count = claim->credits;

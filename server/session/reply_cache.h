@@ -28,6 +28,8 @@ struct okv_reply_cache_owner {
     uint8_t client_id[OKV_CLIENT_ID_SIZE];
 };
 
+struct okv_reply_cache_user;
+
 /* All reply caches of a database. */
 struct okv_reply_caches {
     pthread_mutex_t lock;
@@ -35,10 +37,11 @@ struct okv_reply_caches {
     uint32_t bucket_count; /* a power of two */
     struct okv_reply_cache **buckets;
     struct okv_reply_cache *oldest,
-        *newest;         /* idle ones, in the order in which they lost their session */
-    uint32_t count;      /* of all */
-    uint32_t idle_count; /* of idle ones, without a session */
-    uint32_t limit;      /* of all */
+        *newest; /* idle ones, in the order in which they lost their session */
+    struct okv_reply_cache_user *users; /* those who have any */
+    uint32_t count;                     /* of all */
+    uint32_t idle_count;                /* of idle ones, without a session */
+    uint32_t limit;                     /* of all */
     uint64_t remember_ms;
 };
 
@@ -83,7 +86,9 @@ struct okv_reply_cache_grant {
 
 /*
  * Gives a new session the client's reply cache: the existing one, with the slots that it has, or a
- * new one. OKV_ENOMEM; OKV_EAGAIN: `limit` sessions hold one each.
+ * new one. Beyond `limit` the oldest idle one goes of the user who has most idle ones, so nobody
+ * makes the server forget what others wrote. OKV_ENOMEM; OKV_EAGAIN: `limit` sessions hold one
+ * each.
  *
  * `resume` is needed because the existing reply cache may be one that was made for a session whose
  * welcome got lost. It then knows nothing of earlier writes. Session ids start from 1 in each boot,

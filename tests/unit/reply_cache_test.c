@@ -447,6 +447,41 @@ static void the_longest_idle_reply_cache_is_dropped_first(void **state)
             release(fixture, &holders[i], false);
 }
 
+/* Somebody who comes and goes under many names takes the memory of nobody else's writes. */
+static void a_user_with_many_reply_caches_loses_its_own(void **state)
+{
+    struct fixture *fixture = *state;
+    struct okv_reply_cache_claim claim = {.credits = 4};
+    struct okv_reply_cache_grant grant;
+
+    strcpy(claim.owner.user, "honest");
+    claim.owner.client_id[0] = 1;
+    claim.session_id = ++fixture->session_id;
+    uint64_t honest = claim.session_id;
+    assert_int_equal(
+        okv_reply_cache_acquire(&fixture->reply_caches, &claim, fixture->now_ms, &grant), 0);
+    okv_reply_cache_release(&fixture->reply_caches, grant.reply_cache, claim.session_id,
+                            fixture->now_ms, false);
+    for (uint8_t i = 0; i < 100; i++) {
+        strcpy(claim.owner.user, "many");
+        claim.owner.client_id[0] = i;
+        claim.session_id = ++fixture->session_id;
+        assert_int_equal(
+            okv_reply_cache_acquire(&fixture->reply_caches, &claim, fixture->now_ms, &grant), 0);
+        okv_reply_cache_release(&fixture->reply_caches, grant.reply_cache, claim.session_id,
+                                fixture->now_ms, false);
+    }
+    strcpy(claim.owner.user, "honest");
+    claim.owner.client_id[0] = 1;
+    claim.resume = (uint32_t)honest;
+    claim.session_id = ++fixture->session_id;
+    assert_int_equal(
+        okv_reply_cache_acquire(&fixture->reply_caches, &claim, fixture->now_ms, &grant), 0);
+    assert_true(grant.resumed);
+    okv_reply_cache_release(&fixture->reply_caches, grant.reply_cache, claim.session_id,
+                            fixture->now_ms, true);
+}
+
 static void only_writes_are_remembered(void **state)
 {
     (void)state;
@@ -548,6 +583,7 @@ int main(void)
         REPLY_CACHE_TEST(rollback_reports_a_replaced_session_that_ended),
         REPLY_CACHE_TEST(a_replaced_session_may_end_last),
         REPLY_CACHE_TEST(the_longest_idle_reply_cache_is_dropped_first),
+        REPLY_CACHE_TEST(a_user_with_many_reply_caches_loses_its_own),
         REPLY_CACHE_TEST(only_writes_are_remembered),
         REPLY_CACHE_TEST(two_sessions_apply_each_write_once),
     };
