@@ -63,3 +63,10 @@ void okv_log_line(struct okv_log *log, uint64_t now_ns, const char *text)
         log->lines++;
     pthread_mutex_unlock(&log->lock);
 }
+
+void okv_log_notice(struct okv_log *log, const char *text)
+{
+    pthread_mutex_lock(&log->lock);
+    write_line(log, text);
+    pthread_mutex_unlock(&log->lock);
+}

@@ -32,5 +32,7 @@ void okv_log_fini(struct okv_log *log);
 /* Writes "okv-server: " and the text, at most OKV_LOG_TEXT_MAX bytes. `now_ns` is of a monotonic
  * clock. */
 void okv_log_line(struct okv_log *log, uint64_t now_ns, const char *text);
+/* The same beside the rate, for what no client brings about. */
+void okv_log_notice(struct okv_log *log, const char *text);
 
 #endif

@@ -114,7 +114,7 @@ int attempt_start(okv *handle, struct okv_diag *why)
     struct okv_connect_params params = {
         .hello = (const uint8_t *)&bytes,
         .hello_length = sizeof bytes,
-        .again = identity_again,
+        .next_hello = identity_next_hello,
         .user = handle,
         .limits = {.slot_size = hello.slot_size, .credits = link->credits},
         .deadline_ns = link->deadline_ns,
@@ -132,16 +132,16 @@ static int read_welcome(okv *handle, const struct okv_answer *answer, struct okv
 {
     struct link *link = &handle->link;
     struct okv_welcome *table = &link->table;
-    int rc = okv_welcome_decode(answer->bytes, answer->length, table);
 
-    if (rc == OKV_EVERSION)
-        return okv_diag_set(why, rc, "%s speaks another protocol version than this client",
-                            link->uri_text);
-    if (rc == 0 && !identity_is_proven(handle, answer->bytes))
+    if (!identity_is_proven(handle, answer->bytes, answer->length))
         return okv_diag_set(why, OKV_EDENIED,
                             "what listens at %s does not know the key of user %s: it serves no "
                             "users, or is not the server that it seems to be",
                             link->uri_text, link->identity.user);
+    int rc = okv_welcome_decode(answer->bytes, answer->length, table);
+    if (rc == OKV_EVERSION)
+        return okv_diag_set(why, rc, "%s speaks another protocol version than this client",
+                            link->uri_text);
     if (rc || table->credits > link->credits || table->slot_size > OKV_SLOT_SIZE_DEFAULT)
         return okv_diag_set(why, OKV_EPROTO, "%s sent a welcome that makes no sense",
                             link->uri_text);

@@ -2,15 +2,16 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
+
+#include <sodium.h>
 
 #include "shared/base/error.h"
 #include "shared/identity/proof.h"
 #include "shared/identity/user_key.h"
 
 /* Hellos of one attempt beyond the first: a challenge, and again when the server had seen the
- * proof or the key is a new one. */
-#define ROUNDS_MAX 6
+ * proof, is another one since the challenge, or the key is a new one. */
+#define ROUNDS_MAX 8
 
 int identity_init(okv *handle, const struct okv_options *options)
 {
@@ -40,16 +41,15 @@ void identity_fini(okv *handle)
 }
 
 /* A hello without a proof, with a nonce that no other has. */
-static bool begin_again(struct link_identity *identity, struct okv_wire_hello *out)
+static void begin_again(struct link_identity *identity, struct okv_wire_hello *out)
 {
     struct okv_hello *hello = &identity->hello;
 
     hello->key_id = 0;
     memset(hello->proof, 0, sizeof hello->proof);
     identity->has_proven = false;
-    bool is_random = getrandom(hello->nonce, sizeof hello->nonce, 0) == sizeof hello->nonce;
+    randombytes_buf(hello->nonce, sizeof hello->nonce);
     okv_hello_encode(hello, out);
-    return is_random;
 }
 
 void identity_begin(okv *handle, const struct okv_hello *hello, struct okv_wire_hello *out)
@@ -58,6 +58,7 @@ void identity_begin(okv *handle, const struct okv_hello *hello, struct okv_wire_
 
     identity->hello = *hello;
     identity->rounds = 0;
+    identity->is_answered = identity->is_second = false;
     begin_again(identity, out);
 }
 
@@ -110,40 +111,67 @@ static bool has_another_key(struct link_identity *identity)
     return is_another;
 }
 
-bool identity_again(void *user, const uint8_t *rejection, size_t length,
-                    const struct okv_binding *binding, uint8_t *hello)
+/* Whether it is worth to begin again. A server that was started again since its challenge denies a
+ * right proof, once. */
+static bool may_pass(struct link_identity *identity, uint32_t reason)
+{
+    if (reason == OKV_REJECT_STALE)
+        return true;
+    if (reason != OKV_REJECT_DENIED)
+        return false;
+    if (has_another_key(identity))
+        return true;
+    bool is_first = !identity->is_second;
+    identity->is_second = true;
+    return is_first;
+}
+
+bool identity_next_hello(void *user, const uint8_t *rejection, size_t length,
+                         const struct okv_binding *binding, uint8_t *hello)
 {
     struct link_identity *identity = &((okv *)user)->link.identity;
     struct okv_wire_hello bytes;
     struct okv_reject reject;
 
-    if (!identity->key || identity->rounds++ == ROUNDS_MAX ||
-        okv_reject_decode(rejection, length, &reject))
-        return false;
-    if (okv_challenge_decode(rejection, length, identity->cookie) == 0)
-        prove(identity, binding, &bytes);
-    else if (reject.reason != OKV_REJECT_STALE &&
-             (reject.reason != OKV_REJECT_DENIED || !has_another_key(identity)))
-        return false;
-    else if (!begin_again(identity, &bytes))
-        return false;
+    if (!rejection) {
+        begin_again(identity, &bytes);
+    } else {
+        if (!identity->key || identity->rounds >= ROUNDS_MAX ||
+            okv_reject_decode(rejection, length, &reject))
+            return false;
+        identity->rounds++;
+        if (okv_challenge_decode(rejection, length, identity->cookie) == 0)
+            prove(identity, binding, &bytes);
+        else if (may_pass(identity, reject.reason))
+            begin_again(identity, &bytes);
+        else
+            return false;
+    }
     memcpy(hello, &bytes, sizeof bytes);
     return true;
 }
 
-bool identity_is_proven(const okv *handle, const uint8_t *welcome)
+bool identity_is_doubtful(const okv *handle)
 {
     const struct link_identity *identity = &handle->link.identity;
+
+    return identity->key && !identity->is_answered;
+}
+
+bool identity_is_proven(okv *handle, const uint8_t *welcome, size_t length)
+{
+    struct link_identity *identity = &handle->link.identity;
     uint8_t proof[OKV_PROOF_SIZE];
     struct okv_wire_hello hello;
     struct okv_exchange exchange;
 
     if (!identity->key)
         return true;
-    if (!identity->has_proven)
+    if (!identity->has_proven || length < sizeof(struct okv_wire_welcome))
         return false;
     okv_hello_encode(&identity->hello, &hello);
     exchange_of(identity, &hello, &exchange);
     okv_proof_server(identity->key, &exchange, welcome, OKV_WELCOME_PROVEN, proof);
-    return okv_proof_equal(proof, welcome + OKV_WELCOME_PROVEN);
+    identity->is_answered = okv_proof_equal(proof, welcome + OKV_WELCOME_PROVEN);
+    return identity->is_answered;
 }

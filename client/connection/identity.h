@@ -12,9 +12,13 @@ void identity_fini(okv *handle);
 
 /* The hello that begins an attempt. */
 void identity_begin(okv *handle, const struct okv_hello *hello, struct okv_wire_hello *out);
-/* An okv_connect_again of a handle: answers a challenge. */
-okv_connect_again identity_again;
-/* Whether a welcome comes from a server that knows the user's key; true without a user. */
-bool identity_is_proven(const okv *handle, const uint8_t *welcome);
+/* The okv_next_hello of a handle: answers a challenge. Reads the key file where the server refuses
+ * the key. */
+okv_next_hello identity_next_hello;
+/* Whether a welcome comes from a server that knows the user's key; true without a user. Remembers
+ * it. */
+bool identity_is_proven(okv *handle, const uint8_t *welcome, size_t length);
+/* Whether what this attempt met may come from anybody: there is a user, and no proof came. */
+bool identity_is_doubtful(const okv *handle);
 
 #endif

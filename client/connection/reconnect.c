@@ -8,6 +8,7 @@
 
 #include "client/connection/clock_sync.h"
 #include "client/connection/connect.h"
+#include "client/connection/identity.h"
 #include "client/connection/keepalive.h"
 #include "client/connection/resend.h"
 #include "client/engine/event_fd.h"
@@ -24,6 +25,8 @@
 /* The backoff between attempts: docs/connections.md section 4. */
 #define BACKOFF_FIRST_NS (20 * MS)
 #define BACKOFF_MAX_NS (500 * MS)
+/* The same after a denial: who may not connect is not to keep the server busy. */
+#define BACKOFF_DENIED_NS (10000 * MS)
 /* A connection that lived this long resets the count of attempts. */
 #define STEADY_NS (500 * MS)
 /* Events that a close flushes come at once; this is the limit for a device that fails to. */
@@ -90,15 +93,15 @@ void link_drop(okv *handle)
 
 /* ---- reconnecting ---- */
 
-static void link_back_off(okv *handle)
+static void link_back_off(okv *handle, uint64_t longest_ns)
 {
     struct link *link = &handle->link;
     uint64_t pause = BACKOFF_FIRST_NS;
 
-    for (unsigned i = 1; i < link->attempts && pause < BACKOFF_MAX_NS; i++)
+    for (unsigned i = 1; i < link->attempts && pause < longest_ns; i++)
         pause *= 2;
-    if (pause > BACKOFF_MAX_NS)
-        pause = BACKOFF_MAX_NS;
+    if (pause > longest_ns)
+        pause = longest_ns;
     link->state = LINK_BACKOFF;
     link->deadline_ns = okv_clock_ns();
     if (link->attempts > 0) /* half of the pause, plus a random part of the other half */
@@ -152,13 +155,13 @@ static void attempt_failed(okv *handle, int rc, const struct okv_diag *why)
 {
     link_drop(handle);
     handle->link.attempts++;
-    if (is_final(rc)) {
+    if (is_final(rc) && !identity_is_doubtful(handle)) {
         engine_fail(handle, rc, why->text[0] ? why->text : okv_error_text(rc));
         return;
     }
     okv_diag_set(&handle->why, 0, "not connected: %s",
                  why->text[0] ? why->text : okv_error_text(rc));
-    link_back_off(handle);
+    link_back_off(handle, rc == OKV_EDENIED ? BACKOFF_DENIED_NS : BACKOFF_MAX_NS);
 }
 
 /* Starts an attempt or runs its next step. */
@@ -197,7 +200,7 @@ static bool closing_advance(okv *handle)
     if (okv_clock_ns() - link->up_since_ns >= STEADY_NS)
         link->attempts = 0;
     address_prefer(link);
-    link_back_off(handle);
+    link_back_off(handle, BACKOFF_MAX_NS);
     return true;
 }
 

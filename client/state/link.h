@@ -36,8 +36,10 @@ struct link_identity {
     struct okv_hello hello;   /* the attempt's last one */
     uint8_t cookie[OKV_COOKIE_SIZE];
     struct okv_binding binding;
-    bool has_proven; /* `hello` has a proof, made with `cookie` and `binding` */
-    unsigned rounds; /* hellos of the attempt beyond the first */
+    bool has_proven;  /* `hello` has a proof, made with `cookie` and `binding` */
+    bool is_answered; /* the attempt's welcome had the server's proof */
+    bool is_second;   /* the attempt began again after a denial */
+    unsigned rounds;  /* hellos of the attempt beyond the first */
 };
 
 struct link {

@@ -63,31 +63,27 @@ static void count_rejection(struct okv_stats *stats, int reason)
     }
 }
 
-/* Whoever reaches the port could fill the log with those that need no key. */
-static bool is_unlogged(int reason)
-{
-    return reason == OKV_REJECT_STOPPING || reason == OKV_REJECT_CHALLENGE ||
-           reason == OKV_REJECT_DENIED || reason == OKV_REJECT_STALE;
-}
-
 static void log_rejection(struct okv_log *log, const struct okv_request *request, int reason)
 {
     char text[OKV_LOG_TEXT_MAX];
 
-    if (is_unlogged(reason))
+    if (reason == OKV_REJECT_STOPPING)
         return;
     snprintf(text, sizeof text, "%s: refused: %s", request->peer,
              okv_reject_text((uint32_t)reason));
     okv_log_line(log, okv_clock_ns(), text);
 }
 
-static void reject(struct okv_server *server, struct okv_request *request, int reason)
+/* On a server with users only what a user did is logged: others could fill the log. */
+static void reject(struct okv_server *server, struct okv_request *request, int reason,
+                   const struct okv_identity *identity)
 {
     const struct okv_reject reject = {.version = OKV_WIRE_VERSION, .reason = (uint32_t)reason};
     struct okv_wire_reject bytes;
 
     count_rejection(&server->stats, reason);
-    log_rejection(&server->log, request, reason);
+    if (!server->config.users || identity->key)
+        log_rejection(&server->log, request, reason);
     okv_reject_encode(&reject, &bytes);
     request->listener->ops->reject(request, (const uint8_t *)&bytes, sizeof bytes);
 }
@@ -300,7 +296,7 @@ static void answer(struct okv_acceptor *acceptor, unsigned listener, struct okv_
     if (reason == OKV_REJECT_CHALLENGE)
         challenge(server, request, arrival.identity.cookie);
     else if (reason)
-        reject(server, request, reason);
+        reject(server, request, reason, &arrival.identity.of);
 }
 
 /* Answers up to REQUESTS_PER_PASS requests; the descriptor stays readable if there are more.

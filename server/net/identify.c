@@ -95,7 +95,7 @@ void okv_identify_reload(struct okv_server *server)
         OKV_STATS_ADD(&server->stats, users_loaded, 1);
         snprintf(text, sizeof text, "users loaded from %.200s", server->config.users);
     }
-    okv_log_line(&server->log, okv_clock_ns(), text);
+    okv_log_notice(&server->log, text);
     if (rc || !okv_registry_set_rights(&server->registry, rights_of, server->authority.users))
         return;
     for (unsigned i = 0; i < server->config.workers; i++)

@@ -199,16 +199,17 @@ struct okv_event {
     uint32_t slot; /* the transport's: the index of the receive buffer */
 };
 
-/* Looks at a rejection. True: connect once more, to the same server and with the same binding, with
- * the hello that was written to `hello`, of the same length. */
-typedef bool okv_connect_again(void *user, const uint8_t *rejection, size_t length,
-                               const struct okv_binding *binding, uint8_t *hello);
+/* Writes the hello to go on with, of the same length as before. After a rejection it goes to the
+ * same server with the same binding; false: there is none, and the rejection stands. With
+ * `rejection` and `binding` NULL another attempt begins, with another binding. */
+typedef bool okv_next_hello(void *user, const uint8_t *rejection, size_t length,
+                            const struct okv_binding *binding, uint8_t *hello);
 
 struct okv_connect_params {
     const uint8_t *hello; /* at most OKV_HELLO_MAX bytes */
     size_t hello_length;
-    okv_connect_again *again;         /* called by connect_step; NULL: every rejection is final */
-    void *user;                       /* of `again` */
+    okv_next_hello *next_hello;       /* called by connect_step; NULL: every rejection is final */
+    void *user;                       /* of `next_hello` */
     struct okv_message_limits limits; /* slot_size is what we receive; credits is what we ask for */
     uint64_t deadline_ns;             /* on okv_clock_ns() */
 };

@@ -72,7 +72,7 @@ static uint32_t connect_with(const struct fixture *fixture, const struct okv_wir
     struct okv_connect_params params = {
         .hello = (const uint8_t *)hello,
         .hello_length = sizeof *hello,
-        .again = prover ? prove : NULL,
+        .next_hello = prover ? prove : NULL,
         .user = prover,
         .limits = {.slot_size = 2 * OKV_SLOT_SIZE_DEFAULT, .credits = HOSTILE_BURST},
         .deadline_ns = pace_guard_end(),

@@ -214,7 +214,7 @@ static int stub_connect(struct okv_answer *welcome, struct okv_conn **out)
 
 struct stub_connecting {
     struct okv_connecting base;
-    okv_connect_again *again;
+    okv_next_hello *next_hello;
     void *user;
     unsigned steps;
 };
@@ -231,7 +231,7 @@ static int stub_connect_start(const struct okv_uri *uri, const struct okv_connec
     assert_non_null(connecting);
     assert_int_equal(okv_hello_decode(params->hello, params->hello_length, &stub.hello), 0);
     connecting->base.fd = -1;
-    connecting->again = params->again;
+    connecting->next_hello = params->next_hello;
     connecting->user = params->user;
     connecting->steps = stub.steps;
     stub.connecting++;
@@ -249,7 +249,8 @@ static bool challenge(const struct stub_connecting *connecting, struct okv_answe
 
     stub.challenges--;
     okv_challenge_encode(cookie, &bytes);
-    if (!connecting->again(connecting->user, (const uint8_t *)&bytes, sizeof bytes, &none, hello)) {
+    if (!connecting->next_hello(connecting->user, (const uint8_t *)&bytes, sizeof bytes, &none,
+                                hello)) {
         *answer = (struct okv_answer){.rejected = true, .length = sizeof bytes};
         memcpy(answer->bytes, &bytes, sizeof bytes);
         return false;

@@ -37,8 +37,8 @@ struct connecting {
     uint64_t deadline_ns;
     uint8_t hello[OKV_HELLO_MAX];
     size_t hello_length;
-    okv_connect_again *again;
-    void *user; /* of `again` */
+    okv_next_hello *next_hello;
+    void *user; /* of `next_hello` */
     struct okv_local_endpoint *endpoint;
     struct okv_local_conn *conn; /* not yet part of the endpoint */
     bool asked;                  /* the hello is sent */
@@ -269,7 +269,7 @@ int okv_local_connect_start(const struct okv_uri *uri, const struct okv_connect_
     connecting->limits = params->limits;
     connecting->deadline_ns = params->deadline_ns;
     connecting->hello_length = params->hello_length;
-    connecting->again = params->again;
+    connecting->next_hello = params->next_hello;
     connecting->user = params->user;
     if (params->hello_length > 0)
         memcpy(connecting->hello, params->hello, params->hello_length);
@@ -299,13 +299,22 @@ void okv_local_connect_cancel(struct okv_connecting *base)
     free(connecting);
 }
 
+static void close_descriptors(int fds[DESCRIPTORS])
+{
+    for (unsigned i = 0; i < DESCRIPTORS; i++) {
+        if (fds[i] >= 0)
+            close(fds[i]);
+        fds[i] = -1;
+    }
+}
+
 static bool has_another_hello(struct connecting *connecting, const struct okv_answer *answer)
 {
     static const struct okv_binding none;
 
-    return answer->rejected && connecting->again &&
-           connecting->again(connecting->user, answer->bytes, answer->length, &none,
-                             connecting->hello);
+    return answer->rejected && connecting->next_hello &&
+           connecting->next_hello(connecting->user, answer->bytes, answer->length, &none,
+                                  connecting->hello);
 }
 
 /* The server has closed the socket on which it rejected a hello. */
@@ -335,6 +344,7 @@ static int ask(struct connecting *connecting, struct okv_answer *answer, int fds
         status = read_answer(connecting, answer, fds, diag);
         if (status != OKV_EREFUSED || !has_another_hello(connecting, answer))
             return status;
+        close_descriptors(fds);
         status = renew_socket(connecting, diag);
         if (status)
             return status;
@@ -352,9 +362,7 @@ static int advance(struct connecting *connecting, struct okv_answer *answer, str
         status = map_region(connecting->conn, connecting->uri.path, fds[REGION], diag);
     if (status == 0)
         status = map_rings(connecting->conn, connecting->uri.path, fds[RINGS], diag);
-    for (unsigned i = 0; i < DESCRIPTORS; i++)
-        if (fds[i] >= 0)
-            close(fds[i]);
+    close_descriptors(fds);
     return status;
 }
 

@@ -30,8 +30,8 @@ struct ofi_connecting {
     struct okv_message_limits limits;
     uint8_t hello[OKV_HELLO_MAX];
     size_t hello_length;
-    okv_connect_again *again;
-    void *user;                                     /* of `again` */
+    okv_next_hello *next_hello;
+    void *user;                                     /* of `next_hello` */
     uint64_t deadline_ns;                           /* for the server */
     uint64_t caller_deadline_ns;                    /* for all of it */
     struct addrinfo *addresses, *current, *address; /* all, and the next one */
@@ -52,6 +52,13 @@ static void drop_conn(struct ofi_connecting *c)
     if (c->conn)
         okv_ofi_conn_destroy(&c->conn->base);
     c->conn = NULL;
+}
+
+/* Another endpoint has another place: a proof that covers this one is of no use. */
+static void renew_hello(struct ofi_connecting *c)
+{
+    if (c->next_hello)
+        c->next_hello(c->user, NULL, 0, NULL, c->hello);
 }
 
 static void end_attempt(struct ofi_connecting *c)
@@ -91,7 +98,7 @@ int okv_ofi_connect_start(const struct okv_uri *uri, const struct okv_connect_pa
     c->deadline_ns = params->deadline_ns < limit ? params->deadline_ns : limit;
     c->caller_deadline_ns = params->deadline_ns;
     c->hello_length = params->hello_length;
-    c->again = params->again;
+    c->next_hello = params->next_hello;
     c->user = params->user;
     if (params->hello_length > 0)
         memcpy(c->hello, params->hello, params->hello_length);
@@ -275,8 +282,10 @@ static int step_greeting(struct ofi_connecting *c)
     rc = check_provider(c, provider);
     if (rc)
         return rc;
-    if (c->conn && strcmp(okv_ofi_fabric_name(ofi_endpoint_of(c->conn)->fabric), provider) != 0)
+    if (c->conn && strcmp(okv_ofi_fabric_name(ofi_endpoint_of(c->conn)->fabric), provider) != 0) {
         drop_conn(c); /* another server than that of the first attempt */
+        renew_hello(c);
+    }
     rc = c->conn ? 0 : grant_conn(c, provider);
     if (rc)
         return rc;
@@ -387,7 +396,8 @@ static bool has_another_hello(struct ofi_connecting *c)
 
     okv_ofi_conn_tell_place(c->conn, &place);
     okv_ofi_binding(&place, &binding);
-    return c->again && c->again(c->user, c->answer.bytes, c->answer.length, &binding, c->hello);
+    return c->next_hello &&
+           c->next_hello(c->user, c->answer.bytes, c->answer.length, &binding, c->hello);
 }
 
 /* The endpoint stays, and our place with it. */
@@ -397,6 +407,7 @@ static bool begins_again(struct ofi_connecting *c, int rc)
         !(c->answer.rejected ? has_another_hello(c) : is_worth_a_second(c)))
         return false;
     memset(&c->answer, 0, sizeof c->answer);
+    epoll_ctl(c->base.fd, EPOLL_CTL_DEL, c->sock, NULL); /* a forked child may have it, too */
     close(c->sock);
     c->sock = -1;
     c->address = c->current;
@@ -430,6 +441,7 @@ static int advance(struct ofi_connecting *c)
         }
         if (rc && rc != OKV_EAGAIN && c->step <= OFI_STEP_SOCKET && c->address) {
             end_attempt(c);
+            renew_hello(c);
             c->step = OFI_STEP_ADDRESS;
             rc = 0;
         }

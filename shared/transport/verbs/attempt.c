@@ -44,7 +44,9 @@ static int begin(struct verbs_connecting *c)
 int okv_verbs_attempt_begin(struct verbs_connecting *c)
 {
     c->attempt = (struct verbs_attempt){.id = NULL};
-    memcpy(c->hello, c->first_hello, sizeof c->hello);
+    if (c->has_begun && c->next_hello)
+        c->next_hello(c->user, NULL, 0, NULL, c->hello);
+    c->has_begun = true;
     return begin(c);
 }
 

@@ -53,8 +53,8 @@ int okv_verbs_connect_start(const struct okv_uri *uri, const struct okv_connect_
     c->limits = params->limits;
     c->deadline_ns = params->deadline_ns < limit ? params->deadline_ns : limit;
     if (params->hello_length > 0)
-        memcpy(c->first_hello, params->hello, params->hello_length);
-    c->again = params->again;
+        memcpy(c->hello, params->hello, params->hello_length);
+    c->next_hello = params->next_hello;
     c->user = params->user;
     int rc = resolve_host(c, diag);
     if (rc)
@@ -124,8 +124,8 @@ static bool choose_next(struct verbs_connecting *c, int rc)
 /* The server has rejected the hello, and the caller has another one for it. */
 static bool has_another_hello(struct verbs_connecting *c)
 {
-    return c->answer.rejected && c->again &&
-           c->again(c->user, c->answer.bytes, c->answer.length, &c->attempt.binding, c->hello);
+    return c->answer.rejected && c->next_hello &&
+           c->next_hello(c->user, c->answer.bytes, c->answer.length, &c->attempt.binding, c->hello);
 }
 
 /* Advances until there is a result. */

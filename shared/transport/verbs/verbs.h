@@ -462,10 +462,10 @@ struct verbs_attempt {
 struct verbs_connecting {
     struct okv_connecting base;
     struct okv_uri uri;
-    uint8_t first_hello[OKV_HELLO_MAX]; /* of each attempt */
     uint8_t hello[OKV_HELLO_MAX];
-    okv_connect_again *again;
-    void *user; /* of `again` */
+    okv_next_hello *next_hello;
+    void *user;     /* of `next_hello` */
+    bool has_begun; /* an attempt */
     struct okv_message_limits limits;
     uint64_t deadline_ns;
     struct rdma_event_channel *channel; /* of all attempts; passes to the connection in the end */
