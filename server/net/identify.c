@@ -80,6 +80,15 @@ static unsigned rights_of(const struct okv_session *session, const void *user)
     return okv_users_rights(user, session->user, session->fingerprint, session->database);
 }
 
+/* Ends the sessions that have no rights left. */
+static void apply(struct okv_server *server)
+{
+    if (!okv_registry_set_rights(&server->registry, rights_of, server->authority.users))
+        return;
+    for (unsigned i = 0; i < server->config.workers; i++)
+        okv_server_end_unwanted(server, i);
+}
+
 void okv_identify_reload(struct okv_server *server)
 {
     struct okv_diag diag = {.text = ""};
@@ -87,17 +96,13 @@ void okv_identify_reload(struct okv_server *server)
 
     if (!has_users(server))
         return;
-    int rc = okv_authority_reload(&server->authority, &diag);
-    if (rc) {
+    if (okv_authority_reload(&server->authority, &diag)) {
         OKV_STATS_ADD(&server->stats, users_refused, 1);
-        snprintf(text, sizeof text, "users stay as they were: %.200s", diag.text);
+        snprintf(text, sizeof text, "users stay as they were: %.150s", diag.text);
     } else {
-        OKV_STATS_ADD(&server->stats, users_loaded, 1);
-        snprintf(text, sizeof text, "users loaded from %.200s", server->config.users);
+        apply(server);
+        OKV_STATS_ADD(&server->stats, users_loaded, 1); /* who waits for it finds the new rights */
+        snprintf(text, sizeof text, "users loaded from %.150s", server->config.users);
     }
     okv_log_notice(&server->log, text);
-    if (rc || !okv_registry_set_rights(&server->registry, rights_of, server->authority.users))
-        return;
-    for (unsigned i = 0; i < server->config.workers; i++)
-        okv_server_end_unwanted(server, i);
 }
