@@ -41,7 +41,7 @@ cpu_ticks() {
 }
 
 start_server() {
-    "$build/server/okv-server" --listen "$1" --memory 64M >"$work/ready" 2>"$work/server.log" &
+    "$build/server/okv-server" --listen "$1" --open --memory 64M >"$work/ready" 2>"$work/server.log" &
     server=$!
     for _ in $(seq 300); do
         grep -q ^ready "$work/ready" && break

@@ -1,6 +1,8 @@
 #include "server/config.h"
 
 #include <argp.h>
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -46,6 +48,7 @@ enum option_key {
     OPTION_NAME,
     OPTION_DATABASE,
     OPTION_USERS,
+    OPTION_OPEN,
 };
 
 /* What the options have said so far. */
@@ -53,6 +56,7 @@ struct parsing {
     struct okv_config *config;
     const char *texts[OKV_DATABASES_MAX]; /* of --database */
     unsigned count;
+    const char *reachable; /* the --listen that other hosts may reach; NULL: none */
 };
 
 static const char about[] =
@@ -65,8 +69,8 @@ static const char about[] =
     "SIGTERM and SIGINT end it; it tells its clients.\n"
     "\n"
     "Examples:\n"
-    "  okv-server --listen rdma://10.0.0.1 --memory 16G --huge\n"
-    "  okv-server --listen rdma://10.0.0.1:7471 --listen local:///run/okv.sock\n"
+    "  okv-server --listen local:///run/okv.sock --memory 16G --huge\n"
+    "  okv-server --listen rdma://10.0.0.1:7471 --listen local:///run/okv.sock --open\n"
     "\n"
     "Exit status: 0 after a signal, 2 for a wrong command line, 3 if it cannot serve.";
 
@@ -74,6 +78,10 @@ static const struct argp_option options[] = {
     {"listen", 'l', "URI", 0,
      "Where to serve; may be repeated. Default: local:///run/okv.sock as root, else a socket in "
      "$XDG_RUNTIME_DIR or /tmp",
+     1},
+    {"open", OPTION_OPEN, NULL, 0,
+     "Serve whoever reaches the server. Without it and --users a URI that other hosts reach is "
+     "refused: every rdma://, and ofi:// but for the loopback addresses 127.0.0.0/8 and [::1]",
      1},
     {"announce", OPTION_ANNOUNCE, "GROUP", OPTION_ARG_OPTIONAL,
      "Answer clients that look for servers in the multicast group GROUP (" OKV_DISCOVERY_GROUP
@@ -138,8 +146,27 @@ static const struct argp_option options[] = {
     {0},
 };
 
-static void parse_listen(struct okv_config *config, const char *text, struct argp_state *state)
+/* Names count as other hosts: who serves the name may change what it stands for. */
+static bool is_loopback(const char *host)
 {
+    struct in6_addr in6;
+    struct in_addr in;
+
+    if (inet_pton(AF_INET, host, &in) == 1)
+        return ntohl(in.s_addr) >> IN_CLASSA_NSHIFT == IN_LOOPBACKNET;
+    return inet_pton(AF_INET6, host, &in6) == 1 && IN6_IS_ADDR_LOOPBACK(&in6);
+}
+
+/* RDMA devices have no loopback address. */
+static bool is_reachable(const struct okv_uri *uri)
+{
+    return uri->scheme == OKV_SCHEME_RDMA ||
+           (uri->scheme == OKV_SCHEME_OFI && !is_loopback(uri->host));
+}
+
+static void parse_listen(struct parsing *parsing, const char *text, struct argp_state *state)
+{
+    struct okv_config *config = parsing->config;
     struct okv_diag diag;
 
     if (config->listen_count == OKV_LISTENERS_MAX)
@@ -155,8 +182,21 @@ static void parse_listen(struct okv_config *config, const char *text, struct arg
         argp_error(state, "--listen %s: 'source' is for clients; name the address itself", text);
     else if (config->listen[config->listen_count].database[0])
         argp_error(state, "--listen %s: 'database' is for clients; make one with --database", text);
-    else
-        config->listen_count++;
+    else if (is_reachable(&config->listen[config->listen_count++]))
+        parsing->reachable = text;
+}
+
+static void check_reach(const struct parsing *parsing, struct argp_state *state)
+{
+    struct okv_config *config = parsing->config;
+
+    config->is_reachable = parsing->reachable != NULL;
+    if (config->is_reachable && !config->is_open && !config->users)
+        argp_error(state,
+                   "--listen %s: other hosts may reach it, and whoever does can read, write and "
+                   "flush everything: name who may with --users, or give --open if all may, or "
+                   "listen on local:///PATH or on a loopback address, such as ofi://127.0.0.1",
+                   parsing->reachable);
 }
 
 static uint64_t parse_size(const char *option, const char *text, uint64_t least, uint64_t most,
@@ -335,7 +375,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 
     switch (key) {
     case 'l':
-        parse_listen(config, text, state);
+        parse_listen(parsing, text, state);
         break;
     case 'm':
         table->memory = parse_size("memory", text, MEMORY_MIN, MEMORY_MAX, state);
@@ -364,6 +404,9 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case OPTION_PREFAULT:
         config->prefault = true;
         break;
+    case OPTION_OPEN:
+        config->is_open = true;
+        break;
     case OPTION_ANNOUNCE:
         parse_announce(config, text, state);
         break;
@@ -371,6 +414,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         parse_server_name(config, text, state);
         break;
     case ARGP_KEY_END:
+        check_reach(parsing, state);
         check_server_name(config, state);
         add_databases(parsing, state);
         break;

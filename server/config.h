@@ -28,6 +28,8 @@ struct okv_database_config {
 struct okv_config {
     struct okv_uri listen[OKV_LISTENERS_MAX];
     unsigned listen_count;
+    bool is_reachable;                /* other hosts reach a listener */
+    bool is_open;                     /* and whoever does may do everything */
     struct okv_database_config table; /* what --database does not say */
     struct okv_database_config databases[OKV_DATABASES_MAX];
     unsigned database_count;

@@ -139,6 +139,9 @@ static void announce(const struct okv_server *server)
     for (unsigned i = 0; i < server->listener_count; i++)
         fprintf(stderr, "okv-server: %s: %s\n", server->listeners[i]->where,
                 server->listeners[i]->how);
+    if (server->config.is_reachable && !server->config.users)
+        fprintf(stderr, "okv-server: open: whoever reaches it from another host can read, write "
+                        "and flush everything\n");
     if (server->config.group[0])
         fprintf(stderr, "okv-server: announced as %s in group %s\n", server->config.name,
                 server->config.group);

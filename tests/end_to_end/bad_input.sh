@@ -95,6 +95,7 @@ command_lines() {
     done
     check "--database twice" 2 'one called a' 'another name' "$server" --listen "$socket" --database a --database a:4M
     check "--listen with a database" 2 'database' '--database' "$server" --listen "$socket?database=a"
+    reachable_listeners
     check "databases beyond the memory" 3 'in all do not fit' 'choose less' \
         "$server" --listen "$socket" --database a:100T --database b:1M
     for size in 0 1001 -1 x; do
@@ -113,6 +114,26 @@ command_lines() {
         check "$uri (bench)" 2 '.' '(rdma|local)://' "$bench" -s "$uri" --records 10
     done
     check "valkey+rdma:// (bench)" 2 'valkey\+rdma://' 'libvalkey|HOST\[:PORT\]' "$bench" -s valkey+rdma:// --records 10
+}
+
+# Other hosts reach these: only with --open.
+reachable_listeners() {
+    local uri fix='--open.*local://.*ofi://127'
+    for uri in rdma://10.0.0.1 rdma://127.0.0.1 'rdma://*' rdma://localhost 'rdma://[::1]' ofi://10.0.0.1 ofi://0.0.0.0 \
+        'ofi://*' ofi://128.0.0.1 ofi://126.255.255.255 'ofi://[::]' 'ofi://[fd00::1]' 'ofi://[::ffff:10.0.0.1]' \
+        ofi://localhost ofi://127.1 'ofi://10.0.0.1:7471?provider=tcp'; do
+        check "$uri without --open" 2 "--listen .*: other hosts .* read, write and flush" "$fix" \
+            "$server" --listen "$uri" --memory 16M
+    done
+    check "one of several without --open" 2 '--listen ofi://10.0.0.1: other hosts' "$fix" \
+        "$server" --listen "$socket" --listen ofi://10.0.0.1 --listen ofi://127.0.0.1 --memory 16M
+    check "several with --open" 2 'one called a' 'another name' \
+        "$server" --listen ofi://10.0.0.1 --open --listen rdma://10.0.0.1 --database a --database a
+    # Not refused for that, but for what comes after it.
+    for uri in ofi://127.0.0.1 ofi://127.255.255.254 'ofi://[::1]' 'ofi://[::1]:7471' "$socket"; do
+        check "$uri without --open" 2 'one called a' 'another name' \
+            "$server" --listen "$uri" --listen "$socket" --database a --database a
+    done
 }
 
 nobody_listens() {
@@ -300,8 +321,8 @@ no_device() {
         return
     fi
     local fix='rdma link|rdma_rxe|local://|load|modprobe|driver|install'
-    check "no RDMA device (server)" 3 'RDMA' "$fix" "$server" --listen rdma://127.0.0.1 --memory 16M
-    check "no RDMA device (server, *)" 3 'RDMA' "$fix" "$server" --listen 'rdma://*' --memory 16M
+    check "no RDMA device (server)" 3 'RDMA' "$fix" "$server" --listen rdma://127.0.0.1 --open --memory 16M
+    check "no RDMA device (server, *)" 3 'RDMA' "$fix" "$server" --listen 'rdma://*' --open --memory 16M
     check "no RDMA device (okv)" 3 'RDMA' "$fix" "$okv" -s rdma://10.1.2.3 ping
     check "no RDMA device (bench)" 3 'RDMA' "$fix" "$bench" -s rdma://10.1.2.3 --records 10
 }
@@ -324,15 +345,15 @@ with_a_device() {
         "$bench" -t 120000 -s "rdma://$address:7499" --records 10
     check "a host that does not answer" 3 '.' 'check' "$okv" -s rdma://10.9.9.77 ping
     check "an address without device (server)" 3 '127\.0\.0\.1' 'rdma link|address|device' \
-        "$server" --listen rdma://127.0.0.1 --memory 16M
+        "$server" --listen rdma://127.0.0.1 --open --memory 16M
     check "an address that is not here (server)" 3 '192\.0\.2\.1' 'ip addr|address' \
-        "$server" --listen rdma://192.0.2.1 --memory 16M
+        "$server" --listen rdma://192.0.2.1 --open --memory 16M
     # shellcheck disable=SC2016 # for the inner shell
     check "not enough locked memory (server)" 3 'lock' 'ulimit -l' \
-        bash -c 'locked 64 "$@"' locked "$server" --listen "rdma://$address:7498" --memory 16M
+        bash -c 'locked 64 "$@"' locked "$server" --listen "rdma://$address:7498" --open --memory 16M
     start_server "rdma://$address" --max-value 64K
     check "a port in use" 3 'in use|already' 'stop|another port|choose' \
-        "$server" --listen "rdma://$address" --memory 16M
+        "$server" --listen "rdma://$address" --open --memory 16M
     # shellcheck disable=SC2016 # for the inner shell
     check "not enough locked memory (okv)" 3 'lock' 'ulimit -l' \
         bash -c 'locked 64 "$@"' locked "$patient" -s "rdma://$address" ping
@@ -363,7 +384,7 @@ import_in_little_memory() {
 
 unresolvable_hosts() {
     local host=no-such-host.invalid
-    check "an unresolvable host (server)" 3 "$host|RDMA" 'check|give|load' "$server" --listen "rdma://$host" --memory 16M
+    check "an unresolvable host (server)" 3 "$host|RDMA" 'check|give|load' "$server" --listen "rdma://$host" --open --memory 16M
     check "an unresolvable host (okv)" 3 "$host|RDMA" 'check|give' "$okv" -s "rdma://$host" ping
     check "an unresolvable host (bench)" 3 "$host|RDMA" 'check|give' "$bench" -s "rdma://$host" --records 10
 }
@@ -399,8 +420,8 @@ fabrics() {
     check "a provider that the host lacks (server)" 3 'no provider efa' 'fi_info' \
         "$server" --listen "ofi://$net.1?provider=efa" --memory 16M
     check "an address that is not here (server)" 3 '192\.0\.2\.1' 'ip addr' \
-        "$server" --listen ofi://192.0.2.1 --memory 16M
-    check "every address (server)" 3 'one address' 'ofi://10' "$server" --listen 'ofi://*' --memory 16M
+        "$server" --listen ofi://192.0.2.1 --open --memory 16M
+    check "every address (server)" 3 'one address' 'ofi://10' "$server" --listen 'ofi://*' --open --memory 16M
     check "a source that is not here (okv)" 3 '192\.0\.2\.1' 'ip addr' "$okv" -s "ofi://$net.1?source=192.0.2.1" ping
     check "no server listens (ofi)" 3 'no server listens' 'okv-server' "$okv" -s "ofi://$net.1" ping
     answerer "$net.2" "KOFI\\x63\\x01\\x20\\0$zeros"
@@ -413,6 +434,11 @@ fabrics() {
     check "the server's provider is not here (okv)" 3 'no provider efa' 'fi_info' "$okv" -s "ofi://$net.5" ping
     check "a port in use (ofi)" 3 'in use' 'another port' "$server" --listen "ofi://$net.5" --memory 16M
     start_server "ofi://$net.6?provider=net"
+    what="a server of this host does not say that it is open" checks=$((checks + 1))
+    ! grep -q ': open: ' "$scratch/log" || wrong "it says so"
+    what="a server of other hosts says that it is open" checks=$((checks + 1))
+    start_server "ofi://${net%.*}.$((${net##*.} * 256 + 7))?provider=net" # as a name; they count as other hosts
+    [ "$(grep -c 'okv-server: open: whoever reaches it' "$scratch/log")" -eq 1 ] || wrong "it says nothing"
     check "another provider than the server's" 3 'uses .* net, .* names tcp' 'leave' \
         "$okv" -s "ofi://$net.6?provider=tcp" ping
 }

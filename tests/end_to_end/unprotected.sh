@@ -16,7 +16,7 @@ case ${1:-} in
 esac
 [ "${OKV_GUEST:-}" = 1 ] || { echo 'runs in the guest only'; exit 77; }
 listen=${OKV_TEST_LISTEN:?} status=0
-said=$(FI_MR_CACHE_MONITOR=default timeout 60 "$1/server/okv-server" --listen "$listen" --memory 16M 2>&1) || status=$?
+said=$(FI_MR_CACHE_MONITOR=default timeout 60 "$1/server/okv-server" --listen "$listen" --open --memory 16M 2>&1) || status=$?
 printf '%s\n' "$said"
 [ $status = 3 ] || { echo "FAILED: status $status"; exit 1; }
 grep -q 'lets peers write to memory that they may only read' <<<"$said" || { echo 'FAILED: another reason'; exit 1; }

@@ -114,7 +114,7 @@ static void *run(void *user)
     char *argv[] = {"okv-server", "-l",        serving.uri, "-m",
                     "4M",         "--spin-us", "0",         "--max-clients",
                     "8",          "--workers", "2",         "--keepalive-ms",
-                    keepalive,    NULL,        NULL};
+                    keepalive,    "--open",    NULL,        NULL};
     size_t count = sizeof argv / sizeof *argv - 2;
 
     (void)user;

@@ -73,6 +73,9 @@ static void check_database(const struct okv_database_config *database)
 static void check_config(const struct okv_config *config)
 {
     FUZZ_CHECK(config->listen_count >= 1 && config->listen_count <= OKV_LISTENERS_MAX);
+    for (unsigned i = 0; i < config->listen_count; i++)
+        FUZZ_CHECK(config->listen[i].scheme != OKV_SCHEME_RDMA || config->is_reachable);
+    FUZZ_CHECK(!config->is_reachable || config->is_open || config->users);
     FUZZ_CHECK(config->database_count >= 1 && config->database_count <= OKV_DATABASES_MAX);
     for (unsigned i = 0; i < config->database_count; i++)
         check_database(&config->databases[i]);

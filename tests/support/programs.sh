@@ -34,7 +34,7 @@ try_server() {
     local uri=$1 tries=0
     shift
     : >"$scratch/ready"
-    setpriv --pdeathsig KILL "$server" --listen "$uri" --memory 16M "$@" >"$scratch/ready" 2>"$scratch/log" &
+    setpriv --pdeathsig KILL "$server" --listen "$uri" --open --memory 16M "$@" >"$scratch/ready" 2>"$scratch/log" &
     servers+=($!)
     until grep -q '^ready ' "$scratch/ready"; do
         sleep 0.1

@@ -178,8 +178,8 @@ static void exec_server(const struct server_process *server, const char *const *
     const char *program = getenv("OKV_SERVER_BIN");
     const char *further = getenv("OKV_TEST_SERVER_ARGS");
     const char *argv[ARGUMENTS_MAX] = {program ? program : OKV_SERVER_BIN, "--listen",
-                                       server->listen};
-    int count = 3;
+                                       server->listen, "--open"};
+    int count = 4;
 
     /* The test's own arguments come last and so prevail. */
     char *words = further ? strdup(further) : NULL;
