@@ -97,7 +97,7 @@ room() {
 check_rooms() {
     room shared/base
     room shared/format shared/base
-    room shared/identity shared/base
+    room shared/identity shared/base shared/format/wire.h
     room shared/discovery shared/base shared/format/discovery.h
     room shared/transport shared/base
     room shared/transport/local shared/base shared/transport/transport.h shared/transport/pending.h

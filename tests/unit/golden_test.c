@@ -137,23 +137,6 @@ static void reject_bytes(void **state)
     assert_int_equal(back.detail, 64);
 }
 
-static void challenge_bytes(void **state)
-{
-    uint8_t cookie[OKV_COOKIE_SIZE] = "ABCDEFGHIJKLMNO", back[OKV_COOKIE_SIZE];
-    struct okv_wire_challenge wire;
-
-    (void)state;
-    okv_challenge_encode(cookie, &wire);
-    assert_bytes(&wire, sizeof wire,
-                 "6f6b7631 0200 2000 0b000000 00000000 4142434445464748494a4b4c4d4e4f00");
-    assert_int_equal(okv_challenge_decode((uint8_t *)&wire, sizeof wire, back), 0);
-    assert_memory_equal(back, cookie, sizeof cookie);
-    for (size_t length = 0; length < sizeof wire; length++)
-        assert_int_equal(okv_challenge_decode((uint8_t *)&wire, length, back), OKV_EPROTO);
-    wire.reject.reason = okv_le32_of(OKV_REJECT_BUSY);
-    assert_int_equal(okv_challenge_decode((uint8_t *)&wire, sizeof wire, back), OKV_EPROTO);
-}
-
 #define TEXT(text) (const uint8_t *)(text)
 
 /* One of each operation, and what it is on the wire. */
@@ -595,19 +578,12 @@ static void hash_values(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hello_bytes),
-        cmocka_unit_test(welcome_bytes),
-        cmocka_unit_test(reject_bytes),
-        cmocka_unit_test(challenge_bytes),
-        cmocka_unit_test(request_bytes),
-        cmocka_unit_test(reply_bytes),
-        cmocka_unit_test(superblock_bytes),
-        cmocka_unit_test(status_bytes),
-        cmocka_unit_test(layout),
-        cmocka_unit_test(bucket_bytes),
-        cmocka_unit_test(merged_bucket_bytes),
-        cmocka_unit_test(hash_values),
-        cmocka_unit_test(local_ring_bytes),
+        cmocka_unit_test(hello_bytes),     cmocka_unit_test(welcome_bytes),
+        cmocka_unit_test(reject_bytes),    cmocka_unit_test(request_bytes),
+        cmocka_unit_test(reply_bytes),     cmocka_unit_test(superblock_bytes),
+        cmocka_unit_test(status_bytes),    cmocka_unit_test(layout),
+        cmocka_unit_test(bucket_bytes),    cmocka_unit_test(merged_bucket_bytes),
+        cmocka_unit_test(hash_values),     cmocka_unit_test(local_ring_bytes),
         cmocka_unit_test(discovery_bytes),
     };
 

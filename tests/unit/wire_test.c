@@ -145,6 +145,26 @@ static void reject_survives_versions(void **state)
         assert_int_equal(okv_reject_decode((uint8_t *)&wire, length, &back), OKV_EPROTO);
 }
 
+static void challenge_has_a_cookie(void **state)
+{
+    static const uint8_t bytes[] = "okv1\x02\0\x20\0\x0b\0\0\0\0\0\0\0"
+                                   "ABCDEFGHIJKLMNOP";
+    const uint8_t *cookie = bytes + sizeof bytes - 1 - OKV_COOKIE_SIZE;
+    uint8_t back[OKV_COOKIE_SIZE];
+    struct okv_wire_challenge wire;
+
+    (void)state;
+    okv_challenge_encode(cookie, &wire);
+    assert_int_equal(sizeof wire, sizeof bytes - 1);
+    assert_memory_equal(&wire, bytes, sizeof wire);
+    assert_int_equal(okv_challenge_decode(bytes, sizeof wire, back), 0);
+    assert_memory_equal(back, cookie, sizeof back);
+    for (size_t length = 0; length < sizeof wire; length++)
+        assert_int_equal(okv_challenge_decode(bytes, length, back), OKV_EPROTO);
+    wire.reject.reason = okv_le32_of(OKV_REJECT_BUSY);
+    assert_int_equal(okv_challenge_decode((uint8_t *)&wire, sizeof wire, back), OKV_EPROTO);
+}
+
 /* What each operation may have; the same table as in docs/protocol.md section 2.2. */
 enum field { KEY = 1, VALUE = 2, ARGUMENT = 4, TTL = 8 };
 #define FLAGS_ALL (OKV_REQUEST_IF_ABSENT | OKV_REQUEST_IF_VERSION | OKV_REQUEST_RENDEZVOUS)
@@ -468,6 +488,7 @@ int main(void)
         cmocka_unit_test(hello_is_checked),
         cmocka_unit_test(welcome_is_checked),
         cmocka_unit_test(reject_survives_versions),
+        cmocka_unit_test(challenge_has_a_cookie),
         cmocka_unit_test(operations_have_their_fields_only),
         cmocka_unit_test(unknown_operations_can_be_answered),
         cmocka_unit_test(immediates_are_checked),
