@@ -21,6 +21,7 @@
 #include "shared/base/bytes.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
+#include "tests/support/lingering.h"
 #include "tests/support/transport_steps.h"
 
 /* The bytes that local.h defines on the wire, repeated so that a change is noticed. */
@@ -35,7 +36,7 @@ static void the_region_is_sealed(void **state)
     int fd = fixture->region_fd;
     const int wanted = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
 
-    /* clients get this very descriptor */
+    /* clients get another descriptor of this memory */
     assert_int_equal(fcntl(fd, F_GET_SEALS) & wanted, wanted);
     assert_ptr_equal(mmap(NULL, FIXTURE_REGION, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0),
                      MAP_FAILED);
@@ -48,6 +49,28 @@ static void the_region_is_sealed(void **state)
     assert_int_equal(ftruncate(fd, 2 * FIXTURE_REGION), -1);
     assert_int_equal(pwrite(fd, "x", 1, 0), -1);
     assert_int_equal(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), -1);
+}
+
+/* The descriptor that clients get can neither be written to nor have memory allocated, and nobody
+ * but its owner can make one of it that can. */
+static void clients_may_only_read_the_region(void **state)
+{
+    struct fixture *fixture = *state;
+    struct bare_client client;
+    uint8_t hello[FIXTURE_HELLO] = {FIXTURE_ACCEPT}, welcome[OKV_WELCOME_MAX];
+    struct stat file;
+
+    for (unsigned i = 1; i < FIXTURE_HELLO; i++)
+        hello[i] = fixture_hello_byte(i);
+    bare_connect(&client, fixture->connect_uri.path);
+    bare_hello(&client, hello, sizeof hello);
+    bare_take_welcome(&client, welcome, sizeof welcome);
+    assert_int_equal(fcntl(client.region, F_GETFL) & O_ACCMODE, O_RDONLY);
+    assert_int_equal(fallocate(client.region, 0, 0, 4096), -1);
+    assert_int_equal(fstat(client.region, &file), 0);
+    assert_int_equal(file.st_mode & 0777, 0400);
+    bare_close(&client);
+    assert_true(fixture_is_empty(fixture));
 }
 
 static void a_region_larger_than_its_memory_is_refused(void **state)
@@ -101,20 +124,20 @@ static void *run_impostor(void *argument)
     return NULL;
 }
 
-/* Connects to a server that answers so, with these descriptors (up to the first -1) and then one
- * too many; returns what connect said. */
-static int meet_impostor(struct fixture *fixture, const uint8_t *answer, size_t length, int region,
-                         int rings)
+/* Connects to a server that answers so, with these descriptors; returns what connect said. */
+static int meet_impostor_with(struct fixture *fixture, const uint8_t *answer, size_t length,
+                              const int *fds, unsigned count)
 {
     const struct okv_uri uri = fixture->connect_uri;
-    struct impostor impostor = {.answer = answer, .length = length, .fds = {region, rings, region}};
+    struct impostor impostor = {.answer = answer, .length = length, .fd_count = count};
     struct sockaddr_un address;
     struct okv_answer welcome;
     struct okv_conn *conn = NULL;
     struct okv_diag diag = {""};
     pthread_t thread;
 
-    impostor.fd_count = region < 0 ? 0 : rings < 0 ? 1 : 3;
+    for (unsigned i = 0; i < count; i++)
+        impostor.fds[i] = fds[i];
     strcat(fixture->connect_uri.path, "2");
     address = steps_address(fixture->connect_uri.path);
     impostor.sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -133,9 +156,18 @@ static int meet_impostor(struct fixture *fixture, const uint8_t *answer, size_t 
     } else {
         assert_true(diag.text[0] != '\0');
     }
-    assert_in_range(steps_open_descriptors(), 0, before);
+    steps_expect_descriptors(before);
     close(impostor.sock);
     return status;
+}
+
+/* With the descriptors up to the first -1. */
+static int meet_impostor(struct fixture *fixture, const uint8_t *answer, size_t length, int region,
+                         int rings)
+{
+    const int fds[] = {region, rings};
+
+    return meet_impostor_with(fixture, answer, length, fds, region < 0 ? 0 : rings < 0 ? 1 : 2);
 }
 
 static int make_memfd(int seals)
@@ -200,26 +232,26 @@ static int make_page(const uint32_t *words, size_t size, int seals)
 
 static void a_client_takes_rings_of_its_format_only(void **state)
 {
-    enum { SHRINK = F_SEAL_SHRINK, PAGE = OKV_LOCAL_RING_BYTES };
+    enum { SHRINK = F_SEAL_SHRINK, BASE = 8192 + (1 << 28) };
     static const struct {
         uint32_t words[3]; /* magic, format, capacity */
         size_t size;
         int seals, status;
     } cases[] = {
-        {{OKV_LOCAL_RING_MAGIC, 1, 4096}, PAGE + 8192, SHRINK, 0},
-        {{OKV_LOCAL_RING_MAGIC, 1, 4096}, PAGE + 8192, SHRINK | F_SEAL_GROW | F_SEAL_SEAL, 0},
-        {{OKV_LOCAL_RING_MAGIC, 1, 4096}, PAGE + 8192, F_SEAL_GROW, OKV_EPROTO},
-        {{OKV_LOCAL_RING_MAGIC, 1, 4096}, PAGE + 8192, SHRINK | F_SEAL_WRITE, OKV_EPROTO},
-        {{OKV_LOCAL_RING_MAGIC, 1, 4096}, PAGE + 8192, SHRINK | F_SEAL_FUTURE_WRITE, OKV_EPROTO},
-        {{OKV_LOCAL_RING_MAGIC + 1, 1, 4096}, PAGE + 8192, SHRINK, OKV_EPROTO},
-        {{OKV_LOCAL_RING_MAGIC, 2, 4096}, PAGE + 8192, SHRINK, OKV_EPROTO},
-        {{OKV_LOCAL_RING_MAGIC, 1, 2048}, PAGE + 4096, SHRINK, OKV_EPROTO},
-        {{OKV_LOCAL_RING_MAGIC, 1, 0}, PAGE, SHRINK, OKV_EPROTO},
-        {{OKV_LOCAL_RING_MAGIC, 1, 4096}, PAGE + 8192 + 1, SHRINK, OKV_EPROTO},
-        {{OKV_LOCAL_RING_MAGIC, 1, 8192}, PAGE + 8192, SHRINK, OKV_EPROTO},
-        {{OKV_LOCAL_RING_MAGIC, 1, 6144}, PAGE + 12288, SHRINK, OKV_EPROTO},
-        {{OKV_LOCAL_RING_MAGIC, 1, 0x80000000u}, PAGE + 8192, SHRINK, OKV_EPROTO},
-        {{OKV_LOCAL_RING_MAGIC, 1, 0x40000000u}, PAGE + 0x80000000u, SHRINK, OKV_EPROTO},
+        {{OKV_LOCAL_RING_MAGIC, 2, 4096}, BASE + 8192, SHRINK, 0},
+        {{OKV_LOCAL_RING_MAGIC, 2, 4096}, BASE + 8192, SHRINK | F_SEAL_GROW | F_SEAL_SEAL, 0},
+        {{OKV_LOCAL_RING_MAGIC, 2, 4096}, BASE + 8192, F_SEAL_GROW, OKV_EPROTO},
+        {{OKV_LOCAL_RING_MAGIC, 2, 4096}, BASE + 8192, SHRINK | F_SEAL_WRITE, OKV_EPROTO},
+        {{OKV_LOCAL_RING_MAGIC, 2, 4096}, BASE + 8192, SHRINK | F_SEAL_FUTURE_WRITE, OKV_EPROTO},
+        {{OKV_LOCAL_RING_MAGIC + 1, 2, 4096}, BASE + 8192, SHRINK, OKV_EPROTO},
+        {{OKV_LOCAL_RING_MAGIC, 1, 4096}, BASE + 8192, SHRINK, OKV_EPROTO},
+        {{OKV_LOCAL_RING_MAGIC, 2, 2048}, BASE + 4096, SHRINK, OKV_EPROTO},
+        {{OKV_LOCAL_RING_MAGIC, 2, 0}, BASE, SHRINK, OKV_EPROTO},
+        {{OKV_LOCAL_RING_MAGIC, 2, 4096}, BASE + 8192 + 1, SHRINK, OKV_EPROTO},
+        {{OKV_LOCAL_RING_MAGIC, 2, 8192}, BASE + 8192, SHRINK, OKV_EPROTO},
+        {{OKV_LOCAL_RING_MAGIC, 2, 6144}, BASE + 12288, SHRINK, OKV_EPROTO},
+        {{OKV_LOCAL_RING_MAGIC, 2, 0x80000000u}, BASE + 8192, SHRINK, OKV_EPROTO},
+        {{OKV_LOCAL_RING_MAGIC, 2, 0x40000000u}, BASE + 0x80000000u, SHRINK, OKV_EPROTO},
     };
     uint8_t answer[8 + 10] = {0};
     int region = make_memfd(F_SEAL_SHRINK | F_SEAL_WRITE);
@@ -278,6 +310,96 @@ static void a_client_understands_no_other_answer(void **state)
     close(rings);
     okv_local_ring_unmap(&ring);
     close(fd);
+}
+
+/* Connects to a server that answers with these descriptors, the last of which is the lingering one;
+ * returns what connect said. */
+static int meet_lingering(struct fixture *fixture, uint32_t kind, int *fds, unsigned place,
+                          unsigned count)
+{
+    const struct okv_uri uri = fixture->connect_uri;
+    struct okv_connecting *connecting;
+    struct lingering lingering;
+    struct okv_answer welcome;
+    struct okv_conn *conn;
+    uint8_t answer[20] = {0};
+
+    strcat(fixture->connect_uri.path, "3");
+    struct sockaddr_un address = steps_address(fixture->connect_uri.path);
+    int listening = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(listening, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(listening, 1), 0);
+    unsigned before = steps_open_descriptors();
+    assert_int_equal(
+        fixture_start_connect(fixture, FIXTURE_ACCEPT, fixture_soon(), &connecting, NULL), 0);
+    assert_int_equal(fixture->ops->connect_step(connecting, &welcome, &conn, NULL), OKV_EAGAIN);
+    int sock = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
+    lingering_open(&lingering);
+    fds[place] = lingering.fd;
+    okv_put_u32(answer, MAGIC);
+    okv_put_u32(answer + 4, kind);
+    assert_true(descriptors_send(sock, answer, sizeof answer, fds, count));
+    lingering_leave(&lingering);
+    int status = fixture->ops->connect_step(connecting, &welcome, &conn, NULL);
+    close(sock);
+    close(listening);
+    unlink(address.sun_path);
+    fixture->connect_uri = uri;
+    steps_expect_descriptors(before); /* with the lingering one's peer, and without the listening */
+    lingering_end(&lingering);
+    return status;
+}
+
+/* An answer with a descriptor whose last close takes longer than anybody waits. */
+static void no_descriptor_of_an_answer_holds_a_client_up(void **state)
+{
+    static const struct {
+        uint32_t kind;
+        unsigned place, count; /* of the descriptor; of all */
+        int status;
+    } cases[] = {
+        {ANSWER_WELCOME, 0, 1, OKV_EPROTO},
+        {ANSWER_WELCOME, 0, 2, OKV_EPROTO},
+        {ANSWER_WELCOME, 1, 2, OKV_EPROTO},
+        {ANSWER_WELCOME, 2, 3, OKV_EPROTO},
+        {2, 0, 1, OKV_EREFUSED},
+        {2, 2, 3, OKV_EREFUSED},
+    };
+    int region = make_memfd(F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE);
+    unsigned threads = threads_running();
+    struct okv_local_ring ring;
+    int rings = make_rings(&ring);
+
+    hang_guard(true);
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        int fds[3] = {region, rings, region};
+        assert_int_equal(meet_lingering(*state, cases[i].kind, fds, cases[i].place, cases[i].count),
+                         cases[i].status);
+        threads_expect(threads);
+    }
+    hang_guard(false);
+    close(rings);
+    okv_local_ring_unmap(&ring);
+    close(region);
+}
+
+/* One descriptor too many, though it is harmless. */
+static void a_welcome_has_two_descriptors(void **state)
+{
+    int region = make_memfd(F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE);
+    uint8_t answer[20] = {0};
+    struct okv_local_ring ring;
+    int rings = make_rings(&ring);
+    const int fds[] = {region, rings, region};
+
+    okv_put_u32(answer, MAGIC);
+    okv_put_u32(answer + 4, ANSWER_WELCOME);
+    for (unsigned count = 1; count <= 3; count++)
+        assert_int_equal(meet_impostor_with(*state, answer, sizeof answer, fds, count),
+                         count == 2 ? 0 : OKV_EPROTO);
+    close(rings);
+    okv_local_ring_unmap(&ring);
+    close(region);
 }
 
 /* Buffers that were not given back when their client went away may be all there
@@ -487,10 +609,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_region_is_sealed),
+        cmocka_unit_test(clients_may_only_read_the_region),
         cmocka_unit_test(a_region_larger_than_its_memory_is_refused),
         cmocka_unit_test(a_client_takes_sealed_memory_only),
         cmocka_unit_test(a_client_takes_rings_of_its_format_only),
         cmocka_unit_test(a_client_understands_no_other_answer),
+        cmocka_unit_test(no_descriptor_of_an_answer_holds_a_client_up),
+        cmocka_unit_test(a_welcome_has_two_descriptors),
         cmocka_unit_test(buffers_of_a_client_that_is_gone_come_back),
         cmocka_unit_test(a_path_has_one_server),
         cmocka_unit_test(a_path_in_the_way_stays),

@@ -131,7 +131,23 @@ static int await_answer(struct connecting *connecting, struct okv_diag *diag)
 /* The descriptors that come with a welcome. */
 enum { REGION, RINGS, DESCRIPTORS };
 
-/* Receives the server's answer and its descriptors; -1 stays for each that is missing. */
+/* Copies the descriptors that came with a packet, at most DESCRIPTORS; returns their number. */
+static unsigned passed_descriptors(struct msghdr *message, int fds[DESCRIPTORS])
+{
+    struct cmsghdr *control = CMSG_FIRSTHDR(message);
+
+    if (!control || control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS ||
+        control->cmsg_len < CMSG_LEN(0))
+        return 0;
+    size_t count = (control->cmsg_len - CMSG_LEN(0)) / sizeof *fds;
+    if (count > DESCRIPTORS)
+        count = DESCRIPTORS;
+    memcpy(fds, CMSG_DATA(control), count * sizeof *fds);
+    return (unsigned)count;
+}
+
+/* Looks at the server's answer, which stays in the socket, and gets its descriptors; -1 stays for
+ * each that is missing. To close these does not block while the answer has them too. */
 static int read_answer(struct connecting *connecting, struct okv_answer *answer,
                        int fds[DESCRIPTORS], struct okv_diag *diag)
 {
@@ -146,7 +162,8 @@ static int read_answer(struct connecting *connecting, struct okv_answer *answer,
                              .msg_iovlen = 2,
                              .msg_control = control.space,
                              .msg_controllen = sizeof control.space};
-    ssize_t got = recvmsg(connecting->conn->sock, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    ssize_t got =
+        recvmsg(connecting->conn->sock, &message, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return await_answer(connecting, diag);
@@ -156,12 +173,13 @@ static int read_answer(struct connecting *connecting, struct okv_answer *answer,
             "the server at local://%s closed the connection without an answer: it may have "
             "no descriptor left: raise its `ulimit -n`",
             path);
-    unsigned count = okv_local_passed_descriptors(&message, fds, DESCRIPTORS);
+    unsigned count = passed_descriptors(&message, fds);
     uint32_t kind = (size_t)got >= sizeof header ? okv_get_u32(header + 4) : 0;
     size_t limit = kind == OKV_LOCAL_REJECT ? OKV_REJECT_MAX : OKV_WELCOME_MAX;
     if (kind == 0 || okv_get_u32(header) != OKV_LOCAL_MAGIC || (message.msg_flags & MSG_TRUNC) ||
         (size_t)got - sizeof header > limit ||
-        (kind != OKV_LOCAL_REJECT && (kind != OKV_LOCAL_WELCOME || count < DESCRIPTORS)))
+        (kind != OKV_LOCAL_REJECT &&
+         (kind != OKV_LOCAL_WELCOME || count < DESCRIPTORS || (message.msg_flags & MSG_CTRUNC))))
         return okv_diag_set(
             diag, OKV_EPROTO,
             "what listens at local://%s answers as no okv server does: check the path "
@@ -239,7 +257,7 @@ static int open_socket(struct okv_local_endpoint *endpoint, const char *path,
         return connect_failed(diag, path, errno);
     status = okv_local_conn_new(endpoint, sock, out);
     if (status) {
-        close(sock);
+        close(sock); /* nobody has sent anything on it */
         return okv_diag_set(diag, status, "no memory for a connection");
     }
     return 0;
@@ -307,6 +325,13 @@ static int advance(struct connecting *connecting, struct okv_answer *answer, str
         status = map_region(connecting->conn, connecting->uri.path, fds[REGION], diag);
     if (status == 0)
         status = map_rings(connecting->conn, connecting->uri.path, fds[RINGS], diag);
+    if (status ==
+        0) { /* they are memory, and mapped: dropping the answer closes nothing for good */
+        okv_local_packet_drop(connecting->conn->sock);
+        okv_local_refuse_descriptors(connecting->conn->sock);
+        connecting->conn->memory = fds[RINGS];
+        fds[RINGS] = -1;
+    }
     for (unsigned i = 0; i < DESCRIPTORS; i++)
         if (fds[i] >= 0)
             close(fds[i]);
