@@ -18,6 +18,7 @@
 
 #include "shared/base/bytes.h"
 #include "shared/base/error.h"
+#include "shared/transport/local/local.h"
 #include "tests/support/lingering.h"
 #include "tests/support/transport_steps.h"
 
@@ -251,42 +252,58 @@ static void a_client_understands_no_other_answer(void **state)
     close(fd);
 }
 
-/* Connects to a server that answers with these descriptors, the last of which is the lingering one;
- * returns what connect said. */
-static int meet_lingering(struct fixture *fixture, uint32_t kind, int *fds, unsigned place,
-                          unsigned count)
-{
-    const struct okv_uri uri = fixture->connect_uri;
+/* A server that the test plays itself, up to the client's hello. */
+struct stage {
+    struct fixture *fixture;
+    struct okv_uri uri; /* the fixture's */
+    int listening, sock;
     struct okv_connecting *connecting;
-    struct lingering lingering;
+    unsigned descriptors; /* open before */
+};
+
+static void stage_open(struct stage *stage, struct fixture *fixture)
+{
     struct okv_answer welcome;
     struct okv_conn *conn;
-    uint8_t answer[20] = {0};
 
+    *stage = (struct stage){.fixture = fixture, .uri = fixture->connect_uri};
+    stage->descriptors = steps_open_descriptors();
     strcat(fixture->connect_uri.path, "3");
     struct sockaddr_un address = steps_address(fixture->connect_uri.path);
-    int listening = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(listening, (struct sockaddr *)&address, sizeof address), 0);
-    assert_int_equal(listen(listening, 1), 0);
-    unsigned before = steps_open_descriptors();
+    stage->listening = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(stage->listening, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(stage->listening, 1), 0);
     assert_int_equal(
-        fixture_start_connect(fixture, FIXTURE_ACCEPT, fixture_soon(), &connecting, NULL), 0);
-    assert_int_equal(fixture->ops->connect_step(connecting, &welcome, &conn, NULL), OKV_EAGAIN);
-    int sock = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
-    lingering_open(&lingering);
-    fds[place] = lingering.fd;
+        fixture_start_connect(fixture, FIXTURE_ACCEPT, fixture_soon(), &stage->connecting, NULL),
+        0);
+    assert_int_equal(fixture->ops->connect_step(stage->connecting, &welcome, &conn, NULL),
+                     OKV_EAGAIN);
+    stage->sock = accept4(stage->listening, NULL, NULL, SOCK_CLOEXEC);
+    assert_true(stage->sock >= 0);
+}
+
+/* Answers with these descriptors, of which `lingering` becomes one; returns what connect says. */
+static int stage_answer(struct stage *stage, uint32_t kind, const int *fds, unsigned count,
+                        struct lingering *lingering, struct okv_conn **conn)
+{
+    struct okv_answer welcome;
+    uint8_t answer[20] = {0};
+
     okv_put_u32(answer, MAGIC);
     okv_put_u32(answer + 4, kind);
-    assert_true(descriptors_send(sock, answer, sizeof answer, fds, count));
-    lingering_leave(&lingering);
-    int status = fixture->ops->connect_step(connecting, &welcome, &conn, NULL);
-    close(sock);
-    close(listening);
-    unlink(address.sun_path);
-    fixture->connect_uri = uri;
-    steps_expect_descriptors(before); /* with the lingering one's peer, and without the listening */
-    lingering_end(&lingering);
-    return status;
+    assert_true(descriptors_send(stage->sock, answer, sizeof answer, fds, count));
+    if (lingering)
+        lingering_leave(lingering);
+    return stage->fixture->ops->connect_step(stage->connecting, &welcome, conn, NULL);
+}
+
+static void stage_close(struct stage *stage)
+{
+    close(stage->sock);
+    close(stage->listening);
+    unlink(stage->fixture->connect_uri.path);
+    stage->fixture->connect_uri = stage->uri;
+    steps_expect_descriptors(stage->descriptors);
 }
 
 /* An answer with a descriptor whose last close takes longer than anybody waits. */
@@ -312,12 +329,57 @@ static void no_descriptor_of_an_answer_holds_a_client_up(void **state)
     hang_guard(true);
     for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         int fds[3] = {region, rings, region};
-        assert_int_equal(meet_lingering(*state, cases[i].kind, fds, cases[i].place, cases[i].count),
-                         cases[i].status);
-        threads_expect(threads);
+        struct lingering lingering;
+        struct okv_conn *conn;
+        struct stage stage;
+        stage_open(&stage, *state);
+        lingering_open(&lingering);
+        fds[cases[i].place] = lingering.fd;
+        assert_int_equal(
+            stage_answer(&stage, cases[i].kind, fds, cases[i].count, &lingering, &conn),
+            cases[i].status);
+        threads_expect(threads); /* nothing lingers any more */
+        lingering_end(&lingering);
+        stage_close(&stage);
     }
     hang_guard(false);
     close(rings);
+    okv_local_ring_unmap(&ring);
+    close(region);
+}
+
+static void no_descriptor_of_a_bell_holds_a_client_up(void **state)
+{
+    struct fixture *fixture = *state;
+    unsigned threads = threads_running();
+    int region = make_memfd(F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE);
+    struct okv_local_ring ring;
+    const int fds[] = {region, make_rings(&ring)};
+
+    hang_guard(true);
+    for (unsigned round = 0; round < 2; round++) {
+        struct lingering lingering;
+        struct okv_event event;
+        struct okv_conn *conn;
+        struct stage stage;
+        stage_open(&stage, fixture);
+        assert_int_equal(stage_answer(&stage, ANSWER_WELCOME, fds, 2, NULL, &conn), 0);
+        descriptors_allow(okv_local_conn(conn)->sock); /* as a kernel that cannot refuse them */
+        lingering_open(&lingering);
+        assert_true(descriptors_send(stage.sock, "okvB", 4, &lingering.fd, 1));
+        lingering_leave(&lingering);
+        if (round > 0) {
+            assert_true(fixture_wait(conn->endpoint, &event));
+            assert_int_equal(event.type, OKV_EVENT_CLOSED);
+            assert_int_equal(event.status, OKV_EPROTO);
+        }
+        fixture->ops->conn_destroy(conn);
+        threads_expect(threads);
+        lingering_end(&lingering);
+        stage_close(&stage);
+    }
+    hang_guard(false);
+    close(fds[1]);
     okv_local_ring_unmap(&ring);
     close(region);
 }
@@ -348,6 +410,7 @@ int main(void)
         cmocka_unit_test(a_client_takes_rings_of_its_format_only),
         cmocka_unit_test(a_client_understands_no_other_answer),
         cmocka_unit_test(no_descriptor_of_an_answer_holds_a_client_up),
+        cmocka_unit_test(no_descriptor_of_a_bell_holds_a_client_up),
         cmocka_unit_test(a_welcome_has_two_descriptors),
     };
 

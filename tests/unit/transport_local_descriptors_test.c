@@ -3,11 +3,13 @@
  * takes longer than anybody waits: a server that closes one hangs, and the guard ends the test.
  */
 #include <errno.h>
+#include <linux/sockios.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -198,6 +200,41 @@ static void many_descriptors_leave_nothing_behind(void **state)
     scene_stop(&scene);
 }
 
+/* Bytes of unread packets that a socket has sent. */
+static int unread(const struct bare_client *client)
+{
+    int bytes;
+
+    assert_int_equal(ioctl(client->sock, SIOCOUTQ, &bytes), 0);
+    return bytes;
+}
+
+/* A client that rings without end takes no more of a server's pass than any other. */
+static void a_pass_receives_one_packet(void **state)
+{
+    enum { BELLS = 10, POLLS = 100 };
+    struct okv_conn *conn;
+    struct bare_client client;
+    struct okv_event event;
+    struct scene scene;
+
+    scene_start(&scene, state);
+    steps_let_in(&scene.steps, 0, &client, &conn);
+    for (unsigned i = 0; i < BELLS; i++)
+        bare_bell(&client);
+    int all = unread(&client);
+    for (unsigned left = BELLS; left > 0; left--) {
+        assert_int_equal(unread(&client), all / BELLS * (int)left);
+        int before = unread(&client);
+        for (unsigned i = 0; i < POLLS && unread(&client) == before; i++)
+            assert_int_equal(scene.steps.ops->poll(scene.steps.endpoint, &event, 1), 0);
+    }
+    assert_int_equal(unread(&client), 0);
+    bare_close(&client);
+    expect_closed(&scene, conn, OKV_EDISCONNECTED);
+    scene_stop(&scene);
+}
+
 /* From the connect on, where the kernel can. */
 static void the_kernel_refuses_descriptors(void **state)
 {
@@ -232,6 +269,7 @@ int main(void)
         cmocka_unit_test(packets_with_descriptors_end_their_connection),
         cmocka_unit_test(a_server_that_ends_waits_for_nobody),
         cmocka_unit_test(many_descriptors_leave_nothing_behind),
+        cmocka_unit_test(a_pass_receives_one_packet),
         cmocka_unit_test(the_kernel_refuses_descriptors),
     };
 

@@ -135,8 +135,13 @@ void okv_local_socket_close(int sock)
 
 void okv_local_listening_close(int sock)
 {
-    shutdown(sock, SHUT_RDWR);
-    if (!close_apart(sock)) /* its queue may hold sockets with packets */
+    int client;
+
+    shutdown(sock, SHUT_RDWR); /* no client comes after this */
+    while ((client = accept4(sock, NULL, NULL, SOCK_CLOEXEC)) >= 0)
+        okv_local_socket_close(client);
+    bool is_empty = errno == EAGAIN || errno == EINVAL;
+    if (is_empty || !close_apart(sock))
         close(sock);
 }
 

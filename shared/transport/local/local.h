@@ -263,7 +263,8 @@ void okv_local_recv_release(struct okv_endpoint *endpoint, const struct okv_even
 /* Closes a socket of a peer; never blocks, whatever the peer sent. The descriptor may stay open for
  * a moment, and when the process has no memory for a thread, for good. */
 void okv_local_socket_close(int sock);
-/* Closes a listening socket in the same way. */
+/* Closes a listening socket, which is non-blocking, and the clients in its queue in the same way.
+ */
 void okv_local_listening_close(int sock);
 /* Closes a memfd, on a thread of its own when it holds much more than the `usual` bytes. Accepts
  * -1.
