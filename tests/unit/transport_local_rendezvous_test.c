@@ -46,7 +46,7 @@ struct meeting {
 static struct {
     struct okv_local_place *place;
     uint32_t key;
-    int closed_fd;
+    atomic_int closed_fd;
     atomic_bool was_closed, was_closed_apart;
     pthread_t tester;
 } watch = {.closed_fd = -1};
