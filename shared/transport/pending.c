@@ -55,7 +55,7 @@ int okv_pending_open(struct okv_pending *pending, int sock, uint64_t silence_ns,
 
 void okv_pending_close(struct okv_pending *pending)
 {
-    const int fds[] = {pending->epoll, pending->spare, pending->timer, pending->sock};
+    const int fds[] = {pending->epoll, pending->spare, pending->timer};
 
     while (pending->oldest) {
         struct okv_pending_client *client = pending->oldest;
@@ -66,6 +66,10 @@ void okv_pending_close(struct okv_pending *pending)
         if (fds[i] >= 0)
             close(fds[i]);
     }
+    if (pending->close_listening)
+        pending->close_listening(pending->sock);
+    else
+        close(pending->sock);
 }
 
 static void list_remove(struct okv_pending *pending, struct okv_pending_client *client)
@@ -86,11 +90,17 @@ static void list_remove(struct okv_pending *pending, struct okv_pending_client *
         set_timer(pending);
 }
 
+void okv_pending_remove(struct okv_pending *pending, struct okv_pending_client *client)
+{
+    epoll_ctl(pending->epoll, EPOLL_CTL_DEL, client->sock, NULL);
+    list_remove(pending, client);
+}
+
 static void drop_oldest(struct okv_pending *pending)
 {
     struct okv_pending_client *client = pending->oldest;
 
-    list_remove(pending, client);
+    okv_pending_remove(pending, client); /* a closed socket may live on for a moment */
     pending->drop(client);
 }
 
@@ -114,12 +124,6 @@ int okv_pending_add(struct okv_pending *pending, struct okv_pending_client *clie
     if (pending->oldest == client)
         set_timer(pending);
     return 0;
-}
-
-void okv_pending_remove(struct okv_pending *pending, struct okv_pending_client *client)
-{
-    epoll_ctl(pending->epoll, EPOLL_CTL_DEL, client->sock, NULL);
-    list_remove(pending, client);
 }
 
 static void drop_overdue(struct okv_pending *pending)
@@ -156,7 +160,9 @@ static void turn_away(struct okv_pending *pending)
 {
     close(pending->spare);
     int sock = accept4(pending->sock, NULL, NULL, SOCK_CLOEXEC);
-    if (sock >= 0)
+    if (sock >= 0 && pending->close_client)
+        pending->close_client(sock);
+    else if (sock >= 0)
         close(sock);
     pending->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }

@@ -28,6 +28,8 @@ struct okv_pending {
     int spare;           /* closed for a moment to turn a client away when no descriptor is left */
     uint64_t silence_ns; /* until a silent one is dropped */
     void (*drop)(struct okv_pending_client *client); /* closes its socket and frees it */
+    /* Of a transport whose sockets must not be closed by close(2), set after open; else NULL. */
+    void (*close_client)(int sock), (*close_listening)(int sock);
     struct okv_pending_client *oldest, *newest;
     unsigned count;
 };

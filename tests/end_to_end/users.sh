@@ -112,5 +112,26 @@ if try_server "local://$scratch/third.sock" --users "$scratch/missing"; then
     echo "WRONG: a server without its users file runs"
     failures=$((failures + 1))
 fi
+
+# Who puts a socket where anybody may could pass on what client and server say.
+if [ "$(id -u)" -eq 0 ]; then
+    squat=/tmp/okv-squat.$$.sock clean=/run/okv-test.$$
+    install -d -o nobody "$clean"
+    trap 'rm -rf "$squat" "$squat.lock" "$clean"; programs_end' EXIT
+    run_as=(setpriv --reuid nobody --clear-groups)
+    serve() {
+        "${run_as[@]}" --pdeathsig KILL "$server" --listen "$1" --memory 16M >"$scratch/ready" 2>"$scratch/log" &
+        servers+=($!)
+        until grep -q '^ready ' "$scratch/ready"; do sleep 0.1; done
+    }
+    serve "local://$squat"
+    is 'a server of another user in /tmp' '3:' "$okv" -s "local://$squat" get k
+    says 'another user'
+    is 'the same for its own user' '1:' "${run_as[@]}" "$okv" -s "local://$squat" get k
+    serve "local://$clean/okv.sock"
+    is 'one in a directory of its own' '1:' "$okv" -s "local://$clean/okv.sock" get k
+else
+    echo 'users: sockets of other users are not tried: only root can make them'
+fi
 echo "users: $checks checks, $failures of them wrong"
 [ $failures -eq 0 ]

@@ -46,6 +46,7 @@ WRAP(int, -1, fallocate, (int fd, int mode, off_t offset, off_t length), (fd, mo
 WRAP(int, -1, fstat, (int fd, struct stat *out), (fd, out), ENOMEM)
 WRAP(int, -1, lstat, (const char *path, struct stat *out), (path, out), ENOMEM)
 WRAP(int, -1, flock, (int fd, int operation), (fd, operation), ENOLCK, EINTR)
+WRAP(int, -1, fchmod, (int fd, mode_t mode), (fd, mode), EPERM)
 WRAP(int, -1, unlink, (const char *path), (path), EIO)
 WRAP(int, -1, access, (const char *path, int mode), (path, mode), EACCES)
 
@@ -162,6 +163,20 @@ ssize_t __wrap_pread(int fd, void *bytes, size_t length, off_t offset)
     return -1;
 }
 
+ssize_t __real_pwrite(int fd, const void *bytes, size_t length, off_t offset);
+ssize_t __wrap_pwrite(int fd, const void *bytes, size_t length, off_t offset);
+ssize_t __wrap_pwrite(int fd, const void *bytes, size_t length, off_t offset)
+{
+    int way = WRAP_ASK(pwrite, ENOSPC, EINTR, INJECT_SHORT);
+
+    if (way == 0)
+        return __real_pwrite(fd, bytes, length, offset);
+    if (way == INJECT_SHORT)
+        return __real_pwrite(fd, bytes, length > 1 ? length / 2 : length, offset);
+    errno = way;
+    return -1;
+}
+
 ssize_t __real_write(int fd, const void *bytes, size_t length);
 ssize_t __wrap_write(int fd, const void *bytes, size_t length);
 ssize_t __wrap_write(int fd, const void *bytes, size_t length)
@@ -210,18 +225,6 @@ ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
     if (socket_fails(fd, WRAP_ASK(recvmsg, EAGAIN, ECONNRESET, EINTR, ENOMEM)))
         return -1;
     return __real_recvmsg(fd, message, flags);
-}
-
-int __real_recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags,
-                    struct timespec *timeout);
-int __wrap_recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags,
-                    struct timespec *timeout);
-int __wrap_recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags,
-                    struct timespec *timeout)
-{
-    if (socket_fails(fd, WRAP_ASK(recvmmsg, EAGAIN, ECONNRESET, EINTR, ENOMEM)))
-        return -1;
-    return __real_recvmmsg(fd, messages, count, flags, timeout);
 }
 
 /* The socket that was connected last, to be cut. */

@@ -30,7 +30,8 @@ void bare_connect(struct bare_client *client, const char *path)
 
     assert_true(strlen(path) < sizeof address.sun_path);
     memcpy(address.sun_path, path, strlen(path));
-    *client = (struct bare_client){.sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)};
+    *client = (struct bare_client){
+        .sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), .region = -1, .memory = -1};
     assert_true(client->sock >= 0);
     assert_int_equal(connect(client->sock, (struct sockaddr *)&address, sizeof address), 0);
 }
@@ -83,17 +84,20 @@ size_t bare_take_welcome(struct bare_client *client, uint8_t *welcome, size_t si
     assert_int_equal(passed->cmsg_len, CMSG_LEN(sizeof fds));
     memcpy(fds, CMSG_DATA(passed), sizeof fds);
     assert_int_equal(okv_local_ring_map(fds[1], &client->ring), 0);
-    close(fds[0]);
-    close(fds[1]);
+    client->region = fds[0];
+    client->memory = fds[1];
     return (size_t)got - sizeof header;
 }
 
 void bare_close(struct bare_client *client)
 {
     okv_local_ring_unmap(&client->ring);
-    if (client->sock >= 0)
-        close(client->sock);
-    client->sock = -1;
+    int *const fds[] = {&client->sock, &client->region, &client->memory};
+    for (unsigned i = 0; i < sizeof fds / sizeof *fds; i++) {
+        if (*fds[i] >= 0)
+            close(*fds[i]);
+        *fds[i] = -1;
+    }
 }
 
 void bare_bell(struct bare_client *client)

@@ -9,7 +9,8 @@
 
 struct bare_client {
     int sock;
-    struct okv_local_ring ring; /* from the welcome on */
+    struct okv_local_ring ring; /* from the welcome on, as the next two */
+    int region, memory;         /* the descriptors of the welcome; -1: none */
 };
 
 /* Connected to the socket at `path`, and silent. */

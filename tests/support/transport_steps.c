@@ -1,6 +1,7 @@
 #include "tests/support/transport_steps.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +10,9 @@
 #include <sys/socket.h>
 
 #include <cmocka.h>
+
+#include "shared/base/clock.h"
+#include "tests/support/pace.h"
 
 struct sockaddr_un steps_address(const char *path)
 {
@@ -26,6 +30,16 @@ unsigned steps_open_descriptors(void)
     for (int fd = 0; fd < 1024; fd++)
         count += fcntl(fd, F_GETFD) >= 0;
     return count;
+}
+
+void steps_expect_descriptors(unsigned most)
+{
+    uint64_t end = pace_guard_end();
+
+    while (steps_open_descriptors() > most) {
+        assert_true(okv_clock_ns() < end);
+        poll(NULL, 0, 1);
+    }
 }
 
 int steps_listen(const struct fixture *fixture, const char *path, struct okv_listener **out,

@@ -34,5 +34,7 @@ struct sockaddr_un steps_address(const char *path);
 
 /* Descriptors that this process has open. */
 unsigned steps_open_descriptors(void);
+/* Waits until there are at most `most`: some are closed by a thread of their own. */
+void steps_expect_descriptors(unsigned most);
 
 #endif

@@ -315,7 +315,7 @@ void a_rendezvous_after_withdraw_brings_no_other_bytes(void **state)
     want(client, 0, &value, 0);
     client->ops->withdraw(value.advert);
     if (client->fixture->connect_uri.scheme == OKV_SCHEME_LOCAL)
-        value_advertise(client, &next, LENGTH, 2); /* replaces the first in the table */
+        value_advertise(client, &next, LENGTH, 2); /* in the place of the first, and in its room */
     rendezvous_and_wait(client, 1, 1);
     assert_rendezvous_failed(client);
     assert_untouched(client, 0, LENGTH);

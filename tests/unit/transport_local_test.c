@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -168,41 +167,6 @@ static unsigned open_descriptors(void)
     for (int fd = 0; fd < 1024; fd++)
         count += fcntl(fd, F_GETFD) >= 0;
     return count;
-}
-
-static void descriptors_that_come_with_bells_are_dropped(void **state)
-{
-    struct fixture *fixture = *state;
-    struct bare_client client;
-    uint8_t bytes[4] = {'o', 'k', 'v', 'B'}, byte = 1;
-    uint32_t immediate;
-    union {
-        struct cmsghdr header;
-        char space[CMSG_SPACE(sizeof(int))];
-    } control = {0};
-    struct iovec vector = {bytes, sizeof bytes};
-
-    raw_open(fixture, &client);
-    unsigned before = open_descriptors();
-    for (int i = 0; i < 20; i++) {
-        struct msghdr message = {.msg_iov = &vector,
-                                 .msg_iovlen = 1,
-                                 .msg_control = control.space,
-                                 .msg_controllen = sizeof control.space};
-        control.header.cmsg_level = SOL_SOCKET;
-        control.header.cmsg_type = SCM_RIGHTS;
-        control.header.cmsg_len = CMSG_LEN(sizeof client.sock);
-        memcpy(CMSG_DATA(&control.header), &client.sock, sizeof client.sock);
-        assert_int_equal(sendmsg(client.sock, &message, MSG_NOSIGNAL), sizeof bytes);
-        bare_send(&client, &byte, 1, 1);
-        assert_int_equal(bare_receive(&client, &byte, 1, &immediate), 1);
-    }
-    /* it checks its sockets at intervals */
-    for (uint64_t end = fixture_soon(); open_descriptors() > before && okv_clock_ns() < end;)
-        bare_bell(&client);
-    assert_in_range(open_descriptors(), 0, before); /* it may have held the rings' at first */
-    bare_close(&client);
-    assert_still_serving(fixture);
 }
 
 static void silent_clients_block_nobody(void **state)
@@ -379,7 +343,6 @@ int main(void)
         cmocka_unit_test(an_empty_packet_ends_its_connection),
         cmocka_unit_test(bells_without_end),
         cmocka_unit_test(a_client_that_reads_nothing_hurts_itself_alone),
-        cmocka_unit_test(descriptors_that_come_with_bells_are_dropped),
         cmocka_unit_test(silent_clients_block_nobody),
         cmocka_unit_test(a_silent_client_is_dropped),
         cmocka_unit_test(a_client_too_many_is_turned_away),

@@ -21,7 +21,7 @@
 void okv_local_request_free(struct okv_local_request *request)
 {
     if (request->client.sock >= 0)
-        close(request->client.sock);
+        okv_local_socket_close(request->client.sock);
     free(request);
 }
 
@@ -39,7 +39,7 @@ static void accept_client(struct okv_local_listener *listener)
         return;
     struct okv_local_request *request = calloc(1, sizeof *request);
     if (!request) {
-        close(sock);
+        okv_local_socket_close(sock);
         return;
     }
     request->base.listener = &listener->base;
@@ -56,13 +56,12 @@ static bool read_hello(struct okv_local_listener *listener, struct okv_local_req
 {
     uint8_t magic[OKV_LOCAL_HELLO_HEADER];
     struct iovec vectors[2] = {{magic, sizeof magic}, {request->hello, sizeof request->hello}};
-    struct msghdr message = {.msg_iov = vectors, .msg_iovlen = 2};
-    ssize_t got = recvmsg(request->client.sock, &message, MSG_DONTWAIT);
+    bool is_cut;
+    ssize_t got = okv_local_packet_receive(request->client.sock, vectors, 2, &is_cut);
 
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
-    if (got < (ssize_t)sizeof magic || (message.msg_flags & MSG_TRUNC) ||
-        okv_get_u32(magic) != OKV_LOCAL_MAGIC) {
+    if (got < (ssize_t)sizeof magic || is_cut || okv_get_u32(magic) != OKV_LOCAL_MAGIC) {
         drop(listener, request);
         return false;
     }
@@ -139,7 +138,6 @@ int okv_local_accept(struct okv_request *base, const struct okv_accept *accept)
     struct okv_local_endpoint *endpoint = okv_local_endpoint(accept->endpoint);
     struct okv_local_conn *conn;
     int status = OKV_EAGAIN;
-    int ring;
 
     if (accept->length > OKV_WELCOME_MAX)
         return OKV_EINVAL;
@@ -156,19 +154,16 @@ int okv_local_accept(struct okv_request *base, const struct okv_accept *accept)
     status = okv_local_find_process(conn->sock, &conn->process);
     if (status)
         goto free_conn;
-    status = okv_local_ring_create(endpoint->limits.slot_size, &conn->ring, &ring);
+    status = okv_local_ring_create(endpoint->limits.slot_size, &conn->ring, &conn->memory);
     if (status)
         goto free_conn;
-    const int fds[2] = {conn->region.fd, ring};
+    const int fds[2] = {listener->shared[accept->region], conn->memory};
     status = send_answer(conn->sock, OKV_LOCAL_WELCOME, accept->welcome, accept->length, fds);
     if (status)
-        goto close_ring;
+        goto free_conn;
     queue_opened(endpoint, conn);
-    close(ring);
     okv_local_request_free(request);
     return 0;
-close_ring:
-    close(ring);
 free_conn:
     request->client.sock = conn->sock; /* the caller rejects on it */
     conn->sock = -1;

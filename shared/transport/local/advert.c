@@ -1,153 +1,137 @@
 /*
- * Advertised buffers of the local transport. The client sends a sealed copy of its memory as a
- * memfd; the server keeps the descriptor until a rendezvous read uses it.
- *
- * A hostile client can send any descriptor. The server accepts memfds only and never maps them:
- * reading one neither blocks nor faults. A pipe can block, and so can a file on a file system that
- * the client serves.
+ * Advertised buffers of the local transport: the client's side. The client writes a copy of its
+ * memory behind the rings and names its place in a table before them (ring.h).
  */
 #include "shared/transport/local/local.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
-#include "shared/base/bytes.h"
 #include "shared/base/error.h"
 
-/* A key is an index into the server's table and, above it, how often that index was used. */
-#define INDEX_BITS 16
-#define INDEX_COUNT_MAX (1u << INDEX_BITS)
+#define PAGES_MAX ((uint32_t)(OKV_LOCAL_VALUES_BYTES / OKV_LOCAL_PAGE))
 
-/* Advertised buffers that one connection may have: one for each credit. */
-static unsigned advert_count(const struct okv_local_conn *conn)
+struct advert {
+    struct okv_advert base;
+    struct okv_local_conn *conn;
+};
+
+/* Buffers that one connection may have: one for each credit. */
+static unsigned place_count(const struct okv_local_conn *conn)
 {
     uint32_t credits = okv_local_endpoint(conn->base.endpoint)->limits.credits;
 
-    return credits < INDEX_COUNT_MAX ? credits : INDEX_COUNT_MAX;
+    return credits < OKV_LOCAL_PLACES ? credits : OKV_LOCAL_PLACES;
 }
 
-/* ---- the client ---- */
-
-/* A memfd with a copy of the bytes, sealed against any change. */
-static int make_copy(const void *base, size_t length, int *out)
+static uint32_t pages_of(size_t length)
 {
-    const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL;
-    const uint8_t *bytes = base;
-    size_t done = 0;
-    int errnum;
-    int fd = memfd_create("okv-advert", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    return (uint32_t)((length + OKV_LOCAL_PAGE - 1) / OKV_LOCAL_PAGE);
+}
 
-    if (fd < 0)
-        return okv_local_error(errno);
-    while (done < length) {
-        ssize_t n = write(fd, bytes + done, length - done);
-        if (n < 0 && errno != EINTR)
-            goto close_copy;
-        done += n > 0 ? (size_t)n : 0;
+/* A buffer that has one of these pages, or NULL. */
+static const struct okv_local_key *find_owner(const struct okv_local_conn *conn, uint32_t page,
+                                              uint32_t pages)
+{
+    for (unsigned i = 0; i < place_count(conn); i++) {
+        const struct okv_local_key *key = &conn->keys[i];
+        if (key->pages > 0 && page < key->page + key->pages && key->page < page + pages)
+            return key;
     }
-    if (fcntl(fd, F_ADD_SEALS, seals))
-        goto close_copy;
-    *out = fd;
-    return 0;
-close_copy:
-    errnum = errno;
-    close(fd);
-    return okv_local_error(errnum);
+    return NULL;
 }
 
-/* Uses the lowest free index. The server drops what it held there, so a client with one buffer at
- * a time has at most one copy alive. */
-static int acquire_key(struct okv_local_conn *conn, uint32_t *out)
+/* The first room of so many pages: at the beginning, or behind a buffer. */
+static int find_pages(const struct okv_local_conn *conn, uint32_t pages, uint32_t *out)
 {
-    unsigned count = advert_count(conn);
+    const struct okv_local_key *owner;
+    uint32_t page = 0;
+
+    while ((owner = find_owner(conn, page, pages)))
+        page = owner->page + owner->pages;
+    if (page + pages > PAGES_MAX)
+        return OKV_EAGAIN;
+    *out = page;
+    return 0;
+}
+
+/* Reserves the lowest free place, and room. */
+static int reserve(struct okv_local_conn *conn, uint32_t pages, uint32_t *index)
+{
+    unsigned count = place_count(conn), i;
+    uint32_t page;
 
     if (!conn->keys)
         conn->keys = calloc(count, sizeof *conn->keys);
     if (!conn->keys)
         return OKV_ENOMEM;
-    for (unsigned i = 0; i < count; i++) {
-        struct okv_local_key *key = &conn->keys[i];
-        if (!key->in_use) {
-            key->in_use = true;
-            key->uses++;
-            *out = (uint32_t)key->uses << INDEX_BITS | i;
-            return 0;
-        }
-    }
-    return OKV_EAGAIN;
-}
-
-static void release_key(struct okv_local_conn *conn, uint32_t key)
-{
-    conn->keys[key % INDEX_COUNT_MAX].in_use = false;
-}
-
-int okv_local_advert_send(struct okv_local_advert *advert)
-{
-    uint8_t packet[OKV_LOCAL_ADVERT_SIZE];
-    union {
-        struct cmsghdr header;
-        char space[CMSG_SPACE(sizeof(int))];
-    } control = {0};
-    struct iovec vector = {packet, sizeof packet};
-    struct msghdr message = {.msg_iov = &vector,
-                             .msg_iovlen = 1,
-                             .msg_control = control.space,
-                             .msg_controllen = sizeof control.space};
-    ssize_t sent;
-
-    okv_put_u32(packet, OKV_LOCAL_ADVERT_MARK);
-    okv_put_u32(packet + 4, advert->base.key);
-    okv_put_u64(packet + 8, advert->size);
-    control.header.cmsg_level = SOL_SOCKET;
-    control.header.cmsg_type = SCM_RIGHTS;
-    control.header.cmsg_len = CMSG_LEN(sizeof advert->fd);
-    memcpy(CMSG_DATA(&control.header), &advert->fd, sizeof advert->fd);
-    do {
-        sent = sendmsg(advert->conn->sock, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-    } while (sent < 0 && errno == EINTR);
-    if (sent < 0)
-        return okv_local_error(errno);
-    close(advert->fd);
-    advert->fd = -1;
+    for (i = 0; i < count && conn->keys[i].pages > 0; i++)
+        continue;
+    if (i == count)
+        return OKV_EAGAIN;
+    int status = find_pages(conn, pages, &page);
+    if (status)
+        return status;
+    conn->keys[i] = (struct okv_local_key){conn->keys[i].uses + 1u, page, pages};
+    if (conn->keys[i].uses == 0) /* key 0 names no buffer */
+        conn->keys[i].uses = 1;
+    *index = i;
     return 0;
 }
 
-static void queue_unsent(struct okv_local_advert *advert)
+static off_t values_offset(const struct okv_local_conn *conn, uint32_t page)
 {
-    struct okv_local_conn *conn = advert->conn;
-    struct okv_local_advert **link = &conn->unsent;
-
-    while (*link)
-        link = &(*link)->next;
-    *link = advert;
+    return (off_t)(okv_local_ring_mapped(conn->ring.capacity) + (uint64_t)page * OKV_LOCAL_PAGE);
 }
 
-static void unqueue_unsent(struct okv_local_advert *advert)
+/* Frees place and room. The key goes first: see okv_local_place. */
+static void release(struct okv_local_conn *conn, uint32_t index)
 {
-    struct okv_local_advert **link = &advert->conn->unsent;
+    struct okv_local_key *key = &conn->keys[index];
 
-    while (*link && *link != advert)
-        link = &(*link)->next;
-    if (*link)
-        *link = advert->next;
+    atomic_store_explicit(&conn->ring.page->places[index].key, 0, memory_order_relaxed);
+    atomic_thread_fence(memory_order_seq_cst);
+    fallocate(conn->memory, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+              values_offset(conn, key->page), (off_t)key->pages * OKV_LOCAL_PAGE);
+    key->pages = 0;
+}
+
+static int copy(const struct okv_local_conn *conn, uint32_t page, const uint8_t *bytes,
+                size_t length)
+{
+    const off_t offset = values_offset(conn, page);
+    size_t done = 0;
+
+    while (done < length) {
+        ssize_t n = pwrite(conn->memory, bytes + done, length - done, offset + (off_t)done);
+        if (n < 0 && errno != EINTR)
+            return okv_local_error(errno);
+        done += n > 0 ? (size_t)n : 0;
+    }
+    return 0;
+}
+
+static void publish(struct okv_local_conn *conn, uint32_t index, size_t length, uint32_t key)
+{
+    struct okv_local_place *place = &conn->ring.page->places[index];
+
+    atomic_store_explicit(&place->size, (uint32_t)length, memory_order_relaxed);
+    atomic_store_explicit(&place->page, conn->keys[index].page, memory_order_relaxed);
+    atomic_store_explicit(&place->key, key, memory_order_release);
 }
 
 int okv_local_advertise(struct okv_conn *base, const void *bytes, size_t length,
                         struct okv_advert **out)
 {
     struct okv_local_conn *conn = okv_local_conn(base);
-    struct okv_local_advert *advert;
+    struct advert *advert;
+    uint32_t index;
     int status;
 
-    if (!okv_local_endpoint(base->endpoint)->client || length == 0)
+    if (!okv_local_endpoint(base->endpoint)->client || length == 0 ||
+        length > OKV_LOCAL_VALUES_BYTES)
         return OKV_EINVAL;
     if (conn->state != OKV_LOCAL_OPEN || conn->hung_up)
         return OKV_EDISCONNECTED;
@@ -155,27 +139,18 @@ int okv_local_advertise(struct okv_conn *base, const void *bytes, size_t length,
     if (!advert)
         return OKV_ENOMEM;
     advert->conn = conn;
-    advert->size = length;
-    advert->goes_before = conn->sent + conn->send_queued;
-    status = acquire_key(conn, &advert->base.key);
+    status = reserve(conn, pages_of(length), &index);
     if (status)
         goto free_advert;
-    status = make_copy(bytes, length, &advert->fd);
+    status = copy(conn, conn->keys[index].page, bytes, length);
     if (status)
-        goto release_key;
-    status = OKV_EAGAIN;
-    if (!conn->unsent)
-        status = okv_local_advert_send(advert);
-    if (status == OKV_EAGAIN)
-        queue_unsent(advert); /* the flush holds back the message that names it */
-    else if (status)
-        goto close_copy;
+        goto release_place;
+    advert->base.key = (uint32_t)conn->keys[index].uses << OKV_LOCAL_INDEX_BITS | index;
+    publish(conn, index, length, advert->base.key);
     *out = &advert->base;
     return 0;
-close_copy:
-    close(advert->fd);
-release_key:
-    release_key(conn, advert->base.key);
+release_place:
+    release(conn, index);
 free_advert:
     free(advert);
     return status;
@@ -183,77 +158,10 @@ free_advert:
 
 void okv_local_withdraw(struct okv_advert *base)
 {
-    struct okv_local_advert *advert = (struct okv_local_advert *)base;
+    struct advert *advert = (struct advert *)base;
 
     if (!advert)
         return;
-    unqueue_unsent(advert);
-    if (advert->fd >= 0)
-        close(advert->fd);
-    release_key(advert->conn, base->key);
+    release(advert->conn, base->key % (1u << OKV_LOCAL_INDEX_BITS));
     free(advert);
-}
-
-/* ---- the server ---- */
-
-static bool is_sealed_memory(int fd, uint64_t size)
-{
-    struct stat file;
-    int seals = fcntl(fd, F_GET_SEALS); /* fails unless it is a memfd */
-
-    return seals >= 0 && (seals & F_SEAL_SHRINK) && fstat(fd, &file) == 0 &&
-           S_ISREG(file.st_mode) && file.st_size >= 0 && (uint64_t)file.st_size >= size;
-}
-
-void okv_local_advertised_close(struct okv_local_advertised *advertised)
-{
-    if (advertised->fd >= 0)
-        close(advertised->fd);
-    *advertised = (struct okv_local_advertised){.fd = -1};
-}
-
-static int make_table(struct okv_local_conn *conn)
-{
-    unsigned count = advert_count(conn);
-
-    conn->advertised = calloc(count, sizeof *conn->advertised);
-    if (!conn->advertised)
-        return OKV_ENOMEM;
-    for (unsigned i = 0; i < count; i++)
-        conn->advertised[i].fd = -1;
-    return 0;
-}
-
-int okv_local_advert_received(struct okv_local_conn *conn, const uint8_t *bytes, int fd)
-{
-    uint32_t key = okv_get_u32(bytes);
-    uint64_t size = okv_get_u64(bytes + 4);
-    unsigned index = key % INDEX_COUNT_MAX;
-    int status = index < advert_count(conn) ? 0 : OKV_EPROTO;
-
-    if (status == 0 && !conn->advertised)
-        status = make_table(conn);
-    if (status == 0)
-        okv_local_advertised_close(&conn->advertised[index]);
-    if (status == 0 && fd >= 0 && is_sealed_memory(fd, size))
-        conn->advertised[index] = (struct okv_local_advertised){key, fd, size};
-    else if (fd >= 0)
-        close(fd);
-    return status;
-}
-
-void okv_local_advertised_close_all(struct okv_local_conn *conn)
-{
-    for (unsigned i = 0; conn->advertised && i < advert_count(conn); i++)
-        okv_local_advertised_close(&conn->advertised[i]);
-}
-
-struct okv_local_advertised *okv_local_advertised_find(struct okv_local_conn *conn, uint32_t key)
-{
-    unsigned index = key % INDEX_COUNT_MAX;
-
-    if (!conn->advertised || index >= advert_count(conn) || conn->advertised[index].key != key ||
-        conn->advertised[index].fd < 0)
-        return NULL;
-    return &conn->advertised[index];
 }

@@ -103,6 +103,19 @@ static int find_server(struct connecting *connecting, struct okv_diag *diag)
     return WAITING;
 }
 
+static int check_server(struct connecting *connecting, struct okv_diag *diag)
+{
+    const char *path = connecting->uri.path;
+
+    if (okv_local_is_trusted(connecting->conn->sock, path))
+        return 0;
+    return okv_diag_set(diag, OKV_EDENIED,
+                        "the server at local://%s belongs to another user, and anybody could have "
+                        "put it there: have it listen in a directory that only its user may write "
+                        "to",
+                        path);
+}
+
 static int send_hello(struct connecting *connecting, struct okv_diag *diag)
 {
     uint8_t frame[OKV_LOCAL_HELLO_HEADER + OKV_HELLO_MAX];
@@ -133,7 +146,23 @@ static int await_answer(struct connecting *connecting, struct okv_diag *diag)
 /* The descriptors that come with a welcome. */
 enum { REGION, RINGS, DESCRIPTORS };
 
-/* Receives the server's answer and its descriptors; -1 stays for each that is missing. */
+/* Copies the descriptors that came with a packet, at most DESCRIPTORS; returns their number. */
+static unsigned passed_descriptors(struct msghdr *message, int fds[DESCRIPTORS])
+{
+    struct cmsghdr *control = CMSG_FIRSTHDR(message);
+
+    if (!control || control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS ||
+        control->cmsg_len < CMSG_LEN(0))
+        return 0;
+    size_t count = (control->cmsg_len - CMSG_LEN(0)) / sizeof *fds;
+    if (count > DESCRIPTORS)
+        count = DESCRIPTORS;
+    memcpy(fds, CMSG_DATA(control), count * sizeof *fds);
+    return (unsigned)count;
+}
+
+/* Looks at the server's answer, which stays in the socket, and gets its descriptors; -1 stays for
+ * each that is missing. To close these does not block while the answer has them too. */
 static int read_answer(struct connecting *connecting, struct okv_answer *answer,
                        int fds[DESCRIPTORS], struct okv_diag *diag)
 {
@@ -148,7 +177,8 @@ static int read_answer(struct connecting *connecting, struct okv_answer *answer,
                              .msg_iovlen = 2,
                              .msg_control = control.space,
                              .msg_controllen = sizeof control.space};
-    ssize_t got = recvmsg(connecting->conn->sock, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    ssize_t got =
+        recvmsg(connecting->conn->sock, &message, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return await_answer(connecting, diag);
@@ -158,12 +188,13 @@ static int read_answer(struct connecting *connecting, struct okv_answer *answer,
             "the server at local://%s closed the connection without an answer: it may have "
             "no descriptor left: raise its `ulimit -n`",
             path);
-    unsigned count = okv_local_passed_descriptors(&message, fds, DESCRIPTORS);
+    unsigned count = passed_descriptors(&message, fds);
     uint32_t kind = (size_t)got >= sizeof header ? okv_get_u32(header + 4) : 0;
     size_t limit = kind == OKV_LOCAL_REJECT ? OKV_REJECT_MAX : OKV_WELCOME_MAX;
     if (kind == 0 || okv_get_u32(header) != OKV_LOCAL_MAGIC || (message.msg_flags & MSG_TRUNC) ||
         (size_t)got - sizeof header > limit ||
-        (kind != OKV_LOCAL_REJECT && (kind != OKV_LOCAL_WELCOME || count < DESCRIPTORS)))
+        (kind != OKV_LOCAL_REJECT &&
+         (kind != OKV_LOCAL_WELCOME || count < DESCRIPTORS || (message.msg_flags & MSG_CTRUNC))))
         return okv_diag_set(
             diag, OKV_EPROTO,
             "what listens at local://%s answers as no okv server does: check the path "
@@ -247,7 +278,7 @@ static int open_socket(struct okv_local_endpoint *endpoint, const char *path,
         return status;
     status = okv_local_conn_new(endpoint, sock, out);
     if (status) {
-        close(sock);
+        close(sock); /* nobody has sent anything on it */
         return okv_diag_set(diag, status, "no memory for a connection");
     }
     return 0;
@@ -322,7 +353,8 @@ static int renew_socket(struct connecting *connecting, struct okv_diag *diag)
 {
     struct okv_local_conn *conn = connecting->conn;
 
-    close(conn->sock);
+    okv_local_socket_close(conn->sock);
+    conn->sock = -1;
     connecting->asked = false;
     return make_socket(connecting->uri.path, &conn->sock, diag);
 }
@@ -336,6 +368,8 @@ static int ask(struct connecting *connecting, struct okv_answer *answer, int fds
     for (;;) {
         if (!connecting->asked) {
             status = find_server(connecting, diag);
+            if (status == 0)
+                status = check_server(connecting, diag);
             if (status == 0)
                 status = send_hello(connecting, diag);
             if (status)
@@ -362,6 +396,13 @@ static int advance(struct connecting *connecting, struct okv_answer *answer, str
         status = map_region(connecting->conn, connecting->uri.path, fds[REGION], diag);
     if (status == 0)
         status = map_rings(connecting->conn, connecting->uri.path, fds[RINGS], diag);
+    if (status ==
+        0) { /* they are memory, and mapped: dropping the answer closes nothing for good */
+        okv_local_packet_drop(connecting->conn->sock);
+        okv_local_refuse_descriptors(connecting->conn->sock);
+        connecting->conn->memory = fds[RINGS];
+        fds[RINGS] = -1;
+    }
     close_descriptors(fds);
     return status;
 }

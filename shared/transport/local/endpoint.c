@@ -183,7 +183,7 @@ int okv_local_conn_new(struct okv_local_endpoint *endpoint, int sock, struct okv
 
     if (!conn)
         return OKV_ENOMEM;
-    conn->sock = conn->process = -1;
+    conn->sock = conn->process = conn->memory = -1;
     conn->send_slots = receive_share(limits);
     conn->send_memory = calloc(conn->send_slots, limits->slot_size);
     conn->outgoing = calloc(conn->send_slots, sizeof *conn->outgoing);
@@ -206,14 +206,11 @@ void okv_local_conn_free(struct okv_local_conn *conn)
 {
     if (conn->map)
         munmap((void *)conn->map, conn->map_length);
-    if (conn->sock >= 0) {
-        shutdown(conn->sock, SHUT_RDWR);
-        close(conn->sock);
-    }
+    if (conn->sock >= 0)
+        okv_local_socket_close(conn->sock);
     close_process(conn);
-    okv_local_ring_unmap(&conn->ring);
-    okv_local_advertised_close_all(conn);
-    free(conn->advertised);
+    okv_local_ring_unmap(&conn->ring); /* before the last use of the memory may free it */
+    okv_local_memory_close(conn->memory, okv_local_ring_mapped(conn->ring.capacity));
     free(conn->keys);
     free(conn->outgoing);
     free(conn->send_memory);
@@ -250,8 +247,8 @@ void okv_local_conn_watch(struct okv_local_conn *conn)
     if (conn->state != OKV_LOCAL_OPEN)
         return;
     if (!conn->hung_up)
-        event.events |= EPOLLIN;
-    if (conn->socket_full || conn->bell_owed)
+        event.events |= EPOLLIN | EPOLLRDHUP;
+    if (conn->bell_owed)
         event.events |= EPOLLOUT;
     if (event.events == conn->interest)
         return;
@@ -323,16 +320,13 @@ void okv_local_conn_end(struct okv_local_conn *conn, int status)
     if (conn->interest)
         epoll_ctl(endpoint->base.fd, EPOLL_CTL_DEL, conn->sock, NULL);
     conn->interest = 0;
-    shutdown(conn->sock, SHUT_RDWR); /* a forked child may hold the socket too */
-    close(conn->sock);
+    okv_local_socket_close(conn->sock);
     conn->sock = -1;
     close_process(conn);
     unlist_awake(conn);
     conn->base.unacknowledged -= conn->send_queued;
     conn->send_queued = 0;
-    conn->unsent = NULL;
     okv_local_fail_reads(conn);
-    okv_local_advertised_close_all(conn);
 
     conn->next_queued = NULL;
     *endpoint->ended_tail = conn;

@@ -67,6 +67,47 @@ static int seal_region(const struct okv_region *region, struct okv_diag *diag)
                         strerror(errno));
 }
 
+/* A descriptor for reading only. With the one for writing a client could have the kernel allocate
+ * all of the region. Without permission to write nobody but the owner can open it for writing. */
+static int share_region(const struct okv_region *region, int *out, struct okv_diag *diag)
+{
+    char path[32];
+
+    snprintf(path, sizeof path, "/proc/self/fd/%d", region->fd);
+    *out = -1;
+    if (fchmod(region->fd, 0400) == 0)
+        *out = open(path, O_RDONLY | O_CLOEXEC);
+    if (*out >= 0)
+        return 0;
+    return okv_diag_set(diag, OKV_EPERM,
+                        "the region's memfd cannot be opened for reading only (%s): raise the "
+                        "limit on open files (ulimit -n), or mount /proc",
+                        strerror(errno));
+}
+
+static void unshare_regions(struct okv_local_listener *listener)
+{
+    while (listener->region_count > 0)
+        close(listener->shared[--listener->region_count]);
+}
+
+static int share_regions(struct okv_local_listener *listener, const struct okv_region *regions,
+                         unsigned count, struct okv_diag *diag)
+{
+    int status = 0;
+
+    for (unsigned i = 0; status == 0 && i < count; i++) {
+        status = seal_region(&regions[i], diag);
+        if (status == 0)
+            status = share_region(&regions[i], &listener->shared[i], diag);
+        if (status == 0)
+            listener->regions[listener->region_count++] = regions[i];
+    }
+    if (status)
+        unshare_regions(listener);
+    return status;
+}
+
 static int path_failed(struct okv_diag *diag, const char *path, int error)
 {
     switch (error) {
@@ -152,7 +193,7 @@ static int clear_path(const struct sockaddr_un *address, struct okv_diag *diag)
         return path_failed(diag, path, errno);
     if (connect(sock, (const struct sockaddr *)address, sizeof *address))
         error = errno;
-    close(sock);
+    okv_local_socket_close(sock);
     if (error == EPROTOTYPE)
         return okv_diag_set(diag, OKV_EADDRESS,
                             "%s is the socket of another program: choose another path", path);
@@ -178,6 +219,7 @@ static int open_socket(struct okv_local_listener *listener, int *out, struct okv
     sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (sock < 0)
         return path_failed(diag, path, errno);
+    okv_local_refuse_descriptors(sock); /* its clients' sockets inherit it */
     if (bind(sock, (const struct sockaddr *)&address, sizeof address)) {
         status = path_failed(diag, path, errno);
         goto close_socket;
@@ -215,30 +257,30 @@ int okv_local_listen(const struct okv_uri *uri, const struct okv_region *regions
                      struct okv_listener **out, struct okv_diag *diag)
 {
     struct okv_local_listener *listener;
-    int sock, status = 0;
+    int sock, status;
 
-    for (unsigned i = 0; status == 0 && i < count; i++)
-        status = seal_region(&regions[i], diag);
-    if (status)
-        return status;
     listener = calloc(1, sizeof *listener);
     if (!listener)
         return okv_diag_set(diag, OKV_ENOMEM, "no memory for a listener");
     listener->base.ops = &okv_transport_local;
-    memcpy(listener->regions, regions, count * sizeof *regions);
     listener->uri = *uri;
     snprintf(listener->base.where, sizeof listener->base.where, "local://%s", uri->path);
     snprintf(listener->base.how, sizeof listener->base.how, "shared memory, socket %s", uri->path);
 
-    status = acquire_lock(uri->path, &listener->lock, diag);
+    status = share_regions(listener, regions, count, diag);
     if (status)
         goto free_listener;
+    status = acquire_lock(uri->path, &listener->lock, diag);
+    if (status)
+        goto unshare_regions;
     status = open_socket(listener, &sock, diag);
     if (status)
         goto release_lock;
     status = okv_pending_open(&listener->pending, sock, HELLO_NS, drop, diag);
     if (status)
         goto remove_path;
+    listener->pending.close_client = okv_local_socket_close;
+    listener->pending.close_listening = okv_local_listening_close;
     listener->base.fd = listener->pending.epoll;
     *out = &listener->base;
     return 0;
@@ -246,6 +288,8 @@ remove_path:
     remove_socket_path(listener);
 release_lock:
     release_lock(uri->path, listener->lock);
+unshare_regions:
+    unshare_regions(listener);
 free_listener:
     free(listener);
     return status;
@@ -258,5 +302,6 @@ void okv_local_unlisten(struct okv_listener *base)
     remove_socket_path(listener);
     okv_pending_close(&listener->pending);
     release_lock(listener->uri.path, listener->lock);
+    unshare_regions(listener);
     free(listener);
 }

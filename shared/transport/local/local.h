@@ -9,34 +9,36 @@
  *   endpoint    endpoints and connections: made, watched, ended
  *   messages    send buffers to ring, ring to receive buffers
  *   ring        the rings in shared memory
- *   socket      packets after the handshake: bells, advertised buffers, the peer's end
- *   advert      advertised buffers, both sides
+ *   socket      packets: bells, the peer's end
+ *   discard     closing what a peer may have hung descriptors on
+ *   advert      the client's advertised buffers
  *   rendezvous  the server's rendezvous reads
  *   read        the client's READs
  *   wake        the endpoint's descriptor becomes readable
  *
  * A connection is a Unix SOCK_SEQPACKET socket and two rings (ring.h). Messages go through the
- * rings. The socket carries the handshake, descriptors and bells that wake a sleeping peer, and it
- * tells when the peer ends: epoll can wait for a descriptor together with others, but not for a
- * word in memory (a futex). docs/protocol.md section 3 has the bytes. The first packet of each side
- * is the handshake:
+ * rings. The socket carries the handshake and bells that wake a sleeping peer, and it tells when
+ * the peer ends: epoll can wait for a descriptor together with others, but not for a word in memory
+ * (a futex). docs/protocol.md section 3 has the bytes. The first packet of each side is the
+ * handshake:
  *
  *   client  magic u32 | hello, up to OKV_HELLO_MAX bytes
  *   server  magic u32 | kind u32 | welcome or reason; a welcome carries two memfds: the region's
  *           and that of the rings
  *
- * Two kinds of packets follow, the second from clients only. Any other packet ends the connection.
+ * Bells follow. Any other packet ends the connection.
  *
  *   bell    mark u32: poll the ring
- *   advert  mark u32 | key u32 | size u64; with a memfd of at least `size` bytes
  *
- * The memfd of an advert is a copy of the advertised buffer, sealed against shrinking. The low 16
- * bits of the key index the server's table, which has one entry per credit. A new advert replaces
- * the old one at its index, so a client need not say that it withdrew a buffer.
+ * No packet but the welcome has descriptors. To receive one from a hostile peer, to drop it or to
+ * close a socket that holds one may block, because that closes it. So each packet is looked at
+ * before it is received (packet_receive), and sockets are closed by socket_close.
  *
- * The region's memfd is sealed against shrinking and against writable mappings. The client maps it
- * for reading. A READ copies from that mapping when it is posted, and the next poll reports it;
- * read_now does both at once.
+ * A client copies advertised memory behind the rings, and the server reads it from there.
+ *
+ * The region's memfd is sealed against shrinking and against writable mappings. Clients get it by a
+ * descriptor for reading only. The client maps it. A READ copies from that mapping when it is
+ * posted, and the next poll reports it; read_now does both at once.
  *
  * A connection is awake or at rest. Polls check the rings of awake connections without a system
  * call, and the sockets only now and then. A connection that was idle for many polls goes to rest,
@@ -53,6 +55,7 @@
 #include <sys/queue.h>
 #include <sys/socket.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 #include "shared/transport/local/ring.h"
 #include "shared/transport/pending.h"
@@ -63,14 +66,18 @@
 #define OKV_LOCAL_ANSWER_HEADER 8
 #define OKV_LOCAL_BELL_MARK 0x42766b6fu /* "okvB" */
 #define OKV_LOCAL_BELL_SIZE 4
-#define OKV_LOCAL_ADVERT_MARK 0x58766b6fu /* "okvX" */
-#define OKV_LOCAL_ADVERT_SIZE 16
 
 enum okv_local_answer { OKV_LOCAL_WELCOME = 1, OKV_LOCAL_REJECT = 2 };
 
 #define OKV_LOCAL_MAX_READS 64
 
-/* Clients that have connected but sent no hello yet: their number, and how long each may take. */
+/* The key of an advertised buffer is an index into the client's table and, above it, how often that
+ * index was used. */
+#define OKV_LOCAL_INDEX_BITS 16
+
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83 /* Linux 6.16 */
+#endif
 
 /*
  * The mapping outlives the server, so a copy from it does not prove that the server at this address
@@ -92,6 +99,8 @@ struct okv_local_listener {
     struct okv_listener base;
     struct okv_pending pending;
     struct okv_region regions[OKV_REGIONS_MAX];
+    int shared[OKV_REGIONS_MAX]; /* descriptors of the regions for clients, for reading only */
+    unsigned region_count;
     int lock;     /* flock on PATH.lock, held while listening */
     dev_t device; /* of our socket in the file system */
     ino_t inode;
@@ -114,27 +123,10 @@ struct okv_local_done {
     int status;
 };
 
-/* Client: an index of the server's table of advertised buffers. */
+/* Client: a place in the table of advertised buffers (ring.h). */
 struct okv_local_key {
     uint16_t uses; /* part of the key: a late rendezvous read does not find the next buffer */
-    bool in_use;
-};
-
-/* Client: a copy of advertised memory. */
-struct okv_local_advert {
-    struct okv_advert base;
-    struct okv_local_conn *conn;
-    struct okv_local_advert *next; /* in the list of unsent adverts */
-    uint64_t goes_before;          /* the number of the first message that may name it */
-    uint64_t size;
-    int fd; /* -1 once sent */
-};
-
-/* Server: a buffer that a client advertised and no rendezvous read has used yet. */
-struct okv_local_advertised {
-    uint32_t key;
-    int fd; /* -1: none, or not a sealed memfd */
-    uint64_t size;
+    uint32_t page, pages; /* its room in the values; no pages: the place is free */
 };
 
 struct okv_local_conn {
@@ -146,6 +138,7 @@ struct okv_local_conn {
     int sock;          /* -1 once ended */
     uint32_t interest; /* what the endpoint's epoll watches for; 0 when sock is not in it */
     struct okv_local_ring ring;
+    int memory; /* memfd of the rings and the values */
     bool awake; /* polls check its ring; it is in the endpoint's list `awake` */
     TAILQ_ENTRY(okv_local_conn) in_awake;
     unsigned idle_polls; /* polls in a row without a message */
@@ -156,17 +149,14 @@ struct okv_local_conn {
     uint8_t *send_memory;
     struct okv_local_outgoing *outgoing;
     unsigned send_slots, send_first, send_queued;
-    uint64_t sent;    /* messages put into the ring */
-    bool ring_full;   /* the ring had no room for the next message */
-    bool bell_owed;   /* the peer waits for a bell */
-    bool socket_full; /* the socket had no room for the next advert */
+    bool ring_full; /* the ring had no room for the next message */
+    bool bell_owed; /* the peer waits for a bell */
 
     unsigned held; /* receive buffers that the caller has not released */
 
     /* Server only. */
     struct okv_region region; /* in a client of length 0 */
     int process; /* pidfd of the client, readable when it has ended; -1: not known, or ended */
-    struct okv_local_advertised *advertised;        /* NULL until the first advert */
     struct okv_local_done done[OKV_RENDEZVOUS_MAX]; /* a ring: rendezvous reads to report */
     unsigned done_first, done_count;
     struct okv_local_conn *next_done; /* in the endpoint's list `done` */
@@ -176,9 +166,8 @@ struct okv_local_conn {
     uint64_t map_length;
     struct okv_local_done reads[OKV_LOCAL_MAX_READS]; /* a ring: READs to report */
     unsigned read_first, read_count;
-    struct okv_local_key *keys;      /* NULL until the first advert */
-    struct okv_local_advert *unsent; /* in the order of their messages */
-    uint64_t alive_steps;            /* when the server was last seen alive */
+    struct okv_local_key *keys; /* NULL until the first advert */
+    uint64_t alive_steps;       /* when the server was last seen alive */
 };
 
 struct okv_local_endpoint {
@@ -262,19 +251,42 @@ int okv_local_set_remote(struct okv_conn *conn, uint64_t address, uint64_t lengt
 
 uint8_t *okv_local_send_buffer(struct okv_conn *conn);
 int okv_local_post_send(struct okv_conn *conn, uint32_t length, uint32_t immediate);
-/* Sends queued messages and adverts as far as ring and socket have room, and wakes the peer if it
- * sleeps. */
+/* Sends queued messages as far as the ring has room, and wakes the peer if it sleeps. */
 void okv_local_flush(struct okv_conn *conn);
 /* Receives up to `max` messages; returns their number. Ends the connection when the peer has ended
  * it and the ring is empty, and when the peer broke the rules. */
 int okv_local_receive(struct okv_local_conn *conn, struct okv_event *events, int max);
 void okv_local_recv_release(struct okv_endpoint *endpoint, const struct okv_event *event);
 
+/* ---- trust.c ---- */
+
+/* Client: whether the server is one of root or of this user, or listens where nobody else could. */
+bool okv_local_is_trusted(int sock, const char *path);
+
+/* ---- discard.c ---- */
+
+/* Closes a socket of a peer; never blocks, whatever the peer sent. The descriptor may stay open for
+ * a moment, and when the process has no memory for a thread, for good. */
+void okv_local_socket_close(int sock);
+/* Closes a listening socket, which is non-blocking, and the clients in its queue in the same way.
+ */
+void okv_local_listening_close(int sock);
+/* Closes a memfd, on a thread of its own when it holds much more than the `usual` bytes. Accepts
+ * -1.
+ */
+void okv_local_memory_close(int fd, size_t usual);
+
 /* ---- socket.c ---- */
 
-/* Receives the packets on the socket: bells, adverts, the end of the peer. Returns their number;
- * any packet makes the connection awake. */
-unsigned okv_local_socket_receive(struct okv_local_conn *conn);
+/* Receives the next packet. Returns its length; 0 also at the end of the stream. `*is_cut`: it was
+ * longer than the vectors. -1 with errno; EPROTO: it has descriptors, and is still there. */
+ssize_t okv_local_packet_receive(int sock, struct iovec *vectors, size_t count, bool *is_cut);
+/* Receives the next packet into nothing. Closes its descriptors, so they must be known. */
+void okv_local_packet_drop(int sock);
+/* Has the kernel refuse descriptors to senders, if it can. */
+void okv_local_refuse_descriptors(int sock);
+/* Receives one packet, if there is one: a bell, which makes the connection awake, or the end. */
+void okv_local_socket_receive(struct okv_local_conn *conn);
 /* Sends the bell that is owed. */
 void okv_local_ring_bell(struct okv_local_conn *conn);
 /* The peer is gone. Its messages in the ring can still be received; then the connection ends. */
@@ -282,28 +294,11 @@ void okv_local_hang_up(struct okv_local_conn *conn);
 /* Checks the socket and, in a server, the client's process: a child of the client may hold the
  * socket open. A peer that is gone has hung up. */
 int okv_local_heartbeat(struct okv_conn *conn);
-/* Copies the descriptors that came with a packet, at most `max`; returns their number. The control
- * buffer must have no room for more than `max`. */
-unsigned okv_local_passed_descriptors(struct msghdr *message, int *fds, unsigned max);
-
 /* ---- advert.c ---- */
 
 int okv_local_advertise(struct okv_conn *conn, const void *base, size_t length,
                         struct okv_advert **out);
 void okv_local_withdraw(struct okv_advert *advert);
-/* Sends an advert on the socket. OKV_EAGAIN when the socket is full, or the code of another
- * failure. */
-int okv_local_advert_send(struct okv_local_advert *advert);
-/* Server: an advert came; `bytes` follow its mark. Keeps or closes `fd`, -1 when it was lost.
- * A code ends the connection. */
-int okv_local_advert_received(struct okv_local_conn *conn, const uint8_t *bytes, int fd);
-/* The buffer that has this key, or NULL. */
-struct okv_local_advertised *okv_local_advertised_find(struct okv_local_conn *conn, uint32_t key);
-/* Closes one buffer, used or not. */
-void okv_local_advertised_close(struct okv_local_advertised *advertised);
-/* Closes all buffers of the client. */
-void okv_local_advertised_close_all(struct okv_local_conn *conn);
-
 /* ---- rendezvous.c ---- */
 
 int okv_local_rendezvous(struct okv_conn *conn, const struct okv_rendezvous *rendezvous);

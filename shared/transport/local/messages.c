@@ -37,27 +37,6 @@ int okv_local_post_send(struct okv_conn *base, uint32_t length, uint32_t immedia
     return 0;
 }
 
-/* Sends the queued adverts as far as the socket has room. */
-static int send_adverts(struct okv_local_conn *conn)
-{
-    int status = 0;
-
-    while (conn->unsent && status == 0) {
-        struct okv_local_advert *advert = conn->unsent;
-        status = okv_local_advert_send(advert);
-        if (status == 0)
-            conn->unsent = advert->next;
-    }
-    conn->socket_full = status == OKV_EAGAIN;
-    return conn->socket_full ? 0 : status;
-}
-
-/* An advert leaves before the first message that may name it. */
-static bool is_held_back(const struct okv_local_conn *conn)
-{
-    return conn->unsent && conn->unsent->goes_before == conn->sent;
-}
-
 static int put_next(struct okv_local_conn *conn)
 {
     const struct okv_local_outgoing *out = &conn->outgoing[conn->send_first];
@@ -69,7 +48,6 @@ static int put_next(struct okv_local_conn *conn)
         return status;
     conn->send_first = (conn->send_first + 1) % conn->send_slots;
     conn->send_queued--;
-    conn->sent++;
     conn->base.unacknowledged--;
     conn->base.acknowledged++;
     return 0;
@@ -78,18 +56,15 @@ static int put_next(struct okv_local_conn *conn)
 void okv_local_flush(struct okv_conn *base)
 {
     struct okv_local_conn *conn = okv_local_conn(base);
-    int status;
+    int status = 0;
 
     if (conn->state != OKV_LOCAL_OPEN || conn->hung_up)
         return;
-    status = send_adverts(conn);
-    while (status == 0 && conn->send_queued > 0 && !is_held_back(conn))
+    while (status == 0 && conn->send_queued > 0)
         status = put_next(conn);
     if (okv_local_ring_publish(&conn->ring))
         conn->bell_owed = true;
-    if (status == OKV_EDISCONNECTED)
-        okv_local_hang_up(conn);
-    else if (status && status != OKV_EAGAIN)
+    if (status && status != OKV_EAGAIN)
         okv_local_conn_end(conn, status);
     okv_local_ring_bell(conn);
 }

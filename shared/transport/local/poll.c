@@ -60,8 +60,9 @@ static int report_opened(struct okv_local_endpoint *endpoint, struct okv_event *
     return n;
 }
 
-/* Receives from the ready sockets. epoll moves a reported socket to the end of its ready list, so
- * none starves when more than POLL_BATCH are ready. */
+/* One packet of each ready socket: a client that sends many makes others wait no longer than one
+ * that is busy. Its end counts at once, even if packets precede it. epoll moves a reported socket
+ * to the end of its ready list, so none starves when more than POLL_BATCH are ready. */
 static int poll_sockets(struct okv_local_endpoint *endpoint)
 {
     struct epoll_event ready[POLL_BATCH];
@@ -71,9 +72,14 @@ static int poll_sockets(struct okv_local_endpoint *endpoint)
         struct okv_local_conn *conn = ready[i].data.ptr;
         if (!conn) /* wake_fd: arm empties it */
             continue;
+        if (ready[i].events & ~(uint32_t)(EPOLLIN | EPOLLOUT)) {
+            okv_local_hang_up(conn);
+            continue;
+        }
         if (ready[i].events & EPOLLOUT)
             okv_local_flush(&conn->base);
-        okv_local_socket_receive(conn);
+        if (ready[i].events & EPOLLIN)
+            okv_local_socket_receive(conn);
     }
     return count < 0 && errno != EINTR ? okv_error_from_errno(errno) : 0;
 }
@@ -172,7 +178,7 @@ static int poll_client(struct okv_local_endpoint *endpoint, struct okv_event *ev
     struct okv_local_conn *conn = endpoint->client;
     int n = 0;
 
-    if (conn->ring_full || conn->socket_full || conn->bell_owed)
+    if (conn->ring_full || conn->bell_owed)
         okv_local_flush(&conn->base);
     if (conn->state == OKV_LOCAL_OPEN)
         check_server(conn);

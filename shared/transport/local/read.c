@@ -64,8 +64,7 @@ static void copy_used(uint8_t *to, const uint8_t *from, uint32_t length, okv_use
 static bool is_quiet(const struct okv_local_conn *conn)
 {
     return conn->state == OKV_LOCAL_OPEN && !conn->hung_up && conn->read_count == 0 &&
-           !conn->ring_full && !conn->socket_full && !conn->bell_owed &&
-           okv_local_ring_is_quiet(&conn->ring);
+           !conn->ring_full && !conn->bell_owed && okv_local_ring_is_quiet(&conn->ring);
 }
 
 bool okv_local_read_now(struct okv_conn *base, const struct okv_read *read,

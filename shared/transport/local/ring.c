@@ -43,14 +43,14 @@ int okv_local_error(int errnum)
     }
 }
 
-static size_t memory_size(uint32_t capacity)
+static off_t memory_size(uint32_t capacity)
 {
-    return OKV_LOCAL_RING_BYTES + 2 * (size_t)capacity;
+    return (off_t)(okv_local_ring_mapped(capacity) + OKV_LOCAL_VALUES_BYTES);
 }
 
-/* Allocates all of it at once: a page that the kernel cannot provide later would kill the process
- * that touches it. */
-static int make_memory(size_t size)
+/* Allocates the part that is mapped at once: a page that the kernel cannot provide later would kill
+ * the process that touches it. */
+static int make_memory(uint32_t capacity)
 {
     int fd = memfd_create("okv-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     int rc, errnum;
@@ -58,7 +58,9 @@ static int make_memory(size_t size)
     if (fd < 0)
         return -1;
     do {
-        rc = fallocate(fd, 0, 0, (off_t)size);
+        rc = ftruncate(fd, memory_size(capacity));
+        if (rc == 0)
+            rc = fallocate(fd, 0, 0, (off_t)okv_local_ring_mapped(capacity));
     } while (rc && errno == EINTR);
     if (rc || fcntl(fd, F_ADD_SEALS, SEALS)) {
         errnum = errno;
@@ -93,11 +95,11 @@ int okv_local_ring_create(uint32_t slot_size, struct okv_local_ring *ring, int *
     if (slot_size > OKV_LOCAL_RING_SLOT_MAX)
         return OKV_EUNSUPPORTED;
     uint32_t capacity = okv_local_ring_capacity(slot_size);
-    int made = make_memory(memory_size(capacity));
+    int made = make_memory(capacity);
     if (made < 0)
         return okv_local_error(errno);
     struct okv_local_ring_page *page =
-        mmap(NULL, memory_size(capacity), PROT_READ | PROT_WRITE, MAP_SHARED, made, 0);
+        mmap(NULL, okv_local_ring_mapped(capacity), PROT_READ | PROT_WRITE, MAP_SHARED, made, 0);
     if (page == MAP_FAILED) {
         status = okv_local_error(errno);
         close(made);
@@ -122,16 +124,16 @@ int okv_local_ring_map(int fd, struct okv_local_ring *ring)
         return OKV_EPROTO;
     if (fstat(fd, &file))
         return okv_error_from_errno(errno);
-    if (file.st_size < (off_t)memory_size(OKV_LOCAL_RING_MIN) ||
-        file.st_size > (off_t)memory_size(OKV_LOCAL_RING_MAX))
+    if (file.st_size < memory_size(OKV_LOCAL_RING_MIN) ||
+        file.st_size > memory_size(OKV_LOCAL_RING_MAX))
         return OKV_EPROTO;
-    size_t size = (size_t)file.st_size;
+    size_t size = (size_t)file.st_size - OKV_LOCAL_VALUES_BYTES;
     struct okv_local_ring_page *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (page == MAP_FAILED)
         return okv_local_error(errno);
     uint32_t capacity = *(volatile uint32_t *)&page->capacity;
     if (page->magic != OKV_LOCAL_RING_MAGIC || page->format != OKV_LOCAL_RING_FORMAT ||
-        (capacity & (capacity - 1)) || memory_size(capacity) != size) {
+        (capacity & (capacity - 1)) || memory_size(capacity) != file.st_size) {
         munmap(page, size);
         return OKV_EPROTO;
     }
@@ -142,7 +144,7 @@ int okv_local_ring_map(int fd, struct okv_local_ring *ring)
 void okv_local_ring_unmap(struct okv_local_ring *ring)
 {
     if (ring->page)
-        munmap(ring->page, memory_size(ring->capacity));
+        munmap(ring->page, okv_local_ring_mapped(ring->capacity));
     ring->page = NULL;
 }
 

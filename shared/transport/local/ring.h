@@ -1,7 +1,7 @@
 /*
- * The two rings of a local connection, one per direction, in memory that both sides map. Only
- * creating and mapping them needs system calls. Only the files of this folder and tests include
- * this header. docs/protocol.md section 3.2 has the offsets.
+ * The memory that both sides of a local connection share: the two rings, one per direction, and
+ * behind them room for long values. Only creating and mapping it needs system calls. Only the files
+ * of this folder and tests include this header. docs/protocol.md section 3.2 has the offsets.
  *
  * A sender puts messages into its ring, then publishes its position: a count of bytes modulo 2^32.
  * The receiver reads that position, copies messages out, and publishes how much it has taken.
@@ -9,8 +9,9 @@
  *
  * The peer is not trusted: it may write anything anywhere at any time. Each word of the memory is
  * read once, into a variable, and checked there. A message is copied before it is parsed. Our own
- * positions are kept in private memory and never read back. The memory is sealed against shrinking
- * and allocated in full from the start.
+ * positions are kept in private memory and never read back. The memory is sealed against shrinking,
+ * and its mapped part is allocated from the start. A peer that punches holes into it makes zeros of
+ * the bytes there, as if it had written them.
  *
  * Sleeping. A side that waits sets its wish in `wants`, then checks once more. A side that
  * publishes or takes checks `wants` afterwards. All four steps are sequentially consistent, so one
@@ -27,9 +28,15 @@
 #include <stdint.h>
 
 #define OKV_LOCAL_RING_MAGIC 0x52766b6fu /* "okvR" */
-#define OKV_LOCAL_RING_FORMAT 1u
+#define OKV_LOCAL_RING_FORMAT 2u
 /* Offset of the client's ring; the server's follows it. */
-#define OKV_LOCAL_RING_BYTES 4096u
+#define OKV_LOCAL_RING_BYTES 8192u
+#define OKV_LOCAL_PAGE 4096u
+/* Buffers that a client may advertise at a time. */
+#define OKV_LOCAL_PLACES 256u
+/* Room for their values, behind the rings: four of the longest. It gets memory when it is written,
+ * and nobody maps it. */
+#define OKV_LOCAL_VALUES_BYTES (UINT64_C(4) << 26)
 #define OKV_LOCAL_RING_MIN 4096u           /* the smallest capacity; all are powers of two */
 #define OKV_LOCAL_RING_MAX (16u << 20)     /* the largest */
 #define OKV_LOCAL_RING_RECORD 8u           /* length u32 | immediate u32, before each message */
@@ -48,13 +55,24 @@ struct okv_local_ring_side {
     alignas(64) _Atomic uint32_t wants;     /* wishes; the peer clears those that it grants */
 };
 
-/* The first page of the memory. */
+/* An advertised buffer; the client writes it. The bytes of a place whose key has been the same
+ * before and after they were read are those of that key. */
+struct okv_local_place {
+    _Atomic uint32_t key;  /* 0: none */
+    _Atomic uint32_t size; /* of the buffer, in bytes */
+    _Atomic uint32_t page; /* where it begins in the values, in units of OKV_LOCAL_PAGE */
+    uint32_t reserved;
+};
+
+/* The first pages of the memory. */
 struct okv_local_ring_page {
     uint32_t magic;
     uint32_t format;
     uint32_t capacity; /* bytes of each ring */
     uint32_t reserved;
     struct okv_local_ring_side client, server;
+    uint8_t unused[OKV_LOCAL_PAGE - 64 - 2 * sizeof(struct okv_local_ring_side)];
+    struct okv_local_place places[OKV_LOCAL_PLACES];
 };
 
 _Static_assert(offsetof(struct okv_local_ring_page, capacity) == 8, "protocol.md 3.2");
@@ -64,7 +82,9 @@ _Static_assert(offsetof(struct okv_local_ring_page, client.wants) == 192, "proto
 _Static_assert(offsetof(struct okv_local_ring_page, server.published) == 256, "protocol.md 3.2");
 _Static_assert(offsetof(struct okv_local_ring_page, server.taken) == 320, "protocol.md 3.2");
 _Static_assert(offsetof(struct okv_local_ring_page, server.wants) == 384, "protocol.md 3.2");
-_Static_assert(sizeof(struct okv_local_ring_page) <= OKV_LOCAL_RING_BYTES, "protocol.md 3.2");
+_Static_assert(offsetof(struct okv_local_ring_page, places) == 4096, "protocol.md 3.2");
+_Static_assert(sizeof(struct okv_local_place) == 16, "protocol.md 3.2");
+_Static_assert(sizeof(struct okv_local_ring_page) == OKV_LOCAL_RING_BYTES, "protocol.md 3.2");
 _Static_assert(sizeof(_Atomic uint32_t) == 4 && ATOMIC_INT_LOCK_FREE == 2, "between processes");
 
 /* One side's view of both rings; private to its thread. */
@@ -82,6 +102,12 @@ struct okv_local_ring {
     uint32_t available;  /* the peer's position in `in`, as we last saw it */
     bool has_ended;      /* the peer writes no more: `available` is final */
 };
+
+/* The bytes of the memory that are mapped; the values follow them. */
+static inline size_t okv_local_ring_mapped(uint32_t capacity)
+{
+    return OKV_LOCAL_RING_BYTES + 2 * (size_t)capacity;
+}
 
 /* The capacity for messages of `slot_size` bytes: room for two of them. */
 uint32_t okv_local_ring_capacity(uint32_t slot_size);

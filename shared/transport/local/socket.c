@@ -1,118 +1,84 @@
-/* Packets on the socket of a local connection after its handshake: bells, advertised buffers, the
- * end. */
+/* Packets on the socket of a local connection: the end, and bells. */
 #include "shared/transport/local/local.h"
 
 #include <errno.h>
 #include <poll.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 #include "shared/base/bytes.h"
 #include "shared/base/error.h"
 
-/* Packets that one call receives at most, so that a busy peer does not hold up the others. */
-#define PACKETS 16
-
-struct packets {
-    struct mmsghdr headers[PACKETS];
-    struct iovec vectors[PACKETS];
-    uint8_t bytes[PACKETS][OKV_LOCAL_ADVERT_SIZE];
-    union {
-        struct cmsghdr header;
-        char space[CMSG_LEN(sizeof(int))]; /* with CMSG_SPACE a second descriptor would fit */
-    } controls[PACKETS];
-};
-
-unsigned okv_local_passed_descriptors(struct msghdr *message, int *fds, unsigned max)
+ssize_t okv_local_packet_receive(int sock, struct iovec *vectors, size_t count, bool *is_cut)
 {
-    struct cmsghdr *control = CMSG_FIRSTHDR(message);
+    struct msghdr message = {.msg_iov = vectors, .msg_iovlen = count};
+    ssize_t got = recvmsg(sock, &message, MSG_PEEK | MSG_DONTWAIT);
 
-    if (!control || control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS ||
-        control->cmsg_len < CMSG_LEN(0))
-        return 0;
-    size_t count = (control->cmsg_len - CMSG_LEN(0)) / sizeof *fds;
-    if (count > max)
-        count = max;
-    memcpy(fds, CMSG_DATA(control), count * sizeof *fds);
-    return (unsigned)count;
-}
-
-/* A client expects no descriptors. Without room for them the kernel drops them. */
-static void prepare(struct packets *packets, bool is_client)
-{
-    for (unsigned i = 0; i < PACKETS; i++) {
-        struct msghdr *header = &packets->headers[i].msg_hdr;
-        packets->vectors[i] = (struct iovec){packets->bytes[i], sizeof packets->bytes[i]};
-        *header = (struct msghdr){.msg_iov = &packets->vectors[i], .msg_iovlen = 1};
-        if (!is_client) {
-            header->msg_control = packets->controls[i].space;
-            header->msg_controllen = sizeof packets->controls[i].space;
-        }
+    if (got < 0)
+        return -1;
+    if (message.msg_flags & MSG_CTRUNC) {
+        errno = EPROTO;
+        return -1;
     }
+    *is_cut = message.msg_flags & MSG_TRUNC;
+    okv_local_packet_drop(sock);
+    return got;
 }
 
-/* Consumes `fd`, the descriptor that came with the packet: -1 when there was none, or when this
- * process has no descriptor left for it. Returns 0, or why the connection ends. */
-static int process_packet(struct okv_local_conn *conn, const struct mmsghdr *packet,
-                          const uint8_t *bytes, int fd)
+void okv_local_packet_drop(int sock)
 {
-    bool is_whole = !(packet->msg_hdr.msg_flags & MSG_TRUNC);
+    recv(sock, NULL, 0, MSG_DONTWAIT);
+}
 
-    /* The end of the stream. An honest peer sends no empty packet. */
-    if (packet->msg_len == 0)
+void okv_local_refuse_descriptors(int sock)
+{
+    const int off = 0;
+
+    setsockopt(sock, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof off);
+}
+
+/* Why a connection ends whose socket failed so; 0: it does not. */
+static int receive_failed(int errnum)
+{
+    switch (errnum) {
+    case EAGAIN:
+    case EINTR:
+        return 0;
+    case ECONNRESET:
         return OKV_EDISCONNECTED;
-    if (is_whole && packet->msg_len == OKV_LOCAL_ADVERT_SIZE &&
-        okv_get_u32(bytes) == OKV_LOCAL_ADVERT_MARK &&
-        !okv_local_endpoint(conn->base.endpoint)->client)
-        return okv_local_advert_received(conn, bytes + 4, fd);
-    if (fd >= 0)
-        close(fd);
-    if (is_whole && packet->msg_len == OKV_LOCAL_BELL_SIZE &&
-        okv_get_u32(bytes) == OKV_LOCAL_BELL_MARK)
-        return 0;
-    return OKV_EPROTO;
+    case EPROTO:
+        return OKV_EPROTO;
+    default:
+        return okv_error_from_errno(errnum);
+    }
 }
 
-static void process_packets(struct okv_local_conn *conn, struct packets *packets, unsigned count)
+static void end(struct okv_local_conn *conn, int status)
 {
-    int status = 0;
-
-    for (unsigned i = 0; i < count; i++) {
-        struct mmsghdr *packet = &packets->headers[i];
-        int fd = -1;
-        okv_local_passed_descriptors(&packet->msg_hdr, &fd, 1);
-        if (status == 0)
-            status = process_packet(conn, packet, packets->bytes[i], fd);
-        else if (fd >= 0)
-            close(fd);
-    }
     if (status == OKV_EDISCONNECTED)
         okv_local_hang_up(conn);
     else if (status)
         okv_local_conn_end(conn, status);
 }
 
-unsigned okv_local_socket_receive(struct okv_local_conn *conn)
+void okv_local_socket_receive(struct okv_local_conn *conn)
 {
-    struct packets packets;
-    int count;
+    uint8_t bytes[OKV_LOCAL_BELL_SIZE];
+    struct iovec vector = {bytes, sizeof bytes};
+    bool is_cut;
 
     if (conn->state != OKV_LOCAL_OPEN || conn->hung_up)
-        return 0;
-    prepare(&packets, okv_local_endpoint(conn->base.endpoint)->client != NULL);
-    count = recvmmsg(conn->sock, packets.headers, PACKETS, MSG_DONTWAIT | MSG_CMSG_CLOEXEC, NULL);
-    if (count > 0) {
-        okv_local_conn_wake(conn);
-        process_packets(conn, &packets, (unsigned)count);
-        return (unsigned)count;
+        return;
+    ssize_t got = okv_local_packet_receive(conn->sock, &vector, 1, &is_cut);
+    if (got < 0) {
+        end(conn, receive_failed(errno));
+        return;
     }
-    if (count == 0 || errno == ECONNRESET)
+    okv_local_conn_wake(conn);
+    if (got == 0) /* the end of the stream; an honest peer sends no empty packet */
         okv_local_hang_up(conn);
-    else if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
-        okv_local_conn_end(conn, okv_error_from_errno(errno));
-    return 0;
+    else if (got != OKV_LOCAL_BELL_SIZE || is_cut || okv_get_u32(bytes) != OKV_LOCAL_BELL_MARK)
+        okv_local_conn_end(conn, OKV_EPROTO);
 }
 
 static int send_bell(const struct okv_local_conn *conn)
@@ -136,10 +102,8 @@ void okv_local_ring_bell(struct okv_local_conn *conn)
     if (conn->bell_owed)
         status = send_bell(conn);
     conn->bell_owed = status == OKV_EAGAIN; /* until the socket has room */
-    if (status == OKV_EDISCONNECTED)
-        okv_local_hang_up(conn);
-    else if (status && status != OKV_EAGAIN)
-        okv_local_conn_end(conn, status);
+    if (status != OKV_EAGAIN)
+        end(conn, status);
     okv_local_conn_watch(conn);
 }
 
@@ -148,10 +112,9 @@ void okv_local_hang_up(struct okv_local_conn *conn)
     if (conn->state != OKV_LOCAL_OPEN || conn->hung_up)
         return;
     conn->hung_up = true;
-    conn->ring_full = conn->bell_owed = conn->socket_full = false;
+    conn->ring_full = conn->bell_owed = false;
     conn->base.unacknowledged -= conn->send_queued;
     conn->send_queued = 0;
-    conn->unsent = NULL;
     okv_local_ring_end(&conn->ring);
     shutdown(conn->sock, SHUT_RDWR); /* a peer that lives on must not wait for us */
     okv_local_conn_watch(conn);
