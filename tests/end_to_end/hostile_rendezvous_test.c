@@ -341,7 +341,7 @@ static void more_rendezvous_reads_than_places(void **state)
     char key[COUNT][16];
 
     hostile_hello(&hello);
-    hello.credits = okv_le32_of(COUNT + 1);
+    hello.credits = okv_le16_of(COUNT + 1 - 1);
     hostile_join_as(&hostile, &bystander->server, &hello);
     server_signal(&bystander->server, SIGSTOP);
     for (unsigned i = 0; i < COUNT; i++) {
