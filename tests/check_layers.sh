@@ -97,6 +97,7 @@ room() {
 check_rooms() {
     room shared/base
     room shared/format shared/base
+    room shared/identity shared/base
     room shared/discovery shared/base shared/format/discovery.h
     room shared/transport shared/base
     room shared/transport/local shared/base shared/transport/transport.h shared/transport/pending.h
@@ -105,6 +106,7 @@ check_rooms() {
 
     # server.h, stats.h, log.h and housekeeping.h are what all of a server's threads share.
     local common=(server/server.h server/stats.h server/log.h server/housekeeping.h)
+    room server/identity shared server/config.h
     room server/store shared
     room server/command shared server/store "${common[@]}"
     room server/session shared server/store server/command "${common[@]}"
@@ -122,7 +124,7 @@ check_rooms() {
 
     # What programs have of shared/: self-contained files that say nothing about the table.
     local helpers=(shared/base/size.h shared/base/clock.h shared/base/default_uri.h)
-    room client/cli api shared/discovery/discovery.h "${helpers[@]}"
+    room client/cli api shared/discovery/discovery.h shared/identity/user_key.h "${helpers[@]}"
     room bench/targets api "${helpers[@]}"
     room bench/load api bench/targets bench/options.h "${helpers[@]}"
     # The floor is the copy and the checksum of a bucket, as a get has them.

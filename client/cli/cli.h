@@ -35,6 +35,7 @@ cli_command cli_import;                   /* import.c */
 cli_command cli_flush;                    /* flush.c */
 cli_command cli_stat;                     /* stat.c */
 cli_command cli_discover;                 /* discover.c */
+cli_command cli_keygen;                   /* keygen.c */
 cli_command cli_ping, cli_probe;          /* timing.c */
 
 /* The options that every command takes too; input is the struct cli. A command

@@ -28,6 +28,7 @@ static const struct command commands[] = {
     {"ping", cli_ping, "[-c N]", "time requests through the server's CPU"},
     {"stat", cli_stat, "[--json]", "the server's statistics and this connection"},
     {"discover", cli_discover, "[--json]", "list the servers that announce themselves"},
+    {"keygen", cli_keygen, "[FILE]", "make a key for a user of a server"},
     {"probe", cli_probe, "[-n N] [--size S]", "time raw reads of the table"},
 };
 #define COMMAND_COUNT (sizeof commands / sizeof *commands)

@@ -1,0 +1,111 @@
+/* okv keygen: a key for a user, without a server. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client/cli/cli.h"
+#include "shared/identity/user_key.h"
+
+struct keygen_arguments {
+    struct cli *cli;
+    const char *file; /* NULL: standard output */
+};
+
+static error_t parse_keygen(int key, char *text, struct argp_state *state)
+{
+    struct keygen_arguments *arguments = state->input;
+
+    cli_parse_child(key, state, arguments->cli);
+    switch (key) {
+    case ARGP_KEY_ARG:
+        if (arguments->file)
+            argp_error(state, "unexpected argument '%s': keygen takes one FILE", text);
+        arguments->file = text;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static int write_all(int fd, const char *text, size_t length)
+{
+    while (length > 0) {
+        ssize_t some = write(fd, text, length);
+        if (some < 0 && errno == EINTR)
+            continue;
+        if (some < 0)
+            return -1;
+        text += some;
+        length -= (size_t)some;
+    }
+    return 0;
+}
+
+static int fail(const char *file, const char *what, const char *advice)
+{
+    fprintf(stderr, "okv: keygen: %s: %s%s%s\n", file, what, advice ? ": " : "",
+            advice ? advice : "");
+    return CLI_FAILED;
+}
+
+/* What is there stays: clients may use it. */
+static int write_file(const char *file, const char *line, size_t length)
+{
+    int fd = open(file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
+
+    if (fd < 0)
+        return fail(file, strerror(errno),
+                    errno == EEXIST ? "give another name, or remove it if no client uses its key"
+                                    : NULL);
+    int failed = write_all(fd, line, length) || fsync(fd) ? errno : 0;
+    if (close(fd) && !failed)
+        failed = errno;
+    if (!failed)
+        return CLI_DONE;
+    unlink(file);
+    return fail(file, strerror(failed), NULL);
+}
+
+static int generate(const char *file)
+{
+    char line[OKV_USER_KEY_TEXT + 1];
+    struct okv_user_key *key = NULL;
+    int status = CLI_DONE;
+
+    if (okv_identity_init() || okv_user_key_create(&key))
+        return fail("libsodium", "no random numbers or no memory", NULL);
+    okv_user_key_text(key, line);
+    okv_user_key_destroy(key);
+    line[OKV_USER_KEY_TEXT - 1] = '\n';
+    if (file)
+        status = write_file(file, line, OKV_USER_KEY_TEXT);
+    else if (write_all(STDOUT_FILENO, line, OKV_USER_KEY_TEXT))
+        status = fail("cannot write the output", strerror(errno), NULL);
+    sodium_memzero(line, sizeof line);
+    return status;
+}
+
+int cli_keygen(struct cli *cli, int argc, char **argv)
+{
+    static const struct argp parser = {
+        .parser = parse_keygen,
+        .args_doc = "[FILE]",
+        .doc = "Make a new random key for a user and print it, or write it to a new FILE that only "
+               "you can read. A line key = with it goes into the server's users file; the client "
+               "has it in a file. It needs no server; options for a connection have no effect.\v"
+               "Who has the key is that user. Both files must have mode 0600.\n"
+               "\n"
+               "Examples:\n"
+               "  okv keygen alice.key\n"
+               "  { echo '[alice]'; echo \"key = $(cat alice.key)\"; echo 'default = read, write'; "
+               "} >>users",
+        .children = cli_common_options};
+    struct keygen_arguments arguments = {.cli = cli};
+
+    argp_parse(&parser, argc, argv, 0, NULL, &arguments);
+    return generate(arguments.file);
+}

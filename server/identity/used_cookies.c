@@ -1,0 +1,73 @@
+#include "server/identity/used_cookies.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "shared/base/bytes.h"
+#include "shared/base/error.h"
+
+#define TABLE_SIZE (2 * OKV_USED_COOKIES_MAX)
+
+_Static_assert((TABLE_SIZE & (TABLE_SIZE - 1)) == 0, "a power of two");
+
+int okv_used_cookies_init(struct okv_used_cookies *used, uint32_t users)
+{
+    *used = (struct okv_used_cookies){.users = users};
+    for (unsigned i = 0; i < 2; i++) {
+        struct okv_used_slot *at = &used->slots[i];
+        at->table = calloc(TABLE_SIZE, sizeof *at->table);
+        at->shares = calloc(users, sizeof *at->shares);
+        if (!at->table || !at->shares) {
+            okv_used_cookies_fini(used);
+            return OKV_ENOMEM;
+        }
+    }
+    return 0;
+}
+
+void okv_used_cookies_fini(struct okv_used_cookies *used)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        free(used->slots[i].shares);
+        free(used->slots[i].table);
+    }
+    *used = (struct okv_used_cookies){0};
+}
+
+static void begin_slot(struct okv_used_cookies *used, struct okv_used_slot *at, uint64_t slot)
+{
+    at->slot = slot;
+    if (at->count == 0)
+        return;
+    at->count = 0;
+    memset(at->table, 0, TABLE_SIZE * sizeof *at->table);
+    memset(at->shares, 0, used->users * sizeof *at->shares);
+}
+
+bool okv_used_cookies_take(struct okv_used_cookies *used, uint64_t slot, uint32_t user,
+                           const uint8_t cookie[OKV_COOKIE_SIZE])
+{
+    struct okv_used_slot *at = &used->slots[slot & 1];
+    /* Half of a cookie: one that looks used by chance costs its client another attempt. Nobody
+     * without the server's secret can choose it, so that the table needs no hash. */
+    uint64_t mark = okv_get_u64(cookie) ? okv_get_u64(cookie) : 1;
+    uint32_t place = (uint32_t)mark & (TABLE_SIZE - 1);
+
+    if (at->slot != slot)
+        begin_slot(used, at, slot);
+    while (at->table[place] && at->table[place] != mark)
+        place = (place + 1) & (TABLE_SIZE - 1);
+    if (at->table[place] || at->count == OKV_USED_COOKIES_MAX ||
+        at->shares[user] == OKV_USED_COOKIES_SHARE)
+        return false;
+    at->table[place] = mark;
+    at->count++;
+    at->shares[user]++;
+    return true;
+}
+
+void okv_used_cookies_renumber(struct okv_used_cookies *used)
+{
+    for (unsigned i = 0; i < 2; i++)
+        memset(used->slots[i].shares, 0, used->users * sizeof *used->slots[i].shares);
+}

@@ -1,0 +1,58 @@
+#include "server/identity/users.h"
+
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/identity/users_state.h"
+#include "shared/base/error.h"
+
+int okv_users_load(const char *path, const char *const *databases, unsigned count,
+                   struct okv_users **out, struct okv_diag *diag)
+{
+    char *text;
+    size_t length;
+
+    int rc = okv_secret_file_read(path, OKV_USERS_FILE_MAX, &text, &length, diag);
+    if (rc)
+        return rc;
+    rc = okv_users_parse(okv_secret_file_shown(path), text, length, databases, count, out, diag);
+    sodium_free(text);
+    return rc;
+}
+
+void okv_users_destroy(struct okv_users *users)
+{
+    if (!users)
+        return;
+    sodium_free(users->keys);
+    free(users->held);
+    free(users->list);
+    free(users);
+}
+
+const struct okv_user *okv_users_next(const struct okv_users *users, uint32_t key_id,
+                                      unsigned *cursor, const struct okv_user_key **key)
+{
+    while (*cursor < users->key_count) {
+        unsigned at = (*cursor)++;
+        if (users->held[at].id != key_id)
+            continue;
+        *key = &users->keys[at];
+        return &users->list[users->held[at].user];
+    }
+    return NULL;
+}
+
+uint8_t okv_users_rights(const struct okv_users *users, const char *name,
+                         const uint8_t fingerprint[OKV_FINGERPRINT_SIZE], unsigned database)
+{
+    if (database >= OKV_DATABASES_MAX)
+        return 0;
+    for (unsigned i = 0; i < users->key_count; i++) {
+        const struct okv_user *user = &users->list[users->held[i].user];
+        if (memcmp(users->held[i].fingerprint, fingerprint, OKV_FINGERPRINT_SIZE) == 0)
+            return strcmp(user->name, name) == 0 ? user->rights[database] : 0;
+    }
+    return 0;
+}

@@ -1,0 +1,54 @@
+/*
+ * Who may do what: an immutable snapshot of a users file, whose format docs/operations.md
+ * describes. Any thread may read a snapshot.
+ */
+#ifndef OKV_SERVER_IDENTITY_USERS_H
+#define OKV_SERVER_IDENTITY_USERS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "server/config.h"
+#include "shared/base/diag.h"
+#include "shared/base/uri.h"
+#include "shared/identity/proof.h"
+#include "shared/identity/user_key.h"
+
+#define OKV_USERS_MAX 1000
+#define OKV_USERS_KEYS 4               /* of one user */
+#define OKV_USERS_LINE 190             /* bytes of a line */
+#define OKV_USERS_FILE_MAX (1u << 20u) /* bytes */
+
+/* `admin` covers flush, statistics of others, sessions and shutdown. */
+enum okv_right { OKV_RIGHT_READ = 1, OKV_RIGHT_WRITE = 2, OKV_RIGHT_ADMIN = 4 };
+#define OKV_RIGHTS_ALL 7
+
+struct okv_user {
+    char name[OKV_NAME_SIZE];
+    uint8_t rights[OKV_DATABASES_MAX]; /* by database: 0, or OKV_RIGHT_READ with others */
+    unsigned index;                    /* in this snapshot, below OKV_USERS_MAX */
+};
+
+struct okv_users;
+
+/* Reads a file that okv_secret_file_open() accepts. `databases` are names by index, which are only
+ * needed during the call. Returns 0, or OKV_EINVAL, OKV_EPERM, OKV_ENOMEM or OKV_EIO with a
+ * sentence that names file and line and never has a piece of a key. */
+int okv_users_load(const char *path, const char *const *databases, unsigned count,
+                   struct okv_users **out, struct okv_diag *diag);
+/* The same of `length` bytes of text in the place of a file; `name` is for sentences. */
+int okv_users_parse(const char *name, const char *text, size_t length, const char *const *databases,
+                    unsigned count, struct okv_users **out, struct okv_diag *diag);
+void okv_users_destroy(struct okv_users *users); /* accepts NULL */
+
+/* The next key with this id and its user, both the snapshot's; NULL at the end. *cursor starts at
+ * 0. */
+const struct okv_user *okv_users_next(const struct okv_users *users, uint32_t key_id,
+                                      unsigned *cursor, const struct okv_user_key **key);
+
+/* The rights of a user in a database: 0 when the snapshot has no such user, or not with the key of
+ * this fingerprint. */
+uint8_t okv_users_rights(const struct okv_users *users, const char *name,
+                         const uint8_t fingerprint[OKV_FINGERPRINT_SIZE], unsigned database);
+
+#endif

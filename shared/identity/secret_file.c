@@ -1,0 +1,129 @@
+/* Files that hold secrets: only those that nobody else can read or change. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sodium.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "shared/base/error.h"
+#include "shared/identity/user_key.h"
+
+#define SHOWN_MAX 96
+#define OTHERS 077 /* permissions of group and others */
+
+const char *okv_secret_file_shown(const char *path)
+{
+    size_t length = strlen(path);
+
+    return length > SHOWN_MAX ? path + length - SHOWN_MAX : path;
+}
+
+/* The code for a file that cannot be opened. One that is not there is a wrong argument. */
+static int code_of(int errnum)
+{
+    switch (errnum) {
+    case EACCES:
+    case EPERM:
+        return OKV_EPERM;
+    case ENOMEM:
+        return OKV_ENOMEM;
+    case ENOENT:
+    case ENOTDIR:
+    case ENAMETOOLONG:
+    case ENXIO: /* a socket, or a device without a driver */
+    case ELOOP:
+        return OKV_EINVAL;
+    default:
+        return OKV_EIO;
+    }
+}
+
+/* 0 when only this user, or root, can read and change the file. */
+static int check(const char *shown, const struct stat *file, struct okv_diag *diag)
+{
+    if (!S_ISREG(file->st_mode))
+        return okv_diag_set(diag, OKV_EINVAL, "%s is not a regular file: name one", shown);
+    if (file->st_uid != geteuid() && file->st_uid != 0)
+        return okv_diag_set(diag, OKV_EPERM,
+                            "%s holds secrets and belongs to another user, uid %u: chown %u %s",
+                            shown, (unsigned)file->st_uid, (unsigned)geteuid(), shown);
+    if (file->st_mode & OTHERS)
+        return okv_diag_set(diag, OKV_EPERM,
+                            "%s holds secrets and is open to others (mode %04o): chmod 600 %s",
+                            shown, (unsigned)(file->st_mode & 07777), shown);
+    return 0;
+}
+
+int okv_secret_file_open(const char *path, struct okv_diag *diag)
+{
+    const char *shown = okv_secret_file_shown(path);
+    struct stat file;
+
+    /* A FIFO without a writer would block. */
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0 && errno == ELOOP)
+        return okv_diag_set(diag, OKV_EINVAL,
+                            "%s is a symbolic link: name the file that it leads to", shown);
+    if (fd < 0)
+        return okv_diag_set(diag, code_of(errno),
+                            "%s cannot be opened: %s: name a file that this user can read", shown,
+                            strerror(errno));
+    int rc = fstat(fd, &file)
+                 ? okv_diag_set(diag, OKV_EIO, "%s cannot be examined: %s", shown, strerror(errno))
+                 : check(shown, &file, diag);
+    if (rc) {
+        close(fd);
+        return rc;
+    }
+    return fd;
+}
+
+/* Reads up to `size` bytes; returns how many, or -1. */
+static ssize_t read_all(int fd, char *text, size_t size)
+{
+    size_t length = 0;
+
+    while (length < size) {
+        ssize_t some = read(fd, text + length, size - length);
+        if (some < 0 && errno == EINTR)
+            continue;
+        if (some < 0)
+            return -1;
+        if (some == 0)
+            break;
+        length += (size_t)some;
+    }
+    return (ssize_t)length;
+}
+
+int okv_secret_file_read(const char *path, size_t limit, char **text, size_t *length,
+                         struct okv_diag *diag)
+{
+    const char *shown = okv_secret_file_shown(path);
+    int fd = okv_secret_file_open(path, diag);
+    int rc = 0;
+
+    if (fd < 0)
+        return fd;
+    char *buffer = sodium_malloc(limit + 1);
+    if (!buffer) {
+        rc = okv_diag_set(diag, OKV_ENOMEM, "%s cannot be read: %s", shown, strerror(ENOMEM));
+        goto close;
+    }
+    ssize_t got = read_all(fd, buffer, limit + 1);
+    if (got < 0)
+        rc = okv_diag_set(diag, OKV_EIO, "%s cannot be read: %s", shown, strerror(errno));
+    else if ((size_t)got > limit)
+        rc = okv_diag_set(diag, OKV_EINVAL, "%s has more than %zu bytes: name the right file",
+                          shown, limit);
+    if (rc) {
+        sodium_free(buffer);
+        goto close;
+    }
+    *text = buffer;
+    *length = (size_t)got;
+close:
+    close(fd);
+    return rc;
+}

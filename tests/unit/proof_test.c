@@ -1,0 +1,198 @@
+/* The hashes of shared/identity/proof.h. The bytes were made with Python's
+ * hashlib.blake2b(content, digest_size=16, key=key, person=purpose). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "shared/identity/proof.h"
+
+#define HELLO_SIZE 56
+#define WELCOME_SIZE 120
+#define BINDING_SIZE 11
+
+struct fixture {
+    struct okv_user_key *key;
+    uint8_t hello[HELLO_SIZE], cookie[OKV_COOKIE_SIZE], binding[BINDING_SIZE];
+    uint8_t welcome[WELCOME_SIZE];
+    struct okv_exchange exchange;
+};
+
+static const uint8_t FINGERPRINT[OKV_FINGERPRINT_SIZE] = {
+    0xea, 0xbf, 0x50, 0xca, 0xae, 0x09, 0xe0, 0xd4, 0x11, 0xcf, 0x33, 0xff, 0x8b, 0x09, 0xe8, 0x08};
+static const uint8_t COOKIE[OKV_COOKIE_SIZE] = {0x01, 0x67, 0xe1, 0x4c, 0x37, 0xb4, 0x53, 0x1f,
+                                                0x33, 0x9f, 0x9a, 0x9a, 0x57, 0x4c, 0x85, 0x12};
+static const uint8_t COOKIE_UNBOUND[OKV_COOKIE_SIZE] = {
+    0x11, 0x6f, 0xb6, 0xa1, 0x3b, 0x02, 0xe5, 0xd0, 0x97, 0xb6, 0xf9, 0x8b, 0xb9, 0x55, 0x18, 0x4e};
+static const uint8_t CLIENT[OKV_PROOF_SIZE] = {0x60, 0xb2, 0x15, 0x6b, 0x9f, 0x9a, 0xca, 0x02,
+                                               0xb2, 0x70, 0x24, 0xb4, 0xfd, 0x05, 0x61, 0x6a};
+static const uint8_t CLIENT_UNBOUND[OKV_PROOF_SIZE] = {
+    0xb0, 0x67, 0x2f, 0xf5, 0xdf, 0xc7, 0xfb, 0xe4, 0x35, 0xc5, 0xd3, 0xf7, 0x5b, 0x74, 0x6e, 0x80};
+static const uint8_t SERVER[OKV_PROOF_SIZE] = {0xda, 0x35, 0x20, 0xed, 0x16, 0x96, 0xf7, 0x73,
+                                               0x3a, 0xe4, 0xf4, 0x19, 0x41, 0x96, 0x5d, 0x3f};
+
+static void count_from(uint8_t first, uint8_t *bytes, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        bytes[i] = (uint8_t)(first + i);
+}
+
+static struct fixture fixture;
+
+static int set_up(void **state)
+{
+    struct fixture *f = &fixture;
+
+    if (okv_identity_init() || okv_user_key_create(&f->key))
+        return -1;
+    count_from(0, f->key->bytes, sizeof f->key->bytes);
+    count_from(0x40, f->hello, sizeof f->hello);
+    count_from(0x60, f->cookie, sizeof f->cookie);
+    count_from(0xa0, f->binding, sizeof f->binding);
+    count_from(0, f->welcome, sizeof f->welcome);
+    f->exchange = (struct okv_exchange){.hello = f->hello,
+                                        .cookie = f->cookie,
+                                        .binding = f->binding,
+                                        .binding_length = sizeof f->binding,
+                                        .user = "alice",
+                                        .database = "cache"};
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+
+    okv_user_key_destroy(f->key);
+    return 0;
+}
+
+static void proofs_have_these_bytes(void **state)
+{
+    struct fixture *f = *state;
+    uint8_t out[OKV_PROOF_SIZE];
+
+    okv_user_key_fingerprint(f->key, out);
+    assert_memory_equal(out, FINGERPRINT, sizeof out);
+    assert_int_equal(okv_user_key_id(out), 0xca50bfea);
+    okv_proof_client(f->key, &f->exchange, out);
+    assert_memory_equal(out, CLIENT, sizeof out);
+    okv_proof_server(f->key, &f->exchange, f->welcome, sizeof f->welcome, out);
+    assert_memory_equal(out, SERVER, sizeof out);
+    f->exchange.binding = NULL;
+    f->exchange.binding_length = 0;
+    okv_proof_client(f->key, &f->exchange, out);
+    assert_memory_equal(out, CLIENT_UNBOUND, sizeof out);
+}
+
+static void cookies_have_these_bytes(void **state)
+{
+    struct fixture *f = *state;
+    const uint64_t slot = UINT64_C(0x0102030405060708);
+    uint8_t client_id[OKV_CLAIM_SIZE], nonce[OKV_CLAIM_SIZE], out[OKV_COOKIE_SIZE];
+
+    count_from(0x10, client_id, sizeof client_id);
+    count_from(0x20, nonce, sizeof nonce);
+    okv_cookie_make(f->key, slot, f->binding, sizeof f->binding, client_id, nonce, out);
+    assert_memory_equal(out, COOKIE, sizeof out);
+    okv_cookie_make(f->key, slot, NULL, 0, client_id, nonce, out);
+    assert_memory_equal(out, COOKIE_UNBOUND, sizeof out);
+}
+
+/* Both proofs of the exchange are unlike those above. */
+static void expect_others(const struct fixture *f)
+{
+    uint8_t out[OKV_PROOF_SIZE];
+
+    okv_proof_client(f->key, &f->exchange, out);
+    assert_false(okv_proof_equal(out, CLIENT));
+    okv_proof_server(f->key, &f->exchange, f->welcome, sizeof f->welcome, out);
+    assert_false(okv_proof_equal(out, SERVER));
+}
+
+static void expect_covered(const struct fixture *f, uint8_t *bytes, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        bytes[i] ^= 1;
+        expect_others(f);
+        bytes[i] ^= 1;
+    }
+}
+
+static void proofs_cover_every_byte(void **state)
+{
+    struct fixture *f = *state;
+    uint8_t out[OKV_PROOF_SIZE];
+
+    expect_covered(f, f->key->bytes, sizeof f->key->bytes);
+    expect_covered(f, f->hello, OKV_HELLO_PROVEN);
+    expect_covered(f, f->cookie, sizeof f->cookie);
+    expect_covered(f, f->binding, sizeof f->binding);
+    for (size_t i = 0; i < sizeof f->welcome; i++) {
+        f->welcome[i] ^= 1;
+        okv_proof_server(f->key, &f->exchange, f->welcome, sizeof f->welcome, out);
+        assert_false(okv_proof_equal(out, SERVER));
+        f->welcome[i] ^= 1;
+    }
+    /* The proof itself lies in the rest of a hello. */
+    f->hello[OKV_HELLO_PROVEN] ^= 1;
+    okv_proof_client(f->key, &f->exchange, out);
+    assert_true(okv_proof_equal(out, CLIENT));
+}
+
+/* No byte can move from one part to the next. */
+static void parts_have_ends(void **state)
+{
+    struct fixture *f = *state;
+
+    f->exchange.user = "alicec";
+    f->exchange.database = "ache";
+    expect_others(f);
+    f->exchange.user = "";
+    f->exchange.database = "alicecache";
+    expect_others(f);
+    f->exchange.user = "alice";
+    f->exchange.database = "cache";
+    f->exchange.binding_length--;
+    expect_others(f);
+}
+
+static void a_difference_in_any_byte_is_seen(void **state)
+{
+    uint8_t other[OKV_PROOF_SIZE];
+
+    (void)state;
+    memcpy(other, CLIENT, sizeof other);
+    assert_true(okv_proof_equal(other, CLIENT));
+    for (unsigned i = 0; i < sizeof other; i++) {
+        other[i] ^= 0x80;
+        assert_false(okv_proof_equal(other, CLIENT));
+        other[i] ^= 0x80;
+    }
+}
+
+static void no_key_id_is_0(void **state)
+{
+    const uint8_t fingerprint[OKV_FINGERPRINT_SIZE] = {0, 0, 0, 0, 7};
+
+    (void)state;
+    assert_int_equal(okv_user_key_id(fingerprint), 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(proofs_have_these_bytes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(cookies_have_these_bytes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(proofs_cover_every_byte, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(parts_have_ends, set_up, tear_down),
+        cmocka_unit_test(a_difference_in_any_byte_is_seen),
+        cmocka_unit_test(no_key_id_is_0),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
