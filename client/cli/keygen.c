@@ -60,7 +60,7 @@ static int write_file(const char *file, const char *line, size_t length)
     if (fd < 0)
         return fail(file, strerror(errno),
                     errno == EEXIST ? "give another name, or remove it if no client uses its key"
-                                    : NULL);
+                                    : "give a name in a directory that you can write to");
     int failed = write_all(fd, line, length) || fsync(fd) ? errno : 0;
     if (close(fd) && !failed)
         failed = errno;

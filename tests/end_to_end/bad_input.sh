@@ -155,6 +155,16 @@ nobody_listens() {
         "$okv" -s "local://$scratch/file" ping
 }
 
+key_files() {
+    check "two files for one key" 2 'unexpected argument' 'one FILE' "$okv" keygen "$scratch/one" "$scratch/two"
+    : >"$scratch/there"
+    check "a key file that is there" 3 'File exists' 'another name|remove' "$okv" keygen "$scratch/there"
+    ln -s "$scratch/nowhere" "$scratch/link"
+    check "a link to no file" 3 'File exists' 'another name|remove' "$okv" keygen "$scratch/link"
+    check "a key file without a directory" 3 'No such file' 'directory' "$okv" keygen "$scratch/no/such/key"
+    check "no room for a key" 3 'No space left' 'output' sh -c "\"$okv\" keygen >/dev/full"
+}
+
 # What argp lets through and the programs have to refuse; no server is needed for that.
 command_arguments() {
     local bad
@@ -461,6 +471,7 @@ if [ -n "${OKV_GUEST:-}" ]; then
     with_a_device
 else
     command_arguments # the same everywhere, and the guest is slow
+    key_files
     no_device
     without_libfabric
     [ ! -e "$build"/shared/libokv-ofi.so.0.2 ] || fabrics

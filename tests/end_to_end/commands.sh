@@ -155,6 +155,23 @@ measurements() {
     same "what a READ is compared with" "$(sed -n 's/^ *a raw READ is of \([0-9]*\) bytes.*/\1/p' "$scratch/out")" 3000
 }
 
+# Keys, which need no server.
+keys() {
+    local one other
+    one=$(OKV_SERVER=rdma://192.0.2.1 "$okv" keygen)
+    other=$("$okv" keygen)
+    same "the bytes of a key" "$(printf %s "$one" | base64 -d | wc -c)" 32
+    same "the letters of a key" "${#one}" 44
+    same "two keys are the same" "$([ "$one" = "$other" ] && echo yes || echo no)" no
+    (umask 0 && "$okv" keygen "$scratch/key")
+    same "what others may do with a key file" "$(stat -c %a "$scratch/key")" 600
+    same "the lines and bytes of a key file" "$(wc -lc <"$scratch/key" | tr -s ' ')" ' 1 45'
+    one=$(cat "$scratch/key")
+    expect 3 '' keygen "$scratch/key"
+    same "the key in a file that was there" "$(cat "$scratch/key")" "$one"
+    expect 3 '' keygen "$scratch/no/such/key"
+}
+
 # Two databases: which one a command means.
 databases() {
     expect 0 '' put k in-default
@@ -171,6 +188,7 @@ databases() {
 start_server "$socket" --database default:64M --database other:4M
 export OKV_SERVER=$socket
 databases
+keys
 values
 numbers
 times

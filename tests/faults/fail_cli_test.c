@@ -56,6 +56,7 @@ static const struct command commands[] = {
     {.arguments = {"stat", "--json"}},
     {.arguments = {"discover", "--group", SERVING_GROUP}},
     {.arguments = {"discover", "--group", SERVING_GROUP, "--json"}},
+    {.arguments = {"keygen"}},
     {.arguments = {"ping", "-c", "2"}},
     {.arguments = {"probe", "-n", "2"}},
     {.arguments = {"flush", "--yes"}, .prints = "", .key = "a"},

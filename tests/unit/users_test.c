@@ -152,7 +152,8 @@ static void writing_may_vary(void **state)
 #define ALICE "[alice]\nkey = " KEY_A "\n"
 #define NAME_OF_32 "a2345678901234567890123456789012"
 #define TEN "1234567890"
-#define LINE_OF_190 "# " TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN "45678901"
+#define LINE_OF_190 \
+    "# " TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN "45678901"
 
 struct mistake {
     const char *text, *place, *what;
@@ -187,8 +188,8 @@ static const struct mistake MISTAKES[] = {
     {"[alice]\nkey = QUFBQUFBQUFBQUFBQUFB\n  QUFBQUFBQUFBQUFBQUFBQUFBQUE=\n", "users:2:", "no key"},
     {ALICE "key = " KEY_A "\n", "users:3:", "alice has this key already"},
     {ALICE "[bob]\nkey = " KEY_A "\n", "users:4:", "alice has this key already"},
-    {ALICE "key = " KEY_B "\nkey = " KEY_C "\nkey = " KEY_D "\nkey = " KEY_E "\n", "users:6:",
-     "more than 4 keys"},
+    {ALICE "key = " KEY_B "\nkey = " KEY_C "\nkey = " KEY_D "\nkey = " KEY_E "\n",
+     "users:6:", "more than 4 keys"},
     {"[alice]\n", "users:1:", "no key"},
     {"[alice]\n\n[bob]\nkey = " KEY_A, "users:1:", "no key"},
     {ALICE "[bob]\ncache = read\n", "users:3:", "bob has no key"},
@@ -251,9 +252,9 @@ static void a_nul_is_no_text(void **state)
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         struct okv_users *users = NULL;
         struct okv_diag diag = {""};
-        assert_int_equal(okv_users_parse("users", files[i], length, DATABASES, DATABASE_COUNT,
-                                         &users, &diag),
-                         OKV_EINVAL);
+        assert_int_equal(
+            okv_users_parse("users", files[i], length, DATABASES, DATABASE_COUNT, &users, &diag),
+            OKV_EINVAL);
         assert_non_null(strstr(diag.text, "users:1: a control character"));
     }
 }
