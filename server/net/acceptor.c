@@ -353,7 +353,7 @@ static void *accept_all(void *user)
 int okv_acceptor_start(struct okv_acceptor *acceptor, struct okv_server *server)
 {
     *acceptor = (struct okv_acceptor){.server = server};
-    acceptor->wake_fd = eventfd(0, EFD_CLOEXEC);
+    acceptor->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (acceptor->wake_fd < 0)
         return OKV_EIO;
     if (pthread_create(&acceptor->thread, NULL, accept_all, acceptor)) {

@@ -141,6 +141,7 @@ void fixture_connect(struct fixture *fixture, const uint8_t *hello, size_t lengt
         .listener = &fixture->listener, .hello = bytes, .hello_length = length};
     snprintf(fixture->request.address, sizeof fixture->request.address, "%s", address);
     fixture->has_request = fixture->accepting = true;
+    fixture->acceptor.has_to_stop = true; /* after this request */
     fixture->tasks[0].run(fixture->tasks[0].user);
     fixture->accepting = false;
     free(bytes);
