@@ -255,6 +255,7 @@ static const struct operation operations[] = {
     {"TOUCH", OPERATION(TOUCH), true, false, false, true, 0},
     {"INCR", OPERATION(INCR), true, false, true, false, 0},
     {"FLUSH", OPERATION(FLUSH), false, true, true, false, 0},
+    {"ADMIN", OPERATION(ADMIN), false, true, false, false, 0},
 };
 
 /* The operation with nothing but the key that it needs, and then one thing too many or too few. */
@@ -333,7 +334,7 @@ static void message_larger_than_a_slot(void **state)
 /* A later version may know more operations: they are answered, not punished. */
 static void operations_that_do_not_exist(void **state)
 {
-    static const unsigned opcodes[] = {0, OKV_OP_FLUSH + 1, 64, 126};
+    static const unsigned opcodes[] = {0, OKV_OP_ADMIN + 1, 64, 126};
     static const struct okv_request_message ping = {.opcode = OKV_OP_PING, .slot = 3};
     struct bystander *bystander = bystander_of(state);
     struct hostile hostile;

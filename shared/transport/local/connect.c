@@ -107,8 +107,12 @@ static int check_server(struct connecting *connecting, struct okv_diag *diag)
 {
     const char *path = connecting->uri.path;
 
-    if (okv_local_is_trusted(connecting->conn->sock, path))
-        return 0;
+    int status = okv_local_trust(connecting->conn->sock, path);
+
+    if (status != OKV_EDENIED)
+        return status ? okv_diag_set(diag, status, "nobody tells who listens at local://%s: %s",
+                                     path, okv_error_text(status))
+                      : 0;
     return okv_diag_set(diag, OKV_EDENIED,
                         "the server at local://%s belongs to another user, and anybody could have "
                         "put it there: have it listen in a directory that only its user may write "

@@ -138,8 +138,11 @@ void okv_local_listening_close(int sock)
     int client;
 
     shutdown(sock, SHUT_RDWR); /* no client comes after this */
-    while ((client = accept4(sock, NULL, NULL, SOCK_CLOEXEC)) >= 0)
-        okv_local_socket_close(client);
+    do {
+        client = accept4(sock, NULL, NULL, SOCK_CLOEXEC);
+        if (client >= 0)
+            okv_local_socket_close(client);
+    } while (client >= 0 || errno == EINTR || errno == ECONNABORTED);
     bool is_empty = errno == EAGAIN || errno == EINVAL;
     if (is_empty || !close_apart(sock))
         close(sock);

@@ -260,8 +260,9 @@ void okv_local_recv_release(struct okv_endpoint *endpoint, const struct okv_even
 
 /* ---- trust.c ---- */
 
-/* Client: whether the server is one of root or of this user, or listens where nobody else could. */
-bool okv_local_is_trusted(int sock, const char *path);
+/* Client: 0 when the server is one of root or of this user, or listens where nobody else could.
+ * OKV_EDENIED, OKV_EIO, OKV_ENOMEM. */
+int okv_local_trust(int sock, const char *path);
 
 /* ---- discard.c ---- */
 

@@ -1,5 +1,6 @@
 /* Who listens at a path: another user may have put a socket where a server's was expected, and pass
  * on what the two say. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -7,6 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "shared/base/error.h"
 #include "shared/transport/local/local.h"
 
 /* Whether anybody may make a file at the path, or at one of the directories that lead to it. */
@@ -27,12 +29,14 @@ static bool is_open_to_all(const char *path)
     return true; /* a relative path */
 }
 
-bool okv_local_is_trusted(int sock, const char *path)
+int okv_local_trust(int sock, const char *path)
 {
     struct ucred peer;
     socklen_t length = sizeof peer;
 
     if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &length))
-        return false;
-    return peer.uid == 0 || peer.uid == geteuid() || !is_open_to_all(path);
+        return okv_error_from_errno(errno);
+    if (peer.uid == 0 || peer.uid == geteuid() || !is_open_to_all(path))
+        return 0;
+    return OKV_EDENIED;
 }

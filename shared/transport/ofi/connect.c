@@ -327,6 +327,7 @@ static int take_welcome(struct ofi_connecting *c, const struct ofi_welcome *welc
     }
     epoll_ctl(c->base.fd, EPOLL_CTL_DEL, c->sock, NULL);
     c->sock = -1;
+    c->deadline_ns = c->caller_deadline_ns; /* the host is there: what is left takes its time */
     c->step = OFI_STEP_FABRIC;
     return 0;
 }
@@ -349,10 +350,10 @@ static int step_answer(struct ofi_connecting *c)
     return take_welcome(c, &c->frame.body.welcome);
 }
 
-static int diagnose_fabric(struct ofi_connecting *c, const char *what)
+static int diagnose_fabric(struct ofi_connecting *c, int code, const char *what)
 {
     return okv_diag_set(
-        &c->diag, OKV_EADDRESS,
+        &c->diag, code,
         "%s port %s answers, but its endpoint of the libfabric provider %s does not "
         "(%s): a firewall may be between, which has to let all TCP ports through",
         c->uri.host, c->uri.port, okv_ofi_fabric_name(ofi_endpoint_of(c->conn)->fabric), what);
@@ -373,7 +374,7 @@ static int step_fabric(struct ofi_connecting *c)
         rc = okv_ofi_first_read(c->conn);
     }
     if (rc && rc != OKV_EAGAIN)
-        return diagnose_fabric(c, c->conn->base.failure);
+        return diagnose_fabric(c, OKV_EADDRESS, c->conn->base.failure);
     return rc;
 }
 
@@ -449,7 +450,7 @@ static int advance(struct ofi_connecting *c)
             rc = 0;
     }
     if (rc == OKV_EAGAIN && okv_clock_ns() >= c->deadline_ns)
-        return c->step == OFI_STEP_FABRIC ? diagnose_fabric(c, "no answer in time")
+        return c->step == OFI_STEP_FABRIC ? diagnose_fabric(c, OKV_ETIMEDOUT, "no answer in time")
                                           : diagnose_silence(c);
     return rc;
 }
