@@ -8,6 +8,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "server/descriptors.h"
 #include "server/net/acceptor.h"
 #include "server/net/listening.h"
 #include "server/store/region.h"
@@ -272,6 +273,9 @@ int main(int argc, char **argv)
     sigaddset(&signals, OKV_SERVER_FAILED_SIGNAL);
 
     okv_log_init(&server->log, STDERR_FILENO);
+    if (okv_descriptors_raise(&server->config, &diag))
+        fprintf(stderr, "okv-server: %s\n", diag.text);
+    diag.text[0] = '\0';
     int rc = run(server, &signals, &diag);
     okv_log_fini(&server->log);
     if (rc)

@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# The server's limit on open files: raised to what its clients may take, as far as that goes.
+set -euo pipefail
+
+usage() {
+    cat <<'TEXT'
+usage: tests/end_to_end/descriptors.sh BUILD_DIR
+
+Starts the okv-server of BUILD_DIR under limits on open files and looks at the limit that it has then, at what it says,
+and at whether as many clients as it allows can connect. Exits 1 when something is wrong.
+TEXT
+}
+
+# shellcheck source=tests/support/programs.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/programs.sh"
+failures=0 program=$server
+# shellcheck disable=SC2034 # start_server runs it
+server=$scratch/limited
+
+wrong() {
+    failures=$((failures + 1))
+    echo "WRONG $1: $2"
+    sed 's/^/      | /' "$scratch/log"
+}
+
+# start SOFT HARD OPTION...: a server under these limits; sets `soft` to the soft one that it has.
+start() {
+    printf '#!/bin/sh\nulimit -Sn %s && ulimit -Hn %s && exec "%s" "$@"\n' "$1" "$2" "$program" >"$server"
+    chmod +x "$server"
+    shift 2
+    start_server "$socket" "$@"
+    soft=$(awk '/^Max open files/ { print $4 }' "/proc/${servers[-1]}/limits")
+}
+
+stop() {
+    kill "${servers[-1]}"
+    wait "${servers[-1]}" || wrong "a server" "it ended with $?"
+    unset 'servers[-1]'
+}
+
+# connect CLIENTS: so many at once, and each is served.
+connect() {
+    "$bench" -t 120000 -s "$socket" --records 100 --warmup 0 --operations 1000 --connections "$1" >"$scratch/out" 2>&1
+}
+
+# Three descriptors for each of 60 clients are more than 110.
+start 110 4096 --max-clients 64 --workers 1
+[ $((soft >= 64 * 3 && soft < 4096)) -eq 1 ] || wrong "a limit that can be raised" "it is $soft"
+! grep -q 'open files' "$scratch/log" || wrong "a limit that can be raised" "the server complains"
+connect 60 || wrong "60 clients" "$(tail -n 1 "$scratch/out")"
+stop
+
+start 110 300 --max-clients 64 --workers 1
+[ "$soft" -eq 300 ] || wrong "a hard limit that is too low" "the soft one is $soft"
+line='okv-server: the hard limit on open files is 300, and 64 clients may take [0-9]*: .*ulimit -Hn.*--max-clients'
+[ "$(grep -c "$line" "$scratch/log")" -eq 1 ] || wrong "a hard limit that is too low" "the server does not say so"
+connect 10 || wrong "10 clients" "$(tail -n 1 "$scratch/out")"
+stop
+
+start 1000 1000 --max-clients 4 --workers 1
+[ "$soft" -eq 1000 ] || wrong "a limit that is high enough" "it is $soft"
+! grep -q 'open files' "$scratch/log" || wrong "a limit that is high enough" "the server complains"
+stop
+
+echo "descriptors: $failures wrong"
+[ $failures -eq 0 ]
