@@ -49,6 +49,7 @@ enum option_key {
     OPTION_DATABASE,
     OPTION_USERS,
     OPTION_OPEN,
+    OPTION_WIPE,
 };
 
 /* What the options have said so far. */
@@ -107,6 +108,10 @@ static const struct argp_option options[] = {
     {"prefault", OPTION_PREFAULT, NULL, 0,
      "Take all memory of the region at the start, in a second or two per GiB: no put waits for a "
      "page later",
+     2},
+    {"wipe", OPTION_WIPE, NULL, 0,
+     "Zero the memory of a value that is deleted, replaced or expired. Otherwise clients can read "
+     "it there until it is used again",
      2},
     {"max-value", OPTION_MAX_VALUE, "SIZE", 0,
      "Largest value, to 64M and a quarter of the smallest database (the smaller of the two)", 2},
@@ -403,6 +408,9 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         break;
     case OPTION_PREFAULT:
         config->prefault = true;
+        break;
+    case OPTION_WIPE:
+        config->wipe = true;
         break;
     case OPTION_OPEN:
         config->is_open = true;

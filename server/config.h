@@ -44,6 +44,7 @@ struct okv_config {
     uint32_t spin_us;                 /* how long an idle worker polls before it sleeps */
     enum okv_region_pages pages;
     bool prefault;
+    bool wipe;                  /* zero what is freed of the regions */
     char group[OKV_GROUP_SIZE]; /* where to announce; "": nowhere */
     char name[OKV_NAME_SIZE];   /* of the server */
     const char *users;          /* file; NULL: the server serves everybody */

@@ -10,7 +10,8 @@
 
 #define REPLY_CACHES_PER_CLIENT 4
 
-static int open_store(struct okv_database *database, uint64_t boot_id, struct okv_diag *diag)
+static int open_store(struct okv_database *database, bool wipe, uint64_t boot_id,
+                      struct okv_diag *diag)
 {
     const struct okv_database_config *config = database->config;
     uint64_t hash_seed;
@@ -25,6 +26,7 @@ static int open_store(struct okv_database *database, uint64_t boot_id, struct ok
         .extra_reads = config->extra_reads,
         .index_percent = config->index_percent,
         .max_value = config->max_value,
+        .wipe = wipe,
         .boot_id = boot_id,
         .hash_seed = hash_seed,
     };
@@ -49,7 +51,7 @@ int okv_database_init(struct okv_database *database, const struct okv_config *co
 
     if (rc)
         return okv_diag_set(diag, rc, "database %s: %s", database->config->name, why.text);
-    rc = open_store(database, boot_id, diag);
+    rc = open_store(database, config->wipe, boot_id, diag);
     if (rc)
         goto destroy_region;
     rc = okv_reply_caches_init(&database->reply_caches,

@@ -216,8 +216,11 @@ uint64_t okv_heap_alloc(struct okv_heap *heap, uint64_t size)
 void okv_heap_free(struct okv_heap *heap, uint64_t offset)
 {
     uint8_t *memory = heap->base + offset;
+    size_t size = sallocx(memory, flags(heap));
 
-    atomic_fetch_sub_explicit(&heap->used, sallocx(memory, flags(heap)), memory_order_relaxed);
+    if (heap->wipes)
+        explicit_bzero(memory, size);
+    atomic_fetch_sub_explicit(&heap->used, size, memory_order_relaxed);
     dallocx(memory, flags(heap));
 }
 

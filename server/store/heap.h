@@ -39,6 +39,7 @@ struct okv_heap {
     size_t query[3]; /* the control of jemalloc for okv_heap_is_sparse(), as a MIB */
     size_t query_length;
     unsigned arena;
+    bool wipes; /* okv_heap_free() zeroes what it frees; set it after okv_heap_init() */
     atomic_uint_fast64_t used;
 };
 
@@ -53,7 +54,7 @@ void okv_heap_fini(struct okv_heap *heap);
 
 /* Allocates `size` bytes, at least 1. Returns their offset, or 0 without room. */
 uint64_t okv_heap_alloc(struct okv_heap *heap, uint64_t size);
-/* Frees an allocation. Its bytes may be reused at once. */
+/* Frees an allocation. Its bytes may be zeroed and reused at once. */
 void okv_heap_free(struct okv_heap *heap, uint64_t offset);
 
 /* Bytes that an allocation of `size` takes. */

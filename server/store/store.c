@@ -129,6 +129,7 @@ int okv_store_init(struct okv_store *store, const struct okv_store_params *param
     int rc = okv_heap_init(&store->heap, params->base, OKV_HEAP_OFFSET, params->length);
     if (rc)
         return rc;
+    store->heap.wipes = params->wipe;
     locks_init(store);
     rc = okv_store_index_create(store);
     if (rc) {
