@@ -372,6 +372,13 @@ static error_t parse_number_option(struct okv_config *config, int key, const cha
     return ARGP_ERR_UNKNOWN;
 }
 
+static void set_flag(struct okv_config *config, int key)
+{
+    config->prefault |= key == OPTION_PREFAULT;
+    config->wipe |= key == OPTION_WIPE;
+    config->is_open |= key == OPTION_OPEN;
+}
+
 static error_t parse_option(int key, char *text, struct argp_state *state)
 {
     struct parsing *parsing = state->input;
@@ -407,13 +414,9 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         config->pages = parse_pages(text, state);
         break;
     case OPTION_PREFAULT:
-        config->prefault = true;
-        break;
     case OPTION_WIPE:
-        config->wipe = true;
-        break;
     case OPTION_OPEN:
-        config->is_open = true;
+        set_flag(config, key);
         break;
     case OPTION_ANNOUNCE:
         parse_announce(config, text, state);

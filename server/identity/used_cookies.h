@@ -10,9 +10,10 @@
 
 #include "shared/identity/proof.h"
 
-#define OKV_USED_COOKIES_MAX 65536u   /* of one slot */
-#define OKV_USED_COOKIES_SHARE 16384u /* of one user in one slot: more than --max-clients can be \
-                                       */
+#define OKV_USED_COOKIES_MAX 65536u /* of one slot */
+#define OKV_USED_COOKIES_SHARE                                        \
+    16384u /* of one user in one slot: more than --max-clients can be \
+            */
 
 struct okv_used_slot {
     uint64_t slot;
