@@ -141,6 +141,9 @@ static void packets_with_descriptors_end_their_connection(void **state)
         expect_closed(&scene, conn, OKV_EPROTO);
         bare_close(&client);
 
+        /* A thread that closes has a copy of the descriptors of this process, clients' among them.
+         */
+        threads_expect(scene.threads);
         steps_let_in(&scene.steps, 0, &client, &conn);
         send_lingering(&client, BELL, length);
         bare_close(&client); /* the end counts at once */
