@@ -5,6 +5,7 @@
  */
 #include <okv.h>
 
+#include "shared/base/error.h"
 #include "tests/fuzz/fuzz_hostile.h"
 #include "tests/fuzz/fuzz_time.h"
 #include "tests/fuzz/fuzz_transport.h"
@@ -32,7 +33,7 @@ static const uint8_t value[VALUE_MAX];
 
 static void check_status(int status)
 {
-    FUZZ_CHECK(status <= OKV_OK && status >= OKV_ETTL);
+    FUZZ_CHECK(status <= OKV_OK && status >= OKV_ERROR_LAST);
 }
 
 /* Every byte that a caller was given. */
