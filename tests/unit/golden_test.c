@@ -121,7 +121,8 @@ static void welcome_bytes(void **state)
                  "0700000000000000 1504000000000000 01000000 60ea0000"
                  "05000000 00000000 4142434445464748494a4b4c4d4e4f00");
     assert_int_equal(okv_welcome_decode((uint8_t *)&wire, sizeof wire, &back), 0);
-    assert_memory_equal(&back, &welcome, sizeof welcome);
+    assert_memory_equal(&back, &welcome,
+                        offsetof(struct okv_welcome, proof) + sizeof welcome.proof);
 }
 
 static void reject_bytes(void **state)
