@@ -197,6 +197,16 @@ static void sleep_for(struct okv_worker *worker, struct pollfd *fds, nfds_t coun
     atomic_store(&server->housekeeper_sleeps, false);
 }
 
+/* Whether an endpoint ended the sleep. It need not have an event: a transport may serve a READ and
+ * tell nobody. The next READ comes soon after it, as the next request does. */
+static bool has_woken(const struct pollfd *fds, unsigned endpoints)
+{
+    for (unsigned i = 0; i < endpoints; i++)
+        if (fds[i].revents)
+            return true;
+    return false;
+}
+
 static void sleep_until_event(struct okv_worker *worker, int timeout_ms)
 {
     struct pollfd fds[OKV_LISTENERS_MAX + 1];
@@ -214,6 +224,8 @@ static void sleep_until_event(struct okv_worker *worker, int timeout_ms)
         return;
     OKV_STATS_ADD(&worker->server->stats, sleeps, 1);
     sleep_for(worker, fds, count + 1, sleep_ms(worker, timeout_ms));
+    if (has_woken(fds, count))
+        worker->idle_ns = 0;
     if (fds[count].revents) {
         eventfd_t value;
         eventfd_read(worker->wake_fd, &value);

@@ -120,6 +120,35 @@ static void gets_cost_the_server_nothing(void **state)
     assert_int_equal(server_stop(&server), 0);
 }
 
+/* Where the server's process serves READs it stays awake for the next one, as for the next request. */
+static void reads_keep_their_server_awake(void **state)
+{
+    static const char *const arguments[] = {"--memory", "16M", "--spin-us", "1000000", NULL};
+    enum { READS = 200 };
+    struct server_process server;
+    char value[8];
+    size_t length;
+
+    (void)state;
+    server_start(&server, arguments);
+    okv *handle = server_connect(&server, NULL);
+    if (server_is_one_sided(handle)) {
+        okv_close(&handle);
+        assert_int_equal(server_stop(&server), 0);
+        skip();
+    }
+    assert_int_equal(okv_put(handle, "k", 1, "v", 1, NULL), OKV_OK);
+    uint64_t sleeps = server_stat(handle, "sleeps");
+    pace_sleep_ms(1500); /* until it sleeps */
+    for (int i = 0; i < READS; i++)
+        assert_int_equal(okv_get(handle, "k", 1, value, sizeof value, &length, NULL), OKV_OK);
+    sleeps = server_stat(handle, "sleeps") - sleeps;
+    print_message("%d gets, the server slept %lu times\n", READS, (unsigned long)sleeps);
+    assert_true(sleeps < READS / 2);
+    okv_close(&handle);
+    assert_int_equal(server_stop(&server), 0);
+}
+
 /* An operation whose deadline soon passes, unless somebody answers; the others of a handle have
  * the usual time, so that a busy machine is no reason to miss it. */
 static int call_for(okv *handle, uint32_t timeout_ms, uint32_t kind)
@@ -395,6 +424,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stopped_server_answers_gets),
         cmocka_unit_test(gets_cost_the_server_nothing),
+        cmocka_unit_test(reads_keep_their_server_awake),
         cmocka_unit_test(stopped_server_leaves_writes_unknown),
         cmocka_unit_test(unanswered_write_leaves_reads_alone),
         cmocka_unit_test(goodbye),
