@@ -103,5 +103,7 @@ struct okv_stats {
  * the length. If that is more than `size`, the text is incomplete. */
 size_t okv_stats_render(struct okv_server *server, struct okv_database *database, bool with_server,
                         char *out, size_t size);
+/* The same of the server alone. */
+size_t okv_stats_render_server(struct okv_server *server, char *out, size_t size);
 
 #endif
