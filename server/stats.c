@@ -112,3 +112,11 @@ size_t okv_stats_render(struct okv_server *server, struct okv_database *database
         write_server(&writer, server);
     return writer.used;
 }
+
+size_t okv_stats_render_server(struct okv_server *server, char *out, size_t size)
+{
+    struct line_writer writer = {.out = out, .size = size};
+
+    write_server(&writer, server);
+    return writer.used;
+}

@@ -13,7 +13,7 @@ struct okv_server;
 /* Of a database. */
 #define OKV_COUNTS_LIST(X)                                                                     \
     X(puts, "values stored")                                                                   \
-    X(puts_refused, "puts refused: no room, or too large")                                     \
+    X(puts_refused, "puts refused: no room in the table or in the bucket, or too large")       \
     X(conditions_failed, "puts and deletes not done: the key existed, or had another version") \
     X(gets, "gets sent to the server because one-sided reads kept failing")                    \
     X(deletes, "keys removed")                                                                 \
@@ -103,5 +103,7 @@ struct okv_stats {
  * the length. If that is more than `size`, the text is incomplete. */
 size_t okv_stats_render(struct okv_server *server, struct okv_database *database, bool with_server,
                         char *out, size_t size);
+/* The same of the server alone. */
+size_t okv_stats_render_server(struct okv_server *server, char *out, size_t size);
 
 #endif

@@ -156,6 +156,8 @@ const char *cli_advice(int code)
         return "see that the connection is sound, then repeat the command";
     case OKV_EFULL:
         return "delete something, or start okv-server with a larger --memory";
+    case OKV_EBUCKETFULL:
+        return "choose another key, or delete the keys that somebody made to share its bucket";
     case OKV_ETIMEDOUT:
         return "see that the server runs, or give it longer with -t MS";
     case OKV_EUNKNOWN:

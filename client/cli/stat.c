@@ -2,20 +2,24 @@
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
+#include <okv_admin.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/cli/cli.h"
 
-enum { OPTION_JSON = 0x200 };
+enum { OPTION_JSON = 0x200, OPTION_ALL };
 
 struct stat_arguments {
     struct cli *cli;
-    bool json;
+    bool json, all;
 };
 
 static const struct argp_option stat_options[] = {
+    {"all", OPTION_ALL, NULL, 0,
+     "Of all databases, \"database name value\" a line, then of the server; takes the right admin",
+     0},
     {"json", OPTION_JSON, NULL, 0, "One JSON object instead of lines", 0},
     {0},
 };
@@ -29,6 +33,9 @@ static error_t parse_stat(int key, char *text, struct argp_state *state)
     case OPTION_JSON:
         arguments->json = true;
         return 0;
+    case OPTION_ALL:
+        arguments->all = true;
+        return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "unexpected argument '%s': stat takes no arguments", text);
         return 0;
@@ -37,8 +44,9 @@ static error_t parse_stat(int key, char *text, struct argp_state *state)
     }
 }
 
-/* Fetches the server's text into *text to free(). Returns the code. */
-static int fetch_text(okv *handle, char **text)
+/* Fetches the statistics, or the answer to a command of okv_admin(), into *text to free(). Returns
+ * the code. */
+static int fetch_text(okv *handle, const char *command, char **text)
 {
     size_t size = 16384;
 
@@ -47,7 +55,8 @@ static int fetch_text(okv *handle, char **text)
         char *buffer = malloc(size);
         if (!buffer)
             return OKV_ENOMEM;
-        int rc = okv_stat(handle, buffer, size, &length);
+        int rc = command ? okv_admin(handle, command, buffer, size, &length)
+                         : okv_stat(handle, buffer, size, &length);
         if (rc == OKV_OK) {
             *text = buffer;
             return OKV_OK;
@@ -75,20 +84,32 @@ static json_t *json_statistic(const char *text)
     return json_string(text);
 }
 
-/* The server's lines as an object; cuts the text up. */
-static json_t *json_server(char *text)
+/* Whether a line of the text begins as `line` does, up to its first space. */
+static bool has_figure(const char *text, const char *line)
 {
-    json_t *server = json_object();
+    size_t length = strcspn(line, " ") + 1;
+
+    while (*text && strncmp(text, line, length) != 0) {
+        text += strcspn(text, "\n");
+        text += *text == '\n';
+    }
+    return *text;
+}
+
+/* The lines as an object, without those that `except` has; cuts the text up. */
+static json_t *json_figures(char *text, const char *except)
+{
+    json_t *figures = json_object();
     char *rest = NULL;
 
     for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
         char *space = strchr(line, ' ');
-        if (!space)
+        if (!space || has_figure(except, line))
             continue;
         *space = '\0';
-        json_object_set_new(server, line, json_statistic(space + 1));
+        json_object_set_new(figures, line, json_statistic(space + 1));
     }
-    return server;
+    return figures;
 }
 
 /* Ids are names: as numbers most JSON readers would round them. */
@@ -108,10 +129,9 @@ static json_t *json_connection(const struct okv_info *info)
                      (json_int_t)info->depth, "one_sided", (int)info->one_sided);
 }
 
-static int print_json(char *text, const struct okv_info *info)
+/* Takes over `root`. */
+static int print_json(json_t *root)
 {
-    json_t *root =
-        json_pack("{s:o*, s:o*}", "server", json_server(text), "connection", json_connection(info));
     if (!root || json_dumpf(root, stdout, JSON_INDENT(2)) != 0) {
         fprintf(stderr, "okv: stat: cannot make JSON of the server's statistics: try it without "
                         "--json\n");
@@ -140,6 +160,95 @@ static void print_lines(const char *text, const struct okv_info *info)
     printf("connection_max_value %u\n", info->max_value);
 }
 
+static int stat_connection(struct cli *cli, bool json)
+{
+    struct okv_info info;
+    char *text = NULL;
+    int status = CLI_DONE;
+    int rc = fetch_text(cli->handle, NULL, &text);
+
+    if (rc != OKV_OK)
+        return cli_fail(cli, "stat", NULL, 0, rc);
+    okv_info(cli->handle, &info);
+    if (json)
+        status = print_json(json_pack("{s:o*, s:o*}", "server", json_figures(text, ""),
+                                      "connection", json_connection(&info)));
+    else
+        print_lines(text, &info);
+    free(text);
+    return status;
+}
+
+/* ---- all databases ---- */
+
+/* Prints the lines that are not the server's with the database's name before each. */
+static void print_database(const char *name, char *text, const char *server)
+{
+    char *rest = NULL;
+
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+        if (!has_figure(server, line))
+            printf("%s %s\n", name, line);
+}
+
+/* Connects to one database, so that the server decides whether the user may see it. */
+static int stat_database(struct cli *cli, const char *name, const char *server, json_t *databases)
+{
+    char *text = NULL;
+
+    cli->database = name;
+    int status = cli_connect(cli, 0);
+    if (status != CLI_DONE)
+        return status;
+    int rc = fetch_text(cli->handle, NULL, &text);
+    if (rc != OKV_OK)
+        status = cli_fail(cli, "stat", name, strlen(name), rc);
+    else if (databases)
+        json_object_set_new(databases, name, json_figures(text, server));
+    else
+        print_database(name, text, server);
+    free(text);
+    cli_disconnect(cli);
+    return status;
+}
+
+static int stat_databases(struct cli *cli, char *names, char *server, bool json)
+{
+    json_t *databases = json ? json_object() : NULL;
+    int status = CLI_DONE;
+    char *rest = NULL;
+
+    if (json && !databases)
+        return print_json(NULL);
+    for (char *name = strtok_r(names, "\n", &rest); name; name = strtok_r(NULL, "\n", &rest))
+        status = cli_worse(status, stat_database(cli, name, server, databases));
+    if (!json)
+        fputs(server, stdout);
+    else
+        status = cli_worse(status, print_json(json_pack("{s:o*, s:o*}", "databases", databases,
+                                                        "server", json_figures(server, ""))));
+    return status;
+}
+
+static int stat_all(struct cli *cli, bool json)
+{
+    char *names = NULL, *server = NULL;
+    int status;
+    int rc = fetch_text(cli->handle, "databases", &names);
+
+    if (rc == OKV_OK)
+        rc = fetch_text(cli->handle, "server", &server);
+    if (rc != OKV_OK) {
+        status = cli_fail(cli, "stat --all", NULL, 0, rc);
+    } else {
+        cli_disconnect(cli);
+        status = stat_databases(cli, names, server, json);
+    }
+    free(server);
+    free(names);
+    return status;
+}
+
 #define COUNTER_LINE(name, text) "  " #name ": " text "\n"
 
 int cli_stat(struct cli *cli, int argc, char **argv)
@@ -152,26 +261,20 @@ int cli_stat(struct cli *cli, int argc, char **argv)
                "The man page okv(1) explains the server's statistics. What this client counts is "
                "printed by any command with --counters:\n" OKV_COUNTER_LIST(
                    COUNTER_LINE) "\n"
-                                 "Examples:\n  okv stat\n  okv stat --json | jq .server.items",
+                                 "Examples:\n  okv stat\n  okv stat --json | jq .server.items\n"
+                                 "  okv stat --all | grep ' items '",
         .children = cli_common_options};
     struct stat_arguments arguments = {.cli = cli};
-    struct okv_info info;
-    char *text = NULL;
-    int status = CLI_DONE;
 
     argp_parse(&parser, argc, argv, 0, NULL, &arguments);
-    int connected = cli_connect(cli, 0);
-    if (connected != CLI_DONE)
-        return connected;
-
-    int rc = fetch_text(cli->handle, &text);
-    if (rc != OKV_OK)
-        return cli_fail(cli, "stat", NULL, 0, rc);
-    okv_info(cli->handle, &info);
-    if (arguments.json)
-        status = print_json(text, &info);
-    else
-        print_lines(text, &info);
-    free(text);
+    if (arguments.all && (strstr(cli->server, "?database=") || strstr(cli->server, "&database="))) {
+        fprintf(stderr, "okv: stat --all: leave the database out of the URI; --database names the "
+                        "one to ask\n");
+        return CLI_USAGE;
+    }
+    int status = cli_connect(cli, 0);
+    if (status != CLI_DONE)
+        return status;
+    status = arguments.all ? stat_all(cli, arguments.json) : stat_connection(cli, arguments.json);
     return status == CLI_DONE ? cli_output_end("stat") : status;
 }

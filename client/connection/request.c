@@ -175,6 +175,7 @@ static bool reply_status_is_valid(const struct operation *operation, int status)
     case OKV_ECORRUPT:
         return !(kind & (KIND(PING) | KIND(STAT) | KIND(ADMIN)));
     case OKV_EFULL:
+    case OKV_EBUCKETFULL:
         return kind & (KIND(PUT) | KIND(APPEND) | KIND(INCR) | KIND(TOUCH));
     case OKV_EVALUESIZE:
         return kind & (KIND(PUT) | KIND(APPEND) | KIND(INCR));

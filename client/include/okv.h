@@ -98,7 +98,8 @@ enum {
     OKV_ERENDEZVOUS = -27,   /* the server could not read the value from our memory */
     OKV_EOVERFLOW = -28,     /* incr: the result does not fit a signed 64-bit integer */
     OKV_ETTL = -29,          /* a time to live is 1 ms to OKV_TTL_MAX_MS */
-    OKV_EDENIED = -30        /* the user may not do this, or one side does not know the other */
+    OKV_EDENIED = -30,       /* the user may not do this, or one side does not know the other */
+    OKV_EBUCKETFULL = -31    /* the key's bucket has no room for the item; other keys have */
 };
 
 /* One sentence for a code; static, never NULL. Any thread. */
@@ -279,19 +280,18 @@ struct okv_item_info {
 };
 
 /*
- * Looks an item up without fetching its value: is it there, and in which version?
- * `info` may be NULL. Further errors: OKV_ENOTFOUND, OKV_ECORRUPT, and as for okv_get
- * OKV_EUNSUPPORTED and OKV_EPROTO.
+ * Looks an item up without fetching its value: is it there, and in which version? `info` may be
+ * NULL. Further errors: OKV_ENOTFOUND, OKV_ECORRUPT; OKV_EUNSUPPORTED, OKV_EPROTO as for okv_get.
  */
 OKV_API int okv_head(okv *handle, const void *key, size_t key_length, struct okv_item_info *info);
 
 /*
- * Stores a value of 0 to okv_info.max_value bytes under a key, replacing what
- * was there; the item does not expire. On OKV_OK *version (may be NULL) is the
- * item's new version. A value too long for a message is READ by the server out of
- * `value`, or out of a copy when `value` cannot be registered, as in a mapping without
- * PROT_WRITE. Further errors: OKV_EVALUESIZE, OKV_EFULL, OKV_ERENDEZVOUS, OKV_EPERM
- * (locked-memory limit), OKV_ENOMEM, OKV_EIO (neither can be registered).
+ * Stores a value of 0 to okv_info.max_value bytes under a key, replacing what was there; the item
+ * does not expire. On OKV_OK *version (may be NULL) is the item's new version. A value too long for
+ * a message is READ by the server out of `value`, or out of a copy when `value` cannot be
+ * registered, as in a mapping without PROT_WRITE. Further errors: OKV_EVALUESIZE, OKV_EFULL,
+ * OKV_EBUCKETFULL, OKV_ERENDEZVOUS, OKV_EPERM (locked-memory limit), OKV_ENOMEM, OKV_EIO (neither
+ * can be registered).
  */
 OKV_API int okv_put(okv *handle, const void *key, size_t key_length, const void *value,
                     size_t value_length, uint64_t *version);
@@ -331,7 +331,7 @@ OKV_API int okv_delete_if(okv *handle, const void *key, size_t key_length, uint6
  * Adds `delta` to the decimal integer in the value (an optional '-' and 1 to 19 digits), or to 0
  * when the key is not there. *result (may be NULL) is the sum, which is the new value. An expiry
  * stays. Further errors: OKV_ENUMBER, OKV_EOVERFLOW, OKV_EVALUESIZE (the sum has more digits than a
- * value may have bytes), OKV_EFULL; the item is then as it was.
+ * value may have bytes), OKV_EFULL, OKV_EBUCKETFULL; the item is then as it was.
  */
 OKV_API int okv_incr(okv *handle, const void *key, size_t key_length, int64_t delta,
                      int64_t *result, uint64_t *version);
@@ -340,13 +340,13 @@ OKV_API int okv_incr(okv *handle, const void *key, size_t key_length, int64_t de
  * Appends to a value, or stores it when the key is not there. *length (may be
  * NULL) is the whole value's length then. What is appended may be as long as
  * okv_info.max_message_value, the whole as okv_info.max_value. An expiry stays.
- * Further errors: OKV_EVALUESIZE (either is too long), OKV_EFULL.
+ * Further errors: OKV_EVALUESIZE (either is too long), OKV_EFULL, OKV_EBUCKETFULL.
  */
 OKV_API int okv_append(okv *handle, const void *key, size_t key_length, const void *value,
                        size_t value_length, size_t *length, uint64_t *version);
 
 /* Lets an item expire ttl_ms from now, or never (OKV_TTL_NONE). Its version
- * changes. Further errors: OKV_ENOTFOUND, OKV_ETTL, OKV_EFULL. */
+ * changes. Further errors: OKV_ENOTFOUND, OKV_ETTL, OKV_EFULL, OKV_EBUCKETFULL. */
 OKV_API int okv_touch(okv *handle, const void *key, size_t key_length, int64_t ttl_ms,
                       uint64_t *version);
 

@@ -16,6 +16,8 @@ extern "C" {
  *   sessions AFTER   lists the sessions whose id is above AFTER, as many as fit an answer, lowest
  *                    first, a line each: id, user or -, address, age in ms, requests
  *   kill ID          ends a session
+ *   databases        lists the names of all databases, one a line
+ *   server           figures of the server alone, as lines of okv_stat()
  *   reload           reads the users file again; the counters users_loaded and users_refused of
  *                    okv_stat() tell the outcome, a moment later
  * Blocks until the answer or for the handle's timeout_ms. OKV_EINVAL (NULL, a command that the

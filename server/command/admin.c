@@ -25,6 +25,17 @@ static int end_session(struct okv_server *server, const struct okv_database *dat
     return rc;
 }
 
+/* A slot holds them: there are at most OKV_DATABASES_MAX. */
+static size_t list_databases(const struct okv_server *server, char *out, size_t size)
+{
+    size_t used = 0;
+
+    for (unsigned i = 0; i < server->database_count && used < size; i++)
+        used +=
+            (size_t)snprintf(out + used, size - used, "%s\n", server->databases[i].config->name);
+    return used;
+}
+
 int okv_admin_run(struct okv_server *server, const struct okv_database *database,
                   const uint8_t *text, uint32_t length, char *out, uint32_t size, uint32_t *used)
 {
@@ -44,6 +55,14 @@ int okv_admin_run(struct okv_server *server, const struct okv_database *database
     }
     if (sscanf(command, "kill %" SCNx64 "%n", &id, &end) == 1 && end == (int)length)
         return end_session(server, database, id);
+    if (strcmp(command, "databases") == 0) {
+        *used = (uint32_t)list_databases(server, out, size);
+        return *used < size ? 0 : OKV_EUNSUPPORTED;
+    }
+    if (strcmp(command, "server") == 0) {
+        *used = (uint32_t)okv_stats_render_server(server, out, size);
+        return *used <= size ? 0 : OKV_EUNSUPPORTED;
+    }
     if (strcmp(command, "reload") != 0)
         return OKV_EINVAL;
     if (!server->config.users)

@@ -1,6 +1,6 @@
 /*
- * The commands of an ADMIN request, as text: docs/protocol.md section 2.5. They concern the
- * sessions of one database, for which the caller has the right admin.
+ * The commands of an ADMIN request, as text: docs/protocol.md section 2.5. The caller has the right
+ * admin in the database. The commands concern its sessions, or the server as a whole.
  */
 #ifndef OKV_SERVER_COMMAND_ADMIN_H
 #define OKV_SERVER_COMMAND_ADMIN_H
@@ -8,7 +8,8 @@
 #include "server/server.h"
 
 /* Runs a command and writes its answer to out[0..size), *used bytes. Any thread. OKV_EINVAL: there
- * is no such command; OKV_ENOTFOUND: no such session; OKV_EUNSUPPORTED: the server has no users. */
+ * is no such command; OKV_ENOTFOUND: no such session; OKV_EUNSUPPORTED: the server has no users, or
+ * the answer does not fit. */
 int okv_admin_run(struct okv_server *server, const struct okv_database *database,
                   const uint8_t *text, uint32_t length, char *out, uint32_t size, uint32_t *used);
 

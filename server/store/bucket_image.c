@@ -165,7 +165,7 @@ int okv_store_bucket_put(struct okv_store_bucket *bucket, struct okv_store_item 
 
     if (!item) {
         if (bucket->item_count == bucket->item_capacity)
-            return OKV_EFULL;
+            return OKV_EBUCKETFULL;
         item = &bucket->items[bucket->item_count++];
     } else if (!keeps_extent) {
         okv_store_bucket_drop_extent(bucket, item);
@@ -199,7 +199,7 @@ int okv_store_bucket_move(struct okv_store_bucket *from, struct okv_store_item *
                           struct okv_store_bucket *to)
 {
     if (to->item_count == to->item_capacity)
-        return OKV_EFULL;
+        return OKV_EBUCKETFULL;
     to->items[to->item_count++] = *item;
     *item = from->items[--from->item_count];
     return 0;

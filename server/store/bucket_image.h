@@ -43,8 +43,8 @@ struct okv_store_item *okv_store_bucket_find(struct okv_store_bucket *bucket, co
 /*
  * Replaces `item`, which find returned, or adds an item if that is NULL. It gets next_version.
  * An `entry->extent` that is not 0 holds the value and belongs to the bucket after finish. Key and
- * value stay the caller's and must not change before publish. OKV_EFULL: the bucket can hold no
- * further item.
+ * value stay the caller's and must not change before publish. OKV_EBUCKETFULL: the bucket can hold
+ * no further item.
  */
 int okv_store_bucket_put(struct okv_store_bucket *bucket, struct okv_store_item *item,
                          const struct okv_entry *entry);
@@ -54,13 +54,14 @@ void okv_store_bucket_drop_extent(struct okv_store_bucket *bucket,
                                   const struct okv_store_item *item);
 /* Removes the items that have expired and counts them in `expired`. */
 void okv_store_bucket_expire(struct okv_store_bucket *bucket, uint64_t clock_ms);
-/* Moves an item to the working copy of another bucket. OKV_EFULL as for put. */
+/* Moves an item to the working copy of another bucket. OKV_EBUCKETFULL as for put. */
 int okv_store_bucket_move(struct okv_store_bucket *from, struct okv_store_item *item,
                           struct okv_store_bucket *to);
 
 /*
- * Lays the items out again and builds the images. OKV_EFULL: there is no room, and nothing was
- * allocated; not possible after removals alone. OKV_ECORRUPT.
+ * Lays the items out again and builds the images. OKV_EFULL: the heap has no room, and nothing was
+ * allocated; not possible after removals alone. OKV_EBUCKETFULL: likewise, but the pages of the
+ * bucket have none; only possible after a put or a move. OKV_ECORRUPT.
  */
 int okv_store_bucket_prepare(struct okv_store_bucket *bucket, const struct okv_table *table);
 /* Frees what prepare allocated. */

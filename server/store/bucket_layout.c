@@ -106,13 +106,34 @@ static int distribute(struct okv_store_bucket *bucket, uint32_t room)
         while (page < OKV_BUCKET_PAGES_MAX && bucket->used[page] + size > room)
             page++;
         if (page == OKV_BUCKET_PAGES_MAX)
-            return OKV_EFULL;
+            return OKV_EBUCKETFULL;
         item->page = (uint8_t)page;
         bucket->used[page] += size;
         if (page >= bucket->pages)
             bucket->pages = page + 1;
     }
     return 0;
+}
+
+/* Bytes of a reference to the item when it is as old as can be. No entry of a bucket with several
+ * pages is longer, now or later. */
+static uint32_t size_at_most(const struct okv_store_item *item)
+{
+    struct okv_entry oldest = item->entry;
+
+    oldest.version = 0;
+    return size_as(&oldest, true, OKV_LE48_MAX);
+}
+
+/* An entry takes at most a third of a page's room, so distribute() begins a page only when all
+ * before it are full by two thirds, in whatever order the items come. */
+static bool is_overfull(const struct okv_store_bucket *bucket, uint32_t room)
+{
+    uint64_t most = 0;
+
+    for (unsigned i = 0; i < bucket->item_count; i++)
+        most += size_at_most(&bucket->items[i]);
+    return most > (uint64_t)OKV_BUCKET_PAGES_MAX * (room - room / 3);
 }
 
 static void return_inline(struct okv_store_bucket *bucket, uint32_t room)
@@ -141,6 +162,8 @@ int okv_store_layout_plan(struct okv_store_bucket *bucket, const struct okv_tabl
     int rc = distribute(bucket, room);
     if (rc)
         return rc;
+    if (bucket->pages > 1 && is_overfull(bucket, room))
+        return OKV_EBUCKETFULL;
     return_inline(bucket, room);
     return 0;
 }

@@ -6,6 +6,11 @@
  *   3. If they still do not fit, entries go to several pages, each to the first with room.
  *   4. If a page has room left, its smallest extents return inline.
  *
+ * A bucket is full when a later layout of the same items, or of some of them, could need more than
+ * OKV_BUCKET_PAGES_MAX pages: versions rise, so ages need more bytes, and a split divides the items
+ * in another order. So whatever a bucket took, its next layouts do not fail, and a full bucket
+ * cannot stop the growth of the index.
+ *
  * These functions only decide: they allocate nothing and write no image.
  */
 #ifndef OKV_SERVER_STORE_BUCKET_LAYOUT_H
@@ -14,7 +19,7 @@
 #include "server/store/bucket.h"
 
 /* Sets `pages`, `used`, and `page` and `entry.is_reference` of each item.
- * OKV_EFULL: OKV_BUCKET_PAGES_MAX pages do not hold the items. */
+ * OKV_EBUCKETFULL: the bucket would be more than full. */
 int okv_store_layout_plan(struct okv_store_bucket *bucket, const struct okv_table *table);
 
 /* The layout that needs no memory: every item stays on its page, inline or not. Only for a bucket

@@ -14,7 +14,7 @@ int okv_store_transaction_load_at(struct okv_store *store, struct okv_store_work
 int okv_store_transaction_load(struct okv_store *store, struct okv_store_work *work,
                                uint64_t number);
 /* Prepares, publishes and finishes work->bucket and counts the change. OKV_EFULL,
- * OKV_ECORRUPT: nothing was changed. */
+ * OKV_EBUCKETFULL, OKV_ECORRUPT: nothing was changed. */
 int okv_store_transaction_commit(struct okv_store *store, struct okv_store_work *work);
 
 /* Adds a published bucket's change to the totals. */

@@ -329,7 +329,8 @@ static int make_once(change *make, struct okv_store *store, struct okv_store_wor
     return rc;
 }
 
-/* Tries again after making room. */
+/* Tries again after making room in the heap. Nothing makes room in a full bucket, and whoever fills
+ * one must not have others pay for the attempt. */
 static int make_with_room(change *make, struct okv_store *store, struct okv_store_work *work,
                           const struct okv_store_write *write, struct okv_store_outcome *outcome)
 {

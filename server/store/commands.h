@@ -36,8 +36,8 @@ typedef int okv_store_change(struct okv_store *store, struct okv_store_work *wor
 /*
  * Sets the value of a key. Key and value are copied. On success `extent` belongs to the store; on
  * failure it stays the caller's. OKV_EKEYSIZE, OKV_EVALUESIZE; OKV_EEXISTS, OKV_ECONFLICT,
- * OKV_ENOTFOUND (if_version and no such key); OKV_EFULL: no room, the key keeps its value;
- * OKV_ECORRUPT: the bucket's images make no sense.
+ * OKV_ENOTFOUND (if_version and no such key); OKV_EFULL: the heap has no room, OKV_EBUCKETFULL: the
+ * bucket has none, the key keeps its value; OKV_ECORRUPT: the bucket's images make no sense.
  */
 int okv_store_put(struct okv_store *store, struct okv_store_work *work,
                   const struct okv_store_write *write, struct okv_store_outcome *outcome);
@@ -48,7 +48,8 @@ int okv_store_append(struct okv_store *store, struct okv_store_work *work,
  * OKV_EVALUESIZE is about the sum. */
 int okv_store_incr(struct okv_store *store, struct okv_store_work *work,
                    const struct okv_store_write *write, struct okv_store_outcome *outcome);
-/* Sets when the item expires. OKV_ENOTFOUND; OKV_EFULL: its entry grew and there is no room. */
+/* Sets when the item expires. OKV_ENOTFOUND; OKV_EFULL, OKV_EBUCKETFULL: its entry grew and there
+ * is no room. */
 int okv_store_touch(struct okv_store *store, struct okv_store_work *work,
                     const struct okv_store_write *write, struct okv_store_outcome *outcome);
 /* Removes a key; needs no room. OKV_EKEYSIZE, OKV_ENOTFOUND, OKV_ECONFLICT, OKV_ECORRUPT. */

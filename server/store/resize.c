@@ -7,8 +7,8 @@
  * changes last, under the one lock of both buckets. A reader needs neither count nor order: each
  * image says which keys it answers for.
  *
- * The directory, index_percent and the heap limit the number of buckets. At the limit, more items
- * go to extents and overflow pages.
+ * The directory, index_percent and the heap limit the number of buckets, and so does the number of
+ * bytes in them. At the limit, more items go to extents and overflow pages.
  */
 #include "server/store/resize.h"
 
@@ -23,9 +23,11 @@
  * merges, because nearly empty buckets are cheap to merge. */
 #define SPLITS_PER_CHANGE 4
 #define MERGES_PER_CHANGE 8
-/* Changes without growth after a split found no room, and after the index gave up a segment, which
- * it would otherwise allocate again at once. */
-#define GROWTH_PAUSE 1024
+/* Changes without another attempt after a split or a merge found no room: each costs two buckets'
+ * work in vain. */
+#define PAUSE 1024
+/* Changes without growth after the index gave up a segment, which it would otherwise allocate again
+ * at once. */
 #define GROWTH_PAUSE_FULL 65536
 /* tolerance() counts the used part of the region in such shares, and assumes at least the
  * minimum. */
@@ -36,9 +38,11 @@
 #define SLACK 2u
 /* When the heap has no room, the index may be filled up to FULL_PERCENT. Below EMPTY_PERCENT it
  * shrinks; growth with the least tolerance leaves small buckets 15 % full, so the two do not
- * alternate. */
+ * alternate. Growth ends at SPARSE_PERCENT: the extra READs that are left there are of keys chosen
+ * to collide, which no split parts. */
 #define FULL_PERCENT 75
 #define EMPTY_PERCENT 12
+#define SPARSE_PERCENT 5
 
 static uint64_t segment_length(const struct okv_table *table)
 {
@@ -254,14 +258,6 @@ static uint64_t tolerance(const struct okv_store *store)
     return OKV_EXTRA_READS_FULL * (shares > SHARES_MIN ? shares : SHARES_MIN);
 }
 
-static bool is_too_full(struct okv_store *store)
-{
-    uint64_t extra = atomic_load_explicit(&store->totals.extra_reads, memory_order_relaxed);
-    uint64_t items = atomic_load_explicit(&store->totals.items, memory_order_relaxed);
-
-    return extra * (SHARES * 1000) > items * tolerance(store) + SLACK * SHARES * 1000;
-}
-
 /* Whether entries fill less than this share of the index. */
 static bool is_sparse(struct okv_store *store, unsigned percent)
 {
@@ -270,6 +266,15 @@ static bool is_sparse(struct okv_store *store, unsigned percent)
 
     return count > OKV_STORE_BUCKETS_MIN &&
            bytes * 100 < count * store->table.bucket_size * percent;
+}
+
+static bool is_too_full(struct okv_store *store)
+{
+    uint64_t extra = atomic_load_explicit(&store->totals.extra_reads, memory_order_relaxed);
+    uint64_t items = atomic_load_explicit(&store->totals.items, memory_order_relaxed);
+
+    return extra * (SHARES * 1000) > items * tolerance(store) + SLACK * SHARES * 1000 &&
+           !is_sparse(store, SPARSE_PERCENT);
 }
 
 /* Merging adds extra READs. It stops at half of those at which splitting begins: buckets may be
@@ -282,14 +287,25 @@ static bool is_too_empty(struct okv_store *store)
     return is_sparse(store, EMPTY_PERCENT) && extra * (SHARES * 2000) <= items * tolerance(store);
 }
 
+/* Whether to let this change pass. */
+static bool pauses(atomic_int *pause)
+{
+    if (atomic_load_explicit(pause, memory_order_relaxed) <= 0)
+        return false;
+    atomic_fetch_sub_explicit(pause, 1, memory_order_relaxed);
+    return true;
+}
+
 void okv_store_shrink(struct okv_store *store, struct okv_store_work *work, unsigned most)
 {
-    if (!is_too_empty(store))
+    if (!is_too_empty(store) || pauses(&store->shrink_pause))
         return;
     pthread_mutex_lock(&store->resizing);
     for (unsigned i = 0; i < most && is_too_empty(store); i++)
-        if (merge(store, work))
+        if (merge(store, work)) {
+            atomic_store_explicit(&store->shrink_pause, PAUSE, memory_order_relaxed);
             break;
+        }
     pthread_mutex_unlock(&store->resizing);
 }
 
@@ -328,16 +344,14 @@ bool okv_store_free_segment(struct okv_store *store, struct okv_store_work *work
 
 static void grow(struct okv_store *store, struct okv_store_work *work)
 {
-    if (atomic_load_explicit(&store->growth_pause, memory_order_relaxed) > 0) {
-        atomic_fetch_sub_explicit(&store->growth_pause, 1, memory_order_relaxed);
+    if (pauses(&store->growth_pause))
         return;
-    }
     /* A thread that is splitting does this one's share as well. */
     if (pthread_mutex_trylock(&store->resizing))
         return;
     for (unsigned i = 0; i < SPLITS_PER_CHANGE && is_too_full(store); i++)
         if (split(store, work)) {
-            atomic_store_explicit(&store->growth_pause, GROWTH_PAUSE, memory_order_relaxed);
+            atomic_store_explicit(&store->growth_pause, PAUSE, memory_order_relaxed);
             break;
         }
     pthread_mutex_unlock(&store->resizing);

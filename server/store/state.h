@@ -59,7 +59,8 @@ struct okv_store {
     /* Heap kept back for merges, once there are several segments; 0: none. */
     atomic_uint_fast64_t reserve;
     atomic_uint_fast64_t swept; /* bucket at which okv_store_sweep() continues */
-    atomic_int growth_pause;    /* changes to let pass before growth is tried again */
+    /* Changes to let pass before growth, or a merge, is tried again. */
+    atomic_int growth_pause, shrink_pause;
     struct okv_store_totals totals;
     pthread_mutex_t resizing;   /* splits and merges; acquired before a bucket's lock */
     pthread_mutex_t publishing; /* of the status block */

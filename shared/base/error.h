@@ -39,7 +39,8 @@
     X(RENDEZVOUS, -27, "the server could not read the value from the client's memory") \
     X(OVERFLOW, -28, "the result does not fit a signed integer of 64 bits")            \
     X(TTL, -29, "a time to live is 1 ms to 2^40 ms")                                   \
-    X(DENIED, -30, "the user may not do this, or the server does not accept who asks")
+    X(DENIED, -30, "the user may not do this, or the server does not accept who asks") \
+    X(BUCKETFULL, -31, "the bucket of this key has no room for the item; other keys have")
 
 /* The public header lists the same codes. A file that includes both only checks that they agree. */
 #ifdef OKV_H
@@ -55,7 +56,7 @@ enum okv_error { OKV_OK = 0, OKV_ERROR_LIST(OKV_ERROR_ENUM) };
 #endif
 
 /* The lowest code in the list: what a peer may send lies in [OKV_ERROR_LAST, 0]. */
-#define OKV_ERROR_LAST (-30)
+#define OKV_ERROR_LAST (-31)
 
 /* Text of a code: a static string, never NULL; "unknown error" for a number that is not listed. */
 const char *okv_error_text(int code);

@@ -11,7 +11,9 @@
 
 #include <cmocka.h>
 
+#include "client/handle.h"
 #include "shared/base/clock.h"
+#include "shared/format/hash.h"
 #include "tests/support/bulk.h"
 #include "tests/support/pace.h"
 #include "tests/support/patient_open.h"
@@ -20,6 +22,10 @@
 #define ITEMS 500
 #define LONG 200000
 #define TOO_MANY 1000000 /* more than fit a database */
+/* The index of 2 MiB never divides keys whose hashes have so many bits in common. */
+#define COMMON_BITS 12
+#define COLLIDING_KEY 60
+#define COLLIDING_MAX 1000 /* more than fit a bucket */
 
 struct fixture {
     struct server_process server;
@@ -116,6 +122,47 @@ static void a_full_database_leaves_room_in_the_other(void **state)
     run(fixture->other, OKV_GET, 0, ITEMS, OKV_OK);
 }
 
+/* The next key of the same bucket as the others: every client is told the seed of the hash. */
+static void colliding_key(const okv *handle, uint32_t *number, char key[COLLIDING_KEY])
+{
+    memset(key, 'x', COLLIDING_KEY);
+    do {
+        ++*number;
+        memcpy(key, number, sizeof *number);
+    } while (okv_hash_bucket(okv_hash_key(key, COLLIDING_KEY, handle->table.hash_seed),
+                             COMMON_BITS) != 0);
+}
+
+/* Keys that were chosen to collide are refused by their own code. Others are served, here and in
+ * the other database, and nothing is merged to make room. */
+static void a_full_bucket_is_full_for_its_own_keys(void **state)
+{
+    struct fixture *fixture = *state;
+    okv *one = fixture->one;
+    static char value[1024];
+    char key[COLLIDING_KEY] = "", last[COLLIDING_KEY];
+    uint32_t number = 0;
+    int rc = OKV_OK;
+
+    run(one, OKV_PUT, 0, ITEMS, OKV_OK);
+    run(fixture->other, OKV_PUT, 0, ITEMS, OKV_OK);
+    uint64_t buckets = server_stat(fixture->other, "buckets");
+    for (unsigned i = 0; i < COLLIDING_MAX && rc == OKV_OK; i++) {
+        memcpy(last, key, sizeof key);
+        colliding_key(one, &number, key);
+        rc = okv_put(one, key, sizeof key, value, sizeof value, NULL);
+    }
+    assert_int_equal(rc, OKV_EBUCKETFULL);
+    assert_int_equal(server_stat(one, "puts_refused"), 1);
+    assert_int_equal(server_stat(one, "merges"), 0);
+    run(one, OKV_GET, 0, ITEMS, OKV_OK);
+    assert_int_equal(server_stat(fixture->other, "buckets"), buckets);
+    assert_int_equal(server_stat(fixture->other, "items"), ITEMS);
+    assert_int_equal(okv_put(fixture->other, key, sizeof key, value, sizeof value, NULL), OKV_OK);
+    assert_int_equal(okv_delete(one, last, sizeof last), OKV_OK);
+    assert_int_equal(okv_put(one, key, sizeof key, value, sizeof value, NULL), OKV_OK);
+}
+
 static int count_item(void *user, const struct okv_item *item)
 {
     (void)item;
@@ -192,6 +239,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(items_are_in_one_database, setup, teardown),
         cmocka_unit_test_setup_teardown(a_flush_empties_one_database, setup, teardown),
         cmocka_unit_test_setup_teardown(a_full_database_leaves_room_in_the_other, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_full_bucket_is_full_for_its_own_keys, setup, teardown),
         cmocka_unit_test_setup_teardown(a_scan_sees_one_database, setup, teardown),
         cmocka_unit_test_setup_teardown(long_values_are_in_one_database, setup, teardown),
         cmocka_unit_test_setup_teardown(items_expire_in_every_database, setup, teardown),

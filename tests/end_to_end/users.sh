@@ -103,6 +103,25 @@ says 'mistake'
 is 'nothing has changed' '0:w' as reader get k
 is 'who asks' '0:' as root flush --yes
 
+socket=local://$scratch/two.sock
+{ section root $'one = read, write, admin\ntwo = read'; section reader 'one = read, admin'; } | write_users
+start_server "$socket" --users "$users" --database one:2M --database two:3M
+export OKV_DATABASE=one
+figures() {
+    as "$1" stat --all | awk '$2 == "items" || $2 == "region_bytes" || /users_loaded/' | paste -sd,
+}
+is 'a put into one of two' '0:' as root put k v
+is 'figures of all databases' \
+    '0:one items 1,one region_bytes 2097152,two items 0,two region_bytes 3145728,users_loaded 0' figures root
+is 'as JSON' '0:[1,0,0,false]' bash -c "$(printf '%q ' "$okv" -s "$socket" --user root --key-file "$scratch/root.key" \
+    stat --all --json) | jq -c '[.databases.one.items, .databases.two.items, .server.users_loaded] +
+    [.databases.one | has(\"users_loaded\")]'"
+is 'figures without those of a closed database' '3:one items 1,one region_bytes 2097152,users_loaded 0' figures reader
+is 'who is no admin of the database asked' '3:' env OKV_DATABASE=two "$okv" -s "$socket" --user root \
+    --key-file "$scratch/root.key" stat --all
+is 'a URI with a database' '2:' "$okv" -s "$socket?database=one" stat --all
+unset OKV_DATABASE
+
 start_server "local://$scratch/open.sock"
 is 'a server without users' '3:' "$okv" -s "local://$scratch/open.sock" --user root --key-file "$scratch/root.key" get k
 says 'does not know the key'

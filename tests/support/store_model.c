@@ -120,9 +120,10 @@ static void settle(struct model *model, struct expected *item, int rc, int wante
                    const struct okv_store_outcome *outcome, const uint8_t *value, uint32_t length,
                    uint64_t expiry)
 {
-    if (wanted == 0 && rc == OKV_EFULL) {
+    if (wanted == 0 && (rc == OKV_EFULL || rc == OKV_EBUCKETFULL)) {
         assert_false(model->params->roomy);
-        model->seen.full++;
+        model->seen.full += rc == OKV_EFULL;
+        model->seen.bucket_full += rc == OKV_EBUCKETFULL;
         assert_int_equal(outcome->version, 0);
     } else {
         assert_int_equal(rc, wanted);

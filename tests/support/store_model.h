@@ -15,14 +15,15 @@ struct store_model_params {
     unsigned common_bits; /* low bits that the hashes of all keys share */
     unsigned steps;
     uint32_t usual_value; /* most values have fewer bytes than this */
-    bool roomy;           /* OKV_EFULL would be an error */
+    bool roomy;           /* OKV_EFULL and OKV_EBUCKETFULL would be errors */
 };
 
 /* What a run met. A run that never met a full region tests little. */
 struct store_model_seen {
-    unsigned full;       /* writes that found no room */
-    unsigned references; /* comparisons that found extents */
-    unsigned longest;    /* pages of the longest bucket */
+    unsigned full;        /* writes that found no room */
+    unsigned bucket_full; /* writes that found none in their bucket */
+    unsigned references;  /* comparisons that found extents */
+    unsigned longest;     /* pages of the longest bucket */
     uint64_t splits, merges, expired;
     uint64_t most_buckets;
 };

@@ -66,13 +66,17 @@ static int fail_with(int code, char *text, size_t size)
 
 static void an_answer_of_the_server_has_its_own_message(void **state)
 {
+    static const int full[] = {OKV_EFULL, OKV_EBUCKETFULL};
     char text[512];
 
     (void)state;
     assert_int_equal(fail_with(OKV_ENOTFOUND, text, sizeof text), CLI_MISS);
     assert_string_equal(text, "okv: del 'key': the key is not there\n");
-    assert_int_equal(fail_with(OKV_EFULL, text, sizeof text), CLI_FAILED);
-    assert_null(strstr(text, WHY));
+    for (size_t i = 0; i < sizeof full / sizeof *full; i++) {
+        assert_int_equal(fail_with(full[i], text, sizeof text), CLI_FAILED);
+        assert_null(strstr(text, WHY));
+        assert_non_null(strstr(text, ": the text of the code: "));
+    }
 }
 
 static void a_failed_connection_is_told_by_its_reason(void **state)
