@@ -44,8 +44,8 @@ static void accept_client(struct okv_local_listener *listener)
     }
     request->base.listener = &listener->base;
     request->client.sock = sock;
-    okv_local_name_peer(sock, request->base.peer);
-    strcpy(request->base.address, "local");
+    request->client.from = request->base.address;
+    okv_local_name_peer(sock, request->base.peer, request->base.address);
     if (okv_pending_add(&listener->pending, &request->client))
         okv_local_request_free(request);
 }

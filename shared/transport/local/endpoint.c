@@ -142,16 +142,21 @@ void okv_local_endpoint_free(struct okv_local_endpoint *endpoint)
     free(endpoint);
 }
 
-void okv_local_name_peer(int sock, char name[64])
+void okv_local_name_peer(int sock, char name[64], char user[64])
 {
     struct ucred peer;
     socklen_t length = sizeof peer;
 
-    if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0)
+    bool is_known = getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0;
+    if (is_known)
         snprintf(name, 64, "pid %d uid %u", (int)peer.pid, (unsigned)peer.uid);
     else
         snprintf(name, 64, "unknown");
 }
+    if (user && is_known)
+        snprintf(user, 64, "uid %u", (unsigned)peer.uid);
+    else if (user)
+        snprintf(user, 64, "unknown");
 
 /* Before Linux 6.5 there is only the process id, which may have passed to another process. Then
  * that process is watched and the client's death shows on its socket only. */
