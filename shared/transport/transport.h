@@ -92,6 +92,7 @@ struct okv_endpoint {
 };
 
 /* How a request is accepted. */
+    unsigned max_conns;
 struct okv_accept {
     struct okv_endpoint *endpoint;
     unsigned region; /* index: the only one that the connection reaches */
@@ -246,7 +247,8 @@ struct okv_transport_ops {
     /* Ends listening. Every endpoint and connection of the listener must be destroyed before. */
     void (*unlisten)(struct okv_listener *listener);
 
-    /* Makes an endpoint for up to `max_conns` connections with `limits` each. */
+    /* Makes an endpoint for up to `max_conns` connections with `limits` each, or for fewer, as far
+     * as the device has room: (*out)->max_conns, which is more than 4. */
     int (*endpoint_create)(struct okv_listener *listener, const struct okv_message_limits *limits,
                            unsigned max_conns, struct okv_endpoint **out, struct okv_diag *diag);
     void (*endpoint_destroy)(struct okv_endpoint *endpoint);

@@ -141,7 +141,7 @@ int okv_local_accept(struct okv_request *base, const struct okv_accept *accept)
 
     if (accept->length > OKV_WELCOME_MAX)
         return OKV_EINVAL;
-    if (atomic_fetch_add(&endpoint->conn_count, 1) >= endpoint->max_conns)
+    if (atomic_fetch_add(&endpoint->conn_count, 1) >= endpoint->base.max_conns)
         goto uncount;
     status = okv_local_conn_new(endpoint, request->client.sock, &conn);
     if (status)

@@ -195,7 +195,6 @@ struct okv_local_endpoint {
     struct okv_local_conn *opened, **opened_tail;
     atomic_bool has_opened;
     atomic_uint conn_count;
-    unsigned max_conns;
 };
 
 struct okv_local_memory {

@@ -88,7 +88,7 @@ int okv_ofi_conn_new(struct ofi_endpoint *endpoint, struct ofi_conn **out, struc
     }
     if (!take_number(endpoint, &conn->number)) {
         rc = okv_diag_set(diag, OKV_EAGAIN, "the endpoint is full: %u connections",
-                          endpoint->max_conns);
+                          endpoint->base.max_conns);
         goto free_conn;
     }
     conn->has_number = true;
@@ -337,7 +337,7 @@ static void become_zombie(struct ofi_conn *conn)
 {
     struct ofi_endpoint *ep = ofi_endpoint_of(conn);
 
-    if (ep->zombie_count++ < ep->max_conns) {
+    if (ep->zombie_count++ < ep->base.max_conns) {
         return_number(ep, conn->number);
         conn->has_number = false;
     }

@@ -26,9 +26,10 @@ static int failed(const struct ofi_endpoint *ep, const char *what, int rc, struc
 
 static int open_queues(struct ofi_endpoint *ep, struct okv_diag *diag)
 {
-    struct fi_av_attr av = {.type = ep->fabric->info->domain_attr->av_type, .count = ep->max_conns};
+    struct fi_av_attr av = {.type = ep->fabric->info->domain_attr->av_type,
+                            .count = ep->base.max_conns};
     size_t own = ep->limits.credits + 1 + (ep->listener ? OFI_RENDEZVOUS_DEPTH : OFI_MAX_READS);
-    size_t entries = (size_t)ep->share_count * ep->share_slots + ep->max_conns * own;
+    size_t entries = (size_t)ep->share_count * ep->share_slots + ep->base.max_conns * own;
     struct fi_cq_attr cq = {.size = entries < QUEUE_MAX ? entries : QUEUE_MAX,
                             .format = FI_CQ_FORMAT_MSG,
                             .wait_obj = FI_WAIT_FD};
@@ -286,7 +287,7 @@ static int allocate(const struct ofi_listener *listener, const struct okv_messag
     ep->base.fd = ep->wake_fd = ep->timer_fd = ep->controls = -1;
     ep->listener = listener;
     ep->limits = *limits;
-    ep->max_conns = max_conns;
+    ep->base.max_conns = max_conns;
     ep->announce_tail = &ep->announce;
     ep->opened_tail = &ep->opened;
     pthread_mutex_init(&ep->lock, NULL);

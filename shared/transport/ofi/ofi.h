@@ -150,7 +150,6 @@ struct ofi_endpoint {
     struct ofi_fabric *fabric;
     const struct ofi_listener *listener; /* NULL in a client */
     struct okv_message_limits limits;
-    unsigned max_conns;
 
     struct fid_av *av;
     struct fid_cq *cq;

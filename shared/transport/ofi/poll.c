@@ -23,7 +23,7 @@ static struct ofi_conn *receiver(const struct ofi_endpoint *ep,
                                  const struct ofi_message_header *header)
 {
     uint32_t number = okv_le32_get(header->connection);
-    struct ofi_conn *conn = number < ep->max_conns ? ep->table[number] : NULL;
+    struct ofi_conn *conn = number < ep->base.max_conns ? ep->table[number] : NULL;
 
     return conn && conn->key == okv_le64_get(header->key) ? conn : NULL;
 }

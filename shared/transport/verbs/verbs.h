@@ -135,7 +135,6 @@ struct verbs_endpoint {
     bool owns_pd;                          /* client */
     const struct verbs_listener *listener; /* NULL in a client */
     struct okv_message_limits limits;
-    unsigned max_conns;
     unsigned reads_per_conn; /* a client's READs, or a server's pieces of rendezvous reads */
     atomic_uint conns;
 
