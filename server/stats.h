@@ -42,6 +42,7 @@ struct okv_server;
     X(rejected_version, "clients refused: another protocol version")                           \
     X(rejected_feature, "clients refused: one side lacks a feature")                           \
     X(rejected_busy, "clients refused: --max-clients reached")                                 \
+    X(rejected_user, "clients refused: --max-clients-per-user reached")                        \
     X(rejected_address, "clients refused: --max-clients-per-address reached")                  \
     X(rejected_stopping, "clients refused: shutting down")                                     \
     X(rejected_resources, "clients refused: the system had no resources")                      \

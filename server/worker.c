@@ -15,7 +15,8 @@
 #define EVENTS_PER_PASS 32
 /* Retry interval of a write that waits for another connection of its client. */
 #define HELD_UP_MS 1
-/* Connections of an endpoint beyond its share of --max-clients: replaced ones, until they close. */
+/* Connections of an endpoint beyond its share of --max-clients: replaced ones, until they close.
+ * Every device has room for them. */
 #define SPARE_CONNS 4u
 
 /* ---- a pass ---- */
@@ -287,6 +288,15 @@ static int create_endpoints(struct okv_worker *worker, struct okv_diag *diag)
 
 int okv_worker_init(struct okv_worker *worker, struct okv_server *server, struct okv_diag *diag)
 {
+uint32_t okv_workers_room(const struct okv_server *server, unsigned listener)
+{
+    uint32_t room = 0;
+
+    for (unsigned i = 0; i < server->config.workers; i++)
+        room += server->workers[i].endpoints[listener]->max_conns - SPARE_CONNS;
+    return room;
+}
+
     *worker = (struct okv_worker){.server = server};
     int rc = okv_sessions_init(&worker->sessions, server);
 

@@ -31,6 +31,9 @@ static void count_rejection(struct okv_stats *stats, int reason)
         OKV_STATS_ADD(stats, rejected_busy, 1);
         break;
     case OKV_REJECT_ADDRESS:
+    case OKV_REJECT_USER:
+        OKV_STATS_ADD(stats, rejected_user, 1);
+        break;
         OKV_STATS_ADD(stats, rejected_address, 1);
         break;
     case OKV_REJECT_STOPPING:
@@ -253,10 +256,16 @@ static int admit(struct okv_acceptor *acceptor, struct arrival *arrival)
     uint32_t replaced_index, admission_index;
 
     memcpy(owner.user, arrival->identity.of.user, sizeof owner.user);
+    const struct okv_admission_client client = {
+        .user = arrival->identity.of.user,
+        .address = arrival->request->address,
+        .is_admin = arrival->identity.rights & OKV_RIGHT_ADMIN,
+        .is_half_open = arrival->request->is_half_open,
+    };
     memcpy(owner.client_id, arrival->client.client_id, sizeof owner.client_id);
     bool is_back = okv_reply_cache_find_holder(caches, &owner, &replaced_index);
-    int reason = okv_admission_admit(&server->admission, arrival->request->address,
-                                     is_back ? &replaced_index : NULL, &admission_index);
+    int reason = okv_admission_admit(&server->admission, &client, is_back ? &replaced_index : NULL,
+                                     &admission_index);
 
     if (reason)
         return reason;

@@ -117,7 +117,8 @@ static int setup(void **state)
     server->listener_count = 1;
     server->listeners[0] = &gate.listener;
     server->workers = &gate.worker;
-    assert_int_equal(okv_admission_init(&server->admission, LIMIT, 0), 0);
+    const struct okv_admission_limits limits = {.clients = LIMIT};
+    assert_int_equal(okv_admission_init(&server->admission, &limits), 0);
     assert_int_equal(okv_worker_init(&gate.worker, server, NULL), 0);
     assert_int_equal(okv_acceptor_start(&gate.acceptor, server), 0);
     return 0;
