@@ -114,6 +114,8 @@ static void scan_sessions(struct okv_worker *worker)
         okv_session_end_unwanted(&worker->sessions, session);
         if (is_scan && !is_late)
             okv_session_count_idle(&worker->sessions, session, !worker->has_more);
+        if (is_scan && !is_late)
+            okv_session_count_half_open(&worker->sessions, session);
         if (is_tick)
             okv_session_tick(&worker->sessions, session);
     }
@@ -286,8 +288,6 @@ static int create_endpoints(struct okv_worker *worker, struct okv_diag *diag)
     return 0;
 }
 
-int okv_worker_init(struct okv_worker *worker, struct okv_server *server, struct okv_diag *diag)
-{
 uint32_t okv_workers_room(const struct okv_server *server, unsigned listener)
 {
     uint32_t room = 0;
@@ -297,6 +297,8 @@ uint32_t okv_workers_room(const struct okv_server *server, unsigned listener)
     return room;
 }
 
+int okv_worker_init(struct okv_worker *worker, struct okv_server *server, struct okv_diag *diag)
+{
     *worker = (struct okv_worker){.server = server};
     int rc = okv_sessions_init(&worker->sessions, server);
 
