@@ -39,9 +39,9 @@ static uint64_t without_clients(const struct okv_config *config)
 /* Fewer clients, so that the places that are kept for some of them are there. */
 static int lower(struct okv_config *config, uint64_t wanted, uint64_t limit, struct okv_diag *diag)
 {
+    uint32_t asked = config->max_clients;
     uint64_t spare = without_clients(config);
     uint64_t room = limit > spare ? (limit - spare) / of_client(config) : 0;
-    uint32_t asked = config->max_clients;
 
     config->max_clients = room > asked ? asked : room > 0 ? (uint32_t)room : 1;
     return okv_diag_set(diag, OKV_EPERM,

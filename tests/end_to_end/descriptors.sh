@@ -55,6 +55,8 @@ start 110 300 --max-clients 64 --max-clients-per-address 0 --workers 1
 line='okv-server: the hard limit on open files is 300, and 64 clients may take [0-9]*: .*ulimit -Hn.*--max-clients'
 [ "$(grep -c "$line" "$scratch/log")" -eq 1 ] || wrong "a hard limit that is too low" "the server does not say so"
 connect 10 || wrong "10 clients" "$(tail -n 1 "$scratch/out")"
+fewer=$("$okv" -s "$socket" stat | awk '$1 == "max_clients" { print $2 }')
+[ $((fewer > 10 && fewer * 3 < 300)) -eq 1 ] || wrong "a hard limit that is too low" "the server takes $fewer clients"
 stop
 
 start 1000 1000 --max-clients 4 --workers 1

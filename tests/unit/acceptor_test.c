@@ -20,6 +20,7 @@
 #include "tests/support/server_core.h"
 
 #define LIMIT 2
+#define MORE 4
 #define WAIT_MS PACE_GUARD_MS
 
 struct gate {
@@ -117,8 +118,9 @@ static int setup(void **state)
     server->listener_count = 1;
     server->listeners[0] = &gate.listener;
     server->workers = &gate.worker;
-    const struct okv_admission_limits limits = {.clients = LIMIT};
+    const struct okv_admission_limits limits = {.clients = MORE};
     assert_int_equal(okv_admission_init(&server->admission, &limits), 0);
+    server->admission.limits.clients = LIMIT;
     assert_int_equal(okv_worker_init(&gate.worker, server, NULL), 0);
     assert_int_equal(okv_acceptor_start(&gate.acceptor, server), 0);
     return 0;
@@ -250,6 +252,27 @@ static void half_open_connections_make_room(void **state)
     assert_int_equal(gate.core.server->admission.clients, 0);
 }
 
+/* The oldest of those from where most come, and not simply the oldest. */
+static void who_has_most_half_open_connections_makes_room(void **state)
+{
+    struct okv_session *honest, *flood[MORE - 1];
+
+    (void)state;
+    gate.core.server->admission.limits.clients = MORE;
+    gate.request.is_half_open = true;
+    assert_int_equal(come(1, 0, &honest), 0);
+    strcpy(gate.request.address, "elsewhere");
+    for (unsigned i = 0; i < MORE - 1; i++)
+        assert_int_equal(come((uint8_t)(i + 2), 0, &flood[i]), 0);
+    assert_int_equal(come(MORE + 1, 0, NULL), OKV_REJECT_BUSY);
+    expect_end_of(flood[0]);
+    assert_false(honest->is_superfluous || flood[1]->is_superfluous);
+    leave(honest);
+    for (unsigned i = 0; i < MORE - 1; i++)
+        leave(flood[i]);
+    assert_int_equal(gate.core.server->admission.clients, 0);
+}
+
 static void a_client_that_is_ready_makes_no_room(void **state)
 {
     struct okv_session *ready, *half_open;
@@ -372,6 +395,7 @@ int main(void)
         GATE_TEST(a_full_server_readmits_a_connected_client),
         GATE_TEST(a_client_id_belongs_to_its_database),
         GATE_TEST(half_open_connections_make_room),
+        GATE_TEST(who_has_most_half_open_connections_makes_room),
         GATE_TEST(a_client_that_is_ready_makes_no_room),
         GATE_TEST(an_address_has_no_more_than_it_may_in_the_end),
         GATE_TEST(a_half_open_client_that_comes_back),
