@@ -56,7 +56,8 @@ line='okv-server: the hard limit on open files is 300, and 64 clients may take [
 [ "$(grep -c "$line" "$scratch/log")" -eq 1 ] || wrong "a hard limit that is too low" "the server does not say so"
 connect 10 || wrong "10 clients" "$(tail -n 1 "$scratch/out")"
 fewer=$("$okv" -s "$socket" stat | awk '$1 == "max_clients" { print $2 }')
-[ $((fewer > 10 && fewer * 3 < 300)) -eq 1 ] || wrong "a hard limit that is too low" "the server takes $fewer clients"
+[ $((fewer > 10 && fewer * 3 + 128 < 300)) -eq 1 ] || # 128 may be pending
+    wrong "a hard limit that is too low" "the server takes $fewer clients"
 stop
 
 start 1000 1000 --max-clients 4 --workers 1
