@@ -13,7 +13,7 @@
 
 #define NEVER_NS UINT64_C(1000000000000)
 
-static struct okv_pending_client clients[OKV_PENDING_MAX + 64];
+static struct okv_pending_client clients[2 * OKV_PENDING_MAX];
 static struct okv_pending pending;
 static unsigned added;
 
