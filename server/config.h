@@ -11,6 +11,7 @@
 #define OKV_LISTENERS_MAX 16
 #define OKV_WORKERS_MAX 64
 #define OKV_CLIENTS_MAX 10000
+#define OKV_CLIENTS_HALF UINT32_MAX
 
 #define OKV_DATABASES_MAX 16
 
@@ -36,7 +37,8 @@ struct okv_config {
     uint32_t credits; /* outstanding requests per client */
     uint32_t workers;
     uint32_t max_clients;             /* on all listeners together */
-    uint32_t max_clients_per_address; /* 0: as max_clients */
+    uint32_t max_clients_per_user;    /* 0: as max_clients; OKV_CLIENTS_HALF: half of them */
+    uint32_t max_clients_per_address; /* likewise */
     uint32_t keepalive_ms;            /* a dead client is found within this time */
     uint32_t idle_s;                  /* how long a client may send no request; 0: for ever */
     uint32_t remember_s;              /* how long a reply cache outlives its session */

@@ -11,19 +11,50 @@
 #define OF_PROCESS 64u
 #define OF_LISTENER 16u
 #define OF_WORKER 16u
-/* Of a client: over local:// its socket, its process and the memory of its rings. */
-#define OF_CLIENT 3u
+/* Of a client: over local:// its socket, its process and the memory of its rings; over ofi:// two
+ * connections, with net and tcp. */
+#define OF_LOCAL_CLIENT 3u
+#define OF_OFI_CLIENT 2u
 
-static uint64_t needed(const struct okv_config *config)
+static unsigned of_client(const struct okv_config *config)
 {
-    return OF_PROCESS + config->max_clients * (uint64_t)OF_CLIENT +
-           config->listen_count *
-               (OF_LISTENER + OKV_PENDING_MAX + (uint64_t)config->workers * OF_WORKER);
+    unsigned most = 0;
+
+    for (unsigned i = 0; i < config->listen_count; i++) {
+        enum okv_scheme scheme = config->listen[i].scheme;
+        unsigned own = scheme == OKV_SCHEME_LOCAL ? OF_LOCAL_CLIENT
+                       : scheme == OKV_SCHEME_OFI ? OF_OFI_CLIENT
+                                                  : 0;
+        most = own > most ? own : most;
+    }
+    return most;
 }
 
-int okv_descriptors_raise(const struct okv_config *config, struct okv_diag *diag)
+static uint64_t without_clients(const struct okv_config *config)
 {
-    uint64_t wanted = needed(config);
+    return OF_PROCESS + config->listen_count *
+                            (OF_LISTENER + OKV_PENDING_MAX + (uint64_t)config->workers * OF_WORKER);
+}
+
+/* Fewer clients, so that the places that are kept for some of them are there. */
+static int lower(struct okv_config *config, uint64_t wanted, uint64_t limit, struct okv_diag *diag)
+{
+    uint32_t asked = config->max_clients;
+    uint64_t spare = without_clients(config);
+    uint64_t room = limit > spare ? (limit - spare) / of_client(config) : 0;
+
+    config->max_clients = room > asked ? asked : room > 0 ? (uint32_t)room : 1;
+    return okv_diag_set(diag, OKV_EPERM,
+                        "the hard limit on open files is %llu, and %u clients may take %llu: takes "
+                        "no more than %u; raise it (ulimit -Hn, LimitNOFILE=), or lower "
+                        "--max-clients",
+                        (unsigned long long)limit, asked, (unsigned long long)wanted,
+                        config->max_clients);
+}
+
+int okv_descriptors_raise(struct okv_config *config, struct okv_diag *diag)
+{
+    uint64_t wanted = without_clients(config) + (uint64_t)config->max_clients * of_client(config);
     struct rlimit limit;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= wanted)
@@ -31,10 +62,5 @@ int okv_descriptors_raise(const struct okv_config *config, struct okv_diag *diag
     limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
     if (setrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur == wanted)
         return 0;
-    return okv_diag_set(diag, OKV_EPERM,
-                        "the hard limit on open files is %llu, and %u clients may take %llu: some "
-                        "may be refused; raise it (ulimit -Hn, LimitNOFILE=), or lower "
-                        "--max-clients",
-                        (unsigned long long)limit.rlim_max, config->max_clients,
-                        (unsigned long long)wanted);
+    return of_client(config) ? lower(config, wanted, limit.rlim_max, diag) : 0;
 }

@@ -87,6 +87,7 @@ static void write_server(struct line_writer *writer, struct okv_server *server)
 
     write_figure(writer, "cpu_ms", cpu_ms());
     write_figure(writer, "workers", server->config.workers);
+    write_figure(writer, "max_clients", server->config.max_clients);
 #define OKV_STATS_WRITE(name, text) write_figure(writer, #name, atomic_load(&stats->name));
     OKV_STATS_NOW_LIST(OKV_STATS_WRITE)
     OKV_STATS_LIST(OKV_STATS_WRITE)

@@ -42,6 +42,7 @@ struct okv_server;
     X(rejected_version, "clients refused: another protocol version")                           \
     X(rejected_feature, "clients refused: one side lacks a feature")                           \
     X(rejected_busy, "clients refused: --max-clients reached")                                 \
+    X(rejected_user, "clients refused: --max-clients-per-user reached")                        \
     X(rejected_address, "clients refused: --max-clients-per-address reached")                  \
     X(rejected_stopping, "clients refused: shutting down")                                     \
     X(rejected_resources, "clients refused: the system had no resources")                      \
@@ -60,6 +61,7 @@ struct okv_server;
     X(closed_replaced, "connections ended: the client has another one")                        \
     X(closed_revoked, "connections ended: the user lost its key or its rights")                \
     X(closed_killed, "connections that an administrator ended")                                \
+    X(closed_half_open, "connections ended: half-open for 5 s, or others needed the place")    \
     X(closed_idle, "connections ended: no request for --idle-s")                               \
     X(closed_malformed, "connections ended: a malformed message")                              \
     X(closed_no_immediate, "connections ended: a message without immediate")                   \

@@ -15,7 +15,8 @@
 #define EVENTS_PER_PASS 32
 /* Retry interval of a write that waits for another connection of its client. */
 #define HELD_UP_MS 1
-/* Connections of an endpoint beyond its share of --max-clients: replaced ones, until they close. */
+/* Connections of an endpoint beyond its share of --max-clients: replaced ones, until they close.
+ * Every device has room for them. */
 #define SPARE_CONNS 4u
 
 /* ---- a pass ---- */
@@ -113,6 +114,8 @@ static void scan_sessions(struct okv_worker *worker)
         okv_session_end_unwanted(&worker->sessions, session);
         if (is_scan && !is_late)
             okv_session_count_idle(&worker->sessions, session, !worker->has_more);
+        if (is_scan && !is_late)
+            okv_session_count_half_open(&worker->sessions, session);
         if (is_tick)
             okv_session_tick(&worker->sessions, session);
     }
@@ -295,6 +298,15 @@ static int create_endpoints(struct okv_worker *worker, struct okv_diag *diag)
         }
     }
     return 0;
+}
+
+uint32_t okv_workers_room(const struct okv_server *server, unsigned listener)
+{
+    uint32_t room = 0;
+
+    for (unsigned i = 0; i < server->config.workers; i++)
+        room += server->workers[i].endpoints[listener]->max_conns - SPARE_CONNS;
+    return room;
 }
 
 int okv_worker_init(struct okv_worker *worker, struct okv_server *server, struct okv_diag *diag)

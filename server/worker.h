@@ -24,12 +24,15 @@ struct okv_worker {
     atomic_bool has_unwanted; /* the acceptor replaced a session here, or took its rights */
 };
 
-/* Creates the worker's endpoints, each for its share of --max-clients. The listeners exist.
- * OKV_EIO, OKV_ENOMEM, and the errors of endpoint_create(). */
+/* Creates the worker's endpoints, each for its share of --max-clients as far as its device has
+ * room. The listeners exist. OKV_EIO, OKV_ENOMEM, and the errors of endpoint_create(). */
 int okv_worker_init(struct okv_worker *worker, struct okv_server *server, struct okv_diag *diag);
 /* The worker's thread and the acceptor have ended. Ends the sessions of clients that were admitted
  * meanwhile. */
 void okv_worker_fini(struct okv_worker *worker);
+
+/* How many clients of a listener all workers together have room for. */
+uint32_t okv_workers_room(const struct okv_server *server, unsigned listener);
 
 /* Starts the thread; worker and server must not move. OKV_ENOMEM. */
 int okv_worker_start(struct okv_worker *worker);

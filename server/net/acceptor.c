@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "server/log.h"
+#include "server/net/half_open.h"
 #include "server/net/handshake.h"
 #include "server/net/identify.h"
 #include "server/worker.h"
@@ -29,6 +30,9 @@ static void count_rejection(struct okv_stats *stats, int reason)
         break;
     case OKV_REJECT_BUSY:
         OKV_STATS_ADD(stats, rejected_busy, 1);
+        break;
+    case OKV_REJECT_USER:
+        OKV_STATS_ADD(stats, rejected_user, 1);
         break;
     case OKV_REJECT_ADDRESS:
         OKV_STATS_ADD(stats, rejected_address, 1);
@@ -166,6 +170,7 @@ static int hand_over(struct okv_server *server, const struct arrival *arrival,
         .endpoint = worker->endpoints[listener],
         .region = session->database,
         .user = session,
+        .is_half_open = &session->is_half_open,
         .welcome = (const uint8_t *)&bytes,
         .length = sizeof bytes,
     };
@@ -202,6 +207,7 @@ static struct okv_session *make_session(const struct arrival *arrival, uint32_t 
     memcpy(session->user, identity->user, sizeof session->user);
     memcpy(session->fingerprint, identity->fingerprint, sizeof session->fingerprint);
     atomic_init(&session->rights, arrival->identity.rights);
+    atomic_init(&session->is_half_open, arrival->request->is_half_open);
     return session;
 }
 
@@ -250,13 +256,21 @@ static int admit(struct okv_acceptor *acceptor, struct arrival *arrival)
     struct okv_server *server = acceptor->server;
     struct okv_reply_caches *caches = &server->databases[arrival->client.database].reply_caches;
     struct okv_reply_cache_owner owner;
+    const struct okv_admission_client client = {
+        .user = arrival->identity.of.user,
+        .address = arrival->request->address,
+        .is_admin = arrival->identity.rights & OKV_RIGHT_ADMIN,
+        .is_half_open = arrival->request->is_half_open,
+    };
     uint32_t replaced_index, admission_index;
 
     memcpy(owner.user, arrival->identity.of.user, sizeof owner.user);
     memcpy(owner.client_id, arrival->client.client_id, sizeof owner.client_id);
+    okv_half_open_settle(server);
+    okv_half_open_relieve(server);
     bool is_back = okv_reply_cache_find_holder(caches, &owner, &replaced_index);
-    int reason = okv_admission_admit(&server->admission, arrival->request->address,
-                                     is_back ? &replaced_index : NULL, &admission_index);
+    int reason = okv_admission_admit(&server->admission, &client, is_back ? &replaced_index : NULL,
+                                     &admission_index);
 
     if (reason)
         return reason;

@@ -6,6 +6,10 @@
 #include "server/log.h"
 #include "shared/base/error.h"
 
+/* A client is ready a moment after the welcome, and gives up its attempt to connect after 3 s,
+ * unless it was told otherwise. */
+#define HALF_OPEN_NS UINT64_C(5000000000)
+
 void okv_session_opened(struct okv_sessions *sessions, struct okv_conn *conn)
 {
     struct okv_session *session = conn->user;
@@ -37,6 +41,8 @@ static const char *end_text(enum okv_session_end_reason reason)
         return "its user lost the key or the right to this database";
     case OKV_SESSION_END_KILLED:
         return "an administrator ended it";
+    case OKV_SESSION_END_HALF_OPEN:
+        return "half-open for too long, or others needed its place";
     case OKV_SESSION_END_IDLE:
         return "no request within --idle-s";
     case OKV_SESSION_END_MALFORMED:
@@ -159,6 +165,10 @@ bool okv_session_end_unwanted(struct okv_sessions *sessions, struct okv_session 
         okv_session_end(sessions, session, OKV_SESSION_END_REPLACED);
         return true;
     }
+    if (atomic_load_explicit(&session->is_superfluous, memory_order_relaxed)) {
+        okv_session_end(sessions, session, OKV_SESSION_END_HALF_OPEN);
+        return true;
+    }
     bool is_killed = atomic_load_explicit(&session->is_killed, memory_order_relaxed);
     if (!is_killed && okv_session_rights_now(session))
         return false;
@@ -185,6 +195,14 @@ void okv_session_count_idle(struct okv_sessions *sessions, struct okv_session *s
         session->idle_scans++;
     else if (may_end)
         okv_session_end(sessions, session, OKV_SESSION_END_IDLE);
+}
+
+void okv_session_count_half_open(struct okv_sessions *sessions, struct okv_session *session)
+{
+    if (session->closing || !atomic_load_explicit(&session->is_half_open, memory_order_relaxed))
+        return;
+    if (session->half_open_scans++ * okv_sessions_scan_ns(sessions->server) >= HALF_OPEN_NS)
+        okv_session_end(sessions, session, OKV_SESSION_END_HALF_OPEN);
 }
 
 void okv_session_tick(struct okv_sessions *sessions, struct okv_session *session)

@@ -16,12 +16,15 @@ void okv_session_closed(struct okv_sessions *sessions, struct okv_session *sessi
 
 /* Whether a later connection of the client replaced this one. Its requests must not be applied. */
 bool okv_session_is_replaced(const struct okv_session *session);
-/* Ends the session if it is replaced, killed or has lost its rights. Returns whether it does. */
+/* Ends the session if it is replaced, killed, superfluous or has lost its rights. Returns whether
+ * it does. */
 bool okv_session_end_unwanted(struct okv_sessions *sessions, struct okv_session *session);
 /* Counts a scan without a request since the last one. When the count reaches --idle-s, ends the
  * session if `may_end`. */
 void okv_session_count_idle(struct okv_sessions *sessions, struct okv_session *session,
                             bool may_end);
+/* Counts a scan of a session that is half-open, and ends it after 5 s. */
+void okv_session_count_half_open(struct okv_sessions *sessions, struct okv_session *session);
 /* A keepalive tick: sends a heartbeat if one is due, or ends the session if the client is dead. */
 void okv_session_tick(struct okv_sessions *sessions, struct okv_session *session);
 /* Whether all posted messages were acknowledged, or the session is closing. */

@@ -10,6 +10,7 @@
 void okv_registry_init(struct okv_registry *registry)
 {
     TAILQ_INIT(&registry->all);
+    TAILQ_INIT(&registry->half_open);
     pthread_mutex_init(&registry->lock, NULL);
 }
 
@@ -22,6 +23,9 @@ void okv_registry_add(struct okv_registry *registry, struct okv_session *session
 {
     pthread_mutex_lock(&registry->lock);
     TAILQ_INSERT_TAIL(&registry->all, session, in_registry);
+    session->is_watched = atomic_load(&session->is_half_open);
+    if (session->is_watched)
+        TAILQ_INSERT_TAIL(&registry->half_open, session, in_half_open);
     pthread_mutex_unlock(&registry->lock);
 }
 
@@ -29,7 +33,15 @@ void okv_registry_remove(struct okv_registry *registry, struct okv_session *sess
 {
     pthread_mutex_lock(&registry->lock);
     TAILQ_REMOVE(&registry->all, session, in_registry);
+    okv_registry_unwatch(registry, session);
     pthread_mutex_unlock(&registry->lock);
+}
+
+void okv_registry_unwatch(struct okv_registry *registry, struct okv_session *session)
+{
+    if (session->is_watched)
+        TAILQ_REMOVE(&registry->half_open, session, in_half_open);
+    session->is_watched = false;
 }
 
 static int write_line(const struct okv_session *session, char *out, size_t size)

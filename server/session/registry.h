@@ -12,6 +12,7 @@
 struct okv_registry {
     pthread_mutex_t lock;
     struct okv_session_list all;
+    struct okv_session_list half_open; /* those of `all` that are, or were when last looked at */
 };
 
 void okv_registry_init(struct okv_registry *registry);
@@ -19,6 +20,8 @@ void okv_registry_init(struct okv_registry *registry);
 void okv_registry_fini(struct okv_registry *registry);
 void okv_registry_add(struct okv_registry *registry, struct okv_session *session);
 void okv_registry_remove(struct okv_registry *registry, struct okv_session *session);
+/* Takes a session from the list of half-open ones. The caller holds the lock. */
+void okv_registry_unwatch(struct okv_registry *registry, struct okv_session *session);
 
 /* Writes a line for each session of the database whose id is above `after`, in the order of their
  * ids, as many as fit: "id user address age_ms requests". Returns the length. */

@@ -32,6 +32,7 @@
     X(REPLACED, replaced)         \
     X(REVOKED, revoked)           \
     X(KILLED, killed)             \
+    X(HALF_OPEN, half_open)       \
     X(IDLE, idle)                 \
     X(MALFORMED, malformed)       \
     X(NO_IMMEDIATE, no_immediate) \
@@ -54,8 +55,10 @@ struct okv_session {
     uint8_t fingerprint[OKV_FINGERPRINT_SIZE]; /* of the user's key */
     char peer[64];                             /* address of the client, for people */
     unsigned worker;                           /* index */
-    atomic_uint rights;    /* of enum okv_right; 0: it is to end. The acceptor changes them. */
-    atomic_bool is_killed; /* by an administrator: it is to end */
+    atomic_uint rights;         /* of enum okv_right; 0: it is to end. The acceptor changes them. */
+    atomic_bool is_killed;      /* by an administrator: it is to end */
+    atomic_bool is_half_open;   /* nothing shows yet that the client got the welcome */
+    atomic_bool is_superfluous; /* half-open, and its place is needed: it is to end */
     atomic_uint_fast64_t requests; /* received; the worker alone writes it */
     struct okv_conn *conn;
     struct okv_reply_cache *reply_cache; /* the client's, with at least as many slots */
@@ -73,6 +76,7 @@ struct okv_session {
 
     struct okv_keepalive keepalive;
     uint32_t idle_scans; /* since the last request */
+    uint32_t half_open_scans;
     uint64_t created_ns; /* okv_clock_ns() */
     uint64_t pass;       /* of the worker, to which `served` belongs */
     unsigned served;     /* requests served in that pass */
@@ -80,7 +84,9 @@ struct okv_session {
     /* Membership in the lists of struct okv_sessions. */
     bool is_ready, is_unflushed;
     TAILQ_ENTRY(okv_session) in_all, in_ready, in_unflushed;
-    TAILQ_ENTRY(okv_session) in_registry; /* registry.h */
+    /* registry.h */
+    bool is_watched; /* it is in the list of half-open ones */
+    TAILQ_ENTRY(okv_session) in_registry, in_half_open;
 };
 
 TAILQ_HEAD(okv_session_list, okv_session);

@@ -193,7 +193,10 @@ _Static_assert(sizeof(struct okv_wire_challenge) == 32, "challenge: a REJ takes 
       "--key-file")                                                                                \
     X(13, STALE, REFUSED, "the server has seen this hello before")                                 \
     X(14, NO_RIGHT, DENIED,                                                                        \
-      "the user has no right in this database: see the server's users file, and ?database=")
+      "the user has no right in this database: see the server's users file, and ?database=")       \
+    X(15, USER, REFUSED,                                                                           \
+      "the server has as many clients of this user as it allows: raise its "                       \
+      "--max-clients-per-user")
 
 enum okv_reject_reason {
 #define OKV_REJECT_ENUM(number, name, code, text) OKV_REJECT_##name = (number),

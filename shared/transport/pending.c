@@ -96,12 +96,35 @@ void okv_pending_remove(struct okv_pending *pending, struct okv_pending_client *
     list_remove(pending, client);
 }
 
-static void drop_oldest(struct okv_pending *pending)
+static void drop(struct okv_pending *pending, struct okv_pending_client *client)
 {
-    struct okv_pending_client *client = pending->oldest;
-
     okv_pending_remove(pending, client); /* a closed socket may live on for a moment */
     pending->drop(client);
+}
+
+static unsigned count_from(const struct okv_pending *pending, const char *from)
+{
+    unsigned count = 0;
+
+    for (const struct okv_pending_client *client = pending->oldest; client; client = client->next)
+        count += strcmp(client->from, from) == 0;
+    return count;
+}
+
+/* The oldest of those from where most come. */
+static struct okv_pending_client *one_too_many(const struct okv_pending *pending)
+{
+    struct okv_pending_client *found = NULL;
+    unsigned most = 0;
+
+    for (struct okv_pending_client *client = pending->oldest; client; client = client->next) {
+        unsigned count = count_from(pending, client->from);
+        if (count > most) {
+            most = count;
+            found = client;
+        }
+    }
+    return found;
 }
 
 int okv_pending_add(struct okv_pending *pending, struct okv_pending_client *client)
@@ -111,7 +134,7 @@ int okv_pending_add(struct okv_pending *pending, struct okv_pending_client *clie
     if (errnum)
         return errnum;
     if (pending->count == OKV_PENDING_MAX)
-        drop_oldest(pending);
+        drop(pending, one_too_many(pending));
     client->drop_at_ns = okv_clock_ns() + pending->silence_ns;
     client->previous = pending->newest;
     client->next = NULL;
@@ -131,7 +154,7 @@ static void drop_overdue(struct okv_pending *pending)
     uint64_t now = okv_clock_ns();
 
     while (pending->oldest && pending->oldest->drop_at_ns <= now)
-        drop_oldest(pending);
+        drop(pending, pending->oldest);
     set_timer(pending); /* also makes its descriptor unreadable */
 }
 

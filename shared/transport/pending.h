@@ -1,9 +1,9 @@
 /*
  * Clients of a stream socket that have connected and not said hello yet.
  *
- * A slow one holds up nobody: they are watched together and dropped after a while, and the oldest
- * makes room when there are too many. For transports whose handshake runs over a socket. One
- * thread, the listener's.
+ * A slow one holds up nobody: they are watched together and dropped after a while. When there are
+ * too many, one makes room of those from where most come: who floods the server crowds out himself.
+ * For transports whose handshake runs over a socket. One thread, the listener's.
  */
 #ifndef OKV_SHARED_TRANSPORT_PENDING_H
 #define OKV_SHARED_TRANSPORT_PENDING_H
@@ -17,6 +17,7 @@
 /* Part of a transport's request. */
 struct okv_pending_client {
     int sock;
+    const char *from; /* the host, or the user of this one, that it belongs to */
     uint64_t drop_at_ns;
     struct okv_pending_client *previous, *next;
 };
@@ -50,7 +51,8 @@ enum okv_pending_event {
 int okv_pending_wait(struct okv_pending *pending, struct okv_pending_client **client);
 /* The next client's socket, non-blocking, or -1. */
 int okv_pending_accept(struct okv_pending *pending);
-/* Watches the client, whose socket is set. Returns 0 or an errno: it is the caller's then. */
+/* Watches the client, whose `sock` and `from` are set. Returns 0 or an errno: it is the caller's
+ * then. */
 int okv_pending_add(struct okv_pending *pending, struct okv_pending_client *client);
 /* Its socket is the caller's from here on. */
 void okv_pending_remove(struct okv_pending *pending, struct okv_pending_client *client);

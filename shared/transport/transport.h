@@ -32,6 +32,7 @@
 #ifndef OKV_SHARED_TRANSPORT_TRANSPORT_H
 #define OKV_SHARED_TRANSPORT_TRANSPORT_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -82,20 +83,24 @@ struct okv_request {
     const uint8_t *hello; /* the peer's first bytes, untrusted; valid until accept or reject */
     size_t hello_length;
     struct okv_binding binding;
-    char peer[64];    /* address of the client, for people */
-    char address[64]; /* the host part of `peer`, the same for all connections of a host */
+    char peer[64];     /* address of the client, for people */
+    char address[64];  /* where answers go: the same for all connections of a host, over local of a
+                          user */
+    bool is_half_open; /* nothing shows yet that the client is at this address */
 };
 
 struct okv_endpoint {
     const struct okv_transport_ops *ops;
     int fd; /* readable when an armed endpoint has something to poll */
+    unsigned max_conns;
 };
 
 /* How a request is accepted. */
 struct okv_accept {
     struct okv_endpoint *endpoint;
-    unsigned region; /* index: the only one that the connection reaches */
-    void *user;      /* of the connection */
+    unsigned region;           /* index: the only one that the connection reaches */
+    atomic_bool *is_half_open; /* NULL, or cleared once the client shows that it got the welcome */
+    void *user;                /* of the connection */
     const uint8_t *welcome;
     size_t length; /* of `welcome`, at most OKV_WELCOME_MAX */
 };
@@ -246,7 +251,8 @@ struct okv_transport_ops {
     /* Ends listening. Every endpoint and connection of the listener must be destroyed before. */
     void (*unlisten)(struct okv_listener *listener);
 
-    /* Makes an endpoint for up to `max_conns` connections with `limits` each. */
+    /* Makes an endpoint for up to `max_conns` connections with `limits` each, or for fewer, as far
+     * as the device has room: (*out)->max_conns, which is more than 4. */
     int (*endpoint_create)(struct okv_listener *listener, const struct okv_message_limits *limits,
                            unsigned max_conns, struct okv_endpoint **out, struct okv_diag *diag);
     void (*endpoint_destroy)(struct okv_endpoint *endpoint);

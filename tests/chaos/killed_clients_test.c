@@ -39,9 +39,11 @@ struct trial {
 
 static void server_begin(struct trial *trial)
 {
-    static const char *const weak[] = {"--memory", "64M", "--max-clients", "128", NULL};
-    static const char *const full[] = {"--memory", "64M", "--max-clients", "128", "--remember-s",
-                                       "2",        NULL};
+    static const char *const weak[] = {
+        "--memory", "64M", "--max-clients", "128", "--max-clients-per-address", "0", NULL};
+    static const char *const full[] = {
+        "--memory", "64M", "--max-clients", "128", "--max-clients-per-address", "0", "--remember-s",
+        "2",        NULL};
 
     server_start(&trial->server, trial->battery->weak ? weak : full);
 }

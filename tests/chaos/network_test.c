@@ -142,7 +142,8 @@ static bool wanted(const struct battery *battery, int numbers, const struct mode
 
 int main(int argc, char **argv)
 {
-    static const char *const arguments[] = {"--memory", "32M", "--max-clients", "64", NULL};
+    static const char *const arguments[] = {
+        "--memory", "32M", "--max-clients", "64", "--max-clients-per-address", "0", NULL};
     struct battery battery;
     struct trial *trial = calloc(1, sizeof *trial);
     unsigned modes = 0;

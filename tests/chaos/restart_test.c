@@ -40,7 +40,8 @@ struct trial {
     uint64_t across; /* operations that more than one boot may have seen */
 };
 
-static const char *const SERVER[] = {"--memory", "32M", "--max-clients", "64", NULL};
+static const char *const SERVER[] = {
+    "--memory", "32M", "--max-clients", "64", "--max-clients-per-address", "0", NULL};
 
 /* Sent, and on its way, when this returns. */
 static void witness_send(struct trial *trial)

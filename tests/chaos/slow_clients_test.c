@@ -315,7 +315,8 @@ static bool wanted(const struct battery *battery, const char *name)
 
 int main(int argc, char **argv)
 {
-    static const char *const arguments[] = {"--memory", "16M", "--max-clients", "128", NULL};
+    static const char *const arguments[] = {
+        "--memory", "16M", "--max-clients", "128", "--max-clients-per-address", "0", NULL};
     struct battery battery;
     struct trial *trial = calloc(1, sizeof *trial);
 

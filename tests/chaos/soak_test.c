@@ -211,9 +211,11 @@ static void run(struct trial *trial, double minutes)
 
 int main(int argc, char **argv)
 {
-    static const char *const weak[] = {"--memory", "64M", "--max-clients", "64", NULL};
-    static const char *const full[] = {"--memory", "64M", "--max-clients", "64", "--remember-s",
-                                       "2",        NULL};
+    static const char *const weak[] = {
+        "--memory", "64M", "--max-clients", "64", "--max-clients-per-address", "0", NULL};
+    static const char *const full[] = {
+        "--memory", "64M", "--max-clients", "64", "--max-clients-per-address", "0", "--remember-s",
+        "2",        NULL};
     struct battery battery;
     struct trial *trial = calloc(1, sizeof *trial);
 

@@ -465,8 +465,9 @@ static void open_when_free(const char *uri, okv **out, const char *why_not)
 static void all_listeners_share_the_places(void **state)
 {
     char directory[] = "/tmp/okv-places-XXXXXX", second[64];
-    const char *const arguments[] = {"--memory", "16M", "--max-clients", "3", "--listen",
-                                     second,     NULL};
+    const char *const arguments[] = {
+        "--memory", "16M",      "--max-clients", "3", "--max-clients-per-address",
+        "0",        "--listen", second,          NULL};
     struct bystander bystander;
     okv *a, *b, *c;
 

@@ -114,7 +114,8 @@ static void report(const struct pair *pairs, unsigned count, uint64_t seed)
 
 static void writes_are_applied_once(void **state)
 {
-    static const char *const arguments[] = {"--max-clients", "400", NULL};
+    static const char *const arguments[] = {"--max-clients", "400", "--max-clients-per-address",
+                                            "0", NULL};
     unsigned count = server_is_slow() ? PAIRS_RDMA : PAIRS_LOCAL;
     unsigned rounds = (operations() + count - 1) / count;
     uint64_t seed = random_seed();

@@ -1,5 +1,6 @@
 /* Part of hostile_ofi_test.c: floods, and processes that are killed. */
 #include <fcntl.h>
+#include <netdb.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -18,6 +19,7 @@
 #include <cmocka.h>
 
 #include "shared/base/clock.h"
+#include "shared/transport/pending.h"
 #include "tests/end_to_end/hostile_ofi_list.h"
 #include "tests/support/hostile_ofi.h"
 #include "tests/support/pace.h"
@@ -156,6 +158,33 @@ void a_flood_of_connections(void **state)
     ofi_attacker_read(other, 0, 64);
     scene_leave(scene);
     scene_await_sessions(scene, 0);
+}
+
+/* More than may be pending, and more come while others connect. */
+void silent_control_connections(void **state)
+{
+    enum { COUNT = 2 * OKV_PENDING_MAX };
+    struct scene *scene = *state;
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *server;
+    int socks[COUNT];
+
+    assert_int_equal(getaddrinfo(scene->uri.host, scene->uri.port, &hints, &server), 0);
+    for (unsigned i = 0; i < COUNT; i++) {
+        socks[i] = socket(server->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        assert_true(socks[i] >= 0);
+        assert_int_equal(connect(socks[i], server->ai_addr, server->ai_addrlen), 0);
+        if (i % (COUNT / 4) != COUNT / 4 - 1)
+            continue;
+        struct ofi_attacker *other = scene_join(scene);
+        ofi_attacker_read(other, 0, 64);
+        scene_leave(scene);
+        bystander_check(&scene->bystander);
+    }
+    for (unsigned i = 0; i < COUNT; i++)
+        close(socks[i]);
+    freeaddrinfo(server);
+    scene_await_sessions(scene, 0);
+    scene_expect_items(scene, "silent connections");
 }
 
 /* ---- processes that are killed ---- */

@@ -5,6 +5,7 @@
 void floods_of_messages(void **state);
 void floods_take_little_memory(void **state);
 void a_flood_of_connections(void **state);
+void silent_control_connections(void **state);
 void attackers_that_are_killed(void **state);
 void a_descriptor_in_a_set_of_the_program(void **state);
 /* Its server does not live on. */

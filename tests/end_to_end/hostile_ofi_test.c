@@ -265,6 +265,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(floods_of_messages),
         cmocka_unit_test(floods_take_little_memory),
         cmocka_unit_test(a_flood_of_connections),
+        cmocka_unit_test(silent_control_connections),
         cmocka_unit_test(attackers_that_are_killed),
         cmocka_unit_test(a_descriptor_in_a_set_of_the_program),
     };

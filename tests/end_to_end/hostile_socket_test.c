@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -9,19 +10,25 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "shared/base/clock.h"
 #include "shared/transport/local/local.h"
+#include "shared/transport/pending.h"
 #include "tests/support/hostile_client.h"
 #include "tests/support/hostile_socket.h"
 #include "tests/support/lingering.h"
 #include "tests/support/pace.h"
 #include "tests/support/random.h"
 
+#define NOBODY 65534
+#define SOON_NS UINT64_C(1500000000) /* half of what a silent client gets */
 #define CLOSED_MALFORMED "closed_malformed"
 #define CLOSED_CREDIT "closed_credit"
 
@@ -90,10 +97,10 @@ static void first_packets_that_are_no_hello(void **state)
     assert_int_equal(bystander_stat(bystander, "sessions"), 1);
 }
 
-/* Who says nothing holds nobody up and is sent away in the end. */
+/* Who says nothing holds nobody up and is sent away in the end, or when there are too many. */
 static void silent_connections(void **state)
 {
-    enum { SILENT = 64 };
+    enum { SILENT = 2 * OKV_PENDING_MAX };
     struct bystander *bystander = *state;
     struct bare_client clients[SILENT];
 
@@ -110,6 +117,77 @@ static void silent_connections(void **state)
         hostile_socket_expect_end(&clients[i]);
     bystander_expect_stat(bystander, "sessions", 1);
     bystander_check(bystander);
+}
+
+/* The process of another user, which connects and says nothing until it is killed. */
+static _Noreturn void stay_silent(const struct server_process *server, unsigned count, int said)
+{
+    struct bare_client client;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (setresuid(NOBODY, NOBODY, NOBODY))
+        _exit(1);
+    while (count-- > 0)
+        bare_connect(&client, server->uri + strlen("local://"));
+    if (write(said, "!", 1) == 1)
+        pause();
+    _exit(1);
+}
+
+static pid_t start_silent(const struct server_process *server, unsigned count)
+{
+    char word;
+    int said[2];
+
+    assert_int_equal(pipe(said), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0)
+        stay_silent(server, count, said[1]);
+    close(said[1]);
+    assert_int_equal(read(said[0], &word, 1), 1);
+    close(said[0]);
+    return pid;
+}
+
+/* False: it took so long that the server may send the slow one away for its silence. */
+static bool flood_beside(struct bystander *bystander, struct bare_client *slow)
+{
+    uint64_t begin = okv_clock_ns();
+    uint8_t welcome[OKV_WELCOME_MAX];
+    struct okv_wire_hello hello;
+
+    hostile_socket_connect(slow, &bystander->server);
+    pid_t pid = start_silent(&bystander->server, 2 * OKV_PENDING_MAX);
+    bool is_in_time = okv_clock_ns() - begin < SOON_NS;
+    if (is_in_time) {
+        hostile_hello(&hello);
+        bare_hello(slow, &hello, sizeof hello);
+        assert_int_equal(bare_take_welcome(slow, welcome, sizeof welcome),
+                         sizeof(struct okv_wire_welcome));
+        bystander_check(bystander);
+    }
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    bare_close(slow);
+    return is_in_time;
+}
+
+/* Its own connections make room for more of them: who came before, and is slow, is served. */
+static void silent_connections_of_another_user(void **state)
+{
+    struct bystander *bystander = *state;
+    uint64_t end = pace_guard_end();
+    struct bare_client slow;
+
+    if (geteuid() != 0)
+        skip(); /* it cannot be another user */
+    assert_int_equal(chmod(bystander->server.directory, 0711), 0);
+    assert_int_equal(chmod(bystander->server.uri + strlen("local://"), 0666), 0);
+    while (!flood_beside(bystander, &slow))
+        if (okv_clock_ns() > end)
+            skip();
+    bystander_expect_stat(bystander, "sessions", 1);
 }
 
 /* Sends GETs of `key` and never takes a reply, until the server ends the connection. */
@@ -396,6 +474,7 @@ int main(void)
         cmocka_unit_test(large_packets),
         cmocka_unit_test(first_packets_that_are_no_hello),
         cmocka_unit_test(silent_connections),
+        cmocka_unit_test(silent_connections_of_another_user),
         cmocka_unit_test(replies_that_nobody_takes),
         cmocka_unit_test(rings_that_make_no_sense),
         cmocka_unit_test(rings_of_junk),

@@ -22,8 +22,11 @@
 #include "shared/format/superblock.h"
 #include "tests/support/hostile_client.h"
 #include "tests/support/hostile_verbs.h"
+#include "tests/support/pace.h"
+#include "tests/support/patient_open.h"
 
 #define CLOSED_NO_IMMEDIATE "closed_no_immediate"
+#define CLOSED_HALF_OPEN "closed_half_open"
 #define RENDEZVOUS_FAILED "rendezvous_failed"
 
 #define FLOODERS 4
@@ -371,13 +374,68 @@ static void a_flood_cuts_nobody_else_off(void **state)
 
 static int setup_few_clients(void **state)
 {
-    static const char *const arguments[] = {"--memory", "1M", "--max-clients", "5", "--workers",
-                                            "1",        NULL};
+    static const char *const arguments[] = {
+        "--memory", "1M", "--max-clients", "5", "--max-clients-per-address", "0", "--workers",
+        "1",        NULL};
     struct bystander *bystander = calloc(1, sizeof *bystander);
 
     bystander_start(bystander, arguments);
     *state = bystander;
     return 0;
+}
+
+/* ---- clients that never confirm their connection ---- */
+
+/* No keepalive ends them, so it is the server that makes room. Clients of this host may have half
+ * of the places: those that nobody has confirmed do not count for it. */
+static int setup_few_places(void **state)
+{
+    static const char *const arguments[] = {
+        "--memory", "1M", "--max-clients", "12", "--keepalive-ms", "600000", NULL};
+    struct bystander *bystander = calloc(1, sizeof *bystander);
+
+    bystander_start(bystander, arguments);
+    *state = bystander;
+    return 0;
+}
+
+/* At the latest when the one that makes room has gone. */
+static void expect_place(struct bystander *bystander)
+{
+    uint64_t end = pace_guard_end();
+    okv *other = NULL;
+    char why[320];
+    int rc;
+
+    while ((rc = patient_open(bystander->server.uri, NULL, &other, why, sizeof why)) != OKV_OK)
+        if (rc != OKV_EREFUSED || okv_clock_ns() > end)
+            fail_msg("%s", why);
+    assert_int_equal(okv_ping(other), OKV_OK);
+    okv_close(&other);
+    bystander_check(bystander);
+}
+
+static void half_open_connections(void **state)
+{
+    enum { COUNT = 36, NOBODYS_QPN = 0xe00000 };
+    struct bystander *bystander = bystander_of(state);
+    static struct attacker attackers[COUNT];
+    unsigned accepted = 0;
+
+    for (unsigned i = 0; i < COUNT; i++) {
+        accepted += attacker_join_half(&attackers[i], &bystander->server, NOBODYS_QPN + i);
+        if (i % 6 == 5)
+            expect_place(bystander);
+    }
+    print_message("%u of %d accepted, %llu ended\n", accepted, COUNT,
+                  (unsigned long long)bystander_stat(bystander, CLOSED_HALF_OPEN));
+    assert_true(accepted >= 11);
+    assert_true(bystander_stat(bystander, CLOSED_HALF_OPEN) > 0);
+    bystander_expect_stat(bystander, "sessions", 1); /* the others in 5 s */
+    for (unsigned i = 0; i < COUNT; i++)
+        attacker_leave(&attackers[i]);
+    expect_place(bystander);
+    assert_int_equal(bystander_stat(bystander, "rejected_address"), 0);
 }
 
 /* ---- values that the server is to READ ---- */
@@ -501,7 +559,10 @@ int main(int argc, char **argv)
     }
     if (argc > 1 && strcmp(argv[1], "flood") == 0)
         run_flooder();
+    const struct CMUnitTest places[] = {cmocka_unit_test(half_open_connections)};
     int failed = cmocka_run_group_tests_name("hostile verbs", tests, setup, bystander_teardown);
+    failed +=
+        cmocka_run_group_tests_name("few places", places, setup_few_places, bystander_teardown);
     return failed + cmocka_run_group_tests_name("few receive buffers", flood, setup_few_clients,
                                                 bystander_teardown);
 }

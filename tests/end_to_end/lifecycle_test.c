@@ -369,7 +369,8 @@ static void several_listeners(void **state)
 
 static void full_server_says_so(void **state)
 {
-    static const char *const two[] = {"--memory", "16M", "--max-clients", "2", NULL};
+    static const char *const two[] = {
+        "--memory", "16M", "--max-clients", "2", "--max-clients-per-address", "0", NULL};
     struct server_process server;
     char why[320];
     okv *third;

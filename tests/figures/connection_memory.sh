@@ -36,7 +36,7 @@ build=$1 uri=$2 clients=${3:-64} server='' bench=''
 directory=$(mktemp -d)
 trap clean_up EXIT
 
-"$build/server/okv-server" --listen "$uri" --open --memory 64M --max-clients $((clients + 8)) \
+"$build/server/okv-server" --listen "$uri" --open --memory 64M --max-clients $((clients + 8)) --max-clients-per-address 0 \
     >"$directory/ready" 2>"$directory/log" &
 server=$!
 until grep -q '^ready ' "$directory/ready"; do

@@ -515,7 +515,7 @@ void fixture_open(struct fixture *fixture, struct fuzz_input *input,
     struct okv_reply_caches *caches = &fixture->core.database->reply_caches;
     okv_reply_caches_fini(caches);
     FUZZ_CHECK(okv_reply_caches_init(caches, FIXTURE_REPLY_CACHES, 1000, 7) == 0);
-    FUZZ_CHECK(okv_admission_init(&server->admission, FIXTURE_CLIENTS_MAX, 2) == 0);
+    FUZZ_CHECK(okv_admission_init(&server->admission, &FIXTURE_LIMITS) == 0);
     server->limits = (struct okv_message_limits){.slot_size = OKV_SLOT_SIZE_DEFAULT,
                                                  .credits = FIXTURE_REQUEST_SLOTS};
     server->config.workers = 1;

@@ -23,6 +23,8 @@
 #define FIXTURE_REGION (UINT64_C(1) << 20)
 #define FIXTURE_CONNECTIONS 4
 #define FIXTURE_CLIENTS_MAX 3
+#define FIXTURE_LIMITS \
+    ((struct okv_admission_limits){.clients = FIXTURE_CLIENTS_MAX, .per_address = 2})
 #define FIXTURE_REPLY_CACHES 3
 #define FIXTURE_IDS 6
 #define FIXTURE_HONEST 3

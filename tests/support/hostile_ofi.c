@@ -113,8 +113,9 @@ uint64_t scene_expect_calm(struct scene *scene, const char *what, uint64_t hash)
 
 int scene_setup(void **state)
 {
-    static const char *const arguments[] = {"--memory", "1M", "--max-clients", "12", "--workers",
-                                            "1",        NULL};
+    static const char *const arguments[] = {
+        "--memory", "1M", "--max-clients", "12", "--max-clients-per-address", "0", "--workers",
+        "1",        NULL};
     struct scene *scene = calloc(1, sizeof *scene);
     const struct ofi_welcome *welcome = &scene->reader.answer.body.welcome;
 

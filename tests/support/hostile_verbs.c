@@ -98,6 +98,14 @@ static void create_queue_pair(struct attacker *attacker)
     assert_non_null(attacker->mr);
 }
 
+static void find(struct attacker *attacker, const struct server_process *server)
+{
+    *attacker = (struct attacker){.channel = rdma_create_event_channel()};
+    assert_non_null(attacker->channel);
+    assert_int_equal(rdma_create_id(attacker->channel, &attacker->id, NULL, RDMA_PS_TCP), 0);
+    find_server(attacker, server->uri);
+}
+
 /* Says a good hello; `reads` is what the server may have outstanding. */
 static void ask(struct attacker *attacker, const struct server_process *server, uint8_t reads)
 {
@@ -111,10 +119,7 @@ static void ask(struct attacker *attacker, const struct server_process *server, 
         .rnr_retry_count = RNR_FOR_EVER,
     };
 
-    *attacker = (struct attacker){.channel = rdma_create_event_channel()};
-    assert_non_null(attacker->channel);
-    assert_int_equal(rdma_create_id(attacker->channel, &attacker->id, NULL, RDMA_PS_TCP), 0);
-    find_server(attacker, server->uri);
+    find(attacker, server);
     create_queue_pair(attacker);
     hostile_hello(&hello);
     assert_int_equal(rdma_connect(attacker->id, &param), 0);
@@ -133,6 +138,27 @@ bool attacker_may_join(struct attacker *attacker, const struct server_process *s
     bool joined = event->event == RDMA_CM_EVENT_ESTABLISHED;
     rdma_ack_cm_event(event);
     return joined;
+}
+
+bool attacker_join_half(struct attacker *attacker, const struct server_process *server,
+                        uint32_t qp_num)
+{
+    struct okv_wire_hello hello;
+    struct rdma_conn_param param = {
+        .private_data = &hello,
+        .private_data_len = sizeof hello,
+        .responder_resources = 1,
+        .initiator_depth = 1,
+        .qp_num = qp_num,
+    };
+
+    find(attacker, server);
+    hostile_hello(&hello);
+    assert_int_equal(rdma_connect(attacker->id, &param), 0);
+    struct rdma_cm_event *event = next_event(attacker, "an answer");
+    bool is_accepted = event->event == RDMA_CM_EVENT_CONNECT_RESPONSE;
+    rdma_ack_cm_event(event);
+    return is_accepted;
 }
 
 bool attacker_waits(struct attacker *attacker, int ms)
@@ -162,10 +188,12 @@ void attacker_break(struct attacker *attacker)
 void attacker_leave(struct attacker *attacker)
 {
     rdma_disconnect(attacker->id);
-    rdma_destroy_qp(attacker->id);
-    ibv_dereg_mr(attacker->mr);
-    ibv_destroy_cq(attacker->cq);
-    ibv_dealloc_pd(attacker->pd);
+    if (attacker->id->qp) {
+        rdma_destroy_qp(attacker->id);
+        ibv_dereg_mr(attacker->mr);
+        ibv_destroy_cq(attacker->cq);
+        ibv_dealloc_pd(attacker->pd);
+    }
     rdma_destroy_id(attacker->id);
     rdma_destroy_event_channel(attacker->channel);
     free(attacker->bytes);

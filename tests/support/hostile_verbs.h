@@ -41,6 +41,10 @@ void attacker_join(struct attacker *attacker, const struct server_process *serve
 bool attacker_may_join(struct attacker *attacker, const struct server_process *server);
 /* Asks for a connection on which the server may READ nothing, and is rejected. */
 void attacker_join_unpulled(struct attacker *attacker, const struct server_process *server);
+/* Asks for a connection with the number of a queue pair that it does not have, and never confirms
+ * the answer; it can only leave. False: the server refused. */
+bool attacker_join_half(struct attacker *attacker, const struct server_process *server,
+                        uint32_t qp_num);
 /* Puts its queue pair into the error state; nobody is told. */
 void attacker_break(struct attacker *attacker);
 /* Disconnects, if still connected, and frees everything. */

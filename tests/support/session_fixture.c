@@ -82,6 +82,7 @@ static const struct okv_transport_ops OPS = {
 void fixture_open(struct fixture *fixture, unsigned number, uint8_t id, uint64_t resume)
 {
     struct client *client = &fixture->clients[number];
+    const struct okv_admission_client anybody = {.user = "", .address = ""};
     uint32_t admission_index;
 
     *client = (struct client){.conn = {.ops = &OPS}};
@@ -89,7 +90,7 @@ void fixture_open(struct fixture *fixture, unsigned number, uint8_t id, uint64_t
         server_core_session(&fixture->core, number + 1, id, resume, FIXTURE_REQUEST_SLOTS);
     client->conn.user = client->session;
     assert_int_equal(
-        okv_admission_admit(&fixture->core.server->admission, "", NULL, &admission_index), 0);
+        okv_admission_admit(&fixture->core.server->admission, &anybody, NULL, &admission_index), 0);
     client->session->admission_index = admission_index;
     atomic_fetch_add(&fixture->worker.sessions.clients[0], 1);
     okv_session_opened(&fixture->worker.sessions, &client->conn);
@@ -107,7 +108,8 @@ int fixture_setup(void **state)
         (struct okv_message_limits){.slot_size = FIXTURE_SLOT, .credits = FIXTURE_REQUEST_SLOTS};
     server->config.workers = 1;
     server->config.keepalive_ms = 6000;
-    assert_int_equal(okv_admission_init(&server->admission, 10, 0), 0);
+    const struct okv_admission_limits limits = {.clients = 10};
+    assert_int_equal(okv_admission_init(&server->admission, &limits), 0);
     assert_int_equal(okv_worker_init(&fixture->worker, server, NULL), 0);
     fixture->worker.sessions.pass = 1;
     for (unsigned i = 0; i < 2; i++)

@@ -20,6 +20,7 @@
 #include "tests/support/server_core.h"
 
 #define LIMIT 2
+#define MORE 4
 #define WAIT_MS PACE_GUARD_MS
 
 struct gate {
@@ -117,7 +118,9 @@ static int setup(void **state)
     server->listener_count = 1;
     server->listeners[0] = &gate.listener;
     server->workers = &gate.worker;
-    assert_int_equal(okv_admission_init(&server->admission, LIMIT, 0), 0);
+    const struct okv_admission_limits limits = {.clients = MORE};
+    assert_int_equal(okv_admission_init(&server->admission, &limits), 0);
+    server->admission.limits.clients = LIMIT;
     assert_int_equal(okv_worker_init(&gate.worker, server, NULL), 0);
     assert_int_equal(okv_acceptor_start(&gate.acceptor, server), 0);
     return 0;
@@ -220,6 +223,121 @@ static void a_client_id_belongs_to_its_database(void **state)
     assert_int_equal(gate.core.server->admission.clients, 0);
 }
 
+/* ---- half-open connections ---- */
+
+static void expect_end_of(const struct okv_session *session)
+{
+    assert_true(session->is_superfluous);
+    assert_true(atomic_exchange(&gate.worker.has_unwanted, false));
+}
+
+/* Another client comes, is refused, and finds a place when one of them has gone. */
+static void half_open_connections_make_room(void **state)
+{
+    struct okv_session *half_open, *other;
+
+    (void)state;
+    gate.request.is_half_open = true;
+    assert_int_equal(come(1, 0, &half_open), 0);
+    assert_int_equal(come(2, 0, &other), 0);
+    assert_false(half_open->is_superfluous || other->is_superfluous);
+    assert_int_equal(come(3, 0, NULL), OKV_REJECT_BUSY);
+    expect_end_of(half_open);
+    assert_false(other->is_superfluous);
+    leave(half_open);
+    assert_int_equal(come(3, 0, &half_open), 0);
+    leave(half_open);
+    leave(other);
+    assert_int_equal(gate.core.server->admission.half_open, 0);
+    assert_int_equal(gate.core.server->admission.clients, 0);
+}
+
+/* The oldest of those from where most come, and not simply the oldest. */
+static void who_has_most_half_open_connections_makes_room(void **state)
+{
+    struct okv_session *honest, *flood[MORE - 1];
+
+    (void)state;
+    gate.core.server->admission.limits.clients = MORE;
+    gate.request.is_half_open = true;
+    assert_int_equal(come(1, 0, &honest), 0);
+    strcpy(gate.request.address, "elsewhere");
+    for (unsigned i = 0; i < MORE - 1; i++)
+        assert_int_equal(come((uint8_t)(i + 2), 0, &flood[i]), 0);
+    assert_int_equal(come(MORE + 1, 0, NULL), OKV_REJECT_BUSY);
+    expect_end_of(flood[0]);
+    assert_false(honest->is_superfluous || flood[1]->is_superfluous);
+    leave(honest);
+    for (unsigned i = 0; i < MORE - 1; i++)
+        leave(flood[i]);
+    assert_int_equal(gate.core.server->admission.clients, 0);
+}
+
+static void a_client_that_is_ready_makes_no_room(void **state)
+{
+    struct okv_session *ready, *half_open;
+
+    (void)state;
+    gate.request.is_half_open = true;
+    assert_int_equal(come(1, 0, &ready), 0);
+    assert_int_equal(come(2, 0, &half_open), 0);
+    atomic_store(&ready->is_half_open, false);
+    assert_int_equal(come(3, 0, NULL), OKV_REJECT_BUSY);
+    expect_end_of(half_open);
+    atomic_store(&half_open->is_half_open, false); /* too late */
+    assert_int_equal(come(3, 0, NULL), OKV_REJECT_BUSY);
+    assert_false(ready->is_superfluous || gate.worker.has_unwanted);
+    leave(ready);
+    leave(half_open);
+    assert_int_equal(gate.core.server->admission.clients, 0);
+}
+
+/* Two connections of an address that may have one, both accepted before either was ready. */
+static void an_address_has_no_more_than_it_may_in_the_end(void **state)
+{
+    struct okv_session *first, *second;
+
+    (void)state;
+    gate.core.server->admission.limits.per_address = 1;
+    gate.request.is_half_open = true;
+    assert_int_equal(come(1, 0, &first), 0);
+    assert_int_equal(come(2, 0, &second), 0);
+    atomic_store(&first->is_half_open, false);
+    atomic_store(&second->is_half_open, false);
+    assert_int_equal(come(3, 0, NULL), OKV_REJECT_BUSY);
+    assert_false(first->is_superfluous);
+    expect_end_of(second);
+    assert_int_equal(gate.core.server->stats.rejected_address, 1);
+    leave(second);
+    assert_int_equal(come(3, 0, NULL), OKV_REJECT_ADDRESS);
+    leave(first);
+    assert_int_equal(gate.core.server->admission.clients, 0);
+}
+
+/* Its earlier connection is replaced: it has no place any more that another could need. */
+static void a_half_open_client_that_comes_back(void **state)
+{
+    struct okv_session *first, *second, *other;
+
+    (void)state;
+    gate.request.is_half_open = true;
+    assert_int_equal(come(1, 0, &first), 0);
+    assert_int_equal(come(1, first->id, &second), 0);
+    assert_true(is_replaced(first));
+    assert_int_equal(gate.core.server->admission.half_open, 1);
+    assert_int_equal(come(2, 0, &other), 0);
+    atomic_store(&first->is_half_open, false);
+    assert_int_equal(come(3, 0, NULL), OKV_REJECT_BUSY);
+    assert_false(first->is_superfluous || other->is_superfluous);
+    assert_true(second->is_superfluous);
+    assert_int_equal(gate.core.server->admission.half_open, 2);
+    leave(first);
+    leave(second);
+    leave(other);
+    assert_int_equal(gate.core.server->admission.half_open, 0);
+    assert_int_equal(gate.core.server->admission.clients, 0);
+}
+
 static void a_connection_the_transport_refuses_leaves_no_trace(void **state)
 {
     static const struct {
@@ -276,6 +394,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         GATE_TEST(a_full_server_readmits_a_connected_client),
         GATE_TEST(a_client_id_belongs_to_its_database),
+        GATE_TEST(half_open_connections_make_room),
+        GATE_TEST(who_has_most_half_open_connections_makes_room),
+        GATE_TEST(a_client_that_is_ready_makes_no_room),
+        GATE_TEST(an_address_has_no_more_than_it_may_in_the_end),
+        GATE_TEST(a_half_open_client_that_comes_back),
         GATE_TEST(a_connection_the_transport_refuses_leaves_no_trace),
         GATE_TEST(an_endless_listener_does_not_keep_the_acceptor_from_stopping),
     };

@@ -1,4 +1,4 @@
-/* Limits on clients: in all, and per address. */
+/* Limits on clients: in all, per user and per address, and who has to make room. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,130 +11,299 @@
 #include "server/net/admission.h"
 #include "shared/format/wire.h"
 
-enum { LIMIT = 10, PER_ADDRESS = 3 };
+enum { LIMIT = 10, SOME = 3 };
 
-static struct okv_admission admission_of(uint32_t limit, uint32_t per_address)
+static struct okv_admission admission_of(struct okv_admission_limits limits)
 {
     struct okv_admission admission;
 
-    assert_int_equal(okv_admission_init(&admission, limit, per_address), 0);
+    assert_int_equal(okv_admission_init(&admission, &limits), 0);
     return admission;
 }
 
-static uint32_t admit(struct okv_admission *admission, const char *address)
+static struct okv_admission_client from(const char *address)
 {
-    uint32_t index = UINT32_MAX;
-
-    assert_int_equal(okv_admission_admit(admission, address, NULL, &index), 0);
-    assert_in_range(index, 0, LIMIT - 1);
-    return index;
+    return (struct okv_admission_client){.user = "", .address = address};
 }
 
-static void expect_refusal(struct okv_admission *admission, const char *address, int reason)
+static struct okv_admission_client user(const char *name)
 {
-    uint32_t index;
+    return (struct okv_admission_client){.user = name, .address = "somewhere"};
+}
 
-    assert_int_equal(okv_admission_admit(admission, address, NULL, &index), reason);
+static uint32_t admit(struct okv_admission *admission, struct okv_admission_client client)
+{
+    uint32_t place = UINT32_MAX;
+
+    assert_int_equal(okv_admission_admit(admission, &client, NULL, &place), 0);
+    assert_in_range(place, 0, LIMIT - 1);
+    return place;
+}
+
+static void expect_refusal(struct okv_admission *admission, struct okv_admission_client client,
+                           int reason)
+{
+    uint32_t place;
+
+    assert_int_equal(okv_admission_admit(admission, &client, NULL, &place), reason);
+}
+
+/* A client comes back before the server knows that it had gone. */
+static int come_back(struct okv_admission *admission, struct okv_admission_client client,
+                     uint32_t *place)
+{
+    uint32_t before = *place;
+    int reason = okv_admission_admit(admission, &client, &before, place);
+
+    if (reason == 0)
+        okv_admission_release(admission, before);
+    return reason;
 }
 
 static void all_addresses_share_the_limit(void **state)
 {
-    struct okv_admission admission = admission_of(LIMIT, 0);
-    uint32_t indices[LIMIT];
+    struct okv_admission admission = admission_of((struct okv_admission_limits){.clients = LIMIT});
+    uint32_t places[LIMIT];
     char address[16];
 
     (void)state;
     for (int i = 0; i < LIMIT; i++) {
         snprintf(address, sizeof address, "10.0.0.%d", i % 4);
-        indices[i] = admit(&admission, address);
+        places[i] = admit(&admission, from(address));
     }
-    expect_refusal(&admission, "10.0.0.1", OKV_REJECT_BUSY);
-    expect_refusal(&admission, "10.0.0.200", OKV_REJECT_BUSY);
-    okv_admission_release(&admission, indices[5]);
-    indices[5] = admit(&admission, "10.0.0.200");
-    expect_refusal(&admission, "10.0.0.1", OKV_REJECT_BUSY);
+    expect_refusal(&admission, from("10.0.0.1"), OKV_REJECT_BUSY);
+    expect_refusal(&admission, from("10.0.0.200"), OKV_REJECT_BUSY);
+    okv_admission_release(&admission, places[5]);
+    admit(&admission, from("10.0.0.200"));
+    expect_refusal(&admission, from("10.0.0.1"), OKV_REJECT_BUSY);
+    okv_admission_fini(&admission);
+}
+
+/* The same for an address and for a user. */
+static void expect_own_limit(struct okv_admission_limits limits,
+                             struct okv_admission_client (*client)(const char *name), int reason)
+{
+    struct okv_admission admission = admission_of(limits);
+    uint32_t place = 0;
+
+    for (int i = 0; i < SOME; i++) {
+        place = admit(&admission, client("a"));
+        admit(&admission, client("b"));
+    }
+    expect_refusal(&admission, client("a"), reason);
+    expect_refusal(&admission, client("b"), reason);
+    admit(&admission, client("c"));
+    okv_admission_release(&admission, place);
+    expect_refusal(&admission, client("b"), reason);
+    admit(&admission, client("a"));
+    expect_refusal(&admission, client("a"), reason);
     okv_admission_fini(&admission);
 }
 
 static void an_address_has_its_own_limit(void **state)
 {
-    struct okv_admission admission = admission_of(LIMIT, PER_ADDRESS);
-    uint32_t index = 0;
-
     (void)state;
-    for (int i = 0; i < PER_ADDRESS; i++) {
-        index = admit(&admission, "here");
-        admit(&admission, "there");
-    }
-    expect_refusal(&admission, "here", OKV_REJECT_ADDRESS);
-    expect_refusal(&admission, "there", OKV_REJECT_ADDRESS);
-    admit(&admission, "elsewhere");
-    okv_admission_release(&admission, index);
-    expect_refusal(&admission, "there", OKV_REJECT_ADDRESS);
-    admit(&admission, "here");
-    expect_refusal(&admission, "here", OKV_REJECT_ADDRESS);
-    okv_admission_fini(&admission);
+    expect_own_limit((struct okv_admission_limits){.clients = LIMIT, .per_address = SOME}, from,
+                     OKV_REJECT_ADDRESS);
+}
+
+static void a_user_has_its_own_limit(void **state)
+{
+    (void)state;
+    expect_own_limit((struct okv_admission_limits){.clients = LIMIT, .per_user = SOME}, user,
+                     OKV_REJECT_USER);
 }
 
 static void clients_of_unknown_address_share_one_limit(void **state)
 {
-    struct okv_admission admission = admission_of(LIMIT, 1);
+    struct okv_admission admission =
+        admission_of((struct okv_admission_limits){.clients = LIMIT, .per_address = 1});
 
     (void)state;
-    admit(&admission, "");
-    expect_refusal(&admission, "", OKV_REJECT_ADDRESS);
-    admit(&admission, "a");
+    admit(&admission, from(""));
+    expect_refusal(&admission, from(""), OKV_REJECT_ADDRESS);
+    admit(&admission, from("a"));
     okv_admission_fini(&admission);
 }
 
-static void indices_are_reused(void **state)
+static void places_are_reused(void **state)
 {
-    struct okv_admission admission = admission_of(LIMIT, 1);
-    uint32_t indices[LIMIT];
+    struct okv_admission admission =
+        admission_of((struct okv_admission_limits){.clients = LIMIT, .per_address = 1});
+    uint32_t places[LIMIT];
     char address[16];
 
     (void)state;
     for (unsigned i = 0; i < 1000; i++) {
         snprintf(address, sizeof address, "%u", i);
         if (i >= LIMIT)
-            okv_admission_release(&admission, indices[i % LIMIT]);
-        indices[i % LIMIT] = admit(&admission, address);
-        expect_refusal(&admission, address, i + 1 >= LIMIT ? OKV_REJECT_BUSY : OKV_REJECT_ADDRESS);
+            okv_admission_release(&admission, places[i % LIMIT]);
+        places[i % LIMIT] = admit(&admission, from(address));
+        expect_refusal(&admission, from(address),
+                       i + 1 >= LIMIT ? OKV_REJECT_BUSY : OKV_REJECT_ADDRESS);
     }
     okv_admission_fini(&admission);
 }
 
+/* ---- clients that come back ---- */
+
 /* A client that comes back fits even at the limit, but only once. */
 static void a_replaced_client_does_not_count(void **state)
 {
-    struct okv_admission admission = admission_of(LIMIT, PER_ADDRESS);
-    uint32_t indices[LIMIT], index;
+    struct okv_admission admission =
+        admission_of((struct okv_admission_limits){.clients = LIMIT, .per_address = SOME});
+    uint32_t places[LIMIT];
     char address[16];
 
     (void)state;
     for (int i = 0; i < LIMIT; i++) {
-        snprintf(address, sizeof address, "%d", i / PER_ADDRESS);
-        indices[i] = admit(&admission, address);
+        snprintf(address, sizeof address, "%d", i / SOME);
+        places[i] = admit(&admission, from(address));
     }
     for (int round = 0; round < 5; round++) {
-        assert_int_equal(okv_admission_admit(&admission, "0", &indices[0], &index), 0);
-        assert_int_equal(index, indices[0]);
-        expect_refusal(&admission, "new", OKV_REJECT_BUSY);
-        okv_admission_release(&admission, indices[0]);
-        expect_refusal(&admission, "new", OKV_REJECT_BUSY);
+        assert_int_equal(come_back(&admission, from("0"), &places[0]), 0);
+        expect_refusal(&admission, from("new"), OKV_REJECT_BUSY);
     }
     /* From another address, whose limit counts. */
-    assert_int_equal(okv_admission_admit(&admission, "1", &indices[0], &index), OKV_REJECT_ADDRESS);
-    assert_int_equal(okv_admission_admit(&admission, "new", &indices[0], &index), 0);
-    okv_admission_release(&admission, indices[0]);
-    expect_refusal(&admission, "0", OKV_REJECT_BUSY);
+    assert_int_equal(come_back(&admission, from("1"), &places[0]), OKV_REJECT_ADDRESS);
+    assert_int_equal(come_back(&admission, from("new"), &places[0]), 0);
+    expect_refusal(&admission, from("0"), OKV_REJECT_BUSY);
     okv_admission_fini(&admission);
     /* The replaced client has already left. */
-    admission = admission_of(1, 1);
-    indices[0] = admit(&admission, "a");
-    okv_admission_release(&admission, indices[0]);
-    assert_int_equal(okv_admission_admit(&admission, "a", &indices[0], &index), 0);
-    expect_refusal(&admission, "a", OKV_REJECT_BUSY);
+    admission = admission_of((struct okv_admission_limits){.clients = 1, .per_address = 1});
+    const struct okv_admission_client client = from("a");
+    uint32_t left = admit(&admission, client), place;
+    okv_admission_release(&admission, left);
+    assert_int_equal(okv_admission_admit(&admission, &client, &left, &place), 0);
+    expect_refusal(&admission, from("a"), OKV_REJECT_BUSY);
+    okv_admission_fini(&admission);
+}
+
+static void a_replaced_client_does_not_count_twice_for_its_user(void **state)
+{
+    struct okv_admission admission =
+        admission_of((struct okv_admission_limits){.clients = LIMIT, .per_user = SOME});
+    uint32_t place = admit(&admission, user("a"));
+
+    (void)state;
+    for (int i = 1; i < SOME; i++)
+        admit(&admission, user("a"));
+    for (int round = 0; round < 5; round++) {
+        assert_int_equal(come_back(&admission, user("a"), &place), 0);
+        expect_refusal(&admission, user("a"), OKV_REJECT_USER);
+    }
+    okv_admission_release(&admission, place);
+    admit(&admission, user("a"));
+    okv_admission_fini(&admission);
+}
+
+/* ---- places that are kept ---- */
+
+static struct okv_admission_client admin(void)
+{
+    return (struct okv_admission_client){.user = "admin", .address = "somewhere", .is_admin = true};
+}
+
+static void the_last_places_are_for_administrators(void **state)
+{
+    enum { KEPT = 2 };
+    struct okv_admission admission =
+        admission_of((struct okv_admission_limits){.clients = LIMIT, .kept = KEPT});
+    uint32_t place = 0;
+
+    (void)state;
+    for (int i = 0; i < LIMIT - KEPT; i++)
+        place = admit(&admission, user("a"));
+    expect_refusal(&admission, user("a"), OKV_REJECT_BUSY);
+    expect_refusal(&admission, user("b"), OKV_REJECT_BUSY);
+    uint32_t of_admin = admit(&admission, admin());
+    admit(&admission, admin());
+    expect_refusal(&admission, admin(), OKV_REJECT_BUSY);
+    assert_int_equal(come_back(&admission, user("a"), &place), 0); /* it takes nothing */
+    okv_admission_release(&admission, of_admin);
+    expect_refusal(&admission, user("b"), OKV_REJECT_BUSY);
+    admit(&admission, admin());
+    okv_admission_fini(&admission);
+}
+
+/* ---- half-open clients ---- */
+
+static struct okv_admission_client half_open(const char *user, const char *address)
+{
+    return (struct okv_admission_client){.user = user, .address = address, .is_half_open = true};
+}
+
+/* Anybody could have named the address. */
+static void a_half_open_client_does_not_count_for_its_address(void **state)
+{
+    struct okv_admission admission =
+        admission_of((struct okv_admission_limits){.clients = LIMIT, .per_address = 1});
+    uint32_t forged[SOME];
+
+    (void)state;
+    for (int i = 0; i < SOME; i++)
+        forged[i] = admit(&admission, half_open("", "here"));
+    uint32_t honest = admit(&admission, from("here"));
+    expect_refusal(&admission, from("here"), OKV_REJECT_ADDRESS);
+    expect_refusal(&admission, half_open("", "here"), OKV_REJECT_ADDRESS);
+    assert_false(okv_admission_establish(&admission, forged[0]));
+    okv_admission_release(&admission, honest);
+    assert_true(okv_admission_establish(&admission, forged[0]));
+    assert_false(okv_admission_establish(&admission, forged[1]));
+    expect_refusal(&admission, from("here"), OKV_REJECT_ADDRESS);
+    for (int i = 0; i < SOME; i++)
+        okv_admission_release(&admission, forged[i]);
+    admit(&admission, from("here"));
+    okv_admission_fini(&admission);
+}
+
+static void half_open_clients_count_for_their_user(void **state)
+{
+    struct okv_admission admission =
+        admission_of((struct okv_admission_limits){.clients = LIMIT, .per_user = SOME});
+
+    (void)state;
+    for (int i = 0; i < SOME; i++)
+        admit(&admission, half_open("a", "here"));
+    expect_refusal(&admission, half_open("a", "there"), OKV_REJECT_USER);
+    okv_admission_fini(&admission);
+}
+
+static void who_has_most_half_open_clients(void **state)
+{
+    struct okv_admission admission = admission_of((struct okv_admission_limits){.clients = LIMIT});
+    uint32_t a = admit(&admission, half_open("a", "here")),
+             b = admit(&admission, half_open("b", "here")),
+             nobody = admit(&admission, half_open("", "there"));
+
+    (void)state;
+    admit(&admission, half_open("a", "elsewhere"));
+    admit(&admission, half_open("", "there"));
+    admit(&admission, half_open("", "there"));
+    admit(&admission, user("b")); /* is there */
+    assert_int_equal(okv_admission_half_open(&admission, a), 2);
+    assert_int_equal(okv_admission_half_open(&admission, b), 1);
+    assert_int_equal(okv_admission_half_open(&admission, nobody), 3);
+    assert_true(okv_admission_establish(&admission, a));
+    assert_int_equal(okv_admission_half_open(&admission, a), 1);
+    okv_admission_fini(&admission);
+}
+
+static void half_open_clients_make_places_short(void **state)
+{
+    struct okv_admission admission = admission_of((struct okv_admission_limits){.clients = LIMIT});
+    uint32_t places[LIMIT] = {0};
+
+    (void)state;
+    admit(&admission, from("here"));
+    for (int i = 1; i < LIMIT; i++) {
+        assert_int_equal(okv_admission_is_short(&admission), i - 1 > 3 * (LIMIT - i));
+        places[i] = admit(&admission, half_open("", "there"));
+    }
+    assert_true(okv_admission_is_short(&admission));
+    for (int i = 1; i < LIMIT; i++)
+        assert_true(okv_admission_establish(&admission, places[i]));
+    assert_false(okv_admission_is_short(&admission));
     okv_admission_fini(&admission);
 }
 
@@ -143,9 +312,16 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_addresses_share_the_limit),
         cmocka_unit_test(an_address_has_its_own_limit),
+        cmocka_unit_test(a_user_has_its_own_limit),
         cmocka_unit_test(clients_of_unknown_address_share_one_limit),
-        cmocka_unit_test(indices_are_reused),
+        cmocka_unit_test(places_are_reused),
         cmocka_unit_test(a_replaced_client_does_not_count),
+        cmocka_unit_test(a_replaced_client_does_not_count_twice_for_its_user),
+        cmocka_unit_test(the_last_places_are_for_administrators),
+        cmocka_unit_test(a_half_open_client_does_not_count_for_its_address),
+        cmocka_unit_test(half_open_clients_count_for_their_user),
+        cmocka_unit_test(who_has_most_half_open_clients),
+        cmocka_unit_test(half_open_clients_make_places_short),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -124,6 +124,45 @@ static void an_idle_client_is_ended_if_configured(void **state)
     assert_int_equal(stat_of(&stats->closed_idle), 1);
 }
 
+static void a_half_open_client_is_ended_in_5_s(void **state)
+{
+    enum { SCANS_IN_5_S = 10 };
+    struct fixture *fixture = *state;
+    struct okv_sessions *sessions = &fixture->worker.sessions;
+    struct client *half_open = &fixture->clients[0], *ready = &fixture->clients[1];
+
+    assert_int_equal(okv_sessions_scan_ns(fixture->worker.server),
+                     UINT64_C(5000000000) / SCANS_IN_5_S);
+    atomic_store(&half_open->session->is_half_open, true);
+    atomic_store(&ready->session->is_half_open, true);
+    for (unsigned i = 0; i < SCANS_IN_5_S; i++) {
+        okv_session_count_half_open(sessions, half_open->session);
+        okv_session_count_half_open(sessions, ready->session);
+    }
+    assert_false(half_open->closed);
+    atomic_store(&ready->session->is_half_open, false);
+    for (unsigned i = 0; i < 2 * SCANS_IN_5_S; i++) {
+        okv_session_count_half_open(sessions, half_open->session);
+        okv_session_count_half_open(sessions, ready->session);
+    }
+    assert_true(half_open->closed);
+    assert_false(ready->closed);
+    assert_int_equal(stat_of(&fixture->core.server->stats.closed_half_open), 1);
+}
+
+static void a_superfluous_session_is_ended(void **state)
+{
+    struct fixture *fixture = *state;
+    struct client *client = &fixture->clients[0];
+
+    assert_false(okv_session_end_unwanted(&fixture->worker.sessions, client->session));
+    atomic_store(&client->session->is_superfluous, true);
+    assert_true(okv_session_end_unwanted(&fixture->worker.sessions, client->session));
+    assert_true(client->closed);
+    assert_false(client->session->forget); /* it may come back for its replies */
+    assert_int_equal(stat_of(&fixture->core.server->stats.closed_half_open), 1);
+}
+
 static void sessions_are_scanned_at_least_twice_a_second(void **state)
 {
     struct fixture *fixture = *state;
@@ -193,6 +232,8 @@ int main(void)
         FIXTURE_TEST(a_silent_client_gets_a_heartbeat_and_is_ended),
         FIXTURE_TEST(an_idle_client_is_ended_if_configured),
         FIXTURE_TEST(a_client_that_sent_a_request_may_get_a_heartbeat),
+        FIXTURE_TEST(a_half_open_client_is_ended_in_5_s),
+        FIXTURE_TEST(a_superfluous_session_is_ended),
         FIXTURE_TEST(sessions_are_scanned_at_least_twice_a_second),
         FIXTURE_TEST(a_session_has_settled_when_everything_is_acknowledged),
         FIXTURE_TEST(a_replaced_session_is_ended),

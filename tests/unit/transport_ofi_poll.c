@@ -175,7 +175,7 @@ void receives_that_fail(void **state)
     receives.failures = 1000;
     ep->ep->msg = &receives.failing;
     fixture_resume(fixture);
-    for (unsigned i = 0; i < 3 * ep->slot_count; i++)
+    for (unsigned i = 0; i < 3 * ep->share_slots; i++)
         client_echo(client, i, 100, i);
     fixture_pause(fixture);
     ep->ep->msg = receives.own;
@@ -250,7 +250,7 @@ void errors_of_a_client(void **state)
     struct ofi_endpoint *ep = (struct ofi_endpoint *)client->conn->endpoint;
 
     client_echo(client, 1, 100, 1);
-    errors_begin(ep, &ep->recvs[0].ops[ep->recvs[0].turn].context, FI_EIO, 1);
+    errors_begin(ep, &ofi_recv_of(ep, 0)->ops[ofi_recv_of(ep, 0)->turn].context, FI_EIO, 1);
     client_expect_closed(client);
     client_destroy(client);
 }
@@ -290,7 +290,7 @@ void a_receive_that_fails_four_times(void **state)
     struct okv_event event;
 
     fixture_pause(fixture);
-    struct ofi_recv *recv = &ep->recvs[0];
+    struct ofi_recv *recv = ofi_recv_of(ep, 0);
     const struct ofi_recv before = *recv;
     struct fi_ops_msg *own = ep->ep->msg, counting = *own;
     counting.recv = count_post;

@@ -44,8 +44,8 @@ static void accept_client(struct okv_local_listener *listener)
     }
     request->base.listener = &listener->base;
     request->client.sock = sock;
-    okv_local_name_peer(sock, request->base.peer);
-    strcpy(request->base.address, "local");
+    request->client.from = request->base.address;
+    okv_local_name_peer(sock, request->base.peer, request->base.address);
     if (okv_pending_add(&listener->pending, &request->client))
         okv_local_request_free(request);
 }
@@ -141,7 +141,7 @@ int okv_local_accept(struct okv_request *base, const struct okv_accept *accept)
 
     if (accept->length > OKV_WELCOME_MAX)
         return OKV_EINVAL;
-    if (atomic_fetch_add(&endpoint->conn_count, 1) >= endpoint->max_conns)
+    if (atomic_fetch_add(&endpoint->conn_count, 1) >= endpoint->base.max_conns)
         goto uncount;
     status = okv_local_conn_new(endpoint, request->client.sock, &conn);
     if (status)

@@ -426,7 +426,7 @@ int okv_local_connect_step(struct okv_connecting *base, struct okv_answer *answe
         okv_local_connect_cancel(base);
         return status == OKV_EAGAIN ? OKV_EIO : status;
     }
-    okv_local_name_peer(conn->sock, conn->base.peer);
+    okv_local_name_peer(conn->sock, conn->base.peer, NULL);
     snprintf(conn->base.how, sizeof conn->base.how, "shared memory, socket %s",
              connecting->uri.path);
     connecting->endpoint->client = conn;

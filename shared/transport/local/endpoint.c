@@ -33,7 +33,8 @@ static int create_slots(struct okv_local_endpoint *endpoint)
     unsigned count;
     size_t length;
 
-    if (__builtin_mul_overflow(endpoint->max_conns, receive_share(&endpoint->limits), &count) ||
+    if (__builtin_mul_overflow(endpoint->base.max_conns, receive_share(&endpoint->limits),
+                               &count) ||
         __builtin_mul_overflow(stride, (size_t)count, &length))
         return OKV_ENOMEM;
     /* Pages are allocated on first use, so memory grows with the clients that come. */
@@ -85,7 +86,7 @@ int okv_local_endpoint_new(const struct okv_message_limits *limits, unsigned max
     endpoint->base = (struct okv_endpoint){.ops = &okv_transport_local, .fd = -1};
     endpoint->wake_fd = -1;
     endpoint->limits = *limits;
-    endpoint->max_conns = max_conns;
+    endpoint->base.max_conns = max_conns;
     TAILQ_INIT(&endpoint->awake);
     endpoint->ended_tail = &endpoint->ended;
     endpoint->opened_tail = &endpoint->opened;
@@ -142,15 +143,20 @@ void okv_local_endpoint_free(struct okv_local_endpoint *endpoint)
     free(endpoint);
 }
 
-void okv_local_name_peer(int sock, char name[64])
+void okv_local_name_peer(int sock, char name[64], char user[64])
 {
     struct ucred peer;
     socklen_t length = sizeof peer;
+    bool is_known = getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0;
 
-    if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0)
+    if (is_known)
         snprintf(name, 64, "pid %d uid %u", (int)peer.pid, (unsigned)peer.uid);
     else
         snprintf(name, 64, "unknown");
+    if (user && is_known)
+        snprintf(user, 64, "uid %u", (unsigned)peer.uid);
+    else if (user)
+        snprintf(user, 64, "unknown");
 }
 
 /* Before Linux 6.5 there is only the process id, which may have passed to another process. Then

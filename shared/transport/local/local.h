@@ -195,7 +195,6 @@ struct okv_local_endpoint {
     struct okv_local_conn *opened, **opened_tail;
     atomic_bool has_opened;
     atomic_uint conn_count;
-    unsigned max_conns;
 };
 
 struct okv_local_memory {
@@ -313,8 +312,8 @@ int okv_local_endpoint_new(const struct okv_message_limits *limits, unsigned max
                            struct okv_local_endpoint **out, struct okv_diag *diag);
 /* Frees an endpoint and every connection that still belongs to it. */
 void okv_local_endpoint_free(struct okv_local_endpoint *endpoint);
-/* Names the process at the other end of a socket, for people. */
-void okv_local_name_peer(int sock, char name[64]);
+/* Names the process at the other end of a socket, for people, and its user, unless that is NULL. */
+void okv_local_name_peer(int sock, char name[64], char user[64]);
 /* A pidfd of the process that connected to our listening socket. -1 when the system tells none: the
  * process is in a namespace that we cannot see, or descriptors are short. OKV_EDISCONNECTED when
  * the process is gone. */

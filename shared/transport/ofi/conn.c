@@ -88,11 +88,13 @@ int okv_ofi_conn_new(struct ofi_endpoint *endpoint, struct ofi_conn **out, struc
     }
     if (!take_number(endpoint, &conn->number)) {
         rc = okv_diag_set(diag, OKV_EAGAIN, "the endpoint is full: %u connections",
-                          endpoint->max_conns);
+                          endpoint->base.max_conns);
         goto free_conn;
     }
     conn->has_number = true;
-    rc = make_send_buffers(conn, diag);
+    rc = okv_ofi_share_make(endpoint, conn->number, diag);
+    if (rc == 0)
+        rc = make_send_buffers(conn, diag);
     if (rc)
         goto return_number;
     *out = conn;
@@ -176,6 +178,7 @@ int okv_ofi_conn_admit(struct ofi_conn *conn)
     struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = conn};
 
     ep->table[conn->number] = conn;
+    okv_ofi_share_use(ep, conn->number);
     if (epoll_ctl(ep->controls, EPOLL_CTL_ADD, conn->control, &event) == 0)
         return 0;
     return okv_error_from_errno(errno);
@@ -334,7 +337,7 @@ static void become_zombie(struct ofi_conn *conn)
 {
     struct ofi_endpoint *ep = ofi_endpoint_of(conn);
 
-    if (ep->zombie_count++ < ep->max_conns) {
+    if (ep->zombie_count++ < ep->base.max_conns) {
         return_number(ep, conn->number);
         conn->has_number = false;
     }

@@ -12,6 +12,9 @@
 #include "shared/transport/ofi/ofi.h"
 
 #define QUEUE_MAX 65536u
+/* Of a share beyond the credits: a slot is posted again only when the caller has released its
+ * message. */
+#define SPARE_SLOTS 2u
 /* A closing connection whose operations do not end is looked at this often. */
 #define CLOSING_NS 100000000
 
@@ -23,9 +26,10 @@ static int failed(const struct ofi_endpoint *ep, const char *what, int rc, struc
 
 static int open_queues(struct ofi_endpoint *ep, struct okv_diag *diag)
 {
-    struct fi_av_attr av = {.type = ep->fabric->info->domain_attr->av_type, .count = ep->max_conns};
+    struct fi_av_attr av = {.type = ep->fabric->info->domain_attr->av_type,
+                            .count = ep->base.max_conns};
     size_t own = ep->limits.credits + 1 + (ep->listener ? OFI_RENDEZVOUS_DEPTH : OFI_MAX_READS);
-    size_t entries = ep->slot_count + ep->max_conns * own;
+    size_t entries = (size_t)ep->share_count * ep->share_slots + ep->base.max_conns * own;
     struct fi_cq_attr cq = {.size = entries < QUEUE_MAX ? entries : QUEUE_MAX,
                             .format = FI_CQ_FORMAT_MSG,
                             .wait_obj = FI_WAIT_FD};
@@ -82,9 +86,10 @@ void okv_ofi_post_slots(struct ofi_endpoint *ep)
 
     while (ep->unposted_count > 0 && ep->ep) {
         unsigned index = ep->unposted[ep->unposted_count - 1];
-        struct ofi_recv *recv = &ep->recvs[index];
-        ssize_t rc = fi_recv(ep->ep, ep->slots.base + index * ep->slots.stride, ep->slots.stride,
-                             ep->slots.region.desc, FI_ADDR_UNSPEC, &recv->ops[recv->turn].context);
+        const struct ofi_slab *slots = &ep->shares[index / ep->share_slots].slots;
+        struct ofi_recv *recv = ofi_recv_of(ep, index);
+        ssize_t rc = fi_recv(ep->ep, ofi_slot(ep, index), slots->stride, slots->region.desc,
+                             FI_ADDR_UNSPEC, &recv->ops[recv->turn].context);
         recv->is_posted = rc == 0;
         if (rc == 0)
             ep->unposted_count--;
@@ -103,28 +108,63 @@ void okv_ofi_recv_release(struct okv_endpoint *endpoint, const struct okv_event 
 {
     struct ofi_endpoint *ep = (struct ofi_endpoint *)endpoint;
 
-    if (event->slot < ep->slot_count)
+    if (event->slot / ep->share_slots < ep->share_count)
         okv_ofi_post_slot(ep, event->slot);
 }
 
-static int make_slots(struct ofi_endpoint *ep, struct okv_diag *diag)
+int okv_ofi_share_make(struct ofi_endpoint *ep, unsigned number, struct okv_diag *diag)
 {
-    ep->recvs = calloc(ep->slot_count, sizeof *ep->recvs);
-    ep->unposted = calloc(ep->slot_count, sizeof *ep->unposted);
-    if (!ep->recvs || !ep->unposted)
-        return okv_diag_set(diag, OKV_ENOMEM, "no memory for an endpoint");
-    int rc = okv_ofi_slab_create(ep->fabric, ep->slot_count,
-                                 sizeof(struct ofi_message_header) + ep->limits.slot_size + 1,
-                                 FI_RECV, &ep->slots, diag); /* one more: a longer message shows */
+    struct ofi_share *share = &ep->shares[number];
+
+    if (share->recvs)
+        return 0;
+    struct ofi_recv *recvs = calloc(ep->share_slots, sizeof *recvs);
+    if (!recvs)
+        return okv_diag_set(diag, OKV_ENOMEM, "no memory for receive slots");
+    int rc = okv_ofi_slab_create(
+        ep->fabric, ep->share_slots, sizeof(struct ofi_message_header) + ep->limits.slot_size + 1,
+        FI_RECV, &share->slots, diag); /* one more: a longer message shows */
+    if (rc) {
+        free(recvs);
+        return rc;
+    }
+    for (unsigned i = 0; i < ep->share_slots; i++)
+        for (unsigned turn = 0; turn < OFI_RECV_TURNS; turn++)
+            ofi_op_init(&recvs[i].ops[turn], OFI_WORK_RECV, number * ep->share_slots + i, NULL);
+    share->recvs = recvs;
+    return 0;
+}
+
+void okv_ofi_share_use(struct ofi_endpoint *ep, unsigned number)
+{
+    struct ofi_share *share = &ep->shares[number];
+
+    if (share->is_in_use)
+        return;
+    share->is_in_use = true;
+    for (unsigned i = 0; i < ep->share_slots; i++)
+        ep->unposted[ep->unposted_count++] = number * ep->share_slots + i;
+    okv_ofi_post_slots(ep);
+}
+
+static void destroy_shares(struct ofi_endpoint *ep)
+{
+    for (unsigned i = 0; i < ep->share_count; i++) {
+        okv_ofi_slab_destroy(&ep->shares[i].slots);
+        free(ep->shares[i].recvs);
+        ep->shares[i].recvs = NULL;
+    }
+}
+
+/* The share that is there from the start: a server's own, a client's only one. */
+static int make_first_share(struct ofi_endpoint *ep, struct okv_diag *diag)
+{
+    int rc = okv_ofi_share_make(ep, ep->share_count - 1, diag);
+
     if (rc)
         return rc;
-    for (unsigned i = 0; i < ep->slot_count; i++) {
-        for (unsigned turn = 0; turn < OFI_RECV_TURNS; turn++)
-            ofi_op_init(&ep->recvs[i].ops[turn], OFI_WORK_RECV, i, NULL);
-        ep->unposted[ep->unposted_count++] = i;
-    }
-    okv_ofi_post_slots(ep);
-    return ep->unposted_count == ep->slot_count
+    okv_ofi_share_use(ep, ep->share_count - 1);
+    return ep->unposted_count == ep->share_slots
                ? okv_diag_set(diag, OKV_EIO, "the libfabric provider %s takes no receive",
                               okv_ofi_fabric_name(ep->fabric))
                : 0;
@@ -215,6 +255,15 @@ int okv_ofi_arm(struct okv_endpoint *endpoint)
 
 /* ---- all of it ---- */
 
+static void free_all(struct ofi_endpoint *ep)
+{
+    free(ep->shares);
+    free(ep->unposted);
+    free(ep->table);
+    free(ep->numbers);
+    free(ep);
+}
+
 static int allocate(const struct ofi_listener *listener, const struct okv_message_limits *limits,
                     unsigned max_conns, struct ofi_endpoint **out)
 {
@@ -222,12 +271,14 @@ static int allocate(const struct ofi_listener *listener, const struct okv_messag
 
     if (!ep)
         return OKV_ENOMEM;
+    ep->share_slots = limits->credits + SPARE_SLOTS;
+    ep->share_count = max_conns + (listener != NULL);
+    ep->shares = calloc(ep->share_count, sizeof *ep->shares);
+    ep->unposted = calloc((size_t)ep->share_count * ep->share_slots, sizeof *ep->unposted);
     ep->table = calloc(max_conns, sizeof *ep->table);
     ep->numbers = calloc(max_conns, sizeof *ep->numbers);
-    if (!ep->table || !ep->numbers) {
-        free(ep->table);
-        free(ep->numbers);
-        free(ep);
+    if (!ep->shares || !ep->unposted || !ep->table || !ep->numbers) {
+        free_all(ep);
         return OKV_ENOMEM;
     }
     for (unsigned i = 0; i < max_conns; i++)
@@ -236,10 +287,7 @@ static int allocate(const struct ofi_listener *listener, const struct okv_messag
     ep->base.fd = ep->wake_fd = ep->timer_fd = ep->controls = -1;
     ep->listener = listener;
     ep->limits = *limits;
-    ep->max_conns = max_conns;
-    /* More slots than credits: a slot is posted again only when the caller has released its
-     * message. */
-    ep->slot_count = max_conns * limits->credits + (max_conns > 1 ? limits->credits + 16 : 2);
+    ep->base.max_conns = max_conns;
     ep->announce_tail = &ep->announce;
     ep->opened_tail = &ep->opened;
     pthread_mutex_init(&ep->lock, NULL);
@@ -249,13 +297,9 @@ static int allocate(const struct ofi_listener *listener, const struct okv_messag
 
 static void release(struct ofi_endpoint *ep)
 {
-    okv_ofi_slab_destroy(&ep->slots);
-    free(ep->recvs);
-    free(ep->unposted);
+    destroy_shares(ep);
     pthread_mutex_destroy(&ep->lock);
-    free(ep->table);
-    free(ep->numbers);
-    free(ep);
+    free_all(ep);
 }
 
 int okv_ofi_endpoint_new(const struct ofi_listener *listener, struct ofi_fabric *own,
@@ -279,7 +323,7 @@ int okv_ofi_endpoint_new(const struct ofi_listener *listener, struct ofi_fabric 
     rc = open_ep(ep, diag);
     if (rc)
         goto close_queues;
-    rc = make_slots(ep, diag);
+    rc = make_first_share(ep, diag);
     if (rc == 0 && listener)
         rc = okv_ofi_progress_start(ep, diag);
     if (rc)
@@ -339,7 +383,7 @@ void okv_ofi_endpoint_destroy(struct okv_endpoint *endpoint)
     okv_ofi_zombies_free(ep, true);
     close_wakeups(ep);
     close_queues(ep);
-    okv_ofi_slab_destroy(&ep->slots); /* before its domain */
+    destroy_shares(ep); /* before their domain */
     okv_ofi_fabric_close(&ep->own);
     release(ep);
 }

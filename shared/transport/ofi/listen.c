@@ -196,6 +196,7 @@ static void accept_client(struct ofi_listener *l)
     }
     okv_address_text((struct sockaddr *)&peer, request->base.peer, sizeof request->base.peer);
     okv_host_text((struct sockaddr *)&peer, request->base.address, sizeof request->base.address);
+    request->client.from = request->base.address;
     if (okv_pending_add(&l->pending, &request->client))
         request_free(request);
 }

@@ -110,6 +110,14 @@ struct ofi_recv {
     bool is_posted; /* the provider has the slot */
 };
 
+/* Receive slots for one connection. They are made for the first connection with this number and
+ * stay for the next one, since the provider has them. */
+struct ofi_share {
+    struct ofi_slab slots;  /* [share_slots] */
+    struct ofi_recv *recvs; /* [share_slots]; NULL: not made yet */
+    bool is_in_use;         /* its slots are posted, or wait in `unposted` */
+};
+
 struct ofi_request {
     struct okv_request base;
     struct okv_pending_client client; /* until its hello is complete; then its socket alone */
@@ -142,17 +150,16 @@ struct ofi_endpoint {
     struct ofi_fabric *fabric;
     const struct ofi_listener *listener; /* NULL in a client */
     struct okv_message_limits limits;
-    unsigned max_conns;
 
     struct fid_av *av;
     struct fid_cq *cq;
     struct fid_ep *ep; /* NULL when a client has closed it, or tried to */
     uint8_t name[OFI_NAME_MAX];
     uint8_t name_length;
-    struct ofi_slab slots; /* receive buffers */
-    unsigned slot_count;
-    struct ofi_recv *recvs;
-    unsigned *unposted; /* stack of slots that the provider did not take */
+    unsigned share_slots;     /* slots of a share */
+    unsigned share_count;     /* a server's last one is of no connection, for what strangers send */
+    struct ofi_share *shares; /* by connection number; slot n is in share n / share_slots */
+    unsigned *unposted;       /* stack of slots that the provider did not take */
     unsigned unposted_count;
     int wake_fd;
     int timer_fd;
@@ -276,6 +283,18 @@ static inline struct ofi_endpoint *ofi_endpoint_of(const struct ofi_conn *conn)
     return (struct ofi_endpoint *)conn->base.endpoint;
 }
 
+static inline struct ofi_recv *ofi_recv_of(const struct ofi_endpoint *ep, unsigned slot)
+{
+    return &ep->shares[slot / ep->share_slots].recvs[slot % ep->share_slots];
+}
+
+static inline uint8_t *ofi_slot(const struct ofi_endpoint *ep, unsigned slot)
+{
+    const struct ofi_slab *slots = &ep->shares[slot / ep->share_slots].slots;
+
+    return slots->base + slot % ep->share_slots * slots->stride;
+}
+
 /* The provider has taken an operation. Where a process serves READs, one that takes its time says
  * nothing about its host, so nothing counts as unacknowledged: the control connection finds a host
  * that is dead. */
@@ -337,6 +356,10 @@ int okv_ofi_endpoint_new(const struct ofi_listener *listener, struct ofi_fabric 
 int okv_ofi_endpoint_create(struct okv_listener *listener, const struct okv_message_limits *limits,
                             unsigned max_conns, struct okv_endpoint **out, struct okv_diag *diag);
 void okv_ofi_endpoint_destroy(struct okv_endpoint *endpoint);
+/* Makes the share of a connection number, unless it is there. Any thread that has the number. */
+int okv_ofi_share_make(struct ofi_endpoint *endpoint, unsigned number, struct okv_diag *diag);
+/* Posts the slots of a share, once. */
+void okv_ofi_share_use(struct ofi_endpoint *endpoint, unsigned number);
 /* Posts the receive slots that wait. */
 void okv_ofi_post_slots(struct ofi_endpoint *endpoint);
 /* Posts receive slot `index`, now or when the provider has room. */

@@ -23,7 +23,7 @@ static struct ofi_conn *receiver(const struct ofi_endpoint *ep,
                                  const struct ofi_message_header *header)
 {
     uint32_t number = okv_le32_get(header->connection);
-    struct ofi_conn *conn = number < ep->max_conns ? ep->table[number] : NULL;
+    struct ofi_conn *conn = number < ep->base.max_conns ? ep->table[number] : NULL;
 
     return conn && conn->key == okv_le64_get(header->key) ? conn : NULL;
 }
@@ -31,7 +31,7 @@ static struct ofi_conn *receiver(const struct ofi_endpoint *ep,
 /* Whether the provider has the slot by this operation; else it has given it back already. */
 static bool is_current(const struct ofi_endpoint *ep, const struct ofi_op *op)
 {
-    const struct ofi_recv *recv = &ep->recvs[op->index];
+    const struct ofi_recv *recv = ofi_recv_of(ep, op->index);
 
     return recv->is_posted && op == &recv->ops[recv->turn];
 }
@@ -40,7 +40,7 @@ static bool is_current(const struct ofi_endpoint *ep, const struct ofi_op *op)
 static int complete_recv(struct ofi_endpoint *ep, unsigned slot, size_t length,
                          struct okv_event *event)
 {
-    const uint8_t *bytes = ep->slots.base + slot * ep->slots.stride;
+    const uint8_t *bytes = ofi_slot(ep, slot);
     const struct ofi_message_header *header = (const struct ofi_message_header *)bytes;
     struct ofi_conn *conn = NULL;
 
@@ -52,7 +52,7 @@ static int complete_recv(struct ofi_endpoint *ep, unsigned slot, size_t length,
                 return -1;
         }
     }
-    ep->recvs[slot].is_posted = false;
+    ofi_recv_of(ep, slot)->is_posted = false;
     if (conn && length - sizeof *header > ep->limits.slot_size) {
         conn->deaf = true;
         okv_ofi_conn_fail(conn, OKV_EPROTO, "a message is longer than a slot");
@@ -118,7 +118,7 @@ static struct ofi_op *op_of(void *context)
 
 static void post_again(struct ofi_endpoint *ep, unsigned slot)
 {
-    struct ofi_recv *recv = &ep->recvs[slot];
+    struct ofi_recv *recv = ofi_recv_of(ep, slot);
 
     recv->is_posted = false;
     recv->turn = (recv->turn + 1) % OFI_RECV_TURNS;

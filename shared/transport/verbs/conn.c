@@ -63,9 +63,9 @@ int okv_verbs_conn_new(struct verbs_endpoint *endpoint, const struct verbs_share
                        struct verbs_conn **out, struct okv_diag *diag)
 {
     int rc;
-    if (atomic_fetch_add(&endpoint->conns, 1) >= endpoint->max_conns) {
+    if (atomic_fetch_add(&endpoint->conns, 1) >= endpoint->base.max_conns) {
         rc = okv_diag_set(diag, OKV_EAGAIN, "the endpoint is full: %u connections",
-                          endpoint->max_conns);
+                          endpoint->base.max_conns);
         goto uncount;
     }
     struct verbs_conn *conn = calloc(1, sizeof *conn);

@@ -14,19 +14,26 @@
 /* An acknowledgement takes a lock, so one covers many events (man ibv_get_cq_event). */
 #define ACK_BATCH 64u
 
-/* With so many entries the completion queue cannot overflow. An overflowing one loses completions
- * silently on some devices and breaks on others. */
-static uint64_t queue_size(const struct verbs_endpoint_params *params)
+/* An endpoint for fewer connections is of no use, unless it was asked for. */
+#define LEAST_CONNS 8u
+
+/* Entries of the completion queue for a connection. With so many for each the queue cannot
+ * overflow. An overflowing one loses completions silently on some devices and breaks on others. */
+static uint64_t entries_per_conn(const struct verbs_endpoint_params *params)
 {
     uint64_t credits = params->limits.credits;
     uint64_t recvs = credits + VERBS_SPARE_RECVS;
     uint64_t sends = credits + 1;
     uint64_t reads = (uint64_t)params->reads_per_conn + VERBS_HEARTBEATS;
 
-    return params->max_conns * (recvs + sends + reads + 1);
+    return recvs + sends + reads + 1;
 }
 
-static int check_size(const struct verbs_endpoint_params *params, struct okv_diag *diag)
+/* Sets *conns to the connections that there is room for, at most params->max_conns. The queue has
+ * its size from the start: its entries are small beside a connection's buffers, not every device
+ * can resize a queue, and none is resized while another thread polls it. */
+static int choose_size(const struct verbs_endpoint_params *params, unsigned *conns,
+                       struct okv_diag *diag)
 {
     struct ibv_device_attr attr;
     const char *name = ibv_get_device_name(params->verbs->device);
@@ -34,12 +41,14 @@ static int check_size(const struct verbs_endpoint_params *params, struct okv_dia
     if (errnum)
         return okv_diag_set(diag, OKV_EIO, "%s does not answer a query: %s", name,
                             strerror(errnum));
-    if (queue_size(params) > (uint64_t)attr.max_cqe)
+    uint64_t most = (uint64_t)attr.max_cqe / entries_per_conn(params);
+    *conns = most < params->max_conns ? (unsigned)most : params->max_conns;
+    if (*conns < params->max_conns && *conns < LEAST_CONNS)
         return okv_diag_set(diag, OKV_EUNSUPPORTED,
-                            "%u connections with %u credits need %llu completion queue entries, "
-                            "%s has at most %d: allow fewer connections or fewer credits",
-                            params->max_conns, params->limits.credits,
-                            (unsigned long long)queue_size(params), name, attr.max_cqe);
+                            "a connection with %u credits needs %llu completion queue entries, "
+                            "%s has at most %d: allow fewer credits",
+                            params->limits.credits, (unsigned long long)entries_per_conn(params),
+                            name, attr.max_cqe);
     return 0;
 }
 
@@ -68,8 +77,8 @@ destroy_channel:
 fail:
     return okv_diag_set(diag, errnum == ENOMEM ? OKV_ENOMEM : OKV_EIO,
                         "%s cannot make a queue for %u connections with %u credits: %s",
-                        ibv_get_device_name(ep->verbs->device), ep->max_conns, ep->limits.credits,
-                        strerror(errnum));
+                        ibv_get_device_name(ep->verbs->device), ep->base.max_conns,
+                        ep->limits.credits, strerror(errnum));
 }
 
 static void destroy_queue(struct verbs_endpoint *ep)
@@ -111,13 +120,13 @@ static int make_wakeups(struct verbs_endpoint *ep, struct okv_diag *diag)
     return 0;
 }
 
-static struct verbs_endpoint *allocate(const struct verbs_endpoint_params *params)
+static struct verbs_endpoint *allocate(const struct verbs_endpoint_params *params, unsigned conns)
 {
     struct verbs_endpoint *ep = calloc(1, sizeof *ep);
     if (!ep)
         return NULL;
     unsigned buckets = 1;
-    while (buckets < params->max_conns)
+    while (buckets < conns)
         buckets *= 2;
     ep->by_qp_num = calloc(buckets, sizeof *ep->by_qp_num);
     if (!ep->by_qp_num) {
@@ -133,7 +142,7 @@ static struct verbs_endpoint *allocate(const struct verbs_endpoint_params *param
     ep->listener = params->listener;
     ep->cm = params->cm;
     ep->limits = params->limits;
-    ep->max_conns = params->max_conns;
+    ep->base.max_conns = conns;
     ep->reads_per_conn = params->reads_per_conn;
     ep->announce_tail = &ep->announce;
     ep->handover.opened_tail = &ep->handover.opened;
@@ -154,13 +163,14 @@ int okv_verbs_endpoint_new(const struct verbs_endpoint_params *params, struct ve
     if (!params->limits.slot_size || !params->limits.credits || !params->max_conns)
         return okv_diag_set(diag, OKV_EINVAL,
                             "an endpoint needs a message size, credits and room for connections");
-    int rc = check_size(params, diag);
+    unsigned conns = 0;
+    int rc = choose_size(params, &conns, diag);
     if (rc)
         return rc;
-    struct verbs_endpoint *ep = allocate(params);
+    struct verbs_endpoint *ep = allocate(params, conns);
     if (!ep)
         return okv_diag_set(diag, OKV_ENOMEM, "no memory for an endpoint");
-    rc = make_queue(ep, queue_size(params), diag);
+    rc = make_queue(ep, conns * entries_per_conn(params), diag);
     if (rc)
         goto release_endpoint;
     rc = make_wakeups(ep, diag);

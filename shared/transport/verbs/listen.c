@@ -210,6 +210,16 @@ void okv_verbs_unlisten(struct okv_listener *listener)
     free(l);
 }
 
+/* Where the answer goes. What rdma_get_peer_addr() tells is only the client's word. */
+static void name_address(struct rdma_cm_id *id, char *out, size_t size)
+{
+    struct sockaddr_in6 gid = {.sin6_family = AF_INET6};
+
+    if (id->route.num_paths > 0)
+        memcpy(&gid.sin6_addr, id->route.path_rec[0].dgid.raw, sizeof gid.sin6_addr);
+    okv_host_text((struct sockaddr *)&gid, out, size);
+}
+
 static struct verbs_request *make_request(struct verbs_listener *l,
                                           const struct rdma_cm_event *event)
 {
@@ -227,8 +237,8 @@ static struct verbs_request *make_request(struct verbs_listener *l,
     request->base.hello_length = length < OKV_HELLO_MAX ? OKV_HELLO_MAX : length;
     okv_verbs_binding(event->id, false, event->param.conn.qp_num, &request->base.binding);
     okv_address_text(rdma_get_peer_addr(event->id), request->base.peer, sizeof request->base.peer);
-    okv_host_text(rdma_get_peer_addr(event->id), request->base.address,
-                  sizeof request->base.address);
+    name_address(event->id, request->base.address, sizeof request->base.address);
+    request->base.is_half_open = true;
     return request;
 }
 
@@ -248,7 +258,7 @@ static struct verbs_request *handle_event(struct verbs_listener *l, struct rdma_
         if (event->event == RDMA_CM_EVENT_DEVICE_REMOVAL)
             l->removed = true;
         if (conn && event->event == RDMA_CM_EVENT_ESTABLISHED)
-            atomic_store(&conn->ready, true);
+            verbs_conn_is_ready(conn);
         if (conn && okv_verbs_is_gone_event(event->event))
             okv_verbs_handover_gone(conn);
     }
@@ -333,6 +343,7 @@ int okv_verbs_accept(struct okv_request *request, const struct okv_accept *accep
     if (rc)
         return rc;
     conn->base.user = accept->user;
+    conn->is_half_open = accept->is_half_open;
     snprintf(conn->base.peer, sizeof conn->base.peer, "%s", request->peer);
     uint8_t reads_in = verbs_at_most(r->responder_resources, l->max_reads_in);
     conn->rendezvous_depth = verbs_at_most(r->initiator_depth, l->rendezvous_depth);

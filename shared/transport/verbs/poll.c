@@ -59,7 +59,7 @@ static int complete_recv(struct verbs_conn *conn, const struct ibv_wc *wc, struc
     }
     if (conn->deaf || wc->status != IBV_WC_SUCCESS)
         return 0;
-    atomic_store_explicit(&conn->ready, true, memory_order_relaxed);
+    verbs_conn_is_ready(conn);
     bool has_immediate = wc->wc_flags & IBV_WC_WITH_IMM;
     *event = (struct okv_event){
         .type = OKV_EVENT_RECV,

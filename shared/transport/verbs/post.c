@@ -9,8 +9,10 @@ void okv_verbs_conn_completed(struct verbs_conn *conn, const struct ibv_wc *wc)
 {
     if (conn->base.unacknowledged > 0)
         conn->base.unacknowledged--;
-    if (wc->status == IBV_WC_SUCCESS)
-        conn->base.acknowledged++;
+    if (wc->status != IBV_WC_SUCCESS)
+        return;
+    conn->base.acknowledged++;
+    verbs_conn_is_ready(conn);
 }
 
 /* ---- receives ---- */

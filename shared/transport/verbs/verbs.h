@@ -135,7 +135,6 @@ struct verbs_endpoint {
     bool owns_pd;                          /* client */
     const struct verbs_listener *listener; /* NULL in a client */
     struct okv_message_limits limits;
-    unsigned max_conns;
     unsigned reads_per_conn; /* a client's READs, or a server's pieces of rendezvous reads */
     atomic_uint conns;
 
@@ -223,6 +222,7 @@ struct verbs_conn {
 
     bool heartbeat_pending;
     atomic_bool ready;          /* server: a sign came that the peer's queue pair accepts packets */
+    atomic_bool *is_half_open;  /* the caller's: cleared then; or NULL */
     uint64_t heartbeat_from_ns; /* server: without such a sign no heartbeat before this time */
 
     struct verbs_read_slot reads[VERBS_MAX_READS];
@@ -252,6 +252,16 @@ enum verbs_work {
 static inline uint64_t verbs_wr_id(enum verbs_work work, unsigned index)
 {
     return (uint64_t)work << 32 | index;
+}
+
+/* A sign came that the peer's queue pair accepts packets. Any thread that may touch it. */
+static inline void verbs_conn_is_ready(struct verbs_conn *conn)
+{
+    if (atomic_load_explicit(&conn->ready, memory_order_relaxed))
+        return;
+    atomic_store(&conn->ready, true);
+    if (conn->is_half_open)
+        atomic_store(conn->is_half_open, false);
 }
 
 /* Counts work that goes to the device, which completes each piece once. */

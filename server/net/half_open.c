@@ -1,0 +1,66 @@
+#include "server/net/half_open.h"
+
+#include "server/session/lifecycle.h"
+
+/* Its place may be another's when it is replaced. Under the registry's lock. */
+static void end(struct okv_server *server, struct okv_session *session)
+{
+    okv_registry_unwatch(&server->registry, session);
+    atomic_store(&session->is_superfluous, true);
+    okv_server_end_unwanted(server, session->worker);
+}
+
+static void settle(struct okv_server *server, struct okv_session *session)
+{
+    if (atomic_load(&session->is_half_open))
+        return;
+    if (okv_session_is_replaced(session) ||
+        okv_admission_establish(&server->admission, session->admission_index)) {
+        okv_registry_unwatch(&server->registry, session);
+        return;
+    }
+    OKV_STATS_ADD(&server->stats, rejected_address, 1);
+    end(server, session);
+}
+
+void okv_half_open_settle(struct okv_server *server)
+{
+    struct okv_registry *registry = &server->registry;
+    struct okv_session *session, *next;
+
+    pthread_mutex_lock(&registry->lock);
+    for (session = TAILQ_FIRST(&registry->half_open); session; session = next) {
+        next = TAILQ_NEXT(session, in_half_open);
+        settle(server, session);
+    }
+    pthread_mutex_unlock(&registry->lock);
+}
+
+static struct okv_session *one_too_many(struct okv_server *server)
+{
+    struct okv_session *session, *found = NULL;
+    uint32_t most = 0;
+
+    TAILQ_FOREACH(session, &server->registry.half_open, in_half_open)
+    {
+        if (okv_session_is_replaced(session))
+            continue;
+        uint32_t count = okv_admission_half_open(&server->admission, session->admission_index);
+        if (count > most) {
+            most = count;
+            found = session;
+        }
+    }
+    return found;
+}
+
+void okv_half_open_relieve(struct okv_server *server)
+{
+    if (!okv_admission_is_short(&server->admission))
+        return;
+    pthread_mutex_lock(&server->registry.lock);
+    struct okv_session *session = one_too_many(server);
+    if (session)
+        end(server, session);
+    pthread_mutex_unlock(&server->registry.lock);
+}

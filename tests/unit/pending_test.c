@@ -1,0 +1,136 @@
+/* Clients that have connected and not said hello yet: who makes room for the next. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "shared/transport/pending.h"
+
+#define NEVER_NS UINT64_C(1000000000000)
+
+static struct okv_pending_client clients[2 * OKV_PENDING_MAX];
+static struct okv_pending pending;
+static unsigned added;
+
+/* A client is gone when its socket is. */
+static void drop(struct okv_pending_client *client)
+{
+    close(client->sock);
+    client->sock = -1;
+}
+
+static bool is_here(unsigned number)
+{
+    return clients[number].sock >= 0;
+}
+
+static unsigned add(const char *from)
+{
+    unsigned number = added++;
+    int sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_true(sock >= 0);
+    clients[number] = (struct okv_pending_client){.sock = sock, .from = from};
+    assert_int_equal(okv_pending_add(&pending, &clients[number]), 0);
+    assert_in_range(pending.count, 1, OKV_PENDING_MAX);
+    return number;
+}
+
+static int setup(void **state)
+{
+    int sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    (void)state;
+    added = 0;
+    return okv_pending_open(&pending, sock, NEVER_NS, drop, NULL);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    okv_pending_close(&pending);
+    for (unsigned i = 0; i < added; i++)
+        assert_false(is_here(i));
+    return 0;
+}
+
+/* It came first, and is no part of the flood. */
+static void a_flood_crowds_out_itself(void **state)
+{
+    unsigned honest = add("honest");
+
+    (void)state;
+    for (unsigned i = 1; i < OKV_PENDING_MAX + 40; i++)
+        add("flood");
+    assert_int_equal(pending.count, OKV_PENDING_MAX);
+    assert_true(is_here(honest));
+    for (unsigned i = 1; i <= 40; i++)
+        assert_false(is_here(i)); /* its oldest ones went */
+    assert_true(is_here(41));
+}
+
+static void one_who_comes_amid_a_flood_stays(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < OKV_PENDING_MAX; i++)
+        add("flood");
+    unsigned honest = add("honest");
+    for (unsigned i = 0; i < 40; i++)
+        add("flood");
+    assert_true(is_here(honest));
+}
+
+/* Two of them: the larger one pays, whoever comes. */
+static void the_larger_of_two_floods_makes_room(void **state)
+{
+    enum { LESS = OKV_PENDING_MAX / 2 - 8 };
+    unsigned small[LESS];
+
+    (void)state;
+    for (unsigned i = 0; i < LESS; i++)
+        small[i] = add("small");
+    while (pending.count < OKV_PENDING_MAX)
+        add("large");
+    for (unsigned i = 0; i < 8; i++)
+        add("small");
+    for (unsigned i = 0; i < LESS; i++)
+        assert_true(is_here(small[i]));
+}
+
+/* Who has said hello is none of them any more. */
+static void one_that_was_removed_counts_no_more(void **state)
+{
+    unsigned gone[OKV_PENDING_MAX / 2];
+
+    (void)state;
+    for (unsigned i = 0; i < OKV_PENDING_MAX / 2; i++)
+        gone[i] = add("was many");
+    unsigned kept = add("was many");
+    for (unsigned i = 0; i < OKV_PENDING_MAX / 2; i++) {
+        okv_pending_remove(&pending, &clients[gone[i]]);
+        drop(&clients[gone[i]]);
+    }
+    while (pending.count < OKV_PENDING_MAX)
+        add("flood");
+    add("flood");
+    assert_true(is_here(kept));
+}
+
+#define PENDING_TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        PENDING_TEST(a_flood_crowds_out_itself),
+        PENDING_TEST(one_who_comes_amid_a_flood_stays),
+        PENDING_TEST(the_larger_of_two_floods_makes_room),
+        PENDING_TEST(one_that_was_removed_counts_no_more),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
