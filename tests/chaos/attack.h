@@ -57,8 +57,10 @@ extern const size_t attack_count; /* at most ATTACKS_MAX */
 /* A socket, non-blocking, that is connected to the server's, and has said nothing; -1: none. Not
  * over RDMA. In attack_door.c. */
 int attacker_connect(const struct attacker *attacker);
-/* One blow more; also waits a little after one that was refused. */
+/* One blow more. */
 void attacker_count(struct attacker *attacker, bool was_refused);
+/* One that was turned away, after which nothing else can be done for a moment. */
+void attacker_turned_away(struct attacker *attacker);
 
 /* By users, in attack_user.c. */
 void attack_bucket(struct attacker *attacker);

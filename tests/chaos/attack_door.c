@@ -67,7 +67,10 @@ void attack_silent(struct attacker *attacker)
         if (socks[i] >= 0)
             close(socks[i]);
         socks[i] = attacker_connect(attacker);
-        attacker_count(attacker, socks[i] < 0);
+        if (socks[i] < 0)
+            attacker_turned_away(attacker);
+        else
+            attacker_count(attacker, false);
     }
 }
 
@@ -106,8 +109,12 @@ static int say_hello(const struct attacker *attacker, struct prover *prover)
 
 void attack_half_open(struct attacker *attacker)
 {
-    for (;;)
-        attacker_count(attacker, say_hello(attacker, NULL) != OKV_EDENIED);
+    for (;;) {
+        if (say_hello(attacker, NULL) == OKV_EDENIED)
+            attacker_count(attacker, false);
+        else
+            attacker_turned_away(attacker);
+    }
 }
 
 void attack_proofs(struct attacker *attacker)

@@ -106,7 +106,7 @@ static bool member_join(struct attacker *attacker, struct member *member)
     if (member->memory >= 0)
         return true;
     member_leave(member);
-    attacker_count(attacker, true);
+    attacker_turned_away(attacker);
     return false;
 }
 
@@ -216,9 +216,12 @@ static void flood(struct attacker *attacker, struct member *member)
 
     for (unsigned i = 0; i < FLOOD && sent > 0; i++)
         sent = send(member->sock, BELL, BELL_LENGTH, MSG_NOSIGNAL);
-    attacker_count(attacker, sent < 0);
     if (sent < 0 && errno != EAGAIN)
         member_leave(member);
+    if (sent < 0)
+        attacker_turned_away(attacker);
+    else
+        attacker_count(attacker, false);
 }
 
 void attack_packets(struct attacker *attacker)

@@ -37,7 +37,9 @@
 #define USERS                                                                 \
     "[alice]\nkey = " KEY_A "\none = read, write\n"                           \
     "[" ATTACK_USER "]\nkey = " KEY_B "\n" ATTACK_DATABASE " = read, write\n" \
-    "[operator]\nkey = " KEY_C "\n" ATTACK_DATABASE " = read, admin\n"
+    "[carol]\nkey = " KEY_C "\n" ATTACK_DATABASE " = read, admin\n"
+
+enum who { ALICE, MALLORY, CAROL, USERS_COUNT };
 
 struct trial {
     bool is_long;
@@ -45,8 +47,9 @@ struct trial {
     bool chosen[ATTACKS_MAX];
     bool is_any_chosen;
     struct users_file file;
+    char key_files[USERS_COUNT][96];
     struct server_process server;
-    okv *operator; /* sees all figures */
+    okv *admin; /* sees all figures */
     struct attackers attackers;
     struct honest honest;
     struct honest_figures at_rest, attacked;
@@ -71,40 +74,43 @@ static void complain(struct trial *trial, const char *format, ...)
 
 /* ---- set-up ---- */
 
-/* The path lives as long as the program. */
-static char *key_file(struct trial *trial, const char *name, const char *key)
+static const char *key_file(struct trial *trial, enum who who, const char *name, const char *key)
 {
-    char *path = strdup(users_file_key(&trial->file, name, key));
+    char *path = trial->key_files[who];
 
-    assert_non_null(path);
+    snprintf(path, sizeof trial->key_files[who], "%s", users_file_key(&trial->file, name, key));
     return path;
 }
 
 static void set_up(struct trial *trial)
 {
     struct okv_options alice = {.user = "alice", .database = "one"};
-    struct okv_options operator= {.user = "operator", .database = ATTACK_DATABASE};
+    struct okv_options admin = {.user = "carol", .database = ATTACK_DATABASE};
+
+    /* In the guest there is less memory. */
+    const char *database = server_is_slow() ? ATTACK_DATABASE ":128M" : ATTACK_DATABASE ":512M";
 
     users_file_open(&trial->file);
     users_file_write(&trial->file, USERS);
-    const char *const arguments[] = {"--users",    trial->file.users,       "--database", "one:16M",
-                                     "--database", ATTACK_DATABASE ":256M", NULL};
+    const char *const arguments[] = {"--users",    trial->file.users, "--database", "one:16M",
+                                     "--database", database,          NULL};
     server_start(&trial->server, arguments);
-    alice.key_file = key_file(trial, "alice", KEY_A);
-    operator.key_file = key_file(trial, "operator", KEY_C);
+    alice.key_file = key_file(trial, ALICE, "alice", KEY_A);
+    admin.key_file = key_file(trial, CAROL, "carol", KEY_C);
     if (trial->is_long)
         alice.timeout_ms = alice.connect_timeout_ms = TIMEOUT_MS_LONG;
     honest_init(&trial->honest, trial->server.uri, &alice);
     honest_figures_init(&trial->at_rest);
     honest_figures_init(&trial->attacked);
-    trial->operator= server_connect(&trial->server, &operator);
-    attackers_init(&trial->attackers, trial->server.uri, key_file(trial, ATTACK_USER, KEY_B));
+    trial->admin = server_connect(&trial->server, &admin);
+    attackers_init(&trial->attackers, trial->server.uri,
+                   key_file(trial, MALLORY, ATTACK_USER, KEY_B));
 }
 
 static void tear_down(struct trial *trial)
 {
     attackers_fini(&trial->attackers);
-    okv_close(&trial->operator);
+    okv_close(&trial->admin);
     if (!server_is_running(&trial->server))
         complain(trial, "the server is gone");
     int status = server_stop(&trial->server);
@@ -125,7 +131,7 @@ static void read_figures(struct trial *trial)
 {
     for (size_t i = 0; i < attack_count; i++)
         if (attacks[i].figure)
-            trial->before[i] = server_stat(trial->operator, attacks[i].figure);
+            trial->before[i] = server_stat(trial->admin, attacks[i].figure);
 }
 
 /* An attacker goes on until it is killed. */
@@ -154,7 +160,7 @@ static void await_blows(struct trial *trial)
         while (atomic_load(&trial->attackers.states[i].done) == 0 && okv_clock_ns() < guard)
             pace_sleep_ms(TEND_MS);
         if (attacks[i].figure)
-            server_await_stat_from(trial->operator, attacks[i].figure, trial->before[i] + 1);
+            server_await_stat_from(trial->admin, attacks[i].figure, trial->before[i] + 1);
     }
 }
 

@@ -26,7 +26,7 @@ static okv *open_persistently(struct attacker *attacker)
     okv *handle = NULL;
 
     while (patient_open(attacker->server, &attacker->options, &handle, NULL, 0))
-        attacker_count(attacker, true);
+        attacker_turned_away(attacker);
     return handle;
 }
 
@@ -48,7 +48,7 @@ static void repeat(struct attacker *attacker, struct okv_command *commands, unsi
             okv_wait(handle, PACE_GUARD_MS);
         if (done <= 0)
             continue;
-        attacker_count(attacker, false);
+        attacker_count(attacker, result.status != OKV_OK);
         next(&commands[result.tag], result.status, user);
         okv_submit(handle, &commands[result.tag], 1, NULL);
     }
@@ -120,7 +120,7 @@ void attack_bucket(struct attacker *attacker)
     uint64_t seed;
 
     while (!find_seed(attacker, &seed))
-        attacker_count(attacker, true);
+        attacker_turned_away(attacker);
     find_keys(&all, seed);
     for (unsigned i = 0; i < DEPTH; i++) {
         commands[i] = (struct okv_command){.kind = OKV_PUT,
@@ -212,9 +212,11 @@ void attack_clients(struct attacker *attacker)
     okv *handle;
 
     for (;;) {
-        int status = okv_open(attacker->server, &attacker->options, &handle, NULL, 0);
-        if (status == OKV_OK)
-            status = okv_put(handle, "client", 6, "1", 1, NULL);
+        if (okv_open(attacker->server, &attacker->options, &handle, NULL, 0)) {
+            attacker_turned_away(attacker);
+            continue;
+        }
+        int status = okv_put(handle, "client", 6, "1", 1, NULL);
         attacker_count(attacker, status != OKV_OK);
         okv_close(&handle);
     }

@@ -18,7 +18,7 @@
 
 #define PROGRAM "/proc/self/exe"
 #define PRIORITY 10
-#define REST_NS 1000000
+#define MOMENT_NS 1000000
 
 extern char **environ;
 
@@ -109,10 +109,13 @@ void attackers_kill(struct attackers *attackers)
 void attacker_count(struct attacker *attacker, bool was_refused)
 {
     atomic_fetch_add(&attacker->state->done, 1);
-    if (!was_refused)
-        return;
-    atomic_fetch_add(&attacker->state->refused, 1);
-    nanosleep(&(struct timespec){0, REST_NS}, NULL);
+    atomic_fetch_add(&attacker->state->refused, was_refused);
+}
+
+void attacker_turned_away(struct attacker *attacker)
+{
+    attacker_count(attacker, true);
+    nanosleep(&(struct timespec){0, MOMENT_NS}, NULL);
 }
 
 int attacker_main(int argc, char **argv)

@@ -114,7 +114,9 @@ static void *work(void *user)
 {
     struct honest_client *client = user;
 
-    for (unsigned i = 0; !atomic_load(&client->all->stop); i++) {
+    unsigned i = 0;
+
+    do {
         if (come(client)) {
             put_once(client, i % HONEST_KEYS);
             get_once(client, i * 7 % HONEST_KEYS);
@@ -122,7 +124,8 @@ static void *work(void *user)
         if (client->index == COMMUTER)
             okv_close(&client->handle);
         nanosleep(&(struct timespec){0, PAUSE_NS}, NULL);
-    }
+        i++;
+    } while (!atomic_load(&client->all->stop));
     okv_close(&client->handle);
     return NULL;
 }
