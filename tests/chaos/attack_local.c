@@ -178,13 +178,14 @@ void attack_memory(struct attacker *attacker)
     }
 }
 
-/* Whether anything of it was possible. */
+/* False: nothing of it was possible. */
 static bool abuse(int fd)
 {
     bool allocated = fallocate(fd, 0, 0, size_of(fd)) == 0;
     bool punched = fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, size_of(fd)) == 0;
+    bool cut = ftruncate(fd, 0) == 0;
 
-    return ftruncate(fd, 0) == 0 || allocated || punched;
+    return allocated || punched || cut;
 }
 
 /* Through the descriptors that it was given, and through others for the same memory. */
@@ -198,12 +199,12 @@ void attack_holes(struct attacker *attacker)
             continue;
         snprintf(path, sizeof path, "/proc/self/fd/%d", member.region);
         int again = open(path, O_RDWR | O_CLOEXEC);
-        bool was_possible = abuse(member.region) | abuse(again) | abuse(member.memory);
+        unsigned possible = abuse(member.region) + abuse(again) + abuse(member.memory);
         send(member.sock, BELL, BELL_LENGTH, MSG_NOSIGNAL);
         if (again >= 0)
             close(again);
         member_leave(&member);
-        attacker_count(attacker, !was_possible);
+        attacker_count(attacker, possible == 0);
     }
 }
 

@@ -53,7 +53,6 @@ struct trial {
     struct attackers attackers;
     struct honest honest;
     struct honest_figures at_rest, attacked;
-    uint64_t before[ATTACKS_MAX]; /* the attacks' figures */
     double attacked_seconds;
     unsigned failures;
 };
@@ -127,13 +126,6 @@ static bool is_possible(const struct attack *attack)
            (attack->reach == ATTACK_SOCKET && !server_is_rdma());
 }
 
-static void read_figures(struct trial *trial)
-{
-    for (size_t i = 0; i < attack_count; i++)
-        if (attacks[i].figure)
-            trial->before[i] = server_stat(trial->admin, attacks[i].figure);
-}
-
 /* An attacker goes on until it is killed. */
 static void tend(struct trial *trial)
 {
@@ -142,39 +134,36 @@ static void tend(struct trial *trial)
             complain(trial, "the attacker %s ended by itself", attacks[i].name);
 }
 
-static void start_attackers(struct trial *trial)
+/* Starts it and waits until it took place, and the server counted something of it. */
+static void begin_attack(struct trial *trial, size_t index)
 {
-    for (size_t i = 0; i < attack_count; i++)
-        if (trial->chosen[i])
-            attackers_start(&trial->attackers, i);
+    const char *figure = attacks[index].figure;
+    const struct attack_state *state = &trial->attackers.states[index];
+    uint64_t before = figure ? server_stat(trial->admin, figure) : 0;
+    uint64_t done = atomic_load(&state->done), guard = pace_guard_end();
+
+    attackers_start(&trial->attackers, index);
+    while (atomic_load(&state->done) == done && okv_clock_ns() < guard)
+        pace_sleep_ms(TEND_MS);
+    if (atomic_load(&state->done) == done)
+        complain(trial, "%s: the attack did not take place", attacks[index].name);
+    else if (figure)
+        server_await_stat_from(trial->admin, figure, before + 1);
 }
 
-/* Each attack takes place, and the server counts something of it. */
-static void await_blows(struct trial *trial)
-{
-    uint64_t guard = pace_guard_end();
-
-    for (size_t i = 0; i < attack_count; i++) {
-        if (!trial->chosen[i])
-            continue;
-        while (atomic_load(&trial->attackers.states[i].done) == 0 && okv_clock_ns() < guard)
-            pace_sleep_ms(TEND_MS);
-        if (attacks[i].figure)
-            server_await_stat_from(trial->admin, attacks[i].figure, trial->before[i] + 1);
-    }
-}
-
-/* For so long, and until each attack took place. */
+/* One after the other; then all go on for so long. */
 static void attack_for(struct trial *trial, uint64_t seconds)
 {
-    uint64_t begin = okv_clock_ns(), end = begin + seconds * 1000000000u;
+    uint64_t begin = okv_clock_ns();
 
-    start_attackers(trial);
+    for (size_t i = 0; i < attack_count; i++)
+        if (trial->chosen[i])
+            begin_attack(trial, i);
+    uint64_t end = okv_clock_ns() + seconds * 1000000000u;
     while (trial->failures == 0 && okv_clock_ns() < end) {
         pace_sleep_ms(TEND_MS);
         tend(trial);
     }
-    await_blows(trial);
     trial->attacked_seconds += (double)(okv_clock_ns() - begin) / 1e9;
 }
 
@@ -182,7 +171,6 @@ static void run(struct trial *trial)
 {
     uint64_t seconds = trial->seconds / trial->rounds;
 
-    read_figures(trial);
     for (uint64_t round = 0; round < trial->rounds; round++) {
         honest_begin(&trial->honest);
         pace_sleep_ms((uint32_t)(seconds * 1000 / REST_PART));
@@ -196,7 +184,7 @@ static void run(struct trial *trial)
 
 /* ---- what came of it ---- */
 
-static void judge_attacks(struct trial *trial)
+static void print_attacks(const struct trial *trial)
 {
     for (size_t i = 0; i < attack_count; i++) {
         const struct attack_state *state = &trial->attackers.states[i];
@@ -206,8 +194,6 @@ static void judge_attacks(struct trial *trial)
         printf("%-12s %10.1f/s, %5.1f %% refused: %s\n", attacks[i].name,
                (double)done / trial->attacked_seconds,
                done ? 100.0 * (double)refused / (double)done : 0, attacks[i].about);
-        if (done == 0)
-            complain(trial, "%s: the attack did not take place", attacks[i].name);
     }
 }
 
@@ -318,7 +304,7 @@ int main(int argc, char **argv)
     read_arguments(&trial, argc, argv);
     set_up(&trial);
     run(&trial);
-    judge_attacks(&trial);
+    print_attacks(&trial);
     print_times(&trial);
     judge_honest(&trial, &trial.at_rest, "at rest");
     judge_honest(&trial, &trial.attacked, "attacked");
