@@ -272,6 +272,22 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     }
 }
 
+/* Behind the options, as argp has it. */
+static char *list_attacks(int key, const char *text, void *input)
+{
+    char *list = NULL;
+    size_t size;
+    FILE *out;
+
+    (void)input;
+    if (key != ARGP_KEY_HELP_EXTRA || !(out = open_memstream(&list, &size)))
+        return (char *)text;
+    for (size_t i = 0; i < attack_count; i++)
+        fprintf(out, "  %-12s %s\n", attacks[i].name, attacks[i].about);
+    fclose(out);
+    return list;
+}
+
 static void read_arguments(struct trial *trial, int argc, char **argv)
 {
     static const struct argp_option options[] = {
@@ -279,10 +295,13 @@ static void read_arguments(struct trial *trial, int argc, char **argv)
         {"rounds", 'r', "N", 0, "In so many rounds, each with a rest before it (1)", 0},
         {0},
     };
-    static const struct argp argp = {.options = options,
-                                     .parser = parse_option,
-                                     .args_doc = "[ATTACK...]",
-                                     .doc = "Honest clients of a server that is attacked."};
+    static const struct argp argp = {
+        .options = options,
+        .parser = parse_option,
+        .args_doc = "[ATTACK...]",
+        .doc =
+            "Honest clients of a server that is attacked, by all attacks or those that are named.",
+        .help_filter = list_attacks};
     const char *is_long = getenv("OKV_LONG");
 
     trial->is_long = is_long && strcmp(is_long, "1") == 0;
