@@ -1,5 +1,4 @@
 /* Attacks on the socket and the shared memory of local://, mostly by a user who was let in. */
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
@@ -24,7 +23,7 @@
 #define HELD_PACKETS 2
 #define HELD_EACH 8 /* descriptors */
 #define FLOODERS 8
-#define FLOOD 64
+#define FLOOD 4096 /* packets, if the socket takes them */
 
 /* ---- a session, as somebody else would have written its client ---- */
 
@@ -210,28 +209,20 @@ void attack_holes(struct attacker *attacker)
 
 /* ---- packets ---- */
 
-/* As many as the socket takes. */
-static void flood(struct attacker *attacker, struct member *member)
-{
-    ssize_t sent = BELL_LENGTH;
-
-    for (unsigned i = 0; i < FLOOD && sent > 0; i++)
-        sent = send(member->sock, BELL, BELL_LENGTH, MSG_NOSIGNAL);
-    if (sent < 0 && errno != EAGAIN)
-        member_leave(member);
-    if (sent < 0)
-        attacker_turned_away(attacker);
-    else
-        attacker_count(attacker, false);
-}
-
+/* Fills the sockets of FLOODERS sessions, and leaves the oldest with what nobody took. */
 void attack_packets(struct attacker *attacker)
 {
     struct member members[FLOODERS];
 
-    for (unsigned i = 0; i < FLOODERS; i++)
-        members[i] = (struct member){-1, -1, -1};
-    for (unsigned i = 0;; i = (i + 1) % FLOODERS)
-        if (members[i].sock >= 0 || member_join(attacker, &members[i]))
-            flood(attacker, &members[i]);
+    for (unsigned i = 0;; i++) {
+        struct member *member = &members[i % FLOODERS];
+        if (i >= FLOODERS)
+            member_leave(member);
+        if (!member_join(attacker, member))
+            continue;
+        for (unsigned packet = 0; packet < FLOOD; packet++)
+            if (send(member->sock, BELL, BELL_LENGTH, MSG_NOSIGNAL) < 0)
+                break;
+        attacker_count(attacker, false);
+    }
 }
