@@ -24,6 +24,7 @@
 #include "tests/support/server_process.h"
 #include "tests/support/users_file.h"
 
+#define EXIT_SKIPPED 77
 #define SECONDS 4
 #define SECONDS_LONG 600
 #define SECONDS_MAX 100000
@@ -57,9 +58,8 @@ struct trial {
     unsigned failures;
 };
 
-static void complain(struct trial *trial, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-static void complain(struct trial *trial, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void complain(struct trial *trial, const char *format,
+                                                           ...)
 {
     va_list arguments;
 
@@ -160,7 +160,7 @@ static void attack_for(struct trial *trial, uint64_t seconds)
         if (trial->chosen[i])
             begin_attack(trial, i);
     uint64_t end = okv_clock_ns() + seconds * 1000000000u;
-    while (trial->failures == 0 && okv_clock_ns() < end) {
+    while (trial->failures == 0 && okv_clock_ns() < end && server_is_running(&trial->server)) {
         pace_sleep_ms(TEND_MS);
         tend(trial);
     }
@@ -288,7 +288,8 @@ static char *list_attacks(int key, const char *text, void *input)
     return list;
 }
 
-static void read_arguments(struct trial *trial, int argc, char **argv)
+/* False: nothing that is asked for is possible here. */
+static bool read_arguments(struct trial *trial, int argc, char **argv)
 {
     static const struct argp_option options[] = {
         {"seconds", 's', "N", 0, "How long to attack (4; with OKV_LONG=1 600)", 0},
@@ -310,8 +311,12 @@ static void read_arguments(struct trial *trial, int argc, char **argv)
     argp_parse(&argp, argc, argv, 0, NULL, trial);
     if (trial->rounds > trial->seconds)
         trial->rounds = trial->seconds;
-    for (size_t i = 0; i < attack_count; i++)
+    bool is_any_possible = false;
+    for (size_t i = 0; i < attack_count; i++) {
         trial->chosen[i] = (trial->chosen[i] || !trial->is_any_chosen) && is_possible(&attacks[i]);
+        is_any_possible = is_any_possible || trial->chosen[i];
+    }
+    return is_any_possible;
 }
 
 int main(int argc, char **argv)
@@ -320,7 +325,10 @@ int main(int argc, char **argv)
 
     if (argc > 1 && strcmp(argv[1], ATTACKER_ROLE) == 0)
         return attacker_main(argc, argv);
-    read_arguments(&trial, argc, argv);
+    if (!read_arguments(&trial, argc, argv)) {
+        printf("skipped: no such attack over this transport\n");
+        return EXIT_SKIPPED;
+    }
     set_up(&trial);
     run(&trial);
     print_attacks(&trial);
