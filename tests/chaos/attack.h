@@ -48,7 +48,7 @@ struct attack {
     const char *about;
     void (*run)(struct attacker *attacker); /* never returns */
     enum attack_reach reach;
-    const char *figure; /* of the server or of database "two": rises by it; NULL: none does */
+    const char *figure; /* a count of the server or of "two" that rises by it; NULL: none does */
 };
 
 extern const struct attack attacks[];
