@@ -14,11 +14,11 @@
 
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
-#include "shared/identity/proof.h"
 #include "shared/identity/user_key.h"
 #include "tests/support/connect_blocking.h"
 #include "tests/support/hostile_client.h"
 #include "tests/support/pace.h"
+#include "tests/support/prover.h"
 #include "tests/support/users_file.h"
 
 struct fixture {
@@ -27,44 +27,6 @@ struct fixture {
     struct okv_user_key *key;
 };
 
-/* What is done to a hello with a proof before it is sent. */
-typedef void meddle(struct okv_wire_hello *hello, unsigned place);
-
-/* A client that answers one challenge, and remembers how. */
-struct prover {
-    const struct okv_user_key *key;
-    struct okv_wire_hello sent;
-    meddle *meddle;
-    unsigned place;
-    bool has_proven;
-};
-
-static bool prove(void *user, const uint8_t *rejection, size_t length,
-                  const struct okv_binding *binding, uint8_t *out)
-{
-    struct prover *prover = user;
-    struct okv_wire_hello *hello = &prover->sent;
-    uint8_t cookie[OKV_COOKIE_SIZE], fingerprint[OKV_FINGERPRINT_SIZE];
-
-    if (prover->has_proven || okv_challenge_decode(rejection, length, cookie))
-        return false;
-    prover->has_proven = true;
-    okv_user_key_fingerprint(prover->key, fingerprint);
-    hello->key_id = okv_le32_of(okv_user_key_id(fingerprint));
-    const struct okv_exchange exchange = {
-        .hello = (const uint8_t *)hello,
-        .cookie = cookie,
-        .binding = binding->bytes,
-        .binding_length = binding->length,
-        .user = "alice",
-    };
-    okv_proof_client(prover->key, &exchange, hello->proof);
-    if (prover->meddle)
-        prover->meddle(hello, prover->place);
-    memcpy(out, hello, sizeof *hello);
-    return true;
-}
-
 /* Returns 0 and the connection, or the reason of the rejection. */
 static uint32_t connect_with(const struct fixture *fixture, const struct okv_wire_hello *hello,
                              struct prover *prover, struct hostile *out)
@@ -72,7 +34,7 @@ static uint32_t connect_with(const struct fixture *fixture, const struct okv_wir
     struct okv_connect_params params = {
         .hello = (const uint8_t *)hello,
         .hello_length = sizeof *hello,
-        .next_hello = prover ? prove : NULL,
+        .next_hello = prover ? prover_next_hello : NULL,
         .user = prover,
         .limits = {.slot_size = 2 * OKV_SLOT_SIZE_DEFAULT, .credits = HOSTILE_BURST},
         .deadline_ns = pace_guard_end(),
@@ -123,7 +85,7 @@ static int teardown(void **state)
 static void a_right_proof_is_accepted_and_answered(void **state)
 {
     const struct fixture *fixture = *state;
-    struct prover prover = {.key = fixture->key};
+    struct prover prover = {.user = "alice", .key = fixture->key};
     struct hostile client;
 
     hostile_hello(&prover.sent);
@@ -139,7 +101,7 @@ static void a_right_proof_is_accepted_and_answered(void **state)
 static void a_copied_hello_is_of_no_use(void **state)
 {
     const struct fixture *fixture = *state;
-    struct prover prover = {.key = fixture->key};
+    struct prover prover = {.user = "alice", .key = fixture->key};
     struct hostile owner, thief;
 
     hostile_hello(&prover.sent);
@@ -163,7 +125,8 @@ static void a_changed_hello_is_refused(void **state)
     struct hostile client;
 
     for (unsigned place = 0; place < sizeof(struct okv_wire_hello); place++) {
-        struct prover prover = {.key = fixture->key, .meddle = flip, .place = place};
+        struct prover prover = {
+            .user = "alice", .key = fixture->key, .meddle = flip, .place = place};
         hostile_hello(&prover.sent);
         const struct okv_wire_hello first = prover.sent;
         uint32_t reason = connect_with(fixture, &first, &prover, &client);

@@ -74,13 +74,7 @@ bool descriptors_send(int sock, const void *bytes, size_t length, const int *fds
     control.header.cmsg_type = SCM_RIGHTS;
     control.header.cmsg_len = CMSG_LEN(count * sizeof *fds);
     memcpy(CMSG_DATA(&control.header), fds, count * sizeof *fds);
-    ssize_t sent = sendmsg(sock, &message, MSG_NOSIGNAL);
-    if (sent < 0) {
-        assert_int_equal(errno, EPERM);
-        return false;
-    }
-    assert_int_equal(sent, length);
-    return true;
+    return sendmsg(sock, &message, MSG_NOSIGNAL) == (ssize_t)length;
 }
 
 void descriptors_allow(int listening)

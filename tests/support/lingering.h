@@ -20,7 +20,8 @@ void lingering_leave(struct lingering *lingering);
 /* Ends the peer, so that no close takes long any more, and closes what is open. */
 void lingering_end(struct lingering *lingering);
 
-/* Sends one packet with these descriptors. False when the kernel refuses descriptors there. */
+/* Sends one packet with these descriptors. False when the kernel refuses descriptors there, or the
+ * peer takes no packet. */
 bool descriptors_send(int sock, const void *bytes, size_t length, const int *fds, unsigned count);
 /* Has the kernel take them on sockets that are accepted from this one. */
 void descriptors_allow(int listening);

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,6 +26,19 @@
 /* The bytes that local.h defines on the wire, repeated so that a change is noticed. */
 #define MAGIC 0x4c766b6fu
 #define ANSWER_WELCOME 1u
+
+/* The kernel's, which may tell of the end although there is a packet. */
+ssize_t __real_recvmsg(int sock, struct msghdr *message, int flags);
+ssize_t __wrap_recvmsg(int sock, struct msghdr *message, int flags);
+static atomic_bool end_comes_first; /* once */
+
+ssize_t __wrap_recvmsg(int sock, struct msghdr *message, int flags)
+{
+    if (!atomic_exchange(&end_comes_first, false))
+        return __real_recvmsg(sock, message, flags);
+    message->msg_controllen = 0;
+    return 0;
+}
 
 /* A server that was written by somebody else: answers one client with `answer`
  * and `fd`, then ends. */
@@ -403,6 +417,26 @@ static void a_welcome_has_two_descriptors(void **state)
     close(region);
 }
 
+/* A server sends its welcome and dies, or a rejection and closes. */
+static void the_end_overtakes_no_answer(void **state)
+{
+    int region = make_memfd(F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE);
+    struct okv_local_ring ring;
+    const int fds[] = {region, make_rings(&ring)};
+    struct okv_conn *conn = NULL;
+    struct stage stage;
+
+    stage_open(&stage, *state);
+    atomic_store(&end_comes_first, true);
+    assert_int_equal(stage_answer(&stage, ANSWER_WELCOME, fds, 2, NULL, &conn), 0);
+    assert_false(atomic_load(&end_comes_first));
+    stage.fixture->ops->conn_destroy(conn);
+    stage_close(&stage);
+    close(fds[1]);
+    okv_local_ring_unmap(&ring);
+    close(region);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -412,6 +446,7 @@ int main(void)
         cmocka_unit_test(no_descriptor_of_an_answer_holds_a_client_up),
         cmocka_unit_test(no_descriptor_of_a_bell_holds_a_client_up),
         cmocka_unit_test(a_welcome_has_two_descriptors),
+        cmocka_unit_test(the_end_overtakes_no_answer),
     };
 
     return cmocka_run_group_tests(tests, fixture_setup_local, fixture_teardown);

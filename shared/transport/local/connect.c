@@ -165,6 +165,19 @@ static unsigned passed_descriptors(struct msghdr *message, int fds[DESCRIPTORS])
     return (unsigned)count;
 }
 
+/* Looks at the next packet, which stays in the socket. The kernel may tell of the end before the
+ * last packet, when both come in the middle of a look; a second look is right. */
+static ssize_t peek(int sock, struct msghdr *message)
+{
+    const struct msghdr first = *message;
+    ssize_t got = recvmsg(sock, message, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+    if (got != 0)
+        return got;
+    *message = first;
+    return recvmsg(sock, message, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+}
+
 /* Looks at the server's answer, which stays in the socket, and gets its descriptors; -1 stays for
  * each that is missing. To close these does not block while the answer has them too. */
 static int read_answer(struct connecting *connecting, struct okv_answer *answer,
@@ -181,8 +194,7 @@ static int read_answer(struct connecting *connecting, struct okv_answer *answer,
                              .msg_iovlen = 2,
                              .msg_control = control.space,
                              .msg_controllen = sizeof control.space};
-    ssize_t got =
-        recvmsg(connecting->conn->sock, &message, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    ssize_t got = peek(connecting->conn->sock, &message);
 
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return await_answer(connecting, diag);

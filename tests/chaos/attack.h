@@ -1,0 +1,103 @@
+/*
+ * Attacks on a server with users and two databases, each a loop in a process of its own, which is
+ * the test's program started again: PROGRAM attacker NAME URI KEY_FILE FD INDEX.
+ *
+ * The attackers are mallory, who may read and write in database "two", and processes without a key.
+ * A refusal stops none of them. They run at a lower priority than the others of this machine, so
+ * that what shows is what the server does for them, and not that they take its processors.
+ */
+#ifndef OKV_TESTS_ATTACK_H
+#define OKV_TESTS_ATTACK_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <okv.h>
+
+#include "shared/base/uri.h"
+#include "shared/identity/user_key.h"
+
+#define ATTACKS_MAX 16
+#define ATTACK_USER "mallory"
+#define ATTACK_DATABASE "two"
+#define ATTACKER_ROLE "attacker" /* the first argument */
+
+/* In memory that the test shares with its attackers. */
+struct attack_state {
+    atomic_uint_fast64_t done;    /* blows that were struck, refused ones among them */
+    atomic_uint_fast64_t refused; /* of these, what the server or the kernel refused */
+};
+
+struct attacker {
+    const char *server;         /* its URI */
+    struct okv_uri uri;         /* the same */
+    struct okv_options options; /* of mallory in "two" */
+    struct okv_user_key *key;   /* mallory's */
+    struct okv_user_key *wrong; /* of nobody */
+    struct attack_state *state;
+};
+
+/* What an attack needs: any transport, a socket to connect to (not over RDMA), shared memory. */
+enum attack_reach { ATTACK_ANY, ATTACK_SOCKET, ATTACK_LOCAL };
+
+struct attack {
+    const char *name;
+    const char *about;
+    void (*run)(struct attacker *attacker); /* never returns */
+    enum attack_reach reach;
+    const char *figure; /* a count of the server or of "two" that rises by it; NULL: none does */
+};
+
+extern const struct attack attacks[];
+extern const size_t attack_count; /* at most ATTACKS_MAX */
+
+/* A socket, non-blocking, that is connected to the server's, and has said nothing; -1: none. Not
+ * over RDMA. In attack_door.c. */
+int attacker_connect(const struct attacker *attacker);
+/* One blow more. */
+void attacker_count(struct attacker *attacker, bool was_refused);
+/* One that was turned away, after which nothing else can be done for a moment. */
+void attacker_turned_away(struct attacker *attacker);
+
+/* By users, in attack_user.c. */
+void attack_bucket(struct attacker *attacker);
+void attack_append(struct attacker *attacker);
+void attack_large(struct attacker *attacker);
+void attack_clients(struct attacker *attacker);
+/* Before there is a session, in attack_door.c. */
+void attack_silent(struct attacker *attacker);
+void attack_half_open(struct attacker *attacker);
+void attack_proofs(struct attacker *attacker);
+/* On the socket and the shared memory, in attack_local.c. */
+void attack_descriptors(struct attacker *attacker);
+void attack_holders(struct attacker *attacker);
+void attack_memory(struct attacker *attacker);
+void attack_holes(struct attacker *attacker);
+void attack_packets(struct attacker *attacker);
+
+/* ---- processes: attackers.c ---- */
+
+struct attackers {
+    const char *uri, *key_file;
+    int fd;
+    struct attack_state *states; /* of attacks[], by index */
+    pid_t pids[ATTACKS_MAX];     /* 0: none */
+};
+
+/* Fails the test when there is no memory. */
+void attackers_init(struct attackers *attackers, const char *uri, const char *key_file);
+void attackers_fini(struct attackers *attackers);
+/* Starts attacks[index]; fails the test when there is no process. */
+void attackers_start(struct attackers *attackers, size_t index);
+/* Whether it ended by itself, which none should. */
+bool attackers_has_ended(struct attackers *attackers, size_t index);
+/* Kills all with -9 and waits until they are gone. */
+void attackers_kill(struct attackers *attackers);
+
+/* main() of such a process. */
+int attacker_main(int argc, char **argv);
+
+#endif

@@ -1,0 +1,340 @@
+/*
+ * Whether users of one database can hurt those of another, or strangers anybody: honest clients
+ * work at rest, and while all attacks of attack.h, or those that are named, go on.
+ *
+ * No value may be wrong, the server lives, and hardly an operation fails. How fast they are is
+ * printed and not judged. --help has the options.
+ */
+#include <argp.h>
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "shared/base/clock.h"
+#include "tests/chaos/attack.h"
+#include "tests/chaos/honest.h"
+#include "tests/figures/figure.h"
+#include "tests/support/pace.h"
+#include "tests/support/patient_open.h"
+#include "tests/support/server_process.h"
+#include "tests/support/users_file.h"
+
+#define EXIT_SKIPPED 77
+#define SECONDS 4
+#define SECONDS_LONG 600
+#define SECONDS_MAX 100000
+#define REST_PART 4 /* of that time the clients are alone as well */
+#define FAILURES 0.001
+#define FAILURES_SHORT 5 /* of few operations */
+#define TEND_MS 20
+/* Of a user who waits as the library does; in the short form only a hang takes too long. */
+#define TIMEOUT_MS_LONG 5000
+
+#define USERS                                                                 \
+    "[alice]\nkey = " KEY_A "\none = read, write\n"                           \
+    "[" ATTACK_USER "]\nkey = " KEY_B "\n" ATTACK_DATABASE " = read, write\n" \
+    "[carol]\nkey = " KEY_C "\n" ATTACK_DATABASE " = read, admin\n"
+
+enum who { ALICE, MALLORY, CAROL, USERS_COUNT };
+
+struct trial {
+    bool is_long;
+    uint64_t seconds, rounds;
+    bool chosen[ATTACKS_MAX];
+    bool is_any_chosen;
+    struct users_file file;
+    char key_files[USERS_COUNT][96];
+    struct server_process server;
+    okv *admin; /* sees all figures */
+    struct attackers attackers;
+    struct honest honest;
+    struct honest_figures at_rest, attacked;
+    double attacked_seconds;
+    unsigned failures;
+};
+
+__attribute__((format(printf, 2, 3))) static void complain(struct trial *trial, const char *format,
+                                                           ...)
+{
+    va_list arguments;
+
+    trial->failures++;
+    va_start(arguments, format);
+    fprintf(stderr, "attack_test: FAILED: ");
+    vfprintf(stderr, format, arguments);
+    fprintf(stderr, "\n");
+    va_end(arguments);
+}
+
+/* ---- set-up ---- */
+
+static const char *key_file(struct trial *trial, enum who who, const char *name, const char *key)
+{
+    char *path = trial->key_files[who];
+
+    snprintf(path, sizeof trial->key_files[who], "%s", users_file_key(&trial->file, name, key));
+    return path;
+}
+
+static void set_up(struct trial *trial)
+{
+    struct okv_options alice = {.user = "alice", .database = "one"};
+    struct okv_options admin = {.user = "carol", .database = ATTACK_DATABASE};
+
+    /* In the guest there is less memory. */
+    const char *database = server_is_slow() ? ATTACK_DATABASE ":128M" : ATTACK_DATABASE ":512M";
+
+    users_file_open(&trial->file);
+    users_file_write(&trial->file, USERS);
+    const char *const arguments[] = {"--users",    trial->file.users, "--database", "one:16M",
+                                     "--database", database,          NULL};
+    server_start(&trial->server, arguments);
+    alice.key_file = key_file(trial, ALICE, "alice", KEY_A);
+    admin.key_file = key_file(trial, CAROL, "carol", KEY_C);
+    if (trial->is_long)
+        alice.timeout_ms = alice.connect_timeout_ms = TIMEOUT_MS_LONG;
+    honest_init(&trial->honest, trial->server.uri, &alice);
+    honest_figures_init(&trial->at_rest);
+    honest_figures_init(&trial->attacked);
+    trial->admin = server_connect(&trial->server, &admin);
+    attackers_init(&trial->attackers, trial->server.uri,
+                   key_file(trial, MALLORY, ATTACK_USER, KEY_B));
+}
+
+static void tear_down(struct trial *trial)
+{
+    attackers_fini(&trial->attackers);
+    okv_close(&trial->admin);
+    if (!server_is_running(&trial->server))
+        complain(trial, "the server is gone");
+    int status = server_stop(&trial->server);
+    if (status)
+        complain(trial, "the server ended with status %d", status);
+    users_file_close(&trial->file);
+}
+
+/* ---- the attack ---- */
+
+static bool is_possible(const struct attack *attack)
+{
+    return attack->reach == ATTACK_ANY || server_is_local() ||
+           (attack->reach == ATTACK_SOCKET && !server_is_rdma());
+}
+
+/* An attacker goes on until it is killed. */
+static void tend(struct trial *trial)
+{
+    for (size_t i = 0; i < attack_count; i++)
+        if (attackers_has_ended(&trial->attackers, i))
+            complain(trial, "the attacker %s ended by itself", attacks[i].name);
+}
+
+/* Starts it and waits until it took place, and the server counted something of it. */
+static void begin_attack(struct trial *trial, size_t index)
+{
+    const char *figure = attacks[index].figure;
+    const struct attack_state *state = &trial->attackers.states[index];
+    uint64_t before = figure ? server_stat(trial->admin, figure) : 0;
+    uint64_t done = atomic_load(&state->done), guard = pace_guard_end();
+
+    attackers_start(&trial->attackers, index);
+    while (atomic_load(&state->done) == done && okv_clock_ns() < guard)
+        pace_sleep_ms(TEND_MS);
+    if (atomic_load(&state->done) == done)
+        complain(trial, "%s: the attack did not take place", attacks[index].name);
+    else if (figure)
+        server_await_stat_from(trial->admin, figure, before + 1);
+}
+
+/* One after the other; then all go on for so long. */
+static void attack_for(struct trial *trial, uint64_t seconds)
+{
+    uint64_t begin = okv_clock_ns();
+
+    for (size_t i = 0; i < attack_count; i++)
+        if (trial->chosen[i])
+            begin_attack(trial, i);
+    uint64_t end = okv_clock_ns() + seconds * 1000000000u;
+    while (trial->failures == 0 && okv_clock_ns() < end && server_is_running(&trial->server)) {
+        pace_sleep_ms(TEND_MS);
+        tend(trial);
+    }
+    trial->attacked_seconds += (double)(okv_clock_ns() - begin) / 1e9;
+}
+
+static void run(struct trial *trial)
+{
+    uint64_t seconds = trial->seconds / trial->rounds;
+
+    for (uint64_t round = 0; round < trial->rounds; round++) {
+        honest_begin(&trial->honest);
+        pace_sleep_ms((uint32_t)(seconds * 1000 / REST_PART));
+        honest_end(&trial->honest, &trial->at_rest);
+        honest_begin(&trial->honest);
+        attack_for(trial, seconds);
+        honest_end(&trial->honest, &trial->attacked);
+        attackers_kill(&trial->attackers);
+    }
+}
+
+/* ---- what came of it ---- */
+
+static void print_attacks(const struct trial *trial)
+{
+    for (size_t i = 0; i < attack_count; i++) {
+        const struct attack_state *state = &trial->attackers.states[i];
+        uint64_t done = atomic_load(&state->done), refused = atomic_load(&state->refused);
+        if (!trial->chosen[i])
+            continue;
+        printf("%-12s %10.1f/s, %5.1f %% refused: %s\n", attacks[i].name,
+               (double)done / trial->attacked_seconds,
+               done ? 100.0 * (double)refused / (double)done : 0, attacks[i].about);
+    }
+}
+
+static double us(const struct honest_figures *figures, unsigned kind, double percent)
+{
+    return (double)histogram_percentile(&figures->times[kind], percent) / 1e3;
+}
+
+static void print_times(const struct trial *trial)
+{
+    static const char *const names[HONEST_KINDS] = {"put", "get", "open"};
+    const struct honest_figures *rest = &trial->at_rest, *attacked = &trial->attacked;
+
+    printf("%-5s %31s  %31s  %13s\n", "", "at rest, us", "attacked, us", "ratio");
+    printf("%-5s %9s %9s %11s  %9s %9s %11s  %6s %6s\n", "", "p50", "p99", "count", "p50", "p99",
+           "count", "p50", "p99");
+    for (unsigned kind = 0; kind < HONEST_KINDS; kind++)
+        printf("%-5s %9.1f %9.1f %11" PRIu64 "  %9.1f %9.1f %11" PRIu64 "  %6.2f %6.2f\n",
+               names[kind], us(rest, kind, 50), us(rest, kind, 99), rest->times[kind].count,
+               us(attacked, kind, 50), us(attacked, kind, 99), attacked->times[kind].count,
+               us(attacked, kind, 50) / us(rest, kind, 50),
+               us(attacked, kind, 99) / us(rest, kind, 99));
+}
+
+static void judge_honest(struct trial *trial, const struct honest_figures *figures,
+                         const char *when)
+{
+    uint64_t failed = 0, all = 0;
+
+    for (unsigned kind = 0; kind < HONEST_KINDS; kind++) {
+        failed += figures->failed[kind];
+        all += figures->failed[kind] + figures->times[kind].count;
+    }
+    printf("%s: of %" PRIu64 " operations failed %" PRIu64 " puts, %" PRIu64 " gets, %" PRIu64
+           " opens; %" PRIu64 " wrong values%s%s\n",
+           when, all, figures->failed[HONEST_PUT], figures->failed[HONEST_GET],
+           figures->failed[HONEST_OPEN], figures->wrong, failed ? "; the last failure: " : "",
+           figures->why);
+    if (figures->wrong)
+        complain(trial, "%s: %" PRIu64 " wrong values", when, figures->wrong);
+    for (unsigned kind = 0; kind < HONEST_KINDS; kind++)
+        if (figures->times[kind].count == 0)
+            complain(trial, "%s: there were no operations of a kind", when);
+    if ((double)failed > FAILURES * (double)all + (trial->is_long ? 0 : FAILURES_SHORT))
+        complain(trial, "%s: %" PRIu64 " of %" PRIu64 " operations failed", when, failed, all);
+}
+
+/* ---- the command line ---- */
+
+static void choose(struct trial *trial, const char *name, struct argp_state *state)
+{
+    for (size_t i = 0; i < attack_count; i++)
+        if (strcmp(attacks[i].name, name) == 0) {
+            trial->chosen[i] = trial->is_any_chosen = true;
+            return;
+        }
+    argp_error(state, "%s: there is no such attack", name);
+}
+
+static error_t parse_option(int key, char *text, struct argp_state *state)
+{
+    struct trial *trial = state->input;
+
+    switch (key) {
+    case 's':
+        trial->seconds = figure_number(text, 1, SECONDS_MAX, state);
+        return 0;
+    case 'r':
+        trial->rounds = figure_number(text, 1, SECONDS_MAX, state);
+        return 0;
+    case ARGP_KEY_ARG:
+        choose(trial, text, state);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* Behind the options, as argp has it. */
+static char *list_attacks(int key, const char *text, void *input)
+{
+    char *list = NULL;
+    size_t size;
+    FILE *out;
+
+    (void)input;
+    if (key != ARGP_KEY_HELP_EXTRA || !(out = open_memstream(&list, &size)))
+        return (char *)text;
+    for (size_t i = 0; i < attack_count; i++)
+        fprintf(out, "  %-12s %s\n", attacks[i].name, attacks[i].about);
+    fclose(out);
+    return list;
+}
+
+/* False: nothing that is asked for is possible here. */
+static bool read_arguments(struct trial *trial, int argc, char **argv)
+{
+    static const struct argp_option options[] = {
+        {"seconds", 's', "N", 0, "How long to attack (4; with OKV_LONG=1 600)", 0},
+        {"rounds", 'r', "N", 0, "In so many rounds, each with a rest before it (1)", 0},
+        {0},
+    };
+    static const struct argp argp = {
+        .options = options,
+        .parser = parse_option,
+        .args_doc = "[ATTACK...]",
+        .doc =
+            "Honest clients of a server that is attacked, by all attacks or those that are named.",
+        .help_filter = list_attacks};
+    const char *is_long = getenv("OKV_LONG");
+
+    trial->is_long = is_long && strcmp(is_long, "1") == 0;
+    trial->seconds = trial->is_long ? SECONDS_LONG : SECONDS;
+    trial->rounds = 1;
+    argp_parse(&argp, argc, argv, 0, NULL, trial);
+    if (trial->rounds > trial->seconds)
+        trial->rounds = trial->seconds;
+    bool is_any_possible = false;
+    for (size_t i = 0; i < attack_count; i++) {
+        trial->chosen[i] = (trial->chosen[i] || !trial->is_any_chosen) && is_possible(&attacks[i]);
+        is_any_possible = is_any_possible || trial->chosen[i];
+    }
+    return is_any_possible;
+}
+
+int main(int argc, char **argv)
+{
+    static struct trial trial;
+
+    if (argc > 1 && strcmp(argv[1], ATTACKER_ROLE) == 0)
+        return attacker_main(argc, argv);
+    if (!read_arguments(&trial, argc, argv)) {
+        printf("skipped: no such attack over this transport\n");
+        return EXIT_SKIPPED;
+    }
+    set_up(&trial);
+    run(&trial);
+    print_attacks(&trial);
+    print_times(&trial);
+    judge_honest(&trial, &trial.at_rest, "at rest");
+    judge_honest(&trial, &trial.attacked, "attacked");
+    tear_down(&trial);
+    return trial.failures ? 1 : 0;
+}

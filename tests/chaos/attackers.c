@@ -1,0 +1,143 @@
+#include <setjmp.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/chaos/attack.h"
+
+#define PROGRAM "/proc/self/exe"
+#define PRIORITY 10
+#define MOMENT_NS 1000000
+
+extern char **environ;
+
+const struct attack attacks[] = {
+    {"descriptors", "passes descriptors whose last close blocks", attack_descriptors, ATTACK_LOCAL,
+     NULL},
+    {"bucket", "fills a bucket and goes on", attack_bucket, ATTACK_ANY, "puts_refused"},
+    {"append", "appends bytes to a large value", attack_append, ATTACK_ANY, "appends"},
+    {"large", "puts large values", attack_large, ATTACK_ANY, "rendezvous_bytes"},
+    {"silent", "connects and says nothing", attack_silent, ATTACK_SOCKET, NULL},
+    {"half-open", "takes a challenge and proves nothing", attack_half_open, ATTACK_ANY,
+     "challenges"},
+    {"clients", "comes with one client id after the other", attack_clients, ATTACK_ANY, "puts"},
+    {"holders", "holds sessions and passes descriptors to each", attack_holders, ATTACK_LOCAL,
+     "closed_lost"},
+    {"memory", "leaves with its shared memory full", attack_memory, ATTACK_LOCAL, "closed_lost"},
+    {"holes", "allocates and punches shared memory", attack_holes, ATTACK_LOCAL, "closed_lost"},
+    {"packets", "floods the socket with packets", attack_packets, ATTACK_LOCAL, "closed_lost"},
+    {"proofs", "proves wrongly, 1,000 times a second", attack_proofs, ATTACK_ANY,
+     "rejected_denied"},
+};
+const size_t attack_count = sizeof attacks / sizeof *attacks;
+
+_Static_assert(sizeof attacks / sizeof *attacks <= ATTACKS_MAX, "struct attackers");
+
+#define STATES_SIZE (ATTACKS_MAX * sizeof(struct attack_state))
+
+void attackers_init(struct attackers *attackers, const char *uri, const char *key_file)
+{
+    /* Not closed on exec. */
+    *attackers =
+        (struct attackers){.uri = uri, .key_file = key_file, .fd = memfd_create("attackers", 0)};
+    assert_true(attackers->fd >= 0);
+    assert_int_equal(ftruncate(attackers->fd, STATES_SIZE), 0);
+    attackers->states =
+        mmap(NULL, STATES_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, attackers->fd, 0);
+    assert_ptr_not_equal(attackers->states, MAP_FAILED);
+}
+
+void attackers_fini(struct attackers *attackers)
+{
+    attackers_kill(attackers);
+    munmap(attackers->states, STATES_SIZE);
+    close(attackers->fd);
+}
+
+void attackers_start(struct attackers *attackers, size_t index)
+{
+    char fd[16], number[16];
+    char *argv[] = {PROGRAM,
+                    ATTACKER_ROLE,
+                    (char *)attacks[index].name,
+                    (char *)attackers->uri,
+                    (char *)attackers->key_file,
+                    fd,
+                    number,
+                    NULL};
+
+    snprintf(fd, sizeof fd, "%d", attackers->fd);
+    snprintf(number, sizeof number, "%zu", index);
+    assert_int_equal(posix_spawn(&attackers->pids[index], PROGRAM, NULL, NULL, argv, environ), 0);
+}
+
+bool attackers_has_ended(struct attackers *attackers, size_t index)
+{
+    siginfo_t info = {.si_pid = 0};
+
+    return attackers->pids[index] &&
+           waitid(P_PID, (id_t)attackers->pids[index], &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid != 0;
+}
+
+void attackers_kill(struct attackers *attackers)
+{
+    for (size_t i = 0; i < attack_count; i++)
+        if (attackers->pids[i])
+            kill(attackers->pids[i], SIGKILL);
+    for (size_t i = 0; i < attack_count; i++) {
+        if (attackers->pids[i])
+            waitpid(attackers->pids[i], NULL, 0);
+        attackers->pids[i] = 0;
+    }
+}
+
+/* ---- in the attacker ---- */
+
+void attacker_count(struct attacker *attacker, bool was_refused)
+{
+    atomic_fetch_add(&attacker->state->done, 1);
+    atomic_fetch_add(&attacker->state->refused, was_refused);
+}
+
+void attacker_turned_away(struct attacker *attacker)
+{
+    attacker_count(attacker, true);
+    nanosleep(&(struct timespec){0, MOMENT_NS}, NULL);
+}
+
+int attacker_main(int argc, char **argv)
+{
+    static struct attacker attacker; /* for as long as the process */
+    struct okv_diag diag;
+
+    if (argc != 7 || strcmp(argv[1], ATTACKER_ROLE) != 0)
+        return 2;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + PRIORITY);
+    struct attack_state *states = mmap(NULL, STATES_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED,
+                                       (int)strtol(argv[5], NULL, 10), 0);
+    const struct attack *attack = &attacks[strtoul(argv[6], NULL, 10) % attack_count];
+    attacker = (struct attacker){
+        .server = argv[3],
+        .options = {.user = ATTACK_USER, .key_file = argv[4], .database = ATTACK_DATABASE},
+    };
+    if (states == MAP_FAILED || okv_uri_parse(argv[3], &attacker.uri, &diag) ||
+        okv_identity_init() || okv_user_key_read(argv[4], &attacker.key, &diag) ||
+        okv_user_key_create(&attacker.wrong))
+        return 1;
+    attacker.state = &states[attack - attacks];
+    attack->run(&attacker);
+    return 1;
+}
