@@ -8,6 +8,7 @@
 
 #include "server/session/dispatch.h"
 #include "server/session/lifecycle.h"
+#include "server/session/long_work.h"
 #include "server/shutdown.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
@@ -155,6 +156,8 @@ static unsigned pass(struct okv_worker *worker)
     } else if (done) {
         wake_housekeeper(worker);
     }
+    /* Last: the replies of this pass have left. */
+    done += okv_long_work_run(&worker->sessions);
     if (done)
         worker->idle_ns = 0;
     else if (!worker->idle_ns)

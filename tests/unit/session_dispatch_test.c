@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "server/session/long_work.h"
 #include "shared/base/error.h"
 #include "tests/support/session_fixture.h"
 
@@ -126,13 +127,11 @@ static void arrive_put_to_rendezvous(struct fixture *fixture, struct client *cli
     fixture_arrive_as(fixture, client, &put);
 }
 
-/* Rendezvous read `number` of the session succeeded. */
+/* Rendezvous read `number` of the session succeeded, and its write is made. */
 static void end_rendezvous(struct fixture *fixture, struct client *client, unsigned number)
 {
-    const struct okv_event event = {
-        .type = OKV_EVENT_RENDEZVOUS_DONE, .conn = &client->conn, .cookie = number};
-
-    okv_session_rendezvous_done(&fixture->worker.sessions, client->session, &event);
+    fixture_rendezvous_done(fixture, client, number, 0);
+    okv_long_work_run(&fixture->worker.sessions);
 }
 
 /* The client resends the PUT on another connection, before or after the value arrived. Nothing is
