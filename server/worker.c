@@ -60,7 +60,7 @@ static unsigned poll_endpoints(struct okv_worker *worker)
             okv_housekeeping_update_clock(&worker->sessions.housekeeping, worker->server);
         for (int k = 0; k < n; k++)
             handle(worker, &events[k]);
-        total += n > 0 ? (unsigned)n : 0;
+        total += n > 0 ? (unsigned)n : endpoint->is_copying;
         worker->has_more = worker->has_more || n == EVENTS_PER_PASS;
     }
     return total;
