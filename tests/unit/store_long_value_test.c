@@ -1,4 +1,6 @@
 /* Long values: written in slices, appended to without a lock, while others change the item. */
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -277,6 +279,112 @@ static void one_append_at_a_time_has_a_source(void **state)
     store_region_close(&region);
 }
 
+/* ---- several threads on one value ---- */
+
+#define APPENDERS 3u
+#define BASE 50000u /* bytes of the value that a put makes */
+
+struct appender {
+    pthread_t thread;
+    pthread_barrier_t *start;
+    struct store_region *region;
+    unsigned number;
+    unsigned again; /* appends that found another value at the end */
+    int wrong;      /* what else the store said, or 0 */
+};
+
+/* Until it is done. */
+static int append_byte(struct appender *appender, struct okv_store_work *work, uint8_t byte)
+{
+    struct okv_store *store = &appender->region->store;
+    struct okv_store_long_value value = {.extent = 0};
+    const struct okv_store_write write = {
+        .key = "key", .key_length = 3, .value = &byte, .value_length = 1, .long_value = &value};
+    struct okv_store_outcome outcome;
+    int rc;
+
+    while ((rc = okv_store_append(store, work, &write, &outcome)) == OKV_STORE_LONG ||
+           rc == OKV_EAGAIN) {
+        if (value.extent) {
+            appender->again++;
+            okv_store_long_release(store, &value);
+        } else if (rc == OKV_EAGAIN) {
+            sched_yield();
+        } else {
+            rc = okv_store_long_reserve(store, work, &value, 3, value.before_length + 1);
+            if (rc)
+                break;
+            okv_store_long_begin(store, &value, &write);
+            while (!okv_store_long_is_complete(&value)) {
+                okv_store_long_step(store, &value, SLICE);
+                sched_yield();
+            }
+        }
+    }
+    okv_store_long_release(store, &value);
+    return rc;
+}
+
+static void *append_many(void *argument)
+{
+    struct appender *appender = argument;
+    struct okv_store_work work;
+    uint8_t base[BASE];
+    const struct okv_store_write put_base = {
+        .key = "key", .key_length = 3, .value = base, .value_length = BASE};
+    struct okv_store_outcome outcome;
+
+    memset(base, 'p', sizeof base);
+    if (okv_store_work_init(&work, 512))
+        return NULL;
+    pthread_barrier_wait(appender->start);
+    for (unsigned i = 0; i < 3000 / STORE_TEST_SLOWNESS && !appender->wrong; i++) {
+        if (appender->number == 0 && i % 4 == 0)
+            appender->wrong = okv_store_put(&appender->region->store, &work, &put_base, &outcome);
+        else
+            appender->wrong = append_byte(appender, &work, (uint8_t)('0' + appender->number));
+    }
+    okv_store_work_fini(&work);
+    return argument;
+}
+
+static void appends_and_puts_of_several_threads_leave_whole_values(void **state)
+{
+    struct store_region region;
+    struct appender appenders[APPENDERS];
+    struct store_found found;
+    struct store_audit audit;
+    pthread_barrier_t start;
+    unsigned again = 0;
+
+    (void)state;
+    pthread_barrier_init(&start, NULL, APPENDERS);
+    open_region(&region, &params);
+    put(&region, BASE);
+    for (unsigned i = 0; i < APPENDERS; i++) {
+        appenders[i] = (struct appender){.start = &start, .region = &region, .number = i};
+        assert_int_equal(pthread_create(&appenders[i].thread, NULL, append_many, &appenders[i]), 0);
+    }
+    for (unsigned i = 0; i < APPENDERS; i++) {
+        void *done = NULL;
+        pthread_join(appenders[i].thread, &done);
+        assert_non_null(done);
+        assert_int_equal(appenders[i].wrong, 0);
+        again += appenders[i].again;
+    }
+    pthread_barrier_destroy(&start);
+    print_message("%u appends began again\n", again);
+    assert_int_equal(store_reader_find(&region.reader, "key", 3, &found), 0);
+    for (uint32_t i = 0; i < found.value_length; i++)
+        assert_true(i < BASE ? found.value[i] == 'p'
+                             : found.value[i] >= '0' && found.value[i] < '0' + (int)APPENDERS);
+    store_region_audit(&region, NULL, NULL, &audit);
+    assert_int_equal(atomic_load(&region.store.heap.pin_count), 0);
+    assert_int_equal(store_region_delete(&region, "key", 3), 0);
+    store_region_expect_empty(&region, true);
+    store_region_close(&region);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -288,6 +396,7 @@ int main(void)
         cmocka_unit_test(an_expired_value_is_not_appended_to),
         cmocka_unit_test(a_pinned_extent_is_not_reused),
         cmocka_unit_test(one_append_at_a_time_has_a_source),
+        cmocka_unit_test(appends_and_puts_of_several_threads_leave_whole_values),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
