@@ -177,7 +177,7 @@ static enum disposition dispatch(struct okv_sessions *sessions, struct okv_sessi
     if (disposition == ANSWERED)
         post_reply(sessions, session, &exchange.reply, exchange.out);
     OKV_STATS_ADD(&sessions->server->stats, bytes_in, event->length);
-    session->served++;
+    session->served += 1 + event->length / OKV_SESSION_SHARE_BYTES;
     return disposition;
 }
 

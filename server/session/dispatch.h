@@ -9,8 +9,10 @@
 
 #include "server/session/sessions.h"
 
-/* Requests of one connection that are served in one pass of its worker. */
+/* Requests of one connection that are served in one pass of its worker. A message counts as one
+ * more for each OKV_SESSION_SHARE_BYTES that it has. */
 #define OKV_SESSION_SHARE 8u
+#define OKV_SESSION_SHARE_BYTES 2048u
 
 /* OKV_EVENT_RECV: serves the request, or defers it. Returns true if the request keeps its receive
  * buffer: it was deferred, or is a long write. */

@@ -76,7 +76,7 @@ struct okv_session {
     uint32_t idle_scans; /* since the last request */
     uint64_t created_ns; /* okv_clock_ns() */
     uint64_t pass;       /* of the worker, to which `served` belongs */
-    unsigned served;     /* requests served in that pass */
+    unsigned served;     /* requests served in that pass, as they count for its share */
 
     /* Membership in the lists of struct okv_sessions. */
     bool is_ready, is_unflushed;

@@ -23,7 +23,7 @@
 #include <sys/queue.h>
 
 /* Bytes of the smallest allocation that may be pinned. */
-#define OKV_HEAP_PINNED_MIN 16384u
+#define OKV_HEAP_PINNED_MIN 4096u
 
 /* Keeps an allocation from being reused: when it is freed, that waits for okv_heap_unpin(). The
  * caller's memory; zeros pin nothing. */

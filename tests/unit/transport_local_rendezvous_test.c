@@ -414,16 +414,21 @@ static void a_copy_ends_with_its_buffer(void **state)
 static void copies_end_with_their_connection(void **state)
 {
     struct meeting meeting;
-    struct okv_event event;
+    struct okv_event event, events[OKV_RENDEZVOUS_MAX];
 
     meet(&meeting, state);
     for (uint32_t i = 1; i <= OKV_RENDEZVOUS_MAX; i++)
         begin_long(&meeting, i << 16 | i);
     assert_int_equal(meeting.steps.ops->poll(meeting.steps.endpoint, &event, 1), 0);
     meeting.steps.ops->close(meeting.conn);
-    for (unsigned i = 0; i < OKV_RENDEZVOUS_MAX; i++)
-        expect_next(&meeting, OKV_EVENT_RENDEZVOUS_DONE, OKV_EDISCONNECTED);
-    expect_next(&meeting, OKV_EVENT_CLOSED, OKV_EDISCONNECTED);
+    expect_next(&meeting, OKV_EVENT_RENDEZVOUS_DONE, OKV_EDISCONNECTED);
+    assert_int_equal(meeting.steps.ops->poll(meeting.steps.endpoint, events, OKV_RENDEZVOUS_MAX),
+                     OKV_RENDEZVOUS_MAX);
+    for (unsigned i = 0; i < OKV_RENDEZVOUS_MAX; i++) {
+        bool is_last = i == OKV_RENDEZVOUS_MAX - 1;
+        assert_int_equal(events[i].type, is_last ? OKV_EVENT_CLOSED : OKV_EVENT_RENDEZVOUS_DONE);
+        assert_int_equal(events[i].status, OKV_EDISCONNECTED);
+    }
     assert_false(meeting.steps.endpoint->is_copying);
     fixture_restore(meeting.fixture, 0, LONG);
     bare_close(&meeting.client);

@@ -203,9 +203,9 @@ int okv_local_poll(struct okv_endpoint *base, struct okv_event *events, int max)
     int n =
         endpoint->client ? poll_client(endpoint, events, max) : poll_server(endpoint, events, max);
     base->is_copying = !TAILQ_EMPTY(&endpoint->rendezvous);
-    /* No second bell rings for an awake connection, and none for a copy. The owner may still go to
-     * sleep, because this poll gave it no event: keep the descriptor readable. */
-    if (endpoint->armed && (endpoint->awake_count > 0 || base->is_copying))
+    /* No second bell rings for an awake connection. Its owner may still go to sleep, because this
+     * poll gave it no event: keep the descriptor readable. */
+    if (endpoint->armed && endpoint->awake_count > 0)
         okv_local_announce(endpoint);
     return n;
 }
