@@ -123,7 +123,8 @@ static void execute_put(const struct okv_executor *executor,
 {
     execute_change(executor, okv_store_put, request, value, &executor->database->counts.puts,
                    reply);
-    if (reply->status && !is_failed_condition(request, reply->status))
+    if (reply->status && reply->status != OKV_EAGAIN &&
+        !is_failed_condition(request, reply->status))
         OKV_STATS_ADD(&executor->database->counts, puts_refused, 1);
 }
 

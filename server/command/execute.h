@@ -23,7 +23,7 @@ struct okv_executor {
  * needs, and sets status, version and value of `reply`. The value is written to
  * `room`, which has `size` bytes. Returns 0; OKV_STORE_LONG for an APPEND to a long value; or
  * OKV_EPROTO for a request that makes no sense, and the caller closes the connection. In the last
- * two cases nothing was changed.
+ * two cases, and with the status OKV_EAGAIN, nothing was changed.
  */
 int okv_execute(const struct okv_executor *executor, unsigned rights,
                 const struct okv_request_message *request, struct okv_reply_message *reply,

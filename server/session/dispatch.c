@@ -56,6 +56,10 @@ static enum disposition execute(struct okv_sessions *sessions, struct okv_sessio
 
     if (rc == OKV_STORE_LONG)
         return begin_append(sessions, session, exchange);
+    if (rc == 0 && exchange->reply.status == OKV_EAGAIN) {
+        sessions->is_held_up = true;
+        return BLOCKED;
+    }
     return rc ? MALFORMED : ANSWERED;
 }
 

@@ -27,7 +27,17 @@ static uint64_t take_turn(struct okv_sessions *sessions, struct okv_long_write *
     return done ? done : 1;
 }
 
-unsigned okv_long_work_run(struct okv_sessions *sessions)
+static unsigned wipe(struct okv_sessions *sessions)
+{
+    struct okv_server *server = sessions->server;
+    uint64_t left = OKV_LONG_WORK_SLICE;
+
+    for (unsigned i = 0; i < server->database_count && left >= TURN_MIN; i++)
+        left -= okv_heap_wipe(&server->databases[i].store.heap, left);
+    return left < OKV_LONG_WORK_SLICE;
+}
+
+static unsigned run_writes(struct okv_sessions *sessions)
 {
     const struct okv_long_write *last = TAILQ_LAST(&sessions->long_work, okv_long_write_list);
     struct okv_long_write *write = NULL;
@@ -47,6 +57,13 @@ unsigned okv_long_work_run(struct okv_sessions *sessions)
         sessions->is_held_up = sessions->is_held_up || done == 0;
     }
     return count;
+}
+
+unsigned okv_long_work_run(struct okv_sessions *sessions)
+{
+    unsigned count = run_writes(sessions);
+
+    return sessions->server->config.wipe ? count + wipe(sessions) : count;
 }
 
 void okv_long_work_drop(struct okv_sessions *sessions, struct okv_session *session)

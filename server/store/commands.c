@@ -357,7 +357,7 @@ static int make_once(change *make, struct okv_store *store, struct okv_store_wor
     return rc;
 }
 
-/* Tries again after making room. */
+/* Tries again after making room. While freed memory is being wiped, the caller tries again. */
 static int make_with_room(change *make, struct okv_store *store, struct okv_store_work *work,
                           const struct okv_store_write *write, struct okv_store_outcome *outcome)
 {
@@ -365,8 +365,13 @@ static int make_with_room(change *make, struct okv_store *store, struct okv_stor
     uint64_t size = (uint64_t)write->key_length + write->value_length;
     int rc = make_once(make, store, work, write, outcome);
 
-    while (rc == OKV_EFULL && okv_store_make_room(store, work, size, &effort))
+    while (rc == OKV_EFULL) {
+        if (okv_heap_has_unwiped(&store->heap))
+            return OKV_EAGAIN;
+        if (!okv_store_make_room(store, work, size, &effort))
+            break;
         rc = make_once(make, store, work, write, outcome);
+    }
     return rc;
 }
 

@@ -122,6 +122,7 @@ int okv_heap_init(struct okv_heap *heap, void *base, uint64_t floor, uint64_t le
     };
     atomic_init(&heap->used, 0);
     atomic_init(&heap->pin_count, 0);
+    atomic_init(&heap->unwiped_count, 0);
     LIST_INIT(&heap->pins);
     heap->query_length = sizeof heap->query / sizeof *heap->query;
     if (mallctlnametomib("experimental.utilization.query", heap->query, &heap->query_length))
@@ -271,6 +272,56 @@ static bool leave_to_pin(struct okv_heap *heap, uint64_t offset)
     return pin != NULL;
 }
 
+static void release(struct okv_heap *heap, uint8_t *memory, size_t size)
+{
+    atomic_fetch_sub_explicit(&heap->used, size, memory_order_relaxed);
+    dallocx(memory, flags(heap));
+}
+
+/* At the beginning of freed memory, which is wiped from its end. */
+struct unwiped {
+    uint64_t next;
+    uint64_t left; /* bytes to wipe */
+};
+
+static void list_unwiped(struct okv_heap *heap, uint64_t offset, uint64_t left)
+{
+    struct unwiped *unwiped = (struct unwiped *)(heap->base + offset);
+
+    pthread_mutex_lock(&heap->lock);
+    *unwiped = (struct unwiped){.next = heap->unwiped, .left = left};
+    heap->unwiped = offset;
+    pthread_mutex_unlock(&heap->lock);
+}
+
+uint64_t okv_heap_wipe(struct okv_heap *heap, uint64_t most)
+{
+    uint64_t left = 0;
+
+    pthread_mutex_lock(&heap->lock);
+    uint64_t offset = heap->unwiped;
+    if (offset) {
+        const struct unwiped *unwiped = (const struct unwiped *)(heap->base + offset);
+        left = unwiped->left;
+        heap->unwiped = unwiped->next;
+    }
+    pthread_mutex_unlock(&heap->lock);
+    if (!offset)
+        return 0;
+    uint8_t *memory = heap->base + offset;
+    uint64_t length = most > PAGE ? most / PAGE * PAGE : PAGE;
+    if (length > left)
+        length = left;
+    explicit_bzero(memory + left - length, length);
+    if (length < left) {
+        list_unwiped(heap, offset, left - length);
+        return length;
+    }
+    release(heap, memory, sallocx(memory, flags(heap)));
+    atomic_fetch_sub_explicit(&heap->unwiped_count, 1, memory_order_relaxed);
+    return length;
+}
+
 void okv_heap_free(struct okv_heap *heap, uint64_t offset)
 {
     uint8_t *memory = heap->base + offset;
@@ -280,10 +331,14 @@ void okv_heap_free(struct okv_heap *heap, uint64_t offset)
         atomic_load_explicit(&heap->pin_count, memory_order_relaxed) > 0 &&
         leave_to_pin(heap, offset))
         return;
+    if (heap->wipes && size >= OKV_HEAP_WIPED_LATER) {
+        atomic_fetch_add_explicit(&heap->unwiped_count, 1, memory_order_relaxed);
+        list_unwiped(heap, offset, size);
+        return;
+    }
     if (heap->wipes)
         explicit_bzero(memory, size);
-    atomic_fetch_sub_explicit(&heap->used, size, memory_order_relaxed);
-    dallocx(memory, flags(heap));
+    release(heap, memory, size);
 }
 
 /* jemalloc offers this query to programs that move their allocations to defragment. */

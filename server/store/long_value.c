@@ -17,10 +17,15 @@ int okv_store_long_reserve(struct okv_store *store, struct okv_store_work *work,
         okv_store_key_goes_to_extent(&store->table, key_length, value_length) ? key_length : 0;
     value->length = (uint64_t)value->key_length + value_length;
     value->done = 0;
-    do
+    for (;;) {
         value->extent = okv_heap_alloc(&store->heap, value->length);
-    while (!value->extent && okv_store_make_room(store, work, value->length, &effort));
-    return value->extent ? 0 : OKV_EFULL;
+        if (value->extent)
+            return 0;
+        if (okv_heap_has_unwiped(&store->heap))
+            return OKV_EAGAIN;
+        if (!okv_store_make_room(store, work, value->length, &effort))
+            return OKV_EFULL;
+    }
 }
 
 uint64_t okv_store_long_offset(const struct okv_store_long_value *value)

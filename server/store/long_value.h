@@ -36,7 +36,8 @@ struct okv_store_long_value {
     struct okv_hash_stream checksum;
 };
 
-/* Allocates an extent for a value. Makes room if there is none. OKV_EFULL. */
+/* Allocates an extent for a value. Makes room if there is none. OKV_EFULL; OKV_EAGAIN: memory that
+ * was freed is being wiped. */
 int okv_store_long_reserve(struct okv_store *store, struct okv_store_work *work,
                            struct okv_store_long_value *value, uint32_t key_length,
                            uint32_t value_length);

@@ -51,8 +51,7 @@ static void arrive_append(struct fixture *fixture, struct client *client, const 
     fixture_arrive_as(fixture, client, &append);
 }
 
-/* A put of LONG bytes, which have arrived. */
-static void arrive_long_put(struct fixture *fixture, struct client *client, const char *key)
+static void arrive_rendezvous(struct fixture *fixture, struct client *client, const char *key)
 {
     const struct okv_request_message put = {
         .opcode = OKV_OP_PUT,
@@ -64,6 +63,12 @@ static void arrive_long_put(struct fixture *fixture, struct client *client, cons
     };
 
     fixture_arrive_as(fixture, client, &put);
+}
+
+/* A put of LONG bytes, which have arrived. */
+static void arrive_long_put(struct fixture *fixture, struct client *client, const char *key)
+{
+    arrive_rendezvous(fixture, client, key);
     memset((uint8_t *)fixture->core.database->region.base + client->rendezvous.offset, 'p', LONG);
     fixture_rendezvous_done(fixture, client, (unsigned)client->rendezvous.cookie, 0);
 }
@@ -399,6 +404,50 @@ static void an_append_waits_for_its_share_of_the_memory(void **state)
     expect_stored(fixture, "a", 'a', LONG, 1);
 }
 
+/* The memory of a deleted value is wiped by slices, and a put that needs it waits. */
+static void writes_wait_for_memory_that_is_being_wiped(void **state)
+{
+    struct fixture *fixture = *state;
+    struct client *client = &fixture->clients[0];
+    struct okv_heap *heap = &fixture->core.database->store.heap;
+
+    heap->wipes = fixture->core.server->config.wipe = true;
+    server_core_put(&fixture->core, "a", 'a', LONG, 0);
+    server_core_put(&fixture->core, "b", 'b', 100, 0);
+    uint64_t filler[64], count = 0, rest[512], rests = 0;
+    while (count < 64 && (filler[count] = okv_heap_alloc(heap, SLICE * 3)))
+        count++;
+    while (rests < 512 && (rest[rests] = okv_heap_alloc(heap, 65536)))
+        rests++;
+    assert_in_range(count, 1, 63);
+    assert_in_range(rests, 1, 511);
+    server_core_delete(&fixture->core, "a");
+    arrive_rendezvous(fixture, client, "p");
+    assert_int_equal(client->session->deferred_count, 1);
+    assert_true(okv_heap_has_unwiped(heap));
+    unsigned passes = 0;
+    for (; client->rendezvous_reads == 0; passes++) {
+        fixture->worker.sessions.is_held_up = false;
+        fixture_arrive(fixture, &fixture->clients[1], OKV_OP_PING, 0, passes + 1);
+        assert_int_equal(fixture->clients[1].posted, passes + 1);
+        fixture_next_pass(fixture);
+        assert_int_equal(fixture->worker.sessions.is_held_up, client->rendezvous_reads == 0);
+    }
+    assert_int_equal(passes, 4);
+    assert_false(okv_heap_has_unwiped(heap));
+    assert_int_equal(atomic_load(&fixture->core.database->counts.puts_refused), 0);
+    fixture_rendezvous_done(fixture, client, 0, 0);
+    finish(fixture);
+    assert_int_equal(client->posted, 1);
+    while (count > 0)
+        okv_heap_free(heap, filler[--count]);
+    while (rests > 0)
+        okv_heap_free(heap, rest[--rests]);
+    while (okv_heap_has_unwiped(heap))
+        fixture_next_pass(fixture);
+    expect_stored(fixture, "b", 'b', 100, 0);
+}
+
 #define LONG_TEST(test) cmocka_unit_test_setup_teardown(test, setup, fixture_teardown)
 
 int main(void)
@@ -415,6 +464,7 @@ int main(void)
         LONG_TEST(nothing_is_left_of_a_session_that_ends),
         LONG_TEST(a_resent_append_is_applied_once),
         LONG_TEST(an_append_without_room_is_refused),
+        LONG_TEST(writes_wait_for_memory_that_is_being_wiped),
         LONG_TEST(an_append_waits_for_its_share_of_the_memory),
     };
 
