@@ -140,7 +140,8 @@ void fixture_connect(struct fixture *fixture, const uint8_t *hello, size_t lengt
     fixture->request = (struct okv_request){
         .listener = &fixture->listener, .hello = bytes, .hello_length = length};
     snprintf(fixture->request.address, sizeof fixture->request.address, "%s", address);
-    fixture->has_request = fixture->accepting = fixture->acceptor.has_to_stop = true;
+    fixture->has_request = fixture->accepting = true;
+    fixture->acceptor.has_to_stop = true;
     fixture->tasks[0].run(fixture->tasks[0].user);
     fixture->accepting = false;
     free(bytes);
