@@ -14,7 +14,8 @@ struct okv_database {
     struct okv_store store;
     struct okv_reply_caches reply_caches; /* of its clients */
     struct okv_counts counts;
-    uint32_t id; /* okv_database_id() */
+    atomic_uint_fast64_t reserved; /* bytes of extents of long writes under way */
+    uint32_t id;                   /* okv_database_id() */
 };
 
 /* Makes an empty table; `config` is borrowed. Blocks while memory is taken (region.h). `boot_id` is

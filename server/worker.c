@@ -8,6 +8,7 @@
 
 #include "server/session/dispatch.h"
 #include "server/session/lifecycle.h"
+#include "server/session/long_work.h"
 #include "server/shutdown.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
@@ -60,7 +61,7 @@ static unsigned poll_endpoints(struct okv_worker *worker)
             okv_housekeeping_update_clock(&worker->sessions.housekeeping, worker->server);
         for (int k = 0; k < n; k++)
             handle(worker, &events[k]);
-        total += n > 0 ? (unsigned)n : 0;
+        total += n > 0 ? (unsigned)n : endpoint->is_copying;
         worker->has_more = worker->has_more || n == EVENTS_PER_PASS;
     }
     return total;
@@ -158,6 +159,8 @@ static unsigned pass(struct okv_worker *worker)
     } else if (done) {
         wake_housekeeper(worker);
     }
+    /* Last: the replies of this pass have left. */
+    done += okv_long_work_run(&worker->sessions);
     if (done)
         worker->idle_ns = 0;
     else if (!worker->idle_ns)

@@ -5,14 +5,15 @@
 #include "server/store/flush.h"
 #include "shared/base/error.h"
 
-static struct okv_store_write write_of(const struct okv_request_message *request, uint64_t extent)
+static struct okv_store_write write_of(const struct okv_request_message *request,
+                                       struct okv_store_long_value *long_value)
 {
     return (struct okv_store_write){
         .key = request->key,
         .key_length = request->key_length,
         .value = request->value,
         .value_length = request->value_length,
-        .extent = extent,
+        .long_value = long_value,
         .ttl_ms = request->ttl_ms,
         .if_absent = request->flags & OKV_REQUEST_IF_ABSENT,
         .if_version = request->flags & OKV_REQUEST_IF_VERSION,
@@ -60,13 +61,12 @@ static void execute_get(const struct okv_executor *executor,
 }
 
 /* Makes a change, and counts it in `made` or as a failed condition. */
-static struct okv_store_outcome execute_change(const struct okv_executor *executor,
-                                               okv_store_change *make,
-                                               const struct okv_request_message *request,
-                                               uint64_t extent, atomic_uint_fast64_t *made,
-                                               struct okv_reply_message *reply)
+static struct okv_store_outcome
+execute_change(const struct okv_executor *executor, okv_store_change *make,
+               const struct okv_request_message *request, struct okv_store_long_value *long_value,
+               atomic_uint_fast64_t *made, struct okv_reply_message *reply)
 {
-    const struct okv_store_write write = write_of(request, extent);
+    const struct okv_store_write write = write_of(request, long_value);
     struct okv_store_outcome outcome = {.version = 0};
 
     reply->status = make(&executor->database->store, executor->work, &write, &outcome);
@@ -117,18 +117,39 @@ bool okv_execute_may(const struct okv_executor *executor, unsigned rights, unsig
     return false;
 }
 
-void okv_execute_put(const struct okv_executor *executor, unsigned rights,
-                     const struct okv_request_message *request, uint64_t extent,
-                     struct okv_reply_message *reply)
+static void execute_put(const struct okv_executor *executor,
+                        const struct okv_request_message *request,
+                        struct okv_store_long_value *value, struct okv_reply_message *reply)
 {
-    if (!okv_execute_may(executor, rights, OKV_OP_PUT)) {
-        reply->status = OKV_EDENIED;
-        return;
-    }
-    execute_change(executor, okv_store_put, request, extent, &executor->database->counts.puts,
+    execute_change(executor, okv_store_put, request, value, &executor->database->counts.puts,
                    reply);
-    if (reply->status && !is_failed_condition(request, reply->status))
+    if (reply->status && reply->status != OKV_EAGAIN &&
+        !is_failed_condition(request, reply->status))
         OKV_STATS_ADD(&executor->database->counts, puts_refused, 1);
+}
+
+static void execute_append(const struct okv_executor *executor,
+                           const struct okv_request_message *request,
+                           struct okv_store_long_value *value, struct okv_reply_message *reply,
+                           uint8_t *room)
+{
+    struct okv_store_outcome outcome = execute_change(executor, okv_store_append, request, value,
+                                                      &executor->database->counts.appends, reply);
+
+    if (reply->status == OKV_OK)
+        reply_number(reply, room, outcome.length);
+}
+
+void okv_execute_long(const struct okv_executor *executor, unsigned rights,
+                      const struct okv_request_message *request, struct okv_store_long_value *value,
+                      struct okv_reply_message *reply, uint8_t *room)
+{
+    if (!okv_execute_may(executor, rights, request->opcode))
+        reply->status = OKV_EDENIED;
+    else if (request->opcode == OKV_OP_PUT)
+        execute_put(executor, request, value, reply);
+    else
+        execute_append(executor, request, value, reply, room);
 }
 
 /* One step of a flush. OKV_EPROTO: the value is none that a step replies with. */
@@ -187,21 +208,19 @@ int okv_execute(const struct okv_executor *executor, unsigned rights,
         execute_get(executor, request, reply, room, size);
         return 0;
     case OKV_OP_PUT:
-        okv_execute_put(executor, rights, request, 0, reply);
+        execute_put(executor, request, NULL, reply);
         return 0;
     case OKV_OP_DELETE:
-        execute_change(executor, okv_store_delete, request, 0, &counts->deletes, reply);
+        execute_change(executor, okv_store_delete, request, NULL, &counts->deletes, reply);
         return 0;
     case OKV_OP_TOUCH:
-        execute_change(executor, okv_store_touch, request, 0, &counts->touches, reply);
+        execute_change(executor, okv_store_touch, request, NULL, &counts->touches, reply);
         return 0;
     case OKV_OP_APPEND:
-        outcome = execute_change(executor, okv_store_append, request, 0, &counts->appends, reply);
-        if (reply->status == OKV_OK)
-            reply_number(reply, room, outcome.length);
-        return 0;
+        execute_append(executor, request, NULL, reply, room);
+        return reply->status == OKV_STORE_LONG ? OKV_STORE_LONG : 0;
     case OKV_OP_INCR:
-        outcome = execute_change(executor, okv_store_incr, request, 0, &counts->incrs, reply);
+        outcome = execute_change(executor, okv_store_incr, request, NULL, &counts->incrs, reply);
         if (reply->status == OKV_OK)
             reply_number(reply, room, (uint64_t)outcome.number);
         return 0;

@@ -8,6 +8,7 @@
 #define OKV_SERVER_COMMAND_EXECUTE_H
 
 #include "server/server.h"
+#include "server/store/long_value.h"
 #include "shared/format/wire.h"
 
 /* What requests of one database are executed with, on one thread. */
@@ -20,20 +21,23 @@ struct okv_executor {
 /*
  * Executes a decoded request, or refuses it where `rights` (of enum okv_right) lack the one that it
  * needs, and sets status, version and value of `reply`. The value is written to
- * `room`, which has `size` bytes. Returns 0, or OKV_EPROTO for a request that makes no sense; then
- * nothing was changed and the caller closes the connection.
+ * `room`, which has `size` bytes. Returns 0; OKV_STORE_LONG for an APPEND to a long value; or
+ * OKV_EPROTO for a request that makes no sense, and the caller closes the connection. In the last
+ * two cases, and with the status OKV_EAGAIN, nothing was changed.
  */
 int okv_execute(const struct okv_executor *executor, unsigned rights,
                 const struct okv_request_message *request, struct okv_reply_message *reply,
                 uint8_t *room, uint32_t size);
 
 /*
- * A PUT whose value is in `extent`, or in the request if that is 0. If `reply->status` is 0 the
- * extent belongs to the store, otherwise it stays the caller's.
+ * A PUT with a complete `value`, or an APPEND; `room` is for the value of its reply. An APPEND
+ * whose `value` is empty has either been applied to a short value, or finds its source. The status
+ * is then OKV_STORE_LONG or OKV_EAGAIN, as that of a complete one that has to begin again
+ * (okv_store_append), and nothing was changed.
  */
-void okv_execute_put(const struct okv_executor *executor, unsigned rights,
-                     const struct okv_request_message *request, uint64_t extent,
-                     struct okv_reply_message *reply);
+void okv_execute_long(const struct okv_executor *executor, unsigned rights,
+                      const struct okv_request_message *request, struct okv_store_long_value *value,
+                      struct okv_reply_message *reply, uint8_t *room);
 
 /* False when `rights` lack the one that the operation needs, which is counted. */
 bool okv_execute_may(const struct okv_executor *executor, unsigned rights, unsigned opcode);

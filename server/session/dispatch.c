@@ -2,18 +2,20 @@
 
 #include "server/command/execute.h"
 #include "server/session/lifecycle.h"
+#include "server/session/long_work.h"
 #include "shared/base/error.h"
 
 /* How a request came out. */
 enum disposition {
     ANSWERED, /* post the reply */
-    LATER,    /* the end of its rendezvous read answers it */
+    LATER,    /* the end of its long write answers it, which keeps the message */
     DROPPED,  /* it gets no answer */
     BLOCKED,  /* nothing was done: try again */
     MALFORMED,
 };
 
 struct exchange {
+    const struct okv_event *message;
     struct okv_request_message request;
     struct okv_reply_message reply;
     uint8_t *out; /* the send buffer */
@@ -33,25 +35,45 @@ static void post_reply(struct okv_sessions *sessions, struct okv_session *sessio
     okv_sessions_queue_flush(sessions, session);
 }
 
-static enum disposition execute(struct okv_sessions *sessions, const struct okv_session *session,
+static enum disposition begin_append(struct okv_sessions *sessions, struct okv_session *session,
+                                     const struct exchange *exchange)
+{
+    struct okv_long_write *write =
+        okv_long_write_begin_append(session, exchange->message, &exchange->request);
+
+    if (!write)
+        return BLOCKED;
+    okv_long_work_add(sessions, write);
+    return LATER;
+}
+
+static enum disposition execute(struct okv_sessions *sessions, struct okv_session *session,
                                 struct exchange *exchange)
 {
     int rc = okv_execute(&sessions->executors[session->database], okv_session_rights_now(session),
                          &exchange->request, &exchange->reply, exchange->out + OKV_REPLY_HEADER,
                          sessions->server->limits.slot_size - (uint32_t)OKV_REPLY_HEADER);
 
+    if (rc == OKV_STORE_LONG)
+        return begin_append(sessions, session, exchange);
+    if (rc == 0 && exchange->reply.status == OKV_EAGAIN) {
+        sessions->is_held_up = true;
+        return BLOCKED;
+    }
     return rc ? MALFORMED : ANSWERED;
 }
 
-static enum disposition rendezvous(struct okv_sessions *sessions, struct okv_session *session,
-                                   struct exchange *exchange)
+static enum disposition begin_put(struct okv_sessions *sessions, struct okv_session *session,
+                                  struct exchange *exchange)
 {
-    int rc = okv_session_rendezvous_begin(session, &sessions->executors[session->database],
-                                          &exchange->request);
+    int rc = okv_long_write_begin_put(session, &sessions->executors[session->database],
+                                      exchange->message, &exchange->request);
 
     exchange->reply.status = rc;
-    if (rc == OKV_EAGAIN)
+    if (rc == OKV_EAGAIN) {
+        sessions->is_held_up = true;
         return BLOCKED;
+    }
     /* The client resends this write. An answer now would become the answer to the resent one. */
     if (rc == OKV_EDISCONNECTED)
         return DROPPED;
@@ -67,7 +89,7 @@ static enum disposition write_new(struct okv_sessions *sessions, struct okv_sess
     enum disposition disposition = ANSWERED;
 
     if (request->flags & OKV_REQUEST_RENDEZVOUS)
-        disposition = rendezvous(sessions, session, exchange);
+        disposition = begin_put(sessions, session, exchange);
     else
         disposition = execute(sessions, session, exchange);
     if (disposition == ANSWERED)
@@ -120,6 +142,7 @@ static enum disposition decode_and_execute(struct okv_sessions *sessions,
     struct okv_request_message *request = &exchange->request;
     int rc = okv_request_decode(event->immediate, event->data, event->length, request);
 
+    exchange->message = event;
     if (rc == 0 && request->opcode == OKV_OP_GOODBYE) {
         session->forget = true;
         okv_session_end(sessions, session, OKV_SESSION_END_BY_CLIENT);
@@ -140,31 +163,26 @@ static enum disposition decode_and_execute(struct okv_sessions *sessions,
     return execute_request(sessions, session, exchange);
 }
 
-/* Returns false when the request is to be tried again. */
-static bool dispatch(struct okv_sessions *sessions, struct okv_session *session,
-                     const struct okv_event *event)
+static enum disposition dispatch(struct okv_sessions *sessions, struct okv_session *session,
+                                 const struct okv_event *event)
 {
     struct exchange
         exchange; /* not cleared: it is large, and each field is set before it is read */
 
     if (okv_session_end_unwanted(sessions, session))
-        return true;
-    switch (decode_and_execute(sessions, session, event, &exchange)) {
-    case BLOCKED:
-        return false;
-    case MALFORMED:
+        return DROPPED;
+    enum disposition disposition = decode_and_execute(sessions, session, event, &exchange);
+    if (disposition == BLOCKED)
+        return BLOCKED;
+    if (disposition == MALFORMED) {
         okv_session_end(sessions, session, OKV_SESSION_END_MALFORMED);
-        return true;
-    case ANSWERED:
-        post_reply(sessions, session, &exchange.reply, exchange.out);
-        break;
-    case LATER:
-    case DROPPED:
-        break;
+        return MALFORMED;
     }
+    if (disposition == ANSWERED)
+        post_reply(sessions, session, &exchange.reply, exchange.out);
     OKV_STATS_ADD(&sessions->server->stats, bytes_in, event->length);
-    session->served++;
-    return true;
+    session->served += 1 + event->length / OKV_SESSION_SHARE_BYTES;
+    return disposition;
 }
 
 static bool has_share(const struct okv_sessions *sessions, struct okv_session *session)
@@ -206,9 +224,11 @@ bool okv_session_receive(struct okv_sessions *sessions, struct okv_session *sess
     atomic_store_explicit(&session->requests,
                           atomic_load_explicit(&session->requests, memory_order_relaxed) + 1,
                           memory_order_relaxed);
-    if (!okv_session_oldest(session) && has_share(sessions, session) &&
-        dispatch(sessions, session, request))
-        return false;
+    if (!okv_session_oldest(session) && has_share(sessions, session)) {
+        enum disposition disposition = dispatch(sessions, session, request);
+        if (disposition != BLOCKED)
+            return disposition == LATER;
+    }
     okv_session_defer(session, request);
     okv_sessions_make_ready(sessions, session);
     OKV_STATS_ADD(stats, deferred, 1);
@@ -221,21 +241,25 @@ void okv_session_rendezvous_done(struct okv_sessions *sessions, struct okv_sessi
 {
     okv_housekeeping_update_clock(&sessions->housekeeping, sessions->server);
     okv_session_end_unwanted(sessions, session);
-    okv_session_rendezvous_end(session, &sessions->executors[session->database], event);
-    okv_sessions_make_ready(sessions, session);
+    struct okv_long_write *write =
+        okv_long_write_arrived(session, &sessions->executors[session->database], event);
+    if (write->state == OKV_LONG_WRITE_RUNNING)
+        okv_long_work_add(sessions, write);
+    else
+        okv_sessions_make_ready(sessions, session);
 }
 
-static unsigned answer_rendezvous_reads(struct okv_sessions *sessions, struct okv_session *session)
+static unsigned answer_long_writes(struct okv_sessions *sessions, struct okv_session *session)
 {
     struct okv_conn *conn = session->conn;
-    struct okv_session_rendezvous *rendezvous;
+    struct okv_long_write *write;
     unsigned count = 0;
     uint8_t *out;
 
-    while (!session->closing && (rendezvous = okv_session_rendezvous_ended(session)) &&
+    while (!session->closing && (write = okv_long_write_ended(session)) &&
            (out = conn->ops->send_buffer(conn))) {
-        post_reply(sessions, session, &rendezvous->reply, out);
-        okv_session_rendezvous_free(session, rendezvous);
+        post_reply(sessions, session, &write->reply, out);
+        okv_long_write_free(write);
         count++;
     }
     return count;
@@ -245,18 +269,21 @@ unsigned okv_session_run_ready(struct okv_sessions *sessions, struct okv_session
 {
     struct okv_conn *conn = session->conn;
     const struct okv_event *request;
+    enum disposition disposition;
     unsigned count = 0;
 
     if (!okv_session_end_unwanted(sessions, session))
-        count = answer_rendezvous_reads(sessions, session);
+        count = answer_long_writes(sessions, session);
     while (!session->closing && (request = okv_session_oldest(session)) &&
-           has_share(sessions, session) && dispatch(sessions, session, request)) {
-        conn->ops->recv_release(conn->endpoint, request);
+           has_share(sessions, session) &&
+           (disposition = dispatch(sessions, session, request)) != BLOCKED) {
+        if (disposition != LATER)
+            conn->ops->recv_release(conn->endpoint, request);
         okv_session_drop_oldest(session);
         OKV_STATS_SUBTRACT(&sessions->server->stats, requests_waiting, 1);
         count++;
     }
-    if (!session->closing && (session->deferred_count || okv_session_rendezvous_ended(session)))
+    if (!session->closing && (session->deferred_count || okv_long_write_ended(session)))
         okv_sessions_make_ready(sessions, session);
     return count;
 }

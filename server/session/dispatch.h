@@ -9,17 +9,19 @@
 
 #include "server/session/sessions.h"
 
-/* Requests of one connection that are served in one pass of its worker. */
+/* Requests of one connection that are served in one pass of its worker. A message counts as one
+ * more for each OKV_SESSION_SHARE_BYTES that it has. */
 #define OKV_SESSION_SHARE 8u
+#define OKV_SESSION_SHARE_BYTES 2048u
 
-/* OKV_EVENT_RECV: serves the request, or defers it. Returns true if it was deferred and keeps its
- * receive buffer. */
+/* OKV_EVENT_RECV: serves the request, or defers it. Returns true if the request keeps its receive
+ * buffer: it was deferred, or is a long write. */
 bool okv_session_receive(struct okv_sessions *sessions, struct okv_session *session,
                          const struct okv_event *request);
-/* OKV_EVENT_RENDEZVOUS_DONE: puts the value. okv_session_run_ready() answers. */
+/* OKV_EVENT_RENDEZVOUS_DONE: the put becomes long work. okv_session_run_ready() answers. */
 void okv_session_rendezvous_done(struct okv_sessions *sessions, struct okv_session *session,
                                  const struct okv_event *event);
-/* Serves a session of the ready queue: answers rendezvous reads that ended, then serves deferred
+/* Serves a session of the ready queue: answers long writes that ended, then serves deferred
  * requests up to its share. Returns the number of both. */
 unsigned okv_session_run_ready(struct okv_sessions *sessions, struct okv_session *session);
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "server/log.h"
+#include "server/session/long_work.h"
 #include "shared/base/error.h"
 
 /* A client is ready a moment after the welcome, and gives up its attempt to connect after 3 s,
@@ -137,6 +138,7 @@ void okv_session_closed(struct okv_sessions *sessions, struct okv_session *sessi
     uint32_t admission_index = session->admission_index;
 
     drop_deferred(sessions, session);
+    okv_long_work_drop(sessions, session);
     if (!session->closing)
         record_end(server, session, reason_of(session, status));
     okv_sessions_unlist(sessions, session);
@@ -186,7 +188,7 @@ void okv_session_count_idle(struct okv_sessions *sessions, struct okv_session *s
 
     if (session->closing || config->idle_s == 0)
         return;
-    if (session->deferred_count || session->rendezvous_count) {
+    if (session->deferred_count || session->long_write_count) {
         session->idle_scans = 0;
         return;
     }

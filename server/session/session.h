@@ -2,9 +2,9 @@
  * A session: one connection of a client. Sessions belong to the worker that serves them.
  *
  * A request occupies its request slot from its arrival until its reply is posted. It waits here, in
- * its receive buffer, while there is no send buffer for its reply, while too many rendezvous reads
- * are under way, or while the connection has used up its share of a pass. A rendezvous read is
- * listed here from its begin until it was answered (rendezvous.h).
+ * its receive buffer, while there is no send buffer for its reply, while too many long writes are
+ * under way, or while the connection has used up its share of a pass. A long write is listed here
+ * from its begin until it was answered (long_write.h).
  *
  * This folder may use server/command, server/store and shared/, and the headers that all threads of
  * a server share (server.h).
@@ -18,7 +18,7 @@
 #include <sys/queue.h>
 
 #include "server/session/keepalive.h"
-#include "server/session/rendezvous.h"
+#include "server/session/long_write.h"
 #include "server/session/reply_cache.h"
 #include "shared/identity/proof.h"
 #include "shared/transport/transport.h"
@@ -71,15 +71,16 @@ struct okv_session {
     struct okv_event *deferred; /* ring of `request_slots` */
     uint32_t deferred_first;
     uint32_t deferred_count;
-    struct okv_session_rendezvous rendezvous_reads[OKV_RENDEZVOUS_MAX];
-    uint32_t rendezvous_count; /* of `rendezvous_reads`, in use */
+    struct okv_long_write long_writes[OKV_LONG_WRITES_MAX];
+    uint32_t long_write_count; /* of these, in use */
+    uint64_t reserved;         /* bytes, by all of them */
 
     struct okv_keepalive keepalive;
     uint32_t idle_scans; /* since the last request */
     uint32_t half_open_scans;
     uint64_t created_ns; /* okv_clock_ns() */
     uint64_t pass;       /* of the worker, to which `served` belongs */
-    unsigned served;     /* requests served in that pass */
+    unsigned served;     /* requests served in that pass, as they count for its share */
 
     /* Membership in the lists of struct okv_sessions. */
     bool is_ready, is_unflushed;
@@ -99,7 +100,7 @@ static inline unsigned okv_session_rights_now(const struct okv_session *session)
 
 /* NULL when there is no memory. */
 struct okv_session *okv_session_create(uint64_t id, unsigned listener, uint32_t request_slots);
-/* Accepts NULL. No request may be deferred, and every rendezvous read must have ended. */
+/* Accepts NULL. No request may be deferred, and every long write must have ended. */
 void okv_session_destroy(struct okv_session *session);
 
 /* A request came. OKV_ECREDIT: there is no such slot, or its last request is unanswered. */

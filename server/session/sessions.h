@@ -21,8 +21,10 @@ struct okv_sessions {
     struct okv_session_list ready; /* the ready queue: those with something to serve or answer */
     struct okv_session_list unflushed; /* those with replies to flush at the end of the pass */
 
+    struct okv_long_write_list long_work; /* long_work.h */
+
     uint64_t pass;   /* number of the worker's current pass */
-    bool is_held_up; /* in this pass: a write waits for one of another connection */
+    bool is_held_up; /* in this pass: a write waits for one of another connection, or for memory */
 };
 
 /* OKV_ENOMEM. */

@@ -12,6 +12,7 @@
 #include "server/store/bucket_transaction.h"
 #include "server/store/compact.h"
 #include "server/store/locking.h"
+#include "server/store/long_value.h"
 #include "server/store/resize.h"
 #include "server/store/update_in_place.h"
 #include "shared/base/error.h"
@@ -123,41 +124,22 @@ static int replace(struct okv_store *store, struct okv_store_work *work,
     return rc;
 }
 
-/* ---- values in extents ---- */
-
-static uint64_t reserve_once(struct okv_store *store, uint32_t key_length, uint32_t value_length,
-                             uint64_t *value_offset)
+static struct okv_entry entry_of_long_value(const struct okv_store *store,
+                                            const struct okv_store_write *write)
 {
-    uint64_t before =
-        okv_store_key_goes_to_extent(&store->table, key_length, value_length) ? key_length : 0;
-    uint64_t extent = okv_heap_alloc(&store->heap, before + value_length);
+    const struct okv_store_long_value *value = write->long_value;
+    uint64_t hash = okv_hash_key(write->key, write->key_length, store->table.hash_seed);
 
-    *value_offset = extent + before;
-    return extent;
-}
-
-void okv_store_release(struct okv_store *store, uint64_t extent)
-{
-    okv_heap_free(&store->heap, extent);
-}
-
-/* The value is in an extent that okv_store_reserve() returned. */
-static struct okv_entry entry_of_extent(const struct okv_store *store, const void *key,
-                                        uint32_t key_length, uint32_t value_length, uint64_t extent)
-{
-    struct okv_entry entry = {
-        .key = key,
-        .key_length = key_length,
-        .value = store->table.base + extent,
-        .value_length = value_length,
-        .extent = extent,
-        .key_in_extent = okv_store_key_goes_to_extent(&store->table, key_length, value_length),
+    return (struct okv_entry){
+        .tag = okv_hash_tag(hash),
+        .key = write->key,
+        .key_length = write->key_length,
+        .value = store->table.base + okv_store_long_offset(value),
+        .value_length = value->value_length,
+        .extent = value->extent,
+        .key_in_extent = value->key_length > 0,
+        .checksum = okv_hash_stream_checksum(&value->checksum, store->table.boot_id),
     };
-
-    if (entry.key_in_extent)
-        entry.value += key_length;
-    okv_store_entry_seal_extent(&entry, &store->table);
-    return entry;
 }
 
 static struct okv_entry entry_of_value(const void *key, uint32_t key_length, const void *value,
@@ -182,15 +164,18 @@ static int put(struct okv_store *store, struct okv_store_work *work,
                const struct okv_store_write *write, struct target *target,
                struct okv_store_outcome *outcome)
 {
-    struct okv_entry entry = write->extent ? work->extent_entry
-                                           : entry_of_value(write->key, write->key_length,
-                                                            write->value, write->value_length);
+    struct okv_entry entry = write->long_value ? entry_of_long_value(store, write)
+                                               : entry_of_value(write->key, write->key_length,
+                                                                write->value, write->value_length);
     int rc = check_conditions(write, target, outcome);
 
     if (rc)
         return rc;
     entry.expiry_ms = expiry_of(store, write->ttl_ms);
-    return replace(store, work, write, target, &entry, &outcome->version);
+    rc = replace(store, work, write, target, &entry, &outcome->version);
+    if (rc == 0 && write->long_value)
+        write->long_value->extent = 0;
+    return rc;
 }
 
 static int erase(struct okv_store *store, struct okv_store_work *work,
@@ -254,20 +239,22 @@ static int incr(struct okv_store *store, struct okv_store_work *work,
     return rc;
 }
 
-/* Makes an extent with the current value and the one appended to it. */
+/* Makes an extent with the current value, which is short, and the one appended to it. */
 static int extent_of_both(struct okv_store *store, const struct okv_store_write *write,
                           const struct okv_entry *current, uint32_t length, struct okv_entry *entry)
 {
-    uint64_t offset;
-    uint64_t extent = reserve_once(store, write->key_length, length, &offset);
-
-    if (!extent)
+    *entry = entry_of_value(write->key, write->key_length, NULL, length);
+    entry->key_in_extent = okv_store_key_goes_to_extent(&store->table, write->key_length, length);
+    entry->extent = okv_heap_alloc(&store->heap, okv_entry_extent_length(entry));
+    if (!entry->extent)
         return OKV_EFULL;
-    uint8_t *value = store->table.base + offset;
+    uint8_t *value =
+        store->table.base + entry->extent + (entry->key_in_extent ? entry->key_length : 0);
     memcpy(value, current->value, current->value_length);
     if (write->value_length)
         memcpy(value + current->value_length, write->value, write->value_length);
-    *entry = entry_of_extent(store, write->key, write->key_length, length, extent);
+    entry->value = value;
+    okv_store_entry_seal_extent(entry, &store->table);
     return 0;
 }
 
@@ -296,15 +283,56 @@ static int append_to_current(struct okv_store *store, struct okv_store_work *wor
     entry.expiry_ms = current->expiry_ms;
     rc = replace(store, work, write, target, &entry, &outcome->version);
     if (rc && entry.extent)
-        okv_store_release(store, entry.extent);
+        okv_heap_free(&store->heap, entry.extent);
     outcome->length = rc ? 0 : length;
     return rc;
+}
+
+/* The current value becomes the source of the caller's long value. */
+static int append_is_long(struct okv_store *store, const struct okv_store_write *write,
+                          const struct okv_entry *current)
+{
+    struct okv_store_long_value *value = write->long_value;
+
+    if ((uint64_t)current->value_length + write->value_length > store->max_value)
+        return OKV_EVALUESIZE;
+    if (!value)
+        return OKV_STORE_LONG;
+    if (!okv_heap_pin(&store->heap, current->extent, &value->source))
+        return OKV_EAGAIN;
+    value->before = current->value;
+    value->before_length = current->value_length;
+    return OKV_STORE_LONG;
+}
+
+/* The item must have its source as value: no other can be in that extent, which is pinned. */
+static int append_long_value(struct okv_store *store, struct okv_store_work *work,
+                             const struct okv_store_write *write, struct target *target,
+                             struct okv_store_outcome *outcome)
+{
+    struct okv_store_long_value *value = write->long_value;
+
+    if (!target->current || target->current->extent != value->source.offset)
+        return OKV_STORE_LONG;
+    struct okv_entry entry = entry_of_long_value(store, write);
+    entry.expiry_ms = target->current->expiry_ms;
+    int rc = replace(store, work, write, target, &entry, &outcome->version);
+    if (rc)
+        return rc;
+    outcome->length = value->value_length;
+    value->extent = 0;
+    return 0;
 }
 
 static int append(struct okv_store *store, struct okv_store_work *work,
                   const struct okv_store_write *write, struct target *target,
                   struct okv_store_outcome *outcome)
 {
+    if (write->long_value && write->long_value->extent)
+        return append_long_value(store, work, write, target, outcome);
+    if (target->current && target->current->extent &&
+        target->current->value_length >= OKV_STORE_LONG_MIN)
+        return append_is_long(store, write, target->current);
     if (target->current)
         return append_to_current(store, work, write, target, outcome);
     const struct okv_entry entry =
@@ -329,8 +357,9 @@ static int make_once(change *make, struct okv_store *store, struct okv_store_wor
     return rc;
 }
 
-/* Tries again after making room in the heap. Nothing makes room in a full bucket, and whoever fills
- * one must not have others pay for the attempt. */
+/* Tries again after making room in the heap; while freed memory is being wiped, the caller tries
+ * again. Nothing makes room in a full bucket, and whoever fills one must not have others pay for
+ * the attempt. */
 static int make_with_room(change *make, struct okv_store *store, struct okv_store_work *work,
                           const struct okv_store_write *write, struct okv_store_outcome *outcome)
 {
@@ -338,8 +367,13 @@ static int make_with_room(change *make, struct okv_store *store, struct okv_stor
     uint64_t size = (uint64_t)write->key_length + write->value_length;
     int rc = make_once(make, store, work, write, outcome);
 
-    while (rc == OKV_EFULL && okv_store_make_room(store, work, size, &effort))
+    while (rc == OKV_EFULL) {
+        if (okv_heap_has_unwiped(&store->heap))
+            return OKV_EAGAIN;
+        if (!okv_store_make_room(store, work, size, &effort))
+            break;
         rc = make_once(make, store, work, write, outcome);
+    }
     return rc;
 }
 
@@ -349,9 +383,6 @@ int okv_store_put(struct okv_store *store, struct okv_store_work *work,
     *outcome = (struct okv_store_outcome){0};
     if (write->value_length > store->max_value)
         return OKV_EVALUESIZE;
-    if (write->extent) /* outside the lock: the checksum of 64 MiB takes long */
-        work->extent_entry = entry_of_extent(store, write->key, write->key_length,
-                                             write->value_length, write->extent);
     return make_with_room(put, store, work, write, outcome);
 }
 
@@ -380,16 +411,4 @@ int okv_store_delete(struct okv_store *store, struct okv_store_work *work,
                      const struct okv_store_write *write, struct okv_store_outcome *outcome)
 {
     return make_once(erase, store, work, write, outcome);
-}
-
-uint64_t okv_store_reserve(struct okv_store *store, struct okv_store_work *work,
-                           uint32_t key_length, uint32_t value_length, uint64_t *value_offset)
-{
-    struct okv_store_effort effort = OKV_STORE_EFFORT;
-    uint64_t size = (uint64_t)key_length + value_length;
-    uint64_t extent = reserve_once(store, key_length, value_length, value_offset);
-
-    while (!extent && okv_store_make_room(store, work, size, &effort))
-        extent = reserve_once(store, key_length, value_length, value_offset);
-    return extent;
 }

@@ -7,14 +7,15 @@
 
 #include "server/store/state.h"
 
+struct okv_store_long_value;
+
 /* What to write, and under which condition. */
 struct okv_store_write {
     const void *key;
     uint32_t key_length;
-    const void *value; /* not with `extent` */
+    const void *value; /* put: not with `long_value` */
     uint32_t value_length;
-    uint64_t extent; /* put: 0, or what okv_store_reserve() returned for these lengths, with the
-                        value in it */
+    struct okv_store_long_value *long_value; /* put, append: NULL, or see there */
     uint64_t ttl_ms; /* put, touch: at least so long after the call began; 0: never expires */
     bool if_absent;
     bool if_version;
@@ -28,20 +29,30 @@ struct okv_store_outcome {
     uint64_t length;  /* append: of the whole value */
 };
 
-/* Makes one change. */
+/* Not an error: the change is long (long_value.h). */
+#define OKV_STORE_LONG 2
+
+/* Makes one change. OKV_EAGAIN: there is no room until memory that was freed is wiped; nothing was
+ * changed. */
 typedef int okv_store_change(struct okv_store *store, struct okv_store_work *work,
                              const struct okv_store_write *write,
                              struct okv_store_outcome *outcome);
 
 /*
- * Sets the value of a key. Key and value are copied. On success `extent` belongs to the store; on
- * failure it stays the caller's. OKV_EKEYSIZE, OKV_EVALUESIZE; OKV_EEXISTS, OKV_ECONFLICT,
- * OKV_ENOTFOUND (if_version and no such key); OKV_EFULL: the heap has no room, OKV_EBUCKETFULL: the
- * bucket has none, the key keeps its value; OKV_ECORRUPT: the bucket's images make no sense.
+ * Sets the value of a key. Key and value are copied. With `long_value`, which is complete, the
+ * value is in its extent, which belongs to the store on success. OKV_EKEYSIZE, OKV_EVALUESIZE;
+ * OKV_EEXISTS, OKV_ECONFLICT, OKV_ENOTFOUND (if_version and no such key); OKV_EFULL: the heap has no
+ * room, OKV_EBUCKETFULL: the bucket has none, the key keeps its value; OKV_ECORRUPT: the bucket's
+ * images make no sense.
  */
 int okv_store_put(struct okv_store *store, struct okv_store_work *work,
                   const struct okv_store_write *write, struct okv_store_outcome *outcome);
-/* Adds `value` to the end of the value, or puts it. Errors as okv_store_put(). */
+/*
+ * Adds `value` to the end of the value, or puts it. Errors as okv_store_put(), and OKV_STORE_LONG
+ * when the current value is long; nothing was changed. With a `long_value` of zeros, this value is
+ * its source then, or OKV_EAGAIN: another append has it as its source. With one that is complete,
+ * its extent becomes the value; OKV_STORE_LONG: the item has another value than the source now.
+ */
 int okv_store_append(struct okv_store *store, struct okv_store_work *work,
                      const struct okv_store_write *write, struct okv_store_outcome *outcome);
 /* Adds `delta` to the value, a decimal integer, or to 0. Also OKV_ENUMBER, OKV_EOVERFLOW;
@@ -55,12 +66,5 @@ int okv_store_touch(struct okv_store *store, struct okv_store_work *work,
 /* Removes a key; needs no room. OKV_EKEYSIZE, OKV_ENOTFOUND, OKV_ECONFLICT, OKV_ECORRUPT. */
 int okv_store_delete(struct okv_store *store, struct okv_store_work *work,
                      const struct okv_store_write *write, struct okv_store_outcome *outcome);
-
-/* Allocates an extent for a value that a rendezvous read will bring. `*value_offset` is the
- * offset of the value in the region. Returns the extent, or 0 without room. */
-uint64_t okv_store_reserve(struct okv_store *store, struct okv_store_work *work,
-                           uint32_t key_length, uint32_t value_length, uint64_t *value_offset);
-/* Frees an extent that no put has used. */
-void okv_store_release(struct okv_store *store, uint64_t extent);
 
 #endif

@@ -22,7 +22,7 @@
 /* A step ends after so many buckets or bytes: in about a millisecond. */
 #define STEP_BUCKETS 1024
 #define STEP_BYTES (UINT64_C(2) << 20)
-/* Longer extents are not moved. */
+/* Longer extents are not moved, nor is the source of an append that is under way. */
 #define MOVE_MAX (UINT64_C(1) << 20)
 /* Buckets swept in one step. */
 #define SWEEP_STEP 2048
@@ -37,7 +37,8 @@ static bool move_extent(struct okv_store *store, struct okv_store_bucket *bucket
     uint64_t from = item->entry.extent;
     bool sparse = okv_heap_is_sparse(&store->heap, from);
 
-    if ((!sparse && !store->compaction.downwards) || length > MOVE_MAX)
+    if ((!sparse && !store->compaction.downwards) || length > MOVE_MAX ||
+        okv_heap_is_pinned(&store->heap, from))
         return false;
     uint64_t to = okv_heap_alloc(&store->heap, length);
     if (!to)

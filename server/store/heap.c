@@ -121,6 +121,9 @@ int okv_heap_init(struct okv_heap *heap, void *base, uint64_t floor, uint64_t le
             },
     };
     atomic_init(&heap->used, 0);
+    atomic_init(&heap->pin_count, 0);
+    atomic_init(&heap->unwiped_count, 0);
+    LIST_INIT(&heap->pins);
     heap->query_length = sizeof heap->query / sizeof *heap->query;
     if (mallctlnametomib("experimental.utilization.query", heap->query, &heap->query_length))
         heap->query_length = 0;
@@ -213,15 +216,129 @@ uint64_t okv_heap_alloc(struct okv_heap *heap, uint64_t size)
     return (uint64_t)(memory - heap->base);
 }
 
+/* The lock is held. */
+static struct okv_heap_pin *find_pin(const struct okv_heap *heap, uint64_t offset)
+{
+    struct okv_heap_pin *pin;
+
+    LIST_FOREACH(pin, &heap->pins, in_pins)
+    if (pin->offset == offset)
+        break;
+    return pin;
+}
+
+bool okv_heap_pin(struct okv_heap *heap, uint64_t offset, struct okv_heap_pin *pin)
+{
+    pthread_mutex_lock(&heap->lock);
+    bool is_first = !find_pin(heap, offset);
+    if (is_first) {
+        *pin = (struct okv_heap_pin){.offset = offset};
+        LIST_INSERT_HEAD(&heap->pins, pin, in_pins);
+        atomic_fetch_add_explicit(&heap->pin_count, 1, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&heap->lock);
+    return is_first;
+}
+
+void okv_heap_unpin(struct okv_heap *heap, struct okv_heap_pin *pin)
+{
+    if (pin->offset == 0)
+        return;
+    pthread_mutex_lock(&heap->lock);
+    LIST_REMOVE(pin, in_pins);
+    atomic_fetch_sub_explicit(&heap->pin_count, 1, memory_order_relaxed);
+    bool is_freed = pin->is_freed;
+    pthread_mutex_unlock(&heap->lock);
+    if (is_freed)
+        okv_heap_free(heap, pin->offset);
+    pin->offset = 0;
+}
+
+bool okv_heap_is_pinned(struct okv_heap *heap, uint64_t offset)
+{
+    pthread_mutex_lock(&heap->lock);
+    bool is_pinned = find_pin(heap, offset) != NULL;
+    pthread_mutex_unlock(&heap->lock);
+    return is_pinned;
+}
+
+static bool leave_to_pin(struct okv_heap *heap, uint64_t offset)
+{
+    pthread_mutex_lock(&heap->lock);
+    struct okv_heap_pin *pin = find_pin(heap, offset);
+    if (pin)
+        pin->is_freed = true;
+    pthread_mutex_unlock(&heap->lock);
+    return pin != NULL;
+}
+
+static void release(struct okv_heap *heap, uint8_t *memory, size_t size)
+{
+    atomic_fetch_sub_explicit(&heap->used, size, memory_order_relaxed);
+    dallocx(memory, flags(heap));
+}
+
+/* At the beginning of freed memory, which is wiped from its end. */
+struct unwiped {
+    uint64_t next;
+    uint64_t left; /* bytes to wipe */
+};
+
+static void list_unwiped(struct okv_heap *heap, uint64_t offset, uint64_t left)
+{
+    struct unwiped *unwiped = (struct unwiped *)(heap->base + offset);
+
+    pthread_mutex_lock(&heap->lock);
+    *unwiped = (struct unwiped){.next = heap->unwiped, .left = left};
+    heap->unwiped = offset;
+    pthread_mutex_unlock(&heap->lock);
+}
+
+uint64_t okv_heap_wipe(struct okv_heap *heap, uint64_t most)
+{
+    uint64_t left = 0;
+
+    pthread_mutex_lock(&heap->lock);
+    uint64_t offset = heap->unwiped;
+    if (offset) {
+        const struct unwiped *unwiped = (const struct unwiped *)(heap->base + offset);
+        left = unwiped->left;
+        heap->unwiped = unwiped->next;
+    }
+    pthread_mutex_unlock(&heap->lock);
+    if (!offset)
+        return 0;
+    uint8_t *memory = heap->base + offset;
+    uint64_t length = most > PAGE ? most / PAGE * PAGE : PAGE;
+    if (length > left)
+        length = left;
+    explicit_bzero(memory + left - length, length);
+    if (length < left) {
+        list_unwiped(heap, offset, left - length);
+        return length;
+    }
+    release(heap, memory, sallocx(memory, flags(heap)));
+    atomic_fetch_sub_explicit(&heap->unwiped_count, 1, memory_order_relaxed);
+    return length;
+}
+
 void okv_heap_free(struct okv_heap *heap, uint64_t offset)
 {
     uint8_t *memory = heap->base + offset;
     size_t size = sallocx(memory, flags(heap));
 
+    if (size >= OKV_HEAP_PINNED_MIN &&
+        atomic_load_explicit(&heap->pin_count, memory_order_relaxed) > 0 &&
+        leave_to_pin(heap, offset))
+        return;
+    if (heap->wipes && size >= OKV_HEAP_WIPED_LATER) {
+        atomic_fetch_add_explicit(&heap->unwiped_count, 1, memory_order_relaxed);
+        list_unwiped(heap, offset, size);
+        return;
+    }
     if (heap->wipes)
         explicit_bzero(memory, size);
-    atomic_fetch_sub_explicit(&heap->used, size, memory_order_relaxed);
-    dallocx(memory, flags(heap));
+    release(heap, memory, size);
 }
 
 /* jemalloc offers this query to programs that move their allocations to defragment. */

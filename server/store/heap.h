@@ -20,6 +20,21 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
+
+/* Bytes of the smallest allocation that may be pinned. */
+#define OKV_HEAP_PINNED_MIN 4096u
+
+/* Bytes of the smallest allocation whose memory okv_heap_free() leaves to okv_heap_wipe(). */
+#define OKV_HEAP_WIPED_LATER (UINT64_C(256) << 10)
+
+/* Keeps an allocation from being reused: when it is freed, that waits for okv_heap_unpin(). The
+ * caller's memory; zeros pin nothing. */
+struct okv_heap_pin {
+    uint64_t offset;
+    bool is_freed; /* it was freed meanwhile */
+    LIST_ENTRY(okv_heap_pin) in_pins;
+};
 
 /* Pieces that are recorded. Each is about half of what is left, so there are few. */
 #define OKV_HEAP_PIECES 128
@@ -30,16 +45,20 @@ struct okv_heap {
     uint64_t floor;                   /* where it ends, downwards */
     uint64_t length;                  /* where it begins */
     pthread_mutex_t growing;          /* one thread at a time */
-    pthread_mutex_t lock;             /* of the fields down to `least`, which the hooks use */
+    pthread_mutex_t lock;             /* of the fields down to `unwiped` */
     uint64_t frontier;                /* lowest offset that the arena got */
     uint64_t pieces[OKV_HEAP_PIECES]; /* their offsets, in the order of growth */
     unsigned piece_count;
     uint64_t least; /* bytes of the smallest request that the hook grants */
+    LIST_HEAD(, okv_heap_pin) pins;
+    uint64_t unwiped; /* the first of a list of freed memory that is to be wiped; 0: none */
+    atomic_uint pin_count;
+    atomic_uint unwiped_count; /* of the list, and those that a thread wipes now */
     extent_hooks_t hooks;
     size_t query[3]; /* the control of jemalloc for okv_heap_is_sparse(), as a MIB */
     size_t query_length;
     unsigned arena;
-    bool wipes; /* okv_heap_free() zeroes what it frees; set it after okv_heap_init() */
+    bool wipes; /* what is freed is zeroed; set it after okv_heap_init() */
     atomic_uint_fast64_t used;
 };
 
@@ -54,8 +73,24 @@ void okv_heap_fini(struct okv_heap *heap);
 
 /* Allocates `size` bytes, at least 1. Returns their offset, or 0 without room. */
 uint64_t okv_heap_alloc(struct okv_heap *heap, uint64_t size);
-/* Frees an allocation. Its bytes may be zeroed and reused at once. */
+/* Frees an allocation. Unless it is pinned, its bytes may be zeroed and reused at once. */
 void okv_heap_free(struct okv_heap *heap, uint64_t offset);
+
+/* Zeroes up to `most` bytes of long freed memory, a page at least; what is zero to its end can be
+ * allocated. Returns how many it were; 0: there is none left to begin with. */
+uint64_t okv_heap_wipe(struct okv_heap *heap, uint64_t most);
+/* Whether okv_heap_wipe() will make memory available. */
+static inline bool okv_heap_has_unwiped(const struct okv_heap *heap)
+{
+    return atomic_load_explicit(&heap->unwiped_count, memory_order_relaxed) > 0;
+}
+
+/* Pins an allocation of at least OKV_HEAP_PINNED_MIN bytes. False: another pin has it. The caller
+ * ensures that no thread frees it meanwhile. */
+bool okv_heap_pin(struct okv_heap *heap, uint64_t offset, struct okv_heap_pin *pin);
+/* Frees the allocation if it was freed meanwhile. Accepts a pin that pins nothing. */
+void okv_heap_unpin(struct okv_heap *heap, struct okv_heap_pin *pin);
+bool okv_heap_is_pinned(struct okv_heap *heap, uint64_t offset);
 
 /* Bytes that an allocation of `size` takes. */
 uint64_t okv_heap_size(uint64_t size);

@@ -71,7 +71,6 @@ struct okv_store {
 struct okv_store_work {
     struct okv_store_bucket bucket;
     struct okv_store_bucket sibling; /* the other bucket of a split or merge */
-    struct okv_entry extent_entry;   /* put: of the item whose value is in an extent */
     struct okv_store_update {
         uint64_t number;
         uint8_t *published; /* the image in the region */

@@ -32,7 +32,8 @@ struct okv_store_params {
                                in proportion fewer before, but at least an eighth of it */
     uint32_t index_percent; /* largest share of the region for the index; 0: the default */
     uint32_t max_value;     /* bytes of the largest value, up to OKV_VALUE_MAX */
-    bool wipe;        /* zero freed memory: the region holds no byte of a value that is gone */
+    bool wipe;        /* zero freed memory: the region holds no byte of a value that is gone, once
+                         okv_heap_wipe() has nothing left */
     uint64_t boot_id; /* not 0 */
     uint64_t hash_seed;
 };

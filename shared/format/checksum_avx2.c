@@ -37,6 +37,12 @@ uint64_t okv_hash_avx2_of_two(const void *first, size_t first_length, const void
     return sum;
 }
 
+void okv_hash_avx2_add(void *stream, const void *bytes, size_t length)
+{
+    xxh3_add(stream, bytes, length);
+    _mm256_zeroupper();
+}
+
 #ifdef __clang__
 #pragma clang attribute pop
 #endif

@@ -13,6 +13,8 @@ uint64_t okv_hash_avx2(const void *bytes, size_t length);
 /* Of the second bytes as if they followed the first; any lengths. */
 uint64_t okv_hash_avx2_of_two(const void *first, size_t first_length, const void *second,
                               size_t second_length);
+/* As okv_hash_stream_add(). */
+void okv_hash_avx2_add(void *stream, const void *bytes, size_t length);
 #endif
 
 #endif

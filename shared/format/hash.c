@@ -1,6 +1,7 @@
 #include "shared/format/hash.h"
 
 #include <stdbool.h>
+#include <string.h>
 
 #include "shared/format/checksum_avx2.h"
 #include "shared/format/hash_xxh3.h"
@@ -29,6 +30,14 @@ static inline uint64_t hash_of_two(const void *first, size_t first_length, const
                ? okv_hash_avx2_of_two(first, first_length, second, second_length)
                : xxh3_of_two(first, first_length, second, second_length);
 }
+
+static inline void add(void *stream, const void *bytes, size_t length)
+{
+    if (avx2_is_worth_it(length))
+        okv_hash_avx2_add(stream, bytes, length);
+    else
+        xxh3_add(stream, bytes, length);
+}
 #else
 static inline uint64_t hash(const void *bytes, size_t length)
 {
@@ -39,6 +48,11 @@ static inline uint64_t hash_of_two(const void *first, size_t first_length, const
                                    size_t second_length)
 {
     return xxh3_of_two(first, first_length, second, second_length);
+}
+
+static inline void add(void *stream, const void *bytes, size_t length)
+{
+    xxh3_add(stream, bytes, length);
 }
 #endif
 
@@ -58,4 +72,27 @@ uint64_t okv_hash_checksum_of_two(const void *first, size_t first_length, const 
                                   size_t second_length, uint64_t seed)
 {
     return hash_of_two(first, first_length, second, second_length) ^ seed;
+}
+
+_Static_assert(sizeof(struct okv_hash_stream) == sizeof(XXH3_state_t), "state of a stream");
+
+void okv_hash_stream_begin(struct okv_hash_stream *stream)
+{
+    XXH3_state_t state;
+
+    XXH3_64bits_reset(&state);
+    memcpy(stream->state, &state, sizeof state);
+}
+
+void okv_hash_stream_add(struct okv_hash_stream *stream, const void *bytes, size_t length)
+{
+    add(stream->state, bytes, length);
+}
+
+uint64_t okv_hash_stream_checksum(const struct okv_hash_stream *stream, uint64_t seed)
+{
+    XXH3_state_t state;
+
+    memcpy(&state, stream->state, sizeof state);
+    return XXH3_64bits_digest(&state) ^ seed;
 }

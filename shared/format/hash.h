@@ -30,4 +30,14 @@ uint64_t okv_hash_checksum(const void *bytes, size_t length, uint64_t seed);
 uint64_t okv_hash_checksum_of_two(const void *first, size_t first_length, const void *second,
                                   size_t second_length, uint64_t seed);
 
+/* The checksum of bytes that come in pieces of any length. */
+struct okv_hash_stream {
+    uint8_t state[576]; /* XXH3's own, which needs another alignment */
+};
+
+void okv_hash_stream_begin(struct okv_hash_stream *stream);
+void okv_hash_stream_add(struct okv_hash_stream *stream, const void *bytes, size_t length);
+/* As okv_hash_checksum() of all pieces. */
+uint64_t okv_hash_stream_checksum(const struct okv_hash_stream *stream, uint64_t seed);
+
 #endif

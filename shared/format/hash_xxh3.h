@@ -6,6 +6,8 @@
 #ifndef OKV_SHARED_FORMAT_HASH_XXH3_H
 #define OKV_SHARED_FORMAT_HASH_XXH3_H
 
+#include <string.h>
+
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -24,6 +26,16 @@ static inline uint64_t xxh3_of_two(const void *first, size_t first_length, const
     XXH3_64bits_update(&state, first, first_length);
     XXH3_64bits_update(&state, second, second_length);
     return XXH3_64bits_digest(&state);
+}
+
+/* `stream` has the bytes of a state, at any alignment. */
+static inline void xxh3_add(void *stream, const void *bytes, size_t length)
+{
+    XXH3_state_t state;
+
+    memcpy(&state, stream, sizeof state);
+    XXH3_64bits_update(&state, bytes, length);
+    memcpy(stream, &state, sizeof state);
 }
 
 #endif

@@ -91,8 +91,9 @@ struct okv_request {
 
 struct okv_endpoint {
     const struct okv_transport_ops *ops;
-    int fd; /* readable when an armed endpoint has something to poll */
-    unsigned max_conns;
+    int fd;          /* readable when an armed endpoint has something to poll */
+    bool is_copying; /* the last poll left copies to the next one, so that no poll takes long */
+    unsigned max_conns; /* how many connections it takes */
 };
 
 /* How a request is accepted. */
@@ -357,9 +358,10 @@ struct okv_transport_ops {
      * OKV_EDISCONNECTED: OKV_EVENT_CLOSED follows. */
     int (*heartbeat)(struct okv_conn *conn);
 
-    /* Returns up to `max` events, 0 when there are none. A negative code means that the endpoint
-     * itself is broken. Never blocks. Over some fabrics the peer's READs of our memory progress
-     * only here; with a `max` of 0 nothing else happens. */
+    /* Returns up to `max` events, 0 when there are none. Where the process itself copies for
+     * rendezvous reads, one poll copies a few hundred KiB at most. A negative code means that the
+     * endpoint itself is broken. Never blocks. Over some fabrics the peer's READs of our memory
+     * progress only here; with a `max` of 0 nothing else happens. */
     int (*poll)(struct okv_endpoint *endpoint, struct okv_event *events, int max);
     /* Returns the receive buffer of an OKV_EVENT_RECV, before its connection is destroyed; its data
      * is no longer valid. */

@@ -399,8 +399,7 @@ void fixture_rendezvous_end(struct fixture *fixture, struct fixture_connection *
 {
     const struct okv_rendezvous rendezvous = c->rendezvous_reads[which];
     const struct okv_session *session = c->base.user;
-    const struct okv_request_message *request =
-        &session->rendezvous_reads[rendezvous.cookie].request;
+    const struct okv_request_message *request = &session->long_writes[rendezvous.cookie].request;
 
     c->rendezvous_reads[which] = c->rendezvous_reads[--c->rendezvous_count];
     *event = (struct okv_event){.type = OKV_EVENT_RENDEZVOUS_DONE,
@@ -547,12 +546,12 @@ void fixture_audit(struct fixture *fixture)
 {
     struct okv_store *store = &fixture->core.database->store;
     struct store_audit found;
-    unsigned rendezvous_reads = 0;
+    unsigned long_writes = 0;
 
     for (const struct fixture_connection *c = fixture->connections;
          c < fixture->connections + FIXTURE_CONNECTIONS; c++)
         if (c->in_use)
-            rendezvous_reads += ((const struct okv_session *)c->base.user)->rendezvous_count;
+            long_writes += ((const struct okv_session *)c->base.user)->long_write_count;
     store_audit_run(fixture->core.database->region.base, FIXTURE_REGION, store->table.inline_max,
                     check_applied_once, NULL, &found);
     FUZZ_CHECK(found.items == atomic_load(&store->totals.items));
@@ -563,7 +562,7 @@ void fixture_audit(struct fixture *fixture)
     FUZZ_CHECK(found.expiring == atomic_load(&store->totals.expiring));
     uint64_t segment = (uint64_t)store->table.segment_buckets * store->table.bucket_size;
     uint64_t used = found.class_bytes + (store->reserve ? store_size_class(segment) : 0);
-    FUZZ_CHECK(rendezvous_reads > 0 || okv_heap_used(&store->heap) == used);
+    FUZZ_CHECK(long_writes > 0 || okv_heap_used(&store->heap) == used);
 }
 
 static uint64_t count_closed(struct okv_stats *stats)

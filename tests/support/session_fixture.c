@@ -5,9 +5,11 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
+#include "server/session/long_work.h"
 #include "shared/base/error.h"
 
 static struct client *client_of(struct okv_conn *conn)
@@ -26,8 +28,11 @@ static int fake_post_send(struct okv_conn *conn, uint32_t length, uint32_t immed
 
     assert_false(client->closed);
     assert_in_range(client->posted, 0, FIXTURE_POSTED - 1);
-    assert_int_equal(
-        okv_reply_decode(immediate, client->out, length, &client->replies[client->posted++]), 0);
+    struct okv_reply_message *reply = &client->replies[client->posted];
+    assert_int_equal(okv_reply_decode(immediate, client->out, length, reply), 0);
+    if (reply->value_length <= OKV_REPLY_CACHE_VALUE_MAX)
+        memcpy(client->values[client->posted], reply->value, reply->value_length);
+    client->posted++;
     return 0;
 }
 
@@ -62,8 +67,8 @@ static int fake_heartbeat(struct okv_conn *conn)
 
 static int fake_rendezvous(struct okv_conn *conn, const struct okv_rendezvous *rendezvous)
 {
-    (void)rendezvous;
     client_of(conn)->rendezvous_reads++;
+    client_of(conn)->rendezvous = *rendezvous;
     return 0;
 }
 
@@ -99,10 +104,16 @@ void fixture_open(struct fixture *fixture, unsigned number, uint8_t id, uint64_t
 int fixture_setup(void **state)
 {
     static const struct okv_store_params params = {.length = UINT64_C(1) << 20, .max_value = 1000};
+
+    return fixture_setup_with(state, &params);
+}
+
+int fixture_setup_with(void **state, const struct okv_store_params *params)
+{
     struct fixture *fixture = calloc(1, sizeof *fixture);
 
     assert_non_null(fixture);
-    server_core_open(&fixture->core, &params);
+    server_core_open(&fixture->core, params);
     struct okv_server *server = fixture->core.server;
     server->limits =
         (struct okv_message_limits){.slot_size = FIXTURE_SLOT, .credits = FIXTURE_REQUEST_SLOTS};
@@ -169,6 +180,17 @@ void fixture_arrive(struct fixture *fixture, struct client *client, unsigned opc
     fixture_arrive_as(fixture, client, &request);
 }
 
+void fixture_rendezvous_done(struct fixture *fixture, struct client *client, unsigned number,
+                             int status)
+{
+    const struct okv_event event = {.type = OKV_EVENT_RENDEZVOUS_DONE,
+                                    .conn = &client->conn,
+                                    .cookie = number,
+                                    .status = status};
+
+    okv_session_rendezvous_done(&fixture->worker.sessions, client->session, &event);
+}
+
 unsigned fixture_next_pass(struct fixture *fixture)
 {
     struct okv_session *session, *first = NULL;
@@ -176,6 +198,7 @@ unsigned fixture_next_pass(struct fixture *fixture)
 
     while ((session = TAILQ_FIRST(&fixture->worker.sessions.unflushed)))
         okv_sessions_flush(&fixture->worker.sessions, session);
+    okv_long_work_run(&fixture->worker.sessions);
     fixture->worker.sessions.pass++;
     while ((session = TAILQ_FIRST(&fixture->worker.sessions.ready)) && session != first) {
         TAILQ_REMOVE(&fixture->worker.sessions.ready, session, in_ready);

@@ -31,7 +31,9 @@ struct client {
     unsigned flushes, released, heartbeats;
     unsigned posted, flushed; /* messages; of these, flushed ones */
     struct okv_reply_message replies[FIXTURE_POSTED];
+    uint8_t values[FIXTURE_POSTED][OKV_REPLY_CACHE_VALUE_MAX]; /* of short ones */
     unsigned rendezvous_reads;
+    struct okv_rendezvous rendezvous; /* the last one */
 };
 
 struct fixture {
@@ -42,6 +44,7 @@ struct fixture {
 
 /* Set-up and tear-down of a test. Its state is the fixture; clients 0 and 1 have ids 1 and 2. */
 int fixture_setup(void **state);
+int fixture_setup_with(void **state, const struct okv_store_params *params);
 int fixture_teardown(void **state);
 /* Opens a new session of client `number`, whose old one is closed. The client's id is `id`. */
 void fixture_open(struct fixture *fixture, unsigned number, uint8_t id, uint64_t resume);
@@ -52,8 +55,11 @@ void fixture_arrive_as(struct fixture *fixture, struct client *client,
 /* The same, with a key if the operation needs one. */
 void fixture_arrive(struct fixture *fixture, struct client *client, unsigned opcode,
                     uint16_t request_slot, uint64_t sequence);
-/* Ends the pass and begins the next one, which serves the ready queue. Returns the number of
- * requests served. */
+/* Rendezvous read `number` of the client's session has ended. */
+void fixture_rendezvous_done(struct fixture *fixture, struct client *client, unsigned number,
+                             int status);
+/* Ends the pass with a slice of long work and begins the next one, which serves the ready queue.
+ * Returns the number of requests served. */
 unsigned fixture_next_pass(struct fixture *fixture);
 
 static inline uint64_t stat_of(const atomic_uint_fast64_t *figure)

@@ -20,6 +20,7 @@
 /* Operations while the table fills, then empties. */
 #define PHASE 5000u
 /* Characters of INT64_MIN, and a NUL. */
+#define SLICE_MAX 50000u /* bytes of a step of a long append */
 #define NUMBER_TEXT 21
 
 struct expected {
@@ -173,7 +174,7 @@ static void put(struct model *model, struct expected *item)
     struct okv_store *store = &model->region.store;
     struct okv_store_write write = write_of(item);
     struct okv_store_outcome outcome = {.version = 1};
-    uint64_t offset;
+    struct okv_store_long_value value;
 
     write.value_length = random_length(model);
     random_bytes(model, write.value_length);
@@ -186,16 +187,11 @@ static void put(struct model *model, struct expected *item)
     int wanted = condition(model, item, &write);
     if (write.value_length > store->max_value)
         wanted = OKV_EVALUESIZE;
-    else if (kind >= 2 && kind < 4)
-        write.extent = okv_store_reserve(store, &model->region.work, write.key_length,
-                                         write.value_length, &offset);
-    if (write.extent) {
-        memcpy(model->region.base + offset, model->scratch, write.value_length);
-        write.value = NULL;
-    }
+    else if (kind >= 2 && kind < 4 && store_region_make_long(&model->region, &write, &value))
+        write.long_value = &value;
     int rc = okv_store_put(store, &model->region.work, &write, &outcome);
-    if (rc && write.extent)
-        okv_store_release(store, write.extent);
+    if (write.long_value)
+        okv_store_long_release(store, &value);
     settle(model, item, rc, wanted, &outcome, model->scratch, write.value_length,
            write.ttl_ms ? model->clock + write.ttl_ms + 1 : 0);
 }
@@ -213,7 +209,8 @@ static void append(struct model *model, struct expected *item)
     random_bytes(model, write.value_length);
     write.value = model->scratch;
     int wanted = write.value_length > max - before ? OKV_EVALUESIZE : 0;
-    int rc = okv_store_append(&model->region.store, &model->region.work, &write, &outcome);
+    int rc = store_region_append(&model->region, &write,
+                                 1 + store_random_below(&model->random, SLICE_MAX), &outcome);
     if (rc == 0) {
         assert_int_equal(outcome.length, before + write.value_length);
         memmove(model->scratch + before, model->scratch, write.value_length);

@@ -59,6 +59,46 @@ int store_region_put(struct store_region *region, const void *key, uint32_t key_
     return rc;
 }
 
+static void complete(struct store_region *region, const struct okv_store_write *write,
+                     uint64_t slice, struct okv_store_long_value *value)
+{
+    okv_store_long_begin(&region->store, value, write);
+    while (!okv_store_long_is_complete(value))
+        okv_store_long_step(&region->store, value, slice);
+}
+
+int store_region_append(struct store_region *region, const struct okv_store_write *write,
+                        uint64_t slice, struct okv_store_outcome *outcome)
+{
+    struct okv_store_long_value value = {.extent = 0};
+    struct okv_store_write long_write = *write;
+
+    long_write.long_value = &value;
+    int rc = okv_store_append(&region->store, &region->work, &long_write, outcome);
+    if (rc != OKV_STORE_LONG)
+        return rc;
+    rc = okv_store_long_reserve(&region->store, &region->work, &value, write->key_length,
+                                value.before_length + write->value_length);
+    if (rc == 0) {
+        complete(region, write, slice, &value);
+        rc = okv_store_append(&region->store, &region->work, &long_write, outcome);
+    }
+    okv_store_long_release(&region->store, &value);
+    return rc;
+}
+
+bool store_region_make_long(struct store_region *region, const struct okv_store_write *write,
+                            struct okv_store_long_value *value)
+{
+    *value = (struct okv_store_long_value){.extent = 0};
+    if (okv_store_long_reserve(&region->store, &region->work, value, write->key_length,
+                               write->value_length))
+        return false;
+    memcpy(region->base + okv_store_long_offset(value), write->value, write->value_length);
+    complete(region, write, write->value_length + 1u, value);
+    return true;
+}
+
 int store_region_delete(struct store_region *region, const void *key, uint32_t key_length)
 {
     const struct okv_store_write write = {.key = key, .key_length = key_length};

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "server/store/commands.h"
+#include "server/store/long_value.h"
 #include "server/store/store.h"
 #include "tests/support/store_audit.h"
 #include "tests/support/store_reader.h"
@@ -41,6 +42,13 @@ void store_region_close(struct store_region *region);
 int store_region_put(struct store_region *region, const void *key, uint32_t key_length,
                      const void *value, uint32_t value_length, uint64_t *version);
 int store_region_delete(struct store_region *region, const void *key, uint32_t key_length);
+
+/* As okv_store_append(), in steps of `slice` bytes if it is long. */
+int store_region_append(struct store_region *region, const struct okv_store_write *write,
+                        uint64_t slice, struct okv_store_outcome *outcome);
+/* Makes a complete long value of write->value for a put. False: there is no room. */
+bool store_region_make_long(struct store_region *region, const struct okv_store_write *write,
+                            struct okv_store_long_value *value);
 
 /* Fails unless store and raw images agree that the key has these bytes and this version;
  * `version` 0: that there is no such key. */

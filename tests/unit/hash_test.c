@@ -49,6 +49,23 @@ static void checksum_of_two_is_that_of_both(void **state)
     }
 }
 
+static void checksum_of_a_stream_is_that_of_all(void **state)
+{
+    static const unsigned pieces[] = {1, 64, 239, 241, 1023, 1024, 4096, LONG};
+    struct okv_hash_stream stream;
+
+    (void)state;
+    fill();
+    for (unsigned i = 0; i < sizeof pieces / sizeof *pieces; i++) {
+        okv_hash_stream_begin(&stream);
+        for (unsigned at = 0; at < LONG; at += pieces[i]) {
+            assert_int_equal(okv_hash_stream_checksum(&stream, 9), okv_hash_checksum(bytes, at, 9));
+            okv_hash_stream_add(&stream, bytes + at, at + pieces[i] < LONG ? pieces[i] : LONG - at);
+        }
+        assert_int_equal(okv_hash_stream_checksum(&stream, 9), okv_hash_checksum(bytes, LONG, 9));
+    }
+}
+
 /* The values of a build without vectors. */
 static void values_of_long_inputs(void **state)
 {
@@ -64,6 +81,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(checksum_is_of_its_length_alone),
         cmocka_unit_test(checksum_of_two_is_that_of_both),
+        cmocka_unit_test(checksum_of_a_stream_is_that_of_all),
         cmocka_unit_test(values_of_long_inputs),
     };
 

@@ -209,6 +209,99 @@ static void heaps_are_independent(void **state)
     region_close(&b);
 }
 
+static void a_pinned_allocation_waits_to_be_freed(void **state)
+{
+    struct region region;
+    struct okv_heap_pin pin, other;
+
+    (void)state;
+    region_open(&region);
+    region.heap.wipes = true;
+    uint64_t offset = okv_heap_alloc(&region.heap, OKV_HEAP_PINNED_MIN);
+    uint64_t beside = okv_heap_alloc(&region.heap, OKV_HEAP_PINNED_MIN);
+    uint64_t used = okv_heap_used(&region.heap);
+    memset(region.base + offset, 'v', OKV_HEAP_PINNED_MIN);
+    assert_true(okv_heap_pin(&region.heap, offset, &pin));
+    assert_false(okv_heap_pin(&region.heap, offset, &other));
+    assert_true(okv_heap_is_pinned(&region.heap, offset));
+    assert_false(okv_heap_is_pinned(&region.heap, beside));
+    okv_heap_free(&region.heap, beside);
+    assert_int_equal(okv_heap_used(&region.heap), used / 2);
+    okv_heap_free(&region.heap, offset);
+    assert_int_equal(okv_heap_used(&region.heap), used / 2);
+    assert_int_equal(region.base[offset + OKV_HEAP_PINNED_MIN - 1], 'v');
+    okv_heap_unpin(&region.heap, &pin);
+    assert_int_equal(okv_heap_used(&region.heap), 0);
+    assert_int_equal(region.base[offset + OKV_HEAP_PINNED_MIN - 1], 0);
+    okv_heap_unpin(&region.heap, &pin);
+    assert_false(okv_heap_is_pinned(&region.heap, offset));
+    region_close(&region);
+}
+
+static void a_pin_without_a_free_frees_nothing(void **state)
+{
+    struct region region;
+    struct okv_heap_pin pins[3];
+    uint64_t offsets[3];
+
+    (void)state;
+    region_open(&region);
+    for (unsigned i = 0; i < 3; i++) {
+        offsets[i] = okv_heap_alloc(&region.heap, OKV_HEAP_PINNED_MIN);
+        assert_true(okv_heap_pin(&region.heap, offsets[i], &pins[i]));
+    }
+    uint64_t used = okv_heap_used(&region.heap);
+    okv_heap_unpin(&region.heap, &pins[1]);
+    assert_int_equal(okv_heap_used(&region.heap), used);
+    assert_true(okv_heap_is_pinned(&region.heap, offsets[0]));
+    assert_true(okv_heap_is_pinned(&region.heap, offsets[2]));
+    region_close(&region);
+}
+
+static void expect_zeros(const uint8_t *bytes, uint64_t length)
+{
+    for (uint64_t i = 0; i < length; i++)
+        assert_int_equal(bytes[i], 0);
+}
+
+/* It is used until it is zero, from its end on. */
+static void long_memory_is_wiped_in_slices(void **state)
+{
+    const uint64_t length = OKV_HEAP_WIPED_LATER * 2;
+    struct region region;
+    uint64_t offsets[3];
+
+    (void)state;
+    region_open(&region);
+    region.heap.wipes = true;
+    for (unsigned i = 0; i < 3; i++) {
+        offsets[i] = okv_heap_alloc(&region.heap, length);
+        memset(region.base + offsets[i], 'v', length);
+    }
+    uint64_t used = okv_heap_used(&region.heap);
+    assert_int_equal(okv_heap_wipe(&region.heap, length), 0);
+    okv_heap_free(&region.heap, offsets[0]);
+    okv_heap_free(&region.heap, offsets[1]);
+    assert_true(okv_heap_has_unwiped(&region.heap));
+    assert_int_equal(okv_heap_used(&region.heap), used);
+    assert_int_equal(okv_heap_wipe(&region.heap, 10000), 8192);
+    expect_zeros(region.base + offsets[1] + length - 8192, 8192);
+    assert_int_equal(region.base[offsets[1] + length - 8193], 'v');
+    assert_int_equal(okv_heap_wipe(&region.heap, 1), 4096);
+    assert_int_equal(okv_heap_used(&region.heap), used);
+    assert_int_equal(okv_heap_wipe(&region.heap, UINT64_MAX), length - 8192 - 4096);
+    expect_zeros(region.base + offsets[1], length);
+    assert_int_equal(okv_heap_used(&region.heap), used / 3 * 2);
+    assert_true(okv_heap_has_unwiped(&region.heap));
+    assert_int_equal(okv_heap_wipe(&region.heap, length), length);
+    expect_zeros(region.base + offsets[0], length);
+    assert_int_equal(okv_heap_used(&region.heap), used / 3);
+    assert_false(okv_heap_has_unwiped(&region.heap));
+    assert_int_equal(okv_heap_wipe(&region.heap, length), 0);
+    assert_int_equal(region.base[offsets[2]], 'v');
+    region_close(&region);
+}
+
 /* jemalloc has 4094 arenas. */
 static void arenas_are_destroyed_with_their_heap(void **state)
 {
@@ -233,6 +326,9 @@ int main(void)
         cmocka_unit_test(heap_size_is_what_an_allocation_takes),
         cmocka_unit_test(allocations_among_holes_are_sparse),
         cmocka_unit_test(heaps_are_independent),
+        cmocka_unit_test(a_pinned_allocation_waits_to_be_freed),
+        cmocka_unit_test(a_pin_without_a_free_frees_nothing),
+        cmocka_unit_test(long_memory_is_wiped_in_slices),
         cmocka_unit_test(arenas_are_destroyed_with_their_heap),
     };
 

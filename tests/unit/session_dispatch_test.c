@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "server/session/long_work.h"
 #include "shared/base/error.h"
 #include "tests/support/session_fixture.h"
 
@@ -32,6 +33,34 @@ static void a_connection_has_its_share_of_a_pass(void **state)
     assert_int_equal(many->released, 21);
     assert_int_equal(fixture_next_pass(fixture), 0);
     assert_true(TAILQ_EMPTY(&fixture->worker.sessions.ready));
+}
+
+/* Of 4 KiB each. */
+static void long_messages_use_up_the_share(void **state)
+{
+    static uint8_t value[2 * OKV_SESSION_SHARE_BYTES], messages[6][sizeof value + 100];
+    struct fixture *fixture = *state;
+    struct client *client = &fixture->clients[0];
+
+    for (uint16_t i = 0; i < 6; i++) {
+        const struct okv_request_message put = {.opcode = OKV_OP_PUT,
+                                                .slot = i,
+                                                .sequence = 1,
+                                                .key = (const uint8_t *)"k",
+                                                .key_length = 1,
+                                                .value = value,
+                                                .value_length = sizeof value};
+        const struct okv_event event = {.type = OKV_EVENT_RECV,
+                                        .conn = &client->conn,
+                                        .immediate = okv_immediate(OKV_OP_PUT, i),
+                                        .has_immediate = true,
+                                        .data = messages[i],
+                                        .length = okv_request_encode(&put, messages[i])};
+        okv_session_receive(&fixture->worker.sessions, client->session, &event);
+    }
+    assert_int_equal(client->posted, 3); /* each counts as three */
+    fixture_next_pass(fixture);
+    assert_int_equal(client->posted, 6);
 }
 
 static void the_replies_of_a_pass_leave_together(void **state)
@@ -126,13 +155,11 @@ static void arrive_put_to_rendezvous(struct fixture *fixture, struct client *cli
     fixture_arrive_as(fixture, client, &put);
 }
 
-/* Rendezvous read `number` of the session succeeded. */
+/* Rendezvous read `number` of the session succeeded, and its write is made. */
 static void end_rendezvous(struct fixture *fixture, struct client *client, unsigned number)
 {
-    const struct okv_event event = {
-        .type = OKV_EVENT_RENDEZVOUS_DONE, .conn = &client->conn, .cookie = number};
-
-    okv_session_rendezvous_done(&fixture->worker.sessions, client->session, &event);
+    fixture_rendezvous_done(fixture, client, number, 0);
+    okv_long_work_run(&fixture->worker.sessions);
 }
 
 /* The client resends the PUT on another connection, before or after the value arrived. Nothing is
@@ -241,6 +268,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(a_connection_has_its_share_of_a_pass),
+        FIXTURE_TEST(long_messages_use_up_the_share),
         FIXTURE_TEST(the_replies_of_a_pass_leave_together),
         FIXTURE_TEST(without_a_send_buffer_requests_wait),
         FIXTURE_TEST(an_answered_request_frees_its_slot),

@@ -16,6 +16,7 @@
 
 #define REGION_LENGTH (UINT64_C(4) << 20)
 #define VALUE_MAX (UINT32_C(1) << 20)
+#define SLICE 30000u
 #define CLIENT 9
 #define REQUEST_SLOTS 26u /* one for each letter */
 
@@ -27,6 +28,8 @@ struct rendezvous_reads {
     uint64_t heap_used;    /* of an empty table */
     int rendezvous_answer; /* what the transport returns for rendezvous reads */
     unsigned recorded;     /* rendezvous reads so far */
+    unsigned released;     /* messages */
+    uint8_t keys[REQUEST_SLOTS][3];
     struct okv_rendezvous rendezvous[2 * OKV_RENDEZVOUS_MAX];
 };
 
@@ -41,8 +44,16 @@ static int record_rendezvous(struct okv_conn *conn, const struct okv_rendezvous 
     return 0;
 }
 
-static const struct okv_transport_ops RENDEZVOUS_OPS = {.name = "rendezvous_reads",
-                                                        .rendezvous = record_rendezvous};
+static void record_release(struct okv_endpoint *endpoint, const struct okv_event *message)
+{
+    struct rendezvous_reads *rendezvous_reads = message->conn->user;
+
+    (void)endpoint;
+    rendezvous_reads->released++;
+}
+
+static const struct okv_transport_ops RENDEZVOUS_OPS = {
+    .name = "rendezvous_reads", .rendezvous = record_rendezvous, .recv_release = record_release};
 
 static uint64_t heap_used(const struct rendezvous_reads *rendezvous_reads)
 {
@@ -79,29 +90,27 @@ static int rendezvous_reads_teardown(void **state)
     return 0;
 }
 
-/* Begins a rendezvous read of `length` bytes for a key of this letter. The message is overwritten
- * afterwards. */
+/* Begins a rendezvous read of `length` bytes for a key of this letter. The message stays. */
 static int rendezvous_begin(struct rendezvous_reads *rendezvous_reads, char letter, uint32_t length,
                             uint16_t flags)
 {
-    uint8_t key[3] = {'k', 'e', (uint8_t)letter};
-    struct okv_request_message request = {
+    uint8_t *key = rendezvous_reads->keys[letter - 'a'];
+    const struct okv_event message = {.type = OKV_EVENT_RECV, .conn = &rendezvous_reads->conn};
+    const struct okv_request_message request = {
         .opcode = OKV_OP_PUT,
         .slot = (uint16_t)(letter - 'a'),
         .sequence = (uint64_t)letter * 1000,
         .flags = flags | OKV_REQUEST_RENDEZVOUS,
         .key = key,
-        .key_length = sizeof key,
+        .key_length = 3,
         .value_length = length,
         .rendezvous_address = (uint64_t)letter << 40,
         .rendezvous_key = (uint32_t)letter,
     };
-    int rc = okv_session_rendezvous_begin(rendezvous_reads->session,
-                                          &rendezvous_reads->core.executor, &request);
 
-    memset(key, '?', sizeof key);
-    memset(&request, 0xEE, sizeof request);
-    return rc;
+    memcpy(key, (uint8_t[]){'k', 'e', (uint8_t)letter}, 3);
+    return okv_long_write_begin_put(rendezvous_reads->session, &rendezvous_reads->core.executor,
+                                    &message, &request);
 }
 
 /* Rendezvous read `number` ends with `status`. A successful one has filled its extent with `fill`.
@@ -118,15 +127,21 @@ static void rendezvous_end(struct rendezvous_reads *rendezvous_reads, unsigned n
     if (status == 0)
         memset((uint8_t *)rendezvous_reads->core.database->region.base + rendezvous->offset, fill,
                rendezvous->length);
-    okv_session_rendezvous_end(rendezvous_reads->session, &rendezvous_reads->core.executor, &event);
+    unsigned released = rendezvous_reads->released;
+    struct okv_long_write *write =
+        okv_long_write_arrived(rendezvous_reads->session, &rendezvous_reads->core.executor, &event);
+    while (write->state == OKV_LONG_WRITE_RUNNING) {
+        assert_int_equal(rendezvous_reads->released, released);
+        okv_long_write_run(write, &rendezvous_reads->core.executor, SLICE);
+    }
+    assert_int_equal(rendezvous_reads->released, released + 1);
 }
 
 /* Only the rendezvous read of this letter waits to be answered. Answers it. */
 static uint64_t rendezvous_answer(struct rendezvous_reads *rendezvous_reads, char letter,
                                   int status)
 {
-    struct okv_session_rendezvous *rendezvous =
-        okv_session_rendezvous_ended(rendezvous_reads->session);
+    struct okv_long_write *rendezvous = okv_long_write_ended(rendezvous_reads->session);
 
     assert_non_null(rendezvous);
     uint64_t version = rendezvous->reply.version;
@@ -135,7 +150,7 @@ static uint64_t rendezvous_answer(struct rendezvous_reads *rendezvous_reads, cha
     assert_int_equal(rendezvous->reply.sequence, letter * 1000);
     assert_int_equal(rendezvous->reply.status, status);
     assert_int_equal(rendezvous->reply.value_length, 0);
-    okv_session_rendezvous_free(rendezvous_reads->session, rendezvous);
+    okv_long_write_free(rendezvous);
     return version;
 }
 
@@ -156,12 +171,12 @@ static void a_rendezvous_puts_its_value(void **state)
         assert_int_equal(rendezvous_reads->rendezvous[0].length, lengths[i]);
         assert_true(
             okv_range_inside(rendezvous_reads->rendezvous[0].offset, lengths[i], REGION_LENGTH));
-        assert_null(okv_session_rendezvous_ended(rendezvous_reads->session));
+        assert_null(okv_long_write_ended(rendezvous_reads->session));
         server_core_expect(&rendezvous_reads->core, "kea", 0, 0, 0);
         rendezvous_end(rendezvous_reads, 0, 0, 'v');
         uint64_t version = rendezvous_answer(rendezvous_reads, 'a', OKV_OK);
         server_core_expect(&rendezvous_reads->core, "kea", 'v', lengths[i], version);
-        assert_null(okv_session_rendezvous_ended(rendezvous_reads->session));
+        assert_null(okv_long_write_ended(rendezvous_reads->session));
         server_core_delete(&rendezvous_reads->core, "kea");
         expect_nothing_reserved(rendezvous_reads);
         rendezvous_reads->recorded = 0;
@@ -241,7 +256,7 @@ static void a_rendezvous_that_cannot_begin_reserves_nothing(void **state)
     assert_int_equal(rendezvous_begin(rendezvous_reads, 'a', VALUE_MAX + 1, 0), OKV_EVALUESIZE);
     assert_int_equal(rendezvous_begin(rendezvous_reads, 'a', UINT32_MAX, 0), OKV_EVALUESIZE);
     assert_int_equal(rendezvous_reads->recorded, 0);
-    assert_int_equal(rendezvous_reads->session->rendezvous_count, 0);
+    assert_int_equal(rendezvous_reads->session->long_write_count, 0);
     /* An ended connection counts no refusal. */
     assert_int_equal(atomic_load(&rendezvous_reads->core.database->counts.puts_refused), 3);
     expect_nothing_reserved(rendezvous_reads);
@@ -250,15 +265,42 @@ static void a_rendezvous_that_cannot_begin_reserves_nothing(void **state)
 static void a_rendezvous_without_room_is_refused(void **state)
 {
     struct rendezvous_reads *rendezvous_reads = *state;
-    unsigned begun = 0;
-    int rc;
 
-    while ((rc = rendezvous_begin(rendezvous_reads, 'a', VALUE_MAX, 0)) == 0)
-        begun++;
-    assert_int_equal(rc, OKV_EFULL); /* the region is four times as large, and not all is heap */
-    assert_in_range(begun, 1, OKV_RENDEZVOUS_MAX - 1);
-    for (unsigned i = 0; i < begun; i++)
+    server_core_put(&rendezvous_reads->core, "1", 'v', VALUE_MAX, 0);
+    server_core_put(&rendezvous_reads->core, "2", 'v', VALUE_MAX, 0);
+    server_core_put(&rendezvous_reads->core, "3", 'v', VALUE_MAX / 2, 0);
+    uint64_t used = heap_used(rendezvous_reads);
+    assert_int_equal(rendezvous_begin(rendezvous_reads, 'a', VALUE_MAX, 0), OKV_EFULL);
+    assert_int_equal(heap_used(rendezvous_reads), used);
+    assert_int_equal(atomic_load(&rendezvous_reads->core.database->reserved), 0);
+    assert_int_equal(rendezvous_reads->recorded, 0);
+}
+
+/* A quarter of the region is a value of VALUE_MAX. A session leaves as much of it as it takes. */
+static void rendezvous_reads_have_their_share_of_the_memory(void **state)
+{
+    struct rendezvous_reads *rendezvous_reads = *state;
+
+    assert_int_equal(rendezvous_begin(rendezvous_reads, 'a', VALUE_MAX, 0), 0); /* the only one */
+    assert_int_equal(rendezvous_begin(rendezvous_reads, 'b', 1, 0), OKV_EAGAIN);
+    rendezvous_end(rendezvous_reads, 0, OKV_ERENDEZVOUS, 0);
+    rendezvous_answer(rendezvous_reads, 'a', OKV_ERENDEZVOUS);
+    assert_int_equal(rendezvous_begin(rendezvous_reads, 'a', VALUE_MAX / 3, 0), 0);
+    assert_int_equal(rendezvous_begin(rendezvous_reads, 'b', VALUE_MAX / 3 - 7, 0), OKV_EAGAIN);
+    assert_int_equal(rendezvous_begin(rendezvous_reads, 'b', VALUE_MAX / 3 - 8, 0), 0);
+    assert_int_equal(rendezvous_begin(rendezvous_reads, 'c', 1, 0), OKV_EAGAIN);
+    /* Another session has what is left of it. */
+    struct okv_session *session = rendezvous_reads->session;
+    uint64_t mine = session->reserved;
+    session->reserved = 0;
+    assert_int_equal(rendezvous_begin(rendezvous_reads, 'c', VALUE_MAX / 3 + 1, 0), OKV_EAGAIN);
+    assert_int_equal(rendezvous_begin(rendezvous_reads, 'c', VALUE_MAX / 3, 0), 0);
+    session->reserved += mine;
+    for (unsigned i = 1; i < 4; i++)
         rendezvous_end(rendezvous_reads, i, OKV_ERENDEZVOUS, 0);
+    assert_int_equal(session->reserved, 0);
+    assert_int_equal(atomic_load(&rendezvous_reads->core.database->reserved), 0);
+    assert_int_equal(atomic_load(&rendezvous_reads->core.database->counts.puts_refused), 0);
     expect_nothing_reserved(rendezvous_reads);
 }
 
@@ -335,6 +377,7 @@ int main(void)
         RENDEZVOUS_TEST(a_rendezvous_is_in_use_until_it_is_answered),
         RENDEZVOUS_TEST(a_rendezvous_that_cannot_begin_reserves_nothing),
         RENDEZVOUS_TEST(a_rendezvous_without_room_is_refused),
+        RENDEZVOUS_TEST(rendezvous_reads_have_their_share_of_the_memory),
         RENDEZVOUS_TEST(a_session_that_ends_releases_all_extents),
         RENDEZVOUS_TEST(the_reply_of_a_rendezvous_is_remembered),
         RENDEZVOUS_TEST(a_failed_rendezvous_is_not_remembered),

@@ -72,7 +72,7 @@ static int append(struct store_region *region, const char *key, uint32_t size,
     const struct okv_store_write write = {
         .key = key, .key_length = (uint32_t)strlen(key), .value = bytes, .value_length = size};
 
-    return okv_store_append(&region->store, &region->work, &write, outcome);
+    return store_region_append(region, &write, 1000, outcome);
 }
 
 /* ---- layout ---- */

@@ -388,7 +388,7 @@ static int append(struct store_region *region, const uint8_t *value, uint32_t si
     const struct okv_store_write write = {
         .key = "k", .key_length = 1, .value = value, .value_length = size};
 
-    return okv_store_append(&region->store, &region->work, &write, outcome);
+    return store_region_append(region, &write, 1000, outcome);
 }
 
 /* Byte by byte past every limit of a small value, then in larger steps. */
@@ -435,17 +435,18 @@ static void a_reserved_extent_becomes_the_value(void **state)
     store_region_open(&region, &small);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         struct okv_store_write write = {.key = "key", .key_length = 3, .value_length = sizes[i]};
-        uint64_t offset;
-        write.extent = okv_store_reserve(&region.store, &region.work, 3, sizes[i], &offset);
-        assert_true(write.extent != 0);
-        memcpy(region.base + offset, bytes, sizes[i]);
+        struct okv_store_long_value value;
+        write.value = bytes;
+        write.long_value = &value;
+        assert_true(store_region_make_long(&region, &write, &value));
         assert_int_equal(okv_store_put(&region.store, &region.work, &write, &outcome), 0);
+        assert_int_equal(value.extent, 0);
         expect_size(&region, "key", sizes[i], outcome.version);
-        write.extent = okv_store_reserve(&region.store, &region.work, 3, sizes[i], &offset);
+        assert_true(store_region_make_long(&region, &write, &value));
         write.if_absent = true;
         assert_int_equal(okv_store_put(&region.store, &region.work, &write, &outcome), OKV_EEXISTS);
         expect_size(&region, "key", sizes[i], outcome.version);
-        okv_store_release(&region.store, write.extent);
+        okv_store_long_release(&region.store, &value);
     }
     assert_int_equal(remove_key(&region, "key"), 0);
     store_region_expect_empty(&region, true);
@@ -455,16 +456,16 @@ static void a_reserved_extent_becomes_the_value(void **state)
 static void a_full_region_reserves_nothing(void **state)
 {
     struct store_region region;
-    uint64_t extents[64], offset;
+    struct okv_store_long_value values[64] = {{.extent = 0}};
     unsigned n = 0;
 
     (void)state;
     store_region_open(&region, &small);
-    while ((extents[n] = okv_store_reserve(&region.store, &region.work, 3, VALUE_MAX, &offset)))
+    while (okv_store_long_reserve(&region.store, &region.work, &values[n], 3, VALUE_MAX) == 0)
         assert_true(++n < 64);
     assert_true(n >= 8);
     while (n > 0)
-        okv_store_release(&region.store, extents[--n]);
+        okv_store_long_release(&region.store, &values[--n]);
     store_region_expect_empty(&region, true);
     store_region_close(&region);
 }

@@ -230,15 +230,14 @@ static void compaction_leaves_no_copies(void **state)
 static void a_value_that_no_put_used_is_gone(void **state)
 {
     struct store_region region;
-    uint64_t at;
+    struct okv_store_long_value value = {.extent = 0};
 
     (void)state;
     store_region_open(&region, &params);
-    uint64_t extent = okv_store_reserve(&region.store, &region.work, 3, 20000, &at);
-    assert_true(extent != 0);
-    memcpy(region.base + at, marked(20000), 20000);
+    assert_int_equal(okv_store_long_reserve(&region.store, &region.work, &value, 3, 20000), 0);
+    memcpy(region.base + okv_store_long_offset(&value), marked(20000), 20000);
     assert_int_equal(count_values(&region), 1);
-    okv_store_release(&region.store, extent);
+    okv_store_long_release(&region.store, &value);
     assert_int_equal(count_values(&region), 0);
     store_region_close(&region);
 }

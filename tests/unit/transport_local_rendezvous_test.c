@@ -27,6 +27,7 @@
 #define PAGE 4096u
 #define VALUES ((size_t)1 << 28)
 #define MIB ((size_t)1 << 20)
+#define LONG (3 * OKV_LOCAL_RENDEZVOUS_PIECE + 1)
 #define MEMORY 8192u /* bytes of a good buffer */
 
 static const struct okv_message_limits limits = {64, CREDITS};
@@ -335,6 +336,106 @@ static void a_rendezvous_wakes_and_comes_before_the_end(void **state)
     steps_stop(&meeting.steps);
 }
 
+/* Begins a rendezvous read that takes four polls. */
+static void begin_long(const struct meeting *meeting, uint32_t key)
+{
+    const struct okv_rendezvous wanted = {.key = key, .length = LONG, .cookie = key};
+
+    write_place(meeting, key, 0, LONG);
+    assert_int_equal(meeting->steps.ops->rendezvous(meeting->conn, &wanted), 0);
+}
+
+static void expect_next(const struct meeting *meeting, enum okv_event_type type, int status)
+{
+    struct okv_event event;
+
+    assert_int_equal(meeting->steps.ops->poll(meeting->steps.endpoint, &event, 1), 1);
+    assert_int_equal(event.type, type);
+    assert_int_equal(event.status, status);
+    if (type == OKV_EVENT_RECV)
+        meeting->steps.ops->recv_release(meeting->steps.endpoint, &event);
+}
+
+static void messages_come_between_the_pieces_of_a_copy(void **state)
+{
+    struct meeting meeting;
+    uint8_t byte = 0;
+
+    meet(&meeting, state);
+    write_values(&meeting, 0, LONG);
+    begin_long(&meeting, 1u << 16);
+    for (unsigned i = 0; i < LONG / OKV_LOCAL_RENDEZVOUS_PIECE; i++) {
+        bare_send(&meeting.client, &byte, 1, i);
+        expect_next(&meeting, OKV_EVENT_RECV, 0);
+        assert_true(meeting.steps.endpoint->is_copying);
+    }
+    expect_next(&meeting, OKV_EVENT_RENDEZVOUS_DONE, 0);
+    assert_false(meeting.steps.endpoint->is_copying);
+    for (unsigned i = 0; i < LONG; i++)
+        assert_int_equal(meeting.fixture->region[i], memory_byte(i));
+    assert_int_equal(meeting.fixture->region[LONG], fixture_region_byte(LONG));
+    fixture_restore(meeting.fixture, 0, LONG);
+    disconnect(&meeting);
+}
+
+static void a_copy_keeps_an_armed_endpoint_readable(void **state)
+{
+    struct meeting meeting;
+    struct okv_event event;
+
+    meet(&meeting, state);
+    begin_long(&meeting, 1u << 16);
+    struct pollfd watched = {.fd = meeting.steps.endpoint->fd, .events = POLLIN};
+    for (unsigned i = 0; i < LONG / OKV_LOCAL_RENDEZVOUS_PIECE; i++) {
+        assert_int_equal(meeting.steps.ops->arm(meeting.steps.endpoint), 0);
+        assert_int_equal(poll(&watched, 1, 0), 1);
+        assert_int_equal(meeting.steps.ops->poll(meeting.steps.endpoint, &event, 1), 0);
+    }
+    expect_next(&meeting, OKV_EVENT_RENDEZVOUS_DONE, 0);
+    fixture_restore(meeting.fixture, 0, LONG);
+    disconnect(&meeting);
+}
+
+static void a_copy_ends_with_its_buffer(void **state)
+{
+    struct meeting meeting;
+    struct okv_event event;
+
+    meet(&meeting, state);
+    begin_long(&meeting, 1u << 16);
+    assert_int_equal(meeting.steps.ops->poll(meeting.steps.endpoint, &event, 1), 0);
+    write_place(&meeting, 2u << 16, 0, LONG);
+    expect_next(&meeting, OKV_EVENT_RENDEZVOUS_DONE, OKV_ERENDEZVOUS);
+    fixture_restore(meeting.fixture, 0, LONG);
+    expect_good_buffer(&meeting, 3u << 16, 0);
+    disconnect(&meeting);
+}
+
+static void copies_end_with_their_connection(void **state)
+{
+    struct meeting meeting;
+    struct okv_event event, events[OKV_RENDEZVOUS_MAX];
+
+    meet(&meeting, state);
+    for (uint32_t i = 1; i <= OKV_RENDEZVOUS_MAX; i++)
+        begin_long(&meeting, i << 16 | i);
+    assert_int_equal(meeting.steps.ops->poll(meeting.steps.endpoint, &event, 1), 0);
+    meeting.steps.ops->close(meeting.conn);
+    expect_next(&meeting, OKV_EVENT_RENDEZVOUS_DONE, OKV_EDISCONNECTED);
+    assert_int_equal(meeting.steps.ops->poll(meeting.steps.endpoint, events, OKV_RENDEZVOUS_MAX),
+                     OKV_RENDEZVOUS_MAX);
+    for (unsigned i = 0; i < OKV_RENDEZVOUS_MAX; i++) {
+        bool is_last = i == OKV_RENDEZVOUS_MAX - 1;
+        assert_int_equal(events[i].type, is_last ? OKV_EVENT_CLOSED : OKV_EVENT_RENDEZVOUS_DONE);
+        assert_int_equal(events[i].status, OKV_EDISCONNECTED);
+    }
+    assert_false(meeting.steps.endpoint->is_copying);
+    fixture_restore(meeting.fixture, 0, LONG);
+    bare_close(&meeting.client);
+    meeting.steps.ops->conn_destroy(meeting.conn);
+    steps_stop(&meeting.steps);
+}
+
 /* ---- clients of okv ---- */
 
 static void a_client_advertises_no_more_than_its_credits(void **state)
@@ -407,6 +508,10 @@ int main(void)
         cmocka_unit_test(holes_are_zeros),
         cmocka_unit_test(much_memory_is_freed_apart),
         cmocka_unit_test(a_rendezvous_wakes_and_comes_before_the_end),
+        cmocka_unit_test(messages_come_between_the_pieces_of_a_copy),
+        cmocka_unit_test(a_copy_keeps_an_armed_endpoint_readable),
+        cmocka_unit_test(a_copy_ends_with_its_buffer),
+        cmocka_unit_test(copies_end_with_their_connection),
         cmocka_unit_test(a_client_advertises_no_more_than_its_credits),
         cmocka_unit_test(buffers_take_the_room_there_is),
     };

@@ -90,7 +90,7 @@ int okv_local_endpoint_new(const struct okv_message_limits *limits, unsigned max
     TAILQ_INIT(&endpoint->awake);
     endpoint->ended_tail = &endpoint->ended;
     endpoint->opened_tail = &endpoint->opened;
-    endpoint->done_tail = &endpoint->done;
+    TAILQ_INIT(&endpoint->rendezvous);
     atomic_init(&endpoint->has_opened, false);
     atomic_init(&endpoint->conn_count, 0);
     pthread_mutex_init(&endpoint->lock, NULL);

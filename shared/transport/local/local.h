@@ -123,6 +123,20 @@ struct okv_local_done {
     int status;
 };
 
+/* Bytes that one poll copies for rendezvous reads, in all. */
+#define OKV_LOCAL_RENDEZVOUS_PIECE (256u << 10)
+
+/* Server: a rendezvous read. */
+struct okv_local_rendezvous {
+    uint64_t cookie;
+    struct okv_local_place *place; /* of the buffer, as long as it has this key */
+    uint32_t key;
+    uint32_t left; /* bytes to copy; 0 also when it has failed */
+    off_t from;    /* in the memory */
+    uint8_t *to;
+    int status;
+};
+
 /* Client: a place in the table of advertised buffers (ring.h). */
 struct okv_local_key {
     uint16_t uses; /* part of the key: a late rendezvous read does not find the next buffer */
@@ -157,9 +171,9 @@ struct okv_local_conn {
     /* Server only. */
     struct okv_region region; /* in a client of length 0 */
     int process; /* pidfd of the client, readable when it has ended; -1: not known, or ended */
-    struct okv_local_done done[OKV_RENDEZVOUS_MAX]; /* a ring: rendezvous reads to report */
-    unsigned done_first, done_count;
-    struct okv_local_conn *next_done; /* in the endpoint's list `done` */
+    struct okv_local_rendezvous rendezvous[OKV_RENDEZVOUS_MAX]; /* a ring, one after another */
+    unsigned rendezvous_first, rendezvous_count;
+    TAILQ_ENTRY(okv_local_conn) in_rendezvous;
 
     /* Client only. */
     const uint8_t *map;
@@ -170,6 +184,8 @@ struct okv_local_conn {
     uint64_t alive_steps;       /* when the server was last seen alive */
 };
 
+TAILQ_HEAD(okv_local_conn_list, okv_local_conn);
+
 struct okv_local_endpoint {
     struct okv_endpoint base; /* fd: epoll of wake_fd and the connections' sockets */
     int wake_fd;
@@ -177,11 +193,11 @@ struct okv_local_endpoint {
     struct okv_message_limits limits;
     struct okv_local_conn *client; /* the one connection of a client's endpoint */
     struct okv_local_conn *conns;
-    TAILQ_HEAD(, okv_local_conn) awake; /* the next to be served first */
+    struct okv_local_conn_list awake; /* the next to be served first */
     unsigned awake_count;
     unsigned polls;
     struct okv_local_conn *ended, **ended_tail;
-    struct okv_local_conn *done, **done_tail; /* with rendezvous reads to report */
+    struct okv_local_conn_list rendezvous; /* with rendezvous reads; the next to copy first */
 
     /* Receive buffers. The free ones are a stack, so that few are used and stay in the cache. */
     uint8_t *slots;
@@ -302,8 +318,12 @@ void okv_local_withdraw(struct okv_advert *advert);
 /* ---- rendezvous.c ---- */
 
 int okv_local_rendezvous(struct okv_conn *conn, const struct okv_rendezvous *rendezvous);
-int okv_local_report_rendezvous(struct okv_local_endpoint *endpoint, struct okv_event *events,
-                                int max);
+/* Copies a piece for the connections with rendezvous reads, which take turns. Reports those that
+ * are whole or have failed; returns their number. */
+int okv_local_run_rendezvous(struct okv_local_endpoint *endpoint, struct okv_event *events,
+                             int max);
+/* Reports those of a connection that has ended. */
+int okv_local_end_rendezvous(struct okv_local_conn *conn, struct okv_event *events, int max);
 
 /* ---- endpoint.c ---- */
 

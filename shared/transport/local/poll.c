@@ -28,6 +28,9 @@ static int report_ended(struct okv_local_endpoint *endpoint, struct okv_event *e
 
     while (n < max && endpoint->ended) {
         struct okv_local_conn *conn = endpoint->ended;
+        n += okv_local_end_rendezvous(conn, events + n, max - n);
+        if (n == max)
+            break;
         okv_local_unqueue_ended(endpoint, conn);
         conn->state = OKV_LOCAL_CLOSED;
         events[n++] = (struct okv_event){
@@ -122,9 +125,8 @@ static int poll_server(struct okv_local_endpoint *endpoint, struct okv_event *ev
     int n = report_opened(endpoint, events, max);
     int status = 0;
 
-    n += okv_local_report_rendezvous(endpoint, events + n, max - n);
-    /* The ended come before messages, which may never run out. Their rendezvous reads have been
-     * reported, so OKV_EVENT_CLOSED is their last event. */
+    n += okv_local_run_rendezvous(endpoint, events + n, max - n);
+    /* The ended come before messages, which may never run out. */
     if (n < max)
         n += report_ended(endpoint, events + n, max - n);
     if (n == max)
@@ -200,6 +202,7 @@ int okv_local_poll(struct okv_endpoint *base, struct okv_event *events, int max)
         return 0;
     int n =
         endpoint->client ? poll_client(endpoint, events, max) : poll_server(endpoint, events, max);
+    base->is_copying = !TAILQ_EMPTY(&endpoint->rendezvous);
     /* No second bell rings for an awake connection. Its owner may still go to sleep, because this
      * poll gave it no event: keep the descriptor readable. */
     if (endpoint->armed && endpoint->awake_count > 0)
@@ -228,7 +231,7 @@ int okv_local_arm(struct okv_endpoint *base)
         return OKV_EIO;
     endpoint->armed = true;
     rest_all(endpoint);
-    waiting = endpoint->ended || endpoint->done ||
+    waiting = endpoint->ended || !TAILQ_EMPTY(&endpoint->rendezvous) ||
               (endpoint->client && endpoint->client->read_count > 0) ||
               atomic_load_explicit(&endpoint->has_opened, memory_order_acquire);
     if (waiting)

@@ -7,59 +7,61 @@
 #include "shared/base/bytes.h"
 #include "shared/base/error.h"
 
-/* What a place of the client's table says. The client may change it at any time. */
-struct buffer {
-    struct okv_local_place *place;
-    uint32_t key, size;
-    off_t offset; /* in the memory */
-};
-
-static int find_buffer(const struct okv_local_conn *conn, uint32_t key, struct buffer *out)
+/* The client may change its table at any time. */
+static int find_buffer(const struct okv_local_conn *conn, const struct okv_rendezvous *rendezvous,
+                       struct okv_local_rendezvous *out)
 {
-    uint32_t index = key % (1u << OKV_LOCAL_INDEX_BITS);
+    uint32_t index = rendezvous->key % (1u << OKV_LOCAL_INDEX_BITS);
 
-    if (key == 0 || index >= OKV_LOCAL_PLACES)
+    if (rendezvous->key == 0 || index >= OKV_LOCAL_PLACES)
         return OKV_ERENDEZVOUS;
     struct okv_local_place *place = &conn->ring.page->places[index];
-    if (atomic_load_explicit(&place->key, memory_order_acquire) != key)
+    if (atomic_load_explicit(&place->key, memory_order_acquire) != rendezvous->key)
         return OKV_ERENDEZVOUS;
     uint32_t size = atomic_load_explicit(&place->size, memory_order_relaxed);
     uint64_t start =
         (uint64_t)atomic_load_explicit(&place->page, memory_order_relaxed) * OKV_LOCAL_PAGE;
-    if (!okv_range_inside(start, size, OKV_LOCAL_VALUES_BYTES))
+    if (!okv_range_inside(start, size, OKV_LOCAL_VALUES_BYTES) ||
+        !okv_range_inside(rendezvous->address, rendezvous->length, size))
         return OKV_ERENDEZVOUS;
-    *out = (struct buffer){place, key, size,
-                           (off_t)(okv_local_ring_mapped(conn->ring.capacity) + start)};
+    out->place = place;
+    out->key = rendezvous->key;
+    out->from = (off_t)(okv_local_ring_mapped(conn->ring.capacity) + start + rendezvous->address);
+    out->left = rendezvous->length;
     return 0;
 }
 
 /* The key has not changed: what was read is what was advertised by it. */
-static bool is_still(const struct buffer *buffer)
+static bool is_still(const struct okv_local_rendezvous *rendezvous)
 {
     atomic_thread_fence(memory_order_acquire);
-    return atomic_load_explicit(&buffer->place->key, memory_order_relaxed) == buffer->key;
+    return atomic_load_explicit(&rendezvous->place->key, memory_order_relaxed) == rendezvous->key;
 }
 
-/* pread, because a page that the client took out again is read as zeros and not made anew. */
-static int copy_advertised(const struct okv_local_conn *conn,
-                           const struct okv_rendezvous *rendezvous, uint8_t *to)
+static void fail(struct okv_local_rendezvous *rendezvous, int status)
 {
-    struct buffer buffer;
-    uint32_t done = 0;
-    int status = find_buffer(conn, rendezvous->key, &buffer);
+    rendezvous->left = 0;
+    rendezvous->status = status;
+}
 
-    if (status)
-        return status;
-    if (!okv_range_inside(rendezvous->address, rendezvous->length, buffer.size))
-        return OKV_ERENDEZVOUS;
-    while (done < rendezvous->length) {
-        ssize_t n = pread(conn->memory, to + done, rendezvous->length - done,
-                          buffer.offset + (off_t)(rendezvous->address + done));
-        if (n == 0 || (n < 0 && errno != EINTR))
-            return OKV_ERENDEZVOUS;
-        done += n > 0 ? (uint32_t)n : 0;
+/* pread, because a page that the client took out again is read as zeros and not made anew. Returns
+ * how many bytes it copied. */
+static uint32_t copy_piece(const struct okv_local_conn *conn,
+                           struct okv_local_rendezvous *rendezvous, uint32_t most)
+{
+    uint32_t length = rendezvous->left < most ? rendezvous->left : most;
+    ssize_t n = pread(conn->memory, rendezvous->to, length, rendezvous->from);
+
+    if (n < 0 && errno == EINTR)
+        return 0;
+    if (n <= 0 || !is_still(rendezvous)) {
+        fail(rendezvous, OKV_ERENDEZVOUS);
+        return 0;
     }
-    return is_still(&buffer) ? 0 : OKV_ERENDEZVOUS;
+    rendezvous->to += n;
+    rendezvous->from += n;
+    rendezvous->left -= (uint32_t)n;
+    return (uint32_t)n;
 }
 
 int okv_local_rendezvous(struct okv_conn *base, const struct okv_rendezvous *rendezvous)
@@ -73,41 +75,73 @@ int okv_local_rendezvous(struct okv_conn *base, const struct okv_rendezvous *ren
         return OKV_EINVAL;
     if (conn->state != OKV_LOCAL_OPEN)
         return OKV_EDISCONNECTED;
-    uint8_t *to = (uint8_t *)conn->region.base + rendezvous->offset;
-    if (conn->done_count == OKV_RENDEZVOUS_MAX)
+    if (conn->rendezvous_count == OKV_RENDEZVOUS_MAX)
         return OKV_EAGAIN;
-    if (conn->done_count == 0) {
-        conn->next_done = NULL;
-        *endpoint->done_tail = conn;
-        endpoint->done_tail = &conn->next_done;
-    }
-    conn->done[(conn->done_first + conn->done_count++) % OKV_RENDEZVOUS_MAX] =
-        (struct okv_local_done){rendezvous->cookie, copy_advertised(conn, rendezvous, to)};
+    if (conn->rendezvous_count == 0)
+        TAILQ_INSERT_TAIL(&endpoint->rendezvous, conn, in_rendezvous);
+    unsigned at = (conn->rendezvous_first + conn->rendezvous_count++) % OKV_RENDEZVOUS_MAX;
+    struct okv_local_rendezvous *added = &conn->rendezvous[at];
+    *added = (struct okv_local_rendezvous){.cookie = rendezvous->cookie,
+                                           .to = (uint8_t *)conn->region.base + rendezvous->offset};
+    added->status = find_buffer(conn, rendezvous, added);
     base->acknowledged++;
     okv_local_announce(endpoint);
     return 0;
 }
 
-int okv_local_report_rendezvous(struct okv_local_endpoint *endpoint, struct okv_event *events,
-                                int max)
+/* Reports the connection's oldest rendezvous read and removes it. The connection is not listed. */
+static void report_oldest(struct okv_local_conn *conn, struct okv_event *event)
 {
+    const struct okv_local_rendezvous *oldest = &conn->rendezvous[conn->rendezvous_first];
+
+    *event = (struct okv_event){
+        .type = OKV_EVENT_RENDEZVOUS_DONE,
+        .status = oldest->status,
+        .conn = &conn->base,
+        .cookie = oldest->cookie,
+    };
+    conn->rendezvous_first = (conn->rendezvous_first + 1) % OKV_RENDEZVOUS_MAX;
+    conn->rendezvous_count--;
+}
+
+int okv_local_run_rendezvous(struct okv_local_endpoint *endpoint, struct okv_event *events, int max)
+{
+    const struct okv_local_conn *last = TAILQ_LAST(&endpoint->rendezvous, okv_local_conn_list);
+    struct okv_local_conn *conn = NULL;
+    uint32_t room = OKV_LOCAL_RENDEZVOUS_PIECE;
     int n = 0;
 
-    while (n < max && endpoint->done) {
-        struct okv_local_conn *conn = endpoint->done;
-        const struct okv_local_done *done = &conn->done[conn->done_first];
-        events[n++] = (struct okv_event){
-            .type = OKV_EVENT_RENDEZVOUS_DONE,
-            .status = done->status,
-            .conn = &conn->base,
-            .cookie = done->cookie,
-        };
-        conn->done_first = (conn->done_first + 1) % OKV_RENDEZVOUS_MAX;
-        if (--conn->done_count > 0)
-            continue;
-        endpoint->done = conn->next_done;
-        if (!endpoint->done)
-            endpoint->done_tail = &endpoint->done;
+    while (last && conn != last && n < max && room > 0) {
+        conn = TAILQ_FIRST(&endpoint->rendezvous);
+        struct okv_local_rendezvous *oldest = &conn->rendezvous[conn->rendezvous_first];
+        TAILQ_REMOVE(&endpoint->rendezvous, conn, in_rendezvous);
+        if (oldest->left > 0 && conn->state != OKV_LOCAL_OPEN)
+            fail(oldest, OKV_EDISCONNECTED);
+        if (oldest->left > 0)
+            room -= copy_piece(conn, oldest, room);
+        if (oldest->left == 0)
+            report_oldest(conn, &events[n++]);
+        if (conn->rendezvous_count > 0)
+            TAILQ_INSERT_TAIL(&endpoint->rendezvous, conn, in_rendezvous);
     }
+    return n;
+}
+
+int okv_local_end_rendezvous(struct okv_local_conn *conn, struct okv_event *events, int max)
+{
+    struct okv_local_endpoint *endpoint = okv_local_endpoint(conn->base.endpoint);
+    int n = 0;
+
+    if (conn->rendezvous_count == 0)
+        return 0;
+    TAILQ_REMOVE(&endpoint->rendezvous, conn, in_rendezvous);
+    while (n < max && conn->rendezvous_count > 0) {
+        struct okv_local_rendezvous *oldest = &conn->rendezvous[conn->rendezvous_first];
+        if (oldest->left > 0)
+            fail(oldest, OKV_EDISCONNECTED);
+        report_oldest(conn, &events[n++]);
+    }
+    if (conn->rendezvous_count > 0)
+        TAILQ_INSERT_TAIL(&endpoint->rendezvous, conn, in_rendezvous);
     return n;
 }

@@ -208,7 +208,8 @@ static int take_completions(struct ofi_endpoint *ep, struct okv_event *events, i
 {
     int count = 0, left = OFI_TAKEN_MAX;
 
-    while (count < max && left-- > 0 && ep->ep) {
+    ep->base.is_copying = false;
+    while (count < max && left-- > 0 && ep->ep && !ep->base.is_copying) {
         if (ep->done_next < ep->done_count) {
             int made = complete_next(ep, &events[count]);
             if (made < 0)
@@ -224,7 +225,7 @@ static int take_completions(struct ofi_endpoint *ep, struct okv_event *events, i
         if (taken == 0)
             break;
     }
-    if (left < 0)
+    if (left < 0 || ep->base.is_copying)
         okv_ofi_wake(&ep->base); /* no change of the queue tells of the others */
     return count;
 }

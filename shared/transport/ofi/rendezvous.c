@@ -177,9 +177,11 @@ int okv_ofi_complete_piece(struct ofi_conn *conn, unsigned index, int status,
     piece->busy = false;
     if (piece->orphaned)
         return 0;
-    if (status == 0 && conn->bounce.base)
+    if (status == 0 && conn->bounce.base) {
         memcpy((uint8_t *)conn->memory->base + piece->offset,
                conn->bounce.base + index * conn->bounce.stride, piece->length);
+        conn->base.endpoint->is_copying = true; /* others follow in the next poll */
+    }
     rendezvous->pieces--;
     if (rendezvous->status == 0)
         rendezvous->status = status;

@@ -1,0 +1,245 @@
+#include "server/session/long_write.h"
+
+#include "server/command/execute.h"
+#include "server/session/session.h"
+#include "shared/base/error.h"
+
+/* Extents of long writes under way take at most this part of a database's memory. */
+#define RESERVED_PART 4u
+
+static struct okv_long_write *find(struct okv_session *session, enum okv_long_write_state state)
+{
+    for (unsigned i = 0; i < OKV_LONG_WRITES_MAX; i++)
+        if (session->long_writes[i].state == state)
+            return &session->long_writes[i];
+    return NULL;
+}
+
+/* ---- the share of the memory ---- */
+
+/*
+ * A session gets as much as it leaves to others. So n sessions that take what they can get leave
+ * 1/(n+1) of the part, and whoever comes next has as much as each of them. The only write of a
+ * database may be of any length.
+ */
+static bool reserve(struct okv_long_write *write, struct okv_database *database, uint64_t bytes)
+{
+    struct okv_session *session = write->session;
+    uint64_t part = database->region.length / RESERVED_PART;
+    uint64_t taken = atomic_fetch_add(&database->reserved, bytes);
+    uint64_t left = taken < part ? part - taken : 0;
+
+    if (taken > 0 && session->reserved + bytes > left) {
+        atomic_fetch_sub(&database->reserved, bytes);
+        return false;
+    }
+    session->reserved += bytes;
+    write->reserved = bytes;
+    return true;
+}
+
+/* Gives back all but the message. */
+static void release(struct okv_long_write *write, struct okv_database *database)
+{
+    okv_store_long_release(&database->store, &write->value);
+    write->session->reserved -= write->reserved;
+    atomic_fetch_sub(&database->reserved, write->reserved);
+    write->reserved = 0;
+}
+
+static int reserve_extent(struct okv_long_write *write, const struct okv_executor *executor,
+                          uint32_t value_length)
+{
+    uint32_t key_length = write->request.key_length;
+
+    if (!reserve(write, executor->database, (uint64_t)key_length + value_length))
+        return OKV_EAGAIN;
+    return okv_store_long_reserve(&executor->database->store, executor->work, &write->value,
+                                  key_length, value_length);
+}
+
+/* ---- begin ---- */
+
+static void occupy(struct okv_long_write *write, struct okv_session *session,
+                   const struct okv_event *message, const struct okv_request_message *request)
+{
+    *write = (struct okv_long_write){
+        .session = session,
+        .message = *message,
+        .request = *request,
+        .reply = {.opcode = request->opcode, .slot = request->slot, .sequence = request->sequence},
+    };
+}
+
+static int begin_read(struct okv_long_write *write, const struct okv_executor *executor)
+{
+    const struct okv_request_message *request = &write->request;
+    struct okv_session *session = write->session;
+    struct okv_conn *conn = session->conn;
+
+    if (!okv_execute_may(executor, okv_session_rights_now(session), OKV_OP_PUT))
+        return OKV_EDENIED;
+    if (request->value_length > executor->database->store.max_value)
+        return OKV_EVALUESIZE;
+    int rc = reserve_extent(write, executor, request->value_length);
+    if (rc)
+        return rc;
+    const struct okv_rendezvous what = {
+        .address = request->rendezvous_address,
+        .key = request->rendezvous_key,
+        .length = request->value_length,
+        .offset = okv_store_long_offset(&write->value),
+        .cookie = (uint64_t)(write - session->long_writes),
+    };
+    return conn->ops->rendezvous(conn, &what);
+}
+
+int okv_long_write_begin_put(struct okv_session *session, const struct okv_executor *executor,
+                             const struct okv_event *message,
+                             const struct okv_request_message *request)
+{
+    struct okv_long_write *write = find(session, OKV_LONG_WRITE_NONE);
+
+    if (!write)
+        return OKV_EAGAIN;
+    occupy(write, session, message, request);
+    int rc = begin_read(write, executor);
+    if (rc) {
+        release(write, executor->database);
+        if (rc != OKV_EAGAIN && rc != OKV_EDISCONNECTED)
+            OKV_STATS_ADD(&executor->database->counts, puts_refused, 1);
+        return rc;
+    }
+    write->state = OKV_LONG_WRITE_READING;
+    session->long_write_count++;
+    return 0;
+}
+
+struct okv_long_write *okv_long_write_begin_append(struct okv_session *session,
+                                                   const struct okv_event *message,
+                                                   const struct okv_request_message *request)
+{
+    struct okv_long_write *write = find(session, OKV_LONG_WRITE_NONE);
+
+    if (!write)
+        return NULL;
+    occupy(write, session, message, request);
+    write->state = OKV_LONG_WRITE_RUNNING;
+    session->long_write_count++;
+    return write;
+}
+
+/* ---- run ---- */
+
+static void end(struct okv_long_write *write, const struct okv_executor *executor)
+{
+    struct okv_conn *conn = write->session->conn;
+
+    release(write, executor->database);
+    conn->ops->recv_release(conn->endpoint, &write->message);
+    write->state = OKV_LONG_WRITE_ENDED;
+}
+
+void okv_long_write_drop(struct okv_long_write *write, const struct okv_executor *executor,
+                         int status)
+{
+    okv_reply_cache_undone(write->session->reply_cache, write->request.slot);
+    write->reply.status = status;
+    end(write, executor);
+}
+
+static void begin_value(struct okv_long_write *write, const struct okv_executor *executor)
+{
+    const struct okv_request_message *request = &write->request;
+    const struct okv_store_write what = {.key = request->key,
+                                         .key_length = request->key_length,
+                                         .value = request->value,
+                                         .value_length = request->value_length};
+
+    okv_store_long_begin(&executor->database->store, &write->value, &what);
+}
+
+struct okv_long_write *okv_long_write_arrived(struct okv_session *session,
+                                              const struct okv_executor *executor,
+                                              const struct okv_event *event)
+{
+    struct okv_long_write *write = &session->long_writes[event->cookie];
+    struct okv_counts *counts = &executor->database->counts;
+
+    if (event->status) {
+        OKV_STATS_ADD(counts, rendezvous_failed, 1);
+        okv_long_write_drop(write, executor, event->status);
+        return write;
+    }
+    OKV_STATS_ADD(counts, rendezvous_reads, 1);
+    OKV_STATS_ADD(counts, rendezvous_bytes, write->request.value_length);
+    begin_value(write, executor);
+    write->state = OKV_LONG_WRITE_RUNNING;
+    return write;
+}
+
+/* Has the write applied, if it can be. OKV_STORE_LONG: not yet; OKV_EAGAIN: try again. In both
+ * cases nothing was changed. */
+static int apply(struct okv_long_write *write, const struct okv_executor *executor)
+{
+    struct okv_reply_message *reply = &write->reply;
+
+    okv_execute_long(executor, okv_session_rights_now(write->session), &write->request,
+                     &write->value, reply, write->reply_value);
+    if (reply->status == OKV_STORE_LONG || reply->status == OKV_EAGAIN)
+        return reply->status;
+    okv_reply_cache_done(write->session->reply_cache, reply);
+    end(write, executor);
+    return 0;
+}
+
+/* Returns whether there is an extent to go on with. */
+static bool begin_append(struct okv_long_write *write, const struct okv_executor *executor)
+{
+    const struct okv_request_message *request = &write->request;
+
+    if (apply(write, executor) != OKV_STORE_LONG)
+        return false;
+    int rc = reserve_extent(write, executor, write->value.before_length + request->value_length);
+    if (rc == 0) {
+        begin_value(write, executor);
+        return true;
+    }
+    if (rc == OKV_EAGAIN) {
+        release(write, executor->database);
+        return false;
+    }
+    write->reply.status = rc;
+    okv_reply_cache_done(write->session->reply_cache, &write->reply);
+    end(write, executor);
+    return false;
+}
+
+uint64_t okv_long_write_run(struct okv_long_write *write, const struct okv_executor *executor,
+                            uint64_t most)
+{
+    /* No reply can leave. The client may resend the write on another connection. */
+    if (write->session->closing) {
+        okv_long_write_drop(write, executor, OKV_EDISCONNECTED);
+        return 0;
+    }
+    if (write->value.extent == 0 && !begin_append(write, executor))
+        return 0;
+    uint64_t done = okv_store_long_step(&executor->database->store, &write->value, most);
+    if (okv_store_long_is_complete(&write->value) && apply(write, executor) == OKV_STORE_LONG)
+        release(write, executor->database); /* begin again with the value that is there now */
+    return done;
+}
+
+/* ---- answer ---- */
+
+struct okv_long_write *okv_long_write_ended(struct okv_session *session)
+{
+    return session->long_write_count ? find(session, OKV_LONG_WRITE_ENDED) : NULL;
+}
+
+void okv_long_write_free(struct okv_long_write *write)
+{
+    write->state = OKV_LONG_WRITE_NONE;
+    write->session->long_write_count--;
+}

@@ -1,0 +1,80 @@
+#include "server/store/long_value.h"
+
+#include <string.h>
+
+#include "server/store/bucket_layout.h"
+#include "server/store/compact.h"
+#include "shared/base/error.h"
+
+int okv_store_long_reserve(struct okv_store *store, struct okv_store_work *work,
+                           struct okv_store_long_value *value, uint32_t key_length,
+                           uint32_t value_length)
+{
+    struct okv_store_effort effort = OKV_STORE_EFFORT;
+
+    value->value_length = value_length;
+    value->key_length =
+        okv_store_key_goes_to_extent(&store->table, key_length, value_length) ? key_length : 0;
+    value->length = (uint64_t)value->key_length + value_length;
+    value->done = 0;
+    for (;;) {
+        value->extent = okv_heap_alloc(&store->heap, value->length);
+        if (value->extent)
+            return 0;
+        if (okv_heap_has_unwiped(&store->heap))
+            return OKV_EAGAIN;
+        if (!okv_store_make_room(store, work, value->length, &effort))
+            return OKV_EFULL;
+    }
+}
+
+uint64_t okv_store_long_offset(const struct okv_store_long_value *value)
+{
+    return value->extent + value->key_length;
+}
+
+void okv_store_long_begin(const struct okv_store *store, struct okv_store_long_value *value,
+                          const struct okv_store_write *write)
+{
+    uint8_t *extent = store->table.base + value->extent;
+
+    memcpy(extent, write->key, value->key_length);
+    if (value->before && write->value_length)
+        memcpy(extent + value->key_length + value->before_length, write->value,
+               write->value_length);
+    okv_hash_stream_begin(&value->checksum);
+}
+
+/* Copies what bytes [done, end) of the extent have of the current value. */
+static void copy_before(const struct okv_store_long_value *value, uint8_t *extent, uint64_t end)
+{
+    uint64_t first = value->key_length, last = first + value->before_length;
+
+    if (value->done > first)
+        first = value->done;
+    if (end < last)
+        last = end;
+    if (first < last)
+        memcpy(extent + first, value->before + (first - value->key_length), last - first);
+}
+
+uint64_t okv_store_long_step(const struct okv_store *store, struct okv_store_long_value *value,
+                             uint64_t most)
+{
+    uint8_t *extent = store->table.base + value->extent;
+    uint64_t left = value->length - value->done;
+    uint64_t length = left < most ? left : most;
+
+    copy_before(value, extent, value->done + length);
+    okv_hash_stream_add(&value->checksum, extent + value->done, length);
+    value->done += length;
+    return length;
+}
+
+void okv_store_long_release(struct okv_store *store, struct okv_store_long_value *value)
+{
+    if (value->extent)
+        okv_heap_free(&store->heap, value->extent);
+    okv_heap_unpin(&store->heap, &value->source);
+    *value = (struct okv_store_long_value){.extent = 0};
+}

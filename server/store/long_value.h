@@ -1,0 +1,59 @@
+/*
+ * Long values. Their bytes and their checksum are written in slices and without a lock, so that
+ * others are served between two of them.
+ *
+ *   reserve   allocates the extent, which nothing refers to
+ *   begin     writes what is short: the key, and the bytes to append
+ *   step      copies the current value of an append, and adds to the checksum
+ *   put or append of commands.h
+ *   release   whatever happened
+ *
+ * An append pins the extent of the current value before (okv_store_append). As extents never
+ * change, an item that still refers to it when the append takes effect still has that value.
+ */
+#ifndef OKV_SERVER_STORE_LONG_VALUE_H
+#define OKV_SERVER_STORE_LONG_VALUE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "server/store/commands.h"
+#include "shared/format/hash.h"
+
+/* An append to a value of this length or more is long. */
+#define OKV_STORE_LONG_MIN OKV_HEAP_PINNED_MIN
+
+/* Starts as zeros. */
+struct okv_store_long_value {
+    struct okv_heap_pin source; /* append: of the current value's extent */
+    const uint8_t *before;      /* append: the current value */
+    uint32_t before_length;
+    uint64_t extent; /* 0: none, or it belongs to the store */
+    uint64_t length; /* bytes of it */
+    uint64_t done;   /* of these, bytes that are written and in the checksum */
+    uint32_t value_length;
+    uint32_t key_length; /* of the key in the extent; 0: the entry has it */
+    struct okv_hash_stream checksum;
+};
+
+/* Allocates an extent for a value. Makes room if there is none. OKV_EFULL; OKV_EAGAIN: memory that
+ * was freed is being wiped. */
+int okv_store_long_reserve(struct okv_store *store, struct okv_store_work *work,
+                           struct okv_store_long_value *value, uint32_t key_length,
+                           uint32_t value_length);
+/* Offset of the value in the region. */
+uint64_t okv_store_long_offset(const struct okv_store_long_value *value);
+/* `write` is the put, whose value is in the extent, or the append that was found to be long. */
+void okv_store_long_begin(const struct okv_store *store, struct okv_store_long_value *value,
+                          const struct okv_store_write *write);
+/* Goes on for `most` bytes. Returns how many it were, fewer only at the end. */
+uint64_t okv_store_long_step(const struct okv_store *store, struct okv_store_long_value *value,
+                             uint64_t most);
+static inline bool okv_store_long_is_complete(const struct okv_store_long_value *value)
+{
+    return value->extent != 0 && value->done == value->length;
+}
+/* Frees the extent unless it belongs to the store, and gives the source up. */
+void okv_store_long_release(struct okv_store *store, struct okv_store_long_value *value);
+
+#endif
