@@ -176,8 +176,8 @@ static void run_copies(struct floor *floor, bool compared)
         count_slice(round, FLOOR_COPY, floor->slice, total_ns);
 }
 
-/* A server falls asleep during READs and gets in which it has no part. Pings wake it, so that puts and echos find it in
- * the same state. */
+/* A server falls asleep during READs and gets in which it has no part. Pings wake it, so that puts
+ * and echos find it in the same state. */
 static const enum floor_kind slice_order[FLOOR_KIND_COUNT] = {
     FLOOR_COPY, FLOOR_READ, FLOOR_GET, FLOOR_PING, FLOOR_PUT, FLOOR_ECHO,
 };

@@ -41,9 +41,9 @@ typedef int okv_store_change(struct okv_store *store, struct okv_store_work *wor
 /*
  * Sets the value of a key. Key and value are copied. With `long_value`, which is complete, the
  * value is in its extent, which belongs to the store on success. OKV_EKEYSIZE, OKV_EVALUESIZE;
- * OKV_EEXISTS, OKV_ECONFLICT, OKV_ENOTFOUND (if_version and no such key); OKV_EFULL: the heap has no
- * room, OKV_EBUCKETFULL: the bucket has none, the key keeps its value; OKV_ECORRUPT: the bucket's
- * images make no sense.
+ * OKV_EEXISTS, OKV_ECONFLICT, OKV_ENOTFOUND (if_version and no such key); OKV_EFULL: the heap has
+ * no room, OKV_EBUCKETFULL: the bucket has none, the key keeps its value; OKV_ECORRUPT: the
+ * bucket's images make no sense.
  */
 int okv_store_put(struct okv_store *store, struct okv_store_work *work,
                   const struct okv_store_write *write, struct okv_store_outcome *outcome);

@@ -91,8 +91,8 @@ struct okv_request {
 
 struct okv_endpoint {
     const struct okv_transport_ops *ops;
-    int fd;          /* readable when an armed endpoint has something to poll */
-    bool is_copying; /* the last poll left copies to the next one, so that no poll takes long */
+    int fd;             /* readable when an armed endpoint has something to poll */
+    bool is_copying;    /* the last poll left copies to the next one, so that no poll takes long */
     unsigned max_conns; /* how many connections it takes */
 };
 

@@ -120,7 +120,7 @@ static void gets_cost_the_server_nothing(void **state)
     assert_int_equal(server_stop(&server), 0);
 }
 
-/* Where the server's process serves READs it stays awake for the next one, as for the next request. */
+/* A server that serves READs stays awake for the next one, as for the next request. */
 static void reads_keep_their_server_awake(void **state)
 {
     static const char *const arguments[] = {"--memory", "16M", "--spin-us", "1000000", NULL};
