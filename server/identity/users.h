@@ -1,5 +1,5 @@
 /*
- * Who may do what: an immutable snapshot of a users file, whose format docs/operations.md
+ * Who may do what: an immutable snapshot of a users file, whose format docs/users.md
  * describes. Any thread may read a snapshot.
  */
 #ifndef OKV_SERVER_IDENTITY_USERS_H

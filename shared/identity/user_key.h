@@ -1,5 +1,5 @@
 /*
- * The key of a user: 32 random bytes that a client and the server share (docs/operations.md).
+ * The key of a user: 32 random bytes that a client and the server share (docs/users.md).
  *
  * A key lies in memory that is locked as far as the system allows, left out of core dumps and wiped
  * when it is freed. No function copies it elsewhere but okv_user_key_text().
