@@ -264,7 +264,7 @@ static void expect_zeros(const uint8_t *bytes, uint64_t length)
         assert_int_equal(bytes[i], 0);
 }
 
-/* It is used until it is zero, from its end on. */
+/* It is used until it is zero, from its end on. What was freed first comes first. */
 static void long_memory_is_wiped_in_slices(void **state)
 {
     const uint64_t length = OKV_HEAP_WIPED_LATER * 2;
@@ -280,8 +280,8 @@ static void long_memory_is_wiped_in_slices(void **state)
     }
     uint64_t used = okv_heap_used(&region.heap);
     assert_int_equal(okv_heap_wipe(&region.heap, length), 0);
-    okv_heap_free(&region.heap, offsets[0]);
     okv_heap_free(&region.heap, offsets[1]);
+    okv_heap_free(&region.heap, offsets[0]);
     assert_true(okv_heap_has_unwiped(&region.heap));
     assert_int_equal(okv_heap_used(&region.heap), used);
     assert_int_equal(okv_heap_wipe(&region.heap, 10000), 8192);
