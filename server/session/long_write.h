@@ -10,8 +10,8 @@
  * Until the write is applied nothing refers to the extent, so no reader sees what a failed one left
  * in it. The write keeps its message until it ends.
  *
- * Extents of long writes under way take no more than a share of a database's memory. A write beyond
- * it waits.
+ * Extents of long writes under way take no more than a share of a database's memory. One write at a
+ * time may exceed it. Others beyond it wait.
  */
 #ifndef OKV_SERVER_SESSION_LONG_WRITE_H
 #define OKV_SERVER_SESSION_LONG_WRITE_H
@@ -46,6 +46,7 @@ struct okv_long_write {
     struct okv_request_message request; /* in the message */
     struct okv_store_long_value value;
     uint64_t reserved; /* bytes, which count towards the share */
+    bool exceeds;      /* it has more than its share, and none of it counts */
     struct okv_reply_message reply;
     uint8_t reply_value[OKV_REPLY_CACHE_VALUE_MAX];
     struct okv_long_write_list *list; /* of long work, that it is in */

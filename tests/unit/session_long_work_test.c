@@ -387,6 +387,7 @@ static void an_append_waits_for_its_share_of_the_memory(void **state)
 
     server_core_put(&fixture->core, "a", 'a', LONG, 0);
     atomic_store(reserved, UINT64_C(8) << 20);
+    atomic_store(&fixture->core.database->is_exceeded, true);
     arrive_append(fixture, client, "a", 0, 1);
     for (unsigned i = 0; i < 10; i++) {
         fixture->worker.sessions.is_held_up = false;
@@ -396,6 +397,7 @@ static void an_append_waits_for_its_share_of_the_memory(void **state)
     atomic_store(reserved, 0);
     finish(fixture);
     expect_appended(client, LONG + TAIL);
+    atomic_store(&fixture->core.database->is_exceeded, false);
     expect_stored(fixture, "a", 'a', LONG, 1);
 }
 
