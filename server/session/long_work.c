@@ -42,12 +42,17 @@ static uint64_t take_turn(struct okv_sessions *sessions, struct okv_long_write *
     return done ? done : 1;
 }
 
-/* Takes a turn off what is left of the slice. Returns whether the write went on. */
+/* Takes a turn off what is left of the slice: all, if the server had to make room. Returns whether
+ * the write went on. */
 static bool run_write(struct okv_sessions *sessions, struct okv_long_write *write, uint64_t *left)
 {
+    struct okv_store_work *work = &sessions->works[write->session->database];
     uint64_t done = take_turn(sessions, write, *left);
     uint64_t cost = done < TURN_MIN ? TURN_MIN : done;
 
+    if (work->made_room)
+        *left = 0;
+    work->made_room = false;
     if (done == 0) {
         sessions->is_held_up = true;
         return false;

@@ -132,6 +132,61 @@ static void those_that_are_held_up_do_not_slow_others(void **state)
     assert_int_equal(fixture->clients[0].posted, OKV_LONG_WRITES_MAX);
 }
 
+static uint64_t fill_heap(struct okv_heap *heap)
+{
+    uint64_t count = 0;
+
+    while (okv_heap_alloc(heap, SLICE))
+        count++;
+    return count;
+}
+
+/* To make room takes long. So a request that has it made is the last one of the pass. */
+static void who_makes_room_has_had_its_share(void **state)
+{
+    struct fixture *fixture = *state;
+    struct client *client = &fixture->clients[0];
+    struct okv_request_message put = {.opcode = OKV_OP_PUT,
+                                      .flags = OKV_REQUEST_RENDEZVOUS,
+                                      .key = (const uint8_t *)"p",
+                                      .key_length = 1,
+                                      .value_length = LONG};
+
+    assert_true(fill_heap(&fixture->core.database->store.heap) > 0);
+    for (put.slot = 0; put.slot < 3; put.slot++) {
+        put.sequence = put.slot + 1u;
+        fixture_arrive_as(fixture, client, &put);
+    }
+    assert_int_equal(client->posted, 1);
+    assert_int_equal(client->replies[0].status, OKV_EFULL);
+    fixture_arrive(fixture, &fixture->clients[1], OKV_OP_PING, 0, 1);
+    assert_int_equal(fixture->clients[1].posted, 1);
+    for (unsigned i = 2; i <= 3; i++) {
+        fixture_next_pass(fixture);
+        assert_int_equal(client->posted, i);
+    }
+}
+
+static void a_long_write_that_makes_room_ends_the_slice(void **state)
+{
+    struct fixture *fixture = *state;
+
+    for (unsigned i = 0; i < 2; i++) {
+        const char *key = i ? "b" : "a";
+        server_core_put(&fixture->core, key, 'v', LONG, 0);
+        fixture_arrive_append(fixture, &fixture->clients[i], key, "1", 0, 1);
+    }
+    assert_true(fill_heap(&fixture->core.database->store.heap) > 0);
+    for (unsigned i = 0; i < 2; i++) {
+        run_slice(fixture);
+        for (unsigned k = 0; k < 2; k++)
+            assert_int_equal(fixture->clients[k].session->long_writes[0].state,
+                             k <= i ? OKV_LONG_WRITE_ENDED : OKV_LONG_WRITE_RUNNING);
+    }
+    fixture_next_pass(fixture);
+    assert_int_equal(fixture->clients[0].replies[0].status, OKV_EFULL);
+}
+
 /* Freed memory of one database does not keep that of the other from being wiped. */
 static void databases_are_wiped_in_turns(void **state)
 {
@@ -158,6 +213,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(databases_take_turns, setup_two, fixture_teardown),
         cmocka_unit_test_setup_teardown(databases_are_wiped_in_turns, setup_two, fixture_teardown),
+        cmocka_unit_test_setup_teardown(who_makes_room_has_had_its_share, setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(a_long_write_that_makes_room_ends_the_slice, setup,
+                                        fixture_teardown),
         cmocka_unit_test_setup_teardown(those_that_are_held_up_do_not_slow_others, setup,
                                         fixture_teardown),
     };
