@@ -258,6 +258,8 @@ void okv_heap_unpin(struct okv_heap *heap, struct okv_heap_pin *pin)
 
 bool okv_heap_is_pinned(struct okv_heap *heap, uint64_t offset)
 {
+    if (atomic_load_explicit(&heap->pin_count, memory_order_relaxed) == 0)
+        return false;
     pthread_mutex_lock(&heap->lock);
     bool is_pinned = find_pin(heap, offset) != NULL;
     pthread_mutex_unlock(&heap->lock);
@@ -358,6 +360,13 @@ void okv_heap_free(struct okv_heap *heap, uint64_t offset)
     if (heap->wipes)
         explicit_bzero(memory, size);
     release(heap, memory, size);
+}
+
+void okv_heap_free_unwritten(struct okv_heap *heap, uint64_t offset)
+{
+    uint8_t *memory = heap->base + offset;
+
+    release(heap, memory, sallocx(memory, flags(heap)));
 }
 
 /* jemalloc offers this query to programs that move their allocations to defragment. */

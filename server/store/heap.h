@@ -75,6 +75,9 @@ void okv_heap_fini(struct okv_heap *heap);
 uint64_t okv_heap_alloc(struct okv_heap *heap, uint64_t size);
 /* Frees an allocation. Unless it is pinned, its bytes may be zeroed and reused at once. */
 void okv_heap_free(struct okv_heap *heap, uint64_t offset);
+/* Frees an allocation that nothing was written to, so that there is nothing to wipe. It is not
+ * pinned. */
+void okv_heap_free_unwritten(struct okv_heap *heap, uint64_t offset);
 
 /* Zeroes up to `most` bytes, at least a page, of the memory that was freed first; once all of it is
  * zero, it can be allocated. Returns the bytes zeroed; 0: there was nothing to wipe. */

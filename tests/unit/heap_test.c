@@ -302,6 +302,20 @@ static void long_memory_is_wiped_in_slices(void **state)
     region_close(&region);
 }
 
+/* It is there for others at once, also with --wipe. */
+static void unwritten_memory_is_not_wiped(void **state)
+{
+    struct region region;
+
+    (void)state;
+    region_open(&region);
+    region.heap.wipes = true;
+    okv_heap_free_unwritten(&region.heap, okv_heap_alloc(&region.heap, 2 * OKV_HEAP_WIPED_LATER));
+    assert_false(okv_heap_has_unwiped(&region.heap));
+    assert_int_equal(okv_heap_used(&region.heap), 0);
+    region_close(&region);
+}
+
 /* jemalloc has 4094 arenas. */
 static void arenas_are_destroyed_with_their_heap(void **state)
 {
@@ -329,6 +343,7 @@ int main(void)
         cmocka_unit_test(a_pinned_allocation_waits_to_be_freed),
         cmocka_unit_test(a_pin_without_a_free_frees_nothing),
         cmocka_unit_test(long_memory_is_wiped_in_slices),
+        cmocka_unit_test(unwritten_memory_is_not_wiped),
         cmocka_unit_test(arenas_are_destroyed_with_their_heap),
     };
 
