@@ -25,8 +25,9 @@
 /* Bytes of the smallest allocation that may be pinned. */
 #define OKV_HEAP_PINNED_MIN 4096u
 
-/* Bytes of the smallest allocation whose memory okv_heap_free() leaves to okv_heap_wipe(). */
-#define OKV_HEAP_WIPED_LATER (UINT64_C(256) << 10)
+/* Bytes of the smallest allocation whose memory okv_heap_free() leaves to okv_heap_wipe():
+ * jemalloc's smallest size class of whole pages. One change may free hundreds. */
+#define OKV_HEAP_WIPED_LATER (UINT64_C(16) << 10)
 
 /* Keeps an allocation from being reused: when it is freed, that waits for okv_heap_unpin(). The
  * caller's memory; zeros pin nothing. */
