@@ -15,6 +15,7 @@ struct okv_database {
     struct okv_reply_caches reply_caches; /* of its clients */
     struct okv_counts counts;
     atomic_uint_fast64_t reserved; /* bytes of extents of long writes under way */
+    atomic_bool is_exceeded;       /* besides these, one has more than its share */
     uint32_t id;                   /* okv_database_id() */
 };
 

@@ -14,7 +14,7 @@
 #include "shared/base/error.h"
 
 #define EVENTS_PER_PASS 32
-/* Retry interval of a write that waits for another connection of its client. */
+/* Retry interval of a write that waits for another connection, or for memory. */
 #define HELD_UP_MS 1
 /* Connections of an endpoint beyond its share of --max-clients: replaced ones, until they close.
  * Every device has room for them. */

@@ -15,8 +15,9 @@ struct okv_worker {
         *endpoints[OKV_LISTENERS_MAX]; /* one per listener, used by this worker only */
     struct okv_sessions sessions;
 
-    uint64_t now_ns;  /* begin of the current pass */
-    uint64_t idle_ns; /* since when there was nothing to do; 0: there was, just now */
+    uint64_t now_ns; /* begin of the current pass */
+    /* since when passes have found nothing to do; 0: the last one found something */
+    uint64_t idle_ns;
     uint64_t scan_ns; /* time of the next scan for idle sessions */
     uint64_t tick_ns; /* time of the next keepalive tick */
     uint64_t end_ns;  /* when it gives up on sessions that do not end; set by the shutdown */

@@ -337,10 +337,10 @@ OKV_API int okv_incr(okv *handle, const void *key, size_t key_length, int64_t de
                      int64_t *result, uint64_t *version);
 
 /*
- * Appends to a value, or stores it when the key is not there. *length (may be
- * NULL) is the whole value's length then. What is appended may be as long as
- * okv_info.max_message_value, the whole as okv_info.max_value. An expiry stays.
- * Further errors: OKV_EVALUESIZE (either is too long), OKV_EFULL, OKV_EBUCKETFULL.
+ * Appends to a value, or stores it when the key is not there. *length (may be NULL) is the whole
+ * value's length then. What is appended may be as long as okv_info.max_message_value, the whole as
+ * okv_info.max_value. An expiry stays. It begins again whenever another write replaced a long value
+ * meanwhile. Further errors: OKV_EVALUESIZE (either is too long), OKV_EFULL, OKV_EBUCKETFULL.
  */
 OKV_API int okv_append(okv *handle, const void *key, size_t key_length, const void *value,
                        size_t value_length, size_t *length, uint64_t *version);

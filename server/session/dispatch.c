@@ -163,6 +163,17 @@ static enum disposition decode_and_execute(struct okv_sessions *sessions,
     return execute_request(sessions, session, exchange);
 }
 
+/* Whoever had the server make room has had its share of the pass. */
+static void charge_for_room(struct okv_sessions *sessions, struct okv_session *session)
+{
+    struct okv_store_work *work = &sessions->works[session->database];
+
+    if (!work->made_room)
+        return;
+    work->made_room = false;
+    session->served = OKV_SESSION_SHARE;
+}
+
 static enum disposition dispatch(struct okv_sessions *sessions, struct okv_session *session,
                                  const struct okv_event *event)
 {
@@ -172,6 +183,7 @@ static enum disposition dispatch(struct okv_sessions *sessions, struct okv_sessi
     if (okv_session_end_unwanted(sessions, session))
         return DROPPED;
     enum disposition disposition = decode_and_execute(sessions, session, event, &exchange);
+    charge_for_room(sessions, session);
     if (disposition == BLOCKED)
         return BLOCKED;
     if (disposition == MALFORMED) {

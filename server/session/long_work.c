@@ -3,60 +3,115 @@
 #include "server/session/lifecycle.h"
 #include "shared/base/error.h"
 
-/* What a turn counts at least: a short one applies a write as well. */
+/* The least that a turn counts as: even a short one may apply a write. */
 #define TURN_MIN (OKV_LONG_WORK_SLICE / 16)
+/* Writes that are held up, of which a turn of their database tries again so many. */
+#define TRIES 4
+
+static void join(struct okv_long_write_list *list, struct okv_long_write *write)
+{
+    write->list = list;
+    TAILQ_INSERT_TAIL(list, write, in_list);
+}
+
+static void leave(struct okv_long_write *write)
+{
+    TAILQ_REMOVE(write->list, write, in_list);
+}
 
 void okv_long_work_add(struct okv_sessions *sessions, struct okv_long_write *write)
 {
-    TAILQ_INSERT_TAIL(&sessions->long_work, write, in_long_work);
+    join(&sessions->long_work[write->session->database].running, write);
 }
 
-/* Returns the bytes of the turn, or 0 if the write waits. */
+/* Returns the bytes of the turn, or 0 if the write is held up. */
 static uint64_t take_turn(struct okv_sessions *sessions, struct okv_long_write *write,
                           uint64_t most)
 {
     struct okv_session *session = write->session;
+    struct okv_long_work *work = &sessions->long_work[session->database];
 
+    leave(write);
     okv_session_end_unwanted(sessions, session);
     uint64_t done = okv_long_write_run(write, &sessions->executors[session->database], most);
     if (write->state == OKV_LONG_WRITE_RUNNING) {
-        okv_long_work_add(sessions, write);
+        join(done ? &work->running : &work->held_up, write);
         return done;
     }
     okv_sessions_make_ready(sessions, session);
     return done ? done : 1;
 }
 
-static unsigned wipe(struct okv_sessions *sessions)
+/* Takes a turn off what is left of the slice: all, if the server had to make room. Returns whether
+ * the write went on. */
+static bool run_write(struct okv_sessions *sessions, struct okv_long_write *write, uint64_t *left)
 {
-    struct okv_server *server = sessions->server;
-    uint64_t left = OKV_LONG_WORK_SLICE;
+    struct okv_store_work *work = &sessions->works[write->session->database];
+    uint64_t done = take_turn(sessions, write, *left);
+    uint64_t cost = done < TURN_MIN ? TURN_MIN : done;
 
-    for (unsigned i = 0; i < server->database_count && left >= TURN_MIN; i++)
-        left -= okv_heap_wipe(&server->databases[i].store.heap, left);
-    return left < OKV_LONG_WORK_SLICE;
+    if (work->made_room)
+        *left = 0;
+    work->made_room = false;
+    if (done == 0) {
+        sessions->is_held_up = true;
+        return false;
+    }
+    *left -= cost < *left ? cost : *left;
+    return true;
+}
+
+/* Those that are held up come first, or one that always runs would keep them from it. */
+static unsigned run_database(struct okv_sessions *sessions, struct okv_long_work *work,
+                             uint64_t *left)
+{
+    const struct okv_long_write *last = TAILQ_LAST(&work->held_up, okv_long_write_list);
+    struct okv_long_write *write = NULL;
+    unsigned count = 0;
+
+    for (unsigned i = 0; i<TRIES && * left> 0 && write != last; i++) {
+        write = TAILQ_FIRST(&work->held_up);
+        count += run_write(sessions, write, left);
+    }
+    while (*left > 0 && (write = TAILQ_FIRST(&work->running)))
+        count += run_write(sessions, write, left);
+    return count;
+}
+
+static bool has_work(const struct okv_long_work *work)
+{
+    return !TAILQ_EMPTY(&work->running) || !TAILQ_EMPTY(&work->held_up);
 }
 
 static unsigned run_writes(struct okv_sessions *sessions)
 {
-    const struct okv_long_write *last = TAILQ_LAST(&sessions->long_work, okv_long_write_list);
-    struct okv_long_write *write = NULL;
     uint64_t left = OKV_LONG_WORK_SLICE;
+    unsigned databases = sessions->server->database_count;
     unsigned count = 0;
 
-    if (!last)
-        return 0;
-    okv_housekeeping_update_clock(&sessions->housekeeping, sessions->server);
-    while (left > 0 && write != last) {
-        write = TAILQ_FIRST(&sessions->long_work);
-        TAILQ_REMOVE(&sessions->long_work, write, in_long_work);
-        uint64_t done = take_turn(sessions, write, left);
-        uint64_t cost = done < TURN_MIN ? TURN_MIN : done;
-        left -= cost < left ? cost : left;
-        count += done > 0;
-        sessions->is_held_up = sessions->is_held_up || done == 0;
+    for (unsigned i = 0; i < databases && left > 0; i++) {
+        struct okv_long_work *work = &sessions->long_work[sessions->run_next];
+        sessions->run_next = (sessions->run_next + 1) % databases;
+        if (!has_work(work))
+            continue;
+        okv_housekeeping_update_clock(&sessions->housekeeping, sessions->server);
+        count += run_database(sessions, work, &left);
     }
     return count;
+}
+
+static unsigned wipe(struct okv_sessions *sessions)
+{
+    struct okv_server *server = sessions->server;
+    uint64_t done, left = OKV_LONG_WORK_SLICE;
+
+    for (unsigned i = 0; i < server->database_count && left >= TURN_MIN; i++) {
+        struct okv_heap *heap = &server->databases[sessions->wipe_next].store.heap;
+        sessions->wipe_next = (sessions->wipe_next + 1) % server->database_count;
+        while (left >= TURN_MIN && (done = okv_heap_wipe(heap, left)) > 0)
+            left -= done;
+    }
+    return left < OKV_LONG_WORK_SLICE;
 }
 
 unsigned okv_long_work_run(struct okv_sessions *sessions)
@@ -72,7 +127,7 @@ void okv_long_work_drop(struct okv_sessions *sessions, struct okv_session *sessi
         struct okv_long_write *write = &session->long_writes[i];
         if (write->state != OKV_LONG_WRITE_RUNNING)
             continue;
-        TAILQ_REMOVE(&sessions->long_work, write, in_long_work);
+        leave(write);
         okv_long_write_drop(write, &sessions->executors[session->database], OKV_EDISCONNECTED);
     }
 }

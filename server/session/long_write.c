@@ -19,8 +19,8 @@ static struct okv_long_write *find(struct okv_session *session, enum okv_long_wr
 
 /*
  * A session gets as much as it leaves to others. So n sessions that take what they can get leave
- * 1/(n+1) of the part, and whoever comes next has as much as each of them. The only write of a
- * database may be of any length.
+ * 1/(n+1) of the part, and whoever comes next has as much as each of them. One write of a database
+ * at a time may be of any length: it waits for no more than the one before it.
  */
 static bool reserve(struct okv_long_write *write, struct okv_database *database, uint64_t bytes)
 {
@@ -29,9 +29,10 @@ static bool reserve(struct okv_long_write *write, struct okv_database *database,
     uint64_t taken = atomic_fetch_add(&database->reserved, bytes);
     uint64_t left = taken < part ? part - taken : 0;
 
-    if (taken > 0 && session->reserved + bytes > left) {
+    if (session->reserved + bytes > left) {
         atomic_fetch_sub(&database->reserved, bytes);
-        return false;
+        write->exceeds = !atomic_exchange(&database->is_exceeded, true);
+        return write->exceeds;
     }
     session->reserved += bytes;
     write->reserved = bytes;
@@ -45,6 +46,9 @@ static void release(struct okv_long_write *write, struct okv_database *database)
     write->session->reserved -= write->reserved;
     atomic_fetch_sub(&database->reserved, write->reserved);
     write->reserved = 0;
+    if (write->exceeds)
+        atomic_store(&database->is_exceeded, false);
+    write->exceeds = false;
 }
 
 static int reserve_extent(struct okv_long_write *write, const struct okv_executor *executor,
@@ -106,7 +110,7 @@ int okv_long_write_begin_put(struct okv_session *session, const struct okv_execu
     int rc = begin_read(write, executor);
     if (rc) {
         release(write, executor->database);
-        if (rc != OKV_EAGAIN && rc != OKV_EDISCONNECTED)
+        if (rc != OKV_EAGAIN && rc != OKV_EDISCONNECTED && rc != OKV_EDENIED)
             OKV_STATS_ADD(&executor->database->counts, puts_refused, 1);
         return rc;
     }

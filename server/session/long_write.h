@@ -10,8 +10,8 @@
  * Until the write is applied nothing refers to the extent, so no reader sees what a failed one left
  * in it. The write keeps its message until it ends.
  *
- * Extents of long writes under way take no more than a share of a database's memory. A write beyond
- * it waits.
+ * Extents of long writes under way take no more than a share of a database's memory. One write at a
+ * time may exceed it. Others beyond it wait.
  */
 #ifndef OKV_SERVER_SESSION_LONG_WRITE_H
 #define OKV_SERVER_SESSION_LONG_WRITE_H
@@ -37,6 +37,8 @@ enum okv_long_write_state {
     OKV_LONG_WRITE_ENDED
 };
 
+TAILQ_HEAD(okv_long_write_list, okv_long_write);
+
 struct okv_long_write {
     enum okv_long_write_state state;
     struct okv_session *session;
@@ -44,12 +46,12 @@ struct okv_long_write {
     struct okv_request_message request; /* in the message */
     struct okv_store_long_value value;
     uint64_t reserved; /* bytes, which count towards the share */
+    bool exceeds;      /* it has more than its share, and none of it counts */
     struct okv_reply_message reply;
     uint8_t reply_value[OKV_REPLY_CACHE_VALUE_MAX];
-    TAILQ_ENTRY(okv_long_write) in_long_work;
+    struct okv_long_write_list *list; /* of long work, that it is in */
+    TAILQ_ENTRY(okv_long_write) in_list;
 };
-
-TAILQ_HEAD(okv_long_write_list, okv_long_write);
 
 /*
  * Begins a PUT with OKV_REQUEST_RENDEZVOUS. On success it keeps the message, and one
@@ -68,17 +70,16 @@ struct okv_long_write *okv_long_write_begin_append(struct okv_session *session,
                                                    const struct okv_event *message,
                                                    const struct okv_request_message *request);
 
-/* OKV_EVENT_RENDEZVOUS_DONE. The write runs now, or has ended: the read failed, or the session is
- * closing. */
+/* OKV_EVENT_RENDEZVOUS_DONE. The write runs now, or has ended because the read failed. */
 struct okv_long_write *okv_long_write_arrived(struct okv_session *session,
                                               const struct okv_executor *executor,
                                               const struct okv_event *event);
 
 /*
- * Goes on with a write for up to `most` bytes; returns how many it were. The last slice applies the
- * write and stores its reply in the reply cache. 0 and still running: it waits for its share or for
- * another append to its value. Ends the write of a closing session. The caller ends a replaced
- * session before this.
+ * Goes on with a write for up to `most` bytes; returns the bytes done. The last slice applies the
+ * write and stores its reply in the reply cache. 0 and still running: it is held up, by its share
+ * of the memory or by another append to its value. Ends the write of a closing session. The caller
+ * ends a replaced session before this.
  */
 uint64_t okv_long_write_run(struct okv_long_write *write, const struct okv_executor *executor,
                             uint64_t most);

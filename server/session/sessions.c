@@ -9,7 +9,10 @@ int okv_sessions_init(struct okv_sessions *sessions, struct okv_server *server)
     TAILQ_INIT(&sessions->all);
     TAILQ_INIT(&sessions->ready);
     TAILQ_INIT(&sessions->unflushed);
-    TAILQ_INIT(&sessions->long_work);
+    for (unsigned i = 0; i < OKV_DATABASES_MAX; i++) {
+        TAILQ_INIT(&sessions->long_work[i].running);
+        TAILQ_INIT(&sessions->long_work[i].held_up);
+    }
     for (unsigned i = 0; i < server->database_count; i++) {
         struct okv_database *database = &server->databases[i];
         int rc = okv_store_work_init(&sessions->works[i], database->config->bucket_size);

@@ -21,7 +21,10 @@ struct okv_sessions {
     struct okv_session_list ready; /* the ready queue: those with something to serve or answer */
     struct okv_session_list unflushed; /* those with replies to flush at the end of the pass */
 
-    struct okv_long_write_list long_work; /* long_work.h */
+    struct okv_long_work { /* of a database (long_work.h) */
+        struct okv_long_write_list running, held_up;
+    } long_work[OKV_DATABASES_MAX];
+    unsigned run_next, wipe_next; /* the databases whose turns are next: indices */
 
     uint64_t pass;   /* number of the worker's current pass */
     bool is_held_up; /* in this pass: a write waits for one of another connection, or for memory */

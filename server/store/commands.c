@@ -366,12 +366,13 @@ static int make_with_room(change *make, struct okv_store *store, struct okv_stor
     struct okv_store_effort effort = OKV_STORE_EFFORT;
     uint64_t size = (uint64_t)write->key_length + write->value_length;
     int rc = make_once(make, store, work, write, outcome);
+    bool goes_on = true;
 
-    while (rc == OKV_EFULL) {
+    while (rc == OKV_EFULL && goes_on) {
         if (okv_heap_has_unwiped(&store->heap))
             return OKV_EAGAIN;
-        if (!okv_store_make_room(store, work, size, &effort))
-            break;
+        /* Once more in any case: wiping may have ended since the attempt. */
+        goes_on = okv_store_make_room(store, work, size, &effort);
         rc = make_once(make, store, work, write, outcome);
     }
     return rc;

@@ -116,6 +116,7 @@ static bool compact(struct okv_store *store, struct okv_store_work *work)
 bool okv_store_make_room(struct okv_store *store, struct okv_store_work *work, uint64_t size,
                          struct okv_store_effort *effort)
 {
+    work->made_room = true;
     if (effort->sweeps > 0 && atomic_load(&store->totals.expiring) > 0) {
         uint64_t expired = atomic_load(&store->totals.expired);
         effort->sweeps--;

@@ -222,8 +222,10 @@ static struct okv_heap_pin *find_pin(const struct okv_heap *heap, uint64_t offse
     struct okv_heap_pin *pin;
 
     LIST_FOREACH(pin, &heap->pins, in_pins)
-    if (pin->offset == offset)
-        break;
+    {
+        if (pin->offset == offset)
+            break;
+    }
     return pin;
 }
 
@@ -256,6 +258,8 @@ void okv_heap_unpin(struct okv_heap *heap, struct okv_heap_pin *pin)
 
 bool okv_heap_is_pinned(struct okv_heap *heap, uint64_t offset)
 {
+    if (atomic_load_explicit(&heap->pin_count, memory_order_relaxed) == 0)
+        return false;
     pthread_mutex_lock(&heap->lock);
     bool is_pinned = find_pin(heap, offset) != NULL;
     pthread_mutex_unlock(&heap->lock);
@@ -284,12 +288,31 @@ struct unwiped {
     uint64_t left; /* bytes to wipe */
 };
 
-static void list_unwiped(struct okv_heap *heap, uint64_t offset, uint64_t left)
+static struct unwiped *unwiped_at(const struct okv_heap *heap, uint64_t offset)
 {
-    struct unwiped *unwiped = (struct unwiped *)(heap->base + offset);
+    return (struct unwiped *)(heap->base + offset);
+}
 
+static void list_unwiped(struct okv_heap *heap, uint64_t offset, uint64_t size)
+{
+    atomic_fetch_add_explicit(&heap->unwiped_count, 1, memory_order_relaxed);
     pthread_mutex_lock(&heap->lock);
-    *unwiped = (struct unwiped){.next = heap->unwiped, .left = left};
+    *unwiped_at(heap, offset) = (struct unwiped){.next = 0, .left = size};
+    if (heap->unwiped)
+        unwiped_at(heap, heap->unwiped_last)->next = offset;
+    else
+        heap->unwiped = offset;
+    heap->unwiped_last = offset;
+    pthread_mutex_unlock(&heap->lock);
+}
+
+/* The next call goes on with it. */
+static void relist_unwiped(struct okv_heap *heap, uint64_t offset, uint64_t left)
+{
+    pthread_mutex_lock(&heap->lock);
+    *unwiped_at(heap, offset) = (struct unwiped){.next = heap->unwiped, .left = left};
+    if (!heap->unwiped)
+        heap->unwiped_last = offset;
     heap->unwiped = offset;
     pthread_mutex_unlock(&heap->lock);
 }
@@ -301,9 +324,8 @@ uint64_t okv_heap_wipe(struct okv_heap *heap, uint64_t most)
     pthread_mutex_lock(&heap->lock);
     uint64_t offset = heap->unwiped;
     if (offset) {
-        const struct unwiped *unwiped = (const struct unwiped *)(heap->base + offset);
-        left = unwiped->left;
-        heap->unwiped = unwiped->next;
+        left = unwiped_at(heap, offset)->left;
+        heap->unwiped = unwiped_at(heap, offset)->next;
     }
     pthread_mutex_unlock(&heap->lock);
     if (!offset)
@@ -314,7 +336,7 @@ uint64_t okv_heap_wipe(struct okv_heap *heap, uint64_t most)
         length = left;
     explicit_bzero(memory + left - length, length);
     if (length < left) {
-        list_unwiped(heap, offset, left - length);
+        relist_unwiped(heap, offset, left - length);
         return length;
     }
     release(heap, memory, sallocx(memory, flags(heap)));
@@ -332,13 +354,19 @@ void okv_heap_free(struct okv_heap *heap, uint64_t offset)
         leave_to_pin(heap, offset))
         return;
     if (heap->wipes && size >= OKV_HEAP_WIPED_LATER) {
-        atomic_fetch_add_explicit(&heap->unwiped_count, 1, memory_order_relaxed);
         list_unwiped(heap, offset, size);
         return;
     }
     if (heap->wipes)
         explicit_bzero(memory, size);
     release(heap, memory, size);
+}
+
+void okv_heap_free_unwritten(struct okv_heap *heap, uint64_t offset)
+{
+    uint8_t *memory = heap->base + offset;
+
+    release(heap, memory, sallocx(memory, flags(heap)));
 }
 
 /* jemalloc offers this query to programs that move their allocations to defragment. */

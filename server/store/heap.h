@@ -25,8 +25,9 @@
 /* Bytes of the smallest allocation that may be pinned. */
 #define OKV_HEAP_PINNED_MIN 4096u
 
-/* Bytes of the smallest allocation whose memory okv_heap_free() leaves to okv_heap_wipe(). */
-#define OKV_HEAP_WIPED_LATER (UINT64_C(256) << 10)
+/* Bytes of the smallest allocation whose memory okv_heap_free() leaves to okv_heap_wipe():
+ * jemalloc's smallest size class of whole pages. One change may free hundreds. */
+#define OKV_HEAP_WIPED_LATER (UINT64_C(16) << 10)
 
 /* Keeps an allocation from being reused: when it is freed, that waits for okv_heap_unpin(). The
  * caller's memory; zeros pin nothing. */
@@ -45,13 +46,13 @@ struct okv_heap {
     uint64_t floor;                   /* where it ends, downwards */
     uint64_t length;                  /* where it begins */
     pthread_mutex_t growing;          /* one thread at a time */
-    pthread_mutex_t lock;             /* of the fields down to `unwiped` */
+    pthread_mutex_t lock;             /* of the fields down to `unwiped_last` */
     uint64_t frontier;                /* lowest offset that the arena got */
     uint64_t pieces[OKV_HEAP_PIECES]; /* their offsets, in the order of growth */
     unsigned piece_count;
     uint64_t least; /* bytes of the smallest request that the hook grants */
     LIST_HEAD(, okv_heap_pin) pins;
-    uint64_t unwiped; /* the first of a list of freed memory that is to be wiped; 0: none */
+    uint64_t unwiped, unwiped_last; /* a list of freed memory that is to be wiped; 0: none */
     atomic_uint pin_count;
     atomic_uint unwiped_count; /* of the list, and those that a thread wipes now */
     extent_hooks_t hooks;
@@ -75,9 +76,12 @@ void okv_heap_fini(struct okv_heap *heap);
 uint64_t okv_heap_alloc(struct okv_heap *heap, uint64_t size);
 /* Frees an allocation. Unless it is pinned, its bytes may be zeroed and reused at once. */
 void okv_heap_free(struct okv_heap *heap, uint64_t offset);
+/* Frees an allocation that nothing was written to, so that there is nothing to wipe. It is not
+ * pinned. */
+void okv_heap_free_unwritten(struct okv_heap *heap, uint64_t offset);
 
-/* Zeroes up to `most` bytes of long freed memory, a page at least; what is zero to its end can be
- * allocated. Returns how many it were; 0: there is none left to begin with. */
+/* Zeroes up to `most` bytes, at least a page, of the memory that was freed first; once all of it is
+ * zero, it can be allocated. Returns the bytes zeroed; 0: there was nothing to wipe. */
 uint64_t okv_heap_wipe(struct okv_heap *heap, uint64_t most);
 /* Whether okv_heap_wipe() will make memory available. */
 static inline bool okv_heap_has_unwiped(const struct okv_heap *heap)

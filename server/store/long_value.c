@@ -11,21 +11,22 @@ int okv_store_long_reserve(struct okv_store *store, struct okv_store_work *work,
                            uint32_t value_length)
 {
     struct okv_store_effort effort = OKV_STORE_EFFORT;
+    bool goes_on = true;
 
     value->value_length = value_length;
     value->key_length =
         okv_store_key_goes_to_extent(&store->table, key_length, value_length) ? key_length : 0;
     value->length = (uint64_t)value->key_length + value_length;
     value->done = 0;
-    for (;;) {
-        value->extent = okv_heap_alloc(&store->heap, value->length);
-        if (value->extent)
-            return 0;
+    while (!(value->extent = okv_heap_alloc(&store->heap, value->length))) {
+        if (!goes_on)
+            return OKV_EFULL;
         if (okv_heap_has_unwiped(&store->heap))
             return OKV_EAGAIN;
-        if (!okv_store_make_room(store, work, value->length, &effort))
-            return OKV_EFULL;
+        /* Once more in any case: wiping may have ended since the attempt. */
+        goes_on = okv_store_make_room(store, work, value->length, &effort);
     }
+    return 0;
 }
 
 uint64_t okv_store_long_offset(const struct okv_store_long_value *value)

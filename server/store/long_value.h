@@ -46,7 +46,7 @@ uint64_t okv_store_long_offset(const struct okv_store_long_value *value);
 /* `write` is the put, whose value is in the extent, or the append that was found to be long. */
 void okv_store_long_begin(const struct okv_store *store, struct okv_store_long_value *value,
                           const struct okv_store_write *write);
-/* Goes on for `most` bytes. Returns how many it were, fewer only at the end. */
+/* Goes on for `most` bytes. Returns the bytes done, fewer only at the end. */
 uint64_t okv_store_long_step(const struct okv_store *store, struct okv_store_long_value *value,
                              uint64_t most);
 static inline bool okv_store_long_is_complete(const struct okv_store_long_value *value)

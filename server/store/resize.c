@@ -67,7 +67,7 @@ static void reserve_allocate(struct okv_store *store)
 static void reserve_release(struct okv_store *store)
 {
     if (store->reserve)
-        okv_heap_free(&store->heap, store->reserve);
+        okv_heap_free_unwritten(&store->heap, store->reserve);
     store->reserve = 0;
 }
 

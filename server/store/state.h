@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "server/store/bucket.h"
@@ -78,6 +79,7 @@ struct okv_store_work {
         struct okv_bucket_cursor cursor;
         struct okv_entry current; /* at the cursor, once okv_store_update_read() read it */
     } update;                     /* of one entry (update_in_place.c) */
+    bool made_room; /* okv_store_make_room() was called: it takes long. Callers clear it */
 };
 
 #endif

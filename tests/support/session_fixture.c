@@ -180,6 +180,22 @@ void fixture_arrive(struct fixture *fixture, struct client *client, unsigned opc
     fixture_arrive_as(fixture, client, &request);
 }
 
+void fixture_arrive_append(struct fixture *fixture, struct client *client, const char *key,
+                           const char *text, uint16_t request_slot, uint64_t sequence)
+{
+    const struct okv_request_message append = {
+        .opcode = OKV_OP_APPEND,
+        .slot = request_slot,
+        .sequence = sequence,
+        .key = (const uint8_t *)key,
+        .key_length = (uint32_t)strlen(key),
+        .value = (const uint8_t *)text,
+        .value_length = (uint32_t)strlen(text),
+    };
+
+    fixture_arrive_as(fixture, client, &append);
+}
+
 void fixture_rendezvous_done(struct fixture *fixture, struct client *client, unsigned number,
                              int status)
 {

@@ -55,6 +55,9 @@ void fixture_arrive_as(struct fixture *fixture, struct client *client,
 /* The same, with a key if the operation needs one. */
 void fixture_arrive(struct fixture *fixture, struct client *client, unsigned opcode,
                     uint16_t request_slot, uint64_t sequence);
+/* An append of a text. */
+void fixture_arrive_append(struct fixture *fixture, struct client *client, const char *key,
+                           const char *text, uint16_t request_slot, uint64_t sequence);
 /* Rendezvous read `number` of the client's session has ended. */
 void fixture_rendezvous_done(struct fixture *fixture, struct client *client, unsigned number,
                              int status);

@@ -264,7 +264,7 @@ static void expect_zeros(const uint8_t *bytes, uint64_t length)
         assert_int_equal(bytes[i], 0);
 }
 
-/* It is used until it is zero, from its end on. */
+/* It is used until it is zero, from its end on. What was freed first comes first. */
 static void long_memory_is_wiped_in_slices(void **state)
 {
     const uint64_t length = OKV_HEAP_WIPED_LATER * 2;
@@ -280,8 +280,8 @@ static void long_memory_is_wiped_in_slices(void **state)
     }
     uint64_t used = okv_heap_used(&region.heap);
     assert_int_equal(okv_heap_wipe(&region.heap, length), 0);
-    okv_heap_free(&region.heap, offsets[0]);
     okv_heap_free(&region.heap, offsets[1]);
+    okv_heap_free(&region.heap, offsets[0]);
     assert_true(okv_heap_has_unwiped(&region.heap));
     assert_int_equal(okv_heap_used(&region.heap), used);
     assert_int_equal(okv_heap_wipe(&region.heap, 10000), 8192);
@@ -299,6 +299,20 @@ static void long_memory_is_wiped_in_slices(void **state)
     assert_false(okv_heap_has_unwiped(&region.heap));
     assert_int_equal(okv_heap_wipe(&region.heap, length), 0);
     assert_int_equal(region.base[offsets[2]], 'v');
+    region_close(&region);
+}
+
+/* It is there for others at once, also with --wipe. */
+static void unwritten_memory_is_not_wiped(void **state)
+{
+    struct region region;
+
+    (void)state;
+    region_open(&region);
+    region.heap.wipes = true;
+    okv_heap_free_unwritten(&region.heap, okv_heap_alloc(&region.heap, 2 * OKV_HEAP_WIPED_LATER));
+    assert_false(okv_heap_has_unwiped(&region.heap));
+    assert_int_equal(okv_heap_used(&region.heap), 0);
     region_close(&region);
 }
 
@@ -329,6 +343,7 @@ int main(void)
         cmocka_unit_test(a_pinned_allocation_waits_to_be_freed),
         cmocka_unit_test(a_pin_without_a_free_frees_nothing),
         cmocka_unit_test(long_memory_is_wiped_in_slices),
+        cmocka_unit_test(unwritten_memory_is_not_wiped),
         cmocka_unit_test(arenas_are_destroyed_with_their_heap),
     };
 

@@ -255,9 +255,11 @@ static void a_rendezvous_that_cannot_begin_reserves_nothing(void **state)
     rendezvous_reads->rendezvous_answer = 0;
     assert_int_equal(rendezvous_begin(rendezvous_reads, 'a', VALUE_MAX + 1, 0), OKV_EVALUESIZE);
     assert_int_equal(rendezvous_begin(rendezvous_reads, 'a', UINT32_MAX, 0), OKV_EVALUESIZE);
+    atomic_store(&rendezvous_reads->session->rights, OKV_RIGHT_READ);
+    assert_int_equal(rendezvous_begin(rendezvous_reads, 'a', 1000, 0), OKV_EDENIED);
     assert_int_equal(rendezvous_reads->recorded, 0);
     assert_int_equal(rendezvous_reads->session->long_write_count, 0);
-    /* An ended connection counts no refusal. */
+    /* An ended connection counts no refusal, nor does a right that is missing. */
     assert_int_equal(atomic_load(&rendezvous_reads->core.database->counts.puts_refused), 3);
     expect_nothing_reserved(rendezvous_reads);
 }
@@ -277,14 +279,31 @@ static void a_rendezvous_without_room_is_refused(void **state)
 }
 
 /* A quarter of the region is a value of VALUE_MAX. A session leaves as much of it as it takes. */
-static void rendezvous_reads_have_their_share_of_the_memory(void **state)
+/* Others that have a little all the time do not keep it out. */
+static void one_rendezvous_read_at_a_time_exceeds_the_share(void **state)
 {
     struct rendezvous_reads *rendezvous_reads = *state;
 
-    assert_int_equal(rendezvous_begin(rendezvous_reads, 'a', VALUE_MAX, 0), 0); /* the only one */
-    assert_int_equal(rendezvous_begin(rendezvous_reads, 'b', 1, 0), OKV_EAGAIN);
-    rendezvous_end(rendezvous_reads, 0, OKV_ERENDEZVOUS, 0);
-    rendezvous_answer(rendezvous_reads, 'a', OKV_ERENDEZVOUS);
+    assert_int_equal(rendezvous_begin(rendezvous_reads, 'a', 1, 0), 0);
+    assert_int_equal(rendezvous_begin(rendezvous_reads, 'b', VALUE_MAX, 0), 0);
+    assert_int_equal(rendezvous_begin(rendezvous_reads, 'c', VALUE_MAX, 0), OKV_EAGAIN);
+    assert_int_equal(rendezvous_begin(rendezvous_reads, 'c', 1, 0), 0);
+    for (unsigned i = 0; i < 3; i++) {
+        rendezvous_end(rendezvous_reads, i, OKV_ERENDEZVOUS, 0);
+        rendezvous_answer(rendezvous_reads, (uint8_t)('a' + i), OKV_ERENDEZVOUS);
+    }
+    assert_int_equal(rendezvous_begin(rendezvous_reads, 'd', VALUE_MAX, 0), 0);
+    rendezvous_end(rendezvous_reads, 3, OKV_ERENDEZVOUS, 0);
+    assert_int_equal(rendezvous_reads->session->reserved, 0);
+    expect_nothing_reserved(rendezvous_reads);
+}
+
+static void rendezvous_reads_have_their_share_of_the_memory(void **state)
+{
+    struct rendezvous_reads *rendezvous_reads = *state;
+    atomic_bool *is_exceeded = &rendezvous_reads->core.database->is_exceeded;
+
+    atomic_store(is_exceeded, true);
     assert_int_equal(rendezvous_begin(rendezvous_reads, 'a', VALUE_MAX / 3, 0), 0);
     assert_int_equal(rendezvous_begin(rendezvous_reads, 'b', VALUE_MAX / 3 - 7, 0), OKV_EAGAIN);
     assert_int_equal(rendezvous_begin(rendezvous_reads, 'b', VALUE_MAX / 3 - 8, 0), 0);
@@ -296,8 +315,9 @@ static void rendezvous_reads_have_their_share_of_the_memory(void **state)
     assert_int_equal(rendezvous_begin(rendezvous_reads, 'c', VALUE_MAX / 3 + 1, 0), OKV_EAGAIN);
     assert_int_equal(rendezvous_begin(rendezvous_reads, 'c', VALUE_MAX / 3, 0), 0);
     session->reserved += mine;
-    for (unsigned i = 1; i < 4; i++)
+    for (unsigned i = 0; i < 3; i++)
         rendezvous_end(rendezvous_reads, i, OKV_ERENDEZVOUS, 0);
+    atomic_store(is_exceeded, false);
     assert_int_equal(session->reserved, 0);
     assert_int_equal(atomic_load(&rendezvous_reads->core.database->reserved), 0);
     assert_int_equal(atomic_load(&rendezvous_reads->core.database->counts.puts_refused), 0);
@@ -378,6 +398,7 @@ int main(void)
         RENDEZVOUS_TEST(a_rendezvous_that_cannot_begin_reserves_nothing),
         RENDEZVOUS_TEST(a_rendezvous_without_room_is_refused),
         RENDEZVOUS_TEST(rendezvous_reads_have_their_share_of_the_memory),
+        RENDEZVOUS_TEST(one_rendezvous_read_at_a_time_exceeds_the_share),
         RENDEZVOUS_TEST(a_session_that_ends_releases_all_extents),
         RENDEZVOUS_TEST(the_reply_of_a_rendezvous_is_remembered),
         RENDEZVOUS_TEST(a_failed_rendezvous_is_not_remembered),

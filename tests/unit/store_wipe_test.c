@@ -2,6 +2,7 @@
  * Wiped memory: the region holds the bytes of the values that are in the table, once each, and none
  * of a value that is gone.
  */
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,6 +15,7 @@
 #include "server/store/compact.h"
 #include "server/store/expire.h"
 #include "server/store/flush.h"
+#include "server/store/resize.h"
 #include "shared/base/error.h"
 #include "tests/support/store_region.h"
 
@@ -40,12 +42,14 @@ static const uint8_t *marked(uint32_t length)
     return value;
 }
 
-/* Runs of marks in the region: one for each value in the table. */
-static uint64_t count_values(const struct store_region *region)
+/* Runs of marks in the region once all is wiped: one for each value in the table. */
+static uint64_t count_values(struct store_region *region)
 {
     uint64_t runs = 0;
     unsigned run = 0;
 
+    while (okv_heap_wipe(&region->store.heap, UINT64_MAX) > 0)
+        ;
     for (uint64_t at = 0; at < region->length; at++) {
         run = region->base[at] == MARK ? run + 1 : 0;
         runs += run == RUN_MIN;
@@ -53,7 +57,7 @@ static uint64_t count_values(const struct store_region *region)
     return runs;
 }
 
-static void expect_values(const struct store_region *region)
+static void expect_values(struct store_region *region)
 {
     assert_int_equal(count_values(region), atomic_load(&region->store.totals.items));
 }
@@ -242,6 +246,31 @@ static void a_value_that_no_put_used_is_gone(void **state)
     store_region_close(&region);
 }
 
+/* A merge may need memory, and has none but the reserve, which holds nothing to wipe. */
+static void the_reserve_is_there_for_merges(void **state)
+{
+    struct store_region region;
+    struct okv_store *store = &region.store;
+    unsigned count = 0, merges = 1024;
+
+    (void)state;
+    store_region_open(&region, &params);
+    while (!store->reserve)
+        assert_int_equal(put_number(&region, count++, 40), 0);
+    uint64_t segments = store->index_length;
+    while (store->index_length == segments)
+        assert_int_equal(put_number(&region, count++, 40), 0);
+    for (uint64_t size = SWEEP; size > 0; size /= 2)
+        while (okv_heap_alloc(&store->heap, size))
+            ;
+    store->shrink_pause = INT_MAX;
+    while (count > 0)
+        delete_number(&region, --count);
+    assert_true(okv_store_free_segment(store, &region.work, 1, &merges));
+    assert_true(store->reserve != 0);
+    store_region_close(&region);
+}
+
 /* What the others would see. */
 static void without_it_values_stay(void **state)
 {
@@ -268,6 +297,7 @@ int main(void)
         cmocka_unit_test(overflow_pages_leave_no_copies),
         cmocka_unit_test(compaction_leaves_no_copies),
         cmocka_unit_test(a_value_that_no_put_used_is_gone),
+        cmocka_unit_test(the_reserve_is_there_for_merges),
         cmocka_unit_test(without_it_values_stay),
     };
 

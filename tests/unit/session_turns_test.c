@@ -1,0 +1,224 @@
+/* Whose turn it is when several have long work: databases take turns, and nobody has to stand
+ * behind those that wait. The order of events counts, never time. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "server/session/long_work.h"
+#include "shared/base/error.h"
+#include "tests/support/session_fixture.h"
+
+#define SLICE OKV_LONG_WORK_SLICE
+#define LONG (3 * SLICE + 1) /* bytes of a value: four slices */
+
+static const struct okv_store_params params = {.length = UINT64_C(32) << 20,
+                                               .max_value = 4 * SLICE};
+
+static int setup(void **state)
+{
+    return fixture_setup_with(state, &params);
+}
+
+/* The second client is in a database of its own. */
+static int setup_two(void **state)
+{
+    assert_int_equal(setup(state), 0);
+    struct fixture *fixture = *state;
+    struct okv_sessions *sessions = &fixture->worker.sessions;
+    struct server_core *core = &fixture->core;
+
+    server_core_open_second(core, &params);
+    struct okv_database *second = &core->server->databases[1];
+    assert_int_equal(okv_store_work_init(&sessions->works[1], second->config->bucket_size), 0);
+    sessions->executors[1] = (struct okv_executor){core->server, second, &sessions->works[1]};
+    okv_session_closed(sessions, fixture->clients[1].session, OKV_EDISCONNECTED);
+    core->database = second;
+    fixture_open(fixture, 1, 2, 0);
+    fixture->clients[1].session->database = 1;
+    core->database = core->server->databases;
+    return 0;
+}
+
+/* Puts into the second database. */
+static void put_in_second(struct fixture *fixture, const char *key, int fill, uint32_t length)
+{
+    fixture->core.database = &fixture->core.server->databases[1];
+    server_core_put(&fixture->core, key, fill, length, 0);
+    fixture->core.database = fixture->core.server->databases;
+}
+
+static void run_slice(struct fixture *fixture)
+{
+    assert_true(okv_long_work_run(&fixture->worker.sessions) > 0);
+}
+
+/* However many long writes the other one has. */
+static void databases_take_turns(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct okv_long_write *one = &fixture->clients[1].session->long_writes[0];
+    char key[3] = "a0";
+
+    put_in_second(fixture, "b", 'b', LONG);
+    for (uint16_t i = 0; i < OKV_LONG_WRITES_MAX; i++) {
+        key[1] = (char)('0' + i);
+        server_core_put(&fixture->core, key, 'a', LONG, 0);
+        fixture_arrive_append(fixture, &fixture->clients[0], key, "1", i, 1);
+    }
+    fixture_arrive_append(fixture, &fixture->clients[1], "b", "1", 0, 1);
+    for (unsigned i = 1; i <= 3; i++) {
+        run_slice(fixture);
+        run_slice(fixture);
+        assert_int_equal(one->value.done, i * SLICE);
+    }
+    run_slice(fixture);
+    run_slice(fixture);
+    assert_int_equal(one->state, OKV_LONG_WRITE_ENDED);
+    assert_int_equal(fixture->clients[0].session->long_writes[3].state, OKV_LONG_WRITE_RUNNING);
+    while (okv_long_work_run(&fixture->worker.sessions) > 0)
+        fixture_next_pass(fixture);
+    fixture_next_pass(fixture);
+    assert_int_equal(fixture->clients[0].posted, OKV_LONG_WRITES_MAX);
+}
+
+/* The extent of a long value. */
+static uint64_t source_of_append(struct fixture *fixture, const char *key)
+{
+    struct okv_store *store = &fixture->core.database->store;
+    struct okv_store_long_value value = {.extent = 0};
+    struct okv_store_outcome outcome;
+    const struct okv_store_write append = {
+        .key = key, .key_length = (uint32_t)strlen(key), .long_value = &value};
+
+    assert_int_equal(okv_store_append(store, fixture->core.works, &append, &outcome),
+                     OKV_STORE_LONG);
+    uint64_t extent = value.source.offset;
+    okv_store_long_release(store, &value);
+    return extent;
+}
+
+/* They cost those that run nothing, and as long as one runs, the worker does not sleep. */
+static void those_that_are_held_up_do_not_slow_others(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct okv_long_write *other = &fixture->clients[1].session->long_writes[0];
+    struct okv_heap *heap = &fixture->core.database->store.heap;
+    struct okv_heap_pin pin;
+
+    server_core_put(&fixture->core, "a", 'a', LONG, 0);
+    server_core_put(&fixture->core, "b", 'b', LONG, 0);
+    uint64_t extent = source_of_append(fixture, "a");
+    for (uint16_t i = 0; i < OKV_LONG_WRITES_MAX; i++)
+        fixture_arrive_append(fixture, &fixture->clients[0], "a", "1", i, 1);
+    assert_true(okv_heap_pin(heap, extent, &pin)); /* as a worker that appends does */
+    fixture_arrive_append(fixture, &fixture->clients[1], "b", "1", 0, 1);
+    for (unsigned i = 1; i <= 3; i++) {
+        run_slice(fixture);
+        assert_int_equal(other->value.done, i * SLICE);
+    }
+    run_slice(fixture);
+    assert_int_equal(other->state, OKV_LONG_WRITE_ENDED);
+    assert_int_equal(okv_long_work_run(&fixture->worker.sessions), 0);
+    assert_true(fixture->worker.sessions.is_held_up);
+    okv_heap_unpin(heap, &pin);
+    while (okv_long_work_run(&fixture->worker.sessions) > 0)
+        fixture_next_pass(fixture);
+    fixture_next_pass(fixture);
+    assert_int_equal(fixture->clients[0].posted, OKV_LONG_WRITES_MAX);
+}
+
+static uint64_t fill_heap(struct okv_heap *heap)
+{
+    uint64_t count = 0;
+
+    while (okv_heap_alloc(heap, SLICE))
+        count++;
+    return count;
+}
+
+/* To make room takes long. So a request that has it made is the last one of the pass. */
+static void who_makes_room_has_had_its_share(void **state)
+{
+    struct fixture *fixture = *state;
+    struct client *client = &fixture->clients[0];
+    struct okv_request_message put = {.opcode = OKV_OP_PUT,
+                                      .flags = OKV_REQUEST_RENDEZVOUS,
+                                      .key = (const uint8_t *)"p",
+                                      .key_length = 1,
+                                      .value_length = LONG};
+
+    assert_true(fill_heap(&fixture->core.database->store.heap) > 0);
+    for (put.slot = 0; put.slot < 3; put.slot++) {
+        put.sequence = put.slot + 1u;
+        fixture_arrive_as(fixture, client, &put);
+    }
+    assert_int_equal(client->posted, 1);
+    assert_int_equal(client->replies[0].status, OKV_EFULL);
+    fixture_arrive(fixture, &fixture->clients[1], OKV_OP_PING, 0, 1);
+    assert_int_equal(fixture->clients[1].posted, 1);
+    for (unsigned i = 2; i <= 3; i++) {
+        fixture_next_pass(fixture);
+        assert_int_equal(client->posted, i);
+    }
+}
+
+static void a_long_write_that_makes_room_ends_the_slice(void **state)
+{
+    struct fixture *fixture = *state;
+
+    for (unsigned i = 0; i < 2; i++) {
+        const char *key = i ? "b" : "a";
+        server_core_put(&fixture->core, key, 'v', LONG, 0);
+        fixture_arrive_append(fixture, &fixture->clients[i], key, "1", 0, 1);
+    }
+    assert_true(fill_heap(&fixture->core.database->store.heap) > 0);
+    for (unsigned i = 0; i < 2; i++) {
+        run_slice(fixture);
+        for (unsigned k = 0; k < 2; k++)
+            assert_int_equal(fixture->clients[k].session->long_writes[0].state,
+                             k <= i ? OKV_LONG_WRITE_ENDED : OKV_LONG_WRITE_RUNNING);
+    }
+    fixture_next_pass(fixture);
+    assert_int_equal(fixture->clients[0].replies[0].status, OKV_EFULL);
+}
+
+/* Freed memory of one database does not keep that of the other from being wiped. */
+static void databases_are_wiped_in_turns(void **state)
+{
+    struct fixture *fixture = *state;
+    struct okv_database *databases = fixture->core.server->databases;
+    uint64_t offset = okv_heap_alloc(&databases[1].store.heap, 2 * SLICE);
+
+    fixture->core.server->config.wipe = true;
+    for (unsigned i = 0; i < 2; i++)
+        databases[i].store.heap.wipes = true;
+    okv_heap_free(&databases[0].store.heap, okv_heap_alloc(&databases[0].store.heap, 8 * SLICE));
+    okv_heap_free(&databases[1].store.heap, offset);
+    for (unsigned i = 0; i < 4; i++)
+        run_slice(fixture);
+    assert_false(okv_heap_has_unwiped(&databases[1].store.heap));
+    assert_true(okv_heap_has_unwiped(&databases[0].store.heap));
+    while (okv_long_work_run(&fixture->worker.sessions) > 0)
+        ;
+    assert_false(okv_heap_has_unwiped(&databases[0].store.heap));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(databases_take_turns, setup_two, fixture_teardown),
+        cmocka_unit_test_setup_teardown(databases_are_wiped_in_turns, setup_two, fixture_teardown),
+        cmocka_unit_test_setup_teardown(who_makes_room_has_had_its_share, setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(a_long_write_that_makes_room_ends_the_slice, setup,
+                                        fixture_teardown),
+        cmocka_unit_test_setup_teardown(those_that_are_held_up_do_not_slow_others, setup,
+                                        fixture_teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
