@@ -158,7 +158,9 @@ bool okv_admission_establish(struct okv_admission *admission, uint32_t index)
 bool okv_admission_is_short(struct okv_admission *admission)
 {
     pthread_mutex_lock(&admission->lock);
-    uint32_t free = admission->limits.clients - admission->clients;
+    /* Those who have no right to the kept places have to find room without them. */
+    uint32_t places = admission->limits.clients - admission->limits.kept;
+    uint32_t free = places > admission->clients ? places - admission->clients : 0;
     bool is_short = admission->half_open > HALF_OPEN_PER_FREE * free;
     pthread_mutex_unlock(&admission->lock);
     return is_short;

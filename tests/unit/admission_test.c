@@ -289,22 +289,30 @@ static void who_has_most_half_open_clients(void **state)
     okv_admission_fini(&admission);
 }
 
-static void half_open_clients_make_places_short(void **state)
+static void expect_short_places(int kept)
 {
-    struct okv_admission admission = admission_of((struct okv_admission_limits){.clients = LIMIT});
+    struct okv_admission admission =
+        admission_of((struct okv_admission_limits){.clients = LIMIT, .kept = (uint32_t)kept});
+    int count = LIMIT - kept;
     uint32_t places[LIMIT] = {0};
 
-    (void)state;
     admit(&admission, from("here"));
-    for (int i = 1; i < LIMIT; i++) {
-        assert_int_equal(okv_admission_is_short(&admission), i - 1 > 3 * (LIMIT - i));
+    for (int i = 1; i < count; i++) {
+        assert_int_equal(okv_admission_is_short(&admission), i - 1 > 3 * (count - i));
         places[i] = admit(&admission, half_open("", "there"));
     }
     assert_true(okv_admission_is_short(&admission));
-    for (int i = 1; i < LIMIT; i++)
+    for (int i = 1; i < count; i++)
         assert_true(okv_admission_establish(&admission, places[i]));
     assert_false(okv_admission_is_short(&admission));
     okv_admission_fini(&admission);
+}
+
+static void half_open_clients_make_places_short(void **state)
+{
+    (void)state;
+    expect_short_places(0);
+    expect_short_places(LIMIT / 4);
 }
 
 int main(void)
