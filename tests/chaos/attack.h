@@ -69,7 +69,7 @@ void attack_large(struct attacker *attacker);
 void attack_clients(struct attacker *attacker);
 /* Before there is a session, in attack_door.c. */
 void attack_silent(struct attacker *attacker);
-void attack_half_open(struct attacker *attacker);
+void attack_challenges(struct attacker *attacker);
 void attack_proofs(struct attacker *attacker);
 /* On the socket and the shared memory, in attack_local.c. */
 void attack_descriptors(struct attacker *attacker);

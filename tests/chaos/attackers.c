@@ -22,16 +22,18 @@
 
 extern char **environ;
 
+/* Those that leave reply caches come after the one that fills the server with them. */
 const struct attack attacks[] = {
+    {"clients", "comes with one client id after the other", attack_clients, ATTACK_ANY,
+     "reply_caches"},
     {"descriptors", "passes descriptors whose last close blocks", attack_descriptors, ATTACK_LOCAL,
      NULL},
     {"bucket", "fills a bucket and goes on", attack_bucket, ATTACK_ANY, "puts_refused"},
     {"append", "appends bytes to a large value", attack_append, ATTACK_ANY, "appends"},
     {"large", "puts large values", attack_large, ATTACK_ANY, "rendezvous_bytes"},
     {"silent", "connects and says nothing", attack_silent, ATTACK_SOCKET, NULL},
-    {"half-open", "takes a challenge and proves nothing", attack_half_open, ATTACK_ANY,
+    {"challenges", "takes a challenge and proves nothing", attack_challenges, ATTACK_ANY,
      "challenges"},
-    {"clients", "comes with one client id after the other", attack_clients, ATTACK_ANY, "puts"},
     {"holders", "holds sessions and passes descriptors to each", attack_holders, ATTACK_LOCAL,
      "closed_lost"},
     {"memory", "leaves with its shared memory full", attack_memory, ATTACK_LOCAL, "closed_lost"},
