@@ -9,6 +9,29 @@
 
 /* Half-open clients for each free place from which on they make room for others. */
 #define HALF_OPEN_PER_FREE 3u
+/* Places that are kept for users with the right `admin`; at most a quarter of all. */
+#define ADMIN_PLACES 16u
+
+static uint32_t share(uint32_t limit, uint32_t clients)
+{
+    return limit == OKV_CLIENTS_HALF ? (clients + 1) / 2 : limit;
+}
+
+/* Without users everybody has the right `admin`. */
+struct okv_admission_limits okv_admission_limits_of(const struct okv_config *config)
+{
+    uint32_t clients = config->max_clients;
+    struct okv_admission_limits limits = {
+        .clients = clients,
+        .per_address = share(config->max_clients_per_address, clients),
+    };
+
+    if (config->users) {
+        limits.kept = clients / 4 < ADMIN_PLACES ? clients / 4 : ADMIN_PLACES;
+        limits.per_user = share(config->max_clients_per_user, clients);
+    }
+    return limits;
+}
 
 int okv_admission_init(struct okv_admission *admission, const struct okv_admission_limits *limits)
 {
