@@ -21,12 +21,13 @@ static uint32_t share(uint32_t limit, uint32_t clients)
 struct okv_admission_limits okv_admission_limits_of(const struct okv_config *config)
 {
     uint32_t clients = config->max_clients;
-    struct okv_admission_limits limits = {
-        .clients = clients,
-        .per_address = share(config->max_clients_per_address, clients),
-    };
+    uint32_t per_address = config->max_clients_per_address;
+    struct okv_admission_limits limits = {.clients = clients};
 
-    if (config->users) {
+    if (!config->users) {
+        limits.per_address = share(per_address, clients);
+    } else {
+        limits.per_address = per_address == OKV_CLIENTS_HALF ? 0 : per_address;
         limits.kept = clients / 4 < ADMIN_PLACES ? clients / 4 : ADMIN_PLACES;
         limits.per_user = share(config->max_clients_per_user, clients);
     }
