@@ -315,6 +315,32 @@ static void half_open_clients_make_places_short(void **state)
     expect_short_places(LIMIT / 4);
 }
 
+static void limits_follow_from_the_options(void **state)
+{
+    struct okv_config config = {.max_clients = 41,
+                                .max_clients_per_user = OKV_CLIENTS_HALF,
+                                .max_clients_per_address = OKV_CLIENTS_HALF};
+    struct okv_admission_limits limits = okv_admission_limits_of(&config);
+
+    (void)state;
+    assert_int_equal(limits.clients, 41);
+    assert_int_equal(limits.kept, 0);
+    assert_int_equal(limits.per_user, 0);
+    assert_int_equal(limits.per_address, 21);
+    config.users = "a file";
+    limits = okv_admission_limits_of(&config);
+    assert_int_equal(limits.kept, 10);
+    assert_int_equal(limits.per_user, 21);
+    assert_int_equal(limits.per_address, 0);
+    config.max_clients = 1000;
+    config.max_clients_per_user = 0;
+    config.max_clients_per_address = 7;
+    limits = okv_admission_limits_of(&config);
+    assert_int_equal(limits.kept, 16);
+    assert_int_equal(limits.per_user, 0);
+    assert_int_equal(limits.per_address, 7);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -330,6 +356,7 @@ int main(void)
         cmocka_unit_test(half_open_clients_count_for_their_user),
         cmocka_unit_test(who_has_most_half_open_clients),
         cmocka_unit_test(half_open_clients_make_places_short),
+        cmocka_unit_test(limits_follow_from_the_options),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
