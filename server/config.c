@@ -138,10 +138,10 @@ static const struct argp_option options[] = {
      "Worker threads; each serves a share of the clients: 1 to 64 (half of the CPUs, up to 4)", 3},
     {"max-clients", OPTION_MAX_CLIENTS, "N", 0, "Clients at once: 1 to 10000 (1024)", 3},
     {"max-clients-per-user", OPTION_MAX_CLIENTS_PER_USER, "N", 0,
-     "Clients at once of one user; 0: as many as in all (half of --max-clients)", 3},
+     "With --users: clients at once of one user; 0: as many as in all (half of --max-clients)", 3},
     {"max-clients-per-address", OPTION_MAX_CLIENTS_PER_ADDRESS, "N", 0,
      "Clients at once from one address, over local:// of one uid; 0: as many as in all (half of "
-     "--max-clients)",
+     "--max-clients; with --users 0)",
      3},
     {"credits", OPTION_CREDITS, "N", 0, "Requests that a client may have outstanding (16)", 3},
     {"keepalive-ms", OPTION_KEEPALIVE_MS, "MS", 0,

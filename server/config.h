@@ -38,7 +38,7 @@ struct okv_config {
     uint32_t workers;
     uint32_t max_clients;             /* on all listeners together */
     uint32_t max_clients_per_user;    /* 0: as max_clients; OKV_CLIENTS_HALF: half of them */
-    uint32_t max_clients_per_address; /* likewise */
+    uint32_t max_clients_per_address; /* likewise; with users OKV_CLIENTS_HALF: as max_clients */
     uint32_t keepalive_ms;            /* a dead client is found within this time */
     uint32_t idle_s;                  /* how long a client may send no request; 0: for ever */
     uint32_t remember_s;              /* how long a reply cache outlives its session */

@@ -40,10 +40,9 @@ static uint64_t without_clients(const struct okv_config *config)
 static int lower(struct okv_config *config, uint64_t wanted, uint64_t limit, struct okv_diag *diag)
 {
     uint32_t asked = config->max_clients;
-    uint64_t spare = without_clients(config);
-    uint64_t room = limit > spare ? (limit - spare) / of_client(config) : 0;
+    uint64_t room = (limit - without_clients(config)) / of_client(config);
 
-    config->max_clients = room > asked ? asked : room > 0 ? (uint32_t)room : 1;
+    config->max_clients = room > asked ? asked : (uint32_t)room;
     return okv_diag_set(diag, OKV_EPERM,
                         "the hard limit on open files is %llu, and %u clients may take %llu: takes "
                         "no more than %u; raise it (ulimit -Hn, LimitNOFILE=), or lower "
@@ -52,8 +51,19 @@ static int lower(struct okv_config *config, uint64_t wanted, uint64_t limit, str
                         config->max_clients);
 }
 
+/* No number of clients is low enough. */
+static int warn(const struct okv_config *config, uint64_t limit, struct okv_diag *diag)
+{
+    return okv_diag_set(diag, OKV_EPERM,
+                        "the hard limit on open files is %llu, and the server needs %llu: raise it "
+                        "(ulimit -Hn, LimitNOFILE=)",
+                        (unsigned long long)limit,
+                        (unsigned long long)without_clients(config) + of_client(config));
+}
+
 int okv_descriptors_raise(struct okv_config *config, struct okv_diag *diag)
 {
+    uint64_t least = without_clients(config) + of_client(config);
     uint64_t wanted = without_clients(config) + (uint64_t)config->max_clients * of_client(config);
     struct rlimit limit;
 
@@ -62,5 +72,7 @@ int okv_descriptors_raise(struct okv_config *config, struct okv_diag *diag)
     limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
     if (setrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur == wanted)
         return 0;
-    return of_client(config) ? lower(config, wanted, limit.rlim_max, diag) : 0;
+    if (of_client(config) == 0 || limit.rlim_max < least)
+        return warn(config, limit.rlim_max, diag);
+    return lower(config, wanted, limit.rlim_max, diag);
 }

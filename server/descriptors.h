@@ -6,7 +6,7 @@
 #include "shared/base/diag.h"
 
 /* Raises the soft limit of the process to what the server may need, as far as the hard limit lets
- * it. OKV_EPERM: that is not enough, and config->max_clients is lower now. */
+ * it. OKV_EPERM: that is not enough, and config->max_clients is lower now if that helps. */
 int okv_descriptors_raise(struct okv_config *config, struct okv_diag *diag);
 
 #endif

@@ -18,8 +18,6 @@
 #include "shared/format/wire.h"
 
 #define EXIT_CANNOT_SERVE 3
-/* Places that are kept for users with the right `admin`; at most a quarter of all. */
-#define ADMIN_PLACES 16u
 
 static void databases_close(struct okv_server *server)
 {
@@ -185,30 +183,8 @@ static int failure_explain(const struct okv_server *server, struct okv_diag *dia
                         okv_error_text(failure));
 }
 
-static uint32_t share(uint32_t limit, uint32_t clients)
-{
-    return limit == OKV_CLIENTS_HALF ? (clients + 1) / 2 : limit;
-}
-
-/* Without users everybody has the right `admin`. */
-static struct okv_admission_limits limits_of(const struct okv_config *config)
-{
-    uint32_t clients = config->max_clients;
-    struct okv_admission_limits limits = {
-        .clients = clients,
-        .per_address = share(config->max_clients_per_address, clients),
-    };
-
-    if (config->users) {
-        limits.kept = clients / 4 < ADMIN_PLACES ? clients / 4 : ADMIN_PLACES;
-        limits.per_user = share(config->max_clients_per_user, clients);
-    }
-    return limits;
-}
-
-/* A device may have room for fewer clients than --max-clients. Then there are fewer places, or
- * those that are kept would not be there. Nobody was let in yet. */
-static void places_limit(struct okv_server *server)
+/* A device may have room for fewer clients than --max-clients. That listener refuses the others. */
+static void warn_of_little_room(const struct okv_server *server)
 {
     for (unsigned i = 0; i < server->listener_count; i++) {
         uint32_t room = okv_workers_room(server, i);
@@ -218,8 +194,6 @@ static void places_limit(struct okv_server *server)
                 "okv-server: %s: its device has room for %u clients, and --max-clients is %u: "
                 "takes no more than that; more --workers or fewer --credits make room\n",
                 server->listeners[i]->where, room, server->config.max_clients);
-        server->config.max_clients = room;
-        server->admission.limits = limits_of(&server->config);
     }
 }
 
@@ -261,7 +235,7 @@ static int run(struct okv_server *server, const sigset_t *signals, struct okv_di
     rc = authority_open(server, diag);
     if (rc)
         goto fini_registry;
-    const struct okv_admission_limits limits = limits_of(&server->config);
+    const struct okv_admission_limits limits = okv_admission_limits_of(&server->config);
     rc = okv_admission_init(&server->admission, &limits);
     if (rc)
         goto close_authority;
@@ -274,7 +248,7 @@ static int run(struct okv_server *server, const sigset_t *signals, struct okv_di
     rc = workers_create(server, diag);
     if (rc)
         goto close_announcer;
-    places_limit(server);
+    warn_of_little_room(server);
     rc = serve(server, signals, diag);
     workers_destroy(server, server->config.workers);
 close_announcer:

@@ -110,7 +110,7 @@ check_rooms() {
     room server/store shared
     room server/command shared server/store "${common[@]}"
     room server/session shared server/store server/command "${common[@]}"
-    room server/net shared server/session server/database.h server/worker.h "${common[@]}"
+    room server/net shared server/session server/config.h server/database.h server/worker.h "${common[@]}"
     room server shared server
 
     room client/state api shared

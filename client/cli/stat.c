@@ -18,7 +18,7 @@ struct stat_arguments {
 
 static const struct argp_option stat_options[] = {
     {"all", OPTION_ALL, NULL, 0,
-     "Of all databases, \"database name value\" a line, then of the server; takes the right admin",
+     "Every database, one \"database name value\" a line, then the server; needs the right admin",
      0},
     {"json", OPTION_JSON, NULL, 0, "One JSON object instead of lines", 0},
     {0},
@@ -84,27 +84,15 @@ static json_t *json_statistic(const char *text)
     return json_string(text);
 }
 
-/* Whether a line of the text begins as `line` does, up to its first space. */
-static bool has_figure(const char *text, const char *line)
-{
-    size_t length = strcspn(line, " ") + 1;
-
-    while (*text && strncmp(text, line, length) != 0) {
-        text += strcspn(text, "\n");
-        text += *text == '\n';
-    }
-    return *text;
-}
-
-/* The lines as an object, without those that `except` has; cuts the text up. */
-static json_t *json_figures(char *text, const char *except)
+/* The lines as an object; cuts the text up. */
+static json_t *json_figures(char *text)
 {
     json_t *figures = json_object();
     char *rest = NULL;
 
     for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
         char *space = strchr(line, ' ');
-        if (!space || has_figure(except, line))
+        if (!space)
             continue;
         *space = '\0';
         json_object_set_new(figures, line, json_statistic(space + 1));
@@ -171,8 +159,8 @@ static int stat_connection(struct cli *cli, bool json)
         return cli_fail(cli, "stat", NULL, 0, rc);
     okv_info(cli->handle, &info);
     if (json)
-        status = print_json(json_pack("{s:o*, s:o*}", "server", json_figures(text, ""),
-                                      "connection", json_connection(&info)));
+        status = print_json(json_pack("{s:o*, s:o*}", "server", json_figures(text), "connection",
+                                      json_connection(&info)));
     else
         print_lines(text, &info);
     free(text);
@@ -181,14 +169,25 @@ static int stat_connection(struct cli *cli, bool json)
 
 /* ---- all databases ---- */
 
-/* Prints the lines that are not the server's with the database's name before each. */
-static void print_database(const char *name, char *text, const char *server)
+/* A database's text ends with the server's lines, if the user may see them. */
+static void cut_server(char *text, const char *server)
+{
+    size_t length = strcspn(server, " ") + 1;
+
+    while (*text && strncmp(text, server, length) != 0) {
+        text += strcspn(text, "\n");
+        text += *text == '\n';
+    }
+    *text = '\0';
+}
+
+/* Prints the lines with the database's name before each. */
+static void print_database(const char *name, char *text)
 {
     char *rest = NULL;
 
     for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
-        if (!has_figure(server, line))
-            printf("%s %s\n", name, line);
+        printf("%s %s\n", name, line);
 }
 
 /* Connects to one database, so that the server decides whether the user may see it. */
@@ -201,12 +200,14 @@ static int stat_database(struct cli *cli, const char *name, const char *server, 
     if (status != CLI_DONE)
         return status;
     int rc = fetch_text(cli->handle, NULL, &text);
+    if (rc == OKV_OK)
+        cut_server(text, server);
     if (rc != OKV_OK)
         status = cli_fail(cli, "stat", name, strlen(name), rc);
     else if (databases)
-        json_object_set_new(databases, name, json_figures(text, server));
+        json_object_set_new(databases, name, json_figures(text));
     else
-        print_database(name, text, server);
+        print_database(name, text);
     free(text);
     cli_disconnect(cli);
     return status;
@@ -226,7 +227,7 @@ static int stat_databases(struct cli *cli, char *names, char *server, bool json)
         fputs(server, stdout);
     else
         status = cli_worse(status, print_json(json_pack("{s:o*, s:o*}", "databases", databases,
-                                                        "server", json_figures(server, ""))));
+                                                        "server", json_figures(server))));
     return status;
 }
 

@@ -9,6 +9,30 @@
 
 /* Half-open clients for each free place from which on they make room for others. */
 #define HALF_OPEN_PER_FREE 3u
+/* Places that are kept for users with the right `admin`; at most a quarter of all. */
+#define ADMIN_PLACES 16u
+
+static uint32_t share(uint32_t limit, uint32_t clients)
+{
+    return limit == OKV_CLIENTS_HALF ? (clients + 1) / 2 : limit;
+}
+
+/* Without users everybody has the right `admin`. */
+struct okv_admission_limits okv_admission_limits_of(const struct okv_config *config)
+{
+    uint32_t clients = config->max_clients;
+    uint32_t per_address = config->max_clients_per_address;
+    struct okv_admission_limits limits = {.clients = clients};
+
+    if (!config->users) {
+        limits.per_address = share(per_address, clients);
+    } else {
+        limits.per_address = per_address == OKV_CLIENTS_HALF ? 0 : per_address;
+        limits.kept = clients / 4 < ADMIN_PLACES ? clients / 4 : ADMIN_PLACES;
+        limits.per_user = share(config->max_clients_per_user, clients);
+    }
+    return limits;
+}
 
 int okv_admission_init(struct okv_admission *admission, const struct okv_admission_limits *limits)
 {
@@ -158,7 +182,9 @@ bool okv_admission_establish(struct okv_admission *admission, uint32_t index)
 bool okv_admission_is_short(struct okv_admission *admission)
 {
     pthread_mutex_lock(&admission->lock);
-    uint32_t free = admission->limits.clients - admission->clients;
+    /* Those who have no right to the kept places have to find room without them. */
+    uint32_t places = admission->limits.clients - admission->limits.kept;
+    uint32_t free = places > admission->clients ? places - admission->clients : 0;
     bool is_short = admission->half_open > HALF_OPEN_PER_FREE * free;
     pthread_mutex_unlock(&admission->lock);
     return is_short;

@@ -12,6 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "server/config.h"
+
 struct okv_admission_limits {
     uint32_t clients;     /* in all */
     uint32_t kept;        /* of these, for users with the right `admin` */
@@ -54,6 +56,9 @@ struct okv_admission_client {
     bool is_admin;     /* in the database that it asks for */
     bool is_half_open; /* okv_admission_establish() comes later */
 };
+
+/* What the server was told, and what follows from that. */
+struct okv_admission_limits okv_admission_limits_of(const struct okv_config *config);
 
 /* OKV_ENOMEM. */
 int okv_admission_init(struct okv_admission *admission, const struct okv_admission_limits *limits);

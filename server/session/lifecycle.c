@@ -43,7 +43,9 @@ static const char *end_text(enum okv_session_end_reason reason)
     case OKV_SESSION_END_KILLED:
         return "an administrator ended it";
     case OKV_SESSION_END_HALF_OPEN:
-        return "half-open for too long, or others needed its place";
+        return "the client never confirmed the connection";
+    case OKV_SESSION_END_CROWDED_OUT:
+        return "half-open, and others needed its place";
     case OKV_SESSION_END_IDLE:
         return "no request within --idle-s";
     case OKV_SESSION_END_MALFORMED:
@@ -168,7 +170,7 @@ bool okv_session_end_unwanted(struct okv_sessions *sessions, struct okv_session 
         return true;
     }
     if (atomic_load_explicit(&session->is_superfluous, memory_order_relaxed)) {
-        okv_session_end(sessions, session, OKV_SESSION_END_HALF_OPEN);
+        okv_session_end(sessions, session, OKV_SESSION_END_CROWDED_OUT);
         return true;
     }
     bool is_killed = atomic_load_explicit(&session->is_killed, memory_order_relaxed);

@@ -35,6 +35,7 @@
     X(REVOKED, revoked)           \
     X(KILLED, killed)             \
     X(HALF_OPEN, half_open)       \
+    X(CROWDED_OUT, crowded_out)   \
     X(IDLE, idle)                 \
     X(MALFORMED, malformed)       \
     X(NO_IMMEDIATE, no_immediate) \

@@ -2,8 +2,8 @@
  * Clients of a stream socket that have connected and not said hello yet.
  *
  * A slow one holds up nobody: they are watched together and dropped after a while. When there are
- * too many, one makes room of those from where most come: who floods the server crowds out himself.
- * For transports whose handshake runs over a socket. One thread, the listener's.
+ * too many, the oldest from the source with the most of them makes room, so a flood crowds out only
+ * itself. For transports whose handshake runs over a socket. One thread, the listener's.
  */
 #ifndef OKV_SHARED_TRANSPORT_PENDING_H
 #define OKV_SHARED_TRANSPORT_PENDING_H

@@ -21,6 +21,7 @@
 #include "shared/identity/user_key.h"
 
 #define ATTACKS_MAX 16
+#define ATTACKERS_MAX 64 /* processes of one attack */
 #define ATTACK_USER "mallory"
 #define ATTACK_DATABASE "two"
 #define ATTACKER_ROLE "attacker" /* the first argument */
@@ -69,7 +70,7 @@ void attack_large(struct attacker *attacker);
 void attack_clients(struct attacker *attacker);
 /* Before there is a session, in attack_door.c. */
 void attack_silent(struct attacker *attacker);
-void attack_half_open(struct attacker *attacker);
+void attack_challenges(struct attacker *attacker);
 void attack_proofs(struct attacker *attacker);
 /* On the socket and the shared memory, in attack_local.c. */
 void attack_descriptors(struct attacker *attacker);
@@ -83,16 +84,18 @@ void attack_packets(struct attacker *attacker);
 struct attackers {
     const char *uri, *key_file;
     int fd;
-    struct attack_state *states; /* of attacks[], by index */
-    pid_t pids[ATTACKS_MAX];     /* 0: none */
+    struct attack_state *states;            /* of attacks[], by index */
+    unsigned each;                          /* processes of an attack; at most ATTACKERS_MAX */
+    pid_t pids[ATTACKS_MAX][ATTACKERS_MAX]; /* 0: none */
 };
 
 /* Fails the test when there is no memory. */
-void attackers_init(struct attackers *attackers, const char *uri, const char *key_file);
+void attackers_init(struct attackers *attackers, const char *uri, const char *key_file,
+                    unsigned each);
 void attackers_fini(struct attackers *attackers);
 /* Starts attacks[index]; fails the test when there is no process. */
 void attackers_start(struct attackers *attackers, size_t index);
-/* Whether it ended by itself, which none should. */
+/* Whether one of them ended by itself, which none should. */
 bool attackers_has_ended(struct attackers *attackers, size_t index);
 /* Kills all with -9 and waits until they are gone. */
 void attackers_kill(struct attackers *attackers);

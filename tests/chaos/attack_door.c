@@ -107,7 +107,7 @@ static int say_hello(const struct attacker *attacker, struct prover *prover)
     return status == OKV_EREFUSED && answer.rejected ? OKV_EDENIED : status;
 }
 
-void attack_half_open(struct attacker *attacker)
+void attack_challenges(struct attacker *attacker)
 {
     for (;;) {
         if (say_hello(attacker, NULL) == OKV_EDENIED)

@@ -94,8 +94,8 @@ static bool member_join(struct attacker *attacker, struct member *member)
     struct prover prover = {.user = ATTACK_USER, .key = attacker->key};
     struct okv_wire_hello proven;
     uint8_t answer[OKV_WELCOME_MAX];
+    *member = (struct member){-1, -1, -1};
     ssize_t length = getrandom(hello.client_id, sizeof hello.client_id, 0);
-
     okv_hello_encode(&hello, &prover.sent);
     if (length > 0)
         length = ask(attacker, &prover.sent, member, answer, sizeof answer);

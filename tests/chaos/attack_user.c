@@ -1,6 +1,7 @@
 /* Attacks by a user of another database, with the library as it is. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "shared/format/hash.h"
 #include "shared/format/wire.h"
@@ -54,20 +55,19 @@ static void repeat(struct attacker *attacker, struct okv_command *commands, unsi
     }
 }
 
-/* ---- keys of one bucket ---- */
-
-/* Everybody who is let in is told the seed. */
-static bool find_seed(const struct attacker *attacker, uint64_t *seed)
+/* Connects as a client with an id of its own and leaves without a GOODBYE. False: turned away. */
+static bool visit(const struct attacker *attacker, struct okv_welcome *welcome)
 {
     struct okv_hello hello = {.slot_size = OKV_SLOT_SIZE_DEFAULT,
                               .credits = 1,
                               .database = okv_database_id(ATTACK_DATABASE)};
     struct prover prover = {.user = ATTACK_USER, .key = attacker->key};
     struct okv_answer answer;
-    struct okv_welcome welcome;
     struct okv_conn *conn;
     struct okv_diag diag;
 
+    if (getrandom(hello.client_id, sizeof hello.client_id, 0) < 0)
+        return false;
     okv_hello_encode(&hello, &prover.sent);
     const struct okv_wire_hello first = prover.sent;
     const struct okv_transport_ops *ops = okv_transport_for(attacker->uri.scheme);
@@ -81,11 +81,12 @@ static bool find_seed(const struct attacker *attacker, uint64_t *seed)
     };
     if (connect_blocking(ops, &attacker->uri, &params, &answer, &conn, &diag))
         return false;
-    bool is_right = okv_welcome_decode(answer.bytes, answer.length, &welcome) == 0;
+    bool is_right = okv_welcome_decode(answer.bytes, answer.length, welcome) == 0;
     ops->conn_destroy(conn);
-    *seed = welcome.hash_seed;
     return is_right;
 }
+
+/* ---- keys of one bucket ---- */
 
 struct bucket_keys {
     uint8_t keys[BUCKET_KEYS][BUCKET_KEY];
@@ -117,11 +118,11 @@ void attack_bucket(struct attacker *attacker)
     static struct bucket_keys all;
     static const uint8_t value[BUCKET_VALUE];
     struct okv_command commands[DEPTH];
-    uint64_t seed;
+    struct okv_welcome welcome;
 
-    while (!find_seed(attacker, &seed))
+    while (!visit(attacker, &welcome)) /* everybody who is let in is told the seed */
         attacker_turned_away(attacker);
-    find_keys(&all, seed);
+    find_keys(&all, welcome.hash_seed);
     for (unsigned i = 0; i < DEPTH; i++) {
         commands[i] = (struct okv_command){.kind = OKV_PUT,
                                            .key_length = BUCKET_KEY,
@@ -206,18 +207,15 @@ void attack_large(struct attacker *attacker)
 
 /* ---- client ids ---- */
 
-/* Each handle has another one, and each put a place in the server's memory of it. */
+/* Each connection has a new client id and, as it ends without a GOODBYE, leaves a reply cache. */
 void attack_clients(struct attacker *attacker)
 {
-    okv *handle;
+    struct okv_welcome welcome;
 
     for (;;) {
-        if (okv_open(attacker->server, &attacker->options, &handle, NULL, 0)) {
+        if (visit(attacker, &welcome))
+            attacker_count(attacker, false);
+        else
             attacker_turned_away(attacker);
-            continue;
-        }
-        int status = okv_put(handle, "client", 6, "1", 1, NULL);
-        attacker_count(attacker, status != OKV_OK);
-        okv_close(&handle);
     }
 }

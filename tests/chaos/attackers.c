@@ -22,16 +22,18 @@
 
 extern char **environ;
 
+/* Those that leave reply caches come after the one that fills the server with them. */
 const struct attack attacks[] = {
+    {"clients", "comes with one client id after the other", attack_clients, ATTACK_ANY,
+     "reply_caches"},
     {"descriptors", "passes descriptors whose last close blocks", attack_descriptors, ATTACK_LOCAL,
      NULL},
     {"bucket", "fills a bucket and goes on", attack_bucket, ATTACK_ANY, "puts_refused"},
     {"append", "appends bytes to a large value", attack_append, ATTACK_ANY, "appends"},
     {"large", "puts large values", attack_large, ATTACK_ANY, "rendezvous_bytes"},
     {"silent", "connects and says nothing", attack_silent, ATTACK_SOCKET, NULL},
-    {"half-open", "takes a challenge and proves nothing", attack_half_open, ATTACK_ANY,
+    {"challenges", "takes a challenge and proves nothing", attack_challenges, ATTACK_ANY,
      "challenges"},
-    {"clients", "comes with one client id after the other", attack_clients, ATTACK_ANY, "puts"},
     {"holders", "holds sessions and passes descriptors to each", attack_holders, ATTACK_LOCAL,
      "closed_lost"},
     {"memory", "leaves with its shared memory full", attack_memory, ATTACK_LOCAL, "closed_lost"},
@@ -46,11 +48,13 @@ _Static_assert(sizeof attacks / sizeof *attacks <= ATTACKS_MAX, "struct attacker
 
 #define STATES_SIZE (ATTACKS_MAX * sizeof(struct attack_state))
 
-void attackers_init(struct attackers *attackers, const char *uri, const char *key_file)
+void attackers_init(struct attackers *attackers, const char *uri, const char *key_file,
+                    unsigned each)
 {
-    /* Not closed on exec. */
-    *attackers =
-        (struct attackers){.uri = uri, .key_file = key_file, .fd = memfd_create("attackers", 0)};
+    *attackers = (struct attackers){.uri = uri,
+                                    .key_file = key_file,
+                                    .fd = memfd_create("attackers", 0), /* not closed on exec */
+                                    .each = each};
     assert_true(attackers->fd >= 0);
     assert_int_equal(ftruncate(attackers->fd, STATES_SIZE), 0);
     attackers->states =
@@ -79,27 +83,38 @@ void attackers_start(struct attackers *attackers, size_t index)
 
     snprintf(fd, sizeof fd, "%d", attackers->fd);
     snprintf(number, sizeof number, "%zu", index);
-    assert_int_equal(posix_spawn(&attackers->pids[index], PROGRAM, NULL, NULL, argv, environ), 0);
+    for (unsigned i = 0; i < attackers->each; i++)
+        assert_int_equal(
+            posix_spawn(&attackers->pids[index][i], PROGRAM, NULL, NULL, argv, environ), 0);
+}
+
+static bool has_ended(pid_t pid)
+{
+    siginfo_t info = {.si_pid = 0};
+
+    return pid && waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid != 0;
 }
 
 bool attackers_has_ended(struct attackers *attackers, size_t index)
 {
-    siginfo_t info = {.si_pid = 0};
-
-    return attackers->pids[index] &&
-           waitid(P_PID, (id_t)attackers->pids[index], &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-           info.si_pid != 0;
+    for (unsigned i = 0; i < attackers->each; i++)
+        if (has_ended(attackers->pids[index][i]))
+            return true;
+    return false;
 }
 
 void attackers_kill(struct attackers *attackers)
 {
-    for (size_t i = 0; i < attack_count; i++)
-        if (attackers->pids[i])
-            kill(attackers->pids[i], SIGKILL);
-    for (size_t i = 0; i < attack_count; i++) {
-        if (attackers->pids[i])
-            waitpid(attackers->pids[i], NULL, 0);
-        attackers->pids[i] = 0;
+    pid_t *pids = attackers->pids[0];
+
+    for (size_t i = 0; i < ATTACKS_MAX * ATTACKERS_MAX; i++)
+        if (pids[i])
+            kill(pids[i], SIGKILL);
+    for (size_t i = 0; i < ATTACKS_MAX * ATTACKERS_MAX; i++) {
+        if (pids[i])
+            waitpid(pids[i], NULL, 0);
+        pids[i] = 0;
     }
 }
 

@@ -41,7 +41,9 @@ static void note(struct honest_client *client, enum honest_kind kind, uint64_t b
     struct honest_figures *figures = &client->figures;
 
     if (status == OKV_OK) {
-        histogram_record(&figures->times[kind], okv_clock_ns() - begin_ns);
+        uint64_t taken_ns = okv_clock_ns() - begin_ns;
+        histogram_record(&figures->times[kind], taken_ns);
+        figures->late += taken_ns > HONEST_LATE_NS;
         return;
     }
     figures->failed[kind]++;
@@ -146,6 +148,7 @@ void honest_end(struct honest *honest, struct honest_figures *out)
     for (unsigned i = 0; i < HONEST_CLIENTS; i++) {
         const struct honest_figures *figures = &honest->clients[i].figures;
         pthread_join(honest->clients[i].thread, NULL);
+        out->late += figures->late;
         for (unsigned kind = 0; kind < HONEST_KINDS; kind++) {
             histogram_merge(&out->times[kind], &figures->times[kind]);
             out->failed[kind] += figures->failed[kind];

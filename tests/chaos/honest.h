@@ -16,12 +16,14 @@
 
 #define HONEST_CLIENTS 3
 #define HONEST_KEYS 64
+#define HONEST_LATE_NS UINT64_C(5000000000)
 
 enum honest_kind { HONEST_PUT, HONEST_GET, HONEST_OPEN, HONEST_KINDS };
 
 struct honest_figures {
     struct histogram times[HONEST_KINDS]; /* ns, of those that succeeded */
     uint64_t failed[HONEST_KINDS];
+    uint64_t late;  /* of those that succeeded, beyond the library's own deadline */
     uint64_t wrong; /* values that are no right answer */
     char why[256];  /* of the last failure */
 };

@@ -60,6 +60,11 @@ fewer=$("$okv" -s "$socket" stat | awk '$1 == "max_clients" { print $2 }')
     wrong "a hard limit that is too low" "the server takes $fewer clients"
 stop
 
+start 100 100 --max-clients 4 --workers 1
+line='okv-server: the hard limit on open files is 100, and the server needs [0-9]*: .*ulimit -Hn'
+[ "$(grep -c "$line" "$scratch/log")" -eq 1 ] || wrong "a hard limit below that of a server" "the server does not say so"
+stop
+
 start 1000 1000 --max-clients 4 --workers 1
 [ "$soft" -eq 1000 ] || wrong "a limit that is high enough" "it is $soft"
 ! grep -q 'open files' "$scratch/log" || wrong "a limit that is high enough" "the server complains"

@@ -160,7 +160,8 @@ void a_flood_of_connections(void **state)
     scene_await_sessions(scene, 0);
 }
 
-/* More than may be pending, and more come while others connect. */
+/* More than may be pending, and more come while others connect. All clients come from one host;
+ * pending_test covers who makes room. */
 void silent_control_connections(void **state)
 {
     enum { COUNT = 2 * OKV_PENDING_MAX };

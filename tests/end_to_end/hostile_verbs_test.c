@@ -26,7 +26,7 @@
 #include "tests/support/patient_open.h"
 
 #define CLOSED_NO_IMMEDIATE "closed_no_immediate"
-#define CLOSED_HALF_OPEN "closed_half_open"
+#define CROWDED_OUT "closed_crowded_out"
 #define RENDEZVOUS_FAILED "rendezvous_failed"
 
 #define FLOODERS 4
@@ -427,10 +427,10 @@ static void half_open_connections(void **state)
         if (i % 6 == 5)
             expect_place(bystander);
     }
-    print_message("%u of %d accepted, %llu ended\n", accepted, COUNT,
-                  (unsigned long long)bystander_stat(bystander, CLOSED_HALF_OPEN));
+    print_message("%u of %d accepted, %llu crowded out\n", accepted, COUNT,
+                  (unsigned long long)bystander_stat(bystander, CROWDED_OUT));
     assert_true(accepted >= 11);
-    assert_true(bystander_stat(bystander, CLOSED_HALF_OPEN) > 0);
+    assert_true(bystander_stat(bystander, CROWDED_OUT) > 0);
     bystander_expect_stat(bystander, "sessions", 1); /* the others in 5 s */
     for (unsigned i = 0; i < COUNT; i++)
         attacker_leave(&attackers[i]);

@@ -289,22 +289,56 @@ static void who_has_most_half_open_clients(void **state)
     okv_admission_fini(&admission);
 }
 
-static void half_open_clients_make_places_short(void **state)
+static void expect_short_places(int kept)
 {
-    struct okv_admission admission = admission_of((struct okv_admission_limits){.clients = LIMIT});
+    struct okv_admission admission =
+        admission_of((struct okv_admission_limits){.clients = LIMIT, .kept = (uint32_t)kept});
+    int count = LIMIT - kept;
     uint32_t places[LIMIT] = {0};
 
-    (void)state;
     admit(&admission, from("here"));
-    for (int i = 1; i < LIMIT; i++) {
-        assert_int_equal(okv_admission_is_short(&admission), i - 1 > 3 * (LIMIT - i));
+    for (int i = 1; i < count; i++) {
+        assert_int_equal(okv_admission_is_short(&admission), i - 1 > 3 * (count - i));
         places[i] = admit(&admission, half_open("", "there"));
     }
     assert_true(okv_admission_is_short(&admission));
-    for (int i = 1; i < LIMIT; i++)
+    for (int i = 1; i < count; i++)
         assert_true(okv_admission_establish(&admission, places[i]));
     assert_false(okv_admission_is_short(&admission));
     okv_admission_fini(&admission);
+}
+
+static void half_open_clients_make_places_short(void **state)
+{
+    (void)state;
+    expect_short_places(0);
+    expect_short_places(LIMIT / 4);
+}
+
+static void limits_follow_from_the_options(void **state)
+{
+    struct okv_config config = {.max_clients = 41,
+                                .max_clients_per_user = OKV_CLIENTS_HALF,
+                                .max_clients_per_address = OKV_CLIENTS_HALF};
+    struct okv_admission_limits limits = okv_admission_limits_of(&config);
+
+    (void)state;
+    assert_int_equal(limits.clients, 41);
+    assert_int_equal(limits.kept, 0);
+    assert_int_equal(limits.per_user, 0);
+    assert_int_equal(limits.per_address, 21);
+    config.users = "a file";
+    limits = okv_admission_limits_of(&config);
+    assert_int_equal(limits.kept, 10);
+    assert_int_equal(limits.per_user, 21);
+    assert_int_equal(limits.per_address, 0);
+    config.max_clients = 1000;
+    config.max_clients_per_user = 0;
+    config.max_clients_per_address = 7;
+    limits = okv_admission_limits_of(&config);
+    assert_int_equal(limits.kept, 16);
+    assert_int_equal(limits.per_user, 0);
+    assert_int_equal(limits.per_address, 7);
 }
 
 int main(void)
@@ -322,6 +356,7 @@ int main(void)
         cmocka_unit_test(half_open_clients_count_for_their_user),
         cmocka_unit_test(who_has_most_half_open_clients),
         cmocka_unit_test(half_open_clients_make_places_short),
+        cmocka_unit_test(limits_follow_from_the_options),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -160,7 +160,7 @@ static void a_superfluous_session_is_ended(void **state)
     assert_true(okv_session_end_unwanted(&fixture->worker.sessions, client->session));
     assert_true(client->closed);
     assert_false(client->session->forget); /* it may come back for its replies */
-    assert_int_equal(stat_of(&fixture->core.server->stats.closed_half_open), 1);
+    assert_int_equal(stat_of(&fixture->core.server->stats.closed_crowded_out), 1);
 }
 
 static void sessions_are_scanned_at_least_twice_a_second(void **state)

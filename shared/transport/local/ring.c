@@ -49,7 +49,7 @@ static off_t memory_size(uint32_t capacity)
 }
 
 /* Allocates the part that is mapped at once: a page that the kernel cannot provide later would kill
- * the process that touches it. */
+ * the process that touches it. Without permission to write nobody but the owner can page it out. */
 static int make_memory(uint32_t capacity)
 {
     int fd = memfd_create("okv-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -62,7 +62,7 @@ static int make_memory(uint32_t capacity)
         if (rc == 0)
             rc = fallocate(fd, 0, 0, (off_t)okv_local_ring_mapped(capacity));
     } while (rc && errno == EINTR);
-    if (rc || fcntl(fd, F_ADD_SEALS, SEALS)) {
+    if (rc || fchmod(fd, 0600) || fcntl(fd, F_ADD_SEALS, SEALS)) {
         errnum = errno;
         close(fd);
         errno = errnum;
