@@ -69,7 +69,7 @@ static unsigned run_database(struct okv_sessions *sessions, struct okv_long_work
     struct okv_long_write *write = NULL;
     unsigned count = 0;
 
-    for (unsigned i = 0; i<TRIES && * left> 0 && write != last; i++) {
+    for (unsigned tries = TRIES; tries > 0 && *left > 0 && write != last; tries--) {
         write = TAILQ_FIRST(&work->held_up);
         count += run_write(sessions, write, left);
     }

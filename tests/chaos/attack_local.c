@@ -111,7 +111,7 @@ static bool member_join(struct attacker *attacker, struct member *member)
 
 /* ---- descriptors ---- */
 
-/* To a stranger's connection and to a member's by turns; their last close takes an hour, or until
+/* To a stranger's connection and to a member's in turn. Their last close takes an hour, or until
  * LINGERING others were passed. */
 void attack_descriptors(struct attacker *attacker)
 {

@@ -4,7 +4,7 @@
  *
  *   handshake OPEN_URI USERS_URI USER KEY_FILE [--rounds N] [--opens N]
  *
- * Each round opens and closes handles of both servers by turns, and takes the median of each.
+ * Each round opens and closes handles of the two servers alternately, and takes the median of each.
  */
 #include <argp.h>
 #include <stdio.h>
