@@ -200,7 +200,7 @@ static struct okv_session *make_session(const struct arrival *arrival, uint32_t 
     if (!session)
         return NULL;
     session->database = arrival->client.database;
-    session->admission_index = arrival->claim.admission_index;
+    session->place = arrival->claim.place;
     session->reply_cache = arrival->grant.reply_cache;
     session->worker = arrival->claim.worker;
     memcpy(session->peer, arrival->request->peer, sizeof session->peer);
@@ -236,7 +236,7 @@ static int begin_session(struct okv_server *server, struct arrival *arrival)
     if (grant->resumed)
         OKV_STATS_ADD(&server->stats, resumed, 1);
     if (grant->replaced) {
-        okv_admission_release(&server->admission, grant->replaced_admission_index);
+        okv_admission_release(&server->admission, grant->replaced_place);
         okv_server_end_unwanted(server, grant->replaced_worker);
     }
     return 0;
@@ -245,7 +245,7 @@ unregister_session:
     okv_session_destroy(session);
 roll_back_reply_cache:
     if (!okv_reply_cache_rollback(caches, grant, claim->session_id, okv_server_clock_ms(server)))
-        okv_admission_release(&server->admission, grant->replaced_admission_index);
+        okv_admission_release(&server->admission, grant->replaced_place);
     return reason;
 }
 
@@ -262,15 +262,15 @@ static int admit(struct okv_acceptor *acceptor, struct arrival *arrival)
         .is_admin = arrival->identity.rights & OKV_RIGHT_ADMIN,
         .is_half_open = arrival->request->is_half_open,
     };
-    uint32_t replaced_index, admission_index;
+    uint32_t replaced_place, place;
 
     memcpy(owner.user, arrival->identity.of.user, sizeof owner.user);
     memcpy(owner.client_id, arrival->client.client_id, sizeof owner.client_id);
     okv_half_open_settle(server);
     okv_half_open_relieve(server);
-    bool is_back = okv_reply_cache_find_holder(caches, &owner, &replaced_index);
-    int reason = okv_admission_admit(&server->admission, &client, is_back ? &replaced_index : NULL,
-                                     &admission_index);
+    bool is_back = okv_reply_cache_find_holder(caches, &owner, &replaced_place);
+    int reason =
+        okv_admission_admit(&server->admission, &client, is_back ? &replaced_place : NULL, &place);
 
     if (reason)
         return reason;
@@ -280,12 +280,12 @@ static int admit(struct okv_acceptor *acceptor, struct arrival *arrival)
         .session_id = ++acceptor->last_session_id,
         .resume = arrival->client.resume,
         .credits = arrival->client.credits,
-        .admission_index = admission_index,
+        .place = place,
         .worker = (unsigned)(arrival->worker - server->workers),
     };
     reason = begin_session(server, arrival);
     if (reason)
-        okv_admission_release(&server->admission, admission_index);
+        okv_admission_release(&server->admission, place);
     return reason;
 }
 

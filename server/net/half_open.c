@@ -15,7 +15,7 @@ static void settle(struct okv_server *server, struct okv_session *session)
     if (atomic_load(&session->is_half_open))
         return;
     if (okv_session_is_replaced(session) ||
-        okv_admission_establish(&server->admission, session->admission_index)) {
+        okv_admission_establish(&server->admission, session->place)) {
         okv_registry_unwatch(&server->registry, session);
         return;
     }
@@ -45,7 +45,7 @@ static struct okv_session *one_too_many(struct okv_server *server)
     {
         if (okv_session_is_replaced(session))
             continue;
-        uint32_t count = okv_admission_half_open(&server->admission, session->admission_index);
+        uint32_t count = okv_admission_half_open(&server->admission, session->place);
         if (count > most) {
             most = count;
             found = session;

@@ -137,7 +137,7 @@ void okv_session_closed(struct okv_sessions *sessions, struct okv_session *sessi
 {
     struct okv_server *server = sessions->server;
     unsigned listener = session->listener;
-    uint32_t admission_index = session->admission_index;
+    uint32_t place = session->place;
 
     drop_deferred(sessions, session);
     okv_long_work_drop(sessions, session);
@@ -154,7 +154,7 @@ void okv_session_closed(struct okv_sessions *sessions, struct okv_session *sessi
     okv_session_destroy(session);
     /* Only now: until here the endpoint still counts the connection. */
     if (is_holder)
-        okv_admission_release(&server->admission, admission_index);
+        okv_admission_release(&server->admission, place);
     atomic_fetch_sub(&sessions->clients[listener], 1);
 }
 

@@ -38,7 +38,7 @@ struct okv_reply_cache {
     bool is_held;                /* this and the fields down to `newer`: under the lock of all */
     bool is_dropped;             /* it is not in the table; its last user frees it */
     uint32_t users;              /* sessions that acquired and have not released it */
-    uint32_t admission_index;    /* the holder's */
+    uint32_t place;              /* the holder's */
     unsigned worker;             /* the holder's */
     uint64_t replaced; /* the session that the holder replaced, until that one ends; else 0 */
     uint64_t idle_since_ms;
@@ -257,7 +257,7 @@ int okv_reply_cache_acquire(struct okv_reply_caches *reply_caches,
     };
     if (grant->replaced) {
         grant->replaced_session = atomic_load(&reply_cache->holder);
-        grant->replaced_admission_index = reply_cache->admission_index;
+        grant->replaced_place = reply_cache->place;
         grant->replaced_worker = reply_cache->worker;
     }
     if (!reply_cache)
@@ -267,7 +267,7 @@ int okv_reply_cache_acquire(struct okv_reply_caches *reply_caches,
     if (rc == 0) {
         reply_cache->is_held = true;
         reply_cache->users++;
-        reply_cache->admission_index = claim->admission_index;
+        reply_cache->place = claim->place;
         reply_cache->worker = claim->worker;
         reply_cache->replaced = grant->replaced_session;
         atomic_store(&reply_cache->holder, claim->session_id);
@@ -309,7 +309,7 @@ bool okv_reply_cache_rollback(struct okv_reply_caches *reply_caches,
     reply_cache->users--;
     if (grant->replaced && restored) {
         atomic_store(&reply_cache->holder, grant->replaced_session);
-        reply_cache->admission_index = grant->replaced_admission_index;
+        reply_cache->place = grant->replaced_place;
         reply_cache->worker = grant->replaced_worker;
         reply_cache->replaced = 0;
     } else if (reply_cache->first_session == session_id) {
@@ -322,14 +322,13 @@ bool okv_reply_cache_rollback(struct okv_reply_caches *reply_caches,
 }
 
 bool okv_reply_cache_find_holder(struct okv_reply_caches *reply_caches,
-                                 const struct okv_reply_cache_owner *owner,
-                                 uint32_t *admission_index)
+                                 const struct okv_reply_cache_owner *owner, uint32_t *place)
 {
     pthread_mutex_lock(&reply_caches->lock);
     const struct okv_reply_cache *reply_cache = reply_cache_find(reply_caches, owner);
     bool held = reply_cache && reply_cache->is_held;
     if (held)
-        *admission_index = reply_cache->admission_index;
+        *place = reply_cache->place;
     pthread_mutex_unlock(&reply_caches->lock);
     return held;
 }

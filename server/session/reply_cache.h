@@ -66,11 +66,11 @@ void okv_reply_caches_fini(struct okv_reply_caches *reply_caches);
 /* A new session that claims a reply cache. */
 struct okv_reply_cache_claim {
     struct okv_reply_cache_owner owner;
-    uint64_t session_id;      /* higher than in every earlier claim of this boot */
-    uint32_t resume;          /* low half of the id of the client's last session; 0: none */
-    uint32_t credits;         /* of the session: slots of a new reply cache */
-    uint32_t admission_index; /* of okv_admission_admit() */
-    unsigned worker;          /* index of the worker that will serve the session */
+    uint64_t session_id; /* higher than in every earlier claim of this boot */
+    uint32_t resume;     /* low half of the id of the client's last session; 0: none */
+    uint32_t credits;    /* of the session: slots of a new reply cache */
+    uint32_t place;      /* of okv_admission_admit() */
+    unsigned worker;     /* index of the worker that will serve the session */
 };
 
 /* What the session gets. */
@@ -80,7 +80,7 @@ struct okv_reply_cache_grant {
     bool replaced; /* another session held it and is replaced now */
     /* Of the replaced session. The caller releases its admission. */
     uint64_t replaced_session;
-    uint32_t replaced_admission_index;
+    uint32_t replaced_place;
     unsigned replaced_worker;
 };
 
@@ -111,10 +111,9 @@ bool okv_reply_cache_release(struct okv_reply_caches *reply_caches,
 bool okv_reply_cache_rollback(struct okv_reply_caches *reply_caches,
                               const struct okv_reply_cache_grant *grant, uint64_t session_id,
                               uint64_t now_ms);
-/* Whether a session holds the client's reply cache. If so, *admission_index is that session's. */
+/* Whether a session holds the client's reply cache. If so, *place is that session's. */
 bool okv_reply_cache_find_holder(struct okv_reply_caches *reply_caches,
-                                 const struct okv_reply_cache_owner *owner,
-                                 uint32_t *admission_index);
+                                 const struct okv_reply_cache_owner *owner, uint32_t *place);
 /* The number of reply caches, including idle ones. */
 uint32_t okv_reply_caches_count(struct okv_reply_caches *reply_caches);
 /* Drops those that have been idle for remember_ms. */

@@ -53,7 +53,7 @@ struct okv_session {
     uint64_t id;
     unsigned listener;                         /* index: which endpoint it is on */
     unsigned database;                         /* index */
-    uint32_t admission_index;                  /* of okv_admission_admit() */
+    uint32_t place;                            /* of okv_admission_admit() */
     char user[OKV_NAME_SIZE];                  /* "": the server serves everybody */
     uint8_t fingerprint[OKV_FINGERPRINT_SIZE]; /* of the user's key */
     char peer[64];                             /* address of the client, for people */

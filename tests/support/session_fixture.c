@@ -88,15 +88,15 @@ void fixture_open(struct fixture *fixture, unsigned number, uint8_t id, uint64_t
 {
     struct client *client = &fixture->clients[number];
     const struct okv_admission_client anybody = {.user = "", .address = ""};
-    uint32_t admission_index;
+    uint32_t place;
 
     *client = (struct client){.conn = {.ops = &OPS}};
     client->session =
         server_core_session(&fixture->core, number + 1, id, resume, FIXTURE_REQUEST_SLOTS);
     client->conn.user = client->session;
-    assert_int_equal(
-        okv_admission_admit(&fixture->core.server->admission, &anybody, NULL, &admission_index), 0);
-    client->session->admission_index = admission_index;
+    assert_int_equal(okv_admission_admit(&fixture->core.server->admission, &anybody, NULL, &place),
+                     0);
+    client->session->place = place;
     atomic_fetch_add(&fixture->worker.sessions.clients[0], 1);
     okv_session_opened(&fixture->worker.sessions, &client->conn);
 }

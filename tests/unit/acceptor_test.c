@@ -166,7 +166,7 @@ static void leave(struct okv_session *session)
 
     if (okv_reply_cache_release(&server->databases[session->database].reply_caches,
                                 session->reply_cache, session->id, 1, true))
-        okv_admission_release(&server->admission, session->admission_index);
+        okv_admission_release(&server->admission, session->place);
     atomic_fetch_sub(&gate.worker.sessions.clients[0], 1);
     okv_registry_remove(&server->registry, session);
     okv_session_destroy(session);

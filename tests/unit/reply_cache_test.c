@@ -58,7 +58,7 @@ static int try_acquire(struct fixture *fixture, uint8_t client, uint32_t resume,
         .session_id = ++fixture->session_id,
         .resume = resume,
         .credits = 4,
-        .admission_index = (uint32_t)fixture->session_id + 10,
+        .place = (uint32_t)fixture->session_id + 10,
         .worker = (unsigned)fixture->session_id + 20,
     };
 
@@ -335,12 +335,11 @@ static void rollback_drops_a_new_reply_cache(void **state)
 {
     struct fixture *fixture = *state;
     struct holder holder = acquire(fixture, 1, 0);
-    uint32_t admission_index;
+    uint32_t place;
 
     assert_true(rollback(fixture, &holder));
     assert_int_equal(okv_reply_caches_count(&fixture->reply_caches), 0);
-    assert_false(
-        okv_reply_cache_find_holder(&fixture->reply_caches, owner_of(1), &admission_index));
+    assert_false(okv_reply_cache_find_holder(&fixture->reply_caches, owner_of(1), &place));
 }
 
 static void rollback_keeps_an_idle_reply_cache(void **state)
@@ -364,20 +363,20 @@ static void rollback_restores_the_replaced_session(void **state)
 {
     struct fixture *fixture = *state;
     struct holder first = acquire(fixture, 1, 0), failed = acquire(fixture, 1, first.session_id);
-    uint32_t admission_index = 0;
+    uint32_t place = 0;
 
     assert_int_equal(failed.grant.replaced_session, first.session_id);
-    assert_int_equal(failed.grant.replaced_admission_index, first.session_id + 10);
+    assert_int_equal(failed.grant.replaced_place, first.session_id + 10);
     assert_int_equal(failed.grant.replaced_worker, first.session_id + 20);
-    assert_true(okv_reply_cache_find_holder(&fixture->reply_caches, owner_of(1), &admission_index));
-    assert_int_equal(admission_index, failed.session_id + 10);
+    assert_true(okv_reply_cache_find_holder(&fixture->reply_caches, owner_of(1), &place));
+    assert_int_equal(place, failed.session_id + 10);
     assert_true(rollback(fixture, &failed));
     assert_false(okv_reply_cache_is_replaced(first.grant.reply_cache, first.session_id));
-    assert_true(okv_reply_cache_find_holder(&fixture->reply_caches, owner_of(1), &admission_index));
-    assert_int_equal(admission_index, first.session_id + 10);
+    assert_true(okv_reply_cache_find_holder(&fixture->reply_caches, owner_of(1), &place));
+    assert_int_equal(place, first.session_id + 10);
     struct holder second = acquire(fixture, 1, first.session_id);
     assert_true(second.grant.replaced);
-    assert_int_equal(second.grant.replaced_admission_index, first.session_id + 10);
+    assert_int_equal(second.grant.replaced_place, first.session_id + 10);
     assert_int_equal(second.grant.replaced_worker, first.session_id + 20);
     assert_false(release(fixture, &first, false));
     assert_true(release(fixture, &second, false));
@@ -387,12 +386,11 @@ static void rollback_reports_a_replaced_session_that_ended(void **state)
 {
     struct fixture *fixture = *state;
     struct holder first = acquire(fixture, 1, 0), failed = acquire(fixture, 1, first.session_id);
-    uint32_t admission_index;
+    uint32_t place;
 
     assert_false(release(fixture, &first, true));
     assert_false(rollback(fixture, &failed));
-    assert_false(
-        okv_reply_cache_find_holder(&fixture->reply_caches, owner_of(1), &admission_index));
+    assert_false(okv_reply_cache_find_holder(&fixture->reply_caches, owner_of(1), &place));
     assert_int_equal(fixture->reply_caches.idle_count, 1);
     struct holder second = acquire(fixture, 1, first.session_id);
     assert_true(second.grant.resumed);
