@@ -307,8 +307,12 @@ uint32_t okv_workers_room(const struct okv_server *server, unsigned listener)
 {
     uint32_t room = 0;
 
-    for (unsigned i = 0; i < server->config.workers; i++)
-        room += server->workers[i].endpoints[listener]->max_conns - SPARE_CONNS;
+    for (unsigned i = 0; i < server->config.workers; i++) {
+        struct okv_worker *worker = &server->workers[i];
+        uint32_t most = worker->endpoints[listener]->max_conns - SPARE_CONNS;
+        uint32_t clients = atomic_load(&worker->sessions.clients[listener]);
+        room += most > clients ? most - clients : 0;
+    }
     return room;
 }
 

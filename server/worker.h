@@ -32,7 +32,7 @@ int okv_worker_init(struct okv_worker *worker, struct okv_server *server, struct
  * meanwhile. */
 void okv_worker_fini(struct okv_worker *worker);
 
-/* How many clients of a listener all workers together have room for. */
+/* How many more clients of a listener all workers together have room for. */
 uint32_t okv_workers_room(const struct okv_server *server, unsigned listener);
 
 /* Starts the thread; worker and server must not move. OKV_ENOMEM. */

@@ -267,7 +267,7 @@ static int admit(struct okv_acceptor *acceptor, struct arrival *arrival)
     memcpy(owner.user, arrival->identity.of.user, sizeof owner.user);
     memcpy(owner.client_id, arrival->client.client_id, sizeof owner.client_id);
     okv_half_open_settle(server);
-    okv_half_open_relieve(server);
+    okv_half_open_relieve(server, arrival->listener);
     bool is_back = okv_reply_cache_find_holder(caches, &owner, &replaced_place);
     int reason =
         okv_admission_admit(&server->admission, &client, is_back ? &replaced_place : NULL, &place);

@@ -179,13 +179,13 @@ bool okv_admission_establish(struct okv_admission *admission, uint32_t index)
     return has_room;
 }
 
-bool okv_admission_is_short(struct okv_admission *admission)
+bool okv_admission_is_short(struct okv_admission *admission, uint32_t room)
 {
     pthread_mutex_lock(&admission->lock);
     /* Those who have no right to the kept places have to find room without them. */
     uint32_t places = admission->limits.clients - admission->limits.kept;
     uint32_t free = places > admission->clients ? places - admission->clients : 0;
-    bool is_short = admission->half_open > HALF_OPEN_PER_FREE * free;
+    bool is_short = admission->half_open > HALF_OPEN_PER_FREE * (free < room ? free : room);
     pthread_mutex_unlock(&admission->lock);
     return is_short;
 }

@@ -76,8 +76,8 @@ void okv_admission_release(struct okv_admission *admission, uint32_t place);
  * has to go. */
 bool okv_admission_establish(struct okv_admission *admission, uint32_t place);
 /* Whether half-open clients have most of the places that the others leave, so that some of them
- * have to go. */
-bool okv_admission_is_short(struct okv_admission *admission);
+ * have to go. `room`: clients for whom the listener's device has room still. */
+bool okv_admission_is_short(struct okv_admission *admission, uint32_t room);
 /* How many half-open clients there are of the same user, or without users of the same address. */
 uint32_t okv_admission_half_open(struct okv_admission *admission, uint32_t place);
 

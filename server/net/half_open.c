@@ -1,6 +1,7 @@
 #include "server/net/half_open.h"
 
 #include "server/session/lifecycle.h"
+#include "server/worker.h"
 
 /* Its place may be another's when it is replaced. Under the registry's lock. */
 static void end(struct okv_server *server, struct okv_session *session)
@@ -54,9 +55,9 @@ static struct okv_session *one_too_many(struct okv_server *server)
     return found;
 }
 
-void okv_half_open_relieve(struct okv_server *server)
+void okv_half_open_relieve(struct okv_server *server, unsigned listener)
 {
-    if (!okv_admission_is_short(&server->admission))
+    if (!okv_admission_is_short(&server->admission, okv_workers_room(server, listener)))
         return;
     pthread_mutex_lock(&server->registry.lock);
     struct okv_session *session = one_too_many(server);

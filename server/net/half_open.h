@@ -10,8 +10,8 @@
 
 /* Counts those that are not half-open any more for their addresses. */
 void okv_half_open_settle(struct okv_server *server);
-/* Ends one, if they have most of the places that others leave: the oldest of the user who has most
- * of them, or without users of that address. */
-void okv_half_open_relieve(struct okv_server *server);
+/* Ends one, if they have most of the places that others leave, or of the room of this listener's
+ * device: the oldest of the user who has most of them, or without users of that address. */
+void okv_half_open_relieve(struct okv_server *server, unsigned listener);
 
 #endif

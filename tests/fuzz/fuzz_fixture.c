@@ -524,7 +524,7 @@ void fixture_open(struct fixture *fixture, struct fuzz_input *input,
     server->config.remember_s = 1;
     server->config.drain_ms = 200;
     server->workers = &fixture->worker;
-    fixture->endpoint = (struct okv_endpoint){.ops = &ops, .fd = ENDPOINT_FD};
+    fixture->endpoint = (struct okv_endpoint){.ops = &ops, .fd = ENDPOINT_FD, .max_conns = 1000};
     fixture->listener = (struct okv_listener){.ops = &ops, .fd = LISTENER_FD};
     server->listeners[0] = &fixture->listener;
     server->listener_count = 1;

@@ -21,6 +21,7 @@
 
 #define LIMIT 2
 #define MORE 4
+#define ROOM 100
 #define WAIT_MS PACE_GUARD_MS
 
 struct gate {
@@ -36,6 +37,7 @@ struct gate {
     int accept_answer;       /* what the transport returns from accept */
     int reason;              /* of the last rejection, or 0 */
     struct okv_session *got; /* the last accepted session */
+    unsigned spare;          /* connections beyond the clients that a worker has room for */
 };
 
 static struct gate gate;
@@ -46,6 +48,8 @@ static int gate_endpoint_create(struct okv_listener *listener,
 {
     (void)listener, (void)limits, (void)diag;
     assert_true(max_conns > LIMIT);
+    gate.spare = max_conns - LIMIT;
+    gate.endpoint.max_conns = ROOM;
     *out = &gate.endpoint;
     return 0;
 }
@@ -273,6 +277,25 @@ static void who_has_most_half_open_connections_makes_room(void **state)
     assert_int_equal(gate.core.server->admission.clients, 0);
 }
 
+/* There are places, and the device has no room for more connections. */
+static void half_open_connections_make_room_on_a_small_device(void **state)
+{
+    struct okv_session *sessions[MORE];
+
+    (void)state;
+    gate.core.server->admission.limits.clients = MORE;
+    gate.endpoint.max_conns = gate.spare + 2;
+    gate.request.is_half_open = true;
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(come((uint8_t)(i + 1), 0, &sessions[i]), 0);
+    assert_false(sessions[0]->is_superfluous);
+    assert_int_equal(come(3, 0, &sessions[2]), 0);
+    expect_end_of(sessions[0]);
+    for (unsigned i = 0; i < 3; i++)
+        leave(sessions[i]);
+    assert_int_equal(gate.core.server->admission.clients, 0);
+}
+
 static void a_client_that_is_ready_makes_no_room(void **state)
 {
     struct okv_session *ready, *half_open;
@@ -396,6 +419,7 @@ int main(void)
         GATE_TEST(a_client_id_belongs_to_its_database),
         GATE_TEST(half_open_connections_make_room),
         GATE_TEST(who_has_most_half_open_connections_makes_room),
+        GATE_TEST(half_open_connections_make_room_on_a_small_device),
         GATE_TEST(a_client_that_is_ready_makes_no_room),
         GATE_TEST(an_address_has_no_more_than_it_may_in_the_end),
         GATE_TEST(a_half_open_client_that_comes_back),

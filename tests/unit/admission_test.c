@@ -298,13 +298,13 @@ static void expect_short_places(int kept)
 
     admit(&admission, from("here"));
     for (int i = 1; i < count; i++) {
-        assert_int_equal(okv_admission_is_short(&admission), i - 1 > 3 * (count - i));
+        assert_int_equal(okv_admission_is_short(&admission, LIMIT), i - 1 > 3 * (count - i));
         places[i] = admit(&admission, half_open("", "there"));
     }
-    assert_true(okv_admission_is_short(&admission));
+    assert_true(okv_admission_is_short(&admission, LIMIT));
     for (int i = 1; i < count; i++)
         assert_true(okv_admission_establish(&admission, places[i]));
-    assert_false(okv_admission_is_short(&admission));
+    assert_false(okv_admission_is_short(&admission, LIMIT));
     okv_admission_fini(&admission);
 }
 
