@@ -7,7 +7,7 @@
 static void end(struct okv_server *server, struct okv_session *session)
 {
     okv_registry_unwatch(&server->registry, session);
-    atomic_store(&session->is_superfluous, true);
+    atomic_store(&session->unwanted, OKV_SESSION_END_CROWDED_OUT);
     okv_server_end_unwanted(server, session->worker);
 }
 

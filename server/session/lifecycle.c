@@ -165,20 +165,16 @@ bool okv_session_is_replaced(const struct okv_session *session)
 
 bool okv_session_end_unwanted(struct okv_sessions *sessions, struct okv_session *session)
 {
-    if (okv_session_is_replaced(session)) {
-        okv_session_end(sessions, session, OKV_SESSION_END_REPLACED);
-        return true;
-    }
-    if (atomic_load_explicit(&session->is_superfluous, memory_order_relaxed)) {
-        okv_session_end(sessions, session, OKV_SESSION_END_CROWDED_OUT);
-        return true;
-    }
-    bool is_killed = atomic_load_explicit(&session->is_killed, memory_order_relaxed);
-    if (!is_killed && okv_session_rights_now(session))
+    int reason = atomic_load_explicit(&session->unwanted, memory_order_relaxed);
+
+    if (okv_session_is_replaced(session))
+        reason = OKV_SESSION_END_REPLACED;
+    else if (!reason && !okv_session_rights_now(session))
+        reason = OKV_SESSION_END_REVOKED;
+    if (!reason)
         return false;
-    session->forget = true;
-    okv_session_end(sessions, session,
-                    is_killed ? OKV_SESSION_END_KILLED : OKV_SESSION_END_REVOKED);
+    session->forget |= reason == OKV_SESSION_END_KILLED || reason == OKV_SESSION_END_REVOKED;
+    okv_session_end(sessions, session, (enum okv_session_end_reason)reason);
     return true;
 }
 

@@ -16,8 +16,7 @@ void okv_session_closed(struct okv_sessions *sessions, struct okv_session *sessi
 
 /* Whether a later connection of the client replaced this one. Its requests must not be applied. */
 bool okv_session_is_replaced(const struct okv_session *session);
-/* Ends the session if it is replaced, killed, superfluous or has lost its rights. Returns whether
- * it does. */
+/* Ends the session if it is replaced, unwanted or has lost its rights. Returns whether it does. */
 bool okv_session_end_unwanted(struct okv_sessions *sessions, struct okv_session *session);
 /* Counts a scan without a request since the last one. When the count reaches --idle-s, ends the
  * session if `may_end`. */

@@ -64,15 +64,23 @@ static int reserve_extent(struct okv_long_write *write, const struct okv_executo
 
 /* ---- begin ---- */
 
-static void occupy(struct okv_long_write *write, struct okv_session *session,
-                   const struct okv_event *message, const struct okv_request_message *request)
+/* NULL: as many long writes are in use as there may be. */
+static struct okv_long_write *occupy(struct okv_session *session, const struct okv_event *message,
+                                     const struct okv_request_message *request)
 {
+    struct okv_long_write *write = find(session, OKV_LONG_WRITE_NONE);
+
+    if (!write)
+        return NULL;
+    session->long_write_count++;
     *write = (struct okv_long_write){
+        .state = OKV_LONG_WRITE_RUNNING,
         .session = session,
         .message = *message,
         .request = *request,
         .reply = {.opcode = request->opcode, .slot = request->slot, .sequence = request->sequence},
     };
+    return write;
 }
 
 static int begin_read(struct okv_long_write *write, const struct okv_executor *executor)
@@ -102,35 +110,26 @@ int okv_long_write_begin_put(struct okv_session *session, const struct okv_execu
                              const struct okv_event *message,
                              const struct okv_request_message *request)
 {
-    struct okv_long_write *write = find(session, OKV_LONG_WRITE_NONE);
+    struct okv_long_write *write = occupy(session, message, request);
 
     if (!write)
         return OKV_EAGAIN;
-    occupy(write, session, message, request);
+    write->state = OKV_LONG_WRITE_READING;
     int rc = begin_read(write, executor);
     if (rc) {
         release(write, executor->database);
+        okv_long_write_free(write);
         if (rc != OKV_EAGAIN && rc != OKV_EDISCONNECTED && rc != OKV_EDENIED)
             OKV_STATS_ADD(&executor->database->counts, puts_refused, 1);
-        return rc;
     }
-    write->state = OKV_LONG_WRITE_READING;
-    session->long_write_count++;
-    return 0;
+    return rc;
 }
 
 struct okv_long_write *okv_long_write_begin_append(struct okv_session *session,
                                                    const struct okv_event *message,
                                                    const struct okv_request_message *request)
 {
-    struct okv_long_write *write = find(session, OKV_LONG_WRITE_NONE);
-
-    if (!write)
-        return NULL;
-    occupy(write, session, message, request);
-    write->state = OKV_LONG_WRITE_RUNNING;
-    session->long_write_count++;
-    return write;
+    return occupy(session, message, request);
 }
 
 /* ---- run ---- */

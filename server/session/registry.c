@@ -90,7 +90,7 @@ int okv_registry_kill(struct okv_registry *registry, unsigned database, uint64_t
     {
         if (session->database != database || session->id != id)
             continue;
-        atomic_store(&session->is_killed, true);
+        atomic_store(&session->unwanted, OKV_SESSION_END_KILLED);
         *worker = session->worker;
         rc = 0;
     }

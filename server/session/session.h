@@ -58,10 +58,9 @@ struct okv_session {
     uint8_t fingerprint[OKV_FINGERPRINT_SIZE]; /* of the user's key */
     char peer[64];                             /* address of the client, for people */
     unsigned worker;                           /* index */
-    atomic_uint rights;         /* of enum okv_right; 0: it is to end. The acceptor changes them. */
-    atomic_bool is_killed;      /* by an administrator: it is to end */
-    atomic_bool is_half_open;   /* nothing shows yet that the client got the welcome */
-    atomic_bool is_superfluous; /* half-open, and its place is needed: it is to end */
+    atomic_uint rights;       /* of enum okv_right; 0: it is to end. The acceptor changes them. */
+    atomic_int unwanted;      /* why it is to end: killed or crowded out; 0: it is not */
+    atomic_bool is_half_open; /* nothing shows yet that the client got the welcome */
     atomic_uint_fast64_t requests; /* received; the worker alone writes it */
     struct okv_conn *conn;
     struct okv_reply_cache *reply_cache; /* the client's, with at least as many slots */

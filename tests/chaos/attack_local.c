@@ -94,6 +94,7 @@ static bool member_join(struct attacker *attacker, struct member *member)
     struct prover prover = {.user = ATTACK_USER, .key = attacker->key};
     struct okv_wire_hello proven;
     uint8_t answer[OKV_WELCOME_MAX];
+
     *member = (struct member){-1, -1, -1};
     ssize_t length = getrandom(hello.client_id, sizeof hello.client_id, 0);
     okv_hello_encode(&hello, &prover.sent);
@@ -107,6 +108,17 @@ static bool member_join(struct attacker *attacker, struct member *member)
     member_leave(member);
     attacker_turned_away(attacker);
     return false;
+}
+
+/* The i-th to join, in the place of the oldest of `count`. NULL: turned away. */
+static struct member *member_renew(struct attacker *attacker, struct member *members,
+                                   unsigned count, unsigned i)
+{
+    struct member *member = &members[i % count];
+
+    if (i >= count)
+        member_leave(member);
+    return member_join(attacker, member) ? member : NULL;
 }
 
 /* ---- descriptors ---- */
@@ -143,10 +155,8 @@ void attack_holders(struct attacker *attacker)
     for (unsigned i = 0; i < HELD_EACH; i++)
         fds[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
     for (unsigned i = 0;; i++) {
-        struct member *member = &members[i % HOLDERS];
-        if (i >= HOLDERS)
-            member_leave(member);
-        if (!member_join(attacker, member))
+        struct member *member = member_renew(attacker, members, HOLDERS, i);
+        if (!member)
             continue;
         for (unsigned packet = 0; packet < HELD_PACKETS; packet++)
             attacker_count(attacker,
@@ -215,10 +225,8 @@ void attack_packets(struct attacker *attacker)
     struct member members[FLOODERS];
 
     for (unsigned i = 0;; i++) {
-        struct member *member = &members[i % FLOODERS];
-        if (i >= FLOODERS)
-            member_leave(member);
-        if (!member_join(attacker, member))
+        struct member *member = member_renew(attacker, members, FLOODERS, i);
+        if (!member)
             continue;
         for (unsigned packet = 0; packet < FLOOD; packet++)
             if (send(member->sock, BELL, BELL_LENGTH, MSG_NOSIGNAL) < 0)

@@ -231,7 +231,7 @@ static void a_client_id_belongs_to_its_database(void **state)
 
 static void expect_end_of(const struct okv_session *session)
 {
-    assert_true(session->is_superfluous);
+    assert_int_equal(session->unwanted, OKV_SESSION_END_CROWDED_OUT);
     assert_true(atomic_exchange(&gate.worker.has_unwanted, false));
 }
 
@@ -244,10 +244,10 @@ static void half_open_connections_make_room(void **state)
     gate.request.is_half_open = true;
     assert_int_equal(come(1, 0, &half_open), 0);
     assert_int_equal(come(2, 0, &other), 0);
-    assert_false(half_open->is_superfluous || other->is_superfluous);
+    assert_false(half_open->unwanted || other->unwanted);
     assert_int_equal(come(3, 0, NULL), OKV_REJECT_BUSY);
     expect_end_of(half_open);
-    assert_false(other->is_superfluous);
+    assert_false(other->unwanted);
     leave(half_open);
     assert_int_equal(come(3, 0, &half_open), 0);
     leave(half_open);
@@ -270,7 +270,7 @@ static void who_has_most_half_open_connections_makes_room(void **state)
         assert_int_equal(come((uint8_t)(i + 2), 0, &flood[i]), 0);
     assert_int_equal(come(MORE + 1, 0, NULL), OKV_REJECT_BUSY);
     expect_end_of(flood[0]);
-    assert_false(honest->is_superfluous || flood[1]->is_superfluous);
+    assert_false(honest->unwanted || flood[1]->unwanted);
     leave(honest);
     for (unsigned i = 0; i < MORE - 1; i++)
         leave(flood[i]);
@@ -288,7 +288,7 @@ static void half_open_connections_make_room_on_a_small_device(void **state)
     gate.request.is_half_open = true;
     for (unsigned i = 0; i < 2; i++)
         assert_int_equal(come((uint8_t)(i + 1), 0, &sessions[i]), 0);
-    assert_false(sessions[0]->is_superfluous);
+    assert_false(sessions[0]->unwanted);
     assert_int_equal(come(3, 0, &sessions[2]), 0);
     expect_end_of(sessions[0]);
     for (unsigned i = 0; i < 3; i++)
@@ -309,7 +309,7 @@ static void a_client_that_is_ready_makes_no_room(void **state)
     expect_end_of(half_open);
     atomic_store(&half_open->is_half_open, false); /* too late */
     assert_int_equal(come(3, 0, NULL), OKV_REJECT_BUSY);
-    assert_false(ready->is_superfluous || gate.worker.has_unwanted);
+    assert_false(ready->unwanted || gate.worker.has_unwanted);
     leave(ready);
     leave(half_open);
     assert_int_equal(gate.core.server->admission.clients, 0);
@@ -328,7 +328,7 @@ static void an_address_has_no_more_than_it_may_in_the_end(void **state)
     atomic_store(&first->is_half_open, false);
     atomic_store(&second->is_half_open, false);
     assert_int_equal(come(3, 0, NULL), OKV_REJECT_BUSY);
-    assert_false(first->is_superfluous);
+    assert_false(first->unwanted);
     expect_end_of(second);
     assert_int_equal(gate.core.server->stats.rejected_address, 1);
     leave(second);
@@ -351,8 +351,8 @@ static void a_half_open_client_that_comes_back(void **state)
     assert_int_equal(come(2, 0, &other), 0);
     atomic_store(&first->is_half_open, false);
     assert_int_equal(come(3, 0, NULL), OKV_REJECT_BUSY);
-    assert_false(first->is_superfluous || other->is_superfluous);
-    assert_true(second->is_superfluous);
+    assert_false(first->unwanted || other->unwanted);
+    assert_true(second->unwanted);
     assert_int_equal(gate.core.server->admission.half_open, 2);
     leave(first);
     leave(second);

@@ -156,7 +156,7 @@ static void a_superfluous_session_is_ended(void **state)
     struct client *client = &fixture->clients[0];
 
     assert_false(okv_session_end_unwanted(&fixture->worker.sessions, client->session));
-    atomic_store(&client->session->is_superfluous, true);
+    atomic_store(&client->session->unwanted, OKV_SESSION_END_CROWDED_OUT);
     assert_true(okv_session_end_unwanted(&fixture->worker.sessions, client->session));
     assert_true(client->closed);
     assert_false(client->session->forget); /* it may come back for its replies */
