@@ -139,6 +139,7 @@ if [ "$(id -u)" -eq 0 ]; then
     trap 'rm -rf "$squat" "$squat.lock" "$clean"; programs_end' EXIT
     run_as=(setpriv --reuid nobody --clear-groups)
     serve() {
+        : >"$scratch/ready"
         "${run_as[@]}" --pdeathsig KILL "$server" --listen "$1" --memory 16M >"$scratch/ready" 2>"$scratch/log" &
         servers+=($!)
         until grep -q '^ready ' "$scratch/ready"; do sleep 0.1; done
