@@ -3,8 +3,9 @@
  * the test's program started again: PROGRAM attacker NAME URI KEY_FILE FD INDEX.
  *
  * The attackers are mallory, who may read and write in database "two", and processes without a key.
- * A refusal stops none of them. They run at a lower priority than the others of this machine, so
- * that what shows is what the server does for them, and not that they take its processors.
+ * A refusal stops none of them. They run at a lower priority than the others of this machine, or
+ * in the time that the others leave, so that what shows is what the server does for them, and not
+ * that they take its processors.
  */
 #ifndef OKV_TESTS_ATTACK_H
 #define OKV_TESTS_ATTACK_H
@@ -67,6 +68,7 @@ void attacker_turned_away(struct attacker *attacker);
 void attack_bucket(struct attacker *attacker);
 void attack_append(struct attacker *attacker);
 void attack_large(struct attacker *attacker);
+void attack_requests(struct attacker *attacker);
 void attack_clients(struct attacker *attacker);
 /* Before there is a session, in attack_door.c. */
 void attack_silent(struct attacker *attacker);
@@ -84,14 +86,15 @@ void attack_packets(struct attacker *attacker);
 struct attackers {
     const char *uri, *key_file;
     int fd;
-    struct attack_state *states;            /* of attacks[], by index */
-    unsigned each;                          /* processes of an attack; at most ATTACKERS_MAX */
+    struct attack_state *states; /* of attacks[], by index */
+    unsigned each;               /* processes of an attack; at most ATTACKERS_MAX */
+    bool is_idle; /* they get the processor time that nobody else wants, and may get none */
     pid_t pids[ATTACKS_MAX][ATTACKERS_MAX]; /* 0: none */
 };
 
 /* Fails the test when there is no memory. */
 void attackers_init(struct attackers *attackers, const char *uri, const char *key_file,
-                    unsigned each);
+                    unsigned each, bool is_idle);
 void attackers_fini(struct attackers *attackers);
 /* Starts attacks[index]; fails the test when there is no process. */
 void attackers_start(struct attackers *attackers, size_t index);

@@ -44,6 +44,7 @@ enum who { ALICE, MALLORY, CAROL, USERS_COUNT };
 struct trial {
     bool is_long;
     uint64_t seconds, rounds, each; /* processes of an attack */
+    bool is_idle;                   /* attackers get no time that others want */
     bool chosen[ATTACKS_MAX];
     bool is_any_chosen;
     struct users_file file;
@@ -100,7 +101,8 @@ static void set_up(struct trial *trial)
     honest_figures_init(&trial->attacked);
     trial->admin = server_connect(&trial->server, &admin);
     attackers_init(&trial->attackers, trial->server.uri,
-                   key_file(trial, MALLORY, ATTACK_USER, KEY_B), (unsigned)trial->each);
+                   key_file(trial, MALLORY, ATTACK_USER, KEY_B), (unsigned)trial->each,
+                   trial->is_idle);
 }
 
 static void tear_down(struct trial *trial)
@@ -264,6 +266,9 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case 'c':
         trial->each = figure_number(text, 1, ATTACKERS_MAX, state);
         return 0;
+    case 'i':
+        trial->is_idle = true;
+        return 0;
     case ARGP_KEY_ARG:
         choose(trial, text, state);
         return 0;
@@ -295,6 +300,10 @@ static bool read_arguments(struct trial *trial, int argc, char **argv)
         {"seconds", 's', "N", 0, "How long to attack (4; with OKV_LONG=1 600)", 0},
         {"copies", 'c', "N", 0, "So many processes of each attack (1)", 0},
         {"rounds", 'r', "N", 0, "In so many rounds, each with a rest before it (1)", 0},
+        {"idle", 'i', NULL, 0,
+         "Give attackers the processor time that nobody else wants, as if they had machines of "
+         "their own",
+         0},
         {0},
     };
     static const struct argp argp = {

@@ -188,6 +188,19 @@ static void same_again(struct okv_command *command, int status, void *user)
     (void)command, (void)status, (void)user;
 }
 
+void attack_requests(struct attacker *attacker)
+{
+    struct okv_command commands[DEPTH];
+
+    for (unsigned i = 0; i < DEPTH; i++)
+        commands[i] = (struct okv_command){.kind = OKV_PUT,
+                                           .key = "requests",
+                                           .key_length = 8,
+                                           .value = "value",
+                                           .value_length = 5};
+    repeat(attacker, commands, DEPTH, same_again, NULL);
+}
+
 void attack_large(struct attacker *attacker)
 {
     static const char keys[LARGE_DEPTH][8] = {"large 0", "large 1", "large 2", "large 3"};

@@ -1,3 +1,4 @@
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <spawn.h>
@@ -31,6 +32,8 @@ const struct attack attacks[] = {
     {"bucket", "fills a bucket and goes on", attack_bucket, ATTACK_ANY, "puts_refused"},
     {"append", "appends bytes to a large value", attack_append, ATTACK_ANY, "appends"},
     {"large", "puts large values", attack_large, ATTACK_ANY, "rendezvous_bytes"},
+    {"requests", "has as many short requests outstanding as it may", attack_requests, ATTACK_ANY,
+     "puts"},
     {"silent", "connects and says nothing", attack_silent, ATTACK_SOCKET, NULL},
     {"challenges", "takes a challenge and proves nothing", attack_challenges, ATTACK_ANY,
      "challenges"},
@@ -49,12 +52,13 @@ _Static_assert(sizeof attacks / sizeof *attacks <= ATTACKS_MAX, "struct attacker
 #define STATES_SIZE (ATTACKS_MAX * sizeof(struct attack_state))
 
 void attackers_init(struct attackers *attackers, const char *uri, const char *key_file,
-                    unsigned each)
+                    unsigned each, bool is_idle)
 {
     *attackers = (struct attackers){.uri = uri,
                                     .key_file = key_file,
                                     .fd = memfd_create("attackers", 0), /* not closed on exec */
-                                    .each = each};
+                                    .each = each,
+                                    .is_idle = is_idle};
     assert_true(attackers->fd >= 0);
     assert_int_equal(ftruncate(attackers->fd, STATES_SIZE), 0);
     attackers->states =
@@ -71,6 +75,7 @@ void attackers_fini(struct attackers *attackers)
 
 void attackers_start(struct attackers *attackers, size_t index)
 {
+    posix_spawnattr_t how;
     char fd[16], number[16];
     char *argv[] = {PROGRAM,
                     ATTACKER_ROLE,
@@ -83,9 +88,14 @@ void attackers_start(struct attackers *attackers, size_t index)
 
     snprintf(fd, sizeof fd, "%d", attackers->fd);
     snprintf(number, sizeof number, "%zu", index);
+    assert_int_equal(posix_spawnattr_init(&how), 0);
+    if (attackers->is_idle)
+        assert_int_equal(posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSCHEDULER), 0);
+    assert_int_equal(posix_spawnattr_setschedpolicy(&how, SCHED_IDLE), 0);
     for (unsigned i = 0; i < attackers->each; i++)
         assert_int_equal(
-            posix_spawn(&attackers->pids[index][i], PROGRAM, NULL, NULL, argv, environ), 0);
+            posix_spawn(&attackers->pids[index][i], PROGRAM, NULL, &how, argv, environ), 0);
+    posix_spawnattr_destroy(&how);
 }
 
 static bool has_ended(pid_t pid)
