@@ -239,6 +239,15 @@ ssize_t ofi_attacker_post(struct ofi_attacker *a, const struct ofi_attack *attac
     uint8_t *other = a->bytes + OFI_ATTACKER_BYTES / 2;
     uint64_t to = attack->address, key = attack->key;
     void *context = &a->contexts[0];
+    /* The verbs provider of libfabric 1.17 looks at the first of both, however many there are. */
+    const struct iovec nothing = {.iov_base = a->bytes};
+    const struct fi_rma_iov nowhere = {.addr = to};
+    const struct fi_msg_rma signal = {.msg_iov = &nothing,
+                                      .desc = &a->desc,
+                                      .iov_count = 1,
+                                      .addr = a->victim,
+                                      .rma_iov = &nowhere,
+                                      .context = context};
 
     switch (attack->verb) {
     case OFI_VERB_READ:
@@ -250,8 +259,7 @@ ssize_t ofi_attacker_post(struct ofi_attacker *a, const struct ofi_attack *attac
     case OFI_VERB_WRITE_DATA:
         return fi_writedata(a->ep, a->bytes, length, a->desc, 7, a->victim, to, key, context);
     case OFI_VERB_SIGNAL:
-        return fi_writemsg(a->ep, &(struct fi_msg_rma){.addr = a->victim, .context = context},
-                           FI_REMOTE_CQ_DATA | FI_COMPLETION);
+        return fi_writemsg(a->ep, &signal, FI_REMOTE_CQ_DATA | FI_COMPLETION);
     case OFI_VERB_ATOMIC:
         return fi_atomic(a->ep, a->bytes, count, a->desc, a->victim, to, key, FI_UINT64, FI_SUM,
                          context);
