@@ -13,7 +13,9 @@
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
-#define EVENTS_PER_PASS 32
+/* More than a pass serves: requests wait in their sessions, where databases take turns, and not
+ * behind each other in a queue of the device. */
+#define EVENTS_PER_PASS 256
 /* Retry interval of a write that waits for another connection, or for memory. */
 #define HELD_UP_MS 1
 /* Connections of an endpoint beyond its share of --max-clients: replaced ones, until they close.
@@ -63,25 +65,6 @@ static unsigned poll_endpoints(struct okv_worker *worker)
             handle(worker, &events[k]);
         total += n > 0 ? (unsigned)n : endpoint->is_copying;
         worker->has_more = worker->has_more || n == EVENTS_PER_PASS;
-    }
-    return total;
-}
-
-/* Serves each session of the ready queue once. Those with more to do join the next pass. */
-static unsigned run_ready(struct okv_worker *worker)
-{
-    struct okv_session_list ready = TAILQ_HEAD_INITIALIZER(ready);
-    struct okv_session *session;
-    unsigned total = 0;
-
-    if (TAILQ_EMPTY(&worker->sessions.ready))
-        return 0;
-    okv_housekeeping_update_clock(&worker->sessions.housekeeping, worker->server);
-    TAILQ_CONCAT(&ready, &worker->sessions.ready, in_ready);
-    while ((session = TAILQ_FIRST(&ready))) {
-        TAILQ_REMOVE(&ready, session, in_ready);
-        session->is_ready = false;
-        total += okv_session_run_ready(&worker->sessions, session);
     }
     return total;
 }
@@ -143,11 +126,11 @@ static unsigned pass(struct okv_worker *worker)
 {
     struct okv_session *session;
 
-    worker->sessions.pass++;
+    okv_sessions_begin_pass(&worker->sessions);
     worker->now_ns = okv_clock_ns();
-    worker->sessions.is_held_up = worker->has_more = false;
+    worker->has_more = false;
     unsigned done = poll_endpoints(worker);
-    done += run_ready(worker);
+    done += okv_sessions_run_ready(&worker->sessions);
     scan_sessions(worker);
     while ((session = TAILQ_FIRST(&worker->sessions.unflushed)))
         okv_sessions_flush(&worker->sessions, session);

@@ -172,6 +172,7 @@ static void charge_for_room(struct okv_sessions *sessions, struct okv_session *s
         return;
     work->made_room = false;
     session->served = OKV_SESSION_SHARE;
+    sessions->served[session->database] = OKV_DATABASE_SHARE;
 }
 
 static enum disposition dispatch(struct okv_sessions *sessions, struct okv_session *session,
@@ -193,7 +194,9 @@ static enum disposition dispatch(struct okv_sessions *sessions, struct okv_sessi
     if (disposition == ANSWERED)
         post_reply(sessions, session, &exchange.reply, exchange.out);
     OKV_STATS_ADD(&sessions->server->stats, bytes_in, event->length);
-    session->served += 1 + event->length / OKV_SESSION_SHARE_BYTES;
+    unsigned cost = 1 + event->length / OKV_SESSION_SHARE_BYTES;
+    session->served += cost;
+    sessions->served[session->database] += cost;
     return disposition;
 }
 
@@ -203,7 +206,8 @@ static bool has_share(const struct okv_sessions *sessions, struct okv_session *s
         session->pass = sessions->pass;
         session->served = 0;
     }
-    return session->served < OKV_SESSION_SHARE;
+    return session->served < OKV_SESSION_SHARE &&
+           sessions->served[session->database] < OKV_DATABASE_SHARE;
 }
 
 static bool is_request(uint32_t immediate)
@@ -236,7 +240,9 @@ bool okv_session_receive(struct okv_sessions *sessions, struct okv_session *sess
     atomic_store_explicit(&session->requests,
                           atomic_load_explicit(&session->requests, memory_order_relaxed) + 1,
                           memory_order_relaxed);
-    if (!okv_session_oldest(session) && has_share(sessions, session)) {
+    /* Nobody of the database waits, so it takes nobody's turn. */
+    if (TAILQ_EMPTY(&sessions->ready[session->database]) && !okv_session_oldest(session) &&
+        has_share(sessions, session)) {
         enum disposition disposition = dispatch(sessions, session, request);
         if (disposition != BLOCKED)
             return disposition == LATER;
@@ -277,7 +283,7 @@ static unsigned answer_long_writes(struct okv_sessions *sessions, struct okv_ses
     return count;
 }
 
-unsigned okv_session_run_ready(struct okv_sessions *sessions, struct okv_session *session)
+static unsigned run_session(struct okv_sessions *sessions, struct okv_session *session)
 {
     struct okv_conn *conn = session->conn;
     const struct okv_event *request;
@@ -297,5 +303,33 @@ unsigned okv_session_run_ready(struct okv_sessions *sessions, struct okv_session
     }
     if (!session->closing && (session->deferred_count || okv_long_write_ended(session)))
         okv_sessions_make_ready(sessions, session);
+    return count;
+}
+
+/* Those that are left come first in the next pass. */
+static unsigned run_database(struct okv_sessions *sessions, unsigned database)
+{
+    struct okv_session_list *ready = &sessions->ready[database];
+    const struct okv_session *last = TAILQ_LAST(ready, okv_session_list);
+    struct okv_session *session = NULL;
+    unsigned count = 0;
+
+    if (last)
+        okv_housekeeping_update_clock(&sessions->housekeeping, sessions->server);
+    while (session != last && sessions->served[database] < OKV_DATABASE_SHARE) {
+        session = TAILQ_FIRST(ready);
+        TAILQ_REMOVE(ready, session, in_ready);
+        session->is_ready = false;
+        count += run_session(sessions, session);
+    }
+    return count;
+}
+
+unsigned okv_sessions_run_ready(struct okv_sessions *sessions)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < sessions->server->database_count; i++)
+        count += run_database(sessions, i);
     return count;
 }

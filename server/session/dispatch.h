@@ -1,8 +1,8 @@
 /*
  * A session's requests: each is applied once, in the order of arrival, and answered.
  *
- * A request that cannot be served at once waits in the session, and the session in the ready queue
- * of its worker.
+ * A request that cannot be served at once waits in the session, and the session in a ready queue
+ * of its worker, of which each database has one.
  */
 #ifndef OKV_SERVER_SESSION_DISPATCH_H
 #define OKV_SERVER_SESSION_DISPATCH_H
@@ -13,6 +13,9 @@
  * more for each OKV_SESSION_SHARE_BYTES that it has. */
 #define OKV_SESSION_SHARE 8u
 #define OKV_SESSION_SHARE_BYTES 2048u
+/* The same, of all connections to one database. So whoever has many delays the others of that
+ * database, and those of other databases by one share of each pass. */
+#define OKV_DATABASE_SHARE 64u
 
 /* OKV_EVENT_RECV: serves the request, or defers it. Returns true if the request keeps its receive
  * buffer: it was deferred, or is a long write. */
@@ -21,8 +24,9 @@ bool okv_session_receive(struct okv_sessions *sessions, struct okv_session *sess
 /* OKV_EVENT_RENDEZVOUS_DONE: the put becomes long work. okv_session_run_ready() answers. */
 void okv_session_rendezvous_done(struct okv_sessions *sessions, struct okv_session *session,
                                  const struct okv_event *event);
-/* Serves a session of the ready queue: answers long writes that ended, then serves deferred
- * requests up to its share. Returns the number of both. */
-unsigned okv_session_run_ready(struct okv_sessions *sessions, struct okv_session *session);
+/* Serves the ready queues: of each database every session once, until the database has had its
+ * share. Answers long writes that ended, then serves deferred requests. Returns the number of both.
+ */
+unsigned okv_sessions_run_ready(struct okv_sessions *sessions);
 
 #endif

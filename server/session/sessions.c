@@ -1,5 +1,7 @@
 #include "server/session/sessions.h"
 
+#include <string.h>
+
 /* The longest interval of scans for idle sessions. */
 #define SCAN_NS UINT64_C(500000000)
 
@@ -7,9 +9,9 @@ int okv_sessions_init(struct okv_sessions *sessions, struct okv_server *server)
 {
     *sessions = (struct okv_sessions){.server = server};
     TAILQ_INIT(&sessions->all);
-    TAILQ_INIT(&sessions->ready);
     TAILQ_INIT(&sessions->unflushed);
     for (unsigned i = 0; i < OKV_DATABASES_MAX; i++) {
+        TAILQ_INIT(&sessions->ready[i]);
         TAILQ_INIT(&sessions->long_work[i].running);
         TAILQ_INIT(&sessions->long_work[i].held_up);
     }
@@ -32,12 +34,19 @@ void okv_sessions_fini(struct okv_sessions *sessions)
         okv_store_work_fini(&sessions->works[i]);
 }
 
+void okv_sessions_begin_pass(struct okv_sessions *sessions)
+{
+    sessions->pass++;
+    sessions->is_held_up = false;
+    memset(sessions->served, 0, sizeof sessions->served);
+}
+
 void okv_sessions_make_ready(struct okv_sessions *sessions, struct okv_session *session)
 {
     if (session->is_ready)
         return;
     session->is_ready = true;
-    TAILQ_INSERT_TAIL(&sessions->ready, session, in_ready);
+    TAILQ_INSERT_TAIL(&sessions->ready[session->database], session, in_ready);
 }
 
 void okv_sessions_queue_flush(struct okv_sessions *sessions, struct okv_session *session)
@@ -61,7 +70,7 @@ void okv_sessions_unlist(struct okv_sessions *sessions, struct okv_session *sess
 {
     TAILQ_REMOVE(&sessions->all, session, in_all);
     if (session->is_ready)
-        TAILQ_REMOVE(&sessions->ready, session, in_ready);
+        TAILQ_REMOVE(&sessions->ready[session->database], session, in_ready);
     if (session->is_unflushed)
         TAILQ_REMOVE(&sessions->unflushed, session, in_unflushed);
 }

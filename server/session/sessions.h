@@ -18,7 +18,8 @@ struct okv_sessions {
     atomic_uint clients[OKV_LISTENERS_MAX]; /* per listener; the acceptor adds */
 
     struct okv_session_list all;
-    struct okv_session_list ready; /* the ready queue: those with something to serve or answer */
+    /* Of a database, the ready queue: those with something to serve or answer. */
+    struct okv_session_list ready[OKV_DATABASES_MAX];
     struct okv_session_list unflushed; /* those with replies to flush at the end of the pass */
 
     struct okv_long_work { /* of a database (long_work.h) */
@@ -26,15 +27,17 @@ struct okv_sessions {
     } long_work[OKV_DATABASES_MAX];
     unsigned run_next, wipe_next; /* the databases whose turns are next: indices */
 
-    uint64_t pass;   /* number of the worker's current pass */
-    bool is_held_up; /* in this pass: a write waits for one of another connection, or for memory */
+    uint64_t pass;                      /* number of the worker's current pass */
+    unsigned served[OKV_DATABASES_MAX]; /* in it: requests, as they count for a database's share */
+    bool is_held_up; /* in it: a write waits for one of another connection, or for memory */
 };
 
 /* OKV_ENOMEM. */
 int okv_sessions_init(struct okv_sessions *sessions, struct okv_server *server);
 void okv_sessions_fini(struct okv_sessions *sessions);
 
-/* Adds the session to the ready queue, if it is not there. */
+void okv_sessions_begin_pass(struct okv_sessions *sessions);
+/* Adds the session to the ready queue of its database, if it is not there. */
 void okv_sessions_make_ready(struct okv_sessions *sessions, struct okv_session *session);
 /* Replies were posted. The end of the pass flushes them. */
 void okv_sessions_queue_flush(struct okv_sessions *sessions, struct okv_session *session);

@@ -209,18 +209,11 @@ void fixture_rendezvous_done(struct fixture *fixture, struct client *client, uns
 
 unsigned fixture_next_pass(struct fixture *fixture)
 {
-    struct okv_session *session, *first = NULL;
-    unsigned done = 0;
+    struct okv_session *session;
 
     while ((session = TAILQ_FIRST(&fixture->worker.sessions.unflushed)))
         okv_sessions_flush(&fixture->worker.sessions, session);
     okv_long_work_run(&fixture->worker.sessions);
-    fixture->worker.sessions.pass++;
-    while ((session = TAILQ_FIRST(&fixture->worker.sessions.ready)) && session != first) {
-        TAILQ_REMOVE(&fixture->worker.sessions.ready, session, in_ready);
-        session->is_ready = false;
-        done += okv_session_run_ready(&fixture->worker.sessions, session);
-        first = first ? first : session;
-    }
-    return done;
+    okv_sessions_begin_pass(&fixture->worker.sessions);
+    return okv_sessions_run_ready(&fixture->worker.sessions);
 }

@@ -19,6 +19,8 @@ static void a_connection_has_its_share_of_a_pass(void **state)
         fixture_arrive(fixture, many, OKV_OP_PING, request_slot, request_slot + 1u);
     fixture_arrive(fixture, one, OKV_OP_PING, 0, 1);
     assert_int_equal(many->posted, OKV_SESSION_SHARE);
+    assert_int_equal(okv_sessions_run_ready(&fixture->worker.sessions), 1);
+    assert_int_equal(many->posted, OKV_SESSION_SHARE);
     assert_int_equal(one->posted, 1);
     assert_int_equal(stat_of(&fixture->core.server->stats.requests_waiting), 12);
     assert_int_equal(fixture_next_pass(fixture), OKV_SESSION_SHARE);
@@ -32,7 +34,7 @@ static void a_connection_has_its_share_of_a_pass(void **state)
         assert_int_equal(many->replies[i].slot, i % 20);
     assert_int_equal(many->released, 21);
     assert_int_equal(fixture_next_pass(fixture), 0);
-    assert_true(TAILQ_EMPTY(&fixture->worker.sessions.ready));
+    assert_true(TAILQ_EMPTY(&fixture->worker.sessions.ready[0]));
 }
 
 /* Of 4 KiB each. */
@@ -94,6 +96,7 @@ static void without_a_send_buffer_requests_wait(void **state)
     assert_int_equal(fixture_next_pass(fixture), 0);
     assert_int_equal(stat_of(&fixture->core.database->counts.incrs), 0);
     fixture_arrive(fixture, &fixture->clients[1], OKV_OP_PING, 0, 1);
+    assert_int_equal(okv_sessions_run_ready(&fixture->worker.sessions), 1);
     assert_int_equal(fixture->clients[1].posted, 1);
     client->no_buffers = false;
     assert_int_equal(fixture_next_pass(fixture), 5);

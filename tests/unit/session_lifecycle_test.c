@@ -113,6 +113,7 @@ static void an_idle_client_is_ended_if_configured(void **state)
     fixture_arrive(fixture, waiting, OKV_OP_PING, 0, 1);
     scan(fixture, idle, SCANS_IN_10_S - 1);
     fixture_arrive(fixture, idle, OKV_OP_PING, 0, 1);
+    okv_sessions_run_ready(&fixture->worker.sessions);
     scan(fixture, idle, SCANS_IN_10_S);
     /* Its request may be in the endpoint. */
     okv_session_count_idle(&fixture->worker.sessions, idle->session, false);

@@ -1,5 +1,5 @@
-/* Whose turn it is when several have long work: databases take turns, and nobody has to stand
- * behind those that wait. The order of events counts, never time. */
+/* Whose turn it is when several have work: databases take turns, and nobody has to stand behind
+ * those that wait. The order of events counts, never time. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "server/session/dispatch.h"
 #include "server/session/long_work.h"
 #include "shared/base/error.h"
 #include "tests/support/session_fixture.h"
@@ -141,7 +142,48 @@ static uint64_t fill_heap(struct okv_heap *heap)
     return count;
 }
 
-/* To make room takes long. So a request that has it made is the last one of the pass. */
+static void ping(struct fixture *fixture, struct client *client, uint16_t count)
+{
+    for (uint16_t i = 0; i < count; i++)
+        fixture_arrive(fixture, client, OKV_OP_PING, i, i + 1u);
+}
+
+/* However many connections one of them has: here it had the share of all but the first request. */
+static void short_requests_of_databases_take_turns(void **state)
+{
+    struct fixture *fixture = *state;
+    struct okv_sessions *sessions = &fixture->worker.sessions;
+    struct client *one = &fixture->clients[0], *other = &fixture->clients[1];
+
+    sessions->served[0] = OKV_DATABASE_SHARE - 1;
+    ping(fixture, one, 3);
+    ping(fixture, other, 3);
+    okv_sessions_run_ready(sessions);
+    assert_int_equal(one->posted, 1);
+    assert_int_equal(other->posted, 3);
+    assert_int_equal(fixture_next_pass(fixture), 2);
+    assert_int_equal(one->posted, 3);
+}
+
+/* A request that comes while others of its database wait does not overtake them. */
+static void who_waits_comes_before_who_arrives(void **state)
+{
+    struct fixture *fixture = *state;
+    struct okv_sessions *sessions = &fixture->worker.sessions;
+    struct client *one = &fixture->clients[0], *other = &fixture->clients[1];
+
+    sessions->served[0] = OKV_DATABASE_SHARE;
+    ping(fixture, one, 2);
+    okv_sessions_begin_pass(sessions);
+    sessions->served[0] = OKV_DATABASE_SHARE - 1;
+    ping(fixture, other, 1);
+    okv_sessions_run_ready(sessions);
+    assert_int_equal(one->posted, 1);
+    assert_int_equal(other->posted, 0);
+    assert_int_equal(fixture_next_pass(fixture), 2);
+}
+
+/* To make room takes long. So a request that has it made is its database's last one of the pass. */
 static void who_makes_room_has_had_its_share(void **state)
 {
     struct fixture *fixture = *state;
@@ -159,7 +201,7 @@ static void who_makes_room_has_had_its_share(void **state)
     }
     assert_int_equal(client->posted, 1);
     assert_int_equal(client->replies[0].status, OKV_EFULL);
-    fixture_arrive(fixture, &fixture->clients[1], OKV_OP_PING, 0, 1);
+    ping(fixture, &fixture->clients[1], 1); /* of the other database */
     assert_int_equal(fixture->clients[1].posted, 1);
     for (unsigned i = 2; i <= 3; i++) {
         fixture_next_pass(fixture);
@@ -213,7 +255,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(databases_take_turns, setup_two, fixture_teardown),
         cmocka_unit_test_setup_teardown(databases_are_wiped_in_turns, setup_two, fixture_teardown),
-        cmocka_unit_test_setup_teardown(who_makes_room_has_had_its_share, setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(short_requests_of_databases_take_turns, setup_two,
+                                        fixture_teardown),
+        cmocka_unit_test_setup_teardown(who_waits_comes_before_who_arrives, setup,
+                                        fixture_teardown),
+        cmocka_unit_test_setup_teardown(who_makes_room_has_had_its_share, setup_two,
+                                        fixture_teardown),
         cmocka_unit_test_setup_teardown(a_long_write_that_makes_room_ends_the_slice, setup,
                                         fixture_teardown),
         cmocka_unit_test_setup_teardown(those_that_are_held_up_do_not_slow_others, setup,
