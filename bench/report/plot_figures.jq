@@ -1,4 +1,4 @@
-# What bench/plot draws, taken out of files of `kv-bench --json` (docs/benchmarking.md section 2).
+# What bench/plot draws, taken out of files of `kv-bench --json` (docs/benchmark-json.md).
 #
 # picture($kind; $choice) makes of [{ file, run }] a picture:
 #

@@ -1,4 +1,4 @@
-/* Results, as a table for people and as files for programs: docs/benchmarking.md. */
+/* Results, as a table for people and as files for programs (docs/benchmark-json.md). */
 #ifndef OKV_BENCH_REPORT_REPORT_H
 #define OKV_BENCH_REPORT_REPORT_H
 

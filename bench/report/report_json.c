@@ -1,4 +1,4 @@
-/* The JSON of docs/benchmarking.md section 3. */
+/* The JSON of docs/benchmark-json.md. */
 #include <jansson.h>
 #include <math.h>
 #include <stddef.h>

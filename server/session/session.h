@@ -25,7 +25,7 @@
 #include "shared/identity/proof.h"
 #include "shared/transport/transport.h"
 
-/* Why a session ended: docs/connections.md section 3. Each has a counter closed_NAME. */
+/* Why a session ended. Each reason has a counter closed_NAME, which okv(1) explains. */
 #define OKV_SESSION_END_LIST(X)   \
     X(BY_CLIENT, by_client)       \
     X(LOST, lost)                 \

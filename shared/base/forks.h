@@ -1,4 +1,4 @@
-/* Whether this process is a forked child of one that used RDMA: docs/connections.md section 8. */
+/* Whether this process is a forked child of one that used RDMA: docs/fork.md. */
 #ifndef OKV_SHARED_BASE_FORKS_H
 #define OKV_SHARED_BASE_FORKS_H
 

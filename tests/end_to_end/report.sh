@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What kv-bench(1) writes, of real runs: JSON as docs/benchmarking.md says, CSV, histograms, the table; and
+# What kv-bench(1) writes, of real runs: JSON as docs/benchmark-json.md says, CSV, histograms, the table; and
 # what bench/results makes of the JSON.
 # shellcheck disable=SC2016 # variables in filters are jq's
 set -euo pipefail

@@ -1,6 +1,6 @@
 /*
- * The bytes of docs/format.md and docs/protocol.md, one example of each. A change here changes the
- * format and needs a new version number.
+ * The bytes of docs/format.md, docs/protocol.md and docs/protocol-transports.md, one example of
+ * each. A change here changes the format and needs a new version number.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -19,8 +19,8 @@
  * A connection is a Unix SOCK_SEQPACKET socket and two rings (ring.h). Messages go through the
  * rings. The socket carries the handshake and bells that wake a sleeping peer, and it tells when
  * the peer ends: epoll can wait for a descriptor together with others, but not for a word in memory
- * (a futex). docs/protocol.md section 3 has the bytes. The first packet of each side is the
- * handshake:
+ * (a futex). docs/protocol-transports.md section 3 has the bytes. The first packet of each side is
+ * the handshake:
  *
  *   client  magic u32 | hello, up to OKV_HELLO_MAX bytes
  *   server  magic u32 | kind u32 | welcome or reason; a welcome carries two memfds: the region's

@@ -1,7 +1,8 @@
 /*
  * The memory that both sides of a local connection share: the two rings, one per direction, and
- * behind them room for long values. Only creating and mapping it needs system calls. Only the files
- * of this folder and tests include this header. docs/protocol.md section 3.2 has the offsets.
+ * behind them room for long values; docs/protocol-transports.md section 3.2 has the offsets. Only
+ * creating and mapping it needs system calls. Only the files of this folder and tests include this
+ * header.
  *
  * A sender puts messages into its ring, then publishes its position: a count of bytes modulo 2^32.
  * The receiver reads that position, copies messages out, and publishes how much it has taken.
@@ -75,16 +76,16 @@ struct okv_local_ring_page {
     struct okv_local_place places[OKV_LOCAL_PLACES];
 };
 
-_Static_assert(offsetof(struct okv_local_ring_page, capacity) == 8, "protocol.md 3.2");
-_Static_assert(offsetof(struct okv_local_ring_page, client.published) == 64, "protocol.md 3.2");
-_Static_assert(offsetof(struct okv_local_ring_page, client.taken) == 128, "protocol.md 3.2");
-_Static_assert(offsetof(struct okv_local_ring_page, client.wants) == 192, "protocol.md 3.2");
-_Static_assert(offsetof(struct okv_local_ring_page, server.published) == 256, "protocol.md 3.2");
-_Static_assert(offsetof(struct okv_local_ring_page, server.taken) == 320, "protocol.md 3.2");
-_Static_assert(offsetof(struct okv_local_ring_page, server.wants) == 384, "protocol.md 3.2");
-_Static_assert(offsetof(struct okv_local_ring_page, places) == 4096, "protocol.md 3.2");
-_Static_assert(sizeof(struct okv_local_place) == 16, "protocol.md 3.2");
-_Static_assert(sizeof(struct okv_local_ring_page) == OKV_LOCAL_RING_BYTES, "protocol.md 3.2");
+_Static_assert(offsetof(struct okv_local_ring_page, capacity) == 8, "section 3.2");
+_Static_assert(offsetof(struct okv_local_ring_page, client.published) == 64, "section 3.2");
+_Static_assert(offsetof(struct okv_local_ring_page, client.taken) == 128, "section 3.2");
+_Static_assert(offsetof(struct okv_local_ring_page, client.wants) == 192, "section 3.2");
+_Static_assert(offsetof(struct okv_local_ring_page, server.published) == 256, "section 3.2");
+_Static_assert(offsetof(struct okv_local_ring_page, server.taken) == 320, "section 3.2");
+_Static_assert(offsetof(struct okv_local_ring_page, server.wants) == 384, "section 3.2");
+_Static_assert(offsetof(struct okv_local_ring_page, places) == 4096, "section 3.2");
+_Static_assert(sizeof(struct okv_local_place) == 16, "section 3.2");
+_Static_assert(sizeof(struct okv_local_ring_page) == OKV_LOCAL_RING_BYTES, "section 3.2");
 _Static_assert(sizeof(_Atomic uint32_t) == 4 && ATOMIC_INT_LOCK_FREE == 2, "between processes");
 
 /* One side's view of both rings; private to its thread. */

@@ -1,5 +1,5 @@
 /*
- * The bytes that the two sides of an ofi connection share: docs/protocol.md section 5.
+ * The bytes that the two sides of an ofi connection share: docs/protocol-transports.md section 5.
  *
  * The control connection is TCP. It carries four frames, each a header and a body of fixed size;
  * after them it carries nothing, and its end is the connection's. Messages travel over the fabric,
@@ -30,12 +30,12 @@ struct ofi_frame_header {
     uint8_t kind;
     okv_le16 length; /* of the body */
 };
-_Static_assert(sizeof(struct ofi_frame_header) == 8, "docs/protocol.md section 5.1");
+_Static_assert(sizeof(struct ofi_frame_header) == 8, "docs/protocol-transports.md section 5.1");
 
 struct ofi_greeting {
     uint8_t provider[OFI_PROVIDER_MAX]; /* libfabric's name of it, filled up with zeros */
 };
-_Static_assert(sizeof(struct ofi_greeting) == 32, "docs/protocol.md section 5.1");
+_Static_assert(sizeof(struct ofi_greeting) == 32, "docs/protocol-transports.md section 5.1");
 
 /* Where to send messages: an endpoint's address, as fi_getname() tells it, and what their headers
  * must have. */
@@ -46,7 +46,7 @@ struct ofi_place {
     uint8_t reserved[3];
     uint8_t name[OFI_NAME_MAX];
 };
-_Static_assert(sizeof(struct ofi_place) == 80, "docs/protocol.md section 5.1");
+_Static_assert(sizeof(struct ofi_place) == 80, "docs/protocol-transports.md section 5.1");
 
 struct ofi_hello {
     struct ofi_place place;
@@ -54,7 +54,7 @@ struct ofi_hello {
     uint8_t reserved[7];
     uint8_t bytes[OKV_HELLO_MAX];
 };
-_Static_assert(sizeof(struct ofi_hello) == 144, "docs/protocol.md section 5.1");
+_Static_assert(sizeof(struct ofi_hello) == 144, "docs/protocol-transports.md section 5.1");
 
 struct ofi_welcome {
     struct ofi_place place;
@@ -65,14 +65,14 @@ struct ofi_welcome {
     uint8_t reserved[3];
     uint8_t bytes[OKV_WELCOME_MAX];
 };
-_Static_assert(sizeof(struct ofi_welcome) == 304, "docs/protocol.md section 5.1");
+_Static_assert(sizeof(struct ofi_welcome) == 304, "docs/protocol-transports.md section 5.1");
 
 struct ofi_reject {
     uint8_t length; /* of `bytes` */
     uint8_t reserved[3];
     uint8_t bytes[OKV_REJECT_MAX];
 };
-_Static_assert(sizeof(struct ofi_reject) == 152, "docs/protocol.md section 5.1");
+_Static_assert(sizeof(struct ofi_reject) == 152, "docs/protocol-transports.md section 5.1");
 
 /* Any frame. */
 struct ofi_frame {
@@ -91,7 +91,7 @@ struct ofi_message_header {
     okv_le32 connection; /* of the receiver's place */
     okv_le32 immediate;
 };
-_Static_assert(sizeof(struct ofi_message_header) == 16, "docs/protocol.md section 5.2");
+_Static_assert(sizeof(struct ofi_message_header) == 16, "docs/protocol-transports.md section 5.2");
 
 /* Fills in the header and zeroes the body. */
 void okv_ofi_frame_begin(struct ofi_frame *frame, enum ofi_frame_kind kind);
