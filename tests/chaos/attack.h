@@ -1,6 +1,6 @@
 /*
  * Attacks on a server with users and two databases, each a loop in a process of its own, which is
- * the test's program started again: PROGRAM attacker NAME URI KEY_FILE FD INDEX.
+ * the test's program started again: PROGRAM attacker NAME URI KEY_FILE FD INDEX idle|nice.
  *
  * The attackers are mallory, who may read and write in database "two", and processes without a key.
  * A refusal stops none of them. They run at a lower priority than the others of this machine, or

@@ -75,7 +75,6 @@ void attackers_fini(struct attackers *attackers)
 
 void attackers_start(struct attackers *attackers, size_t index)
 {
-    posix_spawnattr_t how;
     char fd[16], number[16];
     char *argv[] = {PROGRAM,
                     ATTACKER_ROLE,
@@ -84,18 +83,14 @@ void attackers_start(struct attackers *attackers, size_t index)
                     (char *)attackers->key_file,
                     fd,
                     number,
+                    attackers->is_idle ? "idle" : "nice",
                     NULL};
 
     snprintf(fd, sizeof fd, "%d", attackers->fd);
     snprintf(number, sizeof number, "%zu", index);
-    assert_int_equal(posix_spawnattr_init(&how), 0);
-    if (attackers->is_idle)
-        assert_int_equal(posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSCHEDULER), 0);
-    assert_int_equal(posix_spawnattr_setschedpolicy(&how, SCHED_IDLE), 0);
     for (unsigned i = 0; i < attackers->each; i++)
         assert_int_equal(
-            posix_spawn(&attackers->pids[index][i], PROGRAM, NULL, &how, argv, environ), 0);
-    posix_spawnattr_destroy(&how);
+            posix_spawn(&attackers->pids[index][i], PROGRAM, NULL, NULL, argv, environ), 0);
 }
 
 static bool has_ended(pid_t pid)
@@ -147,10 +142,12 @@ int attacker_main(int argc, char **argv)
     static struct attacker attacker; /* for as long as the process */
     struct okv_diag diag;
 
-    if (argc != 7 || strcmp(argv[1], ATTACKER_ROLE) != 0)
+    if (argc != 8 || strcmp(argv[1], ATTACKER_ROLE) != 0)
         return 2;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + PRIORITY);
+    if (strcmp(argv[7], "idle") == 0)
+        sched_setscheduler(0, SCHED_IDLE, &(struct sched_param){0});
     struct attack_state *states = mmap(NULL, STATES_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED,
                                        (int)strtol(argv[5], NULL, 10), 0);
     const struct attack *attack = &attacks[strtoul(argv[6], NULL, 10) % attack_count];
