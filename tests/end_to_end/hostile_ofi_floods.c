@@ -140,6 +140,10 @@ void a_flood_of_connections(void **state)
     const struct ofi_place *place = &scene->reader.answer.body.welcome.place;
     int socks[COUNT];
 
+    if (scene_is_over_verbs(scene)) {
+        print_message("an endpoint over verbs has no TCP port\n");
+        skip();
+    }
     for (unsigned i = 0; i < COUNT; i++) {
         socks[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         assert_true(socks[i] >= 0);
@@ -237,7 +241,7 @@ static void attack_once(struct ofi_attacker *attacker, const char *how)
         const struct ofi_attack attack = {VERBS[i].verb, VERBS[i].length,
                                           attacker->region + (uint64_t)VERBS[i].offset,
                                           attacker->region_key};
-        if (strcmp(how, VERBS[i].how) == 0 && ofi_attacker_can(attacker, attack.verb))
+        if (strcmp(how, VERBS[i].how) == 0 && ofi_attacker_can(attacker, &attack))
             post_burst(attacker, &attack);
     }
     for (size_t i = 0; i < MESSAGE_COUNT; i++)
@@ -304,13 +308,17 @@ static void kill_attacker(struct scene *scene, const char *how, unsigned rounds)
     scene_expect_items(scene, how);
 }
 
+/* Over verbs rxm of libfabric 1.17 serves atomics in the server's process, and finds the connection
+ * of one by an index in the packet. When its sender is gone, that is nobody's or another's:
+ * docs/fabrics.md. */
 void attackers_that_are_killed(void **state)
 {
     struct scene *scene = *state;
 
     for (unsigned rounds = 1; rounds <= 2; rounds++) {
         for (size_t i = 0; i < VERB_COUNT; i++)
-            kill_attacker(scene, VERBS[i].how, rounds);
+            if (VERBS[i].verb != OFI_VERB_ATOMIC || !scene_is_over_verbs(scene))
+                kill_attacker(scene, VERBS[i].how, rounds);
         for (size_t i = 0; i < MESSAGE_COUNT; i++)
             if (scene_may_send(scene, MESSAGES[i].more))
                 kill_attacker(scene, MESSAGES[i].how, rounds);

@@ -140,11 +140,19 @@ int scene_teardown(void **state)
     return status;
 }
 
+static const char *provider_of(const struct scene *scene)
+{
+    return (const char *)scene->reader.greeting.body.greeting.provider;
+}
+
+bool scene_is_over_verbs(const struct scene *scene)
+{
+    return strncmp(provider_of(scene), "verbs", strlen("verbs")) == 0;
+}
+
 bool scene_may_send(const struct scene *scene, size_t length)
 {
-    const char *provider = (const char *)scene->reader.greeting.body.greeting.provider;
-
-    return length <= RXM_BUFFER || !strstr(provider, "ofi_rxm");
+    return length <= RXM_BUFFER || !strstr(provider_of(scene), "ofi_rxm");
 }
 
 size_t scene_write_ping(struct ofi_attacker *attacker, uint64_t key_flip, uint32_t connection_flip)

@@ -37,6 +37,7 @@ uint64_t scene_expect_calm(struct scene *scene, const char *what, uint64_t hash)
 void scene_expect_items(struct scene *scene, const char *what);
 void scene_await_sessions(struct scene *scene, unsigned attackers);
 
+bool scene_is_over_verbs(const struct scene *scene);
 /* A message that the attacked server's libfabric survives. rxm of libfabric 1.17 crashes when the
  * sender of messages that do not fit its own buffers goes away: docs/fabrics.md. */
 bool scene_may_send(const struct scene *scene, size_t length);
