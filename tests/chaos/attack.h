@@ -1,11 +1,11 @@
 /*
  * Attacks on a server with users and two databases, each a loop in a process of its own, which is
- * the test's program started again: PROGRAM attacker NAME URI KEY_FILE FD INDEX idle|nice.
+ * the test's program started again: PROGRAM attacker NAME URI KEY_FILE FD INDEX PROCESSOR.
  *
  * The attackers are mallory, who may read and write in database "two", and processes without a key.
  * A refusal stops none of them. They run at a lower priority than the others of this machine, or
- * in the time that the others leave, so that what shows is what the server does for them, and not
- * that they take its processors.
+ * on a processor of their own, so that what shows is what the server does for them, and not that
+ * they take its processors.
  */
 #ifndef OKV_TESTS_ATTACK_H
 #define OKV_TESTS_ATTACK_H
@@ -86,15 +86,15 @@ void attack_packets(struct attacker *attacker);
 struct attackers {
     const char *uri, *key_file;
     int fd;
-    struct attack_state *states; /* of attacks[], by index */
-    unsigned each;               /* processes of an attack; at most ATTACKERS_MAX */
-    bool is_idle; /* they get the processor time that nobody else wants, and may get none */
+    struct attack_state *states;            /* of attacks[], by index */
+    unsigned each;                          /* processes of an attack; at most ATTACKERS_MAX */
+    int processor;                          /* that they run on; -1: any */
     pid_t pids[ATTACKS_MAX][ATTACKERS_MAX]; /* 0: none */
 };
 
 /* Fails the test when there is no memory. */
 void attackers_init(struct attackers *attackers, const char *uri, const char *key_file,
-                    unsigned each, bool is_idle);
+                    unsigned each, int processor);
 void attackers_fini(struct attackers *attackers);
 /* Starts attacks[index]; fails the test when there is no process. */
 void attackers_start(struct attackers *attackers, size_t index);

@@ -6,7 +6,9 @@
  * printed and not judged. --help has the options.
  */
 #include <argp.h>
+#include <errno.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -44,7 +46,7 @@ enum who { ALICE, MALLORY, CAROL, USERS_COUNT };
 struct trial {
     bool is_long;
     uint64_t seconds, rounds, each; /* processes of an attack */
-    bool is_idle;                   /* attackers get no time that others want */
+    int processor;                  /* of attackers; -1: any */
     bool chosen[ATTACKS_MAX];
     bool is_any_chosen;
     struct users_file file;
@@ -102,7 +104,7 @@ static void set_up(struct trial *trial)
     trial->admin = server_connect(&trial->server, &admin);
     attackers_init(&trial->attackers, trial->server.uri,
                    key_file(trial, MALLORY, ATTACK_USER, KEY_B), (unsigned)trial->each,
-                   trial->is_idle);
+                   trial->processor);
 }
 
 static void tear_down(struct trial *trial)
@@ -252,6 +254,19 @@ static void choose(struct trial *trial, const char *name, struct argp_state *sta
     argp_error(state, "%s: there is no such attack", name);
 }
 
+/* The server and its clients inherit it. */
+static void leave_processor(int processor, struct argp_state *state)
+{
+    cpu_set_t set;
+
+    if (sched_getaffinity(0, sizeof set, &set) == 0) {
+        CPU_CLR((unsigned)processor, &set);
+        if (sched_setaffinity(0, sizeof set, &set) == 0)
+            return;
+    }
+    argp_failure(state, 2, errno, "no processor but %d", processor);
+}
+
 static error_t parse_option(int key, char *text, struct argp_state *state)
 {
     struct trial *trial = state->input;
@@ -266,8 +281,9 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case 'c':
         trial->each = figure_number(text, 1, ATTACKERS_MAX, state);
         return 0;
-    case 'i':
-        trial->is_idle = true;
+    case 'p':
+        trial->processor = (int)figure_number(text, 0, CPU_SETSIZE - 1, state);
+        leave_processor(trial->processor, state);
         return 0;
     case ARGP_KEY_ARG:
         choose(trial, text, state);
@@ -300,9 +316,9 @@ static bool read_arguments(struct trial *trial, int argc, char **argv)
         {"seconds", 's', "N", 0, "How long to attack (4; with OKV_LONG=1 600)", 0},
         {"copies", 'c', "N", 0, "So many processes of each attack (1)", 0},
         {"rounds", 'r', "N", 0, "In so many rounds, each with a rest before it (1)", 0},
-        {"idle", 'i', NULL, 0,
-         "Give attackers the processor time that nobody else wants, as if they had machines of "
-         "their own",
+        {"processor", 'p', "N", 0,
+         "Run attackers on processor N and all others on the rest, as if attackers had a machine "
+         "of their own",
          0},
         {0},
     };
@@ -318,6 +334,7 @@ static bool read_arguments(struct trial *trial, int argc, char **argv)
     trial->is_long = is_long && strcmp(is_long, "1") == 0;
     trial->seconds = trial->is_long ? SECONDS_LONG : SECONDS;
     trial->rounds = trial->each = 1;
+    trial->processor = -1;
     argp_parse(&argp, argc, argv, 0, NULL, trial);
     if (trial->rounds > trial->seconds)
         trial->rounds = trial->seconds;

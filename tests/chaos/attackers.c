@@ -52,13 +52,13 @@ _Static_assert(sizeof attacks / sizeof *attacks <= ATTACKS_MAX, "struct attacker
 #define STATES_SIZE (ATTACKS_MAX * sizeof(struct attack_state))
 
 void attackers_init(struct attackers *attackers, const char *uri, const char *key_file,
-                    unsigned each, bool is_idle)
+                    unsigned each, int processor)
 {
     *attackers = (struct attackers){.uri = uri,
                                     .key_file = key_file,
                                     .fd = memfd_create("attackers", 0), /* not closed on exec */
                                     .each = each,
-                                    .is_idle = is_idle};
+                                    .processor = processor};
     assert_true(attackers->fd >= 0);
     assert_int_equal(ftruncate(attackers->fd, STATES_SIZE), 0);
     attackers->states =
@@ -75,7 +75,7 @@ void attackers_fini(struct attackers *attackers)
 
 void attackers_start(struct attackers *attackers, size_t index)
 {
-    char fd[16], number[16];
+    char fd[16], number[16], processor[16];
     char *argv[] = {PROGRAM,
                     ATTACKER_ROLE,
                     (char *)attacks[index].name,
@@ -83,11 +83,12 @@ void attackers_start(struct attackers *attackers, size_t index)
                     (char *)attackers->key_file,
                     fd,
                     number,
-                    attackers->is_idle ? "idle" : "nice",
+                    processor,
                     NULL};
 
     snprintf(fd, sizeof fd, "%d", attackers->fd);
     snprintf(number, sizeof number, "%zu", index);
+    snprintf(processor, sizeof processor, "%d", attackers->processor);
     for (unsigned i = 0; i < attackers->each; i++)
         assert_int_equal(
             posix_spawn(&attackers->pids[index][i], PROGRAM, NULL, NULL, argv, environ), 0);
@@ -137,6 +138,17 @@ void attacker_turned_away(struct attacker *attacker)
     nanosleep(&(struct timespec){0, MOMENT_NS}, NULL);
 }
 
+static bool stay_on(int processor)
+{
+    cpu_set_t set;
+
+    if (processor < 0)
+        return true;
+    CPU_ZERO(&set);
+    CPU_SET((unsigned)processor, &set);
+    return sched_setaffinity(0, sizeof set, &set) == 0;
+}
+
 int attacker_main(int argc, char **argv)
 {
     static struct attacker attacker; /* for as long as the process */
@@ -146,8 +158,8 @@ int attacker_main(int argc, char **argv)
         return 2;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + PRIORITY);
-    if (strcmp(argv[7], "idle") == 0)
-        sched_setscheduler(0, SCHED_IDLE, &(struct sched_param){0});
+    if (!stay_on((int)strtol(argv[7], NULL, 10)))
+        return 1;
     struct attack_state *states = mmap(NULL, STATES_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED,
                                        (int)strtol(argv[5], NULL, 10), 0);
     const struct attack *attack = &attacks[strtoul(argv[6], NULL, 10) % attack_count];
