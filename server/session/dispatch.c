@@ -163,16 +163,17 @@ static enum disposition decode_and_execute(struct okv_sessions *sessions,
     return execute_request(sessions, session, exchange);
 }
 
-/* Whoever had the server make room has had its share of the pass. */
-static void charge_for_room(struct okv_sessions *sessions, struct okv_session *session)
+/* Whoever had the server make room has had all of its shares of the pass. */
+static void charge(struct okv_sessions *sessions, struct okv_session *session, unsigned cost)
 {
     struct okv_store_work *work = &sessions->works[session->database];
 
-    if (!work->made_room)
-        return;
+    cost += work->loaded_pages / OKV_SESSION_SHARE_PAGES;
+    if (work->made_room)
+        cost += OKV_DATABASE_SHARE;
+    session->served += cost;
+    sessions->served[session->database] += cost;
     work->made_room = false;
-    session->served = OKV_SESSION_SHARE;
-    sessions->served[session->database] = OKV_DATABASE_SHARE;
 }
 
 static enum disposition dispatch(struct okv_sessions *sessions, struct okv_session *session,
@@ -183,8 +184,10 @@ static enum disposition dispatch(struct okv_sessions *sessions, struct okv_sessi
 
     if (okv_session_end_unwanted(sessions, session))
         return DROPPED;
+    sessions->works[session->database].loaded_pages = 0;
     enum disposition disposition = decode_and_execute(sessions, session, event, &exchange);
-    charge_for_room(sessions, session);
+    charge(sessions, session,
+           disposition == BLOCKED ? 0 : 1 + event->length / OKV_SESSION_SHARE_BYTES);
     if (disposition == BLOCKED)
         return BLOCKED;
     if (disposition == MALFORMED) {
@@ -194,9 +197,6 @@ static enum disposition dispatch(struct okv_sessions *sessions, struct okv_sessi
     if (disposition == ANSWERED)
         post_reply(sessions, session, &exchange.reply, exchange.out);
     OKV_STATS_ADD(&sessions->server->stats, bytes_in, event->length);
-    unsigned cost = 1 + event->length / OKV_SESSION_SHARE_BYTES;
-    session->served += cost;
-    sessions->served[session->database] += cost;
     return disposition;
 }
 

@@ -9,10 +9,12 @@
 
 #include "server/session/sessions.h"
 
-/* Requests of one connection that are served in one pass of its worker. A message counts as one
- * more for each OKV_SESSION_SHARE_BYTES that it has. */
+/* Requests of one connection that are served in one pass of its worker. One counts as one more for
+ * each OKV_SESSION_SHARE_BYTES of its message and each OKV_SESSION_SHARE_PAGES of a bucket that had
+ * to be taken apart for it. */
 #define OKV_SESSION_SHARE 8u
 #define OKV_SESSION_SHARE_BYTES 2048u
+#define OKV_SESSION_SHARE_PAGES 2u
 /* The same, of all connections to one database. So whoever has many delays the others of that
  * database, and those of other databases by one share of each pass. */
 #define OKV_DATABASE_SHARE 64u

@@ -10,6 +10,7 @@ int okv_store_transaction_load_at(struct okv_store *store, struct okv_store_work
 
     if (rc)
         return rc;
+    work->loaded_pages += work->bucket.published_pages;
     okv_store_bucket_expire(&work->bucket, clock_ms);
     return 0;
 }

@@ -79,7 +79,9 @@ struct okv_store_work {
         struct okv_bucket_cursor cursor;
         struct okv_entry current; /* at the cursor, once okv_store_update_read() read it */
     } update;                     /* of one entry (update_in_place.c) */
-    bool made_room; /* okv_store_make_room() was called: it takes long. Callers clear it */
+    /* What took long. Callers clear both. */
+    unsigned loaded_pages; /* of buckets that were taken apart */
+    bool made_room;        /* okv_store_make_room() was called */
 };
 
 #endif

@@ -22,6 +22,7 @@ int okv_store_work_init(struct okv_store_work *work, uint32_t bucket_size)
     if (rc)
         goto fini_bucket;
     work->update = (struct okv_store_update){.image = malloc(bucket_size)};
+    work->loaded_pages = 0;
     work->made_room = false;
     if (work->update.image)
         return 0;

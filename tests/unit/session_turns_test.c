@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,10 +13,13 @@
 #include "server/session/dispatch.h"
 #include "server/session/long_work.h"
 #include "shared/base/error.h"
+#include "shared/format/hash.h"
 #include "tests/support/session_fixture.h"
 
 #define SLICE OKV_LONG_WORK_SLICE
 #define LONG (3 * SLICE + 1) /* bytes of a value: four slices */
+#define INDEX_BITS 16        /* more than the index has */
+#define COLLIDING_KEY 56
 
 static const struct okv_store_params params = {.length = UINT64_C(32) << 20,
                                                .max_value = 4 * SLICE};
@@ -183,6 +187,47 @@ static void who_waits_comes_before_who_arrives(void **state)
     assert_int_equal(fixture_next_pass(fixture), 2);
 }
 
+/* Keys of one bucket, however far the index grows. Of such keys and values a page holds six. */
+static void put_colliding(struct fixture *fixture, char keys[][COLLIDING_KEY + 1], unsigned count)
+{
+    uint64_t seed = fixture->core.database->store.table.hash_seed;
+
+    for (unsigned number = 0, found = 0; found < count; number++) {
+        char key[COLLIDING_KEY + 1];
+        snprintf(key, sizeof key, "%0*u", COLLIDING_KEY, number);
+        if (okv_hash_bucket(okv_hash_key(key, COLLIDING_KEY, seed), INDEX_BITS) != 0)
+            continue;
+        memcpy(keys[found++], key, sizeof key);
+        server_core_put(&fixture->core, key, 'v', 500, 0);
+    }
+}
+
+/* A long bucket is taken apart for each put, and that takes as long as many others. */
+static void puts_into_a_long_bucket_use_up_the_share(void **state)
+{
+    enum { KEYS = 100 };
+    static char keys[KEYS][COLLIDING_KEY + 1];
+    struct fixture *fixture = *state;
+    struct client *client = &fixture->clients[0];
+
+    put_colliding(fixture, keys, KEYS);
+    for (uint16_t i = 0; i < 3; i++) {
+        const struct okv_request_message put = {.opcode = OKV_OP_PUT,
+                                                .slot = i,
+                                                .sequence = i + 1u,
+                                                .key = (const uint8_t *)keys[i],
+                                                .key_length = COLLIDING_KEY,
+                                                .value = (const uint8_t *)"longer",
+                                                .value_length = 6};
+        fixture_arrive_as(fixture, client, &put);
+    }
+    assert_int_equal(client->posted, 1);
+    for (unsigned i = 2; i <= 3; i++) {
+        assert_int_equal(fixture_next_pass(fixture), 1);
+        assert_int_equal(client->posted, i);
+    }
+}
+
 /* To make room takes long. So a request that has it made is its database's last one of the pass. */
 static void who_makes_room_has_had_its_share(void **state)
 {
@@ -258,6 +303,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(short_requests_of_databases_take_turns, setup_two,
                                         fixture_teardown),
         cmocka_unit_test_setup_teardown(who_waits_comes_before_who_arrives, setup,
+                                        fixture_teardown),
+        cmocka_unit_test_setup_teardown(puts_into_a_long_bucket_use_up_the_share, setup,
                                         fixture_teardown),
         cmocka_unit_test_setup_teardown(who_makes_room_has_had_its_share, setup_two,
                                         fixture_teardown),
