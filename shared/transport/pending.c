@@ -72,10 +72,21 @@ void okv_pending_close(struct okv_pending *pending)
         close(pending->sock);
 }
 
+static unsigned count_from(const struct okv_pending *pending, const char *from)
+{
+    unsigned count = 0;
+
+    for (const struct okv_pending_client *client = pending->oldest; client; client = client->next)
+        count += strcmp(client->from, from) == 0;
+    return count;
+}
+
 static void list_remove(struct okv_pending *pending, struct okv_pending_client *client)
 {
     bool was_oldest = pending->oldest == client;
 
+    for (struct okv_pending_client *later = client->next; later; later = later->next)
+        later->ahead -= strcmp(later->from, client->from) == 0;
     if (client->previous)
         client->previous->next = client->next;
     else
@@ -102,29 +113,18 @@ static void drop(struct okv_pending *pending, struct okv_pending_client *client)
     pending->drop(client);
 }
 
-static unsigned count_from(const struct okv_pending *pending, const char *from)
-{
-    unsigned count = 0;
-
-    for (const struct okv_pending_client *client = pending->oldest; client; client = client->next)
-        count += strcmp(client->from, from) == 0;
-    return count;
-}
-
-/* The oldest of those from where most come. */
+/* The oldest of those from where most come. A flood has it called for each of its clients, so it
+ * looks at each client once. */
 static struct okv_pending_client *one_too_many(const struct okv_pending *pending)
 {
-    struct okv_pending_client *found = NULL;
-    unsigned most = 0;
+    struct okv_pending_client *last = pending->oldest, *first = pending->oldest;
 
-    for (struct okv_pending_client *client = pending->oldest; client; client = client->next) {
-        unsigned count = count_from(pending, client->from);
-        if (count > most) {
-            most = count;
-            found = client;
-        }
-    }
-    return found;
+    for (struct okv_pending_client *client = pending->oldest; client; client = client->next)
+        if (client->ahead > last->ahead)
+            last = client;
+    while (strcmp(first->from, last->from) != 0)
+        first = first->next;
+    return first;
 }
 
 int okv_pending_add(struct okv_pending *pending, struct okv_pending_client *client)
@@ -136,6 +136,7 @@ int okv_pending_add(struct okv_pending *pending, struct okv_pending_client *clie
     if (pending->count == OKV_PENDING_MAX)
         drop(pending, one_too_many(pending));
     client->drop_at_ns = okv_clock_ns() + pending->silence_ns;
+    client->ahead = count_from(pending, client->from);
     client->previous = pending->newest;
     client->next = NULL;
     if (pending->newest)
