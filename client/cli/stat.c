@@ -18,7 +18,8 @@ struct stat_arguments {
 
 static const struct argp_option stat_options[] = {
     {"all", OPTION_ALL, NULL, 0,
-     "Every database, one \"database name value\" a line, then the server; needs the right admin",
+     "Every database, one \"database name value\" a line, then the sums and the server; needs the "
+     "right admin",
      0},
     {"json", OPTION_JSON, NULL, 0, "One JSON object instead of lines", 0},
     {0},
@@ -181,18 +182,54 @@ static void cut_server(char *text, const char *server)
     *text = '\0';
 }
 
-/* Prints the lines with the database's name before each. */
-static void print_database(const char *name, char *text)
+/* Whether the figures of several databases have a sum. */
+static bool is_summable(const char *name)
 {
-    char *rest = NULL;
+    static const char *const others[] = {"boot_id", "uptime_ms", "extra_reads_per_1000",
+                                         "bucket_bytes", "segment_bytes"};
 
-    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
-        printf("%s %s\n", name, line);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(name, others[i]) == 0)
+            return false;
+    return true;
+}
+
+static void add_figures(json_t *totals, json_t *figures)
+{
+    const char *name;
+    json_t *value;
+
+    json_object_foreach(figures, name, value)
+    {
+        json_int_t before = json_integer_value(json_object_get(totals, name));
+        if (is_summable(name) && json_is_integer(value))
+            json_object_set_new(totals, name, json_integer(before + json_integer_value(value)));
+    }
+}
+
+static void print_totals(json_t *totals)
+{
+    const char *name;
+    json_t *value;
+
+    json_object_foreach(totals, name, value)
+        printf("%s %" JSON_INTEGER_FORMAT "\n", name, json_integer_value(value));
+}
+
+/* Prints the lines with the database's name before each. */
+static void print_database(const char *name, const char *text)
+{
+    for (size_t length; *text; text += length + (text[length] == '\n')) {
+        length = strcspn(text, "\n");
+        printf("%s %.*s\n", name, (int)length, text);
+    }
 }
 
 /* Connects to one database, so that the server decides whether the user may see it. */
-static int stat_database(struct cli *cli, const char *name, const char *server, json_t *databases)
+static int stat_database(struct cli *cli, const char *name, const char *server, json_t *databases,
+                         json_t *totals)
 {
+    json_t *figures = NULL;
     char *text = NULL;
 
     cli->database = name;
@@ -202,12 +239,17 @@ static int stat_database(struct cli *cli, const char *name, const char *server, 
     int rc = fetch_text(cli->handle, NULL, &text);
     if (rc == OKV_OK)
         cut_server(text, server);
-    if (rc != OKV_OK)
+    if (rc != OKV_OK) {
         status = cli_fail(cli, "stat", name, strlen(name), rc);
-    else if (databases)
-        json_object_set_new(databases, name, json_figures(text));
-    else
-        print_database(name, text);
+    } else {
+        if (!databases)
+            print_database(name, text);
+        figures = json_figures(text);
+        add_figures(totals, figures);
+        if (databases)
+            json_object_set(databases, name, figures);
+    }
+    json_decref(figures);
     free(text);
     cli_disconnect(cli);
     return status;
@@ -215,20 +257,27 @@ static int stat_database(struct cli *cli, const char *name, const char *server, 
 
 static int stat_databases(struct cli *cli, char *names, char *server, bool json)
 {
-    json_t *databases = json ? json_object() : NULL;
+    json_t *databases = json ? json_object() : NULL, *totals = json_object();
     int status = CLI_DONE;
     char *rest = NULL;
 
-    if (json && !databases)
-        return print_json(NULL);
+    if (!totals || (json && !databases)) {
+        json_decref(databases);
+        json_decref(totals);
+        fprintf(stderr, "okv: stat: out of memory\n");
+        return CLI_FAILED;
+    }
     for (char *name = strtok_r(names, "\n", &rest); name; name = strtok_r(NULL, "\n", &rest))
-        status = cli_worse(status, stat_database(cli, name, server, databases));
-    if (!json)
+        status = cli_worse(status, stat_database(cli, name, server, databases, totals));
+    if (!json) {
+        print_totals(totals);
         fputs(server, stdout);
-    else
-        status = cli_worse(status, print_json(json_pack("{s:o*, s:o*}", "databases", databases,
-                                                        "server", json_figures(server))));
-    return status;
+        json_decref(totals);
+        return status;
+    }
+    json_t *root = json_pack("{s:o, s:o, s:o*}", "databases", databases, "total", totals, "server",
+                             json_figures(server));
+    return cli_worse(status, print_json(root));
 }
 
 static int stat_all(struct cli *cli, bool json)
