@@ -111,13 +111,12 @@ figures() {
     as "$1" stat --all | grep -E '(^| )(items|region_bytes|users_loaded) ' | paste -sd,
 }
 is 'a put into one of two' '0:' as root put k v
-is 'figures of all databases' \
-    '0:one items 1,one region_bytes 2097152,two items 0,two region_bytes 3145728,items 1,region_bytes 5242880,users_loaded 0' \
-    figures root
-is 'as JSON' '0:[1,0,1,null,0,false]' bash -c "$(printf '%q ' "$okv" -s "$socket" --user root --key-file "$scratch/root.key" \
-    stat --all --json) | jq -c '[.databases.one.items, .databases.two.items, .total.items, .total.boot_id, .server.users_loaded] +
-    [.databases.one | has(\"users_loaded\")]'"
-is 'figures without those of a closed database' '3:one items 1,one region_bytes 2097152,items 1,region_bytes 2097152,users_loaded 0' figures reader
+one='one items 1,one region_bytes 2097152' two='two items 0,two region_bytes 3145728'
+is 'figures of all databases' "0:$one,$two,items 1,region_bytes 5242880,users_loaded 0" figures root
+is 'as JSON' '0:[1,0,1,null,0,false]' bash -c "$(printf '%q ' "$okv" -s "$socket" --user root \
+    --key-file "$scratch/root.key" stat --all --json) | jq -c '[.databases.one.items, .databases.two.items,
+    .total.items, .total.boot_id, .server.users_loaded, (.databases.one | has(\"users_loaded\"))]'"
+is 'figures without those of a closed database' "3:$one,items 1,region_bytes 2097152,users_loaded 0" figures reader
 is 'who is no admin of the database asked' '3:' env OKV_DATABASE=two "$okv" -s "$socket" --user root \
     --key-file "$scratch/root.key" stat --all
 is 'a URI with a database' '2:' "$okv" -s "$socket?database=one" stat --all
