@@ -17,7 +17,7 @@ on two cores when the packages are there:
             memory, and the transport list over libfabric
   tsan      ThreadSanitizer: the programs with threads
 
-  --full    also, in 40 minutes:
+  --full    also, in an hour:
             - all programs in release and under ThreadSanitizer, and those that take long; over
               libfabric in release
             - a build with clang, and the one that users install, optimised as a whole
