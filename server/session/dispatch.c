@@ -306,7 +306,8 @@ static unsigned run_session(struct okv_sessions *sessions, struct okv_session *s
     return count;
 }
 
-/* Those that are left come first in the next pass. */
+/* Those that are left come first in the next pass, and count: the worker must not sleep before it.
+ */
 static unsigned run_database(struct okv_sessions *sessions, unsigned database)
 {
     struct okv_session_list *ready = &sessions->ready[database];
@@ -322,7 +323,7 @@ static unsigned run_database(struct okv_sessions *sessions, unsigned database)
         session->is_ready = false;
         count += run_session(sessions, session);
     }
-    return count;
+    return count + (session != last);
 }
 
 unsigned okv_sessions_run_ready(struct okv_sessions *sessions)

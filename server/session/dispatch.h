@@ -23,7 +23,7 @@
  * buffer: it was deferred, or is a long write. */
 bool okv_session_receive(struct okv_sessions *sessions, struct okv_session *session,
                          const struct okv_event *request);
-/* OKV_EVENT_RENDEZVOUS_DONE: the put becomes long work. okv_session_run_ready() answers. */
+/* OKV_EVENT_RENDEZVOUS_DONE: the put becomes long work. okv_sessions_run_ready() answers. */
 void okv_session_rendezvous_done(struct okv_sessions *sessions, struct okv_session *session,
                                  const struct okv_event *event);
 /* Serves the ready queues: of each database every session once, until the database has had its

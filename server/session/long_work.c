@@ -2,9 +2,12 @@
 
 #include "server/session/lifecycle.h"
 #include "shared/base/error.h"
+#include "shared/format/bucket.h"
 
 /* The least that a turn counts as: even a short one may apply a write. */
 #define TURN_MIN (OKV_LONG_WORK_SLICE / 16)
+/* What a page of a bucket that is taken apart counts as: the longest bucket is a slice. */
+#define PAGE_COST (OKV_LONG_WORK_SLICE / OKV_BUCKET_PAGES_MAX)
 /* Writes that are held up, of which a turn of their database tries again so many. */
 #define TRIES 4
 
@@ -47,8 +50,10 @@ static uint64_t take_turn(struct okv_sessions *sessions, struct okv_long_write *
 static bool run_write(struct okv_sessions *sessions, struct okv_long_write *write, uint64_t *left)
 {
     struct okv_store_work *work = &sessions->works[write->session->database];
+
+    work->loaded_pages = 0;
     uint64_t done = take_turn(sessions, write, *left);
-    uint64_t cost = done < TURN_MIN ? TURN_MIN : done;
+    uint64_t cost = (done < TURN_MIN ? TURN_MIN : done) + work->loaded_pages * PAGE_COST;
 
     if (work->made_room)
         *left = 0;
