@@ -3,10 +3,10 @@
  *
  * A request occupies its request slot from its arrival until its reply is posted. It waits here, in
  * its receive buffer, while one before it does, while there is no send buffer for its reply, while
- * the connection has used up its share of a pass, while an older connection of the client may still
- * apply the same write, while too many long writes are under way, or while there is no memory for
- * it: others have reserved it, or it is being wiped. A long write is listed here from its begin
- * until it was answered (long_write.h).
+ * others of its database wait, while connection or database have used up their share of a pass,
+ * while an older connection of the client may still apply the same write, while too many long
+ * writes are under way, or while there is no memory for it: others have reserved it, or it is being
+ * wiped. A long write is listed here from its begin until it was answered (long_write.h).
  *
  * This folder may use server/command, server/store and shared/, and the headers that all threads of
  * a server share (server.h).

@@ -259,7 +259,7 @@ static void leave_processor(int processor, struct argp_state *state)
 {
     cpu_set_t set;
 
-    if (sched_getaffinity(0, sizeof set, &set) == 0) {
+    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_ISSET((unsigned)processor, &set)) {
         CPU_CLR((unsigned)processor, &set);
         if (sched_setaffinity(0, sizeof set, &set) == 0)
             return;

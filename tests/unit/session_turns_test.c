@@ -184,7 +184,13 @@ static void who_waits_comes_before_who_arrives(void **state)
     okv_sessions_run_ready(sessions);
     assert_int_equal(one->posted, 1);
     assert_int_equal(other->posted, 0);
-    assert_int_equal(fixture_next_pass(fixture), 2);
+    okv_sessions_begin_pass(sessions);
+    sessions->served[0] = OKV_DATABASE_SHARE - 1;
+    okv_sessions_run_ready(sessions);
+    assert_int_equal(other->posted, 1);
+    assert_int_equal(one->posted, 1);
+    fixture_next_pass(fixture);
+    assert_int_equal(one->posted, 2);
 }
 
 /* Keys of one bucket, however far the index grows. Of such keys and values a page holds six. */
@@ -226,6 +232,33 @@ static void puts_into_a_long_bucket_use_up_the_share(void **state)
         assert_int_equal(fixture_next_pass(fixture), 1);
         assert_int_equal(client->posted, i);
     }
+}
+
+/* However short their values are. */
+static void long_writes_pay_for_a_long_bucket(void **state)
+{
+    enum { KEYS = 120, PUTS = 4 };
+    static char keys[KEYS][COLLIDING_KEY + 1];
+    struct fixture *fixture = *state;
+    struct client *client = &fixture->clients[0];
+    unsigned ended = 0;
+
+    put_colliding(fixture, keys, KEYS);
+    for (uint16_t i = 0; i < PUTS; i++) {
+        const struct okv_request_message put = {.opcode = OKV_OP_PUT,
+                                                .flags = OKV_REQUEST_RENDEZVOUS,
+                                                .slot = i,
+                                                .sequence = i + 1u,
+                                                .key = (const uint8_t *)keys[i],
+                                                .key_length = COLLIDING_KEY,
+                                                .value_length = 1};
+        fixture_arrive_as(fixture, client, &put);
+        fixture_rendezvous_done(fixture, client, i, 0);
+    }
+    run_slice(fixture);
+    for (unsigned i = 0; i < PUTS; i++)
+        ended += client->session->long_writes[i].state == OKV_LONG_WRITE_ENDED;
+    assert_int_equal(ended, PUTS - 1);
 }
 
 /* To make room takes long. So a request that has it made is its database's last one of the pass. */
@@ -306,6 +339,7 @@ int main(void)
                                         fixture_teardown),
         cmocka_unit_test_setup_teardown(puts_into_a_long_bucket_use_up_the_share, setup,
                                         fixture_teardown),
+        cmocka_unit_test_setup_teardown(long_writes_pay_for_a_long_bucket, setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(who_makes_room_has_had_its_share, setup_two,
                                         fixture_teardown),
         cmocka_unit_test_setup_teardown(a_long_write_that_makes_room_ends_the_slice, setup,
