@@ -12,7 +12,7 @@
 
 #include "shared/base/diag.h"
 
-#define OKV_PENDING_MAX 128
+#define OKV_PENDING_MAX 128 /* unless the listener's owner sets another limit */
 
 /* Part of a transport's request. */
 struct okv_pending_client {
@@ -28,6 +28,7 @@ struct okv_pending {
     int sock;            /* that listens */
     int timer;           /* expires when the oldest client has taken too long */
     int spare;           /* closed for a moment to turn a client away when no descriptor is left */
+    unsigned max;        /* how many clients there may be */
     uint64_t silence_ns; /* until a silent one is dropped */
     void (*drop)(struct okv_pending_client *client); /* closes its socket and frees it */
     /* Of a transport whose sockets must not be closed by close(2), set after open; else NULL. */

@@ -69,9 +69,15 @@ struct okv_binding {
 /* Regions of one listener. */
 #define OKV_REGIONS_MAX 16
 
+/* How many connections a poll reports as closed, at most about: to free one takes longer than to
+ * serve a request. */
+#define OKV_ENDS_PER_POLL 32
+
 struct okv_listener {
     const struct okv_transport_ops *ops;
-    int fd;                          /* readable when next_request has something to do */
+    struct okv_pending *pending; /* who has not said hello; NULL: no such clients. Its limits may be
+                                    set between listen and the first next_request */
+    int fd;                      /* readable when next_request has something to do */
     uint32_t rkeys[OKV_REGIONS_MAX]; /* with which clients read each region; 0 for local and ofi */
     char where[192];                 /* the URI for clients: "rdma://10.9.9.1:7471" */
     char how[192];                   /* for people: device, port, GID, MTU; or the socket */

@@ -121,6 +121,17 @@ static void one_that_was_removed_counts_no_more(void **state)
     assert_true(is_here(kept));
 }
 
+static void an_owner_sets_the_limit(void **state)
+{
+    (void)state;
+    pending.max = 3;
+    for (unsigned i = 0; i < 5; i++)
+        add("flood");
+    assert_int_equal(pending.count, 3);
+    assert_false(is_here(1));
+    assert_true(is_here(2));
+}
+
 #define PENDING_TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -130,6 +141,7 @@ int main(void)
         PENDING_TEST(one_who_comes_amid_a_flood_stays),
         PENDING_TEST(the_larger_of_two_floods_makes_room),
         PENDING_TEST(one_that_was_removed_counts_no_more),
+        PENDING_TEST(an_owner_sets_the_limit),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,7 +16,7 @@
 
 /* Events that one next_request handles without a result. The descriptor stays readable for the
  * others. */
-#define STEPS_MAX 256
+#define STEPS_MAX 8
 
 void okv_local_request_free(struct okv_local_request *request)
 {

@@ -9,6 +9,8 @@
 #include "shared/transport/local/local.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdint.h>
@@ -27,7 +29,7 @@
 /* Packets that are removed one by one before a socket is closed. Honest peers leave few. */
 #define PACKETS_MAX 16
 
-/* Memory that is freed without a thread of its own. */
+/* Memory that is freed at once: by the caller, or before the thread that frees it yields. */
 #define FREED_AT_ONCE ((off_t)1 << 20)
 
 struct parting {
@@ -76,19 +78,41 @@ static void *part(void *argument)
     return NULL;
 }
 
-/* False when there is no thread; the descriptor is still open then. */
-static bool close_apart(int fd)
+/* The kernel frees a file in one go, and the processor is nobody else's meanwhile. Only the server
+ * needs what is behind the rings. */
+static void *free_memory(void *argument)
+{
+    int fd = (int)(intptr_t)argument;
+    struct stat file;
+
+    if (fstat(fd, &file) == 0) {
+        off_t end = file.st_size - (off_t)OKV_LOCAL_VALUES_BYTES;
+        for (off_t at = file.st_size - FREED_AT_ONCE; at >= end; at -= FREED_AT_ONCE) {
+            fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at, FREED_AT_ONCE);
+            sched_yield();
+        }
+    }
+    close(fd);
+    return NULL;
+}
+
+/* Runs a thread that closes the descriptor. False when there is none; it is still open then. */
+static bool close_apart(int fd, void *(*run)(void *fd))
 {
     pthread_attr_t attributes;
     pthread_t thread;
     sigset_t all, before;
+    cpu_set_t processors;
 
     if (pthread_attr_init(&attributes))
         return false;
+    /* Where the process may run, and not where the caller is kept to. */
+    if (sched_getaffinity(getpid(), sizeof processors, &processors) == 0)
+        pthread_attr_setaffinity_np(&attributes, sizeof processors, &processors);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     sigfillset(&all); /* the program's signals are for its own threads */
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&thread, &attributes, part, (void *)(intptr_t)fd);
+    int error = pthread_create(&thread, &attributes, run, (void *)(intptr_t)fd);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
     return error == 0;
@@ -130,7 +154,7 @@ void okv_local_socket_close(int sock)
     if (empty(sock))
         close(sock);
     else
-        close_apart(sock); /* without a thread it stays open: better than to wait */
+        close_apart(sock, part); /* without a thread it stays open: better than to wait */
 }
 
 void okv_local_listening_close(int sock)
@@ -144,17 +168,19 @@ void okv_local_listening_close(int sock)
             okv_local_socket_close(client);
     } while (client >= 0 || errno == EINTR || errno == ECONNABORTED);
     bool is_empty = errno == EAGAIN || errno == EINVAL;
-    if (is_empty || !close_apart(sock))
+    if (is_empty || !close_apart(sock, part))
         close(sock);
 }
 
-void okv_local_memory_close(int fd, size_t usual)
+void okv_local_memory_close(int fd)
 {
     struct stat file;
 
     if (fd < 0)
         return;
-    bool is_large = fstat(fd, &file) == 0 && file.st_blocks > ((off_t)usual + FREED_AT_ONCE) / 512;
-    if (!is_large || !close_apart(fd))
+    bool is_large =
+        fstat(fd, &file) == 0 &&
+        file.st_blocks * 512 > file.st_size - (off_t)OKV_LOCAL_VALUES_BYTES + FREED_AT_ONCE;
+    if (!is_large || !close_apart(fd, free_memory))
         close(fd);
 }

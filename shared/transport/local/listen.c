@@ -282,6 +282,7 @@ int okv_local_listen(const struct okv_uri *uri, const struct okv_region *regions
     listener->pending.close_client = okv_local_socket_close;
     listener->pending.close_listening = okv_local_listening_close;
     listener->base.fd = listener->pending.epoll;
+    listener->base.pending = &listener->pending;
     *out = &listener->base;
     return 0;
 remove_path:

@@ -287,10 +287,9 @@ void okv_local_socket_close(int sock);
 /* Closes a listening socket, which is non-blocking, and the clients in its queue in the same way.
  */
 void okv_local_listening_close(int sock);
-/* Closes a memfd, on a thread of its own when it holds much more than the `usual` bytes. Accepts
- * -1.
- */
-void okv_local_memory_close(int fd, size_t usual);
+/* Closes a connection's memory, on a thread of its own when much of it is allocated behind the
+ * rings. Accepts -1. */
+void okv_local_memory_close(int fd);
 
 /* ---- socket.c ---- */
 

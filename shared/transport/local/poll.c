@@ -26,6 +26,7 @@ static int report_ended(struct okv_local_endpoint *endpoint, struct okv_event *e
 {
     int n = 0;
 
+    max = max < OKV_ENDS_PER_POLL ? max : OKV_ENDS_PER_POLL;
     while (n < max && endpoint->ended) {
         struct okv_local_conn *conn = endpoint->ended;
         n += okv_local_end_rendezvous(conn, events + n, max - n);

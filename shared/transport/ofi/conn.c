@@ -292,6 +292,7 @@ int okv_ofi_closing_finish(struct ofi_endpoint *endpoint, struct okv_event *even
     int count = 0;
     struct ofi_conn **link = &endpoint->closing;
 
+    max = max < OKV_ENDS_PER_POLL ? max : OKV_ENDS_PER_POLL;
     while (*link && count < max) {
         struct ofi_conn *conn = *link;
         bool is_done = is_over(endpoint, conn);

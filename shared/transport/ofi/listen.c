@@ -127,6 +127,7 @@ int okv_ofi_listen(const struct okv_uri *uri, const struct okv_region *regions, 
     if (rc)
         goto free_listener;
     l->base.fd = l->pending.epoll;
+    l->base.pending = &l->pending;
     okv_host_text(found->ai_addr, host, sizeof host);
     rc = okv_ofi_fabric_open(uri->provider, host, true, &l->fabric, diag);
     if (rc == 0)

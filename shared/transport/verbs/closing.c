@@ -50,6 +50,8 @@ int okv_verbs_closing_finish(struct verbs_endpoint *endpoint, struct okv_event *
 {
     int count = 0;
     struct verbs_conn **link = &endpoint->closing;
+
+    max = max < OKV_ENDS_PER_POLL ? max : OKV_ENDS_PER_POLL;
     while (*link && count < max) {
         struct verbs_conn *conn = *link;
         if (!is_over(endpoint, conn)) {
