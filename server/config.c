@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/processors.h"
 #include "server/store/store.h"
 #include "shared/base/default_uri.h"
 #include "shared/base/mapping.h"
@@ -16,6 +17,7 @@
 #include "shared/discovery/discovery.h"
 #include "shared/format/bucket.h"
 #include "shared/format/wire.h"
+#include "shared/transport/pending.h"
 #include "shared/transport/transport.h"
 
 #define MEMORY_MIN (UINT64_C(1) << 20)
@@ -35,9 +37,12 @@ enum option_key {
     OPTION_INDEX_PERCENT,
     OPTION_CREDITS,
     OPTION_WORKERS,
+    OPTION_WORKER_CPUS,
     OPTION_MAX_CLIENTS,
     OPTION_MAX_CLIENTS_PER_USER,
     OPTION_MAX_CLIENTS_PER_ADDRESS,
+    OPTION_MAX_SILENT,
+    OPTION_HELLO_MS,
     OPTION_KEEPALIVE_MS,
     OPTION_IDLE_S,
     OPTION_REMEMBER_S,
@@ -136,12 +141,24 @@ static const struct argp_option options[] = {
      2},
     {"workers", OPTION_WORKERS, "N", 0,
      "Worker threads; each serves a share of the clients: 1 to 64 (half of the CPUs, up to 4)", 3},
+    {"worker-cpus", OPTION_WORKER_CPUS, "LIST", 0,
+     "Give each worker a processor of its own, such as 2-5,8, and keep all other threads of the "
+     "server off them. Needs as many as there are workers (any processor)",
+     3},
     {"max-clients", OPTION_MAX_CLIENTS, "N", 0, "Clients at once: 1 to 10000 (1024)", 3},
     {"max-clients-per-user", OPTION_MAX_CLIENTS_PER_USER, "N", 0,
      "With --users: clients at once of one user; 0: as many as in all (half of --max-clients)", 3},
     {"max-clients-per-address", OPTION_MAX_CLIENTS_PER_ADDRESS, "N", 0,
      "Clients at once from one address, over local:// of one uid; 0: as many as in all (half of "
      "--max-clients; with --users 0)",
+     3},
+    {"max-silent", OPTION_MAX_SILENT, "N", 0,
+     "Connections to one local:// or ofi:// listener that have not said hello: 1 to 10000 (128). "
+     "One more drops one of the uid or host that has most",
+     3},
+    {"hello-ms", OPTION_HELLO_MS, "MS", 0,
+     "How long a client may take to say hello, over rdma:// to confirm its connection: 100 to "
+     "600000 (3000 over local://, 5000 over rdma://, 10000 over ofi://)",
      3},
     {"credits", OPTION_CREDITS, "N", 0, "Requests that a client may have outstanding (16)", 3},
     {"keepalive-ms", OPTION_KEEPALIVE_MS, "MS", 0,
@@ -358,6 +375,8 @@ static const struct number_option {
      offsetof(struct okv_config, max_clients_per_user)},
     {OPTION_MAX_CLIENTS_PER_ADDRESS, "max-clients-per-address", 0, OKV_CLIENTS_MAX,
      offsetof(struct okv_config, max_clients_per_address)},
+    {OPTION_MAX_SILENT, "max-silent", 1, OKV_CLIENTS_MAX, offsetof(struct okv_config, max_silent)},
+    {OPTION_HELLO_MS, "hello-ms", 100, 600000, offsetof(struct okv_config, hello_ms)},
     {OPTION_KEEPALIVE_MS, "keepalive-ms", 200, 600000, offsetof(struct okv_config, keepalive_ms)},
     {OPTION_IDLE_S, "idle-s", 0, 365 * DAY_S, offsetof(struct okv_config, idle_s)},
     {OPTION_REMEMBER_S, "remember-s", 0, DAY_S, offsetof(struct okv_config, remember_s)},
@@ -379,11 +398,53 @@ static error_t parse_number_option(struct okv_config *config, int key, const cha
     return ARGP_ERR_UNKNOWN;
 }
 
+static void parse_worker_cpus(struct okv_config *config, const char *text, struct argp_state *state)
+{
+    struct okv_diag diag;
+
+    if (okv_processors_parse(text, &config->worker_cpus, &diag))
+        argp_error(state, "--worker-cpus %s", diag.text);
+}
+
+static void check_worker_cpus(const struct okv_config *config, struct argp_state *state)
+{
+    int count = CPU_COUNT(&config->worker_cpus);
+
+    if (count > 0 && (uint32_t)count != config->workers)
+        argp_error(state,
+                   "--worker-cpus names %d processors, and there are %u workers: name one for "
+                   "each, or give --workers %d",
+                   count, config->workers, count);
+}
+
 static void set_flag(struct okv_config *config, int key)
 {
     config->prefault |= key == OPTION_PREFAULT;
     config->wipe |= key == OPTION_WIPE;
     config->is_open |= key == OPTION_OPEN;
+}
+
+/* Options of the server as a whole. */
+static error_t parse_server_option(struct okv_config *config, int key, const char *text,
+                                   struct argp_state *state)
+{
+    switch (key) {
+    case OPTION_USERS:
+        config->users = text;
+        break;
+    case OPTION_ANNOUNCE:
+        parse_announce(config, text, state);
+        break;
+    case OPTION_NAME:
+        parse_server_name(config, text, state);
+        break;
+    case OPTION_WORKER_CPUS:
+        parse_worker_cpus(config, text, state);
+        break;
+    default:
+        return parse_number_option(config, key, text, state);
+    }
+    return 0;
 }
 
 static error_t parse_option(int key, char *text, struct argp_state *state)
@@ -414,9 +475,6 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case OPTION_DATABASE:
         parse_database(text, parsing, state);
         break;
-    case OPTION_USERS:
-        config->users = text;
-        break;
     case OPTION_HUGE:
         config->pages = parse_pages(text, state);
         break;
@@ -425,22 +483,17 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case OPTION_OPEN:
         set_flag(config, key);
         break;
-    case OPTION_ANNOUNCE:
-        parse_announce(config, text, state);
-        break;
-    case OPTION_NAME:
-        parse_server_name(config, text, state);
-        break;
     case ARGP_KEY_END:
         check_reach(parsing, state);
         check_server_name(config, state);
+        check_worker_cpus(config, state);
         add_databases(parsing, state);
         break;
     case ARGP_KEY_ARG:
         argp_error(state, "unexpected argument '%s'", text);
         break;
     default:
-        return parse_number_option(config, key, text, state);
+        return parse_server_option(config, key, text, state);
     }
     return 0;
 }
@@ -484,6 +537,7 @@ void okv_config_parse(int argc, char **argv, struct okv_config *config)
         .max_clients = 1024,
         .max_clients_per_user = OKV_CLIENTS_HALF,
         .max_clients_per_address = OKV_CLIENTS_HALF,
+        .max_silent = OKV_PENDING_MAX,
         .keepalive_ms = 3000,
         .remember_s = 60,
         .drain_ms = 5000,

@@ -2,6 +2,7 @@
 #ifndef OKV_SERVER_CONFIG_H
 #define OKV_SERVER_CONFIG_H
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -36,9 +37,13 @@ struct okv_config {
     unsigned database_count;
     uint32_t credits; /* outstanding requests per client */
     uint32_t workers;
+    cpu_set_t worker_cpus;            /* one for each worker; empty: any */
     uint32_t max_clients;             /* on all listeners together */
     uint32_t max_clients_per_user;    /* 0: as max_clients; OKV_CLIENTS_HALF: half of them */
     uint32_t max_clients_per_address; /* likewise; with users OKV_CLIENTS_HALF: as max_clients */
+    uint32_t max_silent;              /* of one listener, who have not said hello */
+    uint32_t hello_ms;                /* what they may take, over RDMA to confirm a connection; 0:
+                                         as the transport has it */
     uint32_t keepalive_ms;            /* a dead client is found within this time */
     uint32_t idle_s;                  /* how long a client may send no request; 0: for ever */
     uint32_t remember_s;              /* how long a reply cache outlives its session */

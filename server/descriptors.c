@@ -32,8 +32,8 @@ static unsigned of_client(const struct okv_config *config)
 
 static uint64_t without_clients(const struct okv_config *config)
 {
-    return OF_PROCESS + config->listen_count *
-                            (OF_LISTENER + OKV_PENDING_MAX + (uint64_t)config->workers * OF_WORKER);
+    return OF_PROCESS + config->listen_count * (OF_LISTENER + config->max_silent +
+                                                (uint64_t)config->workers * OF_WORKER);
 }
 
 /* Fewer clients, so that the places that are kept for some of them are there. */

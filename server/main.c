@@ -11,6 +11,7 @@
 #include "server/descriptors.h"
 #include "server/net/acceptor.h"
 #include "server/net/listening.h"
+#include "server/processors.h"
 #include "server/store/region.h"
 #include "server/worker.h"
 #include "shared/base/clock.h"
@@ -279,6 +280,7 @@ int main(int argc, char **argv)
         .slot_size = OKV_SLOT_SIZE_DEFAULT,
         .credits = server->config.credits,
     };
+    okv_processors_avoid(&server->config.worker_cpus);
     signal(SIGPIPE, SIG_IGN);
     sigemptyset(&signals);
     sigaddset(&signals, SIGHUP);

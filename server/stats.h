@@ -31,7 +31,7 @@ struct okv_server;
 /* Of the server. */
 #define OKV_STATS_LIST(X)                                                                      \
     X(unsupported, "requests of an unknown operation")                                         \
-    X(deferred, "requests that waited: for their share, a send buffer, or long values")        \
+    X(deferred, "requests that waited: for their turn, a send buffer, or earlier long values") \
     X(duplicates, "resent writes that were answered from the reply cache")                     \
     X(stale, "writes that their client had given up, and that were dropped")                   \
     X(bytes_in, "bytes of requests")                                                           \

@@ -1,6 +1,7 @@
 #include "server/net/acceptor.h"
 
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -15,8 +16,9 @@
 #include "shared/format/superblock.h"
 #include "shared/format/wire.h"
 
-/* Requests of one listener that are answered before the next listener gets its share. */
-#define REQUESTS_PER_PASS 64
+/* Requests of one listener that are answered before the next listener gets its share, and a worker
+ * on this processor its turn. */
+#define REQUESTS_PER_PASS 8
 
 static void count_rejection(struct okv_stats *stats, int reason)
 {
@@ -361,6 +363,8 @@ static void *accept_all(void *user)
                 fds[i].fd = -1; /* poll() ignores it */
             }
         }
+        if (CPU_COUNT(&server->config.worker_cpus) == 0)
+            sched_yield(); /* a worker may wait for this processor */
     }
 }
 

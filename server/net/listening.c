@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "shared/base/error.h"
+#include "shared/transport/pending.h"
 
 _Static_assert(OKV_DATABASES_MAX <= OKV_REGIONS_MAX, "each database is a region of each listener");
 
@@ -28,6 +29,17 @@ static void log_waiting(struct okv_server *server, const struct okv_uri *uri)
     okv_log_line(&server->log, okv_clock_ns(), text);
 }
 
+static void set_patience(struct okv_listener *listener, const struct okv_config *config)
+{
+    struct okv_pending *pending = listener->pending;
+
+    if (!pending)
+        return;
+    pending->max = config->max_silent;
+    if (config->hello_ms)
+        pending->silence_ns = config->hello_ms * UINT64_C(1000000);
+}
+
 int okv_server_listen(struct okv_server *server, const struct okv_transport_ops *ops,
                       const struct okv_uri *uri, struct okv_listener **out, struct okv_diag *diag)
 {
@@ -44,5 +56,7 @@ int okv_server_listen(struct okv_server *server, const struct okv_transport_ops 
         nanosleep(&nap, NULL);
         rc = ops->listen(uri, regions, server->database_count, out, diag);
     }
+    if (rc == 0)
+        set_patience(*out, &server->config);
     return rc;
 }

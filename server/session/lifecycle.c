@@ -201,7 +201,9 @@ void okv_session_count_half_open(struct okv_sessions *sessions, struct okv_sessi
 {
     if (session->closing || !atomic_load_explicit(&session->is_half_open, memory_order_relaxed))
         return;
-    if (session->half_open_scans++ * okv_sessions_scan_ns(sessions->server) >= HALF_OPEN_NS)
+    uint32_t limit_ms = sessions->server->config.hello_ms;
+    uint64_t limit_ns = limit_ms ? limit_ms * UINT64_C(1000000) : HALF_OPEN_NS;
+    if (session->half_open_scans++ * okv_sessions_scan_ns(sessions->server) >= limit_ns)
         okv_session_end(sessions, session, OKV_SESSION_END_HALF_OPEN);
 }
 

@@ -47,6 +47,7 @@ struct trial {
     bool is_long;
     uint64_t seconds, rounds, each; /* processes of an attack */
     int processor;                  /* of attackers; -1: any */
+    cpu_set_t others;               /* unless it is any */
     bool chosen[ATTACKS_MAX];
     bool is_any_chosen;
     struct users_file file;
@@ -83,6 +84,15 @@ static const char *key_file(struct trial *trial, enum who who, const char *name,
     return path;
 }
 
+static int first_of(const cpu_set_t *set)
+{
+    int cpu = 0;
+
+    while (!CPU_ISSET((unsigned)cpu, set))
+        cpu++;
+    return cpu;
+}
+
 static void set_up(struct trial *trial)
 {
     struct okv_options alice = {.user = "alice", .database = "one"};
@@ -93,9 +103,17 @@ static void set_up(struct trial *trial)
 
     users_file_open(&trial->file);
     users_file_write(&trial->file, USERS);
-    const char *const arguments[] = {"--users",    trial->file.users, "--database", "one:16M",
-                                     "--database", database,          NULL};
+    const char *arguments[12] = {"--users", trial->file.users, "--database",
+                                 "one:16M", "--database",      database};
+    char worker_cpu[16];
+    if (trial->processor >= 0) {
+        const char *const apart[] = {"--workers", "1", "--worker-cpus", worker_cpu};
+        snprintf(worker_cpu, sizeof worker_cpu, "%d", first_of(&trial->others));
+        memcpy(arguments + 6, apart, sizeof apart);
+    }
     server_start(&trial->server, arguments);
+    if (trial->processor >= 0)
+        assert_int_equal(sched_setaffinity(0, sizeof trial->others, &trial->others), 0);
     alice.key_file = key_file(trial, ALICE, "alice", KEY_A);
     admin.key_file = key_file(trial, CAROL, "carol", KEY_C);
     honest_init(&trial->honest, trial->server.uri, &alice);
@@ -254,17 +272,16 @@ static void choose(struct trial *trial, const char *name, struct argp_state *sta
     argp_error(state, "%s: there is no such attack", name);
 }
 
-/* The server and its clients inherit it. */
-static void leave_processor(int processor, struct argp_state *state)
+/* The processors that are not the attackers'. */
+static void leave_processor(struct trial *trial, int processor, struct argp_state *state)
 {
-    cpu_set_t set;
+    cpu_set_t *others = &trial->others;
 
-    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_ISSET((unsigned)processor, &set)) {
-        CPU_CLR((unsigned)processor, &set);
-        if (sched_setaffinity(0, sizeof set, &set) == 0)
-            return;
-    }
-    argp_failure(state, 2, errno, "no processor but %d", processor);
+    if (sched_getaffinity(0, sizeof *others, others) == 0 &&
+        CPU_ISSET((unsigned)processor, others) && CPU_COUNT(others) > 1)
+        CPU_CLR((unsigned)processor, others);
+    else
+        argp_failure(state, 2, errno, "no processor but %d", processor);
 }
 
 static error_t parse_option(int key, char *text, struct argp_state *state)
@@ -283,7 +300,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         return 0;
     case 'p':
         trial->processor = (int)figure_number(text, 0, CPU_SETSIZE - 1, state);
-        leave_processor(trial->processor, state);
+        leave_processor(trial, trial->processor, state);
         return 0;
     case ARGP_KEY_ARG:
         choose(trial, text, state);
@@ -317,8 +334,8 @@ static bool read_arguments(struct trial *trial, int argc, char **argv)
         {"copies", 'c', "N", 0, "So many processes of each attack (1)", 0},
         {"rounds", 'r', "N", 0, "In so many rounds, each with a rest before it (1)", 0},
         {"processor", 'p', "N", 0,
-         "Run attackers on processor N and all others on the rest, as if attackers had a machine "
-         "of their own",
+         "Run attackers on processor N, the server's one worker on another, and honest clients on "
+         "all but N. The server's other threads are where attackers are",
          0},
         {0},
     };

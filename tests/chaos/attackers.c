@@ -33,7 +33,7 @@ const struct attack attacks[] = {
     {"append", "appends bytes to a large value", attack_append, ATTACK_ANY, "appends"},
     {"large", "puts large values", attack_large, ATTACK_ANY, "rendezvous_bytes"},
     {"requests", "has as many short requests outstanding as it may", attack_requests, ATTACK_ANY,
-     "puts"},
+     NULL},
     {"silent", "connects and says nothing", attack_silent, ATTACK_SOCKET, NULL},
     {"challenges", "takes a challenge and proves nothing", attack_challenges, ATTACK_ANY,
      "challenges"},

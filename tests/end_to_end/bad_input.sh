@@ -75,6 +75,13 @@ command_lines() {
         check "--memory '$size'" 2 'memory' '[0-9]+ ?[KMG]' \
             "$server" --listen "$socket" "--memory=$size"
     done
+    for size in 9999 0-9999 1- x ''; do
+        check "--worker-cpus '$size'" 2 'worker-cpus' 'such as|taskset' "$server" --listen "$socket" "--worker-cpus=$size"
+    done
+    check "more workers than --worker-cpus" 2 'names 1 processors' '--workers 1' \
+        "$server" --listen "$socket" --workers 2 --worker-cpus "$(taskset -cp $$ | grep -o '[0-9]*$')"
+    check "--max-silent 0" 2 'max-silent' 'from 1 to' "$server" --listen "$socket" --max-silent 0
+    check "--hello-ms 1" 2 'hello-ms' 'from 100 to' "$server" --listen "$socket" --hello-ms 1
     check "--max-clients 0" 2 'max-clients' 'from 1 to' "$server" --listen "$socket" --max-clients 0
     for size in 100 500 8K 1M; do
         check "--bucket-size $size" 2 'bucket-size' '256|power of two' \

@@ -14,6 +14,7 @@
 
 #include "server/net/listening.h"
 #include "shared/base/error.h"
+#include "shared/transport/pending.h"
 
 #define FOR_EVER UINT32_MAX
 
@@ -23,7 +24,8 @@ struct fixture {
     char text[1024];
 };
 
-static struct okv_listener listener;
+static struct okv_pending pending;
+static struct okv_listener listener = {.pending = &pending};
 static unsigned attempts, free_after; /* attempts that find the address in use */
 static int failure;                   /* result of later attempts; 0: it listens */
 static uint64_t slept_ns;
@@ -61,6 +63,7 @@ static int set_up(void **state)
     attempts = free_after = 0;
     failure = 0;
     slept_ns = 0;
+    pending = (struct okv_pending){.max = 1, .silence_ns = 7};
     *state = fixture;
     return 0;
 }
@@ -144,6 +147,20 @@ static void another_failure_is_not_waited_for(void **state)
     assert_non_null(strstr(fixture->text, "rdma://10.0.0.1:99 is in use"));
 }
 
+static void the_options_say_how_many_may_be_silent_for_how_long(void **state)
+{
+    struct fixture *fixture = *state;
+    struct okv_diag diag = {""};
+
+    fixture->server.config.max_silent = 9;
+    assert_int_equal(listen_at(fixture, "local:///run/okv.sock", &diag), 0);
+    assert_int_equal(pending.max, 9);
+    assert_int_equal(pending.silence_ns, 7); /* the transport's own */
+    fixture->server.config.hello_ms = 2000;
+    assert_int_equal(listen_at(fixture, "local:///run/okv.sock", &diag), 0);
+    assert_int_equal(pending.silence_ns, 2000000000u);
+}
+
 #define FIXTURE_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -153,6 +170,7 @@ int main(void)
         FIXTURE_TEST(an_address_that_becomes_free_is_waited_for),
         FIXTURE_TEST(an_address_that_stays_in_use_is_given_up),
         FIXTURE_TEST(another_failure_is_not_waited_for),
+        FIXTURE_TEST(the_options_say_how_many_may_be_silent_for_how_long),
     };
 
     return cmocka_run_group_tests_name("listening", tests, NULL, NULL);

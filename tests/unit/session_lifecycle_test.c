@@ -125,30 +125,45 @@ static void an_idle_client_is_ended_if_configured(void **state)
     assert_int_equal(stat_of(&stats->closed_idle), 1);
 }
 
+static void scan_half_open(struct fixture *fixture, struct client *client, unsigned scans)
+{
+    for (unsigned i = 0; i < scans; i++)
+        okv_session_count_half_open(&fixture->worker.sessions, client->session);
+}
+
 static void a_half_open_client_is_ended_in_5_s(void **state)
 {
     enum { SCANS_IN_5_S = 10 };
     struct fixture *fixture = *state;
-    struct okv_sessions *sessions = &fixture->worker.sessions;
     struct client *half_open = &fixture->clients[0], *ready = &fixture->clients[1];
 
     assert_int_equal(okv_sessions_scan_ns(fixture->worker.server),
                      UINT64_C(5000000000) / SCANS_IN_5_S);
     atomic_store(&half_open->session->is_half_open, true);
     atomic_store(&ready->session->is_half_open, true);
-    for (unsigned i = 0; i < SCANS_IN_5_S; i++) {
-        okv_session_count_half_open(sessions, half_open->session);
-        okv_session_count_half_open(sessions, ready->session);
-    }
+    scan_half_open(fixture, half_open, SCANS_IN_5_S);
+    scan_half_open(fixture, ready, SCANS_IN_5_S);
     assert_false(half_open->closed);
     atomic_store(&ready->session->is_half_open, false);
-    for (unsigned i = 0; i < 2 * SCANS_IN_5_S; i++) {
-        okv_session_count_half_open(sessions, half_open->session);
-        okv_session_count_half_open(sessions, ready->session);
-    }
+    scan_half_open(fixture, half_open, 2 * SCANS_IN_5_S);
+    scan_half_open(fixture, ready, 2 * SCANS_IN_5_S);
     assert_true(half_open->closed);
     assert_false(ready->closed);
     assert_int_equal(stat_of(&fixture->core.server->stats.closed_half_open), 1);
+}
+
+static void an_option_says_how_long_it_may_be_half_open(void **state)
+{
+    enum { SCANS_IN_20_S = 40 };
+    struct fixture *fixture = *state;
+    struct client *client = &fixture->clients[0];
+
+    fixture->core.server->config.hello_ms = 20000;
+    atomic_store(&client->session->is_half_open, true);
+    scan_half_open(fixture, client, SCANS_IN_20_S);
+    assert_false(client->closed);
+    scan_half_open(fixture, client, 1);
+    assert_true(client->closed);
 }
 
 static void a_superfluous_session_is_ended(void **state)
@@ -234,6 +249,7 @@ int main(void)
         FIXTURE_TEST(an_idle_client_is_ended_if_configured),
         FIXTURE_TEST(a_client_that_sent_a_request_may_get_a_heartbeat),
         FIXTURE_TEST(a_half_open_client_is_ended_in_5_s),
+        FIXTURE_TEST(an_option_says_how_long_it_may_be_half_open),
         FIXTURE_TEST(a_superfluous_session_is_ended),
         FIXTURE_TEST(sessions_are_scanned_at_least_twice_a_second),
         FIXTURE_TEST(a_session_has_settled_when_everything_is_acknowledged),

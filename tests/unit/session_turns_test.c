@@ -279,6 +279,7 @@ static void who_makes_room_has_had_its_share(void **state)
     }
     assert_int_equal(client->posted, 1);
     assert_int_equal(client->replies[0].status, OKV_EFULL);
+    assert_true(fixture->worker.sessions.served[0] >= OKV_DATABASE_SHARE);
     ping(fixture, &fixture->clients[1], 1); /* of the other database */
     assert_int_equal(fixture->clients[1].posted, 1);
     for (unsigned i = 2; i <= 3; i++) {

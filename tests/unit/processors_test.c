@@ -1,0 +1,177 @@
+/* The list of --worker-cpus, and which processors threads keep to. */
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "server/processors.h"
+#include "shared/base/error.h"
+
+/* Of this process; the first and the last of them. */
+static cpu_set_t usable;
+static int first, last;
+
+static int set_up(void **state)
+{
+    (void)state;
+    assert_int_equal(sched_getaffinity(0, sizeof usable, &usable), 0);
+    for (first = 0; !CPU_ISSET(first, &usable); first++)
+        continue;
+    for (int cpu = first; cpu < CPU_SETSIZE; cpu++)
+        last = CPU_ISSET(cpu, &usable) ? cpu : last;
+    return 0;
+}
+
+static int parse(const char *text, cpu_set_t *set, struct okv_diag *diag)
+{
+    return okv_processors_parse(text, set, diag);
+}
+
+static void a_list_names_processors_and_ranges(void **state)
+{
+    char text[64];
+    cpu_set_t set;
+
+    (void)state;
+    snprintf(text, sizeof text, "%d", last);
+    assert_int_equal(parse(text, &set, NULL), 0);
+    assert_int_equal(CPU_COUNT(&set), 1);
+    assert_true(CPU_ISSET(last, &set));
+    snprintf(text, sizeof text, "%d-%d,%d", first, first, last);
+    assert_int_equal(parse(text, &set, NULL), 0);
+    assert_true(CPU_ISSET(first, &set) && CPU_ISSET(last, &set));
+    assert_int_equal(CPU_COUNT(&set), first == last ? 1 : 2);
+}
+
+static void what_is_no_list_is_refused(void **state)
+{
+    static const char *const wrong[] = {"",
+                                        ",",
+                                        "-",
+                                        "a",
+                                        "1-",
+                                        "-1",
+                                        "1,",
+                                        ",1",
+                                        "2-1",
+                                        "0x1",
+                                        "0 ",
+                                        " 0",
+                                        "0-0-0",
+                                        "1024",
+                                        "99999999999999999999",
+                                        "0-99999999999999999999"};
+    struct okv_diag diag;
+    cpu_set_t set;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(parse(wrong[i], &set, &diag), OKV_EINVAL);
+        assert_non_null(strstr(diag.text, "give processors"));
+    }
+}
+
+static void a_processor_that_is_not_there_is_refused(void **state)
+{
+    struct okv_diag diag;
+    cpu_set_t set;
+
+    (void)state;
+    if (CPU_ISSET(CPU_SETSIZE - 1, &usable))
+        skip();
+    assert_int_equal(parse("1023", &set, &diag), OKV_EINVAL);
+    assert_non_null(strstr(diag.text, "processor 1023 is not there"));
+}
+
+/* ---- threads ---- */
+
+struct threads {
+    cpu_set_t of_workers, worker, other;
+};
+
+static void *be_worker(void *user)
+{
+    struct threads *threads = user;
+
+    okv_processors_take(&threads->of_workers, 0);
+    sched_getaffinity(0, sizeof threads->worker, &threads->worker);
+    return NULL;
+}
+
+/* As main() does: first it leaves the processors to the workers, then it starts them. */
+static void *be_main(void *user)
+{
+    struct threads *threads = user;
+    pthread_t worker;
+
+    okv_processors_avoid(&threads->of_workers);
+    sched_getaffinity(0, sizeof threads->other, &threads->other);
+    if (pthread_create(&worker, NULL, be_worker, threads) == 0)
+        pthread_join(worker, NULL);
+    return NULL;
+}
+
+static void start(struct threads *threads)
+{
+    pthread_t thread;
+
+    assert_int_equal(pthread_create(&thread, NULL, be_main, threads), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+static void a_worker_has_its_processor_alone(void **state)
+{
+    struct threads threads = {0};
+
+    (void)state;
+    if (first == last) {
+        print_message("skipped: there is one processor\n");
+        skip();
+    }
+    CPU_SET(last, &threads.of_workers);
+    start(&threads);
+    assert_true(CPU_EQUAL(&threads.worker, &threads.of_workers));
+    assert_int_equal(CPU_COUNT(&threads.other), CPU_COUNT(&usable) - 1);
+    assert_false(CPU_ISSET(last, &threads.other));
+}
+
+/* The others have to run somewhere. */
+static void workers_that_take_all_share_them(void **state)
+{
+    struct threads threads = {.of_workers = usable};
+
+    (void)state;
+    start(&threads);
+    assert_int_equal(CPU_COUNT(&threads.worker), 1);
+    assert_true(CPU_EQUAL(&threads.other, &usable));
+}
+
+static void without_a_list_all_run_anywhere(void **state)
+{
+    struct threads threads = {0};
+
+    (void)state;
+    start(&threads);
+    assert_true(CPU_EQUAL(&threads.worker, &usable));
+    assert_true(CPU_EQUAL(&threads.other, &usable));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_list_names_processors_and_ranges),
+        cmocka_unit_test(what_is_no_list_is_refused),
+        cmocka_unit_test(a_processor_that_is_not_there_is_refused),
+        cmocka_unit_test(a_worker_has_its_processor_alone),
+        cmocka_unit_test(workers_that_take_all_share_them),
+        cmocka_unit_test(without_a_list_all_run_anywhere),
+    };
+
+    return cmocka_run_group_tests_name("processors", tests, set_up, NULL);
+}
