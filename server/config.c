@@ -26,6 +26,7 @@
 #define VALUES_MIN 4
 #define EXIT_USAGE 2
 #define DAY_S 86400u
+#define SILENT_MAX 1024u
 #define DEFAULT_WORKERS_MAX 4
 #define DEFAULT_NAME "okv"
 
@@ -143,7 +144,7 @@ static const struct argp_option options[] = {
      "Worker threads; each serves a share of the clients: 1 to 64 (half of the CPUs, up to 4)", 3},
     {"worker-cpus", OPTION_WORKER_CPUS, "LIST", 0,
      "Give each worker a processor of its own, such as 2-5,8, and keep all other threads of the "
-     "server off them. Needs as many as there are workers (any processor)",
+     "server off them. Needs as many as there are workers, and one that is left (any processor)",
      3},
     {"max-clients", OPTION_MAX_CLIENTS, "N", 0, "Clients at once: 1 to 10000 (1024)", 3},
     {"max-clients-per-user", OPTION_MAX_CLIENTS_PER_USER, "N", 0,
@@ -153,7 +154,7 @@ static const struct argp_option options[] = {
      "--max-clients; with --users 0)",
      3},
     {"max-silent", OPTION_MAX_SILENT, "N", 0,
-     "Connections to one local:// or ofi:// listener that have not said hello: 1 to 10000 (128). "
+     "Connections to one local:// or ofi:// listener that have not said hello: 1 to 1024 (128). "
      "One more drops one of the uid or host that has most",
      3},
     {"hello-ms", OPTION_HELLO_MS, "MS", 0,
@@ -375,7 +376,7 @@ static const struct number_option {
      offsetof(struct okv_config, max_clients_per_user)},
     {OPTION_MAX_CLIENTS_PER_ADDRESS, "max-clients-per-address", 0, OKV_CLIENTS_MAX,
      offsetof(struct okv_config, max_clients_per_address)},
-    {OPTION_MAX_SILENT, "max-silent", 1, OKV_CLIENTS_MAX, offsetof(struct okv_config, max_silent)},
+    {OPTION_MAX_SILENT, "max-silent", 1, SILENT_MAX, offsetof(struct okv_config, max_silent)},
     {OPTION_HELLO_MS, "hello-ms", 100, 600000, offsetof(struct okv_config, hello_ms)},
     {OPTION_KEEPALIVE_MS, "keepalive-ms", 200, 600000, offsetof(struct okv_config, keepalive_ms)},
     {OPTION_IDLE_S, "idle-s", 0, 365 * DAY_S, offsetof(struct okv_config, idle_s)},

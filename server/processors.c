@@ -33,6 +33,10 @@ static int check_usable(const char *text, const cpu_set_t *asked, struct okv_dia
                                 "%s: processor %d is not there, or not for this process (see "
                                 "taskset -p)",
                                 text, cpu);
+    if (CPU_EQUAL(asked, &usable))
+        return okv_diag_set(diag, OKV_EINVAL,
+                            "%s: these are all processors: leave one to the server's other threads",
+                            text);
     return 0;
 }
 
@@ -64,8 +68,7 @@ void okv_processors_avoid(const cpu_set_t *of_workers)
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
         if (CPU_ISSET(cpu, of_workers))
             CPU_CLR(cpu, &others);
-    if (CPU_COUNT(&others) > 0)
-        sched_setaffinity(0, sizeof others, &others);
+    sched_setaffinity(0, sizeof others, &others);
 }
 
 void okv_processors_take(const cpu_set_t *of_workers, unsigned index)

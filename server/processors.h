@@ -9,11 +9,11 @@
 
 #include "shared/base/diag.h"
 
-/* Reads a list such as "2-5,8". OKV_EINVAL: it is no such list, or names a processor that this
- * process may not use. */
+/* Reads a list such as "2-5,8". OKV_EINVAL: it is no such list, names a processor that this process
+ * may not use, or leaves none to other threads. */
 int okv_processors_parse(const char *text, cpu_set_t *out, struct okv_diag *diag);
-/* Keeps the calling thread and those that it creates from here on off the workers' processors, as
- * far as there are others. An empty set is no list. */
+/* Keeps the calling thread and those that it creates from here on off the workers' processors. An
+ * empty set is no list. */
 void okv_processors_avoid(const cpu_set_t *of_workers);
 /* Keeps the calling thread to the `index`-th of the set, if it has so many. */
 void okv_processors_take(const cpu_set_t *of_workers, unsigned index);

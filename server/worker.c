@@ -17,9 +17,6 @@
 /* More than a pass serves: requests wait in their sessions, where databases take turns, and not
  * behind each other in a queue of the device. */
 #define EVENTS_PER_PASS 256
-/* How long a worker may be busy and not yield. A client on the same processor gets its answer then,
- * and not when the scheduler's slice ends, after milliseconds. */
-#define YIELD_NS 100000
 /* Retry interval of a write that waits for another connection, or for memory. */
 #define HELD_UP_MS 1
 /* Connections of an endpoint beyond its share of --max-clients: replaced ones, until they close.
@@ -226,24 +223,15 @@ static void sleep_until_event(struct okv_worker *worker, int timeout_ms)
     }
 }
 
-static void yield(struct okv_worker *worker)
-{
-    worker->yielded_ns = worker->now_ns;
-    sched_yield();
-}
-
 /* Serves what has come. When nothing has, polls for --spin-us, then sleeps. */
 static void progress(struct okv_worker *worker, int longest_sleep_ms)
 {
     uint64_t spin_ns = (uint64_t)worker->server->config.spin_us * 1000u;
 
-    if (pass(worker) > 0) {
-        if (worker->now_ns - worker->yielded_ns >= YIELD_NS)
-            yield(worker);
+    if (pass(worker) > 0)
         return;
-    }
     if (worker->now_ns - worker->idle_ns < spin_ns)
-        yield(worker);
+        sched_yield();
     else
         sleep_until_event(worker, longest_sleep_ms);
 }

@@ -18,11 +18,10 @@ struct okv_worker {
     uint64_t now_ns; /* begin of the current pass */
     /* since when passes have found nothing to do; 0: the last one found something */
     uint64_t idle_ns;
-    uint64_t yielded_ns; /* the pass after which it last yielded */
-    uint64_t scan_ns;    /* time of the next scan for idle sessions */
-    uint64_t tick_ns;    /* time of the next keepalive tick */
-    uint64_t end_ns;     /* when it gives up on sessions that do not end; set by the shutdown */
-    bool has_more;       /* in this pass: an endpoint may have more events */
+    uint64_t scan_ns; /* time of the next scan for idle sessions */
+    uint64_t tick_ns; /* time of the next keepalive tick */
+    uint64_t end_ns;  /* when it gives up on sessions that do not end; set by the shutdown */
+    bool has_more;    /* in this pass: an endpoint may have more events */
     atomic_bool has_unwanted; /* the acceptor replaced a session here, or took its rights */
 };
 

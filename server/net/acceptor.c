@@ -16,6 +16,9 @@
 #include "shared/format/superblock.h"
 #include "shared/format/wire.h"
 
+/* Who has had no pause of PAUSE_NS for FLOOD_NS is in a flood. */
+#define PAUSE_NS 1000000
+#define FLOOD_NS 2000000
 /* Requests of one listener that are answered before the next listener gets its share, and a worker
  * on this processor its turn. */
 #define REQUESTS_PER_PASS 8
@@ -342,6 +345,19 @@ static bool obey(struct okv_acceptor *acceptor)
     return !atomic_load(&acceptor->has_to_stop);
 }
 
+/* The scheduler's slice is milliseconds long, and a worker may wait for this processor. */
+static void yield_in_a_flood(struct okv_acceptor *acceptor)
+{
+    uint64_t now_ns = okv_clock_ns();
+
+    if (now_ns - acceptor->passed_ns > PAUSE_NS)
+        acceptor->busy_since_ns = now_ns;
+    acceptor->passed_ns = now_ns;
+    if (now_ns - acceptor->busy_since_ns > FLOOD_NS &&
+        CPU_COUNT(&acceptor->server->config.worker_cpus) == 0)
+        sched_yield();
+}
+
 static void *accept_all(void *user)
 {
     struct okv_acceptor *acceptor = user;
@@ -363,8 +379,7 @@ static void *accept_all(void *user)
                 fds[i].fd = -1; /* poll() ignores it */
             }
         }
-        if (CPU_COUNT(&server->config.worker_cpus) == 0)
-            sched_yield(); /* a worker may wait for this processor */
+        yield_in_a_flood(acceptor);
     }
 }
 

@@ -15,6 +15,7 @@ struct okv_acceptor {
     struct okv_server *server;
     pthread_t thread;
     int wake_fd;
+    uint64_t passed_ns, busy_since_ns; /* the last pass; since when there was no pause */
     atomic_bool has_to_reload, has_to_stop;
     uint64_t last_session_id;
 };

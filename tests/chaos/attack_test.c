@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include <cmocka.h>
 
@@ -34,6 +35,7 @@
 #define FAILURES 0.001
 #define FAILURES_SHORT 5 /* of few operations */
 #define TEND_MS 20
+#define HONEST_PRIORITY (-15)
 #define RISE 8 /* of a figure; clients that come and go change one by less */
 
 #define USERS                                                                 \
@@ -47,7 +49,7 @@ struct trial {
     bool is_long;
     uint64_t seconds, rounds, each; /* processes of an attack */
     int processor;                  /* of attackers; -1: any */
-    cpu_set_t others;               /* unless it is any */
+    int worker_cpu;                 /* unless it is any: the server's worker has it alone */
     bool chosen[ATTACKS_MAX];
     bool is_any_chosen;
     struct users_file file;
@@ -84,13 +86,16 @@ static const char *key_file(struct trial *trial, enum who who, const char *name,
     return path;
 }
 
-static int first_of(const cpu_set_t *set)
+/* Honest clients go first where they and attackers are: what they wait for is then the server. */
+static void leave_worker_alone(const struct trial *trial)
 {
-    int cpu = 0;
+    cpu_set_t others;
 
-    while (!CPU_ISSET((unsigned)cpu, set))
-        cpu++;
-    return cpu;
+    assert_int_equal(sched_getaffinity(0, sizeof others, &others), 0);
+    CPU_CLR((unsigned)trial->worker_cpu, &others);
+    assert_int_equal(sched_setaffinity(0, sizeof others, &others), 0);
+    if (setpriority(PRIO_PROCESS, 0, HONEST_PRIORITY))
+        printf("honest clients have no higher priority: that takes root\n");
 }
 
 static void set_up(struct trial *trial)
@@ -108,12 +113,12 @@ static void set_up(struct trial *trial)
     char worker_cpu[16];
     if (trial->processor >= 0) {
         const char *const apart[] = {"--workers", "1", "--worker-cpus", worker_cpu};
-        snprintf(worker_cpu, sizeof worker_cpu, "%d", first_of(&trial->others));
+        snprintf(worker_cpu, sizeof worker_cpu, "%d", trial->worker_cpu);
         memcpy(arguments + 6, apart, sizeof apart);
     }
     server_start(&trial->server, arguments);
     if (trial->processor >= 0)
-        assert_int_equal(sched_setaffinity(0, sizeof trial->others, &trial->others), 0);
+        leave_worker_alone(trial);
     alice.key_file = key_file(trial, ALICE, "alice", KEY_A);
     admin.key_file = key_file(trial, CAROL, "carol", KEY_C);
     honest_init(&trial->honest, trial->server.uri, &alice);
@@ -272,16 +277,19 @@ static void choose(struct trial *trial, const char *name, struct argp_state *sta
     argp_error(state, "%s: there is no such attack", name);
 }
 
-/* The processors that are not the attackers'. */
-static void leave_processor(struct trial *trial, int processor, struct argp_state *state)
+/* Finds one for the worker. */
+static void choose_processor(struct trial *trial, struct argp_state *state)
 {
-    cpu_set_t *others = &trial->others;
+    cpu_set_t usable;
+    int cpu = 0;
 
-    if (sched_getaffinity(0, sizeof *others, others) == 0 &&
-        CPU_ISSET((unsigned)processor, others) && CPU_COUNT(others) > 1)
-        CPU_CLR((unsigned)processor, others);
-    else
-        argp_failure(state, 2, errno, "no processor but %d", processor);
+    if (sched_getaffinity(0, sizeof usable, &usable))
+        argp_failure(state, 2, errno, "the system does not tell its processors");
+    while (cpu < CPU_SETSIZE && (cpu == trial->processor || !CPU_ISSET((unsigned)cpu, &usable)))
+        cpu++;
+    if (cpu == CPU_SETSIZE || !CPU_ISSET((unsigned)trial->processor, &usable))
+        argp_failure(state, 2, 0, "no processor %d, or no other", trial->processor);
+    trial->worker_cpu = cpu;
 }
 
 static error_t parse_option(int key, char *text, struct argp_state *state)
@@ -300,7 +308,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         return 0;
     case 'p':
         trial->processor = (int)figure_number(text, 0, CPU_SETSIZE - 1, state);
-        leave_processor(trial, trial->processor, state);
+        choose_processor(trial, state);
         return 0;
     case ARGP_KEY_ARG:
         choose(trial, text, state);
@@ -334,8 +342,9 @@ static bool read_arguments(struct trial *trial, int argc, char **argv)
         {"copies", 'c', "N", 0, "So many processes of each attack (1)", 0},
         {"rounds", 'r', "N", 0, "In so many rounds, each with a rest before it (1)", 0},
         {"processor", 'p', "N", 0,
-         "Run attackers on processor N, the server's one worker on another, and honest clients on "
-         "all but N. The server's other threads are where attackers are",
+         "Run attackers on processor N, and the server's one worker on another, which it has "
+         "alone. "
+         "Honest clients have the highest priority",
          0},
         {0},
     };

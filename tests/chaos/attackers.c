@@ -157,7 +157,7 @@ int attacker_main(int argc, char **argv)
     if (argc != 8 || strcmp(argv[1], ATTACKER_ROLE) != 0)
         return 2;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + PRIORITY);
+    setpriority(PRIO_PROCESS, 0, PRIORITY);
     if (!stay_on((int)strtol(argv[7], NULL, 10)))
         return 1;
     struct attack_state *states = mmap(NULL, STATES_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED,

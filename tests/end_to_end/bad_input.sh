@@ -78,8 +78,10 @@ command_lines() {
     for size in 9999 0-9999 1- x ''; do
         check "--worker-cpus '$size'" 2 'worker-cpus' 'such as|taskset' "$server" --listen "$socket" "--worker-cpus=$size"
     done
-    check "more workers than --worker-cpus" 2 'names 1 processors' '--workers 1' \
+    [ "$(nproc)" -eq 1 ] || check "more workers than --worker-cpus" 2 'names 1 processors' '--workers 1' \
         "$server" --listen "$socket" --workers 2 --worker-cpus "$(taskset -cp $$ | grep -o '[0-9]*$')"
+    check "--worker-cpus of all" 2 'all processors' 'leave one' \
+        "$server" --listen "$socket" --worker-cpus "$(taskset -cp $$ | sed 's/.*: //')"
     check "--max-silent 0" 2 'max-silent' 'from 1 to' "$server" --listen "$socket" --max-silent 0
     check "--hello-ms 1" 2 'hello-ms' 'from 100 to' "$server" --listen "$socket" --hello-ms 1
     check "--max-clients 0" 2 'max-clients' 'from 1 to' "$server" --listen "$socket" --max-clients 0

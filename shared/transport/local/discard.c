@@ -9,7 +9,6 @@
 #include "shared/transport/local/local.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -29,7 +28,7 @@
 /* Packets that are removed one by one before a socket is closed. Honest peers leave few. */
 #define PACKETS_MAX 16
 
-/* Memory that is freed at once: by the caller, or before the thread that frees it yields. */
+/* Memory that is freed without a thread of its own. */
 #define FREED_AT_ONCE ((off_t)1 << 20)
 
 struct parting {
@@ -55,6 +54,15 @@ static void *hold(void *argument)
     return NULL;
 }
 
+/* The caller may be kept to a processor that is for requests. */
+static void run_where_the_main_thread_may(void)
+{
+    cpu_set_t processors;
+
+    if (sched_getaffinity(getpid(), sizeof processors, &processors) == 0)
+        sched_setaffinity(0, sizeof processors, &processors);
+}
+
 /* Where the kernel gives no table, or no thread, the close makes this thread wait and nobody else.
  */
 static void *part(void *argument)
@@ -63,6 +71,7 @@ static void *part(void *argument)
     pthread_t holder;
     bool is_held;
 
+    run_where_the_main_thread_may();
     sem_init(&parting.held, 0, 0);
     sem_init(&parting.closed, 0, 0);
     is_held = pthread_create(&holder, NULL, hold, &parting) == 0;
@@ -78,21 +87,12 @@ static void *part(void *argument)
     return NULL;
 }
 
-/* The kernel frees a file in one go, and the processor is nobody else's meanwhile. Only the server
- * needs what is behind the rings. */
+/* Only close: whoever else has the memory can hold its lock for ever, for which most other calls
+ * would wait. */
 static void *free_memory(void *argument)
 {
-    int fd = (int)(intptr_t)argument;
-    struct stat file;
-
-    if (fstat(fd, &file) == 0) {
-        off_t end = file.st_size - (off_t)OKV_LOCAL_VALUES_BYTES;
-        for (off_t at = file.st_size - FREED_AT_ONCE; at >= end; at -= FREED_AT_ONCE) {
-            fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at, FREED_AT_ONCE);
-            sched_yield();
-        }
-    }
-    close(fd);
+    run_where_the_main_thread_may();
+    close((int)(intptr_t)argument);
     return NULL;
 }
 
@@ -102,13 +102,9 @@ static bool close_apart(int fd, void *(*run)(void *fd))
     pthread_attr_t attributes;
     pthread_t thread;
     sigset_t all, before;
-    cpu_set_t processors;
 
     if (pthread_attr_init(&attributes))
         return false;
-    /* Where the process may run, and not where the caller is kept to. */
-    if (sched_getaffinity(getpid(), sizeof processors, &processors) == 0)
-        pthread_attr_setaffinity_np(&attributes, sizeof processors, &processors);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     sigfillset(&all); /* the program's signals are for its own threads */
     pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -216,10 +216,7 @@ void okv_local_conn_free(struct okv_local_conn *conn)
         okv_local_socket_close(conn->sock);
     close_process(conn);
     okv_local_ring_unmap(&conn->ring); /* before the last use of the memory may free it */
-    if (okv_local_endpoint(conn->base.endpoint)->client)
-        close(conn->memory);
-    else
-        okv_local_memory_close(conn->memory);
+    okv_local_memory_close(conn->memory);
     free(conn->keys);
     free(conn->outgoing);
     free(conn->send_memory);

@@ -14,7 +14,7 @@
 
 /* Events that one next_request handles without a result. The descriptor stays readable for the
  * others. */
-#define STEPS_MAX 256
+#define STEPS_MAX 8
 /* Between greeting and hello a client opens its endpoint, which takes a second and more on a
  * machine with other work. */
 #define HELLO_NS UINT64_C(10000000000)
