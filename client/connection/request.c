@@ -152,6 +152,8 @@ void request_start(okv *handle, struct operation *operation)
 
 #define KIND(name) (1u << OPERATION_##name)
 #define KINDS_READ (KIND(GET) | KIND(HEAD))
+#define KINDS_WRITE \
+    (KIND(PUT) | KIND(DELETE) | KIND(APPEND) | KIND(INCR) | KIND(TOUCH) | KIND(FLUSH))
 
 /* The statuses that a server may give. Others would mislead the caller: OKV_ETIMEDOUT, for example,
  * is a local event. */
@@ -177,6 +179,9 @@ static bool reply_status_is_valid(const struct operation *operation, int status)
     case OKV_EFULL:
     case OKV_EBUCKETFULL:
         return kind & (KIND(PUT) | KIND(APPEND) | KIND(INCR) | KIND(TOUCH));
+    case OKV_EUNKNOWN: /* its batch of the server's log failed */
+    case OKV_EREADONLY:
+        return kind & KINDS_WRITE;
     case OKV_EVALUESIZE:
         return kind & (KIND(PUT) | KIND(APPEND) | KIND(INCR));
     case OKV_EEXISTS:

@@ -17,9 +17,8 @@
  * okv_unregister() do nothing. Do not pass NULL to okv_why(), okv_info(), okv_counters(),
  * okv_pending(), okv_fd() or okv_arm().
  *
- * Results. Functions return OKV_OK (0) or one of the negative codes below. A
- * miss is OKV_ENOTFOUND: an answer, as good as a hit. OKV_EUNKNOWN is the one
- * result of a write that leaves open whether it happened.
+ * Results. Functions return OKV_OK (0) or one of the negative codes below. A miss is OKV_ENOTFOUND:
+ * an answer, as good as a hit. OKV_EUNKNOWN is the one result of a write that may have happened.
  *
  * Blocking. Calls that can block say so and for how long. okv_submit_*, okv_poll and okv_arm never
  * block, except in these cases while a handle reconnects. Name resolution: a handle reconnects to
@@ -33,8 +32,8 @@
  * again, within the calls that use it. Operations wait meanwhile, each until its own deadline:
  * gets, pings and writes that had not been sent go on. A write that had been sent is sent again
  * when the server still knows what it has applied of this handle's (it remembers for a minute, and
- * applies none twice); after a restart of the server it ends with OKV_EUNKNOWN. A server that
- * was restarted has an empty table: okv_info.boot_id tells.
+ * applies none twice); after a restart of the server it ends with OKV_EUNKNOWN. A server without
+ * --data that was restarted has an empty table: okv_info.boot_id tells of restarts.
  *
  * Failure of a handle. A handle is of no use any more when the server breaks the protocol or
  * speaks another version, or cannot serve this client at all: every later call returns the reason
@@ -99,7 +98,8 @@ enum {
     OKV_EOVERFLOW = -28,     /* incr: the result does not fit a signed 64-bit integer */
     OKV_ETTL = -29,          /* a time to live is 1 ms to OKV_TTL_MAX_MS */
     OKV_EDENIED = -30,       /* the user may not do this, or one side does not know the other */
-    OKV_EBUCKETFULL = -31    /* the key's bucket has no room for the item; other keys have */
+    OKV_EBUCKETFULL = -31,   /* the key's bucket has no room for the item; other keys have */
+    OKV_EREADONLY = -32      /* the database takes no writes: its log failed */
 };
 
 /* One sentence for a code; static, never NULL. Any thread. */

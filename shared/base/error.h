@@ -9,38 +9,39 @@
 #ifndef OKV_SHARED_BASE_ERROR_H
 #define OKV_SHARED_BASE_ERROR_H
 
-#define OKV_ERROR_LIST(X)                                                              \
-    X(NOTFOUND, -1, "the key is not in the table")                                     \
-    X(INVAL, -2, "an argument is outside its documented range")                        \
-    X(KEYSIZE, -3, "the key is not 1 to 1024 bytes long")                              \
-    X(VALUESIZE, -4, "the value is larger than the server accepts")                    \
-    X(TOOSMALL, -5, "the buffer is smaller than the value")                            \
-    X(FULL, -6, "the server's region has no room for this item")                       \
-    X(AGAIN, -7, "no free slot or registration, or operations in flight: end some")    \
-    X(TIMEDOUT, -8, "the deadline passed before an answer came")                       \
-    X(UNKNOWN, -9, "no answer came: the write may or may not have happened")           \
-    X(DISCONNECTED, -10, "the connection to the server is gone")                       \
-    X(SHUTDOWN, -11, "the server is shutting down")                                    \
-    X(PROTO, -12, "the peer sent a malformed message")                                 \
-    X(VERSION, -13, "the peer speaks another protocol version")                        \
-    X(CORRUPT, -14, "an image read from the table failed its checks on every attempt") \
-    X(REFUSED, -15, "the connection was refused")                                      \
-    X(NODEVICE, -16, "no usable RDMA device")                                          \
-    X(ADDRESS, -17, "the address cannot be resolved or used")                          \
-    X(PERM, -18, "a permission or resource limit of the system is in the way")         \
-    X(NOMEM, -19, "out of memory")                                                     \
-    X(IO, -20, "a call to the system or the device failed")                            \
-    X(URI, -21, "the URI is not one that okv understands")                             \
-    X(UNSUPPORTED, -22, "the other side or the device does not support this")          \
-    X(CREDIT, -23, "the peer sent more requests than it was granted")                  \
-    X(CONFLICT, -24, "the item has another version than the one that was required")    \
-    X(EXISTS, -25, "the key is in the table already")                                  \
-    X(NUMBER, -26, "the value is not a decimal integer of 64 bits")                    \
-    X(RENDEZVOUS, -27, "the server could not read the value from the client's memory") \
-    X(OVERFLOW, -28, "the result does not fit a signed integer of 64 bits")            \
-    X(TTL, -29, "a time to live is 1 ms to 2^40 ms")                                   \
-    X(DENIED, -30, "the user may not do this, or the server does not accept who asks") \
-    X(BUCKETFULL, -31, "the bucket of this key has no room for the item; other keys have")
+#define OKV_ERROR_LIST(X)                                                                  \
+    X(NOTFOUND, -1, "the key is not in the table")                                         \
+    X(INVAL, -2, "an argument is outside its documented range")                            \
+    X(KEYSIZE, -3, "the key is not 1 to 1024 bytes long")                                  \
+    X(VALUESIZE, -4, "the value is larger than the server accepts")                        \
+    X(TOOSMALL, -5, "the buffer is smaller than the value")                                \
+    X(FULL, -6, "the server's region has no room for this item")                           \
+    X(AGAIN, -7, "no free slot or registration, or operations in flight: end some")        \
+    X(TIMEDOUT, -8, "the deadline passed before an answer came")                           \
+    X(UNKNOWN, -9, "no answer came: the write may or may not have happened")               \
+    X(DISCONNECTED, -10, "the connection to the server is gone")                           \
+    X(SHUTDOWN, -11, "the server is shutting down")                                        \
+    X(PROTO, -12, "the peer sent a malformed message")                                     \
+    X(VERSION, -13, "the peer speaks another protocol version")                            \
+    X(CORRUPT, -14, "an image read from the table failed its checks on every attempt")     \
+    X(REFUSED, -15, "the connection was refused")                                          \
+    X(NODEVICE, -16, "no usable RDMA device")                                              \
+    X(ADDRESS, -17, "the address cannot be resolved or used")                              \
+    X(PERM, -18, "a permission or resource limit of the system is in the way")             \
+    X(NOMEM, -19, "out of memory")                                                         \
+    X(IO, -20, "a call to the system or the device failed")                                \
+    X(URI, -21, "the URI is not one that okv understands")                                 \
+    X(UNSUPPORTED, -22, "the other side or the device does not support this")              \
+    X(CREDIT, -23, "the peer sent more requests than it was granted")                      \
+    X(CONFLICT, -24, "the item has another version than the one that was required")        \
+    X(EXISTS, -25, "the key is in the table already")                                      \
+    X(NUMBER, -26, "the value is not a decimal integer of 64 bits")                        \
+    X(RENDEZVOUS, -27, "the server could not read the value from the client's memory")     \
+    X(OVERFLOW, -28, "the result does not fit a signed integer of 64 bits")                \
+    X(TTL, -29, "a time to live is 1 ms to 2^40 ms")                                       \
+    X(DENIED, -30, "the user may not do this, or the server does not accept who asks")     \
+    X(BUCKETFULL, -31, "the bucket of this key has no room for the item; other keys have") \
+    X(READONLY, -32, "the database takes no writes: its log failed")
 
 /* The public header lists the same codes. A file that includes both only checks that they agree. */
 #ifdef OKV_H
@@ -56,7 +57,7 @@ enum okv_error { OKV_OK = 0, OKV_ERROR_LIST(OKV_ERROR_ENUM) };
 #endif
 
 /* The lowest code in the list: what a peer may send lies in [OKV_ERROR_LAST, 0]. */
-#define OKV_ERROR_LAST (-31)
+#define OKV_ERROR_LAST (-32)
 
 /* Text of a code: a static string, never NULL; "unknown error" for a number that is not listed. */
 const char *okv_error_text(int code);
