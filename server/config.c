@@ -54,6 +54,7 @@ enum option_key {
     OPTION_ANNOUNCE,
     OPTION_NAME,
     OPTION_DATABASE,
+    OPTION_DATA,
     OPTION_USERS,
     OPTION_OPEN,
     OPTION_WIPE,
@@ -101,6 +102,11 @@ static const struct argp_option options[] = {
      "A database of this name and size; may be repeated. A client reaches the one that it names "
      "(?database=NAME) and no other. Default: one called " OKV_DATABASE_DEFAULT
      ", of --memory. NAME: " OKV_NAME_RULE,
+     2},
+    {"data", OPTION_DATA, "DIR", 0,
+     "Keep each database in a log below DIR, which is created if it is not there: a write is "
+     "answered, and seen by readers, once it is on the disk. A start reads the log. Default: in "
+     "memory only",
      2},
     {"users", OPTION_USERS, "FILE", 0,
      "Serve only users that FILE names, each with a key and rights in databases: see USERS in "
@@ -432,6 +438,9 @@ static error_t parse_server_option(struct okv_config *config, int key, const cha
     switch (key) {
     case OPTION_USERS:
         config->users = text;
+        break;
+    case OPTION_DATA:
+        config->data = text;
         break;
     case OPTION_ANNOUNCE:
         parse_announce(config, text, state);

@@ -54,6 +54,7 @@ struct okv_config {
     bool wipe;                  /* zero what is freed of the regions */
     char group[OKV_GROUP_SIZE]; /* where to announce; "": nowhere */
     char name[OKV_NAME_SIZE];   /* of the server */
+    const char *data;           /* directory; NULL: in memory only */
     const char *users;          /* file; NULL: the server serves everybody */
 };
 

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "server/durable.h"
 #include "server/store/region.h"
 #include "shared/base/error.h"
 #include "shared/format/wire.h"
@@ -16,7 +17,9 @@ static int open_store(struct okv_database *database, bool wipe, uint64_t boot_id
     const struct okv_database_config *config = database->config;
     uint64_t hash_seed;
 
-    if (getrandom(&hash_seed, sizeof hash_seed, 0) != sizeof hash_seed)
+    if (database->durable)
+        hash_seed = database->durable->wal.segment.hash_seed;
+    else if (getrandom(&hash_seed, sizeof hash_seed, 0) != sizeof hash_seed)
         return okv_diag_set(diag, OKV_EIO, "no random bytes from the system: %s", strerror(errno));
     const struct okv_store_params params = {
         .base = database->region.base,
@@ -40,20 +43,41 @@ static int open_store(struct okv_database *database, bool wipe, uint64_t boot_id
               : 0;
 }
 
+static int replay(struct okv_database *database, struct okv_diag *diag)
+{
+    struct okv_durable *durable = database->durable;
+    struct okv_diag why = {.text = ""};
+
+    if (!durable)
+        return 0;
+    int rc = okv_wal_replay(&durable->wal, &database->store, &durable->found, &why);
+    return rc ? okv_diag_set(diag, rc, "database %s: %s", database->config->name, why.text) : 0;
+}
+
 int okv_database_init(struct okv_database *database, const struct okv_config *config,
                       unsigned index, uint64_t boot_id, struct okv_diag *diag)
 {
     database->config = &config->databases[index];
     database->id = okv_database_id(database->config->name);
     struct okv_diag why = {.text = ""};
-    int rc = okv_region_create(database->config->memory, config->pages, config->prefault,
-                               &database->region, &why);
+    int rc = 0;
 
+    if (config->data)
+        rc = okv_durable_open(config->data, database->config->name, &database->durable, diag);
     if (rc)
-        return okv_diag_set(diag, rc, "database %s: %s", database->config->name, why.text);
+        return rc;
+    rc = okv_region_create(database->config->memory, config->pages, config->prefault,
+                           &database->region, &why);
+    if (rc) {
+        okv_diag_set(diag, rc, "database %s: %s", database->config->name, why.text);
+        goto close_durable;
+    }
     rc = open_store(database, config->wipe, boot_id, diag);
     if (rc)
         goto destroy_region;
+    rc = replay(database, diag);
+    if (rc)
+        goto fini_store;
     rc = okv_reply_caches_init(&database->reply_caches,
                                config->max_clients * REPLY_CACHES_PER_CLIENT,
                                config->remember_s * UINT64_C(1000), boot_id);
@@ -64,7 +88,30 @@ fini_store:
     okv_store_fini(&database->store);
 destroy_region:
     okv_region_destroy(&database->region);
+close_durable:
+    okv_durable_close(database->durable);
     return rc;
+}
+
+int okv_database_start(struct okv_database *database, void (*notify)(void *user), void *user,
+                       struct okv_diag *diag)
+{
+    struct okv_diag why = {.text = ""};
+
+    if (!database->durable)
+        return 0;
+    int rc = okv_wal_start(&database->durable->wal, notify, user, &why);
+    if (rc)
+        return okv_diag_set(diag, rc, "database %s: %s", database->config->name,
+                            why.text[0] ? why.text : okv_error_text(rc));
+    database->wal = &database->durable->wal;
+    return 0;
+}
+
+void okv_database_stop(struct okv_database *database)
+{
+    if (database->wal)
+        okv_wal_stop(database->wal);
 }
 
 void okv_database_fini(struct okv_database *database)
@@ -72,4 +119,5 @@ void okv_database_fini(struct okv_database *database)
     okv_reply_caches_fini(&database->reply_caches);
     okv_store_fini(&database->store);
     okv_region_destroy(&database->region);
+    okv_durable_close(database->durable);
 }

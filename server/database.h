@@ -8,10 +8,15 @@
 #include "server/store/store.h"
 #include "shared/transport/transport.h"
 
+struct okv_durable;
+struct okv_wal;
+
 struct okv_database {
     const struct okv_database_config *config;
     struct okv_region region;
     struct okv_store store;
+    struct okv_durable *durable;          /* NULL: in memory only */
+    struct okv_wal *wal;                  /* its log, or NULL */
     struct okv_reply_caches reply_caches; /* of its clients */
     struct okv_counts counts;
     atomic_uint_fast64_t reserved; /* bytes of extents of long writes under way */
@@ -19,10 +24,18 @@ struct okv_database {
     uint32_t id;                   /* okv_database_id() */
 };
 
-/* Makes an empty table; `config` is borrowed. Blocks while memory is taken (region.h). `boot_id` is
- * the server's. OKV_EINVAL: too little memory; OKV_EPERM, OKV_ENOMEM, OKV_EIO. */
+/* Makes a table: empty, or with --data what its log has. `config` is borrowed. Blocks while memory
+ * is taken (region.h) and the log is read. `boot_id` is the server's. OKV_EINVAL: too little
+ * memory; OKV_EPERM, OKV_ENOMEM, OKV_EIO, and what okv_durable_open() and okv_wal_replay() return.
+ */
 int okv_database_init(struct okv_database *database, const struct okv_config *config,
                       unsigned index, uint64_t boot_id, struct okv_diag *diag);
+/* Begins the log of a durable database: from here on changes need its gate (wal.h). `notify` is
+ * called on the log's thread when a batch has ended. OKV_EIO, OKV_ENOMEM. */
+int okv_database_start(struct okv_database *database, void (*notify)(void *user), void *user,
+                       struct okv_diag *diag);
+/* After okv_database_start(); no change is under way. */
+void okv_database_stop(struct okv_database *database);
 void okv_database_fini(struct okv_database *database);
 
 #endif

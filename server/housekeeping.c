@@ -1,6 +1,7 @@
 #include "server/housekeeping.h"
 
 #include "server/store/expire.h"
+#include "server/wal/wal.h"
 #include "shared/base/clock.h"
 
 /* With a sleep of SWEEP_MS, readers see a clock that is at most about 100 ms old. */
@@ -46,6 +47,20 @@ static void sweep(struct okv_store *store, struct okv_store_work *work, uint64_t
         okv_store_sweep(store, work, SWEEP_STEP);
 }
 
+/* A batch of the log may be ending. */
+static bool enter(struct okv_database *database)
+{
+    return !database->wal || okv_wal_enter(database->wal);
+}
+
+static void leave(struct okv_database *database)
+{
+    if (!database->wal)
+        return;
+    okv_wal_hold(database->wal); /* what was removed waits to be published */
+    okv_wal_leave(database->wal);
+}
+
 static void run_database(struct okv_housekeeping *housekeeping, struct okv_server *server,
                          unsigned index, struct okv_store_work *work)
 {
@@ -56,9 +71,11 @@ static void run_database(struct okv_housekeeping *housekeeping, struct okv_serve
         okv_store_set_clock(store, now, true);
         housekeeping->databases[index].published_ms = now;
     }
-    if (now - housekeeping->databases[index].swept_ms >= SWEEP_MS) {
+    if (now - housekeeping->databases[index].swept_ms >= SWEEP_MS &&
+        enter(&server->databases[index])) {
         sweep(store, work, SWEEP_NS / server->database_count);
         housekeeping->databases[index].swept_ms = now;
+        leave(&server->databases[index]);
     }
 }
 

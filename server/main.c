@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "server/descriptors.h"
+#include "server/durable.h"
 #include "server/net/acceptor.h"
 #include "server/net/listening.h"
 #include "server/processors.h"
@@ -46,6 +47,60 @@ static int databases_open(struct okv_server *server, struct okv_diag *diag)
     if (rc)
         databases_close(server);
     return rc;
+}
+
+/* The clock goes on where that of the durable databases ended, so that items expire when they
+ * should. */
+static void clock_begin(struct okv_server *server)
+{
+    uint64_t clock_ms = 1;
+
+    for (unsigned i = 0; i < server->database_count; i++) {
+        const struct okv_durable *durable = server->databases[i].durable;
+        uint64_t least_ms = durable ? okv_durable_clock_ms(durable) : 0;
+        clock_ms = least_ms > clock_ms ? least_ms : clock_ms;
+    }
+    server->clock_origin_ms = okv_clock_boot_ms() - clock_ms;
+    for (unsigned i = 0; i < server->database_count; i++)
+        okv_store_set_clock(&server->databases[i].store, clock_ms, true);
+}
+
+static void report_found(const struct okv_database *database)
+{
+    const struct okv_wal_found *found = &database->durable->found;
+
+    fprintf(stderr, "okv-server: database %s: %llu items from %llu records in %llu segments%s\n",
+            database->config->name, (unsigned long long)atomic_load(&database->store.totals.items),
+            (unsigned long long)found->records, (unsigned long long)found->segments,
+            found->cut ? "; the last batch was not whole and not answered, and is left out" : "");
+}
+
+static void wake_workers(void *user)
+{
+    struct okv_server *server = user;
+
+    for (unsigned i = 0; i < server->config.workers; i++)
+        okv_worker_wake(&server->workers[i]);
+}
+
+static void logs_stop(struct okv_server *server, unsigned count)
+{
+    while (count-- > 0)
+        okv_database_stop(&server->databases[count]);
+}
+
+static int logs_start(struct okv_server *server, struct okv_diag *diag)
+{
+    for (unsigned i = 0; i < server->database_count; i++) {
+        int rc = okv_database_start(&server->databases[i], wake_workers, server, diag);
+        if (rc) {
+            logs_stop(server, i);
+            return rc;
+        }
+        if (server->databases[i].durable)
+            report_found(&server->databases[i]);
+    }
+    return 0;
 }
 
 static int authority_open(struct okv_server *server, struct okv_diag *diag)
@@ -229,6 +284,7 @@ static int run(struct okv_server *server, const sigset_t *signals, struct okv_di
 
     if (rc)
         return rc;
+    clock_begin(server);
     /* Allocating the regions may take minutes, and a signal may end that. From here on only
      * sigwait() takes signals. */
     pthread_sigmask(SIG_BLOCK, signals, NULL);
@@ -250,7 +306,11 @@ static int run(struct okv_server *server, const sigset_t *signals, struct okv_di
     if (rc)
         goto close_announcer;
     warn_of_little_room(server);
-    rc = serve(server, signals, diag);
+    rc = logs_start(server, diag);
+    if (rc == 0) {
+        rc = serve(server, signals, diag);
+        logs_stop(server, server->database_count);
+    }
     workers_destroy(server, server->config.workers);
 close_announcer:
     okv_announcer_close(&server->announcer);
@@ -275,7 +335,6 @@ int main(int argc, char **argv)
     if (!server)
         return EXIT_CANNOT_SERVE;
     okv_config_parse(argc, argv, &server->config);
-    server->clock_origin_ms = okv_clock_boot_ms() - 1;
     server->limits = (struct okv_message_limits){
         .slot_size = OKV_SLOT_SIZE_DEFAULT,
         .credits = server->config.credits,

@@ -10,6 +10,7 @@
 #include "server/session/dispatch.h"
 #include "server/session/lifecycle.h"
 #include "server/session/long_work.h"
+#include "server/session/reply.h"
 #include "server/shutdown.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
@@ -132,6 +133,7 @@ static unsigned pass(struct okv_worker *worker)
     worker->now_ns = okv_clock_ns();
     worker->has_more = false;
     unsigned done = poll_endpoints(worker);
+    done += okv_sessions_run_held(&worker->sessions);
     done += okv_sessions_run_ready(&worker->sessions);
     scan_sessions(worker);
     while ((session = TAILQ_FIRST(&worker->sessions.unflushed)))

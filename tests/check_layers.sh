@@ -108,8 +108,9 @@ check_rooms() {
     local common=(server/server.h server/stats.h server/log.h server/housekeeping.h)
     room server/identity shared server/config.h
     room server/store shared
+    room server/wal shared server/store
     room server/command shared server/store "${common[@]}"
-    room server/session shared server/store server/command "${common[@]}"
+    room server/session shared server/store server/command server/wal "${common[@]}"
     room server/net shared server/session server/config.h server/database.h server/worker.h "${common[@]}"
     room server shared server
 

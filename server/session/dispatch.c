@@ -3,12 +3,15 @@
 #include "server/command/execute.h"
 #include "server/session/lifecycle.h"
 #include "server/session/long_work.h"
+#include "server/session/reply.h"
+#include "server/wal/wal.h"
 #include "shared/base/error.h"
 
 /* How a request came out. */
 enum disposition {
     ANSWERED, /* post the reply */
     LATER,    /* the end of its long write answers it, which keeps the message */
+    HELD,     /* the end of its batch answers it */
     DROPPED,  /* it gets no answer */
     BLOCKED,  /* nothing was done: try again */
     MALFORMED,
@@ -20,20 +23,6 @@ struct exchange {
     struct okv_reply_message reply;
     uint8_t *out; /* the send buffer */
 };
-
-static void post_reply(struct okv_sessions *sessions, struct okv_session *session,
-                       const struct okv_reply_message *reply, uint8_t *out)
-{
-    struct okv_conn *conn = session->conn;
-    uint32_t length = okv_reply_encode(reply, out);
-
-    OKV_STATS_ADD(&sessions->server->stats, bytes_out, length);
-    okv_session_slot_release(session, reply->slot);
-    /* A connection that fails here reports itself by its CLOSED event. */
-    conn->ops->post_send(conn, length,
-                         OKV_IMMEDIATE_REPLY | okv_immediate(reply->opcode, reply->slot));
-    okv_sessions_queue_flush(sessions, session);
-}
 
 static enum disposition begin_append(struct okv_sessions *sessions, struct okv_session *session,
                                      const struct exchange *exchange)
@@ -80,22 +69,39 @@ static enum disposition begin_put(struct okv_sessions *sessions, struct okv_sess
     return rc ? ANSWERED : LATER;
 }
 
+static enum disposition execute_write(struct okv_sessions *sessions, struct okv_session *session,
+                                      struct exchange *exchange)
+{
+    struct okv_wal *wal = sessions->server->databases[session->database].wal;
+
+    if (exchange->request.flags & OKV_REQUEST_RENDEZVOUS)
+        return begin_put(sessions, session, exchange);
+    if (!wal)
+        return execute(sessions, session, exchange);
+    if (!okv_wal_enter(wal)) {
+        sessions->is_held_up = true;
+        return BLOCKED;
+    }
+    enum disposition disposition = execute(sessions, session, exchange);
+    if (disposition == ANSWERED) {
+        okv_session_hold_reply(sessions, session, okv_wal_hold(wal), &exchange->reply);
+        disposition = HELD;
+    }
+    okv_wal_leave(wal);
+    return disposition;
+}
+
 /* Executes a write that the reply cache has not seen, and stores its reply there before it is
  * sent. */
 static enum disposition write_new(struct okv_sessions *sessions, struct okv_session *session,
                                   struct exchange *exchange)
 {
-    const struct okv_request_message *request = &exchange->request;
-    enum disposition disposition = ANSWERED;
+    enum disposition disposition = execute_write(sessions, session, exchange);
 
-    if (request->flags & OKV_REQUEST_RENDEZVOUS)
-        disposition = begin_put(sessions, session, exchange);
-    else
-        disposition = execute(sessions, session, exchange);
     if (disposition == ANSWERED)
         okv_reply_cache_done(session->reply_cache, &exchange->reply);
-    else if (disposition != LATER)
-        okv_reply_cache_undone(session->reply_cache, request->slot);
+    else if (disposition != LATER && disposition != HELD)
+        okv_reply_cache_undone(session->reply_cache, exchange->request.slot);
     return disposition;
 }
 
@@ -195,7 +201,7 @@ static enum disposition dispatch(struct okv_sessions *sessions, struct okv_sessi
         return MALFORMED;
     }
     if (disposition == ANSWERED)
-        post_reply(sessions, session, &exchange.reply, exchange.out);
+        okv_session_reply(sessions, session, &exchange.reply, exchange.out);
     OKV_STATS_ADD(&sessions->server->stats, bytes_in, event->length);
     return disposition;
 }
@@ -276,7 +282,7 @@ static unsigned answer_long_writes(struct okv_sessions *sessions, struct okv_ses
 
     while (!session->closing && (write = okv_long_write_ended(session)) &&
            (out = conn->ops->send_buffer(conn))) {
-        post_reply(sessions, session, &write->reply, out);
+        okv_session_reply(sessions, session, &write->reply, out);
         okv_long_write_free(write);
         count++;
     }

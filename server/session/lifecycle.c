@@ -135,14 +135,22 @@ static void drop_deferred(struct okv_sessions *sessions, struct okv_session *ses
 
 void okv_session_closed(struct okv_sessions *sessions, struct okv_session *session, int status)
 {
+    drop_deferred(sessions, session);
+    okv_long_work_drop(sessions, session);
+    if (!session->closing)
+        record_end(sessions->server, session, reason_of(session, status));
+    session->closing = session->is_gone = true;
+    okv_sessions_quiet(sessions, session);
+    if (session->held_count == 0)
+        okv_session_free(sessions, session);
+}
+
+void okv_session_free(struct okv_sessions *sessions, struct okv_session *session)
+{
     struct okv_server *server = sessions->server;
     unsigned listener = session->listener;
     uint32_t place = session->place;
 
-    drop_deferred(sessions, session);
-    okv_long_work_drop(sessions, session);
-    if (!session->closing)
-        record_end(server, session, reason_of(session, status));
     okv_sessions_unlist(sessions, session);
     okv_registry_remove(&server->registry, session);
     OKV_STATS_SUBTRACT(&server->stats, sessions, 1);

@@ -11,8 +11,11 @@ void okv_session_opened(struct okv_sessions *sessions, struct okv_conn *conn);
  * arrived. Does nothing if the session is closing. */
 void okv_session_end(struct okv_sessions *sessions, struct okv_session *session,
                      enum okv_session_end_reason reason);
-/* OKV_EVENT_CLOSED: releases everything that the session holds and frees it. */
+/* OKV_EVENT_CLOSED: releases all that the session holds and frees it, unless replies are held: then
+ * the last of them frees it. */
 void okv_session_closed(struct okv_sessions *sessions, struct okv_session *session, int status);
+/* Frees a session that was closed and holds no reply. */
+void okv_session_free(struct okv_sessions *sessions, struct okv_session *session);
 
 /* Whether a later connection of the client replaced this one. Its requests must not be applied. */
 bool okv_session_is_replaced(const struct okv_session *session);

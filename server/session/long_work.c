@@ -1,6 +1,7 @@
 #include "server/session/long_work.h"
 
 #include "server/session/lifecycle.h"
+#include "server/session/reply.h"
 #include "shared/base/error.h"
 #include "shared/format/bucket.h"
 
@@ -40,6 +41,10 @@ static uint64_t take_turn(struct okv_sessions *sessions, struct okv_long_write *
     if (write->state == OKV_LONG_WRITE_RUNNING) {
         join(done ? &work->running : &work->held_up, write);
         return done;
+    }
+    if (write->state == OKV_LONG_WRITE_HELD) {
+        okv_session_hold_reply(sessions, session, write->batch, &write->reply);
+        okv_long_write_free(write);
     }
     okv_sessions_make_ready(sessions, session);
     return done ? done : 1;

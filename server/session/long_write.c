@@ -2,6 +2,7 @@
 
 #include "server/command/execute.h"
 #include "server/session/session.h"
+#include "server/wal/wal.h"
 #include "shared/base/error.h"
 
 /* Extents of long writes under way take at most this part of a database's memory. */
@@ -186,13 +187,24 @@ struct okv_long_write *okv_long_write_arrived(struct okv_session *session,
 static int apply(struct okv_long_write *write, const struct okv_executor *executor)
 {
     struct okv_reply_message *reply = &write->reply;
+    struct okv_wal *wal = executor->database->wal;
 
+    if (wal && !okv_wal_enter(wal))
+        return OKV_EAGAIN;
     okv_execute_long(executor, okv_session_rights_now(write->session), &write->request,
                      &write->value, reply, write->reply_value);
-    if (reply->status == OKV_STORE_LONG || reply->status == OKV_EAGAIN)
+    bool is_applied = reply->status != OKV_STORE_LONG && reply->status != OKV_EAGAIN;
+    if (wal && is_applied)
+        write->batch = okv_wal_hold(wal);
+    if (wal)
+        okv_wal_leave(wal);
+    if (!is_applied)
         return reply->status;
-    okv_reply_cache_done(write->session->reply_cache, reply);
+    if (!wal)
+        okv_reply_cache_done(write->session->reply_cache, reply);
     end(write, executor);
+    if (wal)
+        write->state = OKV_LONG_WRITE_HELD;
     return 0;
 }
 

@@ -34,6 +34,7 @@ enum okv_long_write_state {
     OKV_LONG_WRITE_NONE,
     OKV_LONG_WRITE_READING, /* its rendezvous read is under way */
     OKV_LONG_WRITE_RUNNING, /* it is long work (long_work.h) */
+    OKV_LONG_WRITE_HELD,    /* it was applied, and its reply waits for the log */
     OKV_LONG_WRITE_ENDED
 };
 
@@ -47,6 +48,7 @@ struct okv_long_write {
     struct okv_store_long_value value;
     uint64_t reserved; /* bytes, which count towards the share */
     bool exceeds;      /* it has more than its share, and none of it counts */
+    uint64_t batch;    /* of the log, if it is held */
     struct okv_reply_message reply;
     uint8_t reply_value[OKV_REPLY_CACHE_VALUE_MAX];
     struct okv_long_write_list *list; /* of long work, that it is in */

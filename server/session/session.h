@@ -49,6 +49,14 @@ enum okv_session_end_reason {
 #undef OKV_SESSION_END_ENUM
 };
 
+/* The answer to a write that waits until the log has it (held.h). */
+struct okv_held_reply {
+    uint64_t batch;
+    struct okv_reply_message reply;
+    uint8_t value[OKV_REPLY_CACHE_VALUE_MAX];
+    bool is_done; /* the batch has ended; the reply waits for a send buffer */
+};
+
 struct okv_session {
     uint64_t id;
     unsigned listener;                         /* index: which endpoint it is on */
@@ -73,6 +81,9 @@ struct okv_session {
     struct okv_event *deferred; /* ring of `request_slots` */
     uint32_t deferred_first;
     uint32_t deferred_count;
+    struct okv_held_reply *held; /* ring of `request_slots`, in the order of application */
+    uint32_t held_first, held_count;
+    bool is_gone; /* its connection has closed; the last held reply ends it */
     struct okv_long_write long_writes[OKV_LONG_WRITES_MAX];
     uint32_t long_write_count; /* of these, in use */
     uint64_t reserved;         /* bytes, by all of them */
@@ -85,8 +96,8 @@ struct okv_session {
     unsigned served;     /* requests served in that pass, as they count for its share */
 
     /* Membership in the lists of struct okv_sessions. */
-    bool is_ready, is_unflushed;
-    TAILQ_ENTRY(okv_session) in_all, in_ready, in_unflushed;
+    bool is_ready, is_unflushed, is_holding;
+    TAILQ_ENTRY(okv_session) in_all, in_ready, in_unflushed, in_holding;
     /* registry.h */
     bool is_watched; /* it is in the list of half-open ones */
     TAILQ_ENTRY(okv_session) in_registry, in_half_open;

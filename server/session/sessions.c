@@ -10,6 +10,7 @@ int okv_sessions_init(struct okv_sessions *sessions, struct okv_server *server)
     *sessions = (struct okv_sessions){.server = server};
     TAILQ_INIT(&sessions->all);
     TAILQ_INIT(&sessions->unflushed);
+    TAILQ_INIT(&sessions->holding);
     for (unsigned i = 0; i < OKV_DATABASES_MAX; i++) {
         TAILQ_INIT(&sessions->ready[i]);
         TAILQ_INIT(&sessions->long_work[i].running);
@@ -66,13 +67,19 @@ void okv_sessions_flush(struct okv_sessions *sessions, struct okv_session *sessi
     session->conn->ops->flush(session->conn);
 }
 
-void okv_sessions_unlist(struct okv_sessions *sessions, struct okv_session *session)
+void okv_sessions_quiet(struct okv_sessions *sessions, struct okv_session *session)
 {
-    TAILQ_REMOVE(&sessions->all, session, in_all);
     if (session->is_ready)
         TAILQ_REMOVE(&sessions->ready[session->database], session, in_ready);
     if (session->is_unflushed)
         TAILQ_REMOVE(&sessions->unflushed, session, in_unflushed);
+    session->is_ready = session->is_unflushed = false;
+}
+
+void okv_sessions_unlist(struct okv_sessions *sessions, struct okv_session *session)
+{
+    TAILQ_REMOVE(&sessions->all, session, in_all);
+    okv_sessions_quiet(sessions, session);
 }
 
 uint64_t okv_sessions_tick_ns(const struct okv_server *server)

@@ -21,6 +21,7 @@ struct okv_sessions {
     /* Of a database, the ready queue: those with something to serve or answer. */
     struct okv_session_list ready[OKV_DATABASES_MAX];
     struct okv_session_list unflushed; /* those with replies to flush at the end of the pass */
+    struct okv_session_list holding;   /* those with replies that wait for the log (held.h) */
 
     struct okv_long_work { /* of a database (long_work.h) */
         struct okv_long_write_list running, held_up;
@@ -43,6 +44,8 @@ void okv_sessions_make_ready(struct okv_sessions *sessions, struct okv_session *
 void okv_sessions_queue_flush(struct okv_sessions *sessions, struct okv_session *session);
 /* Flushes posted replies now. */
 void okv_sessions_flush(struct okv_sessions *sessions, struct okv_session *session);
+/* The session has nothing to serve and nothing to flush any more. */
+void okv_sessions_quiet(struct okv_sessions *sessions, struct okv_session *session);
 /* Removes the session from all lists. */
 void okv_sessions_unlist(struct okv_sessions *sessions, struct okv_session *session);
 

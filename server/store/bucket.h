@@ -9,10 +9,13 @@
 #include "shared/format/bucket.h"
 #include "shared/format/superblock.h"
 
+struct okv_store_pending;
+
 /* The table as its buckets see it. */
 struct okv_table {
     uint8_t *base; /* of the region */
     struct okv_heap *heap;
+    struct okv_store_pending *pending; /* NULL: changes are published at once */
     uint64_t boot_id;
     uint64_t hash_seed;
     uint32_t bucket_size;

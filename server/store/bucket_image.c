@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "server/store/bucket_layout.h"
+#include "server/store/pending.h"
 #include "shared/base/error.h"
 #include "shared/base/ordering.h"
 #include "shared/format/bucket_edit.h"
@@ -84,9 +85,9 @@ static int load_item(struct okv_store_bucket *bucket, const struct okv_table *ta
     return 0;
 }
 
-static int load_page(struct okv_store_bucket *bucket, const struct okv_table *table, unsigned page)
+static int load_page(struct okv_store_bucket *bucket, const struct okv_table *table, unsigned page,
+                     const uint8_t *image)
 {
-    const uint8_t *image = table->base + bucket->published_offset[page];
     uint32_t position = 0;
     struct okv_entry entry;
     int rc;
@@ -120,7 +121,7 @@ int okv_store_bucket_load(struct okv_store_bucket *bucket, const struct okv_tabl
                           uint64_t number)
 {
     uint64_t offset = okv_table_bucket_offset(table, number);
-    const uint8_t *first = table->base + offset;
+    const uint8_t *first = okv_store_current_image(table, number, 0, offset);
 
     okv_store_bucket_begin(bucket, table, number, okv_bucket_depth(first),
                            okv_bucket_version(first));
@@ -129,10 +130,11 @@ int okv_store_bucket_load(struct okv_store_bucket *bucket, const struct okv_tabl
             return OKV_ECORRUPT;
         bucket->published_pages = page + 1;
         bucket->published_offset[page] = offset;
-        int rc = load_page(bucket, table, page);
+        const uint8_t *image = okv_store_current_image(table, number, page, offset);
+        int rc = load_page(bucket, table, page, image);
         if (rc)
             return rc;
-        offset = okv_bucket_chain(table->base + offset);
+        offset = okv_bucket_chain(image);
     }
     bucket->published.overflow_pages = bucket->published_pages - 1;
     return 0;
@@ -323,6 +325,8 @@ int okv_store_bucket_prepare(struct okv_store_bucket *bucket, const struct okv_t
         return rc;
     }
     rc = build_images(bucket, table);
+    if (!rc) /* last, as the items point into the images that wait */
+        rc = okv_store_pending_reserve(table, bucket->number, bucket->pages);
     if (rc)
         okv_store_bucket_cancel(bucket, table);
     return rc;
@@ -330,8 +334,16 @@ int okv_store_bucket_prepare(struct okv_store_bucket *bucket, const struct okv_t
 
 /* ---- publish ---- */
 
-void okv_store_publish_image(uint8_t *published, const uint8_t *image, uint32_t length)
+void okv_store_publish_image(const struct okv_table *table, uint64_t number, const uint8_t *image,
+                             uint32_t length)
 {
+    uint64_t offset = okv_table_bucket_offset(table, number);
+    uint8_t *published = table->base + offset;
+
+    if (okv_store_is_collecting(table)) {
+        okv_store_pending_put(table, number, image, &offset, 1);
+        return;
+    }
     okv_publish_fence(); /* the extent before the image that refers to it */
     okv_bucket_copy(published, image, length);
     okv_publish_fence(); /* the image before freed memory is written again */
@@ -339,6 +351,10 @@ void okv_store_publish_image(uint8_t *published, const uint8_t *image, uint32_t 
 
 void okv_store_bucket_publish(const struct okv_store_bucket *bucket, const struct okv_table *table)
 {
+    if (okv_store_is_collecting(table)) {
+        okv_store_pending_put(table, bucket->number, bucket->images, bucket->offset, bucket->pages);
+        return;
+    }
     okv_publish_fence(); /* extents before the images that refer to them */
     for (unsigned page = bucket->pages; page-- > 0;) {
         if (page == 0)
@@ -352,14 +368,14 @@ void okv_store_bucket_publish(const struct okv_store_bucket *bucket, const struc
 void okv_store_bucket_finish(struct okv_store_bucket *bucket, const struct okv_table *table)
 {
     for (unsigned i = 0; i < bucket->dropped_count; i++)
-        okv_heap_free(table->heap, bucket->dropped[i]);
+        okv_store_free(table, bucket->dropped[i]);
     for (unsigned i = 0; i < bucket->item_count; i++) {
         struct okv_entry *entry = &bucket->items[i].entry;
         if (entry->extent && !entry->is_reference)
-            okv_heap_free(table->heap, entry->extent);
+            okv_store_free(table, entry->extent);
     }
     for (unsigned page = bucket->pages; page < bucket->published_pages; page++)
-        okv_heap_free(table->heap, bucket->published_offset[page]);
+        okv_store_free(table, bucket->published_offset[page]);
 }
 
 void okv_store_bucket_write_empty(const struct okv_table *table, uint64_t number, unsigned depth,

@@ -67,9 +67,10 @@ int okv_store_bucket_prepare(struct okv_store_bucket *bucket, const struct okv_t
 /* Frees what prepare allocated. */
 void okv_store_bucket_cancel(struct okv_store_bucket *bucket, const struct okv_table *table);
 void okv_store_bucket_publish(const struct okv_store_bucket *bucket, const struct okv_table *table);
-/* Copies the first `length` bytes of a complete image over the published one, up to the end of a
- * cache line. */
-void okv_store_publish_image(uint8_t *published, const uint8_t *image, uint32_t length);
+/* Publishes the complete image of a bucket of one page. Its first `length` bytes, to the end of a
+ * cache line, are all that differs from the one before. */
+void okv_store_publish_image(const struct okv_table *table, uint64_t number, const uint8_t *image,
+                             uint32_t length);
 void okv_store_bucket_finish(struct okv_store_bucket *bucket, const struct okv_table *table);
 
 /* Writes an empty image as bucket `number`, for a new table or for a merged bucket. The latter gets

@@ -13,6 +13,7 @@
 #include "server/store/compact.h"
 #include "server/store/locking.h"
 #include "server/store/long_value.h"
+#include "server/store/pending.h"
 #include "server/store/resize.h"
 #include "server/store/update_in_place.h"
 #include "shared/base/error.h"
@@ -102,9 +103,9 @@ static uint64_t expiry_of(const struct okv_store *store, uint64_t ttl_ms)
 }
 
 /* Replaces the item by `entry`, or removes it if that is NULL, and commits. */
-static int replace(struct okv_store *store, struct okv_store_work *work,
-                   const struct okv_store_write *write, struct target *target,
-                   const struct okv_entry *entry, uint64_t *version)
+static int replace_unlogged(struct okv_store *store, struct okv_store_work *work,
+                            const struct okv_store_write *write, struct target *target,
+                            const struct okv_entry *entry, uint64_t *version)
 {
     int rc = OKV_STORE_WHOLE_BUCKET;
 
@@ -121,6 +122,29 @@ static int replace(struct okv_store *store, struct okv_store_work *work,
         rc = okv_store_transaction_commit(store, work);
     if (!rc)
         *version = work->bucket.next_version;
+    return rc;
+}
+
+/* The same; in a durable store it is in the batch's log, too. */
+static int replace(struct okv_store *store, struct okv_store_work *work,
+                   const struct okv_store_write *write, struct target *target,
+                   const struct okv_entry *entry, uint64_t *version)
+{
+    const struct okv_store_log *log = store->table.pending ? &store->table.pending->log : NULL;
+    struct okv_store_record record = {.key = write->key, .key_length = write->key_length};
+
+    if (!log)
+        return replace_unlogged(store, work, write, target, entry, version);
+    if (entry) {
+        record.value = entry->value_length ? (const void *)entry->value : "";
+        record.value_length = entry->value_length;
+        record.expiry_ms = entry->expiry_ms;
+    }
+    int rc = log->begin(log->user, &record);
+    if (rc)
+        return rc;
+    rc = replace_unlogged(store, work, write, target, entry, version);
+    log->end(log->user, rc == 0, *version);
     return rc;
 }
 
@@ -371,6 +395,8 @@ static int make_with_room(change *make, struct okv_store *store, struct okv_stor
     while (rc == OKV_EFULL && goes_on) {
         if (okv_heap_has_unwiped(&store->heap))
             return OKV_EAGAIN;
+        if (okv_store_is_collecting(&store->table))
+            return okv_store_pending_waits_for_room(store, size) ? OKV_EAGAIN : rc;
         /* Once more in any case: wiping may have ended since the attempt. */
         goes_on = okv_store_make_room(store, work, size, &effort);
         rc = make_once(make, store, work, write, outcome);

@@ -3,11 +3,28 @@
 #include "server/store/bucket_image.h"
 #include "server/store/bucket_transaction.h"
 #include "server/store/locking.h"
+#include "server/store/pending.h"
 #include "server/store/resize.h"
 
 /* Buckets emptied in one step of a flush. A step also empties up to as many that splits made since
  * the last step. */
 #define FLUSH_STEP 512
+
+/* Removals alone do not fail, so the log may have them first. */
+static int log_removal(struct okv_store *store, const struct okv_store_bucket *bucket)
+{
+    const struct okv_store_log *log = store->table.pending ? &store->table.pending->log : NULL;
+    int rc = 0;
+
+    for (unsigned i = 0; log && i < bucket->item_count && !rc; i++) {
+        const struct okv_entry *entry = &bucket->items[i].entry;
+        const struct okv_store_record record = {.key = entry->key, .key_length = entry->key_length};
+        rc = log->begin(log->user, &record);
+        if (!rc)
+            log->end(log->user, true, bucket->next_version);
+    }
+    return rc;
+}
 
 static int empty_bucket(struct okv_store *store, struct okv_store_work *work, uint64_t number)
 {
@@ -17,6 +34,9 @@ static int empty_bucket(struct okv_store *store, struct okv_store_work *work, ui
     okv_store_lock(store, number);
     rc = okv_store_transaction_load(store, work, number);
     if (rc || bucket->published.items == 0)
+        goto unlock;
+    rc = log_removal(store, bucket);
+    if (rc)
         goto unlock;
     while (bucket->item_count > 0)
         okv_store_bucket_remove(bucket, &bucket->items[bucket->item_count - 1]);

@@ -4,6 +4,7 @@
 
 #include "server/store/bucket_layout.h"
 #include "server/store/compact.h"
+#include "server/store/pending.h"
 #include "shared/base/error.h"
 
 int okv_store_long_reserve(struct okv_store *store, struct okv_store_work *work,
@@ -23,6 +24,8 @@ int okv_store_long_reserve(struct okv_store *store, struct okv_store_work *work,
             return OKV_EFULL;
         if (okv_heap_has_unwiped(&store->heap))
             return OKV_EAGAIN;
+        if (store->table.pending) /* not here: images wait, or are being published */
+            return okv_store_pending_waits_for_room(store, value->length) ? OKV_EAGAIN : OKV_EFULL;
         /* Once more in any case: wiping may have ended since the attempt. */
         goes_on = okv_store_make_room(store, work, value->length, &effort);
     }

@@ -15,6 +15,7 @@
 #include "server/store/bucket_image.h"
 #include "server/store/bucket_transaction.h"
 #include "server/store/locking.h"
+#include "server/store/pending.h"
 #include "server/store/status.h"
 #include "shared/base/error.h"
 #include "shared/base/ordering.h"
@@ -298,6 +299,8 @@ static bool pauses(atomic_int *pause)
 
 void okv_store_shrink(struct okv_store *store, struct okv_store_work *work, unsigned most)
 {
+    if (okv_store_is_collecting(&store->table))
+        return;
     if (!is_too_empty(store) || pauses(&store->shrink_pause))
         return;
     pthread_mutex_lock(&store->resizing);
@@ -359,6 +362,8 @@ static void grow(struct okv_store *store, struct okv_store_work *work)
 
 void okv_store_resize(struct okv_store *store, struct okv_store_work *work)
 {
+    if (okv_store_is_collecting(&store->table))
+        return;
     if (is_too_full(store))
         grow(store, work);
     else

@@ -74,8 +74,8 @@ struct okv_store_work {
     struct okv_store_bucket sibling; /* the other bucket of a split or merge */
     struct okv_store_update {
         uint64_t number;
-        uint8_t *published; /* the image in the region */
-        uint8_t *image;     /* the next one */
+        const uint8_t *published; /* the current image */
+        uint8_t *image;           /* the next one */
         struct okv_bucket_cursor cursor;
         struct okv_entry current; /* at the cursor, once okv_store_update_read() read it */
     } update;                     /* of one entry (update_in_place.c) */

@@ -16,6 +16,7 @@
 #include "server/store/bucket_image.h"
 #include "server/store/bucket_layout.h"
 #include "server/store/bucket_transaction.h"
+#include "server/store/pending.h"
 #include "shared/base/error.h"
 
 /* An entry whose key is in its extent matched by a tag of the hash only. */
@@ -31,7 +32,10 @@ bool okv_store_update_begin(struct okv_store *store, struct okv_store_work *work
     struct okv_store_update *update = &work->update;
 
     update->number = number;
-    update->published = table->base + okv_table_bucket_offset(table, number);
+    if (okv_store_pending_reserve(table, number, 1)) /* which may move the image */
+        return false;
+    update->published =
+        okv_store_current_image(table, number, 0, okv_table_bucket_offset(table, number));
     return !okv_bucket_chain(update->published) &&
            okv_bucket_bump_ages(update->image, update->published, table->bucket_size,
                                 table->inline_max, hash, key, key_length, &update->cursor) &&
@@ -146,9 +150,9 @@ int okv_store_update_commit(struct okv_store *store, struct okv_store_work *work
     /* All lines in use before or after; the lines beyond are zeros in both images. */
     uint32_t lines = lines_of(after > used ? after : used);
     okv_bucket_seal(update->image, lines, table->boot_id, update->number);
-    okv_store_publish_image(update->published, update->image, lines);
+    okv_store_publish_image(table, update->number, update->image, lines);
     if (cursor->length && update->current.extent && update->current.extent != chosen.extent)
-        okv_heap_free(table->heap, update->current.extent);
+        okv_store_free(table, update->current.extent);
     tally_update(store, update, entry ? &chosen : NULL, used);
     *version = okv_bucket_version(update->image);
     return 0;

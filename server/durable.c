@@ -1,0 +1,75 @@
+#include "server/durable.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+
+static int open_directory(struct okv_directory *directory, const char *data, const char *name,
+                          struct okv_diag *diag)
+{
+    char path[PATH_MAX];
+
+    if ((size_t)snprintf(path, sizeof path, "%s/%s", data, name) >= sizeof path)
+        return okv_diag_set(diag, OKV_EADDRESS, "--data %s: the path is too long", data);
+    if (mkdir(data, 0700) && errno != EEXIST)
+        return okv_diag_set(diag, okv_error_from_errno(errno), "--data %s: cannot be created: %s",
+                            data, strerror(errno));
+    int rc = okv_directory_open(directory, path);
+    if (rc == -EBUSY)
+        return okv_diag_set(diag, OKV_EAGAIN,
+                            "--data %s: another server has it: stop that one, or name another "
+                            "directory",
+                            data);
+    return rc ? okv_diag_set(diag, okv_error_from_errno(-rc), "%s: cannot be used: %s", path,
+                             strerror(-rc))
+              : 0;
+}
+
+int okv_durable_open(const char *data, const char *name, struct okv_durable **out,
+                     struct okv_diag *diag)
+{
+    struct okv_durable *durable = calloc(1, sizeof *durable);
+    struct okv_diag why = {.text = ""};
+
+    if (!durable)
+        return okv_diag_set(diag, OKV_ENOMEM, "no memory for a log");
+    int rc = open_directory(&durable->directory, data, name, diag);
+    if (rc)
+        goto free_durable;
+    rc = okv_wal_open(&durable->wal, &durable->directory.files, &why);
+    if (rc) {
+        okv_diag_set(diag, rc, "%s/%s: %s", data, name, why.text);
+        goto close_directory;
+    }
+    *out = durable;
+    return 0;
+close_directory:
+    okv_directory_close(&durable->directory);
+free_durable:
+    free(durable);
+    return rc;
+}
+
+uint64_t okv_durable_clock_ms(const struct okv_durable *durable)
+{
+    const struct okv_wal_found *found = &durable->found;
+    uint64_t now_ms = okv_clock_wall_ms();
+    uint64_t passed = now_ms > found->wall_ms ? now_ms - found->wall_ms : 0;
+
+    return found->wall_ms ? found->clock_ms + passed : 0;
+}
+
+void okv_durable_close(struct okv_durable *durable)
+{
+    if (!durable)
+        return;
+    okv_wal_close(&durable->wal);
+    okv_directory_close(&durable->directory);
+    free(durable);
+}

@@ -1,0 +1,214 @@
+#include "server/store/pending.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/store/compact.h"
+#include "server/store/locking.h"
+#include "server/store/resize.h"
+#include "shared/base/error.h"
+#include "shared/base/ordering.h"
+
+struct okv_store_pending_bucket {
+    struct okv_store_pending_bucket *next;
+    uint64_t number;
+    unsigned pages;    /* 0: reserved, and nothing was put */
+    unsigned capacity; /* pages */
+    uint64_t offset[OKV_BUCKET_PAGES_MAX];
+    uint8_t images[];
+};
+
+static struct okv_store_pending_bucket **find(const struct okv_table *table, uint64_t number)
+{
+    struct okv_store_pending_bucket **link = &table->pending->buckets[number % OKV_STORE_LOCKS];
+
+    while (*link && (*link)->number != number)
+        link = &(*link)->next;
+    return link;
+}
+
+const uint8_t *okv_store_current_image(const struct okv_table *table, uint64_t number,
+                                       unsigned page, uint64_t offset)
+{
+    const struct okv_store_pending_bucket *bucket =
+        okv_store_is_collecting(table) ? *find(table, number) : NULL;
+
+    if (bucket && page < bucket->pages)
+        return bucket->images + (size_t)page * table->bucket_size;
+    return table->base + offset;
+}
+
+int okv_store_pending_reserve(const struct okv_table *table, uint64_t number, unsigned pages)
+{
+    if (!okv_store_is_collecting(table))
+        return 0;
+    struct okv_store_pending_bucket **link = find(table, number), *bucket = *link;
+    if (bucket && bucket->capacity >= pages)
+        return 0;
+    struct okv_store_pending_bucket *larger =
+        realloc(bucket, sizeof *larger + (size_t)pages * table->bucket_size);
+    if (!larger)
+        return OKV_ENOMEM;
+    if (!bucket) {
+        *larger = (struct okv_store_pending_bucket){.number = number};
+        atomic_fetch_add(&table->pending->count, 1);
+    }
+    larger->capacity = pages;
+    *link = larger;
+    return 0;
+}
+
+void okv_store_pending_put(const struct okv_table *table, uint64_t number, const uint8_t *images,
+                           const uint64_t *offsets, unsigned count)
+{
+    struct okv_store_pending_bucket *bucket = *find(table, number);
+
+    bucket->pages = count;
+    memcpy(bucket->offset, offsets, count * sizeof *offsets);
+    memcpy(bucket->images, images, (size_t)count * table->bucket_size);
+}
+
+void okv_store_free(const struct okv_table *table, uint64_t offset)
+{
+    struct okv_store_pending *pending = table->pending;
+
+    if (!okv_store_is_collecting(table)) {
+        okv_heap_free(table->heap, offset);
+        return;
+    }
+    pthread_mutex_lock(&pending->lock);
+    if (pending->freed_count == pending->freed_capacity) {
+        size_t capacity = pending->freed_capacity ? 2 * pending->freed_capacity : 256;
+        uint64_t *larger = realloc(pending->freed, capacity * sizeof *larger);
+        if (larger) {
+            pending->freed = larger;
+            pending->freed_capacity = capacity;
+        }
+    }
+    /* Without memory for the list this one is lost until the next start. */
+    if (pending->freed_count < pending->freed_capacity)
+        pending->freed[pending->freed_count++] = offset;
+    pthread_mutex_unlock(&pending->lock);
+}
+
+/* ---- a batch ---- */
+
+static void publish_bucket(const struct okv_table *table,
+                           const struct okv_store_pending_bucket *bucket)
+{
+    okv_publish_fence(); /* extents before the images that refer to them */
+    for (unsigned page = bucket->pages; page-- > 0;) {
+        if (page == 0)
+            okv_publish_fence(); /* overflow pages before the primary page */
+        memcpy(table->base + bucket->offset[page],
+               bucket->images + (size_t)page * table->bucket_size, table->bucket_size);
+    }
+    okv_publish_fence(); /* the primary page before freed memory is written again */
+}
+
+static void empty(struct okv_store *store, bool is_published)
+{
+    struct okv_store_pending *pending = store->table.pending;
+    struct okv_store_pending_bucket *bucket;
+
+    for (uint64_t lock = 0; lock < OKV_STORE_LOCKS; lock++) {
+        okv_store_lock(store, lock);
+        while ((bucket = pending->buckets[lock])) {
+            if (is_published)
+                publish_bucket(&store->table, bucket);
+            pending->buckets[lock] = bucket->next;
+            free(bucket);
+        }
+        okv_store_unlock(store, lock);
+    }
+    atomic_store(&pending->count, 0);
+}
+
+void okv_store_pending_publish(struct okv_store *store)
+{
+    struct okv_store_pending *pending = store->table.pending;
+
+    empty(store, true);
+    for (size_t i = 0; i < pending->freed_count; i++)
+        okv_heap_free(&store->heap, pending->freed[i]);
+    pending->freed_count = 0;
+}
+
+void okv_store_pending_drop(struct okv_store *store)
+{
+    empty(store, false);
+    store->table.pending->freed_count = 0; /* published images refer to them */
+}
+
+/* ---- between two batches ---- */
+
+static uint64_t changes_of(const struct okv_store *store)
+{
+    return atomic_load(&store->totals.changes) + atomic_load(&store->totals.expired);
+}
+
+static void make_room(struct okv_store *store, struct okv_store_work *work, uint64_t size)
+{
+    struct okv_store_effort effort = OKV_STORE_EFFORT;
+
+    while (okv_store_make_room(store, work, size, &effort)) {
+        uint64_t offset = okv_heap_alloc(&store->heap, size);
+        if (offset) {
+            okv_heap_free_unwritten(&store->heap, offset);
+            return;
+        }
+    }
+    atomic_store(&store->table.pending->exhausted_at, changes_of(store));
+}
+
+void okv_store_pending_maintain(struct okv_store *store, struct okv_store_work *work,
+                                uint64_t changes)
+{
+    struct okv_store_pending *pending = store->table.pending;
+    uint64_t wanted = atomic_exchange(&pending->wants_room, 0);
+
+    pending->is_direct = true;
+    while (changes-- > 0)
+        okv_store_resize(store, work);
+    if (wanted)
+        make_room(store, work, wanted);
+    pending->is_direct = false;
+}
+
+bool okv_store_pending_waits_for_room(struct okv_store *store, uint64_t size)
+{
+    struct okv_store_pending *pending = store->table.pending;
+
+    if (atomic_load(&pending->count) == 0 &&
+        atomic_load(&pending->exhausted_at) == changes_of(store))
+        return false;
+    atomic_store(&pending->wants_room, size);
+    pending->log.wake(pending->log.user);
+    return true;
+}
+
+int okv_store_pending_begin(struct okv_store *store, const struct okv_store_log *log)
+{
+    struct okv_store_pending *pending = calloc(1, sizeof *pending);
+
+    if (!pending)
+        return OKV_ENOMEM;
+    pending->log = *log;
+    atomic_init(&pending->exhausted_at, UINT64_MAX);
+    pthread_mutex_init(&pending->lock, NULL);
+    store->table.pending = pending;
+    return 0;
+}
+
+void okv_store_pending_end(struct okv_store *store)
+{
+    struct okv_store_pending *pending = store->table.pending;
+
+    if (!pending)
+        return;
+    empty(store, false);
+    pthread_mutex_destroy(&pending->lock);
+    free(pending->freed);
+    free(pending);
+    store->table.pending = NULL;
+}

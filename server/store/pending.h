@@ -1,0 +1,93 @@
+/*
+ * Images that wait for the log.
+ *
+ * The changes of a durable store come in batches. A change puts the images that it makes here, and
+ * the next change of that bucket goes on from them, while readers still have the published ones.
+ * When the log has made the batch durable, its images are published; only then the memory is freed
+ * that they do not refer to any more.
+ *
+ *   collecting   changes come, each with a record for the log
+ *   publish      all images go to the region
+ *   direct       between two batches: changes that need no record (resizing, compaction) are
+ *                published at once
+ *
+ * Threads. The images of a bucket are under its lock. Who publishes or drops lets no change begin
+ * meanwhile; the log's gate sees to that (server/wal/wal.h).
+ */
+#ifndef OKV_SERVER_STORE_PENDING_H
+#define OKV_SERVER_STORE_PENDING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "server/store/state.h"
+
+/* What a change makes of an item. */
+struct okv_store_record {
+    const void *key;
+    uint32_t key_length;
+    const void *value; /* NULL: it is gone */
+    uint32_t value_length;
+    uint64_t expiry_ms;
+};
+
+/* Where records go. */
+struct okv_store_log {
+    /* Before a change: takes a copy of the record. OKV_EAGAIN: the batch is full, but never for an
+     * item that goes; OKV_EREADONLY: the log failed; OKV_ENOMEM. */
+    int (*begin)(void *user, const struct okv_store_record *record);
+    /* After begin: the change was made and has this version, or it was not made. */
+    void (*end)(void *user, bool was_made, uint64_t version);
+    /* Has the batch end soon, though it may have no record. */
+    void (*wake)(void *user);
+    void *user;
+};
+
+struct okv_store_pending_bucket;
+
+struct okv_store_pending {
+    struct okv_store_log log;
+    bool is_direct;
+    struct okv_store_pending_bucket *buckets[OKV_STORE_LOCKS]; /* lists, by lock */
+    atomic_uint count;                                         /* of buckets */
+    atomic_uint_fast64_t wants_room;   /* bytes that a change found no room for; 0: none did */
+    atomic_uint_fast64_t exhausted_at; /* changes when making room was given up */
+    pthread_mutex_t lock;              /* of what follows */
+    uint64_t *freed;                   /* offsets to free when the batch is published */
+    size_t freed_count, freed_capacity;
+};
+
+/* Makes the store collect. It has no readers yet. OKV_ENOMEM. */
+int okv_store_pending_begin(struct okv_store *store, const struct okv_store_log *log);
+void okv_store_pending_end(struct okv_store *store);
+
+/* Publishes all images and frees what they do not refer to. */
+void okv_store_pending_publish(struct okv_store *store);
+/* Forgets them; the published images stay. What they had allocated is lost. */
+void okv_store_pending_drop(struct okv_store *store);
+/* Between two batches: resizes the index as far as `changes` changes may, and makes room if a
+ * change wanted some. */
+void okv_store_pending_maintain(struct okv_store *store, struct okv_store_work *work,
+                                uint64_t changes);
+
+/* ---- for the files of the store ---- */
+
+/* The current image of page `page`, at `offset`, of a bucket. */
+const uint8_t *okv_store_current_image(const struct okv_table *table, uint64_t number,
+                                       unsigned page, uint64_t offset);
+/* Whether changes go to the images that wait. */
+static inline bool okv_store_is_collecting(const struct okv_table *table)
+{
+    return table->pending && !table->pending->is_direct;
+}
+/* Ensures that the images of so many pages can be put. OKV_ENOMEM. */
+int okv_store_pending_reserve(const struct okv_table *table, uint64_t number, unsigned pages);
+/* Puts the images of a bucket, `count` pages; never fails after reserve. */
+void okv_store_pending_put(const struct okv_table *table, uint64_t number, const uint8_t *images,
+                           const uint64_t *offsets, unsigned count);
+/* Whether a change that found no room for so many bytes is to be tried again, after this batch. */
+bool okv_store_pending_waits_for_room(struct okv_store *store, uint64_t size);
+/* Frees an extent or a page that published images may refer to. */
+void okv_store_free(const struct okv_table *table, uint64_t offset);
+
+#endif

@@ -1,0 +1,161 @@
+#include "server/wal/format.h"
+
+#include <string.h>
+
+#include "shared/base/error.h"
+#include "shared/format/hash.h"
+#include "shared/format/wire.h"
+
+static const uint8_t magic[8] = "okvlog\0";
+
+void okv_wal_segment_encode(const struct okv_wal_segment *segment, uint8_t *out)
+{
+    struct okv_wal_wire_segment wire = {
+        .format_version = okv_le32_of(OKV_WAL_FORMAT),
+        .segment = okv_le64_of(segment->number),
+        .position = okv_le64_of(segment->position),
+        .hash_seed = okv_le64_of(segment->hash_seed),
+    };
+
+    memcpy(wire.magic, magic, sizeof magic);
+    memcpy(wire.database_id, segment->database_id, sizeof wire.database_id);
+    wire.checksum =
+        okv_le64_of(okv_hash_checksum(&wire, offsetof(struct okv_wal_wire_segment, checksum), 0));
+    memset(out, 0, OKV_WAL_HEADER_SIZE);
+    memcpy(out, &wire, sizeof wire);
+}
+
+int okv_wal_segment_decode(const uint8_t *bytes, struct okv_wal_segment *out)
+{
+    struct okv_wal_wire_segment wire;
+
+    memcpy(&wire, bytes, sizeof wire);
+    if (memcmp(wire.magic, magic, sizeof magic) != 0)
+        return OKV_ECORRUPT;
+    if (okv_le32_get(wire.format_version) != OKV_WAL_FORMAT)
+        return OKV_EVERSION;
+    if (okv_le64_get(wire.checksum) !=
+            okv_hash_checksum(bytes, offsetof(struct okv_wal_wire_segment, checksum), 0) ||
+        okv_le32_get(wire.reserved) != 0)
+        return OKV_ECORRUPT;
+    memcpy(out->database_id, wire.database_id, sizeof out->database_id);
+    out->number = okv_le64_get(wire.segment);
+    out->position = okv_le64_get(wire.position);
+    out->hash_seed = okv_le64_get(wire.hash_seed);
+    return 0;
+}
+
+/* ---- records ---- */
+
+uint64_t okv_wal_record_size(uint32_t key_length, uint32_t value_length)
+{
+    uint64_t size = sizeof(struct okv_wal_wire_record) + key_length + (uint64_t)value_length;
+
+    return (size + OKV_WAL_ALIGNMENT - 1) / OKV_WAL_ALIGNMENT * OKV_WAL_ALIGNMENT;
+}
+
+void okv_wal_record_encode(const struct okv_wal_record *record, uint8_t *out)
+{
+    const struct okv_wal_wire_record wire = {
+        .kind = (uint8_t)record->kind,
+        .key_length = okv_le16_of((uint16_t)record->key_length),
+        .value_length = okv_le32_of(record->value_length),
+        .version = okv_le64_of(record->version),
+        .expiry_ms = okv_le64_of(record->expiry_ms),
+    };
+    uint64_t size = okv_wal_record_size(record->key_length, record->value_length);
+
+    memset(out + size - OKV_WAL_ALIGNMENT, 0, OKV_WAL_ALIGNMENT); /* the padding */
+    memcpy(out, &wire, sizeof wire);
+    out += sizeof wire;
+    memcpy(out, record->key, record->key_length);
+    if (record->value_length)
+        memcpy(out + record->key_length, record->value, record->value_length);
+}
+
+void okv_wal_record_set_version(uint8_t *record, uint64_t version)
+{
+    okv_put_u64(record + offsetof(struct okv_wal_wire_record, version), version);
+}
+
+static bool is_sane(const struct okv_wal_wire_record *wire, const struct okv_wal_record *record)
+{
+    bool is_empty = record->value_length == 0 && record->expiry_ms == 0;
+
+    if (wire->reserved != 0 || record->key_length < 1 || record->key_length > OKV_KEY_MAX ||
+        record->value_length > OKV_VALUE_MAX || record->version > OKV_LE48_MAX)
+        return false;
+    return record->kind == OKV_WAL_PUT || (record->kind == OKV_WAL_DELETE && is_empty);
+}
+
+int okv_wal_record_decode(const uint8_t *bytes, uint64_t end, uint64_t *at,
+                          struct okv_wal_record *out)
+{
+    struct okv_wal_wire_record wire;
+
+    if (end - *at < sizeof wire)
+        return OKV_ECORRUPT;
+    memcpy(&wire, bytes + *at, sizeof wire);
+    *out = (struct okv_wal_record){
+        .kind = (enum okv_wal_kind)wire.kind,
+        .key = bytes + *at + sizeof wire,
+        .key_length = okv_le16_get(wire.key_length),
+        .value_length = okv_le32_get(wire.value_length),
+        .version = okv_le64_get(wire.version),
+        .expiry_ms = okv_le64_get(wire.expiry_ms),
+    };
+    uint64_t size = okv_wal_record_size(out->key_length, out->value_length);
+    if (!is_sane(&wire, out) || size > end - *at)
+        return OKV_ECORRUPT;
+    out->value = (const uint8_t *)out->key + out->key_length;
+    *at += size;
+    return 0;
+}
+
+/* ---- frames ---- */
+
+static uint64_t frame_checksum(const uint8_t *bytes, uint64_t length, uint64_t segment,
+                               uint64_t position)
+{
+    const size_t before = sizeof(okv_le64);
+
+    return okv_hash_checksum(bytes + before, length - before,
+                             (segment * UINT64_C(0x9e3779b97f4a7c15)) ^ position);
+}
+
+void okv_wal_frame_seal(const struct okv_wal_frame *frame, uint64_t segment, uint8_t *bytes)
+{
+    struct okv_wal_wire_frame wire = {
+        .length = okv_le64_of(frame->length),
+        .position = okv_le64_of(frame->position),
+        .durable = okv_le64_of(frame->durable),
+        .clock_ms = okv_le64_of(frame->clock_ms),
+        .wall_ms = okv_le64_of(frame->wall_ms),
+    };
+
+    memcpy(bytes, &wire, sizeof wire);
+    okv_put_u64(bytes, frame_checksum(bytes, frame->length, segment, frame->position));
+}
+
+bool okv_wal_frame_peek(const uint8_t *bytes, uint64_t most, struct okv_wal_frame *out)
+{
+    struct okv_wal_wire_frame wire;
+
+    memcpy(&wire, bytes, sizeof wire);
+    *out = (struct okv_wal_frame){
+        .length = okv_le64_get(wire.length),
+        .position = okv_le64_get(wire.position),
+        .durable = okv_le64_get(wire.durable),
+        .clock_ms = okv_le64_get(wire.clock_ms),
+        .wall_ms = okv_le64_get(wire.wall_ms),
+    };
+    return out->length >= sizeof wire && out->length <= most &&
+           out->length % OKV_WAL_ALIGNMENT == 0;
+}
+
+bool okv_wal_frame_check(const struct okv_wal_frame *frame, uint64_t segment, uint64_t position,
+                         const uint8_t *bytes)
+{
+    return frame->position == position && frame->durable <= position &&
+           okv_get_u64(bytes) == frame_checksum(bytes, frame->length, segment, position);
+}

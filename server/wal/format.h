@@ -1,0 +1,109 @@
+/*
+ * The bytes of the log: docs/durability-format.md. Encoding and checking only; nothing here knows
+ * of files.
+ */
+#ifndef OKV_SERVER_WAL_FORMAT_H
+#define OKV_SERVER_WAL_FORMAT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "shared/base/bytes.h"
+
+#define OKV_WAL_FORMAT 1
+#define OKV_WAL_ID_SIZE 16
+#define OKV_WAL_HEADER_SIZE 4096
+#define OKV_WAL_ALIGNMENT 8u
+
+struct okv_wal_wire_segment {
+    uint8_t magic[8];
+    okv_le32 format_version;
+    okv_le32 reserved;
+    uint8_t database_id[OKV_WAL_ID_SIZE];
+    okv_le64 segment;
+    okv_le64 position;
+    okv_le64 hash_seed;
+    okv_le64 checksum;
+};
+_Static_assert(sizeof(struct okv_wal_wire_segment) == 64, "segment header");
+_Static_assert(offsetof(struct okv_wal_wire_segment, segment) == 32, "segment.segment");
+_Static_assert(offsetof(struct okv_wal_wire_segment, checksum) == 56, "segment.checksum");
+
+struct okv_wal_wire_frame {
+    okv_le64 checksum;
+    okv_le64 length;
+    okv_le64 position;
+    okv_le64 durable;
+    okv_le64 clock_ms;
+    okv_le64 wall_ms;
+};
+_Static_assert(sizeof(struct okv_wal_wire_frame) == 48, "frame header");
+
+struct okv_wal_wire_record {
+    uint8_t kind;
+    uint8_t reserved;
+    okv_le16 key_length;
+    okv_le32 value_length;
+    okv_le64 version;
+    okv_le64 expiry_ms;
+};
+_Static_assert(sizeof(struct okv_wal_wire_record) == 24, "record header");
+_Static_assert(offsetof(struct okv_wal_wire_record, version) == 8, "record.version");
+
+struct okv_wal_segment {
+    uint8_t database_id[OKV_WAL_ID_SIZE];
+    uint64_t number;
+    uint64_t position; /* of its first frame */
+    uint64_t hash_seed;
+};
+
+struct okv_wal_frame {
+    uint64_t length;
+    uint64_t position;
+    uint64_t durable;
+    uint64_t clock_ms;
+    uint64_t wall_ms;
+};
+
+/* The longest frame: a batch may have one record more than fits, of a largest value. */
+#define OKV_WAL_FRAME_MAX (UINT64_C(1) << 28)
+
+enum okv_wal_kind { OKV_WAL_PUT = 1, OKV_WAL_DELETE = 2 };
+
+struct okv_wal_record {
+    enum okv_wal_kind kind;
+    const void *key;
+    uint32_t key_length;
+    const void *value;
+    uint32_t value_length;
+    uint64_t version;
+    uint64_t expiry_ms;
+};
+
+/* Writes OKV_WAL_HEADER_SIZE bytes. */
+void okv_wal_segment_encode(const struct okv_wal_segment *segment, uint8_t *out);
+/* `bytes` has OKV_WAL_HEADER_SIZE. OKV_EVERSION: another format; OKV_ECORRUPT. */
+int okv_wal_segment_decode(const uint8_t *bytes, struct okv_wal_segment *out);
+
+/* Bytes of a record in a frame. */
+uint64_t okv_wal_record_size(uint32_t key_length, uint32_t value_length);
+/* Writes a record. */
+void okv_wal_record_encode(const struct okv_wal_record *record, uint8_t *out);
+/* Its version, when that is known later. */
+void okv_wal_record_set_version(uint8_t *record, uint64_t version);
+/* Reads the record at *at, of `end`, and moves *at behind it. The record points into the bytes.
+ * OKV_ECORRUPT. */
+int okv_wal_record_decode(const uint8_t *bytes, uint64_t end, uint64_t *at,
+                          struct okv_wal_record *out);
+
+/* Writes the header of a frame whose records are behind it, all of frame->length bytes. */
+void okv_wal_frame_seal(const struct okv_wal_frame *frame, uint64_t segment, uint8_t *bytes);
+/* Reads a header, at least sizeof(struct okv_wal_wire_frame) bytes. False: its length is none that
+ * a frame has, or is above `most`. */
+bool okv_wal_frame_peek(const uint8_t *bytes, uint64_t most, struct okv_wal_frame *out);
+/* Whether the bytes, frame->length of them, are the frame at this position of this segment. */
+bool okv_wal_frame_check(const struct okv_wal_frame *frame, uint64_t segment, uint64_t position,
+                         const uint8_t *bytes);
+
+#endif

@@ -1,0 +1,352 @@
+#include "server/wal/wal.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "server/store/store.h"
+#include "server/wal/replay.h"
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+
+/* How long a batch waits for as many records as the last one had: this share of a sync. */
+#define GATHER_SHARE 5
+/* Of the mean time of a sync, what the last one counts. */
+#define SYNC_WEIGHT 8
+/* Resizing steps after a batch. */
+#define RESIZES_MAX 256u
+#define FRAME_HEADER sizeof(struct okv_wal_wire_frame)
+
+/* ---- records ---- */
+
+static void wake(void *user)
+{
+    struct okv_wal *wal = user;
+
+    pthread_mutex_lock(&wal->lock);
+    wal->is_wanted = true;
+    pthread_cond_signal(&wal->wanted);
+    pthread_mutex_unlock(&wal->lock);
+}
+
+/* Under the lock. */
+static int make_space(struct okv_wal *wal, uint64_t size, bool may_wait)
+{
+    uint64_t needed = wal->used + size;
+
+    if (may_wait && wal->records > 0 && needed > OKV_WAL_BATCH_BYTES)
+        return OKV_EAGAIN;
+    if (needed <= wal->capacity)
+        return 0;
+    uint64_t capacity = needed < 2 * wal->capacity ? 2 * wal->capacity : needed;
+    uint8_t *larger = realloc(wal->bytes, capacity);
+    if (!larger)
+        return OKV_ENOMEM;
+    wal->bytes = larger;
+    wal->capacity = capacity;
+    return 0;
+}
+
+/* Keeps the lock until end_record(): the version is not known yet. */
+static int begin_record(void *user, const struct okv_store_record *record)
+{
+    struct okv_wal *wal = user;
+    const struct okv_wal_record wire = {
+        .kind = record->value ? OKV_WAL_PUT : OKV_WAL_DELETE,
+        .key = record->key,
+        .key_length = record->key_length,
+        .value = record->value,
+        .value_length = record->value_length,
+        .expiry_ms = record->expiry_ms,
+    };
+    uint64_t size = okv_wal_record_size(record->key_length, record->value_length);
+
+    if (atomic_load(&wal->failure))
+        return OKV_EREADONLY;
+    pthread_mutex_lock(&wal->lock);
+    int rc = make_space(wal, size, record->value != NULL);
+    if (rc) {
+        pthread_mutex_unlock(&wal->lock);
+        wake(wal);
+        return rc;
+    }
+    okv_wal_record_encode(&wire, wal->bytes + wal->used);
+    wal->begun = size;
+    return 0;
+}
+
+static void end_record(void *user, bool was_made, uint64_t version)
+{
+    struct okv_wal *wal = user;
+
+    if (was_made) {
+        okv_wal_record_set_version(wal->bytes + wal->used, version);
+        wal->used += wal->begun;
+        wal->records++;
+    }
+    pthread_mutex_unlock(&wal->lock);
+}
+
+/* ---- the gate ---- */
+
+bool okv_wal_enter(struct okv_wal *wal)
+{
+    return pthread_rwlock_tryrdlock(&wal->gate) == 0;
+}
+
+void okv_wal_leave(struct okv_wal *wal)
+{
+    pthread_rwlock_unlock(&wal->gate);
+}
+
+uint64_t okv_wal_hold(struct okv_wal *wal)
+{
+    pthread_mutex_lock(&wal->lock);
+    if (!wal->is_wanted || wal->records >= wal->records_before)
+        pthread_cond_signal(&wal->wanted);
+    wal->is_wanted = true;
+    pthread_mutex_unlock(&wal->lock);
+    return wal->batch;
+}
+
+bool okv_wal_is_done(struct okv_wal *wal, uint64_t batch, int *status)
+{
+    if (atomic_load_explicit(&wal->done, memory_order_acquire) < batch)
+        return false;
+    *status = atomic_load(&wal->unknown) == batch ? OKV_EUNKNOWN : 0;
+    return true;
+}
+
+/* ---- the thread ---- */
+
+static int write_frame(struct okv_wal *wal, uint64_t length)
+{
+    const struct okv_wal_frame frame = {
+        .length = length,
+        .position = wal->position,
+        .durable = wal->position,
+        .clock_ms = atomic_load(&wal->store->clock_ms),
+        .wall_ms = okv_clock_wall_ms(),
+    };
+    struct iovec vector = {wal->bytes, length};
+    uint64_t offset = OKV_WAL_HEADER_SIZE + wal->position - wal->segment.position;
+
+    okv_wal_frame_seal(&frame, wal->segment.number, wal->bytes);
+    int rc = wal->files->ops->write(wal->file, &vector, 1, offset);
+    if (rc)
+        return rc;
+    uint64_t begin = okv_clock_ns();
+    rc = wal->files->ops->sync(wal->file);
+    uint64_t taken = okv_clock_ns() - begin;
+    wal->sync_ns = (wal->sync_ns * (SYNC_WEIGHT - 1) + taken) / SYNC_WEIGHT;
+    atomic_fetch_add(&wal->counts.syncs, 1);
+    atomic_fetch_add(&wal->counts.sync_ns, taken);
+    atomic_fetch_add(&wal->counts.bytes, length);
+    atomic_fetch_add(&wal->counts.records, wal->records);
+    if (rc == 0)
+        wal->position += length;
+    return rc;
+}
+
+static void fail(struct okv_wal *wal, int error)
+{
+    okv_store_pending_drop(wal->store);
+    atomic_store(&wal->unknown, wal->batch);
+    atomic_store(&wal->failure, okv_error_from_errno(-error));
+}
+
+/* The gate is closed. */
+static void end_batch(struct okv_wal *wal)
+{
+    unsigned records = wal->records;
+    int rc = records ? write_frame(wal, wal->used) : 0;
+
+    if (rc)
+        fail(wal, rc);
+    else
+        okv_store_pending_publish(wal->store);
+    wal->used = FRAME_HEADER;
+    wal->records = 0;
+    if (records)
+        wal->records_before = records;
+    atomic_store_explicit(&wal->done, wal->batch, memory_order_release);
+    wal->batch++;
+    okv_store_pending_maintain(wal->store, &wal->work,
+                               records < RESIZES_MAX ? records : RESIZES_MAX);
+}
+
+static struct timespec after(uint64_t ns)
+{
+    uint64_t at = okv_clock_ns() + ns;
+
+    return (struct timespec){(time_t)(at / 1000000000u), (long)(at % 1000000000u)};
+}
+
+/* Waits until there is a batch to end, and a little for as many records as the last one had. False:
+ * the thread is to end. */
+static bool await_batch(struct okv_wal *wal)
+{
+    pthread_mutex_lock(&wal->lock);
+    while (!wal->is_wanted && !wal->has_to_stop)
+        pthread_cond_wait(&wal->wanted, &wal->lock);
+    const struct timespec until = after(wal->sync_ns / GATHER_SHARE);
+    while (wal->records > 0 && wal->records < wal->records_before && !wal->has_to_stop &&
+           pthread_cond_timedwait(&wal->wanted, &wal->lock, &until) == 0)
+        continue;
+    bool goes_on = wal->is_wanted || !wal->has_to_stop;
+    wal->is_wanted = false;
+    pthread_mutex_unlock(&wal->lock);
+    return goes_on;
+}
+
+static void *run(void *user)
+{
+    struct okv_wal *wal = user;
+
+    while (await_batch(wal)) {
+        pthread_rwlock_wrlock(&wal->gate);
+        end_batch(wal);
+        pthread_rwlock_unlock(&wal->gate);
+        wal->notify(wal->user);
+    }
+    return NULL;
+}
+
+/* ---- start and stop ---- */
+
+static int failed(struct okv_diag *diag, int error, const char *what)
+{
+    return okv_diag_set(diag, okv_error_from_errno(-error), "the log: %s: %s", what,
+                        strerror(-error));
+}
+
+static int begin_segment(struct okv_wal *wal)
+{
+    uint8_t *header = calloc(1, OKV_WAL_HEADER_SIZE);
+    struct iovec vector = {header, OKV_WAL_HEADER_SIZE};
+    char name[OKV_WAL_NAME_SIZE];
+
+    if (!header)
+        return -ENOMEM;
+    wal->segment.number++;
+    wal->segment.position = wal->position;
+    okv_wal_segment_encode(&wal->segment, header);
+    okv_wal_segment_name(wal->segment.number, name);
+    int rc = wal->files->ops->create(wal->files, name, &wal->file);
+    if (rc == 0)
+        rc = wal->files->ops->write(wal->file, &vector, 1, 0);
+    if (rc == 0)
+        rc = wal->files->ops->sync(wal->file);
+    if (rc == 0)
+        rc = wal->files->ops->sync_names(wal->files);
+    free(header);
+    return rc;
+}
+
+/* The last frame may be in the page cache only, since nothing says that its sync ended. */
+static int write_last_again(struct okv_wal *wal)
+{
+    uint64_t length = wal->used;
+
+    wal->used = FRAME_HEADER;
+    return length > FRAME_HEADER ? write_frame(wal, length) : 0;
+}
+
+static int init_locks(struct okv_wal *wal)
+{
+    pthread_rwlockattr_t gate;
+    pthread_condattr_t clock;
+
+    pthread_rwlockattr_init(&gate);
+    /* No change begins while the log's thread waits for those that are under way. */
+    pthread_rwlockattr_setkind_np(&gate, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_rwlock_init(&wal->gate, &gate);
+    pthread_cond_init(&wal->wanted, &clock);
+    pthread_mutex_init(&wal->lock, NULL);
+    pthread_condattr_destroy(&clock);
+    pthread_rwlockattr_destroy(&gate);
+    return 0;
+}
+
+int okv_wal_open(struct okv_wal *wal, struct okv_files *files, struct okv_diag *diag)
+{
+    *wal = (struct okv_wal){.files = files, .batch = 1, .used = FRAME_HEADER};
+    wal->capacity = 1 << 16;
+    wal->bytes = malloc(wal->capacity);
+    if (!wal->bytes)
+        return OKV_ENOMEM;
+    init_locks(wal);
+    bool is_there;
+    int rc = okv_wal_find(wal, &is_there, diag);
+    if (rc)
+        goto close;
+    if (is_there)
+        return 0;
+    if (getrandom(&wal->segment.hash_seed, sizeof wal->segment.hash_seed, 0) < 0 ||
+        getrandom(wal->segment.database_id, OKV_WAL_ID_SIZE, 0) < 0) {
+        rc = okv_diag_set(diag, OKV_EIO, "no random bytes from the system: %s", strerror(errno));
+        goto close;
+    }
+    return 0;
+close:
+    okv_wal_close(wal);
+    return rc;
+}
+
+int okv_wal_start(struct okv_wal *wal, void (*notify)(void *user), void *user,
+                  struct okv_diag *diag)
+{
+    const struct okv_store_log log = {begin_record, end_record, wake, wal};
+
+    wal->notify = notify;
+    wal->user = user;
+    int rc = begin_segment(wal);
+    if (rc == 0)
+        rc = write_last_again(wal);
+    if (rc)
+        return failed(diag, rc, "cannot begin a segment");
+    rc = okv_store_work_init(&wal->work, wal->store->table.bucket_size);
+    if (rc)
+        return rc;
+    rc = okv_store_pending_begin(wal->store, &log);
+    if (rc)
+        goto fini_work;
+    if (pthread_create(&wal->thread, NULL, run, wal) == 0)
+        return 0;
+    rc = OKV_ENOMEM;
+    okv_store_pending_end(wal->store);
+fini_work:
+    okv_store_work_fini(&wal->work);
+    return rc;
+}
+
+void okv_wal_stop(struct okv_wal *wal)
+{
+    pthread_mutex_lock(&wal->lock);
+    wal->has_to_stop = true;
+    pthread_cond_signal(&wal->wanted);
+    pthread_mutex_unlock(&wal->lock);
+    pthread_join(wal->thread, NULL);
+    pthread_rwlock_wrlock(&wal->gate); /* no change begins any more */
+    wal->is_stopped = true;
+    okv_store_pending_end(wal->store);
+    okv_store_work_fini(&wal->work);
+}
+
+void okv_wal_close(struct okv_wal *wal)
+{
+    if (wal->is_stopped)
+        pthread_rwlock_unlock(&wal->gate);
+    if (wal->file)
+        wal->files->ops->close(wal->file);
+    pthread_mutex_destroy(&wal->lock);
+    pthread_cond_destroy(&wal->wanted);
+    pthread_rwlock_destroy(&wal->gate);
+    free(wal->bytes);
+}

@@ -1,0 +1,94 @@
+/*
+ * The log of a durable database: what was answered is in it (docs/durability.md).
+ *
+ * Writes come in batches, one at a time. While a batch is collected the gate is open: workers
+ * enter, make changes, whose images wait in the store and whose records wait here, and leave. The
+ * log's thread closes the gate, writes the records as one frame, syncs, publishes the images, and
+ * opens the gate for the next batch. Then the batch is done, and its writes are answered.
+ *
+ * After a failed write or sync nobody knows what the disk has. The log stays failed: images of that
+ * batch are dropped, its writes have an unknown outcome, and later ones are refused.
+ */
+#ifndef OKV_SERVER_WAL_WAL_H
+#define OKV_SERVER_WAL_WAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "server/store/pending.h"
+#include "server/wal/file.h"
+#include "server/wal/format.h"
+#include "shared/base/diag.h"
+
+/* The records of a batch have at most so many bytes, but for one record. */
+#define OKV_WAL_BATCH_BYTES (UINT64_C(8) << 20)
+
+struct okv_wal_counts {
+    atomic_uint_fast64_t bytes, records, syncs, sync_ns;
+};
+
+struct okv_wal {
+    struct okv_files *files;
+    struct okv_store *store;
+    struct okv_store_work work;     /* of the log's thread */
+    struct okv_wal_segment segment; /* that is written */
+    struct okv_file *file;
+    uint64_t position; /* of the next frame */
+
+    pthread_rwlock_t gate;        /* for reading: a change is made; for writing: a batch is ended */
+    uint64_t batch;               /* that is collected; under the gate */
+    atomic_uint_fast64_t done;    /* the last batch that ended */
+    atomic_int failure;           /* 0, or why the log failed */
+    atomic_uint_fast64_t unknown; /* the batch in which it did; 0: none */
+    bool is_stopped;              /* and the gate closed for good */
+
+    pthread_mutex_t lock; /* of what follows */
+    pthread_cond_t wanted;
+    bool is_wanted; /* a batch is to be ended */
+    bool has_to_stop;
+    uint8_t *bytes;                   /* of the next frame */
+    uint64_t used, capacity, begun;   /* `begun`: of the record that is being made */
+    unsigned records, records_before; /* in this batch, in the last one */
+    uint64_t sync_ns;                 /* what a sync takes, about */
+    pthread_t thread;
+
+    void (*notify)(void *user); /* a batch has ended; on the log's thread */
+    void *user;
+    struct okv_wal_counts counts;
+};
+
+/* What a start found. */
+struct okv_wal_found {
+    uint64_t segments, frames, records, bytes;
+    uint64_t cut;               /* bytes of a frame that was not complete */
+    uint64_t clock_ms, wall_ms; /* of the last frame; 0: there is none */
+};
+
+/* Reads the headers of the segments in a directory. Sets wal->segment: hash_seed and database_id
+ * are those of the table that is there, or random ones if there is none. `files` is borrowed until
+ * okv_wal_close(). OKV_ECORRUPT, OKV_EVERSION, OKV_EIO, OKV_ENOMEM. */
+int okv_wal_open(struct okv_wal *wal, struct okv_files *files, struct okv_diag *diag);
+/* Makes in the store, which is empty and has no readers, all changes that are in the log. A frame
+ * at the end that is not whole is left out. OKV_ECORRUPT: there is damage elsewhere; OKV_EFULL: the
+ * region is too small; OKV_EIO, OKV_ENOMEM. */
+int okv_wal_replay(struct okv_wal *wal, struct okv_store *store, struct okv_wal_found *found,
+                   struct okv_diag *diag);
+/* Begins a segment and starts the log's thread. From here on the store's changes need the gate.
+ * OKV_EIO, OKV_ENOMEM. */
+int okv_wal_start(struct okv_wal *wal, void (*notify)(void *user), void *user,
+                  struct okv_diag *diag);
+/* Ends the last batch and the thread, and closes the gate. No change may be under way. */
+void okv_wal_stop(struct okv_wal *wal);
+/* After stop, or when replay or start failed. */
+void okv_wal_close(struct okv_wal *wal);
+
+/* Before a change. False: a batch is being ended; try again when it was. Never blocks. */
+bool okv_wal_enter(struct okv_wal *wal);
+void okv_wal_leave(struct okv_wal *wal);
+/* Between enter and leave: the answer has to wait for this batch. */
+uint64_t okv_wal_hold(struct okv_wal *wal);
+/* Whether a batch has ended. If so, *status is 0, or OKV_EUNKNOWN: its writes may have happened. */
+bool okv_wal_is_done(struct okv_wal *wal, uint64_t batch, int *status);
+
+#endif

@@ -1,0 +1,281 @@
+/*
+ * A durable server that is killed under load and started again: what was answered is there, and so
+ * is what a one-sided reader saw. OKV_LONG=1 kills it 200 times.
+ *
+ * A kill alone does not show that a value waits for the disk, since the kernel keeps what was
+ * written: wal_crash_test does.
+ */
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/pace.h"
+#include "tests/support/server_process.h"
+
+enum { ROUNDS = 6, ROUNDS_LONG = 200, KEYS = 8 };
+
+struct fixture {
+    char data[64];
+    struct server_process server;
+};
+
+static void start(struct fixture *fixture)
+{
+    const char *const arguments[] = {"--memory", "16M", "--data", fixture->data, NULL};
+
+    server_start(&fixture->server, arguments);
+}
+
+static int set_up(void **state)
+{
+    struct fixture *fixture = calloc(1, sizeof *fixture);
+
+    snprintf(fixture->data, sizeof fixture->data, "/tmp/okv-durable-XXXXXX");
+    assert_non_null(mkdtemp(fixture->data));
+    start(fixture);
+    *state = fixture;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *fixture = *state;
+    char command[128];
+
+    server_stop(&fixture->server);
+    snprintf(command, sizeof command, "rm -rf %s", fixture->data);
+    assert_int_equal(system(command), 0);
+    free(fixture);
+    return 0;
+}
+
+static void restart(struct fixture *fixture)
+{
+    server_signal(&fixture->server, SIGKILL);
+    server_wait(&fixture->server);
+    start(fixture);
+}
+
+/* ---- load: a writer of rising numbers and a reader ---- */
+
+struct load {
+    okv *writer, *reader;
+    atomic_bool has_to_stop;
+    uint64_t sent[KEYS], answered[KEYS], seen[KEYS]; /* the highest number */
+    uint64_t versions[KEYS];
+    uint64_t incrs_sent, incrs_answered;
+};
+
+static size_t name_key(unsigned key, char name[16])
+{
+    return (size_t)snprintf(name, 16, "key %u", key);
+}
+
+static void write_once(struct load *load, unsigned key)
+{
+    uint64_t number = ++load->sent[key], version;
+    char name[16];
+    size_t length = name_key(key, name);
+
+    if (okv_put(load->writer, name, length, &number, sizeof number, &version) == OKV_OK) {
+        load->answered[key] = number;
+        assert_true(version > load->versions[key]);
+        load->versions[key] = version;
+    }
+    load->incrs_sent++;
+    if (okv_incr(load->writer, "sum", 3, 1, NULL, NULL) == OKV_OK)
+        load->incrs_answered++;
+}
+
+static void *write_all(void *user)
+{
+    struct load *load = user;
+
+    for (unsigned i = 0; !atomic_load(&load->has_to_stop); i++)
+        write_once(load, i % KEYS);
+    return NULL;
+}
+
+static void *read_all(void *user)
+{
+    struct load *load = user;
+    uint64_t number;
+    char name[16];
+    size_t size;
+
+    for (unsigned i = 0; !atomic_load(&load->has_to_stop); i++) {
+        unsigned key = i % KEYS;
+        size_t length = name_key(key, name);
+        if (okv_get(load->reader, name, length, &number, sizeof number, &size, NULL) == OKV_OK &&
+            number > load->seen[key])
+            load->seen[key] = number;
+    }
+    return NULL;
+}
+
+static void run_until_killed(struct fixture *fixture, struct load *load, unsigned round)
+{
+    const struct okv_options options = {.reconnect = OKV_RECONNECT_NEVER};
+    pthread_t threads[2];
+
+    load->writer = server_connect(&fixture->server, &options);
+    load->reader = server_connect(&fixture->server, &options);
+    atomic_store(&load->has_to_stop, false);
+    assert_int_equal(pthread_create(&threads[0], NULL, write_all, load), 0);
+    assert_int_equal(pthread_create(&threads[1], NULL, read_all, load), 0);
+    pace_sleep_ms(20 + round * 7 % 50);
+    server_signal(&fixture->server, SIGKILL);
+    atomic_store(&load->has_to_stop, true);
+    for (unsigned i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    okv_close(&load->writer);
+    okv_close(&load->reader);
+    server_wait(&fixture->server);
+}
+
+static void check(struct fixture *fixture, struct load *load)
+{
+    okv *handle = server_connect(&fixture->server, NULL);
+    char name[16];
+
+    for (unsigned key = 0; key < KEYS; key++) {
+        uint64_t number = 0, version = 0;
+        size_t size, length = name_key(key, name);
+        int rc = okv_get(handle, name, length, &number, sizeof number, &size, &version);
+        assert_true(rc == OKV_OK || (rc == OKV_ENOTFOUND && load->answered[key] == 0));
+        assert_in_range(number, load->answered[key], load->sent[key]);
+        assert_true(number >= load->seen[key]);
+        assert_true(version >= load->versions[key]);
+        load->versions[key] = version;
+    }
+    int64_t sum = 0;
+    assert_int_equal(okv_incr(handle, "sum", 3, 0, &sum, NULL), OKV_OK);
+    assert_in_range(sum, load->incrs_answered, load->incrs_sent);
+    load->incrs_answered = load->incrs_sent = (uint64_t)sum;
+    okv_close(&handle);
+}
+
+static void what_was_answered_or_seen_is_there(void **state)
+{
+    struct fixture *fixture = *state;
+    const char *is_long = getenv("OKV_LONG");
+    unsigned rounds = is_long && strcmp(is_long, "1") == 0 ? ROUNDS_LONG : ROUNDS;
+    struct load *load = calloc(1, sizeof *load);
+
+    for (unsigned round = 0; round < rounds; round++) {
+        run_until_killed(fixture, load, round);
+        start(fixture);
+        check(fixture, load);
+    }
+    assert_true(load->incrs_answered > rounds);
+    free(load);
+}
+
+/* ---- each kind of change ---- */
+
+static void put_text(okv *handle, const char *key, const char *value)
+{
+    assert_int_equal(okv_put(handle, key, strlen(key), value, strlen(value), NULL), OKV_OK);
+}
+
+static void assert_text(okv *handle, const char *key, const char *value)
+{
+    char buffer[64];
+    size_t size;
+
+    assert_int_equal(okv_get(handle, key, strlen(key), buffer, sizeof buffer, &size, NULL), OKV_OK);
+    assert_int_equal(size, strlen(value));
+    assert_memory_equal(buffer, value, size);
+}
+
+static void assert_gone(okv *handle, const char *key)
+{
+    assert_int_equal(okv_head(handle, key, strlen(key), NULL), OKV_ENOTFOUND);
+}
+
+static void every_kind_of_change_is_there(void **state)
+{
+    enum { LARGE = 3 << 20 };
+    struct fixture *fixture = *state;
+    okv *handle = server_connect(&fixture->server, NULL);
+    uint8_t *large = malloc(LARGE + 1), *back = malloc(LARGE + 1);
+    size_t size;
+
+    for (size_t i = 0; i < LARGE + 1; i++)
+        large[i] = (uint8_t)(i * 7 >> 3);
+    put_text(handle, "put", "first");
+    put_text(handle, "put", "second");
+    put_text(handle, "deleted", "x");
+    assert_int_equal(okv_delete(handle, "deleted", 7), OKV_OK);
+    put_text(handle, "appended", "abc");
+    assert_int_equal(okv_append(handle, "appended", 8, "def", 3, NULL, NULL), OKV_OK);
+    put_text(handle, "short-lived", "x");
+    assert_int_equal(okv_touch(handle, "short-lived", 11, 1, NULL), OKV_OK);
+    put_text(handle, "long-lived", "x");
+    assert_int_equal(okv_touch(handle, "long-lived", 10, 3600000, NULL), OKV_OK);
+    assert_int_equal(okv_put(handle, "large", 5, large, LARGE, NULL), OKV_OK);
+    assert_int_equal(okv_append(handle, "large", 5, large + LARGE, 1, NULL, NULL), OKV_OK);
+    okv_close(&handle);
+    restart(fixture);
+    handle = server_connect(&fixture->server, NULL);
+    assert_text(handle, "put", "second");
+    assert_gone(handle, "deleted");
+    assert_text(handle, "appended", "abcdef");
+    assert_gone(handle, "short-lived");
+    assert_text(handle, "long-lived", "x");
+    assert_int_equal(okv_get(handle, "large", 5, back, LARGE + 1, &size, NULL), OKV_OK);
+    assert_int_equal(size, LARGE + 1);
+    assert_memory_equal(back, large, size);
+    assert_int_equal(okv_flush(handle), OKV_OK);
+    put_text(handle, "after", "x");
+    okv_close(&handle);
+    restart(fixture);
+    handle = server_connect(&fixture->server, NULL);
+    assert_gone(handle, "put");
+    assert_gone(handle, "large");
+    assert_text(handle, "after", "x");
+    okv_close(&handle);
+    free(large);
+    free(back);
+}
+
+/* Versions of an item that is gone are not used again. */
+static void versions_go_on(void **state)
+{
+    struct fixture *fixture = *state;
+    okv *handle = server_connect(&fixture->server, NULL);
+    uint64_t before = 0, after = 0;
+
+    for (unsigned i = 0; i < 10; i++)
+        assert_int_equal(okv_put(handle, "k", 1, "v", 1, &before), OKV_OK);
+    assert_int_equal(okv_delete(handle, "k", 1), OKV_OK);
+    okv_close(&handle);
+    restart(fixture);
+    handle = server_connect(&fixture->server, NULL);
+    assert_int_equal(okv_put(handle, "k", 1, "v", 1, &after), OKV_OK);
+    assert_true(after > before);
+    okv_close(&handle);
+}
+
+#define DURABLE_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        DURABLE_TEST(what_was_answered_or_seen_is_there),
+        DURABLE_TEST(every_kind_of_change_is_there),
+        DURABLE_TEST(versions_go_on),
+    };
+
+    return cmocka_run_group_tests_name("durable", tests, NULL, NULL);
+}

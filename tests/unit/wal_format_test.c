@@ -1,0 +1,161 @@
+/* The bytes of docs/durability-format.md, one example of each, and what a reader refuses. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "server/wal/format.h"
+#include "shared/base/error.h"
+#include "shared/format/hash.h"
+
+static const uint8_t golden_segment[56] = "okvlog\0\0"
+                                          "\x01\0\0\0\0\0\0\0"
+                                          "0123456789abcdef"
+                                          "\x03\0\0\0\0\0\0\0"
+                                          "\xe8\x03\0\0\0\0\0\0"
+                                          "\x11\x22\x33\x44\x55\x66\x77\x88";
+
+static const uint8_t golden_put[40] = "\x01\0\x03\0\x05\0\0\0"
+                                      "\x07\0\0\0\0\0\0\0"
+                                      "\x64\0\0\0\0\0\0\0"
+                                      "keyvalue";
+
+static const uint8_t golden_delete[32] = "\x02\0\x03\0\0\0\0\0"
+                                         "\x08\0\0\0\0\0\0\0"
+                                         "\0\0\0\0\0\0\0\0"
+                                         "key\0\0\0\0";
+
+static const struct okv_wal_segment segment = {.database_id = "0123456789abcde\x66",
+                                               .number = 3,
+                                               .position = 1000,
+                                               .hash_seed = UINT64_C(0x8877665544332211)};
+
+static void a_segment_has_these_bytes(void **state)
+{
+    uint8_t bytes[OKV_WAL_HEADER_SIZE];
+    struct okv_wal_segment back;
+
+    (void)state;
+    okv_wal_segment_encode(&segment, bytes);
+    assert_memory_equal(bytes, golden_segment, sizeof golden_segment);
+    assert_true(okv_get_u64(bytes + 56) == okv_hash_checksum(golden_segment, 56, 0));
+    for (size_t i = 64; i < sizeof bytes; i++)
+        assert_int_equal(bytes[i], 0);
+    assert_int_equal(okv_wal_segment_decode(bytes, &back), 0);
+    assert_memory_equal(&back, &segment, sizeof back);
+}
+
+static void a_changed_segment_is_refused(void **state)
+{
+    uint8_t bytes[OKV_WAL_HEADER_SIZE];
+    struct okv_wal_segment back;
+
+    (void)state;
+    okv_wal_segment_encode(&segment, bytes);
+    for (size_t i = 0; i < 64; i++) {
+        bytes[i] ^= 1;
+        int rc = okv_wal_segment_decode(bytes, &back);
+        assert_int_equal(rc, i >= 8 && i < 12 ? OKV_EVERSION : OKV_ECORRUPT);
+        bytes[i] ^= 1;
+    }
+}
+
+static const struct okv_wal_record put = {.kind = OKV_WAL_PUT,
+                                          .key = "key",
+                                          .key_length = 3,
+                                          .value = "value",
+                                          .value_length = 5,
+                                          .version = 7,
+                                          .expiry_ms = 100};
+
+static void records_have_these_bytes(void **state)
+{
+    const struct okv_wal_record gone = {
+        .kind = OKV_WAL_DELETE, .key = "key", .key_length = 3, .version = 8};
+    struct okv_wal_record back;
+    uint8_t bytes[40];
+    uint64_t at = 0;
+
+    (void)state;
+    assert_int_equal(okv_wal_record_size(3, 5), 32);
+    okv_wal_record_encode(&put, bytes);
+    assert_memory_equal(bytes, golden_put, 32);
+    assert_int_equal(okv_wal_record_decode(bytes, 32, &at, &back), 0);
+    assert_int_equal(at, 32);
+    assert_int_equal(back.version, 7);
+    assert_int_equal(back.expiry_ms, 100);
+    assert_memory_equal(back.value, "value", 5);
+    assert_int_equal(okv_wal_record_size(3, 0), 32);
+    okv_wal_record_encode(&gone, bytes);
+    assert_memory_equal(bytes, golden_delete, 32);
+}
+
+static void a_record_that_makes_no_sense_is_refused(void **state)
+{
+    static const struct {
+        size_t at;
+        uint8_t to;
+    } wrong[] = {{0, 0},  {0, 3},  {0, OKV_WAL_DELETE}, {1, 1}, {2, 0}, {3, 5}, {4, 9}, {7, 5},
+                 {14, 1}, {2, 200}};
+    struct okv_wal_record back;
+    uint8_t bytes[40];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        uint64_t at = 0;
+        memcpy(bytes, golden_put, sizeof bytes);
+        bytes[wrong[i].at] = wrong[i].to;
+        assert_int_equal(okv_wal_record_decode(bytes, 32, &at, &back), OKV_ECORRUPT);
+    }
+    for (uint64_t end = 0; end < 32; end++) {
+        uint64_t at = 0;
+        memcpy(bytes, golden_put, sizeof bytes);
+        assert_int_equal(okv_wal_record_decode(bytes, end, &at, &back), OKV_ECORRUPT);
+    }
+}
+
+static void a_frame_is_whole_or_not_valid(void **state)
+{
+    const struct okv_wal_frame frame = {
+        .length = 80, .position = 1000, .durable = 900, .clock_ms = 5, .wall_ms = 6};
+    struct okv_wal_frame back;
+    uint8_t bytes[80];
+
+    (void)state;
+    okv_wal_record_encode(&put, bytes + 48);
+    okv_wal_frame_seal(&frame, 3, bytes);
+    assert_memory_equal(bytes + 8,
+                        "\x50\0\0\0\0\0\0\0\xe8\x03\0\0\0\0\0\0\x84\x03\0\0\0\0\0\0"
+                        "\x05\0\0\0\0\0\0\0\x06\0\0\0\0\0\0\0",
+                        40);
+    assert_true(okv_get_u64(bytes) ==
+                okv_hash_checksum(bytes + 8, 72, (3 * UINT64_C(0x9e3779b97f4a7c15)) ^ 1000));
+    assert_true(okv_wal_frame_peek(bytes, 80, &back));
+    assert_memory_equal(&back, &frame, sizeof back);
+    assert_true(okv_wal_frame_check(&frame, 3, 1000, bytes));
+    assert_false(okv_wal_frame_check(&frame, 4, 1000, bytes));
+    assert_false(okv_wal_frame_check(&frame, 3, 1008, bytes));
+    assert_false(okv_wal_frame_peek(bytes, 79, &back));
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        bytes[i] ^= 1;
+        assert_false(okv_wal_frame_peek(bytes, 80, &back) && back.length == 80 &&
+                     okv_wal_frame_check(&back, 3, 1000, bytes));
+        bytes[i] ^= 1;
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_segment_has_these_bytes),
+        cmocka_unit_test(a_changed_segment_is_refused),
+        cmocka_unit_test(records_have_these_bytes),
+        cmocka_unit_test(a_record_that_makes_no_sense_is_refused),
+        cmocka_unit_test(a_frame_is_whole_or_not_valid),
+    };
+
+    return cmocka_run_group_tests_name("wal format", tests, NULL, NULL);
+}
