@@ -49,7 +49,7 @@ struct trial {
     bool is_long;
     uint64_t seconds, rounds, each; /* processes of an attack */
     int processor;                  /* of attackers; -1: any */
-    int worker_cpu;                 /* unless it is any: the server's worker has it alone */
+    int worker_cpu; /* unless it is any: where the server's worker and honest clients are */
     bool chosen[ATTACKS_MAX];
     bool is_any_chosen;
     struct users_file file;
@@ -86,14 +86,15 @@ static const char *key_file(struct trial *trial, enum who who, const char *name,
     return path;
 }
 
-/* Honest clients go first where they and attackers are: what they wait for is then the server. */
-static void leave_worker_alone(const struct trial *trial)
+/* Honest clients share the worker's processor, and go first there: what they wait for is then the
+ * server. */
+static void join_worker(const struct trial *trial)
 {
-    cpu_set_t others;
+    cpu_set_t one;
 
-    assert_int_equal(sched_getaffinity(0, sizeof others, &others), 0);
-    CPU_CLR((unsigned)trial->worker_cpu, &others);
-    assert_int_equal(sched_setaffinity(0, sizeof others, &others), 0);
+    CPU_ZERO(&one);
+    CPU_SET((unsigned)trial->worker_cpu, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
     if (setpriority(PRIO_PROCESS, 0, HONEST_PRIORITY))
         printf("honest clients have no higher priority: that takes root\n");
 }
@@ -118,7 +119,7 @@ static void set_up(struct trial *trial)
     }
     server_start(&trial->server, arguments);
     if (trial->processor >= 0)
-        leave_worker_alone(trial);
+        join_worker(trial);
     alice.key_file = key_file(trial, ALICE, "alice", KEY_A);
     admin.key_file = key_file(trial, CAROL, "carol", KEY_C);
     honest_init(&trial->honest, trial->server.uri, &alice);
