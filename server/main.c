@@ -72,7 +72,8 @@ static void report_found(const struct okv_database *database)
     fprintf(stderr, "okv-server: database %s: %llu items from %llu records in %llu segments%s\n",
             database->config->name, (unsigned long long)atomic_load(&database->store.totals.items),
             (unsigned long long)found->records, (unsigned long long)found->segments,
-            found->cut ? "; the last batch was not whole and not answered, and is left out" : "");
+            found->is_cut ? "; the last batch was not whole and not answered, and is left out"
+                          : "");
 }
 
 static void wake_workers(void *user)

@@ -26,14 +26,11 @@ static int change_item(struct okv_store_bucket *bucket, const struct okv_store_r
         .value_length = restored->value_length,
         .expiry_ms = restored->expiry_ms,
     };
-    if (!item) {
-        int rc = okv_store_bucket_put(bucket, NULL, &entry);
-        if (rc)
-            return rc;
-        item = okv_store_bucket_find(bucket, restored->key, restored->key_length);
-    } else {
-        okv_store_bucket_put(bucket, item, &entry);
-    }
+    int rc = okv_store_bucket_put(bucket, item, &entry);
+    if (rc)
+        return rc;
+    if (!item)
+        item = &bucket->items[bucket->item_count - 1];
     item->entry.version = restored->version;
     return 0;
 }

@@ -101,11 +101,6 @@ static int file_read(struct okv_file *file, void *buffer, size_t length, uint64_
     return 0;
 }
 
-static int file_remove(struct okv_files *files, const char *name)
-{
-    return unlinkat(directory_of(files)->fd, name, 0) ? -errno : 0;
-}
-
 static int sync_names(struct okv_files *files)
 {
     return fsync(directory_of(files)->fd) ? -errno : 0;
@@ -139,7 +134,6 @@ static const struct okv_file_ops ops = {
     .write = file_write,
     .sync = file_sync,
     .read = file_read,
-    .remove = file_remove,
     .sync_names = sync_names,
     .list = list,
 };

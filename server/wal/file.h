@@ -28,8 +28,7 @@ struct okv_file_ops {
     int (*sync)(struct okv_file *file);
     /* Reads up to `length` bytes; *got is less only at the end of the file. */
     int (*read)(struct okv_file *file, void *buffer, size_t length, uint64_t offset, size_t *got);
-    int (*remove)(struct okv_files *files, const char *name);
-    /* Names that were created or removed are so durably afterwards. */
+    /* Names that were created are durable afterwards. */
     int (*sync_names)(struct okv_files *files);
     /* Calls `each` with every name; it returns 0 to go on. Returns what it returned last. */
     int (*list)(struct okv_files *files, int (*each)(const char *name, void *user), void *user);

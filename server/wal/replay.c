@@ -255,18 +255,16 @@ static int apply_records(struct reader *reader, struct okv_store_work *work, uin
 }
 
 /* The next segment writes it again (wal.c). */
-static int keep_frame(struct okv_wal *wal, struct reader *reader, uint64_t length)
+static void keep_frame(struct okv_wal *wal, struct reader *reader, uint64_t length)
 {
-    uint8_t *bytes = malloc(length > wal->capacity ? length : wal->capacity);
+    uint8_t *bytes = wal->bytes;
+    uint64_t capacity = wal->capacity;
 
-    if (!bytes)
-        return OKV_ENOMEM;
-    memcpy(bytes, reader->bytes, length);
-    free(wal->bytes);
-    wal->bytes = bytes;
-    wal->capacity = length > wal->capacity ? length : wal->capacity;
+    wal->bytes = reader->bytes;
+    wal->capacity = reader->capacity;
     wal->used = length;
-    return 0;
+    reader->bytes = bytes;
+    reader->capacity = capacity;
 }
 
 static int end_of_segment(struct reader *reader, struct okv_wal_found *found, struct okv_diag *diag)
@@ -282,7 +280,7 @@ static int end_of_segment(struct reader *reader, struct okv_wal_found *found, st
     rc = read_bytes(reader, reader->offset, 1, diag);
     if (rc < 0)
         return rc;
-    found->cut += rc == 0;
+    found->is_cut = rc == 0; /* of the last segment, in the end */
     return 0;
 }
 
@@ -299,10 +297,9 @@ static int replay_segment(struct reader *reader, struct okv_store_work *work,
     wal->position = reader->segment.position;
     while ((rc = read_frame(reader, reader->offset, wal->position, &frame, diag)) == 0) {
         rc = apply_records(reader, work, frame.length, found, diag);
-        if (rc == 0)
-            rc = keep_frame(wal, reader, frame.length);
         if (rc)
             return rc;
+        keep_frame(wal, reader, frame.length);
         reader->last = wal->position;
         reader->offset += frame.length;
         wal->position += frame.length;

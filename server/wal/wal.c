@@ -143,10 +143,6 @@ static int write_frame(struct okv_wal *wal, uint64_t length)
     rc = wal->files->ops->sync(wal->file);
     uint64_t taken = okv_clock_ns() - begin;
     wal->sync_ns = (wal->sync_ns * (SYNC_WEIGHT - 1) + taken) / SYNC_WEIGHT;
-    atomic_fetch_add(&wal->counts.syncs, 1);
-    atomic_fetch_add(&wal->counts.sync_ns, taken);
-    atomic_fetch_add(&wal->counts.bytes, length);
-    atomic_fetch_add(&wal->counts.records, wal->records);
     if (rc == 0)
         wal->position += length;
     return rc;
@@ -256,7 +252,7 @@ static int write_last_again(struct okv_wal *wal)
     return length > FRAME_HEADER ? write_frame(wal, length) : 0;
 }
 
-static int init_locks(struct okv_wal *wal)
+static void init_locks(struct okv_wal *wal)
 {
     pthread_rwlockattr_t gate;
     pthread_condattr_t clock;
@@ -271,7 +267,6 @@ static int init_locks(struct okv_wal *wal)
     pthread_mutex_init(&wal->lock, NULL);
     pthread_condattr_destroy(&clock);
     pthread_rwlockattr_destroy(&gate);
-    return 0;
 }
 
 int okv_wal_open(struct okv_wal *wal, struct okv_files *files, struct okv_diag *diag)

@@ -24,10 +24,6 @@
 /* The records of a batch have at most so many bytes, but for one record. */
 #define OKV_WAL_BATCH_BYTES (UINT64_C(8) << 20)
 
-struct okv_wal_counts {
-    atomic_uint_fast64_t bytes, records, syncs, sync_ns;
-};
-
 struct okv_wal {
     struct okv_files *files;
     struct okv_store *store;
@@ -55,13 +51,12 @@ struct okv_wal {
 
     void (*notify)(void *user); /* a batch has ended; on the log's thread */
     void *user;
-    struct okv_wal_counts counts;
 };
 
 /* What a start found. */
 struct okv_wal_found {
     uint64_t segments, frames, records, bytes;
-    uint64_t cut;               /* bytes of a frame that was not complete */
+    bool is_cut;                /* the last batch was not whole */
     uint64_t clock_ms, wall_ms; /* of the last frame; 0: there is none */
 };
 

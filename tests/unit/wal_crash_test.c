@@ -144,13 +144,6 @@ static int disk_read(struct okv_file *file, void *buffer, size_t length, uint64_
     return 0;
 }
 
-static int disk_remove(struct okv_files *files, const char *name)
-{
-    (void)files;
-    find_file(name)->is_named = false;
-    return 0;
-}
-
 static int disk_sync_names(struct okv_files *files)
 {
     int rc = call();
@@ -178,7 +171,6 @@ static const struct okv_file_ops disk_ops = {
     .write = disk_write,
     .sync = disk_sync,
     .read = disk_read,
-    .remove = disk_remove,
     .sync_names = disk_sync_names,
     .list = disk_list,
 };
@@ -189,15 +181,6 @@ static void disk_go_on(void)
     disk.calls_left = UINT32_MAX;
     disk.fails_at = disk.calls = 0;
     disk.before_sync = NULL;
-}
-
-/* A name that was created or removed without a sync of names is as it was before. */
-static void settle_name(struct okv_file *file)
-{
-    if (file->is_name_durable && !find_file(file->name))
-        file->is_named = true;
-    if (!file->is_name_durable)
-        file->is_named = false;
 }
 
 /* Each sector that was not synced is as before or as written, and so is the size; a name that was
@@ -212,7 +195,7 @@ static void disk_crash(uint64_t *random)
         if (okv_random_next(random) % 2)
             file->durable_size = file->size;
         if (okv_random_next(random) % 2)
-            settle_name(file);
+            file->is_named = file->is_name_durable;
         file->is_name_durable = file->is_named;
         memcpy(file->now, file->durable, FILE_SIZE);
         file->size = file->durable_size;
