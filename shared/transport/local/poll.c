@@ -22,11 +22,15 @@
  * few nanoseconds; rest costs the next message a system call. */
 #define IDLE_POLLS 4096u
 
+static int at_most(int limit, int max)
+{
+    return max < limit ? max : limit;
+}
+
 static int report_ended(struct okv_local_endpoint *endpoint, struct okv_event *events, int max)
 {
     int n = 0;
 
-    max = max < OKV_ENDS_PER_POLL ? max : OKV_ENDS_PER_POLL;
     while (n < max && endpoint->ended) {
         struct okv_local_conn *conn = endpoint->ended;
         n += okv_local_end_rendezvous(conn, events + n, max - n);
@@ -124,18 +128,19 @@ static int serve_awake(struct okv_local_endpoint *endpoint, struct okv_event *ev
 static int poll_server(struct okv_local_endpoint *endpoint, struct okv_event *events, int max)
 {
     int n = report_opened(endpoint, events, max);
-    int status = 0;
+    int ended = 0, status = 0;
 
     n += okv_local_run_rendezvous(endpoint, events + n, max - n);
     /* The ended come before messages, which may never run out. */
     if (n < max)
-        n += report_ended(endpoint, events + n, max - n);
+        ended = report_ended(endpoint, events + n, at_most(OKV_ENDS_PER_POLL, max - n));
+    n += ended;
     if (n == max)
         return n;
     if (endpoint->awake_count == 0 || ++endpoint->polls % SERVER_SOCKET_INTERVAL == 0)
         status = poll_sockets(endpoint);
     n += serve_awake(endpoint, events + n, max - n);
-    n += report_ended(endpoint, events + n, max - n);
+    n += report_ended(endpoint, events + n, at_most(OKV_ENDS_PER_POLL - ended, max - n));
     /* Events go first. The next poll finds the endpoint broken again. */
     return n == 0 && status ? status : n;
 }
