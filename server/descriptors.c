@@ -32,8 +32,14 @@ static unsigned of_client(const struct okv_config *config)
 
 static uint64_t without_clients(const struct okv_config *config)
 {
-    return OF_PROCESS + config->listen_count * (OF_LISTENER + config->max_silent +
-                                                (uint64_t)config->workers * OF_WORKER);
+    uint64_t sum = OF_PROCESS;
+
+    for (unsigned i = 0; i < config->listen_count; i++) {
+        sum += OF_LISTENER + (uint64_t)config->workers * OF_WORKER;
+        if (config->listen[i].scheme != OKV_SCHEME_RDMA) /* its connections share one channel */
+            sum += config->max_silent;
+    }
+    return sum;
 }
 
 /* Fewer clients, so that the places that are kept for some of them are there. */
