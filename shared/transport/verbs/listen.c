@@ -12,6 +12,10 @@
 #include "shared/base/error.h"
 #include "shared/transport/verbs/verbs.h"
 
+/* Of the connection manager that one call of next_request handles. Whoever makes many, without a
+ * request among them, keeps the listener's thread no longer than that. */
+#define EVENTS_PER_CALL 64
+
 static int diagnose_bind(int errnum, const struct okv_uri *uri, struct okv_diag *diag)
 {
     char names[96];
@@ -273,7 +277,8 @@ static struct verbs_request *handle_event(struct verbs_listener *l, struct rdma_
 int okv_verbs_next_request(struct okv_listener *listener, struct okv_request **out)
 {
     struct verbs_listener *l = (struct verbs_listener *)listener;
-    for (;;) {
+
+    for (unsigned i = 0; i < EVENTS_PER_CALL; i++) {
         struct rdma_cm_event *event;
         if (rdma_get_cm_event(l->channel, &event)) {
             if (errno == EINTR)
@@ -288,6 +293,7 @@ int okv_verbs_next_request(struct okv_listener *listener, struct okv_request **o
             return 1;
         }
     }
+    return 0; /* the descriptor is readable as long as there are more */
 }
 
 void okv_verbs_reject(struct okv_request *request, const uint8_t *reason, size_t length)
