@@ -61,10 +61,7 @@ int okv_secret_file_open(const char *path, struct okv_diag *diag)
     struct stat file;
 
     /* A FIFO without a writer would block. */
-    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0 && errno == ELOOP)
-        return okv_diag_set(diag, OKV_EINVAL,
-                            "%s is a symbolic link: name the file that it leads to", shown);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return okv_diag_set(diag, code_of(errno),
                             "%s cannot be opened: %s: name a file that this user can read", shown,
