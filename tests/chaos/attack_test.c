@@ -35,7 +35,6 @@
 #define FAILURES 0.001
 #define FAILURES_SHORT 5 /* of few operations */
 #define TEND_MS 20
-#define HONEST_PRIORITY (-15)
 #define RISE 8 /* of a figure; clients that come and go change one by less */
 
 #define USERS                                                                 \
@@ -86,16 +85,17 @@ static const char *key_file(struct trial *trial, enum who who, const char *name,
     return path;
 }
 
-/* Honest clients share the worker's processor, and go first there: what they wait for is then the
- * server. */
-static void join_worker(const struct trial *trial)
+/* Honest clients are on the attackers' processor, and have it whenever they have something to do:
+ * as if they were on hosts of their own. */
+static void go_first(const struct trial *trial)
 {
+    struct sched_param first = {.sched_priority = 1};
     cpu_set_t one;
 
     CPU_ZERO(&one);
-    CPU_SET((unsigned)trial->worker_cpu, &one);
+    CPU_SET((unsigned)trial->processor, &one);
     assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
-    if (setpriority(PRIO_PROCESS, 0, HONEST_PRIORITY))
+    if (sched_setscheduler(0, SCHED_FIFO, &first))
         printf("honest clients have no higher priority: that takes root\n");
 }
 
@@ -119,7 +119,7 @@ static void set_up(struct trial *trial)
     }
     server_start(&trial->server, arguments);
     if (trial->processor >= 0)
-        join_worker(trial);
+        go_first(trial);
     alice.key_file = key_file(trial, ALICE, "alice", KEY_A);
     admin.key_file = key_file(trial, CAROL, "carol", KEY_C);
     honest_init(&trial->honest, trial->server.uri, &alice);
@@ -343,9 +343,8 @@ static bool read_arguments(struct trial *trial, int argc, char **argv)
         {"copies", 'c', "N", 0, "So many processes of each attack (1)", 0},
         {"rounds", 'r', "N", 0, "In so many rounds, each with a rest before it (1)", 0},
         {"processor", 'p', "N", 0,
-         "Run attackers on processor N, and the server's one worker on another, which it has "
-         "alone. "
-         "Honest clients have the highest priority",
+         "The server's one worker has another processor to itself. Honest clients run first on "
+         "processor N, attackers last",
          0},
         {0},
     };
