@@ -100,7 +100,7 @@ int okv_database_start(struct okv_database *database, void (*notify)(void *user)
 
     if (!database->durable)
         return 0;
-    int rc = okv_wal_start(&database->durable->wal, notify, user, &why);
+    int rc = okv_wal_start(&database->durable->wal, 1, notify, user, &why);
     if (rc)
         return okv_diag_set(diag, rc, "database %s: %s", database->config->name,
                             why.text[0] ? why.text : okv_error_text(rc));

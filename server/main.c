@@ -69,9 +69,12 @@ static void report_found(const struct okv_database *database)
 {
     const struct okv_wal_found *found = &database->durable->found;
 
-    fprintf(stderr, "okv-server: database %s: %llu items from %llu records in %llu segments%s\n",
+    fprintf(stderr,
+            "okv-server: database %s: %llu items: %llu of a snapshot, and %llu records in %llu "
+            "segments%s\n",
             database->config->name, (unsigned long long)atomic_load(&database->store.totals.items),
-            (unsigned long long)found->records, (unsigned long long)found->segments,
+            (unsigned long long)found->snapshot_items, (unsigned long long)found->records,
+            (unsigned long long)found->segments,
             found->is_cut ? "; the last batch was not whole and not answered, and is left out"
                           : "");
 }

@@ -117,11 +117,22 @@ void okv_store_bucket_begin(struct okv_store_bucket *bucket, const struct okv_ta
     bucket->only_shrinks = false;
 }
 
-int okv_store_bucket_load(struct okv_store_bucket *bucket, const struct okv_table *table,
-                          uint64_t number)
+typedef const uint8_t *image_function(const struct okv_table *table, uint64_t number, unsigned page,
+                                      uint64_t offset);
+
+static const uint8_t *published_image(const struct okv_table *table, uint64_t number, unsigned page,
+                                      uint64_t offset)
+{
+    (void)number;
+    (void)page;
+    return table->base + offset;
+}
+
+static int load(struct okv_store_bucket *bucket, const struct okv_table *table, uint64_t number,
+                image_function *image_of)
 {
     uint64_t offset = okv_table_bucket_offset(table, number);
-    const uint8_t *first = okv_store_current_image(table, number, 0, offset);
+    const uint8_t *first = image_of(table, number, 0, offset);
 
     okv_store_bucket_begin(bucket, table, number, okv_bucket_depth(first),
                            okv_bucket_version(first));
@@ -130,7 +141,7 @@ int okv_store_bucket_load(struct okv_store_bucket *bucket, const struct okv_tabl
             return OKV_ECORRUPT;
         bucket->published_pages = page + 1;
         bucket->published_offset[page] = offset;
-        const uint8_t *image = okv_store_current_image(table, number, page, offset);
+        const uint8_t *image = image_of(table, number, page, offset);
         int rc = load_page(bucket, table, page, image);
         if (rc)
             return rc;
@@ -138,6 +149,18 @@ int okv_store_bucket_load(struct okv_store_bucket *bucket, const struct okv_tabl
     }
     bucket->published.overflow_pages = bucket->published_pages - 1;
     return 0;
+}
+
+int okv_store_bucket_load(struct okv_store_bucket *bucket, const struct okv_table *table,
+                          uint64_t number)
+{
+    return load(bucket, table, number, okv_store_current_image);
+}
+
+int okv_store_bucket_load_published(struct okv_store_bucket *bucket, const struct okv_table *table,
+                                    uint64_t number)
+{
+    return load(bucket, table, number, published_image);
 }
 
 /* ---- change ---- */

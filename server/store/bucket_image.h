@@ -29,9 +29,12 @@ void okv_store_tally_item(struct okv_store_tally *tally, const struct okv_table 
 int okv_store_bucket_init(struct okv_store_bucket *bucket, uint32_t bucket_size);
 void okv_store_bucket_fini(struct okv_store_bucket *bucket);
 
-/* Lists the published items of bucket `number`. OKV_ECORRUPT: its images make no sense. */
+/* Lists the items of bucket `number`. OKV_ECORRUPT: its images make no sense. */
 int okv_store_bucket_load(struct okv_store_bucket *bucket, const struct okv_table *table,
                           uint64_t number);
+/* The same without changes that wait (pending.h). */
+int okv_store_bucket_load_published(struct okv_store_bucket *bucket, const struct okv_table *table,
+                                    uint64_t number);
 /* Begins a new bucket without items, which no published image leads to yet. */
 void okv_store_bucket_begin(struct okv_store_bucket *bucket, const struct okv_table *table,
                             uint64_t number, unsigned depth, uint64_t version);

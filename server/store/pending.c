@@ -106,6 +106,16 @@ static void publish_bucket(const struct okv_table *table,
     okv_publish_fence(); /* the primary page before freed memory is written again */
 }
 
+void okv_store_pending_each(struct okv_store *store, void (*each)(void *user, uint64_t number),
+                            void *user)
+{
+    for (unsigned lock = 0; lock < OKV_STORE_LOCKS; lock++)
+        for (const struct okv_store_pending_bucket *bucket = store->table.pending->buckets[lock];
+             bucket; bucket = bucket->next)
+            if (bucket->pages > 0)
+                each(user, bucket->number);
+}
+
 static void empty(struct okv_store *store, bool is_published)
 {
     struct okv_store_pending *pending = store->table.pending;

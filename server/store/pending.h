@@ -61,6 +61,9 @@ struct okv_store_pending {
 int okv_store_pending_begin(struct okv_store *store, const struct okv_store_log *log);
 void okv_store_pending_end(struct okv_store *store);
 
+/* Calls `each` for every bucket whose image is published next. */
+void okv_store_pending_each(struct okv_store *store, void (*each)(void *user, uint64_t number),
+                            void *user);
 /* Publishes all images and frees what they do not refer to. */
 void okv_store_pending_publish(struct okv_store *store);
 /* Forgets them; the published images stay. What they had allocated is lost. */

@@ -345,6 +345,17 @@ bool okv_store_free_segment(struct okv_store *store, struct okv_store_work *work
     return made;
 }
 
+int okv_store_grow(struct okv_store *store, struct okv_store_work *work, uint64_t count)
+{
+    int rc = 0;
+
+    pthread_mutex_lock(&store->resizing);
+    while (rc == 0 && atomic_load(&store->bucket_count) < count)
+        rc = split(store, work);
+    pthread_mutex_unlock(&store->resizing);
+    return rc;
+}
+
 static void grow(struct okv_store *store, struct okv_store_work *work)
 {
     if (pauses(&store->growth_pause))

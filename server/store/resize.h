@@ -9,6 +9,8 @@
 
 /* Makes the first segment with its buckets. OKV_EINVAL: no room. */
 int okv_store_index_create(struct okv_store *store);
+/* Splits until there are `count` buckets. No bucket may be locked. OKV_EFULL. */
+int okv_store_grow(struct okv_store *store, struct okv_store_work *work, uint64_t count);
 /* Splits or merges a few buckets if the table is too full or too empty. No bucket may be locked. */
 void okv_store_resize(struct okv_store *store, struct okv_store_work *work);
 /* Merges up to `most` buckets while the table is too empty. No bucket may be locked. */

@@ -7,6 +7,27 @@
 #include "server/store/resize.h"
 #include "shared/base/error.h"
 
+/* Replaces `item`, or adds one if that is NULL. */
+static int put_item(struct okv_store_bucket *bucket, struct okv_store_item *item,
+                    const struct okv_store_restored *restored)
+{
+    const struct okv_entry entry = {
+        .key = restored->key,
+        .key_length = restored->key_length,
+        .value = restored->value,
+        .value_length = restored->value_length,
+        .expiry_ms = restored->expiry_ms,
+    };
+    int rc = okv_store_bucket_put(bucket, item, &entry);
+
+    if (rc)
+        return rc;
+    if (!item)
+        item = &bucket->items[bucket->item_count - 1];
+    item->entry.version = restored->version;
+    return 0;
+}
+
 static int change_item(struct okv_store_bucket *bucket, const struct okv_store_restored *restored)
 {
     struct okv_store_item *item =
@@ -19,20 +40,7 @@ static int change_item(struct okv_store_bucket *bucket, const struct okv_store_r
             okv_store_bucket_remove(bucket, item);
         return 0;
     }
-    const struct okv_entry entry = {
-        .key = restored->key,
-        .key_length = restored->key_length,
-        .value = restored->value,
-        .value_length = restored->value_length,
-        .expiry_ms = restored->expiry_ms,
-    };
-    int rc = okv_store_bucket_put(bucket, item, &entry);
-    if (rc)
-        return rc;
-    if (!item)
-        item = &bucket->items[bucket->item_count - 1];
-    item->entry.version = restored->version;
-    return 0;
+    return put_item(bucket, item, restored);
 }
 
 static int restore_once(struct okv_store *store, struct okv_store_work *work,
@@ -75,4 +83,51 @@ int okv_store_restore(struct okv_store *store, struct okv_store_work *work,
     if (rc == 0)
         okv_store_resize(store, work);
     return rc;
+}
+
+/* ---- buckets of a snapshot ---- */
+
+int okv_store_restore_begin(struct okv_store *store, struct okv_store_work *work, uint64_t number,
+                            uint64_t version)
+{
+    struct okv_store_bucket *bucket = &work->bucket;
+
+    if (number >= atomic_load(&store->bucket_count))
+        return OKV_ECORRUPT;
+    okv_store_lock(store, number);
+    int rc = okv_store_bucket_load(bucket, &store->table, number);
+    if (rc) {
+        okv_store_unlock(store, number);
+        return rc;
+    }
+    bucket->next_version = version;
+    return 0;
+}
+
+int okv_store_restore_add(struct okv_store *store, struct okv_store_work *work,
+                          const struct okv_store_restored *restored)
+{
+    struct okv_store_bucket *bucket = &work->bucket;
+    uint64_t hash = okv_hash_key(restored->key, restored->key_length, store->table.hash_seed);
+
+    if (okv_linear_bucket(hash, atomic_load(&store->bucket_count)) != bucket->number ||
+        restored->version > bucket->next_version || restored->value_length > store->max_value ||
+        okv_store_bucket_find(bucket, restored->key, restored->key_length))
+        return OKV_ECORRUPT;
+    return put_item(bucket, NULL, restored);
+}
+
+int okv_store_restore_end(struct okv_store *store, struct okv_store_work *work)
+{
+    uint64_t number = work->bucket.number;
+
+    work->bucket.only_shrinks = false;
+    int rc = okv_store_transaction_commit(store, work);
+    okv_store_unlock(store, number);
+    return rc;
+}
+
+void okv_store_restore_cancel(struct okv_store *store, struct okv_store_work *work)
+{
+    okv_store_unlock(store, work->bucket.number);
 }

@@ -1,4 +1,4 @@
-/* Items of a log, put back into a store that has no readers yet. */
+/* Items of a log or a snapshot, put back into a store that has no readers yet. */
 #ifndef OKV_SERVER_STORE_RESTORE_H
 #define OKV_SERVER_STORE_RESTORE_H
 
@@ -19,5 +19,22 @@ struct okv_store_restored {
  * this version. OKV_EFULL, OKV_EBUCKETFULL, OKV_EKEYSIZE, OKV_EVALUESIZE, OKV_ECORRUPT. */
 int okv_store_restore(struct okv_store *store, struct okv_store_work *work,
                       const struct okv_store_restored *restored);
+
+/*
+ * A bucket of a snapshot: begin, add its items, end. The table has as many buckets as when the
+ * snapshot was made; a bucket may come in several parts. Different threads may put back different
+ * buckets.
+ *
+ * begin locks the bucket and sets its version; OKV_ECORRUPT: there is no such bucket, and it is not
+ * locked. add: OKV_ECORRUPT: it is no item of this bucket; OKV_EBUCKETFULL. Key and value must not
+ * change before end. end makes the change and unlocks: OKV_EFULL, OKV_EBUCKETFULL. cancel unlocks
+ * without a change.
+ */
+int okv_store_restore_begin(struct okv_store *store, struct okv_store_work *work, uint64_t number,
+                            uint64_t version);
+int okv_store_restore_add(struct okv_store *store, struct okv_store_work *work,
+                          const struct okv_store_restored *restored);
+int okv_store_restore_end(struct okv_store *store, struct okv_store_work *work);
+void okv_store_restore_cancel(struct okv_store *store, struct okv_store_work *work);
 
 #endif

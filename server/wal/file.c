@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -101,6 +102,18 @@ static int file_read(struct okv_file *file, void *buffer, size_t length, uint64_
     return 0;
 }
 
+static int file_rename(struct okv_files *files, const char *from, const char *to)
+{
+    int directory = directory_of(files)->fd;
+
+    return renameat(directory, from, directory, to) ? -errno : 0;
+}
+
+static int file_remove(struct okv_files *files, const char *name)
+{
+    return unlinkat(directory_of(files)->fd, name, 0) ? -errno : 0;
+}
+
 static int sync_names(struct okv_files *files)
 {
     return fsync(directory_of(files)->fd) ? -errno : 0;
@@ -134,6 +147,8 @@ static const struct okv_file_ops ops = {
     .write = file_write,
     .sync = file_sync,
     .read = file_read,
+    .rename = file_rename,
+    .remove = file_remove,
     .sync_names = sync_names,
     .list = list,
 };

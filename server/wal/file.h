@@ -28,7 +28,10 @@ struct okv_file_ops {
     int (*sync)(struct okv_file *file);
     /* Reads up to `length` bytes; *got is less only at the end of the file. */
     int (*read)(struct okv_file *file, void *buffer, size_t length, uint64_t offset, size_t *got);
-    /* Names that were created are durable afterwards. */
+    /* Gives a file another name, that of an older file perhaps, which goes. */
+    int (*rename)(struct okv_files *files, const char *from, const char *to);
+    int (*remove)(struct okv_files *files, const char *name);
+    /* Names that were created, changed and removed are durable afterwards. */
     int (*sync_names)(struct okv_files *files);
     /* Calls `each` with every name; it returns 0 to go on. Returns what it returned last. */
     int (*list)(struct okv_files *files, int (*each)(const char *name, void *user), void *user);

@@ -6,43 +6,54 @@
 #include "shared/format/hash.h"
 #include "shared/format/wire.h"
 
-static const uint8_t magic[8] = "okvlog\0";
+static const uint8_t segment_magic[8] = "okvlog\0";
+static const uint8_t snapshot_magic[8] = "okvsnap";
 
-void okv_wal_segment_encode(const struct okv_wal_segment *segment, uint8_t *out)
+static uint64_t header_checksum(const void *header)
 {
-    struct okv_wal_wire_segment wire = {
+    return okv_hash_checksum(header, offsetof(struct okv_wal_wire_header, checksum), 0);
+}
+
+void okv_wal_header_encode(const struct okv_wal_header *header, uint8_t *out)
+{
+    struct okv_wal_wire_header wire = {
         .format_version = okv_le32_of(OKV_WAL_FORMAT),
-        .segment = okv_le64_of(segment->number),
-        .position = okv_le64_of(segment->position),
-        .hash_seed = okv_le64_of(segment->hash_seed),
+        .bucket_size = okv_le32_of(header->bucket_size),
+        .number = okv_le64_of(header->number),
+        .position = okv_le64_of(header->position),
+        .hash_seed = okv_le64_of(header->hash_seed),
+        .bucket_count = okv_le64_of(header->bucket_count),
     };
 
-    memcpy(wire.magic, magic, sizeof magic);
-    memcpy(wire.database_id, segment->database_id, sizeof wire.database_id);
-    wire.checksum =
-        okv_le64_of(okv_hash_checksum(&wire, offsetof(struct okv_wal_wire_segment, checksum), 0));
+    memcpy(wire.magic, header->bucket_count ? snapshot_magic : segment_magic, sizeof wire.magic);
+    memcpy(wire.database_id, header->database_id, sizeof wire.database_id);
+    wire.checksum = okv_le64_of(header_checksum(&wire));
     memset(out, 0, OKV_WAL_HEADER_SIZE);
     memcpy(out, &wire, sizeof wire);
 }
 
-int okv_wal_segment_decode(const uint8_t *bytes, struct okv_wal_segment *out)
+int okv_wal_header_decode(const uint8_t *bytes, struct okv_wal_header *out)
 {
-    struct okv_wal_wire_segment wire;
+    struct okv_wal_wire_header wire;
 
     memcpy(&wire, bytes, sizeof wire);
-    if (memcmp(wire.magic, magic, sizeof magic) != 0)
+    bool is_segment = memcmp(wire.magic, segment_magic, sizeof wire.magic) == 0;
+    if (!is_segment && memcmp(wire.magic, snapshot_magic, sizeof wire.magic) != 0)
         return OKV_ECORRUPT;
     if (okv_le32_get(wire.format_version) != OKV_WAL_FORMAT)
         return OKV_EVERSION;
-    if (okv_le64_get(wire.checksum) !=
-            okv_hash_checksum(bytes, offsetof(struct okv_wal_wire_segment, checksum), 0) ||
-        okv_le32_get(wire.reserved) != 0)
-        return OKV_ECORRUPT;
+    *out = (struct okv_wal_header){
+        .number = okv_le64_get(wire.number),
+        .position = okv_le64_get(wire.position),
+        .hash_seed = okv_le64_get(wire.hash_seed),
+        .bucket_count = okv_le64_get(wire.bucket_count),
+        .bucket_size = okv_le32_get(wire.bucket_size),
+    };
     memcpy(out->database_id, wire.database_id, sizeof out->database_id);
-    out->number = okv_le64_get(wire.segment);
-    out->position = okv_le64_get(wire.position);
-    out->hash_seed = okv_le64_get(wire.hash_seed);
-    return 0;
+    return okv_le64_get(wire.checksum) == header_checksum(bytes) &&
+                   is_segment == (out->bucket_count == 0)
+               ? 0
+               : OKV_ECORRUPT;
 }
 
 /* ---- records ---- */
@@ -68,7 +79,8 @@ void okv_wal_record_encode(const struct okv_wal_record *record, uint8_t *out)
     memset(out + size - OKV_WAL_ALIGNMENT, 0, OKV_WAL_ALIGNMENT); /* the padding */
     memcpy(out, &wire, sizeof wire);
     out += sizeof wire;
-    memcpy(out, record->key, record->key_length);
+    if (record->key_length)
+        memcpy(out, record->key, record->key_length);
     if (record->value_length)
         memcpy(out + record->key_length, record->value, record->value_length);
 }
@@ -80,12 +92,23 @@ void okv_wal_record_set_version(uint8_t *record, uint64_t version)
 
 static bool is_sane(const struct okv_wal_wire_record *wire, const struct okv_wal_record *record)
 {
-    bool is_empty = record->value_length == 0 && record->expiry_ms == 0;
+    bool has_key = record->key_length >= 1 && record->key_length <= OKV_KEY_MAX;
+    bool has_value = record->value_length > 0;
 
-    if (wire->reserved != 0 || record->key_length < 1 || record->key_length > OKV_KEY_MAX ||
-        record->value_length > OKV_VALUE_MAX || record->version > OKV_LE48_MAX)
+    if (wire->reserved != 0 || record->value_length > OKV_VALUE_MAX ||
+        record->version > OKV_LE48_MAX)
         return false;
-    return record->kind == OKV_WAL_PUT || (record->kind == OKV_WAL_DELETE && is_empty);
+    switch (record->kind) {
+    case OKV_WAL_PUT:
+        return has_key;
+    case OKV_WAL_DELETE:
+        return has_key && !has_value && record->expiry_ms == 0;
+    case OKV_WAL_BUCKET:
+        return record->key_length == 0 && !has_value;
+    case OKV_WAL_END:
+        return record->key_length == 0 && !has_value && record->expiry_ms == 0;
+    }
+    return false;
 }
 
 int okv_wal_record_decode(const uint8_t *bytes, uint64_t end, uint64_t *at,

@@ -1,6 +1,6 @@
 /*
- * The bytes of the log: docs/durability-format.md. Encoding and checking only; nothing here knows
- * of files.
+ * The bytes of log and snapshots: docs/durability-format.md. Encoding and checking only; nothing
+ * here knows of files.
  */
 #ifndef OKV_SERVER_WAL_FORMAT_H
 #define OKV_SERVER_WAL_FORMAT_H
@@ -16,19 +16,20 @@
 #define OKV_WAL_HEADER_SIZE 4096
 #define OKV_WAL_ALIGNMENT 8u
 
-struct okv_wal_wire_segment {
+struct okv_wal_wire_header {
     uint8_t magic[8];
     okv_le32 format_version;
-    okv_le32 reserved;
+    okv_le32 bucket_size;
     uint8_t database_id[OKV_WAL_ID_SIZE];
-    okv_le64 segment;
+    okv_le64 number;
     okv_le64 position;
     okv_le64 hash_seed;
+    okv_le64 bucket_count;
     okv_le64 checksum;
 };
-_Static_assert(sizeof(struct okv_wal_wire_segment) == 64, "segment header");
-_Static_assert(offsetof(struct okv_wal_wire_segment, segment) == 32, "segment.segment");
-_Static_assert(offsetof(struct okv_wal_wire_segment, checksum) == 56, "segment.checksum");
+_Static_assert(sizeof(struct okv_wal_wire_header) == 72, "header");
+_Static_assert(offsetof(struct okv_wal_wire_header, number) == 32, "header.number");
+_Static_assert(offsetof(struct okv_wal_wire_header, checksum) == 64, "header.checksum");
 
 struct okv_wal_wire_frame {
     okv_le64 checksum;
@@ -51,11 +52,14 @@ struct okv_wal_wire_record {
 _Static_assert(sizeof(struct okv_wal_wire_record) == 24, "record header");
 _Static_assert(offsetof(struct okv_wal_wire_record, version) == 8, "record.version");
 
-struct okv_wal_segment {
+/* Of a segment of the log, or of a snapshot. */
+struct okv_wal_header {
     uint8_t database_id[OKV_WAL_ID_SIZE];
-    uint64_t number;
-    uint64_t position; /* of its first frame */
+    uint64_t number;   /* of the segment; of a snapshot: of the segment that goes on from it */
+    uint64_t position; /* of that segment's first frame */
     uint64_t hash_seed;
+    uint64_t bucket_count; /* of a snapshot: of the table at that moment; of a segment 0 */
+    uint32_t bucket_size;  /* likewise */
 };
 
 struct okv_wal_frame {
@@ -69,7 +73,13 @@ struct okv_wal_frame {
 /* The longest frame: a batch may have one record more than fits, of a largest value. */
 #define OKV_WAL_FRAME_MAX (UINT64_C(1) << 28)
 
-enum okv_wal_kind { OKV_WAL_PUT = 1, OKV_WAL_DELETE = 2 };
+enum okv_wal_kind {
+    OKV_WAL_PUT = 1,
+    OKV_WAL_DELETE = 2,
+    /* Of snapshots only. */
+    OKV_WAL_BUCKET = 3, /* the puts behind it are of this bucket */
+    OKV_WAL_END = 4,
+};
 
 struct okv_wal_record {
     enum okv_wal_kind kind;
@@ -77,14 +87,17 @@ struct okv_wal_record {
     uint32_t key_length;
     const void *value;
     uint32_t value_length;
-    uint64_t version;
-    uint64_t expiry_ms;
+    uint64_t version; /* of END: how many items there are */
+    union {
+        uint64_t expiry_ms;
+        uint64_t bucket; /* of BUCKET: its number */
+    };
 };
 
-/* Writes OKV_WAL_HEADER_SIZE bytes. */
-void okv_wal_segment_encode(const struct okv_wal_segment *segment, uint8_t *out);
+/* Writes OKV_WAL_HEADER_SIZE bytes. One with buckets is of a snapshot. */
+void okv_wal_header_encode(const struct okv_wal_header *header, uint8_t *out);
 /* `bytes` has OKV_WAL_HEADER_SIZE. OKV_EVERSION: another format; OKV_ECORRUPT. */
-int okv_wal_segment_decode(const uint8_t *bytes, struct okv_wal_segment *out);
+int okv_wal_header_decode(const uint8_t *bytes, struct okv_wal_header *out);
 
 /* Bytes of a record in a frame. */
 uint64_t okv_wal_record_size(uint32_t key_length, uint32_t value_length);

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "server/store/store.h"
+#include "server/wal/listing.h"
 #include "server/wal/replay.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
@@ -19,6 +20,8 @@
 #define SYNC_WEIGHT 8
 /* Resizing steps after a batch. */
 #define RESIZES_MAX 256u
+/* A log that is shorter is no reason for a snapshot. */
+#define SNAPSHOT_LENGTH_MIN (UINT64_C(16) << 20)
 #define FRAME_HEADER sizeof(struct okv_wal_wire_frame)
 
 /* ---- records ---- */
@@ -155,12 +158,108 @@ static void fail(struct okv_wal *wal, int error)
     atomic_store(&wal->failure, okv_error_from_errno(-error));
 }
 
+/* ---- segments ---- */
+
+static int write_segment(struct okv_wal *wal, const struct okv_wal_header *segment,
+                         struct okv_file *file)
+{
+    uint8_t *bytes = calloc(1, OKV_WAL_HEADER_SIZE);
+    struct iovec vector = {bytes, OKV_WAL_HEADER_SIZE};
+
+    if (!bytes)
+        return -ENOMEM;
+    okv_wal_header_encode(segment, bytes);
+    int rc = wal->files->ops->write(file, &vector, 1, 0);
+    if (rc == 0)
+        rc = wal->files->ops->sync(file);
+    if (rc == 0)
+        rc = wal->files->ops->sync_names(wal->files);
+    free(bytes);
+    return rc;
+}
+
+/* On failure the log stays in the segment that it has. But what is left of the new one may come
+ * back after a crash. */
+static int begin_segment(struct okv_wal *wal)
+{
+    struct okv_wal_header segment = wal->segment;
+    char name[OKV_WAL_NAME_SIZE];
+    struct okv_file *file;
+
+    segment.number++;
+    segment.position = wal->position;
+    okv_wal_name(OKV_WAL_SEGMENT, segment.number, name);
+    int rc = wal->files->ops->create(wal->files, name, &file);
+    if (rc)
+        return rc;
+    rc = write_segment(wal, &segment, file);
+    if (rc) {
+        wal->files->ops->close(file);
+        return rc;
+    }
+    if (wal->file)
+        wal->files->ops->close(wal->file);
+    wal->file = file;
+    wal->segment = segment;
+    return 0;
+}
+
+/* ---- snapshots ---- */
+
+void okv_wal_snapshot(struct okv_wal *wal)
+{
+    pthread_mutex_lock(&wal->lock);
+    wal->wants_snapshot = true;
+    pthread_mutex_unlock(&wal->lock);
+    wake(wal);
+}
+
+static void begin_snapshot(struct okv_wal *wal)
+{
+    int rc = begin_segment(wal);
+
+    if (rc) {
+        fail(wal, rc);
+        return;
+    }
+    wal->snapshot_begun = wal->position;
+    if (okv_snapshot_begin(&wal->snapshot, &wal->segment, okv_clock_wall_ms()))
+        atomic_fetch_add(&wal->snapshot.failed, 1);
+}
+
+static bool is_long(const struct okv_wal *wal)
+{
+    uint64_t length = wal->position - wal->snapshot_begun;
+
+    return wal->snapshot_ratio > 0 && length > SNAPSHOT_LENGTH_MIN &&
+           (double)length > wal->snapshot_ratio * (double)okv_heap_used(&wal->store->heap);
+}
+
+static bool takes_wish(struct okv_wal *wal)
+{
+    pthread_mutex_lock(&wal->lock);
+    bool is_wished = wal->wants_snapshot;
+    wal->wants_snapshot = false;
+    pthread_mutex_unlock(&wal->lock);
+    return is_wished;
+}
+
+/* The snapshot's lock is held, and the gate is closed. */
+static void consider_snapshot(struct okv_wal *wal)
+{
+    if (wal->snapshot.is_active || atomic_load(&wal->failure))
+        return;
+    if (takes_wish(wal) || is_long(wal))
+        begin_snapshot(wal);
+}
+
 /* The gate is closed. */
 static void end_batch(struct okv_wal *wal)
 {
     unsigned records = wal->records;
     int rc = records ? write_frame(wal, wal->used) : 0;
 
+    okv_snapshot_lock(&wal->snapshot);
     if (rc)
         fail(wal, rc);
     else
@@ -173,6 +272,8 @@ static void end_batch(struct okv_wal *wal)
     wal->batch++;
     okv_store_pending_maintain(wal->store, &wal->work,
                                records < RESIZES_MAX ? records : RESIZES_MAX);
+    consider_snapshot(wal);
+    okv_snapshot_unlock(&wal->snapshot);
 }
 
 static struct timespec after(uint64_t ns)
@@ -199,6 +300,17 @@ static bool await_batch(struct okv_wal *wal)
     return goes_on;
 }
 
+/* No change comes any more. The next start loads a snapshot faster than it replays a log. */
+static void end_log(struct okv_wal *wal)
+{
+    okv_snapshot_await(&wal->snapshot);
+    okv_snapshot_lock(&wal->snapshot);
+    if (wal->snapshot_ratio > 0 && wal->position != wal->snapshot_begun &&
+        !atomic_load(&wal->failure))
+        begin_snapshot(wal);
+    okv_snapshot_unlock(&wal->snapshot);
+}
+
 static void *run(void *user)
 {
     struct okv_wal *wal = user;
@@ -209,6 +321,7 @@ static void *run(void *user)
         pthread_rwlock_unlock(&wal->gate);
         wal->notify(wal->user);
     }
+    end_log(wal);
     return NULL;
 }
 
@@ -218,29 +331,6 @@ static int failed(struct okv_diag *diag, int error, const char *what)
 {
     return okv_diag_set(diag, okv_error_from_errno(-error), "the log: %s: %s", what,
                         strerror(-error));
-}
-
-static int begin_segment(struct okv_wal *wal)
-{
-    uint8_t *header = calloc(1, OKV_WAL_HEADER_SIZE);
-    struct iovec vector = {header, OKV_WAL_HEADER_SIZE};
-    char name[OKV_WAL_NAME_SIZE];
-
-    if (!header)
-        return -ENOMEM;
-    wal->segment.number++;
-    wal->segment.position = wal->position;
-    okv_wal_segment_encode(&wal->segment, header);
-    okv_wal_segment_name(wal->segment.number, name);
-    int rc = wal->files->ops->create(wal->files, name, &wal->file);
-    if (rc == 0)
-        rc = wal->files->ops->write(wal->file, &vector, 1, 0);
-    if (rc == 0)
-        rc = wal->files->ops->sync(wal->file);
-    if (rc == 0)
-        rc = wal->files->ops->sync_names(wal->files);
-    free(header);
-    return rc;
 }
 
 /* The last frame may be in the page cache only, since nothing says that its sync ended. */
@@ -294,16 +384,28 @@ close:
     return rc;
 }
 
-int okv_wal_start(struct okv_wal *wal, void (*notify)(void *user), void *user,
-                  struct okv_diag *diag)
+/* Begins the segment of this start. What no segment needs any more goes. */
+static int begin_files(struct okv_wal *wal)
+{
+    int rc = begin_segment(wal);
+
+    if (rc == 0)
+        rc = write_last_again(wal);
+    if (rc == 0)
+        rc = okv_wal_remove_before(wal->files, wal->loaded.number);
+    return rc;
+}
+
+int okv_wal_start(struct okv_wal *wal, double snapshot_ratio, void (*notify)(void *user),
+                  void *user, struct okv_diag *diag)
 {
     const struct okv_store_log log = {begin_record, end_record, wake, wal};
 
     wal->notify = notify;
     wal->user = user;
-    int rc = begin_segment(wal);
-    if (rc == 0)
-        rc = write_last_again(wal);
+    wal->snapshot_ratio = snapshot_ratio;
+    wal->snapshot_begun = wal->loaded.position;
+    int rc = begin_files(wal);
     if (rc)
         return failed(diag, rc, "cannot begin a segment");
     rc = okv_store_work_init(&wal->work, wal->store->table.bucket_size);
@@ -312,9 +414,14 @@ int okv_wal_start(struct okv_wal *wal, void (*notify)(void *user), void *user,
     rc = okv_store_pending_begin(wal->store, &log);
     if (rc)
         goto fini_work;
+    rc = okv_snapshot_init(&wal->snapshot, wal->files, wal->store);
+    if (rc)
+        goto end_pending;
     if (pthread_create(&wal->thread, NULL, run, wal) == 0)
         return 0;
     rc = OKV_ENOMEM;
+    okv_snapshot_fini(&wal->snapshot);
+end_pending:
     okv_store_pending_end(wal->store);
 fini_work:
     okv_store_work_fini(&wal->work);
@@ -328,6 +435,7 @@ void okv_wal_stop(struct okv_wal *wal)
     pthread_cond_signal(&wal->wanted);
     pthread_mutex_unlock(&wal->lock);
     pthread_join(wal->thread, NULL);
+    okv_snapshot_fini(&wal->snapshot);
     pthread_rwlock_wrlock(&wal->gate); /* no change begins any more */
     wal->is_stopped = true;
     okv_store_pending_end(wal->store);

@@ -19,6 +19,7 @@
 #include "server/store/pending.h"
 #include "server/wal/file.h"
 #include "server/wal/format.h"
+#include "server/wal/snapshot.h"
 #include "shared/base/diag.h"
 
 /* The records of a batch have at most so many bytes, but for one record. */
@@ -27,10 +28,14 @@
 struct okv_wal {
     struct okv_files *files;
     struct okv_store *store;
-    struct okv_store_work work;     /* of the log's thread */
-    struct okv_wal_segment segment; /* that is written */
+    struct okv_store_work work;    /* of the log's thread */
+    struct okv_wal_header segment; /* that is written */
+    struct okv_wal_header loaded;  /* the snapshot that the start found; number 0: none */
     struct okv_file *file;
     uint64_t position; /* of the next frame */
+    struct okv_snapshot snapshot;
+    double snapshot_ratio;   /* of the log to the data, at which one is made; 0: never */
+    uint64_t snapshot_begun; /* position at which the last one began */
 
     pthread_rwlock_t gate;        /* for reading: a change is made; for writing: a batch is ended */
     uint64_t batch;               /* that is collected; under the gate */
@@ -42,6 +47,7 @@ struct okv_wal {
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t wanted;
     bool is_wanted; /* a batch is to be ended */
+    bool wants_snapshot;
     bool has_to_stop;
     uint8_t *bytes;                   /* of the next frame */
     uint64_t used, capacity, begun;   /* `begun`: of the record that is being made */
@@ -55,6 +61,7 @@ struct okv_wal {
 
 /* What a start found. */
 struct okv_wal_found {
+    uint64_t snapshot, snapshot_items; /* number; 0: there is none */
     uint64_t segments, frames, records, bytes;
     bool is_cut;                /* the last batch was not whole */
     uint64_t clock_ms, wall_ms; /* of the last frame; 0: there is none */
@@ -69,11 +76,15 @@ int okv_wal_open(struct okv_wal *wal, struct okv_files *files, struct okv_diag *
  * region is too small; OKV_EIO, OKV_ENOMEM. */
 int okv_wal_replay(struct okv_wal *wal, struct okv_store *store, struct okv_wal_found *found,
                    struct okv_diag *diag);
-/* Begins a segment and starts the log's thread. From here on the store's changes need the gate.
- * OKV_EIO, OKV_ENOMEM. */
-int okv_wal_start(struct okv_wal *wal, void (*notify)(void *user), void *user,
-                  struct okv_diag *diag);
-/* Ends the last batch and the thread, and closes the gate. No change may be under way. */
+/* Begins a segment and starts the log's threads. From here on the store's changes need the gate.
+ * Snapshots are made when the log that they would replace is `snapshot_ratio` times as long as the
+ * data, and by okv_wal_stop(); with 0 only by okv_wal_snapshot(). OKV_EIO, OKV_ENOMEM. */
+int okv_wal_start(struct okv_wal *wal, double snapshot_ratio, void (*notify)(void *user),
+                  void *user, struct okv_diag *diag);
+/* Has a snapshot begin soon, after the one that is being made. Any thread. */
+void okv_wal_snapshot(struct okv_wal *wal);
+/* Ends the last batch, makes a snapshot, ends the threads, and closes the gate. No change may be
+ * under way. */
 void okv_wal_stop(struct okv_wal *wal);
 /* After stop, or when replay or start failed. */
 void okv_wal_close(struct okv_wal *wal);

@@ -2,294 +2,28 @@
  * A durable store whose disk crashes after any call: what was answered is there, whole batches at a
  * time, and no reader saw what is not there afterwards.
  *
- * The disk of the test keeps what was not synced apart. A crash loses any of its sectors.
+ * The disk of the test keeps what was not synced apart. A crash loses any of it.
  */
-#include <errno.h>
-#include <pthread.h>
-#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include <cmocka.h>
 
 #include "server/store/commands.h"
-#include "server/store/store.h"
-#include "server/wal/wal.h"
 #include "shared/base/error.h"
 #include "shared/base/random.h"
+#include "tests/support/wal_machine.h"
 
-#define SECTOR 512u
-#define FILES 16
-#define FILE_SIZE (1u << 20)
 #define REGION (UINT64_C(1) << 20)
 #define KEYS 12
 #define BATCHES 24
 #define CHANGES_MAX 6
 #define SEEDS 60
 #define SEEDS_LONG 4000
-
-/* ---- the disk ---- */
-
-struct okv_file {
-    char name[32];
-    uint8_t *now, *durable; /* what the page cache has, and the disk */
-    uint64_t size, durable_size;
-    bool is_named, is_name_durable;
-};
-
-struct disk {
-    struct okv_files files;
-    struct okv_file all[FILES];
-    unsigned count;
-    unsigned calls_left; /* until the machine stops; UINT32_MAX: never */
-    unsigned fails_at;   /* the call that fails with EIO; 0: none */
-    unsigned calls;
-    void (*before_sync)(void *user);
-    void *user;
-};
-
-static struct disk *disk_of(struct okv_files *files)
-{
-    return (struct disk *)files;
-}
-
-/* One disk at a time. */
-static struct disk disk;
-
-/* Whether the call takes place, and how it ends otherwise. */
-static int call(void)
-{
-    disk.calls++;
-    if (disk.fails_at == disk.calls)
-        return -EIO;
-    if (disk.calls_left == 0)
-        return -ENODEV;
-    disk.calls_left -= disk.calls_left != UINT32_MAX;
-    return 0;
-}
-
-static struct okv_file *find_file(const char *name)
-{
-    for (unsigned i = 0; i < disk.count; i++)
-        if (disk.all[i].is_named && strcmp(disk.all[i].name, name) == 0)
-            return &disk.all[i];
-    return NULL;
-}
-
-static int disk_create(struct okv_files *files, const char *name, struct okv_file **out)
-{
-    int rc = call();
-
-    (void)files;
-    if (rc)
-        return rc;
-    assert_true(!find_file(name) && disk.count < FILES);
-    *out = &disk.all[disk.count++];
-    **out = (struct okv_file){.now = calloc(1, FILE_SIZE), .durable = calloc(1, FILE_SIZE)};
-    snprintf((*out)->name, sizeof(*out)->name, "%s", name);
-    (*out)->is_named = true;
-    return 0;
-}
-
-static int disk_open(struct okv_files *files, const char *name, struct okv_file **out)
-{
-    (void)files;
-    *out = find_file(name);
-    return *out ? 0 : -ENOENT;
-}
-
-static void disk_close(struct okv_file *file)
-{
-    (void)file;
-}
-
-static int disk_write(struct okv_file *file, struct iovec *vectors, unsigned count, uint64_t offset)
-{
-    int rc = call();
-
-    for (unsigned i = 0; !rc && i < count; offset += vectors[i].iov_len, i++) {
-        assert_true(offset + vectors[i].iov_len <= FILE_SIZE);
-        memcpy(file->now + offset, vectors[i].iov_base, vectors[i].iov_len);
-        if (offset + vectors[i].iov_len > file->size)
-            file->size = offset + vectors[i].iov_len;
-    }
-    return rc;
-}
-
-static int disk_sync(struct okv_file *file)
-{
-    if (disk.before_sync)
-        disk.before_sync(disk.user);
-    int rc = call();
-    if (rc)
-        return rc;
-    memcpy(file->durable, file->now, FILE_SIZE);
-    file->durable_size = file->size;
-    return 0;
-}
-
-static int disk_read(struct okv_file *file, void *buffer, size_t length, uint64_t offset,
-                     size_t *got)
-{
-    uint64_t there = offset < file->size ? file->size - offset : 0;
-
-    *got = length < there ? length : there;
-    memcpy(buffer, file->now + offset, *got);
-    return 0;
-}
-
-static int disk_sync_names(struct okv_files *files)
-{
-    int rc = call();
-
-    for (unsigned i = 0; !rc && i < disk_of(files)->count; i++)
-        disk.all[i].is_name_durable = disk.all[i].is_named;
-    return rc;
-}
-
-static int disk_list(struct okv_files *files, int (*each)(const char *name, void *user), void *user)
-{
-    int rc = 0;
-
-    (void)files;
-    for (unsigned i = 0; i < disk.count && rc == 0; i++)
-        if (disk.all[i].is_named)
-            rc = each(disk.all[i].name, user);
-    return rc;
-}
-
-static const struct okv_file_ops disk_ops = {
-    .create = disk_create,
-    .open = disk_open,
-    .close = disk_close,
-    .write = disk_write,
-    .sync = disk_sync,
-    .read = disk_read,
-    .sync_names = disk_sync_names,
-    .list = disk_list,
-};
-
-/* The machine runs again. What it had written is in the page cache, if only its process died. */
-static void disk_go_on(void)
-{
-    disk.calls_left = UINT32_MAX;
-    disk.fails_at = disk.calls = 0;
-    disk.before_sync = NULL;
-}
-
-/* Each sector that was not synced is as before or as written, and so is the size; a name that was
- * not synced may be gone. */
-static void disk_crash(uint64_t *random)
-{
-    for (unsigned i = 0; i < disk.count; i++) {
-        struct okv_file *file = &disk.all[i];
-        for (uint64_t at = 0; at < file->size; at += SECTOR)
-            if (okv_random_next(random) % 2)
-                memcpy(file->durable + at, file->now + at, SECTOR);
-        if (okv_random_next(random) % 2)
-            file->durable_size = file->size;
-        if (okv_random_next(random) % 2)
-            file->is_named = file->is_name_durable;
-        file->is_name_durable = file->is_named;
-        memcpy(file->now, file->durable, FILE_SIZE);
-        file->size = file->durable_size;
-        memset(file->now + file->size, 0, FILE_SIZE - file->size);
-    }
-    disk_go_on();
-}
-
-static void disk_begin(void)
-{
-    disk = (struct disk){.files.ops = &disk_ops, .calls_left = UINT32_MAX};
-}
-
-static void disk_end(void)
-{
-    for (unsigned i = 0; i < disk.count; i++) {
-        free(disk.all[i].now);
-        free(disk.all[i].durable);
-    }
-}
-
-/* ---- a server without sessions ---- */
-
-struct machine {
-    uint8_t *region;
-    struct okv_store store;
-    struct okv_store_work work;
-    struct okv_wal wal;
-    struct okv_wal_found found;
-    pthread_mutex_t lock;
-    pthread_cond_t ended;
-};
-
-static void notify(void *user)
-{
-    struct machine *machine = user;
-
-    pthread_mutex_lock(&machine->lock);
-    pthread_cond_signal(&machine->ended);
-    pthread_mutex_unlock(&machine->lock);
-}
-
-/* Returns what okv_wal_start() does; before it, all must go well. */
-static int machine_start(struct machine *machine)
-{
-    struct okv_diag diag = {.text = ""};
-
-    machine->region =
-        mmap(NULL, REGION, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    pthread_mutex_init(&machine->lock, NULL);
-    pthread_cond_init(&machine->ended, NULL);
-    int rc = okv_wal_open(&machine->wal, &disk.files, &diag);
-    if (rc)
-        fail_msg("open: %s", diag.text);
-    const struct okv_store_params params = {.base = machine->region,
-                                            .length = REGION,
-                                            .bucket_size = 256,
-                                            .max_value = 4096,
-                                            .boot_id = 77,
-                                            .hash_seed = machine->wal.segment.hash_seed};
-    assert_int_equal(okv_store_init(&machine->store, &params), 0);
-    assert_int_equal(okv_store_work_init(&machine->work, params.bucket_size), 0);
-    rc = okv_wal_replay(&machine->wal, &machine->store, &machine->found, &diag);
-    if (rc)
-        fail_msg("replay: %s", diag.text);
-    return okv_wal_start(&machine->wal, notify, machine, &diag);
-}
-
-static void machine_free(struct machine *machine)
-{
-    okv_wal_close(&machine->wal);
-    okv_store_work_fini(&machine->work);
-    okv_store_fini(&machine->store);
-    munmap(machine->region, REGION);
-    pthread_mutex_destroy(&machine->lock);
-    pthread_cond_destroy(&machine->ended);
-}
-
-static void machine_stop(struct machine *machine)
-{
-    okv_wal_stop(&machine->wal);
-    machine_free(machine);
-}
-
-static int await(struct machine *machine, uint64_t batch)
-{
-    int status = 0;
-
-    pthread_mutex_lock(&machine->lock);
-    while (!okv_wal_is_done(&machine->wal, batch, &status))
-        pthread_cond_wait(&machine->ended, &machine->lock);
-    pthread_mutex_unlock(&machine->lock);
-    return status;
-}
 
 /* ---- histories ---- */
 
@@ -299,7 +33,8 @@ struct state {
 };
 
 struct history {
-    struct machine machine;
+    struct crash_disk disk;
+    struct wal_machine machine;
     uint64_t random;
     struct state answered; /* after the last batch that was answered */
     struct state last;     /* after the batch that got no answer */
@@ -343,7 +78,7 @@ static void expect_nothing_new(void *user)
 
 static int change(struct history *history)
 {
-    struct machine *machine = &history->machine;
+    struct wal_machine *machine = &history->machine;
     unsigned key = (unsigned)(okv_random_next(&history->random) % KEYS);
     uint64_t choice = okv_random_next(&history->random) % 8;
     struct okv_store_outcome outcome;
@@ -367,21 +102,20 @@ static int change(struct history *history)
     return rc;
 }
 
-/* A batch of changes. Returns 0 if it was answered. */
+/* A batch of changes, and perhaps a snapshot after it. Returns 0 if it was answered. */
 static int run_batch(struct history *history)
 {
-    struct machine *machine = &history->machine;
+    struct wal_machine *machine = &history->machine;
     unsigned changes = 1 + (unsigned)(okv_random_next(&history->random) % CHANGES_MAX);
     int rc = 0;
 
     history->last = history->answered;
-    while (!okv_wal_enter(&machine->wal)) /* the end of the last batch, still */
-        sched_yield();
+    if (okv_random_next(&history->random) % 4 == 0)
+        okv_wal_snapshot(&machine->wal);
+    wal_machine_enter(machine);
     while (changes-- > 0 && rc == 0)
         rc = change(history);
-    uint64_t batch = okv_wal_hold(&machine->wal);
-    okv_wal_leave(&machine->wal);
-    int status = await(machine, batch);
+    int status = wal_machine_leave(machine);
     if (rc == 0 && status == 0)
         history->answered = history->last;
     return rc ? rc : status;
@@ -389,16 +123,30 @@ static int run_batch(struct history *history)
 
 static void history_begin(struct history *history, uint64_t seed)
 {
-    *history = (struct history){.random = seed};
-    disk_begin();
-    disk.before_sync = expect_nothing_new;
-    disk.user = history;
+    memset(history, 0, sizeof *history);
+    history->random = seed;
+    crash_disk_init(&history->disk, seed);
+    wal_machine_init(&history->machine, &history->disk, REGION);
+}
+
+static void history_end(struct history *history)
+{
+    crash_disk_fini(&history->disk);
+}
+
+/* From here on readers are to see nothing that was not answered. */
+static void history_watch(struct history *history)
+{
+    history->disk.before_sync = expect_nothing_new;
+    history->disk.user = history;
+    history->disk.holds_snapshots = (unsigned)(okv_random_next(&history->random) % 4);
 }
 
 /* After a crash: the state is the one that was answered, or that of the batch under way. */
 static void expect_recovery(struct history *history)
 {
-    assert_int_equal(machine_start(&history->machine), 0);
+    if (wal_machine_start(&history->machine))
+        fail_msg("start: %s", history->machine.diag.text);
     struct state found = read_all(&history->machine.store);
     bool is_answered = memcmp(&found, &history->answered, sizeof found) == 0;
     bool is_last = memcmp(&found, &history->last, sizeof found) == 0;
@@ -414,6 +162,17 @@ static unsigned seeds(void)
     return is_long && strcmp(is_long, "1") == 0 ? SEEDS_LONG : SEEDS;
 }
 
+static void run_until_it_stops(struct history *history)
+{
+    int rc = wal_machine_start(&history->machine);
+
+    if (rc)
+        return;
+    while (run_batch(history) == 0)
+        continue;
+    wal_machine_stop(&history->machine);
+}
+
 /* Runs batches until the machine stops at a call, crashes, recovers, and does so again. */
 static void crash_at_any_call(void **state)
 {
@@ -423,41 +182,33 @@ static void crash_at_any_call(void **state)
     for (uint64_t seed = 1; seed <= seeds(); seed++) {
         history_begin(history, seed);
         for (unsigned round = 0; round < 3; round++) {
-            disk.calls_left = (unsigned)(okv_random_next(&history->random) % 40);
-            int rc = machine_start(&history->machine);
-            if (rc) {
-                machine_free(&history->machine);
-            } else {
-                while (run_batch(history) == 0)
-                    continue;
-                machine_stop(&history->machine);
-            }
+            history_watch(history);
+            history->disk.calls_left = (unsigned)(okv_random_next(&history->random) % 60);
+            run_until_it_stops(history);
             assert_false(history->has_changed);
             if (okv_random_next(&history->random) % 2)
-                disk_crash(&history->random);
+                crash_disk_crash(&history->disk);
             else
-                disk_go_on();
+                crash_disk_go_on(&history->disk);
             expect_recovery(history);
-            machine_stop(&history->machine);
+            wal_machine_stop(&history->machine);
             /* What a start has shown stays. */
-            disk_crash(&history->random);
+            crash_disk_crash(&history->disk);
             expect_recovery(history);
-            machine_stop(&history->machine);
-            disk.before_sync = expect_nothing_new;
+            wal_machine_stop(&history->machine);
         }
-        disk_end();
+        history_end(history);
     }
     free(history);
 }
 
-static void expect_refusal(struct machine *machine)
+static void expect_refusal(struct wal_machine *machine)
 {
     const struct okv_store_write write = {
         .key = "key", .key_length = 3, .value = "value", .value_length = 5};
     struct okv_store_outcome outcome;
 
-    while (!okv_wal_enter(&machine->wal))
-        sched_yield();
+    wal_machine_enter(machine);
     assert_int_equal(okv_store_put(&machine->store, &machine->work, &write, &outcome),
                      OKV_EREADONLY);
     okv_wal_leave(&machine->wal);
@@ -471,23 +222,50 @@ static void a_failure_is_final(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= seeds(); seed++) {
         history_begin(history, seed);
-        assert_int_equal(machine_start(&history->machine), 0);
-        disk.fails_at = disk.calls + 1 + (unsigned)(okv_random_next(&history->random) % 20);
+        assert_int_equal(wal_machine_start(&history->machine), 0);
+        history_watch(history);
+        history->disk.log_fails_in = 1 + (unsigned)(okv_random_next(&history->random) % 20);
         int rc = 0;
         while (rc == 0)
             rc = run_batch(history);
-        assert_int_equal(rc, OKV_EUNKNOWN);
+        /* It may have been the beginning of a segment, after a batch. */
+        assert_true(rc == OKV_EUNKNOWN || rc == OKV_EREADONLY);
         struct state seen = read_all(&history->machine.store);
         assert_memory_equal(&seen, &history->answered, sizeof seen);
         struct state last = history->last;
         expect_refusal(&history->machine);
         assert_false(history->has_changed);
-        machine_stop(&history->machine);
+        wal_machine_stop(&history->machine);
         history->last = last;
-        disk_crash(&history->random);
+        crash_disk_crash(&history->disk);
         expect_recovery(history);
-        machine_stop(&history->machine);
-        disk_end();
+        wal_machine_stop(&history->machine);
+        history_end(history);
+    }
+    free(history);
+}
+
+/* Calls for snapshots fail now and then. The log goes on. */
+static void snapshots_may_fail(void **state)
+{
+    struct history *history = calloc(1, sizeof *history);
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= seeds(); seed++) {
+        history_begin(history, seed);
+        assert_int_equal(wal_machine_start(&history->machine), 0);
+        history_watch(history);
+        history->disk.snapshot_faults = 15;
+        for (unsigned i = 0; i < BATCHES; i++)
+            assert_int_equal(run_batch(history), 0);
+        wal_machine_stop(&history->machine);
+        if (seed % 2)
+            crash_disk_crash(&history->disk);
+        else
+            crash_disk_go_on(&history->disk);
+        expect_recovery(history);
+        wal_machine_stop(&history->machine);
+        history_end(history);
     }
     free(history);
 }
@@ -496,34 +274,23 @@ static void a_failure_is_final(void **state)
 static void damage_stops_the_start(void **state)
 {
     struct history *history = calloc(1, sizeof *history);
-    struct okv_diag diag = {.text = ""};
-    struct okv_wal wal;
 
     (void)state;
     history_begin(history, 9);
-    assert_int_equal(machine_start(&history->machine), 0);
-    for (unsigned i = 0; i < BATCHES; i++)
-        assert_int_equal(run_batch(history), 0);
-    machine_stop(&history->machine);
-    disk.before_sync = NULL;
-    disk.all[0].now[OKV_WAL_HEADER_SIZE + 60] ^= 1;
-    assert_int_equal(okv_wal_open(&wal, &disk.files, &diag), 0);
-    assert_int_equal(
-        okv_store_init(&history->machine.store,
-                       &(struct okv_store_params){.base = mmap(NULL, REGION, PROT_READ | PROT_WRITE,
-                                                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
-                                                  .length = REGION,
-                                                  .bucket_size = 256,
-                                                  .max_value = 4096,
-                                                  .boot_id = 1}),
-        0);
-    assert_int_equal(okv_wal_replay(&wal, &history->machine.store, &history->machine.found, &diag),
-                     OKV_ECORRUPT);
-    assert_non_null(strstr(diag.text, "log.0000000000000001 is damaged at byte 4096"));
-    munmap(history->machine.store.table.base, REGION);
-    okv_store_fini(&history->machine.store);
-    okv_wal_close(&wal);
-    disk_end();
+    assert_int_equal(wal_machine_start(&history->machine), 0);
+    for (unsigned i = 0; i < BATCHES; i++) {
+        wal_machine_enter(&history->machine);
+        assert_int_equal(change(history), 0);
+        assert_int_equal(wal_machine_leave(&history->machine), 0);
+    }
+    history->disk.calls_left = 0; /* no snapshot */
+    wal_machine_stop(&history->machine);
+    crash_disk_go_on(&history->disk);
+    crash_disk_bytes(&history->disk, "log.0000000000000001", NULL)[OKV_WAL_HEADER_SIZE + 60] ^= 1;
+    assert_int_equal(wal_machine_start(&history->machine), OKV_ECORRUPT);
+    assert_non_null(
+        strstr(history->machine.diag.text, "log.0000000000000001 is damaged at byte 4096"));
+    history_end(history);
     free(history);
 }
 
@@ -532,6 +299,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(crash_at_any_call),
         cmocka_unit_test(a_failure_is_final),
+        cmocka_unit_test(snapshots_may_fail),
         cmocka_unit_test(damage_stops_the_start),
     };
 

@@ -11,12 +11,21 @@
 #include "shared/base/error.h"
 #include "shared/format/hash.h"
 
-static const uint8_t golden_segment[56] = "okvlog\0\0"
+static const uint8_t golden_segment[64] = "okvlog\0\0"
                                           "\x01\0\0\0\0\0\0\0"
                                           "0123456789abcdef"
                                           "\x03\0\0\0\0\0\0\0"
                                           "\xe8\x03\0\0\0\0\0\0"
-                                          "\x11\x22\x33\x44\x55\x66\x77\x88";
+                                          "\x11\x22\x33\x44\x55\x66\x77\x88"
+                                          "\0\0\0\0\0\0\0\0";
+
+static const uint8_t golden_snapshot[64] = "okvsnap\0"
+                                           "\x01\0\0\0\0\x04\0\0"
+                                           "0123456789abcdef"
+                                           "\x03\0\0\0\0\0\0\0"
+                                           "\xe8\x03\0\0\0\0\0\0"
+                                           "\x11\x22\x33\x44\x55\x66\x77\x88"
+                                           "\x40\0\0\0\0\0\0\0";
 
 static const uint8_t golden_put[40] = "\x01\0\x03\0\x05\0\0\0"
                                       "\x07\0\0\0\0\0\0\0"
@@ -28,39 +37,65 @@ static const uint8_t golden_delete[32] = "\x02\0\x03\0\0\0\0\0"
                                          "\0\0\0\0\0\0\0\0"
                                          "key\0\0\0\0";
 
-static const struct okv_wal_segment segment = {.database_id = "0123456789abcde\x66",
-                                               .number = 3,
-                                               .position = 1000,
-                                               .hash_seed = UINT64_C(0x8877665544332211)};
+static const uint8_t golden_bucket[24] = "\x03\0\0\0\0\0\0\0"
+                                         "\x09\0\0\0\0\0\0\0"
+                                         "\x3f\0\0\0\0\0\0";
 
-static void a_segment_has_these_bytes(void **state)
+static const uint8_t golden_end[24] = "\x04\0\0\0\0\0\0\0"
+                                      "\x02\0\0\0\0\0\0\0"
+                                      "\0\0\0\0\0\0\0";
+
+static const struct okv_wal_header segment = {.database_id = "0123456789abcde\x66",
+                                              .number = 3,
+                                              .position = 1000,
+                                              .hash_seed = UINT64_C(0x8877665544332211)};
+
+static void expect_header(const struct okv_wal_header *header, const uint8_t *golden)
 {
     uint8_t bytes[OKV_WAL_HEADER_SIZE];
-    struct okv_wal_segment back;
+    struct okv_wal_header back;
 
-    (void)state;
-    okv_wal_segment_encode(&segment, bytes);
-    assert_memory_equal(bytes, golden_segment, sizeof golden_segment);
-    assert_true(okv_get_u64(bytes + 56) == okv_hash_checksum(golden_segment, 56, 0));
-    for (size_t i = 64; i < sizeof bytes; i++)
+    okv_wal_header_encode(header, bytes);
+    assert_memory_equal(bytes, golden, 64);
+    assert_true(okv_get_u64(bytes + 64) == okv_hash_checksum(golden, 64, 0));
+    for (size_t i = 72; i < sizeof bytes; i++)
         assert_int_equal(bytes[i], 0);
-    assert_int_equal(okv_wal_segment_decode(bytes, &back), 0);
-    assert_memory_equal(&back, &segment, sizeof back);
+    assert_int_equal(okv_wal_header_decode(bytes, &back), 0);
+    assert_memory_equal(back.database_id, header->database_id, sizeof back.database_id);
+    assert_int_equal(back.number, header->number);
+    assert_int_equal(back.position, header->position);
+    assert_true(back.hash_seed == header->hash_seed);
+    assert_int_equal(back.bucket_count, header->bucket_count);
+    assert_int_equal(back.bucket_size, header->bucket_size);
 }
 
-static void a_changed_segment_is_refused(void **state)
+static void headers_have_these_bytes(void **state)
 {
-    uint8_t bytes[OKV_WAL_HEADER_SIZE];
-    struct okv_wal_segment back;
+    struct okv_wal_header snapshot = segment;
 
     (void)state;
-    okv_wal_segment_encode(&segment, bytes);
-    for (size_t i = 0; i < 64; i++) {
+    snapshot.bucket_count = 64;
+    snapshot.bucket_size = 1024;
+    expect_header(&segment, golden_segment);
+    expect_header(&snapshot, golden_snapshot);
+}
+
+static void a_changed_header_is_refused(void **state)
+{
+    uint8_t bytes[OKV_WAL_HEADER_SIZE];
+    struct okv_wal_header back;
+
+    (void)state;
+    okv_wal_header_encode(&segment, bytes);
+    for (size_t i = 0; i < 72; i++) {
         bytes[i] ^= 1;
-        int rc = okv_wal_segment_decode(bytes, &back);
+        int rc = okv_wal_header_decode(bytes, &back);
         assert_int_equal(rc, i >= 8 && i < 12 ? OKV_EVERSION : OKV_ECORRUPT);
         bytes[i] ^= 1;
     }
+    memcpy(bytes, "okvsnap", 8); /* which has buckets */
+    okv_put_u64(bytes + 64, okv_hash_checksum(bytes, 64, 0));
+    assert_int_equal(okv_wal_header_decode(bytes, &back), OKV_ECORRUPT);
 }
 
 static const struct okv_wal_record put = {.kind = OKV_WAL_PUT,
@@ -91,6 +126,16 @@ static void records_have_these_bytes(void **state)
     assert_int_equal(okv_wal_record_size(3, 0), 32);
     okv_wal_record_encode(&gone, bytes);
     assert_memory_equal(bytes, golden_delete, 32);
+    const struct okv_wal_record bucket = {.kind = OKV_WAL_BUCKET, .version = 9, .bucket = 63};
+    const struct okv_wal_record end = {.kind = OKV_WAL_END, .version = 2};
+    assert_int_equal(okv_wal_record_size(0, 0), 24);
+    okv_wal_record_encode(&bucket, bytes);
+    assert_memory_equal(bytes, golden_bucket, 24);
+    at = 0;
+    assert_int_equal(okv_wal_record_decode(bytes, 24, &at, &back), 0);
+    assert_int_equal(back.bucket, 63);
+    okv_wal_record_encode(&end, bytes);
+    assert_memory_equal(bytes, golden_end, 24);
 }
 
 static void a_record_that_makes_no_sense_is_refused(void **state)
@@ -98,8 +143,8 @@ static void a_record_that_makes_no_sense_is_refused(void **state)
     static const struct {
         size_t at;
         uint8_t to;
-    } wrong[] = {{0, 0},  {0, 3},  {0, OKV_WAL_DELETE}, {1, 1}, {2, 0}, {3, 5}, {4, 9}, {7, 5},
-                 {14, 1}, {2, 200}};
+    } wrong[] = {{0, 0}, {0, 3}, {0, 4},  {0, 5},  {0, OKV_WAL_DELETE}, {1, 1}, {2, 0}, {3, 5},
+                 {4, 9}, {7, 5}, {14, 1}, {2, 200}};
     struct okv_wal_record back;
     uint8_t bytes[40];
 
@@ -150,8 +195,8 @@ static void a_frame_is_whole_or_not_valid(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_segment_has_these_bytes),
-        cmocka_unit_test(a_changed_segment_is_refused),
+        cmocka_unit_test(headers_have_these_bytes),
+        cmocka_unit_test(a_changed_header_is_refused),
         cmocka_unit_test(records_have_these_bytes),
         cmocka_unit_test(a_record_that_makes_no_sense_is_refused),
         cmocka_unit_test(a_frame_is_whole_or_not_valid),

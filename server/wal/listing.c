@@ -1,0 +1,98 @@
+#include "server/wal/listing.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "shared/base/error.h"
+
+void okv_wal_name(const char *prefix, uint64_t number, char name[OKV_WAL_NAME_SIZE])
+{
+    snprintf(name, OKV_WAL_NAME_SIZE, "%s%016" PRIx64, prefix, number);
+}
+
+/* The number in a name that okv_wal_name() makes; 0: it is no such name. */
+static uint64_t number_of(const char *prefix, const char *name)
+{
+    char canonical[OKV_WAL_NAME_SIZE];
+
+    if (strncmp(name, prefix, strlen(prefix)) != 0)
+        return 0;
+    uint64_t number = strtoull(name + strlen(prefix), NULL, 16);
+    okv_wal_name(prefix, number, canonical);
+    return strcmp(name, canonical) == 0 ? number : 0;
+}
+
+static int note_snapshot(const char *name, void *user)
+{
+    struct okv_wal_listing *listing = user;
+    uint64_t number = number_of(OKV_WAL_SNAPSHOT, name);
+
+    if (number > listing->snapshot)
+        listing->snapshot = number;
+    return 0;
+}
+
+static int note_segment(const char *name, void *user)
+{
+    struct okv_wal_listing *listing = user;
+    uint64_t number = number_of(OKV_WAL_SEGMENT, name);
+
+    if (number == 0 || number < listing->snapshot)
+        return 0;
+    listing->count++;
+    if (listing->first == 0 || number < listing->first)
+        listing->first = number;
+    if (number > listing->last)
+        listing->last = number;
+    return 0;
+}
+
+/* A server makes the segment before the snapshot that it goes on from. */
+static bool is_complete(const struct okv_wal_listing *listing)
+{
+    if (listing->count == 0)
+        return listing->snapshot == 0;
+    return listing->last - listing->first + 1 == listing->count &&
+           listing->first == (listing->snapshot ? listing->snapshot : 1);
+}
+
+int okv_wal_list(struct okv_files *files, struct okv_wal_listing *out, struct okv_diag *diag)
+{
+    *out = (struct okv_wal_listing){0};
+    int rc = files->ops->list(files, note_snapshot, out);
+    if (rc == 0)
+        rc = files->ops->list(files, note_segment, out);
+    if (rc)
+        return okv_diag_set(diag, okv_error_from_errno(-rc), "cannot read the directory: %s",
+                            strerror(-rc));
+    if (!is_complete(out))
+        return okv_diag_set(diag, OKV_ECORRUPT,
+                            "a segment of the log is missing: there are %" PRIu64 " from %" PRIx64
+                            " to %" PRIx64 ", and the newest snapshot is %" PRIx64,
+                            out->count, out->first, out->last, out->snapshot);
+    return 0;
+}
+
+struct removal {
+    struct okv_files *files;
+    uint64_t before;
+};
+
+static int remove_old(const char *name, void *user)
+{
+    struct removal *removal = user;
+    uint64_t number = number_of(OKV_WAL_SEGMENT, name) | number_of(OKV_WAL_SNAPSHOT, name);
+
+    if ((number == 0 || number >= removal->before) && strcmp(name, OKV_WAL_PART) != 0)
+        return 0;
+    return removal->files->ops->remove(removal->files, name);
+}
+
+int okv_wal_remove_before(struct okv_files *files, uint64_t number)
+{
+    struct removal removal = {files, number};
+
+    return files->ops->list(files, remove_old, &removal);
+}

@@ -1,0 +1,31 @@
+/* The names of the files of a log, and which of them there are. */
+#ifndef OKV_SERVER_WAL_LISTING_H
+#define OKV_SERVER_WAL_LISTING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "server/wal/file.h"
+#include "shared/base/diag.h"
+
+#define OKV_WAL_NAME_SIZE 32
+#define OKV_WAL_SEGMENT "log."
+#define OKV_WAL_SNAPSHOT "snapshot."
+/* A snapshot that is not whole. */
+#define OKV_WAL_PART "snapshot.part"
+
+struct okv_wal_listing {
+    uint64_t snapshot;    /* the newest; 0: there is none */
+    uint64_t first, last; /* segments that go on from it; 0: there is none */
+    uint64_t count;
+};
+
+/* The name of the segment or snapshot of this number. */
+void okv_wal_name(const char *prefix, uint64_t number, char name[OKV_WAL_NAME_SIZE]);
+/* OKV_ECORRUPT: a segment is missing; OKV_EIO, OKV_ENOMEM. */
+int okv_wal_list(struct okv_files *files, struct okv_wal_listing *out, struct okv_diag *diag);
+/* Removes segments and snapshots below this number, and a snapshot that is not whole. Returns 0 or
+ * a negative errno value. */
+int okv_wal_remove_before(struct okv_files *files, uint64_t number);
+
+#endif

@@ -1,0 +1,310 @@
+#include "server/wal/load.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "server/store/resize.h"
+#include "server/store/restore.h"
+#include "server/store/store.h"
+#include "server/wal/listing.h"
+#include "server/wal/reader.h"
+#include "shared/base/error.h"
+
+#define FRAME_HEADER sizeof(struct okv_wal_wire_frame)
+#define THREADS_MAX 16
+
+int okv_wal_does_not_fit(int rc, struct okv_diag *diag)
+{
+    return okv_diag_set(diag, rc,
+                        "the items do not fit (%s): give the database as much memory as it had",
+                        okv_error_text(rc));
+}
+
+/* ---- the header ---- */
+
+static int check_header(struct okv_wal_reader *reader, size_t length, uint64_t number,
+                        struct okv_wal_header *out, struct okv_diag *diag)
+{
+    int rc =
+        length == OKV_WAL_HEADER_SIZE ? okv_wal_header_decode(reader->bytes, out) : OKV_ECORRUPT;
+
+    if (rc == OKV_EVERSION)
+        return okv_diag_set(diag, rc, "its snapshot was written by another version of okv-server");
+    if (rc)
+        return okv_wal_reader_damaged(reader, 0, "it has no header", diag);
+    if (out->number != number || !out->bucket_count)
+        return okv_wal_reader_damaged(reader, 0, "it is another file", diag);
+    reader->number = number;
+    return 0;
+}
+
+static int open_snapshot(struct okv_wal_reader *reader, struct okv_files *files, uint64_t number,
+                         char name[OKV_WAL_NAME_SIZE], struct okv_wal_header *header,
+                         struct okv_diag *diag)
+{
+    size_t got;
+
+    okv_wal_name(OKV_WAL_SNAPSHOT, number, name);
+    int rc = okv_wal_reader_open(reader, files, name, &got, diag);
+    if (rc)
+        return rc;
+    rc = check_header(reader, got, number, header, diag);
+    if (rc)
+        okv_wal_reader_close(reader);
+    return rc;
+}
+
+int okv_wal_load_header(struct okv_files *files, uint64_t number, struct okv_wal_header *out,
+                        struct okv_diag *diag)
+{
+    struct okv_wal_reader reader = {.number = number};
+    char name[OKV_WAL_NAME_SIZE];
+    int rc = open_snapshot(&reader, files, number, name, out, diag);
+
+    if (rc == 0)
+        okv_wal_reader_close(&reader);
+    free(reader.bytes);
+    return rc;
+}
+
+/* ---- frames, each by one of several threads ---- */
+
+struct load {
+    struct okv_store *store;
+    struct okv_wal_found *found;
+    pthread_mutex_t lock; /* of what follows */
+    struct okv_wal_reader reader;
+    uint64_t items;    /* so far */
+    uint64_t expected; /* in all; known at the end */
+    bool is_ended;     /* the record of the end was read */
+    bool has_no_more;
+    int rc; /* of the first that failed */
+    struct okv_diag diag;
+};
+
+/* One thread's part. */
+struct loader {
+    struct load *load;
+    struct okv_store_work work;
+    struct okv_wal_reader frame; /* what it took of load->reader: bytes and offset */
+    uint64_t items;
+    bool has_bucket; /* which is locked */
+    struct okv_diag diag;
+};
+
+static int end_bucket(struct loader *loader)
+{
+    int rc = 0;
+
+    if (loader->has_bucket)
+        rc = okv_store_restore_end(loader->load->store, &loader->work);
+    loader->has_bucket = false;
+    return rc;
+}
+
+static int begin_bucket(struct loader *loader, const struct okv_wal_record *record)
+{
+    int rc = end_bucket(loader);
+
+    if (rc == 0)
+        rc = okv_store_restore_begin(loader->load->store, &loader->work, record->bucket,
+                                     record->version);
+    loader->has_bucket = rc == 0;
+    return rc;
+}
+
+static int add_item(struct loader *loader, const struct okv_wal_record *record)
+{
+    const struct okv_store_restored item = {
+        .key = record->key,
+        .key_length = record->key_length,
+        .value = record->value,
+        .value_length = record->value_length,
+        .version = record->version,
+        .expiry_ms = record->expiry_ms,
+    };
+
+    if (!loader->has_bucket)
+        return OKV_ECORRUPT;
+    loader->items++;
+    return okv_store_restore_add(loader->load->store, &loader->work, &item);
+}
+
+static void note_end(struct load *load, const struct okv_wal_record *record)
+{
+    pthread_mutex_lock(&load->lock);
+    load->is_ended = true;
+    load->expected = record->version;
+    pthread_mutex_unlock(&load->lock);
+}
+
+static int apply_record(struct loader *loader, const struct okv_wal_record *record)
+{
+    switch (record->kind) {
+    case OKV_WAL_BUCKET:
+        return begin_bucket(loader, record);
+    case OKV_WAL_PUT:
+        return add_item(loader, record);
+    case OKV_WAL_END:
+        note_end(loader->load, record);
+        return 0;
+    case OKV_WAL_DELETE:
+        break;
+    }
+    return OKV_ECORRUPT;
+}
+
+static int apply_frame(struct loader *loader, uint64_t length)
+{
+    struct okv_wal_record record;
+    uint64_t at = FRAME_HEADER;
+    int rc = 0;
+
+    while (at < length && rc == 0) {
+        rc = okv_wal_record_decode(loader->frame.bytes, length, &at, &record);
+        if (rc == 0)
+            rc = apply_record(loader, &record);
+    }
+    if (rc == 0)
+        rc = end_bucket(loader);
+    if (loader->has_bucket)
+        okv_store_restore_cancel(loader->load->store, &loader->work);
+    loader->has_bucket = false;
+    if (rc == OKV_ECORRUPT)
+        return okv_wal_reader_damaged(&loader->frame, loader->frame.offset - length + at,
+                                      "a record makes no sense", &loader->diag);
+    return rc ? okv_wal_does_not_fit(rc, &loader->diag) : 0;
+}
+
+/* Takes the next frame from the shared reader. 1: there is none. */
+static int take_frame(struct loader *loader, struct okv_wal_frame *frame)
+{
+    struct load *load = loader->load;
+    struct okv_wal_reader *reader = &load->reader;
+    int rc = 1;
+
+    pthread_mutex_lock(&load->lock);
+    if (!load->rc && !load->has_no_more)
+        rc = okv_wal_reader_next(reader, frame, &loader->diag);
+    if (rc == 1) {
+        load->has_no_more = true;
+    } else if (rc == 0) {
+        struct okv_wal_reader before = loader->frame;
+        loader->frame = *reader;
+        reader->bytes = before.bytes;
+        reader->capacity = before.capacity;
+        load->found->bytes += frame->length;
+        load->found->clock_ms = frame->clock_ms;
+        load->found->wall_ms = frame->wall_ms;
+    }
+    pthread_mutex_unlock(&load->lock);
+    return rc;
+}
+
+static void note_result(struct loader *loader, int rc)
+{
+    struct load *load = loader->load;
+
+    pthread_mutex_lock(&load->lock);
+    load->items += loader->items;
+    if (rc && !load->rc) {
+        load->rc = rc;
+        load->diag = loader->diag;
+    }
+    pthread_mutex_unlock(&load->lock);
+}
+
+static void *run(void *user)
+{
+    struct load *load = user;
+    struct loader loader = {.load = load};
+    struct okv_wal_frame frame;
+    int rc = okv_store_work_init(&loader.work, load->store->table.bucket_size);
+
+    if (rc) {
+        note_result(&loader, rc);
+        return NULL;
+    }
+    while (rc == 0 && (rc = take_frame(&loader, &frame)) == 0)
+        rc = apply_frame(&loader, frame.length);
+    note_result(&loader, rc == 1 ? 0 : rc);
+    free(loader.frame.bytes);
+    okv_store_work_fini(&loader.work);
+    return NULL;
+}
+
+/* The calling thread is one of them. */
+static void run_threads(struct load *load)
+{
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    pthread_t threads[THREADS_MAX];
+    unsigned count = 0;
+
+    while (count < THREADS_MAX && count + 1 < processors &&
+           pthread_create(&threads[count], NULL, run, load) == 0)
+        count++;
+    run(load);
+    while (count > 0)
+        pthread_join(threads[--count], NULL);
+}
+
+/* ---- the whole ---- */
+
+static int check_whole(struct load *load, struct okv_diag *diag)
+{
+    struct okv_wal_reader *reader = &load->reader;
+    bool is_at_end;
+
+    if (load->rc) {
+        *diag = load->diag;
+        return load->rc;
+    }
+    int rc = okv_wal_reader_is_at_end(reader, &is_at_end, diag);
+    if (rc)
+        return rc;
+    if (!is_at_end || !load->is_ended || load->items != load->expected)
+        return okv_wal_reader_damaged(reader, reader->offset, "it is not whole", diag);
+    return 0;
+}
+
+/* Buckets of the same number hold the same items when there are as many of the same size. */
+static int prepare_table(struct okv_store *store, const struct okv_wal_header *header,
+                         struct okv_diag *diag)
+{
+    struct okv_store_work work;
+
+    if (store->table.bucket_size != header->bucket_size)
+        return okv_diag_set(diag, OKV_EINVAL,
+                            "its snapshot has buckets of %u bytes, not %u: start with "
+                            "--bucket-size %u",
+                            header->bucket_size, store->table.bucket_size, header->bucket_size);
+    int rc = okv_store_work_init(&work, store->table.bucket_size);
+    if (rc)
+        return rc;
+    rc = okv_store_grow(store, &work, header->bucket_count);
+    okv_store_work_fini(&work);
+    return rc ? okv_wal_does_not_fit(rc, diag) : 0;
+}
+
+int okv_wal_load(struct okv_wal *wal, struct okv_wal_found *found, struct okv_diag *diag)
+{
+    struct load load = {.store = wal->store, .found = found};
+    char name[OKV_WAL_NAME_SIZE];
+    struct okv_wal_header header;
+    int rc = prepare_table(wal->store, &wal->loaded, diag);
+
+    if (rc == 0)
+        rc = open_snapshot(&load.reader, wal->files, wal->loaded.number, name, &header, diag);
+    if (rc)
+        goto free_bytes;
+    pthread_mutex_init(&load.lock, NULL);
+    run_threads(&load);
+    pthread_mutex_destroy(&load.lock);
+    rc = check_whole(&load, diag);
+    found->snapshot = wal->loaded.number;
+    found->snapshot_items = load.items;
+    okv_wal_reader_close(&load.reader);
+free_bytes:
+    free(load.reader.bytes);
+    return rc;
+}

@@ -1,0 +1,435 @@
+#include "server/wal/snapshot.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/store/bucket_image.h"
+#include "server/store/pending.h"
+#include "server/wal/listing.h"
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+#include "shared/format/linear.h"
+
+#define FRAME_HEADER sizeof(struct okv_wal_wire_frame)
+/* Of records in a chunk, but for one that is longer. */
+#define CHUNK_SIZE (UINT64_C(256) << 10)
+/* Chunks that wait hold up the log beyond so many bytes. */
+#define WAITING_MAX (UINT64_C(8) << 20)
+/* Buckets that are saved before the log's thread may have the lock. */
+#define BUCKETS_PER_TURN 16
+/* Written between two syncs: a sync of the log waits for no more. */
+#define BYTES_PER_SYNC (UINT64_C(1) << 20)
+
+struct okv_snapshot_chunk {
+    struct okv_snapshot_chunk *next;
+    uint64_t used, capacity;
+    uint8_t bytes[]; /* a frame */
+};
+
+/* ---- chunks ---- */
+
+static struct okv_snapshot_chunk *add_chunk(struct okv_snapshot *snapshot, uint64_t size)
+{
+    uint64_t capacity = FRAME_HEADER + (size > CHUNK_SIZE ? size : CHUNK_SIZE);
+    struct okv_snapshot_chunk *chunk = malloc(sizeof *chunk + capacity);
+
+    if (!chunk)
+        return NULL;
+    chunk->next = NULL;
+    chunk->used = FRAME_HEADER;
+    chunk->capacity = capacity;
+    if (snapshot->last)
+        snapshot->last->next = chunk;
+    else
+        snapshot->first = chunk;
+    snapshot->last = chunk;
+    return chunk;
+}
+
+/* Whether the last chunk has room for a record. */
+static bool has_room(const struct okv_snapshot *snapshot, uint64_t size)
+{
+    const struct okv_snapshot_chunk *chunk = snapshot->last;
+
+    return chunk && chunk->capacity - chunk->used >= size;
+}
+
+static void append(struct okv_snapshot *snapshot, const struct okv_wal_record *record)
+{
+    uint64_t size = okv_wal_record_size(record->key_length, record->value_length);
+    struct okv_snapshot_chunk *chunk =
+        has_room(snapshot, size) ? snapshot->last : add_chunk(snapshot, size);
+
+    if (!chunk) {
+        snapshot->failure = OKV_ENOMEM;
+        return;
+    }
+    okv_wal_record_encode(record, chunk->bytes + chunk->used);
+    chunk->used += size;
+    snapshot->waiting += size;
+}
+
+static void drop_chunks(struct okv_snapshot *snapshot)
+{
+    struct okv_snapshot_chunk *chunk;
+
+    while ((chunk = snapshot->first)) {
+        snapshot->first = chunk->next;
+        free(chunk);
+    }
+    snapshot->last = NULL;
+    snapshot->waiting = 0;
+}
+
+/* ---- buckets ---- */
+
+/* Calls `each` with the buckets that hold keys of bucket `number` of a table of `count` buckets,
+ * after the table got `now`. */
+static void each_now(struct okv_snapshot *snapshot, uint64_t number, uint64_t count, uint64_t now,
+                     void (*each)(struct okv_snapshot *snapshot, uint64_t number, uint64_t of))
+{
+    uint64_t step = UINT64_C(1) << okv_linear_depth(number, count);
+
+    if (number >= now) {
+        each(snapshot, okv_linear_bucket(number, now), number);
+        return;
+    }
+    for (uint64_t other = number; other < now; other += step)
+        each(snapshot, other, number);
+}
+
+static void save_item(struct okv_snapshot *snapshot, const struct okv_entry *entry,
+                      const struct okv_wal_record *bucket)
+{
+    const struct okv_wal_record record = {
+        .kind = OKV_WAL_PUT,
+        .key = entry->key,
+        .key_length = entry->key_length,
+        .value = entry->value,
+        .value_length = entry->value_length,
+        .version = entry->version,
+        .expiry_ms = entry->expiry_ms,
+    };
+
+    if (!has_room(snapshot, okv_wal_record_size(record.key_length, record.value_length)) &&
+        add_chunk(snapshot, okv_wal_record_size(0, 0) +
+                                okv_wal_record_size(record.key_length, record.value_length)))
+        append(snapshot, bucket);
+    append(snapshot, &record);
+    snapshot->items++;
+}
+
+/* Saves the items of bucket `number` that were in bucket `of`. */
+static void save_part(struct okv_snapshot *snapshot, uint64_t number, uint64_t of)
+{
+    struct okv_store_bucket *bucket = &snapshot->bucket;
+    const struct okv_table *table = &snapshot->store->table;
+    int rc = okv_store_bucket_load_published(bucket, table, number);
+
+    if (rc) {
+        snapshot->failure = rc;
+        return;
+    }
+    const struct okv_wal_record record = {
+        .kind = OKV_WAL_BUCKET, .version = bucket->version, .bucket = of};
+    append(snapshot, &record);
+    for (unsigned i = 0; i < bucket->item_count; i++) {
+        const struct okv_entry *entry = &bucket->items[i].entry;
+        uint64_t hash = okv_hash_key(entry->key, entry->key_length, table->hash_seed);
+        if (okv_linear_bucket(hash, snapshot->header.bucket_count) == of)
+            save_item(snapshot, entry, &record);
+    }
+}
+
+static void save(struct okv_snapshot *snapshot, uint64_t number)
+{
+    uint64_t bit = UINT64_C(1) << number % 64;
+
+    if (snapshot->failure || (snapshot->saved[number / 64] & bit))
+        return;
+    snapshot->saved[number / 64] |= bit;
+    each_now(snapshot, number, snapshot->header.bucket_count,
+             atomic_load(&snapshot->store->bucket_count), save_part);
+}
+
+static void save_then(struct okv_snapshot *snapshot, uint64_t number, uint64_t of)
+{
+    (void)of;
+    save(snapshot, number);
+}
+
+/* Bucket `number` of the table of now is about to change. */
+static void save_before(void *user, uint64_t number)
+{
+    struct okv_snapshot *snapshot = user;
+
+    each_now(snapshot, number, atomic_load(&snapshot->store->bucket_count),
+             snapshot->header.bucket_count, save_then);
+}
+
+/* ---- the log's thread ---- */
+
+void okv_snapshot_lock(struct okv_snapshot *snapshot)
+{
+    atomic_store(&snapshot->is_wanted, true);
+    pthread_mutex_lock(&snapshot->lock);
+    atomic_store(&snapshot->is_wanted, false);
+    while (snapshot->is_active && !snapshot->failure && snapshot->waiting > WAITING_MAX)
+        pthread_cond_wait(&snapshot->changed, &snapshot->lock);
+    if (snapshot->is_active && snapshot->saved)
+        okv_store_pending_each(snapshot->store, save_before, snapshot);
+}
+
+void okv_snapshot_unlock(struct okv_snapshot *snapshot)
+{
+    pthread_mutex_unlock(&snapshot->lock);
+}
+
+int okv_snapshot_begin(struct okv_snapshot *snapshot, const struct okv_wal_header *header,
+                       uint64_t wall_ms)
+{
+    uint64_t count = atomic_load(&snapshot->store->bucket_count);
+    uint64_t *saved = calloc((count + 63) / 64, sizeof *saved);
+
+    if (!saved)
+        return OKV_ENOMEM;
+    snapshot->header = *header;
+    snapshot->header.bucket_count = count;
+    snapshot->header.bucket_size = snapshot->store->table.bucket_size;
+    snapshot->clock_ms = atomic_load(&snapshot->store->clock_ms);
+    snapshot->wall_ms = wall_ms;
+    snapshot->saved = saved;
+    snapshot->next = snapshot->items = 0;
+    snapshot->failure = 0;
+    snapshot->is_active = true;
+    pthread_cond_broadcast(&snapshot->changed);
+    return 0;
+}
+
+bool okv_snapshot_is_active(struct okv_snapshot *snapshot)
+{
+    pthread_mutex_lock(&snapshot->lock);
+    bool is_active = snapshot->is_active;
+    pthread_mutex_unlock(&snapshot->lock);
+    return is_active;
+}
+
+int okv_snapshot_await(struct okv_snapshot *snapshot)
+{
+    pthread_mutex_lock(&snapshot->lock);
+    while (snapshot->is_active)
+        pthread_cond_wait(&snapshot->changed, &snapshot->lock);
+    int rc = snapshot->failure;
+    pthread_mutex_unlock(&snapshot->lock);
+    return rc;
+}
+
+/* ---- the snapshot's thread ---- */
+
+/* The file that is written. */
+struct output {
+    struct okv_file *file;
+    uint64_t position; /* of the next frame */
+    uint64_t unsynced; /* bytes */
+};
+
+static int write_header(struct okv_snapshot *snapshot, struct output *output)
+{
+    uint8_t *bytes = calloc(1, OKV_WAL_HEADER_SIZE);
+    struct iovec vector = {bytes, OKV_WAL_HEADER_SIZE};
+
+    if (!bytes)
+        return -ENOMEM;
+    okv_wal_header_encode(&snapshot->header, bytes);
+    int rc = snapshot->files->ops->write(output->file, &vector, 1, 0);
+    free(bytes);
+    return rc;
+}
+
+static int write_chunk(struct okv_snapshot *snapshot, struct output *output,
+                       struct okv_snapshot_chunk *chunk)
+{
+    const struct okv_wal_frame frame = {
+        .length = chunk->used,
+        .position = output->position,
+        .durable = output->position,
+        .clock_ms = snapshot->clock_ms,
+        .wall_ms = snapshot->wall_ms,
+    };
+    struct iovec vector = {chunk->bytes, chunk->used};
+
+    okv_wal_frame_seal(&frame, snapshot->header.number, chunk->bytes);
+    int rc = snapshot->files->ops->write(output->file, &vector, 1,
+                                         OKV_WAL_HEADER_SIZE + output->position);
+    output->position += chunk->used;
+    output->unsynced += chunk->used;
+    if (rc == 0 && output->unsynced >= BYTES_PER_SYNC) {
+        rc = snapshot->files->ops->sync(output->file);
+        output->unsynced = 0;
+    }
+    return rc;
+}
+
+static int write_chunks(struct okv_snapshot *snapshot, struct output *output,
+                        struct okv_snapshot_chunk *chunk)
+{
+    int rc = 0;
+
+    while (chunk) {
+        struct okv_snapshot_chunk *next = chunk->next;
+        if (rc == 0)
+            rc = write_chunk(snapshot, output, chunk);
+        free(chunk);
+        chunk = next;
+    }
+    return rc;
+}
+
+/* Saves buckets until there is a whole chunk, or nothing more to save. False: nothing is left. */
+static bool collect(struct okv_snapshot *snapshot, struct okv_snapshot_chunk **chunks)
+{
+    uint64_t count = snapshot->header.bucket_count;
+    bool is_last = false;
+
+    do {
+        while (atomic_load(&snapshot->is_wanted))
+            sched_yield();
+        pthread_mutex_lock(&snapshot->lock);
+        for (unsigned i = 0; i < BUCKETS_PER_TURN && snapshot->next < count; i++)
+            save(snapshot, snapshot->next++);
+        is_last = snapshot->next == count;
+        bool is_whole = snapshot->first && snapshot->first->next;
+        if (is_last || is_whole || snapshot->failure)
+            break;
+        pthread_mutex_unlock(&snapshot->lock);
+    } while (true);
+    if (is_last) {
+        const struct okv_wal_record end = {.kind = OKV_WAL_END, .version = snapshot->items};
+        append(snapshot, &end);
+    }
+    *chunks = snapshot->first;
+    snapshot->first = snapshot->last = NULL;
+    snapshot->waiting = 0;
+    bool goes_on = !is_last && !snapshot->failure;
+    pthread_cond_broadcast(&snapshot->changed);
+    pthread_mutex_unlock(&snapshot->lock);
+    return goes_on;
+}
+
+static int failure_of(struct okv_snapshot *snapshot)
+{
+    pthread_mutex_lock(&snapshot->lock);
+    int rc = snapshot->failure;
+    pthread_mutex_unlock(&snapshot->lock);
+    return rc ? -EIO : 0;
+}
+
+static int write_all(struct okv_snapshot *snapshot, struct output *output)
+{
+    struct okv_snapshot_chunk *chunks;
+    bool goes_on = true;
+    int rc = write_header(snapshot, output);
+
+    while (rc == 0 && goes_on) {
+        goes_on = collect(snapshot, &chunks);
+        rc = write_chunks(snapshot, output, chunks);
+        if (rc == 0)
+            rc = failure_of(snapshot);
+    }
+    return rc ? rc : snapshot->files->ops->sync(output->file);
+}
+
+/* The file gets its name when it is whole and durable. Only then what it replaces is removed. */
+static int make(struct okv_snapshot *snapshot, uint64_t *bytes)
+{
+    struct okv_files *files = snapshot->files;
+    struct output output = {0};
+    char name[OKV_WAL_NAME_SIZE];
+
+    files->ops->remove(files, OKV_WAL_PART); /* of one that failed */
+    int rc = files->ops->create(files, OKV_WAL_PART, &output.file);
+    if (rc)
+        return rc;
+    rc = write_all(snapshot, &output);
+    files->ops->close(output.file);
+    okv_wal_name(OKV_WAL_SNAPSHOT, snapshot->header.number, name);
+    if (rc == 0)
+        rc = files->ops->rename(files, OKV_WAL_PART, name);
+    if (rc == 0)
+        rc = files->ops->sync_names(files);
+    if (rc == 0)
+        okv_wal_remove_before(files, snapshot->header.number); /* or the next one does */
+    *bytes = OKV_WAL_HEADER_SIZE + output.position;
+    return rc;
+}
+
+static void end(struct okv_snapshot *snapshot, int rc, uint64_t bytes, uint64_t began_ns)
+{
+    pthread_mutex_lock(&snapshot->lock);
+    drop_chunks(snapshot);
+    free(snapshot->saved);
+    snapshot->saved = NULL;
+    if (rc && !snapshot->failure)
+        snapshot->failure = okv_error_from_errno(-rc);
+    if (rc) {
+        atomic_fetch_add(&snapshot->failed, 1);
+    } else {
+        atomic_store(&snapshot->last_items, snapshot->items);
+        atomic_store(&snapshot->last_bytes, bytes);
+        atomic_store(&snapshot->last_at_ns, okv_clock_ns());
+        atomic_store(&snapshot->last_ns, okv_clock_ns() - began_ns);
+        atomic_fetch_add(&snapshot->completed, 1);
+    }
+    snapshot->is_active = false;
+    pthread_cond_broadcast(&snapshot->changed);
+    pthread_mutex_unlock(&snapshot->lock);
+}
+
+static void *run(void *user)
+{
+    struct okv_snapshot *snapshot = user;
+    uint64_t bytes = 0;
+
+    for (;;) {
+        pthread_mutex_lock(&snapshot->lock);
+        while (!snapshot->is_active && !snapshot->has_to_stop)
+            pthread_cond_wait(&snapshot->changed, &snapshot->lock);
+        bool is_active = snapshot->is_active;
+        pthread_mutex_unlock(&snapshot->lock);
+        if (!is_active)
+            return NULL;
+        uint64_t began_ns = okv_clock_ns();
+        end(snapshot, make(snapshot, &bytes), bytes, began_ns);
+    }
+}
+
+int okv_snapshot_init(struct okv_snapshot *snapshot, struct okv_files *files,
+                      struct okv_store *store)
+{
+    *snapshot = (struct okv_snapshot){.files = files, .store = store};
+    int rc = okv_store_bucket_init(&snapshot->bucket, store->table.bucket_size);
+    if (rc)
+        return rc;
+    pthread_mutex_init(&snapshot->lock, NULL);
+    pthread_cond_init(&snapshot->changed, NULL);
+    if (pthread_create(&snapshot->thread, NULL, run, snapshot) == 0)
+        return 0;
+    pthread_cond_destroy(&snapshot->changed);
+    pthread_mutex_destroy(&snapshot->lock);
+    okv_store_bucket_fini(&snapshot->bucket);
+    return OKV_ENOMEM;
+}
+
+void okv_snapshot_fini(struct okv_snapshot *snapshot)
+{
+    pthread_mutex_lock(&snapshot->lock);
+    snapshot->has_to_stop = true;
+    pthread_cond_broadcast(&snapshot->changed);
+    pthread_mutex_unlock(&snapshot->lock);
+    pthread_join(snapshot->thread, NULL);
+    pthread_cond_destroy(&snapshot->changed);
+    pthread_mutex_destroy(&snapshot->lock);
+    okv_store_bucket_fini(&snapshot->bucket);
+}

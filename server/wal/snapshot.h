@@ -1,0 +1,76 @@
+/*
+ * A snapshot: all items as they were between two batches, in a file of its own. Whoever has it
+ * needs only the segments of the log that begin there.
+ *
+ * The state is that of one moment, though it is written while changes go on. A bucket is saved when
+ * its turn comes, or before its first change is published, whichever is earlier. Published images
+ * change only between okv_snapshot_lock() and okv_snapshot_unlock(), by the log's thread. So the
+ * snapshot's thread reads them between two publications, while the log's thread waits for the disk.
+ *
+ * A bucket is one of the table as it was at the snapshot's moment. It may be split or merged before
+ * it is saved: its items are then in other buckets, which the hash tells.
+ *
+ * What was saved waits in chunks, each a frame of the file, until the thread has written it.
+ */
+#ifndef OKV_SERVER_WAL_SNAPSHOT_H
+#define OKV_SERVER_WAL_SNAPSHOT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "server/store/state.h"
+#include "server/wal/file.h"
+#include "server/wal/format.h"
+
+struct okv_snapshot_chunk;
+
+struct okv_snapshot {
+    struct okv_files *files;
+    struct okv_store *store;
+    struct okv_store_bucket bucket; /* that is being read */
+    pthread_t thread;
+
+    atomic_bool is_wanted; /* the log's thread waits for the lock */
+    pthread_mutex_t lock;  /* of what follows */
+    pthread_cond_t changed;
+    bool is_active, has_to_stop;
+    int failure; /* of the one that is made */
+    struct okv_wal_header header;
+    uint64_t clock_ms, wall_ms;
+    uint64_t *saved; /* a bit for each bucket */
+    uint64_t next;   /* buckets below were saved */
+    uint64_t items;
+    struct okv_snapshot_chunk *first, *last; /* to be written */
+    uint64_t waiting;                        /* bytes in them */
+
+    /* Of all so far. */
+    atomic_uint_fast64_t completed, failed;
+    atomic_uint_fast64_t last_items, last_bytes, last_ns, last_at_ns; /* of the last one */
+};
+
+/* Starts the thread. `files` and `store` are borrowed. OKV_ENOMEM. */
+int okv_snapshot_init(struct okv_snapshot *snapshot, struct okv_files *files,
+                      struct okv_store *store);
+/* Lets one that is being made come to its end. */
+void okv_snapshot_fini(struct okv_snapshot *snapshot);
+
+/*
+ * Begins one of the state that is published. header->number is that of a segment that begins at
+ * this moment; the rest of the header but buckets is the caller's, too. The log's thread calls it,
+ * with the lock held, and none is being made. When it is complete the files that it replaces are
+ * removed. OKV_ENOMEM.
+ */
+int okv_snapshot_begin(struct okv_snapshot *snapshot, const struct okv_wal_header *header,
+                       uint64_t wall_ms);
+/* Whether one is being made. Any thread. */
+bool okv_snapshot_is_active(struct okv_snapshot *snapshot);
+/* Waits until none is being made. Returns 0, or why the last one failed. Any thread. */
+int okv_snapshot_await(struct okv_snapshot *snapshot);
+
+/* Before images are published or buckets resized: saves those that are about to change. May block
+ * until chunks were written. */
+void okv_snapshot_lock(struct okv_snapshot *snapshot);
+void okv_snapshot_unlock(struct okv_snapshot *snapshot);
+
+#endif

@@ -1,0 +1,331 @@
+#include "tests/support/crash_disk.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/wal/listing.h"
+#include "shared/base/random.h"
+
+#define SECTOR 512u
+
+struct okv_file {
+    struct crash_disk *disk;
+    struct okv_file *next;
+    char name[OKV_WAL_NAME_SIZE], durable_name[OKV_WAL_NAME_SIZE]; /* "": none */
+    uint8_t *now, *durable; /* what the page cache has, and the disk */
+    uint64_t size, durable_size, capacity;
+};
+
+static struct crash_disk *disk_of(struct okv_files *files)
+{
+    return (struct crash_disk *)files;
+}
+
+static bool is_of(const char *name, const char *prefix)
+{
+    return strncmp(name, prefix, strlen(prefix)) == 0;
+}
+
+/* Whether the call takes place, and how it ends otherwise. Under the lock. */
+static int call(struct crash_disk *disk, const char *name, bool is_write)
+{
+    bool is_log = is_of(name, OKV_WAL_SEGMENT);
+
+    if (disk->calls_left == 0)
+        return -ENODEV;
+    disk->calls_left -= disk->calls_left != CRASH_DISK_FOREVER;
+    if (is_log && is_write && disk->log_fails_in && --disk->log_fails_in == 0)
+        return -EIO;
+    if (!is_log && okv_random_next(&disk->random) % 100 < disk->snapshot_faults)
+        return -EIO;
+    return 0;
+}
+
+static struct okv_file *find_file(const struct crash_disk *disk, const char *name)
+{
+    struct okv_file *file = disk->all;
+
+    while (file && strcmp(file->name, name) != 0)
+        file = file->next;
+    return file;
+}
+
+/* Snapshots come to their end while the log goes on. */
+static void hold_snapshot(struct crash_disk *disk, const char *name)
+{
+    unsigned until = disk->log_syncs + disk->holds_snapshots;
+
+    while (is_of(name, OKV_WAL_SNAPSHOT) && disk->holds_snapshots && disk->calls_left &&
+           disk->log_syncs < until)
+        pthread_cond_wait(&disk->changed, &disk->lock);
+}
+
+static int disk_create(struct okv_files *files, const char *name, struct okv_file **out)
+{
+    struct crash_disk *disk = disk_of(files);
+
+    pthread_mutex_lock(&disk->lock);
+    hold_snapshot(disk, name);
+    int rc = call(disk, name, false);
+    if (rc == 0 && find_file(disk, name))
+        rc = -EEXIST;
+    if (rc == 0) {
+        *out = calloc(1, sizeof **out);
+        (*out)->disk = disk;
+        (*out)->next = disk->all;
+        snprintf((*out)->name, sizeof(*out)->name, "%s", name);
+        disk->all = *out;
+    }
+    pthread_mutex_unlock(&disk->lock);
+    return rc;
+}
+
+static int disk_open(struct okv_files *files, const char *name, struct okv_file **out)
+{
+    struct crash_disk *disk = disk_of(files);
+
+    pthread_mutex_lock(&disk->lock);
+    *out = find_file(disk, name);
+    pthread_mutex_unlock(&disk->lock);
+    return *out ? 0 : -ENOENT;
+}
+
+static void disk_close(struct okv_file *file)
+{
+    (void)file;
+}
+
+static void reserve(struct okv_file *file, uint64_t size)
+{
+    uint64_t capacity = size > 2 * file->capacity ? size + SECTOR : 2 * file->capacity;
+
+    if (size <= file->capacity)
+        return;
+    file->now = realloc(file->now, capacity);
+    file->durable = realloc(file->durable, capacity);
+    memset(file->now + file->capacity, 0, capacity - file->capacity);
+    memset(file->durable + file->capacity, 0, capacity - file->capacity);
+    file->capacity = capacity;
+}
+
+static int disk_write(struct okv_file *file, struct iovec *vectors, unsigned count, uint64_t offset)
+{
+    pthread_mutex_lock(&file->disk->lock);
+    int rc = call(file->disk, file->name, true);
+    for (unsigned i = 0; !rc && i < count; offset += vectors[i].iov_len, i++) {
+        uint64_t end = offset + vectors[i].iov_len;
+        reserve(file, end);
+        memcpy(file->now + offset, vectors[i].iov_base, vectors[i].iov_len);
+        file->size = end > file->size ? end : file->size;
+    }
+    pthread_mutex_unlock(&file->disk->lock);
+    return rc;
+}
+
+static int disk_sync(struct okv_file *file)
+{
+    struct crash_disk *disk = file->disk;
+    bool is_log = is_of(file->name, OKV_WAL_SEGMENT);
+
+    if (is_log && file->durable_size && disk->before_sync)
+        disk->before_sync(disk->user);
+    pthread_mutex_lock(&disk->lock);
+    int rc = call(disk, file->name, true);
+    if (rc == 0 && file->size)
+        memcpy(file->durable, file->now, file->size);
+    if (rc == 0)
+        file->durable_size = file->size;
+    disk->log_syncs += is_log;
+    pthread_cond_broadcast(&disk->changed);
+    pthread_mutex_unlock(&disk->lock);
+    return rc;
+}
+
+static int disk_read(struct okv_file *file, void *buffer, size_t length, uint64_t offset,
+                     size_t *got)
+{
+    pthread_mutex_lock(&file->disk->lock);
+    uint64_t there = offset < file->size ? file->size - offset : 0;
+    *got = length < there ? length : there;
+    if (*got)
+        memcpy(buffer, file->now + offset, *got);
+    pthread_mutex_unlock(&file->disk->lock);
+    return 0;
+}
+
+/* Under the lock: gives the file of this name another one. */
+static int name_again(struct crash_disk *disk, const char *from, const char *to)
+{
+    struct okv_file *file = find_file(disk, from);
+    struct okv_file *before = to[0] ? find_file(disk, to) : NULL;
+    int rc = call(disk, from, false);
+
+    if (rc)
+        return rc;
+    if (!file)
+        return -ENOENT;
+    if (before)
+        before->name[0] = '\0';
+    snprintf(file->name, sizeof file->name, "%s", to);
+    return 0;
+}
+
+static int disk_rename(struct okv_files *files, const char *from, const char *to)
+{
+    struct crash_disk *disk = disk_of(files);
+
+    pthread_mutex_lock(&disk->lock);
+    int rc = name_again(disk, from, to);
+    pthread_mutex_unlock(&disk->lock);
+    return rc;
+}
+
+static int disk_remove(struct okv_files *files, const char *name)
+{
+    return disk_rename(files, name, "");
+}
+
+static int disk_sync_names(struct okv_files *files)
+{
+    struct crash_disk *disk = disk_of(files);
+
+    pthread_mutex_lock(&disk->lock);
+    int rc = call(disk, OKV_WAL_SEGMENT, false);
+    for (struct okv_file *file = disk->all; !rc && file; file = file->next)
+        memcpy(file->durable_name, file->name, sizeof file->name);
+    pthread_mutex_unlock(&disk->lock);
+    return rc;
+}
+
+/* Files that are new come at the head, where this does not look any more. */
+static int disk_list(struct okv_files *files, int (*each)(const char *name, void *user), void *user)
+{
+    struct crash_disk *disk = disk_of(files);
+    char name[OKV_WAL_NAME_SIZE];
+    int rc = 0;
+
+    pthread_mutex_lock(&disk->lock);
+    for (struct okv_file *file = disk->all; file && rc == 0; file = file->next) {
+        if (!file->name[0])
+            continue;
+        memcpy(name, file->name, sizeof name);
+        pthread_mutex_unlock(&disk->lock);
+        rc = each(name, user);
+        pthread_mutex_lock(&disk->lock);
+    }
+    pthread_mutex_unlock(&disk->lock);
+    return rc;
+}
+
+static const struct okv_file_ops disk_ops = {
+    .create = disk_create,
+    .open = disk_open,
+    .close = disk_close,
+    .write = disk_write,
+    .sync = disk_sync,
+    .read = disk_read,
+    .rename = disk_rename,
+    .remove = disk_remove,
+    .sync_names = disk_sync_names,
+    .list = disk_list,
+};
+
+/* ---- what befalls it ---- */
+
+void crash_disk_init(struct crash_disk *disk, uint64_t seed)
+{
+    *disk = (struct crash_disk){
+        .files.ops = &disk_ops, .calls_left = CRASH_DISK_FOREVER, .random = seed};
+    pthread_mutex_init(&disk->lock, NULL);
+    pthread_cond_init(&disk->changed, NULL);
+}
+
+void crash_disk_fini(struct crash_disk *disk)
+{
+    struct okv_file *file;
+
+    while ((file = disk->all)) {
+        disk->all = file->next;
+        free(file->now);
+        free(file->durable);
+        free(file);
+    }
+    pthread_mutex_destroy(&disk->lock);
+    pthread_cond_destroy(&disk->changed);
+}
+
+void crash_disk_release(struct crash_disk *disk)
+{
+    pthread_mutex_lock(&disk->lock);
+    disk->holds_snapshots = 0;
+    disk->log_syncs += 1000;
+    pthread_cond_broadcast(&disk->changed);
+    pthread_mutex_unlock(&disk->lock);
+}
+
+void crash_disk_go_on(struct crash_disk *disk)
+{
+    disk->calls_left = CRASH_DISK_FOREVER;
+    disk->log_fails_in = disk->snapshot_faults = disk->holds_snapshots = 0;
+    disk->before_sync = NULL;
+}
+
+static bool toss(struct crash_disk *disk)
+{
+    return okv_random_next(&disk->random) % 2;
+}
+
+static void crash_bytes(struct crash_disk *disk, struct okv_file *file)
+{
+    for (uint64_t at = 0; at < file->size; at += SECTOR) {
+        uint64_t length = file->size - at < SECTOR ? file->size - at : SECTOR;
+        if (toss(disk))
+            memcpy(file->durable + at, file->now + at, length);
+    }
+    if (toss(disk))
+        file->durable_size = file->size;
+    file->size = file->durable_size;
+    if (file->size)
+        memcpy(file->now, file->durable, file->size);
+    if (file->capacity > file->size) {
+        memset(file->now + file->size, 0, file->capacity - file->size);
+        memset(file->durable + file->size, 0, file->capacity - file->size);
+    }
+}
+
+static void crash_name(struct crash_disk *disk, struct okv_file *file)
+{
+    if (strcmp(file->name, file->durable_name) != 0 && toss(disk) &&
+        !(file->durable_name[0] && find_file(disk, file->durable_name)))
+        memcpy(file->name, file->durable_name, sizeof file->name);
+    memcpy(file->durable_name, file->name, sizeof file->name);
+}
+
+void crash_disk_crash(struct crash_disk *disk)
+{
+    for (struct okv_file *file = disk->all; file; file = file->next) {
+        crash_bytes(disk, file);
+        crash_name(disk, file);
+    }
+    crash_disk_go_on(disk);
+}
+
+uint8_t *crash_disk_bytes(struct crash_disk *disk, const char *name, uint64_t *size)
+{
+    struct okv_file *file = find_file(disk, name);
+
+    if (size && file)
+        *size = file->size;
+    return file ? file->now : NULL;
+}
+
+unsigned crash_disk_count(const struct crash_disk *disk, const char *prefix)
+{
+    unsigned count = 0;
+
+    for (const struct okv_file *file = disk->all; file; file = file->next)
+        count += file->name[0] && is_of(file->name, prefix);
+    return count;
+}

@@ -1,0 +1,113 @@
+#include "tests/support/wal_machine.h"
+
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+#define BUCKET_SIZE 256
+#define VALUE_MAX 4096
+
+static void notify(void *user)
+{
+    struct wal_machine *machine = user;
+
+    pthread_mutex_lock(&machine->lock);
+    pthread_cond_signal(&machine->ended);
+    pthread_mutex_unlock(&machine->lock);
+}
+
+void wal_machine_init(struct wal_machine *machine, struct crash_disk *disk, uint64_t length)
+{
+    memset(machine, 0, sizeof *machine);
+    machine->disk = disk;
+    machine->length = length;
+}
+
+static void end_store(struct wal_machine *machine)
+{
+    okv_store_work_fini(&machine->work);
+    okv_store_fini(&machine->store);
+    munmap(machine->region, machine->length);
+    pthread_mutex_destroy(&machine->lock);
+    pthread_cond_destroy(&machine->ended);
+}
+
+static void begin_store(struct wal_machine *machine)
+{
+    machine->region =
+        mmap(NULL, machine->length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(machine->region, MAP_FAILED);
+    const struct okv_store_params params = {.base = machine->region,
+                                            .length = machine->length,
+                                            .bucket_size = BUCKET_SIZE,
+                                            .max_value = VALUE_MAX,
+                                            .boot_id = 77,
+                                            .hash_seed = machine->wal.segment.hash_seed};
+    assert_int_equal(okv_store_init(&machine->store, &params), 0);
+    assert_int_equal(okv_store_work_init(&machine->work, BUCKET_SIZE), 0);
+    pthread_mutex_init(&machine->lock, NULL);
+    pthread_cond_init(&machine->ended, NULL);
+}
+
+int wal_machine_start(struct wal_machine *machine)
+{
+    machine->diag.text[0] = '\0';
+    int rc = okv_wal_open(&machine->wal, &machine->disk->files, &machine->diag);
+    if (rc)
+        return rc;
+    begin_store(machine);
+    rc = okv_wal_replay(&machine->wal, &machine->store, &machine->found, &machine->diag);
+    if (rc == 0)
+        rc = okv_wal_start(&machine->wal, 1, notify, machine, &machine->diag);
+    if (rc == 0)
+        return 0;
+    okv_wal_close(&machine->wal);
+    end_store(machine);
+    return rc;
+}
+
+void wal_machine_stop(struct wal_machine *machine)
+{
+    crash_disk_release(machine->disk);
+    okv_wal_stop(&machine->wal);
+    okv_wal_close(&machine->wal);
+    end_store(machine);
+}
+
+void wal_machine_enter(struct wal_machine *machine)
+{
+    while (!okv_wal_enter(&machine->wal))
+        sched_yield();
+}
+
+static int await(struct wal_machine *machine, uint64_t batch)
+{
+    int status = 0;
+
+    pthread_mutex_lock(&machine->lock);
+    while (!okv_wal_is_done(&machine->wal, batch, &status))
+        pthread_cond_wait(&machine->ended, &machine->lock);
+    pthread_mutex_unlock(&machine->lock);
+    return status;
+}
+
+int wal_machine_leave(struct wal_machine *machine)
+{
+    uint64_t batch = okv_wal_hold(&machine->wal);
+
+    okv_wal_leave(&machine->wal);
+    return await(machine, batch);
+}
+
+/* The end of a batch begins it. */
+int wal_machine_snapshot(struct wal_machine *machine)
+{
+    okv_wal_snapshot(&machine->wal);
+    wal_machine_enter(machine);
+    int rc = wal_machine_leave(machine);
+    return rc ? rc : okv_snapshot_await(&machine->wal.snapshot);
+}

@@ -1,0 +1,35 @@
+/* A durable store on a crash_disk: a server without sessions. */
+#ifndef OKV_TESTS_WAL_MACHINE_H
+#define OKV_TESTS_WAL_MACHINE_H
+
+#include "server/store/store.h"
+#include "server/wal/wal.h"
+#include "tests/support/crash_disk.h"
+
+struct wal_machine {
+    struct crash_disk *disk;
+    uint64_t length; /* of the region */
+    uint8_t *region;
+    struct okv_store store;
+    struct okv_store_work work;
+    struct okv_wal wal;
+    struct okv_wal_found found;
+    struct okv_diag diag;
+    pthread_mutex_t lock;
+    pthread_cond_t ended;
+};
+
+void wal_machine_init(struct wal_machine *machine, struct crash_disk *disk, uint64_t length);
+/* Returns 0, or what okv_wal_open(), replay or start did; machine->diag says why. */
+int wal_machine_start(struct wal_machine *machine);
+/* After a start that went well. */
+void wal_machine_stop(struct wal_machine *machine);
+
+/* Changes are made between enter, which waits for the end of a batch, and leave, which waits until
+ * they are answered, and returns 0 or why they are not. */
+void wal_machine_enter(struct wal_machine *machine);
+int wal_machine_leave(struct wal_machine *machine);
+/* Makes a snapshot and waits for its end. Returns 0, or why it failed. */
+int wal_machine_snapshot(struct wal_machine *machine);
+
+#endif

@@ -1,0 +1,328 @@
+/* Snapshots: the state of one moment, while items, their number and their sizes change. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "server/store/commands.h"
+#include "server/wal/listing.h"
+#include "shared/base/error.h"
+#include "shared/base/random.h"
+#include "tests/support/wal_machine.h"
+
+#define REGION (UINT64_C(8) << 20)
+#define KEYS 6000
+#define VALUE_MAX 4096
+#define LONG_ONE_OF 200 /* values are longer than a page */
+#define BATCH 50
+#define HOLD 100 /* batches while a snapshot is made */
+
+struct item {
+    uint32_t length; /* 0: it is not there */
+    uint8_t byte;    /* that the value repeats */
+    uint64_t version;
+};
+
+struct trial {
+    struct crash_disk disk;
+    struct wal_machine machine;
+    uint64_t random;
+    struct item items[KEYS];
+};
+
+static uint32_t choose_length(struct trial *trial)
+{
+    uint64_t random = okv_random_next(&trial->random);
+
+    return random % LONG_ONE_OF == 0 ? VALUE_MAX - (uint32_t)(random >> 40) % 1000
+                                     : 8 + (uint32_t)(random >> 40) % 40;
+}
+
+static void put(struct trial *trial, uint32_t key)
+{
+    struct wal_machine *machine = &trial->machine;
+    struct item *item = &trial->items[key];
+    struct okv_store_outcome outcome;
+    uint8_t value[VALUE_MAX];
+
+    *item = (struct item){.length = choose_length(trial),
+                          .byte = (uint8_t)okv_random_next(&trial->random)};
+    memset(value, item->byte, item->length);
+    const struct okv_store_write write = {
+        .key = &key, .key_length = sizeof key, .value = value, .value_length = item->length};
+    assert_int_equal(okv_store_put(&machine->store, &machine->work, &write, &outcome), 0);
+    item->version = outcome.version;
+}
+
+static void delete (struct trial *trial, uint32_t key)
+{
+    struct wal_machine *machine = &trial->machine;
+    const struct okv_store_write write = {.key = &key, .key_length = sizeof key};
+    struct okv_store_outcome outcome;
+    int rc = okv_store_delete(&machine->store, &machine->work, &write, &outcome);
+
+    assert_int_equal(rc, trial->items[key].length ? 0 : OKV_ENOTFOUND);
+    trial->items[key].length = 0;
+}
+
+/* Changes random keys below `keys`; deletes `percent` of them. */
+static void change(struct trial *trial, unsigned batches, uint32_t keys, unsigned percent)
+{
+    while (batches-- > 0) {
+        wal_machine_enter(&trial->machine);
+        for (unsigned i = 0; i < BATCH; i++) {
+            uint32_t key = (uint32_t)(okv_random_next(&trial->random) % keys);
+            if (okv_random_next(&trial->random) % 100 < percent)
+                delete (trial, key);
+            else
+                put(trial, key);
+        }
+        assert_int_equal(wal_machine_leave(&trial->machine), 0);
+    }
+}
+
+static void expect_item(struct okv_store *store, uint32_t key, const struct item *item)
+{
+    uint8_t value[VALUE_MAX];
+    uint32_t length;
+    uint64_t version;
+    int rc = okv_store_get(store, &key, sizeof key, value, sizeof value, &length, &version);
+
+    assert_int_equal(rc, item->length ? 0 : OKV_ENOTFOUND);
+    if (rc)
+        return;
+    assert_int_equal(length, item->length);
+    assert_int_equal(version, item->version);
+    for (uint32_t i = 0; i < length; i++)
+        assert_int_equal(value[i], item->byte);
+}
+
+static void expect_items(struct okv_store *store, const struct item *items)
+{
+    for (uint32_t key = 0; key < KEYS; key++)
+        expect_item(store, key, &items[key]);
+}
+
+static struct trial *trial_begin(uint64_t seed)
+{
+    struct trial *trial = calloc(1, sizeof *trial);
+
+    trial->random = seed;
+    crash_disk_init(&trial->disk, seed);
+    wal_machine_init(&trial->machine, &trial->disk, REGION);
+    assert_int_equal(wal_machine_start(&trial->machine), 0);
+    return trial;
+}
+
+static void trial_end(struct trial *trial)
+{
+    crash_disk_fini(&trial->disk);
+    free(trial);
+}
+
+/* Stops the machine without a snapshot. */
+static void stop_at_once(struct trial *trial)
+{
+    trial->disk.calls_left = 0;
+    wal_machine_stop(&trial->machine);
+    crash_disk_go_on(&trial->disk);
+}
+
+static void restart(struct trial *trial)
+{
+    if (wal_machine_start(&trial->machine))
+        fail_msg("start: %s", trial->machine.diag.text);
+}
+
+/* Has a snapshot begin, and be made while the log is synced HOLD times. */
+static void begin_slowly(struct trial *trial)
+{
+    trial->disk.holds_snapshots = HOLD;
+    okv_wal_snapshot(&trial->machine.wal);
+    wal_machine_enter(&trial->machine);
+    assert_int_equal(wal_machine_leave(&trial->machine), 0);
+    assert_true(okv_snapshot_is_active(&trial->machine.wal.snapshot));
+}
+
+/* A start from the snapshot alone: what the log has since is cut off. */
+static void expect_snapshot(struct trial *trial, const struct item *items)
+{
+    uint64_t size;
+    char name[OKV_WAL_NAME_SIZE];
+
+    stop_at_once(trial);
+    okv_wal_name(OKV_WAL_SEGMENT, trial->machine.wal.snapshot.header.number, name);
+    uint8_t *bytes = crash_disk_bytes(&trial->disk, name, &size);
+    assert_non_null(bytes);
+    assert_true(size > OKV_WAL_HEADER_SIZE);
+    memset(bytes + OKV_WAL_HEADER_SIZE, 0, size - OKV_WAL_HEADER_SIZE);
+    restart(trial);
+    assert_int_equal(trial->machine.found.records, 0);
+    expect_items(&trial->machine.store, items);
+    wal_machine_stop(&trial->machine);
+}
+
+/* Makes a snapshot of `before` random items while others are changed like this. */
+static void expect_moment(uint64_t seed, uint32_t before, uint32_t keys, unsigned percent)
+{
+    struct trial *trial = trial_begin(seed);
+    struct item *items = malloc(sizeof trial->items);
+
+    change(trial, 200, before, 10);
+    uint64_t buckets = atomic_load(&trial->machine.store.bucket_count);
+    begin_slowly(trial);
+    memcpy(items, trial->items, sizeof trial->items);
+    change(trial, HOLD + 20, keys, percent);
+    assert_int_not_equal(atomic_load(&trial->machine.store.bucket_count), buckets);
+    assert_int_equal(okv_snapshot_await(&trial->machine.wal.snapshot), 0);
+    expect_snapshot(trial, items);
+    free(items);
+    trial_end(trial);
+}
+
+static void it_is_of_one_moment_while_the_table_grows(void **state)
+{
+    (void)state;
+    expect_moment(1, 1500, KEYS, 0);
+}
+
+static void it_is_of_one_moment_while_the_table_shrinks(void **state)
+{
+    (void)state;
+    expect_moment(2, 4000, 4000, 95);
+}
+
+/* Three ways to start find the same: from the log, from snapshot and log, from a clean stop. */
+static void a_start_finds_what_was_there(void **state)
+{
+    struct trial *trial = trial_begin(3);
+
+    (void)state;
+    change(trial, 100, KEYS, 20);
+    stop_at_once(trial);
+    restart(trial);
+    assert_int_equal(trial->machine.found.snapshot, 0);
+    expect_items(&trial->machine.store, trial->items);
+    change(trial, 20, KEYS, 20);
+    assert_int_equal(wal_machine_snapshot(&trial->machine), 0);
+    change(trial, 20, KEYS, 20);
+    stop_at_once(trial);
+    restart(trial);
+    assert_int_not_equal(trial->machine.found.snapshot, 0);
+    assert_in_range(trial->machine.found.records, 1, 20 * BATCH);
+    expect_items(&trial->machine.store, trial->items);
+    change(trial, 20, KEYS, 20);
+    wal_machine_stop(&trial->machine);
+    restart(trial);
+    assert_int_equal(trial->machine.found.records, 0);
+    expect_items(&trial->machine.store, trial->items);
+    wal_machine_stop(&trial->machine);
+    trial_end(trial);
+}
+
+/* What a snapshot replaces goes, and the log it needs stays. */
+static void it_replaces_the_log(void **state)
+{
+    struct trial *trial = trial_begin(4);
+
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        change(trial, 10, KEYS, 0);
+        assert_int_equal(wal_machine_snapshot(&trial->machine), 0);
+    }
+    assert_int_equal(crash_disk_count(&trial->disk, OKV_WAL_SNAPSHOT), 1);
+    assert_int_equal(crash_disk_count(&trial->disk, OKV_WAL_SEGMENT), 1);
+    crash_disk_crash(&trial->disk); /* nothing is under way */
+    wal_machine_stop(&trial->machine);
+    restart(trial);
+    expect_items(&trial->machine.store, trial->items);
+    wal_machine_stop(&trial->machine);
+    trial_end(trial);
+}
+
+/* The log alone would be longer than the data. */
+static void a_long_log_has_one_made(void **state)
+{
+    struct trial *trial = trial_begin(5);
+
+    (void)state;
+    while (atomic_load(&trial->machine.wal.snapshot.completed) < 2)
+        change(trial, 20, 2000, 0);
+    assert_in_range(crash_disk_count(&trial->disk, OKV_WAL_SEGMENT), 1, 2);
+    wal_machine_stop(&trial->machine);
+    trial_end(trial);
+}
+
+/* Also of keys that are gone: their buckets keep them. */
+static void versions_go_on_rising(void **state)
+{
+    struct trial *trial = trial_begin(6);
+    uint64_t before[100];
+
+    (void)state;
+    change(trial, 20, 100, 0);
+    for (uint32_t key = 0; key < 100; key++) {
+        before[key] = trial->items[key].version;
+        wal_machine_enter(&trial->machine);
+        delete (trial, key);
+        assert_int_equal(wal_machine_leave(&trial->machine), 0);
+    }
+    wal_machine_stop(&trial->machine);
+    restart(trial);
+    assert_int_equal(trial->machine.found.snapshot_items, 0);
+    wal_machine_enter(&trial->machine);
+    for (uint32_t key = 0; key < 100; key++) {
+        put(trial, key);
+        assert_true(trial->items[key].version > before[key]);
+    }
+    assert_int_equal(wal_machine_leave(&trial->machine), 0);
+    wal_machine_stop(&trial->machine);
+    trial_end(trial);
+}
+
+/* A bit that changed, an end that is missing: nothing is guessed. */
+static void damage_stops_the_start(void **state)
+{
+    struct trial *trial = trial_begin(7);
+    char name[OKV_WAL_NAME_SIZE];
+    uint64_t size;
+
+    (void)state;
+    change(trial, 40, KEYS, 0);
+    wal_machine_stop(&trial->machine);
+    okv_wal_name(OKV_WAL_SNAPSHOT, trial->machine.wal.snapshot.header.number, name);
+    uint8_t *bytes = crash_disk_bytes(&trial->disk, name, &size);
+    for (unsigned i = 0; i < 50; i++) {
+        uint64_t at = i < 8 ? i : okv_random_next(&trial->random) % size;
+        if (at >= 72 && at < OKV_WAL_HEADER_SIZE)
+            continue; /* padding */
+        bytes[at] ^= 4;
+        assert_in_set(
+            wal_machine_start(&trial->machine),
+            ((const unsigned long[]){(unsigned long)OKV_ECORRUPT, (unsigned long)OKV_EVERSION}), 2);
+        bytes[at] ^= 4;
+    }
+    memset(bytes + size - 80, 0, 80); /* the last frame */
+    assert_int_equal(wal_machine_start(&trial->machine), OKV_ECORRUPT);
+    assert_non_null(strstr(trial->machine.diag.text, "damaged"));
+    trial_end(trial);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_is_of_one_moment_while_the_table_grows),
+        cmocka_unit_test(it_is_of_one_moment_while_the_table_shrinks),
+        cmocka_unit_test(a_start_finds_what_was_there),
+        cmocka_unit_test(it_replaces_the_log),
+        cmocka_unit_test(a_long_log_has_one_made),
+        cmocka_unit_test(versions_go_on_rising),
+        cmocka_unit_test(damage_stops_the_start),
+    };
+
+    return cmocka_run_group_tests_name("snapshots", tests, NULL, NULL);
+}
