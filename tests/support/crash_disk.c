@@ -16,6 +16,7 @@ struct okv_file {
     char name[OKV_WAL_NAME_SIZE], durable_name[OKV_WAL_NAME_SIZE]; /* "": none */
     uint8_t *now, *durable; /* what the page cache has, and the disk */
     uint64_t size, durable_size, capacity;
+    uint64_t synced; /* bytes from the beginning that both have */
 };
 
 static struct crash_disk *disk_of(struct okv_files *files)
@@ -119,6 +120,7 @@ static int disk_write(struct okv_file *file, struct iovec *vectors, unsigned cou
         reserve(file, end);
         memcpy(file->now + offset, vectors[i].iov_base, vectors[i].iov_len);
         file->size = end > file->size ? end : file->size;
+        file->synced = offset < file->synced ? offset : file->synced;
     }
     pthread_mutex_unlock(&file->disk->lock);
     return rc;
@@ -133,10 +135,10 @@ static int disk_sync(struct okv_file *file)
         disk->before_sync(disk->user);
     pthread_mutex_lock(&disk->lock);
     int rc = call(disk, file->name, true);
-    if (rc == 0 && file->size)
-        memcpy(file->durable, file->now, file->size);
+    if (rc == 0 && file->size > file->synced)
+        memcpy(file->durable + file->synced, file->now + file->synced, file->size - file->synced);
     if (rc == 0)
-        file->durable_size = file->size;
+        file->durable_size = file->synced = file->size;
     disk->log_syncs += is_log;
     pthread_cond_broadcast(&disk->changed);
     pthread_mutex_unlock(&disk->lock);
@@ -286,7 +288,7 @@ static void crash_bytes(struct crash_disk *disk, struct okv_file *file)
     }
     if (toss(disk))
         file->durable_size = file->size;
-    file->size = file->durable_size;
+    file->size = file->synced = file->durable_size;
     if (file->size)
         memcpy(file->now, file->durable, file->size);
     if (file->capacity > file->size) {

@@ -87,7 +87,7 @@ static void change(struct trial *trial, unsigned batches, uint32_t keys, unsigne
 
 static void expect_item(struct okv_store *store, uint32_t key, const struct item *item)
 {
-    uint8_t value[VALUE_MAX];
+    uint8_t value[VALUE_MAX], expected[VALUE_MAX];
     uint32_t length;
     uint64_t version;
     int rc = okv_store_get(store, &key, sizeof key, value, sizeof value, &length, &version);
@@ -97,8 +97,8 @@ static void expect_item(struct okv_store *store, uint32_t key, const struct item
         return;
     assert_int_equal(length, item->length);
     assert_int_equal(version, item->version);
-    for (uint32_t i = 0; i < length; i++)
-        assert_int_equal(value[i], item->byte);
+    memset(expected, item->byte, length);
+    assert_memory_equal(value, expected, length);
 }
 
 static void expect_items(struct okv_store *store, const struct item *items)
