@@ -417,6 +417,19 @@ static void a_welcome_has_two_descriptors(void **state)
     close(region);
 }
 
+/* The kernel reports its length, 0, as it reports the end. */
+static void an_empty_answer_leaves_no_descriptor_behind(void **state)
+{
+    int region = make_memfd(F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE);
+    const int fds[] = {region, region, region};
+
+    for (unsigned count = 1; count <= 3; count++)
+        assert_int_equal(meet_impostor_with(*state, (const uint8_t *)"", 0, fds, count),
+                         OKV_EPROTO);
+    assert_int_equal(meet_impostor(*state, (const uint8_t *)"", 0, -1, -1), OKV_EREFUSED);
+    close(region);
+}
+
 /* A server sends its welcome and dies, or a rejection and closes. */
 static void the_end_overtakes_no_answer(void **state)
 {
@@ -446,6 +459,7 @@ int main(void)
         cmocka_unit_test(no_descriptor_of_an_answer_holds_a_client_up),
         cmocka_unit_test(no_descriptor_of_a_bell_holds_a_client_up),
         cmocka_unit_test(a_welcome_has_two_descriptors),
+        cmocka_unit_test(an_empty_answer_leaves_no_descriptor_behind),
         cmocka_unit_test(the_end_overtakes_no_answer),
     };
 

@@ -166,13 +166,14 @@ static unsigned passed_descriptors(struct msghdr *message, int fds[DESCRIPTORS])
 }
 
 /* Looks at the next packet, which stays in the socket. The kernel may tell of the end before the
- * last packet, when both come in the middle of a look; a second look is right. */
+ * last packet, when both come in the middle of a look; a second look is right. A packet of 0 bytes
+ * looks like the end but for its descriptors, which each look installs anew. */
 static ssize_t peek(int sock, struct msghdr *message)
 {
     const struct msghdr first = *message;
     ssize_t got = recvmsg(sock, message, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 
-    if (got != 0)
+    if (got != 0 || message->msg_controllen > 0)
         return got;
     *message = first;
     return recvmsg(sock, message, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
@@ -198,13 +199,13 @@ static int read_answer(struct connecting *connecting, struct okv_answer *answer,
 
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return await_answer(connecting, diag);
-    if (got <= 0)
+    unsigned count = got < 0 ? 0 : passed_descriptors(&message, fds);
+    if (got < 0 || (got == 0 && count == 0))
         return okv_diag_set(
             diag, OKV_EREFUSED,
             "the server at local://%s closed the connection without an answer: it may have "
             "no descriptor left: raise its `ulimit -n`",
             path);
-    unsigned count = passed_descriptors(&message, fds);
     uint32_t kind = (size_t)got >= sizeof header ? okv_get_u32(header + 4) : 0;
     size_t limit = kind == OKV_LOCAL_REJECT ? OKV_REJECT_MAX : OKV_WELCOME_MAX;
     if (kind == 0 || okv_get_u32(header) != OKV_LOCAL_MAGIC || (message.msg_flags & MSG_TRUNC) ||
