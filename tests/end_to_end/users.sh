@@ -134,9 +134,9 @@ fi
 
 # Who puts a socket where anybody may could pass on what client and server say.
 if [ "$(id -u)" -eq 0 ]; then
-    squat=/tmp/okv-squat.$$.sock clean=/run/okv-test.$$
-    install -d -o nobody "$clean"
-    trap 'rm -rf "$squat" "$squat.lock" "$clean"; programs_end' EXIT
+    squat=/tmp/okv-squat.$$.sock clean=/run/okv-test.$$ closed=/tmp/okv-closed.$$
+    install -d -o nobody "$clean" "$closed"
+    trap 'rm -rf "$squat" "$squat.lock" "$clean" "$closed"; programs_end' EXIT
     run_as=(setpriv --reuid nobody --clear-groups)
     serve() {
         : >"$scratch/ready"
@@ -147,9 +147,18 @@ if [ "$(id -u)" -eq 0 ]; then
     serve "local://$squat"
     is 'a server of another user in /tmp' '3:' "$okv" -s "local://$squat" get k
     says 'another user'
+    ln -s "$squat" "$clean/link.sock"
+    is 'the same by a link elsewhere' '3:' "$okv" -s "local://$clean/link.sock" get k
+    says '/tmp is open to all'
     is 'the same for its own user' '1:' "${run_as[@]}" "$okv" -s "local://$squat" get k
     serve "local://$clean/okv.sock"
     is 'one in a directory of its own' '1:' "$okv" -s "local://$clean/okv.sock" get k
+    ln -s "$clean" "$clean/self"
+    is 'the same by a link' '1:' "$okv" -s "local://$clean/self/okv.sock" get k
+    serve "local://$closed/okv.sock"
+    ln -s "$closed" "$clean/link"
+    is 'one in /tmp by a link elsewhere' '3:' "$okv" -s "local://$clean/link/okv.sock" get k
+    says '/tmp is open to all'
 else
     echo 'users: sockets of other users are not tried: only root can make them'
 fi

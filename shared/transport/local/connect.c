@@ -103,23 +103,6 @@ static int find_server(struct connecting *connecting, struct okv_diag *diag)
     return WAITING;
 }
 
-static int check_server(struct connecting *connecting, struct okv_diag *diag)
-{
-    const char *path = connecting->uri.path;
-
-    int status = okv_local_trust(connecting->conn->sock, path);
-
-    if (status != OKV_EDENIED)
-        return status ? okv_diag_set(diag, status, "nobody tells who listens at local://%s: %s",
-                                     path, okv_error_text(status))
-                      : 0;
-    return okv_diag_set(diag, OKV_EDENIED,
-                        "the server at local://%s belongs to another user, and anybody could have "
-                        "put it there: have it listen in a directory that only its user may write "
-                        "to",
-                        path);
-}
-
 static int send_hello(struct connecting *connecting, struct okv_diag *diag)
 {
     uint8_t frame[OKV_LOCAL_HELLO_HEADER + OKV_HELLO_MAX];
@@ -386,7 +369,7 @@ static int ask(struct connecting *connecting, struct okv_answer *answer, int fds
         if (!connecting->asked) {
             status = find_server(connecting, diag);
             if (status == 0)
-                status = check_server(connecting, diag);
+                status = okv_local_trust(connecting->conn->sock, connecting->uri.path, diag);
             if (status == 0)
                 status = send_hello(connecting, diag);
             if (status)

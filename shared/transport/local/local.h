@@ -275,9 +275,10 @@ void okv_local_recv_release(struct okv_endpoint *endpoint, const struct okv_even
 
 /* ---- trust.c ---- */
 
-/* Client: 0 when the server is one of root or of this user, or listens where nobody else could.
- * OKV_EDENIED, OKV_EIO, OKV_ENOMEM. */
-int okv_local_trust(int sock, const char *path);
+/* Client: 0 when the server is one of root or of this user, or when no directory is open to all of
+ * those in which names of the path, or of the links on the way, are looked up. OKV_EDENIED, OKV_EIO
+ * or OKV_ENOMEM with a sentence. The path is absolute. */
+int okv_local_trust(int sock, const char *path, struct okv_diag *diag);
 
 /* ---- discard.c ---- */
 
