@@ -51,8 +51,8 @@ static void execute_get(const struct okv_executor *executor,
     uint64_t version = 0;
 
     OKV_STATS_ADD(&executor->database->counts, gets, 1);
-    reply->status = okv_store_get(&executor->database->store, request->key, request->key_length,
-                                  room, size, &length, &version);
+    reply->status = okv_store_get(&executor->database->store, executor->work, request->key,
+                                  request->key_length, room, size, &length, &version);
     if (reply->status)
         return;
     reply->version = version;

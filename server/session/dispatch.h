@@ -10,8 +10,8 @@
 #include "server/session/sessions.h"
 
 /* Requests of one connection that are served in one pass of its worker. One counts as one more for
- * each OKV_SESSION_SHARE_BYTES of its message and each OKV_SESSION_SHARE_PAGES of a bucket that had
- * to be taken apart for it. */
+ * each OKV_SESSION_SHARE_BYTES of its message and each OKV_SESSION_SHARE_PAGES of a bucket that
+ * were taken apart or searched for it. */
 #define OKV_SESSION_SHARE 8u
 #define OKV_SESSION_SHARE_BYTES 2048u
 #define OKV_SESSION_SHARE_PAGES 2u

@@ -80,7 +80,7 @@ struct okv_store_work {
         struct okv_entry current; /* at the cursor, once okv_store_update_read() read it */
     } update;                     /* of one entry (update_in_place.c) */
     /* What took long. Callers clear both. */
-    unsigned loaded_pages; /* of buckets that were taken apart */
+    unsigned loaded_pages; /* of buckets: taken apart, or searched by a get */
     bool made_room;        /* okv_store_make_room() was called */
 };
 

@@ -177,9 +177,11 @@ uint64_t okv_store_overflow_length(const struct okv_store *store)
 
 /* ---- reading ---- */
 
-/* Finds a key in the published pages. The bucket is locked. */
+/* Finds a key in the published pages. Adds those that it searched to `*pages`. The bucket is
+ * locked. */
 static int find_published(const struct okv_table *table, uint64_t bucket, uint64_t hash,
-                          const void *key, uint32_t key_length, struct okv_entry *out)
+                          const void *key, uint32_t key_length, struct okv_entry *out,
+                          unsigned *pages)
 {
     uint64_t offset = okv_table_bucket_offset(table, bucket);
 
@@ -187,6 +189,7 @@ static int find_published(const struct okv_table *table, uint64_t bucket, uint64
         const uint8_t *image = table->base + offset;
         uint32_t position = 0;
         int rc;
+        (*pages)++;
         while ((rc = okv_bucket_find(image, hash, key, key_length, &position, out)) == 1) {
             if (!out->is_reference)
                 return 0;
@@ -205,16 +208,18 @@ static int find_published(const struct okv_table *table, uint64_t bucket, uint64
     return OKV_ENOTFOUND;
 }
 
-int okv_store_get(struct okv_store *store, const void *key, uint32_t key_length, void *buffer,
-                  uint32_t size, uint32_t *length, uint64_t *version)
+int okv_store_get(struct okv_store *store, struct okv_store_work *work, const void *key,
+                  uint32_t key_length, void *buffer, uint32_t size, uint32_t *length,
+                  uint64_t *version)
 {
     if (key_length == 0 || key_length > OKV_KEY_MAX)
         return OKV_EKEYSIZE;
 
     uint64_t hash = okv_hash_key(key, key_length, store->table.hash_seed);
     struct okv_entry entry;
+    unsigned pages = 0;
     uint64_t bucket = okv_store_lock_hash(store, hash);
-    int rc = find_published(&store->table, bucket, hash, key, key_length, &entry);
+    int rc = find_published(&store->table, bucket, hash, key, key_length, &entry, &pages);
     if (!rc && okv_entry_is_expired(&entry, atomic_load(&store->clock_ms)))
         rc = OKV_ENOTFOUND;
     if (rc)
@@ -227,5 +232,7 @@ int okv_store_get(struct okv_store *store, const void *key, uint32_t key_length,
         memcpy(buffer, entry.value, entry.value_length);
 unlock:
     okv_store_unlock(store, bucket);
+    if (work)
+        work->loaded_pages += pages;
     return rc;
 }

@@ -55,12 +55,14 @@ void okv_store_work_fini(struct okv_store_work *work);
 void okv_store_set_clock(struct okv_store *store, uint64_t clock_ms, bool publish);
 
 /*
- * Copies the value to buffer[0..size). `*length` and `*version` are the item's.
+ * Copies the value to buffer[0..size). `*length` and `*version` are the item's. `work`, unless it
+ * is NULL, only counts the pages that were searched.
  * OKV_EKEYSIZE; OKV_ENOTFOUND; OKV_ETOOSMALL: `*length` is the size needed,
  * nothing was copied; OKV_ECORRUPT.
  */
-int okv_store_get(struct okv_store *store, const void *key, uint32_t key_length, void *buffer,
-                  uint32_t size, uint32_t *length, uint64_t *version);
+int okv_store_get(struct okv_store *store, struct okv_store_work *work, const void *key,
+                  uint32_t key_length, void *buffer, uint32_t size, uint32_t *length,
+                  uint64_t *version);
 
 /* Bytes of the heap that segments of the index take, including the one in reserve. */
 uint64_t okv_store_index_length(const struct okv_store *store);

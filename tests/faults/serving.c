@@ -65,8 +65,8 @@ static void check_item(struct okv_store *store, const struct model_item *item, c
 {
     uint64_t version;
     uint32_t length = 0;
-    int rc = okv_store_get(store, item->key, (uint32_t)strlen(item->key), value, VALUE_MAX, &length,
-                           &version);
+    int rc = okv_store_get(store, NULL, item->key, (uint32_t)strlen(item->key), value, VALUE_MAX,
+                           &length, &version);
 
     if (rc == OKV_ENOTFOUND ? !model_may_be_absent(item)
                             : rc != OKV_OK || !model_may_be(item, value, length))

@@ -289,8 +289,8 @@ static void check_put(const struct okv_request_message *request,
     uint64_t version = 0;
     uint32_t length = 0;
 
-    FUZZ_CHECK(okv_store_get(&world->core.database->store, request->key, request->key_length, got,
-                             sizeof got, &length, &version) == 0);
+    FUZZ_CHECK(okv_store_get(&world->core.database->store, NULL, request->key, request->key_length,
+                             got, sizeof got, &length, &version) == 0);
     FUZZ_CHECK(length == request->value_length && version == reply->version && version != 0);
     FUZZ_CHECK(length == 0 || memcmp(got, request->value, length) == 0);
 }

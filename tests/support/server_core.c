@@ -132,8 +132,8 @@ void server_core_expect(struct server_core *core, const char *key, int fill, uin
     uint8_t *value = malloc(length + 1);
     uint64_t stored = 0;
     uint32_t got = 0;
-    int rc = okv_store_get(&core->database->store, key, (uint32_t)strlen(key), value, length, &got,
-                           &stored);
+    int rc = okv_store_get(&core->database->store, NULL, key, (uint32_t)strlen(key), value, length,
+                           &got, &stored);
 
     assert_non_null(value);
     assert_int_equal(rc, length ? OKV_OK : OKV_ENOTFOUND);

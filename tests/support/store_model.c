@@ -65,8 +65,8 @@ static void catch_up(struct model *model, struct expected *item)
 
     if (model->params->roomy || !is_live(model, item))
         return;
-    int rc = okv_store_get(&model->region.store, item->key, item->key_length, NULL, 0, &length,
-                           &version);
+    int rc = okv_store_get(&model->region.store, NULL, item->key, item->key_length, NULL, 0,
+                           &length, &version);
     assert_true(rc == OKV_ETOOSMALL || (rc == 0 && item->length == 0));
     assert_true(version >= item->version);
     item->version = item->last_version = version;

@@ -139,8 +139,8 @@ void store_region_expect(struct store_region *region, const void *key, uint32_t 
     uint32_t length = 0;
     uint64_t other = 0;
 
-    int rc = okv_store_get(&region->store, key, key_length, region->buffer, region->store.max_value,
-                           &length, &other);
+    int rc = okv_store_get(&region->store, NULL, key, key_length, region->buffer,
+                           region->store.max_value, &length, &other);
     expect_found(rc, version != 0, region->buffer, length, other, value, value_length, version);
     rc = find_at_rest(region, key, key_length, &found);
     expect_found(rc, version != 0, found.value, found.value_length, found.version, value,

@@ -234,6 +234,47 @@ static void puts_into_a_long_bucket_use_up_the_share(void **state)
     }
 }
 
+static void arrive_gets(struct fixture *fixture, const char *key, uint32_t *sequence,
+                        unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        const struct okv_request_message get = {.opcode = OKV_OP_GET,
+                                                .slot = (uint16_t)i,
+                                                .sequence = ++*sequence,
+                                                .key = (const uint8_t *)key,
+                                                .key_length = COLLIDING_KEY};
+        fixture_arrive_as(fixture, &fixture->clients[0], &get);
+    }
+}
+
+/* Whether they find something in its last page or nothing at all. What is in its first page is as
+ * cheap as elsewhere. */
+static void gets_from_a_long_bucket_use_up_the_share(void **state)
+{
+    enum { KEYS = 100 };
+    static char keys[KEYS][COLLIDING_KEY + 1];
+    struct fixture *fixture = *state;
+    struct client *client = &fixture->clients[0];
+    uint32_t sequence = 0;
+
+    put_colliding(fixture, keys, KEYS);
+    server_core_delete(&fixture->core, keys[KEYS - 2]);
+    for (unsigned i = KEYS - 2; i < KEYS; i++) {
+        unsigned before = client->posted;
+        arrive_gets(fixture, keys[i], &sequence, 3);
+        assert_int_equal(client->posted, before + 1);
+        assert_int_equal(client->replies[before].status, i == KEYS - 1 ? 0 : OKV_ENOTFOUND);
+        for (unsigned k = 2; k <= 3; k++) {
+            assert_int_equal(fixture_next_pass(fixture), 1);
+            assert_int_equal(client->posted, before + k);
+        }
+        okv_sessions_begin_pass(&fixture->worker.sessions);
+    }
+    unsigned before = client->posted;
+    arrive_gets(fixture, keys[0], &sequence, 3);
+    assert_int_equal(client->posted, before + 3);
+}
+
 /* However short their values are. */
 static void long_writes_pay_for_a_long_bucket(void **state)
 {
@@ -339,6 +380,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(who_waits_comes_before_who_arrives, setup,
                                         fixture_teardown),
         cmocka_unit_test_setup_teardown(puts_into_a_long_bucket_use_up_the_share, setup,
+                                        fixture_teardown),
+        cmocka_unit_test_setup_teardown(gets_from_a_long_bucket_use_up_the_share, setup,
                                         fixture_teardown),
         cmocka_unit_test_setup_teardown(long_writes_pay_for_a_long_bucket, setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(who_makes_room_has_had_its_share, setup_two,

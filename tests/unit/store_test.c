@@ -141,8 +141,9 @@ static void sizes_out_of_range_are_refused(void **state)
             write.value_length = 1;
             assert_int_equal(calls[i](&region.store, &region.work, &write, &outcome), OKV_EKEYSIZE);
             assert_int_equal(outcome.version, 0);
-            assert_int_equal(okv_store_get(&region.store, key, size, bytes, 1, &length, &version),
-                             OKV_EKEYSIZE);
+            assert_int_equal(
+                okv_store_get(&region.store, NULL, key, size, bytes, 1, &length, &version),
+                OKV_EKEYSIZE);
         }
     for (size_t i = 0; i < 2; i++) { /* put, append */
         struct okv_store_write write = {.key = "k", .key_length = 1, .value = bytes};
@@ -232,12 +233,12 @@ static void a_small_buffer_is_not_written(void **state)
     (void)state;
     store_region_open(&region, &small);
     put = put_text(&region, "key", "value");
-    assert_int_equal(okv_store_get(&region.store, "key", 3, buffer, 4, &length, &version),
+    assert_int_equal(okv_store_get(&region.store, NULL, "key", 3, buffer, 4, &length, &version),
                      OKV_ETOOSMALL);
     assert_int_equal(length, 5);
     assert_int_equal(version, put);
     assert_string_equal(buffer, "old");
-    assert_int_equal(okv_store_get(&region.store, "key", 3, buffer, 5, &length, &version), 0);
+    assert_int_equal(okv_store_get(&region.store, NULL, "key", 3, buffer, 5, &length, &version), 0);
     store_region_close(&region);
 }
 

@@ -272,7 +272,8 @@ static void rival_step(struct rival *rival, struct okv_store_work *work,
         rival->wrong += rc != 0 && rc != OKV_ENOTFOUND;
         return;
     case 1:
-        rc = okv_store_get(store, key, write.key_length, read, sizeof read, &length, &version);
+        rc =
+            okv_store_get(store, NULL, key, write.key_length, read, sizeof read, &length, &version);
         rival->wrong += rc != 0 && rc != OKV_ENOTFOUND;
         for (uint32_t at = 1; rc == 0 && at < length; at++)
             rival->wrong += read[at] != read[0];
@@ -331,7 +332,8 @@ static void rivals_lose_no_increment(void **state)
         counted += rivals[i].counted;
     }
     assert_int_equal(
-        okv_store_get(&region.store, "counter", 7, text, sizeof text - 1, &length, &version), 0);
+        okv_store_get(&region.store, NULL, "counter", 7, text, sizeof text - 1, &length, &version),
+        0);
     text[length] = '\0';
     assert_int_equal(strtoul(text, NULL, 10), counted);
     store_region_audit(&region, NULL, NULL, &audit);

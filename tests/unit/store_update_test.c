@@ -122,8 +122,8 @@ static void an_overwrite_changes_no_total(void **state)
     assert_int_equal(changes(&region), 999);
     assert_int_equal(atomic_load(&region.store.totals.items), 1);
     assert_int_equal(atomic_load(&region.store.totals.user_bytes), 4);
-    assert_int_equal(okv_store_get(&region.store, "a", 1, value, sizeof value, &length, &version),
-                     0);
+    assert_int_equal(
+        okv_store_get(&region.store, NULL, "a", 1, value, sizeof value, &length, &version), 0);
     assert_int_equal(length, 3);
     assert_memory_equal(value, "new", 3);
     assert_int_equal(version, 999);

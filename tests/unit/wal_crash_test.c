@@ -47,7 +47,7 @@ static uint32_t read_key(struct okv_store *store, unsigned key)
     uint8_t value[4096];
     uint32_t length, number;
     uint64_t version;
-    int rc = okv_store_get(store, &key, sizeof key, value, sizeof value, &length, &version);
+    int rc = okv_store_get(store, NULL, &key, sizeof key, value, sizeof value, &length, &version);
 
     if (rc == OKV_ENOTFOUND)
         return 0;

@@ -90,7 +90,7 @@ static void expect_item(struct okv_store *store, uint32_t key, const struct item
     uint8_t value[VALUE_MAX], expected[VALUE_MAX];
     uint32_t length;
     uint64_t version;
-    int rc = okv_store_get(store, &key, sizeof key, value, sizeof value, &length, &version);
+    int rc = okv_store_get(store, NULL, &key, sizeof key, value, sizeof value, &length, &version);
 
     assert_int_equal(rc, item->length ? 0 : OKV_ENOTFOUND);
     if (rc)
