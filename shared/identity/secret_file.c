@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sodium.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -31,7 +32,6 @@ static int code_of(int errnum)
     case ENOENT:
     case ENOTDIR:
     case ENAMETOOLONG:
-    case ENXIO: /* a socket, or a device without a driver */
     case ELOOP:
         return OKV_EINVAL;
     default:
@@ -55,25 +55,46 @@ static int check(const char *shown, const struct stat *file, struct okv_diag *di
     return 0;
 }
 
+static int open_failed(const char *shown, int errnum, struct okv_diag *diag)
+{
+    return okv_diag_set(diag, code_of(errnum),
+                        "%s cannot be opened: %s: name a file that this user can read", shown,
+                        strerror(errnum));
+}
+
+/* Opens the file of an O_PATH descriptor for reading: the path may lead elsewhere by now. */
+static int open_found(const char *shown, int found, struct okv_diag *diag)
+{
+    static const char descriptors[] = "/proc/thread-self/fd"; /* a thread may have its own */
+    char path[sizeof descriptors + 16];
+
+    snprintf(path, sizeof path, "%s/%d", descriptors, found);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd >= 0)
+        return fd;
+    int errnum = errno;
+    if (access(descriptors, F_OK))
+        return okv_diag_set(diag, OKV_EIO, "%s cannot be opened safely without %s: mount /proc",
+                            shown, descriptors);
+    return open_failed(shown, errnum, diag);
+}
+
 int okv_secret_file_open(const char *path, struct okv_diag *diag)
 {
     const char *shown = okv_secret_file_shown(path);
     struct stat file;
 
-    /* A FIFO without a writer would block. */
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0)
-        return okv_diag_set(diag, code_of(errno),
-                            "%s cannot be opened: %s: name a file that this user can read", shown,
-                            strerror(errno));
-    int rc = fstat(fd, &file)
+    /* To open for reading what a link leads to may block, or have a device do something. */
+    int found = open(path, O_PATH | O_CLOEXEC);
+    if (found < 0)
+        return open_failed(shown, errno, diag);
+    int rc = fstat(found, &file)
                  ? okv_diag_set(diag, OKV_EIO, "%s cannot be examined: %s", shown, strerror(errno))
                  : check(shown, &file, diag);
-    if (rc) {
-        close(fd);
-        return rc;
-    }
-    return fd;
+    if (rc == 0)
+        rc = open_found(shown, found, diag);
+    close(found);
+    return rc;
 }
 
 /* Reads up to `size` bytes; returns how many, or -1. */

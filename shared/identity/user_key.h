@@ -39,9 +39,10 @@ int okv_user_key_decode(const char *text, size_t length, struct okv_user_key *ke
 void okv_user_key_text(const struct okv_user_key *key, char text[OKV_USER_KEY_TEXT]);
 void okv_user_key_destroy(struct okv_user_key *key); /* accepts NULL */
 
-/* Opens a file that holds secrets, for reading. It is a regular file and no symbolic link, belongs
- * to this process's user or to root, and nobody else has a permission on it. Returns a descriptor,
- * which is non-blocking and closed on exec; or OKV_EPERM, OKV_EINVAL or OKV_EIO with a sentence
+/* Opens a file that holds secrets, for reading. The path may lead through symbolic links. The file
+ * at its end is a regular one, belongs to this process's user or to root, and nobody else has a
+ * permission on it; any other is not opened at all. Needs /proc. Returns a descriptor, which is
+ * non-blocking and closed on exec; or OKV_EPERM, OKV_EINVAL, OKV_ENOMEM or OKV_EIO with a sentence
  * that says what to do. */
 int okv_secret_file_open(const char *path, struct okv_diag *diag);
 

@@ -1,4 +1,6 @@
 /* Keys of users, and the files that hold secrets. */
+#include <fcntl.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <sodium.h>
 #include <stdarg.h>
@@ -242,6 +244,25 @@ static void secrets_may_be_behind_links(void **state)
     expect_refusal(OKV_EINVAL, "No such file");
 }
 
+/* To open a device may have effects: a terminal's other end notices that it was open. */
+static void devices_behind_links_are_not_opened(void **state)
+{
+    struct pollfd other = {.fd = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC)};
+
+    (void)state;
+    if (other.fd < 0 || grantpt(other.fd) || unlockpt(other.fd))
+        skip();
+    assert_int_equal(symlink(ptsname(other.fd), path), 0);
+    expect_refusal(OKV_EINVAL, "regular file");
+    poll(&other, 1, 0);
+    assert_false(other.revents & POLLHUP);
+
+    close(open(path, O_RDWR | O_NOCTTY | O_CLOEXEC)); /* this is how it would show */
+    poll(&other, 1, 0);
+    assert_true(other.revents & POLLHUP);
+    close(other.fd);
+}
+
 static void files_have_a_limit(void **state)
 {
     char *text = NULL;
@@ -282,6 +303,7 @@ int main(void)
         cmocka_unit_test_teardown(secrets_belong_to_this_user_or_to_root, remove_file),
         cmocka_unit_test_teardown(secrets_are_regular_files, remove_file),
         cmocka_unit_test_teardown(secrets_may_be_behind_links, remove_file),
+        cmocka_unit_test_teardown(devices_behind_links_are_not_opened, remove_file),
         cmocka_unit_test_teardown(files_have_a_limit, remove_file),
         cmocka_unit_test(long_paths_leave_room_for_the_sentence),
     };
