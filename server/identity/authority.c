@@ -44,7 +44,7 @@ int okv_authority_reload(struct okv_authority *authority, struct okv_diag *diag)
         return rc;
     okv_users_destroy(authority->users);
     authority->users = users;
-    okv_used_cookies_renumber(&authority->used);
+    okv_used_cookies_renumber(&authority->used, okv_users_count(users));
     return 0;
 }
 

@@ -68,7 +68,7 @@ void okv_authority_challenge(const struct okv_authority *authority,
 
 /* Judges a second hello. With OKV_VERDICT_PROVEN `*out` says who it is and `cookie` is the one that
  * the proof was made with, for the server's proof; else both are unspecified. STALE is also the
- * verdict while too many cookies of this slot, or of this user in it, were used. */
+ * verdict while this user has no room for another cookie in this slot. */
 enum okv_verdict okv_authority_decide(struct okv_authority *authority,
                                       const struct okv_claimant *claimant, uint64_t now_ns,
                                       struct okv_identity *out, uint8_t cookie[OKV_COOKIE_SIZE]);

@@ -10,9 +10,14 @@
 
 _Static_assert((TABLE_SIZE & (TABLE_SIZE - 1)) == 0, "a power of two");
 
+static uint32_t reserve_among(uint32_t users)
+{
+    return (OKV_USED_COOKIES_MAX - OKV_USED_COOKIES_COMMON) / users;
+}
+
 int okv_used_cookies_init(struct okv_used_cookies *used, uint32_t users)
 {
-    *used = (struct okv_used_cookies){.users = users};
+    *used = (struct okv_used_cookies){.users = users, .reserve = reserve_among(users)};
     for (unsigned i = 0; i < 2; i++) {
         struct okv_used_slot *at = &used->slots[i];
         at->table = calloc(TABLE_SIZE, sizeof *at->table);
@@ -39,9 +44,19 @@ static void begin_slot(struct okv_used_cookies *used, struct okv_used_slot *at, 
     at->slot = slot;
     if (at->count == 0)
         return;
-    at->count = 0;
+    at->count = at->common = 0;
     memset(at->table, 0, TABLE_SIZE * sizeof *at->table);
     memset(at->shares, 0, used->users * sizeof *at->shares);
+}
+
+/* Reserves and the common half fit the table together, so that the first condition ends nobody's
+ * reserve unless the number of users has changed in this slot. */
+static bool has_room(const struct okv_used_cookies *used, const struct okv_used_slot *at,
+                     uint32_t user)
+{
+    if (at->count == OKV_USED_COOKIES_MAX || at->shares[user] == OKV_USED_COOKIES_SHARE)
+        return false;
+    return at->shares[user] < used->reserve || at->common < OKV_USED_COOKIES_COMMON;
 }
 
 bool okv_used_cookies_take(struct okv_used_cookies *used, uint64_t slot, uint32_t user,
@@ -57,17 +72,20 @@ bool okv_used_cookies_take(struct okv_used_cookies *used, uint64_t slot, uint32_
         begin_slot(used, at, slot);
     while (at->table[place] && at->table[place] != mark)
         place = (place + 1) & (TABLE_SIZE - 1);
-    if (at->table[place] || at->count == OKV_USED_COOKIES_MAX ||
-        at->shares[user] == OKV_USED_COOKIES_SHARE)
+    if (at->table[place] || !has_room(used, at, user))
         return false;
     at->table[place] = mark;
     at->count++;
-    at->shares[user]++;
+    at->common += at->shares[user]++ >= used->reserve;
     return true;
 }
 
-void okv_used_cookies_renumber(struct okv_used_cookies *used)
+void okv_used_cookies_renumber(struct okv_used_cookies *used, uint32_t count)
 {
-    for (unsigned i = 0; i < 2; i++)
-        memset(used->slots[i].shares, 0, used->users * sizeof *used->slots[i].shares);
+    used->reserve = reserve_among(count);
+    for (unsigned i = 0; i < 2; i++) {
+        struct okv_used_slot *at = &used->slots[i];
+        memset(at->shares, 0, used->users * sizeof *at->shares);
+        at->common = at->count;
+    }
 }

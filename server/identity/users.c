@@ -31,6 +31,11 @@ void okv_users_destroy(struct okv_users *users)
     free(users);
 }
 
+unsigned okv_users_count(const struct okv_users *users)
+{
+    return users->count;
+}
+
 const struct okv_user *okv_users_next(const struct okv_users *users, uint32_t key_id,
                                       unsigned *cursor, const struct okv_user_key **key)
 {

@@ -37,6 +37,8 @@ int okv_users_parse(const char *name, const char *text, size_t length, const cha
                     unsigned count, struct okv_users **out, struct okv_diag *diag);
 void okv_users_destroy(struct okv_users *users); /* accepts NULL */
 
+unsigned okv_users_count(const struct okv_users *users); /* at least 1 */
+
 /* The next key with this id and its user, both the snapshot's; NULL at the end. *cursor starts at
  * 0. */
 const struct okv_user *okv_users_next(const struct okv_users *users, uint32_t key_id,

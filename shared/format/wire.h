@@ -191,7 +191,8 @@ _Static_assert(sizeof(struct okv_wire_challenge) == 32, "challenge: a REJ takes 
     X(12, DENIED, DENIED,                                                                          \
       "the server knows no such user with this key: see its users file, and --user and "           \
       "--key-file")                                                                                \
-    X(13, STALE, REFUSED, "the server has seen this hello before")                                 \
+    X(13, STALE, REFUSED,                                                                          \
+      "the server saw this proof before, or has no room for more of this user: try again in 10 s") \
     X(14, NO_RIGHT, DENIED,                                                                        \
       "the user has no right in this database: see the server's users file, and ?database=")       \
     X(15, USER, REFUSED,                                                                           \

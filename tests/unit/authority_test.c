@@ -387,27 +387,67 @@ static bool take(struct okv_used_cookies *used, uint64_t slot, uint32_t user, ui
     return okv_used_cookies_take(used, slot, user, cookie);
 }
 
+/* As many as it gets. Returns how many that is; `*number` is the next one that is new. */
+static unsigned take_all(struct okv_used_cookies *used, uint64_t slot, uint32_t user,
+                         uint64_t *number)
+{
+    unsigned count = 0;
+
+    while (take(used, slot, user, *number)) {
+        ++*number;
+        count++;
+    }
+    return count;
+}
+
 static void a_full_slot_is_closed(void **state)
 {
     struct okv_used_cookies used;
     uint64_t number = 1;
 
     (void)state;
-    assert_int_equal(okv_used_cookies_init(&used, 10), 0);
-    for (uint32_t user = 0; number <= OKV_USED_COOKIES_MAX; user++)
-        for (unsigned i = 0; i < OKV_USED_COOKIES_SHARE; i++)
-            assert_true(take(&used, 5, user, number++));
-    assert_false(take(&used, 5, 9, number));
-    assert_false(take(&used, 5, 9, 1));
-    assert_true(take(&used, 6, 9, number));
-    assert_true(take(&used, 6, 9, 1));
-    assert_false(take(&used, 5, 9, number));
+    assert_int_equal(okv_used_cookies_init(&used, 4), 0);
+    for (uint32_t user = 0; user < 4; user++)
+        assert_int_equal(take_all(&used, 5, user, &number), OKV_USED_COOKIES_SHARE);
+    assert_int_equal(number, OKV_USED_COOKIES_MAX + 1);
+    okv_used_cookies_renumber(&used, 4); /* nobody has a share any more */
+    assert_false(take(&used, 5, 3, number));
+    assert_false(take(&used, 5, 3, 1));
+    assert_true(take(&used, 6, 3, number));
+    assert_true(take(&used, 6, 3, 1));
+    assert_false(take(&used, 5, 3, number));
     /* The next but one has its room. */
-    assert_true(take(&used, 7, 9, number));
-    assert_false(take(&used, 7, 9, number));
-    assert_false(take(&used, 6, 9, number));
+    assert_true(take(&used, 7, 3, number));
+    assert_false(take(&used, 7, 3, number));
+    assert_false(take(&used, 6, 3, number));
     okv_used_cookies_fini(&used);
     okv_used_cookies_fini(&used);
+}
+
+/* All but one of so many users take what they get. The last one gets `reserve` all the same, and so
+ * does it in the slot before, which is as full. */
+static void expect_room_beside(uint32_t users, unsigned reserve)
+{
+    struct okv_used_cookies used;
+    uint64_t number = 1;
+
+    assert_int_equal(okv_used_cookies_init(&used, OKV_USERS_MAX), 0);
+    okv_used_cookies_renumber(&used, users);
+    for (uint64_t slot = 5; slot <= 6; slot++)
+        for (uint32_t user = 0; user < users - 1; user++)
+            assert_true(take_all(&used, slot, user, &number) >= reserve);
+    for (uint64_t slot = 5; slot <= 6; slot++)
+        assert_int_equal(take_all(&used, slot, users - 1, &number), reserve);
+    okv_used_cookies_fini(&used);
+}
+
+static void others_cannot_use_up_the_reserve_of_a_user(void **state)
+{
+    (void)state;
+    expect_room_beside(OKV_USERS_MAX, 32);
+    expect_room_beside(100, 327);
+    expect_room_beside(5, 6553);
+    expect_room_beside(2, OKV_USED_COOKIES_SHARE);
 }
 
 static void cookies_that_meet_in_the_table_are_told_apart(void **state)
@@ -434,7 +474,7 @@ static void a_reload_gives_new_shares(void **state)
     for (uint64_t number = 1; number <= OKV_USED_COOKIES_SHARE; number++)
         assert_true(take(&used, 1, 0, number));
     assert_false(take(&used, 1, 0, UINT64_MAX));
-    okv_used_cookies_renumber(&used);
+    okv_used_cookies_renumber(&used, 2);
     assert_true(take(&used, 1, 0, UINT64_MAX));
     assert_false(take(&used, 1, 1, 1));
     okv_used_cookies_fini(&used);
@@ -457,6 +497,7 @@ int main(void)
         cmocka_unit_test(a_wrong_file_is_no_beginning),
         WITH_AUTHORITY(users_have_a_share_of_a_slot),
         cmocka_unit_test(a_full_slot_is_closed),
+        cmocka_unit_test(others_cannot_use_up_the_reserve_of_a_user),
         cmocka_unit_test(cookies_that_meet_in_the_table_are_told_apart),
         cmocka_unit_test(a_reload_gives_new_shares),
     };
