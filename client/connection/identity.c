@@ -10,7 +10,9 @@
 #include "shared/identity/user_key.h"
 
 /* Hellos of one attempt beyond the first: a challenge, and again when the server had seen the
- * proof, is another one since the challenge, or the key is a new one. */
+ * proof or had no room for it, is another one since the challenge, or the key is a new one. An
+ * attempt ends with what the server says of a proof, as a challenge says nothing of the user: so it
+ * begins again only with a hello left for the proof. */
 #define ROUNDS_MAX 8
 
 int identity_init(okv *handle, const struct okv_options *options)
@@ -142,7 +144,7 @@ bool identity_next_hello(void *user, const uint8_t *rejection, size_t length,
         identity->rounds++;
         if (okv_challenge_decode(rejection, length, identity->cookie) == 0)
             prove(identity, binding, &bytes);
-        else if (may_pass(identity, reject.reason))
+        else if (identity->rounds < ROUNDS_MAX && may_pass(identity, reject.reason))
             begin_again(identity, &bytes);
         else
             return false;

@@ -38,24 +38,38 @@ int stub_connect_start(const struct okv_uri *uri, const struct okv_connect_param
     return 0;
 }
 
-/* True when the client has an answer to a challenge. */
-static bool challenge(const struct stub_connecting *connecting, struct okv_answer *answer)
+/* True when the client has another hello for the rejection. */
+static bool reject(const struct stub_connecting *connecting, const void *bytes, size_t length,
+                   struct okv_answer *answer)
 {
-    static const uint8_t cookie[OKV_COOKIE_SIZE] = {1, 2, 3};
     static const struct okv_binding none;
     uint8_t hello[OKV_HELLO_MAX];
-    struct okv_wire_challenge bytes;
 
-    stub.challenges--;
-    okv_challenge_encode(cookie, &bytes);
-    if (!connecting->next_hello(connecting->user, (const uint8_t *)&bytes, sizeof bytes, &none,
-                                hello)) {
-        *answer = (struct okv_answer){.rejected = true, .length = sizeof bytes};
-        memcpy(answer->bytes, &bytes, sizeof bytes);
+    if (!connecting->next_hello(connecting->user, bytes, length, &none, hello)) {
+        *answer = (struct okv_answer){.rejected = true, .length = length};
+        memcpy(answer->bytes, bytes, length);
         return false;
     }
     assert_int_equal(okv_hello_decode(hello, sizeof hello, &stub.hello), 0);
     return true;
+}
+
+/* Answers the client's hello as a server with users does. */
+static bool refuse_hello(const struct stub_connecting *connecting, struct okv_answer *answer)
+{
+    static const struct okv_reject stale = {.reason = OKV_REJECT_STALE};
+    static const uint8_t cookie[OKV_COOKIE_SIZE] = {1, 2, 3};
+    struct okv_wire_challenge challenge;
+    struct okv_wire_reject used;
+
+    if (stub.stale > 0 && stub.hello.key_id) {
+        stub.stale--;
+        okv_reject_encode(&stale, &used);
+        return reject(connecting, &used, sizeof used, answer);
+    }
+    stub.challenges -= stub.challenges > 0;
+    okv_challenge_encode(cookie, &challenge);
+    return reject(connecting, &challenge, sizeof challenge, answer);
 }
 
 int stub_connect_step(struct okv_connecting *connecting, struct okv_answer *welcome,
@@ -70,8 +84,8 @@ int stub_connect_step(struct okv_connecting *connecting, struct okv_answer *welc
         return OKV_EAGAIN;
     }
     bool is_let_in = true;
-    while (is_let_in && stub.challenges > 0)
-        is_let_in = challenge(own, welcome);
+    while (is_let_in && (stub.challenges > 0 || stub.stale > 0))
+        is_let_in = refuse_hello(own, welcome);
     stub.connecting--;
     free(own);
     return is_let_in ? stub_connect(welcome, out) : OKV_EREFUSED;

@@ -64,6 +64,7 @@ struct stub {
     struct okv_answer raw; /* sent instead of `welcome` when its length is not 0 */
     int connect_result;    /* also how a rejection in `raw` is told: OKV_EREFUSED */
     unsigned challenges;   /* hellos that are still to be answered with one, for a proof */
+    unsigned stale;        /* proofs that are still to be rejected; challenges come meanwhile */
     int start_result;      /* of connect_start */
     unsigned connects;     /* begun */
     char host[256];        /* of the URI of the latest */

@@ -11,6 +11,7 @@
 
 #include "client/handle.h"
 #include "shared/base/clock.h"
+#include "shared/identity/user_key.h"
 #include "tests/support/pace.h"
 #include "tests/support/stub_values.h"
 
@@ -74,6 +75,26 @@ static void attempts_become_rarer(void **state)
     assert_int_equal(get(), OKV_ENOTFOUND);
     assert_true(okv_clock_ns() - begun >= UINT64_C(1000000) * (10 + 20 + 40 + 80 + 160 + 250));
     assert_int_equal(stub.connects, 8);
+}
+
+/* The pause grows to 500 ms, and not to the 10 s of who is denied. */
+static void a_proof_without_room_is_tried_again_soon(void **state)
+{
+    struct link_identity *identity;
+
+    (void)state;
+    handle = stub_open_lasting(4, 4, LONG_MS);
+    identity = &handle->link.identity;
+    strcpy(identity->user, "alice");
+    assert_int_equal(okv_identity_init(), 0);
+    assert_int_equal(okv_user_key_create(&identity->key), 0);
+    stub.stale = 1000;
+    stub_hang_up();
+    POLL_UNTIL(stub.connects == 2 && handle->link.state == LINK_BACKOFF);
+    handle->link.attempts = 100;
+    POLL_UNTIL(stub.connects == 3 && handle->link.state == LINK_BACKOFF);
+    assert_true(handle->link.deadline_ns <= okv_clock_ns() + UINT64_C(500000000));
+    assert_non_null(strstr(okv_why(handle), "no room"));
 }
 
 static void lasting_failures_end_the_handle(void **state)
@@ -223,6 +244,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         ATTEMPT_TEST(deadlines_hold_without_a_connection),
         ATTEMPT_TEST(attempts_become_rarer),
+        ATTEMPT_TEST(a_proof_without_room_is_tried_again_soon),
         ATTEMPT_TEST(lasting_failures_end_the_handle),
         ATTEMPT_TEST(passing_failures_do_not_end_the_handle),
         ATTEMPT_TEST(verification_that_fails),

@@ -233,6 +233,28 @@ static void a_server_that_cannot_prove_itself_is_refused(void **state)
     users_file_close(&file);
 }
 
+/* Whatever comes between, the attempt ends with what the server says of a proof. */
+static void a_proof_that_is_never_new_to_the_server_is_refused(void **state)
+{
+    struct users_file file;
+    char why[320] = "";
+    okv *handle = NULL;
+
+    (void)state;
+    users_file_open(&file);
+    const struct okv_options options = {.user = "alice",
+                                        .key_file = users_file_key(&file, "alice", KEY_A)};
+    for (unsigned challenges = 0; challenges < 4; challenges++) {
+        stub.challenges = challenges;
+        stub.stale = 1000;
+        assert_int_equal(okv_open(STUB_URI, &options, &handle, why, sizeof why), OKV_EREFUSED);
+        assert_null(handle);
+        assert_non_null(strstr(why, "saw this proof before, or has no room"));
+        assert_in_range(stub.stale, 900, 999);
+    }
+    users_file_close(&file);
+}
+
 static void a_challenge_needs_a_user(void **state)
 {
     char why[320] = "";
@@ -558,6 +580,7 @@ int main(void)
         cmocka_unit_test_setup(every_failure_has_a_sentence, setup),
         cmocka_unit_test_setup(table_is_the_one_described, setup),
         cmocka_unit_test_setup(a_server_that_cannot_prove_itself_is_refused, setup),
+        cmocka_unit_test_setup(a_proof_that_is_never_new_to_the_server_is_refused, setup),
         cmocka_unit_test_setup(a_challenge_needs_a_user, setup),
         cmocka_unit_test_setup(arguments_of_open, setup),
         cmocka_unit_test_setup(a_fresh_handle_has_no_sentence_and_the_servers_limits, setup),
