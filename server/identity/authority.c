@@ -37,14 +37,16 @@ void okv_authority_fini(struct okv_authority *authority)
 int okv_authority_reload(struct okv_authority *authority, struct okv_diag *diag)
 {
     struct okv_users *users = NULL;
+    uint32_t before[OKV_USERS_MAX];
 
     int rc = okv_users_load(authority->path, authority->databases, authority->database_count,
                             &users, diag);
     if (rc)
         return rc;
+    okv_used_cookies_renumber(&authority->used, before,
+                              okv_users_compare(users, authority->users, before));
     okv_users_destroy(authority->users);
     authority->users = users;
-    okv_used_cookies_renumber(&authority->used, okv_users_count(users));
     return 0;
 }
 

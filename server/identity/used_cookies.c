@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/identity/users.h"
 #include "shared/base/bytes.h"
 #include "shared/base/error.h"
 
@@ -18,6 +19,9 @@ static uint32_t reserve_among(uint32_t users)
 int okv_used_cookies_init(struct okv_used_cookies *used, uint32_t users)
 {
     *used = (struct okv_used_cookies){.users = users, .reserve = reserve_among(users)};
+    used->spare = calloc(users, sizeof *used->spare);
+    if (!used->spare)
+        return OKV_ENOMEM;
     for (unsigned i = 0; i < 2; i++) {
         struct okv_used_slot *at = &used->slots[i];
         at->table = calloc(TABLE_SIZE, sizeof *at->table);
@@ -36,6 +40,7 @@ void okv_used_cookies_fini(struct okv_used_cookies *used)
         free(used->slots[i].shares);
         free(used->slots[i].table);
     }
+    free(used->spare);
     *used = (struct okv_used_cookies){0};
 }
 
@@ -80,12 +85,26 @@ bool okv_used_cookies_take(struct okv_used_cookies *used, uint64_t slot, uint32_
     return true;
 }
 
-void okv_used_cookies_renumber(struct okv_used_cookies *used, uint32_t count)
+static void renumber_slot(struct okv_used_cookies *used, struct okv_used_slot *at,
+                          const uint32_t *before, uint32_t count)
+{
+    uint32_t *shares = used->spare;
+
+    memset(shares, 0, used->users * sizeof *shares);
+    at->common = at->count;
+    for (uint32_t i = 0; i < count; i++) {
+        if (before[i] != OKV_USERS_NEW)
+            shares[i] = at->shares[before[i]];
+        at->common -= shares[i] < used->reserve ? shares[i] : used->reserve;
+    }
+    used->spare = at->shares;
+    at->shares = shares;
+}
+
+void okv_used_cookies_renumber(struct okv_used_cookies *used, const uint32_t *before,
+                               uint32_t count)
 {
     used->reserve = reserve_among(count);
-    for (unsigned i = 0; i < 2; i++) {
-        struct okv_used_slot *at = &used->slots[i];
-        memset(at->shares, 0, used->users * sizeof *at->shares);
-        at->common = at->count;
-    }
+    for (unsigned i = 0; i < 2; i++)
+        renumber_slot(used, &used->slots[i], before, count);
 }

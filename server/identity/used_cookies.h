@@ -32,6 +32,7 @@ struct okv_used_cookies {
     struct okv_used_slot slots[2]; /* by the lowest bit of their slot */
     uint32_t users;                /* that there is room for */
     uint32_t reserve;              /* cookies of a user in a slot */
+    uint32_t *spare;               /* shares to be, while users get other indexes */
 };
 
 /* For users with an index below `users`, as many as there are at most. OKV_ENOMEM. */
@@ -43,8 +44,9 @@ void okv_used_cookies_fini(struct okv_used_cookies *used); /* accepts one that i
 bool okv_used_cookies_take(struct okv_used_cookies *used, uint64_t slot, uint32_t user,
                            const uint8_t cookie[OKV_COOKIE_SIZE]);
 
-/* There are `count` users from now on, and they have other indexes: shares begin anew, cookies stay
- * used. */
-void okv_used_cookies_renumber(struct okv_used_cookies *used, uint32_t count);
+/* There are `count` users from now on. User i was user before[i] and keeps its share; OKV_USERS_NEW
+ * begins without one. Cookies of users that are gone stay used, and count for the common half. */
+void okv_used_cookies_renumber(struct okv_used_cookies *used, const uint32_t *before,
+                               uint32_t count);
 
 #endif

@@ -31,8 +31,23 @@ void okv_users_destroy(struct okv_users *users)
     free(users);
 }
 
-unsigned okv_users_count(const struct okv_users *users)
+/* Users mostly stay in their order, so that the one behind the last one found is the first guess.
+ */
+unsigned okv_users_compare(const struct okv_users *users, const struct okv_users *old,
+                           uint32_t before[OKV_USERS_MAX])
 {
+    unsigned guess = 0, old_count = old ? old->count : 0;
+
+    for (unsigned i = 0; i < users->count; i++) {
+        before[i] = OKV_USERS_NEW;
+        for (unsigned k = 0; k < old_count && before[i] == OKV_USERS_NEW; k++) {
+            unsigned at = (guess + k) % old_count;
+            if (strcmp(users->list[i].name, old->list[at].name) == 0)
+                before[i] = at;
+        }
+        if (before[i] != OKV_USERS_NEW)
+            guess = before[i] + 1;
+    }
     return users->count;
 }
 

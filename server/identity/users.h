@@ -37,7 +37,12 @@ int okv_users_parse(const char *name, const char *text, size_t length, const cha
                     unsigned count, struct okv_users **out, struct okv_diag *diag);
 void okv_users_destroy(struct okv_users *users); /* accepts NULL */
 
-unsigned okv_users_count(const struct okv_users *users); /* at least 1 */
+#define OKV_USERS_NEW UINT32_MAX
+/* Finds users of a snapshot by their names in an older one, which may be NULL: before[i] is the
+ * index that user i had there, or OKV_USERS_NEW. Returns how many users the snapshot has, 1 to
+ * OKV_USERS_MAX. */
+unsigned okv_users_compare(const struct okv_users *users, const struct okv_users *old,
+                           uint32_t before[OKV_USERS_MAX]);
 
 /* The next key with this id and its user, both the snapshot's; NULL at the end. *cursor starts at
  * 0. */

@@ -410,7 +410,7 @@ static void a_full_slot_is_closed(void **state)
     for (uint32_t user = 0; user < 4; user++)
         assert_int_equal(take_all(&used, 5, user, &number), OKV_USED_COOKIES_SHARE);
     assert_int_equal(number, OKV_USED_COOKIES_MAX + 1);
-    okv_used_cookies_renumber(&used, 4); /* nobody has a share any more */
+    okv_used_cookies_renumber(&used, (const uint32_t[]){0, 1, 2, OKV_USERS_NEW}, 4);
     assert_false(take(&used, 5, 3, number));
     assert_false(take(&used, 5, 3, 1));
     assert_true(take(&used, 6, 3, number));
@@ -429,13 +429,21 @@ static void a_full_slot_is_closed(void **state)
 static void expect_room_beside(uint32_t users, unsigned reserve)
 {
     struct okv_used_cookies used;
+    uint32_t before[OKV_USERS_MAX];
     uint64_t number = 1;
 
+    for (uint32_t user = 0; user < users; user++)
+        before[user] = user;
     assert_int_equal(okv_used_cookies_init(&used, OKV_USERS_MAX), 0);
-    okv_used_cookies_renumber(&used, users);
+    okv_used_cookies_renumber(&used, before, users);
     for (uint64_t slot = 5; slot <= 6; slot++)
         for (uint32_t user = 0; user < users - 1; user++)
             assert_true(take_all(&used, slot, user, &number) >= reserve);
+    /* A reload changes nothing. */
+    okv_used_cookies_renumber(&used, before, users);
+    for (uint64_t slot = 5; slot <= 6; slot++)
+        for (uint32_t user = 0; user < users - 1; user++)
+            assert_int_equal(take_all(&used, slot, user, &number), 0);
     for (uint64_t slot = 5; slot <= 6; slot++)
         assert_int_equal(take_all(&used, slot, users - 1, &number), reserve);
     okv_used_cookies_fini(&used);
@@ -465,19 +473,51 @@ static void cookies_that_meet_in_the_table_are_told_apart(void **state)
     okv_used_cookies_fini(&used);
 }
 
-static void a_reload_gives_new_shares(void **state)
+static void shares_follow_their_users(void **state)
 {
     struct okv_used_cookies used;
+    uint64_t number = 1;
 
     (void)state;
-    assert_int_equal(okv_used_cookies_init(&used, 2), 0);
-    for (uint64_t number = 1; number <= OKV_USED_COOKIES_SHARE; number++)
-        assert_true(take(&used, 1, 0, number));
-    assert_false(take(&used, 1, 0, UINT64_MAX));
-    okv_used_cookies_renumber(&used, 2);
-    assert_true(take(&used, 1, 0, UINT64_MAX));
-    assert_false(take(&used, 1, 1, 1));
+    assert_int_equal(okv_used_cookies_init(&used, 3), 0);
+    assert_int_equal(take_all(&used, 1, 0, &number), OKV_USED_COOKIES_SHARE);
+    assert_int_equal(take_all(&used, 2, 0, &number), OKV_USED_COOKIES_SHARE);
+    for (unsigned i = 0; i < 5; i++)
+        assert_true(take(&used, 2, 1, number++));
+    okv_used_cookies_renumber(&used, (const uint32_t[]){OKV_USERS_NEW, 1, 0}, 3);
+    assert_int_equal(take_all(&used, 1, 2, &number), 0);
+    assert_int_equal(take_all(&used, 2, 2, &number), 0);
+    assert_int_equal(take_all(&used, 2, 1, &number), OKV_USED_COOKIES_SHARE - 5);
+    assert_int_equal(take_all(&used, 1, 1, &number), OKV_USED_COOKIES_SHARE);
+    assert_int_equal(take_all(&used, 1, 0, &number), OKV_USED_COOKIES_SHARE);
+    assert_false(take(&used, 1, 0, 1));
     okv_used_cookies_fini(&used);
+}
+
+/* Whoever may ask for reloads gets no cookies by them. */
+static void a_reload_keeps_the_shares_of_a_slot(void **state)
+{
+    struct okv_diag diag = {""};
+    struct client alice, bob;
+    uint64_t number = 1;
+
+    (void)state;
+    begin_client(&alice, "alice", KEY_A);
+    begin_client(&bob, "bob", KEY_B);
+    assert_int_equal(take_all(&authority.used, 1, 0, &number), OKV_USED_COOKIES_SHARE);
+    write_users("[carol]\nkey = " KEY_C "\n" BOB ALICE);
+    assert_int_equal(okv_authority_reload(&authority, &diag), 0);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(okv_authority_reload(&authority, &diag), 0);
+        attempt(&alice, i, SECOND);
+        assert_int_equal(decide(&alice, SECOND), OKV_VERDICT_STALE);
+        attempt(&bob, i, SECOND);
+        assert_int_equal(decide(&bob, SECOND), OKV_VERDICT_PROVEN);
+    }
+    attempt(&alice, number, 11 * SECOND);
+    assert_int_equal(decide(&alice, 11 * SECOND), OKV_VERDICT_PROVEN);
+    end_client(&bob);
+    end_client(&alice);
 }
 
 #define WITH_AUTHORITY(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
@@ -499,7 +539,8 @@ int main(void)
         cmocka_unit_test(a_full_slot_is_closed),
         cmocka_unit_test(others_cannot_use_up_the_reserve_of_a_user),
         cmocka_unit_test(cookies_that_meet_in_the_table_are_told_apart),
-        cmocka_unit_test(a_reload_gives_new_shares),
+        cmocka_unit_test(shares_follow_their_users),
+        WITH_AUTHORITY(a_reload_keeps_the_shares_of_a_slot),
     };
 
     return cmocka_run_group_tests(tests, set_up_file, tear_down_file);
