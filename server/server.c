@@ -1,6 +1,13 @@
 #include "server/server.h"
 
+#include <sys/eventfd.h>
 #include <unistd.h>
+
+void okv_server_ask_reload(struct okv_server *server)
+{
+    atomic_store(&server->reload_is_asked, true);
+    eventfd_write(server->acceptor_fd, 1);
+}
 
 void okv_server_fail(struct okv_server *server, unsigned listener, int code)
 {

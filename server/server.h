@@ -37,6 +37,8 @@ struct okv_server {
     struct okv_stats stats;
     const char *database_names[OKV_DATABASES_MAX];
     struct okv_authority authority; /* the acceptor's; empty without --users */
+    int acceptor_fd;                /* an eventfd that wakes it */
+    atomic_bool reload_is_asked;    /* by an administrator, and not done yet */
     struct okv_admission admission;
     struct okv_registry registry;
     struct okv_log log;
@@ -64,6 +66,10 @@ static inline uint64_t okv_server_clock_ms(const struct okv_server *server)
 
 /* Makes a worker end its sessions that are replaced, killed or have no rights. Any thread. */
 void okv_server_end_unwanted(struct okv_server *server, unsigned worker);
+
+/* Makes the acceptor read the users file again, at most once in a second for all who ask. Any
+ * thread; returns at once. */
+void okv_server_ask_reload(struct okv_server *server);
 
 /* Reports that a listener or one of its endpoints failed. Main then ends the server and prints the
  * first failure. Any thread. */

@@ -18,8 +18,9 @@ extern "C" {
  *   kill ID          ends a session
  *   databases        lists the names of all databases, one a line
  *   server           figures of the server alone, as lines of okv_stat()
- *   reload           reads the users file again; the counters users_loaded and users_refused of
- *                    okv_stat() tell the outcome, a moment later
+ *   reload           reads the users file again, at most once in a second for all who ask; the
+ *                    counters users_loaded and users_refused of okv_stat() tell the outcome, a
+ *                    moment later
  * Blocks until the answer or for the handle's timeout_ms. OKV_EINVAL (NULL, a command that the
  * server does not know), OKV_ENOTFOUND (no such session), OKV_EDENIED (it takes the right admin),
  * OKV_ETOOSMALL (*length says what is needed, without the NUL), OKV_EUNSUPPORTED (reload: the

@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "shared/base/error.h"
 
@@ -67,6 +66,6 @@ int okv_admin_run(struct okv_server *server, const struct okv_database *database
         return OKV_EINVAL;
     if (!server->config.users)
         return OKV_EUNSUPPORTED;
-    kill(getpid(), SIGHUP); /* main waits for it */
+    okv_server_ask_reload(server);
     return 0;
 }

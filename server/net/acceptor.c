@@ -22,6 +22,9 @@
 /* Requests of one listener that are answered before the next listener gets its share, and a worker
  * on this processor its turn. */
 #define REQUESTS_PER_PASS 8
+/* Between reloads for administrators: each holds up all who connect, and administrators of one
+ * database must not do that to clients of others. */
+#define RELOAD_PAUSE_NS UINT64_C(1000000000)
 
 static void count_rejection(struct okv_stats *stats, int reason)
 {
@@ -334,14 +337,42 @@ static int answer_some(struct okv_acceptor *acceptor, unsigned listener)
     return rc;
 }
 
+/* Whoever asked until now is served by it, too: the file is read after the flag is cleared. */
+static void reload(struct okv_acceptor *acceptor)
+{
+    atomic_store(&acceptor->server->reload_is_asked, false);
+    okv_identify_reload(acceptor->server);
+}
+
+static void reload_when_due(struct okv_acceptor *acceptor)
+{
+    if (!atomic_load(&acceptor->server->reload_is_asked) ||
+        okv_clock_ns() < acceptor->next_reload_ns)
+        return;
+    reload(acceptor);
+    acceptor->next_reload_ns = okv_clock_ns() + RELOAD_PAUSE_NS;
+}
+
+/* For poll(): until an administrator's reload is due; -1: none is asked for. */
+static int reload_wait_ms(const struct okv_acceptor *acceptor)
+{
+    uint64_t now_ns = okv_clock_ns();
+
+    if (!atomic_load(&acceptor->server->reload_is_asked))
+        return -1;
+    if (now_ns >= acceptor->next_reload_ns)
+        return 0;
+    return (int)((acceptor->next_reload_ns - now_ns) / 1000000) + 1;
+}
+
 /* Does what other threads ask for. False: the thread is to end. */
 static bool obey(struct okv_acceptor *acceptor)
 {
     eventfd_t count;
 
-    eventfd_read(acceptor->wake_fd, &count);
+    eventfd_read(acceptor->server->acceptor_fd, &count);
     if (atomic_exchange(&acceptor->has_to_reload, false))
-        okv_identify_reload(acceptor->server);
+        reload(acceptor);
     return !atomic_load(&acceptor->has_to_stop);
 }
 
@@ -367,11 +398,12 @@ static void *accept_all(void *user)
 
     for (unsigned i = 0; i < count; i++)
         fds[i] = (struct pollfd){.fd = server->listeners[i]->fd, .events = POLLIN};
-    fds[count] = (struct pollfd){.fd = acceptor->wake_fd, .events = POLLIN};
+    fds[count] = (struct pollfd){.fd = server->acceptor_fd, .events = POLLIN};
     for (;;) {
-        poll(fds, count + 1, -1);
+        poll(fds, count + 1, reload_wait_ms(acceptor));
         if (fds[count].revents && !obey(acceptor))
             return NULL;
+        reload_when_due(acceptor);
         for (unsigned i = 0; i < count; i++) {
             int rc = fds[i].revents ? answer_some(acceptor, i) : 0;
             if (rc < 0) {
@@ -386,11 +418,11 @@ static void *accept_all(void *user)
 int okv_acceptor_start(struct okv_acceptor *acceptor, struct okv_server *server)
 {
     *acceptor = (struct okv_acceptor){.server = server};
-    acceptor->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (acceptor->wake_fd < 0)
+    server->acceptor_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (server->acceptor_fd < 0)
         return OKV_EIO;
     if (pthread_create(&acceptor->thread, NULL, accept_all, acceptor)) {
-        close(acceptor->wake_fd);
+        close(server->acceptor_fd);
         return OKV_ENOMEM;
     }
     return 0;
@@ -399,13 +431,13 @@ int okv_acceptor_start(struct okv_acceptor *acceptor, struct okv_server *server)
 void okv_acceptor_reload(struct okv_acceptor *acceptor)
 {
     atomic_store(&acceptor->has_to_reload, true);
-    eventfd_write(acceptor->wake_fd, 1);
+    eventfd_write(acceptor->server->acceptor_fd, 1);
 }
 
 void okv_acceptor_stop(struct okv_acceptor *acceptor)
 {
     atomic_store(&acceptor->has_to_stop, true);
-    eventfd_write(acceptor->wake_fd, 1);
+    eventfd_write(acceptor->server->acceptor_fd, 1);
     pthread_join(acceptor->thread, NULL);
-    close(acceptor->wake_fd);
+    close(acceptor->server->acceptor_fd);
 }

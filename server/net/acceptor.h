@@ -14,15 +14,15 @@
 struct okv_acceptor {
     struct okv_server *server;
     pthread_t thread;
-    int wake_fd;
     uint64_t passed_ns, busy_since_ns; /* the last pass; since when there was no pause */
     atomic_bool has_to_reload, has_to_stop;
+    uint64_t next_reload_ns; /* administrators get none before */
     uint64_t last_session_id;
 };
 
 /* Starts the thread; the server must not move. OKV_EIO, OKV_ENOMEM. */
 int okv_acceptor_start(struct okv_acceptor *acceptor, struct okv_server *server);
-/* Makes the thread read the users file again. Any thread; returns at once. */
+/* Makes the thread read the users file again, without delay. Any thread; returns at once. */
 void okv_acceptor_reload(struct okv_acceptor *acceptor);
 /* Ends the thread and waits for it. Connections must be gone by then. */
 void okv_acceptor_stop(struct okv_acceptor *acceptor);

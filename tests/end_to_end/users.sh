@@ -97,6 +97,20 @@ wait $fed || true
 { section root 'default = read, write, admin'; section reader 'default = read, write'; } | write_users
 is 'a reload' '0:' as root admin reload
 is 'a writer puts' '0:' as reader put k w
+
+# Each tells the outcome, and one reload serves many.
+loaded() { as root stat | awk '$1 == "users_loaded" { print $2 }'; }
+before=$(loaded) begun=$SECONDS waiting=()
+for _ in {1..20}; do
+    as root admin reload &
+    waiting+=($!)
+done
+answered=0
+for id in "${waiting[@]}"; do
+    if wait "$id"; then answered=$((answered + 1)); fi
+done
+is 'reloads beside one another' '0:' test $answered -eq 20
+is 'at most one reload a second' '0:' test $(($(loaded) - before)) -le $((SECONDS - begun + 2))
 echo nonsense >>"$users"
 is 'a reload of a file with a mistake' '3:' as root admin reload
 says 'mistake'

@@ -1,0 +1,139 @@
+/* Reading the users file again: who asks for it, and how often it is done. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "server/command/admin.h"
+#include "server/net/acceptor.h"
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+#include "tests/support/pace.h"
+#include "tests/support/server_core.h"
+#include "tests/support/users_file.h"
+
+#define ALICE "[alice]\nkey = " KEY_A "\ndefault = read\n"
+#define SECOND UINT64_C(1000000000)
+
+static struct server_core core;
+static struct users_file file;
+static struct okv_acceptor acceptor;
+
+static int setup(void **state)
+{
+    static const struct okv_store_params params = {.length = UINT64_C(1) << 20, .max_value = 1000};
+    static const char *const databases[] = {"default"};
+
+    (void)state;
+    assert_int_equal(okv_identity_init(), 0);
+    users_file_open(&file);
+    users_file_write(&file, ALICE);
+    server_core_open(&core, &params);
+    core.server->config.users = file.users;
+    assert_int_equal(okv_authority_init(&core.server->authority, file.users, databases, 1, NULL),
+                     0);
+    assert_int_equal(okv_acceptor_start(&acceptor, core.server), 0);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    okv_acceptor_stop(&acceptor);
+    okv_authority_fini(&core.server->authority);
+    server_core_close(&core);
+    users_file_close(&file);
+    return 0;
+}
+
+static void ask(void)
+{
+    char answer[8];
+    uint32_t used;
+
+    assert_int_equal(okv_admin_run(core.server, core.database, (const uint8_t *)"reload", 6, answer,
+                                   sizeof answer, &used),
+                     0);
+    assert_int_equal(used, 0);
+}
+
+static uint64_t reloads(void)
+{
+    return atomic_load(&core.server->stats.users_loaded);
+}
+
+static void await_reloads(uint64_t count)
+{
+    uint64_t end = pace_guard_end();
+
+    while (reloads() < count) {
+        assert_true(okv_clock_ns() < end);
+        usleep(1000);
+    }
+}
+
+/* However often administrators ask: the first is served at once, the others when a second is over,
+ * all by one reload. */
+static void administrators_have_one_reload_a_second(void **state)
+{
+    uint64_t begun_ns = okv_clock_ns(), end = pace_guard_end();
+
+    (void)state;
+    while (reloads() < 3) {
+        ask();
+        assert_true(okv_clock_ns() < end);
+        usleep(1000);
+    }
+    assert_true(okv_clock_ns() - begun_ns >= 2 * SECOND);
+}
+
+/* Who has to wait gets what is in the file then, and not the outcome of the reload before. */
+static void a_late_reload_reads_the_file_again(void **state)
+{
+    (void)state;
+    ask();
+    await_reloads(1);
+    users_file_write(&file, ALICE "[bob]\n");
+    ask();
+    uint64_t end = pace_guard_end();
+    while (atomic_load(&core.server->stats.users_refused) == 0) {
+        assert_true(okv_clock_ns() < end);
+        usleep(1000);
+    }
+    assert_false(atomic_load(&core.server->reload_is_asked));
+    assert_int_equal(reloads(), 1);
+}
+
+/* Nor does a signal wait for what administrators do, and it serves those who wait. */
+static void signals_are_not_limited(void **state)
+{
+    uint64_t begun_ns = okv_clock_ns();
+
+    (void)state;
+    ask();
+    await_reloads(1);
+    ask();
+    for (uint64_t i = 2; i <= 60; i++) {
+        okv_acceptor_reload(&acceptor);
+        await_reloads(i);
+    }
+    assert_true(okv_clock_ns() - begun_ns < 30 * SECOND);
+}
+
+#define RELOAD_TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        RELOAD_TEST(administrators_have_one_reload_a_second),
+        RELOAD_TEST(a_late_reload_reads_the_file_again),
+        RELOAD_TEST(signals_are_not_limited),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
