@@ -30,8 +30,8 @@ static bool write_left_out(struct okv_log *log)
     char text[OKV_LOG_TEXT_MAX];
 
     snprintf(text, sizeof text,
-             "%" PRIu64 " more connections ended or were refused, not told one by one: see closed_ "
-             "and rejected_ in okv stat",
+             "%" PRIu64 " more lines, of connections that ended or were refused or of reloads, are "
+             "left out: see closed_, rejected_ and users_ in okv stat",
              log->left_out);
     if (!write_line(log, text))
         return false;

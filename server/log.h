@@ -1,6 +1,7 @@
 /*
- * The log on standard error: a line for each refused client and for each connection that did not
- * end in order. Lines beyond a rate are only counted; their number is logged when the rate allows.
+ * The log on standard error: a line for each refused client, for each connection that did not end
+ * in order, and for each reload of the users file. Lines beyond a rate are only counted; their
+ * number is logged when the rate allows.
  *
  * Any thread may log. Nothing blocks: a line for which the descriptor has no room is left out.
  */

@@ -338,10 +338,10 @@ static int answer_some(struct okv_acceptor *acceptor, unsigned listener)
 }
 
 /* Whoever asked until now is served by it, too: the file is read after the flag is cleared. */
-static void reload(struct okv_acceptor *acceptor)
+static void reload(struct okv_acceptor *acceptor, bool is_of_client)
 {
     atomic_store(&acceptor->server->reload_is_asked, false);
-    okv_identify_reload(acceptor->server);
+    okv_identify_reload(acceptor->server, is_of_client);
 }
 
 static void reload_when_due(struct okv_acceptor *acceptor)
@@ -349,7 +349,7 @@ static void reload_when_due(struct okv_acceptor *acceptor)
     if (!atomic_load(&acceptor->server->reload_is_asked) ||
         okv_clock_ns() < acceptor->next_reload_ns)
         return;
-    reload(acceptor);
+    reload(acceptor, true);
     acceptor->next_reload_ns = okv_clock_ns() + RELOAD_PAUSE_NS;
 }
 
@@ -372,7 +372,7 @@ static bool obey(struct okv_acceptor *acceptor)
 
     eventfd_read(acceptor->server->acceptor_fd, &count);
     if (atomic_exchange(&acceptor->has_to_reload, false))
-        reload(acceptor);
+        reload(acceptor, false);
     return !atomic_load(&acceptor->has_to_stop);
 }
 

@@ -89,7 +89,7 @@ static void apply(struct okv_server *server)
         okv_server_end_unwanted(server, i);
 }
 
-void okv_identify_reload(struct okv_server *server)
+void okv_identify_reload(struct okv_server *server, bool is_of_client)
 {
     struct okv_diag diag = {.text = ""};
     char text[OKV_LOG_TEXT_MAX];
@@ -104,5 +104,8 @@ void okv_identify_reload(struct okv_server *server)
         OKV_STATS_ADD(&server->stats, users_loaded, 1); /* who waits for it finds the new rights */
         snprintf(text, sizeof text, "users loaded from %.150s", server->config.users);
     }
-    okv_log_notice(&server->log, text);
+    if (is_of_client)
+        okv_log_line(&server->log, okv_clock_ns(), text);
+    else
+        okv_log_notice(&server->log, text);
 }

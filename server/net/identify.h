@@ -24,7 +24,7 @@ void okv_identify_prove(const struct okv_request *request,
                         struct okv_wire_welcome *welcome);
 
 /* Reads the users file again and changes the rights of all sessions accordingly. A file with a
- * mistake changes nothing. Logs what became of it. */
-void okv_identify_reload(struct okv_server *server);
+ * mistake changes nothing. Logs what became of it, at the rate of the log when a client asked. */
+void okv_identify_reload(struct okv_server *server, bool is_of_client);
 
 #endif

@@ -1,4 +1,5 @@
 /* Reading the users file again: who asks for it, and how often it is done. */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -125,6 +126,34 @@ static void signals_are_not_limited(void **state)
     assert_true(okv_clock_ns() - begun_ns < 30 * SECOND);
 }
 
+/* Administrators cannot fill the log, and an operator reads what his signal did. */
+static void the_log_has_a_limit_for_administrators(void **state)
+{
+    struct okv_log *log = &core.server->log;
+    char line[OKV_LOG_TEXT_MAX + 16] = "";
+    int ends[2];
+
+    (void)state;
+    assert_int_equal(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
+    /* A second that has had its lines, and does not end. */
+    *log = (struct okv_log){.fd = ends[1], .second_ns = UINT64_MAX, .lines = OKV_LOG_LINES_MAX};
+    pthread_mutex_init(&log->lock, NULL);
+    ask();
+    await_reloads(1);
+    okv_acceptor_reload(&acceptor);
+    await_reloads(2);
+    okv_acceptor_stop(&acceptor);
+    assert_int_equal(log->left_out, 1);
+    assert_true(read(ends[0], line, sizeof line - 1) > 0);
+    assert_non_null(strstr(line, "users loaded from "));
+    assert_ptr_equal(strchr(line, '\n'), line + strlen(line) - 1); /* one line */
+    okv_log_fini(log);
+    close(ends[0]);
+    close(ends[1]);
+    okv_log_init(log, STDERR_FILENO);
+    assert_int_equal(okv_acceptor_start(&acceptor, core.server), 0);
+}
+
 #define RELOAD_TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -133,6 +162,7 @@ int main(void)
         RELOAD_TEST(administrators_have_one_reload_a_second),
         RELOAD_TEST(a_late_reload_reads_the_file_again),
         RELOAD_TEST(signals_are_not_limited),
+        RELOAD_TEST(the_log_has_a_limit_for_administrators),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
