@@ -11,9 +11,9 @@
 #define OF_PROCESS 64u
 #define OF_LISTENER 16u
 #define OF_WORKER 16u
-/* Of a client: over local:// its socket, its process and the memory of its rings; over ofi:// two
- * connections, with net and tcp. */
-#define OF_LOCAL_CLIENT 3u
+/* Of a client: over local:// its socket, its process, the memory of its values and, until its first
+ * message, of its rings; over ofi:// two connections, with net and tcp. */
+#define OF_LOCAL_CLIENT 4u
 #define OF_OFI_CLIENT 2u
 
 static unsigned of_client(const struct okv_config *config)

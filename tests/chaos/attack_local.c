@@ -22,18 +22,19 @@
 #define HOLDERS 40
 #define HELD_PACKETS 2
 #define HELD_EACH 8 /* descriptors */
+#define HOLES 16
 #define FLOODERS 8
 #define FLOOD 4096 /* packets, if the socket takes them */
 
 /* ---- a session, as somebody else would have written its client ---- */
 
 struct member {
-    int sock, region, memory; /* -1: none */
+    int sock, region, rings, values; /* -1: none */
 };
 
 static void member_leave(struct member *member)
 {
-    int *const fds[] = {&member->sock, &member->region, &member->memory};
+    int *const fds[] = {&member->sock, &member->region, &member->rings, &member->values};
 
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++) {
         if (*fds[i] >= 0)
@@ -47,7 +48,7 @@ static ssize_t take_answer(struct member *member, uint8_t *answer, size_t size)
 {
     struct pollfd pollfd = {.fd = member->sock, .events = POLLIN};
     uint8_t header[OKV_LOCAL_ANSWER_HEADER];
-    int fds[2];
+    int fds[OKV_LOCAL_DESCRIPTORS];
     union {
         struct cmsghdr header;
         char space[CMSG_SPACE(sizeof fds)];
@@ -64,8 +65,9 @@ static ssize_t take_answer(struct member *member, uint8_t *answer, size_t size)
     const struct cmsghdr *passed = got > 0 ? CMSG_FIRSTHDR(&message) : NULL;
     if (passed && passed->cmsg_len == CMSG_LEN(sizeof fds)) {
         memcpy(fds, CMSG_DATA(passed), sizeof fds);
-        member->region = fds[0];
-        member->memory = fds[1];
+        member->region = fds[OKV_LOCAL_REGION];
+        member->rings = fds[OKV_LOCAL_RINGS];
+        member->values = fds[OKV_LOCAL_VALUES];
     }
     return got - (ssize_t)sizeof header;
 }
@@ -76,7 +78,7 @@ static ssize_t ask(const struct attacker *attacker, const struct okv_wire_hello 
 {
     uint8_t frame[OKV_LOCAL_HELLO_HEADER + sizeof *hello];
 
-    *member = (struct member){attacker_connect(attacker), -1, -1};
+    *member = (struct member){attacker_connect(attacker), -1, -1, -1};
     okv_put_u32(frame, OKV_LOCAL_MAGIC);
     memcpy(frame + OKV_LOCAL_HELLO_HEADER, hello, sizeof *hello);
     if (member->sock < 0 || send(member->sock, frame, sizeof frame, MSG_NOSIGNAL) < 0)
@@ -95,7 +97,7 @@ static bool member_join(struct attacker *attacker, struct member *member)
     struct okv_wire_hello proven;
     uint8_t answer[OKV_WELCOME_MAX];
 
-    *member = (struct member){-1, -1, -1};
+    *member = (struct member){-1, -1, -1, -1};
     ssize_t length = getrandom(hello.client_id, sizeof hello.client_id, 0);
     okv_hello_encode(&hello, &prover.sent);
     if (length > 0)
@@ -103,7 +105,7 @@ static bool member_join(struct attacker *attacker, struct member *member)
     member_leave(member);
     if (length > 0 && prover_next_hello(&prover, answer, (size_t)length, &none, (uint8_t *)&proven))
         ask(attacker, &proven, member, answer, sizeof answer);
-    if (member->memory >= 0)
+    if (member->values >= 0)
         return true;
     member_leave(member);
     attacker_turned_away(attacker);
@@ -138,7 +140,7 @@ void attack_descriptors(struct attacker *attacker)
         if (i % 2)
             member_join(attacker, &member);
         else
-            member = (struct member){attacker_connect(attacker), -1, -1};
+            member = (struct member){attacker_connect(attacker), -1, -1, -1};
         bool was_taken = descriptors_send(member.sock, BELL, BELL_LENGTH, &one->fd, 1);
         if (was_taken)
             lingering_leave(one);
@@ -181,7 +183,7 @@ void attack_memory(struct attacker *attacker)
     for (;;) {
         if (!member_join(attacker, &member))
             continue;
-        bool is_full = fallocate(member.memory, 0, 0, size_of(member.memory)) == 0;
+        bool is_full = fallocate(member.values, 0, 0, size_of(member.values)) == 0;
         member_leave(&member);
         attacker_count(attacker, !is_full);
     }
@@ -197,7 +199,8 @@ static bool abuse(int fd)
     return allocated || punched || cut;
 }
 
-/* Through the descriptors that it was given, and through others for the same memory. */
+/* Through the descriptors that it was given, and through others for the same memory. It does not
+ * seal the rings, rings the bell, and makes holes where the server would look then. */
 void attack_holes(struct attacker *attacker)
 {
     struct member member;
@@ -208,8 +211,10 @@ void attack_holes(struct attacker *attacker)
             continue;
         snprintf(path, sizeof path, "/proc/self/fd/%d", member.region);
         int again = open(path, O_RDWR | O_CLOEXEC);
-        unsigned possible = abuse(member.region) + abuse(again) + abuse(member.memory);
         send(member.sock, BELL, BELL_LENGTH, MSG_NOSIGNAL);
+        unsigned possible = abuse(member.region) + abuse(again) + abuse(member.values);
+        for (unsigned i = 0; i < HOLES; i++)
+            possible += abuse(member.rings);
         if (again >= 0)
             close(again);
         member_leave(&member);

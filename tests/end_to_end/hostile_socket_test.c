@@ -318,24 +318,36 @@ static void rings_of_junk(void **state)
     bystander_check(bystander);
 }
 
-/* The memory may lose its pages under the server, and not its size: they come back as zeros. */
-static void rings_with_holes(void **state)
+/* A load from a page that somebody is making a hole of waits for him. */
+static void rings_without_holes(void **state)
 {
-    static const struct okv_request_message ping = {.opcode = OKV_OP_PING, .sequence = 1};
     struct bystander *bystander = *state;
-    uint8_t bytes[256];
-    uint32_t immediate;
     struct bare_client client;
 
     hostile_socket_join(&client, &bystander->server);
     size_t size = OKV_LOCAL_RING_BYTES + 2 * (size_t)client.ring.capacity;
-    assert_int_equal(madvise(client.ring.page, size, MADV_REMOVE), 0);
-    uint32_t length = okv_request_encode(&ping, bytes);
-    bare_send(&client, bytes, length, okv_immediate(OKV_OP_PING, 0));
+    assert_int_equal(madvise(client.ring.page, size, MADV_REMOVE), -1);
+    assert_int_equal(errno, EPERM);
+    bare_close(&client);
+    bystander_check(bystander);
+}
+
+/* The server looks at no rings in which there may be holes. */
+static void a_client_that_does_not_seal(void **state)
+{
+    struct bystander *bystander = *state;
+    struct okv_local_ring ring;
+    struct bare_client client;
+    int rings;
+
+    hostile_socket_connect(&client, &bystander->server);
+    hostile_socket_ask(&client, &rings);
     bare_bell(&client);
-    bare_receive(&client, bytes, sizeof bytes, &immediate);
-    assert_int_equal(immediate, okv_immediate(OKV_OP_PING, 0) | OKV_IMMEDIATE_REPLY);
-    assert_int_equal(madvise(client.ring.page, size, MADV_REMOVE), 0);
+    bare_expect_end(&client);
+    assert_int_equal(okv_local_ring_map(rings, &ring), 0); /* now nobody looks any more */
+    assert_true(ring.page->server.wants == OKV_LOCAL_RING_MESSAGES);
+    okv_local_ring_unmap(&ring);
+    close(rings);
     bare_close(&client);
     bystander_expect_stat(bystander, "sessions", 1);
     bystander_check(bystander);
@@ -478,7 +490,8 @@ int main(void)
         cmocka_unit_test(replies_that_nobody_takes),
         cmocka_unit_test(rings_that_make_no_sense),
         cmocka_unit_test(rings_of_junk),
-        cmocka_unit_test(rings_with_holes),
+        cmocka_unit_test(rings_without_holes),
+        cmocka_unit_test(a_client_that_does_not_seal),
         cmocka_unit_test(a_client_that_always_sleeps),
         cmocka_unit_test(buffers_that_lie_nowhere),
         cmocka_unit_test(descriptors_hold_nobody_up),

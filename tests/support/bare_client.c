@@ -31,7 +31,7 @@ void bare_connect(struct bare_client *client, const char *path)
     assert_true(strlen(path) < sizeof address.sun_path);
     memcpy(address.sun_path, path, strlen(path));
     *client = (struct bare_client){
-        .sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), .region = -1, .memory = -1};
+        .sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), .region = -1, .values = -1};
     assert_true(client->sock >= 0);
     assert_int_equal(connect(client->sock, (struct sockaddr *)&address, sizeof address), 0);
 }
@@ -59,10 +59,10 @@ static void await_packet(const struct bare_client *client)
     assert_int_equal(poll(&watched, 1, PACE_GUARD_MS), 1);
 }
 
-size_t bare_take_welcome(struct bare_client *client, uint8_t *welcome, size_t size)
+size_t bare_take_answer(struct bare_client *client, uint8_t *welcome, size_t size, int *rings)
 {
     uint8_t header[8];
-    int fds[2];
+    int fds[3];
     union {
         struct cmsghdr header;
         char space[CMSG_SPACE(sizeof fds)];
@@ -83,16 +83,26 @@ size_t bare_take_welcome(struct bare_client *client, uint8_t *welcome, size_t si
     assert_non_null(passed);
     assert_int_equal(passed->cmsg_len, CMSG_LEN(sizeof fds));
     memcpy(fds, CMSG_DATA(passed), sizeof fds);
-    assert_int_equal(okv_local_ring_map(fds[1], &client->ring), 0);
     client->region = fds[0];
-    client->memory = fds[1];
+    *rings = fds[1];
+    client->values = fds[2];
     return (size_t)got - sizeof header;
+}
+
+size_t bare_take_welcome(struct bare_client *client, uint8_t *welcome, size_t size)
+{
+    int rings;
+    size_t length = bare_take_answer(client, welcome, size, &rings);
+
+    assert_int_equal(okv_local_ring_map(rings, &client->ring), 0);
+    close(rings);
+    return length;
 }
 
 void bare_close(struct bare_client *client)
 {
     okv_local_ring_unmap(&client->ring);
-    int *const fds[] = {&client->sock, &client->region, &client->memory};
+    int *const fds[] = {&client->sock, &client->region, &client->values};
     for (unsigned i = 0; i < sizeof fds / sizeof *fds; i++) {
         if (*fds[i] >= 0)
             close(*fds[i]);

@@ -10,14 +10,16 @@
 struct bare_client {
     int sock;
     struct okv_local_ring ring; /* from the welcome on, as the next two */
-    int region, memory;         /* the descriptors of the welcome; -1: none */
+    int region, values;         /* descriptors of the welcome; -1: none */
 };
 
 /* Connected to the socket at `path`, and silent. */
 void bare_connect(struct bare_client *client, const char *path);
 /* The first packet, with the magic before `hello`. */
 void bare_hello(struct bare_client *client, const void *hello, size_t length);
-/* Waits for a welcome and maps the rings; returns its length. */
+/* Waits for a welcome; returns its length. The descriptor of the rings is the caller's. */
+size_t bare_take_answer(struct bare_client *client, uint8_t *welcome, size_t size, int *rings);
+/* Waits for a welcome, maps the rings and seals them; returns its length. */
 size_t bare_take_welcome(struct bare_client *client, uint8_t *welcome, size_t size);
 /* Unmaps and closes what is open. */
 void bare_close(struct bare_client *client);

@@ -26,6 +26,17 @@ void hostile_socket_connect(struct bare_client *client, const struct server_proc
     assert_int_equal(setsockopt(client->sock, SOL_SOCKET, SO_SNDBUF, &room, sizeof room), 0);
 }
 
+void hostile_socket_ask(struct bare_client *client, int *rings)
+{
+    uint8_t welcome[OKV_WELCOME_MAX];
+    struct okv_wire_hello hello;
+
+    hostile_hello(&hello);
+    bare_hello(client, &hello, sizeof hello);
+    assert_int_equal(bare_take_answer(client, welcome, sizeof welcome, rings),
+                     sizeof(struct okv_wire_welcome));
+}
+
 void hostile_socket_join(struct bare_client *client, const struct server_process *server)
 {
     uint8_t welcome[OKV_WELCOME_MAX];

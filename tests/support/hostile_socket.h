@@ -10,6 +10,9 @@
 
 /* Connects and says nothing yet. */
 void hostile_socket_connect(struct bare_client *client, const struct server_process *server);
+/* Says hello and takes the welcome, without a look at the rings, whose descriptor is the caller's.
+ */
+void hostile_socket_ask(struct bare_client *client, int *rings);
 /* Connects and has its hello answered with a welcome. */
 void hostile_socket_join(struct bare_client *client, const struct server_process *server);
 /* One packet of these bytes. */

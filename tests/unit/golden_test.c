@@ -515,7 +515,7 @@ static void local_ring_bytes(void **state)
     okv_local_ring_release(&client);
     assert_true(okv_local_ring_rest(&client));
     const uint8_t *memory = (const uint8_t *)server.page;
-    assert_bytes(memory, 64, "6f6b7652 02000000 00100000 00*52");
+    assert_bytes(memory, 64, "6f6b7652 03000000 00100000 00*52");
     assert_bytes(memory + 64, 64, "18000000 00*60");
     assert_bytes(memory + 128, 64, "10000000 00*60");
     assert_bytes(memory + 192, 64, "01000000 00*60");

@@ -46,7 +46,7 @@ struct impostor {
     int sock;
     const uint8_t *answer;
     size_t length;
-    int fds[3];
+    int fds[4];
     unsigned fd_count;
 };
 
@@ -119,9 +119,15 @@ static int meet_impostor_with(struct fixture *fixture, const uint8_t *answer, si
 static int meet_impostor(struct fixture *fixture, const uint8_t *answer, size_t length, int region,
                          int rings)
 {
-    const int fds[] = {region, rings};
+    int fds[] = {region, rings, -1};
 
-    return meet_impostor_with(fixture, answer, length, fds, region < 0 ? 0 : rings < 0 ? 1 : 2);
+    assert_int_equal(okv_local_values_create(&fds[2]), 0);
+    int status = meet_impostor_with(fixture, answer, length, fds,
+                                    region < 0  ? 0
+                                    : rings < 0 ? 1
+                                                : 3);
+    close(fds[2]);
+    return status;
 }
 
 static int make_memfd(int seals)
@@ -134,13 +140,39 @@ static int make_memfd(int seals)
     return fd;
 }
 
-/* Rings as a server makes them; the mapping stays. */
-static int make_rings(struct okv_local_ring *ring)
-{
-    int fd;
+/* The descriptors of a welcome, as a server makes them. A client seals the rings for good, so each
+ * takes another offer. */
+struct offer {
+    int fds[4]; /* one too many */
+    struct okv_local_ring ring;
+};
 
-    assert_int_equal(okv_local_ring_create(FIXTURE_SLOT_SIZE, ring, &fd), 0);
-    return fd;
+static void offer_begin(struct offer *offer)
+{
+    offer->fds[OKV_LOCAL_REGION] = make_memfd(F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE);
+    assert_int_equal(
+        okv_local_ring_create(FIXTURE_SLOT_SIZE, &offer->ring, &offer->fds[OKV_LOCAL_RINGS]), 0);
+    assert_int_equal(okv_local_values_create(&offer->fds[OKV_LOCAL_VALUES]), 0);
+    offer->fds[OKV_LOCAL_DESCRIPTORS] = dup(offer->fds[OKV_LOCAL_VALUES]);
+}
+
+static void offer_end(struct offer *offer)
+{
+    for (unsigned i = 0; i < sizeof offer->fds / sizeof *offer->fds; i++)
+        close(offer->fds[i]);
+    okv_local_ring_unmap(&offer->ring);
+}
+
+/* Meets a server that answers so, with this region. */
+static void expect_answer(struct fixture *fixture, const uint8_t *answer, size_t length, int region,
+                          int status)
+{
+    struct offer offer;
+
+    offer_begin(&offer);
+    assert_int_equal(meet_impostor(fixture, answer, length, region, offer.fds[OKV_LOCAL_RINGS]),
+                     status);
+    offer_end(&offer);
 }
 
 static void a_client_takes_sealed_memory_only(void **state)
@@ -155,21 +187,16 @@ static void a_client_takes_sealed_memory_only(void **state)
         {F_SEAL_SHRINK | F_SEAL_WRITE, 0},
     };
     uint8_t answer[8 + 10] = {0};
-    struct okv_local_ring ring;
-    int rings = make_rings(&ring);
-
     okv_put_u32(answer, MAGIC);
     okv_put_u32(answer + 4, ANSWER_WELCOME);
     for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         int fd = make_memfd(cases[i].seals);
-        assert_int_equal(meet_impostor(*state, answer, sizeof answer, fd, rings), cases[i].status);
+        expect_answer(*state, answer, sizeof answer, fd, cases[i].status);
         close(fd);
     }
     int file = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    assert_int_equal(meet_impostor(*state, answer, sizeof answer, file, rings), OKV_EPROTO);
+    expect_answer(*state, answer, sizeof answer, file, OKV_EPROTO);
     close(file);
-    close(rings);
-    okv_local_ring_unmap(&ring);
 }
 
 /* Memory with this at its beginning. */
@@ -186,26 +213,29 @@ static int make_page(const uint32_t *words, size_t size, int seals)
 
 static void a_client_takes_rings_of_its_format_only(void **state)
 {
-    enum { SHRINK = F_SEAL_SHRINK, BASE = 8192 + (1 << 28) };
+    enum { SHRINK = F_SEAL_SHRINK, BASE = 8192 };
     static const struct {
         uint32_t words[3]; /* magic, format, capacity */
         size_t size;
         int seals, status;
     } cases[] = {
-        {{OKV_LOCAL_RING_MAGIC, 2, 4096}, BASE + 8192, SHRINK, 0},
-        {{OKV_LOCAL_RING_MAGIC, 2, 4096}, BASE + 8192, SHRINK | F_SEAL_GROW | F_SEAL_SEAL, 0},
-        {{OKV_LOCAL_RING_MAGIC, 2, 4096}, BASE + 8192, F_SEAL_GROW, OKV_EPROTO},
-        {{OKV_LOCAL_RING_MAGIC, 2, 4096}, BASE + 8192, SHRINK | F_SEAL_WRITE, OKV_EPROTO},
-        {{OKV_LOCAL_RING_MAGIC, 2, 4096}, BASE + 8192, SHRINK | F_SEAL_FUTURE_WRITE, OKV_EPROTO},
-        {{OKV_LOCAL_RING_MAGIC + 1, 2, 4096}, BASE + 8192, SHRINK, OKV_EPROTO},
-        {{OKV_LOCAL_RING_MAGIC, 1, 4096}, BASE + 8192, SHRINK, OKV_EPROTO},
-        {{OKV_LOCAL_RING_MAGIC, 2, 2048}, BASE + 4096, SHRINK, OKV_EPROTO},
-        {{OKV_LOCAL_RING_MAGIC, 2, 0}, BASE, SHRINK, OKV_EPROTO},
-        {{OKV_LOCAL_RING_MAGIC, 2, 4096}, BASE + 8192 + 1, SHRINK, OKV_EPROTO},
-        {{OKV_LOCAL_RING_MAGIC, 2, 8192}, BASE + 8192, SHRINK, OKV_EPROTO},
-        {{OKV_LOCAL_RING_MAGIC, 2, 6144}, BASE + 12288, SHRINK, OKV_EPROTO},
-        {{OKV_LOCAL_RING_MAGIC, 2, 0x80000000u}, BASE + 8192, SHRINK, OKV_EPROTO},
-        {{OKV_LOCAL_RING_MAGIC, 2, 0x40000000u}, BASE + 0x80000000u, SHRINK, OKV_EPROTO},
+        {{OKV_LOCAL_RING_MAGIC, 3, 4096}, BASE + 8192, SHRINK, 0},
+        {{OKV_LOCAL_RING_MAGIC, 3, 4096},
+         BASE + 8192,
+         SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
+         OKV_EPROTO},
+        {{OKV_LOCAL_RING_MAGIC, 3, 4096}, BASE + 8192, F_SEAL_GROW, OKV_EPROTO},
+        {{OKV_LOCAL_RING_MAGIC, 3, 4096}, BASE + 8192, SHRINK | F_SEAL_WRITE, OKV_EPROTO},
+        {{OKV_LOCAL_RING_MAGIC, 3, 4096}, BASE + 8192, SHRINK | F_SEAL_FUTURE_WRITE, OKV_EPROTO},
+        {{OKV_LOCAL_RING_MAGIC + 1, 3, 4096}, BASE + 8192, SHRINK, OKV_EPROTO},
+        {{OKV_LOCAL_RING_MAGIC, 2, 4096}, BASE + 8192, SHRINK, OKV_EPROTO},
+        {{OKV_LOCAL_RING_MAGIC, 3, 2048}, BASE + 4096, SHRINK, OKV_EPROTO},
+        {{OKV_LOCAL_RING_MAGIC, 3, 0}, BASE, SHRINK, OKV_EPROTO},
+        {{OKV_LOCAL_RING_MAGIC, 3, 4096}, BASE + 8192 + 1, SHRINK, OKV_EPROTO},
+        {{OKV_LOCAL_RING_MAGIC, 3, 8192}, BASE + 8192, SHRINK, OKV_EPROTO},
+        {{OKV_LOCAL_RING_MAGIC, 3, 6144}, BASE + 12288, SHRINK, OKV_EPROTO},
+        {{OKV_LOCAL_RING_MAGIC, 3, 0x80000000u}, BASE + 8192, SHRINK, OKV_EPROTO},
+        {{OKV_LOCAL_RING_MAGIC, 3, 0x40000000u}, BASE + 0x80000000u, SHRINK, OKV_EPROTO},
     };
     uint8_t answer[8 + 10] = {0};
     int region = make_memfd(F_SEAL_SHRINK | F_SEAL_WRITE);
@@ -245,24 +275,19 @@ static void a_client_understands_no_other_answer(void **state)
         {MAGIC, 2, 20, true, OKV_EREFUSED},
     };
     int fd = make_memfd(F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE);
-    struct okv_local_ring ring;
-    int rings = make_rings(&ring);
 
     for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint8_t answer[256] = {0};
         okv_put_u32(answer, cases[i].magic);
         okv_put_u32(answer + 4, cases[i].kind);
-        assert_int_equal(
-            meet_impostor(*state, answer, cases[i].length, cases[i].with_memory ? fd : -1, rings),
-            cases[i].status);
+        expect_answer(*state, answer, cases[i].length, cases[i].with_memory ? fd : -1,
+                      cases[i].status);
     }
     assert_int_equal(meet_impostor(*state, NULL, 0, -1, -1), OKV_EREFUSED);
     uint8_t answer[20] = {0};
     okv_put_u32(answer, MAGIC);
     okv_put_u32(answer + 4, ANSWER_WELCOME);
     assert_int_equal(meet_impostor(*state, answer, sizeof answer, fd, -1), OKV_EPROTO);
-    close(rings);
-    okv_local_ring_unmap(&ring);
     close(fd);
 }
 
@@ -331,21 +356,23 @@ static void no_descriptor_of_an_answer_holds_a_client_up(void **state)
         {ANSWER_WELCOME, 0, 1, OKV_EPROTO},
         {ANSWER_WELCOME, 0, 2, OKV_EPROTO},
         {ANSWER_WELCOME, 1, 2, OKV_EPROTO},
+        {ANSWER_WELCOME, 1, 3, OKV_EPROTO},
         {ANSWER_WELCOME, 2, 3, OKV_EPROTO},
+        {ANSWER_WELCOME, 3, 4, OKV_EPROTO},
         {2, 0, 1, OKV_EREFUSED},
         {2, 2, 3, OKV_EREFUSED},
     };
-    int region = make_memfd(F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE);
     unsigned threads = threads_running();
-    struct okv_local_ring ring;
-    int rings = make_rings(&ring);
+    struct offer offer;
 
     hang_guard(true);
     for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        int fds[3] = {region, rings, region};
         struct lingering lingering;
         struct okv_conn *conn;
         struct stage stage;
+        int fds[4];
+        offer_begin(&offer);
+        memcpy(fds, offer.fds, sizeof fds);
         stage_open(&stage, *state);
         lingering_open(&lingering);
         fds[cases[i].place] = lingering.fd;
@@ -355,20 +382,16 @@ static void no_descriptor_of_an_answer_holds_a_client_up(void **state)
         threads_expect(threads); /* nothing lingers any more */
         lingering_end(&lingering);
         stage_close(&stage);
+        offer_end(&offer);
     }
     hang_guard(false);
-    close(rings);
-    okv_local_ring_unmap(&ring);
-    close(region);
 }
 
 static void no_descriptor_of_a_bell_holds_a_client_up(void **state)
 {
     struct fixture *fixture = *state;
     unsigned threads = threads_running();
-    int region = make_memfd(F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE);
-    struct okv_local_ring ring;
-    const int fds[] = {region, make_rings(&ring)};
+    struct offer offer;
 
     hang_guard(true);
     for (unsigned round = 0; round < 2; round++) {
@@ -376,8 +399,10 @@ static void no_descriptor_of_a_bell_holds_a_client_up(void **state)
         struct okv_event event;
         struct okv_conn *conn;
         struct stage stage;
+        offer_begin(&offer);
         stage_open(&stage, fixture);
-        assert_int_equal(stage_answer(&stage, ANSWER_WELCOME, fds, 2, NULL, &conn), 0);
+        assert_int_equal(
+            stage_answer(&stage, ANSWER_WELCOME, offer.fds, OKV_LOCAL_DESCRIPTORS, NULL, &conn), 0);
         descriptors_allow(okv_local_conn(conn)->sock); /* as a kernel that cannot refuse them */
         lingering_open(&lingering);
         assert_true(descriptors_send(stage.sock, "okvB", 4, &lingering.fd, 1));
@@ -391,30 +416,48 @@ static void no_descriptor_of_a_bell_holds_a_client_up(void **state)
         threads_expect(threads);
         lingering_end(&lingering);
         stage_close(&stage);
+        offer_end(&offer);
     }
     hang_guard(false);
-    close(fds[1]);
-    okv_local_ring_unmap(&ring);
-    close(region);
 }
 
 /* One descriptor too many, though it is harmless. */
-static void a_welcome_has_two_descriptors(void **state)
+static void a_welcome_has_three_descriptors(void **state)
 {
-    int region = make_memfd(F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE);
     uint8_t answer[20] = {0};
-    struct okv_local_ring ring;
-    int rings = make_rings(&ring);
-    const int fds[] = {region, rings, region};
+    struct offer offer;
 
     okv_put_u32(answer, MAGIC);
     okv_put_u32(answer + 4, ANSWER_WELCOME);
-    for (unsigned count = 1; count <= 3; count++)
-        assert_int_equal(meet_impostor_with(*state, answer, sizeof answer, fds, count),
-                         count == 2 ? 0 : OKV_EPROTO);
-    close(rings);
-    okv_local_ring_unmap(&ring);
-    close(region);
+    for (unsigned count = 1; count <= 4; count++) {
+        offer_begin(&offer);
+        assert_int_equal(meet_impostor_with(*state, answer, sizeof answer, offer.fds, count),
+                         count == OKV_LOCAL_DESCRIPTORS ? 0 : OKV_EPROTO);
+        offer_end(&offer);
+    }
+}
+
+/* Its client writes there. */
+static void a_client_takes_values_of_their_size_only(void **state)
+{
+    uint8_t answer[20] = {0};
+    struct offer offer;
+    int fds[OKV_LOCAL_DESCRIPTORS];
+
+    okv_put_u32(answer, MAGIC);
+    okv_put_u32(answer + 4, ANSWER_WELCOME);
+    const int wrong[] = {make_memfd(F_SEAL_GROW | F_SEAL_SHRINK),
+                         open("/dev/null", O_RDWR | O_CLOEXEC)};
+    for (unsigned i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        offer_begin(&offer);
+        memcpy(fds, offer.fds, sizeof fds);
+        fds[OKV_LOCAL_VALUES] = wrong[i];
+        assert_int_equal(
+            meet_impostor_with(*state, answer, sizeof answer, fds, OKV_LOCAL_DESCRIPTORS),
+            OKV_EPROTO);
+        offer_end(&offer);
+        close(wrong[i]);
+    }
 }
 
 /* The kernel reports its length, 0, as it reports the end. */
@@ -433,21 +476,19 @@ static void an_empty_answer_leaves_no_descriptor_behind(void **state)
 /* A server sends its welcome and dies, or a rejection and closes. */
 static void the_end_overtakes_no_answer(void **state)
 {
-    int region = make_memfd(F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE);
-    struct okv_local_ring ring;
-    const int fds[] = {region, make_rings(&ring)};
     struct okv_conn *conn = NULL;
+    struct offer offer;
     struct stage stage;
 
+    offer_begin(&offer);
     stage_open(&stage, *state);
     atomic_store(&end_comes_first, true);
-    assert_int_equal(stage_answer(&stage, ANSWER_WELCOME, fds, 2, NULL, &conn), 0);
+    assert_int_equal(
+        stage_answer(&stage, ANSWER_WELCOME, offer.fds, OKV_LOCAL_DESCRIPTORS, NULL, &conn), 0);
     assert_false(atomic_load(&end_comes_first));
     stage.fixture->ops->conn_destroy(conn);
     stage_close(&stage);
-    close(fds[1]);
-    okv_local_ring_unmap(&ring);
-    close(region);
+    offer_end(&offer);
 }
 
 int main(void)
@@ -458,7 +499,8 @@ int main(void)
         cmocka_unit_test(a_client_understands_no_other_answer),
         cmocka_unit_test(no_descriptor_of_an_answer_holds_a_client_up),
         cmocka_unit_test(no_descriptor_of_a_bell_holds_a_client_up),
-        cmocka_unit_test(a_welcome_has_two_descriptors),
+        cmocka_unit_test(a_welcome_has_three_descriptors),
+        cmocka_unit_test(a_client_takes_values_of_their_size_only),
         cmocka_unit_test(an_empty_answer_leaves_no_descriptor_behind),
         cmocka_unit_test(the_end_overtakes_no_answer),
     };

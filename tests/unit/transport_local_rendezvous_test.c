@@ -100,11 +100,6 @@ static void disconnect(struct meeting *meeting)
     steps_stop(&meeting->steps);
 }
 
-static off_t values_at(const struct meeting *meeting, size_t offset)
-{
-    return (off_t)(8192 + 2 * (size_t)meeting->client.ring.capacity + offset);
-}
-
 static uint8_t memory_byte(unsigned i)
 {
     return (uint8_t)(i * 3 + (i >> 8) + 1);
@@ -116,8 +111,7 @@ static void write_values(const struct meeting *meeting, size_t offset, size_t le
 
     for (unsigned i = 0; i < length; i++)
         bytes[i] = memory_byte(i);
-    assert_int_equal(pwrite(meeting->client.memory, bytes, length, values_at(meeting, offset)),
-                     length);
+    assert_int_equal(pwrite(meeting->client.values, bytes, length, (off_t)offset), length);
     free(bytes);
 }
 
@@ -266,16 +260,13 @@ static void holes_are_zeros(void **state)
     struct meeting meeting;
 
     meet(&meeting, state);
-    blkcnt_t before = blocks_of(meeting.client.memory);
+    blkcnt_t before = blocks_of(meeting.client.values);
     write_place(&meeting, 7u << 16, 5, MEMORY);
     assert_int_equal(rendezvous(&meeting, 7u << 16, 0, MEMORY), 0);
     for (unsigned i = 0; i < MEMORY; i++)
         assert_int_equal(meeting.fixture->region[i], 0);
     fixture_restore(meeting.fixture, 0, MEMORY);
-    assert_int_equal(blocks_of(meeting.client.memory), before);
-    /* of the table, too: no buffer */
-    assert_int_equal(madvise(meeting.client.ring.page->places, PAGE, MADV_REMOVE), 0);
-    assert_int_equal(rendezvous(&meeting, 7u << 16, 0, 1), OKV_ERENDEZVOUS);
+    assert_int_equal(blocks_of(meeting.client.values), before);
     expect_good_buffer(&meeting, 8u << 16, 5);
     disconnect(&meeting);
 }
@@ -288,14 +279,12 @@ static void much_memory_is_freed_apart(void **state)
     for (unsigned round = 0; round < 2; round++) {
         unsigned threads = threads_running();
         meet(&meeting, state);
-        assert_int_equal(fallocate(meeting.client.memory, 0, 0, values_at(&meeting, VALUES + 1)),
-                         -1);
+        assert_int_equal(fallocate(meeting.client.values, 0, 0, VALUES + 1), -1);
         if (round > 0)
-            assert_int_equal(
-                fallocate(meeting.client.memory, 0, values_at(&meeting, 0), 4 * (off_t)MIB), 0);
+            assert_int_equal(fallocate(meeting.client.values, 0, 0, 4 * (off_t)MIB), 0);
         watch.tester = pthread_self();
         watch.was_closed = watch.was_closed_apart = false;
-        watch.closed_fd = okv_local_conn(meeting.conn)->memory;
+        watch.closed_fd = okv_local_conn(meeting.conn)->values;
         disconnect(&meeting);
         assert_true(atomic_load(&watch.was_closed));
         assert_int_equal(atomic_load(&watch.was_closed_apart), round > 0);
@@ -474,7 +463,7 @@ static void buffers_take_the_room_there_is(void **state)
     struct fixture *fixture = *state;
     const struct okv_transport_ops *ops = fixture->ops;
     struct okv_conn *conn = fixture_connect(fixture);
-    int memory = okv_local_conn(conn)->memory;
+    int memory = okv_local_conn(conn)->values;
     blkcnt_t before = blocks_of(memory);
     struct okv_advert *adverts[4], *more, *small;
     uint8_t *bytes = calloc(LONGEST + 1, MIB);

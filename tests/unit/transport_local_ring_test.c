@@ -221,11 +221,15 @@ static void the_memory_is_sealed_and_there(void **state)
         assert_int_equal(fstat(fd, &file), 0);
         off_t mapped = OKV_LOCAL_RING_BYTES + 2 * (off_t)server.capacity;
         assert_int_equal(file.st_blocks * 512, mapped);
-        assert_int_equal(file.st_size, mapped + (off_t)OKV_LOCAL_VALUES_BYTES);
+        assert_int_equal(file.st_size, mapped);
         assert_int_equal(ftruncate(fd, 4096), -1);
         assert_int_equal(ftruncate(fd, file.st_size + 4096), -1);
-        assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), -1);
+        assert_false(okv_local_ring_is_sealed(fd));
         assert_int_equal(okv_local_ring_map(fd, &client), 0);
+        assert_true(okv_local_ring_is_sealed(fd));
+        assert_int_equal(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, mapped), -1);
+        assert_int_equal(madvise(client.page, (size_t)mapped, MADV_REMOVE), -1);
+        assert_int_equal(okv_local_ring_map(fd, &client), OKV_EPROTO); /* a second one */
         close(fd);
         put(&client, slots[i] < LONGEST ? slots[i] : LONGEST, i);
         okv_local_ring_publish(&client);
@@ -239,6 +243,23 @@ static void the_memory_is_sealed_and_there(void **state)
     assert_int_equal(okv_local_ring_create(OKV_LOCAL_RING_SLOT_MAX + 1, &ring, &fd),
                      OKV_EUNSUPPORTED);
     assert_int_equal(okv_local_ring_create(UINT32_MAX, &ring, &fd), OKV_EUNSUPPORTED);
+}
+
+static void values_have_their_size(void **state)
+{
+    struct stat file;
+    int fd;
+
+    (void)state;
+    assert_int_equal(okv_local_values_create(&fd), 0);
+    assert_int_equal(okv_local_values_check(fd), 0);
+    assert_int_equal(fstat(fd, &file), 0);
+    assert_int_equal(file.st_size, OKV_LOCAL_VALUES_BYTES);
+    assert_int_equal(file.st_blocks, 0);
+    assert_int_equal(ftruncate(fd, 4096), -1);
+    assert_int_equal(ftruncate(fd, file.st_size + 4096), -1);
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), -1);
+    close(fd);
 }
 
 /* ---- a hostile peer ---- */
@@ -505,6 +526,7 @@ int main(void)
         cmocka_unit_test(who_sleeps_is_woken_once),
         cmocka_unit_test(what_was_published_before_the_end_is_all),
         cmocka_unit_test(the_memory_is_sealed_and_there),
+        cmocka_unit_test(values_have_their_size),
         cmocka_unit_test(positions_that_make_no_sense),
         cmocka_unit_test(lengths_that_make_no_sense),
         cmocka_unit_test(any_bytes_at_any_time),

@@ -93,14 +93,15 @@ int okv_local_next_request(struct okv_listener *base, struct okv_request **out)
     return 0;
 }
 
-/* Sends the answer to a hello, with two descriptors unless `fds` is NULL. */
+/* Sends the answer to a hello, with OKV_LOCAL_DESCRIPTORS unless `fds` is NULL. */
 static int send_answer(int sock, enum okv_local_answer kind, const uint8_t *bytes, size_t length,
-                       const int fds[2])
+                       const int *fds)
 {
+    const size_t size = OKV_LOCAL_DESCRIPTORS * sizeof *fds;
     uint8_t header[OKV_LOCAL_ANSWER_HEADER];
     union {
         struct cmsghdr header;
-        char space[CMSG_SPACE(2 * sizeof *fds)];
+        char space[CMSG_SPACE(OKV_LOCAL_DESCRIPTORS * sizeof *fds)];
     } control = {0};
     struct iovec vectors[2] = {{header, sizeof header}, {(void *)bytes, length}};
     struct msghdr message = {.msg_iov = vectors, .msg_iovlen = 2};
@@ -112,8 +113,8 @@ static int send_answer(int sock, enum okv_local_answer kind, const uint8_t *byte
         message.msg_controllen = sizeof control.space;
         control.header.cmsg_level = SOL_SOCKET;
         control.header.cmsg_type = SCM_RIGHTS;
-        control.header.cmsg_len = CMSG_LEN(2 * sizeof *fds);
-        memcpy(CMSG_DATA(&control.header), fds, 2 * sizeof *fds);
+        control.header.cmsg_len = CMSG_LEN(size);
+        memcpy(CMSG_DATA(&control.header), fds, size);
     }
     if (sendmsg(sock, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
         return okv_error_from_errno(errno);
@@ -154,10 +155,16 @@ int okv_local_accept(struct okv_request *base, const struct okv_accept *accept)
     status = okv_local_find_process(conn->sock, &conn->process);
     if (status)
         goto free_conn;
-    status = okv_local_ring_create(endpoint->limits.slot_size, &conn->ring, &conn->memory);
+    status = okv_local_ring_create(endpoint->limits.slot_size, &conn->ring, &conn->rings);
+    if (status == 0)
+        status = okv_local_values_create(&conn->values);
     if (status)
         goto free_conn;
-    const int fds[2] = {listener->shared[accept->region], conn->memory};
+    const int fds[OKV_LOCAL_DESCRIPTORS] = {
+        [OKV_LOCAL_REGION] = listener->shared[accept->region],
+        [OKV_LOCAL_RINGS] = conn->rings,
+        [OKV_LOCAL_VALUES] = conn->values,
+    };
     status = send_answer(conn->sock, OKV_LOCAL_WELCOME, accept->welcome, accept->length, fds);
     if (status)
         goto free_conn;

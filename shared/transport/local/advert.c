@@ -1,6 +1,6 @@
 /*
  * Advertised buffers of the local transport: the client's side. The client writes a copy of its
- * memory behind the rings and names its place in a table before them (ring.h).
+ * memory into the values and names its place in a table before the rings (ring.h).
  */
 #include "shared/transport/local/local.h"
 
@@ -81,9 +81,9 @@ static int reserve(struct okv_local_conn *conn, uint32_t pages, uint32_t *index)
     return 0;
 }
 
-static off_t values_offset(const struct okv_local_conn *conn, uint32_t page)
+static off_t offset_of(uint32_t page)
 {
-    return (off_t)(okv_local_ring_mapped(conn->ring.capacity) + (uint64_t)page * OKV_LOCAL_PAGE);
+    return (off_t)page * OKV_LOCAL_PAGE;
 }
 
 /* Frees place and room. The key goes first: see okv_local_place. */
@@ -93,19 +93,19 @@ static void release(struct okv_local_conn *conn, uint32_t index)
 
     atomic_store_explicit(&conn->ring.page->places[index].key, 0, memory_order_relaxed);
     atomic_thread_fence(memory_order_seq_cst);
-    fallocate(conn->memory, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-              values_offset(conn, key->page), (off_t)key->pages * OKV_LOCAL_PAGE);
+    fallocate(conn->values, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset_of(key->page),
+              offset_of(key->pages));
     key->pages = 0;
 }
 
 static int copy(const struct okv_local_conn *conn, uint32_t page, const uint8_t *bytes,
                 size_t length)
 {
-    const off_t offset = values_offset(conn, page);
+    const off_t offset = offset_of(page);
     size_t done = 0;
 
     while (done < length) {
-        ssize_t n = pwrite(conn->memory, bytes + done, length - done, offset + (off_t)done);
+        ssize_t n = pwrite(conn->values, bytes + done, length - done, offset + (off_t)done);
         if (n < 0 && errno != EINTR)
             return okv_local_error(errno);
         done += n > 0 ? (size_t)n : 0;

@@ -130,11 +130,9 @@ static int await_answer(struct connecting *connecting, struct okv_diag *diag)
     return WAITING;
 }
 
-/* The descriptors that come with a welcome. */
-enum { REGION, RINGS, DESCRIPTORS };
-
-/* Copies the descriptors that came with a packet, at most DESCRIPTORS; returns their number. */
-static unsigned passed_descriptors(struct msghdr *message, int fds[DESCRIPTORS])
+/* Copies the descriptors that came with a packet, at most OKV_LOCAL_DESCRIPTORS; returns their
+ * number. */
+static unsigned passed_descriptors(struct msghdr *message, int fds[OKV_LOCAL_DESCRIPTORS])
 {
     struct cmsghdr *control = CMSG_FIRSTHDR(message);
 
@@ -142,8 +140,8 @@ static unsigned passed_descriptors(struct msghdr *message, int fds[DESCRIPTORS])
         control->cmsg_len < CMSG_LEN(0))
         return 0;
     size_t count = (control->cmsg_len - CMSG_LEN(0)) / sizeof *fds;
-    if (count > DESCRIPTORS)
-        count = DESCRIPTORS;
+    if (count > OKV_LOCAL_DESCRIPTORS)
+        count = OKV_LOCAL_DESCRIPTORS;
     memcpy(fds, CMSG_DATA(control), count * sizeof *fds);
     return (unsigned)count;
 }
@@ -165,13 +163,13 @@ static ssize_t peek(int sock, struct msghdr *message)
 /* Looks at the server's answer, which stays in the socket, and gets its descriptors; -1 stays for
  * each that is missing. To close these does not block while the answer has them too. */
 static int read_answer(struct connecting *connecting, struct okv_answer *answer,
-                       int fds[DESCRIPTORS], struct okv_diag *diag)
+                       int fds[OKV_LOCAL_DESCRIPTORS], struct okv_diag *diag)
 {
     const char *path = connecting->uri.path;
     uint8_t header[OKV_LOCAL_ANSWER_HEADER];
     union {
         struct cmsghdr header;
-        char space[CMSG_LEN(DESCRIPTORS * sizeof *fds)];
+        char space[CMSG_LEN(OKV_LOCAL_DESCRIPTORS * sizeof *fds)];
     } control;
     struct iovec vectors[2] = {{header, sizeof header}, {answer->bytes, sizeof answer->bytes}};
     struct msghdr message = {.msg_iov = vectors,
@@ -193,8 +191,8 @@ static int read_answer(struct connecting *connecting, struct okv_answer *answer,
     size_t limit = kind == OKV_LOCAL_REJECT ? OKV_REJECT_MAX : OKV_WELCOME_MAX;
     if (kind == 0 || okv_get_u32(header) != OKV_LOCAL_MAGIC || (message.msg_flags & MSG_TRUNC) ||
         (size_t)got - sizeof header > limit ||
-        (kind != OKV_LOCAL_REJECT &&
-         (kind != OKV_LOCAL_WELCOME || count < DESCRIPTORS || (message.msg_flags & MSG_CTRUNC))))
+        (kind != OKV_LOCAL_REJECT && (kind != OKV_LOCAL_WELCOME || count < OKV_LOCAL_DESCRIPTORS ||
+                                      (message.msg_flags & MSG_CTRUNC))))
         return okv_diag_set(
             diag, OKV_EPROTO,
             "what listens at local://%s answers as no okv server does: check the path "
@@ -241,9 +239,13 @@ static int map_region(struct okv_local_conn *conn, const char *path, int fd, str
     return 0;
 }
 
-static int map_rings(struct okv_local_conn *conn, const char *path, int fd, struct okv_diag *diag)
+static int map_rings(struct okv_local_conn *conn, const char *path, int rings, int values,
+                     struct okv_diag *diag)
 {
-    int status = okv_local_ring_map(fd, &conn->ring);
+    int status = okv_local_values_check(values);
+
+    if (status == 0)
+        status = okv_local_ring_map(rings, &conn->ring);
 
     if (status == OKV_EPROTO)
         return okv_diag_set(diag, status,
@@ -330,9 +332,9 @@ void okv_local_connect_cancel(struct okv_connecting *base)
     free(connecting);
 }
 
-static void close_descriptors(int fds[DESCRIPTORS])
+static void close_descriptors(int fds[OKV_LOCAL_DESCRIPTORS])
 {
-    for (unsigned i = 0; i < DESCRIPTORS; i++) {
+    for (unsigned i = 0; i < OKV_LOCAL_DESCRIPTORS; i++) {
         if (fds[i] >= 0)
             close(fds[i]);
         fds[i] = -1;
@@ -360,8 +362,8 @@ static int renew_socket(struct connecting *connecting, struct okv_diag *diag)
 }
 
 /* Asks until there is an answer that stands. */
-static int ask(struct connecting *connecting, struct okv_answer *answer, int fds[DESCRIPTORS],
-               struct okv_diag *diag)
+static int ask(struct connecting *connecting, struct okv_answer *answer,
+               int fds[OKV_LOCAL_DESCRIPTORS], struct okv_diag *diag)
 {
     int status = 0;
 
@@ -389,19 +391,20 @@ static int ask(struct connecting *connecting, struct okv_answer *answer, int fds
 /* Goes as far as it can. 0: the welcome came, the region and the rings are mapped. */
 static int advance(struct connecting *connecting, struct okv_answer *answer, struct okv_diag *diag)
 {
-    int fds[DESCRIPTORS] = {-1, -1};
+    int fds[OKV_LOCAL_DESCRIPTORS] = {-1, -1, -1};
     int status = ask(connecting, answer, fds, diag);
 
     if (status == 0)
-        status = map_region(connecting->conn, connecting->uri.path, fds[REGION], diag);
+        status = map_region(connecting->conn, connecting->uri.path, fds[OKV_LOCAL_REGION], diag);
     if (status == 0)
-        status = map_rings(connecting->conn, connecting->uri.path, fds[RINGS], diag);
+        status = map_rings(connecting->conn, connecting->uri.path, fds[OKV_LOCAL_RINGS],
+                           fds[OKV_LOCAL_VALUES], diag);
     if (status ==
         0) { /* they are memory, and mapped: dropping the answer closes nothing for good */
         okv_local_packet_drop(connecting->conn->sock);
         okv_local_refuse_descriptors(connecting->conn->sock);
-        connecting->conn->memory = fds[RINGS];
-        fds[RINGS] = -1;
+        connecting->conn->values = fds[OKV_LOCAL_VALUES];
+        fds[OKV_LOCAL_VALUES] = -1;
     }
     close_descriptors(fds);
     return status;

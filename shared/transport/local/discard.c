@@ -168,15 +168,13 @@ void okv_local_listening_close(int sock)
         close(sock);
 }
 
-void okv_local_memory_close(int fd)
+void okv_local_values_close(int fd)
 {
     struct stat file;
 
     if (fd < 0)
         return;
-    bool is_large =
-        fstat(fd, &file) == 0 &&
-        file.st_blocks * 512 > file.st_size - (off_t)OKV_LOCAL_VALUES_BYTES + FREED_AT_ONCE;
+    bool is_large = fstat(fd, &file) == 0 && file.st_blocks * 512 > FREED_AT_ONCE;
     if (!is_large || !close_apart(fd, free_memory))
         close(fd);
 }

@@ -182,6 +182,13 @@ static void close_process(struct okv_local_conn *conn)
     conn->process = -1;
 }
 
+static void close_rings(struct okv_local_conn *conn)
+{
+    if (conn->rings >= 0)
+        close(conn->rings);
+    conn->rings = -1;
+}
+
 int okv_local_conn_new(struct okv_local_endpoint *endpoint, int sock, struct okv_local_conn **out)
 {
     const struct okv_message_limits *limits = &endpoint->limits;
@@ -189,7 +196,7 @@ int okv_local_conn_new(struct okv_local_endpoint *endpoint, int sock, struct okv
 
     if (!conn)
         return OKV_ENOMEM;
-    conn->sock = conn->process = conn->memory = -1;
+    conn->sock = conn->process = conn->values = conn->rings = -1;
     conn->send_slots = receive_share(limits);
     conn->send_memory = calloc(conn->send_slots, limits->slot_size);
     conn->outgoing = calloc(conn->send_slots, sizeof *conn->outgoing);
@@ -215,8 +222,9 @@ void okv_local_conn_free(struct okv_local_conn *conn)
     if (conn->sock >= 0)
         okv_local_socket_close(conn->sock);
     close_process(conn);
-    okv_local_ring_unmap(&conn->ring); /* before the last use of the memory may free it */
-    okv_local_memory_close(conn->memory);
+    okv_local_ring_unmap(&conn->ring);
+    close_rings(conn);
+    okv_local_values_close(conn->values);
     free(conn->keys);
     free(conn->outgoing);
     free(conn->send_memory);
@@ -269,11 +277,21 @@ void okv_local_conn_watch(struct okv_local_conn *conn)
     }
 }
 
+bool okv_local_rings_are_safe(struct okv_local_conn *conn)
+{
+    if (conn->rings < 0)
+        return true;
+    if (!okv_local_ring_is_sealed(conn->rings))
+        return false;
+    close_rings(conn);
+    return true;
+}
+
 void okv_local_conn_wake(struct okv_local_conn *conn)
 {
     struct okv_local_endpoint *endpoint = okv_local_endpoint(conn->base.endpoint);
 
-    if (conn->awake || conn->state != OKV_LOCAL_OPEN)
+    if (conn->awake || conn->state != OKV_LOCAL_OPEN || !okv_local_rings_are_safe(conn))
         return;
     okv_local_ring_rise(&conn->ring);
     conn->awake = true;

@@ -23,8 +23,8 @@
  * the handshake:
  *
  *   client  magic u32 | hello, up to OKV_HELLO_MAX bytes
- *   server  magic u32 | kind u32 | welcome or reason; a welcome carries two memfds: the region's
- *           and that of the rings
+ *   server  magic u32 | kind u32 | welcome or reason; a welcome carries three memfds: the
+ *           region's, that of the rings and that of the values
  *
  * Bells follow. Any other packet ends the connection.
  *
@@ -34,7 +34,7 @@
  * close a socket that holds one may block, because that closes it. So each packet is looked at
  * before it is received (packet_receive), and sockets are closed by socket_close.
  *
- * A client copies advertised memory behind the rings, and the server reads it from there.
+ * A client copies advertised memory into the values, and the server reads it from there.
  *
  * The region's memfd is sealed against shrinking and against writable mappings. Clients get it by a
  * descriptor for reading only. The client maps it. A READ copies from that mapping when it is
@@ -68,6 +68,9 @@
 #define OKV_LOCAL_BELL_SIZE 4
 
 enum okv_local_answer { OKV_LOCAL_WELCOME = 1, OKV_LOCAL_REJECT = 2 };
+
+/* The descriptors of a welcome. */
+enum { OKV_LOCAL_REGION, OKV_LOCAL_RINGS, OKV_LOCAL_VALUES, OKV_LOCAL_DESCRIPTORS };
 
 #define OKV_LOCAL_MAX_READS 64
 
@@ -152,7 +155,8 @@ struct okv_local_conn {
     int sock;          /* -1 once ended */
     uint32_t interest; /* what the endpoint's epoll watches for; 0 when sock is not in it */
     struct okv_local_ring ring;
-    int memory; /* memfd of the rings and the values */
+    int values; /* memfd */
+    int rings;  /* memfd, in a server until it has seen the client's seal; else -1 */
     bool awake; /* polls check its ring; it is in the endpoint's list `awake` */
     TAILQ_ENTRY(okv_local_conn) in_awake;
     unsigned idle_polls; /* polls in a row without a message */
@@ -288,9 +292,9 @@ void okv_local_socket_close(int sock);
 /* Closes a listening socket, which is non-blocking, and the clients in its queue in the same way.
  */
 void okv_local_listening_close(int sock);
-/* Closes a connection's memory, on a thread of its own when much of it is allocated behind the
- * rings. Accepts -1. */
-void okv_local_memory_close(int fd);
+/* Closes a connection's values, on a thread of its own when much of them is allocated. Accepts -1.
+ */
+void okv_local_values_close(int fd);
 
 /* ---- socket.c ---- */
 
@@ -351,6 +355,9 @@ void okv_local_conn_destroy(struct okv_conn *conn);
 unsigned okv_local_receive_room(const struct okv_local_conn *conn);
 /* Has epoll watch the socket for what the connection can do now. */
 void okv_local_conn_watch(struct okv_local_conn *conn);
+/* Whether the rings may be touched: always in a client; in a server when the client has sealed
+ * them. Until then the connection stays at rest. */
+bool okv_local_rings_are_safe(struct okv_local_conn *conn);
 /* Makes a connection awake: polls check its ring. */
 void okv_local_conn_wake(struct okv_local_conn *conn);
 /* Sends a connection to rest: the peer rings a bell for the next message. False when there is a

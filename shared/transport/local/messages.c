@@ -60,6 +60,10 @@ void okv_local_flush(struct okv_conn *base)
 
     if (conn->state != OKV_LOCAL_OPEN || conn->hung_up)
         return;
+    if (!okv_local_rings_are_safe(conn)) {
+        conn->ring_full = conn->send_queued > 0; /* the client's first message has it flushed */
+        return;
+    }
     while (status == 0 && conn->send_queued > 0)
         status = put_next(conn);
     if (okv_local_ring_publish(&conn->ring))

@@ -26,7 +26,7 @@ static int find_buffer(const struct okv_local_conn *conn, const struct okv_rende
         return OKV_ERENDEZVOUS;
     out->place = place;
     out->key = rendezvous->key;
-    out->from = (off_t)(okv_local_ring_mapped(conn->ring.capacity) + start + rendezvous->address);
+    out->from = (off_t)(start + rendezvous->address);
     out->left = rendezvous->length;
     return 0;
 }
@@ -50,7 +50,7 @@ static uint32_t copy_piece(const struct okv_local_conn *conn,
                            struct okv_local_rendezvous *rendezvous, uint32_t most)
 {
     uint32_t length = rendezvous->left < most ? rendezvous->left : most;
-    ssize_t n = pread(conn->memory, rendezvous->to, length, rendezvous->from);
+    ssize_t n = pread(conn->values, rendezvous->to, length, rendezvous->from);
 
     if (n < 0 && errno == EINTR)
         return 0;

@@ -9,7 +9,9 @@
 
 #include "shared/base/error.h"
 
-#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
+/* Those of the client, once it has mapped the rings: nobody makes holes any more. */
+#define SEALS_OF_CLIENT (F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)
 
 /* Bytes that a message takes in a ring. Positions stay multiples of 8, so the head of a record
  * never wraps around the end of the ring. */
@@ -43,26 +45,21 @@ int okv_local_error(int errnum)
     }
 }
 
-static off_t memory_size(uint32_t capacity)
+/* Allocates what is mapped at once: a page that the kernel cannot provide later would kill the
+ * process that touches it. Without permission to write nobody but the owner can page it out. */
+static int make_memory(const char *name, off_t size, bool is_mapped, int seals)
 {
-    return (off_t)(okv_local_ring_mapped(capacity) + OKV_LOCAL_VALUES_BYTES);
-}
-
-/* Allocates the part that is mapped at once: a page that the kernel cannot provide later would kill
- * the process that touches it. Without permission to write nobody but the owner can page it out. */
-static int make_memory(uint32_t capacity)
-{
-    int fd = memfd_create("okv-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     int rc, errnum;
 
     if (fd < 0)
         return -1;
     do {
-        rc = ftruncate(fd, memory_size(capacity));
-        if (rc == 0)
-            rc = fallocate(fd, 0, 0, (off_t)okv_local_ring_mapped(capacity));
+        rc = ftruncate(fd, size);
+        if (rc == 0 && is_mapped)
+            rc = fallocate(fd, 0, 0, size);
     } while (rc && errno == EINTR);
-    if (rc || fchmod(fd, 0600) || fcntl(fd, F_ADD_SEALS, SEALS)) {
+    if (rc || fchmod(fd, 0600) || fcntl(fd, F_ADD_SEALS, seals)) {
         errnum = errno;
         close(fd);
         errno = errnum;
@@ -95,7 +92,7 @@ int okv_local_ring_create(uint32_t slot_size, struct okv_local_ring *ring, int *
     if (slot_size > OKV_LOCAL_RING_SLOT_MAX)
         return OKV_EUNSUPPORTED;
     uint32_t capacity = okv_local_ring_capacity(slot_size);
-    int made = make_memory(capacity);
+    int made = make_memory("okv-ring", (off_t)okv_local_ring_mapped(capacity), true, SEALS);
     if (made < 0)
         return okv_local_error(errno);
     struct okv_local_ring_page *page =
@@ -108,9 +105,36 @@ int okv_local_ring_create(uint32_t slot_size, struct okv_local_ring *ring, int *
     page->magic = OKV_LOCAL_RING_MAGIC;
     page->format = OKV_LOCAL_RING_FORMAT;
     page->capacity = capacity;
+    page->server.wants = OKV_LOCAL_RING_MESSAGES;
     okv_local_ring_attach(ring, page, capacity, false);
     *fd = made;
     return 0;
+}
+
+bool okv_local_ring_is_sealed(int fd)
+{
+    int seals = fcntl(fd, F_GET_SEALS);
+
+    return seals >= 0 && (seals & F_SEAL_FUTURE_WRITE);
+}
+
+int okv_local_values_create(int *fd)
+{
+    *fd = make_memory("okv-values", (off_t)OKV_LOCAL_VALUES_BYTES, false, SEALS | F_SEAL_SEAL);
+    return *fd < 0 ? okv_local_error(errno) : 0;
+}
+
+int okv_local_values_check(int fd)
+{
+    int seals = fcntl(fd, F_GET_SEALS);
+    struct stat file;
+
+    if (seals < 0)
+        return errno == EINVAL ? OKV_EPROTO : okv_error_from_errno(errno);
+    if (fstat(fd, &file))
+        return okv_error_from_errno(errno);
+    return (seals & F_SEAL_GROW) && (uint64_t)file.st_size == OKV_LOCAL_VALUES_BYTES ? 0
+                                                                                     : OKV_EPROTO;
 }
 
 int okv_local_ring_map(int fd, struct okv_local_ring *ring)
@@ -124,16 +148,20 @@ int okv_local_ring_map(int fd, struct okv_local_ring *ring)
         return OKV_EPROTO;
     if (fstat(fd, &file))
         return okv_error_from_errno(errno);
-    if (file.st_size < memory_size(OKV_LOCAL_RING_MIN) ||
-        file.st_size > memory_size(OKV_LOCAL_RING_MAX))
+    if ((size_t)file.st_size < okv_local_ring_mapped(OKV_LOCAL_RING_MIN) ||
+        (size_t)file.st_size > okv_local_ring_mapped(OKV_LOCAL_RING_MAX))
         return OKV_EPROTO;
-    size_t size = (size_t)file.st_size - OKV_LOCAL_VALUES_BYTES;
+    size_t size = (size_t)file.st_size;
     struct okv_local_ring_page *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (page == MAP_FAILED)
         return okv_local_error(errno);
+    if (fcntl(fd, F_ADD_SEALS, SEALS_OF_CLIENT)) {
+        munmap(page, size);
+        return OKV_EPROTO;
+    }
     uint32_t capacity = *(volatile uint32_t *)&page->capacity;
     if (page->magic != OKV_LOCAL_RING_MAGIC || page->format != OKV_LOCAL_RING_FORMAT ||
-        (capacity & (capacity - 1)) || memory_size(capacity) != file.st_size) {
+        (capacity & (capacity - 1)) || okv_local_ring_mapped(capacity) != size) {
         munmap(page, size);
         return OKV_EPROTO;
     }

@@ -1,8 +1,8 @@
 /*
  * The memory that both sides of a local connection share: the two rings, one per direction, and
- * behind them room for long values; docs/protocol-transports.md section 3.2 has the offsets. Only
- * creating and mapping it needs system calls. Only the files of this folder and tests include this
- * header.
+ * apart from them room for long values; docs/protocol-transports.md section 3.2 has the offsets.
+ * Only creating and mapping it needs system calls. Only the files of this folder and tests include
+ * this header.
  *
  * A sender puts messages into its ring, then publishes its position: a count of bytes modulo 2^32.
  * The receiver reads that position, copies messages out, and publishes how much it has taken.
@@ -10,9 +10,10 @@
  *
  * The peer is not trusted: it may write anything anywhere at any time. Each word of the memory is
  * read once, into a variable, and checked there. A message is copied before it is parsed. Our own
- * positions are kept in private memory and never read back. The memory is sealed against shrinking,
- * and its mapped part is allocated from the start. A peer that punches holes into it makes zeros of
- * the bytes there, as if it had written them.
+ * positions are kept in private memory and never read back. The rings are sealed against shrinking
+ * and allocated from the start. A load from a page that somebody is punching a hole into sleeps
+ * until that is done, which may take as long as he likes. So the client seals the rings against it
+ * (F_SEAL_FUTURE_WRITE) when it has mapped them, and the server touches them only after that.
  *
  * Sleeping. A side that waits sets its wish in `wants`, then checks once more. A side that
  * publishes or takes checks `wants` afterwards. All four steps are sequentially consistent, so one
@@ -29,14 +30,14 @@
 #include <stdint.h>
 
 #define OKV_LOCAL_RING_MAGIC 0x52766b6fu /* "okvR" */
-#define OKV_LOCAL_RING_FORMAT 2u
+#define OKV_LOCAL_RING_FORMAT 3u
 /* Offset of the client's ring; the server's follows it. */
 #define OKV_LOCAL_RING_BYTES 8192u
 #define OKV_LOCAL_PAGE 4096u
 /* Buffers that a client may advertise at a time. */
 #define OKV_LOCAL_PLACES 256u
-/* Room for their values, behind the rings: four of the longest. It gets memory when it is written,
- * and nobody maps it. */
+/* Room for their values: four of the longest. It gets memory when it is written, and nobody maps
+ * it. */
 #define OKV_LOCAL_VALUES_BYTES (UINT64_C(4) << 26)
 #define OKV_LOCAL_RING_MIN 4096u           /* the smallest capacity; all are powers of two */
 #define OKV_LOCAL_RING_MAX (16u << 20)     /* the largest */
@@ -104,7 +105,7 @@ struct okv_local_ring {
     bool has_ended;      /* the peer writes no more: `available` is final */
 };
 
-/* The bytes of the memory that are mapped; the values follow them. */
+/* The bytes of the rings' memory. */
 static inline size_t okv_local_ring_mapped(uint32_t capacity)
 {
     return OKV_LOCAL_RING_BYTES + 2 * (size_t)capacity;
@@ -113,11 +114,20 @@ static inline size_t okv_local_ring_mapped(uint32_t capacity)
 /* The capacity for messages of `slot_size` bytes: room for two of them. */
 uint32_t okv_local_ring_capacity(uint32_t slot_size);
 
-/* Server: makes the memory and maps it; `*fd`, for the client, is the caller's. OKV_EUNSUPPORTED
- * for messages too large, OKV_EPERM (descriptors), OKV_ENOMEM, OKV_EIO. */
+/* Server: makes the rings and maps them; `*fd`, for the client, is the caller's. The server is at
+ * rest: the client's first message wakes it. OKV_EUNSUPPORTED for messages too large, OKV_EPERM
+ * (descriptors), OKV_ENOMEM, OKV_EIO. */
 int okv_local_ring_create(uint32_t slot_size, struct okv_local_ring *ring, int *fd);
-/* Client: maps the rings that a server made. OKV_EPROTO for memory that holds no rings. */
+/* Server: whether nobody can make holes in the rings any more. Takes no lock that the client may
+ * hold. */
+bool okv_local_ring_is_sealed(int fd);
+/* Client: maps the rings that a server made, and seals them. OKV_EPROTO for memory that holds no
+ * rings. */
 int okv_local_ring_map(int fd, struct okv_local_ring *ring);
+/* Server: makes the memory for values. OKV_EPERM (descriptors), OKV_ENOMEM, OKV_EIO. */
+int okv_local_values_create(int *fd);
+/* Client: OKV_EPROTO for what is no such memory. */
+int okv_local_values_check(int fd);
 /* Does nothing when no memory is mapped. */
 void okv_local_ring_unmap(struct okv_local_ring *ring);
 /* Sets up one side's view of memory that is mapped already. */

@@ -77,7 +77,8 @@ void okv_local_socket_receive(struct okv_local_conn *conn)
     okv_local_conn_wake(conn);
     if (got == 0) /* the end of the stream; an honest peer sends no empty packet */
         okv_local_hang_up(conn);
-    else if (got != OKV_LOCAL_BELL_SIZE || is_cut || okv_get_u32(bytes) != OKV_LOCAL_BELL_MARK)
+    else if (got != OKV_LOCAL_BELL_SIZE || is_cut || okv_get_u32(bytes) != OKV_LOCAL_BELL_MARK ||
+             !okv_local_rings_are_safe(conn))
         okv_local_conn_end(conn, OKV_EPROTO);
 }
 
@@ -115,6 +116,10 @@ void okv_local_hang_up(struct okv_local_conn *conn)
     conn->ring_full = conn->bell_owed = false;
     conn->base.unacknowledged -= conn->send_queued;
     conn->send_queued = 0;
+    if (!okv_local_rings_are_safe(conn)) {
+        okv_local_conn_end(conn, OKV_EDISCONNECTED);
+        return;
+    }
     okv_local_ring_end(&conn->ring);
     shutdown(conn->sock, SHUT_RDWR); /* a peer that lives on must not wait for us */
     okv_local_conn_watch(conn);
