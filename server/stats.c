@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "server/server.h"
+#include "server/wal/wal.h"
 #include "shared/format/superblock.h"
 
 struct line_writer {
@@ -81,6 +82,18 @@ static void write_region(struct line_writer *writer, struct okv_store *store)
     write_figure(writer, "never_used_bytes", store->length - OKV_HEAP_OFFSET - reached);
 }
 
+/* Of a durable database. */
+static void write_log(struct line_writer *writer, struct okv_wal *wal)
+{
+    struct okv_snapshot *snapshot = &wal->snapshot;
+
+    write_figure(writer, "log_bytes", atomic_load(&wal->length));
+    write_figure(writer, "snapshots", atomic_load(&snapshot->completed));
+    write_figure(writer, "snapshots_failed", atomic_load(&snapshot->failed));
+    write_figure(writer, "snapshot_bytes", atomic_load(&snapshot->last_bytes));
+    write_figure(writer, "snapshot_ms", atomic_load(&snapshot->last_ns) / 1000000u);
+}
+
 static void write_server(struct line_writer *writer, struct okv_server *server)
 {
     struct okv_stats *stats = &server->stats;
@@ -106,6 +119,8 @@ size_t okv_stats_render(struct okv_server *server, struct okv_database *database
     write_items(&writer, &database->store);
     write_index(&writer, &database->store);
     write_region(&writer, &database->store);
+    if (database->wal)
+        write_log(&writer, database->wal);
 #define OKV_COUNTS_WRITE(name, text) write_figure(&writer, #name, atomic_load(&counts->name));
     OKV_COUNTS_LIST(OKV_COUNTS_WRITE)
 #undef OKV_COUNTS_WRITE

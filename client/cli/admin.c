@@ -12,7 +12,7 @@
 
 #define ANSWER_MAX 65536
 #define COMMAND_MAX 64
-#define RELOAD_PAUSE_NS 10000000
+#define PAUSE_NS 10000000
 #define RELOAD_LOOKS 1000
 
 enum { OPTION_JSON = 0xd00 };
@@ -150,39 +150,64 @@ static int stat_figure(struct cli *cli, const char *name, uint64_t *out)
     return rc == OKV_OK ? OKV_EUNSUPPORTED : rc;
 }
 
-/* The server answers before it has read the file: its counters tell how that came out. */
-static int reload(struct cli *cli)
-{
-    uint64_t loaded, refused, loaded_now, refused_now;
-    char answer[1];
-    size_t length;
-    int rc = stat_figure(cli, "users_loaded", &loaded);
+/* Something that the server does after it has answered: its counters tell how that came out. */
+struct errand {
+    const char *command, *done, *failed; /* and the counters */
+    const char *without;                 /* says why the server has nothing like it */
+    const char *why;                     /* says what a failure means */
+    unsigned looks;                      /* 0: as long as it takes */
+};
 
+static int read_counters(struct cli *cli, const struct errand *errand, uint64_t *done,
+                         uint64_t *failed)
+{
+    int rc = stat_figure(cli, errand->done, done);
+
+    return rc == OKV_OK ? stat_figure(cli, errand->failed, failed) : rc;
+}
+
+static int run_errand(struct cli *cli, const struct errand *errand)
+{
+    uint64_t done, failed, done_now, failed_now;
+    char answer[1], name[COMMAND_MAX];
+    size_t length;
+    int rc = read_counters(cli, errand, &done, &failed);
+
+    snprintf(name, sizeof name, "admin %s", errand->command);
     if (rc == OKV_OK)
-        rc = stat_figure(cli, "users_refused", &refused);
-    if (rc == OKV_OK)
-        rc = okv_admin(cli->handle, "reload", answer, sizeof answer, &length);
-    for (unsigned i = 0; i < RELOAD_LOOKS; i++) {
+        rc = okv_admin(cli->handle, errand->command, answer, sizeof answer, &length);
+    for (unsigned i = 0; errand->looks == 0 || i < errand->looks; i++) {
         if (rc == OKV_OK)
-            rc = stat_figure(cli, "users_loaded", &loaded_now);
-        if (rc == OKV_OK)
-            rc = stat_figure(cli, "users_refused", &refused_now);
+            rc = read_counters(cli, errand, &done_now, &failed_now);
         if (rc == OKV_EUNSUPPORTED)
-            return cli_fail_with(cli, "admin reload", NULL, 0, rc,
-                                 "the server was started without --users");
+            return cli_fail_with(cli, name, NULL, 0, rc, errand->without);
         if (rc != OKV_OK)
-            return cli_fail(cli, "admin reload", NULL, 0, rc);
-        if (refused_now > refused) {
-            fprintf(stderr, "okv: admin reload: the users file has a mistake, and nothing was "
-                            "changed: see the server's log\n");
+            return cli_fail(cli, name, NULL, 0, rc);
+        if (failed_now > failed) {
+            fprintf(stderr, "okv: %s: %s\n", name, errand->why);
             return CLI_FAILED;
         }
-        if (loaded_now > loaded)
+        if (done_now > done)
             return CLI_DONE;
-        nanosleep(&(struct timespec){.tv_nsec = RELOAD_PAUSE_NS}, NULL);
+        nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
     }
-    fprintf(stderr, "okv: admin reload: asked, and no outcome yet: see users_loaded in okv stat\n");
+    fprintf(stderr, "okv: %s: asked, and no outcome yet: see %s in okv stat\n", name, errand->done);
     return CLI_FAILED;
+}
+
+static const struct errand errands[] = {
+    {"reload", "users_loaded", "users_refused", "the server was started without --users",
+     "the users file has a mistake, and nothing was changed: see the server's log", RELOAD_LOOKS},
+    {"snapshot", "snapshots", "snapshots_failed", "the server was started without --data",
+     "it failed, and the log goes on without: see that the disk of --data has room", 0},
+};
+
+static const struct errand *find_errand(const char *command)
+{
+    for (size_t i = 0; i < sizeof errands / sizeof *errands; i++)
+        if (strcmp(errands[i].command, command) == 0)
+            return &errands[i];
+    return NULL;
 }
 
 static int kill_session(struct cli *cli, const char *id)
@@ -212,12 +237,14 @@ static error_t parse_admin(int key, char *text, struct argp_state *state)
         arguments->words[arguments->count++] = text;
         return 0;
     case ARGP_KEY_END:
-        if (arguments->count == 1 && strcmp(words[0], "reload") == 0)
+        if (arguments->count == 1 && find_errand(words[0]))
             return 0;
         if (arguments->count == 2 && strcmp(words[0], "kill") == 0 && words[1][0] != '\0' &&
             strspn(words[1], "0123456789abcdef") == strlen(words[1]))
             return 0;
-        argp_error(state, "give `reload', or `kill SESSION' with an id that okv sessions shows");
+        argp_error(state,
+                   "give `reload', `snapshot', or `kill SESSION' with an id that okv sessions "
+                   "shows");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -228,8 +255,10 @@ int cli_admin(struct cli *cli, int argc, char **argv)
 {
     static const struct argp parser = {
         .parser = parse_admin,
-        .args_doc = "reload | kill SESSION",
+        .args_doc = "reload | snapshot | kill SESSION",
         .doc = "Command the server; takes the right admin. reload: read the users file again. "
+               "snapshot: write all items of a durable database to a file that replaces its log; "
+               "clients are served meanwhile. "
                "kill: end a session of the database; its client may come back.\v"
                "Exit status 1 says that there is no such session.\n\n"
                "Examples:\n  okv admin reload\n  okv admin kill 000000000000002a",
@@ -240,5 +269,6 @@ int cli_admin(struct cli *cli, int argc, char **argv)
     int status = cli_connect(cli, 0);
     if (status != CLI_DONE)
         return status;
-    return arguments.count == 1 ? reload(cli) : kill_session(cli, arguments.words[1]);
+    return arguments.count == 1 ? run_errand(cli, find_errand(arguments.words[0]))
+                                : kill_session(cli, arguments.words[1]);
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "server/wal/wal.h"
 #include "shared/base/error.h"
 
 /* The longest command. */
@@ -62,6 +63,12 @@ int okv_admin_run(struct okv_server *server, const struct okv_database *database
         *used = (uint32_t)okv_stats_render_server(server, out, size);
         return *used <= size ? 0 : OKV_EUNSUPPORTED;
     }
+    if (strcmp(command, "snapshot") == 0 && database->wal) {
+        okv_wal_snapshot(database->wal);
+        return 0;
+    }
+    if (strcmp(command, "snapshot") == 0)
+        return OKV_EUNSUPPORTED;
     if (strcmp(command, "reload") != 0)
         return OKV_EINVAL;
     if (!server->config.users)

@@ -148,6 +148,7 @@ static int write_frame(struct okv_wal *wal, uint64_t length)
     wal->sync_ns = (wal->sync_ns * (SYNC_WEIGHT - 1) + taken) / SYNC_WEIGHT;
     if (rc == 0)
         wal->position += length;
+    atomic_store(&wal->length, wal->position - wal->snapshot_begun);
     return rc;
 }
 
@@ -223,6 +224,7 @@ static void begin_snapshot(struct okv_wal *wal)
         return;
     }
     wal->snapshot_begun = wal->position;
+    atomic_store(&wal->length, 0);
     if (okv_snapshot_begin(&wal->snapshot, &wal->segment, okv_clock_wall_ms()))
         atomic_fetch_add(&wal->snapshot.failed, 1);
 }

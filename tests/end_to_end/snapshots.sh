@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# okv admin snapshot, and what a start finds after it, after a kill and after a stop.
+set -euo pipefail
+
+usage() {
+    cat <<'TEXT'
+usage: tests/end_to_end/snapshots.sh BUILD_DIR
+
+Starts the okv-server of BUILD_DIR with a log, has it make snapshots, kills it and stops it, and looks at the files and at
+what each start finds. Exits 1 when something is wrong.
+TEXT
+}
+
+# shellcheck source=tests/support/programs.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/programs.sh"
+failures=0 data=$scratch/data
+
+expect() {
+    [ "$2" = "$3" ] && return
+    failures=$((failures + 1))
+    echo "WRONG $1: $2, not $3"
+    sed 's/^/      | /' "$scratch/log"
+}
+
+figure() {
+    "$okv" -s "$socket" stat | awk -v name="$1" '$1 == name { print $2 }'
+}
+
+count() {
+    find "$data/default" -name "$1.*" | wc -l
+}
+
+end_server() {
+    kill "-$1" "${servers[-1]}"
+    wait "${servers[-1]}" || true
+    unset 'servers[-1]'
+}
+
+start_server "$socket" --data "$data"
+"$okv" -s "$socket" put before one
+"$okv" -s "$socket" put gone two
+"$okv" -s "$socket" admin snapshot
+"$okv" -s "$socket" del gone
+"$okv" -s "$socket" put after three
+expect "the figure snapshots" "$(figure snapshots)" 1
+expect "the figure log_bytes" "$(($(figure log_bytes) > 0))" 1
+expect "snapshots" "$(count snapshot)" 1
+expect "segments" "$(count log)" 1
+end_server KILL
+
+start_server "$socket" --data "$data"
+expect "a start after a kill" "$(grep -c '2 items: 2 of a snapshot, and 2 records in 1 segments' "$scratch/log")" 1
+expect "an item of the snapshot" "$("$okv" -s "$socket" get before)" one
+expect "an item of the log" "$("$okv" -s "$socket" get after)" three
+"$okv" -s "$socket" put last four
+end_server TERM
+
+start_server "$socket" --data "$data"
+expect "a start after a stop" "$(grep -c '3 items: 3 of a snapshot, and 0 records' "$scratch/log")" 1
+expect "an item after a stop" "$("$okv" -s "$socket" get last)" four
+expect "the log after a stop" "$(figure log_bytes)" 0
+end_server TERM
+
+start_server "$socket"
+status=0
+"$okv" -s "$socket" admin snapshot 2>"$scratch/out" || status=$?
+expect "a snapshot without a log" "$((status != 0))" 1
+expect "its sentence" "$(grep -c 'without --data' "$scratch/out")" 1
+[ $failures -eq 0 ]
