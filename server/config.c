@@ -25,6 +25,7 @@
 /* A new value is written before the old one is freed, so the region must hold several. */
 #define VALUES_MIN 4
 #define EXIT_USAGE 2
+#define RATIO_MAX 1000
 #define DAY_S 86400u
 #define SILENT_MAX 1024u
 #define DEFAULT_WORKERS_MAX 4
@@ -55,6 +56,7 @@ enum option_key {
     OPTION_NAME,
     OPTION_DATABASE,
     OPTION_DATA,
+    OPTION_SNAPSHOT_RATIO,
     OPTION_USERS,
     OPTION_OPEN,
     OPTION_WIPE,
@@ -107,6 +109,11 @@ static const struct argp_option options[] = {
      "Keep each database in a log below DIR, which is created if it is not there: a write is "
      "answered, and seen by readers, once it is on the disk. A start reads the log. Default: in "
      "memory only",
+     2},
+    {"snapshot-ratio", OPTION_SNAPSHOT_RATIO, "R", 0,
+     "Replace a log by a snapshot when it is R times as long as the data, and at a stop (1). 0: "
+     "only "
+     "by okv admin snapshot",
      2},
     {"users", OPTION_USERS, "FILE", 0,
      "Serve only users that FILE names, each with a key and rights in databases: see USERS in "
@@ -405,6 +412,18 @@ static error_t parse_number_option(struct okv_config *config, int key, const cha
     return ARGP_ERR_UNKNOWN;
 }
 
+static void parse_snapshot_ratio(struct okv_config *config, const char *text,
+                                 struct argp_state *state)
+{
+    char *end;
+    double ratio = strtod(text, &end);
+
+    if (end == text || *end || !(ratio >= 0 && ratio <= RATIO_MAX))
+        argp_error(state, "--snapshot-ratio %s: give a number from 0 to %d, such as 0.5", text,
+                   RATIO_MAX);
+    config->snapshot_ratio = ratio;
+}
+
 static void parse_worker_cpus(struct okv_config *config, const char *text, struct argp_state *state)
 {
     struct okv_diag diag;
@@ -441,6 +460,9 @@ static error_t parse_server_option(struct okv_config *config, int key, const cha
         break;
     case OPTION_DATA:
         config->data = text;
+        break;
+    case OPTION_SNAPSHOT_RATIO:
+        parse_snapshot_ratio(config, text, state);
         break;
     case OPTION_ANNOUNCE:
         parse_announce(config, text, state);
@@ -550,6 +572,7 @@ void okv_config_parse(int argc, char **argv, struct okv_config *config)
         .max_silent = OKV_PENDING_MAX,
         .keepalive_ms = 3000,
         .remember_s = 60,
+        .snapshot_ratio = 1,
         .drain_ms = 5000,
         .spin_us = 50,
     };

@@ -47,6 +47,7 @@ struct okv_config {
     uint32_t keepalive_ms;            /* a dead client is found within this time */
     uint32_t idle_s;                  /* how long a client may send no request; 0: for ever */
     uint32_t remember_s;              /* how long a reply cache outlives its session */
+    double snapshot_ratio;            /* okv_wal_start() */
     uint32_t drain_ms;                /* what clients get to leave at shutdown */
     uint32_t spin_us;                 /* how long an idle worker polls before it sleeps */
     enum okv_region_pages pages;

@@ -93,18 +93,26 @@ close_durable:
     return rc;
 }
 
-int okv_database_start(struct okv_database *database, void (*notify)(void *user), void *user,
-                       struct okv_diag *diag)
+int okv_database_start(struct okv_database *database, double snapshot_ratio,
+                       void (*notify)(void *user), void *user, struct okv_diag *diag)
 {
     struct okv_diag why = {.text = ""};
 
     if (!database->durable)
         return 0;
-    int rc = okv_wal_start(&database->durable->wal, 1, notify, user, &why);
+    int rc = okv_wal_start(&database->durable->wal, snapshot_ratio, notify, user, &why);
     if (rc)
         return okv_diag_set(diag, rc, "database %s: %s", database->config->name,
                             why.text[0] ? why.text : okv_error_text(rc));
     database->wal = &database->durable->wal;
+    return 0;
+}
+
+int okv_database_snapshot(const struct okv_database *database)
+{
+    if (!database->wal)
+        return OKV_EUNSUPPORTED;
+    okv_wal_snapshot(database->wal);
     return 0;
 }
 

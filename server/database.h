@@ -32,8 +32,10 @@ int okv_database_init(struct okv_database *database, const struct okv_config *co
                       unsigned index, uint64_t boot_id, struct okv_diag *diag);
 /* Begins the log of a durable database: from here on changes need its gate (wal.h). `notify` is
  * called on the log's thread when a batch has ended. OKV_EIO, OKV_ENOMEM. */
-int okv_database_start(struct okv_database *database, void (*notify)(void *user), void *user,
-                       struct okv_diag *diag);
+int okv_database_start(struct okv_database *database, double snapshot_ratio,
+                       void (*notify)(void *user), void *user, struct okv_diag *diag);
+/* Has a snapshot begin soon. OKV_EUNSUPPORTED: the database is in memory only. Any thread. */
+int okv_database_snapshot(const struct okv_database *database);
 /* After okv_database_start(); no change is under way. */
 void okv_database_stop(struct okv_database *database);
 void okv_database_fini(struct okv_database *database);

@@ -96,7 +96,8 @@ static void logs_stop(struct okv_server *server, unsigned count)
 static int logs_start(struct okv_server *server, struct okv_diag *diag)
 {
     for (unsigned i = 0; i < server->database_count; i++) {
-        int rc = okv_database_start(&server->databases[i], wake_workers, server, diag);
+        int rc = okv_database_start(&server->databases[i], server->config.snapshot_ratio,
+                                    wake_workers, server, diag);
         if (rc) {
             logs_stop(server, i);
             return rc;

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/wal/wal.h"
 #include "shared/base/error.h"
 
 /* The longest command. */
@@ -63,12 +62,8 @@ int okv_admin_run(struct okv_server *server, const struct okv_database *database
         *used = (uint32_t)okv_stats_render_server(server, out, size);
         return *used <= size ? 0 : OKV_EUNSUPPORTED;
     }
-    if (strcmp(command, "snapshot") == 0 && database->wal) {
-        okv_wal_snapshot(database->wal);
-        return 0;
-    }
     if (strcmp(command, "snapshot") == 0)
-        return OKV_EUNSUPPORTED;
+        return okv_database_snapshot(database);
     if (strcmp(command, "reload") != 0)
         return OKV_EINVAL;
     if (!server->config.users)

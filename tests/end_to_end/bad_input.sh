@@ -84,6 +84,10 @@ command_lines() {
         "$server" --listen "$socket" --worker-cpus "$(taskset -cp $$ | sed 's/.*: //')"
     check "--max-silent 0" 2 'max-silent' 'from 1 to' "$server" --listen "$socket" --max-silent 0
     check "--hello-ms 1" 2 'hello-ms' 'from 100 to' "$server" --listen "$socket" --hello-ms 1
+    for ratio in -1 nan 1001 1x ''; do
+        check "--snapshot-ratio '$ratio'" 2 'snapshot-ratio' 'from 0 to' "$server" --listen "$socket" \
+            "--snapshot-ratio=$ratio"
+    done
     check "--max-clients 0" 2 'max-clients' 'from 1 to' "$server" --listen "$socket" --max-clients 0
     for size in 100 500 8K 1M; do
         check "--bucket-size $size" 2 'bucket-size' '256|power of two' \

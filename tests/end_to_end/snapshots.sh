@@ -61,6 +61,13 @@ expect "an item after a stop" "$("$okv" -s "$socket" get last)" four
 expect "the log after a stop" "$(figure log_bytes)" 0
 end_server TERM
 
+start_server "$socket" --data "$data" --snapshot-ratio 0
+"$okv" -s "$socket" put unsaved five
+end_server TERM
+start_server "$socket" --data "$data"
+expect "a start without a snapshot at the stop" "$(grep -c '4 items: 3 of a snapshot, and 1 records' "$scratch/log")" 1
+end_server TERM
+
 start_server "$socket"
 status=0
 "$okv" -s "$socket" admin snapshot 2>"$scratch/out" || status=$?
