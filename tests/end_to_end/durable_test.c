@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <okv_admin.h>
 
 #include "tests/support/pace.h"
 #include "tests/support/server_process.h"
@@ -127,19 +128,26 @@ static void run_until_killed(struct fixture *fixture, struct load *load, unsigne
 {
     const struct okv_options options = {.reconnect = OKV_RECONNECT_NEVER};
     pthread_t threads[2];
+    char answer[1];
+    size_t length;
 
+    okv *admin = server_connect(&fixture->server, &options);
     load->writer = server_connect(&fixture->server, &options);
     load->reader = server_connect(&fixture->server, &options);
     atomic_store(&load->has_to_stop, false);
     assert_int_equal(pthread_create(&threads[0], NULL, write_all, load), 0);
     assert_int_equal(pthread_create(&threads[1], NULL, read_all, load), 0);
-    pace_sleep_ms(20 + round * 7 % 50);
+    pace_sleep_ms(10 + round * 7 % 50);
+    if (round % 2) /* a kill in the middle of it, or soon after it */
+        assert_int_equal(okv_admin(admin, "snapshot", answer, sizeof answer, &length), OKV_OK);
+    pace_sleep_ms(round * 5 % 20);
     server_signal(&fixture->server, SIGKILL);
     atomic_store(&load->has_to_stop, true);
     for (unsigned i = 0; i < 2; i++)
         pthread_join(threads[i], NULL);
     okv_close(&load->writer);
     okv_close(&load->reader);
+    okv_close(&admin);
     server_wait(&fixture->server);
 }
 
