@@ -403,20 +403,27 @@ static void wait_until_it_sleeps(const struct okv_local_conn *conn)
     }
 }
 
+static void send_message(void)
+{
+    fixture_fill_message(reader.ops->send_buffer(reader.conn), 0, 50);
+    assert_int_equal(reader.ops->post_send(reader.conn, 50, 0), 0);
+    reader.ops->flush(reader.conn);
+}
+
 /* The server does not empty its socket, so a bell has no room there. */
 static void a_bell_without_room_goes_first(void **state)
 {
     struct fixture *fixture = *state;
     const struct okv_local_conn *conn = okv_local_conn(reader.conn);
 
+    send_message(); /* so that the server has been awake */
+    expect_message(0, 50);
     wait_until_it_sleeps(conn);
     fixture_pause(fixture);
     assert_soon();
     fill_socket(conn);
     assert_soon();
-    fixture_fill_message(reader.ops->send_buffer(reader.conn), 0, 50);
-    assert_int_equal(reader.ops->post_send(reader.conn, 50, 0), 0);
-    reader.ops->flush(reader.conn);
+    send_message();
     assert_true(conn->bell_owed);
     assert_not_now();
     fixture_resume(fixture);
