@@ -79,6 +79,23 @@ static void report_found(const struct okv_database *database)
                           : "");
 }
 
+static void warn_of_memory_only(const struct okv_database *database)
+{
+    fprintf(stderr,
+            "okv-server: database %s: in memory only: its items will be gone when the server ends "
+            "(--data DIR keeps them)\n",
+            database->config->name);
+}
+
+static void report_lost(struct okv_database *database)
+{
+    unsigned long long items = atomic_load(&database->store.totals.items);
+
+    if (!database->durable && items > 0)
+        fprintf(stderr, "okv-server: database %s: was in memory only; %llu items are gone\n",
+                database->config->name, items);
+}
+
 static void wake_workers(void *user)
 {
     struct okv_server *server = user;
@@ -104,6 +121,8 @@ static int logs_start(struct okv_server *server, struct okv_diag *diag)
         }
         if (server->databases[i].durable)
             report_found(&server->databases[i]);
+        else
+            warn_of_memory_only(&server->databases[i]);
     }
     return 0;
 }
@@ -315,6 +334,8 @@ static int run(struct okv_server *server, const sigset_t *signals, struct okv_di
     if (rc == 0) {
         rc = serve(server, signals, diag);
         logs_stop(server, server->database_count);
+        for (unsigned i = 0; i < server->database_count; i++)
+            report_lost(&server->databases[i]);
     }
     workers_destroy(server, server->config.workers);
 close_announcer:

@@ -7,7 +7,7 @@ usage() {
 usage: tests/end_to_end/snapshots.sh BUILD_DIR
 
 Starts the okv-server of BUILD_DIR with a log, has it make snapshots, kills it and stops it, and looks at the files and at
-what each start finds. Exits 1 when something is wrong.
+what each start finds; and without a log at what it says of that. Exits 1 when something is wrong.
 TEXT
 }
 
@@ -73,4 +73,8 @@ status=0
 "$okv" -s "$socket" admin snapshot 2>"$scratch/out" || status=$?
 expect "a snapshot without a log" "$((status != 0))" 1
 expect "its sentence" "$(grep -c 'without --data' "$scratch/out")" 1
+expect "a warning at the start" "$(grep -c 'in memory only: its items will be gone' "$scratch/log")" 1
+"$okv" -s "$socket" put lost six
+end_server TERM
+expect "what is lost at the end" "$(grep -c 'was in memory only; 1 items are gone' "$scratch/log")" 1
 [ $failures -eq 0 ]
