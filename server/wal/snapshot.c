@@ -401,7 +401,8 @@ static void *run(void *user)
         if (!is_active)
             return NULL;
         uint64_t began_ns = okv_clock_ns();
-        end(snapshot, make(snapshot, &bytes), bytes, began_ns);
+        int rc = make(snapshot, &bytes);
+        end(snapshot, rc, bytes, began_ns);
     }
 }
 

@@ -44,6 +44,7 @@ start_server "$socket" --data "$data"
 "$okv" -s "$socket" put after three
 expect "the figure snapshots" "$(figure snapshots)" 1
 expect "the figure log_bytes" "$(($(figure log_bytes) > 0))" 1
+expect "the figure snapshot_bytes" "$(figure snapshot_bytes)" "$(stat -c %s "$data"/default/snapshot.*)"
 expect "snapshots" "$(count snapshot)" 1
 expect "segments" "$(count log)" 1
 end_server KILL
