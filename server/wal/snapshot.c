@@ -113,10 +113,15 @@ static void save_item(struct okv_snapshot *snapshot, const struct okv_entry *ent
         .expiry_ms = entry->expiry_ms,
     };
 
-    if (!has_room(snapshot, okv_wal_record_size(record.key_length, record.value_length)) &&
-        add_chunk(snapshot, okv_wal_record_size(0, 0) +
-                                okv_wal_record_size(record.key_length, record.value_length)))
+    uint64_t size = okv_wal_record_size(record.key_length, record.value_length);
+
+    if (!has_room(snapshot, size)) {
+        if (!add_chunk(snapshot, okv_wal_record_size(0, 0) + size)) {
+            snapshot->failure = OKV_ENOMEM;
+            return;
+        }
         append(snapshot, bucket);
+    }
     append(snapshot, &record);
     snapshot->items++;
 }
@@ -361,6 +366,8 @@ static int make(struct okv_snapshot *snapshot, uint64_t *bytes)
         rc = files->ops->sync_names(files);
     if (rc == 0)
         okv_wal_remove_before(files, snapshot->header.number); /* or the next one does */
+    else
+        files->ops->remove(files, OKV_WAL_PART); /* its room is the log's */
     *bytes = OKV_WAL_HEADER_SIZE + output.position;
     return rc;
 }
