@@ -49,7 +49,7 @@ enum okv_session_end_reason {
 #undef OKV_SESSION_END_ENUM
 };
 
-/* The answer to a write that waits until the log has it (held.h). */
+/* The answer to a write that waits until the log has it (reply.h). */
 struct okv_held_reply {
     uint64_t batch;
     struct okv_reply_message reply;

@@ -399,8 +399,8 @@ static int advance(struct connecting *connecting, struct okv_answer *answer, str
     if (status == 0)
         status = map_rings(connecting->conn, connecting->uri.path, fds[OKV_LOCAL_RINGS],
                            fds[OKV_LOCAL_VALUES], diag);
-    if (status ==
-        0) { /* they are memory, and mapped: dropping the answer closes nothing for good */
+    /* They are memory, mapped or kept: dropping the answer closes nothing for good. */
+    if (status == 0) {
         okv_local_packet_drop(connecting->conn->sock);
         okv_local_refuse_descriptors(connecting->conn->sock);
         connecting->conn->values = fds[OKV_LOCAL_VALUES];

@@ -135,7 +135,7 @@ struct okv_local_rendezvous {
     struct okv_local_place *place; /* of the buffer, as long as it has this key */
     uint32_t key;
     uint32_t left; /* bytes to copy; 0 also when it has failed */
-    off_t from;    /* in the memory */
+    off_t from;    /* in the values */
     uint8_t *to;
     int status;
 };
