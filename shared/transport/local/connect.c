@@ -246,7 +246,6 @@ static int map_rings(struct okv_local_conn *conn, const char *path, int rings, i
 
     if (status == 0)
         status = okv_local_ring_map(rings, &conn->ring);
-
     if (status == OKV_EPROTO)
         return okv_diag_set(diag, status,
                             "the server at local://%s offers no rings for messages, or of another "

@@ -1,10 +1,13 @@
 /*
- * Closing descriptors without waiting for what a hostile peer hung on them.
+ * Giving back what a hostile peer had a hand on, without waiting for him.
  *
  * A socket may hold packets, and packets may hold descriptors. Whoever removes such a packet closes
  * these descriptors, and that may take as long as the peer likes: a TCP socket with SO_LINGER waits
  * for its own peer. Looking at a packet (MSG_PEEK) closes nothing. A socket with packets left is
  * closed by an ending thread, because the kernel lets no ending thread linger.
+ *
+ * Whoever makes holes in memory holds a lock for which munmap waits: the longer, the more often he
+ * has mapped it. So a thread of its own unmaps rings that were never sealed against holes.
  */
 #include "shared/transport/local/local.h"
 
@@ -13,6 +16,7 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -29,12 +33,23 @@
 #define PACKETS_MAX 16
 
 /* Memory that is freed without a thread of its own. */
-#define FREED_AT_ONCE ((off_t)1 << 20)
+#define FREED_AT_ONCE (1 << 20)
 
 struct parting {
     int fd;
     sem_t held, closed;
 };
+
+struct rings {
+    struct okv_local_ring ring;
+    int fd; /* -1: closed */
+};
+
+static void close_if_open(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}
 
 static void await(sem_t *event)
 {
@@ -96,8 +111,21 @@ static void *free_memory(void *argument)
     return NULL;
 }
 
-/* Runs a thread that closes the descriptor. False when there is none; it is still open then. */
-static bool close_apart(int fd, void *(*run)(void *fd))
+/* Only unmap and close. To seal them would wait for ever, as for a client that writes to them from
+ * memory that he provides page by page. */
+static void *free_rings(void *argument)
+{
+    struct rings *rings = argument;
+
+    run_where_the_main_thread_may();
+    okv_local_ring_unmap(&rings->ring);
+    close_if_open(rings->fd);
+    free(rings);
+    return NULL;
+}
+
+/* False when there is no thread; then nothing has run. */
+static bool run_apart(void *(*run)(void *), void *argument)
 {
     pthread_attr_t attributes;
     pthread_t thread;
@@ -108,10 +136,15 @@ static bool close_apart(int fd, void *(*run)(void *fd))
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     sigfillset(&all); /* the program's signals are for its own threads */
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&thread, &attributes, run, (void *)(intptr_t)fd);
+    int error = pthread_create(&thread, &attributes, run, argument);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
     return error == 0;
+}
+
+static bool close_apart(int fd, void *(*run)(void *fd))
+{
+    return run_apart(run, (void *)(intptr_t)fd);
 }
 
 /* Removes the packets of a socket that is shut down. False when a packet has descriptors, or there
@@ -177,4 +210,19 @@ void okv_local_values_close(int fd)
     bool is_large = fstat(fd, &file) == 0 && file.st_blocks * 512 > FREED_AT_ONCE;
     if (!is_large || !close_apart(fd, free_memory))
         close(fd);
+}
+
+void okv_local_rings_close(struct okv_local_ring *ring, int fd)
+{
+    bool is_slow = fd >= 0 || okv_local_ring_mapped(ring->capacity) > FREED_AT_ONCE;
+    struct rings *rings = ring->page && is_slow ? malloc(sizeof *rings) : NULL;
+
+    if (rings) {
+        *rings = (struct rings){*ring, fd};
+        if (run_apart(free_rings, rings))
+            return;
+        free(rings);
+    }
+    okv_local_ring_unmap(ring);
+    close_if_open(fd);
 }

@@ -182,13 +182,6 @@ static void close_process(struct okv_local_conn *conn)
     conn->process = -1;
 }
 
-static void close_rings(struct okv_local_conn *conn)
-{
-    if (conn->rings >= 0)
-        close(conn->rings);
-    conn->rings = -1;
-}
-
 int okv_local_conn_new(struct okv_local_endpoint *endpoint, int sock, struct okv_local_conn **out)
 {
     const struct okv_message_limits *limits = &endpoint->limits;
@@ -222,8 +215,7 @@ void okv_local_conn_free(struct okv_local_conn *conn)
     if (conn->sock >= 0)
         okv_local_socket_close(conn->sock);
     close_process(conn);
-    okv_local_ring_unmap(&conn->ring);
-    close_rings(conn);
+    okv_local_rings_close(&conn->ring, conn->rings);
     okv_local_values_close(conn->values);
     free(conn->keys);
     free(conn->outgoing);
@@ -281,9 +273,10 @@ bool okv_local_rings_are_safe(struct okv_local_conn *conn)
 {
     if (conn->rings < 0)
         return true;
-    if (!okv_local_ring_is_sealed(conn->rings))
+    if (!okv_local_ring_is_sealed(conn->rings) || okv_local_ring_fill(&conn->ring))
         return false;
-    close_rings(conn);
+    close(conn->rings);
+    conn->rings = -1;
     return true;
 }
 

@@ -10,7 +10,7 @@
  *   messages    send buffers to ring, ring to receive buffers
  *   ring        the rings in shared memory
  *   socket      packets: bells, the peer's end
- *   discard     closing what a peer may have hung descriptors on
+ *   discard     giving back what a peer had a hand on
  *   advert      the client's advertised buffers
  *   rendezvous  the server's rendezvous reads
  *   read        the client's READs
@@ -295,6 +295,9 @@ void okv_local_listening_close(int sock);
 /* Closes a connection's values, on a thread of its own when much of them is allocated. Accepts -1.
  */
 void okv_local_values_close(int fd);
+/* Unmaps rings and closes their descriptor, -1 when they are sealed: on a thread of its own when
+ * they are not, or are large. Accepts rings that are not mapped. */
+void okv_local_rings_close(struct okv_local_ring *ring, int fd);
 
 /* ---- socket.c ---- */
 

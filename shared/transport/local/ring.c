@@ -118,6 +118,15 @@ bool okv_local_ring_is_sealed(int fd)
     return seals >= 0 && (seals & F_SEAL_FUTURE_WRITE);
 }
 
+int okv_local_ring_fill(struct okv_local_ring *ring)
+{
+    size_t size = okv_local_ring_mapped(ring->capacity);
+
+    if (madvise(ring->page, size, MADV_POPULATE_WRITE) == 0 || errno == EINVAL)
+        return 0;
+    return okv_local_error(errno);
+}
+
 int okv_local_values_create(int *fd)
 {
     *fd = make_memory("okv-values", (off_t)OKV_LOCAL_VALUES_BYTES, false, SEALS | F_SEAL_SEAL);
@@ -144,7 +153,7 @@ int okv_local_ring_map(int fd, struct okv_local_ring *ring)
 
     if (seals < 0)
         return errno == EINVAL ? OKV_EPROTO : okv_error_from_errno(errno);
-    if (!(seals & F_SEAL_SHRINK) || (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)))
+    if ((seals & SEALS) != SEALS || (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)))
         return OKV_EPROTO;
     if (fstat(fd, &file))
         return okv_error_from_errno(errno);
