@@ -224,9 +224,9 @@ static void the_memory_is_sealed_and_there(void **state)
         assert_int_equal(file.st_size, mapped);
         assert_int_equal(ftruncate(fd, 4096), -1);
         assert_int_equal(ftruncate(fd, file.st_size + 4096), -1);
-        assert_false(okv_local_ring_is_sealed(fd));
+        assert_false(okv_local_ring_has_no_holes(fd));
         assert_int_equal(okv_local_ring_map(fd, &client), 0);
-        assert_true(okv_local_ring_is_sealed(fd));
+        assert_true(okv_local_ring_has_no_holes(fd));
         assert_int_equal(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, mapped), -1);
         assert_int_equal(madvise(client.page, (size_t)mapped, MADV_REMOVE), -1);
         assert_int_equal(okv_local_ring_map(fd, &client), OKV_EPROTO); /* a second one */

@@ -273,7 +273,7 @@ bool okv_local_rings_are_safe(struct okv_local_conn *conn)
 {
     if (conn->rings < 0)
         return true;
-    if (!okv_local_ring_is_sealed(conn->rings) || okv_local_ring_fill(&conn->ring))
+    if (!okv_local_ring_has_no_holes(conn->rings))
         return false;
     close(conn->rings);
     conn->rings = -1;

@@ -111,20 +111,13 @@ int okv_local_ring_create(uint32_t slot_size, struct okv_local_ring *ring, int *
     return 0;
 }
 
-bool okv_local_ring_is_sealed(int fd)
+bool okv_local_ring_has_no_holes(int fd)
 {
     int seals = fcntl(fd, F_GET_SEALS);
+    struct stat file;
 
-    return seals >= 0 && (seals & F_SEAL_FUTURE_WRITE);
-}
-
-int okv_local_ring_fill(struct okv_local_ring *ring)
-{
-    size_t size = okv_local_ring_mapped(ring->capacity);
-
-    if (madvise(ring->page, size, MADV_POPULATE_WRITE) == 0 || errno == EINVAL)
-        return 0;
-    return okv_local_error(errno);
+    return seals >= 0 && (seals & F_SEAL_FUTURE_WRITE) && fstat(fd, &file) == 0 &&
+           file.st_blocks * 512 >= file.st_size;
 }
 
 int okv_local_values_create(int *fd)
@@ -146,14 +139,27 @@ int okv_local_values_check(int fd)
                                                                                      : OKV_EPROTO;
 }
 
+static bool is_open_to_a_client(int seals)
+{
+    return (seals & SEALS) == SEALS &&
+           !(seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL));
+}
+
+static bool is_of_this_format(const struct okv_local_ring_page *page, uint32_t capacity,
+                              size_t size)
+{
+    return page->magic == OKV_LOCAL_RING_MAGIC && page->format == OKV_LOCAL_RING_FORMAT &&
+           !(capacity & (capacity - 1)) && okv_local_ring_mapped(capacity) == size;
+}
+
 int okv_local_ring_map(int fd, struct okv_local_ring *ring)
 {
-    int seals = fcntl(fd, F_GET_SEALS);
+    int seals = fcntl(fd, F_GET_SEALS), status;
     struct stat file;
 
     if (seals < 0)
         return errno == EINVAL ? OKV_EPROTO : okv_error_from_errno(errno);
-    if ((seals & SEALS) != SEALS || (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)))
+    if (!is_open_to_a_client(seals))
         return OKV_EPROTO;
     if (fstat(fd, &file))
         return okv_error_from_errno(errno);
@@ -165,17 +171,18 @@ int okv_local_ring_map(int fd, struct okv_local_ring *ring)
     if (page == MAP_FAILED)
         return okv_local_error(errno);
     if (fcntl(fd, F_ADD_SEALS, SEALS_OF_CLIENT)) {
-        munmap(page, size);
-        return OKV_EPROTO;
+        status = okv_local_error(errno);
+        goto unmap;
     }
     uint32_t capacity = *(volatile uint32_t *)&page->capacity;
-    if (page->magic != OKV_LOCAL_RING_MAGIC || page->format != OKV_LOCAL_RING_FORMAT ||
-        (capacity & (capacity - 1)) || okv_local_ring_mapped(capacity) != size) {
-        munmap(page, size);
-        return OKV_EPROTO;
-    }
+    status = is_of_this_format(page, capacity, size) ? 0 : OKV_EPROTO;
+    if (status)
+        goto unmap;
     okv_local_ring_attach(ring, page, capacity, true);
     return 0;
+unmap:
+    munmap(page, size);
+    return status;
 }
 
 void okv_local_ring_unmap(struct okv_local_ring *ring)

@@ -118,12 +118,9 @@ uint32_t okv_local_ring_capacity(uint32_t slot_size);
  * rest: the client's first message wakes it. OKV_EUNSUPPORTED for messages too large, OKV_EPERM
  * (descriptors), OKV_ENOMEM, OKV_EIO. */
 int okv_local_ring_create(uint32_t slot_size, struct okv_local_ring *ring, int *fd);
-/* Server: whether nobody can make holes in the rings any more. Takes no lock that the client may
- * hold. */
-bool okv_local_ring_is_sealed(int fd);
-/* Server: gives memory to holes that were made before the seal. Without it, as before Linux 5.14, a
- * page that the kernel cannot provide kills the server. OKV_ENOMEM, OKV_EIO. */
-int okv_local_ring_fill(struct okv_local_ring *ring);
+/* Server: whether there are no holes in the rings and nobody can make any. Takes no lock that the
+ * client may hold. */
+bool okv_local_ring_has_no_holes(int fd);
 /* Client: maps the rings that a server made, and seals them. OKV_EPROTO for memory that holds no
  * rings. */
 int okv_local_ring_map(int fd, struct okv_local_ring *ring);

@@ -74,12 +74,13 @@ void okv_local_socket_receive(struct okv_local_conn *conn)
         end(conn, receive_failed(errno));
         return;
     }
-    okv_local_conn_wake(conn);
     if (got == 0) /* the end of the stream; an honest peer sends no empty packet */
         okv_local_hang_up(conn);
     else if (got != OKV_LOCAL_BELL_SIZE || is_cut || okv_get_u32(bytes) != OKV_LOCAL_BELL_MARK ||
              !okv_local_rings_are_safe(conn))
         okv_local_conn_end(conn, OKV_EPROTO);
+    else
+        okv_local_conn_wake(conn);
 }
 
 static int send_bell(const struct okv_local_conn *conn)
