@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
@@ -17,10 +16,11 @@ static int open_directory(struct okv_directory *directory, const char *data, con
 
     if ((size_t)snprintf(path, sizeof path, "%s/%s", data, name) >= sizeof path)
         return okv_diag_set(diag, OKV_EADDRESS, "--data %s: the path is too long", data);
-    if (mkdir(data, 0700) && errno != EEXIST)
-        return okv_diag_set(diag, okv_error_from_errno(errno), "--data %s: cannot be created: %s",
-                            data, strerror(errno));
-    int rc = okv_directory_open(directory, path);
+    int rc = okv_directory_make(data);
+    if (rc)
+        return okv_diag_set(diag, okv_error_from_errno(-rc), "--data %s: cannot be created: %s",
+                            data, strerror(-rc));
+    rc = okv_directory_open(directory, path);
     if (rc == -EBUSY)
         return okv_diag_set(diag, OKV_EAGAIN,
                             "--data %s: another server has it: stop that one, or name another "

@@ -113,6 +113,13 @@ static bool compact(struct okv_store *store, struct okv_store_work *work)
     return goes_on;
 }
 
+void okv_store_compact_again(struct okv_store *store)
+{
+    pthread_mutex_lock(&store->resizing);
+    store->compaction.not_before = 0;
+    pthread_mutex_unlock(&store->resizing);
+}
+
 bool okv_store_make_room(struct okv_store *store, struct okv_store_work *work, uint64_t size,
                          struct okv_store_effort *effort)
 {

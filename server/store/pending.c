@@ -51,7 +51,6 @@ int okv_store_pending_reserve(const struct okv_table *table, uint64_t number, un
         return OKV_ENOMEM;
     if (!bucket) {
         *larger = (struct okv_store_pending_bucket){.number = number};
-        atomic_fetch_add(&table->pending->count, 1);
     }
     larger->capacity = pages;
     *link = larger;
@@ -131,7 +130,6 @@ static void empty(struct okv_store *store, bool is_published)
         }
         okv_store_unlock(store, lock);
     }
-    atomic_store(&pending->count, 0);
 }
 
 void okv_store_pending_publish(struct okv_store *store)
@@ -152,23 +150,36 @@ void okv_store_pending_drop(struct okv_store *store)
 
 /* ---- between two batches ---- */
 
-static uint64_t changes_of(const struct okv_store *store)
+static bool has_room(struct okv_store *store, uint64_t size)
 {
-    return atomic_load(&store->totals.changes) + atomic_load(&store->totals.expired);
+    uint64_t offset = okv_heap_alloc(&store->heap, size);
+
+    if (offset)
+        okv_heap_free_unwritten(&store->heap, offset);
+    return offset != 0;
 }
 
+/* A step at least, so that this comes to an end: a change may need more than its size. */
 static void make_room(struct okv_store *store, struct okv_store_work *work, uint64_t size)
 {
     struct okv_store_effort effort = OKV_STORE_EFFORT;
 
-    while (okv_store_make_room(store, work, size, &effort)) {
-        uint64_t offset = okv_heap_alloc(&store->heap, size);
-        if (offset) {
-            okv_heap_free_unwritten(&store->heap, offset);
+    while (okv_store_make_room(store, work, size, &effort))
+        if (has_room(store, size))
             return;
-        }
-    }
-    atomic_store(&store->table.pending->exhausted_at, changes_of(store));
+    atomic_store(&store->table.pending->is_exhausted, true);
+}
+
+/* Takes what is missing of the slack. */
+static void take_slack(struct okv_store *store)
+{
+    struct okv_store_pending *pending = store->table.pending;
+    uint64_t size = store->length / OKV_STORE_SLACK_SHARE / OKV_STORE_SLACK_PIECES;
+    uint64_t offset;
+
+    while (pending->slack_count < OKV_STORE_SLACK_PIECES &&
+           (offset = okv_heap_alloc(&store->heap, size)))
+        pending->slack[pending->slack_count++] = offset;
 }
 
 void okv_store_pending_maintain(struct okv_store *store, struct okv_store_work *work,
@@ -177,20 +188,24 @@ void okv_store_pending_maintain(struct okv_store *store, struct okv_store_work *
     struct okv_store_pending *pending = store->table.pending;
     uint64_t wanted = atomic_exchange(&pending->wants_room, 0);
 
+    atomic_store(&pending->is_exhausted, false);
     pending->is_direct = true;
     while (changes-- > 0)
         okv_store_resize(store, work);
     if (wanted)
         make_room(store, work, wanted);
     pending->is_direct = false;
+    take_slack(store);
 }
 
 bool okv_store_pending_waits_for_room(struct okv_store *store, uint64_t size)
 {
     struct okv_store_pending *pending = store->table.pending;
 
-    if (atomic_load(&pending->count) == 0 &&
-        atomic_load(&pending->exhausted_at) == changes_of(store))
+    pthread_mutex_lock(&pending->lock);
+    bool frees = pending->freed_count > 0;
+    pthread_mutex_unlock(&pending->lock);
+    if (!frees && atomic_load(&pending->is_exhausted))
         return false;
     atomic_store(&pending->wants_room, size);
     pending->log.wake(pending->log.user);
@@ -204,9 +219,9 @@ int okv_store_pending_begin(struct okv_store *store, const struct okv_store_log 
     if (!pending)
         return OKV_ENOMEM;
     pending->log = *log;
-    atomic_init(&pending->exhausted_at, UINT64_MAX);
     pthread_mutex_init(&pending->lock, NULL);
     store->table.pending = pending;
+    take_slack(store);
     return 0;
 }
 
@@ -217,6 +232,8 @@ void okv_store_pending_end(struct okv_store *store)
     if (!pending)
         return;
     empty(store, false);
+    while (pending->slack_count > 0)
+        okv_heap_free_unwritten(&store->heap, pending->slack[--pending->slack_count]);
     pthread_mutex_destroy(&pending->lock);
     free(pending->freed);
     free(pending);

@@ -45,15 +45,21 @@ struct okv_store_log {
 
 struct okv_store_pending_bucket;
 
+/* A start fills the heap in another order, which leaves other holes. So that what fits before a
+ * crash fits after it, changes may not use this share of the region. It is held in pieces. */
+#define OKV_STORE_SLACK_SHARE 32
+#define OKV_STORE_SLACK_PIECES 16
+
 struct okv_store_pending {
     struct okv_store_log log;
     bool is_direct;
+    uint64_t slack[OKV_STORE_SLACK_PIECES];
+    unsigned slack_count;
     struct okv_store_pending_bucket *buckets[OKV_STORE_LOCKS]; /* lists, by lock */
-    atomic_uint count;                                         /* of buckets */
-    atomic_uint_fast64_t wants_room;   /* bytes that a change found no room for; 0: none did */
-    atomic_uint_fast64_t exhausted_at; /* changes when making room was given up */
-    pthread_mutex_t lock;              /* of what follows */
-    uint64_t *freed;                   /* offsets to free when the batch is published */
+    atomic_uint_fast64_t wants_room; /* bytes that a change found no room for; 0: none did */
+    atomic_bool is_exhausted;        /* making room was given up before this batch */
+    pthread_mutex_t lock;            /* of what follows */
+    uint64_t *freed;                 /* offsets to free when the batch is published */
     size_t freed_count, freed_capacity;
 };
 

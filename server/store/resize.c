@@ -59,13 +59,13 @@ static void directory_set(struct okv_table *table, uint64_t segment, uint64_t of
     okv_publish_fence();
 }
 
-static void reserve_allocate(struct okv_store *store)
+void okv_store_reserve_allocate(struct okv_store *store)
 {
     if (!store->reserve && store->table.segments[1])
         store->reserve = okv_heap_alloc(&store->heap, segment_length(&store->table));
 }
 
-static void reserve_release(struct okv_store *store)
+void okv_store_reserve_release(struct okv_store *store)
 {
     if (store->reserve)
         okv_heap_free_unwritten(&store->heap, store->reserve);
@@ -87,7 +87,7 @@ static int segment_allocate(struct okv_store *store, uint64_t number)
         return OKV_EFULL;
     atomic_fetch_add(&store->index_length, okv_heap_size(segment_length(table)));
     directory_set(table, segment, offset);
-    reserve_allocate(store);
+    okv_store_reserve_allocate(store);
     return 0;
 }
 
@@ -103,7 +103,7 @@ static void segment_release(struct okv_store *store, uint64_t number)
     directory_set(table, segment, 0);
     okv_heap_free(&store->heap, offset);
     if (segment == 1)
-        reserve_release(store);
+        okv_store_reserve_release(store);
     atomic_fetch_sub(&store->index_length, okv_heap_size(segment_length(table)));
 }
 
@@ -330,14 +330,14 @@ bool okv_store_free_segment(struct okv_store *store, struct okv_store_work *work
         return false;
     pthread_mutex_lock(&store->resizing);
     uint64_t before = atomic_load(&store->index_length);
-    reserve_release(store);
+    okv_store_reserve_release(store);
     while (*merges > 0 && atomic_load(&store->index_length) == before &&
            is_sparse(store, FULL_PERCENT)) {
         --*merges;
         if (merge(store, work))
             *merges = 0;
     }
-    reserve_allocate(store);
+    okv_store_reserve_allocate(store);
     bool made = atomic_load(&store->index_length) < before;
     if (made)
         atomic_store_explicit(&store->growth_pause, GROWTH_PAUSE_FULL, memory_order_relaxed);

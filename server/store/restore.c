@@ -1,5 +1,7 @@
 #include "server/store/restore.h"
 
+#include <limits.h>
+
 #include "server/store/bucket_image.h"
 #include "server/store/bucket_transaction.h"
 #include "server/store/compact.h"
@@ -40,6 +42,7 @@ static int change_item(struct okv_store_bucket *bucket, const struct okv_store_r
             okv_store_bucket_remove(bucket, item);
         return 0;
     }
+    bucket->only_shrinks = false;
     return put_item(bucket, item, restored);
 }
 
@@ -49,14 +52,13 @@ static int restore_once(struct okv_store *store, struct okv_store_work *work,
     struct okv_store_bucket *bucket = &work->bucket;
     uint64_t hash = okv_hash_key(restored->key, restored->key_length, store->table.hash_seed);
     uint64_t number = okv_store_lock_hash(store, hash);
-    int rc = okv_store_bucket_load(bucket, &store->table, number);
+    int rc = okv_store_transaction_load(store, work, number);
 
     if (rc)
         goto unlock;
     if (bucket->next_version < restored->version)
         bucket->next_version = restored->version;
     rc = change_item(bucket, restored);
-    bucket->only_shrinks = false;
     if (rc == 0)
         rc = okv_store_transaction_commit(store, work);
 unlock:
@@ -64,22 +66,41 @@ unlock:
     return rc;
 }
 
+/* It fits, for it did, but the heap has other holes than then. What no effort finds room for gets a
+ * pass of compaction of its own, the place of what it replaces, and the reserve. */
+static int restore_with_room(struct okv_store *store, struct okv_store_work *work,
+                             const struct okv_store_restored *restored)
+{
+    const struct okv_store_restored gone = {
+        .key = restored->key, .key_length = restored->key_length, .version = restored->version};
+    struct okv_store_effort effort = {UINT_MAX, UINT_MAX, UINT_MAX};
+    uint64_t size = (uint64_t)restored->key_length + restored->value_length;
+    int rc = restore_once(store, work, restored);
+    bool was_forced = false;
+
+    while (rc == OKV_EFULL) {
+        if (okv_heap_wipe(&store->heap, UINT64_MAX) == 0 &&
+            !okv_store_make_room(store, work, size, &effort)) {
+            if (was_forced)
+                return rc;
+            was_forced = true;
+            okv_store_compact_again(store);
+            okv_store_reserve_release(store);
+            restore_once(store, work, &gone);
+        }
+        rc = restore_once(store, work, restored);
+    }
+    return rc;
+}
+
 int okv_store_restore(struct okv_store *store, struct okv_store_work *work,
                       const struct okv_store_restored *restored)
 {
-    struct okv_store_effort effort = OKV_STORE_EFFORT;
-    uint64_t size = (uint64_t)restored->key_length + restored->value_length;
-    bool goes_on = true;
-
     if (restored->key_length == 0 || restored->key_length > OKV_KEY_MAX)
         return OKV_EKEYSIZE;
     if (restored->value_length > store->max_value)
         return OKV_EVALUESIZE;
-    int rc = restore_once(store, work, restored);
-    while (rc == OKV_EFULL && goes_on) {
-        goes_on = okv_store_make_room(store, work, size, &effort);
-        rc = restore_once(store, work, restored);
-    }
+    int rc = restore_with_room(store, work, restored);
     if (rc == 0)
         okv_store_resize(store, work);
     return rc;
@@ -111,9 +132,11 @@ int okv_store_restore_add(struct okv_store *store, struct okv_store_work *work,
     uint64_t hash = okv_hash_key(restored->key, restored->key_length, store->table.hash_seed);
 
     if (okv_linear_bucket(hash, atomic_load(&store->bucket_count)) != bucket->number ||
-        restored->version > bucket->next_version || restored->value_length > store->max_value ||
+        restored->version > bucket->next_version ||
         okv_store_bucket_find(bucket, restored->key, restored->key_length))
         return OKV_ECORRUPT;
+    if (restored->value_length > store->max_value)
+        return OKV_EVALUESIZE;
     return put_item(bucket, NULL, restored);
 }
 

@@ -26,9 +26,9 @@ int okv_store_restore(struct okv_store *store, struct okv_store_work *work,
  * buckets.
  *
  * begin locks the bucket and sets its version; OKV_ECORRUPT: there is no such bucket, and it is not
- * locked. add: OKV_ECORRUPT: it is no item of this bucket; OKV_EBUCKETFULL. Key and value must not
- * change before end. end makes the change and unlocks: OKV_EFULL, OKV_EBUCKETFULL. cancel unlocks
- * without a change.
+ * locked. add: OKV_ECORRUPT: it is no item of this bucket; OKV_EBUCKETFULL, OKV_EVALUESIZE. Key and
+ * value must not change before end. end makes the change and unlocks: OKV_EFULL, OKV_EBUCKETFULL.
+ * cancel unlocks without a change.
  */
 int okv_store_restore_begin(struct okv_store *store, struct okv_store_work *work, uint64_t number,
                             uint64_t version);

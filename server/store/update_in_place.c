@@ -147,8 +147,10 @@ int okv_store_update_commit(struct okv_store *store, struct okv_store_work *work
     /* It fits: layout_stays_valid() checked. */
     okv_bucket_replace(update->image, table->bucket_size, cursor, entry ? &chosen : NULL);
     uint32_t after = okv_bucket_used(update->image);
-    /* All lines in use before or after; the lines beyond are zeros in both images. */
-    uint32_t lines = lines_of(after > used ? after : used);
+    /* All lines in use before or after; the lines beyond are zeros in both images. What waits for
+     * the log is a whole image. */
+    uint32_t lines =
+        okv_store_is_collecting(table) ? table->bucket_size : lines_of(after > used ? after : used);
     okv_bucket_seal(update->image, lines, table->boot_id, update->number);
     okv_store_publish_image(table, update->number, update->image, lines);
     if (cursor->length && update->current.extent && update->current.extent != chosen.extent)

@@ -153,14 +153,14 @@ static const struct okv_file_ops ops = {
     .list = list,
 };
 
-/* Its name in the parent must be as durable as what is written in it. */
-static int make_directory(const char *path)
+/* Who made it may have died before its name was durable. */
+int okv_directory_make(const char *path)
 {
     char parent[PATH_MAX];
     int fd, rc = 0;
 
-    if (mkdir(path, 0700))
-        return errno == EEXIST ? 0 : -errno;
+    if (mkdir(path, 0700) && errno != EEXIST)
+        return -errno;
     if (strlen(path) + 4 > sizeof parent)
         return -ENAMETOOLONG;
     strcpy(parent, path);
@@ -190,7 +190,7 @@ static int lock_directory(int directory)
 
 int okv_directory_open(struct okv_directory *directory, const char *path)
 {
-    int rc = make_directory(path);
+    int rc = okv_directory_make(path);
 
     if (rc)
         return rc;

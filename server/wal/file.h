@@ -48,6 +48,10 @@ struct okv_directory {
     int lock; /* holds flock on the file `lock` */
 };
 
+/* Creates the directory if there is none, and makes its name durable. Returns 0 or a negative
+ * errno.
+ */
+int okv_directory_make(const char *path);
 /* Opens the directory and creates it if there is none; its parent must exist. -EBUSY: another
  * process has it. */
 int okv_directory_open(struct okv_directory *directory, const char *path);

@@ -1,8 +1,10 @@
 #include "server/wal/load.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "server/store/compact.h"
 #include "server/store/resize.h"
 #include "server/store/restore.h"
 #include "server/store/store.h"
@@ -15,9 +17,20 @@
 
 int okv_wal_does_not_fit(int rc, struct okv_diag *diag)
 {
-    return okv_diag_set(diag, rc,
-                        "the items do not fit (%s): give the database as much memory as it had",
-                        okv_error_text(rc));
+    static const struct {
+        int rc;
+        const char *remedy;
+    } remedies[] = {
+        {OKV_EFULL, "give the database as much --memory and --index-percent as it had"},
+        {OKV_EVALUESIZE, "give it as large a --max-value as it had"},
+        {OKV_ENOMEM, "make memory free, or allow the server more (ulimit -v, a cgroup's limit)"},
+    };
+    const char *remedy = "restore the directory from a copy";
+
+    for (size_t i = 0; i < sizeof remedies / sizeof remedies[0]; i++)
+        if (remedies[i].rc == rc)
+            remedy = remedies[i].remedy;
+    return okv_diag_set(diag, rc, "the items do not fit (%s): %s", okv_error_text(rc), remedy);
 }
 
 /* ---- the header ---- */
@@ -88,7 +101,9 @@ struct loader {
     struct okv_store_work work;
     struct okv_wal_reader frame; /* what it took of load->reader: bytes and offset */
     uint64_t items;
-    bool has_bucket; /* which is locked */
+    bool has_bucket;                /* which is locked */
+    struct okv_store_effort effort; /* to make room for it */
+    bool is_forced;
     struct okv_diag diag;
 };
 
@@ -104,13 +119,26 @@ static int end_bucket(struct loader *loader)
 
 static int begin_bucket(struct loader *loader, const struct okv_wal_record *record)
 {
-    int rc = end_bucket(loader);
-
-    if (rc == 0)
-        rc = okv_store_restore_begin(loader->load->store, &loader->work, record->bucket,
+    int rc = okv_store_restore_begin(loader->load->store, &loader->work, record->bucket,
                                      record->version);
+
     loader->has_bucket = rc == 0;
     return rc;
+}
+
+/* All of it fits, for it did, but the heap has other holes than then. Merges are out of the
+ * question: the buckets must be those of the snapshot. */
+static bool make_room(struct loader *loader)
+{
+    struct okv_store *store = loader->load->store;
+
+    if (okv_store_make_room(store, &loader->work, 1, &loader->effort))
+        return true;
+    if (loader->is_forced)
+        return false;
+    loader->is_forced = true;
+    okv_store_compact_again(store);
+    return true;
 }
 
 static int add_item(struct loader *loader, const struct okv_wal_record *record)
@@ -154,19 +182,41 @@ static int apply_record(struct loader *loader, const struct okv_wal_record *reco
     return OKV_ECORRUPT;
 }
 
-static int apply_frame(struct loader *loader, uint64_t length)
+/* Applies the records of the bucket at `*at`, or one record that is of none, and moves behind them.
+ */
+static int apply_bucket(struct loader *loader, uint64_t length, uint64_t *at)
 {
     struct okv_wal_record record;
+    uint64_t next = *at;
+    bool is_first = true;
+    int rc = 0;
+
+    while (next < length && rc == 0) {
+        rc = okv_wal_record_decode(loader->frame.bytes, length, &next, &record);
+        if (rc == 0 && !is_first && record.kind != OKV_WAL_PUT)
+            break;
+        if (rc == 0)
+            rc = apply_record(loader, &record);
+        *at = next;
+        is_first = false;
+    }
+    return rc ? rc : end_bucket(loader);
+}
+
+static int apply_frame(struct loader *loader, uint64_t length)
+{
     uint64_t at = FRAME_HEADER;
     int rc = 0;
 
     while (at < length && rc == 0) {
-        rc = okv_wal_record_decode(loader->frame.bytes, length, &at, &record);
-        if (rc == 0)
-            rc = apply_record(loader, &record);
+        uint64_t begin = at, items = loader->items;
+        loader->effort = (struct okv_store_effort){.compactions = UINT_MAX};
+        loader->is_forced = false;
+        while ((rc = apply_bucket(loader, length, &at)) == OKV_EFULL && make_room(loader)) {
+            at = begin;
+            loader->items = items;
+        }
     }
-    if (rc == 0)
-        rc = end_bucket(loader);
     if (loader->has_bucket)
         okv_store_restore_cancel(loader->load->store, &loader->work);
     loader->has_bucket = false;
@@ -282,6 +332,7 @@ static int prepare_table(struct okv_store *store, const struct okv_wal_header *h
     if (rc)
         return rc;
     rc = okv_store_grow(store, &work, header->bucket_count);
+    okv_store_reserve_release(store); /* a full region may have had none */
     okv_store_work_fini(&work);
     return rc ? okv_wal_does_not_fit(rc, diag) : 0;
 }
@@ -299,6 +350,8 @@ int okv_wal_load(struct okv_wal *wal, struct okv_wal_found *found, struct okv_di
         goto free_bytes;
     pthread_mutex_init(&load.lock, NULL);
     run_threads(&load);
+    okv_store_reserve_allocate(wal->store);
+    okv_store_set_clock(wal->store, found->clock_ms, false);
     pthread_mutex_destroy(&load.lock);
     rc = check_whole(&load, diag);
     found->snapshot = wal->loaded.number;

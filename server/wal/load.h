@@ -8,8 +8,8 @@
 int okv_wal_load_header(struct okv_files *files, uint64_t number, struct okv_wal_header *out,
                         struct okv_diag *diag);
 /* Makes an empty table what wal->loaded holds, with a thread for each processor. OKV_ECORRUPT;
- * OKV_EFULL: the region is too small; OKV_EINVAL: its buckets have another size; OKV_EIO,
- * OKV_ENOMEM. */
+ * OKV_EFULL, OKV_EVALUESIZE: the limits are lower; OKV_EINVAL: its buckets have another size;
+ * OKV_EIO, OKV_ENOMEM. */
 int okv_wal_load(struct okv_wal *wal, struct okv_wal_found *found, struct okv_diag *diag);
 /* Says that an item found no room. Returns `rc`. */
 int okv_wal_does_not_fit(int rc, struct okv_diag *diag);

@@ -188,6 +188,7 @@ static int replay_segment(struct replay *replay, struct okv_diag *diag)
         return okv_wal_reader_damaged(reader, 0, "it does not follow the one before", diag);
     wal->position = reader->first;
     while ((rc = okv_wal_reader_next(reader, &frame, diag)) == 0) {
+        okv_store_set_clock(wal->store, frame.clock_ms, false);
         rc = apply_records(replay, frame.length, diag);
         if (rc)
             return rc;

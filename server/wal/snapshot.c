@@ -165,11 +165,15 @@ static void save_then(struct okv_snapshot *snapshot, uint64_t number, uint64_t o
     save(snapshot, number);
 }
 
-/* Bucket `number` of the table of now is about to change. */
+/* Bucket `number` of the table of now is about to change. The snapshot may end while this waits. */
 static void save_before(void *user, uint64_t number)
 {
     struct okv_snapshot *snapshot = user;
 
+    while (snapshot->is_active && !snapshot->failure && snapshot->waiting > WAITING_MAX)
+        pthread_cond_wait(&snapshot->changed, &snapshot->lock);
+    if (!snapshot->is_active)
+        return;
     each_now(snapshot, number, atomic_load(&snapshot->store->bucket_count),
              snapshot->header.bucket_count, save_then);
 }
@@ -181,9 +185,7 @@ void okv_snapshot_lock(struct okv_snapshot *snapshot)
     atomic_store(&snapshot->is_wanted, true);
     pthread_mutex_lock(&snapshot->lock);
     atomic_store(&snapshot->is_wanted, false);
-    while (snapshot->is_active && !snapshot->failure && snapshot->waiting > WAITING_MAX)
-        pthread_cond_wait(&snapshot->changed, &snapshot->lock);
-    if (snapshot->is_active && snapshot->saved)
+    if (snapshot->is_active)
         okv_store_pending_each(snapshot->store, save_before, snapshot);
 }
 

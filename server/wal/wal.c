@@ -154,9 +154,15 @@ static int write_frame(struct okv_wal *wal, uint64_t length)
 
 static void fail(struct okv_wal *wal, int error)
 {
+    atomic_store(&wal->failure, okv_error_from_errno(-error));
+}
+
+/* Nobody knows whether the disk has this batch. */
+static void drop_batch(struct okv_wal *wal, int error)
+{
     okv_store_pending_drop(wal->store);
     atomic_store(&wal->unknown, wal->batch);
-    atomic_store(&wal->failure, okv_error_from_errno(-error));
+    fail(wal, error);
 }
 
 /* ---- segments ---- */
@@ -179,8 +185,18 @@ static int write_segment(struct okv_wal *wal, const struct okv_wal_header *segme
     return rc;
 }
 
-/* On failure the log stays in the segment that it has. But what is left of the new one may come
- * back after a crash. */
+/* A segment that was not begun must not be there at the next start. */
+static void remove_segment(struct okv_wal *wal, const char *name)
+{
+    int rc = wal->files->ops->remove(wal->files, name);
+
+    if (rc == 0)
+        rc = wal->files->ops->sync_names(wal->files);
+    if (rc)
+        fail(wal, rc);
+}
+
+/* On failure the log stays in the segment that it has. */
 static int begin_segment(struct okv_wal *wal)
 {
     struct okv_wal_header segment = wal->segment;
@@ -196,6 +212,7 @@ static int begin_segment(struct okv_wal *wal)
     rc = write_segment(wal, &segment, file);
     if (rc) {
         wal->files->ops->close(file);
+        remove_segment(wal, name);
         return rc;
     }
     if (wal->file)
@@ -217,10 +234,9 @@ void okv_wal_snapshot(struct okv_wal *wal)
 
 static void begin_snapshot(struct okv_wal *wal)
 {
-    int rc = begin_segment(wal);
-
-    if (rc) {
-        fail(wal, rc);
+    wal->snapshot_tried = wal->position;
+    if (begin_segment(wal)) {
+        atomic_fetch_add(&wal->snapshot.failed, 1);
         return;
     }
     wal->snapshot_begun = wal->position;
@@ -231,7 +247,7 @@ static void begin_snapshot(struct okv_wal *wal)
 
 static bool is_long(const struct okv_wal *wal)
 {
-    uint64_t length = wal->position - wal->snapshot_begun;
+    uint64_t length = wal->position - wal->snapshot_tried;
 
     return wal->snapshot_ratio > 0 && length > SNAPSHOT_LENGTH_MIN &&
            (double)length > wal->snapshot_ratio * (double)okv_heap_used(&wal->store->heap);
@@ -263,7 +279,7 @@ static void end_batch(struct okv_wal *wal)
 
     okv_snapshot_lock(&wal->snapshot);
     if (rc)
-        fail(wal, rc);
+        drop_batch(wal, rc);
     else
         okv_store_pending_publish(wal->store);
     wal->used = FRAME_HEADER;
@@ -389,6 +405,7 @@ close:
 /* Begins the segment of this start. What no segment needs any more goes. */
 static int begin_files(struct okv_wal *wal)
 {
+    wal->files->ops->remove(wal->files, OKV_WAL_PART); /* it may be what fills the disk */
     int rc = begin_segment(wal);
 
     if (rc == 0)
@@ -406,7 +423,7 @@ int okv_wal_start(struct okv_wal *wal, double snapshot_ratio, void (*notify)(voi
     wal->notify = notify;
     wal->user = user;
     wal->snapshot_ratio = snapshot_ratio;
-    wal->snapshot_begun = wal->loaded.position;
+    wal->snapshot_begun = wal->snapshot_tried = wal->loaded.position;
     int rc = begin_files(wal);
     if (rc)
         return failed(diag, rc, "cannot begin a segment");

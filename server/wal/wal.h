@@ -36,6 +36,7 @@ struct okv_wal {
     struct okv_snapshot snapshot;
     double snapshot_ratio;       /* of the log to the data, at which one is made; 0: never */
     uint64_t snapshot_begun;     /* position at which the last one began */
+    uint64_t snapshot_tried;     /* or was tried */
     atomic_uint_fast64_t length; /* bytes of the log that a start reads */
 
     pthread_rwlock_t gate;        /* for reading: a change is made; for writing: a batch is ended */

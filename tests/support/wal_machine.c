@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #define BUCKET_SIZE 256
-#define VALUE_MAX 4096
+#define VALUE_MAX (1 << 16)
 
 static void notify(void *user)
 {
@@ -45,6 +45,7 @@ static void begin_store(struct wal_machine *machine)
                                             .length = machine->length,
                                             .bucket_size = BUCKET_SIZE,
                                             .max_value = VALUE_MAX,
+                                            .wipe = machine->wipes,
                                             .boot_id = 77,
                                             .hash_seed = machine->wal.segment.hash_seed};
     assert_int_equal(okv_store_init(&machine->store, &params), 0);

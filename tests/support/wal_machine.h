@@ -9,6 +9,7 @@
 struct wal_machine {
     struct crash_disk *disk;
     uint64_t length; /* of the region */
+    bool wipes;      /* freed memory; set between init and start */
     uint8_t *region;
     struct okv_store store;
     struct okv_store_work work;

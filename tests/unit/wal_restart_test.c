@@ -1,0 +1,248 @@
+/* What a durable store holds after a restart, with as much memory as before. */
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "server/store/commands.h"
+#include "server/store/expire.h"
+#include "shared/base/error.h"
+#include "shared/base/random.h"
+#include "shared/format/bucket.h"
+#include "tests/support/wal_machine.h"
+
+#define REGION (UINT64_C(8) << 20)
+#define SMALL_REGION (UINT64_C(4) << 20) /* of which a hole is a large part */
+#define LONGEST (1 << 16)
+
+struct trial {
+    struct crash_disk disk;
+    struct wal_machine machine;
+};
+
+static struct trial *trial_begin(uint64_t length, bool wipes)
+{
+    struct trial *trial = calloc(1, sizeof *trial);
+
+    crash_disk_init(&trial->disk, 7);
+    wal_machine_init(&trial->machine, &trial->disk, length);
+    trial->machine.wipes = wipes;
+    assert_int_equal(wal_machine_start(&trial->machine), 0);
+    return trial;
+}
+
+static void trial_end(struct trial *trial)
+{
+    wal_machine_stop(&trial->machine);
+    crash_disk_fini(&trial->disk);
+    free(trial);
+}
+
+/* Without a snapshot. */
+static void restart(struct trial *trial)
+{
+    trial->disk.calls_left = 0;
+    wal_machine_stop(&trial->machine);
+    crash_disk_go_on(&trial->disk);
+    if (wal_machine_start(&trial->machine))
+        fail_msg("start: %s", trial->machine.diag.text);
+}
+
+/* A put in the batch that is open. */
+static int put(struct trial *trial, uint32_t key, uint32_t length, uint64_t ttl_ms)
+{
+    static uint8_t value[LONGEST];
+    struct wal_machine *machine = &trial->machine;
+    const struct okv_store_write write = {.key = &key,
+                                          .key_length = sizeof key,
+                                          .value = value,
+                                          .value_length = length,
+                                          .ttl_ms = ttl_ms};
+    struct okv_store_outcome outcome;
+
+    memset(value, (int)(key & 0xff) | 1, length);
+    return okv_store_put(&machine->store, &machine->work, &write, &outcome);
+}
+
+/* A put in a batch of its own; again after each end of a batch that may have made room. */
+static int put_durably(struct trial *trial, uint32_t key, uint32_t length, uint64_t ttl_ms)
+{
+    int rc = OKV_EAGAIN;
+
+    while (rc == OKV_EAGAIN) {
+        wal_machine_enter(&trial->machine);
+        rc = put(trial, key, length, ttl_ms);
+        assert_int_equal(wal_machine_leave(&trial->machine), 0);
+    }
+    return rc;
+}
+
+static bool is_there(struct trial *trial, uint32_t key)
+{
+    uint8_t value[LONGEST];
+    uint32_t length;
+    uint64_t version;
+    int rc = okv_store_get(&trial->machine.store, NULL, &key, sizeof key, value, sizeof value,
+                           &length, &version);
+
+    assert_true(rc == 0 || rc == OKV_ENOTFOUND);
+    return rc == 0;
+}
+
+/* The log has several times as many bytes as the region, and few of their items live on. */
+static void expired_items_take_no_room(void **state)
+{
+    enum { TURNS = 40, KEYS = 8, TTL = 50, LENGTH = 1 << 16 };
+    struct trial *trial = trial_begin(REGION, false);
+    struct okv_store *store = &trial->machine.store;
+    uint64_t clock = 1000;
+
+    (void)state;
+    for (uint32_t turn = 0; turn < TURNS; turn++, clock += 2 * TTL) {
+        okv_store_set_clock(store, clock, false);
+        wal_machine_enter(&trial->machine);
+        okv_store_sweep(store, &trial->machine.work, atomic_load(&store->bucket_count));
+        assert_int_equal(wal_machine_leave(&trial->machine), 0);
+        for (uint32_t key = 0; key < KEYS; key++)
+            assert_int_equal(put_durably(trial, turn * KEYS + key, LENGTH, TTL), 0);
+    }
+    restart(trial);
+    assert_int_equal(atomic_load(&store->clock_ms), clock - 2 * TTL);
+    for (uint32_t key = 0; key < KEYS; key++) {
+        assert_false(is_there(trial, key));
+        assert_true(is_there(trial, (TURNS - 1) * KEYS + key));
+    }
+    trial_end(trial);
+}
+
+/* Nobody wipes freed memory in the background of a start. */
+static void replaced_items_take_no_room(void **state)
+{
+    enum { PUTS = 400, KEYS = 4 };
+    struct trial *trial = trial_begin(REGION, true);
+
+    (void)state;
+    for (uint32_t i = 0; i < PUTS; i++) {
+        while (okv_heap_wipe(&trial->machine.store.heap, UINT64_MAX) > 0)
+            continue;
+        assert_int_equal(put_durably(trial, i % KEYS, LONGEST - i, 0), 0);
+    }
+    restart(trial);
+    for (uint32_t key = 0; key < KEYS; key++)
+        assert_true(is_there(trial, key));
+    trial_end(trial);
+}
+
+/* Items of all sizes, replaced and deleted until nothing fits any more. */
+static uint32_t fill(struct trial *trial, uint64_t *random)
+{
+    uint32_t key = 0, refused = 0;
+
+    while (refused < 20) {
+        uint64_t chosen = okv_random_next(random);
+        uint32_t old = (uint32_t)(chosen >> 40) % (key + 1);
+        uint32_t length = 1 + (uint32_t)(chosen % (UINT64_C(1) << (4 + chosen % 11)));
+        int rc = put_durably(trial, chosen & 0x100000 ? old : key++, length, 0);
+        refused += rc == OKV_EFULL;
+        assert_true(rc == 0 || rc == OKV_EFULL);
+    }
+    return key;
+}
+
+static void a_full_region_restarts(void **state)
+{
+    enum { ROUNDS = 50 };
+    uint64_t random = 5;
+
+    (void)state;
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        struct trial *trial = trial_begin(SMALL_REGION, false);
+        uint32_t keys = fill(trial, &random);
+        bool *before = calloc(keys, sizeof *before);
+        for (uint32_t key = 0; key < keys; key++)
+            before[key] = is_there(trial, key);
+        for (unsigned starts = 0; starts < 2; starts++) {
+            restart(trial); /* from the log, then from a snapshot */
+            for (uint32_t key = 0; key < keys; key++)
+                assert_int_equal(is_there(trial, key), before[key]);
+            assert_int_equal(wal_machine_snapshot(&trial->machine), 0);
+        }
+        free(before);
+        trial_end(trial);
+    }
+}
+
+static void expect_zeros_behind_entries(const struct okv_store *store)
+{
+    const struct okv_table *table = &store->table;
+
+    for (uint64_t number = 0; number < atomic_load(&store->bucket_count); number++) {
+        const uint8_t *image = table->base + okv_table_bucket_offset(table, number);
+        for (uint32_t at = (uint32_t)sizeof(struct okv_wire_bucket) + okv_bucket_used(image);
+             at < table->bucket_size; at++)
+            assert_int_equal(image[at], 0);
+    }
+}
+
+/* Readers see whole buckets. */
+static void nothing_else_is_published(void **state)
+{
+    enum { PUTS = 4000, KEYS = 500 };
+    struct trial *trial = trial_begin(REGION, false);
+    uint64_t random = 3;
+
+    (void)state;
+    for (unsigned i = 0; i < PUTS; i++) {
+        uint64_t chosen = okv_random_next(&random);
+        wal_machine_enter(&trial->machine);
+        assert_int_equal(put(trial, (uint32_t)chosen % KEYS, 1 + (chosen >> 40) % 60, 0), 0);
+        if (i % 20 == 0)
+            assert_int_equal(wal_machine_leave(&trial->machine), 0);
+        else
+            okv_wal_leave(&trial->machine.wal);
+    }
+    wal_machine_enter(&trial->machine);
+    assert_int_equal(wal_machine_leave(&trial->machine), 0);
+    expect_zeros_behind_entries(&trial->machine.store);
+    trial_end(trial);
+}
+
+/* The log goes on in the segment that it has. */
+static void a_segment_that_cannot_be_begun(void **state)
+{
+    struct trial *trial = trial_begin(REGION, false);
+
+    (void)state;
+    assert_int_equal(put_durably(trial, 1, 10, 0), 0);
+    trial->disk.log_fails_in = 1;
+    okv_wal_snapshot(&trial->machine.wal);
+    while (atomic_load(&trial->machine.wal.snapshot.failed) == 0)
+        sched_yield();
+    assert_int_equal(put_durably(trial, 2, 10, 0), 0);
+    assert_int_equal(put_durably(trial, 3, 10, 0), 0);
+    assert_int_equal(atomic_load(&trial->machine.wal.failure), 0);
+    assert_int_equal(crash_disk_count(&trial->disk, "log."), 1);
+    restart(trial);
+    for (uint32_t key = 1; key <= 3; key++)
+        assert_true(is_there(trial, key));
+    assert_int_equal(wal_machine_snapshot(&trial->machine), 0);
+    trial_end(trial);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(expired_items_take_no_room),
+        cmocka_unit_test(replaced_items_take_no_room),
+        cmocka_unit_test(a_full_region_restarts),
+        cmocka_unit_test(nothing_else_is_published),
+        cmocka_unit_test(a_segment_that_cannot_be_begun),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
