@@ -168,10 +168,10 @@ struct okv_options {
  * besides up to 1 s for each RDMA interface that cannot join the group.
  * Errors: OKV_EINVAL (out or uri NULL, an option out of range), OKV_EURI, OKV_EADDRESS,
  * OKV_ENODEVICE, OKV_EREFUSED (nobody listens, the server is full or has no such database),
- * OKV_EDENIED (user and key do not fit, or have no right in the database; the server has no proof),
- * OKV_ETIMEDOUT, OKV_EVERSION, OKV_ESHUTDOWN, OKV_EUNSUPPORTED (iWARP, a missing feature),
- * OKV_EPERM (socket permission, locked-memory limit), OKV_EDISCONNECTED (lost while opening),
- * OKV_EPROTO, OKV_EIO, OKV_ENOMEM.
+ * OKV_EDENIED (user and key do not fit, or have no right in the database; the server has no proof;
+ * over local:// it does not serve this uid), OKV_ETIMEDOUT, OKV_EVERSION, OKV_ESHUTDOWN,
+ * OKV_EUNSUPPORTED (iWARP, a missing feature), OKV_EPERM (socket permission, locked-memory limit),
+ * OKV_EDISCONNECTED (lost while opening), OKV_EPROTO, OKV_EIO, OKV_ENOMEM.
  */
 OKV_API int okv_open(const char *uri, const struct okv_options *options, okv **out, char *why,
                      size_t why_size);

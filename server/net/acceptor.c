@@ -69,6 +69,9 @@ static void count_rejection(struct okv_stats *stats, int reason)
     case OKV_REJECT_NO_RIGHT:
         OKV_STATS_ADD(stats, rejected_no_right, 1);
         break;
+    case OKV_REJECT_UID:
+        OKV_STATS_ADD(stats, rejected_uid, 1);
+        break;
     default:
         OKV_STATS_ADD(stats, rejected_malformed, 1);
         break;
@@ -311,6 +314,8 @@ static void answer(struct okv_acceptor *acceptor, unsigned listener, struct okv_
     int reason =
         okv_handshake_decide(request->hello, request->hello_length, &terms, &arrival.client);
 
+    if (!reason && request->is_foreign)
+        reason = OKV_REJECT_UID;
     if (!reason)
         reason = okv_identify(server, request, &arrival.client, &arrival.identity);
     if (!reason)

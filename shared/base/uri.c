@@ -276,6 +276,21 @@ static int parse_database(struct part value, struct okv_uri *out, struct okv_dia
                         shown(value), value.text);
 }
 
+static int parse_uids(struct part value, struct okv_uri *out, struct okv_diag *diag)
+{
+    if (out->any_uid)
+        return okv_diag_set(diag, OKV_EURI,
+                            "uids is given twice: write it once, as in " LOCAL_EXAMPLE "?uids=any");
+    out->any_uid = value.length == 3 && memcmp(value.text, "any", 3) == 0;
+    if (out->any_uid)
+        return 0;
+    return okv_diag_set(diag, OKV_EURI,
+                        "uids may be any, not \"%.*s\": write " LOCAL_EXAMPLE
+                        "?uids=any to serve all users of this host, and leave it out to serve "
+                        "the server's own user and root",
+                        shown(value), value.text);
+}
+
 static int parse_option(struct part pair, struct okv_uri *out, struct okv_diag *diag)
 {
     bool is_ofi = out->scheme == OKV_SCHEME_OFI;
@@ -283,10 +298,12 @@ static int parse_option(struct part pair, struct okv_uri *out, struct okv_diag *
 
     if (has_key(pair, "database", &value))
         return parse_database(value, out, diag);
+    if (out->scheme == OKV_SCHEME_LOCAL && has_key(pair, "uids", &value))
+        return parse_uids(value, out, diag);
     if (out->scheme == OKV_SCHEME_LOCAL)
         return okv_diag_set(diag, OKV_EURI,
-                            "\"%.*s\" is not an option of a local URI: the only one is database, "
-                            "as in " LOCAL_EXAMPLE "?database=cache",
+                            "\"%.*s\" is not an option of a local URI, which has database, and "
+                            "uids for servers: write for example " LOCAL_EXAMPLE "?database=cache",
                             shown(pair), pair.text);
     if (has_key(pair, "source", &value))
         return parse_source(value, out, diag);

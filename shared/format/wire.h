@@ -197,7 +197,10 @@ _Static_assert(sizeof(struct okv_wire_challenge) == 32, "challenge: a REJ takes 
       "the user has no right in this database: see the server's users file, and ?database=")       \
     X(15, USER, REFUSED,                                                                           \
       "the server has as many clients of this user as it allows: raise its "                       \
-      "--max-clients-per-user")
+      "--max-clients-per-user")                                                                    \
+    X(16, UID, DENIED,                                                                             \
+      "over local:// the server serves its own user and root alone: give its --listen URI "        \
+      "?uids=any, or use rdma:// or ofi://")
 
 enum okv_reject_reason {
 #define OKV_REJECT_ENUM(number, name, code, text) OKV_REJECT_##name = (number),

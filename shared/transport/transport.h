@@ -93,6 +93,7 @@ struct okv_request {
     char address[64];  /* where answers go: the same for all connections of a host, over local of a
                           user */
     bool is_half_open; /* nothing shows yet that the client is at this address */
+    bool is_foreign;   /* the listener does not share memory with this user: reject it */
 };
 
 struct okv_endpoint {

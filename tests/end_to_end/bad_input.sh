@@ -108,6 +108,12 @@ command_lines() {
     done
     check "--database twice" 2 'one called a' 'another name' "$server" --listen "$socket" --database a --database a:4M
     check "--listen with a database" 2 'database' '--database' "$server" --listen "$socket?database=a"
+    for size in '' 0 any,1000 Any; do
+        check "--listen with uids=$size" 2 'uids may be any' 'uids=any' "$server" --listen "$socket?uids=$size"
+    done
+    check "uids for another host" 2 'not an option of an ofi URI' 'write' "$server" --listen 'ofi://127.0.0.1?uids=any'
+    check "uids (okv)" 2 'uids is for the --listen' 'leave it out' "$okv" -s "$socket?uids=any" ping
+    check "uids (bench)" 2 'uids is for the --listen' 'leave it out' "$bench" -s "$socket?uids=any" --records 10
     reachable_listeners
     check "databases beyond the memory" 3 'in all do not fit' 'choose less' \
         "$server" --listen "$socket" --database a:100T --database b:1M

@@ -165,7 +165,23 @@ if [ "$(id -u)" -eq 0 ]; then
     is 'the same by a link elsewhere' '3:' "$okv" -s "local://$clean/link.sock" get k
     says '/tmp is open to all'
     is 'the same for its own user' '1:' "${run_as[@]}" "$okv" -s "local://$squat" get k
+    start_server "local://$clean/root.sock"
+    chmod 777 "$clean/root.sock"
+    is 'who may connect by the permissions alone' '3:' "${run_as[@]}" "$okv" -s "local://$clean/root.sock" get k
+    says "local://$clean/root.sock: .*its own user and root alone.*uids=any.*rdma://"
+    is 'the same with the URI of a server that lets all in' '2:' "${run_as[@]}" "$okv" \
+        -s "local://$clean/root.sock?uids=any" get k
+    says 'uids is for the --listen'
+    is 'its server counts it' "0:1" bash -c \
+        "'$okv' -s 'local://$clean/root.sock' stat | sed -n 's/^rejected_uid *//p'"
+    start_server "local://$clean/all.sock?uids=any"
+    chmod 777 "$clean/all.sock"
+    is 'another user of a server that lets all in' '1:' "${run_as[@]}" "$okv" -s "local://$clean/all.sock" get k
     serve "local://$clean/okv.sock"
+    chmod 777 "$clean/okv.sock"
+    is 'another user that is not root either' '3:' setpriv --reuid daemon --clear-groups "$okv" \
+        -s "local://$clean/okv.sock" get k
+    says 'its own user and root alone'
     is 'one in a directory of its own' '1:' "$okv" -s "local://$clean/okv.sock" get k
     ln -s "$clean" "$clean/self"
     is 'the same by a link' '1:' "$okv" -s "local://$clean/self/okv.sock" get k

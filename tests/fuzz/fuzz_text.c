@@ -31,6 +31,8 @@ static void write_uri(const struct okv_uri *uri, char *out, size_t size)
     write_option(out, size, "source", uri->source);
     write_option(out, size, "provider", uri->provider);
     write_option(out, size, "group", uri->group);
+    write_option(out, size, "database", uri->database);
+    write_option(out, size, "uids", uri->any_uid ? "any" : "");
 }
 
 static void fuzz_uri(struct fuzz_input *input)

@@ -227,6 +227,24 @@ static void a_client_id_belongs_to_its_database(void **state)
     assert_int_equal(gate.core.server->admission.clients, 0);
 }
 
+/* It gets nothing, and takes no place. */
+static void a_user_without_access_is_refused(void **state)
+{
+    struct okv_server *server = gate.core.server;
+    struct okv_session *session;
+
+    (void)state;
+    gate.request.is_foreign = true;
+    assert_int_equal(come(1, 0, NULL), OKV_REJECT_UID);
+    assert_int_equal(okv_reject_code(OKV_REJECT_UID), OKV_EDENIED);
+    assert_int_equal(server->stats.rejected_uid, 1);
+    assert_int_equal(server->stats.sessions_total, 0);
+    assert_int_equal(server->admission.clients, 0);
+    gate.request.is_foreign = false;
+    assert_int_equal(come(1, 0, &session), 0);
+    leave(session);
+}
+
 /* ---- half-open connections ---- */
 
 static void expect_end_of(const struct okv_session *session)
@@ -417,6 +435,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         GATE_TEST(a_full_server_readmits_a_connected_client),
         GATE_TEST(a_client_id_belongs_to_its_database),
+        GATE_TEST(a_user_without_access_is_refused),
         GATE_TEST(half_open_connections_make_room),
         GATE_TEST(who_has_most_half_open_connections_makes_room),
         GATE_TEST(half_open_connections_make_room_on_a_small_device),

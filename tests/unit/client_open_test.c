@@ -316,6 +316,8 @@ static void arguments_of_open(void **state)
     assert_true(strlen(why) > 0);
     assert_int_equal(okv_open("http://x", NULL, &handle, why, 4), OKV_EURI);
     assert_int_equal(strlen(why), 3);
+    assert_int_equal(okv_open("local:///a?uids=any", NULL, &handle, why, sizeof why), OKV_EURI);
+    assert_non_null(strstr(why, "--listen"));
 }
 
 static void a_fresh_handle_has_no_sentence_and_the_servers_limits(void **state)

@@ -1,6 +1,6 @@
 /*
- * Whom a client of the local transport talks to: which paths lead to a server that only a trusted
- * user can have put there.
+ * Whom the local transport talks to: which users a server shares memory with, and which paths lead
+ * a client to a server that only a trusted user can have put there.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,6 +26,7 @@
 /* Every socket is of this user. */
 int __wrap_getsockopt(int sock, int level, int option, void *value, socklen_t *length);
 static uid_t owner;
+static bool is_unknown;
 
 int __wrap_getsockopt(int sock, int level, int option, void *value, socklen_t *length)
 {
@@ -36,7 +37,8 @@ int __wrap_getsockopt(int sock, int level, int option, void *value, socklen_t *l
     assert_int_equal(option, SO_PEERCRED);
     assert_int_equal(*length, sizeof peer);
     memcpy(value, &peer, sizeof peer);
-    return 0;
+    errno = EPERM;
+    return is_unknown ? -1 : 0;
 }
 
 static char base[PATH_SIZE / 4]; /* an empty directory, and none above it is open to all */
@@ -131,6 +133,33 @@ static void a_server_of_root_or_of_this_user_may_be_anywhere(void **state)
     trust(in_base("open/sock"));
 }
 
+static bool is_trusted(uid_t uid)
+{
+    bool is_so = false;
+
+    owner = uid;
+    assert_int_equal(okv_local_judge_peer(-1, &is_so), 0);
+    return is_so;
+}
+
+static void only_root_and_this_user_are_trusted(void **state)
+{
+    bool is_so = false;
+
+    (void)state;
+    assert_true(is_trusted(0));
+    assert_true(is_trusted(geteuid()));
+    assert_false(is_trusted(geteuid() + 1));
+    assert_false(is_trusted(geteuid() + 65534));
+    assert_false(is_trusted((uid_t)-1));
+    is_unknown = true;
+    owner = geteuid();
+    assert_int_not_equal(okv_local_judge_peer(-1, &is_so), 0);
+    assert_int_not_equal(okv_local_trust(-1, in_base("closed"), NULL), 0);
+    assert_false(is_so);
+    is_unknown = false;
+}
+
 /* Whoever may write to a directory on the way decides where a path leads. */
 static void links_are_followed(void **state)
 {
@@ -216,6 +245,7 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_server_of_root_or_of_this_user_may_be_anywhere, set_up,
                                         tear_down),
+        cmocka_unit_test(only_root_and_this_user_are_trusted),
         cmocka_unit_test_setup_teardown(links_are_followed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_path_that_cannot_be_followed_is_refused, set_up,
                                         tear_down),

@@ -94,6 +94,12 @@ static void local_uris_carry_a_path(void **state)
     assert_int_equal(okv_uri_parse("local:///a b:c", &uri, NULL), 0);
     assert_string_equal(uri.path, "/a b:c");
     assert_string_equal(uri.database, "");
+    assert_false(uri.any_uid);
+    assert_int_equal(okv_uri_parse("local:///a?uids=any", &uri, NULL), 0);
+    assert_string_equal(uri.path, "/a");
+    assert_true(uri.any_uid);
+    assert_int_equal(okv_uri_parse("local:///a?database=b&uids=any", &uri, NULL), 0);
+    assert_true(uri.any_uid);
 }
 
 static void any_uri_may_name_a_database(void **state)
@@ -148,8 +154,18 @@ static void wrong_names_are_explained(void **state)
         {"rdma://discover/a?group=240.0.0.0", "not a group", "?group=239.1.2.3"},
         {"rdma://discover/a?group=ff02::1", "not a group", "?group=239.1.2.3"},
         {"rdma://discover/a?group=239.1.2.3&group=239.1.2.3", "twice", "?group=239.1.2.3"},
-        {"local:///run/okv.sock?source=10.0.0.2", "only one is database", "?database=cache"},
-        {"local:///run/okv.sock?", "only one is database", "?database=cache"},
+        {"local:///run/okv.sock?source=10.0.0.2", "which has database", "?database=cache"},
+        {"local:///run/okv.sock?", "which has database", "?database=cache"},
+        {"local:///run/okv.sock?uids", "which has database, and uids", "?database=cache"},
+        {"local:///run/okv.sock?uids=", "uids may be any", "?uids=any"},
+        {"local:///run/okv.sock?uids=an", "not \"an\"", "?uids=any"},
+        {"local:///run/okv.sock?uids=anyone", "not \"anyone\"", "?uids=any"},
+        {"local:///run/okv.sock?uids=ANY", "not \"ANY\"", "?uids=any"},
+        {"local:///run/okv.sock?uids=1000", "not \"1000\"", "?uids=any"},
+        {"local:///run/okv.sock?uids=any&uids=any", "twice", "?uids=any"},
+        {"rdma://h?uids=any", "\"uids=any\" is not an option of an rdma URI", "?source=10.0.0.2"},
+        {"ofi://h?uids=any", "\"uids=any\" is not an option of an ofi URI", "ofi://10.0.0.1"},
+        {"rdma://discover/a?uids=any", "\"uids=any\" is not an option", "?source=10.0.0.2"},
         {"local:///run/okv.sock?database=", "not the name of a database", "?database=cache"},
         {"rdma://h?database=a/b", "1 to 31 letters", "?database=cache"},
         {"rdma://h?database=01234567890123456789012345678901", "1 to 31", "?database=cache"},

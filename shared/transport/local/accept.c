@@ -46,7 +46,10 @@ static void accept_client(struct okv_local_listener *listener)
     request->client.sock = sock;
     request->client.from = request->base.address;
     okv_local_name_peer(sock, request->base.peer, request->base.address);
-    if (okv_pending_add(&listener->pending, &request->client))
+    bool is_trusted = false;
+    int status = okv_local_judge_peer(sock, &is_trusted);
+    request->base.is_foreign = !listener->uri.any_uid && !is_trusted;
+    if (status || okv_pending_add(&listener->pending, &request->client))
         okv_local_request_free(request);
 }
 

@@ -63,8 +63,8 @@ static int connect_failed(struct okv_diag *diag, const char *path, int error)
     case EPERM:
         return okv_diag_set(
             diag, OKV_EPERM,
-            "no permission to connect to local://%s: become a user that may write to "
-            "this socket, or have the server's umask changed",
+            "no permission to connect to local://%s: become the server's user or root, or have the "
+            "server listen with ?uids=any and an umask that lets this user write to the socket",
             path);
     case EPROTOTYPE:
         return okv_diag_set(diag, OKV_EADDRESS,

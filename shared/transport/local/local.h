@@ -279,6 +279,9 @@ void okv_local_recv_release(struct okv_endpoint *endpoint, const struct okv_even
 
 /* ---- trust.c ---- */
 
+/* Whether the process at the other end was of root or of this process's user when it connected, or
+ * listened. Returns 0, or OKV_EIO or OKV_ENOMEM, with errno, when the system does not tell. */
+int okv_local_judge_peer(int sock, bool *is_trusted);
 /* Client: 0 when the server is one of root or of this user, or when no directory is open to all of
  * those in which names of the path, or of the links on the way, are looked up. OKV_EDENIED, OKV_EIO
  * or OKV_ENOMEM with a sentence. The path is absolute. */
