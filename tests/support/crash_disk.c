@@ -258,6 +258,14 @@ void crash_disk_fini(struct crash_disk *disk)
     pthread_cond_destroy(&disk->changed);
 }
 
+void crash_disk_fail_again(struct crash_disk *disk, unsigned in)
+{
+    pthread_mutex_lock(&disk->lock);
+    if (disk->log_fails_in == 0)
+        disk->log_fails_in = in;
+    pthread_mutex_unlock(&disk->lock);
+}
+
 void crash_disk_release(struct crash_disk *disk)
 {
     pthread_mutex_lock(&disk->lock);
