@@ -8,6 +8,7 @@
 
 #include "client/cli/cli.h"
 #include "client/cli/tsv.h"
+#include "shared/base/clock.h"
 
 #define IMPORT_DEPTH 32
 /* A file of the wrong kind has as many bad lines as lines. */
@@ -43,7 +44,8 @@ struct import {
     uint64_t line;    /* number of the line read last */
     uint64_t imported;
     uint64_t bad;
-    bool failed; /* something said why; no more lines are to be read */
+    uint64_t expired; /* lines whose time has passed */
+    bool failed;      /* something said why; no more lines are to be read */
     bool progress;
     time_t progress_next;
 };
@@ -156,10 +158,33 @@ static void finish_slot(struct import *import, uint32_t index, int code)
     import->free_slots[import->free_count++] = index;
     if (code == OKV_OK)
         import->imported++;
-    else if (code == OKV_EVALUESIZE || code == OKV_EKEYSIZE)
+    else if (code == OKV_EVALUESIZE || code == OKV_EKEYSIZE || code == OKV_ETTL)
         report_bad(import, slot->number, okv_strerror(code));
     else
         report_fatal(import, slot, code);
+}
+
+static int submit_put(struct import *import, uint32_t index, int64_t ttl_ms)
+{
+    const struct tsv_item *item = &import->slots[index].item;
+    const struct okv_command put = {.kind = OKV_PUT,
+                                    .flags = ttl_ms ? OKV_WITH_TTL : 0,
+                                    .tag = index,
+                                    .key = item->key,
+                                    .key_length = item->key_length,
+                                    .value = item->value,
+                                    .value_length = item->value_length,
+                                    .ttl_ms = ttl_ms};
+
+    return okv_submit(import->cli->handle, &put, 1, NULL);
+}
+
+/* The item would be gone by now. */
+static void leave_out(struct import *import, uint32_t index)
+{
+    import->slots[index].busy = false;
+    import->free_slots[import->free_count++] = index;
+    import->expired++;
 }
 
 /* Submits the put of a slot, unless the handle has no room for it: OKV_EAGAIN. */
@@ -169,14 +194,21 @@ static int submit_slot(struct import *import, uint32_t index)
     const struct tsv_item *item = &slot->item;
     uint32_t others = okv_pending(import->cli->handle);
     struct okv_counters counters;
+    int64_t ttl_ms = 0;
 
+    if (item->expires_at_ms) {
+        ttl_ms = item->expires_at_ms - (int64_t)okv_clock_wall_ms();
+        if (ttl_ms <= 0) {
+            leave_out(import, index);
+            return OKV_OK;
+        }
+    }
     okv_counters(import->cli->handle, &counters);
     slot->reconnects = counters.reconnects;
     slot->timeouts = counters.timeouts;
     slot->busy = true;
     slot->alone = others == 0;
-    int rc = okv_submit_put(import->cli->handle, item->key, item->key_length, item->value,
-                            item->value_length, index);
+    int rc = submit_put(import, index, ttl_ms);
     if (rc == OKV_EAGAIN && others > 0)
         return rc;
     if (rc != OKV_OK)
@@ -289,7 +321,10 @@ static int import_all(struct import *import)
     if (import->bad > BAD_LINES_SHOWN)
         fprintf(stderr, "okv: import: and %llu more bad lines\n",
                 (unsigned long long)(import->bad - BAD_LINES_SHOWN));
-    printf("imported %llu items\n", (unsigned long long)import->imported);
+    printf("imported %llu items", (unsigned long long)import->imported);
+    if (import->expired > 0)
+        printf(", and left out %llu whose time has passed", (unsigned long long)import->expired);
+    printf("\n");
     if (import->bad > 0)
         fprintf(stderr, "okv: import: left out %llu bad lines: correct them and import again\n",
                 (unsigned long long)import->bad);
@@ -303,12 +338,13 @@ int cli_import(struct cli *cli, int argc, char **argv)
         .options = import_options,
         .parser = parse_import,
         .doc =
-            "Store the items on standard input, one KEY TAB VALUE a line.\v"
+            "Store the items on standard input, one KEY TAB VALUE a line, or KEY TAB VALUE TAB "
+            "TIME for one that expires then, in ms since 1970.\v"
             "In keys and values a tab is written \\t, a newline \\n, a carriage return \\r and a "
-            "backslash \\\\, as `okv export` writes them. Bad lines are reported and left "
-            "out. When a key is there more than once, the last line wins. What is imported does "
-            "not expire. A connection that is lost is made again; a server that was restarted "
-            "meanwhile "
+            "backslash \\\\, as `okv export` writes them. Lines whose time has passed are left "
+            "out, "
+            "and bad ones, which are reported. When a key is there more than once, the last line "
+            "wins. A connection that is lost is made again; a server that was restarted meanwhile "
             "ends the import, as what it had is gone.\n\n"
             "Examples:\n  okv import <items.tsv\n"
             "  okv -s local:///old.sock export | okv -s local:///new.sock import",

@@ -4,6 +4,7 @@
 
 #include "client/cli/cli.h"
 #include "client/cli/tsv.h"
+#include "shared/base/clock.h"
 
 /* Ends a scan from within; okv_scan() returns it as it is. */
 #define SCAN_STOPPED 1
@@ -112,12 +113,23 @@ static error_t parse_export(int key, char *text, struct argp_state *state)
     return 0;
 }
 
+/* When an item expires by the wall clock. What a scan says may be a little more than the longest
+ * time that a put takes. */
+static int64_t expiry_of(const struct okv_item *item)
+{
+    if (item->ttl_ms == OKV_TTL_NONE)
+        return 0;
+    return (int64_t)okv_clock_wall_ms() +
+           (item->ttl_ms < OKV_TTL_MAX_MS ? item->ttl_ms : OKV_TTL_MAX_MS);
+}
+
 static int write_item(void *user, const struct okv_item *item)
 {
     struct tsv_item line = {.key = item->key,
                             .key_length = item->key_length,
                             .value = item->value,
-                            .value_length = item->value_length};
+                            .value_length = item->value_length,
+                            .expires_at_ms = expiry_of(item)};
 
     (void)user;
     return tsv_write(stdout, &line) == 0 ? 0 : SCAN_STOPPED;
@@ -127,11 +139,12 @@ int cli_export(struct cli *cli, int argc, char **argv)
 {
     static const struct argp parser = {
         .parser = parse_export,
-        .doc = "Write all items to standard output, one KEY TAB VALUE a line.\v"
+        .doc = "Write all items to standard output, one KEY TAB VALUE a line; of an item that "
+               "expires KEY TAB VALUE TAB TIME, in ms since 1970.\v"
                "The table is read without the server's CPU. In keys and values a tab is written "
                "\\t, a newline \\n, a carriage return \\r and a backslash \\\\; `okv import` reads "
-               "them back exactly. When an item expires is not written. An item that is put or "
-               "deleted meanwhile may be missing.\n\n"
+               "them back exactly. Versions are not written. An item that is put or deleted "
+               "meanwhile may be missing.\n\n"
                "Examples:\n  okv export >items.tsv\n  okv export | sort | sha256sum",
         .children = cli_common_options};
 

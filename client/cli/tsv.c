@@ -1,7 +1,11 @@
 #include "client/cli/tsv.h"
 
+#include <inttypes.h>
 #include <okv.h>
 #include <string.h>
+
+/* As many fit an int64_t, whatever they are. */
+#define TIME_DIGITS_MAX 18
 
 /* The byte that a letter after a backslash stands for, or -1. */
 static int unescape(char letter)
@@ -43,6 +47,21 @@ bool tsv_decode(char *field, size_t *length)
     return true;
 }
 
+/* The time of `length` digits, or 0. */
+static int64_t parse_time(const char *digits, size_t length)
+{
+    int64_t time = 0;
+
+    if (length > TIME_DIGITS_MAX)
+        return 0;
+    for (size_t i = 0; i < length; i++) {
+        if (digits[i] < '0' || digits[i] > '9')
+            return 0;
+        time = 10 * time + (digits[i] - '0');
+    }
+    return time;
+}
+
 const char *tsv_parse(char *line, size_t length, struct tsv_item *item)
 {
     if (length > 0 && line[length - 1] == '\n')
@@ -56,15 +75,25 @@ const char *tsv_parse(char *line, size_t length, struct tsv_item *item)
     char *value = tab + 1;
     size_t key_length = (size_t)(tab - line);
     size_t value_length = length - key_length - 1;
-    if (memchr(value, '\t', value_length))
-        return "more than one tab: write a tab that is data as \\t";
+    int64_t expires_at_ms = 0;
+    const char *second = memchr(value, '\t', value_length);
+    if (second) {
+        expires_at_ms = parse_time(second + 1, value_length - (size_t)(second - value) - 1);
+        value_length = (size_t)(second - value);
+        if (expires_at_ms == 0)
+            return "no time behind the second tab: write when the item expires in ms since 1970, "
+                   "or a tab that is data as \\t";
+    }
     if (!tsv_decode(line, &key_length) || !tsv_decode(value, &value_length))
         return "an unknown escape: write a backslash that is data as \\\\";
     if (key_length < 1 || key_length > OKV_KEY_MAX_BYTES)
         return "the key is not 1 to 1024 bytes long";
 
-    *item = (struct tsv_item){
-        .key = line, .key_length = key_length, .value = value, .value_length = value_length};
+    *item = (struct tsv_item){.key = line,
+                              .key_length = key_length,
+                              .value = value,
+                              .value_length = value_length,
+                              .expires_at_ms = expires_at_ms};
     return NULL;
 }
 
@@ -105,6 +134,8 @@ int tsv_write(FILE *out, const struct tsv_item *item)
     tsv_write_field(out, item->key, item->key_length);
     putc('\t', out);
     tsv_write_field(out, item->value, item->value_length);
+    if (item->expires_at_ms)
+        fprintf(out, "\t%" PRId64, item->expires_at_ms);
     putc('\n', out);
     return ferror(out) ? -1 : 0;
 }

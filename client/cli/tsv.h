@@ -1,5 +1,7 @@
 /*
- * Items as lines of text: KEY TAB VALUE NEWLINE.
+ * Items as lines of text: KEY TAB VALUE NEWLINE, and of an item that expires KEY TAB VALUE TAB TIME
+ * NEWLINE. TIME is the wall clock's: ms since 1970, in decimal digits. So it means the same in a
+ * file that is read later.
  *
  * Keys and values are any bytes, so four of them are written as two: a tab is
  * "\t", a newline "\n", a carriage return "\r" and a backslash "\\". Everything
@@ -12,6 +14,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 struct tsv_item {
@@ -19,6 +22,7 @@ struct tsv_item {
     const char *value;
     size_t key_length;
     size_t value_length;
+    int64_t expires_at_ms; /* by the wall clock, since 1970; 0: it does not expire */
 };
 
 /*

@@ -122,6 +122,36 @@ many_items() {
         "$("$okv" export | "$okv" import)" "imported $("$okv" scan | wc -l) items"
 }
 
+# What expires is written with its time, which an import goes by: not with what it had left.
+expiring_items() {
+    local before after line time
+    before=$(date +%s%3N)
+    expect 0 '' put "tab${tab}here" "gone${tab}soon" --ttl 3600000
+    expect 0 '' put stays alive
+    line=$("$okv" export | grep '^tab')
+    after=$(date +%s%3N)
+    time=${line##*"$tab"}
+    same "a line of export" "${line%"$tab"*}" "tab\\there${tab}gone\\tsoon"
+    same "its time" $((time >= before + 3600000 && time <= after + 3610000)) 1
+    same "an item that stays" "$("$okv" export | grep '^stays')" "stays${tab}alive"
+    "$okv" export >"$scratch/items"
+    printf 'past\tbygone\t%s\nstays\tpast\t1\n' "$before" >>"$scratch/items"
+    expect 0 '' flush --yes
+    same "an import of what expires" "$("$okv" import <"$scratch/items")" \
+        'imported 2 items, and left out 2 whose time has passed'
+    expect 1 '' get past
+    expect 0 alive get stays
+    same "the time to live of what stays" "$("$okv" exists -v stays | sed -n 's/^ttl //p')" none
+    line=$("$okv" exists -v "tab${tab}here" | sed -n 's/^ttl //p')
+    same "the time to live after an import" $((line > 0 && line <= 3610000)) 1
+    expect 0 '' put longest life --ttl 1099511627776
+    same "the longest time to live" "$("$okv" export | grep ^longest | "$okv" import)" 'imported 1 items'
+    printf 'ok\t1\t%s\nfar\t2\t999999999999999999\n' $((after + 3600000)) >"$scratch/items"
+    expect 3 'imported 1 items' import <"$scratch/items"
+    same "the sentence on a time too far" "$(grep -c 'line 2: .*time to live' "$scratch/err")" 1
+    expect 0 '' flush --yes
+}
+
 # measure ARGUMENT...: kv-bench finds every value right.
 measure() {
     checks=$((checks + 1))
@@ -195,6 +225,7 @@ times
 large_values
 many_items
 expect 0 '' flush --yes
+expiring_items
 expect 0 '' scan
 expect 1 '' get item:1
 measurements

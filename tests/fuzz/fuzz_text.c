@@ -94,6 +94,7 @@ static void check_written(const struct tsv_item *item)
     FUZZ_CHECK(memcmp(again.key, item->key, item->key_length) == 0);
     FUZZ_CHECK(item->value_length == 0 ||
                memcmp(again.value, item->value, item->value_length) == 0);
+    FUZZ_CHECK(again.expires_at_ms == item->expires_at_ms);
     free(line);
 }
 

@@ -182,8 +182,17 @@ static void bad_lines_are_explained(void **state)
         {"key value\n", "no tab"},
         {"key\\tvalue\n", "no tab"},
         {"\tvalue\n", "1 to 1024"},
-        {"k\tv\tw\n", "more than one tab"},
-        {"k\tv\t", "more than one tab"},
+        {"k\tv\tw\n", "second tab"},
+        {"k\tv\t", "second tab"},
+        {"k\tv\t\n", "second tab"},
+        {"k\tv\t0\n", "second tab"},
+        {"k\tv\t-1\n", "second tab"},
+        {"k\tv\t 1\n", "second tab"},
+        {"k\tv\t1 \n", "second tab"},
+        {"k\tv\t1\t\n", "second tab"},
+        {"k\tv\t1\t2\n", "second tab"},
+        {"k\tv\t1000000000000000000\n", "second tab"},
+        {"k\tv\\\t1\n", "escape"},
         {"k\tv\\\n", "escape"},
         {"k\tv\\", "escape"},
         {"k\\\tv\n", "escape"},
@@ -199,6 +208,34 @@ static void bad_lines_are_explained(void **state)
         const char *wrong = tsv_parse(line, length, &item);
         if (!wrong || !strstr(wrong, cases[i].part))
             fail_msg("case %zu: %s", i, wrong ? wrong : "accepted");
+        free(line);
+    }
+}
+
+static void a_third_field_is_a_time(void **state)
+{
+    static const struct {
+        const char *line;
+        size_t value_length;
+        int64_t expires_at_ms;
+    } cases[] = {
+        {"k\tv\n", 1, 0},
+        {"k\tv\t1\n", 1, 1},
+        {"k\tv\t0017\r\n", 1, 17},
+        {"k\t\t1700000000123", 0, 1700000000123},
+        {"k\tv\\t\t999999999999999999\n", 2, 999999999999999999},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct tsv_item item;
+        size_t length = strlen(cases[i].line);
+        char *line = copy(cases[i].line, length);
+        const char *wrong = tsv_parse(line, length, &item);
+        if (wrong)
+            fail_msg("case %zu: %s", i, wrong);
+        assert_int_equal(item.value_length, cases[i].value_length);
+        assert_true(item.expires_at_ms == cases[i].expires_at_ms);
         free(line);
     }
 }
@@ -240,6 +277,7 @@ static void round_trip(const struct tsv_item *item)
     assert_memory_equal(back.key, item->key, item->key_length);
     assert_int_equal(back.value_length, item->value_length);
     assert_memory_equal(back.value, item->value, item->value_length);
+    assert_true(back.expires_at_ms == item->expires_at_ms);
     free(line);
 }
 
@@ -250,10 +288,10 @@ static void every_byte_survives(void **state)
     (void)state;
     for (int i = 0; i < 256; i++)
         bytes[i] = (char)i;
-    round_trip(&(struct tsv_item){bytes, bytes, sizeof bytes, sizeof bytes});
+    round_trip(&(struct tsv_item){bytes, bytes, sizeof bytes, sizeof bytes, 0});
     for (int i = 0; i < 256; i++) {
-        round_trip(&(struct tsv_item){&bytes[i], &bytes[i], 1, 1});
-        round_trip(&(struct tsv_item){&bytes[i], "", 1, 0});
+        round_trip(&(struct tsv_item){&bytes[i], &bytes[i], 1, 1, 0});
+        round_trip(&(struct tsv_item){&bytes[i], "", 1, 0, 1 + i});
     }
 }
 
@@ -278,7 +316,7 @@ static void random_items_survive(void **state)
             for (size_t i = 0; i < lengths[f]; i++)
                 all[f][i] = alphabet[(random >> (i % 50)) % (sizeof alphabet - 1)];
         }
-        round_trip(&(struct tsv_item){key, value, lengths[0], lengths[1]});
+        round_trip(&(struct tsv_item){key, value, lengths[0], lengths[1], (int64_t)(random % 3)});
     }
 }
 
@@ -330,7 +368,7 @@ static void a_full_disk_is_noticed(void **state)
     if (!full)
         skip();
     setvbuf(full, NULL, _IONBF, 0);
-    assert_int_equal(tsv_write(full, &(struct tsv_item){"k", "v", 1, 1}), -1);
+    assert_int_equal(tsv_write(full, &(struct tsv_item){"k", "v", 1, 1, 0}), -1);
     fclose(full);
 }
 
@@ -343,6 +381,7 @@ int main(void)
         cmocka_unit_test(whole_sizes_are_read_as_written),
         cmocka_unit_test(lines_are_taken_apart),
         cmocka_unit_test(bad_lines_are_explained),
+        cmocka_unit_test(a_third_field_is_a_time),
         cmocka_unit_test(keys_have_their_greatest_length),
         cmocka_unit_test(every_byte_survives),
         cmocka_unit_test(random_items_survive),
