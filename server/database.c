@@ -1,11 +1,13 @@
 #include "server/database.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 
 #include "server/durable.h"
 #include "server/store/region.h"
+#include "server/wal/listing.h"
 #include "shared/base/error.h"
 #include "shared/format/wire.h"
 
@@ -108,11 +110,30 @@ int okv_database_start(struct okv_database *database, double snapshot_ratio,
     return 0;
 }
 
-int okv_database_snapshot(const struct okv_database *database)
+int okv_database_snapshot(const struct okv_database *database, uint64_t *number)
 {
     if (!database->wal)
         return OKV_EUNSUPPORTED;
-    okv_wal_snapshot(database->wal);
+    *number = okv_wal_snapshot(database->wal);
+    return 0;
+}
+
+int okv_database_snapshot_path(const struct okv_database *database, const char *data,
+                               uint64_t number, char *out, uint32_t size, uint32_t *used)
+{
+    char name[OKV_WAL_NAME_SIZE];
+    uint64_t newest;
+
+    if (!database->wal)
+        return OKV_EUNSUPPORTED;
+    int rc = number ? okv_wal_snapshot_state(database->wal, number, &newest) : OKV_EINVAL;
+    if (rc)
+        return rc;
+    okv_wal_name(OKV_WAL_SNAPSHOT, newest, name);
+    int length = snprintf(out, size, "%s/%s/%s", data, database->config->name, name);
+    if (length < 0 || (uint32_t)length >= size)
+        return OKV_EUNSUPPORTED;
+    *used = (uint32_t)length;
     return 0;
 }
 

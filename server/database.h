@@ -34,8 +34,15 @@ int okv_database_init(struct okv_database *database, const struct okv_config *co
  * called on the log's thread when a batch has ended. OKV_EIO, OKV_ENOMEM. */
 int okv_database_start(struct okv_database *database, double snapshot_ratio,
                        void (*notify)(void *user), void *user, struct okv_diag *diag);
-/* Has a snapshot begin soon. OKV_EUNSUPPORTED: the database is in memory only. Any thread. */
-int okv_database_snapshot(const struct okv_database *database);
+/* Has a snapshot begin soon; *number says which. OKV_EUNSUPPORTED: the database is in memory only.
+ * Any thread. */
+int okv_database_snapshot(const struct okv_database *database, uint64_t *number);
+/* Writes the path of the snapshot of this number, or of a later one that replaced it, below `data`,
+ * the directory of all databases; *used is its length. OKV_EAGAIN: it is not made yet;
+ * OKV_ENOTFOUND: it failed; OKV_EINVAL: no snapshot has this number; OKV_EUNSUPPORTED: the database
+ * is in memory only, or the path is longer than `size` - 1. Any thread. */
+int okv_database_snapshot_path(const struct okv_database *database, const char *data,
+                               uint64_t number, char *out, uint32_t size, uint32_t *used);
 /* After okv_database_start(); no change is under way. */
 void okv_database_stop(struct okv_database *database);
 void okv_database_fini(struct okv_database *database);

@@ -150,64 +150,75 @@ static int stat_figure(struct cli *cli, const char *name, uint64_t *out)
     return rc == OKV_OK ? OKV_EUNSUPPORTED : rc;
 }
 
-/* Something that the server does after it has answered: its counters tell how that came out. */
-struct errand {
-    const char *command, *done, *failed; /* and the counters */
-    const char *without;                 /* says why the server has nothing like it */
-    const char *why;                     /* says what a failure means */
-    unsigned looks;                      /* 0: as long as it takes */
-};
-
-static int read_counters(struct cli *cli, const struct errand *errand, uint64_t *done,
-                         uint64_t *failed)
+static int read_counters(struct cli *cli, uint64_t *loaded, uint64_t *refused)
 {
-    int rc = stat_figure(cli, errand->done, done);
+    int rc = stat_figure(cli, "users_loaded", loaded);
 
-    return rc == OKV_OK ? stat_figure(cli, errand->failed, failed) : rc;
+    return rc == OKV_OK ? stat_figure(cli, "users_refused", refused) : rc;
 }
 
-static int run_errand(struct cli *cli, const struct errand *errand)
+static void pause_briefly(void)
 {
-    uint64_t done, failed, done_now, failed_now;
-    char answer[1], name[COMMAND_MAX];
-    size_t length;
-    int rc = read_counters(cli, errand, &done, &failed);
+    nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+}
 
-    snprintf(name, sizeof name, "admin %s", errand->command);
+/* The server does it after it has answered: its counters tell how that came out. */
+static int reload_users(struct cli *cli)
+{
+    uint64_t loaded, refused, loaded_now, refused_now;
+    char answer[1];
+    size_t length;
+    int rc = read_counters(cli, &loaded, &refused);
+
     if (rc == OKV_OK)
-        rc = okv_admin(cli->handle, errand->command, answer, sizeof answer, &length);
-    for (unsigned i = 0; errand->looks == 0 || i < errand->looks; i++) {
+        rc = okv_admin(cli->handle, "reload", answer, sizeof answer, &length);
+    for (unsigned i = 0; i < RELOAD_LOOKS; i++) {
         if (rc == OKV_OK)
-            rc = read_counters(cli, errand, &done_now, &failed_now);
+            rc = read_counters(cli, &loaded_now, &refused_now);
         if (rc == OKV_EUNSUPPORTED)
-            return cli_fail_with(cli, name, NULL, 0, rc, errand->without);
+            return cli_fail_with(cli, "admin reload", NULL, 0, rc,
+                                 "the server was started without --users");
         if (rc != OKV_OK)
-            return cli_fail(cli, name, NULL, 0, rc);
-        if (failed_now > failed) {
-            fprintf(stderr, "okv: %s: %s\n", name, errand->why);
+            return cli_fail(cli, "admin reload", NULL, 0, rc);
+        if (refused_now > refused) {
+            fprintf(stderr, "okv: admin reload: the users file has a mistake, and nothing was "
+                            "changed: see the server's log\n");
             return CLI_FAILED;
         }
-        if (done_now > done)
+        if (loaded_now > loaded)
             return CLI_DONE;
-        nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+        pause_briefly();
     }
-    fprintf(stderr, "okv: %s: asked, and no outcome yet: see %s in okv stat\n", name, errand->done);
+    fprintf(stderr, "okv: admin reload: asked, and no outcome yet: see users_loaded in okv stat\n");
     return CLI_FAILED;
 }
 
-static const struct errand errands[] = {
-    {"reload", "users_loaded", "users_refused", "the server was started without --users",
-     "the users file has a mistake, and nothing was changed: see the server's log", RELOAD_LOOKS},
-    {"snapshot", "snapshots", "snapshots_failed", "the server was started without --data",
-     "it failed, and the log goes on without: see that the disk of --data has room", 0},
-};
-
-static const struct errand *find_errand(const char *command)
+/* Asks for one, and then for its path until there is one. */
+static int make_snapshot(struct cli *cli)
 {
-    for (size_t i = 0; i < sizeof errands / sizeof *errands; i++)
-        if (strcmp(errands[i].command, command) == 0)
-            return &errands[i];
-    return NULL;
+    static char answer[ANSWER_MAX];
+    char command[COMMAND_MAX];
+    size_t length;
+    int rc = okv_admin(cli->handle, "snapshot", answer, sizeof answer, &length);
+
+    if (rc == OKV_EUNSUPPORTED)
+        return cli_fail_with(cli, "admin snapshot", NULL, 0, rc,
+                             "the server was started without --data");
+    snprintf(command, sizeof command, "snapshot %.16s", answer);
+    for (length = 0; rc == OKV_OK && length == 0;) {
+        rc = okv_admin(cli->handle, command, answer, sizeof answer, &length);
+        if (rc == OKV_OK && length == 0)
+            pause_briefly();
+    }
+    if (rc == OKV_ENOTFOUND) {
+        fprintf(stderr, "okv: admin snapshot: it failed: see that the disk of --data has room and "
+                        "no errors\n");
+        return CLI_FAILED;
+    }
+    if (rc != OKV_OK)
+        return cli_fail(cli, "admin snapshot", NULL, 0, rc);
+    printf("%s\n", answer);
+    return cli_output_end("admin snapshot");
 }
 
 static int kill_session(struct cli *cli, const char *id)
@@ -237,7 +248,8 @@ static error_t parse_admin(int key, char *text, struct argp_state *state)
         arguments->words[arguments->count++] = text;
         return 0;
     case ARGP_KEY_END:
-        if (arguments->count == 1 && find_errand(words[0]))
+        if (arguments->count == 1 &&
+            (strcmp(words[0], "reload") == 0 || strcmp(words[0], "snapshot") == 0))
             return 0;
         if (arguments->count == 2 && strcmp(words[0], "kill") == 0 && words[1][0] != '\0' &&
             strspn(words[1], "0123456789abcdef") == strlen(words[1]))
@@ -257,11 +269,12 @@ int cli_admin(struct cli *cli, int argc, char **argv)
         .parser = parse_admin,
         .args_doc = "reload | snapshot | kill SESSION",
         .doc = "Command the server; takes the right admin. reload: read the users file again. "
-               "snapshot: write all items of a durable database to a file that replaces its log; "
-               "clients are served meanwhile. "
+               "snapshot: write all items of a durable database to a file that replaces its log, "
+               "and print its path on the server; clients are served meanwhile. "
                "kill: end a session of the database; its client may come back.\v"
                "Exit status 1 says that there is no such session.\n\n"
-               "Examples:\n  okv admin reload\n  okv admin kill 000000000000002a",
+               "Examples:\n  okv admin reload\n  okv admin kill 000000000000002a\n"
+               "  cp \"$(okv admin snapshot)\" backup",
         .children = cli_common_options};
     struct admin_arguments arguments = {.cli = cli};
 
@@ -269,6 +282,7 @@ int cli_admin(struct cli *cli, int argc, char **argv)
     int status = cli_connect(cli, 0);
     if (status != CLI_DONE)
         return status;
-    return arguments.count == 1 ? run_errand(cli, find_errand(arguments.words[0]))
-                                : kill_session(cli, arguments.words[1]);
+    if (arguments.count == 2)
+        return kill_session(cli, arguments.words[1]);
+    return strcmp(arguments.words[0], "reload") == 0 ? reload_users(cli) : make_snapshot(cli);
 }

@@ -35,6 +35,26 @@ static size_t list_databases(const struct okv_server *server, char *out, size_t 
     return used;
 }
 
+static int begin_snapshot(const struct okv_database *database, char *out, uint32_t size,
+                          uint32_t *used)
+{
+    uint64_t number;
+    int rc = okv_database_snapshot(database, &number);
+
+    if (rc == 0)
+        *used = (uint32_t)snprintf(out, size, "%" PRIx64, number);
+    return rc;
+}
+
+/* Nothing while it is not made yet. */
+static int tell_snapshot(const struct okv_server *server, const struct okv_database *database,
+                         uint64_t number, char *out, uint32_t size, uint32_t *used)
+{
+    int rc = okv_database_snapshot_path(database, server->config.data, number, out, size, used);
+
+    return rc == OKV_EAGAIN ? 0 : rc;
+}
+
 int okv_admin_run(struct okv_server *server, const struct okv_database *database,
                   const uint8_t *text, uint32_t length, char *out, uint32_t size, uint32_t *used)
 {
@@ -63,7 +83,9 @@ int okv_admin_run(struct okv_server *server, const struct okv_database *database
         return *used <= size ? 0 : OKV_EUNSUPPORTED;
     }
     if (strcmp(command, "snapshot") == 0)
-        return okv_database_snapshot(database);
+        return begin_snapshot(database, out, size, used);
+    if (sscanf(command, "snapshot %" SCNx64 "%n", &id, &end) == 1 && end == (int)length)
+        return tell_snapshot(server, database, id, out, size, used);
     if (strcmp(command, "reload") != 0)
         return OKV_EINVAL;
     if (!server->config.users)

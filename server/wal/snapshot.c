@@ -390,10 +390,13 @@ static void end(struct okv_snapshot *snapshot, int rc, uint64_t bytes, uint64_t 
         atomic_store(&snapshot->last_at_ns, okv_clock_ns());
         atomic_store(&snapshot->last_ns, okv_clock_ns() - began_ns);
         atomic_fetch_add(&snapshot->completed, 1);
+        atomic_store(&snapshot->made, snapshot->header.number);
     }
+    atomic_store(&snapshot->ended, snapshot->header.number);
     snapshot->is_active = false;
     pthread_cond_broadcast(&snapshot->changed);
     pthread_mutex_unlock(&snapshot->lock);
+    snapshot->notify(snapshot->user);
 }
 
 static void *run(void *user)
@@ -416,9 +419,10 @@ static void *run(void *user)
 }
 
 int okv_snapshot_init(struct okv_snapshot *snapshot, struct okv_files *files,
-                      struct okv_store *store)
+                      struct okv_store *store, void (*notify)(void *user), void *user)
 {
-    *snapshot = (struct okv_snapshot){.files = files, .store = store};
+    *snapshot =
+        (struct okv_snapshot){.files = files, .store = store, .notify = notify, .user = user};
     int rc = okv_store_bucket_init(&snapshot->bucket, store->table.bucket_size);
     if (rc)
         return rc;

@@ -44,14 +44,20 @@ struct okv_snapshot {
     struct okv_snapshot_chunk *first, *last; /* to be written */
     uint64_t waiting;                        /* bytes in them */
 
-    /* Of all so far. */
+    void (*notify)(void *user); /* one has ended; on the snapshot's thread */
+    void *user;
+
+    /* Of all so far. A number is that of the file. */
+    atomic_uint_fast64_t made;  /* number of the newest that is whole; 0: there is none */
+    atomic_uint_fast64_t ended; /* of the newest that ended, well or not; written after `made` */
     atomic_uint_fast64_t completed, failed;
     atomic_uint_fast64_t last_items, last_bytes, last_ns, last_at_ns; /* of the last one */
 };
 
-/* Starts the thread. `files` and `store` are borrowed. OKV_ENOMEM. */
+/* Starts the thread. `files` and `store` are borrowed. `notify` is called when one has ended. The
+ * caller sets `made` and `ended` to what is true before the first. OKV_ENOMEM. */
 int okv_snapshot_init(struct okv_snapshot *snapshot, struct okv_files *files,
-                      struct okv_store *store);
+                      struct okv_store *store, void (*notify)(void *user), void *user);
 /* Lets one that is being made come to its end. */
 void okv_snapshot_fini(struct okv_snapshot *snapshot);
 

@@ -219,17 +219,32 @@ static int begin_segment(struct okv_wal *wal)
         wal->files->ops->close(wal->file);
     wal->file = file;
     wal->segment = segment;
+    atomic_store(&wal->number, segment.number);
     return 0;
 }
 
 /* ---- snapshots ---- */
 
-void okv_wal_snapshot(struct okv_wal *wal)
+/* The log's thread takes the wish under the lock, and only then begins the segment. */
+uint64_t okv_wal_snapshot(struct okv_wal *wal)
 {
     pthread_mutex_lock(&wal->lock);
+    uint64_t number = atomic_load(&wal->number) + 1;
     wal->wants_snapshot = true;
     pthread_mutex_unlock(&wal->lock);
     wake(wal);
+    return number;
+}
+
+int okv_wal_snapshot_state(struct okv_wal *wal, uint64_t number, uint64_t *newest)
+{
+    struct okv_snapshot *snapshot = &wal->snapshot;
+    bool is_ended = atomic_load(&snapshot->ended) >= number;
+
+    *newest = atomic_load(&snapshot->made);
+    if (*newest >= number)
+        return 0;
+    return is_ended || atomic_load(&wal->failure) ? OKV_ENOTFOUND : OKV_EAGAIN;
 }
 
 static void begin_snapshot(struct okv_wal *wal)
@@ -241,8 +256,10 @@ static void begin_snapshot(struct okv_wal *wal)
     }
     wal->snapshot_begun = wal->position;
     atomic_store(&wal->length, 0);
-    if (okv_snapshot_begin(&wal->snapshot, &wal->segment, okv_clock_wall_ms()))
-        atomic_fetch_add(&wal->snapshot.failed, 1);
+    if (okv_snapshot_begin(&wal->snapshot, &wal->segment, okv_clock_wall_ms()) == 0)
+        return;
+    atomic_fetch_add(&wal->snapshot.failed, 1);
+    atomic_store(&wal->snapshot.ended, wal->segment.number);
 }
 
 static bool is_long(const struct okv_wal *wal)
@@ -433,9 +450,12 @@ int okv_wal_start(struct okv_wal *wal, double snapshot_ratio, void (*notify)(voi
     rc = okv_store_pending_begin(wal->store, &log);
     if (rc)
         goto fini_work;
-    rc = okv_snapshot_init(&wal->snapshot, wal->files, wal->store);
+    /* One that is being made wakes the log's thread at its end, for a wish that came meanwhile. */
+    rc = okv_snapshot_init(&wal->snapshot, wal->files, wal->store, wake, wal);
     if (rc)
         goto end_pending;
+    atomic_store(&wal->snapshot.made, wal->loaded.number);
+    atomic_store(&wal->snapshot.ended, wal->segment.number);
     if (pthread_create(&wal->thread, NULL, run, wal) == 0)
         return 0;
     rc = OKV_ENOMEM;

@@ -38,6 +38,7 @@ struct okv_wal {
     uint64_t snapshot_begun;     /* position at which the last one began */
     uint64_t snapshot_tried;     /* or was tried */
     atomic_uint_fast64_t length; /* bytes of the log that a start reads */
+    atomic_uint_fast64_t number; /* segment.number, for all threads */
 
     pthread_rwlock_t gate;        /* for reading: a change is made; for writing: a batch is ended */
     uint64_t batch;               /* that is collected; under the gate */
@@ -83,8 +84,13 @@ int okv_wal_replay(struct okv_wal *wal, struct okv_store *store, struct okv_wal_
  * data, and by okv_wal_stop(); with 0 only by okv_wal_snapshot(). OKV_EIO, OKV_ENOMEM. */
 int okv_wal_start(struct okv_wal *wal, double snapshot_ratio, void (*notify)(void *user),
                   void *user, struct okv_diag *diag);
-/* Has a snapshot begin soon, after the one that is being made. Any thread. */
-void okv_wal_snapshot(struct okv_wal *wal);
+/* Has a snapshot begin soon, after the one that is being made. It has all that was answered before.
+ * Returns the number of its file. Any thread. */
+uint64_t okv_wal_snapshot(struct okv_wal *wal);
+/* How the snapshot of this number fares. 0: it is whole, and *newest is its number, or that of a
+ * later one, which replaced it; OKV_EAGAIN: it is not made yet; OKV_ENOTFOUND: it failed, or the
+ * log did. Any thread. */
+int okv_wal_snapshot_state(struct okv_wal *wal, uint64_t number, uint64_t *newest);
 /* Ends the last batch, makes a snapshot, ends the threads, and closes the gate. No change may be
  * under way. */
 void okv_wal_stop(struct okv_wal *wal);

@@ -128,7 +128,7 @@ static void run_until_killed(struct fixture *fixture, struct load *load, unsigne
 {
     const struct okv_options options = {.reconnect = OKV_RECONNECT_NEVER};
     pthread_t threads[2];
-    char answer[1];
+    char answer[32];
     size_t length;
 
     okv *admin = server_connect(&fixture->server, &options);

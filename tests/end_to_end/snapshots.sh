@@ -39,7 +39,8 @@ end_server() {
 start_server "$socket" --data "$data"
 "$okv" -s "$socket" put before one
 "$okv" -s "$socket" put gone two
-"$okv" -s "$socket" admin snapshot
+made=$("$okv" -s "$socket" admin snapshot)
+expect "the path of a snapshot" "$made" "$(echo "$data"/default/snapshot.*)"
 "$okv" -s "$socket" del gone
 "$okv" -s "$socket" put after three
 expect "the figure snapshots" "$(figure snapshots)" 1

@@ -1,4 +1,5 @@
 /* Snapshots: the state of one moment, while items, their number and their sizes change. */
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -244,6 +245,69 @@ static void it_replaces_the_log(void **state)
     trial_end(trial);
 }
 
+/* How a snapshot ended. */
+static int end_of(struct trial *trial, uint64_t number, uint64_t *newest)
+{
+    int rc;
+
+    while ((rc = okv_wal_snapshot_state(&trial->machine.wal, number, newest)) == OKV_EAGAIN)
+        sched_yield();
+    return rc;
+}
+
+/* A wish waits for the end of the one that is being made, and for no write. */
+static void a_wish_is_granted_after_the_one_before(void **state)
+{
+    struct trial *trial = trial_begin(8);
+    struct okv_wal *wal = &trial->machine.wal;
+    uint64_t newest;
+
+    (void)state;
+    change(trial, 10, 100, 0);
+    begin_slowly(trial);
+    uint64_t first = atomic_load(&wal->number);
+    uint64_t second = okv_wal_snapshot(wal);
+    assert_int_equal(second, first + 1);
+    change(trial, 2, 100, 0);
+    assert_int_equal(okv_wal_snapshot_state(wal, second, &newest), OKV_EAGAIN);
+    assert_int_equal(okv_wal_snapshot_state(wal, first, &newest), OKV_EAGAIN);
+    crash_disk_release(&trial->disk);
+    assert_int_equal(end_of(trial, second, &newest), 0);
+    assert_int_equal(newest, second);
+    assert_int_equal(okv_wal_snapshot_state(wal, first, &newest), 0);
+    assert_int_equal(newest, second);
+    wal_machine_stop(&trial->machine);
+    trial_end(trial);
+}
+
+/* Whoever asks for it is told, also after another start. */
+static void a_failure_has_an_end(void **state)
+{
+    struct trial *trial = trial_begin(9);
+    struct okv_wal *wal = &trial->machine.wal;
+    uint64_t newest;
+
+    (void)state;
+    change(trial, 10, 100, 0);
+    trial->disk.snapshot_faults = 100;
+    uint64_t failed = okv_wal_snapshot(wal);
+    assert_int_equal(end_of(trial, failed, &newest), OKV_ENOTFOUND);
+    trial->disk.snapshot_faults = 0;
+    stop_at_once(trial);
+    restart(trial);
+    assert_int_equal(okv_wal_snapshot_state(wal, failed, &newest), OKV_ENOTFOUND);
+    uint64_t made = okv_wal_snapshot(wal);
+    assert_int_equal(end_of(trial, made, &newest), 0);
+    stop_at_once(trial);
+    restart(trial);
+    assert_int_equal(okv_wal_snapshot_state(wal, made, &newest), 0);
+    assert_int_equal(newest, made);
+    trial->disk.log_fails_in = 1;
+    assert_int_equal(end_of(trial, okv_wal_snapshot(wal), &newest), OKV_ENOTFOUND);
+    wal_machine_stop(&trial->machine);
+    trial_end(trial);
+}
+
 /* The log alone would be longer than the data. */
 static void a_long_log_has_one_made(void **state)
 {
@@ -319,6 +383,8 @@ int main(void)
         cmocka_unit_test(it_is_of_one_moment_while_the_table_shrinks),
         cmocka_unit_test(a_start_finds_what_was_there),
         cmocka_unit_test(it_replaces_the_log),
+        cmocka_unit_test(a_wish_is_granted_after_the_one_before),
+        cmocka_unit_test(a_failure_has_an_end),
         cmocka_unit_test(a_long_log_has_one_made),
         cmocka_unit_test(versions_go_on_rising),
         cmocka_unit_test(damage_stops_the_start),
