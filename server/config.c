@@ -56,6 +56,7 @@ enum option_key {
     OPTION_NAME,
     OPTION_DATABASE,
     OPTION_DATA,
+    OPTION_RESTORE,
     OPTION_SNAPSHOT_RATIO,
     OPTION_USERS,
     OPTION_OPEN,
@@ -110,6 +111,8 @@ static const struct argp_option options[] = {
      "answered, and seen by readers, once it is on the disk. A start reads the log. Default: in "
      "memory only",
      2},
+    {"restore", OPTION_RESTORE, "FILE", 0,
+     "Begin a database, of which DIR has nothing, with this copy of a snapshot: okv-server(1)", 2},
     {"snapshot-ratio", OPTION_SNAPSHOT_RATIO, "R", 0,
      "Replace a log by a snapshot when it is R times as long as the data, and at a stop (1). 0: "
      "only "
@@ -371,6 +374,12 @@ static void add_databases(struct parsing *parsing, struct argp_state *state)
         add_database(OKV_DATABASE_DEFAULT, parsing, state);
 }
 
+static void check_restore(const struct okv_config *config, struct argp_state *state)
+{
+    if (config->restore && (!config->data || config->database_count > 1))
+        argp_error(state, "--restore %s: give --data DIR, too, and one database", config->restore);
+}
+
 /* Options with a number. */
 static const struct number_option {
     int key;
@@ -461,6 +470,9 @@ static error_t parse_server_option(struct okv_config *config, int key, const cha
     case OPTION_DATA:
         config->data = text;
         break;
+    case OPTION_RESTORE:
+        config->restore = text;
+        break;
     case OPTION_SNAPSHOT_RATIO:
         parse_snapshot_ratio(config, text, state);
         break;
@@ -520,6 +532,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         check_server_name(config, state);
         check_worker_cpus(config, state);
         add_databases(parsing, state);
+        check_restore(config, state);
         break;
     case ARGP_KEY_ARG:
         argp_error(state, "unexpected argument '%s'", text);

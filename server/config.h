@@ -56,6 +56,7 @@ struct okv_config {
     char group[OKV_GROUP_SIZE]; /* where to announce; "": nowhere */
     char name[OKV_NAME_SIZE];   /* of the server */
     const char *data;           /* directory; NULL: in memory only */
+    const char *restore;        /* a snapshot that the only database begins with; NULL: none */
     const char *users;          /* file; NULL: the server serves everybody */
 };
 

@@ -65,7 +65,8 @@ int okv_database_init(struct okv_database *database, const struct okv_config *co
     int rc = 0;
 
     if (config->data)
-        rc = okv_durable_open(config->data, database->config->name, &database->durable, diag);
+        rc = okv_durable_open(config->data, database->config->name, config->restore,
+                              &database->durable, diag);
     if (rc)
         return rc;
     rc = okv_region_create(database->config->memory, config->pages, config->prefault,

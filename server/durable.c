@@ -31,8 +31,8 @@ static int open_directory(struct okv_directory *directory, const char *data, con
               : 0;
 }
 
-int okv_durable_open(const char *data, const char *name, struct okv_durable **out,
-                     struct okv_diag *diag)
+int okv_durable_open(const char *data, const char *name, const char *restore,
+                     struct okv_durable **out, struct okv_diag *diag)
 {
     struct okv_durable *durable = calloc(1, sizeof *durable);
     struct okv_diag why = {.text = ""};
@@ -42,7 +42,7 @@ int okv_durable_open(const char *data, const char *name, struct okv_durable **ou
     int rc = open_directory(&durable->directory, data, name, diag);
     if (rc)
         goto free_durable;
-    rc = okv_wal_open(&durable->wal, &durable->directory.files, &why);
+    rc = okv_wal_open(&durable->wal, &durable->directory.files, restore, &why);
     if (rc) {
         okv_diag_set(diag, rc, "%s/%s: %s", data, name, why.text);
         goto close_directory;

@@ -10,10 +10,12 @@ struct okv_durable {
     struct okv_wal_found found;
 };
 
-/* Opens the log of database `name` below `data`, a directory that is created if it is not there.
- * OKV_EAGAIN: another server has it; OKV_EIO, OKV_EPERM, OKV_ENOMEM, OKV_ECORRUPT, OKV_EVERSION. */
-int okv_durable_open(const char *data, const char *name, struct okv_durable **out,
-                     struct okv_diag *diag);
+/* Opens the log of database `name` below `data`, a directory that is created if it is not there,
+ * and begins it with the snapshot `restore` unless that is NULL (okv_wal_open()). OKV_EAGAIN:
+ * another server has it; OKV_EEXISTS, OKV_EIO, OKV_EPERM, OKV_ENOMEM, OKV_ECORRUPT, OKV_EVERSION.
+ */
+int okv_durable_open(const char *data, const char *name, const char *restore,
+                     struct okv_durable **out, struct okv_diag *diag);
 /* What the server's clock shows after this start, at least: it goes on where the last one ended, by
  * the wall clock as far as that was not set back. */
 uint64_t okv_durable_clock_ms(const struct okv_durable *durable);

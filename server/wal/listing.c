@@ -58,6 +58,12 @@ static bool is_complete(const struct okv_wal_listing *listing)
            listing->first == (listing->snapshot ? listing->snapshot : 1);
 }
 
+static int list_failed(struct okv_diag *diag, int error)
+{
+    return okv_diag_set(diag, okv_error_from_errno(-error), "cannot read the directory: %s",
+                        strerror(-error));
+}
+
 int okv_wal_list(struct okv_files *files, struct okv_wal_listing *out, struct okv_diag *diag)
 {
     *out = (struct okv_wal_listing){0};
@@ -65,14 +71,29 @@ int okv_wal_list(struct okv_files *files, struct okv_wal_listing *out, struct ok
     if (rc == 0)
         rc = files->ops->list(files, note_segment, out);
     if (rc)
-        return okv_diag_set(diag, okv_error_from_errno(-rc), "cannot read the directory: %s",
-                            strerror(-rc));
+        return list_failed(diag, rc);
     if (!is_complete(out))
         return okv_diag_set(diag, OKV_ECORRUPT,
                             "a segment of the log is missing: there are %" PRIu64 " from %" PRIx64
                             " to %" PRIx64 ", and the newest snapshot is %" PRIx64,
                             out->count, out->first, out->last, out->snapshot);
     return 0;
+}
+
+static int note_any(const char *name, void *user)
+{
+    bool *is_empty = user;
+
+    if (number_of(OKV_WAL_SEGMENT, name) || number_of(OKV_WAL_SNAPSHOT, name))
+        *is_empty = false;
+    return 0;
+}
+
+int okv_wal_is_empty(struct okv_files *files, bool *is_empty, struct okv_diag *diag)
+{
+    *is_empty = true;
+    int rc = files->ops->list(files, note_any, is_empty);
+    return rc ? list_failed(diag, rc) : 0;
 }
 
 struct removal {

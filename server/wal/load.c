@@ -14,27 +14,19 @@
 
 #define FRAME_HEADER sizeof(struct okv_wal_wire_frame)
 #define THREADS_MAX 16
+/* No server comes to more, and one that went on from there would run out of them. */
+#define NUMBER_MAX (UINT64_C(1) << 48)
 
 int okv_wal_does_not_fit(int rc, struct okv_diag *diag)
 {
-    static const struct {
-        int rc;
-        const char *remedy;
-    } remedies[] = {
-        {OKV_EFULL, "give the database as much --memory and --index-percent as it had"},
-        {OKV_EVALUESIZE, "give it as large a --max-value as it had"},
-        {OKV_ENOMEM, "make memory free, or allow the server more (ulimit -v, a cgroup's limit)"},
-    };
-    const char *remedy = "restore the directory from a copy";
-
-    for (size_t i = 0; i < sizeof remedies / sizeof remedies[0]; i++)
-        if (remedies[i].rc == rc)
-            remedy = remedies[i].remedy;
-    return okv_diag_set(diag, rc, "the items do not fit (%s): %s", okv_error_text(rc), remedy);
+    return okv_diag_set(
+        diag, rc, "the items do not fit (%s): give as much --memory and --max-value as before",
+        okv_error_text(rc));
 }
 
 /* ---- the header ---- */
 
+/* `number` 0: any. */
 static int check_header(struct okv_wal_reader *reader, size_t length, uint64_t number,
                         struct okv_wal_header *out, struct okv_diag *diag)
 {
@@ -45,34 +37,37 @@ static int check_header(struct okv_wal_reader *reader, size_t length, uint64_t n
         return okv_diag_set(diag, rc, "its snapshot was written by another version of okv-server");
     if (rc)
         return okv_wal_reader_damaged(reader, 0, "it has no header", diag);
-    if (out->number != number || !out->bucket_count)
+    if ((number && out->number != number) || out->number < 1 || out->number > NUMBER_MAX ||
+        !out->bucket_count)
         return okv_wal_reader_damaged(reader, 0, "it is another file", diag);
-    reader->number = number;
+    reader->number = out->number;
     return 0;
 }
 
-static int open_snapshot(struct okv_wal_reader *reader, struct okv_files *files, uint64_t number,
+static int open_snapshot(struct okv_wal_reader *reader, const struct okv_wal *wal, uint64_t number,
                          char name[OKV_WAL_NAME_SIZE], struct okv_wal_header *header,
                          struct okv_diag *diag)
 {
     size_t got;
 
     okv_wal_name(OKV_WAL_SNAPSHOT, number, name);
-    int rc = okv_wal_reader_open(reader, files, name, &got, diag);
+    int rc =
+        okv_wal_reader_open(reader, wal->files, wal->restored ? OKV_WAL_PART : name, &got, diag);
     if (rc)
         return rc;
+    if (wal->restored)
+        reader->name = wal->restored;
     rc = check_header(reader, got, number, header, diag);
     if (rc)
         okv_wal_reader_close(reader);
     return rc;
 }
 
-int okv_wal_load_header(struct okv_files *files, uint64_t number, struct okv_wal_header *out,
-                        struct okv_diag *diag)
+int okv_wal_load_header(struct okv_wal *wal, uint64_t number, struct okv_diag *diag)
 {
     struct okv_wal_reader reader = {.number = number};
     char name[OKV_WAL_NAME_SIZE];
-    int rc = open_snapshot(&reader, files, number, name, out, diag);
+    int rc = open_snapshot(&reader, wal, number, name, &wal->loaded, diag);
 
     if (rc == 0)
         okv_wal_reader_close(&reader);
@@ -345,7 +340,7 @@ int okv_wal_load(struct okv_wal *wal, struct okv_wal_found *found, struct okv_di
     int rc = prepare_table(wal->store, &wal->loaded, diag);
 
     if (rc == 0)
-        rc = open_snapshot(&load.reader, wal->files, wal->loaded.number, name, &header, diag);
+        rc = open_snapshot(&load.reader, wal, wal->loaded.number, name, &header, diag);
     if (rc)
         goto free_bytes;
     pthread_mutex_init(&load.lock, NULL);

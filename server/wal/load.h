@@ -4,9 +4,9 @@
 
 #include "server/wal/wal.h"
 
-/* The header of the snapshot of this number. OKV_ECORRUPT, OKV_EVERSION, OKV_EIO, OKV_ENOMEM. */
-int okv_wal_load_header(struct okv_files *files, uint64_t number, struct okv_wal_header *out,
-                        struct okv_diag *diag);
+/* Sets wal->loaded to the header of the snapshot of this number, or of the one that is restored.
+ * OKV_ECORRUPT, OKV_EVERSION, OKV_EIO, OKV_ENOMEM. */
+int okv_wal_load_header(struct okv_wal *wal, uint64_t number, struct okv_diag *diag);
 /* Makes an empty table what wal->loaded holds, with a thread for each processor. OKV_ECORRUPT;
  * OKV_EFULL, OKV_EVALUESIZE: the limits are lower; OKV_EINVAL: its buckets have another size;
  * OKV_EIO, OKV_ENOMEM. */

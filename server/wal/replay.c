@@ -9,6 +9,7 @@
 #include "server/wal/listing.h"
 #include "server/wal/load.h"
 #include "server/wal/reader.h"
+#include "server/wal/restore.h"
 #include "shared/base/error.h"
 
 #define FRAME_HEADER sizeof(struct okv_wal_wire_frame)
@@ -88,19 +89,41 @@ static int find_segment(struct okv_wal *wal, const struct okv_wal_listing *listi
     return rc;
 }
 
+/* What segments have of the snapshot. */
+static int find_snapshot(struct okv_wal *wal, uint64_t number, bool *is_there,
+                         struct okv_diag *diag)
+{
+    int rc = okv_wal_load_header(wal, number, diag);
+
+    wal->segment = wal->loaded;
+    wal->segment.bucket_count = wal->segment.bucket_size = 0;
+    *is_there = rc == 0;
+    return rc;
+}
+
+/* The first segment has the snapshot's number. */
+static int find_restored(struct okv_wal *wal, bool *is_there, struct okv_diag *diag)
+{
+    int rc = okv_wal_restore(wal->files, wal->restored, diag);
+
+    if (rc == 0)
+        rc = find_snapshot(wal, 0, is_there, diag);
+    wal->segment.number--;
+    return rc;
+}
+
 int okv_wal_find(struct okv_wal *wal, bool *is_there, struct okv_diag *diag)
 {
     struct okv_wal_listing listing;
-    int rc = okv_wal_list(wal->files, &listing, diag);
 
     *is_there = false;
+    if (wal->restored)
+        return find_restored(wal, is_there, diag);
+    int rc = okv_wal_list(wal->files, &listing, diag);
     if (rc)
         return rc;
     if (listing.snapshot) {
-        rc = okv_wal_load_header(wal->files, listing.snapshot, &wal->loaded, diag);
-        wal->segment = wal->loaded;
-        wal->segment.bucket_count = wal->segment.bucket_size = 0;
-        *is_there = rc == 0;
+        rc = find_snapshot(wal, listing.snapshot, is_there, diag);
     } else {
         rc = find_segment(wal, &listing, is_there, diag);
     }

@@ -394,9 +394,10 @@ static void init_locks(struct okv_wal *wal)
     pthread_rwlockattr_destroy(&gate);
 }
 
-int okv_wal_open(struct okv_wal *wal, struct okv_files *files, struct okv_diag *diag)
+int okv_wal_open(struct okv_wal *wal, struct okv_files *files, const char *restore,
+                 struct okv_diag *diag)
 {
-    *wal = (struct okv_wal){.files = files, .batch = 1, .used = FRAME_HEADER};
+    *wal = (struct okv_wal){.files = files, .restored = restore, .batch = 1, .used = FRAME_HEADER};
     wal->capacity = 1 << 16;
     wal->bytes = malloc(wal->capacity);
     if (!wal->bytes)
@@ -419,6 +420,19 @@ close:
     return rc;
 }
 
+/* All of it has been loaded, and its segment is there. */
+static int name_restored(struct okv_wal *wal)
+{
+    char name[OKV_WAL_NAME_SIZE];
+
+    okv_wal_name(OKV_WAL_SNAPSHOT, wal->loaded.number, name);
+    int rc = wal->files->ops->rename(wal->files, OKV_WAL_PART, name);
+    if (rc)
+        return rc;
+    wal->restored = NULL;
+    return wal->files->ops->sync_names(wal->files);
+}
+
 /* Begins the segment of this start. What no segment needs any more goes. */
 static int begin_files(struct okv_wal *wal)
 {
@@ -427,6 +441,8 @@ static int begin_files(struct okv_wal *wal)
 
     if (rc == 0)
         rc = write_last_again(wal);
+    if (rc == 0 && wal->restored)
+        rc = name_restored(wal);
     if (rc == 0)
         rc = okv_wal_remove_before(wal->files, wal->loaded.number);
     return rc;
@@ -487,6 +503,8 @@ void okv_wal_close(struct okv_wal *wal)
         pthread_rwlock_unlock(&wal->gate);
     if (wal->file)
         wal->files->ops->close(wal->file);
+    if (wal->restored)
+        wal->files->ops->remove(wal->files, OKV_WAL_PART);
     pthread_mutex_destroy(&wal->lock);
     pthread_cond_destroy(&wal->wanted);
     pthread_rwlock_destroy(&wal->gate);

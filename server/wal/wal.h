@@ -31,6 +31,8 @@ struct okv_wal {
     struct okv_store_work work;    /* of the log's thread */
     struct okv_wal_header segment; /* that is written */
     struct okv_wal_header loaded;  /* the snapshot that the start found; number 0: none */
+    const char *restored;          /* the file that it was copied from, while it has no name here;
+                                      borrowed; NULL: none */
     struct okv_file *file;
     uint64_t position; /* of the next frame */
     struct okv_snapshot snapshot;
@@ -71,9 +73,12 @@ struct okv_wal_found {
 };
 
 /* Reads the headers of the segments in a directory. Sets wal->segment: hash_seed and database_id
- * are those of the table that is there, or random ones if there is none. `files` is borrowed until
- * okv_wal_close(). OKV_ECORRUPT, OKV_EVERSION, OKV_EIO, OKV_ENOMEM. */
-int okv_wal_open(struct okv_wal *wal, struct okv_files *files, struct okv_diag *diag);
+ * are those of the table that is there, or random ones if there is none. With `restore`, the path
+ * of a snapshot, the table is what that holds: it is copied, and has no name here before
+ * okv_wal_start(). `files` and `restore` are borrowed until okv_wal_close(). OKV_ECORRUPT,
+ * OKV_EVERSION, OKV_EIO, OKV_ENOMEM; OKV_EEXISTS: there is a log, and no room for `restore`. */
+int okv_wal_open(struct okv_wal *wal, struct okv_files *files, const char *restore,
+                 struct okv_diag *diag);
 /* Makes in the store, which is empty and has no readers, all changes that are in the log. A frame
  * at the end that is not whole is left out. OKV_ECORRUPT: there is damage elsewhere; OKV_EFULL: the
  * region is too small; OKV_EIO, OKV_ENOMEM. */

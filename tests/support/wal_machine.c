@@ -57,7 +57,7 @@ static void begin_store(struct wal_machine *machine)
 int wal_machine_start(struct wal_machine *machine)
 {
     machine->diag.text[0] = '\0';
-    int rc = okv_wal_open(&machine->wal, &machine->disk->files, &machine->diag);
+    int rc = okv_wal_open(&machine->wal, &machine->disk->files, machine->restore, &machine->diag);
     if (rc)
         return rc;
     begin_store(machine);

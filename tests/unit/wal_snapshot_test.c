@@ -4,8 +4,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -20,7 +22,8 @@
 #define VALUE_MAX 4096
 #define LONG_ONE_OF 200 /* values are longer than a page */
 #define BATCH 50
-#define HOLD 100 /* batches while a snapshot is made */
+#define RESTORES 10 /* and crashes, each with other losses */
+#define HOLD 100    /* batches while a snapshot is made */
 
 struct item {
     uint32_t length; /* 0: it is not there */
@@ -348,6 +351,73 @@ static void versions_go_on_rising(void **state)
     trial_end(trial);
 }
 
+/* Copies the newest snapshot out of the disk. */
+static void back_up(struct trial *trial, const char *path)
+{
+    char name[OKV_WAL_NAME_SIZE];
+    uint64_t size;
+
+    okv_wal_name(OKV_WAL_SNAPSHOT, trial->machine.wal.snapshot.header.number, name);
+    uint8_t *bytes = crash_disk_bytes(&trial->disk, name, &size);
+    assert_non_null(bytes);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* Restores on a machine that stops after so many calls. True: it began to serve. */
+static bool restore(struct trial *trial, const char *path, unsigned calls)
+{
+    trial->disk.calls_left = calls;
+    trial->machine.restore = path;
+    bool serves = wal_machine_start(&trial->machine) == 0;
+    trial->machine.restore = NULL;
+    if (serves)
+        stop_at_once(trial);
+    return serves;
+}
+
+/* Whatever is lost when the machine stops: a start finds all of it or nothing, or says that it is
+ * not whole; and all of it when a server has served it. */
+static void a_restore_is_whole_or_none(void **state)
+{
+    struct trial *trial = trial_begin(10);
+    char path[] = "/tmp/okv-restore.XXXXXX";
+    int fd = mkstemp(path);
+    unsigned served = 0;
+
+    (void)state;
+    assert_true(fd >= 0);
+    close(fd);
+    change(trial, 40, KEYS, 10);
+    wal_machine_stop(&trial->machine);
+    back_up(trial, path);
+    for (unsigned calls = 1; served < RESTORES; calls++) {
+        struct trial *other = calloc(1, sizeof *other);
+        crash_disk_init(&other->disk, calls);
+        wal_machine_init(&other->machine, &other->disk, REGION);
+        bool serves = restore(other, path, calls);
+        served += serves;
+        crash_disk_crash(&other->disk);
+        int rc = wal_machine_start(&other->machine);
+        if (serves || rc == 0) {
+            assert_int_equal(rc, 0);
+            bool is_whole = atomic_load(&other->machine.store.totals.items) > 0;
+            assert_true(is_whole || !serves);
+            if (is_whole)
+                expect_items(&other->machine.store, trial->items);
+            wal_machine_stop(&other->machine);
+        } else {
+            assert_int_equal(rc, OKV_ECORRUPT);
+            assert_non_null(strstr(other->machine.diag.text, "is missing"));
+        }
+        trial_end(other);
+    }
+    unlink(path);
+    trial_end(trial);
+}
+
 /* A bit that changed, an end that is missing: nothing is guessed. */
 static void damage_stops_the_start(void **state)
 {
@@ -387,6 +457,7 @@ int main(void)
         cmocka_unit_test(a_failure_has_an_end),
         cmocka_unit_test(a_long_log_has_one_made),
         cmocka_unit_test(versions_go_on_rising),
+        cmocka_unit_test(a_restore_is_whole_or_none),
         cmocka_unit_test(damage_stops_the_start),
     };
 
