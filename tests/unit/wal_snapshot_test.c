@@ -182,6 +182,7 @@ static void expect_moment(uint64_t seed, uint32_t before, uint32_t keys, unsigne
     memcpy(items, trial->items, sizeof trial->items);
     change(trial, HOLD + 20, keys, percent);
     assert_int_not_equal(atomic_load(&trial->machine.store.bucket_count), buckets);
+    crash_disk_release(&trial->disk); /* its thread may have come late, and wait for more syncs */
     assert_int_equal(okv_snapshot_await(&trial->machine.wal.snapshot), 0);
     expect_snapshot(trial, items);
     free(items);
