@@ -9,21 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/config_databases.h"
 #include "server/processors.h"
 #include "server/store/store.h"
 #include "shared/base/default_uri.h"
-#include "shared/base/mapping.h"
-#include "shared/base/size.h"
 #include "shared/discovery/discovery.h"
 #include "shared/format/bucket.h"
 #include "shared/format/wire.h"
 #include "shared/transport/pending.h"
 #include "shared/transport/transport.h"
 
-#define MEMORY_MIN (UINT64_C(1) << 20)
-#define MEMORY_MAX (UINT64_C(1) << 47)
-/* A new value is written before the old one is freed, so the region must hold several. */
-#define VALUES_MIN 4
 #define EXIT_USAGE 2
 #define RATIO_MAX 1000
 #define DAY_S 86400u
@@ -66,8 +61,7 @@ enum option_key {
 /* What the options have said so far. */
 struct parsing {
     struct okv_config *config;
-    const char *texts[OKV_DATABASES_MAX]; /* of --database */
-    unsigned count;
+    struct okv_config_databases databases;
     const char *reachable; /* the --listen that other hosts may reach; NULL: none */
 };
 
@@ -243,20 +237,6 @@ static void check_reach(const struct parsing *parsing, struct argp_state *state)
                    parsing->reachable);
 }
 
-static uint64_t parse_size(const char *option, const char *text, uint64_t least, uint64_t most,
-                           struct argp_state *state)
-{
-    char low[32], high[32];
-    uint64_t bytes = 0;
-
-    if (okv_size_parse(text, &bytes) || bytes < least || bytes > most) {
-        okv_size_format(least, low, sizeof low);
-        okv_size_format(most, high, sizeof high);
-        argp_error(state, "--%s %s: give a size from %s to %s", option, text, low, high);
-    }
-    return bytes;
-}
-
 static uint32_t parse_number(const char *option, const char *text, uint32_t least, uint32_t most,
                              struct argp_state *state)
 {
@@ -303,75 +283,6 @@ static void check_server_name(struct okv_config *config, struct argp_state *stat
         argp_error(state, "--name %s: it needs --announce, too", config->name);
     if (!config->name[0])
         memcpy(config->name, DEFAULT_NAME, sizeof DEFAULT_NAME);
-}
-
-static void round_memory(struct okv_database_config *database, enum okv_region_pages pages)
-{
-    uint64_t unit = pages == OKV_REGION_SMALL ? 4096 : OKV_HUGE_PAGE;
-
-    database->memory = (database->memory + unit - 1) / unit * unit;
-}
-
-static void choose_max_value(struct okv_database_config *database, struct argp_state *state)
-{
-    char asked[32], most[32], memory[32];
-    uint64_t limit = database->memory / VALUES_MIN;
-
-    if (database->max_value > limit) {
-        okv_size_format(database->max_value, asked, sizeof asked);
-        okv_size_format(limit, most, sizeof most);
-        okv_size_format(database->memory, memory, sizeof memory);
-        argp_error(state,
-                   "--max-value %s: the database %s, of %s, takes values up to %s, a quarter of "
-                   "it: raise --memory or its SIZE in --database, or lower --max-value",
-                   asked, database->name, memory, most);
-    }
-    if (database->max_value == 0)
-        database->max_value = limit < OKV_VALUE_MAX ? (uint32_t)limit : OKV_VALUE_MAX;
-}
-
-static void parse_database(const char *text, struct parsing *parsing, struct argp_state *state)
-{
-    if (parsing->count == OKV_DATABASES_MAX)
-        argp_error(state, "--database: at most %d", OKV_DATABASES_MAX);
-    else
-        parsing->texts[parsing->count++] = text;
-}
-
-/* NAME[:SIZE] */
-static void add_database(const char *text, struct parsing *parsing, struct argp_state *state)
-{
-    struct okv_config *config = parsing->config;
-    struct okv_database_config *database = &config->databases[config->database_count];
-    const char *colon = strchr(text, ':');
-    size_t length = colon ? (size_t)(colon - text) : strlen(text);
-
-    *database = config->table;
-    snprintf(database->name, sizeof database->name, "%.*s", (int)length, text);
-    if (length >= sizeof database->name || !okv_name_is_valid(database->name))
-        argp_error(state, "--database %s: a name has " OKV_NAME_RULE, text);
-    for (unsigned i = 0; i < config->database_count; i++) {
-        const char *other = config->databases[i].name;
-        if (strcmp(other, database->name) == 0)
-            argp_error(state, "--database %s: there is one called %s already: choose another name",
-                       text, other);
-        if (okv_database_id(other) == okv_database_id(database->name))
-            argp_error(state, "--database %s: its name has the same hash as %s: choose another",
-                       text, other);
-    }
-    if (colon)
-        database->memory = parse_size("database", colon + 1, MEMORY_MIN, MEMORY_MAX, state);
-    round_memory(database, config->pages);
-    choose_max_value(database, state);
-    config->database_count++;
-}
-
-static void add_databases(struct parsing *parsing, struct argp_state *state)
-{
-    for (unsigned i = 0; i < parsing->count; i++)
-        add_database(parsing->texts[i], parsing, state);
-    if (parsing->count == 0)
-        add_database(OKV_DATABASE_DEFAULT, parsing, state);
 }
 
 static void check_restore(const struct okv_config *config, struct argp_state *state)
@@ -502,22 +413,23 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         parse_listen(parsing, text, state);
         break;
     case 'm':
-        table->memory = parse_size("memory", text, MEMORY_MIN, MEMORY_MAX, state);
+        table->memory = okv_config_memory("memory", text, state);
         break;
     case OPTION_BUCKET_SIZE:
-        table->bucket_size = (uint32_t)parse_size("bucket-size", text, OKV_BUCKET_SIZE_MIN,
-                                                  OKV_BUCKET_SIZE_MAX, state);
+        table->bucket_size = (uint32_t)okv_config_size("bucket-size", text, OKV_BUCKET_SIZE_MIN,
+                                                       OKV_BUCKET_SIZE_MAX, state);
         if (!okv_bucket_size_valid(table->bucket_size))
             argp_error(state, "--bucket-size %s: give a power of two, like 512 or 1K", text);
         break;
     case OPTION_INLINE_MAX:
-        table->inline_max = (uint32_t)parse_size("inline-max", text, 1, OKV_BUCKET_SIZE_MAX, state);
+        table->inline_max =
+            (uint32_t)okv_config_size("inline-max", text, 1, OKV_BUCKET_SIZE_MAX, state);
         break;
     case OPTION_MAX_VALUE:
-        table->max_value = (uint32_t)parse_size("max-value", text, 1, OKV_VALUE_MAX, state);
+        table->max_value = (uint32_t)okv_config_size("max-value", text, 1, OKV_VALUE_MAX, state);
         break;
     case OPTION_DATABASE:
-        parse_database(text, parsing, state);
+        okv_config_database(&parsing->databases, text, state);
         break;
     case OPTION_HUGE:
         config->pages = parse_pages(text, state);
@@ -531,7 +443,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         check_reach(parsing, state);
         check_server_name(config, state);
         check_worker_cpus(config, state);
-        add_databases(parsing, state);
+        okv_config_add_databases(config, &parsing->databases, state);
         check_restore(config, state);
         break;
     case ARGP_KEY_ARG:

@@ -1,6 +1,6 @@
 /*
- * The command line of okv-server. config.c is compiled with argp_parse and argp_error
- * named as below: a wrong command line then ends the parse and not the process.
+ * The command line of okv-server. config.c and config_databases.c are compiled with argp_parse and
+ * argp_error named as below: a wrong command line then ends the parse and not the process.
  */
 #include <argp.h>
 #include <errno.h>

@@ -1,0 +1,103 @@
+#include "server/config_databases.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "shared/base/mapping.h"
+#include "shared/base/size.h"
+#include "shared/format/wire.h"
+
+#define MEMORY_MIN (UINT64_C(1) << 20)
+#define MEMORY_MAX (UINT64_C(1) << 47)
+/* A new value is written before the old one is freed, so the region must hold several. */
+#define VALUES_MIN 4
+
+uint64_t okv_config_size(const char *option, const char *text, uint64_t least, uint64_t most,
+                         struct argp_state *state)
+{
+    char low[32], high[32];
+    uint64_t bytes = 0;
+
+    if (okv_size_parse(text, &bytes) || bytes < least || bytes > most) {
+        okv_size_format(least, low, sizeof low);
+        okv_size_format(most, high, sizeof high);
+        argp_error(state, "--%s %s: give a size from %s to %s", option, text, low, high);
+    }
+    return bytes;
+}
+
+uint64_t okv_config_memory(const char *option, const char *text, struct argp_state *state)
+{
+    return okv_config_size(option, text, MEMORY_MIN, MEMORY_MAX, state);
+}
+
+static void round_memory(struct okv_database_config *database, enum okv_region_pages pages)
+{
+    uint64_t unit = pages == OKV_REGION_SMALL ? 4096 : OKV_HUGE_PAGE;
+
+    database->memory = (database->memory + unit - 1) / unit * unit;
+}
+
+static void choose_max_value(struct okv_database_config *database, struct argp_state *state)
+{
+    char asked[32], most[32], memory[32];
+    uint64_t limit = database->memory / VALUES_MIN;
+
+    if (database->max_value > limit) {
+        okv_size_format(database->max_value, asked, sizeof asked);
+        okv_size_format(limit, most, sizeof most);
+        okv_size_format(database->memory, memory, sizeof memory);
+        argp_error(state,
+                   "--max-value %s: the database %s, of %s, takes values up to %s, a quarter of "
+                   "it: raise --memory or its SIZE in --database, or lower --max-value",
+                   asked, database->name, memory, most);
+    }
+    if (database->max_value == 0)
+        database->max_value = limit < OKV_VALUE_MAX ? (uint32_t)limit : OKV_VALUE_MAX;
+}
+
+void okv_config_database(struct okv_config_databases *databases, const char *text,
+                         struct argp_state *state)
+{
+    if (databases->count == OKV_DATABASES_MAX)
+        argp_error(state, "--database: at most %d", OKV_DATABASES_MAX);
+    else
+        databases->texts[databases->count++] = text;
+}
+
+/* NAME[:SIZE] */
+static void add_database(struct okv_config *config, const char *text, struct argp_state *state)
+{
+    struct okv_database_config *database = &config->databases[config->database_count];
+    const char *colon = strchr(text, ':');
+    size_t length = colon ? (size_t)(colon - text) : strlen(text);
+
+    *database = config->table;
+    snprintf(database->name, sizeof database->name, "%.*s", (int)length, text);
+    if (length >= sizeof database->name || !okv_name_is_valid(database->name))
+        argp_error(state, "--database %s: a name has " OKV_NAME_RULE, text);
+    for (unsigned i = 0; i < config->database_count; i++) {
+        const char *other = config->databases[i].name;
+        if (strcmp(other, database->name) == 0)
+            argp_error(state, "--database %s: there is one called %s already: choose another name",
+                       text, other);
+        if (okv_database_id(other) == okv_database_id(database->name))
+            argp_error(state, "--database %s: its name has the same hash as %s: choose another",
+                       text, other);
+    }
+    if (colon)
+        database->memory = okv_config_memory("database", colon + 1, state);
+    round_memory(database, config->pages);
+    choose_max_value(database, state);
+    config->database_count++;
+}
+
+void okv_config_add_databases(struct okv_config *config,
+                              const struct okv_config_databases *databases,
+                              struct argp_state *state)
+{
+    for (unsigned i = 0; i < databases->count; i++)
+        add_database(config, databases->texts[i], state);
+    if (databases->count == 0)
+        add_database(config, OKV_DATABASE_DEFAULT, state);
+}

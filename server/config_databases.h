@@ -1,0 +1,32 @@
+/* The databases of the server's command line: --database, and what the options say of a table. */
+#ifndef OKV_SERVER_CONFIG_DATABASES_H
+#define OKV_SERVER_CONFIG_DATABASES_H
+
+#include <argp.h>
+
+#include "server/config.h"
+
+/* The --database options so far. */
+struct okv_config_databases {
+    const char *texts[OKV_DATABASES_MAX]; /* borrowed */
+    unsigned count;
+};
+
+/* Each of these ends the program with argp_error() when the text is wrong. */
+
+/* Notes one; it is read when all options are known. */
+void okv_config_database(struct okv_config_databases *databases, const char *text,
+                         struct argp_state *state);
+/* Fills config->databases from these and config->table: with one of the default name if there are
+ * none. */
+void okv_config_add_databases(struct okv_config *config,
+                              const struct okv_config_databases *databases,
+                              struct argp_state *state);
+
+/* The bytes of a size from `least` to `most`. */
+uint64_t okv_config_size(const char *option, const char *text, uint64_t least, uint64_t most,
+                         struct argp_state *state);
+/* Those of a size that a database may have. */
+uint64_t okv_config_memory(const char *option, const char *text, struct argp_state *state);
+
+#endif
