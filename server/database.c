@@ -53,7 +53,9 @@ static int replay(struct okv_database *database, struct okv_diag *diag)
     if (!durable)
         return 0;
     int rc = okv_wal_replay(&durable->wal, &database->store, &durable->found, &why);
-    return rc ? okv_diag_set(diag, rc, "database %s: %s", database->config->name, why.text) : 0;
+    return rc ? okv_diag_set(diag, rc, "database %s: %s%s", database->config->name, why.text,
+                             okv_durable_remedy(rc))
+              : 0;
 }
 
 int okv_database_init(struct okv_database *database, const struct okv_config *config,

@@ -31,6 +31,13 @@ static int open_directory(struct okv_directory *directory, const char *data, con
               : 0;
 }
 
+const char *okv_durable_remedy(int rc)
+{
+    return rc == OKV_ECORRUPT ? ": nothing was changed; restore it from a copy, or see what "
+                                "okv-server --check and --salvage say"
+                              : "";
+}
+
 int okv_durable_open(const char *data, const char *name, const char *restore,
                      struct okv_durable **out, struct okv_diag *diag)
 {
@@ -44,7 +51,7 @@ int okv_durable_open(const char *data, const char *name, const char *restore,
         goto free_durable;
     rc = okv_wal_open(&durable->wal, &durable->directory.files, restore, &why);
     if (rc) {
-        okv_diag_set(diag, rc, "%s/%s: %s", data, name, why.text);
+        okv_diag_set(diag, rc, "%s/%s: %s%s", data, name, why.text, okv_durable_remedy(rc));
         goto close_directory;
     }
     *out = durable;

@@ -16,6 +16,8 @@ struct okv_durable {
  */
 int okv_durable_open(const char *data, const char *name, const char *restore,
                      struct okv_durable **out, struct okv_diag *diag);
+/* What to do when a start failed like this, to be appended to the sentence; or "". */
+const char *okv_durable_remedy(int rc);
 /* What the server's clock shows after this start, at least: it goes on where the last one ended, by
  * the wall clock as far as that was not set back. */
 uint64_t okv_durable_clock_ms(const struct okv_durable *durable);

@@ -10,12 +10,11 @@
 #include "server/store/store.h"
 #include "server/wal/listing.h"
 #include "server/wal/reader.h"
+#include "server/wal/whole.h"
 #include "shared/base/error.h"
 
 #define FRAME_HEADER sizeof(struct okv_wal_wire_frame)
 #define THREADS_MAX 16
-/* No server comes to more, and one that went on from there would run out of them. */
-#define NUMBER_MAX (UINT64_C(1) << 48)
 
 int okv_wal_does_not_fit(int rc, struct okv_diag *diag)
 {
@@ -25,24 +24,6 @@ int okv_wal_does_not_fit(int rc, struct okv_diag *diag)
 }
 
 /* ---- the header ---- */
-
-/* `number` 0: any. */
-static int check_header(struct okv_wal_reader *reader, size_t length, uint64_t number,
-                        struct okv_wal_header *out, struct okv_diag *diag)
-{
-    int rc =
-        length == OKV_WAL_HEADER_SIZE ? okv_wal_header_decode(reader->bytes, out) : OKV_ECORRUPT;
-
-    if (rc == OKV_EVERSION)
-        return okv_diag_set(diag, rc, "its snapshot was written by another version of okv-server");
-    if (rc)
-        return okv_wal_reader_damaged(reader, 0, "it has no header", diag);
-    if ((number && out->number != number) || out->number < 1 || out->number > NUMBER_MAX ||
-        !out->bucket_count)
-        return okv_wal_reader_damaged(reader, 0, "it is another file", diag);
-    reader->number = out->number;
-    return 0;
-}
 
 static int open_snapshot(struct okv_wal_reader *reader, const struct okv_wal *wal, uint64_t number,
                          char name[OKV_WAL_NAME_SIZE], struct okv_wal_header *header,
@@ -57,7 +38,7 @@ static int open_snapshot(struct okv_wal_reader *reader, const struct okv_wal *wa
         return rc;
     if (wal->restored)
         reader->name = wal->restored;
-    rc = check_header(reader, got, number, header, diag);
+    rc = okv_wal_snapshot_header(reader, got, number, header, diag);
     if (rc)
         okv_wal_reader_close(reader);
     return rc;
@@ -297,19 +278,11 @@ static void run_threads(struct load *load)
 
 static int check_whole(struct load *load, struct okv_diag *diag)
 {
-    struct okv_wal_reader *reader = &load->reader;
-    bool is_at_end;
-
     if (load->rc) {
         *diag = load->diag;
         return load->rc;
     }
-    int rc = okv_wal_reader_is_at_end(reader, &is_at_end, diag);
-    if (rc)
-        return rc;
-    if (!is_at_end || !load->is_ended || load->items != load->expected)
-        return okv_wal_reader_damaged(reader, reader->offset, "it is not whole", diag);
-    return 0;
+    return okv_wal_snapshot_end(&load->reader, load->is_ended, load->items, load->expected, diag);
 }
 
 /* Buckets of the same number hold the same items when there are as many of the same size. */

@@ -18,10 +18,8 @@ static int read_failed(const struct okv_wal_reader *reader, int error, struct ok
 int okv_wal_reader_damaged(const struct okv_wal_reader *reader, uint64_t offset, const char *what,
                            struct okv_diag *diag)
 {
-    return okv_diag_set(diag, OKV_ECORRUPT,
-                        "%s is damaged at byte %" PRIu64 ": %s: restore it from a copy; nothing "
-                        "was changed",
-                        reader->name, offset, what);
+    return okv_diag_set(diag, OKV_ECORRUPT, "%s is damaged at byte %" PRIu64 ": %s", reader->name,
+                        offset, what);
 }
 
 static int reserve(struct okv_wal_reader *reader, uint64_t length)
@@ -127,7 +125,8 @@ static bool seek(struct okv_wal_reader *reader, const uint8_t *window, size_t le
     return false;
 }
 
-int okv_wal_reader_find_later(struct okv_wal_reader *reader, bool *is_there, struct okv_diag *diag)
+int okv_wal_reader_find_later(struct okv_wal_reader *reader, uint64_t *offset,
+                              struct okv_diag *diag)
 {
     uint64_t before = reader->offset;
     uint8_t *window = malloc(WINDOW);
@@ -135,15 +134,15 @@ int okv_wal_reader_find_later(struct okv_wal_reader *reader, bool *is_there, str
     size_t got = WINDOW;
     int rc = window ? 0 : OKV_ENOMEM;
 
-    *is_there = false;
+    *offset = 0;
     reader->offset += OKV_WAL_ALIGNMENT;
-    while (rc == 0 && !*is_there && got >= FRAME_HEADER) {
+    while (rc == 0 && !*offset && got >= FRAME_HEADER) {
         rc = reader->files->ops->read(reader->file, window, WINDOW, reader->offset, &got);
         if (rc) {
             rc = read_failed(reader, rc, diag);
         } else if (got >= FRAME_HEADER && seek(reader, window, got)) {
             rc = read_frame(reader, &frame, diag);
-            *is_there = rc == 0;
+            *offset = rc ? 0 : reader->offset;
             reader->offset += OKV_WAL_ALIGNMENT;
             rc = rc == 1 ? 0 : rc;
         }

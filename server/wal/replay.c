@@ -10,6 +10,7 @@
 #include "server/wal/load.h"
 #include "server/wal/reader.h"
 #include "server/wal/restore.h"
+#include "server/wal/whole.h"
 #include "shared/base/error.h"
 
 #define FRAME_HEADER sizeof(struct okv_wal_wire_frame)
@@ -26,32 +27,6 @@ struct replay {
     struct okv_wal_found *found;
 };
 
-/* The header is synced before the first frame is written. So a file that has more, and no header,
- * is damaged. */
-static int check_header(struct replay *replay, size_t length, uint64_t number,
-                        struct okv_diag *diag)
-{
-    const struct okv_wal_reader *reader = &replay->reader;
-    bool is_at_end = true;
-    int rc = length == OKV_WAL_HEADER_SIZE ? okv_wal_header_decode(reader->bytes, &replay->segment)
-                                           : OKV_ECORRUPT;
-
-    replay->is_unwritten = rc == OKV_ECORRUPT;
-    if (replay->is_unwritten) {
-        rc = okv_wal_reader_is_at_end(&replay->reader, &is_at_end, diag);
-        if (rc || is_at_end)
-            return rc;
-        return okv_wal_reader_damaged(reader, 0, "it has no header", diag);
-    }
-    if (rc == OKV_EVERSION)
-        return okv_diag_set(diag, rc, "its log was written by another version of okv-server");
-    if (replay->segment.number != number || replay->segment.bucket_count)
-        return okv_wal_reader_damaged(reader, 0, "it is another file", diag);
-    replay->reader.number = number;
-    replay->reader.first = replay->segment.position;
-    return 0;
-}
-
 static int open_segment(struct replay *replay, uint64_t number, struct okv_diag *diag)
 {
     size_t got;
@@ -60,7 +35,8 @@ static int open_segment(struct replay *replay, uint64_t number, struct okv_diag 
     int rc = okv_wal_reader_open(&replay->reader, replay->wal->files, replay->name, &got, diag);
     if (rc)
         return rc;
-    rc = check_header(replay, got, number, diag);
+    rc = okv_wal_segment_header(&replay->reader, got, number, &replay->segment,
+                                &replay->is_unwritten, diag);
     if (rc)
         okv_wal_reader_close(&replay->reader);
     return rc;
@@ -157,10 +133,9 @@ static int apply_records(struct replay *replay, uint64_t length, struct okv_diag
     int rc = 0;
 
     while (at < length && rc == 0) {
-        rc = okv_wal_record_decode(reader->bytes, length, &at, &record);
-        if (rc || (record.kind != OKV_WAL_PUT && record.kind != OKV_WAL_DELETE))
-            return okv_wal_reader_damaged(reader, reader->offset - length + at,
-                                          "a record makes no sense", diag);
+        rc = okv_wal_segment_record(reader, length, &at, &record, diag);
+        if (rc)
+            break;
         rc = apply_record(replay, &record, diag);
         replay->found->records++;
     }
@@ -182,22 +157,6 @@ static void keep_frame(struct replay *replay, uint64_t length)
     reader->capacity = capacity;
 }
 
-static int end_of_segment(struct replay *replay, struct okv_diag *diag)
-{
-    struct okv_wal_reader *reader = &replay->reader;
-    bool is_there, is_at_end = true;
-    int rc = okv_wal_reader_find_later(reader, &is_there, diag);
-
-    if (rc)
-        return rc;
-    if (is_there)
-        return okv_wal_reader_damaged(reader, reader->offset,
-                                      "a batch is not whole, and later ones are", diag);
-    rc = okv_wal_reader_is_at_end(reader, &is_at_end, diag);
-    replay->found->is_cut = !is_at_end; /* of the last segment, in the end */
-    return rc;
-}
-
 static int replay_segment(struct replay *replay, struct okv_diag *diag)
 {
     struct okv_wal *wal = replay->wal;
@@ -206,9 +165,10 @@ static int replay_segment(struct replay *replay, struct okv_diag *diag)
     struct okv_wal_frame frame;
     int rc;
 
-    /* It begins with the last frame of the segment before, which may be lost there. */
-    if (reader->first != wal->position && reader->first != replay->last)
-        return okv_wal_reader_damaged(reader, 0, "it does not follow the one before", diag);
+    rc = okv_wal_segment_follows(reader, &replay->segment, &wal->segment, wal->position,
+                                 replay->last, diag);
+    if (rc)
+        return rc;
     wal->position = reader->first;
     while ((rc = okv_wal_reader_next(reader, &frame, diag)) == 0) {
         okv_store_set_clock(wal->store, frame.clock_ms, false);
@@ -223,7 +183,8 @@ static int replay_segment(struct replay *replay, struct okv_diag *diag)
         found->clock_ms = frame.clock_ms;
         found->wall_ms = frame.wall_ms;
     }
-    return rc < 0 ? rc : end_of_segment(replay, diag);
+    /* Of the last segment, in the end. */
+    return rc < 0 ? rc : okv_wal_segment_end(reader, &found->is_cut, diag);
 }
 
 static int replay_number(struct replay *replay, uint64_t number, struct okv_diag *diag)

@@ -1,0 +1,119 @@
+#include "server/wal/whole.h"
+
+#include <string.h>
+
+#include "shared/base/error.h"
+
+/* No server comes to more, and one that went on from there would run out of them. */
+#define NUMBER_MAX (UINT64_C(1) << 48)
+
+/* ---- headers ---- */
+
+static int decode(const struct okv_wal_reader *reader, size_t length, struct okv_wal_header *out)
+{
+    return length == OKV_WAL_HEADER_SIZE ? okv_wal_header_decode(reader->bytes, out) : OKV_ECORRUPT;
+}
+
+int okv_wal_snapshot_header(struct okv_wal_reader *reader, size_t length, uint64_t number,
+                            struct okv_wal_header *out, struct okv_diag *diag)
+{
+    int rc = decode(reader, length, out);
+
+    if (rc == OKV_EVERSION)
+        return okv_diag_set(diag, rc, "its snapshot was written by another version of okv-server");
+    if (rc)
+        return okv_wal_reader_damaged(reader, 0, "it has no header", diag);
+    if ((number && out->number != number) || out->number < 1 || out->number > NUMBER_MAX ||
+        !out->bucket_count)
+        return okv_wal_reader_damaged(reader, 0, "it is another file", diag);
+    reader->number = out->number;
+    reader->first = 0;
+    return 0;
+}
+
+/* The header is synced before the first frame is written. So a file that has more, and no header,
+ * is damaged. */
+static int without_header(struct okv_wal_reader *reader, struct okv_diag *diag)
+{
+    bool is_at_end = true;
+    int rc = okv_wal_reader_is_at_end(reader, &is_at_end, diag);
+
+    if (rc || is_at_end)
+        return rc;
+    return okv_wal_reader_damaged(reader, 0, "it has no header", diag);
+}
+
+int okv_wal_segment_header(struct okv_wal_reader *reader, size_t length, uint64_t number,
+                           struct okv_wal_header *out, bool *is_unwritten, struct okv_diag *diag)
+{
+    int rc = decode(reader, length, out);
+
+    *is_unwritten = rc == OKV_ECORRUPT;
+    if (*is_unwritten)
+        return without_header(reader, diag);
+    if (rc == OKV_EVERSION)
+        return okv_diag_set(diag, rc, "its log was written by another version of okv-server");
+    if (out->number != number || out->bucket_count)
+        return okv_wal_reader_damaged(reader, 0, "it is another file", diag);
+    reader->number = number;
+    reader->first = out->position;
+    return 0;
+}
+
+int okv_wal_segment_follows(const struct okv_wal_reader *reader,
+                            const struct okv_wal_header *segment, const struct okv_wal_header *base,
+                            uint64_t position, uint64_t last, struct okv_diag *diag)
+{
+    if (memcmp(segment->database_id, base->database_id, sizeof base->database_id) != 0 ||
+        segment->hash_seed != base->hash_seed)
+        return okv_wal_reader_damaged(reader, 0, "it is of another database", diag);
+    /* It begins with the last frame of the segment before, which may be lost there. */
+    if (segment->position != position && segment->position != last)
+        return okv_wal_reader_damaged(reader, 0, "it does not follow the one before", diag);
+    return 0;
+}
+
+/* ---- records ---- */
+
+int okv_wal_segment_record(const struct okv_wal_reader *reader, uint64_t length, uint64_t *at,
+                           struct okv_wal_record *out, struct okv_diag *diag)
+{
+    uint64_t begin = *at;
+    int rc = okv_wal_record_decode(reader->bytes, length, at, out);
+
+    if (rc || (out->kind != OKV_WAL_PUT && out->kind != OKV_WAL_DELETE))
+        return okv_wal_reader_damaged(reader, reader->offset - length + begin,
+                                      "a record makes no sense", diag);
+    return 0;
+}
+
+/* ---- ends ---- */
+
+int okv_wal_segment_end(struct okv_wal_reader *reader, bool *is_cut, struct okv_diag *diag)
+{
+    bool is_at_end = true;
+    uint64_t later;
+    int rc = okv_wal_reader_find_later(reader, &later, diag);
+
+    if (rc)
+        return rc;
+    if (later)
+        return okv_wal_reader_damaged(reader, reader->offset,
+                                      "a batch is not whole, and later ones are", diag);
+    rc = okv_wal_reader_is_at_end(reader, &is_at_end, diag);
+    *is_cut = !is_at_end;
+    return rc;
+}
+
+int okv_wal_snapshot_end(struct okv_wal_reader *reader, bool is_ended, uint64_t items,
+                         uint64_t expected, struct okv_diag *diag)
+{
+    bool is_at_end;
+    int rc = okv_wal_reader_is_at_end(reader, &is_at_end, diag);
+
+    if (rc)
+        return rc;
+    if (!is_at_end || !is_ended || items != expected)
+        return okv_wal_reader_damaged(reader, reader->offset, "it is not whole", diag);
+    return 0;
+}

@@ -1,0 +1,38 @@
+/*
+ * What a start takes for whole. A check and a salvage ask the same functions, so that they never
+ * call whole what a start refuses.
+ */
+#ifndef OKV_SERVER_WAL_WHOLE_H
+#define OKV_SERVER_WAL_WHOLE_H
+
+#include "server/wal/reader.h"
+
+/* All return OKV_ECORRUPT with a sentence when the file is damaged. */
+
+/* The header of the snapshot of this number, 0: of any number: of `length` bytes, in reader->bytes.
+ * Makes the reader ready for frames. OKV_EVERSION. */
+int okv_wal_snapshot_header(struct okv_wal_reader *reader, size_t length, uint64_t number,
+                            struct okv_wal_header *out, struct okv_diag *diag);
+/* The same of a segment. *is_unwritten: it has no header and no frames, because its server died
+ * before. OKV_EVERSION, OKV_EIO, OKV_ENOMEM. */
+int okv_wal_segment_header(struct okv_wal_reader *reader, size_t length, uint64_t number,
+                           struct okv_wal_header *out, bool *is_unwritten, struct okv_diag *diag);
+/* Whether a segment belongs to what was read before it: `base` is the header of the snapshot or of
+ * another segment, `position` that behind the last frame so far, `last` that of this frame. */
+int okv_wal_segment_follows(const struct okv_wal_reader *reader,
+                            const struct okv_wal_header *segment, const struct okv_wal_header *base,
+                            uint64_t position, uint64_t last, struct okv_diag *diag);
+
+/* A record of a segment at *at of a frame of `length` bytes, which is in reader->bytes and was read
+ * last. */
+int okv_wal_segment_record(const struct okv_wal_reader *reader, uint64_t length, uint64_t *at,
+                           struct okv_wal_record *out, struct okv_diag *diag);
+
+/* The reader found no valid frame. *is_cut: the end is an incomplete one, as a crash leaves it
+ * behind. OKV_EIO, OKV_ENOMEM. */
+int okv_wal_segment_end(struct okv_wal_reader *reader, bool *is_cut, struct okv_diag *diag);
+/* The same of a snapshot, whose records had an end, or not, which tells of `expected` items. */
+int okv_wal_snapshot_end(struct okv_wal_reader *reader, bool is_ended, uint64_t items,
+                         uint64_t expected, struct okv_diag *diag);
+
+#endif
