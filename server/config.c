@@ -53,6 +53,9 @@ enum option_key {
     OPTION_DATA,
     OPTION_RESTORE,
     OPTION_SNAPSHOT_RATIO,
+    OPTION_CHECK,
+    OPTION_SALVAGE,
+    OPTION_TO,
     OPTION_USERS,
     OPTION_OPEN,
     OPTION_WIPE,
@@ -78,7 +81,9 @@ static const char about[] =
     "  okv-server --listen local:///run/okv.sock --memory 16G --huge\n"
     "  okv-server --listen rdma://10.0.0.1:7471 --listen local:///run/okv.sock --open\n"
     "\n"
-    "Exit status: 0 after a signal, 2 for a wrong command line, 3 if it cannot serve.";
+    "Exit status: 0 after a signal, 2 for a wrong command line, 3 if it cannot serve, 4 if --check "
+    "or "
+    "--salvage found damage.";
 
 static const struct argp_option options[] = {
     {"listen", 'l', "URI", 0,
@@ -112,6 +117,15 @@ static const struct argp_option options[] = {
      "only "
      "by okv admin snapshot",
      2},
+    {"check", OPTION_CHECK, "DIR", 0,
+     "Do not serve: verify all that a start with --data DIR would read, or the directory of one "
+     "database, and list what is damaged. Changes nothing",
+     2},
+    {"salvage", OPTION_SALVAGE, "DIR", 0,
+     "Do not serve: write what is whole in DIR to the directory of --to, for a start with --data, "
+     "and list what is not. See okv-server(1) for what it may bring back",
+     2},
+    {"to", OPTION_TO, "DIR", 0, "Where --salvage writes: not there, or empty", 2},
     {"users", OPTION_USERS, "FILE", 0,
      "Serve only users that FILE names, each with a key and rights in databases: see USERS in "
      "okv-server(1). SIGHUP reads it again",
@@ -363,6 +377,16 @@ static void check_worker_cpus(const struct okv_config *config, struct argp_state
                    count, config->workers, count);
 }
 
+static void check_offline(const struct okv_config *config, struct argp_state *state)
+{
+    if (config->check && config->salvage)
+        argp_error(state, "--check and --salvage: give one of them");
+    if (config->salvage && !config->to)
+        argp_error(state, "--salvage %s: say where to write with --to DIR", config->salvage);
+    if (config->to && !config->salvage)
+        argp_error(state, "--to %s: it needs --salvage DIR, too", config->to);
+}
+
 static void set_flag(struct okv_config *config, int key)
 {
     config->prefault |= key == OPTION_PREFAULT;
@@ -383,6 +407,15 @@ static error_t parse_server_option(struct okv_config *config, int key, const cha
         break;
     case OPTION_RESTORE:
         config->restore = text;
+        break;
+    case OPTION_CHECK:
+        config->check = text;
+        break;
+    case OPTION_SALVAGE:
+        config->salvage = text;
+        break;
+    case OPTION_TO:
+        config->to = text;
         break;
     case OPTION_SNAPSHOT_RATIO:
         parse_snapshot_ratio(config, text, state);
@@ -443,6 +476,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         check_reach(parsing, state);
         check_server_name(config, state);
         check_worker_cpus(config, state);
+        check_offline(config, state);
         okv_config_add_databases(config, &parsing->databases, state);
         check_restore(config, state);
         break;

@@ -57,6 +57,9 @@ struct okv_config {
     char name[OKV_NAME_SIZE];   /* of the server */
     const char *data;           /* directory; NULL: in memory only */
     const char *restore;        /* a snapshot that the only database begins with; NULL: none */
+    const char *check;          /* directory to verify; NULL: serve */
+    const char *salvage;        /* directory to save from; NULL: serve */
+    const char *to;             /* directory to save to */
     const char *users;          /* file; NULL: the server serves everybody */
 };
 

@@ -12,6 +12,7 @@
 #include "server/durable.h"
 #include "server/net/acceptor.h"
 #include "server/net/listening.h"
+#include "server/offline.h"
 #include "server/processors.h"
 #include "server/store/region.h"
 #include "server/worker.h"
@@ -352,6 +353,14 @@ fini_registry:
     return rc;
 }
 
+static int run_offline(const struct okv_config *config)
+{
+    bool is_whole = false;
+    int rc = okv_offline_run(config, &is_whole);
+
+    return rc ? EXIT_CANNOT_SERVE : is_whole ? 0 : OKV_EXIT_DAMAGED;
+}
+
 int main(int argc, char **argv)
 {
     struct okv_diag diag = {.text = ""};
@@ -361,6 +370,11 @@ int main(int argc, char **argv)
     if (!server)
         return EXIT_CANNOT_SERVE;
     okv_config_parse(argc, argv, &server->config);
+    if (server->config.check || server->config.salvage) {
+        int status = run_offline(&server->config);
+        free(server);
+        return status;
+    }
     server->limits = (struct okv_message_limits){
         .slot_size = OKV_SLOT_SIZE_DEFAULT,
         .credits = server->config.credits,

@@ -102,6 +102,16 @@ static int file_read(struct okv_file *file, void *buffer, size_t length, uint64_
     return 0;
 }
 
+static int file_size(struct okv_file *file, uint64_t *out)
+{
+    struct stat status;
+
+    if (fstat(file->fd, &status))
+        return -errno;
+    *out = (uint64_t)status.st_size;
+    return 0;
+}
+
 static int file_rename(struct okv_files *files, const char *from, const char *to)
 {
     int directory = directory_of(files)->fd;
@@ -147,6 +157,7 @@ static const struct okv_file_ops ops = {
     .write = file_write,
     .sync = file_sync,
     .read = file_read,
+    .size = file_size,
     .rename = file_rename,
     .remove = file_remove,
     .sync_names = sync_names,
@@ -174,13 +185,14 @@ int okv_directory_make(const char *path)
     return rc;
 }
 
-static int lock_directory(int directory)
+/* `how` is LOCK_EX or LOCK_SH. */
+static int lock_directory(int directory, int flags, int how)
 {
-    int fd = openat(directory, LOCK_NAME, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = openat(directory, LOCK_NAME, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
 
     if (fd < 0)
         return -errno;
-    if (flock(fd, LOCK_EX | LOCK_NB)) {
+    if (flock(fd, how | LOCK_NB)) {
         int error = errno;
         close(fd);
         return error == EWOULDBLOCK ? -EBUSY : -error;
@@ -197,8 +209,23 @@ int okv_directory_open(struct okv_directory *directory, const char *path)
     directory->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory->fd < 0)
         return -errno;
-    directory->lock = lock_directory(directory->fd);
+    directory->lock = lock_directory(directory->fd, O_RDWR | O_CREAT, LOCK_EX);
     if (directory->lock < 0) {
+        close(directory->fd);
+        return directory->lock;
+    }
+    directory->files.ops = &ops;
+    return 0;
+}
+
+int okv_directory_open_shared(struct okv_directory *directory, const char *path)
+{
+    directory->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory->fd < 0)
+        return -errno;
+    directory->lock = lock_directory(directory->fd, O_RDONLY, LOCK_SH);
+    /* A copy may be without one, and no server has used it then. */
+    if (directory->lock < 0 && directory->lock != -ENOENT) {
         close(directory->fd);
         return directory->lock;
     }
@@ -209,5 +236,6 @@ int okv_directory_open(struct okv_directory *directory, const char *path)
 void okv_directory_close(struct okv_directory *directory)
 {
     close(directory->fd);
-    close(directory->lock);
+    if (directory->lock >= 0)
+        close(directory->lock);
 }

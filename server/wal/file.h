@@ -28,6 +28,8 @@ struct okv_file_ops {
     int (*sync)(struct okv_file *file);
     /* Reads up to `length` bytes; *got is less only at the end of the file. */
     int (*read)(struct okv_file *file, void *buffer, size_t length, uint64_t offset, size_t *got);
+    /* The bytes of the file. */
+    int (*size)(struct okv_file *file, uint64_t *out);
     /* Gives a file another name, that of an older file perhaps, which goes. */
     int (*rename)(struct okv_files *files, const char *from, const char *to);
     int (*remove)(struct okv_files *files, const char *name);
@@ -55,6 +57,9 @@ int okv_directory_make(const char *path);
 /* Opens the directory and creates it if there is none; its parent must exist. -EBUSY: another
  * process has it. */
 int okv_directory_open(struct okv_directory *directory, const char *path);
+/* Opens one that is there for reading, and creates nothing, not even the lock. Others may read it
+ * as well, and no server has it meanwhile. -EBUSY: one has. */
+int okv_directory_open_shared(struct okv_directory *directory, const char *path);
 void okv_directory_close(struct okv_directory *directory);
 
 #endif

@@ -96,6 +96,29 @@ int okv_wal_is_empty(struct okv_files *files, bool *is_empty, struct okv_diag *d
     return rc ? list_failed(diag, rc) : 0;
 }
 
+struct search {
+    uint64_t from, lowest; /* 0: none so far */
+};
+
+static int note_lowest(const char *name, void *user)
+{
+    struct search *search = user;
+    uint64_t number = number_of(OKV_WAL_SEGMENT, name);
+
+    if (number >= search->from && number && (!search->lowest || number < search->lowest))
+        search->lowest = number;
+    return 0;
+}
+
+int okv_wal_list_from(struct okv_files *files, uint64_t *number, struct okv_diag *diag)
+{
+    struct search search = {.from = *number};
+    int rc = files->ops->list(files, note_lowest, &search);
+
+    *number = search.lowest;
+    return rc ? list_failed(diag, rc) : 0;
+}
+
 struct removal {
     struct okv_files *files;
     uint64_t before;

@@ -22,10 +22,12 @@ struct okv_wal_listing {
 
 /* The name of the segment or snapshot of this number. */
 void okv_wal_name(const char *prefix, uint64_t number, char name[OKV_WAL_NAME_SIZE]);
-/* OKV_ECORRUPT: a segment is missing; OKV_EIO, OKV_ENOMEM. */
+/* OKV_ECORRUPT: a segment is missing, and *out is as ever; OKV_EIO, OKV_ENOMEM. */
 int okv_wal_list(struct okv_files *files, struct okv_wal_listing *out, struct okv_diag *diag);
 /* Whether there is no segment and no snapshot. OKV_EIO, OKV_ENOMEM. */
 int okv_wal_is_empty(struct okv_files *files, bool *is_empty, struct okv_diag *diag);
+/* The lowest number of a segment from *number on; 0: there is none. OKV_EIO. */
+int okv_wal_list_from(struct okv_files *files, uint64_t *number, struct okv_diag *diag);
 /* Removes segments and snapshots below this number, and a snapshot that is not whole. Returns 0 or
  * a negative errno value. */
 int okv_wal_remove_before(struct okv_files *files, uint64_t number);

@@ -158,25 +158,26 @@ static int apply_record(struct loader *loader, const struct okv_wal_record *reco
     return OKV_ECORRUPT;
 }
 
-/* Applies the records of the bucket at `*at`, or one record that is of none, and moves behind them.
- */
+/* Applies the records of the bucket at `*at`, or one record that is of none, and moves behind them,
+ * or to the one that fails. */
 static int apply_bucket(struct loader *loader, uint64_t length, uint64_t *at)
 {
     struct okv_wal_record record;
-    uint64_t next = *at;
     bool is_first = true;
-    int rc = 0;
 
-    while (next < length && rc == 0) {
-        rc = okv_wal_record_decode(loader->frame.bytes, length, &next, &record);
+    while (*at < length) {
+        uint64_t next = *at;
+        int rc = okv_wal_record_decode(loader->frame.bytes, length, &next, &record);
         if (rc == 0 && !is_first && record.kind != OKV_WAL_PUT)
             break;
         if (rc == 0)
             rc = apply_record(loader, &record);
+        if (rc)
+            return rc;
         *at = next;
         is_first = false;
     }
-    return rc ? rc : end_bucket(loader);
+    return end_bucket(loader);
 }
 
 static int apply_frame(struct loader *loader, uint64_t length)

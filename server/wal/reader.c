@@ -71,24 +71,34 @@ uint64_t okv_wal_reader_position(const struct okv_wal_reader *reader)
     return reader->first + reader->offset - OKV_WAL_HEADER_SIZE;
 }
 
+/* Whether the frame may be the one at reader->offset. */
+static bool fits(struct okv_wal_reader *reader, const struct okv_wal_frame *frame)
+{
+    if (reader->is_adrift)
+        reader->first = frame->position - (reader->offset - OKV_WAL_HEADER_SIZE);
+    return frame->position == okv_wal_reader_position(reader);
+}
+
 /* Reads the frame at reader->offset. 1: there is no valid one. */
 static int read_frame(struct okv_wal_reader *reader, struct okv_wal_frame *frame,
                       struct okv_diag *diag)
 {
-    uint64_t position = okv_wal_reader_position(reader);
     size_t got;
     int rc = read_bytes(reader, reader->offset, FRAME_HEADER, &got, diag);
 
     if (rc)
         return rc;
     if (got < FRAME_HEADER || !okv_wal_frame_peek(reader->bytes, OKV_WAL_FRAME_MAX, frame) ||
-        frame->position != position)
+        !fits(reader, frame))
         return 1;
     rc = read_bytes(reader, reader->offset, frame->length, &got, diag);
     if (rc)
         return rc;
-    return got < frame->length ||
-           !okv_wal_frame_check(frame, reader->number, position, reader->bytes);
+    if (got < frame->length ||
+        !okv_wal_frame_check(frame, reader->number, frame->position, reader->bytes))
+        return 1;
+    reader->is_adrift = false;
+    return 0;
 }
 
 int okv_wal_reader_next(struct okv_wal_reader *reader, struct okv_wal_frame *frame,
@@ -117,8 +127,7 @@ static bool seek(struct okv_wal_reader *reader, const uint8_t *window, size_t le
     struct okv_wal_frame frame;
 
     for (size_t at = 0; length - at >= FRAME_HEADER; at += OKV_WAL_ALIGNMENT) {
-        if (okv_wal_frame_peek(window + at, OKV_WAL_FRAME_MAX, &frame) &&
-            frame.position == okv_wal_reader_position(reader))
+        if (okv_wal_frame_peek(window + at, OKV_WAL_FRAME_MAX, &frame) && fits(reader, &frame))
             return true;
         reader->offset += OKV_WAL_ALIGNMENT;
     }

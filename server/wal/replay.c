@@ -163,10 +163,10 @@ static int replay_segment(struct replay *replay, struct okv_diag *diag)
     struct okv_wal_reader *reader = &replay->reader;
     struct okv_wal_found *found = replay->found;
     struct okv_wal_frame frame;
-    int rc;
+    int rc = okv_wal_segment_database(reader, &replay->segment, &wal->segment, diag);
 
-    rc = okv_wal_segment_follows(reader, &replay->segment, &wal->segment, wal->position,
-                                 replay->last, diag);
+    if (rc == 0)
+        rc = okv_wal_segment_follows(reader, &replay->segment, wal->position, replay->last, diag);
     if (rc)
         return rc;
     wal->position = reader->first;

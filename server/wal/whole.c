@@ -60,13 +60,20 @@ int okv_wal_segment_header(struct okv_wal_reader *reader, size_t length, uint64_
     return 0;
 }
 
-int okv_wal_segment_follows(const struct okv_wal_reader *reader,
-                            const struct okv_wal_header *segment, const struct okv_wal_header *base,
-                            uint64_t position, uint64_t last, struct okv_diag *diag)
+int okv_wal_segment_database(const struct okv_wal_reader *reader,
+                             const struct okv_wal_header *segment,
+                             const struct okv_wal_header *base, struct okv_diag *diag)
 {
     if (memcmp(segment->database_id, base->database_id, sizeof base->database_id) != 0 ||
         segment->hash_seed != base->hash_seed)
         return okv_wal_reader_damaged(reader, 0, "it is of another database", diag);
+    return 0;
+}
+
+int okv_wal_segment_follows(const struct okv_wal_reader *reader,
+                            const struct okv_wal_header *segment, uint64_t position, uint64_t last,
+                            struct okv_diag *diag)
+{
     /* It begins with the last frame of the segment before, which may be lost there. */
     if (segment->position != position && segment->position != last)
         return okv_wal_reader_damaged(reader, 0, "it does not follow the one before", diag);

@@ -17,11 +17,16 @@ int okv_wal_snapshot_header(struct okv_wal_reader *reader, size_t length, uint64
  * before. OKV_EVERSION, OKV_EIO, OKV_ENOMEM. */
 int okv_wal_segment_header(struct okv_wal_reader *reader, size_t length, uint64_t number,
                            struct okv_wal_header *out, bool *is_unwritten, struct okv_diag *diag);
-/* Whether a segment belongs to what was read before it: `base` is the header of the snapshot or of
- * another segment, `position` that behind the last frame so far, `last` that of this frame. */
+/* Whether a segment is of the same database as `base`, the header of the snapshot or of another
+ * segment. */
+int okv_wal_segment_database(const struct okv_wal_reader *reader,
+                             const struct okv_wal_header *segment,
+                             const struct okv_wal_header *base, struct okv_diag *diag);
+/* Whether it goes on from what was read before it: `position` is that behind the last frame so far,
+ * `last` that of this frame. */
 int okv_wal_segment_follows(const struct okv_wal_reader *reader,
-                            const struct okv_wal_header *segment, const struct okv_wal_header *base,
-                            uint64_t position, uint64_t last, struct okv_diag *diag);
+                            const struct okv_wal_header *segment, uint64_t position, uint64_t last,
+                            struct okv_diag *diag);
 
 /* A record of a segment at *at of a frame of `length` bytes, which is in reader->bytes and was read
  * last. */

@@ -157,6 +157,14 @@ static int disk_read(struct okv_file *file, void *buffer, size_t length, uint64_
     return 0;
 }
 
+static int disk_size(struct okv_file *file, uint64_t *out)
+{
+    pthread_mutex_lock(&file->disk->lock);
+    *out = file->size;
+    pthread_mutex_unlock(&file->disk->lock);
+    return 0;
+}
+
 /* Under the lock: gives the file of this name another one. */
 static int name_again(struct crash_disk *disk, const char *from, const char *to)
 {
@@ -228,6 +236,7 @@ static const struct okv_file_ops disk_ops = {
     .write = disk_write,
     .sync = disk_sync,
     .read = disk_read,
+    .size = disk_size,
     .rename = disk_rename,
     .remove = disk_remove,
     .sync_names = disk_sync_names,
