@@ -4,10 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "server/durable.h"
+#include "server/progress.h"
 #include "server/store/region.h"
 #include "server/wal/listing.h"
+#include "shared/base/clock.h"
 #include "shared/base/error.h"
 #include "shared/format/wire.h"
 
@@ -45,14 +48,40 @@ static int open_store(struct okv_database *database, bool wipe, uint64_t boot_id
               : 0;
 }
 
+struct reading {
+    struct okv_progress progress;
+    const struct okv_store *store;
+};
+
+static void show(void *user, uint64_t bytes)
+{
+    struct reading *reading = user;
+
+    okv_progress_show(&reading->progress, bytes, atomic_load(&reading->store->totals.items),
+                      okv_clock_ns());
+}
+
 static int replay(struct okv_database *database, struct okv_diag *diag)
 {
     struct okv_durable *durable = database->durable;
+    struct reading reading = {.store = &database->store};
     struct okv_diag why = {.text = ""};
+    char what[OKV_NAME_SIZE + 16];
+    uint64_t begun_ns = okv_clock_ns(), total = 0;
 
     if (!durable)
         return 0;
-    int rc = okv_wal_replay(&durable->wal, &database->store, &durable->found, &why);
+    snprintf(what, sizeof what, "database %s", database->config->name);
+    int rc = okv_wal_list_bytes(durable->wal.files, &total, &why);
+    okv_progress_begin(&reading.progress, isatty(STDERR_FILENO) ? STDERR_FILENO : -1, what, total,
+                       begun_ns);
+    durable->wal.has_read = show;
+    durable->wal.has_read_user = &reading;
+    if (rc == 0)
+        rc = okv_wal_replay(&durable->wal, &database->store, &durable->found, &why);
+    durable->wal.has_read = NULL;
+    okv_progress_end(&reading.progress);
+    durable->found_ns = okv_clock_ns() - begun_ns;
     return rc ? okv_diag_set(diag, rc, "database %s: %s%s", database->config->name, why.text,
                              okv_durable_remedy(rc))
               : 0;

@@ -8,6 +8,7 @@ struct okv_durable {
     struct okv_directory directory;
     struct okv_wal wal;
     struct okv_wal_found found;
+    uint64_t found_ns; /* how long it took to read that */
 };
 
 /* Opens the log of database `name` below `data`, a directory that is created if it is not there,

@@ -72,10 +72,10 @@ static void report_found(const struct okv_database *database)
 
     fprintf(stderr,
             "okv-server: database %s: %llu items: %llu of a snapshot, and %llu records in %llu "
-            "segments%s\n",
+            "segments, read in %.1f s%s\n",
             database->config->name, (unsigned long long)atomic_load(&database->store.totals.items),
             (unsigned long long)found->snapshot_items, (unsigned long long)found->records,
-            (unsigned long long)found->segments,
+            (unsigned long long)found->segments, (double)database->durable->found_ns / 1e9,
             found->is_cut ? "; the last batch was not whole and not answered, and is left out"
                           : "");
 }

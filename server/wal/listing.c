@@ -119,6 +119,37 @@ int okv_wal_list_from(struct okv_files *files, uint64_t *number, struct okv_diag
     return rc ? list_failed(diag, rc) : 0;
 }
 
+static int add_bytes(struct okv_files *files, const char *prefix, uint64_t number, uint64_t *sum)
+{
+    char name[OKV_WAL_NAME_SIZE];
+    struct okv_file *file;
+    uint64_t size = 0;
+
+    okv_wal_name(prefix, number, name);
+    int rc = files->ops->open(files, name, &file);
+    if (rc)
+        return rc;
+    rc = files->ops->size(file, &size);
+    files->ops->close(file);
+    *sum += size;
+    return rc;
+}
+
+int okv_wal_list_bytes(struct okv_files *files, uint64_t *out, struct okv_diag *diag)
+{
+    struct okv_wal_listing listing;
+    int error = 0, rc = okv_wal_list(files, &listing, diag);
+
+    *out = 0;
+    if (rc)
+        return rc;
+    if (listing.snapshot)
+        error = add_bytes(files, OKV_WAL_SNAPSHOT, listing.snapshot, out);
+    for (uint64_t number = listing.first; !error && number && number <= listing.last; number++)
+        error = add_bytes(files, OKV_WAL_SEGMENT, number, out);
+    return error ? list_failed(error, diag) : 0;
+}
+
 struct removal {
     struct okv_files *files;
     uint64_t before;

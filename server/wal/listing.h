@@ -28,6 +28,8 @@ int okv_wal_list(struct okv_files *files, struct okv_wal_listing *out, struct ok
 int okv_wal_is_empty(struct okv_files *files, bool *is_empty, struct okv_diag *diag);
 /* The lowest number of a segment from *number on; 0: there is none. OKV_EIO. */
 int okv_wal_list_from(struct okv_files *files, uint64_t *number, struct okv_diag *diag);
+/* The bytes of the files that a start reads. OKV_ECORRUPT, OKV_EIO, OKV_ENOMEM. */
+int okv_wal_list_bytes(struct okv_files *files, uint64_t *out, struct okv_diag *diag);
 /* Removes segments and snapshots below this number, and a snapshot that is not whole. Returns 0 or
  * a negative errno value. */
 int okv_wal_remove_before(struct okv_files *files, uint64_t number);

@@ -59,6 +59,7 @@ int okv_wal_load_header(struct okv_wal *wal, uint64_t number, struct okv_diag *d
 /* ---- frames, each by one of several threads ---- */
 
 struct load {
+    const struct okv_wal *wal;
     struct okv_store *store;
     struct okv_wal_found *found;
     pthread_mutex_t lock; /* of what follows */
@@ -221,6 +222,8 @@ static int take_frame(struct loader *loader, struct okv_wal_frame *frame)
         reader->bytes = before.bytes;
         reader->capacity = before.capacity;
         load->found->bytes += frame->length;
+        if (load->wal->has_read)
+            load->wal->has_read(load->wal->has_read_user, load->found->bytes);
         load->found->clock_ms = frame->clock_ms;
         load->found->wall_ms = frame->wall_ms;
     }
@@ -308,7 +311,7 @@ static int prepare_table(struct okv_store *store, const struct okv_wal_header *h
 
 int okv_wal_load(struct okv_wal *wal, struct okv_wal_found *found, struct okv_diag *diag)
 {
-    struct load load = {.store = wal->store, .found = found};
+    struct load load = {.wal = wal, .store = wal->store, .found = found};
     char name[OKV_WAL_NAME_SIZE];
     struct okv_wal_header header;
     int rc = prepare_table(wal->store, &wal->loaded, diag);

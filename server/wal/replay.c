@@ -180,6 +180,8 @@ static int replay_segment(struct replay *replay, struct okv_diag *diag)
         wal->position += frame.length;
         found->frames++;
         found->bytes += frame.length;
+        if (wal->has_read)
+            wal->has_read(wal->has_read_user, found->bytes);
         found->clock_ms = frame.clock_ms;
         found->wall_ms = frame.wall_ms;
     }

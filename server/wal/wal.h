@@ -60,6 +60,11 @@ struct okv_wal {
     uint64_t sync_ns;                 /* what a sync takes, about */
     pthread_t thread;
 
+    /* What okv_wal_replay() calls at each frame, by one thread at a time, with the bytes of frames
+     * so far. NULL: nothing. */
+    void (*has_read)(void *user, uint64_t bytes);
+    void *has_read_user;
+
     void (*notify)(void *user); /* a batch has ended; on the log's thread */
     void *user;
 };

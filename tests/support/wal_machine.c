@@ -20,6 +20,13 @@ static void notify(void *user)
     pthread_mutex_unlock(&machine->lock);
 }
 
+static void note_read(void *user, uint64_t bytes)
+{
+    struct wal_machine *machine = user;
+
+    machine->read = bytes;
+}
+
 void wal_machine_init(struct wal_machine *machine, struct crash_disk *disk, uint64_t length)
 {
     memset(machine, 0, sizeof *machine);
@@ -61,6 +68,8 @@ int wal_machine_start(struct wal_machine *machine)
     if (rc)
         return rc;
     begin_store(machine);
+    machine->wal.has_read = note_read;
+    machine->wal.has_read_user = machine;
     rc = okv_wal_replay(&machine->wal, &machine->store, &machine->found, &machine->diag);
     if (rc == 0)
         rc = okv_wal_start(&machine->wal, 1, notify, machine, &machine->diag);

@@ -97,6 +97,7 @@ static void expect_start_agrees(struct trial *trial)
         assert_int_equal(machine->found.snapshot_items, trial->survey.items);
         assert_int_equal(machine->found.is_cut, trial->survey.cut > 0);
         assert_int_equal(machine->found.bytes, trial->survey.bytes);
+        assert_int_equal(machine->read, trial->survey.bytes);
         wal_scene_stop(machine);
     }
     crash_disk_fini(&trial->started);
@@ -194,6 +195,8 @@ static void expect_counts(struct counts counts, unsigned lost, unsigned older, u
 static void what_is_whole_comes_out_as_it_was(void **state)
 {
     struct trial *trial = trial_begin(*state);
+    struct okv_diag diag;
+    uint64_t bytes;
 
     check(trial);
     assert_int_equal(trial->survey.damages, 0);
@@ -202,6 +205,8 @@ static void what_is_whole_comes_out_as_it_was(void **state)
     /* The second segment has the last batch of the first once more. */
     assert_int_equal(trial->survey.records, 2 * WAL_SCENE_CHANGED + WAL_SCENE_BATCH);
     assert_int_equal(trial->survey.segments, 2);
+    assert_int_equal(okv_wal_list_bytes(&trial->disk.files, &bytes, &diag), 0);
+    assert_int_equal(bytes, trial->survey.bytes + 3 * OKV_WAL_HEADER_SIZE);
     assert_true(trial->survey.wall_ms > 0);
     expect_start_agrees(trial);
     expect_counts(salvage(trial), 0, 0, 0);
@@ -221,12 +226,12 @@ static void the_header_of_a_snapshot(void **state)
     trial_end(trial);
 }
 
-/* Its keys are lost, but for those that the log has. */
+/* Its keys are lost, but for those that the log has. The first one is long. */
 static void a_frame_of_a_snapshot(void **state)
 {
     struct wal_scene *scene = *state;
     struct trial *trial = trial_begin(scene);
-    uint64_t length, at = wal_scene_frame(&trial->disk, scene->snapshot, 1, &length);
+    uint64_t length, at = wal_scene_frame(&trial->disk, scene->snapshot, 0, &length);
 
     flip(trial, scene->snapshot, at + length / 2);
     expect_damage(trial, scene->snapshot, "it is not whole");
@@ -250,7 +255,7 @@ static void lost_buckets_without_a_log(void **state)
     struct okv_files *files = &trial->disk.files;
     uint64_t length;
 
-    flip(trial, scene->snapshot, wal_scene_frame(&trial->disk, scene->snapshot, 1, &length) + 8);
+    flip(trial, scene->snapshot, wal_scene_frame(&trial->disk, scene->snapshot, 0, &length) + 8);
     files->ops->remove(files, scene->first);
     files->ops->remove(files, scene->second);
     expect_damage(trial, "", "a segment of the log is missing");
@@ -271,7 +276,7 @@ static void the_end_of_a_snapshot(void **state)
     assert_int_equal(trial->from, at);
     assert_int_equal(trial->to, at + length);
     assert_false(trial->survey.is_ended);
-    assert_true(salvage(trial).lost > 0);
+    salvage(trial); /* it may have no items */
     trial_end(trial);
 }
 
@@ -374,7 +379,7 @@ static void a_record_that_makes_no_sense(void **state)
     trial_end(trial);
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         trial = trial_begin(scene);
-        reseal(trial, scene->snapshot, 1, places[i].is_bucket, places[i].in_record);
+        reseal(trial, scene->snapshot, 0, places[i].is_bucket, places[i].in_record);
         expect_damage(trial, scene->snapshot, "a record makes no sense");
         assert_int_equal(trial->survey.damages, 1);
         assert_true(salvage(trial).lost > 0);
