@@ -11,6 +11,8 @@
 #define FRAME_HEADER sizeof(struct okv_wal_wire_frame)
 /* Of the snapshot and the segment that are written. */
 #define NUMBER 1
+/* In the segment's name until everything is written. A start says that one is missing before it. */
+#define NUMBER_SO_FAR 2
 /* Written between two syncs. */
 #define BYTES_PER_SYNC (UINT64_C(16) << 20)
 /* Records of a frame that has lost buckets. */
@@ -82,7 +84,7 @@ static int write_frame(struct output *output, const struct okv_wal_frame *like, 
     return rc ? failed(output, rc, diag) : 0;
 }
 
-/* A file without its header is none that a start reads: so it comes last. */
+/* And makes the file durable. */
 static int write_header(struct output *output, const struct okv_wal_header *header,
                         struct okv_diag *diag)
 {
@@ -93,9 +95,7 @@ static int write_header(struct output *output, const struct okv_wal_header *head
     if (!bytes)
         return OKV_ENOMEM;
     okv_wal_header_encode(header, bytes);
-    int rc = ops->sync(output->file);
-    if (rc == 0)
-        rc = ops->write(output->file, &vector, 1, 0);
+    int rc = ops->write(output->file, &vector, 1, 0);
     if (rc == 0)
         rc = ops->sync(output->file);
     free(bytes);
@@ -261,7 +261,6 @@ static int end_snapshot(struct salvage *salvage, const struct okv_wal_survey *su
 
 /* ---- the whole ---- */
 
-/* The segment's header is last: without it a start refuses what is there. */
 static int end_files(struct salvage *salvage, const struct okv_wal_survey *survey,
                      uint32_t bucket_size, struct okv_wal_salvaged *out, struct okv_diag *diag)
 {
@@ -274,18 +273,41 @@ static int end_files(struct salvage *salvage, const struct okv_wal_survey *surve
                             "the headers of its snapshot and of all segments are damaged: the seed "
                             "of its hashes is lost, and with it where items belong");
     int rc = make_header(survey, &header, diag);
-    if (rc == 0 && has_snapshot)
-        rc = end_snapshot(salvage, survey, &header, bucket_size, out, diag);
-    else if (rc == 0)
-        rc = files->ops->remove(files, OKV_WAL_PART)
-                 ? okv_diag_set(diag, OKV_EIO, "cannot remove " OKV_WAL_PART)
-                 : 0;
     if (rc == 0)
         rc = write_header(&salvage->segment, &header, diag);
+    if (rc == 0 && has_snapshot)
+        return end_snapshot(salvage, survey, &header, bucket_size, out, diag);
+    if (rc)
+        return rc;
+    rc = files->ops->remove(files, OKV_WAL_PART);
+    return rc ? failed(&salvage->snapshot, rc, diag) : 0;
+}
+
+/* The last step: from here on a start takes the files. */
+static int name_segment(struct salvage *salvage, struct okv_diag *diag)
+{
+    struct okv_files *files = salvage->segment.files;
+    char name[OKV_WAL_NAME_SIZE];
+
+    okv_wal_name(OKV_WAL_SEGMENT, NUMBER, name);
+    int rc = files->ops->sync_names(files);
+    if (rc == 0)
+        rc = files->ops->rename(files, salvage->segment.name, name);
+    if (rc == 0)
+        rc = files->ops->sync_names(files);
+    return rc ? failed(&salvage->segment, rc, diag) : 0;
+}
+
+static int create_files(struct salvage *salvage, struct okv_files *files, const char *segment,
+                        struct okv_diag *diag)
+{
+    int rc = create(&salvage->segment, files, segment, diag);
+
     if (rc)
         return rc;
     rc = files->ops->sync_names(files);
-    return rc ? failed(&salvage->segment, rc, diag) : 0;
+    return rc ? failed(&salvage->segment, rc, diag)
+              : create(&salvage->snapshot, files, OKV_WAL_PART, diag);
 }
 
 int okv_wal_salvage(struct okv_files *from, struct okv_files *to, uint32_t bucket_size,
@@ -296,14 +318,14 @@ int okv_wal_salvage(struct okv_files *from, struct okv_files *to, uint32_t bucke
     char name[OKV_WAL_NAME_SIZE];
 
     *out = (struct okv_wal_salvaged){0};
-    okv_wal_name(OKV_WAL_SEGMENT, NUMBER, name);
-    int rc = create(&salvage.snapshot, to, OKV_WAL_PART, diag);
-    if (rc == 0)
-        rc = create(&salvage.segment, to, name, diag);
+    okv_wal_name(OKV_WAL_SEGMENT, NUMBER_SO_FAR, name);
+    int rc = create_files(&salvage, to, name, diag);
     if (rc == 0)
         rc = okv_wal_walk(from, report, copy_frame, &salvage, survey, diag);
     if (rc == 0)
         rc = end_files(&salvage, survey, bucket_size, out, diag);
+    if (rc == 0)
+        rc = name_segment(&salvage, diag);
     close_output(&salvage.snapshot);
     close_output(&salvage.segment);
     free(salvage.found);

@@ -23,8 +23,8 @@ struct walk {
     uint64_t size;
     bool is_snapshot;
     bool is_damaged;   /* the file, as far as it was read */
-    bool has_position; /* of what is behind the last frame so far: */
-    uint64_t last;     /* position of that frame */
+    bool has_position; /* survey->position and `last` are known */
+    uint64_t last;     /* position of the last frame so far */
 };
 
 static void damaged(struct walk *walk, uint64_t from, uint64_t to, const struct okv_diag *why)

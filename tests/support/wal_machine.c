@@ -25,6 +25,7 @@ static void note_read(void *user, uint64_t bytes)
     struct wal_machine *machine = user;
 
     machine->read = bytes;
+    machine->reads++;
 }
 
 void wal_machine_init(struct wal_machine *machine, struct crash_disk *disk, uint64_t length)

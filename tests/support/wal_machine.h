@@ -16,7 +16,8 @@ struct wal_machine {
     struct okv_store_work work;
     struct okv_wal wal;
     struct okv_wal_found found;
-    uint64_t read; /* bytes, as the start said at last */
+    uint64_t read;  /* bytes, as the start said at last */
+    unsigned reads; /* how often it said so */
     struct okv_diag diag;
     pthread_mutex_t lock;
     pthread_cond_t ended;

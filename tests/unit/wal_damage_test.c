@@ -209,6 +209,8 @@ static void what_is_whole_comes_out_as_it_was(void **state)
     assert_int_equal(bytes, trial->survey.bytes + 3 * OKV_WAL_HEADER_SIZE);
     assert_true(trial->survey.wall_ms > 0);
     expect_start_agrees(trial);
+    assert_int_equal(trial->machine.reads,
+                     trial->survey.frames + wal_scene_frames(&trial->disk, trial->scene->snapshot));
     expect_counts(salvage(trial), 0, 0, 0);
     assert_int_equal(trial->salvaged.buckets, 0);
     trial_end(trial);
@@ -480,6 +482,33 @@ static void without_any_header_a_snapshot_is_not_saved(void **state)
     trial_end(trial);
 }
 
+/* A start then refuses what is there, or finds all of it. */
+static void a_salvage_that_is_interrupted(void **state)
+{
+    struct wal_scene *scene = *state;
+    struct okv_diag diag;
+    int rc = OKV_EIO;
+
+    for (unsigned calls = 2; rc; calls++) {
+        struct trial *trial = trial_begin(scene);
+        const struct okv_wal_report report = {note, trial};
+        trial->saved.calls_left = calls;
+        rc = okv_wal_salvage(&trial->disk.files, &trial->saved.files, BUCKET_SIZE, &report,
+                             &trial->survey, &trial->salvaged, &diag);
+        crash_disk_crash(&trial->saved);
+        wal_machine_init(&trial->machine, &trial->saved, WAL_SCENE_REGION);
+        int started = wal_machine_start(&trial->machine);
+        if (started == 0) {
+            expect_counts(count_keys(&trial->machine), 0, 0, 0);
+            wal_scene_stop(&trial->machine);
+        } else {
+            assert_int_equal(started, OKV_ECORRUPT);
+            assert_true(rc);
+        }
+        trial_end(trial);
+    }
+}
+
 static void one_changed_byte_anywhere(void **state)
 {
     struct wal_scene *scene = *state;
@@ -538,6 +567,7 @@ int main(void)
         cmocka_unit_test(a_file_under_another_name),
         cmocka_unit_test(without_a_snapshot_the_log_comes_out),
         cmocka_unit_test(without_any_header_a_snapshot_is_not_saved),
+        cmocka_unit_test(a_salvage_that_is_interrupted),
         cmocka_unit_test(one_changed_byte_anywhere),
     };
 
