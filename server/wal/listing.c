@@ -147,7 +147,7 @@ int okv_wal_list_bytes(struct okv_files *files, uint64_t *out, struct okv_diag *
         error = add_bytes(files, OKV_WAL_SNAPSHOT, listing.snapshot, out);
     for (uint64_t number = listing.first; !error && number && number <= listing.last; number++)
         error = add_bytes(files, OKV_WAL_SEGMENT, number, out);
-    return error ? list_failed(error, diag) : 0;
+    return error ? list_failed(diag, error) : 0;
 }
 
 struct removal {
