@@ -5,11 +5,9 @@
  * A kill alone does not show that a value waits for the disk, since the kernel keeps what was
  * written: wal_crash_test does.
  */
-#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -18,12 +16,11 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-#include <okv_admin.h>
 
-#include "tests/support/pace.h"
+#include "tests/support/durable_load.h"
 #include "tests/support/server_process.h"
 
-enum { ROUNDS = 6, ROUNDS_LONG = 200, KEYS = 8 };
+enum { ROUNDS = 6, ROUNDS_LONG = 200 };
 
 struct fixture {
     char data[64];
@@ -67,125 +64,18 @@ static void restart(struct fixture *fixture)
     start(fixture);
 }
 
-/* ---- load: a writer of rising numbers and a reader ---- */
-
-struct load {
-    okv *writer, *reader;
-    atomic_bool has_to_stop;
-    uint64_t sent[KEYS], answered[KEYS], seen[KEYS]; /* the highest number */
-    uint64_t versions[KEYS];
-    uint64_t incrs_sent, incrs_answered;
-};
-
-static size_t name_key(unsigned key, char name[16])
-{
-    return (size_t)snprintf(name, 16, "key %u", key);
-}
-
-static void write_once(struct load *load, unsigned key)
-{
-    uint64_t number = ++load->sent[key], version;
-    char name[16];
-    size_t length = name_key(key, name);
-
-    if (okv_put(load->writer, name, length, &number, sizeof number, &version) == OKV_OK) {
-        load->answered[key] = number;
-        assert_true(version > load->versions[key]);
-        load->versions[key] = version;
-    }
-    load->incrs_sent++;
-    if (okv_incr(load->writer, "sum", 3, 1, NULL, NULL) == OKV_OK)
-        load->incrs_answered++;
-}
-
-static void *write_all(void *user)
-{
-    struct load *load = user;
-
-    for (unsigned i = 0; !atomic_load(&load->has_to_stop); i++)
-        write_once(load, i % KEYS);
-    return NULL;
-}
-
-static void *read_all(void *user)
-{
-    struct load *load = user;
-    uint64_t number;
-    char name[16];
-    size_t size;
-
-    for (unsigned i = 0; !atomic_load(&load->has_to_stop); i++) {
-        unsigned key = i % KEYS;
-        size_t length = name_key(key, name);
-        if (okv_get(load->reader, name, length, &number, sizeof number, &size, NULL) == OKV_OK &&
-            number > load->seen[key])
-            load->seen[key] = number;
-    }
-    return NULL;
-}
-
-static void run_until_killed(struct fixture *fixture, struct load *load, unsigned round)
-{
-    const struct okv_options options = {.reconnect = OKV_RECONNECT_NEVER};
-    pthread_t threads[2];
-    char answer[32];
-    size_t length;
-
-    okv *admin = server_connect(&fixture->server, &options);
-    load->writer = server_connect(&fixture->server, &options);
-    load->reader = server_connect(&fixture->server, &options);
-    atomic_store(&load->has_to_stop, false);
-    assert_int_equal(pthread_create(&threads[0], NULL, write_all, load), 0);
-    assert_int_equal(pthread_create(&threads[1], NULL, read_all, load), 0);
-    pace_sleep_ms(10 + round * 7 % 50);
-    if (round % 2) /* a kill in the middle of it, or soon after it */
-        assert_int_equal(okv_admin(admin, "snapshot", answer, sizeof answer, &length), OKV_OK);
-    pace_sleep_ms(round * 5 % 20);
-    server_signal(&fixture->server, SIGKILL);
-    atomic_store(&load->has_to_stop, true);
-    for (unsigned i = 0; i < 2; i++)
-        pthread_join(threads[i], NULL);
-    okv_close(&load->writer);
-    okv_close(&load->reader);
-    okv_close(&admin);
-    server_wait(&fixture->server);
-}
-
-static void check(struct fixture *fixture, struct load *load)
-{
-    okv *handle = server_connect(&fixture->server, NULL);
-    char name[16];
-
-    for (unsigned key = 0; key < KEYS; key++) {
-        uint64_t number = 0, version = 0;
-        size_t size, length = name_key(key, name);
-        int rc = okv_get(handle, name, length, &number, sizeof number, &size, &version);
-        assert_true(rc == OKV_OK || (rc == OKV_ENOTFOUND && load->answered[key] == 0));
-        assert_in_range(number, load->answered[key], load->sent[key]);
-        assert_true(number >= load->seen[key]);
-        assert_true(version >= load->versions[key]);
-        load->versions[key] = version;
-    }
-    int64_t sum = 0;
-    assert_int_equal(okv_incr(handle, "sum", 3, 0, &sum, NULL), OKV_OK);
-    assert_in_range(sum, load->incrs_answered, load->incrs_sent);
-    load->incrs_answered = load->incrs_sent = (uint64_t)sum;
-    okv_close(&handle);
-}
-
 static void what_was_answered_or_seen_is_there(void **state)
 {
     struct fixture *fixture = *state;
     const char *is_long = getenv("OKV_LONG");
     unsigned rounds = is_long && strcmp(is_long, "1") == 0 ? ROUNDS_LONG : ROUNDS;
-    struct load *load = calloc(1, sizeof *load);
+    struct durable_load *load = calloc(1, sizeof *load);
 
     for (unsigned round = 0; round < rounds; round++) {
-        run_until_killed(fixture, load, round);
+        durable_load_run(load, &fixture->server, 10 + round * 37 % 200, round % 2);
         start(fixture);
-        check(fixture, load);
+        durable_load_check(load, &fixture->server);
     }
-    assert_true(load->incrs_answered > rounds);
     free(load);
 }
 
