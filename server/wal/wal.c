@@ -436,7 +436,8 @@ static int name_restored(struct okv_wal *wal)
 /* Begins the segment of this start. What no segment needs any more goes. */
 static int begin_files(struct okv_wal *wal)
 {
-    wal->files->ops->remove(wal->files, OKV_WAL_PART); /* it may be what fills the disk */
+    if (!wal->restored) /* it may be what fills the disk */
+        wal->files->ops->remove(wal->files, OKV_WAL_PART);
     int rc = begin_segment(wal);
 
     if (rc == 0)

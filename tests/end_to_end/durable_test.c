@@ -3,7 +3,7 @@
  * is what a one-sided reader saw. OKV_LONG=1 kills it 200 times.
  *
  * A kill alone does not show that a value waits for the disk, since the kernel keeps what was
- * written: wal_crash_test does.
+ * written: wal_crash_test and power_cut_test do.
  */
 #include <setjmp.h>
 #include <signal.h>

@@ -191,7 +191,7 @@ static void await_answers(struct durable_load *load, unsigned count)
 
 static void snapshot(const struct server_process *server)
 {
-    char answer[1];
+    char answer[32];
     size_t length;
     okv *handle = server_connect(server, NULL);
 

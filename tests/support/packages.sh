@@ -32,7 +32,7 @@ packages_of() {
                     libjemalloc-dev libjansson-dev libsodium-dev libinih-dev git ;;
         test)  echo libcmocka-dev g++ clang "$(clang_runtime)" clang-format shellcheck abigail-tools python3 jq gnuplot-nox ;;
         guest) echo qemu-system-x86 busybox-static kmod cpio iproute2 ibverbs-utils rdmacm-utils \
-                    ibverbs-providers perftest python3 xz-utils zstd ;;
+                    ibverbs-providers perftest python3 xz-utils zstd mount e2fsprogs xfsprogs ;;
         demo)  echo iproute2 kmod ibverbs-utils rdmacm-utils ibverbs-providers ;;
         peers) echo redis-server memcached libhiredis-dev liblmdb-dev ;;
         *)     return 1 ;;
