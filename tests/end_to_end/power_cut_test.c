@@ -293,12 +293,21 @@ static void no_write_succeeds_after_one_failed(void **state)
 
 static bool has_what_it_needs(void)
 {
+    static const char *const tools[] = {"mkfs.ext4", "mkfs.xfs", "losetup"};
+
     if (!getenv("OKV_GUEST")) {
         fprintf(stderr, "it makes block devices: run it in the guest, with tests/guest/run\n");
         return false;
     }
-    return shell_try("modprobe -a loop dm-log-writes dm-flakey ext4 xfs") &&
-           shell_try("command -v mkfs.ext4 mkfs.xfs losetup >/dev/null");
+    if (!shell_try("modprobe -a loop dm-log-writes dm-flakey ext4 xfs"))
+        return false; /* it says why */
+    for (size_t i = 0; i < sizeof tools / sizeof *tools; i++) {
+        if (!shell_try("command -v %s >/dev/null", tools[i])) {
+            fprintf(stderr, "%s is missing: run tests/support/packages.sh guest\n", tools[i]);
+            return false;
+        }
+    }
+    return true;
 }
 
 #define DISK_TEST(test, kind)                   \
