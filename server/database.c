@@ -8,6 +8,7 @@
 
 #include "server/durable.h"
 #include "server/progress.h"
+#include "server/session/reply_cache_log.h"
 #include "server/store/region.h"
 #include "server/wal/listing.h"
 #include "shared/base/clock.h"
@@ -15,6 +16,8 @@
 #include "shared/format/wire.h"
 
 #define REPLY_CACHES_PER_CLIENT 4
+/* So many sessions may come to a server and change nothing until its next start. */
+#define SESSIONS_BITS 20
 
 static int open_store(struct okv_database *database, bool wipe, uint64_t boot_id,
                       struct okv_diag *diag)
@@ -77,6 +80,9 @@ static int replay(struct okv_database *database, struct okv_diag *diag)
                        begun_ns);
     durable->wal.has_read = show;
     durable->wal.has_read_user = &reading;
+    durable->clients = (struct okv_wal_clients){okv_reply_caches_save, okv_reply_caches_recover,
+                                                &database->reply_caches};
+    durable->wal.clients = &durable->clients;
     if (rc == 0)
         rc = okv_wal_replay(&durable->wal, &database->store, &durable->found, &why);
     durable->wal.has_read = NULL;
@@ -109,15 +115,19 @@ int okv_database_init(struct okv_database *database, const struct okv_config *co
     rc = open_store(database, config->wipe, boot_id, diag);
     if (rc)
         goto destroy_region;
-    rc = replay(database, diag);
-    if (rc)
-        goto fini_store;
     rc = okv_reply_caches_init(&database->reply_caches,
                                config->max_clients * REPLY_CACHES_PER_CLIENT,
                                config->remember_s * UINT64_C(1000), boot_id);
     if (rc)
         goto fini_store;
+    database->reply_caches.is_durable = database->durable != NULL;
+    rc = replay(database, diag);
+    if (rc)
+        goto fini_reply_caches;
     return 0;
+fini_reply_caches:
+    okv_reply_caches_abandon(&database->reply_caches);
+    okv_reply_caches_fini(&database->reply_caches);
 fini_store:
     okv_store_fini(&database->store);
 destroy_region:
@@ -127,6 +137,17 @@ close_durable:
     return rc;
 }
 
+/* The log numbers a segment for each start. So ids of sessions go on where no earlier ones were,
+ * though not every session left a record. */
+static uint64_t first_session(const struct okv_database *database, uint64_t last_known)
+{
+    uint64_t number = database->durable->wal.segment.number;
+    uint64_t by_number = number < (UINT64_C(1) << 27) ? number << SESSIONS_BITS : 0;
+
+    last_known += UINT64_C(1) << SESSIONS_BITS;
+    return by_number > last_known ? by_number : last_known;
+}
+
 int okv_database_start(struct okv_database *database, double snapshot_ratio,
                        void (*notify)(void *user), void *user, struct okv_diag *diag)
 {
@@ -134,11 +155,14 @@ int okv_database_start(struct okv_database *database, double snapshot_ratio,
 
     if (!database->durable)
         return 0;
+    uint64_t clock_ms = atomic_load(&database->store.clock_ms);
+    uint64_t last_known = okv_reply_caches_adopt(&database->reply_caches, clock_ms);
     int rc = okv_wal_start(&database->durable->wal, snapshot_ratio, notify, user, &why);
     if (rc)
         return okv_diag_set(diag, rc, "database %s: %s", database->config->name,
                             why.text[0] ? why.text : okv_error_text(rc));
     database->wal = &database->durable->wal;
+    database->first_session = first_session(database, last_known);
     return 0;
 }
 

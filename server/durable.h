@@ -7,6 +7,7 @@
 struct okv_durable {
     struct okv_directory directory;
     struct okv_wal wal;
+    struct okv_wal_clients clients;
     struct okv_wal_found found;
     uint64_t found_ns; /* how long it took to read that */
 };

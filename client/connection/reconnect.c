@@ -128,9 +128,11 @@ static void link_up(okv *handle)
     struct link *link = &handle->link;
     const struct okv_welcome *table = &link->table;
     bool same_table = table->boot_id == handle->table.boot_id;
+    /* The seed is random, and only a durable database keeps it from one start to the next. */
+    bool same_database = table->hash_seed == handle->table.hash_seed;
     /* A server that remembers our writes grants the same slots and message size. With others, a
      * request in a higher slot or a longer message could not be resent. */
-    bool resumed = same_table && table->resumed && table->credits == handle->table.credits &&
+    bool resumed = same_database && table->resumed && table->credits == handle->table.credits &&
                    table->slot_size == handle->table.slot_size;
 
     if (!same_table)

@@ -99,7 +99,7 @@ void resend_resume(okv *handle, bool resumed, bool same_table)
     uint32_t count = operations_order(handle);
     for (uint32_t i = 0; i < count; i++) {
         struct operation *operation = &handle->operations[handle->order[i]];
-        if (operation->resend)
+        if (operation->resend && !flush_is_void(operation, same_table))
             operation_advance(handle, operation);
         else
             operation_begin_again(handle, operation, same_table);

@@ -4,6 +4,7 @@
 #include "server/session/lifecycle.h"
 #include "server/session/long_work.h"
 #include "server/session/reply.h"
+#include "server/session/reply_cache_log.h"
 #include "server/wal/wal.h"
 #include "shared/base/error.h"
 
@@ -84,6 +85,7 @@ static enum disposition execute_write(struct okv_sessions *sessions, struct okv_
     }
     enum disposition disposition = execute(sessions, session, exchange);
     if (disposition == ANSWERED) {
+        okv_reply_cache_log(session->reply_cache, wal, session->id, &exchange->reply);
         okv_session_hold_reply(sessions, session, okv_wal_hold(wal), &exchange->reply);
         disposition = HELD;
     }

@@ -181,7 +181,11 @@ bool okv_session_end_unwanted(struct okv_sessions *sessions, struct okv_session 
         reason = OKV_SESSION_END_REVOKED;
     if (!reason)
         return false;
-    session->forget |= reason == OKV_SESSION_END_KILLED || reason == OKV_SESSION_END_REVOKED;
+    if (reason == OKV_SESSION_END_KILLED || reason == OKV_SESSION_END_REVOKED) {
+        okv_reply_caches_forget(&sessions->server->databases[session->database].reply_caches,
+                                session->id);
+        session->forget = true;
+    }
     okv_session_end(sessions, session, (enum okv_session_end_reason)reason);
     return true;
 }

@@ -1,6 +1,7 @@
 #include "server/session/long_write.h"
 
 #include "server/command/execute.h"
+#include "server/session/reply_cache_log.h"
 #include "server/session/session.h"
 #include "server/wal/wal.h"
 #include "shared/base/error.h"
@@ -194,8 +195,10 @@ static int apply(struct okv_long_write *write, const struct okv_executor *execut
     okv_execute_long(executor, okv_session_rights_now(write->session), &write->request,
                      &write->value, reply, write->reply_value);
     bool is_applied = reply->status != OKV_STORE_LONG && reply->status != OKV_EAGAIN;
-    if (wal && is_applied)
+    if (wal && is_applied) {
+        okv_reply_cache_log(write->session->reply_cache, wal, write->session->id, reply);
         write->batch = okv_wal_hold(wal);
+    }
     if (wal)
         okv_wal_leave(wal);
     if (!is_applied)

@@ -1,52 +1,10 @@
-#include "server/session/reply_cache.h"
+#include "server/session/reply_cache_state.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "shared/base/error.h"
 #include "shared/format/hash.h"
-
-/*
- * The last write of a request slot. `is_locked` protects all fields except `sequence`, which may be
- * read without. It is held for a lookup, or until a new write was applied. `sequence` decreases
- * only in okv_reply_cache_undone().
- */
-struct request_slot {
-    atomic_uint_fast64_t sequence; /* 0: none yet */
-    uint64_t earlier; /* while a write is being applied: the sequence of the one before */
-    uint64_t version;
-    int status;
-    atomic_bool is_locked;
-    uint8_t opcode;
-    uint8_t value_length;
-    uint8_t value[OKV_REPLY_CACHE_VALUE_MAX];
-};
-
-/* A user with reply caches. */
-struct okv_reply_cache_user {
-    char name[OKV_NAME_SIZE];
-    uint32_t count;      /* of its reply caches; 0: the entry goes */
-    uint32_t idle_count; /* of these, idle ones */
-    struct okv_reply_cache_user *next;
-};
-
-struct okv_reply_cache {
-    struct okv_reply_cache_owner owner;
-    struct okv_reply_cache_user *user;
-    uint64_t first_session;      /* all writes since then are known */
-    atomic_uint_fast64_t holder; /* the last session that acquired it */
-    bool is_held;                /* this and the fields down to `newer`: under the lock of all */
-    bool is_dropped;             /* it is not in the table; its last user frees it */
-    uint32_t users;              /* sessions that acquired and have not released it */
-    uint32_t place;              /* the holder's */
-    unsigned worker;             /* the holder's */
-    uint64_t replaced; /* the session that the holder replaced, until that one ends; else 0 */
-    uint64_t idle_since_ms;
-    struct okv_reply_cache *next_in_bucket;
-    struct okv_reply_cache *older, *newer; /* in the list of idle ones */
-    uint32_t request_slot_count;
-    struct request_slot request_slots[];
-};
 
 /* ---- all reply caches, under reply_caches->lock ---- */
 
@@ -58,8 +16,8 @@ static struct okv_reply_cache **bucket_of(const struct okv_reply_caches *reply_c
     return &reply_caches->buckets[hash & (reply_caches->bucket_count - 1)];
 }
 
-static struct okv_reply_cache *reply_cache_find(const struct okv_reply_caches *reply_caches,
-                                                const struct okv_reply_cache_owner *owner)
+struct okv_reply_cache *okv_reply_cache_find(const struct okv_reply_caches *reply_caches,
+                                             const struct okv_reply_cache_owner *owner)
 {
     struct okv_reply_cache *reply_cache = *bucket_of(reply_caches, owner);
 
@@ -126,6 +84,12 @@ static void user_release(struct okv_reply_caches *reply_caches, struct okv_reply
     free(user);
 }
 
+static void reply_cache_free(struct okv_reply_cache *reply_cache)
+{
+    free(reply_cache->logged);
+    free(reply_cache);
+}
+
 /* It is not in the list of idle ones. A replaced session may still use it. */
 static void reply_cache_drop(struct okv_reply_caches *reply_caches,
                              struct okv_reply_cache *reply_cache)
@@ -139,23 +103,23 @@ static void reply_cache_drop(struct okv_reply_caches *reply_caches,
     user_release(reply_caches, reply_cache->user);
     reply_cache->is_dropped = true;
     if (reply_cache->users == 0)
-        free(reply_cache);
+        reply_cache_free(reply_cache);
 }
 
-static void reply_cache_idle(struct okv_reply_caches *reply_caches,
-                             struct okv_reply_cache *reply_cache, uint64_t now_ms)
+void okv_reply_cache_idle(struct okv_reply_caches *reply_caches,
+                          struct okv_reply_cache *reply_cache, uint64_t now_ms)
 {
     reply_cache->is_held = false;
     reply_cache->idle_since_ms = now_ms;
     idle_append(reply_caches, reply_cache);
 }
 
-static void drop_oldest(struct okv_reply_caches *reply_caches)
+/* Its sessions cannot be resumed any more. */
+static void forget(struct okv_reply_caches *reply_caches, struct okv_reply_cache *reply_cache)
 {
-    struct okv_reply_cache *oldest = reply_caches->oldest;
-
-    idle_remove(reply_caches, oldest);
-    reply_cache_drop(reply_caches, oldest);
+    okv_reply_caches_forget(reply_caches, atomic_load(&reply_cache->holder));
+    idle_remove(reply_caches, reply_cache);
+    reply_cache_drop(reply_caches, reply_cache);
 }
 
 /* The oldest idle one of the user who has most. There is an idle one. */
@@ -169,13 +133,11 @@ static void drop_of_most(struct okv_reply_caches *reply_caches)
             most = user;
     while (victim->user != most)
         victim = victim->newer;
-    idle_remove(reply_caches, victim);
-    reply_cache_drop(reply_caches, victim);
+    forget(reply_caches, victim);
 }
 
-static int reply_cache_create(struct okv_reply_caches *reply_caches,
-                              const struct okv_reply_cache_claim *claim,
-                              struct okv_reply_cache **out)
+int okv_reply_cache_create(struct okv_reply_caches *reply_caches,
+                           const struct okv_reply_cache_claim *claim, struct okv_reply_cache **out)
 {
     struct okv_reply_cache **bucket = bucket_of(reply_caches, &claim->owner);
 
@@ -188,9 +150,12 @@ static int reply_cache_create(struct okv_reply_caches *reply_caches,
         calloc(1, sizeof *reply_cache + claim->credits * sizeof *reply_cache->request_slots);
     if (!reply_cache)
         return OKV_ENOMEM;
-    reply_cache->user = user_acquire(reply_caches, claim->owner.user);
+    if (reply_caches->is_durable)
+        reply_cache->logged = calloc(claim->credits, sizeof *reply_cache->logged);
+    if (!reply_caches->is_durable || reply_cache->logged)
+        reply_cache->user = user_acquire(reply_caches, claim->owner.user);
     if (!reply_cache->user) {
-        free(reply_cache);
+        reply_cache_free(reply_cache);
         return OKV_ENOMEM;
     }
     reply_cache->owner = claim->owner;
@@ -224,7 +189,7 @@ int okv_reply_caches_init(struct okv_reply_caches *reply_caches, uint32_t limit,
 void okv_reply_caches_fini(struct okv_reply_caches *reply_caches)
 {
     while (reply_caches->oldest)
-        drop_oldest(reply_caches);
+        forget(reply_caches, reply_caches->oldest);
     pthread_mutex_destroy(&reply_caches->lock);
     free(reply_caches->buckets);
 }
@@ -242,6 +207,28 @@ static uint64_t session_before(const struct okv_reply_cache_claim *claim)
     return id >= half ? id - half : 0;
 }
 
+void okv_reply_caches_forget(struct okv_reply_caches *reply_caches, uint64_t session_id)
+{
+    uint64_t before = atomic_load(&reply_caches->forgotten);
+
+    while (before < session_id &&
+           !atomic_compare_exchange_weak(&reply_caches->forgotten, &before, session_id))
+        ;
+}
+
+/* Without a reply cache the client has changed nothing, if all are kept from its session on. Only a
+ * log has all, from one start to the next. */
+static bool is_resumed(const struct okv_reply_caches *reply_caches,
+                       const struct okv_reply_cache *reply_cache,
+                       const struct okv_reply_cache_claim *claim)
+{
+    uint64_t before = session_before(claim);
+
+    if (reply_cache)
+        return before >= reply_cache->first_session;
+    return reply_caches->is_durable && before > atomic_load(&reply_caches->forgotten);
+}
+
 int okv_reply_cache_acquire(struct okv_reply_caches *reply_caches,
                             const struct okv_reply_cache_claim *claim, uint64_t now_ms,
                             struct okv_reply_cache_grant *grant)
@@ -250,9 +237,9 @@ int okv_reply_cache_acquire(struct okv_reply_caches *reply_caches,
 
     okv_reply_caches_expire(reply_caches, now_ms);
     pthread_mutex_lock(&reply_caches->lock);
-    struct okv_reply_cache *reply_cache = reply_cache_find(reply_caches, &claim->owner);
+    struct okv_reply_cache *reply_cache = okv_reply_cache_find(reply_caches, &claim->owner);
     *grant = (struct okv_reply_cache_grant){
-        .resumed = reply_cache && session_before(claim) >= reply_cache->first_session,
+        .resumed = is_resumed(reply_caches, reply_cache, claim),
         .replaced = reply_cache && reply_cache->is_held,
     };
     if (grant->replaced) {
@@ -260,10 +247,13 @@ int okv_reply_cache_acquire(struct okv_reply_caches *reply_caches,
         grant->replaced_place = reply_cache->place;
         grant->replaced_worker = reply_cache->worker;
     }
-    if (!reply_cache)
-        rc = reply_cache_create(reply_caches, claim, &reply_cache);
-    else if (!reply_cache->is_held)
+    if (!reply_cache) {
+        rc = okv_reply_cache_create(reply_caches, claim, &reply_cache);
+        if (rc == 0 && grant->resumed)
+            reply_cache->first_session = session_before(claim);
+    } else if (!reply_cache->is_held) {
         idle_remove(reply_caches, reply_cache);
+    }
     if (rc == 0) {
         reply_cache->is_held = true;
         reply_cache->users++;
@@ -288,11 +278,11 @@ bool okv_reply_cache_release(struct okv_reply_caches *reply_caches,
         reply_cache->replaced = 0;
     if (reply_cache->is_dropped) {
         if (reply_cache->users == 0)
-            free(reply_cache);
+            reply_cache_free(reply_cache);
     } else if (held && forget) {
         reply_cache_drop(reply_caches, reply_cache);
     } else if (held) {
-        reply_cache_idle(reply_caches, reply_cache, now_ms);
+        okv_reply_cache_idle(reply_caches, reply_cache, now_ms);
     }
     pthread_mutex_unlock(&reply_caches->lock);
     return held;
@@ -315,7 +305,7 @@ bool okv_reply_cache_rollback(struct okv_reply_caches *reply_caches,
     } else if (reply_cache->first_session == session_id) {
         reply_cache_drop(reply_caches, reply_cache);
     } else {
-        reply_cache_idle(reply_caches, reply_cache, now_ms);
+        okv_reply_cache_idle(reply_caches, reply_cache, now_ms);
     }
     pthread_mutex_unlock(&reply_caches->lock);
     return restored;
@@ -325,7 +315,7 @@ bool okv_reply_cache_find_holder(struct okv_reply_caches *reply_caches,
                                  const struct okv_reply_cache_owner *owner, uint32_t *place)
 {
     pthread_mutex_lock(&reply_caches->lock);
-    const struct okv_reply_cache *reply_cache = reply_cache_find(reply_caches, owner);
+    const struct okv_reply_cache *reply_cache = okv_reply_cache_find(reply_caches, owner);
     bool held = reply_cache && reply_cache->is_held;
     if (held)
         *place = reply_cache->place;
@@ -353,7 +343,7 @@ void okv_reply_caches_expire(struct okv_reply_caches *reply_caches, uint64_t now
 {
     pthread_mutex_lock(&reply_caches->lock);
     while (reply_caches->oldest && is_overdue(reply_caches, reply_caches->oldest, now_ms))
-        drop_oldest(reply_caches);
+        forget(reply_caches, reply_caches->oldest);
     pthread_mutex_unlock(&reply_caches->lock);
 }
 

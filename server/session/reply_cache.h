@@ -43,6 +43,9 @@ struct okv_reply_caches {
     uint32_t idle_count;                /* of idle ones, without a session */
     uint32_t limit;                     /* of all */
     uint64_t remember_ms;
+    bool is_durable;                /* a log has what changed something (reply_cache_log.h) */
+    atomic_uint_fast64_t forgotten; /* of sessions up to this id some may have been dropped */
+    struct okv_recovered_clients *recovered; /* during a start */
 };
 
 /* The longest value of a write's reply. */
@@ -60,6 +63,8 @@ enum okv_reply_cache_verdict {
 /* At most `limit` reply caches; idle ones are kept for `remember_ms`. OKV_ENOMEM. */
 int okv_reply_caches_init(struct okv_reply_caches *reply_caches, uint32_t limit,
                           uint64_t remember_ms, uint64_t hash_seed);
+/* A client whose reply cache was dropped had this session, and does not resume it. */
+void okv_reply_caches_forget(struct okv_reply_caches *reply_caches, uint64_t session_id);
 /* Every session must have ended. */
 void okv_reply_caches_fini(struct okv_reply_caches *reply_caches);
 

@@ -106,7 +106,14 @@ static bool is_sane(const struct okv_wal_wire_record *wire, const struct okv_wal
     case OKV_WAL_BUCKET:
         return record->key_length == 0 && !has_value;
     case OKV_WAL_END:
+    case OKV_WAL_FORGOTTEN:
         return record->key_length == 0 && !has_value && record->expiry_ms == 0;
+    case OKV_WAL_CLIENT:
+        return record->key_length == OKV_WAL_CLIENT_SIZE && !has_value && record->version > 0 &&
+               record->slots > 0 && record->slots <= OKV_CREDITS_MAX;
+    case OKV_WAL_REPLY:
+        return record->key_length == OKV_WAL_REPLY_SIZE && record->sequence > 0 &&
+               record->value_length <= OKV_WAL_REPLY_VALUE_MAX;
     }
     return false;
 }
@@ -133,6 +140,42 @@ int okv_wal_record_decode(const uint8_t *bytes, uint64_t end, uint64_t *at,
     out->value = (const uint8_t *)out->key + out->key_length;
     *at += size;
     return 0;
+}
+
+/* ---- replies ---- */
+
+struct wire_reply {
+    okv_le64 client;
+    okv_le32 session;
+    okv_le16 slot;
+    uint8_t opcode;
+    uint8_t reserved;
+};
+_Static_assert(sizeof(struct wire_reply) == OKV_WAL_REPLY_SIZE, "key of a reply");
+
+void okv_wal_reply_encode(const struct okv_wal_reply *reply, uint8_t out[OKV_WAL_REPLY_SIZE])
+{
+    const struct wire_reply wire = {
+        .client = okv_le64_of(reply->client),
+        .session = okv_le32_of(reply->session),
+        .slot = okv_le16_of(reply->slot),
+        .opcode = reply->opcode,
+    };
+
+    memcpy(out, &wire, sizeof wire);
+}
+
+void okv_wal_reply_decode(const uint8_t bytes[OKV_WAL_REPLY_SIZE], struct okv_wal_reply *out)
+{
+    struct wire_reply wire;
+
+    memcpy(&wire, bytes, sizeof wire);
+    *out = (struct okv_wal_reply){
+        .client = okv_le64_get(wire.client),
+        .session = okv_le32_get(wire.session),
+        .slot = okv_le16_get(wire.slot),
+        .opcode = wire.opcode,
+    };
 }
 
 /* ---- frames ---- */

@@ -79,7 +79,17 @@ enum okv_wal_kind {
     /* Of snapshots only. */
     OKV_WAL_BUCKET = 3, /* the puts behind it are of this bucket */
     OKV_WAL_END = 4,
+    /* What the server remembers of its clients. */
+    OKV_WAL_CLIENT = 5,    /* its key says who */
+    OKV_WAL_REPLY = 6,     /* to a write; its key is an encoded okv_wal_reply */
+    OKV_WAL_FORGOTTEN = 7, /* in snapshots */
 };
+
+/* Bytes of the keys of CLIENT and REPLY. */
+#define OKV_WAL_CLIENT_SIZE 40u
+#define OKV_WAL_REPLY_SIZE 16u
+/* The longest value of a reply. */
+#define OKV_WAL_REPLY_VALUE_MAX 16u
 
 struct okv_wal_record {
     enum okv_wal_kind kind;
@@ -87,12 +97,30 @@ struct okv_wal_record {
     uint32_t key_length;
     const void *value;
     uint32_t value_length;
-    uint64_t version; /* of END: how many items there are */
+    /* Of END: how many items there are; of CLIENT: the first session of its reply cache, which
+     * names it; of FORGOTTEN: of sessions up to this one reply caches may have been dropped. */
+    uint64_t version;
     union {
         uint64_t expiry_ms;
-        uint64_t bucket; /* of BUCKET: its number */
+        uint64_t bucket;   /* of BUCKET: its number */
+        uint64_t slots;    /* of CLIENT: of its reply cache */
+        uint64_t sequence; /* of REPLY */
     };
 };
+
+/* Whose write a reply answers. */
+struct okv_wal_reply {
+    uint64_t client;  /* version of its CLIENT */
+    uint32_t session; /* so many ids after it */
+    uint16_t slot;
+    uint8_t opcode;
+};
+
+/* Whether it is of an item. */
+static inline bool okv_wal_is_change(const struct okv_wal_record *record)
+{
+    return record->kind == OKV_WAL_PUT || record->kind == OKV_WAL_DELETE;
+}
 
 /* Writes OKV_WAL_HEADER_SIZE bytes. One with buckets is of a snapshot. */
 void okv_wal_header_encode(const struct okv_wal_header *header, uint8_t *out);
@@ -109,6 +137,10 @@ void okv_wal_record_set_version(uint8_t *record, uint64_t version);
  * OKV_ECORRUPT. */
 int okv_wal_record_decode(const uint8_t *bytes, uint64_t end, uint64_t *at,
                           struct okv_wal_record *out);
+
+void okv_wal_reply_encode(const struct okv_wal_reply *reply, uint8_t out[OKV_WAL_REPLY_SIZE]);
+/* The key of a REPLY that was decoded. */
+void okv_wal_reply_decode(const uint8_t bytes[OKV_WAL_REPLY_SIZE], struct okv_wal_reply *out);
 
 /* Writes the header of a frame whose records are behind it, all of frame->length bytes. */
 void okv_wal_frame_seal(const struct okv_wal_frame *frame, uint64_t segment, uint8_t *bytes);

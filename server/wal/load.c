@@ -23,6 +23,13 @@ int okv_wal_does_not_fit(int rc, struct okv_diag *diag)
         okv_error_text(rc));
 }
 
+int okv_wal_recover_client(const struct okv_wal *wal, const struct okv_wal_record *record)
+{
+    const struct okv_wal_clients *clients = wal->clients;
+
+    return clients ? clients->recover(clients->user, record) : 0;
+}
+
 /* ---- the header ---- */
 
 static int open_snapshot(struct okv_wal_reader *reader, const struct okv_wal *wal, uint64_t number,
@@ -153,6 +160,10 @@ static int apply_record(struct loader *loader, const struct okv_wal_record *reco
     case OKV_WAL_END:
         note_end(loader->load, record);
         return 0;
+    case OKV_WAL_CLIENT:
+    case OKV_WAL_REPLY:
+    case OKV_WAL_FORGOTTEN:
+        return okv_wal_recover_client(loader->load->wal, record);
     case OKV_WAL_DELETE:
         break;
     }

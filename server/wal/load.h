@@ -11,6 +11,8 @@ int okv_wal_load_header(struct okv_wal *wal, uint64_t number, struct okv_diag *d
  * OKV_EFULL, OKV_EVALUESIZE: the limits are lower; OKV_EINVAL: its buckets have another size;
  * OKV_EIO, OKV_ENOMEM. */
 int okv_wal_load(struct okv_wal *wal, struct okv_wal_found *found, struct okv_diag *diag);
+/* Has the server remember what the record says of a client. Any thread. OKV_ENOMEM. */
+int okv_wal_recover_client(const struct okv_wal *wal, const struct okv_wal_record *record);
 /* Says that an item found no room. Returns `rc`. */
 int okv_wal_does_not_fit(int rc, struct okv_diag *diag);
 

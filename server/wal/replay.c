@@ -112,6 +112,8 @@ int okv_wal_find(struct okv_wal *wal, bool *is_there, struct okv_diag *diag)
 static int apply_record(struct replay *replay, const struct okv_wal_record *record,
                         struct okv_diag *diag)
 {
+    if (!okv_wal_is_change(record))
+        return okv_wal_recover_client(replay->wal, record);
     const struct okv_store_restored item = {
         .key = record->key,
         .key_length = record->key_length,
@@ -137,7 +139,7 @@ static int apply_records(struct replay *replay, uint64_t length, struct okv_diag
         if (rc)
             break;
         rc = apply_record(replay, &record, diag);
-        replay->found->records++;
+        replay->found->records += okv_wal_is_change(&record);
     }
     return rc;
 }

@@ -125,10 +125,10 @@ static int note_bucket(struct salvage *salvage, uint64_t number)
 
 static int note_record(struct salvage *salvage, const struct okv_wal_record *record)
 {
-    if (record->kind == OKV_WAL_PUT) {
+    if (record->kind == OKV_WAL_PUT)
         salvage->items++;
+    if (record->kind != OKV_WAL_BUCKET)
         return 0;
-    }
     if (record->version + OKV_WAL_SALVAGE_RAISE > salvage->version)
         salvage->version = record->version + OKV_WAL_SALVAGE_RAISE;
     return note_bucket(salvage, record->bucket);
@@ -148,13 +148,15 @@ static int change_records(struct salvage *salvage, bool is_of_snapshot, uint8_t 
             return rc;
         if (record.kind == OKV_WAL_END)
             continue;
+        bool is_session = record.kind == OKV_WAL_CLIENT || record.kind == OKV_WAL_FORGOTTEN;
         if (record.version > OKV_LE48_MAX - OKV_WAL_SALVAGE_RAISE)
             return okv_diag_set(diag, OKV_ENUMBER, "its versions are too high to be raised");
         rc = is_of_snapshot ? note_record(salvage, &record) : 0;
         if (rc)
             return rc;
         memmove(bytes + to, bytes + begin, at - begin);
-        okv_wal_record_set_version(bytes + to, record.version + OKV_WAL_SALVAGE_RAISE);
+        if (!is_session)
+            okv_wal_record_set_version(bytes + to, record.version + OKV_WAL_SALVAGE_RAISE);
         to += at - begin;
     }
     *length = to;

@@ -215,6 +215,11 @@ int okv_snapshot_begin(struct okv_snapshot *snapshot, const struct okv_wal_heade
     return 0;
 }
 
+void okv_snapshot_add(void *snapshot, const struct okv_wal_record *record)
+{
+    append(snapshot, record);
+}
+
 bool okv_snapshot_is_active(struct okv_snapshot *snapshot)
 {
     pthread_mutex_lock(&snapshot->lock);

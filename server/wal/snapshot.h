@@ -69,6 +69,8 @@ void okv_snapshot_fini(struct okv_snapshot *snapshot);
  */
 int okv_snapshot_begin(struct okv_snapshot *snapshot, const struct okv_wal_header *header,
                        uint64_t wall_ms);
+/* Adds a record that is of no bucket to `snapshot`, which the same thread has just begun. */
+void okv_snapshot_add(void *snapshot, const struct okv_wal_record *record);
 /* Whether one is being made. Any thread. */
 bool okv_snapshot_is_active(struct okv_snapshot *snapshot);
 /* Waits until none is being made. Returns 0, or why the last one failed. Any thread. */

@@ -94,6 +94,33 @@ static void end_record(void *user, bool was_made, uint64_t version)
     pthread_mutex_unlock(&wal->lock);
 }
 
+static int append(struct okv_wal *wal, const struct okv_wal_record *record)
+{
+    uint64_t size = okv_wal_record_size(record->key_length, record->value_length);
+    int rc = make_space(wal, size, false);
+
+    if (rc)
+        return rc;
+    okv_wal_record_encode(record, wal->bytes + wal->used);
+    wal->used += size;
+    return 0;
+}
+
+void okv_wal_add_reply(struct okv_wal *wal, const struct okv_wal_record *client, bool *knows_client,
+                       const struct okv_wal_record *reply)
+{
+    int rc = 0;
+
+    pthread_mutex_lock(&wal->lock);
+    if (!*knows_client)
+        rc = append(wal, client);
+    *knows_client |= rc == 0;
+    if (rc == 0)
+        rc = append(wal, reply);
+    wal->lacks_reply |= rc != 0;
+    pthread_mutex_unlock(&wal->lock);
+}
+
 /* ---- the gate ---- */
 
 bool okv_wal_enter(struct okv_wal *wal)
@@ -230,6 +257,8 @@ uint64_t okv_wal_snapshot(struct okv_wal *wal)
 {
     pthread_mutex_lock(&wal->lock);
     uint64_t number = atomic_load(&wal->number) + 1;
+    if (atomic_load(&wal->snapshot.ended) == number) /* its segment could not be begun */
+        atomic_store(&wal->snapshot.ended, number - 1);
     wal->wants_snapshot = true;
     pthread_mutex_unlock(&wal->lock);
     wake(wal);
@@ -252,12 +281,16 @@ static void begin_snapshot(struct okv_wal *wal)
     wal->snapshot_tried = wal->position;
     if (begin_segment(wal)) {
         atomic_fetch_add(&wal->snapshot.failed, 1);
+        atomic_store(&wal->snapshot.ended, wal->segment.number + 1);
         return;
     }
     wal->snapshot_begun = wal->position;
     atomic_store(&wal->length, 0);
-    if (okv_snapshot_begin(&wal->snapshot, &wal->segment, okv_clock_wall_ms()) == 0)
+    if (okv_snapshot_begin(&wal->snapshot, &wal->segment, okv_clock_wall_ms()) == 0) {
+        if (wal->clients)
+            wal->clients->save(wal->clients->user, okv_snapshot_add, &wal->snapshot);
         return;
+    }
     atomic_fetch_add(&wal->snapshot.failed, 1);
     atomic_store(&wal->snapshot.ended, wal->segment.number);
 }
@@ -292,8 +325,10 @@ static void consider_snapshot(struct okv_wal *wal)
 static void end_batch(struct okv_wal *wal)
 {
     unsigned records = wal->records;
-    int rc = records ? write_frame(wal, wal->used) : 0;
+    int rc = wal->lacks_reply ? -ENOMEM : 0;
 
+    if (rc == 0 && wal->used > FRAME_HEADER)
+        rc = write_frame(wal, wal->used);
     okv_snapshot_lock(&wal->snapshot);
     if (rc)
         drop_batch(wal, rc);

@@ -25,14 +25,24 @@
 /* The records of a batch have at most so many bytes, but for one record. */
 #define OKV_WAL_BATCH_BYTES (UINT64_C(8) << 20)
 
+/* What the server remembers of its clients: records of kinds CLIENT, REPLY and FORGOTTEN. */
+struct okv_wal_clients {
+    /* A snapshot begins: emits all. No change is under way. */
+    void (*save)(void *user, void (*emit)(void *to, const struct okv_wal_record *record), void *to);
+    /* At a start: remembers one. A REPLY may come before its CLIENT. Any thread. OKV_ENOMEM. */
+    int (*recover)(void *user, const struct okv_wal_record *record);
+    void *user;
+};
+
 struct okv_wal {
     struct okv_files *files;
     struct okv_store *store;
-    struct okv_store_work work;    /* of the log's thread */
-    struct okv_wal_header segment; /* that is written */
-    struct okv_wal_header loaded;  /* the snapshot that the start found; number 0: none */
-    const char *restored;          /* the file that it was copied from, while it has no name here;
-                                      borrowed; NULL: none */
+    const struct okv_wal_clients *clients; /* set before a replay, or NULL */
+    struct okv_store_work work;            /* of the log's thread */
+    struct okv_wal_header segment;         /* that is written */
+    struct okv_wal_header loaded;          /* the snapshot that the start found; number 0: none */
+    const char *restored; /* the file that it was copied from, while it has no name here;
+                             borrowed; NULL: none */
     struct okv_file *file;
     uint64_t position; /* of the next frame */
     struct okv_snapshot snapshot;
@@ -54,6 +64,7 @@ struct okv_wal {
     bool is_wanted; /* a batch is to be ended */
     bool wants_snapshot;
     bool has_to_stop;
+    bool lacks_reply;                 /* of this batch, for want of memory */
     uint8_t *bytes;                   /* of the next frame */
     uint64_t used, capacity, begun;   /* `begun`: of the record that is being made */
     unsigned records, records_before; /* in this batch, in the last one */
@@ -112,6 +123,10 @@ bool okv_wal_enter(struct okv_wal *wal);
 void okv_wal_leave(struct okv_wal *wal);
 /* Between enter and leave: the answer has to wait for this batch. */
 uint64_t okv_wal_hold(struct okv_wal *wal);
+/* Likewise: the batch gets a REPLY, behind its CLIENT unless *knows_client. The log's lock is that
+ * of *knows_client. Without memory the batch fails. */
+void okv_wal_add_reply(struct okv_wal *wal, const struct okv_wal_record *client, bool *knows_client,
+                       const struct okv_wal_record *reply);
 /* Whether a batch has ended. If so, *status is 0, or OKV_EUNKNOWN: its writes may have happened. */
 bool okv_wal_is_done(struct okv_wal *wal, uint64_t batch, int *status);
 

@@ -70,6 +70,10 @@ static int check_snapshot_record(const struct walk *walk, const struct okv_wal_r
         part->is_ended = true;
         part->expected = record->version;
         return 0;
+    case OKV_WAL_CLIENT:
+    case OKV_WAL_REPLY:
+    case OKV_WAL_FORGOTTEN:
+        return 0;
     case OKV_WAL_DELETE:
         break;
     }
@@ -105,10 +109,11 @@ static int check_segment_frame(struct walk *walk, uint64_t length, struct okv_di
     struct okv_wal_record record;
     uint64_t at = FRAME_HEADER, records = 0;
 
-    for (; at < length; records++) {
+    while (at < length) {
         int rc = okv_wal_segment_record(&walk->reader, length, &at, &record, why);
         if (rc)
             return rc;
+        records += okv_wal_is_change(&record);
     }
     walk->survey->records += records;
     walk->survey->frames++;

@@ -88,7 +88,7 @@ int okv_wal_segment_record(const struct okv_wal_reader *reader, uint64_t length,
     uint64_t begin = *at;
     int rc = okv_wal_record_decode(reader->bytes, length, at, out);
 
-    if (rc || (out->kind != OKV_WAL_PUT && out->kind != OKV_WAL_DELETE))
+    if (rc || out->kind == OKV_WAL_BUCKET || out->kind == OKV_WAL_END)
         return okv_wal_reader_damaged(reader, reader->offset - length + begin,
                                       "a record makes no sense", diag);
     return 0;

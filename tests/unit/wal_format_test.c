@@ -10,6 +10,7 @@
 #include "server/wal/format.h"
 #include "shared/base/error.h"
 #include "shared/format/hash.h"
+#include "shared/format/wire.h"
 
 static const uint8_t golden_segment[64] = "okvlog\0\0"
                                           "\x01\0\0\0\0\0\0\0"
@@ -138,6 +139,61 @@ static void records_have_these_bytes(void **state)
     assert_memory_equal(bytes, golden_end, 24);
 }
 
+static void records_of_clients_have_these_bytes(void **state)
+{
+    static const char owner[OKV_WAL_CLIENT_SIZE + 1] =
+        "alice\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
+        "\1\2\3\4\5\6\7\x8";
+    const struct okv_wal_record client = {.kind = OKV_WAL_CLIENT,
+                                          .key = owner,
+                                          .key_length = OKV_WAL_CLIENT_SIZE,
+                                          .version = 0x100000,
+                                          .slots = 16};
+    const struct okv_wal_reply of = {
+        .client = 0x100000, .session = 2, .slot = 3, .opcode = OKV_OP_INCR};
+    const struct okv_wal_record forgotten = {.kind = OKV_WAL_FORGOTTEN, .version = 4};
+    struct okv_wal_record back;
+    struct okv_wal_reply back_of;
+    uint8_t bytes[64], key[OKV_WAL_REPLY_SIZE];
+    uint64_t at = 0;
+
+    (void)state;
+    okv_wal_record_encode(&client, bytes);
+    assert_memory_equal(bytes, "\x05\0\x28\0\0\0\0\0\0\0\x10\0\0\0\0\0\x10\0\0\0\0\0\0\0", 24);
+    assert_memory_equal(bytes + 24, owner, OKV_WAL_CLIENT_SIZE);
+    assert_int_equal(okv_wal_record_decode(bytes, 64, &at, &back), 0);
+    assert_int_equal(back.slots, 16);
+    bytes[16] = 0; /* slots */
+    at = 0;
+    assert_int_equal(okv_wal_record_decode(bytes, 64, &at, &back), OKV_ECORRUPT);
+
+    okv_wal_reply_encode(&of, key);
+    const struct okv_wal_record reply = {.kind = OKV_WAL_REPLY,
+                                         .key = key,
+                                         .key_length = sizeof key,
+                                         .value = "12345678",
+                                         .value_length = 8,
+                                         .version = 9,
+                                         .sequence = 77};
+    assert_int_equal(okv_wal_record_size(reply.key_length, reply.value_length), 48);
+    okv_wal_record_encode(&reply, bytes);
+    assert_memory_equal(bytes,
+                        "\x06\0\x10\0\x08\0\0\0\x09\0\0\0\0\0\0\0\x4d\0\0\0\0\0\0\0"
+                        "\0\0\x10\0\0\0\0\0\x02\0\0\0\x03\0\x08\0"
+                        "12345678",
+                        48);
+    at = 0;
+    assert_int_equal(okv_wal_record_decode(bytes, 48, &at, &back), 0);
+    okv_wal_reply_decode(back.key, &back_of);
+    assert_memory_equal(&back_of, &of, sizeof of);
+    bytes[4] = 17; /* bytes of the value */
+    at = 0;
+    assert_int_equal(okv_wal_record_decode(bytes, 64, &at, &back), OKV_ECORRUPT);
+
+    okv_wal_record_encode(&forgotten, bytes);
+    assert_memory_equal(bytes, "\x07\0\0\0\0\0\0\0\x04\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 24);
+}
+
 static void a_record_that_makes_no_sense_is_refused(void **state)
 {
     static const struct {
@@ -198,6 +254,7 @@ int main(void)
         cmocka_unit_test(headers_have_these_bytes),
         cmocka_unit_test(a_changed_header_is_refused),
         cmocka_unit_test(records_have_these_bytes),
+        cmocka_unit_test(records_of_clients_have_these_bytes),
         cmocka_unit_test(a_record_that_makes_no_sense_is_refused),
         cmocka_unit_test(a_frame_is_whole_or_not_valid),
     };

@@ -1,0 +1,285 @@
+/* What a log knows of clients: written, recovered in any order, and kept by snapshots. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "server/session/reply_cache_log.h"
+#include "shared/base/error.h"
+
+#define FIRST 48 /* offset of a frame's first record */
+#define LIMIT 4
+
+/* A server's part, with a log that nobody writes. */
+struct fixture {
+    struct okv_reply_caches caches;
+    struct okv_wal wal;
+};
+
+static void fixture_begin(struct fixture *fixture)
+{
+    memset(fixture, 0, sizeof *fixture);
+    assert_int_equal(okv_reply_caches_init(&fixture->caches, LIMIT, 60000, 1), 0);
+    fixture->caches.is_durable = true;
+    fixture->wal.used = FIRST;
+    pthread_mutex_init(&fixture->wal.lock, NULL);
+}
+
+static void fixture_end(struct fixture *fixture)
+{
+    okv_reply_caches_fini(&fixture->caches);
+    pthread_mutex_destroy(&fixture->wal.lock);
+    free(fixture->wal.bytes);
+}
+
+static struct okv_reply_cache_grant connect(struct fixture *fixture, uint8_t client,
+                                            uint64_t session_id, uint64_t resume)
+{
+    const struct okv_reply_cache_claim claim = {.owner = {.user = "alice", .client_id = {client}},
+                                                .session_id = session_id,
+                                                .resume = (uint32_t)resume,
+                                                .credits = 4};
+    struct okv_reply_cache_grant grant;
+
+    assert_int_equal(okv_reply_cache_acquire(&fixture->caches, &claim, 1, &grant), 0);
+    return grant;
+}
+
+static void leave(struct fixture *fixture, const struct okv_reply_cache_grant *grant,
+                  uint64_t session_id)
+{
+    okv_reply_cache_release(&fixture->caches, grant->reply_cache, session_id, 1, false);
+}
+
+/* A write that was applied, or refused. */
+static void apply(struct fixture *fixture, struct okv_reply_cache *reply_cache, uint16_t slot,
+                  uint64_t sequence, uint64_t session_id, int status)
+{
+    struct okv_reply_message reply = {.opcode = OKV_OP_INCR,
+                                      .slot = slot,
+                                      .sequence = sequence,
+                                      .status = status,
+                                      .version = 1000 + sequence,
+                                      .value = (const uint8_t *)"12345678",
+                                      .value_length = 8};
+    struct okv_reply_message known;
+    uint8_t value[OKV_REPLY_CACHE_VALUE_MAX];
+
+    assert_int_equal(okv_reply_cache_begin(reply_cache, slot, sequence, &known, value),
+                     OKV_REPLY_CACHE_APPLY);
+    okv_reply_cache_log(reply_cache, &fixture->wal, session_id, &reply);
+    okv_reply_cache_done(reply_cache, &reply);
+}
+
+static void expect(struct okv_reply_cache *reply_cache, uint16_t slot, uint64_t sequence,
+                   enum okv_reply_cache_verdict verdict)
+{
+    struct okv_reply_message known;
+    uint8_t value[OKV_REPLY_CACHE_VALUE_MAX];
+
+    assert_int_equal(okv_reply_cache_begin(reply_cache, slot, sequence, &known, value), verdict);
+    if (verdict == OKV_REPLY_CACHE_APPLY) {
+        okv_reply_cache_undone(reply_cache, slot);
+        return;
+    }
+    if (verdict != OKV_REPLY_CACHE_ANSWER)
+        return;
+    assert_int_equal(known.status, 0);
+    assert_int_equal(known.opcode, OKV_OP_INCR);
+    assert_int_equal(known.version, 1000 + sequence);
+    assert_int_equal(known.value_length, 8);
+    assert_memory_equal(known.value, "12345678", 8);
+}
+
+enum { RECORDS_MAX = 64 };
+
+static unsigned records_of(const struct okv_wal *wal, struct okv_wal_record *out)
+{
+    uint64_t at = FIRST;
+    unsigned count = 0;
+
+    while (at < wal->used) {
+        assert_true(count < RECORDS_MAX);
+        assert_int_equal(okv_wal_record_decode(wal->bytes, wal->used, &at, &out[count++]), 0);
+    }
+    return count;
+}
+
+/* A start after what is in this log, read from its end or from its beginning. */
+static void recover(struct fixture *next, const struct okv_wal *wal, bool backwards)
+{
+    struct okv_wal_record records[RECORDS_MAX];
+    unsigned count = records_of(wal, records);
+
+    fixture_begin(next);
+    for (unsigned i = 0; i < count; i++)
+        assert_int_equal(
+            okv_reply_caches_recover(&next->caches, &records[backwards ? count - 1 - i : i]), 0);
+}
+
+static void add(void *to, const struct okv_wal_record *record)
+{
+    bool knows_client = true;
+
+    okv_wal_add_reply(to, NULL, &knows_client, record);
+}
+
+static void a_client_goes_on_after_a_start(void **state)
+{
+    struct fixture fixture, next;
+
+    (void)state;
+    for (unsigned way = 0; way < 4; way++) {
+        fixture_begin(&fixture);
+        struct okv_reply_cache_grant grant = connect(&fixture, 1, 100, 0);
+        assert_false(grant.resumed);
+        apply(&fixture, grant.reply_cache, 0, 5, 100, 0);
+        apply(&fixture, grant.reply_cache, 2, 6, 100, 0);
+        apply(&fixture, grant.reply_cache, 0, 7, 100, 0);
+        apply(&fixture, grant.reply_cache, 2, 8, 100, OKV_ECONFLICT);
+        leave(&fixture, &grant, 100);
+        if (way & 2) { /* from a snapshot */
+            fixture.wal.used = FIRST;
+            okv_reply_caches_save(&fixture.caches, add, &fixture.wal);
+        }
+        recover(&next, &fixture.wal, way & 1);
+        assert_int_equal(okv_reply_caches_adopt(&next.caches, 1), 100);
+        grant = connect(&next, 1, 2000, 100);
+        assert_true(grant.resumed);
+        expect(grant.reply_cache, 0, 7, OKV_REPLY_CACHE_ANSWER);
+        expect(grant.reply_cache, 0, 5, OKV_REPLY_CACHE_STALE);
+        expect(grant.reply_cache, 2, 6, OKV_REPLY_CACHE_ANSWER);
+        expect(grant.reply_cache, 2, 8, OKV_REPLY_CACHE_APPLY); /* it changed nothing */
+        expect(grant.reply_cache, 1, 9, OKV_REPLY_CACHE_APPLY);
+        leave(&next, &grant, 2000);
+        fixture_end(&fixture);
+        fixture_end(&next);
+    }
+}
+
+static void a_client_that_changed_nothing_goes_on(void **state)
+{
+    struct fixture fixture;
+
+    (void)state;
+    fixture_begin(&fixture);
+    okv_reply_caches_forget(&fixture.caches, 99);
+    struct okv_reply_cache_grant grant = connect(&fixture, 1, 2000, 100);
+    assert_true(grant.resumed);
+    leave(&fixture, &grant, 2000);
+    grant = connect(&fixture, 1, 2001, 100); /* the welcome of 2000 was lost */
+    assert_true(grant.resumed);
+    leave(&fixture, &grant, 2001);
+    grant = connect(&fixture, 2, 2002, 99); /* what it changed may have been forgotten */
+    assert_false(grant.resumed);
+    leave(&fixture, &grant, 2002);
+    grant = connect(&fixture, 3, 2003, 0);
+    assert_false(grant.resumed);
+    leave(&fixture, &grant, 2003);
+    fixture_end(&fixture);
+
+    fixture_begin(&fixture);
+    fixture.caches.is_durable = false;
+    grant = connect(&fixture, 1, 2000, 100);
+    assert_false(grant.resumed);
+    leave(&fixture, &grant, 2000);
+    fixture_end(&fixture);
+}
+
+/* Those who wrote last are known, and nobody else resumes. */
+static void more_clients_than_may_be(void **state)
+{
+    enum { CLIENTS = LIMIT + 2 };
+    struct fixture fixture, next;
+
+    (void)state;
+    fixture_begin(&fixture);
+    for (unsigned i = 0; i < CLIENTS; i++) {
+        struct okv_reply_cache_grant grant = connect(&fixture, (uint8_t)i, 100 + i, 0);
+        apply(&fixture, grant.reply_cache, 0, 5, 100 + i, 0);
+        leave(&fixture, &grant, 100 + i);
+    }
+    recover(&next, &fixture.wal, false);
+    assert_int_equal(okv_reply_caches_adopt(&next.caches, 1), 100 + CLIENTS - 1);
+    assert_int_equal(okv_reply_caches_count(&next.caches), LIMIT);
+    fixture.wal.used = FIRST; /* a snapshot keeps it so */
+    okv_reply_caches_save(&next.caches, add, &fixture.wal);
+    fixture_end(&next);
+    recover(&next, &fixture.wal, false);
+    okv_reply_caches_adopt(&next.caches, 1);
+    for (unsigned i = CLIENTS; i-- > 0;) {
+        struct okv_reply_cache_grant grant = connect(&next, (uint8_t)i, 2000 - i, 100 + i);
+        assert_int_equal(grant.resumed, i >= CLIENTS - LIMIT);
+        leave(&next, &grant, 2000 - i);
+    }
+    fixture_end(&fixture);
+    fixture_end(&next);
+}
+
+/* A client whose first reply cache was forgotten has a second one. */
+static void the_last_reply_cache_counts(void **state)
+{
+    struct fixture fixture, next;
+
+    (void)state;
+    fixture_begin(&fixture);
+    struct okv_reply_cache_grant grant = connect(&fixture, 1, 100, 0);
+    apply(&fixture, grant.reply_cache, 0, 5, 100, 0);
+    okv_reply_cache_release(&fixture.caches, grant.reply_cache, 100, 1, true);
+    grant = connect(&fixture, 1, 200, 0);
+    apply(&fixture, grant.reply_cache, 0, 6, 200, 0);
+    leave(&fixture, &grant, 200);
+    recover(&next, &fixture.wal, true);
+    okv_reply_caches_adopt(&next.caches, 1);
+    grant = connect(&next, 1, 2000, 200);
+    assert_true(grant.resumed);
+    expect(grant.reply_cache, 0, 6, OKV_REPLY_CACHE_ANSWER);
+    leave(&next, &grant, 2000);
+    fixture_end(&fixture);
+    fixture_end(&next);
+}
+
+/* A reply without its client, a slot that the client does not have. */
+static void records_that_make_no_sense(void **state)
+{
+    const struct okv_wal_reply of = {.client = 300, .session = 1, .slot = 3, .opcode = 1};
+    const struct okv_wal_reply beyond = {.client = 400, .slot = 60000, .opcode = 1};
+    struct okv_reply_cache_owner owner = {.user = "alice", .client_id = {9}};
+    uint8_t key[OKV_WAL_REPLY_SIZE];
+    struct fixture fixture;
+
+    (void)state;
+    fixture_begin(&fixture);
+    struct okv_wal_record record = {
+        .kind = OKV_WAL_REPLY, .key = key, .key_length = sizeof key, .version = 1, .sequence = 1};
+    okv_wal_reply_encode(&of, key);
+    assert_int_equal(okv_reply_caches_recover(&fixture.caches, &record), 0);
+    okv_wal_reply_encode(&beyond, key);
+    assert_int_equal(okv_reply_caches_recover(&fixture.caches, &record), 0);
+    record = (struct okv_wal_record){.kind = OKV_WAL_CLIENT,
+                                     .key = &owner,
+                                     .key_length = sizeof owner,
+                                     .version = 400,
+                                     .slots = 2};
+    assert_int_equal(okv_reply_caches_recover(&fixture.caches, &record), 0);
+    assert_int_equal(okv_reply_caches_adopt(&fixture.caches, 1), 400);
+    assert_int_equal(okv_reply_caches_count(&fixture.caches), 1);
+    fixture_end(&fixture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_client_goes_on_after_a_start),
+        cmocka_unit_test(a_client_that_changed_nothing_goes_on),
+        cmocka_unit_test(more_clients_than_may_be),
+        cmocka_unit_test(the_last_reply_cache_counts),
+        cmocka_unit_test(records_that_make_no_sense),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
