@@ -59,7 +59,8 @@ static const struct argp_option bench_options[] = {
     {"server", 's', "[NAME=]URI", 0,
      "The server: rdma://HOST[:PORT][?source=ADDRESS], ofi://HOST[:PORT], local:///PATH, or a "
      "peer: redis://HOST:PORT, redis:///SOCKET, valkey+rdma://HOST:PORT, memcached://HOST:PORT, "
-     "memcached:///SOCKET, lmdb:///DIRECTORY. With several, rounds alternate between them; NAME is "
+     "memcached:///SOCKET, lmdb:///DIRECTORY, lmdb+sync:///DIRECTORY. With several, rounds "
+     "alternate between them; NAME is "
      "for the report",
      1},
     {"timeout", 't', "MS", 0, "Give up on an operation after MS milliseconds (5000)", 1},

@@ -4,7 +4,7 @@
  *
  * Settings that favour LMDB: no flush to disk (MDB_NOSYNC), writes into the map (MDB_WRITEMAP,
  * MDB_NOMEMINIT), renewed read transactions (get_many uses one per batch), no read-ahead. In
- * /dev/shm there is no disk at all.
+ * /dev/shm there is no disk at all. lmdb+sync:// is durable instead, beside a durable okv.
  */
 #include <errno.h>
 #include <limits.h>
@@ -21,6 +21,7 @@
 #include "bench/targets/target.h"
 
 #define SCHEME "lmdb://"
+#define SCHEME_SYNC "lmdb+sync://" /* with LMDB's own settings: each commit is synced */
 #define READERS_MAX 1024
 /* Sizes of the map. Pages are allocated when they are written, but a full file system then raises
  * SIGBUS instead of an error. */
@@ -109,12 +110,14 @@ static int table_open(struct environment *environment)
 }
 
 /* Returns a code of LMDB or errno. */
-static int environment_create(const char *directory, struct environment **out)
+static int environment_create(const char *directory, bool is_synced, struct environment **out)
 {
-    unsigned flags = MDB_NOTLS | MDB_NOSYNC | MDB_WRITEMAP | MDB_NOMEMINIT | MDB_NORDAHEAD;
+    unsigned flags = MDB_NOTLS | MDB_NOMEMINIT | MDB_NORDAHEAD;
     struct environment *environment = calloc(1, sizeof *environment);
     int rc = ENOMEM;
 
+    if (!is_synced)
+        flags |= MDB_NOSYNC | MDB_WRITEMAP;
     if (!environment)
         return rc;
     environment->directory = strdup(directory);
@@ -143,7 +146,7 @@ free_environment:
 }
 
 /* The environment of an existing directory; its first user opens it. */
-static int environment_take(const char *directory, struct environment **out)
+static int environment_take(const char *directory, bool is_synced, struct environment **out)
 {
     struct environment *at;
     int rc = 0;
@@ -153,7 +156,7 @@ static int environment_take(const char *directory, struct environment **out)
         if (strcmp(at->directory, directory) == 0)
             break;
     if (!at) {
-        rc = environment_create(directory, &at);
+        rc = environment_create(directory, is_synced, &at);
         if (rc == 0) {
             at->next = environments;
             environments = at;
@@ -355,13 +358,19 @@ static int lmdb_get_many(struct target *base, const struct okv_command *commands
 
 /* ---- the target ------------------------------------------------------------ */
 
+static bool is_synced(const char *uri)
+{
+    return strncmp(uri, SCHEME_SYNC, strlen(SCHEME_SYNC)) == 0;
+}
+
 /* Creates the directory if necessary. Returns its realpath(). */
 static int find_directory(const char *uri, char *directory, char *why, size_t why_size)
 {
-    const char *path = uri + strlen(SCHEME);
+    const char *scheme = is_synced(uri) ? SCHEME_SYNC : SCHEME;
+    const char *path = uri + strlen(scheme);
 
-    if (strncmp(uri, SCHEME, strlen(SCHEME)) != 0 || path[0] != '/') {
-        snprintf(why, why_size, "give lmdb:///DIRECTORY");
+    if (strncmp(uri, scheme, strlen(scheme)) != 0 || path[0] != '/') {
+        snprintf(why, why_size, "give lmdb:///DIRECTORY or lmdb+sync:///DIRECTORY");
         return OKV_EURI;
     }
     if (mkdir(path, 0700) != 0 && errno != EEXIST) {
@@ -405,7 +414,7 @@ static int lmdb_open(const struct target_config *config, struct target **out, ch
     target->results = calloc(target->depth, sizeof *target->results);
     if (!target->results)
         goto free_target;
-    rc = environment_take(directory, &target->environment);
+    rc = environment_take(directory, is_synced(config->uri), &target->environment);
     if (rc != 0)
         goto free_results;
     rc = mdb_txn_begin(target->environment->env, NULL, MDB_RDONLY, &target->reader);

@@ -98,6 +98,13 @@ everything() {
     run 0 --quick --targets okv-local,lmdb --okv=--prefault --okv --max-value=128K --lmdb "$scratch/tables" --rounds 1
     grep -q -e '^okv-local .* --prefault --max-value=128K$' "$scratch/out" || wrong "okv-server's options are not there"
     grep -q "^lmdb .*$scratch/tables/" "$scratch/out" || wrong "LMDB's files are elsewhere"
+    what="durable ones"
+    mkdir "$scratch/disk"
+    run 0 --quick --durable "$scratch/disk" --records 200 --mix put=100 --rounds 1
+    grep -q -e '^okv-local .* --data ' "$scratch/out" || wrong "okv is in memory only"
+    grep -q -e '^redis .*--appendfsync always' "$scratch/out" || wrong "Redis does not sync"
+    grep -q '^lmdb .*a sync for each commit' "$scratch/out" || wrong "LMDB does not sync"
+    [ -z "$(ls -A "$scratch/disk")" ] || wrong "files are left in $scratch/disk"
     what="large values"
     run 0 --quick --targets redis-unix,memcached-tcp,lmdb,okv-local \
         --records 20 --value-size 1M --mix get=50,put=50 --rounds 1
@@ -130,6 +137,8 @@ refusals() {
     run 2 --quick --targets okv-local,redis-unix --floor
     grep -q 'only okv has a floor' "$scratch/err" || wrong "no cause"
     what="a directory that is not there"
+    run 2 --quick --durable /nowhere
+    grep -q -e '--durable /nowhere: give a directory' "$scratch/err" || wrong "no cause"
     run 2 --quick --targets lmdb --lmdb /nowhere
     grep -q -e '--lmdb /nowhere: give a directory' "$scratch/err" || wrong "no cause"
     what="an option that nobody knows"
