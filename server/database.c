@@ -138,14 +138,18 @@ close_durable:
 }
 
 /* The log numbers a segment for each start. So ids of sessions go on where no earlier ones were,
- * though not every session left a record. */
-static uint64_t first_session(const struct okv_database *database, uint64_t last_known)
+ * though not every session left a record. They rise by less than a half of 2^32, since a client
+ * tells the low half of its last one. */
+static uint64_t session_base(const struct okv_database *database)
 {
-    uint64_t number = database->durable->wal.segment.number;
+    uint64_t last_known = okv_reply_caches_last_session(&database->reply_caches);
+    uint64_t number = database->durable->wal.segment.number + 1;
     uint64_t by_number = number < (UINT64_C(1) << 27) ? number << SESSIONS_BITS : 0;
+    uint64_t least = last_known + (UINT64_C(1) << SESSIONS_BITS);
 
-    last_known += UINT64_C(1) << SESSIONS_BITS;
-    return by_number > last_known ? by_number : last_known;
+    return by_number > least && (last_known == 0 || by_number - last_known < UINT64_C(1) << 31)
+               ? by_number
+               : least;
 }
 
 int okv_database_start(struct okv_database *database, double snapshot_ratio,
@@ -156,13 +160,13 @@ int okv_database_start(struct okv_database *database, double snapshot_ratio,
     if (!database->durable)
         return 0;
     uint64_t clock_ms = atomic_load(&database->store.clock_ms);
-    uint64_t last_known = okv_reply_caches_adopt(&database->reply_caches, clock_ms);
+    database->session_base = session_base(database);
+    okv_reply_caches_adopt(&database->reply_caches, database->session_base, clock_ms);
     int rc = okv_wal_start(&database->durable->wal, snapshot_ratio, notify, user, &why);
     if (rc)
         return okv_diag_set(diag, rc, "database %s: %s", database->config->name,
                             why.text[0] ? why.text : okv_error_text(rc));
     database->wal = &database->durable->wal;
-    database->first_session = first_session(database, last_known);
     return 0;
 }
 

@@ -18,7 +18,7 @@ struct okv_database {
     struct okv_durable *durable;          /* NULL: in memory only */
     struct okv_wal *wal;                  /* its log, or NULL */
     struct okv_reply_caches reply_caches; /* of its clients */
-    uint64_t first_session;               /* ids of sessions are above it; 0 without a log */
+    uint64_t session_base;                /* ids of sessions are above it; 0 without a log */
     struct okv_counts counts;
     atomic_uint_fast64_t reserved; /* bytes of extents of long writes under way */
     atomic_bool is_exceeded;       /* besides these, one has more than its share */

@@ -9,6 +9,14 @@
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
+static int cannot_use(const char *path, int error, struct okv_diag *diag)
+{
+    return okv_diag_set(diag, okv_error_from_errno(error), "--data: %s cannot be used: %s", path,
+                        error == EPERM ? "it belongs to another user, or everybody may write it: "
+                                         "others could change what is in it"
+                                       : strerror(error));
+}
+
 static int open_directory(struct okv_directory *directory, const char *data, const char *name,
                           struct okv_diag *diag)
 {
@@ -18,17 +26,14 @@ static int open_directory(struct okv_directory *directory, const char *data, con
         return okv_diag_set(diag, OKV_EADDRESS, "--data %s: the path is too long", data);
     int rc = okv_directory_make(data);
     if (rc)
-        return okv_diag_set(diag, okv_error_from_errno(-rc), "--data %s: cannot be created: %s",
-                            data, strerror(-rc));
+        return cannot_use(data, -rc, diag);
     rc = okv_directory_open(directory, path);
     if (rc == -EBUSY)
         return okv_diag_set(diag, OKV_EAGAIN,
                             "--data %s: another server has it: stop that one, or name another "
                             "directory",
                             data);
-    return rc ? okv_diag_set(diag, okv_error_from_errno(-rc), "%s: cannot be used: %s", path,
-                             strerror(-rc))
-              : 0;
+    return rc ? cannot_use(path, -rc, diag) : 0;
 }
 
 const char *okv_durable_remedy(int rc)

@@ -54,10 +54,11 @@ void resend_detach(okv *handle)
         operation_detach(handle, &handle->operations[i]);
 }
 
-/* A flush under way is done when the table is another one: the items to remove are gone. */
+/* How far a flush under way has come is a place in the table that it has begun in. */
 static bool flush_is_void(const struct operation *operation, bool same_table)
 {
-    return operation->kind == OPERATION_FLUSH && operation->argument != 0 && !same_table;
+    return operation->kind == OPERATION_FLUSH && !same_table &&
+           (operation->argument != 0 || operation->resend);
 }
 
 static void operation_begin_again(okv *handle, struct operation *operation, bool same_table)

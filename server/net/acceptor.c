@@ -424,8 +424,8 @@ int okv_acceptor_start(struct okv_acceptor *acceptor, struct okv_server *server)
 {
     *acceptor = (struct okv_acceptor){.server = server};
     for (unsigned i = 0; i < server->database_count; i++)
-        if (acceptor->last_session_id < server->databases[i].first_session)
-            acceptor->last_session_id = server->databases[i].first_session;
+        if (acceptor->last_session_id < server->databases[i].session_base)
+            acceptor->last_session_id = server->databases[i].session_base;
     server->acceptor_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (server->acceptor_fd < 0)
         return OKV_EIO;

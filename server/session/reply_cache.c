@@ -159,7 +159,7 @@ int okv_reply_cache_create(struct okv_reply_caches *reply_caches,
         return OKV_ENOMEM;
     }
     reply_cache->owner = claim->owner;
-    reply_cache->first_session = claim->session_id;
+    reply_cache->first_session = reply_cache->known_since = claim->session_id;
     reply_cache->request_slot_count = claim->credits;
     reply_cache->next_in_bucket = *bucket;
     *bucket = reply_cache;
@@ -225,7 +225,7 @@ static bool is_resumed(const struct okv_reply_caches *reply_caches,
     uint64_t before = session_before(claim);
 
     if (reply_cache)
-        return before >= reply_cache->first_session;
+        return before >= reply_cache->known_since;
     return reply_caches->is_durable && before > atomic_load(&reply_caches->forgotten);
 }
 
@@ -250,7 +250,7 @@ int okv_reply_cache_acquire(struct okv_reply_caches *reply_caches,
     if (!reply_cache) {
         rc = okv_reply_cache_create(reply_caches, claim, &reply_cache);
         if (rc == 0 && grant->resumed)
-            reply_cache->first_session = session_before(claim);
+            reply_cache->known_since = session_before(claim);
     } else if (!reply_cache->is_held) {
         idle_remove(reply_caches, reply_cache);
     }

@@ -71,7 +71,7 @@ void okv_reply_caches_fini(struct okv_reply_caches *reply_caches);
 /* A new session that claims a reply cache. */
 struct okv_reply_cache_claim {
     struct okv_reply_cache_owner owner;
-    uint64_t session_id; /* higher than in every earlier claim of this boot */
+    uint64_t session_id; /* higher than in every earlier claim */
     uint32_t resume;     /* low half of the id of the client's last session; 0: none */
     uint32_t credits;    /* of the session: slots of a new reply cache */
     uint32_t place;      /* of okv_admission_admit() */
@@ -96,9 +96,9 @@ struct okv_reply_cache_grant {
  * each.
  *
  * `resume` is needed because the existing reply cache may be one that was made for a session whose
- * welcome got lost. It then knows nothing of earlier writes. Session ids start from 1 in each boot,
- * so `resume` may be from another boot. One that fits no id below session_id certainly is; for the
- * rest the client compares boot ids.
+ * welcome got lost. It then knows nothing of earlier writes. Without a log, session ids start from
+ * 1 in each boot, so `resume` may be from another boot. One that fits no id below session_id
+ * certainly is; for the rest the client compares hash seeds.
  */
 int okv_reply_cache_acquire(struct okv_reply_caches *reply_caches,
                             const struct okv_reply_cache_claim *claim, uint64_t now_ms,

@@ -20,9 +20,11 @@ void okv_reply_cache_log(struct okv_reply_cache *reply_cache, struct okv_wal *wa
 void okv_reply_caches_save(void *reply_caches,
                            void (*emit)(void *to, const struct okv_wal_record *record), void *to);
 int okv_reply_caches_recover(void *reply_caches, const struct okv_wal_record *record);
-/* After a replay: makes idle reply caches of what was recovered, those used last if there are more
- * than may be. Returns the highest id of a session that is known, or 0. */
-uint64_t okv_reply_caches_adopt(struct okv_reply_caches *reply_caches, uint64_t now_ms);
+/* After a replay: the highest id of a session that is known, or 0. */
+uint64_t okv_reply_caches_last_session(const struct okv_reply_caches *reply_caches);
+/* Makes idle reply caches of what was recovered, those used last if there are more than may be.
+ * `first` is above all ids of sessions before this start, and below those after it. */
+void okv_reply_caches_adopt(struct okv_reply_caches *reply_caches, uint64_t first, uint64_t now_ms);
 /* Forgets what was recovered; after a replay that failed. */
 void okv_reply_caches_abandon(struct okv_reply_caches *reply_caches);
 

@@ -1,4 +1,5 @@
-/* What reply caches are made of. Only reply_cache.c and reply_cache_log.c include this header. */
+/* What reply caches are made of. Only the files reply_cache*.c include this
+ * header. */
 #ifndef OKV_SERVER_SESSION_REPLY_CACHE_STATE_H
 #define OKV_SERVER_SESSION_REPLY_CACHE_STATE_H
 
@@ -40,7 +41,8 @@ struct okv_reply_cache_user {
 struct okv_reply_cache {
     struct okv_reply_cache_owner owner;
     struct okv_reply_cache_user *user;
-    uint64_t first_session;      /* all writes since then are known */
+    uint64_t first_session;      /* that it was made for: its name in a log */
+    uint64_t known_since;        /* all writes since this session are known */
     atomic_uint_fast64_t holder; /* the last session that acquired it */
     bool is_held;                /* this and the fields down to `newer`: under the lock of all */
     bool is_dropped;             /* it is not in the table; its last user frees it */

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -164,6 +165,17 @@ static const struct okv_file_ops ops = {
     .list = list,
 };
 
+/* Whoever may change names in it could plant a log, or take one away. */
+static int check_owner(const char *path)
+{
+    struct stat directory;
+
+    if (stat(path, &directory))
+        return -errno;
+    bool is_ours = directory.st_uid == geteuid() || directory.st_uid == 0;
+    return is_ours && !(directory.st_mode & S_IWOTH) ? 0 : -EPERM;
+}
+
 /* Who made it may have died before its name was durable. */
 int okv_directory_make(const char *path)
 {
@@ -172,6 +184,9 @@ int okv_directory_make(const char *path)
 
     if (mkdir(path, 0700) && errno != EEXIST)
         return -errno;
+    rc = check_owner(path);
+    if (rc)
+        return rc;
     if (strlen(path) + 4 > sizeof parent)
         return -ENAMETOOLONG;
     strcpy(parent, path);
@@ -206,7 +221,7 @@ int okv_directory_open(struct okv_directory *directory, const char *path)
 
     if (rc)
         return rc;
-    directory->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    directory->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (directory->fd < 0)
         return -errno;
     directory->lock = lock_directory(directory->fd, O_RDWR | O_CREAT, LOCK_EX);

@@ -51,8 +51,7 @@ struct okv_directory {
 };
 
 /* Creates the directory if there is none, and makes its name durable. Returns 0 or a negative
- * errno.
- */
+ * errno; -EPERM: it belongs to another user, or everybody may write it. */
 int okv_directory_make(const char *path);
 /* Opens the directory and creates it if there is none; its parent must exist. -EBUSY: another
  * process has it. */

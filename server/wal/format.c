@@ -109,13 +109,31 @@ static bool is_sane(const struct okv_wal_wire_record *wire, const struct okv_wal
     case OKV_WAL_FORGOTTEN:
         return record->key_length == 0 && !has_value && record->expiry_ms == 0;
     case OKV_WAL_CLIENT:
-        return record->key_length == OKV_WAL_CLIENT_SIZE && !has_value && record->version > 0 &&
+        return record->key_length == OKV_WAL_CLIENT_SIZE &&
+               record->value_length == OKV_WAL_CLIENT_VALUE_SIZE && record->version > 0 &&
                record->slots > 0 && record->slots <= OKV_CREDITS_MAX;
     case OKV_WAL_REPLY:
         return record->key_length == OKV_WAL_REPLY_SIZE && record->sequence > 0 &&
                record->value_length <= OKV_WAL_REPLY_VALUE_MAX;
     }
     return false;
+}
+
+struct wire_reply {
+    okv_le64 client;
+    okv_le32 session;
+    okv_le16 slot;
+    uint8_t opcode;
+    uint8_t reserved;
+};
+_Static_assert(sizeof(struct wire_reply) == OKV_WAL_REPLY_SIZE, "key of a reply");
+
+static bool is_sane_reply(const void *key)
+{
+    struct wire_reply wire;
+
+    memcpy(&wire, key, sizeof wire);
+    return okv_le16_get(wire.slot) < OKV_CREDITS_MAX && wire.reserved == 0;
 }
 
 int okv_wal_record_decode(const uint8_t *bytes, uint64_t end, uint64_t *at,
@@ -137,21 +155,14 @@ int okv_wal_record_decode(const uint8_t *bytes, uint64_t end, uint64_t *at,
     uint64_t size = okv_wal_record_size(out->key_length, out->value_length);
     if (!is_sane(&wire, out) || size > end - *at)
         return OKV_ECORRUPT;
+    if (out->kind == OKV_WAL_REPLY && !is_sane_reply(out->key))
+        return OKV_ECORRUPT;
     out->value = (const uint8_t *)out->key + out->key_length;
     *at += size;
     return 0;
 }
 
 /* ---- replies ---- */
-
-struct wire_reply {
-    okv_le64 client;
-    okv_le32 session;
-    okv_le16 slot;
-    uint8_t opcode;
-    uint8_t reserved;
-};
-_Static_assert(sizeof(struct wire_reply) == OKV_WAL_REPLY_SIZE, "key of a reply");
 
 void okv_wal_reply_encode(const struct okv_wal_reply *reply, uint8_t out[OKV_WAL_REPLY_SIZE])
 {

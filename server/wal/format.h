@@ -88,6 +88,8 @@ enum okv_wal_kind {
 /* Bytes of the keys of CLIENT and REPLY. */
 #define OKV_WAL_CLIENT_SIZE 40u
 #define OKV_WAL_REPLY_SIZE 16u
+/* The value of CLIENT: since which session all its writes are known. */
+#define OKV_WAL_CLIENT_VALUE_SIZE 8u
 /* The longest value of a reply. */
 #define OKV_WAL_REPLY_VALUE_MAX 16u
 

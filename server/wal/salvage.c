@@ -33,9 +33,14 @@ struct salvage {
     uint64_t words;
     uint64_t bucket_count; /* the highest number, and one */
     uint64_t items;
-    uint64_t version; /* the highest of the snapshot, raised */
-    uint64_t clock_ms, wall_ms;
+    uint64_t version;                     /* the highest of the snapshot, raised */
+    uint64_t clock_ms, wall_ms;           /* of the snapshot */
+    uint64_t last_clock_ms, last_wall_ms; /* of the last frame */
+    uint64_t last_session;                /* the highest id that was seen of a client */
 };
+
+/* Ids of sessions that left no record are less above those that did. */
+#define SESSIONS (UINT64_C(1) << 31)
 
 /* ---- files ---- */
 
@@ -123,18 +128,25 @@ static int note_bucket(struct salvage *salvage, uint64_t number)
     return 0;
 }
 
+static void note_session(struct salvage *salvage, uint64_t id)
+{
+    if (salvage->last_session < id)
+        salvage->last_session = id;
+}
+
 static int note_record(struct salvage *salvage, const struct okv_wal_record *record)
 {
-    if (record->kind == OKV_WAL_PUT)
+    if (record->kind == OKV_WAL_PUT) {
         salvage->items++;
-    if (record->kind != OKV_WAL_BUCKET)
         return 0;
+    }
     if (record->version + OKV_WAL_SALVAGE_RAISE > salvage->version)
         salvage->version = record->version + OKV_WAL_SALVAGE_RAISE;
     return note_bucket(salvage, record->bucket);
 }
 
-/* Raises the versions of a frame, and takes out the end of a snapshot. */
+/* Raises the versions of a frame, and takes out the end of a snapshot, and what was known of
+ * clients: a part of it would have writes applied twice. */
 static int change_records(struct salvage *salvage, bool is_of_snapshot, uint8_t *bytes,
                           uint64_t *length, struct okv_diag *diag)
 {
@@ -146,17 +158,17 @@ static int change_records(struct salvage *salvage, bool is_of_snapshot, uint8_t 
         int rc = okv_wal_record_decode(bytes, *length, &at, &record);
         if (rc)
             return rc;
-        if (record.kind == OKV_WAL_END)
+        if (record.kind == OKV_WAL_CLIENT || record.kind == OKV_WAL_FORGOTTEN)
+            note_session(salvage, record.version);
+        if (!okv_wal_is_change(&record) && record.kind != OKV_WAL_BUCKET)
             continue;
-        bool is_session = record.kind == OKV_WAL_CLIENT || record.kind == OKV_WAL_FORGOTTEN;
         if (record.version > OKV_LE48_MAX - OKV_WAL_SALVAGE_RAISE)
             return okv_diag_set(diag, OKV_ENUMBER, "its versions are too high to be raised");
         rc = is_of_snapshot ? note_record(salvage, &record) : 0;
         if (rc)
             return rc;
         memmove(bytes + to, bytes + begin, at - begin);
-        if (!is_session)
-            okv_wal_record_set_version(bytes + to, record.version + OKV_WAL_SALVAGE_RAISE);
+        okv_wal_record_set_version(bytes + to, record.version + OKV_WAL_SALVAGE_RAISE);
         to += at - begin;
     }
     *length = to;
@@ -170,6 +182,8 @@ static int copy_frame(void *user, bool is_of_snapshot, const struct okv_wal_fram
     uint64_t length = frame->length;
     int rc = change_records(salvage, is_of_snapshot, bytes, &length, diag);
 
+    salvage->last_clock_ms = frame->clock_ms;
+    salvage->last_wall_ms = frame->wall_ms;
     if (is_of_snapshot) {
         salvage->clock_ms = frame->clock_ms;
         salvage->wall_ms = frame->wall_ms;
@@ -178,6 +192,19 @@ static int copy_frame(void *user, bool is_of_snapshot, const struct okv_wal_fram
         return rc;
     return write_frame(is_of_snapshot ? &salvage->snapshot : &salvage->segment, frame, length,
                        bytes, diag);
+}
+
+/* Nobody resumes a session of before. */
+static int write_forgotten(struct salvage *salvage, struct okv_diag *diag)
+{
+    const struct okv_wal_frame like = {.clock_ms = salvage->last_clock_ms,
+                                       .wall_ms = salvage->last_wall_ms};
+    const struct okv_wal_record forgotten = {.kind = OKV_WAL_FORGOTTEN,
+                                             .version = salvage->last_session + SESSIONS};
+    uint8_t bytes[FRAME_HEADER + sizeof(struct okv_wal_wire_record)];
+
+    okv_wal_record_encode(&forgotten, bytes + FRAME_HEADER);
+    return write_frame(&salvage->segment, &like, sizeof bytes, bytes, diag);
 }
 
 /* ---- the end of the snapshot ---- */
@@ -275,6 +302,8 @@ static int end_files(struct salvage *salvage, const struct okv_wal_survey *surve
                             "the headers of its snapshot and of all segments are damaged: the seed "
                             "of its hashes is lost, and with it where items belong");
     int rc = make_header(survey, &header, diag);
+    if (rc == 0)
+        rc = write_forgotten(salvage, diag);
     if (rc == 0)
         rc = write_header(&salvage->segment, &header, diag);
     if (rc == 0 && has_snapshot)

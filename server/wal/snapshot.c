@@ -309,7 +309,9 @@ static bool collect(struct okv_snapshot *snapshot, struct okv_snapshot_chunk **c
         while (atomic_load(&snapshot->is_wanted))
             sched_yield();
         pthread_mutex_lock(&snapshot->lock);
-        for (unsigned i = 0; i < BUCKETS_PER_TURN && snapshot->next < count; i++)
+        for (unsigned i = 0;
+             i < BUCKETS_PER_TURN && snapshot->next < count && snapshot->waiting <= WAITING_MAX;
+             i++)
             save(snapshot, snapshot->next++);
         is_last = snapshot->next == count;
         bool is_whole = snapshot->first && snapshot->first->next;

@@ -23,6 +23,8 @@
 /* A log that is shorter is no reason for a snapshot. */
 #define SNAPSHOT_LENGTH_MIN (UINT64_C(16) << 20)
 #define FRAME_HEADER sizeof(struct okv_wal_wire_frame)
+/* At which a log may begin. */
+#define POSITIONS (UINT64_C(1) << 56)
 
 /* ---- records ---- */
 
@@ -111,6 +113,8 @@ void okv_wal_add_reply(struct okv_wal *wal, const struct okv_wal_record *client,
 {
     int rc = 0;
 
+    if (atomic_load(&wal->failure))
+        return;
     pthread_mutex_lock(&wal->lock);
     if (!*knows_client)
         rc = append(wal, client);
@@ -188,7 +192,8 @@ static void fail(struct okv_wal *wal, int error)
 static void drop_batch(struct okv_wal *wal, int error)
 {
     okv_store_pending_drop(wal->store);
-    atomic_store(&wal->unknown, wal->batch);
+    if (!atomic_load(&wal->failure)) /* nothing changes after the first one */
+        atomic_store(&wal->unknown, wal->batch);
     fail(wal, error);
 }
 
@@ -327,6 +332,7 @@ static void end_batch(struct okv_wal *wal)
     unsigned records = wal->records;
     int rc = wal->lacks_reply ? -ENOMEM : 0;
 
+    wal->lacks_reply = false;
     if (rc == 0 && wal->used > FRAME_HEADER)
         rc = write_frame(wal, wal->used);
     okv_snapshot_lock(&wal->snapshot);
@@ -445,10 +451,13 @@ int okv_wal_open(struct okv_wal *wal, struct okv_files *files, const char *resto
     if (is_there)
         return 0;
     if (getrandom(&wal->segment.hash_seed, sizeof wal->segment.hash_seed, 0) < 0 ||
+        getrandom(&wal->segment.position, sizeof wal->segment.position, 0) < 0 ||
         getrandom(wal->segment.database_id, OKV_WAL_ID_SIZE, 0) < 0) {
         rc = okv_diag_set(diag, OKV_EIO, "no random bytes from the system: %s", strerror(errno));
         goto close;
     }
+    /* Nobody can write a value whose bytes look like a frame at its place in the log. */
+    wal->segment.position = wal->segment.position % POSITIONS * OKV_WAL_ALIGNMENT;
     return 0;
 close:
     okv_wal_close(wal);
@@ -492,7 +501,7 @@ int okv_wal_start(struct okv_wal *wal, double snapshot_ratio, void (*notify)(voi
     wal->notify = notify;
     wal->user = user;
     wal->snapshot_ratio = snapshot_ratio;
-    wal->snapshot_begun = wal->snapshot_tried = wal->loaded.position;
+    wal->snapshot_begun = wal->snapshot_tried = wal->segment.position;
     int rc = begin_files(wal);
     if (rc)
         return failed(diag, rc, "cannot begin a segment");

@@ -13,6 +13,7 @@
 
 #define FIRST 48 /* offset of a frame's first record */
 #define LIMIT 4
+#define BASE 1000 /* above the sessions before a start */
 
 /* A server's part, with a log that nobody writes. */
 struct fixture {
@@ -147,7 +148,8 @@ static void a_client_goes_on_after_a_start(void **state)
             okv_reply_caches_save(&fixture.caches, add, &fixture.wal);
         }
         recover(&next, &fixture.wal, way & 1);
-        assert_int_equal(okv_reply_caches_adopt(&next.caches, 1), 100);
+        assert_int_equal(okv_reply_caches_last_session(&next.caches), 100);
+        okv_reply_caches_adopt(&next.caches, BASE, 1);
         grant = connect(&next, 1, 2000, 100);
         assert_true(grant.resumed);
         expect(grant.reply_cache, 0, 7, OKV_REPLY_CACHE_ANSWER);
@@ -204,13 +206,14 @@ static void more_clients_than_may_be(void **state)
         leave(&fixture, &grant, 100 + i);
     }
     recover(&next, &fixture.wal, false);
-    assert_int_equal(okv_reply_caches_adopt(&next.caches, 1), 100 + CLIENTS - 1);
+    assert_int_equal(okv_reply_caches_last_session(&next.caches), 100 + CLIENTS - 1);
+    okv_reply_caches_adopt(&next.caches, BASE, 1);
     assert_int_equal(okv_reply_caches_count(&next.caches), LIMIT);
     fixture.wal.used = FIRST; /* a snapshot keeps it so */
     okv_reply_caches_save(&next.caches, add, &fixture.wal);
     fixture_end(&next);
     recover(&next, &fixture.wal, false);
-    okv_reply_caches_adopt(&next.caches, 1);
+    okv_reply_caches_adopt(&next.caches, BASE, 1);
     for (unsigned i = CLIENTS; i-- > 0;) {
         struct okv_reply_cache_grant grant = connect(&next, (uint8_t)i, 2000 - i, 100 + i);
         assert_int_equal(grant.resumed, i >= CLIENTS - LIMIT);
@@ -234,7 +237,7 @@ static void the_last_reply_cache_counts(void **state)
     apply(&fixture, grant.reply_cache, 0, 6, 200, 0);
     leave(&fixture, &grant, 200);
     recover(&next, &fixture.wal, true);
-    okv_reply_caches_adopt(&next.caches, 1);
+    okv_reply_caches_adopt(&next.caches, BASE, 1);
     grant = connect(&next, 1, 2000, 200);
     assert_true(grant.resumed);
     expect(grant.reply_cache, 0, 6, OKV_REPLY_CACHE_ANSWER);
@@ -247,9 +250,9 @@ static void the_last_reply_cache_counts(void **state)
 static void records_that_make_no_sense(void **state)
 {
     const struct okv_wal_reply of = {.client = 300, .session = 1, .slot = 3, .opcode = 1};
-    const struct okv_wal_reply beyond = {.client = 400, .slot = 60000, .opcode = 1};
+    const struct okv_wal_reply beyond = {.client = 400, .slot = 1000, .opcode = 1};
     struct okv_reply_cache_owner owner = {.user = "alice", .client_id = {9}};
-    uint8_t key[OKV_WAL_REPLY_SIZE];
+    uint8_t key[OKV_WAL_REPLY_SIZE], since[OKV_WAL_CLIENT_VALUE_SIZE] = {1};
     struct fixture fixture;
 
     (void)state;
@@ -263,12 +266,65 @@ static void records_that_make_no_sense(void **state)
     record = (struct okv_wal_record){.kind = OKV_WAL_CLIENT,
                                      .key = &owner,
                                      .key_length = sizeof owner,
+                                     .value = since,
+                                     .value_length = sizeof since,
                                      .version = 400,
                                      .slots = 2};
     assert_int_equal(okv_reply_caches_recover(&fixture.caches, &record), 0);
-    assert_int_equal(okv_reply_caches_adopt(&fixture.caches, 1), 400);
+    assert_int_equal(okv_reply_caches_last_session(&fixture.caches), 400);
+    okv_reply_caches_adopt(&fixture.caches, BASE, 1);
     assert_int_equal(okv_reply_caches_count(&fixture.caches), 1);
     fixture_end(&fixture);
+}
+
+/* A reply from before the start was repeated in a session that left no record. */
+static void a_recovered_client_is_forgotten_for_good(void **state)
+{
+    struct fixture fixture, next;
+
+    (void)state;
+    fixture_begin(&fixture);
+    struct okv_reply_cache_grant grant = connect(&fixture, 1, 100, 0);
+    apply(&fixture, grant.reply_cache, 0, 5, 100, 0);
+    leave(&fixture, &grant, 100);
+    grant = connect(&fixture, 1, 101, 100);
+    expect(grant.reply_cache, 0, 5, OKV_REPLY_CACHE_ANSWER);
+    leave(&fixture, &grant, 101);
+    recover(&next, &fixture.wal, false);
+    okv_reply_caches_adopt(&next.caches, BASE, 1);
+    okv_reply_caches_expire(&next.caches, 100000);
+    grant = connect(&next, 1, 2000, 101);
+    assert_false(grant.resumed);
+    leave(&next, &grant, 2000);
+    fixture_end(&fixture);
+    fixture_end(&next);
+}
+
+/* A client tells the id of a session that another one has. */
+static void clients_do_not_share_a_name(void **state)
+{
+    struct fixture fixture, next;
+
+    (void)state;
+    fixture_begin(&fixture);
+    struct okv_reply_cache_grant first = connect(&fixture, 1, 2000, 0);
+    struct okv_reply_cache_grant second = connect(&fixture, 2, 2001, 2000);
+    apply(&fixture, first.reply_cache, 0, 5, 2000, 0);
+    apply(&fixture, second.reply_cache, 0, 9, 2001, 0);
+    leave(&fixture, &first, 2000);
+    leave(&fixture, &second, 2001);
+    recover(&next, &fixture.wal, false);
+    okv_reply_caches_adopt(&next.caches, 3000, 1);
+    first = connect(&next, 1, 4000, 2000);
+    assert_true(first.resumed);
+    expect(first.reply_cache, 0, 5, OKV_REPLY_CACHE_ANSWER);
+    second = connect(&next, 2, 4001, 2000);
+    assert_true(second.resumed);
+    expect(second.reply_cache, 0, 9, OKV_REPLY_CACHE_ANSWER);
+    leave(&next, &first, 4000);
+    leave(&next, &second, 4001);
+    fixture_end(&fixture);
+    fixture_end(&next);
 }
 
 int main(void)
@@ -278,6 +334,8 @@ int main(void)
         cmocka_unit_test(a_client_that_changed_nothing_goes_on),
         cmocka_unit_test(more_clients_than_may_be),
         cmocka_unit_test(the_last_reply_cache_counts),
+        cmocka_unit_test(a_recovered_client_is_forgotten_for_good),
+        cmocka_unit_test(clients_do_not_share_a_name),
         cmocka_unit_test(records_that_make_no_sense),
     };
 

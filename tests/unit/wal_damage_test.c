@@ -144,6 +144,16 @@ static struct counts count_keys(struct wal_machine *machine)
     return counts;
 }
 
+/* The log ends with the record that no client of before goes on. */
+static void expect_forgotten(struct crash_disk *saved)
+{
+    uint64_t size;
+    const uint8_t *log = crash_disk_bytes(saved, "log.0000000000000001", &size);
+
+    assert_non_null(log);
+    assert_int_equal(log[size - sizeof(struct okv_wal_wire_record)], OKV_WAL_FORGOTTEN);
+}
+
 /* Salvages, checks what came out, starts on it, and changes every key there. */
 static struct counts salvage(struct trial *trial)
 {
@@ -162,6 +172,7 @@ static struct counts salvage(struct trial *trial)
     assert_int_equal(survey.damages, 0);
     assert_int_equal(survey.items, trial->survey.items);
     assert_int_equal(survey.records, trial->survey.records);
+    expect_forgotten(&trial->saved);
     wal_machine_init(machine, &trial->saved, WAL_SCENE_REGION);
     if (wal_machine_start(machine))
         fail_msg("start: %s", machine->diag.text);

@@ -147,6 +147,8 @@ static void records_of_clients_have_these_bytes(void **state)
     const struct okv_wal_record client = {.kind = OKV_WAL_CLIENT,
                                           .key = owner,
                                           .key_length = OKV_WAL_CLIENT_SIZE,
+                                          .value = "12345678",
+                                          .value_length = OKV_WAL_CLIENT_VALUE_SIZE,
                                           .version = 0x100000,
                                           .slots = 16};
     const struct okv_wal_reply of = {
@@ -154,18 +156,19 @@ static void records_of_clients_have_these_bytes(void **state)
     const struct okv_wal_record forgotten = {.kind = OKV_WAL_FORGOTTEN, .version = 4};
     struct okv_wal_record back;
     struct okv_wal_reply back_of;
-    uint8_t bytes[64], key[OKV_WAL_REPLY_SIZE];
+    uint8_t bytes[72], key[OKV_WAL_REPLY_SIZE];
     uint64_t at = 0;
 
     (void)state;
     okv_wal_record_encode(&client, bytes);
-    assert_memory_equal(bytes, "\x05\0\x28\0\0\0\0\0\0\0\x10\0\0\0\0\0\x10\0\0\0\0\0\0\0", 24);
+    assert_memory_equal(bytes, "\x05\0\x28\0\x08\0\0\0\0\0\x10\0\0\0\0\0\x10\0\0\0\0\0\0\0", 24);
     assert_memory_equal(bytes + 24, owner, OKV_WAL_CLIENT_SIZE);
-    assert_int_equal(okv_wal_record_decode(bytes, 64, &at, &back), 0);
+    assert_memory_equal(bytes + 64, "12345678", 8);
+    assert_int_equal(okv_wal_record_decode(bytes, 72, &at, &back), 0);
     assert_int_equal(back.slots, 16);
     bytes[16] = 0; /* slots */
     at = 0;
-    assert_int_equal(okv_wal_record_decode(bytes, 64, &at, &back), OKV_ECORRUPT);
+    assert_int_equal(okv_wal_record_decode(bytes, 72, &at, &back), OKV_ECORRUPT);
 
     okv_wal_reply_encode(&of, key);
     const struct okv_wal_record reply = {.kind = OKV_WAL_REPLY,
@@ -186,6 +189,10 @@ static void records_of_clients_have_these_bytes(void **state)
     assert_int_equal(okv_wal_record_decode(bytes, 48, &at, &back), 0);
     okv_wal_reply_decode(back.key, &back_of);
     assert_memory_equal(&back_of, &of, sizeof of);
+    bytes[37] = 4; /* slot 1027 */
+    at = 0;
+    assert_int_equal(okv_wal_record_decode(bytes, 48, &at, &back), OKV_ECORRUPT);
+    bytes[37] = 0;
     bytes[4] = 17; /* bytes of the value */
     at = 0;
     assert_int_equal(okv_wal_record_decode(bytes, 64, &at, &back), OKV_ECORRUPT);

@@ -1,11 +1,15 @@
 /* What a durable store holds after a restart, with as much memory as before. */
+#include <errno.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -234,6 +238,52 @@ static void a_segment_that_cannot_be_begun(void **state)
     trial_end(trial);
 }
 
+static uint64_t first_position(struct trial *trial)
+{
+    struct okv_wal_header header;
+
+    assert_int_equal(okv_wal_header_decode(
+                         crash_disk_bytes(&trial->disk, "log.0000000000000001", NULL), &header),
+                     0);
+    return header.position;
+}
+
+/* A value whose bytes look like a frame is one only at its position. */
+static void a_log_begins_where_nobody_knows(void **state)
+{
+    struct trial *first = trial_begin(REGION, false), *second = trial_begin(REGION, false);
+
+    (void)state;
+    assert_int_not_equal(first_position(first), first_position(second));
+    assert_int_equal(first_position(first) % OKV_WAL_ALIGNMENT, 0);
+    trial_end(first);
+    trial_end(second);
+}
+
+static void a_directory_that_others_may_change(void **state)
+{
+    struct okv_directory directory;
+    char path[] = "/tmp/okv-shared-XXXXXX", inside[64], aside[96];
+
+    (void)state;
+    assert_non_null(mkdtemp(path));
+    snprintf(inside, sizeof inside, "%s/default", path);
+    assert_int_equal(chmod(path, 0777), 0);
+    assert_int_equal(okv_directory_make(path), -EPERM);
+    assert_int_equal(chmod(path, 0755), 0);
+    assert_int_equal(okv_directory_make(path), 0);
+    assert_int_equal(okv_directory_open(&directory, inside), 0);
+    okv_directory_close(&directory);
+    snprintf(aside, sizeof aside, "%s/link", path);
+    assert_int_equal(symlink("default", aside), 0);
+    assert_int_equal(okv_directory_open(&directory, aside), -ENOTDIR);
+    unlink(aside);
+    snprintf(aside, sizeof aside, "%s/lock", inside);
+    unlink(aside);
+    rmdir(inside);
+    rmdir(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -242,6 +292,8 @@ int main(void)
         cmocka_unit_test(a_full_region_restarts),
         cmocka_unit_test(nothing_else_is_published),
         cmocka_unit_test(a_segment_that_cannot_be_begun),
+        cmocka_unit_test(a_log_begins_where_nobody_knows),
+        cmocka_unit_test(a_directory_that_others_may_change),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
