@@ -41,7 +41,7 @@ struct connection {
     unsigned messages_held;
     uint32_t credits; /* that it was granted */
     bool resumed;
-    uint64_t boot_id;
+    uint64_t hash_seed;
     uint64_t request_slots[OKV_CREDITS_MAX]; /* sequence of the request under way; 0: none */
     unsigned polls;
     unsigned count;
@@ -67,8 +67,8 @@ static struct {
     struct connection *connections;
     unsigned connectings;
     unsigned reads_outside;
-    uint64_t boot_id;  /* of the last connection that was used */
-    uint64_t sequence; /* the highest one */
+    uint64_t hash_seed; /* of the last connection that was used */
+    uint64_t sequence;  /* the highest one */
     struct sent sent[SEQUENCES];
 } world;
 
@@ -80,7 +80,7 @@ void fuzz_transport_reset(struct hostile *server)
     world.connections = NULL;
     world.connectings = 0;
     world.reads_outside = 0;
-    world.boot_id = 0;
+    world.hash_seed = 0;
     world.sequence = 0;
     memset(world.sent, 0, sizeof world.sent);
 }
@@ -320,7 +320,7 @@ static int transport_connect(const struct okv_uri *uri, const struct okv_connect
     };
     c->credits = world.server->welcome.credits;
     c->resumed = world.server->welcome.resumed;
-    c->boot_id = world.server->welcome.boot_id;
+    c->hash_seed = world.server->welcome.hash_seed;
     c->next = world.connections;
     world.connections = c;
     *out = &c->base;
@@ -509,8 +509,8 @@ static void check_request(struct connection *c, const struct okv_request_message
     struct sent *sent = &world.sent[request->sequence % SEQUENCES];
 
     FUZZ_CHECK(request->slot < c->credits && c->request_slots[request->slot] == 0);
-    bool resumed = c->resumed && c->boot_id == world.boot_id;
-    world.boot_id = c->boot_id;
+    bool resumed = c->resumed && c->hash_seed == world.hash_seed;
+    world.hash_seed = c->hash_seed;
     if (request->opcode == OKV_OP_GOODBYE)
         return;
     c->request_slots[request->slot] = request->sequence;
