@@ -72,8 +72,9 @@ static int options_check(const struct okv_options *options, struct okv_diag *why
         return option_wrong(why, "credits", options->credits, "1 to " TEXT(OKV_CREDITS_MAX));
     if (options->hints > HINTS_MAX && options->hints != OKV_HINTS_NONE)
         return option_wrong(why, "hints", options->hints, "1 to 2^20, nor OKV_HINTS_NONE");
-    if (options->reconnect > OKV_RECONNECT_NEVER)
-        return option_wrong(why, "reconnect", options->reconnect, "0, nor OKV_RECONNECT_NEVER");
+    if (options->reconnect > OKV_RECONNECT_IF_KEPT)
+        return option_wrong(why, "reconnect", options->reconnect,
+                            "0, nor OKV_RECONNECT_NEVER or OKV_RECONNECT_IF_KEPT");
     if (options->keepalive_ms != OKV_KEEPALIVE_NONE &&
         (options->keepalive_ms < KEEPALIVE_MIN_MS || options->keepalive_ms > KEEPALIVE_MAX_MS))
         return option_wrong(
@@ -190,6 +191,7 @@ static int link_init(okv *handle, const char *uri, const struct okv_options *opt
 
     link->state = LINK_CLOSING;
     link->never = options->reconnect == OKV_RECONNECT_NEVER;
+    link->if_kept = options->reconnect == OKV_RECONNECT_IF_KEPT;
     link->credits = options->credits;
     link->connect_timeout_ns = (uint64_t)options->connect_timeout_ms * 1000000u;
     if (options->keepalive_ms != OKV_KEEPALIVE_NONE)

@@ -249,6 +249,20 @@ static int step_connect(okv *handle, struct okv_diag *why)
     return rc ? superblock_unread(link, rc, why) : OKV_EAGAIN;
 }
 
+/* Every database has a random hash seed. Its log has the seed as well, so that it outlives a server
+ * only together with the items. */
+static int items_check(const okv *handle, struct okv_diag *why)
+{
+    const struct link *link = &handle->link;
+
+    if (link->opening || !link->if_kept || link->table.hash_seed == handle->table.hash_seed)
+        return 0;
+    return okv_diag_set(why, OKV_ELOST,
+                        "%s restarted without the items that it had: open another handle, and put "
+                        "them again; with --data it keeps them",
+                        link->uri_text);
+}
+
 static int step_superblock(okv *handle, struct okv_diag *why)
 {
     struct link *link = &handle->link;
@@ -268,6 +282,9 @@ static int step_superblock(okv *handle, struct okv_diag *why)
         return okv_diag_set(why, OKV_EPROTO,
                             "%s described another table than the one that was read",
                             link->uri_text);
+    rc = items_check(handle, why);
+    if (rc)
+        return rc;
     link->state = LINK_DIRECTORY;
     rc = read_post(handle, table->directory_offset, OKV_DIRECTORY_SIZE);
     return rc ? directory_unread(link, rc, why) : OKV_EAGAIN;

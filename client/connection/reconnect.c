@@ -116,6 +116,7 @@ static bool is_final(int rc)
     case OKV_EVERSION:
     case OKV_EPROTO:
     case OKV_EUNSUPPORTED:
+    case OKV_ELOST:
         return true;
     default: /* a lack of memory or descriptors may pass */
         return false;

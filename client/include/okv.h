@@ -33,14 +33,15 @@
  * gets, pings and writes that had not been sent go on. A write that had been sent is sent again
  * when the server still knows what it has applied of this handle's (it remembers for a minute, and
  * applies none twice); after a restart of the server it ends with OKV_EUNKNOWN. A server without
- * --data that was restarted has an empty table: okv_info.boot_id tells of restarts.
+ * --data that was restarted has an empty table: okv_info.boot_id tells of restarts, and
+ * OKV_RECONNECT_IF_KEPT refuses such a server.
  *
  * Failure of a handle. A handle is of no use any more when the server breaks the protocol or
  * speaks another version, or cannot serve this client at all: every later call returns the reason
  * (OKV_EPROTO, OKV_EVERSION or OKV_EUNSUPPORTED) and okv_why() has the sentence. With
  * okv_options.reconnect OKV_RECONNECT_NEVER the end of the connection is such a failure, too
- * (OKV_EDISCONNECTED, OKV_ESHUTDOWN, OKV_ETIMEDOUT, OKV_EIO). The text below calls this
- * "the handle's failure". Close such a handle and open another.
+ * (OKV_EDISCONNECTED, OKV_ESHUTDOWN, OKV_ETIMEDOUT, OKV_EIO), and with OKV_RECONNECT_IF_KEPT a
+ * server without the items (OKV_ELOST). Below, this is "the handle's failure". Close such a handle.
  *
  * Growth. A program works with any library of the same soname, older or newer than its okv.h.
  * okv_options, okv_put_options and okv_command keep their size: a new field takes the place of a
@@ -99,7 +100,8 @@ enum {
     OKV_ETTL = -29,          /* a time to live is 1 ms to OKV_TTL_MAX_MS */
     OKV_EDENIED = -30,       /* the user may not do this, or one side does not know the other */
     OKV_EBUCKETFULL = -31,   /* the key's bucket has no room for the item; other keys have */
-    OKV_EREADONLY = -32      /* the database takes no writes: its log failed */
+    OKV_EREADONLY = -32,     /* the database takes no writes: its log failed */
+    OKV_ELOST = -33          /* the server restarted without the items that it had */
 };
 
 /* One sentence for a code; static, never NULL. Any thread. */
@@ -148,6 +150,9 @@ struct okv_options {
 #define OKV_HINTS_NONE UINT32_MAX
 /* okv_options.reconnect: a handle whose connection is lost is of no use any more. */
 #define OKV_RECONNECT_NEVER 1
+/* It connects again only where the items are still there, as with --data; elsewhere it fails with
+ * OKV_ELOST. A database that was restored or salvaged has the items that this brought. */
+#define OKV_RECONNECT_IF_KEPT 2
 /* okv_options.keepalive_ms: no heartbeats; only transport and deadlines detect a dead server. */
 #define OKV_KEEPALIVE_NONE UINT32_MAX
 
@@ -258,14 +263,13 @@ static inline void okv_info(const okv *handle, struct okv_info *out)
 /*
  * Reads the value of a key into buffer[0..size). On OKV_OK *length is the value's size and *version
  * (may be NULL) its version. On OKV_ETOOSMALL *length is the size needed. `buffer` may be NULL when
- * size is 0. What the buffer holds after an error is undefined.
- * One RDMA READ when the item is stored inline; two when it is in an extent, at
- * the same time when this handle has read the item before. okv_register() tells when
- * the value comes straight into the buffer; else it is copied.
- * Further errors: OKV_ENOTFOUND, OKV_ETOOSMALL, OKV_ECORRUPT, OKV_EUNSUPPORTED (the
- * server was asked and does not answer gets), OKV_ENOMEM, OKV_EPERM (locked-memory limit)
- * or OKV_EIO when a buffer for a long value could not be registered, OKV_EPROTO when the
- * table makes no sense at this key; the handle stays usable, unless okv_why() has a sentence.
+ * size is 0. What the buffer holds after an error is undefined. One RDMA READ when the item is
+ * stored inline; two when it is in an extent, at the same time when this handle has read the item
+ * before. okv_register() tells when the value comes straight into the buffer; else it is copied.
+ * Further errors: OKV_ENOTFOUND, OKV_ETOOSMALL, OKV_ECORRUPT, OKV_EUNSUPPORTED (the server was
+ * asked and does not answer gets), OKV_ENOMEM, OKV_EPERM (locked-memory limit) or OKV_EIO when a
+ * buffer for a long value could not be registered, OKV_EPROTO when the table makes no sense at this
+ * key; the handle stays usable, unless okv_why() has a sentence.
  */
 OKV_API int okv_get(okv *handle, const void *key, size_t key_length, void *buffer, size_t size,
                     size_t *length, uint64_t *version);
@@ -382,19 +386,17 @@ struct okv_item {
 };
 
 /*
- * Calls `visit` for every item in the table, read one-sided. An item that is there
- * from the beginning of the scan to its end is visited exactly once, however the
- * table grows or shrinks meanwhile; one that is put or deleted during the scan may
- * be visited or not. Each item is shown as it was at some moment of the scan.
- * `visit` must not use the handle. If it returns a value other than 0, the scan ends and
- * returns that value.
- * Blocks as long as it takes; each READ in it may take timeout_ms, after which it ends with
- * OKV_ETIMEDOUT. OKV_EDISCONNECTED when the connection is lost meanwhile: the next call connects
- * again, for timeout_ms at most (OKV_ETIMEDOUT). OKV_EAGAIN when operations are in flight on the
- * handle. Further errors: OKV_ECORRUPT when a bucket failed its checks for timeout_ms, OKV_EPROTO
- * when the table makes no sense (the handle stays usable, unless okv_why() has a sentence),
- * OKV_ENOMEM, and OKV_EPERM (locked-memory limit) or OKV_EIO when its buffers cannot be
- * registered.
+ * Calls `visit` for every item in the table, read one-sided. An item that is there from the
+ * beginning of the scan to its end is visited exactly once, however the table grows or shrinks
+ * meanwhile; one that is put or deleted during the scan may be visited or not. Each item is shown
+ * as it was at some moment of the scan. `visit` must not use the handle. If it returns a value
+ * other than 0, the scan ends and returns that value. Blocks as long as it takes; each READ in it
+ * may take timeout_ms, after which it ends with OKV_ETIMEDOUT. OKV_EDISCONNECTED when the
+ * connection is lost meanwhile: the next call connects again, for timeout_ms at most
+ * (OKV_ETIMEDOUT). OKV_EAGAIN when operations are in flight on the handle. Further errors:
+ * OKV_ECORRUPT when a bucket failed its checks for timeout_ms, OKV_EPROTO when the table makes no
+ * sense (the handle stays usable, unless okv_why() has a sentence), OKV_ENOMEM, and OKV_EPERM
+ * (locked-memory limit) or OKV_EIO when its buffers cannot be registered.
  */
 typedef int okv_visit(void *user, const struct okv_item *item);
 OKV_API int okv_scan(okv *handle, okv_visit *visit, void *user);
@@ -441,10 +443,9 @@ struct okv_command {
 };
 
 /*
- * Submits commands in order. okv_poll() returns their results in the order in which
- * they end. The commands themselves may be reused at once; key, value and buffer stay
- * yours to keep alive and unchanged until the result was polled or the handle closed.
- * All READs go out with one doorbell.
+ * Submits commands in order. okv_poll() returns their results in the order in which they end. The
+ * commands themselves may be reused at once; key, value and buffer stay yours to keep alive and
+ * unchanged until the result was polled or the handle closed. All READs go out with one doorbell.
  *
  * Returns OKV_OK when all were accepted, else why commands[*accepted] was not. The first
  * *accepted (may be NULL) have results, the others none.
@@ -502,12 +503,11 @@ OKV_API int okv_poll(okv *handle, struct okv_result *results, int max);
 OKV_API uint32_t okv_pending(const okv *handle);
 
 /*
- * For event loops: okv_fd() becomes readable when an armed handle has something
- * to do: an event, a deadline, a step of connecting again. Arm, poll once more, then sleep on
- * the descriptor; okv_poll after it woke, which may be for nothing. The descriptor is the same from
- * okv_open() to okv_close(), which closes it.
- * okv_arm errors: OKV_EIO and OKV_ENOMEM (the connection cannot be watched: call okv_poll without
- * sleeping on the descriptor for long), the handle's failure.
+ * For event loops: okv_fd() becomes readable when an armed handle has something to do: an event, a
+ * deadline, a step of connecting again. Arm, poll once more, then sleep on the descriptor; okv_poll
+ * after it woke, which may be for nothing. The descriptor is the same from okv_open() to
+ * okv_close(), which closes it. okv_arm errors: OKV_EIO and OKV_ENOMEM (the connection cannot be
+ * watched: call okv_poll without sleeping on the descriptor for long), the handle's failure.
  */
 OKV_API int okv_fd(const okv *handle);
 OKV_API int okv_arm(okv *handle);

@@ -45,6 +45,7 @@ struct link_identity {
 struct link {
     enum link_state state;
     bool never;   /* OKV_RECONNECT_NEVER */
+    bool if_kept; /* OKV_RECONNECT_IF_KEPT */
     bool opening; /* link_open() runs the attempt, link_advance() does not */
     char *uri_text;
     struct okv_uri uri;

@@ -240,6 +240,43 @@ static void event_loop_goes_on(void **state)
     assert_int_equal(server_stop(&server), 0);
 }
 
+/* Kills the server, starts it again, and returns what a handle gets that reconnects only where the
+ * items are. */
+static int get_after_a_kill(const char *const *arguments)
+{
+    const struct okv_options options = {.reconnect = OKV_RECONNECT_IF_KEPT};
+    struct server_process server;
+    char buffer[16];
+    size_t length = 0;
+
+    server_start(&server, arguments);
+    okv *handle = server_connect(&server, &options);
+    assert_int_equal(okv_put(handle, "key", 3, "value", 5, NULL), OKV_OK);
+    server_signal(&server, SIGKILL);
+    server_start(&server, arguments);
+    int rc = okv_get(handle, "key", 3, buffer, sizeof buffer, &length, NULL);
+    if (rc == OKV_OK)
+        assert_memory_equal(buffer, "value", length);
+    else
+        assert_non_null(strstr(okv_why(handle), "without the items"));
+    okv_close(&handle);
+    assert_int_equal(server_stop(&server), 0);
+    return rc;
+}
+
+static void lost_items_are_told(void **state)
+{
+    char data[] = "/tmp/okv-restart-data-XXXXXX", command[64];
+
+    (void)state;
+    assert_non_null(mkdtemp(data));
+    const char *const durable[] = {"--memory", "16M", "--data", data, NULL};
+    assert_int_equal(get_after_a_kill(small), OKV_ELOST);
+    assert_int_equal(get_after_a_kill(durable), OKV_OK);
+    snprintf(command, sizeof command, "rm -rf %s", data);
+    assert_int_equal(system(command), 0);
+}
+
 #define RESTART_TEST(name) cmocka_unit_test_setup_teardown(name, address_setup, address_teardown)
 
 int main(void)
@@ -248,6 +285,7 @@ int main(void)
         RESTART_TEST(killed_under_load),
         RESTART_TEST(ended_under_load),
         RESTART_TEST(event_loop_goes_on),
+        RESTART_TEST(lost_items_are_told),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

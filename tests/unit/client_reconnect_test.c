@@ -238,6 +238,73 @@ static void smaller_server(void **state)
     assert_int_equal(results[2].status, OKV_EVALUESIZE);
 }
 
+/* ---- only where the items are ---- */
+
+static void restart_empty(void)
+{
+    stub_restart(OTHER_BOOT);
+    stub.welcome.hash_seed = stub.block.hash_seed = STUB_SEED + 1;
+}
+
+static okv *open_if_kept(void)
+{
+    const struct okv_options options = {.depth = 4,
+                                        .credits = 4,
+                                        .timeout_ms = LONG_MS,
+                                        .hints = OKV_HINTS_NONE,
+                                        .reconnect = OKV_RECONNECT_IF_KEPT};
+
+    return stub_open_with(&options);
+}
+
+static void kept_items_are_waited_for(void **state)
+{
+    (void)state;
+    write_item("value");
+    handle = open_if_kept();
+    stub_hang_up();
+    assert_int_equal(get(), OKV_OK);
+    stub_hang_up();
+    stub_restart(OTHER_BOOT);
+    write_item("value");
+    stub.refusals = 1;
+    assert_int_equal(get(), OKV_OK);
+    assert_memory_equal(buffer[0], "value", 5);
+    assert_int_equal(counters().reconnects, 2);
+}
+
+static void lost_items_end_the_handle(void **state)
+{
+    (void)state;
+    handle = open_if_kept();
+    stub.answer = no_answer;
+    put_submit(0);
+    stub_hang_up();
+    restart_empty();
+    get_submit(1);
+    while (okv_pending(handle) > 0) {
+        assert_true(collect_once() >= 0);
+        assert_true(stub.connects <= 2);
+    }
+    assert_int_equal(results[0].status, OKV_EUNKNOWN);
+    assert_int_equal(results[1].status, OKV_ELOST);
+    assert_int_equal(get(), OKV_ELOST);
+    assert_int_equal(okv_put(handle, "key", 3, "value", 5, NULL), OKV_ELOST);
+    assert_non_null(strstr(okv_why(handle), STUB_URI " restarted without the items"));
+    assert_int_equal(stub.connects, 2);
+    assert_int_equal(counters().reconnects, 0);
+}
+
+static void lost_items_are_no_matter_to_others(void **state)
+{
+    (void)state;
+    handle = stub_open_lasting(4, 4, LONG_MS);
+    stub_hang_up();
+    restart_empty();
+    assert_int_equal(get(), OKV_ENOTFOUND);
+    assert_int_equal(counters().reconnects, 1);
+}
+
 /* ---- results that were given ---- */
 
 static void abandoned_writes_are_not_sent_again(void **state)
@@ -464,6 +531,9 @@ int main(void)
         RECONNECT_TEST(unsent_write_is_sent),
         RECONNECT_TEST(failed_post_is_repeated),
         RECONNECT_TEST(smaller_server),
+        RECONNECT_TEST(kept_items_are_waited_for),
+        RECONNECT_TEST(lost_items_end_the_handle),
+        RECONNECT_TEST(lost_items_are_no_matter_to_others),
         RECONNECT_TEST(abandoned_writes_are_not_sent_again),
         RECONNECT_TEST(write_may_expire_meanwhile),
         RECONNECT_TEST(abandoned_reads_give_their_slots_back),
