@@ -8,7 +8,8 @@ usage() {
 usage: ./demo.sh [--local | --guest]
 
 Shows okv at work: imports this machine's package list, looks it up, changes it, keeps reading
-while the server process is stopped, and measures a get against a raw RDMA READ.
+while the server process is stopped, measures a get against a raw RDMA READ, and kills a durable
+server, which has every item when it is started again.
 
 It runs over RDMA: on this machine's own device if it has one with an address, on a soft-RoCE
 device that it makes and takes away again if the kernel can, and else in a small QEMU guest.
@@ -40,8 +41,10 @@ cpu_ticks() {
     awk '{ sub(/.*\) /, ""); print $12 + $13 }' "/proc/$server/stat"
 }
 
+# start_server URI [OPTION...]
 start_server() {
-    "$build/server/okv-server" --listen "$1" --open --memory 64M >"$work/ready" 2>"$work/server.log" &
+    : >"$work/ready"
+    "$build/server/okv-server" --listen "$1" --open --memory 64M "${@:2}" >"$work/ready" 2>"$work/server.log" &
     server=$!
     for _ in $(seq 300); do
         grep -q ^ready "$work/ready" && break
@@ -121,6 +124,26 @@ stopped_server() {
     kill -CONT "$server"
 }
 
+# What was answered is there after a kill: a durable server answers when its log has the change.
+killed_server() {
+    step "A durable server (--data DIR) is killed (kill -9) and started again"
+    start_server "$1" --data "$work/data"
+    show "$okv" import <"$work/packages.tsv"
+    show "$okv" put bash "my own build"
+    echo '$ kill -9'
+    kill -9 "$server"
+    wait "$server" 2>/dev/null || echo "  it is gone"
+    start_server "$1" --data "$work/data"
+    show "$okv" get bash
+    echo
+    "$okv" del bash
+    echo '$ okv export | sort   compared with what was imported before the kill'
+    "$okv" export | LC_ALL=C sort | cmp - "$work/exported"
+    echo "  equal: $(wc -l <"$work/exported") items"
+    kill "$server"
+    wait "$server"
+}
+
 # What a get is compared with: what it is called, and what both go through.
 choose_words() {
     case $1 in
@@ -161,6 +184,7 @@ run_demonstration() {
     step "Stopping the server (SIGTERM)"
     kill "$server"
     wait "$server" && echo "  it said goodbye to its clients and ended"
+    killed_server "${2:-$1}"
     short_table
 }
 
