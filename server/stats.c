@@ -70,8 +70,9 @@ static void write_region(struct line_writer *writer, struct okv_store *store)
 {
     uint64_t index = okv_store_index_length(store);
     uint64_t overflow = okv_store_overflow_length(store);
+    uint64_t slack = okv_store_slack_length(store);
     uint64_t reached = okv_heap_reached(&store->heap);
-    uint64_t used = okv_heap_used(&store->heap);
+    uint64_t used = okv_heap_used(&store->heap) - slack;
 
     write_figure(writer, "region_bytes", store->length);
     write_figure(writer, "superblock_bytes", OKV_HEAP_OFFSET);

@@ -170,16 +170,30 @@ static void make_room(struct okv_store *store, struct okv_store_work *work, uint
     atomic_store(&store->table.pending->is_exhausted, true);
 }
 
+static uint64_t slack_piece(const struct okv_store *store)
+{
+    return store->length / OKV_STORE_SLACK_SHARE / OKV_STORE_SLACK_PIECES;
+}
+
 /* Takes what is missing of the slack. */
 static void take_slack(struct okv_store *store)
 {
     struct okv_store_pending *pending = store->table.pending;
-    uint64_t size = store->length / OKV_STORE_SLACK_SHARE / OKV_STORE_SLACK_PIECES;
+    unsigned count = atomic_load(&pending->slack_count);
     uint64_t offset;
 
-    while (pending->slack_count < OKV_STORE_SLACK_PIECES &&
-           (offset = okv_heap_alloc(&store->heap, size)))
-        pending->slack[pending->slack_count++] = offset;
+    while (count < OKV_STORE_SLACK_PIECES &&
+           (offset = okv_heap_alloc(&store->heap, slack_piece(store)))) {
+        pending->slack[count++] = offset;
+        atomic_store(&pending->slack_count, count);
+    }
+}
+
+uint64_t okv_store_slack_length(const struct okv_store *store)
+{
+    struct okv_store_pending *pending = store->table.pending;
+
+    return pending ? atomic_load(&pending->slack_count) * okv_heap_size(slack_piece(store)) : 0;
 }
 
 void okv_store_pending_maintain(struct okv_store *store, struct okv_store_work *work,
@@ -232,8 +246,8 @@ void okv_store_pending_end(struct okv_store *store)
     if (!pending)
         return;
     empty(store, false);
-    while (pending->slack_count > 0)
-        okv_heap_free_unwritten(&store->heap, pending->slack[--pending->slack_count]);
+    for (unsigned i = atomic_load(&pending->slack_count); i-- > 0;)
+        okv_heap_free_unwritten(&store->heap, pending->slack[i]);
     pthread_mutex_destroy(&pending->lock);
     free(pending->freed);
     free(pending);

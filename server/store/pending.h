@@ -54,7 +54,7 @@ struct okv_store_pending {
     struct okv_store_log log;
     bool is_direct;
     uint64_t slack[OKV_STORE_SLACK_PIECES];
-    unsigned slack_count;
+    atomic_uint slack_count;
     struct okv_store_pending_bucket *buckets[OKV_STORE_LOCKS]; /* lists, by lock */
     atomic_uint_fast64_t wants_room; /* bytes that a change found no room for; 0: none did */
     atomic_bool is_exhausted;        /* making room was given up before this batch */
@@ -66,6 +66,9 @@ struct okv_store_pending {
 /* Makes the store collect. It has no readers yet. OKV_ENOMEM. */
 int okv_store_pending_begin(struct okv_store *store, const struct okv_store_log *log);
 void okv_store_pending_end(struct okv_store *store);
+
+/* Bytes of the heap that are held for starts; 0 without a log. Any thread. */
+uint64_t okv_store_slack_length(const struct okv_store *store);
 
 /* Calls `each` for every bucket whose image is published next. */
 void okv_store_pending_each(struct okv_store *store, void (*each)(void *user, uint64_t number),
