@@ -15,16 +15,16 @@
 
 #include <cmocka.h>
 
+#include "shared/base/clock.h"
+#include "tests/support/pace.h"
 #include "tests/support/random.h"
 #include "tests/support/server_process.h"
 
 #define STABLE 3000
 #define CHURN 20000
 #define VALUE_MAX 700000
-/* Scans beside which the table grew and beside which it shrank that are wanted, and how many
- * scans are tried for that. */
+/* Scans beside which the table grew and beside which it shrank that are wanted. */
 #define RESIZED_WANTED 10
-#define ROUNDS_MAX 2000
 
 static struct server_process server;
 
@@ -217,6 +217,7 @@ static void each_item_is_shown_once_while_the_table_changes(void **state)
     struct changer changer = {.handle = server_connect(&server, NULL), .random = random + 1};
     unsigned grown = 0;
     unsigned shrunk = 0;
+    uint64_t end = pace_guard_end();
 
     (void)state;
     for (uint32_t i = 0; i < STABLE; i++)
@@ -224,7 +225,7 @@ static void each_item_is_shown_once_while_the_table_changes(void **state)
     scan_once(handle);
     assert_int_equal(pthread_create(&changer.thread, NULL, change, &changer), 0);
     for (unsigned round = 0;
-         round < ROUNDS_MAX && (grown < RESIZED_WANTED || shrunk < RESIZED_WANTED); round++) {
+         (grown < RESIZED_WANTED || shrunk < RESIZED_WANTED) && okv_clock_ns() < end; round++) {
         uint64_t splits = server_stat(handle, "splits");
         uint64_t merges = server_stat(handle, "merges");
         if (round % 2 == 0)
