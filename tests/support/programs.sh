@@ -29,12 +29,14 @@ programs_end() {
 trap programs_end EXIT
 
 # try_server URI [ARGUMENT...]: a server that is ready; its process is the last of `servers`. False: it is not, and
-# $scratch/log says why.
+# $scratch/log says why. With $OKV_TEST_DATA it has a log of its own, unless the arguments name one.
 try_server() {
-    local uri=$1 tries=0
+    local uri=$1 tries=0 durable=()
     shift
+    [ -z "${OKV_TEST_DATA:-}" ] || durable=(--data "$(mktemp -d "$scratch/data.XXXXXX")")
     : >"$scratch/ready"
-    setpriv --pdeathsig KILL "$server" --listen "$uri" --open --memory 16M "$@" >"$scratch/ready" 2>"$scratch/log" &
+    setpriv --pdeathsig KILL "$server" --listen "$uri" --open --memory 16M "${durable[@]}" "$@" \
+        >"$scratch/ready" 2>"$scratch/log" &
     servers+=($!)
     until grep -q '^ready ' "$scratch/ready"; do
         sleep 0.1

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -79,12 +80,26 @@ static void remove_directory(const struct server_process *server)
     rmdir(server->directory);
 }
 
+static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *place)
+{
+    (void)status, (void)kind, (void)place;
+    return remove(path);
+}
+
+/* The next server of the test begins with an empty table, whatever became of this one. */
+static void remove_data(const struct server_process *server)
+{
+    if (server->data[0])
+        nftw(server->data, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+}
+
 static void end_left_behind(struct server_process *left)
 {
     fprintf(stderr, "a server at %s that a failed test left behind is ended\n", left->listen);
     kill(left->pid, SIGKILL);
     waitpid(left->pid, NULL, 0);
     remove_directory(left);
+    remove_data(left);
     left->pid = 0;
 }
 
@@ -172,6 +187,17 @@ static void choose_uris(struct server_process *server)
         snprintf(server->listen, sizeof server->listen, "%s", server->uri);
 }
 
+static void choose_data(struct server_process *server)
+{
+    const char *below = getenv("OKV_TEST_DATA");
+
+    server->data[0] = '\0';
+    if (!below)
+        return;
+    snprintf(server->data, sizeof server->data, "%s/okv-test-data-XXXXXX", below);
+    assert_non_null(mkdtemp(server->data));
+}
+
 static void exec_server(const struct server_process *server, const char *const *arguments, int out,
                         pid_t parent)
 {
@@ -181,6 +207,10 @@ static void exec_server(const struct server_process *server, const char *const *
                                        server->listen, "--open"};
     int count = 4;
 
+    if (server->data[0]) {
+        argv[count++] = "--data";
+        argv[count++] = server->data;
+    }
     /* The test's own arguments come last and so prevail. */
     char *words = further ? strdup(further) : NULL;
     for (char *save, *word = words ? strtok_r(words, " ", &save) : NULL;
@@ -219,6 +249,7 @@ static void start(struct server_process *server, const char *const *arguments)
     pid_t parent = getpid();
     int out[2];
 
+    choose_data(server);
     assert_int_equal(pipe2(out, O_CLOEXEC), 0);
     server->pid = fork();
     assert_true(server->pid >= 0);
@@ -288,6 +319,7 @@ static int reap(struct server_process *server)
     assert_int_equal(reaped, server->pid);
     note_end(server->pid);
     server->pid = 0;
+    remove_data(server);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 

@@ -5,7 +5,8 @@
  * in a fresh directory; clients use $OKV_TEST_URI or the same. An RDMA address without a port gets
  * one of this process. The program is
  * $OKV_SERVER_BIN, else the one that was built with the tests; the words of
- * $OKV_TEST_SERVER_ARGS are arguments in front of those that the test gives.
+ * $OKV_TEST_SERVER_ARGS are arguments in front of those that the test gives. With $OKV_TEST_DATA
+ * each server is durable: its log is in a fresh directory below that one and goes with it.
  *
  * A server ends with its test: when the process ends, however it does, and when another is started
  * at the same place.
@@ -24,6 +25,7 @@ struct server_process {
     char uri[256];       /* for clients */
     char listen[256];    /* for the server */
     char directory[128]; /* of the socket; "" when the URI was given */
+    char data[128];      /* of the log; "" without $OKV_TEST_DATA */
 };
 
 /* Starts a server with further arguments (NULL-terminated, may be NULL) and
