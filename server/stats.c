@@ -5,8 +5,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "server/durable.h"
 #include "server/server.h"
-#include "server/wal/wal.h"
+#include "shared/base/clock.h"
 #include "shared/format/superblock.h"
 
 struct line_writer {
@@ -83,16 +84,46 @@ static void write_region(struct line_writer *writer, struct okv_store *store)
     write_figure(writer, "never_used_bytes", store->length - OKV_HEAP_OFFSET - reached);
 }
 
-/* Of a durable database. */
-static void write_log(struct line_writer *writer, struct okv_wal *wal)
+static void write_batches(struct line_writer *writer, const struct okv_wal *wal)
 {
-    struct okv_snapshot *snapshot = &wal->snapshot;
+    const struct okv_wal_histogram *batches = &wal->batches, *syncs = &wal->syncs;
 
     write_figure(writer, "log_bytes", atomic_load(&wal->length));
+    write_figure(writer, "log_records", atomic_load(&batches->sum));
+    write_figure(writer, "log_batches", atomic_load(&batches->count));
+    write_figure(writer, "log_syncs", atomic_load(&syncs->count));
+    write_figure(writer, "batch_records_p50", okv_wal_histogram_quantile(batches, 50));
+    write_figure(writer, "batch_records_max", atomic_load(&batches->max));
+    write_figure(writer, "sync_p50_us", okv_wal_histogram_quantile(syncs, 50) / 1000u);
+    write_figure(writer, "sync_p99_us", okv_wal_histogram_quantile(syncs, 99) / 1000u);
+    write_figure(writer, "sync_max_us", atomic_load(&syncs->max) / 1000u);
+}
+
+/* Without a snapshot there is no such figure. The wall clock may have been set back. */
+static void write_snapshot_age(struct line_writer *writer, const struct okv_durable *durable)
+{
+    uint64_t made_ms = atomic_load(&durable->wal.snapshot.last_wall_ms);
+    uint64_t now_ms = okv_clock_wall_ms();
+
+    if (!made_ms)
+        made_ms = durable->found.snapshot_wall_ms;
+    if (made_ms)
+        write_figure(writer, "snapshot_age_ms", now_ms > made_ms ? now_ms - made_ms : 0);
+}
+
+/* Of a durable database. */
+static void write_log(struct line_writer *writer, const struct okv_durable *durable)
+{
+    const struct okv_snapshot *snapshot = &durable->wal.snapshot;
+
+    write_batches(writer, &durable->wal);
     write_figure(writer, "snapshots", atomic_load(&snapshot->completed));
     write_figure(writer, "snapshots_failed", atomic_load(&snapshot->failed));
     write_figure(writer, "snapshot_bytes", atomic_load(&snapshot->last_bytes));
     write_figure(writer, "snapshot_ms", atomic_load(&snapshot->last_ns) / 1000000u);
+    write_snapshot_age(writer, durable);
+    write_figure(writer, "recovery_ms", durable->found_ns / 1000000u);
+    write_figure(writer, "recovery_items", durable->found.items);
 }
 
 static void write_server(struct line_writer *writer, struct okv_server *server)
@@ -121,7 +152,7 @@ size_t okv_stats_render(struct okv_server *server, struct okv_database *database
     write_index(&writer, &database->store);
     write_region(&writer, &database->store);
     if (database->wal)
-        write_log(&writer, database->wal);
+        write_log(&writer, database->durable);
 #define OKV_COUNTS_WRITE(name, text) write_figure(&writer, #name, atomic_load(&counts->name));
     OKV_COUNTS_LIST(OKV_COUNTS_WRITE)
 #undef OKV_COUNTS_WRITE

@@ -185,8 +185,11 @@ static void cut_server(char *text, const char *server)
 /* Whether the figures of several databases have a sum. */
 static bool is_summable(const char *name)
 {
-    static const char *const others[] = {"boot_id", "uptime_ms", "extra_reads_per_1000",
-                                         "bucket_bytes", "segment_bytes"};
+    static const char *const others[] = {
+        "boot_id",       "uptime_ms",         "extra_reads_per_1000", "bucket_bytes",
+        "segment_bytes", "batch_records_p50", "batch_records_max",    "sync_p50_us",
+        "sync_p99_us",   "sync_max_us",       "snapshot_ms",          "snapshot_age_ms",
+        "recovery_ms"};
 
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (strcmp(name, others[i]) == 0)

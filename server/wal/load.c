@@ -339,6 +339,7 @@ int okv_wal_load(struct okv_wal *wal, struct okv_wal_found *found, struct okv_di
     rc = check_whole(&load, diag);
     found->snapshot = wal->loaded.number;
     found->snapshot_items = load.items;
+    found->snapshot_wall_ms = found->wall_ms;
     okv_wal_reader_close(&load.reader);
 free_bytes:
     free(load.reader.bytes);

@@ -233,5 +233,8 @@ int okv_wal_replay(struct okv_wal *wal, struct okv_store *store, struct okv_wal_
     wal->position = wal->segment.position;
     if (wal->loaded.number)
         rc = okv_wal_load(wal, found, diag);
-    return rc ? rc : replay_segments(wal, found, diag);
+    if (rc == 0)
+        rc = replay_segments(wal, found, diag);
+    found->items = atomic_load(&store->totals.items);
+    return rc;
 }

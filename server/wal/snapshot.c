@@ -392,9 +392,8 @@ static void end(struct okv_snapshot *snapshot, int rc, uint64_t bytes, uint64_t 
     if (rc) {
         atomic_fetch_add(&snapshot->failed, 1);
     } else {
-        atomic_store(&snapshot->last_items, snapshot->items);
         atomic_store(&snapshot->last_bytes, bytes);
-        atomic_store(&snapshot->last_at_ns, okv_clock_ns());
+        atomic_store(&snapshot->last_wall_ms, snapshot->wall_ms);
         atomic_store(&snapshot->last_ns, okv_clock_ns() - began_ns);
         atomic_fetch_add(&snapshot->completed, 1);
         atomic_store(&snapshot->made, snapshot->header.number);

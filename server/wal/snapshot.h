@@ -51,7 +51,7 @@ struct okv_snapshot {
     atomic_uint_fast64_t made;  /* number of the newest that is whole; 0: there is none */
     atomic_uint_fast64_t ended; /* of the newest that ended, well or not; written after `made` */
     atomic_uint_fast64_t completed, failed;
-    atomic_uint_fast64_t last_items, last_bytes, last_ns, last_at_ns; /* of the last one */
+    atomic_uint_fast64_t last_bytes, last_ns, last_wall_ms; /* of the last one; its moment */
 };
 
 /* Starts the thread. `files` and `store` are borrowed. `notify` is called when one has ended. The

@@ -176,6 +176,7 @@ static int write_frame(struct okv_wal *wal, uint64_t length)
     uint64_t begin = okv_clock_ns();
     rc = wal->files->ops->sync(wal->file);
     uint64_t taken = okv_clock_ns() - begin;
+    okv_wal_histogram_add(&wal->syncs, taken);
     wal->sync_ns = (wal->sync_ns * (SYNC_WEIGHT - 1) + taken) / SYNC_WEIGHT;
     if (rc == 0)
         wal->position += length;
@@ -342,8 +343,10 @@ static void end_batch(struct okv_wal *wal)
         okv_store_pending_publish(wal->store);
     wal->used = FRAME_HEADER;
     wal->records = 0;
-    if (records)
+    if (records) {
         wal->records_before = records;
+        okv_wal_histogram_add(&wal->batches, records);
+    }
     atomic_store_explicit(&wal->done, wal->batch, memory_order_release);
     wal->batch++;
     okv_store_pending_maintain(wal->store, &wal->work,

@@ -19,6 +19,7 @@
 #include "server/store/pending.h"
 #include "server/wal/file.h"
 #include "server/wal/format.h"
+#include "server/wal/histogram.h"
 #include "server/wal/snapshot.h"
 #include "shared/base/diag.h"
 
@@ -52,6 +53,8 @@ struct okv_wal {
     atomic_uint_fast64_t length; /* bytes of the log that a start reads */
     atomic_uint_fast64_t number; /* segment.number, for all threads */
 
+    struct okv_wal_histogram batches, syncs; /* records of each, ns of each, since the start */
+
     pthread_rwlock_t gate;        /* for reading: a change is made; for writing: a batch is ended */
     uint64_t batch;               /* that is collected; under the gate */
     atomic_uint_fast64_t done;    /* the last batch that ended */
@@ -83,6 +86,8 @@ struct okv_wal {
 /* What a start found. */
 struct okv_wal_found {
     uint64_t snapshot, snapshot_items; /* number; 0: there is none */
+    uint64_t snapshot_wall_ms;         /* of its moment */
+    uint64_t items;                    /* in the end */
     uint64_t segments, frames, records, bytes;
     bool is_cut;                /* the last batch was not whole */
     uint64_t clock_ms, wall_ms; /* of the last frame; 0: there is none */

@@ -45,6 +45,15 @@ expect "the path of a snapshot" "$made" "$(echo "$data"/default/snapshot.*)"
 "$okv" -s "$socket" put after three
 expect "the figure snapshots" "$(figure snapshots)" 1
 expect "the figure log_bytes" "$(($(figure log_bytes) > 0))" 1
+for name in log_records log_batches log_syncs; do # one client, one write at a time
+    expect "the figure $name" "$(figure "$name")" 4
+done
+expect "the figure batch_records_p50" "$(figure batch_records_p50)" 1
+expect "the figure batch_records_max" "$(figure batch_records_max)" 1
+expect "the latencies of a sync in order" "$(("$(figure sync_p50_us)" <= "$(figure sync_p99_us)" &&
+    "$(figure sync_p99_us)" <= "$(figure sync_max_us)"))" 1
+expect "the figure recovery_items of a new database" "$(figure recovery_items)" 0
+expect "a figure in JSON" "$("$okv" -s "$socket" stat --json | jq .server.log_records)" 4
 expect "the figure snapshot_bytes" "$(figure snapshot_bytes)" "$(stat -c %s "$data"/default/snapshot.*)"
 expect "snapshots" "$(count snapshot)" 1
 expect "segments" "$(count log)" 1
@@ -52,6 +61,10 @@ end_server KILL
 
 start_server "$socket" --data "$data"
 expect "a start after a kill" "$(grep -c '2 items: 2 of a snapshot, and 2 records in 1 segments' "$scratch/log")" 1
+expect "the figure recovery_items" "$(figure recovery_items)" 2
+expect "the figure recovery_ms" "$(figure recovery_ms | grep -cx '[0-9]*')" 1
+expect "the age of an earlier server's snapshot" "$(figure snapshot_age_ms | grep -cx '[0-9]*')" 1
+expect "the figure log_records after a start" "$(figure log_records)" 0
 expect "an item of the snapshot" "$("$okv" -s "$socket" get before)" one
 expect "an item of the log" "$("$okv" -s "$socket" get after)" three
 "$okv" -s "$socket" put last four

@@ -1,0 +1,78 @@
+/* Quantiles of the log's figures. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "server/wal/histogram.h"
+
+static void an_empty_one_has_zeros(void **state)
+{
+    static struct okv_wal_histogram histogram;
+
+    (void)state;
+    assert_int_equal(okv_wal_histogram_quantile(&histogram, 50), 0);
+    assert_int_equal(okv_wal_histogram_quantile(&histogram, 99), 0);
+}
+
+static void small_values_are_exact(void **state)
+{
+    static struct okv_wal_histogram histogram;
+
+    (void)state;
+    for (uint64_t value = 1; value <= 10; value++)
+        okv_wal_histogram_add(&histogram, value);
+    assert_int_equal(histogram.count, 10);
+    assert_int_equal(histogram.sum, 55);
+    assert_int_equal(histogram.max, 10);
+    assert_int_equal(okv_wal_histogram_quantile(&histogram, 50), 5);
+    assert_int_equal(okv_wal_histogram_quantile(&histogram, 99), 10);
+}
+
+/* Each value alone, beside a larger one: what half of the values are at most is that value, or up
+ * to an eighth more. */
+static void quantiles_are_rounded_up_by_an_eighth(void **state)
+{
+    static struct okv_wal_histogram histogram;
+
+    (void)state;
+    for (unsigned bit = 0; bit < 63; bit++) {
+        for (uint64_t part = 0; part < 40; part++) {
+            uint64_t value = (UINT64_C(1) << bit) + part * ((UINT64_C(1) << bit) / 41);
+            memset(&histogram, 0, sizeof histogram);
+            okv_wal_histogram_add(&histogram, value);
+            okv_wal_histogram_add(&histogram, UINT64_MAX);
+            uint64_t half = okv_wal_histogram_quantile(&histogram, 50);
+            assert_true(half >= value);
+            assert_true(half - value <= value / 8);
+            assert_true(okv_wal_histogram_quantile(&histogram, 99) == UINT64_MAX);
+        }
+    }
+}
+
+static void rare_values_are_above_a_quantile(void **state)
+{
+    static struct okv_wal_histogram histogram;
+
+    (void)state;
+    for (unsigned i = 0; i < 1000; i++)
+        okv_wal_histogram_add(&histogram, i < 990 ? 4 : 7);
+    assert_int_equal(okv_wal_histogram_quantile(&histogram, 99), 4);
+    okv_wal_histogram_add(&histogram, 7);
+    assert_int_equal(okv_wal_histogram_quantile(&histogram, 99), 7);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_empty_one_has_zeros),
+        cmocka_unit_test(small_values_are_exact),
+        cmocka_unit_test(quantiles_are_rounded_up_by_an_eighth),
+        cmocka_unit_test(rare_values_are_above_a_quantile),
+    };
+
+    return cmocka_run_group_tests_name("wal histogram", tests, NULL, NULL);
+}
