@@ -51,6 +51,8 @@ int okv_durable_open(const char *data, const char *name, const char *restore,
 
     if (!durable)
         return okv_diag_set(diag, OKV_ENOMEM, "no memory for a log");
+    durable->data = data;
+    durable->name = name;
     int rc = open_directory(&durable->directory, data, name, diag);
     if (rc)
         goto free_durable;
@@ -66,6 +68,49 @@ close_directory:
 free_durable:
     free(durable);
     return rc;
+}
+
+/* The remedy comes before what may be long. */
+static void report(void *user, enum okv_wal_event event, int error)
+{
+    const struct okv_durable *durable = user;
+    char text[OKV_LOG_TEXT_MAX];
+
+    switch (event) {
+    case OKV_WAL_FAILED:
+        snprintf(
+            text, sizeof text,
+            "database %s: its log failed: %s: writes are refused, gets go on; see the kernel's "
+            "log, mend the disk, start again",
+            durable->name, strerror(-error));
+        break;
+    case OKV_WAL_DISK_FULL:
+        snprintf(
+            text, sizeof text,
+            "database %s: the disk is full: writes are refused, gets go on; %u MiB are wanted: "
+            "make room in %s",
+            durable->name, okv_wal_room_wanted_mib(&durable->wal.room), durable->data);
+        break;
+    case OKV_WAL_DISK_HAS_ROOM:
+        snprintf(text, sizeof text, "database %s: the disk has room: writes are taken again",
+                 durable->name);
+        break;
+    case OKV_WAL_SNAPSHOT_FAILED:
+        snprintf(
+            text, sizeof text,
+            "database %s: a snapshot failed (%s): the log goes on and grows; see that there is "
+            "room in %s",
+            durable->name, okv_error_text(error), durable->data);
+        break;
+    }
+    okv_log_notice(durable->server_log, text);
+}
+
+void okv_durable_report_to(struct okv_durable *durable, struct okv_log *log)
+{
+    durable->server_log = log;
+    durable->wal.report = report;
+    durable->wal.report_user = durable;
 }
 
 uint64_t okv_durable_clock_ms(const struct okv_durable *durable)

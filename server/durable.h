@@ -2,9 +2,12 @@
 #ifndef OKV_SERVER_DURABLE_H
 #define OKV_SERVER_DURABLE_H
 
+#include "server/log.h"
 #include "server/wal/wal.h"
 
 struct okv_durable {
+    const char *data, *name; /* as for okv_durable_open() */
+    struct okv_log *server_log;
     struct okv_directory directory;
     struct okv_wal wal;
     struct okv_wal_clients clients;
@@ -13,11 +16,15 @@ struct okv_durable {
 };
 
 /* Opens the log of database `name` below `data`, a directory that is created if it is not there,
- * and begins it with the snapshot `restore` unless that is NULL (okv_wal_open()). OKV_EAGAIN:
- * another server has it; OKV_EEXISTS, OKV_EIO, OKV_EPERM, OKV_ENOMEM, OKV_ECORRUPT, OKV_EVERSION.
+ * and begins it with the snapshot `restore` unless that is NULL (okv_wal_open()). The names are
+ * borrowed. OKV_EAGAIN: another server has it; OKV_EEXISTS, OKV_EIO, OKV_EPERM, OKV_ENOMEM,
+ * OKV_ECORRUPT, OKV_EVERSION.
  */
 int okv_durable_open(const char *data, const char *name, const char *restore,
                      struct okv_durable **out, struct okv_diag *diag);
+/* Before the log is started: has it write to the server's log what befalls the disk, and what to
+ * do. `log` is borrowed. */
+void okv_durable_report_to(struct okv_durable *durable, struct okv_log *log);
 /* What to do when a start failed like this, to be appended to the sentence; or "". */
 const char *okv_durable_remedy(int rc);
 /* What the server's clock shows after this start, at least: it goes on where the last one ended, by

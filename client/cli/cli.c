@@ -160,6 +160,8 @@ const char *cli_advice(int code)
         return "choose another key, or delete the keys that somebody made to share its bucket";
     case OKV_EREADONLY:
         return "see what the server's disk says, then start the server again";
+    case OKV_EDISKFULL:
+        return "make room on the disk of the server's --data, then repeat the command";
     case OKV_ETIMEDOUT:
         return "see that the server runs, or give it longer with -t MS";
     case OKV_EUNKNOWN:

@@ -181,6 +181,7 @@ static bool reply_status_is_valid(const struct operation *operation, int status)
         return kind & (KIND(PUT) | KIND(APPEND) | KIND(INCR) | KIND(TOUCH));
     case OKV_EUNKNOWN: /* its batch of the server's log failed */
     case OKV_EREADONLY:
+    case OKV_EDISKFULL:
         return kind & KINDS_WRITE;
     case OKV_EVALUESIZE:
         return kind & (KIND(PUT) | KIND(APPEND) | KIND(INCR));

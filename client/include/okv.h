@@ -31,17 +31,16 @@
  * A lost connection. When the server ends, dies or cannot be reached, the handle connects
  * again, within the calls that use it. Operations wait meanwhile, each until its own deadline:
  * gets, pings and writes that had not been sent go on. A write that had been sent is sent again
- * when the server still knows what it has applied of this handle's (it remembers for a minute, and
- * applies none twice); after a restart of the server it ends with OKV_EUNKNOWN. A server without
- * --data that was restarted has an empty table: okv_info.boot_id tells of restarts, and
- * OKV_RECONNECT_IF_KEPT refuses such a server.
+ * when the server still knows what it has applied of this handle's: it remembers for a minute, with
+ * --data over a restart, too, and applies none twice. Else it ends with OKV_EUNKNOWN. A server
+ * without --data is empty after a restart: OKV_RECONNECT_IF_KEPT refuses it (okv_info.boot_id).
  *
  * Failure of a handle. A handle is of no use any more when the server breaks the protocol or
  * speaks another version, or cannot serve this client at all: every later call returns the reason
- * (OKV_EPROTO, OKV_EVERSION or OKV_EUNSUPPORTED) and okv_why() has the sentence. With
- * okv_options.reconnect OKV_RECONNECT_NEVER the end of the connection is such a failure, too
- * (OKV_EDISCONNECTED, OKV_ESHUTDOWN, OKV_ETIMEDOUT, OKV_EIO), and with OKV_RECONNECT_IF_KEPT a
- * server without the items (OKV_ELOST). Below, this is "the handle's failure". Close such a handle.
+ * (OKV_EPROTO, OKV_EVERSION or OKV_EUNSUPPORTED) and okv_why() has the sentence. So it is with
+ * OKV_RECONNECT_NEVER when the connection ends (OKV_EDISCONNECTED, OKV_ESHUTDOWN, OKV_ETIMEDOUT,
+ * OKV_EIO), and with OKV_RECONNECT_IF_KEPT when the server has lost the items (OKV_ELOST). Below,
+ * this is "the handle's failure". Close such a handle.
  *
  * Growth. A program works with any library of the same soname, older or newer than its okv.h.
  * okv_options, okv_put_options and okv_command keep their size: a new field takes the place of a
@@ -101,7 +100,8 @@ enum {
     OKV_EDENIED = -30,       /* the user may not do this, or one side does not know the other */
     OKV_EBUCKETFULL = -31,   /* the key's bucket has no room for the item; other keys have */
     OKV_EREADONLY = -32,     /* the database takes no writes: its log failed */
-    OKV_ELOST = -33          /* the server restarted without the items that it had */
+    OKV_ELOST = -33,         /* the server restarted without the items that it had */
+    OKV_EDISKFULL = -34      /* the same until its disk has space; nothing was changed */
 };
 
 /* One sentence for a code; static, never NULL. Any thread. */

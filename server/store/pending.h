@@ -34,7 +34,8 @@ struct okv_store_record {
 /* Where records go. */
 struct okv_store_log {
     /* Before a change: takes a copy of the record. OKV_EAGAIN: the batch is full, but never for an
-     * item that goes; OKV_EREADONLY: the log failed; OKV_ENOMEM. */
+     * item that goes; OKV_EREADONLY: the log failed; OKV_EDISKFULL: its disk has no room, which
+     * stays so until the gate was closed; OKV_ENOMEM. */
     int (*begin)(void *user, const struct okv_store_record *record);
     /* After begin: the change was made and has this version, or it was not made. */
     void (*end)(void *user, bool was_made, uint64_t version);

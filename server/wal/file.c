@@ -82,9 +82,36 @@ static int file_write(struct okv_file *file, struct iovec *vectors, unsigned cou
     return 0;
 }
 
+static int file_reserve(struct okv_file *file, uint64_t offset, uint64_t length)
+{
+    while (fallocate(file->fd, FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)length))
+        if (errno != EINTR)
+            return errno == EOPNOTSUPP || errno == ENOSYS ? 0 : -errno;
+    return 0;
+}
+
+/* The kernel gives back what is behind the end although the size stays. */
+static int file_trim(struct okv_files *files, const char *name)
+{
+    struct okv_file *file = NULL;
+    struct stat status;
+    int rc = open_file(files, name, O_WRONLY, &file);
+
+    if (rc)
+        return rc;
+    if (fstat(file->fd, &status) || ftruncate(file->fd, status.st_size))
+        rc = -errno;
+    file_close(file);
+    return rc;
+}
+
 static int file_sync(struct okv_file *file)
 {
-    return fdatasync(file->fd) ? -errno : 0;
+    struct stat status;
+
+    if (fdatasync(file->fd) || fstat(file->fd, &status))
+        return -errno;
+    return status.st_nlink > 0 ? 0 : -ENOENT;
 }
 
 static int file_read(struct okv_file *file, void *buffer, size_t length, uint64_t offset,
@@ -156,6 +183,8 @@ static const struct okv_file_ops ops = {
     .open = file_open,
     .close = file_close,
     .write = file_write,
+    .reserve = file_reserve,
+    .trim = file_trim,
     .sync = file_sync,
     .read = file_read,
     .size = file_size,

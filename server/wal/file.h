@@ -23,8 +23,14 @@ struct okv_file_ops {
     void (*close)(struct okv_file *file);
     /* Writes all bytes of the vectors, whose entries may change. On failure some may be written. */
     int (*write)(struct okv_file *file, struct iovec *vectors, unsigned count, uint64_t offset);
+    /* Has the file system keep space for these bytes of the file, whose size stays: a write there
+     * does not find the disk full. -ENOSPC, -EDQUOT. 0 also where a file system cannot do that. */
+    int (*reserve)(struct okv_file *file, uint64_t offset, uint64_t length);
+    /* Gives back what is reserved behind the end of a file. */
+    int (*trim)(struct okv_files *files, const char *name);
     /* What was written is durable afterwards. After a failure nothing is known of it, and another
-     * sync may succeed without it. */
+     * sync may succeed without it. -ENOENT: somebody removed the file, and what was written goes
+     * with the process. */
     int (*sync)(struct okv_file *file);
     /* Reads up to `length` bytes; *got is less only at the end of the file. */
     int (*read)(struct okv_file *file, void *buffer, size_t length, uint64_t offset, size_t *got);

@@ -8,6 +8,7 @@
 #include "server/store/bucket_image.h"
 #include "server/store/pending.h"
 #include "server/wal/listing.h"
+#include "server/wal/room.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 #include "shared/format/linear.h"
@@ -388,7 +389,7 @@ static void end(struct okv_snapshot *snapshot, int rc, uint64_t bytes, uint64_t 
     free(snapshot->saved);
     snapshot->saved = NULL;
     if (rc && !snapshot->failure)
-        snapshot->failure = okv_error_from_errno(-rc);
+        snapshot->failure = okv_wal_room_error(rc);
     if (rc) {
         atomic_fetch_add(&snapshot->failed, 1);
     } else {

@@ -11,6 +11,7 @@
 #include "server/store/store.h"
 #include "server/wal/listing.h"
 #include "server/wal/replay.h"
+#include "server/wal/segment.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
@@ -72,6 +73,8 @@ static int begin_record(void *user, const struct okv_store_record *record)
 
     if (atomic_load(&wal->failure))
         return OKV_EREADONLY;
+    if (wal->room.is_full)
+        return OKV_EDISKFULL;
     pthread_mutex_lock(&wal->lock);
     int rc = make_space(wal, size, record->value != NULL);
     if (rc) {
@@ -113,7 +116,8 @@ void okv_wal_add_reply(struct okv_wal *wal, const struct okv_wal_record *client,
 {
     int rc = 0;
 
-    if (atomic_load(&wal->failure))
+    /* Without room there is no change either. */
+    if (atomic_load(&wal->failure) || wal->room.is_full)
         return;
     pthread_mutex_lock(&wal->lock);
     if (!*knows_client)
@@ -184,76 +188,13 @@ static int write_frame(struct okv_wal *wal, uint64_t length)
     return rc;
 }
 
-static void fail(struct okv_wal *wal, int error)
-{
-    atomic_store(&wal->failure, okv_error_from_errno(-error));
-}
-
 /* Nobody knows whether the disk has this batch. */
 static void drop_batch(struct okv_wal *wal, int error)
 {
     okv_store_pending_drop(wal->store);
     if (!atomic_load(&wal->failure)) /* nothing changes after the first one */
         atomic_store(&wal->unknown, wal->batch);
-    fail(wal, error);
-}
-
-/* ---- segments ---- */
-
-static int write_segment(struct okv_wal *wal, const struct okv_wal_header *segment,
-                         struct okv_file *file)
-{
-    uint8_t *bytes = calloc(1, OKV_WAL_HEADER_SIZE);
-    struct iovec vector = {bytes, OKV_WAL_HEADER_SIZE};
-
-    if (!bytes)
-        return -ENOMEM;
-    okv_wal_header_encode(segment, bytes);
-    int rc = wal->files->ops->write(file, &vector, 1, 0);
-    if (rc == 0)
-        rc = wal->files->ops->sync(file);
-    if (rc == 0)
-        rc = wal->files->ops->sync_names(wal->files);
-    free(bytes);
-    return rc;
-}
-
-/* A segment that was not begun must not be there at the next start. */
-static void remove_segment(struct okv_wal *wal, const char *name)
-{
-    int rc = wal->files->ops->remove(wal->files, name);
-
-    if (rc == 0)
-        rc = wal->files->ops->sync_names(wal->files);
-    if (rc)
-        fail(wal, rc);
-}
-
-/* On failure the log stays in the segment that it has. */
-static int begin_segment(struct okv_wal *wal)
-{
-    struct okv_wal_header segment = wal->segment;
-    char name[OKV_WAL_NAME_SIZE];
-    struct okv_file *file;
-
-    segment.number++;
-    segment.position = wal->position;
-    okv_wal_name(OKV_WAL_SEGMENT, segment.number, name);
-    int rc = wal->files->ops->create(wal->files, name, &file);
-    if (rc)
-        return rc;
-    rc = write_segment(wal, &segment, file);
-    if (rc) {
-        wal->files->ops->close(file);
-        remove_segment(wal, name);
-        return rc;
-    }
-    if (wal->file)
-        wal->files->ops->close(wal->file);
-    wal->file = file;
-    wal->segment = segment;
-    atomic_store(&wal->number, segment.number);
-    return 0;
+    okv_wal_fail(wal, error);
 }
 
 /* ---- snapshots ---- */
@@ -282,12 +223,20 @@ int okv_wal_snapshot_state(struct okv_wal *wal, uint64_t number, uint64_t *newes
     return is_ended || atomic_load(&wal->failure) ? OKV_ENOTFOUND : OKV_EAGAIN;
 }
 
+/* Whoever waits for it learns that it failed. */
+static void end_unbegun(struct okv_wal *wal)
+{
+    atomic_fetch_add(&wal->snapshot.failed, 1);
+    atomic_store(&wal->snapshot.ended, wal->segment.number + 1);
+}
+
 static void begin_snapshot(struct okv_wal *wal)
 {
     wal->snapshot_tried = wal->position;
-    if (begin_segment(wal)) {
-        atomic_fetch_add(&wal->snapshot.failed, 1);
-        atomic_store(&wal->snapshot.ended, wal->segment.number + 1);
+    int rc = okv_wal_begin_segment(wal);
+    if (rc) {
+        wal->snapshot.failure = okv_wal_room_error(rc);
+        end_unbegun(wal);
         return;
     }
     wal->snapshot_begun = wal->position;
@@ -327,6 +276,17 @@ static void consider_snapshot(struct okv_wal *wal)
         begin_snapshot(wal);
 }
 
+/* The snapshot's lock is held, or its thread has ended. */
+static void report_snapshot(struct okv_wal *wal)
+{
+    uint64_t failed = atomic_load(&wal->snapshot.failed);
+
+    if (failed == wal->snapshots_failed)
+        return;
+    wal->snapshots_failed = failed;
+    okv_wal_report(wal, OKV_WAL_SNAPSHOT_FAILED, wal->snapshot.failure);
+}
+
 /* The gate is closed. */
 static void end_batch(struct okv_wal *wal)
 {
@@ -352,7 +312,9 @@ static void end_batch(struct okv_wal *wal)
     okv_store_pending_maintain(wal->store, &wal->work,
                                records < RESIZES_MAX ? records : RESIZES_MAX);
     consider_snapshot(wal);
+    report_snapshot(wal);
     okv_snapshot_unlock(&wal->snapshot);
+    okv_wal_make_room(wal);
 }
 
 static struct timespec after(uint64_t ns)
@@ -362,13 +324,24 @@ static struct timespec after(uint64_t ns)
     return (struct timespec){(time_t)(at / 1000000000u), (long)(at % 1000000000u)};
 }
 
+/* While the disk is full it is tried again now and then, after an empty batch. Under the lock. */
+static void await_wish(struct okv_wal *wal)
+{
+    const struct timespec retry = after(OKV_WAL_ROOM_RETRY_NS);
+    bool retries = wal->room.is_full && !atomic_load(&wal->failure);
+    int rc = 0;
+
+    while (!wal->is_wanted && !wal->has_to_stop && rc == 0)
+        rc = retries ? pthread_cond_timedwait(&wal->wanted, &wal->lock, &retry)
+                     : pthread_cond_wait(&wal->wanted, &wal->lock);
+}
+
 /* Waits until there is a batch to end, and a little for as many records as the last one had. False:
  * the thread is to end. */
 static bool await_batch(struct okv_wal *wal)
 {
     pthread_mutex_lock(&wal->lock);
-    while (!wal->is_wanted && !wal->has_to_stop)
-        pthread_cond_wait(&wal->wanted, &wal->lock);
+    await_wish(wal);
     const struct timespec until = after(wal->sync_ns / GATHER_SHARE);
     while (wal->records > 0 && wal->records < wal->records_before && !wal->has_to_stop &&
            pthread_cond_timedwait(&wal->wanted, &wal->lock, &until) == 0)
@@ -485,7 +458,8 @@ static int begin_files(struct okv_wal *wal)
 {
     if (!wal->restored) /* it may be what fills the disk */
         wal->files->ops->remove(wal->files, OKV_WAL_PART);
-    int rc = begin_segment(wal);
+    okv_wal_room_trim_all(wal->files); /* nor what a server that died had reserved */
+    int rc = okv_wal_begin_segment(wal);
 
     if (rc == 0)
         rc = write_last_again(wal);
@@ -505,6 +479,7 @@ int okv_wal_start(struct okv_wal *wal, double snapshot_ratio, void (*notify)(voi
     wal->user = user;
     wal->snapshot_ratio = snapshot_ratio;
     wal->snapshot_begun = wal->snapshot_tried = wal->segment.position;
+    okv_wal_room_init(&wal->room, wal->store->max_value);
     int rc = begin_files(wal);
     if (rc)
         return failed(diag, rc, "cannot begin a segment");
@@ -539,6 +514,7 @@ void okv_wal_stop(struct okv_wal *wal)
     pthread_mutex_unlock(&wal->lock);
     pthread_join(wal->thread, NULL);
     okv_snapshot_fini(&wal->snapshot);
+    report_snapshot(wal);              /* the last one */
     pthread_rwlock_wrlock(&wal->gate); /* no change begins any more */
     wal->is_stopped = true;
     okv_store_pending_end(wal->store);

@@ -7,7 +7,8 @@
  * opens the gate for the next batch. Then the batch is done, and its writes are answered.
  *
  * After a failed write or sync nobody knows what the disk has. The log stays failed: images of that
- * batch are dropped, its writes have an unknown outcome, and later ones are refused.
+ * batch are dropped, its writes have an unknown outcome, and later ones are refused. A disk that is
+ * full is no failure: writes are refused until there is space (room.h).
  */
 #ifndef OKV_SERVER_WAL_WAL_H
 #define OKV_SERVER_WAL_WAL_H
@@ -20,6 +21,7 @@
 #include "server/wal/file.h"
 #include "server/wal/format.h"
 #include "server/wal/histogram.h"
+#include "server/wal/room.h"
 #include "server/wal/snapshot.h"
 #include "shared/base/diag.h"
 
@@ -35,6 +37,14 @@ struct okv_wal_clients {
     void *user;
 };
 
+/* What whoever runs the server has to know. */
+enum okv_wal_event {
+    OKV_WAL_FAILED,          /* for good: a write, a sync, a call for a segment */
+    OKV_WAL_DISK_FULL,       /* writes are refused */
+    OKV_WAL_DISK_HAS_ROOM,   /* and are taken again */
+    OKV_WAL_SNAPSHOT_FAILED, /* the log goes on without */
+};
+
 struct okv_wal {
     struct okv_files *files;
     struct okv_store *store;
@@ -45,7 +55,8 @@ struct okv_wal {
     const char *restored; /* the file that it was copied from, while it has no name here;
                              borrowed; NULL: none */
     struct okv_file *file;
-    uint64_t position; /* of the next frame */
+    struct okv_wal_room room; /* of the file */
+    uint64_t position;        /* of the next frame */
     struct okv_snapshot snapshot;
     double snapshot_ratio;       /* of the log to the data, at which one is made; 0: never */
     uint64_t snapshot_begun;     /* position at which the last one began */
@@ -81,6 +92,12 @@ struct okv_wal {
 
     void (*notify)(void *user); /* a batch has ended; on the log's thread */
     void *user;
+
+    /* Called at each event, from okv_wal_start() on. `error` is a negative errno value of what
+     * failed, or of a snapshot a result code. NULL: nothing. */
+    void (*report)(void *user, enum okv_wal_event event, int error);
+    void *report_user;
+    uint64_t snapshots_failed; /* of which was reported */
 };
 
 /* What a start found. */

@@ -42,7 +42,8 @@
     X(DENIED, -30, "the user may not do this, or the server does not accept who asks")     \
     X(BUCKETFULL, -31, "the bucket of this key has no room for the item; other keys have") \
     X(READONLY, -32, "the database takes no writes: its log failed")                       \
-    X(LOST, -33, "the server restarted without the items that it had")
+    X(LOST, -33, "the server restarted without the items that it had")                     \
+    X(DISKFULL, -34, "the database takes no writes until its disk has space")
 
 /* The public header lists the same codes. A file that includes both only checks that they agree. */
 #ifdef OKV_H
@@ -58,7 +59,7 @@ enum okv_error { OKV_OK = 0, OKV_ERROR_LIST(OKV_ERROR_ENUM) };
 #endif
 
 /* The lowest code in the list: what a peer may send lies in [OKV_ERROR_LAST, 0]. */
-#define OKV_ERROR_LAST (-33)
+#define OKV_ERROR_LAST (-34)
 
 /* Text of a code: a static string, never NULL; "unknown error" for a number that is not listed. */
 const char *okv_error_text(int code);

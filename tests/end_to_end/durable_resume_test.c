@@ -60,10 +60,11 @@ static bool note(struct writer *writer, const char *what, int rc)
 /* Several writes at a time, so that each request slot has one when the server dies. */
 static bool put_several(struct writer *writer)
 {
+    static const char *const keys[UNDER_WAY] = {"a", "b", "c", "d"};
     struct okv_result results[UNDER_WAY];
 
     for (uint64_t i = 0; i < UNDER_WAY; i++)
-        if (!note(writer, "submit", okv_submit_put(writer->handle, &i, sizeof i, "value", 5, i)))
+        if (!note(writer, "submit", okv_submit_put(writer->handle, keys[i], 1, "value", 5, i)))
             return false;
     while (okv_pending(writer->handle) > 0) {
         okv_wait(writer->handle, 1000);

@@ -17,6 +17,7 @@ struct okv_file {
     uint8_t *now, *durable; /* what the page cache has, and the disk */
     uint64_t size, durable_size, capacity;
     uint64_t synced; /* bytes from the beginning that both have */
+    uint64_t taken;  /* of the disk's space */
 };
 
 static struct crash_disk *disk_of(struct okv_files *files)
@@ -98,7 +99,52 @@ static void disk_close(struct okv_file *file)
     (void)file;
 }
 
-static void reserve(struct okv_file *file, uint64_t size)
+/* Has the file take the disk's space up to `end`. Under the lock. */
+static int take(struct okv_file *file, uint64_t end)
+{
+    struct crash_disk *disk = file->disk;
+    uint64_t more = end > file->taken ? end - file->taken : 0;
+
+    if (more > disk->space)
+        return -ENOSPC;
+    if (disk->space != UINT64_MAX)
+        disk->space -= more;
+    file->taken += more;
+    return 0;
+}
+
+/* Leaves it the space up to `end`. Under the lock. */
+static void give_back(struct okv_file *file, uint64_t end)
+{
+    if (file->disk->space != UINT64_MAX)
+        file->disk->space += file->taken - end;
+    file->taken = end;
+}
+
+static int disk_reserve(struct okv_file *file, uint64_t offset, uint64_t length)
+{
+    pthread_mutex_lock(&file->disk->lock);
+    int rc = call(file->disk, file->name, false);
+    if (rc == 0)
+        rc = take(file, offset + length);
+    pthread_mutex_unlock(&file->disk->lock);
+    return rc;
+}
+
+static int disk_trim(struct okv_files *files, const char *name)
+{
+    struct crash_disk *disk = disk_of(files);
+
+    pthread_mutex_lock(&disk->lock);
+    struct okv_file *file = find_file(disk, name);
+    int rc = call(disk, name, false);
+    if (rc == 0 && file)
+        give_back(file, file->size);
+    pthread_mutex_unlock(&disk->lock);
+    return rc;
+}
+
+static void allocate(struct okv_file *file, uint64_t size)
 {
     uint64_t capacity = size > 2 * file->capacity ? size + SECTOR : 2 * file->capacity;
 
@@ -117,7 +163,12 @@ static int disk_write(struct okv_file *file, struct iovec *vectors, unsigned cou
     int rc = call(file->disk, file->name, true);
     for (unsigned i = 0; !rc && i < count; offset += vectors[i].iov_len, i++) {
         uint64_t end = offset + vectors[i].iov_len;
-        reserve(file, end);
+        rc = take(file, end);
+        if (rc) {
+            file->disk->log_had_no_space |= is_of(file->name, OKV_WAL_SEGMENT);
+            break;
+        }
+        allocate(file, end);
         memcpy(file->now + offset, vectors[i].iov_base, vectors[i].iov_len);
         file->size = end > file->size ? end : file->size;
         file->synced = offset < file->synced ? offset : file->synced;
@@ -176,8 +227,12 @@ static int name_again(struct crash_disk *disk, const char *from, const char *to)
         return rc;
     if (!file)
         return -ENOENT;
-    if (before)
+    if (before) {
         before->name[0] = '\0';
+        give_back(before, 0);
+    }
+    if (!to[0])
+        give_back(file, 0);
     snprintf(file->name, sizeof file->name, "%s", to);
     return 0;
 }
@@ -234,6 +289,8 @@ static const struct okv_file_ops disk_ops = {
     .open = disk_open,
     .close = disk_close,
     .write = disk_write,
+    .reserve = disk_reserve,
+    .trim = disk_trim,
     .sync = disk_sync,
     .read = disk_read,
     .size = disk_size,
@@ -247,8 +304,10 @@ static const struct okv_file_ops disk_ops = {
 
 void crash_disk_init(struct crash_disk *disk, uint64_t seed)
 {
-    *disk = (struct crash_disk){
-        .files.ops = &disk_ops, .calls_left = CRASH_DISK_FOREVER, .random = seed};
+    *disk = (struct crash_disk){.files.ops = &disk_ops,
+                                .calls_left = CRASH_DISK_FOREVER,
+                                .random = seed,
+                                .space = UINT64_MAX};
     pthread_mutex_init(&disk->lock, NULL);
     pthread_cond_init(&disk->changed, NULL);
 }
@@ -272,6 +331,13 @@ void crash_disk_fail_again(struct crash_disk *disk, unsigned in)
     pthread_mutex_lock(&disk->lock);
     if (disk->log_fails_in == 0)
         disk->log_fails_in = in;
+    pthread_mutex_unlock(&disk->lock);
+}
+
+void crash_disk_set_space(struct crash_disk *disk, uint64_t space)
+{
+    pthread_mutex_lock(&disk->lock);
+    disk->space = space;
     pthread_mutex_unlock(&disk->lock);
 }
 

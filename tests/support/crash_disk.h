@@ -25,6 +25,8 @@ struct crash_disk {
     unsigned snapshot_faults;        /* of 100 calls for a snapshot, those that fail with EIO */
     void (*before_sync)(void *user); /* of a batch */
     void *user;
+    uint64_t space;        /* bytes that are left; UINT64_MAX: as many as anybody wants */
+    bool log_had_no_space; /* in a write */
 
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -45,6 +47,9 @@ void crash_disk_go_on(struct crash_disk *disk);
 /* The machine has lost its power: each sector that was not synced is as before or as written, and
  * so are the size and the name of each file. */
 void crash_disk_crash(struct crash_disk *disk);
+
+/* Sets the bytes that are left. Any time. */
+void crash_disk_set_space(struct crash_disk *disk, uint64_t space);
 
 /* The bytes of a file, or NULL if there is no file of that name. */
 uint8_t *crash_disk_bytes(struct crash_disk *disk, const char *name, uint64_t *size);

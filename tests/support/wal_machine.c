@@ -71,6 +71,8 @@ int wal_machine_start(struct wal_machine *machine)
     begin_store(machine);
     machine->wal.has_read = note_read;
     machine->wal.has_read_user = machine;
+    machine->wal.report = machine->report;
+    machine->wal.report_user = machine->report_user;
     rc = okv_wal_replay(&machine->wal, &machine->store, &machine->found, &machine->diag);
     if (rc == 0)
         rc = okv_wal_start(&machine->wal, 1, notify, machine, &machine->diag);

@@ -19,6 +19,8 @@ struct wal_machine {
     uint64_t read;  /* bytes, as the start said at last */
     unsigned reads; /* how often it said so */
     struct okv_diag diag;
+    void (*report)(void *user, enum okv_wal_event event, int error); /* of the log; or NULL */
+    void *report_user;
     pthread_mutex_t lock;
     pthread_cond_t ended;
 };

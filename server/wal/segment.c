@@ -1,0 +1,102 @@
+#include "server/wal/segment.h"
+
+#include <errno.h>
+
+#include "server/wal/listing.h"
+#include "shared/base/error.h"
+
+void okv_wal_report(struct okv_wal *wal, enum okv_wal_event event, int error)
+{
+    if (wal->report)
+        wal->report(wal->report_user, event, error);
+}
+
+void okv_wal_fail(struct okv_wal *wal, int error)
+{
+    if (!atomic_exchange(&wal->failure, okv_error_from_errno(-error)))
+        okv_wal_report(wal, OKV_WAL_FAILED, error);
+}
+
+/* ---- room on the disk ---- */
+
+static void report_room(struct okv_wal *wal, bool was_full)
+{
+    if (wal->room.is_full && !was_full)
+        okv_wal_report(wal, OKV_WAL_DISK_FULL, -ENOSPC);
+    if (!wal->room.is_full && was_full)
+        okv_wal_report(wal, OKV_WAL_DISK_HAS_ROOM, 0);
+}
+
+void okv_wal_make_room(struct okv_wal *wal)
+{
+    uint64_t used = OKV_WAL_HEADER_SIZE + wal->position - wal->segment.position;
+    bool was_full = wal->room.is_full;
+
+    if (atomic_load(&wal->failure))
+        return;
+    int rc = okv_wal_room_extend(&wal->room, wal->files, wal->file, used);
+    if (rc)
+        okv_wal_fail(wal, rc);
+    report_room(wal, was_full);
+}
+
+/* ---- segments ---- */
+
+static int write_segment(struct okv_wal *wal, const struct okv_wal_header *segment,
+                         struct okv_file *file)
+{
+    uint8_t bytes[OKV_WAL_HEADER_SIZE];
+    struct iovec vector = {bytes, sizeof bytes};
+
+    okv_wal_header_encode(segment, bytes);
+    int rc = wal->files->ops->write(file, &vector, 1, 0);
+    if (rc == 0)
+        rc = wal->files->ops->sync(file);
+    if (rc == 0)
+        rc = wal->files->ops->sync_names(wal->files);
+    return rc;
+}
+
+/* A segment that was not begun must not be there at the next start. */
+static void remove_segment(struct okv_wal *wal, const char *name)
+{
+    int rc = wal->files->ops->remove(wal->files, name);
+
+    if (rc == 0)
+        rc = wal->files->ops->sync_names(wal->files);
+    if (rc)
+        okv_wal_fail(wal, rc);
+}
+
+int okv_wal_begin_segment(struct okv_wal *wal)
+{
+    struct okv_wal_header segment = wal->segment;
+    char name[OKV_WAL_NAME_SIZE];
+    struct okv_file *file;
+
+    segment.number++;
+    segment.position = wal->position;
+    okv_wal_name(OKV_WAL_SEGMENT, segment.number, name);
+    int rc = wal->files->ops->create(wal->files, name, &file);
+    if (rc)
+        return rc;
+    rc = write_segment(wal, &segment, file);
+    bool was_full = wal->room.is_full;
+    if (rc == 0)
+        rc = okv_wal_room_begin(&wal->room, wal->files, file, !wal->file);
+    if (rc) {
+        wal->files->ops->close(file);
+        remove_segment(wal, name);
+        return rc;
+    }
+    if (wal->file) {
+        wal->files->ops->close(wal->file);
+        okv_wal_name(OKV_WAL_SEGMENT, wal->segment.number, name);
+        wal->files->ops->trim(wal->files, name);
+    }
+    wal->file = file;
+    wal->segment = segment;
+    atomic_store(&wal->number, segment.number);
+    report_room(wal, was_full);
+    return 0;
+}

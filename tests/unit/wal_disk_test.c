@@ -1,0 +1,327 @@
+/*
+ * A durable store whose disk is full, or slow. A full disk is not a broken one: writes are refused
+ * before anything is written, and are taken when there is space again.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "server/store/commands.h"
+#include "shared/base/error.h"
+#include "tests/support/wal_machine.h"
+
+#define MIB (UINT64_C(1) << 20)
+#define REGION (8 * MIB)
+#define LENGTH (1u << 16)
+/* For a segment's first reservation, and not for its second one. */
+#define LITTLE (24 * MIB)
+#define PLENTY (1024 * MIB)
+#define KEYS 8u
+
+struct trial {
+    struct crash_disk disk;
+    struct wal_machine machine;
+    uint32_t last[KEYS]; /* the number of the value that each key has; 0: none */
+    uint32_t next;
+    atomic_uint events[OKV_WAL_SNAPSHOT_FAILED + 1];
+    atomic_int error; /* with the last one */
+    sem_t is_syncing, may_end;
+};
+
+static void count_event(void *user, enum okv_wal_event event, int error)
+{
+    struct trial *trial = user;
+
+    atomic_fetch_add(&trial->events[event], 1);
+    atomic_store(&trial->error, error);
+}
+
+static void start(struct trial *trial)
+{
+    if (wal_machine_start(&trial->machine))
+        fail_msg("start: %s", trial->machine.diag.text);
+}
+
+static struct trial *trial_begin(uint64_t space)
+{
+    struct trial *trial = calloc(1, sizeof *trial);
+
+    crash_disk_init(&trial->disk, 3);
+    trial->disk.space = space;
+    wal_machine_init(&trial->machine, &trial->disk, REGION);
+    trial->machine.report = count_event;
+    trial->machine.report_user = trial;
+    start(trial);
+    return trial;
+}
+
+static void trial_end(struct trial *trial)
+{
+    assert_false(trial->disk.log_had_no_space);
+    wal_machine_stop(&trial->machine);
+    crash_disk_fini(&trial->disk);
+    free(trial);
+}
+
+/* As a kill and a start do. */
+static void restart(struct trial *trial)
+{
+    trial->disk.calls_left = 0;
+    wal_machine_stop(&trial->machine);
+    crash_disk_go_on(&trial->disk);
+    start(trial);
+}
+
+static int write_one(struct trial *trial, uint32_t key, uint32_t number)
+{
+    static uint8_t value[LENGTH];
+    struct wal_machine *machine = &trial->machine;
+    const struct okv_store_write write = {
+        .key = &key, .key_length = sizeof key, .value = value, .value_length = LENGTH};
+    struct okv_store_outcome outcome;
+
+    memcpy(value, &number, sizeof number);
+    return number ? okv_store_put(&machine->store, &machine->work, &write, &outcome)
+                  : okv_store_delete(&machine->store, &machine->work, &write, &outcome);
+}
+
+/* In a batch of its own. `number` 0: a delete. */
+static int change(struct trial *trial, uint32_t key, uint32_t number)
+{
+    int rc = OKV_EAGAIN;
+
+    while (rc == OKV_EAGAIN) {
+        wal_machine_enter(&trial->machine);
+        rc = write_one(trial, key, number);
+        assert_int_equal(wal_machine_leave(&trial->machine), 0);
+    }
+    if (rc == 0)
+        trial->last[key] = number;
+    return rc;
+}
+
+static int put_next(struct trial *trial)
+{
+    uint32_t number = ++trial->next;
+
+    return change(trial, number % KEYS, number);
+}
+
+static uint32_t get(struct trial *trial, uint32_t key)
+{
+    static uint8_t value[LENGTH];
+    uint32_t length, number;
+    uint64_t version;
+    int rc = okv_store_get(&trial->machine.store, NULL, &key, sizeof key, value, sizeof value,
+                           &length, &version);
+
+    if (rc == OKV_ENOTFOUND)
+        return 0;
+    assert_int_equal(rc, 0);
+    memcpy(&number, value, sizeof number);
+    return number;
+}
+
+static void expect_all(struct trial *trial)
+{
+    for (uint32_t key = 0; key < KEYS; key++)
+        assert_int_equal(get(trial, key), trial->last[key]);
+}
+
+static void fill_disk(struct trial *trial)
+{
+    int rc;
+
+    while ((rc = put_next(trial)) == 0)
+        continue;
+    assert_int_equal(rc, OKV_EDISKFULL);
+}
+
+static void await_room(struct trial *trial)
+{
+    int rc;
+
+    while ((rc = put_next(trial)) == OKV_EDISKFULL)
+        sched_yield();
+    assert_int_equal(rc, 0);
+}
+
+static void a_full_disk_refuses_writes_until_it_has_space(void **state)
+{
+    struct trial *trial = trial_begin(LITTLE);
+
+    (void)state;
+    fill_disk(trial);
+    assert_int_equal(change(trial, 1, 0), OKV_EDISKFULL);
+    assert_int_equal(put_next(trial), OKV_EDISKFULL);
+    expect_all(trial);
+    assert_int_equal(trial->events[OKV_WAL_DISK_FULL], 1);
+    assert_int_equal(trial->events[OKV_WAL_DISK_HAS_ROOM], 0);
+    crash_disk_set_space(&trial->disk, PLENTY);
+    await_room(trial);
+    assert_int_equal(change(trial, 1, 0), 0);
+    assert_int_equal(trial->events[OKV_WAL_DISK_FULL], 1);
+    assert_int_equal(trial->events[OKV_WAL_DISK_HAS_ROOM], 1);
+    assert_int_equal(trial->events[OKV_WAL_FAILED], 0);
+    restart(trial);
+    expect_all(trial);
+    trial_end(trial);
+}
+
+/* Nobody writes meanwhile. */
+static void space_is_found_without_a_write(void **state)
+{
+    struct trial *trial = trial_begin(LITTLE);
+
+    (void)state;
+    fill_disk(trial);
+    crash_disk_set_space(&trial->disk, PLENTY);
+    while (trial->events[OKV_WAL_DISK_HAS_ROOM] == 0)
+        sched_yield();
+    assert_int_equal(put_next(trial), 0);
+    trial_end(trial);
+}
+
+static void a_start_on_a_full_disk(void **state)
+{
+    struct trial *trial = trial_begin(PLENTY);
+
+    (void)state;
+    for (unsigned i = 0; i < KEYS; i++)
+        assert_int_equal(put_next(trial), 0);
+    crash_disk_set_space(&trial->disk, 0);
+    restart(trial); /* with what the segment before had reserved and did not need */
+    expect_all(trial);
+    assert_int_equal(trial->events[OKV_WAL_DISK_FULL], 1);
+    assert_int_equal(put_next(trial), OKV_EDISKFULL);
+    crash_disk_set_space(&trial->disk, PLENTY);
+    await_room(trial);
+    restart(trial);
+    expect_all(trial);
+    trial_end(trial);
+}
+
+/* What it needs beside the segment that is written is not there. */
+static void a_full_disk_has_no_snapshot(void **state)
+{
+    struct trial *trial = trial_begin(LITTLE);
+
+    (void)state;
+    assert_int_equal(put_next(trial), 0);
+    assert_int_equal(wal_machine_snapshot(&trial->machine), OKV_EDISKFULL);
+    while (trial->events[OKV_WAL_SNAPSHOT_FAILED] == 0)
+        sched_yield();
+    assert_int_equal(trial->error, OKV_EDISKFULL);
+    assert_int_equal(crash_disk_count(&trial->disk, "log."), 1);
+    assert_int_equal(put_next(trial), 0);
+    assert_int_equal(trial->events[OKV_WAL_DISK_FULL], 0);
+    crash_disk_set_space(&trial->disk, PLENTY);
+    assert_int_equal(wal_machine_snapshot(&trial->machine), 0);
+    restart(trial);
+    expect_all(trial);
+    trial_end(trial);
+}
+
+/* Each has more reserved than it has bytes. */
+static void old_segments_keep_no_space(void **state)
+{
+    struct trial *trial = trial_begin(4 * LITTLE);
+
+    (void)state;
+    for (unsigned i = 0; i < 40; i++) {
+        assert_int_equal(put_next(trial), 0);
+        restart(trial);
+    }
+    assert_int_equal(crash_disk_count(&trial->disk, "log."), 41);
+    for (unsigned i = 0; i < 40; i++)
+        assert_int_equal(wal_machine_snapshot(&trial->machine), 0);
+    assert_int_equal(put_next(trial), 0);
+    expect_all(trial);
+    assert_int_equal(trial->events[OKV_WAL_DISK_FULL], 0);
+    trial_end(trial);
+}
+
+static void a_failure_is_reported_once(void **state)
+{
+    struct trial *trial = trial_begin(PLENTY);
+
+    (void)state;
+    trial->disk.log_fails_in = 1;
+    wal_machine_enter(&trial->machine);
+    assert_int_equal(write_one(trial, 1, 1), 0);
+    assert_int_equal(wal_machine_leave(&trial->machine), OKV_EUNKNOWN);
+    assert_int_equal(trial->events[OKV_WAL_FAILED], 1);
+    assert_int_equal(trial->error, -EIO);
+    assert_int_equal(change(trial, 1, 1), OKV_EREADONLY);
+    assert_int_equal(trial->events[OKV_WAL_FAILED], 1);
+    trial_end(trial);
+}
+
+/* ---- a slow disk ---- */
+
+static void wait_to_be_let_on(void *user)
+{
+    struct trial *trial = user;
+
+    sem_post(&trial->is_syncing);
+    sem_wait(&trial->may_end);
+}
+
+static void while_a_sync_lasts_gets_go_on_and_writes_wait(void **state)
+{
+    struct trial *trial = trial_begin(PLENTY);
+    struct okv_wal *wal = &trial->machine.wal;
+    int status;
+
+    (void)state;
+    sem_init(&trial->is_syncing, 0, 0);
+    sem_init(&trial->may_end, 0, 0);
+    assert_int_equal(change(trial, 1, 1), 0);
+    trial->disk.user = trial;
+    trial->disk.before_sync = wait_to_be_let_on;
+    wal_machine_enter(&trial->machine);
+    assert_int_equal(write_one(trial, 1, 2), 0);
+    uint64_t batch = okv_wal_hold(wal);
+    okv_wal_leave(wal);
+    sem_wait(&trial->is_syncing);
+    uint64_t capacity = wal->capacity;
+    for (unsigned i = 0; i < 1000; i++) {
+        assert_false(okv_wal_enter(wal));
+        assert_false(okv_wal_is_done(wal, batch, &status));
+        assert_int_equal(get(trial, 1), 1);
+    }
+    assert_int_equal(wal->capacity, capacity);
+    trial->disk.before_sync = NULL;
+    sem_post(&trial->may_end);
+    wal_machine_enter(&trial->machine);
+    assert_true(okv_wal_is_done(wal, batch, &status));
+    assert_int_equal(status, 0);
+    assert_int_equal(get(trial, 1), 2);
+    okv_wal_leave(wal);
+    sem_destroy(&trial->is_syncing);
+    sem_destroy(&trial->may_end);
+    trial_end(trial);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_full_disk_refuses_writes_until_it_has_space),
+        cmocka_unit_test(space_is_found_without_a_write),
+        cmocka_unit_test(a_start_on_a_full_disk),
+        cmocka_unit_test(a_full_disk_has_no_snapshot),
+        cmocka_unit_test(old_segments_keep_no_space),
+        cmocka_unit_test(a_failure_is_reported_once),
+        cmocka_unit_test(while_a_sync_lasts_gets_go_on_and_writes_wait),
+    };
+
+    return cmocka_run_group_tests_name("the log's disk", tests, NULL, NULL);
+}
