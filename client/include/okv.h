@@ -28,12 +28,12 @@
  * okv_register() is registered again, which takes time for many GB. Endpoints: over ofi:// each
  * attempt opens one.
  *
- * A lost connection. When the server ends, dies or cannot be reached, the handle connects
- * again, within the calls that use it. Operations wait meanwhile, each until its own deadline:
- * gets, pings and writes that had not been sent go on. A write that had been sent is sent again
- * when the server still knows what it has applied of this handle's: it remembers for a minute, with
- * --data over a restart, too, and applies none twice. Else it ends with OKV_EUNKNOWN. A server
- * without --data is empty after a restart: OKV_RECONNECT_IF_KEPT refuses it (okv_info.boot_id).
+ * A lost connection. When the server ends, dies or cannot be reached, the handle connects again,
+ * within the calls that use it. Operations wait meanwhile, each until its own deadline: gets, pings
+ * and writes that had not been sent go on. A write that had been sent is sent again when the server
+ * still knows what it has applied of this handle's: it remembers for a minute, with --data over a
+ * restart, too, and applies none twice. Else it ends with OKV_EUNKNOWN. A server without --data is
+ * empty after a restart: OKV_RECONNECT_IF_KEPT refuses it (okv_info.boot_id).
  *
  * Failure of a handle. A handle is of no use any more when the server breaks the protocol or
  * speaks another version, or cannot serve this client at all: every later call returns the reason
@@ -49,8 +49,7 @@
  * okv_item keep their size, too: what the library does not know is zero. okv_info and okv_counters
  * grow at the end: the caller says how much of them it knows (the inline okv_info() and
  * okv_counters() do), and what the library does not know is zero. Functions, codes, flags and kinds
- * are added, and do not change. share/okv/okv.json has all numbers, sizes and offsets for other
- * languages.
+ * are added, and do not change. share/okv/okv.json has numbers and offsets for other languages.
  */
 #ifndef OKV_H
 #define OKV_H
@@ -240,24 +239,24 @@ static inline void okv_info(const okv *handle, struct okv_info *out)
  * operations on the handle, whose results stay for okv_poll(). Operations of one
  * handle that are in flight together may take effect in any order.
  *
- * Versions. Every change of an item gives it a new version, which never comes
- * again for that key while the server lives. Versions of a key only rise.
+ * Versions. Every change of an item gives it a new version, which never comes again for that key
+ * while the server lives. Versions of a key only rise.
  *
- * Errors of all: OKV_EINVAL (NULL where memory is needed), OKV_EKEYSIZE,
- * OKV_ETIMEDOUT (also when there was no connection in time, or no operation slot: those that timed
- * out keep theirs until the device or the server has let go of them), the handle's failure. Errors
- * of all writes: OKV_EUNKNOWN when the request was sent and no answer came, or the server that it
- * was sent to is no more; OKV_ECORRUPT when the server found the item's bucket damaged, OKV_EDENIED
- * when the user may not write, OKV_EUNSUPPORTED when it does not know the operation: nothing was
- * changed then.
+ * Errors of all: OKV_EINVAL (NULL where memory is needed), OKV_EKEYSIZE, OKV_ETIMEDOUT (also when
+ * there was no connection in time, or no operation slot: those that timed out keep theirs until the
+ * device or the server has let go of them), the handle's failure. Errors of all writes:
+ * OKV_EUNKNOWN when the request was sent and no answer came, or the server that it was sent to is
+ * no more; OKV_ECORRUPT when the server found the item's bucket damaged, OKV_EDENIED when the user
+ * may not write, OKV_EREADONLY or OKV_EDISKFULL when the server's disk takes none, OKV_EUNSUPPORTED
+ * when it does not know the operation: nothing was changed then.
  *
- * Memory after a time-out. Key, value and buffer are the caller's again when the call
- * returned or the result was polled, but for two things that cannot be called back.
- * After OKV_ETIMEDOUT of a get into memory given to okv_register() the device may still
- * write to the buffer, and after OKV_EUNKNOWN of a put whose value was too long for a
- * message the server may still READ the value and store what is there by then. Both end
- * with okv_close(), or when the handle has another connection (okv_counters.reconnects), not with
- * the handle's failure alone; until then leave the memory mapped, and registered if it was.
+ * Memory after a time-out. Key, value and buffer are the caller's again when the call returned or
+ * the result was polled, but for two things that cannot be called back. After OKV_ETIMEDOUT of a
+ * get into memory given to okv_register() the device may still write to the buffer, and after
+ * OKV_EUNKNOWN of a put whose value was too long for a message the server may still READ the value
+ * and store what is there by then. Both end with okv_close(), or when the handle has another
+ * connection (okv_counters.reconnects), not with the handle's failure alone; until then leave the
+ * memory mapped, and registered if it was.
  */
 
 /*

@@ -1,0 +1,168 @@
+/* The files of a directory: writes that the kernel takes in parts, space that is reserved, and a
+ * file that somebody removed. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "server/wal/file.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+struct fixture {
+    char path[64];
+    struct okv_directory directory;
+    const struct okv_file_ops *ops;
+    struct okv_file *file;
+};
+
+static size_t most;       /* bytes that a call writes; 0: as many as there are */
+static unsigned calls;    /* of pwritev() */
+static int reserve_error; /* errno of the next call of fallocate(); 0: none */
+
+ssize_t __wrap_pwritev(int fd, const struct iovec *vectors, int count, off_t offset);
+int __wrap_fallocate(int fd, int mode, off_t offset, off_t length);
+int __real_fallocate(int fd, int mode, off_t offset, off_t length);
+
+/* Every other call is interrupted. */
+ssize_t __wrap_pwritev(int fd, const struct iovec *vectors, int count, off_t offset)
+{
+    size_t length = vectors[0].iov_len;
+
+    assert_true(count > 0 && length > 0);
+    if (calls++ % 2) {
+        errno = EINTR;
+        return -1;
+    }
+    return pwrite(fd, vectors[0].iov_base, most && most < length ? most : length, offset);
+}
+
+int __wrap_fallocate(int fd, int mode, off_t offset, off_t length)
+{
+    int error = reserve_error;
+
+    reserve_error = 0;
+    if (!error)
+        return __real_fallocate(fd, mode, offset, length);
+    errno = error;
+    return -1;
+}
+
+static int set_up(void **state)
+{
+    struct fixture *fixture = calloc(1, sizeof *fixture);
+
+    snprintf(fixture->path, sizeof fixture->path, "/tmp/okv-file-XXXXXX");
+    assert_non_null(mkdtemp(fixture->path));
+    assert_int_equal(okv_directory_open(&fixture->directory, fixture->path), 0);
+    fixture->ops = fixture->directory.files.ops;
+    assert_int_equal(fixture->ops->create(&fixture->directory.files, "file", &fixture->file), 0);
+    most = calls = 0;
+    *state = fixture;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *fixture = *state;
+    char command[128];
+
+    fixture->ops->close(fixture->file);
+    okv_directory_close(&fixture->directory);
+    snprintf(command, sizeof command, "rm -r %s", fixture->path);
+    assert_int_equal(system(command), 0);
+    free(fixture);
+    return 0;
+}
+
+static struct stat status_of(const struct fixture *fixture)
+{
+    char path[80];
+    struct stat status;
+
+    snprintf(path, sizeof path, "%s/file", fixture->path);
+    assert_int_equal(stat(path, &status), 0);
+    return status;
+}
+
+static void a_write_goes_on_where_the_kernel_stopped(void **state)
+{
+    static const char expected[] = "\0\0\0one, two and three";
+    struct fixture *fixture = *state;
+    char one[] = "one, ", two[] = "two ", three[] = "and three";
+
+    for (most = 1; most < 8; most++) {
+        struct iovec vectors[] = {{one, 5}, {two, 0}, {two, 4}, {three, 9}};
+        char found[32];
+        size_t got;
+        struct okv_file *file;
+        assert_int_equal(fixture->ops->write(fixture->file, vectors, 4, 3), 0);
+        assert_int_equal(fixture->ops->open(&fixture->directory.files, "file", &file), 0);
+        assert_int_equal(fixture->ops->read(file, found, sizeof found, 0, &got), 0);
+        fixture->ops->close(file);
+        assert_int_equal(got, sizeof expected - 1);
+        assert_memory_equal(found, expected, got);
+        assert_int_equal(fixture->ops->remove(&fixture->directory.files, "file"), 0);
+        fixture->ops->close(fixture->file);
+        assert_int_equal(fixture->ops->create(&fixture->directory.files, "file", &fixture->file),
+                         0);
+    }
+}
+
+static void what_is_reserved_is_no_part_of_the_file(void **state)
+{
+    struct fixture *fixture = *state;
+    char byte = 1;
+    struct iovec vector = {&byte, 1};
+
+    assert_int_equal(fixture->ops->write(fixture->file, &vector, 1, 0), 0);
+    reserve_error = EINTR;
+    assert_int_equal(fixture->ops->reserve(fixture->file, 0, 4 * MIB), 0);
+    assert_true((uint64_t)status_of(fixture).st_blocks * 512 >= 4 * MIB);
+    assert_int_equal(status_of(fixture).st_size, 1);
+    assert_int_equal(fixture->ops->trim(&fixture->directory.files, "file"), 0);
+    assert_true((uint64_t)status_of(fixture).st_blocks * 512 < MIB);
+    assert_int_equal(status_of(fixture).st_size, 1);
+}
+
+static void a_file_system_that_reserves_nothing_will_do(void **state)
+{
+    struct fixture *fixture = *state;
+
+    reserve_error = EOPNOTSUPP;
+    assert_int_equal(fixture->ops->reserve(fixture->file, 0, MIB), 0);
+    reserve_error = ENOSPC;
+    assert_int_equal(fixture->ops->reserve(fixture->file, 0, MIB), -ENOSPC);
+}
+
+/* What was written to it goes with the process. */
+static void a_removed_file_is_not_durable(void **state)
+{
+    struct fixture *fixture = *state;
+
+    assert_int_equal(fixture->ops->sync(fixture->file), 0);
+    assert_int_equal(fixture->ops->remove(&fixture->directory.files, "file"), 0);
+    assert_int_equal(fixture->ops->sync(fixture->file), -ENOENT);
+}
+
+#define FILE_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FILE_TEST(a_write_goes_on_where_the_kernel_stopped),
+        FILE_TEST(what_is_reserved_is_no_part_of_the_file),
+        FILE_TEST(a_file_system_that_reserves_nothing_will_do),
+        FILE_TEST(a_removed_file_is_not_durable),
+    };
+
+    return cmocka_run_group_tests_name("the log's files", tests, NULL, NULL);
+}
