@@ -171,7 +171,7 @@ short_table() {
 }
 
 run_demonstration() {
-    work=$(mktemp -d)
+    work=${work:-$(mktemp -d)}
     trap end_demonstration EXIT
     export OKV_SERVER=$1
     choose_words "$1"
@@ -248,8 +248,8 @@ main() {
     build_okv
     if [ "$where" = --local ]; then
         step "Over shared memory: no RDMA is involved"
-        socket=$(mktemp -u /tmp/okv-demo-XXXXXX)
-        run_demonstration "local://$socket"
+        work=$(mktemp -d)
+        run_demonstration "local://$work/okv.sock"
         return
     fi
     if [ "$where" != --guest ]; then

@@ -81,7 +81,7 @@ static void report(void *user, enum okv_wal_event event, int error)
         snprintf(
             text, sizeof text,
             "database %s: its log failed: %s: writes are refused, gets go on; see the kernel's "
-            "log, mend the disk, start again",
+            "log, repair the disk, start again",
             durable->name, strerror(-error));
         break;
     case OKV_WAL_DISK_FULL:

@@ -1,7 +1,7 @@
 /*
  * Reply caches of a durable database: what they know of writes that changed something is in the log
  * and in snapshots, so that a client that comes back to a server that was started again goes on
- * (docs/durability.md section 4).
+ * (docs/durability.md sections 1 and 2).
  *
  * A refusal is not in the log: it changed nothing, and the resent write is judged anew.
  */

@@ -35,12 +35,6 @@ offline() {
     expect "the status of $*" "$status" "$wanted"
 }
 
-end_server() {
-    kill "-$1" "${servers[-1]}"
-    wait "${servers[-1]}" || true
-    unset 'servers[-1]'
-}
-
 # flip FILE OFFSET: changes a byte.
 flip() {
     local byte

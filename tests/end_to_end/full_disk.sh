@@ -46,12 +46,6 @@ okv_fails() {
     expect "'$text' of okv $*" "$(grep -c -- "$text" "$scratch/out")" 1
 }
 
-end_server() {
-    kill "-$1" "${servers[-1]}"
-    wait "${servers[-1]}" || true
-    unset 'servers[-1]'
-}
-
 # ---- a full disk ----
 mkdir "$disk"
 mount -t tmpfs -o size=48m none "$disk"

@@ -25,12 +25,6 @@ expect() {
     sed 's/^/      | /' "$scratch/log"
 }
 
-end_server() {
-    kill "-$1" "${servers[-1]}"
-    wait "${servers[-1]}" || true
-    unset 'servers[-1]'
-}
-
 # Keys, values' lengths and versions; and values with whether they expire. All but of `brief', which does soon.
 items() {
     OKV_SERVER=$socket "$okv" scan --long | cut -f 1-3 | grep -av '^brief' | LC_ALL=C sort

@@ -30,12 +30,6 @@ count() {
     find "$data/default" -name "$1.*" | wc -l
 }
 
-end_server() {
-    kill "-$1" "${servers[-1]}"
-    wait "${servers[-1]}" || true
-    unset 'servers[-1]'
-}
-
 start_server "$socket" --data "$data"
 "$okv" -s "$socket" put before one
 "$okv" -s "$socket" put gone two

@@ -53,6 +53,13 @@ start_server() {
     exit 1
 }
 
+# end_server SIGNAL: the last of `servers` gets it, and has ended when this returns.
+end_server() {
+    kill "-$1" "${servers[-1]}"
+    wait "${servers[-1]}" || true
+    unset 'servers[-1]'
+}
+
 # halt_server: the last of `servers` stands still when this returns. kill(1) comes back before: one thread takes
 # SIGSTOP, and until it runs to do so the others go on.
 halt_server() {

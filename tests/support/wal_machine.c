@@ -91,6 +91,13 @@ void wal_machine_stop(struct wal_machine *machine)
     end_store(machine);
 }
 
+void wal_machine_kill(struct wal_machine *machine)
+{
+    machine->disk->calls_left = 0;
+    wal_machine_stop(machine);
+    crash_disk_go_on(machine->disk);
+}
+
 void wal_machine_enter(struct wal_machine *machine)
 {
     while (!okv_wal_enter(&machine->wal))

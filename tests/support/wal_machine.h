@@ -30,6 +30,8 @@ void wal_machine_init(struct wal_machine *machine, struct crash_disk *disk, uint
 int wal_machine_start(struct wal_machine *machine);
 /* After a start that went well. */
 void wal_machine_stop(struct wal_machine *machine);
+/* As kill -9: no snapshot, and the disk has what was written. */
+void wal_machine_kill(struct wal_machine *machine);
 
 /* Changes are made between enter, which waits for the end of a batch, and leave, which waits until
  * they are answered, and returns 0 or why they are not. */

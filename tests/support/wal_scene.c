@@ -36,13 +36,6 @@ void wal_scene_change(struct wal_machine *machine, uint32_t from, uint32_t to, u
     }
 }
 
-void wal_scene_stop(struct wal_machine *machine)
-{
-    machine->disk->calls_left = 0;
-    wal_machine_stop(machine);
-    crash_disk_go_on(machine->disk);
-}
-
 void wal_scene_make(struct wal_scene *scene)
 {
     struct wal_machine machine;
@@ -55,11 +48,11 @@ void wal_scene_make(struct wal_scene *scene)
     okv_wal_name(OKV_WAL_SNAPSHOT, machine.wal.segment.number, scene->snapshot);
     okv_wal_name(OKV_WAL_SEGMENT, machine.wal.segment.number, scene->first);
     wal_scene_change(&machine, 0, WAL_SCENE_CHANGED, 2, false);
-    wal_scene_stop(&machine);
+    wal_machine_kill(&machine);
     assert_int_equal(wal_machine_start(&machine), 0);
     okv_wal_name(OKV_WAL_SEGMENT, machine.wal.segment.number, scene->second);
     wal_scene_change(&machine, WAL_SCENE_CHANGED, 2 * WAL_SCENE_CHANGED, 0, true);
-    wal_scene_stop(&machine);
+    wal_machine_kill(&machine);
 }
 
 struct copying {

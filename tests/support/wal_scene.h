@@ -24,8 +24,6 @@ void wal_scene_make(struct wal_scene *scene);
 /* Puts keys `from` to `to` - 1, or deletes them. */
 void wal_scene_change(struct wal_machine *machine, uint32_t from, uint32_t to, uint32_t round,
                       bool is_delete);
-/* Ends the machine as a kill does. */
-void wal_scene_stop(struct wal_machine *machine);
 
 /* Makes `to` a disk with the same files, or adds one file to it. */
 void wal_scene_copy(struct crash_disk *from, struct crash_disk *to);

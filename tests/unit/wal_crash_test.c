@@ -284,9 +284,7 @@ static void damage_stops_the_start(void **state)
         assert_int_equal(change(history), 0);
         assert_int_equal(wal_machine_leave(&history->machine), 0);
     }
-    history->disk.calls_left = 0; /* no snapshot */
-    wal_machine_stop(&history->machine);
-    crash_disk_go_on(&history->disk);
+    wal_machine_kill(&history->machine);
     crash_disk_bytes(&history->disk, "log.0000000000000001", NULL)[OKV_WAL_HEADER_SIZE + 60] ^= 1;
     assert_int_equal(wal_machine_start(&history->machine), OKV_ECORRUPT);
     assert_non_null(

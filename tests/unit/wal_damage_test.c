@@ -98,7 +98,7 @@ static void expect_start_agrees(struct trial *trial)
         assert_int_equal(machine->found.is_cut, trial->survey.cut > 0);
         assert_int_equal(machine->found.bytes, trial->survey.bytes);
         assert_int_equal(machine->read, trial->survey.bytes);
-        wal_scene_stop(machine);
+        wal_machine_kill(machine);
     }
     crash_disk_fini(&trial->started);
 }
@@ -511,7 +511,7 @@ static void a_salvage_that_is_interrupted(void **state)
         int started = wal_machine_start(&trial->machine);
         if (started == 0) {
             expect_counts(count_keys(&trial->machine), 0, 0, 0);
-            wal_scene_stop(&trial->machine);
+            wal_machine_kill(&trial->machine);
         } else {
             assert_int_equal(started, OKV_ECORRUPT);
             assert_true(rc);

@@ -74,9 +74,7 @@ static void trial_end(struct trial *trial)
 /* As a kill and a start do. */
 static void restart(struct trial *trial)
 {
-    trial->disk.calls_left = 0;
-    wal_machine_stop(&trial->machine);
-    crash_disk_go_on(&trial->disk);
+    wal_machine_kill(&trial->machine);
     start(trial);
 }
 

@@ -50,9 +50,7 @@ static void trial_end(struct trial *trial)
 /* Without a snapshot. */
 static void restart(struct trial *trial)
 {
-    trial->disk.calls_left = 0;
-    wal_machine_stop(&trial->machine);
-    crash_disk_go_on(&trial->disk);
+    wal_machine_kill(&trial->machine);
     if (wal_machine_start(&trial->machine))
         fail_msg("start: %s", trial->machine.diag.text);
 }

@@ -128,14 +128,6 @@ static void trial_end(struct trial *trial)
     free(trial);
 }
 
-/* Stops the machine without a snapshot. */
-static void stop_at_once(struct trial *trial)
-{
-    trial->disk.calls_left = 0;
-    wal_machine_stop(&trial->machine);
-    crash_disk_go_on(&trial->disk);
-}
-
 static void restart(struct trial *trial)
 {
     if (wal_machine_start(&trial->machine))
@@ -158,7 +150,7 @@ static void expect_snapshot(struct trial *trial, const struct item *items)
     uint64_t size;
     char name[OKV_WAL_NAME_SIZE];
 
-    stop_at_once(trial);
+    wal_machine_kill(&trial->machine);
     okv_wal_name(OKV_WAL_SEGMENT, trial->machine.wal.snapshot.header.number, name);
     uint8_t *bytes = crash_disk_bytes(&trial->disk, name, &size);
     assert_non_null(bytes);
@@ -208,14 +200,14 @@ static void a_start_finds_what_was_there(void **state)
 
     (void)state;
     change(trial, 100, KEYS, 20);
-    stop_at_once(trial);
+    wal_machine_kill(&trial->machine);
     restart(trial);
     assert_int_equal(trial->machine.found.snapshot, 0);
     expect_items(&trial->machine.store, trial->items);
     change(trial, 20, KEYS, 20);
     assert_int_equal(wal_machine_snapshot(&trial->machine), 0);
     change(trial, 20, KEYS, 20);
-    stop_at_once(trial);
+    wal_machine_kill(&trial->machine);
     restart(trial);
     assert_int_not_equal(trial->machine.found.snapshot, 0);
     assert_in_range(trial->machine.found.records, 1, 20 * BATCH);
@@ -297,12 +289,12 @@ static void a_failure_has_an_end(void **state)
     uint64_t failed = okv_wal_snapshot(wal);
     assert_int_equal(end_of(trial, failed, &newest), OKV_ENOTFOUND);
     trial->disk.snapshot_faults = 0;
-    stop_at_once(trial);
+    wal_machine_kill(&trial->machine);
     restart(trial);
     assert_int_equal(okv_wal_snapshot_state(wal, failed, &newest), OKV_ENOTFOUND);
     uint64_t made = okv_wal_snapshot(wal);
     assert_int_equal(end_of(trial, made, &newest), 0);
-    stop_at_once(trial);
+    wal_machine_kill(&trial->machine);
     restart(trial);
     assert_int_equal(okv_wal_snapshot_state(wal, made, &newest), 0);
     assert_int_equal(newest, made);
@@ -375,7 +367,7 @@ static bool restore(struct trial *trial, const char *path, unsigned calls)
     bool serves = wal_machine_start(&trial->machine) == 0;
     trial->machine.restore = NULL;
     if (serves)
-        stop_at_once(trial);
+        wal_machine_kill(&trial->machine);
     return serves;
 }
 
