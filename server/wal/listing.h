@@ -11,8 +11,9 @@
 #define OKV_WAL_NAME_SIZE 32
 #define OKV_WAL_SEGMENT "log."
 #define OKV_WAL_SNAPSHOT "snapshot."
-/* A snapshot that is not whole. */
+/* A snapshot and a segment that are not whole. */
 #define OKV_WAL_PART "snapshot.part"
+#define OKV_WAL_SEGMENT_PART "log.part"
 
 struct okv_wal_listing {
     uint64_t snapshot;    /* the newest; 0: there is none */

@@ -134,7 +134,7 @@ static bool seek(struct okv_wal_reader *reader, const uint8_t *window, size_t le
     return false;
 }
 
-int okv_wal_reader_find_later(struct okv_wal_reader *reader, uint64_t *offset,
+int okv_wal_reader_find_later(struct okv_wal_reader *reader, uint64_t durable, uint64_t *offset,
                               struct okv_diag *diag)
 {
     uint64_t before = reader->offset;
@@ -151,7 +151,7 @@ int okv_wal_reader_find_later(struct okv_wal_reader *reader, uint64_t *offset,
             rc = read_failed(reader, rc, diag);
         } else if (got >= FRAME_HEADER && seek(reader, window, got)) {
             rc = read_frame(reader, &frame, diag);
-            *offset = rc ? 0 : reader->offset;
+            *offset = rc || frame.durable < durable ? 0 : reader->offset;
             reader->offset += OKV_WAL_ALIGNMENT;
             rc = rc == 1 ? 0 : rc;
         }

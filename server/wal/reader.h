@@ -33,9 +33,9 @@ uint64_t okv_wal_reader_position(const struct okv_wal_reader *reader);
  * OKV_ENOMEM. */
 int okv_wal_reader_next(struct okv_wal_reader *reader, struct okv_wal_frame *frame,
                         struct okv_diag *diag);
-/* Where a valid frame follows somewhere behind an invalid one: then that one was whole once. 0:
- * nowhere. The reader stays where it is. */
-int okv_wal_reader_find_later(struct okv_wal_reader *reader, uint64_t *offset,
+/* Where a valid frame follows somewhere behind an invalid one that says that the log was durable up
+ * to `durable` at least; 0: nowhere. The reader stays where it is. */
+int okv_wal_reader_find_later(struct okv_wal_reader *reader, uint64_t durable, uint64_t *offset,
                               struct okv_diag *diag);
 /* Whether the file ends where the next frame would begin. */
 int okv_wal_reader_is_at_end(struct okv_wal_reader *reader, bool *is_at_end, struct okv_diag *diag);

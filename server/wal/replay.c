@@ -21,8 +21,7 @@ struct replay {
     struct okv_wal_reader reader;
     struct okv_wal_header segment; /* that is read */
     char name[OKV_WAL_NAME_SIZE];  /* its file's */
-    bool is_unwritten; /* its header was not durable when the server died, nor anything else */
-    uint64_t last;     /* position of the last frame, of this segment or the one before */
+    uint64_t limit;                /* position from which on the next segment counts */
     struct okv_store_work work;
     struct okv_wal_found *found;
 };
@@ -35,8 +34,7 @@ static int open_segment(struct replay *replay, uint64_t number, struct okv_diag 
     int rc = okv_wal_reader_open(&replay->reader, replay->wal->files, replay->name, &got, diag);
     if (rc)
         return rc;
-    rc = okv_wal_segment_header(&replay->reader, got, number, &replay->segment,
-                                &replay->is_unwritten, diag);
+    rc = okv_wal_segment_header(&replay->reader, got, number, &replay->segment, diag);
     if (rc)
         okv_wal_reader_close(&replay->reader);
     return rc;
@@ -48,16 +46,12 @@ static int find_segment(struct okv_wal *wal, const struct okv_wal_listing *listi
                         struct okv_diag *diag)
 {
     struct replay replay = {.wal = wal};
-    int rc = 0;
 
-    for (uint64_t number = listing->first;
-         rc == 0 && !*is_there && number && number <= listing->last; number++) {
-        rc = open_segment(&replay, number, diag);
-        if (rc)
-            break;
+    if (!listing->first)
+        return 0;
+    int rc = open_segment(&replay, listing->first, diag);
+    if (rc == 0) {
         okv_wal_reader_close(&replay.reader);
-        if (replay.is_unwritten)
-            continue;
         wal->segment = replay.segment;
         *is_there = true;
     }
@@ -144,51 +138,56 @@ static int apply_records(struct replay *replay, uint64_t length, struct okv_diag
     return rc;
 }
 
-/* The next segment writes it again (wal.c). */
-static void keep_frame(struct replay *replay, uint64_t length)
+static void note_frame(struct replay *replay, const struct okv_wal_frame *frame)
 {
     struct okv_wal *wal = replay->wal;
-    struct okv_wal_reader *reader = &replay->reader;
-    uint8_t *bytes = wal->bytes;
-    uint64_t capacity = wal->capacity;
+    struct okv_wal_found *found = replay->found;
 
-    wal->bytes = reader->bytes;
-    wal->capacity = reader->capacity;
-    wal->used = length;
-    reader->bytes = bytes;
-    reader->capacity = capacity;
+    wal->position += frame->length;
+    if (wal->durable < frame->durable)
+        wal->durable = frame->durable;
+    found->frames++;
+    found->bytes += frame->length;
+    if (wal->has_read)
+        wal->has_read(wal->has_read_user, found->bytes);
+    found->clock_ms = frame->clock_ms;
+    found->wall_ms = frame->wall_ms;
 }
 
-static int replay_segment(struct replay *replay, struct okv_diag *diag)
+static int replay_frames(struct replay *replay, struct okv_diag *diag)
 {
     struct okv_wal *wal = replay->wal;
     struct okv_wal_reader *reader = &replay->reader;
-    struct okv_wal_found *found = replay->found;
     struct okv_wal_frame frame;
-    int rc = okv_wal_segment_database(reader, &replay->segment, &wal->segment, diag);
 
-    if (rc == 0)
-        rc = okv_wal_segment_follows(reader, &replay->segment, wal->position, replay->last, diag);
-    if (rc)
-        return rc;
-    wal->position = reader->first;
-    while ((rc = okv_wal_reader_next(reader, &frame, diag)) == 0) {
+    while (wal->position < replay->limit) {
+        int rc = okv_wal_reader_next(reader, &frame, diag);
+        if (rc == 1) /* the last segment's says in the end whether it is cut */
+            return okv_wal_segment_end(reader, &replay->found->is_cut, diag);
+        if (rc)
+            return rc;
         okv_store_set_clock(wal->store, frame.clock_ms, false);
         rc = apply_records(replay, frame.length, diag);
         if (rc)
             return rc;
-        keep_frame(replay, frame.length);
-        replay->last = wal->position;
-        wal->position += frame.length;
-        found->frames++;
-        found->bytes += frame.length;
-        if (wal->has_read)
-            wal->has_read(wal->has_read_user, found->bytes);
-        found->clock_ms = frame.clock_ms;
-        found->wall_ms = frame.wall_ms;
+        note_frame(replay, &frame);
     }
-    /* Of the last segment, in the end. */
-    return rc < 0 ? rc : okv_wal_segment_end(reader, &found->is_cut, diag);
+    return 0;
+}
+
+/* A segment is begun when all before it is durable. */
+static int replay_segment(struct replay *replay, struct okv_diag *diag)
+{
+    struct okv_wal *wal = replay->wal;
+    struct okv_wal_reader *reader = &replay->reader;
+    int rc = okv_wal_segment_database(reader, &replay->segment, &wal->segment, diag);
+
+    if (rc == 0)
+        rc = okv_wal_segment_follows(reader, &replay->segment, wal->position, diag);
+    if (rc)
+        return rc;
+    wal->durable = wal->position;
+    return replay_frames(replay, diag);
 }
 
 static int replay_number(struct replay *replay, uint64_t number, struct okv_diag *diag)
@@ -197,7 +196,8 @@ static int replay_number(struct replay *replay, uint64_t number, struct okv_diag
 
     if (rc)
         return rc;
-    if (!replay->is_unwritten)
+    rc = okv_wal_segment_limit(replay->wal->files, &replay->segment, &replay->limit, diag);
+    if (rc == 0)
         rc = replay_segment(replay, diag);
     okv_wal_reader_close(&replay->reader);
     replay->found->segments++;
@@ -206,7 +206,7 @@ static int replay_number(struct replay *replay, uint64_t number, struct okv_diag
 
 static int replay_segments(struct okv_wal *wal, struct okv_wal_found *found, struct okv_diag *diag)
 {
-    struct replay replay = {.wal = wal, .found = found, .last = wal->position};
+    struct replay replay = {.wal = wal, .found = found};
     struct okv_wal_listing listing;
     int rc = okv_wal_list(wal->files, &listing, diag);
 
@@ -216,8 +216,6 @@ static int replay_segments(struct okv_wal *wal, struct okv_wal_found *found, str
         return rc;
     for (uint64_t number = listing.first; rc == 0 && number && number <= listing.last; number++)
         rc = replay_number(&replay, number, diag);
-    if (wal->used > FRAME_HEADER)
-        wal->position = replay.last; /* of the frame that the next segment begins with */
     free(replay.reader.bytes);
     okv_store_work_fini(&replay.work);
     return rc;
@@ -230,7 +228,7 @@ int okv_wal_replay(struct okv_wal *wal, struct okv_store *store, struct okv_wal_
 
     *found = (struct okv_wal_found){0};
     wal->store = store;
-    wal->position = wal->segment.position;
+    wal->position = wal->durable = wal->segment.position;
     if (wal->loaded.number)
         rc = okv_wal_load(wal, found, diag);
     if (rc == 0)

@@ -59,10 +59,10 @@ int okv_wal_room_extend(struct okv_wal_room *room, struct okv_files *files, stru
 }
 
 int okv_wal_room_begin(struct okv_wal_room *room, struct okv_files *files, struct okv_file *file,
-                       bool may_be_full)
+                       uint64_t used, bool may_be_full)
 {
     struct okv_wal_room fresh = {.longest = room->longest};
-    int rc = okv_wal_room_extend(&fresh, files, file, OKV_WAL_HEADER_SIZE);
+    int rc = okv_wal_room_extend(&fresh, files, file, used);
 
     if (rc == 0 && fresh.is_full && !may_be_full)
         rc = -ENOSPC;

@@ -36,7 +36,7 @@ int okv_wal_room_extend(struct okv_wal_room *room, struct okv_files *files, stru
 /* The same for a segment that begins, of which nothing is reserved. `may_be_full`: that is no
  * failure. -ENOSPC, -EDQUOT: nothing changed. */
 int okv_wal_room_begin(struct okv_wal_room *room, struct okv_files *files, struct okv_file *file,
-                       bool may_be_full);
+                       uint64_t used, bool may_be_full);
 
 /* MiB that are missing while the disk is full. */
 unsigned okv_wal_room_wanted_mib(const struct okv_wal_room *room);

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "server/wal/listing.h"
+#include "server/wal/tail.h"
 #include "shared/base/error.h"
 
 void okv_wal_report(struct okv_wal *wal, enum okv_wal_event event, int error)
@@ -42,6 +43,7 @@ void okv_wal_make_room(struct okv_wal *wal)
 
 /* ---- segments ---- */
 
+/* The header, and what may not be durable of the segment before. */
 static int write_segment(struct okv_wal *wal, const struct okv_wal_header *segment,
                          struct okv_file *file)
 {
@@ -51,9 +53,9 @@ static int write_segment(struct okv_wal *wal, const struct okv_wal_header *segme
     okv_wal_header_encode(segment, bytes);
     int rc = wal->files->ops->write(file, &vector, 1, 0);
     if (rc == 0)
-        rc = wal->files->ops->sync(file);
+        rc = okv_wal_tail_copy(wal, segment, file);
     if (rc == 0)
-        rc = wal->files->ops->sync_names(wal->files);
+        rc = wal->files->ops->sync(file);
     return rc;
 }
 
@@ -68,27 +70,49 @@ static void remove_segment(struct okv_wal *wal, const char *name)
         okv_wal_fail(wal, rc);
 }
 
+/* It has its name when all of it is durable. */
+static int create_segment(struct okv_wal *wal, const struct okv_wal_header *segment,
+                          struct okv_wal_room *room, struct okv_file **out)
+{
+    const struct okv_file_ops *ops = wal->files->ops;
+    uint64_t used = OKV_WAL_HEADER_SIZE + wal->position - segment->position;
+    char name[OKV_WAL_NAME_SIZE];
+
+    okv_wal_name(OKV_WAL_SEGMENT, segment->number, name);
+    ops->remove(wal->files, OKV_WAL_SEGMENT_PART); /* of one that failed */
+    int rc = ops->create(wal->files, OKV_WAL_SEGMENT_PART, out);
+    if (rc)
+        return rc;
+    rc = write_segment(wal, segment, *out);
+    if (rc == 0)
+        rc = okv_wal_room_begin(room, wal->files, *out, used, !wal->file);
+    if (rc == 0)
+        rc = ops->rename(wal->files, OKV_WAL_SEGMENT_PART, name);
+    if (rc) {
+        ops->remove(wal->files, OKV_WAL_SEGMENT_PART);
+        goto close;
+    }
+    rc = ops->sync_names(wal->files);
+    if (rc == 0)
+        return 0;
+    remove_segment(wal, name);
+close:
+    ops->close(*out);
+    return rc;
+}
+
 int okv_wal_begin_segment(struct okv_wal *wal)
 {
     struct okv_wal_header segment = wal->segment;
+    bool was_full = wal->room.is_full;
     char name[OKV_WAL_NAME_SIZE];
     struct okv_file *file;
 
     segment.number++;
-    segment.position = wal->position;
-    okv_wal_name(OKV_WAL_SEGMENT, segment.number, name);
-    int rc = wal->files->ops->create(wal->files, name, &file);
+    segment.position = wal->durable;
+    int rc = create_segment(wal, &segment, &wal->room, &file);
     if (rc)
         return rc;
-    rc = write_segment(wal, &segment, file);
-    bool was_full = wal->room.is_full;
-    if (rc == 0)
-        rc = okv_wal_room_begin(&wal->room, wal->files, file, !wal->file);
-    if (rc) {
-        wal->files->ops->close(file);
-        remove_segment(wal, name);
-        return rc;
-    }
     if (wal->file) {
         wal->files->ops->close(wal->file);
         okv_wal_name(OKV_WAL_SEGMENT, wal->segment.number, name);
@@ -96,6 +120,7 @@ int okv_wal_begin_segment(struct okv_wal *wal)
     }
     wal->file = file;
     wal->segment = segment;
+    wal->durable = wal->position;
     atomic_store(&wal->number, segment.number);
     report_room(wal, was_full);
     return 0;

@@ -166,7 +166,7 @@ static int write_frame(struct okv_wal *wal, uint64_t length)
     const struct okv_wal_frame frame = {
         .length = length,
         .position = wal->position,
-        .durable = wal->position,
+        .durable = wal->durable,
         .clock_ms = atomic_load(&wal->store->clock_ms),
         .wall_ms = okv_clock_wall_ms(),
     };
@@ -183,7 +183,7 @@ static int write_frame(struct okv_wal *wal, uint64_t length)
     okv_wal_histogram_add(&wal->syncs, taken);
     wal->sync_ns = (wal->sync_ns * (SYNC_WEIGHT - 1) + taken) / SYNC_WEIGHT;
     if (rc == 0)
-        wal->position += length;
+        wal->durable = wal->position += length;
     atomic_store(&wal->length, wal->position - wal->snapshot_begun);
     return rc;
 }
@@ -385,15 +385,6 @@ static int failed(struct okv_diag *diag, int error, const char *what)
                         strerror(-error));
 }
 
-/* The last frame may be in the page cache only, since nothing says that its sync ended. */
-static int write_last_again(struct okv_wal *wal)
-{
-    uint64_t length = wal->used;
-
-    wal->used = FRAME_HEADER;
-    return length > FRAME_HEADER ? write_frame(wal, length) : 0;
-}
-
 static void init_locks(struct okv_wal *wal)
 {
     pthread_rwlockattr_t gate;
@@ -461,8 +452,6 @@ static int begin_files(struct okv_wal *wal)
     okv_wal_room_trim_all(wal->files); /* nor what a server that died had reserved */
     int rc = okv_wal_begin_segment(wal);
 
-    if (rc == 0)
-        rc = write_last_again(wal);
     if (rc == 0 && wal->restored)
         rc = name_restored(wal);
     if (rc == 0)

@@ -57,6 +57,7 @@ struct okv_wal {
     struct okv_file *file;
     struct okv_wal_room room; /* of the file */
     uint64_t position;        /* of the next frame */
+    uint64_t durable;         /* the log is, below this position */
     struct okv_snapshot snapshot;
     double snapshot_ratio;       /* of the log to the data, at which one is made; 0: never */
     uint64_t snapshot_begun;     /* position at which the last one began */

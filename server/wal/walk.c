@@ -23,8 +23,8 @@ struct walk {
     uint64_t size;
     bool is_snapshot;
     bool is_damaged;   /* the file, as far as it was read */
-    bool has_position; /* survey->position and `last` are known */
-    uint64_t last;     /* position of the last frame so far */
+    bool has_position; /* survey->position is known */
+    uint64_t limit;    /* position from which on the next segment counts */
 };
 
 static void damaged(struct walk *walk, uint64_t from, uint64_t to, const struct okv_diag *why)
@@ -129,7 +129,6 @@ static int take_frame(struct walk *walk, const struct okv_wal_frame *frame, stru
                                : check_segment_frame(walk, frame->length, &why);
 
     if (!walk->is_snapshot) {
-        walk->last = frame->position;
         walk->has_position = true;
         survey->position = okv_wal_reader_position(reader);
     }
@@ -165,7 +164,7 @@ static int skip(struct walk *walk, bool *goes_on, struct okv_diag *diag)
         *diag = why;
         return rc;
     }
-    rc = okv_wal_reader_find_later(reader, &later, diag);
+    rc = okv_wal_reader_find_later(reader, 0, &later, diag);
     if (rc)
         return rc;
     uint64_t to = later ? later : walk->size;
@@ -177,13 +176,21 @@ static int skip(struct walk *walk, bool *goes_on, struct okv_diag *diag)
     return 0;
 }
 
+/* The next segment has what follows. */
+static bool is_superseded(const struct walk *walk)
+{
+    const struct okv_wal_reader *reader = &walk->reader;
+
+    return !reader->is_adrift && okv_wal_reader_position(reader) >= walk->limit;
+}
+
 static int walk_frames(struct walk *walk, struct okv_diag *diag)
 {
     struct okv_wal_frame frame;
     bool goes_on = true;
     int rc = 0;
 
-    while (rc == 0 && goes_on) {
+    while (rc == 0 && goes_on && !is_superseded(walk)) {
         rc = okv_wal_reader_next(&walk->reader, &frame, diag);
         if (rc == 0)
             rc = take_frame(walk, &frame, diag);
@@ -249,7 +256,7 @@ static int walk_snapshot_file(struct walk *walk, size_t got, uint64_t number, st
         return walk_frames(walk, diag);
     }
     survey->header = header;
-    survey->position = walk->last = header.position;
+    survey->position = header.position;
     walk->has_position = true;
     take_base(walk, &header);
     return walk_frames(walk, diag);
@@ -263,6 +270,7 @@ static int walk_snapshot(struct walk *walk, uint64_t number, struct okv_diag *di
     if (rc)
         return rc;
     walk->is_snapshot = true;
+    walk->limit = UINT64_MAX;
     walk->survey->snapshot = number;
     rc = walk_snapshot_file(walk, got, number, diag);
     okv_wal_reader_close(&walk->reader);
@@ -284,37 +292,51 @@ static bool fits(struct walk *walk, const struct okv_wal_header *header)
         damaged(walk, 0, walk->size, &why);
         return false;
     }
-    rc = okv_wal_segment_follows(&walk->reader, header, position, walk->last, &why);
+    rc = okv_wal_segment_follows(&walk->reader, header, position, &why);
     if (rc)
         damaged(walk, 0, 0, &why);
     return true;
+}
+
+/* Frames say their positions themselves. */
+static int walk_adrift(struct walk *walk, uint64_t number, struct okv_diag *diag)
+{
+    struct okv_wal_header lost = walk->survey->base;
+    int rc = 0;
+
+    lost.number = number;
+    if (walk->survey->has_base)
+        rc = okv_wal_segment_limit(walk->files, &lost, &walk->limit, diag);
+    walk->reader.is_adrift = true;
+    return rc ? rc : walk_frames(walk, diag);
 }
 
 static int walk_segment_file(struct walk *walk, size_t got, uint64_t number, struct okv_diag *diag)
 {
     struct okv_wal_header header;
     struct okv_diag why;
-    bool is_unwritten;
-    int rc = okv_wal_segment_header(&walk->reader, got, number, &header, &is_unwritten, &why);
+    bool has_header =
+        got == OKV_WAL_HEADER_SIZE && okv_wal_header_decode(walk->reader.bytes, &header) == 0;
+    int rc = okv_wal_segment_header(&walk->reader, got, number, &header, &why);
 
     if (rc && rc != OKV_ECORRUPT) {
         *diag = why;
         return rc;
     }
-    if (rc && !is_unwritten) {
+    if (rc && has_header) {
         damaged(walk, 0, walk->size, &why);
         return 0;
     }
     if (rc) {
         without_header(walk, &why);
-        walk->reader.is_adrift = true;
-        return walk_frames(walk, diag);
+        return walk_adrift(walk, number, diag);
     }
-    if (is_unwritten || !fits(walk, &header))
+    if (!fits(walk, &header))
         return 0;
     walk->survey->position = header.position;
     walk->has_position = true;
-    return walk_frames(walk, diag);
+    rc = okv_wal_segment_limit(walk->files, &header, &walk->limit, diag);
+    return rc ? rc : walk_frames(walk, diag);
 }
 
 static int walk_segment(struct walk *walk, uint64_t number, struct okv_diag *diag)
@@ -325,6 +347,7 @@ static int walk_segment(struct walk *walk, uint64_t number, struct okv_diag *dia
     if (rc)
         return rc;
     walk->survey->segments++;
+    walk->limit = UINT64_MAX;
     rc = walk_segment_file(walk, got, number, diag);
     okv_wal_reader_close(&walk->reader);
     return rc;

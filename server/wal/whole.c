@@ -1,7 +1,9 @@
 #include "server/wal/whole.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "server/wal/listing.h"
 #include "shared/base/error.h"
 
 /* No server comes to more, and one that went on from there would run out of them. */
@@ -31,28 +33,15 @@ int okv_wal_snapshot_header(struct okv_wal_reader *reader, size_t length, uint64
     return 0;
 }
 
-/* The header is synced before the first frame is written. So a file that has more, and no header,
- * is damaged. */
-static int without_header(struct okv_wal_reader *reader, struct okv_diag *diag)
-{
-    bool is_at_end = true;
-    int rc = okv_wal_reader_is_at_end(reader, &is_at_end, diag);
-
-    if (rc || is_at_end)
-        return rc;
-    return okv_wal_reader_damaged(reader, 0, "it has no header", diag);
-}
-
 int okv_wal_segment_header(struct okv_wal_reader *reader, size_t length, uint64_t number,
-                           struct okv_wal_header *out, bool *is_unwritten, struct okv_diag *diag)
+                           struct okv_wal_header *out, struct okv_diag *diag)
 {
     int rc = decode(reader, length, out);
 
-    *is_unwritten = rc == OKV_ECORRUPT;
-    if (*is_unwritten)
-        return without_header(reader, diag);
     if (rc == OKV_EVERSION)
         return okv_diag_set(diag, rc, "its log was written by another version of okv-server");
+    if (rc)
+        return okv_wal_reader_damaged(reader, 0, "it has no header", diag);
     if (out->number != number || out->bucket_count)
         return okv_wal_reader_damaged(reader, 0, "it is another file", diag);
     reader->number = number;
@@ -71,13 +60,40 @@ int okv_wal_segment_database(const struct okv_wal_reader *reader,
 }
 
 int okv_wal_segment_follows(const struct okv_wal_reader *reader,
-                            const struct okv_wal_header *segment, uint64_t position, uint64_t last,
+                            const struct okv_wal_header *segment, uint64_t position,
                             struct okv_diag *diag)
 {
-    /* It begins with the last frame of the segment before, which may be lost there. */
-    if (segment->position != position && segment->position != last)
+    if (segment->position != position)
         return okv_wal_reader_damaged(reader, 0, "it does not follow the one before", diag);
     return 0;
+}
+
+int okv_wal_segment_limit(struct okv_files *files, const struct okv_wal_header *segment,
+                          uint64_t *limit, struct okv_diag *diag)
+{
+    struct okv_wal_reader reader = {.files = files};
+    struct okv_wal_header header;
+    char name[OKV_WAL_NAME_SIZE];
+    struct okv_diag why;
+    uint64_t next = segment->number + 1;
+    size_t got;
+
+    *limit = UINT64_MAX;
+    int rc = okv_wal_list_from(files, &next, diag);
+    if (rc || !next)
+        return rc;
+    reader.name = name;
+    okv_wal_name(OKV_WAL_SEGMENT, next, name);
+    rc = okv_wal_reader_open(&reader, files, name, &got, diag);
+    if (rc)
+        goto free_bytes;
+    if (okv_wal_segment_header(&reader, got, next, &header, &why) == 0 &&
+        okv_wal_segment_database(&reader, &header, segment, &why) == 0)
+        *limit = header.position;
+    okv_wal_reader_close(&reader);
+free_bytes:
+    free(reader.bytes);
+    return rc;
 }
 
 /* ---- records ---- */
@@ -100,7 +116,8 @@ int okv_wal_segment_end(struct okv_wal_reader *reader, bool *is_cut, struct okv_
 {
     bool is_at_end = true;
     uint64_t later;
-    int rc = okv_wal_reader_find_later(reader, &later, diag);
+    /* A later one that says that this place was durable when it was written. */
+    int rc = okv_wal_reader_find_later(reader, okv_wal_reader_position(reader) + 1, &later, diag);
 
     if (rc)
         return rc;

@@ -13,20 +13,24 @@
  * Makes the reader ready for frames. OKV_EVERSION. */
 int okv_wal_snapshot_header(struct okv_wal_reader *reader, size_t length, uint64_t number,
                             struct okv_wal_header *out, struct okv_diag *diag);
-/* The same of a segment. *is_unwritten: it has no header and no frames, because its server died
- * before. OKV_EVERSION, OKV_EIO, OKV_ENOMEM. */
+/* The same of a segment. */
 int okv_wal_segment_header(struct okv_wal_reader *reader, size_t length, uint64_t number,
-                           struct okv_wal_header *out, bool *is_unwritten, struct okv_diag *diag);
+                           struct okv_wal_header *out, struct okv_diag *diag);
 /* Whether a segment is of the same database as `base`, the header of the snapshot or of another
  * segment. */
 int okv_wal_segment_database(const struct okv_wal_reader *reader,
                              const struct okv_wal_header *segment,
                              const struct okv_wal_header *base, struct okv_diag *diag);
-/* Whether it goes on from what was read before it: `position` is that behind the last frame so far,
- * `last` that of this frame. */
+/* Whether it goes on from what was read before it: `position` is that behind the last frame so far.
+ */
 int okv_wal_segment_follows(const struct okv_wal_reader *reader,
-                            const struct okv_wal_header *segment, uint64_t position, uint64_t last,
+                            const struct okv_wal_header *segment, uint64_t position,
                             struct okv_diag *diag);
+
+/* Where the next segment of the same database begins, which supersedes what this one has from there
+ * on; UINT64_MAX: there is none that is whole. OKV_EIO, OKV_ENOMEM. */
+int okv_wal_segment_limit(struct okv_files *files, const struct okv_wal_header *segment,
+                          uint64_t *limit, struct okv_diag *diag);
 
 /* A record of a segment at *at of a frame of `length` bytes, which is in reader->bytes and was read
  * last. */

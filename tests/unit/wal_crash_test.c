@@ -173,6 +173,15 @@ static void run_until_it_stops(struct history *history)
     wal_machine_stop(&history->machine);
 }
 
+/* With a snapshot, or without. */
+static void end(struct history *history)
+{
+    if (okv_random_next(&history->random) % 2)
+        wal_machine_stop(&history->machine);
+    else
+        wal_machine_kill(&history->machine);
+}
+
 /* Runs batches until the machine stops at a call, crashes, recovers, and does so again. */
 static void crash_at_any_call(void **state)
 {
@@ -191,7 +200,7 @@ static void crash_at_any_call(void **state)
             else
                 crash_disk_go_on(&history->disk);
             expect_recovery(history);
-            wal_machine_stop(&history->machine);
+            end(history);
             /* What a start has shown stays. */
             crash_disk_crash(&history->disk);
             expect_recovery(history);
