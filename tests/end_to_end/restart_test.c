@@ -77,15 +77,18 @@ struct load {
     uint64_t unknown;
 };
 
+/* Puts are slow where each waits for a disk. So only some tags put, and gets are always under way.
+ */
 static void submit_next(struct load *load, uint64_t tag)
 {
+    bool is_get = tag % 3;
     struct okv_command command = {.tag = tag, .key = load->keys[tag]};
     uint64_t n = load->begun++;
 
     command.key_length =
         (size_t)snprintf(load->keys[tag], sizeof load->keys[tag], "key-%d", (int)(n % KEYS));
-    command.kind = n % 3 ? OKV_GET : OKV_PUT;
-    load->kinds[tag] = n % 3 ? GET : PUT;
+    command.kind = is_get ? OKV_GET : OKV_PUT;
+    load->kinds[tag] = is_get ? GET : PUT;
     load->before_restart[tag] = false;
     if (command.kind == OKV_GET) {
         command.buffer = load->buffers[tag];
