@@ -18,13 +18,14 @@
 
 struct okv_database_config {
     char name[OKV_NAME_SIZE];
-    uint64_t memory;        /* bytes of the region */
-    uint32_t max_value;     /* bytes of the largest value */
-    uint32_t bucket_size;   /* bytes */
-    uint32_t inline_max;    /* bytes of the largest entry kept in a bucket; 0: a third of it */
-    uint32_t extra_reads;   /* READs beyond the first, per 1000 gets, that make the index grow; 0:
-                               the store chooses */
-    uint32_t index_percent; /* largest share of the region for the index */
+    uint64_t memory;         /* bytes of the region */
+    uint32_t max_value;      /* bytes of the largest value */
+    uint32_t bucket_size;    /* bytes */
+    uint32_t inline_max;     /* bytes of the largest entry kept in a bucket; 0: a third of it */
+    uint32_t extra_reads;    /* READs beyond the first, per 1000 gets, that make the index grow; 0:
+                                the store chooses */
+    uint32_t index_percent;  /* largest share of the region for the index */
+    uint64_t sync_within_ns; /* okv_wal_params, with --data */
 };
 
 struct okv_config {

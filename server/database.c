@@ -162,7 +162,13 @@ int okv_database_start(struct okv_database *database, double snapshot_ratio,
     uint64_t clock_ms = atomic_load(&database->store.clock_ms);
     database->session_base = session_base(database);
     okv_reply_caches_adopt(&database->reply_caches, database->session_base, clock_ms);
-    int rc = okv_wal_start(&database->durable->wal, snapshot_ratio, notify, user, &why);
+    const struct okv_wal_params params = {
+        .snapshot_ratio = snapshot_ratio,
+        .sync_within_ns = database->config->sync_within_ns,
+        .notify = notify,
+        .user = user,
+    };
+    int rc = okv_wal_start(&database->durable->wal, &params, &why);
     if (rc)
         return okv_diag_set(diag, rc, "database %s: %s", database->config->name,
                             why.text[0] ? why.text : okv_error_text(rc));

@@ -86,8 +86,11 @@ static enum disposition execute_write(struct okv_sessions *sessions, struct okv_
     enum disposition disposition = execute(sessions, session, exchange);
     if (disposition == ANSWERED) {
         okv_reply_cache_log(session->reply_cache, wal, session->id, &exchange->reply);
-        okv_session_hold_reply(sessions, session, okv_wal_hold(wal), &exchange->reply);
-        disposition = HELD;
+        uint64_t batch = okv_wal_hold(wal);
+        if (batch) {
+            okv_session_hold_reply(sessions, session, batch, &exchange->reply);
+            disposition = HELD;
+        }
     }
     okv_wal_leave(wal);
     return disposition;

@@ -203,10 +203,10 @@ static int apply(struct okv_long_write *write, const struct okv_executor *execut
         okv_wal_leave(wal);
     if (!is_applied)
         return reply->status;
-    if (!wal)
+    if (!write->batch)
         okv_reply_cache_done(write->session->reply_cache, reply);
     end(write, executor);
-    if (wal)
+    if (write->batch)
         write->state = OKV_LONG_WRITE_HELD;
     return 0;
 }

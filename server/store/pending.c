@@ -202,13 +202,15 @@ void okv_store_pending_maintain(struct okv_store *store, struct okv_store_work *
     struct okv_store_pending *pending = store->table.pending;
     uint64_t wanted = atomic_exchange(&pending->wants_room, 0);
 
+    bool was_direct = pending->is_direct;
+
     atomic_store(&pending->is_exhausted, false);
     pending->is_direct = true;
     while (changes-- > 0)
         okv_store_resize(store, work);
     if (wanted)
         make_room(store, work, wanted);
-    pending->is_direct = false;
+    pending->is_direct = was_direct;
     take_slack(store);
 }
 
@@ -224,6 +226,11 @@ bool okv_store_pending_waits_for_room(struct okv_store *store, uint64_t size)
     atomic_store(&pending->wants_room, size);
     pending->log.wake(pending->log.user);
     return true;
+}
+
+void okv_store_pending_set_direct(struct okv_store *store, bool is_direct)
+{
+    store->table.pending->is_direct = is_direct;
 }
 
 int okv_store_pending_begin(struct okv_store *store, const struct okv_store_log *log)

@@ -8,8 +8,8 @@
  *
  *   collecting   changes come, each with a record for the log
  *   publish      all images go to the region
- *   direct       between two batches: changes that need no record (resizing, compaction) are
- *                published at once
+ *   direct       changes are published at once: between two batches those that need no record
+ *                (resizing, compaction), and all in a log that does not sync each batch
  *
  * Threads. The images of a bucket are under its lock. Who publishes or drops lets no change begin
  * meanwhile; the log's gate sees to that (server/wal/wal.h).
@@ -67,6 +67,9 @@ struct okv_store_pending {
 /* Makes the store collect. It has no readers yet. OKV_ENOMEM. */
 int okv_store_pending_begin(struct okv_store *store, const struct okv_store_log *log);
 void okv_store_pending_end(struct okv_store *store);
+/* Has changes published at once, each with a record, or collected. Nothing is pending, and no
+ * change is under way. */
+void okv_store_pending_set_direct(struct okv_store *store, bool is_direct);
 
 /* Bytes of the heap that are held for starts; 0 without a log. Any thread. */
 uint64_t okv_store_slack_length(const struct okv_store *store);

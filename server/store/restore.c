@@ -106,6 +106,33 @@ int okv_store_restore(struct okv_store *store, struct okv_store_work *work,
     return rc;
 }
 
+static int raise_bucket(struct okv_store *store, struct okv_store_work *work, uint64_t number,
+                        uint64_t by)
+{
+    struct okv_store_bucket *bucket = &work->bucket;
+
+    okv_store_lock(store, number);
+    int rc = okv_store_transaction_load(store, work, number);
+    if (rc)
+        goto unlock;
+    bucket->next_version += by;
+    for (unsigned i = 0; i < bucket->item_count; i++)
+        bucket->items[i].entry.version += by;
+    rc = okv_store_transaction_commit(store, work);
+unlock:
+    okv_store_unlock(store, number);
+    return rc;
+}
+
+int okv_store_raise_versions(struct okv_store *store, struct okv_store_work *work, uint64_t by)
+{
+    int rc = 0;
+
+    for (uint64_t number = 0; rc == 0 && number < atomic_load(&store->bucket_count); number++)
+        rc = raise_bucket(store, work, number, by);
+    return rc;
+}
+
 /* ---- buckets of a snapshot ---- */
 
 int okv_store_restore_begin(struct okv_store *store, struct okv_store_work *work, uint64_t number,

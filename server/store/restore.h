@@ -20,6 +20,9 @@ struct okv_store_restored {
 int okv_store_restore(struct okv_store *store, struct okv_store_work *work,
                       const struct okv_store_restored *restored);
 
+/* Raises the versions of all items, and of what changes next. OKV_EFULL, OKV_ECORRUPT. */
+int okv_store_raise_versions(struct okv_store *store, struct okv_store_work *work, uint64_t by);
+
 /*
  * A bucket of a snapshot: begin, add its items, end. The table has as many buckets as when the
  * snapshot was made; a bucket may come in several parts. Different threads may put back different

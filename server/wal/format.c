@@ -23,6 +23,7 @@ void okv_wal_header_encode(const struct okv_wal_header *header, uint8_t *out)
         .position = okv_le64_of(header->position),
         .hash_seed = okv_le64_of(header->hash_seed),
         .bucket_count = okv_le64_of(header->bucket_count),
+        .is_relaxed = header->is_relaxed,
     };
 
     memcpy(wire.magic, header->bucket_count ? snapshot_magic : segment_magic, sizeof wire.magic);
@@ -48,9 +49,11 @@ int okv_wal_header_decode(const uint8_t *bytes, struct okv_wal_header *out)
         .hash_seed = okv_le64_get(wire.hash_seed),
         .bucket_count = okv_le64_get(wire.bucket_count),
         .bucket_size = okv_le32_get(wire.bucket_size),
+        .is_relaxed = wire.is_relaxed,
     };
     memcpy(out->database_id, wire.database_id, sizeof out->database_id);
-    return okv_le64_get(wire.checksum) == header_checksum(bytes) &&
+    bool is_sane = is_segment ? wire.is_relaxed <= 1 : !wire.is_relaxed;
+    return okv_le64_get(wire.checksum) == header_checksum(bytes) && is_sane &&
                    is_segment == (out->bucket_count == 0)
                ? 0
                : OKV_ECORRUPT;
@@ -107,6 +110,8 @@ static bool is_sane(const struct okv_wal_wire_record *wire, const struct okv_wal
         return record->key_length == 0 && !has_value;
     case OKV_WAL_END:
     case OKV_WAL_FORGOTTEN:
+    case OKV_WAL_RAISE:
+    case OKV_WAL_CLEAN:
         return record->key_length == 0 && !has_value && record->expiry_ms == 0;
     case OKV_WAL_CLIENT:
         return record->key_length == OKV_WAL_CLIENT_SIZE &&

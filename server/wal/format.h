@@ -25,11 +25,13 @@ struct okv_wal_wire_header {
     okv_le64 position;
     okv_le64 hash_seed;
     okv_le64 bucket_count;
+    uint8_t is_relaxed;
+    uint8_t reserved[7];
     okv_le64 checksum;
 };
-_Static_assert(sizeof(struct okv_wal_wire_header) == 72, "header");
+_Static_assert(sizeof(struct okv_wal_wire_header) == 80, "header");
 _Static_assert(offsetof(struct okv_wal_wire_header, number) == 32, "header.number");
-_Static_assert(offsetof(struct okv_wal_wire_header, checksum) == 64, "header.checksum");
+_Static_assert(offsetof(struct okv_wal_wire_header, checksum) == 72, "header.checksum");
 
 struct okv_wal_wire_frame {
     okv_le64 checksum;
@@ -60,6 +62,7 @@ struct okv_wal_header {
     uint64_t hash_seed;
     uint64_t bucket_count; /* of a snapshot: of the table at that moment; of a segment 0 */
     uint32_t bucket_size;  /* likewise */
+    bool is_relaxed;       /* of a segment: changes were answered before they were durable */
 };
 
 struct okv_wal_frame {
@@ -83,7 +86,13 @@ enum okv_wal_kind {
     OKV_WAL_CLIENT = 5,    /* its key says who */
     OKV_WAL_REPLY = 6,     /* to a write; its key is an encoded okv_wal_reply */
     OKV_WAL_FORGOTTEN = 7, /* in snapshots */
+    /* Of segments only. */
+    OKV_WAL_RAISE = 8, /* all versions */
+    OKV_WAL_CLEAN = 9, /* nothing was lost behind this record */
 };
+
+/* By how much versions are raised when answered changes may be lost: more than those could be. */
+#define OKV_WAL_RAISE_BY (UINT64_C(1) << 28)
 
 /* Bytes of the keys of CLIENT and REPLY. */
 #define OKV_WAL_CLIENT_SIZE 40u
@@ -100,7 +109,8 @@ struct okv_wal_record {
     const void *value;
     uint32_t value_length;
     /* Of END: how many items there are; of CLIENT: the first session of its reply cache, which
-     * names it; of FORGOTTEN: of sessions up to this one reply caches may have been dropped. */
+     * names it; of FORGOTTEN: of sessions up to this one reply caches may have been dropped; of
+     * RAISE: by how much; of CLEAN: the number of the segment that it is in. */
     uint64_t version;
     union {
         uint64_t expiry_ms;

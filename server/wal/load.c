@@ -165,6 +165,8 @@ static int apply_record(struct loader *loader, const struct okv_wal_record *reco
     case OKV_WAL_FORGOTTEN:
         return okv_wal_recover_client(loader->load->wal, record);
     case OKV_WAL_DELETE:
+    case OKV_WAL_RAISE:
+    case OKV_WAL_CLEAN:
         break;
     }
     return OKV_ECORRUPT;

@@ -22,6 +22,7 @@ struct replay {
     struct okv_wal_header segment; /* that is read */
     char name[OKV_WAL_NAME_SIZE];  /* its file's */
     uint64_t limit;                /* position from which on the next segment counts */
+    bool is_clean;                 /* the last record says so, of its segment */
     struct okv_store_work work;
     struct okv_wal_found *found;
 };
@@ -103,9 +104,21 @@ int okv_wal_find(struct okv_wal *wal, bool *is_there, struct okv_diag *diag)
 
 /* ---- frames ---- */
 
+static int raise_versions(struct replay *replay, uint64_t by, struct okv_diag *diag)
+{
+    int rc = okv_store_raise_versions(replay->wal->store, &replay->work, by);
+
+    return rc ? okv_wal_does_not_fit(rc, diag) : 0;
+}
+
 static int apply_record(struct replay *replay, const struct okv_wal_record *record,
                         struct okv_diag *diag)
 {
+    replay->is_clean = record->kind == OKV_WAL_CLEAN && record->version == replay->segment.number;
+    if (record->kind == OKV_WAL_CLEAN)
+        return 0;
+    if (record->kind == OKV_WAL_RAISE)
+        return raise_versions(replay, record->version, diag);
     if (!okv_wal_is_change(record))
         return okv_wal_recover_client(replay->wal, record);
     const struct okv_store_restored item = {
@@ -187,6 +200,7 @@ static int replay_segment(struct replay *replay, struct okv_diag *diag)
     if (rc)
         return rc;
     wal->durable = wal->position;
+    replay->is_clean = false;
     return replay_frames(replay, diag);
 }
 
@@ -204,6 +218,18 @@ static int replay_number(struct replay *replay, uint64_t number, struct okv_diag
     return rc;
 }
 
+/* Changes that clients were told of may be lost. Their versions must not come again, for then a
+ * change that is conditional on one would be made of another value. The next segment says so. */
+static int raise_if_unclean(struct replay *replay, struct okv_diag *diag)
+{
+    struct okv_wal *wal = replay->wal;
+
+    if (!replay->segment.is_relaxed || replay->is_clean)
+        return 0;
+    wal->has_to_raise = replay->found->is_unclean = true;
+    return raise_versions(replay, OKV_WAL_RAISE_BY, diag);
+}
+
 static int replay_segments(struct okv_wal *wal, struct okv_wal_found *found, struct okv_diag *diag)
 {
     struct replay replay = {.wal = wal, .found = found};
@@ -216,6 +242,8 @@ static int replay_segments(struct okv_wal *wal, struct okv_wal_found *found, str
         return rc;
     for (uint64_t number = listing.first; rc == 0 && number && number <= listing.last; number++)
         rc = replay_number(&replay, number, diag);
+    if (rc == 0)
+        rc = raise_if_unclean(&replay, diag);
     free(replay.reader.bytes);
     okv_store_work_fini(&replay.work);
     return rc;

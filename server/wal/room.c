@@ -12,12 +12,13 @@
 /* Reserved at once: a multiple of it. */
 #define STEP (UINT64_C(16) << 20)
 
-void okv_wal_room_init(struct okv_wal_room *room, uint32_t max_value)
+void okv_wal_room_init(struct okv_wal_room *room, uint32_t max_value, unsigned batches)
 {
     /* A batch has either so many bytes or one record. The rest is for removals, which do not wait
      * for the next batch. */
-    *room = (struct okv_wal_room){.longest = OKV_WAL_BATCH_BYTES +
-                                             okv_wal_record_size(OKV_KEY_MAX, max_value)};
+    uint64_t longest = OKV_WAL_BATCH_BYTES + okv_wal_record_size(OKV_KEY_MAX, max_value);
+
+    *room = (struct okv_wal_room){.longest = batches * longest};
 }
 
 static bool is_short(int error)

@@ -9,6 +9,7 @@
 #ifndef OKV_SERVER_WAL_ROOM_H
 #define OKV_SERVER_WAL_ROOM_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -18,15 +19,16 @@
 #define OKV_WAL_ROOM_RETRY_NS UINT64_C(100000000)
 
 struct okv_wal_room {
-    uint64_t longest;  /* bytes that a batch may have */
+    uint64_t longest;  /* bytes that batches may have until the next call */
     uint64_t reserved; /* bytes of the segment, from its beginning */
     uint64_t wanted;   /* bytes, when the disk was full */
     uint64_t tried_ns; /* when it was */
-    bool is_full;      /* changes only while the gate is closed */
+    atomic_bool is_full;
 };
 
-/* For a store that takes values of up to `max_value` bytes. */
-void okv_wal_room_init(struct okv_wal_room *room, uint32_t max_value);
+/* For a store that takes values of up to `max_value` bytes, and a log of which so many batches wait
+ * to be written at a time. */
+void okv_wal_room_init(struct okv_wal_room *room, uint32_t max_value, unsigned batches);
 
 /* Reserves space for the longest batch behind `used` bytes of the segment. When the disk was full,
  * it is tried again after some time only. Returns 0, also when the disk is full, or a negative

@@ -160,6 +160,10 @@ static int change_records(struct salvage *salvage, bool is_of_snapshot, uint8_t 
             return rc;
         if (record.kind == OKV_WAL_CLIENT || record.kind == OKV_WAL_FORGOTTEN)
             note_session(salvage, record.version);
+        if (record.kind == OKV_WAL_RAISE) {
+            memmove(bytes + to, bytes + begin, at - begin);
+            to += at - begin;
+        }
         if (!okv_wal_is_change(&record) && record.kind != OKV_WAL_BUCKET)
             continue;
         if (record.version > OKV_LE48_MAX - OKV_WAL_SALVAGE_RAISE)

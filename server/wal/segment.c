@@ -2,8 +2,10 @@
 
 #include <errno.h>
 
+#include "server/wal/collect.h"
 #include "server/wal/listing.h"
 #include "server/wal/tail.h"
+#include "shared/base/clock.h"
 #include "shared/base/error.h"
 
 void okv_wal_report(struct okv_wal *wal, enum okv_wal_event event, int error)
@@ -43,6 +45,29 @@ void okv_wal_make_room(struct okv_wal *wal)
 
 /* ---- segments ---- */
 
+/* Behind the tail, where the versions were raised. */
+static int write_raise(struct okv_wal *wal, const struct okv_wal_header *segment,
+                       struct okv_file *file)
+{
+    const struct okv_wal_record raise = {.kind = OKV_WAL_RAISE, .version = OKV_WAL_RAISE_BY};
+    uint8_t bytes[OKV_WAL_FRAME_HEADER + sizeof(struct okv_wal_wire_record)];
+    struct iovec vector = {bytes, sizeof bytes};
+    const struct okv_wal_frame frame = {
+        .length = sizeof bytes,
+        .position = wal->position,
+        .durable = segment->position,
+        .clock_ms = atomic_load(&wal->store->clock_ms),
+        .wall_ms = okv_clock_wall_ms(),
+    };
+
+    okv_wal_record_encode(&raise, bytes + OKV_WAL_FRAME_HEADER);
+    okv_wal_frame_seal(&frame, segment->number, bytes);
+    wal->has_to_raise = false;
+    wal->position += frame.length;
+    return wal->files->ops->write(file, &vector, 1,
+                                  OKV_WAL_HEADER_SIZE + frame.position - segment->position);
+}
+
 /* The header, and what may not be durable of the segment before. */
 static int write_segment(struct okv_wal *wal, const struct okv_wal_header *segment,
                          struct okv_file *file)
@@ -54,6 +79,8 @@ static int write_segment(struct okv_wal *wal, const struct okv_wal_header *segme
     int rc = wal->files->ops->write(file, &vector, 1, 0);
     if (rc == 0)
         rc = okv_wal_tail_copy(wal, segment, file);
+    if (rc == 0 && wal->has_to_raise)
+        rc = write_raise(wal, segment, file);
     if (rc == 0)
         rc = wal->files->ops->sync(file);
     return rc;
@@ -75,7 +102,6 @@ static int create_segment(struct okv_wal *wal, const struct okv_wal_header *segm
                           struct okv_wal_room *room, struct okv_file **out)
 {
     const struct okv_file_ops *ops = wal->files->ops;
-    uint64_t used = OKV_WAL_HEADER_SIZE + wal->position - segment->position;
     char name[OKV_WAL_NAME_SIZE];
 
     okv_wal_name(OKV_WAL_SEGMENT, segment->number, name);
@@ -85,7 +111,9 @@ static int create_segment(struct okv_wal *wal, const struct okv_wal_header *segm
         return rc;
     rc = write_segment(wal, segment, *out);
     if (rc == 0)
-        rc = okv_wal_room_begin(room, wal->files, *out, used, !wal->file);
+        rc =
+            okv_wal_room_begin(room, wal->files, *out,
+                               OKV_WAL_HEADER_SIZE + wal->position - segment->position, !wal->file);
     if (rc == 0)
         rc = ops->rename(wal->files, OKV_WAL_SEGMENT_PART, name);
     if (rc) {

@@ -205,6 +205,7 @@ int okv_snapshot_begin(struct okv_snapshot *snapshot, const struct okv_wal_heade
         return OKV_ENOMEM;
     snapshot->header = *header;
     snapshot->header.bucket_count = count;
+    snapshot->header.is_relaxed = false;
     snapshot->header.bucket_size = snapshot->store->table.bucket_size;
     snapshot->clock_ms = atomic_load(&snapshot->store->clock_ms);
     snapshot->wall_ms = wall_ms;

@@ -6,6 +6,11 @@
  * log's thread closes the gate, writes the records as one frame, syncs, publishes the images, and
  * opens the gate for the next batch. Then the batch is done, and its writes are answered.
  *
+ * A log may also sync now and then only (okv_wal_params.sync_within_ns). Then a change is published
+ * at once, and its record waits here until the log's thread writes it. The gate is closed for a
+ * moment, while the thread takes what was collected. While a snapshot is made, such a log has
+ * batches, too, without a sync each.
+ *
  * After a failed write or sync nobody knows what the disk has. The log stays failed: images of that
  * batch are dropped, its writes have an unknown outcome, and later ones are refused. A disk that is
  * full is no failure: writes are refused until there is space (room.h).
@@ -27,6 +32,26 @@
 
 /* The records of a batch have at most so many bytes, but for one record. */
 #define OKV_WAL_BATCH_BYTES (UINT64_C(8) << 20)
+
+/* No sync is due at any time. */
+#define OKV_WAL_NEVER UINT64_MAX
+
+struct okv_wal_params {
+    double snapshot_ratio;   /* of the log to the data, at which a snapshot is made; 0: never */
+    uint64_t sync_within_ns; /* so long a change may wait for its sync; 0: its answer waits for it;
+                                OKV_WAL_NEVER */
+    void (*notify)(void *user); /* a batch has ended, or the gate is open; on the log's thread */
+    void *user;
+};
+
+/* Records, behind room for the header of their frame. */
+struct okv_wal_batch {
+    uint8_t *bytes;
+    uint64_t used, capacity;
+    unsigned records;  /* of changes */
+    uint64_t since_ns; /* of the first, when the log does not sync each batch */
+    bool lacks_reply;  /* for want of memory */
+};
 
 /* What the server remembers of its clients: records of kinds CLIENT, REPLY and FORGOTTEN. */
 struct okv_wal_clients {
@@ -58,8 +83,11 @@ struct okv_wal {
     struct okv_wal_room room; /* of the file */
     uint64_t position;        /* of the next frame */
     uint64_t durable;         /* the log is, below this position */
+    uint64_t oldest_ns;       /* of the records that are not; 0: all are */
+    bool has_to_raise;        /* the segment that begins says that versions were raised */
     struct okv_snapshot snapshot;
-    double snapshot_ratio;       /* of the log to the data, at which one is made; 0: never */
+    double snapshot_ratio;       /* as in okv_wal_params */
+    uint64_t sync_within_ns;     /* likewise */
     uint64_t snapshot_begun;     /* position at which the last one began */
     uint64_t snapshot_tried;     /* or was tried */
     atomic_uint_fast64_t length; /* bytes of the log that a start reads */
@@ -68,22 +96,26 @@ struct okv_wal {
     struct okv_wal_histogram batches, syncs; /* records of each, ns of each, since the start */
 
     pthread_rwlock_t gate;        /* for reading: a change is made; for writing: a batch is ended */
+    bool is_direct;               /* changes are published at once; changes while it is closed */
     uint64_t batch;               /* that is collected; under the gate */
     atomic_uint_fast64_t done;    /* the last batch that ended */
     atomic_int failure;           /* 0, or why the log failed */
     atomic_uint_fast64_t unknown; /* the batch in which it did; 0: none */
     bool is_stopped;              /* and the gate closed for good */
+    atomic_uint_fast64_t waits_since_ns; /* of the oldest change that waits for the disk, while the
+                                            log's thread is there; 0: it is not */
+    struct okv_wal_batch taken;          /* of the log's thread */
+    atomic_uint_fast64_t taken_unsynced; /* bytes of records that were taken, and are not durable */
 
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t wanted;
     bool is_wanted; /* a batch is to be ended */
     bool wants_snapshot;
     bool has_to_stop;
-    bool lacks_reply;                 /* of this batch, for want of memory */
-    uint8_t *bytes;                   /* of the next frame */
-    uint64_t used, capacity, begun;   /* `begun`: of the record that is being made */
-    unsigned records, records_before; /* in this batch, in the last one */
-    uint64_t sync_ns;                 /* what a sync takes, about */
+    struct okv_wal_batch collected;
+    uint64_t begun;          /* bytes of the record that is being made */
+    unsigned records_before; /* in the last batch */
+    uint64_t sync_ns;        /* what a sync takes, about */
     pthread_t thread;
 
     /* What okv_wal_replay() calls at each frame, by one thread at a time, with the bytes of frames
@@ -91,7 +123,7 @@ struct okv_wal {
     void (*has_read)(void *user, uint64_t bytes);
     void *has_read_user;
 
-    void (*notify)(void *user); /* a batch has ended; on the log's thread */
+    void (*notify)(void *user); /* as in okv_wal_params */
     void *user;
 
     /* Called at each event, from okv_wal_start() on. `error` is a negative errno value of what
@@ -108,6 +140,7 @@ struct okv_wal_found {
     uint64_t items;                    /* in the end */
     uint64_t segments, frames, records, bytes;
     bool is_cut;                /* the last batch was not whole */
+    bool is_unclean;            /* answered changes may be lost, and versions were raised */
     uint64_t clock_ms, wall_ms; /* of the last frame; 0: there is none */
 };
 
@@ -126,8 +159,7 @@ int okv_wal_replay(struct okv_wal *wal, struct okv_store *store, struct okv_wal_
 /* Begins a segment and starts the log's threads. From here on the store's changes need the gate.
  * Snapshots are made when the log that they would replace is `snapshot_ratio` times as long as the
  * data, and by okv_wal_stop(); with 0 only by okv_wal_snapshot(). OKV_EIO, OKV_ENOMEM. */
-int okv_wal_start(struct okv_wal *wal, double snapshot_ratio, void (*notify)(void *user),
-                  void *user, struct okv_diag *diag);
+int okv_wal_start(struct okv_wal *wal, const struct okv_wal_params *params, struct okv_diag *diag);
 /* Has a snapshot begin soon, after the one that is being made. It has all that was answered before.
  * Returns the number of its file. Any thread. */
 uint64_t okv_wal_snapshot(struct okv_wal *wal);
@@ -141,15 +173,18 @@ void okv_wal_stop(struct okv_wal *wal);
 /* After stop, or when replay or start failed. */
 void okv_wal_close(struct okv_wal *wal);
 
-/* Before a change. False: a batch is being ended; try again when it was. Never blocks. */
+/* Before a change. False: a batch is being ended, or the disk takes too long; try again after
+ * `notify`. Never blocks. */
 bool okv_wal_enter(struct okv_wal *wal);
 void okv_wal_leave(struct okv_wal *wal);
-/* Between enter and leave: the answer has to wait for this batch. */
+/* Between enter and leave: the answer has to wait for this batch; 0: for none. */
 uint64_t okv_wal_hold(struct okv_wal *wal);
 /* Likewise: the batch gets a REPLY, behind its CLIENT unless *knows_client. The log's lock is that
  * of *knows_client. Without memory the batch fails. */
 void okv_wal_add_reply(struct okv_wal *wal, const struct okv_wal_record *client, bool *knows_client,
                        const struct okv_wal_record *reply);
+/* Bytes of records of changes that were made and are not durable. Any thread. */
+uint64_t okv_wal_unsynced(struct okv_wal *wal);
 /* Whether a batch has ended. If so, *status is 0, or OKV_EUNKNOWN: its writes may have happened. */
 bool okv_wal_is_done(struct okv_wal *wal, uint64_t batch, int *status);
 

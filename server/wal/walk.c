@@ -75,6 +75,8 @@ static int check_snapshot_record(const struct walk *walk, const struct okv_wal_r
     case OKV_WAL_FORGOTTEN:
         return 0;
     case OKV_WAL_DELETE:
+    case OKV_WAL_RAISE:
+    case OKV_WAL_CLEAN:
         break;
     }
     return OKV_ECORRUPT;

@@ -62,6 +62,16 @@ static void begin_store(struct wal_machine *machine)
     pthread_cond_init(&machine->ended, NULL);
 }
 
+static int start_log(struct wal_machine *machine)
+{
+    const struct okv_wal_params params = {.snapshot_ratio = 1,
+                                          .sync_within_ns = machine->sync_within_ns,
+                                          .notify = notify,
+                                          .user = machine};
+
+    return okv_wal_start(&machine->wal, &params, &machine->diag);
+}
+
 int wal_machine_start(struct wal_machine *machine)
 {
     machine->diag.text[0] = '\0';
@@ -75,7 +85,7 @@ int wal_machine_start(struct wal_machine *machine)
     machine->wal.report_user = machine->report_user;
     rc = okv_wal_replay(&machine->wal, &machine->store, &machine->found, &machine->diag);
     if (rc == 0)
-        rc = okv_wal_start(&machine->wal, 1, notify, machine, &machine->diag);
+        rc = start_log(machine);
     if (rc == 0)
         return 0;
     okv_wal_close(&machine->wal);

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "server/session/reply_cache_log.h"
+#include "server/wal/collect.h"
 #include "shared/base/error.h"
 
 #define FIRST 48 /* offset of a frame's first record */
@@ -26,7 +27,7 @@ static void fixture_begin(struct fixture *fixture)
     memset(fixture, 0, sizeof *fixture);
     assert_int_equal(okv_reply_caches_init(&fixture->caches, LIMIT, 60000, 1), 0);
     fixture->caches.is_durable = true;
-    fixture->wal.used = FIRST;
+    assert_int_equal(okv_wal_batch_init(&fixture->wal.collected), 0);
     pthread_mutex_init(&fixture->wal.lock, NULL);
 }
 
@@ -34,7 +35,7 @@ static void fixture_end(struct fixture *fixture)
 {
     okv_reply_caches_fini(&fixture->caches);
     pthread_mutex_destroy(&fixture->wal.lock);
-    free(fixture->wal.bytes);
+    okv_wal_batch_fini(&fixture->wal.collected);
 }
 
 static struct okv_reply_cache_grant connect(struct fixture *fixture, uint8_t client,
@@ -103,9 +104,11 @@ static unsigned records_of(const struct okv_wal *wal, struct okv_wal_record *out
     uint64_t at = FIRST;
     unsigned count = 0;
 
-    while (at < wal->used) {
+    while (at < wal->collected.used) {
         assert_true(count < RECORDS_MAX);
-        assert_int_equal(okv_wal_record_decode(wal->bytes, wal->used, &at, &out[count++]), 0);
+        assert_int_equal(
+            okv_wal_record_decode(wal->collected.bytes, wal->collected.used, &at, &out[count++]),
+            0);
     }
     return count;
 }
@@ -144,7 +147,7 @@ static void a_client_goes_on_after_a_start(void **state)
         apply(&fixture, grant.reply_cache, 2, 8, 100, OKV_ECONFLICT);
         leave(&fixture, &grant, 100);
         if (way & 2) { /* from a snapshot */
-            fixture.wal.used = FIRST;
+            fixture.wal.collected.used = FIRST;
             okv_reply_caches_save(&fixture.caches, add, &fixture.wal);
         }
         recover(&next, &fixture.wal, way & 1);
@@ -209,7 +212,7 @@ static void more_clients_than_may_be(void **state)
     assert_int_equal(okv_reply_caches_last_session(&next.caches), 100 + CLIENTS - 1);
     okv_reply_caches_adopt(&next.caches, BASE, 1);
     assert_int_equal(okv_reply_caches_count(&next.caches), LIMIT);
-    fixture.wal.used = FIRST; /* a snapshot keeps it so */
+    fixture.wal.collected.used = FIRST; /* a snapshot keeps it so */
     okv_reply_caches_save(&next.caches, add, &fixture.wal);
     fixture_end(&next);
     recover(&next, &fixture.wal, false);

@@ -295,13 +295,13 @@ static void while_a_sync_lasts_gets_go_on_and_writes_wait(void **state)
     uint64_t batch = okv_wal_hold(wal);
     okv_wal_leave(wal);
     sem_wait(&trial->is_syncing);
-    uint64_t capacity = wal->capacity;
+    uint64_t capacity = wal->collected.capacity;
     for (unsigned i = 0; i < 1000; i++) {
         assert_false(okv_wal_enter(wal));
         assert_false(okv_wal_is_done(wal, batch, &status));
         assert_int_equal(get(trial, 1), 1);
     }
-    assert_int_equal(wal->capacity, capacity);
+    assert_int_equal(wal->collected.capacity, capacity);
     trial->disk.before_sync = NULL;
     sem_post(&trial->may_end);
     wal_machine_enter(&trial->machine);

@@ -12,21 +12,23 @@
 #include "shared/format/hash.h"
 #include "shared/format/wire.h"
 
-static const uint8_t golden_segment[64] = "okvlog\0\0"
+static const uint8_t golden_segment[72] = "okvlog\0\0"
                                           "\x01\0\0\0\0\0\0\0"
                                           "0123456789abcdef"
                                           "\x03\0\0\0\0\0\0\0"
                                           "\xe8\x03\0\0\0\0\0\0"
                                           "\x11\x22\x33\x44\x55\x66\x77\x88"
-                                          "\0\0\0\0\0\0\0\0";
+                                          "\0\0\0\0\0\0\0\0"
+                                          "\x01\0\0\0\0\0\0";
 
-static const uint8_t golden_snapshot[64] = "okvsnap\0"
+static const uint8_t golden_snapshot[72] = "okvsnap\0"
                                            "\x01\0\0\0\0\x04\0\0"
                                            "0123456789abcdef"
                                            "\x03\0\0\0\0\0\0\0"
                                            "\xe8\x03\0\0\0\0\0\0"
                                            "\x11\x22\x33\x44\x55\x66\x77\x88"
-                                           "\x40\0\0\0\0\0\0\0";
+                                           "\x40\0\0\0\0\0\0\0"
+                                           "\0\0\0\0\0\0\0";
 
 static const uint8_t golden_put[40] = "\x01\0\x03\0\x05\0\0\0"
                                       "\x07\0\0\0\0\0\0\0"
@@ -49,7 +51,8 @@ static const uint8_t golden_end[24] = "\x04\0\0\0\0\0\0\0"
 static const struct okv_wal_header segment = {.database_id = "0123456789abcde\x66",
                                               .number = 3,
                                               .position = 1000,
-                                              .hash_seed = UINT64_C(0x8877665544332211)};
+                                              .hash_seed = UINT64_C(0x8877665544332211),
+                                              .is_relaxed = true};
 
 static void expect_header(const struct okv_wal_header *header, const uint8_t *golden)
 {
@@ -57,9 +60,9 @@ static void expect_header(const struct okv_wal_header *header, const uint8_t *go
     struct okv_wal_header back;
 
     okv_wal_header_encode(header, bytes);
-    assert_memory_equal(bytes, golden, 64);
-    assert_true(okv_get_u64(bytes + 64) == okv_hash_checksum(golden, 64, 0));
-    for (size_t i = 72; i < sizeof bytes; i++)
+    assert_memory_equal(bytes, golden, 72);
+    assert_true(okv_get_u64(bytes + 72) == okv_hash_checksum(golden, 72, 0));
+    for (size_t i = 80; i < sizeof bytes; i++)
         assert_int_equal(bytes[i], 0);
     assert_int_equal(okv_wal_header_decode(bytes, &back), 0);
     assert_memory_equal(back.database_id, header->database_id, sizeof back.database_id);
@@ -68,6 +71,7 @@ static void expect_header(const struct okv_wal_header *header, const uint8_t *go
     assert_true(back.hash_seed == header->hash_seed);
     assert_int_equal(back.bucket_count, header->bucket_count);
     assert_int_equal(back.bucket_size, header->bucket_size);
+    assert_int_equal(back.is_relaxed, header->is_relaxed);
 }
 
 static void headers_have_these_bytes(void **state)
@@ -77,6 +81,7 @@ static void headers_have_these_bytes(void **state)
     (void)state;
     snapshot.bucket_count = 64;
     snapshot.bucket_size = 1024;
+    snapshot.is_relaxed = false;
     expect_header(&segment, golden_segment);
     expect_header(&snapshot, golden_snapshot);
 }
@@ -88,14 +93,14 @@ static void a_changed_header_is_refused(void **state)
 
     (void)state;
     okv_wal_header_encode(&segment, bytes);
-    for (size_t i = 0; i < 72; i++) {
+    for (size_t i = 0; i < 80; i++) {
         bytes[i] ^= 1;
         int rc = okv_wal_header_decode(bytes, &back);
         assert_int_equal(rc, i >= 8 && i < 12 ? OKV_EVERSION : OKV_ECORRUPT);
         bytes[i] ^= 1;
     }
     memcpy(bytes, "okvsnap", 8); /* which has buckets */
-    okv_put_u64(bytes + 64, okv_hash_checksum(bytes, 64, 0));
+    okv_put_u64(bytes + 72, okv_hash_checksum(bytes, 72, 0));
     assert_int_equal(okv_wal_header_decode(bytes, &back), OKV_ECORRUPT);
 }
 
@@ -151,12 +156,8 @@ static void records_of_clients_have_these_bytes(void **state)
                                           .value_length = OKV_WAL_CLIENT_VALUE_SIZE,
                                           .version = 0x100000,
                                           .slots = 16};
-    const struct okv_wal_reply of = {
-        .client = 0x100000, .session = 2, .slot = 3, .opcode = OKV_OP_INCR};
-    const struct okv_wal_record forgotten = {.kind = OKV_WAL_FORGOTTEN, .version = 4};
     struct okv_wal_record back;
-    struct okv_wal_reply back_of;
-    uint8_t bytes[72], key[OKV_WAL_REPLY_SIZE];
+    uint8_t bytes[72];
     uint64_t at = 0;
 
     (void)state;
@@ -169,7 +170,19 @@ static void records_of_clients_have_these_bytes(void **state)
     bytes[16] = 0; /* slots */
     at = 0;
     assert_int_equal(okv_wal_record_decode(bytes, 72, &at, &back), OKV_ECORRUPT);
+}
 
+static void records_of_replies_have_these_bytes(void **state)
+{
+    const struct okv_wal_reply of = {
+        .client = 0x100000, .session = 2, .slot = 3, .opcode = OKV_OP_INCR};
+    const struct okv_wal_record forgotten = {.kind = OKV_WAL_FORGOTTEN, .version = 4};
+    struct okv_wal_record back;
+    struct okv_wal_reply back_of;
+    uint8_t bytes[72], key[OKV_WAL_REPLY_SIZE];
+    uint64_t at;
+
+    (void)state;
     okv_wal_reply_encode(&of, key);
     const struct okv_wal_record reply = {.kind = OKV_WAL_REPLY,
                                          .key = key,
@@ -200,6 +213,7 @@ static void records_of_clients_have_these_bytes(void **state)
     at = 0;
     assert_int_equal(okv_wal_record_decode(bytes, 64, &at, &back), OKV_ECORRUPT);
 
+    at = 0;
     okv_wal_record_encode(&forgotten, bytes);
     assert_memory_equal(bytes, "\x07\0\0\0\0\0\0\0\x04\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 24);
 }
@@ -265,6 +279,7 @@ int main(void)
         cmocka_unit_test(a_changed_header_is_refused),
         cmocka_unit_test(records_have_these_bytes),
         cmocka_unit_test(records_of_clients_have_these_bytes),
+        cmocka_unit_test(records_of_replies_have_these_bytes),
         cmocka_unit_test(a_record_that_makes_no_sense_is_refused),
         cmocka_unit_test(a_frame_is_whole_or_not_valid),
     };

@@ -1,0 +1,168 @@
+#include "server/wal/collect.h"
+
+#include <stdlib.h>
+
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+
+#define CAPACITY (UINT64_C(1) << 16)
+
+/* ---- one batch ---- */
+
+int okv_wal_batch_init(struct okv_wal_batch *batch)
+{
+    *batch = (struct okv_wal_batch){
+        .bytes = malloc(CAPACITY), .used = OKV_WAL_FRAME_HEADER, .capacity = CAPACITY};
+    return batch->bytes ? 0 : OKV_ENOMEM;
+}
+
+void okv_wal_batch_fini(struct okv_wal_batch *batch)
+{
+    free(batch->bytes);
+}
+
+static int make_space(struct okv_wal_batch *batch, uint64_t size)
+{
+    uint64_t needed = batch->used + size;
+
+    if (needed <= batch->capacity)
+        return 0;
+    uint64_t capacity = needed < 2 * batch->capacity ? 2 * batch->capacity : needed;
+    uint8_t *larger = realloc(batch->bytes, capacity);
+    if (!larger)
+        return OKV_ENOMEM;
+    batch->bytes = larger;
+    batch->capacity = capacity;
+    return 0;
+}
+
+int okv_wal_batch_add(struct okv_wal_batch *batch, const struct okv_wal_record *record)
+{
+    uint64_t size = okv_wal_record_size(record->key_length, record->value_length);
+    int rc = make_space(batch, size);
+
+    if (rc)
+        return rc;
+    okv_wal_record_encode(record, batch->bytes + batch->used);
+    batch->used += size;
+    return 0;
+}
+
+/* ---- changes ---- */
+
+void okv_wal_wake(void *user)
+{
+    struct okv_wal *wal = user;
+
+    pthread_mutex_lock(&wal->lock);
+    wal->is_wanted = true;
+    pthread_cond_signal(&wal->wanted);
+    pthread_mutex_unlock(&wal->lock);
+}
+
+/* Keeps the lock until end_record(): the version is not known yet. */
+static int begin_record(void *user, const struct okv_store_record *record)
+{
+    struct okv_wal *wal = user;
+    struct okv_wal_batch *batch = &wal->collected;
+    const struct okv_wal_record wire = {
+        .kind = record->value ? OKV_WAL_PUT : OKV_WAL_DELETE,
+        .key = record->key,
+        .key_length = record->key_length,
+        .value = record->value,
+        .value_length = record->value_length,
+        .expiry_ms = record->expiry_ms,
+    };
+    uint64_t size = okv_wal_record_size(record->key_length, record->value_length);
+    bool may_wait = record->value != NULL;
+
+    if (atomic_load(&wal->failure))
+        return OKV_EREADONLY;
+    if (atomic_load(&wal->room.is_full))
+        return OKV_EDISKFULL;
+    pthread_mutex_lock(&wal->lock);
+    int rc = may_wait && batch->records > 0 && batch->used + size > OKV_WAL_BATCH_BYTES
+                 ? OKV_EAGAIN
+                 : make_space(batch, size);
+    if (rc) {
+        pthread_mutex_unlock(&wal->lock);
+        okv_wal_wake(wal);
+        return rc;
+    }
+    okv_wal_record_encode(&wire, batch->bytes + batch->used);
+    wal->begun = size;
+    return 0;
+}
+
+/* Nobody waits for this record: the log's thread writes it when it is time, or when there are
+ * many. */
+static void note_published(struct okv_wal *wal, uint64_t before)
+{
+    const struct okv_wal_batch *batch = &wal->collected;
+    bool is_long = before < OKV_WAL_WRITE_BYTES && batch->used >= OKV_WAL_WRITE_BYTES;
+
+    if (batch->records == 1 || is_long)
+        pthread_cond_signal(&wal->wanted);
+}
+
+static void end_record(void *user, bool was_made, uint64_t version)
+{
+    struct okv_wal *wal = user;
+    struct okv_wal_batch *batch = &wal->collected;
+    uint64_t before = batch->used;
+
+    if (was_made) {
+        okv_wal_record_set_version(batch->bytes + before, version);
+        batch->used += wal->begun;
+        if (batch->records++ == 0 && wal->sync_within_ns)
+            batch->since_ns = okv_clock_ns();
+        if (wal->is_direct)
+            note_published(wal, before);
+    }
+    pthread_mutex_unlock(&wal->lock);
+}
+
+struct okv_store_log okv_wal_store_log(struct okv_wal *wal)
+{
+    return (struct okv_store_log){begin_record, end_record, okv_wal_wake, wal};
+}
+
+void okv_wal_add_reply(struct okv_wal *wal, const struct okv_wal_record *client, bool *knows_client,
+                       const struct okv_wal_record *reply)
+{
+    struct okv_wal_batch *batch = &wal->collected;
+    int rc = 0;
+
+    /* Without room there is no change either. */
+    if (atomic_load(&wal->failure) || atomic_load(&wal->room.is_full))
+        return;
+    pthread_mutex_lock(&wal->lock);
+    if (!*knows_client)
+        rc = okv_wal_batch_add(batch, client);
+    *knows_client |= rc == 0;
+    if (rc == 0)
+        rc = okv_wal_batch_add(batch, reply);
+    batch->lacks_reply |= rc != 0;
+    pthread_mutex_unlock(&wal->lock);
+}
+
+uint64_t okv_wal_unsynced(struct okv_wal *wal)
+{
+    pthread_mutex_lock(&wal->lock);
+    uint64_t bytes = wal->collected.used - OKV_WAL_FRAME_HEADER + atomic_load(&wal->taken_unsynced);
+    pthread_mutex_unlock(&wal->lock);
+    return bytes;
+}
+
+void okv_wal_take(struct okv_wal *wal)
+{
+    pthread_mutex_lock(&wal->lock);
+    struct okv_wal_batch empty = wal->taken;
+    wal->taken = wal->collected;
+    empty.used = OKV_WAL_FRAME_HEADER;
+    empty.records = 0;
+    empty.lacks_reply = false;
+    wal->collected = empty;
+    atomic_fetch_add(&wal->taken_unsynced, wal->taken.used - OKV_WAL_FRAME_HEADER);
+    pthread_mutex_unlock(&wal->lock);
+}

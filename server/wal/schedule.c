@@ -1,0 +1,105 @@
+#include "server/wal/schedule.h"
+
+#include "server/store/store.h"
+#include "server/wal/collect.h"
+#include "server/wal/segment.h"
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+
+/* A log that is shorter is no reason for a snapshot. */
+#define SNAPSHOT_LENGTH_MIN (UINT64_C(16) << 20)
+
+/* The log's thread takes the wish under the lock, and only then begins the segment. */
+uint64_t okv_wal_snapshot(struct okv_wal *wal)
+{
+    pthread_mutex_lock(&wal->lock);
+    uint64_t number = atomic_load(&wal->number) + 1;
+    if (atomic_load(&wal->snapshot.ended) == number) /* its segment could not be begun */
+        atomic_store(&wal->snapshot.ended, number - 1);
+    wal->wants_snapshot = true;
+    pthread_mutex_unlock(&wal->lock);
+    okv_wal_wake(wal);
+    return number;
+}
+
+int okv_wal_snapshot_state(struct okv_wal *wal, uint64_t number, uint64_t *newest)
+{
+    struct okv_snapshot *snapshot = &wal->snapshot;
+    bool is_ended = atomic_load(&snapshot->ended) >= number;
+
+    *newest = atomic_load(&snapshot->made);
+    if (*newest >= number)
+        return 0;
+    return is_ended || atomic_load(&wal->failure) ? OKV_ENOTFOUND : OKV_EAGAIN;
+}
+
+/* Whoever waits for it learns that it failed. */
+static void end_unbegun(struct okv_wal *wal)
+{
+    atomic_fetch_add(&wal->snapshot.failed, 1);
+    atomic_store(&wal->snapshot.ended, wal->segment.number + 1);
+}
+
+static void begin_snapshot(struct okv_wal *wal)
+{
+    wal->snapshot_tried = wal->position;
+    int rc = okv_wal_begin_segment(wal);
+    if (rc) {
+        wal->snapshot.failure = okv_wal_room_error(rc);
+        end_unbegun(wal);
+        return;
+    }
+    wal->snapshot_begun = wal->position;
+    atomic_store(&wal->length, 0);
+    if (okv_snapshot_begin(&wal->snapshot, &wal->segment, okv_clock_wall_ms()) == 0) {
+        if (wal->clients)
+            wal->clients->save(wal->clients->user, okv_snapshot_add, &wal->snapshot);
+        return;
+    }
+    atomic_fetch_add(&wal->snapshot.failed, 1);
+    atomic_store(&wal->snapshot.ended, wal->segment.number);
+}
+
+static bool is_long(const struct okv_wal *wal)
+{
+    uint64_t length = wal->position - wal->snapshot_tried;
+
+    return wal->snapshot_ratio > 0 && length > SNAPSHOT_LENGTH_MIN &&
+           (double)length > wal->snapshot_ratio * (double)okv_heap_used(&wal->store->heap);
+}
+
+bool okv_wal_is_snapshot_due(struct okv_wal *wal)
+{
+    pthread_mutex_lock(&wal->lock);
+    bool is_wished = wal->wants_snapshot;
+    pthread_mutex_unlock(&wal->lock);
+    return !atomic_load(&wal->failure) && (is_wished || is_long(wal));
+}
+
+void okv_wal_schedule(struct okv_wal *wal)
+{
+    if (wal->snapshot.is_active || !okv_wal_is_snapshot_due(wal))
+        return;
+    pthread_mutex_lock(&wal->lock);
+    wal->wants_snapshot = false;
+    pthread_mutex_unlock(&wal->lock);
+    begin_snapshot(wal);
+}
+
+/* The next start loads a snapshot faster than it replays a log. */
+void okv_wal_schedule_last(struct okv_wal *wal)
+{
+    if (wal->snapshot_ratio > 0 && wal->position != wal->snapshot_begun &&
+        !atomic_load(&wal->failure))
+        begin_snapshot(wal);
+}
+
+void okv_wal_schedule_report(struct okv_wal *wal)
+{
+    uint64_t failed = atomic_load(&wal->snapshot.failed);
+
+    if (failed == wal->snapshots_failed)
+        return;
+    wal->snapshots_failed = failed;
+    okv_wal_report(wal, OKV_WAL_SNAPSHOT_FAILED, wal->snapshot.failure);
+}

@@ -1,0 +1,402 @@
+/*
+ * A log that does not sync each change: a crash loses the last changes at most, and no version
+ * comes twice.
+ */
+#include <sched.h>
+#include <semaphore.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "server/store/commands.h"
+#include "server/wal/collect.h"
+#include "shared/base/error.h"
+#include "shared/base/random.h"
+#include "tests/support/wal_machine.h"
+
+#define REGION (UINT64_C(1) << 20)
+#define KEYS 8
+#define CHANGES_MAX 200
+#define SEEDS 60
+#define SEEDS_LONG 4000
+#define SYNC_WITHIN_NS UINT64_C(2000000)
+
+/* The number that a key has; 0: it is not there. */
+struct state {
+    uint32_t numbers[KEYS];
+};
+
+struct trial {
+    struct crash_disk disk;
+    struct wal_machine machine;
+    uint64_t random;
+    struct state states[CHANGES_MAX + 1]; /* after each change */
+    unsigned count;                       /* the last one; no crash takes back the first one */
+    uint32_t next;
+    uint64_t versions[KEYS]; /* the last that a client was told */
+    sem_t is_syncing, may_end;
+};
+
+static struct trial *trial_begin(uint64_t seed, uint64_t sync_within_ns)
+{
+    struct trial *trial = calloc(1, sizeof *trial);
+
+    assert_non_null(trial);
+    trial->random = seed;
+    crash_disk_init(&trial->disk, seed);
+    wal_machine_init(&trial->machine, &trial->disk, REGION);
+    trial->machine.sync_within_ns = sync_within_ns;
+    sem_init(&trial->is_syncing, 0, 0);
+    sem_init(&trial->may_end, 0, 0);
+    return trial;
+}
+
+static void trial_end(struct trial *trial)
+{
+    crash_disk_fini(&trial->disk);
+    sem_destroy(&trial->is_syncing);
+    sem_destroy(&trial->may_end);
+    free(trial);
+}
+
+static void start(struct trial *trial)
+{
+    if (wal_machine_start(&trial->machine))
+        fail_msg("start: %s", trial->machine.diag.text);
+}
+
+static uint64_t choose(struct trial *trial, uint64_t of)
+{
+    return okv_random_next(&trial->random) % of;
+}
+
+/* ---- changes ---- */
+
+static uint32_t read_key(struct okv_store *store, unsigned key)
+{
+    uint8_t value[4096];
+    uint32_t length, number;
+    uint64_t version;
+    int rc = okv_store_get(store, NULL, &key, sizeof key, value, sizeof value, &length, &version);
+
+    if (rc == OKV_ENOTFOUND)
+        return 0;
+    assert_int_equal(rc, 0);
+    memcpy(&number, value, sizeof number);
+    return number;
+}
+
+static struct state read_all(struct trial *trial)
+{
+    struct state state;
+
+    for (unsigned key = 0; key < KEYS; key++)
+        state.numbers[key] = read_key(&trial->machine.store, key);
+    return state;
+}
+
+static void note_change(struct trial *trial, unsigned key, uint32_t number)
+{
+    assert_true(trial->count < CHANGES_MAX);
+    trial->states[trial->count + 1] = trial->states[trial->count];
+    trial->states[++trial->count].numbers[key] = number;
+}
+
+static int put(struct trial *trial, unsigned key, uint32_t length)
+{
+    struct wal_machine *machine = &trial->machine;
+    struct okv_store_outcome outcome;
+    uint32_t number = ++trial->next;
+    uint8_t *value = calloc(1, length);
+    const struct okv_store_write write = {
+        .key = &key, .key_length = sizeof key, .value = value, .value_length = length};
+
+    memcpy(value, &number, sizeof number);
+    int rc = okv_store_put(&machine->store, &machine->work, &write, &outcome);
+    free(value);
+    if (rc)
+        return rc;
+    assert_true(outcome.version > trial->versions[key]);
+    trial->versions[key] = outcome.version;
+    note_change(trial, key, number);
+    return 0;
+}
+
+static int erase(struct trial *trial, unsigned key)
+{
+    struct wal_machine *machine = &trial->machine;
+    struct okv_store_outcome outcome;
+    const struct okv_store_write write = {.key = &key, .key_length = sizeof key};
+    int rc = okv_store_delete(&machine->store, &machine->work, &write, &outcome);
+
+    if (rc == 0)
+        note_change(trial, key, 0);
+    return rc == OKV_ENOTFOUND ? 0 : rc;
+}
+
+/* One change, answered without a wait unless a snapshot is being made. */
+static int change(struct trial *trial)
+{
+    struct wal_machine *machine = &trial->machine;
+    unsigned key = (unsigned)choose(trial, KEYS);
+
+    wal_machine_enter(machine);
+    int rc =
+        choose(trial, 6) ? put(trial, key, 8 + (uint32_t)choose(trial, 1000)) : erase(trial, key);
+    int status = wal_machine_leave(machine);
+    return rc ? rc : status;
+}
+
+/* Waits until all is durable, or the log failed. */
+static void settle(struct trial *trial)
+{
+    struct okv_wal *wal = &trial->machine.wal;
+
+    while (okv_wal_unsynced(wal) > 0 && !atomic_load(&wal->failure))
+        sched_yield();
+    if (atomic_load(&wal->failure))
+        return;
+    trial->states[0] = trial->states[trial->count];
+    trial->count = 0;
+}
+
+/* Has a frame written. */
+static void have_written(struct trial *trial)
+{
+    struct okv_wal *wal = &trial->machine.wal;
+    bool is_there = true;
+
+    okv_wal_wake(wal);
+    while (is_there && !atomic_load(&wal->failure)) {
+        pthread_mutex_lock(&wal->lock);
+        is_there = wal->collected.used > OKV_WAL_FRAME_HEADER;
+        pthread_mutex_unlock(&wal->lock);
+    }
+}
+
+static void run_until_it_stops(struct trial *trial)
+{
+    struct okv_wal *wal = &trial->machine.wal;
+
+    for (unsigned i = 0; i < CHANGES_MAX && change(trial) == 0; i++) {
+        uint64_t next = choose(trial, 12);
+        if (next < 4)
+            have_written(trial);
+        if (next == 4 && trial->machine.sync_within_ns != OKV_WAL_NEVER)
+            settle(trial);
+        if (next == 5 && choose(trial, 3) == 0)
+            okv_wal_snapshot(wal);
+    }
+}
+
+/* The state is one that was, and none from before the last sync. */
+static void expect_recovery(struct trial *trial)
+{
+    start(trial);
+    struct state found = read_all(trial);
+    unsigned i = 0;
+    while (i <= trial->count && memcmp(&found, &trial->states[i], sizeof found) != 0)
+        i++;
+    if (i > trial->count)
+        fail_msg("the state after the crash is none of the last %u that were", trial->count + 1);
+    trial->states[0] = found;
+    trial->count = 0;
+}
+
+static unsigned seeds(void)
+{
+    const char *is_long = getenv("OKV_LONG");
+
+    return is_long && strcmp(is_long, "1") == 0 ? SEEDS_LONG : SEEDS;
+}
+
+/* ---- the tests ---- */
+
+static void a_crash_loses_the_end_alone(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= seeds(); seed++) {
+        struct trial *trial = trial_begin(seed, seed % 3 ? SYNC_WITHIN_NS : OKV_WAL_NEVER);
+        for (unsigned round = 0; round < 3; round++) {
+            trial->disk.calls_left = (unsigned)choose(trial, 60);
+            if (wal_machine_start(&trial->machine) == 0) {
+                run_until_it_stops(trial);
+                wal_machine_kill(&trial->machine);
+            }
+            if (choose(trial, 3))
+                crash_disk_crash(&trial->disk);
+            else
+                crash_disk_go_on(&trial->disk);
+            expect_recovery(trial);
+            wal_machine_kill(&trial->machine);
+            /* What a start has shown stays. */
+            crash_disk_crash(&trial->disk);
+            expect_recovery(trial);
+            wal_machine_kill(&trial->machine);
+        }
+        trial_end(trial);
+    }
+}
+
+/* Versions say whether it was clean: they are raised only if something may be lost. */
+static void a_clean_end_loses_nothing(void **state)
+{
+    struct trial *trial = trial_begin(1, OKV_WAL_NEVER);
+
+    (void)state;
+    for (unsigned round = 0; round < 3; round++) {
+        start(trial);
+        assert_false(trial->machine.found.is_unclean);
+        for (unsigned i = 0; i < 20; i++)
+            assert_int_equal(change(trial), 0);
+        wal_machine_stop(&trial->machine);
+        crash_disk_crash(&trial->disk);
+        trial->states[0] = trial->states[trial->count];
+        trial->count = 0;
+    }
+    expect_recovery(trial);
+    for (unsigned key = 0; key < KEYS; key++)
+        assert_true(trial->versions[key] < OKV_WAL_RAISE_BY);
+    wal_machine_kill(&trial->machine);
+    trial_end(trial);
+}
+
+/* Though the last record that is there says so: it is one of the run before. */
+static void a_run_without_a_change_is_not_clean(void **state)
+{
+    struct trial *trial = trial_begin(1, OKV_WAL_NEVER);
+
+    (void)state;
+    start(trial);
+    assert_int_equal(change(trial), 0);
+    wal_machine_stop(&trial->machine);
+    start(trial);
+    wal_machine_kill(&trial->machine);
+    start(trial);
+    assert_true(trial->machine.found.is_unclean);
+    wal_machine_kill(&trial->machine);
+    trial->machine.sync_within_ns = 0;
+    start(trial);
+    assert_true(trial->machine.found.is_unclean);
+    wal_machine_kill(&trial->machine);
+    start(trial);
+    assert_false(trial->machine.found.is_unclean); /* that log synced every batch */
+    wal_machine_kill(&trial->machine);
+    trial_end(trial);
+}
+
+static void hold_the_sync(void *user)
+{
+    struct trial *trial = user;
+
+    sem_post(&trial->is_syncing);
+    sem_wait(&trial->may_end);
+}
+
+/* From here on the first sync does not end. */
+static void hold(struct trial *trial)
+{
+    trial->disk.user = trial;
+    trial->disk.before_sync = hold_the_sync;
+    assert_int_equal(change(trial), 0);
+    sem_wait(&trial->is_syncing);
+}
+
+static void let_go(struct trial *trial)
+{
+    trial->disk.before_sync = NULL;
+    sem_post(&trial->may_end);
+}
+
+static void no_change_is_made_when_the_disk_is_late(void **state)
+{
+    struct trial *trial = trial_begin(1, SYNC_WITHIN_NS);
+    struct okv_wal *wal = &trial->machine.wal;
+
+    (void)state;
+    start(trial);
+    hold(trial);
+    while (okv_wal_enter(wal)) {
+        okv_wal_leave(wal);
+        sched_yield();
+    }
+    assert_false(okv_wal_enter(wal));
+    struct state seen = read_all(trial);
+    assert_memory_equal(&seen, &trial->states[trial->count], sizeof seen);
+    let_go(trial);
+    assert_int_equal(change(trial), 0);
+    wal_machine_stop(&trial->machine);
+    trial_end(trial);
+}
+
+static int put_a_long_one(struct trial *trial)
+{
+    wal_machine_enter(&trial->machine);
+    int rc = put(trial, 1, 1 << 16);
+    assert_int_equal(wal_machine_leave(&trial->machine), 0);
+    return rc;
+}
+
+static void what_waits_for_the_disk_is_bounded(void **state)
+{
+    struct trial *trial = trial_begin(1, UINT64_C(3600000000000));
+    struct okv_wal *wal = &trial->machine.wal;
+    int rc;
+
+    (void)state;
+    start(trial);
+    wal->sync_within_ns = 1; /* a sync at once, and yet nothing is late */
+    hold(trial);
+    wal->sync_within_ns = UINT64_C(3600000000000);
+    while ((rc = put_a_long_one(trial)) == 0)
+        assert_true(okv_wal_unsynced(wal) < 2 * OKV_WAL_BATCH_BYTES);
+    assert_int_equal(rc, OKV_EAGAIN);
+    assert_true(okv_wal_unsynced(wal) > OKV_WAL_BATCH_BYTES / 2);
+    let_go(trial);
+    while ((rc = put_a_long_one(trial)) == OKV_EAGAIN)
+        sched_yield();
+    assert_int_equal(rc, 0);
+    wal_machine_stop(&trial->machine);
+    trial_end(trial);
+}
+
+static void a_failure_refuses_what_comes_after_it(void **state)
+{
+    struct trial *trial = trial_begin(1, SYNC_WITHIN_NS);
+    int rc;
+
+    (void)state;
+    start(trial);
+    assert_int_equal(change(trial), 0);
+    settle(trial);
+    crash_disk_fail_again(&trial->disk, 3);
+    while ((rc = change(trial)) == 0)
+        settle(trial);
+    assert_int_equal(rc, OKV_EREADONLY);
+    struct state seen = read_all(trial);
+    assert_memory_equal(&seen, &trial->states[trial->count], sizeof seen);
+    wal_machine_kill(&trial->machine);
+    crash_disk_crash(&trial->disk);
+    expect_recovery(trial);
+    wal_machine_kill(&trial->machine);
+    trial_end(trial);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_crash_loses_the_end_alone),
+        cmocka_unit_test(a_clean_end_loses_nothing),
+        cmocka_unit_test(a_run_without_a_change_is_not_clean),
+        cmocka_unit_test(no_change_is_made_when_the_disk_is_late),
+        cmocka_unit_test(what_waits_for_the_disk_is_bounded),
+        cmocka_unit_test(a_failure_refuses_what_comes_after_it),
+    };
+
+    return cmocka_run_group_tests_name("a log that syncs now and then", tests, NULL, NULL);
+}
