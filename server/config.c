@@ -52,6 +52,7 @@ enum option_key {
     OPTION_DATABASE,
     OPTION_DATA,
     OPTION_RESTORE,
+    OPTION_SYNC,
     OPTION_SNAPSHOT_RATIO,
     OPTION_CHECK,
     OPTION_SALVAGE,
@@ -66,6 +67,7 @@ struct parsing {
     struct okv_config *config;
     struct okv_config_databases databases;
     const char *reachable; /* the --listen that other hosts may reach; NULL: none */
+    bool has_sync;         /* --sync was given */
 };
 
 static const char about[] =
@@ -100,15 +102,21 @@ static const struct argp_option options[] = {
      1},
     {"name", OPTION_NAME, "NAME", 0,
      "What --announce calls this server (" DEFAULT_NAME "): " OKV_NAME_RULE, 1},
-    {"database", OPTION_DATABASE, "NAME[:SIZE]", 0,
+    {"database", OPTION_DATABASE, "NAME[:SIZE][,sync=MODE]", 0,
      "A database of this name and size; may be repeated. A client reaches the one that it names "
      "(?database=NAME) and no other. Default: one called " OKV_DATABASE_DEFAULT
-     ", of --memory. NAME: " OKV_NAME_RULE,
+     ", of --memory and with --sync. NAME: " OKV_NAME_RULE,
      2},
     {"data", OPTION_DATA, "DIR", 0,
      "Keep each database in a log below DIR, which is created if it is not there: a write is "
      "answered, and seen by readers, once it is on the disk. A start reads the log. Default: in "
      "memory only",
+     2},
+    {"sync", OPTION_SYNC, "MODE", 0,
+     "With --data, when a change is on the disk: always: before it is answered or seen; a time "
+     "such "
+     "as 100ms: so much later at most; never: when the kernel likes, and at a stop. A crash of the "
+     "host loses what is not; see okv-server(1) (always)",
      2},
     {"restore", OPTION_RESTORE, "FILE", 0,
      "Begin a database, of which DIR has nothing, with this copy of a snapshot: okv-server(1)", 2},
@@ -387,6 +395,17 @@ static void check_offline(const struct okv_config *config, struct argp_state *st
         argp_error(state, "--to %s: it needs --salvage DIR, too", config->to);
 }
 
+static void check_sync(const struct parsing *parsing, struct argp_state *state)
+{
+    const struct okv_config *config = parsing->config;
+    bool has_sync = parsing->has_sync;
+
+    for (unsigned i = 0; i < config->database_count; i++)
+        has_sync |= config->databases[i].sync_within_ns != 0;
+    if (has_sync && !config->data)
+        argp_error(state, "--sync: it is about a log: give --data DIR, too");
+}
+
 static void set_flag(struct okv_config *config, int key)
 {
     config->prefault |= key == OPTION_PREFAULT;
@@ -461,6 +480,10 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case OPTION_MAX_VALUE:
         table->max_value = (uint32_t)okv_config_size("max-value", text, 1, OKV_VALUE_MAX, state);
         break;
+    case OPTION_SYNC:
+        table->sync_within_ns = okv_config_sync("sync", text, text, state);
+        parsing->has_sync = true;
+        break;
     case OPTION_DATABASE:
         okv_config_database(&parsing->databases, text, state);
         break;
@@ -478,6 +501,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         check_worker_cpus(config, state);
         check_offline(config, state);
         okv_config_add_databases(config, &parsing->databases, state);
+        check_sync(parsing, state);
         check_restore(config, state);
         break;
     case ARGP_KEY_ARG:

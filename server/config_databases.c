@@ -1,8 +1,12 @@
 #include "server/config_databases.h"
 
+#include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "server/wal/wal.h"
 #include "shared/base/mapping.h"
 #include "shared/base/size.h"
 #include "shared/format/wire.h"
@@ -11,6 +15,8 @@
 #define MEMORY_MAX (UINT64_C(1) << 47)
 /* A new value is written before the old one is freed, so the region must hold several. */
 #define VALUES_MIN 4
+/* Of NAME:SIZE. A longer one is cut, and its name or its size makes no sense then. */
+#define DATABASE_TEXT (OKV_NAME_SIZE + 64)
 
 uint64_t okv_config_size(const char *option, const char *text, uint64_t least, uint64_t most,
                          struct argp_state *state)
@@ -65,14 +71,56 @@ void okv_config_database(struct okv_config_databases *databases, const char *tex
         databases->texts[databases->count++] = text;
 }
 
-/* NAME[:SIZE] */
-static void add_database(struct okv_config *config, const char *text, struct argp_state *state)
+uint64_t okv_config_sync(const char *option, const char *argument, const char *text,
+                         struct argp_state *state)
+{
+    static const struct {
+        const char *unit;
+        uint64_t ns, most;
+    } units[] = {{"ms", 1000000u, 3600000u}, {"s", 1000000000u, 3600u}};
+    char *end;
+
+    if (strcmp(text, "always") == 0)
+        return 0;
+    if (strcmp(text, "never") == 0)
+        return OKV_WAL_NEVER;
+    errno = 0;
+    unsigned long long number = isdigit((unsigned char)*text) ? strtoull(text, &end, 10) : 0;
+    for (size_t i = 0; number && !errno && i < sizeof units / sizeof *units; i++)
+        if (strcmp(end, units[i].unit) == 0 && number <= units[i].most)
+            return number * units[i].ns;
+    argp_error(state,
+               "--%s %s: give always, never, or a time from 1ms to 3600s, such as 100ms or 1s",
+               option, argument);
+    return 0;
+}
+
+/* What is behind the comma. */
+static void add_option(struct okv_database_config *database, const char *text, const char *option,
+                       struct argp_state *state)
+{
+    static const char sync[] = "sync=";
+
+    if (strncmp(option, sync, sizeof sync - 1) == 0)
+        database->sync_within_ns =
+            okv_config_sync("database", text, option + sizeof sync - 1, state);
+    else
+        argp_error(state, "--database %s: there is one option, sync=MODE: not '%s'", text, option);
+}
+
+/* NAME[:SIZE][,sync=MODE] */
+static void add_database(struct okv_config *config, const char *whole, struct argp_state *state)
 {
     struct okv_database_config *database = &config->databases[config->database_count];
+    const char *comma = strchrnul(whole, ',');
+    char text[DATABASE_TEXT];
+    snprintf(text, sizeof text, "%.*s", (int)(comma - whole), whole);
     const char *colon = strchr(text, ':');
     size_t length = colon ? (size_t)(colon - text) : strlen(text);
 
     *database = config->table;
+    if (*comma)
+        add_option(database, whole, comma + 1, state);
     snprintf(database->name, sizeof database->name, "%.*s", (int)length, text);
     if (length >= sizeof database->name || !okv_name_is_valid(database->name))
         argp_error(state, "--database %s: a name has " OKV_NAME_RULE, text);

@@ -23,6 +23,10 @@ void okv_config_add_databases(struct okv_config *config,
                               const struct okv_config_databases *databases,
                               struct argp_state *state);
 
+/* What okv_wal_params.sync_within_ns is for `always`, `never` or a time such as 100ms. `argument`
+ * is that of the option, for a message. */
+uint64_t okv_config_sync(const char *option, const char *argument, const char *text,
+                         struct argp_state *state);
 /* The bytes of a size from `least` to `most`. */
 uint64_t okv_config_size(const char *option, const char *text, uint64_t least, uint64_t most,
                          struct argp_state *state);

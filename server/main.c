@@ -76,8 +76,11 @@ static void report_found(const struct okv_database *database)
             database->config->name, (unsigned long long)atomic_load(&database->store.totals.items),
             (unsigned long long)found->snapshot_items, (unsigned long long)found->records,
             (unsigned long long)found->segments, (double)database->durable->found_ns / 1e9,
-            found->is_cut ? "; the last batch was not whole and not answered, and is left out"
-                          : "");
+            found->is_unclean
+                ? "; it was not stopped, so changes that were not synced may be lost, "
+                  "and versions are raised"
+            : found->is_cut ? "; the last batch was not whole and not answered, and is left out"
+                            : "");
 }
 
 static void warn_of_memory_only(const struct okv_database *database)

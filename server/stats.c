@@ -84,10 +84,13 @@ static void write_region(struct line_writer *writer, struct okv_store *store)
     write_figure(writer, "never_used_bytes", store->length - OKV_HEAP_OFFSET - reached);
 }
 
-static void write_batches(struct line_writer *writer, const struct okv_wal *wal)
+static void write_batches(struct line_writer *writer, struct okv_wal *wal)
 {
     const struct okv_wal_histogram *batches = &wal->batches, *syncs = &wal->syncs;
 
+    if (wal->sync_within_ns != OKV_WAL_NEVER)
+        write_figure(writer, "sync_within_ms", wal->sync_within_ns / 1000000u);
+    write_figure(writer, "unsynced_bytes", okv_wal_unsynced(wal));
     write_figure(writer, "log_bytes", atomic_load(&wal->length));
     write_figure(writer, "log_records", atomic_load(&batches->sum));
     write_figure(writer, "log_batches", atomic_load(&batches->count));
@@ -112,7 +115,7 @@ static void write_snapshot_age(struct line_writer *writer, const struct okv_dura
 }
 
 /* Of a durable database. */
-static void write_log(struct line_writer *writer, const struct okv_durable *durable)
+static void write_log(struct line_writer *writer, struct okv_durable *durable)
 {
     const struct okv_snapshot *snapshot = &durable->wal.snapshot;
 

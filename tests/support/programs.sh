@@ -29,11 +29,12 @@ programs_end() {
 trap programs_end EXIT
 
 # try_server URI [ARGUMENT...]: a server that is ready; its process is the last of `servers`. False: it is not, and
-# $scratch/log says why. With $OKV_TEST_DATA it has a log of its own, unless the arguments name one.
+# $scratch/log says why. With $OKV_TEST_DATA it has a log of its own, unless the arguments name one, and
+# $OKV_TEST_SYNC says when that syncs.
 try_server() {
     local uri=$1 tries=0 durable=()
     shift
-    [ -z "${OKV_TEST_DATA:-}" ] || durable=(--data "$(mktemp -d "$scratch/data.XXXXXX")")
+    [ -z "${OKV_TEST_DATA:-}" ] || durable=(--data "$(mktemp -d "$scratch/data.XXXXXX")" --sync "${OKV_TEST_SYNC:-always}")
     : >"$scratch/ready"
     setpriv --pdeathsig KILL "$server" --listen "$uri" --open --memory 16M "${durable[@]}" "$@" \
         >"$scratch/ready" 2>"$scratch/log" &

@@ -203,6 +203,7 @@ static void exec_server(const struct server_process *server, const char *const *
 {
     const char *program = getenv("OKV_SERVER_BIN");
     const char *further = getenv("OKV_TEST_SERVER_ARGS");
+    const char *sync = getenv("OKV_TEST_SYNC");
     const char *argv[ARGUMENTS_MAX] = {program ? program : OKV_SERVER_BIN, "--listen",
                                        server->listen, "--open"};
     int count = 4;
@@ -210,6 +211,8 @@ static void exec_server(const struct server_process *server, const char *const *
     if (server->data[0]) {
         argv[count++] = "--data";
         argv[count++] = server->data;
+        argv[count++] = "--sync";
+        argv[count++] = sync ? sync : "always";
     }
     /* The test's own arguments come last and so prevail. */
     char *words = further ? strdup(further) : NULL;
