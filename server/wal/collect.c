@@ -94,14 +94,17 @@ static int begin_record(void *user, const struct okv_store_record *record)
     return 0;
 }
 
-/* Nobody waits for this record: the log's thread writes it when it is time, or when there are
- * many. */
-static void note_published(struct okv_wal *wal, uint64_t before)
+/* Where nobody waits for a record, the log's thread writes it when it is time, or when there are
+ * many. `before`: what was used. Under the lock. */
+static void note_added(struct okv_wal *wal, uint64_t before)
 {
-    const struct okv_wal_batch *batch = &wal->collected;
+    struct okv_wal_batch *batch = &wal->collected;
+    bool is_first = before == OKV_WAL_FRAME_HEADER;
     bool is_long = before < OKV_WAL_WRITE_BYTES && batch->used >= OKV_WAL_WRITE_BYTES;
 
-    if (batch->records == 1 || is_long)
+    if (is_first && wal->sync_within_ns)
+        batch->since_ns = okv_clock_ns();
+    if (wal->is_direct && (is_first || is_long))
         pthread_cond_signal(&wal->wanted);
 }
 
@@ -114,10 +117,8 @@ static void end_record(void *user, bool was_made, uint64_t version)
     if (was_made) {
         okv_wal_record_set_version(batch->bytes + before, version);
         batch->used += wal->begun;
-        if (batch->records++ == 0 && wal->sync_within_ns)
-            batch->since_ns = okv_clock_ns();
-        if (wal->is_direct)
-            note_published(wal, before);
+        batch->records++;
+        note_added(wal, before);
     }
     pthread_mutex_unlock(&wal->lock);
 }
@@ -137,12 +138,14 @@ void okv_wal_add_reply(struct okv_wal *wal, const struct okv_wal_record *client,
     if (atomic_load(&wal->failure) || atomic_load(&wal->room.is_full))
         return;
     pthread_mutex_lock(&wal->lock);
+    uint64_t before = batch->used;
     if (!*knows_client)
         rc = okv_wal_batch_add(batch, client);
     *knows_client |= rc == 0;
     if (rc == 0)
         rc = okv_wal_batch_add(batch, reply);
     batch->lacks_reply |= rc != 0;
+    note_added(wal, before);
     pthread_mutex_unlock(&wal->lock);
 }
 

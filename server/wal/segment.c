@@ -55,7 +55,7 @@ static int write_raise(struct okv_wal *wal, const struct okv_wal_header *segment
     const struct okv_wal_frame frame = {
         .length = sizeof bytes,
         .position = wal->position,
-        .durable = segment->position,
+        .durable = wal->position,
         .clock_ms = atomic_load(&wal->store->clock_ms),
         .wall_ms = okv_clock_wall_ms(),
     };

@@ -38,7 +38,7 @@ static int copy_frame(struct okv_wal *wal, struct okv_wal_reader *reader,
         return rc == OKV_ENOMEM ? -ENOMEM : -EIO;
     struct iovec vector = {reader->bytes, frame.length};
     uint64_t offset = OKV_WAL_HEADER_SIZE + frame.position - segment->position;
-    frame.durable = segment->position;
+    frame.durable = frame.position; /* as it is when the segment has its name */
     okv_wal_frame_seal(&frame, segment->number, reader->bytes);
     return wal->files->ops->write(file, &vector, 1, offset);
 }

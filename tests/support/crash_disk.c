@@ -350,6 +350,13 @@ void crash_disk_release(struct crash_disk *disk)
     pthread_mutex_unlock(&disk->lock);
 }
 
+void crash_disk_stop(struct crash_disk *disk)
+{
+    pthread_mutex_lock(&disk->lock);
+    disk->calls_left = 0;
+    pthread_mutex_unlock(&disk->lock);
+}
+
 void crash_disk_go_on(struct crash_disk *disk)
 {
     disk->calls_left = CRASH_DISK_FOREVER;

@@ -42,6 +42,8 @@ void crash_disk_release(struct crash_disk *disk);
 /* Has a write or sync of a log fail again, `in` of them later, when one did. Any time. */
 void crash_disk_fail_again(struct crash_disk *disk, unsigned in);
 
+/* From here on every call fails. Any time. */
+void crash_disk_stop(struct crash_disk *disk);
 /* The process has died, and what it wrote is in the page cache. */
 void crash_disk_go_on(struct crash_disk *disk);
 /* The machine has lost its power: each sector that was not synced is as before or as written, and

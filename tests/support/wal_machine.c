@@ -103,7 +103,7 @@ void wal_machine_stop(struct wal_machine *machine)
 
 void wal_machine_kill(struct wal_machine *machine)
 {
-    machine->disk->calls_left = 0;
+    crash_disk_stop(machine->disk);
     wal_machine_stop(machine);
     crash_disk_go_on(machine->disk);
 }
