@@ -7,7 +7,7 @@
 #include "shared/base/error.h"
 
 /* A log that is shorter is no reason for a snapshot. */
-#define SNAPSHOT_LENGTH_MIN (UINT64_C(16) << 20)
+#define SNAPSHOT_LENGTH_MIN (UINT64_C(64) << 20)
 
 /* The log's thread takes the wish under the lock, and only then begins the segment. */
 uint64_t okv_wal_snapshot(struct okv_wal *wal)
