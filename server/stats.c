@@ -92,6 +92,7 @@ static void write_batches(struct line_writer *writer, struct okv_wal *wal)
         write_figure(writer, "sync_within_ms", wal->sync_within_ns / 1000000u);
     write_figure(writer, "unsynced_bytes", okv_wal_unsynced(wal));
     write_figure(writer, "log_bytes", atomic_load(&wal->length));
+    write_figure(writer, "value_file_bytes", atomic_load(&wal->values.bytes));
     write_figure(writer, "log_records", atomic_load(&batches->sum));
     write_figure(writer, "log_batches", atomic_load(&batches->count));
     write_figure(writer, "log_syncs", atomic_load(&syncs->count));

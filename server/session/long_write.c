@@ -44,6 +44,9 @@ static bool reserve(struct okv_long_write *write, struct okv_database *database,
 /* Gives back all but the message. */
 static void release(struct okv_long_write *write, struct okv_database *database)
 {
+    if (write->stored)
+        okv_values_drop(&database->wal->values, write->stored, &write->value);
+    write->stored = NULL;
     okv_store_long_release(&database->store, &write->value);
     write->session->reserved -= write->reserved;
     atomic_fetch_sub(&database->reserved, write->reserved);
@@ -195,6 +198,10 @@ static int apply(struct okv_long_write *write, const struct okv_executor *execut
     okv_execute_long(executor, okv_session_rights_now(write->session), &write->request,
                      &write->value, reply, write->reply_value);
     bool is_applied = reply->status != OKV_STORE_LONG && reply->status != OKV_EAGAIN;
+    if (write->stored && reply->status == OKV_OK) {
+        okv_values_keep(&wal->values, write->stored);
+        write->stored = NULL;
+    }
     if (wal && is_applied) {
         okv_reply_cache_log(write->session->reply_cache, wal, write->session->id, reply);
         write->batch = okv_wal_hold(wal);
@@ -209,6 +216,13 @@ static int apply(struct okv_long_write *write, const struct okv_executor *execut
     if (write->batch)
         write->state = OKV_LONG_WRITE_HELD;
     return 0;
+}
+
+static void refuse(struct okv_long_write *write, const struct okv_executor *executor, int status)
+{
+    write->reply.status = status;
+    okv_reply_cache_done(write->session->reply_cache, &write->reply);
+    end(write, executor);
 }
 
 /* Returns whether there is an extent to go on with. */
@@ -227,10 +241,37 @@ static bool begin_append(struct okv_long_write *write, const struct okv_executor
         release(write, executor->database);
         return false;
     }
-    write->reply.status = rc;
-    okv_reply_cache_done(write->session->reply_cache, &write->reply);
-    end(write, executor);
+    refuse(write, executor, rc);
     return false;
+}
+
+/* Whether the log has the value, or takes it with the record. */
+static int store(struct okv_long_write *write, const struct okv_executor *executor)
+{
+    struct okv_database *database = executor->database;
+    struct okv_store_long_value *value = &write->value;
+
+    if (!database->wal || value->value_length < database->wal->values.least)
+        return 0;
+    if (!write->stored)
+        write->stored = okv_values_store(&database->wal->values,
+                                         database->store.table.base + okv_store_long_offset(value),
+                                         value->value_length);
+    return write->stored ? okv_values_state(&database->wal->values, write->stored, &value->copy)
+                         : 0;
+}
+
+/* All of the value is there. Applies the write when it can be. */
+static void run_to_end(struct okv_long_write *write, const struct okv_executor *executor)
+{
+    int rc = store(write, executor);
+
+    if (rc == 0)
+        rc = apply(write, executor);
+    else if (rc != OKV_EAGAIN)
+        refuse(write, executor, rc == OKV_EDISKFULL ? rc : OKV_EREADONLY);
+    if (rc == OKV_STORE_LONG)
+        release(write, executor->database); /* begin again with the value that is there now */
 }
 
 uint64_t okv_long_write_run(struct okv_long_write *write, const struct okv_executor *executor,
@@ -244,8 +285,8 @@ uint64_t okv_long_write_run(struct okv_long_write *write, const struct okv_execu
     if (write->value.extent == 0 && !begin_append(write, executor))
         return 0;
     uint64_t done = okv_store_long_step(&executor->database->store, &write->value, most);
-    if (okv_store_long_is_complete(&write->value) && apply(write, executor) == OKV_STORE_LONG)
-        release(write, executor->database); /* begin again with the value that is there now */
+    if (okv_store_long_is_complete(&write->value))
+        run_to_end(write, executor);
     return done;
 }
 

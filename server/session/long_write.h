@@ -46,9 +46,10 @@ struct okv_long_write {
     struct okv_event message;
     struct okv_request_message request; /* in the message */
     struct okv_store_long_value value;
-    uint64_t reserved; /* bytes, which count towards the share */
-    bool exceeds;      /* it has more than its share, and none of it counts */
-    uint64_t batch;    /* of the log, if it is held */
+    uint64_t reserved;        /* bytes, which count towards the share */
+    bool exceeds;             /* it has more than its share, and none of it counts */
+    struct okv_value *stored; /* by the log, in a file, until the write is applied; or NULL */
+    uint64_t batch;           /* of the log, if it is held */
     struct okv_reply_message reply;
     uint8_t reply_value[OKV_REPLY_CACHE_VALUE_MAX];
     struct okv_long_write_list *list; /* of long work, that it is in */

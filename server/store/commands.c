@@ -139,6 +139,8 @@ static int replace(struct okv_store *store, struct okv_store_work *work,
         record.value = entry->value_length ? (const void *)entry->value : "";
         record.value_length = entry->value_length;
         record.expiry_ms = entry->expiry_ms;
+        if (write->long_value && write->long_value->copy.number)
+            record.copy = &write->long_value->copy;
     }
     int rc = log->begin(log->user, &record);
     if (rc)

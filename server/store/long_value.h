@@ -23,6 +23,12 @@
 /* An append to a value of this length or more is long. */
 #define OKV_STORE_LONG_MIN OKV_HEAP_PINNED_MIN
 
+/* Where the log of a durable store has a value before its record. */
+struct okv_store_copy {
+    uint64_t number;   /* 0: nowhere */
+    uint64_t checksum; /* of the value, seed 0 */
+};
+
 /* Starts as zeros. */
 struct okv_store_long_value {
     struct okv_heap_pin source; /* append: of the current value's extent */
@@ -34,6 +40,7 @@ struct okv_store_long_value {
     uint32_t value_length;
     uint32_t key_length; /* of the key in the extent; 0: the entry has it */
     struct okv_hash_stream checksum;
+    struct okv_store_copy copy;
 };
 
 /* Allocates an extent for a value. Makes room if there is none. OKV_EFULL; OKV_EAGAIN: memory that

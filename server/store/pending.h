@@ -29,6 +29,7 @@ struct okv_store_record {
     const void *value; /* NULL: it is gone */
     uint32_t value_length;
     uint64_t expiry_ms;
+    const struct okv_store_copy *copy; /* the log has the value there; NULL: it has not */
 };
 
 /* Where records go. */

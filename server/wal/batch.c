@@ -100,7 +100,7 @@ static int log_taken(struct okv_wal *wal)
 static void drop_batch(struct okv_wal *wal, int error)
 {
     okv_store_pending_drop(wal->store);
-    if (!atomic_load(&wal->failure)) /* nothing changes after the first one */
+    if (!atomic_load(&wal->unknown)) /* nothing changes after the first one */
         atomic_store(&wal->unknown, wal->batch);
     okv_wal_fail(wal, error);
 }

@@ -60,12 +60,11 @@ void okv_wal_wake(void *user)
     pthread_mutex_unlock(&wal->lock);
 }
 
-/* Keeps the lock until end_record(): the version is not known yet. */
-static int begin_record(void *user, const struct okv_store_record *record)
+/* `place` is for the value of one that is long. */
+static struct okv_wal_record wire_of(const struct okv_store_record *record,
+                                     uint8_t place[OKV_WAL_LONG_SIZE])
 {
-    struct okv_wal *wal = user;
-    struct okv_wal_batch *batch = &wal->collected;
-    const struct okv_wal_record wire = {
+    struct okv_wal_record wire = {
         .kind = record->value ? OKV_WAL_PUT : OKV_WAL_DELETE,
         .key = record->key,
         .key_length = record->key_length,
@@ -73,7 +72,26 @@ static int begin_record(void *user, const struct okv_store_record *record)
         .value_length = record->value_length,
         .expiry_ms = record->expiry_ms,
     };
-    uint64_t size = okv_wal_record_size(record->key_length, record->value_length);
+
+    if (record->copy) {
+        const struct okv_wal_long at = {record->copy->number, record->value_length,
+                                        record->copy->checksum};
+        okv_wal_long_encode(&at, place);
+        wire.kind = OKV_WAL_LONG;
+        wire.value = place;
+        wire.value_length = OKV_WAL_LONG_SIZE;
+    }
+    return wire;
+}
+
+/* Keeps the lock until end_record(): the version is not known yet. */
+static int begin_record(void *user, const struct okv_store_record *record)
+{
+    struct okv_wal *wal = user;
+    struct okv_wal_batch *batch = &wal->collected;
+    uint8_t place[OKV_WAL_LONG_SIZE];
+    const struct okv_wal_record wire = wire_of(record, place);
+    uint64_t size = okv_wal_record_size(wire.key_length, wire.value_length);
     bool may_wait = record->value != NULL;
 
     if (atomic_load(&wal->failure))

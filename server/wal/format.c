@@ -104,6 +104,8 @@ static bool is_sane(const struct okv_wal_wire_record *wire, const struct okv_wal
     switch (record->kind) {
     case OKV_WAL_PUT:
         return has_key;
+    case OKV_WAL_LONG:
+        return has_key && record->value_length == OKV_WAL_LONG_SIZE;
     case OKV_WAL_DELETE:
         return has_key && !has_value && record->expiry_ms == 0;
     case OKV_WAL_BUCKET:
@@ -122,6 +124,44 @@ static bool is_sane(const struct okv_wal_wire_record *wire, const struct okv_wal
                record->value_length <= OKV_WAL_REPLY_VALUE_MAX;
     }
     return false;
+}
+
+struct wire_long {
+    okv_le64 number;
+    okv_le64 length;
+    okv_le64 checksum;
+};
+_Static_assert(sizeof(struct wire_long) == OKV_WAL_LONG_SIZE, "value of a LONG");
+
+void okv_wal_long_encode(const struct okv_wal_long *at, uint8_t out[OKV_WAL_LONG_SIZE])
+{
+    const struct wire_long wire = {
+        .number = okv_le64_of(at->number),
+        .length = okv_le64_of(at->length),
+        .checksum = okv_le64_of(at->checksum),
+    };
+
+    memcpy(out, &wire, sizeof wire);
+}
+
+void okv_wal_long_decode(const uint8_t bytes[OKV_WAL_LONG_SIZE], struct okv_wal_long *out)
+{
+    struct wire_long wire;
+
+    memcpy(&wire, bytes, sizeof wire);
+    *out = (struct okv_wal_long){
+        .number = okv_le64_get(wire.number),
+        .length = okv_le64_get(wire.length),
+        .checksum = okv_le64_get(wire.checksum),
+    };
+}
+
+static bool is_sane_long(const void *value)
+{
+    struct okv_wal_long at;
+
+    okv_wal_long_decode(value, &at);
+    return at.number > 0 && at.length > 0 && at.length <= OKV_VALUE_MAX;
 }
 
 struct wire_reply {
@@ -163,6 +203,8 @@ int okv_wal_record_decode(const uint8_t *bytes, uint64_t end, uint64_t *at,
     if (out->kind == OKV_WAL_REPLY && !is_sane_reply(out->key))
         return OKV_ECORRUPT;
     out->value = (const uint8_t *)out->key + out->key_length;
+    if (out->kind == OKV_WAL_LONG && !is_sane_long(out->value))
+        return OKV_ECORRUPT;
     *at += size;
     return 0;
 }

@@ -89,6 +89,7 @@ enum okv_wal_kind {
     /* Of segments only. */
     OKV_WAL_RAISE = 8, /* all versions */
     OKV_WAL_CLEAN = 9, /* nothing was lost behind this record */
+    OKV_WAL_LONG = 10, /* a put; its value is an encoded okv_wal_long */
 };
 
 /* By how much versions are raised when answered changes may be lost: more than those could be. */
@@ -120,6 +121,14 @@ struct okv_wal_record {
     };
 };
 
+/* Where the value of a LONG is. */
+struct okv_wal_long {
+    uint64_t number;   /* of the file */
+    uint64_t length;   /* bytes */
+    uint64_t checksum; /* okv_hash_checksum() with seed 0 */
+};
+#define OKV_WAL_LONG_SIZE 24u
+
 /* Whose write a reply answers. */
 struct okv_wal_reply {
     uint64_t client;  /* version of its CLIENT */
@@ -131,7 +140,8 @@ struct okv_wal_reply {
 /* Whether it is of an item. */
 static inline bool okv_wal_is_change(const struct okv_wal_record *record)
 {
-    return record->kind == OKV_WAL_PUT || record->kind == OKV_WAL_DELETE;
+    return record->kind == OKV_WAL_PUT || record->kind == OKV_WAL_DELETE ||
+           record->kind == OKV_WAL_LONG;
 }
 
 /* Writes OKV_WAL_HEADER_SIZE bytes. One with buckets is of a snapshot. */
@@ -153,6 +163,10 @@ int okv_wal_record_decode(const uint8_t *bytes, uint64_t end, uint64_t *at,
 void okv_wal_reply_encode(const struct okv_wal_reply *reply, uint8_t out[OKV_WAL_REPLY_SIZE]);
 /* The key of a REPLY that was decoded. */
 void okv_wal_reply_decode(const uint8_t bytes[OKV_WAL_REPLY_SIZE], struct okv_wal_reply *out);
+
+void okv_wal_long_encode(const struct okv_wal_long *at, uint8_t out[OKV_WAL_LONG_SIZE]);
+/* The value of a LONG that was decoded. */
+void okv_wal_long_decode(const uint8_t bytes[OKV_WAL_LONG_SIZE], struct okv_wal_long *out);
 
 /* Writes the header of a frame whose records are behind it, all of frame->length bytes. */
 void okv_wal_frame_seal(const struct okv_wal_frame *frame, uint64_t segment, uint8_t *bytes);

@@ -12,8 +12,7 @@ void okv_wal_name(const char *prefix, uint64_t number, char name[OKV_WAL_NAME_SI
     snprintf(name, OKV_WAL_NAME_SIZE, "%s%016" PRIx64, prefix, number);
 }
 
-/* The number in a name that okv_wal_name() makes; 0: it is no such name. */
-static uint64_t number_of(const char *prefix, const char *name)
+uint64_t okv_wal_number(const char *prefix, const char *name)
 {
     char canonical[OKV_WAL_NAME_SIZE];
 
@@ -27,7 +26,7 @@ static uint64_t number_of(const char *prefix, const char *name)
 static int note_snapshot(const char *name, void *user)
 {
     struct okv_wal_listing *listing = user;
-    uint64_t number = number_of(OKV_WAL_SNAPSHOT, name);
+    uint64_t number = okv_wal_number(OKV_WAL_SNAPSHOT, name);
 
     if (number > listing->snapshot)
         listing->snapshot = number;
@@ -37,7 +36,7 @@ static int note_snapshot(const char *name, void *user)
 static int note_segment(const char *name, void *user)
 {
     struct okv_wal_listing *listing = user;
-    uint64_t number = number_of(OKV_WAL_SEGMENT, name);
+    uint64_t number = okv_wal_number(OKV_WAL_SEGMENT, name);
 
     if (number == 0 || number < listing->snapshot)
         return 0;
@@ -84,7 +83,7 @@ static int note_any(const char *name, void *user)
 {
     bool *is_empty = user;
 
-    if (number_of(OKV_WAL_SEGMENT, name) || number_of(OKV_WAL_SNAPSHOT, name))
+    if (okv_wal_number(OKV_WAL_SEGMENT, name) || okv_wal_number(OKV_WAL_SNAPSHOT, name))
         *is_empty = false;
     return 0;
 }
@@ -103,7 +102,7 @@ struct search {
 static int note_lowest(const char *name, void *user)
 {
     struct search *search = user;
-    uint64_t number = number_of(OKV_WAL_SEGMENT, name);
+    uint64_t number = okv_wal_number(OKV_WAL_SEGMENT, name);
 
     if (number >= search->from && number && (!search->lowest || number < search->lowest))
         search->lowest = number;
@@ -158,7 +157,8 @@ struct removal {
 static int remove_old(const char *name, void *user)
 {
     struct removal *removal = user;
-    uint64_t number = number_of(OKV_WAL_SEGMENT, name) | number_of(OKV_WAL_SNAPSHOT, name);
+    uint64_t number =
+        okv_wal_number(OKV_WAL_SEGMENT, name) | okv_wal_number(OKV_WAL_SNAPSHOT, name);
 
     if ((number == 0 || number >= removal->before) && strcmp(name, OKV_WAL_PART) != 0)
         return 0;

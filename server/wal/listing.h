@@ -23,6 +23,8 @@ struct okv_wal_listing {
 
 /* The name of the segment or snapshot of this number. */
 void okv_wal_name(const char *prefix, uint64_t number, char name[OKV_WAL_NAME_SIZE]);
+/* The number in such a name; 0: it is no such name. */
+uint64_t okv_wal_number(const char *prefix, const char *name);
 /* OKV_ECORRUPT: a segment is missing, and *out is as ever; OKV_EIO, OKV_ENOMEM. */
 int okv_wal_list(struct okv_files *files, struct okv_wal_listing *out, struct okv_diag *diag);
 /* Whether there is no segment and no snapshot. OKV_EIO, OKV_ENOMEM. */

@@ -111,6 +111,34 @@ static int raise_versions(struct replay *replay, uint64_t by, struct okv_diag *d
     return rc ? okv_wal_does_not_fit(rc, diag) : 0;
 }
 
+static int apply_change(struct replay *replay, const struct okv_wal_record *record,
+                        struct okv_diag *diag)
+{
+    struct okv_store_restored item = {
+        .key = record->key,
+        .key_length = record->key_length,
+        .value = record->kind == OKV_WAL_DELETE ? NULL : record->value,
+        .value_length = record->value_length,
+        .version = record->version,
+        .expiry_ms = record->expiry_ms,
+    };
+    uint8_t *value = NULL;
+    int rc = 0;
+
+    if (record->kind == OKV_WAL_LONG) {
+        struct okv_wal_long at;
+        okv_wal_long_decode(record->value, &at);
+        rc = okv_values_recover(&replay->wal->values, &at, &value, diag);
+        item.value = value;
+        item.value_length = (uint32_t)at.length;
+    }
+    if (rc)
+        return rc;
+    rc = okv_store_restore(replay->wal->store, &replay->work, &item);
+    free(value);
+    return rc ? okv_wal_does_not_fit(rc, diag) : 0;
+}
+
 static int apply_record(struct replay *replay, const struct okv_wal_record *record,
                         struct okv_diag *diag)
 {
@@ -121,17 +149,7 @@ static int apply_record(struct replay *replay, const struct okv_wal_record *reco
         return raise_versions(replay, record->version, diag);
     if (!okv_wal_is_change(record))
         return okv_wal_recover_client(replay->wal, record);
-    const struct okv_store_restored item = {
-        .key = record->key,
-        .key_length = record->key_length,
-        .value = record->kind == OKV_WAL_PUT ? record->value : NULL,
-        .value_length = record->value_length,
-        .version = record->version,
-        .expiry_ms = record->expiry_ms,
-    };
-    int rc = okv_store_restore(replay->wal->store, &replay->work, &item);
-
-    return rc ? okv_wal_does_not_fit(rc, diag) : 0;
+    return apply_change(replay, record, diag);
 }
 
 static int apply_records(struct replay *replay, uint64_t length, struct okv_diag *diag)

@@ -6,6 +6,7 @@
 #include <sys/random.h>
 
 #include "server/wal/listing.h"
+#include "server/wal/values.h"
 #include "shared/base/error.h"
 
 #define FRAME_HEADER sizeof(struct okv_wal_wire_frame)
@@ -28,6 +29,7 @@ struct output {
 };
 
 struct salvage {
+    struct okv_files *from;
     struct output snapshot, segment;
     uint64_t *found; /* a bit for each bucket of the snapshot, as far as they go */
     uint64_t words;
@@ -145,6 +147,18 @@ static int note_record(struct salvage *salvage, const struct okv_wal_record *rec
     return note_bucket(salvage, record->bucket);
 }
 
+/* Its file. */
+static int save_long(struct salvage *salvage, const struct okv_wal_record *record,
+                     struct okv_diag *diag)
+{
+    struct okv_wal_long at;
+
+    if (record->kind != OKV_WAL_LONG)
+        return 0;
+    okv_wal_long_decode(record->value, &at);
+    return okv_values_copy(salvage->from, salvage->segment.files, &at, diag);
+}
+
 /* Raises the versions of a frame, and takes out the end of a snapshot, and what was known of
  * clients: a part of it would have writes applied twice. */
 static int change_records(struct salvage *salvage, bool is_of_snapshot, uint8_t *bytes,
@@ -168,7 +182,9 @@ static int change_records(struct salvage *salvage, bool is_of_snapshot, uint8_t 
             continue;
         if (record.version > OKV_LE48_MAX - OKV_WAL_SALVAGE_RAISE)
             return okv_diag_set(diag, OKV_ENUMBER, "its versions are too high to be raised");
-        rc = is_of_snapshot ? note_record(salvage, &record) : 0;
+        rc = is_of_snapshot ? note_record(salvage, &record) : save_long(salvage, &record, diag);
+        if (rc == OKV_ECORRUPT)
+            continue; /* the walk has said so */
         if (rc)
             return rc;
         memmove(bytes + to, bytes + begin, at - begin);
@@ -349,7 +365,7 @@ int okv_wal_salvage(struct okv_files *from, struct okv_files *to, uint32_t bucke
                     const struct okv_wal_report *report, struct okv_wal_survey *survey,
                     struct okv_wal_salvaged *out, struct okv_diag *diag)
 {
-    struct salvage salvage = {0};
+    struct salvage salvage = {.from = from};
     char name[OKV_WAL_NAME_SIZE];
 
     *out = (struct okv_wal_salvaged){0};

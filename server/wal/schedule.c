@@ -52,6 +52,7 @@ static void begin_snapshot(struct okv_wal *wal)
     wal->snapshot_begun = wal->position;
     atomic_store(&wal->length, 0);
     if (okv_snapshot_begin(&wal->snapshot, &wal->segment, okv_clock_wall_ms()) == 0) {
+        okv_values_mark(&wal->values);
         if (wal->clients)
             wal->clients->save(wal->clients->user, okv_snapshot_add, &wal->snapshot);
         return;
@@ -62,7 +63,7 @@ static void begin_snapshot(struct okv_wal *wal)
 
 static bool is_long(const struct okv_wal *wal)
 {
-    uint64_t length = wal->position - wal->snapshot_tried;
+    uint64_t length = wal->position - wal->snapshot_tried + atomic_load(&wal->values.bytes);
 
     return wal->snapshot_ratio > 0 && length > SNAPSHOT_LENGTH_MIN &&
            (double)length > wal->snapshot_ratio * (double)okv_heap_used(&wal->store->heap);

@@ -9,6 +9,7 @@
 #include "server/store/pending.h"
 #include "server/wal/listing.h"
 #include "server/wal/room.h"
+#include "server/wal/values.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 #include "shared/format/linear.h"
@@ -375,10 +376,13 @@ static int make(struct okv_snapshot *snapshot, uint64_t *bytes)
         rc = files->ops->rename(files, OKV_WAL_PART, name);
     if (rc == 0)
         rc = files->ops->sync_names(files);
-    if (rc == 0)
+    if (rc == 0) {
         okv_wal_remove_before(files, snapshot->header.number); /* or the next one does */
-    else
+        if (snapshot->values)
+            okv_values_sweep(snapshot->values);
+    } else {
         files->ops->remove(files, OKV_WAL_PART); /* its room is the log's */
+    }
     *bytes = OKV_WAL_HEADER_SIZE + output.position;
     return rc;
 }

@@ -28,6 +28,7 @@ struct okv_snapshot_chunk;
 struct okv_snapshot {
     struct okv_files *files;
     struct okv_store *store;
+    struct okv_values *values;      /* whose files it replaces; NULL: none */
     struct okv_store_bucket bucket; /* that is being read */
     pthread_t thread;
 

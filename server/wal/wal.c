@@ -93,6 +93,7 @@ int okv_wal_open(struct okv_wal *wal, struct okv_files *files, const char *resto
 {
     *wal = (struct okv_wal){.files = files, .restored = restore, .batch = 1};
     init_locks(wal);
+    okv_values_init(&wal->values, files);
     bool is_there;
     int rc = okv_wal_batch_init(&wal->collected);
     if (rc == 0)
@@ -145,6 +146,16 @@ static int begin_files(struct okv_wal *wal)
     return rc;
 }
 
+/* A disk that failed may fail a record, too. One that is full refuses this value alone. */
+static void value_stored(void *user, int error)
+{
+    struct okv_wal *wal = user;
+
+    if (error && okv_wal_room_error(error) != OKV_EDISKFULL)
+        okv_wal_fail(wal, error);
+    wal->notify(wal->user);
+}
+
 int okv_wal_start(struct okv_wal *wal, const struct okv_wal_params *params, struct okv_diag *diag)
 {
     const struct okv_store_log log = okv_wal_store_log(wal);
@@ -173,9 +184,18 @@ int okv_wal_start(struct okv_wal *wal, const struct okv_wal_params *params, stru
     okv_store_pending_set_direct(wal->store, wal->is_direct);
     atomic_store(&wal->snapshot.made, wal->loaded.number);
     atomic_store(&wal->snapshot.ended, wal->segment.number);
+    wal->snapshot.values = &wal->values;
+    rc = okv_values_start(&wal->values, wal->store, value_stored, wal);
+    if (rc) {
+        failed(diag, rc, "cannot begin with long values");
+        rc = okv_error_from_errno(-rc);
+        goto fini_snapshot;
+    }
     if (pthread_create(&wal->thread, NULL, okv_wal_run, wal) == 0)
         return 0;
     rc = OKV_ENOMEM;
+    okv_values_stop(&wal->values);
+fini_snapshot:
     okv_snapshot_fini(&wal->snapshot);
 end_pending:
     okv_store_pending_end(wal->store);
@@ -192,6 +212,7 @@ void okv_wal_stop(struct okv_wal *wal)
     pthread_mutex_unlock(&wal->lock);
     pthread_join(wal->thread, NULL);
     okv_snapshot_fini(&wal->snapshot);
+    okv_values_stop(&wal->values);
     okv_wal_schedule_report(wal);      /* the last one */
     pthread_rwlock_wrlock(&wal->gate); /* no change begins any more */
     wal->is_stopped = true;
@@ -210,6 +231,7 @@ void okv_wal_close(struct okv_wal *wal)
     pthread_mutex_destroy(&wal->lock);
     pthread_cond_destroy(&wal->wanted);
     pthread_rwlock_destroy(&wal->gate);
+    okv_values_fini(&wal->values);
     okv_wal_batch_fini(&wal->taken);
     okv_wal_batch_fini(&wal->collected);
 }

@@ -28,6 +28,7 @@
 #include "server/wal/histogram.h"
 #include "server/wal/room.h"
 #include "server/wal/snapshot.h"
+#include "server/wal/values.h"
 #include "shared/base/diag.h"
 
 /* The records of a batch have at most so many bytes, but for one record. */
@@ -86,6 +87,7 @@ struct okv_wal {
     uint64_t oldest_ns;       /* of the records that are not; 0: all are */
     bool has_to_raise;        /* the segment that begins says that versions were raised */
     struct okv_snapshot snapshot;
+    struct okv_values values;
     double snapshot_ratio;       /* as in okv_wal_params */
     uint64_t sync_within_ns;     /* likewise */
     uint64_t snapshot_begun;     /* position at which the last one began */

@@ -4,6 +4,7 @@
 
 #include "server/wal/listing.h"
 #include "server/wal/reader.h"
+#include "server/wal/values.h"
 #include "server/wal/whole.h"
 #include "shared/base/error.h"
 #include "shared/format/hash.h"
@@ -77,6 +78,7 @@ static int check_snapshot_record(const struct walk *walk, const struct okv_wal_r
     case OKV_WAL_DELETE:
     case OKV_WAL_RAISE:
     case OKV_WAL_CLEAN:
+    case OKV_WAL_LONG:
         break;
     }
     return OKV_ECORRUPT;
@@ -106,16 +108,35 @@ static int check_snapshot_frame(struct walk *walk, uint64_t length, struct okv_d
     return 0;
 }
 
+/* Damage to a value is none to its frame. */
+static int check_long(struct walk *walk, const struct okv_wal_record *record, bool *is_lost,
+                      struct okv_diag *why)
+{
+    struct okv_wal_long at;
+
+    if (record->kind != OKV_WAL_LONG)
+        return 0;
+    okv_wal_long_decode(record->value, &at);
+    int rc = okv_values_check(walk->files, &at, why);
+    *is_lost = rc == OKV_ECORRUPT;
+    if (*is_lost)
+        damaged(walk, 0, 0, why);
+    return *is_lost ? 0 : rc;
+}
+
 static int check_segment_frame(struct walk *walk, uint64_t length, struct okv_diag *why)
 {
     struct okv_wal_record record;
     uint64_t at = FRAME_HEADER, records = 0;
 
     while (at < length) {
+        bool is_lost = false;
         int rc = okv_wal_segment_record(&walk->reader, length, &at, &record, why);
+        if (rc == 0)
+            rc = check_long(walk, &record, &is_lost, why);
         if (rc)
             return rc;
-        records += okv_wal_is_change(&record);
+        records += okv_wal_is_change(&record) && !is_lost;
     }
     walk->survey->records += records;
     walk->survey->frames++;

@@ -77,6 +77,24 @@ start_server "$socket" --data "$data"
 expect "a start without a snapshot at the stop" "$(grep -c '4 items: 3 of a snapshot, and 1 records' "$scratch/log")" 1
 end_server TERM
 
+start_server "$socket" --data "$data" --memory 32M
+head -c 3000000 /dev/urandom >"$scratch/long"
+"$okv" -s "$socket" put long - <"$scratch/long"
+"$okv" -s "$socket" append long tail
+printf tail >>"$scratch/long"
+expect "files of long values" "$(count value)" 2
+expect "the figure value_file_bytes" "$(figure value_file_bytes)" 6000004
+end_server KILL
+start_server "$socket" --data "$data" --memory 32M
+"$okv" -s "$socket" get long -o "$scratch/got"
+expect "a long value after a kill" "$(cmp "$scratch/got" "$scratch/long" 2>&1)" ""
+end_server TERM
+start_server "$socket" --data "$data" --memory 32M
+"$okv" -s "$socket" get long -o "$scratch/got"
+expect "a long value after a stop" "$(cmp "$scratch/got" "$scratch/long" 2>&1)" ""
+expect "files of long values after a snapshot" "$(count value)" 0
+end_server TERM
+
 start_server "$socket"
 status=0
 "$okv" -s "$socket" admin snapshot 2>"$scratch/out" || status=$?

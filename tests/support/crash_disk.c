@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "server/wal/listing.h"
+#include "server/wal/values.h"
 #include "shared/base/random.h"
 
 #define SECTOR 512u
@@ -33,7 +34,7 @@ static bool is_of(const char *name, const char *prefix)
 /* Whether the call takes place, and how it ends otherwise. Under the lock. */
 static int call(struct crash_disk *disk, const char *name, bool is_write)
 {
-    bool is_log = is_of(name, OKV_WAL_SEGMENT);
+    bool is_log = is_of(name, OKV_WAL_SEGMENT) || is_of(name, OKV_WAL_VALUE);
 
     if (disk->calls_left == 0)
         return -ENODEV;
@@ -413,11 +414,13 @@ uint8_t *crash_disk_bytes(struct crash_disk *disk, const char *name, uint64_t *s
     return file ? file->now : NULL;
 }
 
-unsigned crash_disk_count(const struct crash_disk *disk, const char *prefix)
+unsigned crash_disk_count(struct crash_disk *disk, const char *prefix)
 {
     unsigned count = 0;
 
+    pthread_mutex_lock(&disk->lock);
     for (const struct okv_file *file = disk->all; file; file = file->next)
-        count += file->name[0] && is_of(file->name, prefix);
+        count += is_of(file->name, prefix);
+    pthread_mutex_unlock(&disk->lock);
     return count;
 }

@@ -55,7 +55,7 @@ void crash_disk_set_space(struct crash_disk *disk, uint64_t space);
 
 /* The bytes of a file, or NULL if there is no file of that name. */
 uint8_t *crash_disk_bytes(struct crash_disk *disk, const char *name, uint64_t *size);
-/* The number of files whose names begin so. */
-unsigned crash_disk_count(const struct crash_disk *disk, const char *prefix);
+/* The number of files whose names begin so. Any time. */
+unsigned crash_disk_count(struct crash_disk *disk, const char *prefix);
 
 #endif

@@ -8,6 +8,9 @@
 
 #include <cmocka.h>
 
+#include "server/store/long_value.h"
+#include "shared/base/error.h"
+
 #define BUCKET_SIZE 256
 #define VALUE_MAX (1 << 16)
 
@@ -140,4 +143,44 @@ int wal_machine_snapshot(struct wal_machine *machine)
     wal_machine_enter(machine);
     int rc = wal_machine_leave(machine);
     return rc ? rc : okv_snapshot_await(&machine->wal.snapshot);
+}
+
+static int store_value(struct wal_machine *machine, struct okv_store_long_value *value,
+                       struct okv_value **stored)
+{
+    const uint8_t *bytes = machine->region + okv_store_long_offset(value);
+    int rc;
+
+    *stored = okv_values_store(&machine->wal.values, bytes, value->value_length);
+    assert_non_null(*stored);
+    while ((rc = okv_values_state(&machine->wal.values, *stored, &value->copy)) == OKV_EAGAIN)
+        sched_yield();
+    return rc ? OKV_EUNKNOWN : 0;
+}
+
+int wal_machine_put_long(struct wal_machine *machine, const struct okv_store_write *write,
+                         struct okv_store_outcome *outcome)
+{
+    struct okv_store_long_value value = {.extent = 0};
+    struct okv_store_write what = *write;
+    struct okv_value *stored = NULL;
+    int rc = okv_store_long_reserve(&machine->store, &machine->work, &value, write->key_length,
+                                    write->value_length);
+
+    if (rc)
+        return rc;
+    okv_store_long_begin(&machine->store, &value, write);
+    memcpy(machine->region + okv_store_long_offset(&value), write->value, write->value_length);
+    okv_store_long_step(&machine->store, &value, UINT64_MAX);
+    rc = store_value(machine, &value, &stored);
+    what.long_value = &value;
+    what.value = NULL;
+    if (rc == 0)
+        rc = okv_store_put(&machine->store, &machine->work, &what, outcome);
+    if (rc == 0)
+        okv_values_keep(&machine->wal.values, stored);
+    else
+        okv_values_drop(&machine->wal.values, stored, &value);
+    okv_store_long_release(&machine->store, &value);
+    return rc;
 }

@@ -2,6 +2,7 @@
 #ifndef OKV_TESTS_WAL_MACHINE_H
 #define OKV_TESTS_WAL_MACHINE_H
 
+#include "server/store/commands.h"
 #include "server/store/store.h"
 #include "server/wal/wal.h"
 #include "tests/support/crash_disk.h"
@@ -38,6 +39,10 @@ void wal_machine_kill(struct wal_machine *machine);
  * they are answered, and returns 0 or why they are not. */
 void wal_machine_enter(struct wal_machine *machine);
 int wal_machine_leave(struct wal_machine *machine);
+/* Puts a value that has a file of its own, between enter and leave. OKV_EUNKNOWN: the disk failed.
+ */
+int wal_machine_put_long(struct wal_machine *machine, const struct okv_store_write *write,
+                         struct okv_store_outcome *outcome);
 /* Makes a snapshot and waits for its end. Returns 0, or why it failed. */
 int wal_machine_snapshot(struct wal_machine *machine);
 

@@ -7,6 +7,8 @@
 #include <cmocka.h>
 
 #include "server/store/commands.h"
+#include "server/wal/salvage.h"
+#include "shared/base/error.h"
 
 static void change(struct wal_machine *machine, uint32_t key, uint32_t round, bool is_delete)
 {
@@ -52,6 +54,42 @@ void wal_scene_make(struct wal_scene *scene)
     assert_int_equal(wal_machine_start(&machine), 0);
     okv_wal_name(OKV_WAL_SEGMENT, machine.wal.segment.number, scene->second);
     wal_scene_change(&machine, WAL_SCENE_CHANGED, 2 * WAL_SCENE_CHANGED, 0, true);
+    wal_machine_kill(&machine);
+}
+
+uint32_t wal_scene_salvaged_round(struct wal_machine *machine, uint32_t key)
+{
+    uint8_t value[WAL_SCENE_VALUE];
+    uint32_t length, round, inside;
+    uint64_t version;
+    int rc = okv_store_get(&machine->store, NULL, &key, sizeof key, value, sizeof value, &length,
+                           &version);
+
+    if (rc == OKV_ENOTFOUND)
+        return 0;
+    assert_int_equal(rc, 0);
+    assert_int_equal(length, WAL_SCENE_VALUE);
+    assert_true(version > OKV_WAL_SALVAGE_RAISE);
+    memcpy(&inside, value, sizeof inside);
+    memcpy(&round, value + 4, sizeof round);
+    assert_int_equal(inside, key);
+    return round;
+}
+
+void wal_scene_put_long(struct crash_disk *disk)
+{
+    static uint8_t value[1 << 13];
+    uint32_t key = WAL_SCENE_KEYS;
+    struct wal_machine machine;
+    struct okv_store_outcome outcome;
+    const struct okv_store_write write = {
+        .key = &key, .key_length = sizeof key, .value = value, .value_length = sizeof value};
+
+    wal_machine_init(&machine, disk, WAL_SCENE_REGION);
+    assert_int_equal(wal_machine_start(&machine), 0);
+    wal_machine_enter(&machine);
+    assert_int_equal(wal_machine_put_long(&machine, &write, &outcome), 0);
+    assert_int_equal(wal_machine_leave(&machine), 0);
     wal_machine_kill(&machine);
 }
 

@@ -25,6 +25,11 @@ void wal_scene_make(struct wal_scene *scene);
 void wal_scene_change(struct wal_machine *machine, uint32_t from, uint32_t to, uint32_t round,
                       bool is_delete);
 
+/* The round of a key in a store that was salvaged; 0: it is not there. */
+uint32_t wal_scene_salvaged_round(struct wal_machine *machine, uint32_t key);
+
+/* Has a server go on from it, put a value that has a file of its own, and die. */
+void wal_scene_put_long(struct crash_disk *disk);
 /* Makes `to` a disk with the same files, or adds one file to it. */
 void wal_scene_copy(struct crash_disk *from, struct crash_disk *to);
 void wal_scene_copy_file(struct crash_disk *from, const char *name, struct crash_disk *to);

@@ -20,6 +20,7 @@
 
 #define REGION (UINT64_C(1) << 20)
 #define KEYS 12
+#define LONG_ONE 5000 /* bytes of a value that has a file of its own */
 #define BATCHES 24
 #define CHANGES_MAX 6
 #define SEEDS 60
@@ -44,7 +45,7 @@ struct history {
 
 static uint32_t read_key(struct okv_store *store, unsigned key)
 {
-    uint8_t value[4096];
+    uint8_t value[LONG_ONE];
     uint32_t length, number;
     uint64_t version;
     int rc = okv_store_get(store, NULL, &key, sizeof key, value, sizeof value, &length, &version);
@@ -82,7 +83,7 @@ static int change(struct history *history)
     unsigned key = (unsigned)(okv_random_next(&history->random) % KEYS);
     uint64_t choice = okv_random_next(&history->random) % 8;
     struct okv_store_outcome outcome;
-    uint8_t value[2048];
+    uint8_t value[LONG_ONE];
     struct okv_store_write write = {.key = &key, .key_length = sizeof key, .value = value};
     int rc;
 
@@ -93,10 +94,13 @@ static int change(struct history *history)
         return rc == OKV_ENOTFOUND ? 0 : rc;
     }
     uint32_t number = ++history->next;
-    write.value_length = choice < 5 ? 8 : 8 + (uint32_t)(okv_random_next(&history->random) % 2000);
+    write.value_length = choice < 5   ? 8
+                         : choice < 7 ? 8 + (uint32_t)(okv_random_next(&history->random) % 2000)
+                                      : LONG_ONE;
     memset(value, (int)(uint8_t)number, write.value_length);
     memcpy(value, &number, sizeof number);
-    rc = okv_store_put(&machine->store, &machine->work, &write, &outcome);
+    rc = choice < 7 ? okv_store_put(&machine->store, &machine->work, &write, &outcome)
+                    : wal_machine_put_long(machine, &write, &outcome);
     if (rc == 0)
         history->last.numbers[key] = number;
     return rc;
@@ -116,7 +120,7 @@ static int run_batch(struct history *history)
     while (changes-- > 0 && rc == 0)
         rc = change(history);
     int status = wal_machine_leave(machine);
-    if (rc == 0 && status == 0)
+    if (status == 0) /* a value whose file failed is refused alone */
         history->answered = history->last;
     return rc ? rc : status;
 }

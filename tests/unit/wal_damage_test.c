@@ -103,26 +103,6 @@ static void expect_start_agrees(struct trial *trial)
     crash_disk_fini(&trial->started);
 }
 
-/* The round of a key in the store; 0: it is not there. */
-static uint32_t round_of(struct wal_machine *machine, uint32_t key)
-{
-    uint8_t value[WAL_SCENE_VALUE];
-    uint32_t length, round, inside;
-    uint64_t version;
-    int rc = okv_store_get(&machine->store, NULL, &key, sizeof key, value, sizeof value, &length,
-                           &version);
-
-    if (rc == OKV_ENOTFOUND)
-        return 0;
-    assert_int_equal(rc, 0);
-    assert_int_equal(length, WAL_SCENE_VALUE);
-    assert_true(version > OKV_WAL_SALVAGE_RAISE);
-    memcpy(&inside, value, sizeof inside);
-    memcpy(&round, value + 4, sizeof round);
-    assert_int_equal(inside, key);
-    return round;
-}
-
 struct counts {
     unsigned lost;     /* keys without a value that they had, one of round 1 or 2 */
     unsigned older;    /* of round 1 that were of round 2 */
@@ -134,7 +114,7 @@ static struct counts count_keys(struct wal_machine *machine)
     struct counts counts = {0};
 
     for (uint32_t key = 0; key < WAL_SCENE_KEYS; key++) {
-        uint32_t round = round_of(machine, key);
+        uint32_t round = wal_scene_salvaged_round(machine, key);
         assert_in_range(round, 0, 2);
         bool is_gone = key >= WAL_SCENE_CHANGED && key < 2 * WAL_SCENE_CHANGED;
         counts.returned += is_gone && round != 0;
@@ -179,7 +159,8 @@ static struct counts salvage(struct trial *trial)
     struct counts counts = count_keys(machine);
     wal_scene_change(machine, 0, WAL_SCENE_KEYS, 3, false);
     for (uint32_t key = 0; key < WAL_SCENE_KEYS; key++)
-        assert_int_equal(round_of(machine, key), 3); /* its version is a raised one */
+        assert_int_equal(wal_scene_salvaged_round(machine, key),
+                         3); /* its version is a raised one */
     wal_machine_stop(machine);
     return counts;
 }
@@ -464,6 +445,30 @@ static void a_file_under_another_name(void **state)
     trial_end(trial);
 }
 
+static void a_long_value(void **state)
+{
+    static const char name[] = "value.0000000000000001";
+    static const char *const what[] = {NULL, "is damaged: it is not what was written",
+                                       "cannot read"};
+
+    for (unsigned i = 0; i < 3; i++) {
+        struct trial *trial = trial_begin(*state);
+        wal_scene_put_long(&trial->disk);
+        if (i == 1)
+            flip(trial, name, 4000);
+        if (i == 2)
+            trial->disk.files.ops->remove(&trial->disk.files, name);
+        if (what[i])
+            expect_damage(trial, name, what[i]);
+        else
+            check(trial);
+        assert_int_equal(trial->survey.damages, i > 0);
+        expect_start_agrees(trial);
+        expect_counts(salvage(trial), 0, 0, 0);
+        trial_end(trial);
+    }
+}
+
 static void without_a_snapshot_the_log_comes_out(void **state)
 {
     struct wal_scene *scene = *state;
@@ -578,6 +583,7 @@ int main(void)
         cmocka_unit_test(a_segment_that_is_missing),
         cmocka_unit_test(a_segment_of_another_database),
         cmocka_unit_test(a_file_under_another_name),
+        cmocka_unit_test(a_long_value),
         cmocka_unit_test(without_a_snapshot_the_log_comes_out),
         cmocka_unit_test(without_any_header_a_snapshot_is_not_saved),
         cmocka_unit_test(a_salvage_that_is_interrupted),

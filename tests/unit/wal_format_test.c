@@ -48,6 +48,15 @@ static const uint8_t golden_end[24] = "\x04\0\0\0\0\0\0\0"
                                       "\x02\0\0\0\0\0\0\0"
                                       "\0\0\0\0\0\0\0";
 
+static const uint8_t golden_long[56] = "\x0a\0\x03\0\x18\0\0\0"
+                                       "\x07\0\0\0\0\0\0\0"
+                                       "\0\0\0\0\0\0\0\0"
+                                       "key"
+                                       "\x05\0\0\0\0\0\0\0"
+                                       "\0\0\x20\0\0\0\0\0"
+                                       "\x88\x77\x66\x55\x44\x33\x22\x11"
+                                       "\0\0\0\0";
+
 static const struct okv_wal_header segment = {.database_id = "0123456789abcde\x66",
                                               .number = 3,
                                               .position = 1000,
@@ -172,6 +181,37 @@ static void records_of_clients_have_these_bytes(void **state)
     assert_int_equal(okv_wal_record_decode(bytes, 72, &at, &back), OKV_ECORRUPT);
 }
 
+static void a_long_value_has_these_bytes(void **state)
+{
+    const struct okv_wal_long at = {5, 2 << 20, UINT64_C(0x1122334455667788)};
+    uint8_t place[OKV_WAL_LONG_SIZE], bytes[sizeof golden_long];
+    struct okv_wal_record back;
+    struct okv_wal_long back_at;
+    uint64_t end = 0;
+
+    (void)state;
+    okv_wal_long_encode(&at, place);
+    const struct okv_wal_record record = {.kind = OKV_WAL_LONG,
+                                          .key = "key",
+                                          .key_length = 3,
+                                          .value = place,
+                                          .value_length = sizeof place,
+                                          .version = 7};
+    okv_wal_record_encode(&record, bytes);
+    assert_memory_equal(bytes, golden_long, sizeof bytes);
+    assert_int_equal(okv_wal_record_decode(bytes, sizeof bytes, &end, &back), 0);
+    okv_wal_long_decode(back.value, &back_at);
+    assert_int_equal(back_at.number, at.number);
+    assert_int_equal(back_at.length, at.length);
+    assert_int_equal(back_at.checksum, at.checksum);
+    bytes[27] = 0; /* number of the file */
+    end = 0;
+    assert_int_equal(okv_wal_record_decode(bytes, sizeof bytes, &end, &back), OKV_ECORRUPT);
+    bytes[27] = 5;
+    bytes[39] = 8; /* 128 MiB */
+    assert_int_equal(okv_wal_record_decode(bytes, sizeof bytes, &end, &back), OKV_ECORRUPT);
+}
+
 static void records_of_replies_have_these_bytes(void **state)
 {
     const struct okv_wal_reply of = {
@@ -280,6 +320,7 @@ int main(void)
         cmocka_unit_test(records_have_these_bytes),
         cmocka_unit_test(records_of_clients_have_these_bytes),
         cmocka_unit_test(records_of_replies_have_these_bytes),
+        cmocka_unit_test(a_long_value_has_these_bytes),
         cmocka_unit_test(a_record_that_makes_no_sense_is_refused),
         cmocka_unit_test(a_frame_is_whole_or_not_valid),
     };

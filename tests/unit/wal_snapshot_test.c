@@ -19,7 +19,8 @@
 
 #define REGION (UINT64_C(8) << 20)
 #define KEYS 6000
-#define VALUE_MAX 4096
+#define VALUE_MAX 8192
+#define LONG_ONE 8000   /* bytes of a value that has a file of its own */
 #define LONG_ONE_OF 200 /* values are longer than a page */
 #define BATCH 50
 #define RESTORES 10 /* and crashes, each with other losses */
@@ -251,6 +252,60 @@ static void it_replaces_the_log(void **state)
 }
 
 /* How a snapshot ended. */
+static void put_long(struct trial *trial, uint32_t key)
+{
+    struct wal_machine *machine = &trial->machine;
+    struct item *item = &trial->items[key];
+    struct okv_store_outcome outcome;
+    uint8_t value[LONG_ONE];
+
+    *item = (struct item){.length = sizeof value, .byte = (uint8_t)key};
+    memset(value, item->byte, sizeof value);
+    const struct okv_store_write write = {
+        .key = &key, .key_length = sizeof key, .value = value, .value_length = sizeof value};
+    wal_machine_enter(machine);
+    assert_int_equal(wal_machine_put_long(machine, &write, &outcome), 0);
+    assert_int_equal(wal_machine_leave(machine), 0);
+    item->version = outcome.version;
+}
+
+static void await_values(struct trial *trial, unsigned count)
+{
+    while (crash_disk_count(&trial->disk, OKV_WAL_VALUE) != count)
+        sched_yield();
+}
+
+/* But for those that were put after its moment, or are in no snapshot yet. */
+static void it_replaces_long_values(void **state)
+{
+    struct trial *trial = trial_begin(10);
+
+    (void)state;
+    for (uint32_t key = 0; key < 3; key++)
+        put_long(trial, key);
+    await_values(trial, 3);
+    begin_slowly(trial);
+    put_long(trial, 3);
+    put_long(trial, 0);
+    await_values(trial, 5);
+    crash_disk_release(&trial->disk);
+    assert_int_equal(okv_snapshot_await(&trial->machine.wal.snapshot), 0);
+    await_values(trial, 2);
+    wal_machine_kill(&trial->machine);
+    crash_disk_crash(&trial->disk);
+    restart(trial);
+    expect_items(&trial->machine.store, trial->items);
+    for (uint32_t key = 4; key < 10; key++) /* files of other numbers */
+        put_long(trial, key);
+    await_values(trial, 8);
+    wal_machine_stop(&trial->machine);
+    restart(trial); /* what no record refers to goes */
+    await_values(trial, 0);
+    expect_items(&trial->machine.store, trial->items);
+    wal_machine_stop(&trial->machine);
+    trial_end(trial);
+}
+
 static int end_of(struct trial *trial, uint64_t number, uint64_t *newest)
 {
     int rc;
@@ -458,6 +513,7 @@ int main(void)
         cmocka_unit_test(it_is_of_one_moment_while_the_table_shrinks),
         cmocka_unit_test(a_start_finds_what_was_there),
         cmocka_unit_test(it_replaces_the_log),
+        cmocka_unit_test(it_replaces_long_values),
         cmocka_unit_test(a_wish_is_granted_after_the_one_before),
         cmocka_unit_test(a_failure_has_an_end),
         cmocka_unit_test(a_long_log_has_one_made),

@@ -1,0 +1,412 @@
+#include "server/wal/values.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/wal/listing.h"
+#include "server/wal/room.h"
+#include "shared/base/error.h"
+#include "shared/format/hash.h"
+
+/* Written between two syncs: a sync of the log waits for no more. */
+#define PIECE (UINT64_C(1) << 20)
+
+enum state { QUEUED, WRITING, STORED, KEPT, UNWANTED };
+
+struct okv_value {
+    TAILQ_ENTRY(okv_value) in_list;
+    enum state state;
+    struct okv_wal_long at; /* the checksum is known when it is stored */
+    const uint8_t *bytes;
+    int rc;                             /* why it is not stored */
+    bool is_dropped;                    /* while it was written */
+    bool is_old;                        /* in the snapshot that is being made */
+    struct okv_store_long_value extent; /* of one that was dropped */
+};
+
+void okv_values_init(struct okv_values *values, struct okv_files *files)
+{
+    *values = (struct okv_values){.files = files, .least = OKV_VALUE_FILE_MIN};
+    pthread_mutex_init(&values->lock, NULL);
+    pthread_cond_init(&values->wanted, NULL);
+    TAILQ_INIT(&values->todo);
+    TAILQ_INIT(&values->others);
+}
+
+static void free_all(struct okv_value_list *list)
+{
+    struct okv_value *value;
+
+    while ((value = TAILQ_FIRST(list))) {
+        TAILQ_REMOVE(list, value, in_list);
+        free(value);
+    }
+}
+
+void okv_values_fini(struct okv_values *values)
+{
+    free_all(&values->todo);
+    free_all(&values->others);
+    pthread_cond_destroy(&values->wanted);
+    pthread_mutex_destroy(&values->lock);
+}
+
+/* ---- files ---- */
+
+static int write_pieces(struct okv_files *files, struct okv_file *file, const uint8_t *bytes,
+                        uint64_t length)
+{
+    int rc = 0;
+
+    for (uint64_t at = 0; rc == 0 && at < length; at += PIECE) {
+        struct iovec vector = {(void *)(bytes + at), length - at < PIECE ? length - at : PIECE};
+        rc = files->ops->write(file, &vector, 1, at);
+        if (rc == 0)
+            rc = files->ops->sync(file);
+    }
+    return rc;
+}
+
+/* The file is durable, but not its name. */
+static int write_file(struct okv_files *files, uint64_t number, const uint8_t *bytes,
+                      uint64_t length)
+{
+    char name[OKV_WAL_NAME_SIZE];
+    struct okv_file *file;
+
+    okv_wal_name(OKV_WAL_VALUE, number, name);
+    int rc = files->ops->create(files, name, &file);
+    if (rc)
+        return rc;
+    rc = write_pieces(files, file, bytes, length);
+    files->ops->close(file);
+    if (rc)
+        files->ops->remove(files, name); /* or the next start does */
+    return rc;
+}
+
+static int read_failed(const char *name, int error, struct okv_diag *diag)
+{
+    return okv_diag_set(diag, error == -ENOENT ? OKV_ECORRUPT : okv_error_from_errno(-error),
+                        "cannot read %s: %s", name, strerror(-error));
+}
+
+static int read_file(struct okv_files *files, const char *name, const struct okv_wal_long *at,
+                     uint8_t *bytes, struct okv_diag *diag)
+{
+    struct okv_file *file;
+    uint64_t size = 0;
+    size_t got = 0;
+    int rc = files->ops->open(files, name, &file);
+
+    if (rc)
+        return read_failed(name, rc, diag);
+    rc = files->ops->size(file, &size);
+    if (rc == 0)
+        rc = files->ops->read(file, bytes, at->length, 0, &got);
+    files->ops->close(file);
+    if (rc)
+        return read_failed(name, rc, diag);
+    if (size != at->length || got != at->length ||
+        okv_hash_checksum(bytes, at->length, 0) != at->checksum)
+        return okv_diag_set(diag, OKV_ECORRUPT, "%s is damaged: it is not what was written", name);
+    return 0;
+}
+
+static int read_value(struct okv_files *files, const struct okv_wal_long *at, uint8_t **out,
+                      struct okv_diag *diag)
+{
+    char name[OKV_WAL_NAME_SIZE];
+    uint8_t *bytes = malloc(at->length);
+
+    if (!bytes)
+        return OKV_ENOMEM;
+    okv_wal_name(OKV_WAL_VALUE, at->number, name);
+    int rc = read_file(files, name, at, bytes, diag);
+    if (rc)
+        free(bytes);
+    else
+        *out = bytes;
+    return rc;
+}
+
+int okv_values_check(struct okv_files *files, const struct okv_wal_long *at, struct okv_diag *diag)
+{
+    uint8_t *bytes;
+    int rc = read_value(files, at, &bytes, diag);
+
+    if (rc == 0)
+        free(bytes);
+    return rc;
+}
+
+int okv_values_copy(struct okv_files *from, struct okv_files *to, const struct okv_wal_long *at,
+                    struct okv_diag *diag)
+{
+    uint8_t *bytes;
+    int rc = read_value(from, at, &bytes, diag);
+
+    if (rc)
+        return rc;
+    rc = write_file(to, at->number, bytes, at->length);
+    free(bytes);
+    return rc ? okv_diag_set(diag, okv_error_from_errno(-rc), "cannot write a long value: %s",
+                             strerror(-rc))
+              : 0;
+}
+
+/* ---- at a start ---- */
+
+static struct okv_value *add(struct okv_value_list *list, const struct okv_wal_long *at)
+{
+    struct okv_value *value = calloc(1, sizeof *value);
+
+    if (!value)
+        return NULL;
+    value->at = *at;
+    TAILQ_INSERT_TAIL(list, value, in_list);
+    return value;
+}
+
+int okv_values_recover(struct okv_values *values, const struct okv_wal_long *at, uint8_t **out,
+                       struct okv_diag *diag)
+{
+    int rc = read_value(values->files, at, out, diag);
+
+    if (rc)
+        return rc;
+    struct okv_value *value = add(&values->others, at);
+    if (!value) {
+        free(*out);
+        return OKV_ENOMEM;
+    }
+    value->state = KEPT;
+    atomic_fetch_add(&values->bytes, at->length);
+    return 0;
+}
+
+/* What the records of the log refer to: a bit for each number from `first` on. */
+struct removal {
+    struct okv_values *values;
+    uint64_t first, count;
+    uint8_t *is_kept;
+};
+
+static int removal_init(struct removal *removal, struct okv_values *values)
+{
+    const struct okv_value *value;
+    uint64_t last = 0;
+
+    *removal = (struct removal){.values = values, .first = UINT64_MAX};
+    TAILQ_FOREACH(value, &values->others, in_list)
+    {
+        removal->first = value->at.number < removal->first ? value->at.number : removal->first;
+        last = value->at.number > last ? value->at.number : last;
+    }
+    removal->count = last ? last - removal->first + 1 : 0;
+    removal->is_kept = calloc(removal->count / 8 + 1, 1);
+    if (!removal->is_kept)
+        return -ENOMEM;
+    TAILQ_FOREACH(value, &values->others, in_list)
+    removal->is_kept[(value->at.number - removal->first) / 8] |=
+        (uint8_t)(1u << (value->at.number - removal->first) % 8);
+    return 0;
+}
+
+/* Numbers go on above all that there are. */
+static int remove_unless_kept(const char *name, void *user)
+{
+    const struct removal *removal = user;
+    struct okv_values *values = removal->values;
+    uint64_t number = okv_wal_number(OKV_WAL_VALUE, name);
+    uint64_t at = number - removal->first;
+
+    if (number > values->last)
+        values->last = number;
+    if (number == 0 || (number >= removal->first && at < removal->count &&
+                        removal->is_kept[at / 8] & 1u << at % 8))
+        return 0;
+    return values->files->ops->remove(values->files, name);
+}
+
+/* ---- the thread ---- */
+
+static void remove_file(struct okv_values *values, uint64_t number)
+{
+    char name[OKV_WAL_NAME_SIZE];
+
+    okv_wal_name(OKV_WAL_VALUE, number, name);
+    values->files->ops->remove(values->files, name); /* or the next start does */
+}
+
+/* Under the lock. */
+static void make_unwanted(struct okv_values *values, struct okv_value *value)
+{
+    TAILQ_REMOVE(value->state == QUEUED ? &values->todo : &values->others, value, in_list);
+    TAILQ_INSERT_TAIL(&values->todo, value, in_list);
+    value->state = UNWANTED;
+    pthread_cond_signal(&values->wanted);
+}
+
+/* Under the lock, which it leaves meanwhile. */
+static void store_one(struct okv_values *values, struct okv_value *value)
+{
+    value->state = WRITING;
+    TAILQ_INSERT_TAIL(&values->others, value, in_list);
+    pthread_mutex_unlock(&values->lock);
+    uint64_t checksum = okv_hash_checksum(value->bytes, value->at.length, 0);
+    int error = write_file(values->files, value->at.number, value->bytes, value->at.length);
+    if (error == 0)
+        error = values->files->ops->sync_names(values->files);
+    pthread_mutex_lock(&values->lock);
+    value->at.checksum = checksum;
+    value->rc = error ? okv_wal_room_error(error) : 0;
+    value->state = STORED;
+    if (value->is_dropped) {
+        okv_store_long_release(values->store, &value->extent);
+        make_unwanted(values, value);
+    }
+    pthread_mutex_unlock(&values->lock);
+    values->stored(values->user, error);
+    pthread_mutex_lock(&values->lock);
+}
+
+/* Likewise. */
+static void remove_one(struct okv_values *values, struct okv_value *value)
+{
+    pthread_mutex_unlock(&values->lock);
+    remove_file(values, value->at.number);
+    free(value);
+    pthread_mutex_lock(&values->lock);
+}
+
+static void *run(void *user)
+{
+    struct okv_values *values = user;
+    struct okv_value *value;
+
+    pthread_mutex_lock(&values->lock);
+    while (!values->has_to_stop) {
+        value = TAILQ_FIRST(&values->todo);
+        if (!value) {
+            pthread_cond_wait(&values->wanted, &values->lock);
+            continue;
+        }
+        TAILQ_REMOVE(&values->todo, value, in_list);
+        if (value->state == QUEUED)
+            store_one(values, value);
+        else
+            remove_one(values, value);
+    }
+    pthread_mutex_unlock(&values->lock);
+    return NULL;
+}
+
+int okv_values_start(struct okv_values *values, struct okv_store *store,
+                     void (*stored)(void *user, int error), void *user)
+{
+    values->store = store;
+    values->stored = stored;
+    values->user = user;
+    struct removal removal;
+    int rc = removal_init(&removal, values);
+    if (rc == 0)
+        rc = values->files->ops->list(values->files, remove_unless_kept, &removal);
+    free(removal.is_kept);
+    if (rc)
+        return rc;
+    rc = pthread_create(&values->thread, NULL, run, values);
+    values->is_started = rc == 0;
+    return -rc;
+}
+
+void okv_values_stop(struct okv_values *values)
+{
+    if (!values->is_started)
+        return;
+    pthread_mutex_lock(&values->lock);
+    values->has_to_stop = true;
+    pthread_cond_signal(&values->wanted);
+    pthread_mutex_unlock(&values->lock);
+    pthread_join(values->thread, NULL);
+}
+
+/* ---- while it serves ---- */
+
+struct okv_value *okv_values_store(struct okv_values *values, const uint8_t *bytes, uint64_t length)
+{
+    struct okv_wal_long at = {.length = length};
+
+    pthread_mutex_lock(&values->lock);
+    at.number = values->last + 1;
+    struct okv_value *value = add(&values->todo, &at);
+    if (value) {
+        values->last++;
+        value->bytes = bytes;
+        value->state = QUEUED;
+        pthread_cond_signal(&values->wanted);
+    }
+    pthread_mutex_unlock(&values->lock);
+    return value;
+}
+
+int okv_values_state(struct okv_values *values, const struct okv_value *value,
+                     struct okv_store_copy *out)
+{
+    pthread_mutex_lock(&values->lock);
+    int rc = value->state == STORED ? value->rc : OKV_EAGAIN;
+    *out = (struct okv_store_copy){value->at.number, value->at.checksum};
+    pthread_mutex_unlock(&values->lock);
+    return rc;
+}
+
+void okv_values_keep(struct okv_values *values, struct okv_value *value)
+{
+    pthread_mutex_lock(&values->lock);
+    value->state = KEPT;
+    atomic_fetch_add(&values->bytes, value->at.length);
+    pthread_mutex_unlock(&values->lock);
+}
+
+void okv_values_drop(struct okv_values *values, struct okv_value *value,
+                     struct okv_store_long_value *extent)
+{
+    pthread_mutex_lock(&values->lock);
+    if (value->state == WRITING) {
+        value->is_dropped = true;
+        value->extent = *extent;
+        *extent = (struct okv_store_long_value){.extent = 0};
+    } else {
+        make_unwanted(values, value);
+    }
+    pthread_mutex_unlock(&values->lock);
+}
+
+/* ---- snapshots ---- */
+
+void okv_values_mark(struct okv_values *values)
+{
+    struct okv_value *value;
+
+    pthread_mutex_lock(&values->lock);
+    TAILQ_FOREACH(value, &values->others, in_list)
+    value->is_old = value->state == KEPT;
+    pthread_mutex_unlock(&values->lock);
+}
+
+void okv_values_sweep(struct okv_values *values)
+{
+    struct okv_value *value, *next;
+
+    pthread_mutex_lock(&values->lock);
+    for (value = TAILQ_FIRST(&values->others); value; value = next) {
+        next = TAILQ_NEXT(value, in_list);
+        if (!value->is_old)
+            continue;
+        atomic_fetch_sub(&values->bytes, value->at.length);
+        make_unwanted(values, value);
+    }
+    pthread_mutex_unlock(&values->lock);
+}

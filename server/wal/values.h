@@ -1,0 +1,98 @@
+/*
+ * Long values of the log, each in a file of its own (docs/durability-format.md). Written with the
+ * log they would hold up every batch beside them.
+ *
+ *   queued    waits for the thread, which writes one value at a time
+ *   writing   the thread reads its bytes
+ *   stored    its file is durable, and no record refers to it
+ *   kept      a record of the log does
+ *   unwanted  the file is to be removed: no record of the log refers to it any more
+ *
+ * Whoever has a value stored then keeps or drops it. A snapshot has the values of all records
+ * before its moment, so their files go when it is durable.
+ */
+#ifndef OKV_SERVER_WAL_VALUES_H
+#define OKV_SERVER_WAL_VALUES_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "server/store/long_value.h"
+#include "server/wal/file.h"
+#include "server/wal/format.h"
+#include "shared/base/diag.h"
+
+/* A file costs about four syncs more than a record, which is what writing so many bytes takes. */
+#define OKV_VALUE_FILE_MIN (UINT64_C(1) << 20)
+#define OKV_WAL_VALUE "value."
+
+struct okv_value;
+TAILQ_HEAD(okv_value_list, okv_value);
+
+struct okv_values {
+    struct okv_files *files;
+    struct okv_store *store;
+    uint64_t least;             /* bytes of a value that gets a file */
+    atomic_uint_fast64_t bytes; /* of those that are kept and in no snapshot */
+
+    pthread_mutex_t lock; /* of what follows */
+    pthread_cond_t wanted;
+    struct okv_value_list todo; /* queued and unwanted */
+    struct okv_value_list others;
+    uint64_t last; /* number of a file */
+    bool has_to_stop;
+    bool is_started;
+    pthread_t thread;
+
+    /* A value is stored, or `error`, a negative errno value, says why not; on the thread. */
+    void (*stored)(void *user, int error);
+    void *user;
+};
+
+void okv_values_init(struct okv_values *values, struct okv_files *files);
+void okv_values_fini(struct okv_values *values);
+
+/* ---- at a start ---- */
+
+/* Reads a value that a record refers to, and keeps its file. The caller frees *out. OKV_ECORRUPT:
+ * it is not there, or not what was written; OKV_EIO, OKV_ENOMEM. */
+int okv_values_recover(struct okv_values *values, const struct okv_wal_long *at, uint8_t **out,
+                       struct okv_diag *diag);
+/* Removes files that nothing refers to, and starts the thread. Returns 0 or a negative errno. */
+int okv_values_start(struct okv_values *values, struct okv_store *store,
+                     void (*stored)(void *user, int error), void *user);
+/* Ends the thread. No value is being stored. */
+void okv_values_stop(struct okv_values *values);
+
+/* ---- while it serves; any thread ---- */
+
+/* Has a value stored, which is in an extent that stays as it is. NULL: no memory. */
+struct okv_value *okv_values_store(struct okv_values *values, const uint8_t *bytes,
+                                   uint64_t length);
+/* 0: it is stored, and *out says where; OKV_EAGAIN: not yet; OKV_EDISKFULL. Another code: the log
+ * has failed. */
+int okv_values_state(struct okv_values *values, const struct okv_value *value,
+                     struct okv_store_copy *out);
+/* A record refers to it. */
+void okv_values_keep(struct okv_values *values, struct okv_value *value);
+/* No record will. Its extent goes with it if the thread still reads that: *extent is empty then. */
+void okv_values_drop(struct okv_values *values, struct okv_value *value,
+                     struct okv_store_long_value *extent);
+
+/* A snapshot begins. The gate is closed. */
+void okv_values_mark(struct okv_values *values);
+/* It is durable. What was kept when it began goes. */
+void okv_values_sweep(struct okv_values *values);
+
+/* ---- without a server ---- */
+
+/* Whether a file is what was written. OKV_ECORRUPT, OKV_EIO, OKV_ENOMEM. */
+int okv_values_check(struct okv_files *files, const struct okv_wal_long *at, struct okv_diag *diag);
+/* Copies a file that is to another directory, and makes it durable but for its name. */
+int okv_values_copy(struct okv_files *from, struct okv_files *to, const struct okv_wal_long *at,
+                    struct okv_diag *diag);
+
+#endif
