@@ -18,7 +18,7 @@
 #define RESIZES_MAX 256u
 /* Records that need not wait for the disk are written after this time at most. */
 #define WRITE_DELAY_NS UINT64_C(10000000)
-/* Of the log that is not durable; a start has to copy it. Fewer changes than OKV_WAL_RAISE. */
+/* Of the log that is not durable; a start has to copy it. Fewer changes than OKV_WAL_RAISE_BY. */
 #define UNSYNCED_MAX (UINT64_C(1) << 30)
 
 /* ---- the disk ---- */
@@ -78,12 +78,16 @@ static bool is_sync_due(const struct okv_wal *wal)
            okv_clock_ns() >= sync_due_ns(wal);
 }
 
-/* Nothing of a batch that lacks a reply may come back: its write would be applied twice. */
+/* Nothing of a batch that lacks a reply may come back: its write would be applied twice. Nothing is
+ * written after a failure: a later sync may succeed without what an earlier one lost. */
 static int log_taken(struct okv_wal *wal)
 {
+    bool has_records = wal->taken.used > OKV_WAL_FRAME_HEADER;
     int rc = wal->taken.lacks_reply ? -ENOMEM : 0;
 
-    if (rc == 0 && wal->taken.used > OKV_WAL_FRAME_HEADER)
+    if (atomic_load(&wal->failure))
+        return has_records ? -EIO : 0;
+    if (rc == 0 && has_records)
         rc = write_taken(wal);
     if (rc == 0 && is_sync_due(wal))
         rc = sync_log(wal);

@@ -120,7 +120,7 @@ static int run_batch(struct history *history)
     while (changes-- > 0 && rc == 0)
         rc = change(history);
     int status = wal_machine_leave(machine);
-    if (status == 0) /* a value whose file failed is refused alone */
+    if (rc == 0 && status == 0)
         history->answered = history->last;
     return rc ? rc : status;
 }

@@ -405,6 +405,44 @@ static void a_failure_refuses_what_comes_after_it(void **state)
     trial_end(trial);
 }
 
+static uint64_t log_size(struct trial *trial)
+{
+    uint64_t size;
+
+    assert_non_null(crash_disk_bytes(&trial->disk, "log.0000000000000001", &size));
+    return size;
+}
+
+/* Not even what was published while the sync was under way that failed. */
+static void nothing_is_written_after_a_failure(void **state)
+{
+    struct trial *trial = trial_begin(1, SYNC_WITHIN_NS);
+    struct okv_wal *wal = &trial->machine.wal;
+
+    (void)state;
+    start(trial);
+    pthread_rwlock_rdlock(&wal->gate);
+    trial->disk.user = trial;
+    trial->disk.before_sync = hold_the_sync;
+    assert_int_equal(put(trial, 1, 8), 0);
+    pthread_rwlock_unlock(&wal->gate);
+    sem_wait(&trial->is_syncing);
+    pthread_rwlock_rdlock(&wal->gate); /* however late the disk is */
+    assert_int_equal(put(trial, 2, 8), 0);
+    pthread_rwlock_unlock(&wal->gate);
+    uint64_t size = log_size(trial);
+    crash_disk_fail_again(&trial->disk, 1);
+    let_go(trial);
+    while (!atomic_load(&wal->failure))
+        sched_yield();
+    wal_machine_stop(&trial->machine);
+    assert_int_equal(log_size(trial), size);
+    crash_disk_crash(&trial->disk);
+    expect_recovery(trial);
+    wal_machine_kill(&trial->machine);
+    trial_end(trial);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -415,6 +453,7 @@ int main(void)
         cmocka_unit_test(no_change_is_made_when_the_disk_is_late),
         cmocka_unit_test(what_waits_for_the_disk_is_bounded),
         cmocka_unit_test(a_failure_refuses_what_comes_after_it),
+        cmocka_unit_test(nothing_is_written_after_a_failure),
     };
 
     return cmocka_run_group_tests_name("a log that syncs now and then", tests, NULL, NULL);
