@@ -136,6 +136,22 @@ int wal_machine_leave(struct wal_machine *machine)
     return await(machine, batch);
 }
 
+uint32_t wal_machine_number(struct okv_store *store, unsigned key)
+{
+    uint8_t value[8192];
+    uint32_t length, number;
+    uint64_t version;
+    int rc = okv_store_get(store, NULL, &key, sizeof key, value, sizeof value, &length, &version);
+
+    if (rc == OKV_ENOTFOUND)
+        return 0;
+    assert_int_equal(rc, 0);
+    memcpy(&number, value, sizeof number);
+    for (uint32_t i = sizeof number; i < length; i++)
+        assert_int_equal(value[i], (uint8_t)number);
+    return number;
+}
+
 /* The end of a batch begins it. */
 int wal_machine_snapshot(struct wal_machine *machine)
 {

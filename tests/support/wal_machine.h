@@ -43,6 +43,8 @@ int wal_machine_leave(struct wal_machine *machine);
  */
 int wal_machine_put_long(struct wal_machine *machine, const struct okv_store_write *write,
                          struct okv_store_outcome *outcome);
+/* What the value of a key begins with, and then repeats the lowest byte of; 0 without the item. */
+uint32_t wal_machine_number(struct okv_store *store, unsigned key);
 /* Makes a snapshot and waits for its end. Returns 0, or why it failed. */
 int wal_machine_snapshot(struct wal_machine *machine);
 

@@ -43,28 +43,12 @@ struct history {
     bool has_changed; /* a reader saw what was not answered */
 };
 
-static uint32_t read_key(struct okv_store *store, unsigned key)
-{
-    uint8_t value[LONG_ONE];
-    uint32_t length, number;
-    uint64_t version;
-    int rc = okv_store_get(store, NULL, &key, sizeof key, value, sizeof value, &length, &version);
-
-    if (rc == OKV_ENOTFOUND)
-        return 0;
-    assert_int_equal(rc, 0);
-    memcpy(&number, value, sizeof number);
-    for (uint32_t i = 4; i < length; i++)
-        assert_int_equal(value[i], (uint8_t)number);
-    return number;
-}
-
 static struct state read_all(struct okv_store *store)
 {
     struct state state;
 
     for (unsigned key = 0; key < KEYS; key++)
-        state.numbers[key] = read_key(store, key);
+        state.numbers[key] = wal_machine_number(store, key);
     return state;
 }
 

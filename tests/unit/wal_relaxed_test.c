@@ -78,26 +78,12 @@ static uint64_t choose(struct trial *trial, uint64_t of)
 
 /* ---- changes ---- */
 
-static uint32_t read_key(struct okv_store *store, unsigned key)
-{
-    uint8_t value[4096];
-    uint32_t length, number;
-    uint64_t version;
-    int rc = okv_store_get(store, NULL, &key, sizeof key, value, sizeof value, &length, &version);
-
-    if (rc == OKV_ENOTFOUND)
-        return 0;
-    assert_int_equal(rc, 0);
-    memcpy(&number, value, sizeof number);
-    return number;
-}
-
 static struct state read_all(struct trial *trial)
 {
     struct state state;
 
     for (unsigned key = 0; key < KEYS; key++)
-        state.numbers[key] = read_key(&trial->machine.store, key);
+        state.numbers[key] = wal_machine_number(&trial->machine.store, key);
     return state;
 }
 
@@ -113,10 +99,11 @@ static int put(struct trial *trial, unsigned key, uint32_t length)
     struct wal_machine *machine = &trial->machine;
     struct okv_store_outcome outcome;
     uint32_t number = ++trial->next;
-    uint8_t *value = calloc(1, length);
+    uint8_t *value = malloc(length);
     const struct okv_store_write write = {
         .key = &key, .key_length = sizeof key, .value = value, .value_length = length};
 
+    memset(value, (uint8_t)number, length);
     memcpy(value, &number, sizeof number);
     int rc = okv_store_put(&machine->store, &machine->work, &write, &outcome);
     free(value);
