@@ -43,6 +43,7 @@ static void end_unbegun(struct okv_wal *wal)
 static void begin_snapshot(struct okv_wal *wal)
 {
     wal->snapshot_tried = wal->position;
+    wal->values_tried = atomic_load(&wal->values.logged);
     int rc = okv_wal_begin_segment(wal);
     if (rc) {
         wal->snapshot.failure = okv_wal_room_error(rc);
@@ -63,7 +64,8 @@ static void begin_snapshot(struct okv_wal *wal)
 
 static bool is_long(const struct okv_wal *wal)
 {
-    uint64_t length = wal->position - wal->snapshot_tried + atomic_load(&wal->values.bytes);
+    uint64_t length =
+        wal->position - wal->snapshot_tried + atomic_load(&wal->values.logged) - wal->values_tried;
 
     return wal->snapshot_ratio > 0 && length > SNAPSHOT_LENGTH_MIN &&
            (double)length > wal->snapshot_ratio * (double)okv_heap_used(&wal->store->heap);
@@ -74,12 +76,13 @@ bool okv_wal_is_snapshot_due(struct okv_wal *wal)
     pthread_mutex_lock(&wal->lock);
     bool is_wished = wal->wants_snapshot;
     pthread_mutex_unlock(&wal->lock);
-    return !atomic_load(&wal->failure) && (is_wished || is_long(wal));
+    return !atomic_load(&wal->failure) && !okv_snapshot_is_active(&wal->snapshot) &&
+           (is_wished || is_long(wal));
 }
 
 void okv_wal_schedule(struct okv_wal *wal)
 {
-    if (wal->snapshot.is_active || !okv_wal_is_snapshot_due(wal))
+    if (!okv_wal_is_snapshot_due(wal))
         return;
     pthread_mutex_lock(&wal->lock);
     wal->wants_snapshot = false;

@@ -225,10 +225,7 @@ void okv_snapshot_add(void *snapshot, const struct okv_wal_record *record)
 
 bool okv_snapshot_is_active(struct okv_snapshot *snapshot)
 {
-    pthread_mutex_lock(&snapshot->lock);
-    bool is_active = snapshot->is_active;
-    pthread_mutex_unlock(&snapshot->lock);
-    return is_active;
+    return atomic_load(&snapshot->is_active);
 }
 
 int okv_snapshot_await(struct okv_snapshot *snapshot)

@@ -35,7 +35,8 @@ struct okv_snapshot {
     atomic_bool is_wanted; /* the log's thread waits for the lock */
     pthread_mutex_t lock;  /* of what follows */
     pthread_cond_t changed;
-    bool is_active, has_to_stop;
+    atomic_bool is_active; /* changes under the lock */
+    bool has_to_stop;
     int failure; /* of the one that is made */
     struct okv_wal_header header;
     uint64_t clock_ms, wall_ms;

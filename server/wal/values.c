@@ -31,7 +31,7 @@ void okv_values_init(struct okv_values *values, struct okv_files *files)
     *values = (struct okv_values){.files = files, .least = OKV_VALUE_FILE_MIN};
     pthread_mutex_init(&values->lock, NULL);
     pthread_cond_init(&values->wanted, NULL);
-    TAILQ_INIT(&values->todo);
+    TAILQ_INIT(&values->jobs);
     TAILQ_INIT(&values->others);
 }
 
@@ -47,7 +47,7 @@ static void free_all(struct okv_value_list *list)
 
 void okv_values_fini(struct okv_values *values)
 {
-    free_all(&values->todo);
+    free_all(&values->jobs);
     free_all(&values->others);
     pthread_cond_destroy(&values->wanted);
     pthread_mutex_destroy(&values->lock);
@@ -170,6 +170,13 @@ static struct okv_value *add(struct okv_value_list *list, const struct okv_wal_l
     return value;
 }
 
+static void keep(struct okv_values *values, struct okv_value *value)
+{
+    value->state = KEPT;
+    atomic_fetch_add(&values->bytes, value->at.length);
+    atomic_fetch_add(&values->logged, value->at.length);
+}
+
 int okv_values_recover(struct okv_values *values, const struct okv_wal_long *at, uint8_t **out,
                        struct okv_diag *diag)
 {
@@ -182,8 +189,7 @@ int okv_values_recover(struct okv_values *values, const struct okv_wal_long *at,
         free(*out);
         return OKV_ENOMEM;
     }
-    value->state = KEPT;
-    atomic_fetch_add(&values->bytes, at->length);
+    keep(values, value);
     return 0;
 }
 
@@ -194,24 +200,33 @@ struct removal {
     uint8_t *is_kept;
 };
 
-static int removal_init(struct removal *removal, struct okv_values *values)
+static void note_range(struct removal *removal)
 {
-    const struct okv_value *value;
+    const struct okv_value *value = TAILQ_FIRST(&removal->values->others);
     uint64_t last = 0;
 
-    *removal = (struct removal){.values = values, .first = UINT64_MAX};
-    TAILQ_FOREACH(value, &values->others, in_list)
-    {
-        removal->first = value->at.number < removal->first ? value->at.number : removal->first;
-        last = value->at.number > last ? value->at.number : last;
+    removal->first = UINT64_MAX;
+    for (; value; value = TAILQ_NEXT(value, in_list)) {
+        uint64_t number = value->at.number;
+        removal->first = number < removal->first ? number : removal->first;
+        last = number > last ? number : last;
     }
     removal->count = last ? last - removal->first + 1 : 0;
+}
+
+static int removal_init(struct removal *removal, struct okv_values *values)
+{
+    const struct okv_value *value = TAILQ_FIRST(&values->others);
+
+    *removal = (struct removal){.values = values};
+    note_range(removal);
     removal->is_kept = calloc(removal->count / 8 + 1, 1);
     if (!removal->is_kept)
         return -ENOMEM;
-    TAILQ_FOREACH(value, &values->others, in_list)
-    removal->is_kept[(value->at.number - removal->first) / 8] |=
-        (uint8_t)(1u << (value->at.number - removal->first) % 8);
+    for (; value; value = TAILQ_NEXT(value, in_list)) {
+        uint64_t at = value->at.number - removal->first;
+        removal->is_kept[at / 8] |= (uint8_t)(1u << at % 8);
+    }
     return 0;
 }
 
@@ -244,8 +259,8 @@ static void remove_file(struct okv_values *values, uint64_t number)
 /* Under the lock. */
 static void make_unwanted(struct okv_values *values, struct okv_value *value)
 {
-    TAILQ_REMOVE(value->state == QUEUED ? &values->todo : &values->others, value, in_list);
-    TAILQ_INSERT_TAIL(&values->todo, value, in_list);
+    TAILQ_REMOVE(value->state == QUEUED ? &values->jobs : &values->others, value, in_list);
+    TAILQ_INSERT_TAIL(&values->jobs, value, in_list);
     value->state = UNWANTED;
     pthread_cond_signal(&values->wanted);
 }
@@ -289,12 +304,12 @@ static void *run(void *user)
 
     pthread_mutex_lock(&values->lock);
     while (!values->has_to_stop) {
-        value = TAILQ_FIRST(&values->todo);
+        value = TAILQ_FIRST(&values->jobs);
         if (!value) {
             pthread_cond_wait(&values->wanted, &values->lock);
             continue;
         }
-        TAILQ_REMOVE(&values->todo, value, in_list);
+        TAILQ_REMOVE(&values->jobs, value, in_list);
         if (value->state == QUEUED)
             store_one(values, value);
         else
@@ -341,7 +356,7 @@ struct okv_value *okv_values_store(struct okv_values *values, const uint8_t *byt
 
     pthread_mutex_lock(&values->lock);
     at.number = values->last + 1;
-    struct okv_value *value = add(&values->todo, &at);
+    struct okv_value *value = add(&values->jobs, &at);
     if (value) {
         values->last++;
         value->bytes = bytes;
@@ -365,8 +380,7 @@ int okv_values_state(struct okv_values *values, const struct okv_value *value,
 void okv_values_keep(struct okv_values *values, struct okv_value *value)
 {
     pthread_mutex_lock(&values->lock);
-    value->state = KEPT;
-    atomic_fetch_add(&values->bytes, value->at.length);
+    keep(values, value);
     pthread_mutex_unlock(&values->lock);
 }
 
@@ -388,11 +402,10 @@ void okv_values_drop(struct okv_values *values, struct okv_value *value,
 
 void okv_values_mark(struct okv_values *values)
 {
-    struct okv_value *value;
-
     pthread_mutex_lock(&values->lock);
-    TAILQ_FOREACH(value, &values->others, in_list)
-    value->is_old = value->state == KEPT;
+    struct okv_value *value = TAILQ_FIRST(&values->others);
+    for (; value; value = TAILQ_NEXT(value, in_list))
+        value->is_old = value->state == KEPT;
     pthread_mutex_unlock(&values->lock);
 }
 

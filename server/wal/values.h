@@ -35,12 +35,13 @@ TAILQ_HEAD(okv_value_list, okv_value);
 struct okv_values {
     struct okv_files *files;
     struct okv_store *store;
-    uint64_t least;             /* bytes of a value that gets a file */
-    atomic_uint_fast64_t bytes; /* of those that are kept and in no snapshot */
+    uint64_t least;              /* bytes of a value that gets a file */
+    atomic_uint_fast64_t bytes;  /* of those that are kept */
+    atomic_uint_fast64_t logged; /* of all that ever were, since the start */
 
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t wanted;
-    struct okv_value_list todo; /* queued and unwanted */
+    struct okv_value_list jobs; /* queued and unwanted */
     struct okv_value_list others;
     uint64_t last; /* number of a file */
     bool has_to_stop;

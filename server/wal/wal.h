@@ -92,13 +92,14 @@ struct okv_wal {
     uint64_t sync_within_ns;     /* likewise */
     uint64_t snapshot_begun;     /* position at which the last one began */
     uint64_t snapshot_tried;     /* or was tried */
+    uint64_t values_tried;       /* values.logged then */
     atomic_uint_fast64_t length; /* bytes of the log that a start reads */
     atomic_uint_fast64_t number; /* segment.number, for all threads */
 
     struct okv_wal_histogram batches, syncs; /* records of each, ns of each, since the start */
 
     pthread_rwlock_t gate;        /* for reading: a change is made; for writing: a batch is ended */
-    bool is_direct;               /* changes are published at once; changes while it is closed */
+    bool is_direct;               /* changes are published at once; set while it is closed */
     uint64_t batch;               /* that is collected; under the gate */
     atomic_uint_fast64_t done;    /* the last batch that ended */
     atomic_int failure;           /* 0, or why the log failed */

@@ -306,6 +306,39 @@ static void it_replaces_long_values(void **state)
     trial_end(trial);
 }
 
+/* Adds to the log what makes it longer than the data. */
+static void put_until_one_failed(struct trial *trial)
+{
+    static uint8_t value[60000];
+    struct wal_machine *machine = &trial->machine;
+    struct okv_store_outcome outcome;
+    const struct okv_store_write write = {
+        .key = "key", .key_length = 3, .value = value, .value_length = sizeof value};
+
+    while (atomic_load(&machine->wal.snapshot.failed) == 0) {
+        wal_machine_enter(machine);
+        assert_int_equal(wal_machine_put_long(machine, &write, &outcome), 0);
+        assert_int_equal(wal_machine_leave(machine), 0);
+    }
+}
+
+/* When it has grown as much again, by long values as well. */
+static void a_log_that_grew_is_tried_once(void **state)
+{
+    struct trial *trial = trial_begin(11);
+
+    (void)state;
+    trial->disk.snapshot_faults = 100;
+    put_until_one_failed(trial);
+    okv_snapshot_await(&trial->machine.wal.snapshot);
+    change(trial, 20, 100, 0);
+    okv_snapshot_await(&trial->machine.wal.snapshot);
+    assert_int_equal(atomic_load(&trial->machine.wal.snapshot.failed), 1);
+    trial->disk.snapshot_faults = 0;
+    wal_machine_stop(&trial->machine);
+    trial_end(trial);
+}
+
 static int end_of(struct trial *trial, uint64_t number, uint64_t *newest)
 {
     int rc;
@@ -517,6 +550,7 @@ int main(void)
         cmocka_unit_test(a_wish_is_granted_after_the_one_before),
         cmocka_unit_test(a_failure_has_an_end),
         cmocka_unit_test(a_long_log_has_one_made),
+        cmocka_unit_test(a_log_that_grew_is_tried_once),
         cmocka_unit_test(versions_go_on_rising),
         cmocka_unit_test(a_restore_is_whole_or_none),
         cmocka_unit_test(damage_stops_the_start),
