@@ -5,6 +5,7 @@
 
 #include "server/store/store.h"
 #include "server/wal/collect.h"
+#include "server/wal/frame.h"
 #include "server/wal/schedule.h"
 #include "server/wal/segment.h"
 #include "shared/base/clock.h"
@@ -33,11 +34,7 @@ static int write_taken(struct okv_wal *wal)
         .clock_ms = atomic_load(&wal->store->clock_ms),
         .wall_ms = okv_clock_wall_ms(),
     };
-    struct iovec vector = {batch->bytes, batch->used};
-    uint64_t offset = OKV_WAL_HEADER_SIZE + wal->position - wal->segment.position;
-
-    okv_wal_frame_seal(&frame, wal->segment.number, batch->bytes);
-    int rc = wal->files->ops->write(wal->file, &vector, 1, offset);
+    int rc = okv_wal_frame_write(wal->files, wal->file, &wal->segment, &frame, batch->bytes);
     if (rc)
         return rc;
     wal->position += frame.length;
@@ -268,6 +265,8 @@ static void end_log(struct okv_wal *wal)
         rc = log_clean_end(wal);
     if (rc)
         okv_wal_fail(wal, rc);
+    if (!atomic_load(&wal->failure))
+        okv_wal_trim_segment(wal);
 }
 
 void *okv_wal_run(void *user)

@@ -44,6 +44,11 @@ static int file_create(struct okv_files *files, const char *name, struct okv_fil
     return open_file(files, name, O_WRONLY | O_CREAT | O_EXCL, out);
 }
 
+static int file_reopen(struct okv_files *files, const char *name, struct okv_file **out)
+{
+    return open_file(files, name, O_WRONLY, out);
+}
+
 static int file_open(struct okv_files *files, const char *name, struct okv_file **out)
 {
     return open_file(files, name, O_RDONLY, out);
@@ -91,7 +96,7 @@ static int file_reserve(struct okv_file *file, uint64_t offset, uint64_t length)
 }
 
 /* The kernel gives back what is behind the end although the size stays. */
-static int file_trim(struct okv_files *files, const char *name)
+static int file_trim(struct okv_files *files, const char *name, uint64_t end)
 {
     struct okv_file *file = NULL;
     struct stat status;
@@ -99,7 +104,9 @@ static int file_trim(struct okv_files *files, const char *name)
 
     if (rc)
         return rc;
-    if (fstat(file->fd, &status) || ftruncate(file->fd, status.st_size))
+    if (fstat(file->fd, &status))
+        rc = -errno;
+    else if (ftruncate(file->fd, (uint64_t)status.st_size < end ? status.st_size : (off_t)end))
         rc = -errno;
     file_close(file);
     return rc;
@@ -180,6 +187,7 @@ static int list(struct okv_files *files, int (*each)(const char *name, void *use
 
 static const struct okv_file_ops ops = {
     .create = file_create,
+    .reopen = file_reopen,
     .open = file_open,
     .close = file_close,
     .write = file_write,

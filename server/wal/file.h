@@ -18,6 +18,8 @@ struct okv_file;
 struct okv_file_ops {
     /* Creates a file that does not exist, for writing. Its name is durable after sync_names. */
     int (*create)(struct okv_files *files, const char *name, struct okv_file **out);
+    /* Opens a file for writing over what it has. */
+    int (*reopen)(struct okv_files *files, const char *name, struct okv_file **out);
     /* Opens a file for reading. */
     int (*open)(struct okv_files *files, const char *name, struct okv_file **out);
     void (*close)(struct okv_file *file);
@@ -26,8 +28,8 @@ struct okv_file_ops {
     /* Has the file system keep space for these bytes of the file, whose size stays: a write there
      * does not find the disk full. -ENOSPC, -EDQUOT. 0 also where a file system cannot do that. */
     int (*reserve)(struct okv_file *file, uint64_t offset, uint64_t length);
-    /* Gives back what is reserved behind the end of a file. */
-    int (*trim)(struct okv_files *files, const char *name);
+    /* Takes away what a file has, and has reserved, from `end` on. */
+    int (*trim)(struct okv_files *files, const char *name, uint64_t end);
     /* What was written is durable afterwards. After a failure nothing is known of it, and another
      * sync may succeed without it. -ENOENT: somebody removed the file, and what was written goes
      * with the process. */

@@ -152,6 +152,7 @@ int okv_wal_list_bytes(struct okv_files *files, uint64_t *out, struct okv_diag *
 struct removal {
     struct okv_files *files;
     uint64_t before;
+    bool keeps_spare;
 };
 
 static int remove_old(const char *name, void *user)
@@ -162,12 +163,14 @@ static int remove_old(const char *name, void *user)
 
     if ((number == 0 || number >= removal->before) && strcmp(name, OKV_WAL_PART) != 0)
         return 0;
+    if (removal->keeps_spare && okv_wal_number(OKV_WAL_SEGMENT, name))
+        return removal->files->ops->rename(removal->files, name, OKV_WAL_SPARE);
     return removal->files->ops->remove(removal->files, name);
 }
 
-int okv_wal_remove_before(struct okv_files *files, uint64_t number)
+int okv_wal_remove_before(struct okv_files *files, uint64_t number, bool keeps_spare)
 {
-    struct removal removal = {files, number};
+    struct removal removal = {files, number, keeps_spare};
 
     return files->ops->list(files, remove_old, &removal);
 }

@@ -14,6 +14,8 @@
 /* A snapshot and a segment that are not whole. */
 #define OKV_WAL_PART "snapshot.part"
 #define OKV_WAL_SEGMENT_PART "log.part"
+/* A segment that is not needed any more: room.h. */
+#define OKV_WAL_SPARE "log.spare"
 
 struct okv_wal_listing {
     uint64_t snapshot;    /* the newest; 0: there is none */
@@ -33,8 +35,8 @@ int okv_wal_is_empty(struct okv_files *files, bool *is_empty, struct okv_diag *d
 int okv_wal_list_from(struct okv_files *files, uint64_t *number, struct okv_diag *diag);
 /* The bytes of the files that a start reads. OKV_ECORRUPT, OKV_EIO, OKV_ENOMEM. */
 int okv_wal_list_bytes(struct okv_files *files, uint64_t *out, struct okv_diag *diag);
-/* Removes segments and snapshots below this number, and a snapshot that is not whole. Returns 0 or
- * a negative errno value. */
-int okv_wal_remove_before(struct okv_files *files, uint64_t number);
+/* Removes segments and snapshots below this number, and a snapshot that is not whole. With
+ * `keeps_spare` one of the segments becomes OKV_WAL_SPARE. Returns 0 or a negative errno value. */
+int okv_wal_remove_before(struct okv_files *files, uint64_t number, bool keeps_spare);
 
 #endif

@@ -111,6 +111,26 @@ int okv_wal_reader_next(struct okv_wal_reader *reader, struct okv_wal_frame *fra
     return rc;
 }
 
+int okv_wal_reader_begun(struct okv_wal_reader *reader, uint64_t *out, struct okv_diag *diag)
+{
+    struct okv_wal_frame frame;
+    uint64_t size = 0;
+    size_t got;
+
+    *out = 0;
+    int rc = read_bytes(reader, reader->offset, FRAME_HEADER, &got, diag);
+    if (rc || got == 0)
+        return rc;
+    rc = reader->files->ops->size(reader->file, &size);
+    if (rc)
+        return read_failed(reader, rc, diag);
+    uint64_t left = size - reader->offset;
+    bool has_length = got == FRAME_HEADER && okv_wal_frame_peek(reader->bytes, left, &frame);
+    if (got < FRAME_HEADER || frame.position == okv_wal_reader_position(reader))
+        *out = has_length ? frame.length : left;
+    return 0;
+}
+
 int okv_wal_reader_is_at_end(struct okv_wal_reader *reader, bool *is_at_end, struct okv_diag *diag)
 {
     size_t got;

@@ -37,6 +37,9 @@ int okv_wal_reader_next(struct okv_wal_reader *reader, struct okv_wal_frame *fra
  * to `durable` at least; 0: nowhere. The reader stays where it is. */
 int okv_wal_reader_find_later(struct okv_wal_reader *reader, uint64_t durable, uint64_t *offset,
                               struct okv_diag *diag);
+/* The bytes that the file has of an invalid frame where the next one would begin; 0: none was begun
+ * there. A file that was written over has others there, of other positions. */
+int okv_wal_reader_begun(struct okv_wal_reader *reader, uint64_t *out, struct okv_diag *diag);
 /* Whether the file ends where the next frame would begin. */
 int okv_wal_reader_is_at_end(struct okv_wal_reader *reader, bool *is_at_end, struct okv_diag *diag);
 

@@ -190,11 +190,15 @@ static int replay_frames(struct replay *replay, struct okv_diag *diag)
     struct okv_wal *wal = replay->wal;
     struct okv_wal_reader *reader = &replay->reader;
     struct okv_wal_frame frame;
+    uint64_t cut = 0;
 
     while (wal->position < replay->limit) {
         int rc = okv_wal_reader_next(reader, &frame, diag);
-        if (rc == 1) /* the last segment's says in the end whether it is cut */
-            return okv_wal_segment_end(reader, &replay->found->is_cut, diag);
+        if (rc == 1) {
+            rc = okv_wal_segment_end(reader, &cut, diag);
+            replay->found->is_cut = cut > 0; /* of the last segment, in the end */
+            return rc;
+        }
         if (rc)
             return rc;
         okv_store_set_clock(wal->store, frame.clock_ms, false);

@@ -51,6 +51,8 @@ int okv_wal_room_extend(struct okv_wal_room *room, struct okv_files *files, stru
         return 0;
     uint64_t end = target(room, used);
     int rc = files->ops->reserve(file, room->reserved, end - room->reserved);
+    if (is_short(rc) && files->ops->remove(files, OKV_WAL_SPARE) == 0)
+        rc = files->ops->reserve(file, room->reserved, end - room->reserved);
     room->is_full = is_short(rc);
     room->wanted = end - room->reserved;
     room->tried_ns = now_ns;
@@ -72,6 +74,29 @@ int okv_wal_room_begin(struct okv_wal_room *room, struct okv_files *files, struc
     return rc;
 }
 
+/* ---- the spare ---- */
+
+int okv_wal_room_create(struct okv_files *files, const char *name, struct okv_file **out)
+{
+    if (files->ops->rename(files, OKV_WAL_SPARE, name))
+        return files->ops->create(files, name, out);
+    return files->ops->reopen(files, name, out);
+}
+
+void okv_wal_room_trim_spare(struct okv_files *files)
+{
+    files->ops->trim(files, OKV_WAL_SPARE, OKV_WAL_SPARE_MAX);
+}
+
+int okv_wal_room_remove_spare(struct okv_files *files)
+{
+    int rc = files->ops->remove(files, OKV_WAL_SPARE);
+
+    return rc == -ENOENT ? 0 : rc;
+}
+
+/* ---- older segments ---- */
+
 void okv_wal_room_trim_all(struct okv_files *files)
 {
     struct okv_wal_listing listing;
@@ -81,6 +106,6 @@ void okv_wal_room_trim_all(struct okv_files *files)
         return;
     for (uint64_t number = listing.first; number && number <= listing.last; number++) {
         okv_wal_name(OKV_WAL_SEGMENT, number, name);
-        files->ops->trim(files, name);
+        files->ops->trim(files, name, UINT64_MAX);
     }
 }

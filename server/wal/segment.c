@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "server/wal/collect.h"
+#include "server/wal/frame.h"
 #include "server/wal/listing.h"
 #include "server/wal/tail.h"
 #include "shared/base/clock.h"
@@ -32,7 +33,7 @@ static void report_room(struct okv_wal *wal, bool was_full)
 
 void okv_wal_make_room(struct okv_wal *wal)
 {
-    uint64_t used = OKV_WAL_HEADER_SIZE + wal->position - wal->segment.position;
+    uint64_t used = okv_wal_frame_offset(&wal->segment, wal->position);
     bool was_full = wal->room.is_full;
 
     if (atomic_load(&wal->failure))
@@ -45,13 +46,20 @@ void okv_wal_make_room(struct okv_wal *wal)
 
 /* ---- segments ---- */
 
+void okv_wal_trim_segment(struct okv_wal *wal)
+{
+    char name[OKV_WAL_NAME_SIZE];
+
+    okv_wal_name(OKV_WAL_SEGMENT, wal->segment.number, name);
+    wal->files->ops->trim(wal->files, name, okv_wal_frame_offset(&wal->segment, wal->position));
+}
+
 /* Behind the tail, where the versions were raised. */
 static int write_raise(struct okv_wal *wal, const struct okv_wal_header *segment,
                        struct okv_file *file)
 {
     const struct okv_wal_record raise = {.kind = OKV_WAL_RAISE, .version = OKV_WAL_RAISE_BY};
     uint8_t bytes[OKV_WAL_FRAME_HEADER + sizeof(struct okv_wal_wire_record)];
-    struct iovec vector = {bytes, sizeof bytes};
     const struct okv_wal_frame frame = {
         .length = sizeof bytes,
         .position = wal->position,
@@ -61,11 +69,9 @@ static int write_raise(struct okv_wal *wal, const struct okv_wal_header *segment
     };
 
     okv_wal_record_encode(&raise, bytes + OKV_WAL_FRAME_HEADER);
-    okv_wal_frame_seal(&frame, segment->number, bytes);
     wal->has_to_raise = false;
     wal->position += frame.length;
-    return wal->files->ops->write(file, &vector, 1,
-                                  OKV_WAL_HEADER_SIZE + frame.position - segment->position);
+    return okv_wal_frame_write(wal->files, file, segment, &frame, bytes);
 }
 
 /* The header, and what may not be durable of the segment before. */
@@ -106,14 +112,13 @@ static int create_segment(struct okv_wal *wal, const struct okv_wal_header *segm
 
     okv_wal_name(OKV_WAL_SEGMENT, segment->number, name);
     ops->remove(wal->files, OKV_WAL_SEGMENT_PART); /* of one that failed */
-    int rc = ops->create(wal->files, OKV_WAL_SEGMENT_PART, out);
+    int rc = okv_wal_room_create(wal->files, OKV_WAL_SEGMENT_PART, out);
     if (rc)
         return rc;
     rc = write_segment(wal, segment, *out);
     if (rc == 0)
-        rc =
-            okv_wal_room_begin(room, wal->files, *out,
-                               OKV_WAL_HEADER_SIZE + wal->position - segment->position, !wal->file);
+        rc = okv_wal_room_begin(room, wal->files, *out,
+                                okv_wal_frame_offset(segment, wal->position), !wal->file);
     if (rc == 0)
         rc = ops->rename(wal->files, OKV_WAL_SEGMENT_PART, name);
     if (rc) {
@@ -133,7 +138,6 @@ int okv_wal_begin_segment(struct okv_wal *wal)
 {
     struct okv_wal_header segment = wal->segment;
     bool was_full = wal->room.is_full;
-    char name[OKV_WAL_NAME_SIZE];
     struct okv_file *file;
 
     segment.number++;
@@ -143,8 +147,7 @@ int okv_wal_begin_segment(struct okv_wal *wal)
         return rc;
     if (wal->file) {
         wal->files->ops->close(wal->file);
-        okv_wal_name(OKV_WAL_SEGMENT, wal->segment.number, name);
-        wal->files->ops->trim(wal->files, name);
+        okv_wal_trim_segment(wal);
     }
     wal->file = file;
     wal->segment = segment;

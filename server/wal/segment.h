@@ -5,6 +5,8 @@
 
 #include "server/wal/wal.h"
 
+/* Takes away what the segment has behind its last frame. Best effort. */
+void okv_wal_trim_segment(struct okv_wal *wal);
 /* Begins the segment after wal->segment. Returns 0 or a negative errno: the log stays in the one
  * that it has. */
 int okv_wal_begin_segment(struct okv_wal *wal);

@@ -374,7 +374,8 @@ static int make(struct okv_snapshot *snapshot, uint64_t *bytes)
     if (rc == 0)
         rc = files->ops->sync_names(files);
     if (rc == 0) {
-        okv_wal_remove_before(files, snapshot->header.number); /* or the next one does */
+        okv_wal_remove_before(files, snapshot->header.number, true); /* or the next one does */
+        okv_wal_room_trim_spare(files);
         if (snapshot->values)
             okv_values_sweep(snapshot->values);
     } else {

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "server/wal/frame.h"
 #include "server/wal/listing.h"
 #include "server/wal/reader.h"
 #include "server/wal/whole.h"
@@ -36,11 +37,8 @@ static int copy_frame(struct okv_wal *wal, struct okv_wal_reader *reader,
     int rc = okv_wal_reader_next(reader, &frame, &why);
     if (rc)
         return rc == OKV_ENOMEM ? -ENOMEM : -EIO;
-    struct iovec vector = {reader->bytes, frame.length};
-    uint64_t offset = OKV_WAL_HEADER_SIZE + frame.position - segment->position;
     frame.durable = frame.position; /* as it is when the segment has its name */
-    okv_wal_frame_seal(&frame, segment->number, reader->bytes);
-    return wal->files->ops->write(file, &vector, 1, offset);
+    return okv_wal_frame_write(wal->files, file, segment, &frame, reader->bytes);
 }
 
 int okv_wal_tail_copy(struct okv_wal *wal, const struct okv_wal_header *segment,

@@ -137,12 +137,14 @@ static int begin_files(struct okv_wal *wal)
     if (!wal->restored) /* it may be what fills the disk */
         wal->files->ops->remove(wal->files, OKV_WAL_PART);
     okv_wal_room_trim_all(wal->files); /* nor what a server that died had reserved */
-    int rc = okv_wal_begin_segment(wal);
+    int rc = okv_wal_room_remove_spare(wal->files);
 
+    if (rc == 0)
+        rc = okv_wal_begin_segment(wal);
     if (rc == 0 && wal->restored)
         rc = name_restored(wal);
     if (rc == 0)
-        rc = okv_wal_remove_before(wal->files, wal->loaded.number);
+        rc = okv_wal_remove_before(wal->files, wal->loaded.number, false);
     return rc;
 }
 

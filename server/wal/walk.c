@@ -171,16 +171,14 @@ static int skip(struct walk *walk, bool *goes_on, struct okv_diag *diag)
     struct okv_wal_reader *reader = &walk->reader;
     struct okv_wal_survey *survey = walk->survey;
     struct okv_diag why;
-    uint64_t later = 0;
-    bool is_cut = false;
+    uint64_t later = 0, cut = 0;
     int rc = walk->is_snapshot ? okv_wal_snapshot_end(reader, survey->is_ended, survey->items,
                                                       survey->expected, &why)
-                               : okv_wal_segment_end(reader, &is_cut, &why);
+                               : okv_wal_segment_end(reader, &cut, &why);
 
     *goes_on = false;
     if (rc == 0) {
-        survey->cut =
-            is_cut ? walk->size - reader->offset : 0; /* of the last segment, in the end */
+        survey->cut = cut; /* of the last segment, in the end */
         return 0;
     }
     if (rc != OKV_ECORRUPT) {

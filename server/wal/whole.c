@@ -112,9 +112,8 @@ int okv_wal_segment_record(const struct okv_wal_reader *reader, uint64_t length,
 
 /* ---- ends ---- */
 
-int okv_wal_segment_end(struct okv_wal_reader *reader, bool *is_cut, struct okv_diag *diag)
+int okv_wal_segment_end(struct okv_wal_reader *reader, uint64_t *cut, struct okv_diag *diag)
 {
-    bool is_at_end = true;
     uint64_t later;
     /* A later one that says that this place was durable when it was written. */
     int rc = okv_wal_reader_find_later(reader, okv_wal_reader_position(reader) + 1, &later, diag);
@@ -124,9 +123,7 @@ int okv_wal_segment_end(struct okv_wal_reader *reader, bool *is_cut, struct okv_
     if (later)
         return okv_wal_reader_damaged(reader, reader->offset,
                                       "a batch is not whole, and later ones are", diag);
-    rc = okv_wal_reader_is_at_end(reader, &is_at_end, diag);
-    *is_cut = !is_at_end;
-    return rc;
+    return okv_wal_reader_begun(reader, cut, diag);
 }
 
 int okv_wal_snapshot_end(struct okv_wal_reader *reader, bool is_ended, uint64_t items,

@@ -37,9 +37,9 @@ int okv_wal_segment_limit(struct okv_files *files, const struct okv_wal_header *
 int okv_wal_segment_record(const struct okv_wal_reader *reader, uint64_t length, uint64_t *at,
                            struct okv_wal_record *out, struct okv_diag *diag);
 
-/* The reader found no valid frame. *is_cut: the end is an incomplete one, as a crash leaves it
- * behind. OKV_EIO, OKV_ENOMEM. */
-int okv_wal_segment_end(struct okv_wal_reader *reader, bool *is_cut, struct okv_diag *diag);
+/* The reader found no valid frame. *cut: bytes of one that was begun there, as a crash leaves it
+ * behind; 0: there is none. OKV_EIO, OKV_ENOMEM. */
+int okv_wal_segment_end(struct okv_wal_reader *reader, uint64_t *cut, struct okv_diag *diag);
 /* The same of a snapshot, whose records had an end, or not, which tells of `expected` items. */
 int okv_wal_snapshot_end(struct okv_wal_reader *reader, bool is_ended, uint64_t items,
                          uint64_t expected, struct okv_diag *diag);

@@ -27,7 +27,7 @@ figure() {
 }
 
 count() {
-    find "$data/default" -name "$1.*" | wc -l
+    find "$data/default" -name "$1*" | wc -l
 }
 
 start_server "$socket" --data "$data"
@@ -50,7 +50,8 @@ expect "the figure recovery_items of a new database" "$(figure recovery_items)" 
 expect "a figure in JSON" "$("$okv" -s "$socket" stat --json | jq .server.log_records)" 4
 expect "the figure snapshot_bytes" "$(figure snapshot_bytes)" "$(stat -c %s "$data"/default/snapshot.*)"
 expect "snapshots" "$(count snapshot)" 1
-expect "segments" "$(count log)" 1
+expect "segments" "$(count log.0)" 1
+expect "spares" "$(count log.spare)" 1
 end_server KILL
 
 start_server "$socket" --data "$data"

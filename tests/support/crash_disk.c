@@ -85,6 +85,17 @@ static int disk_create(struct okv_files *files, const char *name, struct okv_fil
     return rc;
 }
 
+static int disk_reopen(struct okv_files *files, const char *name, struct okv_file **out)
+{
+    struct crash_disk *disk = disk_of(files);
+
+    pthread_mutex_lock(&disk->lock);
+    int rc = call(disk, name, false);
+    *out = find_file(disk, name);
+    pthread_mutex_unlock(&disk->lock);
+    return rc || *out ? rc : -ENOENT;
+}
+
 static int disk_open(struct okv_files *files, const char *name, struct okv_file **out)
 {
     struct crash_disk *disk = disk_of(files);
@@ -132,15 +143,25 @@ static int disk_reserve(struct okv_file *file, uint64_t offset, uint64_t length)
     return rc;
 }
 
-static int disk_trim(struct okv_files *files, const char *name)
+/* What the disk has of it may come back. Under the lock. */
+static void cut_off(struct okv_file *file, uint64_t end)
+{
+    memset(file->now + end, 0, file->size - end);
+    file->size = end;
+    file->synced = end < file->synced ? end : file->synced;
+}
+
+static int disk_trim(struct okv_files *files, const char *name, uint64_t end)
 {
     struct crash_disk *disk = disk_of(files);
 
     pthread_mutex_lock(&disk->lock);
     struct okv_file *file = find_file(disk, name);
     int rc = call(disk, name, false);
-    if (rc == 0 && file)
+    if (rc == 0 && file) {
+        cut_off(file, file->size < end ? file->size : end);
         give_back(file, file->size);
+    }
     pthread_mutex_unlock(&disk->lock);
     return rc;
 }
@@ -183,7 +204,7 @@ static int disk_sync(struct okv_file *file)
     struct crash_disk *disk = file->disk;
     bool is_log = is_of(file->name, OKV_WAL_SEGMENT);
 
-    if (is_log && file->durable_size && disk->before_sync)
+    if (is_log && strcmp(file->name, OKV_WAL_SEGMENT_PART) != 0 && disk->before_sync)
         disk->before_sync(disk->user);
     pthread_mutex_lock(&disk->lock);
     int rc = call(disk, file->name, true);
@@ -287,6 +308,7 @@ static int disk_list(struct okv_files *files, int (*each)(const char *name, void
 
 static const struct okv_file_ops disk_ops = {
     .create = disk_create,
+    .reopen = disk_reopen,
     .open = disk_open,
     .close = disk_close,
     .write = disk_write,

@@ -200,7 +200,8 @@ static void what_is_whole_comes_out_as_it_was(void **state)
     assert_int_equal(trial->survey.records, 2 * WAL_SCENE_CHANGED);
     assert_int_equal(trial->survey.segments, 2);
     assert_int_equal(okv_wal_list_bytes(&trial->disk.files, &bytes, &diag), 0);
-    assert_int_equal(bytes, trial->survey.bytes + superseded + 3 * OKV_WAL_HEADER_SIZE);
+    bytes -= trial->survey.bytes + superseded + 3 * OKV_WAL_HEADER_SIZE;
+    assert_in_range(bytes, 0, 2 * 4095); /* segments end with their last page */
     assert_true(trial->survey.wall_ms > 0);
     expect_start_agrees(trial);
     assert_int_equal(trial->machine.reads,

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "server/store/commands.h"
+#include "server/wal/listing.h"
 #include "shared/base/error.h"
 #include "tests/support/wal_machine.h"
 
@@ -252,6 +253,74 @@ static void old_segments_keep_no_space(void **state)
     trial_end(trial);
 }
 
+/* ---- the spare ---- */
+
+static uint64_t segment_size(struct trial *trial)
+{
+    char name[OKV_WAL_NAME_SIZE];
+    uint64_t size;
+
+    okv_wal_name(OKV_WAL_SEGMENT, trial->machine.wal.segment.number, name);
+    assert_non_null(crash_disk_bytes(&trial->disk, name, &size));
+    return size;
+}
+
+/* Nothing of what the spare has is taken for the log's. */
+static void the_next_segment_is_written_over_the_spare(void **state)
+{
+    struct trial *trial = trial_begin(PLENTY);
+
+    (void)state;
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(put_next(trial), 0);
+    assert_int_equal(segment_size(trial) % 4096, 0); /* whole pages */
+    assert_int_equal(wal_machine_snapshot(&trial->machine), 0);
+    assert_int_equal(crash_disk_count(&trial->disk, OKV_WAL_SPARE), 1);
+    assert_int_equal(segment_size(trial), OKV_WAL_HEADER_SIZE);
+    assert_int_equal(wal_machine_snapshot(&trial->machine), 0);
+    assert_true(segment_size(trial) > 4 * LENGTH);
+    assert_int_equal(put_next(trial), 0);
+    restart(trial);
+    assert_false(trial->machine.found.is_cut);
+    assert_int_equal(trial->machine.found.frames, 1);
+    expect_all(trial);
+    trial_end(trial);
+}
+
+/* Segments of the server before may have numbers that come again. */
+static void a_start_has_no_spare(void **state)
+{
+    struct trial *trial = trial_begin(PLENTY);
+
+    (void)state;
+    assert_int_equal(put_next(trial), 0);
+    assert_int_equal(wal_machine_snapshot(&trial->machine), 0);
+    assert_int_equal(crash_disk_count(&trial->disk, OKV_WAL_SPARE), 1);
+    restart(trial);
+    assert_int_equal(crash_disk_count(&trial->disk, OKV_WAL_SPARE), 0);
+    assert_int_equal(segment_size(trial), OKV_WAL_HEADER_SIZE);
+    trial_end(trial);
+}
+
+/* It has what writes need. */
+static void a_full_disk_has_no_spare(void **state)
+{
+    struct trial *trial = trial_begin(PLENTY);
+
+    (void)state;
+    assert_int_equal(put_next(trial), 0);
+    assert_int_equal(wal_machine_snapshot(&trial->machine), 0);
+    assert_int_equal(crash_disk_count(&trial->disk, OKV_WAL_SPARE), 1);
+    crash_disk_set_space(&trial->disk, 0);
+    fill_disk(trial);
+    assert_int_equal(crash_disk_count(&trial->disk, OKV_WAL_SPARE), 0);
+    crash_disk_set_space(&trial->disk, PLENTY);
+    await_room(trial);
+    trial_end(trial);
+}
+
+/* ---- failures ---- */
+
 static void a_failure_is_reported_once(void **state)
 {
     struct trial *trial = trial_begin(PLENTY);
@@ -322,6 +391,9 @@ int main(void)
         cmocka_unit_test(a_start_on_a_full_disk),
         cmocka_unit_test(a_full_disk_has_no_snapshot),
         cmocka_unit_test(old_segments_keep_no_space),
+        cmocka_unit_test(the_next_segment_is_written_over_the_spare),
+        cmocka_unit_test(a_start_has_no_spare),
+        cmocka_unit_test(a_full_disk_has_no_spare),
         cmocka_unit_test(a_failure_is_reported_once),
         cmocka_unit_test(while_a_sync_lasts_gets_go_on_and_writes_wait),
     };

@@ -128,9 +128,33 @@ static void what_is_reserved_is_no_part_of_the_file(void **state)
     assert_int_equal(fixture->ops->reserve(fixture->file, 0, 4 * MIB), 0);
     assert_true((uint64_t)status_of(fixture).st_blocks * 512 >= 4 * MIB);
     assert_int_equal(status_of(fixture).st_size, 1);
-    assert_int_equal(fixture->ops->trim(&fixture->directory.files, "file"), 0);
+    assert_int_equal(fixture->ops->trim(&fixture->directory.files, "file", MIB), 0);
     assert_true((uint64_t)status_of(fixture).st_blocks * 512 < MIB);
     assert_int_equal(status_of(fixture).st_size, 1);
+}
+
+static void a_file_is_written_over(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct okv_file_ops *ops = fixture->ops;
+    struct okv_files *files = &fixture->directory.files;
+    char bytes[] = "abcdef", seen[8];
+    struct iovec vector = {bytes, 6};
+    struct okv_file *file;
+    size_t got;
+
+    assert_int_equal(ops->write(fixture->file, &vector, 1, 0), 0);
+    assert_int_equal(ops->reopen(files, "none", &file), -ENOENT);
+    assert_int_equal(ops->reopen(files, "file", &file), 0);
+    vector = (struct iovec){"XY", 2};
+    assert_int_equal(ops->write(file, &vector, 1, 1), 0);
+    ops->close(file);
+    assert_int_equal(ops->trim(files, "file", 5), 0);
+    assert_int_equal(ops->open(files, "file", &file), 0);
+    assert_int_equal(ops->read(file, seen, sizeof seen, 0, &got), 0);
+    assert_int_equal(got, 5);
+    assert_memory_equal(seen, "aXYde", 5);
+    ops->close(file);
 }
 
 static void a_file_system_that_reserves_nothing_will_do(void **state)
@@ -160,6 +184,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FILE_TEST(a_write_goes_on_where_the_kernel_stopped),
         FILE_TEST(what_is_reserved_is_no_part_of_the_file),
+        FILE_TEST(a_file_is_written_over),
         FILE_TEST(a_file_system_that_reserves_nothing_will_do),
         FILE_TEST(a_removed_file_is_not_durable),
     };

@@ -1,0 +1,20 @@
+#include "server/wal/frame.h"
+
+#define PAGE 4096u
+
+uint64_t okv_wal_frame_offset(const struct okv_wal_header *segment, uint64_t position)
+{
+    return OKV_WAL_HEADER_SIZE + position - segment->position;
+}
+
+int okv_wal_frame_write(struct okv_files *files, struct okv_file *file,
+                        const struct okv_wal_header *segment, const struct okv_wal_frame *frame,
+                        uint8_t *bytes)
+{
+    static uint8_t zeros[PAGE];
+    uint64_t offset = okv_wal_frame_offset(segment, frame->position);
+    struct iovec vectors[] = {{bytes, frame->length}, {zeros, -(offset + frame->length) % PAGE}};
+
+    okv_wal_frame_seal(frame, segment->number, bytes);
+    return files->ops->write(file, vectors, 2, offset);
+}
