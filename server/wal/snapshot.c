@@ -260,6 +260,22 @@ static int write_header(struct okv_snapshot *snapshot, struct output *output)
     return rc;
 }
 
+static int write_bytes(struct okv_snapshot *snapshot, struct output *output, uint8_t *bytes,
+                       uint64_t length)
+{
+    struct iovec vector = {bytes, length};
+    int rc = snapshot->files->ops->write(output->file, &vector, 1,
+                                         OKV_WAL_HEADER_SIZE + output->position);
+
+    output->position += length;
+    output->unsynced += length;
+    if (rc == 0 && output->unsynced >= BYTES_PER_SYNC) {
+        rc = snapshot->files->ops->sync(output->file);
+        output->unsynced = 0;
+    }
+    return rc;
+}
+
 static int write_chunk(struct okv_snapshot *snapshot, struct output *output,
                        struct okv_snapshot_chunk *chunk)
 {
@@ -270,16 +286,12 @@ static int write_chunk(struct okv_snapshot *snapshot, struct output *output,
         .clock_ms = snapshot->clock_ms,
         .wall_ms = snapshot->wall_ms,
     };
-    struct iovec vector = {chunk->bytes, chunk->used};
+    int rc = 0;
 
     okv_wal_frame_seal(&frame, snapshot->header.number, chunk->bytes);
-    int rc = snapshot->files->ops->write(output->file, &vector, 1,
-                                         OKV_WAL_HEADER_SIZE + output->position);
-    output->position += chunk->used;
-    output->unsynced += chunk->used;
-    if (rc == 0 && output->unsynced >= BYTES_PER_SYNC) {
-        rc = snapshot->files->ops->sync(output->file);
-        output->unsynced = 0;
+    for (uint64_t done = 0, length; rc == 0 && done < chunk->used; done += length) {
+        length = chunk->used - done < BYTES_PER_SYNC ? chunk->used - done : BYTES_PER_SYNC;
+        rc = write_bytes(snapshot, output, chunk->bytes + done, length);
     }
     return rc;
 }
