@@ -86,7 +86,7 @@ more_than_put_and_get() {
     show "$okv" put lock "worker 2" --if-absent || echo "  exit status $?: it is taken"
     show "$okv" incr visits 41
     show "$okv" incr visits
-    show "$okv" put session alice --ttl 3000
+    show "$okv" put session alice --ttl 3s
     show "$okv" get session
     echo
     sleep 4

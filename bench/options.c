@@ -7,6 +7,7 @@
 
 #include "bench/options_text.h"
 #include "shared/base/default_uri.h"
+#include "shared/base/duration.h"
 
 #define USAGE_STATUS 2
 #define THREADS_MAX 256
@@ -63,7 +64,7 @@ static const struct argp_option bench_options[] = {
      "alternate between them; NAME is "
      "for the report",
      1},
-    {"timeout", 't', "MS", 0, "Give up on an operation after MS milliseconds (5000)", 1},
+    {"timeout", 't', "TIME", 0, "Give up on an operation after TIME, as 500ms or 10s (5s)", 1},
     {NULL, 0, NULL, 0, "What is stored:", 2},
     {"records", OPTION_RECORDS, "N", 0, "Number of items (100000)", 2},
     {"key-size", OPTION_KEY_SIZE, "SIZE", 0, "Bytes of a key, up to 1024 (16)", 2},
@@ -430,6 +431,16 @@ static void read_target(struct argp_state *state, char *text, struct options *op
     options->targets[options->target_count++] = target;
 }
 
+static uint32_t read_timeout(struct argp_state *state, const char *text)
+{
+    uint64_t ms = 0;
+
+    if (okv_duration_parse(text, &ms) || ms < 1 || ms > TIMEOUT_MS_MAX)
+        argp_error(state, "--timeout '%s': give a time from 1ms to 24h with its unit, such as 10s",
+                   text);
+    return (uint32_t)ms;
+}
+
 static error_t parse(int key, char *text, struct argp_state *state)
 {
     struct command_line *line = state->input;
@@ -441,8 +452,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
         options->server_named = true;
         return 0;
     case 't':
-        options->timeout_ms =
-            (uint32_t)options_read_count(state, "--timeout", text, 1, TIMEOUT_MS_MAX);
+        options->timeout_ms = read_timeout(state, text);
         return 0;
     case OPTION_JSON:
         options->json = text;

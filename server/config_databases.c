@@ -1,12 +1,11 @@
 #include "server/config_databases.h"
 
-#include <ctype.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "server/wal/wal.h"
+#include "shared/base/duration.h"
 #include "shared/base/mapping.h"
 #include "shared/base/size.h"
 #include "shared/format/wire.h"
@@ -15,6 +14,7 @@
 #define MEMORY_MAX (UINT64_C(1) << 47)
 /* A new value is written before the old one is freed, so the region must hold several. */
 #define VALUES_MIN 4
+#define SYNC_WITHIN_MS_MAX 3600000u
 /* Of NAME:SIZE. A longer one is cut, and its name or its size makes no sense then. */
 #define DATABASE_TEXT (OKV_NAME_SIZE + 64)
 
@@ -27,7 +27,8 @@ uint64_t okv_config_size(const char *option, const char *text, uint64_t least, u
     if (okv_size_parse(text, &bytes) || bytes < least || bytes > most) {
         okv_size_format(least, low, sizeof low);
         okv_size_format(most, high, sizeof high);
-        argp_error(state, "--%s %s: give a size from %s to %s", option, text, low, high);
+        argp_error(state, "--%s %s: give a size from %s to %s, whole and with K, M, G or T", option,
+                   text, low, high);
     }
     return bytes;
 }
@@ -74,23 +75,15 @@ void okv_config_database(struct okv_config_databases *databases, const char *tex
 uint64_t okv_config_sync(const char *option, const char *argument, const char *text,
                          struct argp_state *state)
 {
-    static const struct {
-        const char *unit;
-        uint64_t ns, most;
-    } units[] = {{"ms", 1000000u, 3600000u}, {"s", 1000000000u, 3600u}};
-    char *end;
+    uint64_t ms;
 
     if (strcmp(text, "always") == 0)
         return 0;
     if (strcmp(text, "never") == 0)
         return OKV_WAL_NEVER;
-    errno = 0;
-    unsigned long long number = isdigit((unsigned char)*text) ? strtoull(text, &end, 10) : 0;
-    for (size_t i = 0; number && !errno && i < sizeof units / sizeof *units; i++)
-        if (strcmp(end, units[i].unit) == 0 && number <= units[i].most)
-            return number * units[i].ns;
-    argp_error(state,
-               "--%s %s: give always, never, or a time from 1ms to 3600s, such as 100ms or 1s",
+    if (okv_duration_parse(text, &ms) == 0 && ms >= 1 && ms <= SYNC_WITHIN_MS_MAX)
+        return ms * 1000000;
+    argp_error(state, "--%s %s: give always, never, or a time from 1ms to 1h, such as 100ms or 1s",
                option, argument);
     return 0;
 }

@@ -124,7 +124,7 @@ check_rooms() {
     room client/examples api
 
     # What programs have of shared/: self-contained files that say nothing about the table.
-    local helpers=(shared/base/size.h shared/base/clock.h shared/base/default_uri.h)
+    local helpers=(shared/base/size.h shared/base/duration.h shared/base/clock.h shared/base/default_uri.h)
     room client/cli api shared/discovery/discovery.h shared/identity/user_key.h "${helpers[@]}"
     room bench/targets api "${helpers[@]}"
     room bench/load api bench/targets bench/options.h "${helpers[@]}"

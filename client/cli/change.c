@@ -232,13 +232,13 @@ static error_t parse_touch(int key, char *text, struct argp_state *state)
             arguments->key = text;
         else if (state->arg_num == 1)
             arguments->ttl_ms =
-                strcmp(text, "none") == 0 ? OKV_TTL_NONE : cli_ttl(state, "MS", text);
+                strcmp(text, "none") == 0 ? OKV_TTL_NONE : cli_ttl(state, "TIME", text);
         else
-            argp_error(state, "unexpected argument '%s': give KEY and MS", text);
+            argp_error(state, "unexpected argument '%s': give KEY and TIME", text);
         return 0;
     case ARGP_KEY_END:
         if (state->arg_num < 2)
-            argp_error(state, "give KEY and milliseconds, or KEY and none");
+            argp_error(state, "give KEY and a time such as 60s, or KEY and none");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -249,11 +249,12 @@ int cli_touch(struct cli *cli, int argc, char **argv)
 {
     static const struct argp parser = {
         .parser = parse_touch,
-        .args_doc = "KEY MS\nKEY none",
-        .doc = "Let an item expire MS milliseconds from now, or (none) stay until it is deleted.\v"
+        .args_doc = "KEY TIME\nKEY none",
+        .doc = "Let an item expire after TIME (500ms, 60s, 5m, 2h, 7d), or (none) stay until it is "
+               "deleted.\v"
                "Its value stays; its version changes. Exit status 1 says that the key is not "
                "there.\n\n"
-               "Examples:\n  okv touch session:7 60000\n  okv touch greeting none",
+               "Examples:\n  okv touch session:7 5m\n  okv touch greeting none",
         .children = cli_common_options};
     struct touch_arguments arguments = {.cli = cli};
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "shared/base/default_uri.h"
+#include "shared/base/duration.h"
 
 /* Long enough to recognise a key, short enough for one line. */
 #define SHOWN_KEY_BYTES 64
@@ -24,7 +25,8 @@ static const struct argp_option common_options[] = {
     {"user", OPTION_USER, "NAME", 0, "Who asks, for a server with users", 0},
     {"key-file", OPTION_KEY_FILE, "FILE", 0,
      "The file with the user's key, which `okv keygen' made", 0},
-    {"timeout", 't', "MS", 0, "Give up connecting, or an operation, after MS milliseconds", 0},
+    {"timeout", 't', "TIME", 0, "Give up connecting, or an operation, after TIME, as 500ms or 10s",
+     0},
     {"counters", OPTION_COUNTERS, NULL, 0, "At the end, print the client's counters on stderr", 0},
     {0},
 };
@@ -50,7 +52,7 @@ static error_t parse_common(int key, char *text, struct argp_state *state)
         cli->key_file = text;
         return 0;
     case 't':
-        cli->timeout_ms = (uint32_t)cli_number(state, "--timeout", text, 1, TIMEOUT_MS_MAX);
+        cli->timeout_ms = cli_timeout(state, text);
         return 0;
     case OPTION_COUNTERS:
         cli->counters = true;
@@ -278,16 +280,27 @@ int64_t cli_signed_number(struct argp_state *state, const char *option, const ch
     return number;
 }
 
+uint32_t cli_timeout(struct argp_state *state, const char *text)
+{
+    uint64_t ms = 0;
+
+    if (okv_duration_parse(text, &ms) || ms < 1 || ms > TIMEOUT_MS_MAX)
+        argp_error(state,
+                   "--timeout '%s': give a time from 1ms to 24h with its unit, such as "
+                   "500ms or 10s",
+                   text);
+    return (uint32_t)ms;
+}
+
 int64_t cli_ttl(struct argp_state *state, const char *option, const char *text)
 {
-    char *end = NULL;
+    uint64_t ms = 0;
 
-    errno = 0;
-    unsigned long long ms = strtoull(text, &end, 10);
-    if (errno != 0 || text[0] < '0' || text[0] > '9' || *end != '\0' || ms < 1 ||
-        ms > (unsigned long long)OKV_TTL_MAX_MS)
-        argp_error(state, "%s '%s': give whole milliseconds from 1 to %llu, or %s", option, text,
-                   (unsigned long long)OKV_TTL_MAX_MS,
+    if (okv_duration_parse(text, &ms) || ms < 1 || ms > (uint64_t)OKV_TTL_MAX_MS)
+        argp_error(state,
+                   "%s '%s': give a time from 1ms to %llud, such as 500ms, 60s, 5m, 2h "
+                   "or 7d, or %s",
+                   option, text, (unsigned long long)OKV_TTL_MAX_MS / 86400000,
                    option[0] == '-' ? "leave it out for an item that stays"
                                     : "none for an item that stays");
     return (int64_t)ms;

@@ -87,7 +87,9 @@ uint64_t cli_number(struct argp_state *state, const char *option, const char *te
 
 /* Likewise for a number that may have a sign, of 64 bits. */
 int64_t cli_signed_number(struct argp_state *state, const char *option, const char *text);
-/* Likewise for a time to live: whole milliseconds. */
+/* Likewise for a time, in milliseconds. */
+uint32_t cli_timeout(struct argp_state *state, const char *text);
+/* Likewise for a time to live, in milliseconds. */
 int64_t cli_ttl(struct argp_state *state, const char *option, const char *text);
 
 /* How long an item will live, as text: milliseconds or "none". */

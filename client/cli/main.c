@@ -20,7 +20,7 @@ static const struct command commands[] = {
     {"del", cli_del, "KEY...", "remove keys"},
     {"incr", cli_incr, "KEY [N]", "add N (1) to a number and print the sum"},
     {"append", cli_append, "KEY VALUE|-", "add to the end of a value"},
-    {"touch", cli_touch, "KEY MS|none", "set when an item expires"},
+    {"touch", cli_touch, "KEY TIME|none", "set when an item expires"},
     {"scan", cli_scan, "[--prefix P]", "list keys, one a line"},
     {"import", cli_import, "[--depth D]", "store the KEY TAB VALUE lines of stdin"},
     {"export", cli_export, "", "write all items as KEY TAB VALUE lines"},
@@ -43,7 +43,7 @@ static const char about[] =
     "  okv -s rdma://10.0.0.1 get greeting\n"
     "  export OKV_SERVER=local:///run/okv.sock\n"
     "  okv put photo - <photo.jpg && okv get photo -o copy.jpg\n"
-    "  okv put session:7 alice --ttl 60000       # expires after a minute\n"
+    "  okv put session:7 alice --ttl 60s         # expires after a minute\n"
     "  okv --counters get greeting >/dev/null    # one READ for one get\n"
     "  okv export | gzip >items.tsv.gz\n"
     "  okv COMMAND --help\n"

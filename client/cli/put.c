@@ -102,7 +102,7 @@ static error_t parse_key_and_value(int key, char *text, struct argp_state *state
 /* ---- put ---------------------------------------------------------------- */
 
 static const struct argp_option put_options[] = {
-    {"ttl", OPTION_TTL, "MS", 0, "The item expires after MS milliseconds", 0},
+    {"ttl", OPTION_TTL, "TIME", 0, "The item expires after TIME, as 500ms, 60s, 5m, 2h or 7d", 0},
     {"if-absent", OPTION_IF_ABSENT, NULL, 0, "Only if the key is not there", 0},
     {"if-version", OPTION_IF_VERSION, "V", 0, "Only if the item there has version V", 0},
     {0},
@@ -148,8 +148,8 @@ int cli_put(struct cli *cli, int argc, char **argv)
                "`okv exists -v KEY` prints.\n\n"
                "Exit status 1 says that the condition was not met; nothing was changed.\n\n"
                "Examples:\n  okv put greeting hello\n  okv put photo - <photo.jpg\n"
-               "  okv put session:7 alice --ttl 60000\n"
-               "  okv put lock \"$HOSTNAME\" --if-absent --ttl 10000 || echo taken\n"
+               "  okv put session:7 alice --ttl 60s\n"
+               "  okv put lock \"$HOSTNAME\" --if-absent --ttl 10s || echo taken\n"
                "  okv put -- -5 minus",
         .children = cli_common_options};
     struct put_arguments arguments = {.cli = cli};

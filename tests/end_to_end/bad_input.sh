@@ -20,7 +20,7 @@ seconds=300
 # okv where a server is to answer: with a deadline that no machine is too slow for, and that only a hang meets.
 patient=$scratch/okv
 # shellcheck disable=SC2016 # for the script
-printf '#!/bin/sh\nexec "%s" -t 120000 "$@"\n' "$okv" >"$patient"
+printf '#!/bin/sh\nexec "%s" -t 120s "$@"\n' "$okv" >"$patient"
 chmod +x "$patient"
 
 wrong() {
@@ -189,10 +189,10 @@ key_files() {
 # What argp lets through and the programs have to refuse; no server is needed for that.
 command_arguments() {
     local bad
-    for bad in 0 -1 1099511627777 99999999999999999999 1.5 10s ''; do
-        check "--ttl '$bad'" 2 '--ttl' 'milliseconds from 1 to 1099511627776' \
+    for bad in 0s -1s 60 1099511627777ms 99999999999999999999s 1.5s 10sec ''; do
+        check "--ttl '$bad'" 2 '--ttl' 'time from 1ms to 12725d, such as 500ms, 60s' \
             "$okv" -s "$socket" put key value "--ttl=$bad"
-        check "touch '$bad'" 2 'MS' 'milliseconds from 1 to .* or none' "$okv" -s "$socket" touch key "$bad"
+        check "touch '$bad'" 2 'TIME' 'time from 1ms to .* or none' "$okv" -s "$socket" touch key "$bad"
     done
     for bad in one 1.5 -5x 9223372036854775808 -9223372036854775809 ''; do
         check "incr by '$bad'" 2 'N' 'whole number from -9223372036854775808' "$okv" -s "$socket" incr key "$bad"
@@ -206,11 +206,11 @@ command_arguments() {
     check "two conditions" 2 'exclude each other' 'give one' \
         "$okv" -s "$socket" put key value --if-absent --if-version 1
     check "--if-version for two keys" 2 '--if-version' 'one KEY' "$okv" -s "$socket" del a b --if-version 1
-    for bad in 0 -1 soon 86400001; do
-        check "--timeout '$bad' (okv)" 2 '--timeout' 'whole number from 1' "$okv" -s "$socket" "--timeout=$bad" ping
-        check "-t '$bad' (of a command)" 2 '--timeout' 'whole number from 1' "$okv" -s "$socket" ping -t "$bad"
-        check "--timeout '$bad' (bench)" 2 '--timeout' 'whole number from 1' "$bench" -s "$socket" "--timeout=$bad"
-        check "-t '$bad' (bench)" 2 '--timeout' 'whole number from 1' "$bench" -s "$socket" -t "$bad"
+    for bad in 0s -1s soon 500 86400001ms; do
+        check "--timeout '$bad' (okv)" 2 '--timeout' 'time from 1ms' "$okv" -s "$socket" "--timeout=$bad" ping
+        check "-t '$bad' (of a command)" 2 '--timeout' 'time from 1ms' "$okv" -s "$socket" ping -t "$bad"
+        check "--timeout '$bad' (bench)" 2 '--timeout' 'time from 1ms' "$bench" -s "$socket" "--timeout=$bad"
+        check "-t '$bad' (bench)" 2 '--timeout' 'time from 1ms' "$bench" -s "$socket" -t "$bad"
     done
     check "scan with a word" 2 'user:' '--prefix user:' "$okv" -s "$socket" scan user:
     check "scan --limit 0" 2 '--limit' 'from 1' "$okv" -s "$socket" scan --limit 0
@@ -218,7 +218,7 @@ command_arguments() {
     check "flush with a key" 2 'every item' 'okv del key' "$okv" -s "$socket" flush key
     check "put without a value" 2 'KEY and VALUE' 'KEY and -' "$okv" -s "$socket" put key
     check "append without a value" 2 'KEY and VALUE' 'KEY and -' "$okv" -s "$socket" append key
-    check "touch without a time" 2 'milliseconds' 'none' "$okv" -s "$socket" touch key
+    check "touch without a time" 2 'a time such as 60s' 'none' "$okv" -s "$socket" touch key
     check "exists of two keys" 2 'unexpected argument' 'one KEY' "$okv" -s "$socket" exists a b
     check "--get-many 0" 2 '--get-many' 'from 1' "$bench" -s "$socket" --get-many 0
     check "--get-many with puts" 2 '--get-many' 'leave out' "$bench" -s "$socket" --get-many 8 --mix get=50,put=50
@@ -283,7 +283,7 @@ items_as_they_are() {
     check "put to a version of nothing" 1 'not in the table' '.' "$okv" -s "$socket" put unknown x --if-version 4711
     check "put of what is there" 1 'in the table already' '--if-absent' "$okv" -s "$socket" put word x --if-absent
     check "del of another version" 1 'another version' 'okv exists -v' "$okv" -s "$socket" del word --if-version 4711
-    check "an unknown key (touch)" 1 'not in the table' '.' "$okv" -s "$socket" touch unknown 1000
+    check "an unknown key (touch)" 1 'not in the table' '.' "$okv" -s "$socket" touch unknown 1s
     # shellcheck disable=SC2016 # for the inner shell
     check "standard input over the limit" 3 'larger than' 'connection_max_value' \
         bash -c 'head -c 100000 /dev/zero | "$1" -s "$2" put zeros -' put "$okv" "$socket"
@@ -330,7 +330,7 @@ keys_and_values() {
     check "an empty line before a miss (mget)" 3 '1 to 1024' '.' \
         bash -c 'printf "\nunknown\n" | "$1" -s "$2" mget -' mget "$okv" "$socket"
     check "a value size over the limit (bench)" 3 'larger than' 'at most 65536' \
-        "$bench" -t 120000 -s "$socket" --records 10 --value-size 1M --seconds 1
+        "$bench" -t 120s -s "$socket" --records 10 --value-size 1M --seconds 1
 }
 
 huge_pages() {
@@ -373,7 +373,7 @@ with_a_device() {
     export -f locked
     check "no server listens (rdma)" 3 'no server listens' 'okv-server' "$patient" -s "rdma://$address:7499" ping
     check "no server listens (rdma, bench)" 3 'no server listens' 'okv-server' \
-        "$bench" -t 120000 -s "rdma://$address:7499" --records 10
+        "$bench" -t 120s -s "rdma://$address:7499" --records 10
     check "a host that does not answer" 3 '.' 'check' "$okv" -s rdma://10.9.9.77 ping
     check "an address without device (server)" 3 '127\.0\.0\.1' 'rdma link|address|device' \
         "$server" --listen rdma://127.0.0.1 --open --memory 16M
@@ -460,7 +460,7 @@ fabrics() {
     answerer "$net.3" "HTTP/1.1 400 Bad Request\\r\\n"
     check "another service (ofi)" 3 'no okv-server with an ofi listener' "$net\.3 port 7471" "$okv" -s "ofi://$net.3" ping
     answerer "$net.4" ''
-    check "a server that says nothing (ofi)" 3 'did not answer' 'busy or stopped' "$okv" -s "ofi://$net.4" -t 1000 ping
+    check "a server that says nothing (ofi)" 3 'did not answer' 'busy or stopped' "$okv" -s "ofi://$net.4" -t 1s ping
     answerer "$net.5" "KOFI\\x01\\x01\\x20\\0efa$zeros"
     check "the server's provider is not here (okv)" 3 'no provider efa' 'fi_info' "$okv" -s "ofi://$net.5" ping
     check "a port in use (ofi)" 3 'in use' 'another port' "$server" --listen "ofi://$net.5" --memory 16M

@@ -16,7 +16,7 @@ TEXT
 [ -z "${OKV_GUEST_ADDR:-}" ] || socket=rdma://$OKV_GUEST_ADDR
 # With a deadline that no machine is too slow for.
 # shellcheck disable=SC2016 # for the script
-printf '#!/bin/sh\nexec "%s" -t 120000 "$@"\n' "$okv" >"$scratch/okv"
+printf '#!/bin/sh\nexec "%s" -t 120s "$@"\n' "$okv" >"$scratch/okv"
 chmod +x "$scratch/okv"
 okv=$scratch/okv
 failures=0 checks=0
@@ -71,24 +71,24 @@ numbers() {
     expect 0 1 incr visits
     expect 0 43 incr visits 42
     expect 0 -7 incr visits -50
-    expect 0 -8 incr visits -1 -t 30000
-    expect 0 -9 -t 30000 incr visits -- -1
+    expect 0 -8 incr visits -1 -t 30s
+    expect 0 -9 -t 30s incr visits -- -1
     expect 0 -9 get visits
 }
 
 times() {
     local ttl
-    expect 0 '' put session alice --ttl 600000
+    expect 0 '' put session alice --ttl 10m
     ttl=$("$okv" exists -v session | sed -n 's/^ttl //p')
     # A client's idea of the server's clock may lag a little.
     same "the time to live is near what was asked for" $((ttl > 500000 && ttl < 610000)) 1
     expect 0 '' touch session none
     same "the time to live after touch none" "$("$okv" exists -v session | sed -n 's/^ttl //p')" none
-    expect 0 '' touch session 1
+    expect 0 '' touch session 1ms
     sleep 0.3
     expect 1 '' exists session
     expect 1 '' get session
-    expect 1 '' touch session 1000
+    expect 1 '' touch session 1s
     expect 0 '' put session bob --if-absent
     expect 0 '' del session
 }
@@ -126,7 +126,7 @@ many_items() {
 expiring_items() {
     local before after line time
     before=$(date +%s%3N)
-    expect 0 '' put "tab${tab}here" "gone${tab}soon" --ttl 3600000
+    expect 0 '' put "tab${tab}here" "gone${tab}soon" --ttl 1h
     expect 0 '' put stays alive
     line=$("$okv" export | grep '^tab')
     after=$(date +%s%3N)
@@ -144,7 +144,7 @@ expiring_items() {
     same "the time to live of what stays" "$("$okv" exists -v stays | sed -n 's/^ttl //p')" none
     line=$("$okv" exists -v "tab${tab}here" | sed -n 's/^ttl //p')
     same "the time to live after an import" $((line > 0 && line <= 3610000)) 1
-    expect 0 '' put longest life --ttl 1099511627776
+    expect 0 '' put longest life --ttl 1099511627776ms
     same "the longest time to live" "$("$okv" export | grep ^longest | "$okv" import)" 'imported 1 items'
     printf 'ok\t1\t%s\nfar\t2\t999999999999999999\n' $((after + 3600000)) >"$scratch/items"
     expect 3 'imported 1 items' import <"$scratch/items"

@@ -40,7 +40,7 @@ stop() {
 
 # connect CLIENTS: so many at once, and each is served.
 connect() {
-    "$bench" -t 120000 -s "$socket" --records 100 --warmup 0 --operations 1000 --connections "$1" >"$scratch/out" 2>&1
+    "$bench" -t 120s -s "$socket" --records 100 --warmup 0 --operations 1000 --connections "$1" >"$scratch/out" 2>&1
 }
 
 # Three descriptors for each of 60 clients are more than 110.

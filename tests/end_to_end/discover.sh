@@ -15,7 +15,7 @@ TEXT
 . "$(dirname "${BASH_SOURCE[0]}")/../support/programs.sh"
 group=239.$((192 + RANDOM % 60)).$((RANDOM % 256)).$((RANDOM % 256))
 # A list takes all of its time. Where something is missing a slow machine gets more, until no machine is that slow.
-searches=(2000 4000 8000 16000 32000 64000)
+searches=(2000ms 4000ms 8000ms 16000ms 32000ms 64000ms)
 failures=0 checks=0
 
 # wrong WHAT: what was expected did not happen; shows what the last command printed.
@@ -54,7 +54,7 @@ comes() {
     checks=$((checks + 1))
     while [ $tries -lt 20 ]; do
         status=0
-        timeout 120 "$@" -t 60000 >"$scratch/out" 2>"$scratch/err" </dev/null || status=$?
+        timeout 120 "$@" -t 60s >"$scratch/out" 2>"$scratch/err" </dev/null || status=$?
         ended_so $status "$expected" "$text" && return
         tries=$((tries + 1))
     done
@@ -97,7 +97,7 @@ wrong_options() {
     says 2 'not the name of a server' "$okv" -s rdma://discover/ ping
     says 2 'is not a group' "$okv" -s 'rdma://discover/cache?group=10.0.0.1' ping
     says 3 'no interface to look for servers on' "$okv" discover --source 203.0.113.77
-    says 1 "no server answered in the group $group" "$okv" discover --group "$group" -t 200
+    says 1 "no server answered in the group $group" "$okv" discover --group "$group" -t 200ms
 }
 
 # Local servers: two names, then one name twice.
@@ -113,7 +113,7 @@ by_udp() {
         "$(printf %016x "$("$okv" -s "$first" stat | sed -n 's/^boot_id //p')")"
     same 'version' "okv $(jq -r '.[0].version' "$scratch/list")" "$("$okv" --version | head -n 1)"
     shows "alpha $("$okv" --version | head -n 1 | cut -d ' ' -f 2) boot_id"
-    says 1 'no server answered' "$okv" discover --group 239.192.1.1 -t 200
+    says 1 'no server answered' "$okv" discover --group 239.192.1.1 -t 200ms
 
     kill -KILL "${servers[1]}"
     wait "${servers[1]}" 2>/dev/null || true

@@ -95,7 +95,7 @@ judge() {
 }
 
 patiently() {
-    "$okv" -t 120000 "$@"
+    "$okv" -t 120s "$@"
 }
 
 fill() {
@@ -110,7 +110,7 @@ deletes() {
     what="del, $signal, another server: $follows"
     fill
     # shellcheck disable=SC2046 # as many arguments as keys
-    timeout 300 "$okv" -t $patience --counters del $(cat "$scratch/keys") 2>"$scratch/err" &
+    timeout 300 "$okv" -t ${patience}ms --counters del $(cat "$scratch/keys") 2>"$scratch/err" &
     command=$!
     until_or_early stat_is_from deletes 1 || { ended; return 0; }
     dies
@@ -128,7 +128,7 @@ deletes() {
 lookups() {
     what="mget -, $signal, another server: $follows"
     fill
-    timeout 300 "$okv" -t $patience mget - <"$scratch/fifo" >"$scratch/out" 2>"$scratch/err" &
+    timeout 300 "$okv" -t ${patience}ms mget - <"$scratch/fifo" >"$scratch/out" 2>"$scratch/err" &
     command=$!
     exec 3>"$scratch/fifo"
     head -n $half "$scratch/keys" >&3 || true
@@ -150,7 +150,7 @@ lookups_at_any_moment() {
         what="mget KEY..., $signal after 0.$ms s, another server: $follows"
         fill
         # shellcheck disable=SC2046
-        timeout 300 "$okv" -t $patience mget $(cat "$scratch/keys") >"$scratch/out" 2>"$scratch/err" &
+        timeout 300 "$okv" -t ${patience}ms mget $(cat "$scratch/keys") >"$scratch/out" 2>"$scratch/err" &
         command=$!
         sleep 0.$ms
         dies
@@ -163,7 +163,7 @@ lookups_at_any_moment() {
 
 imports() {
     what="import, $signal, another server: $follows"
-    timeout 300 "$okv" -t $patience import <"$scratch/fifo" >"$scratch/out" 2>"$scratch/err" &
+    timeout 300 "$okv" -t ${patience}ms import <"$scratch/fifo" >"$scratch/out" 2>"$scratch/err" &
     command=$!
     exec 3>"$scratch/fifo"
     head -n $half "$scratch/items" >&3 || true
@@ -179,7 +179,7 @@ imports() {
 listing() {
     what="$1, $signal, another server: $follows"
     fill
-    timeout 300 "$okv" -t $patience "$1" >"$scratch/fifo" 2>"$scratch/err" &
+    timeout 300 "$okv" -t ${patience}ms "$1" >"$scratch/fifo" 2>"$scratch/err" &
     command=$!
     exec 3<"$scratch/fifo"
     head -c 100 <&3 >"$scratch/out"
@@ -233,7 +233,7 @@ benchmark() {
 # A put whose deadline passed may still be applied: it is not sent again.
 import_meets_a_stopped_server() {
     what="import, a stopped server"
-    timeout 300 "$okv" -t $((3 * patience)) --counters import <"$scratch/fifo" >"$scratch/out" 2>"$scratch/err" &
+    timeout 300 "$okv" -t $((3 * patience))ms --counters import <"$scratch/fifo" >"$scratch/out" 2>"$scratch/err" &
     command=$!
     exec 3>"$scratch/fifo"
     head -n 1 "$scratch/items" >&3
@@ -262,8 +262,8 @@ each_command() {
     [ "$follows" = yes ] || serve
     listing export
     [ "$follows" = yes ] || serve
-    timing "$okv" -t $patience ping -c "$(long 1000000 "$okv" ping -c)"
-    timing "$okv" -t $patience probe --size 16K -n "$(long 10000000 "$okv" probe --size 16K -n)"
+    timing "$okv" -t ${patience}ms ping -c "$(long 1000000 "$okv" ping -c)"
+    timing "$okv" -t ${patience}ms probe --size 16K -n "$(long 10000000 "$okv" probe --size 16K -n)"
     benchmark --records 1000 --warmup 0 --seconds 20 --rounds 1
     benchmark --records 1000 --warmup 0 --operations 2000000000 --rounds 1
     signal=TERM follows=no dies

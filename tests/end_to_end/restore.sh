@@ -49,8 +49,8 @@ refused() {
 start_server "$socket" --data "$scratch/old"
 seq 3000 | sed "s/.*/item:&${tab}value &/" | "$okv" -s "$socket" import >/dev/null
 head -c 2500000 /dev/zero | "$okv" -s "$socket" put large -
-"$okv" -s "$socket" put session alice --ttl 3600000
-"$okv" -s "$socket" put brief gone --ttl 1000
+"$okv" -s "$socket" put session alice --ttl 1h
+"$okv" -s "$socket" put brief gone --ttl 1s
 began=$EPOCHSECONDS
 "$okv" -s "$socket" incr counter 41 >/dev/null
 "$okv" -s "$socket" incr counter >/dev/null

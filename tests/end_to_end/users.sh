@@ -31,7 +31,7 @@ is() {
 as() {
     local name=$1
     shift
-    "$okv" -s "$socket" -t 120000 --user "$name" --key-file "$scratch/$name.key" "$@"
+    "$okv" -s "$socket" -t 120s --user "$name" --key-file "$scratch/$name.key" "$@"
 }
 
 # says TEXT: what the command before printed on standard error has it.

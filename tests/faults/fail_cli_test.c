@@ -43,7 +43,7 @@ static const struct command commands[] = {
     {.arguments = {"exists", "a"}, .prints = ""},
     {.arguments = {"incr", "n", "5"}, .prints = "12\n", .key = "n", .value = "12"},
     {.arguments = {"append", "a", "+"}, .prints = "", .key = "a", .value = "first+"},
-    {.arguments = {"touch", "a", "3600000"}, .prints = ""},
+    {.arguments = {"touch", "a", "1h"}, .prints = ""},
     {.arguments = {"del", "a", "b"}, .prints = "", .key = "a"},
     {.arguments = {"import"},
      .input = "a\tone\nc\ttwo\n",

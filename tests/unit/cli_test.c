@@ -1,4 +1,4 @@
-/* What the programs read and write as text: sizes, and items as lines. */
+/* What the programs read and write as text: sizes, times, and items as lines. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "client/cli/tsv.h"
+#include "shared/base/duration.h"
 #include "shared/base/error.h"
 #include "shared/base/size.h"
 
@@ -372,6 +373,40 @@ static void a_full_disk_is_noticed(void **state)
     fclose(full);
 }
 
+static void times_have_units(void **state)
+{
+    static const struct {
+        const char *text;
+        uint64_t ms;
+    } cases[] = {
+        {"1ms", 1},      {"500ms", 500},    {"60s", 60000}, {"5m", 300000},
+        {"2h", 7200000}, {"7d", 604800000}, {"0s", 0},      {"18446744073709551615ms", UINT64_MAX}};
+    static const char *const wrong[] = {"",
+                                        "60",
+                                        "s",
+                                        "1.5s",
+                                        "-1s",
+                                        " 1s",
+                                        "1 s",
+                                        "1sec",
+                                        "1S",
+                                        "1y",
+                                        "18446744073709551616ms",
+                                        "18446744073709552s"};
+    uint64_t ms;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(okv_duration_parse(cases[i].text, &ms), 0);
+        assert_int_equal(ms, cases[i].ms);
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        ms = 12345;
+        if (okv_duration_parse(wrong[i], &ms) != OKV_EINVAL || ms != 12345)
+            fail_msg("'%s' was taken", wrong[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -379,6 +414,7 @@ int main(void)
         cmocka_unit_test(wrong_sizes_are_refused),
         cmocka_unit_test(sizes_are_written_in_their_largest_unit),
         cmocka_unit_test(whole_sizes_are_read_as_written),
+        cmocka_unit_test(times_have_units),
         cmocka_unit_test(lines_are_taken_apart),
         cmocka_unit_test(bad_lines_are_explained),
         cmocka_unit_test(a_third_field_is_a_time),
