@@ -27,6 +27,7 @@ static const struct argp_option common_options[] = {
      "The file with the user's key, which `okv keygen' made", 0},
     {"timeout", 't', "TIME", 0, "Give up connecting, or an operation, after TIME, as 500ms or 10s",
      0},
+    {NULL, 'h', NULL, OPTION_HIDDEN, NULL, 0}, /* as -? */
     {"counters", OPTION_COUNTERS, NULL, 0, "At the end, print the client's counters on stderr", 0},
     {0},
 };
@@ -53,6 +54,9 @@ static error_t parse_common(int key, char *text, struct argp_state *state)
         return 0;
     case 't':
         cli->timeout_ms = cli_timeout(state, text);
+        return 0;
+    case 'h':
+        argp_state_help(state, state->out_stream, ARGP_HELP_STD_HELP);
         return 0;
     case OPTION_COUNTERS:
         cli->counters = true;

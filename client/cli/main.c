@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "client/cli/cli.h"
 
@@ -28,8 +29,7 @@ static const struct command commands[] = {
     {"ping", cli_ping, "[-c N]", "time requests through the server's CPU"},
     {"stat", cli_stat, "[--json]", "the server's statistics and this connection"},
     {"sessions", cli_sessions, "[--json]", "list who is connected to the database"},
-    {"admin", cli_admin, "reload | snapshot | kill ID",
-     "read the users file again, replace a log by a snapshot, or end a session"},
+    {"admin", cli_admin, "WORD", "reload users, make a snapshot, end a session"},
     {"discover", cli_discover, "[--json]", "list the servers that announce themselves"},
     {"keygen", cli_keygen, "[FILE]", "make a key for a user of a server"},
     {"probe", cli_probe, "[-n N] [--size S]", "time raw reads of the table"},
@@ -70,6 +70,14 @@ struct dispatch {
     int first; /* index in argv of the command's name */
 };
 
+static void print_commands(FILE *out)
+{
+    fputs("Commands:\n", out);
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        fprintf(out, "  %-8s %-18s %s\n", commands[i].name, commands[i].arguments,
+                commands[i].summary);
+}
+
 /* Puts the table of commands between the options and the examples. */
 static char *help_filter(int key, const char *text, void *input)
 {
@@ -82,10 +90,7 @@ static char *help_filter(int key, const char *text, void *input)
     FILE *out = open_memstream(&page, &size);
     if (!out)
         return (char *)text;
-    fputs("Commands:\n", out);
-    for (size_t i = 0; i < COMMAND_COUNT; i++)
-        fprintf(out, "  %-8s %-18s %s\n", commands[i].name, commands[i].arguments,
-                commands[i].summary);
+    print_commands(out);
     fprintf(out, "\n%s", text);
     fclose(out);
     return page;
@@ -103,8 +108,10 @@ static error_t parse(int key, char *text, struct argp_state *state)
         state->next = state->argc;
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_usage(state);
-        return 0;
+        fputs("usage: okv [-s URI] COMMAND [ARGUMENT...]\n\n", stderr);
+        print_commands(stderr);
+        fputs("\nTry `okv COMMAND --help', or `okv --help' for options and examples.\n", stderr);
+        exit(CLI_USAGE);
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -117,6 +124,73 @@ static const struct command *find_command(const char *name)
             return &commands[i];
     }
     return NULL;
+}
+
+/* Of `okv help COMMAND' makes `okv COMMAND --help'. */
+static void turn_help(struct dispatch *dispatch, int argc, char **argv)
+{
+    static char help[] = "--help";
+
+    argv[dispatch->first] = argc > dispatch->first + 1 ? argv[dispatch->first + 1] : help;
+    if (argc > dispatch->first + 1)
+        argv[dispatch->first + 1] = help;
+    dispatch->name = argv[dispatch->first];
+}
+
+/* Bytes that are to be inserted, removed or replaced (Levenshtein). `to` has less than 16. */
+static size_t edits(const char *from, const char *to)
+{
+    size_t length = strlen(to), row[16];
+
+    for (size_t i = 0; i <= length; i++)
+        row[i] = i;
+    for (size_t line = 1; *from; line++, from++) {
+        size_t corner = row[0];
+        row[0] = line;
+        for (size_t i = 1; i <= length; i++) {
+            size_t replaced = corner + (*from != to[i - 1]);
+            size_t other = (row[i] < row[i - 1] ? row[i] : row[i - 1]) + 1;
+            corner = row[i];
+            row[i] = replaced < other ? replaced : other;
+        }
+    }
+    return row[length];
+}
+
+static const char *nearest_command(const char *name)
+{
+    /* What other stores and shells call them. */
+    static const char *const others[][2] = {
+        {"set", "put"},     {"write", "put"},       {"read", "get"},      {"rm", "del"},
+        {"delete", "del"},  {"unlink", "del"},      {"keys", "scan"},     {"ls", "scan"},
+        {"list", "scan"},   {"info", "stat"},       {"stats", "stat"},    {"expire", "touch"},
+        {"ttl", "touch"},   {"flushall", "flush"},  {"flushdb", "flush"}, {"incrby", "incr"},
+        {"dump", "export"}, {"clients", "sessions"}};
+    size_t least = 3; /* edits that a slip of the fingers makes */
+    const char *nearest = NULL;
+
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcasecmp(name, others[i][0]) == 0)
+            return others[i][1];
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        size_t distance = edits(name, commands[i].name);
+        if (distance < least) {
+            least = distance;
+            nearest = commands[i].name;
+        }
+    }
+    return nearest;
+}
+
+static void say_unknown(const char *name)
+{
+    const char *nearest = nearest_command(name);
+
+    fprintf(stderr, "okv: '%s': no such command", name);
+    if (nearest)
+        fprintf(stderr, ": do you mean `okv %s'?\n", nearest);
+    else
+        fputs(": see `okv --help' for the list\n", stderr);
 }
 
 static void print_version(FILE *out, struct argp_state *state)
@@ -141,9 +215,13 @@ int main(int argc, char **argv)
     cli_server_default(&cli);
     argp_parse(&parser, argc, argv, ARGP_IN_ORDER, NULL, &dispatch);
 
+    if (strcmp(dispatch.name, "help") == 0)
+        turn_help(&dispatch, argc, argv);
+    if (strcmp(dispatch.name, "--help") == 0)
+        argp_parse(&parser, argc, argv, ARGP_IN_ORDER, NULL, &dispatch);
     const struct command *command = find_command(dispatch.name);
     if (!command) {
-        fprintf(stderr, "okv: '%s': no such command: see okv --help for the list\n", dispatch.name);
+        say_unknown(dispatch.name);
         return CLI_USAGE;
     }
     /* argp begins its messages with argv[0]. */

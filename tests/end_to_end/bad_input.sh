@@ -73,6 +73,9 @@ command_lines() {
     check "an unknown option of a command" 2 'nonsense' '.' "$okv" ping --nonsense
     check "an unknown option (bench)" 2 'nonsense' '.' "$bench" --nonsense
     check "an unknown command" 2 'frobnicate' 'okv --help' "$okv" -s "$socket" frobnicate
+    check "a command of another store" 2 "'keys'" 'okv scan' "$okv" keys
+    check "a command with a slip" 2 "'exsits'" 'okv exists' "$okv" -s "$socket" exsits key
+    check "help of an unknown command" 2 'frobnicate' 'okv --help' "$okv" help frobnicate
     for size in 12Q 0 1K -1 '' 99999999999999999999 16M16; do
         check "--memory '$size'" 2 'memory' '[0-9]+ ?[KMG]' \
             "$server" --listen "$socket" "--memory=$size"

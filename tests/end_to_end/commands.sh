@@ -43,6 +43,16 @@ same() {
     printf 'WRONG %s: %s and not %s\n' "$1" "$2" "$3"
 }
 
+help() {
+    local put
+    put=$("$okv" put --help)
+    same "okv put -h" "$("$okv" put -h)" "$put"
+    same "okv help put" "$("$okv" help put)" "$put"
+    same "okv -h" "$("$okv" -h)" "$("$okv" --help)"
+    same "okv alone" "$("$okv" 2>&1 | grep -c -e '^Commands:' -e 'okv COMMAND --help')" 2
+    same "okv help" "$("$okv" help)" "$("$okv" --help)"
+}
+
 values() {
     local version
     expect 0 '' put greeting hello
@@ -219,6 +229,7 @@ start_server "$socket" --database default:64M --database other:4M
 export OKV_SERVER=$socket
 databases
 keys
+help
 values
 numbers
 times
