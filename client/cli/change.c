@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "client/cli/cli.h"
+#include "client/cli/tsv.h"
 
 /* ---- del ---------------------------------------------------------------- */
 
@@ -37,7 +38,7 @@ static error_t parse_del(int key, char *text, struct argp_state *state)
         arguments->count = state->argc - state->next;
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "give at least one KEY");
+        argp_error(state, "give KEYs, or - to take them from stdin");
         return 0;
     case ARGP_KEY_END:
         if (arguments->if_version && arguments->count > 1)
@@ -48,20 +49,56 @@ static error_t parse_del(int key, char *text, struct argp_state *state)
     }
 }
 
-static int del_all(const struct del_arguments *arguments)
+/* Whether the next key is to be tried. *status: the worst so far. */
+static bool del_one(const struct del_arguments *arguments, const char *key, size_t length,
+                    int *status)
 {
     struct cli *cli = arguments->cli;
+    int rc = arguments->if_version ? okv_delete_if(cli->handle, key, length, arguments->version)
+                                   : okv_delete(cli->handle, key, length);
+
+    if (rc != OKV_OK)
+        *status = cli_worse(*status, cli_fail(cli, "del", key, length, rc));
+    return !cli_connection_failed(rc);
+}
+
+static int del_lines(const struct del_arguments *arguments)
+{
+    int status = CLI_DONE;
+    char *line = NULL;
+    size_t size = 0;
+    bool goes_on = true;
+    ssize_t got;
+
+    for (uint64_t number = 1; goes_on && (got = getline(&line, &size, stdin)) >= 0; number++) {
+        size_t length = (size_t)got;
+        length -= length > 0 && line[length - 1] == '\n';
+        length -= length > 0 && line[length - 1] == '\r';
+        if (tsv_decode(line, &length)) {
+            goes_on = del_one(arguments, line, length, &status);
+        } else {
+            cli_fail_escape("del", number);
+            status = CLI_FAILED;
+        }
+    }
+    free(line);
+    if (goes_on && ferror(stdin)) {
+        perror("okv: del: cannot read stdin");
+        status = CLI_FAILED;
+    } else if (!goes_on && !feof(stdin)) {
+        fputs("okv: del: stopped: the keys that follow on standard input were not tried\n", stderr);
+    }
+    return status;
+}
+
+static int del_all(const struct del_arguments *arguments)
+{
     int status = CLI_DONE;
 
+    if (arguments->count == 1 && strcmp(arguments->keys[0], "-") == 0)
+        return del_lines(arguments);
     for (int i = 0; i < arguments->count; i++) {
-        const char *key = arguments->keys[i];
-        size_t length = strlen(key);
-        int rc = arguments->if_version ? okv_delete_if(cli->handle, key, length, arguments->version)
-                                       : okv_delete(cli->handle, key, length);
-        if (rc == OKV_OK)
-            continue;
-        status = cli_worse(status, cli_fail(cli, "del", key, length, rc));
-        if (!cli_connection_failed(rc))
+        if (del_one(arguments, arguments->keys[i], strlen(arguments->keys[i]), &status))
             continue;
         if (i + 1 < arguments->count)
             fprintf(stderr, "okv: del: stopped: %d of %d keys were not tried\n",
@@ -76,14 +113,16 @@ int cli_del(struct cli *cli, int argc, char **argv)
     static const struct argp parser = {
         .options = del_options,
         .parser = parse_del,
-        .args_doc = "KEY...",
+        .args_doc = "KEY...\n-",
         .doc = "Remove keys.\v"
+               "With - the keys come from standard input, one a line and escaped as `okv scan` "
+               "writes them.\n\n"
                "All keys are tried, also after one that failed, unless the connection fails: how "
                "many were not tried is then told.\n\n"
                "Exit status: 3 if a key could not be removed, else 1 if one was not there or had "
                "another version.\n\n"
                "Examples:\n  okv del greeting\n  okv del photo-1 photo-2\n"
-               "  okv del lock --if-version 17",
+               "  okv scan --prefix tmp: | okv del -\n  okv del lock --if-version 17",
         .children = cli_common_options};
     struct del_arguments arguments = {.cli = cli};
 

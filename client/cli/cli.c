@@ -284,6 +284,14 @@ int64_t cli_signed_number(struct argp_state *state, const char *option, const ch
     return number;
 }
 
+void cli_fail_escape(const char *command, uint64_t line)
+{
+    fprintf(stderr,
+            "okv: %s: line %llu: a key with an unknown escape: write a backslash that is data "
+            "as \\\\\n",
+            command, (unsigned long long)line);
+}
+
 uint32_t cli_timeout(struct argp_state *state, const char *text)
 {
     uint64_t ms = 0;

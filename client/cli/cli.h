@@ -65,6 +65,9 @@ int cli_fail(const struct cli *cli, const char *command, const void *key, size_t
 int cli_fail_with(const struct cli *cli, const char *command, const void *key, size_t key_length,
                   int code, const char *advice);
 
+/* Says that the key of this line of standard input has an unknown escape. */
+void cli_fail_escape(const char *command, uint64_t line);
+
 /* What to do about a code, or NULL when its text says it all. */
 const char *cli_advice(int code);
 

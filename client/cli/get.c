@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/cli/cli.h"
 
@@ -88,8 +89,8 @@ int cli_get(struct cli *cli, int argc, char **argv)
         .options = get_options,
         .parser = parse_one_key,
         .args_doc = "KEY",
-        .doc = "Write the value of a key to standard output: its bytes, and no newline after "
-               "them.\v"
+        .doc = "Write the value of a key to standard output: its bytes, and a newline after them "
+               "on a terminal only.\v"
                "Exit status 1 says that the key is not there.\n\n"
                "Examples:\n  okv get greeting\n  okv get photo -o photo.jpg\n"
                "  okv --counters get greeting >/dev/null",
@@ -112,6 +113,8 @@ int cli_get(struct cli *cli, int argc, char **argv)
         status = write_file(arguments.file, value, length);
     } else {
         fwrite(value, 1, length, stdout);
+        if (isatty(STDOUT_FILENO) && (length == 0 || value[length - 1] != '\n'))
+            putchar('\n');
         status = cli_output_end("get");
     }
     free(value);

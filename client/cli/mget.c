@@ -26,6 +26,7 @@ struct mget {
     char *input; /* what was read of stdin and not yet looked up */
     size_t room;
     size_t used;
+    uint64_t line; /* of stdin */
     bool input_ended;
     int stopped; /* how the connection failed; 0 */
     int status;  /* the worst so far */
@@ -138,6 +139,7 @@ static void add(struct mget *mget, const char *key, size_t key_length)
 
 static void add_line(struct mget *mget, char *line, size_t length)
 {
+    mget->line++;
     if (length > 0 && line[length - 1] == '\r')
         length--;
     if (tsv_decode(line, &length)) {
@@ -145,8 +147,7 @@ static void add_line(struct mget *mget, char *line, size_t length)
         return;
     }
     finish_batch(mget);
-    fputs("okv: mget: a key with an unknown escape: write a backslash that is data as \\\\\n",
-          stderr);
+    cli_fail_escape("mget", mget->line);
     note(mget, CLI_FAILED);
 }
 

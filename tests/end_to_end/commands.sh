@@ -123,6 +123,13 @@ many_items() {
     same "scan --limit" "$("$okv" scan --limit 17 | wc -l)" 17
     same "a line of scan --long" \
         "$("$okv" scan --prefix item:12 --long | cut -f 1,2,4 | grep "^item:12$tab")" "item:12${tab}8${tab}none"
+    expect 0 '' put 'tmp:a b' 1
+    expect 0 '' put "tmp:$tab" 2
+    same "scan, then del" "$("$okv" scan --prefix tmp: | "$okv" del - && "$okv" scan --prefix tmp:)" ''
+    # There is no script(1) in the guest.
+    [ -n "${OKV_GUEST_ADDR:-}" ] ||
+        same "newlines on a terminal" "$(script -qec "$okv get item:3" /dev/null | wc -l)" 1
+    same "newlines in a pipe" "$("$okv" get item:3 | wc -l)" 0
     same "scan, then mget" "$("$okv" scan | "$okv" mget - | sort | sha256sum)" \
         "$("$okv" export | sort | sha256sum)"
     same "mget in the order of its keys" "$("$okv" mget item:3 item:1 item:3 | cut -f 1 | tr '\n' ' ')" \
