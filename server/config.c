@@ -58,6 +58,7 @@ enum option_key {
     OPTION_SALVAGE,
     OPTION_TO,
     OPTION_USERS,
+    OPTION_METRICS,
     OPTION_OPEN,
     OPTION_WIPE,
 };
@@ -138,6 +139,8 @@ static const struct argp_option options[] = {
      "Serve only users that FILE names, each with a key and rights in databases: see USERS in "
      "okv-server(1). SIGHUP reads it again",
      2},
+    {"metrics", OPTION_METRICS, "HOST:PORT", 0,
+     "Figures for Prometheus over HTTP, such as 127.0.0.1:9469: /metrics, /healthz and /readyz", 2},
     {"memory", 'm', "SIZE", 0, "Size of a database without one, from 1M (256M)", 2},
     {"huge", OPTION_HUGE, "KIND", OPTION_ARG_OPTIONAL,
      "Put the region on 2 MiB pages, or fail: gets over shared memory and registration are faster. "
@@ -420,6 +423,9 @@ static error_t parse_server_option(struct okv_config *config, int key, const cha
     switch (key) {
     case OPTION_USERS:
         config->users = text;
+        break;
+    case OPTION_METRICS:
+        config->metrics = text;
         break;
     case OPTION_DATA:
         config->data = text;

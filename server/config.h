@@ -62,6 +62,7 @@ struct okv_config {
     const char *salvage;        /* directory to save from; NULL: serve */
     const char *to;             /* directory to save to */
     const char *users;          /* file; NULL: the server serves everybody */
+    const char *metrics;        /* where figures are to be had over HTTP; NULL: nowhere */
 };
 
 /* Fills `config`, or prints what is wrong and how to correct it, and exits with 2. */

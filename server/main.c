@@ -300,7 +300,9 @@ static int serve(struct okv_server *server, const sigset_t *signals, struct okv_
         okv_diag_set(diag, rc, "cannot start the announcer: %s", okv_error_text(rc));
     } else {
         announce(server);
+        okv_metrics_set_ready(&server->metrics, true);
         wait_for_signal(&acceptor, signals);
+        okv_metrics_set_ready(&server->metrics, false);
     }
     workers_stop(server, server->config.workers);
     okv_acceptor_stop(&acceptor);
@@ -397,7 +399,10 @@ int main(int argc, char **argv)
     if (okv_descriptors_raise(&server->config, &diag))
         fprintf(stderr, "okv-server: %s\n", diag.text);
     diag.text[0] = '\0';
-    int rc = run(server, &signals, &diag);
+    int rc = okv_metrics_start(&server->metrics, server, server->config.metrics, &diag);
+    if (rc == 0)
+        rc = run(server, &signals, &diag);
+    okv_metrics_stop(&server->metrics);
     okv_log_fini(&server->log);
     if (rc)
         fprintf(stderr, "okv-server: %s\n", diag.text[0] ? diag.text : okv_error_text(rc));

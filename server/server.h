@@ -20,6 +20,7 @@
 #include "server/database.h"
 #include "server/identity/authority.h"
 #include "server/log.h"
+#include "server/metrics.h"
 #include "server/net/admission.h"
 #include "server/net/announcer.h"
 #include "server/session/registry.h"
@@ -42,6 +43,7 @@ struct okv_server {
     struct okv_admission admission;
     struct okv_registry registry;
     struct okv_log log;
+    struct okv_metrics metrics;
     uint64_t clock_origin_ms; /* okv_clock_boot_ms() at 0 of the server's clock */
     struct okv_message_limits limits;
 

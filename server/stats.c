@@ -10,24 +10,17 @@
 #include "shared/base/clock.h"
 #include "shared/format/superblock.h"
 
-struct line_writer {
-    char *out;
-    size_t size;
-    size_t used; /* bytes so far; those beyond `size` are not written */
+/* Whom to tell of each number. */
+struct writer {
+    void (*visit)(void *user, const char *name, uint64_t value);
+    void *user;
 };
 
 /* Not inline: there are a hundred calls in a row. */
-__attribute__((noinline)) static void write_figure(struct line_writer *writer, const char *name,
+__attribute__((noinline)) static void write_figure(const struct writer *writer, const char *name,
                                                    uint64_t value)
 {
-    char line[96];
-    size_t length = (size_t)snprintf(line, sizeof line, "%s %" PRIu64 "\n", name, value);
-
-    if (writer->used < writer->size) {
-        size_t room = writer->size - writer->used;
-        memcpy(writer->out + writer->used, line, length < room ? length : room);
-    }
-    writer->used += length;
+    writer->visit(writer->user, name, value);
 }
 
 static uint64_t cpu_ms(void)
@@ -38,7 +31,7 @@ static uint64_t cpu_ms(void)
     return (uint64_t)used.tv_sec * 1000u + (uint64_t)used.tv_nsec / 1000000u;
 }
 
-static void write_items(struct line_writer *writer, struct okv_store *store)
+static void write_items(const struct writer *writer, struct okv_store *store)
 {
     const struct okv_store_totals *totals = &store->totals;
     uint64_t items = atomic_load(&totals->items);
@@ -53,7 +46,7 @@ static void write_items(struct line_writer *writer, struct okv_store *store)
     write_figure(writer, "expired", atomic_load(&totals->expired));
 }
 
-static void write_index(struct line_writer *writer, struct okv_store *store)
+static void write_index(const struct writer *writer, struct okv_store *store)
 {
     const struct okv_table *table = &store->table;
 
@@ -67,7 +60,7 @@ static void write_index(struct line_writer *writer, struct okv_store *store)
 }
 
 /* The parts of the region. They add up to the first number. */
-static void write_region(struct line_writer *writer, struct okv_store *store)
+static void write_region(const struct writer *writer, struct okv_store *store)
 {
     uint64_t index = okv_store_index_length(store);
     uint64_t overflow = okv_store_overflow_length(store);
@@ -84,7 +77,7 @@ static void write_region(struct line_writer *writer, struct okv_store *store)
     write_figure(writer, "never_used_bytes", store->length - OKV_HEAP_OFFSET - reached);
 }
 
-static void write_batches(struct line_writer *writer, struct okv_wal *wal)
+static void write_batches(const struct writer *writer, struct okv_wal *wal)
 {
     const struct okv_wal_histogram *batches = &wal->batches, *syncs = &wal->syncs;
 
@@ -104,7 +97,7 @@ static void write_batches(struct line_writer *writer, struct okv_wal *wal)
 }
 
 /* Without a snapshot there is no such figure. The wall clock may have been set back. */
-static void write_snapshot_age(struct line_writer *writer, const struct okv_durable *durable)
+static void write_snapshot_age(const struct writer *writer, const struct okv_durable *durable)
 {
     uint64_t made_ms = atomic_load(&durable->wal.snapshot.last_wall_ms);
     uint64_t now_ms = okv_clock_wall_ms();
@@ -116,7 +109,7 @@ static void write_snapshot_age(struct line_writer *writer, const struct okv_dura
 }
 
 /* Of a durable database. */
-static void write_log(struct line_writer *writer, struct okv_durable *durable)
+static void write_log(const struct writer *writer, struct okv_durable *durable)
 {
     const struct okv_snapshot *snapshot = &durable->wal.snapshot;
 
@@ -130,7 +123,7 @@ static void write_log(struct line_writer *writer, struct okv_durable *durable)
     write_figure(writer, "recovery_items", durable->found.items);
 }
 
-static void write_server(struct line_writer *writer, struct okv_server *server)
+static void write_server(const struct writer *writer, struct okv_server *server)
 {
     struct okv_stats *stats = &server->stats;
 
@@ -143,32 +136,71 @@ static void write_server(struct line_writer *writer, struct okv_server *server)
 #undef OKV_STATS_WRITE
 }
 
+static void write_database(const struct writer *writer, struct okv_server *server,
+                           struct okv_database *database)
+{
+    struct okv_counts *counts = &database->counts;
+
+    write_figure(writer, "boot_id", server->boot_id);
+    write_figure(writer, "uptime_ms", okv_server_clock_ms(server) - 1);
+    write_figure(writer, "reply_caches", okv_reply_caches_count(&database->reply_caches));
+    write_items(writer, &database->store);
+    write_index(writer, &database->store);
+    write_region(writer, &database->store);
+    if (database->wal)
+        write_log(writer, database->durable);
+#define OKV_COUNTS_WRITE(name, text) write_figure(writer, #name, atomic_load(&counts->name));
+    OKV_COUNTS_LIST(OKV_COUNTS_WRITE)
+#undef OKV_COUNTS_WRITE
+}
+
+void okv_stats_each(struct okv_server *server, struct okv_database *database,
+                    void (*visit)(void *user, const char *name, uint64_t value), void *user)
+{
+    const struct writer writer = {visit, user};
+
+    if (database)
+        write_database(&writer, server, database);
+    else
+        write_server(&writer, server);
+}
+
+/* ---- lines ---- */
+
+struct lines {
+    char *out;
+    size_t size;
+    size_t used; /* bytes so far; those beyond `size` are not written */
+};
+
+static void add_line(void *user, const char *name, uint64_t value)
+{
+    struct lines *lines = user;
+    char line[96];
+    size_t length = (size_t)snprintf(line, sizeof line, "%s %" PRIu64 "\n", name, value);
+
+    if (lines->used < lines->size) {
+        size_t room = lines->size - lines->used;
+        memcpy(lines->out + lines->used, line, length < room ? length : room);
+    }
+    lines->used += length;
+}
+
 size_t okv_stats_render(struct okv_server *server, struct okv_database *database, bool with_server,
                         char *out, size_t size)
 {
-    struct okv_counts *counts = &database->counts;
-    struct line_writer writer = {.out = out, .size = size};
+    struct lines lines = {.out = out, .size = size};
 
-    write_figure(&writer, "boot_id", server->boot_id);
-    write_figure(&writer, "uptime_ms", okv_server_clock_ms(server) - 1);
-    write_figure(&writer, "reply_caches", okv_reply_caches_count(&database->reply_caches));
-    write_items(&writer, &database->store);
-    write_index(&writer, &database->store);
-    write_region(&writer, &database->store);
-    if (database->wal)
-        write_log(&writer, database->durable);
-#define OKV_COUNTS_WRITE(name, text) write_figure(&writer, #name, atomic_load(&counts->name));
-    OKV_COUNTS_LIST(OKV_COUNTS_WRITE)
-#undef OKV_COUNTS_WRITE
+    okv_stats_each(server, database, add_line, &lines);
     if (with_server)
-        write_server(&writer, server);
-    return writer.used;
+        okv_stats_each(server, NULL, add_line, &lines);
+    return lines.used;
 }
 
 size_t okv_stats_render_server(struct okv_server *server, char *out, size_t size)
 {
-    struct line_writer writer = {.out = out, .size = size};
+    struct lines lines = {.out = out, .size = size};
 
-    write_server(&writer, server);
-    return writer.used;
+    okv_stats_each(server, NULL, add_line, &lines);
+    return lines.used;
 }

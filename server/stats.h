@@ -103,6 +103,10 @@ struct okv_stats {
 #define OKV_STATS_SUBTRACT(stats, name, n) \
     atomic_fetch_sub_explicit(&(stats)->name, (n), memory_order_relaxed)
 
+/* Calls `visit` with each number of a database, or of the server when `database` is NULL. Names are
+ * static. */
+void okv_stats_each(struct okv_server *server, struct okv_database *database,
+                    void (*visit)(void *user, const char *name, uint64_t value), void *user);
 /* Writes all numbers of one database, and of the server when `with_server`, without a NUL. Returns
  * the length. If that is more than `size`, the text is incomplete. */
 size_t okv_stats_render(struct okv_server *server, struct okv_database *database, bool with_server,

@@ -1,0 +1,33 @@
+/*
+ * The server's figures over HTTP, for Prometheus and for whoever restarts servers: /metrics (text
+ * format 0.0.4, https://prometheus.io/docs/instrumenting/exposition_formats/), /healthz (200 as
+ * long as the process runs) and /readyz (200 while it serves, else 503). On a thread of its own.
+ */
+#ifndef OKV_SERVER_METRICS_H
+#define OKV_SERVER_METRICS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "shared/base/diag.h"
+
+struct MHD_Daemon;
+struct okv_server;
+
+struct okv_metrics {
+    struct okv_server *server;
+    struct MHD_Daemon *daemon; /* NULL: nobody asked for it */
+    pthread_mutex_t lock;
+    bool is_ready; /* under the lock */
+};
+
+/* Listens at `where`, "HOST:PORT" or "[HOST]:PORT"; port 0: any that is free. Says on stderr where
+ * that is. `where` NULL: does nothing. The figures of databases are read while is_ready only.
+ * OKV_EINVAL: it is no such address; OKV_EIO: it cannot be listened at; OKV_ENOMEM. */
+int okv_metrics_start(struct okv_metrics *metrics, struct okv_server *server, const char *where,
+                      struct okv_diag *diag);
+/* After this call nobody reads the figures of databases, if `is_ready` is false. */
+void okv_metrics_set_ready(struct okv_metrics *metrics, bool is_ready);
+void okv_metrics_stop(struct okv_metrics *metrics);
+
+#endif

@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# The server's figures over HTTP: what Prometheus reads, and whether it serves.
+set -euo pipefail
+
+usage() {
+    cat <<'TEXT'
+usage: tests/end_to_end/metrics.sh BUILD_DIR
+
+Runs the okv-server of BUILD_DIR with --metrics. Exits 1 when something is wrong.
+TEXT
+}
+
+# shellcheck source=tests/support/programs.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/programs.sh"
+checks=0 failures=0
+
+expect() {
+    checks=$((checks + 1))
+    [ "$2" = "$3" ] && return
+    failures=$((failures + 1))
+    echo "WRONG $1: $2, not $3"
+}
+
+# request METHOD PATH: prints the response of the last server, its header included.
+request() {
+    local port
+    port=$(sed -n 's|.*http://127.0.0.1:\([0-9]*\)/metrics.*|\1|p' "$scratch/log")
+    exec 3<>"/dev/tcp/127.0.0.1/$port"
+    printf '%s %s HTTP/1.1\r\nHost: okv\r\nConnection: close\r\n\r\n' "$1" "$2" >&3
+    tr -d '\r' <&3
+    exec 3>&-
+}
+
+status() {
+    request "$@" | head -n 1 | cut -d ' ' -f 2
+}
+
+# figure NAME: the value of a sample with its labels, as it is written.
+figure() {
+    request GET /metrics | awk -v name="$1" '$1 == name { print $2 }'
+}
+
+# What the text format asks for: one HELP and one TYPE of each metric, before its samples, which are together.
+form() {
+    request GET /metrics | sed '1,/^$/d' | awk '
+        /^# HELP / { if ($3 in help) wrong("a second HELP of " $3); help[$3]; next }
+        /^# TYPE / {
+            if ($3 in type) wrong("a second TYPE of " $3)
+            type[$3] = $4; now = $3
+            if (($4 == "counter") != ($3 ~ /_total$/)) wrong($3 " is a " $4)
+            next
+        }
+        !/^[a-z_0-9]+(\{[a-z_]+="[^"]*"(,[a-z_]+="[^"]*")*\})? [0-9.]+$/ { wrong("no sample: " $0); next }
+        { name = $1; sub(/\{.*/, "", name); if (name != now) wrong($1 " is below " now); samples++ }
+        function wrong(text) { print "WRONG form: " text; bad = 1 }
+        END { if (samples < 150) wrong(samples + 0 " samples"); exit bad }'
+}
+
+start_server "$socket" --metrics 127.0.0.1:0 --data "$scratch/data" --database one:16M --database two:16M
+for key in a b c; do "$okv" -s "$socket" --database one put $key 1; done
+"$okv" -s "$socket" --database two put a 1
+
+expect "GET /healthz" "$(status GET /healthz)" 200
+expect "GET /readyz" "$(status GET /readyz)" 200
+expect "GET /metrics" "$(status GET /metrics)" 200
+expect "GET /" "$(status GET /)" 404
+expect "POST /metrics" "$(status POST /metrics)" 405
+expect "the type" "$(request GET /metrics | grep -c '^Content-Type: text/plain; version=0.0.4')" 1
+checks=$((checks + 1))
+form || failures=$((failures + 1))
+expect "puts to one" "$(figure 'okv_puts_total{database="one"}')" 3
+expect "puts to two" "$(figure 'okv_puts_total{database="two"}')" 1
+expect "items of one" "$(figure 'okv_items{database="one"}')" 3
+expect "sessions" "$(figure okv_sessions_total)" 4
+expect "the version" "$(figure "okv_info{version=\"$("$server" --version | head -n 1 | cut -d ' ' -f 2)\",boot_id=\"$(
+    printf %016x "$("$okv" -s "$socket" --database one stat | sed -n 's/^boot_id //p')")\"}")" 1
+expect "a time in seconds" "$(figure 'okv_uptime_seconds{database="one"}' | grep -c '^[0-9]*\.[0-9]*$')" 1
+
+port=$(sed -n 's|.*http://127.0.0.1:\([0-9]*\)/metrics.*|\1|p' "$scratch/log")
+for where in "127.0.0.1:$port" 127.0.0.1 :9469 ::1:9469 9469 127.0.0.1:99999; do
+    checks=$((checks + 1))
+    code=0
+    timeout 60 "$server" --listen "$socket.other" --memory 1M --metrics "$where" >/dev/null 2>"$scratch/err" || code=$?
+    [ $code -eq 3 ] && [ "$(wc -l <"$scratch/err")" -eq 1 ] && continue
+    failures=$((failures + 1))
+    echo "WRONG --metrics $where: status $code: $(cat "$scratch/err")"
+done
+expect "the reason" "$(grep -c 'okv-server: ' "$scratch/err")" 1
+
+end_server TERM
+echo "metrics: $checks checks, $failures of them wrong"
+[ $failures -eq 0 ]
