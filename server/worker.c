@@ -18,6 +18,8 @@
 /* More than a pass serves: requests wait in their sessions, where databases take turns, and not
  * behind each other in a queue of the device. */
 #define EVENTS_PER_PASS 256
+/* How many times as long as --spin-us a worker polls while replies wait for the log. */
+#define SPINS_FOR_BATCH 10u
 /* Retry interval of a write that waits for another connection, or for memory. */
 #define HELD_UP_MS 1
 /* Connections of an endpoint beyond its share of --max-clients: replaced ones, until they close.
@@ -225,14 +227,21 @@ static void sleep_until_event(struct okv_worker *worker, int timeout_ms)
     }
 }
 
-/* Serves what has come. When nothing has, polls for --spin-us, then sleeps. */
+/* A batch of the log ends soon, and its replies are due then. Asleep, the worker would have to be
+ * woken twice for each batch: by the log, and by the clients that go on. */
+static uint64_t spin_ns(const struct okv_worker *worker)
+{
+    uint64_t ns = (uint64_t)worker->server->config.spin_us * 1000u;
+
+    return TAILQ_EMPTY(&worker->sessions.holding) ? ns : SPINS_FOR_BATCH * ns;
+}
+
+/* Serves what has come. When nothing has, polls for a while, then sleeps. */
 static void progress(struct okv_worker *worker, int longest_sleep_ms)
 {
-    uint64_t spin_ns = (uint64_t)worker->server->config.spin_us * 1000u;
-
     if (pass(worker) > 0)
         return;
-    if (worker->now_ns - worker->idle_ns < spin_ns)
+    if (worker->now_ns - worker->idle_ns < spin_ns(worker))
         sched_yield();
     else
         sleep_until_event(worker, longest_sleep_ms);
