@@ -122,9 +122,8 @@ static const struct argp_option options[] = {
     {"restore", OPTION_RESTORE, "FILE", 0,
      "Begin a database, of which DIR has nothing, with this copy of a snapshot: okv-server(1)", 2},
     {"snapshot-ratio", OPTION_SNAPSHOT_RATIO, "R", 0,
-     "Replace a log by a snapshot when it is R times as long as the data, and at a stop (1). 0: "
-     "only "
-     "by okv admin snapshot",
+     "Replace a log by a snapshot when it is R times as long as the data, and at a stop (1.5). "
+     "0: only by okv admin snapshot",
      2},
     {"check", OPTION_CHECK, "DIR", 0,
      "Do not serve: verify all that a start with --data DIR would read, or the directory of one "
@@ -561,7 +560,7 @@ void okv_config_parse(int argc, char **argv, struct okv_config *config)
         .max_silent = OKV_PENDING_MAX,
         .keepalive_ms = 3000,
         .remember_s = 60,
-        .snapshot_ratio = 1,
+        .snapshot_ratio = 1.5,
         .drain_ms = 5000,
         .spin_us = 50,
     };

@@ -121,6 +121,15 @@ static int file_sync(struct okv_file *file)
     return status.st_nlink > 0 ? 0 : -ENOENT;
 }
 
+static int file_write_out(struct okv_file *file, uint64_t offset, uint64_t length)
+{
+    const unsigned flags = SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+
+    if (sync_file_range(file->fd, (off_t)offset, (off_t)length, flags) == 0)
+        return 0;
+    return errno == ENOSYS || errno == EINVAL ? 0 : -errno;
+}
+
 static int file_read(struct okv_file *file, void *buffer, size_t length, uint64_t offset,
                      size_t *got)
 {
@@ -194,6 +203,7 @@ static const struct okv_file_ops ops = {
     .reserve = file_reserve,
     .trim = file_trim,
     .sync = file_sync,
+    .write_out = file_write_out,
     .read = file_read,
     .size = file_size,
     .rename = file_rename,

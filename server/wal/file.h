@@ -34,6 +34,9 @@ struct okv_file_ops {
      * sync may succeed without it. -ENOENT: somebody removed the file, and what was written goes
      * with the process. */
     int (*sync)(struct okv_file *file);
+    /* Has the kernel write these bytes to the disk and waits for that. They are not durable: that
+     * takes a sync, which waits for less then. 0 also where a system cannot do that. */
+    int (*write_out)(struct okv_file *file, uint64_t offset, uint64_t length);
     /* Reads up to `length` bytes; *got is less only at the end of the file. */
     int (*read)(struct okv_file *file, void *buffer, size_t length, uint64_t offset, size_t *got);
     /* The bytes of the file. */

@@ -7,6 +7,7 @@
 
 #include "server/store/bucket_image.h"
 #include "server/store/pending.h"
+#include "server/wal/background.h"
 #include "server/wal/listing.h"
 #include "server/wal/room.h"
 #include "server/wal/values.h"
@@ -21,8 +22,6 @@
 #define WAITING_MAX (UINT64_C(8) << 20)
 /* Buckets that are saved before the log's thread may have the lock. */
 #define BUCKETS_PER_TURN 16
-/* Written between two syncs: a sync of the log waits for no more. */
-#define BYTES_PER_SYNC (UINT64_C(1) << 20)
 
 struct okv_snapshot_chunk {
     struct okv_snapshot_chunk *next;
@@ -244,7 +243,6 @@ int okv_snapshot_await(struct okv_snapshot *snapshot)
 struct output {
     struct okv_file *file;
     uint64_t position; /* of the next frame */
-    uint64_t unsynced; /* bytes */
 };
 
 static int write_header(struct okv_snapshot *snapshot, struct output *output)
@@ -260,22 +258,6 @@ static int write_header(struct okv_snapshot *snapshot, struct output *output)
     return rc;
 }
 
-static int write_bytes(struct okv_snapshot *snapshot, struct output *output, uint8_t *bytes,
-                       uint64_t length)
-{
-    struct iovec vector = {bytes, length};
-    int rc = snapshot->files->ops->write(output->file, &vector, 1,
-                                         OKV_WAL_HEADER_SIZE + output->position);
-
-    output->position += length;
-    output->unsynced += length;
-    if (rc == 0 && output->unsynced >= BYTES_PER_SYNC) {
-        rc = snapshot->files->ops->sync(output->file);
-        output->unsynced = 0;
-    }
-    return rc;
-}
-
 static int write_chunk(struct okv_snapshot *snapshot, struct output *output,
                        struct okv_snapshot_chunk *chunk)
 {
@@ -286,13 +268,11 @@ static int write_chunk(struct okv_snapshot *snapshot, struct output *output,
         .clock_ms = snapshot->clock_ms,
         .wall_ms = snapshot->wall_ms,
     };
-    int rc = 0;
 
     okv_wal_frame_seal(&frame, snapshot->header.number, chunk->bytes);
-    for (uint64_t done = 0, length; rc == 0 && done < chunk->used; done += length) {
-        length = chunk->used - done < BYTES_PER_SYNC ? chunk->used - done : BYTES_PER_SYNC;
-        rc = write_bytes(snapshot, output, chunk->bytes + done, length);
-    }
+    int rc = okv_background_write(snapshot->files, output->file, chunk->bytes, chunk->used,
+                                  OKV_WAL_HEADER_SIZE + output->position);
+    output->position += chunk->used;
     return rc;
 }
 
@@ -426,6 +406,7 @@ static void *run(void *user)
     struct okv_snapshot *snapshot = user;
     uint64_t bytes = 0;
 
+    okv_background_begin();
     for (;;) {
         pthread_mutex_lock(&snapshot->lock);
         while (!snapshot->is_active && !snapshot->has_to_stop)

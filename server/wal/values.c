@@ -5,13 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/wal/background.h"
 #include "server/wal/listing.h"
 #include "server/wal/room.h"
 #include "shared/base/error.h"
 #include "shared/format/hash.h"
-
-/* Written between two syncs: a sync of the log waits for no more. */
-#define PIECE (UINT64_C(1) << 20)
 
 enum state { QUEUED, WRITING, STORED, KEPT, UNWANTED };
 
@@ -55,20 +53,6 @@ void okv_values_fini(struct okv_values *values)
 
 /* ---- files ---- */
 
-static int write_pieces(struct okv_files *files, struct okv_file *file, const uint8_t *bytes,
-                        uint64_t length)
-{
-    int rc = 0;
-
-    for (uint64_t at = 0; rc == 0 && at < length; at += PIECE) {
-        struct iovec vector = {(void *)(bytes + at), length - at < PIECE ? length - at : PIECE};
-        rc = files->ops->write(file, &vector, 1, at);
-        if (rc == 0)
-            rc = files->ops->sync(file);
-    }
-    return rc;
-}
-
 /* The file is durable, but not its name. */
 static int write_file(struct okv_files *files, uint64_t number, const uint8_t *bytes,
                       uint64_t length)
@@ -80,7 +64,9 @@ static int write_file(struct okv_files *files, uint64_t number, const uint8_t *b
     int rc = files->ops->create(files, name, &file);
     if (rc)
         return rc;
-    rc = write_pieces(files, file, bytes, length);
+    rc = okv_background_write(files, file, bytes, length, 0);
+    if (rc == 0)
+        rc = files->ops->sync(file);
     files->ops->close(file);
     if (rc)
         files->ops->remove(files, name); /* or the next start does */
@@ -302,6 +288,7 @@ static void *run(void *user)
     struct okv_values *values = user;
     struct okv_value *value;
 
+    okv_background_begin();
     pthread_mutex_lock(&values->lock);
     while (!values->has_to_stop) {
         value = TAILQ_FIRST(&values->jobs);

@@ -218,6 +218,16 @@ static int disk_sync(struct okv_file *file)
     return rc;
 }
 
+/* A crash decides about each sector. */
+static int disk_write_out(struct okv_file *file, uint64_t offset, uint64_t length)
+{
+    (void)offset, (void)length;
+    pthread_mutex_lock(&file->disk->lock);
+    int rc = call(file->disk, file->name, true);
+    pthread_mutex_unlock(&file->disk->lock);
+    return rc;
+}
+
 static int disk_read(struct okv_file *file, void *buffer, size_t length, uint64_t offset,
                      size_t *got)
 {
@@ -315,6 +325,7 @@ static const struct okv_file_ops disk_ops = {
     .reserve = disk_reserve,
     .trim = disk_trim,
     .sync = disk_sync,
+    .write_out = disk_write_out,
     .read = disk_read,
     .size = disk_size,
     .rename = disk_rename,
