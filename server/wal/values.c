@@ -376,6 +376,8 @@ void okv_values_drop(struct okv_values *values, struct okv_value *value,
 {
     pthread_mutex_lock(&values->lock);
     if (value->state == WRITING) {
+        /* What it pins was copied, and a pin is in a list: it cannot move with the rest. */
+        okv_heap_unpin(&values->store->heap, &extent->source);
         value->is_dropped = true;
         value->extent = *extent;
         *extent = (struct okv_store_long_value){.extent = 0};

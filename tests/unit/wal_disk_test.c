@@ -319,6 +319,40 @@ static void a_full_disk_has_no_spare(void **state)
     trial_end(trial);
 }
 
+/* ---- long values ---- */
+
+/* An append copies from what it pins, and its client may leave while the file is written. */
+static void a_dropped_value_pins_nothing(void **state)
+{
+    struct trial *trial = trial_begin(PLENTY);
+    struct wal_machine *machine = &trial->machine;
+    struct okv_values *values = &machine->wal.values;
+    struct okv_store_long_value value = {.extent = 0}, source = {.extent = 0};
+    bool is_picked = false;
+
+    (void)state;
+    assert_int_equal(okv_store_long_reserve(&machine->store, &machine->work, &value, 1, 2 * LENGTH),
+                     0);
+    assert_int_equal(okv_store_long_reserve(&machine->store, &machine->work, &source, 1, LENGTH),
+                     0);
+    assert_true(okv_heap_pin(&machine->store.heap, source.extent, &value.source));
+    pthread_mutex_lock(&trial->disk.lock); /* no write ends */
+    struct okv_value *stored =
+        okv_values_store(values, machine->region + okv_store_long_offset(&value), 2 * LENGTH);
+    while (!is_picked) {
+        pthread_mutex_lock(&values->lock);
+        is_picked = TAILQ_EMPTY(&values->jobs);
+        pthread_mutex_unlock(&values->lock);
+    }
+    okv_values_drop(values, stored, &value);
+    assert_int_equal(value.extent, 0);
+    assert_int_equal(atomic_load(&machine->store.heap.pin_count), 0);
+    assert_true(LIST_EMPTY(&machine->store.heap.pins));
+    pthread_mutex_unlock(&trial->disk.lock);
+    okv_store_long_release(&machine->store, &source);
+    trial_end(trial);
+}
+
 /* ---- failures ---- */
 
 static void a_failure_is_reported_once(void **state)
@@ -394,6 +428,7 @@ int main(void)
         cmocka_unit_test(the_next_segment_is_written_over_the_spare),
         cmocka_unit_test(a_start_has_no_spare),
         cmocka_unit_test(a_full_disk_has_no_spare),
+        cmocka_unit_test(a_dropped_value_pins_nothing),
         cmocka_unit_test(a_failure_is_reported_once),
         cmocka_unit_test(while_a_sync_lasts_gets_go_on_and_writes_wait),
     };
