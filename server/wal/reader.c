@@ -111,6 +111,14 @@ int okv_wal_reader_next(struct okv_wal_reader *reader, struct okv_wal_frame *fra
     return rc;
 }
 
+static bool has_zeros(const uint8_t *bytes, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (bytes[i])
+            return false;
+    return true;
+}
+
 int okv_wal_reader_begun(struct okv_wal_reader *reader, uint64_t *out, struct okv_diag *diag)
 {
     struct okv_wal_frame frame;
@@ -125,8 +133,9 @@ int okv_wal_reader_begun(struct okv_wal_reader *reader, uint64_t *out, struct ok
     if (rc)
         return read_failed(reader, rc, diag);
     uint64_t left = size - reader->offset;
+    bool is_padding = got < FRAME_HEADER && has_zeros(reader->bytes, got);
     bool has_length = got == FRAME_HEADER && okv_wal_frame_peek(reader->bytes, left, &frame);
-    if (got < FRAME_HEADER || frame.position == okv_wal_reader_position(reader))
+    if (got < FRAME_HEADER ? !is_padding : frame.position == okv_wal_reader_position(reader))
         *out = has_length ? frame.length : left;
     return 0;
 }
