@@ -154,6 +154,7 @@ static void run_published_batch(struct okv_wal *wal)
     pthread_rwlock_wrlock(&wal->gate);
     okv_wal_take(wal);
     okv_store_pending_maintain(wal->store, &wal->work, 0);
+    okv_wal_make_room(wal); /* for two batches: for what was taken there is some already */
     pthread_rwlock_unlock(&wal->gate);
     wal->notify(wal->user);
 
@@ -162,7 +163,6 @@ static void run_published_batch(struct okv_wal *wal)
     atomic_store(&wal->waits_since_ns, 0);
     if (rc)
         okv_wal_fail(wal, rc);
-    okv_wal_make_room(wal);
     wal->notify(wal->user); /* who came too late for the disk goes on */
 }
 

@@ -124,6 +124,8 @@ static void note_added(struct okv_wal *wal, uint64_t before)
         batch->since_ns = okv_clock_ns();
     if (wal->is_direct && (is_first || is_long))
         pthread_cond_signal(&wal->wanted);
+    if (wal->is_direct && batch->used >= OKV_WAL_BATCH_BYTES)
+        atomic_store(&wal->is_crowded, true);
 }
 
 static void end_record(void *user, bool was_made, uint64_t version)
@@ -184,6 +186,7 @@ void okv_wal_take(struct okv_wal *wal)
     empty.records = 0;
     empty.lacks_reply = false;
     wal->collected = empty;
+    atomic_store(&wal->is_crowded, false);
     atomic_fetch_add(&wal->taken_unsynced, wal->taken.used - OKV_WAL_FRAME_HEADER);
     pthread_mutex_unlock(&wal->lock);
 }

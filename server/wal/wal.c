@@ -35,7 +35,8 @@ static bool is_late(struct okv_wal *wal)
 
 bool okv_wal_enter(struct okv_wal *wal)
 {
-    return !is_late(wal) && pthread_rwlock_tryrdlock(&wal->gate) == 0;
+    return !is_late(wal) && !atomic_load(&wal->is_crowded) &&
+           pthread_rwlock_tryrdlock(&wal->gate) == 0;
 }
 
 void okv_wal_leave(struct okv_wal *wal)
@@ -137,8 +138,11 @@ static int begin_files(struct okv_wal *wal)
     if (!wal->restored) /* it may be what fills the disk */
         wal->files->ops->remove(wal->files, OKV_WAL_PART);
     okv_wal_room_trim_all(wal->files); /* nor what a server that died had reserved */
-    int rc = okv_wal_room_remove_spare(wal->files);
+    /* What this start has read may have names that are not durable. */
+    int rc = wal->files->ops->sync_names(wal->files);
 
+    if (rc == 0)
+        rc = okv_wal_room_remove_spare(wal->files);
     if (rc == 0)
         rc = okv_wal_begin_segment(wal);
     if (rc == 0 && wal->restored)

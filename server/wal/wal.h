@@ -100,6 +100,7 @@ struct okv_wal {
 
     pthread_rwlock_t gate;        /* for reading: a change is made; for writing: a batch is ended */
     bool is_direct;               /* changes are published at once; set while it is closed */
+    atomic_bool is_crowded;       /* so much is collected that changes wait; where is_direct */
     uint64_t batch;               /* that is collected; under the gate */
     atomic_uint_fast64_t done;    /* the last batch that ended */
     atomic_int failure;           /* 0, or why the log failed */

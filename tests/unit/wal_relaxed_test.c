@@ -349,6 +349,36 @@ static int put_a_long_one(struct trial *trial)
     return rc;
 }
 
+/* Also what may not be refused with EAGAIN: removals and replies. */
+static void nothing_is_let_in_when_much_waits(void **state)
+{
+    const struct okv_wal_record client = {
+        .kind = OKV_WAL_CLIENT, .key = (uint8_t[OKV_WAL_CLIENT_SIZE]){1}, .slots = 1, .version = 1};
+    struct trial *trial = trial_begin(1, UINT64_C(3600000000000));
+    struct okv_wal *wal = &trial->machine.wal;
+    bool knows_client = true;
+
+    (void)state;
+    start(trial);
+    pthread_mutex_lock(&trial->disk.lock); /* no write ends */
+    for (;;) {
+        uint64_t waits = okv_wal_unsynced(wal);
+        assert_true(waits < 3 * OKV_WAL_BATCH_BYTES);
+        if (okv_wal_enter(wal)) {
+            okv_wal_add_reply(wal, &client, &knows_client, &client);
+            okv_wal_leave(wal);
+        } else if (waits >= OKV_WAL_BATCH_BYTES) {
+            break;
+        }
+    }
+    pthread_mutex_unlock(&trial->disk.lock);
+    while (!okv_wal_enter(wal))
+        sched_yield();
+    okv_wal_leave(wal);
+    wal_machine_stop(&trial->machine);
+    trial_end(trial);
+}
+
 static void what_waits_for_the_disk_is_bounded(void **state)
 {
     struct trial *trial = trial_begin(1, UINT64_C(3600000000000));
@@ -438,6 +468,7 @@ int main(void)
         cmocka_unit_test(a_run_without_a_change_is_not_clean),
         cmocka_unit_test(damage_in_a_copied_tail_stops_the_start),
         cmocka_unit_test(no_change_is_made_when_the_disk_is_late),
+        cmocka_unit_test(nothing_is_let_in_when_much_waits),
         cmocka_unit_test(what_waits_for_the_disk_is_bounded),
         cmocka_unit_test(a_failure_refuses_what_comes_after_it),
         cmocka_unit_test(nothing_is_written_after_a_failure),
