@@ -12,7 +12,7 @@ void okv_background_begin(void)
 }
 
 int okv_background_write(struct okv_files *files, struct okv_file *file, const uint8_t *bytes,
-                         uint64_t length, uint64_t offset)
+                         uint64_t length, uint64_t offset, bool is_alone)
 {
     int rc = 0;
 
@@ -20,7 +20,7 @@ int okv_background_write(struct okv_files *files, struct okv_file *file, const u
         uint64_t piece = length - at < PIECE ? length - at : PIECE;
         struct iovec vector = {(void *)(bytes + at), piece};
         rc = files->ops->write(file, &vector, 1, offset + at);
-        if (rc == 0)
+        if (rc == 0 && !is_alone)
             rc = files->ops->write_out(file, offset + at, piece);
     }
     return rc;

@@ -94,8 +94,10 @@ void okv_wal_schedule(struct okv_wal *wal)
 void okv_wal_schedule_last(struct okv_wal *wal)
 {
     if (wal->snapshot_ratio > 0 && wal->position != wal->snapshot_begun &&
-        !atomic_load(&wal->failure))
+        !atomic_load(&wal->failure)) {
+        wal->snapshot.is_last = true;
         begin_snapshot(wal);
+    }
 }
 
 void okv_wal_schedule_report(struct okv_wal *wal)

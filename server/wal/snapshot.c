@@ -271,7 +271,7 @@ static int write_chunk(struct okv_snapshot *snapshot, struct output *output,
 
     okv_wal_frame_seal(&frame, snapshot->header.number, chunk->bytes);
     int rc = okv_background_write(snapshot->files, output->file, chunk->bytes, chunk->used,
-                                  OKV_WAL_HEADER_SIZE + output->position);
+                                  OKV_WAL_HEADER_SIZE + output->position, snapshot->is_last);
     output->position += chunk->used;
     return rc;
 }

@@ -37,7 +37,8 @@ struct okv_snapshot {
     pthread_cond_t changed;
     atomic_bool is_active; /* changes under the lock */
     bool has_to_stop;
-    int failure; /* of the one that is made */
+    bool is_last; /* no batch comes any more; set before it begins */
+    int failure;  /* of the one that is made */
     struct okv_wal_header header;
     uint64_t clock_ms, wall_ms;
     uint64_t *saved; /* a bit for each bucket */

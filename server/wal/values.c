@@ -64,7 +64,7 @@ static int write_file(struct okv_files *files, uint64_t number, const uint8_t *b
     int rc = files->ops->create(files, name, &file);
     if (rc)
         return rc;
-    rc = okv_background_write(files, file, bytes, length, 0);
+    rc = okv_background_write(files, file, bytes, length, 0, false);
     if (rc == 0)
         rc = files->ops->sync(file);
     files->ops->close(file);
