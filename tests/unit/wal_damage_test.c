@@ -384,25 +384,6 @@ static void a_record_that_makes_no_sense(void **state)
     }
 }
 
-/* Zeros up to the end of the page, that are too few for a frame. */
-static void padding_is_no_incomplete_end(void **state)
-{
-    struct wal_scene *scene = *state;
-    struct trial *trial = trial_begin(scene);
-    struct okv_files *files = &trial->disk.files;
-    unsigned last = wal_scene_frames(&trial->disk, scene->second) - 1;
-    uint64_t length, size, at = wal_scene_frame(&trial->disk, scene->second, last, &length);
-
-    assert_int_equal(files->ops->trim(files, scene->second, at + length + 24), 0);
-    wal_scene_bytes(&trial->disk, scene->second, &size);
-    assert_int_equal(size, at + length + 24);
-    check(trial);
-    assert_int_equal(trial->survey.damages, 0);
-    assert_int_equal(trial->survey.cut, 0);
-    expect_start_agrees(trial);
-    trial_end(trial);
-}
-
 static void an_incomplete_end_is_no_damage(void **state)
 {
     struct wal_scene *scene = *state;
@@ -599,7 +580,6 @@ int main(void)
         cmocka_unit_test(deletes_that_are_lost_return_items),
         cmocka_unit_test(the_header_of_a_segment),
         cmocka_unit_test(a_record_that_makes_no_sense),
-        cmocka_unit_test(padding_is_no_incomplete_end),
         cmocka_unit_test(an_incomplete_end_is_no_damage),
         cmocka_unit_test(a_segment_that_is_missing),
         cmocka_unit_test(a_segment_of_another_database),

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "server/store/commands.h"
+#include "server/wal/frame.h"
 #include "server/wal/listing.h"
 #include "shared/base/error.h"
 #include "tests/support/wal_machine.h"
@@ -287,6 +288,29 @@ static void the_next_segment_is_written_over_the_spare(void **state)
     trial_end(trial);
 }
 
+/* Zeros up to the end of the file, that are too few for a frame. */
+static void padding_is_no_frame_that_was_begun(void **state)
+{
+    struct trial *trial = trial_begin(PLENTY);
+    struct okv_files *files = &trial->disk.files;
+    const struct okv_wal *wal = &trial->machine.wal;
+    char name[OKV_WAL_NAME_SIZE];
+    uint64_t size;
+
+    (void)state;
+    assert_int_equal(put_next(trial), 0);
+    okv_wal_name(OKV_WAL_SEGMENT, wal->segment.number, name);
+    uint64_t end = okv_wal_frame_offset(&wal->segment, wal->position) + 24;
+    wal_machine_kill(&trial->machine);
+    assert_int_equal(files->ops->trim(files, name, end), 0);
+    crash_disk_bytes(&trial->disk, name, &size);
+    assert_int_equal(size, end);
+    start(trial);
+    assert_false(trial->machine.found.is_cut);
+    expect_all(trial);
+    trial_end(trial);
+}
+
 /* Segments of the server before may have numbers that come again. */
 static void a_start_has_no_spare(void **state)
 {
@@ -426,6 +450,7 @@ int main(void)
         cmocka_unit_test(a_full_disk_has_no_snapshot),
         cmocka_unit_test(old_segments_keep_no_space),
         cmocka_unit_test(the_next_segment_is_written_over_the_spare),
+        cmocka_unit_test(padding_is_no_frame_that_was_begun),
         cmocka_unit_test(a_start_has_no_spare),
         cmocka_unit_test(a_full_disk_has_no_spare),
         cmocka_unit_test(a_dropped_value_pins_nothing),
