@@ -15,6 +15,7 @@
 
 #include "server/store/commands.h"
 #include "server/store/expire.h"
+#include "server/store/flush.h"
 #include "shared/base/error.h"
 #include "shared/base/random.h"
 #include "shared/format/bucket.h"
@@ -282,6 +283,73 @@ static void a_directory_that_others_may_change(void **state)
     rmdir(path);
 }
 
+/* A log that has no memory for the record after so many. */
+struct short_log {
+    struct okv_store_log log; /* of the store */
+    unsigned left;
+};
+
+static int begin_or_fail(void *user, const struct okv_store_record *record)
+{
+    struct short_log *log = user;
+
+    if (log->left == 0)
+        return OKV_ENOMEM;
+    log->left--;
+    return log->log.begin(log->log.user, record);
+}
+
+static void end_begun(void *user, bool was_made, uint64_t version)
+{
+    struct short_log *log = user;
+
+    log->log.end(log->log.user, was_made, version);
+}
+
+static void wake(void *user)
+{
+    struct short_log *log = user;
+
+    log->log.wake(log->log.user);
+}
+
+/* Within a bucket, for one of the counts at least. What it says is gone is gone, and nothing else.
+ */
+static void flush_in_part(struct trial *trial, unsigned removed)
+{
+    enum { ITEMS = 40 };
+    struct okv_store *store = &trial->machine.store;
+    struct okv_store_log *log = &store->table.pending->log;
+    struct short_log refusing = {.log = *log, .left = removed};
+    bool was_there[ITEMS];
+    uint64_t next = 0, splits = 0;
+    unsigned count = 0;
+
+    for (uint32_t key = 0; key < ITEMS; key++)
+        assert_int_equal(put_durably(trial, key, 16, 0), 0);
+    wal_machine_enter(&trial->machine);
+    *log = (struct okv_store_log){begin_or_fail, end_begun, wake, &refusing};
+    assert_int_equal(okv_store_flush(store, &trial->machine.work, &next, &splits), OKV_ENOMEM);
+    *log = refusing.log;
+    assert_int_equal(wal_machine_leave(&trial->machine), 0);
+    for (uint32_t key = 0; key < ITEMS; key++)
+        count += was_there[key] = is_there(trial, key);
+    assert_int_equal(count, ITEMS - removed);
+    restart(trial);
+    for (uint32_t key = 0; key < ITEMS; key++)
+        assert_int_equal(is_there(trial, key), was_there[key]);
+}
+
+static void a_flush_that_the_log_refuses(void **state)
+{
+    struct trial *trial = trial_begin(REGION, false);
+
+    (void)state;
+    for (unsigned removed = 1; removed < 12; removed++)
+        flush_in_part(trial, removed);
+    trial_end(trial);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -289,6 +357,7 @@ int main(void)
         cmocka_unit_test(replaced_items_take_no_room),
         cmocka_unit_test(a_full_region_restarts),
         cmocka_unit_test(nothing_else_is_published),
+        cmocka_unit_test(a_flush_that_the_log_refuses),
         cmocka_unit_test(a_segment_that_cannot_be_begun),
         cmocka_unit_test(a_log_begins_where_nobody_knows),
         cmocka_unit_test(a_directory_that_others_may_change),
