@@ -311,15 +311,22 @@ static void padding_is_no_frame_that_was_begun(void **state)
     trial_end(trial);
 }
 
-/* Segments of the server before may have numbers that come again. */
-static void a_start_has_no_spare(void **state)
+static struct trial *trial_begin_with_spare(void)
 {
     struct trial *trial = trial_begin(PLENTY);
 
-    (void)state;
     assert_int_equal(put_next(trial), 0);
     assert_int_equal(wal_machine_snapshot(&trial->machine), 0);
     assert_int_equal(crash_disk_count(&trial->disk, OKV_WAL_SPARE), 1);
+    return trial;
+}
+
+/* Segments of the server before may have numbers that come again. */
+static void a_start_has_no_spare(void **state)
+{
+    struct trial *trial = trial_begin_with_spare();
+
+    (void)state;
     restart(trial);
     assert_int_equal(crash_disk_count(&trial->disk, OKV_WAL_SPARE), 0);
     assert_int_equal(segment_size(trial), OKV_WAL_HEADER_SIZE);
@@ -329,12 +336,9 @@ static void a_start_has_no_spare(void **state)
 /* It has what writes need. */
 static void a_full_disk_has_no_spare(void **state)
 {
-    struct trial *trial = trial_begin(PLENTY);
+    struct trial *trial = trial_begin_with_spare();
 
     (void)state;
-    assert_int_equal(put_next(trial), 0);
-    assert_int_equal(wal_machine_snapshot(&trial->machine), 0);
-    assert_int_equal(crash_disk_count(&trial->disk, OKV_WAL_SPARE), 1);
     crash_disk_set_space(&trial->disk, 0);
     fill_disk(trial);
     assert_int_equal(crash_disk_count(&trial->disk, OKV_WAL_SPARE), 0);
