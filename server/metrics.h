@@ -23,7 +23,8 @@ struct okv_metrics {
 
 /* Listens at `where`, "HOST:PORT" or "[HOST]:PORT"; port 0: any that is free. Says on stderr where
  * that is. `where` NULL: does nothing. The figures of databases are read while is_ready only.
- * OKV_EINVAL: it is no such address; OKV_EIO: it cannot be listened at; OKV_ENOMEM. */
+ * OKV_EINVAL: it is no such address; OKV_ENOMEM; what okv_resolve() and okv_bind_failed() return.
+ */
 int okv_metrics_start(struct okv_metrics *metrics, struct okv_server *server, const char *where,
                       struct okv_diag *diag);
 /* After this call nobody reads the figures of databases, if `is_ready` is false. */

@@ -42,6 +42,7 @@ int okv_wal_room_create(struct okv_files *files, const char *name, struct okv_fi
 void okv_wal_room_trim_spare(struct okv_files *files);
 /* Removes it. Returns 0, also if there is none, or a negative errno value. */
 int okv_wal_room_remove_spare(struct okv_files *files);
+
 /* For a store that takes values of up to `max_value` bytes, and a log of which so many batches wait
  * to be written at a time. */
 void okv_wal_room_init(struct okv_wal_room *room, uint32_t max_value, unsigned batches);
