@@ -8,6 +8,7 @@
 #include "server/store/locking.h"
 #include "server/store/resize.h"
 #include "shared/base/error.h"
+#include "shared/format/bucket_edit.h"
 
 /* Replaces `item`, or adds one if that is NULL. */
 static int put_item(struct okv_store_bucket *bucket, struct okv_store_item *item,
@@ -106,20 +107,23 @@ int okv_store_restore(struct okv_store *store, struct okv_store_work *work,
     return rc;
 }
 
+/* In place: no reader is there yet, and a heap that is full may have no room for a second image.
+ * Entries hold their age below the version of their page, so pages stay as long as they are. */
 static int raise_bucket(struct okv_store *store, struct okv_store_work *work, uint64_t number,
                         uint64_t by)
 {
-    struct okv_store_bucket *bucket = &work->bucket;
+    const struct okv_table *table = &store->table;
+    const struct okv_store_bucket *bucket = &work->bucket;
 
     okv_store_lock(store, number);
-    int rc = okv_store_transaction_load(store, work, number);
-    if (rc)
-        goto unlock;
-    bucket->next_version += by;
-    for (unsigned i = 0; i < bucket->item_count; i++)
-        bucket->items[i].entry.version += by;
-    rc = okv_store_transaction_commit(store, work);
-unlock:
+    int rc = okv_store_bucket_load(&work->bucket, table, number);
+    if (rc == 0 && bucket->version > OKV_LE48_MAX - by)
+        rc = OKV_ENUMBER;
+    for (unsigned page = 0; rc == 0 && page < bucket->published_pages; page++) {
+        uint8_t *image = table->base + bucket->published_offset[page];
+        okv_bucket_raise(image, by);
+        okv_bucket_seal(image, table->bucket_size, table->boot_id, number);
+    }
     okv_store_unlock(store, number);
     return rc;
 }

@@ -20,7 +20,8 @@ struct okv_store_restored {
 int okv_store_restore(struct okv_store *store, struct okv_store_work *work,
                       const struct okv_store_restored *restored);
 
-/* Raises the versions of all items, and of what changes next. OKV_EFULL, OKV_ECORRUPT. */
+/* Raises the versions of all items, and of what changes next. Needs no room. OKV_ENUMBER: versions
+ * end before; OKV_ECORRUPT. */
 int okv_store_raise_versions(struct okv_store *store, struct okv_store_work *work, uint64_t by);
 
 /*

@@ -108,7 +108,7 @@ static int raise_versions(struct replay *replay, uint64_t by, struct okv_diag *d
 {
     int rc = okv_store_raise_versions(replay->wal->store, &replay->work, by);
 
-    return rc ? okv_wal_does_not_fit(rc, diag) : 0;
+    return rc ? okv_diag_set(diag, rc, "versions cannot be raised: %s", okv_error_text(rc)) : 0;
 }
 
 static int apply_change(struct replay *replay, const struct okv_wal_record *record,

@@ -43,6 +43,11 @@ void okv_bucket_seal(uint8_t *image, uint32_t size, uint64_t boot_id, uint64_t b
     header->checksum = okv_le64_of(okv_bucket_checksum(image, used, boot_id, bucket, header->page));
 }
 
+void okv_bucket_raise(uint8_t *image, uint64_t by)
+{
+    ((struct okv_wire_bucket *)image)->version = okv_le48_of(okv_bucket_version(image) + by);
+}
+
 /* ---- one entry of a copy ---- */
 
 static void note_reference(struct okv_bucket_cursor *cursor, const struct okv_entry_head *head,

@@ -20,6 +20,8 @@ void okv_bucket_begin(uint8_t *image, unsigned depth, uint64_t version, uint64_t
 int okv_bucket_append(uint8_t *image, uint32_t size, const struct okv_entry *entry);
 /* Clears the unused bytes among the image's first `size` and writes the checksum. */
 void okv_bucket_seal(uint8_t *image, uint32_t size, uint64_t boot_id, uint64_t bucket);
+/* Raises the version of the image and of all entries, to OKV_LE48_MAX at most. Seal it again. */
+void okv_bucket_raise(uint8_t *image, uint64_t by);
 
 /* Copies the lines that hold the first `length` bytes. Both sides have room for whole lines;
  * copies of a fixed size need no call. */

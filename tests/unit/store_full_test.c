@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include "server/store/restore.h"
+#include "shared/base/error.h"
 #include "tests/support/store_filler.h"
 
 #define REGION (1u << 20)
@@ -119,6 +121,35 @@ static void freed_memory_serves_other_sizes(void **state)
     }
 }
 
+/* As a start does after a crash. A heap that is full has no room for second images. */
+static void raising_versions_needs_no_room(void **state)
+{
+    const uint64_t by = UINT64_C(1) << 40;
+
+    (void)state;
+    for (unsigned m = 0; m < STORE_MIXES; m++) {
+        struct store_region region;
+        struct store_filler filler;
+        struct store_audit before, after;
+        open_both(&region, &filler, &params);
+        store_filler_fill(&filler, &store_mixes[m]);
+        store_region_audit(&region, NULL, NULL, &before);
+        assert_int_equal(okv_store_raise_versions(&region.store, &region.work, by), 0);
+        store_region_audit(&region, NULL, NULL, &after);
+        assert_memory_equal(&before, &after, sizeof before);
+        for (unsigned i = 0; i < filler.count; i++)
+            filler.items[i].version += by;
+        for (unsigned i = 0; i < TOUCHES; i++) {
+            store_filler_read(&filler);
+            store_filler_overwrite(&filler);
+        }
+        assert_int_equal(
+            okv_store_raise_versions(&region.store, &region.work, (UINT64_C(1) << 48) - by),
+            OKV_ENUMBER);
+        close_both(&region, &filler);
+    }
+}
+
 /* Fills and empties again and again, by pages. */
 static void fill_and_empty_cycles_leak_nothing(void **state)
 {
@@ -152,6 +183,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_full_region_keeps_working),
         cmocka_unit_test(freed_memory_serves_other_sizes),
+        cmocka_unit_test(raising_versions_needs_no_room),
         cmocka_unit_test(fill_and_empty_cycles_leak_nothing),
     };
 
