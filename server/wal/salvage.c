@@ -10,10 +10,11 @@
 #include "shared/base/error.h"
 
 #define FRAME_HEADER sizeof(struct okv_wal_wire_frame)
-/* Of the snapshot and the segment that are written. */
-#define NUMBER 1
+/* Of the snapshot and the segment that are written. A first segment would be a database without its
+ * snapshot. */
+#define NUMBER 2
 /* In the segment's name until everything is written. A start says that one is missing before it. */
-#define NUMBER_SO_FAR 2
+#define NUMBER_SO_FAR 3
 /* Written between two syncs. */
 #define BYTES_PER_SYNC (UINT64_C(16) << 20)
 /* Records of a frame that has lost buckets. */
@@ -294,7 +295,7 @@ static int end_snapshot(struct salvage *salvage, const struct okv_wal_survey *su
 
     if (survey->header.bucket_count)
         salvage->bucket_count = survey->header.bucket_count;
-    header.bucket_count = salvage->bucket_count;
+    header.bucket_count = salvage->bucket_count ? salvage->bucket_count : 1;
     header.bucket_size = survey->header.bucket_count ? survey->header.bucket_size : bucket_size;
     if (salvage->version < OKV_WAL_SALVAGE_RAISE)
         salvage->version = OKV_WAL_SALVAGE_RAISE;
@@ -313,11 +314,9 @@ static int end_snapshot(struct salvage *salvage, const struct okv_wal_survey *su
 static int end_files(struct salvage *salvage, const struct okv_wal_survey *survey,
                      uint32_t bucket_size, struct okv_wal_salvaged *out, struct okv_diag *diag)
 {
-    struct okv_files *files = salvage->segment.files;
-    bool has_snapshot = salvage->bucket_count || survey->header.bucket_count;
     struct okv_wal_header header;
 
-    if (has_snapshot && !survey->has_base)
+    if ((salvage->bucket_count || survey->header.bucket_count) && !survey->has_base)
         return okv_diag_set(diag, OKV_ECORRUPT,
                             "the headers of its snapshot and of all segments are damaged: the seed "
                             "of its hashes is lost, and with it where items belong");
@@ -326,12 +325,7 @@ static int end_files(struct salvage *salvage, const struct okv_wal_survey *surve
         rc = write_forgotten(salvage, diag);
     if (rc == 0)
         rc = write_header(&salvage->segment, &header, diag);
-    if (rc == 0 && has_snapshot)
-        return end_snapshot(salvage, survey, &header, bucket_size, out, diag);
-    if (rc)
-        return rc;
-    rc = files->ops->remove(files, OKV_WAL_PART);
-    return rc ? failed(&salvage->snapshot, rc, diag) : 0;
+    return rc ? rc : end_snapshot(salvage, survey, &header, bucket_size, out, diag);
 }
 
 /* The last step: from here on a start takes the files. */

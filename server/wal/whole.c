@@ -6,6 +6,8 @@
 #include "server/wal/listing.h"
 #include "shared/base/error.h"
 
+/* Of a snapshot. Its segment is there first: 1 alone would be a database without a snapshot. */
+#define NUMBER_MIN 2
 /* No server comes to more, and one that went on from there would run out of them. */
 #define NUMBER_MAX (UINT64_C(1) << 48)
 
@@ -25,7 +27,7 @@ int okv_wal_snapshot_header(struct okv_wal_reader *reader, size_t length, uint64
         return okv_diag_set(diag, rc, "its snapshot was written by another version of okv-server");
     if (rc)
         return okv_wal_reader_damaged(reader, 0, "it has no header", diag);
-    if ((number && out->number != number) || out->number < 1 || out->number > NUMBER_MAX ||
+    if ((number && out->number != number) || out->number < NUMBER_MIN || out->number > NUMBER_MAX ||
         !out->bucket_count)
         return okv_wal_reader_damaged(reader, 0, "it is another file", diag);
     reader->number = out->number;

@@ -128,7 +128,7 @@ static struct counts count_keys(struct wal_machine *machine)
 static void expect_forgotten(struct crash_disk *saved)
 {
     uint64_t size;
-    const uint8_t *log = crash_disk_bytes(saved, "log.0000000000000001", &size);
+    const uint8_t *log = crash_disk_bytes(saved, "log.0000000000000002", &size);
 
     assert_non_null(log);
     assert_int_equal(log[size - sizeof(struct okv_wal_wire_record)], OKV_WAL_FORGOTTEN);

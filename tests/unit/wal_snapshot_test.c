@@ -510,6 +510,36 @@ static void a_restore_is_whole_or_none(void **state)
     trial_end(trial);
 }
 
+/* A crash at the end of its restore would leave segment 1 alone: a database without items. */
+static void a_snapshot_of_number_one_is_refused(void **state)
+{
+    struct trial *trial = trial_begin(10), *other = calloc(1, sizeof *other);
+    char path[] = "/tmp/okv-restore.XXXXXX";
+    uint8_t bytes[OKV_WAL_HEADER_SIZE];
+    struct okv_wal_header header;
+    int fd = mkstemp(path);
+
+    (void)state;
+    assert_true(fd >= 0);
+    change(trial, 1, KEYS, 10);
+    wal_machine_stop(&trial->machine);
+    back_up(trial, path);
+    assert_int_equal(pread(fd, bytes, sizeof bytes, 0), sizeof bytes);
+    assert_int_equal(okv_wal_header_decode(bytes, &header), 0);
+    header.number = 1;
+    okv_wal_header_encode(&header, bytes);
+    assert_int_equal(pwrite(fd, bytes, sizeof bytes, 0), sizeof bytes);
+    close(fd);
+    crash_disk_init(&other->disk, 1);
+    wal_machine_init(&other->machine, &other->disk, REGION);
+    other->machine.restore = path;
+    assert_int_equal(wal_machine_start(&other->machine), OKV_ECORRUPT);
+    assert_non_null(strstr(other->machine.diag.text, "it is another file"));
+    unlink(path);
+    trial_end(other);
+    trial_end(trial);
+}
+
 /* A bit that changed, an end that is missing: nothing is guessed. */
 static void damage_stops_the_start(void **state)
 {
@@ -552,6 +582,7 @@ int main(void)
         cmocka_unit_test(a_log_that_grew_is_tried_once),
         cmocka_unit_test(versions_go_on_rising),
         cmocka_unit_test(a_restore_is_whole_or_none),
+        cmocka_unit_test(a_snapshot_of_number_one_is_refused),
         cmocka_unit_test(damage_stops_the_start),
     };
 
