@@ -367,6 +367,7 @@ void okv_store_publish_image(const struct okv_table *table, uint64_t number, con
         okv_store_pending_put(table, number, image, &offset, 1);
         return;
     }
+    okv_store_before_change(table, number);
     okv_publish_fence(); /* the extent before the image that refers to it */
     okv_bucket_copy(published, image, length);
     okv_publish_fence(); /* the image before freed memory is written again */
@@ -378,6 +379,7 @@ void okv_store_bucket_publish(const struct okv_store_bucket *bucket, const struc
         okv_store_pending_put(table, bucket->number, bucket->images, bucket->offset, bucket->pages);
         return;
     }
+    okv_store_before_change(table, bucket->number);
     okv_publish_fence(); /* extents before the images that refer to them */
     for (unsigned page = bucket->pages; page-- > 0;) {
         if (page == 0)

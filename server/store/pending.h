@@ -40,6 +40,9 @@ struct okv_store_log {
     int (*begin)(void *user, const struct okv_store_record *record);
     /* After begin: the change was made and has this version, or it was not made. */
     void (*end)(void *user, bool was_made, uint64_t version);
+    /* Before a direct change of bucket `number`, whose images in the region are those of before;
+     * the bucket is locked. NULL: nobody wants to know. */
+    void (*before)(void *user, uint64_t number);
     /* Has the batch end soon, though it may have no record. */
     void (*wake)(void *user);
     void *user;
@@ -96,6 +99,12 @@ const uint8_t *okv_store_current_image(const struct okv_table *table, uint64_t n
 static inline bool okv_store_is_collecting(const struct okv_table *table)
 {
     return table->pending && !table->pending->is_direct;
+}
+/* Tells the log that the bucket's images in the region are about to change, unless they wait. */
+static inline void okv_store_before_change(const struct okv_table *table, uint64_t number)
+{
+    if (table->pending && table->pending->is_direct && table->pending->log.before)
+        table->pending->log.before(table->pending->log.user, number);
 }
 /* Ensures that the images of so many pages can be put. OKV_ENOMEM. */
 int okv_store_pending_reserve(const struct okv_table *table, uint64_t number, unsigned pages);

@@ -170,7 +170,7 @@ static int split_locked(struct okv_store *store, struct okv_store_work *work, ui
         rc = prepare_both(store, work);
     if (rc)
         return rc;
-    okv_store_bucket_publish(&work->sibling, table);
+    okv_store_bucket_publish(&work->sibling, table); /* of which nobody knows yet */
     okv_store_bucket_publish(&work->bucket, table);
     set_count(store, to + 1);
     okv_store_bucket_finish(&work->sibling, table);
@@ -220,6 +220,7 @@ static int merge_locked(struct okv_store *store, struct okv_store_work *work, ui
         rc = okv_store_bucket_prepare(bucket, table);
     if (rc)
         return rc;
+    okv_store_before_change(table, from); /* it may be read by whoever saves it */
     okv_store_bucket_publish(bucket, table);
     okv_store_bucket_write_empty(table, from, bucket->depth, bucket->next_version);
     set_count(store, from);

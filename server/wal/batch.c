@@ -106,21 +106,12 @@ static void drop_batch(struct okv_wal *wal, int error)
     okv_wal_fail(wal, error);
 }
 
-/* While a snapshot is made, it has to see a bucket before that changes. So changes wait then. */
-static void choose_mode(struct okv_wal *wal)
-{
-    wal->is_direct = wal->sync_within_ns && !wal->snapshot.is_active;
-    okv_store_pending_set_direct(wal->store, wal->is_direct);
-}
-
-/* The gate is closed. A snapshot begins where all is durable. */
+/* The gate is closed. */
 static void end_batch(struct okv_wal *wal, bool is_snapshot_due)
 {
     okv_wal_take(wal);
     unsigned records = wal->taken.records;
     int rc = log_taken(wal);
-    if (rc == 0 && is_snapshot_due)
-        rc = sync_log(wal);
     okv_snapshot_lock(&wal->snapshot);
     if (rc)
         drop_batch(wal, rc);
@@ -130,26 +121,24 @@ static void end_batch(struct okv_wal *wal, bool is_snapshot_due)
     wal->batch++;
     okv_store_pending_maintain(wal->store, &wal->work,
                                records < RESIZES_MAX ? records : RESIZES_MAX);
-    if (is_snapshot_due)
-        okv_wal_schedule(wal);
+    if (rc == 0 && is_snapshot_due)
+        okv_wal_schedule_begin(wal);
     okv_wal_schedule_report(wal);
-    choose_mode(wal);
     okv_snapshot_unlock(&wal->snapshot);
     okv_wal_make_room(wal);
 }
 
-static void run_batch(struct okv_wal *wal)
+static void run_batch(struct okv_wal *wal, bool is_snapshot_due)
 {
-    bool is_snapshot_due = okv_wal_is_snapshot_due(wal);
-
     pthread_rwlock_wrlock(&wal->gate);
     end_batch(wal, is_snapshot_due);
     pthread_rwlock_unlock(&wal->gate);
     wal->notify(wal->user);
 }
 
-/* Its changes are published already, and the next ones go on while it is written. */
-static void run_published_batch(struct okv_wal *wal)
+/* Its changes are published already, and the next ones go on while it is written. Before a snapshot
+ * it is synced as well: what its segment has to copy with the gate closed is short then. */
+static void run_published_batch(struct okv_wal *wal, bool is_snapshot_due)
 {
     pthread_rwlock_wrlock(&wal->gate);
     okv_wal_take(wal);
@@ -160,10 +149,15 @@ static void run_published_batch(struct okv_wal *wal)
 
     atomic_store(&wal->waits_since_ns, wal->oldest_ns ? wal->oldest_ns : wal->taken.since_ns);
     int rc = log_taken(wal);
+    if (rc == 0 && is_snapshot_due)
+        rc = sync_log(wal);
     atomic_store(&wal->waits_since_ns, 0);
     if (rc)
         okv_wal_fail(wal, rc);
     wal->notify(wal->user); /* who came too late for the disk goes on */
+    okv_snapshot_lock(&wal->snapshot);
+    okv_wal_schedule_report(wal);
+    okv_snapshot_unlock(&wal->snapshot);
 }
 
 /* ---- waiting for one ---- */
@@ -274,10 +268,11 @@ void *okv_wal_run(void *user)
     struct okv_wal *wal = user;
 
     while (await_batch(wal)) {
-        if (wal->is_direct && !okv_wal_is_snapshot_due(wal))
-            run_published_batch(wal);
-        else
-            run_batch(wal);
+        bool is_snapshot_due = okv_wal_schedule_take(wal);
+        if (wal->is_direct)
+            run_published_batch(wal, is_snapshot_due);
+        if (!wal->is_direct || is_snapshot_due)
+            run_batch(wal, is_snapshot_due);
     }
     end_log(wal);
     return NULL;

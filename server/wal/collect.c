@@ -143,9 +143,22 @@ static void end_record(void *user, bool was_made, uint64_t version)
     pthread_mutex_unlock(&wal->lock);
 }
 
+static void before_change(void *user, uint64_t number)
+{
+    struct okv_wal *wal = user;
+
+    okv_snapshot_before(&wal->snapshot, number);
+}
+
 struct okv_store_log okv_wal_store_log(struct okv_wal *wal)
 {
-    return (struct okv_store_log){begin_record, end_record, okv_wal_wake, wal};
+    return (struct okv_store_log){
+        .begin = begin_record,
+        .end = end_record,
+        .before = wal->is_direct ? before_change : NULL,
+        .wake = okv_wal_wake,
+        .user = wal,
+    };
 }
 
 void okv_wal_add_reply(struct okv_wal *wal, const struct okv_wal_record *client, bool *knows_client,

@@ -10,11 +10,9 @@
 #include "shared/base/error.h"
 
 #define FRAME_HEADER sizeof(struct okv_wal_wire_frame)
-/* Of the snapshot and the segment that are written. A first segment would be a database without its
- * snapshot. */
+/* Of the snapshot and the segment that are written. The first segment alone would be a database
+ * without items; this one alone is refused, so the snapshot's name is the last step. */
 #define NUMBER 2
-/* In the segment's name until everything is written. A start says that one is missing before it. */
-#define NUMBER_SO_FAR 3
 /* Written between two syncs. */
 #define BYTES_PER_SYNC (UINT64_C(16) << 20)
 /* Records of a frame that has lost buckets. */
@@ -306,6 +304,8 @@ static int end_snapshot(struct salvage *salvage, const struct okv_wal_survey *su
         return rc;
     okv_wal_name(OKV_WAL_SNAPSHOT, NUMBER, name);
     rc = files->ops->rename(files, OKV_WAL_PART, name);
+    if (rc == 0)
+        rc = files->ops->sync_names(files);
     return rc ? failed(&salvage->snapshot, rc, diag) : 0;
 }
 
@@ -328,21 +328,6 @@ static int end_files(struct salvage *salvage, const struct okv_wal_survey *surve
     return rc ? rc : end_snapshot(salvage, survey, &header, bucket_size, out, diag);
 }
 
-/* The last step: from here on a start takes the files. */
-static int name_segment(struct salvage *salvage, struct okv_diag *diag)
-{
-    struct okv_files *files = salvage->segment.files;
-    char name[OKV_WAL_NAME_SIZE];
-
-    okv_wal_name(OKV_WAL_SEGMENT, NUMBER, name);
-    int rc = files->ops->sync_names(files);
-    if (rc == 0)
-        rc = files->ops->rename(files, salvage->segment.name, name);
-    if (rc == 0)
-        rc = files->ops->sync_names(files);
-    return rc ? failed(&salvage->segment, rc, diag) : 0;
-}
-
 static int create_files(struct salvage *salvage, struct okv_files *files, const char *segment,
                         struct okv_diag *diag)
 {
@@ -363,14 +348,12 @@ int okv_wal_salvage(struct okv_files *from, struct okv_files *to, uint32_t bucke
     char name[OKV_WAL_NAME_SIZE];
 
     *out = (struct okv_wal_salvaged){0};
-    okv_wal_name(OKV_WAL_SEGMENT, NUMBER_SO_FAR, name);
+    okv_wal_name(OKV_WAL_SEGMENT, NUMBER, name);
     int rc = create_files(&salvage, to, name, diag);
     if (rc == 0)
         rc = okv_wal_walk(from, report, copy_frame, &salvage, survey, diag);
     if (rc == 0)
         rc = end_files(&salvage, survey, bucket_size, out, diag);
-    if (rc == 0)
-        rc = name_segment(&salvage, diag);
     close_output(&salvage.snapshot);
     close_output(&salvage.segment);
     free(salvage.found);

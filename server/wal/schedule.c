@@ -9,7 +9,8 @@
 /* A log that is shorter is no reason for a snapshot. */
 #define SNAPSHOT_LENGTH_MIN (UINT64_C(64) << 20)
 
-/* The log's thread takes the wish under the lock, and only then begins the segment. */
+/* The log's thread takes the wish under the lock, and only then begins the segment. In between a
+ * further wish makes one more. */
 uint64_t okv_wal_snapshot(struct okv_wal *wal)
 {
     pthread_mutex_lock(&wal->lock);
@@ -40,7 +41,7 @@ static void end_unbegun(struct okv_wal *wal)
     atomic_store(&wal->snapshot.ended, wal->segment.number + 1);
 }
 
-static void begin_snapshot(struct okv_wal *wal)
+void okv_wal_schedule_begin(struct okv_wal *wal)
 {
     wal->snapshot_tried = wal->position;
     wal->values_tried = atomic_load(&wal->values.logged);
@@ -71,23 +72,15 @@ static bool is_long(const struct okv_wal *wal)
            (double)length > wal->snapshot_ratio * (double)okv_heap_used(&wal->store->heap);
 }
 
-bool okv_wal_is_snapshot_due(struct okv_wal *wal)
+bool okv_wal_schedule_take(struct okv_wal *wal)
 {
+    if (atomic_load(&wal->failure) || okv_snapshot_is_active(&wal->snapshot))
+        return false;
     pthread_mutex_lock(&wal->lock);
-    bool is_wished = wal->wants_snapshot;
-    pthread_mutex_unlock(&wal->lock);
-    return !atomic_load(&wal->failure) && !okv_snapshot_is_active(&wal->snapshot) &&
-           (is_wished || is_long(wal));
-}
-
-void okv_wal_schedule(struct okv_wal *wal)
-{
-    if (!okv_wal_is_snapshot_due(wal))
-        return;
-    pthread_mutex_lock(&wal->lock);
+    bool is_due = wal->wants_snapshot || is_long(wal);
     wal->wants_snapshot = false;
     pthread_mutex_unlock(&wal->lock);
-    begin_snapshot(wal);
+    return is_due;
 }
 
 /* The next start loads a snapshot faster than it replays a log. */
@@ -96,7 +89,7 @@ void okv_wal_schedule_last(struct okv_wal *wal)
     if (wal->snapshot_ratio > 0 && wal->position != wal->snapshot_begun &&
         !atomic_load(&wal->failure)) {
         wal->snapshot.is_last = true;
-        begin_snapshot(wal);
+        okv_wal_schedule_begin(wal);
     }
 }
 

@@ -4,11 +4,11 @@
 
 #include "server/wal/wal.h"
 
-/* Whether one would begin now. */
-bool okv_wal_is_snapshot_due(struct okv_wal *wal);
-/* Begins one if it is due. The gate is closed, all of the log is durable, nothing is pending, and
- * the snapshot's lock is held. */
-void okv_wal_schedule(struct okv_wal *wal);
+/* Whether one is to begin now. Whoever wished for one gets this one. */
+bool okv_wal_schedule_take(struct okv_wal *wal);
+/* Begins one. The gate is closed, nothing is pending, and the snapshot's lock is held. Its segment
+ * begins with what is not durable of the log, which changes nothing of the snapshot. */
+void okv_wal_schedule_begin(struct okv_wal *wal);
 /* Begins one if anything changed since the last, at the end of the log. The same holds. */
 void okv_wal_schedule_last(struct okv_wal *wal);
 /* Reports one that failed. The snapshot's lock is held, or its thread has ended. */

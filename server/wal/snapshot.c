@@ -86,19 +86,20 @@ static void drop_chunks(struct okv_snapshot *snapshot)
 
 /* ---- buckets ---- */
 
+typedef void each_bucket(void *user, uint64_t number, uint64_t of);
+
 /* Calls `each` with the buckets that hold keys of bucket `number` of a table of `count` buckets,
  * after the table got `now`. */
-static void each_now(struct okv_snapshot *snapshot, uint64_t number, uint64_t count, uint64_t now,
-                     void (*each)(struct okv_snapshot *snapshot, uint64_t number, uint64_t of))
+static void each_now(uint64_t number, uint64_t count, uint64_t now, each_bucket *each, void *user)
 {
     uint64_t step = UINT64_C(1) << okv_linear_depth(number, count);
 
     if (number >= now) {
-        each(snapshot, okv_linear_bucket(number, now), number);
+        each(user, okv_linear_bucket(number, now), number);
         return;
     }
     for (uint64_t other = number; other < now; other += step)
-        each(snapshot, other, number);
+        each(user, other, number);
 }
 
 static void save_item(struct okv_snapshot *snapshot, const struct okv_entry *entry,
@@ -128,8 +129,9 @@ static void save_item(struct okv_snapshot *snapshot, const struct okv_entry *ent
 }
 
 /* Saves the items of bucket `number` that were in bucket `of`. */
-static void save_part(struct okv_snapshot *snapshot, uint64_t number, uint64_t of)
+static void save_part(void *user, uint64_t number, uint64_t of)
 {
+    struct okv_snapshot *snapshot = user;
     struct okv_store_bucket *bucket = &snapshot->bucket;
     const struct okv_table *table = &snapshot->store->table;
     int rc = okv_store_bucket_load_published(bucket, table, number);
@@ -149,34 +151,74 @@ static void save_part(struct okv_snapshot *snapshot, uint64_t number, uint64_t o
     }
 }
 
+static bool is_saved(struct okv_snapshot *snapshot, uint64_t number)
+{
+    return atomic_load(&snapshot->saved[number / 64]) >> number % 64 & 1;
+}
+
 static void save(struct okv_snapshot *snapshot, uint64_t number)
 {
-    uint64_t bit = UINT64_C(1) << number % 64;
-
-    if (snapshot->failure || (snapshot->saved[number / 64] & bit))
+    if (snapshot->failure || is_saved(snapshot, number))
         return;
-    snapshot->saved[number / 64] |= bit;
-    each_now(snapshot, number, snapshot->header.bucket_count,
-             atomic_load(&snapshot->store->bucket_count), save_part);
+    each_now(number, snapshot->header.bucket_count, atomic_load(&snapshot->store->bucket_count),
+             save_part, snapshot);
+    atomic_fetch_or(&snapshot->saved[number / 64], UINT64_C(1) << number % 64);
 }
 
-static void save_then(struct okv_snapshot *snapshot, uint64_t number, uint64_t of)
+static void save_then(void *user, uint64_t number, uint64_t of)
 {
     (void)of;
-    save(snapshot, number);
+    save(user, number);
 }
 
-/* Bucket `number` of the table of now is about to change. The snapshot may end while this waits. */
-static void save_before(void *user, uint64_t number)
+/* Bucket `number` of the table of now is about to change. */
+static void save_before(struct okv_snapshot *snapshot, uint64_t number)
+{
+    each_now(number, atomic_load(&snapshot->store->bucket_count), snapshot->header.bucket_count,
+             save_then, snapshot);
+}
+
+/* The snapshot may end while this waits. */
+static void save_pending(void *user, uint64_t number)
 {
     struct okv_snapshot *snapshot = user;
 
     while (snapshot->is_active && !snapshot->failure && snapshot->waiting > WAITING_MAX)
         pthread_cond_wait(&snapshot->changed, &snapshot->lock);
-    if (!snapshot->is_active)
+    if (snapshot->is_active)
+        save_before(snapshot, number);
+}
+
+/* ---- changes that are published at once ---- */
+
+struct search {
+    struct okv_snapshot *snapshot;
+    bool has_unsaved;
+};
+
+static void note_unsaved(void *user, uint64_t number, uint64_t of)
+{
+    struct search *search = user;
+
+    (void)of;
+    search->has_unsaved |= !is_saved(search->snapshot, number);
+}
+
+void okv_snapshot_before(struct okv_snapshot *snapshot, uint64_t number)
+{
+    struct search search = {.snapshot = snapshot};
+    uint64_t now = atomic_load(&snapshot->store->bucket_count);
+
+    if (!atomic_load(&snapshot->is_active) || number >= now)
         return;
-    each_now(snapshot, number, atomic_load(&snapshot->store->bucket_count),
-             snapshot->header.bucket_count, save_then);
+    each_now(number, now, snapshot->header.bucket_count, note_unsaved, &search);
+    if (!search.has_unsaved)
+        return;
+    pthread_mutex_lock(&snapshot->lock);
+    if (snapshot->is_active)
+        save_before(snapshot, number);
+    atomic_store(&snapshot->is_crowded, snapshot->is_active && snapshot->waiting > WAITING_MAX);
+    pthread_mutex_unlock(&snapshot->lock);
 }
 
 /* ---- the log's thread ---- */
@@ -187,7 +229,7 @@ void okv_snapshot_lock(struct okv_snapshot *snapshot)
     pthread_mutex_lock(&snapshot->lock);
     atomic_store(&snapshot->is_wanted, false);
     if (snapshot->is_active)
-        okv_store_pending_each(snapshot->store, save_before, snapshot);
+        okv_store_pending_each(snapshot->store, save_pending, snapshot);
 }
 
 void okv_snapshot_unlock(struct okv_snapshot *snapshot)
@@ -199,10 +241,11 @@ int okv_snapshot_begin(struct okv_snapshot *snapshot, const struct okv_wal_heade
                        uint64_t wall_ms)
 {
     uint64_t count = atomic_load(&snapshot->store->bucket_count);
-    uint64_t *saved = calloc((count + 63) / 64, sizeof *saved);
+    atomic_uint_fast64_t *saved = calloc((count + 63) / 64, sizeof *saved);
 
     if (!saved)
         return OKV_ENOMEM;
+    free(snapshot->saved); /* here, as no change is under way that looks into it */
     snapshot->header = *header;
     snapshot->header.bucket_count = count;
     snapshot->header.is_relaxed = false;
@@ -319,8 +362,11 @@ static bool collect(struct okv_snapshot *snapshot, struct okv_snapshot_chunk **c
     snapshot->first = snapshot->last = NULL;
     snapshot->waiting = 0;
     bool goes_on = !is_last && !snapshot->failure;
+    bool was_crowded = atomic_exchange(&snapshot->is_crowded, false);
     pthread_cond_broadcast(&snapshot->changed);
     pthread_mutex_unlock(&snapshot->lock);
+    if (was_crowded)
+        snapshot->notify(snapshot->user);
     return goes_on;
 }
 
@@ -381,8 +427,7 @@ static void end(struct okv_snapshot *snapshot, int rc, uint64_t bytes, uint64_t 
 {
     pthread_mutex_lock(&snapshot->lock);
     drop_chunks(snapshot);
-    free(snapshot->saved);
-    snapshot->saved = NULL;
+    atomic_store(&snapshot->is_crowded, false);
     if (rc && !snapshot->failure)
         snapshot->failure = okv_wal_room_error(rc);
     if (rc) {
@@ -446,6 +491,7 @@ void okv_snapshot_fini(struct okv_snapshot *snapshot)
     pthread_cond_broadcast(&snapshot->changed);
     pthread_mutex_unlock(&snapshot->lock);
     pthread_join(snapshot->thread, NULL);
+    free(snapshot->saved);
     pthread_cond_destroy(&snapshot->changed);
     pthread_mutex_destroy(&snapshot->lock);
     okv_store_bucket_fini(&snapshot->bucket);

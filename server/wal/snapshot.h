@@ -3,9 +3,14 @@
  * needs only the segments of the log that begin there.
  *
  * The state is that of one moment, though it is written while changes go on. A bucket is saved when
- * its turn comes, or before its first change is published, whichever is earlier. Published images
- * change only between okv_snapshot_lock() and okv_snapshot_unlock(), by the log's thread. So the
- * snapshot's thread reads them between two publications, while the log's thread waits for the disk.
+ * its turn comes, or before its first change is published, whichever is earlier.
+ *
+ *   Where changes wait for the log, published images change only between okv_snapshot_lock() and
+ *   okv_snapshot_unlock(), by the log's thread. So the snapshot's thread reads them between two
+ *   publications, while the log's thread waits for the disk.
+ *
+ *   Where each change is published at once, its thread calls okv_snapshot_before() first. No image
+ *   of a bucket that is not saved changes, so whoever has the lock can read it.
  *
  * A bucket is one of the table as it was at the snapshot's moment. It may be split or merged before
  * it is saved: its items are then in other buckets, which the hash tells.
@@ -32,8 +37,9 @@ struct okv_snapshot {
     struct okv_store_bucket bucket; /* that is being read */
     pthread_t thread;
 
-    atomic_bool is_wanted; /* the log's thread waits for the lock */
-    pthread_mutex_t lock;  /* of what follows */
+    atomic_bool is_wanted;  /* the log's thread waits for the lock */
+    atomic_bool is_crowded; /* so much is to be written that direct changes wait */
+    pthread_mutex_t lock;   /* of what follows */
     pthread_cond_t changed;
     atomic_bool is_active; /* changes under the lock */
     bool has_to_stop;
@@ -41,8 +47,9 @@ struct okv_snapshot {
     int failure;  /* of the one that is made */
     struct okv_wal_header header;
     uint64_t clock_ms, wall_ms;
-    uint64_t *saved; /* a bit for each bucket */
-    uint64_t next;   /* buckets below were saved */
+    atomic_uint_fast64_t
+        *saved;    /* a bit for each bucket, also of the last one; set under the lock */
+    uint64_t next; /* buckets below were saved */
     uint64_t items;
     struct okv_snapshot_chunk *first, *last; /* to be written */
     uint64_t waiting;                        /* bytes in them */
@@ -79,6 +86,9 @@ bool okv_snapshot_is_active(struct okv_snapshot *snapshot);
 /* Waits until none is being made. Returns 0, or why the last one failed. Any thread. */
 int okv_snapshot_await(struct okv_snapshot *snapshot);
 
+/* Before the images of a bucket of the table of now are published at once, or it is merged: saves
+ * it. One that is not in the table yet has nothing to save. The caller has locked it. */
+void okv_snapshot_before(struct okv_snapshot *snapshot, uint64_t number);
 /* Before images are published or buckets resized: saves those that are about to change. May block
  * until chunks were written. */
 void okv_snapshot_lock(struct okv_snapshot *snapshot);

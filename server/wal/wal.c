@@ -36,7 +36,7 @@ static bool is_late(struct okv_wal *wal)
 bool okv_wal_enter(struct okv_wal *wal)
 {
     return !is_late(wal) && !atomic_load(&wal->is_crowded) &&
-           pthread_rwlock_tryrdlock(&wal->gate) == 0;
+           !atomic_load(&wal->snapshot.is_crowded) && pthread_rwlock_tryrdlock(&wal->gate) == 0;
 }
 
 void okv_wal_leave(struct okv_wal *wal)
@@ -164,13 +164,11 @@ static void value_stored(void *user, int error)
 
 int okv_wal_start(struct okv_wal *wal, const struct okv_wal_params *params, struct okv_diag *diag)
 {
-    const struct okv_store_log log = okv_wal_store_log(wal);
-
     wal->notify = params->notify;
     wal->user = params->user;
     wal->snapshot_ratio = params->snapshot_ratio;
     wal->sync_within_ns = params->sync_within_ns;
-    wal->segment.is_relaxed = params->sync_within_ns != 0;
+    wal->segment.is_relaxed = wal->is_direct = params->sync_within_ns != 0;
     wal->snapshot_begun = wal->snapshot_tried = wal->segment.position;
     okv_wal_room_init(&wal->room, wal->store->max_value, wal->sync_within_ns ? 2 : 1);
     int rc = begin_files(wal);
@@ -179,6 +177,7 @@ int okv_wal_start(struct okv_wal *wal, const struct okv_wal_params *params, stru
     rc = okv_store_work_init(&wal->work, wal->store->table.bucket_size);
     if (rc)
         return rc;
+    const struct okv_store_log log = okv_wal_store_log(wal);
     rc = okv_store_pending_begin(wal->store, &log);
     if (rc)
         goto fini_work;
@@ -186,7 +185,6 @@ int okv_wal_start(struct okv_wal *wal, const struct okv_wal_params *params, stru
     rc = okv_snapshot_init(&wal->snapshot, wal->files, wal->store, okv_wal_wake, wal);
     if (rc)
         goto end_pending;
-    wal->is_direct = wal->sync_within_ns != 0;
     okv_store_pending_set_direct(wal->store, wal->is_direct);
     atomic_store(&wal->snapshot.made, wal->loaded.number);
     atomic_store(&wal->snapshot.ended, wal->segment.number);

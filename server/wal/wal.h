@@ -8,8 +8,7 @@
  *
  * A log may also sync now and then only (okv_wal_params.sync_within_ns). Then a change is published
  * at once, and its record waits here until the log's thread writes it. The gate is closed for a
- * moment, while the thread takes what was collected. While a snapshot is made, such a log has
- * batches, too, without a sync each.
+ * moment, while the thread takes what was collected.
  *
  * After a failed write or sync nobody knows what the disk has. The log stays failed: images of that
  * batch are dropped, its writes have an unknown outcome, and later ones are refused. A disk that is
@@ -99,7 +98,7 @@ struct okv_wal {
     struct okv_wal_histogram batches, syncs; /* records of each, ns of each, since the start */
 
     pthread_rwlock_t gate;        /* for reading: a change is made; for writing: a batch is ended */
-    bool is_direct;               /* changes are published at once; set while it is closed */
+    bool is_direct;               /* changes are published at once */
     atomic_bool is_crowded;       /* so much is collected that changes wait; where is_direct */
     uint64_t batch;               /* that is collected; under the gate */
     atomic_uint_fast64_t done;    /* the last batch that ended */

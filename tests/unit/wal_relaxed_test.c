@@ -127,7 +127,7 @@ static int erase(struct trial *trial, unsigned key)
     return rc == OKV_ENOTFOUND ? 0 : rc;
 }
 
-/* One change, answered without a wait unless a snapshot is being made. */
+/* One change, answered without a wait. */
 static int change(struct trial *trial)
 {
     struct wal_machine *machine = &trial->machine;
@@ -341,12 +341,40 @@ static void no_change_is_made_when_the_disk_is_late(void **state)
     trial_end(trial);
 }
 
-static int put_a_long_one(struct trial *trial)
+static int put_one(struct trial *trial, uint32_t length)
 {
     wal_machine_enter(&trial->machine);
-    int rc = put(trial, 1, 1 << 16);
+    int rc = put(trial, 1, length);
     assert_int_equal(wal_machine_leave(&trial->machine), 0);
     return rc;
+}
+
+/* Of a snapshot: what was changed while the log was synced for it. */
+static void a_segment_begins_with_what_is_not_durable(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct trial *trial = trial_begin(seed, OKV_WAL_NEVER);
+        struct okv_wal *wal = &trial->machine.wal;
+        start(trial);
+        trial->disk.holds_snapshots = 1000;
+        trial->disk.user = trial;
+        trial->disk.before_sync = hold_the_sync;
+        assert_int_equal(put_one(trial, 100), 0);
+        okv_wal_snapshot(wal);
+        sem_wait(&trial->is_syncing);
+        assert_int_equal(put_one(trial, 100), 0);
+        let_go(trial);
+        while (!okv_snapshot_is_active(&wal->snapshot))
+            sched_yield();
+        crash_disk_stop(&trial->disk);
+        crash_disk_release(&trial->disk);
+        wal_machine_kill(&trial->machine);
+        crash_disk_crash(&trial->disk);
+        expect_recovery(trial);
+        wal_machine_kill(&trial->machine);
+        trial_end(trial);
+    }
 }
 
 /* Also what may not be refused with EAGAIN: removals and replies. */
@@ -388,12 +416,12 @@ static void what_waits_for_the_disk_is_bounded(void **state)
     (void)state;
     start(trial);
     pthread_mutex_lock(&trial->disk.lock); /* no write ends */
-    while ((rc = put_a_long_one(trial)) == 0)
+    while ((rc = put_one(trial, 1 << 16)) == 0)
         assert_true(okv_wal_unsynced(wal) < 3 * OKV_WAL_BATCH_BYTES);
     assert_int_equal(rc, OKV_EAGAIN);
     assert_true(okv_wal_unsynced(wal) > OKV_WAL_BATCH_BYTES / 2);
     pthread_mutex_unlock(&trial->disk.lock);
-    while ((rc = put_a_long_one(trial)) == OKV_EAGAIN)
+    while ((rc = put_one(trial, 1 << 16)) == OKV_EAGAIN)
         sched_yield();
     assert_int_equal(rc, 0);
     wal_machine_stop(&trial->machine);
@@ -467,6 +495,7 @@ int main(void)
         cmocka_unit_test(a_clean_end_loses_nothing),
         cmocka_unit_test(a_run_without_a_change_is_not_clean),
         cmocka_unit_test(damage_in_a_copied_tail_stops_the_start),
+        cmocka_unit_test(a_segment_begins_with_what_is_not_durable),
         cmocka_unit_test(no_change_is_made_when_the_disk_is_late),
         cmocka_unit_test(nothing_is_let_in_when_much_waits),
         cmocka_unit_test(what_waits_for_the_disk_is_bounded),

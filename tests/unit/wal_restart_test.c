@@ -328,7 +328,8 @@ static void flush_in_part(struct trial *trial, unsigned removed)
     for (uint32_t key = 0; key < ITEMS; key++)
         assert_int_equal(put_durably(trial, key, 16, 0), 0);
     wal_machine_enter(&trial->machine);
-    *log = (struct okv_store_log){begin_or_fail, end_begun, wake, &refusing};
+    *log = (struct okv_store_log){
+        .begin = begin_or_fail, .end = end_begun, .wake = wake, .user = &refusing};
     assert_int_equal(okv_store_flush(store, &trial->machine.work, &next, &splits), OKV_ENOMEM);
     *log = refusing.log;
     assert_int_equal(wal_machine_leave(&trial->machine), 0);
