@@ -54,9 +54,7 @@ static int sync_log(struct okv_wal *wal)
         return rc;
     okv_wal_histogram_add(&wal->syncs, taken);
     wal->sync_ns = (wal->sync_ns * (SYNC_WEIGHT - 1) + taken) / SYNC_WEIGHT;
-    wal->durable = wal->position;
-    wal->oldest_ns = 0;
-    atomic_store(&wal->taken_unsynced, 0);
+    okv_wal_note_durable(wal);
     return 0;
 }
 

@@ -134,6 +134,13 @@ close:
     return rc;
 }
 
+void okv_wal_note_durable(struct okv_wal *wal)
+{
+    wal->durable = wal->position;
+    wal->oldest_ns = 0;
+    atomic_store(&wal->taken_unsynced, 0);
+}
+
 int okv_wal_begin_segment(struct okv_wal *wal)
 {
     struct okv_wal_header segment = wal->segment;
@@ -151,7 +158,7 @@ int okv_wal_begin_segment(struct okv_wal *wal)
     }
     wal->file = file;
     wal->segment = segment;
-    wal->durable = wal->position;
+    okv_wal_note_durable(wal);
     atomic_store(&wal->number, segment.number);
     report_room(wal, was_full);
     return 0;

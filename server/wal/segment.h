@@ -10,6 +10,8 @@ void okv_wal_trim_segment(struct okv_wal *wal);
 /* Begins the segment after wal->segment. Returns 0 or a negative errno: the log stays in the one
  * that it has. */
 int okv_wal_begin_segment(struct okv_wal *wal);
+/* All that was written is durable. */
+void okv_wal_note_durable(struct okv_wal *wal);
 /* Reserves space for the next batch, or finds that the disk is full. The gate is closed. */
 void okv_wal_make_room(struct okv_wal *wal);
 /* The log has failed, for good. */

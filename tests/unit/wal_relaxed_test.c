@@ -367,6 +367,7 @@ static void a_segment_begins_with_what_is_not_durable(void **state)
         let_go(trial);
         while (!okv_snapshot_is_active(&wal->snapshot))
             sched_yield();
+        assert_int_equal(okv_wal_unsynced(wal), 0);
         crash_disk_stop(&trial->disk);
         crash_disk_release(&trial->disk);
         wal_machine_kill(&trial->machine);
