@@ -134,6 +134,23 @@ static void run_batch(struct okv_wal *wal, bool is_snapshot_due)
     wal->notify(wal->user);
 }
 
+/* A snapshot of what is published at once. */
+static void run_snapshot(struct okv_wal *wal)
+{
+    pthread_rwlock_wrlock(&wal->gate);
+    okv_wal_take(wal);
+    int rc = log_taken(wal);
+    if (rc)
+        okv_wal_fail(wal, rc);
+    okv_snapshot_lock(&wal->snapshot);
+    if (rc == 0)
+        okv_wal_schedule_begin(wal);
+    okv_snapshot_unlock(&wal->snapshot);
+    okv_wal_make_room(wal);
+    pthread_rwlock_unlock(&wal->gate);
+    wal->notify(wal->user);
+}
+
 /* Its changes are published already, and the next ones go on while it is written. Before a snapshot
  * it is synced as well: what its segment has to copy with the gate closed is short then. */
 static void run_published_batch(struct okv_wal *wal, bool is_snapshot_due)
@@ -267,10 +284,13 @@ void *okv_wal_run(void *user)
 
     while (await_batch(wal)) {
         bool is_snapshot_due = okv_wal_schedule_take(wal);
-        if (wal->is_direct)
-            run_published_batch(wal, is_snapshot_due);
-        if (!wal->is_direct || is_snapshot_due)
+        if (!wal->is_direct) {
             run_batch(wal, is_snapshot_due);
+            continue;
+        }
+        run_published_batch(wal, is_snapshot_due);
+        if (is_snapshot_due)
+            run_snapshot(wal);
     }
     end_log(wal);
     return NULL;
