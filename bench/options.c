@@ -60,9 +60,8 @@ static const struct argp_option bench_options[] = {
     {"server", 's', "[NAME=]URI", 0,
      "The server: rdma://HOST[:PORT][?source=ADDRESS], ofi://HOST[:PORT], local:///PATH, or a "
      "peer: redis://HOST:PORT, redis:///SOCKET, valkey+rdma://HOST:PORT, memcached://HOST:PORT, "
-     "memcached:///SOCKET, lmdb:///DIRECTORY, lmdb+sync:///DIRECTORY. With several, rounds "
-     "alternate between them; NAME is "
-     "for the report",
+     "memcached:///SOCKET, lmdb:///DIRECTORY, lmdb+sync:///DIRECTORY, lmdb+batch:///DIRECTORY. "
+     "With several, rounds alternate between them; NAME is for the report",
      1},
     {"timeout", 't', "TIME", 0, "Give up on an operation after TIME, as 500ms or 10s (5s)", 1},
     {NULL, 0, NULL, 0, "What is stored:", 2},

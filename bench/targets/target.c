@@ -33,6 +33,7 @@ static const struct {
      "libhiredis and libvalkey, built with RDMA, from 0.3 on (valkey_rdma.pc)"},
     {"memcached", &target_memcached_ops, NULL},
     {"lmdb", LMDB_OPS, "liblmdb"},
+    {"lmdb+batch", LMDB_OPS, "liblmdb"},
     {"lmdb+sync", LMDB_OPS, "liblmdb"},
 };
 #define KIND_COUNT (sizeof kinds / sizeof *kinds)

@@ -12,7 +12,7 @@
  *                                                      target_redis.c
  *   valkey+rdma://HOST[:PORT]             valkey-server: RDMA        target_valkey.c
  *   memcached://HOST:PORT, memcached:///PATH           target_memcached.c
- *   lmdb:///DIRECTORY                     in process   target_lmdb.c
+ *   lmdb:///, lmdb+sync:///, lmdb+batch:///DIRECTORY   in process   target_lmdb.c
  */
 #ifndef OKV_BENCH_TARGETS_TARGET_H
 #define OKV_BENCH_TARGETS_TARGET_H

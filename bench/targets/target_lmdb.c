@@ -4,7 +4,8 @@
  *
  * Settings that favour LMDB: no flush to disk (MDB_NOSYNC), writes into the map (MDB_WRITEMAP,
  * MDB_NOMEMINIT), renewed read transactions (get_many uses one per batch), no read-ahead. In
- * /dev/shm there is no disk at all. lmdb+sync:// is durable instead, beside a durable okv.
+ * /dev/shm there is no disk at all. lmdb+sync:// is durable instead, beside a durable okv, and
+ * lmdb+batch:// as well, with one transaction for the changes of each submit().
  */
 #include <errno.h>
 #include <limits.h>
@@ -22,6 +23,7 @@
 
 #define SCHEME "lmdb://"
 #define SCHEME_SYNC "lmdb+sync://" /* with LMDB's own settings: each commit is synced */
+#define SCHEME_BATCH "lmdb+batch://"
 #define READERS_MAX 1024
 /* Sizes of the map. Pages are allocated when they are written, but a full file system then raises
  * SIGBUS instead of an error. */
@@ -46,6 +48,9 @@ struct lmdb_target {
     struct target target;
     struct environment *environment;
     MDB_txn *reader; /* reset between gets */
+    MDB_txn *writer; /* of the batch that submit() makes; NULL: there is none */
+    bool is_batched;
+    uint32_t batch; /* operations since it began */
     struct okv_result *results;
     uint32_t depth;
     uint32_t count; /* results to poll, */
@@ -234,7 +239,55 @@ static bool has_flags_beyond(const struct okv_command *command, uint32_t known)
     return (command->flags & ~known) != 0;
 }
 
-/* A put or delete in a transaction of its own. Returns its status. */
+/* ---- batches --------------------------------------------------------------- */
+
+/* All of a batch fails together. */
+static void fail_batch(struct lmdb_target *target, int status)
+{
+    for (uint32_t i = target->count - target->batch; i < target->count; i++)
+        target->results[(target->first + i) % target->depth].status = status;
+}
+
+static void commit_batch(struct lmdb_target *target)
+{
+    if (!target->writer)
+        return;
+    int rc = mdb_txn_commit(target->writer);
+    target->writer = NULL;
+    if (rc != 0)
+        fail_batch(target, note(target, rc));
+}
+
+static int begin_change(struct lmdb_target *target, MDB_txn **out)
+{
+    *out = target->writer;
+    if (target->writer)
+        return 0;
+    int rc = mdb_txn_begin(target->environment->env, NULL, 0, out);
+    if (rc == 0 && target->is_batched) {
+        target->writer = *out;
+        target->batch = 1; /* the one that comes is among the results already */
+    }
+    return rc;
+}
+
+/* Ends the transaction of a change, unless a batch goes on. */
+static int end_change(struct lmdb_target *target, MDB_txn *txn, int rc)
+{
+    bool is_over = rc != 0 && rc != MDB_KEYEXIST && rc != MDB_NOTFOUND;
+
+    if (target->writer && !is_over)
+        return note(target, rc);
+    target->writer = NULL;
+    if (rc == 0)
+        return note(target, mdb_txn_commit(txn));
+    mdb_txn_abort(txn);
+    if (target->is_batched)
+        fail_batch(target, note(target, rc));
+    return note(target, rc);
+}
+
+/* A put or delete. Returns its status. */
 static int change(struct lmdb_target *target, const struct okv_command *command)
 {
     bool is_put = command->kind == OKV_PUT;
@@ -246,15 +299,11 @@ static int change(struct lmdb_target *target, const struct okv_command *command)
 
     if (has_flags_beyond(command, is_put ? OKV_IF_ABSENT : 0))
         return OKV_EUNSUPPORTED;
-    int rc = mdb_txn_begin(target->environment->env, NULL, 0, &txn);
+    int rc = begin_change(target, &txn);
     if (rc != 0)
         return note(target, rc);
     rc = is_put ? mdb_put(txn, table, &key, &value, flags) : mdb_del(txn, table, &key, NULL);
-    if (rc != 0) {
-        mdb_txn_abort(txn);
-        return note(target, rc);
-    }
-    return note(target, mdb_txn_commit(txn));
+    return end_change(target, txn, rc);
 }
 
 static int perform(struct lmdb_target *target, const struct okv_command *command,
@@ -265,6 +314,7 @@ static int perform(struct lmdb_target *target, const struct okv_command *command
     switch (command->kind) {
     case OKV_GET:
     case OKV_HEAD:
+        commit_batch(target);
         return get(target, command, result);
     case OKV_PUT:
     case OKV_DELETE:
@@ -298,11 +348,13 @@ static int lmdb_submit(struct target *base, const struct okv_command *commands, 
         struct okv_result *result =
             &target->results[(target->first + target->count++) % target->depth];
         *result = (struct okv_result){.tag = command->tag};
+        target->batch++;
         result->status = perform(target, command, result);
         if (result->status == OKV_EUNSUPPORTED)
             offer_decline("LMDB", command, target->why, sizeof target->why);
         taken++;
     }
+    commit_batch(target);
     if (accepted)
         *accepted = taken;
     return rc;
@@ -358,19 +410,25 @@ static int lmdb_get_many(struct target *base, const struct okv_command *commands
 
 /* ---- the target ------------------------------------------------------------ */
 
-static bool is_synced(const char *uri)
+static const char *scheme_of(const char *uri)
 {
-    return strncmp(uri, SCHEME_SYNC, strlen(SCHEME_SYNC)) == 0;
+    static const char *const schemes[] = {SCHEME, SCHEME_SYNC, SCHEME_BATCH};
+
+    for (unsigned i = 0; i < sizeof schemes / sizeof *schemes; i++)
+        if (strncmp(uri, schemes[i], strlen(schemes[i])) == 0)
+            return schemes[i];
+    return NULL;
 }
 
 /* Creates the directory if necessary. Returns its realpath(). */
 static int find_directory(const char *uri, char *directory, char *why, size_t why_size)
 {
-    const char *scheme = is_synced(uri) ? SCHEME_SYNC : SCHEME;
-    const char *path = uri + strlen(scheme);
+    const char *scheme = scheme_of(uri);
+    const char *path = scheme ? uri + strlen(scheme) : "";
 
-    if (strncmp(uri, scheme, strlen(scheme)) != 0 || path[0] != '/') {
-        snprintf(why, why_size, "give lmdb:///DIRECTORY or lmdb+sync:///DIRECTORY");
+    if (path[0] != '/') {
+        snprintf(why, why_size,
+                 "give lmdb:///DIRECTORY, lmdb+sync:///DIRECTORY or lmdb+batch:///DIRECTORY");
         return OKV_EURI;
     }
     if (mkdir(path, 0700) != 0 && errno != EEXIST) {
@@ -414,7 +472,9 @@ static int lmdb_open(const struct target_config *config, struct target **out, ch
     target->results = calloc(target->depth, sizeof *target->results);
     if (!target->results)
         goto free_target;
-    rc = environment_take(directory, is_synced(config->uri), &target->environment);
+    const char *scheme = scheme_of(config->uri);
+    target->is_batched = strcmp(scheme, SCHEME_BATCH) == 0;
+    rc = environment_take(directory, strcmp(scheme, SCHEME) != 0, &target->environment);
     if (rc != 0)
         goto free_results;
     rc = mdb_txn_begin(target->environment->env, NULL, MDB_RDONLY, &target->reader);

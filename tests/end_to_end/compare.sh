@@ -100,10 +100,11 @@ everything() {
     grep -q "^lmdb .*$scratch/tables/" "$scratch/out" || wrong "LMDB's files are elsewhere"
     what="durable ones"
     mkdir "$scratch/disk"
-    run 0 --quick --durable "$scratch/disk" --records 200 --mix put=100 --rounds 1
+    run 0 --quick --durable "$scratch/disk" --records 200 --mix put=100 --rounds 1 --depth 8
     grep -q -e '^okv-local .* --data ' "$scratch/out" || wrong "okv is in memory only"
     grep -q -e '^redis .*--appendfsync always' "$scratch/out" || wrong "Redis does not sync"
     grep -q '^lmdb .*a sync for each commit' "$scratch/out" || wrong "LMDB does not sync"
+    grep -q '^lmdb-batch .*for the puts that wait' "$scratch/out" || wrong "LMDB has no batches"
     [ -z "$(ls -A "$scratch/disk")" ] || wrong "files are left in $scratch/disk"
     what="large values"
     run 0 --quick --targets redis-unix,memcached-tcp,lmdb,okv-local \

@@ -420,16 +420,15 @@ static void remove_lmdb(const char *directory)
     assert_int_equal(rmdir(directory), 0);
 }
 
-static void lmdb_serves(void **state)
+static void lmdb_serves_at(const char *scheme)
 {
     static const struct abilities abilities = {.head = true};
     char directory[] = "/tmp/okv-test-XXXXXX";
     char uri[64], same_uri[64];
 
-    (void)state;
     assert_non_null(mkdtemp(directory));
-    snprintf(uri, sizeof uri, "lmdb://%s", directory);
-    snprintf(same_uri, sizeof same_uri, "lmdb://%s/.", directory);
+    snprintf(uri, sizeof uri, "%s%s", scheme, directory);
+    snprintf(same_uri, sizeof same_uri, "%s%s/.", scheme, directory);
     struct target *target = open_target(&target_lmdb_ops, uri);
     expect_info(target, "lmdb", "process");
     exercise(target, &abilities);
@@ -446,6 +445,14 @@ static void lmdb_serves(void **state)
     find_value(target, "shared", "1", 1);
     target->ops->close(target);
     remove_lmdb(directory);
+}
+
+static void lmdb_serves(void **state)
+{
+    (void)state;
+    lmdb_serves_at("lmdb://");
+    lmdb_serves_at("lmdb+sync://");
+    lmdb_serves_at("lmdb+batch://");
 }
 #else
 static void lmdb_is_built_in(void **state)
