@@ -68,7 +68,7 @@ uint64_t okv_wal_record_size(uint32_t key_length, uint32_t value_length)
     return (size + OKV_WAL_ALIGNMENT - 1) / OKV_WAL_ALIGNMENT * OKV_WAL_ALIGNMENT;
 }
 
-void okv_wal_record_encode(const struct okv_wal_record *record, uint8_t *out)
+void okv_wal_record_encode_head(const struct okv_wal_record *record, uint8_t *out)
 {
     const struct okv_wal_wire_record wire = {
         .kind = (uint8_t)record->kind,
@@ -77,15 +77,21 @@ void okv_wal_record_encode(const struct okv_wal_record *record, uint8_t *out)
         .version = okv_le64_of(record->version),
         .expiry_ms = okv_le64_of(record->expiry_ms),
     };
+
+    memcpy(out, &wire, sizeof wire);
+    if (record->key_length)
+        memcpy(out + sizeof wire, record->key, record->key_length);
+}
+
+void okv_wal_record_encode(const struct okv_wal_record *record, uint8_t *out)
+{
     uint64_t size = okv_wal_record_size(record->key_length, record->value_length);
 
     memset(out + size - OKV_WAL_ALIGNMENT, 0, OKV_WAL_ALIGNMENT); /* the padding */
-    memcpy(out, &wire, sizeof wire);
-    out += sizeof wire;
-    if (record->key_length)
-        memcpy(out, record->key, record->key_length);
+    okv_wal_record_encode_head(record, out);
     if (record->value_length)
-        memcpy(out + record->key_length, record->value, record->value_length);
+        memcpy(out + sizeof(struct okv_wal_wire_record) + record->key_length, record->value,
+               record->value_length);
 }
 
 void okv_wal_record_set_version(uint8_t *record, uint64_t version)
@@ -238,16 +244,20 @@ void okv_wal_reply_decode(const uint8_t bytes[OKV_WAL_REPLY_SIZE], struct okv_wa
 
 /* ---- frames ---- */
 
+static uint64_t frame_seed(uint64_t segment, uint64_t position)
+{
+    return (segment * UINT64_C(0x9e3779b97f4a7c15)) ^ position;
+}
+
 static uint64_t frame_checksum(const uint8_t *bytes, uint64_t length, uint64_t segment,
                                uint64_t position)
 {
     const size_t before = sizeof(okv_le64);
 
-    return okv_hash_checksum(bytes + before, length - before,
-                             (segment * UINT64_C(0x9e3779b97f4a7c15)) ^ position);
+    return okv_hash_checksum(bytes + before, length - before, frame_seed(segment, position));
 }
 
-void okv_wal_frame_seal(const struct okv_wal_frame *frame, uint64_t segment, uint8_t *bytes)
+static void encode_frame(const struct okv_wal_frame *frame, uint8_t *bytes)
 {
     struct okv_wal_wire_frame wire = {
         .length = okv_le64_of(frame->length),
@@ -258,7 +268,27 @@ void okv_wal_frame_seal(const struct okv_wal_frame *frame, uint64_t segment, uin
     };
 
     memcpy(bytes, &wire, sizeof wire);
+}
+
+void okv_wal_frame_seal(const struct okv_wal_frame *frame, uint64_t segment, uint8_t *bytes)
+{
+    encode_frame(frame, bytes);
     okv_put_u64(bytes, frame_checksum(bytes, frame->length, segment, frame->position));
+}
+
+void okv_wal_frame_seal_parts(const struct okv_wal_frame *frame, uint64_t segment, uint8_t *bytes,
+                              uint64_t length, const uint8_t *rest, uint64_t rest_length)
+{
+    static const uint8_t zeros[OKV_WAL_ALIGNMENT];
+    const size_t before = sizeof(okv_le64);
+    struct okv_hash_stream stream;
+
+    encode_frame(frame, bytes);
+    okv_hash_stream_begin(&stream);
+    okv_hash_stream_add(&stream, bytes + before, length - before);
+    okv_hash_stream_add(&stream, rest, rest_length);
+    okv_hash_stream_add(&stream, zeros, frame->length - length - rest_length);
+    okv_put_u64(bytes, okv_hash_stream_checksum(&stream, frame_seed(segment, frame->position)));
 }
 
 bool okv_wal_frame_peek(const uint8_t *bytes, uint64_t most, struct okv_wal_frame *out)

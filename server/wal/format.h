@@ -153,6 +153,8 @@ int okv_wal_header_decode(const uint8_t *bytes, struct okv_wal_header *out);
 uint64_t okv_wal_record_size(uint32_t key_length, uint32_t value_length);
 /* Writes a record. */
 void okv_wal_record_encode(const struct okv_wal_record *record, uint8_t *out);
+/* Without its value, which follows, and zeros up to its size. */
+void okv_wal_record_encode_head(const struct okv_wal_record *record, uint8_t *out);
 /* Its version, when that is known later. */
 void okv_wal_record_set_version(uint8_t *record, uint64_t version);
 /* Reads the record at *at, of `end`, and moves *at behind it. The record points into the bytes.
@@ -170,6 +172,10 @@ void okv_wal_long_decode(const uint8_t bytes[OKV_WAL_LONG_SIZE], struct okv_wal_
 
 /* Writes the header of a frame whose records are behind it, all of frame->length bytes. */
 void okv_wal_frame_seal(const struct okv_wal_frame *frame, uint64_t segment, uint8_t *bytes);
+/* The same where only the first `length` bytes are there, and `rest` has what follows. Zeros follow
+ * to the end. */
+void okv_wal_frame_seal_parts(const struct okv_wal_frame *frame, uint64_t segment, uint8_t *bytes,
+                              uint64_t length, const uint8_t *rest, uint64_t rest_length);
 /* Reads a header, at least sizeof(struct okv_wal_wire_frame) bytes. False: its length is none that
  * a frame has, or is above `most`. */
 bool okv_wal_frame_peek(const uint8_t *bytes, uint64_t most, struct okv_wal_frame *out);

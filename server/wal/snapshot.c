@@ -25,8 +25,12 @@
 
 struct okv_snapshot_chunk {
     struct okv_snapshot_chunk *next;
+    struct okv_heap_pin pin; /* of the value */
+    const uint8_t *value;    /* of the last record, which is not in bytes; NULL: all is there */
+    uint32_t value_length;
+    uint64_t length; /* of the frame */
     uint64_t used, capacity;
-    uint8_t bytes[]; /* a frame */
+    uint8_t bytes[];
 };
 
 /* ---- chunks ---- */
@@ -38,9 +42,8 @@ static struct okv_snapshot_chunk *add_chunk(struct okv_snapshot *snapshot, uint6
 
     if (!chunk)
         return NULL;
-    chunk->next = NULL;
-    chunk->used = FRAME_HEADER;
-    chunk->capacity = capacity;
+    *chunk = (struct okv_snapshot_chunk){
+        .used = FRAME_HEADER, .length = FRAME_HEADER, .capacity = capacity};
     if (snapshot->last)
         snapshot->last->next = chunk;
     else
@@ -69,7 +72,14 @@ static void append(struct okv_snapshot *snapshot, const struct okv_wal_record *r
     }
     okv_wal_record_encode(record, chunk->bytes + chunk->used);
     chunk->used += size;
+    chunk->length += size;
     snapshot->waiting += size;
+}
+
+static void free_chunk(struct okv_snapshot *snapshot, struct okv_snapshot_chunk *chunk)
+{
+    okv_heap_unpin(&snapshot->store->heap, &chunk->pin);
+    free(chunk);
 }
 
 static void drop_chunks(struct okv_snapshot *snapshot)
@@ -78,7 +88,7 @@ static void drop_chunks(struct okv_snapshot *snapshot)
 
     while ((chunk = snapshot->first)) {
         snapshot->first = chunk->next;
-        free(chunk);
+        free_chunk(snapshot, chunk);
     }
     snapshot->last = NULL;
     snapshot->waiting = 0;
@@ -102,6 +112,47 @@ static void each_now(uint64_t number, uint64_t count, uint64_t now, each_bucket 
         each(user, other, number);
 }
 
+/* Ensures that the last chunk has room for a record of this bucket. */
+static bool make_room(struct okv_snapshot *snapshot, uint64_t size,
+                      const struct okv_wal_record *bucket)
+{
+    if (has_room(snapshot, size))
+        return true;
+    if (!add_chunk(snapshot, okv_wal_record_size(0, 0) + size)) {
+        snapshot->failure = OKV_ENOMEM;
+        return false;
+    }
+    append(snapshot, bucket);
+    return true;
+}
+
+/* Ends the last chunk by a record whose value stays where it is. False: an append pins it. Nobody
+ * frees it now, as the published image refers to it. */
+static bool append_pinned(struct okv_snapshot *snapshot, const struct okv_wal_record *record,
+                          uint64_t extent)
+{
+    struct okv_snapshot_chunk *chunk = snapshot->last;
+    uint64_t size = okv_wal_record_size(record->key_length, record->value_length);
+
+    if (!okv_heap_pin(&snapshot->store->heap, extent, &chunk->pin))
+        return false;
+    okv_wal_record_encode_head(record, chunk->bytes + chunk->used);
+    chunk->used += sizeof(struct okv_wal_wire_record) + record->key_length;
+    chunk->capacity = chunk->used;
+    chunk->length += size;
+    chunk->value = record->value;
+    chunk->value_length = record->value_length;
+    snapshot->waiting += size;
+    return true;
+}
+
+/* Whether it is written from the region, where a pin keeps it: those that the log does not have. */
+static bool is_long(const struct okv_snapshot *snapshot, const struct okv_entry *entry)
+{
+    return snapshot->values && entry->is_reference &&
+           entry->value_length >= snapshot->values->least;
+}
+
 static void save_item(struct okv_snapshot *snapshot, const struct okv_entry *entry,
                       const struct okv_wal_record *bucket)
 {
@@ -115,17 +166,13 @@ static void save_item(struct okv_snapshot *snapshot, const struct okv_entry *ent
         .expiry_ms = entry->expiry_ms,
     };
 
-    uint64_t size = okv_wal_record_size(record.key_length, record.value_length);
-
-    if (!has_room(snapshot, size)) {
-        if (!add_chunk(snapshot, okv_wal_record_size(0, 0) + size)) {
-            snapshot->failure = OKV_ENOMEM;
-            return;
-        }
-        append(snapshot, bucket);
-    }
-    append(snapshot, &record);
     snapshot->items++;
+    if (is_long(snapshot, entry) &&
+        make_room(snapshot, okv_wal_record_size(record.key_length, 0), bucket) &&
+        append_pinned(snapshot, &record, entry->extent))
+        return;
+    if (make_room(snapshot, okv_wal_record_size(record.key_length, record.value_length), bucket))
+        append(snapshot, &record);
 }
 
 /* Saves the items of bucket `number` that were in bucket `of`. */
@@ -304,18 +351,30 @@ static int write_header(struct okv_snapshot *snapshot, struct output *output)
 static int write_chunk(struct okv_snapshot *snapshot, struct output *output,
                        struct okv_snapshot_chunk *chunk)
 {
+    static const uint8_t zeros[OKV_WAL_ALIGNMENT];
+    uint64_t offset = OKV_WAL_HEADER_SIZE + output->position;
     const struct okv_wal_frame frame = {
-        .length = chunk->used,
+        .length = chunk->length,
         .position = output->position,
         .durable = output->position,
         .clock_ms = snapshot->clock_ms,
         .wall_ms = snapshot->wall_ms,
     };
 
-    okv_wal_frame_seal(&frame, snapshot->header.number, chunk->bytes);
-    int rc = okv_background_write(snapshot->files, output->file, chunk->bytes, chunk->used,
-                                  OKV_WAL_HEADER_SIZE + output->position, snapshot->is_last);
-    output->position += chunk->used;
+    okv_wal_frame_seal_parts(&frame, snapshot->header.number, chunk->bytes, chunk->used,
+                             chunk->value, chunk->value_length);
+    const struct iovec parts[] = {
+        {chunk->bytes, chunk->used},
+        {(void *)chunk->value, chunk->value_length},
+        {(void *)zeros, chunk->length - chunk->used - chunk->value_length},
+    };
+    int rc = 0;
+    for (unsigned i = 0; rc == 0 && i < sizeof parts / sizeof *parts; i++) {
+        rc = okv_background_write(snapshot->files, output->file, parts[i].iov_base,
+                                  parts[i].iov_len, offset, snapshot->is_last);
+        offset += parts[i].iov_len;
+    }
+    output->position += chunk->length;
     return rc;
 }
 
@@ -328,7 +387,7 @@ static int write_chunks(struct okv_snapshot *snapshot, struct output *output,
         struct okv_snapshot_chunk *next = chunk->next;
         if (rc == 0)
             rc = write_chunk(snapshot, output, chunk);
-        free(chunk);
+        free_chunk(snapshot, chunk);
         chunk = next;
     }
     return rc;
@@ -349,7 +408,7 @@ static bool collect(struct okv_snapshot *snapshot, struct okv_snapshot_chunk **c
              i++)
             save(snapshot, snapshot->next++);
         is_last = snapshot->next == count;
-        bool is_whole = snapshot->first && snapshot->first->next;
+        bool is_whole = snapshot->first && (snapshot->first->next || snapshot->first->value);
         if (is_last || is_whole || snapshot->failure)
             break;
         pthread_mutex_unlock(&snapshot->lock);

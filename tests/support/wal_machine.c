@@ -82,6 +82,7 @@ int wal_machine_start(struct wal_machine *machine)
     if (rc)
         return rc;
     begin_store(machine);
+    machine->wal.values.least = WAL_MACHINE_LONG;
     machine->wal.has_read = note_read;
     machine->wal.has_read_user = machine;
     machine->wal.report = machine->report;

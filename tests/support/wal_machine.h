@@ -7,6 +7,9 @@
 #include "server/wal/wal.h"
 #include "tests/support/crash_disk.h"
 
+/* Bytes of a value that is written to files from where it is. */
+#define WAL_MACHINE_LONG 6000
+
 struct wal_machine {
     struct crash_disk *disk;
     uint64_t length;         /* of the region */

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "server/wal/format.h"
+#include "server/wal/whole.h"
 #include "shared/base/error.h"
 #include "shared/format/hash.h"
 #include "shared/format/wire.h"
@@ -111,6 +112,24 @@ static void a_changed_header_is_refused(void **state)
     memcpy(bytes, "okvsnap", 8); /* which has buckets */
     okv_put_u64(bytes + 72, okv_hash_checksum(bytes, 72, 0));
     assert_int_equal(okv_wal_header_decode(bytes, &back), OKV_ECORRUPT);
+}
+
+/* Its segment alone, all that a crash may leave of its restore, would be a database of no items. */
+static void a_snapshot_of_number_one_is_refused(void **state)
+{
+    uint8_t bytes[OKV_WAL_HEADER_SIZE];
+    struct okv_wal_reader reader = {.bytes = bytes, .name = "name"};
+    struct okv_wal_header snapshot = segment, back;
+    struct okv_diag diag;
+
+    (void)state;
+    snapshot.bucket_count = 64;
+    snapshot.is_relaxed = false;
+    for (snapshot.number = 1; snapshot.number <= 2; snapshot.number++) {
+        okv_wal_header_encode(&snapshot, bytes);
+        assert_int_equal(okv_wal_snapshot_header(&reader, sizeof bytes, 0, &back, &diag),
+                         snapshot.number == 1 ? OKV_ECORRUPT : 0);
+    }
 }
 
 static const struct okv_wal_record put = {.kind = OKV_WAL_PUT,
@@ -317,6 +336,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(headers_have_these_bytes),
         cmocka_unit_test(a_changed_header_is_refused),
+        cmocka_unit_test(a_snapshot_of_number_one_is_refused),
         cmocka_unit_test(records_have_these_bytes),
         cmocka_unit_test(records_of_clients_have_these_bytes),
         cmocka_unit_test(records_of_replies_have_these_bytes),
