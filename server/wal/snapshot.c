@@ -510,7 +510,7 @@ static void *run(void *user)
     struct okv_snapshot *snapshot = user;
     uint64_t bytes = 0;
 
-    okv_background_begin();
+    okv_background_begin(OKV_BACKGROUND_SNAPSHOT);
     for (;;) {
         pthread_mutex_lock(&snapshot->lock);
         while (!snapshot->is_active && !snapshot->has_to_stop)

@@ -288,7 +288,7 @@ static void *run(void *user)
     struct okv_values *values = user;
     struct okv_value *value;
 
-    okv_background_begin();
+    okv_background_begin(OKV_BACKGROUND_VALUES);
     pthread_mutex_lock(&values->lock);
     while (!values->has_to_stop) {
         value = TAILQ_FIRST(&values->jobs);
