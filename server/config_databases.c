@@ -27,8 +27,8 @@ uint64_t okv_config_size(const char *option, const char *text, uint64_t least, u
     if (okv_size_parse(text, &bytes) || bytes < least || bytes > most) {
         okv_size_format(least, low, sizeof low);
         okv_size_format(most, high, sizeof high);
-        argp_error(state, "--%s %s: give a size from %s to %s, whole and with K, M, G or T", option,
-                   text, low, high);
+        okv_config_error(state, "--%s %s: give a size from %s to %s, whole and with K, M, G or T",
+                         option, text, low, high);
     }
     return bytes;
 }
@@ -54,10 +54,11 @@ static void choose_max_value(struct okv_database_config *database, struct argp_s
         okv_size_format(database->max_value, asked, sizeof asked);
         okv_size_format(limit, most, sizeof most);
         okv_size_format(database->memory, memory, sizeof memory);
-        argp_error(state,
-                   "--max-value %s: the database %s, of %s, takes values up to %s, a quarter of "
-                   "it: raise --memory or its SIZE in --database, or lower --max-value",
-                   asked, database->name, memory, most);
+        okv_config_error(
+            state,
+            "--max-value %s: the database %s, of %s, takes values up to %s, a quarter of "
+            "it: raise --memory or its SIZE in --database, or lower --max-value",
+            asked, database->name, memory, most);
     }
     if (database->max_value == 0)
         database->max_value = limit < OKV_VALUE_MAX ? (uint32_t)limit : OKV_VALUE_MAX;
@@ -67,7 +68,7 @@ void okv_config_database(struct okv_config_databases *databases, const char *tex
                          struct argp_state *state)
 {
     if (databases->count == OKV_DATABASES_MAX)
-        argp_error(state, "--database: at most %d", OKV_DATABASES_MAX);
+        okv_config_error(state, "--database: at most %d", OKV_DATABASES_MAX);
     else
         databases->texts[databases->count++] = text;
 }
@@ -83,8 +84,9 @@ uint64_t okv_config_sync(const char *option, const char *argument, const char *t
         return OKV_WAL_NEVER;
     if (okv_duration_parse(text, &ms) == 0 && ms >= 1 && ms <= SYNC_WITHIN_MS_MAX)
         return ms * 1000000;
-    argp_error(state, "--%s %s: give always, never, or a time from 1ms to 1h, such as 100ms or 1s",
-               option, argument);
+    okv_config_error(state,
+                     "--%s %s: give always, never, or a time from 1ms to 1h, such as 100ms or 1s",
+                     option, argument);
     return 0;
 }
 
@@ -98,7 +100,8 @@ static void add_option(struct okv_database_config *database, const char *text, c
         database->sync_within_ns =
             okv_config_sync("database", text, option + sizeof sync - 1, state);
     else
-        argp_error(state, "--database %s: there is one option, sync=MODE: not '%s'", text, option);
+        okv_config_error(state, "--database %s: there is one option, sync=MODE: not '%s'", text,
+                         option);
 }
 
 /* NAME[:SIZE][,sync=MODE] */
@@ -116,15 +119,17 @@ static void add_database(struct okv_config *config, const char *whole, struct ar
         add_option(database, whole, comma + 1, state);
     snprintf(database->name, sizeof database->name, "%.*s", (int)length, text);
     if (length >= sizeof database->name || !okv_name_is_valid(database->name))
-        argp_error(state, "--database %s: a name has " OKV_NAME_RULE, text);
+        okv_config_error(state, "--database %s: a name has " OKV_NAME_RULE, text);
     for (unsigned i = 0; i < config->database_count; i++) {
         const char *other = config->databases[i].name;
         if (strcmp(other, database->name) == 0)
-            argp_error(state, "--database %s: there is one called %s already: choose another name",
-                       text, other);
+            okv_config_error(state,
+                             "--database %s: there is one called %s already: choose another name",
+                             text, other);
         if (okv_database_id(other) == okv_database_id(database->name))
-            argp_error(state, "--database %s: its name has the same hash as %s: choose another",
-                       text, other);
+            okv_config_error(state,
+                             "--database %s: its name has the same hash as %s: choose another",
+                             text, other);
     }
     if (colon)
         database->memory = okv_config_memory("database", colon + 1, state);

@@ -8,6 +8,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "server/config_print.h"
 #include "server/descriptors.h"
 #include "server/durable.h"
 #include "server/net/acceptor.h"
@@ -239,21 +240,40 @@ static void announce(const struct okv_server *server)
     fflush(stdout);
 }
 
-/* SIGHUP reads the users file again. The first other signal ends the wait; a second one ends the
- * process. */
+static void report_status(struct okv_server *server)
+{
+    fprintf(stderr, "okv-server: status: pid %d, up %llu s, %llu clients of %u, %llu requests wait",
+            (int)getpid(), (unsigned long long)(okv_server_clock_ms(server) / 1000),
+            (unsigned long long)atomic_load(&server->stats.sessions), server->config.max_clients,
+            (unsigned long long)atomic_load(&server->stats.requests_waiting));
+    for (unsigned i = 0; i < server->database_count; i++) {
+        const struct okv_database *database = &server->databases[i];
+        fprintf(stderr, "; database %s: %llu items, %llu of %llu bytes", database->config->name,
+                (unsigned long long)atomic_load(&database->store.totals.items),
+                (unsigned long long)okv_heap_used(&database->store.heap),
+                (unsigned long long)database->region.length);
+    }
+    fprintf(stderr, "\n");
+}
+
+/* SIGHUP reads the users file again, SIGUSR1 tells how it is. The first other signal ends the wait;
+ * a second one ends the process. */
 static void wait_for_signal(struct okv_acceptor *acceptor, const sigset_t *signals)
 {
-    const struct okv_server *server = acceptor->server;
+    struct okv_server *server = acceptor->server;
     int number;
 
-    while (sigwait(signals, &number) || number == SIGHUP)
+    while (sigwait(signals, &number) || number == SIGHUP || number == SIGUSR1)
         if (number == SIGHUP)
             okv_acceptor_reload(acceptor);
+        else if (number == SIGUSR1)
+            report_status(server);
     if (!atomic_load(&server->failure))
         fprintf(stderr, "okv-server: %s: telling clients and ending\n", strsignal(number));
     sigset_t others = *signals;
     sigdelset(&others, OKV_SERVER_FAILED_SIGNAL);
     sigdelset(&others, SIGHUP);
+    sigdelset(&others, SIGUSR1);
     pthread_sigmask(SIG_UNBLOCK, &others, NULL);
 }
 
@@ -360,9 +380,14 @@ fini_registry:
     return rc;
 }
 
-static int run_offline(const struct okv_config *config)
+static int run_without_serving(const struct okv_config *config)
 {
     bool is_whole = false;
+
+    if (config->has_to_print) {
+        okv_config_print(config, stdout);
+        return 0;
+    }
     int rc = okv_offline_run(config, &is_whole);
 
     return rc ? EXIT_CANNOT_SERVE : is_whole ? 0 : OKV_EXIT_DAMAGED;
@@ -377,8 +402,9 @@ int main(int argc, char **argv)
     if (!server)
         return EXIT_CANNOT_SERVE;
     okv_config_parse(argc, argv, &server->config);
-    if (server->config.check || server->config.salvage) {
-        int status = run_offline(&server->config);
+    if (server->config.has_to_print || server->config.check || server->config.salvage) {
+        int status = run_without_serving(&server->config);
+        okv_config_fini(&server->config);
         free(server);
         return status;
     }
@@ -390,7 +416,8 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     sigemptyset(&signals);
     sigaddset(&signals, SIGHUP);
-    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* for the users file, once it serves */
+    sigaddset(&signals, SIGUSR1);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* both wait until it serves */
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, OKV_SERVER_FAILED_SIGNAL);
@@ -406,6 +433,7 @@ int main(int argc, char **argv)
     okv_log_fini(&server->log);
     if (rc)
         fprintf(stderr, "okv-server: %s\n", diag.text[0] ? diag.text : okv_error_text(rc));
+    okv_config_fini(&server->config);
     free(server);
     return rc ? EXIT_CANNOT_SERVE : 0;
 }

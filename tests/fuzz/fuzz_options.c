@@ -1,11 +1,12 @@
 /*
- * The command line of okv-server. config.c and config_databases.c are compiled with argp_parse and
- * argp_error named as below: a wrong command line then ends the parse and not the process.
+ * The command line of okv-server. config.c and config_settings.c are compiled with functions named
+ * as below: a wrong command line then ends the parse and not the process, and no file is read.
  */
 #include <argp.h>
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 
 #include "server/config.h"
 #include "shared/format/bucket.h"
@@ -18,6 +19,9 @@
 error_t fuzz_argp_parse(const struct argp *argp, int argc, char **argv, unsigned flags, int *end,
                         void *input);
 void fuzz_argp_error(const struct argp_state *state, const char *format, ...);
+void fuzz_argp_failure(const struct argp_state *state, int status, int number, const char *format,
+                       ...);
+FILE *fuzz_fopen(const char *path, const char *mode);
 
 /* argp knows nothing of whoever calls it, and the parser has its own input. */
 static struct {
@@ -44,6 +48,24 @@ void fuzz_argp_error(const struct argp_state *state, const char *format, ...)
     FUZZ_CHECK(vsnprintf(sentence, sizeof sentence, format, arguments) > 0);
     va_end(arguments);
     longjmp(parse.refused, 1);
+}
+
+void fuzz_argp_failure(const struct argp_state *state, int status, int number, const char *format,
+                       ...)
+{
+    (void)state;
+    (void)number;
+    (void)format;
+    FUZZ_CHECK(status == 2);
+    longjmp(parse.refused, 1);
+}
+
+FILE *fuzz_fopen(const char *path, const char *mode)
+{
+    (void)path;
+    (void)mode;
+    errno = ENOENT;
+    return NULL;
 }
 
 error_t fuzz_argp_parse(const struct argp *argp, int argc, char **argv, unsigned flags, int *end,
@@ -99,6 +121,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     okv_config_parse(count, arguments, &config);
     if (parse.result == 0)
         check_config(&config);
+    okv_config_fini(&config);
     free(text);
     return 0;
 }

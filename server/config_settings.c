@@ -1,0 +1,206 @@
+#include "server/config_settings.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <ini.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/config_options.h"
+#include "shared/base/error.h"
+
+#define EXIT_USAGE 2
+#define MESSAGE_SIZE 1024
+#define VARIABLE_SIZE 64
+#define PREFIX "OKV_"
+
+/* ---- the list ---- */
+
+static bool is_for_the_command_line(int key)
+{
+    return key == 0 || key == OKV_OPTION_CONFIG || key == OKV_OPTION_PRINT_CONFIG ||
+           key == OKV_OPTION_CHECK || key == OKV_OPTION_SALVAGE || key == OKV_OPTION_TO ||
+           key == OKV_OPTION_RESTORE;
+}
+
+const struct argp_option *okv_option_find(const char *name)
+{
+    for (const struct argp_option *option = okv_config_options; option->name; option++)
+        if (strcmp(option->name, name) == 0)
+            return is_for_the_command_line(option->key) ? NULL : option;
+    return NULL;
+}
+
+int okv_settings_add(struct okv_settings *settings, const struct argp_option *option,
+                     const char *text, enum okv_source source, unsigned line)
+{
+    if (settings->count == OKV_SETTINGS_MAX)
+        return OKV_EFULL;
+    char *copy = text ? strdup(text) : NULL;
+    if (text && !copy)
+        return OKV_ENOMEM;
+    settings->list[settings->count++] = (struct okv_setting){option, copy, source, line};
+    return 0;
+}
+
+void okv_settings_fini(struct okv_settings *settings)
+{
+    while (settings->count > 0)
+        free(settings->list[--settings->count].text);
+}
+
+bool okv_setting_is_overridden(const struct okv_settings *settings,
+                               const struct okv_setting *setting)
+{
+    for (unsigned i = 0; i < settings->count; i++)
+        if (settings->list[i].option == setting->option &&
+            settings->list[i].source > setting->source)
+            return true;
+    return false;
+}
+
+static void variable_of(const struct argp_option *option, char out[VARIABLE_SIZE])
+{
+    int length = snprintf(out, VARIABLE_SIZE, PREFIX "%s", option->name);
+
+    for (int i = 0; i < length; i++)
+        out[i] = out[i] == '-' ? '_' : (char)toupper((unsigned char)out[i]);
+}
+
+void okv_setting_where(const struct okv_settings *settings, const struct okv_setting *setting,
+                       char *out, size_t size)
+{
+    char variable[VARIABLE_SIZE];
+
+    variable_of(setting->option, variable);
+    switch (setting->source) {
+    case OKV_SOURCE_FILE:
+        snprintf(out, size, "%s:%u", settings->file, setting->line);
+        break;
+    case OKV_SOURCE_ENVIRONMENT:
+        snprintf(out, size, "%s", variable);
+        break;
+    case OKV_SOURCE_ARGUMENTS:
+        snprintf(out, size, "the command line");
+        break;
+    }
+}
+
+void okv_config_error(struct argp_state *state, const char *format, ...)
+{
+    const struct okv_settings *settings = ((const struct okv_config_input *)state->input)->settings;
+    const struct okv_setting *setting = settings->current;
+    char message[MESSAGE_SIZE], where[MESSAGE_SIZE];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    if (!setting || setting->source == OKV_SOURCE_ARGUMENTS) {
+        argp_error(state, "%s", message);
+        return;
+    }
+    okv_setting_where(settings, setting, where, sizeof where);
+    argp_failure(state, EXIT_USAGE, 0, "%s: %s", where, message);
+}
+
+/* ---- a file ---- */
+
+struct file {
+    struct okv_settings *settings;
+    FILE *stream;
+    unsigned line;
+    int rc; /* of the first line that is wrong */
+    struct okv_diag *diag;
+};
+
+static char *read_line(char *out, int size, void *user)
+{
+    struct file *file = user;
+    char *line = fgets(out, size, file->stream);
+
+    file->line += line != NULL;
+    return line;
+}
+
+static int wrong(struct file *file, const char *what, const char *name)
+{
+    if (file->rc == 0)
+        file->rc = okv_diag_set(file->diag, OKV_EINVAL, "%s:%u: %s%s", file->settings->file,
+                                file->line, what, name);
+    return 0;
+}
+
+static int take_pair(void *user, const char *section, const char *name, const char *value)
+{
+    struct file *file = user;
+    const struct argp_option *option = okv_option_find(name);
+
+    if (*section)
+        return wrong(file, "there are no sections here: take out the line in brackets with ",
+                     section);
+    if (!option)
+        return wrong(file,
+                     "no line for a file; okv-server --print-config lists those that are: ", name);
+    int rc = okv_settings_add(file->settings, option, value, OKV_SOURCE_FILE, file->line);
+    if (rc == OKV_EFULL)
+        return wrong(file, "too many lines: ", name);
+    file->rc = file->rc ? file->rc : rc;
+    return rc == 0;
+}
+
+int okv_settings_read_file(struct okv_settings *settings, struct okv_diag *diag)
+{
+    struct file file = {.settings = settings, .diag = diag};
+
+    file.stream = fopen(settings->file, "re");
+    if (!file.stream)
+        return okv_diag_set(diag, okv_error_from_errno(errno), "--config %s: %s", settings->file,
+                            strerror(errno));
+    int line = ini_parse_stream(read_line, &file, take_pair, &file);
+    if (ferror(file.stream))
+        file.rc = okv_diag_set(diag, OKV_EIO, "--config %s: it cannot be read", settings->file);
+    fclose(file.stream);
+    if (line != 0 && file.rc == 0)
+        return okv_diag_set(diag, OKV_EINVAL, "%s:%d: not NAME = VALUE; # begins a comment",
+                            settings->file, line);
+    return file.rc;
+}
+
+/* ---- the environment ---- */
+
+static bool may_be_repeated(const struct argp_option *option)
+{
+    return option->key == 'l' || option->key == OKV_OPTION_DATABASE;
+}
+
+static int add_each(struct okv_settings *settings, const struct argp_option *option,
+                    const char *text)
+{
+    char *copy = strdup(text), *rest = NULL;
+    int rc = copy ? 0 : OKV_ENOMEM;
+
+    for (char *word = copy ? strtok_r(copy, " ", &rest) : NULL; word && rc == 0;
+         word = strtok_r(NULL, " ", &rest))
+        rc = okv_settings_add(settings, option, word, OKV_SOURCE_ENVIRONMENT, 0);
+    free(copy);
+    return rc;
+}
+
+int okv_settings_read_environment(struct okv_settings *settings)
+{
+    char variable[VARIABLE_SIZE];
+    int rc = 0;
+
+    for (const struct argp_option *option = okv_config_options; option->name && rc == 0; option++) {
+        variable_of(option, variable);
+        const char *text = is_for_the_command_line(option->key) ? NULL : getenv(variable);
+        if (!text)
+            continue;
+        rc = may_be_repeated(option)
+                 ? add_each(settings, option, text)
+                 : okv_settings_add(settings, option, text, OKV_SOURCE_ENVIRONMENT, 0);
+    }
+    return rc;
+}

@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# Options from a file, the environment and the command line; --print-config; SIGUSR1.
+set -euo pipefail
+
+usage() {
+    cat <<'TEXT'
+usage: tests/end_to_end/config.sh BUILD_DIR
+
+Has the okv-server of BUILD_DIR print its configuration from several sources, right and wrong ones, and serve with a
+file. Exits 1 when something is wrong.
+TEXT
+}
+
+# shellcheck source=tests/support/programs.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/programs.sh"
+
+failures=0 file=$scratch/okv.conf
+
+wrong() {
+    failures=1
+    echo "WRONG: $*"
+}
+
+# prints LINE [OPTION...]: --print-config has this line.
+prints() {
+    "$build/server/okv-server" --print-config "${@:2}" >"$scratch/printed" 2>&1 || wrong "${*:2}: exit status $?"
+    grep -qxF -- "$1" "$scratch/printed" || wrong "${*:2}: '$1' is not in: $(cat "$scratch/printed")"
+}
+
+# refuses TEXT LINES [NUMBER]: a file with these lines ends the server with 2, and this sentence of line NUMBER (2).
+refuses() {
+    printf '# a comment\n%s\n' "$2" >"$file"
+    local status=0
+    "$build/server/okv-server" --config "$file" --print-config >"$scratch/printed" 2>&1 || status=$?
+    [ $status -eq 2 ] || wrong "$2: exit status $status"
+    grep -qF -- "okv-server: $file:${3:-2}: $1" "$scratch/printed" || wrong "$2: says $(cat "$scratch/printed")"
+}
+
+cat >"$file" <<TEXT
+memory = 8M
+listen = local://$scratch/a
+listen = local://$scratch/b
+workers = 3 ; a comment
+prefault = yes
+max-clients = 7
+TEXT
+prints "memory = 8M" --config "$file"
+prints "# from $file:1" --config "$file"
+prints "listen = local://$scratch/a" --config "$file"
+prints "listen = local://$scratch/b" --config "$file"
+prints "workers = 3" --config "$file"
+prints "prefault = yes" --config "$file"
+prints "; credits = 16" --config "$file"
+prints "; memory = 256M"
+export OKV_MEMORY=16M OKV_LISTEN="local://$scratch/c local://$scratch/d" OKV_PREFAULT=no OKV_CONFIG=$file
+prints "memory = 16M"
+prints "# from OKV_MEMORY"
+prints "listen = local://$scratch/c"
+prints "listen = local://$scratch/d"
+prints "prefault = no"
+prints "max-clients = 7"
+! grep -q "$scratch/a" "$scratch/printed" || wrong "the file's --listen counts beside that of the environment"
+prints "memory = 32M" --memory 32M
+prints "# from the command line" --memory 32M
+"$build/server/okv-server" --memory 32M --print-config >"$scratch/again"
+unset OKV_MEMORY OKV_LISTEN OKV_PREFAULT OKV_CONFIG
+"$build/server/okv-server" --config "$scratch/again" --print-config >"$scratch/printed"
+diff <(grep -v '^# from' "$scratch/again") <(grep -v '^# from' "$scratch/printed") ||
+    wrong "what is printed is not what a file of it gives"
+
+refuses "--memory 12Q: give a size" "memory = 12Q"
+refuses "--credits 0: give a number from 1" "credits = 0"
+refuses "--wipe maybe: give yes or no" "wipe = maybe"
+refuses "no line for a file" "memry = 8M"
+refuses "no line for a file" "check = /tmp"
+refuses "not NAME = VALUE" "memory"
+refuses "there are no sections here" $'[server]\nmemory = 8M' 3
+status=0
+OKV_CREDITS=x "$build/server/okv-server" --print-config >"$scratch/printed" 2>&1 || status=$?
+[ $status -eq 2 ] || wrong "OKV_CREDITS=x: exit status $status"
+grep -q '^okv-server: OKV_CREDITS: --credits x' "$scratch/printed" || wrong "OKV_CREDITS=x: no cause"
+status=0
+"$build/server/okv-server" --config "$scratch/none" >"$scratch/printed" 2>&1 || status=$?
+[ $status -eq 2 ] || wrong "a file that is not there: exit status $status"
+grep -q 'none: No such file' "$scratch/printed" || wrong "a file that is not there: no cause"
+
+printf 'memory = 8M\nmax-clients = 5\n' >"$file"
+start_server "$socket" --config "$file"
+"$okv" -s "$socket" put key value
+[ "$("$okv" -s "$socket" stat | awk '$1 == "max_clients" { print $2 }')" = 5 ] || wrong "it serves without its file"
+kill -USR1 "${servers[-1]}"
+for ((i = 0; i < 200; i++)); do
+    ! grep -q 'status: pid .* clients of 5, .* database default: 1 items' "$scratch/log" || break
+    sleep 0.05
+done
+[ $i -lt 200 ] || wrong "SIGUSR1 writes no line: $(cat "$scratch/log")"
+kill -0 "${servers[-1]}" || wrong "SIGUSR1 ended it"
+exit $failures
