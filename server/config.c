@@ -2,6 +2,7 @@
 
 #include <argp.h>
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <stddef.h>
@@ -22,7 +23,6 @@
 #include "shared/transport/pending.h"
 #include "shared/transport/transport.h"
 
-#define EXIT_USAGE 2
 #define RATIO_MAX 1000
 #define DEFAULT_WORKERS_MAX 4
 
@@ -344,7 +344,8 @@ static void apply_settings(struct parsing *parsing, struct argp_state *state)
     settings->current = NULL;
 }
 
-static void read_settings(struct parsing *parsing, struct argp_state *state)
+/* ENOMEM; a wrong file ends the program. */
+static error_t read_settings(struct parsing *parsing, struct argp_state *state)
 {
     struct okv_settings *settings = parsing->input.settings;
     struct okv_diag diag = {.text = ""};
@@ -354,8 +355,9 @@ static void read_settings(struct parsing *parsing, struct argp_state *state)
     int rc = settings->file ? okv_settings_read_file(settings, &diag) : 0;
     if (rc == 0)
         rc = okv_settings_read_environment(settings);
-    if (rc)
-        argp_failure(state, EXIT_USAGE, 0, "%s", diag.text[0] ? diag.text : okv_error_text(rc));
+    if (rc && rc != OKV_ENOMEM)
+        argp_failure(state, OKV_EXIT_USAGE, 0, "%s", diag.text[0] ? diag.text : okv_error_text(rc));
+    return rc ? ENOMEM : 0;
 }
 
 static void check(struct parsing *parsing, struct argp_state *state)
@@ -377,9 +379,10 @@ static error_t note_option(struct parsing *parsing, int key, const char *text,
     for (const struct argp_option *option = okv_config_options; option->name; option++) {
         if (option->key != key)
             continue;
-        if (okv_settings_add(parsing->input.settings, option, text, OKV_SOURCE_ARGUMENTS, 0))
+        int rc = okv_settings_add(parsing->input.settings, option, text, OKV_SOURCE_ARGUMENTS, 0);
+        if (rc == OKV_EFULL)
             okv_config_error(state, "--%s: too many options", option->name);
-        return 0;
+        return rc ? ENOMEM : 0;
     }
     return ARGP_ERR_UNKNOWN;
 }
@@ -388,6 +391,7 @@ static error_t note_option(struct parsing *parsing, int key, const char *text,
 static error_t parse_option(int key, char *text, struct argp_state *state)
 {
     struct parsing *parsing = state->input;
+    error_t error;
 
     switch (key) {
     case OKV_OPTION_CONFIG:
@@ -397,7 +401,9 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         parsing->config->has_to_print = true;
         break;
     case ARGP_KEY_END:
-        read_settings(parsing, state);
+        error = read_settings(parsing, state);
+        if (error)
+            return error;
         apply_settings(parsing, state);
         check(parsing, state);
         break;
@@ -434,7 +440,7 @@ static void print_version(FILE *stream, struct argp_state *state)
     fprintf(stream, "okv-server %s\ntransports: %s\n", OKV_VERSION, okv_transport_names());
 }
 
-void okv_config_parse(int argc, char **argv, struct okv_config *config)
+int okv_config_parse(int argc, char **argv, struct okv_config *config)
 {
     static const struct argp parser = {
         .options = okv_config_options, .parser = parse_option, .doc = okv_config_about};
@@ -458,10 +464,12 @@ void okv_config_parse(int argc, char **argv, struct okv_config *config)
         .spin_us = 50,
     };
     argp_program_version_hook = print_version;
-    argp_err_exit_status = EXIT_USAGE;
-    argp_parse(&parser, argc, argv, 0, NULL, &parsing);
+    argp_err_exit_status = OKV_EXIT_USAGE;
+    if (argp_parse(&parser, argc, argv, 0, NULL, &parsing))
+        return OKV_ENOMEM;
     if (config->listen_count == 0)
         default_listen(config);
+    return 0;
 }
 
 void okv_config_fini(struct okv_config *config)

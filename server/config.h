@@ -69,8 +69,8 @@ struct okv_config {
 };
 
 /* Fills `config` from the command line, the environment and a file. Or prints what is wrong and how
- * to correct it, and exits with 2. */
-void okv_config_parse(int argc, char **argv, struct okv_config *config);
+ * to correct it, and exits with 2. OKV_ENOMEM. */
+int okv_config_parse(int argc, char **argv, struct okv_config *config);
 void okv_config_fini(struct okv_config *config);
 
 #endif

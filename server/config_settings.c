@@ -10,7 +10,6 @@
 #include "server/config_options.h"
 #include "shared/base/error.h"
 
-#define EXIT_USAGE 2
 #define MESSAGE_SIZE 1024
 #define VARIABLE_SIZE 64
 #define PREFIX "OKV_"
@@ -102,7 +101,7 @@ void okv_config_error(struct argp_state *state, const char *format, ...)
         return;
     }
     okv_setting_where(settings, setting, where, sizeof where);
-    argp_failure(state, EXIT_USAGE, 0, "%s: %s", where, message);
+    argp_failure(state, OKV_EXIT_USAGE, 0, "%s: %s", where, message);
 }
 
 /* ---- a file ---- */

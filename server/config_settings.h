@@ -13,6 +13,10 @@
 
 #define OKV_SETTINGS_MAX 256
 
+/* Exit statuses of okv-server. */
+#define OKV_EXIT_USAGE 2
+#define OKV_EXIT_CANNOT_SERVE 3
+
 enum okv_source { OKV_SOURCE_FILE, OKV_SOURCE_ENVIRONMENT, OKV_SOURCE_ARGUMENTS };
 
 struct okv_setting {

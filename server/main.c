@@ -21,8 +21,6 @@
 #include "shared/base/error.h"
 #include "shared/format/wire.h"
 
-#define EXIT_CANNOT_SERVE 3
-
 static void databases_close(struct okv_server *server)
 {
     while (server->database_count > 0)
@@ -256,18 +254,33 @@ static void report_status(struct okv_server *server)
     fprintf(stderr, "\n");
 }
 
-/* SIGHUP reads the users file again, SIGUSR1 tells how it is. The first other signal ends the wait;
- * a second one ends the process. */
-static void wait_for_signal(struct okv_acceptor *acceptor, const sigset_t *signals)
+/* Does what a signal asks for. True: the server is to end. */
+static bool take_signal(struct okv_acceptor *acceptor, int number)
 {
     struct okv_server *server = acceptor->server;
+
+    switch (number) {
+    case SIGHUP:
+        okv_acceptor_reload(acceptor);
+        return false;
+    case SIGUSR1:
+        report_status(server);
+        return false;
+    case OKV_SERVER_FAILED_SIGNAL: /* anybody may send it */
+        return atomic_load(&server->failure) != 0;
+    default:
+        return true;
+    }
+}
+
+/* The first signal that ends the server ends the wait; a second one ends the process. */
+static void wait_for_signal(struct okv_acceptor *acceptor, const sigset_t *signals)
+{
+    const struct okv_server *server = acceptor->server;
     int number;
 
-    while (sigwait(signals, &number) || number == SIGHUP || number == SIGUSR1)
-        if (number == SIGHUP)
-            okv_acceptor_reload(acceptor);
-        else if (number == SIGUSR1)
-            report_status(server);
+    while (sigwait(signals, &number) || !take_signal(acceptor, number))
+        continue;
     if (!atomic_load(&server->failure))
         fprintf(stderr, "okv-server: %s: telling clients and ending\n", strsignal(number));
     sigset_t others = *signals;
@@ -390,24 +403,13 @@ static int run_without_serving(const struct okv_config *config)
     }
     int rc = okv_offline_run(config, &is_whole);
 
-    return rc ? EXIT_CANNOT_SERVE : is_whole ? 0 : OKV_EXIT_DAMAGED;
+    return rc ? OKV_EXIT_CANNOT_SERVE : is_whole ? 0 : OKV_EXIT_DAMAGED;
 }
 
-int main(int argc, char **argv)
+static int serve_from_beginning_to_end(struct okv_server *server, struct okv_diag *diag)
 {
-    struct okv_diag diag = {.text = ""};
     sigset_t signals;
-    struct okv_server *server = calloc(1, sizeof *server);
 
-    if (!server)
-        return EXIT_CANNOT_SERVE;
-    okv_config_parse(argc, argv, &server->config);
-    if (server->config.has_to_print || server->config.check || server->config.salvage) {
-        int status = run_without_serving(&server->config);
-        okv_config_fini(&server->config);
-        free(server);
-        return status;
-    }
     server->limits = (struct okv_message_limits){
         .slot_size = OKV_SLOT_SIZE_DEFAULT,
         .credits = server->config.credits,
@@ -423,17 +425,36 @@ int main(int argc, char **argv)
     sigaddset(&signals, OKV_SERVER_FAILED_SIGNAL);
 
     okv_log_init(&server->log, STDERR_FILENO);
-    if (okv_descriptors_raise(&server->config, &diag))
-        fprintf(stderr, "okv-server: %s\n", diag.text);
-    diag.text[0] = '\0';
-    int rc = okv_metrics_start(&server->metrics, server, server->config.metrics, &diag);
+    if (okv_descriptors_raise(&server->config, diag))
+        fprintf(stderr, "okv-server: %s\n", diag->text);
+    diag->text[0] = '\0';
+    int rc = okv_metrics_start(&server->metrics, server, server->config.metrics, diag);
     if (rc == 0)
-        rc = run(server, &signals, &diag);
+        rc = run(server, &signals, diag);
     okv_metrics_stop(&server->metrics);
     okv_log_fini(&server->log);
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    struct okv_diag diag = {.text = ""};
+    struct okv_server *server = calloc(1, sizeof *server);
+    int status = OKV_EXIT_CANNOT_SERVE;
+
+    if (!server)
+        return status;
+    const struct okv_config *config = &server->config;
+    int rc = okv_config_parse(argc, argv, &server->config);
+    if (rc == 0 && (config->has_to_print || config->check || config->salvage)) {
+        status = run_without_serving(config);
+    } else if (rc == 0) {
+        rc = serve_from_beginning_to_end(server, &diag);
+        status = rc ? OKV_EXIT_CANNOT_SERVE : 0;
+    }
     if (rc)
         fprintf(stderr, "okv-server: %s\n", diag.text[0] ? diag.text : okv_error_text(rc));
     okv_config_fini(&server->config);
     free(server);
-    return rc ? EXIT_CANNOT_SERVE : 0;
+    return status;
 }

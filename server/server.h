@@ -64,7 +64,7 @@ static inline uint64_t okv_server_clock_ms(const struct okv_server *server)
 }
 
 /* Wakes main after a failure. Every thread blocks it; main waits for it with sigwait(). */
-#define OKV_SERVER_FAILED_SIGNAL SIGUSR1
+#define OKV_SERVER_FAILED_SIGNAL SIGUSR2
 
 /* Makes a worker end its sessions that are replaced, killed or have no rights. Any thread. */
 void okv_server_end_unwanted(struct okv_server *server, unsigned worker);

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "server/server.h"
 #include "server/store/store.h"
 #include "shared/base/error.h"
 #include "tests/faults/inject.h"
@@ -143,7 +144,7 @@ void serving_start(const char *uri, const struct model *model)
     sigemptyset(&signals); /* for the server's thread alone */
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
-    sigaddset(&signals, SIGUSR1);
+    sigaddset(&signals, OKV_SERVER_FAILED_SIGNAL);
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     if (pthread_create(&serving.thread, NULL, run, NULL))
         complain("no thread for the server");
