@@ -30,6 +30,7 @@ static const struct command commands[] = {
     {"stat", cli_stat, "[--json]", "the server's statistics and this connection"},
     {"sessions", cli_sessions, "[--json]", "list who is connected to the database"},
     {"admin", cli_admin, "WORD", "reload users, make a snapshot, end a session"},
+    {"doctor", cli_doctor, "[--json]", "say what of this host and the server does not work"},
     {"discover", cli_discover, "[--json]", "list the servers that announce themselves"},
     {"keygen", cli_keygen, "[FILE]", "make a key for a user of a server"},
     {"probe", cli_probe, "[-n N] [--size S]", "time raw reads of the table"},

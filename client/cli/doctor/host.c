@@ -1,0 +1,80 @@
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "client/cli/doctor/checks.h"
+#include "shared/base/size.h"
+
+#define PATH_SIZE 512
+/* Below it a region of the default size cannot be registered. */
+#define MEMLOCK_LEAST (UINT64_C(256) << 20)
+/* Connections of a server with the default --max-clients, and files of its own. */
+#define FILES_LEAST 2200u
+#define KEY_LIMIT "locked memory"
+
+static void check_memlock(struct doctor_report *report)
+{
+    struct rlimit limit;
+    char size[32];
+
+    if (getrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur == RLIM_INFINITY || geteuid() == 0) {
+        doctor_add(report, DOCTOR_OK, KEY_LIMIT, NULL, "no limit");
+        return;
+    }
+    okv_size_format(limit.rlim_cur, size, sizeof size);
+    doctor_add(report, limit.rlim_cur < MEMLOCK_LEAST ? DOCTOR_NOTE : DOCTOR_OK, KEY_LIMIT,
+               limit.rlim_cur < MEMLOCK_LEAST
+                   ? "ulimit -l unlimited, or LimitMEMLOCK=infinity in the unit of the server"
+                   : NULL,
+               "%s: over rdma:// all memory of a server must fit", size);
+}
+
+static void check_files(struct doctor_report *report)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit))
+        return;
+    bool is_little = limit.rlim_max < FILES_LEAST;
+    doctor_add(report, is_little ? DOCTOR_NOTE : DOCTOR_OK, "open files",
+               is_little ? "ulimit -Hn 65536, or fewer --max-clients" : NULL,
+               "up to %llu: a server takes two for each client over local:// and ofi://",
+               (unsigned long long)limit.rlim_max);
+}
+
+static bool read_number(const char *root, const char *path, unsigned long long *out)
+{
+    char name[PATH_SIZE];
+
+    snprintf(name, sizeof name, "%s%s", root, path);
+    FILE *file = fopen(name, "re");
+    if (!file)
+        return false;
+    bool is_read = fscanf(file, "%llu", out) == 1;
+    fclose(file);
+    return is_read;
+}
+
+static void check_huge_pages(struct doctor_report *report, const char *root)
+{
+    unsigned long long pages = 0, unused = 0;
+
+    if (!read_number(root, "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", &pages) ||
+        !read_number(root, "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", &unused)) {
+        doctor_add(report, DOCTOR_NOTE, "huge pages", NULL, "this kernel has none of 2 MiB");
+        return;
+    }
+    doctor_add(report, pages > 0 ? DOCTOR_OK : DOCTOR_NOTE, "huge pages",
+               pages > 0 ? NULL : "sysctl vm.nr_hugepages=N, half of the MiB of --memory",
+               "%llu of 2 MiB are reserved, %llu are free: okv-server --huge takes them", pages,
+               unused);
+}
+
+void doctor_check_host(struct doctor_report *report, const char *root)
+{
+    check_memlock(report);
+    check_files(report);
+    check_huge_pages(report, root);
+}

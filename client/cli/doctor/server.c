@@ -1,0 +1,92 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "client/cli/doctor/checks.h"
+#include "shared/base/clock.h"
+
+#define WHAT "server"
+#define VALUE "okv doctor"
+/* The item is gone soon if deleting it fails. */
+#define TTL_MS 60000
+
+/* Adds what a step came to. Returns whether it went well. */
+static bool note(struct doctor_report *report, const struct cli *cli, const char *step, int rc,
+                 uint64_t begin_ns)
+{
+    double us = (double)(okv_clock_ns() - begin_ns) / 1000.0;
+
+    if (rc == OKV_OK) {
+        doctor_add(report, DOCTOR_OK, WHAT, NULL, "%s: %.1f us", step, us);
+        return true;
+    }
+    doctor_add(report, DOCTOR_PROBLEM, WHAT, cli_advice(rc), "%s: %s: %s", step, okv_errname(rc),
+               cli->handle ? okv_why(cli->handle) : okv_strerror(rc));
+    return false;
+}
+
+static void describe(struct doctor_report *report, const struct cli *cli)
+{
+    struct okv_info info;
+
+    okv_info(cli->handle, &info);
+    doctor_add(report, DOCTOR_OK, WHAT, NULL, "%s over %s%s%s; %s", cli->server, info.transport,
+               info.path[0] ? ": " : "", info.path,
+               info.one_sided ? "gets take none of its CPU time" : "its process serves READs");
+}
+
+static bool get_back(struct doctor_report *report, const struct cli *cli, const char *key)
+{
+    struct okv_counters before, after;
+    char value[sizeof VALUE];
+    size_t length = 0;
+
+    okv_counters(cli->handle, &before);
+    uint64_t begin = okv_clock_ns();
+    int rc = okv_get(cli->handle, key, strlen(key), value, sizeof value, &length, NULL);
+    okv_counters(cli->handle, &after);
+    bool is_one_sided = after.reads > before.reads;
+    if (!note(report, cli, is_one_sided ? "get by one-sided READ" : "get by request", rc, begin))
+        return false;
+    if (length == sizeof VALUE - 1 && memcmp(value, VALUE, length) == 0)
+        return true;
+    doctor_add(report, DOCTOR_PROBLEM, WHAT, "report it", "the value is not what was put");
+    return false;
+}
+
+static void exercise(struct doctor_report *report, const struct cli *cli)
+{
+    const struct okv_put_options options = {.flags = OKV_WITH_TTL, .ttl_ms = TTL_MS};
+    uint64_t random = 0;
+    char key[64];
+
+    if (getrandom(&random, sizeof random, 0) != sizeof random)
+        random = okv_clock_ns();
+    snprintf(key, sizeof key, "okv-doctor:%016" PRIx64, random);
+    uint64_t begin = okv_clock_ns();
+    if (!note(report, cli, "ping", okv_ping(cli->handle), begin))
+        return;
+    begin = okv_clock_ns();
+    int rc = okv_put_with(cli->handle, key, strlen(key), VALUE, sizeof VALUE - 1, &options, NULL);
+    if (!note(report, cli, "put", rc, begin))
+        return;
+    if (get_back(report, cli, key)) {
+        begin = okv_clock_ns();
+        note(report, cli, "delete", okv_delete(cli->handle, key, strlen(key)), begin);
+    }
+}
+
+void doctor_check_server(struct doctor_report *report, struct cli *cli)
+{
+    uint64_t begin = okv_clock_ns();
+
+    if (cli_connect(cli, 0) != CLI_DONE) { /* which has said why */
+        doctor_add(report, DOCTOR_PROBLEM, WHAT, NULL, "%s: no connection: see above", cli->server);
+        return;
+    }
+    note(report, cli, "connect", OKV_OK, begin);
+    describe(report, cli);
+    exercise(report, cli);
+}

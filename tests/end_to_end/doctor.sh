@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# okv doctor: what it says of this host, of a server and of none.
+set -euo pipefail
+
+usage() {
+    cat <<'TEXT'
+usage: tests/end_to_end/doctor.sh BUILD_DIR
+
+Has the okv of BUILD_DIR look at this host, at a server and at one that is not there. Exits 1 when it says what is wrong.
+TEXT
+}
+
+# shellcheck source=tests/support/programs.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/programs.sh"
+
+failures=0
+
+# doctor STATUS [OPTION...]: this exit status; what it prints is in $scratch/out.
+doctor() {
+    local status=0
+    "$okv" doctor "${@:2}" >"$scratch/out" 2>"$scratch/err" || status=$?
+    [ $status -eq "$1" ] || wrong "doctor ${*:2}: exit status $status, not $1"
+}
+
+wrong() {
+    failures=1
+    echo "WRONG: $*"
+    cat "$scratch/out" "$scratch/err"
+}
+
+says() {
+    grep -qE -- "$1" "$scratch/out" || wrong "it does not say $1"
+}
+
+start_server "$socket"
+doctor 0 -s "$socket"
+says '^ok +transports +.*local'
+says '^ok +server +connect: [0-9.]+ us$'
+says '^ok +server +.* over local: .*none of its CPU time'
+says '^ok +server +put: [0-9.]+ us$'
+says '^ok +server +get by one-sided READ: [0-9.]+ us$'
+says '^ok +server +delete: [0-9.]+ us$'
+says '^0 problems$'
+[ -z "$("$okv" -s "$socket" scan)" ] || wrong "it leaves an item"
+doctor 0 -s "$socket" --json
+[ "$(jq -r '.problems, (.findings | map(select(.what == "server")) | length)' "$scratch/out" | xargs)" = "0 6" ] ||
+    wrong "its JSON is another"
+end_server TERM
+doctor 1 -s "$socket"
+says '^problem +server +.*no connection'
+says '^1 problem$'
+exit $failures
