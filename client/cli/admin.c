@@ -215,6 +215,9 @@ static int make_snapshot(struct cli *cli)
                         "no errors\n");
         return CLI_FAILED;
     }
+    if (rc == OKV_ECONFLICT)
+        return cli_fail_with(cli, "admin snapshot", NULL, 0, rc,
+                             "a later one has replaced it already: ask again");
     if (rc != OKV_OK)
         return cli_fail(cli, "admin snapshot", NULL, 0, rc);
     printf("%s\n", answer);

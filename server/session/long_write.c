@@ -199,7 +199,8 @@ static int apply(struct okv_long_write *write, const struct okv_executor *execut
                      &write->value, reply, write->reply_value);
     bool is_applied = reply->status != OKV_STORE_LONG && reply->status != OKV_EAGAIN;
     if (write->stored && reply->status == OKV_OK) {
-        okv_values_keep(&wal->values, write->stored);
+        okv_values_keep(&wal->values, write->stored, write->request.key, write->request.key_length,
+                        reply->version);
         write->stored = NULL;
     }
     if (wal && is_applied) {

@@ -162,6 +162,16 @@ void okv_wal_long_decode(const uint8_t bytes[OKV_WAL_LONG_SIZE], struct okv_wal_
     };
 }
 
+uint32_t okv_wal_value_length(const struct okv_wal_record *record)
+{
+    struct okv_wal_long at;
+
+    if (record->kind != OKV_WAL_LONG)
+        return record->value_length;
+    okv_wal_long_decode(record->value, &at);
+    return (uint32_t)at.length; /* decoding has checked that it is a value's */
+}
+
 static bool is_sane_long(const void *value)
 {
     struct okv_wal_long at;

@@ -89,6 +89,7 @@ enum okv_wal_kind {
     /* Of segments only. */
     OKV_WAL_RAISE = 8, /* all versions */
     OKV_WAL_CLEAN = 9, /* nothing was lost behind this record */
+
     OKV_WAL_LONG = 10, /* a put; its value is an encoded okv_wal_long */
 };
 
@@ -169,6 +170,8 @@ void okv_wal_reply_decode(const uint8_t bytes[OKV_WAL_REPLY_SIZE], struct okv_wa
 void okv_wal_long_encode(const struct okv_wal_long *at, uint8_t out[OKV_WAL_LONG_SIZE]);
 /* The value of a LONG that was decoded. */
 void okv_wal_long_decode(const uint8_t bytes[OKV_WAL_LONG_SIZE], struct okv_wal_long *out);
+/* Of the item of a PUT or a LONG that was decoded. */
+uint32_t okv_wal_value_length(const struct okv_wal_record *record);
 
 /* Writes the header of a frame whose records are behind it, all of frame->length bytes. */
 void okv_wal_frame_seal(const struct okv_wal_frame *frame, uint64_t segment, uint8_t *bytes);

@@ -66,7 +66,7 @@ int okv_wal_load_header(struct okv_wal *wal, uint64_t number, struct okv_diag *d
 /* ---- frames, each by one of several threads ---- */
 
 struct load {
-    const struct okv_wal *wal;
+    struct okv_wal *wal;
     struct okv_store *store;
     struct okv_wal_found *found;
     pthread_mutex_t lock; /* of what follows */
@@ -74,6 +74,7 @@ struct load {
     uint64_t items;    /* so far */
     uint64_t expected; /* in all; known at the end */
     bool is_ended;     /* the record of the end was read */
+    bool refers;       /* to other files */
     bool has_no_more;
     int rc; /* of the first that failed */
     struct okv_diag diag;
@@ -85,6 +86,9 @@ struct loader {
     struct okv_store_work work;
     struct okv_wal_reader frame; /* what it took of load->reader: bytes and offset */
     uint64_t items;
+    bool refers;
+    struct okv_wal_record bucket;   /* of the items of the frame; kind 0: none so far */
+    uint8_t *value;                 /* that was read from its file; it belongs to the bucket */
     bool has_bucket;                /* which is locked */
     struct okv_store_effort effort; /* to make room for it */
     bool is_forced;
@@ -98,6 +102,8 @@ static int end_bucket(struct loader *loader)
     if (loader->has_bucket)
         rc = okv_store_restore_end(loader->load->store, &loader->work);
     loader->has_bucket = false;
+    free(loader->value);
+    loader->value = NULL;
     return rc;
 }
 
@@ -107,6 +113,7 @@ static int begin_bucket(struct loader *loader, const struct okv_wal_record *reco
                                      record->version);
 
     loader->has_bucket = rc == 0;
+    loader->bucket = *record;
     return rc;
 }
 
@@ -125,21 +132,34 @@ static bool make_room(struct loader *loader)
     return true;
 }
 
-static int add_item(struct loader *loader, const struct okv_wal_record *record)
+static int add_item(struct loader *loader, const struct okv_wal_record *record,
+                    const uint8_t *value)
 {
     const struct okv_store_restored item = {
         .key = record->key,
         .key_length = record->key_length,
-        .value = record->value,
-        .value_length = record->value_length,
+        .value = value,
+        .value_length = okv_wal_value_length(record),
         .version = record->version,
         .expiry_ms = record->expiry_ms,
     };
 
-    if (!loader->has_bucket)
-        return OKV_ECORRUPT;
     loader->items++;
     return okv_store_restore_add(loader->load->store, &loader->work, &item);
+}
+
+static int add_long(struct loader *loader, const struct okv_wal_record *record)
+{
+    struct okv_wal *wal = loader->load->wal;
+
+    if (wal->restored)
+        return okv_diag_set(&loader->diag, OKV_EINVAL,
+                            "%s refers to values in other files: make a copy with okv admin "
+                            "snapshot, or copy the whole directory of the database",
+                            wal->restored);
+    int rc = okv_values_recover(&wal->values, record, &loader->value, &loader->diag);
+    loader->refers = true;
+    return rc ? rc : add_item(loader, record, loader->value);
 }
 
 static void note_end(struct load *load, const struct okv_wal_record *record)
@@ -156,7 +176,9 @@ static int apply_record(struct loader *loader, const struct okv_wal_record *reco
     case OKV_WAL_BUCKET:
         return begin_bucket(loader, record);
     case OKV_WAL_PUT:
-        return add_item(loader, record);
+        return add_item(loader, record, record->value);
+    case OKV_WAL_LONG:
+        return add_long(loader, record);
     case OKV_WAL_END:
         note_end(loader->load, record);
         return 0;
@@ -167,14 +189,20 @@ static int apply_record(struct loader *loader, const struct okv_wal_record *reco
     case OKV_WAL_DELETE:
     case OKV_WAL_RAISE:
     case OKV_WAL_CLEAN:
-    case OKV_WAL_LONG:
         break;
     }
     return OKV_ECORRUPT;
 }
 
+/* An item of the bucket that ended with a long value. */
+static int go_on_with_bucket(struct loader *loader)
+{
+    return loader->bucket.kind ? begin_bucket(loader, &loader->bucket) : OKV_ECORRUPT;
+}
+
 /* Applies the records of the bucket at `*at`, or one record that is of none, and moves behind them,
- * or to the one that fails. */
+ * or to the one that fails. A bucket with long values has as many parts, so that there is memory
+ * for one of them. */
 static int apply_bucket(struct loader *loader, uint64_t length, uint64_t *at)
 {
     struct okv_wal_record record;
@@ -183,13 +211,17 @@ static int apply_bucket(struct loader *loader, uint64_t length, uint64_t *at)
     while (*at < length) {
         uint64_t next = *at;
         int rc = okv_wal_record_decode(loader->frame.bytes, length, &next, &record);
-        if (rc == 0 && !is_first && record.kind != OKV_WAL_PUT)
+        if (rc == 0 && !is_first && !okv_wal_is_change(&record))
             break;
+        if (rc == 0 && is_first && okv_wal_is_change(&record))
+            rc = go_on_with_bucket(loader);
         if (rc == 0)
             rc = apply_record(loader, &record);
         if (rc)
             return rc;
         *at = next;
+        if (record.kind == OKV_WAL_LONG)
+            break;
         is_first = false;
     }
     return end_bucket(loader);
@@ -200,6 +232,7 @@ static int apply_frame(struct loader *loader, uint64_t length)
     uint64_t at = FRAME_HEADER;
     int rc = 0;
 
+    loader->bucket.kind = 0;
     while (at < length && rc == 0) {
         uint64_t begin = at, items = loader->items;
         loader->effort = (struct okv_store_effort){.compactions = UINT_MAX};
@@ -212,6 +245,10 @@ static int apply_frame(struct loader *loader, uint64_t length)
     if (loader->has_bucket)
         okv_store_restore_cancel(loader->load->store, &loader->work);
     loader->has_bucket = false;
+    free(loader->value);
+    loader->value = NULL;
+    if (loader->diag.text[0]) /* a value in another file */
+        return rc;
     if (rc == OKV_ECORRUPT)
         return okv_wal_reader_damaged(&loader->frame, loader->frame.offset - length + at,
                                       "a record makes no sense", &loader->diag);
@@ -251,6 +288,7 @@ static void note_result(struct loader *loader, int rc)
 
     pthread_mutex_lock(&load->lock);
     load->items += loader->items;
+    load->refers |= loader->refers;
     if (rc && !load->rc) {
         load->rc = rc;
         load->diag = loader->diag;
@@ -340,6 +378,7 @@ int okv_wal_load(struct okv_wal *wal, struct okv_wal_found *found, struct okv_di
     okv_store_set_clock(wal->store, found->clock_ms, false);
     pthread_mutex_destroy(&load.lock);
     rc = check_whole(&load, diag);
+    wal->whole = load.refers ? 0 : wal->loaded.number;
     found->snapshot = wal->loaded.number;
     found->snapshot_items = load.items;
     found->snapshot_wall_ms = found->wall_ms;

@@ -108,6 +108,7 @@ static int raise_versions(struct replay *replay, uint64_t by, struct okv_diag *d
 {
     int rc = okv_store_raise_versions(replay->wal->store, &replay->work, by);
 
+    okv_values_raise(&replay->wal->values, by);
     return rc ? okv_diag_set(diag, rc, "versions cannot be raised: %s", okv_error_text(rc)) : 0;
 }
 
@@ -126,11 +127,9 @@ static int apply_change(struct replay *replay, const struct okv_wal_record *reco
     int rc = 0;
 
     if (record->kind == OKV_WAL_LONG) {
-        struct okv_wal_long at;
-        okv_wal_long_decode(record->value, &at);
-        rc = okv_values_recover(&replay->wal->values, &at, &value, diag);
+        rc = okv_values_recover(&replay->wal->values, record, &value, diag);
         item.value = value;
-        item.value_length = (uint32_t)at.length;
+        item.value_length = okv_wal_value_length(record);
     }
     if (rc)
         return rc;

@@ -137,7 +137,7 @@ static void note_session(struct salvage *salvage, uint64_t id)
 
 static int note_record(struct salvage *salvage, const struct okv_wal_record *record)
 {
-    if (record->kind == OKV_WAL_PUT) {
+    if (record->kind != OKV_WAL_BUCKET) {
         salvage->items++;
         return 0;
     }
@@ -156,6 +156,14 @@ static int save_long(struct salvage *salvage, const struct okv_wal_record *recor
         return 0;
     okv_wal_long_decode(record->value, &at);
     return okv_values_copy(salvage->from, salvage->segment.files, &at, diag);
+}
+
+static int take_record(struct salvage *salvage, bool is_of_snapshot,
+                       const struct okv_wal_record *record, struct okv_diag *diag)
+{
+    int rc = save_long(salvage, record, diag);
+
+    return rc == 0 && is_of_snapshot ? note_record(salvage, record) : rc;
 }
 
 /* Raises the versions of a frame, and takes out the end of a snapshot, and what was known of
@@ -181,7 +189,7 @@ static int change_records(struct salvage *salvage, bool is_of_snapshot, uint8_t 
             continue;
         if (record.version > OKV_LE48_MAX - OKV_WAL_SALVAGE_RAISE)
             return okv_diag_set(diag, OKV_ENUMBER, "its versions are too high to be raised");
-        rc = is_of_snapshot ? note_record(salvage, &record) : save_long(salvage, &record, diag);
+        rc = take_record(salvage, is_of_snapshot, &record, diag);
         if (rc == OKV_ECORRUPT)
             continue; /* the walk has said so */
         if (rc)

@@ -8,6 +8,8 @@
 
 /* A log that is shorter is no reason for a snapshot. */
 #define SNAPSHOT_LENGTH_MIN (UINT64_C(64) << 20)
+/* For so long a whole one that somebody asked for stays, to be copied. */
+#define WHOLE_STAYS_NS UINT64_C(10000000000)
 
 /* The log's thread takes the wish under the lock, and only then begins the segment. In between a
  * further wish makes one more. */
@@ -30,7 +32,7 @@ int okv_wal_snapshot_state(struct okv_wal *wal, uint64_t number, uint64_t *newes
 
     *newest = atomic_load(&snapshot->made);
     if (*newest >= number)
-        return 0;
+        return atomic_load(&snapshot->whole) == *newest ? 0 : OKV_ECONFLICT;
     return is_ended || atomic_load(&wal->failure) ? OKV_ENOTFOUND : OKV_EAGAIN;
 }
 
@@ -63,6 +65,15 @@ void okv_wal_schedule_begin(struct okv_wal *wal)
     atomic_store(&wal->snapshot.ended, wal->segment.number);
 }
 
+/* Whether somebody may be about to copy the newest. */
+static bool is_kept(struct okv_snapshot *snapshot)
+{
+    uint64_t whole = atomic_load(&snapshot->whole);
+
+    return whole && whole == atomic_load(&snapshot->made) &&
+           okv_clock_ns() - atomic_load(&snapshot->whole_ns) < WHOLE_STAYS_NS;
+}
+
 static bool is_long(const struct okv_wal *wal)
 {
     uint64_t length =
@@ -77,9 +88,11 @@ bool okv_wal_schedule_take(struct okv_wal *wal)
     if (atomic_load(&wal->failure) || okv_snapshot_is_active(&wal->snapshot))
         return false;
     pthread_mutex_lock(&wal->lock);
-    bool is_due = wal->wants_snapshot || is_long(wal);
+    bool is_whole = wal->wants_snapshot;
+    bool is_due = is_whole || (is_long(wal) && !is_kept(&wal->snapshot));
     wal->wants_snapshot = false;
     pthread_mutex_unlock(&wal->lock);
+    wal->snapshot.is_whole = is_whole;
     return is_due;
 }
 
@@ -89,6 +102,7 @@ void okv_wal_schedule_last(struct okv_wal *wal)
     if (wal->snapshot_ratio > 0 && wal->position != wal->snapshot_begun &&
         !atomic_load(&wal->failure)) {
         wal->snapshot.is_last = true;
+        wal->snapshot.is_whole = false;
         okv_wal_schedule_begin(wal);
     }
 }

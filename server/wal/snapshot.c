@@ -146,17 +146,34 @@ static bool append_pinned(struct okv_snapshot *snapshot, const struct okv_wal_re
     return true;
 }
 
-/* Whether it is written from the region, where a pin keeps it: those that the log does not have. */
+/* Whether it has a file, or else is written from the region, where a pin keeps it. */
 static bool is_long(const struct okv_snapshot *snapshot, const struct okv_entry *entry)
 {
     return snapshot->values && entry->is_reference &&
            entry->value_length >= snapshot->values->least;
 }
 
+/* Makes a put one of the value's file. */
+static bool refer(struct okv_snapshot *snapshot, struct okv_wal_record *record,
+                  uint8_t place[OKV_WAL_LONG_SIZE])
+{
+    struct okv_wal_long at;
+
+    if (snapshot->is_whole ||
+        !okv_values_find(snapshot->values, record->key, record->key_length, record->version, &at))
+        return false;
+    okv_wal_long_encode(&at, place);
+    record->kind = OKV_WAL_LONG;
+    record->value = place;
+    record->value_length = OKV_WAL_LONG_SIZE;
+    return true;
+}
+
 static void save_item(struct okv_snapshot *snapshot, const struct okv_entry *entry,
                       const struct okv_wal_record *bucket)
 {
-    const struct okv_wal_record record = {
+    uint8_t place[OKV_WAL_LONG_SIZE];
+    struct okv_wal_record record = {
         .kind = OKV_WAL_PUT,
         .key = entry->key,
         .key_length = entry->key_length,
@@ -167,7 +184,7 @@ static void save_item(struct okv_snapshot *snapshot, const struct okv_entry *ent
     };
 
     snapshot->items++;
-    if (is_long(snapshot, entry) &&
+    if (is_long(snapshot, entry) && !refer(snapshot, &record, place) &&
         make_room(snapshot, okv_wal_record_size(record.key_length, 0), bucket) &&
         append_pinned(snapshot, &record, entry->extent))
         return;
@@ -496,6 +513,10 @@ static void end(struct okv_snapshot *snapshot, int rc, uint64_t bytes, uint64_t 
         atomic_store(&snapshot->last_wall_ms, snapshot->wall_ms);
         atomic_store(&snapshot->last_ns, okv_clock_ns() - began_ns);
         atomic_fetch_add(&snapshot->completed, 1);
+        if (snapshot->is_whole) {
+            atomic_store(&snapshot->whole_ns, okv_clock_ns());
+            atomic_store(&snapshot->whole, snapshot->header.number);
+        }
         atomic_store(&snapshot->made, snapshot->header.number);
     }
     atomic_store(&snapshot->ended, snapshot->header.number);

@@ -15,7 +15,8 @@
  * A bucket is one of the table as it was at the snapshot's moment. It may be split or merged before
  * it is saved: its items are then in other buckets, which the hash tells.
  *
- * What was saved waits in chunks, each a frame of the file, until the thread has written it.
+ * What was saved waits in chunks, each a frame of the file, until the thread has written it. Long
+ * values that have a file of their own stay there, unless the snapshot is to be whole.
  */
 #ifndef OKV_SERVER_WAL_SNAPSHOT_H
 #define OKV_SERVER_WAL_SNAPSHOT_H
@@ -33,7 +34,7 @@ struct okv_snapshot_chunk;
 struct okv_snapshot {
     struct okv_files *files;
     struct okv_store *store;
-    struct okv_values *values;      /* whose files it replaces; NULL: none */
+    struct okv_values *values;      /* whose files it replaces or refers to; NULL: none */
     struct okv_store_bucket bucket; /* that is being read */
     pthread_t thread;
 
@@ -43,8 +44,9 @@ struct okv_snapshot {
     pthread_cond_t changed;
     atomic_bool is_active; /* changes under the lock */
     bool has_to_stop;
-    bool is_last; /* no batch comes any more; set before it begins */
-    int failure;  /* of the one that is made */
+    bool is_last;  /* no batch comes any more; set before it begins */
+    bool is_whole; /* it refers to no other file; likewise */
+    int failure;   /* of the one that is made */
     struct okv_wal_header header;
     uint64_t clock_ms, wall_ms;
     atomic_uint_fast64_t
@@ -58,14 +60,16 @@ struct okv_snapshot {
     void *user;
 
     /* Of all so far. A number is that of the file. */
-    atomic_uint_fast64_t made;  /* number of the newest that is whole; 0: there is none */
-    atomic_uint_fast64_t ended; /* of the newest that ended, well or not; written after `made` */
+    atomic_uint_fast64_t made;     /* number of the newest; 0: there is none */
+    atomic_uint_fast64_t whole;    /* of the newest that is; written before `made` */
+    atomic_uint_fast64_t whole_ns; /* when it was made */
+    atomic_uint_fast64_t ended;    /* of the newest that ended, well or not; written after `made` */
     atomic_uint_fast64_t completed, failed;
     atomic_uint_fast64_t last_bytes, last_ns, last_wall_ms; /* of the last one; its moment */
 };
 
 /* Starts the thread. `files` and `store` are borrowed. `notify` is called when one has ended. The
- * caller sets `made` and `ended` to what is true before the first. OKV_ENOMEM. */
+ * caller sets `made`, `whole` and `ended` to what is true before the first. OKV_ENOMEM. */
 int okv_snapshot_init(struct okv_snapshot *snapshot, struct okv_files *files,
                       struct okv_store *store, void (*notify)(void *user), void *user);
 /* Lets one that is being made come to its end. */

@@ -15,12 +15,16 @@ enum state { QUEUED, WRITING, STORED, KEPT, UNWANTED };
 
 struct okv_value {
     TAILQ_ENTRY(okv_value) in_list;
+    LIST_ENTRY(okv_value) in_chain;
     enum state state;
+    uint8_t *key; /* of the item; NULL: it is in no chain */
+    uint32_t key_length;
+    uint64_t version;
     struct okv_wal_long at; /* the checksum is known when it is stored */
     const uint8_t *bytes;
     int rc;                             /* why it is not stored */
     bool is_dropped;                    /* while it was written */
-    bool is_old;                        /* in the snapshot that is being made */
+    bool is_old;                        /* goes with the snapshot that is being made */
     struct okv_store_long_value extent; /* of one that was dropped */
 };
 
@@ -39,6 +43,7 @@ static void free_all(struct okv_value_list *list)
 
     while ((value = TAILQ_FIRST(list))) {
         TAILQ_REMOVE(list, value, in_list);
+        free(value->key);
         free(value);
     }
 }
@@ -143,6 +148,52 @@ int okv_values_copy(struct okv_files *from, struct okv_files *to, const struct o
               : 0;
 }
 
+/* ---- kept values; under the lock ---- */
+
+static struct okv_value_chain *chain_of(struct okv_values *values, const void *key,
+                                        uint32_t key_length)
+{
+    return &values->chains[okv_hash_key(key, key_length, 0) % OKV_VALUE_CHAINS];
+}
+
+static struct okv_value *find(struct okv_values *values, const void *key, uint32_t key_length,
+                              uint64_t version)
+{
+    struct okv_value *value;
+
+    LIST_FOREACH(value, chain_of(values, key, key_length), in_chain)
+    {
+        if (value->version == version && value->key_length == key_length &&
+            memcmp(value->key, key, key_length) == 0)
+            return value;
+    }
+    return NULL;
+}
+
+/* Without memory for the key no snapshot finds it: each has the value itself. */
+static void keep(struct okv_values *values, struct okv_value *value, const void *key,
+                 uint32_t key_length, uint64_t version)
+{
+    value->state = KEPT;
+    value->key = malloc(key_length);
+    if (value->key) {
+        memcpy(value->key, key, key_length);
+        value->key_length = key_length;
+        value->version = version;
+        LIST_INSERT_HEAD(chain_of(values, key, key_length), value, in_chain);
+    }
+    atomic_fetch_add(&values->bytes, value->at.length);
+    atomic_fetch_add(&values->logged, value->at.length);
+}
+
+static void forget(struct okv_value *value)
+{
+    if (value->key)
+        LIST_REMOVE(value, in_chain);
+    free(value->key);
+    value->key = NULL;
+}
+
 /* ---- at a start ---- */
 
 static struct okv_value *add(struct okv_value_list *list, const struct okv_wal_long *at)
@@ -156,30 +207,47 @@ static struct okv_value *add(struct okv_value_list *list, const struct okv_wal_l
     return value;
 }
 
-static void keep(struct okv_values *values, struct okv_value *value)
+/* Once, though a bucket that did not fit is read again. */
+static int keep_recovered(struct okv_values *values, const struct okv_wal_record *record,
+                          const struct okv_wal_long *at)
 {
-    value->state = KEPT;
-    atomic_fetch_add(&values->bytes, value->at.length);
-    atomic_fetch_add(&values->logged, value->at.length);
-}
-
-int okv_values_recover(struct okv_values *values, const struct okv_wal_long *at, uint8_t **out,
-                       struct okv_diag *diag)
-{
-    int rc = read_value(values->files, at, out, diag);
-
-    if (rc)
-        return rc;
+    if (find(values, record->key, record->key_length, record->version))
+        return 0;
     struct okv_value *value = add(&values->others, at);
-    if (!value) {
-        free(*out);
+    if (!value)
         return OKV_ENOMEM;
-    }
-    keep(values, value);
+    keep(values, value, record->key, record->key_length, record->version);
     return 0;
 }
 
-/* What the records of the log refer to: a bit for each number from `first` on. */
+int okv_values_recover(struct okv_values *values, const struct okv_wal_record *record,
+                       uint8_t **out, struct okv_diag *diag)
+{
+    struct okv_wal_long at;
+
+    okv_wal_long_decode(record->value, &at);
+    int rc = read_value(values->files, &at, out, diag);
+    if (rc)
+        return rc;
+    pthread_mutex_lock(&values->lock);
+    rc = keep_recovered(values, record, &at);
+    pthread_mutex_unlock(&values->lock);
+    if (rc)
+        free(*out);
+    return rc;
+}
+
+void okv_values_raise(struct okv_values *values, uint64_t by)
+{
+    struct okv_value *value;
+
+    TAILQ_FOREACH(value, &values->others, in_list)
+    {
+        value->version += by;
+    }
+}
+
+/* What records refer to: a bit for each number from `first` on. */
 struct removal {
     struct okv_values *values;
     uint64_t first, count;
@@ -247,6 +315,7 @@ static void make_unwanted(struct okv_values *values, struct okv_value *value)
 {
     TAILQ_REMOVE(value->state == QUEUED ? &values->jobs : &values->others, value, in_list);
     TAILQ_INSERT_TAIL(&values->jobs, value, in_list);
+    forget(value);
     value->state = UNWANTED;
     pthread_cond_signal(&values->wanted);
 }
@@ -364,10 +433,11 @@ int okv_values_state(struct okv_values *values, const struct okv_value *value,
     return rc;
 }
 
-void okv_values_keep(struct okv_values *values, struct okv_value *value)
+void okv_values_keep(struct okv_values *values, struct okv_value *value, const void *key,
+                     uint32_t key_length, uint64_t version)
 {
     pthread_mutex_lock(&values->lock);
-    keep(values, value);
+    keep(values, value, key, key_length, version);
     pthread_mutex_unlock(&values->lock);
 }
 
@@ -396,6 +466,19 @@ void okv_values_mark(struct okv_values *values)
     for (; value; value = TAILQ_NEXT(value, in_list))
         value->is_old = value->state == KEPT;
     pthread_mutex_unlock(&values->lock);
+}
+
+bool okv_values_find(struct okv_values *values, const void *key, uint32_t key_length,
+                     uint64_t version, struct okv_wal_long *out)
+{
+    pthread_mutex_lock(&values->lock);
+    struct okv_value *value = find(values, key, key_length, version);
+    if (value) {
+        value->is_old = false;
+        *out = value->at;
+    }
+    pthread_mutex_unlock(&values->lock);
+    return value != NULL;
 }
 
 void okv_values_sweep(struct okv_values *values)

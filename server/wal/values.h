@@ -1,15 +1,15 @@
 /*
- * Long values of the log, each in a file of its own (docs/durability-format.md). Written with the
- * log they would hold up every batch beside them.
+ * Long values of log and snapshots, each in a file of its own (docs/durability-format.md). Written
+ * with the log they would hold up every batch beside them.
  *
  *   queued    waits for the thread, which writes one value at a time
  *   writing   the thread reads its bytes
  *   stored    its file is durable, and no record refers to it
- *   kept      a record of the log does
- *   unwanted  the file is to be removed: no record of the log refers to it any more
+ *   kept      a record of the log or of a snapshot does
+ *   unwanted  the file is to be removed: no record refers to it any more
  *
- * Whoever has a value stored then keeps or drops it. A snapshot has the values of all records
- * before its moment, so their files go when it is durable.
+ * Whoever has a value stored then keeps or drops it. When a snapshot is durable, files of before
+ * its moment go, except those that it refers to itself.
  */
 #ifndef OKV_SERVER_WAL_VALUES_H
 #define OKV_SERVER_WAL_VALUES_H
@@ -29,8 +29,12 @@
 #define OKV_VALUE_FILE_MIN (UINT64_C(1) << 20)
 #define OKV_WAL_VALUE "value."
 
+/* Of lists of kept values, each of the keys of one hash. */
+#define OKV_VALUE_CHAINS 1024u
+
 struct okv_value;
 TAILQ_HEAD(okv_value_list, okv_value);
+LIST_HEAD(okv_value_chain, okv_value);
 
 struct okv_values {
     struct okv_files *files;
@@ -43,7 +47,8 @@ struct okv_values {
     pthread_cond_t wanted;
     struct okv_value_list jobs; /* queued and unwanted */
     struct okv_value_list others;
-    uint64_t last; /* number of a file */
+    struct okv_value_chain chains[OKV_VALUE_CHAINS]; /* others that okv_values_find() knows */
+    uint64_t last;                                   /* number of a file */
     bool has_to_stop;
     bool is_started;
     pthread_t thread;
@@ -58,10 +63,12 @@ void okv_values_fini(struct okv_values *values);
 
 /* ---- at a start ---- */
 
-/* Reads a value that a record refers to, and keeps its file. The caller frees *out. OKV_ECORRUPT:
- * it is not there, or not what was written; OKV_EIO, OKV_ENOMEM. */
-int okv_values_recover(struct okv_values *values, const struct okv_wal_long *at, uint8_t **out,
-                       struct okv_diag *diag);
+/* Reads the value that a LONG refers to, and keeps its file. The caller frees *out. Any thread.
+ * OKV_ECORRUPT: it is not there, or not what was written; OKV_EIO, OKV_ENOMEM. */
+int okv_values_recover(struct okv_values *values, const struct okv_wal_record *record,
+                       uint8_t **out, struct okv_diag *diag);
+/* The versions of all items are raised. */
+void okv_values_raise(struct okv_values *values, uint64_t by);
 /* Removes files that nothing refers to, and starts the thread. Returns 0 or a negative errno. */
 int okv_values_start(struct okv_values *values, struct okv_store *store,
                      void (*stored)(void *user, int error), void *user);
@@ -77,15 +84,19 @@ struct okv_value *okv_values_store(struct okv_values *values, const uint8_t *byt
  * has failed. */
 int okv_values_state(struct okv_values *values, const struct okv_value *value,
                      struct okv_store_copy *out);
-/* A record refers to it. */
-void okv_values_keep(struct okv_values *values, struct okv_value *value);
+/* A record refers to it, of this version of the item. */
+void okv_values_keep(struct okv_values *values, struct okv_value *value, const void *key,
+                     uint32_t key_length, uint64_t version);
 /* No record will. Its extent goes with it if the thread still reads that: *extent is empty then. */
 void okv_values_drop(struct okv_values *values, struct okv_value *value,
                      struct okv_store_long_value *extent);
 
 /* A snapshot begins. The gate is closed. */
 void okv_values_mark(struct okv_values *values);
-/* It is durable. What was kept when it began goes. */
+/* It is to refer to the file that has this version of an item. False: none has. */
+bool okv_values_find(struct okv_values *values, const void *key, uint32_t key_length,
+                     uint64_t version, struct okv_wal_long *out);
+/* It is durable. What was kept when it began and it does not refer to goes. */
 void okv_values_sweep(struct okv_values *values);
 
 /* ---- without a server ---- */

@@ -186,6 +186,7 @@ int okv_wal_start(struct okv_wal *wal, const struct okv_wal_params *params, stru
     if (rc)
         goto end_pending;
     okv_store_pending_set_direct(wal->store, wal->is_direct);
+    atomic_store(&wal->snapshot.whole, wal->whole);
     atomic_store(&wal->snapshot.made, wal->loaded.number);
     atomic_store(&wal->snapshot.ended, wal->segment.number);
     wal->snapshot.values = &wal->values;

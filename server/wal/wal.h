@@ -77,6 +77,7 @@ struct okv_wal {
     struct okv_store_work work;            /* of the log's thread */
     struct okv_wal_header segment;         /* that is written */
     struct okv_wal_header loaded;          /* the snapshot that the start found; number 0: none */
+    uint64_t whole;       /* its number, unless it refers to files of long values; else 0 */
     const char *restored; /* the file that it was copied from, while it has no name here;
                              borrowed; NULL: none */
     struct okv_file *file;
@@ -161,14 +162,16 @@ int okv_wal_replay(struct okv_wal *wal, struct okv_store *store, struct okv_wal_
                    struct okv_diag *diag);
 /* Begins a segment and starts the log's threads. From here on the store's changes need the gate.
  * Snapshots are made when the log that they would replace is `snapshot_ratio` times as long as the
- * data, and by okv_wal_stop(); with 0 only by okv_wal_snapshot(). OKV_EIO, OKV_ENOMEM. */
+ * data, and by okv_wal_stop(), and refers to files of long values; with 0 only by
+ * okv_wal_snapshot(). OKV_EIO, OKV_ENOMEM. */
 int okv_wal_start(struct okv_wal *wal, const struct okv_wal_params *params, struct okv_diag *diag);
-/* Has a snapshot begin soon, after the one that is being made. It has all that was answered before.
- * Returns the number of its file. Any thread. */
+/* Has a snapshot begin soon, after the one that is being made. It has all that was answered before,
+ * long values as well: no other file belongs to it. Returns the number of its file. Any thread. */
 uint64_t okv_wal_snapshot(struct okv_wal *wal);
-/* How the snapshot of this number fares. 0: it is whole, and *newest is its number, or that of a
- * later one, which replaced it; OKV_EAGAIN: it is not made yet; OKV_ENOTFOUND: it failed, or the
- * log did. Any thread. */
+/* How the snapshot of this number fares. 0: it is made, and *newest is its number, or that of a
+ * later one that somebody asked for, which replaced it; OKV_ECONFLICT: one replaced it that nobody
+ * asked for, more than 10 s later; OKV_EAGAIN: it is not made yet; OKV_ENOTFOUND: it failed, or
+ * the log did. Any thread. */
 int okv_wal_snapshot_state(struct okv_wal *wal, uint64_t number, uint64_t *newest);
 /* Ends the last batch, makes a snapshot, ends the threads, and closes the gate. No change may be
  * under way. */

@@ -58,6 +58,7 @@ static int check_snapshot_record(const struct walk *walk, const struct okv_wal_r
         part->bucket = *record;
         return header->bucket_count && record->bucket >= header->bucket_count ? OKV_ECORRUPT : 0;
     case OKV_WAL_PUT:
+    case OKV_WAL_LONG:
         part->items++;
         if (!part->has_bucket || record->version > part->bucket.version)
             return OKV_ECORRUPT;
@@ -78,34 +79,9 @@ static int check_snapshot_record(const struct walk *walk, const struct okv_wal_r
     case OKV_WAL_DELETE:
     case OKV_WAL_RAISE:
     case OKV_WAL_CLEAN:
-    case OKV_WAL_LONG:
         break;
     }
     return OKV_ECORRUPT;
-}
-
-static int check_snapshot_frame(struct walk *walk, uint64_t length, struct okv_diag *why)
-{
-    const struct okv_wal_reader *reader = &walk->reader;
-    struct okv_wal_survey *survey = walk->survey;
-    struct part part = {0};
-    struct okv_wal_record record;
-
-    for (uint64_t at = FRAME_HEADER; at < length;) {
-        uint64_t begin = at;
-        int rc = okv_wal_record_decode(reader->bytes, length, &at, &record);
-        if (rc == 0)
-            rc = check_snapshot_record(walk, &record, &part);
-        if (rc)
-            return okv_wal_reader_damaged(reader, reader->offset - length + begin,
-                                          "a record makes no sense", why);
-    }
-    survey->items += part.items;
-    if (part.is_ended) {
-        survey->is_ended = true;
-        survey->expected = part.expected;
-    }
-    return 0;
 }
 
 /* Damage to a value is none to its frame. */
@@ -122,6 +98,33 @@ static int check_long(struct walk *walk, const struct okv_wal_record *record, bo
     if (*is_lost)
         damaged(walk, 0, 0, why);
     return *is_lost ? 0 : rc;
+}
+
+static int check_snapshot_frame(struct walk *walk, uint64_t length, struct okv_diag *why)
+{
+    const struct okv_wal_reader *reader = &walk->reader;
+    struct okv_wal_survey *survey = walk->survey;
+    struct part part = {0};
+    struct okv_wal_record record;
+
+    for (uint64_t at = FRAME_HEADER; at < length;) {
+        uint64_t begin = at;
+        bool is_lost;
+        int rc = okv_wal_record_decode(reader->bytes, length, &at, &record);
+        if (rc == 0)
+            rc = check_snapshot_record(walk, &record, &part);
+        if (rc == 0 && (rc = check_long(walk, &record, &is_lost, why)) != 0)
+            return rc;
+        if (rc)
+            return okv_wal_reader_damaged(reader, reader->offset - length + begin,
+                                          "a record makes no sense", why);
+    }
+    survey->items += part.items;
+    if (part.is_ended) {
+        survey->is_ended = true;
+        survey->expected = part.expected;
+    }
+    return 0;
 }
 
 static int check_segment_frame(struct walk *walk, uint64_t length, struct okv_diag *why)

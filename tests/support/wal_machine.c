@@ -162,6 +162,16 @@ int wal_machine_snapshot(struct wal_machine *machine)
     return rc ? rc : okv_snapshot_await(&machine->wal.snapshot);
 }
 
+void wal_machine_let_grow(struct wal_machine *machine)
+{
+    struct okv_wal *wal = &machine->wal;
+
+    pthread_mutex_lock(&wal->lock);
+    wal->snapshot_tried -= UINT64_C(1) << 30;
+    atomic_store(&wal->snapshot.whole_ns, 0); /* nobody copies the one before */
+    pthread_mutex_unlock(&wal->lock);
+}
+
 static int store_value(struct wal_machine *machine, struct okv_store_long_value *value,
                        struct okv_value **stored)
 {
@@ -195,7 +205,8 @@ int wal_machine_put_long(struct wal_machine *machine, const struct okv_store_wri
     if (rc == 0)
         rc = okv_store_put(&machine->store, &machine->work, &what, outcome);
     if (rc == 0)
-        okv_values_keep(&machine->wal.values, stored);
+        okv_values_keep(&machine->wal.values, stored, write->key, write->key_length,
+                        outcome->version);
     else
         okv_values_drop(&machine->wal.values, stored, &value);
     okv_store_long_release(&machine->store, &value);

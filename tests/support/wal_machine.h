@@ -50,5 +50,7 @@ int wal_machine_put_long(struct wal_machine *machine, const struct okv_store_wri
 uint32_t wal_machine_number(struct okv_store *store, unsigned key);
 /* Makes a snapshot and waits for its end. Returns 0, or why it failed. */
 int wal_machine_snapshot(struct wal_machine *machine);
+/* The log is so long that the next batch begins a snapshot, unless one is being made. */
+void wal_machine_let_grow(struct wal_machine *machine);
 
 #endif

@@ -20,7 +20,7 @@
 
 #define REGION (UINT64_C(1) << 20)
 #define KEYS 12
-#define LONG_ONE 5000 /* bytes of a value that has a file of its own */
+#define LONG_ONE WAL_MACHINE_LONG /* bytes of a value that has a file of its own */
 #define BATCHES 24
 #define CHANGES_MAX 6
 #define SEEDS 60
@@ -98,8 +98,11 @@ static int run_batch(struct history *history)
     int rc = 0;
 
     history->last = history->answered;
-    if (okv_random_next(&history->random) % 4 == 0)
+    uint64_t choice = okv_random_next(&history->random) % 8;
+    if (choice == 0)
         okv_wal_snapshot(&machine->wal);
+    if (choice == 1)
+        wal_machine_let_grow(machine);
     wal_machine_enter(machine);
     while (changes-- > 0 && rc == 0)
         rc = change(history);

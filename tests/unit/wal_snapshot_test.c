@@ -297,6 +297,7 @@ static void it_replaces_long_values(void **state)
     for (uint32_t key = 4; key < 10; key++) /* files of other numbers */
         put_long(trial, key);
     await_values(trial, 8);
+    assert_int_equal(wal_machine_snapshot(&trial->machine), 0);
     wal_machine_stop(&trial->machine);
     restart(trial); /* what no record refers to goes */
     await_values(trial, 0);

@@ -1,0 +1,288 @@
+/* Snapshots that refer to the files of long values. */
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "server/wal/collect.h"
+#include "server/wal/listing.h"
+#include "server/wal/salvage.h"
+#include "shared/base/error.h"
+#include "tests/support/wal_machine.h"
+
+#define REGION (UINT64_C(8) << 20)
+#define LENGTH (WAL_MACHINE_LONG + 100)
+#define BUCKET_SIZE 256 /* of a wal_machine */
+
+struct trial {
+    struct crash_disk disk;
+    struct wal_machine machine;
+};
+
+static struct trial *trial_begin(uint64_t sync_within_ns)
+{
+    struct trial *trial = calloc(1, sizeof *trial);
+
+    crash_disk_init(&trial->disk, 1);
+    wal_machine_init(&trial->machine, &trial->disk, REGION);
+    trial->machine.sync_within_ns = sync_within_ns;
+    assert_int_equal(wal_machine_start(&trial->machine), 0);
+    return trial;
+}
+
+static void trial_end(struct trial *trial)
+{
+    crash_disk_fini(&trial->disk);
+    free(trial);
+}
+
+static void put(struct trial *trial, unsigned key, uint32_t number)
+{
+    struct wal_machine *machine = &trial->machine;
+    struct okv_store_outcome outcome;
+    uint8_t value[LENGTH];
+
+    memset(value, (int)(uint8_t)number, sizeof value);
+    memcpy(value, &number, sizeof number);
+    const struct okv_store_write write = {
+        .key = &key, .key_length = sizeof key, .value = value, .value_length = sizeof value};
+    wal_machine_enter(machine);
+    assert_int_equal(wal_machine_put_long(machine, &write, &outcome), 0);
+    assert_int_equal(wal_machine_leave(machine), 0);
+}
+
+static void expect(struct trial *trial, unsigned key, uint32_t number)
+{
+    assert_int_equal(wal_machine_number(&trial->machine.store, key), number);
+}
+
+static void await_files(struct trial *trial, unsigned count)
+{
+    while (crash_disk_count(&trial->disk, OKV_WAL_VALUE) != count)
+        sched_yield();
+}
+
+static uint64_t snapshot_size(struct trial *trial)
+{
+    char name[OKV_WAL_NAME_SIZE];
+    uint64_t size;
+
+    okv_wal_name(OKV_WAL_SNAPSHOT, atomic_load(&trial->machine.wal.snapshot.made), name);
+    assert_non_null(crash_disk_bytes(&trial->disk, name, &size));
+    return size;
+}
+
+/* One that the log's length is the reason for. */
+static void let_refer(struct trial *trial)
+{
+    struct okv_snapshot *snapshot = &trial->machine.wal.snapshot;
+    uint64_t before = atomic_load(&snapshot->completed);
+
+    wal_machine_let_grow(&trial->machine);
+    wal_machine_enter(&trial->machine);
+    assert_int_equal(wal_machine_leave(&trial->machine), 0);
+    while (atomic_load(&snapshot->completed) == before)
+        okv_wal_wake(&trial->machine.wal);
+    assert_int_equal(okv_snapshot_await(snapshot), 0);
+}
+
+static void restart(struct trial *trial)
+{
+    if (wal_machine_start(&trial->machine))
+        fail_msg("%s", trial->machine.diag.text);
+}
+
+/* Files stay as long as a snapshot refers to them, across starts. */
+static void it_refers_to_files(void **state)
+{
+    (void)state;
+    for (unsigned is_relaxed = 0; is_relaxed < 2; is_relaxed++) {
+        struct trial *trial = trial_begin(is_relaxed ? OKV_WAL_NEVER : 0);
+        for (unsigned key = 0; key < 3; key++)
+            put(trial, key, 10 + key);
+        put(trial, 0, 20);
+        await_files(trial, 4);
+        let_refer(trial);
+        await_files(trial, 3);
+        assert_in_range(snapshot_size(trial), OKV_WAL_HEADER_SIZE, OKV_WAL_HEADER_SIZE + LENGTH);
+        wal_machine_kill(&trial->machine);
+        restart(trial);
+        put(trial, 1, 30);
+        await_files(trial, 4);
+        let_refer(trial);
+        await_files(trial, 3);
+        wal_machine_kill(&trial->machine);
+        crash_disk_crash(&trial->disk);
+        restart(trial);
+        await_files(trial, 3);
+        expect(trial, 0, 20);
+        expect(trial, 1, 30);
+        expect(trial, 2, 12);
+        wal_machine_stop(&trial->machine);
+        trial_end(trial);
+    }
+}
+
+/* It refers to the value of its moment, which a later one of the key does not take away. */
+static void it_refers_to_values_of_its_moment(void **state)
+{
+    struct trial *trial = trial_begin(0);
+    struct okv_snapshot *snapshot = &trial->machine.wal.snapshot;
+
+    (void)state;
+    put(trial, 0, 10);
+    trial->disk.holds_snapshots = CRASH_DISK_FOREVER;
+    wal_machine_let_grow(&trial->machine);
+    put(trial, 0, 20);
+    while (!okv_snapshot_is_active(snapshot))
+        okv_wal_wake(&trial->machine.wal);
+    put(trial, 0, 30);
+    crash_disk_release(&trial->disk);
+    assert_int_equal(okv_snapshot_await(snapshot), 0);
+    await_files(trial, 2);
+    wal_machine_kill(&trial->machine);
+    restart(trial);
+    expect(trial, 0, 30);
+    wal_machine_stop(&trial->machine);
+    trial_end(trial);
+}
+
+/* Then no file has to stay. */
+static void a_whole_one_refers_to_nothing(void **state)
+{
+    struct trial *trial = trial_begin(0);
+
+    (void)state;
+    put(trial, 0, 10);
+    let_refer(trial);
+    await_files(trial, 1);
+    assert_int_equal(wal_machine_snapshot(&trial->machine), 0);
+    await_files(trial, 0);
+    assert_in_range(snapshot_size(trial), OKV_WAL_HEADER_SIZE + LENGTH, UINT64_MAX);
+    wal_machine_kill(&trial->machine);
+    restart(trial);
+    expect(trial, 0, 10);
+    wal_machine_stop(&trial->machine);
+    trial_end(trial);
+}
+
+/* Whoever asked for it has time to copy it. */
+static void a_whole_one_stays_a_while(void **state)
+{
+    struct trial *trial = trial_begin(0);
+    struct okv_wal *wal = &trial->machine.wal;
+    uint64_t newest;
+
+    (void)state;
+    put(trial, 0, 10);
+    assert_int_equal(wal_machine_snapshot(&trial->machine), 0);
+    uint64_t number = atomic_load(&wal->snapshot.made);
+    assert_int_equal(okv_wal_snapshot_state(wal, number, &newest), 0);
+    pthread_mutex_lock(&wal->lock);
+    wal->snapshot_tried -= UINT64_C(1) << 30; /* it is long, and the whole one is new */
+    pthread_mutex_unlock(&wal->lock);
+    put(trial, 0, 20);
+    put(trial, 0, 30);
+    assert_int_equal(okv_wal_snapshot_state(wal, number, &newest), 0);
+    assert_int_equal(newest, number);
+    let_refer(trial);
+    assert_int_equal(okv_wal_snapshot_state(wal, number, &newest), OKV_ECONFLICT);
+    wal_machine_stop(&trial->machine);
+    trial_end(trial);
+}
+
+static char *name_of_snapshot(struct trial *trial, char name[OKV_WAL_NAME_SIZE])
+{
+    okv_wal_name(OKV_WAL_SNAPSHOT, atomic_load(&trial->machine.wal.snapshot.made), name);
+    return name;
+}
+
+/* Alone it is no database. */
+static void it_is_no_backup(void **state)
+{
+    static const char path[] = "/tmp/okv_wal_reference_test.snapshot";
+    struct trial *trial = trial_begin(0), *other = calloc(1, sizeof *other);
+    char name[OKV_WAL_NAME_SIZE];
+    uint64_t size;
+
+    (void)state;
+    put(trial, 0, 10);
+    let_refer(trial);
+    const uint8_t *bytes = crash_disk_bytes(&trial->disk, name_of_snapshot(trial, name), &size);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+    crash_disk_init(&other->disk, 2);
+    wal_machine_init(&other->machine, &other->disk, REGION);
+    other->machine.restore = path;
+    assert_int_equal(wal_machine_start(&other->machine), OKV_EINVAL);
+    assert_non_null(strstr(other->machine.diag.text, "refers to values in other files"));
+    remove(path);
+    trial_end(other);
+    wal_machine_stop(&trial->machine);
+    trial_end(trial);
+}
+
+static void note(void *user, const char *name, uint64_t from, uint64_t to, const char *text)
+{
+    struct okv_diag *diag = user;
+
+    (void)name;
+    (void)from;
+    (void)to;
+    okv_diag_set(diag, OKV_ECORRUPT, "%s", text);
+}
+
+/* A salvage has the others. */
+static void a_file_that_is_damaged_is_named(void **state)
+{
+    struct trial *trial = trial_begin(0), *saved = calloc(1, sizeof *saved);
+    struct okv_diag first, diag;
+    const struct okv_wal_report report = {note, &first};
+    struct okv_wal_survey survey;
+    struct okv_wal_salvaged salvaged;
+
+    (void)state;
+    put(trial, 0, 10);
+    put(trial, 1, 11);
+    let_refer(trial);
+    wal_machine_kill(&trial->machine);
+    crash_disk_bytes(&trial->disk, "value.0000000000000001", NULL)[100] ^= 1;
+    assert_int_equal(wal_machine_start(&trial->machine), OKV_ECORRUPT);
+    assert_non_null(strstr(trial->machine.diag.text, "value.0000000000000001 is damaged"));
+    crash_disk_init(&saved->disk, 2);
+    assert_int_equal(okv_wal_salvage(&trial->disk.files, &saved->disk.files, BUCKET_SIZE, &report,
+                                     &survey, &salvaged, &diag),
+                     0);
+    assert_int_equal(survey.damages, 1);
+    assert_int_equal(survey.items, 2);
+    assert_string_equal(first.text, trial->machine.diag.text);
+    wal_machine_init(&saved->machine, &saved->disk, REGION);
+    restart(saved);
+    expect(saved, 0, 0);
+    expect(saved, 1, 11);
+    wal_machine_stop(&saved->machine);
+    trial_end(saved);
+    trial_end(trial);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_refers_to_files),
+        cmocka_unit_test(it_refers_to_values_of_its_moment),
+        cmocka_unit_test(a_whole_one_refers_to_nothing),
+        cmocka_unit_test(a_whole_one_stays_a_while),
+        cmocka_unit_test(it_is_no_backup),
+        cmocka_unit_test(a_file_that_is_damaged_is_named),
+    };
+
+    return cmocka_run_group_tests_name("snapshots that refer", tests, NULL, NULL);
+}
