@@ -1,6 +1,7 @@
 #include "server/housekeeping.h"
 
 #include "server/store/expire.h"
+#include "server/store/pending.h"
 #include "server/wal/wal.h"
 #include "shared/base/clock.h"
 
@@ -43,7 +44,9 @@ static void sweep(struct okv_store *store, struct okv_store_work *work, uint64_t
     uint64_t count = atomic_load(&store->bucket_count);
     uint64_t until = okv_clock_ns() + time_ns;
 
-    for (uint64_t done = 0; done < count && okv_clock_ns() < until; done += SWEEP_STEP)
+    for (uint64_t done = 0;
+         done < count && okv_clock_ns() < until && !okv_store_is_crowded(&store->table);
+         done += SWEEP_STEP)
         okv_store_sweep(store, work, SWEEP_STEP);
 }
 

@@ -142,6 +142,7 @@ static int replace(struct okv_store *store, struct okv_store_work *work,
         if (write->long_value && write->long_value->copy.number)
             record.copy = &write->long_value->copy;
     }
+    okv_store_before_change(&store->table, target->bucket); /* not with the log's lock */
     int rc = log->begin(log->user, &record);
     if (rc)
         return rc;
@@ -383,9 +384,9 @@ static int make_once(change *make, struct okv_store *store, struct okv_store_wor
     return rc;
 }
 
-/* Tries again after making room in the heap; while freed memory is being wiped, the caller tries
- * again. Nothing makes room in a full bucket, and whoever fills one must not have others pay for
- * the attempt. */
+/* Tries again after making room in the heap; while freed memory is pinned or being wiped, the
+ * caller tries again. Nothing makes room in a full bucket, and whoever fills one must not have
+ * others pay for the attempt. */
 static int make_with_room(change *make, struct okv_store *store, struct okv_store_work *work,
                           const struct okv_store_write *write, struct okv_store_outcome *outcome)
 {
@@ -395,7 +396,7 @@ static int make_with_room(change *make, struct okv_store *store, struct okv_stor
     bool goes_on = true;
 
     while (rc == OKV_EFULL && goes_on) {
-        if (okv_heap_has_unwiped(&store->heap))
+        if (okv_heap_frees_later(&store->heap))
             return OKV_EAGAIN;
         if (okv_store_is_collecting(&store->table))
             return okv_store_pending_waits_for_room(store, size) ? OKV_EAGAIN : rc;

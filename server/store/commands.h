@@ -32,8 +32,8 @@ struct okv_store_outcome {
 /* Not an error: the change is long (long_value.h). */
 #define OKV_STORE_LONG 2
 
-/* Makes one change. OKV_EAGAIN: there is no room until memory that was freed is wiped; nothing was
- * changed. */
+/* Makes one change. OKV_EAGAIN: there is no room until memory that was freed is wiped or no pin has
+ * it; nothing was changed. */
 typedef int okv_store_change(struct okv_store *store, struct okv_store_work *work,
                              const struct okv_store_write *write,
                              struct okv_store_outcome *outcome);

@@ -55,13 +55,18 @@ unlock:
     return rc;
 }
 
-static int empty_buckets(struct okv_store *store, struct okv_store_work *work, uint64_t from,
+/* Empties buckets below *next, down to `to`, or as long as the log has room: a batch is one frame,
+ * which has to fit memory and disk. *next is where it stopped. */
+static int empty_buckets(struct okv_store *store, struct okv_store_work *work, uint64_t *next,
                          uint64_t to)
 {
     int rc = 0;
 
-    for (uint64_t number = from; number-- > to && !rc;)
-        rc = empty_bucket(store, work, number);
+    for (; *next > to && !okv_store_is_crowded(&store->table); --*next) {
+        rc = empty_bucket(store, work, *next - 1);
+        if (rc)
+            break;
+    }
     return rc;
 }
 
@@ -78,15 +83,16 @@ int okv_store_flush(struct okv_store *store, struct okv_store_work *work, uint64
     uint64_t from = *next == 0 || *next > count || since > FLUSH_STEP ? count : *next;
     uint64_t to = from > FLUSH_STEP ? from - FLUSH_STEP : 0;
     uint64_t fresh = count - from > since ? count - since : from;
-    int rc = empty_buckets(store, work, count, fresh);
+    uint64_t highest = count;
+    int rc = empty_buckets(store, work, &highest, fresh);
 
-    if (!rc)
-        rc = empty_buckets(store, work, from, to);
+    if (!rc && highest == fresh)
+        rc = empty_buckets(store, work, &from, to);
     pthread_mutex_unlock(&store->resizing);
-    if (rc)
+    if (rc || highest != fresh)
         return rc;
     okv_store_shrink(store, work, FLUSH_STEP);
-    *next = to;
+    *next = from;
     *splits = seen;
     return 0;
 }

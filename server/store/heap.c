@@ -122,6 +122,7 @@ int okv_heap_init(struct okv_heap *heap, void *base, uint64_t floor, uint64_t le
     };
     atomic_init(&heap->used, 0);
     atomic_init(&heap->pin_count, 0);
+    atomic_init(&heap->freed_pins, 0);
     atomic_init(&heap->unwiped_count, 0);
     LIST_INIT(&heap->pins);
     heap->query_length = sizeof heap->query / sizeof *heap->query;
@@ -251,8 +252,10 @@ void okv_heap_unpin(struct okv_heap *heap, struct okv_heap_pin *pin)
     atomic_fetch_sub_explicit(&heap->pin_count, 1, memory_order_relaxed);
     bool is_freed = pin->is_freed;
     pthread_mutex_unlock(&heap->lock);
-    if (is_freed)
+    if (is_freed) {
         okv_heap_free(heap, pin->offset);
+        atomic_fetch_sub(&heap->freed_pins, 1);
+    }
     pin->offset = 0;
 }
 
@@ -270,8 +273,10 @@ static bool leave_to_pin(struct okv_heap *heap, uint64_t offset)
 {
     pthread_mutex_lock(&heap->lock);
     struct okv_heap_pin *pin = find_pin(heap, offset);
-    if (pin)
+    if (pin) {
         pin->is_freed = true;
+        atomic_fetch_add(&heap->freed_pins, 1);
+    }
     pthread_mutex_unlock(&heap->lock);
     return pin != NULL;
 }

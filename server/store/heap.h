@@ -52,9 +52,9 @@ struct okv_heap {
     unsigned piece_count;
     uint64_t least; /* bytes of the smallest request that the hook grants */
     LIST_HEAD(, okv_heap_pin) pins;
-    uint64_t unwiped, unwiped_last; /* a list of freed memory that is to be wiped; 0: none */
-    atomic_uint pin_count;
-    atomic_uint unwiped_count; /* of the list, and those that a thread wipes now */
+    uint64_t unwiped, unwiped_last;    /* a list of freed memory that is to be wiped; 0: none */
+    atomic_uint pin_count, freed_pins; /* that was freed meanwhile */
+    atomic_uint unwiped_count;         /* of the list, and those that a thread wipes now */
     extent_hooks_t hooks;
     size_t query[3]; /* the control of jemalloc for okv_heap_is_sparse(), as a MIB */
     size_t query_length;
@@ -87,6 +87,12 @@ uint64_t okv_heap_wipe(struct okv_heap *heap, uint64_t most);
 static inline bool okv_heap_has_unwiped(const struct okv_heap *heap)
 {
     return atomic_load_explicit(&heap->unwiped_count, memory_order_relaxed) > 0;
+}
+
+/* Whether memory that was freed will be available: when it is wiped, or when its pin goes. */
+static inline bool okv_heap_frees_later(const struct okv_heap *heap)
+{
+    return okv_heap_has_unwiped(heap) || atomic_load(&heap->freed_pins) > 0;
 }
 
 /* Pins an allocation of at least OKV_HEAP_PINNED_MIN bytes. False: another pin has it. The caller

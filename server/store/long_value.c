@@ -22,7 +22,7 @@ int okv_store_long_reserve(struct okv_store *store, struct okv_store_work *work,
     while (!(value->extent = okv_heap_alloc(&store->heap, value->length))) {
         if (!goes_on)
             return OKV_EFULL;
-        if (okv_heap_has_unwiped(&store->heap))
+        if (okv_heap_frees_later(&store->heap))
             return OKV_EAGAIN;
         if (store->table.pending) /* not here: images wait, or are being published */
             return okv_store_pending_waits_for_room(store, value->length) ? OKV_EAGAIN : OKV_EFULL;

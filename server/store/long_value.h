@@ -44,7 +44,7 @@ struct okv_store_long_value {
 };
 
 /* Allocates an extent for a value. Makes room if there is none. OKV_EFULL; OKV_EAGAIN: memory that
- * was freed is being wiped. */
+ * was freed is being wiped, or a pin has it. */
 int okv_store_long_reserve(struct okv_store *store, struct okv_store_work *work,
                            struct okv_store_long_value *value, uint32_t key_length,
                            uint32_t value_length);

@@ -43,6 +43,8 @@ struct okv_store_log {
     /* Before a direct change of bucket `number`, whose images in the region are those of before;
      * the bucket is locked. NULL: nobody wants to know. */
     void (*before)(void *user, uint64_t number);
+    /* Whether so much waits for the disk that what takes many steps is to go on later. */
+    bool (*is_crowded)(void *user);
     /* Has the batch end soon, though it may have no record. */
     void (*wake)(void *user);
     void *user;
@@ -105,6 +107,11 @@ static inline void okv_store_before_change(const struct okv_table *table, uint64
 {
     if (table->pending && table->pending->is_direct && table->pending->log.before)
         table->pending->log.before(table->pending->log.user, number);
+}
+/* Whether a flush, a sweep or a series of merges is to go on later. */
+static inline bool okv_store_is_crowded(const struct okv_table *table)
+{
+    return table->pending && table->pending->log.is_crowded(table->pending->log.user);
 }
 /* Ensures that the images of so many pages can be put. OKV_ENOMEM. */
 int okv_store_pending_reserve(const struct okv_table *table, uint64_t number, unsigned pages);

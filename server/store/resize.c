@@ -305,7 +305,8 @@ void okv_store_shrink(struct okv_store *store, struct okv_store_work *work, unsi
     if (!is_too_empty(store) || pauses(&store->shrink_pause))
         return;
     pthread_mutex_lock(&store->resizing);
-    for (unsigned i = 0; i < most && is_too_empty(store); i++)
+    for (unsigned i = 0; i < most && is_too_empty(store) && !okv_store_is_crowded(&store->table);
+         i++)
         if (merge(store, work)) {
             atomic_store_explicit(&store->shrink_pause, PAUSE, memory_order_relaxed);
             break;

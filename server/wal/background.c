@@ -3,11 +3,12 @@
 #include <sys/resource.h>
 
 #define PIECE (UINT64_C(64) << 10)
+#define NICENESS 10
 
 /* On Linux it is of the thread: setpriority(2), "C library/kernel differences". */
-void okv_background_begin(int niceness)
+void okv_background_begin(void)
 {
-    setpriority(PRIO_PROCESS, 0, niceness);
+    setpriority(PRIO_PROCESS, 0, NICENESS);
 }
 
 int okv_background_write(struct okv_files *files, struct okv_file *file, const uint8_t *bytes,

@@ -9,13 +9,9 @@
 
 #include "server/wal/file.h"
 
-/* Nobody waits for a thread that writes long values but whoever put them. That of a snapshot has a
- * lock at times which the log's thread needs, so it must not be the last to run. */
-#define OKV_BACKGROUND_VALUES 19
-#define OKV_BACKGROUND_SNAPSHOT 10
-
-/* Gives the calling thread a lower priority, where the log's thread wants the same processor. */
-void okv_background_begin(int niceness);
+/* Gives the calling thread a lower priority, where the log's thread wants the same processor. At
+ * times it has a lock that the log's thread needs, so it is not the last to run. */
+void okv_background_begin(void);
 /* Writes the bytes in pieces, each to the disk before the next: a sync of the log waits for one
  * piece at most. `is_alone`: no sync of the log comes, and the kernel writes them when it likes.
  * They are not durable. Returns 0 or a negative errno. */

@@ -78,7 +78,8 @@ static bool is_sync_due(const struct okv_wal *wal)
 static int log_taken(struct okv_wal *wal)
 {
     bool has_records = wal->taken.used > OKV_WAL_FRAME_HEADER;
-    int rc = wal->taken.lacks_reply ? -ENOMEM : 0;
+    bool is_too_long = wal->taken.used > OKV_WAL_FRAME_MAX; /* no start would read it */
+    int rc = wal->taken.lacks_reply || is_too_long ? -ENOMEM : 0;
 
     if (atomic_load(&wal->failure))
         return has_records ? -EIO : 0;
@@ -134,12 +135,15 @@ static void run_batch(struct okv_wal *wal, bool is_snapshot_due)
     wal->notify(wal->user);
 }
 
-/* A snapshot of what is published at once. */
+/* A snapshot of what is published at once. All before its moment is durable: no record of it comes
+ * to the segment behind, whose long values would go with the snapshot. */
 static void run_snapshot(struct okv_wal *wal)
 {
     pthread_rwlock_wrlock(&wal->gate);
     okv_wal_take(wal);
     int rc = log_taken(wal);
+    if (rc == 0 && !atomic_load(&wal->failure))
+        rc = sync_log(wal);
     if (rc)
         okv_wal_fail(wal, rc);
     okv_snapshot_lock(&wal->snapshot);
@@ -152,7 +156,7 @@ static void run_snapshot(struct okv_wal *wal)
 }
 
 /* Its changes are published already, and the next ones go on while it is written. Before a snapshot
- * it is synced as well: what its segment has to copy with the gate closed is short then. */
+ * it is synced as well: what is to be synced with the gate closed is short then. */
 static void run_published_batch(struct okv_wal *wal, bool is_snapshot_due)
 {
     pthread_rwlock_wrlock(&wal->gate);

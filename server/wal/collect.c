@@ -124,7 +124,7 @@ static void note_added(struct okv_wal *wal, uint64_t before)
         batch->since_ns = okv_clock_ns();
     if (wal->is_direct && (is_first || is_long))
         pthread_cond_signal(&wal->wanted);
-    if (wal->is_direct && batch->used >= OKV_WAL_BATCH_BYTES)
+    if (batch->used >= OKV_WAL_BATCH_BYTES)
         atomic_store(&wal->is_crowded, true);
 }
 
@@ -150,12 +150,20 @@ static void before_change(void *user, uint64_t number)
     okv_snapshot_before(&wal->snapshot, number);
 }
 
+static bool is_crowded(void *user)
+{
+    const struct okv_wal *wal = user;
+
+    return atomic_load(&wal->is_crowded) || atomic_load(&wal->snapshot.is_crowded);
+}
+
 struct okv_store_log okv_wal_store_log(struct okv_wal *wal)
 {
     return (struct okv_store_log){
         .begin = begin_record,
         .end = end_record,
         .before = wal->is_direct ? before_change : NULL,
+        .is_crowded = is_crowded,
         .wake = okv_wal_wake,
         .user = wal,
     };

@@ -45,6 +45,8 @@ static void end_unbegun(struct okv_wal *wal)
 
 void okv_wal_schedule_begin(struct okv_wal *wal)
 {
+    if (atomic_load(&wal->failure))
+        return;
     wal->snapshot_tried = wal->position;
     wal->values_tried = atomic_load(&wal->values.logged);
     int rc = okv_wal_begin_segment(wal);

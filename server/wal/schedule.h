@@ -6,8 +6,8 @@
 
 /* Whether one is to begin now. Whoever wished for one gets this one. */
 bool okv_wal_schedule_take(struct okv_wal *wal);
-/* Begins one. The gate is closed, nothing is pending, and the snapshot's lock is held. Its segment
- * begins with what is not durable of the log, which changes nothing of the snapshot. */
+/* Begins one, unless the log has failed. The gate is closed, nothing is pending, all of the log is
+ * durable, and the snapshot's lock is held. */
 void okv_wal_schedule_begin(struct okv_wal *wal);
 /* Begins one if anything changed since the last, at the end of the log. The same holds. */
 void okv_wal_schedule_last(struct okv_wal *wal);

@@ -18,8 +18,11 @@
 #define FRAME_HEADER sizeof(struct okv_wal_wire_frame)
 /* Of records in a chunk, but for one that is longer. */
 #define CHUNK_SIZE (UINT64_C(256) << 10)
-/* Chunks that wait hold up the log beyond so many bytes. */
+/* Chunks that wait or are being written hold up the log beyond so many bytes, and beyond twice as
+ * many what is under way already. */
 #define WAITING_MAX (UINT64_C(8) << 20)
+/* A value is written from the region from this share on of the length that gets it a file. */
+#define PINNED_SHARE 16u
 /* Buckets that are saved before the log's thread may have the lock. */
 #define BUCKETS_PER_TURN 16
 
@@ -149,8 +152,10 @@ static bool append_pinned(struct okv_snapshot *snapshot, const struct okv_wal_re
 /* Whether it has a file, or else is written from the region, where a pin keeps it. */
 static bool is_long(const struct okv_snapshot *snapshot, const struct okv_entry *entry)
 {
-    return snapshot->values && entry->is_reference &&
-           entry->value_length >= snapshot->values->least;
+    uint64_t least = snapshot->values ? snapshot->values->least / PINNED_SHARE : UINT64_MAX;
+
+    return entry->is_reference && entry->value_length >= OKV_HEAP_PINNED_MIN &&
+           entry->value_length >= least;
 }
 
 /* Makes a put one of the value's file. */
@@ -242,13 +247,18 @@ static void save_before(struct okv_snapshot *snapshot, uint64_t number)
              save_then, snapshot);
 }
 
-/* The snapshot may end while this waits. */
+/* Waits until so many bytes at most are to be written, or the snapshot has ended. */
+static void await_waiting(struct okv_snapshot *snapshot, uint64_t most)
+{
+    while (snapshot->is_active && !snapshot->failure && snapshot->waiting > most)
+        pthread_cond_wait(&snapshot->changed, &snapshot->lock);
+}
+
 static void save_pending(void *user, uint64_t number)
 {
     struct okv_snapshot *snapshot = user;
 
-    while (snapshot->is_active && !snapshot->failure && snapshot->waiting > WAITING_MAX)
-        pthread_cond_wait(&snapshot->changed, &snapshot->lock);
+    await_waiting(snapshot, WAITING_MAX);
     if (snapshot->is_active)
         save_before(snapshot, number);
 }
@@ -279,6 +289,7 @@ void okv_snapshot_before(struct okv_snapshot *snapshot, uint64_t number)
     if (!search.has_unsaved)
         return;
     pthread_mutex_lock(&snapshot->lock);
+    await_waiting(snapshot, 2 * WAITING_MAX);
     if (snapshot->is_active)
         save_before(snapshot, number);
     atomic_store(&snapshot->is_crowded, snapshot->is_active && snapshot->waiting > WAITING_MAX);
@@ -307,6 +318,7 @@ int okv_snapshot_begin(struct okv_snapshot *snapshot, const struct okv_wal_heade
     uint64_t count = atomic_load(&snapshot->store->bucket_count);
     atomic_uint_fast64_t *saved = calloc((count + 63) / 64, sizeof *saved);
 
+    snapshot->failure = saved ? 0 : OKV_ENOMEM;
     if (!saved)
         return OKV_ENOMEM;
     free(snapshot->saved); /* here, as no change is under way that looks into it */
@@ -318,7 +330,6 @@ int okv_snapshot_begin(struct okv_snapshot *snapshot, const struct okv_wal_heade
     snapshot->wall_ms = wall_ms;
     snapshot->saved = saved;
     snapshot->next = snapshot->items = 0;
-    snapshot->failure = 0;
     snapshot->is_active = true;
     pthread_cond_broadcast(&snapshot->changed);
     return 0;
@@ -395,6 +406,20 @@ static int write_chunk(struct okv_snapshot *snapshot, struct output *output,
     return rc;
 }
 
+/* It holds up nobody any more. */
+static void end_chunk(struct okv_snapshot *snapshot, struct okv_snapshot_chunk *chunk)
+{
+    pthread_mutex_lock(&snapshot->lock);
+    snapshot->waiting -= chunk->length - FRAME_HEADER;
+    bool was_crowded =
+        snapshot->waiting <= WAITING_MAX && atomic_exchange(&snapshot->is_crowded, false);
+    pthread_cond_broadcast(&snapshot->changed);
+    pthread_mutex_unlock(&snapshot->lock);
+    free_chunk(snapshot, chunk);
+    if (was_crowded)
+        snapshot->notify(snapshot->user);
+}
+
 static int write_chunks(struct okv_snapshot *snapshot, struct output *output,
                         struct okv_snapshot_chunk *chunk)
 {
@@ -404,7 +429,7 @@ static int write_chunks(struct okv_snapshot *snapshot, struct output *output,
         struct okv_snapshot_chunk *next = chunk->next;
         if (rc == 0)
             rc = write_chunk(snapshot, output, chunk);
-        free_chunk(snapshot, chunk);
+        end_chunk(snapshot, chunk);
         chunk = next;
     }
     return rc;
@@ -436,13 +461,8 @@ static bool collect(struct okv_snapshot *snapshot, struct okv_snapshot_chunk **c
     }
     *chunks = snapshot->first;
     snapshot->first = snapshot->last = NULL;
-    snapshot->waiting = 0;
     bool goes_on = !is_last && !snapshot->failure;
-    bool was_crowded = atomic_exchange(&snapshot->is_crowded, false);
-    pthread_cond_broadcast(&snapshot->changed);
     pthread_mutex_unlock(&snapshot->lock);
-    if (was_crowded)
-        snapshot->notify(snapshot->user);
     return goes_on;
 }
 
@@ -531,7 +551,7 @@ static void *run(void *user)
     struct okv_snapshot *snapshot = user;
     uint64_t bytes = 0;
 
-    okv_background_begin(OKV_BACKGROUND_SNAPSHOT);
+    okv_background_begin();
     for (;;) {
         pthread_mutex_lock(&snapshot->lock);
         while (!snapshot->is_active && !snapshot->has_to_stop)

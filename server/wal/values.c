@@ -357,7 +357,7 @@ static void *run(void *user)
     struct okv_values *values = user;
     struct okv_value *value;
 
-    okv_background_begin(OKV_BACKGROUND_VALUES);
+    okv_background_begin();
     pthread_mutex_lock(&values->lock);
     while (!values->has_to_stop) {
         value = TAILQ_FIRST(&values->jobs);

@@ -164,12 +164,8 @@ int wal_machine_snapshot(struct wal_machine *machine)
 
 void wal_machine_let_grow(struct wal_machine *machine)
 {
-    struct okv_wal *wal = &machine->wal;
-
-    pthread_mutex_lock(&wal->lock);
-    wal->snapshot_tried -= UINT64_C(1) << 30;
-    atomic_store(&wal->snapshot.whole_ns, 0); /* nobody copies the one before */
-    pthread_mutex_unlock(&wal->lock);
+    atomic_store(&machine->wal.snapshot.whole_ns, 0); /* nobody copies the one before */
+    atomic_fetch_add(&machine->wal.values.logged, UINT64_C(1) << 30);
 }
 
 static int store_value(struct wal_machine *machine, struct okv_store_long_value *value,

@@ -378,6 +378,38 @@ static void a_segment_begins_with_what_is_not_durable(void **state)
     }
 }
 
+/* A file goes with the records that refer to it, not before. */
+static void a_long_value_before_a_snapshot_outlives_a_crash(void **state)
+{
+    struct trial *trial = trial_begin(1, OKV_WAL_NEVER);
+    struct okv_wal *wal = &trial->machine.wal;
+    static uint8_t value[WAL_MACHINE_LONG];
+    struct okv_store_outcome outcome;
+    unsigned key = KEYS;
+    const struct okv_store_write write = {
+        .key = &key, .key_length = sizeof key, .value = value, .value_length = sizeof value};
+
+    (void)state;
+    memcpy(value, "\0\0\0\1", 4);
+    start(trial);
+    trial->disk.user = trial;
+    trial->disk.before_sync = hold_the_sync;
+    assert_int_equal(put_one(trial, 100), 0);
+    okv_wal_snapshot(wal);
+    sem_wait(&trial->is_syncing);
+    wal_machine_enter(&trial->machine);
+    assert_int_equal(wal_machine_put_long(&trial->machine, &write, &outcome), 0);
+    assert_int_equal(wal_machine_leave(&trial->machine), 0);
+    let_go(trial);
+    while (atomic_load(&wal->snapshot.made) == 0 || crash_disk_count(&trial->disk, OKV_WAL_VALUE))
+        sched_yield();
+    wal_machine_kill(&trial->machine);
+    start(trial);
+    assert_int_equal(wal_machine_number(&trial->machine.store, key), 1u << 24);
+    wal_machine_kill(&trial->machine);
+    trial_end(trial);
+}
+
 /* Also what may not be refused with EAGAIN: removals and replies. */
 static void nothing_is_let_in_when_much_waits(void **state)
 {
@@ -497,6 +529,7 @@ int main(void)
         cmocka_unit_test(a_run_without_a_change_is_not_clean),
         cmocka_unit_test(damage_in_a_copied_tail_stops_the_start),
         cmocka_unit_test(a_segment_begins_with_what_is_not_durable),
+        cmocka_unit_test(a_long_value_before_a_snapshot_outlives_a_crash),
         cmocka_unit_test(no_change_is_made_when_the_disk_is_late),
         cmocka_unit_test(nothing_is_let_in_when_much_waits),
         cmocka_unit_test(what_waits_for_the_disk_is_bounded),

@@ -306,6 +306,13 @@ static void end_begun(void *user, bool was_made, uint64_t version)
     log->log.end(log->log.user, was_made, version);
 }
 
+static bool is_crowded(void *user)
+{
+    struct short_log *log = user;
+
+    return log->log.is_crowded(log->log.user);
+}
+
 static void wake(void *user)
 {
     struct short_log *log = user;
@@ -328,8 +335,11 @@ static void flush_in_part(struct trial *trial, unsigned removed)
     for (uint32_t key = 0; key < ITEMS; key++)
         assert_int_equal(put_durably(trial, key, 16, 0), 0);
     wal_machine_enter(&trial->machine);
-    *log = (struct okv_store_log){
-        .begin = begin_or_fail, .end = end_begun, .wake = wake, .user = &refusing};
+    *log = (struct okv_store_log){.begin = begin_or_fail,
+                                  .end = end_begun,
+                                  .is_crowded = is_crowded,
+                                  .wake = wake,
+                                  .user = &refusing};
     assert_int_equal(okv_store_flush(store, &trial->machine.work, &next, &splits), OKV_ENOMEM);
     *log = refusing.log;
     assert_int_equal(wal_machine_leave(&trial->machine), 0);
