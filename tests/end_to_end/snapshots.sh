@@ -93,7 +93,25 @@ end_server TERM
 start_server "$socket" --data "$data" --memory 32M
 "$okv" -s "$socket" get long -o "$scratch/got"
 expect "a long value after a stop" "$(cmp "$scratch/got" "$scratch/long" 2>&1)" ""
-expect "files of long values after a snapshot" "$(count value)" 0
+expect "files of long values that the snapshot of a stop refers to" "$(count value)" 1
+made=$("$okv" -s "$socket" admin snapshot)
+for _ in $(seq 1200); do
+    [ "$(count value)" -gt 0 ] || break
+    sleep 0.1
+done
+expect "files of long values after one that was asked for" "$(count value)" 0
+cp "$made" "$scratch/whole"
+"$okv" -s "$socket" put long - <"$scratch/long"
+end_server TERM
+cp "$data"/default/snapshot.* "$scratch/referring"
+
+restored=$scratch/restored
+status=0
+"$server" --listen "$socket" --data "$restored" --memory 32M --restore "$scratch/referring" 2>"$scratch/log" || status=$?
+expect "a restore of one that was not asked for" "$status $(grep -c 'refers to values in other files' "$scratch/log")" "3 1"
+start_server "$socket" --data "$restored" --memory 32M --restore "$scratch/whole"
+"$okv" -s "$socket" get long -o "$scratch/got"
+expect "a long value after a restore" "$(cmp "$scratch/got" "$scratch/long" 2>&1)" ""
 end_server TERM
 
 start_server "$socket"
