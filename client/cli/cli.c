@@ -53,7 +53,7 @@ static error_t parse_common(int key, char *text, struct argp_state *state)
         cli->key_file = text;
         return 0;
     case 't':
-        cli->timeout_ms = cli_timeout(state, text);
+        cli->timeout_ms = cli_timeout(state, "--timeout", text);
         return 0;
     case 'h':
         argp_state_help(state, state->out_stream, ARGP_HELP_STD_HELP);
@@ -292,15 +292,14 @@ void cli_fail_escape(const char *command, uint64_t line)
             command, (unsigned long long)line);
 }
 
-uint32_t cli_timeout(struct argp_state *state, const char *text)
+uint32_t cli_timeout(struct argp_state *state, const char *option, const char *text)
 {
     uint64_t ms = 0;
 
     if (okv_duration_parse(text, &ms) || ms < 1 || ms > TIMEOUT_MS_MAX)
         argp_error(state,
-                   "--timeout '%s': give a time from 1ms to 24h with its unit, such as "
-                   "500ms or 10s",
-                   text);
+                   "%s '%s': give a time from 1ms to 24h with its unit, such as 500ms or 10s",
+                   option, text);
     return (uint32_t)ms;
 }
 

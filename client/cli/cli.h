@@ -35,6 +35,7 @@ cli_command cli_scan, cli_export;         /* list.c */
 cli_command cli_import;                   /* import.c */
 cli_command cli_flush;                    /* flush.c */
 cli_command cli_stat;                     /* stat.c */
+cli_command cli_top;                      /* top.c */
 cli_command cli_sessions, cli_admin;      /* admin.c */
 cli_command cli_discover;                 /* discover.c */
 cli_command cli_keygen;                   /* keygen.c */
@@ -84,6 +85,10 @@ int cli_output_end(const char *command);
 /* Fetches a value, however large, into *value to free(). Returns the code. */
 int cli_fetch(okv *handle, const void *key, size_t key_length, char **value, size_t *length);
 
+/* Fetches the statistics, or the answer to a command of okv_admin(), into *text to free(). Returns
+ * the code. */
+int cli_fetch_stat(okv *handle, const char *command, char **text);
+
 /* The number in `text`; ends the program with a usage error that names the
  * option unless it is whole and from `low` to `high`. */
 uint64_t cli_number(struct argp_state *state, const char *option, const char *text, uint64_t low,
@@ -92,7 +97,7 @@ uint64_t cli_number(struct argp_state *state, const char *option, const char *te
 /* Likewise for a number that may have a sign, of 64 bits. */
 int64_t cli_signed_number(struct argp_state *state, const char *option, const char *text);
 /* Likewise for a time, in milliseconds. */
-uint32_t cli_timeout(struct argp_state *state, const char *text);
+uint32_t cli_timeout(struct argp_state *state, const char *option, const char *text);
 /* Likewise for a time to live, in milliseconds. */
 int64_t cli_ttl(struct argp_state *state, const char *option, const char *text);
 

@@ -28,6 +28,7 @@ static const struct command commands[] = {
     {"flush", cli_flush, "[--yes]", "remove every item"},
     {"ping", cli_ping, "[-c N]", "time requests through the server's CPU"},
     {"stat", cli_stat, "[--json]", "the server's statistics and this connection"},
+    {"top", cli_top, "[-i TIME] [-n N]", "what the server does, a line each second"},
     {"sessions", cli_sessions, "[--json]", "list who is connected to the database"},
     {"admin", cli_admin, "WORD", "reload users, make a snapshot, end a session"},
     {"doctor", cli_doctor, "[--json]", "say what of this host and the server does not work"},

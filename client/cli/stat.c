@@ -45,9 +45,7 @@ static error_t parse_stat(int key, char *text, struct argp_state *state)
     }
 }
 
-/* Fetches the statistics, or the answer to a command of okv_admin(), into *text to free(). Returns
- * the code. */
-static int fetch_text(okv *handle, const char *command, char **text)
+int cli_fetch_stat(okv *handle, const char *command, char **text)
 {
     size_t size = 16384;
 
@@ -154,7 +152,7 @@ static int stat_connection(struct cli *cli, bool json)
     struct okv_info info;
     char *text = NULL;
     int status = CLI_DONE;
-    int rc = fetch_text(cli->handle, NULL, &text);
+    int rc = cli_fetch_stat(cli->handle, NULL, &text);
 
     if (rc != OKV_OK)
         return cli_fail(cli, "stat", NULL, 0, rc);
@@ -239,7 +237,7 @@ static int stat_database(struct cli *cli, const char *name, const char *server, 
     int status = cli_connect(cli, 0);
     if (status != CLI_DONE)
         return status;
-    int rc = fetch_text(cli->handle, NULL, &text);
+    int rc = cli_fetch_stat(cli->handle, NULL, &text);
     if (rc == OKV_OK)
         cut_server(text, server);
     if (rc != OKV_OK) {
@@ -287,10 +285,10 @@ static int stat_all(struct cli *cli, bool json)
 {
     char *names = NULL, *server = NULL;
     int status;
-    int rc = fetch_text(cli->handle, "databases", &names);
+    int rc = cli_fetch_stat(cli->handle, "databases", &names);
 
     if (rc == OKV_OK)
-        rc = fetch_text(cli->handle, "server", &server);
+        rc = cli_fetch_stat(cli->handle, "server", &server);
     if (rc != OKV_OK) {
         status = cli_fail(cli, "stat --all", NULL, 0, rc);
     } else {

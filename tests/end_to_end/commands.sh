@@ -202,6 +202,24 @@ measurements() {
     same "what a READ is compared with" "$(sed -n 's/^ *a raw READ is of \([0-9]*\) bytes.*/\1/p' "$scratch/out")" 3000
 }
 
+# Beside a client that puts, so that two samples differ.
+live() {
+    "$bench" -s "$socket" --mix put=100 --seconds 100 >/dev/null 2>&1 &
+    local bench_pid=$! line
+    for _ in $(seq 1200); do
+        line=$("$okv" top --json -n 1 -i 100ms)
+        [ "$(jq '.puts_per_s > 0' <<<"$line")" = false ] || break
+    done
+    kill $bench_pid
+    wait $bench_pid 2>/dev/null || true
+    same "puts of a second" "$(jq '.puts_per_s > 0' <<<"$line")" true
+    same "what top counts of now" "$(jq '.items > 0 and .index_and_heap_bytes > 0 and .sessions >= 1' <<<"$line")" true
+    same "the lines of top" "$("$okv" top -n 21 -i 1ms | wc -l)" 23
+    same "its columns" "$("$okv" top -n 1 -i 1ms | awk '{ print NF }' | sort -u | tr '\n' ' ')" '13 14 '
+    expect 2 '' top -n 0
+    expect 2 '' top -i 5
+}
+
 # Keys, which need no server.
 keys() {
     local one other
@@ -247,5 +265,6 @@ expiring_items
 expect 0 '' scan
 expect 1 '' get item:1
 measurements
+live
 echo "commands: $checks checks, $failures of them wrong"
 [ $failures -eq 0 ]

@@ -54,6 +54,7 @@ static const struct command commands[] = {
     {.arguments = {"export"}},
     {.arguments = {"stat"}},
     {.arguments = {"stat", "--json"}},
+    {.arguments = {"top", "-n", "2", "-i", "10ms"}},
     {.arguments = {"discover", "--group", SERVING_GROUP}},
     {.arguments = {"discover", "--group", SERVING_GROUP, "--json"}},
     {.arguments = {"keygen"}},

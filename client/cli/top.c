@@ -1,0 +1,223 @@
+/* okv top: what the server does, a line for each interval. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/cli/cli.h"
+#include "shared/base/clock.h"
+
+enum { OPTION_INTERVAL = 'i', OPTION_COUNT = 'n', OPTION_JSON = 0xd00 };
+
+#define LINES_PER_HEADING 20u
+#define INTERVAL_MS 1000u
+
+struct top_arguments {
+    struct cli *cli;
+    uint32_t interval_ms;
+    uint64_t count;
+    bool json;
+};
+
+static const struct argp_option top_options[] = {
+    {"count", OPTION_COUNT, "N", 0, "End after N lines", 0},
+    {"interval", OPTION_INTERVAL, "TIME", 0, "Between two lines, as 500ms or 5s (1s)", 0},
+    {"json", OPTION_JSON, NULL, 0, "Each line is a JSON object", 0},
+    {0},
+};
+
+/* A column: what a figure gained in a second, or what it is. */
+struct column {
+    const char *name;       /* in JSON, with _per_s for a rate */
+    const char *heading;    /* at most 7 characters */
+    const char *figures[5]; /* whose sum it is */
+    bool is_rate;
+};
+
+static const struct column columns[] = {
+    {"puts", "puts/s", {"puts"}, true},
+    {"gets_by_request", "gets/s", {"gets"}, true},
+    {"deletes", "dels/s", {"deletes"}, true},
+    {"other_writes", "other/s", {"incrs", "appends", "touches"}, true},
+    {"refused", "refus/s", {"puts_refused", "conditions_failed", "denied"}, true},
+    {"bytes_in", "in/s", {"bytes_in"}, true},
+    {"bytes_out", "out/s", {"bytes_out"}, true},
+    {"log_syncs", "syncs/s", {"log_syncs"}, true},
+    {"items", "items", {"items"}, false},
+    {"index_and_heap_bytes", "memory", {"index_bytes", "overflow_bytes", "extent_bytes"}, false},
+    {"sessions", "clients", {"sessions"}, false},
+    {"requests_waiting", "waiting", {"requests_waiting"}, false},
+};
+#define COLUMN_COUNT (sizeof columns / sizeof *columns)
+
+/* The statistics of one moment. */
+struct sample {
+    uint64_t ns;
+    uint64_t boot_id, cpu_ms;
+    uint64_t values[COLUMN_COUNT];
+};
+
+static error_t parse_top(int key, char *text, struct argp_state *state)
+{
+    struct top_arguments *arguments = state->input;
+
+    cli_parse_child(key, state, arguments->cli);
+    switch (key) {
+    case OPTION_COUNT:
+        arguments->count = cli_number(state, "--count", text, 1, UINT64_MAX);
+        return 0;
+    case OPTION_INTERVAL:
+        arguments->interval_ms = cli_timeout(state, "--interval", text);
+        return 0;
+    case OPTION_JSON:
+        arguments->json = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "unexpected argument '%s': top takes no arguments", text);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* 0: the server does not say; a log's figures are there with a log only. */
+static uint64_t figure(const char *text, const char *name)
+{
+    size_t length = strlen(name);
+
+    for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n')
+        if (strncmp(line, name, length) == 0 && line[length] == ' ')
+            return strtoull(line + length + 1, NULL, 10);
+    return 0;
+}
+
+static int take(struct cli *cli, struct sample *sample)
+{
+    char *text = NULL;
+    int rc = cli_fetch_stat(cli->handle, NULL, &text);
+
+    if (rc != OKV_OK)
+        return rc;
+    *sample = (struct sample){
+        .ns = okv_clock_ns(), .boot_id = figure(text, "boot_id"), .cpu_ms = figure(text, "cpu_ms")};
+    for (size_t i = 0; i < COLUMN_COUNT; i++)
+        for (const char *const *name = columns[i].figures; *name; name++)
+            sample->values[i] += figure(text, *name);
+    free(text);
+    return OKV_OK;
+}
+
+/* With three digits, as 12.3M. */
+static const char *short_number(double number, char text[16])
+{
+    static const char units[] = " kMGTP";
+    size_t unit = 0;
+
+    while (number >= 1000 && units[unit + 1]) {
+        number /= 1000;
+        unit++;
+    }
+    int digits = unit == 0 || number >= 100 ? 0 : number >= 10 ? 1 : 2;
+    snprintf(text, 16, "%.*f%.*s", digits, number, unit > 0, &units[unit]);
+    return text;
+}
+
+/* What column i says of the time between two samples. A server that started again counts from 0. */
+static double value_of(const struct sample *before, const struct sample *now, size_t i)
+{
+    double seconds = (double)(now->ns - before->ns) / 1e9;
+
+    if (!columns[i].is_rate)
+        return (double)now->values[i];
+    uint64_t since = before->boot_id == now->boot_id ? before->values[i] : 0;
+    return now->values[i] > since ? (double)(now->values[i] - since) / seconds : 0;
+}
+
+static double cpu_percent(const struct sample *before, const struct sample *now)
+{
+    uint64_t since = before->boot_id == now->boot_id ? before->cpu_ms : 0;
+
+    return now->cpu_ms > since
+               ? (double)(now->cpu_ms - since) * 1e8 / (double)(now->ns - before->ns)
+               : 0;
+}
+
+static void print_heading(void)
+{
+    for (size_t i = 0; i < COLUMN_COUNT; i++)
+        printf("%8s", columns[i].heading);
+    printf("%8s\n", "cpu %");
+}
+
+static void print_line(const struct sample *before, const struct sample *now)
+{
+    char text[16];
+
+    for (size_t i = 0; i < COLUMN_COUNT; i++)
+        printf("%8s", short_number(value_of(before, now, i), text));
+    printf("%8.0f\n", cpu_percent(before, now));
+}
+
+static void print_object(const struct sample *before, const struct sample *now)
+{
+    printf("{");
+    for (size_t i = 0; i < COLUMN_COUNT; i++)
+        printf("\"%s%s\": %.0f, ", columns[i].name, columns[i].is_rate ? "_per_s" : "",
+               value_of(before, now, i));
+    printf("\"cpu_percent\": %.1f, \"seconds\": %.3f}\n", cpu_percent(before, now),
+           (double)(now->ns - before->ns) / 1e9);
+}
+
+static void pause_for(uint32_t ms)
+{
+    const struct timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
+
+    nanosleep(&time, NULL);
+}
+
+static int show(const struct top_arguments *arguments)
+{
+    struct cli *cli = arguments->cli;
+    struct sample before, now;
+    int rc = take(cli, &before);
+
+    for (uint64_t line = 0; rc == OKV_OK && line < arguments->count; line++) {
+        pause_for(arguments->interval_ms);
+        rc = take(cli, &now);
+        if (rc != OKV_OK)
+            break;
+        if (!arguments->json && line % LINES_PER_HEADING == 0)
+            print_heading();
+        if (arguments->json)
+            print_object(&before, &now);
+        else
+            print_line(&before, &now);
+        if (fflush(stdout))
+            return cli_output_end("top");
+        before = now;
+    }
+    return rc == OKV_OK ? cli_output_end("top") : cli_fail(cli, "top", NULL, 0, rc);
+}
+
+int cli_top(struct cli *cli, int argc, char **argv)
+{
+    static const struct argp parser = {
+        .options = top_options,
+        .parser = parse_top,
+        .doc = "Print what the server does, a line each second, until ^C.\v"
+               "A column that ends with /s is of a second; the others are of now. gets/s are those "
+               "that the server answered: it does not see a get that is an RDMA READ of its table. "
+               "refus/s are writes that were refused: no room, a condition, no right. memory is "
+               "that of index and values; waiting are requests for their turn. cpu % is of one "
+               "processor. A user without the right admin sees the database alone.\n\n"
+               "Examples:\n  okv top\n  okv top -i 10s -n 6\n"
+               "  okv top --json -n 1 | jq .puts_per_s",
+        .children = cli_common_options};
+    struct top_arguments arguments = {.cli = cli, .interval_ms = INTERVAL_MS, .count = UINT64_MAX};
+
+    argp_parse(&parser, argc, argv, 0, NULL, &arguments);
+    int connected = cli_connect(cli, 0);
+    return connected != CLI_DONE ? connected : show(&arguments);
+}
