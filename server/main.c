@@ -273,14 +273,28 @@ static bool take_signal(struct okv_acceptor *acceptor, int number)
     }
 }
 
+/* Waits for a signal. Meanwhile the service manager learns that all workers go on. */
+static int next_signal(struct okv_server *server, const sigset_t *signals)
+{
+    uint64_t ns = server->notify.watchdog_ns;
+    const struct timespec interval = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+    int number;
+
+    while ((number = sigtimedwait(signals, NULL, ns ? &interval : NULL)) < 0)
+        if (errno == EAGAIN && okv_workers_go_on(server))
+            okv_notify_send(&server->notify, "WATCHDOG=1");
+    return number;
+}
+
 /* The first signal that ends the server ends the wait; a second one ends the process. */
 static void wait_for_signal(struct okv_acceptor *acceptor, const sigset_t *signals)
 {
-    const struct okv_server *server = acceptor->server;
+    struct okv_server *server = acceptor->server;
     int number;
 
-    while (sigwait(signals, &number) || !take_signal(acceptor, number))
+    while (!take_signal(acceptor, number = next_signal(server, signals)))
         continue;
+    okv_notify_send(&server->notify, "STOPPING=1\nSTATUS=telling clients and ending");
     if (!atomic_load(&server->failure))
         fprintf(stderr, "okv-server: %s: telling clients and ending\n", strsignal(number));
     sigset_t others = *signals;
@@ -334,6 +348,7 @@ static int serve(struct okv_server *server, const sigset_t *signals, struct okv_
     } else {
         announce(server);
         okv_metrics_set_ready(&server->metrics, true);
+        okv_notify_send(&server->notify, "READY=1\nSTATUS=serving");
         wait_for_signal(&acceptor, signals);
         okv_metrics_set_ready(&server->metrics, false);
     }
@@ -424,6 +439,7 @@ static int serve_from_beginning_to_end(struct okv_server *server, struct okv_dia
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, OKV_SERVER_FAILED_SIGNAL);
 
+    okv_notify_init(&server->notify);
     okv_log_init(&server->log, STDERR_FILENO);
     if (okv_descriptors_raise(&server->config, diag))
         fprintf(stderr, "okv-server: %s\n", diag->text);
@@ -432,6 +448,7 @@ static int serve_from_beginning_to_end(struct okv_server *server, struct okv_dia
     if (rc == 0)
         rc = run(server, &signals, diag);
     okv_metrics_stop(&server->metrics);
+    okv_notify_fini(&server->notify);
     okv_log_fini(&server->log);
     return rc;
 }

@@ -23,6 +23,7 @@
 #include "server/metrics.h"
 #include "server/net/admission.h"
 #include "server/net/announcer.h"
+#include "server/service/notify.h"
 #include "server/session/registry.h"
 #include "server/stats.h"
 #include "shared/base/clock.h"
@@ -44,6 +45,7 @@ struct okv_server {
     struct okv_registry registry;
     struct okv_log log;
     struct okv_metrics metrics;
+    struct okv_notify notify;
     uint64_t clock_origin_ms; /* okv_clock_boot_ms() at 0 of the server's clock */
     struct okv_message_limits limits;
 

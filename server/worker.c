@@ -131,6 +131,7 @@ static unsigned pass(struct okv_worker *worker)
 {
     struct okv_session *session;
 
+    atomic_fetch_add_explicit(&worker->passes, 1, memory_order_relaxed);
     okv_sessions_begin_pass(&worker->sessions);
     worker->now_ns = okv_clock_ns();
     worker->has_more = false;
@@ -364,6 +365,20 @@ void okv_worker_join(struct okv_worker *worker)
 void okv_worker_wake(struct okv_worker *worker)
 {
     eventfd_write(worker->wake_fd, 1);
+}
+
+bool okv_workers_go_on(struct okv_server *server)
+{
+    bool go_on = true;
+
+    for (unsigned i = 0; i < server->config.workers; i++) {
+        struct okv_worker *worker = &server->workers[i];
+        unsigned passes = atomic_load(&worker->passes);
+        go_on = go_on && passes != worker->passes_seen;
+        worker->passes_seen = passes;
+        okv_worker_wake(worker);
+    }
+    return go_on;
 }
 
 void okv_server_end_unwanted(struct okv_server *server, unsigned worker)

@@ -18,10 +18,12 @@ struct okv_worker {
     uint64_t now_ns; /* begin of the current pass */
     /* since when passes have found nothing to do; 0: the last one found something */
     uint64_t idle_ns;
-    uint64_t scan_ns; /* time of the next scan for idle sessions */
-    uint64_t tick_ns; /* time of the next keepalive tick */
-    uint64_t end_ns;  /* when it gives up on sessions that do not end; set by the shutdown */
-    bool has_more;    /* in this pass: an endpoint may have more events */
+    uint64_t scan_ns;     /* time of the next scan for idle sessions */
+    uint64_t tick_ns;     /* time of the next keepalive tick */
+    uint64_t end_ns;      /* when it gives up on sessions that do not end; set by the shutdown */
+    bool has_more;        /* in this pass: an endpoint may have more events */
+    atomic_uint passes;   /* so far */
+    unsigned passes_seen; /* main's: how many there were when it looked */
     atomic_bool has_unwanted; /* the acceptor replaced a session here, or took its rights */
 };
 
@@ -40,6 +42,9 @@ int okv_worker_start(struct okv_worker *worker);
 /* Waits until the thread has ended its sessions (shutdown.h). server->stopping is set, and the
  * acceptor still runs. */
 void okv_worker_join(struct okv_worker *worker);
+/* Whether all workers have made a pass since the last call, or the start. Has each make one before
+ * the next. Main calls it. */
+bool okv_workers_go_on(struct okv_server *server);
 /* Ends the worker's sleep. Any thread. */
 void okv_worker_wake(struct okv_worker *worker);
 

@@ -1,0 +1,51 @@
+/* A service manager learns of a worker that stands still: by silence. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "server/server.h"
+#include "server/worker.h"
+
+#define WORKERS 3u
+
+static void all_workers_have_to_go_on(void **state)
+{
+    struct okv_server *server = calloc(1, sizeof *server);
+    struct okv_worker *workers = calloc(WORKERS, sizeof *workers);
+    eventfd_t wakes;
+
+    (void)state;
+    server->config.workers = WORKERS;
+    server->workers = workers;
+    for (unsigned i = 0; i < WORKERS; i++)
+        workers[i].wake_fd = eventfd(0, EFD_NONBLOCK);
+    for (unsigned i = 0; i < WORKERS; i++) {
+        assert_false(okv_workers_go_on(server)); /* the others have not begun */
+        atomic_fetch_add(&workers[i].passes, 1);
+    }
+    for (unsigned i = 0; i < WORKERS; i++)
+        atomic_fetch_add(&workers[i].passes, 5);
+    assert_true(okv_workers_go_on(server));
+    assert_false(okv_workers_go_on(server));
+    for (unsigned i = 0; i < WORKERS; i++) {
+        assert_int_equal(eventfd_read(workers[i].wake_fd, &wakes),
+                         0); /* one that sleeps is no corpse */
+        assert_int_equal(wakes, WORKERS + 2);
+        close(workers[i].wake_fd);
+    }
+    free(workers);
+    free(server);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(all_workers_have_to_go_on)};
+
+    return cmocka_run_group_tests_name("the watchdog", tests, NULL, NULL);
+}
