@@ -105,6 +105,7 @@ full() {
 export OKV_TEST_REQUIRE_TOOLS=1
 mkdir -p build/logs
 groups=(build test peers guest)
+[ -z "$full" ] || groups+=(package)
 step "packages: ${groups[*]}"
 tests/support/packages.sh "${groups[@]}"
 if [ -n "$full" ]; then

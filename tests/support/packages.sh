@@ -13,6 +13,7 @@ Does nothing, quickly and without network, when everything is there.
   test    tests, sanitizers, formatting and shell checks, bench/plot
   guest   run programs in a QEMU guest with soft-RoCE (tests/guest/run)
   demo    run the demo on a machine whose own kernel has soft-RoCE
+  package build Debian packages and try them in a system of their own
   peers   the stores that kv-bench compares okv with, and their client libraries
 
 Servers that come with a package (redis-server, memcached) are stopped and kept from starting by
@@ -34,6 +35,7 @@ packages_of() {
         guest) echo qemu-system-x86 busybox-static kmod cpio iproute2 ibverbs-utils rdmacm-utils \
                     ibverbs-providers perftest python3 xz-utils zstd mount e2fsprogs xfsprogs ;;
         demo)  echo iproute2 kmod ibverbs-utils rdmacm-utils ibverbs-providers ;;
+        package) echo dpkg-dev debhelper fakeroot lintian mmdebstrap curl ;;
         peers) echo redis-server memcached libhiredis-dev liblmdb-dev ;;
         *)     return 1 ;;
     esac
