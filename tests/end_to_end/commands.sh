@@ -202,6 +202,28 @@ measurements() {
     same "what a READ is compared with" "$(sed -n 's/^ *a raw READ is of \([0-9]*\) bytes.*/\1/p' "$scratch/out")" 3000
 }
 
+# completes LINE WORDS: what bash offers for the last word of a line.
+completes() {
+    same "completion of '$1'" "$(
+        okv() { "$build/client/cli/okv" "$@"; }
+        # shellcheck source=client/cli/okv.bash
+        . "$(dirname "${BASH_SOURCE[0]}")/../../client/cli/okv.bash"
+        read -ra COMP_WORDS <<<"$1"
+        [ "${1% }" = "$1" ] || COMP_WORDS+=('')
+        COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+        _okv
+        echo "${COMPREPLY[*]}"
+    )" "$2"
+}
+
+completion() {
+    completes 'okv pu' put
+    completes 'okv -s local:///x --counters sc' scan
+    completes 'okv help to' 'touch top'
+    completes 'okv put key value --if-' '--if-absent --if-version='
+    completes 'okv --ser' --server=
+}
+
 # Beside a client that puts, so that two samples differ.
 live() {
     "$bench" -s "$socket" --mix put=100 --seconds 100 >/dev/null 2>&1 &
@@ -255,6 +277,7 @@ export OKV_SERVER=$socket
 databases
 keys
 help
+[ -n "${OKV_GUEST_ADDR:-}" ] || completion # of the tree
 values
 numbers
 times
