@@ -40,9 +40,10 @@ for tool in mmdebstrap curl jq; do
 done
 
 scratch=$(mktemp -d /tmp/okv-container.XXXXXX)
-server_pid=
+server_pid='' image='' stages=0
 cleanup() {
     [ -z "$server_pid" ] || kill "$server_pid" 2>/dev/null || true
+    ! mountpoint -q "$image/proc" || umount "$image/proc"
     rm -rf --one-file-system "$scratch"
 }
 trap cleanup EXIT
@@ -55,7 +56,6 @@ logged() {
 }
 
 # ---- build; image: the directory of the stage ----
-image='' stages=0
 step() {
     local word=${1%% *} rest=${1#* }
     echo "$1"
@@ -90,6 +90,7 @@ while read -r line; do
 done < <(sed -e '/^#/d' -e '/^$/d' -e ':a' -e '/\\$/{N; s/\\\n *//; ba' -e '}' "$root/packaging/Containerfile")
 
 # ---- run, twice: the volume has what was put ----
+mount -t proc proc "$image/proc"
 port=$((20000 + RANDOM % 10000))
 arguments=("${arguments[@]/0.0.0.0:9469/127.0.0.1:$port}")
 serve() {

@@ -44,6 +44,7 @@ system=$scratch/system
 server_pid=
 cleanup() {
     [ -z "$server_pid" ] || kill "$server_pid" 2>/dev/null || true
+    ! mountpoint -q "$system/proc" || umount "$system/proc"
     rm -rf --one-file-system "$scratch"
 }
 trap cleanup EXIT
@@ -86,6 +87,7 @@ inside systemd-analyze verify --man=no okv-server.service || fail "systemd does 
 
 # ---- serve, as the service does, with its file ----
 command=$(sed -n 's/^ExecStart=//p' "$system/lib/systemd/system/okv-server.service")
+mount -t proc proc "$system/proc"
 inside install -d -o okv -g okv /run/okv
 port=$((20000 + RANDOM % 10000))
 # shellcheck disable=SC2086 # words of a command
