@@ -158,6 +158,18 @@ static error_t parse_number_option(struct okv_config *config, int key, const cha
     return 0;
 }
 
+static void parse_log_format(struct okv_config *config, const char *text, struct argp_state *state)
+{
+    static const char *const names[] = {"text", "logfmt", "json"};
+
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(text, names[i]) == 0) {
+            config->log_format = (enum okv_log_format)i;
+            return;
+        }
+    okv_config_error(state, "--log-format %s: give text, logfmt or json", text);
+}
+
 static void parse_snapshot_ratio(struct okv_config *config, const char *text,
                                  struct argp_state *state)
 {
@@ -231,6 +243,9 @@ static error_t parse_server_option(struct okv_config *config, int key, const cha
         break;
     case OKV_OPTION_METRICS:
         config->metrics = text;
+        break;
+    case OKV_OPTION_LOG_FORMAT:
+        parse_log_format(config, text, state);
         break;
     case OKV_OPTION_DATA:
         config->data = text;

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "server/config_settings.h"
+#include "server/log.h"
 #include "server/store/region.h"
 #include "shared/base/uri.h"
 
@@ -54,15 +55,16 @@ struct okv_config {
     uint32_t spin_us;                 /* how long an idle worker polls before it sleeps */
     enum okv_region_pages pages;
     bool prefault;
-    bool wipe;                    /* zero what is freed of the regions */
-    char group[OKV_GROUP_SIZE];   /* where to announce; "": nowhere */
-    char name[OKV_NAME_SIZE];     /* of the server */
-    const char *data;             /* directory; NULL: in memory only */
-    const char *restore;          /* a snapshot that the only database begins with; NULL: none */
-    const char *check;            /* directory to verify; NULL: serve */
-    const char *salvage;          /* directory to save from; NULL: serve */
-    const char *to;               /* directory to save to */
-    const char *users;            /* file; NULL: the server serves everybody */
+    bool wipe;                  /* zero what is freed of the regions */
+    char group[OKV_GROUP_SIZE]; /* where to announce; "": nowhere */
+    char name[OKV_NAME_SIZE];   /* of the server */
+    const char *data;           /* directory; NULL: in memory only */
+    const char *restore;        /* a snapshot that the only database begins with; NULL: none */
+    const char *check;          /* directory to verify; NULL: serve */
+    const char *salvage;        /* directory to save from; NULL: serve */
+    const char *to;             /* directory to save to */
+    const char *users;          /* file; NULL: the server serves everybody */
+    enum okv_log_format log_format;
     const char *metrics;          /* where figures are to be had over HTTP; NULL: nowhere */
     bool has_to_print;            /* the configuration, and not serve */
     struct okv_settings settings; /* what was said of it, and where; has the strings above */

@@ -79,6 +79,10 @@ const struct argp_option okv_config_options[] = {
      "Serve only users that FILE names, each with a key and rights in databases: see USERS in "
      "okv-server(1). SIGHUP reads it again",
      2},
+    {"log-format", OKV_OPTION_LOG_FORMAT, "FORMAT", 0,
+     "Lines on standard error: text, or with time, level and part of the server as logfmt or json "
+     "(text)",
+     2},
     {"metrics", OKV_OPTION_METRICS, "HOST:PORT", 0,
      "Figures for Prometheus over HTTP, such as 127.0.0.1:9469: /metrics, /healthz and /readyz", 2},
     {"memory", 'm', "SIZE", 0, "Size of a database without one, from 1M (256M)", 2},

@@ -60,6 +60,8 @@ static void default_text(const struct okv_config *config, int key, char *out, si
         size_text(config->table.memory, out, size);
     else if (key == OKV_OPTION_BUCKET_SIZE)
         size_text(config->table.bucket_size, out, size);
+    else if (key == OKV_OPTION_LOG_FORMAT)
+        snprintf(out, size, "text");
     else if (key == OKV_OPTION_SNAPSHOT_RATIO)
         snprintf(out, size, "%g", config->snapshot_ratio);
     if (!number)

@@ -74,36 +74,32 @@ free_durable:
 static void report(void *user, enum okv_wal_event event, int error)
 {
     const struct okv_durable *durable = user;
-    char text[OKV_LOG_TEXT_MAX];
+    struct okv_log *log = durable->server_log;
 
     switch (event) {
     case OKV_WAL_FAILED:
-        snprintf(
-            text, sizeof text,
-            "database %s: its log failed: %s: writes are refused, gets go on; see the kernel's "
-            "log, repair the disk, start again",
-            durable->name, strerror(-error));
+        okv_log_say(log, OKV_LOG_ERROR, "database",
+                    "database %s: its log failed: %s: writes are refused, gets go on; see the "
+                    "kernel's log, repair the disk, start again",
+                    durable->name, strerror(-error));
         break;
     case OKV_WAL_DISK_FULL:
-        snprintf(
-            text, sizeof text,
-            "database %s: the disk is full: writes are refused, gets go on; %u MiB are wanted: "
-            "make room in %s",
-            durable->name, okv_wal_room_wanted_mib(&durable->wal.room), durable->data);
+        okv_log_say(log, OKV_LOG_ERROR, "database",
+                    "database %s: the disk is full: writes are refused, gets go on; %u MiB are "
+                    "wanted: make room in %s",
+                    durable->name, okv_wal_room_wanted_mib(&durable->wal.room), durable->data);
         break;
     case OKV_WAL_DISK_HAS_ROOM:
-        snprintf(text, sizeof text, "database %s: the disk has room: writes are taken again",
-                 durable->name);
+        okv_log_say(log, OKV_LOG_NOTICE, "database",
+                    "database %s: the disk has room: writes are taken again", durable->name);
         break;
     case OKV_WAL_SNAPSHOT_FAILED:
-        snprintf(
-            text, sizeof text,
-            "database %s: a snapshot failed (%s): the log goes on and grows; see that there is "
-            "room in %s",
-            durable->name, okv_error_text(error), durable->data);
+        okv_log_say(log, OKV_LOG_WARNING, "database",
+                    "database %s: a snapshot failed (%s): the log goes on and grows; see that "
+                    "there is room in %s",
+                    durable->name, okv_error_text(error), durable->data);
         break;
     }
-    okv_log_notice(durable->server_log, text);
 }
 
 void okv_durable_report_to(struct okv_durable *durable, struct okv_log *log)

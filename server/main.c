@@ -65,38 +65,39 @@ static void clock_begin(struct okv_server *server)
         okv_store_set_clock(&server->databases[i].store, clock_ms, true);
 }
 
-static void report_found(const struct okv_database *database)
+static void report_found(struct okv_server *server, const struct okv_database *database)
 {
     const struct okv_wal_found *found = &database->durable->found;
 
-    fprintf(stderr,
-            "okv-server: database %s: %llu items: %llu of a snapshot, and %llu records in %llu "
-            "segments, read in %.1f s%s\n",
-            database->config->name, (unsigned long long)atomic_load(&database->store.totals.items),
-            (unsigned long long)found->snapshot_items, (unsigned long long)found->records,
-            (unsigned long long)found->segments, (double)database->durable->found_ns / 1e9,
-            found->is_unclean
-                ? "; it was not stopped, so changes that were not synced may be lost, "
-                  "and versions are raised"
-            : found->is_cut ? "; the last batch was not whole and not answered, and is left out"
-                            : "");
+    okv_log_say(
+        &server->log, found->is_unclean ? OKV_LOG_WARNING : OKV_LOG_NOTICE, "database",
+        "database %s: %llu items: %llu of a snapshot, and %llu records in %llu "
+        "segments, read in %.1f s%s",
+        database->config->name, (unsigned long long)atomic_load(&database->store.totals.items),
+        (unsigned long long)found->snapshot_items, (unsigned long long)found->records,
+        (unsigned long long)found->segments, (double)database->durable->found_ns / 1e9,
+        found->is_unclean ? "; it was not stopped, so changes that were not synced may be lost, "
+                            "and versions are raised"
+        : found->is_cut   ? "; the last batch was not whole and not answered, and is left out"
+                          : "");
 }
 
-static void warn_of_memory_only(const struct okv_database *database)
+static void warn_of_memory_only(struct okv_server *server, const struct okv_database *database)
 {
-    fprintf(stderr,
-            "okv-server: database %s: in memory only: its items will be gone when the server ends "
-            "(--data DIR keeps them)\n",
-            database->config->name);
+    okv_log_say(&server->log, OKV_LOG_WARNING, "database",
+                "database %s: in memory only: its items will be gone when the server ends "
+                "(--data DIR keeps them)",
+                database->config->name);
 }
 
-static void report_lost(struct okv_database *database)
+static void report_lost(struct okv_server *server, struct okv_database *database)
 {
     unsigned long long items = atomic_load(&database->store.totals.items);
 
     if (!database->durable && items > 0)
-        fprintf(stderr, "okv-server: database %s: was in memory only; %llu items are gone\n",
-                database->config->name, items);
+        okv_log_say(&server->log, OKV_LOG_WARNING, "database",
+                    "database %s: was in memory only; %llu items are gone", database->config->name,
+                    items);
 }
 
 static void wake_workers(void *user)
@@ -125,9 +126,9 @@ static int logs_start(struct okv_server *server, struct okv_diag *diag)
             return rc;
         }
         if (server->databases[i].durable)
-            report_found(&server->databases[i]);
+            report_found(server, &server->databases[i]);
         else
-            warn_of_memory_only(&server->databases[i]);
+            warn_of_memory_only(server, &server->databases[i]);
     }
     return 0;
 }
@@ -220,17 +221,18 @@ static int workers_start(struct okv_server *server)
     return 0;
 }
 
-static void announce(const struct okv_server *server)
+static void announce(struct okv_server *server)
 {
     for (unsigned i = 0; i < server->listener_count; i++)
-        fprintf(stderr, "okv-server: %s: %s\n", server->listeners[i]->where,
-                server->listeners[i]->how);
+        okv_log_say(&server->log, OKV_LOG_NOTICE, "listener", "%s: %s", server->listeners[i]->where,
+                    server->listeners[i]->how);
     if (server->config.is_reachable && !server->config.users)
-        fprintf(stderr, "okv-server: open: whoever reaches it from another host can read, write "
-                        "and flush everything\n");
+        okv_log_say(&server->log, OKV_LOG_WARNING, "listener",
+                    "open: whoever reaches it from another host can read, write and flush "
+                    "everything");
     if (server->config.group[0])
-        fprintf(stderr, "okv-server: announced as %s in group %s\n", server->config.name,
-                server->config.group);
+        okv_log_say(&server->log, OKV_LOG_NOTICE, "discovery", "announced as %s in group %s",
+                    server->config.name, server->config.group);
     printf("ready");
     for (unsigned i = 0; i < server->listener_count; i++)
         printf(" %s", server->listeners[i]->where);
@@ -238,20 +240,23 @@ static void announce(const struct okv_server *server)
     fflush(stdout);
 }
 
+/* A line for the server, and one for each database. */
 static void report_status(struct okv_server *server)
 {
-    fprintf(stderr, "okv-server: status: pid %d, up %llu s, %llu clients of %u, %llu requests wait",
-            (int)getpid(), (unsigned long long)(okv_server_clock_ms(server) / 1000),
-            (unsigned long long)atomic_load(&server->stats.sessions), server->config.max_clients,
-            (unsigned long long)atomic_load(&server->stats.requests_waiting));
+    okv_log_say(&server->log, OKV_LOG_NOTICE, "server",
+                "status: pid %d, up %llu s, %llu clients of %u, %llu requests wait", (int)getpid(),
+                (unsigned long long)(okv_server_clock_ms(server) / 1000),
+                (unsigned long long)atomic_load(&server->stats.sessions),
+                server->config.max_clients,
+                (unsigned long long)atomic_load(&server->stats.requests_waiting));
     for (unsigned i = 0; i < server->database_count; i++) {
         const struct okv_database *database = &server->databases[i];
-        fprintf(stderr, "; database %s: %llu items, %llu of %llu bytes", database->config->name,
-                (unsigned long long)atomic_load(&database->store.totals.items),
-                (unsigned long long)okv_heap_used(&database->store.heap),
-                (unsigned long long)database->region.length);
+        okv_log_say(&server->log, OKV_LOG_NOTICE, "database",
+                    "status: database %s: %llu items, %llu of %llu bytes", database->config->name,
+                    (unsigned long long)atomic_load(&database->store.totals.items),
+                    (unsigned long long)okv_heap_used(&database->store.heap),
+                    (unsigned long long)database->region.length);
     }
-    fprintf(stderr, "\n");
 }
 
 /* Does what a signal asks for. True: the server is to end. */
@@ -296,7 +301,8 @@ static void wait_for_signal(struct okv_acceptor *acceptor, const sigset_t *signa
         continue;
     okv_notify_send(&server->notify, "STOPPING=1\nSTATUS=telling clients and ending");
     if (!atomic_load(&server->failure))
-        fprintf(stderr, "okv-server: %s: telling clients and ending\n", strsignal(number));
+        okv_log_say(&server->log, OKV_LOG_NOTICE, "server", "%s: telling clients and ending",
+                    strsignal(number));
     sigset_t others = *signals;
     sigdelset(&others, OKV_SERVER_FAILED_SIGNAL);
     sigdelset(&others, SIGHUP);
@@ -317,16 +323,16 @@ static int failure_explain(const struct okv_server *server, struct okv_diag *dia
 }
 
 /* A device may have room for fewer clients than --max-clients. That listener refuses the others. */
-static void warn_of_little_room(const struct okv_server *server)
+static void warn_of_little_room(struct okv_server *server)
 {
     for (unsigned i = 0; i < server->listener_count; i++) {
         uint32_t room = okv_workers_room(server, i);
         if (room >= server->config.max_clients)
             continue;
-        fprintf(stderr,
-                "okv-server: %s: its device has room for %u clients, and --max-clients is %u: "
-                "takes no more than that; more --workers or fewer --credits make room\n",
-                server->listeners[i]->where, room, server->config.max_clients);
+        okv_log_say(&server->log, OKV_LOG_WARNING, "listener",
+                    "%s: its device has room for %u clients, and --max-clients is %u: "
+                    "takes no more than that; more --workers or fewer --credits make room",
+                    server->listeners[i]->where, room, server->config.max_clients);
     }
 }
 
@@ -391,7 +397,7 @@ static int run(struct okv_server *server, const sigset_t *signals, struct okv_di
         rc = serve(server, signals, diag);
         logs_stop(server, server->database_count);
         for (unsigned i = 0; i < server->database_count; i++)
-            report_lost(&server->databases[i]);
+            report_lost(server, &server->databases[i]);
     }
     workers_destroy(server, server->config.workers);
 close_announcer:
@@ -440,14 +446,17 @@ static int serve_from_beginning_to_end(struct okv_server *server, struct okv_dia
     sigaddset(&signals, OKV_SERVER_FAILED_SIGNAL);
 
     okv_notify_init(&server->notify);
-    okv_log_init(&server->log, STDERR_FILENO);
+    okv_log_init(&server->log, STDERR_FILENO, server->config.log_format);
     if (okv_descriptors_raise(&server->config, diag))
-        fprintf(stderr, "okv-server: %s\n", diag->text);
+        okv_log_say(&server->log, OKV_LOG_WARNING, "server", "%s", diag->text);
     diag->text[0] = '\0';
     int rc = okv_metrics_start(&server->metrics, server, server->config.metrics, diag);
     if (rc == 0)
         rc = run(server, &signals, diag);
     okv_metrics_stop(&server->metrics);
+    if (rc)
+        okv_log_say(&server->log, OKV_LOG_ERROR, "server", "%s",
+                    diag->text[0] ? diag->text : okv_error_text(rc));
     okv_notify_fini(&server->notify);
     okv_log_fini(&server->log);
     return rc;
@@ -469,8 +478,6 @@ int main(int argc, char **argv)
         rc = serve_from_beginning_to_end(server, &diag);
         status = rc ? OKV_EXIT_CANNOT_SERVE : 0;
     }
-    if (rc)
-        fprintf(stderr, "okv-server: %s\n", diag.text[0] ? diag.text : okv_error_text(rc));
     okv_config_fini(&server->config);
     free(server);
     return status;

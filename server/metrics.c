@@ -318,7 +318,7 @@ static int listen_at(const char *host, const char *port, int *out, struct okv_di
     return rc;
 }
 
-static void say_where(int fd)
+static void say_where(struct okv_log *log, int fd)
 {
     struct sockaddr_storage address = {0};
     socklen_t length = sizeof address;
@@ -326,7 +326,7 @@ static void say_where(int fd)
 
     getsockname(fd, (struct sockaddr *)&address, &length);
     okv_address_text((const struct sockaddr *)&address, text, sizeof text);
-    fprintf(stderr, "okv-server: metrics: http://%s/metrics\n", text);
+    okv_log_say(log, OKV_LOG_NOTICE, "metrics", "metrics: http://%s/metrics", text);
 }
 
 /* On a thread that takes no signals. */
@@ -365,7 +365,7 @@ int okv_metrics_start(struct okv_metrics *metrics, struct okv_server *server, co
         close(fd);
         return okv_diag_set(diag, OKV_ENOMEM, "--metrics %s: cannot start its thread", where);
     }
-    say_where(fd);
+    say_where(&server->log, fd);
     return 0;
 }
 

@@ -86,7 +86,7 @@ static void log_rejection(struct okv_log *log, const struct okv_request *request
         return;
     snprintf(text, sizeof text, "%s: refused: %s", request->peer,
              okv_reject_text((uint32_t)reason));
-    okv_log_line(log, okv_clock_ns(), text);
+    okv_log_line(log, OKV_LOG_NOTICE, "clients", okv_clock_ns(), text);
 }
 
 /* On a server with users only what a user did is logged: others could fill the log. */

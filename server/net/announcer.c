@@ -210,7 +210,7 @@ static void log_failure(struct okv_server *server, const struct okv_announced_po
     inet_ntop(AF_INET, &port->interface, address, sizeof address);
     snprintf(text, sizeof text, "discovery on the interface of %s failed: not announced there",
              address);
-    okv_log_line(&server->log, now_ns, text);
+    okv_log_line(&server->log, OKV_LOG_WARNING, "discovery", now_ns, text);
 }
 
 bool okv_announcer_serve(struct okv_server *server, uint64_t now_ns)

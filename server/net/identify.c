@@ -92,12 +92,14 @@ static void apply(struct okv_server *server)
 void okv_identify_reload(struct okv_server *server, bool is_of_client)
 {
     struct okv_diag diag = {.text = ""};
+    enum okv_log_level level = OKV_LOG_NOTICE;
     char text[OKV_LOG_TEXT_MAX];
 
     if (!has_users(server))
         return;
     if (okv_authority_reload(&server->authority, &diag)) {
         OKV_STATS_ADD(&server->stats, users_refused, 1);
+        level = OKV_LOG_WARNING;
         snprintf(text, sizeof text, "users stay as they were: %.150s", diag.text);
     } else {
         apply(server);
@@ -105,7 +107,7 @@ void okv_identify_reload(struct okv_server *server, bool is_of_client)
         snprintf(text, sizeof text, "users loaded from %.150s", server->config.users);
     }
     if (is_of_client)
-        okv_log_line(&server->log, okv_clock_ns(), text);
+        okv_log_line(&server->log, level, "users", okv_clock_ns(), text);
     else
-        okv_log_notice(&server->log, text);
+        okv_log_say(&server->log, level, "users", "%s", text);
 }

@@ -26,7 +26,7 @@ static void log_waiting(struct okv_server *server, const struct okv_uri *uri)
         snprintf(where, sizeof where, format, scheme, uri->host, uri->port);
     snprintf(text, sizeof text, "%s is in use: waiting up to 2 s for a server that may be ending",
              where);
-    okv_log_line(&server->log, okv_clock_ns(), text);
+    okv_log_line(&server->log, OKV_LOG_NOTICE, "listener", okv_clock_ns(), text);
 }
 
 static void set_patience(struct okv_listener *listener, const struct okv_config *config)

@@ -74,7 +74,7 @@ static void log_end(struct okv_log *log, const struct okv_session *session,
         why = failure;
     snprintf(text, sizeof text, "%s: ended: %s (session %016" PRIx64 ", %.1f s)",
              session->conn->peer, why, session->id, (double)(now_ns - session->created_ns) / 1e9);
-    okv_log_line(log, now_ns, text);
+    okv_log_line(log, OKV_LOG_NOTICE, "clients", now_ns, text);
 }
 
 static void record_end(struct okv_server *server, const struct okv_session *session,

@@ -90,9 +90,20 @@ start_server "$socket" --config "$file"
 [ "$("$okv" -s "$socket" stat | awk '$1 == "max_clients" { print $2 }')" = 5 ] || wrong "it serves without its file"
 kill -USR1 "${servers[-1]}"
 for ((i = 0; i < 200; i++)); do
-    ! grep -q 'status: pid .* clients of 5, .* database default: 1 items' "$scratch/log" || break
+    ! grep -q 'status: database default: 1 items' "$scratch/log" || break
     sleep 0.05
 done
 [ $i -lt 200 ] || wrong "SIGUSR1 writes no line: $(cat "$scratch/log")"
 kill -0 "${servers[-1]}" || wrong "SIGUSR1 ended it"
+end_server TERM
+
+start_server "$socket" --log-format json
+"$okv" -s "$socket" put key value
+end_server TERM
+jq -es 'map(select(.level == "warning" and .part == "database" and (.msg | test("1 items are gone")))) | length == 1' \
+    "$scratch/log" >/dev/null || wrong "its lines are no JSON, or lack one: $(cat "$scratch/log")"
+status=0
+"$build/server/okv-server" --log-format xml --print-config >"$scratch/printed" 2>&1 || status=$?
+[ $status -eq 2 ] || wrong "a format that there is not: exit status $status"
+grep -q 'give text, logfmt or json' "$scratch/printed" || wrong "a format that there is not: $(cat "$scratch/printed")"
 exit $failures

@@ -46,7 +46,7 @@ void server_core_open(struct server_core *core, const struct okv_store_params *p
     assert_non_null(core->server);
     core->server->clock_origin_ms = okv_clock_boot_ms() - 1;
     core->server->boot_id = 5;
-    okv_log_init(&core->server->log, STDERR_FILENO);
+    okv_log_init(&core->server->log, STDERR_FILENO, OKV_LOG_TEXT);
     okv_registry_init(&core->server->registry);
     open_database(core, OKV_DATABASE_DEFAULT, params);
     core->executor = (struct okv_executor){core->server, core->database, core->works};

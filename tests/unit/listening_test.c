@@ -59,7 +59,7 @@ static int set_up(void **state)
 
     fixture->log = tmpfile();
     assert_non_null(fixture->log);
-    okv_log_init(&fixture->server.log, fileno(fixture->log));
+    okv_log_init(&fixture->server.log, fileno(fixture->log), OKV_LOG_TEXT);
     attempts = free_after = 0;
     failure = 0;
     slept_ns = 0;

@@ -5,7 +5,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -24,7 +26,7 @@ struct fixture {
 static void open_log(struct fixture *fixture)
 {
     assert_int_equal(pipe2(fixture->ends, O_NONBLOCK | O_CLOEXEC), 0);
-    okv_log_init(&fixture->log, fixture->ends[1]);
+    okv_log_init(&fixture->log, fixture->ends[1], OKV_LOG_TEXT);
 }
 
 /* Reads the lines since the last call. Returns their number. */
@@ -52,7 +54,7 @@ static void a_line_is_written_at_once(void **state)
 
     (void)state;
     open_log(&fixture);
-    okv_log_line(&fixture.log, 5, "10.9.9.2:40213: ended");
+    okv_log_line(&fixture.log, OKV_LOG_NOTICE, "part", 5, "10.9.9.2:40213: ended");
     assert_int_equal(read_lines(&fixture), 1);
     assert_string_equal(fixture.text, "okv-server: 10.9.9.2:40213: ended\n");
     close_log(&fixture);
@@ -65,22 +67,22 @@ static void lines_beyond_the_rate_are_counted(void **state)
     (void)state;
     open_log(&fixture);
     for (uint64_t i = 0; i < 100; i++)
-        okv_log_line(&fixture.log, 7 * SECOND + i * MS, "flood");
+        okv_log_line(&fixture.log, OKV_LOG_NOTICE, "part", 7 * SECOND + i * MS, "flood");
     assert_int_equal(read_lines(&fixture), OKV_LOG_LINES_MAX);
-    okv_log_line(&fixture.log, 8 * SECOND - 1, "flood");
+    okv_log_line(&fixture.log, OKV_LOG_NOTICE, "part", 8 * SECOND - 1, "flood");
     assert_int_equal(read_lines(&fixture), 0);
 
     /* The next second starts with the count, a line like others. */
     for (uint64_t i = 0; i < 100; i++)
-        okv_log_line(&fixture.log, 8 * SECOND + i * MS, "flood");
+        okv_log_line(&fixture.log, OKV_LOG_NOTICE, "part", 8 * SECOND + i * MS, "flood");
     assert_int_equal(read_lines(&fixture), OKV_LOG_LINES_MAX);
     assert_memory_equal(fixture.text, "okv-server: 91 more ", 20);
 
-    okv_log_line(&fixture.log, 20 * SECOND, "after it");
+    okv_log_line(&fixture.log, OKV_LOG_NOTICE, "part", 20 * SECOND, "after it");
     assert_int_equal(read_lines(&fixture), 2);
     assert_memory_equal(fixture.text, "okv-server: 91 more ", 20);
     assert_non_null(strstr(fixture.text, "after it\n"));
-    okv_log_line(&fixture.log, 30 * SECOND, "and all is told");
+    okv_log_line(&fixture.log, OKV_LOG_NOTICE, "part", 30 * SECOND, "and all is told");
     assert_int_equal(read_lines(&fixture), 1);
     close_log(&fixture);
 }
@@ -92,12 +94,12 @@ static void the_last_line_counts_what_was_left_out(void **state)
     (void)state;
     open_log(&fixture);
     for (uint64_t i = 0; i < 13; i++)
-        okv_log_line(&fixture.log, SECOND, "flood");
+        okv_log_line(&fixture.log, OKV_LOG_NOTICE, "part", SECOND, "flood");
     assert_int_equal(read_lines(&fixture), OKV_LOG_LINES_MAX);
     okv_log_fini(&fixture.log);
     assert_int_equal(read_lines(&fixture), 1);
     assert_memory_equal(fixture.text, "okv-server: 3 more ", 19);
-    okv_log_init(&fixture.log, fixture.ends[1]);
+    okv_log_init(&fixture.log, fixture.ends[1], OKV_LOG_TEXT);
     close_log(&fixture);
 }
 
@@ -109,7 +111,7 @@ static void an_earlier_time_starts_no_new_second(void **state)
     (void)state;
     open_log(&fixture);
     for (uint64_t i = 0; i < 50; i++)
-        okv_log_line(&fixture.log, SECOND + i % 2 * 10, "flood");
+        okv_log_line(&fixture.log, OKV_LOG_NOTICE, "part", SECOND + i % 2 * 10, "flood");
     assert_int_equal(read_lines(&fixture), OKV_LOG_LINES_MAX);
     close_log(&fixture);
 }
@@ -126,13 +128,93 @@ static void a_full_pipe_does_not_block(void **state)
         ;
     fcntl(fixture.ends[1], F_SETFL, 0); /* now a write would block */
     for (uint64_t i = 0; i < 25; i++)
-        okv_log_line(&fixture.log, SECOND + i * MS, "nobody reads");
+        okv_log_line(&fixture.log, OKV_LOG_NOTICE, "part", SECOND + i * MS, "nobody reads");
     fcntl(fixture.ends[0], F_SETFL, O_NONBLOCK);
     while (read(fixture.ends[0], filling, sizeof filling) > 0)
         ;
-    okv_log_line(&fixture.log, 3 * SECOND, "read again");
+    okv_log_line(&fixture.log, OKV_LOG_NOTICE, "part", 3 * SECOND, "read again");
     assert_int_equal(read_lines(&fixture), 2);
     assert_memory_equal(fixture.text, "okv-server: 25 more ", 20);
+    close_log(&fixture);
+}
+
+static void log_in(struct fixture *fixture, enum okv_log_format format)
+{
+    close_log(fixture);
+    assert_int_equal(pipe2(fixture->ends, O_NONBLOCK | O_CLOEXEC), 0);
+    okv_log_init(&fixture->log, fixture->ends[1], format);
+}
+
+/* The time is left out of the comparison: YYYY-MM-DDTHH:MM:SS.mmmZ. */
+static void expect_line(struct fixture *fixture, const char *before, const char *behind)
+{
+    const char *time = fixture->text + strlen(before);
+
+    assert_int_equal(read_lines(fixture), 1);
+    assert_memory_equal(fixture->text, before, strlen(before));
+    assert_int_equal(strspn(time, "0123456789-:.TZ"), 24);
+    assert_int_equal(time[10], 'T');
+    assert_int_equal(time[23], 'Z');
+    assert_string_equal(time + 24, behind);
+}
+
+static void lines_have_fields(void **state)
+{
+    struct fixture fixture;
+
+    (void)state;
+    open_log(&fixture);
+    log_in(&fixture, OKV_LOG_LOGFMT);
+    okv_log_say(&fixture.log, OKV_LOG_ERROR, "database", "a \"quote\", %d\n", 7);
+    expect_line(&fixture, "ts=", " level=error part=database msg=\"a \\\"quote\\\", 7\\u000a\"\n");
+    log_in(&fixture, OKV_LOG_JSON);
+    okv_log_line(&fixture.log, OKV_LOG_WARNING, "users", SECOND, "back\\slash, \xc3\xa4");
+    expect_line(&fixture, "{\"ts\": \"",
+                "\", \"level\": \"warning\", \"part\": \"users\", \"msg\": "
+                "\"back\\\\slash, ??\"}\n");
+    close_log(&fixture);
+}
+
+/* What clients send makes no line longer than a pipe takes at once. */
+static void a_line_has_an_end(void **state)
+{
+    struct fixture fixture;
+    char text[5000];
+
+    (void)state;
+    memset(text, '\1', sizeof text);
+    text[sizeof text - 1] = '\0';
+    open_log(&fixture);
+    log_in(&fixture, OKV_LOG_JSON);
+    okv_log_line(&fixture.log, OKV_LOG_NOTICE, "clients", SECOND, text);
+    assert_int_equal(read_lines(&fixture), 1);
+    assert_in_range(strlen(fixture.text), 6 * (OKV_LOG_TEXT_MAX - 1), 4095);
+    close_log(&fixture);
+}
+
+/* The journal reads a level at the beginning of a line, from the descriptor that it gave. */
+static void the_journal_gets_levels(void **state)
+{
+    struct fixture fixture;
+    struct stat status;
+    char stream[64];
+
+    (void)state;
+    open_log(&fixture);
+    assert_int_equal(fstat(fixture.ends[1], &status), 0);
+    snprintf(stream, sizeof stream, "%llu:%llu", (unsigned long long)status.st_dev,
+             (unsigned long long)status.st_ino);
+    setenv("JOURNAL_STREAM", stream, 1);
+    okv_log_init(&fixture.log, fixture.ends[1], OKV_LOG_TEXT);
+    okv_log_say(&fixture.log, OKV_LOG_ERROR, "server", "ends");
+    assert_int_equal(read_lines(&fixture), 1);
+    assert_string_equal(fixture.text, "<3>okv-server: ends\n");
+    setenv("JOURNAL_STREAM", "1:1", 1);
+    okv_log_init(&fixture.log, fixture.ends[1], OKV_LOG_TEXT);
+    okv_log_say(&fixture.log, OKV_LOG_ERROR, "server", "ends");
+    assert_int_equal(read_lines(&fixture), 1);
+    assert_string_equal(fixture.text, "okv-server: ends\n");
+    unsetenv("JOURNAL_STREAM");
     close_log(&fixture);
 }
 
@@ -140,6 +222,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_line_is_written_at_once),
+        cmocka_unit_test(lines_have_fields),
+        cmocka_unit_test(a_line_has_an_end),
+        cmocka_unit_test(the_journal_gets_levels),
         cmocka_unit_test(lines_beyond_the_rate_are_counted),
         cmocka_unit_test(the_last_line_counts_what_was_left_out),
         cmocka_unit_test(an_earlier_time_starts_no_new_second),

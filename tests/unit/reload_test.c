@@ -150,7 +150,7 @@ static void the_log_has_a_limit_for_administrators(void **state)
     okv_log_fini(log);
     close(ends[0]);
     close(ends[1]);
-    okv_log_init(log, STDERR_FILENO);
+    okv_log_init(log, STDERR_FILENO, OKV_LOG_TEXT);
     assert_int_equal(okv_acceptor_start(&acceptor, core.server), 0);
 }
 
