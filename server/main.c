@@ -372,7 +372,7 @@ static int run(struct okv_server *server, const sigset_t *signals, struct okv_di
         return rc;
     clock_begin(server);
     /* Allocating the regions may take minutes, and a signal may end that. From here on only
-     * sigwait() takes signals. */
+     * sigtimedwait() takes signals. */
     pthread_sigmask(SIG_BLOCK, signals, NULL);
     okv_registry_init(&server->registry);
     rc = authority_open(server, diag);

@@ -65,7 +65,7 @@ static inline uint64_t okv_server_clock_ms(const struct okv_server *server)
     return okv_clock_boot_ms() - server->clock_origin_ms;
 }
 
-/* Wakes main after a failure. Every thread blocks it; main waits for it with sigwait(). */
+/* Wakes main after a failure. Every thread blocks it; main waits for it with sigtimedwait(). */
 #define OKV_SERVER_FAILED_SIGNAL SIGUSR2
 
 /* Makes a worker end its sessions that are replaced, killed or have no rights. Any thread. */

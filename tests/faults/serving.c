@@ -46,12 +46,12 @@ void complain(const char *format, ...)
     _exit(1);
 }
 
-int __real_sigwait(const sigset_t *signals, int *number);
-int __wrap_sigwait(const sigset_t *signals, int *number);
-int __wrap_sigwait(const sigset_t *signals, int *number)
+int __real_sigtimedwait(const sigset_t *signals, siginfo_t *info, const struct timespec *timeout);
+int __wrap_sigtimedwait(const sigset_t *signals, siginfo_t *info, const struct timespec *timeout);
+int __wrap_sigtimedwait(const sigset_t *signals, siginfo_t *info, const struct timespec *timeout)
 {
     sem_post(&serving.serves);
-    return __real_sigwait(signals, number);
+    return __real_sigtimedwait(signals, info, timeout);
 }
 
 /* A second signal would end the process; here that is one of the test's. */
