@@ -19,6 +19,7 @@
 #define REGION (UINT64_C(8) << 20)
 #define LENGTH (WAL_MACHINE_LONG + 100)
 #define BUCKET_SIZE 256 /* of a wal_machine */
+#define HOLD 100000u    /* batches while a snapshot is made */
 
 struct trial {
     struct crash_disk disk;
@@ -137,7 +138,7 @@ static void it_refers_to_values_of_its_moment(void **state)
 
     (void)state;
     put(trial, 0, 10);
-    trial->disk.holds_snapshots = CRASH_DISK_FOREVER;
+    trial->disk.holds_snapshots = HOLD;
     wal_machine_let_grow(&trial->machine);
     put(trial, 0, 20);
     while (!okv_snapshot_is_active(snapshot))
