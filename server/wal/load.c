@@ -144,6 +144,8 @@ static int add_item(struct loader *loader, const struct okv_wal_record *record,
         .expiry_ms = record->expiry_ms,
     };
 
+    if (!loader->has_bucket)
+        return OKV_ECORRUPT;
     loader->items++;
     return okv_store_restore_add(loader->load->store, &loader->work, &item);
 }

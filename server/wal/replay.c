@@ -280,6 +280,7 @@ int okv_wal_replay(struct okv_wal *wal, struct okv_store *store, struct okv_wal_
     wal->position = wal->durable = wal->segment.position;
     if (wal->loaded.number)
         rc = okv_wal_load(wal, found, diag);
+    wal->values_tried = atomic_load(&wal->values.logged); /* these are no log */
     if (rc == 0)
         rc = replay_segments(wal, found, diag);
     found->items = atomic_load(&store->totals.items);

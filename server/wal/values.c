@@ -112,9 +112,10 @@ static int read_value(struct okv_files *files, const struct okv_wal_long *at, ui
     char name[OKV_WAL_NAME_SIZE];
     uint8_t *bytes = malloc(at->length);
 
-    if (!bytes)
-        return OKV_ENOMEM;
     okv_wal_name(OKV_WAL_VALUE, at->number, name);
+    if (!bytes)
+        return okv_diag_set(diag, OKV_ENOMEM, "cannot read %s: no memory for %" PRIu64 " bytes",
+                            name, at->length);
     int rc = read_file(files, name, at, bytes, diag);
     if (rc)
         free(bytes);
@@ -123,10 +124,19 @@ static int read_value(struct okv_files *files, const struct okv_wal_long *at, ui
     return rc;
 }
 
+/* What the disk does not give back is lost like what it gives back damaged. */
+static int read_or_lose(struct okv_files *files, const struct okv_wal_long *at, uint8_t **out,
+                        struct okv_diag *diag)
+{
+    int rc = read_value(files, at, out, diag);
+
+    return rc == OKV_EIO ? OKV_ECORRUPT : rc;
+}
+
 int okv_values_check(struct okv_files *files, const struct okv_wal_long *at, struct okv_diag *diag)
 {
     uint8_t *bytes;
-    int rc = read_value(files, at, &bytes, diag);
+    int rc = read_or_lose(files, at, &bytes, diag);
 
     if (rc == 0)
         free(bytes);
@@ -137,12 +147,14 @@ int okv_values_copy(struct okv_files *from, struct okv_files *to, const struct o
                     struct okv_diag *diag)
 {
     uint8_t *bytes;
-    int rc = read_value(from, at, &bytes, diag);
+    int rc = read_or_lose(from, at, &bytes, diag);
 
     if (rc)
         return rc;
     rc = write_file(to, at->number, bytes, at->length);
     free(bytes);
+    if (rc == -EEXIST) /* another record refers to it */
+        return 0;
     return rc ? okv_diag_set(diag, okv_error_from_errno(-rc), "cannot write a long value: %s",
                              strerror(-rc))
               : 0;
@@ -170,8 +182,8 @@ static struct okv_value *find(struct okv_values *values, const void *key, uint32
     return NULL;
 }
 
-/* Without memory for the key no snapshot finds it: each has the value itself. */
-static void keep(struct okv_values *values, struct okv_value *value, const void *key,
+/* False: no memory for the key. */
+static bool keep(struct okv_values *values, struct okv_value *value, const void *key,
                  uint32_t key_length, uint64_t version)
 {
     value->state = KEPT;
@@ -184,6 +196,7 @@ static void keep(struct okv_values *values, struct okv_value *value, const void 
     }
     atomic_fetch_add(&values->bytes, value->at.length);
     atomic_fetch_add(&values->logged, value->at.length);
+    return value->key != NULL;
 }
 
 static void forget(struct okv_value *value)
@@ -214,9 +227,8 @@ static int keep_recovered(struct okv_values *values, const struct okv_wal_record
     if (find(values, record->key, record->key_length, record->version))
         return 0;
     struct okv_value *value = add(&values->others, at);
-    if (!value)
+    if (!value || !keep(values, value, record->key, record->key_length, record->version))
         return OKV_ENOMEM;
-    keep(values, value, record->key, record->key_length, record->version);
     return 0;
 }
 
@@ -224,17 +236,21 @@ int okv_values_recover(struct okv_values *values, const struct okv_wal_record *r
                        uint8_t **out, struct okv_diag *diag)
 {
     struct okv_wal_long at;
+    uint8_t *bytes;
 
     okv_wal_long_decode(record->value, &at);
-    int rc = read_value(values->files, &at, out, diag);
+    int rc = read_value(values->files, &at, &bytes, diag);
     if (rc)
         return rc;
     pthread_mutex_lock(&values->lock);
     rc = keep_recovered(values, record, &at);
     pthread_mutex_unlock(&values->lock);
-    if (rc)
-        free(*out);
-    return rc;
+    if (rc) {
+        free(bytes);
+        return okv_diag_set(diag, rc, "no memory to keep the files of long values");
+    }
+    *out = bytes;
+    return 0;
 }
 
 void okv_values_raise(struct okv_values *values, uint64_t by)
@@ -437,7 +453,8 @@ void okv_values_keep(struct okv_values *values, struct okv_value *value, const v
                      uint32_t key_length, uint64_t version)
 {
     pthread_mutex_lock(&values->lock);
-    keep(values, value, key, key_length, version);
+    /* Without memory no snapshot finds it: each has the value itself. */
+    (void)keep(values, value, key, key_length, version);
     pthread_mutex_unlock(&values->lock);
 }
 

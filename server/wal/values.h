@@ -101,9 +101,10 @@ void okv_values_sweep(struct okv_values *values);
 
 /* ---- without a server ---- */
 
-/* Whether a file is what was written. OKV_ECORRUPT, OKV_EIO, OKV_ENOMEM. */
+/* Whether a file is what was written. OKV_ECORRUPT: it is not, or cannot be read; OKV_ENOMEM. */
 int okv_values_check(struct okv_files *files, const struct okv_wal_long *at, struct okv_diag *diag);
-/* Copies a file that is to another directory, and makes it durable but for its name. */
+/* Copies a file that is to another directory, and makes it durable but for its name. One that is
+ * there already is that copy. OKV_ECORRUPT: as above; OKV_EIO: it cannot be written; OKV_ENOMEM. */
 int okv_values_copy(struct okv_files *from, struct okv_files *to, const struct okv_wal_long *at,
                     struct okv_diag *diag);
 

@@ -69,12 +69,14 @@ static int check_snapshot_record(const struct walk *walk, const struct okv_wal_r
                    ? 0
                    : OKV_ECORRUPT;
     case OKV_WAL_END:
+        part->has_bucket = false;
         part->is_ended = true;
         part->expected = record->version;
         return 0;
     case OKV_WAL_CLIENT:
     case OKV_WAL_REPLY:
     case OKV_WAL_FORGOTTEN:
+        part->has_bucket = false;
         return 0;
     case OKV_WAL_DELETE:
     case OKV_WAL_RAISE:
@@ -154,6 +156,10 @@ static int take_frame(struct walk *walk, const struct okv_wal_frame *frame, stru
     int rc = walk->is_snapshot ? check_snapshot_frame(walk, frame->length, &why)
                                : check_segment_frame(walk, frame->length, &why);
 
+    if (rc && rc != OKV_ECORRUPT) {
+        *diag = why;
+        return rc;
+    }
     if (!walk->is_snapshot) {
         walk->has_position = true;
         survey->position = okv_wal_reader_position(reader);

@@ -231,6 +231,10 @@ static int disk_write_out(struct okv_file *file, uint64_t offset, uint64_t lengt
 static int disk_read(struct okv_file *file, void *buffer, size_t length, uint64_t offset,
                      size_t *got)
 {
+    const char *unreadable = file->disk->unreadable;
+
+    if (unreadable && strcmp(file->name, unreadable) == 0)
+        return -EIO;
     pthread_mutex_lock(&file->disk->lock);
     uint64_t there = offset < file->size ? file->size - offset : 0;
     *got = length < there ? length : there;

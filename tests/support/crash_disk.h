@@ -23,6 +23,7 @@ struct crash_disk {
     unsigned calls_left;             /* until the machine stops; CRASH_DISK_FOREVER: never */
     unsigned log_fails_in;           /* that write or sync of a log fails with EIO; 0: none */
     unsigned snapshot_faults;        /* of 100 calls for a snapshot, those that fail with EIO */
+    const char *unreadable;          /* file of which reads fail with EIO; NULL: none */
     void (*before_sync)(void *user); /* of a batch */
     void *user;
     uint64_t space;        /* bytes that are left; UINT64_MAX: as many as anybody wants */

@@ -14,12 +14,14 @@
 #include "server/wal/listing.h"
 #include "server/wal/salvage.h"
 #include "shared/base/error.h"
+#include "shared/format/hash.h"
 #include "tests/support/wal_machine.h"
 
 #define REGION (UINT64_C(8) << 20)
 #define LENGTH (WAL_MACHINE_LONG + 100)
 #define BUCKET_SIZE 256 /* of a wal_machine */
 #define HOLD 100000u    /* batches while a snapshot is made */
+#define FIRST "value.0000000000000001"
 
 struct trial {
     struct crash_disk disk;
@@ -205,7 +207,7 @@ static char *name_of_snapshot(struct trial *trial, char name[OKV_WAL_NAME_SIZE])
 /* Alone it is no database. */
 static void it_is_no_backup(void **state)
 {
-    static const char path[] = "/tmp/okv_wal_reference_test.snapshot";
+    char path[] = "/tmp/okv_wal_reference_test.XXXXXX";
     struct trial *trial = trial_begin(0), *other = calloc(1, sizeof *other);
     char name[OKV_WAL_NAME_SIZE];
     uint64_t size;
@@ -214,7 +216,7 @@ static void it_is_no_backup(void **state)
     put(trial, 0, 10);
     let_refer(trial);
     const uint8_t *bytes = crash_disk_bytes(&trial->disk, name_of_snapshot(trial, name), &size);
-    FILE *file = fopen(path, "w");
+    FILE *file = fdopen(mkstemp(path), "w");
     assert_non_null(file);
     assert_int_equal(fwrite(bytes, 1, size, file), size);
     assert_int_equal(fclose(file), 0);
@@ -239,34 +241,139 @@ static void note(void *user, const char *name, uint64_t from, uint64_t to, const
     okv_diag_set(diag, OKV_ECORRUPT, "%s", text);
 }
 
-/* A salvage has the others. */
-static void a_file_that_is_damaged_is_named(void **state)
+/* Salvages the directory into that of `saved`. */
+static void salvage(struct trial *trial, struct trial *saved, struct okv_diag *first,
+                    struct okv_wal_survey *survey)
 {
-    struct trial *trial = trial_begin(0), *saved = calloc(1, sizeof *saved);
-    struct okv_diag first, diag;
-    const struct okv_wal_report report = {note, &first};
-    struct okv_wal_survey survey;
+    const struct okv_wal_report report = {note, first};
     struct okv_wal_salvaged salvaged;
+    struct okv_diag diag;
 
-    (void)state;
+    crash_disk_init(&saved->disk, 2);
+    assert_int_equal(okv_wal_salvage(&trial->disk.files, &saved->disk.files, BUCKET_SIZE, &report,
+                                     survey, &salvaged, &diag),
+                     0);
+    wal_machine_init(&saved->machine, &saved->disk, REGION);
+    restart(saved);
+}
+
+/* A salvage has the others. */
+static void expect_loss_of_first(struct trial *trial, int status, const char *text)
+{
+    struct trial *saved = calloc(1, sizeof *saved);
+    struct okv_wal_survey survey;
+    struct okv_diag first;
+
+    assert_int_equal(wal_machine_start(&trial->machine), status);
+    assert_non_null(strstr(trial->machine.diag.text, text));
+    salvage(trial, saved, &first, &survey);
+    assert_int_equal(survey.damages, 1);
+    assert_int_equal(survey.items, 2);
+    assert_string_equal(first.text, trial->machine.diag.text);
+    expect(saved, 0, 0);
+    expect(saved, 1, 11);
+    wal_machine_stop(&saved->machine);
+    trial_end(saved);
+}
+
+static struct trial *trial_begin_with_two(void)
+{
+    struct trial *trial = trial_begin(0);
+
     put(trial, 0, 10);
     put(trial, 1, 11);
     let_refer(trial);
     wal_machine_kill(&trial->machine);
-    crash_disk_bytes(&trial->disk, "value.0000000000000001", NULL)[100] ^= 1;
+    return trial;
+}
+
+static void a_file_that_is_damaged_is_named(void **state)
+{
+    struct trial *trial = trial_begin_with_two();
+
+    (void)state;
+    crash_disk_bytes(&trial->disk, FIRST, NULL)[100] ^= 1;
+    expect_loss_of_first(trial, OKV_ECORRUPT, FIRST " is damaged");
+    trial_end(trial);
+}
+
+static void a_file_that_cannot_be_read_is_named(void **state)
+{
+    struct trial *trial = trial_begin_with_two();
+
+    (void)state;
+    trial->disk.unreadable = FIRST;
+    expect_loss_of_first(trial, OKV_EIO, "cannot read " FIRST);
+    trial_end(trial);
+}
+
+/* As when a tail is read twice. */
+static void a_file_is_copied_once(void **state)
+{
+    struct trial *trial = trial_begin_with_two();
+    const uint8_t *bytes = crash_disk_bytes(&trial->disk, FIRST, NULL);
+    const struct okv_wal_long at = {
+        .number = 1, .length = LENGTH, .checksum = okv_hash_checksum(bytes, LENGTH, 0)};
+    struct crash_disk other;
+    struct okv_diag diag;
+
+    (void)state;
+    crash_disk_init(&other, 2);
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(okv_values_copy(&trial->disk.files, &other.files, &at, &diag), 0);
+    crash_disk_fini(&other);
+    trial_end(trial);
+}
+
+/* What the files have of long values is no reason for the first snapshot. */
+static void a_start_counts_no_values(void **state)
+{
+    struct trial *trial = trial_begin_with_two();
+    const struct okv_wal *wal = &trial->machine.wal;
+
+    (void)state;
+    restart(trial);
+    assert_int_equal(atomic_load(&wal->values.logged), 2 * LENGTH);
+    assert_int_equal(wal->values_tried, 2 * LENGTH);
+    wal_machine_stop(&trial->machine);
+    trial_end(trial);
+}
+
+/* Makes the bucket before the first item a record of no bucket. */
+static void take_bucket_away(struct trial *trial)
+{
+    char name[OKV_WAL_NAME_SIZE];
+    uint8_t *bytes = crash_disk_bytes(&trial->disk, name_of_snapshot(trial, name), NULL);
+    uint8_t *first = bytes + OKV_WAL_HEADER_SIZE;
+    const struct okv_wal_record forgotten = {.kind = OKV_WAL_FORGOTTEN};
+    uint64_t at = OKV_WAL_FRAME_HEADER, last, begin = at;
+    struct okv_wal_record record;
+    struct okv_wal_header header;
+    struct okv_wal_frame frame;
+
+    assert_int_equal(okv_wal_header_decode(bytes, &header), 0);
+    assert_true(okv_wal_frame_peek(first, OKV_WAL_FRAME_MAX, &frame));
+    do {
+        last = begin;
+        begin = at;
+        assert_int_equal(okv_wal_record_decode(first, frame.length, &at, &record), 0);
+    } while (!okv_wal_is_change(&record));
+    okv_wal_record_encode(&forgotten, first + last);
+    okv_wal_frame_seal(&frame, header.number, first);
+}
+
+static void an_item_needs_its_bucket(void **state)
+{
+    struct trial *trial = trial_begin_with_two(), *saved = calloc(1, sizeof *saved);
+    struct okv_wal_survey survey;
+    struct okv_diag first;
+
+    (void)state;
+    take_bucket_away(trial);
     assert_int_equal(wal_machine_start(&trial->machine), OKV_ECORRUPT);
-    assert_non_null(strstr(trial->machine.diag.text, "value.0000000000000001 is damaged"));
-    crash_disk_init(&saved->disk, 2);
-    assert_int_equal(okv_wal_salvage(&trial->disk.files, &saved->disk.files, BUCKET_SIZE, &report,
-                                     &survey, &salvaged, &diag),
-                     0);
-    assert_int_equal(survey.damages, 1);
-    assert_int_equal(survey.items, 2);
-    assert_string_equal(first.text, trial->machine.diag.text);
-    wal_machine_init(&saved->machine, &saved->disk, REGION);
-    restart(saved);
-    expect(saved, 0, 0);
-    expect(saved, 1, 11);
+    assert_non_null(strstr(trial->machine.diag.text, "a record makes no sense"));
+    salvage(trial, saved, &first, &survey);
+    assert_non_null(strstr(first.text, "a record makes no sense"));
     wal_machine_stop(&saved->machine);
     trial_end(saved);
     trial_end(trial);
@@ -281,6 +388,10 @@ int main(void)
         cmocka_unit_test(a_whole_one_stays_a_while),
         cmocka_unit_test(it_is_no_backup),
         cmocka_unit_test(a_file_that_is_damaged_is_named),
+        cmocka_unit_test(a_file_that_cannot_be_read_is_named),
+        cmocka_unit_test(a_file_is_copied_once),
+        cmocka_unit_test(a_start_counts_no_values),
+        cmocka_unit_test(an_item_needs_its_bucket),
     };
 
     return cmocka_run_group_tests_name("snapshots that refer", tests, NULL, NULL);
