@@ -15,9 +15,6 @@
 #include "shared/base/error.h"
 #include "shared/format/linear.h"
 
-#define FRAME_HEADER sizeof(struct okv_wal_wire_frame)
-/* Of records in a chunk, but for one that is longer. */
-#define CHUNK_SIZE (UINT64_C(256) << 10)
 /* Chunks that wait or are being written hold up the log beyond so many bytes, and beyond twice as
  * many what is under way already. */
 #define WAITING_MAX (UINT64_C(8) << 20)
@@ -26,75 +23,22 @@
 /* Buckets that are saved before the log's thread may have the lock. */
 #define BUCKETS_PER_TURN 16
 
-struct okv_snapshot_chunk {
-    struct okv_snapshot_chunk *next;
-    struct okv_heap_pin pin; /* of the value */
-    const uint8_t *value;    /* of the last record, which is not in bytes; NULL: all is there */
-    uint32_t value_length;
-    uint64_t length; /* of the frame */
-    uint64_t used, capacity;
-    uint8_t bytes[];
-};
+/* ---- records ---- */
 
-/* ---- chunks ---- */
-
-static struct okv_snapshot_chunk *add_chunk(struct okv_snapshot *snapshot, uint64_t size)
+static bool begin_chunk(struct okv_snapshot *snapshot, uint64_t size, bool is_to_be_filled)
 {
-    uint64_t capacity = FRAME_HEADER + (size > CHUNK_SIZE ? size : CHUNK_SIZE);
-    struct okv_snapshot_chunk *chunk = malloc(sizeof *chunk + capacity);
-
-    if (!chunk)
-        return NULL;
-    *chunk = (struct okv_snapshot_chunk){
-        .used = FRAME_HEADER, .length = FRAME_HEADER, .capacity = capacity};
-    if (snapshot->last)
-        snapshot->last->next = chunk;
-    else
-        snapshot->first = chunk;
-    snapshot->last = chunk;
-    return chunk;
-}
-
-/* Whether the last chunk has room for a record. */
-static bool has_room(const struct okv_snapshot *snapshot, uint64_t size)
-{
-    const struct okv_snapshot_chunk *chunk = snapshot->last;
-
-    return chunk && chunk->capacity - chunk->used >= size;
+    if (okv_chunks_begin(&snapshot->chunks, size, is_to_be_filled))
+        return true;
+    snapshot->failure = OKV_ENOMEM;
+    return false;
 }
 
 static void append(struct okv_snapshot *snapshot, const struct okv_wal_record *record)
 {
     uint64_t size = okv_wal_record_size(record->key_length, record->value_length);
-    struct okv_snapshot_chunk *chunk =
-        has_room(snapshot, size) ? snapshot->last : add_chunk(snapshot, size);
 
-    if (!chunk) {
-        snapshot->failure = OKV_ENOMEM;
-        return;
-    }
-    okv_wal_record_encode(record, chunk->bytes + chunk->used);
-    chunk->used += size;
-    chunk->length += size;
-    snapshot->waiting += size;
-}
-
-static void free_chunk(struct okv_snapshot *snapshot, struct okv_snapshot_chunk *chunk)
-{
-    okv_heap_unpin(&snapshot->store->heap, &chunk->pin);
-    free(chunk);
-}
-
-static void drop_chunks(struct okv_snapshot *snapshot)
-{
-    struct okv_snapshot_chunk *chunk;
-
-    while ((chunk = snapshot->first)) {
-        snapshot->first = chunk->next;
-        free_chunk(snapshot, chunk);
-    }
-    snapshot->last = NULL;
-    snapshot->waiting = 0;
+    if (okv_chunks_have_room(&snapshot->chunks, size) || begin_chunk(snapshot, size, true))
+        okv_chunks_append(&snapshot->chunks, record);
 }
 
 /* ---- buckets ---- */
@@ -116,36 +60,14 @@ static void each_now(uint64_t number, uint64_t count, uint64_t now, each_bucket 
 }
 
 /* Ensures that the last chunk has room for a record of this bucket. */
-static bool make_room(struct okv_snapshot *snapshot, uint64_t size,
+static bool make_room(struct okv_snapshot *snapshot, uint64_t size, bool is_to_be_filled,
                       const struct okv_wal_record *bucket)
 {
-    if (has_room(snapshot, size))
+    if (okv_chunks_have_room(&snapshot->chunks, size))
         return true;
-    if (!add_chunk(snapshot, okv_wal_record_size(0, 0) + size)) {
-        snapshot->failure = OKV_ENOMEM;
+    if (!begin_chunk(snapshot, okv_wal_record_size(0, 0) + size, is_to_be_filled))
         return false;
-    }
-    append(snapshot, bucket);
-    return true;
-}
-
-/* Ends the last chunk by a record whose value stays where it is. False: an append pins it. Nobody
- * frees it now, as the published image refers to it. */
-static bool append_pinned(struct okv_snapshot *snapshot, const struct okv_wal_record *record,
-                          uint64_t extent)
-{
-    struct okv_snapshot_chunk *chunk = snapshot->last;
-    uint64_t size = okv_wal_record_size(record->key_length, record->value_length);
-
-    if (!okv_heap_pin(&snapshot->store->heap, extent, &chunk->pin))
-        return false;
-    okv_wal_record_encode_head(record, chunk->bytes + chunk->used);
-    chunk->used += sizeof(struct okv_wal_wire_record) + record->key_length;
-    chunk->capacity = chunk->used;
-    chunk->length += size;
-    chunk->value = record->value;
-    chunk->value_length = record->value_length;
-    snapshot->waiting += size;
+    okv_chunks_append(&snapshot->chunks, bucket);
     return true;
 }
 
@@ -174,6 +96,15 @@ static bool refer(struct okv_snapshot *snapshot, struct okv_wal_record *record,
     return true;
 }
 
+/* The value stays where it is. False: an append pins it. Nobody frees it now, as the published
+ * image refers to it. */
+static bool save_pinned(struct okv_snapshot *snapshot, const struct okv_wal_record *record,
+                        uint64_t extent, const struct okv_wal_record *bucket)
+{
+    return make_room(snapshot, okv_wal_record_size(record->key_length, 0), false, bucket) &&
+           okv_chunks_append_pinned(&snapshot->chunks, record, extent);
+}
+
 static void save_item(struct okv_snapshot *snapshot, const struct okv_entry *entry,
                       const struct okv_wal_record *bucket)
 {
@@ -190,11 +121,11 @@ static void save_item(struct okv_snapshot *snapshot, const struct okv_entry *ent
 
     snapshot->items++;
     if (is_long(snapshot, entry) && !refer(snapshot, &record, place) &&
-        make_room(snapshot, okv_wal_record_size(record.key_length, 0), bucket) &&
-        append_pinned(snapshot, &record, entry->extent))
+        save_pinned(snapshot, &record, entry->extent, bucket))
         return;
-    if (make_room(snapshot, okv_wal_record_size(record.key_length, record.value_length), bucket))
-        append(snapshot, &record);
+    uint64_t size = okv_wal_record_size(record.key_length, record.value_length);
+    if (make_room(snapshot, size, true, bucket))
+        okv_chunks_append(&snapshot->chunks, &record);
 }
 
 /* Saves the items of bucket `number` that were in bucket `of`. */
@@ -250,7 +181,7 @@ static void save_before(struct okv_snapshot *snapshot, uint64_t number)
 /* Waits until so many bytes at most are to be written, or the snapshot has ended. */
 static void await_waiting(struct okv_snapshot *snapshot, uint64_t most)
 {
-    while (snapshot->is_active && !snapshot->failure && snapshot->waiting > most)
+    while (snapshot->is_active && !snapshot->failure && snapshot->chunks.weight > most)
         pthread_cond_wait(&snapshot->changed, &snapshot->lock);
 }
 
@@ -292,7 +223,8 @@ void okv_snapshot_before(struct okv_snapshot *snapshot, uint64_t number)
     await_waiting(snapshot, 2 * WAITING_MAX);
     if (snapshot->is_active)
         save_before(snapshot, number);
-    atomic_store(&snapshot->is_crowded, snapshot->is_active && snapshot->waiting > WAITING_MAX);
+    atomic_store(&snapshot->is_crowded,
+                 snapshot->is_active && snapshot->chunks.weight > WAITING_MAX);
     pthread_mutex_unlock(&snapshot->lock);
 }
 
@@ -377,56 +309,42 @@ static int write_header(struct okv_snapshot *snapshot, struct output *output)
 }
 
 static int write_chunk(struct okv_snapshot *snapshot, struct output *output,
-                       struct okv_snapshot_chunk *chunk)
+                       struct okv_chunk *chunk)
 {
-    static const uint8_t zeros[OKV_WAL_ALIGNMENT];
-    uint64_t offset = OKV_WAL_HEADER_SIZE + output->position;
-    const struct okv_wal_frame frame = {
-        .length = chunk->length,
+    struct okv_wal_frame frame = {
         .position = output->position,
         .durable = output->position,
         .clock_ms = snapshot->clock_ms,
         .wall_ms = snapshot->wall_ms,
     };
+    int rc = okv_chunk_write(chunk, snapshot->files, output->file, &frame, snapshot->header.number,
+                             OKV_WAL_HEADER_SIZE + output->position, snapshot->is_last);
 
-    okv_wal_frame_seal_parts(&frame, snapshot->header.number, chunk->bytes, chunk->used,
-                             chunk->value, chunk->value_length);
-    const struct iovec parts[] = {
-        {chunk->bytes, chunk->used},
-        {(void *)chunk->value, chunk->value_length},
-        {(void *)zeros, chunk->length - chunk->used - chunk->value_length},
-    };
-    int rc = 0;
-    for (unsigned i = 0; rc == 0 && i < sizeof parts / sizeof *parts; i++) {
-        rc = okv_background_write(snapshot->files, output->file, parts[i].iov_base,
-                                  parts[i].iov_len, offset, snapshot->is_last);
-        offset += parts[i].iov_len;
-    }
     output->position += chunk->length;
     return rc;
 }
 
 /* It holds up nobody any more. */
-static void end_chunk(struct okv_snapshot *snapshot, struct okv_snapshot_chunk *chunk)
+static void end_chunk(struct okv_snapshot *snapshot, struct okv_chunk *chunk)
 {
     pthread_mutex_lock(&snapshot->lock);
-    snapshot->waiting -= chunk->length - FRAME_HEADER;
+    snapshot->chunks.weight -= chunk->weight;
     bool was_crowded =
-        snapshot->waiting <= WAITING_MAX && atomic_exchange(&snapshot->is_crowded, false);
+        snapshot->chunks.weight <= WAITING_MAX && atomic_exchange(&snapshot->is_crowded, false);
     pthread_cond_broadcast(&snapshot->changed);
     pthread_mutex_unlock(&snapshot->lock);
-    free_chunk(snapshot, chunk);
+    okv_chunk_free(chunk, &snapshot->store->heap);
     if (was_crowded)
         snapshot->notify(snapshot->user);
 }
 
 static int write_chunks(struct okv_snapshot *snapshot, struct output *output,
-                        struct okv_snapshot_chunk *chunk)
+                        struct okv_chunk *chunk)
 {
     int rc = 0;
 
     while (chunk) {
-        struct okv_snapshot_chunk *next = chunk->next;
+        struct okv_chunk *next = chunk->next;
         if (rc == 0)
             rc = write_chunk(snapshot, output, chunk);
         end_chunk(snapshot, chunk);
@@ -436,7 +354,7 @@ static int write_chunks(struct okv_snapshot *snapshot, struct output *output,
 }
 
 /* Saves buckets until there is a whole chunk, or nothing more to save. False: nothing is left. */
-static bool collect(struct okv_snapshot *snapshot, struct okv_snapshot_chunk **chunks)
+static bool collect(struct okv_snapshot *snapshot, struct okv_chunk **chunks)
 {
     uint64_t count = snapshot->header.bucket_count;
     bool is_last = false;
@@ -445,13 +363,12 @@ static bool collect(struct okv_snapshot *snapshot, struct okv_snapshot_chunk **c
         while (atomic_load(&snapshot->is_wanted))
             sched_yield();
         pthread_mutex_lock(&snapshot->lock);
-        for (unsigned i = 0;
-             i < BUCKETS_PER_TURN && snapshot->next < count && snapshot->waiting <= WAITING_MAX;
+        for (unsigned i = 0; i < BUCKETS_PER_TURN && snapshot->next < count &&
+                             snapshot->chunks.weight <= WAITING_MAX;
              i++)
             save(snapshot, snapshot->next++);
         is_last = snapshot->next == count;
-        bool is_whole = snapshot->first && (snapshot->first->next || snapshot->first->value);
-        if (is_last || is_whole || snapshot->failure)
+        if (is_last || okv_chunks_has_whole(&snapshot->chunks) || snapshot->failure)
             break;
         pthread_mutex_unlock(&snapshot->lock);
     } while (true);
@@ -459,8 +376,7 @@ static bool collect(struct okv_snapshot *snapshot, struct okv_snapshot_chunk **c
         const struct okv_wal_record end = {.kind = OKV_WAL_END, .version = snapshot->items};
         append(snapshot, &end);
     }
-    *chunks = snapshot->first;
-    snapshot->first = snapshot->last = NULL;
+    *chunks = okv_chunks_take(&snapshot->chunks);
     bool goes_on = !is_last && !snapshot->failure;
     pthread_mutex_unlock(&snapshot->lock);
     return goes_on;
@@ -476,7 +392,7 @@ static int failure_of(struct okv_snapshot *snapshot)
 
 static int write_all(struct okv_snapshot *snapshot, struct output *output)
 {
-    struct okv_snapshot_chunk *chunks;
+    struct okv_chunk *chunks;
     bool goes_on = true;
     int rc = write_header(snapshot, output);
 
@@ -522,7 +438,7 @@ static int make(struct okv_snapshot *snapshot, uint64_t *bytes)
 static void end(struct okv_snapshot *snapshot, int rc, uint64_t bytes, uint64_t began_ns)
 {
     pthread_mutex_lock(&snapshot->lock);
-    drop_chunks(snapshot);
+    okv_chunks_drop(&snapshot->chunks);
     atomic_store(&snapshot->is_crowded, false);
     if (rc && !snapshot->failure)
         snapshot->failure = okv_wal_room_error(rc);
@@ -569,8 +485,11 @@ static void *run(void *user)
 int okv_snapshot_init(struct okv_snapshot *snapshot, struct okv_files *files,
                       struct okv_store *store, void (*notify)(void *user), void *user)
 {
-    *snapshot =
-        (struct okv_snapshot){.files = files, .store = store, .notify = notify, .user = user};
+    *snapshot = (struct okv_snapshot){.files = files,
+                                      .store = store,
+                                      .chunks.heap = &store->heap,
+                                      .notify = notify,
+                                      .user = user};
     int rc = okv_store_bucket_init(&snapshot->bucket, store->table.bucket_size);
     if (rc)
         return rc;

@@ -26,10 +26,9 @@
 #include <stdbool.h>
 
 #include "server/store/state.h"
+#include "server/wal/chunk.h"
 #include "server/wal/file.h"
 #include "server/wal/format.h"
-
-struct okv_snapshot_chunk;
 
 struct okv_snapshot {
     struct okv_files *files;
@@ -53,8 +52,7 @@ struct okv_snapshot {
         *saved;    /* a bit for each bucket, also of the last one; set under the lock */
     uint64_t next; /* buckets below were saved */
     uint64_t items;
-    struct okv_snapshot_chunk *first, *last; /* to be written */
-    uint64_t waiting;                        /* bytes in them */
+    struct okv_chunks chunks; /* to be written */
 
     void (*notify)(void *user); /* one has ended; on the snapshot's thread */
     void *user;

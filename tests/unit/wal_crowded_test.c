@@ -108,7 +108,7 @@ static void a_flush_ends_its_step_when_the_batch_is_full(void **state)
 static uint64_t waiting(struct okv_snapshot *snapshot)
 {
     pthread_mutex_lock(&snapshot->lock);
-    uint64_t bytes = snapshot->waiting;
+    uint64_t bytes = snapshot->chunks.weight;
     pthread_mutex_unlock(&snapshot->lock);
     return bytes;
 }
