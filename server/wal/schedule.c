@@ -11,15 +11,17 @@
 /* For so long a whole one that somebody asked for stays, to be copied. */
 #define WHOLE_STAYS_NS UINT64_C(10000000000)
 
-/* The log's thread takes the wish under the lock, and only then begins the segment. In between a
- * further wish makes one more. */
+/*
+ * A wish is for the segment that begins next. When that begins, the wish is granted under the lock,
+ * so that one that comes later is for the segment behind it.
+ */
 uint64_t okv_wal_snapshot(struct okv_wal *wal)
 {
     pthread_mutex_lock(&wal->lock);
-    uint64_t number = atomic_load(&wal->number) + 1;
-    if (atomic_load(&wal->snapshot.ended) == number) /* its segment could not be begun */
+    uint64_t number = wal->granted + 1;
+    if (atomic_load(&wal->snapshot.ended) >= number) /* its segment could not be begun */
         atomic_store(&wal->snapshot.ended, number - 1);
-    wal->wants_snapshot = true;
+    wal->wished = number;
     pthread_mutex_unlock(&wal->lock);
     okv_wal_wake(wal);
     return number;
@@ -31,22 +33,44 @@ int okv_wal_snapshot_state(struct okv_wal *wal, uint64_t number, uint64_t *newes
     bool is_ended = atomic_load(&snapshot->ended) >= number;
 
     *newest = atomic_load(&snapshot->made);
-    if (*newest >= number)
-        return atomic_load(&snapshot->whole) == *newest ? 0 : OKV_ECONFLICT;
+    if (*newest >= number) {
+        uint64_t whole = atomic_load(&snapshot->whole);
+        if (whole < *newest)
+            return OKV_ECONFLICT;
+        *newest = whole; /* it may have been made just now */
+        return 0;
+    }
     return is_ended || atomic_load(&wal->failure) ? OKV_ENOTFOUND : OKV_EAGAIN;
 }
 
-/* Whoever waits for it learns that it failed. */
+/* The snapshot of the segment that begins now is whole if somebody wished for it. */
+static void grant_wishes(struct okv_wal *wal)
+{
+    uint64_t number = wal->segment.number + 1;
+
+    pthread_mutex_lock(&wal->lock);
+    wal->granted = number;
+    wal->snapshot.is_whole = wal->wished >= number;
+    pthread_mutex_unlock(&wal->lock);
+}
+
+/* Whoever waits for it learns that it failed, and so does who came meanwhile. */
 static void end_unbegun(struct okv_wal *wal)
 {
     atomic_fetch_add(&wal->snapshot.failed, 1);
-    atomic_store(&wal->snapshot.ended, wal->segment.number + 1);
+    pthread_mutex_lock(&wal->lock);
+    uint64_t last = wal->wished > wal->granted ? wal->wished : wal->granted;
+    wal->granted = last - 1; /* the numbers that were promised stay so */
+    wal->wished = 0;
+    atomic_store(&wal->snapshot.ended, last);
+    pthread_mutex_unlock(&wal->lock);
 }
 
 void okv_wal_schedule_begin(struct okv_wal *wal)
 {
     if (atomic_load(&wal->failure))
         return;
+    grant_wishes(wal);
     wal->snapshot_tried = wal->position;
     wal->values_tried = atomic_load(&wal->values.logged);
     int rc = okv_wal_begin_segment(wal);
@@ -90,12 +114,9 @@ bool okv_wal_schedule_take(struct okv_wal *wal)
     if (atomic_load(&wal->failure) || okv_snapshot_is_active(&wal->snapshot))
         return false;
     pthread_mutex_lock(&wal->lock);
-    bool is_whole = wal->wants_snapshot;
-    bool is_due = is_whole || (is_long(wal) && !is_kept(&wal->snapshot));
-    wal->wants_snapshot = false;
+    bool is_wished = wal->wished > wal->segment.number;
     pthread_mutex_unlock(&wal->lock);
-    wal->snapshot.is_whole = is_whole;
-    return is_due;
+    return is_wished || (is_long(wal) && !is_kept(&wal->snapshot));
 }
 
 /* The next start loads a snapshot faster than it replays a log. */
@@ -104,7 +125,6 @@ void okv_wal_schedule_last(struct okv_wal *wal)
     if (wal->snapshot_ratio > 0 && wal->position != wal->snapshot_begun &&
         !atomic_load(&wal->failure)) {
         wal->snapshot.is_last = true;
-        wal->snapshot.is_whole = false;
         okv_wal_schedule_begin(wal);
     }
 }

@@ -159,7 +159,6 @@ int okv_wal_begin_segment(struct okv_wal *wal)
     wal->file = file;
     wal->segment = segment;
     okv_wal_note_durable(wal);
-    atomic_store(&wal->number, segment.number);
     report_room(wal, was_full);
     return 0;
 }

@@ -80,14 +80,14 @@ static bool is_long(const struct okv_snapshot *snapshot, const struct okv_entry 
            entry->value_length >= least;
 }
 
-/* Makes a put one of the value's file. */
+/* Makes a put one of the value's file. A whole snapshot leaves the file to those behind it. */
 static bool refer(struct okv_snapshot *snapshot, struct okv_wal_record *record,
                   uint8_t place[OKV_WAL_LONG_SIZE])
 {
     struct okv_wal_long at;
 
-    if (snapshot->is_whole ||
-        !okv_values_find(snapshot->values, record->key, record->key_length, record->version, &at))
+    if (!okv_values_find(snapshot->values, record->key, record->key_length, record->version, &at) ||
+        snapshot->is_whole)
         return false;
     okv_wal_long_encode(&at, place);
     record->kind = OKV_WAL_LONG;

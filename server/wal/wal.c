@@ -174,6 +174,7 @@ int okv_wal_start(struct okv_wal *wal, const struct okv_wal_params *params, stru
     int rc = begin_files(wal);
     if (rc)
         return failed(diag, rc, "cannot begin a segment");
+    wal->granted = wal->segment.number;
     rc = okv_store_work_init(&wal->work, wal->store->table.bucket_size);
     if (rc)
         return rc;

@@ -94,7 +94,6 @@ struct okv_wal {
     uint64_t snapshot_tried;     /* or was tried */
     uint64_t values_tried;       /* values.logged then */
     atomic_uint_fast64_t length; /* bytes of the log that a start reads */
-    atomic_uint_fast64_t number; /* segment.number, for all threads */
 
     struct okv_wal_histogram batches, syncs; /* records of each, ns of each, since the start */
 
@@ -113,8 +112,9 @@ struct okv_wal {
 
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t wanted;
-    bool is_wanted; /* a batch is to be ended */
-    bool wants_snapshot;
+    bool is_wanted;   /* a batch is to be ended */
+    uint64_t wished;  /* number of a whole snapshot that somebody waits for; 0: nobody does */
+    uint64_t granted; /* of the segment that was begun, or is about to be */
     bool has_to_stop;
     struct okv_wal_batch collected;
     uint64_t begun;          /* bytes of the record that is being made */
@@ -170,8 +170,8 @@ int okv_wal_start(struct okv_wal *wal, const struct okv_wal_params *params, stru
 uint64_t okv_wal_snapshot(struct okv_wal *wal);
 /* How the snapshot of this number fares. 0: it is made, and *newest is its number, or that of a
  * later one that somebody asked for, which replaced it; OKV_ECONFLICT: one replaced it that nobody
- * asked for, more than 10 s later; OKV_EAGAIN: it is not made yet; OKV_ENOTFOUND: it failed, or
- * the log did. Any thread. */
+ * asked for, more than 10 s later or at a stop; OKV_EAGAIN: it is not made yet; OKV_ENOTFOUND: it
+ * failed, or the log did. Any thread. */
 int okv_wal_snapshot_state(struct okv_wal *wal, uint64_t number, uint64_t *newest);
 /* Ends the last batch, makes a snapshot, ends the threads, and closes the gate. No change may be
  * under way. */

@@ -95,11 +95,7 @@ start_server "$socket" --data "$data" --memory 32M
 expect "a long value after a stop" "$(cmp "$scratch/got" "$scratch/long" 2>&1)" ""
 expect "files of long values that the snapshot of a stop refers to" "$(count value)" 1
 made=$("$okv" -s "$socket" admin snapshot)
-for _ in $(seq 1200); do
-    [ "$(count value)" -gt 0 ] || break
-    sleep 0.1
-done
-expect "files of long values after one that was asked for" "$(count value)" 0
+expect "files of long values that the next one may refer to" "$(count value)" 1
 cp "$made" "$scratch/whole"
 "$okv" -s "$socket" put long - <"$scratch/long"
 end_server TERM

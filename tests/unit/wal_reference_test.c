@@ -1,4 +1,5 @@
 /* Snapshots that refer to the files of long values. */
+#include <errno.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,8 +25,12 @@
 #define FIRST "value.0000000000000001"
 
 struct trial {
-    struct crash_disk disk;
+    struct crash_disk disk; /* first: its operations know the trial by it */
     struct wal_machine machine;
+    const struct okv_file_ops *real;
+    struct okv_file_ops ops; /* that wish for a snapshot */
+    uint64_t wish;           /* its number; 0: none so far */
+    bool fails;              /* the segment that begins next */
 };
 
 static struct trial *trial_begin(uint64_t sync_within_ns)
@@ -156,21 +161,53 @@ static void it_refers_to_values_of_its_moment(void **state)
     trial_end(trial);
 }
 
-/* Then no file has to stay. */
-static void a_whole_one_refers_to_nothing(void **state)
+static char *name_of_snapshot(struct trial *trial, char name[OKV_WAL_NAME_SIZE])
 {
-    struct trial *trial = trial_begin(0);
+    okv_wal_name(OKV_WAL_SNAPSHOT, atomic_load(&trial->machine.wal.snapshot.made), name);
+    return name;
+}
+
+/* Begins a database with the newest snapshot of a trial. Returns what the start does. */
+static int restore(struct trial *trial, struct trial *to)
+{
+    char path[] = "/tmp/okv_wal_reference_test.XXXXXX", name[OKV_WAL_NAME_SIZE];
+    uint64_t size;
+    const uint8_t *bytes = crash_disk_bytes(&trial->disk, name_of_snapshot(trial, name), &size);
+    FILE *file = fdopen(mkstemp(path), "w");
+
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+    crash_disk_init(&to->disk, 2);
+    wal_machine_init(&to->machine, &to->disk, REGION);
+    to->machine.restore = path;
+    int rc = wal_machine_start(&to->machine);
+    remove(path);
+    return rc;
+}
+
+/* Later ones refer to the files all the same. */
+static void a_whole_one_needs_no_other_file(void **state)
+{
+    struct trial *trial = trial_begin(0), *other = calloc(1, sizeof *other);
 
     (void)state;
     put(trial, 0, 10);
     let_refer(trial);
-    await_files(trial, 1);
     assert_int_equal(wal_machine_snapshot(&trial->machine), 0);
-    await_files(trial, 0);
     assert_in_range(snapshot_size(trial), OKV_WAL_HEADER_SIZE + LENGTH, UINT64_MAX);
+    assert_int_equal(restore(trial, other), 0);
+    expect(other, 0, 10);
+    wal_machine_stop(&other->machine);
+    trial_end(other);
+    put(trial, 1, 20);
+    let_refer(trial);
+    await_files(trial, 2);
+    assert_in_range(snapshot_size(trial), OKV_WAL_HEADER_SIZE, OKV_WAL_HEADER_SIZE + LENGTH);
     wal_machine_kill(&trial->machine);
     restart(trial);
     expect(trial, 0, 10);
+    expect(trial, 1, 20);
     wal_machine_stop(&trial->machine);
     trial_end(trial);
 }
@@ -198,34 +235,123 @@ static void a_whole_one_stays_a_while(void **state)
     trial_end(trial);
 }
 
-static char *name_of_snapshot(struct trial *trial, char name[OKV_WAL_NAME_SIZE])
+/* ---- a wish that comes while another snapshot begins ---- */
+
+static uint64_t end_of(struct trial *trial, uint64_t number, int status)
 {
-    okv_wal_name(OKV_WAL_SNAPSHOT, atomic_load(&trial->machine.wal.snapshot.made), name);
-    return name;
+    uint64_t newest;
+    int rc;
+
+    while ((rc = okv_wal_snapshot_state(&trial->machine.wal, number, &newest)) == OKV_EAGAIN)
+        sched_yield();
+    assert_int_equal(rc, status);
+    return newest;
 }
+
+static void wish(struct trial *trial)
+{
+    if (!trial->wish)
+        trial->wish = okv_wal_snapshot(&trial->machine.wal);
+}
+
+static int rename_late(struct okv_files *files, const char *from, const char *to)
+{
+    struct trial *trial = (struct trial *)files;
+
+    if (strcmp(from, OKV_WAL_SEGMENT_PART) == 0) {
+        wish(trial);
+        if (trial->fails) {
+            trial->fails = false;
+            return -EIO;
+        }
+    }
+    return trial->real->rename(files, from, to);
+}
+
+static void wish_before_sync(void *user)
+{
+    wish(user);
+}
+
+static struct trial *trial_begin_with_one(void)
+{
+    struct trial *trial = trial_begin(0);
+
+    put(trial, 0, 10);
+    return trial;
+}
+
+static void let_wish_at_rename(struct trial *trial)
+{
+    trial->real = trial->disk.files.ops;
+    trial->ops = *trial->real;
+    trial->ops.rename = rename_late;
+    trial->disk.files.ops = &trial->ops;
+}
+
+/* It is decided that one begins, which then is the one that was wished for. */
+static void a_wish_for_the_one_that_is_due(void **state)
+{
+    struct trial *trial = trial_begin_with_one();
+
+    (void)state;
+    trial->disk.user = trial;
+    trial->disk.before_sync = wish_before_sync;
+    wal_machine_let_grow(&trial->machine);
+    put(trial, 0, 20);
+    while (!okv_snapshot_is_active(&trial->machine.wal.snapshot))
+        sched_yield();
+    trial->disk.before_sync = NULL;
+    assert_int_equal(end_of(trial, trial->wish, 0), trial->wish);
+    wal_machine_stop(&trial->machine);
+    trial_end(trial);
+}
+
+/* Its segment has begun: one more follows. */
+static void a_wish_is_never_too_late(void **state)
+{
+    struct trial *trial = trial_begin_with_one();
+
+    (void)state;
+    let_wish_at_rename(trial);
+    let_refer(trial);
+    assert_int_equal(end_of(trial, trial->wish, 0), trial->wish);
+    wal_machine_stop(&trial->machine);
+    trial_end(trial);
+}
+
+/* Whoever was promised a number hears of the end, and the number comes again. */
+static void a_late_wish_fails_with_the_segment(void **state)
+{
+    struct trial *trial = trial_begin_with_one();
+    struct okv_wal *wal = &trial->machine.wal;
+
+    (void)state;
+    trial->fails = true;
+    let_wish_at_rename(trial);
+    wal_machine_let_grow(&trial->machine);
+    put(trial, 0, 20);
+    while (atomic_load(&wal->snapshot.failed) == 0)
+        sched_yield();
+    end_of(trial, trial->wish, OKV_ENOTFOUND);
+    assert_int_equal(okv_wal_snapshot(wal), trial->wish);
+    assert_int_equal(end_of(trial, trial->wish, 0), trial->wish);
+    wal_machine_stop(&trial->machine);
+    trial_end(trial);
+}
+
+/* ---- starts, and starts that fail ---- */
 
 /* Alone it is no database. */
 static void it_is_no_backup(void **state)
 {
-    char path[] = "/tmp/okv_wal_reference_test.XXXXXX";
     struct trial *trial = trial_begin(0), *other = calloc(1, sizeof *other);
-    char name[OKV_WAL_NAME_SIZE];
-    uint64_t size;
 
     (void)state;
     put(trial, 0, 10);
     let_refer(trial);
-    const uint8_t *bytes = crash_disk_bytes(&trial->disk, name_of_snapshot(trial, name), &size);
-    FILE *file = fdopen(mkstemp(path), "w");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, size, file), size);
-    assert_int_equal(fclose(file), 0);
-    crash_disk_init(&other->disk, 2);
-    wal_machine_init(&other->machine, &other->disk, REGION);
-    other->machine.restore = path;
-    assert_int_equal(wal_machine_start(&other->machine), OKV_EINVAL);
+    assert_int_equal(restore(trial, other), OKV_EINVAL);
     assert_non_null(strstr(other->machine.diag.text, "refers to values in other files"));
-    remove(path);
     trial_end(other);
     wal_machine_stop(&trial->machine);
     trial_end(trial);
@@ -390,8 +516,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_refers_to_files),
         cmocka_unit_test(it_refers_to_values_of_its_moment),
-        cmocka_unit_test(a_whole_one_refers_to_nothing),
+        cmocka_unit_test(a_whole_one_needs_no_other_file),
         cmocka_unit_test(a_whole_one_stays_a_while),
+        cmocka_unit_test(a_wish_for_the_one_that_is_due),
+        cmocka_unit_test(a_wish_is_never_too_late),
+        cmocka_unit_test(a_late_wish_fails_with_the_segment),
         cmocka_unit_test(it_is_no_backup),
         cmocka_unit_test(a_file_that_is_damaged_is_named),
         cmocka_unit_test(a_file_that_cannot_be_read_is_named),
