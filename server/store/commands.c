@@ -396,12 +396,12 @@ static int make_with_room(change *make, struct okv_store *store, struct okv_stor
     bool goes_on = true;
 
     while (rc == OKV_EFULL && goes_on) {
-        if (okv_heap_frees_later(&store->heap))
+        bool is_collecting = okv_store_is_collecting(&store->table);
+        if (okv_heap_frees_later(&store->heap, size) ||
+            (is_collecting && okv_store_pending_waits_for_room(store, size)))
             return OKV_EAGAIN;
-        if (okv_store_is_collecting(&store->table))
-            return okv_store_pending_waits_for_room(store, size) ? OKV_EAGAIN : rc;
-        /* Once more in any case: wiping may have ended since the attempt. */
-        goes_on = okv_store_make_room(store, work, size, &effort);
+        /* Once more in any case: a wipe or a pin may have ended since the attempt. */
+        goes_on = !is_collecting && okv_store_make_room(store, work, size, &effort);
         rc = make_once(make, store, work, write, outcome);
     }
     return rc;

@@ -122,7 +122,7 @@ int okv_heap_init(struct okv_heap *heap, void *base, uint64_t floor, uint64_t le
     };
     atomic_init(&heap->used, 0);
     atomic_init(&heap->pin_count, 0);
-    atomic_init(&heap->freed_pins, 0);
+    atomic_init(&heap->pinned_freed, 0);
     atomic_init(&heap->unwiped_count, 0);
     LIST_INIT(&heap->pins);
     heap->query_length = sizeof heap->query / sizeof *heap->query;
@@ -253,8 +253,9 @@ void okv_heap_unpin(struct okv_heap *heap, struct okv_heap_pin *pin)
     bool is_freed = pin->is_freed;
     pthread_mutex_unlock(&heap->lock);
     if (is_freed) {
+        size_t size = sallocx(heap->base + pin->offset, flags(heap));
         okv_heap_free(heap, pin->offset);
-        atomic_fetch_sub(&heap->freed_pins, 1);
+        atomic_fetch_sub(&heap->pinned_freed, size);
     }
     pin->offset = 0;
 }
@@ -269,13 +270,13 @@ bool okv_heap_is_pinned(struct okv_heap *heap, uint64_t offset)
     return is_pinned;
 }
 
-static bool leave_to_pin(struct okv_heap *heap, uint64_t offset)
+static bool leave_to_pin(struct okv_heap *heap, uint64_t offset, size_t size)
 {
     pthread_mutex_lock(&heap->lock);
     struct okv_heap_pin *pin = find_pin(heap, offset);
     if (pin) {
         pin->is_freed = true;
-        atomic_fetch_add(&heap->freed_pins, 1);
+        atomic_fetch_add(&heap->pinned_freed, size);
     }
     pthread_mutex_unlock(&heap->lock);
     return pin != NULL;
@@ -356,7 +357,7 @@ void okv_heap_free(struct okv_heap *heap, uint64_t offset)
 
     if (size >= OKV_HEAP_PINNED_MIN &&
         atomic_load_explicit(&heap->pin_count, memory_order_relaxed) > 0 &&
-        leave_to_pin(heap, offset))
+        leave_to_pin(heap, offset, size))
         return;
     if (heap->wipes && size >= OKV_HEAP_WIPED_LATER) {
         list_unwiped(heap, offset, size);

@@ -53,8 +53,9 @@ struct okv_heap {
     uint64_t least; /* bytes of the smallest request that the hook grants */
     LIST_HEAD(, okv_heap_pin) pins;
     uint64_t unwiped, unwiped_last;    /* a list of freed memory that is to be wiped; 0: none */
-    atomic_uint pin_count, freed_pins; /* that was freed meanwhile */
     atomic_uint unwiped_count;         /* of the list, and those that a thread wipes now */
+    atomic_uint pin_count;             /* of the list */
+    atomic_uint_fast64_t pinned_freed; /* bytes that were freed and are pinned */
     extent_hooks_t hooks;
     size_t query[3]; /* the control of jemalloc for okv_heap_is_sparse(), as a MIB */
     size_t query_length;
@@ -89,10 +90,11 @@ static inline bool okv_heap_has_unwiped(const struct okv_heap *heap)
     return atomic_load_explicit(&heap->unwiped_count, memory_order_relaxed) > 0;
 }
 
-/* Whether memory that was freed will be available: when it is wiped, or when its pin goes. */
-static inline bool okv_heap_frees_later(const struct okv_heap *heap)
+/* Whether memory that was freed may make room for so many bytes: when it is wiped, or when its pins
+ * go. */
+static inline bool okv_heap_frees_later(const struct okv_heap *heap, uint64_t size)
 {
-    return okv_heap_has_unwiped(heap) || atomic_load(&heap->freed_pins) > 0;
+    return okv_heap_has_unwiped(heap) || atomic_load(&heap->pinned_freed) >= size;
 }
 
 /* Pins an allocation of at least OKV_HEAP_PINNED_MIN bytes. False: another pin has it. The caller

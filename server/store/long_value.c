@@ -22,12 +22,12 @@ int okv_store_long_reserve(struct okv_store *store, struct okv_store_work *work,
     while (!(value->extent = okv_heap_alloc(&store->heap, value->length))) {
         if (!goes_on)
             return OKV_EFULL;
-        if (okv_heap_frees_later(&store->heap))
+        bool is_pending = store->table.pending; /* images wait, or are being published */
+        if (okv_heap_frees_later(&store->heap, value->length) ||
+            (is_pending && okv_store_pending_waits_for_room(store, value->length)))
             return OKV_EAGAIN;
-        if (store->table.pending) /* not here: images wait, or are being published */
-            return okv_store_pending_waits_for_room(store, value->length) ? OKV_EAGAIN : OKV_EFULL;
-        /* Once more in any case: wiping may have ended since the attempt. */
-        goes_on = okv_store_make_room(store, work, value->length, &effort);
+        /* Once more in any case: a wipe or a pin may have ended since the attempt. */
+        goes_on = !is_pending && okv_store_make_room(store, work, value->length, &effort);
     }
     return 0;
 }

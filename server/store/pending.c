@@ -221,7 +221,7 @@ bool okv_store_pending_waits_for_room(struct okv_store *store, uint64_t size)
     pthread_mutex_lock(&pending->lock);
     bool frees = pending->freed_count > 0;
     pthread_mutex_unlock(&pending->lock);
-    if (!frees && !okv_heap_frees_later(&store->heap) && atomic_load(&pending->is_exhausted))
+    if (!frees && !okv_heap_frees_later(&store->heap, size) && atomic_load(&pending->is_exhausted))
         return false;
     atomic_store(&pending->wants_room, size);
     pending->log.wake(pending->log.user);

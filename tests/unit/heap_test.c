@@ -227,10 +227,14 @@ static void a_pinned_allocation_waits_to_be_freed(void **state)
     assert_false(okv_heap_is_pinned(&region.heap, beside));
     okv_heap_free(&region.heap, beside);
     assert_int_equal(okv_heap_used(&region.heap), used / 2);
+    assert_false(okv_heap_frees_later(&region.heap, 1));
     okv_heap_free(&region.heap, offset);
+    assert_true(okv_heap_frees_later(&region.heap, OKV_HEAP_PINNED_MIN));
+    assert_false(okv_heap_frees_later(&region.heap, OKV_HEAP_PINNED_MIN + 1));
     assert_int_equal(okv_heap_used(&region.heap), used / 2);
     assert_int_equal(region.base[offset + OKV_HEAP_PINNED_MIN - 1], 'v');
     okv_heap_unpin(&region.heap, &pin);
+    assert_false(okv_heap_frees_later(&region.heap, 1));
     assert_int_equal(okv_heap_used(&region.heap), 0);
     assert_int_equal(region.base[offset + OKV_HEAP_PINNED_MIN - 1], 0);
     okv_heap_unpin(&region.heap, &pin);
