@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Does what packaging/Containerfile says, with directories for images, and uses the result.
 set -euo pipefail
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 usage() {
     cat <<'TEXT'
@@ -18,42 +17,16 @@ case ${1:-} in
     *) usage >&2; exit 2 ;;
 esac
 
-skip() {
-    echo "container_test: skipped: $*"
-    exit 77
-}
-
-fail() {
-    echo "container_test: $*" >&2
-    exit 1
-}
+# shellcheck source=tests/support/system.sh
+. "$(dirname "${BASH_SOURCE[0]}")/support/system.sh"
 
 # shellcheck source=/dev/null
 release=$(. /etc/os-release && echo "${ID:-}:${VERSION_CODENAME:-}-slim")
 grep -q "^FROM $release" "$root/packaging/Containerfile" || skip "the Containerfile is not for $release"
 [ "$(id -u)" -eq 0 ] || skip "a system of its own takes root"
 git -C "$root" rev-parse --git-dir >/dev/null 2>&1 || skip "an image gets what git knows of the tree"
-for tool in mmdebstrap curl jq; do
-    command -v $tool >/dev/null && continue
-    [ -z "${OKV_TEST_REQUIRE_TOOLS:-}" ] || fail "there is no $tool"
-    skip "there is no $tool: tests/support/packages.sh package"
-done
-
-scratch=$(mktemp -d /tmp/okv-container.XXXXXX)
-server_pid='' image='' stages=0
-cleanup() {
-    [ -z "$server_pid" ] || kill "$server_pid" 2>/dev/null || true
-    ! mountpoint -q "$image/proc" || umount "$image/proc"
-    rm -rf --one-file-system "$scratch"
-}
-trap cleanup EXIT
-
-logged() {
-    "$@" >"$scratch/log" 2>&1 || {
-        tail -n 40 "$scratch/log"
-        fail "$* failed"
-    }
-}
+needs mmdebstrap curl jq
+image='' stages=0
 
 # ---- build; image: the directory of the stage ----
 step() {
@@ -90,38 +63,21 @@ while read -r line; do
 done < <(sed -e '/^#/d' -e '/^$/d' -e ':a' -e '/\\$/{N; s/\\\n *//; ba' -e '}' "$root/packaging/Containerfile")
 
 # ---- run, twice: the volume has what was put ----
-mount -t proc proc "$image/proc"
+mount_proc "$image"
 port=$((20000 + RANDOM % 10000))
 arguments=("${arguments[@]/0.0.0.0:9469/127.0.0.1:$port}")
-serve() {
-    setpriv --pdeathsig KILL chroot --userspec="$user:$user" "$image" "${entry[@]}" "${arguments[@]}" \
-        >"$scratch/ready" 2>"$scratch/server" &
-    server_pid=$!
-    for _ in $(seq 1200); do
-        ! grep -q '^ready ' "$scratch/ready" || return 0
-        kill -0 $server_pid 2>/dev/null || break
-        sleep 0.1
-    done
-    cat "$scratch/server"
-    fail "the server did not start"
-}
-
-stop() {
-    kill -TERM $server_pid
-    wait $server_pid || fail "the server ended with $?"
-    server_pid=
-}
+command=(chroot --userspec="$user:$user" "$image" "${entry[@]}" "${arguments[@]}")
 
 okv() {
     chroot "$image" okv -s local:///run/okv/okv.sock "$@"
 }
 
-serve
+serve "${command[@]}"
 okv put key value || fail "a put failed"
 curl -sf "http://127.0.0.1:$port/metrics" | grep -q '^okv_items{database="default"} 1$' || fail "its metrics lack the item"
 curl -sf "http://127.0.0.1:$port/readyz" >/dev/null || fail "it is not ready"
 stop
-serve
+serve "${command[@]}"
 [ "$(okv get key)" = value ] || fail "the item is gone"
 chroot "$image" kv-bench --version >/dev/null || fail "kv-bench does not run"
 stop

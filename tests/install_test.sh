@@ -2,7 +2,6 @@
 # Installs to a fresh directory and uses what is there as a stranger would: the header alone, in C and
 # C++, and the example of README.md against the shared and the static library.
 set -euo pipefail
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 usage() {
     cat <<'TEXT'
@@ -17,36 +16,14 @@ case ${1:-} in
     '' | -*) usage >&2; exit 2 ;;
 esac
 build=$(cd "$1" && pwd)
-scratch=$(mktemp -d /tmp/okv-install.XXXXXX)
+# shellcheck source=tests/support/system.sh
+. "$(dirname "${BASH_SOURCE[0]}")/support/system.sh"
 prefix=$scratch/prefix
-server_pid=
-
-cleanup() {
-    if [ -n "$server_pid" ]; then
-        kill "$server_pid" 2>/dev/null || true
-        wait "$server_pid" 2>/dev/null || true
-    fi
-    rm -rf "$scratch"
-}
-trap cleanup EXIT
-
-skip() {
-    echo "install_test: skipped: $*"
-    exit 77
-}
-
-fail() {
-    echo "install_test: $*" >&2
-    exit 1
-}
 
 # A program that is linked to a sanitized library needs the sanitizer's runtime itself.
 [ -z "$(sed -n 's/^OKV_SANITIZE:[A-Z]*=//p' "$build/CMakeCache.txt")" ] || skip "$build is built with sanitizers"
 
-cmake --install "$build" --prefix "$prefix" >"$scratch/log" || {
-    cat "$scratch/log"
-    fail "cmake --install failed"
-}
+logged cmake --install "$build" --prefix "$prefix"
 pc=$(find "$prefix" -name okv.pc)
 [ -n "$pc" ] || fail "okv.pc was not installed"
 for program in okv-server okv kv-bench; do
@@ -112,17 +89,7 @@ ldd "$scratch/example" | grep "=> $libdir/libokv\.so" >/dev/null || fail "the ex
 ! ldd "$scratch/example-static" | grep libokv >/dev/null || fail "the static example is linked to the shared library"
 
 uri=local://$scratch/okv.sock
-setpriv --pdeathsig KILL "$prefix/bin/okv-server" --listen "$uri" --memory 16M >"$scratch/ready" 2>"$scratch/server-log" &
-server_pid=$!
-for _ in $(seq 1200); do
-    ! grep -q '^ready ' "$scratch/ready" || break
-    kill -0 $server_pid 2>/dev/null || break
-    sleep 0.1
-done
-grep -q '^ready ' "$scratch/ready" || {
-    cat "$scratch/server-log"
-    fail "the installed okv-server did not start"
-}
+serve "$prefix/bin/okv-server" --listen "$uri" --memory 16M
 # It has the default deadlines: where it took as long, it says nothing and runs again.
 guard=$((SECONDS + 120))
 for example in example example-static; do

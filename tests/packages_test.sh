@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Builds the Debian packages, has lintian look at them, and installs, uses and removes them in a fresh system.
 set -euo pipefail
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 usage() {
     cat <<'TEXT'
@@ -17,44 +16,14 @@ case ${1:-} in
     *) usage >&2; exit 2 ;;
 esac
 
-skip() {
-    echo "packages_test: skipped: $*"
-    exit 77
-}
-
-# Where ./test.sh has installed what is needed, nothing is left out for want of it.
-lacks() {
-    [ -z "${OKV_TEST_REQUIRE_TOOLS:-}" ] || fail "$*"
-    skip "$*"
-}
-
-fail() {
-    echo "packages_test: $*" >&2
-    exit 1
-}
+# shellcheck source=tests/support/system.sh
+. "$(dirname "${BASH_SOURCE[0]}")/support/system.sh"
 
 [ "$(id -u)" -eq 0 ] || skip "a system of its own takes root"
-for tool in dpkg-buildpackage dh lintian mmdebstrap curl; do
-    command -v $tool >/dev/null || lacks "there is no $tool: tests/support/packages.sh package"
-done
+needs dpkg-buildpackage dh lintian mmdebstrap curl
 git -C "$root" rev-parse --git-dir >/dev/null 2>&1 || skip "the packages are made of what git knows of the tree"
 
-scratch=$(mktemp -d /tmp/okv-packages-test.XXXXXX)
 system=$scratch/system
-server_pid=
-cleanup() {
-    [ -z "$server_pid" ] || kill "$server_pid" 2>/dev/null || true
-    ! mountpoint -q "$system/proc" || umount "$system/proc"
-    rm -rf --one-file-system "$scratch"
-}
-trap cleanup EXIT
-
-logged() {
-    "$@" >"$scratch/log" 2>&1 || {
-        tail -n 40 "$scratch/log"
-        fail "$* failed"
-    }
-}
 
 inside() {
     chroot "$system" "$@"
@@ -87,28 +56,15 @@ inside systemd-analyze verify --man=no okv-server.service || fail "systemd does 
 
 # ---- serve, as the service does, with its file ----
 command=$(sed -n 's/^ExecStart=//p' "$system/lib/systemd/system/okv-server.service")
-mount -t proc proc "$system/proc"
+mount_proc "$system"
 inside install -d -o okv -g okv /run/okv
 port=$((20000 + RANDOM % 10000))
 # shellcheck disable=SC2086 # words of a command
-OKV_METRICS=127.0.0.1:$port setpriv --pdeathsig KILL chroot --userspec=okv:okv "$system" $command \
-    >"$scratch/ready" 2>"$scratch/server" &
-server_pid=$!
-for _ in $(seq 1200); do
-    ! grep -q '^ready ' "$scratch/ready" || break
-    kill -0 $server_pid 2>/dev/null || break
-    sleep 0.1
-done
-grep -q '^ready ' "$scratch/ready" || {
-    cat "$scratch/server"
-    fail "the server did not start"
-}
+OKV_METRICS=127.0.0.1:$port serve chroot --userspec=okv:okv "$system" $command
 inside okv -s local:///run/okv/okv.sock put key value || fail "a put failed"
 [ "$(inside okv -s local:///run/okv/okv.sock get key)" = value ] || fail "a get failed"
 curl -sf "http://127.0.0.1:$port/metrics" | grep -q '^okv_items{database="default"} 1$' || fail "its metrics lack the item"
-kill -TERM $server_pid
-wait $server_pid || fail "the server ended with $?"
-server_pid=
+stop
 
 # ---- remove ----
 logged inside sh -c 'DEBIAN_FRONTEND=noninteractive apt-get purge -y okv-server okv-tools libokv0.2 libokv-dev'

@@ -1,10 +1,8 @@
 /* okv top: what the server does, a line for each interval. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "client/cli/cli.h"
 #include "shared/base/clock.h"
