@@ -31,7 +31,7 @@ inside() {
 
 # ---- build ----
 logged "$root/packaging/build" "$scratch/packages"
-for package in okv-server okv-tools libokv0.2 libokv-dev; do
+for package in okv-server okv-tools libokv0.2 libokv-dev python3-okv; do
     [ -f "$(echo "$scratch/packages/${package}_"*.deb)" ] || fail "there is no package $package"
 done
 # Whoever builds them for others says who that is.
@@ -63,11 +63,13 @@ port=$((20000 + RANDOM % 10000))
 OKV_METRICS=127.0.0.1:$port serve chroot --userspec=okv:okv "$system" $command
 inside okv -s local:///run/okv/okv.sock put key value || fail "a put failed"
 [ "$(inside okv -s local:///run/okv/okv.sock get key)" = value ] || fail "a get failed"
+inside env OKV_SERVER=local:///run/okv/okv.sock python3 -c 'import okv; assert okv.Client().get("key") == b"value"' ||
+    fail "a get of Python failed"
 curl -sf "http://127.0.0.1:$port/metrics" | grep -q '^okv_items{database="default"} 1$' || fail "its metrics lack the item"
 stop
 
 # ---- remove ----
-logged inside sh -c 'DEBIAN_FRONTEND=noninteractive apt-get purge -y okv-server okv-tools libokv0.2 libokv-dev'
+logged inside sh -c 'DEBIAN_FRONTEND=noninteractive apt-get purge -y okv-server okv-tools libokv0.2 libokv-dev python3-okv'
 left=$(find "$system/etc" "$system/usr" "$system/lib" \( -name '*okv*' -o -name kv-bench \) ! -name 'okv*packages*')
 [ -z "$left" ] || fail "this stayed: $left"
 echo "packages_test: all is well"

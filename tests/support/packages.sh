@@ -35,7 +35,7 @@ packages_of() {
         guest) echo qemu-system-x86 busybox-static kmod cpio iproute2 ibverbs-utils rdmacm-utils \
                     ibverbs-providers perftest python3 xz-utils zstd mount e2fsprogs xfsprogs ;;
         demo)  echo iproute2 kmod ibverbs-utils rdmacm-utils ibverbs-providers ;;
-        package) echo dpkg-dev debhelper fakeroot lintian mmdebstrap curl ;;
+        package) echo dpkg-dev debhelper dh-python python3 fakeroot lintian mmdebstrap curl ;;
         peers) echo redis-server memcached libhiredis-dev liblmdb-dev ;;
         *)     return 1 ;;
     esac

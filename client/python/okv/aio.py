@@ -1,0 +1,203 @@
+"""The same in an event loop of asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from ctypes import byref, c_size_t
+from typing import Any, Iterable, Optional
+
+from . import operations
+from ._library import Command, Result, lib
+from .client import Client, ConnectionInfo, _is_full
+from .errors import Disconnected, Error, error_of
+from .operations import UNKNOWN, Head, Item, Key, Operation, T, Ttl, Value
+
+_RESULTS = 64  # of one turn of the loop, which has others to serve
+_RETRY = 0.001  # seconds, where operations that timed out keep their slots
+
+
+class AsyncClient:
+    """A handle of libokv that an event loop drives: `async with await AsyncClient.open(uri)`.
+
+    Takes what Client takes. Operations of different tasks are under way together, up to `depth`,
+    and those of one turn of the loop go out together. One that is cancelled goes on, unseen.
+    """
+
+    def __init__(self, client: Client):
+        """Of a client that nobody else uses any more. Call it in the loop."""
+        self._client = client
+        self._loop = asyncio.get_running_loop()
+        self._queue: deque[tuple[Operation[Any], asyncio.Future[Any]]] = deque()
+        self._running: dict[int, tuple[Operation[Any], asyncio.Future[Any]]] = {}
+        self._last_tag = 0
+        self._results = (Result * _RESULTS)()
+        self._turn: Optional[asyncio.Handle] = None  # the next call of _progress()
+        self._depth = client.info.depth
+        self._fd = lib.okv_fd(client._usable())
+        self._loop.add_reader(self._fd, self._progress)
+
+    @classmethod
+    async def open(cls, uri: Optional[str] = None, **options: Any) -> "AsyncClient":
+        """Connects, while the loop goes on."""
+        loop = asyncio.get_running_loop()
+        return cls(await loop.run_in_executor(None, lambda: Client(uri, **options)))
+
+    async def __aenter__(self) -> "AsyncClient":
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the connection. What is under way ends with Disconnected."""
+        if not self._client._handle:
+            return
+        self._loop.remove_reader(self._fd)
+        if self._turn:
+            self._turn.cancel()
+        self._end_all(Disconnected(why="the client was closed"))
+        self._client.close()
+
+    @property
+    def info(self) -> ConnectionInfo:
+        return self._client.info
+
+    @property
+    def counters(self) -> dict[str, int]:
+        return self._client.counters
+
+    # ---- operations, as those of Client ----
+
+    async def get(self, key: Key) -> Optional[bytes]:
+        return await self._run(operations.Get(key, self._client._value_size))
+
+    async def get_item(self, key: Key) -> Optional[Item]:
+        return await self._run(operations.GetItem(key, self._client._value_size))
+
+    async def get_into(self, key: Key, buffer: Any) -> Optional[int]:
+        return await self._run(operations.GetInto(key, buffer))
+
+    async def head(self, key: Key) -> Optional[Head]:
+        return await self._run(operations.HeadOf(key))
+
+    async def put(self, key: Key, value: Value, *, ttl: Optional[Ttl] = None,
+                  if_absent: bool = False, if_version: Optional[int] = None) -> int:
+        return await self._run(operations.Put(key, value, ttl, if_absent, if_version))
+
+    async def cas(self, key: Key, value: Value, version: int, *,
+                  ttl: Optional[Ttl] = None) -> int:
+        return await self.put(key, value, ttl=ttl, if_version=version)
+
+    async def delete(self, key: Key, *, if_version: Optional[int] = None) -> bool:
+        return await self._run(operations.Delete(key, if_version))
+
+    async def incr(self, key: Key, delta: int = 1) -> int:
+        return await self._run(operations.Incr(key, delta))
+
+    async def append(self, key: Key, value: Value) -> int:
+        return await self._run(operations.Append(key, value))
+
+    async def touch(self, key: Key, ttl: Optional[Ttl]) -> bool:
+        return await self._run(operations.Touch(key, ttl))
+
+    async def ping(self) -> None:
+        await self._run(operations.Ping())
+
+    async def get_many(self, keys: Iterable[Key]) -> list[Optional[bytes]]:
+        return await asyncio.gather(*(self.get(key) for key in keys))
+
+    # ---- the loop ----
+
+    async def _run(self, operation: Operation[T]) -> T:
+        self._client._usable()
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._queue.append((operation, future))
+        self._go_on()
+        return await future
+
+    def _go_on(self) -> None:
+        """In the next turn: what comes in this one goes out with it."""
+        if not self._turn:
+            self._turn = self._loop.call_soon(self._progress)
+
+    def _progress(self) -> None:
+        if self._turn:
+            self._turn.cancel()
+            self._turn = None
+        ended = 0
+        while True:
+            self._submit()
+            count = self._poll()
+            ended += count
+            if ended >= _RESULTS:
+                self._go_on()
+                return
+            if count == 0:
+                break
+        self._sleep()
+
+    def _sleep(self) -> None:
+        """Until the descriptor is readable, or something can be submitted."""
+        is_watched = lib.okv_arm(self._client._handle) == 0
+        if self._poll():
+            self._go_on()
+        elif self._queue or (self._running and not is_watched):
+            is_full = is_watched and len(self._running) >= self._depth
+            if not is_full:
+                self._turn = self._loop.call_later(_RETRY, self._progress)
+
+    def _submit(self) -> None:
+        count = min(len(self._queue), self._depth - len(self._running))
+        if count <= 0:
+            return
+        commands = (Command * count)()
+        for at, (operation, _) in zip(range(count), self._queue):
+            operation.command.tag = self._last_tag + 1 + at
+            commands[at] = operation.command
+        accepted = c_size_t()
+        status = lib.okv_submit(self._client._handle, commands, count, byref(accepted))
+        for _ in range(accepted.value):
+            self._last_tag += 1
+            self._running[self._last_tag] = self._queue.popleft()
+        if status and not _is_full(status):
+            _, future = self._queue.popleft()
+            _end(future, error_of(status, self._client._why()))
+            self._go_on()
+
+    def _poll(self) -> int:
+        count = lib.okv_poll(self._client._handle, self._results, _RESULTS)
+        if count < 0:
+            self._end_all(error_of(count, self._client._why()))
+            return 0
+        for result in self._results[:count]:
+            self._take(result)
+        return count
+
+    def _take(self, result: Result) -> None:
+        operation, future = self._running.pop(result.tag)
+        if result.status == UNKNOWN:
+            self._client._kept.append(operation)
+        if operation.again(result):
+            self._queue.append((operation, future))
+            return
+        try:
+            outcome = operation.take(result)
+        except Error as error:
+            _end(future, error)
+        else:
+            if not future.done():
+                future.set_result(outcome)
+
+    def _end_all(self, error: Error) -> None:
+        for _, future in [*self._running.values(), *self._queue]:
+            _end(future, error)
+        # The device may write to buffers until the handle is closed.
+        self._client._kept += [operation for operation, _ in self._running.values()]
+        self._running.clear()
+        self._queue.clear()
+
+
+def _end(future: "asyncio.Future[Any]", error: Error) -> None:
+    if not future.done():
+        future.set_exception(error)

@@ -1,0 +1,458 @@
+"""A connection to one server, with calls that block."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from ctypes import byref, c_size_t, c_uint64, c_void_p
+from typing import Any, Iterable, Iterator, NamedTuple, Optional
+
+from . import operations
+from ._library import (CODES, COUNTERS, LIMITS, VISIT, Command, Counters, Info, Options, Result,
+                       lib)
+from .errors import Disconnected, Error, error_of
+from .operations import (TOO_SMALL, UNKNOWN, Head, Item, Key, Operation, T, Ttl, Value,
+                         buffer_memory, ttl_from_ms)
+
+_WHY_SIZE = 1024
+_STAT_SIZE = 16384
+_TOGETHER = 1024  # gets whose buffers are there at once
+_PORTION = 256  # items of a scan
+_RECONNECT = {
+    "always": 0,
+    "if_kept": LIMITS["OKV_RECONNECT_IF_KEPT"],
+    "never": LIMITS["OKV_RECONNECT_NEVER"],
+}
+
+_forks = 0
+
+
+def _note_fork() -> None:
+    global _forks
+    _forks += 1
+
+
+os.register_at_fork(after_in_child=_note_fork)
+
+
+class ConnectionInfo(NamedTuple):
+    """What a client is connected to: struct okv_info of okv.h."""
+
+    transport: str
+    path: str
+    boot_id: int
+    session_id: int
+    region_bytes: int
+    buckets: int
+    bucket_bytes: int
+    max_value: int
+    credits: int
+    depth: int
+    max_message_value: int
+    one_sided: bool
+
+
+def _milliseconds(seconds: Optional[float], otherwise: int = 0) -> int:
+    return otherwise if seconds is None else max(1, round(seconds * 1000))
+
+
+def _options(database: Optional[str], user: Optional[str], key_file: Optional[str],
+             timeout: Optional[float], connect_timeout: Optional[float], depth: int, credits: int,
+             hints: Optional[int], reconnect: str, keepalive: Optional[float]) -> Options:
+    options = Options(timeout_ms=_milliseconds(timeout),
+                      connect_timeout_ms=_milliseconds(connect_timeout),
+                      depth=depth, credits=credits, keepalive_ms=_milliseconds(keepalive))
+    if hints is not None:
+        options.hints = hints or LIMITS["OKV_HINTS_NONE"]
+    if reconnect not in _RECONNECT:
+        raise ValueError(f"okv: reconnect is one of {', '.join(_RECONNECT)}")
+    options.reconnect = _RECONNECT[reconnect]
+    if database is not None:
+        options.database = database.encode()
+    options.user = user.encode() if user is not None else None
+    options.key_file = os.fsencode(key_file) if key_file is not None else None
+    return options
+
+
+class Client:
+    """A handle of libokv. Threads may share it, but then wait for each other: give each its own.
+
+    `uri` is as in okv.h, or $OKV_SERVER. Times are in seconds: `timeout` is the deadline of each
+    operation (5), `connect_timeout` that of opening (3), `keepalive` that in which a dead host is
+    noticed (3). `depth` operations of a pipeline are under way at once (32). `value_size` is the
+    buffer that a get begins with: a longer value takes a second READ. `reconnect` is "always",
+    "if_kept" (fail where the server has lost its items) or "never". After a fork a child opens a
+    client of its own.
+    """
+
+    def __init__(self, uri: Optional[str] = None, *, database: Optional[str] = None,
+                 user: Optional[str] = None, key_file: Optional[str] = None,
+                 timeout: Optional[float] = None, connect_timeout: Optional[float] = None,
+                 depth: int = 0, credits: int = 0, hints: Optional[int] = None,
+                 reconnect: str = "always", keepalive: Optional[float] = None,
+                 value_size: int = 4096):
+        self._handle = c_void_p()
+        self._forks = _forks
+        self._lock = threading.Lock()
+        self._value_size = value_size
+        self._kept: list[Any] = []  # values that the server may still READ
+        options = _options(database, user, key_file, timeout, connect_timeout, depth, credits,
+                           hints, reconnect, keepalive)
+        uri = uri or os.environ.get("OKV_SERVER")
+        if not uri:
+            raise ValueError("okv: which server? Give a URI, or set OKV_SERVER")
+        why = ctypes.create_string_buffer(_WHY_SIZE)
+        status = lib.okv_open(uri.encode(), byref(options), byref(self._handle), why, _WHY_SIZE)
+        if status:
+            raise error_of(status, why.value.decode(errors="replace"))
+
+    # ---- its life ----
+
+    def close(self) -> None:
+        """Ends the connection. A client that was closed, or is its parent's, is left alone."""
+        if self._handle and self._forks == _forks:
+            lib.okv_close(byref(self._handle))
+        self._handle = c_void_p()
+        self._kept.clear()
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None):
+            self.close()
+
+    def _usable(self) -> c_void_p:
+        if not self._handle:
+            raise Disconnected(why="the client is closed")
+        if self._forks != _forks:
+            raise Disconnected(why="the client is the parent's: open another one after a fork")
+        return self._handle
+
+    def _why(self) -> str:
+        return lib.okv_why(self._handle).decode(errors="replace")
+
+    def _check(self, status: int) -> None:
+        if status:
+            raise error_of(status, self._why())
+
+    # ---- one operation ----
+
+    def _run(self, operation: Operation[T]) -> T:
+        result = Result()
+        with self._lock:
+            handle = self._usable()
+            lib.okv_call(handle, byref(operation.command), byref(result))
+            while operation.again(result):
+                lib.okv_call(handle, byref(operation.command), byref(result))
+            why = self._why() if result.status else ""
+            if result.status == UNKNOWN:
+                self._kept.append(operation)
+        return operation.take(result, why)
+
+    def get(self, key: Key) -> Optional[bytes]:
+        """The value, or None."""
+        return self._run(operations.Get(key, self._value_size))
+
+    def get_item(self, key: Key) -> Optional[Item]:
+        """The value with its version and time to live, or None."""
+        return self._run(operations.GetItem(key, self._value_size))
+
+    def get_into(self, key: Key, buffer: Any) -> Optional[int]:
+        """Reads the value into a writable buffer, such as a numpy array, and returns its length in
+        bytes, or None. TooLarge: the buffer is smaller. A buffer of register() takes a long value
+        straight from the device."""
+        return self._run(operations.GetInto(key, buffer))
+
+    def head(self, key: Key) -> Optional[Head]:
+        """Length, version and time to live, or None."""
+        return self._run(operations.HeadOf(key))
+
+    def put(self, key: Key, value: Value, *, ttl: Optional[Ttl] = None, if_absent: bool = False,
+            if_version: Optional[int] = None) -> int:
+        """Stores a value and returns its version. `ttl`: seconds, or a timedelta. Raises Exists
+        with `if_absent`; Conflict and NotFound with `if_version`."""
+        return self._run(operations.Put(key, value, ttl, if_absent, if_version))
+
+    def cas(self, key: Key, value: Value, version: int, *, ttl: Optional[Ttl] = None) -> int:
+        """Stores a value if the item has this version: see put()."""
+        return self.put(key, value, ttl=ttl, if_version=version)
+
+    def delete(self, key: Key, *, if_version: Optional[int] = None) -> bool:
+        """Whether the item was there. Raises Conflict with `if_version`."""
+        return self._run(operations.Delete(key, if_version))
+
+    def incr(self, key: Key, delta: int = 1) -> int:
+        """Adds to a decimal number, or to 0, and returns the sum."""
+        return self._run(operations.Incr(key, delta))
+
+    def append(self, key: Key, value: Value) -> int:
+        """Appends to a value, or stores it, and returns the length of the whole."""
+        return self._run(operations.Append(key, value))
+
+    def touch(self, key: Key, ttl: Optional[Ttl]) -> bool:
+        """Gives an item so long to live; None: for ever. Whether it is there."""
+        return self._run(operations.Touch(key, ttl))
+
+    def ping(self) -> None:
+        """One request and its answer."""
+        self._run(operations.Ping())
+
+    def __contains__(self, key: Key) -> bool:
+        return self.head(key) is not None
+
+    # ---- many ----
+
+    def get_many(self, keys: Iterable[Key]) -> list[Optional[bytes]]:
+        """The values of keys, in their order, None where there is none. Their READs go out
+        together."""
+        wanted = list(keys)
+        values: list[Optional[bytes]] = []
+        for begin in range(0, len(wanted), _TOGETHER):
+            values += self._get_together(wanted[begin : begin + _TOGETHER])
+        return values
+
+    def _get_together(self, keys: list[Key]) -> list[Optional[bytes]]:
+        size = self._value_size
+        memory = ctypes.create_string_buffer(size * len(keys))
+        at = ctypes.addressof(memory)
+        names = [operations.key_bytes(key) for key in keys]
+        commands = (Command * len(names))()
+        for command, name in zip(commands, names):
+            command.kind = operations.Get.kind
+            command.key = name
+            command.key_length = len(name)
+            command.buffer = at
+            command.buffer_size = size
+            at += size
+        results = (Result * len(names))()
+        with self._lock:
+            self._check(lib.okv_get_many(self._usable(), commands, results, len(names)))
+            why = self._why()
+        return [self._value_of(*each, why) for each in zip(names, commands, results)]
+
+    def _value_of(self, key: bytes, command: Command, result: Result,
+                  why: str) -> Optional[bytes]:
+        if result.status == 0:
+            return ctypes.string_at(command.buffer, result.length)
+        if result.status == TOO_SMALL:
+            return self._run(operations.Get(key, result.length))
+        return operations.Get(key, 0).take(result, why)
+
+    def pipeline(self) -> "Pipeline":
+        """For many operations that are under way together."""
+        return Pipeline(self)
+
+    def _run_all(self, batch: list[Operation[Any]]) -> list[Any]:
+        """What each operation returned, or its exception."""
+        outcomes: list[Any] = [None] * len(batch)
+        commands = (Command * len(batch))()
+        for tag, operation in enumerate(batch):
+            operation.command.tag = tag
+            commands[tag] = operation.command
+        results = (Result * 64)()
+        accepted = c_size_t()
+        begun = ended = 0
+        with self._lock:
+            handle = self._usable()
+            while ended < len(batch):
+                if begun < len(batch):
+                    status = lib.okv_submit(handle, _from(commands, begun), len(batch) - begun,
+                                            byref(accepted))
+                    begun += accepted.value
+                    if status and not _is_full(status):
+                        outcomes[begun] = error_of(status, self._why())
+                        begun += 1
+                        ended += 1
+                        continue
+                count = lib.okv_poll(handle, results, len(results))
+                if count < 0:
+                    raise error_of(count, self._why())
+                for result in results[:count]:
+                    outcomes[result.tag] = self._outcome(batch[result.tag], result)
+                ended += count
+                if count == 0:
+                    lib.okv_wait(handle, 1)
+        return outcomes
+
+    def _outcome(self, operation: Operation[Any], result: Result) -> Any:
+        if result.status == UNKNOWN:
+            self._kept.append(operation)
+        if result.status == TOO_SMALL and operation.again(result):
+            return operation
+        try:
+            return operation.take(result)
+        except Error as error:
+            return error
+
+    # ---- the whole table ----
+
+    def scan(self) -> Iterator[Item]:
+        """All items. One that is there all the time comes exactly once."""
+        cursor = c_uint64()
+        before: set[bytes] = set()
+        while True:
+            items = self._scan_portion(cursor)
+            # Those that share the last one's bucket come again.
+            yield from (item for item in items if item.key not in before)
+            if cursor.value == 0:
+                return
+            before = {item.key for item in items}
+
+    def _scan_portion(self, cursor: c_uint64) -> list[Item]:
+        items: list[Item] = []
+
+        def visit(_user: Any, pointer: Any) -> int:
+            item = pointer.contents
+            items.append(Item(ctypes.string_at(item.key, item.key_length),
+                              ctypes.string_at(item.value, item.value_length), item.version,
+                              ttl_from_ms(item.ttl_ms)))
+            return len(items) >= _PORTION
+
+        with self._lock:
+            status = lib.okv_scan_from(self._usable(), byref(cursor), VISIT(visit), None)
+            if status < 0:
+                self._check(status)
+        return items
+
+    def flush(self) -> None:
+        """Removes every item. It takes the right admin."""
+        with self._lock:
+            self._check(lib.okv_flush(self._usable()))
+
+    # ---- what there is to see ----
+
+    def stat(self) -> dict[str, str]:
+        """The server's statistics."""
+        size = _STAT_SIZE
+        length = c_size_t()
+        with self._lock:
+            while True:
+                text = ctypes.create_string_buffer(size)
+                status = lib.okv_stat(self._usable(), text, size, byref(length))
+                if status != TOO_SMALL:
+                    break
+                size = length.value + _STAT_SIZE
+            self._check(status)
+        pairs = (line.partition(" ") for line in text.value.decode().splitlines())
+        return {name: value for name, _, value in pairs}
+
+    @property
+    def info(self) -> ConnectionInfo:
+        """What the client is connected to."""
+        info = Info()
+        with self._lock:
+            lib.okv_info_sized(self._usable(), byref(info), ctypes.sizeof(info))
+            fields = {name: getattr(info, name) for name in ConnectionInfo._fields}
+        fields["transport"] = info.transport.decode()
+        fields["path"] = info.path.decode(errors="replace")
+        fields["one_sided"] = bool(info.one_sided)
+        return ConnectionInfo(**fields)
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """What only the client sees, since it was opened: gets, hits, READs, fallbacks, …"""
+        counters = Counters()
+        with self._lock:
+            lib.okv_counters_sized(self._usable(), byref(counters), ctypes.sizeof(counters))
+        return {name: getattr(counters, name) for name in COUNTERS}
+
+    # ---- memory ----
+
+    def register(self, buffer: Any) -> "Registration":
+        """Registers a writable buffer with the device, for get_into()."""
+        return Registration(self, buffer)
+
+
+def _from(commands: Any, index: int) -> Any:
+    return ctypes.cast(ctypes.byref(commands, index * ctypes.sizeof(Command)),
+                       ctypes.POINTER(Command))
+
+
+def _is_full(status: int) -> bool:
+    """Results are to be polled first."""
+    return status == CODES["OKV_EAGAIN"]
+
+
+class Registration:
+    """Memory that the device knows, until close() or the end of its client. Nothing reads into it
+    then."""
+
+    def __init__(self, client: Client, buffer: Any):
+        self._client = client
+        self._memory = c_void_p()
+        address, length, self._kept = buffer_memory(buffer)
+        with client._lock:
+            client._check(lib.okv_register(client._usable(), address, length, byref(self._memory)))
+
+    def close(self) -> None:
+        client = self._client
+        if self._memory and client._handle and client._forks == _forks:
+            with client._lock:
+                lib.okv_unregister(client._handle, byref(self._memory))
+        self._memory = c_void_p()
+        self._kept = None
+
+    def __enter__(self) -> "Registration":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+class Pipeline:
+    """Operations that are run together by execute(). They may take effect in any order: put what
+    depends on another into a later pipeline."""
+
+    def __init__(self, client: Client):
+        self._client = client
+        self._batch: list[Operation[Any]] = []
+
+    def __len__(self) -> int:
+        return len(self._batch)
+
+    def _add(self, operation: Operation[Any]) -> "Pipeline":
+        self._batch.append(operation)
+        return self
+
+    def get(self, key: Key) -> "Pipeline":
+        return self._add(operations.Get(key, self._client._value_size))
+
+    def head(self, key: Key) -> "Pipeline":
+        return self._add(operations.HeadOf(key))
+
+    def put(self, key: Key, value: Value, *, ttl: Optional[Ttl] = None, if_absent: bool = False,
+            if_version: Optional[int] = None) -> "Pipeline":
+        return self._add(operations.Put(key, value, ttl, if_absent, if_version))
+
+    def delete(self, key: Key, *, if_version: Optional[int] = None) -> "Pipeline":
+        return self._add(operations.Delete(key, if_version))
+
+    def incr(self, key: Key, delta: int = 1) -> "Pipeline":
+        return self._add(operations.Incr(key, delta))
+
+    def append(self, key: Key, value: Value) -> "Pipeline":
+        return self._add(operations.Append(key, value))
+
+    def touch(self, key: Key, ttl: Optional[Ttl]) -> "Pipeline":
+        return self._add(operations.Touch(key, ttl))
+
+    def execute(self, *, raises: bool = True) -> list[Any]:
+        """What each operation returned, in their order. The first exception is raised when all have
+        ended; without `raises` it takes the place of what its operation would have returned."""
+        batch, self._batch = self._batch, []
+        outcomes = self._client._run_all(batch)
+        for at, outcome in enumerate(outcomes):
+            if isinstance(outcome, Operation):  # with a buffer that is large enough
+                try:
+                    outcomes[at] = self._client._run(outcome)
+                except Error as error:
+                    outcomes[at] = error
+        failed = next((each for each in outcomes if isinstance(each, Error)), None)
+        if raises and failed:
+            raise failed
+        return outcomes

@@ -1,0 +1,89 @@
+"""Exceptions: one for each result that a program may want to tell from others."""
+
+from __future__ import annotations
+
+from ._library import CODES, lib
+
+
+class Error(Exception):
+    """A call that failed. `code` is a number of okv.h, `name` its name, as "OKV_EFULL"."""
+
+    def __init__(self, code: int, why: str = "", version: int = 0):
+        self.code = code
+        self.name = lib.okv_errname(code).decode()
+        self.version = version
+        text = lib.okv_strerror(code).decode()
+        super().__init__(f"{self.name}: {text}" + (f" ({why})" if why else ""))
+
+
+class NotFound(Error):
+    """There is no such item, in a call that needs one."""
+
+
+class Conflict(Error):
+    """The item has another version than the one required: `version`."""
+
+
+class Exists(Error):
+    """The key is there already, in this `version`."""
+
+
+class TimedOut(Error, TimeoutError):
+    """The deadline passed, and nothing was changed."""
+
+
+class Unknown(Error):
+    """No answer came: the write may have happened or not."""
+
+
+class Disconnected(Error, ConnectionError):
+    """There is no connection, and none can be had; or the server is no more what it was."""
+
+    def __init__(self, code: int = CODES["OKV_EDISCONNECTED"], why: str = "", version: int = 0):
+        super().__init__(code, why, version)
+
+
+class Denied(Error, PermissionError):
+    """The user may not do this, or one side does not know the other."""
+
+
+class Full(Error):
+    """The server has no room for the item."""
+
+
+class ReadOnly(Error):
+    """The server's disk takes no writes."""
+
+
+class TooLarge(Error, ValueError):
+    """A key, a value or a time to live is outside of its limits, or the value of its buffer."""
+
+
+_CLASSES = {
+    "OKV_ENOTFOUND": NotFound,
+    "OKV_ECONFLICT": Conflict,
+    "OKV_EEXISTS": Exists,
+    "OKV_ETIMEDOUT": TimedOut,
+    "OKV_EUNKNOWN": Unknown,
+    "OKV_EDISCONNECTED": Disconnected,
+    "OKV_ESHUTDOWN": Disconnected,
+    "OKV_EREFUSED": Disconnected,
+    "OKV_EADDRESS": Disconnected,
+    "OKV_ELOST": Disconnected,
+    "OKV_EDENIED": Denied,
+    "OKV_EPERM": Denied,
+    "OKV_EFULL": Full,
+    "OKV_EBUCKETFULL": Full,
+    "OKV_EREADONLY": ReadOnly,
+    "OKV_EDISKFULL": ReadOnly,
+    "OKV_EKEYSIZE": TooLarge,
+    "OKV_EVALUESIZE": TooLarge,
+    "OKV_ETTL": TooLarge,
+    "OKV_ETOOSMALL": TooLarge,
+}
+_BY_CODE = {CODES[name]: each for name, each in _CLASSES.items()}
+
+
+def error_of(code: int, why: str = "", version: int = 0) -> Error:
+    """The exception for a code."""
+    return _BY_CODE.get(code, Error)(code, why, version)

@@ -1,0 +1,260 @@
+"""Operations: what each sends, and what its result is in Python. They are run one by one by a
+Client, together by a Pipeline, and by an event loop in an AsyncClient."""
+
+from __future__ import annotations
+
+import ctypes
+import datetime
+import math
+from typing import Any, Generic, NamedTuple, Optional, TypeVar, Union
+
+from ._library import CODES, FLAGS, KINDS, TTL_NONE, Command, Result
+from .errors import error_of
+
+Key = Union[bytes, bytearray, memoryview, str]
+Value = Any  # bytes, str, or whatever has a buffer: bytearray, memoryview, array, numpy.ndarray
+Ttl = Union[int, float, datetime.timedelta]
+T = TypeVar("T")
+
+NOT_FOUND = CODES["OKV_ENOTFOUND"]
+TOO_SMALL = CODES["OKV_ETOOSMALL"]
+UNKNOWN = CODES["OKV_EUNKNOWN"]
+
+
+class Item(NamedTuple):
+    """An item. `ttl`: seconds that it has to live; None: it does not expire."""
+
+    key: bytes
+    value: bytes
+    version: int
+    ttl: Optional[float]
+
+
+class Head(NamedTuple):
+    """What is known of an item without its value: its length in bytes, and as in Item."""
+
+    length: int
+    version: int
+    ttl: Optional[float]
+
+
+def key_bytes(key: Key) -> bytes:
+    """Text is UTF-8."""
+    if isinstance(key, bytes):
+        return key
+    return key.encode() if isinstance(key, str) else bytes(key)
+
+
+def value_memory(value: Value) -> tuple[Any, int, Any]:
+    """A pointer, a length in bytes, and what keeps the memory alive. Only what is neither bytes nor
+    writable is copied."""
+    if isinstance(value, str):
+        value = value.encode()
+    if isinstance(value, bytes):
+        return value, len(value), value
+    view = memoryview(value)
+    if not view.contiguous:
+        raise ValueError("okv: the memory of a value is not contiguous")
+    if view.readonly or view.nbytes == 0:
+        copy = bytes(view)
+        return copy, len(copy), copy
+    memory = (ctypes.c_char * view.nbytes).from_buffer(value)
+    return ctypes.addressof(memory), view.nbytes, memory
+
+
+def buffer_memory(buffer: Any) -> tuple[int, int, Any]:
+    """The same of memory that is written to: a bytearray, a numpy array, a writable mmap."""
+    view = memoryview(buffer)
+    if view.readonly or not view.contiguous:
+        raise ValueError("okv: the buffer is not writable, or not contiguous")
+    if view.nbytes == 0:
+        return 0, 0, buffer
+    memory = (ctypes.c_char * view.nbytes).from_buffer(buffer)
+    return ctypes.addressof(memory), view.nbytes, memory
+
+
+def ttl_to_ms(ttl: Ttl) -> int:
+    """Seconds, never rounded down."""
+    seconds = ttl.total_seconds() if isinstance(ttl, datetime.timedelta) else ttl
+    return math.ceil(seconds * 1000)
+
+
+def ttl_from_ms(ttl_ms: int) -> Optional[float]:
+    return None if ttl_ms in (TTL_NONE, 0) else ttl_ms / 1000
+
+
+class Operation(Generic[T]):
+    """A command, with the memory that it needs until its result is there. Its outcome is a T."""
+
+    kind = 0
+
+    def __init__(self, key: Key):
+        self.key = key_bytes(key)
+        self.command = Command(kind=self.kind, key=self.key, key_length=len(self.key))
+        self.memory: Any = None
+
+    def set_value(self, value: Value) -> None:
+        self.command.value, self.command.value_length, self.memory = value_memory(value)
+
+    def again(self, result: Result) -> bool:
+        """Whether it is to be run once more, with a larger buffer."""
+        return False
+
+    def take(self, result: Result, why: str = "") -> T:
+        """What the caller gets, or an exception."""
+        if result.status == 0:
+            return self.succeed(result)
+        return self.fail(result, why)
+
+    def succeed(self, result: Result) -> T:
+        raise NotImplementedError
+
+    def fail(self, result: Result, why: str) -> T:
+        raise error_of(result.status, why, result.version)
+
+
+class Lookup(Operation[Optional[T]]):
+    """A miss is an answer: None."""
+
+    def fail(self, result: Result, why: str) -> Optional[T]:
+        return None if result.status == NOT_FOUND else super().fail(result, why)
+
+
+class Buffered(Lookup[T]):
+    """A get whose buffer grows to what the value takes."""
+
+    kind = KINDS["OKV_GET"]
+
+    def __init__(self, key: Key, size: int):
+        super().__init__(key)
+        self.set_buffer(size)
+
+    def set_buffer(self, size: int) -> None:
+        self.memory = ctypes.create_string_buffer(size)
+        self.command.buffer = ctypes.addressof(self.memory)
+        self.command.buffer_size = size
+
+    def again(self, result: Result) -> bool:
+        if result.status != TOO_SMALL:
+            return False
+        self.set_buffer(result.length)
+        return True
+
+
+class Get(Buffered[bytes]):
+    def succeed(self, result: Result) -> bytes:
+        return ctypes.string_at(self.memory, result.length)
+
+
+class GetItem(Buffered[Item]):
+    def succeed(self, result: Result) -> Item:
+        value = ctypes.string_at(self.memory, result.length)
+        return Item(self.key, value, result.version, ttl_from_ms(result.ttl_ms))
+
+
+class GetInto(Lookup[int]):
+    kind = KINDS["OKV_GET"]
+
+    def __init__(self, key: Key, buffer: Any):
+        super().__init__(key)
+        self.command.buffer, self.command.buffer_size, self.memory = buffer_memory(buffer)
+
+    def succeed(self, result: Result) -> int:
+        return result.length
+
+
+class HeadOf(Lookup[Head]):
+    kind = KINDS["OKV_HEAD"]
+
+    def succeed(self, result: Result) -> Head:
+        return Head(result.length, result.version, ttl_from_ms(result.ttl_ms))
+
+
+class Put(Operation[int]):
+    kind = KINDS["OKV_PUT"]
+
+    def __init__(self, key: Key, value: Value, ttl: Optional[Ttl], if_absent: bool,
+                 if_version: Optional[int]):
+        super().__init__(key)
+        self.set_value(value)
+        command = self.command
+        if ttl is not None:
+            command.flags |= FLAGS["OKV_WITH_TTL"]
+            command.ttl_ms = ttl_to_ms(ttl)
+        if if_absent:
+            command.flags |= FLAGS["OKV_IF_ABSENT"]
+        if if_version is not None:
+            command.flags |= FLAGS["OKV_IF_VERSION"]
+            command.version = if_version
+
+    def succeed(self, result: Result) -> int:
+        return result.version
+
+
+class Delete(Operation[bool]):
+    kind = KINDS["OKV_DELETE"]
+
+    def __init__(self, key: Key, if_version: Optional[int]):
+        super().__init__(key)
+        if if_version is not None:
+            self.command.flags = FLAGS["OKV_IF_VERSION"]
+            self.command.version = if_version
+
+    def succeed(self, result: Result) -> bool:
+        return True
+
+    def fail(self, result: Result, why: str) -> bool:
+        if result.status != NOT_FOUND:
+            super().fail(result, why)
+        return False
+
+
+class Incr(Operation[int]):
+    kind = KINDS["OKV_INCR"]
+
+    def __init__(self, key: Key, delta: int):
+        super().__init__(key)
+        if not -(1 << 63) <= delta < 1 << 63:
+            raise OverflowError("okv: delta is not a signed number of 64 bits")
+        self.command.delta = delta
+
+    def succeed(self, result: Result) -> int:
+        return result.number
+
+
+class Append(Operation[int]):
+    kind = KINDS["OKV_APPEND"]
+
+    def __init__(self, key: Key, value: Value):
+        super().__init__(key)
+        self.set_value(value)
+
+    def succeed(self, result: Result) -> int:
+        return result.length
+
+
+class Touch(Operation[bool]):
+    kind = KINDS["OKV_TOUCH"]
+
+    def __init__(self, key: Key, ttl: Optional[Ttl]):
+        super().__init__(key)
+        self.command.ttl_ms = TTL_NONE if ttl is None else ttl_to_ms(ttl)
+
+    def succeed(self, result: Result) -> bool:
+        return True
+
+    def fail(self, result: Result, why: str) -> bool:
+        if result.status != NOT_FOUND:
+            super().fail(result, why)
+        return False
+
+
+class Ping(Operation[None]):
+    kind = KINDS["OKV_PING"]
+
+    def __init__(self) -> None:
+        self.command = Command(kind=self.kind)
+        self.memory = None
+
+    def succeed(self, result: Result) -> None:
+        return None

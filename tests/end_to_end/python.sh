@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# The Python package from the source tree, with the library of the build.
+set -euo pipefail
+
+usage() {
+    cat <<'TEXT'
+usage: tests/end_to_end/python.sh BUILD_DIR
+
+Runs tests/python against the okv-server of BUILD_DIR. Exit status: 0 all is well, 1 something is not, 77 the library
+of BUILD_DIR has sanitizers, which an interpreter without them cannot load.
+TEXT
+}
+
+# shellcheck source=tests/support/programs.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/programs.sh"
+
+if [ -n "$(sed -n 's/^OKV_SANITIZE:[A-Z]*=//p' "$build/CMakeCache.txt")" ]; then
+    echo "python: skipped: $build is built with sanitizers"
+    exit 77
+fi
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+start_server "$socket"
+OKV_SERVER=$socket OKV_LIBRARY=$build/client/libokv.so PYTHONPATH=$root/client/python PYTHONDONTWRITEBYTECODE=1 \
+    python3 -W error "$root/tests/python/okv_test.py"
